@@ -1,0 +1,134 @@
+# Optional parts. Each has WARPTAPE_WITH_X = AUTO | ON | OFF: AUTO uses it if found, ON stops with
+# words if not, OFF never looks. Nothing is ever downloaded. The rows are printed by
+# wt_feature_table() and compiled in for `wt info` and wt::build_info().
+
+set(WT_FEATURE_ROWS "")  # names, in order; WT_FEATURE_<name>_{STATE,VERSION,HOW}
+
+# Declares the option and sets WT_LOOK_<name>.
+macro(wt_feature_option name what)
+  set(WARPTAPE_WITH_${name} AUTO CACHE STRING "${what}: AUTO, ON or OFF")
+  set_property(CACHE WARPTAPE_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
+  string(TOUPPER "${WARPTAPE_WITH_${name}}" wt_with)
+  if(wt_with STREQUAL "AUTO")
+    set(WT_LOOK_${name} TRUE)
+  elseif(wt_with MATCHES "^(ON|YES|TRUE|1)$")
+    set(WT_LOOK_${name} TRUE)
+    set(wt_with ON)
+  elseif(wt_with MATCHES "^(OFF|NO|FALSE|0)$")
+    set(WT_LOOK_${name} FALSE)
+    set(wt_with OFF)
+  else()
+    message(FATAL_ERROR
+      "WARPTAPE_WITH_${name} is '${WARPTAPE_WITH_${name}}': say AUTO, ON or OFF")
+  endif()
+  set(WT_WITH_${name} ${wt_with})
+endmacro()
+
+# Records what the search found and sets WARPTAPE_HAS_<name> (0 or 1). how: how to get it.
+macro(wt_feature_found name found version how)
+  list(APPEND WT_FEATURE_ROWS ${name})
+  set(WT_FEATURE_${name}_HOW "${how}")
+  set(WT_FEATURE_${name}_VERSION "")
+  set(WARPTAPE_HAS_${name} 0)
+  if(WT_WITH_${name} STREQUAL "OFF")
+    set(WT_FEATURE_${name}_STATE "off")
+    set(WT_FEATURE_${name}_HOW "configure with -DWARPTAPE_WITH_${name}=AUTO")
+  elseif(${found})
+    set(WT_FEATURE_${name}_STATE "on")
+    set(WT_FEATURE_${name}_VERSION "${version}")
+    set(WT_FEATURE_${name}_HOW "")
+    set(WARPTAPE_HAS_${name} 1)
+  elseif(WT_WITH_${name} STREQUAL "ON")
+    message(FATAL_ERROR "WARPTAPE_WITH_${name}=ON, but it was not found.\n"
+      "  How to get it: ${how}\n"
+      "  Or build without it: -DWARPTAPE_WITH_${name}=AUTO")
+  else()
+    set(WT_FEATURE_${name}_STATE "missing")
+  endif()
+endmacro()
+
+include(cmake/cuda.cmake)
+
+wt_feature_option(CUDNN "cuDNN vendor kernels")
+if(WT_LOOK_CUDNN AND WARPTAPE_HAS_CUDA)
+  find_package(CUDNN 9 MODULE QUIET)
+endif()
+wt_feature_found(CUDNN CUDNN_FOUND "${CUDNN_VERSION}"
+  "with CUDA: apt-get install libcudnn9-dev-cuda-13 (NVIDIA's repository) or pip install nvidia-cudnn-cu13; -DCUDNN_ROOT=DIR says where it is")
+
+wt_feature_option(NCCL "NCCL collectives between GPUs")
+if(WT_LOOK_NCCL AND WARPTAPE_HAS_CUDA)
+  find_package(NCCL 2 MODULE QUIET)
+endif()
+wt_feature_found(NCCL NCCL_FOUND "${NCCL_VERSION}"
+  "with CUDA: apt-get install libnccl-dev (NVIDIA's repository) or pip install nvidia-nccl-cu13; -DNCCL_ROOT=DIR says where it is")
+
+wt_feature_option(OPENBLAS "OpenBLAS for matrix products on the cpu device")
+if(WT_LOOK_OPENBLAS)
+  find_package(OpenBLAS MODULE QUIET)
+endif()
+wt_feature_found(OPENBLAS OpenBLAS_FOUND "${OpenBLAS_VERSION}"
+  "apt-get install libopenblas-pthread-dev; -DOpenBLAS_ROOT=DIR says where it is")
+
+wt_feature_option(OPENMP "OpenMP threads")
+if(WT_LOOK_OPENMP)
+  find_package(OpenMP QUIET COMPONENTS CXX)
+endif()
+wt_feature_found(OPENMP OpenMP_CXX_FOUND "${OpenMP_CXX_VERSION}"
+  "part of g++; for clang: apt-get install libomp-dev")
+
+wt_feature_option(ZLIB "zlib for gzip files")
+if(WT_LOOK_ZLIB)
+  find_package(ZLIB QUIET)
+endif()
+wt_feature_found(ZLIB ZLIB_FOUND "${ZLIB_VERSION_STRING}"
+  "apt-get install zlib1g-dev; -DZLIB_ROOT=DIR says where it is")
+
+# What the library links; the executables get it through the library or through wt_link_features.
+add_library(wt_features INTERFACE)
+if(WARPTAPE_HAS_CUDA)
+  target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
+endif()
+if(WARPTAPE_HAS_OPENBLAS)
+  target_link_libraries(wt_features INTERFACE OpenBLAS::OpenBLAS)
+endif()
+if(WARPTAPE_HAS_ZLIB)
+  target_link_libraries(wt_features INTERFACE ZLIB::ZLIB)
+endif()
+find_package(Threads REQUIRED)
+target_link_libraries(wt_features INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+# Generated headers and the compiled-in table.
+find_package(Git QUIET)
+set(WARPTAPE_GIT_COMMIT "")
+if(GIT_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${PROJECT_SOURCE_DIR}" rev-parse --short=12 HEAD
+    OUTPUT_VARIABLE WARPTAPE_GIT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+endif()
+set(WT_FEATURE_INITIALISERS "")
+foreach(name IN LISTS WT_FEATURE_ROWS)
+  string(TOLOWER "${name}" lower)
+  string(APPEND WT_FEATURE_INITIALISERS "    {\"${lower}\", \"${WT_FEATURE_${name}_STATE}\", "
+    "\"${WT_FEATURE_${name}_VERSION}\",\n     \"${WT_FEATURE_${name}_HOW}\"},\n")
+endforeach()
+configure_file(cmake/version.h.in "${WARPTAPE_GENERATED_DIR}/warptape/version.h" @ONLY)
+configure_file(cmake/config.h.in "${WARPTAPE_GENERATED_DIR}/warptape/config.h" @ONLY)
+configure_file(cmake/build_info.cpp.in "${WARPTAPE_GENERATED_DIR}/build_info.cpp" @ONLY)
+
+function(wt_feature_table)
+  set(devices "cpu, simt")
+  if(WARPTAPE_HAS_CUDA)
+    string(APPEND devices ", cuda (${CMAKE_CUDA_ARCHITECTURES})")
+  endif()
+  message(STATUS "warptape ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, devices: ${devices}")
+  foreach(name IN LISTS WT_FEATURE_ROWS)
+    string(TOLOWER "${name}" lower)
+    set(row "${lower}          ")
+    string(SUBSTRING "${row}" 0 10 row)
+    if(WT_FEATURE_${name}_STATE STREQUAL "on")
+      message(STATUS "  [x] ${row} ${WT_FEATURE_${name}_VERSION}")
+    else()
+      message(STATUS "  [ ] ${row} ${WT_FEATURE_${name}_STATE}: ${WT_FEATURE_${name}_HOW}")
+    endif()
+  endforeach()
+endfunction()
