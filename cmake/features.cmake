@@ -84,7 +84,8 @@ endif()
 wt_feature_found(ZLIB ZLIB_FOUND "${ZLIB_VERSION_STRING}"
   "apt-get install zlib1g-dev; -DZLIB_ROOT=DIR says where it is")
 
-# What the library links; the executables get it through the library or through wt_link_features.
+# What the library links. Only the sources that use a part are compiled with its headers
+# (wt_uses), so that the other objects are the same with and without it.
 add_library(wt_features INTERFACE)
 if(WARPTAPE_HAS_CUDA)
   target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
@@ -97,6 +98,16 @@ if(WARPTAPE_HAS_ZLIB)
 endif()
 find_package(Threads REQUIRED)
 target_link_libraries(wt_features INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+
+# wt_uses(target names...): compiles the target with the headers of these imported targets.
+function(wt_uses target)
+  foreach(part IN LISTS ARGN)
+    if(TARGET ${part})
+      target_include_directories(${target} SYSTEM PRIVATE
+        "$<TARGET_PROPERTY:${part},INTERFACE_INCLUDE_DIRECTORIES>")
+    endif()
+  endforeach()
+endfunction()
 
 # Generated headers and the compiled-in table.
 find_package(Git QUIET)

@@ -28,6 +28,15 @@ if(WARPTAPE_CCACHE)
   endforeach()
 endif()
 
+# WARPTAPE_TIME_COMPILES appends what each compilation costs to compile_times.log; tools/test.sh
+# holds the figures against the budget.
+if(WARPTAPE_TIME_COMPILES)
+  foreach(lang CXX CUDA)
+    list(PREPEND CMAKE_${lang}_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/timed.sh"
+      "${PROJECT_BINARY_DIR}/compile_times.log")
+  endforeach()
+endif()
+
 set(WT_WARNINGS -Wall -Wextra)
 if(WARPTAPE_WERROR)
   list(APPEND WT_WARNINGS -Werror)
@@ -47,6 +56,15 @@ target_include_directories(wt_common INTERFACE
 target_compile_options(wt_common INTERFACE
   "$<$<COMPILE_LANGUAGE:CXX>:${WT_WARNINGS}>"
   "$<$<COMPILE_LANGUAGE:CXX>:-fstack-clash-protection>")
+# __FILE__ reads "warptape/core/x.cpp" wherever the checkout lies. The relative forms are what ccache
+# makes of the absolute ones.
+file(RELATIVE_PATH wt_up "${CMAKE_BINARY_DIR}" "${PROJECT_SOURCE_DIR}")
+file(RELATIVE_PATH wt_include "${CMAKE_BINARY_DIR}" "${WARPTAPE_INCLUDE_DIR}")
+foreach(map "${PROJECT_SOURCE_DIR}/=warptape/" "${wt_up}=warptape/"
+    "${WARPTAPE_INCLUDE_DIR}/=" "${wt_include}/=")
+  target_compile_options(wt_common INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${map}>")
+endforeach()
 
 set(WT_OPTIMISE "$<IF:$<CONFIG:Debug>,-Og,-O2>")
 if(WARPTAPE_SANITIZE)
