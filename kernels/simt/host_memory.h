@@ -1,0 +1,102 @@
+// Shared memory, vector accesses and atomics on the host.
+#pragma once
+#include "warptape/kernels/simt/host_exec.h"
+
+// WT_SHARED(float, tile, [64][65]);  WT_SHARED(int, last, );  and, once a kernel,
+// WT_DYN_SHARED(float, buf);  which is 16-byte aligned. Filled with NaN before every block.
+#define WT_SHARED(T, name, ...)                                                                \
+  static const ::wt::SharedSite name##_shared_site{#name, __builtin_FILE(), __builtin_LINE()}; \
+  using name##_shared_type = T __VA_ARGS__;                                                    \
+  name##_shared_type& name = *static_cast<name##_shared_type*>(::wt::exec_shared(              \
+      name##_shared_site, sizeof(name##_shared_type), alignof(name##_shared_type)))
+#define WT_DYN_SHARED(T, name) T* name = static_cast<T*>(::wt::exec_dyn_shared())
+
+namespace wt {
+inline namespace simt {
+
+// Every 8- and 16-byte access goes through these: alignment is checked in all flavours and the
+// compiler sees one access. V is a vector type or any trivially copyable struct of that size.
+template <class V>
+WT_HOT
+V vload(const void* p, Loc at = Loc::current()) {
+  static_assert(std::is_trivially_copyable_v<V> && (sizeof(V) & (sizeof(V) - 1)) == 0 &&
+                sizeof(V) <= 16 && alignof(V) == sizeof(V));
+  if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
+    exec_misaligned(p, sizeof(V), false, at);
+  return *static_cast<const V*>(p);
+}
+template <class V>
+WT_HOT
+void vstore(void* p, V v, Loc at = Loc::current()) {
+  static_assert(std::is_trivially_copyable_v<V> && (sizeof(V) & (sizeof(V) - 1)) == 0 &&
+                sizeof(V) <= 16 && alignof(V) == sizeof(V));
+  if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
+    exec_misaligned(p, sizeof(V), true, at);
+  *static_cast<V*>(p) = v;
+}
+
+// Real atomics: two OS threads may run grids over the same memory. Relaxed, as CUDA's are.
+template <class T>
+using AtomicBits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
+template <class T, class F>
+WT_HOT
+T atomic_update(T* p, F next) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are 4 or 8 bytes");
+  using U = AtomicBits<T>;
+  U* q = reinterpret_cast<U*>(p);
+  U old = __atomic_load_n(q, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(q, &old,
+                                      __builtin_bit_cast(U, T(next(__builtin_bit_cast(T, old)))),
+                                      true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
+  return __builtin_bit_cast(T, old);
+}
+#define WT_ATOMIC(name, expression)                                               \
+  template <class T>                                                              \
+  WT_HOT                                                                          \
+  T name(T* p, std::type_identity_t<T> v) {                                       \
+    return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(expression); }); \
+  }
+template <class T>
+WT_HOT
+T atomicAdd(T* p, std::type_identity_t<T> v) {
+  if constexpr (std::is_integral_v<T>)
+    return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+  else
+    return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(o + v); });
+}
+WT_ATOMIC(atomicSub, o - v)
+WT_ATOMIC(atomicMin, v < o ? v : o)
+WT_ATOMIC(atomicMax, o < v ? v : o)
+WT_ATOMIC(atomicAnd, o& v)
+WT_ATOMIC(atomicOr, o | v)
+WT_ATOMIC(atomicXor, o ^ v)
+WT_ATOMIC(atomicInc, o >= v ? T(0) : T(o + 1))
+WT_ATOMIC(atomicExch, (void(o), v))
+#undef WT_ATOMIC
+// A failed CAS is a poll: it lets the other threads run.
+template <class T>
+WT_HOT
+T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,
+            Loc at = Loc::current()) {
+  using U = AtomicBits<T>;
+  static_assert(sizeof(T) == sizeof(U));
+  U old = __builtin_bit_cast(U, expected);
+  if (!__atomic_compare_exchange_n(reinterpret_cast<U*>(p), &old, __builtin_bit_cast(U, v), false,
+                                   __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    exec_poll(at);
+  return __builtin_bit_cast(T, old);
+}
+
+}  // namespace simt
+}  // namespace wt
+
+using wt::atomicAdd;
+using wt::atomicAnd;
+using wt::atomicCAS;
+using wt::atomicExch;
+using wt::atomicInc;
+using wt::atomicMax;
+using wt::atomicMin;
+using wt::atomicOr;
+using wt::atomicSub;
+using wt::atomicXor;
