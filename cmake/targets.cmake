@@ -199,8 +199,17 @@ macro(wt_link_library)
   target_compile_features(warptape PUBLIC cxx_std_20)
   target_link_libraries(warptape PRIVATE wt_features)
   target_link_options(warptape INTERFACE ${WT_LINK_PLAIN})
-  target_include_directories(warptape PUBLIC "$<BUILD_INTERFACE:${WARPTAPE_INCLUDE_DIR}>"
-    "$<BUILD_INTERFACE:${WARPTAPE_GENERATED_DIR}>" "$<INSTALL_INTERFACE:include>")
+  # Public headers: all of the library's folders, and of kernels/ the contracts. Each is compiled
+  # alone by the target all_verify_interface_header_sets.
+  set(wt_globs "")
+  foreach(folder core kernels autograd nn nn/models optim data dist)
+    list(APPEND wt_globs "${WARPTAPE_INCLUDE_DIR}/warptape/${folder}/*.h")
+  endforeach()
+  file(GLOB wt_headers CONFIGURE_DEPENDS ${wt_globs})
+  set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+  target_sources(warptape PUBLIC FILE_SET HEADERS
+    BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"
+    FILES ${wt_headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h")
 endmacro()
 
 # wt_tool(files...): the wt command, tools/wt.cpp and one file a subcommand.

@@ -1,0 +1,133 @@
+#!/usr/bin/env bash
+# Installs what building warptape needs with the system's package manager, and says what it does.
+# Idempotent: where nothing is missing it changes nothing and needs no network and no rights.
+#
+#   tools/setup.sh            what the library and the wt command need
+#   tools/setup.sh --tests    also what tools/test.sh needs
+#   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
+#
+# The CUDA toolkit, cuDNN and NCCL are never installed, only told about: without them warptape has
+# the devices cpu and simt.
+set -euo pipefail
+
+tests=0 check=0
+for arg in "$@"; do
+  case $arg in
+    --tests) tests=1 ;;
+    --check) check=1 ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    *) echo "setup: unknown option $arg (there are --tests, --check, --help)" >&2; exit 2 ;;
+  esac
+done
+say() { echo "setup: $*"; }
+
+# need KIND WHAT PACKAGE: KIND is command or header; PACKAGE is Debian's and Ubuntu's name.
+missing=() wanted=()
+found() {
+  case $1 in
+    command) command -v "$2" >/dev/null 2>&1 ;;
+    header)
+      local dir
+      for dir in ${CPATH//:/ } ${CMAKE_PREFIX_PATH:+${CMAKE_PREFIX_PATH//[:;]/\/include }/include} \
+        /usr/local/include /usr/include "/usr/include/$(uname -m)-linux-gnu"; do
+        [ -e "$dir/$2" ] && return 0
+      done
+      return 1 ;;
+  esac
+}
+CPATH=${CPATH:-}
+need() { found "$1" "$2" || missing+=("$3"); }  # without it nothing can be built
+want() { found "$1" "$2" || wanted+=("$3"); }   # without it a part is left out
+
+need command g++ g++
+need command cmake cmake
+need command ninja ninja-build
+need header CLI/CLI.hpp libcli11-dev
+need header nlohmann/json.hpp nlohmann-json3-dev
+need header fmt/format.h libfmt-dev
+want header openblas-pthread/cblas.h libopenblas-pthread-dev
+want header zlib.h zlib1g-dev
+want command ccache ccache
+if [ $tests = 1 ]; then
+  need header catch2 catch2
+  want command clang-format-14 clang-format-14
+  want command valgrind valgrind
+fi
+
+report_optional() {
+  if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+    say "CUDA toolkit found: the cuda device will be built"
+  else
+    say "no CUDA toolkit (not needed): devices cpu and simt. For cuda install it from NVIDIA's"
+    say "  repository, https://developer.nvidia.com/cuda-downloads, and configure again"
+  fi
+}
+
+# CMake 3.25 is in Debian 12 and newer, g++ 12 too; older systems need them from elsewhere.
+check_versions() {
+  local version
+  version=$(cmake --version | sed -nE '1s/[^0-9]*([0-9]+\.[0-9]+).*/\1/p')
+  if [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -1)" != 3.25 ]; then
+    say "cmake is $version, 3.25 or newer is needed. Try: pip install cmake, with its folder first in PATH"
+    return 1
+  fi
+  version=$(g++ -dumpversion)
+  if [ "${version%%.*}" -lt 12 ]; then
+    say "g++ is $version, 12 or newer is needed. Try: apt-get install g++-12 and CXX=g++-12"
+    [ -n "${CXX:-}" ] || return 1
+  fi
+}
+
+if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
+  say "nothing is missing"
+  report_optional
+  check_versions
+  exit $?
+fi
+[ ${#missing[@]} -eq 0 ] || say "needed and missing: ${missing[*]}"
+[ ${#wanted[@]} -eq 0 ] || say "useful and missing: ${wanted[*]}"
+if [ $check = 1 ]; then
+  report_optional
+  [ ${#missing[@]} -eq 0 ]
+  exit $?
+fi
+if ! command -v apt-get >/dev/null 2>&1; then
+  say "this system has no apt-get: install the packages above by your own package manager's names"
+  [ ${#missing[@]} -eq 0 ]
+  exit $?
+fi
+
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null 2>&1; then
+    say "not root and no sudo. As root: apt-get install ${missing[*]} ${wanted[*]}"
+    [ ${#missing[@]} -eq 0 ]
+    exit $?
+  fi
+  root=(sudo)
+fi
+apt() {
+  say "${root[*]:+${root[*]} }apt-get $*"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
+    -o Dpkg::Use-Pty=0 "$@" </dev/null
+}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+install() {
+  apt install -y --no-install-recommends "$@" >"$log" 2>&1 && return 0
+  tail -20 "$log" >&2
+  return 1
+}
+say "installing by apt-get"
+apt update >"$log" 2>&1 || { tail -5 "$log" >&2; say "apt-get update failed; trying with the old lists"; }
+if [ ${#missing[@]} -gt 0 ]; then
+  install "${missing[@]}" ||
+    { say "could not install what is needed: ${missing[*]}"; exit 1; }
+  say "installed ${missing[*]}"
+fi
+# One by one: what one distribution lacks must not cost the others.
+for package in "${wanted[@]}"; do
+  if install "$package"; then say "installed $package"; else say "going on without $package"; fi
+done
+report_optional
+check_versions

@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
+# the tests, the headers one by one, the build without CUDA, the compile-time budget. The last line
+# is "N passed, N failed, N skipped": test cases and the other checks together.
+#
+#   tools/test.sh [--no-setup] [--only LABEL]     --only: the tests with this ctest label
+set -uo pipefail
+cd "$(dirname "$0")/.."
+setup=1 only=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --no-setup) setup=0 ;;
+    --only) only=(-L "^${2:?--only needs a label}$"); shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' tools/test.sh; exit 0 ;;
+    *) echo "test: unknown option $1 (there are --no-setup, --only LABEL, --help)" >&2; exit 2 ;;
+  esac
+  shift
+done
+
+passed=0 failed=0 skipped=0 bad=()
+begin=$SECONDS
+finish() {
+  echo
+  [ ${#bad[@]} -eq 0 ] || printf 'failed: %s\n' "${bad[@]}"
+  echo "test: $((SECONDS - begin)) s"
+  echo "$passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ]
+  exit
+}
+# check NAME COMMAND...: one check; exit code 77 means skipped. False if it failed.
+check() {
+  local name=$1 rc at=$SECONDS
+  shift
+  echo
+  echo "== $name"
+  "$@"
+  rc=$?
+  case $rc in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)); echo "SKIPPED: $name" ;;
+    *) failed=$((failed + 1)); bad+=("$name"); echo "FAILED: $name (exit code $rc)" ;;
+  esac
+  echo "== $name: $((SECONDS - at)) s"
+  [ $rc -eq 0 ] || [ $rc -eq 77 ]
+}
+
+jobs=$(nproc)
+build=build/ci
+export CTEST_OUTPUT_ON_FAILURE=1
+
+compile() { cmake --build "$build" --parallel "$jobs" --target "${@:-all}"; }
+run_ctest() {
+  local rc at=$SECONDS p f s sums
+  echo
+  echo "== tests"
+  ctest --test-dir "$build" --parallel "$jobs" --no-tests=error "${only[@]}"
+  rc=$?
+  # Cases, not entries: every entry's log ends in "cases: N passed, N failed, N skipped".
+  sums=$(awk '/^cases: [0-9]+ passed/ {p += $2; f += $4; s += $6} END {print p + 0, f + 0, s + 0}' \
+    "$build/Testing/Temporary/LastTest.log")
+  read -r p f s <<<"$sums"
+  passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+  if [ "$rc" -ne 0 ]; then
+    bad+=("tests")
+    [ "$f" -gt 0 ] || failed=$((failed + 1))  # a time-out leaves no line
+  fi
+  echo "== tests: $((SECONDS - at)) s"
+}
+# The library, wt and the plain tests as on a machine that has no CUDA toolkit. The objects are the
+# same, so the compiler cache answers for nearly all of them.
+without_cuda() {
+  if ! grep -q '^WARPTAPE_NVCC:FILEPATH=/' "$build/CMakeCache.txt"; then
+    echo "this machine has no CUDA toolkit: the build above was it"
+    return 0
+  fi
+  cmake --preset cpu-only -DWARPTAPE_UNITY=ON -DWARPTAPE_WERROR=ON >/dev/null &&
+    cmake --build build/cpu-only --parallel "$jobs" &&
+    ctest --test-dir build/cpu-only -L core --parallel "$jobs" --no-tests=error | tail -3
+}
+
+if [ $setup = 1 ]; then check "set-up" tools/setup.sh --tests || finish; fi
+check "format" tools/format.sh --check
+check "configure" cmake --preset ci || finish
+rm -f "$build/compile_times.log"
+check "build" compile || finish
+check "headers compile alone" compile all_verify_interface_header_sets
+run_ctest
+check "build without CUDA" without_cuda
+check "compile-time budget" cmake/budget.sh "$build/compile_times.log"
+finish
