@@ -1,7 +1,13 @@
 # cuDNN: CUDNN::cudnn. Accepts the Python wheel's layout, which has no unversioned link.
 # Hint: CUDNN_ROOT.
-find_path(CUDNN_INCLUDE_DIR NAMES cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS "${CUDAToolkit_LIBRARY_DIR}")
+include("${CMAKE_CURRENT_LIST_DIR}/python_wheel.cmake")
+if(NOT CUDNN_LIBRARY)
+  wt_python_wheel(nvidia.cudnn wt_wheel)
+endif()
+find_path(CUDNN_INCLUDE_DIR NAMES cudnn_version.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+  PATHS ${wt_wheel} PATH_SUFFIXES include)
+find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS "${CUDAToolkit_LIBRARY_DIR}"
+  PATHS ${wt_wheel} PATH_SUFFIXES lib)
 mark_as_advanced(CUDNN_INCLUDE_DIR CUDNN_LIBRARY)
 if(CUDNN_INCLUDE_DIR)
   file(STRINGS "${CUDNN_INCLUDE_DIR}/cudnn_version.h" wt_lines

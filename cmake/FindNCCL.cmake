@@ -1,7 +1,13 @@
 # NCCL: NCCL::nccl. Accepts the Python wheel's layout, which has no unversioned link.
 # Hint: NCCL_ROOT.
-find_path(NCCL_INCLUDE_DIR NAMES nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
-find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${CUDAToolkit_LIBRARY_DIR}")
+include("${CMAKE_CURRENT_LIST_DIR}/python_wheel.cmake")
+if(NOT NCCL_LIBRARY)
+  wt_python_wheel(nvidia.nccl wt_wheel)
+endif()
+find_path(NCCL_INCLUDE_DIR NAMES nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
+  PATHS ${wt_wheel} PATH_SUFFIXES include)
+find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS "${CUDAToolkit_LIBRARY_DIR}"
+  PATHS ${wt_wheel} PATH_SUFFIXES lib)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
 if(NCCL_INCLUDE_DIR)
   file(STRINGS "${NCCL_INCLUDE_DIR}/nccl.h" wt_lines

@@ -47,6 +47,9 @@ macro(wt_feature_found name found version how)
   endif()
 endmacro()
 
+# A project that adds warptape as a subdirectory links what is found here.
+set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
+
 include(cmake/cuda.cmake)
 
 wt_feature_option(CUDNN "cuDNN vendor kernels")

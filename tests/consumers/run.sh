@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# run.sh BUILD_TREE: installs that tree into a scratch folder and builds three small projects
+# against it: by find_package, by pkg-config, and with the sources as a subdirectory.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+tree=$(cd "${1:?}" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+cmake --install "$tree" --prefix "$scratch/prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+build() {
+  cmake -G Ninja -S "$here/$1" -B "$scratch/$1" "${@:2}" >"$scratch/log" 2>&1 &&
+    cmake --build "$scratch/$1" >>"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
+  echo "$1: $("$scratch/$1/consumer")"
+}
+build find_package -DCMAKE_PREFIX_PATH="$scratch/prefix"
+# Unity and the ci tree's launcher settings only make the second build of the sources cheap.
+build subdirectory -DWARPTAPE_UNITY=ON -DWARPTAPE_WITH_CUDA=OFF
+if command -v pkg-config >/dev/null; then
+  export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(uname -m)-linux-gnu/pkgconfig
+  # shellcheck disable=SC2046
+  g++ "$here/main.cpp" $(pkg-config --cflags --static --libs warptape) -o "$scratch/consumer"
+  echo "pkg_config: $("$scratch/consumer")"
+else
+  echo "pkg_config: not installed, not tried"
+fi
