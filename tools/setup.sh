@@ -52,6 +52,7 @@ if [ $tests = 1 ]; then
   need header catch2 catch2
   want command clang-format-14 clang-format-14
   want command valgrind valgrind
+  want command pkg-config pkg-config
 fi
 
 report_optional() {
@@ -107,27 +108,26 @@ if [ "$(id -u)" -ne 0 ]; then
   root=(sudo)
 fi
 apt() {
-  say "${root[*]:+${root[*]} }apt-get $*"
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 install() {
+  say "running ${root[*]:+${root[*]} }apt-get install --no-install-recommends $*"
   apt install -y --no-install-recommends "$@" >"$log" 2>&1 && return 0
   tail -20 "$log" >&2
   return 1
 }
-say "installing by apt-get"
+say "running ${root[*]:+${root[*]} }apt-get update"
 apt update >"$log" 2>&1 || { tail -5 "$log" >&2; say "apt-get update failed; trying with the old lists"; }
 if [ ${#missing[@]} -gt 0 ]; then
   install "${missing[@]}" ||
     { say "could not install what is needed: ${missing[*]}"; exit 1; }
-  say "installed ${missing[*]}"
 fi
 # One by one: what one distribution lacks must not cost the others.
 for package in "${wanted[@]}"; do
-  if install "$package"; then say "installed $package"; else say "going on without $package"; fi
+  install "$package" || say "going on without $package"
 done
 report_optional
 check_versions
