@@ -79,7 +79,7 @@ class SafetensorsFile::HeaderParser {
   }
 
   void entry(std::string name) {
-    if (out_.entries_.size() >= std::min<u64>(out_.limits_.max_items, max_entries_)) {
+    if (out_.entries_.size() >= out_.limits_.max_items) {
       json_.fail(str("more tensors than the limit of ", out_.limits_.max_items));
     }
     TensorEntry e;
@@ -227,20 +227,18 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, const ParseLimits
   if (!header.starts_with('{')) data_error(path, 8, "the header does not start with '{'");
   out.data_start_ = 8 + header_size;
   const u32 header_crc = HeaderParser(out, header).parse();
-  out.check_layout();
+  std::sort(out.entries_.begin(), out.entries_.end(),
+            [](const TensorEntry& a, const TensorEntry& b) {
+              return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+            });
   out.check_names();
+  out.check_layout();
   out.check_checksums(header_crc);
   return out;
 }
 
 // The polyglot rule: sorted by offset, the tensors cover the rest of the file exactly.
-void SafetensorsFile::check_layout() {
-  const auto before = [](const TensorEntry& a, const TensorEntry& b) {
-    return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-  };
-  if (!std::is_sorted(entries_.begin(), entries_.end(), before)) {
-    std::sort(entries_.begin(), entries_.end(), before);
-  }
+void SafetensorsFile::check_layout() const {
   u64 next = 0;
   for (const TensorEntry& e : entries_) {
     if (e.begin != next) {

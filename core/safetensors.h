@@ -61,7 +61,7 @@ class WT_API SafetensorsFile {
   SafetensorsFile(const std::string& path, const ParseLimits& limits)
       : file_(path), limits_(limits) {}
   void check_names();
-  void check_layout();
+  void check_layout() const;
   void check_checksums(u32 header_crc) const;
   // Passes the tensor's bytes through `dst`, or through scratch memory if it is null.
   void transfer(const TensorEntry& entry, char* dst) const;
