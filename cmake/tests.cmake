@@ -1,6 +1,23 @@
+# wt_command_test(name LABELS l... COMMAND program args...): a ctest entry that is no Catch2 program:
+# one case, passed if the exit code is 0, skipped if it is 77.
+function(wt_command_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 T "" "TIMEOUT" "LABELS;COMMAND")
+  if(NOT WARPTAPE_BUILD_TESTS)
+    return()
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  enable_testing()
+  add_test(NAME ${name} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_case.sh" --one ${T_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS "plain;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
+    SKIP_RETURN_CODE 77)
+endfunction()
+
 # wt_tests(file [RACE] [SHARDS n] [TIMEOUT s] [LABELS l...] file ...): the test programs wt_tests,
 # wt_tests_asan and wt_tests_race. Test files are compiled once, -O0 and uninstrumented, and linked
-# with each flavour of the library: 2.6 instead of 17 s a file.
+# with each flavour of the library: 2.6 instead of 17 s a file. A file that is not called *_test.cpp
+# holds helpers: it is linked but has no ctest entry.
 
 # ctest has one entry for each file and flavour, found by Catch2's file-name tag: a test cannot be
 # left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n.
@@ -9,10 +26,12 @@ function(wt_add_test file flavour)
   if(flavour STREQUAL "race" AND NOT T_RACE)
     return()
   endif()
+  if(NOT file MATCHES "_test[.]cpp$")
+    return()
+  endif()
   get_filename_component(folder "${file}" DIRECTORY)
   get_filename_component(name "${file}" NAME_WE)
-  string(REGEX REPLACE "_test$" "" label "${file}")
-  string(REGEX REPLACE "(_test)?[.]cpp$" "" label "${file}")
+  string(REGEX REPLACE "_test[.]cpp$" "" label "${file}")
   set(program wt_tests)
   set(timeout 120)
   if(NOT flavour STREQUAL "plain")

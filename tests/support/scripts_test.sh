@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The scripts that judge the others: what run_case.sh makes of a test program's output, and whether
+# budget.sh sees a slow file.
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+bad=0
+
+# expect NAME EXIT LAST_LINE PROGRAM_TEXT: the program is a shell script.
+expect() {
+  printf '%s\n' "$4" >"$scratch/program"
+  local out rc
+  out=$("$here/run_case.sh" bash "$scratch/program" 2>&1)
+  rc=$?
+  if [ "$rc" != "$2" ] || [ "$(tail -1 <<<"$out")" != "$3" ]; then
+    echo "FAILED $1: exit code $rc, wanted $2; said: $(tail -1 <<<"$out"), wanted: $3"
+    bad=1
+  fi
+}
+all='echo "All tests passed (9 assertions in 3 test cases)"'
+some='echo "test cases: 3 | 2 passed | 1 failed"'
+expect passed 0 "cases: 3 passed, 0 failed, 0 skipped" "$all"
+expect skipped 77 "cases: 2 passed, 0 failed, 1 skipped" "echo 'SKIPPED: no GPU'; $all"
+expect failed 1 "cases: 2 passed, 1 failed, 0 skipped" "$some; exit 1"
+expect "failed beside a skip" 1 "cases: 1 passed, 1 failed, 1 skipped" "echo 'SKIPPED: x'; $some; exit 1"
+expect crashed 139 "cases: 0 passed, 1 failed, 1 skipped" "echo 'SKIPPED: x'; kill -SEGV \$\$"
+expect "leak after passing" 23 "cases: 2 passed, 1 failed, 0 skipped" "$all; exit 23"
+expect "a code that is not a skip" 1 "cases: 2 passed, 1 failed, 0 skipped" "$some; exit 77"
+expect "nothing ran" 1 "cases: 0 passed, 1 failed, 0 skipped" "true"
+
+# budget LINE EXIT
+budget() {
+  printf '%s\n' "$1" >"$scratch/log"
+  "$here/../../cmake/budget.sh" "$scratch/log" >/dev/null
+  local rc=$?
+  if [ $rc != "$2" ]; then
+    echo "FAILED budget of '$1': exit code $rc, wanted $2"
+    bad=1
+  fi
+}
+budget "19.9 CMakeFiles/wt_core.dir/core/x.cpp.o" 0
+budget "20.1 CMakeFiles/wt_core.dir/core/x.cpp.o" 1
+budget "39.0 CMakeFiles/wt_core.dir/Unity/unity_0_cxx.cxx.o" 0
+budget "44.9 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 0
+budget "45.1 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 1
+exit $bad
