@@ -17,3 +17,6 @@
 #else
 #define WT_HD
 #endif
+
+// An exported class whose unnamed temporary is a mistake: `NoGrad{};` warns.
+#define WT_GUARD [[nodiscard, gnu::visibility("default")]]

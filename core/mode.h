@@ -1,0 +1,225 @@
+// The ambient state, one struct, thread-local: what operators consult beside their arguments.
+//
+// Guards below change it for a scope. A worker thread gets an explicit copy (`ModeCopy`); a copied
+// generator forks. Backward and recomputation restore the state a node was recorded under, by its
+// interned id, with autocast off.
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "warptape/core/device.h"
+#include "warptape/core/dtype.h"
+#include "warptape/core/frame.h"
+#include "warptape/core/macros.h"
+#include "warptape/core/op_info.h"
+
+namespace wt {
+
+class Generator;
+class Stream;
+
+// Who owns an allocation in memory reports.
+enum class Category : u8 {
+  other,
+  parameter,
+  gradient,
+  optimizer,
+  buffer,
+  activation,
+  workspace,
+  dataset
+};
+inline constexpr int kNumCategories = 8;
+WT_API const char* category_name(Category c);
+
+// A module's place in the model: "head.2" is {parent "head", name "2"}. Interned, never freed.
+struct ModulePath {
+  const ModulePath* parent;
+  const char* name;
+};
+
+// One `WT_KERNEL` entry or scope: contract -> variant. Newest first.
+struct VariantOverride {
+  const char* contract;
+  const char* variant;
+  const VariantOverride* next;
+};
+
+// Bits that send an operator through the slow prologue.
+enum SlowPath : u32 {
+  kSlowProfile = 1,
+  kSlowAutocast = 2,
+  kSlowInference = 4,
+  kSlowOverride = 8,
+  kSlowAnomaly = 16
+};
+
+enum class Determinism : u8 { standard, strict };
+
+struct Mode {
+  bool grad = true;
+  bool anomaly = false;
+  Determinism determinism = Determinism::standard;
+  Category category = Category::activation;
+  DType default_dtype = DType::f32;
+  DType autocast_dtype = DType::f16;
+  u32 slow = 0;  // SlowPath bits
+  u32 id = 0;    // interned (stream, determinism, overrides, module path)
+  Frame frame;   // set while inside the library: calls made there report this line
+  const OpInfo* op = nullptr;
+  u64 sequence = 0;  // the newest node's number on this thread
+  const VariantOverride* overrides = nullptr;
+  const ModulePath* module = nullptr;
+  Stream* stream = nullptr;        // null: the device's default stream
+  Generator* generator = nullptr;  // null: the global one
+};
+
+extern constinit thread_local Mode mode;
+
+// --- interned mode ids -------------------------------------------------------------------------
+// Makes mode.id stand for the present (stream, determinism, overrides, module).
+void intern_mode();
+// Puts the fields that `id` stands for into `mode`.
+void restore_mode(u32 id);
+// "layer0.conv" of the module an id was recorded in; empty at top level.
+std::string module_path_of(u32 id);
+std::string to_string(const ModulePath* path);
+
+// --- guards ------------------------------------------------------------------------------------
+// Operators in the scope record nothing.
+class WT_GUARD NoGrad {
+ public:
+  NoGrad() : before_(mode.grad) { mode.grad = false; }
+  ~NoGrad() { mode.grad = before_; }
+  NoGrad(const NoGrad&) = delete;
+  NoGrad& operator=(const NoGrad&) = delete;
+
+ private:
+  bool before_;
+};
+class WT_GUARD EnableGrad {
+ public:
+  explicit EnableGrad(bool on = true) : before_(mode.grad) { mode.grad = on; }
+  ~EnableGrad() { mode.grad = before_; }
+  EnableGrad(const EnableGrad&) = delete;
+  EnableGrad& operator=(const EnableGrad&) = delete;
+
+ private:
+  bool before_;
+};
+// NoGrad, and tensors made inside can never enter a recorded graph (saving one throws).
+class WT_GUARD InferenceMode {
+ public:
+  InferenceMode();
+  ~InferenceMode();
+  InferenceMode(const InferenceMode&) = delete;
+  InferenceMode& operator=(const InferenceMode&) = delete;
+
+ private:
+  bool grad_before_;
+  u32 slow_before_;
+};
+// Checks every gradient for NaN and inf during backward; the error names the forward line.
+class WT_GUARD AnomalyMode {
+ public:
+  AnomalyMode() : before_(mode.anomaly) { mode.anomaly = true; }
+  ~AnomalyMode() { mode.anomaly = before_; }
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+
+ private:
+  bool before_;
+};
+// Allocations in the scope belong to `c` in memory reports.
+class WT_GUARD CategoryScope {
+ public:
+  explicit CategoryScope(Category c) : before_(mode.category) { mode.category = c; }
+  ~CategoryScope() { mode.category = before_; }
+  CategoryScope(const CategoryScope&) = delete;
+  CategoryScope& operator=(const CategoryScope&) = delete;
+
+ private:
+  Category before_;
+};
+// The dtype of float literals, factories and integer division.
+class WT_GUARD DefaultDtype {
+ public:
+  explicit DefaultDtype(DType t) : before_(mode.default_dtype) { mode.default_dtype = t; }
+  ~DefaultDtype() { mode.default_dtype = before_; }
+  DefaultDtype(const DefaultDtype&) = delete;
+  DefaultDtype& operator=(const DefaultDtype&) = delete;
+
+ private:
+  DType before_;
+};
+// Calls made in the scope report `f` as the user's line unless an outer scope already does.
+class WT_GUARD FrameScope {
+ public:
+  explicit FrameScope(Frame f) : before_(mode.frame) {
+    if (!before_) mode.frame = f;
+  }
+  ~FrameScope() { mode.frame = before_; }
+  FrameScope(const FrameScope&) = delete;
+  FrameScope& operator=(const FrameScope&) = delete;
+
+ private:
+  Frame before_;
+};
+// Runs `contract`'s variant `variant` in the scope, inside real training too:
+// VariantScope v{"softmax_forward", "naive"}; contract "*" names every contract that lists it.
+// Throws UsageError, with the near name, when no device lists such a variant.
+class WT_GUARD VariantScope {
+ public:
+  VariantScope(std::string_view contract, std::string_view variant);
+  ~VariantScope();
+  VariantScope(const VariantScope&) = delete;
+  VariantScope& operator=(const VariantScope&) = delete;
+
+ private:
+  const VariantOverride* before_;
+  u32 slow_before_, id_before_;
+};
+class WT_GUARD DeterminismScope {
+ public:
+  explicit DeterminismScope(Determinism d);
+  ~DeterminismScope();
+  DeterminismScope(const DeterminismScope&) = delete;
+  DeterminismScope& operator=(const DeterminismScope&) = delete;
+
+ private:
+  Determinism before_;
+  u32 id_before_;
+};
+// Enters a module for error text, memory owners and profiler rows. `path` is interned by the
+// module; `id_cache` remembers the mode id per entry so that a call costs no look-up.
+class WT_GUARD ModuleScope {
+ public:
+  struct Cache {
+    u32 outer = ~0u, inner = 0;
+  };
+  ModuleScope(const ModulePath* path, Cache& cache);
+  ~ModuleScope() {
+    mode.module = before_;
+    mode.id = id_before_;
+  }
+  ModuleScope(const ModuleScope&) = delete;
+  ModuleScope& operator=(const ModuleScope&) = delete;
+
+ private:
+  const ModulePath* before_;
+  u32 id_before_;
+};
+WT_API const ModulePath* intern_module_path(const ModulePath* parent, std::string_view name);
+
+// An explicit copy of the ambient state for a worker thread: capture on the parent, `adopt()` on
+// the worker.
+class WT_API ModeCopy {
+ public:
+  ModeCopy() : copy_(mode) {}
+  void adopt() const;
+
+ private:
+  Mode copy_;
+};
+
+}  // namespace wt

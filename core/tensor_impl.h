@@ -1,0 +1,156 @@
+// The one object behind a Tensor: storage, geometry, and the node that made it. Internal.
+#pragma once
+#include "warptape/core/geometry.h"
+#include "warptape/core/shape.h"
+#include "warptape/core/storage.h"
+
+namespace wt {
+
+struct Node;  // autograd/node.h: a recorded operator, or a leaf's gradient state
+
+enum TensorFlags : u8 {
+  kSavedOutput = 1,  // its producer's node keeps a raw pointer to it
+  kIsView = 2,       // counted in cell->views
+  kInference = 4,    // made under InferenceMode: may not be saved
+  kArena = 8,        // a parameter or gradient inside an optimizer's arena
+};
+
+struct TensorImpl {
+  RefCount refs;
+  u8 flags;
+  u8 pad;
+  u16 output_index;  // which output of `node` this is
+  u32 key;           // dtype | device, for one-compare checks
+  FrameId frame;     // where it was made
+  Storage* storage;
+  void* data;  // storage->data + offset; null on meta
+  VersionCell* cell;
+  Node* node;  // producer or leaf state; null: no gradient wanted
+  union {
+    TensorImpl* next;  // in a free list
+    u64 spare;
+  };
+  Geometry geometry;
+};
+
+// Equal keys: same dtype and same device.
+WT_HOT
+u32 tensor_key(DType t, Device d) {
+  return u32(t) | u32(d.kind) << 8 | u32(d.is_meta) << 15 | u32(d.index) << 16;
+}
+WT_HOT
+Device device_of_key(u32 key) {
+  return Device{DeviceKind(key >> 8 & 0x7f), (key >> 15 & 1) != 0, u8(key >> 16)};
+}
+WT_HOT
+Device device_of(const TensorImpl* p) { return device_of_key(p->key); }
+WT_HOT
+DType dtype_of(const TensorImpl* p) { return p->geometry.dtype; }
+WT_HOT
+View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
+WT_HOT
+void* block_start(const Storage* s) { return s->data; }
+
+namespace detail {
+struct ThreadImpls {
+  TensorImpl* free;
+  i64 live;
+};
+extern constinit thread_local ThreadImpls thread_impls;
+TensorImpl* impl_slow();
+void destroy(TensorImpl* p);
+// autograd/node.cpp: gives up p's reference to its node; moves p into the node that saved it as
+// its output (then p lives on and true is returned).
+bool release_tensor_node(TensorImpl* p);
+}  // namespace detail
+
+WT_HOT
+void retain(TensorImpl* p) { p->refs.inc(); }
+WT_HOT
+void release(TensorImpl* p) {
+  if (p->refs.dec()) detail::destroy(p);
+}
+
+// An object with one reference and no storage yet.
+WT_HOT
+TensorImpl* new_impl() {
+  detail::ThreadImpls& t = detail::thread_impls;
+  TensorImpl* p = t.free;
+  if (p) [[likely]]
+    t.free = p->next;
+  else
+    p = detail::impl_slow();
+  ++t.live;
+  p->refs.init();
+  p->flags = 0;
+  p->output_index = 0;
+  p->frame = 0;
+  p->node = nullptr;
+  return p;
+}
+
+// Throws ShapeError when numel * item size overflows.
+WT_HOT
+i64 bytes_for(i64 numel, DType t) {
+  i64 bytes;
+  if (__builtin_mul_overflow(numel, item_size(t), &bytes)) [[unlikely]]
+    checked_mul(numel, item_size(t), "the size in bytes");
+  return bytes;
+}
+
+WT_HOT
+void set_contiguous(Geometry& g, const i64* shape, int ndim, DType t) {
+  g.ndim = u8(ndim);
+  g.dtype = t;
+  g.dense = true;
+  i64 n = 1;
+  for (int i = ndim; i-- > 0;) {
+    g.shape[i] = shape[i];
+    g.strides[i] = n;
+    n *= shape[i];
+  }
+  g.numel = n;
+}
+
+// A fresh contiguous tensor of checked sizes (their product is known not to overflow: it comes from
+// an existing tensor or through numel_of).
+WT_HOT
+TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d) {
+  i64 n = 1;
+  for (int i = 0; i < ndim; ++i) n *= shape[i];
+  Storage* s = allocate(d, bytes_for(n, t));  // may throw: nothing else is held yet
+  TensorImpl* p = new_impl();
+  set_contiguous(p->geometry, shape, ndim, t);
+  p->key = tensor_key(t, d);
+  p->storage = s;
+  p->data = s->data;
+  p->cell = &s->cell;
+  return p;
+}
+WT_HOT
+TensorImpl* new_like(const TensorImpl* p) {
+  return new_contiguous(p->geometry.shape, p->geometry.ndim, p->geometry.dtype, device_of(p));
+}
+
+// A second tensor over the same elements: same storage, cell and geometry, no node, not counted as
+// a view.
+inline TensorImpl* alias_of(const TensorImpl* p) {
+  TensorImpl* a = new_impl();
+  a->key = p->key;
+  a->frame = p->frame;
+  a->flags = p->flags & (kInference | kArena);
+  a->storage = p->storage;
+  retain(a->storage);
+  a->data = p->data;
+  a->cell = p->cell;
+  const Geometry& g = p->geometry;
+  a->geometry.numel = g.numel;
+  a->geometry.ndim = g.ndim;
+  a->geometry.dtype = g.dtype;
+  a->geometry.dense = g.dense;
+  for (int i = 0; i < g.ndim; ++i)
+    a->geometry.shape[i] = g.shape[i], a->geometry.strides[i] = g.strides[i];
+  return a;
+}
+
+}  // namespace wt
