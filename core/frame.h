@@ -40,6 +40,7 @@ FrameId intern_frame(Frame f) {
     return c.id;
   return detail::intern_frame_slow(f);
 }
+// Lock-free.
 Frame frame_of(FrameId id);
 // "net.cpp:57" (file name only), or "an unknown line".
 std::string describe(Frame f);

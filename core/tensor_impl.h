@@ -55,6 +55,7 @@ namespace detail {
 struct ThreadImpls {
   TensorImpl* free;
   i64 live;
+  i64 live_nodes;  // kept by autograd
 };
 extern constinit thread_local ThreadImpls thread_impls;
 TensorImpl* impl_slow();

@@ -1,0 +1,601 @@
+// The walk. Pass 1 marks what is reachable and counts uses; pass 2 visits by descending sequence
+// number on the calling thread. Nothing recurses; a backward may start a walk of its own.
+#include "warptape/autograd/engine.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+
+namespace wt {
+
+// One node of a walk.
+struct Task {
+  Node* node;
+  u32 first_grad;  // its outputs' gradients: grads_[first_grad ...]
+  u32 uses;
+  u32 previous_walk, previous_task;  // the marks of an outer walk, put back on the way out
+  u32 capture;                       // index into captures_, ~0u: none
+  bool owned;                        // the walk holds a reference (its consumer was freed)
+  bool needed;                       // on a path to something asked for
+  bool root;
+};
+
+class Engine {
+ public:
+  struct Pending {
+    u64 sequence;
+    Node* node;
+    u32 previous_walk, previous_task;
+  };
+  struct LeafUse {
+    Leaf* leaf;
+    u32 previous_walk, previous_task, previous_capture;
+  };
+  struct Capture {
+    Node* node;
+    u32 output;
+    Tensor* result;
+  };
+
+  std::vector<Task> tasks_;
+  std::vector<TensorImpl*> grads_;
+  std::vector<Pending> heap_;
+  std::vector<LeafUse> leaves_;
+  std::vector<Capture> captures_;
+  Pending single_{};  // one pending node is kept out of the heap: a chain never touches it
+  u32 walk_ = 0;
+  bool create_graph_ = false, retain_ = false, capturing_ = false;
+  Engine* outer_ = nullptr;
+
+  void touch(Node* n);
+  void mark(std::span<const Tensor> roots);
+  void find_needed();
+  void seed(std::span<const Tensor> roots, std::span<Tensor> seeds);
+  void visit(size_t i);
+  void run_node(Task& t);
+  void leaf_arrived(Leaf* l, Tensor t);
+  void leaf_done(Leaf* l);
+  void release_graph(Task& t);
+  void capture(u32 first, Node* n, u32 output, const Tensor& t);
+  bool is_outer(u32 walk) const;
+  void finish(bool ok) noexcept;
+};
+
+namespace {
+
+thread_local Engine* current_engine = nullptr;
+constinit std::atomic<u32> walk_counter{0};
+// Marking is serialised: two threads can then never both believe that they own a node. Uncontended
+// it costs 20 ns a walk.
+std::mutex& marking() {
+  static std::mutex m;
+  return m;
+}
+
+// Engines are kept for their vectors' capacity: no heap allocation in a warm step.
+struct EnginePool {
+  std::vector<std::unique_ptr<Engine>> engines;
+  size_t depth = 0;
+};
+thread_local EnginePool engine_pool;
+
+bool lower(const Engine::Pending& a, const Engine::Pending& b) { return a.sequence < b.sequence; }
+
+WT_COLD
+void throw_walk_clash(const Node* n) {
+  throw UsageError(str("[backward] ", describe(n),
+                       ": another backward is walking this node; two live walks may not share a "
+                       "leaf or a graph"));
+}
+
+WT_COLD
+void throw_freed(const Node* n) {
+  throw UsageError(str("[backward] ", describe(n),
+                       ": this part of the graph was freed by an earlier backward\n  Try "
+                       "retain_graph on the first one"));
+}
+
+std::string what(u32 key, const i64* shape, int ndim) {
+  return str(Shape(shape, ndim), " ", dtype_name(DType(key & 0xff)), " ",
+             to_string(device_of_key(key)));
+}
+
+WT_COLD
+void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, const Tensor& got) {
+  throw ShapeError(str("[", n->info->name, ".backward] gradient of input ", i,
+                       " does not fit\n  expected ", what(want.key, want.shape, want.ndim),
+                       "\n  got ", got.defined() ? describe(got) : "an undefined tensor", "\n  at ",
+                       describe_frame(n->frame)));
+}
+
+WT_COLD
+void check_finite(const Node* n, u32 i, const Tensor& t) {
+  const NoGrad no_grad;
+  for (double v : t.to_vector<double>())
+    if (!(v - v == 0))
+      throw NumericError(str("[", n->info->name, ".backward] gradient of input ", i, " holds ",
+                             v != v ? "NaN" : "inf", "\n  recorded by ", describe(n)));
+}
+
+}  // namespace
+
+// --- what backward functions see ---------------------------------------------------------------
+
+bool Backward::wants(u32 i) const {
+  const Node* t = node->edges[i].node;
+  if (!t) return false;
+  if (!engine.capturing_) return true;
+  return t->is_leaf() ? static_cast<const Leaf*>(t)->capture != ~0u : engine.tasks_[t->task].needed;
+}
+
+const Tensor& Backward::saved(u32 i) {
+  SavedSlot& s = node->slots[i];
+  const auto lines = [&] { return str("\n  needed by ", describe(node)); };
+  if (s.kind == SlotKind::forgotten)
+    throw InplaceError(
+        str("[", node->info->name, ".backward] its output was overwritten in place", lines()));
+  if (!s.tensor || (node->flags & kFreedNode)) throw_freed(node);
+  if (s.tensor->cell->version != s.version)
+    throw InplaceError(str("[", node->info->name, ".backward] saved tensor ", i,
+                           " was modified in place: it is at version ", s.tensor->cell->version,
+                           ", version ", s.version, " is needed", lines()));
+  if (mode.grad && !s.tensor->node && s.edge != kNoEdge) [[unlikely]] {
+    if (s.edge == kSelf) {  // its node is this one: an own handle for the length of the backward
+      TensorImpl* a = alias_of(s.tensor);
+      a->node = node;
+      a->output_index = s.output;
+      retain(node);
+      WT_INTERNAL_ASSERT(n_bound < kInlineSlots);
+      bound[n_bound] = a;
+      return reinterpret_cast<const Tensor&>(bound[n_bound++]);
+    }
+    const Edge& e = node->edges[s.edge];
+    if (e.node) {
+      retain(e.node);
+      s.tensor->node = e.node;
+      s.tensor->output_index = u16(e.output);
+    }
+  }
+  return reinterpret_cast<const Tensor&>(s.tensor);
+}
+
+bool Backward::may_overwrite_saved(u32 i) const {
+  const SavedSlot& s = node->slots[i];
+  return !mode.grad && !engine.retain_ && s.tensor && s.kind == SlotKind::owned &&
+         s.tensor->refs.sole() && s.tensor->storage->refs.sole() && !s.tensor->storage->borrowed;
+}
+
+Shape Backward::input_shape(u32 i) const {
+  const Edge& e = node->edges[i];
+  WT_INTERNAL_ASSERT(e.node);
+  const OutputInfo& o = e.node->output_info(e.output);
+  return Shape(o.shape, o.ndim);
+}
+
+GradSlot Backward::slot(u32 i) {
+  Node* d = node->edges[i].node;
+  if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
+  auto* l = static_cast<Leaf*>(d);
+  if (!l->hooks.empty() || mode.anomaly) return {};
+  if (!l->grad) {
+    const CategoryScope scope(Category::gradient);
+    l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),
+                             device_of_key(l->output.key));
+    l->written = false;
+  }
+  const GradSlot s{l->grad, l->written};
+  l->written = true;
+  ++l->grad->cell->version;
+  return s;
+}
+
+void Backward::put(u32 i, Tensor t) {
+  const Edge& e = node->edges[i];
+  Node* d = e.node;
+  if (!d) return;
+  const OutputInfo& want = d->output_info(e.output);
+  const TensorImpl* p = t.impl();
+  bool ok = p && p->key == want.key && p->geometry.ndim == want.ndim;
+  if (ok)
+    for (int k = 0; k < want.ndim; ++k) ok &= p->geometry.shape[k] == want.shape[k];
+  if (!ok) [[unlikely]]
+    throw_bad_gradient(node, i, want, t);
+  if (mode.anomaly) [[unlikely]]
+    check_finite(node, i, t);
+  if (d->is_leaf()) return engine.leaf_arrived(static_cast<Leaf*>(d), std::move(t));
+  TensorImpl*& have = engine.grads_[engine.tasks_[d->task].first_grad + e.output];
+  if (!have) [[likely]]
+    have = t.release_impl();
+  else
+    detail::accumulate(have, std::move(t));
+}
+
+// --- pass 1 ------------------------------------------------------------------------------------
+
+bool Engine::is_outer(u32 walk) const {
+  for (const Engine* e = outer_; e; e = e->outer_)
+    if (e->walk_ == walk) return true;
+  return false;
+}
+
+WT_HOT
+void Engine::touch(Node* n) {
+  const u32 mark = n->walk.load(std::memory_order_relaxed);
+  if (mark == walk_) {
+    ++n->task;
+    return;
+  }
+  if (mark != 0 && !is_outer(mark)) [[unlikely]]
+    throw_walk_clash(n);
+  if (n->is_leaf()) {
+    auto* l = static_cast<Leaf*>(n);
+    leaves_.push_back({l, mark, l->task, l->capture});
+    retain(l);
+    l->capture = ~0u;
+  } else {
+    const Pending p{n->sequence, n, mark, n->task};
+    if (!single_.node) {
+      single_ = p;
+    } else {
+      heap_.push_back(p);
+      if (heap_.size() > 1) std::push_heap(heap_.begin(), heap_.end(), lower);
+    }
+  }
+  n->walk.store(walk_, std::memory_order_relaxed);
+  n->task = 1;
+}
+
+void Engine::mark(std::span<const Tensor> roots) {
+  const std::lock_guard lock(marking());
+  for (const Tensor& r : roots) touch(r.impl()->node);
+  while (single_.node || !heap_.empty()) {
+    Pending p;
+    if (single_.node && (heap_.empty() || single_.sequence >= heap_.front().sequence)) {
+      p = single_;
+      single_.node = nullptr;
+    } else {
+      if (heap_.size() > 1) std::pop_heap(heap_.begin(), heap_.end(), lower);
+      p = heap_.back();
+      heap_.pop_back();
+    }
+    Node* n = p.node;
+    const u32 uses = n->task;
+    n->task = u32(tasks_.size());
+    tasks_.push_back(
+        {n, u32(grads_.size()), uses, p.previous_walk, p.previous_task, ~0u, false, true, false});
+    for (u32 k = 0; k < n->n_outputs; ++k) grads_.push_back(nullptr);
+    if (n->flags & kFreedNode) [[unlikely]]
+      throw_freed(n);
+    for (u32 i = 0; i < n->n_edges; ++i)
+      if (Node* d = n->edges[i].node) touch(d);
+  }
+  for (const Tensor& r : roots)
+    if (Node* n = r.impl()->node; !n->is_leaf()) tasks_[n->task].root = true;
+}
+
+// Only nodes on a path to a captured tensor run.
+void Engine::find_needed() {
+  for (u32 k = 0; k < captures_.size(); ++k) {
+    Node* n = captures_[k].node;
+    if (!n || n->walk.load(std::memory_order_relaxed) != walk_) continue;
+    u32& first = n->is_leaf() ? static_cast<Leaf*>(n)->capture : tasks_[n->task].capture;
+    if (first == ~0u) first = k;
+  }
+  for (size_t i = tasks_.size(); i-- > 0;) {
+    Task& t = tasks_[i];
+    t.needed = t.capture != ~0u;
+    for (u32 k = 0; k < t.node->n_edges && !t.needed; ++k)
+      if (const Node* d = t.node->edges[k].node)
+        t.needed =
+            d->is_leaf() ? static_cast<const Leaf*>(d)->capture != ~0u : tasks_[d->task].needed;
+  }
+}
+
+void Engine::seed(std::span<const Tensor> roots, std::span<Tensor> seeds) {
+  for (size_t i = 0; i < roots.size(); ++i) {
+    const TensorImpl* r = roots[i].impl();
+    if (r->node->is_leaf()) {
+      leaf_arrived(static_cast<Leaf*>(r->node), std::move(seeds[i]));
+      continue;
+    }
+    TensorImpl*& have = grads_[tasks_[r->node->task].first_grad + r->output_index];
+    if (have)
+      detail::accumulate(have, std::move(seeds[i]));
+    else
+      have = seeds[i].release_impl();
+  }
+  for (const Tensor& r : roots)
+    if (Node* n = r.impl()->node; n->is_leaf() && --n->task == 0) leaf_done(static_cast<Leaf*>(n));
+}
+
+// --- pass 2 ------------------------------------------------------------------------------------
+
+void Engine::capture(u32 first, Node* n, u32 output, const Tensor& t) {
+  for (u32 k = first; k < captures_.size(); ++k) {
+    if (captures_[k].node != n || captures_[k].output != output) continue;
+    Tensor& r = *captures_[k].result;
+    if (!r.defined()) {
+      r = t;
+    } else {
+      TensorImpl* have = r.release_impl();
+      detail::accumulate(have, t);
+      r = Tensor(have);
+    }
+  }
+}
+
+static void accumulate_leaf(Leaf* l, Tensor t) {
+  if (l->invalid)
+    throw NumericError("the gradient is invalid after a backward that threw; call zero_grad()");
+  const CategoryScope scope(Category::gradient);
+  if (l->grad && l->written) {
+    detail::add_into(l->grad, t.impl());
+  } else if (l->grad) {
+    detail::copy_into(l->grad, t.impl());
+  } else {
+    TensorImpl* p = t.impl();
+    const bool adopt = p->refs.sole() && p->storage->refs.sole() && p->geometry.dense &&
+                       p->flags == 0 && !p->storage->borrowed && !p->node;
+    if (adopt) {
+      l->grad = t.release_impl();
+    } else {
+      l->grad = new_like(p);
+      detail::copy_into(l->grad, p);
+    }
+  }
+  l->written = true;
+}
+
+void Engine::leaf_arrived(Leaf* l, Tensor t) {
+  if (capturing_) {
+    if (l->capture != ~0u) capture(l->capture, l, 0, t);
+  } else if (!l->hooks.empty()) {
+    if (!l->pending)
+      l->pending = t.release_impl();
+    else
+      detail::accumulate(l->pending, std::move(t));
+  } else {
+    accumulate_leaf(l, std::move(t));
+  }
+}
+
+// The last use has arrived: hooks see the walk's sum, then it is accumulated, then buckets hear.
+void Engine::leaf_done(Leaf* l) {
+  if (capturing_) return;
+  if (l->pending) {
+    Tensor g(l->pending);
+    l->pending = nullptr;
+    for (size_t i = 0; i < l->hooks.size(); ++i) {
+      Tensor r = l->hooks[i].call(l->hooks[i].context, g);
+      if (r.defined()) g = std::move(r);
+    }
+    accumulate_leaf(l, std::move(g));
+  }
+  if (l->ready) l->ready(l, l->ready_context);
+}
+
+void Engine::run_node(Task& t) {
+  Node* n = t.node;
+  if (n->spill) [[unlikely]] {
+    for (const HookEntry& h : n->spill->hooks) {
+      TensorImpl*& g = grads_[t.first_grad + h.output];
+      if (!g) continue;
+      Tensor r = h.call(h.context, reinterpret_cast<const Tensor&>(g));
+      if (r.defined()) {
+        release(g);
+        g = r.release_impl();
+      }
+    }
+  }
+  if (t.capture != ~0u) [[unlikely]]
+    for (u32 k = 0; k < n->n_outputs; ++k)
+      if (TensorImpl* g = grads_[t.first_grad + k])
+        capture(t.capture, n, k, reinterpret_cast<const Tensor&>(g));
+  mode.frame = frame_of(n->frame);
+  if (n->mode_id != mode.id) [[unlikely]]
+    restore_mode(n->mode_id);
+  Backward b(*this, n, &grads_[t.first_grad]);
+  n->backward(b);
+}
+
+// Frees what only this walk still needs. A node whose sole owner is the walk hands its edges to the
+// nodes below without touching their counts.
+void Engine::release_graph(Task& t) {
+  Node* n = t.node;
+  const bool dissolve =
+      (t.owned && n->refs.sole()) || (t.root && !(outer_ && is_outer(t.previous_walk)));
+  drop_slots(n);
+  if (n->n_slots || dissolve) n->flags |= kFreedNode;
+  if (dissolve) {
+    for (u32 k = 0; k < n->n_edges; ++k) {
+      Node* d = n->edges[k].node;
+      if (!d) continue;
+      n->edges[k].node = nullptr;
+      if (!d->is_leaf() && !tasks_[d->task].owned)
+        tasks_[d->task].owned = true;
+      else
+        release(d);
+    }
+  }
+  const bool owned = t.owned;
+  t.node = nullptr;
+  if (owned) release(n);
+}
+
+void Engine::visit(size_t i) {
+  Task& t = tasks_[i];
+  Node* n = t.node;
+  bool any = false;
+  for (u32 k = 0; k < n->n_outputs; ++k) any |= grads_[t.first_grad + k] != nullptr;
+  if (any && t.needed) run_node(t);
+  for (u32 k = 0; k < n->n_outputs; ++k) {
+    TensorImpl*& g = grads_[t.first_grad + k];
+    if (g) release(g), g = nullptr;
+  }
+  n->walk.store(t.previous_walk, std::memory_order_relaxed);
+  n->task = t.previous_task;
+  for (u32 k = 0; k < n->n_edges; ++k) {
+    Node* d = n->edges[k].node;
+    if (d && d->is_leaf() && --d->task == 0) leaf_done(static_cast<Leaf*>(d));
+  }
+  if (retain_)
+    t.node = nullptr;
+  else
+    release_graph(t);
+}
+
+// On every way out: marks as before, nothing held. After a throw the touched gradients are invalid.
+void Engine::finish(bool ok) noexcept {
+  if (!ok) {
+    const auto unmark = [](const Pending& p) {
+      p.node->walk.store(p.previous_walk, std::memory_order_relaxed);
+      p.node->task = p.previous_task;
+    };
+    if (single_.node) unmark(single_);
+    for (const Pending& p : heap_) unmark(p);
+    for (Task& t : tasks_) {
+      if (!t.node) continue;
+      t.node->walk.store(t.previous_walk, std::memory_order_relaxed);
+      t.node->task = t.previous_task;
+    }
+    for (Task& t : tasks_)
+      if (t.node && t.owned) release(t.node);
+    for (TensorImpl*& g : grads_)
+      if (g) release(g);
+    for (LeafUse& u : leaves_) {
+      if (u.leaf->pending) {
+        release(u.leaf->pending);
+        u.leaf->pending = nullptr;
+      }
+      if (!capturing_ && u.leaf->written) u.leaf->invalid = true;
+    }
+  }
+  for (LeafUse& u : leaves_) {
+    u.leaf->walk.store(u.previous_walk, std::memory_order_relaxed);
+    u.leaf->task = u.previous_task;
+    u.leaf->capture = u.previous_capture;
+    release(u.leaf);
+  }
+  single_ = {};
+  tasks_.clear();
+  grads_.clear();
+  heap_.clear();
+  leaves_.clear();
+  captures_.clear();
+}
+
+namespace {
+
+struct WalkOptions {
+  bool create_graph = false, retain = false;
+};
+
+// Runs one walk; `captures` empty: gradients go to the leaves.
+void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions options,
+          std::vector<Engine::Capture>* captures) {
+  EnginePool& pool = engine_pool;
+  if (pool.depth == pool.engines.size()) pool.engines.push_back(std::make_unique<Engine>());
+  Engine& e = *pool.engines[pool.depth++];
+  e.walk_ = walk_counter.fetch_add(1, std::memory_order_relaxed) + 1;
+  e.create_graph_ = options.create_graph;
+  e.retain_ = options.retain || options.create_graph;
+  e.capturing_ = captures != nullptr;
+  if (captures) e.captures_.swap(*captures);
+  e.outer_ = current_engine;
+  current_engine = &e;
+  struct Exit {
+    Engine& e;
+    const Mode before = mode;
+    bool ok = false;
+    ~Exit() {
+      e.finish(ok);
+      current_engine = e.outer_;
+      --engine_pool.depth;
+      const u64 sequence = mode.sequence;
+      mode = before;
+      mode.sequence = sequence;
+    }
+  } exit{e};
+  e.mark(roots);
+  if (e.capturing_) e.find_needed();
+  mode.grad = options.create_graph;
+  mode.slow &= ~u32(kSlowAutocast);
+  e.seed(roots, seeds);
+  for (size_t i = 0; i < e.tasks_.size(); ++i) e.visit(i);
+  exit.ok = true;
+}
+
+void check_root(const char* op, const Tensor& t) {
+  if (!t.defined()) detail::use_of_undefined();
+  if (!t.impl()->node)
+    throw UsageError(str("[", op, "] this tensor does not require grad: ", describe(t)));
+}
+
+Tensor seed_for(const char* op, const Tensor& root) {
+  if (root.numel() != 1)
+    throw ShapeError(str("[", op, "] only a one-element tensor starts a backward by itself, got ",
+                         describe(root), "\n  Try .sum() or give the gradient of the output"));
+  return ones(root.shape(), {.dtype = root.dtype(), .device = root.device()});
+}
+
+void check_seed(const char* op, const Tensor& root, const Tensor& seed) {
+  if (seed.shape() != root.shape() || seed.impl()->key != root.impl()->key)
+    throw ShapeError(str("[", op, "] the gradient of the output must look like the output\n  ",
+                         "output ", describe(root), "\n  gradient ", describe(seed)));
+}
+
+}  // namespace
+
+void Tensor::backward(BackwardOptions options, Frame at) const {
+  const FrameScope frame(at);
+  check_root("backward", *this);
+  Tensor seed = seed_for("backward", *this);
+  walk({this, 1}, {&seed, 1}, {.retain = options.retain_graph}, nullptr);
+}
+
+void Tensor::backward(const Tensor& gradient, BackwardOptions options, Frame at) const {
+  const FrameScope frame(at);
+  check_root("backward", *this);
+  check_seed("backward", *this, gradient);
+  Tensor seed = gradient.detach();
+  walk({this, 1}, {&seed, 1}, {.retain = options.retain_graph}, nullptr);
+}
+
+std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+                          const GradOptions& options, Frame at) {
+  const FrameScope frame(at);
+  if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size())
+    throw UsageError(str("[grads] ", outputs.size(), " outputs but ", options.grad_outputs.size(),
+                         " grad_outputs"));
+  std::vector<Tensor> seeds(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    check_root("grads", outputs[i]);
+    if (!options.grad_outputs.empty() && options.grad_outputs[i].defined()) {
+      check_seed("grads", outputs[i], options.grad_outputs[i]);
+      seeds[i] = options.create_graph ? options.grad_outputs[i] : options.grad_outputs[i].detach();
+    } else {
+      seeds[i] = seed_for("grads", outputs[i]);
+    }
+  }
+  std::vector<Tensor> results(inputs.size());
+  std::vector<Engine::Capture> captures;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    check_root("grads", inputs[i]);
+    captures.push_back({inputs[i].impl()->node, inputs[i].impl()->output_index, &results[i]});
+  }
+  walk(outputs, seeds, {options.create_graph, options.retain_graph}, &captures);
+  for (size_t i = 0; i < results.size(); ++i)
+    if (!results[i].defined() && !options.allow_unused)
+      throw UsageError(str("[grads] no output depends on input ", i, ": ", describe(inputs[i]),
+                           "\n  Try {.allow_unused = true}"));
+  return results;
+}
+
+Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options, Frame at) {
+  return grads({&output, 1}, {&input, 1}, options, at)[0];
+}
+
+}  // namespace wt

@@ -1,0 +1,156 @@
+#include "warptape/autograd/node.h"
+
+#include <cstdlib>
+
+#include "warptape/core/memory.h"
+
+namespace wt {
+namespace detail {
+
+constinit thread_local ThreadNodes thread_nodes = {};
+
+Node* node_slow() {
+  // A slab of nodes outlives its thread: nodes travel with their tensors and end in the free list
+  // of whoever drops them last.
+  constexpr int kSlab = 32;
+  constexpr size_t kStride = (sizeof(Node) + 63) / 64 * 64;
+  auto* slab = static_cast<char*>(std::aligned_alloc(64, kStride * kSlab));
+  if (!slab) throw OutOfMemory("the host has no memory for the tape's nodes");
+  ThreadNodes& t = thread_nodes;
+  for (int i = 1; i < kSlab; ++i) {
+    auto* n = new (slab + size_t(i) * kStride) Node;
+    n->next = t.free;
+    t.free = n;
+  }
+  return new (slab) Node;
+}
+
+namespace {
+
+void delete_leaf(Leaf* l) {
+  if (l->grad) release(l->grad);
+  if (l->pending) release(l->pending);
+  for (const HookEntry& h : l->hooks)
+    if (h.deleter) h.deleter(h.context);
+  delete l;
+}
+
+// The count of `n` is zero. What dies below it is queued, never recursed into: a graph of 10^6
+// nodes needs no stack.
+void kill_node(Node* n) {
+  ThreadNodes& t = thread_nodes;
+  --thread_impls.live_nodes;
+  if (n->is_leaf()) return delete_leaf(static_cast<Leaf*>(n));
+  drop_slots(n);
+  for (u32 i = 0; i < n->n_edges; ++i) {
+    Node* e = n->edges[i].node;
+    if (e && e->refs.dec()) {
+      e->next = t.dying;
+      t.dying = e;
+    }
+  }
+  if (n->flags & kAttributeOwner) n->attribute_deleter(n->attributes);
+  if (n->spill) {
+    for (const HookEntry& h : n->spill->hooks)
+      if (h.deleter) h.deleter(h.context);
+    delete n->spill;
+  }
+  n->next = t.free;
+  t.free = n;
+}
+
+}  // namespace
+
+void drain(Node* n) {
+  ThreadNodes& t = thread_nodes;
+  n->next = t.dying;
+  t.dying = n;
+  if (t.draining) return;
+  t.draining = true;
+  while (Node* d = t.dying) {
+    t.dying = d->next;
+    kill_node(d);
+  }
+  t.draining = false;
+}
+
+bool release_tensor_node(TensorImpl* p) {
+  Node* n = p->node;
+  if (p->flags & kSavedOutput) {
+    // The user is done with it but the node that made it will read it: the node owns it now. It
+    // loses its node (else a cycle) and is rebound on unpacking.
+    p->flags &= u8(~kSavedOutput);
+    bool kept = false;
+    for (u32 i = 0; i < n->n_slots; ++i) {
+      SavedSlot& s = n->slots[i];
+      if (s.tensor != p || s.kind != SlotKind::raw_output) continue;
+      if (kept) p->refs.inc();
+      s.kind = SlotKind::owned;
+      if (!kept) p->refs.init();
+      kept = true;
+    }
+    p->node = nullptr;
+    release(n);
+    return kept;
+  }
+  p->node = nullptr;
+  release(n);
+  return false;
+}
+
+}  // namespace detail
+
+void drop_slots(Node* n) {
+  for (u32 i = 0; i < n->n_slots; ++i) {
+    SavedSlot& s = n->slots[i];
+    TensorImpl* p = s.tensor;
+    s.tensor = nullptr;
+    if (!p) continue;
+    if (s.kind == SlotKind::raw_output)
+      p->flags &= u8(~kSavedOutput);
+    else
+      release(p);
+  }
+}
+
+void forget_saved_output(TensorImpl* p) {
+  for (u32 i = 0; i < p->node->n_slots; ++i) {
+    SavedSlot& s = p->node->slots[i];
+    if (s.tensor != p || s.kind != SlotKind::raw_output) continue;
+    s.tensor = nullptr;
+    s.kind = SlotKind::forgotten;
+  }
+  p->flags &= u8(~kSavedOutput);
+}
+
+Leaf* make_leaf(TensorImpl* p, Frame at) {
+  auto* l = new Leaf;
+  ++detail::thread_impls.live_nodes;
+  l->refs.init();
+  l->flags = kLeafNode;
+  l->n_outputs = 1;
+  l->n_edges = l->n_slots = 0;
+  l->mode_id = mode.id;
+  l->sequence = 0;
+  static constexpr OpInfo kLeafInfo{.name = "leaf"};
+  l->info = &kLeafInfo;
+  l->backward = nullptr;
+  l->frame = intern_frame(at);
+  l->walk.store(0, std::memory_order_relaxed);
+  l->task = 0;
+  l->spill = nullptr;
+  l->edges = l->inline_edges;
+  l->slots = l->inline_slots;
+  l->output.key = p->key;
+  l->output.ndim = p->geometry.ndim;
+  for (int i = 0; i < p->geometry.ndim; ++i) l->output.shape[i] = p->geometry.shape[i];
+  p->node = l;
+  return l;
+}
+
+std::string describe(const Node* n) {
+  const std::string module = module_path_of(n->mode_id);
+  return (module.empty() ? "" : module + ".") + n->info->name + " <- " + describe_frame(n->frame);
+}
+
+}  // namespace wt

@@ -1,0 +1,374 @@
+// The prologue and the recorder: how every operator begins and ends. For authors of operators.
+//
+//   Tensor tanh(const In& x) {
+//     OpScope s{info::tanh, x};                 // checks, promotion, autocast, profiler, owner tag
+//     Result y = s.result_like(0);              // takes over x's storage where it may
+//     s.save_output();                          // what backward will read
+//     s.record(tanh_backward, 1);               // the node, if anybody wants a gradient
+//     run(TanhArgs{y.view(), s.view(0)}, s.launch());
+//     return s.finish(std::move(y));            // edges, slots, version bumps; never throws
+//   }
+//
+// Order matters: all that can fail (checks, output, node, workspace) comes before the launch, so an
+// operator that throws has changed nothing, and an rvalue operand is still the user's.
+#pragma once
+#include "warptape/autograd/node.h"
+#include "warptape/core/in.h"
+#include "warptape/kernels/run.h"
+
+namespace wt {
+
+// A new output until finish() attaches it: released if anything throws before.
+class Result {
+ public:
+  WT_HOT
+  explicit Result(TensorImpl* fresh) : p_(fresh) {}
+  WT_HOT
+  Result(TensorImpl* reused, const In* from) : p_(reused), from_(from) {}
+  WT_HOT
+  Result(Result&& o) noexcept : p_(o.p_), from_(o.from_) { o.p_ = nullptr; }
+  Result& operator=(Result&&) = delete;
+  WT_HOT
+  ~Result() {
+    if (p_ && !from_) [[unlikely]]
+      release(p_);
+  }
+  WT_HOT
+  View view() const { return view_of(p_); }
+  WT_HOT
+  TensorImpl* impl() const { return p_; }
+  WT_HOT
+  bool reuses(const In& in) const { return from_ == &in; }
+  WT_HOT
+  bool is_reused() const { return from_ != nullptr; }
+
+ private:
+  friend class OpScope;
+  TensorImpl* p_;
+  const In* from_ = nullptr;  // the rvalue whose tensor this is
+};
+
+// What the operand types of an operator must have in common.
+enum class Types : u8 { same, promote, any };
+
+class OpScope {
+ public:
+  static constexpr int kMaxInputs = 4;  // more (cat): use the span form
+
+  WT_HOT
+  OpScope(const OpInfo& info, const In& a, Types types = Types::same) : info_(info) {
+    in_[0] = &a;
+    n_ = 1;
+    open(types, 0);
+  }
+  WT_HOT
+  OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same) : info_(info) {
+    in_[0] = &a;
+    in_[1] = &b;
+    n_ = 2;
+    open(types, a.impl() && b.impl() ? a.impl()->key ^ b.impl()->key : ~0u);
+  }
+  WT_HOT
+  OpScope(const OpInfo& info, const In& a, const In& b, const In& c, Types types = Types::same)
+      : info_(info) {
+    in_[0] = &a;
+    in_[1] = &b;
+    in_[2] = &c;
+    n_ = 3;
+    open(types, ~0u);
+  }
+  // Operands of a list; undefined tensors and repeated ones are allowed to appear only where the
+  // operator checks for itself.
+  OpScope(const OpInfo& info, const In* const* inputs, int n, Types types = Types::same);
+  OpScope(const OpScope&) = delete;
+  OpScope& operator=(const OpScope&) = delete;
+  WT_HOT
+  ~OpScope() {
+    mode.op = outer_op_;
+    if (node_) [[unlikely]]
+      abandon();
+    if (slow_) [[unlikely]]
+      close_slow();
+  }
+
+  // --- facts -------------------------------------------------------------------------------------
+  WT_HOT
+  const OpInfo& info() const { return info_; }
+  WT_HOT
+  const In& input(int i) const { return *inputs()[i]; }
+  WT_HOT
+  TensorImpl* impl(int i) const { return inputs()[i]->impl(); }
+  WT_HOT
+  const Geometry& geometry(int i) const { return impl(i)->geometry; }
+  WT_HOT
+  View view(int i) const { return view_of(impl(i)); }
+  WT_HOT
+  DType dtype(int i = 0) const { return dtype_of(impl(i)); }
+  WT_HOT
+  Device device() const { return device_; }
+  WT_HOT
+  bool recording() const { return recording_; }
+  // Operand i takes part in the graph: its gradient is wanted.
+  WT_HOT
+  bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
+  WT_HOT
+  Frame frame() const { return frame_; }
+
+  // --- outputs -----------------------------------------------------------------------------------
+  WT_HOT
+  Result result(const i64* shape, int ndim, DType t) {
+    return Result(new_contiguous(shape, ndim, t, device_));
+  }
+  WT_HOT
+  Result result(const Shape& s, DType t) { return result(s.data(), s.ndim(), t); }
+  // Shape and dtype of operand i. Reuses the storage of operand i, then of the others, when it is
+  // an rvalue that nobody else can see and that is not saved.
+  WT_HOT
+  Result result_like(int i = 0) {
+    const Geometry& g = geometry(i);
+    for (int k = 0; k < n_; ++k)
+      if (const In& candidate = input(k); candidate.is_rvalue() && may_reuse(k, g, g.dtype))
+        return Result(candidate.impl(), &candidate);
+    return Result(new_contiguous(g.shape, g.ndim, g.dtype, device_));
+  }
+  // A view of operand 0's storage: geometry to be filled by the caller.
+  Result view_result(const Geometry& g, i64 offset_elements);
+
+  // --- saving: before the outputs are allocated --------------------------------------------------
+  // Slot numbers follow the order of these calls. Nothing is kept when nothing is recorded.
+  WT_HOT
+  void save_input(int i) { slots_[n_slots_++] = u8(i), saved_inputs_ |= u8(1u << i); }
+  // Only when `needed`, else an empty slot: keeps slot numbers fixed.
+  WT_HOT
+  void save_input_if(bool needed, int i) {
+    if (needed)
+      save_input(i);
+    else
+      slots_[n_slots_++] = kEmptySlot;
+  }
+  WT_HOT
+  void save_output(int k = 0) { slots_[n_slots_++] = u8(kOutputSlot + k); }
+  // A tensor of the operator's own (a mask, statistics): kept by the slot alone.
+  void save_extra(Tensor t) {
+    extra_[n_extra_] = std::move(t);
+    slots_[n_slots_++] = u8(kExtraSlot + n_extra_++);
+  }
+
+  // --- the node ----------------------------------------------------------------------------------
+  // After outputs are allocated and saves declared, before the launch. Edge i leads to operand i.
+  WT_HOT
+  void record(BackwardFn backward) {
+    if (recording_) make_node(backward);
+  }
+  template <class A>
+  WT_HOT
+  void set_attribute(const A& a) {
+    if (node_) node_->set_attribute(a);
+  }
+
+  // --- launch and end ----------------------------------------------------------------------------
+  WT_HOT
+  Launch launch() const { return Launch{&info_, mode.stream, nullptr, device_}; }
+  // Attaches node, edges and slots and empties the rvalues. noexcept in effect.
+  WT_HOT
+  Tensor finish(Result y);
+  // The same for several differentiable outputs.
+  std::vector<Tensor> finish(std::vector<Result> outputs);
+  // In-place operators: operand 0 is the output. begin_in_place() checks the rules (InplaceError).
+  void begin_in_place();
+  void finish_in_place();
+
+ private:
+  static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;
+  static constexpr int kMaxSlots = 8;
+
+  WT_HOT
+  const In* const* inputs() const { return many_ ? many_ : in_; }
+  WT_HOT
+  void open(Types types, u32 key_difference) {
+    outer_op_ = mode.op;
+    mode.op = &info_;
+    const In& a = *in_[0];
+    frame_ = mode.frame ? mode.frame : a.frame();
+    if ((key_difference | mode.slow) != 0 || !a.impl()) [[unlikely]]
+      open_slow(types);
+    device_ = device_of(in_[0]->impl());
+    bool any = false;
+    for (int i = 0; i < n_; ++i) any |= in_[i]->impl()->node != nullptr;
+    recording_ = any && mode.grad;
+    // f(std::move(x), x): nothing may be taken from a tensor that is two operands.
+    if (n_ > 1)
+      for (int i = 1; i < n_; ++i)
+        for (int k = 0; k < i; ++k) repeated_ |= in_[i]->impl() == in_[k]->impl();
+  }
+  WT_COLD
+  void open_slow(Types types);
+  WT_COLD
+  void close_slow();
+  WT_COLD
+  void abandon();
+  // The operand is an rvalue that nobody else can see.
+  WT_HOT
+  bool takes(const In& in) const { return in.is_rvalue() && !repeated_ && in.impl()->refs.sole(); }
+  WT_HOT
+  bool may_reuse(int k, const Geometry& g, DType t) const;
+  WT_HOT
+  void make_node(BackwardFn backward);
+  WT_COLD
+  void spill_edges();
+  WT_COLD
+  void fill_slot_slow(SavedSlot& slot, u8 code);
+  WT_COLD
+  static void drop_stale_node(TensorImpl* out);
+  WT_HOT
+  void set_edge(int i, bool reused);
+  WT_HOT
+  void fill_slots(TensorImpl* const* outputs);
+
+  const OpInfo& info_;
+  const OpInfo* outer_op_;
+  const In* in_[kMaxInputs];
+  const In* const* many_ = nullptr;
+  Node* node_ = nullptr;
+  Frame frame_;
+  int n_ = 0;
+  Device device_;
+  bool recording_ = false;
+  bool slow_ = false;
+  bool repeated_ = false;
+  u8 n_slots_ = 0;
+  u8 saved_inputs_ = 0;
+  u8 n_extra_ = 0;
+  u8 slots_[kMaxSlots];
+  Tensor extra_[2];
+};
+
+// --- hot pieces --------------------------------------------------------------------------------
+
+WT_HOT
+bool OpScope::may_reuse(int k, const Geometry& g, DType t) const {
+  const In& in = input(k);
+  const TensorImpl* p = in.impl();
+  const Storage* s = p->storage;
+  if (repeated_ || !p->refs.sole() || !s->refs.sole() || p->flags != 0 || s->borrowed ||
+      (saved_inputs_ >> k & 1) || !p->geometry.dense || p->geometry.dtype != t ||
+      !same_shape(p->geometry, g))
+    return false;
+  // A leaf that requires grad keeps its identity: its gradient state belongs to the user's handle.
+  return !p->node || !p->node->is_leaf();
+}
+
+WT_HOT
+void OpScope::make_node(BackwardFn backward) {
+  Node* n = new_node();
+  node_ = n;
+  n->info = &info_;
+  n->backward = backward;
+  n->mode_id = mode.id;
+  n->frame = intern_frame(frame_);
+  n->sequence = mode.sequence;
+  if (n_ > kInlineEdges || n_slots_ > kInlineSlots) [[unlikely]]
+    spill_edges();
+  // What saving needs to allocate is allocated here, before the launch.
+  for (int k = 0; k < n_slots_; ++k) {
+    SavedSlot& slot = n->slots[k];
+    const u8 code = slots_[k];
+    slot.tensor = nullptr;
+    slot.kind = SlotKind::empty;
+    slot.edge = kNoEdge;
+    n->n_slots = u16(k + 1);
+    if (code >= kExtraSlot) continue;  // outputs, extras and empty ones: in finish()
+    const In& in = input(code);
+    TensorImpl* p = in.impl();
+    slot.edge = p->node ? code : kNoEdge;
+    slot.kind = SlotKind::owned;
+    if (p->flags & kInference) [[unlikely]]
+      fill_slot_slow(slot, code);
+    if (p->node && p->node->is_leaf()) {
+      slot.tensor = p;  // a leaf: its handle cannot be part of a cycle
+      retain(p);
+    } else if (!takes(in)) {
+      slot.tensor = alias_of(p);
+    }  // else: a sole rvalue is moved in by finish()
+  }
+}
+
+WT_HOT
+void OpScope::set_edge(int i, bool reused) {
+  const In& in = input(i);
+  TensorImpl* p = in.impl();
+  Node* from = p->node;
+  node_->edges[i] = {from, p->output_index};
+  if (!from) return;
+  if (from->sequence > node_->sequence) node_->sequence = from->sequence;
+  if (reused || (takes(in) && !from->is_leaf() && !(p->flags & kSavedOutput))) {
+    p->node = nullptr;  // a sole rvalue hands its node on: no refcount traffic
+    return;
+  }
+  retain(from);
+}
+
+WT_HOT
+void OpScope::fill_slots(TensorImpl* const* outputs) {
+  for (int k = 0; k < n_slots_; ++k) {
+    SavedSlot& slot = node_->slots[k];
+    const u8 code = slots_[k];
+    if (code < kExtraSlot) {
+      if (!slot.tensor) {  // a sole rvalue: its reference moves from the user to the slot
+        const In& in = input(code);
+        in.take();
+        slot.tensor = in.give();
+        if (!slot.tensor) [[unlikely]]  // the same rvalue saved twice
+          fill_slot_slow(slot, code);
+        else if (slot.tensor->flags & kSavedOutput) [[unlikely]]
+          slot.edge = code;
+      }
+      slot.version = slot.tensor->cell->version;
+    } else if (code >= kOutputSlot && code != kEmptySlot) {
+      TensorImpl* out = outputs[code - kOutputSlot];
+      slot.tensor = out;
+      slot.kind = SlotKind::raw_output;
+      slot.edge = kSelf;
+      slot.output = u8(code - kOutputSlot);
+      slot.version = out->cell->version;
+      out->flags |= kSavedOutput;
+    } else if (code != kEmptySlot) {
+      fill_slot_slow(slot, code);
+    }
+  }
+}
+
+WT_HOT
+Tensor OpScope::finish(Result y) {
+  TensorImpl* out = y.p_;
+  y.p_ = nullptr;
+  if (y.from_) [[unlikely]]
+    ++out->cell->version;
+  if (Node* n = node_) {
+    for (int i = 0; i < n_; ++i) set_edge(i, y.from_ == inputs()[i]);
+    n->n_edges = u16(n_);
+    n->output.key = out->key;
+    n->output.ndim = out->geometry.ndim;
+    for (int i = 0; i < out->geometry.ndim; ++i) n->output.shape[i] = out->geometry.shape[i];
+    fill_slots(&out);
+    n->sequence += 1;
+    mode.sequence = n->sequence;
+    node_ = nullptr;
+    out->node = n;
+    out->output_index = 0;
+  } else if (y.from_ && out->node) [[unlikely]] {
+    drop_stale_node(out);
+  }
+  for (int i = 0; i < n_; ++i) {
+    const In& in = input(i);
+    if (!in.is_rvalue()) continue;
+    in.take();
+    if (y.from_ == &in) in.give();
+    in.finish_replaced();
+  }
+  if (mode.slow & kSlowInference) [[unlikely]]
+    out->flags |= kInference;
+  return Tensor(out);
+}
+
+}  // namespace wt

@@ -1,0 +1,87 @@
+// Making tensors. Shapes throw ShapeError on negative sizes and overflow, OutOfMemory when there is
+// no room.
+#pragma once
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "warptape/core/tensor.h"
+
+namespace wt {
+
+// Where and as what. `dtype` unset: the mode's default dtype (or what the values say).
+struct TensorOptions {
+  std::optional<DType> dtype{};
+  Device device{};
+  bool requires_grad = false;
+};
+
+WT_API Tensor empty(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor zeros(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor ones(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+// dtype unset: i64 for an integer value, bool for a bool, else the default.
+WT_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& o = {},
+                   Frame at = Frame::here());
+WT_API Tensor eye(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());
+// begin, begin + step, ... below end. dtype unset: i64 when all three are integers.
+WT_API Tensor arange(Scalar begin, Scalar end, Scalar step = 1, const TensorOptions& o = {},
+                     Frame at = Frame::here());
+WT_API Tensor arange(Scalar end, const TensorOptions& o = {}, Frame at = Frame::here());
+// n evenly spaced values, both ends included.
+WT_API Tensor linspace(double begin, double end, i64 n, const TensorOptions& o = {},
+                       Frame at = Frame::here());
+
+// Shape, dtype and device of `like`.
+WT_API Tensor empty_like(const Tensor& like, Frame at = Frame::here());
+WT_API Tensor zeros_like(const Tensor& like, Frame at = Frame::here());
+WT_API Tensor ones_like(const Tensor& like, Frame at = Frame::here());
+WT_API Tensor full_like(const Tensor& like, Scalar value, Frame at = Frame::here());
+
+// From the ambient generator (core/random.h); bit-equal on all devices for uniform draws.
+WT_API Tensor rand(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor randn(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o = {},
+                      Frame at = Frame::here());
+WT_API Tensor randperm(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor rand_like(const Tensor& like, Frame at = Frame::here());
+WT_API Tensor randn_like(const Tensor& like, Frame at = Frame::here());
+
+// From values: tensor({1, 2.5}), tensor({{1, 2}, {3, 4}}), tensor(3.0). dtype unset: bool or i64
+// when all values are, else the default dtype. Rows must have equal lengths (ShapeError).
+WT_API Tensor tensor(Scalar value, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o = {},
+                     Frame at = Frame::here());
+WT_API Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows,
+                     const TensorOptions& o = {}, Frame at = Frame::here());
+// A copy of a vector or span; dtype unset: T's own.
+template <class T>
+Tensor tensor(std::span<const T> values, TensorOptions o = {}, Frame at = Frame::here());
+template <class T>
+Tensor tensor(const std::vector<T>& values, TensorOptions o = {}, Frame at = Frame::here()) {
+  return tensor(std::span<const T>(values), o, at);
+}
+
+// Says that the caller keeps the memory alive for as long as any tensor uses it.
+struct Borrow {};
+inline constexpr Borrow borrow{};
+// A tensor over the caller's memory, no copy. The first form calls `deleter(argument)` when the
+// last tensor on it dies. `strides` in elements; empty: contiguous. Never reused for outputs.
+WT_API Tensor from_blob(void* data, const Shape& shape, void (*deleter)(void*), void* argument,
+                        const TensorOptions& o = {}, const Shape& strides = {},
+                        Frame at = Frame::here());
+WT_API Tensor from_blob(void* data, const Shape& shape, Borrow, const TensorOptions& o = {},
+                        const Shape& strides = {}, Frame at = Frame::here());
+
+namespace detail {
+WT_API Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,
+                          Frame at);
+}
+template <class T>
+Tensor tensor(std::span<const T> values, TensorOptions o, Frame at) {
+  const DType t = detail::dtype_of_type<T>();
+  if (!o.dtype) o.dtype = t;
+  return detail::from_values(values.data(), t, {values.size()}, o, at);
+}
+
+}  // namespace wt

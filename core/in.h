@@ -1,0 +1,126 @@
+// Operand types: how operators take tensors. They record the line where the user wrote the operand
+// (default arguments are impossible on operators, but not on a converting constructor), and know
+// whether it was an rvalue, whose storage and node the operator may take over.
+#pragma once
+#include <concepts>
+
+#include "warptape/core/tensor.h"
+
+namespace wt {
+
+// Parameters of modules: they stand for a tensor without being one.
+template <class P>
+concept TensorHolder = requires(const P& p) {
+  { p.tensor() } -> std::same_as<const Tensor&>;
+};
+// Losses: they convert to a tensor that they make on the spot.
+template <class L>
+concept TensorMaker = requires(const L& l) {
+  { l.mean() } -> std::same_as<Tensor>;
+};
+
+class In {
+ public:
+  WT_HOT
+  In(const Tensor& t, const char* file = __builtin_FILE(),  // NOLINT: implicit by design
+     u32 line = __builtin_LINE())
+      : p_(t.p_), frame_{file, line} {}
+  WT_HOT
+  In(Tensor&& t, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+      : p_(t.p_), source_(&t), frame_{file, line} {}
+  template <TensorHolder P>
+  WT_HOT
+  In(const P& p, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+      : p_(p.tensor().impl()), frame_{file, line} {}
+  In(const In&) = delete;
+  In& operator=(const In&) = delete;
+  WT_HOT
+  ~In() {
+    if (taken_ && p_) [[unlikely]]
+      release(p_);
+  }
+
+  WT_HOT
+  TensorImpl* impl() const { return p_; }
+  WT_HOT
+  Frame frame() const { return frame_; }
+  // The user gave it up: it is emptied when the operator succeeds and untouched when it throws.
+  WT_HOT
+  bool is_rvalue() const { return source_ != nullptr || taken_; }
+  // Nobody else holds the handle.
+  WT_HOT
+  bool is_sole() const { return is_rvalue() && p_->refs.sole(); }
+
+  // --- for the prologue and the recorder -------------------------------------------------------
+  // Empties the user's rvalue; from here on this object owns the reference.
+  WT_HOT
+  void take() const {
+    if (source_) {
+      source_->p_ = nullptr;
+      source_ = nullptr;
+      taken_ = true;
+    }
+  }
+  // Hands the reference on (after take()).
+  WT_HOT
+  TensorImpl* give() const {
+    TensorImpl* p = p_;
+    p_ = nullptr;
+    return p;
+  }
+  // Replaces the operand by a converted one, which is then an rvalue of its own. The user's rvalue
+  // is emptied only by finish(), as ever.
+  void replace(Tensor converted) const {
+    if (source_) pending_ = source_;
+    if (taken_ && p_) release(p_);
+    p_ = converted.release_impl();
+    source_ = nullptr;
+    taken_ = true;
+  }
+  // Empties the rvalue that replace() set aside.
+  WT_HOT
+  void finish_replaced() const {
+    if (pending_) [[unlikely]]
+      *pending_ = Tensor();
+  }
+  bool same_tensor(const In& o) const { return p_ == o.p_; }
+
+ protected:
+  WT_HOT
+  In(TensorImpl* owned, const char* file, u32 line) : p_(owned), frame_{file, line}, taken_(true) {}
+
+ private:
+  mutable TensorImpl* p_;
+  mutable Tensor* source_ = nullptr;
+  mutable Tensor* pending_ = nullptr;
+  Frame frame_;
+  mutable bool taken_ = false;
+};
+
+// An In that may also be a number or a Loss (which then stands for its mean).
+class Operand : public In {
+ public:
+  using In::In;
+  template <Number T>
+  WT_HOT
+  Operand(T v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+      : In(nullptr, file, line), scalar_(v), is_scalar_(true) {}
+  WT_HOT
+  Operand(Scalar v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+      : In(nullptr, file, line), scalar_(v), is_scalar_(true) {}
+  template <TensorMaker L>
+  Operand(const L& loss, const char* file = __builtin_FILE(),
+          u32 line = __builtin_LINE())  // NOLINT
+      : In(loss.mean().release_impl(), file, line) {}
+
+  WT_HOT
+  bool is_scalar() const { return is_scalar_; }
+  WT_HOT
+  Scalar scalar() const { return scalar_; }
+
+ private:
+  Scalar scalar_;
+  bool is_scalar_ = false;
+};
+
+}  // namespace wt

@@ -1,0 +1,35 @@
+// The device error mailbox: how a kernel reports a bad label or index without killing the context.
+//
+// A kernel that meets a bad value raises the record (the first one wins), then reads index 0 or
+// skips the write, so memory stays safe. The next natural wait of the host throws IndexError with
+// the details; until then every optimizer step on the device skips itself (a step is a
+// transaction). No STL: kernels include this.
+#pragma once
+#include "warptape/core/device_type.h"
+#include "warptape/core/types.h"
+
+namespace wt {
+
+// What went wrong; decides the wording.
+enum class MailboxCode : i32 { none = 0, index_out_of_range = 1, label_out_of_range = 2 };
+
+// One a device, in its own memory.
+struct MailboxRecord {
+  i32 raised;    // MailboxCode; written by compare-and-swap from 0
+  u32 op_id;     // which operator (interned OpInfo)
+  i64 position;  // flat position of the bad value in its tensor
+  i64 value;
+  i64 limit;  // valid values are [0, limit)
+};
+
+// The record of a device, allocated at first use; device memory on simt and cuda.
+MailboxRecord* mailbox_of(Device d);
+// Throws IndexError for a raised record and clears it; waits for the device first. Called wherever
+// the host reads device memory, and by checkpoint and step waits.
+WT_API void check_mailbox(Device d);
+// Lowers the flag without throwing (after a failed step was handled).
+void clear_mailbox(Device d);
+// The address of the raised flag: nonzero makes steps skip. Device memory.
+const i32* mailbox_flag(Device d);
+
+}  // namespace wt

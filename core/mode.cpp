@@ -1,0 +1,128 @@
+#include "warptape/core/mode.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "warptape/core/error.h"
+
+namespace wt {
+
+constinit thread_local Mode mode = {};
+
+namespace {
+
+// What an interned id stands for.
+using Snapshot = std::tuple<Stream*, Determinism, const VariantOverride*, const ModulePath*>;
+constexpr u32 kChunk = 1024, kChunks = 4096;
+
+struct Table {
+  std::mutex mutex;
+  std::map<Snapshot, u32> ids;
+  std::atomic<Snapshot*> chunks[kChunks]{};
+  u32 count = 1;  // id 0: the default state
+  std::set<std::pair<const ModulePath*, std::string>> names;
+  std::map<std::pair<const ModulePath*, std::string>, ModulePath*> paths;
+};
+Table& table() {
+  static Table* t = new Table;  // outlives static destructors
+  return *t;
+}
+
+}  // namespace
+
+const char* category_name(Category c) {
+  static constexpr const char* kNames[kNumCategories] = {"other",     "parameter", "gradient",
+                                                         "optimizer", "buffer",    "activation",
+                                                         "workspace", "dataset"};
+  return kNames[int(c)];
+}
+
+void intern_mode() {
+  const Snapshot s{mode.stream, mode.determinism, mode.overrides, mode.module};
+  if (s == Snapshot{}) {
+    mode.id = 0;
+    return;
+  }
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  auto [it, fresh] = t.ids.try_emplace(s, 0);
+  if (fresh) {
+    if (t.count == kChunk * kChunks) throw InternalError("more than 2^22 distinct modes");
+    std::atomic<Snapshot*>& chunk = t.chunks[t.count / kChunk];
+    if (!chunk.load(std::memory_order_relaxed))
+      chunk.store(new Snapshot[kChunk], std::memory_order_release);
+    chunk.load(std::memory_order_relaxed)[t.count % kChunk] = s;
+    it->second = t.count++;
+  }
+  mode.id = it->second;
+}
+
+static Snapshot snapshot_of(u32 id) {
+  static Table& t = table();
+  if (id == 0) return {};
+  return t.chunks[id / kChunk].load(std::memory_order_acquire)[id % kChunk];
+}
+
+void restore_mode(u32 id) {
+  std::tie(mode.stream, mode.determinism, mode.overrides, mode.module) = snapshot_of(id);
+  mode.slow = mode.overrides ? mode.slow | kSlowOverride : mode.slow & ~u32(kSlowOverride);
+  mode.id = id;
+}
+
+std::string to_string(const ModulePath* path) {
+  if (!path) return {};
+  std::string parent = to_string(path->parent);
+  return parent.empty() ? path->name : parent + "." + path->name;
+}
+
+std::string module_path_of(u32 id) { return to_string(std::get<3>(snapshot_of(id))); }
+
+const ModulePath* intern_module_path(const ModulePath* parent, std::string_view name) {
+  Table& t = table();
+  const std::lock_guard lock(t.mutex);
+  auto [it, fresh] = t.paths.try_emplace({parent, std::string(name)}, nullptr);
+  if (fresh) it->second = new ModulePath{parent, it->first.second.c_str()};
+  return it->second;
+}
+
+InferenceMode::InferenceMode() : grad_before_(mode.grad), slow_before_(mode.slow) {
+  mode.grad = false;
+  mode.slow |= kSlowInference;
+}
+InferenceMode::~InferenceMode() {
+  mode.grad = grad_before_;
+  mode.slow = slow_before_;
+}
+
+DeterminismScope::DeterminismScope(Determinism d) : before_(mode.determinism), id_before_(mode.id) {
+  mode.determinism = d;
+  intern_mode();
+}
+DeterminismScope::~DeterminismScope() {
+  mode.determinism = before_;
+  mode.id = id_before_;
+}
+
+ModuleScope::ModuleScope(const ModulePath* path, Cache& cache)
+    : before_(mode.module), id_before_(mode.id) {
+  mode.module = path;
+  if (cache.outer == id_before_ && cache.outer != ~0u) {
+    mode.id = cache.inner;
+  } else {
+    intern_mode();
+    cache = {id_before_, mode.id};
+  }
+}
+
+void ModeCopy::adopt() const {
+  const u64 sequence = mode.sequence;
+  mode = copy_;
+  mode.op = nullptr;
+  mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
+}
+
+}  // namespace wt

@@ -1,0 +1,334 @@
+#include "warptape/core/storage.h"
+
+#include <cstdlib>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include "warptape/core/error.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/tensor_impl.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define WT_POOLS 0  // a pool would hide use after free from ASan
+#else
+#define WT_POOLS 1
+#endif
+
+namespace wt {
+
+struct StorageExtra {
+  void (*deleter)(void*) = nullptr;
+  void* argument = nullptr;
+};
+
+namespace detail {
+
+constinit thread_local ThreadMemory thread_memory = {};
+constinit thread_local ThreadImpls thread_impls = {};
+
+namespace {
+
+const BlockAllocator* block_allocators[kNumDeviceKinds] = {};
+
+// Threads whose counters are summed; a thread that ends leaves its counts in `ended`.
+struct Registry {
+  std::mutex mutex;
+  std::vector<ThreadMemory*> threads;
+  std::vector<ThreadImpls*> impls;
+  ThreadMemory ended{};
+  memory::LiveObjects ended_objects;
+  std::atomic<i64> reserved{0};  // cpu blocks taken from the system
+};
+Registry& registry() {
+  static Registry* r = new Registry;
+  return *r;
+}
+
+void trim_thread(ThreadMemory& t) {
+  for (Storage*& head : t.free_blocks)
+    while (Storage* s = head) {
+      head = s->next;
+      registry().reserved -= i64(class_bytes(s->size_class));
+      std::free(s);
+    }
+}
+
+void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
+  for (int r = 0; r < kNumDeviceKinds * 2; ++r) {
+    MemoryCounters& a = sum.counters[r];
+    const MemoryCounters& b = t.counters[r];
+    a.live += b.live;
+    a.peak += b.peak;
+    a.requests += b.requests;
+    for (int c = 0; c < kNumCategories; ++c) {
+      a.by_category[c] += b.by_category[c];
+      a.peak_by_category[c] += b.peak_by_category[c];
+    }
+  }
+  sum.live_storages += t.live_storages;
+}
+
+// Runs at the end of each thread that ever allocated.
+struct ThreadEnd {
+  ThreadMemory* memory = &thread_memory;
+  ThreadImpls* impls = &thread_impls;
+  ThreadEnd() {
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    r.threads.push_back(memory);
+    r.impls.push_back(impls);
+  }
+  ~ThreadEnd() {
+    trim_thread(*memory);
+    Registry& r = registry();
+    const std::lock_guard lock(r.mutex);
+    add_counters(r.ended, *memory);
+    for (MemoryCounters& c : r.ended.counters) c.peak = c.live;
+    r.ended_objects.tensors += impls->live;
+    r.ended_objects.nodes += impls->live_nodes;
+    std::erase(r.threads, memory);
+    std::erase(r.impls, impls);
+  }
+};
+
+void register_thread() {
+  if (thread_memory.registered) return;
+  thread_memory.registered = true;
+  static thread_local ThreadEnd end;
+  (void)&end;
+}
+
+std::string bytes_text(i64 b) {
+  if (b < 10 * 1024) return str(b, " bytes");
+  if (b < (10 << 20)) return str(b / 1024, " KiB");
+  return str(b >> 20, " MiB");
+}
+
+[[noreturn]] void out_of_memory(Device d, i64 bytes, const char* why) {
+  const memory::Stats s = memory::stats(d);
+  const std::string module = module_path_of(mode.id);
+  std::string text = str("[", module.empty() ? "" : module + ".",
+                         mode.op ? mode.op->name : "allocation", "] asked for ", bytes_text(bytes),
+                         " on ", to_string(d), why, "\n  held: ", bytes_text(s.live), " (");
+  bool first = true;
+  for (int c = 0; c < kNumCategories; ++c) {
+    if (!s.by_category[c]) continue;
+    text += str(first ? "" : ", ", category_name(Category(c)), " ", bytes_text(s.by_category[c]));
+    first = false;
+  }
+  text += ")";
+  if (mode.frame) text += "\n  at " + describe(mode.frame);
+  throw OutOfMemory(text + "\n  Nothing was changed\n  Try a smaller batch");
+}
+
+Storage* header() {
+  Storage*& head = thread_memory.free_blocks[0];
+  if (Storage* s = head) {
+    head = s->next;
+    return s;
+  }
+  auto* s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
+  if (!s) throw OutOfMemory("the host has no memory for a tensor's header");
+  new (s) Storage;
+  return s;
+}
+void free_header(Storage* s) {
+  s->next = thread_memory.free_blocks[0];
+  thread_memory.free_blocks[0] = s;
+}
+
+Storage* take_cpu_block(i64 bytes) {
+  const u32 c = size_class(u64(bytes) | 1);
+  if (c >= u32(kSizeClasses)) return nullptr;
+  auto* s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage) + class_bytes(c)));
+  if (!s) return nullptr;
+  new (s) Storage;
+  registry().reserved += i64(class_bytes(c));
+  s->size_class = u16(c);
+  s->special = false;
+  s->borrowed = 0;
+  s->device = Device::cpu();
+  s->data = s + 1;
+  return s;
+}
+
+}  // namespace
+
+Storage* allocate_slow(Device d, i64 bytes) {
+  register_thread();
+  ThreadMemory& t = thread_memory;
+  if (bytes < 0) throw InternalError("a negative allocation");
+  if (t.fail_countdown && --t.fail_countdown == 0)
+    out_of_memory(d, bytes, " and the test made it fail");
+  if (d == Device::cpu()) {
+    const u32 c = size_class(u64(bytes) | 1);
+    if (c < u32(kSizeClasses) && t.free_blocks[c]) {  // only armed countdowns come here
+      Storage* s = t.free_blocks[c];
+      t.free_blocks[c] = s->next;
+      return s;
+    }
+    Storage* s = take_cpu_block(bytes);
+    if (!s) {
+      trim_thread(t);
+      s = take_cpu_block(bytes);
+    }
+    if (!s) out_of_memory(d, bytes, "");
+    return s;
+  }
+  Storage* s = header();
+  s->special = true;
+  s->borrowed = 0;
+  s->device = d;
+  s->size_class = 0;
+  s->extra = nullptr;
+  s->data = nullptr;
+  if (d.is_meta || bytes == 0) return s;
+  const BlockAllocator* a = block_allocators[int(d.kind)];
+  if (!a) {
+    free_header(s);
+    require_available(d);
+    throw NotAvailable(str("no allocator for ", to_string(d)));
+  }
+  s->data = a->take(d, bytes);
+  if (!s->data) {
+    a->trim();
+    s->data = a->take(d, bytes);
+  }
+  if (!s->data) {
+    free_header(s);
+    out_of_memory(d, bytes, "");
+  }
+  return s;
+}
+
+void release_storage(Storage* s) {
+  count_release(s->device, s->category, s->bytes);
+  --thread_memory.live_storages;
+  if (!s->special) [[likely]] {
+    if constexpr (WT_POOLS) {
+      s->next = thread_memory.free_blocks[s->size_class];
+      thread_memory.free_blocks[s->size_class] = s;
+    } else {
+      registry().reserved -= i64(class_bytes(s->size_class));
+      std::free(s);
+    }
+    return;
+  }
+  if (s->extra) {
+    if (s->extra->deleter) s->extra->deleter(s->extra->argument);
+    delete s->extra;
+  } else if (s->data && !s->borrowed) {
+    block_allocators[int(s->device.kind)]->give(s->device, s->data, s->bytes);
+  }
+  free_header(s);
+}
+
+TensorImpl* impl_slow() {
+  register_thread();
+  auto* p = static_cast<TensorImpl*>(std::aligned_alloc(64, (sizeof(TensorImpl) + 63) / 64 * 64));
+  if (!p) throw OutOfMemory("the host has no memory for a tensor");
+  return new (p) TensorImpl;
+}
+
+void destroy(TensorImpl* p) {
+  if (p->flags & kIsView) p->cell->views.fetch_sub(1, std::memory_order_relaxed);
+  if (p->node && release_tensor_node(p)) return;  // its producer keeps it
+  release(p->storage);
+  ThreadImpls& t = thread_impls;
+  --t.live;
+  if constexpr (WT_POOLS) {
+    p->next = t.free;
+    t.free = p;
+  } else {
+    std::free(p);
+  }
+}
+
+}  // namespace detail
+
+Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), void* argument) {
+  detail::register_thread();
+  Storage* s = detail::header();
+  s->refs.init();
+  s->size_class = 0;
+  s->category = mode.category;
+  s->special = true;
+  s->device = d;
+  s->borrowed = 1;
+  s->mode_id = mode.id;
+  s->owner = mode.op;
+  s->bytes = bytes;
+  s->data = data;
+  s->extra = new StorageExtra{deleter, argument};
+  s->cell.version = 0;
+  s->cell.view_frame = 0;
+  s->cell.views.store(0, std::memory_order_relaxed);
+  ++detail::thread_memory.live_storages;
+  detail::count_request(d, s->category, bytes);
+  return s;
+}
+
+void set_block_allocator(DeviceKind k, const BlockAllocator* a) {
+  detail::block_allocators[int(k)] = a;
+}
+
+namespace memory {
+
+Stats stats(Device d) {
+  detail::Registry& r = detail::registry();
+  const std::lock_guard lock(r.mutex);
+  detail::ThreadMemory sum = r.ended;
+  for (const detail::ThreadMemory* t : r.threads) detail::add_counters(sum, *t);
+  const detail::MemoryCounters& c = sum.counters[detail::counter_row(d)];
+  Stats s;
+  s.live = c.live;
+  s.peak = c.peak;
+  s.requests = c.requests;
+  for (int i = 0; i < kNumCategories; ++i) {
+    s.by_category[i] = c.by_category[i];
+    s.peak_by_category[i] = c.peak_by_category[i];
+  }
+  const BlockAllocator* a = detail::block_allocators[int(d.kind)];
+  s.reserved = d.is_meta                   ? 0
+               : d.kind == DeviceKind::cpu ? r.reserved.load()
+               : a                         ? a->reserved(d)
+                                           : 0;
+  return s;
+}
+
+void reset_peak(Device d) {
+  detail::MemoryCounters& c = detail::thread_memory.counters[detail::counter_row(d)];
+  c.peak = c.live;
+  for (int i = 0; i < kNumCategories; ++i) c.peak_by_category[i] = c.by_category[i];
+}
+
+void fail_nth_request(u64 n) { detail::thread_memory.fail_countdown = n; }
+
+u64 request_count() {
+  u64 n = 0;
+  for (const detail::MemoryCounters& c : detail::thread_memory.counters) n += c.requests;
+  return n;
+}
+
+void empty_cache() {
+  detail::trim_thread(detail::thread_memory);
+  for (const BlockAllocator* a : detail::block_allocators)
+    if (a) a->trim();
+}
+
+LiveObjects live_objects() {
+  detail::Registry& r = detail::registry();
+  const std::lock_guard lock(r.mutex);
+  LiveObjects n = r.ended_objects;
+  n.storages += r.ended.live_storages;
+  for (const detail::ThreadMemory* t : r.threads) n.storages += t->live_storages;
+  for (const detail::ThreadImpls* t : r.impls) {
+    n.tensors += t->live;
+    n.nodes += t->live_nodes;
+  }
+  return n;
+}
+
+}  // namespace memory
+}  // namespace wt

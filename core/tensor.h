@@ -1,0 +1,279 @@
+// Tensor: a reference-counted handle to n-dimensional data on a device, with optional gradient
+// state. Copies are the same tensor. Operators on tensors are free functions in autograd/ops.h;
+// the members here that compute are the same operators in method form.
+#pragma once
+#include <initializer_list>
+#include <iosfwd>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "warptape/core/device.h"
+#include "warptape/core/dtype.h"
+#include "warptape/core/frame.h"
+#include "warptape/core/scalar.h"
+#include "warptape/core/shape.h"
+#include "warptape/core/tensor_impl.h"
+
+namespace wt {
+
+class Tensor;
+
+// contiguous: C order. channels_last: NHWC in memory under NCHW shapes. preserve: as the input is.
+enum class MemoryFormat : u8 { contiguous, channels_last, preserve };
+
+// A half-open range of an axis with a positive step; negative bounds count from the end and bounds
+// are clipped, as in Python.
+struct Slice {
+  i64 begin = 0, end = INT64_MAX, step = 1;
+};
+// One entry of an index list: an integer (drops the axis), a Slice, or a tensor (i64 indices or a
+// bool mask).
+class Index;
+
+struct BackwardOptions {
+  bool retain_graph = false;
+};
+struct SumOptions {
+  bool keep_dim = false;
+};
+
+namespace detail {
+[[noreturn]] WT_COLD
+WT_API void use_of_undefined();
+template <class T>
+constexpr DType dtype_of_type();
+[[noreturn]] WT_COLD
+WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);
+[[noreturn]] WT_COLD
+WT_API void not_host_memory(const TensorImpl* p);
+void wait_for_host_access(const TensorImpl* p);
+}  // namespace detail
+
+class WT_GUARD Tensor {
+ public:
+  // An undefined tensor: every use but assignment, `defined()` and destruction throws.
+  Tensor() = default;
+  WT_HOT
+  Tensor(const Tensor& o) : p_(o.p_) {
+    if (p_) retain(p_);
+  }
+  WT_HOT
+  Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
+  // Only lvalues can be assigned: `x[i] = v` does not compile (write with index_put_).
+  WT_HOT
+  Tensor& operator=(const Tensor& o) & {
+    Tensor copy(o);
+    std::swap(p_, copy.p_);
+    return *this;
+  }
+  WT_HOT
+  Tensor& operator=(Tensor&& o) & noexcept {
+    Tensor moved(std::move(o));
+    std::swap(p_, moved.p_);
+    return *this;
+  }
+  WT_HOT
+  ~Tensor() {
+    if (p_) release(p_);
+  }
+
+  bool defined() const { return p_ != nullptr; }
+  // The same object (not equal values).
+  bool same_as(const Tensor& o) const { return p_ == o.p_; }
+
+  Shape shape() const { return Shape(geometry().shape, geometry().ndim); }
+  Shape strides() const { return Shape(geometry().strides, geometry().ndim); }
+  int ndim() const { return geometry().ndim; }
+  i64 numel() const { return geometry().numel; }
+  // Size of an axis; negative counts from the end. Throws ShapeError.
+  WT_API i64 size(i64 axis) const;
+  DType dtype() const { return geometry().dtype; }
+  Device device() const { return device_of(checked()); }
+  bool is_contiguous() const { return geometry().dense; }
+  WT_API bool is_contiguous(MemoryFormat format) const;
+  // Writes since the storage was made; shared by all views of one root.
+  u32 version() const { return checked()->cell->version; }
+  bool is_view() const { return (checked()->flags & kIsView) != 0; }
+
+  // Elements in memory order from the first one; only for cpu and simt tensors of this dtype.
+  // Reading form. Throws DtypeError, PlacementError.
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(host_data(detail::dtype_of_type<std::remove_cv_t<T>>(), false));
+  }
+  // Writing form: counts as a write (bumps the version).
+  template <class T>
+  T* mutable_data() const {
+    return static_cast<T*>(host_data(detail::dtype_of_type<T>(), true));
+  }
+  // The value of a one-element tensor; waits for the device. Throws ShapeError, and on meta.
+  WT_API double item(Frame at = Frame::here()) const;
+  // All elements in logical order, converted to T; waits for the device.
+  template <class T>
+  std::vector<T> to_vector(Frame at = Frame::here()) const;
+
+  // --- gradients ------------------------------------------------------------------------------
+  bool requires_grad() const { return checked()->node != nullptr; }
+  // Makes this a leaf whose gradient is wanted (or stops that). Throws for integer dtypes and for
+  // non-leaf tensors.
+  WT_API Tensor& set_requires_grad(bool on = true, Frame at = Frame::here()) &;
+  WT_API Tensor set_requires_grad(bool on = true, Frame at = Frame::here()) &&;
+  WT_API bool is_leaf() const;
+  // The gradient of a leaf, a tensor of its own; undefined when there is none. Throws NumericError
+  // after a backward that threw and before zero_grad().
+  WT_API Tensor grad() const;
+  WT_API void set_grad(const Tensor& g) const;
+  WT_API void zero_grad() const;
+  // d this / d leaves, added into each leaf's grad. This must be one element, or `seed` given.
+  WT_API void backward(BackwardOptions options = {}, Frame at = Frame::here()) const;
+  WT_API void backward(const Tensor& seed, BackwardOptions options = {},
+                       Frame at = Frame::here()) const;
+  // The same elements, no gradient.
+  WT_API Tensor detach() const;
+  // Keeps the gradient of this non-leaf tensor in grad() too.
+  WT_API void retain_grad() const;
+
+  // --- views (no copy; `&&` forms keep one owner) ----------------------------------------------
+  WT_API Tensor operator[](i64 i) const;  // select(0, i)
+  // x[{0, Slice{1, 3}, mask}] reads; tensors as indices come with the indexing operators.
+  WT_API Tensor operator[](std::initializer_list<Index> at) const;
+  WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) const&;
+  WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) &&;
+  WT_API Tensor reshape(const Shape& shape, Frame at = Frame::here()) const&;
+  WT_API Tensor reshape(const Shape& shape, Frame at = Frame::here()) &&;
+  WT_API Tensor flatten(i64 first = 0, i64 last = -1, Frame at = Frame::here()) const&;
+  WT_API Tensor flatten(i64 first = 0, i64 last = -1, Frame at = Frame::here()) &&;
+  WT_API Tensor transpose(i64 a, i64 b, Frame at = Frame::here()) const&;
+  WT_API Tensor transpose(i64 a, i64 b, Frame at = Frame::here()) &&;
+  WT_API Tensor t(Frame at = Frame::here()) const;  // last two axes swapped
+  WT_API Tensor permute(const Dims& order, Frame at = Frame::here()) const&;
+  WT_API Tensor permute(const Dims& order, Frame at = Frame::here()) &&;
+  WT_API Tensor expand(const Shape& shape, Frame at = Frame::here()) const&;
+  WT_API Tensor expand(const Shape& shape, Frame at = Frame::here()) &&;
+  WT_API Tensor squeeze(Frame at = Frame::here()) const&;
+  WT_API Tensor squeeze(i64 axis, Frame at = Frame::here()) const&;
+  WT_API Tensor unsqueeze(i64 axis, Frame at = Frame::here()) const&;
+  WT_API Tensor select(i64 axis, i64 index, Frame at = Frame::here()) const&;
+  WT_API Tensor slice(i64 axis, Slice range, Frame at = Frame::here()) const&;
+  WT_API Tensor narrow(i64 axis, i64 begin, i64 length, Frame at = Frame::here()) const&;
+
+  // --- copies -----------------------------------------------------------------------------------
+  WT_API Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous,
+                           Frame at = Frame::here()) const;
+  WT_API Tensor clone(Frame at = Frame::here()) const;
+  WT_API Tensor to(Device d, Frame at = Frame::here()) const;
+  WT_API Tensor to(DType t, Frame at = Frame::here()) const;
+  WT_API Tensor to(MemoryFormat format, Frame at = Frame::here()) const;
+
+  // --- method form of common operators (docs in autograd/ops.h) ---------------------------------
+  WT_API Tensor sum(Frame at = Frame::here()) const;
+  WT_API Tensor sum(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor mean(Frame at = Frame::here()) const;
+  WT_API Tensor mean(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor matmul(const Tensor& other, Frame at = Frame::here()) const;
+
+  // --- writing ----------------------------------------------------------------------------------
+  // Throw InplaceError while gradients are recorded on a view, on a tensor with live views, or on a
+  // leaf that requires grad.
+  WT_API Tensor& copy_(const Tensor& source, Frame at = Frame::here()) &;
+  WT_API Tensor& fill_(Scalar value, Frame at = Frame::here()) &;
+  WT_API Tensor& zero_(Frame at = Frame::here()) &;
+  WT_API Tensor& add_(const Tensor& other, Frame at = Frame::here()) &;
+  WT_API Tensor& mul_(Scalar factor, Frame at = Frame::here()) &;
+  WT_API Tensor& relu_(Frame at = Frame::here()) &;
+  WT_API Tensor relu_(Frame at = Frame::here()) &&;
+  WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,
+                            Frame where = Frame::here()) &;
+
+  // --- internal ---------------------------------------------------------------------------------
+  WT_HOT
+  explicit Tensor(TensorImpl* owned) : p_(owned) {}
+  WT_HOT
+  TensorImpl* impl() const { return p_; }
+  WT_HOT
+  TensorImpl* release_impl() {
+    TensorImpl* p = p_;
+    p_ = nullptr;
+    return p;
+  }
+  // Moves the elements' home into an arena (contents are the caller's business): keeps the version.
+  // Throws InplaceError, naming the line, if another live tensor views the storage.
+  void rebind(Storage* storage, i64 byte_offset, VersionCell* cell) const;
+
+ private:
+  friend class In;
+  const TensorImpl* checked() const {
+    if (!p_) [[unlikely]]
+      detail::use_of_undefined();
+    return p_;
+  }
+  const Geometry& geometry() const { return checked()->geometry; }
+  WT_API void* host_data(DType t, bool writing) const;
+
+  TensorImpl* p_ = nullptr;
+};
+static_assert(sizeof(Tensor) == sizeof(void*));
+
+class Index {
+ public:
+  enum class Kind : u8 { integer, slice, tensor };
+  template <Integer T>
+  Index(T i) : kind(Kind::integer), integer(Dim(i).value) {}     // NOLINT
+  Index(Slice s) : kind(Kind::slice), slice(s) {}                // NOLINT
+  Index(Tensor t) : kind(Kind::tensor), tensor(std::move(t)) {}  // NOLINT
+  Kind kind;
+  i64 integer = 0;
+  Slice slice{};
+  Tensor tensor{};
+};
+
+// PyTorch's layout: nested brackets, 4 digits, summarised beyond 1000 elements, then dtype and
+// device.
+WT_API std::ostream& operator<<(std::ostream& out, const Tensor& t);
+WT_API std::string to_string(const Tensor& t);
+// "[64, 3] f32 cpu": for messages.
+WT_API std::string describe(const Tensor& t);
+
+namespace detail {
+template <class T>
+constexpr DType dtype_of_type() {
+  if constexpr (std::is_same_v<T, double>)
+    return DType::f64;
+  else if constexpr (std::is_same_v<T, float>)
+    return DType::f32;
+  else if constexpr (std::is_same_v<T, Half>)
+    return DType::f16;
+  else if constexpr (std::is_same_v<T, BFloat16>)
+    return DType::bf16;
+  else if constexpr (std::is_same_v<T, bool>)
+    return DType::boolean;
+  else if constexpr (std::is_integral_v<T> && std::is_signed_v<T>)
+    return sizeof(T) == 8   ? DType::i64
+           : sizeof(T) == 4 ? DType::i32
+           : sizeof(T) == 2 ? DType::i16
+                            : DType::i8;
+  else if constexpr (std::is_integral_v<T>)
+    return sizeof(T) == 8   ? DType::u64
+           : sizeof(T) == 4 ? DType::u32
+           : sizeof(T) == 2 ? DType::u16
+                            : DType::u8;
+  else
+    static_assert(sizeof(T) == 0, "not an element type");
+}
+WT_API void copy_out(const Tensor& t, DType as, void* destination, Frame at);
+}  // namespace detail
+
+template <class T>
+std::vector<T> Tensor::to_vector(Frame at) const {
+  if constexpr (std::is_same_v<T, bool>) {
+    const std::vector<u8> bytes = to_vector<u8>(at);
+    return std::vector<bool>(bytes.begin(), bytes.end());
+  } else {
+    std::vector<T> values(static_cast<size_t>(numel()));
+    detail::copy_out(*this, detail::dtype_of_type<T>(), values.data(), at);
+    return values;
+  }
+}
+
+}  // namespace wt

@@ -1,0 +1,70 @@
+// Contracts and variants: how a kernel is described, listed, chosen and launched.
+//
+// A contract is an argument struct (plain data: views, scalars, nullable pointers to device
+// scalars) whose comment gives formula, shapes, dtypes, aliasing and what is saved; it has
+// `bytes()` and `flops()`. Each device lists its variants of it. `run` picks the best one that
+// supports the arguments. No STL: .cu files include this.
+//
+//   x.h    struct XArgs {...};  WT_CONTRACT(x, XArgs);
+//   x.cpp  WT_VARIANTS(cpu, x, XArgs, {.name = "reference", .launch = x_reference});
+//   x.cu   WT_VARIANTS(WT_DEVICE_NS, x, XArgs, {.name = "good", ...}, {.name = "naive", ...});
+//   all.cpp  one line in its list
+#pragma once
+#include "warptape/core/device_type.h"
+#include "warptape/core/geometry.h"
+#include "warptape/core/mailbox.h"
+#include "warptape/core/op_info.h"
+
+namespace wt {
+class Stream;
+
+// How a kernel is launched, beside its arguments.
+struct Launch {
+  const OpInfo* op = nullptr;
+  Stream* stream = nullptr;   // cuda; null: the default stream
+  void* workspace = nullptr;  // device memory of workspace(args) bytes, 256-byte aligned
+  Device device;
+};
+
+// One implementation of a contract on one device. The highest rank that supports the arguments
+// wins; list variants in descending rank.
+template <class Args>
+struct Variant {
+  const char* name;
+  int rank = 0;  // the highest `rank_of` can return
+  // Null when the arguments are supported, else the reason (it is the error text when WT_KERNEL
+  // asks for this variant). A null function supports everything.
+  const char* (*why_not)(const Args&) = nullptr;
+  int (*rank_of)(const Args&) = nullptr;    // null: `rank`
+  i64 (*workspace)(const Args&) = nullptr;  // bytes; null: none
+  void (*launch)(const Args&, const Launch&) = nullptr;
+  bool deterministic = true;  // false: not the default under Determinism::strict
+};
+
+template <class Args>
+struct Variants {
+  const Variant<Args>* rows;
+  int count;
+};
+
+// rows[DeviceKind]: defined by kernels/all.cpp, which alone knows what is built. Null: not built.
+template <class Args>
+struct ContractTable;
+
+#define WT_CONTRACT(contract, Args)                                                            \
+  extern const ::wt::Variants<Args> contract##_on_cpu, contract##_on_simt, contract##_on_cuda; \
+  template <>                                                                                  \
+  struct ContractTable<Args> {                                                                 \
+    static constexpr const char* kName = #contract;                                            \
+    static const ::wt::Variants<Args>* const rows[::wt::kNumDeviceKinds];                      \
+  }
+
+#define WT_JOIN_(a, b) a##_on_##b
+#define WT_JOIN(a, b) WT_JOIN_(a, b)
+#define WT_VARIANTS(device, contract, Args, ...)                                           \
+  static constexpr ::wt::Variant<Args> WT_JOIN(contract##_rows, device)[] = {__VA_ARGS__}; \
+  constinit const ::wt::Variants<Args> WT_JOIN(contract, device) = {                       \
+      WT_JOIN(contract##_rows, device),                                                    \
+      int(sizeof(WT_JOIN(contract##_rows, device)) / sizeof(::wt::Variant<Args>))}
+
+}  // namespace wt

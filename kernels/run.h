@@ -1,0 +1,116 @@
+// `run`: from arguments to a launched kernel. Host code only.
+#pragma once
+#include "warptape/core/mode.h"
+#include "warptape/core/storage.h"
+#include "warptape/kernels/contract.h"
+
+namespace wt {
+
+namespace detail {
+// The variant that the innermost override names for `contract`, or null when none does.
+const char* overriding_variant(const char* contract);
+[[noreturn]] void refuse_override(const char* contract, const char* variant, DeviceKind d,
+                                  const char* why);
+[[noreturn]] void no_variant(const char* contract, DeviceKind d, const char* why);
+bool same_name(const char* a, const char* b);
+
+template <class Args>
+WT_COLD
+const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, DeviceKind d) {
+  const char* contract = ContractTable<Args>::kName;
+  const char* wanted = overriding_variant(contract);
+  if (!wanted) return nullptr;
+  for (int i = 0; i < list.count; ++i) {
+    const Variant<Args>& v = list.rows[i];
+    if (!same_name(v.name, wanted)) continue;
+    if (const char* why = v.why_not ? v.why_not(a) : nullptr)
+      refuse_override(contract, wanted, d, why);
+    return &v;
+  }
+  return nullptr;  // this device has no such rung (a scope for simt's rungs leaves cpu alone)
+}
+
+template <class Args>
+WT_HOT
+const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list) {
+  const Variant<Args>* best = nullptr;
+  int score = -1;
+  for (int i = 0; i < list.count; ++i) {
+    const Variant<Args>& v = list.rows[i];
+    if (v.rank <= score) break;
+    if (v.why_not && v.why_not(a)) continue;
+    if (!v.deterministic && mode.determinism == Determinism::strict) continue;
+    const int r = v.rank_of ? v.rank_of(a) : v.rank;
+    if (r > score) {
+      score = r;
+      best = &v;
+    }
+  }
+  return best;
+}
+}  // namespace detail
+
+// The variant that would run. Throws UsageError for an override that cannot, NotAvailable when the
+// device is not built or nothing supports the arguments.
+template <class Args>
+WT_HOT
+const Variant<Args>& choose(const Args& a, DeviceKind d) {
+  const Variants<Args>* list = ContractTable<Args>::rows[int(d)];
+  if (!list) [[unlikely]]
+    detail::no_variant(ContractTable<Args>::kName, d, "it is not built");
+  const Variant<Args>* v = nullptr;
+  if (mode.slow & kSlowOverride) [[unlikely]]
+    v = detail::overridden(a, *list, d);
+  if (!v) v = detail::best_variant(a, *list);
+  if (!v) [[unlikely]] {
+    const Variant<Args>& last = list->rows[list->count - 1];
+    detail::no_variant(ContractTable<Args>::kName, d, last.why_not ? last.why_not(a) : nullptr);
+  }
+  return *v;
+}
+
+// Launches the best variant. On meta devices only prices the workspace.
+template <class Args>
+WT_HOT
+void run(const Args& a, Launch l) {
+  const Variant<Args>& v = choose(a, l.device.kind);
+  Storage* workspace = nullptr;
+  if (v.workspace) {
+    if (const i64 bytes = v.workspace(a)) {
+      const CategoryScope scope(Category::workspace);
+      workspace = allocate(l.device, bytes);
+      l.workspace = workspace->data;
+    }
+  }
+  struct Free {
+    Storage* s;
+    WT_HOT
+    ~Free() {
+      if (s) release(s);
+    }
+  } free{workspace};
+  if (!l.device.is_meta) [[likely]]
+    v.launch(a, l);
+}
+
+// --- the list of all contracts, for tests, benchmarks and `wt ops` -----------------------------
+struct VariantRow {
+  const char* name;
+  int rank;
+  bool deterministic;
+};
+struct ContractInfo {
+  const char* name;
+  int (*count)(DeviceKind d);  // 0: not built
+  VariantRow (*variant)(DeviceKind d, int i);
+};
+// All contracts, in the order of kernels/all.cpp.
+struct ContractList {
+  const ContractInfo* rows;
+  int count;
+  const ContractInfo* begin() const { return rows; }
+  const ContractInfo* end() const { return rows + count; }
+};
+ContractList all_contracts();
+
+}  // namespace wt
