@@ -168,7 +168,7 @@ class OpScope {
 
   // --- launch and end ----------------------------------------------------------------------------
   WT_HOT
-  Launch launch() const { return Launch{&info_, mode.stream, nullptr, device_}; }
+  Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device_}; }
   // Attaches node, edges and slots and empties the rvalues. noexcept in effect.
   WT_HOT
   Tensor finish(Result y);

@@ -16,7 +16,6 @@
 #include "warptape/core/op_info.h"
 
 namespace wt {
-class Stream;
 
 // How a kernel is launched, beside its arguments.
 struct Launch {
