@@ -57,14 +57,14 @@ if(WT_LOOK_CUDNN AND WARPTAPE_HAS_CUDA)
   find_package(CUDNN 9 MODULE QUIET)
 endif()
 wt_feature_found(CUDNN CUDNN_FOUND "${CUDNN_VERSION}"
-  "with CUDA: apt-get install libcudnn9-dev-cuda-13 (NVIDIA's repository) or pip install nvidia-cudnn-cu13; -DCUDNN_ROOT=DIR says where it is")
+  "needs cuda; apt-get install libcudnn9-dev-cuda-13 (NVIDIA's repository) or pip install nvidia-cudnn-cu13; -DCUDNN_ROOT=DIR says where it is")
 
 wt_feature_option(NCCL "NCCL collectives between GPUs")
 if(WT_LOOK_NCCL AND WARPTAPE_HAS_CUDA)
   find_package(NCCL 2 MODULE QUIET)
 endif()
 wt_feature_found(NCCL NCCL_FOUND "${NCCL_VERSION}"
-  "with CUDA: apt-get install libnccl-dev (NVIDIA's repository) or pip install nvidia-nccl-cu13; -DNCCL_ROOT=DIR says where it is")
+  "needs cuda; apt-get install libnccl-dev (NVIDIA's repository) or pip install nvidia-nccl-cu13; -DNCCL_ROOT=DIR says where it is")
 
 wt_feature_option(OPENBLAS "OpenBLAS for matrix products on the cpu device")
 if(WT_LOOK_OPENBLAS)

@@ -46,6 +46,11 @@ endif()
 set(WT_ASAN_FLAGS -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
     -fsanitize=address,signed-integer-overflow,shift,bounds,alignment
     -fsanitize=integer-divide-by-zero,float-cast-overflow)
+set(WT_ASAN_TEST_FLAGS "")
+if(WARPTAPE_NIGHTLY)
+  list(APPEND WT_ASAN_FLAGS -fsanitize=undefined)
+  set(WT_ASAN_TEST_FLAGS ${WT_ASAN_FLAGS})
+endif()
 set(WT_ASAN_LINK -fsanitize=address,undefined)
 
 # What every object of ours gets, whatever its flavour.

@@ -54,7 +54,7 @@ function(wt_add_test file flavour)
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
     set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder};${T_LABELS}"
       TIMEOUT ${timeout} SKIP_RETURN_CODE 77
-      ENVIRONMENT "WT_SHARD=${shard}/${shards};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1")
+      ENVIRONMENT "WT_SHARD=${shard}/${shards};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
   endforeach()
 endfunction()
 
@@ -102,6 +102,9 @@ macro(wt_tests)
       add_library(wt_tests_in_${suffix} OBJECT ${wt_in_${folder}})
       target_link_libraries(wt_tests_in_${suffix} PRIVATE wt_common Catch2::Catch2)
       target_compile_options(wt_tests_in_${suffix} PRIVATE -O0 -g1)
+      if(WARPTAPE_SANITIZE)
+        target_compile_options(wt_tests_in_${suffix} PRIVATE ${WT_ASAN_TEST_FLAGS})
+      endif()
       wt_unity(wt_tests_in_${suffix})
       list(APPEND wt_test_objects "$<TARGET_OBJECTS:wt_tests_in_${suffix}>")
     endforeach()

@@ -47,7 +47,7 @@ class HoldWriteSignals {
 // Paths of the temporary files being written, readable from a signal handler.
 struct LiveTemp {
   std::atomic<int> state{0};  // 0 free, 1 being filled, 2 set
-  char path[PATH_MAX];
+  char path[PATH_MAX] = {};
 };
 constinit LiveTemp live_temps[8];
 
