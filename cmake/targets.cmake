@@ -126,6 +126,10 @@ macro(wt_kernels)
   endif()
   if(WARPTAPE_HAS_CUDA AND wt_cu)
     wt_cuda_objects(${wt_cu})
+    wt_command_test(kernels/shared_symbols LABELS kernels
+      COMMAND "${PROJECT_SOURCE_DIR}/tests/kernels/shared_symbols_test.sh"
+      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_simt.dir"
+      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_cuda.dir")
   endif()
   if(wt_vendor)
     wt_prefixed(wt_vendor kernels ${wt_vendor})
