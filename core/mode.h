@@ -70,7 +70,8 @@ struct Mode {
   u64 sequence = 0;  // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
   const ModulePath* module = nullptr;
-  Stream* stream = nullptr;        // null: the device's default stream
+  Stream* stream = nullptr;       // null: the default stream of the device
+  void* native_stream = nullptr;  // its cudaStream_t
   Generator* generator = nullptr;  // null: the global one
 };
 
