@@ -216,6 +216,14 @@ macro(wt_link_library)
     FILES ${wt_headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h")
 endmacro()
 
+# wt_bench(files...): bench/*.cpp, the measuring code behind `wt bench`; part of the wt command.
+macro(wt_bench)
+  set(WT_BENCH_SOURCES "")
+  if(WARPTAPE_BUILD_BENCH)
+    wt_prefixed(WT_BENCH_SOURCES bench ${ARGN})
+  endif()
+endmacro()
+
 # wt_tool(files...): the wt command, tools/wt.cpp and one file a subcommand.
 macro(wt_tool)
   set(wt_sources ${ARGN})
@@ -229,11 +237,26 @@ macro(wt_tool)
           "  Or build only the library: -DWARPTAPE_BUILD_TOOLS=OFF")
       endif()
     endforeach()
-    add_executable(wt ${wt_sources})
-    target_link_libraries(wt PRIVATE warptape::warptape CLI11::CLI11 nlohmann_json::nlohmann_json
-      fmt::fmt-header-only)
-    target_compile_options(wt PRIVATE ${WT_WARNINGS} ${WT_OPTIMISE})
+    add_executable(wt ${wt_sources} ${WT_BENCH_SOURCES})
+    target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
+      nlohmann_json::nlohmann_json fmt::fmt-header-only)
+    target_compile_options(wt PRIVATE ${WT_FLAGS_PLAIN})
+    target_compile_definitions(wt PRIVATE WARPTAPE_HAS_BENCH=$<BOOL:${WT_BENCH_SOURCES}>)
     wt_unity(wt)
+  endif()
+endmacro()
+
+# wt_examples(files...): complete user programs, tools/examples/*.cpp, one executable each, with
+# nothing but the public library. ctest runs each with --steps 3.
+macro(wt_examples)
+  if(WARPTAPE_BUILD_EXAMPLES)
+    foreach(file ${ARGN})
+      get_filename_component(name "${file}" NAME_WE)
+      add_executable(example_${name} "${PROJECT_SOURCE_DIR}/tools/examples/${file}")
+      target_link_libraries(example_${name} PRIVATE warptape::warptape)
+      target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_FLAGS_PLAIN})
+      wt_command_test(examples/${name} LABELS examples COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
+    endforeach()
   endif()
 endmacro()
 
