@@ -20,7 +20,7 @@ namespace wt {
 // How a kernel is launched, beside its arguments.
 struct Launch {
   const OpInfo* op = nullptr;
-  Stream* stream = nullptr;   // cuda; null: the default stream
+  void* stream = nullptr;     // a cudaStream_t; null: the default stream
   void* workspace = nullptr;  // device memory of workspace(args) bytes, 256-byte aligned
   Device device;
 };

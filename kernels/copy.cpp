@@ -1,0 +1,373 @@
+// Copies and fills on the cpu.
+#include "warptape/kernels/copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "warptape/core/float8.h"
+#include "warptape/core/half.h"
+#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/strided.h"
+
+namespace wt {
+
+static_assert(__LDBL_MANT_DIG__ >= 64, "the reference carries i64, u64 and f64 in a long double");
+
+namespace {
+
+template <class T>
+T element(const void* p, i64 i) {
+  return static_cast<const T*>(p)[i];
+}
+
+// --- reference: every value goes through a long double, which holds each of them exactly ---------
+long double load_value(DType t, const void* p, i64 i) {
+  switch (t) {
+    case DType::f64:
+      return element<double>(p, i);
+    case DType::f32:
+      return element<float>(p, i);
+    case DType::f16:
+      return float(element<Half>(p, i));
+    case DType::bf16:
+      return float(element<BFloat16>(p, i));
+    case DType::f8_e4m3:
+      return detail::e4m3_to_float(element<u8>(p, i));
+    case DType::f8_e5m2:
+      return detail::e5m2_to_float(element<u8>(p, i));
+    case DType::boolean:
+      return element<u8>(p, i) != 0;
+    case DType::i8:
+      return element<i8>(p, i);
+    case DType::i16:
+      return element<i16>(p, i);
+    case DType::i32:
+      return element<i32>(p, i);
+    case DType::i64:
+      return element<i64>(p, i);
+    case DType::u8:
+      return element<u8>(p, i);
+    case DType::u16:
+      return element<u16>(p, i);
+    case DType::u32:
+      return element<u32>(p, i);
+    case DType::u64:
+      return element<u64>(p, i);
+  }
+  return 0;
+}
+
+template <class T>
+void put(void* p, i64 i, T v) {
+  static_cast<T*>(p)[i] = v;
+}
+
+template <class T>
+void put_integer(void* p, i64 i, long double v, bool from_float) {
+  using Limits = std::numeric_limits<T>;
+  if (!from_float)  // an integer in [-2^63, 2^64): cut to T
+    return put<T>(p, i, v < 0 ? T(i64(v)) : T(u64(v)));
+  put<T>(p, i,
+         v != v               ? T(0)
+         : v <= Limits::min() ? Limits::min()
+         : v >= Limits::max() ? Limits::max()
+                              : T(v));
+}
+
+void store_value(DType t, void* p, i64 i, long double v, bool from_float) {
+  switch (t) {
+    case DType::f64:
+      return put(p, i, double(v));
+    case DType::f32:
+      return put(p, i, float(v));
+    case DType::f16:
+      return put(p, i, Half(float(v)));
+    case DType::bf16:
+      return put(p, i, BFloat16(float(v)));
+    case DType::f8_e4m3:
+      return put(p, i, detail::float_to_e4m3(float(v)));
+    case DType::f8_e5m2:
+      return put(p, i, detail::float_to_e5m2(float(v)));
+    case DType::boolean:
+      return put(p, i, u8(v != 0));
+    case DType::i8:
+      return put_integer<i8>(p, i, v, from_float);
+    case DType::i16:
+      return put_integer<i16>(p, i, v, from_float);
+    case DType::i32:
+      return put_integer<i32>(p, i, v, from_float);
+    case DType::i64:
+      return put_integer<i64>(p, i, v, from_float);
+    case DType::u8:
+      return put_integer<u8>(p, i, v, from_float);
+    case DType::u16:
+      return put_integer<u16>(p, i, v, from_float);
+    case DType::u32:
+      return put_integer<u32>(p, i, v, from_float);
+    case DType::u64:
+      return put_integer<u64>(p, i, v, from_float);
+  }
+}
+
+char* at_element(void* p, i64 i, i64 size) { return static_cast<char*>(p) + i * size; }
+
+void copy_reference(const CopyArgs& a, const Launch&) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in});
+  const DType to = a.out.dtype(), from = a.in.dtype();
+  const i64 n = nest.inner(), step_out = nest.inner_stride(0), step_in = nest.inner_stride(1);
+  const i64 size = item_size(to);
+  for_each_row(nest, [&](const i64(&at)[2]) {
+    for (i64 i = 0; i < n; ++i) {
+      const i64 o = at[0] + i * step_out, s = at[1] + i * step_in;
+      if (to == from)
+        std::memmove(at_element(a.out.data, o, size), at_element(a.in.data, s, size), size_t(size));
+      else
+        store_value(to, a.out.data, o, load_value(from, a.in.data, s), is_floating(from));
+    }
+  });
+}
+
+void fill_reference(const FillArgs& a, const Launch&) {
+  const LoopNest<1> nest = loop_nest({a.out});
+  const DType t = a.out.dtype();
+  const bool floating = is_floating(t) || t == DType::boolean;
+  const i64 n = nest.inner(), step = nest.inner_stride(0);
+  for_each_row(nest, [&](const i64(&at)[1]) {
+    for (i64 i = 0; i < n; ++i)
+      store_value(t, a.out.data, at[0] + i * step, floating ? (long double)a.f : (long double)a.i,
+                  floating);
+  });
+}
+
+// --- vectorized: whole rows, one typed loop a pair of dtypes
+// ---------------------------------------
+template <class T>
+void copy_rows(const CopyArgs& a, const LoopNest<2>& nest) {
+  T* out = a.out.as<T>();
+  const T* in = a.in.as<T>();
+  const i64 n = nest.inner(), step_out = nest.inner_stride(0), step_in = nest.inner_stride(1);
+  for_each_row(nest, [&](const i64(&at)[2]) {
+    T* o = out + at[0];
+    const T* s = in + at[1];
+    if (step_out == 1 && step_in == 1)
+      std::memmove(o, s, size_t(n) * sizeof(T));
+    else if (step_in == 0)
+      for (i64 i = 0; i < n; ++i) o[i * step_out] = *s;
+    else
+      for (i64 i = 0; i < n; ++i) o[i * step_out] = s[i * step_in];
+  });
+}
+
+void copy_same_dtype(const CopyArgs& a) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in}, LoopOrder::memory);
+  switch (item_size(a.out.dtype())) {
+    case 1:
+      return copy_rows<u8>(a, nest);
+    case 2:
+      return copy_rows<u16>(a, nest);
+    case 4:
+      return copy_rows<u32>(a, nest);
+    default:
+      return copy_rows<u64>(a, nest);
+  }
+}
+
+struct Bool {
+  u8 value;
+};
+template <class T>
+constexpr bool kFloating = std::is_floating_point_v<T>;
+template <>
+constexpr bool kFloating<Half> = true;
+template <>
+constexpr bool kFloating<BFloat16> = true;
+
+template <class T>
+WT_HOT
+auto number(T v) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
+    return float(v);
+  else if constexpr (std::is_same_v<T, Bool>)
+    return i32(v.value != 0);
+  else
+    return v;
+}
+
+template <class To, class From>
+WT_HOT
+To convert(From value) {
+  const auto v = number(value);
+  if constexpr (std::is_same_v<To, Bool>) {
+    return Bool{u8(v != 0)};
+  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
+    return To(float(v));
+  } else if constexpr (kFloating<From> && !kFloating<To>) {
+    using Limits = std::numeric_limits<To>;
+    const double d = double(v);  // 2^63 is the first value beyond i64; the other limits are exact
+    if (d != d) return 0;
+    return d <= double(Limits::min())   ? Limits::min()
+           : d >= double(Limits::max()) ? Limits::max()
+                                        : To(d);
+  } else {
+    return To(v);
+  }
+}
+
+template <class To, class From>
+void cast_row(To* out, const From* in, i64 n) {
+  i64 i = 0;
+  for (; i + 16 <= n; i += 16) {  // a fixed count and no aliasing: compilers vectorise this at -O2
+    From from[16];
+    To to[16];
+    std::memcpy(from, in + i, sizeof from);
+    for (int k = 0; k < 16; ++k) to[k] = convert<To>(from[k]);
+    std::memcpy(out + i, to, sizeof to);
+  }
+  for (; i < n; ++i) out[i] = convert<To>(in[i]);
+}
+
+#if WT_X86
+WT_TARGET_AVX2 void half_row_avx2(Half* out, const float* in, i64 n) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(in + i), _MM_FROUND_TO_NEAREST_INT));
+  for (; i < n; ++i) out[i] = Half(in[i]);
+}
+WT_TARGET_AVX2 void float_row_avx2(float* out, const Half* in, i64 n) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(out + i,
+                     _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
+  for (; i < n; ++i) out[i] = float(in[i]);
+}
+template <>
+void cast_row(Half* out, const float* in, i64 n) {
+  if (cpu_has_avx2()) return half_row_avx2(out, in, n);
+  for (i64 i = 0; i < n; ++i) out[i] = Half(in[i]);
+}
+template <>
+void cast_row(float* out, const Half* in, i64 n) {
+  if (cpu_has_avx2()) return float_row_avx2(out, in, n);
+  for (i64 i = 0; i < n; ++i) out[i] = float(in[i]);
+}
+#endif
+
+template <class To, class From>
+void cast(const CopyArgs& a) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in}, LoopOrder::memory);
+  To* out = a.out.as<To>();
+  const From* in = a.in.as<From>();
+  const i64 n = nest.inner(), step_out = nest.inner_stride(0), step_in = nest.inner_stride(1);
+  for_each_row(nest, [&](const i64(&at)[2]) {
+    if (step_out == 1 && step_in == 1) return cast_row(out + at[0], in + at[1], n);
+    for (i64 i = 0; i < n; ++i) out[at[0] + i * step_out] = convert<To>(in[at[1] + i * step_in]);
+  });
+}
+
+template <class To>
+void cast_to(const CopyArgs& a) {
+  switch (a.in.dtype()) {
+    case DType::f64:
+      return cast<To, double>(a);
+    case DType::f32:
+      return cast<To, float>(a);
+    case DType::f16:
+      return cast<To, Half>(a);
+    case DType::bf16:
+      return cast<To, BFloat16>(a);
+    case DType::i64:
+      return cast<To, i64>(a);
+    case DType::i32:
+      return cast<To, i32>(a);
+    case DType::u8:
+      return cast<To, u8>(a);
+    default:
+      return cast<To, Bool>(a);
+  }
+}
+
+const char* copy_vectorized_why_not(const CopyArgs& a) {
+  const DType to = a.out.dtype(), from = a.in.dtype();
+  return to == from || (computes(to) && computes(from)) ? nullptr
+                                                        : "a dtype for storage only is converted";
+}
+void copy_vectorized(const CopyArgs& a, const Launch&) {
+  if (a.out.numel() == 0) return;
+  if (a.out.dtype() == a.in.dtype()) return copy_same_dtype(a);
+  switch (a.out.dtype()) {
+    case DType::f64:
+      return cast_to<double>(a);
+    case DType::f32:
+      return cast_to<float>(a);
+    case DType::f16:
+      return cast_to<Half>(a);
+    case DType::bf16:
+      return cast_to<BFloat16>(a);
+    case DType::i64:
+      return cast_to<i64>(a);
+    case DType::i32:
+      return cast_to<i32>(a);
+    case DType::u8:
+      return cast_to<u8>(a);
+    default:
+      return cast_to<Bool>(a);
+  }
+}
+
+template <class T>
+void fill_rows(const FillArgs& a, u64 bits) {
+  const LoopNest<1> nest = loop_nest({a.out}, LoopOrder::memory);
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  T* out = a.out.as<T>();
+  const i64 n = nest.inner(), step = nest.inner_stride(0);
+  for_each_row(nest, [&](const i64(&at)[1]) {
+    if (step == 1)
+      std::fill_n(out + at[0], n, value);
+    else
+      for (i64 i = 0; i < n; ++i) out[at[0] + i * step] = value;
+  });
+}
+void fill_vectorized(const FillArgs& a, const Launch&) {
+  const u64 bits = detail::fill_bits(a);
+  if (bits == 0 && a.out.dense()) {
+    if (a.out.numel()) std::memset(a.out.data, 0, size_t(a.out.bytes()));
+    return;
+  }
+  switch (item_size(a.out.dtype())) {
+    case 1:
+      return fill_rows<u8>(a, bits);
+    case 2:
+      return fill_rows<u16>(a, bits);
+    case 4:
+      return fill_rows<u32>(a, bits);
+    default:
+      return fill_rows<u64>(a, bits);
+  }
+}
+
+}  // namespace
+
+u64 detail::fill_bits(const FillArgs& a) {
+  u64 bits = 0;
+  const DType t = a.out.dtype();
+  if (is_floating(t) || t == DType::boolean)
+    store_value(t, &bits, 0, a.f, true);
+  else
+    std::memcpy(&bits, &a.i, size_t(item_size(t)));  // little endian: the lowest bytes
+  return bits;
+}
+
+WT_VARIANTS(cpu, copy, CopyArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = copy_vectorized_why_not,
+             .launch = copy_vectorized},
+            {.name = "reference", .launch = copy_reference});
+WT_VARIANTS(cpu, fill, FillArgs, {.name = "vectorized", .rank = 10, .launch = fill_vectorized},
+            {.name = "reference", .launch = fill_reference});
+
+}  // namespace wt
