@@ -62,22 +62,21 @@ struct PointerList {
   const void* pointers[64];
   int args[64];
   int count = 0, arg = 0;
-  WT_HOT
+  WT_FN
   void add(const void* p) {
     if (count == 64) return;
     pointers[count] = p;
     args[count++] = arg;
   }
   template <class T>
-  WT_HOT
-  void argument(const T& value) {
+  WT_FN void argument(const T& value) {
     ++arg;
     if constexpr (std::is_pointer_v<T>)
       add(value);
     else if constexpr (requires { value.visit_pointers(*this); })
       value.visit_pointers(*this);
   }
-  WT_HOT
+  WT_FN
   void operator()(const void* p) { add(p); }
 };
 

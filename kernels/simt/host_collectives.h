@@ -5,52 +5,51 @@
 namespace wt {
 inline namespace simt {
 
-WT_HOT
+WT_FN
 void __syncthreads(Loc at = Loc::current()) { exec_barrier(at); }
-WT_HOT
+WT_FN
 int __syncthreads_count(int p, Loc at = Loc::current()) {
   return exec_barrier_vote(BarrierKind::count, p, at);
 }
-WT_HOT
+WT_FN
 int __syncthreads_and(int p, Loc at = Loc::current()) {
   return exec_barrier_vote(BarrierKind::all, p, at);
 }
-WT_HOT
+WT_FN
 int __syncthreads_or(int p, Loc at = Loc::current()) {
   return exec_barrier_vote(BarrierKind::any, p, at);
 }
-WT_HOT
+WT_FN
 void __syncwarp(unsigned mask = 0xffffffffu, Loc at = Loc::current()) { exec_syncwarp(mask, at); }
-WT_HOT
+WT_FN
 unsigned __ballot_sync(unsigned mask, int p, Loc at = Loc::current()) {
   return exec_vote(VoteKind::ballot, mask, p != 0, at);
 }
-WT_HOT
+WT_FN
 int __any_sync(unsigned mask, int p, Loc at = Loc::current()) {
   return int(exec_vote(VoteKind::any, mask, p != 0, at));
 }
-WT_HOT
+WT_FN
 int __all_sync(unsigned mask, int p, Loc at = Loc::current()) {
   return int(exec_vote(VoteKind::all, mask, p != 0, at));
 }
 // All lanes that have not returned: one of the answers the hardware may give.
-WT_HOT
+WT_FN
 unsigned __activemask() { return exec_activemask(); }
-WT_HOT
+WT_FN
 void __threadfence() { exec_fence(); }
-WT_HOT
+WT_FN
 void __threadfence_block() {}
-WT_HOT
+WT_FN
 void __threadfence_system() { exec_fence(); }
-WT_HOT
+WT_FN
 void __nanosleep(unsigned, Loc at = Loc::current()) { exec_poll(at); }
-WT_HOT
+WT_FN
 void __trap(Loc at = Loc::current()) { exec_trap(at); }
 
 // Shuffles take 2-, 4- and 8-byte trivially copyable types.
 template <class T>
-WT_HOT
-T shfl_bits(ShflKind kind, unsigned mask, T v, unsigned lane, int width, Loc at) {
+WT_FN T shfl_bits(ShflKind kind, unsigned mask, T v, unsigned lane, int width, Loc at) {
   static_assert(std::is_trivially_copyable_v<T>);
   static_assert(sizeof(T) == 2 || sizeof(T) == 4 || sizeof(T) == 8,
                 "shuffles move 2, 4 or 8 bytes");
@@ -61,40 +60,34 @@ T shfl_bits(ShflKind kind, unsigned mask, T v, unsigned lane, int width, Loc at)
   return __builtin_bit_cast(T, U(got));
 }
 template <class T>
-WT_HOT
-T __shfl_sync(unsigned mask, T v, int lane, int width = 32, Loc at = Loc::current()) {
+WT_FN T __shfl_sync(unsigned mask, T v, int lane, int width = 32, Loc at = Loc::current()) {
   return shfl_bits(ShflKind::idx, mask, v, unsigned(lane), width, at);
 }
 template <class T>
-WT_HOT
-T __shfl_up_sync(unsigned mask, T v, unsigned d, int width = 32, Loc at = Loc::current()) {
+WT_FN T __shfl_up_sync(unsigned mask, T v, unsigned d, int width = 32, Loc at = Loc::current()) {
   return shfl_bits(ShflKind::up, mask, v, d, width, at);
 }
 template <class T>
-WT_HOT
-T __shfl_down_sync(unsigned mask, T v, unsigned d, int width = 32, Loc at = Loc::current()) {
+WT_FN T __shfl_down_sync(unsigned mask, T v, unsigned d, int width = 32, Loc at = Loc::current()) {
   return shfl_bits(ShflKind::down, mask, v, d, width, at);
 }
 template <class T>
-WT_HOT
-T __shfl_xor_sync(unsigned mask, T v, int lanes, int width = 32, Loc at = Loc::current()) {
+WT_FN T __shfl_xor_sync(unsigned mask, T v, int lanes, int width = 32, Loc at = Loc::current()) {
   return shfl_bits(ShflKind::bfly, mask, v, unsigned(lanes), width, at);
 }
 
 // d += A * B with A 16x16 row-major, B 16x8 column-major fragments of T = __half or __nv_bfloat16,
 // accumulated in float. Fragment layouts: PTX ISA, mma.m16n8k16. All 32 lanes take part.
 template <class T>
-WT_HOT
-void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
-                  Loc at = Loc::current()) {
+WT_FN void mma_m16n8k16(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2],
+                        Loc at = Loc::current()) {
   static_assert(std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>);
   exec_mma_m16n8k16(std::is_same_v<T, __nv_bfloat16>, d, a, b, at);
 }
 // Loads N 8x8 matrices of 16-bit elements from shared memory; lane i gives the 16-byte aligned
 // address of row i % 8 of matrix i / 8.
 template <int N, bool Transposed = false>
-WT_HOT
-void ldmatrix(uint32_t (&r)[N], const void* row, Loc at = Loc::current()) {
+WT_FN void ldmatrix(uint32_t (&r)[N], const void* row, Loc at = Loc::current()) {
   static_assert(N == 1 || N == 2 || N == 4);
   exec_ldmatrix(N, Transposed, r, row, at);
 }

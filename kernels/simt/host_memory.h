@@ -17,8 +17,7 @@ inline namespace simt {
 // Every 8- and 16-byte access goes through these: alignment is checked in all flavours and the
 // compiler sees one access. V is a vector type or any trivially copyable struct of that size.
 template <class V>
-WT_HOT
-V vload(const void* p, Loc at = Loc::current()) {
+WT_FN V vload(const void* p, Loc at = Loc::current()) {
   static_assert(std::is_trivially_copyable_v<V> && (sizeof(V) & (sizeof(V) - 1)) == 0 &&
                 sizeof(V) <= 16 && alignof(V) == sizeof(V));
   if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
@@ -26,8 +25,7 @@ V vload(const void* p, Loc at = Loc::current()) {
   return *static_cast<const V*>(p);
 }
 template <class V>
-WT_HOT
-void vstore(void* p, V v, Loc at = Loc::current()) {
+WT_FN void vstore(void* p, V v, Loc at = Loc::current()) {
   static_assert(std::is_trivially_copyable_v<V> && (sizeof(V) & (sizeof(V) - 1)) == 0 &&
                 sizeof(V) <= 16 && alignof(V) == sizeof(V));
   if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
@@ -39,8 +37,7 @@ void vstore(void* p, V v, Loc at = Loc::current()) {
 template <class T>
 using AtomicBits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
 template <class T, class F>
-WT_HOT
-T atomic_update(T* p, F next) {
+WT_FN T atomic_update(T* p, F next) {
   static_assert(sizeof(T) == 4 || sizeof(T) == 8, "atomics are 4 or 8 bytes");
   using U = AtomicBits<T>;
   U* q = reinterpret_cast<U*>(p);
@@ -52,13 +49,11 @@ T atomic_update(T* p, F next) {
 }
 #define WT_ATOMIC(name, expression)                                               \
   template <class T>                                                              \
-  WT_HOT                                                                          \
-  T name(T* p, std::type_identity_t<T> v) {                                       \
+  WT_FN T name(T* p, std::type_identity_t<T> v) {                                 \
     return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(expression); }); \
   }
 template <class T>
-WT_HOT
-T atomicAdd(T* p, std::type_identity_t<T> v) {
+WT_FN T atomicAdd(T* p, std::type_identity_t<T> v) {
   if constexpr (std::is_integral_v<T>)
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
   else
@@ -75,9 +70,8 @@ WT_ATOMIC(atomicExch, (void(o), v))
 #undef WT_ATOMIC
 // A failed CAS is a poll: it lets the other threads run.
 template <class T>
-WT_HOT
-T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,
-            Loc at = Loc::current()) {
+WT_FN T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,
+                  Loc at = Loc::current()) {
   using U = AtomicBits<T>;
   static_assert(sizeof(T) == sizeof(U));
   U old = __builtin_bit_cast(U, expected);

@@ -20,6 +20,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
 // No __noinline__: libstdc++ spells __attribute__((__noinline__)).
+// Inlined at every optimisation level: no symbol is left that another build could share.
+#define WT_FN inline __attribute__((always_inline))
 // A plain __shared__ array would be neither red-zoned nor NaN-filled: make it an error.
 #define __shared__ use_WT_SHARED_instead_of__shared__
 
@@ -37,11 +39,11 @@ inline namespace simt {
   struct alignas(align4) Name##4 {                                      \
     T x, y, z, w;                                                       \
   };                                                                    \
-  WT_HOT                                                                \
+  WT_FN                                                                 \
   constexpr Name##2 make_##Name##2(T x, T y) { return {x, y}; }         \
-  WT_HOT                                                                \
+  WT_FN                                                                 \
   constexpr Name##3 make_##Name##3(T x, T y, T z) { return {x, y, z}; } \
-  WT_HOT                                                                \
+  WT_FN                                                                 \
   constexpr Name##4 make_##Name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 WT_VEC_TYPE(char, signed char, 2, 4)
 WT_VEC_TYPE(uchar, unsigned char, 2, 4)
@@ -57,9 +59,9 @@ WT_VEC_TYPE(double, double, 16, 16)
 
 struct dim3 {
   unsigned x, y, z;
-  WT_HOT
+  WT_FN
   constexpr dim3(unsigned vx = 1, unsigned vy = 1, unsigned vz = 1) : x(vx), y(vy), z(vz) {}
-  WT_HOT
+  WT_FN
   constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
 };
 
@@ -69,57 +71,57 @@ struct dim3 {
   struct Name {                                                        \
     unsigned short x_;                                                 \
     Name() = default;                                                  \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(float v) : x_(wt::detail::from_float(v)) {}                   \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(double v) : Name(float(v)) {}                                 \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(int v) : Name(float(v)) {}                                    \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(unsigned v) : Name(float(v)) {}                               \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(long v) : Name(float(v)) {}                                   \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(unsigned long v) : Name(float(v)) {}                          \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(long long v) : Name(float(v)) {}                              \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     Name(unsigned long long v) : Name(float(v)) {}                     \
-    WT_HOT                                                             \
+    WT_FN                                                              \
     operator float() const { return wt::detail::to_float(x_); }        \
   };                                                                   \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name operator+(Name a, Name b) { return Name(float(a) + float(b)); } \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name operator-(Name a, Name b) { return Name(float(a) - float(b)); } \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name operator*(Name a, Name b) { return Name(float(a) * float(b)); } \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name operator/(Name a, Name b) { return Name(float(a) / float(b)); } \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name operator-(Name a) {                                             \
     a.x_ ^= 0x8000;                                                    \
     return a;                                                          \
   }                                                                    \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name& operator+=(Name& a, Name b) { return a = a + b; }              \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name& operator-=(Name& a, Name b) { return a = a - b; }              \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name& operator*=(Name& a, Name b) { return a = a * b; }              \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   Name& operator/=(Name& a, Name b) { return a = a / b; }              \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator==(Name a, Name b) { return float(a) == float(b); }     \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator!=(Name a, Name b) { return float(a) != float(b); }     \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator<(Name a, Name b) { return float(a) < float(b); }       \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator<=(Name a, Name b) { return float(a) <= float(b); }     \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator>(Name a, Name b) { return float(a) > float(b); }       \
-  WT_HOT                                                               \
+  WT_FN                                                                \
   bool operator>=(Name a, Name b) { return float(a) >= float(b); }     \
   struct alignas(4) Name##2_pair {                                     \
     Name x, y;                                                         \
@@ -134,43 +136,43 @@ using __nv_bfloat162 = __nv_bfloat162_pair;
 using half2 = __half2;
 using nv_bfloat162 = __nv_bfloat162;
 
-WT_HOT
+WT_FN
 float __half2float(__half h) { return float(h); }
-WT_HOT
+WT_FN
 __half __float2half(float f) { return __half(f); }
-WT_HOT
+WT_FN
 __half __float2half_rn(float f) { return __half(f); }
-WT_HOT
+WT_FN
 __half2 __floats2half2_rn(float a, float b) { return {__half(a), __half(b)}; }
-WT_HOT
+WT_FN
 __half2 __halves2half2(__half a, __half b) { return {a, b}; }
-WT_HOT
+WT_FN
 float2 __half22float2(__half2 h) { return {float(h.x), float(h.y)}; }
-WT_HOT
+WT_FN
 float __low2float(__half2 h) { return float(h.x); }
-WT_HOT
+WT_FN
 float __high2float(__half2 h) { return float(h.y); }
-WT_HOT
+WT_FN
 unsigned short __half_as_ushort(__half h) { return h.x_; }
-WT_HOT
+WT_FN
 __half __ushort_as_half(unsigned short u) { return __builtin_bit_cast(__half, u); }
-WT_HOT
+WT_FN
 float __bfloat162float(__nv_bfloat16 h) { return float(h); }
-WT_HOT
+WT_FN
 __nv_bfloat16 __float2bfloat16(float f) { return __nv_bfloat16(f); }
-WT_HOT
+WT_FN
 __nv_bfloat16 __float2bfloat16_rn(float f) { return __nv_bfloat16(f); }
-WT_HOT
+WT_FN
 __nv_bfloat162 __floats2bfloat162_rn(float a, float b) {
   return {__nv_bfloat16(a), __nv_bfloat16(b)};
 }
-WT_HOT
+WT_FN
 __nv_bfloat162 __halves2bfloat162(__nv_bfloat16 a, __nv_bfloat16 b) { return {a, b}; }
-WT_HOT
+WT_FN
 float2 __bfloat1622float2(__nv_bfloat162 h) { return {float(h.x), float(h.y)}; }
-WT_HOT
+WT_FN
 unsigned short __bfloat16_as_ushort(__nv_bfloat16 h) { return h.x_; }
-WT_HOT
+WT_FN
 __nv_bfloat16 __ushort_as_bfloat16(unsigned short u) {
   return __builtin_bit_cast(__nv_bfloat16, u);
 }
@@ -191,7 +193,7 @@ struct Loc {
 // Plain globals, so that a debugger can say `break f.cu:45 if threadIdx.x == 37`.
 extern __thread wt::uint3 threadIdx, blockIdx;
 struct wt_index_dims : wt::uint3 {
-  WT_HOT
+  WT_FN
   operator wt::dim3() const { return wt::dim3(x, y, z); }
 };
 extern __thread wt_index_dims blockDim, gridDim;

@@ -1,0 +1,26 @@
+// Cold ends of launch.cuh: device code includes no STL, so it hands over plain data.
+#include "warptape/core/error.h"
+#include "warptape/kernels/simt/executor.h"
+#include "warptape/kernels/simt/runtime.h"
+
+namespace wt {
+namespace {
+std::string title(const char* kernel, const char* op) {
+  const std::string name = simt_runtime::kernel_name(kernel);
+  return op ? name + " [" + op + "]" : name;
+}
+}  // namespace
+
+// The launchers of launch.cuh declare these; its device half cannot be included here.
+[[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
+                                  const unsigned (&dims)[6], size_t shared_bytes) {
+  throw KernelError(str(title(kernel, op), ": ", reason, ": grid (", dims[0], ",", dims[1], ",",
+                        dims[2], "), block (", dims[3], ",", dims[4], ",", dims[5], "), ",
+                        shared_bytes, " bytes of dynamic shared memory"));
+}
+
+[[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code) {
+  throw DeviceError(str(title(kernel, op), ": ", reason, " (CUDA error ", code, ")"));
+}
+
+}  // namespace wt

@@ -1,0 +1,218 @@
+// Text of the executor's messages: cold, and the only part that formats.
+#include <fcntl.h>
+#include <link.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "warptape/kernels/simt/scheduler.h"
+
+extern char** environ;
+
+namespace wt::simt_runtime {
+
+std::string strf(const char* format, ...) {
+  va_list args;
+  va_start(args, format);
+  char buffer[1024];
+  std::vsnprintf(buffer, sizeof buffer, format, args);
+  va_end(args);
+  return buffer;
+}
+
+std::string dim_text(dim3 d) { return strf("(%u,%u,%u)", d.x, d.y, d.z); }
+
+namespace {
+const char* base_name(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash ? slash + 1 : path;
+}
+}  // namespace
+
+std::string at(Loc loc) {
+  return loc.file ? strf("%s:%u", base_name(loc.file), loc.line) : std::string("?");
+}
+
+// From "... [with auto Kernel = wt::simt::softmax<256>; Args = ...]" (g++) or "... [Kernel =
+// &wt::softmax<256>, Args = ...]" (clang).
+std::string kernel_name(const char* pretty) {
+  std::string s = pretty;
+  const size_t key = s.find("Kernel = ");
+  if (key == s.npos) return s;
+  size_t end = key + 9;
+  for (int depth = 0; end < s.size(); ++end) {
+    const char c = s[end];
+    if (c == '<' || c == '(' || c == '{') ++depth;
+    if (c == '>' || c == ')' || c == '}') --depth;
+    if (depth <= 0 && (c == ';' || c == ']' || (c == ',' && depth == 0))) break;
+  }
+  s = s.substr(key + 9, end - key - 9);
+  for (const char* noise : {"wt::simt::", "wt::cuda::", "wt::", "{anonymous}::", "&"})
+    for (size_t i; (i = s.find(noise)) != s.npos;) s.erase(i, std::strlen(noise));
+  return s;
+}
+
+const char* op_name(unsigned op) {
+  static const char* const shuffles[] = {"__shfl_sync", "__shfl_up_sync", "__shfl_down_sync",
+                                         "__shfl_xor_sync"};
+  static const char* const votes[] = {"__ballot_sync", "__any_sync", "__all_sync"};
+  static const char* const barriers[] = {"__syncthreads_count", "__syncthreads_and",
+                                         "__syncthreads_or"};
+  switch (Wait(op >> 4)) {
+    case Wait::barrier:
+      return "__syncthreads";
+    case Wait::barrier_vote:
+      return barriers[op & 3];
+    case Wait::shfl:
+      return shuffles[op & 3];
+    case Wait::vote:
+      return votes[op & 3];
+    case Wait::syncwarp:
+      return "__syncwarp";
+    case Wait::mma:
+      return "mma_m16n8k16";
+    case Wait::ldmatrix:
+      return "ldmatrix";
+    case Wait::poll:
+      return "a poll";
+    case Wait::none:
+      break;
+  }
+  return "nothing";
+}
+
+std::string thread_text(const Exec& x, unsigned thread) {
+  const uint3 t = x.tid[thread];
+  return strf("thread (%u,%u,%u) of block (%u,%u,%u)", t.x, t.y, t.z, ::blockIdx.x, ::blockIdx.y,
+              ::blockIdx.z);
+}
+
+std::string group_text(const Exec& x, unsigned warp, const Group& g) {
+  const unsigned lane = unsigned(__builtin_ctz(g.arrived));
+  return strf("%s at %s, for example lane %u", op_name(g.op),
+              at(parked_at(x, warp * 32 + lane)).c_str(), lane);
+}
+
+namespace {
+std::string ranges(const std::vector<unsigned>& v) {
+  std::string s;
+  for (size_t i = 0, shown = 0; i < v.size(); ++shown) {
+    if (shown == 12) return s + ",...";
+    size_t j = i;
+    while (j + 1 < v.size() && v[j + 1] == v[j] + 1) ++j;
+    if (i) s += ",";
+    s += j > i ? strf("%u-%u", v[i], v[j]) : strf("%u", v[i]);
+    i = j + 1;
+  }
+  return s;
+}
+
+unsigned mask_of(const Exec& x, unsigned thread) {
+  for (const Group& g : x.warps[thread / 32].groups)
+    if (g.arrived >> (thread % 32) & 1) return g.mask;
+  return 0;
+}
+}  // namespace
+
+// Threads grouped by what they wait for.
+std::string deadlock_text(const Exec& x, Loc here, unsigned op) {
+  std::map<std::string, std::vector<unsigned>> states;
+  for (unsigned t = 0; t < x.n; ++t) {
+    if (x.warps[t / 32].exited >> (t % 32) & 1) {
+      states["returned from the kernel"].push_back(t);
+      continue;
+    }
+    const bool current = t == x.cur && op != 0;
+    const unsigned code = current ? op : parked_op(x, t);
+    std::string s =
+        strf("waiting in %s at %s", op_name(code), at(current ? here : parked_at(x, t)).c_str());
+    if (const unsigned mask = mask_of(x, t)) s += strf(" mask 0x%08x", mask);
+    states[s].push_back(t);
+  }
+  std::string text = strf("deadlock in block %s of %u threads:",
+                          dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(), x.n);
+  for (const auto& [state, threads] : states)
+    text += strf("\n  %zu thread(s) %s: ", threads.size(), state.c_str()) + ranges(threads);
+  return text;
+}
+
+// --- Source lines of code addresses
+// ----------------------------------------------------------------
+namespace {
+
+struct Module {
+  uintptr_t code;
+  uintptr_t base = 0;
+  char path[512] = "";
+};
+
+int find_module(dl_phdr_info* info, size_t, void* data) {
+  auto& m = *static_cast<Module*>(data);
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const auto& ph = info->dlpi_phdr[i];
+    const uintptr_t begin = info->dlpi_addr + ph.p_vaddr;
+    if (ph.p_type != PT_LOAD || m.code < begin || m.code >= begin + ph.p_memsz) continue;
+    m.base = info->dlpi_addr;
+    std::snprintf(m.path, sizeof m.path, "%s", info->dlpi_name);
+    if (!m.path[0])
+      if (const ssize_t n = readlink("/proc/self/exe", m.path, sizeof m.path - 1); n > 0)
+        m.path[n] = 0;
+    return 1;
+  }
+  return 0;
+}
+
+// Output of `addr2line -i`: "file:line" of the innermost inlined function first.
+std::string run_addr2line(const Module& m) {
+  char offset[32];
+  std::snprintf(offset, sizeof offset, "0x%zx", size_t(m.code - m.base));
+  char name[] = "addr2line", inlines[] = "-i", exe[] = "-e";
+  char* argv[] = {name, inlines, exe, const_cast<char*>(m.path), offset, nullptr};
+  int out[2];
+  if (pipe2(out, O_CLOEXEC) != 0) return {};
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+  posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+  pid_t child;
+  const int failed = posix_spawnp(&child, name, &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(out[1]);
+  std::string text;
+  char buffer[1024];
+  for (ssize_t n; (n = read(out[0], buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(n));
+  close(out[0]);
+  if (!failed) waitpid(child, nullptr, 0);
+  return text;
+}
+
+}  // namespace
+
+std::string source_line(const void* code) {
+  Module m{reinterpret_cast<uintptr_t>(code)};
+  if (!dl_iterate_phdr(find_module, &m)) return "?";
+  const std::string text = run_addr2line(m);
+  std::string fallback = strf("%s+0x%zx", base_name(m.path), size_t(m.code - m.base));
+  for (size_t i = 0; i < text.size();) {
+    size_t end = text.find('\n', i);
+    if (end == text.npos) end = text.size();
+    std::string line = text.substr(i, end - i);
+    i = end + 1;
+    line = line.substr(0, line.find(" (disc"));
+    if (line.empty() || line[0] == '?') continue;
+    const bool ours = line.find("kernels/simt/host_") != line.npos ||
+                      line.find("core/half.h") != line.npos ||
+                      line.find("kernels/launch.cuh") != line.npos;
+    if (!ours) return base_name(line.c_str());
+  }
+  return fallback;
+}
+
+}  // namespace wt::simt_runtime

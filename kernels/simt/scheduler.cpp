@@ -1,0 +1,545 @@
+// Runs grids: blocks one after the other, the threads of a block as fibers.
+//
+// Lazy fibers: a fiber runs CUDA threads to completion one after the other; only a thread that has
+// to wait keeps its fiber, and the next thread starts on another. A kernel without synchronisation
+// never switches.
+#include "warptape/kernels/simt/scheduler.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+__thread wt::uint3 threadIdx, blockIdx;
+__thread wt_index_dims blockDim, gridDim;
+
+#if !defined(__x86_64__)
+#error "kernels/simt/scheduler.cpp: the fiber switch is written for x86-64"
+#endif
+asm(R"(
+.text
+.hidden wt_fiber_switch
+.hidden wt_fiber_resume
+.globl wt_fiber_switch
+.globl wt_fiber_resume
+.type wt_fiber_switch,@function
+.type wt_fiber_resume,@function
+.p2align 4
+wt_fiber_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  pushq %rdx
+  pushq %rcx
+  movq %rsp, (%rdi)
+wt_fiber_resume:
+  leaq 16(%rsi), %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+.size wt_fiber_switch,.-wt_fiber_switch
+)");
+
+namespace wt {
+namespace simt_runtime {
+
+__thread Exec* current_exec = nullptr;
+const RaceHooks* race_hooks = nullptr;
+
+namespace {
+
+constexpr size_t kPage = 4096, kSharedArena = 320 * 1024, kRedZone = 64;
+constexpr size_t kStaticLimit = 48 * 1024, kSharedLimit = 227 * 1024;
+constexpr size_t kStackBytes = 64 * 1024, kStackBytesAsan = 256 * 1024;
+
+// The Exec of this OS thread, destroyed with it.
+struct ExecOwner {
+  Exec* exec = nullptr;
+  ~ExecOwner() {
+    current_exec = nullptr;
+    delete exec;
+  }
+};
+thread_local ExecOwner owner;
+
+void release_barrier(Exec& x) {
+  x.bar_arrived = 0;
+  x.spins = 0;
+  ++x.stats.barriers;
+  for (unsigned w = 0; w < x.warps_used; ++w) {
+    const uint32_t lanes = x.bar_wait[w];
+    x.bar_wait[w] = 0;
+    if (lanes) make_ready(x, w, lanes);
+  }
+  switch (BarrierKind(x.bar_op & 3)) {
+    case BarrierKind::count:
+      x.vote_result = x.vote_count;
+      break;
+    case BarrierKind::all:
+      x.vote_result = x.vote_count == int(x.live);
+      break;
+    case BarrierKind::any:
+      x.vote_result = x.vote_count != 0;
+      break;
+  }
+  x.vote_count = 0;
+  if (race_hooks) race_hooks->barrier();
+}
+
+[[noreturn]] WT_COLD
+void fail_divergent(Exec& x, Loc here) {
+  fail(x,
+       strf("divergent __syncthreads: %s waits at %s, %u other thread(s) of the block at %s",
+            thread_text(x, x.cur).c_str(), at(here).c_str(), x.bar_arrived, at(x.bar_at).c_str()));
+}
+[[noreturn]] WT_COLD
+void fail_exited_before(Exec& x, Loc here) {
+  fail(x,
+       strf("__syncthreads at %s: %u thread(s) of the block have already returned from the kernel",
+            at(here).c_str(), x.n - x.live));
+}
+
+WT_FN void barrier(Exec& x, unsigned op, Loc here) {
+  if (x.bar_arrived == 0) {
+    x.bar_at = here;
+    x.bar_op = op;
+    if (x.strict && x.live != x.n) [[unlikely]]
+      fail_exited_before(x, here);
+  } else if (x.strict && !(same_place(x.bar_at, here) && x.bar_op == op)) [[unlikely]] {
+    fail_divergent(x, here);
+  }
+  const unsigned me = x.cur;
+  if (++x.bar_arrived == x.live) {
+    if (x.order == SimtOrder::forward) [[likely]]
+      return release_barrier(x);  // the last to arrive goes on at once
+    x.bar_wait[me / 32] |= 1u << (me % 32);
+    release_barrier(x);
+  } else {
+    x.bar_wait[me / 32] |= 1u << (me % 32);
+  }
+  park(x, here, op);
+}
+
+// The current thread returned from the kernel while others of its block or warp wait.
+WT_COLD
+void exit_beside_waiters(Exec& x) {
+  const unsigned w = x.cur / 32;
+  if (x.bar_arrived && x.bar_arrived == x.live) {
+    if (x.strict)
+      fail(x, strf("%s returned from the kernel while %u thread(s) wait in __syncthreads at %s",
+                   thread_text(x, x.cur).c_str(), x.live, at(x.bar_at).c_str()));
+    release_barrier(x);
+  }
+  if (x.warps[w].pending) complete_after_exit(x, w);
+}
+
+WT_FN void thread_done(Exec& x) {
+  x.warps[x.cur / 32].exited |= 1u << (x.cur % 32);
+  --x.live;
+  if (x.bar_arrived | x.pending_groups) [[unlikely]]
+    exit_beside_waiters(x);
+}
+
+// Every fiber's first function: runs the current thread, then others that have not started.
+[[noreturn]] void fiber_main() {
+  Exec& x = exec();
+  if (x.asan) __sanitizer_finish_switch_fiber(nullptr, nullptr, nullptr);
+  for (;;) {
+    x.entry(x.body);
+    thread_done(x);
+    Fiber* mine = x.fiber[x.cur];
+    const int next = pick(x);
+    if (next < 0) {
+      if (x.live) fail_deadlock(x, {nullptr, 0}, 0);
+      mine->next_free = x.free_fibers;
+      x.free_fibers = mine;
+      leave_block(x);
+    }
+    const unsigned to = unsigned(next);
+    set_current(x, to);
+    if (!x.sp[to]) {
+      x.fiber[to] = mine;
+      continue;
+    }
+    // A parked thread continues on its own fiber: this one is free and its content is done with.
+    mine->next_free = x.free_fibers;
+    x.free_fibers = mine;
+    ++x.stats.switches;
+    if (x.asan) __sanitizer_start_switch_fiber(nullptr, x.fiber[to]->low, x.fiber[to]->size);
+    void* abandoned;
+    wt_fiber_switch(&abandoned, x.sp[to], nullptr, 0);
+  }
+}
+
+Fiber* new_fiber(Exec& x) {
+  void* p = mmap(nullptr, x.stack_bytes + kPage, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+  if (p == MAP_FAILED) fail(x, "out of memory for the stacks of the block's threads");
+  mprotect(p, kPage, PROT_NONE);
+  auto* f = new Fiber;
+  f->low = static_cast<char*>(p) + kPage;
+  // Stacks of equal alignment would fall into the same cache sets: spread their tops.
+  f->size = x.stack_bytes - x.fibers.size() * 320 % 8192;
+  x.fibers.push_back(f);
+  return f;
+}
+
+void reset_fibers(Exec& x) {
+  x.free_fibers = nullptr;
+  for (size_t i = x.fibers.size(); i-- > 0;) {
+    Fiber* f = x.fibers[i];
+    unpoison(f->low, x.stack_bytes);
+    f->next_free = x.free_fibers;
+    x.free_fibers = f;
+  }
+}
+
+// --- Shared memory
+// ----------------------------------------------------------------------------------
+
+// Lays an array between two red zones. What lies before it is the red zone of its predecessor.
+char* carve(Exec& x, size_t bytes, size_t align, const SharedSite* site) {
+  if (align < 16) align = 16;
+  const size_t offset = (x.shared_used + kRedZone + align - 1) / align * align;
+  const size_t end = (offset + bytes + 15) / 16 * 16;
+  if (end + kRedZone > kSharedArena) fail(x, strf("%zu bytes of shared memory do not fit", bytes));
+  unpoison(x.shared + offset, bytes);
+  x.shared_used = end;
+  x.arrays.push_back({site, x.shared + offset, bytes});
+  return x.shared + offset;
+}
+
+// Red zones hold 0xff too, so that a read beyond an array gives NaN; a write is found at the end
+// of the block. Returns the first byte of [from, to) that was written.
+char* first_written(char* from, char* to) {
+  for (; to - from >= 8; from += 8) {
+    uint64_t word;
+    std::memcpy(&word, from, 8);
+    if (word != ~uint64_t(0)) break;
+  }
+  for (; from < to; ++from)
+    if (static_cast<unsigned char>(*from) != 0xff) return from;
+  return nullptr;
+}
+
+WT_COLD
+std::string overrun_text(const SharedArray& a, const char* p) {
+  const bool behind = p >= a.data;
+  const std::string name =
+      a.site ? strf("%s (%s)", a.site->name, at({a.site->file, a.site->line}).c_str())
+             : "(dynamic)";
+  return strf("block %s wrote %ld byte(s) %s shared array %s of %zu bytes",
+              dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(),
+              long(behind ? p - (a.data + a.bytes) + 1 : a.data - p),
+              behind ? "behind the end of" : "before the begin of", name.c_str(), a.bytes);
+}
+
+// After a block: red zones must be untouched. Then everything used is 0xff again, because arrays
+// may lie elsewhere in the next block.
+void finish_shared(Exec& x) {
+  const size_t used = x.shared_used + kRedZone;
+  unpoison(x.shared, used);
+  char* from = x.shared;
+  for (size_t i = 0; i <= x.arrays.size() && !x.failed; ++i) {
+    const bool last = i == x.arrays.size();
+    char* to = last ? x.shared + used : x.arrays[i].data;
+    if (char* p = first_written(from, to)) [[unlikely]] {
+      const bool behind = i > 0 && (last || p < from + kRedZone);
+      x.failed = true;
+      x.error = overrun_text(x.arrays[last || behind ? i - 1 : i], p);
+    }
+    if (!last) from = x.arrays[i].data + x.arrays[i].bytes;
+  }
+  std::memset(x.shared, 0xff, used);
+  poison(x.shared, used);
+  x.arrays.clear();
+  x.shared_used = x.static_bytes = 0;
+}
+
+// --- Blocks
+// -----------------------------------------------------------------------------------------
+
+void set_block_shape(Exec& x, dim3 d) {
+  ::blockDim = {{d.x, d.y, d.z}};
+  x.n = d.x * d.y * d.z;
+  x.warps_used = (x.n + 31) / 32;
+  if (x.block_dim.x == d.x && x.block_dim.y == d.y && x.block_dim.z == d.z) return;
+  x.block_dim = d;
+  unsigned i = 0;
+  for (unsigned z = 0; z < d.z; ++z)
+    for (unsigned y = 0; y < d.y; ++y)
+      for (unsigned c = 0; c < d.x; ++c) x.tid[i++] = {c, y, z};
+}
+
+void run_block(Exec& x, uint64_t linear) {
+  const GridLaunch& g = *x.grid;
+  ::blockIdx = {unsigned(linear % g.grid.x), unsigned(linear / g.grid.x % g.grid.y),
+                unsigned(linear / (uint64_t(g.grid.x) * g.grid.y))};
+  const unsigned tail = x.n % 32;
+  for (unsigned w = 0; w < x.warps_used; ++w) {
+    x.ready[w] = ~0u;
+    x.bar_wait[w] = 0;
+    x.warps[w].exited = x.warps[w].pending = 0;
+    for (Group& group : x.warps[w].groups) group.arrived = 0;
+  }
+  if (tail) {
+    x.ready[x.warps_used - 1] = (1u << tail) - 1;
+    x.warps[x.warps_used - 1].exited = ~0u << tail;
+  }
+  x.ready_warps = x.warps_used == 32 ? ~0u : (1u << x.warps_used) - 1;
+  x.live = x.n;
+  x.bar_arrived = x.pending_groups = 0;
+  x.vote_count = 0;
+  x.spins = 0;
+  std::memset(x.sp, 0, x.n * sizeof(void*));
+  if (x.order == SimtOrder::random)
+    x.rng = (simt_options().seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
+  x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
+  x.dynamic = g.shared_bytes ? carve(x, g.shared_bytes, 16, nullptr) : nullptr;
+  if (race_hooks)
+    race_hooks->block_begin({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}, x.n, x.shared,
+                            kSharedArena);
+  ++x.stats.blocks;
+  x.stats.threads += x.n;
+
+  const unsigned first = unsigned(pick(x));
+  set_current(x, first);
+  void* sp = start_fiber(x, first);
+  x.running = true;
+  if (x.asan)
+    __sanitizer_start_switch_fiber(&x.main_fake, x.fiber[first]->low, x.fiber[first]->size);
+  wt_fiber_switch(&x.main_sp, sp, nullptr, 0);
+  if (x.asan) __sanitizer_finish_switch_fiber(x.main_fake, nullptr, nullptr);
+  x.running = false;
+  finish_shared(x);
+}
+
+std::string kernel_title(const GridLaunch& g) {
+  const std::string name = kernel_name(g.kernel);
+  return g.op ? strf("%s [%s]", name.c_str(), g.op) : name;
+}
+
+void check_pointers(const GridLaunch& g) {
+  for (int i = 0; i < g.pointer_count; ++i)
+    if (g.pointers[i] && !device_pointer(g.pointers[i])) [[unlikely]]
+      throw KernelError(
+          strf("%s: argument %d is %p, which is not device memory of simt (a host "
+               "pointer, or memory already freed)",
+               kernel_title(g).c_str(), g.pointer_args[i], g.pointers[i]));
+}
+
+void run_blocks(Exec& x, const GridLaunch& g) {
+  const uint64_t blocks = uint64_t(g.grid.x) * g.grid.y * g.grid.z;
+  for (uint64_t k = 0; k < blocks; ++k) {
+    run_block(x, x.order == SimtOrder::reverse ? blocks - 1 - k : k);
+    if (!x.failed) continue;
+    reset_fibers(x);
+    x.failed = false;
+    if (x.fault_code) x.error += " at " + source_line(std::exchange(x.fault_code, nullptr));
+    throw KernelError(kernel_title(g) + ": " + x.error);
+  }
+}
+
+// The race checker keeps one history of accesses for the program: grids run one at a time.
+std::mutex race_mutex;
+
+void run_grid(Exec& x, const GridLaunch& g) {
+  const SimtUnprotect open;
+  if (!race_hooks) return run_blocks(x, g);
+  const std::lock_guard lock(race_mutex);
+  race_hooks->grid_begin(g);
+  std::string races;
+  try {
+    run_blocks(x, g);
+  } catch (...) {
+    race_hooks->grid_end();
+    throw;
+  }
+  races = race_hooks->grid_end();
+  if (!races.empty()) throw KernelError(kernel_title(g) + ": " + races);
+}
+
+}  // namespace
+
+Exec::Exec() {
+  asan = has_asan();
+  stack_bytes = asan ? kStackBytesAsan : kStackBytes;
+  void* p = mmap(nullptr, kSharedArena, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) throw OutOfMemory("simt: no memory for the executor's shared memory");
+  shared = static_cast<char*>(p);
+  std::memset(shared, 0xff, kSharedArena);
+  poison(shared, kSharedArena);
+  pthread_attr_t attributes;
+  pthread_getattr_np(pthread_self(), &attributes);
+  void* low;
+  pthread_attr_getstack(&attributes, &low, &main_size);
+  pthread_attr_destroy(&attributes);
+  main_low = low;
+  install_fault_handler(*this);
+}
+
+Exec::~Exec() {
+  remove_fault_handler(*this);
+  reset_fibers(*this);
+  for (Fiber* f : fibers) {
+    munmap(f->low - kPage, stack_bytes + kPage);
+    delete f;
+  }
+  unpoison(shared, kSharedArena);
+  munmap(shared, kSharedArena);
+}
+
+// Gives `thread` a fiber and returns the stack pointer at which fiber_main begins.
+void* start_fiber(Exec& x, unsigned thread) {
+  Fiber* f = x.free_fibers;
+  if (f)
+    x.free_fibers = f->next_free;
+  else
+    f = new_fiber(x);
+  x.fiber[thread] = f;
+  void** s =
+      reinterpret_cast<void**>((reinterpret_cast<uintptr_t>(f->low) + f->size) & ~uintptr_t(63));
+  *--s = nullptr;  // fiber_main's return address: ends backtraces, aligns the stack
+  *--s = reinterpret_cast<void*>(&fiber_main);
+  for (int i = 0; i < 8; ++i) *--s = nullptr;  // six registers and a Parked
+  return s;
+}
+
+void switch_under_asan(Exec& x, unsigned me, unsigned to, void* sp, Loc at, unsigned op) {
+  __sanitizer_start_switch_fiber(&x.asan_fake[me], x.fiber[to]->low, x.fiber[to]->size);
+  wt_fiber_switch(&x.sp[me], sp, at.file, uint64_t(op) << 32 | at.line);
+  __sanitizer_finish_switch_fiber(x.asan_fake[me], nullptr, nullptr);
+}
+
+void leave_block(Exec& x) {
+  if (x.asan) __sanitizer_start_switch_fiber(nullptr, x.main_low, x.main_size);
+  void* abandoned;
+  wt_fiber_switch(&abandoned, x.main_sp, nullptr, 0);
+  __builtin_unreachable();
+}
+
+void fail(Exec& x, std::string message) {
+  x.failed = true;
+  x.error = std::move(message);
+  if (!x.running) throw KernelError(x.error);
+  leave_block(x);
+}
+
+void fail_deadlock(Exec& x, Loc at, unsigned op) { fail(x, deadlock_text(x, at, op)); }
+
+int pick_random(Exec& x) {
+  const uint64_t r = next_random(x) >> 16;
+  const unsigned start = unsigned(r % x.warps_used);
+  uint32_t words = x.ready_warps >> start << start;
+  if (!words) words = x.ready_warps;
+  const unsigned w = unsigned(__builtin_ctz(words)), from = unsigned(r >> 40) % 32;
+  uint32_t lanes = x.ready[w] >> from << from;
+  if (!lanes) lanes = x.ready[w];
+  return take_ready(x, w, unsigned(__builtin_ctz(lanes)));
+}
+
+}  // namespace simt_runtime
+
+inline namespace simt {
+
+using namespace simt_runtime;
+
+void exec_barrier(Loc here) { barrier(exec(), wait_op(Wait::barrier), here); }
+
+int exec_barrier_vote(BarrierKind kind, int predicate, Loc here) {
+  Exec& x = exec();
+  x.vote_count += predicate != 0;
+  barrier(x, wait_op(Wait::barrier_vote, unsigned(kind)), here);
+  return x.vote_result;
+}
+
+void exec_poll(Loc here) {
+  Exec& x = exec();
+  if (++x.spins > x.spin_limit)
+    fail(x,
+         strf("livelock: %llu polls without progress; %s polls at %s",
+              (unsigned long long)x.spin_limit, thread_text(x, x.cur).c_str(), at(here).c_str()));
+  if (!x.ready_warps) return;
+  // Fair: the search for the next thread starts behind this one.
+  const unsigned me = x.cur, w = me / 32, lane = me % 32;
+  const bool down = x.order == SimtOrder::reverse;
+  const uint32_t hidden = x.ready[w] & (down ? ~0u << lane : (2u << lane) - 1);
+  x.ready[w] &= ~hidden;
+  if (!x.ready[w]) x.ready_warps &= ~(1u << w);
+  int to = pick(x);
+  if (hidden) make_ready(x, w, hidden);
+  make_ready(x, w, 1u << lane);
+  if (to < 0) to = pick(x);
+  if (unsigned(to) != me) switch_to(x, me, unsigned(to), here, wait_op(Wait::poll));
+}
+
+void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
+  Exec& x = exec();
+  for (const SharedArray& a : x.arrays)
+    if (a.site == &site) return a.data;
+  x.static_bytes += bytes;
+  if (x.static_bytes > kStaticLimit)
+    fail(x, strf("shared array %s (%s): more than 48 KiB of static shared memory in a block",
+                 site.name, at({site.file, site.line}).c_str()));
+  if (x.static_bytes + x.grid->shared_bytes > kSharedLimit)
+    fail(x, strf("shared array %s (%s): static and dynamic shared memory exceed 227 KiB", site.name,
+                 at({site.file, site.line}).c_str()));
+  return carve(x, bytes, align, &site);
+}
+
+void* exec_dyn_shared() { return exec().dynamic; }
+
+unsigned exec_activemask() {
+  Exec& x = exec();
+  return ~x.warps[x.cur / 32].exited;
+}
+
+void exec_fence() {
+  if (race_hooks) race_hooks->fence();
+}
+
+void exec_misaligned(const void* p, size_t bytes, bool write, Loc here) {
+  Exec& x = exec();
+  fail(x, strf("misaligned %s at %s: %s accesses %zu bytes at %p", write ? "vstore" : "vload",
+               at(here).c_str(), thread_text(x, x.cur).c_str(), bytes, p));
+}
+
+void exec_trap(Loc here) {
+  Exec& x = exec();
+  fail(x, strf("__trap() at %s in %s", at(here).c_str(), thread_text(x, x.cur).c_str()));
+}
+
+void exec_launch(const GridLaunch& g) {
+  const SimtOptions& options = simt_options();
+  if (!current_exec) current_exec = owner.exec = new Exec;
+  Exec& x = *current_exec;
+  if (x.running) throw InternalError("simt: a kernel launched a kernel");
+  check_pointers(g);
+  ++x.stats.launches;
+  x.grid = &g;
+  x.entry = g.entry;
+  x.body = g.body;
+  x.order = options.order;
+  x.strict = options.strict;
+  x.spin_limit = options.spin_limit;
+  ::gridDim = {{g.grid.x, g.grid.y, g.grid.z}};
+  set_block_shape(x, g.block);
+  run_grid(x, g);
+}
+
+}  // namespace simt
+
+SimtStats simt_stats() {
+  return simt_runtime::current_exec ? simt_runtime::current_exec->stats : SimtStats{};
+}
+
+}  // namespace wt
