@@ -128,7 +128,7 @@ void complete_ldmatrix(Exec& x, unsigned w, unsigned op, const Loc* here) {
     if (problem)
       fail(x, strf("ldmatrix at %s: the row address of lane %u %s (%s)", at(*here).c_str(), i,
                    problem, thread_text(x, w * 32 + i).c_str()));
-    if (race_hooks) race_hooks->access(w * 32 + i, row, 16, false, *here);
+    if (race_hooks) race_hooks->read(w * 32 + i, row, 16, *here);
   }
   ldmatrix_warp(lanes, count, op & 1);
 }

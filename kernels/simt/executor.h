@@ -36,6 +36,9 @@ struct SimtOptions {
 };
 WT_API SimtOptions& simt_options();
 
+// How the kernels of this program were compiled: "plain", "asan" or "race".
+WT_API const char* simt_flavour();
+
 // Counters of the calling OS thread since it started.
 struct SimtStats {
   uint64_t launches = 0, blocks = 0, threads = 0, switches = 0, barriers = 0, collectives = 0;

@@ -51,16 +51,16 @@ std::string dim_text(dim3 d);
 
 // --- Race checker (race_runtime.cpp, linked in the race flavour only)
 // -----------------------------
+// Calls made while a thread runs refer to that thread.
 struct RaceHooks {
-  void (*grid_begin)(const GridLaunch& launch);
-  // Throws nothing; the text of what was found, empty if nothing.
-  std::string (*grid_end)();
+  void (*grid_begin)();
+  std::string (*grid_end)();  // what was found, as text; empty if nothing
   void (*block_begin)(dim3 block, unsigned threads, const char* shared, size_t shared_bytes);
   void (*barrier)();
   void (*warp_sync)(unsigned warp, unsigned mask);
   void (*fence)();
-  // A whole operation of the executor that touches memory for a thread (ldmatrix).
-  void (*access)(unsigned thread, const void* p, size_t bytes, bool write, Loc at);
+  // An operation of the executor that reads memory for `thread` (ldmatrix).
+  void (*read)(unsigned thread, const void* p, size_t bytes, Loc at);
 };
 extern const RaceHooks* race_hooks;
 

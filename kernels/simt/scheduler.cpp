@@ -356,15 +356,15 @@ void run_grid(Exec& x, const GridLaunch& g) {
   const SimtUnprotect open;
   if (!race_hooks) return run_blocks(x, g);
   const std::lock_guard lock(race_mutex);
-  race_hooks->grid_begin(g);
-  std::string races;
+  race_hooks->grid_begin();
   try {
     run_blocks(x, g);
-  } catch (...) {
-    race_hooks->grid_end();
-    throw;
+  } catch (const KernelError& e) {
+    const std::string races = race_hooks->grid_end();
+    if (races.empty()) throw;
+    throw KernelError(kernel_title(g) + ": " + races + "\n  and then " + e.what());
   }
-  races = race_hooks->grid_end();
+  const std::string races = race_hooks->grid_end();
   if (!races.empty()) throw KernelError(kernel_title(g) + ": " + races);
 }
 
@@ -537,6 +537,10 @@ void exec_launch(const GridLaunch& g) {
 }
 
 }  // namespace simt
+
+const char* simt_flavour() {
+  return simt_runtime::has_asan() ? "asan" : simt_runtime::race_hooks ? "race" : "plain";
+}
 
 SimtStats simt_stats() {
   return simt_runtime::current_exec ? simt_runtime::current_exec->stats : SimtStats{};

@@ -1,0 +1,317 @@
+// The race checker. race_runtime.cpp hands it every load and store of a kernel with address, size
+// and code address. Two accesses of
+// one word by different threads, at least one a plain write, race unless ordered by
+//  - a __syncthreads between them (another epoch of the same block), or a new grid;
+//  - a chain of __syncwarp that both lanes took part in (shuffles and votes do not order memory);
+//  - for different blocks: __threadfence and an atomic after the first access, an atomic on the
+//  same
+//    address before the second (the "last block" pattern).
+// Atomics do not race with each other. Also finds accesses outside live device memory.
+#include <sys/mman.h>
+
+#include <cstring>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+
+#include "warptape/kernels/simt/race_shadow.h"
+#include "warptape/kernels/simt/scheduler.h"
+
+namespace wt::simt_runtime {
+
+Shadow::Shadow(const char* begin, size_t bytes) : begin_(begin), bytes_(bytes) {
+  void* p = mmap(nullptr, bytes / 4 * sizeof(Word), PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED)
+    throw OutOfMemory("simt: no address space for the race checker's shadow memory");
+  words_ = static_cast<Word*>(p);
+}
+
+void Shadow::clear() { madvise(words_, bytes_ / 4 * sizeof(Word), MADV_DONTNEED); }
+
+namespace {
+
+constexpr size_t kMaxReports = 8;
+constexpr uint32_t kLastEpoch = 0xf0000000u;
+
+struct Site {
+  const void* code = nullptr;  // or
+  Loc loc{nullptr, 0};
+};
+
+struct Race {
+  Access first, second;
+  const char* space;
+  dim3 first_block, second_block;
+};
+
+// An atomic after a fence: what the block did before it is visible to who reads the atomic.
+struct Release {
+  uint32_t block_epoch, epoch;
+  uint16_t thread;
+};
+struct Acquired {
+  Release release;
+  uint32_t epoch;
+  uint16_t thread;
+};
+
+// Which __syncwarp of a lane the other lanes of its warp know of, directly or through others.
+struct WarpClocks {
+  uint32_t own[32], seen[32][32];
+  bool used = true;
+  void reset() {
+    if (!used) return;
+    for (uint32_t& c : own) c = 1;
+    std::memset(seen, 0, sizeof seen);
+    used = false;
+  }
+  void sync(unsigned mask) {
+    used = true;
+    uint32_t merged[32] = {};
+    for (unsigned rest = mask; rest; rest &= rest - 1) {
+      const uint32_t* known = seen[__builtin_ctz(rest)];
+      for (unsigned k = 0; k < 32; ++k) merged[k] = known[k] > merged[k] ? known[k] : merged[k];
+    }
+    for (unsigned rest = mask; rest; rest &= rest - 1)
+      merged[__builtin_ctz(rest)] = own[__builtin_ctz(rest)]++;
+    for (unsigned rest = mask; rest; rest &= rest - 1)
+      std::memcpy(seen[__builtin_ctz(rest)], merged, sizeof merged);
+  }
+};
+
+struct Checker {
+  uint32_t epoch = 1, grid_epoch = 1, block_epoch = 1, grid = 0;
+  std::vector<std::pair<uint32_t, dim3>> blocks;  // first epoch of each block of the grid
+  WarpClocks clocks[kWarps];
+  Shadow global{arena_base(), kArenaBytes};
+  std::map<const char*, Shadow> shared;  // one an OS thread
+  Shadow* block_shared = nullptr;
+  std::vector<History> parts;  // four a divided word, of this grid
+  // The live block that was accessed last.
+  const char *block_begin = nullptr, *block_end = nullptr;
+  std::vector<Site> sites{Site{}};
+  std::unordered_map<const void*, uint32_t> site_of_code;
+  std::map<std::pair<const char*, unsigned>, uint32_t> site_of_loc;
+  struct Cached {
+    const void* code;
+    uint32_t site;
+  } cache[4096] = {};
+  std::vector<Race> races;
+  std::set<std::tuple<uint32_t, uint32_t, Touch, Touch>> seen;
+  bool fenced[kMaxThreads] = {};
+  std::unordered_map<const char*, std::vector<Release>> releases;
+  std::vector<Acquired> acquired;  // by the running block
+
+  uint32_t site(const void* code) {
+    Cached& c = cache[reinterpret_cast<uintptr_t>(code) >> 1 & 4095];
+    if (c.code == code) return c.site;
+    const auto [it, added] = site_of_code.emplace(code, uint32_t(sites.size()));
+    if (added) sites.push_back({code, {nullptr, 0}});
+    c = {code, it->second};
+    return it->second;
+  }
+  uint32_t site(Loc at) {
+    const auto [it, added] =
+        site_of_loc.emplace(std::pair(at.file, at.line), uint32_t(sites.size()));
+    if (added) sites.push_back({nullptr, at});
+    return it->second;
+  }
+
+  bool released_to_us(const Access& a, unsigned me) const {
+    for (const Acquired& q : acquired) {
+      const Release& r = q.release;
+      const bool same_block = a.epoch >= r.block_epoch && a.epoch <= r.epoch;
+      const bool before = a.epoch < r.epoch || a.thread == r.thread;
+      const bool after = epoch > q.epoch || me == q.thread;
+      if (same_block && before && after) return true;
+    }
+    return false;
+  }
+  bool ordered(const Access& a, unsigned me, bool is_shared) const {
+    if (a.epoch < grid_epoch) return true;
+    if (a.epoch < block_epoch) return is_shared || released_to_us(a, me);
+    if (a.epoch != epoch || a.thread == me) return true;
+    return a.thread / 32u == me / 32u && clocks[me / 32].seen[me % 32][a.thread % 32] >= a.clock;
+  }
+
+  dim3 block_of(uint32_t e) const {
+    dim3 found(0, 0, 0);
+    for (const auto& [first, block] : blocks)
+      if (first <= e) found = block;
+    return found;
+  }
+  void report(const Access& first, const Access& second, bool is_shared) {
+    if (!seen.insert({first.site, second.site, first.touch, second.touch}).second) return;
+    if (races.size() < kMaxReports)
+      races.push_back({first, second, is_shared ? "shared" : "global", block_of(first.epoch),
+                       blocks.back().second});
+  }
+
+  // Compares `now` with the history and adds it; true if a race was found.
+  bool touch(History& h, const Access& now, bool is_shared) {
+    bool hit = false;
+    const bool both_atomic = now.touch == Touch::atomic && h.write.touch == Touch::atomic;
+    if (!both_atomic && !ordered(h.write, now.thread, is_shared)) {
+      report(h.write, now, is_shared);
+      hit = true;
+    }
+    if (now.touch == Touch::read) {
+      Access& first = h.read[0];
+      const bool mine = first.thread == now.thread && first.epoch >= block_epoch;
+      if (mine || ordered(first, now.thread, is_shared))
+        first = now;
+      else
+        h.read[1] = now;
+      return hit;
+    }
+    for (const Access& r : h.read)
+      if (!hit && !ordered(r, now.thread, is_shared)) {
+        report(r, now, is_shared);
+        hit = true;
+      }
+    h.write = now;
+    return hit;
+  }
+
+  History* divide(Word& w) {
+    if (w.parts_grid != grid) {
+      w.parts_grid = grid;
+      w.parts = uint32_t(parts.size());
+      parts.insert(parts.end(), 4, w.all);
+    }
+    return &parts[w.parts];
+  }
+  void touch_range(Shadow& shadow, const char* p, size_t bytes, const Access& now, bool is_shared) {
+    bool hit = false;
+    for (const char* end = p + bytes; p < end && !hit;) {
+      const size_t in_word = reinterpret_cast<uintptr_t>(p) % 4;
+      const size_t n = size_t(end - p) < 4 - in_word ? size_t(end - p) : 4 - in_word;
+      Word& w = shadow.word(p - in_word);
+      if (n == 4 && w.parts_grid != grid) {
+        hit = touch(w.all, now, is_shared);
+      } else {
+        History* bytewise = divide(w);
+        for (size_t i = in_word; i < in_word + n && !hit; ++i)
+          hit = touch(bytewise[i], now, is_shared);
+      }
+      p += n;
+    }
+  }
+
+  void synchronise(const char* p, unsigned me) {
+    if (fenced[me]) releases[p].push_back({block_epoch, epoch, uint16_t(me)});
+    if (auto it = releases.find(p); it != releases.end())
+      for (const Release& r : it->second)
+        if (r.block_epoch != block_epoch) acquired.push_back({r, epoch, uint16_t(me)});
+  }
+
+  void access(unsigned me, const char* p, size_t bytes, Touch kind, uint32_t where) {
+    const Access now{epoch, uint16_t(me), kind, clocks[me / 32].own[me % 32], where};
+    if (block_shared->holds(p)) return touch_range(*block_shared, p, bytes, now, true);
+    if (!global.holds(p)) return;  // a thread's own stack, constants
+    if (p < block_begin || p + bytes > block_end) check_bounds(p, bytes, now);
+    if (kind == Touch::atomic) synchronise(p, me);
+    touch_range(global, p, bytes, now, false);
+  }
+  void check_bounds(const char* p, size_t bytes, const Access& now);
+};
+
+__thread bool in_block = false;
+Checker& checker() {
+  static Checker& c = *new Checker;
+  return c;
+}
+
+std::string place(const Site& s) {
+  return s.code ? source_line(static_cast<const char*>(s.code) - 1) : at(s.loc);
+}
+const char* verb(Touch t) {
+  return t == Touch::read ? "read" : t == Touch::write ? "write" : "atomic";
+}
+
+void Checker::check_bounds(const char* p, size_t bytes, const Access& now) {
+  if (device_block(p, bytes, &block_begin, &block_end)) return;
+  block_begin = block_end = nullptr;
+  Exec& x = exec();
+  fail(x, strf("%s of %zu bytes outside live device memory at %s by %s",
+               now.touch == Touch::read ? "read" : "write", bytes, place(sites[now.site]).c_str(),
+               thread_text(x, x.cur).c_str()));
+}
+
+// --- Hooks
+// -----------------------------------------------------------------------------------------
+
+void grid_begin() {
+  Checker& c = checker();
+  if (c.epoch > kLastEpoch) {
+    c.global.clear();
+    for (auto& [base, shadow] : c.shared) shadow.clear();
+    c.epoch = 1;
+  }
+  c.grid_epoch = ++c.epoch;
+  ++c.grid;
+  c.blocks.clear();
+  c.parts.clear();
+  c.races.clear();
+  c.seen.clear();
+  c.releases.clear();
+  c.block_begin = c.block_end = nullptr;  // blocks may have been freed since
+}
+
+std::string grid_end() {
+  Checker& c = checker();
+  in_block = false;
+  std::string text;
+  for (const Race& r : c.races) {
+    text += text.empty() ? "" : "\n  ";
+    text += strf(
+        "race in %s memory: %s at %s by thread %u of block %s, then %s at %s by thread %u "
+        "of block %s, without synchronisation between them",
+        r.space, verb(r.first.touch), place(c.sites[r.first.site]).c_str(), r.first.thread,
+        dim_text(r.first_block).c_str(), verb(r.second.touch),
+        place(c.sites[r.second.site]).c_str(), r.second.thread, dim_text(r.second_block).c_str());
+  }
+  if (c.seen.size() > c.races.size())
+    text += strf("\n  and %zu more pairs of lines", c.seen.size() - c.races.size());
+  return text;
+}
+
+void block_begin(dim3 block, unsigned threads, const char* shared, size_t shared_bytes) {
+  Checker& c = checker();
+  c.block_epoch = ++c.epoch;
+  c.blocks.emplace_back(c.epoch, block);
+  c.acquired.clear();
+  for (unsigned w = 0; w < (threads + 31) / 32; ++w) c.clocks[w].reset();
+  std::memset(c.fenced, 0, threads);
+  auto it = c.shared.find(shared);
+  if (it == c.shared.end()) it = c.shared.emplace(shared, Shadow(shared, shared_bytes)).first;
+  c.block_shared = &it->second;
+  in_block = true;
+}
+
+void barrier() { ++checker().epoch; }
+void warp_sync(unsigned warp, unsigned mask) { checker().clocks[warp].sync(mask); }
+void fence() { checker().fenced[exec().cur] = true; }
+void executor_read(unsigned thread, const void* p, size_t bytes, Loc at) {
+  Checker& c = checker();
+  c.access(thread, static_cast<const char*>(p), bytes, Touch::read, c.site(at));
+}
+
+constexpr RaceHooks kHooks{grid_begin, grid_end, block_begin,  barrier,
+                           warp_sync,  fence,    executor_read};
+
+}  // namespace
+
+void race_access(const void* p, size_t bytes, Touch kind, const void* code) {
+  if (!in_block || !bytes) return;
+  Checker& c = checker();
+  c.access(exec().cur, static_cast<const char*>(p), bytes, kind, c.site(code));
+}
+
+void install_race_checker() {
+  if (!race_hooks) race_hooks = &kHooks;
+}
+
+}  // namespace wt::simt_runtime
