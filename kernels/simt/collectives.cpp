@@ -17,8 +17,7 @@ constexpr unsigned kFull = 0xffffffffu;
 
 WT_FN bool needs_all_lanes(unsigned op) { return op >> 4 >= unsigned(Wait::mma); }
 
-// --- Errors
-// -----------------------------------------------------------------------------------------
+// --- Errors ---
 [[noreturn]] WT_COLD
 void fail_not_in_mask(Exec& x, unsigned op, unsigned mask, Loc here) {
   fail(x, strf("%s at %s: the calling lane %u is not in mask 0x%08x (%s)", op_name(op),
@@ -54,8 +53,7 @@ void fail_bad_lane(Exec& x, unsigned w, unsigned op, unsigned lane, unsigned src
             op_name(op), at(place).c_str(), lane, src, thread_text(x, thread).c_str()));
 }
 
-// --- Completion: `lanes` have arrived, their operands lie in warp w
-// --------------------------------
+// --- Completion: `lanes` have arrived, their operands lie in warp w ---
 void shfl_general(Exec& x, unsigned w, unsigned lanes, unsigned op, const Loc* here) {
   Warp& warp = x.warps[w];
   for (unsigned rest = lanes; rest; rest &= rest - 1) {

@@ -45,7 +45,7 @@ struct SimtStats {
 };
 WT_API SimtStats simt_stats();
 
-// --- Device memory -------------------------------------------------------------------------------
+// --- Device memory ---
 // An arena of reserved address space; pages are committed as it grows and blocks are reused.
 // Between blocks lie at least 64 bytes of red zone, poisoned under AddressSanitizer.
 

@@ -240,8 +240,7 @@ void Checker::check_bounds(const char* p, size_t bytes, const Access& now) {
                thread_text(x, x.cur).c_str()));
 }
 
-// --- Hooks
-// -----------------------------------------------------------------------------------------
+// --- Hooks ---
 
 void grid_begin() {
   Checker& c = checker();

@@ -2,7 +2,6 @@
 // instrumentation calls goes to the race checker.
 #include "warptape/kernels/simt/race_shadow.h"
 
-// -----------------------------------------------------
 namespace {
 using wt::simt_runtime::Touch;
 inline __attribute__((always_inline)) void on_access(const volatile void* p, size_t bytes,

@@ -143,8 +143,7 @@ std::string deadlock_text(const Exec& x, Loc here, unsigned op) {
   return text;
 }
 
-// --- Source lines of code addresses
-// ----------------------------------------------------------------
+// --- Source lines of code addresses ---
 namespace {
 
 struct Module {

@@ -28,8 +28,7 @@ inline void unpoison(const void* p, size_t bytes) {
   if (has_asan()) __asan_unpoison_memory_region(p, bytes);
 }
 
-// --- Device memory (arena.cpp)
-// --------------------------------------------------------------------
+// --- Device memory (arena.cpp) ---
 constexpr size_t kArenaBytes = size_t(64) << 30;
 char* arena_base();
 // Whether p lies in a live block or registered range, its end included. Lock-free for the arena.
@@ -40,8 +39,7 @@ bool device_block(const void* p, size_t bytes, const char** begin, const char** 
 // Once a program: faults of kernels and of host code in device memory get a message (fault.cpp).
 void install_fault_handlers();
 
-// --- Messages (report.cpp)
-// ------------------------------------------------------------------------
+// --- Messages (report.cpp) ---
 std::string at(Loc loc);  // "softmax.cu:41"
 std::string kernel_name(const char* pretty);
 // "softmax.cu:41" of a code address, from debug information; skips the executor's own headers.
@@ -49,8 +47,7 @@ std::string source_line(const void* code);
 std::string strf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string dim_text(dim3 d);
 
-// --- Race checker (race_runtime.cpp, linked in the race flavour only)
-// -----------------------------
+// --- Race checker (race_runtime.cpp, linked in the race flavour only) ---
 // Calls made while a thread runs refer to that thread.
 struct RaceHooks {
   void (*grid_begin)();

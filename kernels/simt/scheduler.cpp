@@ -57,8 +57,7 @@ const RaceHooks* race_hooks = nullptr;
 
 namespace {
 
-constexpr size_t kPage = 4096, kSharedArena = 320 * 1024, kRedZone = 64;
-constexpr size_t kStaticLimit = 48 * 1024, kSharedLimit = 227 * 1024;
+constexpr size_t kPage = 4096;
 constexpr size_t kStackBytes = 64 * 1024, kStackBytesAsan = 256 * 1024;
 
 // The Exec of this OS thread, destroyed with it.
@@ -203,70 +202,7 @@ void reset_fibers(Exec& x) {
   }
 }
 
-// --- Shared memory
-// ----------------------------------------------------------------------------------
-
-// Lays an array between two red zones. What lies before it is the red zone of its predecessor.
-char* carve(Exec& x, size_t bytes, size_t align, const SharedSite* site) {
-  if (align < 16) align = 16;
-  const size_t offset = (x.shared_used + kRedZone + align - 1) / align * align;
-  const size_t end = (offset + bytes + 15) / 16 * 16;
-  if (end + kRedZone > kSharedArena) fail(x, strf("%zu bytes of shared memory do not fit", bytes));
-  unpoison(x.shared + offset, bytes);
-  x.shared_used = end;
-  x.arrays.push_back({site, x.shared + offset, bytes});
-  return x.shared + offset;
-}
-
-// Red zones hold 0xff too, so that a read beyond an array gives NaN; a write is found at the end
-// of the block. Returns the first byte of [from, to) that was written.
-char* first_written(char* from, char* to) {
-  for (; to - from >= 8; from += 8) {
-    uint64_t word;
-    std::memcpy(&word, from, 8);
-    if (word != ~uint64_t(0)) break;
-  }
-  for (; from < to; ++from)
-    if (static_cast<unsigned char>(*from) != 0xff) return from;
-  return nullptr;
-}
-
-WT_COLD
-std::string overrun_text(const SharedArray& a, const char* p) {
-  const bool behind = p >= a.data;
-  const std::string name =
-      a.site ? strf("%s (%s)", a.site->name, at({a.site->file, a.site->line}).c_str())
-             : "(dynamic)";
-  return strf("block %s wrote %ld byte(s) %s shared array %s of %zu bytes",
-              dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(),
-              long(behind ? p - (a.data + a.bytes) + 1 : a.data - p),
-              behind ? "behind the end of" : "before the begin of", name.c_str(), a.bytes);
-}
-
-// After a block: red zones must be untouched. Then everything used is 0xff again, because arrays
-// may lie elsewhere in the next block.
-void finish_shared(Exec& x) {
-  const size_t used = x.shared_used + kRedZone;
-  unpoison(x.shared, used);
-  char* from = x.shared;
-  for (size_t i = 0; i <= x.arrays.size() && !x.failed; ++i) {
-    const bool last = i == x.arrays.size();
-    char* to = last ? x.shared + used : x.arrays[i].data;
-    if (char* p = first_written(from, to)) [[unlikely]] {
-      const bool behind = i > 0 && (last || p < from + kRedZone);
-      x.failed = true;
-      x.error = overrun_text(x.arrays[last || behind ? i - 1 : i], p);
-    }
-    if (!last) from = x.arrays[i].data + x.arrays[i].bytes;
-  }
-  std::memset(x.shared, 0xff, used);
-  poison(x.shared, used);
-  x.arrays.clear();
-  x.shared_used = x.static_bytes = 0;
-}
-
-// --- Blocks
-// -----------------------------------------------------------------------------------------
+// --- Blocks ---
 
 void set_block_shape(Exec& x, dim3 d) {
   ::blockDim = {{d.x, d.y, d.z}};
@@ -304,7 +240,7 @@ void run_block(Exec& x, uint64_t linear) {
   if (x.order == SimtOrder::random)
     x.rng = (simt_options().seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
   x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
-  x.dynamic = g.shared_bytes ? carve(x, g.shared_bytes, 16, nullptr) : nullptr;
+  begin_shared(x, g.shared_bytes);
   if (race_hooks)
     race_hooks->block_begin({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}, x.n, x.shared,
                             kSharedArena);
@@ -481,22 +417,6 @@ void exec_poll(Loc here) {
   if (to < 0) to = pick(x);
   if (unsigned(to) != me) switch_to(x, me, unsigned(to), here, wait_op(Wait::poll));
 }
-
-void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
-  Exec& x = exec();
-  for (const SharedArray& a : x.arrays)
-    if (a.site == &site) return a.data;
-  x.static_bytes += bytes;
-  if (x.static_bytes > kStaticLimit)
-    fail(x, strf("shared array %s (%s): more than 48 KiB of static shared memory in a block",
-                 site.name, at({site.file, site.line}).c_str()));
-  if (x.static_bytes + x.grid->shared_bytes > kSharedLimit)
-    fail(x, strf("shared array %s (%s): static and dynamic shared memory exceed 227 KiB", site.name,
-                 at({site.file, site.line}).c_str()));
-  return carve(x, bytes, align, &site);
-}
-
-void* exec_dyn_shared() { return exec().dynamic; }
 
 unsigned exec_activemask() {
   Exec& x = exec();

@@ -118,8 +118,7 @@ struct Exec {
 
 extern __thread Exec* current_exec;
 
-// --- Cold
-// --------------------------------------------------------------------------------------------
+// --- Cold ---
 // Records the error and leaves the block for good: all its fibers are abandoned.
 [[noreturn]] void fail(Exec& x, std::string message) WT_COLD;
 // Nothing can run. The current thread waits at `at` in `op`, or has returned (`op` 0).
@@ -140,12 +139,15 @@ inline unsigned parked_op(const Exec& x, unsigned thread) {
 }
 void* start_fiber(Exec& x, unsigned thread);
 void switch_under_asan(Exec& x, unsigned me, unsigned to, void* sp, Loc at, unsigned op) WT_COLD;
+// shared_memory.cpp. finish_shared finds writes beside the arrays (x.failed).
+constexpr size_t kSharedArena = 320 * 1024;
+void begin_shared(Exec& x, size_t dynamic_bytes);
+void finish_shared(Exec& x);
 // fault.cpp: turns a fault of kernel code into an error of the launch.
 void install_fault_handler(Exec& x);
 void remove_fault_handler(Exec& x);
 
-// --- Hot
-// ---------------------------------------------------------------------------------------------
+// --- Hot ---
 WT_FN Exec& exec() { return *current_exec; }
 
 WT_FN void make_ready(Exec& x, unsigned warp, uint32_t lanes) {
