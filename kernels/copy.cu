@@ -1,0 +1,318 @@
+// Copies and fills on simt and cuda.
+#include "warptape/kernels/copy.h"
+
+#include "warptape/core/float8.h"
+#include "warptape/kernels/index.cuh"
+#include "warptape/kernels/vector.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+constexpr int kThreads = 256;
+
+__device__ __forceinline__ i64 global_thread() {
+  return i64(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+inline Config one_thread_each(i64 n, const Launch& l) {
+  return {.grid = unsigned((n + kThreads - 1) / kThreads),
+          .block = kThreads,
+          .stream = l.stream,
+          .op_name = l.op ? l.op->name : nullptr};
+}
+
+// --- any dtype to any other: the one place where the dtype is a run-time switch
+// -------------------- A value on its way: floats as double, integers as 64 bits.
+struct Carried {
+  double f;
+  u64 i;
+  bool is_float, is_signed;
+};
+__device__ __forceinline__ Carried carry_float(double v) { return {v, 0, true, false}; }
+__device__ __forceinline__ Carried carry_signed(i64 v) { return {0, u64(v), false, true}; }
+__device__ __forceinline__ Carried carry_unsigned(u64 v) { return {0, v, false, false}; }
+
+template <class T>
+__device__ __forceinline__ T element(const void* p, i64 i) {
+  return static_cast<const T*>(p)[i];
+}
+
+__device__ Carried load_any(DType t, const void* p, i64 i) {
+  switch (t) {
+    case DType::f64:
+      return carry_float(element<double>(p, i));
+    case DType::f32:
+      return carry_float(double(element<float>(p, i)));
+    case DType::f16:
+      return carry_float(double(float(element<__half>(p, i))));
+    case DType::bf16:
+      return carry_float(double(float(element<__nv_bfloat16>(p, i))));
+    case DType::f8_e4m3:
+      return carry_float(double(detail::e4m3_to_float(element<u8>(p, i))));
+    case DType::f8_e5m2:
+      return carry_float(double(detail::e5m2_to_float(element<u8>(p, i))));
+    case DType::i64:
+      return carry_signed(element<i64>(p, i));
+    case DType::i32:
+      return carry_signed(element<i32>(p, i));
+    case DType::i16:
+      return carry_signed(element<i16>(p, i));
+    case DType::i8:
+      return carry_signed(element<i8>(p, i));
+    case DType::u64:
+      return carry_unsigned(element<u64>(p, i));
+    case DType::u32:
+      return carry_unsigned(element<u32>(p, i));
+    case DType::u16:
+      return carry_unsigned(element<u16>(p, i));
+    case DType::u8:
+      return carry_unsigned(element<u8>(p, i));
+    case DType::boolean:
+      return carry_unsigned(element<u8>(p, i) != 0);
+  }
+  return carry_unsigned(0);
+}
+
+// One rounding, also from 64-bit integers.
+template <class T>
+__device__ __forceinline__ T as_float(const Carried& c) {
+  return c.is_float ? T(c.f) : c.is_signed ? T(i64(c.i)) : T(c.i);
+}
+// Towards zero, clamped to T; `over` is the first power of two beyond T.
+template <class T>
+__device__ __forceinline__ T as_integer(const Carried& c, double over) {
+  if (!c.is_float) return T(c.i);
+  constexpr bool kSigned = T(-1) < T(0);
+  constexpr T kMax = kSigned ? T(u64(-1) >> (65 - 8 * sizeof(T))) : T(-1);
+  constexpr T kMin = kSigned ? T(-kMax - 1) : T(0);
+  if (c.f != c.f) return T(0);
+  if (c.f >= over) return kMax;
+  return c.f <= (kSigned ? -over : 0.0) ? kMin : T(c.f);
+}
+
+template <class T>
+__device__ __forceinline__ void put(void* p, i64 i, T v) {
+  static_cast<T*>(p)[i] = v;
+}
+
+__device__ void store_any(DType t, void* p, i64 i, const Carried& c) {
+  switch (t) {
+    case DType::f64:
+      return put(p, i, as_float<double>(c));
+    case DType::f32:
+      return put(p, i, as_float<float>(c));
+    case DType::f16:
+      return put(p, i, __half(as_float<float>(c)));
+    case DType::bf16:
+      return put(p, i, __nv_bfloat16(as_float<float>(c)));
+    case DType::f8_e4m3:
+      return put(p, i, detail::float_to_e4m3(as_float<float>(c)));
+    case DType::f8_e5m2:
+      return put(p, i, detail::float_to_e5m2(as_float<float>(c)));
+    case DType::i64:
+      return put(p, i, as_integer<i64>(c, 0x1p63));
+    case DType::i32:
+      return put(p, i, as_integer<i32>(c, 0x1p31));
+    case DType::i16:
+      return put(p, i, as_integer<i16>(c, 0x1p15));
+    case DType::i8:
+      return put(p, i, as_integer<i8>(c, 0x1p7));
+    case DType::u64:
+      return put(p, i, as_integer<u64>(c, 0x1p64));
+    case DType::u32:
+      return put(p, i, as_integer<u32>(c, 0x1p32));
+    case DType::u16:
+      return put(p, i, as_integer<u16>(c, 0x1p16));
+    case DType::u8:
+      return put(p, i, as_integer<u8>(c, 0x1p8));
+    case DType::boolean:
+      return put(p, i, u8(c.is_float ? c.f != 0 : c.i != 0));
+  }
+}
+
+template <class Map>
+__global__ void __launch_bounds__(kThreads)
+    cast_any(void* out, DType to, const void* in, DType from, i64 n, Map map) {
+  const i64 i = global_thread();
+  if (i >= n) return;
+  typename Map::Offset at[2];
+  map.offsets(typename Map::Index(i), at);
+  store_any(to, out, at[0], load_any(from, in, at[1]));
+}
+
+// --- equal dtypes: bits of one width
+// ----------------------------------------------------------------
+template <class T, class Map>
+__global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i64 n, Map map) {
+  const i64 i = global_thread();
+  if (i >= n) return;
+  typename Map::Offset at[2];
+  map.offsets(typename Map::Index(i), at);
+  out[at[0]] = in[at[1]];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    copy_bytes(unsigned char* out, const unsigned char* in, i64 n) {
+  const i64 i = global_thread() * 16;
+  if (i >= n) return;
+  if (i + 16 <= n) {
+    unsigned char v[16];
+    load_vector(v, in + i);
+    store_vector(out + i, v);
+  } else {
+    for (i64 k = i; k < n; ++k) out[k] = in[k];
+  }
+}
+
+// --- the casts of training, dense: 8 elements a thread
+// ----------------------------------------------
+template <class To, class From>
+__global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, i64 n) {
+  constexpr int kEach = 8;
+  const i64 i = global_thread() * kEach;
+  if (i >= n) return;
+  if (i + kEach <= n) {
+    From from[kEach];
+    To to[kEach];
+    load_vector(from, in + i);
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) to[k] = To(float(from[k]));
+    store_vector(out + i, to);
+  } else {
+    for (i64 k = i; k < n; ++k) out[k] = To(float(in[k]));
+  }
+}
+
+// --- launchers ----------------------------------------------------------------------------------
+void copy_naive(const CopyArgs& a, const Launch& l) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in});
+  with_index_map(nest, [&](auto map) {
+    launch<cast_any<decltype(map)>>(one_thread_each(nest.numel, l), a.out.data, a.out.dtype(),
+                                    a.in.data, a.in.dtype(), nest.numel, map);
+  });
+}
+
+template <class T>
+void copy_strided(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
+  with_index_map(nest, [&](auto map) {
+    launch<copy_elements<T, decltype(map)>>(one_thread_each(nest.numel, l), a.out.as<T>(),
+                                            a.in.as<T>(), nest.numel, map);
+  });
+}
+
+void copy_same_dtype(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
+  const i64 size = item_size(a.out.dtype());
+  if (nest.dense() && aligned_16(a.out.data) && aligned_16(a.in.data)) {
+    const i64 bytes = nest.numel * size;
+    return launch<copy_bytes>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(),
+                              a.in.as<unsigned char>(), bytes);
+  }
+  switch (size) {
+    case 1:
+      return copy_strided<u8>(a, nest, l);
+    case 2:
+      return copy_strided<u16>(a, nest, l);
+    case 4:
+      return copy_strided<u32>(a, nest, l);
+    default:
+      return copy_strided<u64>(a, nest, l);
+  }
+}
+
+template <class To, class From>
+void launch_cast_dense(const CopyArgs& a, i64 n, const Launch& l) {
+  launch<cast_dense<To, From>>(one_thread_each((n + 7) / 8, l), a.out.as<To>(), a.in.as<From>(), n);
+}
+
+// The pair has a dense kernel of its own.
+bool dense_pair(DType to, DType from) {
+  return to != from && (to == DType::f32 || is_half(to)) && (from == DType::f32 || is_half(from));
+}
+void cast_dense_pair(const CopyArgs& a, i64 n, const Launch& l) {
+  const DType to = a.out.dtype(), from = a.in.dtype();
+  if (to == DType::f32)
+    return from == DType::f16 ? launch_cast_dense<float, __half>(a, n, l)
+                              : launch_cast_dense<float, __nv_bfloat16>(a, n, l);
+  if (to == DType::f16)
+    return from == DType::f32 ? launch_cast_dense<__half, float>(a, n, l)
+                              : launch_cast_dense<__half, __nv_bfloat16>(a, n, l);
+  return from == DType::f32 ? launch_cast_dense<__nv_bfloat16, float>(a, n, l)
+                            : launch_cast_dense<__nv_bfloat16, __half>(a, n, l);
+}
+
+void copy_vectorized(const CopyArgs& a, const Launch& l) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in}, LoopOrder::memory);
+  if (a.out.dtype() == a.in.dtype()) return copy_same_dtype(a, nest, l);
+  if (nest.dense() && dense_pair(a.out.dtype(), a.in.dtype()) && aligned_16(a.out.data) &&
+      aligned_16(a.in.data))
+    return cast_dense_pair(a, nest.numel, l);
+  copy_naive(a, l);
+}
+
+// --- fill
+// -----------------------------------------------------------------------------------------
+template <class T, class Map>
+__global__ void __launch_bounds__(kThreads) fill_elements(T* out, T value, i64 n, Map map) {
+  const i64 i = global_thread();
+  if (i >= n) return;
+  typename Map::Offset at[1];
+  map.offsets(typename Map::Index(i), at);
+  out[at[0]] = value;
+}
+
+// `word` repeats the element; the last thread writes the rest of less than 16 bytes.
+__global__ void __launch_bounds__(kThreads) fill_words(unsigned char* out, u64 word, i64 bytes) {
+  const i64 i = global_thread() * 16;
+  if (i >= bytes) return;
+  if (i + 16 <= bytes) {
+    const u64 v[2] = {word, word};
+    store_vector(reinterpret_cast<u64*>(out + i), v);
+  } else {
+    for (i64 k = i; k < bytes; ++k) out[k] = (unsigned char)(word >> (8 * (k % 8)));
+  }
+}
+
+template <class T>
+void fill_strided(const FillArgs& a, u64 bits, const Launch& l) {
+  const LoopNest<1> nest = loop_nest({a.out});
+  with_index_map(nest, [&](auto map) {
+    launch<fill_elements<T, decltype(map)>>(one_thread_each(nest.numel, l), a.out.as<T>(), T(bits),
+                                            nest.numel, map);
+  });
+}
+
+void fill_naive(const FillArgs& a, const Launch& l) {
+  const u64 bits = detail::fill_bits(a);
+  switch (item_size(a.out.dtype())) {
+    case 1:
+      return fill_strided<u8>(a, bits, l);
+    case 2:
+      return fill_strided<u16>(a, bits, l);
+    case 4:
+      return fill_strided<u32>(a, bits, l);
+    default:
+      return fill_strided<u64>(a, bits, l);
+  }
+}
+
+void fill_vectorized(const FillArgs& a, const Launch& l) {
+  const LoopNest<1> nest = loop_nest({a.out}, LoopOrder::memory);
+  if (!nest.dense() || !aligned_16(a.out.data)) return fill_naive(a, l);
+  u64 word = detail::fill_bits(a);
+  const i64 size = item_size(a.out.dtype());
+  for (i64 width = size * 8; width < 64; width *= 2) word |= word << width;
+  const i64 bytes = nest.numel * size;
+  launch<fill_words>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(), word, bytes);
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(WT_DEVICE_NS, copy, CopyArgs,
+            {.name = "vectorized", .rank = 10, .launch = copy_vectorized},
+            {.name = "naive", .launch = copy_naive});
+WT_VARIANTS(WT_DEVICE_NS, fill, FillArgs,
+            {.name = "vectorized", .rank = 10, .launch = fill_vectorized},
+            {.name = "naive", .launch = fill_naive});
+
+}  // namespace wt
