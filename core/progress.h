@@ -1,0 +1,149 @@
+// A progress line on stderr in tqdm's grammar, for loops of any kind:
+//
+//   for (auto& batch : wt::progress(loader, {.desc = "train"})) ...
+//
+//   train:  41%|████▏     | 160/391 [00:04<00:06, 36.40it/s, loss=0.84]
+//
+// On a terminal it is redrawn at most ten times a second; elsewhere (a file, a Slurm log) it is a
+// plain line at most every 10 s or every 5 %, never faster than one a second. It honours COLUMNS,
+// the terminal's size, TERM=dumb and whether the locale has UTF-8; it uses no colour and never
+// hides the cursor, so nothing stays broken however the program ends.
+#pragma once
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "warptape/core/macros.h"
+#include "warptape/core/types.h"
+
+namespace wt {
+
+enum class ProgressStyle { automatic, bar, ascii_bar, lines };
+
+struct ProgressOptions {
+  std::string desc = {};
+  i64 total = -1;           // -1: the range's size, or unknown
+  std::string unit = "it";  // what one step is called
+  bool disable = false;     // prints nothing (ranks other than 0)
+  ProgressStyle style = ProgressStyle::automatic;
+  int columns = 0;                                  // 0: COLUMNS, else the terminal's
+  std::function<void(std::string_view)> sink = {};  // instead of stderr
+  std::function<double()> clock = {};               // seconds; instead of the monotonic clock
+};
+
+// For one thread. A call that does not redraw costs one look at the clock.
+class WT_API Progress {
+ public:
+  explicit Progress(ProgressOptions options);
+  ~Progress();  // close()
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void update(i64 n = 1);
+  void update(i64 n, std::string postfix) {
+    set_postfix(std::move(postfix));
+    update(n);
+  }
+  // Text behind the rate, "loss=0.84, acc=0.7"; shown at the next redraw.
+  void set_postfix(std::string text);
+  // Prints a line of its own above the progress line.
+  void write(std::string_view line);
+  // Draws the final state with the average rate and ends the line.
+  void close();
+
+  i64 count() const noexcept { return n_; }
+  double elapsed() const;
+  double average_rate() const;  // steps a second since the start; 0 at its very beginning
+
+ private:
+  void draw(double now);
+  void draw_line(double now, bool final);
+  void put(std::string_view text);
+  int columns() const;
+  std::string text(double now, double rate) const;
+
+  ProgressOptions options_;
+  std::string postfix_;
+  i64 n_ = 0, drawn_n_ = 0;
+  double start_ = 0, drawn_at_ = 0;
+  double ema_steps_ = 0, ema_seconds_ = 0;
+  std::size_t drawn_width_ = 0;
+  bool to_stderr_ = true, closed_ = false;
+};
+
+// Ends a progress line that is being drawn on stderr. Async-signal-safe: for a handler that is
+// about to _exit.
+WT_API void end_progress_line() noexcept;
+
+namespace detail {
+struct ProgressFigures {
+  std::string desc, unit, postfix;
+  i64 n = 0, total = -1;
+  double elapsed = 0, rate = 0;  // rate 0: unknown
+  int columns = 80;
+  ProgressStyle style = ProgressStyle::bar;
+};
+// The line without its ending, at most `columns` characters wide.
+WT_API std::string format_progress(const ProgressFigures& figures);
+}  // namespace detail
+
+// A range that shows how far its iteration is. Range is T& for an lvalue, T for what it owns.
+template <class Range>
+class ProgressRange {
+ public:
+  using Inner = decltype(std::begin(std::declval<std::remove_reference_t<Range>&>()));
+  using End = decltype(std::end(std::declval<std::remove_reference_t<Range>&>()));
+
+  class Iterator {
+   public:
+    Iterator(Inner at, Progress* bar) : at_(std::move(at)), bar_(bar) {}
+    decltype(auto) operator*() { return *at_; }
+    Iterator& operator++() {
+      bar_->update();
+      ++at_;
+      return *this;
+    }
+    bool operator==(const End& end) {
+      if (!(at_ == end)) return false;
+      bar_->close();
+      return true;
+    }
+
+   private:
+    Inner at_;
+    Progress* bar_;
+  };
+
+  ProgressRange(Range&& range, ProgressOptions options)
+      : range_(std::forward<Range>(range)), options_(std::move(options)) {
+    if constexpr (requires { static_cast<i64>(std::size(range_)); }) {
+      if (options_.total < 0) options_.total = static_cast<i64>(std::size(range_));
+    }
+  }
+
+  // Starts the clock; every pass over the range draws a line of its own.
+  Iterator begin() {
+    bar_ = std::make_unique<Progress>(options_);
+    return {std::begin(range_), bar_.get()};
+  }
+  End end() { return std::end(range_); }
+
+  void set_postfix(std::string text) { bar_->set_postfix(std::move(text)); }
+  void write(std::string_view line) { bar_->write(line); }
+  Progress& bar() { return *bar_; }  // of the current pass
+
+ private:
+  Range range_;
+  ProgressOptions options_;
+  std::unique_ptr<Progress> bar_;
+};
+
+template <class Range>
+ProgressRange<Range> progress(Range&& range, ProgressOptions options = {}) {
+  return {std::forward<Range>(range), std::move(options)};
+}
+
+}  // namespace wt

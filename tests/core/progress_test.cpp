@@ -1,0 +1,218 @@
+#include "warptape/core/progress.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "warptape/tests/support/catch.h"
+
+using wt::Progress;
+using wt::ProgressStyle;
+using wt::detail::format_progress;
+
+namespace {
+
+// A bar with its own time and its own terminal.
+struct FakeBar {
+  double now = 0;
+  std::string out;
+
+  wt::ProgressOptions options(wt::i64 total, ProgressStyle style, int columns = 60) {
+    return {.desc = "train",
+            .total = total,
+            .style = style,
+            .columns = columns,
+            .sink = [this](std::string_view text) { out += text; },
+            .clock = [this] { return now; }};
+  }
+  int count(char c) const { return int(std::count(out.begin(), out.end(), c)); }
+};
+
+}  // namespace
+
+// The expected lines are what tqdm 4.70 prints for the same figures.
+TEST_CASE("progress: the line has tqdm's grammar") {
+  CHECK(format_progress({"epoch 3/20", "it", "loss=0.84", 160, 391, 4.4, 36.4, 72}) ==
+        "epoch 3/20:  41%|████      | 160/391 [00:04<00:06, 36.40it/s, loss=0.84]");
+  CHECK(format_progress({"", "it", "", 0, 391, 0, 0, 50}) ==
+        "  0%|                     | 0/391 [00:00<?, ?it/s]");
+  CHECK(format_progress({"", "it", "", 391, 391, 4000, 0.098, 60}) ==
+        "100%|███████████████████| 391/391 [1:06:40<00:00, 10.20s/it]");
+  CHECK(format_progress({"", "B", "", 10, -1, 61, 9.5, 60}) == "10B [01:01,  9.50B/s]");
+  CHECK(format_progress({"", "it", "", 12, 10, 1, 12, 60}) == "12it [00:01, 12.00it/s]");
+  CHECK(format_progress({"d", "it", "", 5, 10, 1, 5, 50, ProgressStyle::ascii_bar}) ==
+        "d:  50%|#####5     | 5/10 [00:01<00:01,  5.00it/s]");
+  CHECK(format_progress({"d", "it", "", 5, 10, 1, 5, 50, ProgressStyle::lines}) ==
+        "d:  50% 5/10 [00:01<00:01,  5.00it/s]");
+  CHECK(format_progress({"", "it", "", 0, 0, 0, 0, 40}) ==
+        "100%|█████████| 0/0 [00:00<00:00, ?it/s]");
+}
+
+TEST_CASE("progress: a narrow terminal gets a cut line, never a wrapped one") {
+  for (int columns = 1; columns < 100; ++columns) {
+    const std::string line = format_progress({"épreuve", "it", "", 5, 10, 1, 5, columns});
+    int width = 0;
+    for (const char c : line) width += (c & 0xC0) != 0x80;
+    CAPTURE(columns, line);
+    CHECK(width <= columns);
+  }
+}
+
+TEST_CASE("progress: a terminal is redrawn at most ten times a second") {
+  FakeBar fake;
+  {
+    Progress bar(fake.options(1000, ProgressStyle::bar));
+    for (int i = 0; i < 1000; ++i) {
+      fake.now += 0.001;
+      bar.update();
+    }
+    CHECK(fake.count('\r') >= 10);
+    CHECK(fake.count('\r') <= 11);
+    CHECK(fake.count('\n') == 0);
+  }
+  CHECK(fake.count('\n') == 1);
+  CHECK(fake.out.substr(fake.out.rfind('\r')) ==
+        "\rtrain: 100%|██████████| 1000/1000 [00:01<00:00, 1000.00it/s]\n");
+}
+
+TEST_CASE("progress: the rate follows a change of speed by an average of weight 0.3") {
+  FakeBar fake;
+  Progress bar(fake.options(100, ProgressStyle::bar));
+  fake.now = 1;
+  bar.update(10);  // 10 a second
+  fake.now = 2;
+  bar.update(20);  // then 20: (0.3*20 + 0.7*0.3*10) / (0.3 + 0.7*0.3) = 15.88
+  CHECK(fake.out.find("10.00it/s") != fake.out.npos);
+  CHECK(fake.out.substr(fake.out.rfind('\r')).find("15.88it/s") != fake.out.npos);
+  bar.close();  // the average of all: 30 in 2 s
+  CHECK(fake.out.substr(fake.out.rfind('\r')).find("15.00it/s") != fake.out.npos);
+}
+
+TEST_CASE("progress: elsewhere it is plain lines, every 10 s or 5 %, no faster than one a second") {
+  FakeBar fake;
+  {
+    Progress bar(fake.options(100, ProgressStyle::lines));
+    for (int i = 0; i < 40; ++i) {  // fast: 1 % every 1/8 s
+      fake.now += 0.125;
+      bar.update(1, "loss=1");
+    }
+    CHECK(fake.count('\n') == 5);
+    for (int i = 0; i < 30; ++i) {  // slow: 1 % every 4 s
+      fake.now += 4;
+      bar.update();
+    }
+    CHECK(fake.count('\n') == 15);
+  }
+  CHECK(fake.count('\r') == 0);
+  CHECK(fake.count('\n') == 16);
+  CHECK(fake.out.substr(0, fake.out.find('\n')) ==
+        "train:   8% 8/100 [00:01<00:11,  8.00it/s, loss=1]");
+}
+
+TEST_CASE("progress: a line of its own goes above the bar") {
+  FakeBar fake;
+  Progress bar(fake.options(10, ProgressStyle::ascii_bar, 40));
+  fake.out.clear();
+  bar.write("step 3: overflow");
+  CHECK(fake.out == "\r" + std::string(40, ' ') +
+                        "\rstep 3: overflow\n\rtrain:   0%|     | 0/10 [00:00<?, ?it/s]");
+}
+
+TEST_CASE("progress: control characters never reach the terminal") {
+  FakeBar fake;
+  auto options = fake.options(10, ProgressStyle::bar);
+  options.desc = "a\x1b[31m";
+  Progress bar(options);
+  fake.now = 1;
+  bar.update(1, "x\ny");
+  CHECK(fake.out.find('\x1b') == fake.out.npos);
+  CHECK(fake.out.find('\n') == fake.out.npos);
+  CHECK(fake.out.find("x?y") != fake.out.npos);
+}
+
+TEST_CASE("progress: over a range, by reference or owned, to the end or broken off") {
+  FakeBar fake;
+  std::vector<int> data{1, 2, 3};
+  int sum = 0;
+  auto bar = wt::progress(data, fake.options(-1, ProgressStyle::bar));
+  for (int& x : bar) {
+    sum += x;
+    x = 0;
+    bar.set_postfix("sum=" + std::to_string(sum));
+  }
+  CHECK(sum == 6);
+  CHECK(data == std::vector<int>{0, 0, 0});
+  CHECK(fake.out.find("3/3") != fake.out.npos);
+  CHECK(fake.out.ends_with("sum=6]\n"));
+
+  fake.out.clear();
+  for (const int x :
+       wt::progress(std::vector<int>{1, 2, 3}, fake.options(-1, ProgressStyle::bar))) {
+    if (x == 2) break;
+  }
+  CHECK(fake.out.ends_with("\n"));
+  CHECK(fake.out.substr(fake.out.rfind('\r')).find(" 1/3 ") != fake.out.npos);
+
+  fake.out.clear();
+  try {
+    for (const int x : wt::progress(data, fake.options(-1, ProgressStyle::bar))) {
+      throw std::runtime_error(std::to_string(x));
+    }
+  } catch (const std::runtime_error&) {}
+  CHECK(fake.out.ends_with("\n"));
+}
+
+TEST_CASE("progress: disabled, it prints nothing and still counts") {
+  FakeBar fake;
+  auto options = fake.options(10, ProgressStyle::bar);
+  options.disable = true;
+  Progress bar(options);
+  fake.now = 2;
+  bar.update(4);
+  bar.write("x");
+  bar.close();
+  CHECK(fake.out.empty());
+  CHECK(bar.count() == 4);
+  CHECK(bar.average_rate() == 2);
+}
+
+// A real pseudo-terminal, its width, and an exit that runs no destructor.
+TEST_CASE("progress: std::exit ends the line on a terminal") {
+  const int master = ::posix_openpt(O_RDWR | O_NOCTTY);
+  if (master < 0 || ::grantpt(master) != 0 || ::unlockpt(master) != 0) {
+    SKIP_TEST("no pseudo-terminal here");
+  }
+  const winsize size{24, 60, 0, 0};
+  ::ioctl(master, TIOCSWINSZ, &size);
+  const int slave = ::open(::ptsname(master), O_RDWR | O_NOCTTY);
+  REQUIRE(slave >= 0);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(slave, STDERR_FILENO);
+    ::setenv("LANG", "C.UTF-8", 1), ::setenv("TERM", "xterm", 1);
+    ::unsetenv("LC_ALL"), ::unsetenv("LC_CTYPE"), ::unsetenv("COLUMNS");
+    auto* const bar = new Progress({.desc = "t", .total = 4});
+    bar->update(2, "quit");
+    ::close(STDOUT_FILENO);
+    std::exit(0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  ::close(slave);
+  char text[1024];
+  std::string out;
+  for (ssize_t n; (n = ::read(master, text, sizeof text)) > 0;) out.append(text, std::size_t(n));
+  ::close(master);
+  INFO(out);
+  REQUIRE(WIFEXITED(status));
+  CHECK(out.ends_with("\n"));
+  const std::string first = out.substr(1, out.find_last_of('\r') - 1);
+  int width = 0;
+  for (const char c : first) width += (c & 0xC0) != 0x80;
+  CHECK(width == 59);
+}
