@@ -80,7 +80,11 @@ std::string json_number(double value) {
   if (std::isnan(value)) return "\"NaN\"";
   if (std::isinf(value)) return value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
   char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  // Plain digits where people expect them: 0.0003 and 1000000, not 3e-04 and 1e+06.
+  const double size = std::abs(value);
+  const bool plain = size >= 1e-5 && size < 1e15;
+  const auto format = plain ? std::chars_format::fixed : std::chars_format::general;
+  const auto end = std::to_chars(text, text + sizeof text, value, format).ptr;
   return std::string(text, end);
 }
 

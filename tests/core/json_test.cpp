@@ -54,6 +54,9 @@ TEST_CASE("JSON numbers read back as the same double") {
     CHECK(std::signbit(back) == std::signbit(x));
   }
   CHECK(wt::json_number(3) == "3");
+  CHECK(wt::json_number(3e-4) == "0.0003");
+  CHECK(wt::json_number(1e6) == "1000000");
+  CHECK(wt::json_number(1e-7) == "1e-07");
   const std::string nan = wt::json_number(std::nan(""));
   JsonReader json(nan, "f");
   CHECK(std::isnan(json.scalar().number()));

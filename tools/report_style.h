@@ -1,0 +1,69 @@
+// Style sheet and hover script of report.html.
+#pragma once
+
+namespace wt::tools {
+
+inline constexpr char kReportStyle[] = R"css(
+:root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--edge:#dfe3e8;--ink:#1c2330;--soft:#5b6675;
+--grid:#e8ebef;--train:#1f6feb;--eval:#c2410c;--base:#5b6675}
+@media (prefers-color-scheme:dark){:root{--page:#12161c;--card:#1a2029;--edge:#2c3440;--ink:#e6eaf0;
+--soft:#9aa5b4;--grid:#28303b;--train:#6cb0ff;--eval:#ff9d5c;--base:#9aa5b4}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);
+font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
+main{max-width:1120px;margin:0 auto;padding:28px 20px 48px}
+h1{font-size:24px;margin:0 0 2px}
+.sub{color:var(--soft);margin:0 0 20px}
+.tiles{display:flex;flex-wrap:wrap;gap:12px;margin:0 0 16px;padding:0;list-style:none}
+.tiles li{background:var(--card);border:1px solid var(--edge);border-radius:10px;padding:10px 16px;
+min-width:120px}
+.tiles b{display:block;font-size:20px;font-variant-numeric:tabular-nums}
+.tiles span{color:var(--soft);font-size:13px}
+.cards{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:16px}
+.card{background:var(--card);border:1px solid var(--edge);border-radius:10px;margin:0;
+padding:12px 14px 6px}
+.wide{grid-column:1/-1}
+@media (max-width:720px){.cards{grid-template-columns:minmax(0,1fr)}
+.wide{overflow-x:auto}.wide .chart{min-width:760px}}
+figcaption{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:4px 16px}
+h2{font-size:15px;margin:0;font-weight:600}
+small{color:var(--soft);font-weight:400;font-size:13px}
+.legend{display:flex;gap:16px;color:var(--soft);font-size:13px}
+.key{width:30px;height:10px;margin-right:6px}
+.chart{display:block;width:100%;height:auto;margin-top:4px}
+.grid{stroke:var(--grid)}
+.axis{stroke:var(--soft);stroke-opacity:.6}
+.tick{fill:var(--soft);font-size:11px;font-variant-numeric:tabular-nums}
+.line{fill:none;stroke:var(--train);stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
+.line.raw{stroke-width:1;stroke-opacity:.35}
+.line.thin{stroke-width:1.4}
+.line.eval{stroke:var(--eval);stroke-dasharray:6 4}
+.mark.eval{fill:var(--card);stroke:var(--eval);stroke-width:1.8}
+line.base{stroke:var(--base);stroke-width:1.2;stroke-dasharray:2 3}
+text.base{fill:var(--base);font-size:11.5px}
+.hover line{stroke:var(--soft)}
+.hover rect{fill:var(--card);stroke:var(--edge)}
+.hover text{fill:var(--ink);font-size:12px;font-variant-numeric:tabular-nums}
+table{width:100%;border-collapse:collapse;margin:6px 0 8px}
+th,td{text-align:left;padding:4px 0;border-top:1px solid var(--grid);vertical-align:top}
+th{font-weight:400;color:var(--soft);width:42%;padding-right:12px}
+td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+tr:first-child th,tr:first-child td{border-top:0}
+)css";
+
+// Values under the pointer; without it the page only loses that.
+inline constexpr char kReportScript[] = R"js(
+for(const c of document.querySelectorAll('.chart')){const S=JSON.parse(c.dataset.s),g=c.querySelector('.hover'),
+V=c.viewBox.baseVal,N='http://www.w3.org/2000/svg',add=(t,a)=>{const e=document.createElementNS(N,t);
+for(const k in a)e.setAttribute(k,a[k]);g.append(e);return e};
+c.onmouseleave=()=>g.replaceChildren();
+c.onmousemove=m=>{const r=c.getBoundingClientRect(),x=(m.clientX-r.left)*V.width/r.width;g.replaceChildren();
+const hits=S.filter(s=>s.px.length).map(s=>{let b=0;s.px.forEach((p,i)=>{if(Math.abs(p-x)<Math.abs(s.px[b]-x))b=i});return[s,b]});
+if(!hits.length)return;const p=hits[0][0].px[hits[0][1]];
+add('line',{x1:p,x2:p,y1:12,y2:V.height-34});
+const t=hits.map(([s,b])=>(S.length>1?s.n+' ':'')+s.y[b]+' at '+s.x[b]),w=14+7*Math.max(...t.map(s=>s.length)),
+l=p+w+12>V.width?p-w-10:p+10;add('rect',{x:l,y:14,width:w,height:8+17*t.length,rx:5});
+t.forEach((s,i)=>{add('text',{x:l+7,y:30+17*i}).textContent=s})}}
+)js";
+
+}  // namespace wt::tools

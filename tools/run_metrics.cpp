@@ -1,0 +1,253 @@
+#include "warptape/tools/run_metrics.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+
+#include "warptape/core/atomic_file.h"
+#include "warptape/core/input_file.h"
+#include "warptape/core/json.h"
+
+namespace wt::tools {
+namespace {
+
+void add_optional(JsonObject& out, const char* key, const std::optional<double>& value) {
+  value ? out.add(key, *value) : out.add_null(key);
+}
+
+std::string header_line(const RunHeader& header) {
+  JsonObject options;
+  for (const auto& [key, value] : header.options) {
+    std::visit(
+        [&, &name = key](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>) {
+            options.add_null(name);
+          } else {
+            options.add(name, v);
+          }
+        },
+        value);
+  }
+  return JsonObject()
+      .add("schema", 1)
+      .add("version", header.version)
+      .add("recipe", header.recipe)
+      .add("device", header.device)
+      .add("seed", header.seed)
+      .add_raw("options", options.str())
+      .str();
+}
+
+using Fields = std::map<std::string, JsonScalar, std::less<>>;
+
+const JsonScalar* field(const Fields& fields, std::string_view key) {
+  const auto at = fields.find(key);
+  return at == fields.end() ? nullptr : &at->second;
+}
+
+double number(const Fields& fields, std::string_view key) {
+  const JsonScalar* const value = field(fields, key);
+  return value ? value->number() : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::optional<double> optional_number(const Fields& fields, std::string_view key) {
+  const JsonScalar* const value = field(fields, key);
+  if (!value || value->kind == JsonScalar::Kind::null) return {};
+  return value->number();
+}
+
+// One line after the first, whose fields are all scalars.
+Fields read_fields(JsonReader& json) {
+  Fields fields;
+  json.expect('{');
+  do {
+    std::string key = json.string();
+    json.expect(':');
+    if (!fields.emplace(std::move(key), json.scalar()).second) json.fail("a key appears twice");
+  } while (json.accept(','));
+  json.expect('}');
+  json.finish();
+  return fields;
+}
+
+i64 step_of(const Fields& fields, const JsonReader& json) {
+  const double step = number(fields, "step");
+  if (!(step >= 0 && step < 9e15) || step != std::floor(step)) {
+    json.fail("the line has no 'step' that is a whole number");
+  }
+  return static_cast<i64>(step);
+}
+
+void read_header(JsonReader& json, RunHistory& out) {
+  bool schema_seen = false;
+  json.expect('{');
+  do {
+    const std::string key = json.string();
+    json.expect(':');
+    if (key == "options") {
+      json.expect('{');
+      if (json.accept('}')) continue;
+      do {
+        std::string name = json.string();
+        json.expect(':');
+        const JsonScalar value = json.scalar();
+        out.options.emplace_back(std::move(name), value.text);
+      } while (json.accept(','));
+      json.expect('}');
+      continue;
+    }
+    const JsonScalar value = json.scalar();
+    if (key == "schema") {
+      if (value.text != "1") json.fail("schema " + printable(value.text, 20) + " is not 1");
+      schema_seen = true;
+    }
+    if (key == "version") out.version = value.text;
+    if (key == "recipe") out.recipe = value.text;
+    if (key == "device") out.device = value.text;
+    if (key == "seed") out.seed = value.text;
+  } while (json.accept(','));
+  json.expect('}');
+  json.finish();
+  if (!schema_seen) json.fail("the first line has no 'schema': this is no metrics.jsonl");
+}
+
+// Calls on_record(step, fields) for each whole record line until it returns false; returns the size
+// of the part before that line, or of all whole lines.
+u64 scan(const std::string& path, const std::string& text, RunHistory& out,
+         const std::function<bool(i64, const Fields&)>& on_record) {
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != text.npos; begin = end + 1) {
+    JsonReader json(std::string_view(text).substr(begin, end - begin), path, begin);
+    if (begin == 0) {
+      read_header(json, out);
+      continue;
+    }
+    const Fields fields = read_fields(json);
+    if (!on_record(step_of(fields, json), fields)) break;
+  }
+  return begin;
+}
+
+std::string read_all(const std::string& path) {
+  const InputFile file(path);
+  if (file.size() > (u64{1} << 31)) data_error(path, 0, "metrics of more than 2 GiB");
+  std::string text(file.size(), '\0');
+  file.read(0, text.data(), text.size(), "the metrics");
+  return text;
+}
+
+}  // namespace
+
+MetricsWriter::MetricsWriter(const std::string& path, int flags) : path_(path) {
+  fd_ = detail::file_ops().open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
+  if (fd_ < 0) fail("opening", errno);
+}
+
+MetricsWriter::~MetricsWriter() {
+  if (fd_ >= 0) detail::file_ops().close(fd_);
+}
+
+MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
+    : path_(std::move(other.path_)),
+      size_(other.size_),
+      dropped_(other.dropped_),
+      fd_(std::exchange(other.fd_, -1)),
+      torn_(other.torn_) {}
+
+void MetricsWriter::fail(const char* action, int error) const {
+  throw CheckpointError(
+      str(printable(path_, 400), " cannot be written: ", action, ": ", std::strerror(error)));
+}
+
+MetricsWriter MetricsWriter::create(const std::string& path, const RunHeader& header) {
+  MetricsWriter out(path, O_CREAT);
+  if (::lseek(out.fd_, 0, SEEK_END) > 0) {
+    throw CheckpointError(printable(path, 400) +
+                          " cannot be written: it holds the history of another run; resume that "
+                          "one or give this run another folder");
+  }
+  out.append(header_line(header));
+  return out;
+}
+
+MetricsWriter MetricsWriter::resume(const std::string& path, const RunHeader& header, i64 step) {
+  MetricsWriter out(path, O_CREAT);
+  const std::string text = read_all(path);
+  RunHistory history;
+  // What is dropped need not be readable.
+  out.size_ = scan(path, text, history, [&](i64 at, const Fields&) { return at <= step; });
+  out.dropped_ =
+      std::count(text.begin() + static_cast<std::ptrdiff_t>(out.size_), text.end(), '\n');
+  if (out.size_ < text.size() &&
+      detail::file_ops().ftruncate(out.fd_, static_cast<i64>(out.size_)) != 0) {
+    out.fail("cutting it back", errno);
+  }
+  if (out.size_ == 0) out.append(header_line(header));
+  return out;
+}
+
+void MetricsWriter::append(std::string line) {
+  line += '\n';
+  const auto cut_back = [&] {
+    return detail::file_ops().ftruncate(fd_, static_cast<i64>(size_)) == 0;
+  };
+  if (torn_ && !cut_back()) fail("cutting off a torn line", errno);
+  torn_ = false;
+  if (const int error = detail::write_all(fd_, line.data(), line.size())) {
+    // The part of the line that did get there must not be taken for a record.
+    torn_ = !cut_back();
+    fail("writing", error);
+  }
+  size_ += line.size();
+}
+
+void MetricsWriter::log(const StepRecord& r) {
+  JsonObject out;
+  out.add("step", r.step).add("epoch", r.epoch).add("loss", r.loss).add("lr", r.lr);
+  add_optional(out, "grad_norm", r.grad_norm);
+  add_optional(out, "scale", r.scale);
+  add_optional(out, "items_per_second", r.items_per_second);
+  r.bytes ? out.add("bytes", *r.bytes) : out.add_null("bytes");
+  append(out.str());
+}
+
+void MetricsWriter::log(const EvalRecord& r) {
+  JsonObject out;
+  out.add("step", r.step).add("epoch", r.epoch).add("eval_loss", r.eval_loss);
+  add_optional(out, "accuracy", r.accuracy);
+  append(out.str());
+}
+
+void MetricsWriter::flush() {
+  if (detail::file_ops().fsync(fd_) != 0) fail("synchronising", errno);
+}
+
+RunHistory read_metrics(const std::string& path) {
+  RunHistory out;
+  const std::string text = read_all(path);
+  scan(path, text, out, [&](i64 step, const Fields& fields) {
+    const double epoch = number(fields, "epoch");
+    if (field(fields, "eval_loss")) {
+      out.evals.push_back(
+          {step, epoch, number(fields, "eval_loss"), optional_number(fields, "accuracy")});
+      return true;
+    }
+    StepRecord r{step, epoch, number(fields, "loss"), number(fields, "lr")};
+    r.grad_norm = optional_number(fields, "grad_norm");
+    r.scale = optional_number(fields, "scale");
+    r.items_per_second = optional_number(fields, "items_per_second");
+    if (const auto bytes = optional_number(fields, "bytes")) r.bytes = static_cast<u64>(*bytes);
+    out.steps.push_back(r);
+    return true;
+  });
+  return out;
+}
+
+}  // namespace wt::tools
