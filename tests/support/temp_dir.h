@@ -1,6 +1,8 @@
-// A folder for one test case, removed with all its content at the end.
+// A folder for one test case, removed with all its content at the end. In memory where that is
+// possible: tests write thousands of files and synchronise many of them.
 #pragma once
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,7 +13,9 @@
 
 struct TempDir {
   TempDir() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "wt-test-XXXXXX").string();
+    const bool in_memory = !::getenv("TMPDIR") && ::access("/dev/shm", W_OK) == 0;
+    std::string pattern = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path().string();
+    pattern += "/wt-test-XXXXXX";
     if (!::mkdtemp(pattern.data())) throw std::runtime_error("no temporary folder");
     path = pattern;
   }
