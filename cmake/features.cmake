@@ -118,6 +118,13 @@ set(WARPTAPE_GIT_COMMIT "")
 if(GIT_FOUND)
   execute_process(COMMAND ${GIT_EXECUTABLE} -C "${PROJECT_SOURCE_DIR}" rev-parse --short=12 HEAD
     OUTPUT_VARIABLE WARPTAPE_GIT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  # Configured again whenever another commit is checked out: results name the commit they are of.
+  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${PROJECT_SOURCE_DIR}"
+    rev-parse --path-format=absolute --git-path logs/HEAD
+    OUTPUT_VARIABLE wt_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(wt_log AND EXISTS "${wt_log}")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${wt_log}")
+  endif()
 endif()
 set(WT_FEATURE_INITIALISERS "")
 foreach(name IN LISTS WT_FEATURE_ROWS)
@@ -144,5 +151,8 @@ function(wt_feature_table)
     else()
       message(STATUS "  [ ] ${row} ${WT_FEATURE_${name}_STATE}: ${WT_FEATURE_${name}_HOW}")
     endif()
+  endforeach()
+  foreach(row IN LISTS WT_LEFT_OUT)
+    message(STATUS "  [ ] ${row}")
   endforeach()
 endfunction()

@@ -31,6 +31,8 @@ macro(wt_library folder)
   list(APPEND WT_LIBRARY_FOLDERS ${folder})
   if("${folder}" STREQUAL "core")
     list(APPEND wt_sources "${WARPTAPE_GENERATED_DIR}/build_info.cpp")
+    set_source_files_properties("${WARPTAPE_GENERATED_DIR}/build_info.cpp" PROPERTIES
+      SKIP_UNITY_BUILD_INCLUSION ON)  # it changes with every commit
   endif()
   if(wt_sources)
     wt_compile(${folder} ${wt_sources})
@@ -248,16 +250,21 @@ endmacro()
 # wt_tool(files...): the wt command, tools/wt.cpp and one file a subcommand.
 macro(wt_tool)
   set(wt_sources ${ARGN})
-  if(WARPTAPE_BUILD_TOOLS AND wt_sources)
-    wt_prefixed(wt_sources tools ${wt_sources})
+  set(wt_found ${WARPTAPE_BUILD_TOOLS})
+  if(WARPTAPE_BUILD_TOOLS)
     foreach(package CLI11 nlohmann_json fmt)
       find_package(${package} CONFIG QUIET)
       if(NOT ${package}_FOUND)
-        message(FATAL_ERROR "The wt command needs ${package}.\n"
-          "  How to get it: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev\n"
-          "  Or build only the library: -DWARPTAPE_BUILD_TOOLS=OFF")
+        set(wt_found FALSE)
       endif()
     endforeach()
+    if(NOT wt_found)
+      list(APPEND WT_LEFT_OUT
+        "wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev")
+    endif()
+  endif()
+  if(wt_found AND wt_sources)
+    wt_prefixed(wt_sources tools ${wt_sources})
     add_executable(wt ${wt_sources} ${WT_BENCH_SOURCES} ${WT_TOOL_OBJECTS_plain})
     target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
       nlohmann_json::nlohmann_json fmt::fmt-header-only)

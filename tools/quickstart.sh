@@ -11,9 +11,12 @@ if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
 fi
 tools/setup.sh
 echo "quickstart: building (a few minutes the first time)"
-cmake --preset release -DWARPTAPE_BUILD_TESTS=OFF -DWARPTAPE_BUILD_BENCH=OFF
+cmake --preset release
 cmake --build build/release --target wt --parallel "$(nproc)"
 echo "quickstart: training; the model and its report go to runs/quickstart"
-rm -rf runs/quickstart
+case " $* " in
+  *" --resume"*) ;;
+  *) rm -rf runs/quickstart ;;  # begin anew, so that the command does the same every time
+esac
 build/release/wt train charlm --out runs/quickstart "$@"
 echo "quickstart: done. Open runs/quickstart/report.html in a browser; next: build/release/wt --help"

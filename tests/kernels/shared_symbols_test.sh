@@ -3,12 +3,15 @@
 # by nvcc for cuda, and both land in one program: a function or variable outside the per-device
 # inline namespace would be one symbol with two meanings, of which the linker keeps either.
 set -u
-symbols() {  # defined, visible to the linker; not the standard library's and the compiler's own
-  find "$1" -name '*.o' -exec nm --defined-only {} + 2>/dev/null |
-    awk '$2 ~ /^[A-Zuvw]$/ {print $3}' | grep -vE '^(_ZNS[a-z]|_ZNK?S|_ZS|_ZT[ISV](N?S|[a-z])|DW\.ref)' | sort -u
+# Defined and visible to the linker; not std's, and no constants: a table in a core header is the
+# same for both. After the address: l, g, u or !, then w for weak.
+symbols() {
+  find "$1" -name '*.o' -exec objdump -t {} + 2>/dev/null |
+    awk 'substr($0, 18, 2) ~ /[gu!w]/ && !/[*]UND[*]|[*]ABS[*]|[.]rodata|[.]data[.]rel[.]ro/ {print $NF}' |
+    grep -vE '^(_ZNS[a-z]|_ZNK?S|_ZS|_ZT[ISV](N?S|[a-z])|DW[.]ref)' | sort -u
 }
 for folder in "${1:?}" "${2:?}"; do
-  if [ -z "$(symbols "$folder" | head -1)" ]; then
+  if [ -z "$(find "$folder" -name '*.o' 2>/dev/null | head -1)" ]; then
     echo "no object files in $folder: is the build finished?"
     exit 77
   fi
