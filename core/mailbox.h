@@ -22,6 +22,11 @@ struct MailboxRecord {
   i64 limit;  // valid values are [0, limit)
 };
 
+struct OpInfo;
+// The number that stands for an operator in a record.
+u32 mailbox_op_id(const OpInfo& info);
+// Copies the record; true when it is raised. Does not clear it.
+bool read_mailbox(Device d, MailboxRecord& record);
 // The record of a device, allocated at first use; device memory on simt and cuda.
 MailboxRecord* mailbox_of(Device d);
 // Throws IndexError for a raised record and clears it; waits for the device first. Called wherever

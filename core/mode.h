@@ -50,8 +50,8 @@ enum SlowPath : u32 {
   kSlowProfile = 1,
   kSlowAutocast = 2,
   kSlowInference = 4,
-  kSlowOverride = 8,
-  kSlowAnomaly = 16
+  kSlowOverride = 8,      // a VariantScope is open
+  kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
 };
 
 enum class Determinism : u8 { standard, strict };
@@ -63,15 +63,15 @@ struct Mode {
   Category category = Category::activation;
   DType default_dtype = DType::f32;
   DType autocast_dtype = DType::f16;
-  u32 slow = 0;  // SlowPath bits
-  u32 id = 0;    // interned (stream, determinism, overrides, module path)
-  Frame frame;   // set while inside the library: calls made there report this line
+  u32 slow = kSlowEnvironment;  // SlowPath bits
+  u32 id = 0;                   // interned (stream, determinism, overrides, module path)
+  Frame frame;                  // set while inside the library: calls made there report this line
   const OpInfo* op = nullptr;
   u64 sequence = 0;  // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
   const ModulePath* module = nullptr;
-  Stream* stream = nullptr;       // null: the default stream of the device
-  void* native_stream = nullptr;  // its cudaStream_t
+  Stream* stream = nullptr;        // null: the default stream of the device
+  void* native_stream = nullptr;   // its cudaStream_t
   Generator* generator = nullptr;  // null: the global one
 };
 

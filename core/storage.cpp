@@ -184,12 +184,16 @@ Storage* allocate_slow(Device d, i64 bytes) {
   s->extra = nullptr;
   s->data = nullptr;
   if (d.is_meta || bytes == 0) return s;
-  const BlockAllocator* a = block_allocators[int(d.kind)];
-  if (!a) {
-    free_header(s);
-    require_available(d);
-    throw NotAvailable(str("no allocator for ", to_string(d)));
+  if (!block_allocators[int(d.kind)]) {
+    try {
+      require_available(d);
+      start_device(d.kind);
+    } catch (...) {
+      free_header(s);
+      throw;
+    }
   }
+  const BlockAllocator* a = block_allocators[int(d.kind)];
   s->data = a->take(d, bytes);
   if (!s->data) {
     a->trim();

@@ -51,7 +51,9 @@ template <class Args>
 struct ContractTable;
 
 #define WT_CONTRACT(contract, Args)                                                            \
-  extern const ::wt::Variants<Args> contract##_on_cpu, contract##_on_simt, contract##_on_cuda; \
+  extern const ::wt::Variants<Args> contract##_on_cpu; \
+  extern const ::wt::Variants<Args> contract##_on_simt __attribute__((weak)); \
+  extern const ::wt::Variants<Args> contract##_on_cuda __attribute__((weak)); \
   template <>                                                                                  \
   struct ContractTable<Args> {                                                                 \
     static constexpr const char* kName = #contract;                                            \

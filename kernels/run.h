@@ -59,7 +59,7 @@ const Variant<Args>& choose(const Args& a, DeviceKind d) {
   if (!list) [[unlikely]]
     detail::no_variant(ContractTable<Args>::kName, d, "it is not built");
   const Variant<Args>* v = nullptr;
-  if (mode.slow & kSlowOverride) [[unlikely]]
+  if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]]
     v = detail::overridden(a, *list, d);
   if (!v) v = detail::best_variant(a, *list);
   if (!v) [[unlikely]] {

@@ -1,0 +1,536 @@
+// Views, and the copies that go with them. A view's node leads to the base; its backward puts the
+// gradient back into the base's shape.
+#include <deque>
+
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/factories.h"
+#include "warptape/kernels/copy.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo view{.name = "view", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo transpose{.name = "transpose", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo permute{.name = "permute", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo expand{.name = "expand", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo squeeze{.name = "squeeze", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo unsqueeze{.name = "unsqueeze", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo select{.name = "select", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo slice{.name = "slice", .derivative = Derivative::linear, .view = true};
+constexpr OpInfo slice_backward{.name = "slice_backward", .derivative = Derivative::linear};
+constexpr OpInfo contiguous{.name = "contiguous", .derivative = Derivative::linear};
+constexpr OpInfo clone{.name = "clone", .derivative = Derivative::linear};
+constexpr OpInfo cat{.name = "cat", .derivative = Derivative::linear};
+constexpr OpInfo to_dtype{.name = "to_dtype", .derivative = Derivative::linear};
+constexpr OpInfo to_device{.name = "to_device", .derivative = Derivative::linear};
+}  // namespace info
+
+namespace {
+
+std::string where(const OpScope& s) { return str("\n  at ", describe(s.frame())); }
+
+Tensor finish_view(OpScope& s, const Geometry& g, i64 offset, BackwardFn backward) {
+  Result y = s.view_result(g, offset);
+  s.record(backward);
+  return s.finish(std::move(y));
+}
+
+Geometry geometry_with(const Geometry& g, const Shape& shape, const Shape& strides) {
+  Geometry r = g;
+  r.ndim = u8(shape.ndim());
+  for (int i = 0; i < shape.ndim(); ++i) r.shape[i] = shape[i], r.strides[i] = strides[i];
+  finish_geometry(r);
+  return r;
+}
+
+Shape shape_of(const Geometry& g) { return Shape(g.shape, g.ndim); }
+Shape strides_of(const Geometry& g) { return Shape(g.strides, g.ndim); }
+
+// Fills in a -1 and checks the number of elements.
+Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
+  Shape r = wanted;
+  i64 known = 1;
+  int open = -1;
+  for (int i = 0; i < r.ndim(); ++i) {
+    if (r[i] == -1 && open < 0)
+      open = i;
+    else if (r[i] < 0)
+      throw ShapeError(
+          str("[", s.info().name, "] a size below -1 or a second -1 in ", wanted, where(s)));
+    else
+      known = checked_mul(known, r[i]);
+  }
+  if (open >= 0 && known != 0 && g.numel % known == 0) r[open] = g.numel / known;
+  if ((open >= 0 && known == 0) || numel_of(r) != g.numel)
+    throw ShapeError(str("[", s.info().name, "] cannot see ", g.numel, " elements of shape ",
+                         shape_of(g), " as ", wanted, where(s)));
+  return r;
+}
+
+// Strides that show g's elements as `shape` without a copy: each new axis must lie inside a run of
+// old axes that are contiguous among themselves.
+bool view_strides(const Geometry& g, const Shape& shape, Shape& strides) {
+  strides = contiguous_strides(shape);
+  if (g.dense || g.numel == 0) return true;
+  int old_axis = g.ndim - 1;
+  i64 chunk = 1, chunk_stride = 1;  // elements left in the present run, stride of its inner end
+  bool fresh = true;
+  for (int i = shape.ndim(); i-- > 0;) {
+    if (shape[i] == 1) {
+      strides[i] = 1;
+      continue;
+    }
+    if (fresh) {
+      while (old_axis >= 0 && g.shape[old_axis] == 1) --old_axis;
+      chunk = g.shape[old_axis];
+      chunk_stride = g.strides[old_axis];
+      i64 extent = chunk * chunk_stride;
+      while (--old_axis >= 0 && (g.shape[old_axis] == 1 || g.strides[old_axis] == extent)) {
+        chunk *= g.shape[old_axis];
+        extent = chunk * chunk_stride;
+      }
+      fresh = false;
+    }
+    if (chunk % shape[i] != 0) return false;
+    strides[i] = chunk_stride;
+    chunk_stride *= shape[i];
+    chunk /= shape[i];
+    if (chunk == 1) fresh = true;
+  }
+  return true;
+}
+
+void view_backward(Backward& g) {
+  const Shape shape = g.input_shape(0);
+  g.put(0, reshape(g.take_grad(), shape));
+}
+
+}  // namespace
+
+Tensor view(const In& x, const Shape& shape) {
+  OpScope s(info::view, x);
+  const Geometry& g = s.geometry(0);
+  const Shape wanted = resolve_shape(s, shape, g);
+  Shape strides;
+  if (!view_strides(g, wanted, strides))
+    throw ShapeError(str("[view] shape ", shape_of(g), " with strides ", strides_of(g),
+                         " cannot be seen as ", shape, " without a copy", where(s),
+                         "\n  Try reshape"));
+  return finish_view(s, geometry_with(g, wanted, strides), 0, view_backward);
+}
+
+Tensor reshape(const In& x, const Shape& shape) {
+  const FrameScope frame(x.frame());
+  if (!x.impl()) detail::use_of_undefined();
+  const Geometry& g = x.impl()->geometry;
+  Shape strides, wanted = shape;
+  for (int i = 0; i < wanted.ndim(); ++i)
+    if (wanted[i] == -1) return view(contiguous(Tensor(detail::retained(x.impl()))), shape);
+  if (g.dense || !view_strides(g, wanted, strides))
+    return view(contiguous(Tensor(detail::retained(x.impl()))), shape);
+  return view(Tensor(detail::retained(x.impl())), shape);
+}
+
+Tensor flatten(const In& x, i64 first, i64 last) {
+  if (!x.impl()) detail::use_of_undefined();
+  const Geometry& g = x.impl()->geometry;
+  const int a = normalize_axis("flatten", first, g.ndim),
+            b = normalize_axis("flatten", last, g.ndim);
+  if (a > b) throw ShapeError(str("[flatten] the first axis, ", a, ", comes after the last, ", b));
+  Shape shape;
+  for (int i = 0; i < a; ++i) shape.push_back(g.shape[i]);
+  i64 merged = 1;
+  for (int i = a; i <= b && i < g.ndim; ++i) merged *= g.shape[i];
+  shape.push_back(merged);
+  for (int i = b + 1; i < g.ndim; ++i) shape.push_back(g.shape[i]);
+  const FrameScope frame(x.frame());
+  return reshape(Tensor(detail::retained(x.impl())), shape);
+}
+
+namespace {
+struct Axes {
+  int a, b;
+};
+void transpose_backward(Backward& g) {
+  const Axes axes = g.attribute<Axes>();
+  g.put(0, transpose(g.take_grad(), axes.a, axes.b));
+}
+}  // namespace
+
+Tensor transpose(const In& x, i64 a, i64 b) {
+  OpScope s(info::transpose, x);
+  Geometry g = s.geometry(0);
+  const Axes axes{normalize_axis("transpose", a, g.ndim), normalize_axis("transpose", b, g.ndim)};
+  if (g.ndim > 0) {
+    std::swap(g.shape[axes.a], g.shape[axes.b]);
+    std::swap(g.strides[axes.a], g.strides[axes.b]);
+    finish_geometry(g);
+  }
+  Result y = s.view_result(g, 0);
+  s.record(transpose_backward);
+  s.set_attribute(axes);
+  return s.finish(std::move(y));
+}
+
+namespace {
+struct Order {
+  u8 axis[kMaxDims];
+  int n;
+};
+void permute_backward(Backward& g) {
+  const Order& o = g.attribute<Order>();
+  std::vector<i64> inverse(static_cast<size_t>(o.n));
+  for (int i = 0; i < o.n; ++i) inverse[o.axis[i]] = i;
+  g.put(0, permute(g.take_grad(), inverse));
+}
+}  // namespace
+
+Tensor permute(const In& x, const Dims& order) {
+  OpScope s(info::permute, x);
+  const Geometry& g = s.geometry(0);
+  if (order.is_all() || int(order.size()) != g.ndim)
+    throw ShapeError(
+        str("[permute] ", order.size(), " axes for a ", g.ndim, "-dimensional tensor", where(s)));
+  axis_mask("permute", order, g.ndim);  // refuses repeats
+  Order o{{}, g.ndim};
+  Geometry r = g;
+  for (int i = 0; i < g.ndim; ++i) {
+    o.axis[i] = u8(normalize_axis("permute", order[i], g.ndim));
+    r.shape[i] = g.shape[o.axis[i]];
+    r.strides[i] = g.strides[o.axis[i]];
+  }
+  finish_geometry(r);
+  Result y = s.view_result(r, 0);
+  s.record(permute_backward);
+  s.set_attribute(o);
+  return s.finish(std::move(y));
+}
+
+namespace {
+void expand_backward(Backward& g) {
+  const Shape shape = g.input_shape(0);
+  g.put(0, sum_to(g.take_grad(), shape));
+}
+}  // namespace
+
+Tensor expand(const In& x, const Shape& shape) {
+  OpScope s(info::expand, x);
+  const Geometry& g = s.geometry(0);
+  const int lead = shape.ndim() - g.ndim;
+  const auto refuse = [&] {
+    throw ShapeError(str("[expand] shape ", shape_of(g), " does not expand to ", shape, where(s)));
+  };
+  if (lead < 0) refuse();
+  Shape wanted = shape, strides = shape;
+  for (int i = 0; i < shape.ndim(); ++i) {
+    const i64 have = i < lead ? 1 : g.shape[i - lead];
+    if (shape[i] == -1 && i >= lead) wanted[i] = have;
+    if (wanted[i] < 0 || (wanted[i] != have && have != 1)) refuse();
+    strides[i] = i < lead || have != wanted[i] ? 0 : g.strides[i - lead];
+  }
+  numel_of(wanted);
+  return finish_view(s, geometry_with(g, wanted, strides), 0, expand_backward);
+}
+
+Tensor squeeze(const In& x) {
+  OpScope s(info::squeeze, x);
+  const Geometry& g = s.geometry(0);
+  Shape shape, strides;
+  for (int i = 0; i < g.ndim; ++i)
+    if (g.shape[i] != 1) shape.push_back(g.shape[i]), strides.push_back(g.strides[i]);
+  return finish_view(s, geometry_with(g, shape, strides), 0, view_backward);
+}
+
+Tensor squeeze(const In& x, i64 axis) {
+  OpScope s(info::squeeze, x);
+  const Geometry& g = s.geometry(0);
+  const int a = normalize_axis("squeeze", axis, g.ndim);
+  Shape shape = shape_of(g), strides = strides_of(g);
+  if (g.ndim > 0 && g.shape[a] == 1) shape.erase(a), strides.erase(a);
+  return finish_view(s, geometry_with(g, shape, strides), 0, view_backward);
+}
+
+Tensor unsqueeze(const In& x, i64 axis) {
+  OpScope s(info::unsqueeze, x);
+  const Geometry& g = s.geometry(0);
+  const int a = normalize_axis("unsqueeze", axis, g.ndim + 1);
+  Shape shape = shape_of(g), strides = strides_of(g);
+  shape.insert(a, 1);
+  strides.insert(a, a < g.ndim ? g.strides[a] * g.shape[a] : 1);
+  return finish_view(s, geometry_with(g, shape, strides), 0, view_backward);
+}
+
+namespace {
+struct SliceOf {
+  int axis;
+  Slice range;
+};
+void slice_backward_fn(Backward& g) {
+  const SliceOf a = g.attribute<SliceOf>();
+  const Shape shape = g.input_shape(0);
+  g.put(0, slice_backward(g.take_grad(), shape, a.axis, a.range));
+}
+void select_backward_fn(Backward& g) {
+  const SliceOf a = g.attribute<SliceOf>();
+  const Shape shape = g.input_shape(0);
+  g.put(0, slice_backward(unsqueeze(g.take_grad(), a.axis), shape, a.axis, a.range));
+}
+
+// Bounds as in Python: negative ones count from the end, then clipped.
+Slice resolve_slice(const OpScope& s, Slice r, i64 size) {
+  if (r.step < 1)
+    throw ShapeError(
+        str("[", s.info().name, "] the step must be at least 1, got ", r.step, where(s)));
+  const auto clip = [&](i64 v) { return v < 0 ? std::max<i64>(v + size, 0) : std::min(v, size); };
+  r.begin = clip(r.begin);
+  r.end = std::max(clip(r.end), r.begin);
+  return r;
+}
+i64 slice_length(const Slice& r) { return (r.end - r.begin + r.step - 1) / r.step; }
+}  // namespace
+
+Tensor select(const In& x, i64 axis, i64 index) {
+  OpScope s(info::select, x);
+  const Geometry& g = s.geometry(0);
+  if (g.ndim == 0) throw IndexError(str("[select] a 0-d tensor cannot be indexed", where(s)));
+  const int a = normalize_axis("select", axis, g.ndim);
+  const i64 n = g.shape[a];
+  if (index < -n || index >= n)
+    throw IndexError(str("[select] index ", index, " is outside [", -n, ", ", n, ") of axis ", a,
+                         " of shape ", shape_of(g), where(s)));
+  const i64 i = index < 0 ? index + n : index;
+  Shape shape = shape_of(g), strides = strides_of(g);
+  shape.erase(a);
+  strides.erase(a);
+  Result y = s.view_result(geometry_with(g, shape, strides), i * g.strides[a]);
+  s.record(select_backward_fn);
+  s.set_attribute(SliceOf{a, Slice{i, i + 1, 1}});
+  return s.finish(std::move(y));
+}
+
+Tensor slice(const In& x, i64 axis, Slice range) {
+  OpScope s(info::slice, x);
+  Geometry g = s.geometry(0);
+  if (g.ndim == 0) throw IndexError(str("[slice] a 0-d tensor cannot be sliced", where(s)));
+  const int a = normalize_axis("slice", axis, g.ndim);
+  const Slice r = resolve_slice(s, range, g.shape[a]);
+  const i64 offset = r.begin * g.strides[a];
+  g.shape[a] = slice_length(r);
+  g.strides[a] *= r.step;
+  finish_geometry(g);
+  Result y = s.view_result(g, g.numel == 0 ? 0 : offset);
+  s.record(slice_backward_fn);
+  s.set_attribute(SliceOf{a, r});
+  return s.finish(std::move(y));
+}
+
+std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
+  if (!x.impl()) detail::use_of_undefined();
+  const Tensor t(detail::retained(x.impl()));
+  const FrameScope frame(x.frame());
+  if (size < 1) throw ShapeError(str("[split] the size must be at least 1, got ", size));
+  std::vector<Tensor> parts;
+  const i64 n = t.size(axis);
+  for (i64 i = 0; i < n; i += size) parts.push_back(slice(t, axis, {i, std::min(i + size, n)}));
+  if (n == 0) parts.push_back(t);
+  return parts;
+}
+
+Tensor detach(const In& x) {
+  if (!x.impl()) detail::use_of_undefined();
+  return Tensor(alias_of(x.impl()));
+}
+
+// --- copies --------------------------------------------------------------------------------------
+
+namespace {
+
+void copy_views(const View& to, const View& from, const OpScope& s) {
+  run(CopyArgs{to, from}, s.launch());
+}
+
+void pass_backward(Backward& g) { g.put(0, g.take_grad()); }
+
+Shape channels_last_strides(const Shape& n) { return {n[1] * n[2] * n[3], 1, n[1] * n[3], n[1]}; }
+
+// A fresh tensor of x's shape in `format`.
+Result empty_in_format(OpScope& s, const Geometry& g, DType t, MemoryFormat format) {
+  Result y = s.result(g.shape, g.ndim, t);
+  if (format == MemoryFormat::channels_last) {
+    const Shape strides = channels_last_strides(shape_of(g));
+    for (int i = 0; i < 4; ++i) y.impl()->geometry.strides[i] = strides[i];
+    finish_geometry(y.impl()->geometry);
+  }
+  return y;
+}
+
+}  // namespace
+
+Tensor contiguous(const In& x, MemoryFormat format) {
+  if (!x.impl()) detail::use_of_undefined();
+  if (format == MemoryFormat::channels_last && x.impl()->geometry.ndim != 4)
+    throw ShapeError(str("[contiguous] channels_last needs 4 dimensions, got ",
+                         x.impl()->geometry.ndim, "\n  at ", describe(x.frame())));
+  const Tensor self(detail::retained(x.impl()));
+  if (self.is_contiguous(format)) return self;
+  OpScope s(info::contiguous, x);
+  Result y = empty_in_format(s, s.geometry(0), s.dtype(), format);
+  s.record(pass_backward);
+  copy_views(y.view(), s.view(0), s);
+  return s.finish(std::move(y));
+}
+
+Tensor clone(const In& x) {
+  OpScope s(info::clone, x);
+  const bool nhwc = Tensor(detail::retained(x.impl())).is_contiguous(MemoryFormat::channels_last) &&
+                    !s.geometry(0).dense;
+  Result y = empty_in_format(s, s.geometry(0), s.dtype(),
+                             nhwc ? MemoryFormat::channels_last : MemoryFormat::contiguous);
+  s.record(pass_backward);
+  copy_views(y.view(), s.view(0), s);
+  return s.finish(std::move(y));
+}
+
+namespace {
+void to_dtype_backward(Backward& g) {
+  g.put(0, to_dtype(g.take_grad(),
+                    DType(g.node->edges[0].node->output_info(g.node->edges[0].output).key & 0xff)));
+}
+void to_device_backward(Backward& g) {
+  const Edge& e = g.node->edges[0];
+  g.put(0, to_device(g.take_grad(), device_of_key(e.node->output_info(e.output).key)));
+}
+}  // namespace
+
+Tensor to_dtype(const In& x, DType t) {
+  if (!x.impl()) detail::use_of_undefined();
+  if (dtype_of(x.impl()) == t) return Tensor(detail::retained(x.impl()));
+  OpScope s(info::to_dtype, x);
+  Result y = s.result(s.geometry(0).shape, s.geometry(0).ndim, t);
+  if (is_floating(t)) s.record(to_dtype_backward);
+  copy_views(y.view(), s.view(0), s);
+  return s.finish(std::move(y));
+}
+
+Tensor to_device(const In& x, Device d) {
+  if (!x.impl()) detail::use_of_undefined();
+  const Device from = device_of(x.impl());
+  if (from == d) return Tensor(detail::retained(x.impl()));
+  if (from.is_meta && !d.is_meta)
+    throw PlacementError(str("[to_device] a meta tensor has no values to move to ", to_string(d),
+                             "\n  at ", describe(x.frame()),
+                             "\n  Try loading or initialising it there"));
+  const FrameScope frame(x.frame());
+  const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
+  OpScope s(info::to_device, dense);
+  const Geometry& g = s.geometry(0);
+  Result y(new_contiguous(g.shape, g.ndim, g.dtype, d));
+  s.record(to_device_backward);
+  if (!d.is_meta)
+    copy_bytes(y.impl()->data, d, dense.impl()->data, from, g.numel * item_size(g.dtype));
+  return s.finish(std::move(y));
+}
+
+namespace {
+void slice_backward_backward(Backward& g) {
+  const SliceOf a = g.attribute<SliceOf>();
+  g.put(0, slice(g.take_grad(), a.axis, a.range));
+}
+}  // namespace
+
+Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice range) {
+  OpScope s(info::slice_backward, x);
+  const int a = normalize_axis("slice_backward", axis, shape.ndim());
+  const Slice r = resolve_slice(s, range, shape[a]);
+  Result y = s.result(shape, s.dtype());
+  s.record(slice_backward_backward);
+  s.set_attribute(SliceOf{a, r});
+  run(FillArgs{y.view(), 0.0, 0}, s.launch());
+  Geometry window = y.impl()->geometry;
+  const i64 offset = r.begin * window.strides[a];
+  window.shape[a] = slice_length(r);
+  window.strides[a] *= r.step;
+  finish_geometry(window);
+  if (y.impl()->data && window.numel)
+    copy_views({y.view().as<char>() + offset * item_size(s.dtype()), &window}, s.view(0), s);
+  return s.finish(std::move(y));
+}
+
+namespace {
+struct CatOf {
+  int axis;
+  std::vector<i64> sizes;
+};
+void cat_backward(Backward& g) {
+  const CatOf& a = g.attribute<CatOf>();
+  const Tensor gy = g.take_grad();
+  i64 begin = 0;
+  for (u32 i = 0; i < a.sizes.size(); ++i) {
+    if (g.wants(i)) g.put(i, slice(gy, a.axis, {begin, begin + a.sizes[i]}));
+    begin += a.sizes[i];
+  }
+}
+
+// Operand objects for a list of tensors.
+struct Inputs {
+  std::vector<Tensor> converted;
+  std::deque<In> in;
+  std::vector<const In*> pointers;
+  Inputs(std::span<const Tensor> parts, Frame at) {
+    for (const Tensor& t : parts) in.emplace_back(t, at.file, at.line);
+    for (const In& i : in) pointers.push_back(&i);
+  }
+};
+}  // namespace
+
+Tensor cat(std::span<const Tensor> parts, i64 axis, Frame at) {
+  if (parts.empty()) throw UsageError(str("[cat] no tensors given\n  at ", describe(at)));
+  const Inputs inputs(parts, at);
+  OpScope s(info::cat, inputs.pointers.data(), int(parts.size()), Types::promote);
+  const Geometry& first = s.geometry(0);
+  if (first.ndim == 0) throw ShapeError(str("[cat] 0-d tensors cannot be joined", where(s)));
+  CatOf a{normalize_axis("cat", axis, first.ndim), {}};
+  Shape shape = shape_of(first);
+  shape[a.axis] = 0;
+  for (int i = 0; i < int(parts.size()); ++i) {
+    const Geometry& g = s.geometry(i);
+    bool fits = g.ndim == first.ndim;
+    for (int d = 0; fits && d < g.ndim; ++d) fits = d == a.axis || g.shape[d] == first.shape[d];
+    if (!fits)
+      throw ShapeError(str("[cat] shapes may differ only along axis ", a.axis, "\n  tensor 0 ",
+                           shape_of(first), "\n  tensor ", i, " ", shape_of(g), where(s)));
+    shape[a.axis] = checked_add(shape[a.axis], g.shape[a.axis]);
+    a.sizes.push_back(g.shape[a.axis]);
+  }
+  Result y = s.result(shape, s.dtype());
+  s.record(cat_backward);
+  Geometry window = y.impl()->geometry;
+  i64 offset = 0;
+  for (int i = 0; i < int(parts.size()); ++i) {
+    window.shape[a.axis] = a.sizes[size_t(i)];
+    finish_geometry(window);
+    char* data = y.view().as<char>();
+    if (window.numel)
+      copy_views({data ? data + offset * item_size(s.dtype()) : nullptr, &window}, s.view(i), s);
+    offset += a.sizes[size_t(i)] * window.strides[a.axis];
+  }
+  s.set_attribute(std::move(a));
+  return s.finish(std::move(y));
+}
+
+Tensor stack(std::span<const Tensor> parts, i64 axis, Frame at) {
+  if (parts.empty()) throw UsageError(str("[stack] no tensors given\n  at ", describe(at)));
+  const FrameScope frame(at);
+  std::vector<Tensor> rows;
+  for (const Tensor& t : parts) {
+    if (t.shape() != parts[0].shape())
+      throw ShapeError(str("[stack] shapes differ: ", parts[0].shape(), " and ", t.shape(),
+                           "\n  at ", describe(at)));
+    rows.push_back(unsqueeze(t, axis));
+  }
+  return cat(rows, normalize_axis("stack", axis, parts[0].ndim() + 1), at);
+}
+
+}  // namespace wt

@@ -1,0 +1,208 @@
+// The members of Tensor that are operators or touch gradient state.
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/kernels/copy.h"
+
+namespace wt {}  // namespace
+
+// --- gradients -----------------------------------------------------------------------------------
+
+Tensor& Tensor::set_requires_grad(bool on, Frame at) & {
+  checked();
+  if (!on) {
+    if (p_->node && !p_->node->is_leaf())
+      throw UsageError(str("[set_requires_grad] only a leaf can stop requiring grad; use detach()",
+                           "\n  at ", describe(at)));
+    if (p_->node) detail::release_tensor_node(p_);
+    return *this;
+  }
+  if (p_->node) return *this;
+  if (!is_floating(dtype_of(p_)))
+    throw DtypeError(str("[set_requires_grad] only floating tensors have gradients, this is ",
+                         wt::describe(*this), "\n  at ", describe(at)));
+  if (p_->flags & kInference)
+    throw UsageError(
+        str("[set_requires_grad] the tensor was made in inference mode\n  at ", describe(at)));
+  make_leaf(p_, at);
+  return *this;
+}
+
+Tensor Tensor::set_requires_grad(bool on, Frame at) && {
+  set_requires_grad(on, at);
+  return std::move(*this);
+}
+
+bool Tensor::is_leaf() const { return !checked()->node || p_->node->is_leaf(); }
+
+Tensor Tensor::grad() const {
+  checked();
+  const Leaf* l = leaf_of(p_);
+  if (!l || !l->grad || !l->written) return {};
+  if (l->invalid)
+    throw NumericError(
+        "[grad] the gradient is invalid after a backward that threw; call "
+        "zero_grad()");
+  return Tensor(detail::retained(l->grad));
+}
+
+void Tensor::set_grad(const Tensor& g) const {
+  checked();
+  Leaf* l = leaf_of(p_);
+  if (!l) throw UsageError("[set_grad] only a leaf that requires grad has a gradient");
+  if (!g.defined()) return zero_grad();
+  if (g.shape() != shape() || g.impl()->key != p_->key)
+    throw ShapeError(str("[set_grad] the gradient must look like the tensor\n  tensor ",
+                         wt::describe(*this), "\n  gradient ", wt::describe(g)));
+  if (!l->grad) {
+    const CategoryScope scope(Category::gradient);
+    l->grad = new_like(p_);
+  }
+  detail::copy_into(l->grad, g.impl());
+  l->written = true;
+  l->invalid = false;
+}
+
+void Tensor::zero_grad() const {
+  checked();
+  Leaf* l = leaf_of(p_);
+  if (!l) return;
+  l->written = false;
+  l->invalid = false;
+  // A gradient of its own is given back; an arena's slot stays and is overwritten.
+  if (!l->in_arena && l->grad) {
+    release(l->grad);
+    l->grad = nullptr;
+  }
+}
+
+Tensor Tensor::detach() const { return wt::detach(*this); }
+
+void Tensor::retain_grad() const {
+  checked();
+  if (!p_->node) throw UsageError("[retain_grad] this tensor does not require grad");
+}
+
+// --- views and copies ----------------------------------------------------------------------------
+
+Tensor Tensor::operator[](i64 i) const { return wt::select(*this, 0, i); }
+
+Tensor Tensor::operator[](std::initializer_list<Index> at) const {
+  Tensor t = *this;
+  i64 axis = 0;
+  for (const Index& i : at) {
+    if (i.kind == Index::Kind::integer)
+      t = wt::select(std::move(t), axis, i.integer);
+    else if (i.kind == Index::Kind::slice)
+      t = wt::slice(std::move(t), axis++, i.slice);
+    else
+      throw NotAvailable("[index] tensors as indices are not there yet");
+  }
+  return t;
+}
+
+#define WT_VIEW_METHOD(name, params, ...)                                                          \
+  Tensor Tensor::name params const& { return wt::name(In(*this, at.file, at.line), __VA_ARGS__); } \
+  Tensor Tensor::name params&& {                                                                   \
+    return wt::name(In(std::move(*this), at.file, at.line), __VA_ARGS__);                          \
+  }
+WT_VIEW_METHOD(view, (const Shape& shape, Frame at), shape)
+WT_VIEW_METHOD(reshape, (const Shape& shape, Frame at), shape)
+WT_VIEW_METHOD(flatten, (i64 first, i64 last, Frame at), first, last)
+WT_VIEW_METHOD(transpose, (i64 a, i64 b, Frame at), a, b)
+WT_VIEW_METHOD(permute, (const Dims& order, Frame at), order)
+WT_VIEW_METHOD(expand, (const Shape& shape, Frame at), shape)
+#undef WT_VIEW_METHOD
+
+Tensor Tensor::t(Frame at) const {
+  if (ndim() < 2) return *this;
+  return wt::transpose(In(*this, at.file, at.line), -2, -1);
+}
+Tensor Tensor::squeeze(Frame at) const& { return wt::squeeze(In(*this, at.file, at.line)); }
+Tensor Tensor::squeeze(i64 axis, Frame at) const& {
+  return wt::squeeze(In(*this, at.file, at.line), axis);
+}
+Tensor Tensor::unsqueeze(i64 axis, Frame at) const& {
+  return wt::unsqueeze(In(*this, at.file, at.line), axis);
+}
+Tensor Tensor::select(i64 axis, i64 index, Frame at) const& {
+  return wt::select(In(*this, at.file, at.line), axis, index);
+}
+Tensor Tensor::slice(i64 axis, Slice range, Frame at) const& {
+  return wt::slice(In(*this, at.file, at.line), axis, range);
+}
+Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) const& {
+  const i64 n = size(axis);
+  if (begin < 0 || length < 0 || begin + length > n)
+    throw IndexError(str("[narrow] [", begin, ", ", begin + length, ") is outside [0, ", n,
+                         ") of axis ", axis, "\n  at ", describe(at)));
+  return wt::slice(In(*this, at.file, at.line), axis, {begin, begin + length});
+}
+Tensor Tensor::contiguous(MemoryFormat format, Frame at) const {
+  return wt::contiguous(In(*this, at.file, at.line), format);
+}
+Tensor Tensor::clone(Frame at) const { return wt::clone(In(*this, at.file, at.line)); }
+Tensor Tensor::to(Device d, Frame at) const {
+  return wt::to_device(In(*this, at.file, at.line), d);
+}
+Tensor Tensor::to(DType t, Frame at) const { return wt::to_dtype(In(*this, at.file, at.line), t); }
+Tensor Tensor::to(MemoryFormat format, Frame at) const {
+  return wt::contiguous(In(*this, at.file, at.line), format);
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+namespace info {
+constexpr OpInfo copy_{.name = "copy_", .derivative = Derivative::linear, .in_place = true};
+constexpr OpInfo fill_{.name = "fill_", .derivative = Derivative::linear, .in_place = true};
+}  // namespace info
+
+namespace {
+// y = copy_(x, source): nothing of the old x is left.
+void copy_in_place_backward(Backward& g) {
+  if (g.wants(1)) g.put(1, sum_to(g.grad(), g.input_shape(1)));
+}
+void fill_in_place_backward(Backward&) {}
+}  // namespace
+
+Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
+  checked();
+  const In self(*this, at.file, at.line);
+  const Tensor converted = source.to(dtype(), at).to(device(), at);
+  const In from(converted, at.file, at.line);
+  OpScope s(info::copy_, self, from);
+  if (broadcast_shapes("copy_", shape(), converted.shape()) != shape())
+    throw ShapeError(str("[copy_] shape ", converted.shape(), " does not broadcast to ", shape(),
+                         "\n  at ", describe(at)));
+  s.begin_in_place();
+  s.record(copy_in_place_backward);
+  run(CopyArgs{s.view(0), s.view(1)}, s.launch());
+  s.finish_in_place();
+  return *this;
+}
+
+Tensor& Tensor::fill_(Scalar value, Frame at) & {
+  const In self(*this, at.file, at.line);
+  OpScope s(info::fill_, self);
+  s.begin_in_place();
+  s.record(fill_in_place_backward);
+  run(FillArgs{s.view(0), value.f, value.to_int()}, s.launch());
+  s.finish_in_place();
+  return *this;
+}
+
+Tensor& Tensor::zero_(Frame at) & { return fill_(0, at); }
+
+Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value, Frame where) & {
+  Tensor window = (*this)[at];
+  if (window.same_as(*this)) return copy_(value, where);
+  if (mode.grad && (requires_grad() || value.requires_grad()))
+    throw InplaceError(
+        str("[index_put_] writing into part of a tensor while gradients are recorded", "\n  at ",
+            describe(where), "\n  Try slice_scatter, the functional form"));
+  window.copy_(value, where);
+  return *this;
+}
+
+}  // namespace wt

@@ -1,0 +1,318 @@
+#include "warptape/core/factories.h"
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/half.h"
+#include "warptape/core/random.h"
+
+namespace wt {
+namespace {
+
+DType dtype_or_default(const TensorOptions& o) { return o.dtype.value_or(mode.default_dtype); }
+
+DType dtype_of_scalar(Scalar v) {
+  return v.kind == Scalar::Kind::boolean   ? DType::boolean
+         : v.kind == Scalar::Kind::integer ? DType::i64
+                                           : mode.default_dtype;
+}
+
+// The user's line and the name of the factory, for allocation errors.
+struct FactoryScope {
+  explicit FactoryScope(const OpInfo& info, Frame at) : frame(at), before(mode.op) {
+    mode.op = &info;
+  }
+  ~FactoryScope() { mode.op = before; }
+  FrameScope frame;
+  const OpInfo* before;
+};
+constexpr OpInfo kEmpty{.name = "empty", .derivative = Derivative::none};
+constexpr OpInfo kFactory{.name = "factory", .derivative = Derivative::none};
+
+Tensor finish(Tensor t, const TensorOptions& o, Frame at) {
+  t.impl()->frame = intern_frame(at);
+  if (mode.slow & kSlowInference) t.impl()->flags |= kInference;
+  if (o.requires_grad) t.set_requires_grad(true, at);
+  return t;
+}
+
+Tensor make_empty(const Shape& shape, DType t, Device d) {
+  numel_of(shape);
+  require_available(d);
+  return Tensor(new_contiguous(shape.data(), shape.ndim(), t, d));
+}
+
+template <class T>
+void store(void* at, i64 i, T v) {
+  static_cast<T*>(at)[i] = v;
+}
+
+// Writes v as element i of a host array of dtype t.
+void store_as(void* at, DType t, i64 i, double f, i64 n) {
+  switch (t) {
+    case DType::f64:
+      return store<double>(at, i, f);
+    case DType::f32:
+      return store<float>(at, i, float(f));
+    case DType::f16:
+      return store<Half>(at, i, Half(float(f)));
+    case DType::bf16:
+      return store<BFloat16>(at, i, BFloat16(float(f)));
+    case DType::i64:
+      return store<i64>(at, i, n);
+    case DType::u64:
+      return store<u64>(at, i, u64(n));
+    case DType::i32:
+      return store<i32>(at, i, i32(n));
+    case DType::u32:
+      return store<u32>(at, i, u32(n));
+    case DType::i16:
+      return store<i16>(at, i, i16(n));
+    case DType::u16:
+      return store<u16>(at, i, u16(n));
+    case DType::i8:
+      return store<i8>(at, i, i8(n));
+    case DType::u8:
+      return store<u8>(at, i, u8(n));
+    case DType::boolean:
+      return store<bool>(at, i, f != 0);
+    default:
+      throw DtypeError(str("[factory] ", dtype_name(t), " is for storage only"));
+  }
+}
+
+// Built on the cpu from value(i), then moved: the same bits on every device.
+template <class F>
+Tensor generate(const Shape& shape, DType t, const TensorOptions& o, Frame at, F value) {
+  const FactoryScope scope(kFactory, at);
+  if (o.device.is_meta) return finish(make_empty(shape, t, o.device), o, at);
+  Tensor host = make_empty(shape, t, Device::cpu());
+  const i64 n = host.numel();
+  for (i64 i = 0; i < n; ++i) {
+    const Scalar v = value(i);
+    store_as(host.impl()->data, t, i, v.f, v.to_int());
+  }
+  if (o.device == Device::cpu()) return finish(std::move(host), o, at);
+  Tensor there = make_empty(shape, t, o.device);
+  copy_bytes(there.impl()->data, o.device, host.impl()->data, Device::cpu(), n * item_size(t));
+  return finish(std::move(there), o, at);
+}
+
+Generator process_generator{0};
+
+// Uniform draws of one call: element i of call `call`.
+struct Uniform {
+  PhiloxKey key;
+  u64 call;
+  explicit Uniform(RandomStream s) : key(generator().key(s)), call(generator().next_call(s)) {}
+  u32 bits(i64 i) const { return philox(key, u64(i) / 4, call).v[i % 4]; }
+  double real(i64 i, DType t) const {
+    if (t != DType::f64) return uniform24(bits(i));
+    const PhiloxBlock b = philox(key, u64(i) / 2, call);
+    return uniform53(b.v[i % 2 * 2], b.v[i % 2 * 2 + 1]);
+  }
+  // Box and Muller; element pairs share a block.
+  double normal(i64 i, DType t) const {
+    const PhiloxBlock b = philox(key, u64(i) / 2, call);
+    (void)t;
+    const double u = 1.0 - uniform53(b.v[0], b.v[1]), v = uniform53(b.v[2], b.v[3]);
+    const double r = std::sqrt(-2.0 * std::log(u));
+    return i % 2 == 0 ? r * std::cos(6.283185307179586 * v) : r * std::sin(6.283185307179586 * v);
+  }
+};
+
+DType random_dtype(const TensorOptions& o, const char* op) {
+  const DType t = dtype_or_default(o);
+  if (!is_floating(t) || !computes(t))
+    throw DtypeError(str("[", op, "] needs a floating dtype, got ", dtype_name(t)));
+  return t;
+}
+
+}  // namespace
+
+Generator& generator() { return mode.generator ? *mode.generator : process_generator; }
+void manual_seed(u64 seed) { generator() = Generator(seed); }
+
+Tensor empty(const Shape& shape, const TensorOptions& o, Frame at) {
+  const FactoryScope scope(kEmpty, at);
+  return finish(make_empty(shape, dtype_or_default(o), o.device), o, at);
+}
+
+Tensor full(const Shape& shape, Scalar value, const TensorOptions& o, Frame at) {
+  const FactoryScope scope(kFactory, at);
+  Tensor t = make_empty(shape, o.dtype.value_or(dtype_of_scalar(value)), o.device);
+  {
+    const NoGrad no_grad;
+    t.fill_(value, at);
+  }
+  t.impl()->cell->version = 0;
+  return finish(std::move(t), o, at);
+}
+
+Tensor zeros(const Shape& shape, const TensorOptions& o, Frame at) {
+  TensorOptions with = o;
+  with.dtype = dtype_or_default(o);
+  return full(shape, 0, with, at);
+}
+Tensor ones(const Shape& shape, const TensorOptions& o, Frame at) {
+  TensorOptions with = o;
+  with.dtype = dtype_or_default(o);
+  return full(shape, 1, with, at);
+}
+
+Tensor eye(i64 n, const TensorOptions& o, Frame at) {
+  if (n < 0) throw ShapeError(str("[eye] a negative size: ", n));
+  return generate({n, n}, dtype_or_default(o), o, at,
+                  [n](i64 i) { return Scalar(i / n == i % n ? 1 : 0); });
+}
+
+Tensor arange(Scalar begin, Scalar end, Scalar step, const TensorOptions& o, Frame at) {
+  const bool integer = begin.kind != Scalar::Kind::floating && end.kind != Scalar::Kind::floating &&
+                       step.kind != Scalar::Kind::floating;
+  if (step.f == 0 || !std::isfinite((end.f - begin.f) / step.f))
+    throw UsageError("[arange] the step must be finite and not zero");
+  const i64 n = std::max<i64>(0, i64(std::ceil((end.f - begin.f) / step.f)));
+  const DType t = o.dtype.value_or(integer ? DType::i64 : mode.default_dtype);
+  return generate({n}, t, o, at, [=](i64 i) {
+    return integer ? Scalar(begin.i + i * step.i) : Scalar(begin.f + double(i) * step.f);
+  });
+}
+Tensor arange(Scalar end, const TensorOptions& o, Frame at) { return arange(0, end, 1, o, at); }
+
+Tensor linspace(double begin, double end, i64 n, const TensorOptions& o, Frame at) {
+  if (n < 0) throw ShapeError(str("[linspace] a negative number of values: ", n));
+  const double step = n > 1 ? (end - begin) / double(n - 1) : 0;
+  return generate({n}, dtype_or_default(o), o, at, [=](i64 i) {
+    return Scalar(i < n / 2 ? begin + step * double(i) : end - step * double(n - 1 - i));
+  });
+}
+
+static TensorOptions options_of(const Tensor& t) {
+  return {.dtype = t.dtype(), .device = t.device()};
+}
+Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(), options_of(t), at); }
+Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(), options_of(t), at); }
+Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(), options_of(t), at); }
+Tensor full_like(const Tensor& t, Scalar v, Frame at) {
+  return full(t.shape(), v, options_of(t), at);
+}
+Tensor rand_like(const Tensor& t, Frame at) { return rand(t.shape(), options_of(t), at); }
+Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(), options_of(t), at); }
+
+Tensor rand(const Shape& shape, const TensorOptions& o, Frame at) {
+  const DType t = random_dtype(o, "rand");
+  const Uniform u(RandomStream::user);
+  return generate(shape, t, o, at, [&](i64 i) { return Scalar(u.real(i, t)); });
+}
+
+Tensor randn(const Shape& shape, const TensorOptions& o, Frame at) {
+  const DType t = random_dtype(o, "randn");
+  const Uniform u(RandomStream::user);
+  return generate(shape, t, o, at, [&](i64 i) { return Scalar(u.normal(i, t)); });
+}
+
+Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
+  if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));
+  const Uniform u(RandomStream::user);
+  const u64 range = u64(high) - u64(low);
+  return generate(shape, o.dtype.value_or(DType::i64), o, at, [&](i64 i) {
+    const PhiloxBlock b = philox(u.key, u64(i) / 2, u.call);
+    const u64 bits = u64(b.v[i % 2 * 2]) << 32 | b.v[i % 2 * 2 + 1];
+    return Scalar(i64(u64(low) + u64((unsigned __int128)bits * range >> 64)));
+  });
+}
+
+Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
+  if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
+  std::vector<i64> order(static_cast<size_t>(n));
+  std::iota(order.begin(), order.end(), 0);
+  const Uniform u(RandomStream::user);
+  for (i64 i = n - 1; i > 0; --i) {
+    const PhiloxBlock b = philox(u.key, u64(i), u.call);
+    const u64 bits = u64(b.v[0]) << 32 | b.v[1];
+    std::swap(order[size_t(i)], order[size_t(u64((unsigned __int128)bits * u64(i + 1) >> 64))]);
+  }
+  return generate({n}, o.dtype.value_or(DType::i64), o, at,
+                  [&](i64 i) { return Scalar(order[size_t(i)]); });
+}
+
+Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {
+  return generate({}, o.dtype.value_or(dtype_of_scalar(value)), o, at, [=](i64) { return value; });
+}
+
+static DType dtype_of_values(const Scalar* begin, const Scalar* end) {
+  Scalar widest(false);
+  if (begin == end) return mode.default_dtype;
+  for (const Scalar* v = begin; v != end; ++v)
+    if (v->category() > widest.category()) widest = *v;
+  return dtype_of_scalar(widest);
+}
+
+Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o, Frame at) {
+  const DType t = o.dtype.value_or(dtype_of_values(values.begin(), values.end()));
+  return generate({values.size()}, t, o, at, [&](i64 i) { return values.begin()[i]; });
+}
+
+Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows, const TensorOptions& o,
+              Frame at) {
+  std::vector<Scalar> flat;
+  const size_t width = rows.size() ? rows.begin()->size() : 0;
+  for (const auto& row : rows) {
+    if (row.size() != width)
+      throw ShapeError(
+          str("[tensor] rows of ", width, " and ", row.size(), " values\n  at ", describe(at)));
+    flat.insert(flat.end(), row.begin(), row.end());
+  }
+  const DType t = o.dtype.value_or(dtype_of_values(flat.data(), flat.data() + flat.size()));
+  return generate({rows.size(), width}, t, o, at, [&](i64 i) { return flat[size_t(i)]; });
+}
+
+namespace detail {
+Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,
+                   Frame at) {
+  TensorOptions host;
+  host.dtype = as;
+  Tensor t = empty(shape, host, at);
+  if (t.numel()) std::memcpy(t.impl()->data, values, size_t(t.numel() * item_size(as)));
+  const NoGrad no_grad;
+  t = t.to(*o.dtype, at).to(o.device, at);
+  return finish(std::move(t), o, at);
+}
+}  // namespace detail
+
+Tensor from_blob(void* data, const Shape& shape, void (*deleter)(void*), void* argument,
+                 const TensorOptions& o, const Shape& strides, Frame at) {
+  const DType t = dtype_or_default(o);
+  const Shape steps = strides.empty() ? contiguous_strides(shape) : strides;
+  if (steps.ndim() != shape.ndim())
+    throw ShapeError(str("[from_blob] ", steps.ndim(), " strides for shape ", shape));
+  i64 reach = numel_of(shape) ? 1 : 0;  // elements from the first to the last, both included
+  for (int i = 0; i < shape.ndim() && reach; ++i) {
+    if (steps[i] < 0) throw ShapeError(str("[from_blob] a negative stride in ", steps));
+    reach = checked_add(reach, checked_mul(shape[i] - 1, steps[i]));
+  }
+  if (!data && reach) throw UsageError("[from_blob] a null pointer");
+  if (reinterpret_cast<u64>(data) % u64(item_size(t)) != 0)
+    throw UsageError(str("[from_blob] the pointer is not aligned for ", dtype_name(t)));
+  Storage* s = adopt_memory(o.device, data, bytes_for(reach, t), deleter, argument);
+  TensorImpl* p = new_impl();
+  p->storage = s;
+  p->data = data;
+  p->cell = &s->cell;
+  p->key = tensor_key(t, o.device);
+  p->geometry.ndim = u8(shape.ndim());
+  p->geometry.dtype = t;
+  for (int i = 0; i < shape.ndim(); ++i)
+    p->geometry.shape[i] = shape[i], p->geometry.strides[i] = steps[i];
+  finish_geometry(p->geometry);
+  return finish(Tensor(p), o, at);
+}
+
+Tensor from_blob(void* data, const Shape& shape, Borrow, const TensorOptions& o,
+                 const Shape& strides, Frame at) {
+  return from_blob(data, shape, nullptr, nullptr, o, strides, at);
+}
+
+}  // namespace wt

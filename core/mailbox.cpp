@@ -1,0 +1,99 @@
+#include "warptape/core/mailbox.h"
+
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/error.h"
+#include "warptape/core/op_info.h"
+#include "warptape/core/storage.h"
+
+namespace wt {
+namespace {
+
+struct Box {
+  Device device;
+  Storage* storage;
+};
+struct Boxes {
+  std::mutex mutex;
+  std::vector<Box> list;
+  std::vector<const OpInfo*> ops;
+};
+Boxes& boxes() {
+  static Boxes* b = new Boxes;
+  return *b;
+}
+constinit MailboxRecord cpu_record = {};
+
+MailboxRecord* existing(Device d) {
+  if (d.kind == DeviceKind::cpu) return &cpu_record;
+  Boxes& b = boxes();
+  const std::lock_guard lock(b.mutex);
+  for (const Box& box : b.list)
+    if (box.device == d) return static_cast<MailboxRecord*>(box.storage->data);
+  return nullptr;
+}
+
+}  // namespace
+
+MailboxRecord* mailbox_of(Device d) {
+  if (d.is_meta) return nullptr;
+  if (MailboxRecord* r = existing(d)) return r;
+  const CategoryScope scope(Category::other);
+  Storage* s = allocate(d, sizeof(MailboxRecord));
+  fill_zero(s->data, d, sizeof(MailboxRecord));
+  Boxes& b = boxes();
+  const std::lock_guard lock(b.mutex);
+  b.list.push_back({d, s});
+  return static_cast<MailboxRecord*>(s->data);
+}
+
+u32 mailbox_op_id(const OpInfo& info) {
+  Boxes& b = boxes();
+  const std::lock_guard lock(b.mutex);
+  for (u32 i = 0; i < b.ops.size(); ++i)
+    if (b.ops[i] == &info) return i;
+  b.ops.push_back(&info);
+  return u32(b.ops.size() - 1);
+}
+
+void clear_mailbox(Device d) {
+  if (d.is_meta) return;
+  if (d.kind == DeviceKind::cpu) {
+    cpu_record = {};
+  } else if (MailboxRecord* r = existing(d)) {
+    fill_zero(r, d, sizeof(MailboxRecord));
+  }
+}
+
+const i32* mailbox_flag(Device d) {
+  MailboxRecord* r = mailbox_of(d);
+  return r ? &r->raised : nullptr;
+}
+
+bool read_mailbox(Device d, MailboxRecord& record) {
+  if (d.is_meta) return false;
+  const MailboxRecord* r = existing(d);
+  if (!r) return false;
+  copy_bytes(&record, Device::cpu(), r, d, sizeof(MailboxRecord));
+  return record.raised != 0;
+}
+
+void check_mailbox(Device d) {
+  MailboxRecord r;
+  if (!read_mailbox(d, r)) return;
+  clear_mailbox(d);
+  const char* op = "?";
+  {
+    Boxes& b = boxes();
+    const std::lock_guard lock(b.mutex);
+    if (r.op_id < b.ops.size()) op = b.ops[r.op_id]->name;
+  }
+  const char* what = MailboxCode(r.raised) == MailboxCode::label_out_of_range ? "label" : "index";
+  throw IndexError(str("[", op, "] ", what, " ", r.value, " at position ", r.position,
+                       " is outside [0, ", r.limit, ")"));
+}
+
+}  // namespace wt

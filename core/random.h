@@ -1,0 +1,34 @@
+// Random state: which numbers the next draw gives.
+#pragma once
+#include "warptape/core/macros.h"
+#include "warptape/core/philox.h"
+
+namespace wt {
+
+// A seed, a fork (copied modes fork) and, per stream, the number of calls made so far. Plain data:
+// copy it to save it; the checkpoint does.
+class WT_API Generator {
+ public:
+  explicit Generator(u64 seed = 0, u64 fork = 0) : seed_(seed), fork_(fork) {}
+  u64 seed() const { return seed_; }
+  u64 fork() const { return fork_; }
+  PhiloxKey key(RandomStream s) const { return philox_key(seed_, s, fork_); }
+  // The index of the next call on a stream; counts it.
+  u64 next_call(RandomStream s) { return calls_[u32(s)]++; }
+  u64 calls(RandomStream s) const { return calls_[u32(s)]; }
+  void set_calls(RandomStream s, u64 n) { calls_[u32(s)] = n; }
+  // An independent generator, the n-th child of this one.
+  Generator child(u64 n) const { return Generator(seed_, mix64(fork_ + 1) + n + 1); }
+  friend bool operator==(const Generator&, const Generator&) = default;
+
+ private:
+  u64 seed_, fork_;
+  u64 calls_[8] = {};
+};
+
+// The ambient generator: the mode's own, else the process's.
+WT_API Generator& generator();
+// Starts the ambient generator anew.
+WT_API void manual_seed(u64 seed);
+
+}  // namespace wt

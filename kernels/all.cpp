@@ -1,0 +1,46 @@
+// The one list of contracts, and the one file that knows which devices are built. Its order is the
+// order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
+#include "warptape/config.h"
+#include "warptape/kernels/copy.h"
+#include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/run.h"
+
+namespace wt {
+namespace {
+
+#if defined(WARPTAPE_HAVE_CUDA) && WARPTAPE_HAVE_CUDA
+#define WT_ON_CUDA(contract) &contract##_on_cuda
+#else
+#define WT_ON_CUDA(contract) nullptr
+#endif
+
+template <class Args>
+int count(DeviceKind d) {
+  const Variants<Args>* v = ContractTable<Args>::rows[int(d)];
+  return v ? v->count : 0;
+}
+template <class Args>
+VariantRow variant(DeviceKind d, int i) {
+  const Variant<Args>& v = ContractTable<Args>::rows[int(d)]->rows[i];
+  return {v.name, v.rank, v.deterministic};
+}
+
+}  // namespace
+
+#define WT_CONTRACTS(X) \
+  X(copy, CopyArgs)     \
+  X(fill, FillArgs)     \
+  WT_POINTWISE_CONTRACTS(X)
+
+#define WT_DEFINE_TABLE(contract, Args)                                                \
+  constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
+      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};
+WT_CONTRACTS(WT_DEFINE_TABLE)
+
+ContractList all_contracts() {
+#define WT_LIST_ROW(contract, Args) {#contract, count<Args>, variant<Args>},
+  static constexpr ContractInfo kRows[] = {WT_CONTRACTS(WT_LIST_ROW)};
+  return {kRows, int(sizeof(kRows) / sizeof(kRows[0]))};
+}
+
+}  // namespace wt

@@ -1,0 +1,63 @@
+// Starts devices: connects their memory to the core. Knows, like all.cpp, what is built.
+#include <cstring>
+
+#include "warptape/config.h"
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/error.h"
+#include "warptape/core/storage.h"
+#include "warptape/kernels/simt/executor.h"
+
+namespace wt {
+namespace {
+
+// Copies with the simt arena opened to the host for their length.
+void simt_copy(void* to, Device, const void* from, i64 bytes) {
+  const SimtUnprotect open;
+  std::memcpy(to, from, size_t(bytes));
+}
+
+constexpr BlockAllocator kSimtBlocks = {
+    [](Device, i64 bytes) { return simt_arena_alloc(size_t(bytes)); },
+    [](Device, void* block, i64) { simt_arena_free(block); }, [] {},
+    [](Device) { return i64(simt_arena_info().committed); }};
+
+constexpr CopyBackend kSimtCopies = {simt_copy, simt_copy,
+                                     [](void* to, const void* from, Device, i64 bytes) {
+                                       const SimtUnprotect open;
+                                       std::memmove(to, from, size_t(bytes));
+                                     },
+                                     [](void* to, Device, i64 bytes) {
+                                       const SimtUnprotect open;
+                                       std::memset(to, 0, size_t(bytes));
+                                     },
+                                     [](Device) {}};
+
+}  // namespace
+
+#if WARPTAPE_HAS_CUDA
+void start_cuda_device();  // kernels/cuda_device.cpp
+#endif
+
+void start_device(DeviceKind k) {
+  if (k == DeviceKind::simt) {
+    set_block_allocator(k, &kSimtBlocks);
+    set_copy_backend(k, &kSimtCopies);
+    return;
+  }
+#if WARPTAPE_HAS_CUDA
+  if (k == DeviceKind::cuda) return start_cuda_device();
+#endif
+  throw NotAvailable(str(device_kind_name(k), " is not in this build"));
+}
+
+#if !WARPTAPE_HAS_CUDA
+namespace cuda {
+bool is_available() { return false; }
+int device_count() { return 0; }
+std::string why_not() {
+  return "this build has no cuda (configure found no CUDA toolkit; `wt info` says how to get it)";
+}
+}  // namespace cuda
+#endif
+
+}  // namespace wt

@@ -1,0 +1,152 @@
+#include "warptape/kernels/run.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+
+#include "warptape/core/error.h"
+#include "warptape/core/suggest.h"
+
+namespace wt {
+namespace {
+
+// WT_KERNEL="softmax_forward:naive,matmul:tiled": overrides for the whole process, below every
+// scope. Parsed once; a bad entry is reported by the first kernel that runs.
+struct Environment {
+  std::deque<std::string> texts;
+  std::deque<VariantOverride> entries;
+  const VariantOverride* head = nullptr;
+  std::string error;
+};
+
+std::vector<std::string> split(const std::string& text, char at) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  while (begin <= text.size()) {
+    const size_t end = std::min(text.find(at, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+bool lists(const ContractInfo& c, std::string_view variant) {
+  for (int d = 0; d < kNumDeviceKinds; ++d)
+    for (int i = 0; i < c.count(DeviceKind(d)); ++i)
+      if (variant == c.variant(DeviceKind(d), i).name) return true;
+  return false;
+}
+
+// Empty when some device lists the variant, else the message.
+std::string check_override(std::string_view contract, std::string_view variant) {
+  std::vector<std::string_view> contracts, variants;
+  bool known = contract == "*";
+  for (const ContractInfo& c : all_contracts()) {
+    contracts.push_back(c.name);
+    if (contract != "*" && contract != c.name) continue;
+    known = true;
+    if (lists(c, variant)) return {};
+    for (int d = 0; d < kNumDeviceKinds; ++d)
+      for (int i = 0; i < c.count(DeviceKind(d)); ++i)
+        variants.push_back(c.variant(DeviceKind(d), i).name);
+  }
+  if (!known) {
+    return str("no kernel contract is called '", contract, "'", did_you_mean(contract, contracts));
+  }
+  return str("no device has a variant '", variant, "' of ", contract,
+             did_you_mean(variant, variants));
+}
+
+const Environment& environment() {
+  static const Environment* e = [] {
+    auto* env = new Environment;
+    const char* text = std::getenv("WT_KERNEL");
+    if (!text) return env;
+    for (const std::string& entry : split(text, ',')) {
+      const std::vector<std::string> pair = split(entry, ':');
+      if (pair.size() != 2) {
+        env->error = str("WT_KERNEL: \"", entry, "\" is not contract:variant");
+        continue;
+      }
+      if (std::string why = check_override(pair[0], pair[1]); !why.empty())
+        env->error = "WT_KERNEL: " + why;
+      env->texts.push_back(pair[0]);
+      const char* contract = env->texts.back().c_str();
+      env->texts.push_back(pair[1]);
+      env->entries.push_back({contract, env->texts.back().c_str(), env->head});
+      env->head = &env->entries.back();
+    }
+    return env;
+  }();
+  return *e;
+}
+
+// Scopes are interned so that nodes can keep them by pointer.
+const VariantOverride* intern_override(std::string_view contract, std::string_view variant,
+                                       const VariantOverride* next) {
+  struct Entry {
+    std::string contract, variant;
+    VariantOverride row;
+  };
+  static auto* entries = new std::deque<Entry>;
+  static auto* mutex = new std::mutex;
+  const std::lock_guard lock(*mutex);
+  for (const Entry& e : *entries)
+    if (e.contract == contract && e.variant == variant && e.row.next == next) return &e.row;
+  Entry& e = entries->emplace_back(Entry{std::string(contract), std::string(variant), {}});
+  e.row = {e.contract.c_str(), e.variant.c_str(), next};
+  return &e.row;
+}
+
+}  // namespace
+
+VariantScope::VariantScope(std::string_view contract, std::string_view variant)
+    : before_(mode.overrides), slow_before_(mode.slow), id_before_(mode.id) {
+  if (std::string why = check_override(contract, variant); !why.empty()) throw UsageError(why);
+  mode.overrides = intern_override(contract, variant, before_);
+  mode.slow |= kSlowOverride;
+  intern_mode();
+}
+
+VariantScope::~VariantScope() {
+  mode.overrides = before_;
+  mode.slow = slow_before_;
+  mode.id = id_before_;
+}
+
+namespace detail {
+
+namespace {
+void check_environment() {
+  const Environment& e = environment();
+  if (!e.error.empty()) throw UsageError(e.error);
+  if (!e.head) mode.slow &= ~u32(kSlowEnvironment);
+}
+}  // namespace
+
+const char* overriding_variant(const char* contract) {
+  if (mode.slow & kSlowEnvironment) check_environment();
+  const auto search = [&](const VariantOverride* o) -> const char* {
+    for (; o; o = o->next)
+      if (!std::strcmp(o->contract, contract) || !std::strcmp(o->contract, "*")) return o->variant;
+    return nullptr;
+  };
+  if (const char* v = search(mode.overrides)) return v;
+  return search(environment().head);
+}
+
+bool same_name(const char* a, const char* b) { return !std::strcmp(a, b); }
+
+void refuse_override(const char* contract, const char* variant, DeviceKind d, const char* why) {
+  throw UsageError(str("[", contract, "] variant \"", variant, "\" on ", device_kind_name(d),
+                       " does not take these arguments: ", why));
+}
+
+void no_variant(const char* contract, DeviceKind d, const char* why) {
+  throw NotAvailable(str("[", contract, "] no kernel on ", device_kind_name(d),
+                         " takes these arguments", why ? ": " : "", why ? why : ""));
+}
+
+}  // namespace detail
+}  // namespace wt
