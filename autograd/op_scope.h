@@ -80,6 +80,13 @@ class OpScope {
   // Operands of a list; undefined tensors and repeated ones are allowed to appear only where the
   // operator checks for itself.
   OpScope(const OpInfo& info, const In* const* inputs, int n, Types types = Types::same);
+  // Operands must be named: a tensor converted on the spot would die before the operator runs.
+  template <class... T>
+  requires(... ||
+           (!std::same_as<std::remove_cvref_t<T>, Types> &&
+            (!std::is_lvalue_reference_v<T> || !std::derived_from<std::remove_cvref_t<T>, In>)))
+      OpScope(const OpInfo&, T&&...)
+  = delete;
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
   WT_HOT

@@ -63,8 +63,8 @@ WT_API Tensor to_device(const In& x, Device d);
 WT_API Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice range);
 
 // --- reductions ----------------------------------------------------------------------------------
-// Reverse of broadcasting: x summed over the axes along which `shape` was repeated; x itself when the
-// shapes agree.
+// Reverse of broadcasting: x summed over the axes along which `shape` was repeated; x itself when
+// the shapes agree.
 WT_API Tensor sum_to(const In& x, const Shape& shape);
 
 // --- matrix products -----------------------------------------------------------------------------

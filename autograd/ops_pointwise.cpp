@@ -124,13 +124,18 @@ Tensor mul(const Operand& a, const Operand& b) {
 }
 
 namespace {
-void relu_backward(Backward& g) {
-  const Tensor& y = g.saved(0);
-  if (g.recording()) return g.put(0, mul(g.grad(), to_dtype(gt(y, 0), y.dtype())));
-  OpScope s(info::relu_backward, g.grad(), y);
+Tensor relu_grad(const In& gy, const In& y) {
+  OpScope s(info::relu_backward, gy, y);
   Result gx = s.result_like();
   run(PointwiseArgs<pw::UnaryGrad<pw::Relu>>{gx.view(), {s.view(0), s.view(1)}}, s.launch());
-  g.put(0, s.finish(std::move(gx)));
+  return s.finish(std::move(gx));
+}
+void relu_backward(Backward& g) {
+  const Tensor& y = g.saved(0);
+  if (g.recording())
+    g.put(0, mul(g.grad(), to_dtype(gt(y, 0), y.dtype())));
+  else
+    g.put(0, relu_grad(g.take_grad(), y));
 }
 }  // namespace
 

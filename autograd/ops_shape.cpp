@@ -424,7 +424,8 @@ Tensor to_device(const In& x, Device d) {
                              "\n  Try loading or initialising it there"));
   const FrameScope frame(x.frame());
   const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
-  OpScope s(info::to_device, dense);
+  const In in(dense);
+  OpScope s(info::to_device, in);
   const Geometry& g = s.geometry(0);
   Result y(new_contiguous(g.shape, g.ndim, g.dtype, d));
   s.record(to_device_backward);

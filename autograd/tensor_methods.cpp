@@ -5,7 +5,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 
-namespace wt {}  // namespace
+namespace wt {
 
 // --- gradients -----------------------------------------------------------------------------------
 

@@ -19,6 +19,8 @@ concept TensorMaker = requires(const L& l) {
   { l.mean() } -> std::same_as<Tensor>;
 };
 
+// A parameter type: make one only by passing an argument. A local `In x(std::move(t))` is right
+// only while `t` lives; `In x(f())` dangles.
 class In {
  public:
   WT_HOT

@@ -1,18 +1,11 @@
 // The one list of contracts, and the one file that knows which devices are built. Its order is the
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
-#include "warptape/config.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/run.h"
 
 namespace wt {
 namespace {
-
-#if defined(WARPTAPE_HAVE_CUDA) && WARPTAPE_HAVE_CUDA
-#define WT_ON_CUDA(contract) &contract##_on_cuda
-#else
-#define WT_ON_CUDA(contract) nullptr
-#endif
 
 template <class Args>
 int count(DeviceKind d) {
@@ -34,7 +27,7 @@ VariantRow variant(DeviceKind d, int i) {
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};
+      &contract##_on_cpu, &contract##_on_simt, &contract##_on_cuda};
 WT_CONTRACTS(WT_DEFINE_TABLE)
 
 ContractList all_contracts() {
