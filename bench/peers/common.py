@@ -1,0 +1,140 @@
+"""What the Python peers share: the work's fixed numbers, the windows of P5.1 and the JSON line.
+
+Every program of bench/peers does the same work from the same first numbers (`uniform`), so
+`check_loss`, the loss after CHECK_STEPS steps, must agree between peers; gate.py compares it.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import time
+
+WINDOWS = 11
+CHAIN = 100
+CHECK_STEPS = 20
+LEARNING_RATE = 0.01
+BENCHES = ("tape_add", "mlp_tiny", "mlp_small")
+MLP = {
+    "mlp_tiny": {"sizes": (2, 16, 16, 1), "batch": 32, "loss": "mse"},
+    "mlp_small": {"sizes": (784, 512, 512, 10), "batch": 128, "loss": "cross_entropy"},
+}
+
+
+def uniform(n, seed, scale):
+    """n floats in [-scale, scale), a hash of the index; peer_libtorch.cpp has the same function."""
+    return [
+        (((i + 1 + seed * 1000003) * 2654435761 % 2**32) / 2**32 * 2 - 1) * scale for i in range(n)
+    ]
+
+
+def mlp_numbers(bench):
+    """([(weight [in][out], bias [out])], inputs, targets): flat lists; labels are ints."""
+    spec = MLP[bench]
+    sizes, batch = spec["sizes"], spec["batch"]
+    layers = []
+    for i, (n_in, n_out) in enumerate(zip(sizes, sizes[1:])):
+        scale = n_in**-0.5
+        layers.append((uniform(n_in * n_out, 2 * i + 1, scale), uniform(n_out, 2 * i + 2, scale)))
+    x = uniform(batch * sizes[0], 101, 1.0)
+    if spec["loss"] == "mse":
+        target = uniform(batch * sizes[-1], 102, 1.0)
+    else:
+        target = [i * 7 % sizes[-1] for i in range(batch)]
+    return layers, x, target
+
+
+def mlp_shape(bench):
+    spec = MLP[bench]
+    return "-".join(map(str, spec["sizes"])) + f" b{spec['batch']}"
+
+
+def mlp_flop(bench):
+    """FLOP of the GEMMs of one step; the first layer's input needs no gradient."""
+    sizes, batch = MLP[bench]["sizes"], MLP[bench]["batch"]
+    per_row = [a * b for a, b in zip(sizes, sizes[1:])]
+    return 2 * batch * (3 * sum(per_row) - per_row[0])
+
+
+def windows(step, sync, window_s, count=WINDOWS):
+    """Runs `step` in windows of about `window_s`: ([us a call] of each window, calls a window)."""
+    for _ in range(3):  # the first calls allocate, compile and page in
+        step()
+    sync()
+    calls, took = 1, 0.0
+    while took < window_s / 4:  # doubles as the warm-up
+        calls *= 2
+        start = time.perf_counter()
+        for _ in range(calls):
+            step()
+        sync()
+        took = time.perf_counter() - start
+    calls = max(1, round(calls * window_s / took))
+    out = []
+    for _ in range(count):
+        start = time.perf_counter()
+        for _ in range(calls):
+            step()
+        sync()
+        out.append((time.perf_counter() - start) / calls * 1e6)
+    return out, calls
+
+
+def percentile(values, p):
+    ordered = sorted(values)
+    at = (len(ordered) - 1) * p
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+def row(bench, impl, shape, us, threads, versions, calls, divide=1, flop=None, check_loss=None):
+    us = [v / divide for v in us]
+    median = statistics.median(us)
+    return {
+        "bench": bench,
+        "impl": impl,
+        "device": "cpu",
+        "shape": shape,
+        "dtype": "f32",
+        "median_us": round(median, 5),
+        "p10_us": round(percentile(us, 0.1), 5),
+        "p90_us": round(percentile(us, 0.9), 5),
+        "min_us": round(min(us), 5),
+        "gb_s": None,
+        "tflop_s": round(flop / median / 1e6, 5) if flop else None,
+        "roof": None,
+        "ratio": None,
+        "peak_bytes": None,
+        "commit": os.environ.get("PEERS_COMMIT"),
+        "machine": os.environ.get("PEERS_MACHINE"),
+        "driver": None,
+        "threads": threads,
+        "windows": len(us),
+        "calls": calls,
+        "check_loss": check_loss,
+        "versions": versions,
+    }
+
+
+def emit(line):
+    print(json.dumps(line), flush=True)
+
+
+def arguments(doc, modes):
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--mode", choices=modes, action="append", help="default: every mode")
+    parser.add_argument("--bench", choices=BENCHES, action="append", help="default: every row")
+    parser.add_argument("--window-s", type=float, default=0.1, help="seconds a window, 11 windows")
+    args = parser.parse_args()
+    args.mode = args.mode or list(modes)
+    args.bench = args.bench or list(BENCHES)
+    # Before numpy, torch or jax are imported: they read these once.
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ[name] = str(args.threads)
+    # torch.compile keeps what it made in the ignored folder, and starts no pool of compilers.
+    cache = os.path.join(os.path.dirname(os.path.abspath(__file__)), ".venv", "inductor")
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", cache)
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+    return args

@@ -1,0 +1,207 @@
+// The same three rows with the C++ side of PyTorch: no Python in the loop. Built by setup.sh from
+// the wheel. usage: peer_libtorch [--threads N] [--window-s S] [--bench NAME]...
+#include <torch/torch.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int kWindows = 11;
+constexpr int kChain = 100;
+constexpr int kCheckSteps = 20;
+constexpr double kLearningRate = 0.01;
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Same hash and same order as common.py's uniform().
+std::vector<float> uniform(int64_t n, int64_t seed, double scale) {
+  std::vector<float> out(static_cast<size_t>(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const uint64_t hash = static_cast<uint64_t>(i + 1 + seed * 1000003) * 2654435761ULL;
+    out[static_cast<size_t>(i)] = static_cast<float>(
+        (static_cast<double>(hash & 0xffffffffULL) / 4294967296.0 * 2 - 1) * scale);
+  }
+  return out;
+}
+
+torch::Tensor filled(std::vector<int64_t> shape, int64_t seed, double scale) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  std::vector<float> values = uniform(n, seed, scale);
+  return torch::from_blob(values.data(), shape, torch::kFloat32).clone();
+}
+
+struct Timing {
+  std::vector<double> us;
+  int64_t calls = 1;
+};
+
+template <class Step>
+Timing windows(double window_s, Step step) {
+  Timing t;
+  double took = 0;
+  for (int i = 0; i < 3; ++i) step();  // the first calls allocate and page in
+  while (took < window_s / 4) {        // doubles as the warm-up
+    t.calls *= 2;
+    const double start = now();
+    for (int64_t i = 0; i < t.calls; ++i) step();
+    took = now() - start;
+  }
+  t.calls = std::max<int64_t>(1, std::llround(static_cast<double>(t.calls) * window_s / took));
+  for (int w = 0; w < kWindows; ++w) {
+    const double start = now();
+    for (int64_t i = 0; i < t.calls; ++i) step();
+    t.us.push_back((now() - start) / static_cast<double>(t.calls) * 1e6);
+  }
+  return t;
+}
+
+std::string quoted_or_null(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) return "null";
+  std::string out = "\"";
+  for (const char* c = value; *c; ++c) {
+    if (*c == '"' || *c == '\\') out += '\\';
+    out += *c;
+  }
+  return out + "\"";
+}
+
+void emit(const char* bench, const std::string& shape, Timing t, int threads, double divide,
+          double flop, double check_loss) {
+  for (double& v : t.us) v /= divide;
+  std::sort(t.us.begin(), t.us.end());
+  auto at = [&](double p) {
+    const double x = p * (static_cast<double>(t.us.size()) - 1);
+    const size_t low = static_cast<size_t>(x), high = std::min(low + 1, t.us.size() - 1);
+    return t.us[low] + (t.us[high] - t.us[low]) * (x - static_cast<double>(low));
+  };
+  std::printf(
+      "{\"bench\": \"%s\", \"impl\": \"libtorch\", \"device\": \"cpu\", \"shape\": \"%s\", "
+      "\"dtype\": \"f32\", "
+      "\"median_us\": %.5f, \"p10_us\": %.5f, \"p90_us\": %.5f, \"min_us\": %.5f, \"gb_s\": null, ",
+      bench, shape.c_str(), at(0.5), at(0.1), at(0.9), t.us.front());
+  if (flop > 0) {
+    std::printf("\"tflop_s\": %.5f, ", flop / at(0.5) / 1e6);
+  } else {
+    std::printf("\"tflop_s\": null, ");
+  }
+  std::printf(
+      "\"roof\": null, \"ratio\": null, \"peak_bytes\": null, \"commit\": %s, \"machine\": %s, "
+      "\"driver\": null, \"threads\": %d, \"windows\": %d, \"calls\": %lld, ",
+      quoted_or_null("PEERS_COMMIT").c_str(), quoted_or_null("PEERS_MACHINE").c_str(), threads,
+      kWindows, static_cast<long long>(t.calls));
+  if (std::isnan(check_loss)) {
+    std::printf("\"check_loss\": null, ");
+  } else {
+    std::printf("\"check_loss\": %.9g, ", check_loss);
+  }
+  std::printf("\"versions\": {\"libtorch\": \"%s\"}}\n", TORCH_VERSION);
+  std::fflush(stdout);
+}
+
+void tape_add(int threads, double window_s) {
+  const torch::Tensor one = torch::ones({1});
+  torch::Tensor leaf = torch::ones({1}, torch::requires_grad());
+  const Timing t = windows(window_s, [&] {
+    torch::Tensor x = leaf;
+    for (int i = 0; i < kChain; ++i) x = x + one;
+    x.backward();
+    leaf.mutable_grad().reset();
+  });
+  emit("tape_add", "chain100 [1]", t, threads, kChain, 0, NAN);
+}
+
+struct Spec {
+  const char* bench;
+  std::vector<int64_t> sizes;
+  int64_t batch;
+  bool mse;
+};
+
+void mlp(const Spec& spec, int threads, double window_s) {
+  const auto& sizes = spec.sizes;
+  std::vector<torch::Tensor> weights, biases, parameters;
+  double per_step = 0;
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    const double scale = 1 / std::sqrt(static_cast<double>(sizes[i]));
+    const int64_t seed = 2 * static_cast<int64_t>(i);
+    // nn.Linear's layout: [out, in]
+    weights.push_back(
+        filled({sizes[i], sizes[i + 1]}, seed + 1, scale).t().contiguous().requires_grad_());
+    biases.push_back(filled({sizes[i + 1]}, seed + 2, scale).requires_grad_());
+    parameters.push_back(weights.back());
+    parameters.push_back(biases.back());
+    per_step += static_cast<double>(sizes[i] * sizes[i + 1]) * (i == 0 ? 2 : 3);
+  }
+  const torch::Tensor x = filled({spec.batch, sizes.front()}, 101, 1.0);
+  torch::Tensor target;
+  if (spec.mse) {
+    target = filled({spec.batch, sizes.back()}, 102, 1.0);
+  } else {
+    target = torch::arange(spec.batch, torch::kInt64) * 7 % sizes.back();
+  }
+  torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(kLearningRate));
+  auto loss_of = [&] {
+    torch::Tensor h = x;
+    for (size_t i = 0; i + 1 < weights.size(); ++i) {
+      h = torch::relu(torch::linear(h, weights[i], biases[i]));
+    }
+    h = torch::linear(h, weights.back(), biases.back());
+    return spec.mse ? torch::mse_loss(h, target) : torch::cross_entropy_loss(h, target);
+  };
+  auto step = [&] {
+    torch::Tensor loss = loss_of();
+    optimizer.zero_grad();  // resets to undefined, as set_to_none
+    loss.backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  const double check = loss_of().item<double>();
+  const Timing t = windows(window_s, step);
+  std::string shape;
+  for (int64_t s : sizes) shape += (shape.empty() ? "" : "-") + std::to_string(s);
+  shape += " b" + std::to_string(spec.batch);
+  emit(spec.bench, shape, t, threads, 1, 2.0 * static_cast<double>(spec.batch) * per_step, check);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  int threads = 1;
+  double window_s = 0.1;
+  std::vector<std::string> benches;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (i + 1 >= argc) return std::fprintf(stderr, "peer_libtorch: %s needs a value\n", argv[i]), 2;
+    if (arg == "--threads") {
+      threads = std::atoi(argv[++i]);
+    } else if (arg == "--window-s") {
+      window_s = std::atof(argv[++i]);
+    } else if (arg == "--bench") {
+      benches.push_back(argv[++i]);
+    } else {
+      return std::fprintf(stderr, "peer_libtorch: unknown option %s\n", argv[i]), 2;
+    }
+  }
+  at::set_num_threads(threads);
+  at::set_num_interop_threads(1);
+  auto wanted = [&](const char* name) {
+    return benches.empty() || std::find(benches.begin(), benches.end(), name) != benches.end();
+  };
+  if (wanted("tape_add")) tape_add(threads, window_s);
+  if (wanted("mlp_tiny")) mlp({"mlp_tiny", {2, 16, 16, 1}, 32, true}, threads, window_s);
+  if (wanted("mlp_small")) mlp({"mlp_small", {784, 512, 512, 10}, 128, false}, threads, window_s);
+  return 0;
+}
