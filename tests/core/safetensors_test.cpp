@@ -11,6 +11,7 @@
 #include "warptape/core/error.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/faulty_files.h"
+#include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/support/test_data.h"
 
@@ -162,6 +163,51 @@ TEST_CASE("safetensors: without checksums, a flipped header bit is refused or re
     ++renamed;
   }
   CHECK(renamed > 0);
+}
+
+TEST_CASE(
+    "safetensors: whatever is done to a file, the reader refuses it or reads it within limits") {
+  const TempDir dir;
+  std::mt19937_64 random(11);
+  const std::vector<std::string_view> words{"\"",
+                                            "\\u0000",
+                                            "\\ud800",
+                                            "{",
+                                            "}",
+                                            "[",
+                                            "]",
+                                            ",",
+                                            ":",
+                                            "0",
+                                            "-1",
+                                            "281474976710656",
+                                            "1e9",
+                                            "\"dtype\":\"F64\",",
+                                            "\"shape\":[0],",
+                                            "\"data_offsets\":[0,0]",
+                                            "\"__metadata__\":{},",
+                                            "\"wt.crc32c\":\"00000000\",",
+                                            "BF16",
+                                            "\xff"};
+  const std::string goldens[] = {kGoldenHeader, checkpoint(dir / "c").substr(8)};
+  int accepted = 0;
+  const int cases = 20'000;
+  for (int i = 0; i < cases; ++i) {
+    std::string body = mutated(goldens[i % 2], random, words);
+    // Mostly with a length that fits, so that the header itself is reached.
+    const std::string file = i % 8 == 0 ? mutated(raw_file(body, kGoldenData), random, words)
+                                        : raw_file(body, i % 2 ? "" : kGoldenData);
+    spit(dir / "f", file);
+    const std::string seen = describe(dir / "f", {.max_bytes = 1000});
+    if (rejected(seen)) {
+      REQUIRE(seen.find(": at byte ") != seen.npos);
+    } else {
+      REQUIRE(seen.size() < 2000);
+      ++accepted;
+    }
+  }
+  CHECK(accepted > 0);          // some only rename a tensor
+  CHECK(accepted < cases / 4);  // and most are damage
 }
 
 TEST_CASE("safetensors: every rule of the format has its refusal") {

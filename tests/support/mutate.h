@@ -1,0 +1,37 @@
+// Damaged variants of a file for tests of readers: what a fuzzer's first minutes try.
+#pragma once
+#include <algorithm>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+inline std::string mutated(std::string text, std::mt19937_64& random,
+                           const std::vector<std::string_view>& dictionary) {
+  const auto pick = [&](std::size_t n) {
+    return n == 0 ? 0 : static_cast<std::size_t>(random() % n);
+  };
+  for (std::size_t edits = 1 + pick(4); edits > 0; --edits) {
+    const std::size_t at = pick(text.size() + 1), length = std::min(pick(12), text.size() - at);
+    switch (pick(6)) {
+      case 0:
+        text.erase(at, length);
+        break;
+      case 1:
+        text.insert(at, text.substr(pick(text.size() + 1), length));
+        break;
+      case 2:
+        text.insert(at, dictionary[pick(dictionary.size())]);
+        break;
+      case 3:
+        text.replace(at, length, dictionary[pick(dictionary.size())]);
+        break;
+      case 4:
+        if (at < text.size()) text[at] = static_cast<char>(random());
+        break;
+      default:
+        if (at < text.size()) text[at] ^= static_cast<char>(1 << pick(8));
+    }
+  }
+  return text;
+}
