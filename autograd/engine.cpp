@@ -598,4 +598,35 @@ Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& option
   return grads({&output, 1}, {&input, 1}, options, at)[0];
 }
 
+// --- hooks ---------------------------------------------------------------------------------------
+
+namespace {
+std::vector<HookEntry>& hooks_of(const Tensor& t) {
+  Node* n = t.impl()->node;
+  if (n->is_leaf()) return static_cast<Leaf*>(n)->hooks;
+  if (!n->spill) n->spill = new NodeSpill;
+  return n->spill->hooks;
+}
+constinit std::atomic<u64> hook_ids{0};
+}  // namespace
+
+u64 detail::add_hook(const Tensor& t, TensorHook call, void* context, void (*deleter)(void*)) {
+  if (!t.defined() || !t.impl()->node) {
+    deleter(context);
+    throw UsageError("[register_hook] the tensor does not require grad");
+  }
+  const u64 id = ++hook_ids;
+  hooks_of(t).push_back({id, t.impl()->output_index, call, context, deleter});
+  return id;
+}
+
+void remove_hook(const Tensor& t, u64 id) {
+  if (!t.defined() || !t.impl()->node) return;
+  std::erase_if(hooks_of(t), [id](const HookEntry& h) {
+    if (h.id != id) return false;
+    if (h.deleter) h.deleter(h.context);
+    return true;
+  });
+}
+
 }  // namespace wt

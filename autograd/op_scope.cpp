@@ -88,8 +88,6 @@ void OpScope::open_slow(Types types) {
   }
 }
 
-void OpScope::close_slow() {}
-
 // Something threw between record() and finish().
 void OpScope::abandon() {
   for (u32 k = 0; k < node_->n_slots; ++k)
@@ -110,7 +108,7 @@ void OpScope::spill_edges() {
 
 void OpScope::fill_slot_slow(SavedSlot& slot, u8 code) {
   if (code >= kExtraSlot) {  // a tensor of the operator's own
-    slot.tensor = extra_[code - kExtraSlot].release_impl();
+    slot.tensor = (*extra_)[code - kExtraSlot].release_impl();
     slot.kind = SlotKind::owned;
     slot.edge = kNoEdge;
     slot.version = slot.tensor->cell->version;

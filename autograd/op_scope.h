@@ -94,8 +94,8 @@ class OpScope {
     mode.op = outer_op_;
     if (node_) [[unlikely]]
       abandon();
-    if (slow_) [[unlikely]]
-      close_slow();
+    if (extra_) [[unlikely]]
+      delete extra_;
   }
 
   // --- facts -------------------------------------------------------------------------------------
@@ -157,9 +157,12 @@ class OpScope {
   void save_output(int k = 0) { slots_[n_slots_++] = u8(kOutputSlot + k); }
   // A tensor of the operator's own (a mask, statistics): kept by the slot alone.
   void save_extra(Tensor t) {
-    extra_[n_extra_] = std::move(t);
-    slots_[n_slots_++] = u8(kExtraSlot + n_extra_++);
+    if (!extra_) extra_ = new std::vector<Tensor>;
+    slots_[n_slots_++] = u8(kExtraSlot + extra_->size());
+    extra_->push_back(std::move(t));
   }
+  WT_HOT
+  bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
 
   // --- the node ----------------------------------------------------------------------------------
   // After outputs are allocated and saves declared, before the launch. Edge i leads to operand i.
@@ -179,6 +182,8 @@ class OpScope {
   // Attaches node, edges and slots and empties the rvalues. noexcept in effect.
   WT_HOT
   Tensor finish(Result y);
+  // A tensor made elsewhere becomes the output (custom operators).
+  static Result adopt(Tensor t) { return Result(t.release_impl()); }
   // The same for several differentiable outputs.
   std::vector<Tensor> finish(std::vector<Result> outputs);
   // In-place operators: operand 0 is the output. begin_in_place() checks the rules (InplaceError).
@@ -241,13 +246,11 @@ class OpScope {
   int n_ = 0;
   Device device_;
   bool recording_ = false;
-  bool slow_ = false;
   bool repeated_ = false;
   u8 n_slots_ = 0;
   u8 saved_inputs_ = 0;
-  u8 n_extra_ = 0;
   u8 slots_[kMaxSlots];
-  Tensor extra_[2];
+  std::vector<Tensor>* extra_ = nullptr;
 };
 
 // --- hot pieces --------------------------------------------------------------------------------

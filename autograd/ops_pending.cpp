@@ -1,4 +1,5 @@
-// Placeholders until the families land: weak, so that the real definitions win. Remove with the last.
+// Placeholders until the families land: weak, so that the real definitions win. Remove with the
+// last.
 #include "warptape/autograd/ops.h"
 
 namespace wt {

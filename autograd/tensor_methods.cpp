@@ -79,11 +79,6 @@ void Tensor::zero_grad() const {
 
 Tensor Tensor::detach() const { return wt::detach(*this); }
 
-void Tensor::retain_grad() const {
-  checked();
-  if (!p_->node) throw UsageError("[retain_grad] this tensor does not require grad");
-}
-
 // --- views and copies ----------------------------------------------------------------------------
 
 Tensor Tensor::operator[](i64 i) const { return wt::select(*this, 0, i); }

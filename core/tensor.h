@@ -131,8 +131,6 @@ class WT_GUARD Tensor {
                        Frame at = Frame::here()) const;
   // The same elements, no gradient.
   WT_API Tensor detach() const;
-  // Keeps the gradient of this non-leaf tensor in grad() too.
-  WT_API void retain_grad() const;
 
   // --- views (no copy; `&&` forms keep one owner) ----------------------------------------------
   WT_API Tensor operator[](i64 i) const;  // select(0, i)
