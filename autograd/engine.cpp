@@ -84,15 +84,13 @@ thread_local EnginePool engine_pool;
 
 bool lower(const Engine::Pending& a, const Engine::Pending& b) { return a.sequence < b.sequence; }
 
-WT_COLD
-void throw_walk_clash(const Node* n) {
+WT_COLD void throw_walk_clash(const Node* n) {
   throw UsageError(str("[backward] ", describe(n),
                        ": another backward is walking this node; two live walks may not share a "
                        "leaf or a graph"));
 }
 
-WT_COLD
-void throw_freed(const Node* n) {
+WT_COLD void throw_freed(const Node* n) {
   throw UsageError(str("[backward] ", describe(n),
                        ": this part of the graph was freed by an earlier backward\n  Try "
                        "retain_graph on the first one"));
@@ -103,16 +101,14 @@ std::string what(u32 key, const i64* shape, int ndim) {
              to_string(device_of_key(key)));
 }
 
-WT_COLD
-void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, const Tensor& got) {
+WT_COLD void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, const Tensor& got) {
   throw ShapeError(str("[", n->info->name, ".backward] gradient of input ", i,
                        " does not fit\n  expected ", what(want.key, want.shape, want.ndim),
                        "\n  got ", got.defined() ? describe(got) : "an undefined tensor", "\n  at ",
                        describe_frame(n->frame)));
 }
 
-WT_COLD
-void check_finite(const Node* n, u32 i, const Tensor& t) {
+WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
   const NoGrad no_grad;
   for (double v : t.to_vector<double>())
     if (!(v - v == 0))
@@ -221,8 +217,7 @@ bool Engine::is_outer(u32 walk) const {
   return false;
 }
 
-WT_HOT
-void Engine::touch(Node* n) {
+WT_HOT void Engine::touch(Node* n) {
   const u32 mark = n->walk.load(std::memory_order_relaxed);
   if (mark == walk_) {
     ++n->task;

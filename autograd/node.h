@@ -150,15 +150,12 @@ Node* node_slow();
 void drain(Node* n);
 }  // namespace detail
 
-WT_HOT
-void retain(Node* n) { n->refs.inc(); }
-WT_HOT
-void release(Node* n) {
+WT_HOT void retain(Node* n) { n->refs.inc(); }
+WT_HOT void release(Node* n) {
   if (n->refs.dec()) detail::drain(n);
 }
 
-WT_HOT
-Node* new_node() {
+WT_HOT Node* new_node() {
   detail::ThreadNodes& t = detail::thread_nodes;
   Node* n = t.free;
   if (n) [[likely]]
@@ -178,8 +175,7 @@ Node* new_node() {
 }
 
 // Leaf state of a tensor that requires grad and was not made by an operator; null otherwise.
-WT_HOT
-Leaf* leaf_of(const TensorImpl* p) {
+WT_HOT Leaf* leaf_of(const TensorImpl* p) {
   return p->node && p->node->is_leaf() ? static_cast<Leaf*>(p->node) : nullptr;
 }
 // Makes the state (grad wanted). `p->node` must be null.

@@ -130,6 +130,11 @@ void OpScope::fill_slot_slow(SavedSlot& slot, u8 code) {
   WT_INTERNAL_ASSERT(false);
 }
 
+std::string OpScope::message(const std::string& headline, const std::string& hint) const {
+  return str("[", info_.name, "] ", headline, operand_lines(inputs(), n_), "\n  at ",
+             describe(frame_), hint.empty() ? "" : "\n  Try " + hint);
+}
+
 void OpScope::drop_stale_node(TensorImpl* out) {
   Node* n = out->node;
   out->node = nullptr;

@@ -21,26 +21,18 @@ namespace wt {
 // A new output until finish() attaches it: released if anything throws before.
 class Result {
  public:
-  WT_HOT
-  explicit Result(TensorImpl* fresh) : p_(fresh) {}
-  WT_HOT
-  Result(TensorImpl* reused, const In* from) : p_(reused), from_(from) {}
-  WT_HOT
-  Result(Result&& o) noexcept : p_(o.p_), from_(o.from_) { o.p_ = nullptr; }
+  WT_HOT explicit Result(TensorImpl* fresh) : p_(fresh) {}
+  WT_HOT Result(TensorImpl* reused, const In* from) : p_(reused), from_(from) {}
+  WT_HOT Result(Result&& o) noexcept : p_(o.p_), from_(o.from_) { o.p_ = nullptr; }
   Result& operator=(Result&&) = delete;
-  WT_HOT
-  ~Result() {
+  WT_HOT ~Result() {
     if (p_ && !from_) [[unlikely]]
       release(p_);
   }
-  WT_HOT
-  View view() const { return view_of(p_); }
-  WT_HOT
-  TensorImpl* impl() const { return p_; }
-  WT_HOT
-  bool reuses(const In& in) const { return from_ == &in; }
-  WT_HOT
-  bool is_reused() const { return from_ != nullptr; }
+  WT_HOT View view() const { return view_of(p_); }
+  WT_HOT TensorImpl* impl() const { return p_; }
+  WT_HOT bool reuses(const In& in) const { return from_ == &in; }
+  WT_HOT bool is_reused() const { return from_ != nullptr; }
 
  private:
   friend class OpScope;
@@ -55,21 +47,20 @@ class OpScope {
  public:
   static constexpr int kMaxInputs = 4;  // more (cat): use the span form
 
-  WT_HOT
-  OpScope(const OpInfo& info, const In& a, Types types = Types::same) : info_(info) {
+  WT_HOT OpScope(const OpInfo& info, const In& a, Types types = Types::same) : info_(info) {
     in_[0] = &a;
     n_ = 1;
     open(types, 0);
   }
-  WT_HOT
-  OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same) : info_(info) {
+  WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same)
+      : info_(info) {
     in_[0] = &a;
     in_[1] = &b;
     n_ = 2;
     open(types, a.impl() && b.impl() ? a.impl()->key ^ b.impl()->key : ~0u);
   }
-  WT_HOT
-  OpScope(const OpInfo& info, const In& a, const In& b, const In& c, Types types = Types::same)
+  WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, const In& c,
+                 Types types = Types::same)
       : info_(info) {
     in_[0] = &a;
     in_[1] = &b;
@@ -89,8 +80,7 @@ class OpScope {
   = delete;
   OpScope(const OpScope&) = delete;
   OpScope& operator=(const OpScope&) = delete;
-  WT_HOT
-  ~OpScope() {
+  WT_HOT ~OpScope() {
     mode.op = outer_op_;
     if (node_) [[unlikely]]
       abandon();
@@ -99,39 +89,33 @@ class OpScope {
   }
 
   // --- facts -------------------------------------------------------------------------------------
-  WT_HOT
-  const OpInfo& info() const { return info_; }
-  WT_HOT
-  const In& input(int i) const { return *inputs()[i]; }
-  WT_HOT
-  TensorImpl* impl(int i) const { return inputs()[i]->impl(); }
-  WT_HOT
-  const Geometry& geometry(int i) const { return impl(i)->geometry; }
-  WT_HOT
-  View view(int i) const { return view_of(impl(i)); }
-  WT_HOT
-  DType dtype(int i = 0) const { return dtype_of(impl(i)); }
-  WT_HOT
-  Device device() const { return device_; }
-  WT_HOT
-  bool recording() const { return recording_; }
+  WT_HOT const OpInfo& info() const { return info_; }
+  WT_HOT const In& input(int i) const { return *inputs()[i]; }
+  WT_HOT TensorImpl* impl(int i) const { return inputs()[i]->impl(); }
+  WT_HOT const Geometry& geometry(int i) const { return impl(i)->geometry; }
+  WT_HOT View view(int i) const { return view_of(impl(i)); }
+  WT_HOT DType dtype(int i = 0) const { return dtype_of(impl(i)); }
+  WT_HOT Device device() const { return device_; }
+  WT_HOT bool recording() const { return recording_; }
   // Operand i takes part in the graph: its gradient is wanted.
-  WT_HOT
-  bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
-  WT_HOT
-  Frame frame() const { return frame_; }
+  WT_HOT bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
+  WT_HOT Frame frame() const { return frame_; }
+
+  // Throws E: "[op] headline", then each operand, then the user's line, then the hint.
+  template <class E>
+  [[noreturn]] WT_COLD void fail(const std::string& headline, const std::string& hint = {}) const {
+    throw E(message(headline, hint));
+  }
+  std::string message(const std::string& headline, const std::string& hint) const;
 
   // --- outputs -----------------------------------------------------------------------------------
-  WT_HOT
-  Result result(const i64* shape, int ndim, DType t) {
+  WT_HOT Result result(const i64* shape, int ndim, DType t) {
     return Result(new_contiguous(shape, ndim, t, device_));
   }
-  WT_HOT
-  Result result(const Shape& s, DType t) { return result(s.data(), s.ndim(), t); }
+  WT_HOT Result result(const Shape& s, DType t) { return result(s.data(), s.ndim(), t); }
   // Shape and dtype of operand i. Reuses the storage of operand i, then of the others, when it is
   // an rvalue that nobody else can see and that is not saved.
-  WT_HOT
-  Result result_like(int i = 0) {
+  WT_HOT Result result_like(int i = 0) {
     const Geometry& g = geometry(i);
     for (int k = 0; k < n_; ++k)
       if (const In& candidate = input(k); candidate.is_rvalue() && may_reuse(k, g, g.dtype))
@@ -143,45 +127,37 @@ class OpScope {
 
   // --- saving: before the outputs are allocated --------------------------------------------------
   // Slot numbers follow the order of these calls. Nothing is kept when nothing is recorded.
-  WT_HOT
-  void save_input(int i) { slots_[n_slots_++] = u8(i), saved_inputs_ |= u8(1u << i); }
+  WT_HOT void save_input(int i) { slots_[n_slots_++] = u8(i), saved_inputs_ |= u8(1u << i); }
   // Only when `needed`, else an empty slot: keeps slot numbers fixed.
-  WT_HOT
-  void save_input_if(bool needed, int i) {
+  WT_HOT void save_input_if(bool needed, int i) {
     if (needed)
       save_input(i);
     else
       slots_[n_slots_++] = kEmptySlot;
   }
-  WT_HOT
-  void save_output(int k = 0) { slots_[n_slots_++] = u8(kOutputSlot + k); }
+  WT_HOT void save_output(int k = 0) { slots_[n_slots_++] = u8(kOutputSlot + k); }
   // A tensor of the operator's own (a mask, statistics): kept by the slot alone.
   void save_extra(Tensor t) {
     if (!extra_) extra_ = new std::vector<Tensor>;
     slots_[n_slots_++] = u8(kExtraSlot + extra_->size());
     extra_->push_back(std::move(t));
   }
-  WT_HOT
-  bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
+  WT_HOT bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
 
   // --- the node ----------------------------------------------------------------------------------
   // After outputs are allocated and saves declared, before the launch. Edge i leads to operand i.
-  WT_HOT
-  void record(BackwardFn backward) {
+  WT_HOT void record(BackwardFn backward) {
     if (recording_) make_node(backward);
   }
   template <class A>
-  WT_HOT
-  void set_attribute(const A& a) {
-    if (node_) node_->set_attribute(a);
+  WT_HOT void set_attribute(A a) {
+    if (node_) node_->set_attribute(std::move(a));
   }
 
   // --- launch and end ----------------------------------------------------------------------------
-  WT_HOT
-  Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device_}; }
+  WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device_}; }
   // Attaches node, edges and slots and empties the rvalues. noexcept in effect.
-  WT_HOT
-  Tensor finish(Result y);
+  WT_HOT Tensor finish(Result y);
   // A tensor made elsewhere becomes the output (custom operators).
   static Result adopt(Tensor t) { return Result(t.release_impl()); }
   // The same for several differentiable outputs.
@@ -194,10 +170,8 @@ class OpScope {
   static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;
   static constexpr int kMaxSlots = 8;
 
-  WT_HOT
-  const In* const* inputs() const { return many_ ? many_ : in_; }
-  WT_HOT
-  void open(Types types, u32 key_difference) {
+  WT_HOT const In* const* inputs() const { return many_ ? many_ : in_; }
+  WT_HOT void open(Types types, u32 key_difference) {
     outer_op_ = mode.op;
     mode.op = &info_;
     const In& a = *in_[0];
@@ -213,29 +187,20 @@ class OpScope {
       for (int i = 1; i < n_; ++i)
         for (int k = 0; k < i; ++k) repeated_ |= in_[i]->impl() == in_[k]->impl();
   }
-  WT_COLD
-  void open_slow(Types types);
-  WT_COLD
-  void close_slow();
-  WT_COLD
-  void abandon();
+  WT_COLD void open_slow(Types types);
+  WT_COLD void close_slow();
+  WT_COLD void abandon();
   // The operand is an rvalue that nobody else can see.
-  WT_HOT
-  bool takes(const In& in) const { return in.is_rvalue() && !repeated_ && in.impl()->refs.sole(); }
-  WT_HOT
-  bool may_reuse(int k, const Geometry& g, DType t) const;
-  WT_HOT
-  void make_node(BackwardFn backward);
-  WT_COLD
-  void spill_edges();
-  WT_COLD
-  void fill_slot_slow(SavedSlot& slot, u8 code);
-  WT_COLD
-  static void drop_stale_node(TensorImpl* out);
-  WT_HOT
-  void set_edge(int i, bool reused);
-  WT_HOT
-  void fill_slots(TensorImpl* const* outputs);
+  WT_HOT bool takes(const In& in) const {
+    return in.is_rvalue() && !repeated_ && in.impl()->refs.sole();
+  }
+  WT_HOT bool may_reuse(int k, const Geometry& g, DType t) const;
+  WT_HOT void make_node(BackwardFn backward);
+  WT_COLD void spill_edges();
+  WT_COLD void fill_slot_slow(SavedSlot& slot, u8 code);
+  WT_COLD static void drop_stale_node(TensorImpl* out);
+  WT_HOT void set_edge(int i, bool reused);
+  WT_HOT void fill_slots(TensorImpl* const* outputs);
 
   const OpInfo& info_;
   const OpInfo* outer_op_;
@@ -255,8 +220,7 @@ class OpScope {
 
 // --- hot pieces --------------------------------------------------------------------------------
 
-WT_HOT
-bool OpScope::may_reuse(int k, const Geometry& g, DType t) const {
+WT_HOT bool OpScope::may_reuse(int k, const Geometry& g, DType t) const {
   const In& in = input(k);
   const TensorImpl* p = in.impl();
   const Storage* s = p->storage;
@@ -268,8 +232,7 @@ bool OpScope::may_reuse(int k, const Geometry& g, DType t) const {
   return !p->node || !p->node->is_leaf();
 }
 
-WT_HOT
-void OpScope::make_node(BackwardFn backward) {
+WT_HOT void OpScope::make_node(BackwardFn backward) {
   Node* n = new_node();
   node_ = n;
   n->info = &info_;
@@ -303,8 +266,7 @@ void OpScope::make_node(BackwardFn backward) {
   }
 }
 
-WT_HOT
-void OpScope::set_edge(int i, bool reused) {
+WT_HOT void OpScope::set_edge(int i, bool reused) {
   const In& in = input(i);
   TensorImpl* p = in.impl();
   Node* from = p->node;
@@ -318,8 +280,7 @@ void OpScope::set_edge(int i, bool reused) {
   retain(from);
 }
 
-WT_HOT
-void OpScope::fill_slots(TensorImpl* const* outputs) {
+WT_HOT void OpScope::fill_slots(TensorImpl* const* outputs) {
   for (int k = 0; k < n_slots_; ++k) {
     SavedSlot& slot = node_->slots[k];
     const u8 code = slots_[k];
@@ -348,8 +309,7 @@ void OpScope::fill_slots(TensorImpl* const* outputs) {
   }
 }
 
-WT_HOT
-Tensor OpScope::finish(Result y) {
+WT_HOT Tensor OpScope::finish(Result y) {
   TensorImpl* out = y.p_;
   y.p_ = nullptr;
   if (y.from_) [[unlikely]]

@@ -68,7 +68,7 @@ std::string str(const Parts&... parts) {
     if (!(condition)) [[unlikely]]                                  \
       ::wt::internal_assert_failed(#condition, __FILE__, __LINE__); \
   } while (false)
-[[noreturn]] WT_COLD
-WT_API void internal_assert_failed(const char* what, const char* file, int line);
+[[noreturn]] WT_COLD WT_API void internal_assert_failed(const char* what, const char* file,
+                                                        int line);
 
 }  // namespace wt

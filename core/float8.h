@@ -9,15 +9,13 @@
 namespace wt::detail {
 
 // A scaling by a power of two rebuilds the exponent and normalises subnormals.
-WT_HD WT_HOT
-float e4m3_to_float(u8 b) {
+WT_HD WT_HOT float e4m3_to_float(u8 b) {
   const u32 sign = u32(b & 0x80u) << 24, rest = b & 0x7fu;
   if (rest == 0x7fu) return __builtin_bit_cast(float, sign | 0x7fc00000u);
   const float v = __builtin_bit_cast(float, rest << 20) * 0x1p120f;
   return __builtin_bit_cast(float, sign | __builtin_bit_cast(u32, v));
 }
-WT_HD WT_HOT
-float e5m2_to_float(u8 b) {
+WT_HD WT_HOT float e5m2_to_float(u8 b) {
   const u32 sign = u32(b & 0x80u) << 24, rest = b & 0x7fu;
   if (rest >= 0x7cu) return __builtin_bit_cast(float, sign | 0x7f800000u | (rest & 3u) << 21);
   const float v = __builtin_bit_cast(float, rest << 21) * 0x1p112f;
@@ -25,8 +23,7 @@ float e5m2_to_float(u8 b) {
 }
 
 // For subnormal results a float adder whose last place is theirs does the rounding.
-WT_HD WT_HOT
-u8 float_to_e4m3(float f) {
+WT_HD WT_HOT u8 float_to_e4m3(float f) {
   const u32 bits = __builtin_bit_cast(u32, f), sign = bits >> 24 & 0x80u, a = bits & 0x7fffffffu;
   if (a >= 0x43f00000u) return u8(sign | 0x7fu);  // 480, inf, NaN
   if (a < 0x3c800000u) {                          // below 2^-6
@@ -36,8 +33,7 @@ u8 float_to_e4m3(float f) {
   const u32 r = a + 0x7ffffu + (a >> 20 & 1u);
   return u8(sign | ((r - 0x3c000000u) >> 20));
 }
-WT_HD WT_HOT
-u8 float_to_e5m2(float f) {
+WT_HD WT_HOT u8 float_to_e5m2(float f) {
   const u32 bits = __builtin_bit_cast(u32, f), sign = bits >> 24 & 0x80u, a = bits & 0x7fffffffu;
   if (a > 0x7f800000u) return u8(sign | 0x7fu);
   if (a >= 0x47700000u) return u8(sign | 0x7cu);

@@ -31,8 +31,7 @@ FrameId intern_frame_slow(Frame f);
 }  // namespace detail
 
 // About 2 ns when this thread has seen the line lately.
-WT_HOT
-FrameId intern_frame(Frame f) {
+WT_HOT FrameId intern_frame(Frame f) {
   if (!f.file) return 0;
   const u64 hash = (reinterpret_cast<u64>(f.file) >> 4) ^ (f.line * 0x9E3779B1u >> 8);
   const detail::FrameCacheLine& c = detail::frame_cache[hash & 255];

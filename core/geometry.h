@@ -24,22 +24,16 @@ struct View {
 
   explicit operator bool() const { return geometry != nullptr; }
   template <class T>
-  WT_HOT
-  T* as() const { return static_cast<T*>(data); }
-  WT_HOT
-  int ndim() const { return geometry->ndim; }
-  WT_HOT
-  i64 numel() const { return geometry->numel; }
-  WT_HOT
-  i64 size(int axis) const { return geometry->shape[axis]; }
-  WT_HOT
-  i64 stride(int axis) const { return geometry->strides[axis]; }
-  WT_HOT
-  DType dtype() const { return geometry->dtype; }
-  WT_HOT
-  bool dense() const { return geometry->dense; }
-  WT_HOT
-  i64 bytes() const { return geometry->numel * item_size(geometry->dtype); }
+  WT_HOT T* as() const {
+    return static_cast<T*>(data);
+  }
+  WT_HOT int ndim() const { return geometry->ndim; }
+  WT_HOT i64 numel() const { return geometry->numel; }
+  WT_HOT i64 size(int axis) const { return geometry->shape[axis]; }
+  WT_HOT i64 stride(int axis) const { return geometry->strides[axis]; }
+  WT_HOT DType dtype() const { return geometry->dtype; }
+  WT_HOT bool dense() const { return geometry->dense; }
+  WT_HOT i64 bytes() const { return geometry->numel * item_size(geometry->dtype); }
 };
 
 // Recomputes `numel` and `dense` from shape and strides.
@@ -55,8 +49,7 @@ inline void finish_geometry(Geometry& g) {
   g.dense = dense || n <= 1;
 }
 
-WT_HOT
-bool same_shape(const Geometry& a, const Geometry& b) {
+WT_HOT bool same_shape(const Geometry& a, const Geometry& b) {
   if (a.ndim != b.ndim) return false;
   for (int i = 0; i < a.ndim; ++i)
     if (a.shape[i] != b.shape[i]) return false;

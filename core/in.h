@@ -23,40 +23,31 @@ concept TensorMaker = requires(const L& l) {
 // only while `t` lives; `In x(f())` dangles.
 class In {
  public:
-  WT_HOT
-  In(const Tensor& t, const char* file = __builtin_FILE(),  // NOLINT: implicit by design
-     u32 line = __builtin_LINE())
+  WT_HOT In(const Tensor& t, const char* file = __builtin_FILE(),  // NOLINT: implicit by design
+            u32 line = __builtin_LINE())
       : p_(t.p_), frame_{file, line} {}
-  WT_HOT
-  In(Tensor&& t, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+  WT_HOT In(Tensor&& t, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
       : p_(t.p_), source_(&t), frame_{file, line} {}
   template <TensorHolder P>
-  WT_HOT
-  In(const P& p, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+  WT_HOT In(const P& p, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
       : p_(p.tensor().impl()), frame_{file, line} {}
   In(const In&) = delete;
   In& operator=(const In&) = delete;
-  WT_HOT
-  ~In() {
+  WT_HOT ~In() {
     if (taken_ && p_) [[unlikely]]
       release(p_);
   }
 
-  WT_HOT
-  TensorImpl* impl() const { return p_; }
-  WT_HOT
-  Frame frame() const { return frame_; }
+  WT_HOT TensorImpl* impl() const { return p_; }
+  WT_HOT Frame frame() const { return frame_; }
   // The user gave it up: it is emptied when the operator succeeds and untouched when it throws.
-  WT_HOT
-  bool is_rvalue() const { return source_ != nullptr || taken_; }
+  WT_HOT bool is_rvalue() const { return source_ != nullptr || taken_; }
   // Nobody else holds the handle.
-  WT_HOT
-  bool is_sole() const { return is_rvalue() && p_->refs.sole(); }
+  WT_HOT bool is_sole() const { return is_rvalue() && p_->refs.sole(); }
 
   // --- for the prologue and the recorder -------------------------------------------------------
   // Empties the user's rvalue; from here on this object owns the reference.
-  WT_HOT
-  void take() const {
+  WT_HOT void take() const {
     if (source_) {
       source_->p_ = nullptr;
       source_ = nullptr;
@@ -64,8 +55,7 @@ class In {
     }
   }
   // Hands the reference on (after take()).
-  WT_HOT
-  TensorImpl* give() const {
+  WT_HOT TensorImpl* give() const {
     TensorImpl* p = p_;
     p_ = nullptr;
     return p;
@@ -80,16 +70,15 @@ class In {
     taken_ = true;
   }
   // Empties the rvalue that replace() set aside.
-  WT_HOT
-  void finish_replaced() const {
+  WT_HOT void finish_replaced() const {
     if (pending_) [[unlikely]]
       *pending_ = Tensor();
   }
   bool same_tensor(const In& o) const { return p_ == o.p_; }
 
  protected:
-  WT_HOT
-  In(TensorImpl* owned, const char* file, u32 line) : p_(owned), frame_{file, line}, taken_(true) {}
+  WT_HOT In(TensorImpl* owned, const char* file, u32 line)
+      : p_(owned), frame_{file, line}, taken_(true) {}
 
  private:
   mutable TensorImpl* p_;
@@ -104,21 +93,18 @@ class Operand : public In {
  public:
   using In::In;
   template <Number T>
-  WT_HOT
-  Operand(T v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+  WT_HOT Operand(T v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
       : In(nullptr, file, line), scalar_(v), is_scalar_(true) {}
-  WT_HOT
-  Operand(Scalar v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
+  WT_HOT Operand(Scalar v, const char* file = __builtin_FILE(),
+                 u32 line = __builtin_LINE())  // NOLINT
       : In(nullptr, file, line), scalar_(v), is_scalar_(true) {}
   template <TensorMaker L>
   Operand(const L& loss, const char* file = __builtin_FILE(),
           u32 line = __builtin_LINE())  // NOLINT
       : In(loss.mean().release_impl(), file, line) {}
 
-  WT_HOT
-  bool is_scalar() const { return is_scalar_; }
-  WT_HOT
-  Scalar scalar() const { return scalar_; }
+  WT_HOT bool is_scalar() const { return is_scalar_; }
+  WT_HOT Scalar scalar() const { return scalar_; }
 
  private:
   Scalar scalar_;

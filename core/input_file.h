@@ -10,8 +10,8 @@
 namespace wt {
 
 // Throws DataError "<path>: at byte <offset>: <message>"; every parser reports through it.
-[[noreturn]] WT_COLD
-WT_API void data_error(const std::string& path, u64 offset, const std::string& message);
+[[noreturn]] WT_COLD WT_API void data_error(const std::string& path, u64 offset,
+                                            const std::string& message);
 
 // `text` made safe for messages and logs: control characters and bytes above ASCII become \xNN,
 // and what is longer than `limit` characters is cut and marked "...".

@@ -28,8 +28,7 @@ struct Dim {
 };
 
 namespace detail {
-[[noreturn]] WT_COLD
-WT_API void too_many_dims(size_t n);
+[[noreturn]] WT_COLD WT_API void too_many_dims(size_t n);
 
 // Up to kMaxDims integers, inline.
 struct DimList {

@@ -71,11 +71,9 @@ constexpr u64 class_bytes(u32 c) {
   const u32 k = c - 17, lg = 10 + k / 4;
   return (1ull << lg) + ((k % 4) + 1) * (1ull << (lg - 2));
 }
-WT_HOT
-int counter_row(Device d) { return int(d.kind) + (d.is_meta ? kNumDeviceKinds : 0); }
+WT_HOT int counter_row(Device d) { return int(d.kind) + (d.is_meta ? kNumDeviceKinds : 0); }
 
-WT_HOT
-void count_request(Device d, Category c, i64 bytes) {
+WT_HOT void count_request(Device d, Category c, i64 bytes) {
   MemoryCounters& m = thread_memory.counters[counter_row(d)];
   m.by_category[int(c)] += bytes;
   m.live += bytes;
@@ -85,8 +83,7 @@ void count_request(Device d, Category c, i64 bytes) {
     for (int i = 0; i < kNumCategories; ++i) m.peak_by_category[i] = m.by_category[i];
   }
 }
-WT_HOT
-void count_release(Device d, Category c, i64 bytes) {
+WT_HOT void count_release(Device d, Category c, i64 bytes) {
   MemoryCounters& m = thread_memory.counters[counter_row(d)];
   m.by_category[int(c)] -= bytes;
   m.live -= bytes;
@@ -98,8 +95,7 @@ void release_storage(Storage* s);
 
 // A block of `bytes` on `d`, contents undefined, one reference. Throws OutOfMemory naming operator,
 // module and the device's memory by category; nothing is changed then.
-WT_HOT
-Storage* allocate(Device d, i64 bytes) {
+WT_HOT Storage* allocate(Device d, i64 bytes) {
   detail::ThreadMemory& t = detail::thread_memory;
   const u32 c = detail::size_class(u64(bytes) | 1);
   Storage* s;
@@ -121,10 +117,8 @@ Storage* allocate(Device d, i64 bytes) {
   return s;
 }
 
-WT_HOT
-void retain(Storage* s) { s->refs.inc(); }
-WT_HOT
-void release(Storage* s) {
+WT_HOT void retain(Storage* s) { s->refs.inc(); }
+WT_HOT void release(Storage* s) {
   if (s->refs.dec()) detail::release_storage(s);
 }
 

@@ -39,14 +39,11 @@ struct SumOptions {
 };
 
 namespace detail {
-[[noreturn]] WT_COLD
-WT_API void use_of_undefined();
+[[noreturn]] WT_COLD WT_API void use_of_undefined();
 template <class T>
 constexpr DType dtype_of_type();
-[[noreturn]] WT_COLD
-WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);
-[[noreturn]] WT_COLD
-WT_API void not_host_memory(const TensorImpl* p);
+[[noreturn]] WT_COLD WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);
+[[noreturn]] WT_COLD WT_API void not_host_memory(const TensorImpl* p);
 void wait_for_host_access(const TensorImpl* p);
 }  // namespace detail
 
@@ -54,27 +51,22 @@ class WT_GUARD Tensor {
  public:
   // An undefined tensor: every use but assignment, `defined()` and destruction throws.
   Tensor() = default;
-  WT_HOT
-  Tensor(const Tensor& o) : p_(o.p_) {
+  WT_HOT Tensor(const Tensor& o) : p_(o.p_) {
     if (p_) retain(p_);
   }
-  WT_HOT
-  Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
+  WT_HOT Tensor(Tensor&& o) noexcept : p_(o.p_) { o.p_ = nullptr; }
   // Only lvalues can be assigned: `x[i] = v` does not compile (write with index_put_).
-  WT_HOT
-  Tensor& operator=(const Tensor& o) & {
+  WT_HOT Tensor& operator=(const Tensor& o) & {
     Tensor copy(o);
     std::swap(p_, copy.p_);
     return *this;
   }
-  WT_HOT
-  Tensor& operator=(Tensor&& o) & noexcept {
+  WT_HOT Tensor& operator=(Tensor&& o) & noexcept {
     Tensor moved(std::move(o));
     std::swap(p_, moved.p_);
     return *this;
   }
-  WT_HOT
-  ~Tensor() {
+  WT_HOT ~Tensor() {
     if (p_) release(p_);
   }
 
@@ -185,12 +177,9 @@ class WT_GUARD Tensor {
                             Frame where = Frame::here()) &;
 
   // --- internal ---------------------------------------------------------------------------------
-  WT_HOT
-  explicit Tensor(TensorImpl* owned) : p_(owned) {}
-  WT_HOT
-  TensorImpl* impl() const { return p_; }
-  WT_HOT
-  TensorImpl* release_impl() {
+  WT_HOT explicit Tensor(TensorImpl* owned) : p_(owned) {}
+  WT_HOT TensorImpl* impl() const { return p_; }
+  WT_HOT TensorImpl* release_impl() {
     TensorImpl* p = p_;
     p_ = nullptr;
     return p;

@@ -34,22 +34,16 @@ struct TensorImpl {
 };
 
 // Equal keys: same dtype and same device.
-WT_HOT
-u32 tensor_key(DType t, Device d) {
+WT_HOT u32 tensor_key(DType t, Device d) {
   return u32(t) | u32(d.kind) << 8 | u32(d.is_meta) << 15 | u32(d.index) << 16;
 }
-WT_HOT
-Device device_of_key(u32 key) {
+WT_HOT Device device_of_key(u32 key) {
   return Device{DeviceKind(key >> 8 & 0x7f), (key >> 15 & 1) != 0, u8(key >> 16)};
 }
-WT_HOT
-Device device_of(const TensorImpl* p) { return device_of_key(p->key); }
-WT_HOT
-DType dtype_of(const TensorImpl* p) { return p->geometry.dtype; }
-WT_HOT
-View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
-WT_HOT
-void* block_start(const Storage* s) { return s->data; }
+WT_HOT Device device_of(const TensorImpl* p) { return device_of_key(p->key); }
+WT_HOT DType dtype_of(const TensorImpl* p) { return p->geometry.dtype; }
+WT_HOT View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
+WT_HOT void* block_start(const Storage* s) { return s->data; }
 
 namespace detail {
 struct ThreadImpls {
@@ -65,16 +59,13 @@ void destroy(TensorImpl* p);
 bool release_tensor_node(TensorImpl* p);
 }  // namespace detail
 
-WT_HOT
-void retain(TensorImpl* p) { p->refs.inc(); }
-WT_HOT
-void release(TensorImpl* p) {
+WT_HOT void retain(TensorImpl* p) { p->refs.inc(); }
+WT_HOT void release(TensorImpl* p) {
   if (p->refs.dec()) detail::destroy(p);
 }
 
 // An object with one reference and no storage yet.
-WT_HOT
-TensorImpl* new_impl() {
+WT_HOT TensorImpl* new_impl() {
   detail::ThreadImpls& t = detail::thread_impls;
   TensorImpl* p = t.free;
   if (p) [[likely]]
@@ -91,16 +82,14 @@ TensorImpl* new_impl() {
 }
 
 // Throws ShapeError when numel * item size overflows.
-WT_HOT
-i64 bytes_for(i64 numel, DType t) {
+WT_HOT i64 bytes_for(i64 numel, DType t) {
   i64 bytes;
   if (__builtin_mul_overflow(numel, item_size(t), &bytes)) [[unlikely]]
     checked_mul(numel, item_size(t), "the size in bytes");
   return bytes;
 }
 
-WT_HOT
-void set_contiguous(Geometry& g, const i64* shape, int ndim, DType t) {
+WT_HOT void set_contiguous(Geometry& g, const i64* shape, int ndim, DType t) {
   g.ndim = u8(ndim);
   g.dtype = t;
   g.dense = true;
@@ -115,8 +104,7 @@ void set_contiguous(Geometry& g, const i64* shape, int ndim, DType t) {
 
 // A fresh contiguous tensor of checked sizes (their product is known not to overflow: it comes from
 // an existing tensor or through numel_of).
-WT_HOT
-TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d) {
+WT_HOT TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d) {
   i64 n = 1;
   for (int i = 0; i < ndim; ++i) n *= shape[i];
   Storage* s = allocate(d, bytes_for(n, t));  // may throw: nothing else is held yet
@@ -128,8 +116,7 @@ TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d) {
   p->cell = &s->cell;
   return p;
 }
-WT_HOT
-TensorImpl* new_like(const TensorImpl* p) {
+WT_HOT TensorImpl* new_like(const TensorImpl* p) {
   return new_contiguous(p->geometry.shape, p->geometry.ndim, p->geometry.dtype, device_of(p));
 }
 

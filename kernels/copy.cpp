@@ -185,8 +185,7 @@ template <>
 constexpr bool kFloating<BFloat16> = true;
 
 template <class T>
-WT_HOT
-auto number(T v) {
+WT_HOT auto number(T v) {
   if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>)
     return float(v);
   else if constexpr (std::is_same_v<T, Bool>)
@@ -196,8 +195,7 @@ auto number(T v) {
 }
 
 template <class To, class From>
-WT_HOT
-To convert(From value) {
+WT_HOT To convert(From value) {
   const auto v = number(value);
   if constexpr (std::is_same_v<To, Bool>) {
     return Bool{u8(v != 0)};

@@ -17,8 +17,7 @@
 namespace wt {
 
 // What this machine and its operating system offer; false off x86.
-WT_HOT
-bool cpu_has_avx2() {
+WT_HOT bool cpu_has_avx2() {
 #if WT_X86
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("f16c");
@@ -26,8 +25,7 @@ bool cpu_has_avx2() {
   return false;
 #endif
 }
-WT_HOT
-bool cpu_has_avx512() {
+WT_HOT bool cpu_has_avx512() {
 #if WT_X86
   return cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&

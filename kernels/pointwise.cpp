@@ -9,8 +9,7 @@ namespace wt {
 namespace {
 
 template <class T, class F, size_t... I>
-WT_HOT
-T apply_entry(const T* v, std::index_sequence<I...>) { return F::template value<T>(v[I]...); }
+WT_HOT T apply_entry(const T* v, std::index_sequence<I...>) { return F::template value<T>(v[I]...); }
 
 template <class F>
 void reference(const PointwiseArgs<F>& k, const Launch&) {

@@ -15,8 +15,7 @@ const char* overriding_variant(const char* contract);
 bool same_name(const char* a, const char* b);
 
 template <class Args>
-WT_COLD
-const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, DeviceKind d) {
+WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, DeviceKind d) {
   const char* contract = ContractTable<Args>::kName;
   const char* wanted = overriding_variant(contract);
   if (!wanted) return nullptr;
@@ -31,8 +30,7 @@ const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, Devic
 }
 
 template <class Args>
-WT_HOT
-const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list) {
+WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list) {
   const Variant<Args>* best = nullptr;
   int score = -1;
   for (int i = 0; i < list.count; ++i) {
@@ -53,8 +51,7 @@ const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list) {
 // The variant that would run. Throws UsageError for an override that cannot, NotAvailable when the
 // device is not built or nothing supports the arguments.
 template <class Args>
-WT_HOT
-const Variant<Args>& choose(const Args& a, DeviceKind d) {
+WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d) {
   const Variants<Args>* list = ContractTable<Args>::rows[int(d)];
   if (!list) [[unlikely]]
     detail::no_variant(ContractTable<Args>::kName, d, "it is not built");
@@ -71,8 +68,7 @@ const Variant<Args>& choose(const Args& a, DeviceKind d) {
 
 // Launches the best variant. On meta devices only prices the workspace.
 template <class Args>
-WT_HOT
-void run(const Args& a, Launch l) {
+WT_HOT void run(const Args& a, Launch l) {
   const Variant<Args>& v = choose(a, l.device.kind);
   Storage* workspace = nullptr;
   if (v.workspace) {
@@ -84,8 +80,7 @@ void run(const Args& a, Launch l) {
   }
   struct Free {
     Storage* s;
-    WT_HOT
-    ~Free() {
+    WT_HOT ~Free() {
       if (s) release(s);
     }
   } free{workspace};

@@ -16,18 +16,15 @@ struct LoopNest {
   i64 stride[N][kMaxDims];  // in elements; 0 where an operand is broadcast
 
   // Every operand is walked one element after the other.
-  WT_HOT
-  bool dense() const {
+  WT_HOT bool dense() const {
     if (ndim > 1) return false;
     for (int k = 0; k < N; ++k)
       if (ndim == 1 && stride[k][0] != 1) return false;
     return true;
   }
   // Elements in a run of the innermost loop.
-  WT_HOT
-  i64 inner() const { return ndim ? size[0] : numel; }
-  WT_HOT
-  i64 inner_stride(int k) const { return ndim ? stride[k][0] : 1; }
+  WT_HOT i64 inner() const { return ndim ? size[0] : numel; }
+  WT_HOT i64 inner_stride(int k) const { return ndim ? stride[k][0] : 1; }
 };
 
 enum class LoopOrder : u8 {
@@ -43,8 +40,7 @@ void fill_nest(const View* operands, int n, LoopOrder order, i64* numel, int* nd
 // Operands 1 and up broadcast to the shape of operand 0 (trailing axes aligned; the shapes are
 // known to fit).
 template <int N>
-WT_HOT
-LoopNest<N> loop_nest(const View (&operands)[N], LoopOrder order = LoopOrder::logical) {
+WT_HOT LoopNest<N> loop_nest(const View (&operands)[N], LoopOrder order = LoopOrder::logical) {
   LoopNest<N> nest;
   detail::fill_nest(operands, N, order, &nest.numel, &nest.ndim, nest.size, nest.stride);
   return nest;
@@ -53,8 +49,7 @@ LoopNest<N> loop_nest(const View (&operands)[N], LoopOrder order = LoopOrder::lo
 // Calls `row(at)` for every run of the innermost loop, at[k] being the first element of operand k:
 // nest.inner() elements with steps nest.inner_stride(k) belong to it.
 template <int N, class Row>
-WT_HOT
-void for_each_row(const LoopNest<N>& nest, Row&& row) {
+WT_HOT void for_each_row(const LoopNest<N>& nest, Row&& row) {
   if (nest.numel == 0) return;
   i64 at[N] = {}, counter[kMaxDims] = {};
   for (;;) {
