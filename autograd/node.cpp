@@ -153,4 +153,24 @@ std::string describe(const Node* n) {
   return (module.empty() ? "" : module + ".") + n->info->name + " <- " + describe_frame(n->frame);
 }
 
+void detail::replace_data(TensorImpl* p, TensorImpl* from) {
+  const u32 version = p->cell->version + 1;
+  retain(from->storage);
+  Storage* old = p->storage;
+  p->storage = from->storage;
+  p->data = from->data;
+  p->cell = from->cell;
+  p->cell->version = version;
+  p->key = from->key;
+  p->flags &= u8(~kArena);
+  p->geometry = from->geometry;
+  release(old);
+  if (Leaf* l = leaf_of(p)) {
+    l->output.key = p->key;
+    if (l->grad) release(l->grad);
+    l->grad = nullptr;
+    l->in_arena = l->written = l->invalid = false;
+  }
+}
+
 }  // namespace wt

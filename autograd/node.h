@@ -184,6 +184,12 @@ Leaf* make_leaf(TensorImpl* p, Frame at);
 // tensor it would be a cycle through the tensor's new node.
 void forget_saved_output(TensorImpl* p);
 void drop_slots(Node* n);
+namespace detail {
+// `p` becomes a tensor over `from`'s storage (another device, same shape and dtype) and keeps its
+// identity: Module::to. Bumps the version, so that a pending backward throws; the gradient is
+// dropped.
+void replace_data(TensorImpl* p, TensorImpl* from);
+}  // namespace detail
 // "conv2.mul <- net.cpp:57"
 std::string describe(const Node* n);
 

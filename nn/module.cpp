@@ -1,0 +1,262 @@
+#include "warptape/nn/module.h"
+
+#include <algorithm>
+#include <set>
+
+#include "warptape/autograd/node.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/copy_bytes.h"
+
+namespace wt::nn {
+namespace {
+
+using detail::ModuleState;
+using detail::ParamSlot;
+
+// Visits modules depth first, a parent before its children.
+template <class F>
+void visit(const std::shared_ptr<ModuleState>& m, const std::string& prefix, F&& f) {
+  f(m, prefix);
+  for (const auto& [name, child] : m->children)
+    visit(child, prefix.empty() ? name : prefix + "." + name, f);
+}
+
+std::vector<NamedTensor> collect(const std::shared_ptr<ModuleState>& m, bool parameters,
+                                 bool buffers, bool tied_once) {
+  std::vector<NamedTensor> all;
+  std::set<const TensorImpl*> seen;
+  visit(m, "", [&](const std::shared_ptr<ModuleState>& s, const std::string& prefix) {
+    for (const auto& slot : s->slots) {
+      if (!(slot->is_buffer ? buffers : parameters) || !slot->tensor.defined()) continue;
+      if (tied_once && !seen.insert(slot->tensor.impl()).second) continue;
+      all.push_back({prefix.empty() ? slot->name : prefix + "." + slot->name, slot->tensor});
+    }
+  });
+  return all;
+}
+
+void check_name(const ModuleState& m, const std::string& name) {
+  const bool fits = !name.empty() && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_';
+  });
+  if (!fits)
+    throw UsageError(
+        str("[", m.type, "] '", name, "' is no name for a member: letters, digits and '_' only"));
+  for (const auto& s : m.slots)
+    if (s->name == name) throw UsageError(str("[", m.type, "] '", name, "' is registered twice"));
+  for (const auto& c : m.children)
+    if (c.first == name) throw UsageError(str("[", m.type, "] '", name, "' is registered twice"));
+}
+
+bool has_state(const ModuleState& m) {
+  if (!m.slots.empty()) return true;
+  return std::any_of(m.children.begin(), m.children.end(),
+                     [](const auto& c) { return has_state(*c.second); });
+}
+
+}  // namespace
+
+// --- parameters ----------------------------------------------------------------------------------
+
+Param& Param::operator=(const Param& o) { return *this = o.tensor(); }
+
+Param& Param::operator=(const Tensor& t) {
+  if (slot_->held)
+    throw UsageError(
+        str("[", slot_->name, "] an optimizer holds this parameter: tie weights before making it"));
+  if (slot_->tensor.defined() && t.defined() && t.shape() != slot_->tensor.shape())
+    throw ShapeError(str("[", slot_->name, "] shape ", t.shape(), " cannot take the place of ",
+                         slot_->tensor.shape()));
+  slot_->tensor = t;
+  return *this;
+}
+
+ModuleBase::ModuleBase() : state_(std::make_shared<ModuleState>()) {}
+
+Param ModuleBase::add(const char* name, Tensor parameter) {
+  check_name(*state_, name);
+  if (parameter.defined()) parameter.set_requires_grad();
+  auto slot = std::make_shared<ParamSlot>(ParamSlot{name, std::move(parameter)});
+  state_->slots.push_back(slot);
+  return Param(std::move(slot));
+}
+
+Buffer ModuleBase::add_buffer(const char* name, Tensor buffer) {
+  check_name(*state_, name);
+  auto slot = std::make_shared<ParamSlot>(ParamSlot{name, std::move(buffer), true});
+  state_->slots.push_back(slot);
+  return Buffer(std::move(slot));
+}
+
+void ModuleBase::add_child(const std::string& name, const ModuleBase& child) {
+  check_name(*state_, name);
+  if (child.state().get() == state_.get()) throw UsageError("a module cannot be its own child");
+  child.state()->name = name;
+  child.state()->registered = true;
+  state_->children.emplace_back(name, child.state());
+}
+
+std::vector<NamedTensor> ModuleBase::named_parameters() const {
+  return collect(state_, true, false, true);
+}
+std::vector<NamedTensor> ModuleBase::named_buffers() const {
+  return collect(state_, false, true, true);
+}
+std::vector<NamedTensor> ModuleBase::state_dict() const {
+  return collect(state_, true, true, false);
+}
+
+std::vector<Tensor> ModuleBase::parameters() const {
+  std::vector<Tensor> all;
+  for (NamedTensor& p : named_parameters()) all.push_back(std::move(p.tensor));
+  return all;
+}
+
+i64 ModuleBase::parameter_count() const {
+  i64 n = 0;
+  for (const NamedTensor& p : named_parameters()) n += p.tensor.numel();
+  return n;
+}
+
+void ModuleBase::load_state_dict(const std::vector<NamedTensor>& values) const {
+  const std::vector<NamedTensor> mine = state_dict();
+  const auto find = [](const std::vector<NamedTensor>& list, const std::string& name) {
+    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
+  };
+  std::string problems;
+  for (const NamedTensor& m : mine) {
+    const auto v = find(values, m.name);
+    if (v == values.end())
+      problems += str("\n  missing ", m.name, " ", m.tensor.shape());
+    else if (v->tensor.shape() != m.tensor.shape())
+      problems += str("\n  ", m.name, " is ", m.tensor.shape(), " here and ", v->tensor.shape(),
+                      " in the state");
+  }
+  for (const NamedTensor& v : values)
+    if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
+  if (!problems.empty())
+    throw UsageError(str("[load_state_dict] the names or shapes do not fit", problems));
+  const NoGrad no_grad;
+  for (const NamedTensor& m : mine) {
+    Tensor to = m.tensor;
+    to.copy_(find(values, m.name)->tensor);
+  }
+}
+
+void ModuleBase::train(bool on) const {
+  visit(state_, "", [on](const auto& m, const std::string&) { m->training = on; });
+}
+
+void ModuleBase::to(Device d) const {
+  require_available(d);
+  struct Move {
+    Tensor tensor, there;
+  };
+  std::vector<Move> moves;
+  std::set<const TensorImpl*> seen;
+  const NoGrad no_grad;
+  for (const NamedTensor& t : state_dict()) {
+    if (t.tensor.device() == d || !seen.insert(t.tensor.impl()).second) continue;
+    const CategoryScope scope(leaf_of(t.tensor.impl()) ? Category::parameter : Category::buffer);
+    moves.push_back({t.tensor, t.tensor.to(d)});
+  }
+  for (Move& m : moves) wt::detail::replace_data(m.tensor.impl(), m.there.impl());
+}
+
+void ModuleBase::zero_grad() const {
+  for (const Tensor& p : parameters()) p.zero_grad();
+}
+
+// --- summary -------------------------------------------------------------------------------------
+
+static i64 count_below(const ModuleState& m, std::set<const TensorImpl*>& seen) {
+  i64 n = 0;
+  for (const auto& s : m.slots)
+    if (!s->is_buffer && s->tensor.defined() && seen.insert(s->tensor.impl()).second)
+      n += s->tensor.numel();
+  for (const auto& c : m.children) n += count_below(*c.second, seen);
+  return n;
+}
+
+static std::string grouped(i64 n) {
+  std::string digits = std::to_string(n);
+  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(size_t(i), ",");
+  return digits;
+}
+
+static void print_tree(const ModuleState& m, const std::string& indent, std::string& out) {
+  for (const auto& s : m.slots)
+    if (s->tensor.defined())
+      out += str(indent, s->name, "  ", s->tensor.shape(), " ", dtype_name(s->tensor.dtype()),
+                 s->is_buffer ? "  (buffer)" : "", "\n");
+  for (const auto& [name, child] : m.children) {
+    std::set<const TensorImpl*> seen;
+    const i64 n = count_below(*child, seen);
+    out += str(indent, name, ": ", child->type);
+    if (n) out += str("  ", grouped(n));
+    out += "\n";
+    print_tree(*child, indent + "  ", out);
+  }
+}
+
+std::string ModuleBase::summary() const {
+  std::set<const TensorImpl*> seen;
+  std::string out = str(state_->type, "\n");
+  print_tree(*state_, "  ", out);
+  return out + str("parameters: ", grouped(count_below(*state_, seen)), "\n");
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+u64 ModuleBase::register_forward_hook(
+    std::function<void(const ModuleBase&, const Tensor&)> hook) const {
+  static constinit std::atomic<u64> ids{0};
+  const u64 id = ++ids;
+  state_->hooks.emplace_back(id, std::move(hook));
+  return id;
+}
+
+void ModuleBase::remove_hook(u64 id) const {
+  std::erase_if(state_->hooks, [id](const auto& h) { return h.first == id; });
+}
+
+namespace detail {
+
+void run_hooks(const ModuleBase& m, const Tensor& y) {
+  const auto hooks = m.state()->hooks;  // a hook may remove itself
+  for (const auto& [id, hook] : hooks) hook(m, y);
+}
+
+static const ModulePath* path_for_call(ModuleState& m) {
+  if (m.name.empty()) {
+    if (mode.module && has_state(m))
+      throw UsageError(str("[", to_string(mode.module), "] a ", m.type,
+                           " with parameters is called but not registered\n  at ",
+                           describe(mode.frame),
+                           "\n  Try `x = add(\"x\", ...)` where the member is "
+                           "declared"));
+    return mode.module;
+  }
+  if (!m.path || m.outer != mode.module) {
+    m.outer = mode.module;
+    m.path = intern_module_path(mode.module, m.name);
+  }
+  return m.path;
+}
+
+CallScope::CallScope(const ModuleBase& m, Frame at)
+    : frame_(at), module_(path_for_call(*m.state()), m.state()->cache) {}
+
+}  // namespace detail
+
+EvalScope::EvalScope(const ModuleBase& m) {
+  visit(m.state(), "", [this](const auto& s, const std::string&) {
+    before_.emplace_back(s, s->training);
+    s->training = false;
+  });
+}
+EvalScope::~EvalScope() {
+  for (auto& [m, training] : before_) m->training = training;
+}
+
+}  // namespace wt::nn
