@@ -5,15 +5,18 @@
 #include <string_view>
 #include <vector>
 
+#include "warptape/core/macros.h"
+
 namespace wt {
 
 // Edits (insert, delete, replace, swap two neighbours) that turn one word into the other, without
 // regard to case.
-int edit_distance(std::string_view a, std::string_view b);
+WT_API int edit_distance(std::string_view a, std::string_view b);
 
 // The candidate that `word` was most likely meant to be: at most a third of its letters differ, or
 // it is the beginning of exactly one. Empty if none is near. The first of several equally near.
-std::string_view nearest(std::string_view word, std::span<const std::string_view> candidates);
+WT_API std::string_view nearest(std::string_view word,
+                                std::span<const std::string_view> candidates);
 
 // "; did you mean 'charlm'?", or "" if nothing is near.
 template <class Range>

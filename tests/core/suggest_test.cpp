@@ -1,11 +1,9 @@
-#include "warptape/tools/suggest.h"
-
-#include <new>
+#include "warptape/core/suggest.h"
 
 #include "warptape/tests/support/catch.h"
-#include "warptape/tools/exit_codes.h"
 
-using namespace wt::tools;
+using wt::did_you_mean;
+using wt::edit_distance;
 
 TEST_CASE("edit_distance counts inserted, deleted, replaced and swapped letters") {
   CHECK(edit_distance("", "") == 0);
@@ -31,18 +29,4 @@ TEST_CASE("did_you_mean offers what is near, and nothing else") {
   CHECK(did_you_mean("gpu", devices) == "; did you mean 'cpu'?");
   CHECK(did_you_mean("cud", devices) == "; did you mean 'cuda'?");
   CHECK(did_you_mean("x", devices) == "");
-}
-
-TEST_CASE("every kind of error has its exit code") {
-  CHECK(exit_code_of(wt::ShapeError("x")) == kExitUsage);
-  CHECK(exit_code_of(wt::NotAvailable("x")) == kExitUsage);
-  CHECK(exit_code_of(wt::DataError("x")) == kExitData);
-  CHECK(exit_code_of(wt::OutOfMemory("x")) == kExitMemory);
-  CHECK(exit_code_of(std::bad_alloc()) == kExitMemory);
-  CHECK(exit_code_of(wt::NumericError("x")) == kExitNumeric);
-  CHECK(exit_code_of(wt::DeviceError("x")) == kExitDevice);
-  CHECK(exit_code_of(wt::PeerFailure("x")) == kExitPeer);
-  CHECK(exit_code_of(wt::CheckpointError("x")) == kExitOutput);
-  CHECK(exit_code_of(wt::InternalError("x")) == kExitBug);
-  CHECK(exit_code_of(std::runtime_error("x")) == kExitBug);
 }
