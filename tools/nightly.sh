@@ -26,6 +26,13 @@ part() {
 mkdir -p build
 part ubsan plain -G Ninja -DWARPTAPE_SANITIZE=ON -DWARPTAPE_NIGHTLY=ON -DWARPTAPE_WITH_CUDA=OFF
 part plain plain -G Ninja
+echo "== consumers"
+if tests/consumers/run.sh build/nightly-plain --all; then
+  passed=$((passed + 1))
+else
+  failed=$((failed + 1))
+  echo "FAILED: consumers"
+fi
 part shared core -G Ninja -DWARPTAPE_SHARED=ON -DWARPTAPE_WITH_CUDA=OFF
 part makefiles "" -G "Unix Makefiles" -DWARPTAPE_WITH_CUDA=OFF
 if command -v clang++ >/dev/null; then

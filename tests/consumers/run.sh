@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# run.sh BUILD_TREE: installs that tree into a scratch folder and builds three small projects
-# against it: by find_package, by pkg-config, and with the sources as a subdirectory.
+# run.sh BUILD_TREE [--all]: installs that tree into a scratch folder and builds small projects against
+# it, by find_package and by pkg-config; with the sources as a subdirectory one is configured, and
+# built with --all only, for that compiles the library again.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "${1:?}" && pwd)
@@ -14,8 +15,13 @@ build() {
   echo "$1: $("$scratch/$1/consumer")"
 }
 build find_package -DCMAKE_PREFIX_PATH="$scratch/prefix"
-# Unity and the ci tree's launcher settings only make the second build of the sources cheap.
-build subdirectory -DWARPTAPE_UNITY=ON -DWARPTAPE_WITH_CUDA=OFF
+if [ "${2:-}" = --all ]; then
+  build subdirectory -DWARPTAPE_WITH_CUDA=OFF
+else
+  cmake -G Ninja -S "$here/subdirectory" -B "$scratch/subdirectory" >"$scratch/log" 2>&1 ||
+    { cat "$scratch/log"; exit 1; }
+  echo "subdirectory: configured"
+fi
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(uname -m)-linux-gnu/pkgconfig
   # shellcheck disable=SC2046
