@@ -1,6 +1,7 @@
 // The one list of contracts, and the one file that knows which devices are built. Its order is the
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/matmul.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/run.h"
 
@@ -23,6 +24,7 @@ VariantRow variant(DeviceKind d, int i) {
 #define WT_CONTRACTS(X) \
   X(copy, CopyArgs)     \
   X(fill, FillArgs)     \
+  X(matmul, MatmulArgs) \
   WT_POINTWISE_CONTRACTS(X)
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \

@@ -1,0 +1,444 @@
+// Every variant of the matrix product on every device against a triple loop in double: odd sizes,
+// strides, transposes, batches, bias, accumulation and row sums.
+#include "warptape/kernels/matmul.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
+#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt;
+
+namespace {
+
+struct Problem {
+  i64 m, n, k;
+  DType dtype = DType::f32;
+  bool ta = false, tb = false;  // stored transposed
+  i64 pad = 0;                  // elements between the rows of all three
+  bool bias = false, accumulate = false, row_sum = false;
+  std::vector<MatmulArgs::Batch> batch{};  // sizes; strides are 0 (broadcast) or 1 (set here)
+};
+
+std::string text(const Problem& p) {
+  std::string s = str(dtype_name(p.dtype), " m=", p.m, " n=", p.n, " k=", p.k);
+  if (p.ta) s += " ta";
+  if (p.tb) s += " tb";
+  if (p.pad) s += str(" pad=", p.pad);
+  if (p.bias) s += " bias";
+  if (p.accumulate) s += " accumulate";
+  if (p.row_sum) s += " row_sum";
+  for (const auto& b : p.batch) s += str(" batch ", b.size, "(", b.out, b.a, b.b, ")");
+  return s;
+}
+
+// Values on a device, and what they are after rounding to its dtype.
+struct Buffer {
+  Tensor tensor;
+  std::vector<double> values;
+
+  Buffer(const std::vector<double>& v, DType t, Device d) {
+    const Tensor host = tensor_of(v).to(t);
+    values = host.to_vector<double>();
+    tensor = host.to(d);
+  }
+  void* data() const { return tensor.impl()->data; }
+  static Tensor tensor_of(const std::vector<double>& v) {
+    return v.empty() ? zeros({0}, {.dtype = f64}) : wt::tensor(v);
+  }
+};
+
+struct Random {
+  u64 state;
+  double operator()() {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return double(i64(state >> 33) % 2001 - 1000) / 250;  // [-4, 4], integers for integer dtypes
+  }
+  std::vector<double> fill(i64 n) {
+    std::vector<double> v(static_cast<size_t>(n));
+    for (double& x : v) x = (*this)();
+    return v;
+  }
+};
+
+// Unit roundoff of the result, and of the sum.
+double result_error(DType t) {
+  return t == DType::f64    ? std::ldexp(1, -53)
+         : t == DType::f32  ? std::ldexp(1, -24)
+         : t == DType::f16  ? std::ldexp(1, -11)
+         : t == DType::bf16 ? std::ldexp(1, -8)
+                            : 0;
+}
+double sum_error(DType t) {
+  return t == DType::f64 ? std::ldexp(1, -53) : is_floating(t) ? std::ldexp(1, -24) : 0;
+}
+
+struct Setup {
+  Problem p;
+  MatmulArgs args;
+  i64 out_row, a_lead, b_lead;
+  Buffer a, b, out, bias, row_sum;
+};
+
+Setup set_up(const Problem& problem, Device d) {
+  Problem p = problem;
+  Random random{u64(p.m * 1009 + p.n * 31 + p.k)};
+  const i64 a_lead = (p.ta ? p.m : p.k) + p.pad, b_lead = (p.tb ? p.k : p.n) + p.pad;
+  const i64 out_row = p.n + p.pad;
+  i64 a_size = a_lead * (p.ta ? p.k : p.m), b_size = b_lead * (p.tb ? p.n : p.k);
+  i64 out_size = out_row * p.m;
+  for (size_t i = p.batch.size(); i-- > 0;) {
+    MatmulArgs::Batch& batch = p.batch[i];
+    batch.out = out_size;
+    out_size *= batch.size;
+    if (batch.a) batch.a = a_size, a_size *= batch.size;
+    if (batch.b) batch.b = b_size, b_size *= batch.size;
+  }
+  std::vector<double> out = random.fill(out_size);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (!p.accumulate && i64(i) % out_row < p.n && is_floating(p.dtype))
+      out[i] = std::numeric_limits<double>::quiet_NaN();  // must not be read
+  std::vector<double> sums = random.fill(p.m);
+  if (!p.accumulate && is_floating(p.dtype))
+    for (double& x : sums) x = std::numeric_limits<double>::quiet_NaN();
+  Setup s{p,
+          {},
+          out_row,
+          a_lead,
+          b_lead,
+          Buffer(random.fill(a_size), p.dtype, d),
+          Buffer(random.fill(b_size), p.dtype, d),
+          Buffer(out, p.dtype, d),
+          Buffer(random.fill(p.n), p.dtype, d),
+          Buffer(sums, p.dtype, d)};
+  MatmulArgs& g = s.args;
+  g.out = s.out.data();
+  g.a = s.a.data();
+  g.b = s.b.data();
+  if (p.bias) g.bias = s.bias.data();
+  if (p.row_sum) g.row_sum = s.row_sum.data();
+  g.m = p.m, g.n = p.n, g.k = p.k;
+  g.out_row = out_row;
+  g.a_row = p.ta ? 1 : a_lead;
+  g.a_column = p.ta ? a_lead : 1;
+  g.b_row = p.tb ? 1 : b_lead;
+  g.b_column = p.tb ? b_lead : 1;
+  g.dtype = p.dtype;
+  g.accumulate = g.row_sum_accumulate = p.accumulate;
+  g.batch_ndim = u8(p.batch.size());
+  for (size_t i = 0; i < p.batch.size(); ++i) g.batch[i] = p.batch[i];
+  return s;
+}
+
+struct Exact {
+  double value, magnitude;  // the sum, and the sum of the terms' absolute values
+};
+
+// Compares what the variant left in out and row_sum; the first difference is the message.
+std::string difference(const Setup& s) {
+  const MatmulArgs& g = s.args;
+  const Problem& p = s.p;
+  const double u = result_error(p.dtype), e = sum_error(p.dtype);
+  const std::vector<double> got = s.out.tensor.to_vector<double>();
+  const auto bad = [&](const char* what, i64 at, double have, const Exact& want, i64 terms) {
+    const double bound =
+        u * std::abs(want.value) + double(terms + 2) * e * want.magnitude * (1 + 1e-6);
+    if (std::abs(have - want.value) <= bound) return std::string();  // false for NaN
+    return str(what, " ", at, " is ", have, ", not ", want.value, " (allowed ", bound, ")");
+  };
+  std::vector<bool> written(got.size(), false);
+  for (i64 index = 0; index < g.batches(); ++index) {
+    i64 rest = index, at_out = 0, at_a = 0, at_b = 0;
+    for (int d = g.batch_ndim; d-- > 0;) {
+      const i64 i = rest % g.batch[d].size;
+      rest /= g.batch[d].size;
+      at_out += i * g.batch[d].out, at_a += i * g.batch[d].a, at_b += i * g.batch[d].b;
+    }
+    for (i64 i = 0; i < p.m; ++i)
+      for (i64 j = 0; j < p.n; ++j) {
+        Exact want{};
+        const auto add = [&](double v) { want.value += v, want.magnitude += std::abs(v); };
+        for (i64 q = 0; q < p.k; ++q)
+          add(s.a.values[size_t(at_a + i * g.a_row + q * g.a_column)] *
+              s.b.values[size_t(at_b + q * g.b_row + j * g.b_column)]);
+        if (p.bias) add(s.bias.values[size_t(j)]);
+        const i64 at = at_out + i * s.out_row + j;
+        if (p.accumulate) add(s.out.values[size_t(at)]);
+        written[size_t(at)] = true;
+        if (const std::string b = bad("element", at, got[size_t(at)], want, p.k); !b.empty())
+          return b;
+      }
+  }
+  for (size_t i = 0; i < got.size(); ++i)
+    if (!written[i] && got[i] != s.out.values[i]) return str("padding ", i, " was overwritten");
+  if (!p.row_sum) return {};
+  const std::vector<double> sums = s.row_sum.tensor.to_vector<double>();
+  for (i64 i = 0; i < p.m; ++i) {
+    Exact want{};
+    const auto add = [&](double v) { want.value += v, want.magnitude += std::abs(v); };
+    for (i64 q = 0; q < p.k; ++q) add(s.a.values[size_t(i * g.a_row + q * g.a_column)]);
+    if (p.accumulate) add(s.row_sum.values[size_t(i)]);
+    if (const std::string b = bad("row sum", i, sums[size_t(i)], want, p.k); !b.empty()) return b;
+  }
+  return {};
+}
+
+// Runs one variant; returns false when it does not take the problem.
+bool check(const Problem& p, const Variant<MatmulArgs>& v, Device d) {
+  const Setup s = set_up(p, d);
+  if (v.why_not && v.why_not(s.args)) return false;
+  static constexpr OpInfo info{.name = "matmul"};
+  Launch l{.op = &info, .device = d};
+  Tensor workspace;
+  if (const i64 bytes = v.workspace ? v.workspace(s.args) : 0) {
+    workspace = empty({bytes}, {.dtype = DType::u8, .device = d});
+    l.workspace = workspace.impl()->data;
+  }
+  v.launch(s.args, l);
+  const std::string wrong = difference(s);
+  INFO(device_kind_name(d.kind) << " " << v.name << " " << text(p));
+  CHECK(wrong == "");
+  return true;
+}
+
+// How many problems each variant of a device took.
+struct Tally {
+  Device device;
+  const Variants<MatmulArgs>& list;
+  std::vector<int> taken;
+
+  explicit Tally(Device d)
+      : device(d),
+        list(*ContractTable<MatmulArgs>::rows[int(d.kind)]),
+        taken(static_cast<size_t>(list.count)) {}
+  void check_all(const std::vector<Problem>& problems) {
+    for (int i = 0; i < list.count; ++i)
+      for (const Problem& p : problems) taken[size_t(i)] += check(p, list.rows[i], device);
+  }
+  void everyone_ran() const {
+    for (int i = 0; i < list.count; ++i) {
+      const Variant<MatmulArgs>& v = list.rows[i];
+      const char* why = v.why_not ? v.why_not(MatmulArgs{}) : nullptr;
+      INFO(v.name << ": " << (why ? why : ""));
+      if (!why || std::string(why).find("this build") == std::string::npos)
+        CHECK(taken[size_t(i)] > 0);
+    }
+  }
+};
+
+// Sizes by all four transposes; every second one with padded rows.
+std::vector<Problem> shapes(DType t, const std::vector<std::vector<i64>>& sizes) {
+  std::vector<Problem> all;
+  for (const auto& s : sizes)
+    for (int flags = 0; flags < 4; ++flags)
+      for (i64 pad : {0, 3})
+        all.push_back({.m = s[0],
+                       .n = s[1],
+                       .k = s[2],
+                       .dtype = t,
+                       .ta = (flags & 1) != 0,
+                       .tb = (flags & 2) != 0,
+                       .pad = pad,
+                       .bias = (flags + pad) % 2 == 0,
+                       .accumulate = pad != 0,
+                       .row_sum = flags != 2});
+  return all;
+}
+
+const std::vector<std::vector<i64>> kCpuSizes = {
+    {1, 1, 1},    {2, 3, 5},   {5, 1, 40}, {1, 5, 7},     {7, 16, 1},   {33, 2, 9},
+    {33, 10, 48}, {17, 33, 9}, {8, 64, 3}, {20, 37, 131}, {13, 16, 300}};
+// Blocks of the kernels for simt and cuda are 64 wide at least.
+const std::vector<std::vector<i64>> kDeviceSizes = {
+    {1, 1, 1}, {2, 3, 5}, {33, 1, 9}, {1, 35, 17}, {19, 40, 33}};
+
+std::vector<Problem> empty_problems(DType t) {
+  return {{.m = 3, .n = 4, .k = 0, .dtype = t, .row_sum = true},
+          {.m = 3, .n = 4, .k = 0, .dtype = t, .bias = true},
+          {.m = 3, .n = 4, .k = 0, .dtype = t, .accumulate = true, .row_sum = true},
+          {.m = 0, .n = 4, .k = 3, .dtype = t},
+          {.m = 3, .n = 0, .k = 2, .dtype = t}};
+}
+
+std::vector<Problem> batched_problems(DType t) {
+  std::vector<Problem> all;
+  for (int flags = 0; flags < 4; ++flags) {
+    Problem p{.m = 5, .n = 6, .k = 7, .dtype = t, .ta = (flags & 1) != 0, .tb = (flags & 2) != 0};
+    p.batch = {{3, 1, 1, 1}};
+    all.push_back(p);
+    p.accumulate = true;
+    p.batch = {{2, 1, 0, 1}, {3, 1, 1, 0}};
+    all.push_back(p);
+    p.bias = true;
+    p.pad = 1;
+    p.batch = {{2, 1, 1, 1}, {1, 1, 0, 0}, {2, 1, 0, 1}, {2, 1, 1, 0}};
+    all.push_back(p);
+  }
+  all.push_back({.m = 2, .n = 3, .k = 2, .dtype = t, .batch = {{0, 1, 1, 1}}});
+  return all;
+}
+
+constexpr DType kFloats[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
+constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
+
+}  // namespace
+
+TEST_CASE("matmul: every cpu variant against a triple loop in double") {
+  Tally tally(Device::cpu());
+  for (DType t : kAll) {
+    tally.check_all(shapes(t, kCpuSizes));
+    tally.check_all(empty_problems(t));
+    tally.check_all(batched_problems(t));
+  }
+  tally.everyone_ran();
+}
+
+TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
+  const int best = matmul_isa();
+  for (int isa = 0; isa <= best; ++isa) {
+    INFO("instruction set " << isa);
+    matmul_isa_in_use = isa;
+    Tally tally(Device::cpu());
+    for (DType t : {DType::f64, DType::f32}) {
+      tally.check_all(shapes(t, kCpuSizes));
+      tally.check_all(empty_problems(t));
+    }
+  }
+  matmul_isa_in_use = best;
+}
+
+TEST_CASE("matmul: every simt variant against a triple loop in double") {
+  if (!ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)]) SKIP_TEST("no simt kernels");
+  Tally tally(Device::simt());
+  for (DType t : kAll) {
+    tally.check_all(shapes(t, kDeviceSizes));
+    tally.check_all(empty_problems(t));
+    tally.check_all(batched_problems(t));
+  }
+  tally.everyone_ran();
+}
+
+// --- the operators, as far as they decide what the kernels get ---------------------------------
+
+namespace {
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+Tensor numbers(const Shape& shape, DType t = DType::f64) {
+  Random random{7};
+  return wt::tensor(random.fill(numel_of(shape))).reshape(shape).to(t);
+}
+
+}  // namespace
+
+TEST_CASE("matmul: one-dimensional operands lose their dimension") {
+  const Tensor v = numbers({3}), m = numbers({3, 4}), b = numbers({2, 5, 3});
+  CHECK(matmul(v, v).shape() == Shape{});
+  CHECK(matmul(v, m).shape() == Shape{4});
+  CHECK(matmul(m.t(), v).shape() == Shape{4});
+  CHECK(matmul(b, v).shape() == Shape{2, 5});
+  CHECK(matmul(v, b.transpose(-1, -2)).shape() == Shape{2, 5});
+  CHECK(matmul(b, m).shape() == Shape{2, 5, 4});
+  CHECK(matmul(numbers({4, 1, 2, 3}), numbers({5, 3, 2})).shape() == Shape{4, 5, 2, 2});
+  CHECK(linear(v, m.t()).shape() == Shape{4});
+  CHECK(linear(b, m.t(), numbers({4})).shape() == Shape{2, 5, 4});
+}
+
+TEST_CASE("matmul: strided operands are read where they lie") {
+  const Tensor big = numbers({4, 6, 8});
+  const auto requests = [](const auto& f) {
+    const u64 before = memory::request_count();
+    f();
+    return memory::request_count() - before;
+  };
+  const Tensor a = big.slice(2, {1, 5}).select(0, 1), b = big.select(0, 2).slice(1, {0, 6});
+  CHECK(requests([&] { (void)matmul(a, a.t()); }) == 1);
+  CHECK(requests([&] { (void)matmul(b.t(), b); }) == 1);
+  CHECK(requests([&] { (void)matmul(big, big.transpose(1, 2)); }) == 1);
+  // Neither axis has unit stride: one copy.
+  CHECK(requests([&] { (void)matmul(big.select(2, 0), numbers({6, 2})); }) > 1);
+  const Tensor odd = big.select(2, 3), dense = odd.clone();
+  CHECK(matmul(odd, odd.t()).to_vector<double>() == matmul(dense, dense.t()).to_vector<double>());
+}
+
+TEST_CASE("matmul: errors name both numbers, both operands and the line") {
+  const Tensor a = zeros({2, 3}), b = zeros({4, 5}), bytes = zeros({2, 2}, {.dtype = DType::u8});
+  const auto has = [](const std::string& text, const char* part) {
+    INFO(text);
+    CHECK(text.find(part) != std::string::npos);
+  };
+  const auto product = [&] { (void)matmul(a, b); };
+  const int line = __LINE__ - 1;
+  CHECK(message_of(product) ==
+        str("ShapeError: [matmul] a's last dimension 3 \u2260 b's second to last dimension 4\n"
+            "  a  [2, 3] f32 cpu\n  b  [4, 5] f32 cpu\n  at matmul_test.cpp:",
+            line));
+  const auto layer = [&] { (void)linear(zeros({64, 3, 2}), zeros({5, 6})); };
+  CHECK(message_of(layer) ==
+        str("ShapeError: [linear] input features 2 \u2260 weight in_features 6\n"
+            "  input   [64, 3, 2] f32 cpu\n  weight  [5, 6] f32 cpu\n  at matmul_test.cpp:",
+            line + 6, "\n  Try flatten(x, 1): linear contracts the last dimension only"));
+  has(message_of([&] { (void)matmul(a, a); }), "Try b.transpose(-2, -1)");
+  has(message_of([&] {
+        (void)matmul(zeros({2, 1, 3}), zeros({3, 3, 2}));
+      }),
+      "batch dimensions do not broadcast: 2 \u2260 3 in dimension -3");
+  has(message_of([&] { (void)matmul(zeros({}), a); }), "both need at least 1");
+  has(message_of([&] { (void)matmul(bytes, bytes); }), "DtypeError: [matmul] takes");
+  has(message_of([&] {
+        (void)linear(a, zeros({5, 3}), zeros({4}));
+      }),
+      "bias length 4 \u2260 weight out_features 5");
+}
+
+TEST_CASE("linear: gradients go straight into the leaves' slots") {
+  for (const Shape& batch : {Shape{7}, Shape{2, 3}, Shape{}}) {
+    Shape in = batch, out = batch;
+    in.push_back(4), out.push_back(5);
+    const Tensor x = numbers(in).set_requires_grad(), w = numbers({5, 4}).set_requires_grad(),
+                 b = numbers({5}).set_requires_grad(), dy = numbers(out);
+    const i64 rows = numel_of(batch);
+    linear(x, w, b).backward(dy);
+    const std::vector<double> xs = x.to_vector<double>(), ws = w.to_vector<double>(),
+                              ds = dy.to_vector<double>();
+    const auto check_grads = [&](double times) {
+      const std::vector<double> dx = x.grad().to_vector<double>(),
+                                dw = w.grad().to_vector<double>(),
+                                db = b.grad().to_vector<double>();
+      for (i64 o = 0; o < 5; ++o) {
+        double sum = 0;
+        for (i64 r = 0; r < rows; ++r) sum += ds[size_t(r * 5 + o)];
+        CHECK(std::abs(db[size_t(o)] - times * sum) < 1e-12);
+        for (i64 i = 0; i < 4; ++i) {
+          double want = 0;
+          for (i64 r = 0; r < rows; ++r) want += ds[size_t(r * 5 + o)] * xs[size_t(r * 4 + i)];
+          CHECK(std::abs(dw[size_t(o * 4 + i)] - times * want) < 1e-12);
+        }
+      }
+      for (i64 r = 0; r < rows; ++r)
+        for (i64 i = 0; i < 4; ++i) {
+          double want = 0;
+          for (i64 o = 0; o < 5; ++o) want += ds[size_t(r * 5 + o)] * ws[size_t(o * 4 + i)];
+          CHECK(std::abs(dx[size_t(r * 4 + i)] - times * want) < 1e-12);
+        }
+    };
+    check_grads(1);
+    linear(x, w, b).backward(dy);
+    check_grads(2);
+  }
+}
