@@ -88,7 +88,9 @@ set(WT_LINK_ASAN ${WT_ASAN_LINK})
 set(WT_KERNEL_FLAGS_RACE -O1 -g1 -fno-tree-vectorize -fno-unroll-loops -fsanitize=thread)
 # What compiling CUDA source as C++ needs; the executor's stack overflow report needs the probes of
 # -fstack-clash-protection above.
-set(WT_SIMT_FLAGS -g1 -fno-strict-aliasing -Wno-unknown-pragmas)
+# Line numbers are part of the executor's messages; DWARF 4, because addr2line up to binutils 2.40 names
+# x.host.cpp instead of x.cu when it reads DWARF 5.
+set(WT_SIMT_FLAGS -g1 -gdwarf-4 -fno-strict-aliasing -Wno-unknown-pragmas)
 
 # Objects of one kind: visibility, thread-local model and position independence in one place.
 function(wt_object_library name)

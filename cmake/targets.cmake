@@ -167,18 +167,22 @@ endmacro()
 
 # The same .cu by nvcc. No relocatable device code: a plain C++ user of the static library could not
 # link it. ptxas -v is free and survives the compiler cache.
-macro(wt_cuda_objects)
-  set(wt_cu_files ${ARGN})
-  list(TRANSFORM wt_cu_files PREPEND "${PROJECT_SOURCE_DIR}/")
-  wt_object_library(wt_kernels_cuda ${wt_cu_files})
-  target_compile_features(wt_kernels_cuda PRIVATE cuda_std_20)
-  set_target_properties(wt_kernels_cuda PROPERTIES CUDA_SEPARABLE_COMPILATION OFF)
-  target_compile_options(wt_kernels_cuda PRIVATE -lineinfo --expt-relaxed-constexpr
+function(wt_nvcc_objects name)
+  set(files ${ARGN})
+  list(TRANSFORM files PREPEND "${PROJECT_SOURCE_DIR}/")
+  wt_object_library(${name} ${files})
+  target_compile_features(${name} PRIVATE cuda_std_20)
+  set_target_properties(${name} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF)
+  target_compile_options(${name} PRIVATE -lineinfo --expt-relaxed-constexpr
     "SHELL:-Xptxas -v,-warn-spills" "SHELL:-Werror cross-execution-space-call"
     "SHELL:-Xcompiler -Wall,-Wextra,-ftls-model=initial-exec")
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_GREATER_EQUAL 12.8)
-    target_compile_options(wt_kernels_cuda PRIVATE --compress-mode=size)
+    target_compile_options(${name} PRIVATE --compress-mode=size)
   endif()
+endfunction()
+
+macro(wt_cuda_objects)
+  wt_nvcc_objects(wt_kernels_cuda ${ARGN})
   list(APPEND WT_OBJECTS_CUDA wt_kernels_cuda)
 endmacro()
 

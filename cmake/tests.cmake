@@ -58,6 +58,28 @@ function(wt_add_test file flavour)
   endforeach()
 endfunction()
 
+# wt_test_kernels(files...): tests/*.cu, kernels that only tests run. In the test programs in each
+# flavour, and compiled by nvcc where there is one. Before wt_tests().
+macro(wt_test_kernels)
+  set(wt_cu ${ARGN})
+  if(WARPTAPE_BUILD_TESTS AND wt_cu)
+    list(TRANSFORM wt_cu PREPEND "tests/")
+    wt_host_sources(wt_host ${wt_cu})
+    foreach(flavour plain asan race)
+      if(flavour IN_LIST WARPTAPE_FLAVOURS)
+        string(TOUPPER ${flavour} upper)
+        wt_object_library(wt_test_kernels_${flavour} ${wt_host})
+        target_compile_options(wt_test_kernels_${flavour} PRIVATE
+          ${WT_KERNEL_FLAGS_${upper}} ${WT_SIMT_FLAGS})
+        list(PREPEND WT_FLAVOUR_OBJECTS_${flavour} "$<TARGET_OBJECTS:wt_test_kernels_${flavour}>")
+      endif()
+    endforeach()
+    if(WARPTAPE_HAS_CUDA)
+      wt_nvcc_objects(wt_test_kernels_cuda ${wt_cu})
+    endif()
+  endif()
+endmacro()
+
 macro(wt_tests)
   set(wt_args ${ARGN})
   if(WARPTAPE_BUILD_TESTS AND wt_args)

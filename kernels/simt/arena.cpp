@@ -1,6 +1,7 @@
 // Device memory of the simt device: one big reservation, best-fit blocks, red zones, protection.
 #include <sys/mman.h>
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -120,14 +121,15 @@ class Arena {
     accessible_ = accessible;
     if (info.committed)
       mprotect(base, info.committed, accessible ? PROT_READ | PROT_WRITE : PROT_NONE);
+    if (!accessible) ensure_fault_handler();
   }
 
   char* base = nullptr;
   std::mutex mutex;
   std::map<const char*, const char*> registered;  // begin -> end
   SimtArenaInfo info{kArenaBytes, 0, 0, 0};
-  bool protect = false;
-  int open = 0;  // SimtUnprotect scopes and launches
+  std::atomic<bool> protect = false;
+  int open = 0;  // SimtUnprotect scopes and launches begun while protection was on
 
  private:
   bool grow(size_t need) {
@@ -236,7 +238,6 @@ bool simt_is_device(const void* p, size_t bytes) {
 }
 
 bool simt_protect(bool on) {
-  if (on) simt_runtime::install_fault_handlers();
   auto& a = arena();
   const std::lock_guard lock(a.mutex);
   const bool before = a.protect;
@@ -245,7 +246,8 @@ bool simt_protect(bool on) {
   return before;
 }
 
-SimtUnprotect::SimtUnprotect() {
+SimtUnprotect::SimtUnprotect() : counted_(arena().protect.load(std::memory_order_relaxed)) {
+  if (!counted_) return;
   auto& a = arena();
   const std::lock_guard lock(a.mutex);
   ++a.open;
@@ -253,6 +255,7 @@ SimtUnprotect::SimtUnprotect() {
 }
 
 SimtUnprotect::~SimtUnprotect() {
+  if (!counted_) return;
   auto& a = arena();
   const std::lock_guard lock(a.mutex);
   --a.open;

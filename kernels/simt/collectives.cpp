@@ -20,37 +20,37 @@ WT_FN bool needs_all_lanes(unsigned op) { return op >> 4 >= unsigned(Wait::mma);
 // --- Errors ---
 [[noreturn]] WT_COLD
 void fail_not_in_mask(Exec& x, unsigned op, unsigned mask, Loc here) {
-  fail(x, strf("%s at %s: the calling lane %u is not in mask 0x%08x (%s)", op_name(op),
-               at(here).c_str(), x.cur % 32, mask, thread_text(x, x.cur).c_str()));
+  WT_FAIL(x, "%s at %s: the calling lane %u is not in mask 0x%08x (%s)", op_name(op),
+          at(here).c_str(), x.cur % 32, mask, thread_text(x, x.cur).c_str());
 }
 [[noreturn]] WT_COLD
 void fail_needs_all(Exec& x, unsigned op, unsigned missing, Loc here) {
-  fail(x,
-       strf("%s at %s needs all 32 lanes of the warp: lanes 0x%08x have returned or never existed "
-            "(%s)",
-            op_name(op), at(here).c_str(), missing, thread_text(x, x.cur).c_str()));
+  WT_FAIL(x,
+          "%s at %s needs all 32 lanes of the warp: lanes 0x%08x have returned or never existed "
+          "(%s)",
+          op_name(op), at(here).c_str(), missing, thread_text(x, x.cur).c_str());
 }
 [[noreturn]] WT_COLD
 void fail_overlap(Exec& x, unsigned op, unsigned mask, Loc here, const Group& other) {
-  fail(x, strf("%s at %s with mask 0x%08x overlaps a pending collective with mask 0x%08x: %s (%s)",
-               op_name(op), at(here).c_str(), mask, other.mask,
-               group_text(x, x.cur / 32, other).c_str(), thread_text(x, x.cur).c_str()));
+  WT_FAIL(x, "%s at %s with mask 0x%08x overlaps a pending collective with mask 0x%08x: %s (%s)",
+          op_name(op), at(here).c_str(), mask, other.mask, group_text(x, x.cur / 32, other).c_str(),
+          thread_text(x, x.cur).c_str());
 }
 [[noreturn]] WT_COLD
 void fail_different(Exec& x, unsigned op, Loc here, const Group& other) {
-  fail(x, strf("%s at %s: other lanes of mask 0x%08x wait in a different operation: %s (%s)",
-               op_name(op), at(here).c_str(), other.mask, group_text(x, x.cur / 32, other).c_str(),
-               thread_text(x, x.cur).c_str()));
+  WT_FAIL(x, "%s at %s: other lanes of mask 0x%08x wait in a different operation: %s (%s)",
+          op_name(op), at(here).c_str(), other.mask, group_text(x, x.cur / 32, other).c_str(),
+          thread_text(x, x.cur).c_str());
 }
 // `here` is null when the group was completed by a lane's return.
 [[noreturn]] WT_COLD
 void fail_bad_lane(Exec& x, unsigned w, unsigned op, unsigned lane, unsigned src, const Loc* here) {
   const unsigned thread = w * 32 + lane;
   const Loc place = here && thread == x.cur ? *here : parked_at(x, thread);
-  fail(x,
-       strf("%s at %s: lane %u reads lane %u, which does not take part (returned, absent or not in "
-            "the mask); %s",
-            op_name(op), at(place).c_str(), lane, src, thread_text(x, thread).c_str()));
+  WT_FAIL(x,
+          "%s at %s: lane %u reads lane %u, which does not take part (returned, absent or not in "
+          "the mask); %s",
+          op_name(op), at(place).c_str(), lane, src, thread_text(x, thread).c_str());
 }
 
 // --- Completion: `lanes` have arrived, their operands lie in warp w ---
@@ -124,8 +124,8 @@ void complete_ldmatrix(Exec& x, unsigned w, unsigned op, const Loc* here) {
     for (const SharedArray& a : x.arrays) inside |= row >= a.data && row + 16 <= a.data + a.bytes;
     if (!inside) problem = "is not in a shared array";
     if (problem)
-      fail(x, strf("ldmatrix at %s: the row address of lane %u %s (%s)", at(*here).c_str(), i,
-                   problem, thread_text(x, w * 32 + i).c_str()));
+      WT_FAIL(x, "ldmatrix at %s: the row address of lane %u %s (%s)", at(*here).c_str(), i,
+              problem, thread_text(x, w * 32 + i).c_str());
     if (race_hooks) race_hooks->read(w * 32 + i, row, 16, *here);
   }
   ldmatrix_warp(lanes, count, op & 1);
@@ -171,8 +171,8 @@ Group* join_group(Exec& x, Warp& warp, unsigned op, unsigned mask, Loc here) {
   }
   if (mine) return mine;
   if (!free)
-    fail(x, strf("%s at %s: a fifth collective with a mask of its own in one warp", op_name(op),
-                 at(here).c_str()));
+    WT_FAIL(x, "%s at %s: a fifth collective with a mask of its own in one warp", op_name(op),
+            at(here).c_str());
   free->arrived = 0;
   return free;
 }
@@ -226,11 +226,12 @@ void complete_after_exit(Exec& x, unsigned w) {
   Warp& warp = x.warps[w];
   for (Group& g : warp.groups) {
     const unsigned lanes = g.arrived;
+    if (lanes && needs_all_lanes(g.op))
+      WT_FAIL(x,
+              "%s returned from the kernel while lanes of its warp wait in an operation that "
+              "needs all of them: %s",
+              thread_text(x, x.cur).c_str(), group_text(x, w, g).c_str());
     if (!lanes || lanes != (g.mask & ~warp.exited)) continue;
-    if (needs_all_lanes(g.op))
-      fail(x, strf("%s returned from the kernel while lanes of its warp wait in an operation that "
-                   "needs all of them: %s",
-                   thread_text(x, x.cur).c_str(), group_text(x, w, g).c_str()));
     g.arrived = 0;
     --warp.pending;
     --x.pending_groups;

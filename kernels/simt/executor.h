@@ -72,7 +72,8 @@ WT_API bool simt_is_device(const void* p, size_t bytes);
 
 // While protection is on, host code that touches the arena outside launches and SimtUnprotect
 // scopes faults, as it would on a GPU, after a message on stderr that says so. Costs two system
-// calls a launch or copy: for tests. Returns the previous setting.
+// calls a launch or copy: for tests. Returns the previous setting. Not to be changed during
+// launches.
 WT_API bool simt_protect(bool on);
 
 // Opens the arena for a copy by the host. Scopes nest and may be open on several threads.
@@ -82,6 +83,9 @@ class WT_API SimtUnprotect {
   ~SimtUnprotect();
   SimtUnprotect(const SimtUnprotect&) = delete;
   SimtUnprotect& operator=(const SimtUnprotect&) = delete;
+
+ private:
+  bool counted_;
 };
 
 }  // namespace wt

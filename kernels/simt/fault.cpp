@@ -20,7 +20,8 @@ namespace wt::simt_runtime {
 namespace {
 
 constexpr size_t kAltStack = 64 * 1024, kGuard = 4096;
-struct sigaction previous_segv, previous_bus;
+struct sigaction previous;
+std::mutex previous_mutex;
 
 bool in_stack_guard(const Exec& x, const char* p) {
   const Fiber* f = x.fiber[x.cur];
@@ -59,33 +60,29 @@ void on_fault(int signal, siginfo_t* info, void* context) {
              static_cast<const void*>(address)));
     print(", at " + source_line(reinterpret_cast<const void*>(regs[REG_RIP])) + "\n");
   }
-  const struct sigaction& before = signal == SIGSEGV ? previous_segv : previous_bus;
-  if (before.sa_flags & SA_SIGINFO) return before.sa_sigaction(signal, info, context);
-  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
-    return before.sa_handler(signal);
-  sigaction(signal, &before, nullptr);  // the access faults again and ends the process
-}
-
-void install_once() {
-  struct sigaction action {};
-  action.sa_sigaction = on_fault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGSEGV, &action, &previous_segv);
-  sigaction(SIGBUS, &action, &previous_bus);
+  if (previous.sa_flags & SA_SIGINFO) return previous.sa_sigaction(signal, info, context);
+  if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN)
+    return previous.sa_handler(signal);
+  sigaction(signal, &previous, nullptr);  // the access faults again and ends the process
 }
 
 }  // namespace
 
-void install_fault_handlers() {
-  static std::once_flag once;
-  std::call_once(once, install_once);
+void ensure_fault_handler() {
+  struct sigaction action {
+  }, before;
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGSEGV, &action, &before);
+  if (before.sa_flags & SA_SIGINFO && before.sa_sigaction == on_fault) return;
+  const std::lock_guard lock(previous_mutex);
+  previous = before;
 }
 
 // The handler needs a stack that is not the one that overflowed; one that is there already (a
 // sanitizer's) does.
-void install_fault_handler(Exec& x) {
-  install_fault_handlers();
+void install_signal_stack(Exec& x) {
   stack_t now{};
   sigaltstack(nullptr, &now);
   if (!(now.ss_flags & SS_DISABLE)) return;
@@ -97,7 +94,7 @@ void install_fault_handler(Exec& x) {
   sigaltstack(&mine, nullptr);
 }
 
-void remove_fault_handler(Exec& x) {
+void remove_signal_stack(Exec& x) {
   if (!x.signal_stack) return;
   stack_t none{};
   none.ss_flags = SS_DISABLE;

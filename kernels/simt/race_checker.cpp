@@ -235,9 +235,9 @@ void Checker::check_bounds(const char* p, size_t bytes, const Access& now) {
   if (device_block(p, bytes, &block_begin, &block_end)) return;
   block_begin = block_end = nullptr;
   Exec& x = exec();
-  fail(x, strf("%s of %zu bytes outside live device memory at %s by %s",
-               now.touch == Touch::read ? "read" : "write", bytes, place(sites[now.site]).c_str(),
-               thread_text(x, x.cur).c_str()));
+  WT_FAIL(x, "%s of %zu bytes outside live device memory at %s by %s",
+          now.touch == Touch::read ? "read" : "write", bytes, place(sites[now.site]).c_str(),
+          thread_text(x, x.cur).c_str());
 }
 
 // --- Hooks ---
@@ -263,17 +263,21 @@ std::string grid_end() {
   Checker& c = checker();
   in_block = false;
   std::string text;
+  std::set<std::string> pairs;  // one source line may be several instructions
   for (const Race& r : c.races) {
-    text += text.empty() ? "" : "\n  ";
+    const std::string first =
+        strf("%s at %s", verb(r.first.touch), place(c.sites[r.first.site]).c_str());
+    const std::string second =
+        strf("%s at %s", verb(r.second.touch), place(c.sites[r.second.site]).c_str());
+    if (!pairs.insert(first + second).second) continue;
+    if (!text.empty()) text += "\n  ";
     text += strf(
-        "race in %s memory: %s at %s by thread %u of block %s, then %s at %s by thread %u "
-        "of block %s, without synchronisation between them",
-        r.space, verb(r.first.touch), place(c.sites[r.first.site]).c_str(), r.first.thread,
-        dim_text(r.first_block).c_str(), verb(r.second.touch),
-        place(c.sites[r.second.site]).c_str(), r.second.thread, dim_text(r.second_block).c_str());
+        "race in %s memory: %s by thread %u of block %s, then %s by thread %u of block %s, "
+        "without synchronisation between them",
+        r.space, first.c_str(), r.first.thread, dim_text(r.first_block).c_str(), second.c_str(),
+        r.second.thread, dim_text(r.second_block).c_str());
   }
-  if (c.seen.size() > c.races.size())
-    text += strf("\n  and %zu more pairs of lines", c.seen.size() - c.races.size());
+  if (c.seen.size() > c.races.size()) text += "\n  and more";
   return text;
 }
 

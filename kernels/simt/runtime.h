@@ -36,8 +36,9 @@ bool device_pointer(const void* p);
 // The live block or range that holds [p, p + bytes); false if none does.
 bool device_block(const void* p, size_t bytes, const char** begin, const char** end);
 
-// Once a program: faults of kernels and of host code in device memory get a message (fault.cpp).
-void install_fault_handlers();
+// Faults of kernels and of host code in device memory get a message (fault.cpp). Called again and
+// again, because others (test frameworks) set and restore handlers of their own.
+void ensure_fault_handler();
 
 // --- Messages (report.cpp) ---
 std::string at(Loc loc);  // "softmax.cu:41"

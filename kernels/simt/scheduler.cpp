@@ -58,6 +58,7 @@ const RaceHooks* race_hooks = nullptr;
 namespace {
 
 constexpr size_t kPage = 4096;
+constexpr uint64_t kHandlerPeriod = 200'000;  // cycles
 constexpr size_t kStackBytes = 64 * 1024, kStackBytesAsan = 256 * 1024;
 
 // The Exec of this OS thread, destroyed with it.
@@ -96,15 +97,13 @@ void release_barrier(Exec& x) {
 
 [[noreturn]] WT_COLD
 void fail_divergent(Exec& x, Loc here) {
-  fail(x,
-       strf("divergent __syncthreads: %s waits at %s, %u other thread(s) of the block at %s",
-            thread_text(x, x.cur).c_str(), at(here).c_str(), x.bar_arrived, at(x.bar_at).c_str()));
+  WT_FAIL(x, "divergent __syncthreads: %s waits at %s, %u other thread(s) of the block at %s",
+          thread_text(x, x.cur).c_str(), at(here).c_str(), x.bar_arrived, at(x.bar_at).c_str());
 }
 [[noreturn]] WT_COLD
 void fail_exited_before(Exec& x, Loc here) {
-  fail(x,
-       strf("__syncthreads at %s: %u thread(s) of the block have already returned from the kernel",
-            at(here).c_str(), x.n - x.live));
+  WT_FAIL(x, "__syncthreads at %s: %u thread(s) of the block have already returned from the kernel",
+          at(here).c_str(), x.n - x.live);
 }
 
 WT_FN void barrier(Exec& x, unsigned op, Loc here) {
@@ -132,12 +131,10 @@ WT_FN void barrier(Exec& x, unsigned op, Loc here) {
 WT_COLD
 void exit_beside_waiters(Exec& x) {
   const unsigned w = x.cur / 32;
-  if (x.bar_arrived && x.bar_arrived == x.live) {
-    if (x.strict)
-      fail(x, strf("%s returned from the kernel while %u thread(s) wait in __syncthreads at %s",
-                   thread_text(x, x.cur).c_str(), x.live, at(x.bar_at).c_str()));
-    release_barrier(x);
-  }
+  if (x.bar_arrived && x.strict)
+    WT_FAIL(x, "%s returned from the kernel while %u thread(s) wait in %s at %s",
+            thread_text(x, x.cur).c_str(), x.bar_arrived, op_name(x.bar_op), at(x.bar_at).c_str());
+  if (x.bar_arrived && x.bar_arrived == x.live) release_barrier(x);
   if (x.warps[w].pending) complete_after_exit(x, w);
 }
 
@@ -182,7 +179,7 @@ WT_FN void thread_done(Exec& x) {
 Fiber* new_fiber(Exec& x) {
   void* p = mmap(nullptr, x.stack_bytes + kPage, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
-  if (p == MAP_FAILED) fail(x, "out of memory for the stacks of the block's threads");
+  if (p == MAP_FAILED) WT_FAIL(x, "out of memory for the stacks of the block's threads");
   mprotect(p, kPage, PROT_NONE);
   auto* f = new Fiber;
   f->low = static_cast<char*>(p) + kPage;
@@ -320,11 +317,11 @@ Exec::Exec() {
   pthread_attr_getstack(&attributes, &low, &main_size);
   pthread_attr_destroy(&attributes);
   main_low = low;
-  install_fault_handler(*this);
+  install_signal_stack(*this);
 }
 
 Exec::~Exec() {
-  remove_fault_handler(*this);
+  remove_signal_stack(*this);
   reset_fibers(*this);
   for (Fiber* f : fibers) {
     munmap(f->low - kPage, stack_bytes + kPage);
@@ -363,14 +360,9 @@ void leave_block(Exec& x) {
   __builtin_unreachable();
 }
 
-void fail(Exec& x, std::string message) {
-  x.failed = true;
-  x.error = std::move(message);
-  if (!x.running) throw KernelError(x.error);
-  leave_block(x);
+void fail_deadlock(Exec& x, Loc at, unsigned op) {
+  fail(x, [&] { return deadlock_text(x, at, op); });
 }
-
-void fail_deadlock(Exec& x, Loc at, unsigned op) { fail(x, deadlock_text(x, at, op)); }
 
 int pick_random(Exec& x) {
   const uint64_t r = next_random(x) >> 16;
@@ -401,9 +393,8 @@ int exec_barrier_vote(BarrierKind kind, int predicate, Loc here) {
 void exec_poll(Loc here) {
   Exec& x = exec();
   if (++x.spins > x.spin_limit)
-    fail(x,
-         strf("livelock: %llu polls without progress; %s polls at %s",
-              (unsigned long long)x.spin_limit, thread_text(x, x.cur).c_str(), at(here).c_str()));
+    WT_FAIL(x, "livelock: %llu polls without progress; %s polls at %s",
+            (unsigned long long)x.spin_limit, thread_text(x, x.cur).c_str(), at(here).c_str());
   if (!x.ready_warps) return;
   // Fair: the search for the next thread starts behind this one.
   const unsigned me = x.cur, w = me / 32, lane = me % 32;
@@ -429,19 +420,24 @@ void exec_fence() {
 
 void exec_misaligned(const void* p, size_t bytes, bool write, Loc here) {
   Exec& x = exec();
-  fail(x, strf("misaligned %s at %s: %s accesses %zu bytes at %p", write ? "vstore" : "vload",
-               at(here).c_str(), thread_text(x, x.cur).c_str(), bytes, p));
+  WT_FAIL(x, "misaligned %s at %s: %s accesses %zu bytes at %p", write ? "vstore" : "vload",
+          at(here).c_str(), thread_text(x, x.cur).c_str(), bytes, p);
 }
 
 void exec_trap(Loc here) {
   Exec& x = exec();
-  fail(x, strf("__trap() at %s in %s", at(here).c_str(), thread_text(x, x.cur).c_str()));
+  WT_FAIL(x, "__trap() at %s in %s", at(here).c_str(), thread_text(x, x.cur).c_str());
 }
 
 void exec_launch(const GridLaunch& g) {
   const SimtOptions& options = simt_options();
   if (!current_exec) current_exec = owner.exec = new Exec;
   Exec& x = *current_exec;
+  // Others set and restore handlers too, but looking costs as much as a small launch.
+  if (const uint64_t now = __builtin_ia32_rdtsc(); now - x.handler_checked > kHandlerPeriod) {
+    x.handler_checked = now;
+    ensure_fault_handler();
+  }
   if (x.running) throw InternalError("simt: a kernel launched a kernel");
   check_pointers(g);
   ++x.stats.launches;

@@ -104,6 +104,7 @@ struct Exec {
   bool failed = false;
   std::string error;
   void* signal_stack = nullptr;
+  uint64_t handler_checked = 0;
   const void* fault_code = nullptr;  // instruction that faulted, to be named after the switch
   // Shared memory of the block.
   char* shared = nullptr;
@@ -119,11 +120,20 @@ struct Exec {
 extern __thread Exec* current_exec;
 
 // --- Cold ---
-// Records the error and leaves the block for good: all its fibers are abandoned.
-[[noreturn]] void fail(Exec& x, std::string message) WT_COLD;
+[[noreturn]] void leave_block(Exec& x);
+// Records the error, `text()`, and leaves the block for good: all its fibers are abandoned, so what
+// their frames own is lost. That is why the text is made inside, and nothing of it is left here.
+template <class Text>
+[[noreturn]] WT_COLD
+void fail(Exec& x, Text text) {
+  x.error = text();
+  if (!x.running) throw KernelError(x.error);
+  x.failed = true;
+  leave_block(x);
+}
+#define WT_FAIL(x, ...) ::wt::simt_runtime::fail(x, [&] { return strf(__VA_ARGS__); })
 // Nothing can run. The current thread waits at `at` in `op`, or has returned (`op` 0).
 [[noreturn]] void fail_deadlock(Exec& x, Loc at, unsigned op) WT_COLD;
-[[noreturn]] void leave_block(Exec& x);
 std::string thread_text(const Exec& x, unsigned thread);
 std::string deadlock_text(const Exec& x, Loc at, unsigned op);
 std::string group_text(const Exec& x, unsigned warp, const Group& g);
@@ -144,8 +154,8 @@ constexpr size_t kSharedArena = 320 * 1024;
 void begin_shared(Exec& x, size_t dynamic_bytes);
 void finish_shared(Exec& x);
 // fault.cpp: turns a fault of kernel code into an error of the launch.
-void install_fault_handler(Exec& x);
-void remove_fault_handler(Exec& x);
+void install_signal_stack(Exec& x);
+void remove_signal_stack(Exec& x);
 
 // --- Hot ---
 WT_FN Exec& exec() { return *current_exec; }

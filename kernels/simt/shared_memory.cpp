@@ -14,7 +14,7 @@ char* carve(Exec& x, size_t bytes, size_t align, const SharedSite* site) {
   if (align < 16) align = 16;
   const size_t offset = (x.shared_used + kRedZone + align - 1) / align * align;
   const size_t end = (offset + bytes + 15) / 16 * 16;
-  if (end + kRedZone > kSharedArena) fail(x, strf("%zu bytes of shared memory do not fit", bytes));
+  if (end + kRedZone > kSharedArena) WT_FAIL(x, "%zu bytes of shared memory do not fit", bytes);
   unpoison(x.shared + offset, bytes);
   x.shared_used = end;
   x.arrays.push_back({site, x.shared + offset, bytes});
@@ -36,14 +36,14 @@ char* first_written(char* from, char* to) {
 
 WT_COLD
 std::string overrun_text(const SharedArray& a, const char* p) {
-  const bool behind = p >= a.data;
   const std::string name =
       a.site ? strf("%s (%s)", a.site->name, at({a.site->file, a.site->line}).c_str())
              : "(dynamic)";
-  return strf("block %s wrote %ld byte(s) %s shared array %s of %zu bytes",
-              dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(),
-              long(behind ? p - (a.data + a.bytes) + 1 : a.data - p),
-              behind ? "behind the end of" : "before the begin of", name.c_str(), a.bytes);
+  const std::string where = p >= a.data ? strf("at byte %ld of %zu", long(p - a.data), a.bytes)
+                                        : strf("%ld byte(s) before its begin", long(a.data - p));
+  return strf("block %s wrote outside of shared array %s: %s",
+              dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(), name.c_str(),
+              where.c_str());
 }
 
 }  // namespace
@@ -62,9 +62,11 @@ void finish_shared(Exec& x) {
     const bool last = i == x.arrays.size();
     char* to = last ? x.shared + used : x.arrays[i].data;
     if (char* p = first_written(from, to)) [[unlikely]] {
-      const bool behind = i > 0 && (last || p < from + kRedZone);
+      // The red zone belongs to both neighbours: the nearer one is meant.
+      const bool behind = last || (i > 0 && p - from < to - p);
       x.failed = true;
-      x.error = overrun_text(x.arrays[last || behind ? i - 1 : i], p);
+      x.error = x.arrays.empty() ? "wrote shared memory without an array"
+                                 : overrun_text(x.arrays[behind ? i - 1 : i], p);
     }
     if (!last) from = x.arrays[i].data + x.arrays[i].bytes;
   }
@@ -86,11 +88,11 @@ void* exec_shared(const SharedSite& site, size_t bytes, size_t align) {
     if (a.site == &site) return a.data;
   x.static_bytes += bytes;
   if (x.static_bytes > kStaticLimit)
-    fail(x, strf("shared array %s (%s): more than 48 KiB of static shared memory in a block",
-                 site.name, at({site.file, site.line}).c_str()));
+    WT_FAIL(x, "shared array %s (%s): more than 48 KiB of static shared memory in a block",
+            site.name, at({site.file, site.line}).c_str());
   if (x.static_bytes + x.grid->shared_bytes > kSharedLimit)
-    fail(x, strf("shared array %s (%s): static and dynamic shared memory exceed 227 KiB", site.name,
-                 at({site.file, site.line}).c_str()));
+    WT_FAIL(x, "shared array %s (%s): static and dynamic shared memory exceed 227 KiB", site.name,
+            at({site.file, site.line}).c_str());
   return carve(x, bytes, align, &site);
 }
 

@@ -109,7 +109,7 @@ __global__ void shared_before_begin(float* o, const float* x) {
   WT_SHARED(float, first, [8]);
   WT_SHARED(float, second, [128]);  // BUG shared_before_begin_array
   const int t = threadIdx.x;
-  first[t % 8] = 1;
+  if (t < 8) first[t] = 1;
   float* p = second;
   p[t - 1] = x[t];  // BUG shared_before_begin
   __syncthreads();
@@ -153,8 +153,8 @@ __global__ void null_pointer(float* o, const float* x, float* missing) {
   o[threadIdx.x] = x[threadIdx.x];
   missing[threadIdx.x] = 1;  // BUG null_pointer
 }
-__global__ void large_locals(float* o, const float* x) {
-  volatile float big[100000];  // BUG large_locals
+__global__ void large_locals(float* o, const float* x) {  // BUG large_locals
+  volatile float big[100000];
   const int t = threadIdx.x;
   for (int i = 0; i < 100000; i += 1000) big[i] = x[t];
   o[t] = big[99000];
@@ -257,8 +257,9 @@ __global__ void lanes_left_loop(float* o, const float* x) {
 }
 __global__ void overlapping_masks(float* o, const float* x) {
   const int t = threadIdx.x;
-  const unsigned mask = t % 32 < 20 ? 0x000fffffu : 0xfffff000u;
+  const unsigned mask = t % 32 < 16 ? 0x0001ffffu : 0xffff0000u;
   o[t] = float(__ballot_sync(mask, x[t] > 0));  // BUG overlapping_masks
+  __syncthreads();
 }
 __global__ void mma_of_31_lanes(float* o, const float* x) {
   const int t = threadIdx.x;

@@ -1,6 +1,11 @@
 // Device memory of simt for tests: an owning array with copies in and out.
 #pragma once
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "warptape/kernels/simt/executor.h"
@@ -40,3 +45,32 @@ struct WithSimt {
   ~WithSimt() { wt::simt_options() = before; }
   wt::SimtOptions before;
 };
+
+// The handler for wild accesses before the test framework put its own in place: a sanitizer's.
+inline const struct sigaction first_segv_action = [] {
+  struct sigaction action;
+  sigaction(SIGSEGV, nullptr, &action);
+  return action;
+}();
+
+// Runs `f` in a child process with that handler; its standard error, and its exit status.
+template <class F>
+std::string in_child(F f, int& status) {
+  status = -1;
+  int out[2];
+  if (pipe(out) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(out[1], 2);
+    sigaction(SIGSEGV, &first_segv_action, nullptr);
+    f();
+    _exit(0);
+  }
+  close(out[1]);
+  std::string text;
+  char buffer[4096];
+  for (ssize_t n; (n = read(out[0], buffer, sizeof buffer)) > 0;) text.append(buffer, size_t(n));
+  close(out[0]);
+  waitpid(child, &status, 0);
+  return text;
+}

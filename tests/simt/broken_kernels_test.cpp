@@ -1,0 +1,240 @@
+// Every deliberately broken kernel gets its diagnosis, in every order and in every flavour.
+#include "warptape/tests/simt/broken_kernels.h"
+
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include "warptape/tests/simt/device_memory.h"
+#include "warptape/tests/simt/good_kernels.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt;
+
+namespace {
+
+using Values = std::vector<float>;
+
+// What must happen: "wrong", a result that differs from `want`; "right", no difference: the flavour
+// cannot see the mistake; else a KernelError whose text contains every part between bars. "@tag" is
+// the place of the comment BUG tag. A text that begins with "dies|" is printed by the sanitizer,
+// which ends the process.
+struct Expected {
+  const char* name;
+  const char* plain;
+  const char* asan;  // null: as plain
+  const char* race;  // null: as plain
+};
+
+constexpr Expected kExpected[] = {
+    {"missing_barrier", "wrong", nullptr,
+     "race in shared memory|read at @missing_barrier_read|write at @missing_barrier_write"},
+    {"missing_trailing_barrier", "wrong", nullptr,
+     "race in shared memory|@missing_trailing_barrier_write|@missing_trailing_barrier_read"},
+    {"plain_shared_add", "right", nullptr, "race in shared memory|write at @plain_shared_add"},
+    {"no_syncwarp", "wrong", nullptr, "race in shared memory|@no_syncwarp"},
+    {"half_syncwarp", "any", nullptr,
+     "race in shared memory|read at @half_syncwarp_read|write at @half_syncwarp_write"},
+    {"scratch_reused", "any", nullptr,
+     "race in shared memory|@scratch_reused_write|@scratch_reused_read"},
+    {"two_blocks_add", "right", nullptr,
+     "race in global memory|write at @two_blocks_add|of block (0,0,0)|of block (1,0,0)"},
+    {"atomic_and_plain", "right", nullptr,
+     "race in shared memory|atomic at @atomic_and_plain_atomic|read at @atomic_and_plain_read"},
+    {"ticket_without_fence", "any", nullptr,
+     "race in global memory|write at @ticket_without_fence_write|read at "
+     "@ticket_without_fence_read"},
+    {"shared_off_by_one",
+     "wrote outside of shared array s (@shared_off_by_one_array): at byte 512 of 512",
+     "dies|runtime error: index 128 out of bounds|@shared_off_by_one", nullptr},
+    {"shared_before_begin", "array second (@shared_before_begin_array): 4 byte(s) before its begin",
+     "dies|AddressSanitizer: use-after-poison|@shared_before_begin", nullptr},
+    {"dynamic_overrun", "wrote outside of shared array (dynamic): at byte 512 of 512",
+     "dies|AddressSanitizer: use-after-poison|@dynamic_overrun", nullptr},
+    {"row_overflow", "any", "dies|runtime error: index 32 out of bounds|@row_overflow", nullptr},
+    {"uninitialised_shared", "wrong", nullptr, nullptr},
+    {"global_read_beyond", "any", "dies|AddressSanitizer: use-after-poison|@global_read_beyond",
+     "read of 4 bytes outside live device memory at @global_read_beyond"},
+    {"misaligned_load", "misaligned vload at @misaligned_load|accesses 16 bytes", nullptr, nullptr},
+    {"misaligned_store", "misaligned vstore at @misaligned_store|8 bytes", nullptr, nullptr},
+    {"null_pointer", "invalid memory access|at @null_pointer",
+     "dies|AddressSanitizer: SEGV on unknown address|@null_pointer", nullptr},
+    {"large_locals", "stack overflow in thread|at @large_locals",
+     "dies|AddressSanitizer: stack-overflow|@large_locals", nullptr},
+    {"index_overflow", "any", "dies|runtime error: signed integer overflow|@index_overflow",
+     nullptr},
+    {"host_pointer", "copy_kernel [copy]: argument 2 is|not device memory of simt", nullptr,
+     nullptr},
+    {"large_block", "at most 1024 threads|block (64,17,1)", nullptr, nullptr},
+    {"too_much_shared", "shared array more (@too_much_shared)|48 KiB", nullptr, nullptr},
+    {"barrier_of_half", "__syncthreads at @barrier_of_half|returned from the kernel", nullptr,
+     nullptr},
+    {"two_barriers", "divergent __syncthreads|@two_barriers_first|@two_barriers_second", nullptr,
+     nullptr},
+    {"return_before_barrier", "__syncthreads at @return_before_barrier|returned from the kernel",
+     nullptr, nullptr},
+    {"barrier_count", "__syncthreads at @barrier_count|returned from the kernel", nullptr, nullptr},
+    {"barrier_against_shuffle",
+     "deadlock in block (0,0,0)|64 thread(s) waiting in __shfl_xor_sync at "
+     "@barrier_against_shuffle_shfl mask 0xffffffff: 0-15,32-47,64-79,96-111|64 thread(s) waiting "
+     "in "
+     "__syncthreads at @barrier_against_shuffle_barrier: 16-31,48-63,80-95,112-127",
+     nullptr, nullptr},
+    {"dead_lock", "livelock|polls at @dead_lock", nullptr, nullptr},
+    {"grid_barrier", "livelock|polls at @grid_barrier", nullptr, nullptr},
+    {"shuffle_of_half",
+     "different operation|__shfl_xor_sync at @shuffle_of_half_shfl|__syncwarp at "
+     "@shuffle_of_half_sync",
+     nullptr, nullptr},
+    {"lane_outside_mask",
+     "__shfl_down_sync at @lane_outside_mask: lane 8 reads lane 16, which does not take part",
+     nullptr, nullptr},
+    {"caller_outside_mask", "__shfl_xor_sync at @caller_outside_mask|is not in mask 0x0000ffff",
+     nullptr, nullptr},
+    {"lanes_left_loop", "__shfl_down_sync at @lanes_left_loop|does not take part", nullptr,
+     nullptr},
+    {"overlapping_masks", "__ballot_sync at @overlapping_masks", nullptr, nullptr},
+    {"mma_of_31_lanes", "mma_m16n8k16 at @mma_of_31_lanes", nullptr, nullptr},
+    {"ldmatrix_of_global", "ldmatrix at @ldmatrix_of_global|is not in a shared array", nullptr,
+     nullptr},
+    {"ldmatrix_misaligned", "ldmatrix at @ldmatrix_misaligned|not 16-byte aligned", nullptr,
+     nullptr},
+    {"trap", "__trap() at @trap|thread (77,0,0)", nullptr, nullptr},
+};
+
+Values input() {
+  Values x(512);
+  for (int i = 0; i < 512; ++i) x[i] = float(i * 37 % 101) - 50;
+  return x;
+}
+
+// What the kernel would give without its mistake; for those that fail it does not matter.
+Values want(const std::string& name) {
+  const Values x = input();
+  Values o(128);
+  float all = 0, tiles = 0;
+  for (int t = 0; t < 128; ++t) all += x[t];
+  for (int i = 0; i < 512; ++i) tiles += x[i] * float(i % 128 % 3 - 1);
+  for (int t = 0; t < 128; ++t) {
+    o[t] = x[t];
+    if (name == "missing_barrier") o[t] = x[127 - t];
+    if (name == "missing_trailing_barrier") o[t] = tiles;
+    if (name == "plain_shared_add" || name == "scratch_reused" || name == "no_syncwarp") o[t] = all;
+    if (name == "two_blocks_add") o[t] = 2 * x[t];
+    if (name == "uninitialised_shared" && t >= 64) o[t] = 0;
+  }
+  return o;
+}
+
+const std::map<std::string, int>& bug_lines() {
+  static const std::map<std::string, int> lines = [] {
+    std::map<std::string, int> found;
+    std::ifstream source(WT_BROKEN_KERNELS);
+    std::string text;
+    for (int line = 1; std::getline(source, text); ++line)
+      if (const size_t i = text.find("// BUG "); i != text.npos) found[text.substr(i + 7)] = line;
+    return found;
+  }();
+  return lines;
+}
+
+// "read at @tag" -> "read at broken_kernels.cu:20".
+std::string with_lines(std::string text) {
+  for (size_t i; (i = text.find('@')) != text.npos;) {
+    size_t end = i + 1;
+    while (end < text.size() && (std::isalnum(text[end]) || text[end] == '_')) ++end;
+    const auto line = bug_lines().find(text.substr(i + 1, end - i - 1));
+    if (line == bug_lines().end())
+      FAIL("no line has the comment BUG " << text.substr(i + 1, end - i - 1));
+    text.replace(i, end - i, "broken_kernels.cu:" + std::to_string(line->second));
+  }
+  return text;
+}
+
+std::string run(const simt::BrokenKernel& kernel) {
+  const DeviceArray<float> x(input()), out(Values(128, 0));
+  try {
+    kernel.run(out, x);
+  } catch (const KernelError& e) {
+    return e.what();
+  }
+  const Values got = out.host(), expected = want(kernel.name);
+  for (int i = 0; i < 128; ++i)
+    if (!(std::fabs(got[i] - expected[i]) <= 1e-3f * (1 + std::fabs(expected[i])))) return "wrong";
+  return "right";
+}
+
+std::string run_apart(const simt::BrokenKernel& kernel) {
+  int status;
+  const std::string text = in_child([&kernel] { run(kernel); }, status);
+  return (status == 0 ? "lives|" : "dies|") + text;
+}
+
+bool contains_all(const std::string& text, const std::string& parts) {
+  for (size_t i = 0; i <= parts.size();) {
+    size_t end = parts.find('|', i);
+    if (end == parts.npos) end = parts.size();
+    if (text.find(parts.substr(i, end - i)) == text.npos) return false;
+    i = end + 1;
+  }
+  return true;
+}
+
+std::string expected_text(const Expected& e) {
+  const std::string flavour = simt_flavour();
+  const char* text = flavour == "asan" ? e.asan : flavour == "race" ? e.race : e.plain;
+  return with_lines(text ? text : e.plain);
+}
+
+void check(const simt::BrokenKernel& kernel, const Expected& expected, bool forward) {
+  const std::string text = expected_text(expected);
+  if (text == "any") {  // seen by another flavour only
+    run(kernel);
+    return;
+  }
+  const std::string got = text.rfind("dies|", 0) == 0 ? run_apart(kernel) : run(kernel);
+  CAPTURE(text, got);
+  // Which of several true things is said first depends on the order.
+  const bool fails = text != "wrong" && text != "right";
+  if (fails && !forward)
+    CHECK((got.rfind("KernelError: ", 0) == 0 || got.rfind("dies|", 0) == 0));
+  else
+    CHECK(contains_all(got, text));
+}
+
+}  // namespace
+
+TEST_CASE("broken kernels are diagnosed with their source lines") {
+  REQUIRE(sizeof kExpected / sizeof kExpected[0] == size_t(simt::broken_kernel_count));
+  struct Order {
+    SimtOrder order;
+    uint64_t seed;
+  };
+  for (const Order o :
+       {Order{SimtOrder::forward, 1}, Order{SimtOrder::reverse, 1}, Order{SimtOrder::random, 5}}) {
+    const WithSimt options(o.order, o.seed);
+    simt_options().spin_limit = 20000;
+    for (int i = 0; i < simt::broken_kernel_count; ++i) {
+      const simt::BrokenKernel& kernel = simt::broken_kernels[i];
+      REQUIRE(std::string(kernel.name) == kExpected[i].name);
+      CAPTURE(kernel.name, int(o.order));
+      check(kernel, kExpected[i], o.order == SimtOrder::forward);
+      // The executor works on after every error.
+      const DeviceArray<float> sum(1), ones(Values(256, 1));
+      simt::test_block_sum(sum, ones, 256);
+      CHECK(sum.host()[0] == 256);
+    }
+  }
+}
+
+TEST_CASE("without strict, threads that returned do not hold up a barrier") {
+  if (std::string(simt_flavour()) == "race") SKIP_TEST("said for the plain flavour");
+  const WithSimt options;
+  simt_options().strict = false;
+  for (int i = 0; i < simt::broken_kernel_count; ++i) {
+    const std::string name = simt::broken_kernels[i].name;
+    if (name == "return_before_barrier" || name == "two_barriers" || name == "barrier_of_half")
+      CHECK(run(simt::broken_kernels[i]) == "right");
+  }
+}
