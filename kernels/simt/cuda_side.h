@@ -31,6 +31,32 @@ __device__ __forceinline__ void vstore(void* p, V v) {
   *static_cast<V*>(p) = v;
 }
 
+// What CUDA lacks: minimum and maximum of float and double. A NaN operand is ignored.
+template <bool Max, class T>
+__device__ __forceinline__ T atomic_extremum(T* p, T v) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>);
+  using U = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
+  U* q = reinterpret_cast<U*>(p);
+  U seen = *reinterpret_cast<volatile U*>(q), bits;
+  for (;;) {
+    T old;
+    memcpy(&old, &seen, sizeof old);
+    if (!((Max ? v > old : v < old) || old != old)) return old;
+    memcpy(&bits, &v, sizeof bits);
+    const U now = atomicCAS(q, seen, bits);
+    if (now == seen) return old;
+    seen = now;
+  }
+}
+template <class T>
+__device__ __forceinline__ T atomic_min(T* p, std::type_identity_t<T> v) {
+  return atomic_extremum<false, T>(p, v);
+}
+template <class T>
+__device__ __forceinline__ T atomic_max(T* p, std::type_identity_t<T> v) {
+  return atomic_extremum<true, T>(p, v);
+}
+
 __device__ __forceinline__ uint32_t shared_address(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }

@@ -47,27 +47,41 @@ WT_FN T atomic_update(T* p, F next) {
                                       true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
   return __builtin_bit_cast(T, old);
 }
-#define WT_ATOMIC(name, expression)                                               \
+// As in CUDA: add and exchange also take floats, the others integers.
+#define WT_ATOMIC(name, types, expression)                                        \
   template <class T>                                                              \
-  WT_FN T name(T* p, std::type_identity_t<T> v) {                                 \
+  requires types<T> WT_FN T name(T* p, std::type_identity_t<T> v) {               \
     return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(expression); }); \
   }
 template <class T>
-WT_FN T atomicAdd(T* p, std::type_identity_t<T> v) {
-  if constexpr (std::is_integral_v<T>)
+concept AtomicInteger = std::is_integral_v<T>;
+template <class T>
+concept AtomicNumber = std::is_arithmetic_v<T>;
+template <class T>
+requires AtomicNumber<T> WT_FN T atomicAdd(T* p, std::type_identity_t<T> v) {
+  if constexpr (AtomicInteger<T>)
     return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
   else
     return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return T(o + v); });
 }
-WT_ATOMIC(atomicSub, o - v)
-WT_ATOMIC(atomicMin, v < o ? v : o)
-WT_ATOMIC(atomicMax, o < v ? v : o)
-WT_ATOMIC(atomicAnd, o& v)
-WT_ATOMIC(atomicOr, o | v)
-WT_ATOMIC(atomicXor, o ^ v)
-WT_ATOMIC(atomicInc, o >= v ? T(0) : T(o + 1))
-WT_ATOMIC(atomicExch, (void(o), v))
+WT_ATOMIC(atomicSub, AtomicInteger, o - v)
+WT_ATOMIC(atomicMin, AtomicInteger, v < o ? v : o)
+WT_ATOMIC(atomicMax, AtomicInteger, o < v ? v : o)
+WT_ATOMIC(atomicAnd, AtomicInteger, o& v)
+WT_ATOMIC(atomicOr, AtomicInteger, o | v)
+WT_ATOMIC(atomicXor, AtomicInteger, o ^ v)
+WT_ATOMIC(atomicInc, AtomicInteger, o >= v ? T(0) : T(o + 1))
+WT_ATOMIC(atomicExch, AtomicNumber, (void(o), v))
 #undef WT_ATOMIC
+// What CUDA lacks: minimum and maximum of float and double. A NaN operand is ignored.
+template <class T>
+WT_FN T atomic_min(T* p, std::type_identity_t<T> v) {
+  return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return v < o || o != o ? v : o; });
+}
+template <class T>
+WT_FN T atomic_max(T* p, std::type_identity_t<T> v) {
+  return atomic_update(p, [v](T o) WT_INLINE_LAMBDA { return v > o || o != o ? v : o; });
+}
 // A failed CAS is a poll: it lets the other threads run.
 template <class T>
 WT_FN T atomicCAS(T* p, std::type_identity_t<T> expected, std::type_identity_t<T> v,

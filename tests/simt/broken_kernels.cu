@@ -169,7 +169,7 @@ __global__ void too_much_shared(float* o, const float* x) {
   WT_SHARED(float, huge, [12000]);  // 46.9 KiB
   WT_SHARED(float, more, [400]);    // BUG too_much_shared
   huge[threadIdx.x] = more[threadIdx.x] = x[threadIdx.x];
-  o[threadIdx.x] = huge[threadIdx.x];
+  o[threadIdx.x] = huge[threadIdx.x] + more[threadIdx.x];
 }
 
 // --- Barriers ---

@@ -118,7 +118,8 @@ __global__ void atomics_kernel(int* i, unsigned* u, unsigned long long* l, float
   atomicMax(l + 1, (1ull << 33) + n);
   atomicAdd(f, 1.0f);
   atomicAdd(d, 1.0);
-  atomicMax(f + 1, float(n));
+  atomic_max(f + 1, float(n));
+  atomic_min(d + 1, -double(n));
   atomicExch(u + 2, 7u);
   unsigned seen = *reinterpret_cast<volatile unsigned*>(u + 4), now = 0;  // always 0: a first guess
   for (;; seen = now) {

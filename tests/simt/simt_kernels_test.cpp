@@ -124,14 +124,14 @@ TEST_CASE("atomics of all types") {
     const DeviceArray<int> i(std::vector<int>{0, 5});
     const DeviceArray<unsigned> u(std::vector<unsigned>{0, 0, 0, 0, 0});
     const DeviceArray<unsigned long long> l(std::vector<unsigned long long>{0, 0});
-    const DeviceArray<float> f(std::vector<float>{0, 0});
-    const DeviceArray<double> d(std::vector<double>{0});
+    const DeviceArray<float> f(std::vector<float>{0, NAN});
+    const DeviceArray<double> d(std::vector<double>{0, 0});
     test_atomics(i, u, l, f, d);
     CHECK(i.host() == std::vector<int>{256, -255});
     CHECK(u.host() == std::vector<unsigned>{255, 512, 7, 256, 0});
     CHECK(l.host() == std::vector<unsigned long long>{256ull << 33, (1ull << 33) + 255});
     CHECK(f.host() == std::vector<float>{256, 255});
-    CHECK(d.host() == std::vector<double>{256});
+    CHECK(d.host() == std::vector<double>{256, -255});
   });
 }
 
