@@ -9,6 +9,7 @@
 #include "warptape/core/float8.h"
 #include "warptape/core/half.h"
 #include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/half_rows.h"
 #include "warptape/kernels/strided.h"
 
 namespace wt {
@@ -241,6 +242,15 @@ WT_TARGET_AVX2 void float_row_avx2(float* out, const Half* in, i64 n) {
                      _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i))));
   for (; i < n; ++i) out[i] = float(in[i]);
 }
+WT_TARGET_AVX2 void float_row_avx2(float* out, const BFloat16* in, i64 n) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(in + i));
+    const __m256i wide = _mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16);
+    _mm256_storeu_ps(out + i, _mm256_castsi256_ps(wide));
+  }
+  for (; i < n; ++i) out[i] = float(in[i]);
+}
 template <>
 void cast_row(Half* out, const float* in, i64 n) {
   if (cpu_has_avx2()) return half_row_avx2(out, in, n);
@@ -248,6 +258,11 @@ void cast_row(Half* out, const float* in, i64 n) {
 }
 template <>
 void cast_row(float* out, const Half* in, i64 n) {
+  if (cpu_has_avx2()) return float_row_avx2(out, in, n);
+  for (i64 i = 0; i < n; ++i) out[i] = float(in[i]);
+}
+template <>
+void cast_row(float* out, const BFloat16* in, i64 n) {
   if (cpu_has_avx2()) return float_row_avx2(out, in, n);
   for (i64 i = 0; i < n; ++i) out[i] = float(in[i]);
 }
@@ -348,6 +363,11 @@ void fill_vectorized(const FillArgs& a, const Launch&) {
 }
 
 }  // namespace
+
+void detail::convert_row(float* out, const Half* in, i64 n) { cast_row(out, in, n); }
+void detail::convert_row(float* out, const BFloat16* in, i64 n) { cast_row(out, in, n); }
+void detail::convert_row(Half* out, const float* in, i64 n) { cast_row(out, in, n); }
+void detail::convert_row(BFloat16* out, const float* in, i64 n) { cast_row(out, in, n); }
 
 u64 detail::fill_bits(const FillArgs& a) {
   u64 bits = 0;
