@@ -8,6 +8,8 @@
 
 namespace wt {
 
+struct Backward;
+
 // --- pointwise (kernels/pointwise.h has the list, formulas and derivatives) ----------------------
 // Operands broadcast; numbers are allowed on either side. Integer literals keep an integer tensor
 // integer, `/` on integers gives the default dtype.
@@ -63,6 +65,18 @@ WT_API Tensor to_device(const In& x, Device d);
 WT_API Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice range);
 
 // --- reductions ----------------------------------------------------------------------------------
+// Over the given axes (all when omitted, none for {}), which disappear unless keep_dim. Computing
+// dtypes. 16-bit floats accumulate in f32; the order of the additions is fixed. Throw ShapeError
+// for bad axes, DtypeError for storage-only dtypes.
+//
+// Integers and bool give i64. The sum of nothing is 0.
+WT_API Tensor sum(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
+// sum / number of elements; floating dtypes only (DtypeError). The mean of nothing is NaN.
+WT_API Tensor mean(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
+// The place (i64) of the largest element along one axis, or in the flattened tensor: the first of
+// equal ones, the first NaN if there is one. No gradient. Throws ShapeError when there is no
+// element.
+WT_API Tensor argmax(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
 // Reverse of broadcasting: x summed over the axes along which `shape` was repeated; x itself when
 // the shapes agree.
 WT_API Tensor sum_to(const In& x, const Shape& shape);
@@ -88,6 +102,9 @@ inline TensorImpl* retained(TensorImpl* p) {
   retain(p);
   return p;
 }
+// For backward functions of operators that broadcast: hands over t, summed to the shape of input i;
+// a leaf's slot is written directly.
+void put_sum_to(Backward& g, u32 i, Tensor t);
 }  // namespace detail
 
 }  // namespace wt

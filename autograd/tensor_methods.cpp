@@ -146,6 +146,16 @@ Tensor Tensor::to(MemoryFormat format, Frame at) const {
   return wt::contiguous(In(*this, at.file, at.line), format);
 }
 
+// --- reductions ----------------------------------------------------------------------------------
+Tensor Tensor::sum(Frame at) const { return wt::sum(In(*this, at.file, at.line)); }
+Tensor Tensor::sum(const Dims& dims, SumOptions options, Frame at) const {
+  return wt::sum(In(*this, at.file, at.line), dims, options);
+}
+Tensor Tensor::mean(Frame at) const { return wt::mean(In(*this, at.file, at.line)); }
+Tensor Tensor::mean(const Dims& dims, SumOptions options, Frame at) const {
+  return wt::mean(In(*this, at.file, at.line), dims, options);
+}
+
 // --- writing -------------------------------------------------------------------------------------
 
 namespace info {

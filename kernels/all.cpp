@@ -3,6 +3,7 @@
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/reduce.h"
 #include "warptape/kernels/run.h"
 
 namespace wt {
@@ -25,6 +26,9 @@ VariantRow variant(DeviceKind d, int i) {
   X(copy, CopyArgs)     \
   X(fill, FillArgs)     \
   X(matmul, MatmulArgs) \
+  X(sum, SumArgs)       \
+  X(max, MaxArgs)       \
+  X(argmax, ArgmaxArgs) \
   WT_POINTWISE_CONTRACTS(X)
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \

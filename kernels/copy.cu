@@ -184,14 +184,6 @@ __global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, 
 }
 
 // --- launchers ----------------------------------------------------------------------------------
-void copy_naive(const CopyArgs& a, const Launch& l) {
-  const LoopNest<2> nest = loop_nest({a.out, a.in});
-  with_index_map(nest, [&](auto map) {
-    launch<cast_any<decltype(map)>>(one_thread_each(nest.numel, l), a.out.data, a.out.dtype(),
-                                    a.in.data, a.in.dtype(), nest.numel, map);
-  });
-}
-
 template <class T>
 void copy_strided(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
   with_index_map(nest, [&](auto map) {
@@ -200,14 +192,8 @@ void copy_strided(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
   });
 }
 
-void copy_same_dtype(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
-  const i64 size = item_size(a.out.dtype());
-  if (nest.dense() && aligned_16(a.out.data) && aligned_16(a.in.data)) {
-    const i64 bytes = nest.numel * size;
-    return launch<copy_bytes>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(),
-                              a.in.as<unsigned char>(), bytes);
-  }
-  switch (size) {
+void copy_elements_of(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
+  switch (item_size(a.out.dtype())) {
     case 1:
       return copy_strided<u8>(a, nest, l);
     case 2:
@@ -217,6 +203,23 @@ void copy_same_dtype(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l
     default:
       return copy_strided<u64>(a, nest, l);
   }
+}
+
+void copy_naive(const CopyArgs& a, const Launch& l) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in});
+  if (a.out.dtype() == a.in.dtype()) return copy_elements_of(a, nest, l);
+  with_index_map(nest, [&](auto map) {
+    launch<cast_any<decltype(map)>>(one_thread_each(nest.numel, l), a.out.data, a.out.dtype(),
+                                    a.in.data, a.in.dtype(), nest.numel, map);
+  });
+}
+
+void copy_same_dtype(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
+  if (!nest.dense() || !aligned_16(a.out.data) || !aligned_16(a.in.data))
+    return copy_elements_of(a, nest, l);
+  const i64 bytes = nest.numel * item_size(a.out.dtype());
+  launch<copy_bytes>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(),
+                     a.in.as<unsigned char>(), bytes);
 }
 
 template <class To, class From>

@@ -5,7 +5,7 @@
 #include <limits>
 #include <type_traits>
 
-#include "warptape/core/half.h"
+#include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/reduce_cpu.h"
 
 namespace wt {
@@ -71,26 +71,6 @@ void for_each_element(const ReducePlan& plan, i64 start, Each each) {
   });
 }
 
-// Calls body(T{}) with the C++ type of a computing dtype.
-template <class Body>
-void with_type(DType t, Body body) {
-  switch (t) {
-    case DType::f64:
-      return body(double{});
-    case DType::f32:
-      return body(float{});
-    case DType::f16:
-      return body(Half{});
-    case DType::bf16:
-      return body(BFloat16{});
-    case DType::i64:
-      return body(i64{});
-    case DType::i32:
-      return body(i32{});
-    default:
-      return body(u8{});  // and bool, whose elements are 0 or 1
-  }
-}
 template <class T>
 constexpr bool kFloating = !std::is_integral_v<T>;
 template <class T>
@@ -113,8 +93,7 @@ T narrow(double v) {
 void sum_reference(const SumArgs& a, const Launch&) {
   ReducePlan plan;
   detail::plan_reduction(plan, a.out, a.in, a.mask, LoopOrder::memory);
-  with_type(a.in.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  dispatch_compute(a.in.dtype(), [&]<class T>() {
     const T* in = a.in.as<T>();
     for_each_output(plan, [&](i64 start, i64 o) {
       if constexpr (kFloating<T>) {
@@ -144,8 +123,7 @@ template <class Args, class Store>
 void largest(const Args& a, LoopOrder order, Store store) {
   ReducePlan plan;
   detail::plan_reduction(plan, a.out, a.in, a.mask, order);
-  with_type(a.in.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  dispatch_compute(a.in.dtype(), [&]<class T>() {
     const T* in = a.in.template as<T>();
     for_each_output(plan, [&](i64 start, i64 o) {
       T element{};

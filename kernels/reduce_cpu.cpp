@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_isa.h"
 #include "warptape/kernels/half_rows.h"
 
@@ -28,9 +29,6 @@ struct Lanes {
   static void load(Vector& v, const C* p) { std::memcpy(&v, p, sizeof v); }
 };
 
-template <class T>
-using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 struct SumOp {
   template <class C>
   using Total = double;
@@ -46,8 +44,8 @@ struct SumOp {
   WT_HOT
   static void store(const SumArgs& a, T& out, double total) {
     total /= double(a.divide_by);
-    if (a.accumulate) total += double(Compute<T>(out));
-    out = T(Compute<T>(total));
+    if (a.accumulate) total += double(ComputeType<T>(out));
+    out = T(ComputeType<T>(total));
   }
 };
 
@@ -67,7 +65,7 @@ struct MaxOp {
   }
   template <class T>
   WT_HOT
-  static void store(const MaxArgs&, T& out, Compute<T> total) { out = T(total); }
+  static void store(const MaxArgs&, T& out, ComputeType<T> total) { out = T(total); }
 };
 
 template <class Op, class V, class C>
@@ -116,7 +114,7 @@ void reduce_run(typename Op::template Total<C>& total, const C* p, i64 n) {
 template <class Op, class T, class Total>
 WT_HOT
 void reduce_run_of(Total& total, const T* p, i64 n) {
-  if constexpr (std::is_same_v<T, Compute<T>>) {
+  if constexpr (std::is_same_v<T, ComputeType<T>>) {
     reduce_run<Op, T>(total, p, n);
   } else {
     float buffer[kBuffer];
@@ -132,7 +130,7 @@ void reduce_run_of(Total& total, const T* p, i64 n) {
 template <class Op, class T, class Args>
 WT_HOT
 void reduce_rows(const ReducePlan& plan, const Args& a) {
-  using C = Compute<T>;
+  using C = ComputeType<T>;
   const i64 outputs = plan.kept.inner(), length = plan.reduced.inner();
   const i64 step = plan.reduced.inner_stride(0);
   const T* in = a.in.template as<T>();
@@ -173,7 +171,7 @@ void reduce_block(const C* p, i64 rows, i64 step, typename Op::template Total<C>
 template <class Op, int N, class T, class Total>
 WT_HOT
 void reduce_tile(const ReducePlan& plan, const T* base, Total* totals) {
-  using C = Compute<T>;
+  using C = ComputeType<T>;
   constexpr i64 kWidth = N * Lanes<C>::kCount;
   const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
   for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
@@ -197,14 +195,14 @@ void reduce_column(const ReducePlan& plan, const T* base, Total& total) {
   const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
   for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
     const T* p = base + from[0];
-    for (i64 r = 0; r < rows; ++r) Op::fold(total, Compute<T>(p[r * step]));
+    for (i64 r = 0; r < rows; ++r) Op::fold(total, ComputeType<T>(p[r * step]));
   });
 }
 
 template <class Op, class T, class Args>
 WT_HOT
 void reduce_columns(const ReducePlan& plan, const Args& a) {
-  using C = Compute<T>;
+  using C = ComputeType<T>;
   constexpr i64 kNarrow = Lanes<C>::kCount, kWide = kVectors * kNarrow;
   const i64 columns = plan.kept.inner(), step_out = plan.kept.inner_stride(1);
   for_each_row(plan.kept, [&](const i64(&at)[2]) WT_INLINE_LAMBDA {
@@ -249,22 +247,12 @@ template <class Op, class Args>
 void reduce_any(const Args& a) {
   ReducePlan plan;
   detail::plan_reduction(plan, a.out, a.in, a.mask, LoopOrder::memory);
-  const auto run = [&]<class T>(T) {
+  dispatch_floating(a.in.dtype(), [&]<class T>() {
     if (cpu_has_avx2())
       reduce_avx2<Op, T>(plan, a);
     else
       reduce_plain<Op, T>(plan, a);
-  };
-  switch (a.in.dtype()) {
-    case DType::f64:
-      return run(double{});
-    case DType::f32:
-      return run(float{});
-    case DType::f16:
-      return run(Half{});
-    default:
-      return run(BFloat16{});
-  }
+  });
 }
 }  // namespace
 

@@ -1,0 +1,151 @@
+// Reductions, and the reverse of broadcasting.
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/kernels/reduce.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo sum{.name = "sum", .autocast = Autocast::f32, .derivative = Derivative::linear};
+constexpr OpInfo mean{.name = "mean", .derivative = Derivative::linear};
+constexpr OpInfo argmax{.name = "argmax", .derivative = Derivative::none};
+constexpr OpInfo sum_to{.name = "sum_to", .derivative = Derivative::linear};
+}  // namespace info
+
+namespace {
+
+Shape shape_of(const Geometry& g) { return Shape(g.shape, g.ndim); }
+std::string where(const OpScope& s) { return str("\n  at ", describe(s.frame())); }
+
+void require_computing(const OpScope& s) {
+  if (!computes(s.dtype()))
+    throw DtypeError(str("[", s.info().name, "] ", dtype_name(s.dtype()),
+                         " is for storage only and does not compute", where(s),
+                         "\n  Try .to(f32) or another computing dtype first"));
+}
+
+DType sum_dtype(DType t) { return is_floating(t) ? t : DType::i64; }
+
+i64 reduced_numel(const Geometry& g, u32 mask) {
+  i64 n = 1;
+  for (int i = 0; i < g.ndim; ++i)
+    if (mask >> i & 1) n *= g.shape[i];
+  return n;
+}
+
+// --- sum and mean --------------------------------------------------------------------------------
+struct Reduced {
+  u32 mask;
+  i64 divide_by;
+};
+
+// gy, which lacks the axes of `mask` or has them with size 1, repeated to `shape`.
+Tensor repeat(Tensor gy, const Shape& shape, u32 mask) {
+  const int left = gy.ndim();
+  // Missing leading axes are expand's own business.
+  if (left < shape.ndim() && mask != (1u << (shape.ndim() - left)) - 1)
+    gy = reshape(std::move(gy), reduced_shape(shape, mask, true));
+  return expand(std::move(gy), shape);
+}
+
+void sum_backward(Backward& g) {
+  const auto [mask, divide_by] = g.attribute<Reduced>();
+  Tensor gy = g.take_grad();
+  if (divide_by != 1) gy = mul(std::move(gy), 1.0 / double(divide_by));
+  g.put(0, repeat(std::move(gy), g.input_shape(0), mask));
+}
+
+Tensor sum_over(OpScope& s, u32 mask, bool keep_dim, i64 divide_by) {
+  Result y = s.result(reduced_shape(shape_of(s.geometry(0)), mask, keep_dim), sum_dtype(s.dtype()));
+  s.record(sum_backward);
+  s.set_attribute(Reduced{mask, divide_by});
+  run(SumArgs{y.view(), s.view(0), mask, divide_by}, s.launch());
+  return s.finish(std::move(y));
+}
+
+// --- sum_to --------------------------------------------------------------------------------------
+// The axes of `from` along which `to` was repeated. Throws when it cannot have been.
+u32 repeated_axes(const OpScope& s, const Shape& to) {
+  const Geometry& g = s.geometry(0);
+  const int lead = g.ndim - to.ndim();
+  u32 mask = 0;
+  bool fits = lead >= 0;
+  for (int i = 0; fits && i < g.ndim; ++i) {
+    if (i >= lead && to[i - lead] == g.shape[i]) continue;
+    fits = i < lead || to[i - lead] == 1;
+    mask |= 1u << i;
+  }
+  if (!fits)
+    throw ShapeError(str("[sum_to] shape ", to, " does not broadcast to ", shape_of(g), where(s)));
+  return mask;
+}
+
+void sum_to_backward(Backward& g) { g.put(0, expand(g.take_grad(), g.input_shape(0))); }
+
+}  // namespace
+
+Tensor sum(const In& x, const Dims& dims, SumOptions options) {
+  OpScope s(info::sum, x);
+  require_computing(s);
+  return sum_over(s, axis_mask("sum", dims, s.geometry(0).ndim), options.keep_dim, 1);
+}
+
+Tensor mean(const In& x, const Dims& dims, SumOptions options) {
+  OpScope s(info::mean, x);
+  require_computing(s);
+  if (!is_floating(s.dtype()))
+    throw DtypeError(str("[mean] the mean of ", dtype_name(s.dtype()), " is not a ",
+                         dtype_name(s.dtype()), where(s), "\n  Try .to(f32) first"));
+  const u32 mask = axis_mask("mean", dims, s.geometry(0).ndim);
+  return sum_over(s, mask, options.keep_dim, reduced_numel(s.geometry(0), mask));
+}
+
+Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
+  OpScope s(info::argmax, x);
+  require_computing(s);
+  const Geometry& g = s.geometry(0);
+  if (!dims.is_all() && dims.size() != 1)
+    throw ShapeError(str("[argmax] takes one axis or all of them, not ", dims.size(), where(s)));
+  const u32 mask = axis_mask("argmax", dims, g.ndim);
+  if (reduced_numel(g, mask) == 0)
+    throw ShapeError(str("[argmax] no element to choose from in shape ", shape_of(g), where(s)));
+  Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), DType::i64);
+  run(ArgmaxArgs{y.view(), s.view(0), mask}, s.launch());
+  return s.finish(std::move(y));
+}
+
+Tensor sum_to(const In& x, const Shape& shape) {
+  if (!x.impl()) detail::use_of_undefined();
+  if (shape_of(x.impl()->geometry) == shape) {
+    if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));
+    x.take();
+    return Tensor(x.give());
+  }
+  OpScope s(info::sum_to, x);
+  require_computing(s);
+  const u32 mask = repeated_axes(s, shape);
+  Result y = s.result(shape, sum_dtype(s.dtype()));
+  s.record(sum_to_backward);
+  run(SumArgs{y.view(), s.view(0), mask}, s.launch());
+  return s.finish(std::move(y));
+}
+
+void detail::put_sum_to(Backward& g, u32 i, Tensor t) {
+  const Edge& e = g.node->edges[i];
+  if (!e.node) return;
+  const OutputInfo& wanted = e.node->output_info(e.output);
+  const Geometry& have = t.impl()->geometry;
+  bool same = wanted.ndim == have.ndim;
+  for (int d = 0; same && d < have.ndim; ++d) same = wanted.shape[d] == have.shape[d];
+  if (same) return g.put(i, std::move(t));
+  if (!g.recording() && wanted.key == t.impl()->key && is_floating(have.dtype)) {
+    const In in(t);
+    OpScope s(info::sum_to, in);
+    const u32 mask = repeated_axes(s, g.input_shape(i));
+    if (const GradSlot slot = g.slot(i))
+      return run(SumArgs{slot.view(), s.view(0), mask, 1, slot.accumulate}, s.launch());
+  }
+  g.put(i, sum_to(std::move(t), g.input_shape(i)));
+}
+
+}  // namespace wt

@@ -1,0 +1,303 @@
+// Every variant of sum, max and argmax on cpu and simt against loops in f64.
+#include "warptape/kernels/reduce.h"
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "warptape/core/factories.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt;
+
+namespace {
+
+View view_of(const Tensor& t) { return wt::view_of(t.impl()); }
+
+// Values between -4 and 4, different at every element, exact in every float.
+double value_at(i64 i) { return double((i * 37 + 11) % 64 - 32) / 8; }
+
+Tensor values_of(const Shape& shape, DType t, Device d) {
+  std::vector<double> v(static_cast<size_t>(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] = is_floating(t) ? value_at(i64(i)) : std::abs(std::floor(value_at(i64(i)) * 4));
+  return tensor(v).to(t).view(shape).to(d);
+}
+
+enum class Layout { dense, transposed, sliced, expanded };
+constexpr const char* kLayoutNames[] = {"dense", "transposed", "sliced", "expanded"};
+
+// A tensor of `shape` in a layout.
+Tensor make(const Shape& shape, Layout layout, DType t, Device d) {
+  const int n = shape.ndim();
+  Shape base = shape;
+  switch (layout) {
+    case Layout::dense:
+      return values_of(shape, t, d);
+    case Layout::transposed:
+      if (n < 2) return values_of(shape, t, d);
+      std::swap(base[0], base[n - 1]);
+      return values_of(base, t, d).transpose(0, -1);
+    case Layout::sliced:
+      if (n == 0) return values_of(shape, t, d);
+      base[n - 1] = shape[n - 1] * 2 + 1;
+      return values_of(base, t, d).slice(-1, {1, base[n - 1], 2});
+    case Layout::expanded:
+      if (n == 0 || shape[0] == 0) return values_of(shape, t, d);
+      base[0] = 1;
+      return values_of(base, t, d).expand(shape);
+  }
+  return {};
+}
+
+// What one output should be.
+struct Wanted {
+  double sum = 0, absolute = 0, largest = 0;
+  i64 count = 0, place = -1;
+};
+
+std::vector<Wanted> oracle(const Tensor& x, u32 mask) {
+  const Shape shape = x.shape();
+  const std::vector<double> v = x.to_vector<double>();
+  std::vector<Wanted> out(static_cast<size_t>(numel_of(reduced_shape(shape, mask, true))));
+  for (i64 i = 0; i < i64(v.size()); ++i) {
+    i64 rest = i, output = 0, place = 0, output_step = 1, place_step = 1;
+    for (int axis = shape.ndim(); axis-- > 0; rest /= shape[axis]) {
+      const i64 at = rest % shape[axis];
+      const bool reduced = mask >> axis & 1;
+      (reduced ? place : output) += at * (reduced ? place_step : output_step);
+      (reduced ? place_step : output_step) *= shape[axis];
+    }
+    Wanted& w = out[size_t(output)];
+    const double value = v[size_t(i)];
+    w.sum += value;
+    w.absolute += std::abs(value);
+    ++w.count;
+    const bool better =
+        w.place < 0 || value > w.largest || (value != value && w.largest == w.largest);
+    if (better ||
+        ((value == w.largest || (value != value && w.largest != w.largest)) && place < w.place))
+      w.largest = value, w.place = place;
+  }
+  return out;
+}
+
+// Rounding of the output and of the accumulation, relative.
+double output_rounding(DType t) {
+  return t == DType::f64    ? 0x1p-53
+         : t == DType::f32  ? 0x1p-24
+         : t == DType::f16  ? 0x1p-11
+         : t == DType::bf16 ? 0x1p-8
+                            : 0;
+}
+double accumulation_rounding(DType t) {
+  return t == DType::f64 ? 0x1p-53 : is_floating(t) ? 0x1p-24 : 0;
+}
+
+DType sum_dtype(DType t) { return is_floating(t) ? t : DType::i64; }
+
+Launch launch_on(Device d) { return Launch{.device = d}; }
+
+struct Case {
+  Shape shape;
+  std::vector<u32> masks;
+};
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      {{}, {0}},
+      {{1}, {0, 1}},
+      {{7}, {0, 1}},
+      {{257}, {1}},
+      {{2000}, {1}},            // a block a row
+      {{9000}, {1}},            // several parts
+      {{5, 33}, {0, 1, 2, 3}},  // a warp a row, columns
+      {{33, 5}, {1, 2, 3}},     // few columns
+      {{600, 40}, {1}},         // columns in parts
+      {{3, 1100}, {2}},         // rows of more than a warp's share
+      {{4, 3, 21}, {1, 2, 4, 5, 6, 3, 7}},
+      {{2, 3, 4, 5}, {5, 10, 9, 6, 15}},
+      {{3, 0}, {1, 2, 3}},
+      {{0, 3}, {1, 2}},
+      {{1, 19, 1}, {2, 5, 7}},
+  };
+  return all;
+}
+
+template <class Check>
+void for_each_case(Device d, DType t, Check check) {
+  for (const Case& c : cases())
+    for (const u32 mask : c.masks)
+      for (const Layout layout :
+           {Layout::dense, Layout::transposed, Layout::sliced, Layout::expanded}) {
+        INFO("shape " << c.shape << " mask " << mask << " " << kLayoutNames[int(layout)] << " "
+                      << dtype_name(t) << " on " << d);
+        check(make(c.shape, layout, t, d), mask);
+      }
+}
+
+template <class Args>
+std::vector<const char*> variants(Device d) {
+  std::vector<const char*> names;
+  const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
+  REQUIRE(list);
+  for (int i = 0; i < list->count; ++i) {
+    const Variant<Args>& v = list->rows[i];
+    names.push_back(v.name);
+  }
+  return names;
+}
+
+const DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16,
+                      DType::i64, DType::i32, DType::u8,  DType::boolean};
+const Device kDevices[] = {Device::cpu(), Device::simt()};
+
+// The variant exists but does not take this dtype.
+template <class Args>
+bool refuses(const char* name, const Args& a, Device d) {
+  const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
+  for (int i = 0; i < list->count; ++i)
+    if (!std::strcmp(list->rows[i].name, name))
+      return list->rows[i].why_not && list->rows[i].why_not(a);
+  return true;
+}
+
+void check_sum(const Tensor& x, u32 mask, const char* variant, bool accumulate, bool keep) {
+  const DType t = x.dtype();
+  const Shape shape = reduced_shape(x.shape(), mask, keep);
+  const std::vector<Wanted> wanted = oracle(x, mask);
+  const i64 length = wanted.empty() || wanted[0].count == 0 ? 1 : wanted[0].count;
+  const i64 divide_by = is_floating(t) && accumulate ? length : 1;
+  const Tensor out = full(shape, 2, {.dtype = sum_dtype(t), .device = x.device()});
+  const SumArgs args{view_of(out), view_of(x), mask, divide_by, accumulate};
+  if (refuses(variant, args, x.device())) return;
+  const VariantScope scope("sum", variant);
+  run(args, launch_on(x.device()));
+  const std::vector<double> got = out.to_vector<double>();
+  REQUIRE(got.size() == wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Wanted& w = wanted[i];
+    const double right = w.sum / double(divide_by) + (accumulate ? 2 : 0);
+    const double scale = w.absolute / double(divide_by) + (accumulate ? 2 : 0);
+    const double bound = output_rounding(t) * std::abs(right) +
+                         double(w.count + 2) * accumulation_rounding(t) * scale;
+    CAPTURE(i, got[i], right);
+    CHECK(std::abs(got[i] - right) <= bound);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sum: every variant agrees with f64 loops", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
+  for (const char* variant : variants<SumArgs>(d)) {
+    INFO("variant " << variant);
+    for_each_case(d, t, [&](const Tensor& x, u32 mask) {
+      check_sum(x, mask, variant, false, true);
+      if (x.numel() < 300) check_sum(x, mask, variant, true, false);
+    });
+  }
+}
+
+TEST_CASE("max: every variant agrees with f64 loops", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
+  for (const char* variant : variants<MaxArgs>(d)) {
+    INFO("variant " << variant);
+    for_each_case(d, t, [&](const Tensor& x, u32 mask) {
+      const std::vector<Wanted> wanted = oracle(x, mask);
+      if (!wanted.empty() && wanted[0].count == 0) return;
+      const Tensor out = empty(reduced_shape(x.shape(), mask, false), {.dtype = t, .device = d});
+      const MaxArgs args{view_of(out), view_of(x), mask};
+      if (refuses(variant, args, d)) return;
+      const VariantScope scope("max", variant);
+      run(args, launch_on(d));
+      const std::vector<double> got = out.to_vector<double>();
+      for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == wanted[i].largest);
+    });
+  }
+}
+
+TEST_CASE("argmax: every variant agrees with f64 loops", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
+  for (const char* variant : variants<ArgmaxArgs>(d)) {
+    INFO("variant " << variant);
+    for_each_case(d, t, [&](const Tensor& x, u32 mask) {
+      const std::vector<Wanted> wanted = oracle(x, mask);
+      if (!wanted.empty() && wanted[0].count == 0) return;
+      const Tensor out =
+          empty(reduced_shape(x.shape(), mask, false), {.dtype = DType::i64, .device = d});
+      const VariantScope scope("argmax", variant);
+      run(ArgmaxArgs{view_of(out), view_of(x), mask}, launch_on(d));
+      const std::vector<i64> got = out.to_vector<i64>();
+      for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == wanted[i].place);
+    });
+  }
+}
+
+TEST_CASE("max and argmax: NaN wins, then the first of equals", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const i64 n = GENERATE(5, 40, 1200, 9000);
+  const i64 first = GENERATE(0, 2, 4);
+  std::vector<float> v(size_t(n), -3.0f);
+  SECTION("NaN") { v[size_t(first)] = v[size_t(n - 1)] = NAN; }
+  SECTION("ties") { v[size_t(first)] = v[size_t(n - 1)] = 2; }
+  SECTION("minus infinity") {
+    for (float& f : v) f = -INFINITY;
+  }
+  const i64 place = v[size_t(first)] == -INFINITY ? 0 : first;
+  // A row, and a column beside others.
+  const Tensor row = tensor(v).to(d);
+  std::vector<float> wide(size_t(n) * 20, -9.0f);
+  for (i64 i = 0; i < n; ++i) wide[size_t(i) * 20 + 3] = v[size_t(i)];
+  const Tensor columns = tensor(wide).view({n, 20}).to(d);
+  for (const char* variant : variants<ArgmaxArgs>(d)) {
+    INFO(variant << " on " << d << " n " << n);
+    const VariantScope scope("argmax", variant);
+    const Tensor one = empty({}, {.dtype = DType::i64, .device = d});
+    run(ArgmaxArgs{view_of(one), view_of(row), 1}, launch_on(d));
+    CHECK(one.to_vector<i64>()[0] == place);
+    const Tensor many = empty({20}, {.dtype = DType::i64, .device = d});
+    run(ArgmaxArgs{view_of(many), view_of(columns), 1}, launch_on(d));
+    CHECK(many.to_vector<i64>()[3] == place);
+    CHECK(many.to_vector<i64>()[4] == 0);
+  }
+  for (const char* variant : variants<MaxArgs>(d)) {
+    INFO(variant << " on " << d << " n " << n);
+    const VariantScope scope("max", variant);
+    const Tensor out = empty({1, 20}, {.device = d});
+    run(MaxArgs{view_of(out), view_of(columns), 1}, launch_on(d));
+    const float got = out.to_vector<float>()[3], right = v[size_t(place)];
+    CHECK((got == right || (got != got && right != right)));
+  }
+}
+
+TEST_CASE("sum: long sums stay far inside the bound, and repeat bit for bit", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const i64 n = 100'003;
+  std::vector<float> v(static_cast<size_t>(n));
+  double right = 0;
+  for (i64 i = 0; i < n; ++i) right += v[size_t(i)] = 0.1f + float(i % 7) * 0.013f;
+  const Tensor x = tensor(v).to(d);
+  const Tensor a = empty({}, {.device = d}), b = empty({}, {.device = d});
+  run(SumArgs{view_of(a), view_of(x), 1}, launch_on(d));
+  run(SumArgs{view_of(b), view_of(x), 1}, launch_on(d));
+  CHECK(a.item() == b.item());
+  CHECK(std::abs(a.item() - right) <= 40 * 0x1p-24 * right);  // one chain would allow 100,003
+}
+
+TEST_CASE("mean of nothing is NaN, sum of nothing is 0", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const DType t = GENERATE(DType::f64, DType::f32, DType::f16, DType::bf16);
+  const Tensor x = empty({0, 3}, {.dtype = t, .device = d});
+  for (const char* variant : variants<SumArgs>(d)) {
+    const VariantScope scope("sum", variant);
+    const Tensor out = ones({3}, {.dtype = t, .device = d});
+    run(SumArgs{view_of(out), view_of(x), 1}, launch_on(d));
+    CHECK(out.to_vector<double>() == std::vector<double>{0, 0, 0});
+    run(SumArgs{view_of(out), view_of(x), 1, 0}, launch_on(d));
+    for (double v : out.to_vector<double>()) CHECK(v != v);
+  }
+}
