@@ -1,0 +1,80 @@
+// Eight floats at a time on the cpu, for `avx2` variants. Every function that uses them carries
+// WT_AVX2 (never per-file flags), and its variant asks has_avx2() at run time.
+#pragma once
+#include <cmath>
+#include <cstring>
+
+#include "warptape/core/types.h"
+
+namespace wt {
+
+#if defined(__x86_64__)
+#define WT_HAS_AVX2 1
+#define WT_AVX2 __attribute__((target("avx2,fma")))
+// The row of an `avx2` variant in WT_VARIANTS; nothing where the compiler has no AVX2.
+#define WT_AVX2_ROW(...) {__VA_ARGS__},
+#define WT_AVX2_HOT __attribute__((target("avx2,fma"), always_inline)) inline
+
+inline bool has_avx2() {
+  static const bool yes = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  return yes;
+}
+
+using f32x8 = float __attribute__((vector_size(32)));
+using i32x8 = i32 __attribute__((vector_size(32)));
+
+WT_AVX2_HOT f32x8 splat8(float v) { return f32x8{v, v, v, v, v, v, v, v}; }
+WT_AVX2_HOT f32x8 load8(const float* p) {
+  f32x8 v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+WT_AVX2_HOT void store8(float* p, f32x8 v) { std::memcpy(p, &v, sizeof v); }
+// The first n < 8 elements; the others are `pad`.
+WT_AVX2_HOT f32x8 load_part8(const float* p, i64 n, float pad) {
+  float buffer[8] = {pad, pad, pad, pad, pad, pad, pad, pad};
+  for (i64 i = 0; i < n; ++i) buffer[i] = p[i];
+  return load8(buffer);
+}
+WT_AVX2_HOT void store_part8(float* p, f32x8 v, i64 n) {
+  float buffer[8];
+  store8(buffer, v);
+  for (i64 i = 0; i < n; ++i) p[i] = buffer[i];
+}
+// A NaN in `b` is ignored.
+WT_AVX2_HOT f32x8 max8(f32x8 a, f32x8 b) { return b > a ? b : a; }
+WT_AVX2_HOT float sum_of8(f32x8 v) {
+  return ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));
+}
+WT_AVX2_HOT float max_of8(f32x8 v) {
+  float m = v[0];
+  for (int i = 1; i < 8; ++i) m = v[i] > m ? v[i] : m;
+  return m;
+}
+
+// exp for x <= 88, within 1.5 ulp; below -87.3 it is 0, NaN stays NaN. 2^n comes from the low bits
+// that adding 1.5 * 2^23 leaves, e^r (|r| <= ln 2 / 2) from its Taylor series up to r^7.
+WT_AVX2_HOT f32x8 exp8(f32x8 x) {
+  const f32x8 magic = splat8(0x1.8p23f);
+  const f32x8 t = x * 0x1.715476p0f + magic;
+  const f32x8 n = t - magic;
+  const f32x8 r = (x - n * 0x1.62e4p-1f) - n * 0x1.7f7d1cp-20f;
+  f32x8 p = splat8(1.0f / 5040) * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r * r + r + 1.0f;
+  i32x8 bits;
+  std::memcpy(&bits, &t, sizeof bits);
+  const i32x8 power_bits = (bits << 23) + 0x3f800000;
+  f32x8 power;
+  std::memcpy(&power, &power_bits, sizeof power);
+  return x < -87.3f ? splat8(0) : p * power;
+}
+#else
+#define WT_HAS_AVX2 0
+#define WT_AVX2_ROW(...)
+#endif
+
+}  // namespace wt

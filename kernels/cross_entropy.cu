@@ -1,0 +1,422 @@
+// Cross-entropy on simt and cuda. The ladder:
+//   naive   one thread a row; the good one when the classes are not the innermost axis, because
+//           neighbouring threads then read neighbouring elements
+//   warp    one warp a row, 16-byte reads, one online pass
+//   block   one block a row, for long rows
+// The row losses go to the workspace and are added in a fixed order.
+#include "warptape/kernels/cross_entropy.h"
+
+#include "warptape/kernels/bad_index.cuh"
+#include "warptape/kernels/block_reduce.cuh"
+#include "warptape/kernels/online_softmax.cuh"
+#include "warptape/kernels/pack.cuh"
+#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+
+template <class A>
+struct RowLabels {
+  const i64* labels;
+  i64 ignore_index;
+  A smoothing;
+  i64 classes;
+};
+
+// Operands: logits, labels.
+template <class T, class A = Accumulator<T>>
+struct LossForward {
+  Rows<2> rows;
+  RowLabels<A> target;
+  const T* logits;
+  A *stats, *losses;
+  MailboxRecord* mailbox;
+  u32 op_id;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(target.labels), f(logits), f(stats), f(losses), f(mailbox);
+  }
+
+  __device__ void finish(i64 row, i64 label, A max, A sum, A total, const T* x) const {
+    const A log_sum = logarithm(sum);
+    A loss = log_sum + (max - A(x[label * rows.step[0]]));
+    if (target.smoothing != 0)
+      loss = (1 - target.smoothing) * loss +
+             target.smoothing * (log_sum + (max - total / A(rows.length)));
+    losses[row] = loss;
+    stats[row] = max;
+    stats[rows.count + row] = log_sum;
+  }
+};
+
+// Operands: gradient, logits, labels.
+template <class T, class A = Accumulator<T>>
+struct LossBackward {
+  Rows<3> rows;
+  RowLabels<A> target;
+  T* glogits;
+  const T* logits;
+  const A *stats, *grad;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(target.labels), f(glogits), f(logits), f(stats), f(grad);
+  }
+};
+
+// The class of a row; -1 for an ignored one. `report`: this thread raises the mailbox.
+template <class T>
+__device__ __forceinline__ i64 label_of(const LossForward<T>& a, i64 row, bool report) {
+  const i64 label = a.target.labels[a.rows.start(1, row)];
+  if (label == a.target.ignore_index) return -1;
+  if (label >= 0 && label < a.rows.length) return label;
+  if (report)
+    report_bad_index(a.mailbox, MailboxCode::label_out_of_range, a.op_id, row, label,
+                     a.rows.length);
+  return 0;
+}
+
+// What the gradient of a row needs beside its logits.
+template <class T>
+struct RowGradient {
+  using A = Accumulator<T>;
+  A max, log_sum, grad, hit, every;
+  i64 label;
+  bool ignored;
+
+  __device__ __forceinline__ RowGradient(const LossBackward<T>& a, i64 row) {
+    label = a.target.labels[a.rows.start(2, row)];
+    ignored = label == a.target.ignore_index;
+    if (label < 0 || label >= a.rows.length) label = 0;
+    max = ignored ? A(0) : a.stats[row];
+    log_sum = ignored ? A(0) : a.stats[a.rows.count + row];
+    grad = *a.grad;
+    hit = 1 - a.target.smoothing;
+    every = a.target.smoothing / A(a.rows.length);
+  }
+  __device__ __forceinline__ T at(T x, i64 i) const {
+    if (ignored) return T(A(0));
+    const A p = exp_for<T>(A(x) - max - log_sum);
+    return T(grad * (p - every - (i == label ? hit : A(0))));
+  }
+};
+
+// --- naive
+// -----------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void cross_entropy_naive(LossForward<T> a) {
+  using A = Accumulator<T>;
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= a.rows.count) return;
+  const i64 label = label_of(a, row, true);
+  if (label < 0) {
+    a.losses[row] = 0;
+    return;
+  }
+  const T* x = a.logits + a.rows.start(0, row);
+  const i64 n = a.rows.length, step = a.rows.step[0];
+  A largest = A(-INFINITY), sum = 0, total = 0;
+  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i * step]));
+  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i * step]) - largest);
+  if (a.target.smoothing != 0)
+    for (i64 i = 0; i < n; ++i) total += A(x[i * step]);
+  a.finish(row, label, largest, sum, total, x);
+}
+
+template <class T>
+__global__ void cross_entropy_backward_naive(LossBackward<T> a) {
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= a.rows.count) return;
+  const RowGradient<T> gradient(a, row);
+  T* gx = a.glogits + a.rows.start(0, row);
+  const T* x = a.logits + a.rows.start(1, row);
+  for (i64 i = 0; i < a.rows.length; ++i)
+    gx[i * a.rows.step[0]] = gradient.at(x[i * a.rows.step[1]], i);
+}
+
+// --- warp and block
+// --------------------------------------------------------------------------------
+
+// The threads that share a row: a warp, or the whole block.
+template <bool Block>
+struct Team {
+  i64 row, rows_apart, rank, size;
+  __device__ __forceinline__ Team() {
+    const i64 per_block = Block ? 1 : blockDim.x / 32;
+    row = i64(blockIdx.x) * per_block + (Block ? 0 : threadIdx.x / 32);
+    rows_apart = i64(gridDim.x) * per_block;
+    rank = Block ? threadIdx.x : threadIdx.x % 32;
+    size = Block ? blockDim.x : 32;
+  }
+  template <class V, class Op>
+  __device__ __forceinline__ V reduce(V v, Op op) const {
+    if constexpr (Block)
+      return block_reduce(v, op);
+    else
+      return warp_reduce(v, op);
+  }
+};
+
+template <class T, bool Block>
+__global__ void cross_entropy_rows(LossForward<T> a) {
+  Team<Block> team;
+  const i64 n = a.rows.length, step = a.rows.step[0];
+  const bool smooth = a.target.smoothing != 0;
+  for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {
+    const i64 label = label_of(a, row, team.rank == 0);
+    if (label < 0) {  // the same for the whole team
+      if (team.rank == 0) a.losses[row] = 0;
+      continue;
+    }
+    const T* x = a.logits + a.rows.start(0, row);
+    const PackSplit split = split_into_packs<T>(x, x, n, step == 1);
+    OnlineSoftmax<T> state;
+    float total = 0;
+    const auto single = [&](i64 i) WT_INLINE_LAMBDA {
+      const float v = float(x[i * step]);
+      state.add(v);
+      total += v;
+    };
+    for (i64 i = team.rank; i < split.head; i += team.size) single(i);
+    for (i64 p = team.rank; p < split.packs; p += team.size) {
+      const auto v = vload<Pack<T>>(x + split.head + p * Pack<T>::kSize);
+      state.add(v);
+      if (smooth)
+#pragma unroll
+        for (int j = 0; j < Pack<T>::kSize; ++j) total += float(v.at[j]);
+    }
+    for (i64 i = split.tail + team.rank; i < n; i += team.size) single(i);
+    const float largest = team.reduce(state.max, Larger());
+    const float sum = team.reduce(rescaled<T>(state.sum, state.max, largest), Plus());
+    if (smooth) total = team.reduce(total, Plus());
+    if (team.rank == 0) a.finish(row, label, largest, sum, total, x);
+  }
+}
+
+template <class T, bool Block>
+__global__ void cross_entropy_backward_rows(LossBackward<T> a) {
+  Team<Block> team;
+  const i64 n = a.rows.length, gs = a.rows.step[0], xs = a.rows.step[1];
+  for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {
+    const RowGradient<T> gradient(a, row);
+    T* gx = a.glogits + a.rows.start(0, row);
+    const T* x = a.logits + a.rows.start(1, row);
+    const PackSplit split = split_into_packs<T>(x, gx, n, gs == 1 && xs == 1);
+    for (i64 i = team.rank; i < split.head; i += team.size) gx[i * gs] = gradient.at(x[i * xs], i);
+    for (i64 p = team.rank; p < split.packs; p += team.size) {
+      const i64 at = split.head + p * Pack<T>::kSize;
+      auto v = vload<Pack<T>>(x + at);
+#pragma unroll
+      for (int j = 0; j < Pack<T>::kSize; ++j) v.at[j] = gradient.at(v.at[j], at + j);
+      vstore(gx + at, v);
+    }
+    for (i64 i = split.tail + team.rank; i < n; i += team.size)
+      gx[i * gs] = gradient.at(x[i * xs], i);
+  }
+}
+
+// --- the sum over rows
+// -----------------------------------------------------------------------------
+
+struct LossPart {
+  double sum, weight;
+};
+constexpr int kTotalThreads = 128;
+constexpr i64 kRowsPerPart = 4096, kMaxParts = 128;
+
+template <class A>
+struct LossTotal {
+  Rows<2> rows;
+  const i64* labels;
+  i64 ignore_index;
+  const A* losses;
+  LossPart* parts;  // null: one block writes the totals
+  A *loss_sum, *weight;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(labels), f(losses), f(parts), f(loss_sum), f(weight);
+  }
+};
+
+// Block b adds the b-th run of rows.
+template <class A>
+__global__ void __launch_bounds__(kTotalThreads) cross_entropy_total(LossTotal<A> a) {
+  const i64 run = (a.rows.count + gridDim.x - 1) / gridDim.x;
+  const i64 begin = run * blockIdx.x, stop = begin + run;
+  const i64 end = stop < a.rows.count ? stop : a.rows.count;
+  double sum = 0, weight = 0;
+  for (i64 row = begin + threadIdx.x; row < end; row += kTotalThreads) {
+    sum += double(a.losses[row]);
+    weight += a.labels[a.rows.start(1, row)] == a.ignore_index ? 0 : 1;
+  }
+  sum = block_reduce(sum, Plus());
+  weight = block_reduce(weight, Plus());
+  if (threadIdx.x != 0) return;
+  if (a.parts) {
+    a.parts[blockIdx.x] = {sum, weight};
+  } else {
+    *a.loss_sum = A(sum);
+    *a.weight = A(weight);
+  }
+}
+
+template <class A>
+__global__ void __launch_bounds__(kTotalThreads)
+    cross_entropy_total_of_parts(LossTotal<A> a, int parts) {
+  const int t = int(threadIdx.x);
+  const double sum = block_reduce(t < parts ? a.parts[t].sum : 0.0, Plus());
+  const double weight = block_reduce(t < parts ? a.parts[t].weight : 0.0, Plus());
+  if (t != 0) return;
+  *a.loss_sum = A(sum);
+  *a.weight = A(weight);
+}
+static_assert(kMaxParts <= kTotalThreads);
+
+// --- choice and launch
+// -----------------------------------------------------------------------------
+
+inline i64 row_count(const View& logits, int axis) {
+  i64 n = 1;
+  for (int d = 0; d < logits.ndim(); ++d)
+    if (d != axis) n *= logits.size(d);
+  return n;
+}
+// Row losses, then partial sums.
+inline i64 losses_bytes(const CrossEntropyForwardArgs& a) {
+  const i64 bytes = row_count(a.logits, a.axis) * item_size(a.loss_sum.dtype());
+  return (bytes + 15) / 16 * 16;
+}
+inline i64 forward_workspace(const CrossEntropyForwardArgs& a) {
+  return losses_bytes(a) + kMaxParts * i64(sizeof(LossPart));
+}
+
+template <class A, class Args>
+RowLabels<A> target_of(const Args& a) {
+  return {a.labels.template as<const i64>(), a.ignore_index, A(a.smoothing), a.logits.size(a.axis)};
+}
+template <class T>
+LossForward<T> kernel_args(const CrossEntropyForwardArgs& a, const Launch& l) {
+  using A = Accumulator<T>;
+  return {rows_along<2>(a.axis, {{a.logits}, {a.labels, false}}),
+          target_of<A>(a),
+          a.logits.as<const T>(),
+          a.stats.as<A>(),
+          static_cast<A*>(l.workspace),
+          a.mailbox,
+          a.op_id};
+}
+template <class T>
+LossBackward<T> kernel_args(const CrossEntropyBackwardArgs& a, const Launch&) {
+  using A = Accumulator<T>;
+  return {rows_along<3>(a.axis, {{a.glogits}, {a.logits}, {a.labels, false}}),
+          target_of<A>(a),
+          a.glogits.as<T>(),
+          a.logits.as<const T>(),
+          a.stats.as<const A>(),
+          a.grad.as<const A>()};
+}
+
+template <class T>
+void launch_total(const CrossEntropyForwardArgs& a, const Launch& l) {
+  using A = Accumulator<T>;
+  LossTotal<A> t{rows_along<2>(a.axis, {{a.logits}, {a.labels, false}}),
+                 a.labels.as<const i64>(),
+                 a.ignore_index,
+                 static_cast<const A*>(l.workspace),
+                 nullptr,
+                 a.loss_sum.as<A>(),
+                 a.weight.as<A>()};
+  const i64 wanted = ceil_div(t.rows.count, kRowsPerPart);
+  const i64 parts = wanted < 1 ? 1 : wanted > kMaxParts ? kMaxParts : wanted;
+  if (parts > 1)
+    t.parts = reinterpret_cast<LossPart*>(static_cast<char*>(l.workspace) + losses_bytes(a));
+  launch<cross_entropy_total<A>>(grid_of(l, parts, kTotalThreads), t);
+  if (parts > 1)
+    launch<cross_entropy_total_of_parts<A>>(grid_of(l, 1, kTotalThreads), t, int(parts));
+}
+
+void launch_naive(const CrossEntropyForwardArgs& a, const Launch& l) {
+  with_float_or_double(a.logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a, l);
+    launch<cross_entropy_naive<T>>(grid_of(l, ceil_div(k.rows.count, 64), 64), k);
+    launch_total<T>(a, l);
+  });
+}
+void launch_naive(const CrossEntropyBackwardArgs& a, const Launch& l) {
+  with_float_or_double(a.logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a, l);
+    launch<cross_entropy_backward_naive<T>>(grid_of(l, ceil_div(k.rows.count, 64), 64), k);
+  });
+}
+
+template <bool Block>
+void launch_rows(const CrossEntropyForwardArgs& a, const Launch& l) {
+  with_float(a.logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a, l);
+    launch<cross_entropy_rows<T, Block>>(
+        team_grid<Block>(l, k.rows.count, k.rows.length, sizeof(T)), k);
+    launch_total<T>(a, l);
+  });
+}
+template <bool Block>
+void launch_rows(const CrossEntropyBackwardArgs& a, const Launch& l) {
+  with_float(a.logits.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a, l);
+    launch<cross_entropy_backward_rows<T, Block>>(
+        team_grid<Block>(l, k.rows.count, k.rows.length, sizeof(T)), k);
+  });
+}
+
+template <class Args>
+const char* not_double(const Args& a) {
+  return a.logits.dtype() == DType::f64 ? "f64 has the naive rung only" : nullptr;
+}
+template <class Args>
+int rank_of_warp(const Args& a) {
+  return a.logits.size(a.axis) <= 2048 ? 40 : 20;
+}
+template <class Args>
+int rank_of_naive(const Args& a) {
+  return a.logits.stride(a.axis) != 1 ? 50 : 10;
+}
+
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(WT_DEVICE_NS, cross_entropy_forward, CrossEntropyForwardArgs,
+            {.name = "naive",
+             .rank = 50,
+             .rank_of = rank_of_naive<CrossEntropyForwardArgs>,
+             .workspace = forward_workspace,
+             .launch = launch_naive},
+            {.name = "warp",
+             .rank = 40,
+             .why_not = not_double<CrossEntropyForwardArgs>,
+             .rank_of = rank_of_warp<CrossEntropyForwardArgs>,
+             .workspace = forward_workspace,
+             .launch = launch_rows<false>},
+            {.name = "block",
+             .rank = 30,
+             .why_not = not_double<CrossEntropyForwardArgs>,
+             .workspace = forward_workspace,
+             .launch = launch_rows<true>});
+WT_VARIANTS(WT_DEVICE_NS, cross_entropy_backward, CrossEntropyBackwardArgs,
+            {.name = "naive",
+             .rank = 50,
+             .rank_of = rank_of_naive<CrossEntropyBackwardArgs>,
+             .launch = launch_naive},
+            {.name = "warp",
+             .rank = 40,
+             .why_not = not_double<CrossEntropyBackwardArgs>,
+             .rank_of = rank_of_warp<CrossEntropyBackwardArgs>,
+             .launch = launch_rows<false>},
+            {.name = "block",
+             .rank = 30,
+             .why_not = not_double<CrossEntropyBackwardArgs>,
+             .launch = launch_rows<true>});
+
+}  // namespace wt

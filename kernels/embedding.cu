@@ -1,0 +1,412 @@
+// Embedding on simt and cuda. Look-up:
+//   naive       one thread a row
+//   coalesced   one thread an element: neighbouring threads read neighbouring elements
+//   vectorized  one thread 16 bytes
+// Gradient of the table, without floating-point atomics, so that the order of additions is fixed:
+//   naive       one thread an element of the table, each reading all indices
+//   sorted      a stable radix sort of the positions by index, then one block a table row adds its
+//               positions; four warps take a quarter of them each
+#include "warptape/kernels/embedding.h"
+
+#include "warptape/kernels/bad_index.cuh"
+#include "warptape/kernels/pack.cuh"
+#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+
+// Indices of either width.
+struct IndexList {
+  const void* at;
+  bool wide;  // i64, else i32
+  __device__ __forceinline__ i64 operator[](i64 i) const {
+    return wide ? static_cast<const i64*>(at)[i] : i64(static_cast<const i32*>(at)[i]);
+  }
+};
+
+// --- look-up
+// ---------------------------------------------------------------------------------------
+
+// Operands: out, indices. U moves the bytes of one element, or of 16 / item of them; `length` and
+// the strides count in U.
+template <class U>
+struct EmbeddingGather {
+  Rows<2> rows;
+  U* out;
+  const U* weight;
+  IndexList indices;
+  i64 limit, row_stride, step, length;
+  i64 zero_index;
+  MailboxRecord* mailbox;
+  u32 op_id;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(out), f(weight), f(indices.at), f(mailbox);
+  }
+  // The row of the table for a position, null where zeros are wanted.
+  __device__ __forceinline__ const U* source(i64 position, bool report) const {
+    i64 index = indices[rows.start(1, position)];
+    if (index == zero_index) return nullptr;
+    if (index < 0 || index >= limit) {
+      if (report)
+        report_bad_index(mailbox, MailboxCode::index_out_of_range, op_id, position, index, limit);
+      index = 0;
+    }
+    return weight + index * row_stride;
+  }
+};
+
+template <class U>
+__global__ void embedding_naive(EmbeddingGather<U> a) {
+  const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i >= a.rows.count) return;
+  const U* from = a.source(i, true);
+  for (i64 d = 0; d < a.length; ++d) a.out[i * a.length + d] = from ? from[d * a.step] : U{};
+}
+
+template <class U>
+__global__ void embedding_elements(EmbeddingGather<U> a) {
+  const i64 stride = i64(gridDim.x) * blockDim.x, n = a.rows.count * a.length;
+  for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
+    const i64 i = e <= 0xffffffffll ? i64(u32(e) / u32(a.length)) : e / a.length;
+    const i64 d = e - i * a.length;
+    const U* from = a.source(i, d == 0);
+    if constexpr (sizeof(U) == 16)
+      vstore(a.out + e, from ? vload<U>(from + d) : U{});
+    else
+      a.out[e] = from ? from[d * a.step] : U{};
+  }
+}
+
+template <class U>
+EmbeddingGather<U> gather_args(const EmbeddingForwardArgs& a) {
+  const i64 per_unit = i64(sizeof(U)) / item_size(a.weight.dtype());
+  return {rows_along<2>(a.out.ndim() - 1, {{a.out}, {a.indices, false}}),
+          a.out.as<U>(),
+          a.weight.as<const U>(),
+          {a.indices.data, a.indices.dtype() == DType::i64},
+          a.weight.size(0),
+          a.weight.stride(0) / per_unit,
+          a.weight.stride(1),
+          a.weight.size(1) / per_unit,
+          a.zero_index,
+          a.mailbox,
+          a.op_id};
+}
+// Calls f(TypeTag<U>{}) for the unsigned type of the elements' size.
+template <class F>
+void with_unit(i64 item, F f) {
+  switch (item) {
+    case 1:
+      return f(TypeTag<u8>{});
+    case 2:
+      return f(TypeTag<u16>{});
+    case 4:
+      return f(TypeTag<u32>{});
+    default:
+      return f(TypeTag<u64>{});
+  }
+}
+
+// A table without rows has nothing to stand in for a bad index.
+inline bool nothing_to_gather(const EmbeddingForwardArgs& a) {
+  return a.weight.numel() == 0 || a.out.numel() == 0;
+}
+void launch_naive(const EmbeddingForwardArgs& a, const Launch& l) {
+  if (nothing_to_gather(a)) return;
+  with_unit(item_size(a.weight.dtype()), [&](auto tag) {
+    using U = typename decltype(tag)::type;
+    launch<embedding_naive<U>>(grid_of(l, ceil_div(a.indices.numel(), 64), 64), gather_args<U>(a));
+  });
+}
+template <class U>
+void launch_elements(const EmbeddingForwardArgs& a, const Launch& l) {
+  const EmbeddingGather<U> k = gather_args<U>(a);
+  launch<embedding_elements<U>>(grid_of(l, ceil_div(k.rows.count * k.length, 128), 128), k);
+}
+void launch_coalesced(const EmbeddingForwardArgs& a, const Launch& l) {
+  if (nothing_to_gather(a)) return;
+  with_unit(item_size(a.weight.dtype()),
+            [&](auto tag) { launch_elements<typename decltype(tag)::type>(a, l); });
+}
+const char* why_not_vectorized(const EmbeddingForwardArgs& a) {
+  const i64 item = item_size(a.weight.dtype()), width = a.weight.size(1);
+  const bool aligned =
+      (reinterpret_cast<uintptr_t>(a.weight.data) | reinterpret_cast<uintptr_t>(a.out.data)) % 16 ==
+          0 &&
+      width * item % 16 == 0 && a.weight.stride(0) * item % 16 == 0 && a.weight.stride(1) == 1;
+  return aligned ? nullptr : "the rows of table and output must lie at 16-byte boundaries";
+}
+void launch_vectorized(const EmbeddingForwardArgs& a, const Launch& l) {
+  if (nothing_to_gather(a)) return;
+  launch_elements<Pack<u32>>(a, l);
+}
+
+// --- gradient
+// --------------------------------------------------------------------------------------
+
+// Operands: gout, indices.
+template <class T>
+struct EmbeddingScatter {
+  Rows<2> rows;
+  T* gweight;
+  const T* gout;
+  IndexList indices;
+  i64 limit, width, skip_index;
+  bool accumulate;
+  // Sorted positions, and where each table row's begin and end among them.
+  const u32 *positions, *begin, *end;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(gweight), f(gout), f(indices.at), f(positions), f(begin), f(end);
+  }
+};
+
+template <class T>
+__global__ void embedding_backward_naive(EmbeddingScatter<T> a) {
+  using A = Accumulator<T>;
+  const i64 stride = i64(gridDim.x) * blockDim.x, n = a.limit * a.width;
+  for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
+    const i64 v = e / a.width, d = e % a.width;
+    A sum = a.accumulate ? A(a.gweight[e]) : A(0);
+    if (v != a.skip_index)
+      for (i64 i = 0; i < a.rows.count; ++i)
+        if (a.indices[a.rows.start(1, i)] == v)
+          sum += A(a.gout[a.rows.start(0, i) + d * a.rows.step[0]]);
+    a.gweight[e] = T(sum);
+  }
+}
+
+// Radix sort, 8 bits a pass. Each warp owns a run of positions (a chunk): it counts its digits, the
+// counts are scanned digit by digit, and it places its positions in order. Nothing depends on which
+// warp comes first.
+constexpr int kDigits = 256;
+constexpr i64 kMaxChunks = 256;
+
+struct PositionSort {
+  const u32 *keys, *positions;
+  u32 *keys_out, *positions_out;
+  u32* table;  // [digit][chunk]: counts, then where the chunk's first such digit goes
+  u32 n, chunk, chunks;
+  int shift;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(keys), f(positions), f(keys_out), f(positions_out), f(table);
+  }
+};
+
+// keys[i] = index of position i, `limit` for what adds nothing; clears the ranges.
+template <class T>
+__global__ void embedding_keys(EmbeddingScatter<T> a, u32* keys, u32* positions, u32* begin,
+                               u32* end) {
+  const i64 stride = i64(gridDim.x) * blockDim.x,
+            first = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  for (i64 i = first; i < a.rows.count; i += stride) {
+    const i64 v = a.indices[a.rows.start(1, i)];
+    keys[i] = v < 0 || v >= a.limit || v == a.skip_index ? u32(a.limit) : u32(v);
+    positions[i] = u32(i);
+  }
+  for (i64 v = first; v <= a.limit; v += stride) begin[v] = end[v] = 0;
+}
+
+__global__ void __launch_bounds__(32) embedding_count_digits(PositionSort s) {
+  WT_SHARED(u32, count, [kDigits]);
+  const u32 lane = threadIdx.x, begin = blockIdx.x * s.chunk;
+  const u32 end = s.n - begin < s.chunk ? s.n : begin + s.chunk;
+  for (u32 d = lane; d < kDigits; d += 32) count[d] = 0;
+  __syncwarp();
+  for (u32 i = begin + lane; i < end; i += 32) atomicAdd(&count[s.keys[i] >> s.shift & 255], 1u);
+  __syncwarp();
+  for (u32 d = lane; d < kDigits; d += 32) s.table[d * s.chunks + blockIdx.x] = count[d];
+}
+
+// Exclusive sum over the table by one block; each thread takes a run of it.
+constexpr int kScanThreads = 256;
+__global__ void __launch_bounds__(kScanThreads) embedding_scan_counts(PositionSort s) {
+  WT_SHARED(u32, sums, [kScanThreads]);
+  const u32 run = kDigits * s.chunks / kScanThreads, begin = threadIdx.x * run;
+  u32 sum = 0;
+  for (u32 i = begin; i < begin + run; ++i) sum += s.table[i];
+  sums[threadIdx.x] = sum;
+  __syncthreads();
+  u32 at = 0;
+  for (u32 t = 0; t < threadIdx.x; ++t) at += sums[t];
+  for (u32 i = begin; i < begin + run; ++i) {
+    const u32 count = s.table[i];
+    s.table[i] = at;
+    at += count;
+  }
+}
+static_assert(kDigits % kScanThreads == 0);
+
+__global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
+  WT_SHARED(u32, next, [kDigits]);
+  const u32 lane = threadIdx.x, begin = blockIdx.x * s.chunk;
+  const u32 end = s.n - begin < s.chunk ? s.n : begin + s.chunk;
+  for (u32 d = lane; d < kDigits; d += 32) next[d] = s.table[d * s.chunks + blockIdx.x];
+  __syncwarp();
+  for (u32 tile = begin; tile < end; tile += 32) {
+    const u32 i = tile + lane;
+    const bool inside = i < end;
+    const u32 key = inside ? s.keys[i] : 0, digit = key >> s.shift & 255;
+    unsigned same = __ballot_sync(0xffffffffu, inside);  // lanes with the same digit
+#pragma unroll
+    for (int bit = 0; bit < 8; ++bit) {
+      const bool set = digit >> bit & 1;
+      const unsigned with = __ballot_sync(0xffffffffu, set);
+      same &= set ? with : ~with;
+    }
+    const u32 rank = u32(__popc(same & ((1u << lane) - 1)));
+    const u32 to = next[digit] + rank;
+    __syncwarp();
+    if (inside && rank == 0) next[digit] += u32(__popc(same));
+    __syncwarp();
+    if (!inside) continue;
+    s.keys_out[to] = key;
+    s.positions_out[to] = s.positions[i];
+  }
+}
+
+__global__ void embedding_ranges(const u32* keys, u32 n, u32* begin, u32* end) {
+  const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  if (i == 0 || keys[i - 1] != keys[i]) begin[keys[i]] = i;
+  if (i == n - 1 || keys[i + 1] != keys[i]) end[keys[i]] = i + 1;
+}
+
+constexpr int kSlices = 4;  // warps of a block; each adds a run of a table row's positions
+
+template <class T>
+__global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(EmbeddingScatter<T> a) {
+  WT_SHARED(float, parts, [kSlices][32]);
+  const u32 slice = threadIdx.x / 32, lane = threadIdx.x % 32;
+  for (i64 v = blockIdx.x; v < a.limit; v += gridDim.x) {
+    const u32 first = a.begin[v], count = a.end[v] - first;
+    if (count == 0 && a.accumulate) continue;  // the same for the whole block
+    const u32 run = (count + kSlices - 1) / kSlices;
+    const u32 from = slice * run < count ? slice * run : count;
+    const u32 to = from + run < count ? from + run : count;
+    for (i64 tile = i64(blockIdx.y) * 32; tile < a.width; tile += i64(gridDim.y) * 32) {
+      const i64 d = tile + lane;
+      float sum = 0;
+      if (d < a.width)
+        for (u32 k = from; k < to; ++k)
+          sum += float(a.gout[a.rows.start(0, a.positions[first + k]) + d * a.rows.step[0]]);
+      parts[slice][lane] = sum;
+      __syncthreads();
+      if (slice == 0 && d < a.width) {
+        T& gw = a.gweight[v * a.width + d];
+        float total = a.accumulate ? float(gw) : 0.0f;
+        for (int k = 0; k < kSlices; ++k) total += parts[k][lane];
+        gw = T(total);
+      }
+      __syncthreads();
+    }
+  }
+}
+
+// How the workspace of `sorted` is laid out, in u32.
+struct SortSpace {
+  i64 n, limit, chunk, chunks, table, begin, end, total;
+};
+inline SortSpace sort_space(const EmbeddingBackwardArgs& a) {
+  SortSpace s;
+  s.n = a.indices.numel();
+  s.limit = a.gweight.size(0);
+  s.chunk = ceil_div(ceil_div(s.n, kMaxChunks), 32) * 32;
+  if (s.chunk < 512) s.chunk = 512;
+  s.chunks = ceil_div(s.n, s.chunk);
+  s.table = 4 * s.n;  // after keys and positions, twice each
+  s.begin = s.table + kDigits * s.chunks;
+  s.end = s.begin + s.limit + 1;
+  s.total = s.end + s.limit + 1;
+  return s;
+}
+inline i64 sorted_workspace(const EmbeddingBackwardArgs& a) { return 4 * sort_space(a).total; }
+
+template <class T>
+EmbeddingScatter<T> scatter_args(const EmbeddingBackwardArgs& a) {
+  return {rows_along<2>(a.gout.ndim() - 1, {{a.gout}, {a.indices, false}}),
+          a.gweight.as<T>(),
+          a.gout.as<const T>(),
+          {a.indices.data, a.indices.dtype() == DType::i64},
+          a.gweight.size(0),
+          a.gweight.size(1),
+          a.skip_index,
+          a.accumulate,
+          nullptr,
+          nullptr,
+          nullptr};
+}
+
+void launch_naive(const EmbeddingBackwardArgs& a, const Launch& l) {
+  with_float_or_double(a.gweight.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch<embedding_backward_naive<T>>(grid_of(l, ceil_div(a.gweight.numel(), 64), 64),
+                                        scatter_args<T>(a));
+  });
+}
+
+const char* why_not_sorted(const EmbeddingBackwardArgs& a) {
+  if (a.gweight.dtype() == DType::f64) return "f64 has the naive rung only";
+  if (a.indices.numel() >= 1ll << 31 || a.gweight.size(0) >= 1ll << 31)
+    return "positions and table rows are counted in 31 bits";
+  return nullptr;
+}
+void launch_sorted(const EmbeddingBackwardArgs& a, const Launch& l) {
+  if (a.gweight.numel() == 0) return;
+  const SortSpace space = sort_space(a);
+  u32* w = static_cast<u32*>(l.workspace);
+  with_float(a.gweight.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    EmbeddingScatter<T> k = scatter_args<T>(a);
+    u32 *begin = w + space.begin, *end = w + space.end;
+    u32 *keys = w, *positions = w + space.n, *spare_keys = w + 2 * space.n,
+        *spare_positions = w + 3 * space.n;
+    const i64 longest = space.n > space.limit ? space.n : space.limit + 1;
+    launch<embedding_keys<T>>(grid_of(l, ceil_div(longest, 128), 128), k, keys, positions, begin,
+                              end);
+    for (int shift = 0; space.n > 0 && space.limit >> shift > 0; shift += 8) {
+      const PositionSort s{keys,
+                           positions,
+                           spare_keys,
+                           spare_positions,
+                           w + space.table,
+                           u32(space.n),
+                           u32(space.chunk),
+                           u32(space.chunks),
+                           shift};
+      launch<embedding_count_digits>(grid_of(l, space.chunks, 32), s);
+      launch<embedding_scan_counts>(grid_of(l, 1, kScanThreads), s);
+      launch<embedding_place>(grid_of(l, space.chunks, 32), s);
+      u32 *const old_keys = keys, *const old_positions = positions;
+      keys = spare_keys, positions = spare_positions;
+      spare_keys = old_keys, spare_positions = old_positions;
+    }
+    launch<embedding_ranges>(grid_of(l, ceil_div(space.n, 128), 128), keys, u32(space.n), begin,
+                             end);
+    k.positions = positions, k.begin = begin, k.end = end;
+    Config c = grid_of(l, space.limit, kSlices * 32);
+    const i64 tiles = ceil_div(k.width, 32);
+    c.grid.y = unsigned(tiles < 64 ? tiles : 64);
+    launch<embedding_backward_rows<T>>(c, k);
+  });
+}
+
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(
+    WT_DEVICE_NS, embedding_forward, EmbeddingForwardArgs,
+    {.name = "vectorized", .rank = 30, .why_not = why_not_vectorized, .launch = launch_vectorized},
+    {.name = "coalesced", .rank = 20, .launch = launch_coalesced},
+    {.name = "naive", .rank = 10, .launch = launch_naive});
+WT_VARIANTS(WT_DEVICE_NS, embedding_backward, EmbeddingBackwardArgs,
+            {.name = "sorted",
+             .rank = 20,
+             .why_not = why_not_sorted,
+             .workspace = sorted_workspace,
+             .launch = launch_sorted},
+            {.name = "naive", .rank = 10, .launch = launch_naive});
+
+}  // namespace wt

@@ -1,0 +1,482 @@
+// softmax and log_softmax on simt and cuda. The ladder:
+//   naive   one thread a row, three passes over it; neighbouring threads read far apart
+//   column  the axis is not the last one: neighbouring threads take neighbouring columns
+//   warp    one warp a row of at most 1024, which stays in registers: one read, one write
+//   block   one block a row of any length: one online pass, the row kept in shared memory if it
+//           fits, else read again
+#include "warptape/kernels/softmax.h"
+
+#include "warptape/kernels/block_reduce.cuh"
+#include "warptape/kernels/online_softmax.cuh"
+#include "warptape/kernels/pack.cuh"
+#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+
+// Forward: operand 0 is y, operand 1 is x. Backward: gx, gy, y.
+template <class T>
+struct SoftmaxForward {
+  Rows<2> rows;
+  T* y;
+  const T* x;
+  bool log;
+  bool cached;  // block: dynamic shared memory holds the row
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(y), f(x);
+  }
+};
+template <class T>
+struct SoftmaxBackward {
+  Rows<3> rows;
+  T* gx;
+  const T *gy, *y;
+  bool log;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(gx), f(gy), f(y);
+  }
+};
+
+// One output from its input, the row's maximum and what the sum of exponentials became: its
+// reciprocal for softmax, its logarithm for log_softmax.
+template <class T, class A>
+__device__ __forceinline__ A softmax_value(A x, A max, A scale, bool log) {
+  return log ? x - max - scale : exp_for<T>(x - max) * scale;
+}
+template <class A>
+__device__ __forceinline__ A scale_of(A sum, bool log) {
+  return log ? logarithm(sum) : A(1) / sum;
+}
+// What is summed over a row, and one gradient from that sum.
+template <class A>
+__device__ __forceinline__ A backward_term(A gy, A y, bool log) {
+  return log ? gy : gy * y;
+}
+template <class T, class A>
+__device__ __forceinline__ A backward_value(A gy, A y, A sum, bool log) {
+  return log ? gy - exp_for<T>(y) * sum : y * (gy - sum);
+}
+
+// --- naive
+// -----------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void softmax_naive(SoftmaxForward<T> a) {
+  using A = Accumulator<T>;
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= a.rows.count) return;
+  const T* x = a.x + a.rows.start(1, row);
+  T* y = a.y + a.rows.start(0, row);
+  const i64 n = a.rows.length, xs = a.rows.step[1], ys = a.rows.step[0];
+  A largest = A(-INFINITY), sum = 0;
+  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i * xs]));
+  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i * xs]) - largest);
+  const A scale = scale_of(sum, a.log);
+  for (i64 i = 0; i < n; ++i) y[i * ys] = T(softmax_value<T>(A(x[i * xs]), largest, scale, a.log));
+}
+
+template <class T>
+__global__ void softmax_backward_naive(SoftmaxBackward<T> a) {
+  using A = Accumulator<T>;
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= a.rows.count) return;
+  T* gx = a.gx + a.rows.start(0, row);
+  const T* gy = a.gy + a.rows.start(1, row);
+  const T* y = a.y + a.rows.start(2, row);
+  const i64 n = a.rows.length, *step = a.rows.step;
+  A sum = 0;
+  for (i64 i = 0; i < n; ++i) sum += backward_term(A(gy[i * step[1]]), A(y[i * step[2]]), a.log);
+  for (i64 i = 0; i < n; ++i)
+    gx[i * step[0]] = T(backward_value<T>(A(gy[i * step[1]]), A(y[i * step[2]]), sum, a.log));
+}
+
+// --- column
+// ----------------------------------------------------------------------------------------
+
+constexpr int kColumns = 32, kSplits = 8;  // a block: 32 rows beside each other, 8 threads on each
+
+template <class T>
+__global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForward<T> a) {
+  WT_SHARED(float, maxima, [kSplits][kColumns]);
+  WT_SHARED(float, sums, [kSplits][kColumns]);
+  const int column = int(threadIdx.x) % kColumns, split = int(threadIdx.x) / kColumns;
+  const i64 row = i64(blockIdx.x) * kColumns + column;
+  const bool live = row < a.rows.count;
+  const T* x = live ? a.x + a.rows.start(1, row) : nullptr;
+  T* y = live ? a.y + a.rows.start(0, row) : nullptr;
+  const i64 n = live ? a.rows.length : 0, xs = a.rows.step[1], ys = a.rows.step[0];
+  OnlineSoftmax<T> state;
+  for (i64 i = split; i < n; i += kSplits) state.add(float(x[i * xs]));
+  maxima[split][column] = state.max;
+  sums[split][column] = state.sum;
+  __syncthreads();
+  float largest = maxima[0][column], sum = 0;
+  for (int k = 1; k < kSplits; ++k) largest = max(largest, maxima[k][column]);
+  for (int k = 0; k < kSplits; ++k) sum += rescaled<T>(sums[k][column], maxima[k][column], largest);
+  const float scale = scale_of(sum, a.log);
+  for (i64 i = split; i < n; i += kSplits)
+    y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+}
+
+template <class T>
+__global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(SoftmaxBackward<T> a) {
+  WT_SHARED(float, sums, [kSplits][kColumns]);
+  const int column = int(threadIdx.x) % kColumns, split = int(threadIdx.x) / kColumns;
+  const i64 row = i64(blockIdx.x) * kColumns + column;
+  const bool live = row < a.rows.count;
+  T* gx = live ? a.gx + a.rows.start(0, row) : nullptr;
+  const T* gy = live ? a.gy + a.rows.start(1, row) : nullptr;
+  const T* y = live ? a.y + a.rows.start(2, row) : nullptr;
+  const i64 n = live ? a.rows.length : 0, *step = a.rows.step;
+  float part = 0;
+  for (i64 i = split; i < n; i += kSplits)
+    part += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+  sums[split][column] = part;
+  __syncthreads();
+  float sum = 0;
+  for (int k = 0; k < kSplits; ++k) sum += sums[k][column];
+  for (i64 i = split; i < n; i += kSplits)
+    gx[i * step[0]] =
+        T(backward_value<T>(float(gy[i * step[1]]), float(y[i * step[2]]), sum, a.log));
+}
+
+// --- warp
+// ------------------------------------------------------------------------------------------
+
+// Rows of at most 32 * PerLane elements in registers. Vec = Pack<T>::kSize: every row begins at a
+// 16-byte boundary in both operands; Vec = 1: any rows of neighbours.
+constexpr int kWarps = 4;  // rows a block
+constexpr int kWarpLongest = 1024;
+
+// Reads this lane's part of a row: element (k * 32 + lane) * Vec + j is v[k * Vec + j]. What lies
+// past the end reads as `pad`.
+template <int Vec, int PerLane, class T>
+__device__ __forceinline__ void load_lane(float (&v)[PerLane], const T* row, int n, int lane,
+                                          float pad) {
+#pragma unroll
+  for (int k = 0; k < PerLane / Vec; ++k) {
+    const int at = (k * 32 + lane) * Vec;
+    if (Vec > 1 && at + Vec <= n) {
+      const auto pack = vload<Pack<T>>(row + at);
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.at[j % Pack<T>::kSize]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = at + j < n ? float(row[at + j]) : pad;
+    }
+  }
+}
+template <int Vec, int PerLane, class T>
+__device__ __forceinline__ void store_lane(T* row, const float (&v)[PerLane], int n, int lane) {
+#pragma unroll
+  for (int k = 0; k < PerLane / Vec; ++k) {
+    const int at = (k * 32 + lane) * Vec;
+    if (Vec > 1 && at + Vec <= n) {
+      Pack<T> pack;
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) pack.at[j % Pack<T>::kSize] = T(v[k * Vec + j]);
+      vstore(row + at, pack);
+    } else {
+#pragma unroll
+      for (int j = 0; j < Vec; ++j)
+        if (at + j < n) row[at + j] = T(v[k * Vec + j]);
+    }
+  }
+}
+
+template <class T, int Vec, int PerLane>
+__global__ void __launch_bounds__(kWarps * 32) softmax_warp(SoftmaxForward<T> a) {
+  const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
+  const i64 row = i64(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= a.rows.count) return;
+  float v[PerLane];
+  load_lane<Vec>(v, a.x + a.rows.start(1, row), n, lane, -INFINITY);
+  float largest = v[0], sum = 0;
+#pragma unroll
+  for (int k = 1; k < PerLane; ++k) largest = max(largest, v[k]);
+  largest = warp_reduce(largest, Larger());
+  if (a.log) {
+#pragma unroll
+    for (int k = 0; k < PerLane; ++k) {
+      v[k] -= largest;
+      const bool inside = (k / Vec * 32 + lane) * Vec + k % Vec < n;
+      sum += inside ? exp_for<T>(v[k]) : 0.0f;
+    }
+    const float scale = logarithm(warp_reduce(sum, Plus()));
+#pragma unroll
+    for (int k = 0; k < PerLane; ++k) v[k] -= scale;
+  } else {
+#pragma unroll
+    for (int k = 0; k < PerLane; ++k) {
+      const bool inside = (k / Vec * 32 + lane) * Vec + k % Vec < n;
+      v[k] = inside ? exp_for<T>(v[k] - largest) : 0.0f;
+      sum += v[k];
+    }
+    const float scale = 1.0f / warp_reduce(sum, Plus());
+#pragma unroll
+    for (int k = 0; k < PerLane; ++k) v[k] *= scale;
+  }
+  store_lane<Vec>(a.y + a.rows.start(0, row), v, n, lane);
+}
+
+template <class T, int Vec, int PerLane>
+__global__ void __launch_bounds__(kWarps * 32) softmax_backward_warp(SoftmaxBackward<T> a) {
+  const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
+  const i64 row = i64(blockIdx.x) * kWarps + threadIdx.x / 32;
+  if (row >= a.rows.count) return;
+  float gy[PerLane], y[PerLane], sum = 0;
+  load_lane<Vec>(gy, a.gy + a.rows.start(1, row), n, lane, 0);
+  load_lane<Vec>(y, a.y + a.rows.start(2, row), n, lane, 0);
+#pragma unroll
+  for (int k = 0; k < PerLane; ++k) sum += backward_term(gy[k], y[k], a.log);
+  sum = warp_reduce(sum, Plus());
+#pragma unroll
+  for (int k = 0; k < PerLane; ++k) gy[k] = backward_value<T>(gy[k], y[k], sum, a.log);
+  store_lane<Vec>(a.gx + a.rows.start(0, row), gy, n, lane);
+}
+
+// --- block
+// -----------------------------------------------------------------------------------------
+
+template <class T>
+__global__ void softmax_block(SoftmaxForward<T> a) {
+  WT_DYN_SHARED(Pack<T>, cache);  // each thread reads back what it wrote itself: no barrier
+  const i64 n = a.rows.length, xs = a.rows.step[1], ys = a.rows.step[0];
+  const i64 t = threadIdx.x, threads = blockDim.x;
+  for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
+    const T* x = a.x + a.rows.start(1, row);
+    T* y = a.y + a.rows.start(0, row);
+    const PackSplit split = split_into_packs<T>(x, y, n, xs == 1 && ys == 1);
+    OnlineSoftmax<T> state;
+    for (i64 i = t; i < split.head; i += threads) state.add(float(x[i * xs]));
+    for (i64 p = t; p < split.packs; p += threads) {
+      const auto v = vload<Pack<T>>(x + split.head + p * Pack<T>::kSize);
+      state.add(v);
+      if (a.cached) cache[p] = v;
+    }
+    for (i64 i = split.tail + t; i < n; i += threads) state.add(float(x[i * xs]));
+    const float largest = block_reduce(state.max, Larger());
+    const float sum = block_reduce(rescaled<T>(state.sum, state.max, largest), Plus());
+    const float scale = scale_of(sum, a.log);
+    for (i64 i = t; i < split.head; i += threads)
+      y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+    for (i64 p = t; p < split.packs; p += threads) {
+      const i64 at = split.head + p * Pack<T>::kSize;
+      Pack<T> v = a.cached ? cache[p] : vload<Pack<T>>(x + at);
+#pragma unroll
+      for (T& e : v.at) e = T(softmax_value<T>(float(e), largest, scale, a.log));
+      vstore(y + at, v);
+    }
+    for (i64 i = split.tail + t; i < n; i += threads)
+      y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+  }
+}
+
+template <class T>
+__global__ void softmax_backward_block(SoftmaxBackward<T> a) {
+  const i64 n = a.rows.length, *step = a.rows.step;
+  const i64 t = threadIdx.x, threads = blockDim.x;
+  for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
+    T* gx = a.gx + a.rows.start(0, row);
+    const T* gy = a.gy + a.rows.start(1, row);
+    const T* y = a.y + a.rows.start(2, row);
+    const bool neighbours =
+        step[0] == 1 && step[1] == 1 && step[2] == 1 &&
+        ((reinterpret_cast<uintptr_t>(gx) ^ reinterpret_cast<uintptr_t>(y)) & 15) == 0;
+    const PackSplit split = split_into_packs<T>(gy, y, n, neighbours);
+    float sum = 0;
+    for (i64 i = t; i < split.head; i += threads)
+      sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+    for (i64 p = t; p < split.packs; p += threads) {
+      const i64 at = split.head + p * Pack<T>::kSize;
+      const auto g = vload<Pack<T>>(gy + at), v = vload<Pack<T>>(y + at);
+#pragma unroll
+      for (int j = 0; j < Pack<T>::kSize; ++j)
+        sum += backward_term(float(g.at[j]), float(v.at[j]), a.log);
+    }
+    for (i64 i = split.tail + t; i < n; i += threads)
+      sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+    sum = block_reduce(sum, Plus());
+    const auto single = [&](i64 i) WT_INLINE_LAMBDA {
+      gx[i * step[0]] =
+          T(backward_value<T>(float(gy[i * step[1]]), float(y[i * step[2]]), sum, a.log));
+    };
+    for (i64 i = t; i < split.head; i += threads) single(i);
+    for (i64 p = t; p < split.packs; p += threads) {
+      const i64 at = split.head + p * Pack<T>::kSize;
+      auto g = vload<Pack<T>>(gy + at);
+      const auto v = vload<Pack<T>>(y + at);
+#pragma unroll
+      for (int j = 0; j < Pack<T>::kSize; ++j)
+        g.at[j] = T(backward_value<T>(float(g.at[j]), float(v.at[j]), sum, a.log));
+      vstore(gx + at, g);
+    }
+    for (i64 i = split.tail + t; i < n; i += threads) single(i);
+  }
+}
+
+// --- choice and launch
+// -----------------------------------------------------------------------------
+
+constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
+
+inline Rows<2> rows_of(const SoftmaxForwardArgs& a) {
+  return rows_along<2>(a.axis, {{a.y}, {a.x}});
+}
+inline Rows<3> rows_of(const SoftmaxBackwardArgs& a) {
+  return rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}});
+}
+template <class T>
+SoftmaxForward<T> kernel_args(const SoftmaxForwardArgs& a) {
+  return {rows_of(a), a.y.as<T>(), a.x.as<const T>(), a.log, false};
+}
+template <class T>
+SoftmaxBackward<T> kernel_args(const SoftmaxBackwardArgs& a) {
+  return {rows_of(a), a.gx.as<T>(), a.gy.as<const T>(), a.y.as<const T>(), a.log};
+}
+inline DType dtype_of(const SoftmaxForwardArgs& a) { return a.x.dtype(); }
+inline DType dtype_of(const SoftmaxBackwardArgs& a) { return a.y.dtype(); }
+
+template <int K>
+bool unit_steps(const Rows<K>& r) {
+  for (int k = 0; k < K; ++k)
+    if (!r.unit_step(k)) return false;
+  return true;
+}
+// Every row of every operand begins at a 16-byte boundary.
+template <int K>
+bool rows_aligned(const Rows<K>& r, const void* const (&base)[K], i64 pack) {
+  for (int k = 0; k < K; ++k) {
+    if (reinterpret_cast<uintptr_t>(base[k]) % 16 != 0) return false;
+    for (int d = 0; d < r.dims; ++d)
+      if (r.stride[k][d] % pack != 0) return false;
+  }
+  return true;
+}
+
+template <class Args>
+const char* not_double(const Args& a) {
+  return dtype_of(a) == DType::f64 ? "f64 has the naive rung only" : nullptr;
+}
+template <class Args>
+const char* why_not_column(const Args& a) {
+  if (unit_steps(rows_of(a))) return "the axis is the innermost one: a warp or block takes the row";
+  return not_double(a);
+}
+template <class Args>
+const char* why_not_warp(const Args& a) {
+  const auto rows = rows_of(a);
+  if (rows.length > kWarpLongest) return "rows of at most 1024 elements";
+  if (!unit_steps(rows)) return "the elements of a row must be neighbours";
+  return not_double(a);
+}
+
+void launch_naive(const SoftmaxForwardArgs& a, const Launch& l) {
+  with_float_or_double(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a);
+    launch<softmax_naive<T>>(grid_of(l, k.rows.length ? ceil_div(k.rows.count, 64) : 0, 64), k);
+  });
+}
+void launch_naive(const SoftmaxBackwardArgs& a, const Launch& l) {
+  with_float_or_double(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a);
+    launch<softmax_backward_naive<T>>(
+        grid_of(l, k.rows.length ? ceil_div(k.rows.count, 64) : 0, 64), k);
+  });
+}
+
+void launch_column(const SoftmaxForwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a);
+    launch<softmax_column<T>>(grid_of(l, ceil_div(k.rows.count, kColumns), kColumns * kSplits), k);
+  });
+}
+void launch_column(const SoftmaxBackwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a);
+    launch<softmax_backward_column<T>>(
+        grid_of(l, ceil_div(k.rows.count, kColumns), kColumns * kSplits), k);
+  });
+}
+
+template <class T, int Vec>
+void launch_warp_rows(const SoftmaxForward<T>& k, const Config& c) {
+  if (k.rows.length <= 256)
+    launch<softmax_warp<T, Vec, 8>>(c, k);
+  else
+    launch<softmax_warp<T, Vec, 32>>(c, k);
+}
+template <class T, int Vec>
+void launch_warp_rows(const SoftmaxBackward<T>& k, const Config& c) {
+  if (k.rows.length <= 256)
+    launch<softmax_backward_warp<T, Vec, 8>>(c, k);
+  else
+    launch<softmax_backward_warp<T, Vec, 32>>(c, k);
+}
+void launch_warp(const SoftmaxForwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int vec = Pack<T>::kSize;
+    const auto k = kernel_args<T>(a);
+    const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
+    if (rows_aligned(k.rows, {k.y, k.x}, vec))
+      launch_warp_rows<T, vec>(k, c);
+    else
+      launch_warp_rows<T, 1>(k, c);
+  });
+}
+void launch_warp(const SoftmaxBackwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int vec = Pack<T>::kSize;
+    const auto k = kernel_args<T>(a);
+    const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
+    if (rows_aligned(k.rows, {k.gx, k.gy, k.y}, vec))
+      launch_warp_rows<T, vec>(k, c);
+    else
+      launch_warp_rows<T, 1>(k, c);
+  });
+}
+
+void launch_block(const SoftmaxForwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    auto k = kernel_args<T>(a);
+    const i64 packs = ceil_div(k.rows.length, Pack<T>::kSize);
+    k.cached = packs * 16 <= kCacheMax && unit_steps(k.rows);
+    launch<softmax_block<T>>(
+        grid_of(l, k.rows.length ? k.rows.count : 0, row_threads(packs), k.cached ? packs * 16 : 0),
+        k);
+  });
+}
+void launch_block(const SoftmaxBackwardArgs& a, const Launch& l) {
+  with_float(dtype_of(a), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = kernel_args<T>(a);
+    const i64 packs = ceil_div(k.rows.length, Pack<T>::kSize);
+    launch<softmax_backward_block<T>>(
+        grid_of(l, k.rows.length ? k.rows.count : 0, row_threads(packs)), k);
+  });
+}
+
+}  // namespace WT_DEVICE_NS
+
+#define WT_SOFTMAX_LADDER(Args)                                                                 \
+  {.name = "warp", .rank = 40, .why_not = why_not_warp<Args>, .launch = launch_warp},           \
+      {.name = "column", .rank = 30, .why_not = why_not_column<Args>, .launch = launch_column}, \
+      {.name = "block", .rank = 20, .why_not = not_double<Args>, .launch = launch_block}, {     \
+    .name = "naive", .rank = 10, .launch = launch_naive                                         \
+  }
+WT_VARIANTS(WT_DEVICE_NS, softmax_forward, SoftmaxForwardArgs,
+            WT_SOFTMAX_LADDER(SoftmaxForwardArgs));
+WT_VARIANTS(WT_DEVICE_NS, softmax_backward, SoftmaxBackwardArgs,
+            WT_SOFTMAX_LADDER(SoftmaxBackwardArgs));
+
+}  // namespace wt
