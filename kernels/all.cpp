@@ -1,10 +1,13 @@
 // The one list of contracts, and the one file that knows which devices are built. Its order is the
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/cross_entropy.h"
+#include "warptape/kernels/embedding.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/reduce.h"
 #include "warptape/kernels/run.h"
+#include "warptape/kernels/softmax.h"
 
 namespace wt {
 namespace {
@@ -22,13 +25,19 @@ VariantRow variant(DeviceKind d, int i) {
 
 }  // namespace
 
-#define WT_CONTRACTS(X) \
-  X(copy, CopyArgs)     \
-  X(fill, FillArgs)     \
-  X(matmul, MatmulArgs) \
-  X(sum, SumArgs)       \
-  X(max, MaxArgs)       \
-  X(argmax, ArgmaxArgs) \
+#define WT_CONTRACTS(X)                               \
+  X(copy, CopyArgs)                                   \
+  X(fill, FillArgs)                                   \
+  X(matmul, MatmulArgs)                               \
+  X(sum, SumArgs)                                     \
+  X(max, MaxArgs)                                     \
+  X(argmax, ArgmaxArgs)                               \
+  X(softmax_forward, SoftmaxForwardArgs)              \
+  X(softmax_backward, SoftmaxBackwardArgs)            \
+  X(cross_entropy_forward, CrossEntropyForwardArgs)   \
+  X(cross_entropy_backward, CrossEntropyBackwardArgs) \
+  X(embedding_forward, EmbeddingForwardArgs)          \
+  X(embedding_backward, EmbeddingBackwardArgs)        \
   WT_POINTWISE_CONTRACTS(X)
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \

@@ -1,24 +1,18 @@
 // Eight floats at a time on the cpu, for `avx2` variants. Every function that uses them carries
-// WT_AVX2 (never per-file flags), and its variant asks has_avx2() at run time.
+// WT_TARGET_AVX2, and its variant asks cpu_has_avx2().
 #pragma once
 #include <cmath>
 #include <cstring>
 
 #include "warptape/core/types.h"
+#include "warptape/kernels/cpu_isa.h"
 
 namespace wt {
 
-#if defined(__x86_64__)
-#define WT_HAS_AVX2 1
-#define WT_AVX2 __attribute__((target("avx2,fma")))
-// The row of an `avx2` variant in WT_VARIANTS; nothing where the compiler has no AVX2.
+#if WT_X86
+#define WT_AVX2_HOT __attribute__((target("avx2,fma,f16c"), always_inline)) inline
+// The row of an `avx2` variant in WT_VARIANTS; nothing off x86.
 #define WT_AVX2_ROW(...) {__VA_ARGS__},
-#define WT_AVX2_HOT __attribute__((target("avx2,fma"), always_inline)) inline
-
-inline bool has_avx2() {
-  static const bool yes = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return yes;
-}
 
 using f32x8 = float __attribute__((vector_size(32)));
 using i32x8 = i32 __attribute__((vector_size(32)));
@@ -73,7 +67,6 @@ WT_AVX2_HOT f32x8 exp8(f32x8 x) {
   return x < -87.3f ? splat8(0) : p * power;
 }
 #else
-#define WT_HAS_AVX2 0
 #define WT_AVX2_ROW(...)
 #endif
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "warptape/kernels/cpu_types.h"
+#include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -31,9 +31,8 @@ A loss_of(A x_label, A max, A log_sum, A mean, A smoothing) {
 void forward_reference(const CrossEntropyForwardArgs& a, const Launch&) {
   const auto rows = rows_along<2>(a.axis, {{a.logits}, {a.labels, false}});
   const i64 n = rows.length, step = rows.step[0];
-  with_cpu_float(a.logits.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    using A = CpuAccumulator<T>;
+  dispatch_floating(a.logits.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
     double sum_of_losses = 0, weight = 0;
     for (i64 row = 0; row < rows.count; ++row) {
       const T* x = a.logits.as<const T>() + rows.start(0, row);
@@ -57,9 +56,8 @@ void forward_reference(const CrossEntropyForwardArgs& a, const Launch&) {
 void backward_reference(const CrossEntropyBackwardArgs& a, const Launch&) {
   const auto rows = rows_along<3>(a.axis, {{a.glogits}, {a.logits}, {a.labels, false}});
   const i64 n = rows.length;
-  with_cpu_float(a.logits.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    using A = CpuAccumulator<T>;
+  dispatch_floating(a.logits.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
     const A grad = *a.grad.as<const A>(), hit = A(1 - a.smoothing), every = A(a.smoothing) / A(n);
     for (i64 row = 0; row < rows.count; ++row) {
       T* gx = a.glogits.as<T>() + rows.start(0, row);
@@ -79,9 +77,9 @@ void backward_reference(const CrossEntropyBackwardArgs& a, const Launch&) {
   });
 }
 
-#if WT_HAS_AVX2
+#if WT_X86
 const char* why_not_avx2(const View& logits, bool neighbours) {
-  if (!has_avx2()) return "this processor has no AVX2 with FMA";
+  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
   if (logits.dtype() != DType::f32) return "f32 only";
   return neighbours ? nullptr : "the classes must be the innermost axis";
 }
@@ -97,7 +95,7 @@ const char* backward_why_not(const CrossEntropyBackwardArgs& a) {
 struct RowSums {
   float max, exponentials, total;
 };
-WT_AVX2 RowSums row_sums(const float* x, i64 n, bool with_total) {
+WT_TARGET_AVX2 RowSums row_sums(const float* x, i64 n, bool with_total) {
   const i64 whole = n & ~7ll, rest = n & 7;
   f32x8 maxima = splat8(-INFINITY), sums = splat8(0), totals = splat8(0);
   for (i64 i = 0; i < whole; i += 8) maxima = max8(maxima, load8(x + i));
@@ -138,8 +136,8 @@ void forward_avx2(const CrossEntropyForwardArgs& a, const Launch&) {
 }
 
 // gx = grad * (exp(x - max - log_sum) - every)
-WT_AVX2 void gradient_row(float* gx, const float* x, i64 n, float max, float log_sum, float grad,
-                          float every) {
+WT_TARGET_AVX2 void gradient_row(float* gx, const float* x, i64 n, float max, float log_sum,
+                                 float grad, float every) {
   const i64 whole = n & ~7ll, rest = n & 7;
   const f32x8 shift = splat8(max), logarithm = splat8(log_sum), base = splat8(every);
   for (i64 i = 0; i < whole; i += 8)

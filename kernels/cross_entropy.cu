@@ -8,13 +8,14 @@
 
 #include "warptape/kernels/bad_index.cuh"
 #include "warptape/kernels/block_reduce.cuh"
+#include "warptape/kernels/float_types.cuh"
 #include "warptape/kernels/online_softmax.cuh"
-#include "warptape/kernels/pack.cuh"
-#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/row_kernels.cuh"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
+namespace {
 
 template <class A>
 struct RowLabels {
@@ -180,11 +181,11 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
     };
     for (i64 i = team.rank; i < split.head; i += team.size) single(i);
     for (i64 p = team.rank; p < split.packs; p += team.size) {
-      const auto v = vload<Pack<T>>(x + split.head + p * Pack<T>::kSize);
+      const auto v = vload<Pack16<T>>(x + split.head + p * kPerPack<T>);
       state.add(v);
       if (smooth)
 #pragma unroll
-        for (int j = 0; j < Pack<T>::kSize; ++j) total += float(v.at[j]);
+        for (int j = 0; j < kPerPack<T>; ++j) total += float(v.v[j]);
     }
     for (i64 i = split.tail + team.rank; i < n; i += team.size) single(i);
     const float largest = team.reduce(state.max, Larger());
@@ -205,10 +206,10 @@ __global__ void cross_entropy_backward_rows(LossBackward<T> a) {
     const PackSplit split = split_into_packs<T>(x, gx, n, gs == 1 && xs == 1);
     for (i64 i = team.rank; i < split.head; i += team.size) gx[i * gs] = gradient.at(x[i * xs], i);
     for (i64 p = team.rank; p < split.packs; p += team.size) {
-      const i64 at = split.head + p * Pack<T>::kSize;
-      auto v = vload<Pack<T>>(x + at);
+      const i64 at = split.head + p * kPerPack<T>;
+      auto v = vload<Pack16<T>>(x + at);
 #pragma unroll
-      for (int j = 0; j < Pack<T>::kSize; ++j) v.at[j] = gradient.at(v.at[j], at + j);
+      for (int j = 0; j < kPerPack<T>; ++j) v.v[j] = gradient.at(v.v[j], at + j);
       vstore(gx + at, v);
     }
     for (i64 i = split.tail + team.rank; i < n; i += team.size)
@@ -385,6 +386,7 @@ int rank_of_naive(const Args& a) {
   return a.logits.stride(a.axis) != 1 ? 50 : 10;
 }
 
+}  // namespace
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, cross_entropy_forward, CrossEntropyForwardArgs,

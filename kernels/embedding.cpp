@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "warptape/kernels/cpu_types.h"
+#include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
@@ -85,9 +85,8 @@ void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
   for (i64 i = 0; i < rows.count; ++i)
     if (const i64 v = index_at(a.indices, rows.start(1, i)); valid(v)) sorted[next[v]++] = i;
 
-  with_cpu_float(a.gweight.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    using A = CpuAccumulator<T>;
+  dispatch_floating(a.gweight.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
     A* sum = reinterpret_cast<A*>(sorted + rows.count);
     for (i64 v = 0; v < limit; ++v) {
       T* gw = a.gweight.as<T>() + v * width;
@@ -111,8 +110,7 @@ void backward_direct(const EmbeddingBackwardArgs& a, const Launch&) {
   const i64 limit = a.gweight.size(0), width = a.gweight.size(1), step = rows.step[0];
   if (!a.accumulate && a.gweight.numel() > 0)
     std::memset(a.gweight.data, 0, size_t(a.gweight.bytes()));
-  with_cpu_float(a.gweight.dtype(), [&](auto tag) {
-    using T = decltype(tag);
+  dispatch_floating(a.gweight.dtype(), [&]<class T>() {
     if constexpr (sizeof(T) >= 4)
       for (i64 i = 0; i < rows.count; ++i) {
         const i64 v = index_at(a.indices, rows.start(1, i));

@@ -9,12 +9,13 @@
 #include "warptape/kernels/embedding.h"
 
 #include "warptape/kernels/bad_index.cuh"
-#include "warptape/kernels/pack.cuh"
-#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/row_kernels.cuh"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
+namespace {
 
 // Indices of either width.
 struct IndexList {
@@ -140,7 +141,7 @@ const char* why_not_vectorized(const EmbeddingForwardArgs& a) {
 }
 void launch_vectorized(const EmbeddingForwardArgs& a, const Launch& l) {
   if (nothing_to_gather(a)) return;
-  launch_elements<Pack<u32>>(a, l);
+  launch_elements<Pack16<u32>>(a, l);
 }
 
 // --- gradient
@@ -394,6 +395,7 @@ void launch_sorted(const EmbeddingBackwardArgs& a, const Launch& l) {
   });
 }
 
+}  // namespace
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(

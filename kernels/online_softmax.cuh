@@ -1,6 +1,6 @@
 // The one-pass maximum and sum of exponentials that softmax and cross-entropy share.
 #pragma once
-#include "warptape/kernels/pack.cuh"
+#include "warptape/kernels/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -45,13 +45,13 @@ struct OnlineSoftmax {
     sum += exp_for<T>(v - base());
   }
   // One rescaling for the pack.
-  __device__ __forceinline__ void add(const Pack<T>& v) {
-    float largest = float(v.at[0]);
+  __device__ __forceinline__ void add(const Pack16<T>& v) {
+    float largest = float(v.v[0]);
 #pragma unroll
-    for (int j = 1; j < Pack<T>::kSize; ++j) largest = ::max(largest, float(v.at[j]));
+    for (int j = 1; j < kPerPack<T>; ++j) largest = ::max(largest, float(v.v[j]));
     raise_max(largest);
 #pragma unroll
-    for (int j = 0; j < Pack<T>::kSize; ++j) sum += exp_for<T>(float(v.at[j]) - base());
+    for (int j = 0; j < kPerPack<T>; ++j) sum += exp_for<T>(float(v.v[j]) - base());
   }
 };
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "warptape/kernels/cpu_types.h"
+#include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -14,9 +14,8 @@ void forward_reference(const SoftmaxForwardArgs& a, const Launch&) {
   const auto rows = rows_along<2>(a.axis, {{a.y}, {a.x}});
   const i64 n = rows.length, ys = rows.step[0], xs = rows.step[1];
   if (n == 0) return;
-  with_cpu_float(a.x.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    using A = CpuAccumulator<T>;
+  dispatch_floating(a.x.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
     for (i64 row = 0; row < rows.count; ++row) {
       T* y = a.y.as<T>() + rows.start(0, row);
       const T* x = a.x.as<const T>() + rows.start(1, row);
@@ -34,9 +33,8 @@ void forward_reference(const SoftmaxForwardArgs& a, const Launch&) {
 void backward_reference(const SoftmaxBackwardArgs& a, const Launch&) {
   const auto rows = rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}});
   const i64 n = rows.length, xs = rows.step[0], gs = rows.step[1], ys = rows.step[2];
-  with_cpu_float(a.y.dtype(), [&](auto tag) {
-    using T = decltype(tag);
-    using A = CpuAccumulator<T>;
+  dispatch_floating(a.y.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
     for (i64 row = 0; row < rows.count; ++row) {
       T* gx = a.gx.as<T>() + rows.start(0, row);
       const T* gy = a.gy.as<const T>() + rows.start(1, row);
@@ -51,10 +49,10 @@ void backward_reference(const SoftmaxBackwardArgs& a, const Launch&) {
   });
 }
 
-#if WT_HAS_AVX2
+#if WT_X86
 template <int K>
 const char* why_not_avx2(const Rows<K>& rows, DType t) {
-  if (!has_avx2()) return "this processor has no AVX2 with FMA";
+  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
   if (t != DType::f32) return "f32 only";
   for (int k = 0; k < K; ++k)
     if (!rows.unit_step(k)) return "the elements of a row must be neighbours";
@@ -67,7 +65,7 @@ const char* backward_why_not(const SoftmaxBackwardArgs& a) {
   return why_not_avx2(rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}}), a.y.dtype());
 }
 
-WT_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
+WT_TARGET_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
   const i64 whole = n & ~7ll, rest = n & 7;
   f32x8 maxima = splat8(-INFINITY), sums = splat8(0);
   for (i64 i = 0; i < whole; i += 8) maxima = max8(maxima, load8(x + i));
@@ -98,7 +96,8 @@ WT_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
   }
 }
 
-WT_AVX2 void softmax_backward_row(float* gx, const float* gy, const float* y, i64 n, bool log) {
+WT_TARGET_AVX2 void softmax_backward_row(float* gx, const float* gy, const float* y, i64 n,
+                                         bool log) {
   const i64 whole = n & ~7ll, rest = n & 7;
   f32x8 sums = splat8(0);
   const f32x8 gy_end = load_part8(gy + whole, rest, 0), y_end = load_part8(y + whole, rest, 0);

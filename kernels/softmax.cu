@@ -7,13 +7,14 @@
 #include "warptape/kernels/softmax.h"
 
 #include "warptape/kernels/block_reduce.cuh"
+#include "warptape/kernels/float_types.cuh"
 #include "warptape/kernels/online_softmax.cuh"
-#include "warptape/kernels/pack.cuh"
-#include "warptape/kernels/row_launch.cuh"
+#include "warptape/kernels/row_kernels.cuh"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
+namespace {
 
 // Forward: operand 0 is y, operand 1 is x. Backward: gx, gy, y.
 template <class T>
@@ -146,7 +147,7 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
 // --- warp
 // ------------------------------------------------------------------------------------------
 
-// Rows of at most 32 * PerLane elements in registers. Vec = Pack<T>::kSize: every row begins at a
+// Rows of at most 32 * PerLane elements in registers. Vec = kPerPack<T>: every row begins at a
 // 16-byte boundary in both operands; Vec = 1: any rows of neighbours.
 constexpr int kWarps = 4;  // rows a block
 constexpr int kWarpLongest = 1024;
@@ -160,9 +161,9 @@ __device__ __forceinline__ void load_lane(float (&v)[PerLane], const T* row, int
   for (int k = 0; k < PerLane / Vec; ++k) {
     const int at = (k * 32 + lane) * Vec;
     if (Vec > 1 && at + Vec <= n) {
-      const auto pack = vload<Pack<T>>(row + at);
+      const auto pack = vload<Pack16<T>>(row + at);
 #pragma unroll
-      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.at[j % Pack<T>::kSize]);
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.v[j % kPerPack<T>]);
     } else {
 #pragma unroll
       for (int j = 0; j < Vec; ++j) v[k * Vec + j] = at + j < n ? float(row[at + j]) : pad;
@@ -175,9 +176,9 @@ __device__ __forceinline__ void store_lane(T* row, const float (&v)[PerLane], in
   for (int k = 0; k < PerLane / Vec; ++k) {
     const int at = (k * 32 + lane) * Vec;
     if (Vec > 1 && at + Vec <= n) {
-      Pack<T> pack;
+      Pack16<T> pack;
 #pragma unroll
-      for (int j = 0; j < Vec; ++j) pack.at[j % Pack<T>::kSize] = T(v[k * Vec + j]);
+      for (int j = 0; j < Vec; ++j) pack.v[j % kPerPack<T>] = T(v[k * Vec + j]);
       vstore(row + at, pack);
     } else {
 #pragma unroll
@@ -243,7 +244,7 @@ __global__ void __launch_bounds__(kWarps * 32) softmax_backward_warp(SoftmaxBack
 
 template <class T>
 __global__ void softmax_block(SoftmaxForward<T> a) {
-  WT_DYN_SHARED(Pack<T>, cache);  // each thread reads back what it wrote itself: no barrier
+  WT_DYN_SHARED(Pack16<T>, cache);  // each thread reads back what it wrote itself: no barrier
   const i64 n = a.rows.length, xs = a.rows.step[1], ys = a.rows.step[0];
   const i64 t = threadIdx.x, threads = blockDim.x;
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
@@ -253,7 +254,7 @@ __global__ void softmax_block(SoftmaxForward<T> a) {
     OnlineSoftmax<T> state;
     for (i64 i = t; i < split.head; i += threads) state.add(float(x[i * xs]));
     for (i64 p = t; p < split.packs; p += threads) {
-      const auto v = vload<Pack<T>>(x + split.head + p * Pack<T>::kSize);
+      const auto v = vload<Pack16<T>>(x + split.head + p * kPerPack<T>);
       state.add(v);
       if (a.cached) cache[p] = v;
     }
@@ -264,10 +265,10 @@ __global__ void softmax_block(SoftmaxForward<T> a) {
     for (i64 i = t; i < split.head; i += threads)
       y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
     for (i64 p = t; p < split.packs; p += threads) {
-      const i64 at = split.head + p * Pack<T>::kSize;
-      Pack<T> v = a.cached ? cache[p] : vload<Pack<T>>(x + at);
+      const i64 at = split.head + p * kPerPack<T>;
+      Pack16<T> v = a.cached ? cache[p] : vload<Pack16<T>>(x + at);
 #pragma unroll
-      for (T& e : v.at) e = T(softmax_value<T>(float(e), largest, scale, a.log));
+      for (T& e : v.v) e = T(softmax_value<T>(float(e), largest, scale, a.log));
       vstore(y + at, v);
     }
     for (i64 i = split.tail + t; i < n; i += threads)
@@ -291,11 +292,11 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
     for (i64 i = t; i < split.head; i += threads)
       sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
     for (i64 p = t; p < split.packs; p += threads) {
-      const i64 at = split.head + p * Pack<T>::kSize;
-      const auto g = vload<Pack<T>>(gy + at), v = vload<Pack<T>>(y + at);
+      const i64 at = split.head + p * kPerPack<T>;
+      const auto g = vload<Pack16<T>>(gy + at), v = vload<Pack16<T>>(y + at);
 #pragma unroll
-      for (int j = 0; j < Pack<T>::kSize; ++j)
-        sum += backward_term(float(g.at[j]), float(v.at[j]), a.log);
+      for (int j = 0; j < kPerPack<T>; ++j)
+        sum += backward_term(float(g.v[j]), float(v.v[j]), a.log);
     }
     for (i64 i = split.tail + t; i < n; i += threads)
       sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
@@ -306,12 +307,12 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
     };
     for (i64 i = t; i < split.head; i += threads) single(i);
     for (i64 p = t; p < split.packs; p += threads) {
-      const i64 at = split.head + p * Pack<T>::kSize;
-      auto g = vload<Pack<T>>(gy + at);
-      const auto v = vload<Pack<T>>(y + at);
+      const i64 at = split.head + p * kPerPack<T>;
+      auto g = vload<Pack16<T>>(gy + at);
+      const auto v = vload<Pack16<T>>(y + at);
 #pragma unroll
-      for (int j = 0; j < Pack<T>::kSize; ++j)
-        g.at[j] = T(backward_value<T>(float(g.at[j]), float(v.at[j]), sum, a.log));
+      for (int j = 0; j < kPerPack<T>; ++j)
+        g.v[j] = T(backward_value<T>(float(g.v[j]), float(v.v[j]), sum, a.log));
       vstore(gx + at, g);
     }
     for (i64 i = split.tail + t; i < n; i += threads) single(i);
@@ -423,7 +424,7 @@ void launch_warp_rows(const SoftmaxBackward<T>& k, const Config& c) {
 void launch_warp(const SoftmaxForwardArgs& a, const Launch& l) {
   with_float(dtype_of(a), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int vec = Pack<T>::kSize;
+    constexpr int vec = kPerPack<T>;
     const auto k = kernel_args<T>(a);
     const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
     if (rows_aligned(k.rows, {k.y, k.x}, vec))
@@ -435,7 +436,7 @@ void launch_warp(const SoftmaxForwardArgs& a, const Launch& l) {
 void launch_warp(const SoftmaxBackwardArgs& a, const Launch& l) {
   with_float(dtype_of(a), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    constexpr int vec = Pack<T>::kSize;
+    constexpr int vec = kPerPack<T>;
     const auto k = kernel_args<T>(a);
     const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
     if (rows_aligned(k.rows, {k.gx, k.gy, k.y}, vec))
@@ -449,7 +450,7 @@ void launch_block(const SoftmaxForwardArgs& a, const Launch& l) {
   with_float(dtype_of(a), [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto k = kernel_args<T>(a);
-    const i64 packs = ceil_div(k.rows.length, Pack<T>::kSize);
+    const i64 packs = ceil_div(k.rows.length, kPerPack<T>);
     k.cached = packs * 16 <= kCacheMax && unit_steps(k.rows);
     launch<softmax_block<T>>(
         grid_of(l, k.rows.length ? k.rows.count : 0, row_threads(packs), k.cached ? packs * 16 : 0),
@@ -460,12 +461,13 @@ void launch_block(const SoftmaxBackwardArgs& a, const Launch& l) {
   with_float(dtype_of(a), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = kernel_args<T>(a);
-    const i64 packs = ceil_div(k.rows.length, Pack<T>::kSize);
+    const i64 packs = ceil_div(k.rows.length, kPerPack<T>);
     launch<softmax_backward_block<T>>(
         grid_of(l, k.rows.length ? k.rows.count : 0, row_threads(packs)), k);
   });
 }
 
+}  // namespace
 }  // namespace WT_DEVICE_NS
 
 #define WT_SOFTMAX_LADDER(Args)                                                                 \

@@ -1,10 +1,35 @@
-// Grids for kernels that give rows to threads, warps or blocks.
+// For kernels that give rows to threads, warps or blocks: grids, and 16-byte accesses to rows that
+// may begin anywhere.
 #pragma once
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/simt/simt.h"
+#include "warptape/kernels/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
+
+// 16 bytes of T.
+template <class T>
+constexpr int kPerPack = 16 / int(sizeof(T));
+template <class T>
+using Pack16 = Pack<T, kPerPack<T>>;
+
+// How a run of elements splits around 16-byte boundaries: `head` single elements, `packs` whole
+// packs, and single elements again from `tail` on. Runs that do not begin at the same distance
+// from a boundary, or whose elements are not neighbours, are all head.
+struct PackSplit {
+  i64 head, packs, tail;
+};
+template <class T>
+__device__ __forceinline__ PackSplit split_into_packs(const T* a, const T* b, i64 n,
+                                                      bool neighbours) {
+  const auto pa = reinterpret_cast<uintptr_t>(a), pb = reinterpret_cast<uintptr_t>(b);
+  if (!neighbours || ((pa ^ pb) & 15) != 0) return {n, 0, n};
+  i64 head = i64((16 - (pa & 15)) & 15) / i64(sizeof(T));
+  if (head > n) head = n;
+  const i64 packs = (n - head) / kPerPack<T>;
+  return {head, packs, head + packs * kPerPack<T>};
+}
 
 inline i64 ceil_div(i64 a, i64 b) { return (a + b - 1) / b; }
 

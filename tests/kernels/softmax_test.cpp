@@ -1,0 +1,191 @@
+// Every variant of the softmax kernels against f64 loops.
+#include "warptape/kernels/softmax.h"
+
+#include "warptape/autograd/ops.h"
+#include "warptape/tests/support/variants.h"
+
+using namespace wt_test;
+
+namespace {
+
+// A tensor over whole-number positions: x[outer][i][inner], logical order.
+struct Case {
+  Shape shape;
+  int axis;
+  i64 outer, length, inner;
+};
+Case make_case(const Shape& shape, int axis) {
+  Case c{shape, axis, 1, shape[axis], 1};
+  for (int d = 0; d < axis; ++d) c.outer *= shape[d];
+  for (int d = axis + 1; d < shape.ndim(); ++d) c.inner *= shape[d];
+  return c;
+}
+
+template <class F>
+void for_each_row_of(const Case& c, F f) {
+  for (i64 o = 0; o < c.outer; ++o)
+    for (i64 k = 0; k < c.inner; ++k)
+      f([&](i64 i) { return size_t((o * c.length + i) * c.inner + k); });
+}
+
+std::vector<double> softmax_loops(const Case& c, const std::vector<double>& x, bool log) {
+  std::vector<double> y(x.size());
+  for_each_row_of(c, [&](auto at) {
+    double max = -INFINITY, sum = 0;
+    for (i64 i = 0; i < c.length; ++i) max = std::fmax(max, x[at(i)]);
+    for (i64 i = 0; i < c.length; ++i) sum += std::exp(x[at(i)] - max);
+    for (i64 i = 0; i < c.length; ++i)
+      y[at(i)] = log ? x[at(i)] - max - std::log(sum) : std::exp(x[at(i)] - max) / sum;
+  });
+  return y;
+}
+
+std::vector<double> backward_loops(const Case& c, const std::vector<double>& gy,
+                                   const std::vector<double>& y, bool log) {
+  std::vector<double> gx(y.size());
+  for_each_row_of(c, [&](auto at) {
+    double sum = 0;
+    for (i64 i = 0; i < c.length; ++i) sum += log ? gy[at(i)] : gy[at(i)] * y[at(i)];
+    for (i64 i = 0; i < c.length; ++i)
+      gx[at(i)] = log ? gy[at(i)] - std::exp(y[at(i)]) * sum : y[at(i)] * (gy[at(i)] - sum);
+  });
+  return gx;
+}
+
+void check_close(const Tensor& got, const std::vector<double>& want, DType t, double terms,
+                 double magnitude) {
+  const std::vector<double> values = to_doubles(got);
+  REQUIRE(values.size() == want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    if (close(values[i], want[i], error_bound(t, terms, want[i], magnitude + std::fabs(want[i]))))
+      continue;
+    CAPTURE(i, values[i], want[i]);
+    FAIL("value out of bounds");
+  }
+}
+
+// Forward and backward of x (any layout, on its device) by every variant.
+void check_all(const Tensor& x, int axis, std::set<std::string>* ran) {
+  const Case c = make_case(x.shape(), axis);
+  const DType t = x.dtype();
+  const std::vector<double> values = to_doubles(x);
+  for (bool log : {false, true}) {
+    CAPTURE(log, x.shape(), axis, dtype_name(t));
+    const std::vector<double> want = softmax_loops(c, values, log);
+    Tensor y = empty_like(x);
+    double scale = log ? 0 : 1;
+    for (double v : want)
+      if (log && std::isfinite(v)) scale = std::fmax(scale, std::fabs(v));
+    for_each_variant(
+        x.device(), SoftmaxForwardArgs{view(y), view(x), axis, log},
+        [&] {
+          check_close(y, want, t, double(c.length) + 16, log ? scale : 0);
+          y.fill_(7);
+        },
+        ran);
+
+    const Tensor ys = to_tensor(want, x.shape(), t, x.device());
+    const std::vector<double> g = random_values(x.numel(), 5);
+    const Tensor gy = to_tensor(g, x.shape(), t, x.device());
+    const std::vector<double> want_gx = backward_loops(c, to_doubles(gy), to_doubles(ys), log);
+    Tensor gx = empty_like(x);
+    for_each_variant(
+        x.device(), SoftmaxBackwardArgs{view(gx), view(gy), view(ys), axis, log},
+        [&] {
+          check_close(gx, want_gx, t, double(c.length) + 16, log ? double(c.length) : 1);
+          gx.fill_(7);
+        },
+        ran);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("softmax kernels: every variant, dtype and length against f64 loops") {
+  std::set<std::string> ran;
+  for (Device d : kernel_devices())
+    for (DType t : {f32, f64, f16, bf16})
+      for (i64 n : {1, 2, 7, 10, 32, 33, 64, 255, 300, 1024, 1025, 2500}) {
+        const i64 rows = n > 300 ? 2 : 5;
+        check_all(to_tensor(random_values(rows * n, u64(n), 6), {rows, n}, t, d), 1, &ran);
+      }
+  for (const char* name : {"cpu:reference", "simt:naive", "simt:warp", "simt:block"}) {
+    CAPTURE(name);
+    CHECK(ran.count(name) == 1);
+  }
+}
+
+TEST_CASE("softmax kernels: any axis and layout") {
+  std::set<std::string> ran;
+  for (Device d : kernel_devices())
+    for (DType t : {f32, f64, bf16}) {
+      const Tensor x = to_tensor(random_values(3 * 5 * 40, 3, 4), {3, 5, 40}, t, d);
+      for (int axis : {0, 1, 2}) check_all(x, axis, &ran);
+      check_all(x.transpose(0, 2), 0, &ran);
+      check_all(x.transpose(1, 2), 2, &ran);
+      check_all(x.permute({2, 0, 1}), 1, &ran);
+      check_all(x.slice(2, {1, 36, 1}), 2, &ran);  // rows that begin between 16-byte boundaries
+      check_all(x.slice(2, {0, 40, 3}), 2, &ran);  // elements that are no neighbours
+      check_all(x.select(1, 2), 1, &ran);
+      check_all(x.slice(0, {1, 2}).expand({4, 5, 40}), 2, &ran);
+      check_all(x.slice(0, {1, 2}).expand({4, 5, 40}), 0, &ran);
+    }
+  CHECK(ran.count("simt:column") == 1);
+}
+
+TEST_CASE("softmax kernels: empty tensors and single elements") {
+  for (Device d : kernel_devices()) {
+    for (const Shape& shape : {Shape{0, 4}, Shape{4, 0}, Shape{3, 0, 2}, Shape{1, 1}})
+      for (int axis = 0; axis < shape.ndim(); ++axis)
+        check_all(zeros(shape, {.device = d}), axis, nullptr);
+    Tensor x = zeros({}, {.device = d}), y = empty_like(x);
+    for_each_variant(d, SoftmaxForwardArgs{view(y), view(x), 0, false}, [&] {
+      CHECK(y.item() == 1);
+      y.fill_(7);
+    });
+  }
+}
+
+TEST_CASE("softmax kernels: infinities and NaN stay in their row") {
+  const double inf = INFINITY, nan = NAN;
+  for (Device d : kernel_devices())
+    for (DType t : {f32, f64, f16})
+      for (i64 n : {6, 40, 1030}) {
+        std::vector<double> v = random_values(5 * n, 9);
+        const auto at = [&](i64 row, i64 i) -> double& { return v[size_t(row * n + i)]; };
+        at(0, 0) = -inf;                              // masked: probability 0
+        for (i64 i = 0; i < n; ++i) at(1, i) = -inf;  // all masked: NaN
+        at(2, 0) = nan;                               // NaN first: must not be lost
+        at(3, n - 1) = inf;
+        check_all(to_tensor(v, {5, n}, t, d), 1, nullptr);
+        check_all(to_tensor(v, {5, n}, t, d).transpose(0, 1), 0, nullptr);
+      }
+}
+
+TEST_CASE("softmax kernels: large offsets cancel") {
+  for (Device d : kernel_devices()) {
+    std::vector<double> v = random_values(3 * 20, 4, 3);
+    for (double& x : v) x = std::round(x * 64) / 64 + 3000;
+    check_all(to_tensor(v, {3, 20}, f32, d), 1, nullptr);
+  }
+}
+
+TEST_CASE("softmax kernels: outputs may be inputs") {
+  for (Device d : kernel_devices())
+    for (i64 n : {20, 1500}) {
+      const Tensor x = to_tensor(random_values(4 * n, 2, 3), {4, n}, f32, d);
+      const Case c = make_case({4, n}, 1);
+      const std::vector<double> y = softmax_loops(c, to_doubles(x), false);
+      Tensor work = x.clone();
+      for_each_variant(d, SoftmaxForwardArgs{view(work), view(work), 1, false}, [&] {
+        check_close(work, y, f32, double(n), 1);
+        work.copy_(x);
+      });
+      const Tensor ys = to_tensor(y, {4, n}, f32, d);
+      const std::vector<double> gx = backward_loops(c, to_doubles(x), to_doubles(ys), true);
+      for_each_variant(d, SoftmaxBackwardArgs{view(work), view(work), view(ys), 1, true}, [&] {
+        check_close(work, gx, f32, double(n), double(3 * n));
+        work.copy_(x);
+      });
+    }
+}
