@@ -1,0 +1,70 @@
+#include "warptape/nn/layers.h"
+
+#include <cmath>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/nn/init.h"
+
+namespace wt::nn {
+namespace {
+
+Tensor parameter(const Shape& shape, DType t) {
+  const CategoryScope scope(Category::parameter);
+  return empty(shape, {.dtype = t});
+}
+
+void check_sizes(const char* layer, i64 a, i64 b) {
+  if (a < 1 || b < 1)
+    throw ShapeError(str("[", layer, "] sizes must be at least 1, got ", a, " and ", b));
+}
+
+}  // namespace
+
+Linear::Linear(i64 in, i64 out, const LinearOptions& o)
+    : weight((check_sizes("Linear", in, out), add("weight", parameter({out, in}, o.dtype)))),
+      bias(add("bias", o.bias ? parameter({out}, o.dtype) : Tensor())) {
+  set_type("Linear");
+  const double bound = 1 / std::sqrt(double(in));
+  init::uniform_(weight.tensor(), -bound, bound);
+  if (o.bias) init::uniform_(bias.tensor(), -bound, bound);
+}
+
+Tensor Linear::forward(Tensor x) { return linear(std::move(x), weight, bias); }
+
+Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o)
+    : weight((check_sizes("Embedding", count, features),
+              add("weight", parameter({count, features}, o.dtype)))),
+      padding_idx_(o.padding_idx) {
+  set_type("Embedding");
+  if (padding_idx_ < -1 || padding_idx_ >= count)
+    throw IndexError(str("[Embedding] padding_idx ", padding_idx_, " is outside [0, ", count, ")"));
+  init::normal_(weight.tensor());
+  if (padding_idx_ >= 0) {
+    const NoGrad no_grad;
+    Tensor row = weight.tensor()[padding_idx_];
+    row.zero_();
+  }
+}
+
+Tensor Embedding::forward(Tensor indices) {
+  return embedding(weight, indices, {.padding_idx = padding_idx_});
+}
+
+Dropout::Dropout(double p) : p_(p) {
+  set_type("Dropout");
+  if (!(p >= 0 && p <= 1)) throw UsageError(str("[Dropout] p must be in [0, 1], got ", p));
+}
+Tensor Dropout::forward(Tensor x) { return dropout(std::move(x), p_, is_training()); }
+
+Tensor ReLU::forward(Tensor x) { return relu(std::move(x)); }
+Tensor GELU::forward(Tensor x) { return gelu(std::move(x)); }
+Tensor Tanh::forward(Tensor x) { return tanh(std::move(x)); }
+Tensor Flatten::forward(Tensor x) { return flatten(std::move(x), first_); }
+
+Tensor Sequential::forward(Tensor x) {
+  for (auto& step : *steps_) x = step(std::move(x));
+  return x;
+}
+
+}  // namespace wt::nn
