@@ -46,7 +46,7 @@ CustomForward::CustomForward(const OpInfo& info, const In* const* inputs, int n)
     inputs_.push_back(Tensor(retained(inputs[i]->impl())));
   }
   mode.grad = false;
-  if (!mode.frame) mode.frame = inputs[0]->frame();
+  if (!mode.frame) mode.frame = intern_frame(inputs[0]->frame());
 }
 
 CustomForward::~CustomForward() {

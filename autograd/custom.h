@@ -83,7 +83,7 @@ class WT_API CustomForward {
  private:
   std::vector<Tensor> inputs_;
   bool grad_before_;
-  Frame frame_before_;
+  FrameId frame_before_;
 };
 WT_API std::vector<Tensor> finish_custom(const CustomCall& call, const Save& save,
                                          std::vector<Tensor> outputs);

@@ -56,6 +56,7 @@ class Engine {
   void seed(std::span<const Tensor> roots, std::span<Tensor> seeds);
   void visit(size_t i);
   void run_node(Task& t);
+  void deliver(const Edge& e, Tensor&& t);
   void leaf_arrived(Leaf* l, Tensor t);
   void leaf_done(Leaf* l);
   void release_graph(Task& t);
@@ -120,10 +121,8 @@ WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
 
 // --- what backward functions see ---------------------------------------------------------------
 
-bool Backward::wants(u32 i) const {
+bool Backward::is_needed(u32 i) const {
   const Node* t = node->edges[i].node;
-  if (!t) return false;
-  if (!engine.capturing_) return true;
   return t->is_leaf() ? static_cast<const Leaf*>(t)->capture != ~0u : engine.tasks_[t->task].needed;
 }
 
@@ -188,25 +187,43 @@ GradSlot Backward::slot(u32 i) {
   return s;
 }
 
-void Backward::put(u32 i, Tensor t) {
-  const Edge& e = node->edges[i];
-  Node* d = e.node;
-  if (!d) return;
-  const OutputInfo& want = d->output_info(e.output);
-  const TensorImpl* p = t.impl();
-  bool ok = p && p->key == want.key && p->geometry.ndim == want.ndim;
-  if (ok)
-    for (int k = 0; k < want.ndim; ++k) ok &= p->geometry.shape[k] == want.shape[k];
-  if (!ok) [[unlikely]]
-    throw_bad_gradient(node, i, want, t);
-  if (mode.anomaly) [[unlikely]]
-    check_finite(node, i, t);
-  if (d->is_leaf()) return engine.leaf_arrived(static_cast<Leaf*>(d), std::move(t));
-  TensorImpl*& have = engine.grads_[engine.tasks_[d->task].first_grad + e.output];
+namespace {
+WT_HOT bool fits(const TensorImpl* p, const OutputInfo& want) {
+  if (p->geometry.ndim != want.ndim) return false;
+  for (int k = 0; k < want.ndim; ++k)
+    if (p->geometry.shape[k] != want.shape[k]) return false;
+  return true;
+}
+}  // namespace
+
+// Adds a gradient that is known to fit to what edge e's target has.
+WT_HOT void Engine::deliver(const Edge& e, Tensor&& t) {
+  if (e.node->is_leaf()) return leaf_arrived(static_cast<Leaf*>(e.node), std::move(t));
+  TensorImpl*& have = grads_[tasks_[e.node->task].first_grad + e.output];
   if (!have) [[likely]]
     have = t.release_impl();
   else
     detail::accumulate(have, std::move(t));
+}
+
+void Backward::put(u32 i, Tensor t) {
+  const Edge& e = node->edges[i];
+  if (!e.node) return;
+  const OutputInfo& want = e.node->output_info(e.output);
+  if (!t.impl() || t.impl()->key != want.key || !fits(t.impl(), want)) [[unlikely]]
+    throw_bad_gradient(node, i, want, t);
+  if (mode.anomaly) [[unlikely]]
+    check_finite(node, i, t);
+  engine.deliver(e, std::move(t));
+}
+
+void Backward::put_broadcast(u32 i, Tensor t) {
+  const Edge& e = node->edges[i];
+  if (!e.node) return;
+  const OutputInfo& want = e.node->output_info(e.output);
+  if (t.impl() && t.impl()->key == want.key && fits(t.impl(), want) && !mode.anomaly) [[likely]]
+    return engine.deliver(e, std::move(t));
+  put(i, sum_to(std::move(t), Shape(want.shape, want.ndim)));
 }
 
 // --- pass 1 ------------------------------------------------------------------------------------
@@ -372,7 +389,7 @@ void Engine::leaf_done(Leaf* l) {
   if (l->ready) l->ready(l, l->ready_context);
 }
 
-void Engine::run_node(Task& t) {
+WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
   if (n->spill) [[unlikely]] {
     for (const HookEntry& h : n->spill->hooks) {
@@ -389,16 +406,16 @@ void Engine::run_node(Task& t) {
     for (u32 k = 0; k < n->n_outputs; ++k)
       if (TensorImpl* g = grads_[t.first_grad + k])
         capture(t.capture, n, k, reinterpret_cast<const Tensor&>(g));
-  mode.frame = frame_of(n->frame);
+  mode.frame = n->frame;
   if (n->mode_id != mode.id) [[unlikely]]
     restore_mode(n->mode_id);
-  Backward b(*this, n, &grads_[t.first_grad]);
+  Backward b(*this, n, &grads_[t.first_grad], capturing_);
   n->backward(b);
 }
 
 // Frees what only this walk still needs. A node whose sole owner is the walk hands its edges to the
 // nodes below without touching their counts.
-void Engine::release_graph(Task& t) {
+WT_HOT void Engine::release_graph(Task& t) {
   Node* n = t.node;
   const bool dissolve =
       (t.owned && n->refs.sole()) || (t.root && !(outer_ && is_outer(t.previous_walk)));

@@ -31,8 +31,10 @@ struct Backward {
   TensorImpl** grads;               // one an output; null: no gradient reached it
   TensorImpl* bound[kInlineSlots];  // saved outputs that were given their node back
   int n_bound = 0;
+  bool some;  // only some leaves are asked for: grads()
 
-  Backward(Engine& e, Node* n, TensorImpl** g) : engine(e), node(n), grads(g) {}
+  Backward(Engine& e, Node* n, TensorImpl** g, bool only_some)
+      : engine(e), node(n), grads(g), some(only_some) {}
   Backward(const Backward&) = delete;
   Backward& operator=(const Backward&) = delete;
   ~Backward() {
@@ -40,7 +42,10 @@ struct Backward {
   }
 
   // Input i's gradient is wanted by this walk.
-  bool wants(u32 i) const;
+  WT_HOT bool wants(u32 i) const {
+    return node->edges[i].node != nullptr && (!some || is_needed(i));
+  }
+  bool is_needed(u32 i) const;
   // True under create_graph: what the backward computes is recorded.
   bool recording() const { return mode.grad; }
   // The gradient of output k. Throws InternalError if none reached it (check has_grad for operators
@@ -70,6 +75,8 @@ struct Backward {
   GradSlot slot(u32 i);
   // Hands input i's gradient over. Checked for shape, dtype and device.
   void put(u32 i, Tensor t);
+  // The same for an operand that was broadcast: summed to its shape first.
+  void put_broadcast(u32 i, Tensor t);
 };
 
 struct GradOptions {

@@ -40,7 +40,6 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
   for (int i = 0; i < n && i < kMaxInputs; ++i) in_[i] = inputs[i];
   outer_op_ = mode.op;
   mode.op = &info_;
-  frame_ = mode.frame ? mode.frame : inputs[0]->frame();
   open_slow(types);
   device_ = device_of(impl(0));
   bool any = false;
@@ -57,7 +56,7 @@ void OpScope::open_slow(Types types) {
     throw error;
   };
   const In* const* in = inputs();
-  const auto where = [&] { return str("\n  at ", describe(frame_)); };
+  const auto where = [&] { return str("\n  at ", describe(frame())); };
   for (int i = 0; i < n_; ++i)
     if (!in[i]->impl())
       fail(UsageError(str("[", info_.name, "] operand ", i,
@@ -119,7 +118,7 @@ void OpScope::fill_slot_slow(SavedSlot& slot, u8 code) {
     abandon();
     throw UsageError(str("[", info_.name, "] operand ", int(code),
                          " was made in inference mode and cannot be saved for backward\n  at ",
-                         describe(frame_), "\n  Try .clone() on it outside inference mode"));
+                         describe(frame()), "\n  Try .clone() on it outside inference mode"));
   }
   for (int k = 0; k < n_slots_; ++k)  // the same rvalue saved in two slots
     if (&node_->slots[k] != &slot && slots_[k] == code && node_->slots[k].tensor) {
@@ -132,7 +131,7 @@ void OpScope::fill_slot_slow(SavedSlot& slot, u8 code) {
 
 std::string OpScope::message(const std::string& headline, const std::string& hint) const {
   return str("[", info_.name, "] ", headline, operand_lines(inputs(), n_), "\n  at ",
-             describe(frame_), hint.empty() ? "" : "\n  Try " + hint);
+             describe(frame()), hint.empty() ? "" : "\n  Try " + hint);
 }
 
 void OpScope::drop_stale_node(TensorImpl* out) {
@@ -146,7 +145,7 @@ Result OpScope::view_result(const Geometry& g, i64 offset) {
   TensorImpl* p = new_impl();
   p->key = base->key;
   p->flags = u8(kIsView | (base->flags & kInference));
-  p->frame = intern_frame(frame_);
+  p->frame = intern_frame(frame());
   p->storage = base->storage;
   retain(p->storage);
   p->data = base->data ? static_cast<char*>(base->data) + offset * item_size(g.dtype) : nullptr;
@@ -161,7 +160,7 @@ void OpScope::begin_in_place() {
   TensorImpl* p = impl(0);
   if (!mode.grad || !recording_) return;
   const auto refuse = [&](const std::string& why) {
-    throw InplaceError(str("[", info_.name, "] ", why, "\n  at ", describe(frame_)));
+    throw InplaceError(str("[", info_.name, "] ", why, "\n  at ", describe(frame())));
   };
   if (p->node && p->node->is_leaf())
     refuse(str("in-place operation on a leaf that requires grad, made at ",

@@ -99,7 +99,8 @@ class OpScope {
   WT_HOT bool recording() const { return recording_; }
   // Operand i takes part in the graph: its gradient is wanted.
   WT_HOT bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
-  WT_HOT Frame frame() const { return frame_; }
+  // The user's line.
+  Frame frame() const { return mode.frame ? frame_of(mode.frame) : input(0).frame(); }
 
   // Throws E: "[op] headline", then each operand, then the user's line, then the hint.
   template <class E>
@@ -175,7 +176,6 @@ class OpScope {
     outer_op_ = mode.op;
     mode.op = &info_;
     const In& a = *in_[0];
-    frame_ = mode.frame ? mode.frame : a.frame();
     if ((key_difference | mode.slow) != 0 || !a.impl()) [[unlikely]]
       open_slow(types);
     device_ = device_of(in_[0]->impl());
@@ -207,7 +207,6 @@ class OpScope {
   const In* in_[kMaxInputs];
   const In* const* many_ = nullptr;
   Node* node_ = nullptr;
-  Frame frame_;
   int n_ = 0;
   Device device_;
   bool recording_ = false;
@@ -238,7 +237,7 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
   n->info = &info_;
   n->backward = backward;
   n->mode_id = mode.id;
-  n->frame = intern_frame(frame_);
+  n->frame = mode.frame ? mode.frame : intern_frame(input(0).frame());
   n->sequence = mode.sequence;
   if (n_ > kInlineEdges || n_slots_ > kInlineSlots) [[unlikely]]
     spill_edges();

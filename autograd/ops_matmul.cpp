@@ -42,8 +42,8 @@ void check_dtype(const OpScope& s) {
     throw_dtype(s);
 }
 
-[[noreturn]] WT_COLD
-void throw_inner(const char* name, const TensorImpl* a, const TensorImpl* b, Frame at) {
+[[noreturn]] WT_COLD void throw_inner(const char* name, const TensorImpl* a, const TensorImpl* b,
+                                      Frame at) {
   const Geometry &x = a->geometry, &y = b->geometry;
   const i64 k = x.shape[x.ndim - 1];
   std::string tip;
@@ -56,15 +56,14 @@ void throw_inner(const char* name, const TensorImpl* a, const TensorImpl* b, Fra
                        y.ndim == 1 ? "length " : "second to last dimension ", rows,
                        operand_line("a", a), operand_line("b", b), "\n  at ", describe(at), tip));
 }
-[[noreturn]] WT_COLD
-void throw_zero_d(const char* name, const TensorImpl* a, const TensorImpl* b, Frame at) {
+[[noreturn]] WT_COLD void throw_zero_d(const char* name, const TensorImpl* a, const TensorImpl* b,
+                                       Frame at) {
   throw ShapeError(str("[", name, "] a has ", int(a->geometry.ndim), " and b ",
                        int(b->geometry.ndim), " dimensions, both need at least 1",
                        operand_line("a", a), operand_line("b", b), "\n  at ", describe(at),
                        "\n  Try a * b for numbers"));
 }
-[[noreturn]] WT_COLD
-void throw_batch(const OpScope& s, i64 in_a, i64 in_b, int axis) {
+[[noreturn]] WT_COLD void throw_batch(const OpScope& s, i64 in_a, i64 in_b, int axis) {
   throw ShapeError(str("[", s.info().name, "] batch dimensions do not broadcast: ", in_a,
                        " \u2260 ", in_b, " in dimension ", axis, operand_line("a", s.impl(0)),
                        operand_line("b", s.impl(1)), where(s)));
@@ -318,7 +317,7 @@ Tensor matmul(const In& a, const In& b) {
   const TensorImpl *x = a.impl(), *y = b.impl();
   if (!x || !y || (x->geometry.ndim >= 2 && y->geometry.ndim >= 2)) [[likely]]
     return product(a, b, {});
-  const Frame at = mode.frame ? mode.frame : a.frame();
+  const Frame at = mode.frame ? frame_of(mode.frame) : a.frame();
   const FrameScope frame(at);
   const int nx = x->geometry.ndim, ny = y->geometry.ndim;
   if (nx == 0 || ny == 0) throw_zero_d("matmul", x, y, at);
@@ -337,8 +336,7 @@ Tensor Tensor::matmul(const Tensor& other, Frame at) const {
 
 namespace {
 
-[[noreturn]] WT_COLD
-void throw_linear(const OpScope& s, bool has_bias) {
+[[noreturn]] WT_COLD void throw_linear(const OpScope& s, bool has_bias) {
   const Geometry &x = s.geometry(0), &w = s.geometry(1);
   std::string text = "[linear] ";
   if (w.ndim != 2)

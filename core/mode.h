@@ -65,7 +65,7 @@ struct Mode {
   DType autocast_dtype = DType::f16;
   u32 slow = kSlowEnvironment;  // SlowPath bits
   u32 id = 0;                   // interned (stream, determinism, overrides, module path)
-  Frame frame;                  // set while inside the library: calls made there report this line
+  FrameId frame = 0;            // set while inside the library: calls made there report this line
   const OpInfo* op = nullptr;
   u64 sequence = 0;  // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
@@ -157,14 +157,14 @@ class WT_GUARD DefaultDtype {
 class WT_GUARD FrameScope {
  public:
   explicit FrameScope(Frame f) : before_(mode.frame) {
-    if (!before_) mode.frame = f;
+    if (!before_) mode.frame = intern_frame(f);
   }
   ~FrameScope() { mode.frame = before_; }
   FrameScope(const FrameScope&) = delete;
   FrameScope& operator=(const FrameScope&) = delete;
 
  private:
-  Frame before_;
+  FrameId before_;
 };
 // Runs `contract`'s variant `variant` in the scope, inside real training too:
 // VariantScope v{"softmax_forward", "naive"}; contract "*" names every contract that lists it.

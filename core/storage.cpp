@@ -118,7 +118,7 @@ std::string bytes_text(i64 b) {
     first = false;
   }
   text += ")";
-  if (mode.frame) text += "\n  at " + describe(mode.frame);
+  if (mode.frame) text += "\n  at " + describe_frame(mode.frame);
   throw OutOfMemory(text + "\n  Nothing was changed\n  Try a smaller batch");
 }
 

@@ -30,7 +30,9 @@ Linear::Linear(i64 in, i64 out, const LinearOptions& o)
   if (o.bias) init::uniform_(bias.tensor(), -bound, bound);
 }
 
-Tensor Linear::forward(Tensor x) { return linear(std::move(x), weight, bias); }
+Tensor Linear::forward(Tensor x) {
+  return bias.defined() ? linear(std::move(x), weight, bias) : linear(std::move(x), weight);
+}
 
 Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o)
     : weight((check_sizes("Embedding", count, features),

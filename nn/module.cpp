@@ -232,7 +232,7 @@ static const ModulePath* path_for_call(ModuleState& m) {
     if (mode.module && has_state(m))
       throw UsageError(str("[", to_string(mode.module), "] a ", m.type,
                            " with parameters is called but not registered\n  at ",
-                           describe(mode.frame),
+                           describe_frame(mode.frame),
                            "\n  Try `x = add(\"x\", ...)` where the member is "
                            "declared"));
     return mode.module;
