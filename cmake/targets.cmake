@@ -251,6 +251,16 @@ macro(wt_bench)
   endif()
 endmacro()
 
+# wt_kernel_program(name file.cu): a program of one .cu file with main(), on simt. Built when named:
+# ninja NAME.
+function(wt_kernel_program name file)
+  wt_host_sources(source ${file})
+  add_executable(${name} EXCLUDE_FROM_ALL ${source})
+  target_link_libraries(${name} PRIVATE wt_common warptape::warptape)
+  target_compile_options(${name} PRIVATE ${WT_KERNEL_FLAGS_PLAIN} ${WT_SIMT_FLAGS}
+    -ftls-model=initial-exec)
+endfunction()
+
 # wt_tool(files...): the wt command, tools/wt.cpp and one file a subcommand.
 macro(wt_tool)
   set(wt_sources ${ARGN})

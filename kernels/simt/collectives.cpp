@@ -18,33 +18,30 @@ constexpr unsigned kFull = 0xffffffffu;
 WT_FN bool needs_all_lanes(unsigned op) { return op >> 4 >= unsigned(Wait::mma); }
 
 // --- Errors ---
-[[noreturn]] WT_COLD
-void fail_not_in_mask(Exec& x, unsigned op, unsigned mask, Loc here) {
+[[noreturn]] WT_COLD void fail_not_in_mask(Exec& x, unsigned op, unsigned mask, Loc here) {
   WT_FAIL(x, "%s at %s: the calling lane %u is not in mask 0x%08x (%s)", op_name(op),
           at(here).c_str(), x.cur % 32, mask, thread_text(x, x.cur).c_str());
 }
-[[noreturn]] WT_COLD
-void fail_needs_all(Exec& x, unsigned op, unsigned missing, Loc here) {
+[[noreturn]] WT_COLD void fail_needs_all(Exec& x, unsigned op, unsigned missing, Loc here) {
   WT_FAIL(x,
           "%s at %s needs all 32 lanes of the warp: lanes 0x%08x have returned or never existed "
           "(%s)",
           op_name(op), at(here).c_str(), missing, thread_text(x, x.cur).c_str());
 }
-[[noreturn]] WT_COLD
-void fail_overlap(Exec& x, unsigned op, unsigned mask, Loc here, const Group& other) {
+[[noreturn]] WT_COLD void fail_overlap(Exec& x, unsigned op, unsigned mask, Loc here,
+                                       const Group& other) {
   WT_FAIL(x, "%s at %s with mask 0x%08x overlaps a pending collective with mask 0x%08x: %s (%s)",
           op_name(op), at(here).c_str(), mask, other.mask, group_text(x, x.cur / 32, other).c_str(),
           thread_text(x, x.cur).c_str());
 }
-[[noreturn]] WT_COLD
-void fail_different(Exec& x, unsigned op, Loc here, const Group& other) {
+[[noreturn]] WT_COLD void fail_different(Exec& x, unsigned op, Loc here, const Group& other) {
   WT_FAIL(x, "%s at %s: other lanes of mask 0x%08x wait in a different operation: %s (%s)",
           op_name(op), at(here).c_str(), other.mask, group_text(x, x.cur / 32, other).c_str(),
           thread_text(x, x.cur).c_str());
 }
 // `here` is null when the group was completed by a lane's return.
-[[noreturn]] WT_COLD
-void fail_bad_lane(Exec& x, unsigned w, unsigned op, unsigned lane, unsigned src, const Loc* here) {
+[[noreturn]] WT_COLD void fail_bad_lane(Exec& x, unsigned w, unsigned op, unsigned lane,
+                                        unsigned src, const Loc* here) {
   const unsigned thread = w * 32 + lane;
   const Loc place = here && thread == x.cur ? *here : parked_at(x, thread);
   WT_FAIL(x,

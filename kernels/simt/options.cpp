@@ -4,11 +4,10 @@
 #include "warptape/kernels/simt/runtime.h"
 
 namespace wt {
-namespace {
 
-SimtOptions options_from_environment() {
+SimtOptions simt_runtime::parse_options(const char* order, const char* protect, bool& protect_on) {
   SimtOptions o;
-  if (const char* order = std::getenv("WT_SIMT_ORDER"); order && *order) {
+  if (order && *order) {
     const char* colon = std::strchr(order, ':');
     const std::string name(order, colon ? size_t(colon - order) : std::strlen(order));
     char* end = nullptr;
@@ -21,21 +20,25 @@ SimtOptions options_from_environment() {
     else if (name == "random" && (!colon || seeded))
       o.order = SimtOrder::random;
     else
-      throw UsageError(
-          std::string("WT_SIMT_ORDER must be forward, reverse or random[:seed], got ") + order);
+      throw UsageError(std::string("WT_SIMT_ORDER is forward, reverse or random[:seed]: got ") +
+                       order);
   }
-  if (const char* protect = std::getenv("WT_SIMT_PROTECT"); protect && *protect) {
+  if (protect && *protect) {
     if (std::strcmp(protect, "0") != 0 && std::strcmp(protect, "1") != 0)
-      throw UsageError(std::string("WT_SIMT_PROTECT must be 0 or 1, got ") + protect);
-    if (*protect == '1') simt_protect(true);
+      throw UsageError(std::string("WT_SIMT_PROTECT is 0 or 1: got ") + protect);
+    protect_on = *protect == '1';
   }
   return o;
 }
 
-}  // namespace
-
 SimtOptions& simt_options() {
-  static SimtOptions options = options_from_environment();
+  static SimtOptions options = [] {
+    bool protect = false;
+    const SimtOptions o = simt_runtime::parse_options(std::getenv("WT_SIMT_ORDER"),
+                                                      std::getenv("WT_SIMT_PROTECT"), protect);
+    if (protect) simt_protect(true);
+    return o;
+  }();
   return options;
 }
 

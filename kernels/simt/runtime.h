@@ -28,6 +28,9 @@ inline void unpoison(const void* p, size_t bytes) {
   if (has_asan()) __asan_unpoison_memory_region(p, bytes);
 }
 
+// Values of WT_SIMT_ORDER and WT_SIMT_PROTECT, null if unset. Throws UsageError (options.cpp).
+SimtOptions parse_options(const char* order, const char* protect, bool& protect_on);
+
 // --- Device memory (arena.cpp) ---
 constexpr size_t kArenaBytes = size_t(64) << 30;
 char* arena_base();

@@ -95,13 +95,11 @@ void release_barrier(Exec& x) {
   if (race_hooks) race_hooks->barrier();
 }
 
-[[noreturn]] WT_COLD
-void fail_divergent(Exec& x, Loc here) {
+[[noreturn]] WT_COLD void fail_divergent(Exec& x, Loc here) {
   WT_FAIL(x, "divergent __syncthreads: %s waits at %s, %u other thread(s) of the block at %s",
           thread_text(x, x.cur).c_str(), at(here).c_str(), x.bar_arrived, at(x.bar_at).c_str());
 }
-[[noreturn]] WT_COLD
-void fail_exited_before(Exec& x, Loc here) {
+[[noreturn]] WT_COLD void fail_exited_before(Exec& x, Loc here) {
   WT_FAIL(x, "__syncthreads at %s: %u thread(s) of the block have already returned from the kernel",
           at(here).c_str(), x.n - x.live);
 }

@@ -124,8 +124,7 @@ extern __thread Exec* current_exec;
 // Records the error, `text()`, and leaves the block for good: all its fibers are abandoned, so what
 // their frames own is lost. That is why the text is made inside, and nothing of it is left here.
 template <class Text>
-[[noreturn]] WT_COLD
-void fail(Exec& x, Text text) {
+[[noreturn]] WT_COLD void fail(Exec& x, Text text) {
   x.error = text();
   if (!x.running) throw KernelError(x.error);
   x.failed = true;

@@ -1,11 +1,12 @@
 // Deliberately wrong kernels and what must be said about them.
 #pragma once
 
-#ifndef WT_DEVICE_NS
-#define WT_DEVICE_NS simt
+namespace wt {
+#ifdef WT_DEVICE_NS
+inline namespace WT_DEVICE_NS {
+#else
+namespace simt {
 #endif
-
-namespace wt::WT_DEVICE_NS {
 
 struct BrokenKernel {
   const char* name;
@@ -15,4 +16,5 @@ struct BrokenKernel {
 extern const BrokenKernel broken_kernels[];
 extern const int broken_kernel_count;
 
-}  // namespace wt::WT_DEVICE_NS
+}  // namespace simt
+}  // namespace wt

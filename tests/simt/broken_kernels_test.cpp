@@ -229,7 +229,6 @@ TEST_CASE("broken kernels are diagnosed with their source lines") {
 }
 
 TEST_CASE("without strict, threads that returned do not hold up a barrier") {
-  if (std::string(simt_flavour()) == "race") SKIP_TEST("said for the plain flavour");
   const WithSimt options;
   simt_options().strict = false;
   for (int i = 0; i < simt::broken_kernel_count; ++i) {

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "warptape/kernels/simt/runtime.h"
 #include "warptape/tests/simt/good_kernels.h"
 #include "warptape/tests/support/catch.h"
 
@@ -79,6 +80,33 @@ TEST_CASE("a kernel may use registered host memory and null, not a freed block")
   float* freed = static_cast<float*>(simt_arena_alloc(4096));
   simt_arena_free(freed);
   CHECK_THROWS_AS(simt::test_block_sum(freed, freed, 256), KernelError);
+}
+
+TEST_CASE("pointers inside a struct argument are checked if it lists them") {
+  const DeviceArray<float> x(std::vector<float>(100, 3)), out(100);
+  simt::test_struct_copy(out, x, 100);
+  CHECK(out.host() == std::vector<float>(100, 3));
+  const std::vector<float> host(100, 3);
+  try {
+    simt::test_struct_copy(out, host.data(), 100);
+    FAIL("a host pointer was accepted");
+  } catch (const KernelError& e) {
+    CHECK(std::string(e.what()).find("struct_copy_kernel: argument 2 is") != std::string::npos);
+  }
+}
+
+TEST_CASE("the environment sets order, seed and protection, and is checked") {
+  bool protect = false;
+  const SimtOptions none = simt_runtime::parse_options(nullptr, nullptr, protect);
+  CHECK((none.order == SimtOrder::forward && none.seed == 1 && !protect));
+  CHECK(simt_runtime::parse_options("reverse", "0", protect).order == SimtOrder::reverse);
+  CHECK(simt_runtime::parse_options("", "", protect).order == SimtOrder::forward);
+  CHECK_FALSE(protect);
+  const SimtOptions random = simt_runtime::parse_options("random:42", "1", protect);
+  CHECK((random.order == SimtOrder::random && random.seed == 42 && protect));
+  for (const char* bad : {"backward", "random:", "random:x", "random:1x", "forward:1", "reverse:2"})
+    CHECK_THROWS_AS(simt_runtime::parse_options(bad, nullptr, protect), UsageError);
+  CHECK_THROWS_AS(simt_runtime::parse_options(nullptr, "yes", protect), UsageError);
 }
 
 TEST_CASE("host code that touches protected device memory faults with a message") {

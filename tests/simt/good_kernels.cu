@@ -193,6 +193,20 @@ __global__ void scalars_kernel(float* out) {
   out[12] = __low2float(h) + __high2float(h);
 }
 
+struct CopyArgs {
+  float* out;
+  const float* x;
+  int n;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(out);
+    f(x);
+  }
+};
+__global__ void struct_copy_kernel(int first, CopyArgs a) {
+  for (int i = first + threadIdx.x; i < a.n; i += blockDim.x) a.out[i] = a.x[i];
+}
+
 __global__ void never_kernel() { __trap(); }
 
 unsigned blocks_of(int n, int threads) { return unsigned((n + threads - 1) / threads); }
@@ -236,6 +250,9 @@ void test_small_types(unsigned char* bytes, uint16_t* halves, int n) {
   launch<small_types_kernel>({.grid = blocks_of(n, 32), .block = 32}, bytes, halves, n);
 }
 void test_scalars(float* out) { launch<scalars_kernel>({.grid = 1, .block = 1}, out); }
+void test_struct_copy(float* out, const float* x, int n) {
+  launch<struct_copy_kernel>({.grid = 1, .block = 32}, 0, CopyArgs{out, x, n});
+}
 void test_empty_grid() {
   launch<never_kernel>({.grid = dim3(0, 5, 1), .block = 32});
   launch<never_kernel>({.grid = dim3(5, 5, 0), .block = 32});

@@ -3,11 +3,12 @@
 #include <cstddef>
 #include <cstdint>
 
-#ifndef WT_DEVICE_NS
-#define WT_DEVICE_NS simt
+namespace wt {
+#ifdef WT_DEVICE_NS
+inline namespace WT_DEVICE_NS {
+#else
+namespace simt {
 #endif
-
-namespace wt::WT_DEVICE_NS {
 
 void test_vector_add(float* c, const float* a, const float* b, int n);
 // out[0] = sum of x[n], one block of 128 threads.
@@ -40,7 +41,10 @@ void test_syncwarp(float* out);
 void test_small_types(unsigned char* bytes, uint16_t* halves, int n);
 // 16-bit conversions and scalar intrinsics, one thread; see the test for the values.
 void test_scalars(float* out);
+// out[i] = x[i] with the pointers inside a struct that lists them.
+void test_struct_copy(float* out, const float* x, int n);
 // Launches nothing: one dimension of the grid is zero.
 void test_empty_grid();
 
-}  // namespace wt::WT_DEVICE_NS
+}  // namespace simt
+}  // namespace wt
