@@ -210,8 +210,7 @@ Tensor permute(const In& x, const Dims& order) {
 
 namespace {
 void expand_backward(Backward& g) {
-  const Shape shape = g.input_shape(0);
-  g.put(0, sum_to(g.take_grad(), shape));
+  detail::put_sum_to(g, 0, g.take_grad());
 }
 }  // namespace
 

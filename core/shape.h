@@ -87,6 +87,7 @@ class Shape {
 // reduces nothing. Negative axes count from the end.
 class Dims {
  public:
+  constexpr Dims() = default;
   static constexpr Dims all() {
     Dims d;
     d.all_ = true;
@@ -108,7 +109,6 @@ class Dims {
   constexpr i64 operator[](int i) const { return list_.values[i]; }
 
  private:
-  constexpr Dims() = default;
   detail::DimList list_;
   bool all_ = false;
 };
