@@ -223,7 +223,7 @@ void Backward::put_broadcast(u32 i, Tensor t) {
   const OutputInfo& want = e.node->output_info(e.output);
   if (t.impl() && t.impl()->key == want.key && fits(t.impl(), want) && !mode.anomaly) [[likely]]
     return engine.deliver(e, std::move(t));
-  put(i, sum_to(std::move(t), Shape(want.shape, want.ndim)));
+  detail::put_sum_to(*this, i, std::move(t));
 }
 
 // --- pass 1 ------------------------------------------------------------------------------------

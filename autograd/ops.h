@@ -102,8 +102,8 @@ inline TensorImpl* retained(TensorImpl* p) {
   retain(p);
   return p;
 }
-// For backward functions of operators that broadcast: hands over t, summed to the shape of input i;
-// a leaf's slot is written directly.
+// Behind Backward::put_broadcast: hands over t, summed to the shape of input i; a leaf's slot is
+// written directly.
 void put_sum_to(Backward& g, u32 i, Tensor t);
 }  // namespace detail
 

@@ -404,7 +404,7 @@ void linear_backward(Backward& g) {
   }
   if (weight && !g.recording() && g.input_shape(1)[1] > 0) return put_weight_gradients(g, bias);
   if (weight) g.put(1, product(flat_rows(g.grad()), flat_rows(g.saved(0)), {true, false}));
-  if (bias) detail::put_sum_to(g, 2, g.take_grad());
+  if (bias) g.put_broadcast(2, g.take_grad());
 }
 
 // Operand 2, if there is one, is the bias.

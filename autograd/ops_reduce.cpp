@@ -133,6 +133,7 @@ Tensor sum_to(const In& x, const Shape& shape) {
 void detail::put_sum_to(Backward& g, u32 i, Tensor t) {
   const Edge& e = g.node->edges[i];
   if (!e.node) return;
+  if (!t.impl()) return g.put(i, std::move(t));  // which refuses it
   const OutputInfo& wanted = e.node->output_info(e.output);
   const Geometry& have = t.impl()->geometry;
   bool same = wanted.ndim == have.ndim;

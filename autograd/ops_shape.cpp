@@ -210,7 +210,7 @@ Tensor permute(const In& x, const Dims& order) {
 
 namespace {
 void expand_backward(Backward& g) {
-  detail::put_sum_to(g, 0, g.take_grad());
+  g.put_broadcast(0, g.take_grad());
 }
 }  // namespace
 
