@@ -1,0 +1,254 @@
+// The engine: reachability, fan-in, re-entrance, freeing, hooks, slots, claims, sizes.
+#include "warptape/autograd/engine.h"
+
+#include <cmath>
+#include <functional>
+#include <thread>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+
+namespace {
+Tensor leaf(std::initializer_list<Scalar> v) {
+  return tensor(v, {.dtype = f64, .requires_grad = true});
+}
+std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
+using Values = std::vector<double>;
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool mentions(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("engine: fan-in adds every path's gradient") {
+  const LeakGuard guard;
+  const Tensor x = leaf({2, 3});
+  const Tensor a = mul(x, x), b = mul(a, x), y = add(add(a, b), mul(a, b));
+  // y = x^2 + x^3 + x^5
+  y.backward(ones_like(y));
+  CHECK(values(x.grad()) == Values{2 * 2 + 3 * 4 + 5 * 16, 2 * 3 + 3 * 9 + 5 * 81});
+}
+
+TEST_CASE("engine: backward accumulates into grad and leaves no node behind") {
+  const LeakGuard guard;
+  const Tensor x = leaf({1, 2});
+  for (int i = 0; i < 3; ++i) {
+    const Tensor y = mul(x, 2);
+    y.backward(ones_like(y));
+  }
+  CHECK(values(x.grad()) == Values{6, 6});
+  CHECK_FALSE(x.grad().requires_grad());
+  x.zero_grad();
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("engine: two leaves never share a gradient's storage") {
+  const Tensor a = leaf({1}), b = leaf({2});
+  const Tensor y = add(a, b);
+  y.backward(ones_like(y));
+  Tensor ga = a.grad();
+  ga.fill_(7);
+  CHECK(values(b.grad()) == Values{1});
+}
+
+TEST_CASE("engine: a transposed gradient is copied by its strides") {
+  const Tensor x = reshape(leaf({1, 2, 3, 4, 5, 6}), {2, 3});
+  Tensor w = tensor({1, 2, 3, 4, 5, 6}, {.dtype = f64});
+  const Tensor p = leaf({0, 0, 0, 0, 0, 0});
+  const Tensor q = tensor({{1, 2, 3}, {4, 5, 6}}, {.dtype = f64});
+  Tensor m = zeros({2, 3}, {.dtype = f64, .requires_grad = true});
+  const Tensor y = transpose(m, 0, 1);
+  y.backward(transpose(q, 0, 1).contiguous());
+  CHECK(values(m.grad()) == Values{1, 2, 3, 4, 5, 6});
+}
+
+TEST_CASE("engine: grads gives higher orders and touches no grad") {
+  const LeakGuard guard;
+  const Tensor x = leaf({2});
+  const Tensor y = mul(mul(x, x), mul(x, x));
+  const Tensor g1 = grad(y, x, {.create_graph = true});
+  const Tensor g2 = grad(g1, x, {.create_graph = true});
+  const Tensor g3 = grad(g2, x, {.create_graph = true});
+  const Tensor g4 = grad(g3, x);
+  CHECK(g1.item() == 32);
+  CHECK(g2.item() == 48);
+  CHECK(g3.item() == 48);
+  CHECK(g4.item() == 24);
+  CHECK_FALSE(x.grad().defined());
+}
+
+TEST_CASE("engine: grads of intermediate tensors, several outputs and unused inputs") {
+  const Tensor x = leaf({3}), other = leaf({1});
+  const Tensor a = mul(x, x), y = mul(a, 2), z = add(a, x);
+  const std::vector<Tensor> g = grads({y, z}, {a, x, other}, {.allow_unused = true});
+  CHECK(g[0].item() == 3);          // 2 from y, 1 from z
+  CHECK(g[1].item() == 2 * 6 + 7);  // through a from both, and z's own x
+  CHECK_FALSE(g[2].defined());
+  const Tensor a2 = mul(x, x);
+  CHECK_THROWS_AS((void)grads({a2}, {other}), UsageError);
+}
+
+TEST_CASE("engine: a backward may start a walk of its own") {
+  const Tensor x = leaf({2});
+  const u64 id = register_hook(x, [](const Tensor& g) {
+    const EnableGrad on;  // backward itself never records
+    const Tensor inner = leaf({5});
+    const Tensor t = mul(inner, inner);
+    t.backward();
+    return mul(g, inner.grad());  // times 10
+  });
+  const Tensor y = mul(x, 3);
+  y.backward();
+  CHECK(x.grad().item() == 30);
+  remove_hook(x, id);
+}
+
+TEST_CASE("engine: hooks see the walk's sum before accumulation, and may replace it") {
+  const Tensor x = leaf({2});
+  double seen = 0;
+  register_hook(x, [&](const Tensor& g) {
+    seen = g.item();
+    return Tensor();
+  });
+  mul(x, 3).backward();
+  const Tensor y = add(mul(x, 2), mul(x, 5));
+  y.backward();
+  CHECK(seen == 7);
+  CHECK(x.grad().item() == 10);
+  const Tensor a = mul(x, 2);
+  register_hook(a, [](const Tensor& g) { return mul(g, 100); });
+  const Tensor g = grad(mul(a, 1), x);
+  CHECK(g.item() == 200);
+}
+
+TEST_CASE("engine: a graph is freed by its backward unless retained") {
+  const Tensor x = leaf({2});
+  const Tensor y = mul(x, x);
+  y.backward({.retain_graph = true});
+  y.backward();
+  CHECK(x.grad().item() == 8);
+  CHECK(mentions(message_of([&] { y.backward(); }), "freed by an earlier backward"));
+}
+
+TEST_CASE("engine: two losses on one trunk") {
+  const LeakGuard guard;
+  const Tensor x = leaf({2});
+  const Tensor trunk = add(x, 1);
+  const Tensor a = add(trunk, 1), b = add(trunk, 2);
+  a.backward();
+  b.backward();  // add saves nothing, and `trunk` is still held by the user
+  CHECK(x.grad().item() == 2);
+}
+
+TEST_CASE("engine: roots must want a gradient, and one element or a seed") {
+  CHECK_THROWS_AS(tensor({1.0}).backward(), UsageError);
+  const Tensor x = leaf({1, 2});
+  CHECK(mentions(message_of([&] { mul(x, x).backward(); }), "one-element"));
+  CHECK_THROWS_AS(mul(x, x).backward(tensor({1.0}, {.dtype = f64})), ShapeError);
+  const Tensor s = leaf({4});
+  s.backward();  // a leaf is its own root
+  CHECK(s.grad().item() == 1);
+}
+
+TEST_CASE("engine: 10^6 nodes need no stack and leave nothing") {
+  const LeakGuard guard;
+  const Tensor x = leaf({1}), one = tensor({1.0}, {.dtype = f64});
+  {
+    Tensor y = x;
+    for (int i = 0; i < 1000000; ++i) y = add(y, one);
+    y.backward();
+    CHECK(x.grad().item() == 1);
+  }
+  Tensor never = x;  // never differentiated: dies with its tensors
+  for (int i = 0; i < 1000000; ++i) never = mul(never, one);
+}
+
+TEST_CASE("engine: a backward that throws invalidates the touched gradients") {
+  const Tensor x = leaf({2});
+  mul(x, 3).backward();
+  bool boom = true;
+  const Tensor y = mul(x, x);
+  register_hook(y, [&](const Tensor& g) -> Tensor {
+    if (boom) throw NumericError("boom");
+    return g;
+  });
+  const Tensor z = add(y, x);
+  CHECK_THROWS_AS(z.backward({.retain_graph = true}), NumericError);
+  CHECK_THROWS_AS((void)x.grad(), NumericError);
+  x.zero_grad();
+  boom = false;
+  z.backward();
+  CHECK(x.grad().item() == 5);
+}
+
+TEST_CASE("engine: two live walks over one graph throw, on one thread each") {
+  const Tensor x = leaf({2});
+  const Tensor y = mul(x, x);
+  std::string other;
+  const u64 id = register_hook(y, [&](const Tensor& g) {
+    std::thread([&] { other = message_of([&] { y.backward({.retain_graph = true}); }); }).join();
+    return g;
+  });
+  y.backward({.retain_graph = true});
+  CHECK(mentions(other, "another backward is walking"));
+  remove_hook(y, id);
+  y.backward();  // all marks are back
+}
+
+TEST_CASE("engine: graphs that cross threads stay ordered") {
+  const Tensor x = leaf({2});
+  Tensor y = x;
+  for (int i = 0; i < 50; ++i) y = mul(y, 1);
+  Tensor z;
+  std::thread([&] { z = add(mul(y, 3), x); }).join();
+  z.backward();
+  CHECK(x.grad().item() == 4);
+}
+
+TEST_CASE("engine: anomaly mode names the forward line of a NaN") {
+  const AnomalyMode anomaly;
+  const Tensor x = leaf({0});
+  const Tensor y = mul(x, INFINITY);  // line wanted in the message
+  const std::string text = message_of([&] { mul(y, 0.0).backward(); });
+  CHECK(mentions(text, "NaN"));
+  CHECK(mentions(text, "engine_test.cpp:"));
+}
+
+TEST_CASE("engine: no-grad and inference mode record nothing") {
+  const Tensor x = leaf({2});
+  {
+    const NoGrad no_grad;
+    CHECK_FALSE(mul(x, x).requires_grad());
+    const EnableGrad again;
+    CHECK(mul(x, x).requires_grad());
+  }
+  Tensor made;
+  {
+    const InferenceMode inference;
+    made = mul(x, 2);
+  }
+  CHECK_FALSE(made.requires_grad());
+  CHECK(mentions(message_of([&] { (void)mul(made, x); }), "inference mode"));
+  CHECK(mul(clone(made), x).requires_grad());
+}
+
+TEST_CASE("engine: the gradient that a custom backward returns is checked") {
+  const Tensor x = leaf({1, 2});
+  register_hook(x, [](const Tensor& g) { return g; });
+  const Tensor y = mul(x, x);
+  y.backward(ones_like(y));
+  CHECK(values(x.grad()) == Values{2, 4});
+}

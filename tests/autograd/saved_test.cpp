@@ -1,0 +1,222 @@
+// Saved slots, versions, in-place rules and the taking of rvalues.
+#include <cmath>
+#include <functional>
+#include "warptape/autograd/custom.h"
+#include "warptape/autograd/engine.h"
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+
+namespace {
+Tensor leaf(std::initializer_list<Scalar> v) {
+  return tensor(v, {.dtype = f64, .requires_grad = true});
+}
+using Values = std::vector<double>;
+Values values(const Tensor& t) { return t.to_vector<double>(); }
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool mentions(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+}  // namespace
+
+TEST_CASE("saved: a write after saving is found, and the message names the needing line") {
+  const Tensor w = leaf({3});
+  Tensor x = tensor({2.0}, {.dtype = f64});
+  const Tensor y = mul(w, x);
+  x.fill_(5);
+  const std::string text = message_of([&] { y.backward(); });
+  CHECK(mentions(text, "modified in place"));
+  CHECK(mentions(text, "saved_test.cpp:"));
+}
+
+TEST_CASE("saved: a write through a view counts") {
+  const Tensor w = leaf({3, 4});
+  Tensor x = tensor({1, 2}, {.dtype = f64});
+  const Tensor y = mul(w, x);
+  x.index_put_({0}, tensor(9.0, {.dtype = f64}));
+  CHECK(mentions(message_of([&] { y.backward(ones_like(y)); }), "modified in place"));
+}
+
+TEST_CASE("saved: an output saved by its producer and, as an rvalue, by its consumer") {
+  const LeakGuard guard;
+  const Tensor x = leaf({-1, 2}), w = leaf({5, 7});
+  Tensor r = relu(x);                     // saves its output
+  const Tensor y = mul(std::move(r), w);  // saves the same tensor as input
+  const Tensor z = mul(y, y);
+  const std::vector<Tensor> g =
+      grads({z}, {x, w}, {.grad_outputs = {ones_like(z)}, .create_graph = true});
+  CHECK(values(g[0]) == Values{0, 2 * 2 * 49});
+  CHECK(values(g[1]) == Values{0, 2 * 7 * 4});
+  const Tensor h = grad(g[1], w, {.grad_outputs = {ones_like(w)}});
+  CHECK(values(h) == Values{0, 2 * 4});
+}
+
+TEST_CASE("saved: no cycle keeps a graph alive") {
+  const LeakGuard guard;
+  const Tensor w = leaf({3});
+  Tensor x = tensor({2.0}, {.dtype = f64});
+  const Tensor y = mul(x, w);  // saves x
+  x.add_(y);                   // x's producer is now above y
+  Tensor r = relu(w);
+  r.add_(w);  // over a saved output
+}
+
+TEST_CASE("in place: over a saved output is an error when it is needed") {
+  const Tensor w = leaf({3});
+  Tensor r = relu(w);
+  r.mul_(2);
+  const std::string text = message_of([&] { r.backward(); });
+  CHECK(mentions(text, "[relu.backward]"));
+}
+
+TEST_CASE("in place: leaves, views and viewed tensors are refused while recording") {
+  Tensor x = leaf({1, 2});
+  CHECK(mentions(message_of([&] { x.mul_(2); }), "leaf that requires grad"));
+  {
+    const NoGrad no_grad;
+    x.mul_(2);
+  }
+  CHECK(values(x) == Values{2, 4});
+  Tensor y = mul(x, 1);
+  Tensor v = y[0];
+  const std::string view = message_of([&] { v.mul_(3); });
+  CHECK(mentions(view, "on a view"));
+  const std::string viewed = message_of([&] { y.mul_(3); });
+  CHECK(mentions(viewed, "live views"));
+  v = Tensor();
+  y.mul_(3);
+  y.backward(ones_like(y));
+  CHECK(values(x.grad()) == Values{3, 3});
+}
+
+TEST_CASE("rvalue: reused only when nobody else can see it") {
+  const LeakGuard guard;
+  Tensor a = tensor({1, 2}, {.dtype = f64});
+  const void* home = a.impl()->data;
+  Tensor b = relu(std::move(a));
+  CHECK_FALSE(a.defined());
+  CHECK(b.impl()->data == home);
+  Tensor kept = b;
+  Tensor c = relu(std::move(b));
+  CHECK(c.impl()->data != home);
+  CHECK(values(kept) == Values{1, 2});
+  Tensor whole = tensor({1, 2, 3}, {.dtype = f64});
+  Tensor part = whole[{Slice{0, 2}}];
+  Tensor d = mul(std::move(part), 10);
+  CHECK(values(whole) == Values{1, 2, 3});
+}
+
+TEST_CASE("rvalue: untouched when the operator throws") {
+  Tensor a = tensor({1, 2});
+  CHECK_THROWS_AS((void)add(std::move(a), tensor({1, 2, 3})), ShapeError);
+  REQUIRE(a.defined());
+  CHECK(values(a) == Values{1, 2});
+  Tensor f = tensor({1.0, 2.0});
+  const Tensor wide = tensor({{1.0, 1.0}, {2.0, 2.0}});
+  memory::fail_nth_request(1);
+  CHECK_THROWS_AS((void)mul(std::move(f), wide), OutOfMemory);
+  memory::fail_nth_request(0);
+  CHECK(f.defined());
+}
+
+TEST_CASE("rvalue: f(std::move(x), x) takes nothing") {
+  const Tensor w = leaf({3});
+  Tensor x = mul(w, 2);
+  const Tensor y = mul(std::move(x), x);
+  y.backward();
+  CHECK(w.grad().item() == 2 * 6 * 2);
+}
+
+TEST_CASE("rvalue: a borrowed block is never overwritten") {
+  double data[2] = {1, 2};
+  Tensor t = from_blob(data, {2}, borrow, {.dtype = f64});
+  const Tensor y = mul(std::move(t), 10);
+  CHECK(data[0] == 1);
+  CHECK(values(y) == Values{10, 20});
+}
+
+TEST_CASE("leaf: an rvalue leaf keeps its gradient state") {
+  Tensor x = leaf({2});
+  const Tensor same = x;
+  const Tensor y = mul(std::move(x), 3);
+  y.backward();
+  CHECK(same.grad().item() == 3);
+}
+
+// --- custom operators
+// -----------------------------------------------------------------------------
+namespace {
+struct Cube {
+  double factor = 1;
+  static constexpr OpInfo info{.name = "cube"};
+  Tensor forward(Save& save, const Tensor& x) const {
+    save(x);
+    return mul(mul(mul(x, x), x), factor);
+  }
+  Grads backward(const Saved& s, const Tensor& gy) const {
+    return {mul(mul(gy, mul(s[0], s[0])), 3 * factor)};
+  }
+};
+// Two outputs, an output saved, attributes that own memory.
+struct SplitScale {
+  std::vector<double> factors{2, 3};
+  static constexpr OpInfo info{.name = "split_scale"};
+  std::vector<Tensor> forward(Save& save, const Tensor& a, const Tensor& b) const {
+    const Tensor first = mul(a, factors[0]), second = mul(mul(a, b), factors[1]);
+    save(a);
+    save(b);
+    save(first);
+    return {first, second};
+  }
+  Grads backward(const Saved& s, const std::vector<Tensor>& gy) const {
+    const Tensor ga = add(mul(gy[0], factors[0]), mul(mul(gy[1], s[1]), factors[1]));
+    return {ga, mul(mul(gy[1], mul(s[2], 1 / factors[0])), factors[1])};
+  }
+};
+struct BadShape {
+  static constexpr OpInfo info{.name = "bad_shape"};
+  Tensor forward(Save&, const Tensor& x) const { return mul(x, 1); }
+  Grads backward(const Saved&, const Tensor& gy) const { return {reshape(gy, {1, -1})}; }
+};
+}  // namespace
+
+TEST_CASE("custom: members are attributes, higher derivatives follow") {
+  const LeakGuard guard;
+  const Tensor x = leaf({2});
+  const Tensor y = apply(Cube{.factor = 0.5}, x);
+  const Tensor g = grad(y, x, {.create_graph = true});
+  CHECK(y.item() == 4);
+  CHECK(g.item() == 6);
+  CHECK(grad(g, x).item() == 6);
+}
+
+TEST_CASE("custom: several outputs, of which one gets a gradient") {
+  const LeakGuard guard;
+  const Tensor a = leaf({2}), b = leaf({5});
+  const std::vector<Tensor> y = apply(SplitScale{}, a, b);
+  CHECK(y[0].item() == 4);
+  CHECK(y[1].item() == 30);
+  const std::vector<Tensor> g = grads({y[1]}, {a, b}, {.retain_graph = true});
+  CHECK(g[0].item() == 15);
+  CHECK(g[1].item() == 6);
+  const std::vector<Tensor> both = grads({y[0], y[1]}, {a, b});
+  CHECK(both[0].item() == 17);
+}
+
+TEST_CASE("custom: a gradient of the wrong shape is refused by name") {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = apply(BadShape{}, x);
+  CHECK(mentions(message_of([&] { y.backward(ones_like(y)); }), "[bad_shape.backward]"));
+}
