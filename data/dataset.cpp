@@ -1,0 +1,152 @@
+#include "warptape/data/dataset.h"
+
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "warptape/core/factories.h"
+#include "warptape/core/input_file.h"
+#include "warptape/data/bytes.h"
+#include "warptape/data/idx.h"
+
+namespace wt::data {
+namespace {
+
+void check_index(const char* dataset, i64 i, i64 n) {
+  if (i < 0 || i >= n)
+    throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
+}
+
+// The named file in `root`, plain or gzipped.
+std::string find_file(const std::string& root, const std::string& name) {
+  namespace fs = std::filesystem;
+  std::error_code ec;
+  if (!fs::is_directory(root, ec)) throw DataError(str(root, ": there is no such folder"));
+  std::string dotted = name;  // "train-images.idx3-ubyte" is seen in the wild
+  dotted[dotted.find("-idx")] = '.';
+  for (const std::string& n : {name, dotted})
+    for (const char* tail : {"", ".gz"})
+      if (const fs::path p = fs::path(root) / (n + tail); fs::exists(p, ec)) return p.string();
+  throw DataError(str(root, ": has neither ", name, " nor ", name, ".gz"));
+}
+
+// Rows of a tensor by index: [N, ...] -> [n, ...].
+Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices) {
+  Shape shape = t.shape();
+  shape[0] = i64(indices.size());
+  Tensor out = empty(shape, {.dtype = t.dtype()});
+  const i64 row = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    check_index(dataset, indices[i], t.size(0));
+    std::memcpy(static_cast<char*>(out.impl()->data) + i64(i) * row,
+                static_cast<const char*>(t.impl()->data) + indices[i] * row, size_t(row));
+  }
+  return out;
+}
+
+}  // namespace
+
+TensorDataset::TensorDataset(Tensor x, Tensor y)
+    : x_(x.to(Device::cpu()).contiguous()), y_(y.to(Device::cpu()).contiguous()) {
+  if (x.ndim() == 0 || y.ndim() == 0 || x.size(0) != y.size(0))
+    throw ShapeError(str("[TensorDataset] x and y need equal first sizes\n  x ", describe(x),
+                         "\n  y ", describe(y)));
+}
+
+Batch TensorDataset::batch(std::span<const i64> indices) const {
+  return {gather_rows("TensorDataset", x_, indices), gather_rows("TensorDataset", y_, indices)};
+}
+
+FashionMnist::FashionMnist(const std::string& root, const FashionMnistOptions& o)
+    : flatten_(o.flatten) {
+  const std::string prefix = o.train ? "train" : "t10k";
+  const std::string images = find_file(root, prefix + "-images-idx3-ubyte");
+  const std::string labels = find_file(root, prefix + "-labels-idx1-ubyte");
+  images_ = read_idx(images);
+  labels_ = read_idx(labels);
+  if (images_.ndim() != 3 || images_.size(1) != 28 || images_.size(2) != 28)
+    data_error(images, 4, str("expected images of shape [N, 28, 28], got ", images_.shape()));
+  if (labels_.ndim() != 1 || labels_.size(0) != images_.size(0))
+    data_error(labels, 4,
+               str("expected ", images_.size(0), " labels, got shape ", labels_.shape()));
+  const u8* l = labels_.data<u8>();
+  for (i64 i = 0; i < labels_.numel(); ++i)
+    if (l[i] >= kClasses)
+      data_error(labels, u64(8 + i), str("label ", int(l[i]), " is outside [0, ", kClasses, ")"));
+}
+
+Batch FashionMnist::batch(std::span<const i64> indices) const {
+  constexpr i64 kPixels = 28 * 28;
+  constexpr float kScale = 1 / (255.0f * 0.3530f), kShift = 0.2860f / 0.3530f;
+  const i64 n = i64(indices.size());
+  Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 1, 28, 28}),
+          empty({n}, {.dtype = DType::i64})};
+  float* x = b.x.mutable_data<float>();
+  i64* y = b.y.mutable_data<i64>();
+  for (i64 i = 0; i < n; ++i) {
+    const i64 k = indices[size_t(i)];
+    check_index("FashionMnist", k, size());
+    const u8* image = images_.data<u8>() + k * kPixels;
+    for (i64 p = 0; p < kPixels; ++p) x[i * kPixels + p] = float(image[p]) * kScale - kShift;
+    y[i] = labels_.data<u8>()[k];
+  }
+  return b;
+}
+
+TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o) {
+  std::vector<u8> all;
+  for (const std::string& p : paths) {
+    const std::vector<u8> bytes = read_bytes(p);
+    all.insert(all.end(), bytes.begin(), bytes.end());
+  }
+  bytes_ = tensor(all);
+  cut(o);
+}
+
+TextBytes::TextBytes(std::vector<u8> bytes, const TextBytesOptions& o) : bytes_(tensor(bytes)) {
+  cut(o);
+}
+
+void TextBytes::cut(const TextBytesOptions& o) {
+  if (o.context < 1 || !(0 <= o.begin && o.begin <= o.end && o.end <= 1))
+    throw UsageError(str("[TextBytes] context ", o.context, " and part [", o.begin, ", ", o.end,
+                         "] make no sense"));
+  const double n = double(bytes_.numel());
+  context_ = o.context;
+  first_ = i64(n * o.begin);
+  const i64 length = i64(n * o.end) - first_;
+  count_ = std::max<i64>(0, length - context_);
+  if (count_ == 0)
+    throw DataError(str("[TextBytes] ", length, " bytes are too few for a context of ", context_,
+                        " and the byte after it"));
+}
+
+std::span<const u8> TextBytes::bytes() const {
+  return {bytes_.data<u8>() + first_, size_t(count_ + context_)};
+}
+
+Batch TextBytes::batch(std::span<const i64> indices) const {
+  const i64 n = i64(indices.size());
+  Batch b{empty({n, context_}, {.dtype = DType::i64}), empty({n}, {.dtype = DType::i64})};
+  i64* x = b.x.mutable_data<i64>();
+  i64* y = b.y.mutable_data<i64>();
+  for (i64 i = 0; i < n; ++i) {
+    check_index("TextBytes", indices[size_t(i)], count_);
+    const u8* from = bytes_.data<u8>() + first_ + indices[size_t(i)];
+    for (i64 k = 0; k < context_; ++k) x[i * context_ + k] = from[k];
+    y[i] = from[context_];
+  }
+  return b;
+}
+
+double unigram_entropy(std::span<const u8> bytes) {
+  std::array<double, 256> count{};
+  for (u8 b : bytes) ++count[b];
+  double h = 0;
+  for (double c : count)
+    if (c > 0) h -= c / double(bytes.size()) * std::log(c / double(bytes.size()));
+  return h;
+}
+
+}  // namespace wt::data

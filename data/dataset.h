@@ -1,0 +1,91 @@
+// Datasets: a number of samples, and a batch of any of them.
+//
+// A dataset is any copyable type with `i64 size() const` and
+// `Batch batch(std::span<const i64> indices) const`, whose samples depend on their index alone.
+#pragma once
+#include <concepts>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "warptape/core/tensor.h"
+
+namespace wt::data {
+
+// Inputs and targets, samples along the first axis of both: `auto& [x, y] = batch`.
+struct Batch {
+  Tensor x;
+  Tensor y;
+
+  i64 size() const { return x.size(0); }
+  // What TrainStep moves to the model's device.
+  std::vector<Tensor*> tensors() { return {&x, &y}; }
+  // Samples [begin, begin + n), as views.
+  Batch narrow(i64 begin, i64 n) const { return {x.narrow(0, begin, n), y.narrow(0, begin, n)}; }
+  Batch to(Device d) const { return {x.to(d), y.to(d)}; }
+};
+
+template <class D>
+concept Dataset = std::copy_constructible<D> && requires(const D& d, std::span<const i64> indices) {
+  { d.size() } -> std::convertible_to<i64>;
+  { d.batch(indices) } -> std::same_as<Batch>;
+};
+
+// Two tensors of equal length, row by row.
+class WT_API TensorDataset {
+ public:
+  TensorDataset(Tensor x, Tensor y);
+  i64 size() const { return x_.size(0); }
+  Batch batch(std::span<const i64> indices) const;
+
+ private:
+  Tensor x_, y_;
+};
+
+struct FashionMnistOptions {
+  bool train = true;     // 60,000 images; else the 10,000 test images
+  bool flatten = false;  // x [N, 784] instead of [N, 1, 28, 28]
+};
+// Fashion-MNIST, or MNIST, from IDX files (plain or .gz) with the usual names in `root`. x is f32,
+// standardised with the training set's mean 0.2860 and deviation 0.3530; y is i64 in [0, 10).
+// Throws DataError for a missing folder or file, images and labels that do not fit each other, and
+// labels outside the classes.
+class WT_API FashionMnist {
+ public:
+  explicit FashionMnist(const std::string& root, const FashionMnistOptions& o = {});
+  i64 size() const { return images_.size(0); }
+  Batch batch(std::span<const i64> indices) const;
+  static constexpr i64 kClasses = 10;
+
+ private:
+  Tensor images_;  // [N, 28, 28] u8
+  Tensor labels_;  // [N] u8
+  bool flatten_;
+};
+
+struct TextBytesOptions {
+  i64 context = 16;
+  double begin = 0, end = 1;  // the part of the bytes that samples may touch
+};
+// Bytes of text: sample i is x = bytes [i, i + context) and y = the byte after them, both i64.
+// `begin` and `end` cut the text without overlap: the training part never shows a held-out byte.
+class WT_API TextBytes {
+ public:
+  // One file, or every file of a list joined in the given order.
+  explicit TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o = {});
+  explicit TextBytes(std::vector<u8> bytes, const TextBytesOptions& o = {});
+  i64 size() const { return count_; }
+  Batch batch(std::span<const i64> indices) const;
+  std::span<const u8> bytes() const;  // the part that samples touch
+
+ private:
+  void cut(const TextBytesOptions& o);
+  Tensor bytes_;  // [n] u8
+  i64 first_ = 0, count_ = 0, context_ = 0;
+};
+
+// Entropy in nats of single bytes under the text's own frequencies: what a model must beat before
+// it has learnt anything about context.
+WT_API double unigram_entropy(std::span<const u8> bytes);
+
+}  // namespace wt::data

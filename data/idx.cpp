@@ -1,0 +1,47 @@
+#include "warptape/data/idx.h"
+
+#include <cstring>
+
+#include "warptape/core/factories.h"
+#include "warptape/core/input_file.h"
+#include "warptape/data/bytes.h"
+
+namespace wt::data {
+
+Tensor read_idx(const std::string& path, const ParseLimits& limits) {
+  const std::vector<u8> bytes = read_bytes(path, limits);
+  if (bytes.size() < 4)
+    data_error(path, 0, str("an IDX file has at least 4 bytes, this has ", bytes.size()));
+  const int type = bytes[2], rank = bytes[3];
+  if (bytes[0] != 0 || bytes[1] != 0)
+    data_error(path, 0,
+               str("not an IDX file: it begins with ", int(bytes[0]), " ", int(bytes[1]),
+                   ", expected 0 0"));
+  if (type != 0x08)
+    data_error(path, 2, str("IDX element type ", type, ", only 8 (unsigned byte) is read"));
+  if (rank < 1 || rank > kMaxDims)
+    data_error(path, 3, str("IDX rank ", rank, ", expected 1 to ", kMaxDims));
+  const size_t header = 4 + 4 * size_t(rank);
+  if (bytes.size() < header)
+    data_error(path, bytes.size(), str("the header of ", header, " bytes is cut short"));
+  Shape shape;
+  u64 total = 1;
+  for (int i = 0; i < rank; ++i) {
+    const u8* p = bytes.data() + 4 + 4 * i;
+    const u32 n = u32(p[0]) << 24 | u32(p[1]) << 16 | u32(p[2]) << 8 | p[3];
+    shape.push_back(n);
+    if (__builtin_mul_overflow(total, u64(n), &total))
+      data_error(path, 4 + 4 * u64(i), "the sizes overflow");
+  }
+  if (bytes.size() - header != total)
+    data_error(
+        path, header,
+        str("shape ", shape, " needs ", total, " bytes, the file has ", bytes.size() - header,
+            bytes.size() - header < total ? " (truncated download?)" : ""));
+  const CategoryScope scope(Category::dataset);
+  Tensor t = empty(shape, {.dtype = DType::u8});
+  if (total) std::memcpy(t.mutable_data<u8>(), bytes.data() + header, total);
+  return t;
+}
+
+}  // namespace wt::data

@@ -1,0 +1,15 @@
+// IDX, the format of MNIST and its family: big-endian magic (0, 0, type, rank), sizes, then the
+// elements. http://yann.lecun.com/exdb/mnist/
+#pragma once
+#include <string>
+
+#include "warptape/core/parse_limits.h"
+#include "warptape/core/tensor.h"
+
+namespace wt::data {
+
+// A u8 tensor of the file's shape, on the cpu. Gzip is recognised. The file must be exactly as long
+// as its header says. Throws DataError with path and offset.
+WT_API Tensor read_idx(const std::string& path, const ParseLimits& limits = {});
+
+}  // namespace wt::data
