@@ -3,14 +3,17 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
 #include "warptape/kernels/pointwise.h"
 
 namespace wt {
 
-__attribute__((weak)) Tensor gt(const Operand&, const Operand&) {
-  throw NotAvailable("[gt] not there yet");
+__attribute__((weak)) Tensor gt(const Operand& a, const Operand& b) {
+  const Tensor x(detail::retained(a.impl()));
+  std::vector<u8> r;
+  for (double v : x.to_vector<double>()) r.push_back(v > b.scalar().f);
+  return tensor(r, {.dtype = DType::boolean, .device = x.device()}).view(x.shape());
 }
-
 namespace info {
 constexpr OpInfo pending_add_{.name = "add_", .in_place = true};
 constexpr OpInfo pending_mul_{.name = "mul_", .in_place = true};

@@ -99,7 +99,7 @@ TEST_CASE("text bytes: windows, parts without overlap, entropy") {
 
 TEST_CASE("idx: exact sizes, byte offsets in errors") {
   const TempDir dir;
-  const std::string path = dir.path() + "/a";
+  const std::string path = dir / "a";
   using namespace std::string_literals;
   write(path,
         "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"
@@ -128,5 +128,5 @@ TEST_CASE("idx: exact sizes, byte offsets in errors") {
 TEST_CASE("fashion mnist: a missing folder or file is named") {
   CHECK(mentions(message_of([] { FashionMnist("/no/such/folder"); }), "no such folder"));
   const TempDir dir;
-  CHECK(mentions(message_of([&] { FashionMnist(dir.path()); }), "train-images-idx3-ubyte"));
+  CHECK(mentions(message_of([&] { FashionMnist(dir.path); }), "train-images-idx3-ubyte"));
 }
