@@ -38,6 +38,15 @@ struct MatmulArgs {
   };
   Batch batch[kMaxDims - 2];  // outermost first; only the first batch_ndim are set
 
+  // For the check that kernels get device memory only.
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(out);
+    f(a);
+    f(b);
+    f(bias);
+    f(row_sum);
+  }
   WT_HOT
   i64 batches() const {
     i64 count = 1;

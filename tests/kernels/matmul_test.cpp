@@ -24,6 +24,7 @@ struct Problem {
   DType dtype = DType::f32;
   bool ta = false, tb = false;  // stored transposed
   i64 pad = 0;                  // elements between the rows of all three
+  bool align = false;           // rows begin at multiples of 8 elements
   bool bias = false, accumulate = false, row_sum = false;
   std::vector<MatmulArgs::Batch> batch{};  // sizes; strides are 0 (broadcast) or 1 (set here)
 };
@@ -33,6 +34,7 @@ std::string text(const Problem& p) {
   if (p.ta) s += " ta";
   if (p.tb) s += " tb";
   if (p.pad) s += str(" pad=", p.pad);
+  if (p.align) s += " aligned";
   if (p.bias) s += " bias";
   if (p.accumulate) s += " accumulate";
   if (p.row_sum) s += " row_sum";
@@ -81,18 +83,31 @@ double sum_error(DType t) {
   return t == DType::f64 ? std::ldexp(1, -53) : is_floating(t) ? std::ldexp(1, -24) : 0;
 }
 
+struct Exact {
+  double value = 0, magnitude = 0;  // the sum, and the sum of the terms' absolute values
+  bool written = false;             // false: padding
+  void add(double v) {
+    value += v;
+    magnitude += std::abs(v);
+  }
+};
+
 struct Setup {
   Problem p;
   MatmulArgs args;
   i64 out_row, a_lead, b_lead;
   Buffer a, b, out, bias, row_sum;
+  std::vector<Exact> want_out, want_sums;  // by solve()
 };
 
 Setup set_up(const Problem& problem, Device d) {
   Problem p = problem;
   Random random{u64(p.m * 1009 + p.n * 31 + p.k)};
-  const i64 a_lead = (p.ta ? p.m : p.k) + p.pad, b_lead = (p.tb ? p.k : p.n) + p.pad;
-  const i64 out_row = p.n + p.pad;
+  const auto lead = [&](i64 extent) {
+    return p.align ? (extent + p.pad + 7) / 8 * 8 : extent + p.pad;
+  };
+  const i64 a_lead = lead(p.ta ? p.m : p.k), b_lead = lead(p.tb ? p.k : p.n);
+  const i64 out_row = p.align ? lead(p.n) : p.n + p.pad;
   i64 a_size = a_lead * (p.ta ? p.k : p.m), b_size = b_lead * (p.tb ? p.n : p.k);
   i64 out_size = out_row * p.m;
   for (size_t i = p.batch.size(); i-- > 0;) {
@@ -118,7 +133,9 @@ Setup set_up(const Problem& problem, Device d) {
           Buffer(random.fill(b_size), p.dtype, d),
           Buffer(out, p.dtype, d),
           Buffer(random.fill(p.n), p.dtype, d),
-          Buffer(sums, p.dtype, d)};
+          Buffer(sums, p.dtype, d),
+          {},
+          {}};
   MatmulArgs& g = s.args;
   g.out = s.out.data();
   g.a = s.a.data();
@@ -138,23 +155,13 @@ Setup set_up(const Problem& problem, Device d) {
   return s;
 }
 
-struct Exact {
-  double value, magnitude;  // the sum, and the sum of the terms' absolute values
-};
-
-// Compares what the variant left in out and row_sum; the first difference is the message.
-std::string difference(const Setup& s) {
+// The triple loop.
+void solve(Setup& s) {
   const MatmulArgs& g = s.args;
   const Problem& p = s.p;
-  const double u = result_error(p.dtype), e = sum_error(p.dtype);
-  const std::vector<double> got = s.out.tensor.to_vector<double>();
-  const auto bad = [&](const char* what, i64 at, double have, const Exact& want, i64 terms) {
-    const double bound =
-        u * std::abs(want.value) + double(terms + 2) * e * want.magnitude * (1 + 1e-6);
-    if (std::abs(have - want.value) <= bound) return std::string();  // false for NaN
-    return str(what, " ", at, " is ", have, ", not ", want.value, " (allowed ", bound, ")");
-  };
-  std::vector<bool> written(got.size(), false);
+  const double *a = s.a.values.data(), *b = s.b.values.data();
+  s.want_out.assign(s.out.values.size(), {});
+  s.want_sums.assign(static_cast<size_t>(p.m), {});
   for (i64 index = 0; index < g.batches(); ++index) {
     i64 rest = index, at_out = 0, at_a = 0, at_b = 0;
     for (int d = g.batch_ndim; d-- > 0;) {
@@ -164,49 +171,63 @@ std::string difference(const Setup& s) {
     }
     for (i64 i = 0; i < p.m; ++i)
       for (i64 j = 0; j < p.n; ++j) {
-        Exact want{};
-        const auto add = [&](double v) { want.value += v, want.magnitude += std::abs(v); };
-        for (i64 q = 0; q < p.k; ++q)
-          add(s.a.values[size_t(at_a + i * g.a_row + q * g.a_column)] *
-              s.b.values[size_t(at_b + q * g.b_row + j * g.b_column)]);
-        if (p.bias) add(s.bias.values[size_t(j)]);
         const i64 at = at_out + i * s.out_row + j;
-        if (p.accumulate) add(s.out.values[size_t(at)]);
-        written[size_t(at)] = true;
-        if (const std::string b = bad("element", at, got[size_t(at)], want, p.k); !b.empty())
-          return b;
+        Exact want{.written = true};
+        for (i64 q = 0; q < p.k; ++q) {
+          const double term =
+              a[at_a + i * g.a_row + q * g.a_column] * b[at_b + q * g.b_row + j * g.b_column];
+          want.value += term;
+          want.magnitude += std::abs(term);
+        }
+        if (p.bias) want.add(s.bias.values[size_t(j)]);
+        if (p.accumulate) want.add(s.out.values[size_t(at)]);
+        s.want_out[size_t(at)] = want;
       }
   }
-  for (size_t i = 0; i < got.size(); ++i)
-    if (!written[i] && got[i] != s.out.values[i]) return str("padding ", i, " was overwritten");
-  if (!p.row_sum) return {};
-  const std::vector<double> sums = s.row_sum.tensor.to_vector<double>();
+  if (!p.row_sum) return;
   for (i64 i = 0; i < p.m; ++i) {
-    Exact want{};
-    const auto add = [&](double v) { want.value += v, want.magnitude += std::abs(v); };
-    for (i64 q = 0; q < p.k; ++q) add(s.a.values[size_t(i * g.a_row + q * g.a_column)]);
-    if (p.accumulate) add(s.row_sum.values[size_t(i)]);
-    if (const std::string b = bad("row sum", i, sums[size_t(i)], want, p.k); !b.empty()) return b;
+    Exact& want = s.want_sums[size_t(i)];
+    want.written = true;
+    for (i64 q = 0; q < p.k; ++q) want.add(a[i * g.a_row + q * g.a_column]);
+    if (p.accumulate) want.add(s.row_sum.values[size_t(i)]);
+  }
+}
+
+// The first element that is not what it should be, or nothing.
+std::string difference(const Problem& p, const char* what, const Buffer& before,
+                       const Tensor& after, const std::vector<Exact>& want) {
+  const double u = result_error(p.dtype), e = sum_error(p.dtype);
+  const std::vector<double> got = after.to_vector<double>();
+  for (size_t i = 0; i < got.size(); ++i) {
+    const Exact& w = want[i];
+    if (!w.written) {
+      const bool same = got[i] == before.values[i] || std::isnan(before.values[i]);
+      if (!same) return str(what, " ", i, " was overwritten");
+      continue;
+    }
+    const double bound = u * std::abs(w.value) + double(p.k + 2) * e * w.magnitude * (1 + 1e-6);
+    if (!(std::abs(got[i] - w.value) <= bound))  // true for NaN
+      return str(what, " ", i, " is ", got[i], ", not ", w.value, " (allowed ", bound, ")");
   }
   return {};
 }
 
-// Runs one variant; returns false when it does not take the problem.
-bool check(const Problem& p, const Variant<MatmulArgs>& v, Device d) {
-  const Setup s = set_up(p, d);
-  if (v.why_not && v.why_not(s.args)) return false;
+void run_variant(const Setup& s, const Variant<MatmulArgs>& v, Device d) {
+  const Buffer out(s.out.values, s.p.dtype, d), row_sum(s.row_sum.values, s.p.dtype, d);
+  MatmulArgs g = s.args;
+  g.out = out.data();
+  if (s.p.row_sum) g.row_sum = row_sum.data();
   static constexpr OpInfo info{.name = "matmul"};
   Launch l{.op = &info, .device = d};
   Tensor workspace;
-  if (const i64 bytes = v.workspace ? v.workspace(s.args) : 0) {
+  if (const i64 bytes = v.workspace ? v.workspace(g) : 0) {
     workspace = empty({bytes}, {.dtype = DType::u8, .device = d});
     l.workspace = workspace.impl()->data;
   }
-  v.launch(s.args, l);
-  const std::string wrong = difference(s);
-  INFO(device_kind_name(d.kind) << " " << v.name << " " << text(p));
-  CHECK(wrong == "");
-  return true;
+  v.launch(g, l);
+  INFO(device_kind_name(d.kind) << " " << v.name << " " << text(s.p));
+  CHECK(difference(s.p, "element", s.out, out.tensor, s.want_out) == "");
+  CHECK(difference(s.p, "row sum", s.row_sum, row_sum.tensor, s.want_sums) == "");
 }
 
 // How many problems each variant of a device took.
@@ -220,8 +241,16 @@ struct Tally {
         list(*ContractTable<MatmulArgs>::rows[int(d.kind)]),
         taken(static_cast<size_t>(list.count)) {}
   void check_all(const std::vector<Problem>& problems) {
-    for (int i = 0; i < list.count; ++i)
-      for (const Problem& p : problems) taken[size_t(i)] += check(p, list.rows[i], device);
+    for (const Problem& p : problems) {
+      Setup s = set_up(p, device);
+      solve(s);
+      for (int i = 0; i < list.count; ++i) {
+        const Variant<MatmulArgs>& v = list.rows[i];
+        if (v.why_not && v.why_not(s.args)) continue;
+        run_variant(s, v, device);
+        ++taken[size_t(i)];
+      }
+    }
   }
   void everyone_ran() const {
     for (int i = 0; i < list.count; ++i) {
@@ -235,7 +264,8 @@ struct Tally {
 };
 
 // Sizes by all four transposes; every second one with padded rows.
-std::vector<Problem> shapes(DType t, const std::vector<std::vector<i64>>& sizes) {
+std::vector<Problem> shapes(DType t, const std::vector<std::vector<i64>>& sizes,
+                            bool align = false) {
   std::vector<Problem> all;
   for (const auto& s : sizes)
     for (int flags = 0; flags < 4; ++flags)
@@ -247,6 +277,7 @@ std::vector<Problem> shapes(DType t, const std::vector<std::vector<i64>>& sizes)
                        .ta = (flags & 1) != 0,
                        .tb = (flags & 2) != 0,
                        .pad = pad,
+                       .align = align,
                        .bias = (flags + pad) % 2 == 0,
                        .accumulate = pad != 0,
                        .row_sum = flags != 2});
@@ -257,6 +288,7 @@ const std::vector<std::vector<i64>> kCpuSizes = {
     {1, 1, 1},    {2, 3, 5},   {5, 1, 40}, {1, 5, 7},     {7, 16, 1},   {33, 2, 9},
     {33, 10, 48}, {17, 33, 9}, {8, 64, 3}, {20, 37, 131}, {13, 16, 300}};
 // Blocks of the kernels for simt and cuda are 64 wide at least.
+const std::vector<std::vector<i64>> kAlignedSizes = {{5, 3, 7}, {33, 40, 48}, {17, 70, 67}};
 const std::vector<std::vector<i64>> kDeviceSizes = {
     {1, 1, 1}, {2, 3, 5}, {33, 1, 9}, {1, 35, 17}, {19, 40, 33}};
 
@@ -274,6 +306,9 @@ std::vector<Problem> batched_problems(DType t) {
     Problem p{.m = 5, .n = 6, .k = 7, .dtype = t, .ta = (flags & 1) != 0, .tb = (flags & 2) != 0};
     p.batch = {{3, 1, 1, 1}};
     all.push_back(p);
+    p.align = true;
+    all.push_back(p);
+    p.align = false;
     p.accumulate = true;
     p.batch = {{2, 1, 0, 1}, {3, 1, 1, 0}};
     all.push_back(p);
@@ -286,7 +321,23 @@ std::vector<Problem> batched_problems(DType t) {
   return all;
 }
 
-constexpr DType kFloats[] = {DType::f64, DType::f32, DType::f16, DType::bf16};
+// Enough work for the device's large tiles, with ragged edges.
+std::vector<Problem> large_problems(DType t, std::initializer_list<int> transposes) {
+  std::vector<Problem> all;
+  for (int flags : transposes) {
+    all.push_back({.m = 130,
+                   .n = 133,
+                   .k = 35,
+                   .dtype = t,
+                   .ta = (flags & 1) != 0,
+                   .tb = (flags & 2) != 0,
+                   .align = true,
+                   .bias = true,
+                   .batch = {{16, 1, 0, 1}}});
+  }
+  return all;
+}
+
 constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
 
 }  // namespace
@@ -320,9 +371,13 @@ TEST_CASE("matmul: every simt variant against a triple loop in double") {
   Tally tally(Device::simt());
   for (DType t : kAll) {
     tally.check_all(shapes(t, kDeviceSizes));
+    tally.check_all(shapes(t, kAlignedSizes, true));
     tally.check_all(empty_problems(t));
     tally.check_all(batched_problems(t));
   }
+  tally.check_all(large_problems(DType::f32, {0, 3}));
+  tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
+  tally.check_all(large_problems(DType::bf16, {2}));
   tally.everyone_ran();
 }
 

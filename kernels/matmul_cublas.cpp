@@ -1,0 +1,214 @@
+// Matrix products through cuBLASLt.
+//
+// cuBLASLt thinks in column-major matrices: out, row-major [m, n], is its D [n, m], so its first
+// operand is our b and its second our a, each transposed where ours lies row by row.
+#include <cublasLt.h>
+
+#include <unordered_map>
+
+#include "warptape/core/error.h"
+#include "warptape/kernels/matmul.h"
+
+namespace wt {
+
+// matmul.cu
+namespace cuda {
+void launch_row_sums(const MatmulArgs& g, const Launch& l);
+}
+
+namespace {
+
+constexpr i64 kWorkspace = 32 << 20;  // what NVIDIA advises for Hopper
+
+void check(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
+    throw DeviceError(str("[matmul] ", call, " failed: ", cublasLtGetStatusString(status)));
+}
+
+// All that the choice of an algorithm depends on; compared as bytes, so without padding.
+struct PlanKey {
+  i64 m, n, k, lead_out, lead_a, lead_b, batches, stride_out, stride_a, stride_b;
+  u32 alignments;  // log2 of what out, a and b are aligned to
+  u8 dtype, ta, tb, flags;
+  friend bool operator==(const PlanKey&, const PlanKey&) = default;
+};
+static_assert(sizeof(PlanKey) == 88);
+struct PlanHash {
+  size_t operator()(const PlanKey& key) const {
+    u64 words[sizeof(PlanKey) / 8], h = 0x9E3779B97F4A7C15u;
+    __builtin_memcpy(words, &key, sizeof key);
+    for (u64 w : words) h = (h ^ w) * 0xD6E8FEB86659FD93u, h ^= h >> 32;
+    return size_t(h);
+  }
+};
+
+// One a thread and device: cuBLASLt's handle and the algorithms chosen so far.
+struct Library {
+  cublasLtHandle_t handle = nullptr;
+  std::unordered_map<PlanKey, cublasLtMatmulAlgo_t, PlanHash> plans;
+  ~Library() {
+    if (handle) cublasLtDestroy(handle);
+  }
+};
+Library& library(Device d) {
+  thread_local std::unordered_map<int, Library> libraries;
+  Library& l = libraries[d.index];
+  if (!l.handle) check(cublasLtCreate(&l.handle), "cublasLtCreate");
+  return l;
+}
+
+u32 alignment_log2(const void* p) {
+  const int zeros = __builtin_ctzll(reinterpret_cast<u64>(p) | 256);
+  return u32(zeros);
+}
+
+struct Types {
+  cudaDataType_t data, scale;
+  cublasComputeType_t compute;
+};
+Types types_of(DType t) {
+  switch (t) {
+    case DType::f64:
+      return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
+    case DType::f16:
+      return {CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    case DType::bf16:
+      return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+    default:
+      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+  }
+}
+
+// One product: one batch dimension at most.
+class Product {
+ public:
+  explicit Product(const MatmulArgs& g) : g_(g), types_(types_of(g.dtype)) {
+    const bool ta = g.a_column != 1, tb = g.b_column != 1;
+    const i64 lead_a = ta ? g.a_column : g.a_row, lead_b = tb ? g.b_column : g.b_row;
+    const MatmulArgs::Batch one{1, 0, 0, 0}, &batch = g.batch_ndim ? g.batch[0] : one;
+    key_ = {g.m,
+            g.n,
+            g.k,
+            g.out_row,
+            lead_a,
+            lead_b,
+            batch.size,
+            batch.out,
+            batch.a,
+            batch.b,
+            alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16,
+            u8(g.dtype),
+            ta,
+            tb,
+            u8(g.accumulate | (g.bias != nullptr) << 1)};
+    check(cublasLtMatmulDescInit(&product_, types_.compute, types_.scale), "MatmulDescInit");
+    set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (g.bias) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+    }
+    layout(first_, tb ? g.k : g.n, tb ? g.n : g.k, lead_b, batch.b);
+    layout(second_, ta ? g.m : g.k, ta ? g.k : g.m, lead_a, batch.a);
+    layout(result_, g.n, g.m, g.out_row, batch.out);
+  }
+
+  void run(Library& library, const Launch& l) {
+    const cublasLtMatmulAlgo_t& algorithm = plan(library);
+    // Scale factors of the compute type: a double 1.0 or a float 1.0f.
+    const double one = 1, zero = 0;
+    const float one_f = 1, zero_f = 0;
+    const bool wide = types_.scale == CUDA_R_64F;
+    const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
+    const void* beta = g_.accumulate ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
+    check(cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
+                         g_.out, &result_, g_.out, &result_, &algorithm, l.workspace, kWorkspace,
+                         static_cast<cudaStream_t>(l.stream)),
+          "cublasLtMatmul");
+  }
+
+ private:
+  template <class V>
+  void set(cublasLtMatmulDescAttributes_t attribute, V value) {
+    check(cublasLtMatmulDescSetAttribute(&product_, attribute, &value, sizeof value),
+          "MatmulDescSetAttribute");
+  }
+  void layout(cublasLtMatrixLayoutOpaque_t& to, i64 rows, i64 columns, i64 lead, i64 stride) {
+    check(cublasLtMatrixLayoutInit(&to, types_.data, u64(rows), u64(columns), lead),
+          "MatrixLayoutInit");
+    if (!g_.batch_ndim) return;
+    const i32 count = i32(g_.batch[0].size);
+    check(cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                           sizeof count),
+          "MatrixLayoutSetAttribute");
+    check(cublasLtMatrixLayoutSetAttribute(&to, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                           &stride, sizeof stride),
+          "MatrixLayoutSetAttribute");
+  }
+  const cublasLtMatmulAlgo_t& plan(Library& library) {
+    const auto found = library.plans.find(key_);
+    if (found != library.plans.end()) [[likely]]
+      return found->second;
+    cublasLtMatmulPreferenceOpaque_t wish;
+    check(cublasLtMatmulPreferenceInit(&wish), "MatmulPreferenceInit");
+    const auto want = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+      check(cublasLtMatmulPreferenceSetAttribute(&wish, attribute, &value, sizeof value),
+            "MatmulPreferenceSetAttribute");
+    };
+    want(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, u64(kWorkspace));
+    const u32 out = 1u << alignment_log2(g_.out);
+    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1u << alignment_log2(g_.b));
+    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 1u << alignment_log2(g_.a));
+    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out);
+    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
+    cublasLtMatmulHeuristicResult_t result;
+    int results = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(library.handle, &product_, &first_, &second_, &result_,
+                                         &result_, &wish, 1, &result, &results),
+          "cublasLtMatmulAlgoGetHeuristic");
+    if (results == 0)
+      throw DeviceError(str("[matmul] cuBLASLt has no algorithm for ", dtype_name(g_.dtype), " [",
+                            g_.m, ", ", g_.k, "] times [", g_.k, ", ", g_.n,
+                            "]\n  Try WT_KERNEL=matmul:tiled"));
+    return library.plans.emplace(key_, result.algo).first->second;
+  }
+
+  const MatmulArgs& g_;
+  Types types_;
+  PlanKey key_;
+  cublasLtMatmulDescOpaque_t product_;
+  cublasLtMatrixLayoutOpaque_t first_, second_, result_;
+};
+
+}  // namespace
+
+const char* matmul_vendor_why_not(const MatmulArgs& g) {
+  if (!is_floating(g.dtype) || !computes(g.dtype)) return "takes f64, f32, f16 and bf16 only";
+  if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "takes no empty products";
+  if (g.bias && g.dtype == DType::f64) return "adds no bias in f64";
+  for (int d = 0; d < g.batch_ndim; ++d)
+    if (g.batch[d].size > INT32_MAX) return "takes batches below 2^31 only";
+  return nullptr;
+}
+
+i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
+
+void matmul_vendor(const MatmulArgs& g, const Launch& l) {
+  Library& lt = library(l.device);
+  if (g.batch_ndim <= 1) {
+    Product(g).run(lt, l);
+  } else {  // cuBLASLt strides over one batch dimension: the innermost; the others are walked here
+    MatmulArgs outer = g;
+    outer.batch_ndim = u8(g.batch_ndim - 1);
+    const i64 count = outer.batches();
+    for (i64 i = 0; i < count; ++i) {
+      MatmulArgs one = matmul_at(outer, i);
+      one.batch_ndim = 1;
+      one.batch[0] = g.batch[g.batch_ndim - 1];
+      Product(one).run(lt, l);
+    }
+  }
+  if (g.row_sum) cuda::launch_row_sums(g, l);
+}
+
+}  // namespace wt

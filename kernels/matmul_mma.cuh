@@ -1,0 +1,227 @@
+// The tensor-core rung of the matrix product: mma.m16n8k16 on 16-bit operands, f32 accumulation.
+//
+// A block of warps makes kRows x kColumns elements, a warp 4 x 4 (or 2 x 4) mma tiles of them. An
+// operand's tile keeps the orientation it has in memory, so that 16-byte pieces are copied as they
+// are; ldmatrix turns it on the way to the registers. Rows of shared memory are padded by 16 bytes:
+// the 8 rows of an ldmatrix then lie in different banks.
+#pragma once
+#include "warptape/kernels/matmul_device.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+constexpr int kMmaDepth = 32;
+
+// X lines of the matrix (rows of a, columns of b) by kMmaDepth of p. Along: contiguous along p.
+template <class T, int X, bool Along>
+struct MmaTile {
+  static constexpr int kOuter = Along ? X : kMmaDepth, kInner = Along ? kMmaDepth : X;
+  static constexpr int kPieces = kOuter * kInner / 8;
+  alignas(16) T v[kOuter][kInner + 8];
+
+  // Four 8 x 8 matrices: lines x .. x+15 by p .. p+15. `p_second`: the second matrix is further
+  // along p (b's order), else it is further along x (a's order).
+  __device__ __forceinline__ void fragments(uint32_t (&r)[4], int x, int p, bool p_second) const {
+    const int lane = int(threadIdx.x) % 32, eight = lane % 8;
+    const int second = lane / 8 % 2 * 8, third = lane / 16 * 8;
+    const int dx = p_second ? third : second, dp = p_second ? second : third;
+    if constexpr (Along)
+      ldmatrix<4, false>(r, &v[x + dx + eight][p + dp]);
+    else
+      ldmatrix<4, true>(r, &v[p + dp + eight][x + dx]);
+  }
+  __device__ __forceinline__ float at(int x, int p) const {
+    return Along ? float(v[x][p]) : float(v[p][x]);
+  }
+};
+
+// One thread's 16-byte pieces of a tile on their way from global to shared memory.
+template <class T, int X, bool Along, int Threads>
+struct MmaLoader {
+  using Tile = MmaTile<T, X, Along>;
+  static constexpr int kEach = Tile::kPieces / Threads;
+  Pack<T, 8> piece[kEach];
+
+  __device__ __forceinline__ static int outer(int i) {
+    return (int(threadIdx.x) + i * Threads) / (Tile::kInner / 8);
+  }
+  __device__ __forceinline__ static int inner(int i) {
+    return (int(threadIdx.x) + i * Threads) % (Tile::kInner / 8) * 8;
+  }
+  // `from`: the tile's first element; `lead`: elements from one contiguous run to the next; x_left
+  // and p_left: how far the operand reaches from there. What lies outside is zero.
+  __device__ __forceinline__ void load(const T* from, i64 lead, int x_left, int p_left) {
+    const int outers = Along ? x_left : p_left, inners = Along ? p_left : x_left;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const int o = outer(i), n = inner(i);
+      const T* at = from + o * lead + n;
+      if (o < outers && n + 8 <= inners) {
+        piece[i] = vload<Pack<T, 8>>(at);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 8; ++e) piece[i].v[e] = o < outers && n + e < inners ? at[e] : T(0.0f);
+      }
+    }
+  }
+  __device__ __forceinline__ void store(Tile& to) const {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) vstore(&to.v[outer(i)][inner(i)], piece[i]);
+  }
+};
+
+// Block of Warps_M x Warps_N warps; a warp makes Tiles_M x 4 mma tiles of 16 x 8.
+template <int WarpsM, int WarpsN, int TilesM>
+struct MmaShape {
+  static constexpr int kThreads = 32 * WarpsM * WarpsN;
+  static constexpr int kWarpRows = 16 * TilesM, kWarpColumns = 32;
+  static constexpr int kRows = WarpsM * kWarpRows, kColumns = WarpsN * kWarpColumns;
+};
+using LargeMma = MmaShape<2, 4, 4>;  // 128 x 128, 256 threads
+using SmallMma = MmaShape<2, 2, 2>;  // 64 x 64, 128 threads
+
+template <class T>
+__device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, i64 j, float first,
+                                            float second, bool pairs) {
+  if (i >= g.m || j >= g.n) return;
+  const T* bias = static_cast<const T*>(g.bias);
+  T* at = out + i * g.out_row + j;
+  const bool both = j + 1 < g.n;
+  if (bias) {
+    first += float(bias[j]);
+    if (both) second += float(bias[j + 1]);
+  }
+  if (g.accumulate) {
+    first += float(at[0]);
+    if (both) second += float(at[1]);
+  }
+  if (both && pairs) {
+    vstore(at, Pack<T, 2>{T(first), T(second)});
+  } else {
+    at[0] = T(first);
+    if (both) at[1] = T(second);
+  }
+}
+
+// TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
+template <class T, class S, bool TA, bool TB>
+__global__ void __launch_bounds__(S::kThreads)
+    matmul_mma(const __grid_constant__ MatmulArgs g, i64 batches, bool pairs) {
+  constexpr int kTilesM = S::kWarpRows / 16;
+  using ATile = MmaTile<T, S::kRows, !TA>;
+  using BTile = MmaTile<T, S::kColumns, TB>;
+  WT_SHARED(ATile, a_tile, [2]);
+  WT_SHARED(BTile, b_tile, [2]);
+  const TilePlace place = tile_place(blockIdx.x, u32((g.m + S::kRows - 1) / S::kRows),
+                                     u32((g.n + S::kColumns - 1) / S::kColumns));
+  const i64 i0 = place.row * S::kRows, j0 = place.column * S::kColumns;
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  const int warp_row = warp / (S::kColumns / S::kWarpColumns) * S::kWarpRows;
+  const int warp_column = warp % (S::kColumns / S::kWarpColumns) * S::kWarpColumns;
+  const i64 a_lead = TA ? g.a_column : g.a_row, b_lead = TB ? g.b_column : g.b_row;
+  const bool sums_rows = g.row_sum && j0 == 0 && threadIdx.x < S::kRows;
+
+  for (i64 z = blockIdx.z; z < batches; z += gridDim.z) {
+    const Matrices<T> x = matrices_at<T>(g, z);
+    const T* a = x.a + i0 * g.a_row;
+    const T* b = x.b + j0 * g.b_column;
+    const int m_left = clamp_left(g.m - i0), n_left = clamp_left(g.n - j0);
+    MmaLoader<T, S::kRows, !TA, S::kThreads> a_next;
+    MmaLoader<T, S::kColumns, TB, S::kThreads> b_next;
+    float sum[kTilesM][4][4] = {};
+    float row_sum = 0;
+    a_next.load(a, a_lead, m_left, clamp_left(g.k));
+    b_next.load(b, b_lead, n_left, clamp_left(g.k));
+    int buffer = 0;
+    for (i64 left = g.k; left > 0; left -= kMmaDepth, buffer ^= 1) {
+      a_next.store(a_tile[buffer]);
+      b_next.store(b_tile[buffer]);
+      __syncthreads();
+      if (left > kMmaDepth) {
+        a += kMmaDepth * g.a_column;
+        b += kMmaDepth * g.b_row;
+        a_next.load(a, a_lead, m_left, clamp_left(left - kMmaDepth));
+        b_next.load(b, b_lead, n_left, clamp_left(left - kMmaDepth));
+      }
+#pragma unroll
+      for (int p = 0; p < kMmaDepth; p += 16) {
+        uint32_t fa[kTilesM][4], fb[2][4];
+#pragma unroll
+        for (int r = 0; r < kTilesM; ++r)
+          a_tile[buffer].fragments(fa[r], warp_row + 16 * r, p, false);
+#pragma unroll
+        for (int c = 0; c < 2; ++c) b_tile[buffer].fragments(fb[c], warp_column + 16 * c, p, true);
+#pragma unroll
+        for (int r = 0; r < kTilesM; ++r)
+#pragma unroll
+          for (int c = 0; c < 4; ++c)
+            mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
+      }
+      if (sums_rows)
+        for (int p = 0; p < kMmaDepth; ++p) row_sum += a_tile[buffer].at(int(threadIdx.x), p);
+    }
+    // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.
+#pragma unroll
+    for (int r = 0; r < kTilesM; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        const i64 i = i0 + warp_row + 16 * r + lane / 4;
+        const i64 j = j0 + warp_column + 8 * c + lane % 4 * 2;
+        finish_pair(g, x.out, i, j, sum[r][c][0], sum[r][c][1], pairs);
+        finish_pair(g, x.out, i + 8, j, sum[r][c][2], sum[r][c][3], pairs);
+      }
+    if (sums_rows && i0 + threadIdx.x < g.m) {
+      T& to = static_cast<T*>(g.row_sum)[i0 + threadIdx.x];
+      to = T(g.row_sum_accumulate ? row_sum + float(to) : row_sum);
+    }
+    __syncthreads();  // the next batch index writes the first buffer again
+  }
+}
+
+template <class T, class S, bool TA, bool TB>
+void launch_mma(const MatmulArgs& g, const Launch& l) {
+  bool pairs = reinterpret_cast<uintptr_t>(g.out) % 4 == 0 && g.out_row % 2 == 0;
+  for (int d = 0; d < g.batch_ndim; ++d) pairs &= g.batch[d].out % 2 == 0;
+  launch<matmul_mma<T, S, TA, TB>>(tile_grid(g, l, S::kRows, S::kColumns, S::kThreads), g,
+                                   g.batches(), pairs);
+}
+
+template <class T, class S>
+void launch_mma(const MatmulArgs& g, const Launch& l) {
+  const bool ta = g.a_column != 1, tb = g.b_column != 1;
+  if (ta)
+    tb ? launch_mma<T, S, true, true>(g, l) : launch_mma<T, S, true, false>(g, l);
+  else
+    tb ? launch_mma<T, S, false, true>(g, l) : launch_mma<T, S, false, false>(g, l);
+}
+
+template <class T>
+void launch_mma(const MatmulArgs& g, const Launch& l) {
+  // Large tiles read each operand less often but need enough of them to fill the machine.
+  const double large = double(tiles(g.m, LargeMma::kRows)) * tiles(g.n, LargeMma::kColumns);
+  if (large * double(g.batches()) >= 64)
+    launch_mma<T, LargeMma>(g, l);
+  else
+    launch_mma<T, SmallMma>(g, l);
+}
+
+void tensor_core(const MatmulArgs& g, const Launch& l) {
+  if (g.dtype == DType::f16)
+    launch_mma<__half>(g, l);
+  else
+    launch_mma<__nv_bfloat16>(g, l);
+}
+
+const char* tensor_core_why_not(const MatmulArgs& g) {
+  if (!is_half(g.dtype)) return "takes f16 and bf16 only";
+  const i64 a_lead = g.a_column == 1 ? g.a_row : g.a_column;
+  const i64 b_lead = g.b_column == 1 ? g.b_row : g.b_column;
+  bool aligned = aligned_16(g.a) && aligned_16(g.b) && a_lead % 8 == 0 && b_lead % 8 == 0;
+  for (int d = 0; d < g.batch_ndim; ++d) aligned &= g.batch[d].a % 8 == 0 && g.batch[d].b % 8 == 0;
+  return aligned ? nullptr : "needs rows of a and b that begin at multiples of 16 bytes";
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+}  // namespace wt
