@@ -33,7 +33,7 @@ void Shadow::clear() { madvise(words_, bytes_ / 4 * sizeof(Word), MADV_DONTNEED)
 namespace {
 
 constexpr size_t kMaxReports = 8;
-constexpr uint32_t kLastEpoch = 0xf0000000u;
+constexpr uint32_t kLastEpoch = 0xf0000000u, kLastSite = (1u << 20) - 1;
 
 struct Site {
   const void* code = nullptr;  // or
@@ -89,28 +89,30 @@ struct Checker {
   std::map<const char*, Shadow> shared;  // one an OS thread
   Shadow* block_shared = nullptr;
   std::vector<History> parts;  // four a divided word, of this grid
-  // The live block that was accessed last.
-  const char *block_begin = nullptr, *block_end = nullptr;
   std::vector<Site> sites{Site{}};
   std::unordered_map<const void*, uint32_t> site_of_code;
   std::map<std::pair<const char*, unsigned>, uint32_t> site_of_loc;
-  struct Cached {
-    const void* code;
-    uint32_t site;
-  } cache[4096] = {};
+  // What an instruction has to do with: its number, and the live block that it accessed last.
+  struct Instruction {
+    const void* code = nullptr;
+    uint32_t site = 0;
+    uint32_t grid = 0;  // in which the block was looked up
+    const char *begin = nullptr, *end = nullptr;
+  } cache[4096];
   std::vector<Race> races;
   std::set<std::tuple<uint32_t, uint32_t, Touch, Touch>> seen;
   bool fenced[kMaxThreads] = {};
   std::unordered_map<const char*, std::vector<Release>> releases;
   std::vector<Acquired> acquired;  // by the running block
 
-  uint32_t site(const void* code) {
-    Cached& c = cache[reinterpret_cast<uintptr_t>(code) >> 1 & 4095];
-    if (c.code == code) return c.site;
-    const auto [it, added] = site_of_code.emplace(code, uint32_t(sites.size()));
+  Instruction& instruction(const void* code) {
+    Instruction& c = cache[reinterpret_cast<uintptr_t>(code) >> 1 & 4095];
+    if (c.code == code) [[likely]]
+      return c;
+    const auto [it, added] = site_of_code.emplace(code, uint32_t(sites.size()) & kLastSite);
     if (added) sites.push_back({code, {nullptr, 0}});
-    c = {code, it->second};
-    return it->second;
+    c = {code, it->second, 0, nullptr, nullptr};
+    return c;
   }
   uint32_t site(Loc at) {
     const auto [it, added] =
@@ -150,27 +152,31 @@ struct Checker {
   }
 
   // Compares `now` with the history and adds it; true if a race was found.
-  bool touch(History& h, const Access& now, bool is_shared) {
-    bool hit = false;
-    const bool both_atomic = now.touch == Touch::atomic && h.write.touch == Touch::atomic;
-    if (!both_atomic && !ordered(h.write, now.thread, is_shared)) {
+  WT_FN bool touch(History& h, const Access& now, bool is_shared) {
+    if (now.touch == Touch::read) return touch_by_read(h, now, is_shared);
+    if (h.write.same_moment(now) && h.write.touch == now.touch) return false;
+    return touch_by_write(h, now, is_shared);
+  }
+  // What this thread did before in the same moment has been compared with all that came since.
+  WT_FN bool touch_by_read(History& h, const Access& now, bool is_shared) {
+    if (h.read[0].same_moment(now) || h.read[1].same_moment(now)) return false;
+    if (!ordered(h.write, now.thread, is_shared)) [[unlikely]] {
       report(h.write, now, is_shared);
+      return true;
+    }
+    Access& first = h.read[0];
+    const bool mine = first.thread == now.thread && first.epoch >= block_epoch;
+    h.read[!(mine || ordered(first, now.thread, is_shared))] = now;
+    return false;
+  }
+  bool touch_by_write(History& h, const Access& now, bool is_shared) {
+    bool hit = false;
+    for (const Access& a : {h.write, h.read[0], h.read[1]}) {
+      const bool both_atomic = now.touch == Touch::atomic && a.touch == Touch::atomic;
+      if (hit || both_atomic || ordered(a, now.thread, is_shared)) continue;
+      report(a, now, is_shared);
       hit = true;
     }
-    if (now.touch == Touch::read) {
-      Access& first = h.read[0];
-      const bool mine = first.thread == now.thread && first.epoch >= block_epoch;
-      if (mine || ordered(first, now.thread, is_shared))
-        first = now;
-      else
-        h.read[1] = now;
-      return hit;
-    }
-    for (const Access& r : h.read)
-      if (!hit && !ordered(r, now.thread, is_shared)) {
-        report(r, now, is_shared);
-        hit = true;
-      }
     h.write = now;
     return hit;
   }
@@ -183,7 +189,15 @@ struct Checker {
     }
     return &parts[w.parts];
   }
-  void touch_range(Shadow& shadow, const char* p, size_t bytes, const Access& now, bool is_shared) {
+  WT_FN void touch_range(Shadow& shadow, const char* p, size_t bytes, const Access& now,
+                         bool is_shared) {
+    Word& only = shadow.word(p);
+    if (bytes == 4 && reinterpret_cast<uintptr_t>(p) % 4 == 0 && only.parts_grid != grid) [[likely]]
+      touch(only.all, now, is_shared);
+    else
+      touch_words(shadow, p, bytes, now, is_shared);
+  }
+  void touch_words(Shadow& shadow, const char* p, size_t bytes, const Access& now, bool is_shared) {
     bool hit = false;
     for (const char* end = p + bytes; p < end && !hit;) {
       const size_t in_word = reinterpret_cast<uintptr_t>(p) % 4;
@@ -207,22 +221,21 @@ struct Checker {
         if (r.block_epoch != block_epoch) acquired.push_back({r, epoch, uint16_t(me)});
   }
 
-  void access(unsigned me, const char* p, size_t bytes, Touch kind, uint32_t where) {
-    const Access now{epoch, uint16_t(me), kind, clocks[me / 32].own[me % 32], where};
+  WT_FN void access(unsigned me, const char* p, size_t bytes, Touch kind, Instruction& from) {
+    const Access now{epoch, me, kind, from.site, clocks[me / 32].own[me % 32]};
     if (block_shared->holds(p)) return touch_range(*block_shared, p, bytes, now, true);
     if (!global.holds(p)) return;  // a thread's own stack, constants
-    if (p < block_begin || p + bytes > block_end) check_bounds(p, bytes, now);
-    if (kind == Touch::atomic) synchronise(p, me);
+    if (from.grid != grid || p < from.begin || p + bytes > from.end) [[unlikely]]
+      find_block(p, bytes, now, from);
+    if (kind == Touch::atomic && (fenced[me] || !releases.empty())) synchronise(p, me);
     touch_range(global, p, bytes, now, false);
   }
-  void check_bounds(const char* p, size_t bytes, const Access& now);
+  void find_block(const char* p, size_t bytes, const Access& now, Instruction& from);
 };
 
 __thread bool in_block = false;
-Checker& checker() {
-  static Checker& c = *new Checker;
-  return c;
-}
+Checker* the_checker = nullptr;  // never destroyed
+Checker& checker() { return *the_checker; }
 
 std::string place(const Site& s) {
   return s.code ? source_line(static_cast<const char*>(s.code) - 1) : at(s.loc);
@@ -231,9 +244,10 @@ const char* verb(Touch t) {
   return t == Touch::read ? "read" : t == Touch::write ? "write" : "atomic";
 }
 
-void Checker::check_bounds(const char* p, size_t bytes, const Access& now) {
-  if (device_block(p, bytes, &block_begin, &block_end)) return;
-  block_begin = block_end = nullptr;
+void Checker::find_block(const char* p, size_t bytes, const Access& now, Instruction& from) {
+  from.grid = grid;
+  if (device_block(p, bytes, &from.begin, &from.end)) return;
+  from.grid = 0;
   Exec& x = exec();
   WT_FAIL(x, "%s of %zu bytes outside live device memory at %s by %s",
           now.touch == Touch::read ? "read" : "write", bytes, place(sites[now.site]).c_str(),
@@ -256,7 +270,6 @@ void grid_begin() {
   c.races.clear();
   c.seen.clear();
   c.releases.clear();
-  c.block_begin = c.block_end = nullptr;  // blocks may have been freed since
 }
 
 std::string grid_end() {
@@ -299,7 +312,9 @@ void warp_sync(unsigned warp, unsigned mask) { checker().clocks[warp].sync(mask)
 void fence() { checker().fenced[exec().cur] = true; }
 void executor_read(unsigned thread, const void* p, size_t bytes, Loc at) {
   Checker& c = checker();
-  c.access(thread, static_cast<const char*>(p), bytes, Touch::read, c.site(at));
+  Checker::Instruction from;
+  from.site = c.site(at);
+  c.access(thread, static_cast<const char*>(p), bytes, Touch::read, from);
 }
 
 constexpr RaceHooks kHooks{grid_begin, grid_end, block_begin,  barrier,
@@ -310,11 +325,13 @@ constexpr RaceHooks kHooks{grid_begin, grid_end, block_begin,  barrier,
 void race_access(const void* p, size_t bytes, Touch kind, const void* code) {
   if (!in_block || !bytes) return;
   Checker& c = checker();
-  c.access(exec().cur, static_cast<const char*>(p), bytes, kind, c.site(code));
+  c.access(exec().cur, static_cast<const char*>(p), bytes, kind, c.instruction(code));
 }
 
 void install_race_checker() {
-  if (!race_hooks) race_hooks = &kHooks;
+  if (race_hooks) return;
+  the_checker = new Checker;
+  race_hooks = &kHooks;
 }
 
 }  // namespace wt::simt_runtime

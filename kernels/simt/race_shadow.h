@@ -7,17 +7,23 @@
 
 namespace wt::simt_runtime {
 
-enum class Touch : uint8_t { read, write, atomic };
+enum class Touch : uint32_t { read, write, atomic };
 
 // One remembered access. Epochs count barriers and block starts over the life of the program, so an
-// epoch also tells the block; 0 means none.
+// epoch also tells the block; 0 means none. Packed: the checker's time is mostly cache misses here.
 struct Access {
   uint32_t epoch = 0;
-  uint16_t thread = 0;  // linear in its block
-  Touch touch = Touch::read;
+  uint32_t thread : 10 = 0;  // linear in its block
+  Touch touch : 2 = Touch::read;
+  uint32_t site : 20 = 0;
   uint32_t clock = 0;  // the lane's count of __syncwarp
-  uint32_t site = 0;
+
+  // The same thread again, nothing in between that it could be ordered by.
+  bool same_moment(const Access& b) const {
+    return epoch == b.epoch && thread == b.thread && clock == b.clock;
+  }
 };
+static_assert(sizeof(Access) == 12);
 
 struct History {
   Access write;    // the last write or atomic
