@@ -101,6 +101,8 @@ class OpScope {
   WT_HOT bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
   // The user's line.
   Frame frame() const { return mode.frame ? frame_of(mode.frame) : input(0).frame(); }
+  // "\n  at net.cpp:57", the line that every message has; fail() adds it by itself.
+  std::string at_line() const { return "\n  at " + describe(frame()); }
 
   // Throws E: "[op] headline", then each operand, then the user's line, then the hint.
   template <class E>

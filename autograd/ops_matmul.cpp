@@ -27,13 +27,12 @@ std::string operand_line(const char* name, const TensorImpl* p) {
   return str("\n  ", name, "  ", Shape(p->geometry.shape, p->geometry.ndim), " ",
              dtype_name(dtype_of(p)), " ", to_string(device_of(p)));
 }
-std::string where(const OpScope& s) { return str("\n  at ", describe(s.frame())); }
 
 WT_COLD
 void throw_dtype(const OpScope& s) {
   throw DtypeError(str("[", s.info().name, "] takes f64, f32, f16, bf16, i64 and i32, not ",
                        dtype_name(s.dtype()), operand_line("a", s.impl(0)),
-                       operand_line("b", s.impl(1)), where(s)));
+                       operand_line("b", s.impl(1)), s.at_line()));
 }
 WT_HOT
 void check_dtype(const OpScope& s) {
@@ -66,7 +65,7 @@ void check_dtype(const OpScope& s) {
 [[noreturn]] WT_COLD void throw_batch(const OpScope& s, i64 in_a, i64 in_b, int axis) {
   throw ShapeError(str("[", s.info().name, "] batch dimensions do not broadcast: ", in_a,
                        " \u2260 ", in_b, " in dimension ", axis, operand_line("a", s.impl(0)),
-                       operand_line("b", s.impl(1)), where(s)));
+                       operand_line("b", s.impl(1)), s.at_line()));
 }
 
 // --- from tensors to the kernel's arguments ------------------------------------------------------
@@ -351,7 +350,7 @@ namespace {
     text += str("bias length ", s.geometry(2).shape[0], " \u2260 weight out_features ", w.shape[0]);
   text += operand_line("input ", s.impl(0)) + operand_line("weight", s.impl(1));
   if (has_bias) text += operand_line("bias  ", s.impl(2));
-  text += where(s);
+  text += s.at_line();
   if (w.ndim == 2 && x.ndim > 1 && x.shape[x.ndim - 1] != w.shape[1]) {
     i64 features = 1;
     for (int d = 1; d < x.ndim; ++d) features *= x.shape[d];

@@ -14,13 +14,10 @@ constexpr OpInfo sum_to{.name = "sum_to", .derivative = Derivative::linear};
 
 namespace {
 
-Shape shape_of(const Geometry& g) { return Shape(g.shape, g.ndim); }
-std::string where(const OpScope& s) { return str("\n  at ", describe(s.frame())); }
-
 void require_computing(const OpScope& s) {
   if (!computes(s.dtype()))
     throw DtypeError(str("[", s.info().name, "] ", dtype_name(s.dtype()),
-                         " is for storage only and does not compute", where(s),
+                         " is for storage only and does not compute", s.at_line(),
                          "\n  Try .to(f32) or another computing dtype first"));
 }
 
@@ -76,7 +73,8 @@ u32 repeated_axes(const OpScope& s, const Shape& to) {
     mask |= 1u << i;
   }
   if (!fits)
-    throw ShapeError(str("[sum_to] shape ", to, " does not broadcast to ", shape_of(g), where(s)));
+    throw ShapeError(
+        str("[sum_to] shape ", to, " does not broadcast to ", shape_of(g), s.at_line()));
   return mask;
 }
 
@@ -95,7 +93,7 @@ Tensor mean(const In& x, const Dims& dims, SumOptions options) {
   require_computing(s);
   if (!is_floating(s.dtype()))
     throw DtypeError(str("[mean] the mean of ", dtype_name(s.dtype()), " is not a ",
-                         dtype_name(s.dtype()), where(s), "\n  Try .to(f32) first"));
+                         dtype_name(s.dtype()), s.at_line(), "\n  Try .to(f32) first"));
   const u32 mask = axis_mask("mean", dims, s.geometry(0).ndim);
   return sum_over(s, mask, options.keep_dim, reduced_numel(s.geometry(0), mask));
 }
@@ -105,10 +103,10 @@ Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
   require_computing(s);
   const Geometry& g = s.geometry(0);
   if (!dims.is_all() && dims.size() != 1)
-    throw ShapeError(str("[argmax] takes one axis or all of them, not ", dims.size(), where(s)));
+    throw ShapeError(str("[argmax] takes one axis or all of them, not ", dims.size(), s.at_line()));
   const u32 mask = axis_mask("argmax", dims, g.ndim);
   if (reduced_numel(g, mask) == 0)
-    throw ShapeError(str("[argmax] no element to choose from in shape ", shape_of(g), where(s)));
+    throw ShapeError(str("[argmax] no element to choose from in shape ", shape_of(g), s.at_line()));
   Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), DType::i64);
   run(ArgmaxArgs{y.view(), s.view(0), mask}, s.launch());
   return s.finish(std::move(y));

@@ -29,8 +29,6 @@ constexpr OpInfo to_device{.name = "to_device", .derivative = Derivative::linear
 
 namespace {
 
-std::string where(const OpScope& s) { return str("\n  at ", describe(s.frame())); }
-
 Tensor finish_view(OpScope& s, const Geometry& g, i64 offset, BackwardFn backward) {
   Result y = s.view_result(g, offset);
   s.record(backward);
@@ -45,9 +43,6 @@ Geometry geometry_with(const Geometry& g, const Shape& shape, const Shape& strid
   return r;
 }
 
-Shape shape_of(const Geometry& g) { return Shape(g.shape, g.ndim); }
-Shape strides_of(const Geometry& g) { return Shape(g.strides, g.ndim); }
-
 // Fills in a -1 and checks the number of elements.
 Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
   Shape r = wanted;
@@ -58,14 +53,14 @@ Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
       open = i;
     else if (r[i] < 0)
       throw ShapeError(
-          str("[", s.info().name, "] a size below -1 or a second -1 in ", wanted, where(s)));
+          str("[", s.info().name, "] a size below -1 or a second -1 in ", wanted, s.at_line()));
     else
       known = checked_mul(known, r[i]);
   }
   if (open >= 0 && known != 0 && g.numel % known == 0) r[open] = g.numel / known;
   if ((open >= 0 && known == 0) || numel_of(r) != g.numel)
     throw ShapeError(str("[", s.info().name, "] cannot see ", g.numel, " elements of shape ",
-                         shape_of(g), " as ", wanted, where(s)));
+                         shape_of(g), " as ", wanted, s.at_line()));
   return r;
 }
 
@@ -116,7 +111,7 @@ Tensor view(const In& x, const Shape& shape) {
   Shape strides;
   if (!view_strides(g, wanted, strides))
     throw ShapeError(str("[view] shape ", shape_of(g), " with strides ", strides_of(g),
-                         " cannot be seen as ", shape, " without a copy", where(s),
+                         " cannot be seen as ", shape, " without a copy", s.at_line(),
                          "\n  Try reshape"));
   return finish_view(s, geometry_with(g, wanted, strides), 0, view_backward);
 }
@@ -191,8 +186,8 @@ Tensor permute(const In& x, const Dims& order) {
   OpScope s(info::permute, x);
   const Geometry& g = s.geometry(0);
   if (order.is_all() || int(order.size()) != g.ndim)
-    throw ShapeError(
-        str("[permute] ", order.size(), " axes for a ", g.ndim, "-dimensional tensor", where(s)));
+    throw ShapeError(str("[permute] ", order.size(), " axes for a ", g.ndim, "-dimensional tensor",
+                         s.at_line()));
   axis_mask("permute", order, g.ndim);  // refuses repeats
   Order o{{}, g.ndim};
   Geometry r = g;
@@ -219,7 +214,8 @@ Tensor expand(const In& x, const Shape& shape) {
   const Geometry& g = s.geometry(0);
   const int lead = shape.ndim() - g.ndim;
   const auto refuse = [&] {
-    throw ShapeError(str("[expand] shape ", shape_of(g), " does not expand to ", shape, where(s)));
+    throw ShapeError(
+        str("[expand] shape ", shape_of(g), " does not expand to ", shape, s.at_line()));
   };
   if (lead < 0) refuse();
   Shape wanted = shape, strides = shape;
@@ -281,7 +277,7 @@ void select_backward_fn(Backward& g) {
 Slice resolve_slice(const OpScope& s, Slice r, i64 size) {
   if (r.step < 1)
     throw ShapeError(
-        str("[", s.info().name, "] the step must be at least 1, got ", r.step, where(s)));
+        str("[", s.info().name, "] the step must be at least 1, got ", r.step, s.at_line()));
   const auto clip = [&](i64 v) { return v < 0 ? std::max<i64>(v + size, 0) : std::min(v, size); };
   r.begin = clip(r.begin);
   r.end = std::max(clip(r.end), r.begin);
@@ -293,12 +289,12 @@ i64 slice_length(const Slice& r) { return (r.end - r.begin + r.step - 1) / r.ste
 Tensor select(const In& x, i64 axis, i64 index) {
   OpScope s(info::select, x);
   const Geometry& g = s.geometry(0);
-  if (g.ndim == 0) throw IndexError(str("[select] a 0-d tensor cannot be indexed", where(s)));
+  if (g.ndim == 0) throw IndexError(str("[select] a 0-d tensor cannot be indexed", s.at_line()));
   const int a = normalize_axis("select", axis, g.ndim);
   const i64 n = g.shape[a];
   if (index < -n || index >= n)
     throw IndexError(str("[select] index ", index, " is outside [", -n, ", ", n, ") of axis ", a,
-                         " of shape ", shape_of(g), where(s)));
+                         " of shape ", shape_of(g), s.at_line()));
   const i64 i = index < 0 ? index + n : index;
   Shape shape = shape_of(g), strides = strides_of(g);
   shape.erase(a);
@@ -312,7 +308,7 @@ Tensor select(const In& x, i64 axis, i64 index) {
 Tensor slice(const In& x, i64 axis, Slice range) {
   OpScope s(info::slice, x);
   Geometry g = s.geometry(0);
-  if (g.ndim == 0) throw IndexError(str("[slice] a 0-d tensor cannot be sliced", where(s)));
+  if (g.ndim == 0) throw IndexError(str("[slice] a 0-d tensor cannot be sliced", s.at_line()));
   const int a = normalize_axis("slice", axis, g.ndim);
   const Slice r = resolve_slice(s, range, g.shape[a]);
   const i64 offset = r.begin * g.strides[a];
@@ -490,7 +486,7 @@ Tensor cat(std::span<const Tensor> parts, i64 axis, Frame at) {
   const Inputs inputs(parts, at);
   OpScope s(info::cat, inputs.pointers.data(), int(parts.size()), Types::promote);
   const Geometry& first = s.geometry(0);
-  if (first.ndim == 0) throw ShapeError(str("[cat] 0-d tensors cannot be joined", where(s)));
+  if (first.ndim == 0) throw ShapeError(str("[cat] 0-d tensors cannot be joined", s.at_line()));
   CatOf a{normalize_axis("cat", axis, first.ndim), {}};
   Shape shape = shape_of(first);
   shape[a.axis] = 0;
@@ -500,7 +496,7 @@ Tensor cat(std::span<const Tensor> parts, i64 axis, Frame at) {
     for (int d = 0; fits && d < g.ndim; ++d) fits = d == a.axis || g.shape[d] == first.shape[d];
     if (!fits)
       throw ShapeError(str("[cat] shapes may differ only along axis ", a.axis, "\n  tensor 0 ",
-                           shape_of(first), "\n  tensor ", i, " ", shape_of(g), where(s)));
+                           shape_of(first), "\n  tensor ", i, " ", shape_of(g), s.at_line()));
     shape[a.axis] = checked_add(shape[a.axis], g.shape[a.axis]);
     a.sizes.push_back(g.shape[a.axis]);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "warptape/core/error.h"
+#include "warptape/core/geometry.h"
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"
 
@@ -112,6 +113,9 @@ class Dims {
   detail::DimList list_;
   bool all_ = false;
 };
+
+inline Shape shape_of(const Geometry& g) { return Shape(g.shape, g.ndim); }
+inline Shape strides_of(const Geometry& g) { return Shape(g.strides, g.ndim); }
 
 // a * b and a + b; throw ShapeError("... overflows 64 bits") naming `what`.
 WT_API i64 checked_mul(i64 a, i64 b, const char* what = "a size");
