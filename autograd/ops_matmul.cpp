@@ -266,7 +266,7 @@ void put_product(Backward& g, u32 i, const Tensor& x, const Tensor& y, Transpose
   const Shape want = g.input_shape(i);
   const i64 rows = x.size(t.a ? -1 : -2), columns = y.size(t.b ? -2 : -1);
   if (!same_sizes(want, batched.impl()->geometry, rows, columns))
-    return g.put(i, sum_to(product(x, y, t), want));
+    return g.put_broadcast(i, product(x, y, t));
   if (const GradSlot d = g.slot(i)) {
     const In a(x), b(y);
     const OpScope s(info::matmul, a, b);

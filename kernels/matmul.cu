@@ -57,23 +57,15 @@ __global__ void __launch_bounds__(kSumRows* kSumThreads)
   finish(static_cast<T*>(g.row_sum)[i], sum, g.row_sum_accumulate);
 }
 
-// Calls f.template operator()<T>() with the device's type of a dtype.
+// Calls f(TypeTag<T>{}) with the device's type of a dtype.
 template <class F>
-void dispatch(DType t, F&& f) {
-  switch (t) {
-    case DType::f64:
-      return f.template operator()<double>();
-    case DType::f32:
-      return f.template operator()<float>();
-    case DType::f16:
-      return f.template operator()<__half>();
-    case DType::bf16:
-      return f.template operator()<__nv_bfloat16>();
-    case DType::i64:
-      return f.template operator()<i64>();
-    default:
-      return f.template operator()<i32>();
-  }
+void with_type(DType t, F f) {
+  if (t == DType::i64)
+    f(TypeTag<i64>{});
+  else if (t == DType::i32)
+    f(TypeTag<i32>{});
+  else
+    with_float_or_double(t, f);
 }
 
 }  // namespace
@@ -83,14 +75,14 @@ void launch_row_sums(const MatmulArgs& g, const Launch& l) {
                  .block = dim3(kSumRows, kSumThreads),
                  .stream = l.stream,
                  .op_name = l.op ? l.op->name : nullptr};
-  dispatch(g.dtype, [&]<class T>() { launch<matmul_row_sums<T>>(c, g); });
+  with_type(g.dtype, [&]<class T>(TypeTag<T>) { launch<matmul_row_sums<T>>(c, g); });
 }
 
 namespace {
 
 void naive(const MatmulArgs& g, const Launch& l) {
   const Config c = tile_grid(g, l, kNaiveSide, kNaiveSide, dim3(kNaiveSide, kNaiveSide));
-  dispatch(g.dtype, [&]<class T>() { launch<matmul_naive<T>>(c, g, g.batches()); });
+  with_type(g.dtype, [&]<class T>(TypeTag<T>) { launch<matmul_naive<T>>(c, g, g.batches()); });
   if (g.row_sum) launch_row_sums(g, l);
 }
 
@@ -288,14 +280,7 @@ void launch_tiled(const MatmulArgs& g, const Launch& l) {
 }
 
 void tiled(const MatmulArgs& g, const Launch& l) {
-  switch (g.dtype) {
-    case DType::f16:
-      return launch_tiled<__half>(g, l);
-    case DType::bf16:
-      return launch_tiled<__nv_bfloat16>(g, l);
-    default:
-      return launch_tiled<float>(g, l);
-  }
+  with_float(g.dtype, [&]<class T>(TypeTag<T>) { launch_tiled<T>(g, l); });
 }
 
 const char* tiled_why_not(const MatmulArgs& g) {

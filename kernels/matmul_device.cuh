@@ -1,5 +1,6 @@
 // What the kernels of the matrix product share.
 #pragma once
+#include "warptape/kernels/float_types.cuh"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/simt/simt.h"
 #include "warptape/kernels/vector.cuh"
@@ -10,11 +11,7 @@ inline namespace WT_DEVICE_NS {
 // What T is summed in. Integers wrap around.
 template <class T>
 struct SumOf {
-  using type = float;
-};
-template <>
-struct SumOf<double> {
-  using type = double;
+  using type = Accumulator<T>;
 };
 template <>
 struct SumOf<i64> {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
@@ -495,5 +496,42 @@ TEST_CASE("linear: gradients go straight into the leaves' slots") {
     check_grads(1);
     linear(x, w, b).backward(dy);
     check_grads(2);
+  }
+}
+
+TEST_CASE("matmul and linear: both derivatives against differences") {
+  struct Case {
+    Shape a, b;
+  };
+  const auto product = [](std::span<const Tensor> x) { return matmul(x[0], x[1]); };
+  for (const Case& c : {Case{{2, 3}, {3, 4}}, Case{{3}, {3}}, Case{{2, 3}, {3}}, Case{{3}, {3, 2}},
+                        Case{{2, 2, 3}, {3, 2}}, Case{{2, 3}, {2, 3, 2}}, Case{{3}, {2, 3, 2}},
+                        Case{{2, 1, 2, 3}, {3, 3, 1}}, Case{{2, 0}, {0, 2}}}) {
+    INFO(c.a << " times " << c.b);
+    const std::vector<Tensor> in = {numbers(c.a).set_requires_grad(),
+                                    numbers(c.b).set_requires_grad()};
+    const GradCheckOptions options{.second_is_zero = numel_of(c.a) == 0};
+    CHECK(grad_check(product, in).message == "");
+    CHECK(grad_grad_check(product, in, options).message == "");
+  }
+  const auto transposed = [](std::span<const Tensor> x) {
+    return matmul(x[0].transpose(-1, -2), matmul(x[1].t(), x[0]));
+  };
+  const std::vector<Tensor> square = {numbers({2, 3, 3}).set_requires_grad(),
+                                      numbers({3, 3}).set_requires_grad()};
+  CHECK(grad_check(transposed, square).message == "");
+  CHECK(grad_grad_check(transposed, square).message == "");
+  const auto layer = [](std::span<const Tensor> x) {
+    return x.size() == 2 ? linear(x[0], x[1]) : linear(x[0], x[1], x[2]);
+  };
+  for (const Shape& x : {Shape{3}, Shape{2, 3}, Shape{2, 2, 3}, Shape{0, 3}}) {
+    INFO("linear " << x);
+    std::vector<Tensor> in = {numbers(x).set_requires_grad(), numbers({2, 3}).set_requires_grad()};
+    const GradCheckOptions options{.second_is_zero = numel_of(x) == 0};
+    CHECK(grad_check(layer, in).message == "");
+    CHECK(grad_grad_check(layer, in, options).message == "");
+    in.push_back(numbers({2}).set_requires_grad());
+    CHECK(grad_check(layer, in).message == "");
+    CHECK(grad_grad_check(layer, in, options).message == "");
   }
 }
