@@ -14,7 +14,8 @@ namespace wt {
 // One node of a walk.
 struct Task {
   Node* node;
-  u32 first_grad;  // its outputs' gradients: grads_[first_grad ...]
+  TensorImpl* grad;  // of its one output
+  u32 first_grad;    // several outputs: grads_[first_grad ...]
   u32 uses;
   u32 previous_walk, previous_task;  // the marks of an outer walk, put back on the way out
   u32 capture;                       // index into captures_, ~0u: none
@@ -41,7 +42,7 @@ class Engine {
   };
 
   std::vector<Task> tasks_;
-  std::vector<TensorImpl*> grads_;
+  std::vector<TensorImpl*> grads_;  // of nodes with several outputs
   std::vector<Pending> heap_;
   std::vector<LeafUse> leaves_;
   std::vector<Capture> captures_;
@@ -54,8 +55,12 @@ class Engine {
   void mark(std::span<const Tensor> roots);
   void find_needed();
   void seed(std::span<const Tensor> roots, std::span<Tensor> seeds);
-  void visit(size_t i);
+  void visit(Task& t);
+  void visit_many(Task& t);
   void run_node(Task& t);
+  TensorImpl*& gradient(Task& t, u32 output) {
+    return t.node->n_outputs == 1 ? t.grad : grads_[t.first_grad + output];
+  }
   void deliver(const Edge& e, Tensor&& t);
   void leaf_arrived(Leaf* l, Tensor t);
   void leaf_done(Leaf* l);
@@ -199,7 +204,7 @@ WT_HOT bool fits(const TensorImpl* p, const OutputInfo& want) {
 // Adds a gradient that is known to fit to what edge e's target has.
 WT_HOT void Engine::deliver(const Edge& e, Tensor&& t) {
   if (e.node->is_leaf()) return leaf_arrived(static_cast<Leaf*>(e.node), std::move(t));
-  TensorImpl*& have = grads_[tasks_[e.node->task].first_grad + e.output];
+  TensorImpl*& have = gradient(tasks_[e.node->task], e.output);
   if (!have) [[likely]]
     have = t.release_impl();
   else
@@ -276,9 +281,10 @@ void Engine::mark(std::span<const Tensor> roots) {
     Node* n = p.node;
     const u32 uses = n->task;
     n->task = u32(tasks_.size());
-    tasks_.push_back(
-        {n, u32(grads_.size()), uses, p.previous_walk, p.previous_task, ~0u, false, true, false});
-    for (u32 k = 0; k < n->n_outputs; ++k) grads_.push_back(nullptr);
+    tasks_.push_back({n, nullptr, u32(grads_.size()), uses, p.previous_walk, p.previous_task, ~0u,
+                      false, true, false});
+    if (n->n_outputs > 1) [[unlikely]]
+      grads_.resize(grads_.size() + n->n_outputs, nullptr);
     if (n->flags & kFreedNode) [[unlikely]]
       throw_freed(n);
     for (u32 i = 0; i < n->n_edges; ++i)
@@ -313,7 +319,7 @@ void Engine::seed(std::span<const Tensor> roots, std::span<Tensor> seeds) {
       leaf_arrived(static_cast<Leaf*>(r->node), std::move(seeds[i]));
       continue;
     }
-    TensorImpl*& have = grads_[tasks_[r->node->task].first_grad + r->output_index];
+    TensorImpl*& have = gradient(tasks_[r->node->task], r->output_index);
     if (have)
       detail::accumulate(have, std::move(seeds[i]));
     else
@@ -393,7 +399,7 @@ WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
   if (n->spill) [[unlikely]] {
     for (const HookEntry& h : n->spill->hooks) {
-      TensorImpl*& g = grads_[t.first_grad + h.output];
+      TensorImpl*& g = gradient(t, h.output);
       if (!g) continue;
       Tensor r = h.call(h.context, reinterpret_cast<const Tensor&>(g));
       if (r.defined()) {
@@ -404,12 +410,12 @@ WT_HOT void Engine::run_node(Task& t) {
   }
   if (t.capture != ~0u) [[unlikely]]
     for (u32 k = 0; k < n->n_outputs; ++k)
-      if (TensorImpl* g = grads_[t.first_grad + k])
+      if (TensorImpl* g = gradient(t, k))
         capture(t.capture, n, k, reinterpret_cast<const Tensor&>(g));
   mode.frame = n->frame;
   if (n->mode_id != mode.id) [[unlikely]]
     restore_mode(n->mode_id);
-  Backward b(*this, n, &grads_[t.first_grad], capturing_);
+  Backward b(*this, n, &gradient(t, 0), capturing_);
   n->backward(b);
 }
 
@@ -437,15 +443,18 @@ WT_HOT void Engine::release_graph(Task& t) {
   if (owned) release(n);
 }
 
-void Engine::visit(size_t i) {
-  Task& t = tasks_[i];
+WT_HOT void Engine::visit(Task& t) {
   Node* n = t.node;
-  bool any = false;
-  for (u32 k = 0; k < n->n_outputs; ++k) any |= grads_[t.first_grad + k] != nullptr;
-  if (any && t.needed) run_node(t);
-  for (u32 k = 0; k < n->n_outputs; ++k) {
-    TensorImpl*& g = grads_[t.first_grad + k];
-    if (g) release(g), g = nullptr;
+  if (n->n_outputs == 1) [[likely]] {
+    if (t.grad) {
+      if (t.needed) run_node(t);
+      if (t.grad) {
+        release(t.grad);
+        t.grad = nullptr;
+      }
+    }
+  } else {
+    visit_many(t);
   }
   n->walk.store(t.previous_walk, std::memory_order_relaxed);
   n->task = t.previous_task;
@@ -457,6 +466,18 @@ void Engine::visit(size_t i) {
     t.node = nullptr;
   else
     release_graph(t);
+}
+
+// A node with several outputs: runs if any of them got a gradient.
+void Engine::visit_many(Task& t) {
+  bool any = false;
+  for (u32 k = 0; k < t.node->n_outputs; ++k) any |= grads_[t.first_grad + k] != nullptr;
+  if (any && t.needed) run_node(t);
+  for (u32 k = 0; k < t.node->n_outputs; ++k) {
+    TensorImpl*& g = grads_[t.first_grad + k];
+    if (g) release(g);
+    g = nullptr;
+  }
 }
 
 // On every way out: marks as before, nothing held. After a throw the touched gradients are invalid.
@@ -477,6 +498,8 @@ void Engine::finish(bool ok) noexcept {
       if (t.node && t.owned) release(t.node);
     for (TensorImpl*& g : grads_)
       if (g) release(g);
+    for (Task& t : tasks_)
+      if (t.grad) release(t.grad);
     for (LeafUse& u : leaves_) {
       if (u.leaf->pending) {
         release(u.leaf->pending);
@@ -536,7 +559,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   mode.grad = options.create_graph;
   mode.slow &= ~u32(kSlowAutocast);
   e.seed(roots, seeds);
-  for (size_t i = 0; i < e.tasks_.size(); ++i) e.visit(i);
+  for (Task& t : e.tasks_) e.visit(t);  // (a nested walk has vectors of its own)
   exit.ok = true;
 }
 
