@@ -43,33 +43,26 @@ class Result {
 // What the operand types of an operator must have in common.
 enum class Types : u8 { same, promote, any };
 
+// The fields are scalars and nothing hot takes this object's address, so that after inlining they
+// live in registers: that is half of the tape's speed. Cold paths get copies.
 class OpScope {
  public:
-  static constexpr int kMaxInputs = 4;  // more (cat): use the span form
-
-  WT_HOT OpScope(const OpInfo& info, const In& a, Types types = Types::same) : info_(info) {
-    in_[0] = &a;
-    n_ = 1;
+  WT_HOT OpScope(const OpInfo& info, const In& a, Types types = Types::same)
+      : info_(info), a_(&a), n_(1) {
     open(types, 0);
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same)
-      : info_(info) {
-    in_[0] = &a;
-    in_[1] = &b;
-    n_ = 2;
+      : info_(info), a_(&a), b_(&b), n_(2) {
     open(types, a.impl() && b.impl() ? a.impl()->key ^ b.impl()->key : ~0u);
+    repeated_ = a.impl() == b.impl();
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, const In& c,
                  Types types = Types::same)
-      : info_(info) {
-    in_[0] = &a;
-    in_[1] = &b;
-    in_[2] = &c;
-    n_ = 3;
+      : info_(info), a_(&a), b_(&b), c_(&c), n_(3) {
     open(types, ~0u);
+    repeated_ = a.impl() == b.impl() || a.impl() == c.impl() || b.impl() == c.impl();
   }
-  // Operands of a list; undefined tensors and repeated ones are allowed to appear only where the
-  // operator checks for itself.
+  // Operands of a list (cat, custom operators).
   OpScope(const OpInfo& info, const In* const* inputs, int n, Types types = Types::same);
   // Operands must be named: a tensor converted on the spot would die before the operator runs.
   template <class... T>
@@ -83,66 +76,76 @@ class OpScope {
   WT_HOT ~OpScope() {
     mode.op = outer_op_;
     if (node_) [[unlikely]]
-      abandon();
+      abandon(node_);
     if (extra_) [[unlikely]]
       delete extra_;
   }
 
   // --- facts -------------------------------------------------------------------------------------
   WT_HOT const OpInfo& info() const { return info_; }
-  WT_HOT const In& input(int i) const { return *inputs()[i]; }
-  WT_HOT TensorImpl* impl(int i) const { return inputs()[i]->impl(); }
+  WT_HOT int size() const { return n_; }
+  WT_HOT const In& input(int i) const {
+    return many_ ? *many_[i] : i == 0 ? *a_ : i == 1 ? *b_ : *c_;
+  }
+  WT_HOT TensorImpl* impl(int i) const { return input(i).impl(); }
   WT_HOT const Geometry& geometry(int i) const { return impl(i)->geometry; }
   WT_HOT View view(int i) const { return view_of(impl(i)); }
   WT_HOT DType dtype(int i = 0) const { return dtype_of(impl(i)); }
-  WT_HOT Device device() const { return device_; }
+  WT_HOT Device device() const { return device_of(a_->impl()); }
   WT_HOT bool recording() const { return recording_; }
   // Operand i takes part in the graph: its gradient is wanted.
-  WT_HOT bool wants(int i) const { return recording_ && impl(i) && impl(i)->node; }
+  WT_HOT bool wants(int i) const { return recording_ && impl(i)->node; }
   // The user's line.
-  Frame frame() const { return mode.frame ? frame_of(mode.frame) : input(0).frame(); }
+  Frame frame() const { return mode.frame ? frame_of(mode.frame) : a_->frame(); }
   // "\n  at net.cpp:57", the line that every message has; fail() adds it by itself.
   std::string at_line() const { return "\n  at " + describe(frame()); }
 
   // Throws E: "[op] headline", then each operand, then the user's line, then the hint.
   template <class E>
-  [[noreturn]] WT_COLD void fail(const std::string& headline, const std::string& hint = {}) const {
-    throw E(message(headline, hint));
+  [[noreturn]] WT_HOT void fail(const std::string& headline, const std::string& hint = {}) const {
+    const In* const in[] = {a_, b_, c_};
+    throw E(message(info_, many_ ? many_ : in, n_, headline, hint));
   }
-  std::string message(const std::string& headline, const std::string& hint) const;
 
   // --- outputs -----------------------------------------------------------------------------------
-  WT_HOT Result result(const i64* shape, int ndim, DType t) {
-    return Result(new_contiguous(shape, ndim, t, device_));
+  WT_HOT Result result(const i64* shape, int ndim, DType t) const {
+    return Result(new_contiguous(shape, ndim, t, device()));
   }
-  WT_HOT Result result(const Shape& s, DType t) { return result(s.data(), s.ndim(), t); }
+  WT_HOT Result result(const Shape& s, DType t) const { return result(s.data(), s.ndim(), t); }
   // Shape and dtype of operand i. Reuses the storage of operand i, then of the others, when it is
   // an rvalue that nobody else can see and that is not saved.
-  WT_HOT Result result_like(int i = 0) {
-    const Geometry& g = geometry(i);
-    for (int k = 0; k < n_; ++k)
-      if (const In& candidate = input(k); candidate.is_rvalue() && may_reuse(k, g, g.dtype))
-        return Result(candidate.impl(), &candidate);
-    return Result(new_contiguous(g.shape, g.ndim, g.dtype, device_));
+  WT_HOT Result result_like(int i = 0) const {
+    const TensorImpl* like = impl(i);
+    if (a_->is_rvalue() && may_reuse(0, like)) return Result(a_->impl(), a_);
+    if (n_ > 1 && input(1).is_rvalue() && may_reuse(1, like))
+      return Result(input(1).impl(), &input(1));
+    if (n_ > 2 && input(2).is_rvalue() && may_reuse(2, like))
+      return Result(input(2).impl(), &input(2));
+    return Result(new_like(like));
   }
   // A view of operand 0's storage: geometry to be filled by the caller.
-  Result view_result(const Geometry& g, i64 offset_elements);
+  WT_HOT Result view_result(const Geometry& g, i64 offset_elements) const {
+    return Result(new_view(a_->impl(), g, offset_elements, frame()));
+  }
 
   // --- saving: before the outputs are allocated --------------------------------------------------
   // Slot numbers follow the order of these calls. Nothing is kept when nothing is recorded.
-  WT_HOT void save_input(int i) { slots_[n_slots_++] = u8(i), saved_inputs_ |= u8(1u << i); }
+  WT_HOT void save_input(int i) {
+    add_slot(u8(i));
+    saved_inputs_ |= u8(1u << i);
+  }
   // Only when `needed`, else an empty slot: keeps slot numbers fixed.
   WT_HOT void save_input_if(bool needed, int i) {
     if (needed)
       save_input(i);
     else
-      slots_[n_slots_++] = kEmptySlot;
+      add_slot(kEmptySlot);
   }
-  WT_HOT void save_output(int k = 0) { slots_[n_slots_++] = u8(kOutputSlot + k); }
+  WT_HOT void save_output(int k = 0) { add_slot(u8(kOutputSlot + k)); }
   // A tensor of the operator's own (a mask, statistics): kept by the slot alone.
   void save_extra(Tensor t) {
     if (!extra_) extra_ = new std::vector<Tensor>;
-    slots_[n_slots_++] = u8(kExtraSlot + extra_->size());
+    add_slot(u8(kExtraSlot + extra_->size()));
     extra_->push_back(std::move(t));
   }
   WT_HOT bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
@@ -153,81 +156,107 @@ class OpScope {
     if (recording_) make_node(backward);
   }
   template <class A>
-  WT_HOT void set_attribute(A a) {
+  WT_HOT void set_attribute(A a) const {
     if (node_) node_->set_attribute(std::move(a));
   }
 
   // --- launch and end ----------------------------------------------------------------------------
-  WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device_}; }
-  // Attaches node, edges and slots and empties the rvalues. noexcept in effect.
+  WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device()}; }
+  // Attaches node, edges and slots and empties the rvalues. Never throws.
   WT_HOT Tensor finish(Result y);
   // A tensor made elsewhere becomes the output (custom operators).
   static Result adopt(Tensor t) { return Result(t.release_impl()); }
   // The same for several differentiable outputs.
   std::vector<Tensor> finish(std::vector<Result> outputs);
   // In-place operators: operand 0 is the output. begin_in_place() checks the rules (InplaceError).
-  void begin_in_place();
+  void begin_in_place() const;
   void finish_in_place();
 
  private:
+  // What a slot holds, a byte each: an operand's number, an extra's, an output's, or nothing.
   static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;
   static constexpr int kMaxSlots = 8;
 
-  WT_HOT const In* const* inputs() const { return many_ ? many_ : in_; }
+  WT_HOT void add_slot(u8 code) { slots_ |= u64(code) << (8 * n_slots_++); }
+  WT_HOT u8 slot_code(int k) const { return u8(slots_ >> (8 * k)); }
   WT_HOT void open(Types types, u32 key_difference) {
     outer_op_ = mode.op;
     mode.op = &info_;
-    const In& a = *in_[0];
-    if ((key_difference | mode.slow) != 0 || !a.impl()) [[unlikely]]
-      open_slow(types);
-    device_ = device_of(in_[0]->impl());
-    bool any = false;
-    for (int i = 0; i < n_; ++i) any |= in_[i]->impl()->node != nullptr;
+    if ((key_difference | mode.slow) != 0 || !a_->impl()) [[unlikely]] {
+      const In* const in[] = {a_, b_, c_};
+      open_slow(info_, outer_op_, in, n_, types);
+    }
+    bool any = a_->impl()->node != nullptr;
+    if (n_ > 1) any |= b_->impl()->node != nullptr;
+    if (n_ > 2) any |= c_->impl()->node != nullptr;
     recording_ = any && mode.grad;
-    // f(std::move(x), x): nothing may be taken from a tensor that is two operands.
-    if (n_ > 1)
-      for (int i = 1; i < n_; ++i)
-        for (int k = 0; k < i; ++k) repeated_ |= in_[i]->impl() == in_[k]->impl();
   }
-  WT_COLD void open_slow(Types types);
-  WT_COLD void close_slow();
-  WT_COLD void abandon();
   // The operand is an rvalue that nobody else can see.
   WT_HOT bool takes(const In& in) const {
     return in.is_rvalue() && !repeated_ && in.impl()->refs.sole();
   }
-  WT_HOT bool may_reuse(int k, const Geometry& g, DType t) const;
+  WT_HOT bool may_reuse(int k, const TensorImpl* like) const;
   WT_HOT void make_node(BackwardFn backward);
-  WT_COLD void spill_edges();
-  WT_COLD void fill_slot_slow(SavedSlot& slot, u8 code);
-  WT_COLD static void drop_stale_node(TensorImpl* out);
-  WT_HOT void set_edge(int i, bool reused);
-  WT_HOT void fill_slots(TensorImpl* const* outputs);
+  WT_HOT void set_edge(int i, bool reused) const;
+  WT_HOT void set_edges(const In* reused) const {
+    set_edge(0, reused == a_);
+    if (n_ > 1) set_edge(1, reused == &input(1));
+    if (n_ > 2) set_edge(2, reused == &input(2));
+    for (int i = 3; i < n_; ++i) set_edge(i, false);
+    node_->n_edges = u16(n_);
+  }
+  // `out` points to the outputs.
+  WT_HOT void fill_slots(TensorImpl* const* out) const;
+  WT_HOT void empty_rvalue(const In& in, const In* reused) const {
+    if (!in.is_rvalue()) return;
+    in.take();
+    if (reused == &in) in.give();
+    in.finish_replaced();
+  }
+  WT_HOT void empty_rvalues(const In* reused) const {
+    empty_rvalue(*a_, reused);
+    if (n_ > 1) empty_rvalue(input(1), reused);
+    if (n_ > 2) empty_rvalue(input(2), reused);
+    for (int i = 3; i < n_; ++i) empty_rvalue(input(i), reused);
+  }
+
+  static void open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
+                        Types types);
+  static void abandon(Node* n);
+  static void spill(Node* n, int edges, int slots);
+  [[noreturn]] static void saved_inference_tensor(Node* n, const OpInfo& info, int operand,
+                                                  Frame at);
+  static void fill_extra(SavedSlot& slot, Tensor& t);
+  static void share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code);
+  static void drop_stale_node(TensorImpl* out);
+  static TensorImpl* new_view(const TensorImpl* base, const Geometry& g, i64 offset, Frame at);
+  static std::string message(const OpInfo& info, const In* const* in, int n,
+                             const std::string& headline, const std::string& hint);
 
   const OpInfo& info_;
   const OpInfo* outer_op_;
-  const In* in_[kMaxInputs];
+  const In* a_;
+  const In* b_ = nullptr;
+  const In* c_ = nullptr;
   const In* const* many_ = nullptr;
   Node* node_ = nullptr;
-  int n_ = 0;
-  Device device_;
-  bool recording_ = false;
-  bool repeated_ = false;
-  u8 n_slots_ = 0;
-  u8 saved_inputs_ = 0;
-  u8 slots_[kMaxSlots];
+  u64 slots_ = 0;
   std::vector<Tensor>* extra_ = nullptr;
+  int n_;
+  int n_slots_ = 0;
+  u8 saved_inputs_ = 0;
+  bool recording_ = false;
+  bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
 };
 
 // --- hot pieces --------------------------------------------------------------------------------
 
-WT_HOT bool OpScope::may_reuse(int k, const Geometry& g, DType t) const {
-  const In& in = input(k);
-  const TensorImpl* p = in.impl();
+WT_HOT bool OpScope::may_reuse(int k, const TensorImpl* like) const {
+  const TensorImpl* p = impl(k);
   const Storage* s = p->storage;
   if (repeated_ || !p->refs.sole() || !s->refs.sole() || p->flags != 0 || s->borrowed ||
-      (saved_inputs_ >> k & 1) || !p->geometry.dense || p->geometry.dtype != t ||
-      !same_shape(p->geometry, g))
+      (saved_inputs_ >> k & 1) || !p->geometry.dense || p->key != like->key ||
+      (p != like && !same_shape(p->geometry, like->geometry)))
     return false;
   // A leaf that requires grad keeps its identity: its gradient state belongs to the user's handle.
   return !p->node || !p->node->is_leaf();
@@ -239,14 +268,14 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
   n->info = &info_;
   n->backward = backward;
   n->mode_id = mode.id;
-  n->frame = mode.frame ? mode.frame : intern_frame(input(0).frame());
+  n->frame = mode.frame ? mode.frame : intern_frame(a_->frame());
   n->sequence = mode.sequence;
   if (n_ > kInlineEdges || n_slots_ > kInlineSlots) [[unlikely]]
-    spill_edges();
+    spill(n, n_, n_slots_);
   // What saving needs to allocate is allocated here, before the launch.
   for (int k = 0; k < n_slots_; ++k) {
     SavedSlot& slot = n->slots[k];
-    const u8 code = slots_[k];
+    const u8 code = slot_code(k);
     slot.tensor = nullptr;
     slot.kind = SlotKind::empty;
     slot.edge = kNoEdge;
@@ -256,8 +285,10 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
     TensorImpl* p = in.impl();
     slot.edge = p->node ? code : kNoEdge;
     slot.kind = SlotKind::owned;
-    if (p->flags & kInference) [[unlikely]]
-      fill_slot_slow(slot, code);
+    if (p->flags & kInference) [[unlikely]] {
+      node_ = nullptr;
+      saved_inference_tensor(n, info_, code, frame());
+    }
     if (p->node && p->node->is_leaf()) {
       slot.tensor = p;  // a leaf: its handle cannot be part of a cycle
       retain(p);
@@ -267,7 +298,7 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
   }
 }
 
-WT_HOT void OpScope::set_edge(int i, bool reused) {
+WT_HOT void OpScope::set_edge(int i, bool reused) const {
   const In& in = input(i);
   TensorImpl* p = in.impl();
   Node* from = p->node;
@@ -281,31 +312,33 @@ WT_HOT void OpScope::set_edge(int i, bool reused) {
   retain(from);
 }
 
-WT_HOT void OpScope::fill_slots(TensorImpl* const* outputs) {
+WT_HOT void OpScope::fill_slots(TensorImpl* const* out) const {
   for (int k = 0; k < n_slots_; ++k) {
     SavedSlot& slot = node_->slots[k];
-    const u8 code = slots_[k];
+    const u8 code = slot_code(k);
     if (code < kExtraSlot) {
       if (!slot.tensor) {  // a sole rvalue: its reference moves from the user to the slot
         const In& in = input(code);
         in.take();
         slot.tensor = in.give();
-        if (!slot.tensor) [[unlikely]]  // the same rvalue saved twice
-          fill_slot_slow(slot, code);
+        if (!slot.tensor) [[unlikely]]
+          share_slot(node_, slot, slots_, code);
         else if (slot.tensor->flags & kSavedOutput) [[unlikely]]
           slot.edge = code;
       }
       slot.version = slot.tensor->cell->version;
-    } else if (code >= kOutputSlot && code != kEmptySlot) {
-      TensorImpl* out = outputs[code - kOutputSlot];
-      slot.tensor = out;
+    } else if (code == kEmptySlot) {
+      continue;
+    } else if (code >= kOutputSlot) {
+      TensorImpl* y = out[code - kOutputSlot];
+      slot.tensor = y;
       slot.kind = SlotKind::raw_output;
       slot.edge = kSelf;
       slot.output = u8(code - kOutputSlot);
-      slot.version = out->cell->version;
-      out->flags |= kSavedOutput;
-    } else if (code != kEmptySlot) {
-      fill_slot_slow(slot, code);
+      slot.version = y->cell->version;
+      y->flags |= kSavedOutput;
+    } else {
+      fill_extra(slot, (*extra_)[code - kExtraSlot]);
     }
   }
 }
@@ -316,12 +349,12 @@ WT_HOT Tensor OpScope::finish(Result y) {
   if (y.from_) [[unlikely]]
     ++out->cell->version;
   if (Node* n = node_) {
-    for (int i = 0; i < n_; ++i) set_edge(i, y.from_ == inputs()[i]);
-    n->n_edges = u16(n_);
+    set_edges(y.from_);
     n->output.key = out->key;
     n->output.ndim = out->geometry.ndim;
     for (int i = 0; i < out->geometry.ndim; ++i) n->output.shape[i] = out->geometry.shape[i];
-    fill_slots(&out);
+    TensorImpl* const outputs[] = {out};
+    if (n_slots_) fill_slots(outputs);
     n->sequence += 1;
     mode.sequence = n->sequence;
     node_ = nullptr;
@@ -330,13 +363,7 @@ WT_HOT Tensor OpScope::finish(Result y) {
   } else if (y.from_ && out->node) [[unlikely]] {
     drop_stale_node(out);
   }
-  for (int i = 0; i < n_; ++i) {
-    const In& in = input(i);
-    if (!in.is_rvalue()) continue;
-    in.take();
-    if (y.from_ == &in) in.give();
-    in.finish_replaced();
-  }
+  empty_rvalues(y.from_);
   if (mode.slow & kSlowInference) [[unlikely]]
     out->flags |= kInference;
   return Tensor(out);
