@@ -16,9 +16,8 @@ namespace {
 
 void require_computing(const OpScope& s) {
   if (!computes(s.dtype()))
-    throw DtypeError(str("[", s.info().name, "] ", dtype_name(s.dtype()),
-                         " is for storage only and does not compute", s.at_line(),
-                         "\n  Try .to(f32) or another computing dtype first"));
+    s.fail<DtypeError>(str(dtype_name(s.dtype()), " is for storage only and does not compute"),
+                       "Try .to(f32) or another computing dtype first");
 }
 
 DType sum_dtype(DType t) { return is_floating(t) ? t : DType::i64; }
@@ -72,9 +71,7 @@ u32 repeated_axes(const OpScope& s, const Shape& to) {
     fits = i < lead || to[i - lead] == 1;
     mask |= 1u << i;
   }
-  if (!fits)
-    throw ShapeError(
-        str("[sum_to] shape ", to, " does not broadcast to ", shape_of(g), s.at_line()));
+  if (!fits) s.fail<ShapeError>(str("shape ", to, " does not broadcast to ", shape_of(g)));
   return mask;
 }
 
@@ -92,8 +89,8 @@ Tensor mean(const In& x, const Dims& dims, SumOptions options) {
   OpScope s(info::mean, x);
   require_computing(s);
   if (!is_floating(s.dtype()))
-    throw DtypeError(str("[mean] the mean of ", dtype_name(s.dtype()), " is not a ",
-                         dtype_name(s.dtype()), s.at_line(), "\n  Try .to(f32) first"));
+    s.fail<DtypeError>(str("the mean of ", dtype_name(s.dtype()), " has no dtype of its own"),
+                       "Try .to(f32) first");
   const u32 mask = axis_mask("mean", dims, s.geometry(0).ndim);
   return sum_over(s, mask, options.keep_dim, reduced_numel(s.geometry(0), mask));
 }
@@ -103,10 +100,10 @@ Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
   require_computing(s);
   const Geometry& g = s.geometry(0);
   if (!dims.is_all() && dims.size() != 1)
-    throw ShapeError(str("[argmax] takes one axis or all of them, not ", dims.size(), s.at_line()));
+    s.fail<ShapeError>(str("takes one axis or all of them, not ", dims.size()));
   const u32 mask = axis_mask("argmax", dims, g.ndim);
   if (reduced_numel(g, mask) == 0)
-    throw ShapeError(str("[argmax] no element to choose from in shape ", shape_of(g), s.at_line()));
+    s.fail<ShapeError>(str("no element to choose from in shape ", shape_of(g)));
   Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), DType::i64);
   run(ArgmaxArgs{y.view(), s.view(0), mask}, s.launch());
   return s.finish(std::move(y));

@@ -77,7 +77,8 @@ TEST_CASE("reductions refuse what they cannot do and name it", "[autograd]") {
   const Tensor x = counting({2, 3}), integers = counting({4}, {.dtype = DType::i32});
   CHECK(contains(message_of<ShapeError>([&] { (void)sum(x, 2); }), "[sum]"));
   CHECK(contains(message_of<ShapeError>([&] { (void)sum(x, {0, -2}); }), "named twice"));
-  CHECK(contains(message_of<DtypeError>([&] { (void)mean(integers); }), "[mean] the mean of i32"));
+  CHECK(contains(message_of<DtypeError>([&] { (void)mean(integers); }),
+                 "[mean] the mean of i32 has no dtype"));
   CHECK(contains(message_of<DtypeError>([&] { (void)mean(integers); }), "ops_reduce_test.cpp"));
   CHECK(contains(message_of<DtypeError>([&] { (void)sum(integers.to(DType::i8)); }),
                  "i8 is for storage"));
