@@ -144,10 +144,27 @@ void fill_reference(const FillArgs& a, const Launch&) {
 
 // --- vectorized: whole rows, one typed loop a pair of dtypes
 // ---------------------------------------
+// One matrix, block by block, so that both sides use whole cache lines.
 template <class T>
-void copy_rows(const CopyArgs& a, const LoopNest<2>& nest) {
+void copy_transposed(T* out, const T* in, const LoopNest<2>& nest) {
+  constexpr i64 kBlock = 32;
+  const i64 n0 = nest.size[0], n1 = nest.size[1];
+  const i64 step_out = nest.stride[0][1], step_in = nest.stride[1][0];
+  for (i64 j0 = 0; j0 < n1; j0 += kBlock)
+    for (i64 i0 = 0; i0 < n0; i0 += kBlock) {
+      const i64 j_end = std::min(n1, j0 + kBlock), i_end = std::min(n0, i0 + kBlock);
+      for (i64 j = j0; j < j_end; ++j)
+        for (i64 i = i0; i < i_end; ++i) out[j * step_out + i] = in[i * step_in + j];
+    }
+}
+
+template <class T>
+void copy_rows(const CopyArgs& a, LoopNest<2> nest) {
   T* out = a.out.as<T>();
   const T* in = a.in.as<T>();
+  if (LoopNest<2> outer; as_transposes(nest, outer))
+    return for_each_row(outer,
+                        [&](const i64(&at)[2]) { copy_transposed(out + at[0], in + at[1], nest); });
   const i64 n = nest.inner(), step_out = nest.inner_stride(0), step_in = nest.inner_stride(1);
   for_each_row(nest, [&](const i64(&at)[2]) {
     T* o = out + at[0];

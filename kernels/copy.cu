@@ -151,6 +151,25 @@ __global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i
   out[at[0]] = in[at[1]];
 }
 
+// out[j * step_out + i] = in[i * step_in + j] for i < n0, j < n1, for each matrix of `outer`, 32 x
+// 32 elements a block: both sides are read and written along their rows.
+template <class T, class Map>
+__global__ void __launch_bounds__(kThreads)
+    copy_tiles(T* out, const T* in, i64 n0, i64 n1, i64 step_out, i64 step_in, Map outer) {
+  WT_SHARED(T, tile, [32][33]);
+  const i64 tiles0 = (n0 + 31) / 32, tiles1 = (n1 + 31) / 32;
+  const i64 matrix = i64(blockIdx.x) / (tiles0 * tiles1);
+  const i64 i0 = i64(blockIdx.x) % tiles0 * 32, j0 = i64(blockIdx.x) / tiles0 % tiles1 * 32;
+  typename Map::Offset at[2];
+  outer.offsets(typename Map::Index(matrix), at);
+  const int x = int(threadIdx.x) % 32;
+  for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
+    if (i0 + y < n0 && j0 + x < n1) tile[y][x] = in[at[1] + (i0 + y) * step_in + j0 + x];
+  __syncthreads();
+  for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
+    if (j0 + y < n1 && i0 + x < n0) out[at[0] + (j0 + y) * step_out + i0 + x] = tile[x][y];
+}
+
 __global__ void __launch_bounds__(kThreads)
     copy_bytes(unsigned char* out, const unsigned char* in, i64 n) {
   const i64 i = global_thread() * 16;
@@ -214,7 +233,35 @@ void copy_naive(const CopyArgs& a, const Launch& l) {
   });
 }
 
-void copy_same_dtype(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
+template <class T>
+void copy_transposed(const CopyArgs& a, const LoopNest<2>& nest, const LoopNest<2>& outer,
+                     const Launch& l) {
+  const i64 tiles = (nest.size[0] + 31) / 32 * ((nest.size[1] + 31) / 32) * outer.numel;
+  Config config = one_thread_each(0, l);
+  config.grid = unsigned(tiles);
+  with_index_map(outer, [&](auto map) {
+    launch<copy_tiles<T, decltype(map)>>(config, a.out.as<T>(), a.in.as<T>(), nest.size[0],
+                                         nest.size[1], nest.stride[0][1], nest.stride[1][0], map);
+  });
+}
+void copy_transposed_of(const CopyArgs& a, const LoopNest<2>& nest, const LoopNest<2>& outer,
+                        const Launch& l) {
+  switch (item_size(a.out.dtype())) {
+    case 1:
+      return copy_transposed<u8>(a, nest, outer, l);
+    case 2:
+      return copy_transposed<u16>(a, nest, outer, l);
+    case 4:
+      return copy_transposed<u32>(a, nest, outer, l);
+    default:
+      return copy_transposed<u64>(a, nest, outer, l);
+  }
+}
+
+void copy_same_dtype(const CopyArgs& a, LoopNest<2> nest, const Launch& l) {
+  LoopNest<2> outer;
+  if (as_transposes(nest, outer) && nest.size[0] >= 8 && nest.size[1] >= 8)
+    return copy_transposed_of(a, nest, outer, l);
   if (!nest.dense() || !aligned_16(a.out.data) || !aligned_16(a.in.data))
     return copy_elements_of(a, nest, l);
   const i64 bytes = nest.numel * item_size(a.out.dtype());

@@ -60,3 +60,32 @@ void fill_nest(const View* operands, int n, LoopOrder order, i64* numel, int* nd
 }
 
 }  // namespace wt::detail
+
+namespace wt {
+
+bool as_transposes(LoopNest<2>& nest, LoopNest<2>& outer) {
+  if (nest.ndim < 2 || nest.stride[0][0] != 1 || nest.stride[1][0] == 1) return false;
+  int d = 1;
+  while (d < nest.ndim && nest.stride[1][d] != 1) ++d;
+  if (d == nest.ndim) return false;
+  const auto swap = [d](i64* v) {
+    const i64 moved = v[d];
+    v[d] = v[1];
+    v[1] = moved;
+  };
+  swap(nest.size);
+  swap(nest.stride[0]);
+  swap(nest.stride[1]);
+  outer = nest;
+  outer.numel = nest.numel / (nest.size[0] * nest.size[1]);
+  outer.ndim = nest.ndim - 1;
+  outer.size[0] = 1;
+  outer.stride[0][0] = outer.stride[1][0] = 0;
+  for (int i = 1; i < outer.ndim; ++i) {
+    outer.size[i] = nest.size[i + 1];
+    for (int k = 0; k < 2; ++k) outer.stride[k][i] = nest.stride[k][i + 1];
+  }
+  return true;
+}
+
+}  // namespace wt

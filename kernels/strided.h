@@ -65,4 +65,9 @@ WT_HOT void for_each_row(const LoopNest<N>& nest, Row&& row) {
   }
 }
 
+// A copy between two orders of one matrix, wherever the two innermost dimensions of `nest` show
+// one: dimension 0 is consecutive in operand 0, dimension 1 (moved there if need be) in operand 1.
+// `outer` gets the remaining dimensions, as 1-element rows. False: nothing was changed.
+bool as_transposes(LoopNest<2>& nest, LoopNest<2>& outer);
+
 }  // namespace wt

@@ -308,6 +308,32 @@ TEST_CASE("copy: any strides and broadcast sources, every variant and width", "[
       }
 }
 
+TEST_CASE("copy: transposed matrices of every width", "[kernels]") {
+  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const DType t = GENERATE(DType::u8, DType::f16, DType::f32, DType::i64);
+  const Shape shape = GENERATE(Shape{3, 33, 65}, Shape{1, 8, 9}, Shape{2, 64, 32}, Shape{4, 7, 40});
+  std::vector<double> v(size_t(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = double(i % 251);
+  const Tensor x = tensor(v).view(shape).to(t).to(d);
+  for (const Dims& order : {Dims{0, 2, 1}, Dims{2, 0, 1}, Dims{1, 2, 0}, Dims{2, 1, 0}}) {
+    const Tensor from = x.permute(order);
+    const Tensor to = empty(from.shape(), {.dtype = t, .device = d});
+    run(CopyArgs{view_of(to), view_of(from)}, Launch{.device = d});
+    const std::vector<double> got = to.to_vector<double>();
+    const Shape s = from.shape();
+    size_t wrong = 0, at = 0;
+    for (i64 i = 0; i < s[0]; ++i)
+      for (i64 j = 0; j < s[1]; ++j)
+        for (i64 k = 0; k < s[2]; ++k) {
+          i64 where[3] = {}, in[3] = {i, j, k};
+          for (int axis = 0; axis < 3; ++axis) where[order[axis]] = in[axis];
+          wrong += got[at++] != v[size_t((where[0] * shape[1] + where[1]) * shape[2] + where[2])];
+        }
+    INFO(dtype_name(t) << " " << shape << " on " << d);
+    CHECK(wrong == 0);
+  }
+}
+
 TEST_CASE("copy: dense blocks of every size and alignment", "[kernels]") {
   const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
   const i64 n = GENERATE(0, 1, 7, 8, 9, 16, 17, 255, 4099);
@@ -350,7 +376,7 @@ TEST_CASE("fill: every dtype, every variant, any strides", "[kernels]") {
       const size_t size = size_t(item_size(DType(t)));
       const bool real = is_floating(DType(t)) || DType(t) == DType::boolean;
       const Exact number = real ? Exact{false, false, 0, value.to_double()}
-                                 : Exact{true, value.to_int() < 0, u64(value.to_int()), 0};
+                                : Exact{true, value.to_int() < 0, u64(value.to_int()), 0};
       for (size_t i = 0; i < size_t(n); ++i) {
         CHECK(holds(DType(t), bytes.data(), i, number));
         CHECK(std::memcmp(bytes.data() + i * size, all.data() + (3 * i + 1) * size, size) == 0);
