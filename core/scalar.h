@@ -26,7 +26,12 @@ struct Scalar {
              : std::is_floating_point_v<T> ? Kind::floating
                                            : Kind::integer) {}
   constexpr double to_double() const { return f; }
-  constexpr i64 to_int() const { return kind == Kind::floating ? i64(f) : i; }
+  // Towards zero; NaN and what does not fit give the least integer, as the conversion instruction
+  // does.
+  constexpr i64 to_int() const {
+    if (kind != Kind::floating) return i;
+    return f >= -0x1p63 && f < 0x1p63 ? i64(f) : -0x7fffffffffffffff - 1;
+  }
   constexpr int category() const { return int(kind); }
 };
 

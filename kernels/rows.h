@@ -5,6 +5,9 @@
 #include "warptape/core/geometry.h"
 
 namespace wt {
+#ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
+inline namespace WT_DEVICE_NS {
+#endif
 
 template <int Operands>
 struct Rows {
@@ -72,4 +75,7 @@ Rows<Operands> rows_along(int axis, const RowOperand (&operands)[Operands]) {
   return r;
 }
 
+#ifdef WT_DEVICE_NS
+}  // namespace WT_DEVICE_NS
+#endif
 }  // namespace wt
