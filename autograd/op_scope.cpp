@@ -17,7 +17,8 @@ std::string operand_lines(const In* const* in, int n) {
   return text;
 }
 
-// 0-d tensors change the result only when their category is higher.
+}  // namespace
+
 DType promoted_dtype(const In* const* in, int n) {
   bool have[2] = {false, false};
   DType wide[2] = {};
@@ -31,6 +32,8 @@ DType promoted_dtype(const In* const* in, int n) {
   if (!have[1] || promotion_category(wide[0]) >= promotion_category(wide[1])) return wide[0];
   return promote(wide[0], wide[1]);
 }
+
+namespace {
 
 void set_output(Node* n, u32 k, const TensorImpl* p) {
   OutputInfo& o = k == 0 ? n->output : n->spill->outputs[k - 1];

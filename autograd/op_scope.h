@@ -40,6 +40,9 @@ class Result {
   const In* from_ = nullptr;  // the rvalue whose tensor this is
 };
 
+// The dtype that operands promote to; 0-d tensors change it only when their category is higher.
+DType promoted_dtype(const In* const* in, int n);
+
 // What the operand types of an operator must have in common.
 enum class Types : u8 { same, promote, any };
 

@@ -170,7 +170,9 @@ class WT_GUARD Tensor {
   WT_API Tensor& fill_(Scalar value, Frame at = Frame::here()) &;
   WT_API Tensor& zero_(Frame at = Frame::here()) &;
   WT_API Tensor& add_(const Tensor& other, Frame at = Frame::here()) &;
+  WT_API Tensor add_(const Tensor& other, Frame at = Frame::here()) &&;
   WT_API Tensor& mul_(Scalar factor, Frame at = Frame::here()) &;
+  WT_API Tensor mul_(Scalar factor, Frame at = Frame::here()) &&;
   WT_API Tensor& relu_(Frame at = Frame::here()) &;
   WT_API Tensor relu_(Frame at = Frame::here()) &&;
   WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,

@@ -1,91 +1,182 @@
-// The cpu variants of every elementwise operator: `reference` for any strides, `dense` for operands
-// of one shape without gaps.
-#include "warptape/kernels/pointwise.h"
+// The cpu variants of the elementwise operators, and the rows of operands that are not dense.
+#include <algorithm>
+#include <cstring>
 
-#include "warptape/core/half.h"
-#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/copy.h"
+#include "warptape/kernels/half_rows.h"
+#include "warptape/kernels/pointwise_cpu.h"
 
 namespace wt {
+namespace pw {
+
+// Zero, so right though slow, until this file's initialisers have run.
+const bool kUseAvx2 = [] {
+#if WT_X86
+  __builtin_cpu_init();
+#endif
+  return cpu_has_avx2();
+}();
+
 namespace {
 
-template <class T, class F, size_t... I>
-WT_HOT T apply_entry(const T* v, std::index_sequence<I...>) { return F::template value<T>(v[I]...); }
+constexpr i64 kChunk = 512;  // elements that are gathered or converted at a time
 
-template <class F>
-void reference(const PointwiseArgs<F>& k, const Launch&) {
-  dispatch_compute(k.out.dtype(), [&]<class S>() {
-    using T = ComputeType<S>;
-    constexpr int N = F::kArity;
-    const Geometry& o = *k.out.geometry;
-    i64 index[kMaxDims] = {};
-    for (i64 i = 0; i < o.numel; ++i) {
-      i64 at = 0;
-      for (int d = 0; d < o.ndim; ++d) at += index[d] * o.strides[d];
-      T v[N];
-      for (int n = 0; n < N; ++n) {
-        if (!k.in[n]) {
-          v[n] = std::is_integral_v<T> ? T(k.scalar_int) : T(k.scalar);
-          continue;
-        }
-        const Geometry& g = *k.in[n].geometry;
-        const int lead = o.ndim - g.ndim;
-        i64 from = 0;
-        for (int d = lead; d < o.ndim; ++d)
-          if (g.shape[d - lead] != 1) from += index[d] * g.strides[d - lead];
-        v[n] = T(k.in[n].template as<S>()[from]);
-      }
-      k.out.template as<S>()[at] = S(apply_entry<T, F>(v, std::make_index_sequence<N>()));
-      for (int d = o.ndim; d-- > 0;) {
-        if (++index[d] < o.shape[d]) break;
-        index[d] = 0;
-      }
-    }
-  });
+template <class T>
+void gather(void* to, const void* from, i64 step, i64 n) {
+  for (i64 i = 0; i < n; ++i) static_cast<T*>(to)[i] = static_cast<const T*>(from)[i * step];
+}
+void gather(void* to, const void* from, i64 step, i64 n, i64 size) {
+  switch (size) {
+    case 1:
+      return gather<u8>(to, from, step, n);
+    case 2:
+      return gather<u16>(to, from, step, n);
+    case 4:
+      return gather<u32>(to, from, step, n);
+    default:
+      return gather<u64>(to, from, step, n);
+  }
+}
+template <class T>
+void scatter(void* to, i64 step, const void* from, i64 n) {
+  for (i64 i = 0; i < n; ++i) static_cast<T*>(to)[i * step] = static_cast<const T*>(from)[i];
+}
+void scatter(void* to, i64 step, const void* from, i64 n, i64 size) {
+  switch (size) {
+    case 1:
+      return scatter<u8>(to, step, from, n);
+    case 2:
+      return scatter<u16>(to, step, from, n);
+    case 4:
+      return scatter<u32>(to, step, from, n);
+    default:
+      return scatter<u64>(to, step, from, n);
+  }
 }
 
-template <class F>
-const char* dense_only(const PointwiseArgs<F>& k) {
-  if (!k.out.dense()) return "the output is not dense";
-  for (const View& v : k.in)
-    if (v && (!v.dense() || !same_shape(*v.geometry, *k.out.geometry)))
-      return "an operand is strided or broadcast";
-  return nullptr;
+void widen(void* to, const void* from, DType t, i64 n) {
+  auto* out = static_cast<float*>(to);
+  if (t == DType::f16)
+    wt::detail::convert_row(out, static_cast<const Half*>(from), n);
+  else
+    wt::detail::convert_row(out, static_cast<const BFloat16*>(from), n);
+}
+void narrow(void* to, const void* from, DType t, i64 n) {
+  const auto* in = static_cast<const float*>(from);
+  if (t == DType::f16)
+    wt::detail::convert_row(static_cast<Half*>(to), in, n);
+  else
+    wt::detail::convert_row(static_cast<BFloat16*>(to), in, n);
 }
 
-template <class F>
-void dense(const PointwiseArgs<F>& k, const Launch&) {
-  dispatch_compute(k.out.dtype(), [&]<class S>() {
-    using T = ComputeType<S>;
-    constexpr int N = F::kArity;
-    const i64 n = k.out.numel();
-    S* const out = k.out.template as<S>();
-    const T scalar = std::is_integral_v<T> ? T(k.scalar_int) : T(k.scalar);
-    const S* in[N];
-    bool is_scalar = false;
-    for (int j = 0; j < N; ++j) {
-      in[j] = k.in[j] ? k.in[j].template as<S>() : nullptr;
-      is_scalar |= !k.in[j];
+// One row of a call: elements with fixed steps.
+class Row {
+ public:
+  Row(const SpanCall& call, const LoopNest<5>& nest) : call_(call) {
+    for (int k = 0; k < 5; ++k) {
+      View v = k == 0 ? call.out : k <= call.arity ? call.in[k - 1] : View{};
+      Operand& o = operands_[k];
+      o.present = bool(v);
+      o.data = static_cast<char*>(v.data);
+      o.dtype = v ? v.dtype() : is_half(call.dtype) ? DType::f32 : call.dtype;
+      o.size = item_size(o.dtype);
+      o.step = nest.inner_stride(k);
+      o.wide = is_half(o.dtype) ? 4 : o.size;
+      o.convert = is_half(o.dtype);
+      if (k > 0 && k <= call.arity && !o.present) fill_scalar(k);
+      chunked_ |= o.present && (o.convert || (o.step != 1 && (k == 0 || o.step != 0)));
     }
-    if constexpr (N == 1) {
-      for (i64 i = 0; i < n; ++i) out[i] = S(F::template value<T>(T(in[0][i])));
-    } else if constexpr (N == 2) {
-      const S *a = in[0], *b = in[1];
-      if (!is_scalar)
-        for (i64 i = 0; i < n; ++i) out[i] = S(F::template value<T>(T(a[i]), T(b[i])));
-      else if (a)
-        for (i64 i = 0; i < n; ++i) out[i] = S(F::template value<T>(T(a[i]), scalar));
+  }
+  void run(const i64 (&at)[5], i64 n) {
+    for (i64 i = 0; i < n;) {
+      const i64 m = chunked_ ? std::min(kChunk, n - i) : n;
+      const void* in[4];
+      bool advance[4];
+      for (int k = 1; k <= call_.arity; ++k) in[k - 1] = load(k, at[k], i, m, advance[k - 1]);
+      Operand& o = operands_[0];
+      char* const out = o.data + (at[0] + i * o.step) * o.size;
+      const bool direct = o.step == 1 && !o.convert;
+      call_.span(call_.f, direct ? out : buffer_[0], in, advance, m);
+      if (!direct) store(out, m);
+      i += m;
+    }
+  }
+
+ private:
+  struct Operand {
+    char* data;
+    DType dtype;
+    i64 size, wide, step;  // wide: bytes an element as the span sees it
+    bool present, convert;
+  };
+
+  void fill_scalar(int k) {
+    Geometry one{};
+    one.numel = 1;
+    one.dtype = operands_[k].dtype;
+    const u64 bits = wt::detail::fill_bits({{nullptr, &one}, call_.scalar, call_.scalar_int});
+    std::memcpy(buffer_[k], &bits, size_t(operands_[k].size));
+    repeat(buffer_[k], operands_[k].size);
+  }
+  // One element becomes a block of it.
+  static void repeat(void* p, i64 size) {
+    for (i64 have = 1; have < kBlock; have *= 2)
+      std::memcpy(static_cast<char*>(p) + have * size, p, size_t(have * size));
+  }
+  const void* load(int k, i64 at, i64 i, i64 m, bool& advance) {
+    Operand& o = operands_[k];
+    advance = false;
+    if (!o.present) return buffer_[k];
+    const char* p = o.data + (at + i * o.step) * o.size;
+    if (o.step == 0) {
+      if (o.convert)
+        widen(buffer_[k], p, o.dtype, 1);
       else
-        for (i64 i = 0; i < n; ++i) out[i] = S(F::template value<T>(scalar, T(b[i])));
+        std::memcpy(buffer_[k], p, size_t(o.size));
+      repeat(buffer_[k], o.wide);
+      return buffer_[k];
     }
-  });
-}
+    advance = true;
+    if (o.step == 1 && !o.convert) return p;
+    if (o.step != 1) {
+      void* to = o.convert ? narrow_ : buffer_[k];
+      gather(to, p, o.step, m, o.size);
+      p = static_cast<const char*>(to);
+    }
+    if (o.convert) widen(buffer_[k], p, o.dtype, m);
+    return buffer_[k];
+  }
+  void store(char* out, i64 m) {
+    Operand& o = operands_[0];
+    void* from = buffer_[0];
+    if (o.convert) {
+      void* to = o.step == 1 ? static_cast<void*>(out) : narrow_;
+      narrow(to, from, o.dtype, m);
+      from = to;
+    }
+    if (o.step != 1) scatter(out, o.step, from, m, o.size);
+  }
+
+  const SpanCall& call_;
+  Operand operands_[5];
+  bool chunked_ = false;
+  alignas(64) char buffer_[5][kChunk * 8];
+  alignas(64) char narrow_[kChunk * 2];
+};
 
 }  // namespace
 
-#define WT_DEFINE(contract, Args)                                                    \
-  WT_VARIANTS(cpu, contract, Args,                                                   \
-              {.name = "dense", .rank = 20, .why_not = dense_only, .launch = dense}, \
-              {.name = "reference", .rank = 1, .launch = reference});
-WT_POINTWISE_CONTRACTS(WT_DEFINE)
+void run_spans(const SpanCall& call) {
+  View views[5];
+  for (int k = 0; k < 5; ++k)
+    views[k] = k > 0 && k <= call.arity && call.in[k - 1] ? call.in[k - 1] : call.out;
+  const LoopNest<5> nest = loop_nest(views, LoopOrder::memory);
+  Row row(call, nest);
+  for_each_row(nest, [&](const i64(&at)[5]) { row.run(at, nest.inner()); });
+}
+
+}  // namespace pw
+
+WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_CPU_ROWS)
 
 }  // namespace wt

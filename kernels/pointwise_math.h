@@ -1,22 +1,154 @@
 // The names that the formulas of kernels/pointwise.h use, for scalars. The same names exist for
 // tensors (autograd/ops.h); a template finds those by argument-dependent lookup. No STL.
 #pragma once
+#include <math.h>
+
+#include <type_traits>
+
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"
+
+// Always inlined: a formula leaves no symbol that the simt and the cuda build would share.
+#define WT_FORMULA WT_HD WT_HOT
 
 namespace wt::pw {
 
 template <class T>
-WT_HD constexpr bool gt(T a, double b) {
-  return a > T(b);
-}
+concept Plain = std::is_arithmetic_v<T>;
 template <class T>
-WT_HD constexpr T where(bool c, T a, T b) {
+concept Floating = std::is_floating_point_v<T>;
+
+// A constant of the formula's type: T's own, so that float stays float on the device; beside a
+// tensor a plain number.
+template <class T>
+WT_FORMULA constexpr auto num(double v) {
+  if constexpr (Plain<T>)
+    return T(v);
+  else
+    return v;
+}
+// Gives a value up: beside tensors the next operator may work in its storage.
+template <class T>
+WT_FORMULA constexpr T&& take(T& v) {
+  return static_cast<T&&>(v);
+}
+
+#define WT_LIBM(name)                                     \
+  WT_FORMULA float name(float x) { return ::name##f(x); } \
+  WT_FORMULA double name(double x) { return ::name(x); }
+WT_LIBM(exp)
+WT_LIBM(log)
+WT_LIBM(sqrt)
+WT_LIBM(tanh)
+WT_LIBM(erf)
+WT_LIBM(sin)
+WT_LIBM(cos)
+#undef WT_LIBM
+
+#if defined(__CUDA_ARCH__)
+WT_FORMULA float rsqrt(float x) { return ::rsqrtf(x); }
+WT_FORMULA double rsqrt(double x) { return ::rsqrt(x); }
+#else
+WT_FORMULA float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+WT_FORMULA double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+#endif
+template <Floating T>
+WT_FORMULA T sigmoid(T x) {
+  return T(1) / (T(1) + exp(-x));
+}
+
+// --- integers wrap, bool has `or` for + and `and` for * -----------------------------------------
+// A type in which arithmetic on T cannot overflow in the language's sense.
+template <class T>
+using Wrapping =
+    std::conditional_t<sizeof(T) == 8, u64, std::conditional_t<sizeof(T) == 4, u32, int>>;
+
+template <Plain T>
+WT_FORMULA constexpr T plus(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return T(Wrapping<T>(a) + Wrapping<T>(b));
+  else
+    return a + b;
+}
+template <Plain T>
+WT_FORMULA constexpr T minus(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return T(Wrapping<T>(a) - Wrapping<T>(b));
+  else
+    return a - b;
+}
+template <Plain T>
+WT_FORMULA constexpr T times(T a, T b) {
+  if constexpr (std::is_integral_v<T>)
+    return T(Wrapping<T>(a) * Wrapping<T>(b));
+  else
+    return a * b;
+}
+template <Plain T>
+WT_FORMULA constexpr T negative(T x) {
+  if constexpr (std::is_integral_v<T>)
+    return T(Wrapping<T>(0) - Wrapping<T>(x));
+  else
+    return -x;
+}
+template <Plain T>
+WT_FORMULA T abs(T x) {
+  if constexpr (std::is_same_v<T, float>)
+    return ::fabsf(x);
+  else if constexpr (std::is_same_v<T, double>)
+    return ::fabs(x);
+  else
+    return x < T(0) ? negative(x) : x;
+}
+// NaN gives 0, as in PyTorch.
+template <Plain T>
+WT_FORMULA constexpr T sign(T x) {
+  return T(int(x > T(0)) - int(x < T(0)));
+}
+// A NaN on either side is the result.
+template <Plain T>
+WT_FORMULA constexpr T maximum(T a, T b) {
+  return a > b || a != a ? a : b;
+}
+template <Plain T>
+WT_FORMULA constexpr T minimum(T a, T b) {
+  return a < b || a != a ? a : b;
+}
+// Squares are common and libm's pow is not cheap. Integers: negative exponents give the truncated
+// quotient 1 / a^n, so 0 but for a = 1 and -1 (and a = 0, where it is 0 too).
+template <Plain T>
+WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
+  if constexpr (std::is_integral_v<T>) {
+    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
+    T r = T(1);
+    for (u64 n = u64(b); n; n >>= 1, a = times(a, a))
+      if (n & 1) r = times(r, a);
+    return r;
+  } else if constexpr (std::is_same_v<T, float>) {
+    return b == 2.0f ? a * a : ::powf(a, b);
+  } else {
+    return b == 2.0 ? a * a : ::pow(a, b);
+  }
+}
+
+// --- truth ---------------------------------------------------------------------------------------
+#define WT_COMPARISON(name, op)                                    \
+  template <Plain T>                                               \
+  WT_FORMULA constexpr bool name(T a, std::type_identity_t<T> b) { \
+    return a op b;                                                 \
+  }
+WT_COMPARISON(eq, ==)
+WT_COMPARISON(ne, !=)
+WT_COMPARISON(lt, <)
+WT_COMPARISON(le, <=)
+WT_COMPARISON(gt, >)
+WT_COMPARISON(ge, >=)
+#undef WT_COMPARISON
+WT_FORMULA constexpr bool logical_and(bool a, bool b) { return a && b; }
+WT_FORMULA constexpr bool logical_or(bool a, bool b) { return a || b; }
+template <Plain A, Plain B>
+WT_FORMULA constexpr auto where(bool c, A a, B b) {
   return c ? a : b;
-}
-template <class T>
-WT_HD constexpr T zero_like(T) {
-  return T(0);
 }
 
 }  // namespace wt::pw

@@ -1,0 +1,6 @@
+// The cpu variants of the fused backwards.
+#include "warptape/kernels/pointwise_cpu.h"
+
+namespace wt {
+WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_CPU_ROWS)
+}  // namespace wt

@@ -1,0 +1,216 @@
+// The cpu variants of elementwise entries: `reference` for any strides, and `vectorized`, whose one
+// loop over neighbouring elements is compiled for several instruction sets.
+#pragma once
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/strided.h"
+
+namespace wt::pw {
+
+// What operand n is stored as when the operator's dtype is S, and what the output is.
+template <class F, int n, class S>
+using Stored = std::conditional_t<F::kSelects && n == 0, bool, S>;
+template <class F, class S>
+using Output = std::conditional_t<F::kPredicate, bool, S>;
+
+template <class F, class T>
+WT_HOT auto apply(const F& f, const T (&v)[F::kArity]) {
+  if constexpr (F::kArity == 1)
+    return f.value(v[0]);
+  else if constexpr (F::kArity == 2)
+    return f.value(v[0], v[1]);
+  else if constexpr (F::kArity == 3)
+    return f.value(v[0], v[1], v[2]);
+  else
+    return f.value(v[0], v[1], v[2], v[3]);
+}
+
+template <class T, class F>
+WT_HOT T scalar_of(const PointwiseArgs<F>& k) {
+  return std::is_integral_v<T> ? T(k.scalar_int) : T(k.scalar);
+}
+
+// Operands as a nest of loops; the scalar walks with the output and is not read.
+template <class F>
+LoopNest<F::kArity + 1> nest_of(const PointwiseArgs<F>& k, LoopOrder order) {
+  View views[F::kArity + 1] = {k.out};
+  for (int n = 0; n < F::kArity; ++n) views[n + 1] = k.in[n] ? k.in[n] : k.out;
+  return loop_nest(views, order);
+}
+
+// --- reference -----------------------------------------------------------------------------------
+template <class F, class S>
+void reference_body(const PointwiseArgs<F>& k) {
+  using T = ComputeType<S>;
+  constexpr int N = F::kArity;
+  const auto nest = nest_of(k, LoopOrder::logical);
+  const auto element = [&](int n, i64 at) -> T {
+    if (!k.in[n]) return scalar_of<T>(k);
+    if (F::kSelects && n == 0) return T(k.in[n].template as<bool>()[at]);
+    return T(k.in[n].template as<S>()[at]);
+  };
+  for_each_row(nest, [&](const i64(&at)[N + 1]) {
+    for (i64 i = 0; i < nest.inner(); ++i) {
+      T v[N];
+      for (int n = 0; n < N; ++n) v[n] = element(n, at[n + 1] + i * nest.inner_stride(n + 1));
+      k.out.template as<Output<F, S>>()[at[0] + i * nest.inner_stride(0)] =
+          Output<F, S>(apply(k.f, v));
+    }
+  });
+}
+
+// --- vectorized ----------------------------------------------------------------------------------
+// Elements that are computed together: a fixed count, so that compilers vectorise at -O2.
+constexpr int kBlock = 16;
+
+// out[i] = f(in[0][i], ...) for n neighbouring elements of type T (16-bit floats come as float).
+// advance[k] is 0 for an operand that is one value: it is there kBlock times.
+using Span = void (*)(const void* f, void* out, const void* const* in, const bool* advance, i64 n);
+
+template <class F, class T>
+WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const bool* advance,
+                      i64 n) {
+  const F& f = *static_cast<const F*>(f_);
+  auto* out = static_cast<Output<F, T>*>(out_);
+  const auto* a = static_cast<const Stored<F, 0, T>*>(in_[0]);
+  const T* b = static_cast<const T*>(in_[F::kArity > 1 ? 1 : 0]);
+  const T* c = static_cast<const T*>(in_[F::kArity > 2 ? 2 : 0]);
+  const T* d = static_cast<const T*>(in_[F::kArity > 3 ? 3 : 0]);
+  const auto one = [&](int i) WT_INLINE_LAMBDA {
+    if constexpr (F::kArity == 1)
+      out[i] = Output<F, T>(f.value(T(a[i])));
+    else if constexpr (F::kArity == 2)
+      out[i] = Output<F, T>(f.value(T(a[i]), b[i]));
+    else if constexpr (F::kArity == 3)
+      out[i] = Output<F, T>(f.value(T(a[i]), b[i], c[i]));
+    else
+      out[i] = Output<F, T>(f.value(T(a[i]), b[i], c[i], d[i]));
+  };
+  const int steps[4] = {advance[0] ? kBlock : 0, F::kArity > 1 && advance[1] ? kBlock : 0,
+                        F::kArity > 2 && advance[2] ? kBlock : 0,
+                        F::kArity > 3 && advance[3] ? kBlock : 0};
+  for (; n >= kBlock; n -= kBlock) {
+#pragma GCC ivdep
+    for (int i = 0; i < kBlock; ++i) one(i);
+    out += kBlock;
+    a += steps[0];
+    b += steps[1];
+    c += steps[2];
+    d += steps[3];
+  }
+  for (int i = 0; i < n; ++i) one(i);
+}
+// No fused multiply-add: an element has the same bits wherever it lies, and in `reference`.
+template <class F, class T>
+__attribute__((target("avx2"))) void span_avx2(const void* f, void* out, const void* const* in,
+                                               const bool* advance, i64 n) {
+  span_body<F, T>(f, out, in, advance, n);
+}
+template <class F, class T>
+void span_plain(const void* f, void* out, const void* const* in, const bool* advance, i64 n) {
+  span_body<F, T>(f, out, in, advance, n);
+}
+
+// Everything about a call but the entry's type.
+struct SpanCall {
+  const void* f;
+  Span span;
+  View out;
+  View in[4];
+  int arity;
+  DType dtype;    // what the entry computes on
+  double scalar;  // for floats
+  i64 scalar_int;
+};
+// Any strides and dtypes: rows, with gathers and conversions where needed (pointwise.cpp).
+void run_spans(const SpanCall& call);
+
+extern const bool kUseAvx2;
+
+template <class F, class T>
+WT_HOT Span span_of() {
+#if WT_X86
+  if (kUseAvx2) return span_avx2<F, T>;
+#endif
+  return span_plain<F, T>;
+}
+
+// 16-bit floats, and whatever is not simply dense.
+template <class F, class S>
+__attribute__((noinline)) void vectorized_rows(const PointwiseArgs<F>& k) {
+  using T = ComputeType<S>;
+  SpanCall call{&k.f, span_of<F, T>(), k.out, {}, F::kArity, k.dtype(), k.scalar, k.scalar_int};
+  for (int n = 0; n < F::kArity; ++n) call.in[n] = k.in[n];
+  run_spans(call);
+}
+
+template <class F, class S>
+void vectorized_body(const PointwiseArgs<F>& k) {
+  using T = ComputeType<S>;
+  constexpr int N = F::kArity;
+  const i64 numel = k.out.numel();
+  if (numel == 1) {  // every operand has one element: the tape's small change
+    T v[N];
+    for (int n = 0; n < N; ++n)
+      v[n] = !k.in[n]                ? scalar_of<T>(k)
+             : F::kSelects && n == 0 ? T(*k.in[n].template as<bool>())
+                                     : T(*k.in[n].template as<S>());
+    *k.out.template as<Output<F, S>>() = Output<F, S>(apply(k.f, v));
+    return;
+  }
+  if constexpr (std::is_same_v<S, T>) {
+    bool simple = k.out.dense();
+    const void* in[N];
+    bool advance[N];
+    T constant[kBlock];
+    for (int n = 0; n < N; ++n) {
+      const View& v = k.in[n];
+      in[n] = v.data;
+      advance[n] = true;
+      if (!v) {
+        for (T& c : constant) c = scalar_of<T>(k);
+        in[n] = constant;
+        advance[n] = false;
+      } else {
+        simple &= v.dense() && same_shape(*v.geometry, *k.out.geometry);
+      }
+    }
+    if (simple) return span_of<F, T>()(&k.f, k.out.data, in, advance, numel);
+  }
+  vectorized_rows<F, S>(k);
+}
+
+// --- rows ----------------------------------------------------------------------------------------
+// One function a dtype, in the order of DType; what is outside the entry's domain has none.
+template <class F>
+struct Bodies {
+  void (*of[kNumComputeDTypes])(const PointwiseArgs<F>&);
+};
+#define WT_BODIES(name)                                                                        \
+  template <class F>                                                                           \
+  consteval Bodies<F> name##_bodies() {                                                        \
+    Bodies<F> b{{name##_body<F, double>, name##_body<F, float>, name##_body<F, Half>,          \
+                 name##_body<F, BFloat16>}};                                                   \
+    if constexpr (F::kDomain != Domain::floating) {                                            \
+      b.of[int(DType::i64)] = name##_body<F, i64>;                                             \
+      b.of[int(DType::i32)] = name##_body<F, i32>;                                             \
+      b.of[int(DType::u8)] = name##_body<F, u8>;                                               \
+    }                                                                                          \
+    if constexpr (F::kDomain == Domain::any) b.of[int(DType::boolean)] = name##_body<F, bool>; \
+    return b;                                                                                  \
+  }                                                                                            \
+  template <class F>                                                                           \
+  void name(const PointwiseArgs<F>& k, const Launch&) {                                        \
+    static constexpr Bodies<F> kBodies = name##_bodies<F>();                                   \
+    kBodies.of[int(k.dtype())](k);                                                             \
+  }
+WT_BODIES(reference)
+WT_BODIES(vectorized)
+#undef WT_BODIES
+
+#define WT_POINTWISE_CPU_ROWS(contract, Args)                                                    \
+  WT_VARIANTS(cpu, contract, Args, {.name = "vectorized", .rank = 20, .launch = pw::vectorized}, \
+              {.name = "reference", .rank = 1, .launch = pw::reference});
+
+}  // namespace wt::pw
