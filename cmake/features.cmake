@@ -73,13 +73,6 @@ endif()
 wt_feature_found(OPENBLAS OpenBLAS_FOUND "${OpenBLAS_VERSION}"
   "apt-get install libopenblas-pthread-dev; -DOpenBLAS_ROOT=DIR says where it is")
 
-wt_feature_option(OPENMP "OpenMP threads")
-if(WT_LOOK_OPENMP)
-  find_package(OpenMP QUIET COMPONENTS CXX)
-endif()
-wt_feature_found(OPENMP OpenMP_CXX_FOUND "${OpenMP_CXX_VERSION}"
-  "part of g++; for clang: apt-get install libomp-dev")
-
 wt_feature_option(ZLIB "zlib for gzip files")
 if(WT_LOOK_ZLIB)
   find_package(ZLIB QUIET)
@@ -133,6 +126,7 @@ foreach(name IN LISTS WT_FEATURE_ROWS)
     "\"${WT_FEATURE_${name}_VERSION}\",\n     \"${WT_FEATURE_${name}_HOW}\"},\n")
 endforeach()
 configure_file(cmake/version.h.in "${WARPTAPE_GENERATED_DIR}/warptape/version.h" @ONLY)
+configure_file(cmake/warptape.h "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h" COPYONLY)
 configure_file(cmake/config.h.in "${WARPTAPE_GENERATED_DIR}/warptape/config.h" @ONLY)
 configure_file(cmake/build_info.cpp.in "${WARPTAPE_GENERATED_DIR}/build_info.cpp" @ONLY)
 

@@ -36,6 +36,13 @@ macro(wt_library folder)
   endif()
   if(wt_sources)
     wt_compile(${folder} ${wt_sources})
+    if("${folder}" STREQUAL "data")
+      foreach(target wt_data wt_data_asan)
+        if(TARGET ${target})
+          wt_uses(${target} ZLIB::ZLIB)
+        endif()
+      endforeach()
+    endif()
   endif()
 endmacro()
 
@@ -219,7 +226,8 @@ macro(wt_link_library)
   set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   target_sources(warptape PUBLIC FILE_SET HEADERS
     BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"
-    FILES ${wt_headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h")
+    FILES ${wt_headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h"
+      "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h")
 endmacro()
 
 # wt_tool_library(files...): tools/*.cpp that the wt command and the tests share; they need none of the

@@ -1,0 +1,27 @@
+// All of warptape that programs use: tensors, operators, modules, optimizers, data. The headers
+// behind it can be included one by one.
+#pragma once
+
+#include "warptape/autograd/custom.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/build_info.h"
+#include "warptape/core/device.h"
+#include "warptape/core/dtype.h"
+#include "warptape/core/error.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/npy.h"
+#include "warptape/core/progress.h"
+#include "warptape/core/random.h"
+#include "warptape/core/safetensors.h"
+#include "warptape/core/shape.h"
+#include "warptape/core/tensor.h"
+#include "warptape/data/dataset.h"
+#include "warptape/data/loader.h"
+#include "warptape/nn/init.h"
+#include "warptape/nn/layers.h"
+#include "warptape/nn/module.h"
+#include "warptape/version.h"
