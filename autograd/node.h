@@ -134,6 +134,7 @@ struct Leaf : Node {
   bool written = false;                   // a backward wrote it since zero_grad()
   bool invalid = false;                   // a backward threw half way: zero_grad() first
   u32 capture = ~0u;                      // grads(): which result this leaf is
+  u64 holder = 0;                         // the optimizer that laid it out; 0: none
   void (*ready)(Leaf*, void*) = nullptr;  // fires when the last use of a walk has arrived
   void* ready_context = nullptr;
   std::vector<HookEntry> hooks;

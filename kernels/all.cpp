@@ -3,7 +3,9 @@
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/embedding.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/matmul.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/reduce.h"
 #include "warptape/kernels/run.h"
@@ -38,6 +40,14 @@ VariantRow variant(DeviceKind d, int i) {
   X(cross_entropy_backward, CrossEntropyBackwardArgs) \
   X(embedding_forward, EmbeddingForwardArgs)          \
   X(embedding_backward, EmbeddingBackwardArgs)        \
+  X(sgd_step, SgdStepArgs)                            \
+  X(adamw_step, AdamwStepArgs)                        \
+  X(step_advance, StepAdvanceArgs)                    \
+  X(step_restore, StepRestoreArgs)                    \
+  X(grad_norm, GradNormArgs)                          \
+  X(grad_scale, GradScaleArgs)                        \
+  X(step_decide, StepDecideArgs)                      \
+  X(loss_add, LossAddArgs)                            \
   WT_POINTWISE_CONTRACTS(X)
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \

@@ -1,0 +1,211 @@
+// Optimizer steps over arenas, and the scalars in device memory that drive them.
+//
+// A training step never waits for the host: what changes from step to step (rate, step count, clip
+// factor, flags) lies on the device and kernels take pointers. No STL: .cu files include this.
+#pragma once
+#include "warptape/kernels/contract.h"
+
+namespace wt {
+
+// One an optimizer, in the memory of its parameters' device. Fields above `applied` are written by
+// the host only, those from it on by kernels only.
+struct OptimBlock {
+  double lr = 0;
+  double lr_factor = 1;  // what a schedule that watches the loss writes
+  double momentum = 0, dampening = 0, weight_decay = 0;
+  double beta1 = 0, beta2 = 0, eps = 0;
+  const double* schedule = nullptr;  // factors of lr for applied counts from schedule_begin on
+  i64 schedule_begin = 0, schedule_size = 0;
+  i64 applied = 0;    // steps that changed the parameters: schedule and bias correction count these
+  i64 attempted = 0;  // all steps: data and logs count these
+  // What the next step uses, derived from the above.
+  double rate = 0;        // lr * lr_factor * schedule
+  double bias1 = 1;       // 1 - beta1^(applied + 1)
+  double bias2_sqrt = 1;  // sqrt(1 - beta2^(applied + 1))
+};
+
+// A step does nothing while one of these is raised. Null pointers count as lowered.
+struct StepFlags {
+  const i32* flag[3] = {};
+  WT_HD WT_HOT bool skip() const {
+    return (flag[0] && *flag[0]) || (flag[1] && *flag[1]) || (flag[2] && *flag[2]);
+  }
+};
+
+// What the host learns of a step, whenever it looks.
+struct StepRecord {
+  double loss, grad_norm, lr;
+  i64 attempt;  // its number, from 0
+  i64 applied;  // applied count after it
+  i32 skipped, found;
+};
+inline constexpr i64 kStepRing = 256;  // records kept
+
+enum StepFound : i32 { kFoundNothing = 0, kFoundBadLoss = 1, kFoundBadGradient = 2 };
+
+// One a TrainStep.
+struct StepBlock {
+  double loss_sum, weight;  // over the micro-batches
+  double loss, grad_norm;   // of the mean
+  double factor;            // what gradients are multiplied by: clip / weight
+  i32 found;                // StepFound bits of this step
+  i32 stop;                 // raised until the host lowers it
+  i32 skip;                 // the step's one predicate
+  i32 unused;
+  StepRecord ring[kStepRing];  // [attempt % kStepRing]
+};
+
+// Stochastic gradient descent, in place, unless flags.skip():
+//   g = grad * grad_factor + weight_decay * param
+//   momentum = block.momentum * momentum + (applied > 0 ? 1 - dampening : 1) * g
+//   param -= rate * (nesterov ? g + block.momentum * momentum : momentum)
+// without a momentum buffer: param -= rate * g. f32 or f64, n elements each, no overlap.
+struct SgdStepArgs {
+  void* param;
+  const void* grad;
+  void* momentum;  // null: none
+  i64 n;
+  DType dtype;
+  bool nesterov;
+  const OptimBlock* block;
+  const double* grad_factor;  // null: 1
+  StepFlags flags;
+  i64 bytes() const { return n * item_size(dtype) * (momentum ? 5 : 3); }
+  i64 flops() const { return n * (momentum ? 6 : 4); }
+};
+WT_CONTRACT(sgd_step, SgdStepArgs);
+
+// Adam with decoupled weight decay, in place, unless flags.skip():
+//   g = grad * grad_factor; param *= 1 - rate * weight_decay
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
+// f32 or f64, n elements each, no overlap.
+struct AdamwStepArgs {
+  void* param;
+  const void* grad;
+  void* m;
+  void* v;
+  i64 n;
+  DType dtype;
+  const OptimBlock* block;
+  const double* grad_factor;  // null: 1
+  StepFlags flags;
+  i64 bytes() const { return n * item_size(dtype) * 7; }
+  i64 flops() const { return n * 14; }
+};
+WT_CONTRACT(adamw_step, AdamwStepArgs);
+
+// The last kernel of a step: counts it (applied only unless flags.skip()), writes its record, and
+// derives what the next one uses. count = false: only derives, after the host wrote to the block.
+struct StepAdvanceArgs {
+  OptimBlock* block;
+  StepBlock* step;  // null: a bare optimizer step, no record
+  bool count;
+  StepFlags flags;
+  i64 bytes() const { return sizeof(OptimBlock) + (step ? i64(sizeof(StepRecord)) : 0); }
+  i64 flops() const { return 0; }
+};
+WT_CONTRACT(step_advance, StepAdvanceArgs);
+
+// to = from, only if flags.skip(): puts a buffer back when the step is skipped.
+struct StepRestoreArgs {
+  void* to;
+  const void* from;
+  i64 size;  // bytes
+  StepFlags flags;
+  i64 bytes() const { return 2 * size; }
+  i64 flops() const { return 0; }
+};
+WT_CONTRACT(step_restore, StepRestoreArgs);
+
+// --- the arithmetic, shared by all devices -------------------------------------------------------
+namespace detail {
+
+template <class T>
+struct SgdScalars {
+  T rate, momentum, keep, weight_decay, factor;
+  bool nesterov;
+  WT_HD WT_HOT explicit SgdScalars(const SgdStepArgs& a)
+      : rate(T(a.block->rate)),
+        momentum(T(a.block->momentum)),
+        keep(T(a.block->applied > 0 ? 1 - a.block->dampening : 1)),
+        weight_decay(T(a.block->weight_decay)),
+        factor(T(a.grad_factor ? *a.grad_factor : 1)),
+        nesterov(a.nesterov) {}
+};
+// V is T or a vector of T.
+template <class V, class T>
+WT_HD WT_HOT void sgd_update(V& param, const V& grad, V& buffer, const SgdScalars<T>& s) {
+  const V g = grad * s.factor + s.weight_decay * param;
+  buffer = s.momentum * buffer + s.keep * g;
+  param -= s.rate * (s.nesterov ? g + s.momentum * buffer : buffer);
+}
+template <class V, class T>
+WT_HD WT_HOT void sgd_update(V& param, const V& grad, const SgdScalars<T>& s) {
+  param -= s.rate * (grad * s.factor + s.weight_decay * param);
+}
+
+template <class T>
+struct AdamwScalars {
+  T decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  WT_HD WT_HOT explicit AdamwScalars(const AdamwStepArgs& a)
+      : decay(T(1 - a.block->rate * a.block->weight_decay)),
+        step_size(T(a.block->rate / a.block->bias1)),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        bias2_scale(T(1 / a.block->bias2_sqrt)),
+        eps(T(a.block->eps)),
+        factor(T(a.grad_factor ? *a.grad_factor : 1)) {}
+};
+// root(x, y): y = the square root of x.
+template <class V, class T, class Root>
+WT_HD WT_HOT void adamw_update(V& param, const V& grad, V& m, V& v, const AdamwScalars<T>& s,
+                               Root root) {
+  const V g = grad * s.factor;
+  m += s.one_minus_beta1 * (g - m);
+  v = s.beta2 * v + s.one_minus_beta2 * g * g;
+  V denominator;
+  root(v, denominator);
+  denominator = denominator * s.bias2_scale + s.eps;
+  param = param * s.decay - s.step_size * m / denominator;
+}
+
+// x^n by squaring: the same bits on every device, which pow() does not promise.
+WT_HD WT_HOT double integer_power(double x, i64 n) {
+  double r = 1;
+  for (; n > 0; n >>= 1, x *= x)
+    if (n & 1) r *= x;
+  return r;
+}
+
+template <class Root>
+WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
+  double factor = b.lr_factor;
+  if (b.schedule) {
+    const i64 k = b.applied - b.schedule_begin;
+    factor *= b.schedule[k < 0 ? 0 : k < b.schedule_size ? k : b.schedule_size - 1];
+  }
+  b.rate = b.lr * factor;
+  if (b.beta1 != 0 || b.beta2 != 0) {
+    b.bias1 = 1 - integer_power(b.beta1, b.applied + 1);
+    root(1 - integer_power(b.beta2, b.applied + 1), b.bias2_sqrt);
+  }
+}
+
+template <class Root>
+WT_HD WT_HOT void advance(const StepAdvanceArgs& a, Root root) {
+  OptimBlock& b = *a.block;
+  if (a.count) {
+    const bool skipped = a.flags.skip();
+    const i64 attempt = b.attempted++;
+    b.applied += !skipped;
+    if (a.step)
+      a.step->ring[attempt % kStepRing] = {a.step->loss, a.step->grad_norm, b.rate,       attempt,
+                                           b.applied,    skipped,           a.step->found};
+  }
+  derive(b, root);
+}
+
+}  // namespace detail
+}  // namespace wt

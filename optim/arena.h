@@ -1,0 +1,134 @@
+// Where an optimizer keeps parameters, gradients and state: arenas. Internal.
+//
+// One arena a dtype: parameters in the order of their registration, each at a multiple of 256
+// bytes, gaps zero; gradients and each state under the same offsets. A step is then one kernel over
+// a flat range. Handles keep their identity: a tensor is rebound to its slot, a leaf's gradient is
+// its slot, each a root with a version of its own.
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "warptape/autograd/node.h"
+#include "warptape/nn/module.h"
+
+namespace wt::optim::detail {
+
+// A reference to a storage.
+class StorageRef {
+ public:
+  StorageRef() = default;
+  explicit StorageRef(Storage* owned) : s_(owned) {}
+  StorageRef(StorageRef&& o) noexcept : s_(std::exchange(o.s_, nullptr)) {}
+  StorageRef& operator=(StorageRef&& o) noexcept {
+    std::swap(s_, o.s_);
+    return *this;
+  }
+  ~StorageRef() {
+    if (s_) release(s_);
+  }
+  Storage* get() const { return s_; }
+  Storage* operator->() const { return s_; }
+  explicit operator bool() const { return s_ != nullptr; }
+
+ private:
+  Storage* s_ = nullptr;
+};
+// Zeroed memory of category c.
+StorageRef zeroed(Device d, i64 bytes, Category c);
+// A tensor over part of a storage, not counted as a view: for state and device scalars.
+Tensor tensor_over(Storage* s, i64 byte_offset, const Geometry& g);
+Tensor scalar_over(Storage* s, i64 byte_offset, DType t);
+
+// One parameter that an optimizer is given. `seats` are the module's slots it sits in (several if
+// it is tied); they are marked held.
+struct Entry {
+  std::string name;
+  Tensor tensor;
+  std::vector<std::shared_ptr<nn::detail::ParamSlot>> seats{};
+};
+// Parameters of a module that require grad: registration order, tied ones once under their first
+// name.
+std::vector<Entry> trainable(const nn::ModuleBase& m);
+
+inline constexpr i64 kSlotBytes = 256;
+inline constexpr int kMaxStates = 2;
+
+struct Slot {
+  Entry entry;
+  Tensor grad;  // over the arena: the leaf's own, unless somebody moved the parameter
+  i64 offset;   // in elements
+  i64 padded;   // elements up to the next slot
+  i64 order;    // of registration, over all arenas
+};
+
+struct Arena {
+  DType dtype = DType::f32;
+  i64 elements = 0;
+  StorageRef param, grad, state[kMaxStates];
+  std::vector<Slot> slots;
+
+  void* at(const StorageRef& s, i64 element) const {
+    return s->data ? static_cast<char*>(s->data) + element * item_size(dtype) : nullptr;
+  }
+};
+
+// A maximal range of written slots: what a step, a norm or a reduction works on.
+struct Run {
+  const Arena* arena;
+  i64 begin, count;  // in elements
+};
+
+class Arenas {
+ public:
+  // Lays the parameters out and takes them over from an earlier optimizer. Throws UsageError (none,
+  // several devices, a dtype other than f32 and f64), InplaceError (a live view), OutOfMemory; then
+  // nothing has changed.
+  Arenas(std::vector<Entry> entries, int n_states);
+  ~Arenas();
+  Arenas(const Arenas&) = delete;
+  Arenas& operator=(const Arenas&) = delete;
+
+  // Follows parameters that moved (Module::to): new arenas on their device with the state copied.
+  // True when something was done. Throws UsageError when another optimizer took them over.
+  bool sync() {
+    for (const Arena& a : arenas_)
+      for (const Slot& s : a.slots)
+        if (!in_place(a, s)) [[unlikely]]
+          return rebuild();
+    return false;
+  }
+  // After sync(): the ranges of written slots. Throws NumericError for a gradient that a backward
+  // left invalid.
+  const std::vector<Run>& collect();
+  const std::vector<Run>& runs() const { return runs_; }
+  void zero_grad() noexcept;
+  // A step wrote the parameters of the collected ranges.
+  void bump_versions() noexcept;
+
+  Device device() const { return device_; }
+  const std::vector<Arena>& all() const { return arenas_; }
+  // By order of registration.
+  std::vector<std::pair<const Arena*, const Slot*>> in_order() const;
+  i64 partials() const;  // room that the norm of any set of ranges needs, in doubles
+  // Zero-fills what no backward wrote: before a reduction over whole arenas.
+  void zero_unwritten();
+
+ private:
+  static bool in_place(const Arena& a, const Slot& s) {
+    const TensorImpl* p = s.entry.tensor.impl();
+    const Leaf* l = leaf_of(p);
+    return p->storage == a.param.get() && (!l || l->grad == s.grad.impl());
+  }
+  bool rebuild();
+  void lay_out(std::vector<Entry> entries, const std::vector<Arena>* old);
+
+  u64 id_;
+  int n_states_;
+  Device device_;
+  std::vector<Arena> arenas_;
+  std::vector<Run> runs_;
+};
+
+}  // namespace wt::optim::detail

@@ -1,0 +1,18 @@
+// Gradient clipping by the global norm.
+#pragma once
+#include "warptape/optim/optimizer.h"
+
+namespace wt::optim {
+
+// min(1, max_norm / (norm + 1e-6)) over all written gradients of `opt`, an f64 device scalar for
+// opt.step({.grad_factor = ...}): .grad is not edited and nothing waits. It is the optimizer's own
+// memory, valid until the next call. Throws UsageError unless max_norm > 0.
+WT_API Tensor clip_factor(Optimizer& opt, double max_norm, Frame at = Frame::here());
+
+// The global norm of all gradients, and every .grad multiplied by the clip factor in place. Returns
+// the norm before clipping, an f64 0-d tensor on the parameters' device.
+WT_API Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm, Frame at = Frame::here());
+WT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
+                              Frame at = Frame::here());
+
+}  // namespace wt::optim

@@ -1,0 +1,65 @@
+#include "warptape/kernels/run.h"
+#include "warptape/optim/arena.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::optim {
+
+using detail::Arena;
+using detail::Run;
+
+namespace {
+
+OptimBlock checked(const SgdOptions& o) {
+  if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
+    throw UsageError("[Sgd] nesterov needs momentum and no dampening");
+  return {
+      .lr = o.lr, .momentum = o.momentum, .dampening = o.dampening, .weight_decay = o.weight_decay};
+}
+
+}  // namespace
+
+Sgd::Sgd(std::vector<detail::Entry> entries, const SgdOptions& o)
+    : Optimizer(std::move(entries),
+                {.name = "Sgd",
+                 .slots = o.momentum == 0 ? std::vector<const char*>{}
+                                          : std::vector<const char*>{"momentum"},
+                 .scalars = {{"lr", &OptimBlock::lr},
+                             {"lr_factor", &OptimBlock::lr_factor},
+                             {"momentum", &OptimBlock::momentum},
+                             {"dampening", &OptimBlock::dampening},
+                             {"weight_decay", &OptimBlock::weight_decay}}},
+                checked(o)),
+      nesterov_(o.nesterov) {}
+Sgd::Sgd(const nn::ModuleBase& m, const SgdOptions& o) : Sgd(entries_of(m), o) {}
+Sgd::Sgd(std::span<const nn::NamedTensor> p, const SgdOptions& o) : Sgd(entries_of(p), o) {}
+
+void Sgd::set_momentum(double v) {
+  OptimBlock b = hyper();
+  if ((b.momentum == 0) != (v == 0))
+    throw UsageError(
+        "[Sgd] momentum cannot be turned on or off: its buffers are made with the "
+        "optimizer");
+  b.momentum = v;
+  set_hyper(b);
+}
+void Sgd::set_weight_decay(double v) {
+  OptimBlock b = hyper();
+  b.weight_decay = v;
+  set_hyper(b);
+}
+
+void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
+  const Arena& a = *r.arena;
+  run(SgdStepArgs{.param = a.at(a.param, r.begin),
+                  .grad = a.at(a.grad, r.begin),
+                  .momentum = a.state[0] ? a.at(a.state[0], r.begin) : nullptr,
+                  .n = r.count,
+                  .dtype = a.dtype,
+                  .nesterov = nesterov_,
+                  .block = block(),
+                  .grad_factor = grad_factor,
+                  .flags = flags},
+      launch());
+}
+
+}  // namespace wt::optim

@@ -1,0 +1,146 @@
+// A whole training step as a transaction.
+//
+//   TrainStep step{net, opt, {.clip_norm = 1.0, .schedule = optim::warmup(500, optim::cosine(N))}};
+//   for (const auto& batch : loader)
+//     step(batch, [&](const data::Batch& b) { return cross_entropy(net(b.x), b.y); });
+//
+// A step either happens or leaves parameters, registered buffers, optimizer state and random state
+// as they were: when it throws at any point (out of memory, a bad label), and when it skips (a loss
+// or gradient that is not finite, an error of another rank). One device flag guards every write, so
+// the host need not know. The next step works.
+#pragma once
+#include <concepts>
+#include <memory>
+#include <vector>
+
+#include "warptape/core/factories.h"
+#include "warptape/core/random.h"
+#include "warptape/optim/optimizer.h"
+#include "warptape/optim/reducer.h"
+
+namespace wt {
+
+// Anything with size() (items), narrow(begin, n) (a batch of some of them) and tensors() (a range
+// of Tensor& or Tensor*, through which the step moves it to the model's device).
+template <class B>
+concept BatchLike = std::copyable<B> && requires(const B& b, B& m, i64 n) {
+  { b.size() } -> std::convertible_to<i64>;
+  { b.narrow(n, n) } -> std::convertible_to<B>;
+  m.tensors();
+};
+// nn::Loss, or anything of the kind: a sum over items and the weight (their number, say) that
+// divides it; the weight is a number or a 0-d tensor.
+template <class L>
+concept LossLike = requires(const L& l) {
+  { l.sum } -> std::convertible_to<const Tensor&>;
+  l.weight;
+};
+
+struct TrainStepOptions {
+  DType precision = DType::f32;  // f32: parameters as they are
+  i64 micro_batches = 1;         // at most the batch's size; their losses and gradients add up
+  double clip_norm = 0;          // of the mean loss's gradient; 0: no clipping
+  optim::Schedule schedule{};    // given to the optimizer
+  bool graph = false;            // capture as one CUDA graph
+  // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
+  // step changes nothing but `attempted`; ignore: step anyway.
+  NonFinite on_nonfinite = NonFinite::stop;
+  optim::Reducer* reducer = nullptr;  // other ranks; not owned
+};
+
+// What a step did. Reading waits for the device, once, and throws what the device found meanwhile
+// (IndexError, NumericError). Records are kept for kStepRing steps; an older one throws UsageError.
+class WT_API StepResult {
+ public:
+  StepResult() = default;
+  StepResult(Tensor block, i64 attempt) : block_(std::move(block)), attempt_(attempt) {}
+  i64 attempt() const { return attempt_; }     // number of this step, from 0; known at once
+  double loss() const { return read().loss; }  // mean: sum of losses / sum of weights
+  double grad_norm() const { return read().grad_norm; }  // before clipping; NaN: not computed
+  double lr() const { return read().lr; }                // the rate it used
+  i64 applied() const { return read().applied; }         // applied steps after it
+  bool skipped() const { return read().skipped != 0; }
+  StepRecord read() const;
+
+ private:
+  Tensor block_;
+  i64 attempt_ = -1;
+};
+
+class WT_API TrainStep {
+ public:
+  // Keeps references to `opt` and to the module's state. Throws NotAvailable for what is not there
+  // yet (precision other than f32, graph), UsageError for options out of range.
+  TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
+  ~TrainStep();
+  TrainStep(const TrainStep&) = delete;
+  TrainStep& operator=(const TrainStep&) = delete;
+
+  // One step: loss_of(part) for each micro-batch, backward, update. Gradients are afterwards those
+  // of the sum of the losses (the update divides by the weight). A loss_of that returns a plain
+  // Tensor is the loss of the whole batch: with several micro-batches it throws UsageError (wrap it
+  // as nn::Loss{t, weight}). Rethrows whatever the step threw, everything being as before.
+  template <BatchLike Batch, class F>
+  StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
+    const FrameScope frame(at);
+    const i64 size = batch.size(), parts = begin(size);
+    try {
+      for (i64 i = 0; i < parts; ++i) {
+        const i64 from = size * i / parts, to = size * (i + 1) / parts;
+        Batch part = parts == 1 ? batch : Batch(batch.narrow(from, to - from));
+        for (auto&& t : part.tensors()) move_to_device(t);
+        accept(loss_of(std::as_const(part)), i);
+      }
+      return finish();
+    } catch (...) {
+      roll_back();
+      throw;
+    }
+  }
+
+  // Steps so far; applied() waits for the device.
+  i64 attempted() const { return opt_.attempted(); }
+  i64 applied() const { return opt_.applied(); }
+
+ private:
+  struct Snapshot;
+
+  i64 begin(i64 batch_size);
+  void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
+  StepResult finish();
+  void roll_back() noexcept;
+  void prepare_memory();
+  void take_snapshots();
+  void restore_where_skipped();
+  void restore_snapshots() noexcept;
+  StepFlags skip_flag() const;
+  void reduce_gradients();
+  void report_found(i32 found);
+  void move_to_device(Tensor* t) const { move_to_device(*t); }
+  void move_to_device(Tensor& t) const;
+
+  template <class L>
+  void accept(L&& loss, i64 part) {
+    if constexpr (LossLike<L>) {
+      if constexpr (std::convertible_to<decltype(loss.weight), double>)
+        add(std::forward<L>(loss).sum, Tensor(), double(loss.weight), part);
+      else
+        add(std::forward<L>(loss).sum, loss.weight, 0, part);
+    } else {
+      check_plain_tensor();
+      add(Tensor(std::forward<L>(loss)), Tensor(), 1, part);
+    }
+  }
+  void check_plain_tensor() const;
+
+  std::shared_ptr<nn::detail::ModuleState> net_;
+  optim::Optimizer& opt_;
+  TrainStepOptions options_;
+  Tensor block_;  // a StepBlock on the model's device, as bytes
+  std::vector<Snapshot> snapshots_;
+  Generator* generator_ = nullptr;
+  Generator generator_before_;
+  i64 parts_ = 1;
+};
+
+}  // namespace wt

@@ -1,0 +1,437 @@
+// TrainStep as a transaction: whatever goes wrong, everything is as before and the next step works.
+#include "warptape/optim/train_step.h"
+
+#include <array>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/mailbox.h"
+#include "warptape/core/memory.h"
+#include "warptape/optim/clip.h"
+#include "warptape/tests/optim/devices.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+
+namespace {
+
+struct Pair {
+  Tensor x, y;
+  i64 size() const { return x.size(0); }
+  Pair narrow(i64 begin, i64 n) const { return {x.narrow(0, begin, n), y.narrow(0, begin, n)}; }
+  std::array<Tensor*, 2> tensors() { return {&x, &y}; }
+};
+
+// What nn::Loss is to TrainStep.
+struct SumAndWeight {
+  Tensor sum, weight;
+};
+
+// Two layers with noise between them and a running mean, in f64.
+struct Net : nn::Module<Net> {
+  nn::Param w1 = add("w1", rand({4, 8}, {.dtype = f64}));
+  nn::Param w2 = add("w2", rand({8, 1}, {.dtype = f64}));
+  nn::Buffer running = add_buffer("running", zeros({8}, {.dtype = f64}));
+  nn::Buffer constant = add_buffer("constant", ones({3}, {.dtype = f64}));
+  bool noisy = true;
+
+  Tensor forward(Tensor x) {
+    Tensor h = relu(matmul(x, w1));
+    {
+      const NoGrad no_grad;
+      Tensor r = running.tensor();
+      r.copy_(wt::add(mul(r, 0.9), mul(mean(h, 0), 0.1)));
+    }
+    if (noisy) h = mul(h, rand(h.shape(), {.dtype = f64, .device = h.device()}));
+    return matmul(h, w2);
+  }
+};
+
+Tensor squares(Net& net, const Pair& b) {
+  Tensor e = add(net(b.x), mul(b.y, -1.0));
+  return sum(mul(e, e));
+}
+SumAndWeight loss_of(Net& net, const Pair& b) {
+  return {squares(net, b), tensor(double(b.size()), {.dtype = f64, .device = b.x.device()})};
+}
+
+Pair data(i64 n, u64 seed = 5) {
+  Generator g(seed);
+  Generator* const before = mode.generator;
+  mode.generator = &g;
+  Pair p{rand({n, 4}, {.dtype = f64}), rand({n, 1}, {.dtype = f64})};
+  mode.generator = before;
+  return p;
+}
+
+// All that a step may change.
+struct State {
+  std::vector<std::vector<double>> values;
+  Generator random;
+  friend bool operator==(const State&, const State&) = default;
+};
+State state_of(const Net& net, const optim::Optimizer& opt) {
+  State s{{}, generator()};
+  for (const auto& t : net.state_dict()) s.values.push_back(t.tensor.to_vector<double>());
+  for (const auto& t : opt.state()) s.values.push_back(t.tensor.to_vector<double>());
+  return s;
+}
+
+struct Setup {
+  Net net;
+  std::unique_ptr<optim::AdamW> opt;
+  explicit Setup(Device d = Device::cpu(), u64 seed = 1) : net((manual_seed(seed), Net())) {
+    net.to(d);
+    opt = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 0.05});
+  }
+};
+
+std::string message_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+bool mentions(const std::string& text, const std::string& part) {
+  INFO(text);
+  return text.find(part) != std::string::npos;
+}
+
+// An operator whose kernel met a bad label.
+void raise_mailbox(Device d) {
+  const MailboxRecord r{i32(MailboxCode::label_out_of_range), 0, 3, 17, 10};
+  copy_bytes(mailbox_of(d), d, &r, Device::cpu(), sizeof r);
+}
+
+}  // namespace
+
+TEST_CASE("a step trains, counts and reports") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  Setup s(d);
+  TrainStep step{s.net, *s.opt, {.clip_norm = 1, .schedule = optim::warmup(2)}};
+  const Pair batch = data(16);  // on the cpu: the step moves it
+  std::vector<double> losses;
+  for (int i = 0; i < 30; ++i) {
+    const StepResult r = step(batch, [&](const Pair& b) {
+      CHECK(b.x.device() == d);
+      return loss_of(s.net, b);
+    });
+    CHECK(r.attempt() == i);
+    CHECK(r.applied() == i + 1);
+    CHECK(!r.skipped());
+    CHECK(r.grad_norm() > 0);
+    CHECK(r.lr() == 0.05 * (i == 0 ? 1.0 / 3 : i == 1 ? 1.0 / 3 + (1 - 1.0 / 3) / 2 : 1));
+    losses.push_back(r.loss());
+  }
+  CHECK(losses.back() < 0.5 * losses.front());
+  CHECK(step.applied() == 30);
+  CHECK(step.attempted() == 30);
+}
+
+TEST_CASE("a step is what the loop by hand does") {
+  const LeakGuard guard;
+  Setup a, b;
+  a.net.noisy = b.net.noisy = false;
+  const Pair batch = data(16);
+  TrainStep step{a.net, *a.opt, {.clip_norm = 0.1}};
+  for (int i = 0; i < 5; ++i) {
+    const StepResult r = step(batch, [&](const Pair& p) { return loss_of(a.net, p); });
+    Tensor loss = mul(squares(b.net, batch), 1.0 / 16);
+    b.opt->zero_grad();
+    loss.backward();
+    CHECK(std::abs(r.loss() - loss.item()) < 1e-14);
+    b.opt->step({.grad_factor = optim::clip_factor(*b.opt, 0.1)});
+  }
+  const auto x = a.net.w1.tensor().to_vector<double>(), y = b.net.w1.tensor().to_vector<double>();
+  for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
+}
+
+TEST_CASE("micro-batches of unequal weight add up to the full batch") {
+  const LeakGuard guard;
+  const i64 parts = GENERATE(2, 3, 7, 100);  // of 16 samples, some without weight
+  const auto train = [&](i64 micro_batches) {
+    Setup s;
+    s.net.noisy = false;
+    TrainStep step{s.net, *s.opt, {.micro_batches = micro_batches, .clip_norm = 0.5}};
+    Pair batch = data(16);
+    std::vector<double> results;
+    for (int i = 0; i < 4; ++i) {
+      const StepResult r = step(batch, [&](const Pair& b) {
+        // Every sample weighs its own target.
+        const Tensor e = add(s.net(b.x), mul(b.y, -1.0));
+        return SumAndWeight{sum(mul(mul(e, e), b.y)), sum(b.y)};
+      });
+      results.push_back(r.loss());
+      results.push_back(r.grad_norm());
+    }
+    for (double v : s.net.w1.tensor().to_vector<double>()) results.push_back(v);
+    return results;
+  };
+  const std::vector<double> whole = train(1), split = train(parts);
+  for (size_t i = 0; i < whole.size(); ++i) CHECK(std::abs(whole[i] - split[i]) < 1e-12);
+}
+
+TEST_CASE("a plain tensor is the loss of a whole batch only") {
+  Setup s;
+  const Pair batch = data(6);
+  TrainStep one{s.net, *s.opt};
+  CHECK_NOTHROW(one(batch, [&](const Pair& b) { return squares(s.net, b); }));
+  TrainStep two{s.net, *s.opt, {.micro_batches = 2}};
+  const State before = state_of(s.net, *s.opt);
+  CHECK(mentions(message_of([&] { two(batch, [&](const Pair& b) { return squares(s.net, b); }); }),
+                 "Loss{t, weight}"));
+  CHECK(state_of(s.net, *s.opt) == before);
+}
+
+TEST_CASE("an allocation that fails at the n-th request of a step leaves all as before") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  const i64 micro_batches = GENERATE(1, 2);
+  Setup s(d), plain(d);
+  const TrainStepOptions options{.micro_batches = micro_batches, .clip_norm = 1};
+  TrainStep step{s.net, *s.opt, options}, plain_step{plain.net, *plain.opt, options};
+  manual_seed(7);
+  const Pair batch = data(8);
+  const auto run_one = [&](TrainStep& t, Net& net) {
+    return t(batch, [&](const Pair& b) { return loss_of(net, b); }).loss();
+  };
+  run_one(step, s.net);  // makes the snapshots
+  u64 failures = 0;
+  for (u64 n = 1;; ++n) {
+    const State before = state_of(s.net, *s.opt);
+    const auto live = memory::live_objects();
+    memory::fail_nth_request(n);
+    bool failed = false;
+    try {
+      run_one(step, s.net);
+    } catch (const OutOfMemory&) {
+      failed = true;
+    }
+    memory::fail_nth_request(0);
+    if (!failed) break;
+    ++failures;
+    CAPTURE(n);
+    REQUIRE(state_of(s.net, *s.opt) == before);
+    REQUIRE(memory::live_objects() == live);
+    CHECK(!s.net.w1.tensor().grad().defined());
+    REQUIRE(n < 1000);
+  }
+  CHECK(failures > 10);
+  // The step after all those failures is the one that a run without failures makes.
+  manual_seed(7);
+  run_one(plain_step, plain.net);
+  run_one(plain_step, plain.net);
+  CHECK(state_of(s.net, *s.opt) == state_of(plain.net, *plain.opt));
+}
+
+TEST_CASE("a callback that throws leaves all as before, buffers that were replaced too") {
+  const LeakGuard guard;
+  Setup s;
+  TrainStep step{s.net, *s.opt};
+  const Pair batch = data(8);
+  step(batch, [&](const Pair& b) { return loss_of(s.net, b); });
+  const State before = state_of(s.net, *s.opt);
+  const Tensor running = s.net.running.tensor();
+  CHECK_THROWS_AS(step(batch,
+                       [&](const Pair& b) -> SumAndWeight {
+                         loss_of(s.net, b).sum.backward();
+                         s.net.running = ones({8}, {.dtype = f64});
+                         throw std::runtime_error("the user's");
+                       }),
+                  std::runtime_error);
+  CHECK(state_of(s.net, *s.opt) == before);
+  CHECK(s.net.running.tensor().same_as(running));
+  CHECK_NOTHROW(step(batch, [&](const Pair& b) { return loss_of(s.net, b); }));
+}
+
+TEST_CASE("a bad label does on simt what it does on cpu: IndexError, all as before") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  Setup s(d);
+  TrainStep step{s.net, *s.opt};
+  const Pair batch = data(8);
+  const auto good = [&](const Pair& b) { return loss_of(s.net, b); };
+  step(batch, good);
+  const State before = state_of(s.net, *s.opt);
+  const auto bad = [&](const Pair& b) {
+    SumAndWeight l = loss_of(s.net, b);
+    raise_mailbox(d);
+    return l;
+  };
+  CHECK(
+      mentions(message_of([&] { step(batch, bad); }), "label 17 at position 3 is outside [0, 10)"));
+  CHECK(state_of(s.net, *s.opt) == before);
+  CHECK_NOTHROW(step(batch, good));
+}
+
+TEST_CASE("a bare step skips while the mailbox is raised") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  Setup s(d);
+  const Pair batch{data(8).x.to(d), data(8).y.to(d)};
+  squares(s.net, batch).backward();
+  const std::vector<double> before = s.net.w1.tensor().to_vector<double>();
+  raise_mailbox(d);
+  s.opt->step();
+  clear_mailbox(d);
+  CHECK(s.net.w1.tensor().to_vector<double>() == before);
+  CHECK(s.opt->applied() == 0);
+  CHECK(s.opt->attempted() == 1);
+  s.opt->step();
+  CHECK(s.opt->applied() == 1);
+}
+
+TEST_CASE("losses and gradients that are not finite: stop, skip, ignore") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  const bool bad_loss = GENERATE(false, true);
+  CAPTURE(to_string(d), bad_loss);
+  Setup s(d);
+  const Pair batch = data(8);
+  const auto good = [&](const Pair& b) { return loss_of(s.net, b); };
+  const auto bad = [&](const Pair& b) {
+    SumAndWeight l = loss_of(s.net, b);
+    // 0 * inf in the loss, or only on the way back: the gradient of x * 1e300 * 1e300 * 0.
+    const double inf = std::numeric_limits<double>::infinity();
+    if (bad_loss) return SumAndWeight{mul(l.sum, inf), l.weight};
+    const Tensor twist = mul(mul(sum(s.net.w2), 0.0), 1e300);
+    return SumAndWeight{add(l.sum, mul(mul(twist, 1e300), 1e300)), l.weight};
+  };
+  SECTION("stop") {
+    TrainStep step{s.net, *s.opt};
+    step(batch, good);
+    const State before = state_of(s.net, *s.opt);
+    if (!bad_loss) return;  // below
+    CHECK(mentions(message_of([&] { step(batch, bad); }), "the loss is not finite"));
+    CHECK(state_of(s.net, *s.opt) == before);
+    const StepResult r = step(batch, good);
+    CHECK(r.applied() == 2);
+    CHECK(r.attempt() == 1);
+  }
+  SECTION("stop names the gradient") {
+    TrainStep step{s.net, *s.opt};
+    const auto poisoned = [&](const Pair& b) {
+      register_hook(s.net.w2.tensor(), [](const Tensor& g) { return mul(g, std::nan("")); });
+      return loss_of(s.net, b);
+    };
+    const State before = state_of(s.net, *s.opt);
+    const std::string text = message_of([&] { step(batch, poisoned); });
+    CHECK(mentions(text, "the gradient is not finite"));
+    CHECK(mentions(text, "w2"));
+    CHECK(state_of(s.net, *s.opt) == before);
+  }
+  SECTION("skip") {
+    if (!bad_loss) return;
+    TrainStep step{s.net, *s.opt, {.on_nonfinite = NonFinite::skip}};
+    step(batch, good);
+    State before = state_of(s.net, *s.opt);
+    const StepResult r = step(batch, bad);
+    CHECK(r.skipped());
+    CHECK(r.applied() == 1);
+    CHECK(!std::isfinite(r.loss()));
+    CHECK(step.attempted() == 2);
+    State after = state_of(s.net, *s.opt);
+    after.values.back() = before.values.back();  // optim.attempted alone has moved
+    CHECK(after == before);
+    CHECK(step(batch, good).applied() == 2);
+  }
+  SECTION("ignore") {
+    if (!bad_loss) return;
+    TrainStep step{s.net, *s.opt, {.on_nonfinite = NonFinite::ignore}};
+    CHECK(!step(batch, bad).skipped());
+    CHECK(!std::isfinite(s.net.w1.tensor().to_vector<double>()[0]));
+  }
+}
+
+TEST_CASE("the same seed gives the same bits") {
+  const auto train = [](Device d) {
+    Setup s(d, 3);
+    TrainStep step{s.net, *s.opt, {.micro_batches = 3, .clip_norm = 1}};
+    const Pair batch = data(10);
+    for (int i = 0; i < 5; ++i) step(batch, [&](const Pair& b) { return loss_of(s.net, b); });
+    return state_of(s.net, *s.opt);
+  };
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  CHECK(train(d) == train(d));
+}
+
+TEST_CASE("a step follows its model to another device") {
+  NEEDS_OPERATORS(ready(Device::simt()));
+  const LeakGuard guard;
+  const auto train = [](bool move) {
+    Setup s;
+    TrainStep step{s.net, *s.opt};
+    const Pair batch = data(8);
+    double loss = 0;
+    for (int i = 0; i < 4; ++i) {
+      if (move && i == 2) s.net.to(Device::simt());
+      const StepResult r = step(batch, [&](const Pair& b) { return loss_of(s.net, b); });
+      CHECK(r.applied() == i + 1);
+      loss = r.loss();
+    }
+    return loss;
+  };
+  CHECK(std::abs(train(true) - train(false)) < 1e-12);
+}
+
+TEST_CASE("results are kept for a while") {
+  Setup s;
+  TrainStep step{s.net, *s.opt};
+  const Pair batch = data(2);
+  const auto once = [&] { return step(batch, [&](const Pair& b) { return loss_of(s.net, b); }); };
+  const StepResult first = once();
+  for (i64 i = 1; i < kStepRing; ++i) once();
+  CHECK(first.applied() == 1);
+  once();
+  CHECK_THROWS_AS(first.loss(), UsageError);
+  CHECK_THROWS_AS(StepResult().loss(), UsageError);
+}
+
+TEST_CASE("other ranks: sums of gradients, losses and weights, one predicate") {
+  const LeakGuard guard;
+  struct Twice : optim::Reducer {  // a second rank with the same batch
+    bool other_skips = false;
+    void sum(const Tensor& t) override {
+      const NoGrad no_grad;
+      Tensor x = t;
+      x.copy_(mul(t, 2.0));
+    }
+    void max(const Tensor& t) override {
+      Tensor x = t;
+      if (other_skips) x.fill_(1);
+    }
+  } ranks;
+  Setup a, b;
+  a.net.noisy = b.net.noisy = false;
+  TrainStep alone{a.net, *a.opt}, together{b.net, *b.opt, {.reducer = &ranks}};
+  const Pair batch = data(8);
+  const StepResult x = alone(batch, [&](const Pair& p) { return loss_of(a.net, p); });
+  const StepResult y = together(batch, [&](const Pair& p) { return loss_of(b.net, p); });
+  CHECK(std::abs(x.loss() - y.loss()) < 1e-14);
+  CHECK(std::abs(x.grad_norm() - y.grad_norm()) < 1e-12);
+  ranks.other_skips = true;
+  const std::vector<double> before = b.net.w1.tensor().to_vector<double>();
+  CHECK(together(batch, [&](const Pair& p) { return loss_of(b.net, p); }).skipped());
+  CHECK(b.net.w1.tensor().to_vector<double>() == before);
+}
+
+TEST_CASE("what is not there yet says so") {
+  Setup s;
+  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.precision = f16}}), NotAvailable);
+  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.graph = true}}), NotAvailable);
+  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.micro_batches = 0}}), UsageError);
+  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.clip_norm = -1}}), UsageError);
+}

@@ -1,0 +1,198 @@
+// SGD and AdamW against PyTorch's numbers (tests/reference), on every device.
+#include <cmath>
+
+#include "warptape/core/factories.h"
+#include "warptape/optim/clip.h"
+#include "warptape/optim/optimizer.h"
+#include "warptape/tests/optim/devices.h"
+#include "warptape/tests/reference/reader.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+using reference::Arrays;
+using reference::load_reference;
+using reference::reference_path;
+
+namespace {
+
+Tensor from_reference(const reference::Array& a, DType t, Device d) {
+  return tensor(a.values).view(Shape(a.shape)).clone().to(t).to(d);
+}
+
+struct Problem {
+  Tensor w, b;
+  std::vector<double> grad_w, grad_b;
+  Problem(DType t, Device d) {
+    const Arrays p = load_reference(reference_path("optim_problem"));
+    w = from_reference(p.at("w0"), t, d).set_requires_grad();
+    b = from_reference(p.at("b0"), t, d).set_requires_grad();
+    grad_w = p.at("grad_w").values;
+    grad_b = p.at("grad_b").values;
+  }
+  std::vector<nn::NamedTensor> parameters() const { return {{"w", w}, {"b", b}}; }
+  void set_grads(size_t step) const {
+    const auto part = [&](const Tensor& p, const std::vector<double>& all) {
+      const auto n = size_t(p.numel());
+      const std::vector<double> v(all.begin() + long(step * n), all.begin() + long((step + 1) * n));
+      p.set_grad(tensor(v).view(p.shape()).to(p.dtype()).to(p.device()));
+    };
+    part(w, grad_w);
+    part(b, grad_b);
+  }
+};
+
+// Largest difference from the reference over 50 steps, relative to 1 + |value|.
+double follow(const Problem& p, optim::Optimizer& opt, const Arrays& expected) {
+  double worst = 0;
+  for (size_t step = 0; step < 50; ++step) {
+    opt.zero_grad();
+    p.set_grads(step);
+    opt.step();
+    for (const auto& [name, t] : p.parameters()) {
+      const std::vector<double> now = t.to_vector<double>();
+      const std::vector<double>& want = expected.at(name).values;
+      for (size_t i = 0; i < now.size(); ++i) {
+        const double e = want[step * now.size() + i];
+        const double difference = std::abs(now[i] - e) / (1 + std::abs(e));
+        if (!(difference <= worst)) worst = difference;
+      }
+    }
+  }
+  return worst;
+}
+
+double option(const Arrays& a, const char* name, double otherwise) {
+  const auto at = a.find(name);
+  return at == a.end() ? otherwise : at->second.values.at(0);
+}
+
+// f64: rounding only. f32: 50 steps, each rounding a handful of times at 2^-24.
+double tolerance(DType t) { return t == f64 ? 1e-12 : 50 * 4 * 0x1p-24; }
+
+}  // namespace
+
+TEST_CASE("optimizers follow PyTorch for 50 steps") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const LeakGuard guard;
+  const DType t = GENERATE(f64, f32);
+  const std::string suffix = t == f64 ? "_f64" : "_f32";
+  CAPTURE(to_string(d), suffix);
+  SECTION("SGD") {
+    const std::string name = GENERATE("sgd_plain", "sgd_momentum", "sgd_momentum_decay");
+    CAPTURE(name);
+    const Arrays r = load_reference(reference_path(name + suffix));
+    const Problem p(t, d);
+    optim::Sgd opt{p.parameters(),
+                   {.lr = option(r, "lr", 1e-3),
+                    .momentum = option(r, "momentum", 0),
+                    .weight_decay = option(r, "weight_decay", 0)}};
+    CHECK(follow(p, opt, r) <= tolerance(t));
+    CHECK(opt.applied() == 50);
+  }
+  SECTION("AdamW") {
+    const std::string name = GENERATE("adamw_default", "adamw_decay", "adamw_betas");
+    CAPTURE(name);
+    const Arrays r = load_reference(reference_path(name + suffix));
+    const Problem p(t, d);
+    optim::AdamWOptions o{.lr = option(r, "lr", 1e-3),
+                          .eps = option(r, "eps", 1e-8),
+                          .weight_decay = option(r, "weight_decay", 1e-2)};
+    o.betas = {option(r, "beta1", 0.9), option(r, "beta2", 0.999)};
+    optim::AdamW opt{p.parameters(), o};
+    CHECK(follow(p, opt, r) <= tolerance(t));
+  }
+}
+
+TEST_CASE("variants of a step agree") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const LeakGuard guard;
+  const bool adam = GENERATE(false, true);
+  const auto run_with = [&](const char* variant) {
+    const VariantScope v{adam ? "adamw_step" : "sgd_step", variant};
+    const Problem p(f32, d);
+    std::unique_ptr<optim::Optimizer> opt;
+    if (adam)
+      opt = std::make_unique<optim::AdamW>(p.parameters());
+    else
+      opt = std::make_unique<optim::Sgd>(
+          p.parameters(),
+          optim::SgdOptions{.lr = 0.05, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true});
+    for (size_t step = 0; step < 10; ++step) {
+      p.set_grads(step);
+      opt->step();
+    }
+    std::vector<double> all = p.w.to_vector<double>(), b = p.b.to_vector<double>();
+    all.insert(all.end(), b.begin(), b.end());
+    return all;
+  };
+  const bool cpu = d == Device::cpu();
+  const std::vector<double> plain = run_with(cpu ? "reference" : "naive");
+  const std::vector<double> good = run_with(cpu ? "avx2" : "vectorized");
+  for (size_t i = 0; i < plain.size(); ++i)
+    CHECK(std::abs(plain[i] - good[i]) <= 10 * 4 * 0x1p-24 * (1 + std::abs(plain[i])));
+}
+
+TEST_CASE("dampening counts from the second applied step, nesterov looks ahead") {
+  const Tensor x = tensor({1.0}, {.dtype = f64, .requires_grad = true});
+  const std::vector<nn::NamedTensor> one{{"x", x}};
+  SECTION("dampening") {
+    optim::Sgd opt{one, {.lr = 1, .momentum = 0.5, .dampening = 0.25}};
+    x.set_grad(tensor({1.0}, {.dtype = f64}));
+    opt.step();
+    CHECK(x.item() == 0.0);  // the first buffer is the gradient itself
+    opt.step();
+    CHECK(x.item() == -(0.5 * 1 + 0.75 * 1));
+  }
+  SECTION("nesterov") {
+    optim::Sgd opt{one, {.lr = 1, .momentum = 0.5, .nesterov = true}};
+    x.set_grad(tensor({1.0}, {.dtype = f64}));
+    opt.step();
+    CHECK(x.item() == 1 - (1 + 0.5 * 1));
+  }
+  SECTION("options that make no sense") {
+    CHECK_THROWS_AS((optim::Sgd{one, {.lr = -1}}), UsageError);
+    CHECK_THROWS_AS((optim::Sgd{one, {.lr = 1, .nesterov = true}}), UsageError);
+    CHECK_THROWS_AS((optim::AdamW{one, {.betas = {1.0, 0.9}}}), UsageError);
+  }
+}
+
+TEST_CASE("clipping agrees with PyTorch") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const LeakGuard guard;
+  const std::string name = GENERATE("clip_norm", "clip_norm_below");
+  const DType t = GENERATE(f64, f32);
+  CAPTURE(to_string(d), name);
+  const Arrays r = load_reference(reference_path(name));
+  const double max_norm = r.at("max_norm").values[0], eps = t == f64 ? 1e-14 : 1e-6;
+  const auto make = [&](const char* what) {
+    const Tensor g = from_reference(r.at(what), t, d);
+    Tensor p = zeros(g.shape(), {.dtype = t, .device = d, .requires_grad = true});
+    p.set_grad(g);
+    return p;
+  };
+  const Tensor w = make("grad_w"), b = make("grad_b");
+  const auto near = [&](double a, double e) { return std::abs(a - e) <= eps * (1 + std::abs(e)); };
+  SECTION("in place") {
+    const std::vector<Tensor> both{w, b};
+    const Tensor norm = optim::clip_grad_norm_(both, max_norm);
+    CHECK(near(norm.item(), r.at("norm").values[0]));
+    for (const auto& [p, what] : {std::pair{w, "clipped_w"}, std::pair{b, "clipped_b"}}) {
+      const std::vector<double> now = p.grad().to_vector<double>();
+      for (size_t i = 0; i < now.size(); ++i) CHECK(near(now[i], r.at(what).values[i]));
+    }
+  }
+  SECTION("as a device scalar: .grad is not edited, the step is scaled") {
+    const std::vector<nn::NamedTensor> both{{"w", w}, {"b", b}};
+    optim::Sgd opt{both, {.lr = 1}};
+    const Tensor factor = optim::clip_factor(opt, max_norm);
+    CHECK(near(factor.item(), r.at("factor").values[0]));
+    opt.step({.grad_factor = factor});
+    const std::vector<double> now = w.to_vector<double>(), g = w.grad().to_vector<double>();
+    for (size_t i = 0; i < now.size(); ++i) {
+      CHECK(near(-now[i], r.at("clipped_w").values[i]));
+      CHECK(near(g[i], r.at("grad_w").values[i]));
+    }
+    CHECK_THROWS_AS(optim::clip_factor(opt, 0), UsageError);
+  }
+}
