@@ -88,7 +88,7 @@ struct Checker {
   Shadow global{arena_base(), kArenaBytes};
   std::map<const char*, Shadow> shared;  // one an OS thread
   Shadow* block_shared = nullptr;
-  std::vector<History> parts;  // four a divided word, of this grid
+  std::vector<History> parts;  // of this grid's divided words
   std::vector<Site> sites{Site{}};
   std::unordered_map<const void*, uint32_t> site_of_code;
   std::map<std::pair<const char*, unsigned>, uint32_t> site_of_loc;
@@ -181,13 +181,20 @@ struct Checker {
     return hit;
   }
 
-  History* divide(Word& w) {
+  History* divide(Word& w, bool by_bytes) {
     if (w.parts_grid != grid) {
       w.parts_grid = grid;
       w.parts = uint32_t(parts.size());
+      w.by_bytes = 0;
       parts.insert(parts.end(), 4, w.all);
     }
-    return &parts[w.parts];
+    History* p = &parts[w.parts];
+    if (by_bytes && !w.by_bytes) {
+      w.by_bytes = 1;
+      p[1] = p[0];
+      p[3] = p[2];
+    }
+    return p;
   }
   WT_FN void touch_range(Shadow& shadow, const char* p, size_t bytes, const Access& now,
                          bool is_shared) {
@@ -206,9 +213,10 @@ struct Checker {
       if (n == 4 && w.parts_grid != grid) {
         hit = touch(w.all, now, is_shared);
       } else {
-        History* bytewise = divide(w);
-        for (size_t i = in_word; i < in_word + n && !hit; ++i)
-          hit = touch(bytewise[i], now, is_shared);
+        History* part = divide(w, (in_word | n) % 2 != 0);
+        const size_t step = w.by_bytes ? 1 : 2;
+        for (size_t i = in_word; i < in_word + n && !hit; i += step)
+          hit = touch(part[i], now, is_shared);
       }
       p += n;
     }

@@ -30,11 +30,13 @@ struct History {
   Access read[2];  // readers: different threads, the first unordered with what follows
 };
 
-// 4 bytes of memory. Words of which only parts are accessed get a history a byte.
+// 4 bytes of memory. Words of which only parts are accessed get a history for each half, or for
+// each byte, until the grid ends.
 struct Word {
   History all;
-  uint32_t parts_grid = 0;  // grid in which `parts` was made: it is dropped with the grid
-  uint32_t parts = 0;
+  uint32_t parts_grid = 0;  // grid in which `parts` was made
+  uint32_t parts : 31 = 0;  // first of four; of halves, the first and third are in use
+  uint32_t by_bytes : 1 = 0;
 };
 
 // Shadow of an address range: as much address space as it takes, touched as it is used. Reused with

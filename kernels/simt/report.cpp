@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -192,9 +193,7 @@ std::string run_addr2line(const Module& m) {
   return text;
 }
 
-}  // namespace
-
-std::string source_line(const void* code) {
+std::string look_up_line(const void* code) {
   Module m{reinterpret_cast<uintptr_t>(code)};
   if (!dl_iterate_phdr(find_module, &m)) return "?";
   const std::string text = run_addr2line(m);
@@ -212,6 +211,18 @@ std::string source_line(const void* code) {
     if (!ours) return base_name(line.c_str());
   }
   return fallback;
+}
+
+}  // namespace
+
+// A look-up starts a process that reads all debug information: each address once.
+std::string source_line(const void* code) {
+  static std::mutex mutex;
+  static std::map<const void*, std::string> known;
+  const std::lock_guard lock(mutex);
+  std::string& line = known[code];
+  if (line.empty()) line = look_up_line(code);
+  return line;
 }
 
 }  // namespace wt::simt_runtime
