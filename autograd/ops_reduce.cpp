@@ -8,6 +8,7 @@ namespace wt {
 namespace info {
 constexpr OpInfo sum{.name = "sum", .autocast = Autocast::f32, .derivative = Derivative::linear};
 constexpr OpInfo mean{.name = "mean", .derivative = Derivative::linear};
+constexpr OpInfo max{.name = "max", .derivative = Derivative::piecewise};
 constexpr OpInfo argmax{.name = "argmax", .derivative = Derivative::none};
 constexpr OpInfo sum_to{.name = "sum_to", .derivative = Derivative::linear};
 }  // namespace info
@@ -35,20 +36,20 @@ struct Reduced {
   i64 divide_by;
 };
 
-// gy, which lacks the axes of `mask` or has them with size 1, repeated to `shape`.
-Tensor repeat(Tensor gy, const Shape& shape, u32 mask) {
-  const int left = gy.ndim();
-  // Missing leading axes are expand's own business.
-  if (left < shape.ndim() && mask != (1u << (shape.ndim() - left)) - 1)
-    gy = reshape(std::move(gy), reduced_shape(shape, mask, true));
-  return expand(std::move(gy), shape);
+// t lacks the axes of `mask` or has them with size 1: made to broadcast to `shape`.
+Tensor with_axes(Tensor t, const Shape& shape, u32 mask) {
+  const int left = t.ndim();
+  // Missing leading axes are broadcasting's own business.
+  if (left == shape.ndim() || mask == (1u << (shape.ndim() - left)) - 1) return t;
+  return reshape(std::move(t), reduced_shape(shape, mask, true));
 }
 
 void sum_backward(Backward& g) {
   const auto [mask, divide_by] = g.attribute<Reduced>();
   Tensor gy = g.take_grad();
   if (divide_by != 1) gy = mul(std::move(gy), 1.0 / double(divide_by));
-  g.put(0, repeat(std::move(gy), g.input_shape(0), mask));
+  const Shape shape = g.input_shape(0);
+  g.put(0, expand(with_axes(std::move(gy), shape, mask), shape));
 }
 
 Tensor sum_over(OpScope& s, u32 mask, bool keep_dim, i64 divide_by) {
@@ -57,6 +58,26 @@ Tensor sum_over(OpScope& s, u32 mask, bool keep_dim, i64 divide_by) {
   s.set_attribute(Reduced{mask, divide_by});
   run(SumArgs{y.view(), s.view(0), mask, divide_by}, s.launch());
   return s.finish(std::move(y));
+}
+
+// --- max -----------------------------------------------------------------------------------------
+void max_backward(Backward& g) {
+  const u32 mask = g.attribute<u32>();
+  const Shape shape = g.input_shape(0);
+  const Tensor &x = g.saved(0), &y = g.saved(1);
+  std::vector<int> axes;
+  for (int i = 0; i < shape.ndim(); ++i)
+    if (mask >> i & 1) axes.push_back(i);
+  const Tensor ties = to_dtype(eq(x, with_axes(y, shape, mask)), x.dtype());
+  Tensor share = with_axes(g.take_grad(), shape, mask);
+  share = div(std::move(share), sum(ties, axes, {.keep_dim = true}));
+  g.put(0, mul(ties, std::move(share)));
+}
+
+void require_elements(const OpScope& s, u32 mask) {
+  const Geometry& g = s.geometry(0);
+  if (reduced_numel(g, mask) == 0)
+    s.fail<ShapeError>(str("no element to choose from in shape ", shape_of(g)));
 }
 
 // --- sum_to --------------------------------------------------------------------------------------
@@ -95,6 +116,21 @@ Tensor mean(const In& x, const Dims& dims, SumOptions options) {
   return sum_over(s, mask, options.keep_dim, reduced_numel(s.geometry(0), mask));
 }
 
+Tensor max(const In& x, const Dims& dims, SumOptions options) {
+  OpScope s(info::max, x);
+  require_computing(s);
+  const Geometry& g = s.geometry(0);
+  const u32 mask = axis_mask("max", dims, g.ndim);
+  require_elements(s, mask);
+  s.save_input(0);
+  s.save_output();
+  Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), s.dtype());
+  s.record(max_backward);
+  s.set_attribute(mask);
+  run(MaxArgs{y.view(), s.view(0), mask}, s.launch());
+  return s.finish(std::move(y));
+}
+
 Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
   OpScope s(info::argmax, x);
   require_computing(s);
@@ -102,8 +138,7 @@ Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
   if (!dims.is_all() && dims.size() != 1)
     s.fail<ShapeError>(str("takes one axis or all of them, not ", dims.size()));
   const u32 mask = axis_mask("argmax", dims, g.ndim);
-  if (reduced_numel(g, mask) == 0)
-    s.fail<ShapeError>(str("no element to choose from in shape ", shape_of(g)));
+  require_elements(s, mask);
   Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), DType::i64);
   run(ArgmaxArgs{y.view(), s.view(0), mask}, s.launch());
   return s.finish(std::move(y));

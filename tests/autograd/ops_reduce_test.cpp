@@ -54,6 +54,9 @@ TEST_CASE("sum and mean over axes", "[autograd]") {
   CHECK(x.mean(1, {.keep_dim = true}).shape() == Shape{2, 1});
   CHECK(x.mean(1).to_vector<double>() == Values{1, 4});
   CHECK(sum(x.t(), 0).to_vector<double>() == Values{3, 12});
+  CHECK(max(x).item() == 5);
+  CHECK(max(x, 0).to_vector<double>() == Values{3, 4, 5});
+  CHECK(max(x, -1, {.keep_dim = true}).shape() == Shape{2, 1});
   CHECK(argmax(x).item() == 5);
   CHECK(argmax(x, 0).to_vector<i64>() == std::vector<i64>{1, 1, 1});
   CHECK(argmax(x, 1, {.keep_dim = true}).shape() == Shape{2, 1});
@@ -84,6 +87,8 @@ TEST_CASE("reductions refuse what they cannot do and name it", "[autograd]") {
                  "i8 is for storage"));
   CHECK(contains(message_of<ShapeError>([&] { (void)argmax(x, {0, 1}); }), "one axis or all"));
   CHECK(contains(message_of<ShapeError>([&] { (void)argmax(empty({0, 3}), 0); }), "no element"));
+  CHECK(contains(message_of<ShapeError>([&] { (void)max(empty({0, 3})); }), "[max] no element"));
+  CHECK(max(empty({0, 3}), 1).shape() == Shape{0});
   CHECK(argmax(empty({0, 3}), 1).shape() == Shape{0});
   CHECK(contains(message_of<ShapeError>([&] {
                    (void)sum_to(x, {2, 2});
@@ -132,6 +137,32 @@ TEST_CASE("derivatives of reductions", "[autograd]") {
   for (const Shape& shape : {Shape{}, Shape{4}, Shape{3, 1}, Shape{1, 3, 4}, Shape{2, 3, 4}})
     check([&](auto in) { return sum_to(in[0], shape); }, {x}, true);
   check([](auto in) { return sum(in[0].transpose(0, 2), 1); }, {x}, true);
+}
+
+TEST_CASE("max: the gradient goes to the largest, evenly among ties", "[autograd]") {
+  const auto gradient = [](std::initializer_list<std::initializer_list<Scalar>> rows, const Dims& d,
+                           bool keep) {
+    Tensor x = tensor(rows, {.dtype = f64});
+    x.set_requires_grad();
+    max(x, d, {.keep_dim = keep}).sum().backward();
+    return x.grad().to_vector<double>();
+  };
+  for (const bool keep : {false, true}) {
+    CHECK(gradient({{1, 5, 2}, {7, 0, 3}}, 1, keep) == Values{0, 1, 0, 1, 0, 0});
+    CHECK(gradient({{1, 5, 2}, {7, 0, 3}}, 0, keep) == Values{0, 1, 0, 1, 0, 1});
+    CHECK(gradient({{7, 5, 7}, {7, 0, 7}}, Dims::all(), keep) == Values{.25, 0, .25, .25, 0, .25});
+    CHECK(gradient({{2, 2, 1}, {0, 3, 3}}, 1, keep) == Values{.5, .5, 0, 0, .5, .5});
+  }
+  const Tensor x = leaf({2, 3, 4});
+  for (const Dims& dims : {Dims::all(), Dims(0), Dims(1), Dims{0, 2}}) {
+    const GradCheck first = grad_check([&](auto in) { return max(in[0], dims); }, {x});
+    INFO(first.message);
+    CHECK(first.ok);
+    const GradCheck second =
+        grad_grad_check([&](auto in) { return max(in[0], dims); }, {x}, {.second_is_zero = true});
+    INFO(second.message);
+    CHECK(second.ok);
+  }
 }
 
 TEST_CASE("a broadcast operand's gradient goes straight into its slot", "[autograd]") {
