@@ -47,7 +47,7 @@ Tensor with_axes(Tensor t, const Shape& shape, u32 mask) {
 void sum_backward(Backward& g) {
   const auto [mask, divide_by] = g.attribute<Reduced>();
   Tensor gy = g.take_grad();
-  if (divide_by != 1) gy = mul(std::move(gy), 1.0 / double(divide_by));
+  if (divide_by != 1) gy = div(std::move(gy), double(divide_by));
   const Shape shape = g.input_shape(0);
   g.put(0, expand(with_axes(std::move(gy), shape, mask), shape));
 }
