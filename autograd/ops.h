@@ -1,9 +1,11 @@
 // Every differentiable function: the library's table of contents. Each family has one block; the
 // operators are defined in autograd/ops_<family>.cpp beside their backward.
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "warptape/autograd/loss.h"
 #include "warptape/core/in.h"
 #include "warptape/core/operators.h"
 #include "warptape/kernels/pointwise.h"
@@ -112,8 +114,41 @@ WT_API Tensor linear(const In& x, const In& w);
 WT_API Tensor linear(const In& x, const In& w, const In& bias);
 
 // --- softmax and losses --------------------------------------------------------------------------
+// exp(x) / sum(exp(x)) along an axis (negative counts from the end), and its logarithm. x: any
+// strides, f64 f32 f16 bf16 (16 bits compute in f32). Rows of only -inf give NaN, as in PyTorch.
+// Throw ShapeError for the axis, DtypeError for other dtypes.
+WT_API Tensor softmax(const In& x, Dim axis);
+WT_API Tensor log_softmax(const In& x, Dim axis);
+struct CrossEntropyOptions {
+  i64 ignore_index = -100;
+  double label_smoothing = 0;
+};
+// Cross-entropy of unnormalised logits [N, C], [N, C, d...] or [C] and i64 labels [N], [N, d...]
+// or []. Samples whose label is ignore_index count neither in sum nor in weight. With smoothing e
+// the target is (1 - e) at the label plus e / C everywhere. The sum is f32 (f64 for f64 logits),
+// computed as a log-sum-exp; the mean over no sample is NaN. The backward writes over logits that
+// nobody else holds: pass them as an rvalue. Throws ShapeError, DtypeError, UsageError (smoothing
+// outside [0, 1]) and IndexError for a label outside [0, C): at once on the cpu, at the next wait
+// on other devices.
+WT_API Loss cross_entropy(const In& logits, const In& labels,
+                          const CrossEntropyOptions& options = {});
+// sum((input - target)^2), its weight the number of elements. Shapes must be equal (ShapeError):
+// nothing broadcasts. 16-bit operands are summed in f32.
+WT_API Loss mse_loss(const In& input, const In& target);
 
 // --- indexing ------------------------------------------------------------------------------------
+struct EmbeddingOptions {
+  std::optional<i64> padding_idx{};
+};
+// Rows of weight [V, D] by i64 or i32 indices of any shape: the shape of indices with D appended.
+// The row padding_idx (negative counts from the end) is read like any other and gets no gradient.
+// The gradient's additions have one order, so equal inputs give equal bits. Throws IndexError for
+// an index outside [0, V): at once on the cpu, at the next wait on other devices.
+WT_API Tensor embedding(const In& indices, const In& weight, const EmbeddingOptions& options = {});
+// The gradient of embedding's weight [rows, D]: row v is the sum of gout over the positions with
+// index v; positions of padding_idx (not negative here) and indices outside [0, rows) add nothing.
+WT_API Tensor embedding_backward(const In& gout, const In& indices, i64 rows,
+                                 const EmbeddingOptions& options = {});
 
 namespace detail {
 // One more reference to p, for making a handle of it.

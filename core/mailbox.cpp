@@ -91,8 +91,12 @@ void check_mailbox(Device d) {
     const std::lock_guard lock(b.mutex);
     if (r.op_id < b.ops.size()) op = b.ops[r.op_id]->name;
   }
-  const char* what = MailboxCode(r.raised) == MailboxCode::label_out_of_range ? "label" : "index";
-  throw IndexError(str("[", op, "] ", what, " ", r.value, " at position ", r.position,
+  const MailboxCode code = MailboxCode(r.raised);
+  const char* what = code == MailboxCode::label_out_of_range   ? "label"
+                     : code == MailboxCode::token_out_of_range ? "token id"
+                                                               : "index";
+  const char* place = code == MailboxCode::label_out_of_range ? "sample" : "position";
+  throw IndexError(str("[", op, "] ", what, " ", r.value, " at ", place, " ", r.position,
                        " is outside [0, ", r.limit, ")"));
 }
 

@@ -11,7 +11,12 @@
 namespace wt {
 
 // What went wrong; decides the wording.
-enum class MailboxCode : i32 { none = 0, index_out_of_range = 1, label_out_of_range = 2 };
+enum class MailboxCode : i32 {
+  none = 0,
+  index_out_of_range = 1,
+  label_out_of_range = 2,
+  token_out_of_range = 3
+};
 
 // One a device, in its own memory.
 struct MailboxRecord {

@@ -5,6 +5,7 @@
 #include "warptape/kernels/embedding.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/matmul.h"
+#include "warptape/kernels/mse.h"
 #include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/reduce.h"
@@ -38,6 +39,8 @@ VariantRow variant(DeviceKind d, int i) {
   X(softmax_backward, SoftmaxBackwardArgs)            \
   X(cross_entropy_forward, CrossEntropyForwardArgs)   \
   X(cross_entropy_backward, CrossEntropyBackwardArgs) \
+  X(mse_forward, MseForwardArgs)                      \
+  X(mse_backward, MseBackwardArgs)                    \
   X(embedding_forward, EmbeddingForwardArgs)          \
   X(embedding_backward, EmbeddingBackwardArgs)        \
   X(sgd_step, SgdStepArgs)                            \

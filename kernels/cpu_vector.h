@@ -24,16 +24,18 @@ WT_AVX2_HOT f32x8 load8(const float* p) {
   return v;
 }
 WT_AVX2_HOT void store8(float* p, f32x8 v) { std::memcpy(p, &v, sizeof v); }
+// The lanes below n < 8: for the end of a row.
+WT_AVX2_HOT i32x8 lanes_below8(i64 n) {
+  const i32 k = i32(n);
+  return i32x8{k, k, k, k, k, k, k, k} > i32x8{0, 1, 2, 3, 4, 5, 6, 7};
+}
 // The first n < 8 elements; the others are `pad`.
 WT_AVX2_HOT f32x8 load_part8(const float* p, i64 n, float pad) {
-  float buffer[8] = {pad, pad, pad, pad, pad, pad, pad, pad};
-  for (i64 i = 0; i < n; ++i) buffer[i] = p[i];
-  return load8(buffer);
+  const i32x8 lanes = lanes_below8(n);
+  return lanes ? f32x8(_mm256_maskload_ps(p, __m256i(lanes))) : splat8(pad);
 }
 WT_AVX2_HOT void store_part8(float* p, f32x8 v, i64 n) {
-  float buffer[8];
-  store8(buffer, v);
-  for (i64 i = 0; i < n; ++i) p[i] = buffer[i];
+  _mm256_maskstore_ps(p, __m256i(lanes_below8(n)), __m256(v));
 }
 // A NaN in `b` is ignored.
 WT_AVX2_HOT f32x8 max8(f32x8 a, f32x8 b) { return b > a ? b : a; }

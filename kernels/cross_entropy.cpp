@@ -39,7 +39,7 @@ void forward_reference(const CrossEntropyForwardArgs& a, const Launch&) {
       const i64 label = label_of(a, row, a.labels.as<const i64>()[rows.start(1, row)], rows.length);
       if (label == kIgnored) continue;
       A max = -INFINITY, sum = 0, total = 0;
-      for (i64 i = 0; i < n; ++i) max = std::fmax(max, A(x[i * step]));
+      for (i64 i = 0; i < n; ++i) max = A(x[i * step]) > max ? A(x[i * step]) : max;
       for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i * step]) - max);
       for (i64 i = 0; i < n; ++i) total += A(x[i * step]);
       const A log_sum = std::log(sum);
@@ -103,10 +103,8 @@ WT_TARGET_AVX2 RowSums row_sums(const float* x, i64 n, bool with_total) {
   RowSums r{max_of8(max8(maxima, end)), 0, 0};
   const f32x8 shift = splat8(r.max);
   for (i64 i = 0; i < whole; i += 8) sums += exp8(load8(x + i) - shift);
-  float ends[8];
-  store8(ends, exp8(end - shift));
+  if (rest) sums += exp8(end - shift);  // past the end: exp(-inf)
   r.exponentials = sum_of8(sums);
-  for (i64 i = 0; i < rest; ++i) r.exponentials += ends[i];
   if (!with_total) return r;
   for (i64 i = 0; i < whole; i += 8) totals += load8(x + i);
   r.total = sum_of8(totals);
@@ -142,7 +140,8 @@ WT_TARGET_AVX2 void gradient_row(float* gx, const float* x, i64 n, float max, fl
   const f32x8 shift = splat8(max), logarithm = splat8(log_sum), base = splat8(every);
   for (i64 i = 0; i < whole; i += 8)
     store8(gx + i, (exp8(load8(x + i) - shift - logarithm) - base) * grad);
-  const f32x8 end = load_part8(x + whole, rest, 0);
+  if (rest == 0) return;
+  const f32x8 end = load_part8(x + whole, rest, max);
   store_part8(gx + whole, (exp8(end - shift - logarithm) - base) * grad, rest);
 }
 

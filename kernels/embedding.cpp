@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
@@ -19,7 +20,7 @@ i64 row_of(const EmbeddingForwardArgs& a, i64 position, i64 index) {
   const i64 limit = a.weight.size(0);
   if (index >= 0 && index < limit) return index;
   if (a.mailbox && a.mailbox->raised == 0)
-    *a.mailbox = {i32(MailboxCode::index_out_of_range), a.op_id, position, index, limit};
+    *a.mailbox = {i32(MailboxCode::token_out_of_range), a.op_id, position, index, limit};
   return 0;
 }
 
@@ -42,11 +43,12 @@ void forward_reference(const EmbeddingForwardArgs& a, const Launch&) {
     char* out = a.out.as<char>() + rows.start(0, i) * item;
     const i64 row = row_of(a, i, index);
     const char* from = a.weight.as<const char>() + row * a.weight.stride(0) * item;
-    if (index == a.zero_index || step == 1) {
-      if (index == a.zero_index)
-        std::memset(out, 0, size_t(rows.length * item));
-      else
-        std::memcpy(out, from, size_t(rows.length * item));
+    if (row == a.zero_index && row == index) {
+      std::memset(out, 0, size_t(rows.length * item));
+      continue;
+    }
+    if (step == 1) {
+      std::memcpy(out, from, size_t(rows.length * item));
       continue;
     }
     switch (item) {
@@ -104,6 +106,26 @@ const char* direct_why_not(const EmbeddingBackwardArgs& a) {
   return is_half(a.gweight.dtype()) ? "16-bit sums need a wider accumulator" : nullptr;
 }
 
+template <class T>
+void add_row(T* sum, const T* row, i64 step, i64 n) {
+  for (i64 d = 0; d < n; ++d) sum[d] += row[d * step];
+}
+#if WT_X86
+WT_TARGET_AVX2 void add_row_avx2(float* sum, const float* row, i64 n) {
+  const i64 whole = n & ~7ll, rest = n & 7;
+  for (i64 d = 0; d < whole; d += 8) store8(sum + d, load8(sum + d) + load8(row + d));
+  if (rest)
+    store_part8(sum + whole, load_part8(sum + whole, rest, 0) + load_part8(row + whole, rest, 0),
+                rest);
+}
+#endif
+void add_row(float* sum, const float* row, i64 step, i64 n) {
+#if WT_X86
+  if (step == 1 && cpu_has_avx2()) return add_row_avx2(sum, row, n);
+#endif
+  add_row<float>(sum, row, step, n);
+}
+
 // Adds every position to its row at once: the same order for each row, no sorting.
 void backward_direct(const EmbeddingBackwardArgs& a, const Launch&) {
   const auto rows = positions_of(a.gout, a.indices);
@@ -115,9 +137,7 @@ void backward_direct(const EmbeddingBackwardArgs& a, const Launch&) {
       for (i64 i = 0; i < rows.count; ++i) {
         const i64 v = index_at(a.indices, rows.start(1, i));
         if (v < 0 || v >= limit || v == a.skip_index) continue;
-        T* gw = a.gweight.as<T>() + v * width;
-        const T* g = a.gout.as<const T>() + rows.start(0, i);
-        for (i64 d = 0; d < width; ++d) gw[d] += g[d * step];
+        add_row(a.gweight.as<T>() + v * width, a.gout.as<T>() + rows.start(0, i), step, width);
       }
   });
 }

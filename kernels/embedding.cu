@@ -47,14 +47,13 @@ struct EmbeddingGather {
   }
   // The row of the table for a position, null where zeros are wanted.
   __device__ __forceinline__ const U* source(i64 position, bool report) const {
-    i64 index = indices[rows.start(1, position)];
-    if (index == zero_index) return nullptr;
+    const i64 index = indices[rows.start(1, position)];
     if (index < 0 || index >= limit) {
       if (report)
-        report_bad_index(mailbox, MailboxCode::index_out_of_range, op_id, position, index, limit);
-      index = 0;
+        report_bad_index(mailbox, MailboxCode::token_out_of_range, op_id, position, index, limit);
+      return weight;
     }
-    return weight + index * row_stride;
+    return index == zero_index ? nullptr : weight + index * row_stride;
   }
 };
 

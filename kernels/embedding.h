@@ -4,7 +4,7 @@
 
 namespace wt {
 
-// out[i..., :] = weight[indices[i...], :], zeros where the index is zero_index.
+// out[i..., :] = weight[indices[i...], :]; zeros where the index is zero_index.
 // weight: [V, D], any strides, any dtype. indices: i64 or i32, any shape and strides. out: the
 // shape of indices with D appended, contiguous, weight's dtype.
 // An index outside [0, V) raises the mailbox and reads row 0.

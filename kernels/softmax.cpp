@@ -20,7 +20,7 @@ void forward_reference(const SoftmaxForwardArgs& a, const Launch&) {
       T* y = a.y.as<T>() + rows.start(0, row);
       const T* x = a.x.as<const T>() + rows.start(1, row);
       A max = -INFINITY, sum = 0;
-      for (i64 i = 0; i < n; ++i) max = std::fmax(max, A(x[i * xs]));
+      for (i64 i = 0; i < n; ++i) max = A(x[i * xs]) > max ? A(x[i * xs]) : max;
       for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i * xs]) - max);
       if (a.log)
         for (i64 i = 0; i < n; ++i) y[i * ys] = T(A(x[i * xs]) - max - std::log(sum));
@@ -65,26 +65,20 @@ const char* backward_why_not(const SoftmaxBackwardArgs& a) {
   return why_not_avx2(rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}}), a.y.dtype());
 }
 
+// What lies past the end of a row reads as -inf: it never is the maximum and adds nothing.
 WT_TARGET_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
   const i64 whole = n & ~7ll, rest = n & 7;
   f32x8 maxima = splat8(-INFINITY), sums = splat8(0);
   for (i64 i = 0; i < whole; i += 8) maxima = max8(maxima, load8(x + i));
   const f32x8 end = load_part8(x + whole, rest, -INFINITY);
-  const float max = max_of8(max8(maxima, end));
-  const f32x8 shift = splat8(max);
-  float ends[8] = {};
-  if (log) {
-    for (i64 i = 0; i < whole; i += 8) sums += exp8(load8(x + i) - shift);
-  } else {
-    for (i64 i = 0; i < whole; i += 8) {
-      const f32x8 e = exp8(load8(x + i) - shift);
-      sums += e;
-      store8(y + i, e);
-    }
+  const f32x8 shift = splat8(max_of8(max8(maxima, end)));
+  for (i64 i = 0; i < whole; i += 8) {
+    const f32x8 e = exp8(load8(x + i) - shift);
+    sums += e;
+    if (!log) store8(y + i, e);
   }
-  store8(ends, exp8(end - shift));
-  float sum = sum_of8(sums);
-  for (i64 i = 0; i < rest; ++i) sum += ends[i];
+  const f32x8 end_exp = rest ? exp8(end - shift) : splat8(0);
+  const float sum = sum_of8(sums + end_exp);
   if (log) {
     const f32x8 logarithm = splat8(std::log(sum));
     for (i64 i = 0; i < whole; i += 8) store8(y + i, load8(x + i) - shift - logarithm);
@@ -92,7 +86,7 @@ WT_TARGET_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
   } else {
     const f32x8 scale = splat8(1.0f / sum);
     for (i64 i = 0; i < whole; i += 8) store8(y + i, load8(y + i) * scale);
-    store_part8(y + whole, load8(ends) * scale, rest);
+    store_part8(y + whole, end_exp * scale, rest);
   }
 }
 

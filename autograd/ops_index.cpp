@@ -1,0 +1,135 @@
+// Embedding: rows of a table by index. The gradient of the table is linear in the gradient of the
+// rows, and each is the other's transpose, so both differentiate to any order.
+#include <optional>
+
+#include "warptape/autograd/bad_index.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/kernels/embedding.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo embedding{.name = "embedding", .derivative = Derivative::linear};
+constexpr OpInfo embedding_backward{.name = "embedding_backward", .derivative = Derivative::linear};
+}  // namespace info
+
+void BadIndexReport::raise(const OpScope& s, const char* what, const char* one, int list) const {
+  const Geometry& g = s.geometry(list);
+  std::string place;
+  if (g.ndim == 0) {
+    place = "";
+  } else if (g.ndim == 1) {
+    place = str(" at ", one, " ", own_.position);
+  } else {
+    Shape at(g.shape, g.ndim);
+    i64 rest = own_.position;
+    for (int d = g.ndim; d-- > 0;) at[d] = rest % g.shape[d], rest /= g.shape[d];
+    place = str(" at ", at);
+  }
+  s.fail<IndexError>(str(what, " ", own_.value, place, " is outside [0, ", own_.limit, ")"));
+}
+
+namespace {
+
+constexpr i64 kNone = -1;  // no padding: a valid index never equals it
+
+struct EmbeddingAttributes {
+  i64 padding;  // its row gets no gradient
+  bool zeros;   // and reads as zeros: the transpose of the gradient
+};
+
+void check_indices(const OpScope& s, int operand) {
+  const DType t = s.dtype(operand);
+  if (t != DType::i64 && t != DType::i32)
+    s.fail<DtypeError>(str("indices must be i64 or i32, got ", dtype_name(t)),
+                       "Try .to(DType::i64)");
+  if (s.geometry(operand).ndim == kMaxDims)
+    s.fail<ShapeError>(str("indices of at most ", kMaxDims - 1, " dimensions, got ", kMaxDims));
+}
+
+void embedding_backward_of_table(Backward& g);
+
+// Operands: indices, weight.
+Tensor look_up(const In& indices, const In& weight, std::optional<i64> padding, bool zeros) {
+  OpScope s(info::embedding, indices, weight, Types::any);
+  check_indices(s, 0);
+  const Geometry &list = s.geometry(0), &table = s.geometry(1);
+  if (table.ndim != 2)
+    s.fail<ShapeError>(str("the table must be [rows, width], got ", int(table.ndim), " dimensions"));
+  if (!is_floating(table.dtype) || !computes(table.dtype))
+    s.fail<DtypeError>(str("expected a table of floats, got ", dtype_name(table.dtype)));
+  EmbeddingAttributes a{kNone, zeros};
+  if (padding) {
+    const i64 rows = table.shape[0];
+    if (*padding < -rows || *padding >= rows)
+      s.fail<IndexError>(str("padding_idx ", *padding, " is outside [", -rows, ", ", rows, ")"));
+    a.padding = *padding < 0 ? *padding + rows : *padding;
+  }
+  if (table.shape[0] == 0 && list.numel > 0)
+    s.fail<IndexError>(str(list.numel, " indices into a table without rows"));
+  Shape shape(list.shape, list.ndim);
+  shape.push_back(table.shape[1]);
+  numel_of(shape);  // the product may overflow
+  s.save_input_if(s.wants(1), 0);
+  Result y = s.result(shape, table.dtype);
+  s.record(embedding_backward_of_table);
+  s.set_attribute(a);
+  static const u32 id = mailbox_op_id(info::embedding);
+  BadIndexReport bad(s, id);
+  run(EmbeddingForwardArgs{y.view(), s.view(1), s.view(0), a.zeros ? a.padding : kNone,
+                           bad.record(), bad.op_id()},
+      s.launch());
+  bad.throw_if_raised(s, "token id", "position", 0);
+  return s.finish(std::move(y));
+}
+
+void embedding_backward_backward(Backward& g) {
+  const i64 skip = g.attribute<i64>();
+  g.put(0, look_up(g.saved(0), g.take_grad(), skip == kNone ? std::nullopt : std::optional(skip),
+                   true));
+}
+
+// Operands: gout, indices.
+Tensor scatter_add(const In& gout, const In& indices, i64 rows, i64 skip) {
+  OpScope s(info::embedding_backward, gout, indices, Types::any);
+  check_indices(s, 1);
+  const Geometry &g = s.geometry(0), &list = s.geometry(1);
+  bool fits = g.ndim == list.ndim + 1;
+  for (int d = 0; fits && d < list.ndim; ++d) fits = g.shape[d] == list.shape[d];
+  if (!fits)
+    s.fail<ShapeError>("the gradient must have the shape of the indices and one more dimension");
+  s.save_input(1);
+  Result gw = s.result({rows, g.shape[g.ndim - 1]}, g.dtype);
+  s.record(embedding_backward_backward);
+  s.set_attribute(skip);
+  run(EmbeddingBackwardArgs{gw.view(), s.view(0), s.view(1), skip, false}, s.launch());
+  return s.finish(std::move(gw));
+}
+
+void embedding_backward_of_table(Backward& g) {
+  if (!g.wants(1)) return;
+  const auto a = g.attribute<EmbeddingAttributes>();
+  const Tensor& indices = g.saved(0);
+  const Tensor& gout = g.grad();
+  if (!g.recording())
+    if (const GradSlot slot = g.slot(1)) {
+      run(EmbeddingBackwardArgs{slot.view(), view_of(gout.impl()), view_of(indices.impl()),
+                                a.padding, slot.accumulate},
+          Launch{g.node->info, mode.native_stream, nullptr, gout.device()});
+      return;
+    }
+  g.put(1, scatter_add(gout, indices, g.input_shape(1)[0], a.padding));
+}
+
+}  // namespace
+
+Tensor embedding(const In& indices, const In& weight, const EmbeddingOptions& options) {
+  return look_up(indices, weight, options.padding_idx, false);
+}
+
+Tensor embedding_backward(const In& gout, const In& indices, i64 rows,
+                          const EmbeddingOptions& options) {
+  return scatter_add(gout, indices, rows, options.padding_idx.value_or(kNone));
+}
+
+}  // namespace wt

@@ -1,0 +1,108 @@
+// Squared error on the cpu.
+#include "warptape/kernels/mse.h"
+
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/strided.h"
+
+namespace wt {
+namespace {
+
+// Each run of the innermost loop is summed in the accumulator, the runs in double.
+void forward_reference(const MseForwardArgs& args, const Launch&) {
+  const LoopNest<2> nest = loop_nest({args.a, args.b});
+  const i64 n = nest.inner(), as = nest.inner_stride(0), bs = nest.inner_stride(1);
+  dispatch_floating(args.a.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    double sum = 0;
+    for_each_row(nest, [&](const i64(&at)[2]) {
+      const T* a = args.a.as<const T>() + at[0];
+      const T* b = args.b.as<const T>() + at[1];
+      for (i64 i = 0; i < n; ++i) {
+        const A d = A(a[i * as]) - A(b[i * bs]);
+        sum += double(d) * double(d);
+      }
+    });
+    *args.loss_sum.as<A>() = A(sum);
+    *args.weight.as<A>() = A(args.a.numel());
+  });
+}
+
+void backward_reference(const MseBackwardArgs& args, const Launch&) {
+  const LoopNest<3> nest = loop_nest({args.ga, args.a, args.b});
+  const i64 n = nest.inner(), gs = nest.inner_stride(0), as = nest.inner_stride(1),
+            bs = nest.inner_stride(2);
+  dispatch_floating(args.a.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A scale = A(args.factor) * *args.grad.as<const A>();
+    for_each_row(nest, [&](const i64(&at)[3]) {
+      T* g = args.ga.as<T>() + at[0];
+      const T* a = args.a.as<const T>() + at[1];
+      const T* b = args.b.as<const T>() + at[2];
+      for (i64 i = 0; i < n; ++i) g[i * gs] = T(scale * (A(a[i * as]) - A(b[i * bs])));
+    });
+  });
+}
+
+#if WT_X86
+const char* forward_why_not(const MseForwardArgs& args) {
+  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (args.a.dtype() != DType::f32) return "f32 only";
+  return args.a.dense() && args.b.dense() ? nullptr : "both operands must be contiguous";
+}
+
+WT_TARGET_AVX2 void forward_avx2(const MseForwardArgs& args, const Launch&) {
+  const float *a = args.a.as<const float>(), *b = args.b.as<const float>();
+  const i64 n = args.a.numel();
+  double total = 0;
+  for (i64 begin = 0; begin < n; begin += 4096) {  // each run in f32, the runs in double
+    const i64 end = n - begin < 4096 ? n : begin + 4096;
+    f32x8 sums[4] = {};
+    i64 i = begin;
+    for (; i + 32 <= end; i += 32)
+      for (int k = 0; k < 4; ++k) {
+        const f32x8 d = load8(a + i + 8 * k) - load8(b + i + 8 * k);
+        sums[k] += d * d;
+      }
+    for (; i < end; i += 8) {
+      const i64 left = end - i < 8 ? end - i : 8;
+      const f32x8 d = load_part8(a + i, left, 0) - load_part8(b + i, left, 0);
+      sums[0] += d * d;
+    }
+    total += double(sum_of8((sums[0] + sums[1]) + (sums[2] + sums[3])));
+  }
+  *args.loss_sum.as<float>() = float(total);
+  *args.weight.as<float>() = float(n);
+}
+
+const char* backward_why_not(const MseBackwardArgs& args) {
+  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (args.a.dtype() != DType::f32) return "f32 only";
+  return args.ga.dense() && args.a.dense() && args.b.dense() ? nullptr
+                                                             : "the operands must be contiguous";
+}
+
+WT_TARGET_AVX2 void backward_avx2(const MseBackwardArgs& args, const Launch&) {
+  float* g = args.ga.as<float>();
+  const float *a = args.a.as<const float>(), *b = args.b.as<const float>();
+  const i64 n = args.a.numel(), whole = n & ~7ll, rest = n & 7;
+  const f32x8 scale = splat8(float(args.factor) * *args.grad.as<const float>());
+  for (i64 i = 0; i < whole; i += 8) store8(g + i, (load8(a + i) - load8(b + i)) * scale);
+  if (rest)
+    store_part8(g + whole,
+                (load_part8(a + whole, rest, 0) - load_part8(b + whole, rest, 0)) * scale, rest);
+}
+#endif
+
+}  // namespace
+
+WT_VARIANTS(cpu, mse_forward, MseForwardArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = forward_why_not,
+                        .launch = forward_avx2)  //
+            {.name = "reference", .rank = 10, .launch = forward_reference});
+WT_VARIANTS(cpu, mse_backward, MseBackwardArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = backward_why_not,
+                        .launch = backward_avx2)  //
+            {.name = "reference", .rank = 10, .launch = backward_reference});
+
+}  // namespace wt

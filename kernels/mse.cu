@@ -1,0 +1,156 @@
+// Squared error on simt and cuda.
+//   forward:  naive  one block adds everything
+//             parts  many blocks add a run each, one block adds their sums
+//   backward: naive  one thread an element, any strides
+//             vectorized  one thread 16 bytes, contiguous operands
+#include "warptape/kernels/mse.h"
+
+#include "warptape/kernels/block_reduce.cuh"
+#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/index.cuh"
+#include "warptape/kernels/row_kernels.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr i64 kMaxParts = 128, kElementsPerPart = 8192;
+
+// Block b adds the b-th run into out[b], or, being the only one, the loss and the weight.
+template <class T, class A, class Map>
+__global__ void __launch_bounds__(kThreads)
+    mse_sum(Map map, i64 n, const T* a, const T* b, double* parts, A* loss_sum, A* weight) {
+  const i64 run = (n + gridDim.x - 1) / gridDim.x, begin = run * blockIdx.x;
+  const i64 end = begin + run < n ? begin + run : n;
+  double sum = 0;
+  for (i64 i = begin + threadIdx.x; i < end; i += kThreads) {
+    typename Map::Offset at[2];
+    map.offsets(typename Map::Index(i), at);
+    const A d = A(a[at[0]]) - A(b[at[1]]);
+    sum += double(d * d);
+  }
+  sum = block_reduce(sum, Plus());
+  if (threadIdx.x != 0) return;
+  if (parts) {
+    parts[blockIdx.x] = sum;
+  } else {
+    *loss_sum = A(sum);
+    *weight = A(n);
+  }
+}
+
+template <class A>
+__global__ void __launch_bounds__(kThreads)
+    mse_sum_of_parts(const double* parts, int count, i64 n, A* loss_sum, A* weight) {
+  const int t = int(threadIdx.x);
+  const double sum = block_reduce(t < count ? parts[t] : 0.0, Plus());
+  if (t != 0) return;
+  *loss_sum = A(sum);
+  *weight = A(n);
+}
+static_assert(kMaxParts <= kThreads);
+
+template <class T, class A, class Map>
+__global__ void __launch_bounds__(kThreads)
+    mse_gradient(Map map, i64 n, T* ga, const T* a, const T* b, const A* grad, A factor) {
+  const i64 stride = i64(gridDim.x) * kThreads;
+  const A scale = factor * *grad;
+  for (i64 i = i64(blockIdx.x) * kThreads + threadIdx.x; i < n; i += stride) {
+    typename Map::Offset at[3];
+    map.offsets(typename Map::Index(i), at);
+    ga[at[0]] = T(scale * (A(a[at[1]]) - A(b[at[2]])));
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    mse_gradient_packs(i64 n, T* ga, const T* a, const T* b, const float* grad, float factor) {
+  constexpr int kSize = kPerPack<T>;
+  const i64 stride = i64(gridDim.x) * kThreads, packs = n / kSize;
+  const i64 first = i64(blockIdx.x) * kThreads + threadIdx.x;
+  const float scale = factor * *grad;
+  for (i64 p = first; p < packs; p += stride) {
+    auto x = vload<Pack16<T>>(a + p * kSize);
+    const auto y = vload<Pack16<T>>(b + p * kSize);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) x.v[j] = T(scale * (float(x.v[j]) - float(y.v[j])));
+    vstore(ga + p * kSize, x);
+  }
+  for (i64 i = packs * kSize + first; i < n; i += stride)
+    ga[i] = T(scale * (float(a[i]) - float(b[i])));
+}
+
+void launch_forward(const MseForwardArgs& args, const Launch& l, i64 parts) {
+  const LoopNest<2> nest = loop_nest({args.a, args.b});
+  with_float_or_double(args.a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Accumulator<T>;
+    A *loss_sum = args.loss_sum.as<A>(), *weight = args.weight.as<A>();
+    double* sums = parts > 1 ? static_cast<double*>(l.workspace) : nullptr;
+    with_index_map(nest, [&](auto map) {
+      launch<mse_sum<T, A, decltype(map)>>(grid_of(l, parts, kThreads), map, nest.numel,
+                                           args.a.as<const T>(), args.b.as<const T>(), sums,
+                                           loss_sum, weight);
+    });
+    if (sums)
+      launch<mse_sum_of_parts<A>>(grid_of(l, 1, kThreads), sums, int(parts), nest.numel, loss_sum,
+                                  weight);
+  });
+}
+void forward_naive(const MseForwardArgs& args, const Launch& l) { launch_forward(args, l, 1); }
+
+i64 parts_of(const MseForwardArgs& args) {
+  const i64 wanted = ceil_div(args.a.numel(), kElementsPerPart);
+  return wanted < 1 ? 1 : wanted > kMaxParts ? kMaxParts : wanted;
+}
+i64 parts_workspace(const MseForwardArgs&) { return kMaxParts * i64(sizeof(double)); }
+void forward_parts(const MseForwardArgs& args, const Launch& l) {
+  launch_forward(args, l, parts_of(args));
+}
+
+void backward_naive(const MseBackwardArgs& args, const Launch& l) {
+  const LoopNest<3> nest = loop_nest({args.ga, args.a, args.b});
+  with_float_or_double(args.a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = Accumulator<T>;
+    with_index_map(nest, [&](auto map) {
+      launch<mse_gradient<T, A, decltype(map)>>(
+          grid_of(l, ceil_div(nest.numel, kThreads), kThreads), map, nest.numel, args.ga.as<T>(),
+          args.a.as<const T>(), args.b.as<const T>(), args.grad.as<const A>(), A(args.factor));
+    });
+  });
+}
+
+const char* why_not_vectorized(const MseBackwardArgs& args) {
+  if (args.a.dtype() == DType::f64) return "f64 has the naive rung only";
+  if (!args.ga.dense() || !args.a.dense() || !args.b.dense())
+    return "the operands must be contiguous";
+  return aligned_16(args.ga.data) && aligned_16(args.a.data) && aligned_16(args.b.data)
+             ? nullptr
+             : "the operands must begin at 16-byte boundaries";
+}
+void backward_vectorized(const MseBackwardArgs& args, const Launch& l) {
+  with_float(args.a.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const i64 n = args.a.numel();
+    launch<mse_gradient_packs<T>>(grid_of(l, ceil_div(n, kThreads * kPerPack<T>), kThreads), n,
+                                  args.ga.as<T>(), args.a.as<const T>(), args.b.as<const T>(),
+                                  args.grad.as<const float>(), float(args.factor));
+  });
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(WT_DEVICE_NS, mse_forward, MseForwardArgs,
+            {.name = "parts", .rank = 20, .workspace = parts_workspace, .launch = forward_parts},
+            {.name = "naive", .rank = 10, .launch = forward_naive});
+WT_VARIANTS(WT_DEVICE_NS, mse_backward, MseBackwardArgs,
+            {.name = "vectorized",
+             .rank = 20,
+             .why_not = why_not_vectorized,
+             .launch = backward_vectorized},
+            {.name = "naive", .rank = 10, .launch = backward_naive});
+
+}  // namespace wt
