@@ -77,8 +77,7 @@ struct IndexMap64 {
 // --- host side ---------------------------------------------------------------------------------
 // The last element of every operand is less than 2^31 elements from the first, and so is numel.
 template <int N>
-WT_HOT
-bool fits_32_bits(const LoopNest<N>& nest) {
+WT_HOT bool fits_32_bits(const LoopNest<N>& nest) {
   constexpr i64 kLimit = i64(1) << 31;
   if (nest.numel >= kLimit) return false;
   for (int k = 0; k < N; ++k) {
@@ -94,8 +93,7 @@ bool fits_32_bits(const LoopNest<N>& nest) {
 }
 
 template <int N>
-WT_HOT
-IndexMap<N> index_map_32(const LoopNest<N>& nest) {
+WT_HOT IndexMap<N> index_map_32(const LoopNest<N>& nest) {
   IndexMap<N> map{};
   map.ndim = nest.ndim;
   for (int d = 0; d < nest.ndim; ++d) {
@@ -106,8 +104,7 @@ IndexMap<N> index_map_32(const LoopNest<N>& nest) {
 }
 
 template <int N>
-WT_HOT
-IndexMap64<N> index_map_64(const LoopNest<N>& nest) {
+WT_HOT IndexMap64<N> index_map_64(const LoopNest<N>& nest) {
   IndexMap64<N> map{};
   map.ndim = nest.ndim;
   for (int d = 0; d < nest.ndim; ++d) {
@@ -119,8 +116,7 @@ IndexMap64<N> index_map_64(const LoopNest<N>& nest) {
 
 // Calls f with the map that fits.
 template <int N, class F>
-WT_HOT
-void with_index_map(const LoopNest<N>& nest, F&& f) {
+WT_HOT void with_index_map(const LoopNest<N>& nest, F&& f) {
   if (fits_32_bits(nest))
     f(index_map_32(nest));
   else

@@ -25,8 +25,7 @@ namespace {
 
 // to[r][c] = from[c][r], 16 bytes square.
 template <class T>
-WT_HOT
-void transpose_block(T* to, i64 to_row, const T* from, i64 from_row) {
+WT_HOT void transpose_block(T* to, i64 to_row, const T* from, i64 from_row) {
   constexpr int kSide = 16 / int(sizeof(T));
 #if WT_X86
   if constexpr (kSide == 4) {
@@ -47,22 +46,19 @@ void transpose_block(T* to, i64 to_row, const T* from, i64 from_row) {
 namespace baseline {
 WT_VECTOR_TYPES(16)
 template <class T>
-WT_HOT
-Vec<T> load_first(const T* p, int n) {
+WT_HOT Vec<T> load_first(const T* p, int n) {
   T all[16 / sizeof(T)] = {};
   for (int i = 0; i < n; ++i) all[i] = p[i];
   return *reinterpret_cast<const Vec<T>*>(all);
 }
 template <class T>
-WT_HOT
-void store_first(T* p, Vec<T> v, int n) {
+WT_HOT void store_first(T* p, Vec<T> v, int n) {
   T all[16 / sizeof(T)];
   *reinterpret_cast<Vec<T>*>(all) = v;
   for (int i = 0; i < n; ++i) p[i] = all[i];
 }
 template <class T>
-WT_HOT
-T sum_of(Vec<T> v) {
+WT_HOT T sum_of(Vec<T> v) {
   T s = v[0];
   for (int i = 1; i < 16 / int(sizeof(T)); ++i) s += v[i];
   return s;

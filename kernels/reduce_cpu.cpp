@@ -35,14 +35,15 @@ struct SumOp {
   template <class C>
   static constexpr double kStart = 0;
   template <class V>
-  WT_HOT
-  static void step(V& acc, const V& v) { acc += v; }
+  WT_HOT static void step(V& acc, const V& v) {
+    acc += v;
+  }
   template <class C>
-  WT_HOT
-  static void fold(double& total, C v) { total += double(v); }
+  WT_HOT static void fold(double& total, C v) {
+    total += double(v);
+  }
   template <class T>
-  WT_HOT
-  static void store(const SumArgs& a, T& out, double total) {
+  WT_HOT static void store(const SumArgs& a, T& out, double total) {
     total /= double(a.divide_by);
     if (a.accumulate) total += double(ComputeType<T>(out));
     out = T(ComputeType<T>(total));
@@ -56,21 +57,21 @@ struct MaxOp {
   static constexpr C kStart = -std::numeric_limits<C>::infinity();
   // Once NaN, always NaN: no comparison with it holds.
   template <class V>
-  WT_HOT
-  static void step(V& acc, const V& v) { acc = (v > acc) | (v != v) ? v : acc; }
+  WT_HOT static void step(V& acc, const V& v) {
+    acc = (v > acc) | (v != v) ? v : acc;
+  }
   template <class C>
-  WT_HOT
-  static void fold(C& total, C v) {
+  WT_HOT static void fold(C& total, C v) {
     if (v > total || v != v) total = v;
   }
   template <class T>
-  WT_HOT
-  static void store(const MaxArgs&, T& out, ComputeType<T> total) { out = T(total); }
+  WT_HOT static void store(const MaxArgs&, T& out, ComputeType<T> total) {
+    out = T(total);
+  }
 };
 
 template <class Op, class V, class C>
-WT_HOT
-void step_at(V& acc, const C* p) {
+WT_HOT void step_at(V& acc, const C* p) {
   V v;
   Lanes<C>::load(v, p);
   Op::step(acc, v);
@@ -78,14 +79,12 @@ void step_at(V& acc, const C* p) {
 
 // --- runs of consecutive elements into one total -------------------------------------------------
 template <class Op, class C>
-WT_HOT
-void fold_lanes(typename Op::template Total<C>& total, const typename Lanes<C>::Vector& v) {
+WT_HOT void fold_lanes(typename Op::template Total<C>& total, const typename Lanes<C>::Vector& v) {
   for (int l = 0; l < Lanes<C>::kCount; ++l) Op::fold(total, C(v[l]));
 }
 
 template <class Op, class C>
-WT_HOT
-void reduce_run(typename Op::template Total<C>& total, const C* p, i64 n) {
+WT_HOT void reduce_run(typename Op::template Total<C>& total, const C* p, i64 n) {
   using L = Lanes<C>;
   constexpr i64 kStep = kVectors * L::kCount;
   while (n >= kStep) {
@@ -112,8 +111,7 @@ void reduce_run(typename Op::template Total<C>& total, const C* p, i64 n) {
 }
 
 template <class Op, class T, class Total>
-WT_HOT
-void reduce_run_of(Total& total, const T* p, i64 n) {
+WT_HOT void reduce_run_of(Total& total, const T* p, i64 n) {
   if constexpr (std::is_same_v<T, ComputeType<T>>) {
     reduce_run<Op, T>(total, p, n);
   } else {
@@ -128,8 +126,7 @@ void reduce_run_of(Total& total, const T* p, i64 n) {
 
 // One output after the other, from whatever strides.
 template <class Op, class T, class Args>
-WT_HOT
-void reduce_rows(const ReducePlan& plan, const Args& a) {
+WT_HOT void reduce_rows(const ReducePlan& plan, const Args& a) {
   using C = ComputeType<T>;
   const i64 outputs = plan.kept.inner(), length = plan.reduced.inner();
   const i64 step = plan.reduced.inner_stride(0);
@@ -154,8 +151,7 @@ void reduce_rows(const ReducePlan& plan, const Args& a) {
 // --- consecutive outputs: rows are added to rows, a tile of columns at a time
 // ---------------------- `rows` (at most kChain) rows of N vectors.
 template <class Op, int N, class C>
-WT_HOT
-void reduce_block(const C* p, i64 rows, i64 step, typename Op::template Total<C>* totals) {
+WT_HOT void reduce_block(const C* p, i64 rows, i64 step, typename Op::template Total<C>* totals) {
   using L = Lanes<C>;
   typename L::Vector acc[N];
   for (int k = 0; k < N; ++k) L::load(acc[k], p + k * L::kCount);
@@ -169,8 +165,7 @@ void reduce_block(const C* p, i64 rows, i64 step, typename Op::template Total<C>
 
 // Totals of N vectors of columns from `base`.
 template <class Op, int N, class T, class Total>
-WT_HOT
-void reduce_tile(const ReducePlan& plan, const T* base, Total* totals) {
+WT_HOT void reduce_tile(const ReducePlan& plan, const T* base, Total* totals) {
   using C = ComputeType<T>;
   constexpr i64 kWidth = N * Lanes<C>::kCount;
   const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
@@ -190,8 +185,7 @@ void reduce_tile(const ReducePlan& plan, const T* base, Total* totals) {
 }
 
 template <class Op, class T, class Total>
-WT_HOT
-void reduce_column(const ReducePlan& plan, const T* base, Total& total) {
+WT_HOT void reduce_column(const ReducePlan& plan, const T* base, Total& total) {
   const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
   for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
     const T* p = base + from[0];
@@ -200,8 +194,7 @@ void reduce_column(const ReducePlan& plan, const T* base, Total& total) {
 }
 
 template <class Op, class T, class Args>
-WT_HOT
-void reduce_columns(const ReducePlan& plan, const Args& a) {
+WT_HOT void reduce_columns(const ReducePlan& plan, const Args& a) {
   using C = ComputeType<T>;
   constexpr i64 kNarrow = Lanes<C>::kCount, kWide = kVectors * kNarrow;
   const i64 columns = plan.kept.inner(), step_out = plan.kept.inner_stride(1);
@@ -227,8 +220,7 @@ void reduce_columns(const ReducePlan& plan, const Args& a) {
 // --- one body, compiled for each instruction set
 // ---------------------------------------------------
 template <class Op, class T, class Args>
-WT_HOT
-void reduce(const ReducePlan& plan, const Args& a) {
+WT_HOT void reduce(const ReducePlan& plan, const Args& a) {
   if (plan.reduced.inner_stride(0) != 1 && plan.kept.inner_stride(0) == 1)
     reduce_columns<Op, T>(plan, a);
   else

@@ -35,8 +35,7 @@ __device__ __forceinline__ void store_vector(T* p, const T (&v)[V]) {
 }
 
 // May be read in 16-byte pieces.
-WT_HD WT_HOT
-bool aligned_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+WT_HD WT_HOT bool aligned_16(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 }  // namespace WT_DEVICE_NS
 }  // namespace wt
