@@ -1,5 +1,5 @@
-// Matrix product on the cpu: the reference and the list of variants. matmul_tiny.cpp has the
-// kernel for small products, matmul_blas.cpp the calls of OpenBLAS.
+// Matrix product on the cpu: the reference and the list of variants. matmul_vector.cpp has the
+// kernel for small products, matmul_packed.cpp the one for large ones, matmul_blas.cpp OpenBLAS.
 #include "warptape/kernels/matmul.h"
 
 #include "warptape/kernels/cpu_dtypes.h"
@@ -82,6 +82,12 @@ WT_VARIANTS(
      .why_not = matmul_tiny_why_not,
      .rank_of = matmul_tiny_rank,
      .launch = matmul_tiny},
+    {.name = "packed",
+     .rank = 40,
+     .why_not = matmul_packed_why_not,
+     .rank_of = matmul_packed_rank,
+     .workspace = matmul_packed_workspace,
+     .launch = matmul_packed},
     {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
     {.name = "reference", .rank = 1, .why_not = reference_why_not, .launch = matmul_reference});
 

@@ -3,15 +3,12 @@
 #include "warptape/kernels/matmul.h"
 
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
-#include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/core/device.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/memory.h"
 #include "warptape/kernels/matmul_cpu.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
@@ -231,9 +228,19 @@ void run_variant(const Setup& s, const Variant<MatmulArgs>& v, Device d) {
   CHECK(difference(s.p, "row sum", s.row_sum, row_sum.tensor, s.want_sums) == "");
 }
 
+// How the cpu's kernels are run.
+struct Setting {
+  int isa = matmul_isa(), threads = num_threads();
+};
+void apply(const Setting& s) {
+  matmul_isa_in_use = s.isa;
+  set_num_threads(s.threads);
+}
+
 // How many problems each variant of a device took.
 struct Tally {
   Device device;
+  std::vector<Setting> settings{{}};
   const Variants<MatmulArgs>& list;
   std::vector<int> taken;
 
@@ -248,7 +255,11 @@ struct Tally {
       for (int i = 0; i < list.count; ++i) {
         const Variant<MatmulArgs>& v = list.rows[i];
         if (v.why_not && v.why_not(s.args)) continue;
-        run_variant(s, v, device);
+        for (const Setting& setting : settings) {
+          INFO("instruction set " << setting.isa << ", " << setting.threads << " threads");
+          apply(setting);
+          run_variant(s, v, device);
+        }
         ++taken[size_t(i)];
       }
     }
@@ -354,17 +365,30 @@ TEST_CASE("matmul: every cpu variant against a triple loop in double") {
 }
 
 TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
-  const int best = matmul_isa();
-  for (int isa = 0; isa <= best; ++isa) {
-    INFO("instruction set " << isa);
-    matmul_isa_in_use = isa;
-    Tally tally(Device::cpu());
-    for (DType t : {DType::f64, DType::f32}) {
-      tally.check_all(shapes(t, kCpuSizes));
-      tally.check_all(empty_problems(t));
-    }
+  const Setting before;
+  Tally tally(Device::cpu());
+  tally.settings.clear();
+  for (int isa = 0; isa <= before.isa; ++isa) tally.settings.push_back({isa, 1});
+  for (DType t : {DType::f64, DType::f32}) {
+    tally.check_all(shapes(t, kCpuSizes));
+    tally.check_all(empty_problems(t));
   }
-  matmul_isa_in_use = best;
+  apply(before);
+}
+
+TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
+  const Setting before;
+  Tally tally(Device::cpu());
+  tally.settings.clear();
+  for (int isa = 0; isa <= before.isa; ++isa)
+    for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
+  // Longer than a block; rows a multiple of 4 KiB apart, either way round; few rows.
+  std::vector<Problem> all =
+      shapes(DType::f32, {{15, 150, 1030}, {29, 140, 1024}, {140, 15, 1024}});
+  all.push_back({.m = 15, .n = 70, .k = 1030, .dtype = DType::f64});
+  all.push_back({.m = 70, .n = 15, .k = 1030, .dtype = DType::f64, .ta = true, .tb = true});
+  tally.check_all(all);
+  apply(before);
 }
 
 TEST_CASE("matmul: every simt variant against a triple loop in double") {
@@ -380,158 +404,4 @@ TEST_CASE("matmul: every simt variant against a triple loop in double") {
   tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
   tally.check_all(large_problems(DType::bf16, {2}));
   tally.everyone_ran();
-}
-
-// --- the operators, as far as they decide what the kernels get ---------------------------------
-
-namespace {
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "nothing was thrown";
-}
-
-Tensor numbers(const Shape& shape, DType t = DType::f64) {
-  Random random{7};
-  return wt::tensor(random.fill(numel_of(shape))).reshape(shape).to(t);
-}
-
-}  // namespace
-
-TEST_CASE("matmul: one-dimensional operands lose their dimension") {
-  const Tensor v = numbers({3}), m = numbers({3, 4}), b = numbers({2, 5, 3});
-  CHECK(matmul(v, v).shape() == Shape{});
-  CHECK(matmul(v, m).shape() == Shape{4});
-  CHECK(matmul(m.t(), v).shape() == Shape{4});
-  CHECK(matmul(b, v).shape() == Shape{2, 5});
-  CHECK(matmul(v, b.transpose(-1, -2)).shape() == Shape{2, 5});
-  CHECK(matmul(b, m).shape() == Shape{2, 5, 4});
-  CHECK(matmul(numbers({4, 1, 2, 3}), numbers({5, 3, 2})).shape() == Shape{4, 5, 2, 2});
-  CHECK(linear(v, m.t()).shape() == Shape{4});
-  CHECK(linear(b, m.t(), numbers({4})).shape() == Shape{2, 5, 4});
-}
-
-TEST_CASE("matmul: strided operands are read where they lie") {
-  const Tensor big = numbers({4, 6, 8});
-  const auto requests = [](const auto& f) {
-    const u64 before = memory::request_count();
-    f();
-    return memory::request_count() - before;
-  };
-  const Tensor a = big.slice(2, {1, 5}).select(0, 1), b = big.select(0, 2).slice(1, {0, 6});
-  CHECK(requests([&] { (void)matmul(a, a.t()); }) == 1);
-  CHECK(requests([&] { (void)matmul(b.t(), b); }) == 1);
-  CHECK(requests([&] { (void)matmul(big, big.transpose(1, 2)); }) == 1);
-  // Neither axis has unit stride: one copy.
-  CHECK(requests([&] { (void)matmul(big.select(2, 0), numbers({6, 2})); }) > 1);
-  const Tensor odd = big.select(2, 3), dense = odd.clone();
-  CHECK(matmul(odd, odd.t()).to_vector<double>() == matmul(dense, dense.t()).to_vector<double>());
-}
-
-TEST_CASE("matmul: errors name both numbers, both operands and the line") {
-  const Tensor a = zeros({2, 3}), b = zeros({4, 5}), bytes = zeros({2, 2}, {.dtype = DType::u8});
-  const auto has = [](const std::string& text, const char* part) {
-    INFO(text);
-    CHECK(text.find(part) != std::string::npos);
-  };
-  const auto product = [&] { (void)matmul(a, b); };
-  const int line = __LINE__ - 1;
-  CHECK(message_of(product) ==
-        str("ShapeError: [matmul] a's last dimension 3 \u2260 b's second to last dimension 4\n"
-            "  a  [2, 3] f32 cpu\n  b  [4, 5] f32 cpu\n  at matmul_test.cpp:",
-            line));
-  const auto layer = [&] { (void)linear(zeros({64, 3, 2}), zeros({5, 6})); };
-  CHECK(message_of(layer) ==
-        str("ShapeError: [linear] input features 2 \u2260 weight in_features 6\n"
-            "  input   [64, 3, 2] f32 cpu\n  weight  [5, 6] f32 cpu\n  at matmul_test.cpp:",
-            line + 6, "\n  Try flatten(x, 1): linear contracts the last dimension only"));
-  has(message_of([&] { (void)matmul(a, a); }), "Try b.transpose(-2, -1)");
-  has(message_of([&] {
-        (void)matmul(zeros({2, 1, 3}), zeros({3, 3, 2}));
-      }),
-      "batch dimensions do not broadcast: 2 \u2260 3 in dimension -3");
-  has(message_of([&] { (void)matmul(zeros({}), a); }), "both need at least 1");
-  has(message_of([&] { (void)matmul(bytes, bytes); }), "DtypeError: [matmul] takes");
-  has(message_of([&] {
-        (void)linear(a, zeros({5, 3}), zeros({4}));
-      }),
-      "bias length 4 \u2260 weight out_features 5");
-}
-
-TEST_CASE("linear: gradients go straight into the leaves' slots") {
-  for (const Shape& batch : {Shape{7}, Shape{2, 3}, Shape{}}) {
-    Shape in = batch, out = batch;
-    in.push_back(4), out.push_back(5);
-    const Tensor x = numbers(in).set_requires_grad(), w = numbers({5, 4}).set_requires_grad(),
-                 b = numbers({5}).set_requires_grad(), dy = numbers(out);
-    const i64 rows = numel_of(batch);
-    linear(x, w, b).backward(dy);
-    const std::vector<double> xs = x.to_vector<double>(), ws = w.to_vector<double>(),
-                              ds = dy.to_vector<double>();
-    const auto check_grads = [&](double times) {
-      const std::vector<double> dx = x.grad().to_vector<double>(),
-                                dw = w.grad().to_vector<double>(),
-                                db = b.grad().to_vector<double>();
-      for (i64 o = 0; o < 5; ++o) {
-        double sum = 0;
-        for (i64 r = 0; r < rows; ++r) sum += ds[size_t(r * 5 + o)];
-        CHECK(std::abs(db[size_t(o)] - times * sum) < 1e-12);
-        for (i64 i = 0; i < 4; ++i) {
-          double want = 0;
-          for (i64 r = 0; r < rows; ++r) want += ds[size_t(r * 5 + o)] * xs[size_t(r * 4 + i)];
-          CHECK(std::abs(dw[size_t(o * 4 + i)] - times * want) < 1e-12);
-        }
-      }
-      for (i64 r = 0; r < rows; ++r)
-        for (i64 i = 0; i < 4; ++i) {
-          double want = 0;
-          for (i64 o = 0; o < 5; ++o) want += ds[size_t(r * 5 + o)] * ws[size_t(o * 4 + i)];
-          CHECK(std::abs(dx[size_t(r * 4 + i)] - times * want) < 1e-12);
-        }
-    };
-    check_grads(1);
-    linear(x, w, b).backward(dy);
-    check_grads(2);
-  }
-}
-
-TEST_CASE("matmul and linear: both derivatives against differences") {
-  struct Case {
-    Shape a, b;
-  };
-  const auto product = [](std::span<const Tensor> x) { return matmul(x[0], x[1]); };
-  for (const Case& c : {Case{{2, 3}, {3, 4}}, Case{{3}, {3}}, Case{{2, 3}, {3}}, Case{{3}, {3, 2}},
-                        Case{{2, 2, 3}, {3, 2}}, Case{{2, 3}, {2, 3, 2}}, Case{{3}, {2, 3, 2}},
-                        Case{{2, 1, 2, 3}, {3, 3, 1}}, Case{{2, 0}, {0, 2}}}) {
-    INFO(c.a << " times " << c.b);
-    const std::vector<Tensor> in = {numbers(c.a).set_requires_grad(),
-                                    numbers(c.b).set_requires_grad()};
-    const GradCheckOptions options{.second_is_zero = numel_of(c.a) == 0};
-    CHECK(grad_check(product, in).message == "");
-    CHECK(grad_grad_check(product, in, options).message == "");
-  }
-  const auto transposed = [](std::span<const Tensor> x) {
-    return matmul(x[0].transpose(-1, -2), matmul(x[1].t(), x[0]));
-  };
-  const std::vector<Tensor> square = {numbers({2, 3, 3}).set_requires_grad(),
-                                      numbers({3, 3}).set_requires_grad()};
-  CHECK(grad_check(transposed, square).message == "");
-  CHECK(grad_grad_check(transposed, square).message == "");
-  const auto layer = [](std::span<const Tensor> x) {
-    return x.size() == 2 ? linear(x[0], x[1]) : linear(x[0], x[1], x[2]);
-  };
-  for (const Shape& x : {Shape{3}, Shape{2, 3}, Shape{2, 2, 3}, Shape{0, 3}}) {
-    INFO("linear " << x);
-    std::vector<Tensor> in = {numbers(x).set_requires_grad(), numbers({2, 3}).set_requires_grad()};
-    const GradCheckOptions options{.second_is_zero = numel_of(x) == 0};
-    CHECK(grad_check(layer, in).message == "");
-    CHECK(grad_grad_check(layer, in, options).message == "");
-    in.push_back(numbers({2}).set_requires_grad());
-    CHECK(grad_check(layer, in).message == "");
-    CHECK(grad_grad_check(layer, in, options).message == "");
-  }
 }

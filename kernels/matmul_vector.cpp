@@ -1,4 +1,7 @@
-// Small matrix products on the cpu: the work of a kernel that packs nothing and starts no thread.
+// The vector code of the cpu's matrix products, compiled for three instruction sets: the variant
+// for small products, which packs nothing, and the inner kernels of the packed one.
+#include <utility>
+
 #include "warptape/kernels/matmul_cpu.h"
 
 namespace wt {
@@ -64,7 +67,7 @@ WT_HOT T sum_of(Vec<T> v) {
   return s;
 }
 #define WT_SIMD
-#include "warptape/kernels/matmul_tiny.inc"
+#include "warptape/kernels/matmul_packed.inc"
 #undef WT_SIMD
 }  // namespace baseline
 
@@ -104,7 +107,7 @@ WT_SIMD inline T sum_of(Vec<T> v) {
     return _mm_cvtsd_f64(_mm_add_sd(s, _mm_unpackhi_pd(s, s)));
   }
 }
-#include "warptape/kernels/matmul_tiny.inc"
+#include "warptape/kernels/matmul_packed.inc"
 #undef WT_SIMD
 }  // namespace avx2
 
@@ -133,13 +136,17 @@ WT_SIMD inline T sum_of(Vec<T> v) {
     return avx2::sum_of<double>(__builtin_shufflevector(v, v, 0, 1, 2, 3) +
                                 __builtin_shufflevector(v, v, 4, 5, 6, 7));
 }
-#include "warptape/kernels/matmul_tiny.inc"
+#include "warptape/kernels/matmul_packed.inc"
 #undef WT_SIMD
 }  // namespace avx512
 #else
 namespace avx2 = baseline;
 namespace avx512 = baseline;
 #endif
+
+template <class T>
+constexpr PackedKernels<T> kPacked[3] = {baseline::packed_kernels<T>(), avx2::packed_kernels<T>(),
+                                         avx512::packed_kernels<T>()};
 
 using Kernel = void (*)(const MatmulArgs&);
 constexpr Kernel kMultiply[2][3] = {
@@ -179,5 +186,12 @@ void matmul_tiny(const MatmulArgs& g, const Launch&) {
 }
 
 void matmul_row_sum(const MatmulArgs& g) { kRowSums[g.dtype == DType::f64][matmul_isa()](g); }
+
+template <class T>
+const PackedKernels<T>& matmul_packed_kernels() {
+  return kPacked<T>[matmul_isa()];
+}
+template const PackedKernels<float>& matmul_packed_kernels();
+template const PackedKernels<double>& matmul_packed_kernels();
 
 }  // namespace wt
