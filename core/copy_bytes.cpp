@@ -31,7 +31,7 @@ const CopyBackend& backend(Device d) {
 void set_copy_backend(DeviceKind k, const CopyBackend* b) { backends[int(k)] = b; }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0 || to_device.is_meta || from_device.is_meta) return;
   if (to_device == from_device) return backend(to_device).within(to, from, to_device, bytes);
   if (from_device == Device::cpu()) return backend(to_device).from_host(to, to_device, from, bytes);
   if (to_device == Device::cpu()) return backend(from_device).to_host(to, from_device, from, bytes);
@@ -41,7 +41,7 @@ void copy_bytes(void* to, Device to_device, const void* from, Device from_device
 }
 
 void fill_zero(void* to, Device d, i64 bytes) {
-  if (bytes) backend(d).fill_zero(to, d, bytes);
+  if (bytes && !d.is_meta) backend(d).fill_zero(to, d, bytes);
 }
 
 void synchronize(Device d) {

@@ -274,6 +274,7 @@ Tensor from_values(const void* values, DType as, const Shape& shape, const Tenso
                    Frame at) {
   TensorOptions host;
   host.dtype = as;
+  host.device = Device::cpu();
   Tensor t = empty(shape, host, at);
   if (t.numel()) std::memcpy(t.impl()->data, values, size_t(t.numel() * item_size(as)));
   const NoGrad no_grad;

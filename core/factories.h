@@ -13,7 +13,7 @@ namespace wt {
 // Where and as what. `dtype` unset: the mode's default dtype (or what the values say).
 struct TensorOptions {
   std::optional<DType> dtype{};
-  Device device{};
+  Device device = mode.default_device;
   bool requires_grad = false;
 };
 

@@ -63,6 +63,7 @@ struct Mode {
   Category category = Category::activation;
   DType default_dtype = DType::f32;
   DType autocast_dtype = DType::f16;
+  Device default_device = {};   // of factories and of new modules' parameters
   u32 slow = kSlowEnvironment;  // SlowPath bits
   u32 id = 0;                   // interned (stream, determinism, overrides, module path)
   FrameId frame = 0;            // set while inside the library: calls made there report this line
@@ -152,6 +153,18 @@ class WT_GUARD DefaultDtype {
 
  private:
   DType before_;
+};
+// Where factories and new modules put tensors when nothing else is said: on Device::meta() a model
+// of any size is built without a byte.
+class WT_GUARD DefaultDevice {
+ public:
+  explicit DefaultDevice(Device d) : before_(mode.default_device) { mode.default_device = d; }
+  ~DefaultDevice() { mode.default_device = before_; }
+  DefaultDevice(const DefaultDevice&) = delete;
+  DefaultDevice& operator=(const DefaultDevice&) = delete;
+
+ private:
+  Device before_;
 };
 // Calls made in the scope report `f` as the user's line unless an outer scope already does.
 class WT_GUARD FrameScope {

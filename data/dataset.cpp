@@ -13,6 +13,9 @@
 namespace wt::data {
 namespace {
 
+constexpr TensorOptions kHostFloats{.dtype = DType::f32, .device = Device::cpu()};
+constexpr TensorOptions kHostIndices{.dtype = DType::i64, .device = Device::cpu()};
+
 void check_index(const char* dataset, i64 i, i64 n) {
   if (i < 0 || i >= n)
     throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
@@ -35,7 +38,7 @@ std::string find_file(const std::string& root, const std::string& name) {
 Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices) {
   Shape shape = t.shape();
   shape[0] = i64(indices.size());
-  Tensor out = empty(shape, {.dtype = t.dtype()});
+  Tensor out = empty(shape, {.dtype = t.dtype(), .device = Device::cpu()});
   const i64 row = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
   for (size_t i = 0; i < indices.size(); ++i) {
     check_index(dataset, indices[i], t.size(0));
@@ -43,6 +46,11 @@ Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> in
                 static_cast<const char*>(t.impl()->data) + indices[i] * row, size_t(row));
   }
   return out;
+}
+
+Tensor host_bytes(const std::vector<u8>& bytes) {
+  const CategoryScope scope(Category::dataset);
+  return tensor(bytes, {.device = Device::cpu()});
 }
 
 }  // namespace
@@ -80,8 +88,8 @@ Batch FashionMnist::batch(std::span<const i64> indices) const {
   constexpr i64 kPixels = 28 * 28;
   constexpr float kScale = 1 / (255.0f * 0.3530f), kShift = 0.2860f / 0.3530f;
   const i64 n = i64(indices.size());
-  Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 1, 28, 28}),
-          empty({n}, {.dtype = DType::i64})};
+  Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 1, 28, 28}, kHostFloats),
+          empty({n}, kHostIndices)};
   float* x = b.x.mutable_data<float>();
   i64* y = b.y.mutable_data<i64>();
   for (i64 i = 0; i < n; ++i) {
@@ -100,11 +108,11 @@ TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptio
     const std::vector<u8> bytes = read_bytes(p);
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
-  bytes_ = tensor(all);
+  bytes_ = host_bytes(all);
   cut(o);
 }
 
-TextBytes::TextBytes(std::vector<u8> bytes, const TextBytesOptions& o) : bytes_(tensor(bytes)) {
+TextBytes::TextBytes(std::vector<u8> bytes, const TextBytesOptions& o) : bytes_(host_bytes(bytes)) {
   cut(o);
 }
 
@@ -128,7 +136,7 @@ std::span<const u8> TextBytes::bytes() const {
 
 Batch TextBytes::batch(std::span<const i64> indices) const {
   const i64 n = i64(indices.size());
-  Batch b{empty({n, context_}, {.dtype = DType::i64}), empty({n}, {.dtype = DType::i64})};
+  Batch b{empty({n, context_}, kHostIndices), empty({n}, kHostIndices)};
   i64* x = b.x.mutable_data<i64>();
   i64* y = b.y.mutable_data<i64>();
   for (i64 i = 0; i < n; ++i) {

@@ -39,7 +39,7 @@ Tensor read_idx(const std::string& path, const ParseLimits& limits) {
         str("shape ", shape, " needs ", total, " bytes, the file has ", bytes.size() - header,
             bytes.size() - header < total ? " (truncated download?)" : ""));
   const CategoryScope scope(Category::dataset);
-  Tensor t = empty(shape, {.dtype = DType::u8});
+  Tensor t = empty(shape, {.dtype = DType::u8, .device = Device::cpu()});
   if (total) std::memcpy(t.mutable_data<u8>(), bytes.data() + header, total);
   return t;
 }

@@ -11,7 +11,7 @@ namespace {
 
 Tensor parameter(const Shape& shape, DType t) {
   const CategoryScope scope(Category::parameter);
-  return empty(shape, {.dtype = t});
+  return empty(shape, {.dtype = t, .device = mode.default_device});
 }
 
 void check_sizes(const char* layer, i64 a, i64 b) {

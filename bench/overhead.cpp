@@ -1,0 +1,118 @@
+#include "warptape/bench/overhead.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <functional>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/random.h"
+#include "warptape/nn/layers.h"
+#include "warptape/nn/loss.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double quantile(std::vector<double> v, double q) {
+  std::sort(v.begin(), v.end());
+  const double at = q * double(v.size() - 1);
+  const size_t i = size_t(at);
+  return i + 1 < v.size() ? v[i] + (at - double(i)) * (v[i + 1] - v[i]) : v[i];
+}
+
+// `units` operators or steps a call.
+OverheadRow measure(const OverheadOptions& o, const char* name, const char* shape, double units,
+                    const std::function<void()>& call) {
+  OverheadRow row{.bench = name, .shape = shape};
+  for (int i = 0; i < 3; ++i) call();
+  memory::reset_peak(Device::cpu());
+  const auto run = [&](i64 n) {
+    const auto start = Clock::now();
+    for (i64 i = 0; i < n; ++i) call();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  i64 calls = std::max<i64>(1, o.fixed_calls);
+  if (!o.fixed_calls)
+    while (run(calls) < o.window_s / 4) calls *= 2;
+  if (!o.fixed_calls) calls = std::max<i64>(1, i64(double(calls) * o.window_s / run(calls)));
+  const i64 before = malloc_count();
+  std::vector<double> us;
+  for (int w = 0; w < (o.fixed_calls ? 1 : o.windows); ++w)
+    us.push_back(run(calls) * 1e6 / double(calls) / units);
+  row.mallocs = before < 0
+                    ? -1
+                    : double(malloc_count() - before) / (double(calls) * double(us.size()) * units);
+  row.median_us = quantile(us, 0.5);
+  row.p10_us = quantile(us, 0.1);
+  row.p90_us = quantile(us, 0.9);
+  row.min_us = quantile(us, 0);
+  row.calls = calls;
+  row.peak_bytes = memory::stats(Device::cpu()).peak;
+  return row;
+}
+
+struct Mlp : nn::Module<Mlp> {
+  nn::Linear fc1, fc2, fc3;
+  Mlp(i64 in, i64 hidden, i64 out)
+      : fc1(add("fc1", nn::Linear{in, hidden})),
+        fc2(add("fc2", nn::Linear{hidden, hidden})),
+        fc3(add("fc3", nn::Linear{hidden, out})) {}
+  Tensor forward(Tensor x) {
+    x = relu(fc1(std::move(x)));
+    x = relu(fc2(std::move(x)));
+    return fc3(std::move(x));
+  }
+};
+
+OverheadRow tape_add(const OverheadOptions& o) {
+  const Tensor leaf = ones({1}, {.requires_grad = true}), one = ones({1});
+  return measure(o, "tape_add", "1", 100, [&] {
+    Tensor x = leaf;
+    for (int i = 0; i < 100; ++i) x = x + one;
+    x.backward();
+  });
+}
+
+OverheadRow mlp_tiny(const OverheadOptions& o) {
+  manual_seed(1);
+  Mlp net(2, 16, 1);
+  optim::Sgd opt{net, {.lr = 0.01}};
+  const Tensor x = randn({32, 2}), y = randn({32, 1});
+  return measure(o, "mlp_tiny", "2-16-16-1 b32", 1, [&] {
+    auto loss = mse_loss(net(x), y);
+    opt.zero_grad();
+    loss.backward();
+    opt.step();
+  });
+}
+
+OverheadRow mlp_small(const OverheadOptions& o) {
+  manual_seed(1);
+  Mlp net(784, 512, 10);
+  optim::Sgd opt{net, {.lr = 0.01}};
+  const Tensor x = randn({128, 784}), y = randint(0, 10, {128});
+  return measure(o, "mlp_small", "784-512-512-10 b128", 1, [&] {
+    auto loss = cross_entropy(net(x), y);
+    opt.zero_grad();
+    loss.backward();
+    opt.step();
+  });
+}
+
+}  // namespace
+
+std::vector<OverheadRow> overhead(const OverheadOptions& o) {
+  set_num_threads(o.threads);
+  std::vector<OverheadRow> rows;
+  if (o.only.empty() || o.only == "tape_add") rows.push_back(tape_add(o));
+  if (o.only.empty() || o.only == "mlp_tiny") rows.push_back(mlp_tiny(o));
+  if (o.only.empty() || o.only == "mlp_small") rows.push_back(mlp_small(o));
+  return rows;
+}
+
+}  // namespace wt::bench

@@ -1,0 +1,35 @@
+// What the framework costs beside the arithmetic: the rows of `wt bench overhead`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/core/types.h"
+
+namespace wt::bench {
+
+struct OverheadRow {
+  std::string bench;  // tape_add, mlp_tiny, mlp_small
+  std::string shape;
+  double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;  // over the windows
+  double mallocs = 0;  // heap allocations a step (tape_add: an operator) after warm-up; -1: unknown
+  i64 calls = 0;       // a window
+  i64 peak_bytes = 0;
+};
+
+struct OverheadOptions {
+  int threads = 1;
+  int windows = 11;
+  double window_s = 0.1;
+  i64 fixed_calls = 0;  // > 0: one window of exactly this many calls (callgrind)
+  std::string only{};   // one row
+};
+
+// tape_add: x = x + one on one f32 element, chains of 100, forward + backward + free, us an
+// operator. mlp_tiny: 2-16-16-1, ReLU, MSE, batch 32, SGD; mlp_small: 784-512-512-10, ReLU,
+// cross-entropy, batch 128, SGD: us a whole step.
+std::vector<OverheadRow> overhead(const OverheadOptions& o);
+
+// Calls of malloc and its kin in this process so far; -1 where they are not counted.
+i64 malloc_count();
+
+}  // namespace wt::bench

@@ -1,0 +1,34 @@
+// The training loop of `wt train`: steps, evaluations, metrics, checkpoints, report.
+#pragma once
+#include <string>
+
+#include "warptape/core/device.h"
+#include "warptape/optim/train_step.h"
+#include "warptape/tools/recipes.h"
+
+namespace wt::tools {
+
+struct TrainOptions {
+  std::string recipe;
+  std::string device = "auto";
+  std::string data{};
+  std::string out{};  // run folder; empty: nothing is written
+  std::string precision = "f32";
+  std::string optimizer = "adamw";
+  std::string on_nan = "stop";
+  i64 epochs = 0, steps = 0, batch = 0;  // 0: the recipe's
+  i64 micro_batches = 1;
+  double lr = 0, weight_decay = -1, clip = -1, momentum = 0.9;  // lr 0, others -1: the recipe's
+  i64 eval_every = 0, save_every = 0, log_every = 0;            // steps; 0: chosen
+  int keep = 2, threads = 0;
+  u64 seed = 1;
+  bool resume = false, dry_run = false, quiet = false, graph = false;
+  std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
+  i64 kernels_from = 0;
+};
+
+// Trains and prints the summary's JSON line last on stdout. Returns the process's exit code (0, 130
+// or 143); throws for everything else.
+int train(const TrainOptions& options);
+
+}  // namespace wt::tools

@@ -1,0 +1,12 @@
+// The subcommands of `wt`. Each adds itself to the parser; what it returns goes into `code`.
+#pragma once
+#include <CLI/CLI.hpp>
+
+namespace wt::tools {
+
+void add_info(CLI::App& app, int& code);
+void add_ops(CLI::App& app, int& code);
+void add_train(CLI::App& app, int& code);
+void add_bench(CLI::App& app, int& code);
+
+}  // namespace wt::tools

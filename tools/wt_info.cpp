@@ -1,0 +1,60 @@
+// wt info: what this build and this machine have.
+#include <cstdio>
+#include <thread>
+
+#include "warptape/core/build_info.h"
+#include "warptape/core/device.h"
+#include "warptape/core/json.h"
+#include "warptape/tools/wt.h"
+
+namespace wt::tools {
+namespace {
+
+void print_json() {
+  const BuildInfo& b = build_info();
+  JsonObject features;
+  for (const Feature& f : b.features)
+    features.add(f.name, f.on() ? (f.version[0] ? f.version : "on") : f.state);
+  JsonObject j;
+  j.add("version", b.version).add("commit", b.commit).add("compiler", b.compiler);
+  j.add("build_type", b.build_type).add("cuda_archs", b.cuda_archs);
+  j.add("cuda_devices", cuda::device_count());
+  j.add("cuda_why_not", cuda::is_available() ? std::string() : cuda::why_not());
+  j.add("threads", num_threads());
+  j.add_raw("features", features.str());
+  std::printf("%s\n", j.str().c_str());
+}
+
+void print_table() {
+  const BuildInfo& b = build_info();
+  std::printf("warptape %s%s%s  (%s, %s%s%s)\n", b.version, b.commit[0] ? " " : "", b.commit,
+              b.compiler, b.build_type, b.sanitizers[0] ? ", " : "", b.sanitizers);
+  std::printf("\ndevices\n");
+  std::printf("  cpu     %u threads of the machine, %d used\n", std::thread::hardware_concurrency(),
+              num_threads());
+  std::printf("  simt    the CUDA kernels, run by the executor on the cpu\n");
+  if (cuda::is_available())
+    std::printf("  cuda    %d device%s\n", cuda::device_count(),
+                cuda::device_count() > 1 ? "s" : "");
+  else
+    std::printf("  cuda    not here: %s\n", cuda::why_not().c_str());
+  std::printf("\nparts\n");
+  for (const Feature& f : b.features)
+    std::printf("  %-12s %-8s %s%s%s\n", f.name, f.state, f.version, f.on() ? "" : "  ",
+                f.on() ? "" : f.how_to_get);
+  std::printf("\nlimits\n  %d dimensions, 64-bit sizes\n", kMaxDims);
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("info", "version, features, devices, limits");
+  auto json = std::make_shared<bool>(false);
+  c->add_flag("--json", *json, "one JSON object");
+  c->callback([json, &code] {
+    *json ? print_json() : print_table();
+    code = 0;
+  });
+}
+
+}  // namespace wt::tools

@@ -1,0 +1,46 @@
+// wt train RECIPE
+#include "warptape/tools/trainer.h"
+#include "warptape/tools/wt.h"
+
+namespace wt::tools {
+
+void add_train(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
+  auto o = std::make_shared<TrainOptions>();
+  std::string text = "Recipes:\n";
+  for (const RecipeInfo& r : recipes()) text += str("  ", r.name, "  ", r.summary, "\n");
+  c->footer(text);
+  c->add_option("recipe", o->recipe, "what to train")->required();
+  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
+  c->add_option("--data", o->data, "file or folder with the data");
+  c->add_option("--out", o->out, "run folder: metrics.jsonl, checkpoints, report.html");
+  auto* epochs = c->add_option("--epochs", o->epochs)->check(CLI::PositiveNumber);
+  c->add_option("--steps", o->steps)->check(CLI::PositiveNumber)->excludes(epochs);
+  c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
+  c->add_option("--micro-batches", o->micro_batches)->check(CLI::PositiveNumber);
+  c->add_option("--precision", o->precision)->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  c->add_option("--optimizer", o->optimizer)->check(CLI::IsMember({"adamw", "sgd"}));
+  c->add_option("--lr", o->lr)->check(CLI::PositiveNumber);
+  c->add_option("--weight-decay", o->weight_decay)->check(CLI::NonNegativeNumber);
+  c->add_option("--clip-norm", o->clip, "0: no clipping")->check(CLI::NonNegativeNumber);
+  c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
+      ->check(CLI::IsMember({"stop", "skip", "ignore"}));
+  c->add_option("--eval-every", o->eval_every, "steps")->check(CLI::PositiveNumber);
+  c->add_option("--save-every", o->save_every, "steps")->check(CLI::PositiveNumber);
+  c->add_option("--log-every", o->log_every, "steps")->check(CLI::PositiveNumber);
+  c->add_option("--keep", o->keep, "checkpoints kept, at least 2")->check(CLI::Range(2, 1000));
+  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
+  c->add_option("--seed", o->seed);
+  c->add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
+  c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel");
+  c->add_option_function<std::string>(
+       "--resume", [o](const std::string&) { o->resume = true; },
+       "auto: go on from the newest valid checkpoint in --out, if there is one")
+      ->check(CLI::IsMember({"auto"}));
+  c->add_flag("--graph", o->graph, "capture the step as one CUDA graph");
+  c->add_flag("--quiet", o->quiet);
+  c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
+  c->callback([o, &code] { code = train(*o); });
+}
+
+}  // namespace wt::tools
