@@ -39,6 +39,12 @@ WT_API Tensor clamp(const In& x, Scalar lo, Scalar hi);
 // c ? a : b; c is bool, a and b promote. Throws DtypeError for another c.
 WT_API Tensor where(const In& c, const Operand& a, const Operand& b);
 
+// --- random --------------------------------------------------------------------------------------
+// In training: zero with probability p, else x / (1 - p); the mask comes from the generator's dropout
+// stream by logical element, the same bits on every device. Otherwise x itself. Throws UsageError
+// unless 0 <= p <= 1.
+WT_API Tensor dropout(const In& x, double p = 0.5, bool training = true);
+
 // --- shape: views (no copy) ----------------------------------------------------------------------
 // The same elements under another shape; one size may be -1. Throws ShapeError when the strides do
 // not allow it (use reshape).

@@ -2,6 +2,7 @@
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/cross_entropy.h"
+#include "warptape/kernels/dropout.h"
 #include "warptape/kernels/embedding.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/matmul.h"
@@ -41,6 +42,7 @@ VariantRow variant(DeviceKind d, int i) {
   X(cross_entropy_backward, CrossEntropyBackwardArgs) \
   X(mse_forward, MseForwardArgs)                      \
   X(mse_backward, MseBackwardArgs)                    \
+  X(dropout, DropoutArgs)                             \
   X(embedding_forward, EmbeddingForwardArgs)          \
   X(embedding_backward, EmbeddingBackwardArgs)        \
   X(sgd_step, SgdStepArgs)                            \

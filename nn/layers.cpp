@@ -50,7 +50,7 @@ Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o)
 }
 
 Tensor Embedding::forward(Tensor indices) {
-  return embedding(weight, indices, {.padding_idx = padding_idx_});
+  return embedding(indices, weight, {.padding_idx = padding_idx_});
 }
 
 Dropout::Dropout(double p) : p_(p) {

@@ -81,7 +81,7 @@ class CharLm : public Recipe {
   }
 
   nn::ModuleBase& model() override { return net_; }
-  nn::Loss loss(const data::Batch& b) override { return cross_entropy(net_(b.x), b.y); }
+  Loss loss(const data::Batch& b) override { return cross_entropy(net_(b.x), b.y); }
   bool next(data::Batch& b) override { return loader_->next(b); }
   i64 batches_per_epoch() const override { return loader_->size(); }
   data::LoaderState position() const override { return loader_->state(); }

@@ -29,7 +29,7 @@ class Recipe {
   virtual ~Recipe() = default;
 
   virtual nn::ModuleBase& model() = 0;
-  virtual nn::Loss loss(const data::Batch& b) = 0;
+  virtual Loss loss(const data::Batch& b) = 0;
   // The next training batch of the running epoch; false at its end.
   virtual bool next(data::Batch& b) = 0;
   virtual i64 batches_per_epoch() const = 0;

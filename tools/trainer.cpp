@@ -151,7 +151,8 @@ RunHeader Trainer::header() const {
   RunHeader h{.version = WARPTAPE_VERSION_STRING,
               .recipe = o_.recipe,
               .device = to_string(device_),
-              .seed = o_.seed};
+              .seed = o_.seed,
+              .options = {}};
   h.options = {{"batch", batch_items_},
                {"steps", total_},
                {"lr", d_.lr},
@@ -314,8 +315,8 @@ int Trainer::run() {
   make_step();
   if (run_ && o_.resume) resume();
   if (run_)
-    metrics_ = o_.resume ? MetricsWriter::resume(run_->metrics_path(), header(), step_)
-                         : MetricsWriter::create(run_->metrics_path(), header());
+    metrics_.emplace(o_.resume ? MetricsWriter::resume(run_->metrics_path(), header(), step_)
+                               : MetricsWriter::create(run_->metrics_path(), header()));
   if (!o_.quiet) std::fputs(recipe_->model().summary().c_str(), stderr);
   first_step_ = logged_step_ = step_;
   const i64 eval_every = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
