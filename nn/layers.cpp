@@ -39,12 +39,13 @@ Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o)
               add("weight", parameter({count, features}, o.dtype)))),
       padding_idx_(o.padding_idx) {
   set_type("Embedding");
-  if (padding_idx_ < -1 || padding_idx_ >= count)
-    throw IndexError(str("[Embedding] padding_idx ", padding_idx_, " is outside [0, ", count, ")"));
+  if (padding_idx_ && (*padding_idx_ < 0 || *padding_idx_ >= count))
+    throw IndexError(
+        str("[Embedding] padding_idx ", *padding_idx_, " is outside [0, ", count, ")"));
   init::normal_(weight.tensor());
-  if (padding_idx_ >= 0) {
+  if (padding_idx_) {
     const NoGrad no_grad;
-    Tensor row = weight.tensor()[padding_idx_];
+    Tensor row = weight.tensor()[*padding_idx_];
     row.zero_();
   }
 }

@@ -1,5 +1,7 @@
 // The layers. Defaults and names are PyTorch's; options are plain aggregates.
 #pragma once
+#include <optional>
+
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -20,7 +22,7 @@ class WT_API Linear : public Module<Linear> {
 
 // rows of W [count, features] picked by integer indices; W ~ N(0, 1).
 struct EmbeddingOptions {
-  i64 padding_idx = -1;  // this row starts at zero and gets no gradient; -1: none
+  std::optional<i64> padding_idx{};  // this row starts at zero and gets no gradient
   DType dtype = DType::f32;
 };
 class WT_API Embedding : public Module<Embedding> {
@@ -30,7 +32,7 @@ class WT_API Embedding : public Module<Embedding> {
   Param weight;
 
  private:
-  i64 padding_idx_;
+  std::optional<i64> padding_idx_;
 };
 
 // Zeroes elements with probability p in training and scales the rest by 1 / (1 - p).
