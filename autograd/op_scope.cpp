@@ -117,11 +117,21 @@ void OpScope::saved_inference_tensor(Node* n, const OpInfo& info, int operand, F
                        describe(at), "\n  Try .clone() on it outside inference mode"));
 }
 
-void OpScope::fill_extra(SavedSlot& slot, Tensor& t) {
-  slot.tensor = t.release_impl();
+void OpScope::fill_extra(SavedSlot& slot, TensorImpl* newest, int older) {
+  while (older-- > 0) newest = newest->next;
+  slot.tensor = newest;
+  retain(newest);
   slot.kind = SlotKind::owned;
   slot.edge = kNoEdge;
   slot.version = slot.tensor->cell->version;
+}
+
+void OpScope::release_extras(TensorImpl* newest) {
+  while (newest) {
+    TensorImpl* p = newest;
+    newest = p->next;
+    release(p);
+  }
 }
 
 // The same rvalue saved in two slots.

@@ -81,7 +81,7 @@ class OpScope {
     if (node_) [[unlikely]]
       abandon(node_);
     if (extra_) [[unlikely]]
-      delete extra_;
+      release_extras(extra_);
   }
 
   // --- facts -------------------------------------------------------------------------------------
@@ -147,9 +147,10 @@ class OpScope {
   WT_HOT void save_output(int k = 0) { add_slot(u8(kOutputSlot + k)); }
   // A tensor of the operator's own (a mask, statistics): kept by the slot alone.
   void save_extra(Tensor t) {
-    if (!extra_) extra_ = new std::vector<Tensor>;
-    add_slot(u8(kExtraSlot + extra_->size()));
-    extra_->push_back(std::move(t));
+    TensorImpl* p = t.release_impl();
+    p->next = extra_;  // a list through the tensors themselves: no allocation
+    extra_ = p;
+    add_slot(u8(kExtraSlot + n_extra_++));
   }
   WT_HOT bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
 
@@ -229,7 +230,8 @@ class OpScope {
   static void spill(Node* n, int edges, int slots);
   [[noreturn]] static void saved_inference_tensor(Node* n, const OpInfo& info, int operand,
                                                   Frame at);
-  static void fill_extra(SavedSlot& slot, Tensor& t);
+  static void fill_extra(SavedSlot& slot, TensorImpl* newest, int older);
+  static void release_extras(TensorImpl* newest);
   static void share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code);
   static void drop_stale_node(TensorImpl* out);
   static TensorImpl* new_view(const TensorImpl* base, const Geometry& g, i64 offset, Frame at);
@@ -244,10 +246,11 @@ class OpScope {
   const In* const* many_ = nullptr;
   Node* node_ = nullptr;
   u64 slots_ = 0;
-  std::vector<Tensor>* extra_ = nullptr;
+  TensorImpl* extra_ = nullptr;  // the newest of the operator's own saved tensors
   int n_;
   int n_slots_ = 0;
   u8 saved_inputs_ = 0;
+  u8 n_extra_ = 0;
   bool recording_ = false;
   bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
 };
@@ -341,7 +344,7 @@ WT_HOT void OpScope::fill_slots(TensorImpl* const* out) const {
       slot.version = y->cell->version;
       y->flags |= kSavedOutput;
     } else {
-      fill_extra(slot, (*extra_)[code - kExtraSlot]);
+      fill_extra(slot, extra_, n_extra_ - 1 - (code - kExtraSlot));
     }
   }
 }

@@ -270,7 +270,7 @@ TEST_CASE("a bad label does on simt what it does on cpu: IndexError, all as befo
     return l;
   };
   CHECK(
-      mentions(message_of([&] { step(batch, bad); }), "label 17 at position 3 is outside [0, 10)"));
+      mentions(message_of([&] { step(batch, bad); }), "label 17 at sample 3 is outside [0, 10)"));
   CHECK(state_of(s.net, *s.opt) == before);
   CHECK_NOTHROW(step(batch, good));
 }
