@@ -383,8 +383,18 @@ TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
   for (int isa = 0; isa <= before.isa; ++isa)
     for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
   // Longer than a block; rows a multiple of 4 KiB apart, either way round; few rows.
-  std::vector<Problem> all =
-      shapes(DType::f32, {{15, 150, 1030}, {29, 140, 1024}, {140, 15, 1024}});
+  std::vector<Problem> all;
+  const std::vector<std::vector<i64>> sizes = {{15, 150, 1030}, {29, 140, 1024}, {140, 15, 1024}};
+  for (const auto& size : sizes)
+    for (int flags = 0; flags < 4; ++flags)
+      all.push_back({.m = size[0],
+                     .n = size[1],
+                     .k = size[2],
+                     .ta = (flags & 1) != 0,
+                     .tb = (flags & 2) != 0,
+                     .pad = flags == 1 ? 3 : 0,
+                     .bias = flags > 1,
+                     .accumulate = flags == 2});
   all.push_back({.m = 15, .n = 70, .k = 1030, .dtype = DType::f64});
   all.push_back({.m = 70, .n = 15, .k = 1030, .dtype = DType::f64, .ta = true, .tb = true});
   tally.check_all(all);
