@@ -387,6 +387,34 @@ TEST_CASE("a step follows its model to another device") {
   CHECK(std::abs(train(true) - train(false)) < 1e-12);
 }
 
+TEST_CASE("on the meta device a step has its memory and no values") {
+  const LeakGuard guard;
+  const auto live_and_peak = [](Device d) {
+    memory::reset_peak(d);
+    const auto before = memory::stats(d).live;
+    Setup s;
+    s.net.noisy = false;
+    s.net.to(d);
+    TrainStep step{s.net, *s.opt, {.micro_batches = 2, .clip_norm = 1}};
+    Pair batch{empty({8, 4}, {.dtype = f64, .device = d}),
+               empty({8, 1}, {.dtype = f64, .device = d})};
+    StepResult r;
+    for (int i = 0; i < 3; ++i)
+      r = step(batch, [&](const Pair& b) {
+        const Tensor e = add(s.net(b.x), mul(b.y, -1.0));
+        return SumAndWeight{sum(mul(e, e)), empty({}, {.dtype = f64, .device = d})};
+      });
+    CHECK(r.attempt() == 2);
+    if (d.is_meta) CHECK_THROWS_AS(r.loss(), PlacementError);
+    const auto m = memory::stats(d);
+    return std::pair{m.live - before, m.peak - before};
+  };
+  const auto real = live_and_peak(Device::cpu()), meta = live_and_peak(Device::meta());
+  CHECK(real.first > 0);
+  // The cpu also held the model before it moved.
+  CHECK(meta == real);
+}
+
 TEST_CASE("results are kept for a while") {
   Setup s;
   TrainStep step{s.net, *s.opt};
