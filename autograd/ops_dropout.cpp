@@ -1,3 +1,7 @@
+// Dropout. Its draw is an attribute of the node, taken once: backward and recomputation use it
+// again, and no mask is kept.
+#include <cmath>
+
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
@@ -7,49 +11,50 @@
 namespace wt {
 namespace info {
 constexpr OpInfo dropout{.name = "dropout", .derivative = Derivative::linear};
-}
+}  // namespace info
 
 namespace {
 
-// Which draw: taken once, when the operator is called. Backward and recomputation reuse it and
-// never advance the generator.
 struct Draw {
   PhiloxKey key;
   u64 call;
   double p;
 };
 
-Tensor dropout_with(const In& x, Draw d);
+void dropout_backward(Backward& g);
 
-// The mask times a constant is linear: the gradient is dropped at the same places.
-void dropout_backward(Backward& g) { g.put(0, dropout_with(g.take_grad(), g.attribute<Draw>())); }
-
-Tensor dropout_with(const In& x, Draw d) {
-  if (x.impl() && !x.impl()->geometry.dense) {
-    const FrameScope frame(x.frame());
-    x.replace(contiguous(Tensor(detail::retained(x.impl()))));
-  }
+Tensor apply_draw(const In& x, const Draw& d) {
   OpScope s(info::dropout, x);
   if (!is_floating(s.dtype()) || !computes(s.dtype()))
-    s.fail<DtypeError>("needs a floating tensor");
+    s.fail<DtypeError>(str("needs f64, f32, f16 or bf16, got ", dtype_name(s.dtype())));
   Result y = s.result_like();
   s.record(dropout_backward);
   s.set_attribute(d);
-  run(DropoutArgs{y.view(), s.view(0), d.key, d.call, d.p}, s.launch());
+  DropoutArgs args{y.view(), s.view(0), d.key, d.call};
+  args.threshold = u32(std::lround(d.p * 16777216.0));
+  args.scale = d.p < 1 ? 1 / (1 - d.p) : 0;
+  run(args, s.launch());
   return s.finish(std::move(y));
 }
+
+// Linear: the gradient goes through the same function, also when it is recorded.
+void dropout_backward(Backward& g) { g.put(0, apply_draw(g.take_grad(), g.attribute<Draw>())); }
 
 }  // namespace
 
 Tensor dropout(const In& x, double p, bool training) {
-  if (!(p >= 0 && p <= 1)) throw UsageError(str("[dropout] p must be in [0, 1], got ", p));
   if (!x.impl()) detail::use_of_undefined();
+  if (!(p >= 0 && p <= 1))
+    throw UsageError(str("[dropout] p must be in [0, 1], got ", p, "\n  at ", describe(x.frame())));
   if (!training || p == 0) {
+    if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));
     x.take();
-    return x.is_rvalue() ? Tensor(x.give()) : Tensor(detail::retained(x.impl()));
+    return Tensor(x.give());
   }
   Generator& g = generator();
-  return dropout_with(x, Draw{g.key(RandomStream::dropout), g.next_call(RandomStream::dropout), p});
+  Tensor y = apply_draw(x, {g.key(RandomStream::dropout), g.calls(RandomStream::dropout), p});
+  g.next_call(RandomStream::dropout);  // only now: a call that throws has drawn nothing
+  return y;
 }
 
 }  // namespace wt

@@ -13,22 +13,31 @@ namespace {
 
 // --- an entry without its types: one code for the many, and a constant for the hot ones ----------
 
+using LaunchFn = void (*)(const View& out, const View* in, const Scalar& v, const void* f,
+                          const Launch& l);
 struct Entry {
   OpInfo info;
   pw::Domain domain;
   bool predicate;
   int needs[2];
-  void (*launch)(const View& out, const View* in, Scalar v, const void* f, const Launch& l);
+  LaunchFn launch;
   BackwardFn backward;
   BackwardFn number_first, number_second;  // of two-operand entries beside a number
 };
 
 template <class F>
-void launch_entry(const View& out, const View* in, Scalar v, const void* f, const Launch& l) {
+WT_HOT void launch_hot(const View& out, const View* in, const Scalar& v, const void* f,
+                       const Launch& l) {
   PointwiseArgs<F> k{out, {}, v.f, v.i};
   for (int n = 0; n < F::kArity; ++n) k.in[n] = in[n];
   if constexpr (sizeof(F) > 1) k.f = *static_cast<const F*>(f);
   run(k, l);
+}
+
+template <class F>
+void launch_entry(const View& out, const View* in, const Scalar& v, const void* f,
+                  const Launch& l) {
+  launch_hot<F>(out, in, v, f, l);
 }
 
 template <class F>
@@ -82,34 +91,40 @@ void convert_integers(const In& x) {
     convert(x, mode.default_dtype);
 }
 
-WT_COLD void refuse_dtype(const OpScope& s, DType t) {
-  if (!computes(t))
-    s.fail<DtypeError>(str(dtype_name(t), " is for storage only"),
-                       ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8 bool");
-  s.fail<DtypeError>("bool operands have no such operation", ".to(i64), or logical_not");
+WT_COLD std::string refusal(DType t) {
+  return computes(t) ? "bool operands have no such operation"
+                     : str(dtype_name(t), " is for storage only");
 }
 WT_HOT void check_domain(const OpScope& s, const Entry& e) {
   const int last = e.domain == pw::Domain::any ? int(DType::boolean) : int(DType::u8);
-  if (int(s.dtype()) > last) [[unlikely]]
-    refuse_dtype(s, s.dtype());
+  const DType t = s.dtype(s.size() - 1);
+  if (int(t) > last) [[unlikely]]
+    s.fail<DtypeError>(refusal(t), ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8");
 }
 
-Shape common_shape(const OpScope& s, const Geometry& a, const Geometry& b) {
+// Scopes are not passed to what is not inlined: they live in registers.
+WT_COLD bool broadcast(const Geometry& a, const Geometry& b, Shape& shape) {
   try {
-    return broadcast_shapes(s.info().name, shape_of(a), shape_of(b));
+    shape = broadcast_shapes("", shape_of(a), shape_of(b));
+    return true;
   } catch (const ShapeError&) {
-    s.fail<ShapeError>(str("shapes ", shape_of(a), " and ", shape_of(b), " do not broadcast"));
+    return false;
   }
 }
+WT_HOT Shape common_shape(const OpScope& s, const Geometry& a, const Geometry& b) {
+  Shape shape;
+  if (!broadcast(a, b, shape))
+    s.fail<ShapeError>(str("shapes ", shape_of(a), " and ", shape_of(b), " do not broadcast"));
+  return shape;
+}
 
-WT_HOT Result broadcast_result(OpScope& s, bool predicate) {
+WT_HOT Result broadcast_result(const OpScope& s, bool predicate) {
   const Geometry &a = s.geometry(0), &b = s.geometry(1);
   if (same_shape(a, b)) [[likely]]
     return predicate ? s.result(a.shape, a.ndim, DType::boolean) : s.result_like();
   const Shape shape = common_shape(s, a, b);
-  if (!predicate)
-    for (int i = 0; i < 2; ++i)
-      if (shape_of(s.geometry(i)) == shape) return s.result_like(i);
+  if (!predicate && shape_of(a) == shape) return s.result_like(0);
+  if (!predicate && shape_of(b) == shape) return s.result_like(1);
   return s.result(shape, predicate ? DType::boolean : s.dtype());
 }
 
@@ -133,13 +148,25 @@ Tensor fused(const Entry& e, const void* f, const In* const* operands, int n, Sc
   e.launch(gx.view(), views, v, f, s.launch());
   return s.finish(std::move(gx));
 }
-WT_HOT Tensor fused_hot(const Entry& e, const In& gy, const In& saved) {
+// Most have two operands. `launch` is e.launch, or the same inlined.
+template <class L>
+WT_HOT Tensor fused_pair_inline(const Entry& e, L launch, const void* f, const In& gy,
+                                const In& saved) {
   OpScope s(e.info, gy, saved);
   Result gx = s.result_like();
-  const View views[] = {s.view(0), s.view(1)};
-  e.launch(gx.view(), views, {}, nullptr, s.launch());
+  const View in[] = {s.view(0), s.view(1)};
+  launch(gx.view(), in, Scalar(), f, s.launch());
   return s.finish(std::move(gx));
 }
+__attribute__((noinline)) Tensor fused_pair(const Entry& e, const void* f, const In& gy,
+                                            const In& saved) {
+  return fused_pair_inline(e, e.launch, f, gy, saved);
+}
+
+template <class F>
+constexpr auto kLaunchHot =
+    [](const View& out, const View* in, const Scalar& v, const void* f,
+       const Launch& l) WT_INLINE_LAMBDA { launch_hot<F>(out, in, v, f, l); };
 
 template <class F>
 constexpr bool kParametric = !std::is_empty_v<F>;
@@ -158,16 +185,14 @@ void unary_backward(Backward& g) {
   }
   if constexpr (F::kFused) {
     constexpr const Entry& e = kEntry<pw::Grad0<F>>;
-    if constexpr (F::kHot && kIn != kOut) {
-      return g.put(0, fused_hot(e, g.take_grad(), kIn ? x : y));
-    } else {
-      Tensor gy = g.take_grad();
-      const In g_in(std::move(gy)), x_in(x), y_in(y);
-      const In* operands[] = {&g_in, kIn ? &x_in : &y_in, &y_in};
-      const void* f = nullptr;
-      if constexpr (kParametric<F>) f = &g.attribute<F>();
-      g.put(0, fused(e, f, operands, 1 + kIn + kOut));
-    }
+    const void* f = nullptr;
+    if constexpr (kParametric<F>) f = &g.attribute<F>();
+    const Tensor& saved = kIn ? x : y;
+    static_assert(kIn != kOut, "one of them is enough");
+    if constexpr (F::kHot)
+      g.put(0, fused_pair_inline(e, kLaunchHot<pw::Grad0<F>>, f, g.take_grad(), saved));
+    else
+      g.put(0, fused_pair(e, f, g.take_grad(), saved));
   }
 }
 
@@ -238,8 +263,9 @@ void number_backward(Backward& g) {
 
 struct NoParameters {};
 
-template <class P>
-WT_HOT Tensor unary_inline(const Entry& e, const In& x, const P& parameters) {
+// `launch` is e.launch, or the same inlined.
+template <class L, class P>
+WT_HOT Tensor unary_inline(const Entry& e, L launch, const In& x, const P& parameters) {
   if (e.domain == pw::Domain::floating) convert_integers(x);
   OpScope s(e.info, x);
   check_domain(s, e);
@@ -250,12 +276,12 @@ WT_HOT Tensor unary_inline(const Entry& e, const In& x, const P& parameters) {
   if (e.backward) s.record(e.backward);
   if constexpr (kParametric<P>) s.set_attribute(parameters);
   const View in = s.view(0);
-  e.launch(y.view(), &in, {}, &parameters, s.launch());
+  launch(y.view(), &in, Scalar(), &parameters, s.launch());
   return s.finish(std::move(y));
 }
 template <class P>
 __attribute__((noinline)) Tensor unary(const Entry& e, const In& x, const P& parameters) {
-  return unary_inline(e, x, parameters);
+  return unary_inline(e, e.launch, x, parameters);
 }
 
 // tensor op number, number op tensor
@@ -286,7 +312,8 @@ Tensor with_number(const Entry& e, const Operand& a, const Operand& b) {
   return s.finish(std::move(y));
 }
 
-WT_HOT Tensor binary_inline(const Entry& e, const Operand& a, const Operand& b) {
+template <class L>
+WT_HOT Tensor binary_inline(const Entry& e, L launch, const Operand& a, const Operand& b) {
   if (a.is_scalar() || b.is_scalar()) [[unlikely]]
     return with_number(e, a, b);
   if (e.domain == pw::Domain::floating && a.impl() && b.impl() &&
@@ -306,28 +333,28 @@ WT_HOT Tensor binary_inline(const Entry& e, const Operand& a, const Operand& b) 
   Result y = broadcast_result(s, e.predicate);
   if (e.backward) s.record(e.backward);
   const View in[] = {s.view(0), s.view(1)};
-  e.launch(y.view(), in, {}, nullptr, s.launch());
+  launch(y.view(), in, Scalar(), nullptr, s.launch());
   return s.finish(std::move(y));
 }
 __attribute__((noinline)) Tensor binary(const Entry& e, const Operand& a, const Operand& b) {
-  return binary_inline(e, a, b);
+  return binary_inline(e, e.launch, a, b);
 }
 
 }  // namespace
 
-#define WT_DEFINE_UNARY(M, name, F)                          \
-  Tensor name(const In& x) {                                 \
-    if constexpr (pw::F::kHot)                               \
-      return unary_inline(kEntry<pw::F>, x, NoParameters{}); \
-    else                                                     \
-      return unary(kEntry<pw::F>, x, NoParameters{});        \
+#define WT_DEFINE_UNARY(M, name, F)                                             \
+  Tensor name(const In& x) {                                                    \
+    if constexpr (pw::F::kHot)                                                  \
+      return unary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, x, NoParameters{}); \
+    else                                                                        \
+      return unary(kEntry<pw::F>, x, NoParameters{});                           \
   }
-#define WT_DEFINE_BINARY(M, name, F)                \
-  Tensor name(const Operand& a, const Operand& b) { \
-    if constexpr (pw::F::kHot)                      \
-      return binary_inline(kEntry<pw::F>, a, b);    \
-    else                                            \
-      return binary(kEntry<pw::F>, a, b);           \
+#define WT_DEFINE_BINARY(M, name, F)                                \
+  Tensor name(const Operand& a, const Operand& b) {                 \
+    if constexpr (pw::F::kHot)                                      \
+      return binary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, a, b); \
+    else                                                            \
+      return binary(kEntry<pw::F>, a, b);                           \
   }
 WT_POINTWISE_UNARY(WT_DEFINE_UNARY, )
 WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )
@@ -379,7 +406,7 @@ Tensor where_tensors(const In& c, const Operand& a, const Operand& b) {
   if (s.dtype(0) != DType::boolean)
     s.fail<DtypeError>(str("the condition must be bool, got ", dtype_name(s.dtype(0))),
                        "ne(condition, 0)");
-  if (!computes(s.dtype(1))) refuse_dtype(s, s.dtype(1));
+  check_domain(s, e);
   Shape shape = common_shape(s, s.geometry(0), s.geometry(1));
   if (n == 3) {
     Geometry g = s.geometry(0);

@@ -29,17 +29,22 @@ WT_HD constexpr PhiloxKey philox_key(u64 seed, RandomStream stream, u64 fork = 0
   return {u32(k), u32(k >> 32)};
 }
 
+// One of the ten rounds, and the key of the next one.
+WT_HD constexpr void philox_round(u32& c0, u32& c1, u32& c2, u32& c3, PhiloxKey k) {
+  const u64 p0 = u64(0xD2511F53u) * c0, p1 = u64(0xCD9E8D57u) * c2;
+  c0 = u32(p1 >> 32) ^ c1 ^ k.lo;
+  c1 = u32(p1);
+  c2 = u32(p0 >> 32) ^ c3 ^ k.hi;
+  c3 = u32(p0);
+}
+WT_HD constexpr PhiloxKey philox_next(PhiloxKey k) {
+  return {k.lo + 0x9E3779B9u, k.hi + 0xBB67AE85u};
+}
 WT_HD constexpr PhiloxBlock philox(PhiloxKey key, u64 block, u64 call) {
   u32 c0 = u32(block), c1 = u32(block >> 32), c2 = u32(call), c3 = u32(call >> 32);
-  u32 k0 = key.lo, k1 = key.hi;
   for (int round = 0; round < 10; ++round) {
-    const u64 p0 = u64(0xD2511F53u) * c0, p1 = u64(0xCD9E8D57u) * c2;
-    c0 = u32(p1 >> 32) ^ c1 ^ k0;
-    c1 = u32(p1);
-    c2 = u32(p0 >> 32) ^ c3 ^ k1;
-    c3 = u32(p0);
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    philox_round(c0, c1, c2, c3, key);
+    key = philox_next(key);
   }
   return {{c0, c1, c2, c3}};
 }

@@ -1,6 +1,5 @@
 // The one list of contracts, and the one file that knows which devices are built. Its order is the
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
-#include "warptape/config.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/dropout.h"
@@ -28,12 +27,6 @@ VariantRow variant(DeviceKind d, int i) {
   return {v.name, v.rank, v.deterministic};
 }
 
-#if WARPTAPE_HAS_CUDA
-#define WT_ON_CUDA(contract) &contract##_on_cuda
-#else
-#define WT_ON_CUDA(contract) nullptr
-#endif
-
 }  // namespace
 
 #define WT_CONTRACTS(X)                               \
@@ -59,21 +52,17 @@ VariantRow variant(DeviceKind d, int i) {
   X(grad_norm, GradNormArgs)                          \
   X(grad_scale, GradScaleArgs)                        \
   X(step_decide, StepDecideArgs)                      \
-  X(loss_add, LossAddArgs)
+  X(loss_add, LossAddArgs)                            \
+  WT_POINTWISE_CONTRACTS(X)
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};
+      &contract##_on_cpu, &contract##_on_simt, &contract##_on_cuda};
 WT_CONTRACTS(WT_DEFINE_TABLE)
-#define WT_DEFINE_CPU_TABLE(contract, Args)                                            \
-  constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, nullptr, nullptr};
-WT_POINTWISE_CONTRACTS(WT_DEFINE_CPU_TABLE)
 
 ContractList all_contracts() {
 #define WT_LIST_ROW(contract, Args) {#contract, count<Args>, variant<Args>},
-  static constexpr ContractInfo kRows[] = {WT_CONTRACTS(WT_LIST_ROW)
-                                               WT_POINTWISE_CONTRACTS(WT_LIST_ROW)};
+  static constexpr ContractInfo kRows[] = {WT_CONTRACTS(WT_LIST_ROW)};
   return {kRows, int(sizeof(kRows) / sizeof(kRows[0]))};
 }
 

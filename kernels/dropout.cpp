@@ -1,45 +1,104 @@
+// Dropout on the cpu.
 #include "warptape/kernels/dropout.h"
 
+#include <algorithm>
+
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/strided.h"
 
 namespace wt {
 namespace {
 
-void dropout_reference(const DropoutArgs& a, const Launch&) {
+u64 call_of(const DropoutArgs& a) { return a.call + (a.call_base ? u64(*a.call_base) : 0); }
+
+template <class S>
+WT_HOT S kept(S x, double scale) {
+  using T = ComputeType<S>;
+  return S(T(x) * T(scale));
+}
+
+void reference(const DropoutArgs& a, const Launch&) {
+  const LoopNest<2> nest = loop_nest({a.out, a.in});
+  const u64 call = call_of(a);
   dispatch_floating(a.out.dtype(), [&]<class S>() {
-    using T = ComputeType<S>;
-    const T scale = T(dropout_scale(a.p));
-    const float p = float(a.p);
-    const S* in = a.in.as<S>();
-    S* out = a.out.as<S>();
-    for (i64 i = 0; i < a.out.numel(); ++i) {
-      const u32 bits = philox(a.key, u64(i) / 4, a.call).v[i % 4];
-      out[i] = uniform24(bits) >= p ? S(T(in[i]) * scale) : S(T(0));
-    }
+    i64 i = 0;  // in logical order
+    for_each_row(nest, [&](const i64(&at)[2]) {
+      for (i64 k = 0; k < nest.inner(); ++k, ++i) {
+        const u32 word = philox(a.key, u64(i / 4), call).v[i % 4];
+        const S x = a.in.as<S>()[at[1] + k * nest.inner_stride(1)];
+        a.out.as<S>()[at[0] + k * nest.inner_stride(0)] =
+            DropoutArgs::keeps(word, a.threshold) ? kept(x, a.scale) : S(0);
+      }
+    });
   });
 }
 
-// One block of the generator gives four elements.
-void dropout_blocks(const DropoutArgs& a, const Launch&) {
-  dispatch_floating(a.out.dtype(), [&]<class S>() {
-    using T = ComputeType<S>;
-    const T scale = T(dropout_scale(a.p));
-    const float p = float(a.p);
-    const S* in = a.in.as<S>();
-    S* out = a.out.as<S>();
-    const i64 n = a.out.numel();
-    for (i64 b = 0; b * 4 < n; ++b) {
-      const PhiloxBlock r = philox(a.key, u64(b), a.call);
-      const i64 end = b * 4 + 4 < n ? 4 : n - b * 4;
-      for (i64 k = 0; k < end; ++k)
-        out[b * 4 + k] = uniform24(r.v[k]) >= p ? S(T(in[b * 4 + k]) * scale) : S(T(0));
+// --- vectorized: sixteen counters at a time ------------------------------------------------------
+constexpr int kCounters = 16, kElements = 4 * kCounters;
+
+// keep[i] for the elements 4 * block + i.
+WT_HOT void draw(bool (&keep)[kElements], PhiloxKey key, u64 block, u64 call, u32 threshold) {
+  u32 word[4][kCounters];
+  for (int k = 0; k < kCounters; ++k) {
+    word[0][k] = u32(block + u64(k));
+    word[1][k] = u32((block + u64(k)) >> 32);
+    word[2][k] = u32(call);
+    word[3][k] = u32(call >> 32);
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (int k = 0; k < kCounters; ++k) philox_round(word[0][k], word[1][k], word[2][k], word[3][k], key);
+    key = philox_next(key);
+  }
+  for (int k = 0; k < kCounters; ++k)
+    for (int j = 0; j < 4; ++j) keep[4 * k + j] = DropoutArgs::keeps(word[j][k], threshold);
+}
+
+template <class S>
+WT_HOT void rows(const DropoutArgs& a) {
+  const i64 n = a.out.numel();
+  const u64 call = call_of(a);
+  const S* in = a.in.as<S>();
+  S* out = a.out.as<S>();
+  bool keep[kElements];
+  for (i64 i = 0; i < n; i += kElements) {
+    draw(keep, a.key, u64(i / 4), call, a.threshold);
+    const i64 m = std::min<i64>(kElements, n - i);
+    for (i64 k = 0; k < m; ++k) {
+      const S y = kept(in[i + k], a.scale);
+      out[i + k] = keep[k] ? y : S(0);
     }
-  });
+  }
+}
+WT_HOT void rows_of_any(const DropoutArgs& a) {
+  switch (a.out.dtype()) {
+    case DType::f64:
+      return rows<double>(a);
+    case DType::f32:
+      return rows<float>(a);
+    case DType::f16:
+      return rows<Half>(a);
+    default:
+      return rows<BFloat16>(a);
+  }
+}
+WT_TARGET_AVX2 void rows_avx2(const DropoutArgs& a) { rows_of_any(a); }
+void rows_plain(const DropoutArgs& a) { rows_of_any(a); }
+
+const char* dense_only(const DropoutArgs& a) {
+  return a.out.dense() && a.in.dense() ? nullptr : "the operands are not dense";
+}
+void vectorized(const DropoutArgs& a, const Launch&) {
+  if (cpu_has_avx2())
+    rows_avx2(a);
+  else
+    rows_plain(a);
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, dropout, DropoutArgs, {.name = "blocks", .rank = 10, .launch = dropout_blocks},
-            {.name = "reference", .rank = 1, .launch = dropout_reference});
+WT_VARIANTS(cpu, dropout, DropoutArgs,
+            {.name = "vectorized", .rank = 10, .why_not = dense_only, .launch = vectorized},
+            {.name = "reference", .launch = reference});
 
 }  // namespace wt

@@ -1,26 +1,29 @@
-// Dropout from Philox: the mask is a function of (key, call, element), so backward and
-// recomputation draw it again instead of saving it.
+// Dropout (Srivastava et al., 2014), inverted: what is kept is scaled up, so that evaluation is the
+// identity.
 #pragma once
 #include "warptape/core/philox.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
 
-// out[i] = keep(i) ? in[i] / (1 - p) : 0 with keep(i) = uniform24(philox(key, i / 4, call)[i % 4])
-// >= p, i the logical element: the same mask on every device, whatever the strides, grid and vector
-// width. out, in: one shape and dtype (f64 f32 f16 bf16), dense; out may be in. p in [0, 1]; p = 1
-// gives 0.
+// out[i] = keep(i) ? in[i] * scale : 0, of one shape and floating dtype; out may be in.
+//
+// keep(i) depends on the element's place in logical order alone, so not on strides, variant or
+// device: the i % 4-th word of philox(key, i / 4, call), of which the upper 24 bits reach
+// `threshold`. The product is taken in f32 (f64 for f64). The backward is the same function of the
+// gradient: no mask is saved.
 struct DropoutArgs {
   View out, in;
   PhiloxKey key{};
   u64 call = 0;
-  double p = 0;
+  const i64* call_base = nullptr;  // a device scalar that is added to `call`; null: 0
+  u32 threshold = 0;               // of 2^24: round(p * 2^24)
+  double scale = 1;                // 1 / (1 - p)
   i64 bytes() const { return out.bytes() + in.bytes(); }
   i64 flops() const { return out.numel(); }
+
+  WT_HD WT_HOT static bool keeps(u32 word, u32 threshold) { return word >> 8 >= threshold; }
 };
 WT_CONTRACT(dropout, DropoutArgs);
-
-// What kept elements are multiplied with.
-WT_HD constexpr double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
 
 }  // namespace wt

@@ -123,5 +123,27 @@ WT_HOT void with_index_map(const LoopNest<N>& nest, F&& f) {
     f(index_map_64(nest));
 }
 
+// For kernels that have no 64-bit form: halves the outermost dimension until what is left fits, and
+// calls f(nest, first, begin) for the parts in order. Operand k of a part begins at element
+// first[k], and the part's elements are begin, begin + 1, ... of the whole walk.
+template <int N, class Part>
+void for_each_part(LoopNest<N> nest, const i64 (&first)[N], i64 begin, const Part& f) {
+  while (nest.ndim > 0 && nest.size[nest.ndim - 1] == 1) --nest.ndim;
+  if (nest.numel == 0) return;
+  if (fits_32_bits(nest)) return f(nest, first, begin);
+  const int d = nest.ndim - 1;
+  const i64 size = nest.size[d], half = size < 32 ? size / 2 : size / 32 * 16;  // packs stay whole
+  i64 second[N];
+  for (int k = 0; k < N; ++k) second[k] = first[k] + half * nest.stride[k][d];
+  LoopNest<N> part = nest;
+  part.size[d] = half;
+  part.numel = nest.numel / size * half;
+  for_each_part(part, first, begin, f);
+  begin += part.numel;
+  part.size[d] = size - half;
+  part.numel = nest.numel - part.numel;
+  for_each_part(part, second, begin, f);
+}
+
 }  // namespace WT_DEVICE_NS
 }  // namespace wt

@@ -1,4 +1,4 @@
-// The cpu variants of the elementwise operators, and the rows of operands that are not dense.
+// The cpu variants of one-operand entries, and the rows of operands that are not dense.
 #include <algorithm>
 #include <cstring>
 
@@ -177,6 +177,6 @@ void run_spans(const SpanCall& call) {
 
 }  // namespace pw
 
-WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_CPU_ROWS)
+WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_CPU_ROWS)
 
 }  // namespace wt

@@ -202,7 +202,7 @@ struct Relu : Piecewise {
   static constexpr bool kHot = true;
   template <class T>
   WT_FORMULA static T value(T x) {
-    return x < T(0) ? T(0) : x;
+    return below_zero(x) ? T(0) : x;
   }
   template <class T>
   WT_FORMULA static T d0(T gy, const T&, const T& y) {
@@ -302,6 +302,19 @@ struct Grad : Kind<Domain::floating, Derivative::none> {
       return f.d1(gy, v[0], v[kAtB], v[kAtOut]);
   }
 };
+// f of its operands.
+template <class F, class T>
+WT_FORMULA auto apply(const F& f, const T (&v)[F::kArity]) {
+  if constexpr (F::kArity == 1)
+    return f.value(v[0]);
+  else if constexpr (F::kArity == 2)
+    return f.value(v[0], v[1]);
+  else if constexpr (F::kArity == 3)
+    return f.value(v[0], v[1], v[2]);
+  else
+    return f.value(v[0], v[1], v[2], v[3]);
+}
+
 template <class F>
 using Grad0 = Grad<F, 0>;
 template <class F>
@@ -396,19 +409,21 @@ struct PointwiseArgs {
 #define WT_PW_BACKWARD_AB(X, name, F)                   \
   X(name##_backward_a, PointwiseArgs<pw::Grad0<pw::F>>) \
   X(name##_backward_b, PointwiseArgs<pw::Grad1<pw::F>>)
-#define WT_POINTWISE_FORWARD_CONTRACTS(X)     \
-  WT_POINTWISE_UNARY(WT_PW_FORWARD, X)        \
-  WT_POINTWISE_UNARY_PLAIN(WT_PW_FORWARD, X)  \
+#define WT_POINTWISE_UNARY_CONTRACTS(X)      \
+  WT_POINTWISE_UNARY(WT_PW_FORWARD, X)       \
+  WT_POINTWISE_UNARY_PLAIN(WT_PW_FORWARD, X) \
+  WT_POINTWISE_OTHER(WT_PW_FORWARD, X)
+#define WT_POINTWISE_BINARY_CONTRACTS(X)      \
   WT_POINTWISE_BINARY(WT_PW_FORWARD, X)       \
   WT_POINTWISE_BINARY_PLAIN(WT_PW_FORWARD, X) \
-  WT_POINTWISE_OTHER(WT_PW_FORWARD, X)        \
   WT_POINTWISE_OTHER_PLAIN(WT_PW_FORWARD, X)
 #define WT_POINTWISE_BACKWARD_CONTRACTS(X) \
   WT_POINTWISE_UNARY(WT_PW_BACKWARD, X)    \
   WT_POINTWISE_OTHER(WT_PW_BACKWARD, X)    \
   WT_POINTWISE_BINARY(WT_PW_BACKWARD_AB, X)
-#define WT_POINTWISE_CONTRACTS(X)   \
-  WT_POINTWISE_FORWARD_CONTRACTS(X) \
+#define WT_POINTWISE_CONTRACTS(X)  \
+  WT_POINTWISE_UNARY_CONTRACTS(X)  \
+  WT_POINTWISE_BINARY_CONTRACTS(X) \
   WT_POINTWISE_BACKWARD_CONTRACTS(X)
 
 #define WT_POINTWISE_DECLARE(contract, Args) WT_CONTRACT(contract, Args);

@@ -14,18 +14,6 @@ using Stored = std::conditional_t<F::kSelects && n == 0, bool, S>;
 template <class F, class S>
 using Output = std::conditional_t<F::kPredicate, bool, S>;
 
-template <class F, class T>
-WT_HOT auto apply(const F& f, const T (&v)[F::kArity]) {
-  if constexpr (F::kArity == 1)
-    return f.value(v[0]);
-  else if constexpr (F::kArity == 2)
-    return f.value(v[0], v[1]);
-  else if constexpr (F::kArity == 3)
-    return f.value(v[0], v[1], v[2]);
-  else
-    return f.value(v[0], v[1], v[2], v[3]);
-}
-
 template <class T, class F>
 WT_HOT T scalar_of(const PointwiseArgs<F>& k) {
   return std::is_integral_v<T> ? T(k.scalar_int) : T(k.scalar);

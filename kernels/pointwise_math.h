@@ -91,6 +91,14 @@ WT_FORMULA constexpr T negative(T x) {
   else
     return -x;
 }
+// For unsigned types too, without a warning.
+template <Plain T>
+WT_FORMULA constexpr bool below_zero(T x) {
+  if constexpr (std::is_signed_v<T>)
+    return x < T(0);
+  else
+    return false;
+}
 template <Plain T>
 WT_FORMULA T abs(T x) {
   if constexpr (std::is_same_v<T, float>)
@@ -98,12 +106,12 @@ WT_FORMULA T abs(T x) {
   else if constexpr (std::is_same_v<T, double>)
     return ::fabs(x);
   else
-    return x < T(0) ? negative(x) : x;
+    return below_zero(x) ? negative(x) : x;
 }
 // NaN gives 0, as in PyTorch.
 template <Plain T>
 WT_FORMULA constexpr T sign(T x) {
-  return T(int(x > T(0)) - int(x < T(0)));
+  return T(int(x > T(0)) - int(below_zero(x)));
 }
 // A NaN on either side is the result.
 template <Plain T>
@@ -119,7 +127,7 @@ WT_FORMULA constexpr T minimum(T a, T b) {
 template <Plain T>
 WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
   if constexpr (std::is_integral_v<T>) {
-    if (b < T(0)) return a == T(1) ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
+    if (below_zero(b)) return a == T(1) ? T(1) : a == T(-1) ? (b & 1 ? T(-1) : T(1)) : T(0);
     T r = T(1);
     for (u64 n = u64(b); n; n >>= 1, a = times(a, a))
       if (n & 1) r = times(r, a);

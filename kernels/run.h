@@ -38,7 +38,8 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
     if (v.rank <= score) break;
     if (v.why_not && v.why_not(a)) continue;
     if (!v.deterministic && mode.determinism == Determinism::strict) continue;
-    const int r = v.rank_of ? v.rank_of(a) : v.rank;
+    if (!v.rank_of) return &v;  // the rest rank lower
+    const int r = v.rank_of(a);
     if (r > score) {
       score = r;
       best = &v;

@@ -1,0 +1,6 @@
+// The cpu variants of two-operand entries and of where.
+#include "warptape/kernels/pointwise_cpu.h"
+
+namespace wt {
+WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_CPU_ROWS)
+}  // namespace wt

@@ -1,0 +1,6 @@
+// Two-operand entries and where on simt and cuda.
+#include "warptape/kernels/pointwise_kernels.cuh"
+
+namespace wt {
+WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_DEVICE_ROWS)
+}  // namespace wt
