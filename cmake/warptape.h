@@ -24,4 +24,8 @@
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
 #include "warptape/nn/module.h"
+#include "warptape/optim/clip.h"
+#include "warptape/optim/optimizer.h"
+#include "warptape/optim/schedule.h"
+#include "warptape/optim/train_step.h"
 #include "warptape/version.h"

@@ -3,6 +3,7 @@
 // A dataset is any copyable type with `i64 size() const` and
 // `Batch batch(std::span<const i64> indices) const`, whose samples depend on their index alone.
 #pragma once
+#include <array>
 #include <concepts>
 #include <span>
 #include <string>
@@ -19,7 +20,7 @@ struct Batch {
 
   i64 size() const { return x.size(0); }
   // What TrainStep moves to the model's device.
-  std::vector<Tensor*> tensors() { return {&x, &y}; }
+  std::array<Tensor*, 2> tensors() { return {&x, &y}; }
   // Samples [begin, begin + n), as views.
   Batch narrow(i64 begin, i64 n) const { return {x.narrow(0, begin, n), y.narrow(0, begin, n)}; }
   Batch to(Device d) const { return {x.to(d), y.to(d)}; }

@@ -1,5 +1,6 @@
 // The one list of contracts, and the one file that knows which devices are built. Its order is the
 // order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
+#include "warptape/config.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/dropout.h"
@@ -26,6 +27,12 @@ VariantRow variant(DeviceKind d, int i) {
   const Variant<Args>& v = ContractTable<Args>::rows[int(d)]->rows[i];
   return {v.name, v.rank, v.deterministic};
 }
+
+#if WARPTAPE_HAS_CUDA
+#define WT_ON_CUDA(contract) &contract##_on_cuda
+#else
+#define WT_ON_CUDA(contract) nullptr
+#endif
 
 }  // namespace
 
@@ -57,7 +64,7 @@ VariantRow variant(DeviceKind d, int i) {
 
 #define WT_DEFINE_TABLE(contract, Args)                                                \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, &contract##_on_simt, &contract##_on_cuda};
+      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};
 WT_CONTRACTS(WT_DEFINE_TABLE)
 
 ContractList all_contracts() {

@@ -50,14 +50,14 @@ struct Variants {
 template <class Args>
 struct ContractTable;
 
-#define WT_CONTRACT(contract, Args)                                           \
-  extern const ::wt::Variants<Args> contract##_on_cpu;                        \
-  extern const ::wt::Variants<Args> contract##_on_simt __attribute__((weak)); \
-  extern const ::wt::Variants<Args> contract##_on_cuda __attribute__((weak)); \
-  template <>                                                                 \
-  struct ContractTable<Args> {                                                \
-    static constexpr const char* kName = #contract;                           \
-    static const ::wt::Variants<Args>* const rows[::wt::kNumDeviceKinds];     \
+#define WT_CONTRACT(contract, Args)                                       \
+  extern const ::wt::Variants<Args> contract##_on_cpu;                    \
+  extern const ::wt::Variants<Args> contract##_on_simt;                   \
+  extern const ::wt::Variants<Args> contract##_on_cuda;                   \
+  template <>                                                             \
+  struct ContractTable<Args> {                                            \
+    static constexpr const char* kName = #contract;                       \
+    static const ::wt::Variants<Args>* const rows[::wt::kNumDeviceKinds]; \
   }
 
 #define WT_JOIN_(a, b) a##_on_##b

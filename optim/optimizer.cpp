@@ -165,6 +165,12 @@ void Optimizer::set_lr(double lr) {
   set_hyper(b);
 }
 
+void Optimizer::set_lr_factor(double factor) {
+  OptimBlock b = hyper();
+  b.lr_factor = factor;
+  set_hyper(b);
+}
+
 // --- steps ---------------------------------------------------------------------------------------
 
 void Optimizer::zero_grad() { arenas_->zero_grad(); }

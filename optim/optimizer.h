@@ -52,9 +52,12 @@ class WT_API Optimizer {
 
   double lr() const { return hyper().lr; }
   void set_lr(double lr);
+  // A factor of lr for rules that watch the loss (reduce on a plateau); 1 at first.
+  double lr_factor() const { return hyper().lr_factor; }
+  void set_lr_factor(double factor);
   // Factor of lr by applied steps; an empty one ends it.
   void set_schedule(Schedule schedule);
-  // The rate that the next step uses: lr times schedule. Waits for the device.
+  // The rate that the next step uses: lr * lr_factor * schedule. Waits for the device.
   double rate() const;
   // Steps that changed parameters (waits for the device), and all steps.
   i64 applied() const;

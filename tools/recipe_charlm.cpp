@@ -8,10 +8,6 @@
 #include "warptape/nn/layers.h"
 #include "warptape/tools/recipes.h"
 
-#ifndef WARPTAPE_SOURCE_DIR
-#define WARPTAPE_SOURCE_DIR "."
-#endif
-
 namespace wt::tools {
 namespace {
 
@@ -35,11 +31,23 @@ struct ByteMlp : nn::Module<ByteMlp> {
   }
 };
 
+// The checkout: WT_SOURCE_DIR, or the first folder that looks like it above the program or above
+// the current folder.
+fs::path source_root() {
+  if (const char* given = std::getenv("WT_SOURCE_DIR")) return given;
+  std::error_code ec;
+  for (const fs::path& start : {fs::read_symlink("/proc/self/exe", ec), fs::current_path(ec) / "x"})
+    for (fs::path at = start.parent_path(); !at.empty(); at = at.parent_path()) {
+      if (fs::exists(at / "core/tensor.h", ec) && fs::exists(at / "tools/wt.cpp", ec)) return at;
+      if (at == at.root_path()) break;
+    }
+  throw DataError("warptape's sources are not above this program or folder\n  Try --data FILE");
+}
+
 // The project's own texts, in a fixed order.
 std::vector<std::string> own_sources() {
   std::vector<std::string> files;
-  const char* given = std::getenv("WT_SOURCE_DIR");
-  const fs::path root = given ? given : WARPTAPE_SOURCE_DIR;
+  const fs::path root = source_root();
   for (const char* folder :
        {"core", "kernels", "autograd", "nn", "optim", "data", "tools", "docs"}) {
     std::error_code ec;
@@ -50,8 +58,6 @@ std::vector<std::string> own_sources() {
         files.push_back(it->path().string());
     }
   }
-  if (files.empty())
-    throw DataError(str(root.string(), ": warptape's sources are not there\n  Try --data FILE"));
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -389,8 +389,8 @@ void Trainer::print_summary() {
 // Shapes only: the model, its optimizer and three steps on the meta device.
 void Trainer::dry_run() {
   const Device meta = Device::meta(device_.kind);
-  memory::reset_peak(meta);
   make_step();
+  memory::reset_peak(meta);
   const data::Batch b = recipe_->shape_batch();
   for (int i = 0; i < 3; ++i)
     (*train_step_)(b, [&](const data::Batch& part) { return recipe_->loss(part); });

@@ -7,7 +7,7 @@ set -u
 # same for both. After the address: l, g, u or !, then w for weak.
 symbols() {
   find "$1" -name '*.o' -exec objdump -t {} + 2>/dev/null |
-    awk 'substr($0, 18, 2) ~ /[gu!w]/ && !/[*]UND[*]|[*]ABS[*]|[.]rodata|[.]data[.]rel[.]ro/ {print $NF}' |
+    awk '/^[0-9a-f]{16} / && substr($0, 18, 2) ~ /[gu!w]/ && !/[*]UND[*]|[*]ABS[*]|[.]rodata|[.]data[.]rel[.]ro/ {print $NF}' |
     grep -vE '^(_ZNS[a-z]|_ZNK?S|_ZS|_ZT[ISV](N?S|[a-z])|DW[.]ref)' | sort -u
 }
 for folder in "${1:?}" "${2:?}"; do

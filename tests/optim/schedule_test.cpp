@@ -84,4 +84,6 @@ TEST_CASE("the step kernel reads the schedule by the device's own count") {
   CHECK(opt.rate() == 2);
   opt.set_lr(0.5);
   CHECK(opt.rate() == 0.5);
+  opt.set_lr_factor(0.25);
+  CHECK(opt.rate() == 0.125);
 }

@@ -1,0 +1,363 @@
+// Every variant of the optimizer kernels on every device against plain loops: odd sizes, offsets
+// that break 16-byte alignment, flags.
+#include "warptape/kernels/optim_step.h"
+
+#include <cmath>
+#include <limits>
+
+#include "warptape/core/copy_bytes.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/philox.h"
+#include "warptape/kernels/grad_norm.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt;
+
+namespace {
+
+using Values = std::vector<double>;
+
+// Deterministic values in (-1, 1).
+Values numbers(i64 n, u64 seed) {
+  Values v(size_t(n), 0.0);
+  for (i64 i = 0; i < n; ++i) v[size_t(i)] = double(i64(mix64(seed + u64(i)) % 2001) - 1000) / 1001;
+  return v;
+}
+
+// n elements on a device, `skip` elements into their block: breaks the alignment.
+struct Buffer {
+  Tensor tensor;
+  i64 skip;
+  Buffer(const Values& v, DType t, Device d, i64 skip_elements) : skip(skip_elements) {
+    Values padded(size_t(skip), 0.0);
+    padded.insert(padded.end(), v.begin(), v.end());
+    padded.push_back(77);  // must not be touched
+    tensor = wt::tensor(padded).to(t).to(d);
+  }
+  void* data() const {
+    return static_cast<char*>(tensor.impl()->data) + skip * item_size(tensor.dtype());
+  }
+  Values values() const {
+    Values v = tensor.to_vector<double>();
+    CHECK(v.back() == 77);
+    return {v.begin() + skip, v.end() - 1};
+  }
+};
+
+template <class T>
+struct OnDevice {
+  Tensor bytes;
+  OnDevice(const T& v, Device d)
+      : bytes(empty({i64(sizeof(T))}, {.dtype = DType::u8, .device = d})) {
+    copy_bytes(bytes.impl()->data, d, &v, Device::cpu(), sizeof v);
+  }
+  T* get() const { return static_cast<T*>(bytes.impl()->data); }
+  T read() const {
+    T v;
+    copy_bytes(&v, Device::cpu(), bytes.impl()->data, bytes.device(), sizeof v);
+    return v;
+  }
+};
+
+// Calls f(device, launch) for each variant of `contract`, forced.
+template <class Args, class F>
+void for_each_variant(F f) {
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
+    REQUIRE(list);
+    for (int i = 0; i < list->count; ++i) {
+      CAPTURE(to_string(d), list->rows[i].name);
+      f(d, [&](const Args& a) {
+        if (list->rows[i].why_not && list->rows[i].why_not(a)) return false;
+        list->rows[i].launch(a, Launch{.device = d});
+        return true;
+      });
+    }
+  }
+}
+
+void check_near(const Values& got, const Values& want, DType t) {
+  REQUIRE(got.size() == want.size());
+  const double eps = t == f64 ? 1e-14 : 4e-7;
+  for (size_t i = 0; i < got.size(); ++i) {
+    CAPTURE(i, got[i], want[i]);
+    if (!(std::abs(got[i] - want[i]) <= eps * (1 + std::abs(want[i])))) FAIL("differs");
+  }
+}
+
+struct Sizes {
+  i64 n, skip;
+};
+const std::vector<Sizes> kSizes{{0, 0}, {1, 0}, {7, 0}, {64, 0}, {301, 0}, {2051, 0}, {301, 1}};
+
+}  // namespace
+
+TEST_CASE("sgd_step: every variant") {
+  for (const DType t : {f32, f64})
+    for (const Sizes s : kSizes)
+      for (const int momentum : {0, 1, 2}) {  // none, plain, nesterov
+        CAPTURE(dtype_name(t), s.n, s.skip, momentum);
+        const OptimBlock b{
+            .momentum = 0.75, .dampening = 0.5, .weight_decay = 0.25, .applied = 1, .rate = 0.125};
+        for_each_variant<SgdStepArgs>([&](Device d, auto launch) {
+          const Buffer p(numbers(s.n, 1), t, d, s.skip), g(numbers(s.n, 2), t, d, s.skip),
+              m(numbers(s.n, 3), t, d, s.skip);
+          const OnDevice<OptimBlock> block(b, d);
+          const OnDevice<double> factor(0.5, d);
+          const Values p0 = p.values(), g0 = g.values(), m0 = m.values();
+          const SgdStepArgs a{p.data(),
+                              g.data(),
+                              momentum ? m.data() : nullptr,
+                              s.n,
+                              t,
+                              momentum == 2,
+                              block.get(),
+                              factor.get(),
+                              {}};
+          if (!launch(a)) return;
+          Values want_p = p0, want_m = m0;
+          for (size_t i = 0; i < p0.size(); ++i) {
+            const double grad = 0.5 * g0[i] + 0.25 * p0[i];
+            if (momentum) want_m[i] = 0.75 * m0[i] + 0.5 * grad;
+            want_p[i] -= 0.125 * (momentum == 0   ? grad
+                                  : momentum == 1 ? want_m[i]
+                                                  : grad + 0.75 * want_m[i]);
+          }
+          check_near(p.values(), want_p, t);
+          check_near(m.values(), want_m, t);
+        });
+      }
+}
+
+TEST_CASE("adamw_step: every variant") {
+  for (const DType t : {f32, f64})
+    for (const Sizes s : kSizes) {
+      CAPTURE(dtype_name(t), s.n, s.skip);
+      const OptimBlock b{.weight_decay = 0.25,
+                         .beta1 = 0.75,
+                         .beta2 = 0.875,
+                         .eps = 0.01,
+                         .rate = 0.125,
+                         .bias1 = 0.5,
+                         .bias2_sqrt = 0.25};
+      for_each_variant<AdamwStepArgs>([&](Device d, auto launch) {
+        Values squares = numbers(s.n, 4);
+        for (double& v : squares) v *= v;
+        const Buffer p(numbers(s.n, 1), t, d, s.skip), g(numbers(s.n, 2), t, d, s.skip),
+            m(numbers(s.n, 3), t, d, s.skip), v(squares, t, d, s.skip);
+        const OnDevice<OptimBlock> block(b, d);
+        const Values p0 = p.values(), g0 = g.values(), m0 = m.values(), v0 = v.values();
+        if (!launch({p.data(), g.data(), m.data(), v.data(), s.n, t, block.get(), nullptr, {}}))
+          return;
+        Values want_p = p0, want_m = m0, want_v = v0;
+        for (size_t i = 0; i < p0.size(); ++i) {
+          want_m[i] += 0.25 * (g0[i] - m0[i]);
+          want_v[i] = 0.875 * v0[i] + 0.125 * g0[i] * g0[i];
+          want_p[i] = p0[i] * (1 - 0.125 * 0.25) -
+                      0.125 / 0.5 * want_m[i] / (std::sqrt(want_v[i]) / 0.25 + 0.01);
+        }
+        check_near(p.values(), want_p, t);
+        check_near(m.values(), want_m, t);
+        check_near(v.values(), want_v, t);
+      });
+    }
+}
+
+TEST_CASE("any raised flag stops every variant of a step") {
+  const Values x = numbers(100, 1);
+  for (int which = 0; which < 3; ++which) {
+    const auto flags = [&](const OnDevice<i32>& one, const OnDevice<i32>& zero) {
+      StepFlags f{{zero.get(), nullptr, zero.get()}};
+      f.flag[which] = one.get();
+      return f;
+    };
+    for_each_variant<SgdStepArgs>([&](Device d, auto launch) {
+      const Buffer p(x, f32, d, 0), g(x, f32, d, 0);
+      const OnDevice<OptimBlock> block(OptimBlock{.rate = 1}, d);
+      const OnDevice<i32> one(1, d), zero(0, d);
+      const Values before = p.values();
+      launch(
+          {p.data(), g.data(), nullptr, 100, f32, false, block.get(), nullptr, flags(one, zero)});
+      CHECK(p.values() == before);
+    });
+    for_each_variant<AdamwStepArgs>([&](Device d, auto launch) {
+      const Buffer p(x, f32, d, 0), g(x, f32, d, 0), m(x, f32, d, 0), v(x, f32, d, 0);
+      const OnDevice<OptimBlock> block(OptimBlock{.rate = 1}, d);
+      const OnDevice<i32> one(1, d), zero(0, d);
+      const Values before = p.values();
+      launch({p.data(), g.data(), m.data(), v.data(), 100, f32, block.get(), nullptr,
+              flags(one, zero)});
+      CHECK(p.values() == before);
+      CHECK(m.values() == before);
+      CHECK(v.values() == before);
+    });
+    for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+      const OnDevice<OptimBlock> block(OptimBlock{.applied = 4, .attempted = 6}, d);
+      const OnDevice<i32> one(1, d), zero(0, d);
+      launch({block.get(), nullptr, true, flags(one, zero)});
+      CHECK(block.read().applied == 4);
+      CHECK(block.read().attempted == 7);
+    });
+  }
+}
+
+TEST_CASE("step_advance counts, derives the next rate and writes the record") {
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const Tensor table = tensor({0.5, 0.25, 0.125}, {.dtype = f64}).to(d);
+    const OnDevice<OptimBlock> block(
+        OptimBlock{.lr = 2,
+                   .lr_factor = 0.5,
+                   .beta1 = 0.5,
+                   .beta2 = 0.25,
+                   .schedule = static_cast<const double*>(table.impl()->data),
+                   .schedule_begin = 10,
+                   .schedule_size = 3,
+                   .applied = 10,
+                   .attempted = kStepRing + 3,
+                   .rate = 9},
+        d);
+    StepBlock start{};
+    start.loss = 3;
+    start.grad_norm = 4;
+    start.found = 2;
+    const OnDevice<StepBlock> step(start, d);
+    const auto advance = [&](bool count) { launch({block.get(), step.get(), count, {}}); };
+    advance(false);
+    CHECK(block.read().rate == 0.5);
+    CHECK(block.read().applied == 10);
+    CHECK(std::abs(block.read().bias1 - (1 - std::pow(0.5, 11))) < 1e-15);
+    CHECK(std::abs(block.read().bias2_sqrt - std::sqrt(1 - std::pow(0.25, 11))) < 1e-15);
+    advance(true);
+    CHECK(block.read().applied == 11);
+    CHECK(block.read().attempted == kStepRing + 4);
+    CHECK(block.read().rate == 0.25);
+    const StepRecord r = step.read().ring[3];
+    CHECK(r.loss == 3);
+    CHECK(r.grad_norm == 4);
+    CHECK(r.lr == 0.5);
+    CHECK(r.attempt == kStepRing + 3);
+    CHECK(r.applied == 11);
+    CHECK(r.skipped == 0);
+    CHECK(r.found == 2);
+    for (int i = 0; i < 5; ++i) advance(true);
+    CHECK(block.read().rate == 0.125);  // past the table: its last value
+  });
+}
+
+TEST_CASE("step_restore: every variant, only under a flag") {
+  for (const i64 n : {0, 1, 16, 37, 5000})
+    for (const bool raised : {false, true})
+      for_each_variant<StepRestoreArgs>([&](Device d, auto launch) {
+        CAPTURE(n, raised);
+        const Buffer to(Values(size_t(n), 1.0), DType::u8, d, 0),
+            from(Values(size_t(n), 2.0), DType::u8, d, 0);
+        const OnDevice<i32> flag(raised, d);
+        launch({to.data(), from.data(), n, {{flag.get(), nullptr, nullptr}}});
+        CHECK(to.values() == Values(size_t(n), raised ? 2.0 : 1.0));
+      });
+}
+
+TEST_CASE("grad_norm and step_decide: every variant") {
+  for (const DType t : {f32, f64})
+    for (const Sizes s :
+         {Sizes{0, 0}, {1, 0}, {300, 0}, {kNormChunk, 0}, {3 * kNormChunk + 5, 0}, {300, 1}}) {
+      CAPTURE(dtype_name(t), s.n, s.skip);
+      for_each_variant<GradNormArgs>([&](Device d, auto launch) {
+        const Buffer g(numbers(s.n, 9), t, d, s.skip);
+        const i64 chunks = norm_chunks(s.n);
+        const Tensor partials = full({chunks + 1}, 77, {.dtype = f64}).to(d);
+        if (!launch({g.data(), s.n, t, static_cast<double*>(partials.impl()->data)})) return;
+        const Values got = partials.to_vector<double>(), v = g.values();
+        CHECK(got.back() == 77);
+        for (i64 k = 0; k < chunks; ++k) {
+          double sum = 0;
+          for (i64 i = k * kNormChunk; i < std::min(s.n, (k + 1) * kNormChunk); ++i)
+            sum += v[size_t(i)] * v[size_t(i)];
+          CHECK(std::abs(got[size_t(k)] - sum) <= 1e-12 * sum);
+        }
+      });
+    }
+  const auto decide = [](auto launch, Device d, const Values& squares, double max_norm) {
+    const Tensor partials = tensor(squares).to(d), out = zeros({2}, {.dtype = f64}).to(d);
+    auto* p = static_cast<double*>(out.impl()->data);
+    launch({static_cast<const double*>(partials.impl()->data), i64(squares.size()), max_norm, p,
+            p + 1, nullptr, NonFinite::ignore, nullptr});
+    return out.to_vector<double>();
+  };
+  for_each_variant<StepDecideArgs>([&](Device d, auto launch) {
+    Values many(1000, 0.009);
+    CHECK(std::abs(decide(launch, d, many, 0)[0] - 3) < 1e-12);
+    CHECK(decide(launch, d, many, 0)[1] == 1);
+    CHECK(decide(launch, d, many, 5)[1] == 1);
+    CHECK(std::abs(decide(launch, d, many, 1.5)[1] - 1.5 / (3 + 1e-6)) < 1e-12);
+    CHECK(decide(launch, d, {INFINITY}, 1)[1] == 0);
+    CHECK(std::isnan(decide(launch, d, {NAN}, 1)[1]));
+  });
+}
+
+TEST_CASE("step_decide: the one predicate of a training step") {
+  struct Case {
+    double loss_sum, squares;
+    NonFinite on_found;
+    i32 mailbox, stop;
+    i32 found, want_stop, skip;
+  };
+  const double inf = INFINITY;
+  const std::vector<Case> cases{
+      {8, 16, NonFinite::stop, 0, 0, 0, 0, 0},
+      {inf, 16, NonFinite::stop, 0, 0, kFoundBadLoss, 1, 1},
+      {8, inf, NonFinite::stop, 0, 0, kFoundBadGradient, 1, 1},
+      {NAN, NAN, NonFinite::skip, 0, 0, kFoundBadLoss | kFoundBadGradient, 0, 1},
+      {inf, 16, NonFinite::ignore, 0, 0, kFoundBadLoss, 0, 0},
+      {8, 16, NonFinite::ignore, 1, 0, 0, 0, 1},
+      {inf, 16, NonFinite::stop, 1, 0, kFoundBadLoss, 0, 1},  // a bad label's own garbage
+      {8, 16, NonFinite::skip, 0, 1, 0, 1, 1},
+  };
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const Case& c = cases[i];
+    CAPTURE(i);
+    for_each_variant<StepDecideArgs>([&](Device d, auto launch) {
+      StepBlock start{};
+      start.loss_sum = c.loss_sum;
+      start.weight = 2;
+      start.stop = c.stop;
+      const OnDevice<StepBlock> step(start, d);
+      const OnDevice<i32> mailbox(c.mailbox, d);
+      const OnDevice<double> partial(c.squares, d);
+      launch({partial.get(), 1, 1, nullptr, nullptr, step.get(), c.on_found, mailbox.get()});
+      const StepBlock s = step.read();
+      CHECK(s.found == c.found);
+      CHECK(s.stop == c.want_stop);
+      CHECK(s.skip == c.skip);
+      if (c.found == 0) {
+        CHECK(s.loss == 4);
+        CHECK(s.grad_norm == 2);
+        CHECK(std::abs(s.factor - 0.5 / (2 + 1e-6)) < 1e-15);
+      }
+    });
+  }
+}
+
+TEST_CASE("grad_scale and loss_add") {
+  for (const DType t : {f32, f64})
+    for_each_variant<GradScaleArgs>([&](Device d, auto launch) {
+      const Buffer x(numbers(300, 3), t, d, 0);
+      const OnDevice<double> factor(0.5, d);
+      Values want = x.values();
+      launch({x.data(), 300, t, factor.get()});
+      for (double& v : want) v /= 2;
+      CHECK(x.values() == want);
+    });
+  for_each_variant<LossAddArgs>([&](Device d, auto launch) {
+    StepBlock start{};
+    start.loss_sum = start.weight = NAN;  // of an earlier step
+    const OnDevice<StepBlock> step(start, d);
+    const OnDevice<float> s(1.5f, d);
+    const OnDevice<i64> n(3, d);
+    launch({s.get(), f32, n.get(), DType::i64, 0, step.get(), true});
+    launch({s.get(), f32, nullptr, f64, 0.25, step.get(), false});
+    CHECK(step.read().loss_sum == 3);
+    CHECK(step.read().weight == 3.25);
+  });
+}
