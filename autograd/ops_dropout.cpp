@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/random.h"
@@ -56,5 +57,12 @@ Tensor dropout(const In& x, double p, bool training) {
   g.next_call(RandomStream::dropout);  // only now: a call that throws has drawn nothing
   return y;
 }
+
+namespace detail {
+OpInfos dropout_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::dropout};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/kernels/embedding.h"
 
@@ -55,7 +56,8 @@ Tensor look_up(const In& indices, const In& weight, std::optional<i64> padding, 
   check_indices(s, 0);
   const Geometry &list = s.geometry(0), &table = s.geometry(1);
   if (table.ndim != 2)
-    s.fail<ShapeError>(str("the table must be [rows, width], got ", int(table.ndim), " dimensions"));
+    s.fail<ShapeError>(
+        str("the table must be [rows, width], got ", int(table.ndim), " dimensions"));
   if (!is_floating(table.dtype) || !computes(table.dtype))
     s.fail<DtypeError>(str("expected a table of floats, got ", dtype_name(table.dtype)));
   EmbeddingAttributes a{kNone, zeros};
@@ -131,5 +133,12 @@ Tensor embedding_backward(const In& gout, const In& indices, i64 rows,
                           const EmbeddingOptions& options) {
   return scatter_add(gout, indices, rows, options.padding_idx.value_or(kNone));
 }
+
+namespace detail {
+OpInfos index_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::embedding, &info::embedding_backward};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

@@ -2,6 +2,7 @@
 // backward is a composite of operators that have derivatives themselves.
 #include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/cross_entropy.h"
@@ -198,6 +199,13 @@ Loss scaled(const Loss& loss, Scalar factor) {
   const Node* n = loss.sum.impl()->node;
   const FrameScope frame(n ? frame_of(n->frame) : Frame{});
   return Loss(mul(loss.sum, factor), loss.weight);
+}
+}  // namespace detail
+
+namespace detail {
+OpInfos loss_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::cross_entropy, &info::mse_loss};
+  return kOps;
 }
 }  // namespace detail
 

@@ -5,6 +5,7 @@
 //   c = a^T b    da = b dc^T     db = a dc
 //   c = a b^T    da = dc b       db = dc^T a
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/kernels/matmul.h"
@@ -447,5 +448,12 @@ Tensor linear(const In& x, const In& w, const In& bias) {
   OpScope s(info::linear, x, w, bias);
   return linear_forward(s, true);
 }
+
+namespace detail {
+OpInfos matmul_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::matmul, &info::linear};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

@@ -3,6 +3,7 @@
 #include "warptape/kernels/pointwise.h"
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
@@ -87,7 +88,9 @@ void convert(const In& x, DType t) {
   x.replace(to_dtype(Tensor(detail::retained(x.impl())), t));
 }
 void convert_integers(const In& x) {
-  if (x.impl() && !is_floating(dtype_of(x.impl()))) [[unlikely]]
+  if (!x.impl()) return;
+  const DType t = dtype_of(x.impl());
+  if (!is_floating(t) && computes(t)) [[unlikely]]
     convert(x, mode.default_dtype);
 }
 
@@ -553,6 +556,23 @@ void accumulate(TensorImpl*& have, Tensor t) {
   Tensor sum(have);
   have = nullptr;
   have = add(std::move(sum), std::move(t)).release_impl();
+}
+
+
+OpInfos pointwise_ops() {
+  // clang-format off
+#define WT_OP(M, name, F) &kEntry<pw::F>.info,
+  static constexpr const OpInfo* kOps[] = {
+      WT_POINTWISE_UNARY(WT_OP, )
+      WT_POINTWISE_UNARY_PLAIN(WT_OP, )
+      WT_POINTWISE_BINARY(WT_OP, )
+      WT_POINTWISE_BINARY_PLAIN(WT_OP, )
+      WT_POINTWISE_OTHER(WT_OP, )
+      WT_POINTWISE_OTHER_PLAIN(WT_OP, )
+      &info::add_, &info::mul_, &info::relu_};
+#undef WT_OP
+  // clang-format on
+  return kOps;
 }
 
 }  // namespace detail

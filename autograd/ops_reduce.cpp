@@ -1,5 +1,6 @@
 // Reductions, and the reverse of broadcasting.
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/kernels/reduce.h"
@@ -178,5 +179,13 @@ void detail::put_sum_to(Backward& g, u32 i, Tensor t) {
   }
   g.put(i, sum_to(std::move(t), g.input_shape(i)));
 }
+
+namespace detail {
+OpInfos reduce_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::sum, &info::mean, &info::max, &info::argmax,
+                                           &info::sum_to};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

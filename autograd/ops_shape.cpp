@@ -3,6 +3,7 @@
 #include <deque>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/copy_bytes.h"
@@ -186,8 +187,8 @@ Tensor permute(const In& x, const Dims& order) {
   OpScope s(info::permute, x);
   const Geometry& g = s.geometry(0);
   if (order.is_all() || int(order.size()) != g.ndim)
-    throw ShapeError(str("[permute] ", order.size(), " axes for a ", g.ndim, "-dimensional tensor",
-                         s.at_line()));
+    throw ShapeError(str("[permute] ", order.size(), " axes for a ", int(g.ndim),
+                         "-dimensional tensor", s.at_line()));
   axis_mask("permute", order, g.ndim);  // refuses repeats
   Order o{{}, g.ndim};
   Geometry r = g;
@@ -204,9 +205,7 @@ Tensor permute(const In& x, const Dims& order) {
 }
 
 namespace {
-void expand_backward(Backward& g) {
-  g.put_broadcast(0, g.take_grad());
-}
+void expand_backward(Backward& g) { g.put_broadcast(0, g.take_grad()); }
 }  // namespace
 
 Tensor expand(const In& x, const Shape& shape) {
@@ -367,7 +366,7 @@ Tensor contiguous(const In& x, MemoryFormat format) {
   if (!x.impl()) detail::use_of_undefined();
   if (format == MemoryFormat::channels_last && x.impl()->geometry.ndim != 4)
     throw ShapeError(str("[contiguous] channels_last needs 4 dimensions, got ",
-                         x.impl()->geometry.ndim, "\n  at ", describe(x.frame())));
+                         int(x.impl()->geometry.ndim), "\n  at ", describe(x.frame())));
   const Tensor self(detail::retained(x.impl()));
   if (self.is_contiguous(format)) return self;
   OpScope s(info::contiguous, x);
@@ -528,5 +527,15 @@ Tensor stack(std::span<const Tensor> parts, i64 axis, Frame at) {
   }
   return cat(rows, normalize_axis("stack", axis, parts[0].ndim() + 1), at);
 }
+
+namespace detail {
+OpInfos shape_ops() {
+  static constexpr const OpInfo* kOps[] = {
+      &info::view,      &info::transpose, &info::permute,  &info::expand,         &info::squeeze,
+      &info::unsqueeze, &info::select,    &info::slice,    &info::slice_backward, &info::contiguous,
+      &info::clone,     &info::cat,       &info::to_dtype, &info::to_device};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

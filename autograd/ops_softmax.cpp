@@ -1,6 +1,7 @@
 // softmax and log_softmax. Their backward reads the output only, so an rvalue input is worked on in
 // place.
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/kernels/softmax.h"
@@ -55,5 +56,12 @@ Tensor softmax_of(const OpInfo& op, const In& x, Dim dim, bool log) {
 
 Tensor softmax(const In& x, Dim axis) { return softmax_of(info::softmax, x, axis, false); }
 Tensor log_softmax(const In& x, Dim axis) { return softmax_of(info::log_softmax, x, axis, true); }
+
+namespace detail {
+OpInfos softmax_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::softmax, &info::log_softmax};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

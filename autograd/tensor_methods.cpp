@@ -1,5 +1,6 @@
 // The members of Tensor that are operators or touch gradient state.
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
@@ -209,5 +210,12 @@ Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
   window.copy_(value, where);
   return *this;
 }
+
+namespace detail {
+OpInfos writing_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::copy_, &info::fill_};
+  return kOps;
+}
+}  // namespace detail
 
 }  // namespace wt

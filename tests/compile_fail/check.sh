@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# check.sh COMPILER INCLUDE_DIR...: compiles each trap of traps.cpp by itself. What must not compile
+# must be refused, for the reason that stands beside it.
+set -u
+compiler=$1
+shift
+here=$(cd "$(dirname "$0")" && pwd)
+file=$here/traps.cpp
+command=("$compiler" -std=c++20 -fsyntax-only -Wall -Wextra -Werror=unused-result
+  -Werror=unused-value)
+for dir in "$@"; do command+=("-I$dir"); done
+failed=0
+if ! out=$("${command[@]}" "$file" 2>&1); then
+  printf 'FAILED: what must compile does not:\n%s\n' "$out"
+  failed=1
+fi
+traps=$(sed -nE 's/^#ifdef WT_TRAP_([a-z_]+)$/\1/p' "$file")
+count=0
+for trap in $traps; do
+  want=$(grep -A1 "^#ifdef WT_TRAP_$trap\$" "$file" | sed -nE 's|^ *// error: (.*)$|\1|p')
+  line=$(($(grep -n "^#ifdef WT_TRAP_$trap\$" "$file" | cut -d: -f1) + 2))
+  if out=$("${command[@]}" "-DWT_TRAP_$trap" "$file" 2>&1); then
+    echo "FAILED: $trap compiles"
+    failed=1
+  elif ! grep -qE "traps[.]cpp:$line:.*error:" <<<"$out" || ! grep -qF -- "$want" <<<"$out"; then
+    printf 'FAILED: %s is refused, but not in line %s because of "%s":\n%s\n' "$trap" "$line" \
+      "$want" "$out"
+    failed=1
+  fi
+  count=$((count + 1))
+done
+[ "$count" -gt 0 ] || { echo "FAILED: no trap found in $file"; failed=1; }
+echo "$count traps"
+exit "$failed"

@@ -1,0 +1,364 @@
+// Rows of the elementwise operators: shapes, dtypes, contracts and errors follow from the list in
+// kernels/pointwise.h; an operator adds one line here with its formula in double.
+#include <limits>
+#include <map>
+#include <set>
+
+#include "warptape/tests/op_cases/op_case.h"
+
+namespace wt_test {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+double phi(double x) { return 0.5 * std::erfc(-x * M_SQRT1_2); }
+double sigma(double x) { return 1 / (1 + std::exp(-x)); }
+
+struct Unary {
+  double (*value)(double);
+  double low, high;
+  double terms = kTermsOfFunction;
+  double (*magnitude)(double) = nullptr;  // what rounding errors are relative to; null: |value|
+  std::vector<double> kinks{};
+  bool special = true;  // also 0, -0, inf, -inf and NaN
+};
+double absolute(double x) { return std::fabs(x); }
+
+// --- one line an operator -----------------------------------------------------------------------
+const std::map<std::string, Unary> kUnary{
+    {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
+    {"cos", {[](double x) { return std::cos(x); }, -3, 3, 4, nullptr, {}, false}},
+    {"erf", {[](double x) { return std::erf(x); }, -3, 3}},
+    {"exp", {[](double x) { return std::exp(x); }, -4, 4}},
+    {"gelu", {[](double x) { return x * phi(x); }, -4, 4, 8, absolute, {}, false}},
+    {"gelu_tanh",
+     {[](double x) {
+        return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+      },
+      -4,
+      4,
+      8,
+      absolute,
+      {},
+      false}},
+    {"log", {[](double x) { return std::log(x); }, 0.1, 5}},
+    {"reciprocal", {[](double x) { return 1 / x; }, 0.3, 3}},
+    {"relu", {[](double x) { return x > 0 || x != x ? x : 0; }, -2, 2, 4, nullptr, {0}}},
+    {"rsqrt", {[](double x) { return 1 / std::sqrt(x); }, 0.2, 4, 8}},
+    {"sigmoid", {sigma, -5, 5, 8}},
+    {"silu", {[](double x) { return x * sigma(x); }, -5, 5, 8, nullptr, {}, false}},
+    {"sin", {[](double x) { return std::sin(x); }, -3, 3, 4, nullptr, {}, false}},
+    {"sqrt", {[](double x) { return std::sqrt(x); }, 0.1, 5}},
+    {"square", {[](double x) { return x * x; }, -2, 2}},
+    {"tanh", {[](double x) { return std::tanh(x); }, -3, 3}},
+    {"isfinite", {[](double x) { return double(std::isfinite(x)); }, -2, 2}},
+    {"isnan", {[](double x) { return double(std::isnan(x)); }, -2, 2}},
+    {"logical_not", {[](double x) { return double(x == 0); }, 0, 3}},
+    {"neg", {[](double x) { return -x; }, -2, 2}},
+    {"sign", {[](double x) { return double((x > 0) - (x < 0)); }, -2, 2, 4, nullptr, {0}}},
+};
+// Their derivatives are differences from 1.
+const std::set<std::string> kSaturating{"gelu", "gelu_tanh", "sigmoid", "silu", "tanh"};
+
+struct Binary {
+  double (*value)(double, double);
+  double low, high;
+  double terms = kTermsOfFunction;
+};
+const std::map<std::string, Binary> kBinary{
+    {"add", {[](double a, double b) { return a + b; }, -2, 2}},
+    {"sub", {[](double a, double b) { return a - b; }, -2, 2}},
+    {"mul", {[](double a, double b) { return a * b; }, -2, 2}},
+    {"div", {[](double a, double b) { return a / b; }, 0.4, 3}},
+    {"pow", {[](double a, double b) { return std::pow(a, b); }, 0.4, 3, 8}},
+    {"maximum", {[](double a, double b) { return a > b ? a : b; }, -2, 2}},
+    {"minimum", {[](double a, double b) { return a < b ? a : b; }, -2, 2}},
+    {"eq", {[](double a, double b) { return double(a == b); }, -2, 2}},
+    {"ne", {[](double a, double b) { return double(a != b); }, -2, 2}},
+    {"lt", {[](double a, double b) { return double(a < b); }, -2, 2}},
+    {"le", {[](double a, double b) { return double(a <= b); }, -2, 2}},
+    {"gt", {[](double a, double b) { return double(a > b); }, -2, 2}},
+    {"ge", {[](double a, double b) { return double(a >= b); }, -2, 2}},
+    {"logical_and", {[](double a, double b) { return double(a && b); }, 0, 2}},
+    {"logical_or", {[](double a, double b) { return double(a || b); }, 0, 2}},
+};
+
+// --- what the entry itself says -----------------------------------------------------------------
+
+template <class F>
+void entry_facts(OpCase& c) {
+  c.dtypes = F::kDomain == pw::Domain::any ? kAll : kNumbers;
+  c.result = F::kPredicate                        ? ResultType::boolean
+             : F::kDomain == pw::Domain::floating ? ResultType::floating
+                                                  : ResultType::promoted;
+  c.contracts = {c.name};
+  c.mostly_constant = F::kPredicate;
+  c.cancels = kSaturating.count(c.name) > 0;
+}
+
+Oracle oracle_of(const Unary& u) {
+  return [u](const std::vector<Array>& in) {
+    Array r{in[0].shape, {}, u.terms};
+    for (double x : in[0].v) {
+      r.v.push_back(u.value(x));
+      r.magnitude.push_back(std::fabs(u.magnitude ? u.magnitude(x) : r.v.back()));
+    }
+    return r;
+  };
+}
+Oracle oracle_of(const Binary& f) {
+  return [f](const std::vector<Array>& in) {
+    Array r = filled(broadcast(in[0].shape, in[1].shape), [&](const std::vector<i64>& i) {
+      return f.value(at(in[0], i), at(in[1], i));
+    });
+    r.terms = f.terms;
+    return r;
+  };
+}
+
+Apply apply_first(Tensor (*op)(const In&)) {
+  return [op](const Tensor& a, const Tensor&) { (void)op(a); };
+}
+
+void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), bool fused) {
+  const auto found = kUnary.find(c.name);
+  if (found == kUnary.end()) return;  // no row: the suite says so
+  const Unary& u = found->second;
+  if (fused) c.contracts.push_back(c.name + "_backward");
+  const CheckedFunction call = [op](std::span<const Tensor> in) { return op(in[0]); };
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{1}, Shape{33},
+                         Shape{3, 257}, Shape{0, 3}, Shape{1, 1, 7, 31}})
+    c.samples.push_back({"",
+                         {{s, u.low, u.high, Role::value, u.kinks, {}, true, c.mostly_constant}},
+                         call,
+                         oracle_of(u)});
+  if (u.special) {
+    const std::vector<double> v{0.0, 1, kInf, NAN, u.low < 0 ? -kInf : kInf};
+    c.samples.push_back({"special values",
+                         {{{5}, 0, 1, Role::value, {}, v}},
+                         call,
+                         oracle_of(u),
+                         false,
+                         false,
+                         false});
+  }
+  c.errors = {undefined_operand(c.name, apply_first(op)),
+              storage_dtype(c.name, "i16 is for storage only", apply_first(op))};
+  if (c.dtypes.size() == kNumbers.size() && c.result == ResultType::promoted)
+    c.errors.push_back(error_input<DtypeError>(
+        "bool", "[" + c.name + "] bool operands have no such operation",
+        [op](Device d) { (void)op(ones({2}, {.dtype = DType::boolean, .device = d})); }));
+  rows.push_back(std::move(c));
+}
+
+void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&, const Operand&),
+                bool fused) {
+  const auto found = kBinary.find(c.name);
+  if (found == kBinary.end()) return;
+  const Binary& f = found->second;
+  if (fused)
+    c.contracts.insert(c.contracts.end(), {c.name + "_backward_a", c.name + "_backward_b"});
+  const CheckedFunction call = [op](std::span<const Tensor> in) { return op(in[0], in[1]); };
+  const auto input = [&](const Shape& s) {
+    return Input{s, f.low, f.high, Role::value, {}, {}, true, c.mostly_constant};
+  };
+  const std::pair<Shape, Shape> shapes[] = {
+      {{3, 5}, {3, 5}},     {{2, 3, 4}, {3, 1}}, {{5}, {3, 5}}, {{}, {4}},   {{0, 3}, {1, 3}},
+      {{3, 257}, {3, 257}}, {{3, 1}, {1, 31}},   {{1}, {}},     {{33}, {33}}};
+  for (const auto& [a, b] : shapes)
+    c.samples.push_back({"", {input(a), input(b)}, call, oracle_of(f)});
+  // Beside a number: halves, which every float has exactly.
+  const double number = f.low > 0 ? 1.5 : -0.5;
+  const auto with_number = [&](const std::string& label, bool first) {
+    c.samples.push_back({label,
+                         {input({3, 5})},
+                         [op, number, first](std::span<const Tensor> in) {
+                           return first ? op(number, in[0]) : op(in[0], number);
+                         },
+                         [f, number, first](const std::vector<Array>& in) {
+                           Array r{in[0].shape, {}, f.terms};
+                           for (double x : in[0].v)
+                             r.v.push_back(first ? f.value(number, x) : f.value(x, number));
+                           return r;
+                         },
+                         true,
+                         true,
+                         false});
+    c.samples.back().second_is_zero = c.name == "mul" || (c.name == "div" && !first);
+  };
+  with_number("number first", true);
+  with_number("number second", false);
+  const Apply apply = [op](const Tensor& a, const Tensor& b) { (void)op(a, b); };
+  c.errors = {
+      undefined_operand(c.name, apply), two_devices(c.name, apply),
+      storage_dtype(c.name, "i16 is for storage only", apply),
+      error_input<ShapeError>("shapes", "[" + c.name + "] shapes [2, 3] and [4] do not broadcast",
+                              [op](Device d) {
+                                (void)op(ones({2, 3}, {.device = d}), ones({4}, {.device = d}));
+                              })};
+  rows.push_back(std::move(c));
+}
+
+// --- declared by hand ---------------------------------------------------------------------------
+
+void add_clamp(std::vector<OpCase>& rows, OpCase c) {
+  c.contracts.push_back("clamp_backward");
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{3, 257}})
+    c.samples.push_back({"-1, 1",
+                         {{s, -3, 3, Role::value, {-1, 1}}},
+                         [](std::span<const Tensor> in) { return clamp(in[0], -1, 1); },
+                         [](const std::vector<Array>& in) {
+                           Array r = in[0];
+                           for (double& x : r.v) x = x < -1 ? -1 : x > 1 ? 1 : x;
+                           return r;
+                         }});
+  const Apply apply = [](const Tensor& a, const Tensor&) { (void)clamp(a, 0, 1); };
+  c.errors = {undefined_operand("clamp", apply),
+              storage_dtype("clamp", "i16 is for storage only", apply)};
+  rows.push_back(std::move(c));
+}
+
+void add_where(std::vector<OpCase>& rows, OpCase c) {
+  c.result = ResultType::promoted;
+  const auto oracle = [](const std::vector<Array>& in) {
+    const Shape s = broadcast(broadcast(in[0].shape, in[1].shape), in[2].shape);
+    return filled(s, [&](const std::vector<i64>& i) {
+      return at(in[0], i) != 0 ? at(in[1], i) : at(in[2], i);
+    });
+  };
+  const std::vector<std::vector<Shape>> shapes = {{{3, 5}, {3, 5}, {3, 5}},
+                                                  {{2, 3, 4}, {3, 1}, {}},
+                                                  {{4}, {3, 1}, {2, 1, 1}},
+                                                  {{0, 3}, {3}, {0, 3}},
+                                                  {{3, 257}, {257}, {3, 257}}};
+  for (const std::vector<Shape>& s : shapes)
+    c.samples.push_back({"",
+                         {truth_input(s[0]), {s[1]}, {s[2]}},
+                         [](std::span<const Tensor> in) { return where(in[0], in[1], in[2]); },
+                         oracle});
+  c.samples.push_back({"number second",
+                       {truth_input({3, 5}), {{3, 5}}},
+                       [](std::span<const Tensor> in) { return where(in[0], in[1], 0.5); },
+                       [](const std::vector<Array>& in) {
+                         return filled(in[0].shape, [&](const std::vector<i64>& i) {
+                           return at(in[0], i) != 0 ? at(in[1], i) : 0.5;
+                         });
+                       },
+                       true,
+                       true,
+                       false});
+  c.errors = {
+      undefined_operand("where", [](const Tensor& a, const Tensor& b) { (void)where(a, b, b); }),
+      error_input<DtypeError>("condition", "[where] the condition must be bool, got f32",
+                              [](Device d) {
+                                const Tensor x = ones({2}, {.device = d});
+                                (void)where(x, x, x);
+                              }),
+      error_input<ShapeError>(
+          "shapes", "[where] shapes [2] and [3] do not broadcast", [](Device d) {
+            const Tensor x = ones({3}, {.device = d});
+            (void)where(ones({2}, {.dtype = DType::boolean, .device = d}), x, x);
+          })};
+  rows.push_back(std::move(c));
+}
+
+}  // namespace
+
+void add_pointwise_cases(std::vector<OpCase>& rows) {
+  OpCase c;
+#define WT_FACTS(op_name, F) \
+  c = OpCase{};              \
+  c.name = #op_name;         \
+  entry_facts<pw::F>(c);
+#define WT_UNARY_ROW(fused, op_name, F) \
+  WT_FACTS(op_name, F)                  \
+  add_unary(rows, c, wt::op_name, fused);
+#define WT_BINARY_ROW(fused, op_name, F) \
+  WT_FACTS(op_name, F)                   \
+  add_binary(rows, c, wt::op_name, fused);
+  WT_POINTWISE_UNARY(WT_UNARY_ROW, true)
+  WT_POINTWISE_UNARY_PLAIN(WT_UNARY_ROW, false)
+  WT_POINTWISE_BINARY(WT_BINARY_ROW, true)
+  WT_POINTWISE_BINARY_PLAIN(WT_BINARY_ROW, false)
+  WT_FACTS(clamp, Clamp)
+  add_clamp(rows, c);
+  WT_FACTS(where, Where)
+  add_where(rows, c);
+}
+
+void add_in_place_cases(std::vector<OpCase>& rows) {
+  const auto in_use = [](const std::string& op, void (*write)(Tensor&)) {
+    return error_input<InplaceError>(
+        "leaf", "[" + op + "] in-place operation on a leaf that requires grad", [write](Device d) {
+          Tensor x = ones({2}, {.device = d, .requires_grad = true});
+          write(x);
+        });
+  };
+  const auto shared = [](const std::string& op, void (*write)(Tensor&)) {
+    return error_input<InplaceError>("expanded",
+                                     "[" + op + "] several elements of the tensor share one place",
+                                     [write](Device d) {
+                                       Tensor x = ones({1, 2}, {.device = d}).expand({3, 2});
+                                       write(x);
+                                     });
+  };
+  const auto row = [&](const char* name, void (*write)(Tensor&),
+                       std::vector<std::string> contracts) {
+    OpCase c{name, std::move(contracts), kNumbers};
+    c.errors = {in_use(name, write), shared(name, write)};
+    return c;
+  };
+
+  OpCase add = row("add_", [](Tensor& x) { x.add_(ones({2}, {.device = x.device()})); }, {"add"});
+  for (const auto& [a, b] :
+       {std::pair<Shape, Shape>{{3, 5}, {3, 5}}, {{2, 3, 4}, {3, 1}}, {{0, 2}, {2}}, {{}, {}}})
+    add.samples.push_back({"",
+                           {{a}, {b}},
+                           [](std::span<const Tensor> in) {
+                             Tensor y = clone(in[0]);
+                             y.add_(in[1]);
+                             return y;
+                           },
+                           oracle_of(kBinary.at("add"))});
+  add.errors.push_back(
+      error_input<ShapeError>("grows", "[add_] shape [3] does not broadcast to [1]", [](Device d) {
+        Tensor x = ones({1}, {.device = d});
+        x.add_(ones({3}, {.device = d}));
+      }));
+  rows.push_back(std::move(add));
+
+  OpCase mul = row("mul_", [](Tensor& x) { x.mul_(2); }, {"mul"});
+  mul.errors.push_back(error_input<DtypeError>(
+      "kind", "[mul_] the result would be f32, the tensor is i64", [](Device d) {
+        Tensor x = ones({2}, {.dtype = DType::i64, .device = d});
+        x.mul_(0.5);
+      }));
+  OpCase relu = row("relu_", [](Tensor& x) { x.relu_(); }, {"relu", "relu_backward"});
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{0}, Shape{}}) {
+    mul.samples.push_back({"by 3",
+                           {{s}},
+                           [](std::span<const Tensor> in) {
+                             Tensor y = clone(in[0]);
+                             y.mul_(3);
+                             return y;
+                           },
+                           [](const std::vector<Array>& in) {
+                             Array r = in[0];
+                             for (double& x : r.v) x *= 3;
+                             return r;
+                           }});
+    mul.samples.back().second_is_zero = true;  // by a number: linear
+    relu.samples.push_back({"",
+                            {{s, -2, 2, Role::value, {0}}},
+                            [](std::span<const Tensor> in) {
+                              Tensor y = clone(in[0]);
+                              y.relu_();
+                              return y;
+                            },
+                            oracle_of(kUnary.at("relu"))});
+  }
+  rows.push_back(std::move(mul));
+  rows.push_back(std::move(relu));
+}
+
+}  // namespace wt_test

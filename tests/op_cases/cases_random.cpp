@@ -1,0 +1,48 @@
+// Rows of the operators that draw random numbers: the generator is set before each call.
+#include "warptape/core/random.h"
+#include "warptape/tests/op_cases/op_case.h"
+
+namespace wt_test {
+namespace {
+
+constexpr u64 kSeed = 77;
+
+// keep(i) = uniform24(philox(key, i / 4, call)[i % 4]) >= p, as kernels/dropout.h says; the call is
+// the generator's first. Philox itself is held against published vectors elsewhere.
+Array dropout_oracle(const Array& x, double p) {
+  const PhiloxKey key = philox_key(kSeed, RandomStream::dropout);
+  Array r = x;
+  for (size_t i = 0; i < x.v.size(); ++i) {
+    const u32 bits = philox(key, i / 4, 0).v[i % 4];
+    const bool keep = double(bits >> 8) * 0x1p-24 >= p && p < 1;
+    r.v[i] = keep ? x.v[i] / (1 - p) : 0;
+  }
+  return r;
+}
+
+}  // namespace
+
+void add_random_cases(std::vector<OpCase>& rows) {
+  OpCase c{"dropout", {"dropout"}, kFloats};
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{33}, Shape{3, 257}})
+    for (double p : {0.25, 0.5, 1.0}) {
+      if (p == 1 && s.ndim() != 1) continue;
+      c.samples.push_back({str("p = ", p),
+                           {{s}},
+                           [p](std::span<const Tensor> in) {
+                             manual_seed(kSeed);
+                             return dropout(in[0], p);
+                           },
+                           [p](const std::vector<Array>& in) { return dropout_oracle(in[0], p); }});
+      c.samples.back().constant = p == 1;
+    }
+  c.errors = {
+      error_input<UsageError>("p", "[dropout] p must be in [0, 1], got 1.5",
+                              [](Device d) { (void)dropout(ones({2}, {.device = d}), 1.5); }),
+      error_input<DtypeError>(
+          "dtype", "[dropout] needs f64, f32, f16 or bf16, got i64",
+          [](Device d) { (void)dropout(ones({2}, {.dtype = DType::i64, .device = d})); })};
+  rows.push_back(std::move(c));
+}
+
+}  // namespace wt_test

@@ -1,0 +1,191 @@
+// The operator matrix. The cases are the rows of op_case.h; how to rerun one is in runner.h.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "warptape/autograd/op_list.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tests/op_cases/runner.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+using namespace wt_test;
+
+namespace {
+
+// WT_SHARD=i/n: every n-th row.
+bool in_shard(size_t row) {
+  const char* text = std::getenv("WT_SHARD");
+  int i = 1, n = 1;
+  if (text) std::sscanf(text, "%d/%d", &i, &n);
+  return row % size_t(n) == size_t(i - 1);
+}
+std::vector<const OpCase*> rows() {
+  std::vector<const OpCase*> r;
+  for (size_t k = 0; k < op_cases().size(); ++k)
+    if (in_shard(k) && selection().fits("op", op_cases()[k].name)) r.push_back(&op_cases()[k]);
+  return r;
+}
+bool wanted(const Case& c) {
+  const Selection& s = selection();
+  std::string shape;
+  for (i64 size : c.call().inputs[0].shape)
+    shape += (shape.empty() ? "" : ",") + std::to_string(size);
+  return s.fits("sample", std::to_string(c.sample)) && s.fits("dtype", dtype_name(c.dtype)) &&
+         s.fits("layout", std::string(1, c.layout)) && s.fits("shape", shape.empty() ? "-" : shape);
+}
+
+std::filesystem::path source_root() { return std::filesystem::path(WT_SOURCE_DIR); }
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+// Every first group of `pattern` in the files of a folder.
+std::set<std::string> matches(const char* folder, const std::string& extension,
+                              const char* pattern) {
+  std::set<std::string> found;
+  const std::regex regex(pattern);
+  for (const auto& f : std::filesystem::directory_iterator(source_root() / folder)) {
+    if (f.path().extension() != extension) continue;
+    const std::string text = text_of(f.path());
+    for (std::sregex_iterator m(text.begin(), text.end(), regex), end; m != end; ++m)
+      found.insert((*m)[1]);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("operators: values and gradients on every device and variant", "[ops]") {
+  std::string missing;
+  std::set<std::string> incomplete;
+  for (const OpCase* row : rows()) {
+    for (const Device& d : test_devices()) {
+      if (!has_kernels(*row, d)) {
+        missing += str(" ", device_kind_name(d.kind), ":", row->name);
+        continue;
+      }
+      (void)run_case(all_cases(*row)[0], {d, ""});  // makes what is made once, a mailbox
+      for (const std::string& variant : variants_of(*row, d)) {
+        if (!selection().fits("variant", variant)) continue;
+        const Place place{d, variant};
+        int ran = 0;
+        for (const Case& c : all_cases(*row)) {
+          if (!wanted(c)) continue;
+          const LeakGuard guard;
+          const Outcome o = run_case(c, place);
+          ran += !o.refused;
+          if (o.missing) incomplete.insert(str(" ", device_kind_name(d.kind), ":", row->name));
+          if (o.wrong.empty()) continue;
+          UNSCOPED_INFO(o.wrong);
+          FAIL_CHECK(reproducer(c, place));
+        }
+        INFO(row->name << " " << device_kind_name(d.kind) << ":" << variant);
+        if (selection().all()) CHECK(ran > 0);
+      }
+    }
+  }
+  for (const std::string& name : incomplete) missing += name;
+  if (!missing.empty()) SKIP_TEST(("kernels are missing:" + missing).c_str());
+}
+
+TEST_CASE("operators: first and second derivatives by finite differences", "[ops]") {
+  for (const OpCase* row : rows()) {
+    const LeakGuard guard;
+    const Derivatives d = check_derivatives(*row);
+    INFO(row->name);
+    CHECK(d.wrong == "");
+  }
+}
+
+TEST_CASE("operators: error inputs", "[ops]") {
+  for (const OpCase* row : rows()) {
+    INFO(row->name);
+    CHECK_FALSE(row->errors.empty());
+    for (const Device& d : test_devices()) {
+      if (!has_kernels(*row, d)) continue;
+      for (const ErrorInput& e : row->errors) {
+        try {
+          e.call(d);  // makes what is made once, a mailbox
+        } catch (const Error&) {}
+        const LeakGuard guard;
+        INFO(row->name << ", error input \"" << e.label << "\" on " << device_kind_name(d.kind));
+        try {
+          e.call(d);
+          FAIL_CHECK("nothing was thrown");
+        } catch (const Error& error) {
+          INFO(error.what());
+          CHECK(e.is_type(error));
+          CHECK(std::string(error.what()).find(e.text) != std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("operators: each has exactly one row", "[ops]") {
+  std::set<std::string> listed, rows;
+  for (const OpInfo* i : all_ops()) CHECK(listed.insert(i->name).second);
+  for (const OpCase& c : op_cases()) CHECK(rows.insert(c.name).second);
+  for (const std::string& name : listed) {
+    INFO("add a row for it in tests/op_cases: " << name);
+    CHECK(rows.count(name) == 1);
+  }
+  CHECK(rows.size() == listed.size());
+}
+
+TEST_CASE("operators: those of the sources are in the list", "[ops]") {
+  std::set<std::string> listed;
+  for (const OpInfo* i : all_ops()) listed.insert(i->name);
+  for (const std::string& name :
+       matches("autograd", ".cpp", R"re(OpInfo \w+\{\s*\.name = "(\w+)")re")) {
+    INFO("not in all_ops() (autograd/op_list.h): " << name);
+    if (name != "leaf") CHECK(listed.count(name) == 1);
+  }
+}
+
+// WT_WRITE_OP_FACTS=1 writes the table instead of comparing it.
+TEST_CASE("operators: what wt ops prints is what the checks prove", "[ops]") {
+  if (!in_shard(0)) return;
+  const std::filesystem::path file = source_root() / "tools/op_facts.inc";
+  const std::string facts = op_facts();
+  if (std::getenv("WT_WRITE_OP_FACTS")) std::ofstream(file) << facts;
+  INFO("run wt_tests '[ops]' with WT_WRITE_OP_FACTS=1 and look at the difference");
+  CHECK(text_of(file) == facts);
+}
+
+TEST_CASE("contracts: those of the headers are in the list", "[ops]") {
+  std::set<std::string> listed;
+  for (const ContractInfo& c : all_contracts()) {
+    CHECK(listed.insert(c.name).second);
+    INFO(c.name << " has no reference on cpu");
+    CHECK(c.count(DeviceKind::cpu) > 0);
+  }
+  for (const std::string& name : matches("kernels", ".h", R"re(\nWT_CONTRACT\((\w+),)re")) {
+    INFO("not in kernels/all.cpp: " << name);
+    CHECK(listed.count(name) == 1);
+  }
+}
+
+TEST_CASE("contracts: each belongs to an operator's row", "[ops]") {
+  // Kernels of the optimizers, which tests/optim covers.
+  std::set<std::string> covered{"sgd_step",  "adamw_step",  "step_advance", "step_restore",
+                                "grad_norm", "step_decide", "grad_scale",   "loss_add"};
+  std::set<std::string> listed;
+  for (const ContractInfo& c : all_contracts()) listed.insert(c.name);
+  for (const OpCase& row : op_cases())
+    for (const std::string& contract : row.contracts) {
+      INFO(row.name << " names the contract " << contract);
+      CHECK(listed.count(contract) == 1);
+      covered.insert(contract);
+    }
+  for (const std::string& name : listed) {
+    INFO("no row of tests/op_cases names the contract " << name);
+    CHECK(covered.count(name) == 1);
+  }
+}
