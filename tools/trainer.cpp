@@ -315,7 +315,7 @@ int Trainer::run() {
   make_step();
   if (run_ && o_.resume) resume();
   if (run_)
-    metrics_.emplace(o_.resume ? MetricsWriter::resume(run_->metrics_path(), header(), step_)
+    metrics_.emplace(o_.resume ? MetricsWriter::resume(run_->metrics_path(), header(), last_saved_)
                                : MetricsWriter::create(run_->metrics_path(), header()));
   if (!o_.quiet) std::fputs(recipe_->model().summary().c_str(), stderr);
   first_step_ = logged_step_ = step_;
