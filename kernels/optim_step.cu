@@ -65,7 +65,7 @@ const char* not_f32_or_f64(const Args& a) {
 template <class T, int V>
 __device__ __forceinline__ void sgd_pack(const SgdPointers& a, const detail::SgdScalars<T>& s,
                                          i64 i) {
-  T p[V], g[V], m[V];
+  T p[V], g[V], m[V] = {};  // (read only with a buffer, which g++ cannot see under its checkers)
   T* const buffer = static_cast<T*>(a.momentum);
   load_vector(p, static_cast<T*>(a.param) + i);
   load_vector(g, static_cast<const T*>(a.grad) + i);
