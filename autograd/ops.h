@@ -40,9 +40,9 @@ WT_API Tensor clamp(const In& x, Scalar lo, Scalar hi);
 WT_API Tensor where(const In& c, const Operand& a, const Operand& b);
 
 // --- random --------------------------------------------------------------------------------------
-// In training: zero with probability p, else x / (1 - p); the mask comes from the generator's dropout
-// stream by logical element, the same bits on every device. Otherwise x itself. Throws UsageError
-// unless 0 <= p <= 1.
+// In training: zero with probability p, else x / (1 - p); the mask comes from the generator's
+// dropout stream by logical element, the same bits on every device. Otherwise x itself. Throws
+// UsageError unless 0 <= p <= 1.
 WT_API Tensor dropout(const In& x, double p = 0.5, bool training = true);
 
 // --- shape: views (no copy) ----------------------------------------------------------------------
@@ -97,8 +97,8 @@ WT_API Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice ra
 WT_API Tensor sum(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
 // sum / number of elements; floating dtypes only (DtypeError). The mean of nothing is NaN.
 WT_API Tensor mean(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
-// The largest element: NaN if there is one. Elements that share it share its gradient evenly. Throws
-// ShapeError when there is no element.
+// The largest element: NaN if there is one. Elements that share it share its gradient evenly.
+// Throws ShapeError when there is no element.
 WT_API Tensor max(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
 // The place (i64) of the largest element along one axis, or in the flattened tensor: the first of
 // equal ones, the first NaN if there is one. No gradient. Throws ShapeError when there is no

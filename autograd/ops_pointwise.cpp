@@ -558,7 +558,6 @@ void accumulate(TensorImpl*& have, Tensor t) {
   have = add(std::move(sum), std::move(t)).release_impl();
 }
 
-
 OpInfos pointwise_ops() {
   // clang-format off
 #define WT_OP(M, name, F) &kEntry<pw::F>.info,

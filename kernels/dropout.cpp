@@ -47,7 +47,8 @@ WT_HOT void draw(bool (&keep)[kElements], PhiloxKey key, u64 block, u64 call, u3
     word[3][k] = u32(call >> 32);
   }
   for (int round = 0; round < 10; ++round) {
-    for (int k = 0; k < kCounters; ++k) philox_round(word[0][k], word[1][k], word[2][k], word[3][k], key);
+    for (int k = 0; k < kCounters; ++k)
+      philox_round(word[0][k], word[1][k], word[2][k], word[3][k], key);
     key = philox_next(key);
   }
   for (int k = 0; k < kCounters; ++k)

@@ -45,9 +45,11 @@ __device__ __forceinline__ void one_element(const DropoutPart& p, u32 i) {
   p.map.offsets(i, at);
   const PhiloxBlock random = p.block(p.begin + i);
   const u32 lane = u32(p.begin + i) % 4;
-  const u32 word = lane == 0 ? random.v[0] : lane == 1 ? random.v[1] : lane == 2 ? random.v[2] : random.v[3];
-  static_cast<S*>(p.out)[at[0]] =
-      kept_or_zero(p, static_cast<const S*>(p.in)[at[1]], word);
+  const u32 word = lane == 0   ? random.v[0]
+                   : lane == 1 ? random.v[1]
+                   : lane == 2 ? random.v[2]
+                               : random.v[3];
+  static_cast<S*>(p.out)[at[0]] = kept_or_zero(p, static_cast<const S*>(p.in)[at[1]], word);
 }
 
 template <class S>
@@ -99,8 +101,16 @@ void launch_parts(const DropoutArgs& a, const Launch& l) {
   const i64 first[2] = {};
   for_each_part(loop_nest({a.out, a.in}), first, 0,
                 [&](const LoopNest<2>& nest, const i64(&at)[2], i64 begin) {
-                  DropoutPart p{a.out.as<S>() + at[0], a.in.as<S>() + at[1], a.call_base, a.key,
-                                a.call, begin, a.scale, a.threshold, u32(nest.numel), false,
+                  DropoutPart p{a.out.as<S>() + at[0],
+                                a.in.as<S>() + at[1],
+                                a.call_base,
+                                a.key,
+                                a.call,
+                                begin,
+                                a.scale,
+                                a.threshold,
+                                u32(nest.numel),
+                                false,
                                 index_map_32(nest)};
                   if constexpr (kNaive) {
                     launch_part<dropout_naive<S>>(p, 1, l);
@@ -113,9 +123,8 @@ void launch_parts(const DropoutArgs& a, const Launch& l) {
 }
 template <bool kNaive>
 void dropout_launch(const DropoutArgs& a, const Launch& l) {
-  with_float_or_double(a.out.dtype(), [&](auto tag) {
-    launch_parts<typename decltype(tag)::type, kNaive>(a, l);
-  });
+  with_float_or_double(a.out.dtype(),
+                       [&](auto tag) { launch_parts<typename decltype(tag)::type, kNaive>(a, l); });
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What must and what must not compile. check.sh compiles this file as it is, which must work, and
-// once for each `#ifdef WT_TRAP_x` (and -Werror=unused-result), which must fail, in the trap's own line;
-// what stands behind `// error:` must be part of what the compiler says.
+// once for each `#ifdef WT_TRAP_x` (and -Werror=unused-result), which must fail, in the trap's own
+// line; what stands behind `// error:` must be part of what the compiler says.
 #include <warptape/autograd/engine.h>
 #include <warptape/autograd/loss.h>
 #include <warptape/autograd/ops.h>
@@ -25,7 +25,7 @@ void must_compile(Tensor x, Tensor y, const std::vector<int>& v) {
   a = eq(x, y);
   a = x[0];
   x.index_put_({0}, y);
-  x.add_(y);  // in place: nothing to forget
+  x.add_(y);              // in place: nothing to forget
   a = add(x, y).relu_();  // a value from an rvalue
   if (x.defined()) a = grad(sum(x), x);
   const std::vector<Tensor> g = grads({sum(x)}, {x, y}, {.allow_unused = true});
