@@ -8,6 +8,7 @@
 
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/stream.h"
 
 namespace wt {
 
@@ -550,8 +551,10 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
       current_engine = e.outer_;
       --engine_pool.depth;
       const u64 sequence = mode.sequence;
+      StreamState* const last = mode.stream;
       mode = before;
       mode.sequence = sequence;
+      if (last != mode.stream) detail::follow_stream_quietly(last, mode.stream);
     }
   } exit{e};
   e.mark(roots);

@@ -78,6 +78,8 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
             info, in, n,
             str("operands are on ", to_string(d), " and ", to_string(device_of(in[i]->impl()))),
             ".to(Device) on one of them"));
+  if (process_slow.load(std::memory_order_relaxed) != 0)
+    for (int i = 0; i < n; ++i) detail::prepare_operand(in[i]->impl());
   bool differ = false;
   for (int i = 1; i < n; ++i) differ |= dtype_of(in[i]->impl()) != dtype_of(in[0]->impl());
   if (differ && types == Types::same)

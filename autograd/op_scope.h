@@ -186,7 +186,8 @@ class OpScope {
   WT_HOT void open(Types types, u32 key_difference) {
     outer_op_ = mode.op;
     mode.op = &info_;
-    if ((key_difference | mode.slow) != 0 || !a_->impl()) [[unlikely]] {
+    if ((key_difference | mode.slow | process_slow.load(std::memory_order_relaxed)) != 0 ||
+        !a_->impl()) [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
       open_slow(info_, outer_op_, in, n_, types);
     }

@@ -16,6 +16,18 @@ WT_API bool is_available();
 // 0 where is_available() is false; `why_not` then says what is missing and how to get it.
 WT_API int device_count();
 WT_API std::string why_not();
+
+// What a device is made of. Throws PlacementError or NotAvailable, as require_available() does.
+struct Properties {
+  std::string name;
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  i64 memory_bytes = 0, free_bytes = 0;  // of the whole device; free: now, for all processes
+  i64 l2_bytes = 0;
+  i64 shared_bytes = 0;              // the most a block can ask for
+  int driver = 0, runtime = 0;       // CUDA versions: 13000 is 13.0
+};
+WT_API Properties properties(int index = 0);
 }  // namespace cuda
 
 // Throws PlacementError (an index that does not exist) or NotAvailable (no driver, not built) with

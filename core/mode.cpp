@@ -8,15 +8,17 @@
 #include <tuple>
 
 #include "warptape/core/error.h"
+#include "warptape/core/stream.h"
 
 namespace wt {
 
 constinit thread_local Mode mode = {};
+constinit std::atomic<u32> process_slow{0};
 
 namespace {
 
 // What an interned id stands for.
-using Snapshot = std::tuple<Stream*, Determinism, const VariantOverride*, const ModulePath*>;
+using Snapshot = std::tuple<StreamState*, Determinism, const VariantOverride*, const ModulePath*>;
 constexpr u32 kChunk = 1024, kChunks = 4096;
 
 struct Table {
@@ -68,9 +70,14 @@ static Snapshot snapshot_of(u32 id) {
 }
 
 void restore_mode(u32 id) {
+  StreamState* const before = mode.stream;
   std::tie(mode.stream, mode.determinism, mode.overrides, mode.module) = snapshot_of(id);
   mode.slow = mode.overrides ? mode.slow | kSlowOverride : mode.slow & ~u32(kSlowOverride);
   mode.id = id;
+  if (mode.stream != before) {
+    mode.native_stream = mode.stream ? mode.stream->native : nullptr;
+    detail::follow_stream(before, mode.stream);
+  }
 }
 
 std::string to_string(const ModulePath* path) {

@@ -4,6 +4,7 @@
 // generator forks. Backward and recomputation restore the state a node was recorded under, by its
 // interned id, with autocast off.
 #pragma once
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,7 @@
 namespace wt {
 
 class Generator;
-class Stream;
+struct StreamState;  // core/stream.h
 
 // Who owns an allocation in memory reports.
 enum class Category : u8 {
@@ -71,12 +72,21 @@ struct Mode {
   u64 sequence = 0;  // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
   const ModulePath* module = nullptr;
-  Stream* stream = nullptr;        // null: the default stream of the device
+  StreamState* stream = nullptr;   // null: the default stream of the device
   void* native_stream = nullptr;   // its cudaStream_t
   Generator* generator = nullptr;  // null: the global one
 };
 
 extern constinit thread_local Mode mode;
+
+// Why operators of every thread go through the slow prologue. Rarely written, so reading it costs
+// an operator next to nothing.
+enum ProcessSlow : u32 {
+  kSlowStreams = 1,      // some device has more than its default stream
+  kSlowDevices = 2,      // more than one cuda device is in use
+  kSlowHostCopies = 256  // counted: host tensors that a device reads or writes right now
+};
+extern constinit std::atomic<u32> process_slow;
 
 // --- interned mode ids -------------------------------------------------------------------------
 // Makes mode.id stand for the present (stream, determinism, overrides, module).

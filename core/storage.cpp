@@ -273,6 +273,11 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
   return s;
 }
 
+void* adopted_argument(const Storage* s, void (*deleter)(void*)) {
+  if (!s->special || !s->borrowed || !s->extra || s->extra->deleter != deleter) return nullptr;
+  return s->extra->argument;
+}
+
 void set_block_allocator(DeviceKind k, const BlockAllocator* a) {
   detail::block_allocators[int(k)] = a;
 }

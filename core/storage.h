@@ -126,6 +126,9 @@ WT_HOT void release(Storage* s) {
 // the caller guarantees the lifetime).
 Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), void* argument);
 
+// The argument given to adopt_memory() together with `deleter`; null for any other storage.
+void* adopted_argument(const Storage* s, void (*deleter)(void*));
+
 // What a device other than cpu offers to `allocate`. Blocks are at least 256-byte aligned.
 struct BlockAllocator {
   void* (*take)(Device d, i64 bytes);  // null: out of memory

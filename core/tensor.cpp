@@ -34,6 +34,8 @@ void* Tensor::host_data(DType t, bool writing) const {
   if (dtype_of(p) != t) detail::wrong_data_type(p, dtype_name(t));
   const Device d = device_of(p);
   if (d.is_meta || d.kind != DeviceKind::cpu) detail::not_host_memory(p);
+  if (p->storage->special) [[unlikely]]
+    detail::wait_for_host_access(p);
   if (writing) ++p->cell->version;
   return p->data;
 }
@@ -97,6 +99,7 @@ void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
   const NoGrad no_grad;
   const FrameScope frame(at);
   const Tensor host = t.to(as, at).contiguous(MemoryFormat::contiguous, at).to(Device::cpu(), at);
+  wait_for_host_access(host.impl());
   check_mailbox(d);
   if (host.numel())
     std::memcpy(destination, host.impl()->data, size_t(host.numel() * item_size(as)));

@@ -44,7 +44,8 @@ template <class T>
 constexpr DType dtype_of_type();
 [[noreturn]] WT_COLD WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);
 [[noreturn]] WT_COLD WT_API void not_host_memory(const TensorImpl* p);
-void wait_for_host_access(const TensorImpl* p);
+// Waits for a copy that a device makes from or to this cpu tensor.
+WT_API void wait_for_host_access(const TensorImpl* p);
 }  // namespace detail
 
 class WT_GUARD Tensor {

@@ -5,6 +5,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
+#include "warptape/kernels/cuda_api.h"
 #include "warptape/kernels/simt/executor.h"
 
 namespace wt {
@@ -34,30 +35,18 @@ constexpr CopyBackend kSimtCopies = {simt_copy, simt_copy,
 
 }  // namespace
 
-#if WARPTAPE_HAS_CUDA
 void start_cuda_device();  // kernels/cuda_device.cpp
-#endif
 
 void start_device(DeviceKind k) {
-  if (k == DeviceKind::simt) {
-    set_block_allocator(k, &kSimtBlocks);
-    set_copy_backend(k, &kSimtCopies);
-    return;
-  }
-#if WARPTAPE_HAS_CUDA
   if (k == DeviceKind::cuda) return start_cuda_device();
-#endif
-  throw NotAvailable(str(device_kind_name(k), " is not in this build"));
+  if (k != DeviceKind::simt)
+    throw InternalError(str(device_kind_name(k), " has nothing to start"));
+  set_block_allocator(k, &kSimtBlocks);
+  set_copy_backend(k, &kSimtCopies);
 }
 
 #if !WARPTAPE_HAS_CUDA
-namespace cuda {
-bool is_available() { return false; }
-int device_count() { return 0; }
-std::string why_not() {
-  return "this build has no cuda (configure found no CUDA toolkit; `wt info` says how to get it)";
-}
-}  // namespace cuda
+const CudaApi* built_cuda_api() { return nullptr; }  // else kernels/cuda_runtime.cpp
 #endif
 
 }  // namespace wt

@@ -1,9 +1,13 @@
 // Cold ends of launch.cuh: device code includes no STL, so it hands over plain data.
 #include "warptape/core/error.h"
+#include "warptape/kernels/cuda_api.h"
 #include "warptape/kernels/simt/executor.h"
 #include "warptape/kernels/simt/runtime.h"
 
 namespace wt {
+
+bool launches_wait = false;
+
 namespace {
 std::string title(const char* kernel, const char* op) {
   const std::string name = simt_runtime::kernel_name(kernel);
@@ -20,7 +24,7 @@ std::string title(const char* kernel, const char* op) {
 }
 
 [[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code) {
-  throw DeviceError(str(title(kernel, op), ": ", reason, " (CUDA error ", code, ")"));
+  cuda_launch_failed(title(kernel, op), reason, code);
 }
 
 }  // namespace wt

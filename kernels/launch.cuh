@@ -19,6 +19,8 @@ namespace wt {
 [[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
                                   const unsigned (&dims)[6], size_t shared_bytes);
 [[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code);
+// WT_CUDA_SYNC=1: every launch on cuda waits for its kernel, so that an error names it.
+extern bool launches_wait;
 
 inline namespace WT_DEVICE_NS {
 
@@ -52,7 +54,9 @@ inline void launch_on_device(const char* name, void (*)(P...), const Config& c,
     if (e != cudaSuccess) launch_failed(name, c.op_name, cudaGetErrorString(e), int(e));
   }
   Kernel<<<c.grid, c.block, c.shared_bytes, static_cast<cudaStream_t>(c.stream)>>>(args...);
-  const cudaError_t e = cudaGetLastError();
+  cudaError_t e = cudaGetLastError();
+  if (e == cudaSuccess && launches_wait)
+    e = cudaStreamSynchronize(static_cast<cudaStream_t>(c.stream));
   if (e != cudaSuccess) launch_failed(name, c.op_name, cudaGetErrorString(e), int(e));
 }
 

@@ -1,0 +1,100 @@
+// The toolkit's runtime behind CudaApi. Links libcudart, never libcuda: without a driver the program
+// starts, and these calls return errors.
+#include <cuda_runtime_api.h>
+
+#include "warptape/kernels/cuda_api.h"
+
+namespace wt {
+namespace {
+
+static_assert(int(kCudaSuccess) == int(cudaSuccess));
+static_assert(int(kCudaOutOfMemory) == int(cudaErrorMemoryAllocation));
+static_assert(int(kCudaUnloading) == int(cudaErrorCudartUnloading));
+static_assert(int(kCudaStubLibrary) == int(cudaErrorStubLibrary));
+static_assert(int(kCudaInsufficientDriver) == int(cudaErrorInsufficientDriver));
+static_assert(int(kCudaNoDevice) == int(cudaErrorNoDevice));
+static_assert(int(kCudaEcc) == int(cudaErrorECCUncorrectable));
+static_assert(int(kCudaNvlink) == int(cudaErrorNvlinkUncorrectable));
+static_assert(int(kCudaNotReady) == int(cudaErrorNotReady));
+static_assert(int(kCudaIllegalAddress) == int(cudaErrorIllegalAddress));
+static_assert(int(kCudaLaunchTimeout) == int(cudaErrorLaunchTimeout));
+static_assert(int(kCudaContextDestroyed) == int(cudaErrorContextIsDestroyed));
+static_assert(int(kCudaAssert) == int(cudaErrorAssert));
+static_assert(int(kCudaHardwareStack) == int(cudaErrorHardwareStackError));
+static_assert(int(kCudaIllegalInstruction) == int(cudaErrorIllegalInstruction));
+static_assert(int(kCudaMisalignedAddress) == int(cudaErrorMisalignedAddress));
+static_assert(int(kCudaInvalidAddressSpace) == int(cudaErrorInvalidAddressSpace));
+static_assert(int(kCudaInvalidPc) == int(cudaErrorInvalidPc));
+static_assert(int(kCudaLaunchFailure) == int(cudaErrorLaunchFailure));
+static_assert(int(kCudaSystemNotReady) == int(cudaErrorSystemNotReady));
+static_assert(int(kCudaDriverMismatch) == int(cudaErrorSystemDriverMismatch));
+
+cudaStream_t stream(void* s) { return static_cast<cudaStream_t>(s); }
+cudaEvent_t event(void* e) { return static_cast<cudaEvent_t>(e); }
+
+int properties(cuda::Properties* p, int index) {
+  cudaDeviceProp d;
+  if (const cudaError_t e = cudaGetDeviceProperties(&d, index); e != cudaSuccess) return e;
+  p->name = d.name;
+  p->major = d.major;
+  p->minor = d.minor;
+  p->multiprocessors = d.multiProcessorCount;
+  p->memory_bytes = i64(d.totalGlobalMem);
+  p->l2_bytes = d.l2CacheSize;
+  p->shared_bytes = i64(d.sharedMemPerBlockOptin);
+  return cudaSuccess;
+}
+
+int copy(void* to, const void* from, size_t bytes, CudaCopy kind, void* s) {
+  static constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
+                                              cudaMemcpyDeviceToDevice, cudaMemcpyDefault};
+  return cudaMemcpyAsync(to, from, bytes, kKinds[int(kind)], stream(s));
+}
+
+constexpr CudaApi kApi = {
+    .driver_version = [](int* v) { return int(cudaDriverGetVersion(v)); },
+    .runtime_version = [](int* v) { return int(cudaRuntimeGetVersion(v)); },
+    .device_count = [](int* n) { return int(cudaGetDeviceCount(n)); },
+    .properties = properties,
+    .memory_info = [](size_t* free, size_t* total) { return int(cudaMemGetInfo(free, total)); },
+    .set_device = [](int i) { return int(cudaSetDevice(i)); },
+    .current_device = [](int* i) { return int(cudaGetDevice(i)); },
+    .device_synchronize = [] { return int(cudaDeviceSynchronize()); },
+    .take_memory = [](void** p, size_t bytes) { return int(cudaMalloc(p, bytes)); },
+    .free_memory = [](void* p) { return int(cudaFree(p)); },
+    .take_host =
+        [](void** p, size_t bytes) { return int(cudaHostAlloc(p, bytes, cudaHostAllocPortable)); },
+    .free_host = [](void* p) { return int(cudaFreeHost(p)); },
+    .copy = copy,
+    .fill = [](void* p, int byte, size_t bytes,
+               void* s) { return int(cudaMemsetAsync(p, byte, bytes, stream(s))); },
+    .make_stream =
+        [](void** s) {
+          return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s),
+                                               cudaStreamNonBlocking));
+        },
+    .free_stream = [](void* s) { return int(cudaStreamDestroy(stream(s))); },
+    .query_stream = [](void* s) { return int(cudaStreamQuery(stream(s))); },
+    .wait_stream = [](void* s) { return int(cudaStreamSynchronize(stream(s))); },
+    .stream_after = [](void* s,
+                       void* e) { return int(cudaStreamWaitEvent(stream(s), event(e), 0)); },
+    .make_event =
+        [](void** e, bool timing) {
+          return int(cudaEventCreateWithFlags(reinterpret_cast<cudaEvent_t*>(e),
+                                              timing ? cudaEventDefault : cudaEventDisableTiming));
+        },
+    .free_event = [](void* e) { return int(cudaEventDestroy(event(e))); },
+    .record = [](void* e, void* s) { return int(cudaEventRecord(event(e), stream(s))); },
+    .query_event = [](void* e) { return int(cudaEventQuery(event(e))); },
+    .wait_event = [](void* e) { return int(cudaEventSynchronize(event(e))); },
+    .elapsed = [](float* ms, void* from,
+                  void* to) { return int(cudaEventElapsedTime(ms, event(from), event(to))); },
+    .last_error = [] { return int(cudaGetLastError()); },
+    .error_text = [](int code) { return cudaGetErrorString(cudaError_t(code)); },
+};
+
+}  // namespace
+
+const CudaApi* built_cuda_api() { return &kApi; }
+
+}  // namespace wt

@@ -1,0 +1,40 @@
+// All that the process knows about its cuda devices. Internal to kernels/cuda_*.cpp.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "warptape/core/stream.h"
+#include "warptape/kernels/cuda_api.h"
+#include "warptape/kernels/cuda_pool.h"
+
+namespace wt::detail {
+
+inline constexpr int kMaxCudaDevices = 64;
+
+struct CudaDevice {
+  std::atomic<bool> dead{false};
+  std::string why_dead;  // set before `dead`
+  std::unique_ptr<CudaPool> pool;
+  std::vector<void*> events[2];  // idle ones, by timing
+};
+
+struct CudaState {
+  const CudaApi* api = nullptr;
+  int count = 0;
+  std::string why_not;  // no device can be used
+  bool started = false;
+  bool sync_launches = false;  // WT_CUDA_SYNC=1
+  std::atomic<bool> forked{false};
+  std::mutex mutex;  // events, why_dead
+  CudaDevice devices[kMaxCudaDevices];
+};
+// Asks the driver at the first call.
+CudaState& cuda_state();
+
+// Connects allocator, copies and streams to the core. Throws NotAvailable, UsageError (WT_ALLOC).
+void connect_cuda(CudaState& s);
+void disconnect_cuda();
+
+}  // namespace wt::detail
