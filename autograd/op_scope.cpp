@@ -1,6 +1,7 @@
 #include "warptape/autograd/op_scope.h"
 
 #include "warptape/autograd/ops.h"
+#include "warptape/core/stream.h"
 
 namespace wt {
 namespace {

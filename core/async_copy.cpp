@@ -75,9 +75,9 @@ Tensor copy_async(const Tensor& x, Device d, Frame at) {
   const FrameScope frame(at);
   const Device from = x.device();
   if (from == d) return x;
-  const bool plain = from.is_meta || d.is_meta || x.numel() == 0 ||
-                     !((from == Device::cpu() && has_queue(d)) ||
-                       (d == Device::cpu() && has_queue(from)));
+  const bool plain =
+      from.is_meta || d.is_meta || x.numel() == 0 ||
+      !((from == Device::cpu() && has_queue(d)) || (d == Device::cpu() && has_queue(from)));
   if (plain) return x.detach().to(d, at);
   const Tensor dense = x.contiguous(MemoryFormat::contiguous, at);
   const Geometry& g = dense.impl()->geometry;

@@ -12,8 +12,8 @@ struct PinnedBlock {
   Device device;  // whose copy `event` marks
   Event event{Device::cpu()};
   std::atomic<bool> busy{false};  // a copy may be under way until `event`
-  bool visible = false;  // a tensor lies in it: operators must look whether it is busy
-  PinnedBlock* next = nullptr;  // in a list of idle blocks
+  bool visible = false;           // a tensor lies in it: operators must look whether it is busy
+  PinnedBlock* next = nullptr;    // in a list of idle blocks
 
   // The work now queued on `stream` of `d` uses the block.
   void mark_busy(Device d, const Stream& stream);

@@ -110,7 +110,9 @@ void Event::record_on(void* stream) {
   b->record(device_, native_, stream);
 }
 
-bool Event::done() const { return !native_ || stream_backend(device_)->event_done(device_, native_); }
+bool Event::done() const {
+  return !native_ || stream_backend(device_)->event_done(device_, native_);
+}
 
 void Event::synchronize() const {
   if (native_) stream_backend(device_)->event_wait(device_, native_);

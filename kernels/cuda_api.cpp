@@ -95,16 +95,20 @@ std::string explain_cuda_count(const CudaApi& api, int code, int count, const ch
   switch (code) {
     case kCudaInsufficientDriver:
       if (driver == 0)
-        return none + "no NVIDIA driver (libcuda.so.1 cannot be loaded)\n  Try installing one for "
-                      "CUDA " + needed + " or newer; nvidia-smi then shows it";
+        return none +
+               "no NVIDIA driver (libcuda.so.1 cannot be loaded)\n  Try installing one for "
+               "CUDA " +
+               needed + " or newer; nvidia-smi then shows it";
       return none + "the driver is too old: it is for CUDA " + version_text(driver) +
              ", this build needs " + needed + "\n  Try updating the driver";
     case kCudaStubLibrary:
-      return none + "the libcuda.so.1 that was loaded is the toolkit's stub\n  Try taking "
-                    "lib64/stubs out of LD_LIBRARY_PATH";
+      return none +
+             "the libcuda.so.1 that was loaded is the toolkit's stub\n  Try taking "
+             "lib64/stubs out of LD_LIBRARY_PATH";
     case kCudaDriverMismatch:
-      return none + "driver library and kernel module have different versions\n  Try a reboot, or "
-                    "reloading the nvidia module";
+      return none +
+             "driver library and kernel module have different versions\n  Try a reboot, or "
+             "reloading the nvidia module";
     case kCudaSystemNotReady:
       return none + "the machine's GPUs are not ready (is the fabric manager running?)";
     case kCudaSuccess:

@@ -48,8 +48,9 @@ void trim() {
   trim_pinned();
 }
 
-constexpr BlockAllocator kBlocks = {take, give, trim,
-                                    [](Device d) { return pool(d).stats().reserved; }};
+i64 reserved(Device d) { return d.index < cuda_state().count ? pool(d).stats().reserved : 0; }
+
+constexpr BlockAllocator kBlocks = {take, give, trim, reserved};
 
 // --- copies --------------------------------------------------------------------------------------
 void copy_queued(void* to, const void* from, Device d, i64 bytes, CudaCopy kind, void* stream) {
@@ -180,14 +181,10 @@ constexpr StreamBackend kStreams = {
         },
     .take_host = take_host,
     .give_host = [](void* block) { api().free_host(block); },
-    .to_host =
-        [](void* host, Device d, const void* device, i64 bytes, void* s) {
-          copy_queued(host, device, d, bytes, CudaCopy::to_host, s);
-        },
-    .from_host =
-        [](void* device, Device d, const void* host, i64 bytes, void* s) {
-          copy_queued(device, host, d, bytes, CudaCopy::to_device, s);
-        },
+    .to_host = [](void* host, Device d, const void* device, i64 bytes,
+                  void* s) { copy_queued(host, device, d, bytes, CudaCopy::to_host, s); },
+    .from_host = [](void* device, Device d, const void* host, i64 bytes,
+                    void* s) { copy_queued(device, host, d, bytes, CudaCopy::to_device, s); },
 };
 
 // WT_ALLOC: "caching" (default), "direct" (one cudaMalloc a tensor, for memory checkers).

@@ -55,8 +55,8 @@ class CudaPool {
     char* data = nullptr;
     i64 bytes = 0;
     Bins* owner = nullptr;
-    Block *before = nullptr, *after = nullptr;    // neighbours in the segment
-    Block *previous = nullptr, *next = nullptr;   // in a bin
+    Block *before = nullptr, *after = nullptr;   // neighbours in the segment
+    Block *previous = nullptr, *next = nullptr;  // in a bin
     bool free = false;
     int events = 0;            // of other streams, still to pass
     std::vector<void*> users;  // other streams, while handed out

@@ -1,5 +1,5 @@
-// The toolkit's runtime behind CudaApi. Links libcudart, never libcuda: without a driver the program
-// starts, and these calls return errors.
+// The toolkit's runtime behind CudaApi. Links libcudart, never libcuda: without a driver the
+// program starts, and these calls return errors.
 #include <cuda_runtime_api.h>
 
 #include "warptape/kernels/cuda_api.h"
@@ -62,16 +62,16 @@ constexpr CudaApi kApi = {
     .device_synchronize = [] { return int(cudaDeviceSynchronize()); },
     .take_memory = [](void** p, size_t bytes) { return int(cudaMalloc(p, bytes)); },
     .free_memory = [](void* p) { return int(cudaFree(p)); },
-    .take_host =
-        [](void** p, size_t bytes) { return int(cudaHostAlloc(p, bytes, cudaHostAllocPortable)); },
+    .take_host = [](void** p,
+                    size_t bytes) { return int(cudaHostAlloc(p, bytes, cudaHostAllocPortable)); },
     .free_host = [](void* p) { return int(cudaFreeHost(p)); },
     .copy = copy,
     .fill = [](void* p, int byte, size_t bytes,
                void* s) { return int(cudaMemsetAsync(p, byte, bytes, stream(s))); },
     .make_stream =
         [](void** s) {
-          return int(cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s),
-                                               cudaStreamNonBlocking));
+          return int(
+              cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(s), cudaStreamNonBlocking));
         },
     .free_stream = [](void* s) { return int(cudaStreamDestroy(stream(s))); },
     .query_stream = [](void* s) { return int(cudaStreamQuery(stream(s))); },

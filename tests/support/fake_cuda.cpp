@@ -1,0 +1,286 @@
+#include "warptape/tests/support/fake_cuda.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "warptape/core/error.h"
+
+namespace wt_test {
+
+using namespace wt;
+
+namespace {
+FakeCuda* current = nullptr;  // one at a time
+}
+
+// The table's functions. Each counts itself and fails if told to.
+struct FakeCalls {
+  static FakeCuda& f() { return *current; }
+#define WT_FAKE_ENTER(name) \
+  if (const int code = f().enter(#name)) return code
+
+  static int driver_version(int* v) {
+    WT_FAKE_ENTER(driver_version);
+    *v = f().driver_version;
+    return 0;
+  }
+  static int runtime_version(int* v) {
+    WT_FAKE_ENTER(runtime_version);
+    *v = f().runtime_version;
+    return 0;
+  }
+  static int device_count(int* n) {
+    WT_FAKE_ENTER(device_count);
+    *n = f().devices_;
+    return 0;
+  }
+  static int properties(cuda::Properties* p, int) {
+    WT_FAKE_ENTER(properties);
+    p->name = "Fake";
+    p->multiprocessors = 4;
+    return 0;
+  }
+  static int memory_info(size_t* free, size_t* total) {
+    WT_FAKE_ENTER(memory_info);
+    *total = f().limit_;
+    *free = f().limit_ - f().device_bytes_;
+    return 0;
+  }
+  static int set_device(int i) {
+    WT_FAKE_ENTER(set_device);
+    f().current_ = i;
+    return 0;
+  }
+  static int current_device(int* i) {
+    *i = f().current_;
+    return 0;
+  }
+  static int device_synchronize() {
+    WT_FAKE_ENTER(device_synchronize);
+    f().run_all();
+    return 0;
+  }
+  static int take_memory(void** p, size_t bytes) {
+    WT_FAKE_ENTER(take_memory);
+    if (f().device_bytes_ + bytes > f().limit_) return kCudaOutOfMemory;
+    char* data = static_cast<char*>(std::aligned_alloc(512, (bytes + 511) / 512 * 512));
+    std::memset(data, 0xCD, bytes);
+    f().device_memory_[data] = bytes;
+    f().device_bytes_ += bytes;
+    *p = data;
+    return 0;
+  }
+  static int release(std::map<const char*, size_t>& memory, void* p, const char* what) {
+    const auto it = memory.find(static_cast<char*>(p));
+    if (it == memory.end()) {
+      f().complain(str(what, " of memory that is not live"));
+      return 1;
+    }
+    const char *begin = it->first, *end = begin + it->second;
+    for (const auto& [stream, s] : f().streams_)
+      for (const FakeCuda::Work& w : s.work)
+        for (const void* used : {w.from, w.to})
+          if (used >= begin && used < end) f().complain(str(what, " of memory in use"));
+    std::memset(p, 0xDD, it->second);
+    std::free(p);
+    memory.erase(it);
+    return 0;
+  }
+  static int free_memory(void* p) {
+    WT_FAKE_ENTER(free_memory);
+    const auto it = f().device_memory_.find(static_cast<char*>(p));
+    if (it != f().device_memory_.end()) f().device_bytes_ -= it->second;
+    return release(f().device_memory_, p, "cudaFree");
+  }
+  static int take_host(void** p, size_t bytes) {
+    WT_FAKE_ENTER(take_host);
+    char* data = static_cast<char*>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+    f().host_memory_[data] = bytes;
+    *p = data;
+    return 0;
+  }
+  static int free_host(void* p) {
+    WT_FAKE_ENTER(free_host);
+    return release(f().host_memory_, p, "cudaFreeHost");
+  }
+  static int copy(void* to, const void* from, size_t bytes, CudaCopy kind, void* stream) {
+    WT_FAKE_ENTER(copy);
+    FakeCuda& fake = f();
+    const auto run = [&fake, to, from, bytes, kind] {
+      if (kind != CudaCopy::to_device) fake.check_range(from, bytes, "copy from");
+      if (kind != CudaCopy::to_host) fake.check_range(to, bytes, "copy to");
+      std::memmove(to, from, bytes);
+    };
+    f().push(stream, {run, nullptr, from, to, bytes});
+    return 0;
+  }
+  static int fill(void* to, int byte, size_t bytes, void* stream) {
+    WT_FAKE_ENTER(fill);
+    FakeCuda& fake = f();
+    const auto run = [&fake, to, byte, bytes] {
+      fake.check_range(to, bytes, "fill");
+      std::memset(to, byte, bytes);
+    };
+    f().push(stream, {run, nullptr, nullptr, to, bytes});
+    return 0;
+  }
+  static int make_stream(void** s) {
+    WT_FAKE_ENTER(make_stream);
+    *s = new char;
+    f().made_streams_.insert(*s);
+    return 0;
+  }
+  static int free_stream(void*) { return 0; }
+  static int query_stream(void* s) {
+    WT_FAKE_ENTER(query_stream);
+    return f().queued(s) ? int(kCudaNotReady) : 0;
+  }
+  static int wait_stream(void* s) {
+    WT_FAKE_ENTER(wait_stream);
+    f().run(s);
+    return 0;
+  }
+  static int stream_after(void* s, void* e) {
+    WT_FAKE_ENTER(stream_after);
+    if (auto mark = f().events_.at(e)->mark) f().push(s, {[] {}, mark});
+    return 0;
+  }
+  static int make_event(void** e, bool timing) {
+    WT_FAKE_ENTER(make_event);
+    auto made = std::make_unique<FakeCuda::FakeEvent>();
+    made->timing = timing;
+    *e = made.get();
+    f().events_[*e] = std::move(made);
+    return 0;
+  }
+  static int free_event(void* e) {
+    WT_FAKE_ENTER(free_event);
+    if (!f().events_.erase(e)) f().complain("cudaEventDestroy of an event that is not live");
+    return 0;
+  }
+  static int record(void* e, void* s) {
+    WT_FAKE_ENTER(record);
+    FakeCuda::FakeEvent* event = f().events_.at(e).get();
+    auto mark = std::make_shared<FakeCuda::Mark>(FakeCuda::Mark{s});
+    event->mark = mark;
+    FakeCuda& fake = f();
+    f().push(s, {[mark, event, &fake] {
+                   mark->passed = true;
+                   event->ms = fake.clock_ms_ += 1.5;
+                 },
+                 nullptr});
+    return 0;
+  }
+  static int query_event(void* e) {
+    WT_FAKE_ENTER(query_event);
+    const auto& mark = f().events_.at(e)->mark;
+    return mark && !mark->passed ? int(kCudaNotReady) : 0;
+  }
+  static int wait_event(void* e) {
+    WT_FAKE_ENTER(wait_event);
+    const std::shared_ptr<FakeCuda::Mark> mark = f().events_.at(e)->mark;
+    if (mark && !mark->passed) f().run(mark->stream);
+    return 0;
+  }
+  static int elapsed(float* ms, void* from, void* to) {
+    WT_FAKE_ENTER(elapsed);
+    if (query_event(from) || query_event(to)) return kCudaNotReady;
+    *ms = float(f().events_.at(to)->ms - f().events_.at(from)->ms);
+    return 0;
+  }
+  static int last_error() { return 0; }
+  static const char* error_text(int code) {
+    return code == kCudaIllegalAddress ? "an illegal memory access was encountered" : "fake error";
+  }
+#undef WT_FAKE_ENTER
+};
+
+static constexpr CudaApi kFake = {
+    .driver_version = FakeCalls::driver_version,
+    .runtime_version = FakeCalls::runtime_version,
+    .device_count = FakeCalls::device_count,
+    .properties = FakeCalls::properties,
+    .memory_info = FakeCalls::memory_info,
+    .set_device = FakeCalls::set_device,
+    .current_device = FakeCalls::current_device,
+    .device_synchronize = FakeCalls::device_synchronize,
+    .take_memory = FakeCalls::take_memory,
+    .free_memory = FakeCalls::free_memory,
+    .take_host = FakeCalls::take_host,
+    .free_host = FakeCalls::free_host,
+    .copy = FakeCalls::copy,
+    .fill = FakeCalls::fill,
+    .make_stream = FakeCalls::make_stream,
+    .free_stream = FakeCalls::free_stream,
+    .query_stream = FakeCalls::query_stream,
+    .wait_stream = FakeCalls::wait_stream,
+    .stream_after = FakeCalls::stream_after,
+    .make_event = FakeCalls::make_event,
+    .free_event = FakeCalls::free_event,
+    .record = FakeCalls::record,
+    .query_event = FakeCalls::query_event,
+    .wait_event = FakeCalls::wait_event,
+    .elapsed = FakeCalls::elapsed,
+    .last_error = FakeCalls::last_error,
+    .error_text = FakeCalls::error_text,
+};
+
+FakeCuda::FakeCuda(int devices, size_t memory) : devices_(devices), limit_(memory) {
+  current = this;
+  before_ = wt::detail::replace_cuda_state(&kFake);
+}
+
+FakeCuda::~FakeCuda() {
+  failing_.clear();
+  run_all();
+  wt::detail::restore_cuda_state(static_cast<wt::detail::CudaState*>(before_));
+  for (const auto& [p, bytes] : device_memory_) std::free(const_cast<char*>(p));
+  for (const auto& [p, bytes] : host_memory_) std::free(const_cast<char*>(p));
+  for (void* s : made_streams_) delete static_cast<char*>(s);
+  current = nullptr;
+}
+
+const CudaApi& FakeCuda::api() const { return kFake; }
+
+int FakeCuda::enter(const char* call) {
+  ++calls_[call];
+  const auto it = failing_.find(call);
+  return it == failing_.end() ? 0 : it->second;
+}
+int FakeCuda::calls(const std::string& call) const {
+  const auto it = calls_.find(call);
+  return it == calls_.end() ? 0 : it->second;
+}
+
+void FakeCuda::check_range(const void* p, size_t bytes, const char* what) {
+  auto it = device_memory_.upper_bound(static_cast<const char*>(p));
+  if (it != device_memory_.begin()) {
+    --it;
+    if (static_cast<const char*>(p) + bytes <= it->first + it->second) return;
+  }
+  complain(str(what, ": not live device memory"));
+}
+
+void FakeCuda::run(void* stream) {
+  std::deque<Work>& work = streams_[stream].work;
+  while (!work.empty()) {
+    Work w = std::move(work.front());
+    work.pop_front();
+    if (w.waits_for && !w.waits_for->passed) run(w.waits_for->stream);
+    w.run();
+  }
+}
+void FakeCuda::run_all() {
+  for (auto& [stream, s] : streams_) run(stream);
+}
+size_t FakeCuda::queued(void* stream) const {
+  const auto it = streams_.find(stream);
+  return it == streams_.end() ? 0 : it->second.work.size();
+}
+size_t FakeCuda::queued() const {
+  size_t n = 0;
+  for (const auto& [stream, s] : streams_) n += s.work.size();
+  return n;
+}
+
+}  // namespace wt_test
