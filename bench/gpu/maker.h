@@ -1,0 +1,82 @@
+// Operands of a problem.
+#pragma once
+#include "warptape/bench/gpu/problems.h"
+#include "warptape/core/factories.h"
+
+namespace wt::bench {
+
+class Maker {
+ public:
+  Maker(Device d, u64 seed, std::vector<Tensor>& keep) : device_(d), seed_(seed), keep_(keep) {}
+  // N(0, 1), or its absolute value + 0.01. The same numbers on every device.
+  Tensor normal(const Shape& s, DType t, bool positive = false);
+  // Integers in [0, n), i64.
+  Tensor indices(const Shape& s, i64 n);
+  // Bits of `bytes` host bytes in device memory, as u8.
+  Tensor bytes(const void* host, i64 size);
+  Tensor scalar(double v, DType t);
+  Tensor out(const Shape& s, DType t);
+  // An operand made elsewhere lives as long as the problem.
+  void keep_view(const Tensor& t) { keep_.push_back(t); }
+
+ private:
+  Tensor kept(Tensor t) {
+    keep_.push_back(t);
+    return t;
+  }
+  Device device_;
+  u64 seed_;
+  std::vector<Tensor>& keep_;
+};
+
+inline View view(const Tensor& t) { return view_of(t.impl()); }
+
+// The variants of a contract on the problem's device over one Args a set.
+template <class Args>
+void add_variants(Problem& p, const std::vector<Args>& sets) {
+  p.contract = ContractTable<Args>::kName;
+  p.bytes = double(sets[0].bytes());
+  p.flops = double(sets[0].flops());
+  const Variants<Args>* list = ContractTable<Args>::rows[int(p.device.kind)];
+  for (int i = 0; list && i < list->count; ++i) {
+    const Variant<Args>* v = &list->rows[i];
+    const Device d = p.device;
+    p.variants.push_back({v->name,
+                          [v, a = sets[0]] { return v->why_not ? v->why_not(a) : nullptr; },
+                          [v, sets, d](int k) {
+                            const Args& a = sets[size_t(k) % sets.size()];
+                            Launch l;
+                            l.device = d;
+                            const i64 bytes = v->workspace ? v->workspace(a) : 0;
+                            Storage* workspace = bytes ? allocate(d, bytes) : nullptr;
+                            if (workspace) l.workspace = workspace->data;
+                            v->launch(a, l);
+                            if (workspace) release(workspace);
+                          }});
+  }
+}
+
+// Problems that differ from set to set only in their operands: `one(maker, outputs)` returns Args.
+template <class F>
+Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one) {
+  Problem p;
+  p.device = d;
+  p.dtype = t;
+  p.shape = shape;
+  std::vector<decltype(one(std::declval<Maker&>(), p.outputs))> args;
+  for (int k = 0; k < sets; ++k) {
+    Maker m(d, u64(k) * 1000 + 1, p.keep);
+    std::vector<Tensor> outputs;
+    args.push_back(one(m, outputs));
+    if (k == 0) p.outputs = outputs;
+  }
+  add_variants(p, args);
+  return p;
+}
+
+// Rows by family; problems.cpp sorts them.
+void add_pointwise_rows(std::vector<ProblemRow>& rows);
+void add_structured_rows(std::vector<ProblemRow>& rows);
+void add_optim_rows(std::vector<ProblemRow>& rows);
+
+}  // namespace wt::bench

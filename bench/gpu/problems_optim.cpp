@@ -1,0 +1,132 @@
+// Optimizer steps and the small kernels around them.
+#include "warptape/bench/gpu/maker.h"
+#include "warptape/core/error.h"
+#include "warptape/kernels/grad_norm.h"
+#include "warptape/kernels/optim_step.h"
+
+namespace wt::bench {
+namespace {
+
+const std::vector<DType> kFloat{DType::f32};
+
+i64 elements(Scale scale) { return scale == Scale::small ? 10'007 : i64{1} << 26; }
+
+OptimBlock* block(Maker& m) {
+  OptimBlock b;
+  b.lr = b.rate = 0.01;
+  b.momentum = 0.9;
+  b.weight_decay = 0.01;
+  b.beta1 = 0.9, b.beta2 = 0.999, b.eps = 1e-8;
+  b.bias1 = 0.1, b.bias2_sqrt = 0.03;
+  return reinterpret_cast<OptimBlock*>(m.bytes(&b, sizeof b).impl()->data);
+}
+StepBlock* step(Maker& m) {
+  StepBlock s{};
+  s.loss_sum = 3, s.weight = 2;
+  return reinterpret_cast<StepBlock*>(m.bytes(&s, sizeof s).impl()->data);
+}
+template <class T = void>
+T* data(const Tensor& t) {
+  return static_cast<T*>(t.impl()->data);
+}
+Problem in_place(Problem p) {
+  p.in_place = true;
+  return p;
+}
+
+Problem sgd_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n, shape ? " momentum" : ""), sets,
+                             [&](Maker& m, std::vector<Tensor>& out) {
+                               out = {m.normal({n}, t)};
+                               SgdStepArgs a{};
+                               a.param = data(out[0]);
+                               a.grad = data(m.normal({n}, t));
+                               if (shape) {
+                                 out.push_back(m.normal({n}, t));
+                                 a.momentum = data(out[1]);
+                               }
+                               a.n = n, a.dtype = t;
+                               a.block = block(m);
+                               return a;
+                             }));
+}
+Problem adamw_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.normal({n}, t), m.normal({n}, t), m.normal({n}, t, true)};
+    AdamwStepArgs a{};
+    a.param = data(out[0]), a.m = data(out[1]), a.v = data(out[2]);
+    a.grad = data(m.normal({n}, t));
+    a.n = n, a.dtype = t;
+    a.block = block(m);
+    return a;
+  }));
+}
+Problem grad_norm_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({norm_chunks(n)}, DType::f64)};
+    return GradNormArgs{data(m.normal({n}, t)), n, t, data<double>(out[0])};
+  });
+}
+Problem grad_scale_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.normal({n}, t)};
+    return GradScaleArgs{data(out[0]), n, t, data<double>(m.scalar(0.5, DType::f64))};
+  }));
+}
+Problem restore_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    const i32 raised = 1;
+    out = {m.out({n}, t)};
+    StepRestoreArgs a{};
+    a.to = data(out[0]), a.from = data(m.normal({n}, t));
+    a.size = n * item_size(t);
+    a.flags.flag[0] = data<i32>(m.bytes(&raised, sizeof raised));
+    return a;
+  }));
+}
+
+// One thread's work each: what counts is that they cost no more than a launch.
+Problem advance_problem(Device d, DType t, Scale, int, int sets) {
+  return in_place(problem_of(d, t, "1", sets, [&](Maker& m, std::vector<Tensor>&) {
+    return StepAdvanceArgs{block(m), step(m), true, {}};
+  }));
+}
+Problem decide_problem(Device d, DType t, Scale, int, int sets) {
+  return in_place(problem_of(d, t, "100", sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({1}, DType::f64), m.out({1}, DType::f64)};
+    StepDecideArgs a{};
+    a.partials = data<double>(m.normal({100}, DType::f64, true));
+    a.count = 100, a.max_norm = 1;
+    a.norm = data<double>(out[0]), a.factor = data<double>(out[1]);
+    return a;
+  }));
+}
+Problem loss_add_problem(Device d, DType t, Scale, int, int sets) {
+  return in_place(problem_of(d, t, "1", sets, [&](Maker& m, std::vector<Tensor>&) {
+    LossAddArgs a{};
+    a.sum = data(m.scalar(1.5, DType::f32)), a.sum_dtype = DType::f32;
+    a.weight_value = 2;
+    a.step = step(m);
+    return a;
+  }));
+}
+
+}  // namespace
+
+void add_optim_rows(std::vector<ProblemRow>& rows) {
+  rows.push_back({"sgd_step", kFloat, 2, sgd_problem});
+  rows.push_back({"adamw_step", kFloat, 1, adamw_problem});
+  rows.push_back({"step_advance", kFloat, 1, advance_problem});
+  rows.push_back({"step_restore", kFloat, 1, restore_problem});
+  rows.push_back({"grad_norm", kFloat, 1, grad_norm_problem});
+  rows.push_back({"grad_scale", kFloat, 1, grad_scale_problem});
+  rows.push_back({"step_decide", kFloat, 1, decide_problem});
+  rows.push_back({"loss_add", kFloat, 1, loss_add_problem});
+}
+
+}  // namespace wt::bench
