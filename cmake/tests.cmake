@@ -14,7 +14,7 @@ function(wt_command_test name)
     SKIP_RETURN_CODE 77)
 endfunction()
 
-# wt_tests(file [RACE] [SHARDS n] [TIMEOUT s] [LABELS l...] file ...): the test programs wt_tests,
+# wt_tests(file [RACE] [GPU] [SHARDS n] [TIMEOUT s] [LABELS l...] file ...): the test programs wt_tests,
 # wt_tests_asan and wt_tests_race. Test files are compiled once, -O0 and uninstrumented, and linked
 # with each flavour of the library: 2.6 instead of 17 s a file. A file that is not called *_test.cpp
 # holds helpers: it is linked but has no ctest entry.
@@ -22,7 +22,7 @@ endfunction()
 # ctest has one entry for each file and flavour, found by Catch2's file-name tag: a test cannot be
 # left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n.
 function(wt_add_test file flavour)
-  cmake_parse_arguments(PARSE_ARGV 2 T "RACE" "SHARDS;TIMEOUT" "LABELS")
+  cmake_parse_arguments(PARSE_ARGV 2 T "RACE;GPU" "SHARDS;TIMEOUT" "LABELS")
   if(flavour STREQUAL "race" AND NOT T_RACE)
     return()
   endif()
@@ -56,6 +56,13 @@ function(wt_add_test file flavour)
       TIMEOUT ${timeout} SKIP_RETURN_CODE 77
       ENVIRONMENT "WT_SHARD=${shard}/${shards};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
   endforeach()
+  if(T_GPU AND WARPTAPE_HAS_CUDA AND flavour STREQUAL "plain")
+    add_test(NAME ${label}.gpu COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_gpu_case.sh"
+      "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
+    set_tests_properties(${label}.gpu PROPERTIES LABELS "gpu;${folder}" TIMEOUT 300
+      SKIP_RETURN_CODE 77)
+    set_property(GLOBAL APPEND PROPERTY WT_GPU_TESTS ${name})
+  endif()
 endfunction()
 
 # wt_test_kernels(files...): tests/*.cu, kernels that only tests run. In the test programs in each
@@ -148,5 +155,11 @@ macro(wt_tests)
         endforeach()
       endif()
     endforeach()
+  endif()
+  # For tools/gpu_gate.sh, which must do without ctest.
+  get_property(wt_gpu GLOBAL PROPERTY WT_GPU_TESTS)
+  if(wt_gpu)
+    list(JOIN wt_gpu "\n" wt_gpu)
+    file(WRITE "${PROJECT_BINARY_DIR}/gpu_tests.txt" "${wt_gpu}\n")
   endif()
 endmacro()

@@ -2,11 +2,10 @@
 //
 // cuBLASLt thinks in column-major matrices: out, row-major [m, n], is its D [n, m], so its first
 // operand is our b and its second our a, each transposed where ours lies row by row.
-#include <cublasLt.h>
-
 #include <unordered_map>
 
 #include "warptape/core/error.h"
+#include "warptape/kernels/cuda_blas.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -18,12 +17,10 @@ void launch_row_sums(const MatmulArgs& g, const Launch& l);
 
 namespace {
 
-constexpr i64 kWorkspace = 32 << 20;  // what NVIDIA advises for Hopper
+constexpr i64 kWorkspace = kCublasWorkspace;
 
-void check(cublasStatus_t status, const char* call) {
-  if (status != CUBLAS_STATUS_SUCCESS) [[unlikely]]
-    throw DeviceError(str("[matmul] ", call, " failed: ", cublasLtGetStatusString(status)));
-}
+// Of calls that describe a problem and touch no device.
+void check(cublasStatus_t status, const char* call) { cublas_check(status, call, Device::cuda()); }
 
 // All that the choice of an algorithm depends on; compared as bytes, so without padding.
 struct PlanKey {
@@ -46,14 +43,11 @@ struct PlanHash {
 struct Library {
   cublasLtHandle_t handle = nullptr;
   std::unordered_map<PlanKey, cublasLtMatmulAlgo_t, PlanHash> plans;
-  ~Library() {
-    if (handle) cublasLtDestroy(handle);
-  }
 };
 Library& library(Device d) {
   thread_local std::unordered_map<int, Library> libraries;
   Library& l = libraries[d.index];
-  if (!l.handle) check(cublasLtCreate(&l.handle), "cublasLtCreate");
+  l.handle = cublaslt_handle(d);
   return l;
 }
 
@@ -121,10 +115,10 @@ class Product {
     const bool wide = types_.scale == CUDA_R_64F;
     const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
     const void* beta = g_.accumulate ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
-    check(cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
-                         g_.out, &result_, g_.out, &result_, &algorithm, l.workspace, kWorkspace,
-                         static_cast<cudaStream_t>(l.stream)),
-          "cublasLtMatmul");
+    cublas_check(cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_,
+                                beta, g_.out, &result_, g_.out, &result_, &algorithm, l.workspace,
+                                kWorkspace, static_cast<cudaStream_t>(l.stream)),
+                 "[matmul] cublasLtMatmul", l.device);
   }
 
  private:

@@ -31,7 +31,7 @@ Descriptions describe(Device d, i64 n, cudaDataType_t type) {
 
 double gemm_ceiling(Device d, i64 n, DType t) {
   const cublasLtHandle_t handle = cublaslt_handle(d);
-  const Descriptions s = describe(d, n, t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F);
+  Descriptions s = describe(d, n, t == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F);
   cublasLtMatmulHeuristicResult_t found[8];
   int count = 0;
   cublas_check(cublasLtMatmulAlgoGetHeuristic(handle, &s.product, &s.matrix, &s.matrix, &s.matrix,

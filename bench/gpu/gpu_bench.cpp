@@ -1,7 +1,11 @@
 // wt_gpu_bench: ceilings, kernels and a step on one device. tools/gpu_gate.sh runs it; alone:
 //
 //   wt_gpu_bench probe|check|ceilings|kernels|dispatch|mlp [--device cuda:0] [--json FILE]
-//                [--page FILE] [--only CONTRACT] [--scale real|small] [--seconds S]
+//                [--page FILE] [--only CONTRACT,...] [--without VARIANT] [--scale real|small]
+//                [--seconds S] [--poison yes|no]
+//
+// check: every variant at small sizes against the cpu; --poison no leaves the outputs
+// uninitialised, so that a checker sees who reads them.
 //
 // Exit codes: 0, 1 for a wrong value or a failure, 2 for a wrong command line, 77 when the device
 // cannot be used.
@@ -21,7 +25,10 @@ namespace wt::bench {
 namespace {
 
 struct Options {
-  std::string what, json, page, only;
+  std::string what, json, page;
+  std::string only;     // names of contracts, with commas; empty: all
+  std::string without;  // a variant that is left out
+  bool poison = true;
   Device device = Device::cuda();
   Scale scale = Scale::real;
   double seconds = 0.15;
@@ -61,6 +68,10 @@ void print(const Row& r) {
   std::fflush(stdout);
 }
 
+bool wanted(const Options& o, const std::string& contract) {
+  return o.only.empty() || ("," + o.only + ",").find("," + contract + ",") != std::string::npos;
+}
+
 // The variant that the others are held against.
 const VariantRun* reference_of(const Problem& p) {
   const VariantRun* first = nullptr;
@@ -72,10 +83,10 @@ const VariantRun* reference_of(const Problem& p) {
   return first;
 }
 
-std::vector<double> run_once(Problem p, const std::string& variant) {
+std::vector<double> run_once(Problem p, const std::string& variant, bool poison) {
   for (const VariantRun& v : p.variants) {
     if (v.name != variant) continue;
-    if (!p.in_place) poison_outputs(p);
+    if (!p.in_place && poison) poison_outputs(p);
     v.launch(0);
     synchronize(p.device);
     return sample_outputs(p);
@@ -87,17 +98,17 @@ std::vector<double> run_once(Problem p, const std::string& variant) {
 bool check(const Options& o) {
   int compared = 0, wrong = 0;
   for (const ProblemRow& row : problem_rows()) {
-    if (!o.only.empty() && row.contract != o.only) continue;
+    if (!wanted(o, row.contract)) continue;
     for (DType t : row.dtypes)
       for (int shape = 0; shape < row.shapes; ++shape) {
         const auto on = [&](Device d) { return row.make(d, t, Scale::small, shape, 1); };
         const Problem cpu = on(Device::cpu()), there = on(o.device);
         const VariantRun* reference = reference_of(cpu);
         if (!reference) continue;
-        const std::vector<double> want = run_once(on(Device::cpu()), reference->name);
+        const std::vector<double> want = run_once(on(Device::cpu()), reference->name, true);
         for (const VariantRun& v : there.variants) {
-          if (v.why_not()) continue;
-          const double error = relative_error(run_once(on(o.device), v.name), want);
+          if (v.name == o.without || v.why_not()) continue;
+          const double error = relative_error(run_once(on(o.device), v.name, o.poison), want);
           ++compared;
           if (error <= tolerance(t)) continue;
           ++wrong;
@@ -190,7 +201,7 @@ bool kernels(const Options& o, const Files& files, bool only_ceilings) {
                  "values |\n|---|---|---|---|---|---|---|---|---|---|\n");
   bool good = true;
   for (const ProblemRow& row : problem_rows()) {
-    if (!o.only.empty() && row.contract != o.only) continue;
+    if (!wanted(o, row.contract)) continue;
     for (DType t : row.dtypes)
       for (int shape = 0; shape < row.shapes; ++shape)
         good &= time_problem(o, row, t, shape, c, m, files);
@@ -205,8 +216,8 @@ bool kernels(const Options& o, const Files& files, bool only_ceilings) {
 int usage(const char* what) {
   std::fprintf(stderr,
                "%s\nusage: wt_gpu_bench probe|check|ceilings|kernels|dispatch|mlp "
-               "[--device D] [--json FILE] [--page FILE] [--only CONTRACT] [--scale real|small] "
-               "[--seconds S]\n",
+               "[--device D] [--json FILE] [--page FILE] [--only CONTRACT,...] "
+               "[--without VARIANT] [--scale real|small] [--seconds S] [--poison yes|no]\n",
                what);
   return 2;
 }
@@ -266,6 +277,10 @@ int parse(int argc, char** argv, Options& o) {
       o.page = value;
     } else if (key == "--only") {
       o.only = value;
+    } else if (key == "--without") {
+      o.without = value;
+    } else if (key == "--poison" && (!std::strcmp(value, "yes") || !std::strcmp(value, "no"))) {
+      o.poison = *value == 'y';
     } else if (key == "--seconds" && std::atof(value) > 0) {
       o.seconds = std::atof(value);
     } else if (key == "--scale" && (!std::strcmp(value, "real") || !std::strcmp(value, "small"))) {

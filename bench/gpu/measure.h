@@ -45,15 +45,15 @@ struct Ceilings {
 };
 
 struct Row {
-  std::string bench, impl, shape, dtype;
-  Timing time;
+  std::string bench{}, impl{}, shape{}, dtype{};
+  Timing time{};
   double bytes = 0, flops = 0;  // of one call; zero: no rate
   double roof = 0;              // GB/s or TFLOP/s of the ceiling that binds; zero: none
   double ratio = 0;             // the least time the ceilings allow / median
-  std::string bound;            // "copy", "gemm" or ""
+  std::string bound{};          // "copy", "gemm" or ""
   i64 peak_bytes = 0;
-  std::string check;  // of the values: "ok", or what is wrong
-  std::vector<std::pair<std::string, double>> more;
+  std::string check{};  // of the values: "ok", or what is wrong
+  std::vector<std::pair<std::string, double>> more{};
 };
 // Sets roof, ratio and bound from bytes, flops and the median.
 void compare_with_roof(Row& row, DType t, const Ceilings& c);

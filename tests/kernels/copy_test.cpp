@@ -9,12 +9,11 @@
 #include "warptape/core/float8.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 
 namespace {
-
-const Device kDevices[] = {Device::cpu(), Device::simt()};
 
 View view_of(const Tensor& t) { return wt::view_of(t.impl()); }
 
@@ -233,7 +232,7 @@ const Variants<Args>& list_of(Device d) {
 }  // namespace
 
 TEST_CASE("copy: every pair of dtypes, every variant", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const int from = GENERATE(range(0, kNumDTypes));
   const size_t n = 131;
   const std::vector<u8> source = hard_elements(DType(from), n);
@@ -262,7 +261,7 @@ TEST_CASE("copy: every pair of dtypes, every variant", "[kernels]") {
 }
 
 TEST_CASE("copy: any strides and broadcast sources, every variant and width", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType from = GENERATE(DType::u8, DType::f16, DType::f32, DType::f64, DType::f8_e4m3);
   const DType to = GENERATE(DType::f32, DType::f16);
   const Shape shape{3, 1, 5, 4};
@@ -309,7 +308,7 @@ TEST_CASE("copy: any strides and broadcast sources, every variant and width", "[
 }
 
 TEST_CASE("copy: transposed matrices of every width", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(DType::u8, DType::f16, DType::f32, DType::i64);
   const Shape shape = GENERATE(Shape{3, 33, 65}, Shape{1, 8, 9}, Shape{2, 64, 32}, Shape{4, 7, 40});
   std::vector<double> v(size_t(numel_of(shape)));
@@ -335,7 +334,7 @@ TEST_CASE("copy: transposed matrices of every width", "[kernels]") {
 }
 
 TEST_CASE("copy: dense blocks of every size and alignment", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const i64 n = GENERATE(0, 1, 7, 8, 9, 16, 17, 255, 4099);
   const i64 shift = GENERATE(0, 1, 3);
   std::vector<float> v(size_t(n + shift));
@@ -359,7 +358,7 @@ TEST_CASE("copy: dense blocks of every size and alignment", "[kernels]") {
 }
 
 TEST_CASE("fill: every dtype, every variant, any strides", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const int t = GENERATE(range(0, kNumDTypes));
   const Scalar value = GENERATE(Scalar(0), Scalar(1), Scalar(-3), Scalar(2.5));
   const Variants<FillArgs>& list = list_of<FillArgs>(d);

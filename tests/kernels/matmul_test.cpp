@@ -12,6 +12,7 @@
 #include "warptape/kernels/matmul_cpu.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 
@@ -401,17 +402,21 @@ TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
   apply(before);
 }
 
-TEST_CASE("matmul: every simt variant against a triple loop in double") {
-  if (!ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)]) SKIP_TEST("no simt kernels");
-  Tally tally(Device::simt());
-  for (DType t : kAll) {
-    tally.check_all(shapes(t, kDeviceSizes));
-    tally.check_all(shapes(t, kAlignedSizes, true));
-    tally.check_all(empty_problems(t));
-    tally.check_all(batched_problems(t));
+TEST_CASE("matmul: every variant of simt and cuda against a triple loop in double") {
+  for (const Device d : wt_test::kernel_devices()) {
+    if (d == Device::cpu()) continue;  // above, with more shapes
+    INFO(to_string(d));
+    if (!ContractTable<MatmulArgs>::rows[int(d.kind)]) SKIP_TEST("no kernels there");
+    Tally tally(d);
+    for (DType t : kAll) {
+      tally.check_all(shapes(t, kDeviceSizes));
+      tally.check_all(shapes(t, kAlignedSizes, true));
+      tally.check_all(empty_problems(t));
+      tally.check_all(batched_problems(t));
+    }
+    tally.check_all(large_problems(DType::f32, {0, 3}));
+    tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
+    tally.check_all(large_problems(DType::bf16, {2}));
+    tally.everyone_ran();
   }
-  tally.check_all(large_problems(DType::f32, {0, 3}));
-  tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
-  tally.check_all(large_problems(DType::bf16, {2}));
-  tally.everyone_ran();
 }

@@ -8,6 +8,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 
@@ -150,7 +151,6 @@ std::vector<const char*> variants(Device d) {
 
 const DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16,
                       DType::i64, DType::i32, DType::u8,  DType::boolean};
-const Device kDevices[] = {Device::cpu(), Device::simt()};
 
 // The variant exists but does not take this dtype.
 template <class Args>
@@ -189,7 +189,7 @@ void check_sum(const Tensor& x, u32 mask, const char* variant, bool accumulate, 
 }  // namespace
 
 TEST_CASE("sum: every variant agrees with f64 loops", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
   for (const char* variant : variants<SumArgs>(d)) {
     INFO("variant " << variant);
@@ -201,7 +201,7 @@ TEST_CASE("sum: every variant agrees with f64 loops", "[kernels]") {
 }
 
 TEST_CASE("max: every variant agrees with f64 loops", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
   for (const char* variant : variants<MaxArgs>(d)) {
     INFO("variant " << variant);
@@ -220,7 +220,7 @@ TEST_CASE("max: every variant agrees with f64 loops", "[kernels]") {
 }
 
 TEST_CASE("argmax: every variant agrees with f64 loops", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(from_range(std::begin(kAll), std::end(kAll)));
   for (const char* variant : variants<ArgmaxArgs>(d)) {
     INFO("variant " << variant);
@@ -238,7 +238,7 @@ TEST_CASE("argmax: every variant agrees with f64 loops", "[kernels]") {
 }
 
 TEST_CASE("max and argmax: NaN wins, then the first of equals", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const i64 n = GENERATE(5, 40, 1200, 9000);
   const i64 first = GENERATE(0, 2, 4);
   std::vector<float> v(size_t(n), -3.0f);
@@ -275,7 +275,7 @@ TEST_CASE("max and argmax: NaN wins, then the first of equals", "[kernels]") {
 }
 
 TEST_CASE("sum: long sums stay far inside the bound, and repeat bit for bit", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const i64 n = 100'003;
   std::vector<float> v(static_cast<size_t>(n));
   double right = 0;
@@ -289,7 +289,7 @@ TEST_CASE("sum: long sums stay far inside the bound, and repeat bit for bit", "[
 }
 
 TEST_CASE("mean of nothing is NaN, sum of nothing is 0", "[kernels]") {
-  const Device d = GENERATE(from_range(std::begin(kDevices), std::end(kDevices)));
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(DType::f64, DType::f32, DType::f16, DType::bf16);
   const Tensor x = empty({0, 3}, {.dtype = t, .device = d});
   for (const char* variant : variants<SumArgs>(d)) {

@@ -12,12 +12,11 @@
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 namespace wt_test {
 
 using namespace wt;
-
-inline std::vector<Device> kernel_devices() { return {Device::cpu(), Device::simt()}; }
 
 // Devices on which composites of operators run: simt from the day its pointwise kernels are there.
 // Says aloud what it leaves out.
