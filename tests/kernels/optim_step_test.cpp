@@ -11,6 +11,7 @@
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 
@@ -63,7 +64,7 @@ struct OnDevice {
 // Calls f(device, launch) for each variant of `contract`, forced.
 template <class Args, class F>
 void for_each_variant(F f) {
-  for (const Device d : {Device::cpu(), Device::simt()}) {
+  for (const Device d : wt_test::kernel_devices()) {
     const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
     REQUIRE(list);
     for (int i = 0; i < list->count; ++i) {
