@@ -44,6 +44,7 @@ MailboxRecord* mailbox_of(Device d) {
   const CategoryScope scope(Category::other);
   Storage* s = allocate(d, sizeof(MailboxRecord));
   fill_zero(s->data, d, sizeof(MailboxRecord));
+  synchronize(d);  // kernels of other streams may raise it next
   Boxes& b = boxes();
   const std::lock_guard lock(b.mutex);
   b.list.push_back({d, s});

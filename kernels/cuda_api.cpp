@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/cuda_state.h"
@@ -205,7 +206,12 @@ void cuda_launch_failed(const std::string& kernel, const char* reason, int code)
   if (s.api && s.api->current_device(&device) != kCudaSuccess) device = 0;
   if (is_sticky(code)) mark_dead(s, device, str(reason, " (CUDA error ", code, ")"), kernel);
   if (cuda_is_dead(device)) throw_dead(s.devices[device], device);
-  throw DeviceError(str(kernel, ": ", reason, " (CUDA error ", code, ")"));
+  const bool other_chip = code == kCudaNoKernelImage;
+  throw DeviceError(str(kernel, ": ", reason, " (CUDA error ", code, ")",
+                        other_chip ? "\n  this build's kernels are for " : "",
+                        other_chip ? build_info().cuda_archs : "",
+                        other_chip ? "\n  Try building with -DCMAKE_CUDA_ARCHITECTURES=" : "",
+                        other_chip ? "the chip's" : ""));
 }
 
 }  // namespace wt

@@ -19,6 +19,7 @@ enum CudaCode : int {
   kCudaStubLibrary = 34,
   kCudaInsufficientDriver = 35,
   kCudaNoDevice = 100,
+  kCudaNoKernelImage = 209,
   kCudaEcc = 214,
   kCudaNvlink = 220,
   kCudaNotReady = 600,

@@ -223,6 +223,7 @@ void disconnect_cuda() {
   set_block_allocator(DeviceKind::cuda, nullptr);
   set_copy_backend(DeviceKind::cuda, nullptr);
   set_stream_backend(DeviceKind::cuda, nullptr);
+  launches_wait = false;
   process_slow.fetch_and(~u32(kSlowStreams | kSlowDevices), std::memory_order_relaxed);
 }
 

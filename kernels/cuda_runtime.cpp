@@ -13,6 +13,7 @@ static_assert(int(kCudaUnloading) == int(cudaErrorCudartUnloading));
 static_assert(int(kCudaStubLibrary) == int(cudaErrorStubLibrary));
 static_assert(int(kCudaInsufficientDriver) == int(cudaErrorInsufficientDriver));
 static_assert(int(kCudaNoDevice) == int(cudaErrorNoDevice));
+static_assert(int(kCudaNoKernelImage) == int(cudaErrorNoKernelImageForDevice));
 static_assert(int(kCudaEcc) == int(cudaErrorECCUncorrectable));
 static_assert(int(kCudaNvlink) == int(cudaErrorNvlinkUncorrectable));
 static_assert(int(kCudaNotReady) == int(cudaErrorNotReady));

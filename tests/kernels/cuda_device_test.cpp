@@ -17,6 +17,11 @@
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/fake_cuda.h"
 
+namespace wt {  // kernels/launch.cuh, which is not for host code
+[[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code);
+extern bool launches_wait;
+}  // namespace wt
+
 using namespace wt;
 using wt_test::FakeCuda;
 
@@ -129,6 +134,37 @@ TEST_CASE("cuda: an error that leaves the context whole is thrown once") {
   CHECK(has(text, "[to_device] cudaMemcpyAsync on cuda:0: fake error (CUDA error 1)"));
   fake.fail("copy", 0);
   CHECK(zeros({2}).to(kCuda).to(Device::cpu()).to_vector<float>()[1] == 0);
+}
+
+TEST_CASE("cuda: a failed launch names its kernel; a sticky error ends the device") {
+  FakeCuda fake;
+  const Tensor x = zeros({2}).to(kCuda);
+  const std::string refused =
+      message_of<DeviceError>([] { launch_failed("some_kernel", "softmax", "invalid", 9); });
+  CHECK(has(refused, "some_kernel [softmax]: invalid (CUDA error 9)"));
+  const std::string chip =
+      message_of<DeviceError>([] { launch_failed("some_kernel", nullptr, "no image", 209); });
+  CHECK(has(chip, "CMAKE_CUDA_ARCHITECTURES"));
+  CHECK(zeros({2}).to(kCuda).defined());  // neither ended it
+  const std::string fatal = message_of<DeviceError>(
+      [] { launch_failed("some_kernel", "softmax", "illegal", kCudaIllegalAddress); });
+  CHECK(has(fatal, "cuda:0 cannot be used any more"));
+  CHECK(has(fatal, "found by some_kernel [softmax]; an earlier kernel may be the cause"));
+  CHECK(message_of<DeviceError>([] { use(zeros({2}).to(kCuda)); }) == fatal);
+}
+
+TEST_CASE("cuda: WT_CUDA_SYNC=1 makes launches wait, and the named kernel is the cause") {
+  {
+    const Environment e("WT_CUDA_SYNC", "1");
+    FakeCuda fake;
+    const Tensor x = zeros({2}).to(kCuda);
+    CHECK(launches_wait);
+    const std::string text = message_of<DeviceError>(
+        [] { launch_failed("some_kernel", "softmax", "illegal", kCudaIllegalAddress); });
+    CHECK(has(text, "found by some_kernel [softmax]"));
+    CHECK_FALSE(has(text, "earlier kernel"));
+  }
+  CHECK_FALSE(launches_wait);
 }
 
 TEST_CASE("cuda: no memory on the device is OutOfMemory and leaves nothing behind") {
