@@ -57,11 +57,17 @@ function(wt_add_test file flavour)
       ENVIRONMENT "WT_SHARD=${shard}/${shards};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
   endforeach()
   if(T_GPU AND WARPTAPE_HAS_CUDA AND flavour STREQUAL "plain")
-    add_test(NAME ${label}.gpu COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_gpu_case.sh"
-      "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
-    set_tests_properties(${label}.gpu PROPERTIES LABELS "gpu;${folder}" TIMEOUT 300
-      SKIP_RETURN_CODE 77)
-    set_property(GLOBAL APPEND PROPERTY WT_GPU_TESTS ${name})
+    foreach(shard RANGE 1 ${shards})
+      set(test "${label}.gpu")
+      if(shards GREATER 1)
+        string(APPEND test ".${shard}of${shards}")
+      endif()
+      add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_gpu_case.sh"
+        "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
+      set_tests_properties(${test} PROPERTIES LABELS "gpu;${folder}" TIMEOUT 300
+        SKIP_RETURN_CODE 77 ENVIRONMENT "WT_SHARD=${shard}/${shards};OPENBLAS_NUM_THREADS=1")
+      set_property(GLOBAL APPEND PROPERTY WT_GPU_TESTS "${name} ${shard}/${shards}")
+    endforeach()
   endif()
 endfunction()
 

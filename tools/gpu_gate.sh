@@ -121,11 +121,12 @@ run_tests() {
   export WT_TEST_DEVICES=cpu,simt,cuda OPENBLAS_NUM_THREADS=1
   export tests here
   local bad
-  bad=$(xargs -a "$build/gpu_tests.txt" -P 6 -I{} bash -c '
-    log=$("$here/tests/support/run_case.sh" "$tests" "-#" "[#{}]" 2>&1)
+  # A line is "name shard/shards".
+  bad=$(xargs -a "$build/gpu_tests.txt" -P 6 -L1 bash -c '
+    log=$(WT_SHARD=$2 "$here/tests/support/run_case.sh" "$tests" "-#" "[#$1]" 2>&1)
     rc=$?
-    { echo "=== {}"; echo "$log"; } >&2
-    [ $rc -eq 0 ] || [ $rc -eq 77 ] || echo "{}"')
+    { echo "=== $1 $2"; echo "$log"; } >&2
+    [ $rc -eq 0 ] || [ $rc -eq 77 ] || echo "$1"' run)
   # Ends its process's use of the device, so it is alone.
   "$tests" "[gpu_fatal]" >&2 || bad+=" gpu_fatal"
   [ -z "$bad" ] && return 0
