@@ -119,7 +119,6 @@ part() {
 # Each test file in a process of its own, several at a time; a failure does not end the others.
 run_tests() {
   export WT_TEST_DEVICES=cpu,simt,cuda OPENBLAS_NUM_THREADS=1
-  export tests here
   local bad
   # A line is "name shard/shards".
   bad=$(xargs -a "$build/gpu_tests.txt" -P 6 -L1 bash -c '
@@ -173,7 +172,7 @@ run_step() {
 
 before=$(smi)
 export -f run_tests run_sanitizer run_step
-export build out bench rows
+export build out bench rows tests here
 part tests 200 bash -c run_tests
 part kernels 150 "$bench" kernels --json "$rows" --page "$out/.kernels.md"
 part dispatch 20 "$bench" dispatch --json "$rows" --page "$out/.dispatch.md"
