@@ -24,8 +24,8 @@ struct Properties {
   int multiprocessors = 0;
   i64 memory_bytes = 0, free_bytes = 0;  // of the whole device; free: now, for all processes
   i64 l2_bytes = 0;
-  i64 shared_bytes = 0;              // the most a block can ask for
-  int driver = 0, runtime = 0;       // CUDA versions: 13000 is 13.0
+  i64 shared_bytes = 0;         // the most a block can ask for
+  int driver = 0, runtime = 0;  // CUDA versions: 13000 is 13.0
 };
 WT_API Properties properties(int index = 0);
 }  // namespace cuda

@@ -39,8 +39,7 @@ void start_cuda_device();  // kernels/cuda_device.cpp
 
 void start_device(DeviceKind k) {
   if (k == DeviceKind::cuda) return start_cuda_device();
-  if (k != DeviceKind::simt)
-    throw InternalError(str(device_kind_name(k), " has nothing to start"));
+  if (k != DeviceKind::simt) throw InternalError(str(device_kind_name(k), " has nothing to start"));
   set_block_allocator(k, &kSimtBlocks);
   set_copy_backend(k, &kSimtCopies);
 }

@@ -180,7 +180,7 @@ Problem dropout_problem(Device d, DType t, Scale scale, int, int sets) {
     a.out = view(out[0]), a.in = view(m.normal(shape_of(s), t));
     a.key = philox_key(7, RandomStream::dropout);
     a.call = 3;
-    a.p = 0.1;
+    a.threshold = u32(0.1 * (1 << 24)), a.scale = 1 / 0.9;
     return a;
   });
 }
