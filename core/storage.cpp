@@ -184,20 +184,20 @@ Storage* allocate_slow(Device d, i64 bytes) {
   s->extra = nullptr;
   s->data = nullptr;
   if (d.is_meta || bytes == 0) return s;
-  if (!block_allocators[int(d.kind)]) {
-    try {
+  try {  // a device may also throw: no driver, an error that stuck
+    if (!block_allocators[int(d.kind)]) {
       require_available(d);
       start_device(d.kind);
-    } catch (...) {
-      free_header(s);
-      throw;
     }
-  }
-  const BlockAllocator* a = block_allocators[int(d.kind)];
-  s->data = a->take(d, bytes);
-  if (!s->data) {
-    a->trim();
+    const BlockAllocator* a = block_allocators[int(d.kind)];
     s->data = a->take(d, bytes);
+    if (!s->data) {
+      a->trim();
+      s->data = a->take(d, bytes);
+    }
+  } catch (...) {
+    free_header(s);
+    throw;
   }
   if (!s->data) {
     free_header(s);

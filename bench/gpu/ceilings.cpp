@@ -19,7 +19,7 @@ void launch_empty(void* stream);
 namespace wt::bench {
 namespace {
 
-void launch_empty(Device d) {
+void launch_empty([[maybe_unused]] Device d) {
 #if WARPTAPE_HAS_CUDA
   if (d.kind == DeviceKind::cuda) return cuda::launch_empty(detail::native_stream(d));
 #endif
