@@ -9,7 +9,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
-#include <ctime>
+#include <limits>
 #include <string_view>
 
 #include "warptape/core/safetensors.h"
@@ -52,7 +52,9 @@ RunDirectory::RunDirectory(const std::string& path) : lock_(path), checkpoints_(
     throw CheckpointError(
         str(printable(checkpoints_, 400), " cannot be written: ", std::strerror(errno)));
   }
-  remove_stale_temp_files(checkpoints_, double(std::time(nullptr)) + 1);
+  // We hold the lock: every temporary file is a dead writer's, whatever the clock says (it may have
+  // been set back).
+  remove_stale_temp_files(checkpoints_, std::numeric_limits<double>::infinity());
 }
 
 std::string RunDirectory::checkpoint_path(i64 step) const {
