@@ -69,7 +69,7 @@ template <class U>
 __global__ void embedding_elements(EmbeddingGather<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.rows.count * a.length;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
-    const i64 i = e <= 0xffffffffll ? i64(u32(e) / u32(a.length)) : e / a.length;
+    const i64 i = n <= 0xffffffffll ? i64(u32(e) / u32(a.length)) : e / a.length;
     const i64 d = e - i * a.length;
     const U* from = a.source(i, d == 0);
     if constexpr (sizeof(U) == 16)

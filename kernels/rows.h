@@ -22,7 +22,7 @@ struct Rows {
   WT_HD i64 start(int k, i64 row) const {
     if (dims == 1) return row * stride[k][0];
     i64 at = 0;
-    if (row <= 0xffffffffll) {  // 64-bit division is slow on a GPU
+    if (count <= 0xffffffffll) {  // then every size fits; 64-bit division is slow on a GPU
       u32 rest = u32(row);
       for (int d = dims; d-- > 0;) {
         at += i64(rest % u32(size[d])) * stride[k][d];
