@@ -2,12 +2,12 @@
 #include "warptape/autograd/engine.h"
 
 #include <cmath>
-#include <functional>
 #include <thread>
 
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
@@ -19,18 +19,6 @@ Tensor leaf(std::initializer_list<Scalar> v) {
 std::vector<double> values(const Tensor& t) { return t.to_vector<double>(); }
 using Values = std::vector<double>;
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
 }  // namespace
 
 TEST_CASE("engine: fan-in adds every path's gradient") {

@@ -1,12 +1,12 @@
 // Saved slots, versions, in-place rules and the taking of rvalues.
 #include <cmath>
-#include <functional>
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
 
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
@@ -17,18 +17,6 @@ Tensor leaf(std::initializer_list<Scalar> v) {
 }
 using Values = std::vector<double>;
 Values values(const Tensor& t) { return t.to_vector<double>(); }
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
 }  // namespace
 
 TEST_CASE("saved: a write after saving is found, and the message names the needing line") {

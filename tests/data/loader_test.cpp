@@ -3,12 +3,12 @@
 
 #include <cmath>
 #include <fstream>
-#include <functional>
 #include <set>
 
 #include "warptape/core/factories.h"
 #include "warptape/data/idx.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/support/test_data.h"
 
@@ -30,18 +30,6 @@ std::vector<i64> all(Loader<TensorDataset>& loader) {
 
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
-}
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const DataError& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace
