@@ -66,11 +66,25 @@ Batch TensorDataset::batch(std::span<const i64> indices) const {
   return {gather_rows("TensorDataset", x_, indices), gather_rows("TensorDataset", y_, indices)};
 }
 
+namespace {
+struct FashionFiles {
+  std::string images, labels;
+  FashionFiles(const std::string& root, const FashionMnistOptions& o) {
+    const std::string prefix = o.train ? "train" : "t10k";
+    images = find_file(root, prefix + "-images-idx3-ubyte");
+    labels = find_file(root, prefix + "-labels-idx1-ubyte");
+  }
+};
+}  // namespace
+
+i64 FashionMnist::bytes_of(const std::string& root, const FashionMnistOptions& o) {
+  const FashionFiles files(root, o);
+  return numel_of(idx_shape(files.images)) + numel_of(idx_shape(files.labels));
+}
+
 FashionMnist::FashionMnist(const std::string& root, const FashionMnistOptions& o)
     : flatten_(o.flatten) {
-  const std::string prefix = o.train ? "train" : "t10k";
-  const std::string images = find_file(root, prefix + "-images-idx3-ubyte");
-  const std::string labels = find_file(root, prefix + "-labels-idx1-ubyte");
+  const auto [images, labels] = FashionFiles(root, o);
   images_ = read_idx(images);
   labels_ = read_idx(labels);
   if (images_.ndim() != 3 || images_.size(1) != 28 || images_.size(2) != 28)

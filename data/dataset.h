@@ -57,6 +57,8 @@ class WT_API FashionMnist {
   i64 size() const { return images_.size(0); }
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;
+  // Bytes that one in `root` will hold, from the headers of its files.
+  static i64 bytes_of(const std::string& root, const FashionMnistOptions& o = {});
 
  private:
   Tensor images_;  // [N, 28, 28] u8

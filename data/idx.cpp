@@ -7,9 +7,10 @@
 #include "warptape/data/bytes.h"
 
 namespace wt::data {
+namespace {
 
-Tensor read_idx(const std::string& path, const ParseLimits& limits) {
-  const std::vector<u8> bytes = read_bytes(path, limits);
+// The shape, checked as far as the header goes.
+Shape parse_header(const std::string& path, const std::vector<u8>& bytes) {
   if (bytes.size() < 4)
     data_error(path, 0, str("an IDX file has at least 4 bytes, this has ", bytes.size()));
   const int type = bytes[2], rank = bytes[3];
@@ -25,14 +26,29 @@ Tensor read_idx(const std::string& path, const ParseLimits& limits) {
   if (bytes.size() < header)
     data_error(path, bytes.size(), str("the header of ", header, " bytes is cut short"));
   Shape shape;
-  u64 total = 1;
+  i64 total = 1;
   for (int i = 0; i < rank; ++i) {
     const u8* p = bytes.data() + 4 + 4 * i;
     const u32 n = u32(p[0]) << 24 | u32(p[1]) << 16 | u32(p[2]) << 8 | p[3];
     shape.push_back(n);
-    if (__builtin_mul_overflow(total, u64(n), &total))
+    if (__builtin_mul_overflow(total, i64(n), &total))
       data_error(path, 4 + 4 * u64(i), "the sizes overflow");
   }
+  return shape;
+}
+size_t header_size(const Shape& shape) { return 4 + 4 * size_t(shape.size()); }
+
+}  // namespace
+
+Shape idx_shape(const std::string& path) {
+  return parse_header(path, read_first_bytes(path, 4 + 4 * kMaxDims));
+}
+
+Tensor read_idx(const std::string& path, const ParseLimits& limits) {
+  const std::vector<u8> bytes = read_bytes(path, limits);
+  const Shape shape = parse_header(path, bytes);
+  const size_t header = header_size(shape);
+  const u64 total = u64(numel_of(shape));
   if (bytes.size() - header != total)
     data_error(
         path, header,

@@ -11,5 +11,7 @@ namespace wt::data {
 // A u8 tensor of the file's shape, on the cpu. Gzip is recognised. The file must be exactly as long
 // as its header says. Throws DataError with path and offset.
 WT_API Tensor read_idx(const std::string& path, const ParseLimits& limits = {});
+// Its shape, from the header alone.
+WT_API Shape idx_shape(const std::string& path);
 
 }  // namespace wt::data

@@ -5,6 +5,7 @@
 
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
+#include "warptape/data/bytes.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tools/recipes.h"
 
@@ -78,7 +79,10 @@ class CharLm : public Recipe {
  public:
   explicit CharLm(const RecipeOptions& o) : files_(text_files(o.data)) {
     batch_ = o.batch ? o.batch : defaults().batch;
-    if (o.shapes_only) return;
+    if (o.shapes_only) {
+      data_bytes_ = count_bytes();
+      return;
+    }
     const data::TextBytes train(files_, {.context = kContext, .end = kTrainPart});
     loader_.emplace(
         train,
@@ -96,11 +100,7 @@ class CharLm : public Recipe {
     const TensorOptions meta{.dtype = DType::i64, .device = Device::meta()};
     return {empty({batch_, kContext}, meta), empty({batch_}, meta)};
   }
-  i64 dataset_bytes() const override {
-    i64 n = 0;
-    for (const std::string& f : files_) n += i64(fs::file_size(f));
-    return 2 * n;  // the training and the held-out part each hold the text
-  }
+  i64 dataset_bytes() const override { return data_bytes_; }
 
   EvalResult evaluate(Device d) override {
     const nn::EvalScope eval(net_);
@@ -131,7 +131,14 @@ class CharLm : public Recipe {
   }
 
  private:
+  i64 count_bytes() const {
+    i64 n = 0;
+    for (const std::string& f : files_) n += i64(data::content_size(f));
+    return 2 * n;  // the training and the held-out part each hold the text
+  }
+
   std::vector<std::string> files_;
+  i64 data_bytes_ = 0;
   i64 batch_;
   ByteMlp net_;
   std::optional<data::Loader<data::TextBytes>> loader_;

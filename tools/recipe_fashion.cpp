@@ -26,7 +26,11 @@ class Fashion : public Recipe {
     batch_ = o.batch ? o.batch : defaults().batch;
     if (o.data.empty())
       throw UsageError("fashion needs --data FOLDER with the IDX files of Fashion-MNIST or MNIST");
-    if (o.shapes_only) return;
+    if (o.shapes_only) {
+      data_bytes_ = data::FashionMnist::bytes_of(o.data, {.train = true}) +
+                    data::FashionMnist::bytes_of(o.data, {.train = false});
+      return;
+    }
     const data::FashionMnist train(o.data, {.train = true, .flatten = true});
     loader_.emplace(train, data::LoaderOptions{.batch = batch_, .shuffle = true, .seed = o.seed});
     test_.emplace(o.data, data::FashionMnistOptions{.train = false, .flatten = true});
@@ -42,7 +46,7 @@ class Fashion : public Recipe {
     return {empty({batch_, 784}, {.dtype = DType::f32, .device = Device::meta()}),
             empty({batch_}, {.dtype = DType::i64, .device = Device::meta()})};
   }
-  i64 dataset_bytes() const override { return 70'000 * (784 + 1); }
+  i64 dataset_bytes() const override { return data_bytes_; }
 
   EvalResult evaluate(Device d) override {
     const nn::EvalScope eval(net_);
@@ -69,6 +73,7 @@ class Fashion : public Recipe {
 
  private:
   i64 batch_;
+  i64 data_bytes_ = 0;
   ImageMlp net_;
   std::optional<data::Loader<data::FashionMnist>> loader_;
   std::optional<data::FashionMnist> test_;

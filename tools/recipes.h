@@ -37,7 +37,8 @@ class Recipe {
   virtual void set_position(const data::LoaderState& s) = 0;
   // A batch of the right shapes on the meta device.
   virtual data::Batch shape_batch() const = 0;
-  // Bytes that the data set holds on the cpu while training, from file headers alone.
+  // Bytes that the data set holds on the cpu while training, from file headers alone. Asked of a
+  // recipe made with shapes_only.
   virtual i64 dataset_bytes() const = 0;
   // Loss and accuracy on the held-out part, on the model's device, in eval mode.
   virtual EvalResult evaluate(Device d) = 0;

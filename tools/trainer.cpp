@@ -76,6 +76,15 @@ class Trainer {
   bool train_one(Progress& bar);
   double epoch_now() const;
   void dry_run();
+  // Evaluating and saving are no training: counted, they would show as dips of the throughput.
+  template <class F>
+  void not_training(F&& f) {
+    const Clock::time_point begin = Clock::now();
+    f();
+    const Clock::duration spent = Clock::now() - begin;
+    logged_at_ += spent;
+    start_ += spent;
+  }
   std::vector<nn::NamedTensor> state() const;
 
   TrainOptions o_;
@@ -93,7 +102,8 @@ class Trainer {
   std::optional<EvalResult> eval_;
   std::optional<VariantScope> kernels_;
   double loss_ = NAN;
-  Clock::time_point start_ = Clock::now(), logged_at_ = start_;
+  Clock::time_point begin_ = Clock::now();                 // of the run
+  Clock::time_point start_ = begin_, logged_at_ = start_;  // of training, moved on by what is none
   i64 logged_step_ = 0, first_step_ = 0;
   i64 batch_items_ = 0;
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
@@ -327,22 +337,25 @@ int Trainer::run() {
   {
     Progress bar({.desc = o_.recipe, .total = total_, .unit = "step", .disable = o_.quiet});
     if (step_ > 0) bar.update(step_);
-    start_ = logged_at_ = Clock::now();
+    begin_ = start_ = logged_at_ = Clock::now();
     while (step_ < total_ && !signals_.stop_requested()) {
       const bool more = train_one(bar);
       if (step_ % eval_every == 0 || !more) {
-        evaluate();
+        not_training([&] { evaluate(); });
         if (!o_.quiet)
           bar.write(
               str("step ", step_, "  train loss ", fixed(loss_, 4), "  held-out loss ",
                   fixed(eval_->loss, 4),
                   eval_->accuracy ? "  accuracy " + fixed(100 * *eval_->accuracy, 2) + " %" : ""));
       }
-      if (step_ % save_every == 0 || !more || signals_.take_checkpoint_request()) save();
+      if (step_ % save_every == 0 || !more || signals_.take_checkpoint_request())
+        not_training([&] { save(); });
     }
   }
-  save();
-  write_page();
+  not_training([&] {
+    save();
+    write_page();
+  });
   print_summary();
   if (signals_.stop_requested())
     std::fprintf(stderr, "interrupted after step %lld; %s\n", static_cast<long long>(step_),
@@ -351,7 +364,7 @@ int Trainer::run() {
 }
 
 void Trainer::print_summary() {
-  const double seconds = seconds_since(start_);
+  const double seconds = seconds_since(begin_), training = seconds_since(start_);
   if (const auto b = recipe_->baseline(); b && eval_ && !o_.quiet)
     std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
                  b->loss);
@@ -375,7 +388,8 @@ void Trainer::print_summary() {
   else
     j.add_null("accuracy");
   j.add("seconds", seconds);
-  j.add("items_per_second", double((step_ - first_step_) * batch_items_) / std::max(seconds, 1e-9));
+  j.add("items_per_second",
+        double((step_ - first_step_) * batch_items_) / std::max(training, 1e-9));
   j.add("peak_bytes", peak_);
   j.add("skipped_steps", opt_ ? opt_->attempted() - opt_->applied() : 0);
   if (run_)

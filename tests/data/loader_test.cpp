@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "warptape/config.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/idx.h"
 #include "warptape/tests/support/catch.h"
@@ -95,6 +96,7 @@ TEST_CASE("idx: exact sizes, byte offsets in errors") {
   const Tensor t = read_idx(path);
   CHECK(t.shape() == Shape{2, 3});
   CHECK(t.to_vector<u8>()[5] == 'f');
+  CHECK(idx_shape(path) == Shape{2, 3});
   write(path,
         "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"
         "abcde"s);
@@ -109,8 +111,24 @@ TEST_CASE("idx: exact sizes, byte offsets in errors") {
   CHECK(mentions(message_of([&] { (void)read_idx(path); }), "overflow"));
   write(path, "hello");
   CHECK(mentions(message_of([&] { (void)read_idx(path); }), "not an IDX file"));
+  CHECK(mentions(message_of([&] { (void)idx_shape(path); }), "not an IDX file"));
   write(path, "\x1f\x8b\x08\x00garbage"s);
   CHECK(mentions(message_of([&] { (void)read_idx(path); }), path));
+}
+
+TEST_CASE("idx: the shape comes from the header of a gzip file, however damaged the rest is") {
+  const TempDir dir;
+  const std::string path = dir / "a.gz";
+  using namespace std::string_literals;
+  const std::string idx = "\0\0\x08\x02\0\0\0\x05\0\0\0\x14"s + std::string(100, 'x');
+  // A stored block, then a check sum that is wrong.
+  const std::string block = "\x01\x70\0\x8f\xff"s + idx;
+  write(path, "\x1f\x8b\x08\0\0\0\0\0\0\x03"s + block + "checkSUM");
+  if (!WARPTAPE_HAS_ZLIB) SKIP_TEST("this build has no zlib");
+  CHECK(idx_shape(path) == Shape{5, 20});
+  CHECK(mentions(message_of([&] { (void)read_idx(path); }), "damaged"));
+  write(path, "\x1f\x8b\x08\0\0\0\0\0\0\x03\x01\x70\0"s);
+  CHECK(mentions(message_of([&] { (void)idx_shape(path); }), "ends early"));
 }
 
 TEST_CASE("fashion mnist: a missing folder or file is named") {

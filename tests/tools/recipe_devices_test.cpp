@@ -1,0 +1,164 @@
+// The recipes' training on simt beside the cpu: equal seeds, every step's loss within 1e-3
+// relative. 50 steps; 10 under the sanitizers and the race checker. `wt train` itself, with
+// WT_KERNEL, is in wt_train_test.sh.
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/core/random.h"
+#include "warptape/kernels/run.h"
+#include "warptape/kernels/simt/executor.h"
+#include "warptape/optim/optimizer.h"
+#include "warptape/optim/train_step.h"
+#include "warptape/tests/optim/devices.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/test_data.h"
+#include "warptape/tests/support/tiny_data.h"
+#include "warptape/tools/recipes.h"
+
+using namespace wt;
+
+namespace {
+
+constexpr double kTolerance = 1e-3;
+const Device kSimt{DeviceKind::simt, 0};
+
+bool plain() { return std::string(simt_flavour()) == "plain"; }
+int steps() { return plain() ? 50 : 10; }
+
+// What the executor did so far: another rung launches other threads, or lets them meet otherwise.
+using Work = std::array<uint64_t, 6>;
+Work work() {
+  const SimtStats s = simt_stats();
+  return {s.launches, s.blocks, s.threads, s.switches, s.barriers, s.collectives};
+}
+Work since(const Work& before) {
+  Work w = work();
+  for (size_t i = 0; i < w.size(); ++i) w[i] -= before[i];
+  return w;
+}
+
+struct Problem {
+  const char* recipe;
+  std::string data;
+  i64 batch;
+};
+
+// Losses of the first steps as `wt train` would take them. From step `from` on the rung `kernel`,
+// "CONTRACT:VARIANT", if there is one.
+std::vector<double> train(const Problem& p, Device d, const std::string& kernel = "",
+                          int from = 0) {
+  manual_seed(3);
+  const auto recipe = tools::find_recipe(p.recipe).make({.data = p.data, .batch = p.batch});
+  const tools::Recipe::Defaults o = recipe->defaults();
+  recipe->model().to(d);
+  recipe->model().train();
+  optim::AdamW opt{recipe->model(), {.lr = o.lr, .weight_decay = o.weight_decay}};
+  TrainStep step{recipe->model(), opt, {.clip_norm = o.clip}};
+  std::optional<VariantScope> rung;
+  std::vector<double> losses;
+  for (int i = 0; i < steps(); ++i) {
+    if (i == from && !kernel.empty()) {
+      const size_t colon = kernel.find(':');
+      rung.emplace(kernel.substr(0, colon), kernel.substr(colon + 1));
+    }
+    data::Batch b;
+    if (!recipe->next(b)) recipe->next(b);
+    losses.push_back(step(b, [&](const data::Batch& part) { return recipe->loss(part); }).loss());
+  }
+  return losses;
+}
+
+void check_follows(const std::vector<double>& cpu, const std::vector<double>& simt) {
+  REQUIRE(cpu.size() == size_t(steps()));
+  REQUIRE(simt.size() == cpu.size());
+  double worst = 0;
+  for (size_t i = 0; i < cpu.size(); ++i) {
+    CAPTURE(i, cpu[i], simt[i]);
+    const double off = std::fabs(simt[i] - cpu[i]) / std::fabs(cpu[i]);
+    worst = std::max(worst, off);
+    CHECK(off <= kTolerance);
+  }
+  std::printf("largest relative difference of %zu losses: %.2g\n", cpu.size(), worst);
+  // Equal losses prove nothing if nothing was learnt.
+  CHECK(cpu.back() < cpu.front());
+}
+
+void check_recipe(const Problem& p) {
+  const Device d = ready(kSimt);
+  const std::vector<double> cpu = train(p, Device::cpu());
+  Work before = work();
+  check_follows(cpu, train(p, d));
+  const Work best = since(before);
+  before = work();
+  INFO("every naive rung from the middle on");
+  check_follows(cpu, train(p, d, "*:naive", steps() / 2));
+  CHECK(since(before) != best);
+}
+
+// Each rung of these contracts for a whole run. At least one of each must be another than runs
+// anyway.
+void check_rungs(const Problem& p, const std::vector<std::string>& contracts) {
+  const Device d = ready(kSimt);
+  const std::vector<double> cpu = train(p, Device::cpu());
+  Work before = work();
+  check_follows(cpu, train(p, d));
+  const Work best = since(before);
+  for (const std::string& wanted : contracts) {
+    int rungs = 0;
+    for (const ContractInfo& c : all_contracts()) {
+      if (c.name != wanted) continue;
+      for (int i = 0; i < c.count(DeviceKind::simt); ++i) {
+        const std::string rung = c.variant(DeviceKind::simt, i).name, kernel = wanted + ":" + rung;
+        if (i == 0 && rung != "naive") continue;  // the best one runs anyway
+        INFO(kernel);
+        std::printf("%s: ", kernel.c_str());
+        try {
+          before = work();
+          check_follows(cpu, train(p, d, kernel));
+          rungs += since(before) != best;  // else it is the one that runs anyway
+        } catch (const UsageError& e) {    // it says why it does not take these arguments
+          std::printf("%s\n", e.what());
+        }
+      }
+    }
+    INFO(wanted);
+    CHECK(rungs > 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("charlm on simt follows the cpu, also when every rung is swapped in the middle") {
+  const TempDir dir;
+  wt_test::write_tiny_text(dir / "text", 60);
+  check_recipe({"charlm", dir / "text", 8});
+}
+
+TEST_CASE("fashion on simt follows the cpu, also when every rung is swapped in the middle") {
+  const TempDir dir;
+  wt_test::write_tiny_fashion(dir, 64, 8);
+  check_recipe({"fashion", dir.path, 8});
+}
+
+TEST_CASE("fashion on simt follows the cpu on the real images") {
+  const std::string images = test_data("fashion-mnist/train-images-idx3-ubyte.gz");
+  if (images.empty()) SKIP_TEST("no fashion-mnist in WT_TEST_DATA or shared/data");
+  const Problem p{"fashion", images.substr(0, images.rfind('/')), 16};
+  check_follows(train(p, Device::cpu()), train(p, ready(kSimt)));
+}
+
+TEST_CASE("charlm and fashion on simt follow the cpu with each other rung") {
+  if (!plain()) return;  // above, all at once
+  const TempDir dir;
+  wt_test::write_tiny_text(dir / "text", 60);
+  wt_test::write_tiny_fashion(dir, 64, 8);
+  check_rungs(
+      {"charlm", dir / "text", 8},
+      {"matmul", "cross_entropy_forward", "cross_entropy_backward", "dropout", "embedding_forward",
+       "embedding_backward", "adamw_step", "grad_norm", "step_decide", "gelu", "gelu_backward"});
+  check_rungs({"fashion", dir.path, 8}, {"matmul", "relu", "relu_backward"});
+}
