@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <new>
 
@@ -34,6 +35,11 @@ void* realloc(void* p, size_t n) {
 void* memalign(size_t align, size_t n) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   return __libc_memalign(align, n);
+}
+int posix_memalign(void** p, size_t align, size_t n) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  *p = __libc_memalign(align, n);
+  return *p ? 0 : ENOMEM;
 }
 void* aligned_alloc(size_t align, size_t n) {
   allocations.fetch_add(1, std::memory_order_relaxed);

@@ -13,6 +13,13 @@
 #include "warptape/nn/loss.h"
 #include "warptape/optim/optimizer.h"
 
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_ZERO_STATS
+#define CALLGRIND_DUMP_STATS_AT(name)
+#endif
+
 namespace wt::bench {
 namespace {
 
@@ -40,13 +47,17 @@ OverheadRow measure(const OverheadOptions& o, const char* name, const char* shap
   if (!o.fixed_calls)
     while (run(calls) < o.window_s / 4) calls *= 2;
   if (!o.fixed_calls) calls = std::max<i64>(1, i64(double(calls) * o.window_s / run(calls)));
-  const i64 before = malloc_count();
   std::vector<double> us;
+  us.reserve(size_t(o.windows));  // its growth would count
+  // Under callgrind the windows of a row are a dump of their own
+  // (tests/tools/instructions_test.sh).
+  CALLGRIND_ZERO_STATS;
+  const i64 before = malloc_count();
   for (int w = 0; w < (o.fixed_calls ? 1 : o.windows); ++w)
     us.push_back(run(calls) * 1e6 / double(calls) / units);
-  row.mallocs = before < 0
-                    ? -1
-                    : double(malloc_count() - before) / (double(calls) * double(us.size()) * units);
+  const i64 mallocs = malloc_count() - before;
+  CALLGRIND_DUMP_STATS_AT(name);
+  row.mallocs = before <= 0 ? -1 : double(mallocs) / (double(calls) * double(us.size()) * units);
   row.median_us = quantile(us, 0.5);
   row.p10_us = quantile(us, 0.1);
   row.p90_us = quantile(us, 0.9);
@@ -109,9 +120,12 @@ OverheadRow mlp_small(const OverheadOptions& o) {
 std::vector<OverheadRow> overhead(const OverheadOptions& o) {
   set_num_threads(o.threads);
   std::vector<OverheadRow> rows;
-  if (o.only.empty() || o.only == "tape_add") rows.push_back(tape_add(o));
-  if (o.only.empty() || o.only == "mlp_tiny") rows.push_back(mlp_tiny(o));
-  if (o.only.empty() || o.only == "mlp_small") rows.push_back(mlp_small(o));
+  const auto wanted = [&](const char* row) {
+    return o.only.empty() || std::find(o.only.begin(), o.only.end(), row) != o.only.end();
+  };
+  if (wanted("tape_add")) rows.push_back(tape_add(o));
+  if (wanted("mlp_tiny")) rows.push_back(mlp_tiny(o));
+  if (wanted("mlp_small")) rows.push_back(mlp_small(o));
   return rows;
 }
 

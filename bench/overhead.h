@@ -20,8 +20,8 @@ struct OverheadOptions {
   int threads = 1;
   int windows = 11;
   double window_s = 0.1;
-  i64 fixed_calls = 0;  // > 0: one window of exactly this many calls (callgrind)
-  std::string only{};   // one row
+  i64 fixed_calls = 0;              // > 0: one window of exactly this many calls (callgrind)
+  std::vector<std::string> only{};  // rows; empty: all
 };
 
 // tape_add: x = x + one on one f32 element, chains of 100, forward + backward + free, us an

@@ -65,7 +65,7 @@ void add_bench(CLI::App& app, int& code) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
-  overhead->add_option("--only", o->only)
+  overhead->add_option("--only", o->only, "this row, and those of further --only")
       ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small"}));
   overhead->callback([o, json, &code] {
     print_overhead(*o, *json);
