@@ -75,7 +75,7 @@ std::vector<Tensor> finish_custom(const CustomCall& call, const Save& save,
     else if (const int k = index_of(t, outputs); k >= 0)
       s.save_output(k);
     else
-      s.save_extra(detach(t));
+      s.save_extra(Tensor(alias_of(t.impl())));
   }
   inputs.clear();
   s.record(call.backward);

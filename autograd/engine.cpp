@@ -50,6 +50,7 @@ class Engine {
   Pending single_{};  // one pending node is kept out of the heap: a chain never touches it
   u32 walk_ = 0;
   bool create_graph_ = false, retain_ = false, capturing_ = false;
+  bool marked_ = false;  // pass 1 went through: gradients may have been touched
   Engine* outer_ = nullptr;
 
   void touch(Node* n);
@@ -506,7 +507,7 @@ void Engine::finish(bool ok) noexcept {
         release(u.leaf->pending);
         u.leaf->pending = nullptr;
       }
-      if (!capturing_ && u.leaf->written) u.leaf->invalid = true;
+      if (marked_ && !capturing_ && u.leaf->written) u.leaf->invalid = true;
     }
   }
   for (LeafUse& u : leaves_) {
@@ -557,7 +558,9 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
       if (last != mode.stream) detail::follow_stream_quietly(last, mode.stream);
     }
   } exit{e};
+  e.marked_ = false;
   e.mark(roots);
+  e.marked_ = true;
   if (e.capturing_) e.find_needed();
   mode.grad = options.create_graph;
   mode.slow &= ~u32(kSlowAutocast);

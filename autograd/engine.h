@@ -101,17 +101,23 @@ WT_API Tensor grad(const Tensor& output, const Tensor& input, const GradOptions&
                    Frame at = Frame::here());
 
 // Called for a tensor's gradient during backward, before it is used or accumulated; what it returns
-// replaces the gradient (an undefined tensor: unchanged). Returns an id for remove_hook.
+// replaces the gradient (an undefined tensor: unchanged; another shape, dtype or device throws
+// ShapeError). Returns an id for remove_hook.
 template <class F>
 u64 register_hook(const Tensor& t, F hook);
 WT_API void remove_hook(const Tensor& t, u64 id);
 namespace detail {
 WT_API u64 add_hook(const Tensor& t, TensorHook call, void* context, void (*deleter)(void*));
-}
+// `result`, if it may take the gradient's place. Throws ShapeError.
+WT_API Tensor checked_hook_result(const Tensor& gradient, Tensor result);
+}  // namespace detail
 template <class F>
 u64 register_hook(const Tensor& t, F hook) {
   return detail::add_hook(
-      t, [](void* f, const Tensor& g) -> Tensor { return (*static_cast<F*>(f))(g); },
+      t,
+      [](void* f, const Tensor& g) -> Tensor {
+        return detail::checked_hook_result(g, (*static_cast<F*>(f))(g));
+      },
       new F(std::move(hook)), [](void* f) { delete static_cast<F*>(f); });
 }
 

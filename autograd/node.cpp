@@ -1,5 +1,6 @@
 #include "warptape/autograd/node.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "warptape/core/memory.h"
@@ -9,12 +10,13 @@ namespace detail {
 
 constinit thread_local ThreadNodes thread_nodes = {};
 
+// A slab of nodes outlives its thread: nodes travel with their tensors and end in the free list of
+// whoever drops them last. Its address follows from any of its nodes'.
+constexpr size_t kSlabBytes = 16 << 10, kStride = (sizeof(Node) + 63) / 64 * 64;
+constexpr int kSlab = int(kSlabBytes / kStride);
+
 Node* node_slow() {
-  // A slab of nodes outlives its thread: nodes travel with their tensors and end in the free list
-  // of whoever drops them last.
-  constexpr int kSlab = 32;
-  constexpr size_t kStride = (sizeof(Node) + 63) / 64 * 64;
-  auto* slab = static_cast<char*>(std::aligned_alloc(64, kStride * kSlab));
+  auto* slab = static_cast<char*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
   if (!slab) throw OutOfMemory("the host has no memory for the tape's nodes");
   ThreadNodes& t = thread_nodes;
   for (int i = 1; i < kSlab; ++i) {
@@ -23,6 +25,35 @@ Node* node_slow() {
     t.free = n;
   }
   return new (slab) Node;
+}
+
+i64 pooled_nodes() {
+  i64 count = 0;
+  for (const Node* n = thread_nodes.free; n; n = n->next) ++count;
+  return count;
+}
+
+void trim_nodes() {
+  const auto slab_of = [](const Node* n) {
+    return reinterpret_cast<u64>(n) & ~u64(kSlabBytes - 1);
+  };
+  std::vector<Node*> nodes;
+  for (Node* n = thread_nodes.free; n; n = n->next) nodes.push_back(n);
+  std::sort(nodes.begin(), nodes.end());
+  thread_nodes.free = nullptr;
+  for (size_t i = 0; i < nodes.size();) {
+    size_t end = i + 1;
+    while (end < nodes.size() && slab_of(nodes[end]) == slab_of(nodes[i])) ++end;
+    if (end - i == size_t(kSlab)) {
+      std::free(nodes[i]);  // the slab's first node
+    } else {
+      for (size_t k = i; k < end; ++k) {
+        nodes[k]->next = thread_nodes.free;
+        thread_nodes.free = nodes[k];
+      }
+    }
+    i = end;
+  }
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include "warptape/kernels/pointwise.h"
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
@@ -343,6 +344,17 @@ __attribute__((noinline)) Tensor binary(const Entry& e, const Operand& a, const 
   return binary_inline(e, e.launch, a, b);
 }
 
+// An integer to a negative power is no integer: refused as in PyTorch (among tensors it truncates).
+void check_power(const Operand& base, const Operand& exponent) {
+  if (base.is_scalar() || !exponent.is_scalar() || !base.impl()) return;
+  const Scalar v = exponent.scalar();
+  const DType t = dtype_of(base.impl());
+  if (v.kind == Scalar::Kind::integer && v.i < 0 && is_integral(t) && computes(t))
+    throw UsageError(str(
+        "[pow] integers to the negative power ", v.i, ": the base is ", dtype_name(t), "\n  at ",
+        describe(mode.frame ? frame_of(mode.frame) : base.frame()), "\n  Try a floating exponent"));
+}
+
 }  // namespace
 
 #define WT_DEFINE_UNARY(M, name, F)                                             \
@@ -352,12 +364,13 @@ __attribute__((noinline)) Tensor binary(const Entry& e, const Operand& a, const 
     else                                                                        \
       return unary(kEntry<pw::F>, x, NoParameters{});                           \
   }
-#define WT_DEFINE_BINARY(M, name, F)                                \
-  Tensor name(const Operand& a, const Operand& b) {                 \
-    if constexpr (pw::F::kHot)                                      \
-      return binary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, a, b); \
-    else                                                            \
-      return binary(kEntry<pw::F>, a, b);                           \
+#define WT_DEFINE_BINARY(M, name, F)                                 \
+  Tensor name(const Operand& a, const Operand& b) {                  \
+    if constexpr (std::is_same_v<pw::F, pw::Pow>) check_power(a, b); \
+    if constexpr (pw::F::kHot)                                       \
+      return binary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, a, b);  \
+    else                                                             \
+      return binary(kEntry<pw::F>, a, b);                            \
   }
 WT_POINTWISE_UNARY(WT_DEFINE_UNARY, )
 WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )
@@ -445,29 +458,11 @@ constexpr OpInfo relu_{.name = "relu_", .derivative = Derivative::piecewise, .in
 
 namespace {
 
-// Elements that share memory (expand) cannot be written one by one.
-void check_writable(const OpScope& s) {
-  const Geometry& g = s.geometry(0);
-  for (int d = 0; d < g.ndim; ++d)
-    if (g.shape[d] > 1 && g.strides[d] == 0)
-      s.fail<InplaceError>("several elements of the tensor share one place in memory (expand)",
-                           ".clone() first");
-}
 // x op= other must not change x's dtype or shape.
 void check_fits(const OpScope& s, DType t) {
   if (promotion_category(t) > promotion_category(s.dtype()))
     s.fail<DtypeError>(
         str("the result would be ", dtype_name(t), ", the tensor is ", dtype_name(s.dtype())));
-}
-
-// `other` where it lies, or a copy when writing x would change elements of it that are still to be
-// read.
-Tensor readable_beside(const Tensor& x, const Tensor& other, Frame at) {
-  const TensorImpl *p = x.impl(), *o = other.impl();
-  if (p == o || p->storage != o->storage) return other;
-  const bool same = p->data == o->data && shape_of(p->geometry) == shape_of(o->geometry) &&
-                    x.strides() == other.strides();
-  return same ? other : other.clone(at);
 }
 
 }  // namespace
@@ -476,7 +471,7 @@ Tensor& Tensor::add_(const Tensor& other, Frame at) & {
   checked();
   other.checked();
   const In self(*this, at.file, at.line);
-  const Tensor source = readable_beside(*this, other, at);
+  const Tensor source = detail::readable_beside(*this, other, at);
   const In from(source, at.file, at.line);
   if (promotion_category(source.dtype()) <= promotion_category(dtype())) convert(from, dtype());
   OpScope s(info::add_, self, from, Types::any);
@@ -484,7 +479,7 @@ Tensor& Tensor::add_(const Tensor& other, Frame at) & {
   check_domain(s, kEntry<pw::Add>);
   if (common_shape(s, s.geometry(0), s.geometry(1)) != shape())
     s.fail<ShapeError>(str("shape ", shape_of(s.geometry(1)), " does not broadcast to ", shape()));
-  check_writable(s);
+  detail::check_writable(s);
   s.begin_in_place();
   s.record(binary_backward<pw::Add>);
   const View in[] = {s.view(0), s.view(1)};
@@ -499,7 +494,7 @@ Tensor& Tensor::mul_(Scalar factor, Frame at) & {
   OpScope s(info::mul_, self);
   check_fits(s, dtype_with_number(s.dtype(), factor));
   check_domain(s, kEntry<pw::Mul>);
-  check_writable(s);
+  detail::check_writable(s);
   s.begin_in_place();
   s.record(number_backward<pw::Mul, 1>);
   s.set_attribute(factor);
@@ -514,7 +509,7 @@ Tensor& Tensor::relu_(Frame at) & {
   const In self(*this, at.file, at.line);
   OpScope s(info::relu_, self);
   check_domain(s, kEntry<pw::Relu>);
-  check_writable(s);
+  detail::check_writable(s);
   s.begin_in_place();
   s.save_output();
   s.record(unary_backward<pw::Relu>);

@@ -30,6 +30,12 @@ constexpr OpInfo to_device{.name = "to_device", .derivative = Derivative::linear
 
 namespace {
 
+// y is what became of x: an rvalue x is emptied.
+Tensor in_place_of(const In& x, Tensor y) {
+  x.take();
+  return y;
+}
+
 Tensor finish_view(OpScope& s, const Geometry& g, i64 offset, BackwardFn backward) {
   Result y = s.view_result(g, offset);
   s.record(backward);
@@ -122,11 +128,11 @@ Tensor reshape(const In& x, const Shape& shape) {
   if (!x.impl()) detail::use_of_undefined();
   const Geometry& g = x.impl()->geometry;
   Shape strides, wanted = shape;
-  for (int i = 0; i < wanted.ndim(); ++i)
-    if (wanted[i] == -1) return view(contiguous(Tensor(detail::retained(x.impl()))), shape);
-  if (g.dense || !view_strides(g, wanted, strides))
-    return view(contiguous(Tensor(detail::retained(x.impl()))), shape);
-  return view(Tensor(detail::retained(x.impl())), shape);
+  bool open = false;
+  for (int i = 0; i < wanted.ndim(); ++i) open |= wanted[i] == -1;
+  Tensor self(detail::retained(x.impl()));
+  if (open || g.dense || !view_strides(g, wanted, strides)) self = contiguous(std::move(self));
+  return in_place_of(x, view(std::move(self), shape));
 }
 
 Tensor flatten(const In& x, i64 first, i64 last) {
@@ -142,7 +148,7 @@ Tensor flatten(const In& x, i64 first, i64 last) {
   shape.push_back(merged);
   for (int i = b + 1; i < g.ndim; ++i) shape.push_back(g.shape[i]);
   const FrameScope frame(x.frame());
-  return reshape(Tensor(detail::retained(x.impl())), shape);
+  return in_place_of(x, reshape(Tensor(detail::retained(x.impl())), shape));
 }
 
 namespace {
@@ -329,12 +335,18 @@ std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
   const i64 n = t.size(axis);
   for (i64 i = 0; i < n; i += size) parts.push_back(slice(t, axis, {i, std::min(i + size, n)}));
   if (n == 0) parts.push_back(t);
+  x.take();
   return parts;
 }
 
 Tensor detach(const In& x) {
   if (!x.impl()) detail::use_of_undefined();
-  return Tensor(alias_of(x.impl()));
+  TensorImpl* p = alias_of(x.impl());
+  p->frame = intern_frame(mode.frame ? frame_of(mode.frame) : x.frame());
+  p->flags |= kIsView;
+  p->cell->view_frame = p->frame;
+  p->cell->views.fetch_add(1, std::memory_order_relaxed);
+  return in_place_of(x, Tensor(p));
 }
 
 // --- copies --------------------------------------------------------------------------------------
@@ -368,7 +380,7 @@ Tensor contiguous(const In& x, MemoryFormat format) {
     throw ShapeError(str("[contiguous] channels_last needs 4 dimensions, got ",
                          int(x.impl()->geometry.ndim), "\n  at ", describe(x.frame())));
   const Tensor self(detail::retained(x.impl()));
-  if (self.is_contiguous(format)) return self;
+  if (self.is_contiguous(format)) return in_place_of(x, self);
   OpScope s(info::contiguous, x);
   Result y = empty_in_format(s, s.geometry(0), s.dtype(), format);
   s.record(pass_backward);
@@ -400,7 +412,7 @@ void to_device_backward(Backward& g) {
 
 Tensor to_dtype(const In& x, DType t) {
   if (!x.impl()) detail::use_of_undefined();
-  if (dtype_of(x.impl()) == t) return Tensor(detail::retained(x.impl()));
+  if (dtype_of(x.impl()) == t) return in_place_of(x, Tensor(detail::retained(x.impl())));
   OpScope s(info::to_dtype, x);
   Result y = s.result(s.geometry(0).shape, s.geometry(0).ndim, t);
   if (is_floating(t)) s.record(to_dtype_backward);
@@ -411,11 +423,12 @@ Tensor to_dtype(const In& x, DType t) {
 Tensor to_device(const In& x, Device d) {
   if (!x.impl()) detail::use_of_undefined();
   const Device from = device_of(x.impl());
-  if (from == d) return Tensor(detail::retained(x.impl()));
+  if (from == d) return in_place_of(x, Tensor(detail::retained(x.impl())));
   if (from.is_meta && !d.is_meta)
     throw PlacementError(str("[to_device] a meta tensor has no values to move to ", to_string(d),
                              "\n  at ", describe(x.frame()),
                              "\n  Try loading or initialising it there"));
+  if (d == Device::cpu()) detail::before_wait("to_device", from, x.frame());
   const FrameScope frame(x.frame());
   const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
   const In in(dense);
@@ -425,7 +438,7 @@ Tensor to_device(const In& x, Device d) {
   s.record(to_device_backward);
   if (!d.is_meta)
     copy_bytes(y.impl()->data, d, dense.impl()->data, from, g.numel * item_size(g.dtype));
-  return s.finish(std::move(y));
+  return in_place_of(x, s.finish(std::move(y)));
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // The members of Tensor that are operators or touch gradient state.
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
@@ -78,30 +79,35 @@ void Tensor::zero_grad() const {
   }
 }
 
-Tensor Tensor::detach() const { return wt::detach(*this); }
+Tensor Tensor::detach(Frame at) const { return wt::detach(In(*this, at.file, at.line)); }
 
 // --- views and copies ----------------------------------------------------------------------------
 
-Tensor Tensor::operator[](i64 i) const { return wt::select(*this, 0, i); }
+Tensor Tensor::operator[](Position i) const& { return select(0, i.value, i.at); }
+Tensor Tensor::operator[](Position i) && { return std::move(*this).select(0, i.value, i.at); }
+Tensor Tensor::operator[](std::initializer_list<Index> at) const& { return Tensor(*this)[at]; }
 
-Tensor Tensor::operator[](std::initializer_list<Index> at) const {
-  Tensor t = *this;
+Tensor Tensor::operator[](std::initializer_list<Index> at) && {
+  checked();
+  Tensor t = std::move(*this);
   i64 axis = 0;
   for (const Index& i : at) {
     if (i.kind == Index::Kind::integer)
-      t = wt::select(std::move(t), axis, i.integer);
+      t = std::move(t).select(axis, i.integer, i.at);
     else if (i.kind == Index::Kind::slice)
-      t = wt::slice(std::move(t), axis++, i.slice);
+      t = std::move(t).slice(axis++, i.slice, i.at);
     else
       throw NotAvailable("[index] tensors as indices are not there yet");
   }
   return t;
 }
 
-#define WT_VIEW_METHOD(name, params, ...)                                                          \
-  Tensor Tensor::name params const& { return wt::name(In(*this, at.file, at.line), __VA_ARGS__); } \
-  Tensor Tensor::name params&& {                                                                   \
-    return wt::name(In(std::move(*this), at.file, at.line), __VA_ARGS__);                          \
+#define WT_VIEW_METHOD(name, params, ...)                                               \
+  Tensor Tensor::name params const& {                                                   \
+    return wt::name(In(*this, at.file, at.line) __VA_OPT__(, ) __VA_ARGS__);            \
+  }                                                                                     \
+  Tensor Tensor::name params&& {                                                        \
+    return wt::name(In(std::move(*this), at.file, at.line) __VA_OPT__(, ) __VA_ARGS__); \
   }
 WT_VIEW_METHOD(view, (const Shape& shape, Frame at), shape)
 WT_VIEW_METHOD(reshape, (const Shape& shape, Frame at), shape)
@@ -109,31 +115,27 @@ WT_VIEW_METHOD(flatten, (i64 first, i64 last, Frame at), first, last)
 WT_VIEW_METHOD(transpose, (i64 a, i64 b, Frame at), a, b)
 WT_VIEW_METHOD(permute, (const Dims& order, Frame at), order)
 WT_VIEW_METHOD(expand, (const Shape& shape, Frame at), shape)
+WT_VIEW_METHOD(squeeze, (Frame at))
+WT_VIEW_METHOD(squeeze, (i64 axis, Frame at), axis)
+WT_VIEW_METHOD(unsqueeze, (i64 axis, Frame at), axis)
+WT_VIEW_METHOD(select, (i64 axis, i64 index, Frame at), axis, index)
+WT_VIEW_METHOD(slice, (i64 axis, Slice range, Frame at), axis, range)
 #undef WT_VIEW_METHOD
 
-Tensor Tensor::t(Frame at) const {
-  if (ndim() < 2) return *this;
-  return wt::transpose(In(*this, at.file, at.line), -2, -1);
-}
-Tensor Tensor::squeeze(Frame at) const& { return wt::squeeze(In(*this, at.file, at.line)); }
-Tensor Tensor::squeeze(i64 axis, Frame at) const& {
-  return wt::squeeze(In(*this, at.file, at.line), axis);
-}
-Tensor Tensor::unsqueeze(i64 axis, Frame at) const& {
-  return wt::unsqueeze(In(*this, at.file, at.line), axis);
-}
-Tensor Tensor::select(i64 axis, i64 index, Frame at) const& {
-  return wt::select(In(*this, at.file, at.line), axis, index);
-}
-Tensor Tensor::slice(i64 axis, Slice range, Frame at) const& {
-  return wt::slice(In(*this, at.file, at.line), axis, range);
+Tensor Tensor::t(Frame at) const& { return Tensor(*this).t(at); }
+Tensor Tensor::t(Frame at) && {
+  if (ndim() < 2) return std::move(*this);
+  return wt::transpose(In(std::move(*this), at.file, at.line), -2, -1);
 }
 Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) const& {
+  return Tensor(*this).narrow(axis, begin, length, at);
+}
+Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) && {
   const i64 n = size(axis);
   if (begin < 0 || length < 0 || begin + length > n)
     throw IndexError(str("[narrow] [", begin, ", ", begin + length, ") is outside [0, ", n,
                          ") of axis ", axis, "\n  at ", describe(at)));
-  return wt::slice(In(*this, at.file, at.line), axis, {begin, begin + length});
+  return wt::slice(In(std::move(*this), at.file, at.line), axis, {begin, begin + length});
 }
 Tensor Tensor::contiguous(MemoryFormat format, Frame at) const {
   return wt::contiguous(In(*this, at.file, at.line), format);
@@ -159,6 +161,35 @@ Tensor Tensor::mean(const Dims& dims, SumOptions options, Frame at) const {
 
 // --- writing -------------------------------------------------------------------------------------
 
+namespace detail {
+
+void check_writable(const OpScope& s) {
+  const Geometry& g = s.geometry(0);
+  for (int d = 0; d < g.ndim; ++d)
+    if (g.shape[d] > 1 && g.strides[d] == 0 && g.numel > 0)
+      s.fail<InplaceError>("several elements of the tensor share one place in memory (expand)",
+                           ".clone() first");
+}
+
+Tensor readable_beside(const Tensor& x, const Tensor& other, Frame at) {
+  const TensorImpl *p = x.impl(), *o = other.impl();
+  if (p == o || p->storage != o->storage) return other;
+  const bool same = p->data == o->data && shape_of(p->geometry) == shape_of(o->geometry) &&
+                    x.strides() == other.strides();
+  return same ? other : other.clone(at);
+}
+
+Tensor checked_hook_result(const Tensor& gradient, Tensor result) {
+  if (result.defined() && (result.impl()->key != gradient.impl()->key ||
+                           shape_of(result.impl()->geometry) != gradient.shape()))
+    throw ShapeError(str("[hook] what a hook returns must look like the gradient it was given\n  ",
+                         "gradient ", wt::describe(gradient), "\n  returned ",
+                         wt::describe(result)));
+  return result;
+}
+
+}  // namespace detail
+
 namespace info {
 constexpr OpInfo copy_{.name = "copy_", .derivative = Derivative::linear, .in_place = true};
 constexpr OpInfo fill_{.name = "fill_", .derivative = Derivative::linear, .in_place = true};
@@ -175,12 +206,14 @@ void fill_in_place_backward(Backward&) {}
 Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
   checked();
   const In self(*this, at.file, at.line);
-  const Tensor converted = source.to(dtype(), at).to(device(), at);
+  const Tensor converted =
+      detail::readable_beside(*this, source.to(dtype(), at).to(device(), at), at);
   const In from(converted, at.file, at.line);
   OpScope s(info::copy_, self, from);
   if (broadcast_shapes("copy_", shape(), converted.shape()) != shape())
     throw ShapeError(str("[copy_] shape ", converted.shape(), " does not broadcast to ", shape(),
                          "\n  at ", describe(at)));
+  detail::check_writable(s);
   s.begin_in_place();
   s.record(copy_in_place_backward);
   run(CopyArgs{s.view(0), s.view(1)}, s.launch());

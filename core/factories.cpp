@@ -102,13 +102,23 @@ Tensor generate(const Shape& shape, DType t, const TensorOptions& o, Frame at, F
 
 Generator process_generator{0};
 
-// Uniform draws of one call: element i of call `call`.
+// Uniform draws of one call: element i of call `call`. A factory that throws has drawn nothing: the
+// call is counted by drawn().
 struct Uniform {
   PhiloxKey key;
   u64 call;
-  explicit Uniform(RandomStream s) : key(generator().key(s)), call(generator().next_call(s)) {}
+  RandomStream stream;
+  explicit Uniform(RandomStream s)
+      : key(generator().key(s)), call(generator().calls(s)), stream(s) {}
+  Tensor drawn(Tensor t) const {
+    generator().next_call(stream);
+    return t;
+  }
   u32 bits(i64 i) const { return philox(key, u64(i) / 4, call).v[i % 4]; }
   double real(i64 i, DType t) const {
+    // As many bits as the dtype holds exactly: 1 is never reached by rounding.
+    if (t == DType::f16) return double(bits(i) >> 21) * 0x1p-11;
+    if (t == DType::bf16) return double(bits(i) >> 24) * 0x1p-8;
     if (t != DType::f64) return uniform24(bits(i));
     const PhiloxBlock b = philox(key, u64(i) / 2, call);
     return uniform53(b.v[i % 2 * 2], b.v[i % 2 * 2 + 1]);
@@ -185,7 +195,7 @@ Tensor linspace(double begin, double end, i64 n, const TensorOptions& o, Frame a
   if (n < 0) throw ShapeError(str("[linspace] a negative number of values: ", n));
   const double step = n > 1 ? (end - begin) / double(n - 1) : 0;
   return generate({n}, dtype_or_default(o), o, at, [=](i64 i) {
-    return Scalar(i < n / 2 ? begin + step * double(i) : end - step * double(n - 1 - i));
+    return Scalar(i < n / 2 || n == 1 ? begin + step * double(i) : end - step * double(n - 1 - i));
   });
 }
 
@@ -204,24 +214,24 @@ Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(), options_o
 Tensor rand(const Shape& shape, const TensorOptions& o, Frame at) {
   const DType t = random_dtype(o, "rand");
   const Uniform u(RandomStream::user);
-  return generate(shape, t, o, at, [&](i64 i) { return Scalar(u.real(i, t)); });
+  return u.drawn(generate(shape, t, o, at, [&](i64 i) { return Scalar(u.real(i, t)); }));
 }
 
 Tensor randn(const Shape& shape, const TensorOptions& o, Frame at) {
   const DType t = random_dtype(o, "randn");
   const Uniform u(RandomStream::user);
-  return generate(shape, t, o, at, [&](i64 i) { return Scalar(u.normal(i, t)); });
+  return u.drawn(generate(shape, t, o, at, [&](i64 i) { return Scalar(u.normal(i, t)); }));
 }
 
 Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
   if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));
   const Uniform u(RandomStream::user);
   const u64 range = u64(high) - u64(low);
-  return generate(shape, o.dtype.value_or(DType::i64), o, at, [&](i64 i) {
+  return u.drawn(generate(shape, o.dtype.value_or(DType::i64), o, at, [&](i64 i) {
     const PhiloxBlock b = philox(u.key, u64(i) / 2, u.call);
     const u64 bits = u64(b.v[i % 2 * 2]) << 32 | b.v[i % 2 * 2 + 1];
     return Scalar(i64(u64(low) + u64((unsigned __int128)bits * range >> 64)));
-  });
+  }));
 }
 
 Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
@@ -234,8 +244,8 @@ Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
     const u64 bits = u64(b.v[0]) << 32 | b.v[1];
     std::swap(order[size_t(i)], order[size_t(u64((unsigned __int128)bits * u64(i + 1) >> 64))]);
   }
-  return generate({n}, o.dtype.value_or(DType::i64), o, at,
-                  [&](i64 i) { return Scalar(order[size_t(i)]); });
+  return u.drawn(generate({n}, o.dtype.value_or(DType::i64), o, at,
+                          [&](i64 i) { return Scalar(order[size_t(i)]); }));
 }
 
 Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {

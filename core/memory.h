@@ -28,8 +28,11 @@ WT_API void fail_nth_request(u64 n);
 // Requests of this thread, all devices: to learn how many a step makes.
 WT_API u64 request_count();
 
-// Gives pooled blocks that nobody uses back to the system (this thread's, and the devices').
+// Gives what the pools keep and nobody uses back to the system: blocks, tensors and the tape's
+// nodes (this thread's, and the devices').
 WT_API void empty_cache();
+// Tensors and nodes that this thread's pools keep.
+WT_API i64 pooled_objects();
 
 // Objects of the library that are alive in the process: what a leak guard compares.
 struct LiveObjects {

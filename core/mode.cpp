@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "warptape/core/error.h"
+#include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 
 namespace wt {
@@ -96,6 +97,13 @@ const ModulePath* intern_module_path(const ModulePath* parent, std::string_view 
   return it->second;
 }
 
+void detail::before_wait(const char* what, Device d, Frame at) {
+  if (!mode.no_sync || d.is_meta || d.kind == DeviceKind::cpu) return;
+  throw UsageError(str("[", what, "] the host would wait for ", to_string(d),
+                       " inside a SyncGuard\n  at ",
+                       describe(mode.frame ? frame_of(mode.frame) : at)));
+}
+
 InferenceMode::InferenceMode() : grad_before_(mode.grad), slow_before_(mode.slow) {
   mode.grad = false;
   mode.slow |= kSlowInference;
@@ -125,9 +133,18 @@ ModuleScope::ModuleScope(const ModulePath* path, Cache& cache)
   }
 }
 
+ModeCopy::ModeCopy() : copy_(mode) {
+  const Generator child = generator().next_child();
+  seed_ = child.seed();
+  fork_ = child.fork();
+}
+
 void ModeCopy::adopt() const {
+  static thread_local Generator adopted;
+  adopted = Generator(seed_, fork_);
   const u64 sequence = mode.sequence;
   mode = copy_;
+  mode.generator = &adopted;
   mode.op = nullptr;
   mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
 }

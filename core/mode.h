@@ -60,6 +60,7 @@ enum class Determinism : u8 { standard, strict };
 struct Mode {
   bool grad = true;
   bool anomaly = false;
+  bool no_sync = false;  // a wait of the host for a device throws
   Determinism determinism = Determinism::standard;
   Category category = Category::activation;
   DType default_dtype = DType::f32;
@@ -101,7 +102,7 @@ std::string to_string(const ModulePath* path);
 // Operators in the scope record nothing.
 class WT_GUARD NoGrad {
  public:
-  NoGrad() : before_(mode.grad) { mode.grad = false; }
+  [[nodiscard]] NoGrad() : before_(mode.grad) { mode.grad = false; }
   ~NoGrad() { mode.grad = before_; }
   NoGrad(const NoGrad&) = delete;
   NoGrad& operator=(const NoGrad&) = delete;
@@ -111,7 +112,7 @@ class WT_GUARD NoGrad {
 };
 class WT_GUARD EnableGrad {
  public:
-  explicit EnableGrad(bool on = true) : before_(mode.grad) { mode.grad = on; }
+  [[nodiscard]] explicit EnableGrad(bool on = true) : before_(mode.grad) { mode.grad = on; }
   ~EnableGrad() { mode.grad = before_; }
   EnableGrad(const EnableGrad&) = delete;
   EnableGrad& operator=(const EnableGrad&) = delete;
@@ -122,7 +123,7 @@ class WT_GUARD EnableGrad {
 // NoGrad, and tensors made inside can never enter a recorded graph (saving one throws).
 class WT_GUARD InferenceMode {
  public:
-  InferenceMode();
+  [[nodiscard]] InferenceMode();
   ~InferenceMode();
   InferenceMode(const InferenceMode&) = delete;
   InferenceMode& operator=(const InferenceMode&) = delete;
@@ -134,7 +135,7 @@ class WT_GUARD InferenceMode {
 // Checks every gradient for NaN and inf during backward; the error names the forward line.
 class WT_GUARD AnomalyMode {
  public:
-  AnomalyMode() : before_(mode.anomaly) { mode.anomaly = true; }
+  [[nodiscard]] AnomalyMode() : before_(mode.anomaly) { mode.anomaly = true; }
   ~AnomalyMode() { mode.anomaly = before_; }
   AnomalyMode(const AnomalyMode&) = delete;
   AnomalyMode& operator=(const AnomalyMode&) = delete;
@@ -142,10 +143,27 @@ class WT_GUARD AnomalyMode {
  private:
   bool before_;
 };
+// A wait of the host for a device throws UsageError in the scope: shows what makes a training loop
+// wait (item(), to_vector(), a copy to the cpu, synchronize(), reading a StepResult). Work on the
+// cpu itself is no wait.
+class WT_GUARD SyncGuard {
+ public:
+  [[nodiscard]] explicit SyncGuard(bool on = true) : before_(mode.no_sync) { mode.no_sync = on; }
+  ~SyncGuard() { mode.no_sync = before_; }
+  SyncGuard(const SyncGuard&) = delete;
+  SyncGuard& operator=(const SyncGuard&) = delete;
+
+ private:
+  bool before_;
+};
+namespace detail {
+// The host is about to wait for `d` in `what`. Throws UsageError under a SyncGuard.
+WT_API void before_wait(const char* what, Device d, Frame at = {});
+}  // namespace detail
 // Allocations in the scope belong to `c` in memory reports.
 class WT_GUARD CategoryScope {
  public:
-  explicit CategoryScope(Category c) : before_(mode.category) { mode.category = c; }
+  [[nodiscard]] explicit CategoryScope(Category c) : before_(mode.category) { mode.category = c; }
   ~CategoryScope() { mode.category = before_; }
   CategoryScope(const CategoryScope&) = delete;
   CategoryScope& operator=(const CategoryScope&) = delete;
@@ -156,7 +174,9 @@ class WT_GUARD CategoryScope {
 // The dtype of float literals, factories and integer division.
 class WT_GUARD DefaultDtype {
  public:
-  explicit DefaultDtype(DType t) : before_(mode.default_dtype) { mode.default_dtype = t; }
+  [[nodiscard]] explicit DefaultDtype(DType t) : before_(mode.default_dtype) {
+    mode.default_dtype = t;
+  }
   ~DefaultDtype() { mode.default_dtype = before_; }
   DefaultDtype(const DefaultDtype&) = delete;
   DefaultDtype& operator=(const DefaultDtype&) = delete;
@@ -168,7 +188,9 @@ class WT_GUARD DefaultDtype {
 // of any size is built without a byte.
 class WT_GUARD DefaultDevice {
  public:
-  explicit DefaultDevice(Device d) : before_(mode.default_device) { mode.default_device = d; }
+  [[nodiscard]] explicit DefaultDevice(Device d) : before_(mode.default_device) {
+    mode.default_device = d;
+  }
   ~DefaultDevice() { mode.default_device = before_; }
   DefaultDevice(const DefaultDevice&) = delete;
   DefaultDevice& operator=(const DefaultDevice&) = delete;
@@ -179,7 +201,7 @@ class WT_GUARD DefaultDevice {
 // Calls made in the scope report `f` as the user's line unless an outer scope already does.
 class WT_GUARD FrameScope {
  public:
-  explicit FrameScope(Frame f) : before_(mode.frame) {
+  [[nodiscard]] explicit FrameScope(Frame f) : before_(mode.frame) {
     if (!before_) mode.frame = intern_frame(f);
   }
   ~FrameScope() { mode.frame = before_; }
@@ -194,7 +216,7 @@ class WT_GUARD FrameScope {
 // Throws UsageError, with the near name, when no device lists such a variant.
 class WT_GUARD VariantScope {
  public:
-  VariantScope(std::string_view contract, std::string_view variant);
+  [[nodiscard]] VariantScope(std::string_view contract, std::string_view variant);
   ~VariantScope();
   VariantScope(const VariantScope&) = delete;
   VariantScope& operator=(const VariantScope&) = delete;
@@ -205,7 +227,7 @@ class WT_GUARD VariantScope {
 };
 class WT_GUARD DeterminismScope {
  public:
-  explicit DeterminismScope(Determinism d);
+  [[nodiscard]] explicit DeterminismScope(Determinism d);
   ~DeterminismScope();
   DeterminismScope(const DeterminismScope&) = delete;
   DeterminismScope& operator=(const DeterminismScope&) = delete;
@@ -221,7 +243,7 @@ class WT_GUARD ModuleScope {
   struct Cache {
     u32 outer = ~0u, inner = 0;
   };
-  ModuleScope(const ModulePath* path, Cache& cache);
+  [[nodiscard]] ModuleScope(const ModulePath* path, Cache& cache);
   ~ModuleScope() {
     mode.module = before_;
     mode.id = id_before_;
@@ -235,15 +257,17 @@ class WT_GUARD ModuleScope {
 };
 WT_API const ModulePath* intern_module_path(const ModulePath* parent, std::string_view name);
 
-// An explicit copy of the ambient state for a worker thread: capture on the parent, `adopt()` on
-// the worker.
+// An explicit copy of the ambient state for a worker thread: capture on the parent, one for each
+// worker, `adopt()` there. The worker's generator is a fork of the parent's: independent numbers,
+// and which ones depends only on the order of the copies.
 class WT_API ModeCopy {
  public:
-  ModeCopy() : copy_(mode) {}
+  ModeCopy();
   void adopt() const;
 
  private:
   Mode copy_;
+  u64 seed_, fork_;
 };
 
 }  // namespace wt

@@ -11,52 +11,82 @@ namespace {
 
 constexpr i64 kSummarise = 1000;  // elements beyond which only the edges of each axis are shown
 constexpr i64 kEdge = 3;
+constexpr int kLineWidth = 80, kIndent = 7;  // "tensor("
 
-// How all numbers of one tensor are shown: one width, fixed or scientific.
-struct NumberFormat {
-  bool integer = true;  // a dtype without fractions
-  bool whole = true;    // floats that are all whole: "1."
-  bool scientific = false;
-  int width = 0;
+// Places along an axis that are shown; -1 stands for "...".
+std::vector<i64> shown_along(i64 n, bool summarise) {
+  std::vector<i64> places;
+  const bool cut = summarise && n > 2 * kEdge;
+  for (i64 i = 0; i < (cut ? kEdge : n); ++i) places.push_back(i);
+  if (!cut) return places;
+  places.push_back(-1);
+  for (i64 i = n - kEdge; i < n; ++i) places.push_back(i);
+  return places;
+}
 
-  std::string text(double v) const {
-    char b[40];
-    if (std::isnan(v)) return "nan";
-    if (std::isinf(v)) return v > 0 ? "inf" : "-inf";
-    if (integer)
-      std::snprintf(b, sizeof b, "%lld", static_cast<long long>(v));
-    else if (scientific)
-      std::snprintf(b, sizeof b, "%.4e", v);
-    else if (whole)
-      std::snprintf(b, sizeof b, "%.0f.", v);
-    else
-      std::snprintf(b, sizeof b, "%.4f", v);
-    return b;
-  }
-};
+std::string formatted(const char* format, double v) {
+  char b[400];
+  std::snprintf(b, sizeof b, format, v);
+  return b;
+}
 
-NumberFormat choose_format(const std::vector<double>& shown, DType t) {
-  NumberFormat f;
-  f.integer = !is_floating(t);
+// The texts of all numbers of one tensor: one width, fixed or scientific (PyTorch's _Formatter).
+std::vector<std::string> float_texts(const std::vector<double>& values,
+                                     const std::vector<i64>& shown) {
   double low = INFINITY, high = 0;
-  for (double v : shown) {
-    if (!std::isfinite(v)) continue;
-    f.whole &= v == std::floor(v);
-    const double a = std::fabs(v);
-    if (a > 0) low = std::min(low, a), high = std::max(high, a);
+  bool whole = true;
+  for (const i64 i : shown) {
+    const double v = values[size_t(i)], a = std::fabs(v);
+    if (!std::isfinite(v) || v == 0) continue;
+    whole &= v == std::ceil(v);
+    low = std::min(low, a), high = std::max(high, a);
   }
-  if (!f.integer && high > 0)
-    f.scientific = f.whole ? high > 1e8 : high > 1e8 || low < 1e-4 || high / low > 1e3 * 1e5;
-  for (double v : shown) f.width = std::max(f.width, int(f.text(v).size()));
-  return f;
+  const bool scientific = high > 0 && (high / low > 1000 || high > 1e8 || (!whole && low < 1e-4));
+  const char* const format = scientific ? "%.4e" : whole ? "%.0f." : "%.4f";
+  std::vector<std::string> texts(values.size());
+  size_t width = 0;
+  for (const i64 i : shown) {
+    const double v = values[size_t(i)];
+    texts[size_t(i)] = std::isnan(v)   ? "nan"
+                       : std::isinf(v) ? (v > 0 ? "inf" : "-inf")
+                                       : formatted(format, v);
+    if (std::isfinite(v) && v != 0) width = std::max(width, texts[size_t(i)].size());
+  }
+  for (const i64 i : shown) {
+    std::string& t = texts[size_t(i)];
+    if (t.size() < width) t.insert(0, width - t.size(), ' ');
+  }
+  return texts;
+}
+
+// The same for what has no fractions: all as wide as the widest.
+template <class T, class F>
+std::vector<std::string> texts_of(const std::vector<T>& values, const std::vector<i64>& shown,
+                                  F text) {
+  std::vector<std::string> texts(values.size());
+  size_t width = 0;
+  for (const i64 i : shown) {
+    texts[size_t(i)] = text(values[size_t(i)]);
+    width = std::max(width, texts[size_t(i)].size());
+  }
+  for (const i64 i : shown) texts[size_t(i)].insert(0, width - texts[size_t(i)].size(), ' ');
+  return texts;
+}
+
+std::vector<std::string> texts_of(const Tensor& t, const std::vector<i64>& shown) {
+  const auto digits = [](auto v) { return std::to_string(v); };
+  if (is_floating(t.dtype())) return float_texts(t.to_vector<double>(), shown);
+  if (t.dtype() == DType::boolean)
+    return texts_of(t.to_vector<u8>(), shown,
+                    [](u8 v) { return std::string(v ? "True" : "False"); });
+  if (t.dtype() == DType::u64) return texts_of(t.to_vector<u64>(), shown, digits);
+  return texts_of(t.to_vector<i64>(), shown, digits);
 }
 
 struct Printer {
-  const std::vector<double>& values;
   const Shape shape;
   const bool summarise;
-  const bool boolean;
-  NumberFormat format;
+  std::vector<std::string> texts{};
   std::string out{};
 
   i64 stride(int axis) const {
@@ -64,47 +94,52 @@ struct Printer {
     for (int i = axis + 1; i < shape.ndim(); ++i) n *= shape[i];
     return n;
   }
-  // Calls f with the indices shown along an axis; -1 stands for "...".
-  template <class F>
-  void each(int axis, F f) const {
-    const i64 n = shape[axis];
-    if (!summarise || n <= 2 * kEdge) {
-      for (i64 i = 0; i < n; ++i) f(i);
+  // The offsets of all elements that are shown.
+  void collect(int axis, i64 offset, std::vector<i64>& shown) const {
+    if (axis == shape.ndim()) return shown.push_back(offset);
+    for (const i64 i : shown_along(shape[axis], summarise))
+      if (i >= 0) collect(axis + 1, offset + i * stride(axis), shown);
+  }
+  void new_line(int axis, int lines) {
+    out.append(size_t(lines), '\n');
+    out.append(size_t(kIndent + axis + 1), ' ');
+  }
+  void vector(int axis, i64 offset) {
+    const std::vector<i64> places = shown_along(shape[axis], summarise);
+    size_t width = 0;
+    for (const i64 i : places)
+      if (i >= 0) width = std::max(width, texts[size_t(offset + i)].size());
+    const int per_line = std::max(1, (kLineWidth - kIndent - axis) / (int(width) + 2));
+    out += '[';
+    for (size_t k = 0; k < places.size(); ++k) {
+      if (k) out += ',';
+      if (k && int(k) % per_line == 0)
+        new_line(axis, 1);
+      else if (k)
+        out += ' ';
+      out += places[k] < 0 ? " ..." : texts[size_t(offset + places[k])];
+    }
+    out += ']';
+  }
+  void print(int axis, i64 offset) {
+    if (axis == shape.ndim()) {
+      out += texts[size_t(offset)];
       return;
     }
-    for (i64 i = 0; i < kEdge; ++i) f(i);
-    f(-1);
-    for (i64 i = n - kEdge; i < n; ++i) f(i);
-  }
-  void number(double v) {
-    const std::string t = boolean ? (v != 0 ? "true" : "false") : format.text(v);
-    const int width = boolean ? 5 : format.width;
-    out.append(size_t(std::max(0, width - int(t.size()))), ' ');
-    out += t;
-  }
-  void row(int axis, i64 offset) {
-    const int indent = 7 + axis + 1;  // "tensor(" and the brackets
-    if (axis == shape.ndim()) return number(values[size_t(offset)]);
+    if (axis + 1 == shape.ndim()) return vector(axis, offset);
     out += '[';
     bool first = true;
-    int column = 0;
-    each(axis, [&](i64 i) {
+    for (const i64 i : shown_along(shape[axis], summarise)) {
       if (!first) {
         out += ',';
-        if (axis + 1 == shape.ndim() && ++column % 12 != 0) {
-          out += ' ';
-        } else {
-          const int lines = std::max(1, shape.ndim() - axis - 1);
-          out.append(size_t(lines), '\n');
-          out.append(size_t(indent), ' ');
-        }
+        new_line(axis, shape.ndim() - axis - 1);
       }
       first = false;
       if (i < 0)
         out += "...";
       else
-        row(axis + 1, offset + i * stride(axis));
-    });
+        print(axis + 1, offset + i * stride(axis));
+    }
     out += ']';
   }
 };
@@ -115,20 +150,15 @@ std::string to_string(const Tensor& t) {
   if (!t.defined()) return "tensor(undefined)";
   const std::string tail = str(", ", dtype_name(t.dtype()), ", ", to_string(t.device()),
                                t.requires_grad() ? ", requires_grad" : "", ")");
-  if (t.device().is_meta || !computes(t.dtype())) return str("tensor(..., shape=", t.shape(), tail);
+  if (t.device().is_meta) return str("tensor(..., shape=", t.shape(), tail);
+  if (t.numel() == 0) return str("tensor([], shape=", t.shape(), tail);
   const NoGrad no_grad;
-  const std::vector<double> values = t.to_vector<double>();
-  std::string body;
-  if (t.numel() == 0) {
-    body = str("[], shape=", t.shape());
-  } else {
-    const bool summarise = t.numel() > kSummarise;
-    Printer p{values, t.shape(), summarise, t.dtype() == DType::boolean, {}};
-    p.format = choose_format(values, t.dtype());
-    p.row(0, 0);
-    body = p.out;
-  }
-  return "tensor(" + body + tail;
+  Printer p{t.shape(), t.numel() > kSummarise};
+  std::vector<i64> shown;
+  p.collect(0, 0, shown);
+  p.texts = texts_of(t, shown);
+  p.print(0, 0);
+  return "tensor(" + p.out + tail;
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }

@@ -19,6 +19,8 @@ class WT_API Generator {
   void set_calls(RandomStream s, u64 n) { calls_[u32(s)] = n; }
   // An independent generator, the n-th child of this one.
   Generator child(u64 n) const { return Generator(seed_, mix64(fork_ + 1) + n + 1); }
+  // The next child; counts it.
+  Generator next_child() { return child(calls_[0]++); }
   friend bool operator==(const Generator&, const Generator&) = default;
 
  private:

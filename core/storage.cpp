@@ -54,6 +54,13 @@ void trim_thread(ThreadMemory& t) {
     }
 }
 
+void trim_impls(ThreadImpls& t) {
+  while (TensorImpl* p = t.free) {
+    t.free = p->next;
+    std::free(p);
+  }
+}
+
 void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
   for (int r = 0; r < kNumDeviceKinds * 2; ++r) {
     MemoryCounters& a = sum.counters[r];
@@ -81,6 +88,8 @@ struct ThreadEnd {
   }
   ~ThreadEnd() {
     trim_thread(*memory);
+    trim_impls(*impls);
+    trim_nodes();
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
     add_counters(r.ended, *memory);
@@ -322,8 +331,16 @@ u64 request_count() {
 
 void empty_cache() {
   detail::trim_thread(detail::thread_memory);
+  detail::trim_impls(detail::thread_impls);
+  detail::trim_nodes();
   for (const BlockAllocator* a : detail::block_allocators)
     if (a) a->trim();
+}
+
+i64 pooled_objects() {
+  i64 n = detail::pooled_nodes();
+  for (const TensorImpl* p = detail::thread_impls.free; p; p = p->next) ++n;
+  return n;
 }
 
 LiveObjects live_objects() {

@@ -115,6 +115,7 @@ bool Event::done() const {
 }
 
 void Event::synchronize() const {
+  detail::before_wait("Event::synchronize", device_);
   if (native_) stream_backend(device_)->event_wait(device_, native_);
 }
 
@@ -146,6 +147,7 @@ bool Stream::done() const {
 }
 
 void Stream::synchronize() const {
+  detail::before_wait("Stream::synchronize", device());
   if (const StreamBackend* b = stream_backend(device())) b->stream_wait(device(), native());
   check_mailbox(device());
 }

@@ -96,7 +96,7 @@ class WT_API Stream {
 // Work of this thread for the stream's device goes to it in the scope.
 class WT_GUARD StreamScope {
  public:
-  explicit StreamScope(const Stream& s);
+  [[nodiscard]] explicit StreamScope(const Stream& s);
   ~StreamScope();
   StreamScope(const StreamScope&) = delete;
   StreamScope& operator=(const StreamScope&) = delete;

@@ -96,6 +96,7 @@ void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
   if (d.is_meta)
     throw PlacementError(
         str("[item] a meta tensor has no values: ", describe(t), "\n  at ", wt::describe(at)));
+  before_wait("item", d, at);
   const NoGrad no_grad;
   const FrameScope frame(at);
   const Tensor host = t.to(as, at).contiguous(MemoryFormat::contiguous, at).to(Device::cpu(), at);

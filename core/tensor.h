@@ -27,6 +27,13 @@ enum class MemoryFormat : u8 { contiguous, channels_last, preserve };
 struct Slice {
   i64 begin = 0, end = INT64_MAX, step = 1;
 };
+// An integer index, with the line where it was written (operators take no default arguments).
+struct Position {
+  i64 value;
+  Frame at;
+  template <Integer T>
+  Position(T i, Frame where = Frame::here()) : value(Dim(i).value), at(where) {}  // NOLINT
+};
 // One entry of an index list: an integer (drops the axis), a Slice, or a tensor (i64 indices or a
 // bool mask).
 class Index;
@@ -122,13 +129,15 @@ class WT_GUARD Tensor {
   WT_API void backward(BackwardOptions options = {}, Frame at = Frame::here()) const;
   WT_API void backward(const Tensor& seed, BackwardOptions options = {},
                        Frame at = Frame::here()) const;
-  // The same elements, no gradient.
-  WT_API Tensor detach() const;
+  // The same elements, no gradient: a view.
+  WT_API Tensor detach(Frame at = Frame::here()) const;
 
   // --- views (no copy; `&&` forms keep one owner) ----------------------------------------------
-  WT_API Tensor operator[](i64 i) const;  // select(0, i)
+  WT_API Tensor operator[](Position i) const&;  // select(0, i)
+  WT_API Tensor operator[](Position i) &&;
   // x[{0, Slice{1, 3}, mask}] reads; tensors as indices come with the indexing operators.
-  WT_API Tensor operator[](std::initializer_list<Index> at) const;
+  WT_API Tensor operator[](std::initializer_list<Index> at) const&;
+  WT_API Tensor operator[](std::initializer_list<Index> at) &&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) const&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) &&;
   WT_API Tensor reshape(const Shape& shape, Frame at = Frame::here()) const&;
@@ -137,17 +146,24 @@ class WT_GUARD Tensor {
   WT_API Tensor flatten(i64 first = 0, i64 last = -1, Frame at = Frame::here()) &&;
   WT_API Tensor transpose(i64 a, i64 b, Frame at = Frame::here()) const&;
   WT_API Tensor transpose(i64 a, i64 b, Frame at = Frame::here()) &&;
-  WT_API Tensor t(Frame at = Frame::here()) const;  // last two axes swapped
+  WT_API Tensor t(Frame at = Frame::here()) const&;  // last two axes swapped
+  WT_API Tensor t(Frame at = Frame::here()) &&;
   WT_API Tensor permute(const Dims& order, Frame at = Frame::here()) const&;
   WT_API Tensor permute(const Dims& order, Frame at = Frame::here()) &&;
   WT_API Tensor expand(const Shape& shape, Frame at = Frame::here()) const&;
   WT_API Tensor expand(const Shape& shape, Frame at = Frame::here()) &&;
   WT_API Tensor squeeze(Frame at = Frame::here()) const&;
+  WT_API Tensor squeeze(Frame at = Frame::here()) &&;
   WT_API Tensor squeeze(i64 axis, Frame at = Frame::here()) const&;
+  WT_API Tensor squeeze(i64 axis, Frame at = Frame::here()) &&;
   WT_API Tensor unsqueeze(i64 axis, Frame at = Frame::here()) const&;
+  WT_API Tensor unsqueeze(i64 axis, Frame at = Frame::here()) &&;
   WT_API Tensor select(i64 axis, i64 index, Frame at = Frame::here()) const&;
+  WT_API Tensor select(i64 axis, i64 index, Frame at = Frame::here()) &&;
   WT_API Tensor slice(i64 axis, Slice range, Frame at = Frame::here()) const&;
+  WT_API Tensor slice(i64 axis, Slice range, Frame at = Frame::here()) &&;
   WT_API Tensor narrow(i64 axis, i64 begin, i64 length, Frame at = Frame::here()) const&;
+  WT_API Tensor narrow(i64 axis, i64 begin, i64 length, Frame at = Frame::here()) &&;
 
   // --- copies -----------------------------------------------------------------------------------
   WT_API Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous,
@@ -209,10 +225,14 @@ class Index {
  public:
   enum class Kind : u8 { integer, slice, tensor };
   template <Integer T>
-  Index(T i) : kind(Kind::integer), integer(Dim(i).value) {}     // NOLINT
-  Index(Slice s) : kind(Kind::slice), slice(s) {}                // NOLINT
-  Index(Tensor t) : kind(Kind::tensor), tensor(std::move(t)) {}  // NOLINT
+  Index(T i, Frame where = Frame::here())  // NOLINT
+      : kind(Kind::integer), at(where), integer(Dim(i).value) {}
+  Index(Slice s, Frame where = Frame::here())  // NOLINT
+      : kind(Kind::slice), at(where), slice(s) {}
+  Index(Tensor t, Frame where = Frame::here())  // NOLINT
+      : kind(Kind::tensor), at(where), tensor(std::move(t)) {}
   Kind kind;
+  Frame at;
   i64 integer = 0;
   Slice slice{};
   Tensor tensor{};
@@ -257,7 +277,8 @@ WT_API void copy_out(const Tensor& t, DType as, void* destination, Frame at);
 template <class T>
 std::vector<T> Tensor::to_vector(Frame at) const {
   if constexpr (std::is_same_v<T, bool>) {
-    const std::vector<u8> bytes = to_vector<u8>(at);
+    std::vector<u8> bytes(static_cast<size_t>(numel()));
+    detail::copy_out(*this, DType::boolean, bytes.data(), at);  // anything but zero is true
     return std::vector<bool>(bytes.begin(), bytes.end());
   } else {
     std::vector<T> values(static_cast<size_t>(numel()));

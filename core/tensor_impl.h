@@ -54,6 +54,10 @@ struct ThreadImpls {
 extern constinit thread_local ThreadImpls thread_impls;
 TensorImpl* impl_slow();
 void destroy(TensorImpl* p);
+// autograd/node.cpp: the nodes of this thread's free list, and giving back those whose whole slab
+// lies in it.
+i64 pooled_nodes();
+void trim_nodes();
 // autograd/node.cpp: gives up p's reference to its node; moves p into the node that saved it as
 // its output (then p lives on and true is returned).
 bool release_tensor_node(TensorImpl* p);

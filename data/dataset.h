@@ -27,7 +27,8 @@ struct Batch {
 };
 
 template <class D>
-concept Dataset = std::copy_constructible<D> && requires(const D& d, std::span<const i64> indices) {
+concept Dataset = std::is_object_v<D> && std::copy_constructible<D> &&
+    requires(const D& d, std::span<const i64> indices) {
   { d.size() } -> std::convertible_to<i64>;
   { d.batch(indices) } -> std::same_as<Batch>;
 };

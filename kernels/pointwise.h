@@ -237,7 +237,7 @@ struct Sign : Kind<Domain::any, Derivative::piecewise> {
   }
   template <class T>
   WT_FORMULA static T d0(T gy, const auto&, const auto&) {
-    return take(gy) * 0;
+    return where(ne(gy, 0), 0, gy);  // not gy * 0: that is NaN for what is not finite
   }
 };
 // min(max(x, lo), hi); the gradient passes where lo <= x <= hi.

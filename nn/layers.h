@@ -66,13 +66,17 @@ struct Flatten : Module<Flatten> {
   i64 first_;
 };
 
+// What a Sequential takes.
+template <class M>
+concept Step = std::derived_from<M, ModuleBase> || std::is_invocable_r_v<Tensor, M&, Tensor>;
+
 // Modules, or any callables from tensor to tensor, one after the other; children are named "0",
 // "1"...
 class WT_API Sequential : public Module<Sequential> {
  public:
   template <class... M>
-  requires(sizeof...(M) != 1 || (!std::same_as<std::remove_cvref_t<M>, Sequential> &&
-                                 ...)) explicit Sequential(M&&... modules) {
+  requires((sizeof...(M) != 1 || (!std::same_as<std::remove_cvref_t<M>, Sequential> && ...)) &&
+           (Step<std::remove_cvref_t<M>> && ...)) explicit Sequential(M&&... modules) {
     set_type("Sequential");
     (push_back(std::forward<M>(modules)), ...);
   }

@@ -67,6 +67,15 @@ Param& Param::operator=(const Tensor& t) {
   if (slot_->tensor.defined() && t.defined() && t.shape() != slot_->tensor.shape())
     throw ShapeError(str("[", slot_->name, "] shape ", t.shape(), " cannot take the place of ",
                          slot_->tensor.shape()));
+  if (!slot_->is_buffer && t.defined() && !t.requires_grad() && slot_->tensor.defined() &&
+      slot_->tensor.requires_grad()) {
+    Tensor leaf = t;
+    leaf.set_requires_grad();
+  }
+  if (!slot_->is_buffer && t.defined() && !t.is_leaf())
+    throw UsageError(str("[", slot_->name,
+                         "] a parameter is a leaf, this is the result of an operator\n  Try "
+                         ".detach().clone()"));
   slot_->tensor = t;
   return *this;
 }
@@ -136,10 +145,25 @@ void ModuleBase::load_state_dict(const std::vector<NamedTensor>& values) const {
     if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
   if (!problems.empty())
     throw UsageError(str("[load_state_dict] the names or shapes do not fit", problems));
+  // All that may fail comes first. A meta tensor takes the bytes with the values.
   const NoGrad no_grad;
+  std::vector<Tensor> converted;
   for (const NamedTensor& m : mine) {
-    Tensor to = m.tensor;
-    to.copy_(find(values, m.name)->tensor);
+    const Tensor& from = find(values, m.name)->tensor;
+    const bool becomes_real = m.tensor.device().is_meta && !from.device().is_meta;
+    const CategoryScope scope(leaf_of(m.tensor.impl()) ? Category::parameter : Category::buffer);
+    Device d = m.tensor.device();
+    if (becomes_real) d.is_meta = false;
+    Tensor there = from.to(m.tensor.dtype()).to(d);
+    if (becomes_real) there = there.same_as(from) ? there.clone() : there.contiguous();
+    converted.push_back(std::move(there));
+  }
+  for (size_t i = 0; i < mine.size(); ++i) {
+    Tensor to = mine[i].tensor;
+    if (to.device() == converted[i].device())
+      to.copy_(converted[i]);
+    else
+      wt::detail::replace_data(to.impl(), converted[i].impl());
   }
 }
 
@@ -188,6 +212,9 @@ static void print_tree(const ModuleState& m, const std::string& indent, std::str
   for (const auto& s : m.slots)
     if (s->tensor.defined())
       out += str(indent, s->name, "  ", s->tensor.shape(), " ", dtype_name(s->tensor.dtype()),
+                 s->tensor.is_contiguous() || !s->tensor.is_contiguous(MemoryFormat::channels_last)
+                     ? ""
+                     : " channels_last",
                  s->is_buffer ? "  (buffer)" : "", "\n");
   for (const auto& [name, child] : m.children) {
     std::set<const TensorImpl*> seen;
@@ -227,10 +254,14 @@ void run_hooks(const ModuleBase& m, const Tensor& y) {
   for (const auto& [id, hook] : hooks) hook(m, y);
 }
 
-static const ModulePath* path_for_call(ModuleState& m) {
+namespace {
+constinit thread_local const CallScope* innermost_call = nullptr;
+}
+
+static const ModulePath* path_for_call(ModuleState& m, const char* caller) {
   if (m.name.empty()) {
-    if (mode.module && has_state(m))
-      throw UsageError(str("[", to_string(mode.module), "] a ", m.type,
+    if (caller && has_state(m))
+      throw UsageError(str("[", mode.module ? to_string(mode.module) : caller, "] a ", m.type,
                            " with parameters is called but not registered\n  at ",
                            describe_frame(mode.frame),
                            "\n  Try `x = add(\"x\", ...)` where the member is "
@@ -245,7 +276,19 @@ static const ModulePath* path_for_call(ModuleState& m) {
 }
 
 CallScope::CallScope(const ModuleBase& m, Frame at)
-    : frame_(at), module_(path_for_call(*m.state()), m.state()->cache) {}
+    : outer_(innermost_call),
+      module_state_(*m.state()),
+      frame_(at),
+      module_(path_for_call(module_state_, caller()), module_state_.cache) {
+  innermost_call = this;
+}
+CallScope::~CallScope() { innermost_call = outer_; }
+
+const char* CallScope::caller() const {
+  for (const CallScope* c = outer_; c; c = c->outer_)
+    if (&c->module_state_ == &module_state_) return nullptr;  // it calls itself
+  return outer_ ? outer_->module_state_.type : nullptr;
+}
 
 }  // namespace detail
 

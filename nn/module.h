@@ -55,8 +55,9 @@ class WT_API Param {
  public:
   explicit Param(std::shared_ptr<detail::ParamSlot> slot) : slot_(std::move(slot)) {}
   Param(const Param&) = default;
-  // Re-seats the slot for every copy of the module (this ties weights). Throws UsageError once an
-  // optimizer holds it, ShapeError for another shape.
+  // Re-seats the slot for every copy of the module (this ties weights). A parameter stays one: what
+  // takes its place wants a gradient too. Throws UsageError once an optimizer holds it or for the
+  // result of an operator, ShapeError for another shape.
   Param& operator=(const Param& o);
   Param& operator=(const Tensor& t);
 
@@ -88,7 +89,8 @@ class WT_API ModuleBase {
   // Every name with its tensor, parameters and buffers, tied ones under each name.
   std::vector<NamedTensor> state_dict() const;
   // Copies values in by name. Names and shapes must match exactly; throws UsageError listing
-  // missing, unexpected and misshapen names, and then nothing was loaded.
+  // missing, unexpected and misshapen names, and then nothing was loaded. What was on a meta device
+  // is then on the real one of its kind.
   void load_state_dict(const std::vector<NamedTensor>& values) const;
 
   // Training mode of this module and all below.
@@ -129,10 +131,16 @@ namespace detail {
 class WT_API CallScope {
  public:
   CallScope(const ModuleBase& m, Frame at);
+  ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
 
  private:
+  // The type of the module that makes this call; null at top level and when a module calls itself.
+  const char* caller() const;
+
+  const CallScope* const outer_;
+  ModuleState& module_state_;
   FrameScope frame_;
   ModuleScope module_;
 };
@@ -190,7 +198,7 @@ class Module : public ModuleBase {
 // Puts the training flags back as they were: { nn::EvalScope eval(net); ... }.
 class WT_API EvalScope {
  public:
-  explicit EvalScope(const ModuleBase& m);
+  [[nodiscard]] explicit EvalScope(const ModuleBase& m);
   ~EvalScope();
   EvalScope(const EvalScope&) = delete;
   EvalScope& operator=(const EvalScope&) = delete;

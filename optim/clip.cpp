@@ -1,5 +1,6 @@
 #include "warptape/optim/clip.h"
 
+#include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 
@@ -73,6 +74,21 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Fram
     ++g.impl()->cell->version;
   }
   return norm;
+}
+
+void clip_grad_value_(const nn::ModuleBase& m, double limit, Frame at) {
+  clip_grad_value_(m.parameters(), limit, at);
+}
+
+void clip_grad_value_(std::span<const Tensor> parameters, double limit, Frame at) {
+  const FrameScope frame(at);
+  if (!(limit > 0))
+    throw UsageError(str("[clip_grad_value_] the limit must be above 0, got ", limit));
+  const NoGrad no_grad;
+  for (const Tensor& p : parameters) {
+    Tensor g = p.grad();
+    if (g.defined()) g.copy_(clamp(g, -limit, limit));
+  }
 }
 
 }  // namespace wt::optim

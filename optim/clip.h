@@ -1,4 +1,4 @@
-// Gradient clipping by the global norm.
+// Gradient clipping by the global norm or by value.
 #pragma once
 #include "warptape/optim/optimizer.h"
 
@@ -14,5 +14,11 @@ WT_API Tensor clip_factor(Optimizer& opt, double max_norm, Frame at = Frame::her
 WT_API Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm, Frame at = Frame::here());
 WT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
                               Frame at = Frame::here());
+
+// Every element of every .grad limited to [-limit, limit] in place. Throws UsageError unless
+// limit > 0.
+WT_API void clip_grad_value_(const nn::ModuleBase& m, double limit, Frame at = Frame::here());
+WT_API void clip_grad_value_(std::span<const Tensor> parameters, double limit,
+                             Frame at = Frame::here());
 
 }  // namespace wt::optim

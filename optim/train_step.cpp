@@ -62,6 +62,7 @@ StepRecord StepResult::read() const {
   if (!block_.defined()) throw UsageError("[StepResult] no step was made");
   if (block_.device().is_meta)
     throw PlacementError("[StepResult] a step on the meta device has no values");
+  wt::detail::before_wait("StepResult", block_.device());
   const size_t at = offsetof(StepBlock, ring) + size_t(attempt_ % kStepRing) * sizeof(StepRecord);
   const auto r = read_field<StepRecord>(block_, at);
   check_mailbox(block_.device());

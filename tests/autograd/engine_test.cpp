@@ -21,7 +21,7 @@ using Values = std::vector<double>;
 
 }  // namespace
 
-TEST_CASE("engine: fan-in adds every path's gradient") {
+TEST_CASE("Engine: fan-in adds every path's gradient", "[wall][engine]") {
   const LeakGuard guard;
   const Tensor x = leaf({2, 3});
   const Tensor a = mul(x, x), b = mul(a, x), y = add(add(a, b), mul(a, b));
@@ -30,7 +30,7 @@ TEST_CASE("engine: fan-in adds every path's gradient") {
   CHECK(values(x.grad()) == Values{2 * 2 + 3 * 4 + 5 * 16, 2 * 3 + 3 * 9 + 5 * 81});
 }
 
-TEST_CASE("engine: backward accumulates into grad and leaves no node behind") {
+TEST_CASE("Engine: backward accumulates into grad and leaves no node behind", "[wall][engine]") {
   const LeakGuard guard;
   const Tensor x = leaf({1, 2});
   for (int i = 0; i < 3; ++i) {
@@ -43,7 +43,7 @@ TEST_CASE("engine: backward accumulates into grad and leaves no node behind") {
   CHECK_FALSE(x.grad().defined());
 }
 
-TEST_CASE("engine: two leaves never share a gradient's storage") {
+TEST_CASE("Engine: two leaves never share a gradient's storage", "[wall][engine]") {
   const Tensor a = leaf({1}), b = leaf({2});
   const Tensor y = add(a, b);
   y.backward(ones_like(y));
@@ -52,7 +52,7 @@ TEST_CASE("engine: two leaves never share a gradient's storage") {
   CHECK(values(b.grad()) == Values{1});
 }
 
-TEST_CASE("engine: a transposed gradient is copied by its strides") {
+TEST_CASE("Engine: a transposed gradient is copied by its strides", "[wall][engine]") {
   const Tensor x = reshape(leaf({1, 2, 3, 4, 5, 6}), {2, 3});
   Tensor w = tensor({1, 2, 3, 4, 5, 6}, {.dtype = f64});
   const Tensor p = leaf({0, 0, 0, 0, 0, 0});
@@ -63,7 +63,7 @@ TEST_CASE("engine: a transposed gradient is copied by its strides") {
   CHECK(values(m.grad()) == Values{1, 2, 3, 4, 5, 6});
 }
 
-TEST_CASE("engine: grads gives higher orders and touches no grad") {
+TEST_CASE("Engine: grads gives higher orders and touches no grad", "[wall][engine]") {
   const LeakGuard guard;
   const Tensor x = leaf({2});
   const Tensor y = mul(mul(x, x), mul(x, x));
@@ -78,7 +78,8 @@ TEST_CASE("engine: grads gives higher orders and touches no grad") {
   CHECK_FALSE(x.grad().defined());
 }
 
-TEST_CASE("engine: grads of intermediate tensors, several outputs and unused inputs") {
+TEST_CASE("Engine: grads of intermediate tensors, several outputs and unused inputs",
+          "[wall][engine]") {
   const Tensor x = leaf({3}), other = leaf({1});
   const Tensor a = mul(x, x), y = mul(a, 2), z = add(a, x);
   const std::vector<Tensor> g = grads({y, z}, {a, x, other}, {.allow_unused = true});
@@ -89,7 +90,7 @@ TEST_CASE("engine: grads of intermediate tensors, several outputs and unused inp
   CHECK_THROWS_AS((void)grads({a2}, {other}), UsageError);
 }
 
-TEST_CASE("engine: a backward may start a walk of its own") {
+TEST_CASE("Engine: a backward may start a walk of its own", "[wall][engine]") {
   const Tensor x = leaf({2});
   const u64 id = register_hook(x, [](const Tensor& g) {
     const EnableGrad on;  // backward itself never records
@@ -104,7 +105,8 @@ TEST_CASE("engine: a backward may start a walk of its own") {
   remove_hook(x, id);
 }
 
-TEST_CASE("engine: hooks see the walk's sum before accumulation, and may replace it") {
+TEST_CASE("Hooks: they see the walk's sum before accumulation, and may replace it",
+          "[wall][engine][hooks]") {
   const Tensor x = leaf({2});
   double seen = 0;
   register_hook(x, [&](const Tensor& g) {
@@ -122,7 +124,7 @@ TEST_CASE("engine: hooks see the walk's sum before accumulation, and may replace
   CHECK(g.item() == 200);
 }
 
-TEST_CASE("engine: a graph is freed by its backward unless retained") {
+TEST_CASE("Engine: a graph is freed by its backward unless retained", "[wall][engine]") {
   const Tensor x = leaf({2});
   const Tensor y = mul(x, x);
   y.backward({.retain_graph = true});
@@ -131,7 +133,7 @@ TEST_CASE("engine: a graph is freed by its backward unless retained") {
   CHECK(mentions(message_of([&] { y.backward(); }), "freed by an earlier backward"));
 }
 
-TEST_CASE("engine: two losses on one trunk") {
+TEST_CASE("Engine: two losses on one trunk", "[wall][engine]") {
   const LeakGuard guard;
   const Tensor x = leaf({2});
   const Tensor trunk = add(x, 1);
@@ -141,7 +143,7 @@ TEST_CASE("engine: two losses on one trunk") {
   CHECK(x.grad().item() == 2);
 }
 
-TEST_CASE("engine: roots must want a gradient, and one element or a seed") {
+TEST_CASE("Engine: roots must want a gradient, and one element or a seed", "[wall][engine]") {
   CHECK_THROWS_AS(tensor({1.0}).backward(), UsageError);
   const Tensor x = leaf({1, 2});
   CHECK(mentions(message_of([&] { mul(x, x).backward(); }), "one-element"));
@@ -151,7 +153,7 @@ TEST_CASE("engine: roots must want a gradient, and one element or a seed") {
   CHECK(s.grad().item() == 1);
 }
 
-TEST_CASE("engine: 10^6 nodes need no stack and leave nothing") {
+TEST_CASE("Engine: 10^6 nodes need no stack and leave nothing", "[wall][engine][node]") {
   const LeakGuard guard;
   const Tensor x = leaf({1}), one = tensor({1.0}, {.dtype = f64});
   {
@@ -164,7 +166,7 @@ TEST_CASE("engine: 10^6 nodes need no stack and leave nothing") {
   for (int i = 0; i < 1000000; ++i) never = mul(never, one);
 }
 
-TEST_CASE("engine: a backward that throws invalidates the touched gradients") {
+TEST_CASE("Engine: a backward that throws invalidates the touched gradients", "[wall][engine]") {
   const Tensor x = leaf({2});
   mul(x, 3).backward();
   bool boom = true;
@@ -182,7 +184,7 @@ TEST_CASE("engine: a backward that throws invalidates the touched gradients") {
   CHECK(x.grad().item() == 5);
 }
 
-TEST_CASE("engine: two live walks over one graph throw, on one thread each") {
+TEST_CASE("Engine: two live walks over one graph throw, on one thread each", "[wall][engine]") {
   const Tensor x = leaf({2});
   const Tensor y = mul(x, x);
   std::string other;
@@ -196,7 +198,7 @@ TEST_CASE("engine: two live walks over one graph throw, on one thread each") {
   y.backward();  // all marks are back
 }
 
-TEST_CASE("engine: graphs that cross threads stay ordered") {
+TEST_CASE("Engine: graphs that cross threads stay ordered", "[wall][engine][node]") {
   const Tensor x = leaf({2});
   Tensor y = x;
   for (int i = 0; i < 50; ++i) y = mul(y, 1);
@@ -206,7 +208,7 @@ TEST_CASE("engine: graphs that cross threads stay ordered") {
   CHECK(x.grad().item() == 4);
 }
 
-TEST_CASE("engine: anomaly mode names the forward line of a NaN") {
+TEST_CASE("Mode: anomaly mode names the forward line of a NaN", "[wall][mode]") {
   const AnomalyMode anomaly;
   const Tensor x = leaf({0});
   const Tensor y = mul(x, INFINITY);  // line wanted in the message
@@ -215,7 +217,7 @@ TEST_CASE("engine: anomaly mode names the forward line of a NaN") {
   CHECK(mentions(text, "engine_test.cpp:"));
 }
 
-TEST_CASE("engine: no-grad and inference mode record nothing") {
+TEST_CASE("Mode: no-grad and inference mode record nothing", "[wall][mode]") {
   const Tensor x = leaf({2});
   {
     const NoGrad no_grad;
@@ -233,7 +235,7 @@ TEST_CASE("engine: no-grad and inference mode record nothing") {
   CHECK(mul(clone(made), x).requires_grad());
 }
 
-TEST_CASE("engine: the gradient that a custom backward returns is checked") {
+TEST_CASE("Engine: the gradient that a custom backward returns is checked") {
   const Tensor x = leaf({1, 2});
   register_hook(x, [](const Tensor& g) { return g; });
   const Tensor y = mul(x, x);

@@ -93,7 +93,8 @@ TEST_CASE("embedding: two uses of one table add up in the leaf's gradient") {
   }
 }
 
-TEST_CASE("embedding: a bad index throws at once on the cpu, at the next wait on simt") {
+TEST_CASE("embedding: a bad index throws at once on the cpu, at the next wait on simt",
+          "[wall][run]") {
   const Tensor w = leaf({50257, 1}, 1, f32);
   Tensor at = zeros({4, 20}, {.dtype = DType::i64});
   at.index_put_({3, 17}, tensor(50300));

@@ -52,7 +52,8 @@ TEST_CASE("cross_entropy: both derivatives, with ignored labels, smoothing and i
   }
 }
 
-TEST_CASE("cross_entropy: the mean is over the samples that count, and NaN over none") {
+TEST_CASE("cross_entropy: the mean is over the samples that count, and NaN over none",
+          "[wall][losses]") {
   for (Device d : operator_devices()) {
     Tensor x = leaf({4, 6}, 1, f32, d);
     const Tensor labels = tensor({1, -100, 3, -100}).to(d);
@@ -82,7 +83,8 @@ TEST_CASE("cross_entropy: 16-bit logits give an f32 loss and 16-bit gradients") 
     }
 }
 
-TEST_CASE("cross_entropy: the backward writes over logits that nobody else holds") {
+TEST_CASE("cross_entropy: the backward writes over logits that nobody else holds",
+          "[wall][saved]") {
   for (Device d : operator_devices()) {
     Tensor w = leaf({64, 64}, 1, f32, d);
     const Tensor labels = zeros({64}, {.dtype = DType::i64, .device = d});
@@ -107,7 +109,7 @@ TEST_CASE("cross_entropy: the backward writes over logits that nobody else holds
   }
 }
 
-TEST_CASE("cross_entropy: nothing is overwritten while the graph is retained") {
+TEST_CASE("cross_entropy: nothing is overwritten while the graph is retained", "[wall][saved]") {
   Tensor w = leaf({5, 4}, 1, f32);
   const Loss loss = cross_entropy(mul(w, 2), tensor({0, 1, 2, 3, 0}));
   const Tensor first = grad(loss.sum, w, {.retain_graph = true});
@@ -120,7 +122,7 @@ TEST_CASE("cross_entropy: nothing is overwritten while the graph is retained") {
   for (size_t i = 0; i < a.size(); ++i) CHECK(close(b[i], a[i], 1e-6));
 }
 
-TEST_CASE("cross_entropy: repeated logits are never written over") {
+TEST_CASE("cross_entropy: repeated logits are never written over", "[wall][saved]") {
   Tensor w = leaf({1, 4}, 1, f32);
   const Tensor labels = tensor({0, 1, 2});
   const Tensor wide = grad(cross_entropy(mul(w, 2).expand({3, 4}), labels).sum, w);
@@ -149,7 +151,7 @@ TEST_CASE("cross_entropy: a bad label on the cpu throws before anything is attac
   CHECK(std::isfinite(cross_entropy(x, zeros({4}, {.dtype = DType::i64})).item()));
 }
 
-TEST_CASE("cross_entropy: a bad label on simt throws at the next wait") {
+TEST_CASE("cross_entropy: a bad label on simt throws at the next wait", "[wall][run]") {
   if (operator_devices().size() < 2) SKIP_TEST("simt has no pointwise kernels yet");
   const Device d = Device::simt();
   const Tensor x = leaf({4, 66}, 1, f32, d);
@@ -209,7 +211,7 @@ TEST_CASE("mse_loss: values, both derivatives, refusals") {
               "ShapeError: [mse_loss] input and target must have one shape: [4, 1] and [4]");
 }
 
-TEST_CASE("Loss: stands for its mean, scales, and takes a plain sum") {
+TEST_CASE("Losses: a Loss stands for its mean, scales, and takes a plain sum", "[wall][losses]") {
   Tensor x = leaf({4}, 1, f32);
   const Tensor zero = zeros({4});
   const Loss loss = mse_loss(x, zero);

@@ -95,7 +95,7 @@ TEST_CASE("matmul: errors name both numbers, both operands and the line") {
       "bias length 4 \u2260 weight out_features 5");
 }
 
-TEST_CASE("linear: gradients go straight into the leaves' slots") {
+TEST_CASE("linear: gradients go straight into the leaves' slots", "[wall][engine]") {
   for (const Shape& batch : {Shape{7}, Shape{2, 3}, Shape{}}) {
     Shape in = batch, out = batch;
     in.push_back(4), out.push_back(5);

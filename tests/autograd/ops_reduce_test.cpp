@@ -165,7 +165,8 @@ TEST_CASE("max: the gradient goes to the largest, evenly among ties", "[autograd
   }
 }
 
-TEST_CASE("a broadcast operand's gradient goes straight into its slot", "[autograd]") {
+TEST_CASE("a broadcast operand's gradient goes straight into its slot",
+          "[wall][engine][autograd]") {
   const Device d = GENERATE(Device::cpu(), Device::simt());
   Tensor b = zeros({3}, {.device = d});
   b.set_requires_grad();
@@ -184,7 +185,7 @@ TEST_CASE("a broadcast operand's gradient goes straight into its slot", "[autogr
   CHECK(g.to_vector<double>() == Values{5, 5, 5});
 }
 
-TEST_CASE("a reduction that runs out of memory changes nothing", "[autograd]") {
+TEST_CASE("a reduction that runs out of memory changes nothing", "[wall][node][autograd]") {
   const Tensor x = leaf({20000});
   const auto before = memory::live_objects();
   for (u64 n = 1; n <= 2; ++n) {

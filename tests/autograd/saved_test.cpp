@@ -19,7 +19,8 @@ using Values = std::vector<double>;
 Values values(const Tensor& t) { return t.to_vector<double>(); }
 }  // namespace
 
-TEST_CASE("saved: a write after saving is found, and the message names the needing line") {
+TEST_CASE("Saved: a write after saving is found, and the message names the needing line",
+          "[wall][saved]") {
   const Tensor w = leaf({3});
   Tensor x = tensor({2.0}, {.dtype = f64});
   const Tensor y = mul(w, x);
@@ -29,7 +30,7 @@ TEST_CASE("saved: a write after saving is found, and the message names the needi
   CHECK(mentions(text, "saved_test.cpp:"));
 }
 
-TEST_CASE("saved: a write through a view counts") {
+TEST_CASE("Saved: a write through a view counts", "[wall][saved]") {
   const Tensor w = leaf({3, 4});
   Tensor x = tensor({1, 2}, {.dtype = f64});
   const Tensor y = mul(w, x);
@@ -37,7 +38,8 @@ TEST_CASE("saved: a write through a view counts") {
   CHECK(mentions(message_of([&] { y.backward(ones_like(y)); }), "modified in place"));
 }
 
-TEST_CASE("saved: an output saved by its producer and, as an rvalue, by its consumer") {
+TEST_CASE("Saved: an output saved by its producer and, as an rvalue, by its consumer",
+          "[wall][saved]") {
   const LeakGuard guard;
   const Tensor x = leaf({-1, 2}), w = leaf({5, 7});
   Tensor r = relu(x);                     // saves its output
@@ -51,7 +53,7 @@ TEST_CASE("saved: an output saved by its producer and, as an rvalue, by its cons
   CHECK(values(h) == Values{0, 2 * 4});
 }
 
-TEST_CASE("saved: no cycle keeps a graph alive") {
+TEST_CASE("Saved: no cycle keeps a graph alive", "[wall][saved]") {
   const LeakGuard guard;
   const Tensor w = leaf({3});
   Tensor x = tensor({2.0}, {.dtype = f64});
@@ -61,7 +63,7 @@ TEST_CASE("saved: no cycle keeps a graph alive") {
   r.add_(w);  // over a saved output
 }
 
-TEST_CASE("in place: over a saved output is an error when it is needed") {
+TEST_CASE("In place: over a saved output is an error when it is needed", "[wall][in_place]") {
   const Tensor w = leaf({3});
   Tensor r = relu(w);
   r.mul_(2);
@@ -69,7 +71,8 @@ TEST_CASE("in place: over a saved output is an error when it is needed") {
   CHECK(mentions(text, "[relu.backward]"));
 }
 
-TEST_CASE("in place: leaves, views and viewed tensors are refused while recording") {
+TEST_CASE("In place: leaves, views and viewed tensors are refused while recording",
+          "[wall][in_place]") {
   Tensor x = leaf({1, 2});
   CHECK(mentions(message_of([&] { x.mul_(2); }), "leaf that requires grad"));
   {
@@ -89,7 +92,8 @@ TEST_CASE("in place: leaves, views and viewed tensors are refused while recordin
   CHECK(values(x.grad()) == Values{3, 3});
 }
 
-TEST_CASE("rvalue: reused only when nobody else can see it") {
+TEST_CASE("In place: an rvalue is reused only when nobody else can see it",
+          "[wall][operands][in_place]") {
   const LeakGuard guard;
   Tensor a = tensor({1, 2}, {.dtype = f64});
   const void* home = a.impl()->data;
@@ -106,7 +110,8 @@ TEST_CASE("rvalue: reused only when nobody else can see it") {
   CHECK(values(whole) == Values{1, 2, 3});
 }
 
-TEST_CASE("rvalue: untouched when the operator throws") {
+TEST_CASE("In place: an rvalue is untouched when the operator throws",
+          "[wall][operands][in_place]") {
   Tensor a = tensor({1, 2});
   CHECK_THROWS_AS((void)add(std::move(a), tensor({1, 2, 3})), ShapeError);
   REQUIRE(a.defined());
@@ -119,7 +124,7 @@ TEST_CASE("rvalue: untouched when the operator throws") {
   CHECK(f.defined());
 }
 
-TEST_CASE("rvalue: f(std::move(x), x) takes nothing") {
+TEST_CASE("In place: f(std::move(x), x) takes nothing", "[wall][operands][in_place]") {
   const Tensor w = leaf({3});
   Tensor x = mul(w, 2);
   const Tensor y = mul(std::move(x), x);
@@ -127,7 +132,7 @@ TEST_CASE("rvalue: f(std::move(x), x) takes nothing") {
   CHECK(w.grad().item() == 2 * 6 * 2);
 }
 
-TEST_CASE("rvalue: a borrowed block is never overwritten") {
+TEST_CASE("In place: a borrowed block is never overwritten", "[wall][operands][in_place]") {
   double data[2] = {1, 2};
   Tensor t = from_blob(data, {2}, borrow, {.dtype = f64});
   const Tensor y = mul(std::move(t), 10);
@@ -135,7 +140,7 @@ TEST_CASE("rvalue: a borrowed block is never overwritten") {
   CHECK(values(y) == Values{10, 20});
 }
 
-TEST_CASE("leaf: an rvalue leaf keeps its gradient state") {
+TEST_CASE("Operands: an rvalue leaf keeps its gradient state", "[wall][operands]") {
   Tensor x = leaf({2});
   const Tensor same = x;
   const Tensor y = mul(std::move(x), 3);
@@ -180,7 +185,7 @@ struct BadShape {
 };
 }  // namespace
 
-TEST_CASE("custom: members are attributes, higher derivatives follow") {
+TEST_CASE("Custom operators: members are attributes, higher derivatives follow", "[wall][custom]") {
   const LeakGuard guard;
   const Tensor x = leaf({2});
   const Tensor y = apply(Cube{.factor = 0.5}, x);
@@ -190,7 +195,7 @@ TEST_CASE("custom: members are attributes, higher derivatives follow") {
   CHECK(grad(g, x).item() == 6);
 }
 
-TEST_CASE("custom: several outputs, of which one gets a gradient") {
+TEST_CASE("Custom operators: several outputs, of which one gets a gradient", "[wall][custom]") {
   const LeakGuard guard;
   const Tensor a = leaf({2}), b = leaf({5});
   const std::vector<Tensor> y = apply(SplitScale{}, a, b);
@@ -203,7 +208,7 @@ TEST_CASE("custom: several outputs, of which one gets a gradient") {
   CHECK(both[0].item() == 17);
 }
 
-TEST_CASE("custom: a gradient of the wrong shape is refused by name") {
+TEST_CASE("Custom operators: a gradient of the wrong shape is refused by name", "[wall][custom]") {
   const Tensor x = leaf({1, 2});
   const Tensor y = apply(BadShape{}, x);
   CHECK(mentions(message_of([&] { y.backward(ones_like(y)); }), "[bad_shape.backward]"));

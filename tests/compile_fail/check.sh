@@ -10,6 +10,16 @@ command=("$compiler" -std=c++20 -fsyntax-only -Wall -Wextra -Werror=unused-resul
   -Werror=unused-value)
 for dir in "$@"; do command+=("-I$dir"); done
 failed=0
+# The headers once, not once a trap.
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+cp "$here/traps.h" "$tmp/traps.h"
+if out=$("${command[@]}" -x c++-header -fno-syntax-only "$tmp/traps.h" -o "$tmp/traps.h.gch" 2>&1); then
+  command+=(-include "$tmp/traps.h")
+else
+  printf 'FAILED: the headers do not compile:\n%s\n' "$out"
+  failed=1
+fi
 if ! out=$("${command[@]}" "$file" 2>&1); then
   printf 'FAILED: what must compile does not:\n%s\n' "$out"
   failed=1

@@ -1,12 +1,7 @@
 // What must and what must not compile. check.sh compiles this file as it is, which must work, and
 // once for each `#ifdef WT_TRAP_x` (and -Werror=unused-result), which must fail, in the trap's own
 // line; what stands behind `// error:` must be part of what the compiler says.
-#include <warptape/autograd/engine.h>
-#include <warptape/autograd/loss.h>
-#include <warptape/autograd/ops.h>
-#include <warptape/core/factories.h>
-
-#include <vector>
+#include "traps.h"
 
 using namespace wt;
 
@@ -35,6 +30,52 @@ void must_compile(Tensor x, Tensor y, const std::vector<int>& v) {
   scaled.backward();
 }
 
+// Views of rvalues, and lists of indices of one and of several kinds.
+void views(Tensor x, Tensor y, size_t i) {
+  Tensor a = (x + y).select(0, 0).unsqueeze(0).squeeze().slice(0, {1, 2});
+  a = (x + y)[i];
+  a = x[{1}];
+  a = x[{1, 0}];
+  a = x[{i, Slice{0, 2}, -1}];
+  a = std::move(x).reshape({2, -1})[0].t();
+}
+
+// A Loader's element has exactly two members and the iterator returns an lvalue of it; the dataset
+// given as an rvalue is owned.
+void loaders(Tensor x, Tensor y) {
+  for (auto& [a, b] : data::Loader{data::TensorDataset{x, y}, {.batch = 2, .shuffle = true}})
+    a = a + b;
+  data::Loader loader{data::TensorDataset{x, y}};
+  for (data::Batch& batch : loader) batch.x = batch.y;
+  static_assert(std::is_same_v<decltype(*loader.begin()), data::Batch&>);
+  static_assert(std::is_same_v<decltype(loader), data::Loader<data::TensorDataset>>);
+  data::TensorDataset lvalue{x, y};
+  data::Loader copied{lvalue};
+  static_assert(std::is_same_v<decltype(copied), data::Loader<data::TensorDataset>>);
+}
+
+// Options are aggregates beside their class; Sequential's template does not take over its copies.
+void modules(Tensor x) {
+  nn::Sequential net{nn::Flatten{}, nn::Linear{4, 2, {.bias = false}}, nn::ReLU{}};
+  nn::Sequential copy{net}, same = copy, moved{std::move(same)};
+  const nn::Sequential fixed{net};
+  nn::Sequential from_const{fixed};
+  Tensor y = net(x);
+  y = fixed(x);
+  optim::Sgd opt{net, {.lr = 0.1, .momentum = 0.9}};
+  opt.step({.grad_factor = y});
+  const nn::EvalScope eval(net);
+  static_assert(std::is_aggregate_v<nn::LinearOptions> && std::is_aggregate_v<optim::SgdOptions> &&
+                std::is_aggregate_v<optim::AdamWOptions> && std::is_aggregate_v<GradOptions> &&
+                std::is_aggregate_v<data::LoaderOptions> && std::is_aggregate_v<SumOptions>);
+}
+
+void guards() {
+  const NoGrad no_grad;
+  const EnableGrad grad;
+  const InferenceMode inference;
+}
+
 void must_not_compile(Tensor x, Tensor y) {
 #ifdef WT_TRAP_bool_as_axis
   // error: Dims
@@ -60,6 +101,10 @@ void must_not_compile(Tensor x, Tensor y) {
 #ifdef WT_TRAP_function_of_number
   // error: In
   (void)relu(2.0);
+#endif
+#ifdef WT_TRAP_function_of_loss
+  // error: In
+  (void)relu(mse_loss(x, y));
 #endif
 #ifdef WT_TRAP_reduction_of_number
   // error: In
@@ -100,6 +145,75 @@ void must_not_compile(Tensor x, Tensor y) {
 #ifdef WT_TRAP_discarded_loss
   // error: nodiscard
   mse_loss(x, y);
+#endif
+#ifdef WT_TRAP_discarded_no_grad
+  // error: nodiscard
+  NoGrad();
+#endif
+#ifdef WT_TRAP_discarded_no_grad_braces
+  // error: nodiscard
+  NoGrad{};
+#endif
+#ifdef WT_TRAP_discarded_inference_mode
+  // error: nodiscard
+  InferenceMode();
+#endif
+#ifdef WT_TRAP_discarded_eval_scope
+  // error: nodiscard
+  nn::EvalScope(nn::ModuleBase());
+#endif
+#ifdef WT_TRAP_discarded_variant_scope
+  // error: nodiscard
+  VariantScope("softmax_forward", "naive");
+#endif
+#ifdef WT_TRAP_discarded_grad
+  // error: nodiscard
+  grad(x, y);
+#endif
+#ifdef WT_TRAP_discarded_view
+  // error: nodiscard
+  x.reshape({2});
+#endif
+#ifdef WT_TRAP_bool_as_index
+  // error: operator[]
+  (void)x[true];
+#endif
+#ifdef WT_TRAP_float_as_index
+  // error: operator[]
+  (void)x[1.5];
+#endif
+#ifdef WT_TRAP_number_for_sequential
+  // error: Sequential
+  const nn::Sequential net{3};
+#endif
+#ifdef WT_TRAP_three_members_of_a_batch
+  // error: 3 names provided
+  for (auto& [a, b, c] : data::Loader{data::TensorDataset{x, y}}) (void)a;
+#endif
+#ifdef WT_TRAP_loader_of_a_reference
+  // error: constraint failure
+  using Dangling = data::Loader<const data::TensorDataset&>;
+  (void)sizeof(Dangling);
+#endif
+#ifdef WT_TRAP_loader_of_no_dataset
+  // error: Loader
+  const data::Loader loader{x};
+#endif
+#ifdef WT_TRAP_linear_options_nested
+  // error: Options
+  const nn::Linear::Options o;
+#endif
+#ifdef WT_TRAP_sgd_options_nested
+  // error: Options
+  const optim::Sgd::Options o;
+#endif
+#ifdef WT_TRAP_loader_options_nested
+  // error: Options
+  const data::Loader<data::TensorDataset>::Options o;
+#endif
+#ifdef WT_TRAP_train_mode_result
+  // error: void
+  const auto moved = nn::Linear{2, 2}.to(Device::cpu());
 #endif
 #ifdef WT_TRAP_copied_operand
   // error: deleted

@@ -35,7 +35,8 @@ void write(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
-TEST_CASE("loader: every sample once an epoch, the order a function of seed and epoch") {
+TEST_CASE("loader: every sample once an epoch, the order a function of seed and epoch",
+          "[wall][random]") {
   Loader plain{numbers(10), {.batch = 4}};
   CHECK(plain.size() == 3);
   CHECK(all(plain) == std::vector<i64>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});

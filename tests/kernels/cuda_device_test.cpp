@@ -218,7 +218,8 @@ TEST_CASE("cuda: WT_ALLOC") {
 }
 
 // --- copies --------------------------------------------------------------------------------------
-TEST_CASE("cuda: copies to the device do not wait, and the host's bytes are free on return") {
+TEST_CASE("cuda: copies to the device do not wait, and the host's bytes are free on return",
+          "[wall][streams]") {
   FakeCuda fake;
   for (const i64 n : {1, 1000, 9'000'000}) {  // one piece, and many
     CAPTURE(n);
@@ -234,7 +235,8 @@ TEST_CASE("cuda: copies to the device do not wait, and the host's bytes are free
   CHECK(pinned_bytes() <= i64{64} << 20);
 }
 
-TEST_CASE("cuda: copy_async from pinned memory reads it where it lies, and everybody waits") {
+TEST_CASE("cuda: copy_async from pinned memory reads it where it lies, and everybody waits",
+          "[wall][streams]") {
   FakeCuda fake;
   const std::vector<float> values = counting(1000);
   Tensor host = pin(tensor(values), kCuda);
@@ -273,7 +275,7 @@ TEST_CASE("cuda: copy_async from pinned memory reads it where it lies, and every
   CHECK(fake.violations().empty());
 }
 
-TEST_CASE("cuda: copy_async to the host is read when it has arrived") {
+TEST_CASE("cuda: copy_async to the host is read when it has arrived", "[wall][streams]") {
   FakeCuda fake;
   const std::vector<float> values = counting(300);
   const Tensor x = tensor(values).to(kCuda);
@@ -299,7 +301,7 @@ TEST_CASE("cuda: copy_async to the host is read when it has arrived") {
   CHECK(fake.violations().empty());
 }
 
-TEST_CASE("copy_async and pin on devices without a queue are plain copies") {
+TEST_CASE("copy_async and pin on devices without a queue are plain copies", "[wall][streams]") {
   const Tensor x = tensor({1, 2, 3});
   CHECK_FALSE(is_pinned(pin(x, Device::simt())));
   const Tensor y = copy_async(x, Device::simt());
@@ -309,7 +311,7 @@ TEST_CASE("copy_async and pin on devices without a queue are plain copies") {
 }
 
 // --- streams -------------------------------------------------------------------------------------
-TEST_CASE("cuda: work and memory follow the current stream") {
+TEST_CASE("cuda: work and memory follow the current stream", "[wall][streams]") {
   FakeCuda fake;
   const Stream side(kCuda);
   CHECK(Stream::current(kCuda) == Stream::default_of(kCuda));
@@ -337,7 +339,7 @@ TEST_CASE("cuda: work and memory follow the current stream") {
   side.synchronize();
 }
 
-TEST_CASE("cuda: operators tell the allocator which stream uses a tensor") {
+TEST_CASE("cuda: operators tell the allocator which stream uses a tensor", "[wall][streams]") {
   FakeCuda fake;
   const Stream side(kCuda);
   Tensor x = tensor(counting(64)).to(kCuda);
@@ -356,7 +358,7 @@ TEST_CASE("cuda: operators tell the allocator which stream uses a tensor") {
   CHECK(fake.violations().empty());
 }
 
-TEST_CASE("cuda: a node's stream comes back with its mode, in order") {
+TEST_CASE("cuda: a node's stream comes back with its mode, in order", "[wall][streams][mode]") {
   FakeCuda fake;
   const Stream side(kCuda);
   u32 id = 0;
@@ -375,7 +377,8 @@ TEST_CASE("cuda: a node's stream comes back with its mode, in order") {
   CHECK(fake.violations().empty());
 }
 
-TEST_CASE("cuda: an operand of another device than the current stream's is refused") {
+TEST_CASE("cuda: an operand of another device than the current stream's is refused",
+          "[wall][streams]") {
   FakeCuda fake(2);
   const Tensor x = tensor({1, 2}).to(Device::cuda(1));
   const Stream side(kCuda);
@@ -386,7 +389,7 @@ TEST_CASE("cuda: an operand of another device than the current stream's is refus
             "[slice] the operand is on cuda:1 and the current stream belongs to cuda:0"));
 }
 
-TEST_CASE("cuda: streams are lent out again") {
+TEST_CASE("cuda: streams are lent out again", "[wall][streams]") {
   FakeCuda fake;
   void* native = nullptr;
   {
@@ -401,7 +404,7 @@ TEST_CASE("cuda: streams are lent out again") {
   CHECK(fake.calls("make_stream") == 2);
 }
 
-TEST_CASE("cuda: events") {
+TEST_CASE("cuda: events", "[wall][streams]") {
   FakeCuda fake;
   Event start(kCuda, true), end(kCuda, true), plain(kCuda);
   CHECK(start.done());
@@ -419,7 +422,7 @@ TEST_CASE("cuda: events") {
   CHECK(fake.violations().empty());
 }
 
-TEST_CASE("streams and events of cpu and simt: everything has finished") {
+TEST_CASE("streams and events of cpu and simt: everything has finished", "[wall][streams]") {
   for (const Device d : {Device::cpu(), Device::simt()}) {
     const Stream s(d);
     CHECK(s.done());

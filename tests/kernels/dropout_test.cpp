@@ -47,7 +47,7 @@ std::vector<double> expected(const std::vector<double>& x, double p, DType t, u6
 
 }  // namespace
 
-TEST_CASE("dropout: the same bits on every device, variant, dtype and layout") {
+TEST_CASE("dropout: the same bits on every device, variant, dtype and layout", "[wall][random]") {
   for (const i64 rows : {1, 3, 7})
     for (const i64 columns : {1, 5, 64, 77})
       for (const DType t : {f64, f32, f16, bf16}) {
@@ -122,7 +122,8 @@ TEST_CASE("dropout: the share that falls is p, and the mean stays") {
   }
 }
 
-TEST_CASE("dropout: backward uses the forward's draw, calls differ, seeds repeat") {
+TEST_CASE("dropout: backward uses the forward's draw, calls differ, seeds repeat",
+          "[wall][random][saved]") {
   for (const Device d : devices()) {
     CAPTURE(to_string(d));
     manual_seed(5);
@@ -155,7 +156,7 @@ TEST_CASE("dropout: derivatives agree with differences, the second through a squ
   CHECK(grad_grad_check(squared, {x}).message == "");
 }
 
-TEST_CASE("dropout: a call that throws has drawn nothing") {
+TEST_CASE("dropout: a call that throws has drawn nothing", "[wall][random]") {
   manual_seed(2);
   const Tensor x = ones({8}).set_requires_grad();
   memory::fail_nth_request(1);
@@ -165,7 +166,8 @@ TEST_CASE("dropout: a call that throws has drawn nothing") {
   CHECK(generator().calls(RandomStream::dropout) == 0);
 }
 
-TEST_CASE("dropout: a call base in device memory is added to the call") {
+TEST_CASE("dropout: a call base in device memory is added to the call",
+          "[wall][random][device_scalars]") {
   const Tensor x = ones({100});
   for (const Device d : devices()) {
     const Tensor base = tensor(5, {.dtype = DType::i64, .device = d}), on = x.to(d);

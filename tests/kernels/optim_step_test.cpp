@@ -165,7 +165,7 @@ TEST_CASE("adamw_step: every variant") {
     }
 }
 
-TEST_CASE("any raised flag stops every variant of a step") {
+TEST_CASE("any raised flag stops every variant of a step", "[wall][transaction]") {
   const Values x = numbers(100, 1);
   for (int which = 0; which < 3; ++which) {
     const auto flags = [&](const OnDevice<i32>& one, const OnDevice<i32>& zero) {
@@ -203,7 +203,8 @@ TEST_CASE("any raised flag stops every variant of a step") {
   }
 }
 
-TEST_CASE("step_advance counts, derives the next rate and writes the record") {
+TEST_CASE("step_advance counts, derives the next rate and writes the record",
+          "[wall][schedules][device_scalars]") {
   for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
     const Tensor table = tensor({0.5, 0.25, 0.125}, {.dtype = f64}).to(d);
     const OnDevice<OptimBlock> block(
@@ -246,7 +247,7 @@ TEST_CASE("step_advance counts, derives the next rate and writes the record") {
   });
 }
 
-TEST_CASE("step_restore: every variant, only under a flag") {
+TEST_CASE("step_restore: every variant, only under a flag", "[wall][transaction]") {
   for (const i64 n : {0, 1, 16, 37, 5000})
     for (const bool raised : {false, true})
       for_each_variant<StepRestoreArgs>([&](Device d, auto launch) {
@@ -297,7 +298,7 @@ TEST_CASE("grad_norm and step_decide: every variant") {
   });
 }
 
-TEST_CASE("step_decide: the one predicate of a training step") {
+TEST_CASE("step_decide: the one predicate of a training step", "[wall][transaction]") {
   struct Case {
     double loss_sum, squares;
     NonFinite on_found;

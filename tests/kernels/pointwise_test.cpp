@@ -331,7 +331,7 @@ TEST_CASE("pointwise: bool is a set, integers wrap") {
   }
 }
 
-TEST_CASE("pointwise: promotion as in PyTorch") {
+TEST_CASE("pointwise: promotion as in PyTorch", "[wall][prologue]") {
   const auto t = [](DType d, const Shape& s = {2}) { return ones(s, {.dtype = d}); };
   CHECK((t(f32) + t(f64)).dtype() == f64);
   CHECK((t(f16) + t(bf16)).dtype() == f32);
@@ -369,7 +369,7 @@ bool has(const std::string& text, const std::string& part) {
 }
 }  // namespace
 
-TEST_CASE("pointwise: errors name the operator, the operands and the line") {
+TEST_CASE("pointwise: errors name the operator, the operands and the line", "[wall][prologue]") {
   const Tensor a = ones({2, 3}), b = ones({4}), small = ones({2}, {.dtype = DType::i16});
   const u32 line = __LINE__ + 1;
   const std::string text = message([&] { return a + b; });
@@ -451,7 +451,7 @@ TEST_CASE("pointwise: derivatives of where and clamp") {
   CHECK(grad_grad_check(inside, {a}, {.second_is_zero = true}).message == "");
 }
 
-TEST_CASE("pointwise: the fused backward and the recorded one agree") {
+TEST_CASE("pointwise: the fused backward and the recorded one agree", "[wall][node]") {
   for (const Device d : devices())
     for (const UnaryCase& c : kUnary) {
       CAPTURE(c.name, to_string(d));
@@ -537,7 +537,7 @@ TEST_CASE("pointwise: gradients at the edges are PyTorch's") {
 
 // --- in place and rvalues ------------------------------------------------------------------------
 
-TEST_CASE("pointwise: in-place members") {
+TEST_CASE("pointwise: in-place members", "[wall][in_place]") {
   for (const Device d : devices()) {
     CAPTURE(to_string(d));
     Tensor x = make({-1, 2, -3, 4}, {2, 2}, f32, d);
@@ -563,7 +563,7 @@ TEST_CASE("pointwise: in-place members") {
   }
 }
 
-TEST_CASE("pointwise: in-place members record") {
+TEST_CASE("pointwise: in-place members record", "[wall][in_place]") {
   const Tensor x = tensor(std::vector<double>{-1, 2}).set_requires_grad();
   const Tensor w = tensor(std::vector<double>{3, 3}).set_requires_grad();
   Tensor y = x * w;
@@ -578,7 +578,7 @@ TEST_CASE("pointwise: in-place members record") {
   CHECK_THROWS_AS(e.backward(), InplaceError);
 }
 
-TEST_CASE("pointwise: an rvalue's storage is worked in, never a saved one's") {
+TEST_CASE("pointwise: an rvalue's storage is worked in, never a saved one's", "[wall][in_place]") {
   const NoGrad no_grad;
   Tensor x = ones({64});
   const void* home = x.impl()->data;

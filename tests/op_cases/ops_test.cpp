@@ -139,7 +139,7 @@ TEST_CASE("operators: each has exactly one row", "[ops]") {
   CHECK(rows.size() == listed.size());
 }
 
-TEST_CASE("operators: those of the sources are in the list", "[ops]") {
+TEST_CASE("operators: those of the sources are in the list", "[wall][prologue][ops]") {
   std::set<std::string> listed;
   for (const OpInfo* i : all_ops()) listed.insert(i->name);
   for (const std::string& name :
@@ -159,7 +159,7 @@ TEST_CASE("operators: what wt ops prints is what the checks prove", "[ops]") {
   CHECK(text_of(file) == facts);
 }
 
-TEST_CASE("contracts: those of the headers are in the list", "[ops]") {
+TEST_CASE("contracts: those of the headers are in the list", "[wall][run][ops]") {
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) {
     CHECK(listed.insert(c.name).second);

@@ -39,7 +39,8 @@ struct Two : nn::Module<Two> {
 
 }  // namespace
 
-TEST_CASE("parameters move into an arena and keep identity, values and version") {
+TEST_CASE("Arenas: parameters move into an arena and keep identity, values and version",
+          "[wall][arenas]") {
   const LeakGuard guard;
   Two net;
   const Tensor a = net.a.tensor(), b = net.b.tensor();
@@ -62,7 +63,8 @@ TEST_CASE("parameters move into an arena and keep identity, values and version")
   CHECK(values(b) == Values{4, 5, 6, 7});
 }
 
-TEST_CASE("memory of an optimizer is counted where it belongs and is given back") {
+TEST_CASE("Arenas: memory of an optimizer is counted where it belongs and is given back",
+          "[wall][arenas][memory]") {
   const LeakGuard guard;
   const auto before = memory::stats(Device::cpu());
   const auto category = [&](Category c) {
@@ -79,7 +81,7 @@ TEST_CASE("memory of an optimizer is counted where it belongs and is given back"
   CHECK(memory::stats(Device::cpu()).live == before.live);
 }
 
-TEST_CASE("a parameter outlives its optimizer") {
+TEST_CASE("Arenas: a parameter outlives its optimizer", "[wall][arenas]") {
   const LeakGuard guard;
   Two net;
   const Tensor a = net.a.tensor();
@@ -94,7 +96,8 @@ TEST_CASE("a parameter outlives its optimizer") {
   CHECK_NOTHROW(net.a = zeros({3}, {.dtype = f64}));
 }
 
-TEST_CASE("a slot that no backward reached is not updated, not decayed, in no norm") {
+TEST_CASE("Arenas: a slot that no backward reached is not updated, not decayed, in no norm",
+          "[wall][arenas][engine]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   const LeakGuard guard;
@@ -122,7 +125,7 @@ TEST_CASE("a slot that no backward reached is not updated, not decayed, in no no
   CHECK(values(b) == b_after);
 }
 
-TEST_CASE("a second optimizer takes the parameters over") {
+TEST_CASE("Arenas: a second optimizer takes the parameters over", "[wall][arenas]") {
   const LeakGuard guard;
   Two net;
   optim::Sgd first{net, {.lr = 1}};
@@ -139,7 +142,8 @@ TEST_CASE("a second optimizer takes the parameters over") {
   CHECK(values(net.a.tensor()) == Values{-0.5, 0.5, 1.5});
 }
 
-TEST_CASE("after Module::to another optimizer's parameters are still its own") {
+TEST_CASE("Arenas: after Module::to another optimizer's parameters are still its own",
+          "[wall][arenas]") {
   Two net;
   optim::Sgd first{net, {.lr = 1}};
   optim::Sgd second{net, {.lr = 0.5}};
@@ -148,7 +152,7 @@ TEST_CASE("after Module::to another optimizer's parameters are still its own") {
   CHECK_NOTHROW(second.step());
 }
 
-TEST_CASE("tied parameters are one, under the first name") {
+TEST_CASE("Arenas: tied parameters are one, under the first name", "[wall][arenas][modules]") {
   const LeakGuard guard;
   Two one, two;
   struct Both : nn::Module<Both> {
@@ -167,7 +171,8 @@ TEST_CASE("tied parameters are one, under the first name") {
   CHECK_THROWS_AS(net.two.b = net.one.b, UsageError);
 }
 
-TEST_CASE("after Module::to the optimizer moves its state at its next step") {
+TEST_CASE("Arenas: after Module::to the optimizer moves its state at its next step",
+          "[wall][arenas]") {
   NEEDS_OPERATORS(ready(Device::simt()));
   const LeakGuard guard;
   const bool adam = GENERATE(false, true);
@@ -196,7 +201,8 @@ TEST_CASE("after Module::to the optimizer moves its state at its next step") {
   for (size_t i = 0; i < stay.size(); ++i) CHECK(std::abs(stay[i] - moved[i]) < 1e-15);
 }
 
-TEST_CASE("an optimizer refuses what it cannot lay out, and nothing has changed") {
+TEST_CASE("Arenas: an optimizer refuses what it cannot lay out, and nothing has changed",
+          "[wall][arenas]") {
   const LeakGuard guard;
   Two net;
   const Tensor a = net.a.tensor(), b = net.b.tensor();
@@ -234,7 +240,7 @@ TEST_CASE("an optimizer refuses what it cannot lay out, and nothing has changed"
   }
 }
 
-TEST_CASE("frozen parameters are left alone") {
+TEST_CASE("Arenas: frozen parameters are left alone", "[wall][arenas]") {
   const LeakGuard guard;
   Two net;
   Tensor b = net.b.tensor();
@@ -253,7 +259,7 @@ TEST_CASE("frozen parameters are left alone") {
   CHECK(values(a) == Values{1 - 1.1, 2 - 1.2, 3 - 1.3});
 }
 
-TEST_CASE("state is keyed by name and loads back") {
+TEST_CASE("Arenas: state is keyed by name and loads back", "[wall][arenas][checkpoint]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   const LeakGuard guard;
@@ -297,7 +303,7 @@ TEST_CASE("state is keyed by name and loads back") {
   CHECK(mentions(text, "unexpected optim.exp_avg.c"));
 }
 
-TEST_CASE("invalid gradients stop a bare step") {
+TEST_CASE("Arenas: invalid gradients stop a bare step", "[wall][arenas][engine]") {
   Two net;
   optim::Sgd opt{net, {.lr = 1}};
   sum(net.a.tensor()).backward();

@@ -14,7 +14,7 @@ using namespace wt;
 using reference::load_reference;
 using reference::reference_path;
 
-TEST_CASE("warm-up and cosine agree with PyTorch") {
+TEST_CASE("Schedules: warm-up and cosine agree with PyTorch", "[wall][schedules]") {
   const std::string name = GENERATE("schedule_cosine", "schedule_cosine_floor",
                                     "schedule_warmup_cosine", "schedule_warmup_tenth");
   CAPTURE(name);
@@ -30,7 +30,7 @@ TEST_CASE("warm-up and cosine agree with PyTorch") {
   }
 }
 
-TEST_CASE("schedules compose") {
+TEST_CASE("Schedules: they compose", "[wall][schedules]") {
   const optim::Schedule w = optim::warmup(3, optim::cosine(4));
   CHECK(w.at(0) == 0.25);
   CHECK(w.at(1) == 0.5);
@@ -54,7 +54,8 @@ TEST_CASE("schedules compose") {
 }
 
 // 600 steps are more than two tables of 256; some are skipped, which must not move the schedule.
-TEST_CASE("the step kernel reads the schedule by the device's own count") {
+TEST_CASE("Schedules: the step kernel reads the schedule by the device's own count",
+          "[wall][schedules][device_scalars]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   const LeakGuard guard;
   const Tensor x = zeros({1}, {.dtype = f64, .device = d, .requires_grad = true});

@@ -112,7 +112,7 @@ void raise_mailbox(Device d) {
 
 }  // namespace
 
-TEST_CASE("a step trains, counts and reports") {
+TEST_CASE("A step is a transaction: it trains, counts and reports", "[wall][transaction]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   const LeakGuard guard;
@@ -155,7 +155,7 @@ TEST_CASE("a step is what the loop by hand does") {
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
 }
 
-TEST_CASE("micro-batches of unequal weight add up to the full batch") {
+TEST_CASE("Losses: micro-batches of unequal weight add up to the full batch", "[wall][losses]") {
   const LeakGuard guard;
   const i64 parts = GENERATE(2, 3, 7, 100);  // of 16 samples, some without weight
   const auto train = [&](i64 micro_batches) {
@@ -180,7 +180,7 @@ TEST_CASE("micro-batches of unequal weight add up to the full batch") {
   for (size_t i = 0; i < whole.size(); ++i) CHECK(std::abs(whole[i] - split[i]) < 1e-12);
 }
 
-TEST_CASE("a plain tensor is the loss of a whole batch only") {
+TEST_CASE("Losses: a plain tensor is the loss of a whole batch only", "[wall][losses]") {
   Setup s;
   const Pair batch = data(6);
   TrainStep one{s.net, *s.opt};
@@ -192,7 +192,10 @@ TEST_CASE("a plain tensor is the loss of a whole batch only") {
   CHECK(state_of(s.net, *s.opt) == before);
 }
 
-TEST_CASE("an allocation that fails at the n-th request of a step leaves all as before") {
+TEST_CASE(
+    "A step is a transaction: an allocation that fails at the n-th request of a step leaves all as "
+    "before",
+    "[wall][transaction]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   const LeakGuard guard;
@@ -234,7 +237,10 @@ TEST_CASE("an allocation that fails at the n-th request of a step leaves all as 
   CHECK(state_of(s.net, *s.opt) == state_of(plain.net, *plain.opt));
 }
 
-TEST_CASE("a callback that throws leaves all as before, buffers that were replaced too") {
+TEST_CASE(
+    "A step is a transaction: a callback that throws leaves all as before, buffers that were "
+    "replaced too",
+    "[wall][transaction]") {
   const LeakGuard guard;
   Setup s;
   TrainStep step{s.net, *s.opt};
@@ -254,7 +260,10 @@ TEST_CASE("a callback that throws leaves all as before, buffers that were replac
   CHECK_NOTHROW(step(batch, [&](const Pair& b) { return loss_of(s.net, b); }));
 }
 
-TEST_CASE("a bad label does on simt what it does on cpu: IndexError, all as before") {
+TEST_CASE(
+    "A step is a transaction: a bad label does on simt what it does on cpu: IndexError, all as "
+    "before",
+    "[wall][transaction][run]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   const LeakGuard guard;
   struct Classifier : nn::Module<Classifier> {
@@ -288,7 +297,8 @@ TEST_CASE("a bad label does on simt what it does on cpu: IndexError, all as befo
   CHECK(opt.applied() == 2);
 }
 
-TEST_CASE("a bare step skips while the mailbox is raised") {
+TEST_CASE("A step is a transaction: a bare step skips while the mailbox is raised",
+          "[wall][transaction]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   Setup s(d);
@@ -305,7 +315,8 @@ TEST_CASE("a bare step skips while the mailbox is raised") {
   CHECK(s.opt->applied() == 1);
 }
 
-TEST_CASE("losses and gradients that are not finite: stop, skip, ignore") {
+TEST_CASE("A step is a transaction: losses and gradients that are not finite: stop, skip, ignore",
+          "[wall][transaction]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   NEEDS_OPERATORS(d);
   const LeakGuard guard;
@@ -368,7 +379,7 @@ TEST_CASE("losses and gradients that are not finite: stop, skip, ignore") {
   }
 }
 
-TEST_CASE("the same seed gives the same bits") {
+TEST_CASE("Random: the same seed gives the same bits", "[wall][random]") {
   const auto train = [](Device d) {
     Setup s(d, 3);
     TrainStep step{s.net, *s.opt, {.micro_batches = 3, .clip_norm = 1}};
@@ -381,7 +392,8 @@ TEST_CASE("the same seed gives the same bits") {
   CHECK(train(d) == train(d));
 }
 
-TEST_CASE("a step follows its model to another device") {
+TEST_CASE("A step is a transaction: it follows its model to another device",
+          "[wall][transaction]") {
   NEEDS_OPERATORS(ready(Device::simt()));
   const LeakGuard guard;
   const auto train = [](bool move) {
@@ -400,7 +412,7 @@ TEST_CASE("a step follows its model to another device") {
   CHECK(std::abs(train(true) - train(false)) < 1e-12);
 }
 
-TEST_CASE("on the meta device a step has its memory and no values") {
+TEST_CASE("Meta: on the meta device a step has its memory and no values", "[wall][meta]") {
   const LeakGuard guard;
   const auto live_and_peak = [](Device d) {
     memory::reset_peak(d);
@@ -428,6 +440,21 @@ TEST_CASE("on the meta device a step has its memory and no values") {
   CHECK(meta == real);
 }
 
+TEST_CASE("A step is a transaction: the host waits for none, only for its result",
+          "[wall][transaction][mode]") {
+  const Device d = ready(Device::simt());
+  NEEDS_OPERATORS(d);
+  Setup s(d);
+  TrainStep step{s.net, *s.opt, {.micro_batches = 2, .clip_norm = 1}};
+  const Pair batch = data(8);
+  const SyncGuard guard;
+  StepResult r;
+  for (int i = 0; i < 3; ++i) r = step(batch, [&](const Pair& b) { return loss_of(s.net, b); });
+  CHECK(mentions(message_of([&] { (void)r.loss(); }), "[StepResult] the host would wait"));
+  const SyncGuard off(false);
+  CHECK(r.applied() == 3);
+}
+
 TEST_CASE("results are kept for a while") {
   Setup s;
   TrainStep step{s.net, *s.opt};
@@ -441,7 +468,9 @@ TEST_CASE("results are kept for a while") {
   CHECK_THROWS_AS(StepResult().loss(), UsageError);
 }
 
-TEST_CASE("other ranks: sums of gradients, losses and weights, one predicate") {
+TEST_CASE(
+    "A step is a transaction: other ranks: sums of gradients, losses and weights, one predicate",
+    "[wall][transaction]") {
   const LeakGuard guard;
   struct Twice : optim::Reducer {  // a second rank with the same batch
     bool other_skips = false;

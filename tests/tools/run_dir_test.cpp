@@ -109,7 +109,8 @@ TEST_CASE("run folder: two runs never share one") {
   CHECK_THROWS_AS(wt::write_safetensors(b.checkpoint_path(1), {&item, 1}), wt::CheckpointError);
 }
 
-TEST_CASE("run folder: at every failing system call of save and publish, a checkpoint is valid") {
+TEST_CASE("run folder: at every failing system call of save and publish, a checkpoint is valid",
+          "[wall][checkpoint]") {
   const TempDir dir;
   bool reached = true;
   for (int nth = 1; reached; ++nth) {

@@ -86,7 +86,8 @@ TEST_CASE("metrics: what is written reads back exactly") {
   CHECK(h.evals[2].eval_loss == 5.0 / 6);
 }
 
-TEST_CASE("metrics: resumed at any step and cut at any byte, the file ends as if uninterrupted") {
+TEST_CASE("metrics: resumed at any step and cut at any byte, the file ends as if uninterrupted",
+          "[wall][checkpoint]") {
   const TempDir dir;
   const std::string whole = run_to(dir / "whole", 9);
   for (std::size_t cut = 0; cut <= whole.size(); cut += 7) {

@@ -1,0 +1,81 @@
+// One prologue: what every operator checks before it does anything, and how it says so.
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/memory.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/values.h"
+
+using namespace wt;
+
+TEST_CASE("Prologue: operands must be defined, and the message shows all of them",
+          "[wall][prologue]") {
+  const Tensor x = ones({2, 3});
+  const int line = __LINE__ + 1;
+  const std::string text = message_of([&] { (void)(x + Tensor()); });
+  CHECK(
+      text.starts_with("UsageError: [add] operand 1 is undefined (never assigned, or moved "
+                       "from)"));
+  CHECK(mentions(text, "\n  operand 0: [2, 3] f32 cpu\n  operand 1: undefined"));
+  CHECK(mentions(text, "\n  at prologue_test.cpp:" + std::to_string(line)));
+}
+
+TEST_CASE("Prologue: operands must be on one device", "[wall][prologue]") {
+  const Tensor x = ones({2}), y = ones({2}, {.device = Device::simt()}),
+               m = empty({2}, {.device = Device::meta()});
+  const std::string text = message_of([&] { (void)mul(x, y); });
+  CHECK(text.starts_with("PlacementError: [mul] operands are on cpu and simt"));
+  CHECK(mentions(text, "Try .to(Device)"));
+  const std::vector<std::function<void()>> calls{
+      [&] { (void)(x + m); },
+      [&] { (void)where(gt(x, 0), x, y); },
+      [&] {
+        (void)cat({x, y});
+      },
+      [&] { (void)x.matmul(y); },
+      [&] { (void)mse_loss(x, y); },
+      [&] {
+        (void)embedding(tensor({0}), ones({2, 2}, {.device = Device::simt()}));
+      },
+      [&] {
+        (void)cross_entropy(ones({2, 2}), tensor({0, 1}, {.device = Device::simt()}));
+      },
+  };
+  for (const auto& call : calls) CHECK_THROWS_AS(call(), PlacementError);
+}
+
+TEST_CASE("Prologue: types promote as in PyTorch, or are refused by name", "[wall][prologue]") {
+  CHECK((tensor({1, 2}) + tensor({0.5, 1.0})).dtype() == f32);
+  CHECK((tensor({1}, {.dtype = f16}) + tensor({1}, {.dtype = bf16})).dtype() == f32);
+  CHECK((tensor({1}, {.dtype = f16}) + 2.5).dtype() == f16);                          // a number
+  CHECK((tensor({1}, {.dtype = f16}) + tensor(2.5, {.dtype = f64})).dtype() == f16);  // 0-d
+  CHECK((tensor({1}) + tensor(2.5, {.dtype = f64})).dtype() == f64);  // a higher category
+  CHECK((tensor({true}) + 1).dtype() == DType::i64);
+  CHECK((tensor({true}) + tensor({1}, {.dtype = DType::u8})).dtype() == DType::u8);
+  const std::string text = message_of([] { (void)tensor({1.0}).matmul(tensor({1})); });
+  CHECK(text.starts_with("DtypeError: [matmul] operands differ in dtype"));
+  CHECK(mentions(text, "Try .to(f32) on the other one"));
+}
+
+TEST_CASE("Prologue: the owner of what an operator allocates is on its storage",
+          "[wall][prologue][memory]") {
+  const Tensor x = ones({2});
+  const Tensor y = exp(x);
+  CHECK(std::string(y.impl()->storage->owner->name) == "exp");
+  const Tensor w = leaf({1, 2});
+  sum(exp(w)).backward();
+  CHECK(std::string(w.grad().impl()->storage->owner->name).starts_with("exp"));
+}
+
+TEST_CASE("Prologue: every operator is listed once, with its facts", "[wall][prologue]") {
+  // That the list is complete is checked against the sources in op_cases/ops_test.cpp.
+  int views = 0, in_place = 0;
+  for (const OpInfo* i : all_ops()) {
+    CHECK(i->name != nullptr);
+    views += i->view;
+    in_place += i->in_place;
+    if (i->in_place) CHECK(std::string(i->name).ends_with("_"));
+  }
+  CHECK(views >= 8);
+  CHECK(in_place >= 5);
+}

@@ -1,0 +1,16 @@
+// What traps.cpp includes; check.sh precompiles it. An include guard, not #pragma once: the
+// precompiled copy has another path.
+#ifndef WT_TESTS_COMPILE_FAIL_TRAPS_H
+#define WT_TESTS_COMPILE_FAIL_TRAPS_H
+#include <warptape/autograd/engine.h>
+#include <warptape/autograd/loss.h>
+#include <warptape/autograd/ops.h>
+#include <warptape/core/factories.h>
+#include <warptape/core/mode.h>
+#include <warptape/data/loader.h>
+#include <warptape/nn/layers.h>
+#include <warptape/optim/optimizer.h>
+
+#include <vector>
+
+#endif

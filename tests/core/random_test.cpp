@@ -1,0 +1,168 @@
+// Random numbers: Philox by logical element and call, the same on every device.
+#include "warptape/core/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <thread>
+
+#include "warptape/autograd/ops.h"
+#include "warptape/nn/init.h"
+#include "warptape/nn/layers.h"
+#include "warptape/tests/support/devices.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/values.h"
+
+using namespace wt;
+
+namespace {
+// f under a generator of its own.
+template <class F>
+auto seeded(u64 seed, F f) {
+  Generator own(seed);
+  Generator* const before = mode.generator;
+  mode.generator = &own;
+  auto result = f();
+  mode.generator = before;
+  return result;
+}
+}  // namespace
+
+TEST_CASE("Random: Philox4x32-10 gives the published known answers", "[wall][random]") {
+  // Random123's kat_vectors.
+  struct Known {
+    u64 block, call;
+    PhiloxKey key;
+    u32 want[4];
+  };
+  constexpr Known kKnown[] = {
+      {0, 0, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {~0ull, ~0ull, {~0u, ~0u}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {0x85a308d3243f6a88,
+       0x0370734413198a2e,
+       {0xa4093822, 0x299f31d0},
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
+  for (const Known& k : kKnown) {
+    const PhiloxBlock b = philox(k.key, k.block, k.call);
+    for (int i = 0; i < 4; ++i) CHECK(b.v[i] == k.want[i]);
+  }
+}
+
+TEST_CASE("Random: a draw depends on seed, stream, fork, element and call, and on nothing else",
+          "[wall][random]") {
+  const Values first = seeded(1, [] { return values(rand({10})); });
+  CHECK(seeded(1, [] { return values(rand({10})); }) == first);
+  CHECK(seeded(2, [] { return values(rand({10})); }) != first);
+  // The logical element: another shape, the same numbers.
+  CHECK(seeded(1, [] { return values(rand({5, 2})); }) == first);
+  Values longer = seeded(1, [] { return values(rand({100})); });
+  longer.resize(10);
+  CHECK(longer == first);
+  // The call.
+  seeded(1, [&] {
+    CHECK(values(rand({10})) == first);
+    CHECK(values(rand({10})) != first);
+    return 0;
+  });
+  const Generator g(1);
+  const PhiloxKey user = g.key(RandomStream::user), init = g.key(RandomStream::init),
+                  child = g.child(0).key(RandomStream::user);
+  CHECK((user.lo != init.lo || user.hi != init.hi));
+  CHECK((user.lo != child.lo || user.hi != child.hi));
+}
+
+TEST_CASE("Random: every device draws the same bits", "[wall][random]") {
+  const auto draw = [](Device d) {
+    return seeded(7, [d] {
+      const TensorOptions o{.device = d};
+      std::vector<Values> all{values(rand({33}, o)), values(randn({33}, o)),
+                              values(randint(-5, 5, {33}, o)), values(randperm(33, o)),
+                              values(rand({9}, {.dtype = bf16, .device = d}))};
+      const DefaultDevice here(d);
+      const nn::Linear fc{4, 3};  // initialisers draw on the cpu
+      all.push_back(values(fc.weight));
+      all.push_back(values(dropout(ones({37}), 0.5)));
+      return all;
+    });
+  };
+  const std::vector<Values> cpu = draw(Device::cpu());
+  for (const Device d : wt_test::kernel_devices()) CHECK(draw(d) == cpu);
+}
+
+TEST_CASE("Random: values lie where they should", "[wall][random]") {
+  seeded(3, [] {
+    for (const DType t : {f64, f32, f16, bf16}) {
+      CAPTURE(dtype_name(t));
+      const Values u = values(rand({20000}, {.dtype = t}));
+      CHECK(*std::min_element(u.begin(), u.end()) >= 0);
+      CHECK(*std::max_element(u.begin(), u.end()) < 1);  // 1 is not among them, in 16 bits too
+      double m = 0;
+      for (const double v : u) m += v / 20000;
+      CHECK(std::abs(m - 0.5) < 0.01);  // 5 standard deviations
+    }
+    const Values n = values(randn({20000}, {.dtype = f64}));
+    double m = 0, s = 0;
+    for (const double v : n) m += v / 20000, s += v * v / 20000;
+    CHECK(std::abs(m) < 0.036);
+    CHECK(std::abs(s - 1) < 0.05);
+    std::vector<i64> seen(6);
+    for (const i64 v : randint(-3, 3, {600}).to_vector<i64>()) ++seen.at(size_t(v + 3));
+    CHECK(*std::min_element(seen.begin(), seen.end()) > 60);
+    std::vector<i64> order = randperm(50).to_vector<i64>();
+    CHECK_FALSE(std::is_sorted(order.begin(), order.end()));
+    std::sort(order.begin(), order.end());
+    for (i64 i = 0; i < 50; ++i) CHECK(order[size_t(i)] == i);
+    return 0;
+  });
+}
+
+TEST_CASE("Random: a generator is plain data: saved, restored, compared", "[wall][random]") {
+  seeded(5, [] {
+    (void)rand({3});
+    const Generator saved = generator();
+    const Values next = values(rand({3}));
+    CHECK_FALSE(generator() == saved);
+    generator() = saved;
+    CHECK(values(rand({3})) == next);
+    manual_seed(5);
+    CHECK(generator() == Generator(5));
+    return 0;
+  });
+}
+
+TEST_CASE("Random: a copied Mode forks the generator", "[wall][random][mode]") {
+  const auto worker = [](const ModeCopy& copy) {
+    Values drawn;
+    std::thread([&] {
+      copy.adopt();
+      drawn = values(rand({4}));
+    }).join();
+    return drawn;
+  };
+  const auto all = [&] {
+    return seeded(11, [&] {
+      const Generator before = generator();
+      const ModeCopy a, b;
+      const Values of_a = worker(a), of_b = worker(b), own = values(rand({4}));
+      CHECK(of_a != own);
+      CHECK(of_b != own);
+      CHECK(of_a != of_b);
+      // The parent goes on as if there had been no worker.
+      generator() = before;
+      CHECK(values(rand({4})) == own);
+      return std::vector<Values>{of_a, of_b, own};
+    });
+  };
+  CHECK(all() == all());  // and which number the workers get does not depend on luck
+}
+
+TEST_CASE("Random: an operator that fails draws nothing", "[wall][random]") {
+  seeded(13, [] {
+    const Generator before = generator();
+    CHECK_THROWS_AS((void)randint(2, 1, {3}), UsageError);
+    CHECK_THROWS_AS((void)rand({2}, {.dtype = DType::i32}), DtypeError);
+    CHECK_THROWS_AS((void)rand({-1}), ShapeError);
+    CHECK_THROWS_AS((void)dropout(ones({2}), 1.5), UsageError);
+    CHECK(generator() == before);
+    return 0;
+  });
+}

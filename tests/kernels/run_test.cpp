@@ -1,0 +1,138 @@
+// run: which variant launches, what an override may do, where the workspace comes from. On a
+// contract of the test's own, whose rows only write down that they ran.
+#include "warptape/kernels/run.h"
+
+#include <string>
+
+#include "warptape/core/error.h"
+#include "warptape/core/memory.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/leak_guard.h"
+
+namespace {
+struct Args {
+  int size = 0;
+};
+std::string ran;
+const void* workspace_seen = nullptr;
+const wt::OpInfo* op_seen = nullptr;
+
+template <char name>
+void launch(const Args&, const wt::Launch& l) {
+  ran += name;
+  workspace_seen = l.workspace;
+  op_seen = l.op;
+}
+const char* small_only(const Args& a) { return a.size > 10 ? "more than 10 elements" : nullptr; }
+int rank_by_size(const Args& a) { return a.size >= 100 ? 30 : 1; }
+wt::i64 bytes_of(const Args& a) { return a.size * 8; }
+
+constexpr wt::Variant<Args> kCpu[] = {
+    {.name = "warp", .rank = 30, .rank_of = rank_by_size, .launch = launch<'w'>},
+    {.name = "vectorized", .rank = 20, .why_not = small_only, .launch = launch<'v'>},
+    {.name = "naive", .rank = 10, .workspace = bytes_of, .launch = launch<'n'>},
+    {.name = "reference", .launch = launch<'r'>}};
+constexpr wt::Variant<Args> kSimt[] = {
+    {.name = "vectorized", .rank = 15, .launch = launch<'S'>, .deterministic = false},
+    {.name = "naive", .rank = 10, .why_not = small_only, .launch = launch<'N'>}};
+const wt::Variants<Args> cpu_rows{kCpu, 4}, simt_rows{kSimt, 2};
+}  // namespace
+
+namespace wt {
+template <>
+struct ContractTable<Args> {
+  static constexpr const char* kName = "a_test";
+  static const Variants<Args>* const rows[kNumDeviceKinds];
+};
+const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = {&cpu_rows, &simt_rows,
+                                                                          nullptr};
+}  // namespace wt
+
+using namespace wt;
+
+namespace {
+constexpr OpInfo kOp{.name = "an_op"};
+std::string runs(int size, Device d = Device::cpu()) {
+  ran.clear();
+  run(Args{size}, Launch{&kOp, nullptr, nullptr, d});
+  return ran;
+}
+}  // namespace
+
+TEST_CASE("run: the highest rank that takes the arguments wins", "[wall][run]") {
+  CHECK(runs(5) == "v");
+  CHECK(runs(50) == "n");   // vectorized refuses, warp ranks itself low
+  CHECK(runs(100) == "w");  // a rank that depends on the arguments
+  CHECK(op_seen == &kOp);
+  CHECK(runs(5, Device::simt()) == "S");
+}
+
+TEST_CASE("run: under strict determinism a variant that promises no order is not the default",
+          "[wall][run][mode]") {
+  const DeterminismScope strict(Determinism::strict);
+  CHECK(runs(5, Device::simt()) == "N");
+  CHECK(mentions(message_of([] { (void)runs(50, Device::simt()); }),
+                 "[a_test] no kernel on simt takes these arguments: more than 10 elements"));
+  const VariantScope scope("*", "vectorized");  // named, it runs
+  CHECK(runs(5, Device::simt()) == "S");
+}
+
+TEST_CASE("run: an override beats rank, never why_not, whose text is the error", "[wall][run]") {
+  {
+    const VariantScope scope("*", "naive");
+    CHECK(runs(5) == "n");
+    CHECK(runs(100) == "n");
+    {
+      const VariantScope inner("*", "reference");  // the innermost wins
+      CHECK(runs(5) == "r");
+      CHECK(runs(5, Device::simt()) == "S");  // simt has no such rung: left alone
+    }
+    CHECK(runs(5) == "n");
+  }
+  CHECK(runs(5) == "v");
+  const VariantScope scope("*", "vectorized");
+  CHECK(message_of([] { (void)runs(11); }) ==
+        "UsageError: [a_test] variant \"vectorized\" on cpu does not take these arguments: more "
+        "than 10 elements");
+  const VariantScope other("softmax_forward", "naive");  // another contract's
+  CHECK(runs(5) == "v");
+}
+
+TEST_CASE("run: the workspace comes from the allocator, and meta only prices it", "[wall][run]") {
+  const LeakGuard guard;
+  const VariantScope scope("*", "naive");
+  const auto peak = [](Device d) {
+    memory::reset_peak(d);
+    const i64 live = memory::stats(d).live;
+    const std::string variants = runs(50, d);
+    CHECK(memory::stats(d).live == live);
+    CHECK(variants == (d.is_meta ? "" : "n"));  // nothing is launched on meta
+    const memory::Stats s = memory::stats(d);
+    CHECK(s.peak_by_category[int(Category::workspace)] >= 400);
+    return s.peak - live;
+  };
+  CHECK(peak(Device::cpu()) == 400);
+  CHECK(workspace_seen != nullptr);
+  CHECK(peak(Device::meta()) == 400);
+  memory::fail_nth_request(1);
+  CHECK_THROWS_AS((void)runs(50), OutOfMemory);
+  CHECK(ran.empty());  // before the launch
+}
+
+TEST_CASE("run: a device that is not built says so", "[wall][run]") {
+  CHECK(mentions(message_of([] { (void)runs(5, Device::cuda()); }),
+                 "[a_test] no kernel on cuda takes these arguments: it is not built"));
+}
+
+TEST_CASE("run: every contract has a reference on cpu and two rungs on simt", "[wall][run]") {
+  for (const ContractInfo& c : all_contracts()) {
+    INFO(c.name);
+    bool reference = false;
+    for (int i = 0; i < c.count(DeviceKind::cpu); ++i)
+      reference |= std::string(c.variant(DeviceKind::cpu, i).name) == "reference";
+    CHECK(reference);
+    for (const DeviceKind d : {DeviceKind::cpu, DeviceKind::simt, DeviceKind::cuda})
+      for (int i = 1; i < c.count(d); ++i)  // best_variant stops at the first that ranks lower
+        CHECK(c.variant(d, i).rank <= c.variant(d, i - 1).rank);
+  }
+}
