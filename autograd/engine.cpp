@@ -14,15 +14,17 @@ namespace wt {
 
 // One node of a walk.
 struct Task {
+  Task(Node* n, u32 first, u32 outer_walk, u32 outer_task)
+      : node(n), first_grad(first), previous_walk(outer_walk), previous_task(outer_task) {}
+
   Node* node;
-  TensorImpl* grad;  // of its one output
-  u32 first_grad;    // several outputs: grads_[first_grad ...]
-  u32 uses;
+  TensorImpl* grad = nullptr;        // of its one output
+  u32 first_grad;                    // several outputs: grads_[first_grad ...]
   u32 previous_walk, previous_task;  // the marks of an outer walk, put back on the way out
-  u32 capture;                       // index into captures_, ~0u: none
-  bool owned;                        // the walk holds a reference (its consumer was freed)
-  bool needed;                       // on a path to something asked for
-  bool root;
+  u32 capture = ~0u;                 // index into captures_, ~0u: none
+  bool owned = false;                // the walk holds a reference (its consumer was freed)
+  bool needed = true;                // on a path to something asked for
+  bool root = false;
 };
 
 class Engine {
@@ -255,11 +257,10 @@ WT_HOT void Engine::touch(Node* n) {
     retain(l);
     l->capture = ~0u;
   } else {
-    const Pending p{n->sequence, n, mark, n->task};
     if (!single_.node) {
-      single_ = p;
+      single_ = {n->sequence, n, mark, n->task};
     } else {
-      heap_.push_back(p);
+      heap_.push_back({n->sequence, n, mark, n->task});
       if (heap_.size() > 1) std::push_heap(heap_.begin(), heap_.end(), lower);
     }
   }
@@ -270,23 +271,27 @@ WT_HOT void Engine::touch(Node* n) {
 void Engine::mark(std::span<const Tensor> roots) {
   const std::lock_guard lock(marking());
   for (const Tensor& r : roots) touch(r.impl()->node);
+  u32 count = 0;  // tasks_.size()
   while (single_.node || !heap_.empty()) {
-    Pending p;
-    if (single_.node && (heap_.empty() || single_.sequence >= heap_.front().sequence)) {
-      p = single_;
+    // Member by member: copying what was just written as a whole waits for its stores.
+    Node* n = single_.node;
+    u32 previous_walk = single_.previous_walk, previous_task = single_.previous_task;
+    if (n && (heap_.empty() || single_.sequence >= heap_.front().sequence)) {
       single_.node = nullptr;
     } else {
       if (heap_.size() > 1) std::pop_heap(heap_.begin(), heap_.end(), lower);
-      p = heap_.back();
+      n = heap_.back().node;
+      previous_walk = heap_.back().previous_walk;
+      previous_task = heap_.back().previous_task;
       heap_.pop_back();
     }
-    Node* n = p.node;
-    const u32 uses = n->task;
-    n->task = u32(tasks_.size());
-    tasks_.push_back({n, nullptr, u32(grads_.size()), uses, p.previous_walk, p.previous_task, ~0u,
-                      false, true, false});
-    if (n->n_outputs > 1) [[unlikely]]
+    n->task = count++;
+    u32 first_grad = 0;
+    if (n->n_outputs > 1) [[unlikely]] {
+      first_grad = u32(grads_.size());
       grads_.resize(grads_.size() + n->n_outputs, nullptr);
+    }
+    tasks_.emplace_back(n, first_grad, previous_walk, previous_task);
     if (n->flags & kFreedNode) [[unlikely]]
       throw_freed(n);
     for (u32 i = 0; i < n->n_edges; ++i)
@@ -439,6 +444,7 @@ WT_HOT void Engine::release_graph(Task& t) {
       else
         release(d);
     }
+    n->n_edges = 0;
   }
   const bool owned = t.owned;
   t.node = nullptr;

@@ -94,6 +94,9 @@ void kill_node(Node* n) {
 
 void drain(Node* n) {
   ThreadNodes& t = thread_nodes;
+  // A walk has dissolved it, or nothing lies below: it takes nothing with it that could recurse.
+  if (n->n_edges == 0 && !n->spill && !(n->flags & (kLeafNode | kAttributeOwner))) [[likely]]
+    return kill_node(n);
   n->next = t.dying;
   t.dying = n;
   if (t.draining) return;

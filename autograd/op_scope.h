@@ -119,6 +119,7 @@ class OpScope {
   // an rvalue that nobody else can see and that is not saved.
   WT_HOT Result result_like(int i = 0) const {
     const TensorImpl* like = impl(i);
+    if (!rvalues_) return Result(new_like(like));
     if (a_->is_rvalue() && may_reuse(0, like)) return Result(a_->impl(), a_);
     if (n_ > 1 && input(1).is_rvalue() && may_reuse(1, like))
       return Result(input(1).impl(), &input(1));
@@ -195,10 +196,13 @@ class OpScope {
     if (n_ > 1) any |= b_->impl()->node != nullptr;
     if (n_ > 2) any |= c_->impl()->node != nullptr;
     recording_ = any && mode.grad;
+    rvalues_ = a_->is_rvalue();
+    if (n_ > 1) rvalues_ |= b_->is_rvalue();
+    if (n_ > 2) rvalues_ |= c_->is_rvalue();
   }
   // The operand is an rvalue that nobody else can see.
   WT_HOT bool takes(const In& in) const {
-    return in.is_rvalue() && !repeated_ && in.impl()->refs.sole();
+    return rvalues_ && in.is_rvalue() && !repeated_ && in.impl()->refs.sole();
   }
   WT_HOT bool may_reuse(int k, const TensorImpl* like) const;
   WT_HOT void make_node(BackwardFn backward);
@@ -208,7 +212,13 @@ class OpScope {
     if (n_ > 1) set_edge(1, reused == &input(1));
     if (n_ > 2) set_edge(2, reused == &input(2));
     for (int i = 3; i < n_; ++i) set_edge(i, false);
-    node_->n_edges = u16(n_);
+    node_->n_edges = u16(last_edge());
+  }
+  // The loops of the engine end at the last edge that leads somewhere; of a list every operand has
+  // one.
+  WT_HOT int last_edge() const {
+    if (many_ || n_ == 1 || node_->edges[n_ - 1].node) return n_;
+    return n_ == 3 && node_->edges[1].node ? 2 : 1;
   }
   // `out` points to the outputs.
   WT_HOT void fill_slots(TensorImpl* const* out) const;
@@ -219,6 +229,7 @@ class OpScope {
     in.finish_replaced();
   }
   WT_HOT void empty_rvalues(const In* reused) const {
+    if (!rvalues_) return;
     empty_rvalue(*a_, reused);
     if (n_ > 1) empty_rvalue(input(1), reused);
     if (n_ > 2) empty_rvalue(input(2), reused);
@@ -253,6 +264,7 @@ class OpScope {
   u8 saved_inputs_ = 0;
   u8 n_extra_ = 0;
   bool recording_ = false;
+  bool rvalues_ = true;    // some operand is one (or was not looked at)
   bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
 };
 

@@ -28,18 +28,12 @@ struct Entry {
 };
 
 template <class F>
-WT_HOT void launch_hot(const View& out, const View* in, const Scalar& v, const void* f,
-                       const Launch& l) {
+void launch_entry(const View& out, const View* in, const Scalar& v, const void* f,
+                  const Launch& l) {
   PointwiseArgs<F> k{out, {}, v.f, v.i};
   for (int n = 0; n < F::kArity; ++n) k.in[n] = in[n];
   if constexpr (sizeof(F) > 1) k.f = *static_cast<const F*>(f);
   run(k, l);
-}
-
-template <class F>
-void launch_entry(const View& out, const View* in, const Scalar& v, const void* f,
-                  const Launch& l) {
-  launch_hot<F>(out, in, v, f, l);
 }
 
 template <class F>
@@ -152,25 +146,40 @@ Tensor fused(const Entry& e, const void* f, const In* const* operands, int n, Sc
   e.launch(gx.view(), views, v, f, s.launch());
   return s.finish(std::move(gx));
 }
-// Most have two operands. `launch` is e.launch, or the same inlined.
+
+// How an operator without a number reaches its kernel: through the entry's pointer, or inlined.
+// Inlined, the views go into the kernel's arguments one word at a time and nowhere else: copying a
+// View that was just written reads its two words as one, which waits for the stores (5 ns).
+struct LaunchEntry {
+  const Entry& e;
+  const void* f;
+  template <class... V>
+  WT_HOT void operator()(const Launch& l, View out, V... in) const {
+    const View list[] = {in...};
+    e.launch(out, list, Scalar(), f, l);
+  }
+};
+template <class F>
+struct LaunchInlined {
+  static_assert(sizeof(F) == 1, "no parameters");
+  template <class... V>
+  WT_HOT void operator()(const Launch& l, View out, V... in) const {
+    run(PointwiseArgs<F>{out, {in...}}, l);
+  }
+};
+
+// Most have two operands.
 template <class L>
-WT_HOT Tensor fused_pair_inline(const Entry& e, L launch, const void* f, const In& gy,
-                                const In& saved) {
+WT_HOT Tensor fused_pair_inline(const Entry& e, L launch, const In& gy, const In& saved) {
   OpScope s(e.info, gy, saved);
   Result gx = s.result_like();
-  const View in[] = {s.view(0), s.view(1)};
-  launch(gx.view(), in, Scalar(), f, s.launch());
+  launch(s.launch(), gx.view(), s.view(0), s.view(1));
   return s.finish(std::move(gx));
 }
 __attribute__((noinline)) Tensor fused_pair(const Entry& e, const void* f, const In& gy,
                                             const In& saved) {
-  return fused_pair_inline(e, e.launch, f, gy, saved);
+  return fused_pair_inline(e, LaunchEntry{e, f}, gy, saved);
 }
-
-template <class F>
-constexpr auto kLaunchHot =
-    [](const View& out, const View* in, const Scalar& v, const void* f,
-       const Launch& l) WT_INLINE_LAMBDA { launch_hot<F>(out, in, v, f, l); };
 
 template <class F>
 constexpr bool kParametric = !std::is_empty_v<F>;
@@ -189,14 +198,14 @@ void unary_backward(Backward& g) {
   }
   if constexpr (F::kFused) {
     constexpr const Entry& e = kEntry<pw::Grad0<F>>;
-    const void* f = nullptr;
-    if constexpr (kParametric<F>) f = &g.attribute<F>();
     const Tensor& saved = kIn ? x : y;
     static_assert(kIn != kOut, "one of them is enough");
     if constexpr (F::kHot)
-      g.put(0, fused_pair_inline(e, kLaunchHot<pw::Grad0<F>>, f, g.take_grad(), saved));
+      g.put(0, fused_pair_inline(e, LaunchInlined<pw::Grad0<F>>{}, g.take_grad(), saved));
+    else if constexpr (kParametric<F>)
+      g.put(0, fused_pair(e, &g.attribute<F>(), g.take_grad(), saved));
     else
-      g.put(0, fused_pair(e, f, g.take_grad(), saved));
+      g.put(0, fused_pair(e, nullptr, g.take_grad(), saved));
   }
 }
 
@@ -267,7 +276,6 @@ void number_backward(Backward& g) {
 
 struct NoParameters {};
 
-// `launch` is e.launch, or the same inlined.
 template <class L, class P>
 WT_HOT Tensor unary_inline(const Entry& e, L launch, const In& x, const P& parameters) {
   if (e.domain == pw::Domain::floating) convert_integers(x);
@@ -279,13 +287,12 @@ WT_HOT Tensor unary_inline(const Entry& e, L launch, const In& x, const P& param
   Result y = e.predicate ? s.result(g.shape, g.ndim, DType::boolean) : s.result_like();
   if (e.backward) s.record(e.backward);
   if constexpr (kParametric<P>) s.set_attribute(parameters);
-  const View in = s.view(0);
-  launch(y.view(), &in, Scalar(), &parameters, s.launch());
+  launch(s.launch(), y.view(), s.view(0));
   return s.finish(std::move(y));
 }
 template <class P>
 __attribute__((noinline)) Tensor unary(const Entry& e, const In& x, const P& parameters) {
-  return unary_inline(e, e.launch, x, parameters);
+  return unary_inline(e, LaunchEntry{e, &parameters}, x, parameters);
 }
 
 // tensor op number, number op tensor
@@ -336,12 +343,11 @@ WT_HOT Tensor binary_inline(const Entry& e, L launch, const Operand& a, const Op
   if (saved & kNeedsOut) s.save_output();
   Result y = broadcast_result(s, e.predicate);
   if (e.backward) s.record(e.backward);
-  const View in[] = {s.view(0), s.view(1)};
-  launch(y.view(), in, Scalar(), nullptr, s.launch());
+  launch(s.launch(), y.view(), s.view(0), s.view(1));
   return s.finish(std::move(y));
 }
 __attribute__((noinline)) Tensor binary(const Entry& e, const Operand& a, const Operand& b) {
-  return binary_inline(e, e.launch, a, b);
+  return binary_inline(e, LaunchEntry{e, nullptr}, a, b);
 }
 
 // An integer to a negative power is no integer: refused as in PyTorch (among tensors it truncates).
@@ -357,20 +363,20 @@ void check_power(const Operand& base, const Operand& exponent) {
 
 }  // namespace
 
-#define WT_DEFINE_UNARY(M, name, F)                                             \
-  Tensor name(const In& x) {                                                    \
-    if constexpr (pw::F::kHot)                                                  \
-      return unary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, x, NoParameters{}); \
-    else                                                                        \
-      return unary(kEntry<pw::F>, x, NoParameters{});                           \
+#define WT_DEFINE_UNARY(M, name, F)                                                  \
+  Tensor name(const In& x) {                                                         \
+    if constexpr (pw::F::kHot)                                                       \
+      return unary_inline(kEntry<pw::F>, LaunchInlined<pw::F>{}, x, NoParameters{}); \
+    else                                                                             \
+      return unary(kEntry<pw::F>, x, NoParameters{});                                \
   }
-#define WT_DEFINE_BINARY(M, name, F)                                 \
-  Tensor name(const Operand& a, const Operand& b) {                  \
-    if constexpr (std::is_same_v<pw::F, pw::Pow>) check_power(a, b); \
-    if constexpr (pw::F::kHot)                                       \
-      return binary_inline(kEntry<pw::F>, kLaunchHot<pw::F>, a, b);  \
-    else                                                             \
-      return binary(kEntry<pw::F>, a, b);                            \
+#define WT_DEFINE_BINARY(M, name, F)                                     \
+  Tensor name(const Operand& a, const Operand& b) {                      \
+    if constexpr (std::is_same_v<pw::F, pw::Pow>) check_power(a, b);     \
+    if constexpr (pw::F::kHot)                                           \
+      return binary_inline(kEntry<pw::F>, LaunchInlined<pw::F>{}, a, b); \
+    else                                                                 \
+      return binary(kEntry<pw::F>, a, b);                                \
   }
 WT_POINTWISE_UNARY(WT_DEFINE_UNARY, )
 WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )

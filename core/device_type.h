@@ -18,6 +18,7 @@ struct Device {
   DeviceKind kind = DeviceKind::cpu;
   bool is_meta = false;
   u8 index = 0;
+  u8 padding = 0;  // makes it four bytes, which compare and travel as one number
 
   static constexpr Device cpu() { return {}; }
   static constexpr Device simt() { return {DeviceKind::simt, false, 0}; }
@@ -30,7 +31,9 @@ struct Device {
   // "cpu", "simt", "cuda", "cuda:1", "meta", "meta:simt", "auto" (= best()). Throws UsageError,
   // naming what exists, for anything else.
   WT_API static Device parse(const char* text);
-  friend constexpr bool operator==(Device, Device) = default;
+  constexpr u32 bits() const { return __builtin_bit_cast(u32, *this); }
+  static constexpr Device from_bits(u32 bits) { return __builtin_bit_cast(Device, bits); }
+  friend constexpr bool operator==(Device a, Device b) { return a.bits() == b.bits(); }
 };
 
 }  // namespace wt

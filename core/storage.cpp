@@ -62,7 +62,7 @@ void trim_impls(ThreadImpls& t) {
 }
 
 void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
-  for (int r = 0; r < kNumDeviceKinds * 2; ++r) {
+  for (int r = 0; r < kCounterRows; ++r) {
     MemoryCounters& a = sum.counters[r];
     const MemoryCounters& b = t.counters[r];
     a.live += b.live;
@@ -154,17 +154,15 @@ Storage* take_cpu_block(i64 bytes) {
   if (!s) return nullptr;
   new (s) Storage;
   registry().reserved += i64(class_bytes(c));
-  s->size_class = u16(c);
+  s->size_class = u8(c);
   s->special = false;
-  s->borrowed = 0;
+  s->borrowed = false;
   s->device = Device::cpu();
   s->data = s + 1;
   return s;
 }
 
-}  // namespace
-
-Storage* allocate_slow(Device d, i64 bytes) {
+Storage* take_block(Device d, i64 bytes) {
   register_thread();
   ThreadMemory& t = thread_memory;
   if (bytes < 0) throw InternalError("a negative allocation");
@@ -187,7 +185,7 @@ Storage* allocate_slow(Device d, i64 bytes) {
   }
   Storage* s = header();
   s->special = true;
-  s->borrowed = 0;
+  s->borrowed = false;
   s->device = d;
   s->size_class = 0;
   s->extra = nullptr;
@@ -215,10 +213,18 @@ Storage* allocate_slow(Device d, i64 bytes) {
   return s;
 }
 
+}  // namespace
+
+Storage* allocate_slow(Device d, i64 bytes) {
+  Storage* s = take_block(d, bytes);
+  count_request(d, mode.category, bytes);
+  return s;
+}
+
 void release_storage(Storage* s) {
-  count_release(s->device, s->category, s->bytes);
   --thread_memory.live_storages;
   if (!s->special) [[likely]] {
+    count_release(Device::cpu(), s->category, s->bytes);
     if constexpr (WT_POOLS) {
       s->next = thread_memory.free_blocks[s->size_class];
       thread_memory.free_blocks[s->size_class] = s;
@@ -228,6 +234,7 @@ void release_storage(Storage* s) {
     }
     return;
   }
+  count_release(s->device, s->category, s->bytes);
   if (s->extra) {
     if (s->extra->deleter) s->extra->deleter(s->extra->argument);
     delete s->extra;
@@ -268,7 +275,7 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
   s->category = mode.category;
   s->special = true;
   s->device = d;
-  s->borrowed = 1;
+  s->borrowed = true;
   s->mode_id = mode.id;
   s->owner = mode.op;
   s->bytes = bytes;

@@ -25,11 +25,11 @@ struct StorageExtra;  // deleter of a borrowed block, events of asynchronous cop
 
 struct alignas(64) Storage {
   RefCount refs;
-  u16 size_class;
+  u8 size_class;
   Category category;
-  bool special;  // anything but a pooled cpu block: released out of line
+  bool special;   // anything but a pooled cpu block: released out of line
+  bool borrowed;  // from_blob; never reused as an output
   Device device;
-  u8 borrowed;  // 1: from_blob; never reused as an output
   u32 mode_id;  // module that made it
   const OpInfo* owner;
   i64 bytes;  // as asked for
@@ -50,11 +50,12 @@ struct MemoryCounters {
   i64 peak_by_category[kNumCategories];
   u64 requests;
 };
-inline constexpr int kSizeClasses = 160;
+inline constexpr int kSizeClasses = 160;  // fits Storage::size_class
+inline constexpr int kCounterRows = 8;    // real devices, then their meta stand-ins
 struct ThreadMemory {
-  Storage* free_blocks[kSizeClasses];            // cpu blocks by class
-  MemoryCounters counters[kNumDeviceKinds * 2];  // [kind + 3 * is_meta]
-  u64 fail_countdown;                            // 0: never
+  Storage* free_blocks[kSizeClasses];     // cpu blocks by class
+  MemoryCounters counters[kCounterRows];  // by counter_row()
+  u64 fail_countdown;                     // 0: never
   i64 live_storages;
   bool registered;
 };
@@ -71,7 +72,8 @@ constexpr u64 class_bytes(u32 c) {
   const u32 k = c - 17, lg = 10 + k / 4;
   return (1ull << lg) + ((k % 4) + 1) * (1ull << (lg - 2));
 }
-WT_HOT int counter_row(Device d) { return int(d.kind) + (d.is_meta ? kNumDeviceKinds : 0); }
+WT_HOT int counter_row(Device d) { return int(d.kind) | int(d.is_meta) << 2; }
+static_assert(kNumDeviceKinds <= 4);
 
 WT_HOT void count_request(Device d, Category c, i64 bytes) {
   MemoryCounters& m = thread_memory.counters[counter_row(d)];
@@ -89,6 +91,7 @@ WT_HOT void count_release(Device d, Category c, i64 bytes) {
   m.live -= bytes;
 }
 
+// Counts the request too.
 Storage* allocate_slow(Device d, i64 bytes);
 void release_storage(Storage* s);
 }  // namespace detail
@@ -101,6 +104,7 @@ WT_HOT Storage* allocate(Device d, i64 bytes) {
   Storage* s;
   if (d == Device::cpu() && t.fail_countdown == 0 && (s = t.free_blocks[c])) [[likely]] {
     t.free_blocks[c] = s->next;
+    detail::count_request(Device::cpu(), mode.category, bytes);
   } else {
     s = detail::allocate_slow(d, bytes);
   }
@@ -113,7 +117,6 @@ WT_HOT Storage* allocate(Device d, i64 bytes) {
   s->cell.view_frame = 0;
   s->cell.views.store(0, std::memory_order_relaxed);
   ++t.live_storages;
-  detail::count_request(d, s->category, bytes);
   return s;
 }
 

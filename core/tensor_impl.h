@@ -34,12 +34,8 @@ struct TensorImpl {
 };
 
 // Equal keys: same dtype and same device.
-WT_HOT u32 tensor_key(DType t, Device d) {
-  return u32(t) | u32(d.kind) << 8 | u32(d.is_meta) << 15 | u32(d.index) << 16;
-}
-WT_HOT Device device_of_key(u32 key) {
-  return Device{DeviceKind(key >> 8 & 0x7f), (key >> 15 & 1) != 0, u8(key >> 16)};
-}
+WT_HOT u32 tensor_key(DType t, Device d) { return u32(t) | d.bits() << 8; }
+WT_HOT Device device_of_key(u32 key) { return Device::from_bits(key >> 8); }
 WT_HOT Device device_of(const TensorImpl* p) { return device_of_key(p->key); }
 WT_HOT DType dtype_of(const TensorImpl* p) { return p->geometry.dtype; }
 WT_HOT View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
@@ -120,8 +116,18 @@ WT_HOT TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d)
   p->cell = &s->cell;
   return p;
 }
-WT_HOT TensorImpl* new_like(const TensorImpl* p) {
-  return new_contiguous(p->geometry.shape, p->geometry.ndim, p->geometry.dtype, device_of(p));
+WT_HOT TensorImpl* new_like(const TensorImpl* like) {
+  const Geometry& from = like->geometry;
+  if (!from.dense) [[unlikely]]
+    return new_contiguous(from.shape, from.ndim, from.dtype, device_of(like));
+  Storage* s = allocate(device_of(like), from.numel * item_size(from.dtype));  // may throw
+  TensorImpl* p = new_impl();
+  set_contiguous(p->geometry, from.shape, from.ndim, from.dtype);
+  p->key = like->key;
+  p->storage = s;
+  p->data = s->data;
+  p->cell = &s->cell;
+  return p;
 }
 
 // A second tensor over the same elements: same storage, cell and geometry, no node, not counted as

@@ -35,7 +35,7 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
   int score = -1;
   for (int i = 0; i < list.count; ++i) {
     const Variant<Args>& v = list.rows[i];
-    if (v.rank <= score) break;
+    if (best && v.rank <= score) break;
     if (v.why_not && v.why_not(a)) continue;
     if (!v.deterministic && mode.determinism == Determinism::strict) continue;
     if (!v.rank_of) return &v;  // the rest rank lower
