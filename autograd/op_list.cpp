@@ -2,14 +2,23 @@
 
 namespace wt {
 
+// The families: those whose files are in CMakeLists.txt, in that order.
+namespace detail {
+#define WT_OP_FAMILY(family) OpInfos family##_ops();
+#include "warptape/op_families.inc"
+#undef WT_OP_FAMILY
+}  // namespace detail
+
 const std::vector<const OpInfo*>& all_ops() {
   static const std::vector<const OpInfo*> list = [] {
     std::vector<const OpInfo*> ops;
-    for (const detail::OpInfos family :
-         {detail::pointwise_ops(), detail::shape_ops(), detail::reduce_ops(), detail::matmul_ops(),
-          detail::softmax_ops(), detail::loss_ops(), detail::index_ops(), detail::dropout_ops(),
-          detail::writing_ops()})
+    const auto add = [&](detail::OpInfos family) {
       ops.insert(ops.end(), family.begin(), family.end());
+    };
+#define WT_OP_FAMILY(family) add(detail::family##_ops());
+#include "warptape/op_families.inc"
+#undef WT_OP_FAMILY
+    add(detail::writing_ops());
     return ops;
   }();
   return list;

@@ -13,17 +13,9 @@ namespace wt {
 WT_API const std::vector<const OpInfo*>& all_ops();
 
 namespace detail {
-// Each family's own list, at the end of its file.
+// A family's own list, at the end of its file: autograd/ops_<family>.cpp defines <family>_ops().
 using OpInfos = std::span<const OpInfo* const>;
-OpInfos pointwise_ops();
-OpInfos shape_ops();
-OpInfos reduce_ops();
-OpInfos matmul_ops();
-OpInfos softmax_ops();
-OpInfos loss_ops();
-OpInfos index_ops();
-OpInfos dropout_ops();
-OpInfos writing_ops();
+OpInfos writing_ops();  // the in-place members of Tensor
 }  // namespace detail
 
 }  // namespace wt

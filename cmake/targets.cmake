@@ -34,6 +34,15 @@ macro(wt_library folder)
     set_source_files_properties("${WARPTAPE_GENERATED_DIR}/build_info.cpp" PROPERTIES
       SKIP_UNITY_BUILD_INCLUSION ON)  # it changes with every commit
   endif()
+  if("${folder}" STREQUAL "autograd")
+    # What autograd/op_list.cpp lists: the family of every ops_<family>.cpp.
+    set(wt_families ${ARGN})
+    list(FILTER wt_families INCLUDE REGEX "^ops_")
+    list(TRANSFORM wt_families REPLACE "^ops_(.+)[.]cpp$" "WT_OP_FAMILY(\\1)\n")
+    list(JOIN wt_families "" wt_families)
+    file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc"
+      CONTENT "${wt_families}" @ONLY)
+  endif()
   if(wt_sources)
     wt_compile(${folder} ${wt_sources})
     if("${folder}" STREQUAL "data")
@@ -102,12 +111,16 @@ endfunction()
 macro(wt_kernels)
   # Looked for again at every build, so that adding x.cu to a family needs no edit here.
   file(GLOB wt_present RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
-    kernels/*.cu kernels/*_cublas.cpp kernels/*_cudnn.cpp)
+    kernels/*.h kernels/*.cu kernels/*_cublas.cpp kernels/*_cudnn.cpp)
+  set(wt_headers "")
   set(wt_cpu "")
   set(wt_cu "")
   set(wt_vendor "")
   foreach(family ${ARGN})
     list(APPEND wt_cpu ${family}.cpp)
+    if("kernels/${family}.h" IN_LIST wt_present)
+      string(APPEND wt_headers "#include \"warptape/kernels/${family}.h\"\n")
+    endif()
     if("kernels/${family}.cu" IN_LIST wt_present)
       list(APPEND wt_cu kernels/${family}.cu)
     endif()
@@ -118,6 +131,9 @@ macro(wt_kernels)
       list(APPEND wt_vendor ${family}_cudnn.cpp)
     endif()
   endforeach()
+  # What kernels/all.cpp lists.
+  file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/kernel_headers.inc"
+    CONTENT "${wt_headers}" @ONLY)
   wt_kernel_objects(cpu "kernels" ${WT_KERNEL_LIBRARY} ${wt_cpu})
   if(wt_cu)
     wt_host_sources(wt_host ${wt_cu})

@@ -1,32 +1,19 @@
-// The one list of contracts, and the one file that knows which devices are built. Its order is the
-// order of `wt ops` and of the benchmarks; a test compares it with the headers in this folder.
+// The list of all contracts, and the one file that knows which devices are built. The contracts are
+// those of the headers of wt_kernels() in CMakeLists.txt, in that order, which is also the order of
+// the benchmarks: included here, WT_CONTRACT defines a contract's table and its row of the list
+// too. A test compares the list with the headers in this folder.
+#define WT_CONTRACT(contract, Args)                                                    \
+  WT_DECLARE_CONTRACT(contract, Args);                                                 \
+  constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
+      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};                  \
+  template <>                                                                          \
+  constexpr ContractInfo kListed<__COUNTER__ - kBefore> = {#contract, &count<Args>,    \
+                                                           &variant<Args>}
+
+#include <utility>
+
 #include "warptape/config.h"
-#include "warptape/kernels/copy.h"
-#include "warptape/kernels/cross_entropy.h"
-#include "warptape/kernels/dropout.h"
-#include "warptape/kernels/embedding.h"
-#include "warptape/kernels/grad_norm.h"
-#include "warptape/kernels/matmul.h"
-#include "warptape/kernels/mse.h"
-#include "warptape/kernels/optim_step.h"
-#include "warptape/kernels/pointwise.h"
-#include "warptape/kernels/reduce.h"
 #include "warptape/kernels/run.h"
-#include "warptape/kernels/softmax.h"
-
-namespace wt {
-namespace {
-
-template <class Args>
-int count(DeviceKind d) {
-  const Variants<Args>* v = ContractTable<Args>::rows[int(d)];
-  return v ? v->count : 0;
-}
-template <class Args>
-VariantRow variant(DeviceKind d, int i) {
-  const Variant<Args>& v = ContractTable<Args>::rows[int(d)]->rows[i];
-  return {v.name, v.rank, v.deterministic};
-}
 
 #if WARPTAPE_HAS_CUDA
 #define WT_ON_CUDA(contract) &contract##_on_cuda
@@ -34,43 +21,37 @@ VariantRow variant(DeviceKind d, int i) {
 #define WT_ON_CUDA(contract) nullptr
 #endif
 
-}  // namespace
+namespace wt {
 
-#define WT_CONTRACTS(X)                               \
-  X(copy, CopyArgs)                                   \
-  X(fill, FillArgs)                                   \
-  X(matmul, MatmulArgs)                               \
-  X(sum, SumArgs)                                     \
-  X(max, MaxArgs)                                     \
-  X(argmax, ArgmaxArgs)                               \
-  X(softmax_forward, SoftmaxForwardArgs)              \
-  X(softmax_backward, SoftmaxBackwardArgs)            \
-  X(cross_entropy_forward, CrossEntropyForwardArgs)   \
-  X(cross_entropy_backward, CrossEntropyBackwardArgs) \
-  X(mse_forward, MseForwardArgs)                      \
-  X(mse_backward, MseBackwardArgs)                    \
-  X(dropout, DropoutArgs)                             \
-  X(embedding_forward, EmbeddingForwardArgs)          \
-  X(embedding_backward, EmbeddingBackwardArgs)        \
-  X(sgd_step, SgdStepArgs)                            \
-  X(adamw_step, AdamwStepArgs)                        \
-  X(step_advance, StepAdvanceArgs)                    \
-  X(step_restore, StepRestoreArgs)                    \
-  X(grad_norm, GradNormArgs)                          \
-  X(grad_scale, GradScaleArgs)                        \
-  X(step_decide, StepDecideArgs)                      \
-  X(loss_add, LossAddArgs)                            \
-  WT_POINTWISE_CONTRACTS(X)
+template <class Args>
+static int count(DeviceKind d) {
+  const Variants<Args>* v = ContractTable<Args>::rows[int(d)];
+  return v ? v->count : 0;
+}
+template <class Args>
+static VariantRow variant(DeviceKind d, int i) {
+  const Variant<Args>& v = ContractTable<Args>::rows[int(d)]->rows[i];
+  return {v.name, v.rank, v.deterministic};
+}
 
-#define WT_DEFINE_TABLE(contract, Args)                                                \
-  constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};
-WT_CONTRACTS(WT_DEFINE_TABLE)
+template <int N>
+static constexpr ContractInfo kListed{};
+static constexpr int kBefore = __COUNTER__ + 1;
+
+}  // namespace wt
+
+#include "warptape/kernel_headers.inc"
+
+namespace wt {
+
+template <int... N>
+static ContractList list_of(std::integer_sequence<int, N...>) {
+  static constexpr ContractInfo kRows[] = {kListed<N>...};
+  return {kRows, int(sizeof...(N))};
+}
 
 ContractList all_contracts() {
-#define WT_LIST_ROW(contract, Args) {#contract, count<Args>, variant<Args>},
-  static constexpr ContractInfo kRows[] = {WT_CONTRACTS(WT_LIST_ROW)};
-  return {kRows, int(sizeof(kRows) / sizeof(kRows[0]))};
+  return list_of(std::make_integer_sequence<int, __COUNTER__ - kBefore>());
 }
 
 }  // namespace wt

@@ -8,7 +8,7 @@
 //   x.h    struct XArgs {...};  WT_CONTRACT(x, XArgs);
 //   x.cpp  WT_VARIANTS(cpu, x, XArgs, {.name = "reference", .launch = x_reference});
 //   x.cu   WT_VARIANTS(WT_DEVICE_NS, x, XArgs, {.name = "good", ...}, {.name = "naive", ...});
-//   all.cpp  one line in its list
+//   CMakeLists.txt  x in wt_kernels()
 #pragma once
 #include "warptape/core/device_type.h"
 #include "warptape/core/geometry.h"
@@ -50,7 +50,7 @@ struct Variants {
 template <class Args>
 struct ContractTable;
 
-#define WT_CONTRACT(contract, Args)                                       \
+#define WT_DECLARE_CONTRACT(contract, Args)                               \
   extern const ::wt::Variants<Args> contract##_on_cpu;                    \
   extern const ::wt::Variants<Args> contract##_on_simt;                   \
   extern const ::wt::Variants<Args> contract##_on_cuda;                   \
@@ -69,3 +69,8 @@ struct ContractTable;
       int(sizeof(WT_JOIN(contract##_rows, device)) / sizeof(::wt::Variant<Args>))}
 
 }  // namespace wt
+
+// kernels/all.cpp, which lists all contracts, gives it a further meaning.
+#ifndef WT_CONTRACT
+#define WT_CONTRACT WT_DECLARE_CONTRACT
+#endif

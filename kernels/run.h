@@ -100,7 +100,7 @@ struct ContractInfo {
   int (*count)(DeviceKind d);  // 0: not built
   VariantRow (*variant)(DeviceKind d, int i);
 };
-// All contracts, in the order of kernels/all.cpp.
+// All contracts, in the order of wt_kernels() in CMakeLists.txt.
 struct ContractList {
   const ContractInfo* rows;
   int count;

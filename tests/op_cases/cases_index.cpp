@@ -92,11 +92,12 @@ void add_embedding_backward(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-}  // namespace
-
 void add_index_cases(std::vector<OpCase>& rows) {
   add_embedding(rows);
   add_embedding_backward(rows);
 }
 
+const CaseFile file{add_index_cases};
+
+}  // namespace
 }  // namespace wt_test

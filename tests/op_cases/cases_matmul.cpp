@@ -39,8 +39,6 @@ ErrorInput shapes(const std::string& text, const Shape& a, const Shape& b, const
       "shapes", text, [=](Device d) { call(ones(a, {.device = d}), ones(b, {.device = d})); });
 }
 
-}  // namespace
-
 void add_matmul_cases(std::vector<OpCase>& rows) {
   const std::vector<DType> dtypes{f64, f32, f16, bf16, DType::i64, DType::i32};
   OpCase c{"matmul", {"matmul"}, dtypes};
@@ -117,4 +115,7 @@ void add_matmul_cases(std::vector<OpCase>& rows) {
   rows.push_back(l);
 }
 
+const CaseFile file{add_matmul_cases};
+
+}  // namespace
 }  // namespace wt_test

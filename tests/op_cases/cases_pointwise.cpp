@@ -262,8 +262,6 @@ void add_where(std::vector<OpCase>& rows, OpCase c) {
   rows.push_back(std::move(c));
 }
 
-}  // namespace
-
 void add_pointwise_cases(std::vector<OpCase>& rows) {
   OpCase c;
 #define WT_FACTS(op_name, F) \
@@ -361,4 +359,7 @@ void add_in_place_cases(std::vector<OpCase>& rows) {
   rows.push_back(std::move(relu));
 }
 
+const CaseFile file{add_pointwise_cases}, in_place{add_in_place_cases};
+
+}  // namespace
 }  // namespace wt_test

@@ -20,8 +20,6 @@ Array dropout_oracle(const Array& x, double p) {
   return r;
 }
 
-}  // namespace
-
 void add_random_cases(std::vector<OpCase>& rows) {
   OpCase c{"dropout", {"dropout"}, kFloats};
   for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{33}, Shape{3, 257}})
@@ -45,4 +43,7 @@ void add_random_cases(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
+const CaseFile file{add_random_cases};
+
+}  // namespace
 }  // namespace wt_test

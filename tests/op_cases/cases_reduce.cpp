@@ -96,8 +96,6 @@ void add_samples(OpCase& c, Op op, Reduced (*f)(const Values&), bool several, bo
               })};
 }
 
-}  // namespace
-
 void add_reduce_cases(std::vector<OpCase>& rows) {
   OpCase s{"sum", {"sum"}, kAll, ResultType::sum};
   add_samples(s, wt::sum, sum_of, true, true);
@@ -147,4 +145,7 @@ void add_reduce_cases(std::vector<OpCase>& rows) {
   rows.push_back(t);
 }
 
+const CaseFile file{add_reduce_cases};
+
+}  // namespace
 }  // namespace wt_test

@@ -331,12 +331,13 @@ void add_writing(std::vector<OpCase>& rows) {
   rows.push_back(fill);
 }
 
-}  // namespace
-
 void add_shape_cases(std::vector<OpCase>& rows) {
   add_views(rows);
   add_copies(rows);
   add_writing(rows);
 }
 
+const CaseFile file{add_shape_cases};
+
+}  // namespace
 }  // namespace wt_test

@@ -167,8 +167,6 @@ void add_mse(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-}  // namespace
-
 void add_softmax_cases(std::vector<OpCase>& rows) {
   add_softmax(rows, "softmax", softmax, false);
   add_softmax(rows, "log_softmax", log_softmax, true);
@@ -176,4 +174,7 @@ void add_softmax_cases(std::vector<OpCase>& rows) {
   add_mse(rows);
 }
 
+const CaseFile file{add_softmax_cases};
+
+}  // namespace
 }  // namespace wt_test

@@ -4,17 +4,19 @@
 
 namespace wt_test {
 
+namespace {
+std::vector<void (*)(std::vector<OpCase>&)>& case_files() {
+  static std::vector<void (*)(std::vector<OpCase>&)> files;
+  return files;
+}
+}  // namespace
+
+CaseFile::CaseFile(void (*add)(std::vector<OpCase>& rows)) { case_files().push_back(add); }
+
 const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> rows = [] {
     std::vector<OpCase> r;
-    add_pointwise_cases(r);
-    add_in_place_cases(r);
-    add_shape_cases(r);
-    add_reduce_cases(r);
-    add_matmul_cases(r);
-    add_softmax_cases(r);
-    add_index_cases(r);
-    add_random_cases(r);
+    for (const auto add : case_files()) add(r);
     return r;
   }();
   return rows;

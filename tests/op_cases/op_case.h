@@ -89,15 +89,10 @@ struct OpCase {
 };
 
 const std::vector<OpCase>& op_cases();
-// One function a file of rows.
-void add_pointwise_cases(std::vector<OpCase>& rows);
-void add_in_place_cases(std::vector<OpCase>& rows);
-void add_shape_cases(std::vector<OpCase>& rows);
-void add_reduce_cases(std::vector<OpCase>& rows);
-void add_matmul_cases(std::vector<OpCase>& rows);
-void add_softmax_cases(std::vector<OpCase>& rows);
-void add_index_cases(std::vector<OpCase>& rows);
-void add_random_cases(std::vector<OpCase>& rows);
+// A file of rows lists them itself: `const CaseFile file{add_softmax_cases};` at its end.
+struct CaseFile {
+  explicit CaseFile(void (*add)(std::vector<OpCase>& rows));
+};
 
 inline const std::vector<DType> kFloats{f64, f32, f16, bf16};
 inline const std::vector<DType> kNumbers{f64, f32, f16, bf16, DType::i64, DType::i32, DType::u8};
