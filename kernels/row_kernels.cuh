@@ -2,6 +2,7 @@
 // may begin anywhere.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/rows.h"
 #include "warptape/kernels/simt/simt.h"
 #include "warptape/kernels/vector.cuh"
 
@@ -57,6 +58,62 @@ Config team_grid(const Launch& l, i64 rows, i64 length, i64 item_size) {
     return grid_of(l, rows, row_threads(ceil_div(length * item_size, 16)));
   else
     return grid_of(l, ceil_div(rows, kTeamWarps), kTeamWarps * 32);
+}
+
+// --- rows of at most 32 * PerLane elements in the registers of a warp ----------------------------
+// Vec = kPerPack<T>: every row begins at a 16-byte boundary; Vec = 1: any rows of neighbours.
+
+// Reads this lane's part of a row: element (k * 32 + lane) * Vec + j is v[k * Vec + j]. What lies
+// past the end reads as `pad`.
+template <int Vec, int PerLane, class T>
+__device__ __forceinline__ void load_lane(float (&v)[PerLane], const T* row, int n, int lane,
+                                          float pad) {
+#pragma unroll
+  for (int k = 0; k < PerLane / Vec; ++k) {
+    const int at = (k * 32 + lane) * Vec;
+    if (Vec > 1 && at + Vec <= n) {
+      const auto pack = vload<Pack16<T>>(row + at);
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.v[j % kPerPack<T>]);
+    } else {
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = at + j < n ? float(row[at + j]) : pad;
+    }
+  }
+}
+template <int Vec, int PerLane, class T>
+__device__ __forceinline__ void store_lane(T* row, const float (&v)[PerLane], int n, int lane) {
+#pragma unroll
+  for (int k = 0; k < PerLane / Vec; ++k) {
+    const int at = (k * 32 + lane) * Vec;
+    if (Vec > 1 && at + Vec <= n) {
+      Pack16<T> pack;
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) pack.v[j % kPerPack<T>] = T(v[k * Vec + j]);
+      vstore(row + at, pack);
+    } else {
+#pragma unroll
+      for (int j = 0; j < Vec; ++j)
+        if (at + j < n) row[at + j] = T(v[k * Vec + j]);
+    }
+  }
+}
+
+template <int K>
+bool unit_steps(const Rows<K>& r) {
+  for (int k = 0; k < K; ++k)
+    if (!r.unit_step(k)) return false;
+  return true;
+}
+// Every row of every operand begins at a 16-byte boundary.
+template <int K>
+bool rows_aligned(const Rows<K>& r, const void* const (&base)[K], i64 pack) {
+  for (int k = 0; k < K; ++k) {
+    if (reinterpret_cast<uintptr_t>(base[k]) % 16 != 0) return false;
+    for (int d = 0; d < r.dims; ++d)
+      if (r.stride[k][d] % pack != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace WT_DEVICE_NS

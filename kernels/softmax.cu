@@ -147,51 +147,12 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
 // --- warp
 // ------------------------------------------------------------------------------------------
 
-// Rows of at most 32 * PerLane elements in registers. Vec = kPerPack<T>: every row begins at a
-// 16-byte boundary in both operands; Vec = 1: any rows of neighbours.
-constexpr int kWarps = 4;  // rows a block
 constexpr int kWarpLongest = 1024;
 
-// Reads this lane's part of a row: element (k * 32 + lane) * Vec + j is v[k * Vec + j]. What lies
-// past the end reads as `pad`.
-template <int Vec, int PerLane, class T>
-__device__ __forceinline__ void load_lane(float (&v)[PerLane], const T* row, int n, int lane,
-                                          float pad) {
-#pragma unroll
-  for (int k = 0; k < PerLane / Vec; ++k) {
-    const int at = (k * 32 + lane) * Vec;
-    if (Vec > 1 && at + Vec <= n) {
-      const auto pack = vload<Pack16<T>>(row + at);
-#pragma unroll
-      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.v[j % kPerPack<T>]);
-    } else {
-#pragma unroll
-      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = at + j < n ? float(row[at + j]) : pad;
-    }
-  }
-}
-template <int Vec, int PerLane, class T>
-__device__ __forceinline__ void store_lane(T* row, const float (&v)[PerLane], int n, int lane) {
-#pragma unroll
-  for (int k = 0; k < PerLane / Vec; ++k) {
-    const int at = (k * 32 + lane) * Vec;
-    if (Vec > 1 && at + Vec <= n) {
-      Pack16<T> pack;
-#pragma unroll
-      for (int j = 0; j < Vec; ++j) pack.v[j % kPerPack<T>] = T(v[k * Vec + j]);
-      vstore(row + at, pack);
-    } else {
-#pragma unroll
-      for (int j = 0; j < Vec; ++j)
-        if (at + j < n) row[at + j] = T(v[k * Vec + j]);
-    }
-  }
-}
-
 template <class T, int Vec, int PerLane>
-__global__ void __launch_bounds__(kWarps * 32) softmax_warp(SoftmaxForward<T> a) {
+__global__ void __launch_bounds__(kTeamWarps * 32) softmax_warp(SoftmaxForward<T> a) {
   const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
-  const i64 row = i64(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
   float v[PerLane];
   load_lane<Vec>(v, a.x + a.rows.start(1, row), n, lane, -INFINITY);
@@ -224,9 +185,9 @@ __global__ void __launch_bounds__(kWarps * 32) softmax_warp(SoftmaxForward<T> a)
 }
 
 template <class T, int Vec, int PerLane>
-__global__ void __launch_bounds__(kWarps * 32) softmax_backward_warp(SoftmaxBackward<T> a) {
+__global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(SoftmaxBackward<T> a) {
   const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
-  const i64 row = i64(blockIdx.x) * kWarps + threadIdx.x / 32;
+  const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
   float gy[PerLane], y[PerLane], sum = 0;
   load_lane<Vec>(gy, a.gy + a.rows.start(1, row), n, lane, 0);
@@ -341,23 +302,6 @@ SoftmaxBackward<T> kernel_args(const SoftmaxBackwardArgs& a) {
 inline DType dtype_of(const SoftmaxForwardArgs& a) { return a.x.dtype(); }
 inline DType dtype_of(const SoftmaxBackwardArgs& a) { return a.y.dtype(); }
 
-template <int K>
-bool unit_steps(const Rows<K>& r) {
-  for (int k = 0; k < K; ++k)
-    if (!r.unit_step(k)) return false;
-  return true;
-}
-// Every row of every operand begins at a 16-byte boundary.
-template <int K>
-bool rows_aligned(const Rows<K>& r, const void* const (&base)[K], i64 pack) {
-  for (int k = 0; k < K; ++k) {
-    if (reinterpret_cast<uintptr_t>(base[k]) % 16 != 0) return false;
-    for (int d = 0; d < r.dims; ++d)
-      if (r.stride[k][d] % pack != 0) return false;
-  }
-  return true;
-}
-
 template <class Args>
 const char* not_double(const Args& a) {
   return dtype_of(a) == DType::f64 ? "f64 has the naive rung only" : nullptr;
@@ -426,7 +370,8 @@ void launch_warp(const SoftmaxForwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     constexpr int vec = kPerPack<T>;
     const auto k = kernel_args<T>(a);
-    const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
+    const Config c =
+        grid_of(l, k.rows.length ? ceil_div(k.rows.count, kTeamWarps) : 0, kTeamWarps * 32);
     if (rows_aligned(k.rows, {k.y, k.x}, vec))
       launch_warp_rows<T, vec>(k, c);
     else
@@ -438,7 +383,8 @@ void launch_warp(const SoftmaxBackwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     constexpr int vec = kPerPack<T>;
     const auto k = kernel_args<T>(a);
-    const Config c = grid_of(l, k.rows.length ? ceil_div(k.rows.count, kWarps) : 0, kWarps * 32);
+    const Config c =
+        grid_of(l, k.rows.length ? ceil_div(k.rows.count, kTeamWarps) : 0, kTeamWarps * 32);
     if (rows_aligned(k.rows, {k.gx, k.gy, k.y}, vec))
       launch_warp_rows<T, vec>(k, c);
     else
