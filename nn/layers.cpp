@@ -54,6 +54,26 @@ Tensor Embedding::forward(Tensor indices) {
   return embedding(indices, weight, {.padding_idx = padding_idx_});
 }
 
+LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o)
+    : weight(add("weight", o.elementwise_affine ? parameter(normalized_shape, o.dtype) : Tensor())),
+      bias(add("bias",
+               o.elementwise_affine && o.bias ? parameter(normalized_shape, o.dtype) : Tensor())),
+      normalized_shape_(normalized_shape),
+      eps_(o.eps) {
+  set_type("LayerNorm");
+  if (normalized_shape.empty())
+    throw ShapeError("[LayerNorm] normalized_shape has no axis, at least 1 is needed");
+  if (weight.defined()) init::constant_(weight.tensor(), 1);
+  if (bias.defined()) init::constant_(bias.tensor(), 0);
+}
+
+Tensor LayerNorm::forward(Tensor x) {
+  const wt::LayerNormOptions options{.eps = eps_};
+  if (bias.defined()) return layer_norm(std::move(x), normalized_shape_, weight, bias, options);
+  if (weight.defined()) return layer_norm(std::move(x), normalized_shape_, weight, options);
+  return layer_norm(std::move(x), normalized_shape_, options);
+}
+
 Dropout::Dropout(double p) : p_(p) {
   set_type("Dropout");
   if (!(p >= 0 && p <= 1)) throw UsageError(str("[Dropout] p must be in [0, 1], got ", p));

@@ -35,6 +35,28 @@ class WT_API Embedding : public Module<Embedding> {
   std::optional<i64> padding_idx_;
 };
 
+// Over the last axes, which must be normalized_shape: (x - mean) / sqrt(var + eps) * weight + bias.
+// weight starts as ones, bias as zeros, both of normalized_shape.
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;  // false: neither weight nor bias
+  bool bias = true;
+  DType dtype = DType::f32;
+};
+class WT_API LayerNorm : public Module<LayerNorm> {
+ public:
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o = {});
+  explicit LayerNorm(i64 features, const LayerNormOptions& o = {})
+      : LayerNorm(Shape{features}, o) {}
+  Tensor forward(Tensor x);
+  Param weight;
+  Param bias;
+
+ private:
+  Shape normalized_shape_;
+  double eps_;
+};
+
 // Zeroes elements with probability p in training and scales the rest by 1 / (1 - p).
 class WT_API Dropout : public Module<Dropout> {
  public:

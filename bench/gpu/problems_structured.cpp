@@ -5,6 +5,7 @@
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/dropout.h"
 #include "warptape/kernels/embedding.h"
+#include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/mse.h"
 #include "warptape/kernels/reduce.h"
@@ -171,6 +172,39 @@ Problem mse_backward_problem(Device d, DType t, Scale scale, int, int sets) {
   });
 }
 
+// --- normalisation -------------------------------------------------------------------------------
+Size norm_size(Scale scale, int shape) {
+  return pick(scale, shape, {{9, 33}, {5, 304}, {3, 1100}},
+              {{65536, 1024}, {65536, 768}, {8192, 8192}});
+}
+Problem layer_norm_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const Size s = norm_size(scale, shape);
+  return problem_of(d, t, text(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out(shape_of(s), t), m.out({2, s.rows}, accumulator(t))};
+    const View x = view(m.normal(shape_of(s), t)), weight = view(m.normal({s.columns}, t));
+    return LayerNormForwardArgs{
+        view(out[0]), view(out[1]), x, weight, view(m.normal({s.columns}, t)), 1e-5};
+  });
+}
+Problem layer_norm_backward_input_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const Size s = norm_size(scale, shape);
+  return problem_of(d, t, text(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out(shape_of(s), t)};
+    const View gy = view(m.normal(shape_of(s), t)), x = view(m.normal(shape_of(s), t));
+    const View stats = view(m.normal({2, s.rows}, accumulator(t), true));
+    return LayerNormBackwardInputArgs{view(out[0]), gy, x, stats, view(m.normal({s.columns}, t))};
+  });
+}
+Problem layer_norm_backward_params_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const Size s = norm_size(scale, shape);
+  return problem_of(d, t, text(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({s.columns}, t), m.out({s.columns}, t)};
+    const View gy = view(m.normal(shape_of(s), t)), x = view(m.normal(shape_of(s), t));
+    return LayerNormBackwardParamsArgs{view(out[0]), view(out[1]), gy, x,
+                                       view(m.normal({2, s.rows}, accumulator(t), true))};
+  });
+}
+
 // --- dropout and embedding -----------------------------------------------------------------------
 Problem dropout_problem(Device d, DType t, Scale scale, int, int sets) {
   const Size s = pick(scale, 0, {{7, 333}}, {{8192, 8192}});
@@ -225,6 +259,9 @@ void add_structured_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"matmul", kThree, 3, matmul_problem});
   rows.push_back({"softmax_forward", kTwo, 3, softmax_problem});
   rows.push_back({"softmax_backward", kTwo, 3, softmax_backward_problem});
+  rows.push_back({"layer_norm_forward", kTwo, 3, layer_norm_problem});
+  rows.push_back({"layer_norm_backward_input", kTwo, 3, layer_norm_backward_input_problem});
+  rows.push_back({"layer_norm_backward_params", kTwo, 3, layer_norm_backward_params_problem});
   rows.push_back({"cross_entropy_forward", kTwo, 2, cross_entropy_problem});
   rows.push_back({"cross_entropy_backward", kTwo, 2, cross_entropy_backward_problem});
   rows.push_back({"mse_forward", kTwo, 1, mse_problem});

@@ -29,6 +29,29 @@ TEST_CASE("Linear is x W^T + b over the last axis", "[layers]") {
   CHECK(mentions(message_of([&] { (void)fc(zeros({1, 3}, {.dtype = f64})); }), "[linear]"));
 }
 
+TEST_CASE("LayerNorm has PyTorch's names, defaults and shapes", "[layers]") {
+  nn::LayerNorm norm{6};
+  REQUIRE(norm.named_parameters().size() == 2);
+  CHECK(norm.named_parameters()[0].name == "weight");
+  CHECK(norm.named_parameters()[1].name == "bias");
+  CHECK(values(norm.weight) == Values(6, 1));
+  CHECK(values(norm.bias) == Values(6, 0));
+  manual_seed(5);
+  Tensor x = empty({2, 2, 6});
+  nn::init::normal_(x);
+  CHECK(values(norm(x)) == values(layer_norm(x, {6}, ones({6}), zeros({6}))));
+
+  nn::LayerNorm two{{2, 6}, {.eps = 0.5, .bias = false}};
+  CHECK(two.named_parameters().size() == 1);
+  CHECK(two.weight->shape() == Shape{2, 6});
+  CHECK(values(two(x)) == values(layer_norm(x, {2, 6}, ones({2, 6}), {.eps = 0.5})));
+
+  nn::LayerNorm plain{6, {.elementwise_affine = false}};
+  CHECK(plain.parameter_count() == 0);
+  CHECK(values(plain(x)) == values(layer_norm(x, {6})));
+  CHECK(mentions(message_of([] { nn::LayerNorm none{Shape{}}; }), "[LayerNorm]"));
+}
+
 TEST_CASE("Linear and Embedding draw their weights as PyTorch does", "[layers][random]") {
   manual_seed(4);
   const nn::Linear fc{100, 400};

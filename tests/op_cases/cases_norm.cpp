@@ -1,0 +1,96 @@
+// Rows of the normalisations.
+#include "warptape/tests/op_cases/op_case.h"
+
+namespace wt_test {
+namespace {
+
+// Inputs: x, then weight and bias where they are given, of the shape of x's last axes.
+Oracle layer_norm_oracle(int axes, double eps) {
+  return [axes, eps](const std::vector<Array>& in) {
+    const Array& x = in[0];
+    i64 length = 1;
+    for (int d = x.shape.ndim() - axes; d < x.shape.ndim(); ++d) length *= x.shape[d];
+    Array r{x.shape, {}, kTermsOfFormula + double(length)};
+    for (size_t begin = 0; begin < x.v.size(); begin += size_t(length)) {
+      double mean = 0, size = 0, variance = 0;
+      for (size_t i = 0; i < size_t(length); ++i) mean += x.v[begin + i] / double(length);
+      for (size_t i = 0; i < size_t(length); ++i) {
+        const double d = x.v[begin + i] - mean;
+        size += std::fabs(x.v[begin + i]) / double(length);
+        variance += d * d / double(length);
+      }
+      const double rstd = 1 / std::sqrt(variance + eps);
+      for (size_t i = 0; i < size_t(length); ++i) {
+        const double w = in.size() > 1 ? in[1].v[i] : 1, b = in.size() > 2 ? in[2].v[i] : 0;
+        r.v.push_back((x.v[begin + i] - mean) * rstd * w + b);
+        // x and the mean are subtracted from each other.
+        r.magnitude.push_back((std::fabs(x.v[begin + i]) + size) * rstd * std::fabs(w) +
+                              std::fabs(b));
+      }
+    }
+    return r;
+  };
+}
+
+void add_layer_norm_cases(std::vector<OpCase>& rows) {
+  OpCase c{"layer_norm",
+           {"layer_norm_forward", "layer_norm_backward_input", "layer_norm_backward_params"},
+           kFloats};
+  c.cancels = true;
+  struct Case {
+    Shape x;
+    int axes, parameters;
+    double eps = 1e-5;
+  };
+  const Case cases[] = {{{3, 5}, 1, 2},    {{2, 3, 4}, 2, 2},   {{3, 5}, 1, 0, 1e-3},
+                        {{4, 6}, 1, 1},    {{2, 3, 4}, 3, 2},   {{7}, 1, 2},
+                        {{2, 2, 3}, 1, 2}, {{4, 1}, 1, 2, 0.5}, {{0, 3}, 1, 2},
+                        {{3, 0}, 1, 2},    {{41, 40}, 1, 2},    {{3, 264}, 1, 2},
+                        {{2, 33}, 1, 2},   {{2, 1030}, 1, 2}};
+  for (const Case& k : cases) {
+    Shape normalized;
+    for (int d = k.x.ndim() - k.axes; d < k.x.ndim(); ++d) normalized.push_back(k.x[d]);
+    std::vector<Input> inputs{{k.x}, {normalized}, {normalized}};
+    inputs.resize(size_t(1 + k.parameters));
+    c.samples.push_back({str("axes ", k.axes, ", parameters ", k.parameters, ", eps ", k.eps),
+                         inputs,
+                         [normalized, eps = k.eps](std::span<const Tensor> in) {
+                           const LayerNormOptions o{.eps = eps};
+                           return in.size() == 1   ? layer_norm(in[0], normalized, o)
+                                  : in.size() == 2 ? layer_norm(in[0], normalized, in[1], o)
+                                                   : layer_norm(in[0], normalized, in[1], in[2], o);
+                         },
+                         layer_norm_oracle(k.axes, k.eps)});
+    if (k.x == Shape{4, 1})  // the bias, whatever x is
+      c.samples.back().constant = c.samples.back().second_is_zero = true;
+  }
+  const std::string tag = "[layer_norm] ";
+  const auto call = [](const Shape& x, const Shape& normalized, const Shape& weight, DType t,
+                       double eps) {
+    return [=](Device d) {
+      (void)layer_norm(ones(x, {.dtype = t, .device = d}), normalized,
+                       ones(weight, {.dtype = t, .device = d}), {.eps = eps});
+    };
+  };
+  const Apply apply = [](const Tensor& a, const Tensor& b) { (void)layer_norm(a, {2}, b); };
+  c.errors = {
+      undefined_operand("layer_norm", apply),
+      two_devices("layer_norm", apply),
+      error_input<ShapeError>("no axis", tag + "normalized_shape has no axis",
+                              call({2, 3}, {}, {}, f32, 1e-5)),
+      error_input<ShapeError>("shape",
+                              tag + "the last axes of x [2, 3] \u2260 normalized_shape [2]",
+                              call({2, 3}, {2}, {2}, f32, 1e-5)),
+      error_input<ShapeError>("weight", tag + "weight [3, 1] \u2260 normalized_shape [3]",
+                              call({2, 3}, {3}, {3, 1}, f32, 1e-5)),
+      error_input<DtypeError>("dtype", tag + "expected a floating dtype that computes, got i64",
+                              call({2, 3}, {3}, {3}, DType::i64, 1e-5)),
+      error_input<UsageError>("eps", tag + "eps must be at least 0, got -1",
+                              call({2, 3}, {3}, {3}, f32, -1))};
+  rows.push_back(std::move(c));
+}
+
+const CaseFile file{add_layer_norm_cases};
+
+}  // namespace
+}  // namespace wt_test
