@@ -13,7 +13,7 @@ class BadIndexReport {
   WT_HOT BadIndexReport(const OpScope& s, u32 op_id)
       : on_host_(s.device() == Device::cpu()),
         record_(on_host_ ? &own_ : mailbox_of(s.device())),
-        op_id_(op_id) {}
+        op_id_(on_host_ ? op_id : mailbox_source(op_id, intern_frame(s.frame()))) {}
   MailboxRecord* record() { return record_; }
   u32 op_id() const { return op_id_; }
   // `what` names the value ("label"), `one` a place in a 1-d list ("sample"), `list` the operand

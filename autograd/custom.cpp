@@ -104,7 +104,8 @@ std::vector<Tensor> custom_gradients(Backward& g) {
 void put_custom(Backward& g, Grads grads) {
   if (grads.size() != g.node->n_edges)
     throw UsageError(str("[", g.node->info->name, ".backward] returned ", grads.size(),
-                         " gradients for ", g.node->n_edges, " inputs"));
+                         " gradients instead of ", g.node->n_edges, "\n  recorded by ",
+                         describe(g.node)));
   for (u32 i = 0; i < g.node->n_edges; ++i) {
     if (!g.wants(i)) continue;
     Tensor t = grads.take(i);

@@ -137,15 +137,20 @@ bool Backward::is_needed(u32 i) const {
 
 const Tensor& Backward::saved(u32 i) {
   SavedSlot& s = node->slots[i];
-  const auto lines = [&] { return str("\n  needed by ", describe(node)); };
+  const auto lines = [&](FrameId written) {
+    return (written ? "\n  written at " + describe_frame(written) : std::string()) +
+           "\n  needed by " + describe(node) +
+           "\n  Try a clone() of it, or writing after backward()";
+  };
   if (s.kind == SlotKind::forgotten)
-    throw InplaceError(
-        str("[", node->info->name, ".backward] its output was overwritten in place", lines()));
+    throw InplaceError(str("[", node->info->name, ".backward] its output was overwritten in place",
+                           lines(s.version)));
   if (!s.tensor || (node->flags & kFreedNode)) throw_freed(node);
   if (s.tensor->cell->version != s.version)
     throw InplaceError(str("[", node->info->name, ".backward] saved tensor ", i,
                            " was modified in place: it is at version ", s.tensor->cell->version,
-                           ", version ", s.version, " is needed", lines()));
+                           ", version ", s.version, " is needed",
+                           lines(s.tensor->cell->write_frame)));
   if (mode.grad && !s.tensor->node && s.edge != kNoEdge) [[unlikely]] {
     if (s.edge == kSelf) {  // its node is this one: an own handle for the length of the backward
       TensorImpl* a = alias_of(s.tensor);
@@ -575,23 +580,31 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   exit.ok = true;
 }
 
+// The line of the call: backward() and grads() hold a FrameScope.
+std::string at_line() {
+  return mode.frame ? "\n  at " + describe_frame(mode.frame) : std::string();
+}
+
 void check_root(const char* op, const Tensor& t) {
-  if (!t.defined()) detail::use_of_undefined();
+  if (!t.defined())
+    throw UsageError(
+        str("[", op, "] the tensor is undefined (never assigned, or moved from)", at_line()));
   if (!t.impl()->node)
-    throw UsageError(str("[", op, "] this tensor does not require grad: ", describe(t)));
+    throw UsageError(str("[", op, "] this tensor does not require grad: ", describe(t), at_line()));
 }
 
 Tensor seed_for(const char* op, const Tensor& root) {
   if (root.numel() != 1)
     throw ShapeError(str("[", op, "] only a one-element tensor starts a backward by itself, got ",
-                         describe(root), "\n  Try .sum() or give the gradient of the output"));
+                         describe(root), at_line(),
+                         "\n  Try .sum() or give the gradient of the output"));
   return ones(root.shape(), {.dtype = root.dtype(), .device = root.device()});
 }
 
 void check_seed(const char* op, const Tensor& root, const Tensor& seed) {
   if (seed.shape() != root.shape() || seed.impl()->key != root.impl()->key)
     throw ShapeError(str("[", op, "] the gradient of the output must look like the output\n  ",
-                         "output ", describe(root), "\n  gradient ", describe(seed)));
+                         "output ", describe(root), "\n  gradient ", describe(seed), at_line()));
 }
 
 }  // namespace
@@ -616,7 +629,7 @@ std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tenso
   const FrameScope frame(at);
   if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size())
     throw UsageError(str("[grads] ", outputs.size(), " outputs but ", options.grad_outputs.size(),
-                         " grad_outputs"));
+                         " grad_outputs", at_line()));
   std::vector<Tensor> seeds(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     check_root("grads", outputs[i]);
@@ -637,7 +650,7 @@ std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tenso
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i].defined() && !options.allow_unused)
       throw UsageError(str("[grads] no output depends on input ", i, ": ", describe(inputs[i]),
-                           "\n  Try {.allow_unused = true}"));
+                           at_line(), "\n  Try {.allow_unused = true}"));
   return results;
 }
 

@@ -153,6 +153,7 @@ void forget_saved_output(TensorImpl* p) {
     if (s.tensor != p || s.kind != SlotKind::raw_output) continue;
     s.tensor = nullptr;
     s.kind = SlotKind::forgotten;
+    s.version = p->cell->write_frame;
   }
   p->flags &= u8(~kSavedOutput);
 }
@@ -195,6 +196,7 @@ void detail::replace_data(TensorImpl* p, TensorImpl* from) {
   p->data = from->data;
   p->cell = from->cell;
   p->cell->version = version;
+  p->cell->write_frame = mode.frame;
   p->key = from->key;
   p->flags &= u8(~kArena);
   p->geometry = from->geometry;

@@ -177,6 +177,25 @@ TensorImpl* OpScope::new_view(const TensorImpl* base, const Geometry& g, i64 off
   return p;
 }
 
+int OpScope::axis(i64 axis, int ndim) const {
+  const int n = ndim == 0 ? 1 : ndim;
+  if (axis < -n || axis >= n) [[unlikely]]
+    fail<ShapeError>(bad_axis(axis, ndim));
+  return int(axis < 0 ? axis + n : axis);
+}
+
+u32 OpScope::axes(const Dims& dims, int ndim) const {
+  if (!dims.is_all()) {
+    u32 seen = 0;
+    for (int i = 0; i < int(dims.size()); ++i) {
+      const u32 bit = 1u << axis(dims[i], ndim);
+      if (seen & bit) fail<ShapeError>(str("axis ", dims[i], " is named twice"));
+      seen |= bit;
+    }
+  }
+  return axis_mask(info_.name, dims, ndim);
+}
+
 void OpScope::begin_in_place() const {
   const TensorImpl* p = impl(0);
   if (!recording_) return;
@@ -188,17 +207,17 @@ void OpScope::begin_in_place() const {
     fail<InplaceError>(
         str("in-place operation on a view while gradients are recorded; the view was made at ",
             describe_frame(p->frame)),
-        "slice_scatter, the functional form");
+        "an operator that makes a new tensor, or cat() of the parts");
   if (p->cell->views.load(std::memory_order_relaxed) != 0)
-    fail<InplaceError>(
-        str("in-place operation on a tensor with live views while gradients are "
-            "recorded; a view was made at ",
-            describe_frame(p->cell->view_frame)));
+    fail<InplaceError>(str("in-place operation on a tensor with live views while gradients are "
+                           "recorded; a view was made at ",
+                           describe_frame(p->cell->view_frame)),
+                       "it before the view is made, or the operator that makes a new tensor");
 }
 
 void OpScope::finish_in_place() {
   TensorImpl* out = impl(0);
-  ++out->cell->version;
+  out->cell->wrote(intern_frame(frame()));
   if (Node* n = node_) {
     for (int i = 0; i < n_; ++i) {
       Node* from = impl(i)->node;

@@ -110,6 +110,11 @@ class OpScope {
     throw E(message(info_, many_ ? many_ : in, n_, headline, hint));
   }
 
+  // Axis in [-ndim, ndim) to [0, ndim), and a bit an axis of `dims`; throw ShapeError as fail()
+  // does.
+  int axis(i64 axis, int ndim) const;
+  u32 axes(const Dims& dims, int ndim) const;
+
   // --- outputs -----------------------------------------------------------------------------------
   WT_HOT Result result(const i64* shape, int ndim, DType t) const {
     return Result(new_contiguous(shape, ndim, t, device()));

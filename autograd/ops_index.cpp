@@ -42,8 +42,7 @@ struct EmbeddingAttributes {
 void check_indices(const OpScope& s, int operand) {
   const DType t = s.dtype(operand);
   if (t != DType::i64 && t != DType::i32)
-    s.fail<DtypeError>(str("indices must be i64 or i32, got ", dtype_name(t)),
-                       "Try .to(DType::i64)");
+    s.fail<DtypeError>(str("indices must be i64 or i32, got ", dtype_name(t)), ".to(DType::i64)");
   if (s.geometry(operand).ndim == kMaxDims)
     s.fail<ShapeError>(str("indices of at most ", kMaxDims - 1, " dimensions, got ", kMaxDims));
 }

@@ -23,7 +23,7 @@ void require_float(const OpScope& s, int operand) {
   const DType t = s.dtype(operand);
   if (!is_floating(t) || !computes(t))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
-                       "Try .to(f32)");
+                       ".to(f32)");
 }
 
 // --- cross-entropy -------------------------------------------------------------------------------
@@ -41,7 +41,7 @@ void check_cross_entropy(const OpScope& s, int axis) {
     s.fail<ShapeError>("logits must be [N, C], [N, C, ...] or [C], got 0 dimensions");
   if (labels.dtype != DType::i64)
     s.fail<DtypeError>(str("labels must be i64, got ", dtype_name(labels.dtype)),
-                       "Try .to(DType::i64)");
+                       ".to(DType::i64)");
   Shape want(x.shape, x.ndim);
   want.erase(axis);
   if (const Shape got(labels.shape, labels.ndim); got != want)
@@ -93,7 +93,7 @@ void cross_entropy_backward(Backward& g) {
                                view_of(g.saved(2).impl()), view_of(logits.impl()),
                                view_of(labels.impl()), a.axis, a.ignore_index, a.smoothing},
       Launch{g.node->info, mode.native_stream, nullptr, gx.device()});
-  if (over) ++gx.impl()->cell->version;
+  if (over) gx.impl()->cell->wrote(0);
   g.put(0, std::move(gx));
 }
 
@@ -156,7 +156,7 @@ Loss mse_loss(const In& input, const In& target) {
     s.fail<ShapeError>(
         str("input and target must have one shape: ", Shape(a.shape, a.ndim), " and ",
             Shape(b.shape, b.ndim)),
-        "Try .reshape() or .expand() on one of them: broadcasting here is mostly a mistake");
+        ".reshape() or .expand() on one of them: broadcasting here is mostly a mistake");
   const DType t = loss_dtype(a.dtype);
   s.save_input(0);
   s.save_input(1);

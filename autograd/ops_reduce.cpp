@@ -19,7 +19,7 @@ namespace {
 void require_computing(const OpScope& s) {
   if (!computes(s.dtype()))
     s.fail<DtypeError>(str(dtype_name(s.dtype()), " is for storage only and does not compute"),
-                       "Try .to(f32) or another computing dtype first");
+                       ".to(f32) or another computing dtype first");
 }
 
 DType sum_dtype(DType t) { return is_floating(t) ? t : DType::i64; }
@@ -104,7 +104,7 @@ void sum_to_backward(Backward& g) { g.put(0, expand(g.take_grad(), g.input_shape
 Tensor sum(const In& x, const Dims& dims, SumOptions options) {
   OpScope s(info::sum, x);
   require_computing(s);
-  return sum_over(s, axis_mask("sum", dims, s.geometry(0).ndim), options.keep_dim, 1);
+  return sum_over(s, s.axes(dims, s.geometry(0).ndim), options.keep_dim, 1);
 }
 
 Tensor mean(const In& x, const Dims& dims, SumOptions options) {
@@ -112,8 +112,8 @@ Tensor mean(const In& x, const Dims& dims, SumOptions options) {
   require_computing(s);
   if (!is_floating(s.dtype()))
     s.fail<DtypeError>(str("the mean of ", dtype_name(s.dtype()), " has no dtype of its own"),
-                       "Try .to(f32) first");
-  const u32 mask = axis_mask("mean", dims, s.geometry(0).ndim);
+                       ".to(f32) first");
+  const u32 mask = s.axes(dims, s.geometry(0).ndim);
   return sum_over(s, mask, options.keep_dim, reduced_numel(s.geometry(0), mask));
 }
 
@@ -121,7 +121,7 @@ Tensor max(const In& x, const Dims& dims, SumOptions options) {
   OpScope s(info::max, x);
   require_computing(s);
   const Geometry& g = s.geometry(0);
-  const u32 mask = axis_mask("max", dims, g.ndim);
+  const u32 mask = s.axes(dims, g.ndim);
   require_elements(s, mask);
   s.save_input(0);
   s.save_output();
@@ -138,7 +138,7 @@ Tensor argmax(const In& x, const Dims& dims, SumOptions options) {
   const Geometry& g = s.geometry(0);
   if (!dims.is_all() && dims.size() != 1)
     s.fail<ShapeError>(str("takes one axis or all of them, not ", dims.size()));
-  const u32 mask = axis_mask("argmax", dims, g.ndim);
+  const u32 mask = s.axes(dims, g.ndim);
   require_elements(s, mask);
   Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), DType::i64);
   run(ArgmaxArgs{y.view(), s.view(0), mask}, s.launch());

@@ -59,8 +59,9 @@ Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
     if (r[i] == -1 && open < 0)
       open = i;
     else if (r[i] < 0)
-      throw ShapeError(
-          str("[", s.info().name, "] a size below -1 or a second -1 in ", wanted, s.at_line()));
+      throw ShapeError(str("[", s.info().name,
+                           "] one size may be -1 and the others must be at least 0: got ", wanted,
+                           s.at_line()));
     else
       known = checked_mul(known, r[i]);
   }
@@ -138,9 +139,14 @@ Tensor reshape(const In& x, const Shape& shape) {
 Tensor flatten(const In& x, i64 first, i64 last) {
   if (!x.impl()) detail::use_of_undefined();
   const Geometry& g = x.impl()->geometry;
-  const int a = normalize_axis("flatten", first, g.ndim),
-            b = normalize_axis("flatten", last, g.ndim);
-  if (a > b) throw ShapeError(str("[flatten] the first axis, ", a, ", comes after the last, ", b));
+  const int n = std::max<int>(1, g.ndim);
+  for (i64 axis : {first, last})
+    if (axis < -n || axis >= n)
+      throw ShapeError(str("[flatten] ", bad_axis(axis, g.ndim), "\n  at ", describe(x.frame())));
+  const int a = int(first < 0 ? first + n : first), b = int(last < 0 ? last + n : last);
+  if (a > b)
+    throw ShapeError(str("[flatten] the first axis, ", a, ", comes after the last, ", b, "\n  at ",
+                         describe(x.frame())));
   Shape shape;
   for (int i = 0; i < a; ++i) shape.push_back(g.shape[i]);
   i64 merged = 1;
@@ -164,7 +170,7 @@ void transpose_backward(Backward& g) {
 Tensor transpose(const In& x, i64 a, i64 b) {
   OpScope s(info::transpose, x);
   Geometry g = s.geometry(0);
-  const Axes axes{normalize_axis("transpose", a, g.ndim), normalize_axis("transpose", b, g.ndim)};
+  const Axes axes{s.axis(a, g.ndim), s.axis(b, g.ndim)};
   if (g.ndim > 0) {
     std::swap(g.shape[axes.a], g.shape[axes.b]);
     std::swap(g.strides[axes.a], g.strides[axes.b]);
@@ -195,11 +201,11 @@ Tensor permute(const In& x, const Dims& order) {
   if (order.is_all() || int(order.size()) != g.ndim)
     throw ShapeError(str("[permute] ", order.size(), " axes for a ", int(g.ndim),
                          "-dimensional tensor", s.at_line()));
-  axis_mask("permute", order, g.ndim);  // refuses repeats
+  s.axes(order, g.ndim);  // refuses repeats
   Order o{{}, g.ndim};
   Geometry r = g;
   for (int i = 0; i < g.ndim; ++i) {
-    o.axis[i] = u8(normalize_axis("permute", order[i], g.ndim));
+    o.axis[i] = u8(s.axis(order[i], g.ndim));
     r.shape[i] = g.shape[o.axis[i]];
     r.strides[i] = g.strides[o.axis[i]];
   }
@@ -246,7 +252,7 @@ Tensor squeeze(const In& x) {
 Tensor squeeze(const In& x, i64 axis) {
   OpScope s(info::squeeze, x);
   const Geometry& g = s.geometry(0);
-  const int a = normalize_axis("squeeze", axis, g.ndim);
+  const int a = s.axis(axis, g.ndim);
   Shape shape = shape_of(g), strides = strides_of(g);
   if (g.ndim > 0 && g.shape[a] == 1) shape.erase(a), strides.erase(a);
   return finish_view(s, geometry_with(g, shape, strides), 0, view_backward);
@@ -255,7 +261,7 @@ Tensor squeeze(const In& x, i64 axis) {
 Tensor unsqueeze(const In& x, i64 axis) {
   OpScope s(info::unsqueeze, x);
   const Geometry& g = s.geometry(0);
-  const int a = normalize_axis("unsqueeze", axis, g.ndim + 1);
+  const int a = s.axis(axis, g.ndim + 1);
   Shape shape = shape_of(g), strides = strides_of(g);
   shape.insert(a, 1);
   strides.insert(a, a < g.ndim ? g.strides[a] * g.shape[a] : 1);
@@ -295,7 +301,7 @@ Tensor select(const In& x, i64 axis, i64 index) {
   OpScope s(info::select, x);
   const Geometry& g = s.geometry(0);
   if (g.ndim == 0) throw IndexError(str("[select] a 0-d tensor cannot be indexed", s.at_line()));
-  const int a = normalize_axis("select", axis, g.ndim);
+  const int a = s.axis(axis, g.ndim);
   const i64 n = g.shape[a];
   if (index < -n || index >= n)
     throw IndexError(str("[select] index ", index, " is outside [", -n, ", ", n, ") of axis ", a,
@@ -314,7 +320,7 @@ Tensor slice(const In& x, i64 axis, Slice range) {
   OpScope s(info::slice, x);
   Geometry g = s.geometry(0);
   if (g.ndim == 0) throw IndexError(str("[slice] a 0-d tensor cannot be sliced", s.at_line()));
-  const int a = normalize_axis("slice", axis, g.ndim);
+  const int a = s.axis(axis, g.ndim);
   const Slice r = resolve_slice(s, range, g.shape[a]);
   const i64 offset = r.begin * g.strides[a];
   g.shape[a] = slice_length(r);
@@ -411,8 +417,8 @@ void to_device_backward(Backward& g) {
 }  // namespace
 
 Tensor to_dtype(const In& x, DType t) {
-  if (!x.impl()) detail::use_of_undefined();
-  if (dtype_of(x.impl()) == t) return in_place_of(x, Tensor(detail::retained(x.impl())));
+  if (x.impl() && dtype_of(x.impl()) == t)
+    return in_place_of(x, Tensor(detail::retained(x.impl())));
   OpScope s(info::to_dtype, x);
   Result y = s.result(s.geometry(0).shape, s.geometry(0).ndim, t);
   if (is_floating(t)) s.record(to_dtype_backward);
@@ -450,7 +456,7 @@ void slice_backward_backward(Backward& g) {
 
 Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice range) {
   OpScope s(info::slice_backward, x);
-  const int a = normalize_axis("slice_backward", axis, shape.ndim());
+  const int a = s.axis(axis, shape.ndim());
   const Slice r = resolve_slice(s, range, shape[a]);
   Result y = s.result(shape, s.dtype());
   s.record(slice_backward_backward);
@@ -499,7 +505,7 @@ Tensor cat(std::span<const Tensor> parts, i64 axis, Frame at) {
   OpScope s(info::cat, inputs.pointers.data(), int(parts.size()), Types::promote);
   const Geometry& first = s.geometry(0);
   if (first.ndim == 0) throw ShapeError(str("[cat] 0-d tensors cannot be joined", s.at_line()));
-  CatOf a{normalize_axis("cat", axis, first.ndim), {}};
+  CatOf a{s.axis(axis, first.ndim), {}};
   Shape shape = shape_of(first);
   shape[a.axis] = 0;
   for (int i = 0; i < int(parts.size()); ++i) {

@@ -42,8 +42,8 @@ Tensor softmax_of(const OpInfo& op, const In& x, Dim dim, bool log) {
   OpScope s(op, x);
   if (!is_floating(s.dtype()) || !computes(s.dtype()))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(s.dtype())),
-                       "Try .to(f32)");
-  const SoftmaxAttributes a{normalize_axis(op.name, dim.value, s.geometry(0).ndim), log};
+                       ".to(f32)");
+  const SoftmaxAttributes a{s.axis(dim.value, s.geometry(0).ndim), log};
   s.save_output();
   Result y = s.result_like();
   s.record(softmax_backward);

@@ -97,7 +97,8 @@ Tensor Tensor::operator[](std::initializer_list<Index> at) && {
     else if (i.kind == Index::Kind::slice)
       t = std::move(t).slice(axis++, i.slice, i.at);
     else
-      throw NotAvailable("[index] tensors as indices are not there yet");
+      throw NotAvailable(
+          str("[index] tensors as indices are not there yet\n  at ", describe(i.at)));
   }
   return t;
 }
@@ -239,7 +240,8 @@ Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
   if (mode.grad && (requires_grad() || value.requires_grad()))
     throw InplaceError(
         str("[index_put_] writing into part of a tensor while gradients are recorded", "\n  at ",
-            describe(where), "\n  Try slice_scatter, the functional form"));
+            describe(where),
+            "\n  Try it under NoGrad, or cat() of the parts, which makes a new tensor"));
   window.copy_(value, where);
   return *this;
 }

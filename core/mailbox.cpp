@@ -6,6 +6,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
+#include "warptape/core/frame.h"
 #include "warptape/core/op_info.h"
 #include "warptape/core/storage.h"
 
@@ -60,6 +61,13 @@ u32 mailbox_op_id(const OpInfo& info) {
   return u32(b.ops.size() - 1);
 }
 
+// 10 bits for the operator, the rest for the line; a line beyond that is left out.
+constexpr u32 kOpBits = 10, kOpMask = (1u << kOpBits) - 1;
+
+u32 mailbox_source(u32 op_id, u32 at) {
+  return op_id | (at < (1u << (32 - kOpBits)) ? at << kOpBits : 0);
+}
+
 void clear_mailbox(Device d) {
   if (d.is_meta) return;
   if (d.kind == DeviceKind::cpu) {
@@ -90,15 +98,17 @@ void check_mailbox(Device d) {
   {
     Boxes& b = boxes();
     const std::lock_guard lock(b.mutex);
-    if (r.op_id < b.ops.size()) op = b.ops[r.op_id]->name;
+    if ((r.op_id & kOpMask) < b.ops.size()) op = b.ops[r.op_id & kOpMask]->name;
   }
+  const FrameId at = r.op_id >> kOpBits;
   const MailboxCode code = MailboxCode(r.raised);
   const char* what = code == MailboxCode::label_out_of_range   ? "label"
                      : code == MailboxCode::token_out_of_range ? "token id"
                                                                : "index";
   const char* place = code == MailboxCode::label_out_of_range ? "sample" : "position";
   throw IndexError(str("[", op, "] ", what, " ", r.value, " at ", place, " ", r.position,
-                       " is outside [0, ", r.limit, ")"));
+                       " is outside [0, ", r.limit, ")",
+                       at ? "\n  at " + describe_frame(at) : std::string()));
 }
 
 }  // namespace wt

@@ -21,7 +21,7 @@ enum class MailboxCode : i32 {
 // One a device, in its own memory.
 struct MailboxRecord {
   i32 raised;    // MailboxCode; written by compare-and-swap from 0
-  u32 op_id;     // which operator (interned OpInfo)
+  u32 op_id;     // which operator and line: mailbox_source()
   i64 position;  // flat position of the bad value in its tensor
   i64 value;
   i64 limit;  // valid values are [0, limit)
@@ -30,6 +30,8 @@ struct MailboxRecord {
 struct OpInfo;
 // The number that stands for an operator in a record.
 u32 mailbox_op_id(const OpInfo& info);
+// That number with the user's line, a FrameId.
+u32 mailbox_source(u32 op_id, u32 at);
 // Copies the record; true when it is raised. Does not clear it.
 bool read_mailbox(Device d, MailboxRecord& record);
 // The record of a device, allocated at first use; device memory on simt and cuda.

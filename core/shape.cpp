@@ -45,11 +45,15 @@ i64 numel_of(const Shape& s) {
   return zero ? 0 : n;
 }
 
+std::string bad_axis(i64 axis, int ndim) {
+  const int n = ndim == 0 ? 1 : ndim;
+  return str("axis ", axis, " is outside [", -n, ", ", n - 1, "] of a ", ndim,
+             "-dimensional tensor");
+}
+
 int normalize_axis(const char* op, i64 axis, int ndim) {
   const int n = ndim == 0 ? 1 : ndim;
-  if (axis < -n || axis >= n)
-    throw ShapeError(str("[", op, "] axis ", axis, " is outside [", -n, ", ", n - 1, "] of a ",
-                         ndim, "-dimensional tensor"));
+  if (axis < -n || axis >= n) throw ShapeError(str("[", op, "] ", bad_axis(axis, ndim)));
   return int(axis < 0 ? axis + n : axis);
 }
 

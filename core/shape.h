@@ -125,6 +125,8 @@ WT_API i64 numel_of(const Shape& s);
 // Axis in [-ndim, ndim) to [0, ndim). For ndim 0, -1 and 0 are allowed, as in PyTorch. Throws
 // ShapeError naming `op` and the valid range.
 WT_API int normalize_axis(const char* op, i64 axis, int ndim);
+// "axis 2 is outside [-2, 1] of a 2-dimensional tensor"
+std::string bad_axis(i64 axis, int ndim);
 // Bit i set: axis i is reduced. Throws ShapeError on a bad or repeated axis.
 WT_API u32 axis_mask(const char* op, const Dims& dims, int ndim);
 // Shape after reducing the axes of `mask`.

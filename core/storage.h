@@ -19,6 +19,12 @@ struct VersionCell {
   u32 version = 0;
   FrameId view_frame = 0;     // where the newest view was made, for messages
   std::atomic<u32> views{0};  // live views of the root
+  FrameId write_frame = 0;    // where the newest write was made; 0: nobody knows
+
+  void wrote(FrameId where) {
+    ++version;
+    write_frame = where;
+  }
 };
 
 struct StorageExtra;  // deleter of a borrowed block, events of asynchronous copies

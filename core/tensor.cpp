@@ -13,7 +13,8 @@ void use_of_undefined() {
 }
 
 void wrong_data_type(const TensorImpl* p, const char* wanted) {
-  throw DtypeError(str("[data] this tensor holds ", dtype_name(dtype_of(p)), ", not ", wanted));
+  throw DtypeError(str("[data] this tensor holds ", dtype_name(dtype_of(p)), ", not ", wanted,
+                       "\n  Try .to(dtype) first, or to_vector<T>(), which converts"));
 }
 
 void not_host_memory(const TensorImpl* p) {
@@ -36,7 +37,7 @@ void* Tensor::host_data(DType t, bool writing) const {
   if (d.is_meta || d.kind != DeviceKind::cpu) detail::not_host_memory(p);
   if (p->storage->special) [[unlikely]]
     detail::wait_for_host_access(p);
-  if (writing) ++p->cell->version;
+  if (writing) p->cell->wrote(mode.frame);
   return p->data;
 }
 

@@ -123,14 +123,14 @@ TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptio
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   bytes_ = host_bytes(all);
-  cut(o);
+  cut(o, paths.size() == 1 ? paths[0] + ": " : str(paths.size(), " files: "));
 }
 
 TextBytes::TextBytes(std::vector<u8> bytes, const TextBytesOptions& o) : bytes_(host_bytes(bytes)) {
   cut(o);
 }
 
-void TextBytes::cut(const TextBytesOptions& o) {
+void TextBytes::cut(const TextBytesOptions& o, const std::string& where) {
   if (o.context < 1 || !(0 <= o.begin && o.begin <= o.end && o.end <= 1))
     throw UsageError(str("[TextBytes] context ", o.context, " and part [", o.begin, ", ", o.end,
                          "] make no sense"));
@@ -140,8 +140,8 @@ void TextBytes::cut(const TextBytesOptions& o) {
   const i64 length = i64(n * o.end) - first_;
   count_ = std::max<i64>(0, length - context_);
   if (count_ == 0)
-    throw DataError(str("[TextBytes] ", length, " bytes are too few for a context of ", context_,
-                        " and the byte after it"));
+    throw DataError(str("[TextBytes] ", where, length, " bytes are too few for a context of ",
+                        context_, " and the byte after it"));
 }
 
 std::span<const u8> TextBytes::bytes() const {

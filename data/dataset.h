@@ -83,7 +83,7 @@ class WT_API TextBytes {
   std::span<const u8> bytes() const;  // the part that samples touch
 
  private:
-  void cut(const TextBytesOptions& o);
+  void cut(const TextBytesOptions& o, const std::string& where = {});
   Tensor bytes_;  // [n] u8
   i64 first_ = 0, count_ = 0, context_ = 0;
 };

@@ -62,8 +62,10 @@ Param& Param::operator=(const Param& o) { return *this = o.tensor(); }
 
 Param& Param::operator=(const Tensor& t) {
   if (slot_->held)
-    throw UsageError(
-        str("[", slot_->name, "] an optimizer holds this parameter: tie weights before making it"));
+    throw UsageError(str(
+        "[", slot_->name,
+        "] this parameter belongs to an optimizer and cannot be assigned\n  Try "
+        "assigning it (tying weights) before the optimizer is made, or copy_() for its values"));
   if (slot_->tensor.defined() && t.defined() && t.shape() != slot_->tensor.shape())
     throw ShapeError(str("[", slot_->name, "] shape ", t.shape(), " cannot take the place of ",
                          slot_->tensor.shape()));

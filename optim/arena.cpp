@@ -277,7 +277,7 @@ void Arenas::bump_versions() noexcept {
     for (const Slot& s : a.slots) {
       const TensorImpl* p = s.entry.tensor.impl();
       const Leaf* l = leaf_of(p);
-      if (l && l->written) ++p->cell->version;
+      if (l && l->written) p->cell->wrote(mode.frame);
     }
 }
 

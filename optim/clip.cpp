@@ -71,7 +71,7 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Fram
       launch);
   for (const Tensor& g : grads) {
     run(GradScaleArgs{g.impl()->data, g.numel(), g.dtype(), c}, launch);
-    ++g.impl()->cell->version;
+    g.impl()->cell->wrote(mode.frame);
   }
   return norm;
 }

@@ -41,7 +41,7 @@ void lower_stop(const Tensor& block) {
 
 [[noreturn]] void throw_non_finite(i32 found, const std::string& parameter) {
   throw NumericError(
-      str("[train_step] the ", found & kFoundBadLoss ? "loss" : "gradient", " is not finite",
+      str("[TrainStep] the ", found & kFoundBadLoss ? "loss" : "gradient", " is not finite",
           parameter.empty() ? "" : "\n  first in the gradient of " + parameter,
           "\n  The step changed nothing\n  Try a lower learning rate, or AnomalyMode to find the "
           "line"));
@@ -126,7 +126,7 @@ void TrainStep::prepare_memory() {
 }
 
 i64 TrainStep::begin(i64 batch_size) {
-  if (batch_size < 1) throw UsageError("[train_step] the batch is empty");
+  if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
   opt_.zero_grad();
   prepare_memory();
@@ -147,7 +147,7 @@ void TrainStep::take_snapshots() {
     if (s.slot == slot && s.is_current()) return;
     const Tensor& t = slot->tensor;
     if (t.device() != opt_.device() || !t.is_contiguous())
-      throw UsageError(str("[train_step] buffer ", slot->name, " must be contiguous and on ",
+      throw UsageError(str("[TrainStep] buffer ", slot->name, " must be contiguous and on ",
                            to_string(opt_.device()), ": ", describe(t)));
     if (!s.copy.defined() || s.copy.impl()->key != t.impl()->key || s.copy.shape() != t.shape()) {
       const CategoryScope scope(Category::buffer);
@@ -169,14 +169,14 @@ void TrainStep::move_to_device(Tensor& t) const {
 void TrainStep::check_plain_tensor() const {
   if (parts_ > 1)
     throw UsageError(
-        "[train_step] with several micro-batches the weight of each loss must be known, and this "
+        "[TrainStep] with several micro-batches the weight of each loss must be known, and this "
         "is a plain Tensor\n  Try returning Loss{t, weight}");
 }
 
 void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 part) {
   const auto check = [&](const char* what, const Tensor& t) {
     if (!t.defined() || t.numel() != 1 || t.device() != opt_.device())
-      throw UsageError(str("[train_step] the ", what, " of the loss must be one element on ",
+      throw UsageError(str("[TrainStep] the ", what, " of the loss must be one element on ",
                            to_string(opt_.device()), ", got ", describe(t)));
   };
   check("sum", sum);
@@ -279,7 +279,7 @@ void TrainStep::restore_where_skipped() {
     run(StepRestoreArgs{now.impl()->data, s.copy.impl()->data, bytes_for(g.numel, g.dtype),
                         skip_flag()},
         launch_on(opt_.device()));
-    ++now.impl()->cell->version;
+    now.impl()->cell->wrote(mode.frame);
   }
 }
 
@@ -293,7 +293,7 @@ void TrainStep::restore_snapshots() noexcept {
     if (!d.is_meta)
       copy_bytes(p->data, d, s.copy.impl()->data, d,
                  bytes_for(p->geometry.numel, p->geometry.dtype));
-    ++p->cell->version;
+    p->cell->wrote(mode.frame);
     s.remember();
   }
 }

@@ -1,4 +1,5 @@
 // Rows of the operators that view or copy.
+#include "warptape/core/memory.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -38,6 +39,15 @@ void errors(OpCase& c, const std::string& text, const Function& f, const Shape& 
   c.errors = {undefined_operand(c.name, [f](const Tensor& a, const Tensor&) { (void)f(a); }),
               error_input<E>("argument", text,
                              [f, shape](Device d) { (void)f(ones(shape, {.device = d})); })};
+}
+
+// No memory for the result: nothing leaks, and the operand is as it was.
+ErrorInput no_memory(const std::string& op, void (*call)(const Tensor&)) {
+  return error_input<OutOfMemory>("no memory", "[" + op + "] asked for", [call](Device d) {
+    const Tensor x = ones({2, 3}, {.device = d});
+    memory::fail_nth_request(1);
+    call(x);
+  });
 }
 
 void add_views(std::vector<OpCase>& rows) {
@@ -220,7 +230,8 @@ void add_copies(std::vector<OpCase>& rows) {
                      [](const Tensor& x) { return contiguous(x, MemoryFormat::channels_last); },
                      {2, 2});
   co.errors[0] = undefined_tensor([](const Tensor& a, const Tensor&) { (void)contiguous(a); });
-  cl.errors = {undefined_operand("clone", [](const Tensor& a, const Tensor&) { (void)clone(a); })};
+  cl.errors = {undefined_operand("clone", [](const Tensor& a, const Tensor&) { (void)clone(a); }),
+               no_memory("clone", [](const Tensor& x) { (void)clone(x); })};
   rows.push_back(co);
   rows.push_back(cl);
 
@@ -242,13 +253,14 @@ void add_copies(std::vector<OpCase>& rows) {
   ca.samples = {{"0", {{{2, 3}}, {{1, 3}}}, joined(0), along(0, {3, 3})},
                 {"1", {{{2, 3}}, {{2, 2}}, {{2, 1}}}, joined(1), along(1, {2, 6})},
                 {"0", {{{0, 3}}, {{2, 3}}}, joined(0), along(0, {2, 3})}};
-  ca.errors = {two_devices("cat",
-                           [](const Tensor& a, const Tensor& b) {
-                             (void)cat({a, b});
-                           }),
-               error_input<ShapeError>("shapes", "[cat] ", [](Device d) {
-                 (void)cat({ones({2, 3}, {.device = d}), ones({2, 4}, {.device = d})});
-               })};
+  ca.errors = {
+      two_devices("cat",
+                  [](const Tensor& a, const Tensor& b) {
+                    (void)cat({a, b});
+                  }),
+      error_input<ShapeError>("shapes", "[cat] shapes may differ only along axis 0", [](Device d) {
+        (void)cat({ones({2, 3}, {.device = d}), ones({2, 4}, {.device = d})});
+      })};
   rows.push_back(ca);
 
   OpCase td = row("to_dtype", {"copy"});
@@ -265,7 +277,9 @@ void add_copies(std::vector<OpCase>& rows) {
       td.samples.back().result = t;
       td.samples.back().inputs[0].low = 0;  // all dtypes have these
     }
-  td.errors = {undefined_tensor([](const Tensor& a, const Tensor&) { (void)to_dtype(a, f32); })};
+  td.errors = {
+      undefined_operand("to_dtype", [](const Tensor& a, const Tensor&) { (void)to_dtype(a, f32); }),
+      no_memory("to_dtype", [](const Tensor& x) { (void)to_dtype(x, f64); })};
   rows.push_back(td);
 
   OpCase dev = row("to_device", {"copy"});
@@ -277,9 +291,16 @@ void add_copies(std::vector<OpCase>& rows) {
           return to_device(to_device(x, there), x.device());
         },
         same()));
-  dev.errors = {error_input<PlacementError>(
-      "meta", "[to_device] a meta tensor has no values to move to",
-      [](Device d) { (void)to_device(ones({2}, {.device = Device::meta(DeviceKind::cpu)}), d); })};
+  dev.errors = {
+      error_input<PlacementError>("meta", "[to_device] a meta tensor has no values to move to",
+                                  [](Device d) {
+                                    (void)to_device(
+                                        ones({2}, {.device = Device::meta(DeviceKind::cpu)}), d);
+                                  }),
+      {"no such device",
+       [](Device d) { (void)to_device(ones({2}, {.device = d}), Device::parse("cuda:63")); },
+       [](const Error&) { return true; },  // of another type where there is a GPU
+       "cuda:63"}};
   rows.push_back(dev);
 }
 
@@ -323,11 +344,16 @@ void add_writing(std::vector<OpCase>& rows) {
                               return filled(in[0].shape, [](const auto&) { return 1.0; });
                             }});
   fill.mostly_constant = true;
-  fill.errors = {
-      error_input<InplaceError>("leaf", "[fill_] in-place operation on a leaf", [](Device d) {
-        Tensor x = ones({2}, {.device = d, .requires_grad = true});
-        x.fill_(1);
-      })};
+  fill.errors = {error_input<InplaceError>("leaf", "[fill_] in-place operation on a leaf",
+                                           [](Device d) {
+                                             Tensor x =
+                                                 ones({2}, {.device = d, .requires_grad = true});
+                                             x.fill_(1);
+                                           }),
+                 undefined_operand("fill_", [](const Tensor& none, const Tensor&) {
+                   Tensor x = none;
+                   x.fill_(1);
+                 })};
   rows.push_back(fill);
 }
 

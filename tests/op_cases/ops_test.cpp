@@ -106,7 +106,7 @@ TEST_CASE("operators: first and second derivatives by finite differences", "[ops
 TEST_CASE("operators: error inputs", "[ops]") {
   for (const OpCase* row : rows()) {
     INFO(row->name);
-    CHECK_FALSE(row->errors.empty());
+    CHECK(row->errors.size() >= 2);
     for (const Device& d : test_devices()) {
       if (!has_kernels(*row, d)) continue;
       for (const ErrorInput& e : row->errors) {

@@ -1,0 +1,487 @@
+// What users read when something is wrong: whole messages against tests/golden/errors.txt. Line
+// numbers and the name of the scratch folder are blotted out. WT_WRITE_GOLDEN=1 writes the file
+// instead of comparing it: read the difference as a user would.
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <regex>
+#include <sstream>
+
+#include "warptape/autograd/custom.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/npy.h"
+#include "warptape/core/safetensors.h"
+#include "warptape/data/idx.h"
+#include "warptape/data/loader.h"
+#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/layers.h"
+#include "warptape/optim/clip.h"
+#include "warptape/optim/train_step.h"
+#include "warptape/tests/optim/devices.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/temp_dir.h"
+#include "warptape/tools/recipes.h"
+
+using namespace wt;
+
+// Nothing here has a result: it throws.
+#pragma GCC diagnostic ignored "-Wunused-result"
+#pragma GCC diagnostic ignored "-Wunused-value"
+
+namespace {
+
+struct Example {
+  const char* title;
+  std::function<void(const TempDir&)> make;
+};
+using Examples = std::vector<Example>;
+
+const TensorOptions kGrad{.requires_grad = true};
+const Device kSimt{DeviceKind::simt, 0};
+TensorOptions on(Device d) { return {.device = d}; }
+
+struct Net : nn::Module<Net> {
+  nn::Linear fc1 = add("fc1", nn::Linear{4, 8});
+  nn::Linear fc2 = add("fc2", nn::Linear{8, 3});
+  Net() { set_type("Net"); }
+  Tensor forward(Tensor x) { return fc2(relu(fc1(std::move(x)))); }
+};
+data::Batch batch(i64 n) { return {ones({n, 4}), zeros({n}, {.dtype = DType::i64})}; }
+
+// --- operators -----------------------------------------------------------------------------------
+
+const Examples kOperands{
+    {"shapes that do not broadcast",
+     [](auto&) {
+       ones({2, 3}) + ones({4});
+     }},
+    {"inner sizes of a product",
+     [](auto&) {
+       matmul(ones({2, 3}), ones({4, 5}));
+     }},
+    {"a layer that gets the wrong width",
+     [](auto&) {
+       Net()(ones({2, 5}));
+     }},
+    {"a bias of another length",
+     [](auto&) {
+       linear(ones({2, 3}), ones({4, 3}), ones({5}));
+     }},
+    {"a view of another size",
+     [](auto&) {
+       ones({2, 3}).view({4});
+     }},
+    {"a view of a tensor with gaps",
+     [](auto&) {
+       ones({2, 3}).t().view({6});
+     }},
+    {"two open sizes",
+     [](auto&) {
+       ones({2, 3}).reshape({-1, -1});
+     }},
+    {"an axis that is not there",
+     [](auto&) {
+       sum(ones({2, 3}), 2);
+     }},
+    {"an axis twice",
+     [](auto&) {
+       sum(ones({2, 3}), {0, -2});
+     }},
+    {"too many dimensions",
+     [](auto&) {
+       ones({1, 1, 1, 1, 1, 1, 1, 1, 1});
+     }},
+    {"tensors that do not join",
+     [](auto&) {
+       cat({ones({2, 3}), ones({2, 4})});
+     }},
+    {"the maximum of nothing",
+     [](auto&) {
+       max(ones({0, 3}), 0);
+     }},
+    {"item() of many elements",
+     [](auto&) {
+       ones({2, 3}).item();
+     }},
+    {"a dtype for storage only",
+     [](auto&) { ones({2}, {.dtype = DType::i16}) + ones({2}, {.dtype = DType::i16}); }},
+    {"an operation that bool lacks", [](auto&) { -ones({2}, {.dtype = DType::boolean}); }},
+    {"integers where a mean is wanted", [](auto&) { mean(arange(3)); }},
+    {"a condition that is not bool", [](auto&) { where(ones({2}), 1.0, 2.0); }},
+    {"elements read as another type", [](auto&) { ones({2}).data<double>(); }},
+    {"a gradient of integers", [](auto&) { arange(3).set_requires_grad(); }},
+    {"two devices", [](auto&) { ones({2}) + ones({2}, on(kSimt)); }},
+    {"a device that has no name", [](auto&) { Device::parse("gpu:0"); }},
+    {"item() on the meta device", [](auto&) { sum(ones({2}, on(Device::meta()))).item(); }},
+    {"meta values moved to a device",
+     [](auto&) { ones({2}, on(Device::meta())).to(Device::cpu()); }},
+    {"an undefined operand", [](auto&) { relu(Tensor()); }},
+    {"a tensor that was moved away",
+     [](auto&) {
+       Tensor x = ones({2});
+       const Tensor y = std::move(x);
+       x + y;
+     }},
+    {"the shape of an undefined tensor", [](auto&) { Tensor().shape(); }},
+    {"a cast of an undefined tensor", [](auto&) { Tensor().to(f64); }},
+    {"an argument out of range", [](auto&) { dropout(ones({2}), 1.5); }},
+    {"an index out of range",
+     [](auto&) {
+       ones({2, 3})[5];
+     }},
+    {"an index out of range in a list",
+     [](auto&) {
+       ones({2, 3})[{Slice{0, 1}, 3}];
+     }},
+    {"a token out of range",
+     [](auto&) {
+       embedding(tensor({1, 7}), ones({5, 2}));
+     }},
+    {"a token out of range, found on the device",
+     [](auto&) {
+       embedding(tensor({1, 7}).to(kSimt), ones({5, 2}, on(kSimt))).to_vector<float>();
+     }},
+    {"a label out of range",
+     [](auto&) {
+       cross_entropy(ones({2, 3}), tensor({0, 9}));
+     }},
+    {"a label out of range, found on the device",
+     [](auto&) {
+       cross_entropy(ones({2, 3}, on(kSimt)), tensor({0, 9}).to(kSimt)).item();
+     }},
+    {"labels of another length",
+     [](auto&) {
+       cross_entropy(ones({2, 3}), tensor({0, 1, 2}));
+     }},
+    {"a kernel contract that is not there",
+     [](auto&) { VariantScope v("softmax_forwad", "naive"); }},
+    {"a kernel variant that is not there", [](auto&) { VariantScope v("matmul", "nave"); }},
+    {"a kernel variant that does not take the arguments",
+     [](auto&) {
+       VariantScope v("matmul", "tensor_core");
+       matmul(ones({2, 3}, on(kSimt)), ones({3, 2}, on(kSimt)));
+     }},
+    {"no memory",
+     [](auto&) {
+       const Tensor x = ones({2, 3});
+       memory::fail_nth_request(1);
+       clone(x);
+     }},
+};
+
+// --- autograd ------------------------------------------------------------------------------------
+
+struct Wrong {
+  int count;
+  static constexpr OpInfo info{.name = "wrong"};
+  Tensor forward(Save&, const Tensor& x) const { return x * 2; }
+  Grads backward(const Saved&, const Tensor& gy) const {
+    return Grads(std::vector<Tensor>(size_t(count), sum(gy)));
+  }
+};
+
+const Examples kAutograd{
+    {"a leaf written in place",
+     [](auto&) {
+       Tensor w = ones({2}, kGrad);
+       w.add_(ones({2}));
+     }},
+    {"a view written in place",
+     [](auto&) {
+       const Tensor w = ones({2, 2}, kGrad);
+       Tensor row = (w * 2)[0];
+       row.mul_(3);
+     }},
+    {"a tensor with a live view written in place",
+     [](auto&) {
+       Tensor x = ones({2, 2}, kGrad) * 2;
+       const Tensor row = x[0];
+       x.mul_(3);
+     }},
+    {"an expanded tensor written in place",
+     [](auto&) {
+       Tensor x = ones({1}).expand({3});
+       x.mul_(3);
+     }},
+    {"a saved tensor that changed",
+     [](auto&) {
+       const Tensor w = ones({2}, kGrad);
+       Tensor y = exp(w);
+       const Tensor z = sum(y);
+       y.mul_(2);
+       z.backward();
+     }},
+    {"a parameter that changed before its backward",
+     [](auto&) {
+       Tensor w = ones({2}, kGrad);
+       const Tensor y = sum(w * w);
+       {
+         const NoGrad no_grad;
+         w.mul_(2);
+       }
+       y.backward();
+     }},
+    {"a second backward",
+     [](auto&) {
+       const Tensor w = ones({2}, kGrad);
+       const Tensor y = sum(w * w);
+       y.backward();
+       y.backward();
+     }},
+    {"a parameter that an optimizer changed before its backward",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       const Tensor y = sum(net(ones({2, 4})));
+       sum(net(ones({2, 4}))).backward();
+       opt.step();
+       y.backward();
+     }},
+    {"a backward from many elements", [](auto&) { (ones({2}, kGrad) * 2).backward(); }},
+    {"a backward from a constant", [](auto&) { sum(ones({2})).backward(); }},
+    {"a seed of another shape", [](auto&) { (ones({2}, kGrad) * 2).backward(ones({3})); }},
+    {"an input that no output depends on",
+     [](auto&) {
+       const Tensor a = ones({2}, kGrad), b = ones({2}, kGrad);
+       grad(sum(a * a), b);
+     }},
+    {"requires_grad on a result", [](auto&) { (ones({2}, kGrad) * 2).set_requires_grad(false); }},
+    {"a custom backward that returns a wrong shape",
+     [](auto&) { sum(apply(Wrong{1}, ones({2}, kGrad))).backward(); }},
+    {"a custom backward that returns too many",
+     [](auto&) { sum(apply(Wrong{2}, ones({2}, kGrad))).backward(); }},
+    {"a gradient that is not finite, in anomaly mode",
+     [](auto&) {
+       const AnomalyMode anomaly;
+       const Tensor w = zeros({2}, kGrad);
+       sum(sqrt(w) * 0).backward();
+     }},
+};
+
+// --- modules and optimizers ----------------------------------------------------------------------
+
+struct Block : nn::Module<Block> {
+  nn::Linear fc{4, 3};
+  Tensor forward(Tensor x) { return fc(std::move(x)); }
+};
+struct Unregistered : nn::Module<Unregistered> {
+  Block block = add("block", Block());
+  Tensor forward(Tensor x) { return block(std::move(x)); }
+};
+struct Twice : nn::Module<Twice> {
+  nn::Linear a = add("fc", nn::Linear{4, 3}), b = add("fc", nn::Linear{4, 3});
+  Tensor forward(Tensor x) { return x; }
+};
+struct BadName : nn::Module<BadName> {
+  nn::Linear a = add("fc.1", nn::Linear{4, 3});
+  Tensor forward(Tensor x) { return x; }
+};
+
+const Examples kTraining{
+    {"a module that is not registered",
+     [](auto&) {
+       Unregistered()(ones({1, 4}));
+     }},
+    {"one name twice", [](auto&) { Twice(); }},
+    {"a name with a dot", [](auto&) { BadName(); }},
+    {"a state dict that does not fit",
+     [](auto&) {
+       auto values = Net().state_dict();
+       values[0].tensor = ones({8, 5});
+       values[1].name = "fc1.bais";
+       values.pop_back();
+       Net().load_state_dict(values);
+     }},
+    {"a parameter assigned under an optimizer",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       net.fc1.weight = ones({8, 4}, kGrad);
+     }},
+    {"a layer of no width", [](auto&) { nn::Linear(4, 0); }},
+    {"an optimizer of a module without parameters", [](auto&) { optim::Sgd opt{nn::ReLU()}; }},
+    {"an option out of range",
+     [](auto&) {
+       Net net;
+       optim::AdamW opt{net, {.betas = {.first = 1}}};
+     }},
+    {"an optimizer whose parameters another one took",
+     [](auto&) {
+       Net net;
+       optim::Sgd first{net};
+       optim::AdamW second{net};
+       first.step();
+     }},
+    {"a clip norm of zero",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       optim::clip_factor(opt, 0);
+     }},
+    {"a schedule without steps", [](auto&) { optim::warmup(100, optim::cosine(0)); }},
+    {"a loss without weight in micro-batches",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       TrainStep step{net, opt, {.micro_batches = 2}};
+       step(batch(4), [&](const data::Batch& b) { return mean(net(b.x)); });
+     }},
+    {"a loss that is not a number",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       TrainStep step{net, opt};
+       step(batch(4), [&](const data::Batch& b) { return sum(net(b.x)) * std::nan(""); }).loss();
+     }},
+    {"a bad label in a step on simt",
+     [](auto&) {
+       Net net;
+       net.to(kSimt);
+       optim::Sgd opt{net};
+       TrainStep step{net, opt};
+       data::Batch b = batch(4);
+       b.y.fill_(3);
+       step(b, [&](const data::Batch& p) { return cross_entropy(net(p.x), p.y); }).loss();
+     }},
+    {"a precision that is not there yet",
+     [](auto&) {
+       Net net;
+       optim::Sgd opt{net};
+       TrainStep step{net, opt, {.precision = f16}};
+     }},
+    {"a recipe that is not there", [](auto&) { tools::find_recipe("fashon"); }},
+};
+
+// --- files ---------------------------------------------------------------------------------------
+
+// A safetensors file with this header.
+std::string with_header(const std::string& json, size_t data = 0) {
+  std::string size(8, '\0');
+  for (size_t i = 0; i < 8; ++i) size[i] = char(json.size() >> (8 * i));
+  return size + json + std::string(data, 'x');
+}
+void open_safetensors(const TempDir& dir, const std::string& content) {
+  spit(dir / "a.safetensors", content);
+  SafetensorsFile::open(dir / "a.safetensors");
+}
+void open_npy(const TempDir& dir, const std::string& content) {
+  spit(dir / "a.npy", content);
+  NpyFile::open(dir / "a.npy");
+}
+void open_idx(const TempDir& dir, const std::string& content) {
+  spit(dir / "a-idx3-ubyte", content);
+  (void)data::read_idx(dir / "a-idx3-ubyte");
+}
+std::string zeros_then(int zero_bytes, const std::string& rest) {
+  return std::string(size_t(zero_bytes), '\0') + rest;
+}
+
+const Examples kFiles{
+    {"a file that is not there", [](auto& d) { nn::load_tensors(d / "none.safetensors"); }},
+    {"safetensors: too short", [](auto& d) { open_safetensors(d, "abc"); }},
+    {"safetensors: not the format", [](auto& d) { open_safetensors(d, std::string(64, 'x')); }},
+    {"safetensors: a header that is no JSON",
+     [](auto& d) { open_safetensors(d, with_header("{a}")); }},
+    {"safetensors: truncated",
+     [](auto& d) {
+       open_safetensors(
+           d, with_header(R"({"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 4));
+     }},
+    {"safetensors: a dtype that is not known",
+     [](auto& d) {
+       open_safetensors(
+           d, with_header(R"({"w":{"dtype":"F99","shape":[2],"data_offsets":[0,8]}})", 8));
+     }},
+    {"safetensors: sizes that do not fit",
+     [](auto& d) {
+       open_safetensors(
+           d, with_header(R"({"w":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", 8));
+     }},
+    {"safetensors: damaged data",
+     [](auto& d) {
+       const std::string path = d / "a.safetensors";
+       nn::save_tensors(path, {{"w", ones({4})}});
+       std::string content = slurp(path);
+       content.back() ^= 1;
+       spit(path, content);
+       nn::load_tensors(path);
+     }},
+    {"npy: not the format", [](auto& d) { open_npy(d, "PK archive of arrays"); }},
+    {"npy: objects",
+     [](auto& d) {
+       const std::string header = "{'descr': '|O', 'fortran_order': False, 'shape': (2,), }\n";
+       open_npy(d, "\x93NUMPY" + std::string("\1\0", 2) + char(header.size()) + '\0' + header);
+     }},
+    {"idx: not the format", [](auto& d) { open_idx(d, "hello"); }},
+    {"idx: truncated",
+     [](auto& d) { open_idx(d, zeros_then(2, "\x08\x01") + zeros_then(3, "\x05") + "abc"); }},
+    {"fashion mnist: no folder", [](auto& d) { data::FashionMnist(d / "none"); }},
+    {"fashion mnist: no files", [](auto& d) { data::FashionMnist(d.path); }},
+    {"text: too short for one sample",
+     [](auto& d) {
+       spit(d / "a.txt", "short");
+       data::TextBytes({d / "a.txt"}, {.context = 16});
+     }},
+    {"loader: no samples a batch",
+     [](auto&) { data::Loader(data::TensorDataset(arange(3), arange(3)), {.batch = 0}); }},
+    {"loader: not one full batch",
+     [](auto&) {
+       data::Loader(data::TensorDataset(arange(3), arange(3)), {.batch = 4, .drop_last = true});
+     }},
+    {"loader: x and y of different lengths",
+     [](auto&) { data::TensorDataset(arange(3), arange(4)); }},
+    {"an output folder that is not there",
+     [](auto& d) {
+       nn::save_tensors(d / "none/a.safetensors", {{"w", ones({4})}});
+     }},
+};
+
+// ---
+
+std::string blotted(std::string text, const TempDir& dir) {
+  for (size_t at; (at = text.find(dir.path)) != std::string::npos;)
+    text.replace(at, dir.path.size(), "DIR");
+  return std::regex_replace(text, std::regex(R"re((\.(cpp|h)):\d+)re"), "$1:LINE");
+}
+
+std::string messages() {
+  std::ostringstream out;
+  for (const Examples* list : {&kOperands, &kAutograd, &kTraining, &kFiles})
+    for (const Example& e : *list) {
+      const TempDir dir;
+      std::string text = "nothing was thrown";
+      try {
+        e.make(dir);
+      } catch (const Error& error) {
+        text = error.what();
+      }
+      memory::fail_nth_request(0);
+      out << "== " << e.title << "\n" << blotted(text, dir) << "\n\n";
+    }
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("golden: whole error messages") {
+  ready(kSimt);
+  const std::string file = WT_SOURCE_DIR "/tests/golden/errors.txt";
+  const std::string now = messages();
+  if (std::getenv("WT_WRITE_GOLDEN")) spit(file, now);
+  // Section by section: a difference shows one message, not all.
+  std::istringstream is(now), was(slurp(file));
+  std::string a, b, title;
+  while (true) {
+    const bool more = bool(std::getline(is, a)), expected = bool(std::getline(was, b));
+    INFO("run wt_tests 'golden*' with WT_WRITE_GOLDEN=1 and read the difference\n  " << title);
+    REQUIRE(more == expected);
+    if (!more) break;
+    if (a.starts_with("== ")) title = a;
+    REQUIRE(a == b);
+  }
+  CHECK(now.find("nothing was thrown") == std::string::npos);
+}
