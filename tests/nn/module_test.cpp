@@ -144,7 +144,8 @@ TEST_CASE("Modules: assigning a parameter re-seats it for every copy, and so tie
   CHECK(fresh.requires_grad());
   CHECK(mentions(message_of([&] { b.weight = fresh * 2; }), "a parameter is a leaf"));
   const optim::Sgd opt{net, {.lr = 1}};
-  CHECK(mentions(message_of([&] { b.weight = a.weight; }), "this parameter belongs to an optimizer"));
+  CHECK(
+      mentions(message_of([&] { b.weight = a.weight; }), "this parameter belongs to an optimizer"));
 }
 
 TEST_CASE("Modules: train, eval and the guard that restores", "[wall][modules]") {
