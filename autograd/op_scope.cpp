@@ -96,6 +96,14 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   restore.ok = true;
 }
 
+// In operand i's order, or where that has none (expanded) in that of another one of its shape.
+TensorImpl* OpScope::in_some_order(const In* const* in, int n, int i, DType t) {
+  const TensorImpl* like = in[i]->impl();
+  for (int k = 0; k < n && !is_permuted_dense(like->geometry); ++k)
+    if (same_shape(in[k]->impl()->geometry, in[i]->impl()->geometry)) like = in[k]->impl();
+  return new_in_order(like, t);
+}
+
 // Something threw between record() and finish().
 void OpScope::abandon(Node* n) {
   for (u32 k = 0; k < n->n_slots; ++k)

@@ -132,6 +132,17 @@ class OpScope {
       return Result(input(2).impl(), &input(2));
     return Result(new_like(like));
   }
+  // For elementwise operators: the output has operand i's order in memory too (NHWC stays NHWC).
+  WT_HOT Result result_in_order(int i = 0) const {
+    if (!geometry(i).dense) [[unlikely]]
+      return in_order(i, dtype(i));
+    return result_like(i);
+  }
+  WT_HOT Result result_in_order(int i, DType t) const {
+    if (!geometry(i).dense) [[unlikely]]
+      return in_order(i, t);
+    return result(geometry(i).shape, geometry(i).ndim, t);
+  }
   // A view of operand 0's storage: geometry to be filled by the caller.
   WT_HOT Result view_result(const Geometry& g, i64 offset_elements) const {
     return Result(new_view(a_->impl(), g, offset_elements, frame()));
@@ -187,6 +198,10 @@ class OpScope {
   static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;
   static constexpr int kMaxSlots = 8;
 
+  WT_HOT Result in_order(int i, DType t) const {
+    const In* const in[] = {a_, b_, c_};
+    return Result(in_some_order(many_ ? many_ : in, n_, i, t));
+  }
   WT_HOT void add_slot(u8 code) { slots_ |= u64(code) << (8 * n_slots_++); }
   WT_HOT u8 slot_code(int k) const { return u8(slots_ >> (8 * k)); }
   WT_HOT void open(Types types, u32 key_difference) {
@@ -243,6 +258,7 @@ class OpScope {
 
   static void open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types);
+  static TensorImpl* in_some_order(const In* const* in, int n, int i, DType t);
   static void abandon(Node* n);
   static void spill(Node* n, int edges, int slots);
   [[noreturn]] static void saved_inference_tensor(Node* n, const OpInfo& info, int operand,
@@ -279,8 +295,8 @@ WT_HOT bool OpScope::may_reuse(int k, const TensorImpl* like) const {
   const TensorImpl* p = impl(k);
   const Storage* s = p->storage;
   if (repeated_ || !p->refs.sole() || !s->refs.sole() || p->flags != 0 || s->borrowed ||
-      (saved_inputs_ >> k & 1) || !p->geometry.dense || p->key != like->key ||
-      (p != like && !same_shape(p->geometry, like->geometry)))
+      s->category == Category::dataset || (saved_inputs_ >> k & 1) || !p->geometry.dense ||
+      p->key != like->key || (p != like && !same_shape(p->geometry, like->geometry)))
     return false;
   // A leaf that requires grad keeps its identity: its gradient state belongs to the user's handle.
   return !p->node || !p->node->is_leaf();

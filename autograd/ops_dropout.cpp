@@ -28,7 +28,7 @@ Tensor apply_draw(const In& x, const Draw& d) {
   OpScope s(info::dropout, x);
   if (!is_floating(s.dtype()) || !computes(s.dtype()))
     s.fail<DtypeError>(str("needs f64, f32, f16 or bf16, got ", dtype_name(s.dtype())));
-  Result y = s.result_like();
+  Result y = s.result_in_order();
   s.record(dropout_backward);
   s.set_attribute(d);
   DropoutArgs args{y.view(), s.view(0), d.key, d.call};

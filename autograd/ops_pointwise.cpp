@@ -119,11 +119,13 @@ WT_HOT Shape common_shape(const OpScope& s, const Geometry& a, const Geometry& b
 WT_HOT Result broadcast_result(const OpScope& s, bool predicate) {
   const Geometry &a = s.geometry(0), &b = s.geometry(1);
   if (same_shape(a, b)) [[likely]]
-    return predicate ? s.result(a.shape, a.ndim, DType::boolean) : s.result_like();
+    return predicate ? s.result_in_order(0, DType::boolean) : s.result_in_order();
   const Shape shape = common_shape(s, a, b);
-  if (!predicate && shape_of(a) == shape) return s.result_like(0);
-  if (!predicate && shape_of(b) == shape) return s.result_like(1);
-  return s.result(shape, predicate ? DType::boolean : s.dtype());
+  const DType t = predicate ? DType::boolean : s.dtype();
+  for (int i = 0; i < 2; ++i)
+    if (shape_of(s.geometry(i)) == shape)
+      return predicate ? s.result_in_order(i, t) : s.result_in_order(i);
+  return s.result(shape, t);
 }
 
 // --- gradients -----------------------------------------------------------------------------------
@@ -142,7 +144,7 @@ Tensor fused(const Entry& e, const void* f, const In* const* operands, int n, Sc
   }
   const In* const* list = in;
   OpScope s(e.info, list, m);
-  Result gx = s.result_like();
+  Result gx = s.result_in_order();
   e.launch(gx.view(), views, v, f, s.launch());
   return s.finish(std::move(gx));
 }
@@ -172,7 +174,7 @@ struct LaunchInlined {
 template <class L>
 WT_HOT Tensor fused_pair_inline(const Entry& e, L launch, const In& gy, const In& saved) {
   OpScope s(e.info, gy, saved);
-  Result gx = s.result_like();
+  Result gx = s.result_in_order();
   launch(s.launch(), gx.view(), s.view(0), s.view(1));
   return s.finish(std::move(gx));
 }
@@ -283,8 +285,7 @@ WT_HOT Tensor unary_inline(const Entry& e, L launch, const In& x, const P& param
   check_domain(s, e);
   if (e.needs[0] & kNeedsA) s.save_input_if(s.wants(0), 0);
   if (e.needs[0] & kNeedsOut) s.save_output();
-  const Geometry& g = s.geometry(0);
-  Result y = e.predicate ? s.result(g.shape, g.ndim, DType::boolean) : s.result_like();
+  Result y = e.predicate ? s.result_in_order(0, DType::boolean) : s.result_in_order();
   if (e.backward) s.record(e.backward);
   if constexpr (kParametric<P>) s.set_attribute(parameters);
   launch(s.launch(), y.view(), s.view(0));
@@ -311,8 +312,7 @@ Tensor with_number(const Entry& e, const Operand& a, const Operand& b) {
   check_domain(s, e);
   if (e.needs[i] & (i ? kNeedsB : kNeedsA)) s.save_input_if(s.wants(0), 0);
   if (e.needs[i] & kNeedsOut) s.save_output();
-  const Geometry& g = s.geometry(0);
-  Result y = e.predicate ? s.result(g.shape, g.ndim, DType::boolean) : s.result_like();
+  Result y = e.predicate ? s.result_in_order(0, DType::boolean) : s.result_in_order();
   if (e.backward) {
     s.record(i ? e.number_first : e.number_second);
     s.set_attribute(v);

@@ -62,6 +62,31 @@ static bool is_channels_last(const Geometry& g) {
   return true;
 }
 
+bool is_permuted_dense(const Geometry& g) {
+  i64 expected = 1;
+  int left = 0;
+  for (int d = 0; d < g.ndim; ++d) left += g.shape[d] != 1;
+  for (bool found = true; left > 0 && found;) {
+    found = false;
+    for (int d = 0; d < g.ndim && !found; ++d) {
+      if (g.shape[d] == 1 || g.strides[d] != expected) continue;
+      expected *= g.shape[d];
+      --left;
+      found = true;
+    }
+  }
+  return left == 0;
+}
+
+TensorImpl* new_in_order(const TensorImpl* like, DType t) {
+  const Geometry& from = like->geometry;
+  TensorImpl* p = new_contiguous(from.shape, from.ndim, t, device_of(like));
+  if (!is_permuted_dense(from)) return p;
+  for (int d = 0; d < from.ndim; ++d) p->geometry.strides[d] = from.strides[d];
+  finish_geometry(p->geometry);
+  return p;
+}
+
 bool Tensor::is_contiguous(MemoryFormat format) const {
   const Geometry& g = geometry();
   if (format == MemoryFormat::channels_last) return is_channels_last(g);

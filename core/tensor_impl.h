@@ -130,6 +130,11 @@ WT_HOT TensorImpl* new_like(const TensorImpl* like) {
   return p;
 }
 
+// Some order of its dimensions is C order (NHWC, a transposed matrix): it has no gaps.
+bool is_permuted_dense(const Geometry& g);
+// A fresh tensor of like's shape and of its order in memory, if that is one; C order otherwise.
+TensorImpl* new_in_order(const TensorImpl* like, DType t);
+
 // A second tensor over the same elements: same storage, cell and geometry, no node, not counted as
 // a view.
 inline TensorImpl* alias_of(const TensorImpl* p) {

@@ -1,7 +1,9 @@
 // Views and the copies that go with them: what is shared, in which order, and what is refused.
 // Values of every layout, device and derivative: tests/op_cases/cases_shape.cpp.
+#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/random.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"
@@ -191,4 +193,44 @@ TEST_CASE("Layout: shapes are logical, channels_last is a stride order", "[wall]
   const Tensor weights = arange(48).to(f32).reshape({2, 3, 4, 2});
   (w.to(MemoryFormat::channels_last) * weights).sum().backward();
   CHECK(values(w.grad()) == values(weights));
+}
+
+TEST_CASE("Layout: elementwise operators keep the order of their operand", "[wall][layout]") {
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    CAPTURE(to_string(d));
+    const Tensor x = (arange(48).to(f32).reshape({2, 3, 4, 2}) - 20).to(d);
+    const Tensor n = x.to(MemoryFormat::channels_last);
+    const Tensor bias = arange(3).to(f32).reshape({1, 3, 1, 1}).to(d);
+    const auto same = [&](const Tensor& in_order, const Tensor& plain) {
+      CHECK(in_order.strides() == n.strides());
+      CHECK(plain.strides() == x.strides());
+      CHECK(values(in_order) == values(plain));
+    };
+    same(relu(n), relu(x));
+    same(n * 2, x * 2);
+    same(n + x, x + n);  // of two orders the first one counts
+    same(n + bias, x + bias);
+    same(bias + n, bias + x);
+    same(gt(n, 0), gt(x, 0));
+    manual_seed(1);
+    const Tensor dropped = dropout(n, 0.5);
+    manual_seed(1);
+    same(dropped, dropout(x, 0.5));
+    CHECK(relu(x.transpose(1, 3)).strides() == x.transpose(1, 3).strides());
+    CHECK(relu(x[{Slice{}, Slice{0, 2}}]).is_contiguous());  // has gaps
+    const Tensor leaf = x.clone().set_requires_grad();
+    Tensor order;
+    const Tensor h = leaf.to(MemoryFormat::channels_last);
+    register_hook(h, [&](const Tensor& g) { return order = g, Tensor(); });
+    tanh(h).sum().backward();
+    CHECK(order.strides() == n.strides());
+  }
+}
+
+TEST_CASE("In place: the memory of a dataset is never an operator's output", "[wall][in_place]") {
+  const CategoryScope scope(Category::dataset);
+  Tensor data = ones({4});
+  const void* where = data.data<const float>();
+  const Tensor y = relu(std::move(data));
+  CHECK(y.data<const float>() != where);
 }
