@@ -16,6 +16,8 @@ class BadIndexReport {
         op_id_(on_host_ ? op_id : mailbox_source(op_id, intern_frame(s.frame()))) {}
   MailboxRecord* record() { return record_; }
   u32 op_id() const { return op_id_; }
+  // On the cpu, what was wrong; null: nothing.
+  const MailboxRecord* raised() const { return own_.raised ? &own_ : nullptr; }
   // `what` names the value ("label"), `one` a place in a 1-d list ("sample"), `list` the operand
   // that holds it.
   WT_HOT void throw_if_raised(const OpScope& s, const char* what, const char* one, int list) const {

@@ -3,6 +3,7 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/core/factories.h"
 
 namespace wt {
@@ -54,6 +55,44 @@ CustomForward::~CustomForward() {
   mode.frame = frame_before_;
 }
 
+namespace {
+
+// An input that comes back through the operator's inverse, from the output in another slot.
+struct InvertedSlot final : PackedSlot {
+  Tensor (*invert)(const void*, const Tensor&);
+  u32 output;
+  InvertedSlot(Tensor (*f)(const void*, const Tensor&), u32 slot) : invert(f), output(slot) {}
+  Tensor unpack(Backward& g) override {
+    Tensor x = invert(custom_op(g), g.saved(output));
+    const OutputInfo& want = g.node->output;  // inverse of a function of one shape and dtype
+    if (x.impl() && x.impl()->key == want.key && x.shape() == Shape(want.shape, want.ndim))
+      return x.impl()->node ? detach(x) : x;
+    throw ShapeError(str("[", g.node->info->name, ".invert] does not give a tensor like the output",
+                         "\n  at ", describe_frame(g.node->frame)));
+  }
+};
+
+// The slot of the output, appended when the operator does not save it; -1: no inversion here.
+int slot_to_invert_from(OpScope& s, const CustomCall& call, const Save& save, const Tensor& x,
+                        const Tensor& y) {
+  if (!call.invert || mode.save != SavePolicy::invert || !(mode.slow & kSlowSaving)) return -1;
+  if (!s.recording() || x.impl()->key != y.impl()->key || x.shape() != y.shape()) return -1;
+  const std::vector<Tensor>& all = save.tensors();
+  for (size_t k = 0; k < all.size(); ++k)
+    if (all[k].same_as(y)) return int(k);
+  if (!s.has_room_to_save()) return -1;
+  s.save_output(0);
+  return int(all.size());
+}
+
+void pack_inverted(Node* n, const CustomCall& call, int output_slot) {
+  for (u32 k = 0; k < n->n_slots; ++k)
+    if (n->slots[k].kind == SlotKind::owned && can_pack(n->slots[k]) && n->slots[k].edge == 0)
+      pack(n, n->slots[k], std::make_unique<InvertedSlot>(call.invert, u32(output_slot)));
+}
+
+}  // namespace
+
 std::vector<Tensor> finish_custom(const CustomCall& call, const Save& save,
                                   std::vector<Tensor> outputs) {
   OwnedOp op(call.op, call.deleter);
@@ -77,12 +116,16 @@ std::vector<Tensor> finish_custom(const CustomCall& call, const Save& save,
     else
       s.save_extra(Tensor(alias_of(t.impl())));
   }
+  const bool alone = call.n == 1 && outputs.size() == 1;
+  const int from = alone ? slot_to_invert_from(s, call, save, inputs[0], outputs[0]) : -1;
   inputs.clear();
   s.record(call.backward);
   s.set_attribute(std::move(op));
   std::vector<Result> results;
   for (Tensor& y : outputs) results.push_back(OpScope::adopt(std::move(y)));
-  return s.finish(std::move(results));
+  std::vector<Tensor> finished = s.finish(std::move(results));
+  if (from >= 0) pack_inverted(finished[0].impl()->node, call, from);
+  return finished;
 }
 
 const void* custom_op(const Backward& g) { return g.attribute<OwnedOp>().op; }

@@ -15,6 +15,12 @@
 // returns one gradient an input (undefined: none) and is written in differentiable operators, so
 // higher derivatives follow. An operator with several outputs returns std::vector<Tensor> from
 // forward and gets std::vector<Tensor> in backward (zeros where no gradient arrived).
+//
+// An operator of one input and one output that can be undone says so:
+//   Tensor invert(const Tensor& y) const;      // the x of y = forward(x)
+// Under SaveScope(SavePolicy::invert) a saved input is then computed from the output in backward,
+// and its memory is free meanwhile. It costs rounding: x comes back as exactly as `invert` gives
+// it.
 #pragma once
 #include <initializer_list>
 #include <type_traits>
@@ -70,6 +76,7 @@ struct CustomCall {
   void (*backward)(Backward&);
   void* op;  // a heap copy of the operator
   void (*deleter)(void*);
+  Tensor (*invert)(const void* op, const Tensor& y);  // null: cannot
 };
 // Runs the forward with recording off; calls inside report the user's line.
 class WT_API CustomForward {
@@ -102,6 +109,17 @@ void custom_backward(Backward& g) {
     put_custom(g, op.backward(saved, gy));
 }
 
+// Null when the operator does not say how its output gives its one input.
+template <class Op>
+constexpr auto inverse_of() -> Tensor (*)(const void*, const Tensor&) {
+  if constexpr (requires(const Op& op, const Tensor& y) {
+                  { op.invert(y) } -> std::same_as<Tensor>;
+                })
+    return [](const void* op, const Tensor& y) { return static_cast<const Op*>(op)->invert(y); };
+  else
+    return nullptr;
+}
+
 template <class Op, size_t... I>
 auto apply_custom(const Op& op, const In* const* inputs, std::index_sequence<I...>) {
   Save save;
@@ -117,7 +135,7 @@ auto apply_custom(const Op& op, const In* const* inputs, std::index_sequence<I..
       outputs = op.forward(save, forward.inputs()[I]...);
   }
   outputs = finish_custom({Op::info, inputs, int(sizeof...(I)), custom_backward<Op>, new Op(op),
-                           [](void* p) { delete static_cast<Op*>(p); }},
+                           [](void* p) { delete static_cast<Op*>(p); }, inverse_of<Op>()},
                           save, std::move(outputs));
   if constexpr (std::is_same_v<Result, Tensor>)
     return std::move(outputs[0]);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
 
 namespace wt {
@@ -59,9 +61,14 @@ class Engine {
   void mark(std::span<const Tensor> roots);
   void find_needed();
   void seed(std::span<const Tensor> roots, std::span<Tensor> seeds);
+  // Observed: profiler observers hear of each node; decided once a walk.
+  template <bool Observed>
   void visit(Task& t);
+  template <bool Observed>
   void visit_many(Task& t);
+  template <bool Observed>
   void run_node(Task& t);
+  void visit_observed();
   TensorImpl*& gradient(Task& t, u32 output) {
     return t.node->n_outputs == 1 ? t.grad : grads_[t.first_grad + output];
   }
@@ -135,31 +142,32 @@ bool Backward::is_needed(u32 i) const {
   return t->is_leaf() ? static_cast<const Leaf*>(t)->capture != ~0u : engine.tasks_[t->task].needed;
 }
 
+// The lines of an error about a saved tensor that was written.
+static std::string overwritten(FrameId written, const Node* node) {
+  return (written ? "\n  written at " + describe_frame(written) : std::string()) +
+         "\n  needed by " + describe(node) + "\n  Try a clone() of it, or writing after backward()";
+}
+
 const Tensor& Backward::saved(u32 i) {
   SavedSlot& s = node->slots[i];
-  const auto lines = [&](FrameId written) {
-    return (written ? "\n  written at " + describe_frame(written) : std::string()) +
-           "\n  needed by " + describe(node) +
-           "\n  Try a clone() of it, or writing after backward()";
-  };
-  if (s.kind == SlotKind::forgotten)
-    throw InplaceError(str("[", node->info->name, ".backward] its output was overwritten in place",
-                           lines(s.version)));
+  if (s.kind >= SlotKind::forgotten) [[unlikely]]
+    return saved_slow(i);
   if (!s.tensor || (node->flags & kFreedNode)) throw_freed(node);
   if (s.tensor->cell->version != s.version)
     throw InplaceError(str("[", node->info->name, ".backward] saved tensor ", i,
                            " was modified in place: it is at version ", s.tensor->cell->version,
                            ", version ", s.version, " is needed",
-                           lines(s.tensor->cell->write_frame)));
+                           overwritten(s.tensor->cell->write_frame, node)));
   if (mode.grad && !s.tensor->node && s.edge != kNoEdge) [[unlikely]] {
     if (s.edge == kSelf) {  // its node is this one: an own handle for the length of the backward
       TensorImpl* a = alias_of(s.tensor);
       a->node = node;
       a->output_index = s.output;
       retain(node);
-      WT_INTERNAL_ASSERT(n_bound < kInlineSlots);
-      bound[n_bound] = a;
-      return reinterpret_cast<const Tensor&>(bound[n_bound++]);
+      const int at = n_bound++ & ~kUnpacked;
+      WT_INTERNAL_ASSERT(at < kInlineSlots);
+      bound[at] = a;
+      return reinterpret_cast<const Tensor&>(bound[at]);
     }
     const Edge& e = node->edges[s.edge];
     if (e.node) {
@@ -169,6 +177,41 @@ const Tensor& Backward::saved(u32 i) {
     }
   }
   return reinterpret_cast<const Tensor&>(s.tensor);
+}
+
+// What a policy packed, or an error.
+const Tensor& Backward::saved_slow(u32 i) {
+  SavedSlot& s = node->slots[i];
+  if (s.kind == SlotKind::forgotten)
+    throw InplaceError(str("[", node->info->name, ".backward] its output was overwritten in place",
+                           overwritten(s.version, node)));
+  if (!s.packed || (node->flags & kFreedNode)) throw_freed(node);
+  if (!s.packed->value) {
+    const NoGrad no_grad;
+    s.packed->value = s.packed->unpack(*this).release_impl();
+    n_bound |= kUnpacked;
+  }
+  TensorImpl* p = s.packed->value;
+  if (mode.grad && !p->node && s.edge != kNoEdge) {
+    const Edge e = s.edge == kSelf ? Edge{node, s.output} : node->edges[s.edge];
+    if (e.node) {
+      retain(e.node);
+      p->node = e.node;
+      p->output_index = u16(e.output);
+    }
+  }
+  return reinterpret_cast<const Tensor&>(s.packed->value);
+}
+
+void Backward::unbind() {
+  if (n_bound & kUnpacked)
+    for (u32 i = 0; i < node->n_slots; ++i) {
+      SavedSlot& s = node->slots[i];
+      if (s.kind != SlotKind::packed || !s.packed->value) continue;
+      release(s.packed->value);
+      s.packed->value = nullptr;
+    }
+  for (int i = 0; i < (n_bound & ~kUnpacked); ++i) release(bound[i]);
 }
 
 bool Backward::may_overwrite_saved(u32 i) const {
@@ -407,6 +450,16 @@ void Engine::leaf_done(Leaf* l) {
   if (l->ready) l->ready(l, l->ready_context);
 }
 
+// A user asked for the gradient of an output that is no leaf: a tensor of its own, after all hooks.
+static void retain_gradient(RetainedGrad& r, const TensorImpl* g) {
+  const CategoryScope scope(Category::gradient);
+  if (r.grad) return detail::add_into(r.grad, g);
+  Tensor own(new_like(g));
+  detail::copy_into(own.impl(), g);
+  r.grad = own.release_impl();
+}
+
+template <bool Observed>
 WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
   if (n->spill) [[unlikely]] {
@@ -419,6 +472,9 @@ WT_HOT void Engine::run_node(Task& t) {
         g = r.release_impl();
       }
     }
+    if (!capturing_)
+      for (RetainedGrad& r : n->spill->retained)
+        if (const TensorImpl* g = gradient(t, r.output)) retain_gradient(r, g);
   }
   if (t.capture != ~0u) [[unlikely]]
     for (u32 k = 0; k < n->n_outputs; ++k)
@@ -427,6 +483,11 @@ WT_HOT void Engine::run_node(Task& t) {
   mode.frame = n->frame;
   if (n->mode_id != mode.id) [[unlikely]]
     restore_mode(n->mode_id);
+  std::optional<profiler::RangeScope> range;
+  if constexpr (Observed)
+    range.emplace(profiler::Range{profiler::Kind::backward, n->info->name, nullptr, n->info,
+                                  n->frame, n->mode_id, device_of_key(n->output.key),
+                                  mode.native_stream});
   Backward b(*this, n, &gradient(t, 0), capturing_);
   n->backward(b);
 }
@@ -456,18 +517,19 @@ WT_HOT void Engine::release_graph(Task& t) {
   if (owned) release(n);
 }
 
+template <bool Observed>
 WT_HOT void Engine::visit(Task& t) {
   Node* n = t.node;
   if (n->n_outputs == 1) [[likely]] {
     if (t.grad) {
-      if (t.needed) run_node(t);
+      if (t.needed) run_node<Observed>(t);
       if (t.grad) {
         release(t.grad);
         t.grad = nullptr;
       }
     }
   } else {
-    visit_many(t);
+    visit_many<Observed>(t);
   }
   n->walk.store(t.previous_walk, std::memory_order_relaxed);
   n->task = t.previous_task;
@@ -482,15 +544,20 @@ WT_HOT void Engine::visit(Task& t) {
 }
 
 // A node with several outputs: runs if any of them got a gradient.
+template <bool Observed>
 void Engine::visit_many(Task& t) {
   bool any = false;
   for (u32 k = 0; k < t.node->n_outputs; ++k) any |= grads_[t.first_grad + k] != nullptr;
-  if (any && t.needed) run_node(t);
+  if (any && t.needed) run_node<Observed>(t);
   for (u32 k = 0; k < t.node->n_outputs; ++k) {
     TensorImpl*& g = grads_[t.first_grad + k];
     if (g) release(g);
     g = nullptr;
   }
+}
+
+WT_COLD void Engine::visit_observed() {
+  for (Task& t : tasks_) visit<true>(t);
 }
 
 // On every way out: marks as before, nothing held. After a throw the touched gradients are invalid.
@@ -574,9 +641,12 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   e.marked_ = true;
   if (e.capturing_) e.find_needed();
   mode.grad = options.create_graph;
-  mode.slow &= ~u32(kSlowAutocast);
+  mode.slow &= ~u32(kSlowAutocast | kSlowSaving);
   e.seed(roots, seeds);
-  for (Task& t : e.tasks_) e.visit(t);  // (a nested walk has vectors of its own)
+  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
+    e.visit_observed();
+  else
+    for (Task& t : e.tasks_) e.visit<false>(t);  // (a nested walk has vectors of its own)
   exit.ok = true;
 }
 

@@ -30,15 +30,16 @@ struct Backward {
   Node* node;
   TensorImpl** grads;               // one an output; null: no gradient reached it
   TensorImpl* bound[kInlineSlots];  // saved outputs that were given their node back
-  int n_bound = 0;
-  bool some;  // only some leaves are asked for: grads()
+  int n_bound = 0;                  // and kUnpacked, when slots were unpacked
+  bool some;                        // only some leaves are asked for: grads()
 
   Backward(Engine& e, Node* n, TensorImpl** g, bool only_some)
       : engine(e), node(n), grads(g), some(only_some) {}
   Backward(const Backward&) = delete;
   Backward& operator=(const Backward&) = delete;
   ~Backward() {
-    for (int i = 0; i < n_bound; ++i) release(bound[i]);
+    if (n_bound) [[unlikely]]
+      unbind();
   }
 
   // Input i's gradient is wanted by this walk.
@@ -73,6 +74,9 @@ struct Backward {
   // Where input i's gradient may be written directly; empty when it must be returned with put().
   // Asking counts as having written: fill it.
   GradSlot slot(u32 i);
+  static constexpr int kUnpacked = 256;
+  const Tensor& saved_slow(u32 i);
+  void unbind();
   // Hands input i's gradient over. Checked for shape, dtype and device.
   void put(u32 i, Tensor t);
   // The same for an operand that was broadcast: summed to its shape first.

@@ -66,6 +66,12 @@ void delete_leaf(Leaf* l) {
   delete l;
 }
 
+WT_COLD void delete_spill(NodeSpill* spill) {
+  for (const HookEntry& h : spill->hooks)
+    if (h.deleter) h.deleter(h.context);
+  delete spill;
+}
+
 // The count of `n` is zero. What dies below it is queued, never recursed into: a graph of 10^6
 // nodes needs no stack.
 void kill_node(Node* n) {
@@ -81,11 +87,7 @@ void kill_node(Node* n) {
     }
   }
   if (n->flags & kAttributeOwner) n->attribute_deleter(n->attributes);
-  if (n->spill) {
-    for (const HookEntry& h : n->spill->hooks)
-      if (h.deleter) h.deleter(h.context);
-    delete n->spill;
-  }
+  if (n->spill) delete_spill(n->spill);
   n->next = t.free;
   t.free = n;
 }
@@ -134,6 +136,23 @@ bool release_tensor_node(TensorImpl* p) {
 
 }  // namespace detail
 
+PackedSlot::~PackedSlot() {
+  if (value) release(value);
+}
+
+NodeSpill::~NodeSpill() {
+  for (const RetainedGrad& r : retained)
+    if (r.grad) release(r.grad);
+}
+
+// `p` is what the slot held, a form and no tensor.
+WT_COLD static void drop_packed(SavedSlot& s, TensorImpl* p) {
+  s.tensor = p;
+  PackedSlot* form = s.packed;
+  s.packed = nullptr;
+  delete form;
+}
+
 void drop_slots(Node* n) {
   for (u32 i = 0; i < n->n_slots; ++i) {
     SavedSlot& s = n->slots[i];
@@ -142,6 +161,8 @@ void drop_slots(Node* n) {
     if (!p) continue;
     if (s.kind == SlotKind::raw_output)
       p->flags &= u8(~kSavedOutput);
+    else if (s.kind == SlotKind::packed) [[unlikely]]
+      drop_packed(s, p);
     else
       release(p);
   }

@@ -29,12 +29,27 @@ enum class SlotKind : u8 {
   owned,       // an own handle: a leaf, or an alias of an intermediate, without the producer's node
   raw_output,  // the node's own output while the user still holds it: a raw pointer, no cycle
   forgotten,   // the output was overwritten in place: reading it is an error
+  packed,      // by a save policy: `packed` gives the tensor when it is needed
 };
 constexpr u8 kNoEdge = 255;  // the slot's tensor had no producer
 constexpr u8 kSelf = 254;    // the slot's tensor is this node's output
 
+// A tensor held in another form (SavePolicy); autograd/save_policy.cpp has the forms.
+struct PackedSlot {
+  TensorImpl* value = nullptr;  // while its node's backward runs
+  PackedSlot() = default;
+  PackedSlot(const PackedSlot&) = delete;
+  PackedSlot& operator=(const PackedSlot&) = delete;
+  virtual ~PackedSlot();
+  // The tensor as it was saved, without a node. Nothing is recorded meanwhile.
+  virtual Tensor unpack(Backward& g) = 0;
+};
+
 struct SavedSlot {
-  TensorImpl* tensor;
+  union {
+    TensorImpl* tensor;
+    PackedSlot* packed;
+  };
   u32 version;  // of the tensor's root when it was saved
   SlotKind kind;
   u8 edge;    // the edge whose node made the tensor: unpacking rebinds to it
@@ -66,12 +81,20 @@ struct HookEntry {
   void (*deleter)(void*);
 };
 
+// The gradient of an output whose user asked for it (Tensor::retain_grad).
+struct RetainedGrad {
+  u32 output;
+  TensorImpl* grad;  // null: none yet
+};
+
 // Room for what does not fit inline: many edges (cat), many outputs, hooks.
 struct NodeSpill {
   std::vector<Edge> edges;
   std::vector<SavedSlot> slots;
   std::vector<OutputInfo> outputs;
   std::vector<HookEntry> hooks;
+  std::vector<RetainedGrad> retained;
+  ~NodeSpill();
 };
 
 struct Node {
@@ -186,6 +209,13 @@ Leaf* make_leaf(TensorImpl* p, Frame at);
 void forget_saved_output(TensorImpl* p);
 void drop_slots(Node* n);
 namespace detail {
+// Puts the slots of a node that was just recorded into the form that the mode's policy asks for.
+// What cannot be put, for want of memory too, is kept.
+void pack_slots(Node* n) noexcept;
+// While a checkpointed function runs: the tensor was made outside of it; a recomputation must leave
+// it alone, because the forward has written it already.
+bool made_outside(const TensorImpl* p);
+bool leaves_alone(const TensorImpl* p);
 // `p` becomes a tensor over `from`'s storage (another device, same shape and dtype) and keeps its
 // identity: Module::to. Bumps the version, so that a pending backward throws; the gradient is
 // dropped.

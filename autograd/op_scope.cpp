@@ -1,6 +1,9 @@
 #include "warptape/autograd/op_scope.h"
 
+#include "warptape/autograd/autocast.h"
+#include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
 
 namespace wt {
@@ -62,11 +65,15 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   // A throw from a constructor runs no destructor: the owner tag is put back here.
   struct Restore {
     const OpInfo* outer;
+    const OpInfo* info;
     bool ok = false;
+    bool observed = false;
     ~Restore() {
-      if (!ok) mode.op = outer;
+      if (ok) return;
+      mode.op = outer;
+      if (observed) end_observed(*info);
     }
-  } restore{outer};
+  } restore{outer, &info};
   for (int i = 0; i < n; ++i)
     if (!in[i]->impl())
       throw UsageError(message(
@@ -79,8 +86,19 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
             info, in, n,
             str("operands are on ", to_string(d), " and ", to_string(device_of(in[i]->impl()))),
             ".to(Device) on one of them"));
-  if (process_slow.load(std::memory_order_relaxed) != 0)
+  const u32 process = process_slow.load(std::memory_order_relaxed);
+  if (((process & kSlowObserved) != 0) != ((mode.slow & kSlowProfile) != 0))
+    profiler::follow_observers();
+  if (process & kSlowObserved) {
+    const FrameId line = mode.frame ? mode.frame : intern_frame(in[0]->frame());
+    profiler::begin(
+        {profiler::Kind::op, info.name, nullptr, &info, line, mode.id, d, mode.native_stream});
+    restore.observed = true;
+  }
+  if (process & ~u32(kSlowObserved))
     for (int i = 0; i < n; ++i) detail::prepare_operand(in[i]->impl());
+  if (mode.recomputation) detail::note_operands(in, n);
+  if (mode.slow & kSlowAutocast) detail::autocast_operands(info, in, n);
   bool differ = false;
   for (int i = 1; i < n; ++i) differ |= dtype_of(in[i]->impl()) != dtype_of(in[0]->impl());
   if (differ && types == Types::same)
@@ -143,6 +161,16 @@ void OpScope::release_extras(TensorImpl* newest) {
     newest = p->next;
     release(p);
   }
+}
+
+void OpScope::end_observed(const OpInfo& info) {
+  if (mode.slow & kSlowProfile) profiler::end_op(info);
+}
+
+void OpScope::finish_slow(const OpInfo& info, TensorImpl* out) {
+  if (mode.slow & kSlowInference) out->flags |= kInference;
+  if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf()) detail::pack_slots(out->node);
+  end_observed(info);
 }
 
 // The same rvalue saved in two slots.
@@ -211,6 +239,10 @@ void OpScope::begin_in_place() const {
     fail<InplaceError>(str("in-place operation on a leaf that requires grad, made at ",
                            describe_frame(p->node->frame)),
                        "it under NoGrad, or on a clone()");
+  if (mode.recomputation && detail::made_outside(p)) [[unlikely]]
+    fail<InplaceError>(
+        "recorded in-place operation on a tensor from outside of the checkpointed function",
+        "the operator that makes a new tensor");
   if (p->flags & kIsView)
     fail<InplaceError>(
         str("in-place operation on a view while gradients are recorded; the view was made at ",
@@ -221,6 +253,18 @@ void OpScope::begin_in_place() const {
                            "recorded; a view was made at ",
                            describe_frame(p->cell->view_frame)),
                        "it before the view is made, or the operator that makes a new tensor");
+}
+
+// retain_grad() is about the tensor: an operator in place moves the wish to the new node.
+static void hand_on_retained(const TensorImpl* out, Node* to) {
+  std::vector<RetainedGrad>& from = out->node->spill->retained;
+  for (RetainedGrad& r : from) {
+    if (r.output != out->output_index) continue;
+    if (!to->spill) to->spill = new NodeSpill;
+    to->spill->retained.push_back({0, r.grad});
+    r.grad = nullptr;
+  }
+  std::erase_if(from, [&](const RetainedGrad& r) { return r.output == out->output_index; });
 }
 
 void OpScope::finish_in_place() {
@@ -238,10 +282,12 @@ void OpScope::finish_in_place() {
     set_output(n, 0, out);
     if (out->node) {
       if (out->flags & kSavedOutput) forget_saved_output(out);
+      if (out->node->spill) hand_on_retained(out, n);
       release(out->node);
       out->node = nullptr;
     }
     fill_slots(&out);
+    if (mode.slow & kSlowSaving) detail::pack_slots(n);
     n->sequence += 1;
     mode.sequence = n->sequence;
     node_ = nullptr;
@@ -270,6 +316,7 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
     mode.sequence = n->sequence;
     node_ = nullptr;
     for (size_t k = 1; k < impls.size(); ++k) retain(n);
+    if (mode.slow & kSlowSaving) detail::pack_slots(n);
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
     outputs[k].p_ = nullptr;

@@ -82,6 +82,8 @@ class OpScope {
       abandon(node_);
     if (extra_) [[unlikely]]
       release_extras(extra_);
+    if (unfinished_) [[unlikely]]
+      end_observed(info_);
   }
 
   // --- facts -------------------------------------------------------------------------------------
@@ -265,6 +267,8 @@ class OpScope {
                                                   Frame at);
   static void fill_extra(SavedSlot& slot, TensorImpl* newest, int older);
   static void release_extras(TensorImpl* newest);
+  static void finish_slow(const OpInfo& info, TensorImpl* out);
+  WT_COLD static void end_observed(const OpInfo& info);
   static void share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code);
   static void drop_stale_node(TensorImpl* out);
   static TensorImpl* new_view(const TensorImpl* base, const Geometry& g, i64 offset, Frame at);
@@ -285,6 +289,7 @@ class OpScope {
   u8 saved_inputs_ = 0;
   u8 n_extra_ = 0;
   bool recording_ = false;
+  bool unfinished_ = true;
   bool rvalues_ = true;    // some operand is one (or was not looked at)
   bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
 };
@@ -404,8 +409,9 @@ WT_HOT Tensor OpScope::finish(Result y) {
     drop_stale_node(out);
   }
   empty_rvalues(y.from_);
-  if (mode.slow & kSlowInference) [[unlikely]]
-    out->flags |= kInference;
+  unfinished_ = false;
+  if (mode.slow & (kSlowInference | kSlowSaving | kSlowProfile)) [[unlikely]]
+    finish_slow(info_, out);
   return Tensor(out);
 }
 

@@ -52,9 +52,9 @@ Tensor dropout(const In& x, double p, bool training) {
     x.take();
     return Tensor(x.give());
   }
-  Generator& g = generator();
-  Tensor y = apply_draw(x, {g.key(RandomStream::dropout), g.calls(RandomStream::dropout), p});
-  g.next_call(RandomStream::dropout);  // only now: a call that throws has drawn nothing
+  const RandomCall draw = next_random_call(RandomStream::dropout);
+  Tensor y = apply_draw(x, {draw.key, draw.call, p});
+  count_random_call(RandomStream::dropout, draw);  // only now: a call that throws has drawn nothing
   return y;
 }
 

@@ -47,24 +47,22 @@ template <class F>
 constexpr Entry entry_of() {
   Entry e{{.name = ContractTable<PointwiseArgs<F>>::kName,
            .autocast = F::kAutocast,
-           .derivative = F::kDerivative},
-          F::kDomain,
-          F::kPredicate,
-          {F::kNeeds0, F::kNeeds1},
-          launch_entry<F>,
-          nullptr,
-          nullptr,
-          nullptr};
-  if constexpr (requires { F::kAtOut; } || F::kPredicate || F::kSelects) {
-    // a fused backward, or no derivative
-  } else if constexpr (F::kArity == 1) {
-    e.backward = unary_backward<F>;
-  } else {
-    e.backward = binary_backward<F>;
-    e.number_first = number_backward<F, 0>;
-    e.number_second = number_backward<F, 1>;
-  }
-  return e;
+           .derivative = F::kDerivative,
+           .sign_of_output = requires {F::kSignOfOutput;
+}
+}  // namespace
+, F::kDomain, F::kPredicate, {F::kNeeds0, F::kNeeds1}, launch_entry<F>, nullptr, nullptr, nullptr
+};  // namespace wt
+if constexpr (requires { F::kAtOut; } || F::kPredicate || F::kSelects) {
+  // a fused backward, or no derivative
+} else if constexpr (F::kArity == 1) {
+  e.backward = unary_backward<F>;
+} else {
+  e.backward = binary_backward<F>;
+  e.number_first = number_backward<F, 0>;
+  e.number_second = number_backward<F, 1>;
+}
+return e;
 }
 template <class F>
 inline constexpr Entry kEntry = entry_of<F>();
@@ -459,7 +457,8 @@ Tensor where(const In& c, const Operand& a, const Operand& b) {
 namespace info {
 constexpr OpInfo add_{.name = "add_", .derivative = Derivative::linear, .in_place = true};
 constexpr OpInfo mul_{.name = "mul_", .in_place = true};
-constexpr OpInfo relu_{.name = "relu_", .derivative = Derivative::piecewise, .in_place = true};
+constexpr OpInfo relu_{
+    .name = "relu_", .derivative = Derivative::piecewise, .in_place = true, .sign_of_output = true};
 }  // namespace info
 
 namespace {
@@ -476,6 +475,7 @@ void check_fits(const OpScope& s, DType t) {
 Tensor& Tensor::add_(const Tensor& other, Frame at) & {
   checked();
   other.checked();
+  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   const Tensor source = detail::readable_beside(*this, other, at);
   const In from(source, at.file, at.line);
@@ -496,6 +496,7 @@ Tensor& Tensor::add_(const Tensor& other, Frame at) & {
 
 Tensor& Tensor::mul_(Scalar factor, Frame at) & {
   checked();
+  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::mul_, self);
   check_fits(s, dtype_with_number(s.dtype(), factor));
@@ -512,6 +513,7 @@ Tensor& Tensor::mul_(Scalar factor, Frame at) & {
 
 Tensor& Tensor::relu_(Frame at) & {
   checked();
+  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::relu_, self);
   check_domain(s, kEntry<pw::Relu>);

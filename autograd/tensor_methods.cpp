@@ -38,10 +38,33 @@ Tensor Tensor::set_requires_grad(bool on, Frame at) && {
 
 bool Tensor::is_leaf() const { return !checked()->node || p_->node->is_leaf(); }
 
+// The entry that retain_grad() made, null when there is none.
+static RetainedGrad* retained_grad(const TensorImpl* p) {
+  if (!p->node || !p->node->spill) return nullptr;
+  for (RetainedGrad& r : p->node->spill->retained)
+    if (r.output == p->output_index) return &r;
+  return nullptr;
+}
+
+void Tensor::retain_grad(Frame at) const {
+  checked();
+  Node* n = p_->node;
+  if (!n)
+    throw UsageError(str("[retain_grad] the tensor does not require grad: ", wt::describe(*this),
+                         "\n  at ", describe(at)));
+  if (n->is_leaf() || retained_grad(p_)) return;
+  if (!n->spill) n->spill = new NodeSpill;
+  n->spill->retained.push_back({p_->output_index, nullptr});
+}
+
 Tensor Tensor::grad() const {
   checked();
   const Leaf* l = leaf_of(p_);
-  if (!l || !l->grad || !l->written) return {};
+  if (!l) {
+    const RetainedGrad* r = retained_grad(p_);
+    return r && r->grad ? Tensor(detail::retained(r->grad)) : Tensor();
+  }
+  if (!l->grad || !l->written) return {};
   if (l->invalid)
     throw NumericError(
         "[grad] the gradient is invalid after a backward that threw; call "
@@ -69,7 +92,13 @@ void Tensor::set_grad(const Tensor& g) const {
 void Tensor::zero_grad() const {
   checked();
   Leaf* l = leaf_of(p_);
-  if (!l) return;
+  if (!l) {
+    RetainedGrad* r = retained_grad(p_);
+    if (!r || !r->grad) return;
+    release(r->grad);
+    r->grad = nullptr;
+    return;
+  }
   l->written = false;
   l->invalid = false;
   // A gradient of its own is given back; an arena's slot stays and is overwritten.
@@ -89,17 +118,13 @@ Tensor Tensor::operator[](std::initializer_list<Index> at) const& { return Tenso
 
 Tensor Tensor::operator[](std::initializer_list<Index> at) && {
   checked();
+  for (const Index& i : at)
+    if (i.kind == Index::Kind::tensor) return index(*this, at);
   Tensor t = std::move(*this);
   i64 axis = 0;
-  for (const Index& i : at) {
-    if (i.kind == Index::Kind::integer)
-      t = std::move(t).select(axis, i.integer, i.at);
-    else if (i.kind == Index::Kind::slice)
-      t = std::move(t).slice(axis++, i.slice, i.at);
-    else
-      throw NotAvailable(
-          str("[index] tensors as indices are not there yet\n  at ", describe(i.at)));
-  }
+  for (const Index& i : at)
+    t = i.kind == Index::Kind::integer ? std::move(t).select(axis, i.integer, i.at)
+                                       : std::move(t).slice(axis++, i.slice, i.at);
   return t;
 }
 
@@ -206,6 +231,7 @@ void fill_in_place_backward(Backward&) {}
 
 Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
   checked();
+  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   const Tensor converted =
       detail::readable_beside(*this, source.to(dtype(), at).to(device(), at), at);
@@ -223,6 +249,7 @@ Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
 }
 
 Tensor& Tensor::fill_(Scalar value, Frame at) & {
+  if (mode.recomputation && detail::leaves_alone(checked())) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::fill_, self);
   s.begin_in_place();
@@ -233,18 +260,6 @@ Tensor& Tensor::fill_(Scalar value, Frame at) & {
 }
 
 Tensor& Tensor::zero_(Frame at) & { return fill_(0, at); }
-
-Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value, Frame where) & {
-  Tensor window = (*this)[at];
-  if (window.same_as(*this)) return copy_(value, where);
-  if (mode.grad && (requires_grad() || value.requires_grad()))
-    throw InplaceError(
-        str("[index_put_] writing into part of a tensor while gradients are recorded", "\n  at ",
-            describe(where),
-            "\n  Try it under NoGrad, or cat() of the parts, which makes a new tensor"));
-  window.copy_(value, where);
-  return *this;
-}
 
 namespace detail {
 OpInfos writing_ops() {

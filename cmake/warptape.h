@@ -2,6 +2,8 @@
 // behind it can be included one by one.
 #pragma once
 
+#include "warptape/autograd/autocast.h"
+#include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
@@ -14,6 +16,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/npy.h"
+#include "warptape/core/profiler.h"
 #include "warptape/core/progress.h"
 #include "warptape/core/random.h"
 #include "warptape/core/safetensors.h"

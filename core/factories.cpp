@@ -108,10 +108,13 @@ struct Uniform {
   PhiloxKey key;
   u64 call;
   RandomStream stream;
-  explicit Uniform(RandomStream s)
-      : key(generator().key(s)), call(generator().calls(s)), stream(s) {}
+  explicit Uniform(RandomStream s) : stream(s) {
+    const RandomCall c = next_random_call(s);
+    key = c.key;
+    call = c.call;
+  }
   Tensor drawn(Tensor t) const {
-    generator().next_call(stream);
+    count_random_call(stream, {key, call});
     return t;
   }
   u32 bits(i64 i) const { return philox(key, u64(i) / 4, call).v[i % 4]; }
@@ -144,6 +147,28 @@ DType random_dtype(const TensorOptions& o, const char* op) {
 
 Generator& generator() { return mode.generator ? *mode.generator : process_generator; }
 void manual_seed(u64 seed) { generator() = Generator(seed); }
+
+RandomCall next_random_call(RandomStream s) {
+  for (const RandomLog* log = mode.random_log; log; log = log->outer) {
+    if (!log->replaying) continue;
+    if (log->next == log->calls.size())
+      throw UsageError(
+          "[checkpoint] the recomputation draws more random numbers than the forward did");
+    return log->calls[log->next];
+  }
+  return {generator().key(s), generator().calls(s)};
+}
+
+void count_random_call(RandomStream s, const RandomCall& call) {
+  for (RandomLog* log = mode.random_log; log; log = log->outer) {
+    if (log->replaying) {
+      ++log->next;
+      return;
+    }
+    log->calls.push_back(call);
+  }
+  generator().next_call(s);
+}
 
 Tensor empty(const Shape& shape, const TensorOptions& o, Frame at) {
   const FactoryScope scope(kEmpty, at);

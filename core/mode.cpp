@@ -113,6 +113,19 @@ InferenceMode::~InferenceMode() {
   mode.slow = slow_before_;
 }
 
+SaveScope::SaveScope(SavePolicy p)
+    : before_(mode.save), slow_before_((mode.slow & kSlowSaving) != 0) {
+  if (p == SavePolicy::recompute)
+    throw UsageError(
+        "SaveScope cannot recompute: there is no function to run again\n  Try checkpoint");
+  mode.save = p;
+  mode.slow |= kSlowSaving;
+}
+SaveScope::~SaveScope() {
+  mode.save = before_;
+  if (!slow_before_) mode.slow &= ~u32(kSlowSaving);
+}
+
 DeterminismScope::DeterminismScope(Determinism d) : before_(mode.determinism), id_before_(mode.id) {
   mode.determinism = d;
   intern_mode();
@@ -146,6 +159,11 @@ void ModeCopy::adopt() const {
   mode = copy_;
   mode.generator = &adopted;
   mode.op = nullptr;
+  // These belong to scopes on the parent's stack.
+  mode.random_log = nullptr;
+  mode.recomputation = nullptr;
+  mode.autocast_cache = nullptr;
+  if (mode.save == SavePolicy::recompute) mode.save = SavePolicy::keep;
   mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
 }
 

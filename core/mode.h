@@ -17,7 +17,10 @@
 namespace wt {
 
 class Generator;
-struct StreamState;  // core/stream.h
+struct StreamState;    // core/stream.h
+struct RandomLog;      // core/random.h
+struct Recomputation;  // autograd/checkpoint.h
+class AutocastCache;   // autograd/autocast.h
 
 // Who owns an allocation in memory reports.
 enum class Category : u8 {
@@ -53,9 +56,21 @@ enum SlowPath : u32 {
   kSlowInference = 4,
   kSlowOverride = 8,      // a VariantScope is open
   kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
+  kSlowSaving = 32,       // a save policy or a checkpoint is in force
 };
 
 enum class Determinism : u8 { standard, strict };
+
+// How operators hold what their backward will read; architecture.md, "Saved". Whatever the policy,
+// a slot is given back with its place in the graph, so derivatives of any order are right. What a
+// policy cannot hold (a leaf, a tensor that is not dense) is kept.
+enum class SavePolicy : u8 {
+  keep,       // the tensor itself
+  recompute,  // nothing: the forward runs again. Set by checkpoint(), not by SaveScope
+  offload,    // a copy in host memory (page-locked under cuda, copied without waiting)
+  bit_mask,   // one bit an element where backward asks only whether it is positive (relu)
+  invert,     // the input is computed from the output, where the operator says how
+};
 
 struct Mode {
   bool grad = true;
@@ -65,6 +80,7 @@ struct Mode {
   Category category = Category::activation;
   DType default_dtype = DType::f32;
   DType autocast_dtype = DType::f16;
+  SavePolicy save = SavePolicy::keep;
   Device default_device = {};   // of factories and of new modules' parameters
   u32 slow = kSlowEnvironment;  // SlowPath bits
   u32 id = 0;                   // interned (stream, determinism, overrides, module path)
@@ -73,9 +89,12 @@ struct Mode {
   u64 sequence = 0;  // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
   const ModulePath* module = nullptr;
-  StreamState* stream = nullptr;   // null: the default stream of the device
-  void* native_stream = nullptr;   // its cudaStream_t
-  Generator* generator = nullptr;  // null: the global one
+  StreamState* stream = nullptr;           // null: the default stream of the device
+  void* native_stream = nullptr;           // its cudaStream_t
+  Generator* generator = nullptr;          // null: the global one
+  RandomLog* random_log = nullptr;         // draws of a checkpoint, recorded or given again
+  Recomputation* recomputation = nullptr;  // the checkpoint that runs, for the first time or again
+  AutocastCache* autocast_cache = nullptr;
 };
 
 extern constinit thread_local Mode mode;
@@ -85,6 +104,7 @@ extern constinit thread_local Mode mode;
 enum ProcessSlow : u32 {
   kSlowStreams = 1,      // some device has more than its default stream
   kSlowDevices = 2,      // more than one cuda device is in use
+  kSlowObserved = 4,     // a profiler observer is registered
   kSlowHostCopies = 256  // counted: host tensors that a device reads or writes right now
 };
 extern constinit std::atomic<u32> process_slow;
@@ -160,6 +180,19 @@ namespace detail {
 // The host is about to wait for `d` in `what`. Throws UsageError under a SyncGuard.
 WT_API void before_wait(const char* what, Device d, Frame at = {});
 }  // namespace detail
+// Operators recorded in the scope hold what backward needs by `p`; scopes nest, the innermost one
+// counts. Throws UsageError for SavePolicy::recompute.
+class WT_GUARD SaveScope {
+ public:
+  [[nodiscard]] explicit SaveScope(SavePolicy p);
+  ~SaveScope();
+  SaveScope(const SaveScope&) = delete;
+  SaveScope& operator=(const SaveScope&) = delete;
+
+ private:
+  SavePolicy before_;
+  bool slow_before_;
+};
 // Allocations in the scope belong to `c` in memory reports.
 class WT_GUARD CategoryScope {
  public:

@@ -21,6 +21,7 @@ struct OpInfo {
   bool in_place = false;        // writes its first operand
   bool data_dependent = false;  // may read values on the host: throws on meta without a bound
   bool mixed_devices = false;   // operands need not be on one device (copies)
+  bool sign_of_output = false;  // of a saved output, backward asks only whether it is above zero
 };
 
 }  // namespace wt

@@ -1,5 +1,7 @@
 // Random state: which numbers the next draw gives.
 #pragma once
+#include <vector>
+
 #include "warptape/core/macros.h"
 #include "warptape/core/philox.h"
 
@@ -27,6 +29,25 @@ class WT_API Generator {
   u64 seed_, fork_;
   u64 calls_[8] = {};
 };
+
+// What a random operator takes once and keeps as an attribute.
+struct RandomCall {
+  PhiloxKey key;
+  u64 call;
+};
+// The draws of a checkpoint: written down by the first run, given again by the others, so that a
+// recomputation gets the same numbers and advances no generator.
+struct RandomLog {
+  std::vector<RandomCall> calls{};
+  u64 next = 0;
+  bool replaying = false;
+  RandomLog* outer = nullptr;
+};
+// Key and index of the next call on a stream; not counted yet. Throws UsageError when a
+// recomputation draws more than the forward did.
+WT_API RandomCall next_random_call(RandomStream s);
+// Counts it: once nothing can fail any more.
+WT_API void count_random_call(RandomStream s, const RandomCall& call);
 
 // The ambient generator: the mode's own, else the process's.
 WT_API Generator& generator();

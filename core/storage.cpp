@@ -1,12 +1,15 @@
 #include "warptape/core/storage.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <new>
 #include <vector>
 
 #include "warptape/core/error.h"
+#include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/profiler.h"
 #include "warptape/core/tensor_impl.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -26,6 +29,9 @@ namespace detail {
 
 constinit thread_local ThreadMemory thread_memory = {};
 constinit thread_local ThreadImpls thread_impls = {};
+
+// Beside SlowAllocation: cpu blocks of this thread come from guard_alloc.cpp.
+static constexpr u32 kSlowGuarded = 1u << 31;
 
 namespace {
 
@@ -104,6 +110,7 @@ struct ThreadEnd {
 void register_thread() {
   if (thread_memory.registered) return;
   thread_memory.registered = true;
+  if (guard_wanted()) memory::guard_blocks(true);
   static thread_local ThreadEnd end;
   (void)&end;
 }
@@ -163,14 +170,11 @@ Storage* take_cpu_block(i64 bytes) {
 }
 
 Storage* take_block(Device d, i64 bytes) {
-  register_thread();
   ThreadMemory& t = thread_memory;
-  if (bytes < 0) throw InternalError("a negative allocation");
-  if (t.fail_countdown && --t.fail_countdown == 0)
-    out_of_memory(d, bytes, " and the test made it fail");
-  if (d == Device::cpu()) {
+  const bool guarded = (t.slow & kSlowGuarded) != 0 && d == Device::cpu();
+  if (d == Device::cpu() && !guarded) {
     const u32 c = size_class(u64(bytes) | 1);
-    if (c < u32(kSizeClasses) && t.free_blocks[c]) {  // only armed countdowns come here
+    if (c < u32(kSizeClasses) && t.free_blocks[c]) {  // what is watched or counted comes here
       Storage* s = t.free_blocks[c];
       t.free_blocks[c] = s->next;
       return s;
@@ -190,6 +194,12 @@ Storage* take_block(Device d, i64 bytes) {
   s->size_class = 0;
   s->extra = nullptr;
   s->data = nullptr;
+  if (guarded) {
+    s->data = guard_allocator().take(d, bytes);
+    if (s->data) return s;
+    free_header(s);
+    out_of_memory(d, bytes, " between guard pages");
+  }
   if (d.is_meta || bytes == 0) return s;
   try {  // a device may also throw: no driver, an error that stuck
     if (!block_allocators[int(d.kind)]) {
@@ -215,14 +225,31 @@ Storage* take_block(Device d, i64 bytes) {
 
 }  // namespace
 
+bool StorageLog::has(const Storage* s) const {
+  return std::find(made.begin(), made.end(), s) != made.end();
+}
+
 Storage* allocate_slow(Device d, i64 bytes) {
+  register_thread();
+  ThreadMemory& t = thread_memory;
+  if (bytes < 0) throw InternalError("a negative allocation");
+  if (t.fail_countdown && --t.fail_countdown == 0) {
+    t.slow &= ~u32(kSlowFailing);
+    out_of_memory(d, bytes, " and the test made it fail");
+  }
+  for (StorageLog* l = t.log; l; l = l->outer)  // so that nothing throws once there is a block
+    if (l->made.size() == l->made.capacity()) l->made.reserve(2 * l->made.size() + 64);
   Storage* s = take_block(d, bytes);
   count_request(d, mode.category, bytes);
+  for (StorageLog* l = t.log; l; l = l->outer) l->made.push_back(s);
+  if (t.slow & kSlowWatched) profiler::allocated(s, d, bytes);
   return s;
 }
 
 void release_storage(Storage* s) {
   --thread_memory.live_storages;
+  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
+    profiler::freed(s);
   if (!s->special) [[likely]] {
     count_release(Device::cpu(), s->category, s->bytes);
     if constexpr (WT_POOLS) {
@@ -239,7 +266,9 @@ void release_storage(Storage* s) {
     if (s->extra->deleter) s->extra->deleter(s->extra->argument);
     delete s->extra;
   } else if (s->data && !s->borrowed) {
-    block_allocators[int(s->device.kind)]->give(s->device, s->data, s->bytes);
+    const BlockAllocator& a =
+        s->device == Device::cpu() ? guard_allocator() : *block_allocators[int(s->device.kind)];
+    a.give(s->device, s->data, s->bytes);
   }
   free_header(s);
 }
@@ -284,8 +313,11 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
   s->cell.version = 0;
   s->cell.view_frame = 0;
   s->cell.views.store(0, std::memory_order_relaxed);
+  for (detail::StorageLog* l = detail::thread_memory.log; l; l = l->outer) l->made.push_back(s);
   ++detail::thread_memory.live_storages;
   detail::count_request(d, s->category, bytes);
+  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
+    profiler::allocated(s, d, bytes);
   return s;
 }
 
@@ -299,6 +331,12 @@ void set_block_allocator(DeviceKind k, const BlockAllocator* a) {
 }
 
 namespace memory {
+
+void guard_blocks(bool on) {
+  detail::register_thread();
+  u32& slow = detail::thread_memory.slow;
+  slow = on ? slow | detail::kSlowGuarded : slow & ~detail::kSlowGuarded;
+}
 
 Stats stats(Device d) {
   detail::Registry& r = detail::registry();
@@ -328,7 +366,11 @@ void reset_peak(Device d) {
   for (int i = 0; i < kNumCategories; ++i) c.peak_by_category[i] = c.by_category[i];
 }
 
-void fail_nth_request(u64 n) { detail::thread_memory.fail_countdown = n; }
+void fail_nth_request(u64 n) {
+  detail::ThreadMemory& t = detail::thread_memory;
+  t.fail_countdown = n;
+  t.slow = n ? t.slow | detail::kSlowFailing : t.slow & ~u32(detail::kSlowFailing);
+}
 
 u64 request_count() {
   u64 n = 0;

@@ -5,6 +5,7 @@
 // is a pop. Other devices take the header from a free list and the block from their allocator.
 #pragma once
 #include <bit>
+#include <vector>
 
 #include "warptape/core/device.h"
 #include "warptape/core/macros.h"
@@ -58,14 +59,25 @@ struct MemoryCounters {
 };
 inline constexpr int kSizeClasses = 160;  // fits Storage::size_class
 inline constexpr int kCounterRows = 8;    // real devices, then their meta stand-ins
+// Storages that this thread made while the log was its innermost one or an outer one of that. A
+// block that was released and handed out again was made inside both times.
+struct StorageLog {
+  std::vector<const Storage*> made{};
+  StorageLog* outer = nullptr;
+  bool has(const Storage* s) const;
+};
 struct ThreadMemory {
   Storage* free_blocks[kSizeClasses];     // cpu blocks by class
   MemoryCounters counters[kCounterRows];  // by counter_row()
+  u32 slow;                               // SlowAllocation bits: no block without a call
+  StorageLog* log;                        // while a checkpointed function runs
   u64 fail_countdown;                     // 0: never
   i64 live_storages;
   bool registered;
 };
 extern constinit thread_local ThreadMemory thread_memory;
+// Why each allocation of this thread goes through allocate_slow().
+enum SlowAllocation : u32 { kSlowFailing = 1, kSlowLogged = 2, kSlowWatched = 4 };
 
 // 64-byte steps to 1 KiB, then four steps an octave: at most 25 % lost.
 constexpr u32 size_class(u64 bytes) {
@@ -108,7 +120,7 @@ WT_HOT Storage* allocate(Device d, i64 bytes) {
   detail::ThreadMemory& t = detail::thread_memory;
   const u32 c = detail::size_class(u64(bytes) | 1);
   Storage* s;
-  if (d == Device::cpu() && t.fail_countdown == 0 && (s = t.free_blocks[c])) [[likely]] {
+  if (d == Device::cpu() && t.slow == 0 && (s = t.free_blocks[c])) [[likely]] {
     t.free_blocks[c] = s->next;
     detail::count_request(Device::cpu(), mode.category, bytes);
   } else {

@@ -44,6 +44,9 @@ struct BackwardOptions {
 struct SumOptions {
   bool keep_dim = false;
 };
+struct IndexPutOptions {
+  bool accumulate = false;
+};
 
 namespace detail {
 [[noreturn]] WT_COLD WT_API void use_of_undefined();
@@ -120,11 +123,15 @@ class WT_GUARD Tensor {
   WT_API Tensor& set_requires_grad(bool on = true, Frame at = Frame::here()) &;
   WT_API Tensor set_requires_grad(bool on = true, Frame at = Frame::here()) &&;
   WT_API bool is_leaf() const;
-  // The gradient of a leaf, a tensor of its own; undefined when there is none. Throws NumericError
-  // after a backward that threw and before zero_grad().
+  // The gradient of a leaf (or after retain_grad()), a tensor of its own; undefined when there is
+  // none. Throws NumericError after a backward that threw and before zero_grad().
   WT_API Tensor grad() const;
   WT_API void set_grad(const Tensor& g) const;
   WT_API void zero_grad() const;
+  // backward() also keeps the gradient of this tensor, which is no leaf, for grad(): after all its
+  // hooks, added up over several backwards until zero_grad(). Nothing for leaves, which always keep
+  // theirs. Throws UsageError for a tensor that needs no gradient.
+  WT_API void retain_grad(Frame at = Frame::here()) const;
   // d this / d leaves, added into each leaf's grad. This must be one element, or `seed` given.
   WT_API void backward(BackwardOptions options = {}, Frame at = Frame::here()) const;
   WT_API void backward(const Tensor& seed, BackwardOptions options = {},
@@ -135,7 +142,8 @@ class WT_GUARD Tensor {
   // --- views (no copy; `&&` forms keep one owner) ----------------------------------------------
   WT_API Tensor operator[](Position i) const&;  // select(0, i)
   WT_API Tensor operator[](Position i) &&;
-  // x[{0, Slice{1, 3}, mask}] reads; tensors as indices come with the indexing operators.
+  // x[{0, Slice{1, 3}, t}] reads. Integers and slices give a view; with a tensor among the entries
+  // the result is a copy (operator index() in autograd/ops.h says what comes out).
   WT_API Tensor operator[](std::initializer_list<Index> at) const&;
   WT_API Tensor operator[](std::initializer_list<Index> at) &&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) const&;
@@ -192,8 +200,12 @@ class WT_GUARD Tensor {
   WT_API Tensor mul_(Scalar factor, Frame at = Frame::here()) &&;
   WT_API Tensor& relu_(Frame at = Frame::here()) &;
   WT_API Tensor relu_(Frame at = Frame::here()) &&;
+  // x[{...}] = value, which broadcasts. Where tensors in the list name an element twice the last
+  // one counts; with accumulate (floats only) all are added, in an order that is fixed. Throws
+  // IndexError: on cpu before anything is written; on other devices at the next wait, and what the
+  // bad index named is not written.
   WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,
-                            Frame where = Frame::here()) &;
+                            IndexPutOptions options = {}, Frame where = Frame::here()) &;
 
   // --- internal ---------------------------------------------------------------------------------
   WT_HOT explicit Tensor(TensorImpl* owned) : p_(owned) {}

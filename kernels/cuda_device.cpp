@@ -187,12 +187,13 @@ constexpr StreamBackend kStreams = {
                     void* s) { copy_queued(device, host, d, bytes, CudaCopy::to_device, s); },
 };
 
-// WT_ALLOC: "caching" (default), "direct" (one cudaMalloc a tensor, for memory checkers).
+// WT_ALLOC: "caching" (default), "direct" (one cudaMalloc a tensor, for memory checkers); "guard"
+// (core/guard_alloc.h) too finds most when tensors lie apart.
 bool direct_allocation() {
   const char* text = std::getenv("WT_ALLOC");
   if (!text || !*text || !std::strcmp(text, "caching")) return false;
-  if (!std::strcmp(text, "direct")) return true;
-  throw UsageError(str("WT_ALLOC=", text, ": caching or direct",
+  if (!std::strcmp(text, "direct") || !std::strcmp(text, "guard")) return true;
+  throw UsageError(str("WT_ALLOC=", text, ": caching, direct or guard",
                        did_you_mean(text, std::vector<std::string_view>{"caching", "direct"})));
 }
 

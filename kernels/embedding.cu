@@ -9,22 +9,13 @@
 #include "warptape/kernels/embedding.h"
 
 #include "warptape/kernels/bad_index.cuh"
-#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/index_list.cuh"
 #include "warptape/kernels/row_kernels.cuh"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
-
-// Indices of either width.
-struct IndexList {
-  const void* at;
-  bool wide;  // i64, else i32
-  __device__ __forceinline__ i64 operator[](i64 i) const {
-    return wide ? static_cast<const i64*>(at)[i] : i64(static_cast<const i32*>(at)[i]);
-  }
-};
 
 // --- look-up
 // ---------------------------------------------------------------------------------------
@@ -94,21 +85,6 @@ EmbeddingGather<U> gather_args(const EmbeddingForwardArgs& a) {
           a.mailbox,
           a.op_id};
 }
-// Calls f(TypeTag<U>{}) for the unsigned type of the elements' size.
-template <class F>
-void with_unit(i64 item, F f) {
-  switch (item) {
-    case 1:
-      return f(TypeTag<u8>{});
-    case 2:
-      return f(TypeTag<u16>{});
-    case 4:
-      return f(TypeTag<u32>{});
-    default:
-      return f(TypeTag<u64>{});
-  }
-}
-
 // A table without rows has nothing to stand in for a bad index.
 inline bool nothing_to_gather(const EmbeddingForwardArgs& a) {
   return a.weight.numel() == 0 || a.out.numel() == 0;

@@ -199,7 +199,7 @@ WT_UNARY(Gelu, Smooth, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtH
 // The gradient is 0 at 0 and passes through NaN.
 struct Relu : Piecewise {
   static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
-  static constexpr bool kHot = true;
+  static constexpr bool kHot = true, kSignOfOutput = true;
   template <class T>
   WT_FORMULA static T value(T x) {
     return below_zero(x) ? T(0) : x;

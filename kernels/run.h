@@ -1,6 +1,7 @@
 // `run`: from arguments to a launched kernel. Host code only.
 #pragma once
 #include "warptape/core/mode.h"
+#include "warptape/core/profiler.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/contract.h"
 
@@ -47,6 +48,15 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
   }
   return best;
 }
+
+template <class Args>
+WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>& v) {
+  if (l.device.is_meta) return;
+  const profiler::RangeScope range({profiler::Kind::kernel, ContractTable<Args>::kName, v.name,
+                                    l.op, mode.frame, mode.id, l.device, l.stream,
+                                    double(a.bytes()), double(a.flops())});
+  v.launch(a, l);
+}
 }  // namespace detail
 
 // The variant that would run. Throws UsageError for an override that cannot, NotAvailable when the
@@ -85,8 +95,10 @@ WT_HOT void run(const Args& a, Launch l) {
       if (s) release(s);
     }
   } free{workspace};
-  if (!l.device.is_meta) [[likely]]
+  if ((u32(l.device.is_meta) | (mode.slow & kSlowProfile)) == 0) [[likely]]
     v.launch(a, l);
+  else
+    detail::launch_observed(a, l, v);
 }
 
 // --- the list of all contracts, for tests, benchmarks and `wt ops` -----------------------------

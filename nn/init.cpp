@@ -12,8 +12,8 @@ namespace {
 // Element i of a call is a function of (seed, call, i) alone.
 template <class F>
 void draw(const Tensor& t, F value) {
-  const PhiloxKey key = generator().key(RandomStream::init);
-  const u64 call = generator().next_call(RandomStream::init);
+  const auto [key, call] = next_random_call(RandomStream::init);
+  count_random_call(RandomStream::init, {key, call});
   if (t.device().is_meta) return;
   std::vector<double> values(static_cast<size_t>(t.numel()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = value(philox(key, i, call));

@@ -12,6 +12,8 @@
 namespace {
 struct Args {
   int size = 0;
+  wt::i64 bytes() const { return size; }
+  wt::i64 flops() const { return 0; }
 };
 std::string ran;
 const void* workspace_seen = nullptr;

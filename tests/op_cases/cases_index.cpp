@@ -92,7 +92,97 @@ void add_embedding_backward(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
+// x[i] and x[:, i, j] of x [a, b, c]; i and j broadcast.
+void add_index(std::vector<OpCase>& rows) {
+  OpCase c{"index", {"index_rows", "embedding_forward", "embedding_backward"}, kNumbers};
+  for (const auto& [list, shape] : {std::pair<Shape, Shape>{{5}, {4, 3}},
+                                    {{2, 3}, {6, 2, 5}},
+                                    {{}, {3, 4}},
+                                    {{0}, {3, 2}},
+                                    {{40}, {7, 33}}})
+    c.samples.push_back({"rows",
+                         {{shape}, index_input(list, shape[0])},
+                         [](std::span<const Tensor> in) { return index(in[0], {in[1]}); },
+                         [n = list.ndim()](const std::vector<Array>& in) {
+                           Shape s = in[1].shape;
+                           for (int d = 1; d < in[0].shape.ndim(); ++d) s.push_back(in[0].shape[d]);
+                           return filled(s, [&](const std::vector<i64>& i) {
+                             std::vector<i64> from{i64(at(in[1], {i.begin(), i.begin() + n}))};
+                             from.insert(from.end(), i.begin() + n, i.end());
+                             return at(in[0], from);
+                           });
+                         }});
+  c.samples.push_back(
+      {"two axes",
+       {{{3, 4, 5}}, index_input({2, 1}, 4), index_input({6}, 5)},
+       [](std::span<const Tensor> in) {
+         return index(in[0], {Slice{}, in[1], in[2]});
+       },
+       [](const std::vector<Array>& in) {
+         return filled({3, 2, 6}, [&](const std::vector<i64>& i) {
+           return at(in[0], {i[0], i64(at(in[1], {i[1], 0})), i64(at(in[2], {i[2]}))});
+         });
+       }});
+  c.errors = {undefined_tensor([](const Tensor& a, const Tensor&) { (void)index(a, {0}); }),
+              error_input<DtypeError>("dtype", "[index] indices must be i64, i32 or bool, got f32",
+                                      [](Device d) {
+                                        const Tensor x = ones({3}, {.device = d});
+                                        (void)index(x, {x});
+                                      }),
+              error_input<IndexError>("index", "[index] index 3", [](Device d) {
+                const Tensor i = full({2}, 3, {.dtype = DType::i64, .device = d});
+                (void)index(ones({3, 2}, {.device = d}), {i}).to_vector<float>();
+              })};
+  rows.push_back(std::move(c));
+}
+
+void add_index_put(std::vector<OpCase>& rows) {
+  OpCase c{"index_put_", {"index_rows", "index_put"}, kNumbers};
+  for (const i64 n : {0, 1, 9})
+    for (const bool columns : {false, true}) {
+      const Shape given = columns ? Shape{4, n} : Shape{n, 3};
+      c.samples.push_back({columns ? "columns" : "rows",
+                           {{{4, 3}}, index_input({n}, columns ? 3 : 4), {given}},
+                           [columns](std::span<const Tensor> in) {
+                             Tensor y = clone(in[0]);
+                             if (columns)
+                               y.index_put_({Slice{}, in[1]}, in[2]);
+                             else
+                               y.index_put_({in[1]}, in[2]);
+                             return y;
+                           },
+                           [columns, n](const std::vector<Array>& in) {
+                             Array r = in[0];  // of equal indices the last counts
+                             for (i64 k = 0; k < n; ++k)
+                               for (i64 j = 0; j < (columns ? 4 : 3); ++j) {
+                                 const i64 i = i64(in[1].v[size_t(k)]);
+                                 const std::vector<i64> to{columns ? j : i, columns ? i : j};
+                                 const std::vector<i64> from{columns ? j : k, columns ? k : j};
+                                 r.v[size_t(ravel(to, r.shape))] = at(in[2], from);
+                               }
+                             return r;
+                           }});
+      c.samples.back().gradients = false;
+    }
+  c.errors = {
+      error_input<IndexError>("index", "[index_put_] index -5",
+                              [](Device d) {
+                                Tensor x = ones({4, 2}, {.device = d});
+                                const Tensor i = full({1}, -5, {.dtype = DType::i64, .device = d});
+                                x.index_put_({i}, ones({1, 2}, {.device = d}));
+                                (void)x.to_vector<float>();
+                              }),
+      error_input<InplaceError>("leaf", "[index_put_] writing into part of a tensor", [](Device d) {
+        Tensor x = ones({4}, {.device = d, .requires_grad = true});
+        const Tensor i = zeros({1}, {.dtype = DType::i64, .device = d});
+        x.index_put_({i}, ones({1}, {.device = d}));
+      })};
+  rows.push_back(std::move(c));
+}
+
 void add_index_cases(std::vector<OpCase>& rows) {
+  add_index(rows);
+  add_index_put(rows);
   add_embedding(rows);
   add_embedding_backward(rows);
 }

@@ -1,0 +1,100 @@
+// Who wants to watch: an observer hears of every operator, backward node, kernel launch, allocation
+// and release of the process. Without one, nothing of this costs anything.
+//
+//   struct Trace : profiler::Observer {
+//     void begin(const profiler::Range& r) noexcept override { rows.push_back(r.title()); }
+//     ...
+//   };
+//   Trace trace;
+//   const profiler::ObserverScope watch(trace);
+//   y.backward();                        // "conv2.matmul.backward <- net.cpp:57"
+//
+// Ranges nest on each thread and end in reverse order, also when an error unwinds them. On cuda a
+// range is the host's: what it queued ends later, on `stream`.
+#pragma once
+#include <string>
+
+#include "warptape/core/device.h"
+#include "warptape/core/frame.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/op_info.h"
+
+namespace wt {
+
+struct Storage;
+
+namespace profiler {
+
+enum class Kind : u8 {
+  op,        // from the prologue to the end of the operator
+  backward,  // a node's backward
+  kernel     // the launch of a variant (on cpu and simt: its run)
+};
+
+struct Range {
+  Kind kind;
+  const char* name;             // the operator's, or the contract's
+  const char* variant;          // kernels: the variant's name; else null
+  const OpInfo* op;             // null for kernels outside operators
+  FrameId frame;                // the user's line; 0: unknown
+  u32 mode_id;                  // module_path_of(mode_id)
+  Device device;                // meta for operators that make shapes only
+  void* stream;                 // a cudaStream_t; null: the default stream
+  double bytes = 0, flops = 0;  // kernels: of the contract
+  // "conv2.matmul.backward <- net.cpp:57"; kernels: "matmul:tiled <- net.cpp:57".
+  WT_API std::string title() const;
+};
+
+struct Memory {
+  Device device;
+  i64 bytes;
+  const void* storage;  // the same for the allocation and its release
+  Category category;
+  const OpInfo* owner;  // the operator that asked for it; null: none
+  u32 mode_id;
+};
+
+// The functions are called on the thread where it happens, must not throw, and must not call
+// operators.
+class WT_API Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void begin(const Range&) noexcept {}
+  virtual void end(const Range&) noexcept {}
+  virtual void allocated(const Memory&) noexcept {}
+  virtual void released(const Memory&) noexcept {}
+};
+
+// Registers an observer for all threads; up to four at a time, else UsageError. It gets the end of
+// those ranges only whose begin it got, and of another thread's allocations from that thread's next
+// operator on. End the scope when no other thread runs operators.
+class WT_GUARD ObserverScope {
+ public:
+  [[nodiscard]] explicit ObserverScope(Observer& o);
+  ~ObserverScope();
+  ObserverScope(const ObserverScope&) = delete;
+  ObserverScope& operator=(const ObserverScope&) = delete;
+
+ private:
+  int place_;
+};
+
+// --- for the library -----------------------------------------------------------------------------
+// Makes this thread's slow bits agree with whether anybody watches.
+void follow_observers();
+void allocated(const Storage* s, Device d, i64 bytes);
+void freed(const Storage* s);
+void begin(const Range& r);
+void end();                            // of the thread's innermost range
+void end_op(const OpInfo& operation);  // if the innermost range is this operator's
+
+class RangeScope {
+ public:
+  explicit RangeScope(const Range& r) { begin(r); }
+  ~RangeScope() { end(); }
+  RangeScope(const RangeScope&) = delete;
+  RangeScope& operator=(const RangeScope&) = delete;
+};
+
+}  // namespace profiler
+}  // namespace wt

@@ -1,0 +1,96 @@
+// Bits of relu's output on simt and cuda.
+//   naive   one thread a byte: it walks eight elements
+//   ballot  one thread an element: a warp reads neighbours and votes its 32 bits
+#include "warptape/kernels/bit_mask.h"
+
+#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/row_kernels.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+template <class S>
+__device__ __forceinline__ bool passes(S x) {
+  return !(Accumulator<S>(x) <= Accumulator<S>(0));
+}
+
+template <class S>
+__global__ void bit_pack_naive(const S* in, u8* bits, i64 n) {
+  const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
+  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
+    u32 byte = 0;
+    for (int k = 0; k < 8; ++k)
+      if (8 * b + k < n && passes(in[8 * b + k])) byte |= 1u << k;
+    bits[b] = u8(byte);
+  }
+}
+
+// Blocks of whole warps; the loop's bound is the same for a warp.
+template <class S>
+__global__ void bit_pack_ballot(const S* in, u8* bits, i64 n) {
+  const i64 stride = i64(gridDim.x) * blockDim.x, whole = (n + 31) / 32 * 32, bytes = (n + 7) / 8;
+  const u32 lane = threadIdx.x % 32;
+  for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < whole; i += stride) {
+    const unsigned word = __ballot_sync(0xffffffffu, i < n && passes(in[i < n ? i : 0]));
+    const i64 byte = i / 32 * 4 + lane;  // lanes 0 to 3 write a byte each
+    if (lane < 4 && byte < bytes) bits[byte] = u8(word >> 8 * lane);
+  }
+}
+
+template <class S>
+__global__ void bit_unpack_naive(const u8* bits, S* out, i64 n) {
+  const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
+  for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
+    const u32 byte = bits[b];
+    for (int k = 0; k < 8 && 8 * b + k < n; ++k) out[8 * b + k] = S(float(byte >> k & 1));
+  }
+}
+
+template <class S>
+__global__ void bit_unpack_elements(const u8* bits, S* out, i64 n) {
+  const i64 stride = i64(gridDim.x) * blockDim.x;
+  for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    out[i] = S(float(bits[i / 8] >> (i % 8) & 1));
+}
+
+constexpr i64 kThreads = 128;
+
+template <bool kNaive>
+void launch_pack(const BitPackArgs& a, const Launch& l) {
+  const i64 n = a.in.numel();
+  if (n == 0) return;
+  with_float_or_double(a.in.dtype(), [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const Config grid = grid_of(l, ceil_div(n, kNaive ? 8 * kThreads : kThreads), kThreads);
+    if constexpr (kNaive)
+      launch<bit_pack_naive<S>>(grid, a.in.as<const S>(), a.bits.as<u8>(), n);
+    else
+      launch<bit_pack_ballot<S>>(grid, a.in.as<const S>(), a.bits.as<u8>(), n);
+  });
+}
+template <bool kNaive>
+void launch_unpack(const BitUnpackArgs& a, const Launch& l) {
+  const i64 n = a.out.numel();
+  if (n == 0) return;
+  with_float_or_double(a.out.dtype(), [&](auto tag) {
+    using S = typename decltype(tag)::type;
+    const Config grid = grid_of(l, ceil_div(n, kNaive ? 8 * kThreads : kThreads), kThreads);
+    if constexpr (kNaive)
+      launch<bit_unpack_naive<S>>(grid, a.bits.as<const u8>(), a.out.as<S>(), n);
+    else
+      launch<bit_unpack_elements<S>>(grid, a.bits.as<const u8>(), a.out.as<S>(), n);
+  });
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(WT_DEVICE_NS, bit_pack, BitPackArgs,
+            {.name = "ballot", .rank = 10, .launch = launch_pack<false>},
+            {.name = "naive", .launch = launch_pack<true>});
+WT_VARIANTS(WT_DEVICE_NS, bit_unpack, BitUnpackArgs,
+            {.name = "elements", .rank = 10, .launch = launch_unpack<false>},
+            {.name = "naive", .launch = launch_unpack<true>});
+
+}  // namespace wt

@@ -1,0 +1,62 @@
+// Indexing by tensors on the cpu.
+#include "warptape/kernels/index.h"
+
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+namespace {
+
+i64 index_at(const View& v, i64 offset) {
+  return v.dtype() == DType::i64 ? v.as<const i64>()[offset] : i64(v.as<const i32>()[offset]);
+}
+
+// One index tensor at a time: the row numbers so far are multiplied by its size.
+void rows_reference(const IndexRowsArgs& a, const Launch&) {
+  const i64 n = a.rows.numel();
+  i64* rows = a.rows.as<i64>();
+  for (int k = 0; k < a.count; ++k) {
+    const View& list = a.indices[k];
+    const Rows<1> walk = rows_along<1>(list.ndim() - 1, {{list}});
+    for (i64 b = 0; b < n; ++b) {
+      const i64 at = walk.start(0, b / walk.length) + b % walk.length * walk.step[0];
+      const i64 value = index_at(list, at), size = a.size[k];
+      const bool good = value >= -size && value < size;
+      if (!good && a.mailbox && a.mailbox->raised == 0)
+        *a.mailbox = {i32(MailboxCode::index_out_of_range), a.op_id, b, value, size};
+      const i64 before = k == 0 ? 0 : rows[b];
+      rows[b] = !good || before < 0 ? -1 : before * size + (value < 0 ? value + size : value);
+    }
+  }
+}
+
+template <class U>
+void put_rows(const IndexPutArgs& a) {
+  const i64 n = a.rows.numel(), limit = a.table.size(0), width = a.table.size(1);
+  const i64* rows = a.rows.as<const i64>();
+  const U* values = a.values.as<const U>();
+  for (i64 i = 0; i < n; ++i) {
+    if (rows[i] < 0 || rows[i] >= limit) continue;
+    U* to = a.table.as<U>() + rows[i] * a.table.stride(0);
+    for (i64 d = 0; d < width; ++d) to[d * a.table.stride(1)] = values[i * width + d];
+  }
+}
+
+void put_reference(const IndexPutArgs& a, const Launch&) {
+  switch (item_size(a.table.dtype())) {
+    case 1:
+      return put_rows<u8>(a);
+    case 2:
+      return put_rows<u16>(a);
+    case 4:
+      return put_rows<u32>(a);
+    default:
+      return put_rows<u64>(a);
+  }
+}
+
+}  // namespace
+
+WT_VARIANTS(cpu, index_rows, IndexRowsArgs, {.name = "reference", .launch = rows_reference});
+WT_VARIANTS(cpu, index_put, IndexPutArgs, {.name = "reference", .launch = put_reference});
+
+}  // namespace wt

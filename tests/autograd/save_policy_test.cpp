@@ -1,0 +1,250 @@
+// Slots that hold a tensor in another form: offload, bit mask, invert. Memory, equal gradients,
+// second derivatives.
+#include <cmath>
+
+#include "warptape/autograd/custom.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops.h"
+#include "warptape/core/async_copy.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/random.h"
+#include "warptape/kernels/bit_mask.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/variants.h"
+
+using namespace wt;
+using wt_test::kernel_devices;
+
+namespace {
+
+using Values = std::vector<double>;
+Values values(const Tensor& t) { return t.to_vector<double>(); }
+
+Tensor model(const Tensor& x, const Tensor& w) {
+  return mul(tanh(matmul(relu(matmul(x, w)), w)), exp(mul(x, 0.1)));
+}
+
+// First derivatives, and the derivative of their sum of squares.
+std::vector<Values> derivatives(const Tensor& x, const Tensor& w, SavePolicy p) {
+  Tensor y;
+  {
+    const SaveScope scope(p);
+    y = model(x, w);
+  }
+  const std::vector<Tensor> first = grads({y.sum()}, {x, w}, {.create_graph = true});
+  const std::vector<Tensor> second =
+      grads({add(square(first[0]).sum(), square(first[1]).sum())}, {x, w}, {.retain_graph = true});
+  const std::vector<Tensor> plain = grads({y.sum()}, {x, w});
+  return {values(first[0]),  values(first[1]), values(second[0]),
+          values(second[1]), values(plain[0]), values(plain[1])};
+}
+
+i64 live(Device d) { return memory::stats(d).live; }
+
+}  // namespace
+
+TEST_CASE("save policies: derivatives are the same bits as with keep") {
+  for (const Device d : kernel_devices())
+    for (const SavePolicy p : {SavePolicy::offload, SavePolicy::bit_mask, SavePolicy::invert}) {
+      CAPTURE(to_string(d), int(p));
+      const LeakGuard guard;
+      manual_seed(4);
+      const Tensor x = randn({5, 8}).to(d).set_requires_grad();
+      const Tensor w = randn({8, 8}).to(d).set_requires_grad();
+      CHECK(derivatives(x, w, p) == derivatives(x, w, SavePolicy::keep));
+    }
+}
+
+TEST_CASE("save policies: scopes nest and end, and recompute is refused") {
+  CHECK(mode.save == SavePolicy::keep);
+  {
+    const SaveScope outer(SavePolicy::offload);
+    {
+      const SaveScope inner(SavePolicy::keep);
+      CHECK(mode.save == SavePolicy::keep);
+    }
+    CHECK(mode.save == SavePolicy::offload);
+    CHECK((mode.slow & kSlowSaving) != 0);
+  }
+  CHECK((mode.slow & kSlowSaving) == 0);
+  CHECK_THROWS_AS(SaveScope(SavePolicy::recompute), UsageError);
+}
+
+TEST_CASE("offload: a device holds nothing for backward, the host does") {
+  for (const Device d : kernel_devices()) {
+    if (d == Device::cpu()) continue;
+    CAPTURE(to_string(d));
+    const LeakGuard guard;
+    const Tensor x = rand({64, 64}).to(d).set_requires_grad();
+    const i64 one = 64 * 64 * 4;
+    const i64 device_before = live(d), host_before = live(Device::cpu());
+    Tensor y;
+    {
+      const SaveScope scope(SavePolicy::offload);
+      y = x;
+      for (int i = 0; i < 4; ++i) y = tanh(y);
+    }
+    CHECK(live(d) - device_before == one);  // y
+    CHECK(live(Device::cpu()) - host_before == 4 * one);
+    Tensor kept = x;
+    for (int i = 0; i < 4; ++i) kept = tanh(kept);
+    CHECK(values(grad(y.sum(), x)) == values(grad(kept.sum(), x)));
+  }
+}
+
+TEST_CASE("offload: a write after the operator does not reach the copy") {
+  const Device d = Device::simt();
+  const Tensor x = rand({16}).to(d).set_requires_grad();
+  const Values want = values(grad(mul(tanh(x), 4).sum(), x));
+  const SaveScope scope(SavePolicy::offload);
+  Tensor y = tanh(x);  // saves its output: with keep, what follows is an error
+  y.mul_(4);
+  CHECK(values(grad(y.sum(), x)) == want);
+}
+
+TEST_CASE("bit mask: relu holds a bit an element") {
+  for (const Device d : kernel_devices()) {
+    CAPTURE(to_string(d));
+    const LeakGuard guard;
+    const Tensor x = sub(rand({1000, 33}), 0.5).to(d).detach().set_requires_grad();
+    const i64 n = x.numel(), before = live(d);
+    const auto held = [&](SavePolicy p, bool in_place) {
+      const SaveScope scope(p);
+      Tensor h = mul(x, 2);
+      if (in_place)
+        h.relu_();
+      else
+        h = relu(h);
+      const Tensor y = sum(h, 0);
+      h = Tensor();
+      CHECK(values(grad(y.sum(), x, {.retain_graph = true})) ==
+            values(grad(sum(relu(mul(x, 2)), 0).sum(), x)));
+      return live(d) - before - 33 * 4;
+    };
+    for (const bool in_place : {false, true}) {
+      CHECK(held(SavePolicy::keep, in_place) == 4 * n);
+      CHECK(held(SavePolicy::bit_mask, in_place) == (n + 7) / 8);
+    }
+  }
+}
+
+TEST_CASE("bit mask: the gradient passes at NaN and not at zero, as with keep") {
+  const double nan = std::nan("");
+  const Tensor x = tensor({-1.0, 0.0, 2.0, nan}, {.dtype = f32, .requires_grad = true});
+  const SaveScope scope(SavePolicy::bit_mask);
+  const Tensor y = relu(x);
+  CHECK(values(grad(y, x, {.grad_outputs = {ones_like(y)}})) == Values{0, 0, 1, 1});
+}
+
+TEST_CASE("bit mask: every variant of pack and unpack, all dtypes and ragged sizes") {
+  for (const Device d : kernel_devices())
+    for (const DType t : {f64, f32, f16, bf16})
+      for (const i64 n : {0, 1, 7, 8, 31, 33, 300}) {
+        CAPTURE(to_string(d), dtype_name(t), n);
+        Values v = wt_test::random_values(n, 7);
+        for (size_t i = 0; i < v.size(); i += 5) v[i] = 0;
+        const Tensor x = tensor(v).reshape({n}).to(t).to(d);
+        Tensor bits = full({(n + 7) / 8}, 255, {.dtype = DType::u8}).to(d);
+        std::vector<u8> want(size_t((n + 7) / 8));
+        for (i64 i = 0; i < n; ++i) want[size_t(i / 8)] |= u8(u8(v[size_t(i)] > 0) << i % 8);
+        wt_test::for_each_variant(d, BitPackArgs{wt_test::view(bits), wt_test::view(x)}, [&] {
+          CHECK(bits.to_vector<u8>() == want);
+          bits.fill_(255);
+        });
+        bits = zeros({(n + 7) / 8}, {.dtype = DType::u8}).to(d);
+        run(BitPackArgs{wt_test::view(bits), wt_test::view(x)}, Launch{.device = d});
+        Tensor out = full({n}, 9, {.dtype = t}).to(d);
+        wt_test::for_each_variant(d, BitUnpackArgs{wt_test::view(out), wt_test::view(bits)}, [&] {
+          const Values got = values(out);
+          for (i64 i = 0; i < n; ++i) CHECK(got[size_t(i)] == (v[size_t(i)] > 0));
+          out.fill_(9);
+        });
+      }
+}
+
+namespace {
+
+// Leaky relu of slope 1/2: exactly undone in floating point.
+struct Leaky {
+  static constexpr OpInfo info{.name = "leaky", .derivative = Derivative::piecewise};
+  static inline int inversions = 0;
+  Tensor forward(Save& save, const Tensor& x) const {
+    save(x);
+    return where(gt(x, 0), x, mul(x, 0.5));
+  }
+  Tensor invert(const Tensor& y) const {
+    ++inversions;
+    return where(gt(y, 0), y, mul(y, 2));
+  }
+  Grads backward(const Saved& s, const Tensor& gy) const {
+    return {where(gt(s[0], 0), gy, mul(gy, 0.5))};
+  }
+};
+
+// y = x^3, with a second derivative that needs the saved input's place in the graph.
+struct Cube {
+  static constexpr OpInfo info{.name = "cube"};
+  Tensor forward(Save& save, const Tensor& x) const {
+    save(x);
+    return mul(mul(x, x), x);
+  }
+  Tensor invert(const Tensor& y) const { return pow(y, 1.0 / 3); }
+  Grads backward(const Saved& s, const Tensor& gy) const { return {mul(gy, mul(square(s[0]), 3))}; }
+};
+
+}  // namespace
+
+TEST_CASE("invert: the input is given up and comes back from the output") {
+  for (const Device d : kernel_devices()) {
+    CAPTURE(to_string(d));
+    const LeakGuard guard;
+    const Tensor x = sub(rand({32, 32}), 0.5).to(d).detach().set_requires_grad();
+    const auto held = [&](SavePolicy p) {
+      const SaveScope scope(p);
+      const i64 before = live(d);
+      const Tensor y = apply(Leaky{}, apply(Leaky{}, add(x, 0)));
+      const i64 bytes = live(d) - before;
+      Leaky::inversions = 0;
+      const Values g = values(grad(y.sum(), x));
+      return std::pair(bytes, g);
+    };
+    const auto [kept, g] = held(SavePolicy::keep);
+    CHECK(Leaky::inversions == 0);
+    const auto [inverted, same] = held(SavePolicy::invert);
+    CHECK(Leaky::inversions == 2);
+    CHECK(kept == 3 * 4096);      // both inputs and the output
+    CHECK(inverted == 2 * 4096);  // both outputs
+    CHECK(g == same);
+  }
+}
+
+TEST_CASE("invert: second derivatives go through the recovered input") {
+  const LeakGuard guard;
+  const Tensor x = tensor({2.0, 3.0}, {.dtype = f64, .requires_grad = true});
+  const SaveScope scope(SavePolicy::invert);
+  const Tensor y = apply(Cube{}, mul(x, 1));
+  const Tensor g = grad(y.sum(), x, {.create_graph = true});
+  const Values h = values(grad(g.sum(), x));
+  for (int i = 0; i < 2; ++i) CHECK(std::fabs(h[size_t(i)] - 6 * (i + 2)) < 1e-12 * 20);
+}
+
+TEST_CASE("save policies: memory that is not there for a policy leaves the tensor kept") {
+  const LeakGuard guard;
+  const Tensor x = sub(rand({256}), 0.5).detach().set_requires_grad();
+  const Values want = values(grad(relu(x).sum(), x));
+  const SaveScope scope(SavePolicy::bit_mask);
+  for (u64 n = 1; n <= 4; ++n) {
+    memory::fail_nth_request(n);
+    Tensor y;
+    try {
+      y = relu(x);
+    } catch (const OutOfMemory&) {}
+    memory::fail_nth_request(0);
+    if (n > 1) REQUIRE(y.defined());  // only the output itself may fail
+    if (y.defined()) CHECK(values(grad(y.sum(), x)) == want);
+  }
+}
