@@ -24,14 +24,20 @@ struct Draw {
 
 void dropout_backward(Backward& g);
 
-Tensor apply_draw(const In& x, const Draw& d) {
+// `base`: see RandomCall. Saved, so that its version is checked and it outlives the node.
+Tensor apply_draw(const In& x, const Draw& d, const Tensor& base) {
   OpScope s(info::dropout, x);
   if (!is_floating(s.dtype()) || !computes(s.dtype()))
     s.fail<DtypeError>(str("needs f64, f32, f16 or bf16, got ", dtype_name(s.dtype())));
+  if (base.defined() && base.device() != s.device())
+    s.fail<PlacementError>(str("the training step draws on ", to_string(base.device())),
+                           ".to(Device) on the operand");
+  if (base.defined() && s.recording()) s.save_extra(base);
   Result y = s.result_in_order();
   s.record(dropout_backward);
   s.set_attribute(d);
   DropoutArgs args{y.view(), s.view(0), d.key, d.call};
+  if (base.defined()) args.call_base = static_cast<const i64*>(base.impl()->data);
   args.threshold = u32(std::lround(d.p * 16777216.0));
   args.scale = d.p < 1 ? 1 / (1 - d.p) : 0;
   run(args, s.launch());
@@ -39,7 +45,10 @@ Tensor apply_draw(const In& x, const Draw& d) {
 }
 
 // Linear: the gradient goes through the same function, also when it is recorded.
-void dropout_backward(Backward& g) { g.put(0, apply_draw(g.take_grad(), g.attribute<Draw>())); }
+void dropout_backward(Backward& g) {
+  const Tensor base = g.node->n_slots ? g.saved(0) : Tensor();
+  g.put(0, apply_draw(g.take_grad(), g.attribute<Draw>(), base));
+}
 
 }  // namespace
 
@@ -53,7 +62,7 @@ Tensor dropout(const In& x, double p, bool training) {
     return Tensor(x.give());
   }
   const RandomCall draw = next_random_call(RandomStream::dropout);
-  Tensor y = apply_draw(x, {draw.key, draw.call, p});
+  Tensor y = apply_draw(x, {draw.key, draw.call, p}, draw.base);
   count_random_call(RandomStream::dropout, draw);  // only now: a call that throws has drawn nothing
   return y;
 }

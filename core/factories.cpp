@@ -156,7 +156,8 @@ RandomCall next_random_call(RandomStream s) {
           "[checkpoint] the recomputation draws more random numbers than the forward did");
     return log->calls[log->next];
   }
-  return {generator().key(s), generator().calls(s)};
+  const Generator& g = generator();
+  return {g.key(s), g.calls(s), s == RandomStream::dropout ? g.dropout_base() : Tensor()};
 }
 
 void count_random_call(RandomStream s, const RandomCall& call) {

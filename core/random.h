@@ -1,14 +1,16 @@
 // Random state: which numbers the next draw gives.
 #pragma once
+#include <algorithm>
 #include <vector>
 
 #include "warptape/core/macros.h"
 #include "warptape/core/philox.h"
+#include "warptape/core/tensor.h"
 
 namespace wt {
 
-// A seed, a fork (copied modes fork) and, per stream, the number of calls made so far. Plain data:
-// copy it to save it; the checkpoint does.
+// A seed, a fork (copied modes fork) and, per stream, the number of calls made so far. Copy it to
+// save it; the checkpoint does.
 class WT_API Generator {
  public:
   explicit Generator(u64 seed = 0, u64 fork = 0) : seed_(seed), fork_(fork) {}
@@ -23,17 +25,30 @@ class WT_API Generator {
   Generator child(u64 n) const { return Generator(seed_, mix64(fork_ + 1) + n + 1); }
   // The next child; counts it.
   Generator next_child() { return child(calls_[0]++); }
-  friend bool operator==(const Generator&, const Generator&) = default;
+  // While a TrainStep runs, calls of the dropout stream count from this 0-d i64 on the device,
+  // which the step's last kernel advances unless the step is skipped; undefined otherwise. Its
+  // version moves with the step: a draw that is used after its step throws.
+  const Tensor& dropout_base() const { return dropout_base_; }
+  void enter_step(Tensor base) {
+    dropout_base_ = std::move(base);
+    if (dropout_base_.defined()) calls_[u32(RandomStream::dropout)] = 0;
+  }
+  // The same numbers follow.
+  friend bool operator==(const Generator& a, const Generator& b) {
+    return a.seed_ == b.seed_ && a.fork_ == b.fork_ && std::ranges::equal(a.calls_, b.calls_);
+  }
 
  private:
   u64 seed_, fork_;
   u64 calls_[8] = {};
+  Tensor dropout_base_;
 };
 
 // What a random operator takes once and keeps as an attribute.
 struct RandomCall {
   PhiloxKey key;
   u64 call;
+  Tensor base{};  // a 0-d i64 on the device that is added to `call`; undefined: 0
 };
 // The draws of a checkpoint: written down by the first run, given again by the others, so that a
 // recomputation gets the same numbers and advances no generator.

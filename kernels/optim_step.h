@@ -52,6 +52,7 @@ struct StepBlock {
   i32 stop;                 // raised until the host lowers it
   i32 skip;                 // the step's one predicate
   i32 unused;
+  i64 call_base;               // calls of the dropout stream before this step
   StepRecord ring[kStepRing];  // [attempt % kStepRing]
 };
 
@@ -95,13 +96,15 @@ struct AdamwStepArgs {
 };
 WT_CONTRACT(adamw_step, AdamwStepArgs);
 
-// The last kernel of a step: counts it (applied only unless flags.skip()), writes its record, and
-// derives what the next one uses. count = false: only derives, after the host wrote to the block.
+// The last kernel of a step: counts it (applied and dropout calls only unless flags.skip()), writes
+// its record, and derives what the next one uses. count = false: only derives, after the host wrote
+// to the block.
 struct StepAdvanceArgs {
   OptimBlock* block;
   StepBlock* step;  // null: a bare optimizer step, no record
   bool count;
   StepFlags flags;
+  i64 dropout_calls = 0;  // that this step made
   i64 bytes() const { return sizeof(OptimBlock) + (step ? i64(sizeof(StepRecord)) : 0); }
   i64 flops() const { return 0; }
 };
@@ -200,6 +203,7 @@ WT_HD WT_HOT void advance(const StepAdvanceArgs& a, Root root) {
     const bool skipped = a.flags.skip();
     const i64 attempt = b.attempted++;
     b.applied += !skipped;
+    if (a.step && !skipped) a.step->call_base += a.dropout_calls;
     if (a.step)
       a.step->ring[attempt % kStepRing] = {a.step->loss, a.step->grad_norm, b.rate,       attempt,
                                            b.applied,    skipped,           a.step->found};

@@ -12,11 +12,11 @@ namespace {
 // Element i of a call is a function of (seed, call, i) alone.
 template <class F>
 void draw(const Tensor& t, F value) {
-  const auto [key, call] = next_random_call(RandomStream::init);
-  count_random_call(RandomStream::init, {key, call});
+  const RandomCall c = next_random_call(RandomStream::init);
+  count_random_call(RandomStream::init, c);
   if (t.device().is_meta) return;
   std::vector<double> values(static_cast<size_t>(t.numel()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = value(philox(key, i, call));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = value(philox(c.key, i, c.call));
   const NoGrad no_grad;
   Tensor to = t;
   to.copy_(tensor(values).view(t.shape()));

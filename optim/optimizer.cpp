@@ -199,10 +199,12 @@ const double* Optimizer::partials() const {
   return static_cast<const double*>(memory_->partials->data);
 }
 
-void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record) {
+void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
+                      i64 dropout_calls) {
   for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
   arenas_->bump_versions();
-  wt::run(StepAdvanceArgs{memory_->on_device(), record, true, flags}, memory_->launch());
+  wt::run(StepAdvanceArgs{memory_->on_device(), record, true, flags, dropout_calls},
+          memory_->launch());
   ++memory_->host.attempted;  // no device decides about this one
   --memory_->table_left;
 }

@@ -81,7 +81,8 @@ class WT_API Optimizer {
   i64 add_norm();
   const double* partials() const;
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
-  void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record);
+  void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
+             i64 dropout_calls = 0);
   // The block's own norm and clip factor, for clip_factor().
   double* own_norm() const;
   Tensor own_factor() const;

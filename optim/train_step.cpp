@@ -123,6 +123,9 @@ void TrainStep::prepare_memory() {
   const CategoryScope scope(Category::optimizer);
   Tensor block = zeros({i64(sizeof(StepBlock))}, {.dtype = DType::u8, .device = d});
   block_ = std::move(block);
+  call_base_ = optim::detail::scalar_over(block_.impl()->storage,
+                                          i64(offsetof(StepBlock, call_base)), DType::i64);
+  base_known_ = false;
 }
 
 i64 TrainStep::begin(i64 batch_size) {
@@ -133,9 +136,41 @@ i64 TrainStep::begin(i64 batch_size) {
   // What an earlier operator left there is not this step's failure.
   if (is_synchronous(opt_.device())) check_mailbox(opt_.device());
   take_snapshots();
+  enter_random();
+  return parts_;
+}
+
+// Dropout inside the step counts its calls from a device scalar. The device's own count goes on
+// where it was unless the host drew, or was seeded, in between.
+void TrainStep::enter_random() {
   generator_ = &generator();
   generator_before_ = *generator_;
-  return parts_;
+  if (!(base_known_ && generator_before_ == generator_left_)) {
+    const i64 calls = i64(generator_before_.calls(RandomStream::dropout));
+    copy_bytes(call_base_.impl()->data, block_.device(), &calls, Device::cpu(), sizeof calls);
+  }
+  generator_->enter_step(call_base_);
+}
+
+// After the step. What the host does not know yet counts as applied.
+void TrainStep::leave_random(i64 dropout_calls, bool skipped) {
+  if (skipped) {
+    *generator_ = generator_before_;
+  } else {
+    generator_->enter_step({});
+    generator_->set_calls(RandomStream::dropout,
+                          generator_before_.calls(RandomStream::dropout) + u64(dropout_calls));
+  }
+  generator_left_ = *generator_;
+  base_known_ = true;
+  ++call_base_.impl()->cell->version;  // a graph of this step cannot be walked with the next base
+}
+
+void TrainStep::sync_random() {
+  Generator& g = generator();
+  if (!base_known_ || block_.device().is_meta || !(g == generator_left_)) return;
+  g.set_calls(RandomStream::dropout, u64(read_field<i64>(block_, offsetof(StepBlock, call_base))));
+  generator_left_ = g;
 }
 
 void TrainStep::take_snapshots() {
@@ -243,12 +278,12 @@ StepResult TrainStep::finish() {
       report_found(read_field<i32>(block_, offsetof(StepBlock, found)));
     }
   }
-  opt_.apply(field<double>(block_, offsetof(StepBlock, factor)), skip_flag(), step_block(block_));
+  const i64 dropout_calls = i64(generator_->calls(RandomStream::dropout));
+  opt_.apply(field<double>(block_, offsetof(StepBlock, factor)), skip_flag(), step_block(block_),
+             dropout_calls);
   restore_where_skipped();
-  if (skipped) {
-    *generator_ = generator_before_;
-    restore_snapshots();  // identities too
-  }
+  if (skipped) restore_snapshots();  // identities too
+  leave_random(dropout_calls, skipped);
   return StepResult(block_, opt_.attempted() - 1);
 }
 

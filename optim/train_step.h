@@ -101,6 +101,9 @@ class WT_API TrainStep {
   // Steps so far; applied() waits for the device.
   i64 attempted() const { return opt_.attempted(); }
   i64 applied() const { return opt_.applied(); }
+  // Makes the generator what the device says: a skip that the host has not seen took its dropout
+  // calls back. Waits for the device; call it before saving random state.
+  void sync_random();
 
  private:
   struct Snapshot;
@@ -111,6 +114,8 @@ class WT_API TrainStep {
   void roll_back() noexcept;
   void prepare_memory();
   void take_snapshots();
+  void enter_random();
+  void leave_random(i64 dropout_calls, bool skipped);
   void restore_where_skipped();
   void restore_snapshots() noexcept;
   StepFlags skip_flag() const;
@@ -140,6 +145,9 @@ class WT_API TrainStep {
   std::vector<Snapshot> snapshots_;
   Generator* generator_ = nullptr;
   Generator generator_before_;
+  Tensor call_base_;          // StepBlock::call_base
+  Generator generator_left_;  // as the last step left it
+  bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1;
 };
 

@@ -182,6 +182,7 @@ RunHeader Trainer::header() const {
 std::vector<nn::NamedTensor> Trainer::state() const {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_->model().state_dict(), "model.");
   for (nn::NamedTensor& t : opt_->state()) all.push_back(std::move(t));
+  train_step_->sync_random();
   const Generator& g = generator();
   all.push_back(scalar("rng.seed", i64(g.seed())));
   all.push_back(scalar("rng.fork", i64(g.fork())));

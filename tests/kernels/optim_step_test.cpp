@@ -244,6 +244,11 @@ TEST_CASE("step_advance counts, derives the next rate and writes the record",
     CHECK(r.found == 2);
     for (int i = 0; i < 5; ++i) advance(true);
     CHECK(block.read().rate == 0.125);  // past the table: its last value
+    // Dropout calls count unless the step is skipped.
+    const OnDevice<i32> skip(1, d);
+    launch({block.get(), step.get(), true, {}, 5});
+    launch({block.get(), step.get(), true, {{skip.get(), nullptr, nullptr}}, 7});
+    CHECK(step.read().call_base == 5);
   });
 }
 

@@ -47,7 +47,7 @@ struct Net : nn::Module<Net> {
       Tensor r = running.tensor();
       r.copy_(wt::add(mul(r, 0.9), mul(mean(h, 0), 0.1)));
     }
-    if (noisy) h = mul(h, rand(h.shape(), {.dtype = f64, .device = h.device()}));
+    if (noisy) h = dropout(mul(h, rand(h.shape(), {.dtype = f64, .device = h.device()})), 0.25);
     return matmul(h, w2);
   }
 };
@@ -140,16 +140,19 @@ TEST_CASE("A step is a transaction: it trains, counts and reports", "[wall][tran
 TEST_CASE("a step is what the loop by hand does") {
   const LeakGuard guard;
   Setup a, b;
-  a.net.noisy = b.net.noisy = false;
   const Pair batch = data(16);
   TrainStep step{a.net, *a.opt, {.clip_norm = 0.1}};
   for (int i = 0; i < 5; ++i) {
+    const Generator before = generator();
     const StepResult r = step(batch, [&](const Pair& p) { return loss_of(a.net, p); });
+    const Generator after = generator();
+    generator() = before;  // the loop draws the same masks
     Tensor loss = mul(squares(b.net, batch), 1.0 / 16);
     b.opt->zero_grad();
     loss.backward();
     CHECK(std::abs(r.loss() - loss.item()) < 1e-14);
     b.opt->step({.grad_factor = optim::clip_factor(*b.opt, 0.1)});
+    CHECK(generator() == after);
   }
   const auto x = a.net.w1.tensor().to_vector<double>(), y = b.net.w1.tensor().to_vector<double>();
   for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(x[i] - y[i]) < 1e-13);
@@ -272,8 +275,7 @@ TEST_CASE(
     Tensor forward(Tensor x) {
       Tensor m = mean_input.tensor();
       m.copy_(mean(x, 0));
-      generator().next_call(RandomStream::dropout);  // random state moves too
-      return matmul(x, w);
+      return matmul(dropout(x, 0.1), w);  // random state moves too
     }
   } net;
   net.to(d);
@@ -504,4 +506,26 @@ TEST_CASE("what is not there yet says so") {
   CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.graph = true}}), NotAvailable);
   CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.micro_batches = 0}}), UsageError);
   CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.clip_norm = -1}}), UsageError);
+}
+
+TEST_CASE("Random: a draw belongs to its step, later its graph cannot be walked",
+          "[wall][random][transaction]") {
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    CAPTURE(to_string(d));
+    Net net;
+    net.noisy = false;
+    net.to(d);
+    optim::Sgd opt{net, {.lr = 0.01}};
+    TrainStep step{net, opt};
+    Tensor kept;
+    const Tensor x = ones({8}, {.dtype = f64, .device = d, .requires_grad = true});
+    const auto loss = [&](const Pair& p) {
+      kept = sum(dropout(x, 0.5));
+      (void)grad(kept, x, {.retain_graph = true});  // inside the step it is as ever
+      return loss_of(net, p);
+    };
+    step(data(4), loss);
+    CHECK_THROWS_AS(kept.backward(), InplaceError);
+    CHECK(generator().calls(RandomStream::dropout) > 0);
+  }
 }
