@@ -58,7 +58,7 @@ struct MaxOp {
   // Once NaN, always NaN: no comparison with it holds.
   template <class V>
   WT_HOT static void step(V& acc, const V& v) {
-    acc = (v > acc) | (v != v) ? v : acc;
+    acc = ((v > acc) | (v != v)) ? v : acc;
   }
   template <class C>
   WT_HOT static void fold(C& total, C v) {

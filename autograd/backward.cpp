@@ -1,0 +1,174 @@
+// What a backward function sees of the walk: saved tensors, the destination of a gradient, and the
+// checks of what it hands over.
+#include "warptape/autograd/ops.h"
+#include "warptape/autograd/walk.h"
+
+namespace wt {
+
+WT_COLD void throw_freed(const Node* n) {
+  throw UsageError(str("[backward] ", describe(n),
+                       ": this part of the graph was freed by an earlier backward\n  Try "
+                       "retain_graph on the first one"));
+}
+
+namespace {
+
+std::string what(u32 key, const i64* shape, int ndim) {
+  return str(Shape(shape, ndim), " ", dtype_name(DType(key & 0xff)), " ",
+             to_string(device_of_key(key)));
+}
+
+WT_COLD void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, const Tensor& got) {
+  throw ShapeError(str("[", n->info->name, ".backward] gradient of input ", i,
+                       " does not fit\n  expected ", what(want.key, want.shape, want.ndim),
+                       "\n  got ", got.defined() ? describe(got) : "an undefined tensor", "\n  at ",
+                       describe_frame(n->frame)));
+}
+
+WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
+  const NoGrad no_grad;
+  for (double v : t.to_vector<double>())
+    if (!(v - v == 0))
+      throw NumericError(str("[", n->info->name, ".backward] gradient of input ", i, " holds ",
+                             v != v ? "NaN" : "inf", "\n  recorded by ", describe(n)));
+}
+
+}  // namespace
+
+bool Backward::is_needed(u32 i) const {
+  const Node* t = node->edges[i].node;
+  return t->is_leaf() ? static_cast<const Leaf*>(t)->capture != ~0u : engine.tasks_[t->task].needed;
+}
+
+// The lines of an error about a saved tensor that was written.
+static std::string overwritten(FrameId written, const Node* node) {
+  return (written ? "\n  written at " + describe_frame(written) : std::string()) +
+         "\n  needed by " + describe(node) + "\n  Try a clone() of it, or writing after backward()";
+}
+
+const Tensor& Backward::saved(u32 i) {
+  SavedSlot& s = node->slots[i];
+  if (s.kind >= SlotKind::forgotten) [[unlikely]]
+    return saved_slow(i);
+  if (!s.tensor || (node->flags & kFreedNode)) throw_freed(node);
+  if (s.tensor->cell->version != s.version)
+    throw InplaceError(str("[", node->info->name, ".backward] saved tensor ", i,
+                           " was modified in place: it is at version ", s.tensor->cell->version,
+                           ", version ", s.version, " is needed",
+                           overwritten(s.tensor->cell->write_frame, node)));
+  if (mode.grad && !s.tensor->node && s.edge != kNoEdge) [[unlikely]] {
+    if (s.edge == kSelf) {  // its node is this one: an own handle for the length of the backward
+      TensorImpl* a = alias_of(s.tensor);
+      a->node = node;
+      a->output_index = s.output;
+      retain(node);
+      const int at = n_bound++ & ~kUnpacked;
+      WT_INTERNAL_ASSERT(at < kInlineSlots);
+      bound[at] = a;
+      return reinterpret_cast<const Tensor&>(bound[at]);
+    }
+    const Edge& e = node->edges[s.edge];
+    if (e.node) {
+      retain(e.node);
+      s.tensor->node = e.node;
+      s.tensor->output_index = u16(e.output);
+    }
+  }
+  return reinterpret_cast<const Tensor&>(s.tensor);
+}
+
+// What a policy packed, or an error.
+const Tensor& Backward::saved_slow(u32 i) {
+  SavedSlot& s = node->slots[i];
+  if (s.kind == SlotKind::forgotten)
+    throw InplaceError(str("[", node->info->name, ".backward] its output was overwritten in place",
+                           overwritten(s.version, node)));
+  if (!s.packed || (node->flags & kFreedNode)) throw_freed(node);
+  if (!s.packed->value) {
+    const NoGrad no_grad;
+    s.packed->value = s.packed->unpack(*this).release_impl();
+    n_bound |= kUnpacked;
+  }
+  TensorImpl* p = s.packed->value;
+  if (mode.grad && !p->node && s.edge != kNoEdge) {
+    const Edge e = s.edge == kSelf ? Edge{node, s.output} : node->edges[s.edge];
+    if (e.node) {
+      retain(e.node);
+      p->node = e.node;
+      p->output_index = u16(e.output);
+    }
+  }
+  return reinterpret_cast<const Tensor&>(s.packed->value);
+}
+
+void Backward::unbind() {
+  if (n_bound & kUnpacked)
+    for (u32 i = 0; i < node->n_slots; ++i) {
+      SavedSlot& s = node->slots[i];
+      if (s.kind != SlotKind::packed || !s.packed->value) continue;
+      release(s.packed->value);
+      s.packed->value = nullptr;
+    }
+  for (int i = 0; i < (n_bound & ~kUnpacked); ++i) release(bound[i]);
+}
+
+bool Backward::may_overwrite_saved(u32 i) const {
+  const SavedSlot& s = node->slots[i];
+  return !mode.grad && !engine.retain_ && s.tensor && s.kind == SlotKind::owned &&
+         s.tensor->refs.sole() && s.tensor->storage->refs.sole() && !s.tensor->storage->borrowed;
+}
+
+Shape Backward::input_shape(u32 i) const {
+  const Edge& e = node->edges[i];
+  WT_INTERNAL_ASSERT(e.node);
+  const OutputInfo& o = e.node->output_info(e.output);
+  return Shape(o.shape, o.ndim);
+}
+
+GradSlot Backward::slot(u32 i) {
+  Node* d = node->edges[i].node;
+  if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
+  auto* l = static_cast<Leaf*>(d);
+  if (!l->hooks.empty() || mode.anomaly) return {};
+  if (!l->grad) {
+    const CategoryScope scope(Category::gradient);
+    l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),
+                             device_of_key(l->output.key));
+    l->written = false;
+  }
+  const GradSlot s{l->grad, l->written};
+  l->written = true;
+  ++l->grad->cell->version;
+  return s;
+}
+
+namespace {
+WT_HOT bool fits(const TensorImpl* p, const OutputInfo& want) {
+  if (p->geometry.ndim != want.ndim) return false;
+  for (int k = 0; k < want.ndim; ++k)
+    if (p->geometry.shape[k] != want.shape[k]) return false;
+  return true;
+}
+}  // namespace
+
+void Backward::put(u32 i, Tensor t) {
+  const Edge& e = node->edges[i];
+  if (!e.node) return;
+  const OutputInfo& want = e.node->output_info(e.output);
+  if (!t.impl() || t.impl()->key != want.key || !fits(t.impl(), want)) [[unlikely]]
+    throw_bad_gradient(node, i, want, t);
+  if (mode.anomaly) [[unlikely]]
+    check_finite(node, i, t);
+  engine.deliver(e, std::move(t));
+}
+
+void Backward::put_broadcast(u32 i, Tensor t) {
+  const Edge& e = node->edges[i];
+  if (!e.node) return;
+  const OutputInfo& want = e.node->output_info(e.output);
+  if (t.impl() && t.impl()->key == want.key && fits(t.impl(), want) && !mode.anomaly) [[likely]]
+    return engine.deliver(e, std::move(t));
+  detail::put_sum_to(*this, i, std::move(t));
+}
+
+}  // namespace wt
