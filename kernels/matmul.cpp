@@ -1,5 +1,6 @@
 // Matrix product on the cpu: the reference and the list of variants. matmul_vector.cpp has the
-// kernel for small products, matmul_packed.cpp the one for large ones, matmul_blas.cpp OpenBLAS.
+// kernel for small products, matmul_packed.cpp the one for large ones, matmul_widened.cpp the one
+// for 16-bit floats, matmul_blas.cpp OpenBLAS.
 #include "warptape/kernels/matmul.h"
 
 #include "warptape/kernels/cpu_dtypes.h"
@@ -88,6 +89,11 @@ WT_VARIANTS(
      .rank_of = matmul_packed_rank,
      .workspace = matmul_packed_workspace,
      .launch = matmul_packed},
+    {.name = "widened",
+     .rank = 30,
+     .why_not = matmul_widened_why_not,
+     .workspace = matmul_widened_workspace,
+     .launch = matmul_widened},
     {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
     {.name = "reference", .rank = 1, .why_not = reference_why_not, .launch = matmul_reference});
 

@@ -32,6 +32,11 @@ int matmul_packed_rank(const MatmulArgs& g);
 i64 matmul_packed_workspace(const MatmulArgs& g);
 void matmul_packed(const MatmulArgs& g, const Launch& l);
 
+// matmul_widened.cpp: f16 and bf16 by way of f32 copies.
+const char* matmul_widened_why_not(const MatmulArgs& g);
+i64 matmul_widened_workspace(const MatmulArgs& g);
+void matmul_widened(const MatmulArgs& g, const Launch& l);
+
 // matmul_blas.cpp: OpenBLAS, where the build has it.
 const char* matmul_blas_why_not(const MatmulArgs& g);
 void matmul_blas(const MatmulArgs& g, const Launch& l);
