@@ -91,6 +91,10 @@ class In {
 class Operand : public In {
  public:
   using In::In;
+  template <TensorHolder P>  // clang does not inherit a constructor with a constraint
+  WT_HOT Operand(const P& p, const char* file = __builtin_FILE(),  // NOLINT
+                 u32 line = __builtin_LINE())
+      : In(p, file, line) {}
   template <Number T>
   WT_HOT Operand(T v, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
       : In(nullptr, file, line), number_(v), is_scalar_(true) {}

@@ -79,9 +79,7 @@ WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const 
                         F::kArity > 2 && advance[2] ? kBlock : 0,
                         F::kArity > 3 && advance[3] ? kBlock : 0};
   for (; n >= kBlock; n -= kBlock) {
-#if defined(__clang__)
-#pragma clang loop vectorize(assume_safety)
-#else
+#if !defined(__clang__)
 #pragma GCC ivdep
 #endif
     for (int i = 0; i < kBlock; ++i) one(i);

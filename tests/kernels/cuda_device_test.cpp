@@ -324,7 +324,7 @@ TEST_CASE("cuda: work and memory follow the current stream", "[wall][streams]") 
     {
       const StreamScope back(Stream::default_of(kCuda));
       CHECK(mode.native_stream == nullptr);
-      const StreamScope host(Stream(Device::cpu()));  // the host's queue changes nothing
+      const StreamScope host{Stream(Device::cpu())};  // the host's queue changes nothing
     }
     CHECK(mode.native_stream == side.native());
   }

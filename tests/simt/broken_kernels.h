@@ -5,7 +5,7 @@ namespace wt {
 #ifdef WT_DEVICE_NS
 inline namespace WT_DEVICE_NS {
 #else
-namespace simt {
+inline namespace simt {
 #endif
 
 struct BrokenKernel {

@@ -7,7 +7,7 @@ namespace wt {
 #ifdef WT_DEVICE_NS
 inline namespace WT_DEVICE_NS {
 #else
-namespace simt {
+inline namespace simt {
 #endif
 
 void test_vector_add(float* c, const float* a, const float* b, int n);
