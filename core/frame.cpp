@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <unordered_map>
 
 #include "warptape/core/error.h"
 
@@ -16,6 +17,14 @@ constexpr u32 kChunk = 1024, kChunks = 1024;
 struct Table {
   std::mutex mutex;
   std::map<std::pair<std::string, u32>, FrameId> ids;
+  // By the literal's address: a line that is known is found without a string. Several addresses may
+  // have one id.
+  struct Hash {
+    size_t operator()(const std::pair<const char*, u32>& k) const {
+      return std::hash<const char*>()(k.first) * 31 + k.second;
+    }
+  };
+  std::unordered_map<std::pair<const char*, u32>, FrameId, Hash> ids_by_address;
   std::atomic<Frame*> chunks[kChunks]{};
   u32 count = 1;  // id 0 is unknown
 
@@ -36,16 +45,26 @@ Table& table() {
 }  // namespace
 
 namespace detail {
-constinit thread_local FrameCacheLine frame_cache[256] = {};
+constinit thread_local FrameCacheLine frame_cache[kFrameCache] = {};
 
+// Two lines that fall into one slot, by the chance of where literals lie, share a pair of slots; a
+// third one costs a lock and a look-up, but nothing from the heap.
 FrameId intern_frame_slow(Frame f) {
+  const u32 slot = frame_slot(f);
+  const FrameCacheLine& second = frame_cache[slot ^ 1];
+  if (second.file == f.file && second.line == f.line) return second.id;
   Table& t = table();
   const std::lock_guard lock(t.mutex);
-  auto [it, fresh] = t.ids.try_emplace({f.file, f.line}, FrameId{0});
-  if (fresh) it->second = t.add(Frame{it->first.first.c_str(), f.line});
-  const u64 hash = (reinterpret_cast<u64>(f.file) >> 4) ^ (f.line * 0x9E3779B1u >> 8);
-  frame_cache[hash & 255] = {f.file, f.line, it->second};
-  return it->second;
+  FrameId& id = t.ids_by_address[{f.file, f.line}];
+  // Not a literal after all: other text may stand at the address now.
+  if (id == 0 || std::strcmp(frame_of(id).file, f.file) != 0) {
+    auto [it, fresh] = t.ids.try_emplace({f.file, f.line}, FrameId{0});
+    if (fresh) it->second = t.add(Frame{it->first.first.c_str(), f.line});
+    id = it->second;
+  }
+  frame_cache[slot ^ 1] = frame_cache[slot];
+  frame_cache[slot] = {f.file, f.line, id};
+  return id;
 }
 }  // namespace detail
 

@@ -74,12 +74,15 @@ def machine():
 
 
 def commit():
-    done = subprocess.run(
-        ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except OSError:  # no git
+        return "unknown"
     return done.stdout.strip() or "unknown"
 
 
