@@ -10,11 +10,16 @@ command=("$compiler" -std=c++20 -fsyntax-only -Wall -Wextra -Werror=unused-resul
   -Werror=unused-value)
 for dir in "$@"; do command+=("-I$dir"); done
 failed=0
+# Clang says the same in other words: there only the line counts, and the headers are read each time.
+clang=0
+"$compiler" --version | grep -q clang && clang=1
 # The headers once, not once a trap.
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 cp "$here/traps.h" "$tmp/traps.h"
-if out=$("${command[@]}" -x c++-header -fno-syntax-only "$tmp/traps.h" -o "$tmp/traps.h.gch" 2>&1); then
+if [ $clang = 1 ]; then
+  command+=(-include "$here/traps.h")
+elif out=$("${command[@]}" -x c++-header -fno-syntax-only "$tmp/traps.h" -o "$tmp/traps.h.gch" 2>&1); then
   command+=(-include "$tmp/traps.h")
 else
   printf 'FAILED: the headers do not compile:\n%s\n' "$out"
@@ -32,6 +37,8 @@ for trap in $traps; do
   if out=$("${command[@]}" "-DWT_TRAP_$trap" "$file" 2>&1); then
     echo "FAILED: $trap compiles"
     failed=1
+  elif [ $clang = 1 ] && grep -qE "traps[.]cpp:$line:.*error:" <<<"$out"; then
+    :
   elif ! grep -qE "traps[.]cpp:$line:.*error:" <<<"$out" || ! grep -qF -- "$want" <<<"$out"; then
     printf 'FAILED: %s is refused, but not in line %s because of "%s":\n%s\n' "$trap" "$line" \
       "$want" "$out"
