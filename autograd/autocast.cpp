@@ -4,7 +4,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_shape.h"
 
 namespace wt {
 

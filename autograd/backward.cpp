@@ -1,6 +1,6 @@
 // What a backward function sees of the walk: saved tensors, the destination of a gradient, and the
 // checks of what it hands over.
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/walk.h"
 
 namespace wt {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 
-#include "warptape/autograd/ops.h"
 #include "warptape/autograd/walk.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"

@@ -195,6 +195,14 @@ class OpScope {
   void begin_in_place() const;
   void finish_in_place();
 
+ protected:
+  // The end of an operator that is made of others (CompositeScope).
+  void finish_composite() {
+    empty_rvalues(nullptr);
+    unfinished_ = false;
+    end_observed(info_);
+  }
+
  private:
   // What a slot holds, a byte each: an operand's number, an extra's, an output's, or nothing.
   static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;

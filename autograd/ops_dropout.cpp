@@ -5,7 +5,7 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_dropout.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/dropout.h"
 

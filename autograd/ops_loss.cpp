@@ -1,9 +1,13 @@
 // Losses. Each is one fused operator that returns a sum and a weight; under create_graph its
 // backward is a composite of operators that have derivatives themselves.
+#include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops_softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/mse.h"

@@ -4,10 +4,12 @@
 //   c = a b      da = dc b^T     db = a^T dc
 //   c = a^T b    da = b dc^T     db = a dc
 //   c = a b^T    da = dc b       db = dc^T a
+#include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {

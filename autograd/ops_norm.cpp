@@ -1,8 +1,11 @@
 // Normalisation.
+#include "warptape/autograd/ops_norm.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/layer_norm.h"
 

@@ -1,8 +1,10 @@
 // Reductions, and the reverse of broadcasting.
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/kernels/reduce.h"
 
 namespace wt {

@@ -3,7 +3,11 @@
 #include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <functional>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"

@@ -63,6 +63,13 @@ WT_HOT void retain(TensorImpl* p) { p->refs.inc(); }
 WT_HOT void release(TensorImpl* p) {
   if (p->refs.dec()) detail::destroy(p);
 }
+namespace detail {
+// One more reference to p, for making a handle of it.
+inline TensorImpl* retained(TensorImpl* p) {
+  retain(p);
+  return p;
+}
+}  // namespace detail
 
 // An object with one reference and no storage yet.
 WT_HOT TensorImpl* new_impl() {

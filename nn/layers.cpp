@@ -2,7 +2,12 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_norm.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
 

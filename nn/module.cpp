@@ -4,7 +4,7 @@
 #include <set>
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/copy_bytes.h"
 
 namespace wt::nn {

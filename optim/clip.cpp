@@ -1,6 +1,6 @@
 #include "warptape/optim/clip.h"
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 

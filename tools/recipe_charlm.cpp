@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/bytes.h"
 #include "warptape/nn/layers.h"

@@ -1,5 +1,7 @@
 // fashion: an MLP on images of the MNIST family.
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tools/recipes.h"

@@ -4,7 +4,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <thread>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"

@@ -4,7 +4,9 @@
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"

@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/catch.h"

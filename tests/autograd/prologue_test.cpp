@@ -1,6 +1,10 @@
 // One prologue: what every operator checks before it does anything, and how it says so.
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

@@ -4,7 +4,10 @@
 
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/half.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/values.h"

@@ -9,7 +9,8 @@
 #include <functional>
 #include <thread>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/catch.h"

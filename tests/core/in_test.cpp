@@ -2,7 +2,11 @@
 #include "warptape/core/in.h"
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops_softmax.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <sstream>
 
-#include "warptape/autograd/ops.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/values.h"
 

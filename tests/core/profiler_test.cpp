@@ -2,7 +2,8 @@
 #include "warptape/core/profiler.h"
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"

@@ -5,7 +5,8 @@
 #include <cmath>
 #include <thread>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/devices.h"

@@ -5,7 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_index.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"

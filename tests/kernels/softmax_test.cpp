@@ -1,7 +1,9 @@
 // Every variant of the softmax kernels against f64 loops.
 #include "warptape/kernels/softmax.h"
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;

@@ -3,7 +3,8 @@
 
 #include <algorithm>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"

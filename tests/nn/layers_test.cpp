@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_norm.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/init.h"
 #include "warptape/tests/support/errors.h"

@@ -2,7 +2,9 @@
 #include "warptape/nn/module.h"
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

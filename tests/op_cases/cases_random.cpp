@@ -1,4 +1,5 @@
 // Rows of the operators that draw random numbers: the generator is set before each call.
+#include "warptape/autograd/ops_dropout.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/op_case.h"
 

@@ -1,6 +1,7 @@
 // Rows of the reductions.
 #include <optional>
 
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "warptape/autograd/loss.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_softmax.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

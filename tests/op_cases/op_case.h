@@ -12,10 +12,11 @@
 #include <vector>
 
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/in.h"
 #include "warptape/core/op_info.h"
+#include "warptape/core/operators.h"
 #include "warptape/tests/tolerance.h"
 
 namespace wt_test {
@@ -61,6 +62,9 @@ struct Sample {
   bool constant = false;          // nearly all results are equal, and that is right
   std::optional<DType> result{};  // another dtype than the row says
   bool second_is_zero = false;    // linear in this way of calling it, whatever the operator is
+  // The same call in PyTorch, of its inputs a, b, c, ...: "torch.gather(a, 1, b)". Its numbers are
+  // in tests/reference/torch (tools/make_torch_cases.py).
+  std::string torch{};
 };
 
 // A call that must throw.

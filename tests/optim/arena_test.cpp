@@ -3,7 +3,9 @@
 #include <functional>
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/optim/clip.h"

@@ -1,0 +1,30 @@
+// Tensors as indices.
+#pragma once
+#include <optional>
+
+#include "warptape/core/in.h"
+
+namespace wt {
+
+// x[{...}], one entry an axis from the first on: an integer drops the axis, a Slice keeps part of
+// it, an i64 or i32 tensor picks along it (negative counts from the end), a bool tensor of k axes
+// stands for the k index tensors of its true elements (their number is read by the host). Tensors
+// broadcast together to a shape that takes the place of their axes if those are neighbours, else
+// comes first, as in PyTorch. Without a tensor the result is a view, else a copy. The gradient is
+// added up in a fixed order. Throws ShapeError, DtypeError, and IndexError for an index outside
+// [-size, size): at once on the cpu, at the next wait on other devices.
+WT_API Tensor index(const In& x, std::initializer_list<Index> at);
+struct EmbeddingOptions {
+  std::optional<i64> padding_idx{};
+};
+// Rows of weight [V, D] by i64 or i32 indices of any shape: the shape of indices with D appended.
+// The row padding_idx (negative counts from the end) is read like any other and gets no gradient.
+// The gradient's additions have one order, so equal inputs give equal bits. Throws IndexError for
+// an index outside [0, V): at once on the cpu, at the next wait on other devices.
+WT_API Tensor embedding(const In& indices, const In& weight, const EmbeddingOptions& options = {});
+// The gradient of embedding's weight [rows, D]: row v is the sum of gout over the positions with
+// index v; positions of padding_idx (not negative here) and indices outside [0, rows) add nothing.
+WT_API Tensor embedding_backward(const In& gout, const In& indices, i64 rows,
+                                 const EmbeddingOptions& options = {});
+
+}  // namespace wt
