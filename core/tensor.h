@@ -172,6 +172,9 @@ class WT_GUARD Tensor {
   WT_API Tensor slice(i64 axis, Slice range, Frame at = Frame::here()) &&;
   WT_API Tensor narrow(i64 axis, i64 begin, i64 length, Frame at = Frame::here()) const&;
   WT_API Tensor narrow(i64 axis, i64 begin, i64 length, Frame at = Frame::here()) &&;
+  // All windows of `size` elements, `step` apart, along an axis: they become the last axis.
+  WT_API Tensor unfold(i64 axis, i64 size, i64 step, Frame at = Frame::here()) const&;
+  WT_API Tensor unfold(i64 axis, i64 size, i64 step, Frame at = Frame::here()) &&;
 
   // --- copies -----------------------------------------------------------------------------------
   WT_API Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous,
@@ -186,7 +189,17 @@ class WT_GUARD Tensor {
   WT_API Tensor sum(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
   WT_API Tensor mean(Frame at = Frame::here()) const;
   WT_API Tensor mean(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor max(const Dims& dims = Dims::all(), SumOptions options = {},
+                    Frame at = Frame::here()) const;
+  WT_API Tensor min(const Dims& dims = Dims::all(), SumOptions options = {},
+                    Frame at = Frame::here()) const;
+  WT_API Tensor argmax(const Dims& dims = Dims::all(), SumOptions options = {},
+                       Frame at = Frame::here()) const;
+  WT_API Tensor argmin(const Dims& dims = Dims::all(), SumOptions options = {},
+                       Frame at = Frame::here()) const;
   WT_API Tensor matmul(const Tensor& other, Frame at = Frame::here()) const;
+  WT_API Tensor flip(const Dims& dims, Frame at = Frame::here()) const;
+  WT_API Tensor masked_fill(const Tensor& mask, Scalar value, Frame at = Frame::here()) const;
 
   // --- writing ----------------------------------------------------------------------------------
   // Throw InplaceError while gradients are recorded on a view, on a tensor with live views, or on a
@@ -194,12 +207,28 @@ class WT_GUARD Tensor {
   WT_API Tensor& copy_(const Tensor& source, Frame at = Frame::here()) &;
   WT_API Tensor& fill_(Scalar value, Frame at = Frame::here()) &;
   WT_API Tensor& zero_(Frame at = Frame::here()) &;
-  WT_API Tensor& add_(const Tensor& other, Frame at = Frame::here()) &;
-  WT_API Tensor add_(const Tensor& other, Frame at = Frame::here()) &&;
-  WT_API Tensor& mul_(Scalar factor, Frame at = Frame::here()) &;
-  WT_API Tensor mul_(Scalar factor, Frame at = Frame::here()) &&;
-  WT_API Tensor& relu_(Frame at = Frame::here()) &;
-  WT_API Tensor relu_(Frame at = Frame::here()) &&;
+#define WT_IN_PLACE(name, ...)       \
+  WT_API Tensor& name(__VA_ARGS__)&; \
+  WT_API Tensor name(__VA_ARGS__)&&
+  WT_IN_PLACE(add_, const Tensor& other, Frame at = Frame::here());
+  WT_IN_PLACE(mul_, Scalar factor, Frame at = Frame::here());
+  // Activations, in the storage of what they are given (docs in autograd/ops_pointwise.h). Those
+  // whose gradient cannot be told from the result keep a copy of it while gradients are recorded.
+  WT_IN_PLACE(clamp_, Scalar lo, Scalar hi, Frame at = Frame::here());
+  WT_IN_PLACE(elu_, double alpha = 1, Frame at = Frame::here());
+  WT_IN_PLACE(gelu_, Frame at = Frame::here());
+  WT_IN_PLACE(hardsigmoid_, Frame at = Frame::here());
+  WT_IN_PLACE(hardswish_, Frame at = Frame::here());
+  WT_IN_PLACE(leaky_relu_, double slope = 0.01, Frame at = Frame::here());
+  WT_IN_PLACE(mish_, Frame at = Frame::here());
+  WT_IN_PLACE(relu_, Frame at = Frame::here());
+  WT_IN_PLACE(sigmoid_, Frame at = Frame::here());
+  WT_IN_PLACE(silu_, Frame at = Frame::here());
+  WT_IN_PLACE(softplus_, double beta = 1, double threshold = 20, Frame at = Frame::here());
+  WT_IN_PLACE(tanh_, Frame at = Frame::here());
+  // Dropout in place: the same draw and the same numbers as dropout().
+  WT_IN_PLACE(dropout_, double p = 0.5, bool training = true, Frame at = Frame::here());
+#undef WT_IN_PLACE
   // x[{...}] = value, which broadcasts. Where tensors in the list name an element twice the last
   // one counts; with accumulate (floats only) all are added, in an order that is fixed. Throws
   // IndexError: on cpu before anything is written; on other devices at the next wait, and what the
