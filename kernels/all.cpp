@@ -1,11 +1,12 @@
 // The list of all contracts, and the one file that knows which devices are built. The contracts are
 // those of the headers of wt_kernels() in CMakeLists.txt, in that order, which is also the order of
 // the benchmarks: included here, WT_CONTRACT defines a contract's table and its row of the list
-// too. A test compares the list with the headers in this folder.
+// too. A test compares the list with the headers in this folder. A family without a .cu (WT_HAS_CU
+// is then 0) runs on cpu alone.
 #define WT_CONTRACT(contract, Args)                                                    \
   WT_DECLARE_CONTRACT(contract, Args);                                                 \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
-      &contract##_on_cpu, &contract##_on_simt, WT_ON_CUDA(contract)};                  \
+      &contract##_on_cpu, WT_ON_SIMT(contract), WT_ON_CUDA(contract)};                 \
   template <>                                                                          \
   constexpr ContractInfo kListed<__COUNTER__ - kBefore> = {#contract, &count<Args>,    \
                                                            &variant<Args>}
@@ -15,8 +16,13 @@
 #include "warptape/config.h"
 #include "warptape/kernels/run.h"
 
+#define WT_IF_0(pointer) nullptr
+#define WT_IF_1(pointer) pointer
+#define WT_IF_EXPANDED(condition, pointer) WT_IF_##condition(pointer)
+#define WT_IF(condition, pointer) WT_IF_EXPANDED(condition, pointer)
+#define WT_ON_SIMT(contract) WT_IF(WT_HAS_CU, &contract##_on_simt)
 #if WARPTAPE_HAS_CUDA
-#define WT_ON_CUDA(contract) &contract##_on_cuda
+#define WT_ON_CUDA(contract) WT_IF(WT_HAS_CU, &contract##_on_cuda)
 #else
 #define WT_ON_CUDA(contract) nullptr
 #endif
