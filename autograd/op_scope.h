@@ -178,6 +178,14 @@ class OpScope {
   WT_HOT void record(BackwardFn backward) {
     if (recording_) make_node(backward);
   }
+  // For operators in place: what save_input() declared as slot k keeps `copy` instead of the
+  // operand, which is about to be overwritten. After record().
+  void keep_copy(int k, Tensor copy) const {
+    if (!node_) return;
+    SavedSlot& slot = node_->slots[k];
+    if (slot.tensor) release(slot.tensor);
+    slot.tensor = copy.release_impl();
+  }
   template <class A>
   WT_HOT void set_attribute(A a) const {
     if (node_) node_->set_attribute(std::move(a));

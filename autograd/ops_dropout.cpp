@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops_dropout.h"
@@ -12,6 +13,7 @@
 namespace wt {
 namespace info {
 constexpr OpInfo dropout{.name = "dropout", .derivative = Derivative::linear};
+constexpr OpInfo dropout_{.name = "dropout_", .derivative = Derivative::linear, .in_place = true};
 }  // namespace info
 
 namespace {
@@ -25,22 +27,29 @@ struct Draw {
 void dropout_backward(Backward& g);
 
 // `base`: see RandomCall. Saved, so that its version is checked and it outlives the node.
-Tensor apply_draw(const In& x, const Draw& d, const Tensor& base) {
-  OpScope s(info::dropout, x);
+void begin_draw(OpScope& s, const Tensor& base) {
   if (!is_floating(s.dtype()) || !computes(s.dtype()))
     s.fail<DtypeError>(str("needs f64, f32, f16 or bf16, got ", dtype_name(s.dtype())));
   if (base.defined() && base.device() != s.device())
     s.fail<PlacementError>(str("the training step draws on ", to_string(base.device())),
                            ".to(Device) on the operand");
   if (base.defined() && s.recording()) s.save_extra(base);
-  Result y = s.result_in_order();
-  s.record(dropout_backward);
-  s.set_attribute(d);
-  DropoutArgs args{y.view(), s.view(0), d.key, d.call};
+}
+void launch_draw(const OpScope& s, const View& out, const Draw& d, const Tensor& base) {
+  DropoutArgs args{out, s.view(0), d.key, d.call};
   if (base.defined()) args.call_base = static_cast<const i64*>(base.impl()->data);
   args.threshold = u32(std::lround(d.p * 16777216.0));
   args.scale = d.p < 1 ? 1 / (1 - d.p) : 0;
   run(args, s.launch());
+}
+
+Tensor apply_draw(const In& x, const Draw& d, const Tensor& base) {
+  OpScope s(info::dropout, x);
+  begin_draw(s, base);
+  Result y = s.result_in_order();
+  s.record(dropout_backward);
+  s.set_attribute(d);
+  launch_draw(s, y.view(), d, base);
   return s.finish(std::move(y));
 }
 
@@ -52,10 +61,18 @@ void dropout_backward(Backward& g) {
 
 }  // namespace
 
+namespace {
+
+void check_probability(const char* op, double p, Frame at) {
+  if (!(p >= 0 && p <= 1))
+    throw UsageError(str("[", op, "] p must be in [0, 1], got ", p, "\n  at ", describe(at)));
+}
+
+}  // namespace
+
 Tensor dropout(const In& x, double p, bool training) {
   if (!x.impl()) detail::use_of_undefined();
-  if (!(p >= 0 && p <= 1))
-    throw UsageError(str("[dropout] p must be in [0, 1], got ", p, "\n  at ", describe(x.frame())));
+  check_probability("dropout", p, x.frame());
   if (!training || p == 0) {
     if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));
     x.take();
@@ -67,9 +84,34 @@ Tensor dropout(const In& x, double p, bool training) {
   return y;
 }
 
+Tensor& Tensor::dropout_(double p, bool training, Frame at) & {
+  checked();
+  check_probability("dropout_", p, at);
+  if (!training || p == 0) return *this;
+  const RandomCall draw = next_random_call(RandomStream::dropout);
+  if (!mode.recomputation || !detail::leaves_alone(p_)) {
+    const Draw d{draw.key, draw.call, p};
+    const In self(*this, at.file, at.line);
+    OpScope s(info::dropout_, self);
+    begin_draw(s, draw.base);
+    detail::check_writable(s);
+    s.begin_in_place();
+    s.record(dropout_backward);
+    s.set_attribute(d);
+    launch_draw(s, s.view(0), d, draw.base);
+    s.finish_in_place();
+  }
+  count_random_call(RandomStream::dropout, draw);
+  return *this;
+}
+Tensor Tensor::dropout_(double p, bool training, Frame at) && {
+  dropout_(p, training, at);
+  return std::move(*this);
+}
+
 namespace detail {
 OpInfos dropout_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::dropout};
+  static constexpr const OpInfo* kOps[] = {&info::dropout, &info::dropout_};
   return kOps;
 }
 }  // namespace detail

@@ -189,6 +189,13 @@ Tensor Tensor::mean(const Dims& dims, SumOptions options, Frame at) const {
   return wt::mean(In(*this, at.file, at.line), dims, options);
 }
 
+Tensor Tensor::max(const Dims& dims, SumOptions options, Frame at) const {
+  return wt::max(In(*this, at.file, at.line), dims, options);
+}
+Tensor Tensor::argmax(const Dims& dims, SumOptions options, Frame at) const {
+  return wt::argmax(In(*this, at.file, at.line), dims, options);
+}
+
 // --- writing -------------------------------------------------------------------------------------
 
 namespace detail {

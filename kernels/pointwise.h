@@ -1,287 +1,20 @@
-// Elementwise operators: THE LIST, their formulas and their derivatives.
-//
-// An entry is a struct with the value and one derivative an operand, written once as templates:
-// with float or double they are the forward and the fused backward kernel on all three devices;
-// with Tensor the derivative is a chain of differentiable operators, which is what create_graph
-// needs. 16-bit types compute in float, integers in their own type. No STL: device code includes
-// this.
+// Elementwise operators: THE LIST, and the contracts that follow from it. The entries, values and
+// derivatives, are in pointwise_formulas.h and pointwise_activations.h. No STL: device code
+// includes this.
 //
 // Add an operator: its struct (one line for most), one line in a list below, one row in
 // tests/op_cases. Declaration, definition, contracts, kernels and both derivatives follow.
 #pragma once
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/pointwise_math.h"
+#include "warptape/kernels/pointwise_activations.h"
+#include "warptape/kernels/pointwise_formulas.h"
+#undef WT_UNARY
+#undef WT_BINARY
+#undef WT_UNARY_PREDICATE
+#undef WT_BINARY_PREDICATE
 
 namespace wt {
-
-// What an entry's derivatives read beside the gradient of the output.
-enum PointwiseNeeds : int { kNeedsNone = 0, kNeedsA = 1, kNeedsB = 2, kNeedsOut = 4 };
-
 namespace pw {
-
-// The dtypes of the operands. floating: integers and bool are converted to the default dtype;
-// numeric: not bool.
-enum class Domain : u8 { floating, numeric, any };
-
-// The facts of an entry beside its formulas.
-template <Domain D, Derivative V, Autocast A = Autocast::none>
-struct Kind {
-  static constexpr Domain kDomain = D;
-  static constexpr Derivative kDerivative = V;
-  static constexpr Autocast kAutocast = A;
-  static constexpr bool kPredicate = false;  // the output is bool
-  static constexpr bool kSelects = false;    // operand 0 is bool
-  static constexpr bool kHot = false;        // the operator is inlined whole: for the tape's gates
-  // The derivatives have kernels of their own. False: each is a differentiable operator or two, and
-  // an operand may be a Scalar there.
-  static constexpr bool kFused = true;
-  static constexpr int kNeeds0 = kNeedsNone, kNeeds1 = kNeedsNone;
-};
-using Smooth = Kind<Domain::floating, Derivative::smooth>;
-using Wide = Kind<Domain::floating, Derivative::smooth, Autocast::f32>;  // loses much in 16 bits
-using Binary = Kind<Domain::floating, Derivative::smooth, Autocast::promote>;
-using Piecewise = Kind<Domain::numeric, Derivative::piecewise>;
-struct Predicate : Kind<Domain::any, Derivative::none, Autocast::promote> {
-  static constexpr bool kPredicate = true;
-};
-
-// The value sees x (or a, b); the derivative also gy, the gradient of the output, and y, the
-// output, as far as `needs` says.
-#define WT_UNARY(Name, kind, needs, value_of_x, gradient)                                    \
-  struct Name : kind {                                                                       \
-    static constexpr int kArity = 1, kNeeds0 = needs;                                        \
-    template <class T>                                                                       \
-    WT_FORMULA static T value(T x) {                                                         \
-      return value_of_x;                                                                     \
-    }                                                                                        \
-    template <class T>                                                                       \
-    WT_FORMULA static T d0(T gy, [[maybe_unused]] const T& x, [[maybe_unused]] const T& y) { \
-      return gradient;                                                                       \
-    }                                                                                        \
-  }
-#define WT_BINARY(Name, kind, needs0, needs1, value_of_ab, gradient0, gradient1)           \
-  struct Name : kind {                                                                     \
-    static constexpr int kArity = 2, kNeeds0 = needs0, kNeeds1 = needs1;                   \
-    template <class T>                                                                     \
-    WT_FORMULA static T value(T a, T b) {                                                  \
-      return value_of_ab;                                                                  \
-    }                                                                                      \
-    template <class T>                                                                     \
-    WT_FORMULA static T d0(T gy, [[maybe_unused]] const T& a, [[maybe_unused]] const T& b, \
-                           [[maybe_unused]] const T& y) {                                  \
-      return gradient0;                                                                    \
-    }                                                                                      \
-    template <class T>                                                                     \
-    WT_FORMULA static T d1(T gy, [[maybe_unused]] const T& a, [[maybe_unused]] const T& b, \
-                           [[maybe_unused]] const T& y) {                                  \
-      return gradient1;                                                                    \
-    }                                                                                      \
-  }
-#define WT_UNARY_PREDICATE(Name, value_of_x) \
-  struct Name : Predicate {                  \
-    static constexpr int kArity = 1;         \
-    template <class T>                       \
-    WT_FORMULA static bool value(T x) {      \
-      return value_of_x;                     \
-    }                                        \
-  }
-#define WT_BINARY_PREDICATE(Name, value_of_ab) \
-  struct Name : Predicate {                    \
-    static constexpr int kArity = 2;           \
-    template <class T>                         \
-    WT_FORMULA static bool value(T a, T b) {   \
-      return value_of_ab;                      \
-    }                                          \
-  }
-
-// --- arithmetic ----------------------------------------------------------------------------------
-struct Add : Kind<Domain::any, Derivative::linear, Autocast::promote> {
-  static constexpr int kArity = 2;
-  static constexpr bool kHot = true, kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T a, T b) {
-    return plus(a, b);
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
-    return gy;
-  }
-  template <class T>
-  WT_FORMULA static T d1(T gy, const auto&, const auto&, const auto&) {
-    return gy;
-  }
-};
-struct Sub : Kind<Domain::numeric, Derivative::linear, Autocast::promote> {
-  static constexpr int kArity = 2;
-  static constexpr bool kHot = true, kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T a, T b) {
-    return minus(a, b);
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
-    return gy;
-  }
-  template <class T>
-  WT_FORMULA static T d1(T gy, const auto&, const auto&, const auto&) {
-    return -take(gy);
-  }
-};
-struct Mul : Kind<Domain::any, Derivative::smooth, Autocast::promote> {
-  static constexpr int kArity = 2, kNeeds0 = kNeedsB, kNeeds1 = kNeedsA;
-  static constexpr bool kHot = true, kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T a, T b) {
-    return times(a, b);
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const auto&, const auto& b, const auto&) {
-    return take(gy) * b;
-  }
-  template <class T>
-  WT_FORMULA static T d1(T gy, const auto& a, const auto&, const auto&) {
-    return take(gy) * a;
-  }
-};
-struct Neg : Kind<Domain::numeric, Derivative::linear> {
-  static constexpr int kArity = 1;
-  static constexpr bool kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T x) {
-    return negative(x);
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const auto&, const auto&) {
-    return -take(gy);
-  }
-};
-WT_BINARY(Div, Binary, kNeedsB, kNeedsB | kNeedsOut, a / b, gy / b, -(gy* y / b));
-// d/da at b = 0 is 0 whatever a; d/db at a = 0 is 0 for b >= 0 (the limit), as in PyTorch.
-struct NumericBinary : Kind<Domain::numeric, Derivative::smooth, Autocast::f32> {};
-WT_BINARY(Pow, NumericBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
-          where(eq(b, 0), 0, gy*(b* pow(a, b - 1))),
-          gy* where(logical_and(eq(a, 0), ge(b, 0)), 0, y* log(a)));
-// Ties give half the gradient to each side.
-struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
-WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),
-          where(lt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)),
-          where(gt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)));
-WT_BINARY(Minimum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, minimum(a, b),
-          where(gt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)),
-          where(lt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)));
-
-// --- functions of one operand ------------------------------------------------------------------
-inline constexpr double kSqrtHalf = 0.70710678118654752440;      // 1 / sqrt(2)
-inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
-inline constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
-inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
-
-WT_UNARY(Abs, Piecewise, kNeedsA, abs(x), gy* sign(x));
-WT_UNARY(Exp, Wide, kNeedsOut, exp(x), gy* y);
-WT_UNARY(Log, Wide, kNeedsA, log(x), gy / x);
-WT_UNARY(Sqrt, Smooth, kNeedsOut, sqrt(x), gy / (num<T>(2) * y));
-WT_UNARY(Rsqrt, Wide, kNeedsOut, rsqrt(x), num<T>(-0.5) * gy * y * y * y);
-WT_UNARY(Tanh, Smooth, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
-WT_UNARY(Sigmoid, Smooth, kNeedsOut, sigmoid(x), gy*(num<T>(1) - y) * y);
-WT_UNARY(Erf, Wide, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
-WT_UNARY(Sin, Smooth, kNeedsA, sin(x), gy* cos(x));
-WT_UNARY(Cos, Smooth, kNeedsA, cos(x), -(gy* sin(x)));
-struct Squares : Kind<Domain::any, Derivative::smooth, Autocast::f32> {};
-WT_UNARY(Square, Squares, kNeedsA, times(x, x), gy* num<T>(2) * x);
-WT_UNARY(Reciprocal, Wide, kNeedsOut, num<T>(1) / x, -(gy* y* y));
-// x * sigmoid(x)
-WT_UNARY(Silu, Smooth, kNeedsA, x / (num<T>(1) + exp(-x)),
-         gy* sigmoid(x) * (num<T>(1) + x * (num<T>(1) - sigmoid(x))));
-// x * Phi(x), Phi the normal distribution: exact, by erf.
-WT_UNARY(Gelu, Smooth, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
-         gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)) +
-             num<T>(kInvSqrtTwoPi) * x * exp(num<T>(-0.5) * x * x)));
-// The gradient is 0 at 0 and passes through NaN.
-struct Relu : Piecewise {
-  static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
-  static constexpr bool kHot = true, kSignOfOutput = true;
-  template <class T>
-  WT_FORMULA static T value(T x) {
-    return below_zero(x) ? T(0) : x;
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const T&, const T& y) {
-    return where(le(y, 0), 0, gy);
-  }
-};
-// gelu by tanh (Hendrycks and Gimpel, 2016): 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + c x^3).
-struct GeluTanh : Smooth {
-  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
-  static constexpr double kCubic = 0.044715;
-  template <class T>
-  WT_FORMULA static T inner(const T& x) {
-    return num<T>(kSqrtTwoOverPi) * (x + num<T>(kCubic) * x * x * x);
-  }
-  template <class T>
-  WT_FORMULA static T value(T x) {
-    return num<T>(0.5) * x * (num<T>(1) + tanh(inner(x)));
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const T& x, const T&) {
-    const T t = tanh(inner(x));
-    const T slope = num<T>(kSqrtTwoOverPi) * (num<T>(1) + num<T>(3 * kCubic) * x * x);
-    return gy * num<T>(0.5) * (num<T>(1) + t + x * (num<T>(1) - t * t) * slope);
-  }
-};
-struct Sign : Kind<Domain::any, Derivative::piecewise> {
-  static constexpr int kArity = 1, kNeeds0 = kNeedsNone;
-  static constexpr bool kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T x) {
-    return sign(x);
-  }
-  template <class T>
-  WT_FORMULA static T d0(T gy, const auto&, const auto&) {
-    return where(ne(gy, 0), 0, gy);  // not gy * 0: that is NaN for what is not finite
-  }
-};
-// min(max(x, lo), hi); the gradient passes where lo <= x <= hi.
-struct Clamp : Piecewise {
-  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
-  double lo, hi;       // for floats
-  i64 lo_int, hi_int;  // for integers
-  template <class T>
-  WT_FORMULA T value(T x) const {
-    if constexpr (std::is_integral_v<T>) {
-      const i64 v = i64(x) < lo_int ? lo_int : i64(x);
-      return T(v > hi_int ? hi_int : v);
-    } else {
-      const T v = x < T(lo) ? T(lo) : x;
-      return v > T(hi) ? T(hi) : v;
-    }
-  }
-  template <class T>
-  WT_FORMULA T d0(T gy, const T& x, const T&) const {
-    return where(logical_and(ge(x, num<T>(lo)), le(x, num<T>(hi))), gy, 0);
-  }
-};
-
-// --- truth: bool outputs, no gradient ------------------------------------------------------------
-WT_BINARY_PREDICATE(Eq, a == b);
-WT_BINARY_PREDICATE(Ne, a != b);
-WT_BINARY_PREDICATE(Lt, a < b);
-WT_BINARY_PREDICATE(Le, a <= b);
-WT_BINARY_PREDICATE(Gt, a > b);
-WT_BINARY_PREDICATE(Ge, a >= b);
-WT_BINARY_PREDICATE(LogicalAnd, a != T(0) && b != T(0));
-WT_BINARY_PREDICATE(LogicalOr, a != T(0) || b != T(0));
-WT_UNARY_PREDICATE(LogicalNot, x == T(0));
-WT_UNARY_PREDICATE(IsNan, x != x);
-WT_UNARY_PREDICATE(IsFinite, minus(x, x) == T(0));
-// c ? a : b
-struct Where : Kind<Domain::any, Derivative::linear, Autocast::promote> {
-  static constexpr int kArity = 3;
-  static constexpr bool kSelects = true, kFused = false;
-  template <class T>
-  WT_FORMULA static T value(T c, T a, T b) {
-    return c != T(0) ? a : b;
-  }
-};
 
 // The fused backward with respect to operand I of entry F: its operands are gy and what that
 // derivative needs of a, b and the output, in this order.
@@ -320,10 +53,6 @@ using Grad0 = Grad<F, 0>;
 template <class F>
 using Grad1 = Grad<F, 1>;
 
-#undef WT_UNARY
-#undef WT_BINARY
-#undef WT_UNARY_PREDICATE
-#undef WT_BINARY_PREDICATE
 }  // namespace pw
 
 // out[i] = f.value(in[0][i], in[1][i], ...), operands broadcast to out's shape; out may be one of
@@ -360,9 +89,14 @@ struct PointwiseArgs {
   X(M, cos, Cos)                 \
   X(M, erf, Erf)                 \
   X(M, exp, Exp)                 \
+  X(M, expm1, Expm1)             \
   X(M, gelu, Gelu)               \
   X(M, gelu_tanh, GeluTanh)      \
+  X(M, hardsigmoid, Hardsigmoid) \
+  X(M, hardswish, Hardswish)     \
   X(M, log, Log)                 \
+  X(M, log1p, Log1p)             \
+  X(M, mish, Mish)               \
   X(M, reciprocal, Reciprocal)   \
   X(M, relu, Relu)               \
   X(M, rsqrt, Rsqrt)             \
@@ -371,16 +105,23 @@ struct PointwiseArgs {
   X(M, sin, Sin)                 \
   X(M, sqrt, Sqrt)               \
   X(M, square, Square)           \
+  X(M, tan, Tan)                 \
   X(M, tanh, Tanh)
 // and without one.
 #define WT_POINTWISE_UNARY_PLAIN(X, M) \
+  X(M, ceil, Ceil)                     \
+  X(M, floor, Floor)                   \
   X(M, isfinite, IsFinite)             \
+  X(M, isinf, IsInf)                   \
   X(M, isnan, IsNan)                   \
   X(M, logical_not, LogicalNot)        \
   X(M, neg, Neg)                       \
-  X(M, sign, Sign)
+  X(M, round, Round)                   \
+  X(M, sign, Sign)                     \
+  X(M, trunc, Trunc)
 // `Tensor name(const Operand& a, const Operand& b)` with two fused backwards,
 #define WT_POINTWISE_BINARY(X, M) \
+  X(M, atan2, Atan2)              \
   X(M, div, Div)                  \
   X(M, maximum, Maximum)          \
   X(M, minimum, Minimum)          \
@@ -399,8 +140,14 @@ struct PointwiseArgs {
   X(M, ne, Ne)                          \
   X(M, sub, Sub)
 // Declared and defined by hand (autograd/ops.h, ops_pointwise.cpp): with a fused backward, and without.
-#define WT_POINTWISE_OTHER(X, M) X(M, clamp, Clamp)
-#define WT_POINTWISE_OTHER_PLAIN(X, M) X(M, where, Where)
+#define WT_POINTWISE_OTHER(X, M) \
+  X(M, clamp, Clamp)             \
+  X(M, elu, Elu)                 \
+  X(M, leaky_relu, LeakyRelu)    \
+  X(M, softplus, Softplus)
+#define WT_POINTWISE_OTHER_PLAIN(X, M) \
+  X(M, lerp, Lerp)                     \
+  X(M, where, Where)
 // clang-format on
 
 // X(contract name, argument struct)

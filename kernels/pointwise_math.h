@@ -43,6 +43,9 @@ WT_LIBM(tanh)
 WT_LIBM(erf)
 WT_LIBM(sin)
 WT_LIBM(cos)
+WT_LIBM(expm1)
+WT_LIBM(log1p)
+WT_LIBM(tan)
 #undef WT_LIBM
 
 #if defined(__CUDA_ARCH__)
@@ -52,10 +55,34 @@ WT_FORMULA double rsqrt(double x) { return ::rsqrt(x); }
 WT_FORMULA float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
 WT_FORMULA double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 #endif
+WT_FORMULA float atan2(float y, float x) { return ::atan2f(y, x); }
+WT_FORMULA double atan2(double y, double x) { return ::atan2(y, x); }
 template <Floating T>
 WT_FORMULA T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
 }
+// Beyond 20 it is x in every dtype.
+template <Floating T>
+WT_FORMULA T softplus(T x) {
+  return x > T(20) ? x : log1p(exp(x));
+}
+
+// Integers have nothing to round.
+#define WT_ROUNDING(name, libm)                             \
+  template <class T>                                        \
+  requires std::is_arithmetic_v<T> WT_FORMULA T name(T x) { \
+    if constexpr (std::is_same_v<T, float>)                 \
+      return ::libm##f(x);                                  \
+    else if constexpr (std::is_same_v<T, double>)           \
+      return ::libm(x);                                     \
+    else                                                    \
+      return x;                                             \
+  }
+WT_ROUNDING(ceil, ceil)
+WT_ROUNDING(floor, floor)
+WT_ROUNDING(trunc, trunc)
+WT_ROUNDING(round_even, rint)  // halves to the even neighbour, as IEEE 754 and PyTorch do
+#undef WT_ROUNDING
 
 // --- integers wrap, bool has `or` for + and `and` for * -----------------------------------------
 // A type in which arithmetic on T cannot overflow in the language's sense.

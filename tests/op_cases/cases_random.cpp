@@ -1,5 +1,6 @@
 // Rows of the operators that draw random numbers: the generator is set before each call.
 #include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/op_case.h"
 
@@ -41,7 +42,23 @@ void add_random_cases(std::vector<OpCase>& rows) {
       error_input<DtypeError>(
           "dtype", "[dropout] needs f64, f32, f16 or bf16, got i64",
           [](Device d) { (void)dropout(ones({2}, {.dtype = DType::i64, .device = d})); })};
+  OpCase in_place = c;
+  in_place.name = "dropout_";
+  for (Sample& x : in_place.samples)
+    x.call = [p = std::stod(x.label.substr(4))](std::span<const Tensor> in) {
+      manual_seed(kSeed);
+      Tensor y = clone(in[0]);
+      y.dropout_(p);
+      return y;
+    };
+  in_place.errors = {
+      error_input<UsageError>("p", "[dropout_] p must be in [0, 1], got 1.5",
+                              [](Device d) { (void)ones({2}, {.device = d}).dropout_(1.5); }),
+      error_input<DtypeError>(
+          "dtype", "[dropout_] needs f64, f32, f16 or bf16, got i64",
+          [](Device d) { (void)ones({2}, {.dtype = DType::i64, .device = d}).dropout_(); })};
   rows.push_back(std::move(c));
+  rows.push_back(std::move(in_place));
 }
 
 const CaseFile file{add_random_cases};

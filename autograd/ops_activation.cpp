@@ -1,0 +1,160 @@
+// Activations with parameters, and those that write in place. The maths is in
+// kernels/pointwise_activations.h.
+#include "warptape/autograd/composite_scope.h"
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/pointwise_call.h"
+
+namespace wt {
+
+using elementwise::kEntry;
+
+// --- with parameters -----------------------------------------------------------------------------
+
+Tensor clamp(const In& x, Scalar lo, Scalar hi) {
+  if (x.impl()) {
+    const DType t = elementwise::dtype_with_number(dtype_of(x.impl()), lo);
+    elementwise::convert(x, elementwise::dtype_with_number(t, hi));
+  }
+  return elementwise::unary(kEntry<pw::Clamp>, x, pw::Clamp{{}, lo.f, hi.f, lo.i, hi.i});
+}
+
+// A negative slope or alpha turns the output's sign around, from which the fused gradient tells the
+// input's: then they are chains of operators.
+Tensor leaky_relu(const In& x, double slope) {
+  if (slope >= 0) return elementwise::unary(kEntry<pw::LeakyRelu>, x, pw::LeakyRelu{{}, slope});
+  CompositeScope s(kEntry<pw::LeakyRelu>.info, x);
+  const Tensor t = s.operand(0);
+  return s.finish(where(gt(t, 0), t, t * slope));
+}
+
+Tensor elu(const In& x, double alpha) {
+  if (alpha >= 0) return elementwise::unary(kEntry<pw::Elu>, x, pw::Elu{{}, alpha});
+  CompositeScope s(kEntry<pw::Elu>.info, x);
+  const Tensor t = s.operand(0);
+  return s.finish(where(gt(t, 0), t, expm1(minimum(t, 0)) * alpha));
+}
+
+namespace {
+
+void check_softplus(const char* op, double beta, Frame at) {
+  if (!(beta > 0))
+    throw UsageError(str("[", op, "] beta must be above 0, got ", beta, "\n  at ", describe(at)));
+}
+
+}  // namespace
+
+Tensor softplus(const In& x, double beta, double threshold) {
+  check_softplus("softplus", beta, x.frame());
+  return elementwise::unary(kEntry<pw::Softplus>, x, pw::Softplus{{}, beta, threshold});
+}
+
+// --- in place ------------------------------------------------------------------------------------
+
+namespace info {
+constexpr elementwise::InPlace clamp_ = elementwise::in_place_of<pw::Clamp>("clamp_");
+constexpr elementwise::InPlace elu_ = elementwise::in_place_of<pw::Elu>("elu_");
+constexpr elementwise::InPlace gelu_ = elementwise::in_place_of<pw::Gelu>("gelu_");
+constexpr elementwise::InPlace hardsigmoid_ =
+    elementwise::in_place_of<pw::Hardsigmoid>("hardsigmoid_");
+constexpr elementwise::InPlace hardswish_ = elementwise::in_place_of<pw::Hardswish>("hardswish_");
+constexpr elementwise::InPlace leaky_relu_ = elementwise::in_place_of<pw::LeakyRelu>("leaky_relu_");
+constexpr elementwise::InPlace mish_ = elementwise::in_place_of<pw::Mish>("mish_");
+constexpr elementwise::InPlace relu_ = elementwise::in_place_of<pw::Relu>("relu_");
+constexpr elementwise::InPlace sigmoid_ = elementwise::in_place_of<pw::Sigmoid>("sigmoid_");
+constexpr elementwise::InPlace silu_ = elementwise::in_place_of<pw::Silu>("silu_");
+constexpr elementwise::InPlace softplus_ = elementwise::in_place_of<pw::Softplus>("softplus_");
+constexpr elementwise::InPlace tanh_ = elementwise::in_place_of<pw::Tanh>("tanh_");
+}  // namespace info
+
+#define WT_IN_PLACE(name)                                               \
+  Tensor& Tensor::name(Frame at)& {                                     \
+    checked();                                                          \
+    write_in_place(info::name, *this, elementwise::NoParameters{}, at); \
+    return *this;                                                       \
+  }                                                                     \
+  Tensor Tensor::name(Frame at)&& {                                     \
+    name(at);                                                           \
+    return std::move(*this);                                            \
+  }
+WT_IN_PLACE(gelu_)
+WT_IN_PLACE(hardsigmoid_)
+WT_IN_PLACE(hardswish_)
+WT_IN_PLACE(mish_)
+WT_IN_PLACE(relu_)
+WT_IN_PLACE(sigmoid_)
+WT_IN_PLACE(silu_)
+WT_IN_PLACE(tanh_)
+#undef WT_IN_PLACE
+
+Tensor& Tensor::clamp_(Scalar lo, Scalar hi, Frame at) & {
+  checked();
+  const DType t = elementwise::dtype_with_number(elementwise::dtype_with_number(dtype(), lo), hi);
+  if (t != dtype())
+    throw DtypeError(str("[clamp_] the result would be ", dtype_name(t), ", the tensor is ",
+                         wt::describe(*this), "\n  at ", describe(at)));
+  write_in_place(info::clamp_, *this, pw::Clamp{{}, lo.f, hi.f, lo.i, hi.i}, at);
+  return *this;
+}
+
+namespace {
+
+// In place there is no input left to tell the sign from.
+void check_positive(const char* op, const char* argument, double v, Frame at) {
+  if (!(v >= 0))
+    throw UsageError(str("[", op, "] ", argument, " must be at least 0 in place, got ", v,
+                         "\n  at ", describe(at)));
+}
+
+}  // namespace
+
+Tensor& Tensor::leaky_relu_(double slope, Frame at) & {
+  checked();
+  check_positive("leaky_relu_", "slope", slope, at);
+  write_in_place(info::leaky_relu_, *this, pw::LeakyRelu{{}, slope}, at);
+  return *this;
+}
+Tensor& Tensor::elu_(double alpha, Frame at) & {
+  checked();
+  check_positive("elu_", "alpha", alpha, at);
+  write_in_place(info::elu_, *this, pw::Elu{{}, alpha}, at);
+  return *this;
+}
+Tensor& Tensor::softplus_(double beta, double threshold, Frame at) & {
+  checked();
+  check_softplus("softplus_", beta, at);
+  write_in_place(info::softplus_, *this, pw::Softplus{{}, beta, threshold}, at);
+  return *this;
+}
+
+Tensor Tensor::clamp_(Scalar lo, Scalar hi, Frame at) && {
+  clamp_(lo, hi, at);
+  return std::move(*this);
+}
+Tensor Tensor::leaky_relu_(double slope, Frame at) && {
+  leaky_relu_(slope, at);
+  return std::move(*this);
+}
+Tensor Tensor::elu_(double alpha, Frame at) && {
+  elu_(alpha, at);
+  return std::move(*this);
+}
+Tensor Tensor::softplus_(double beta, double threshold, Frame at) && {
+  softplus_(beta, threshold, at);
+  return std::move(*this);
+}
+
+namespace detail {
+OpInfos activation_ops() {
+  static constexpr const OpInfo* kOps[] = {
+      &kEntry<pw::Clamp>.info,    &kEntry<pw::Elu>.info,    &kEntry<pw::LeakyRelu>.info,
+      &kEntry<pw::Softplus>.info, &info::clamp_.info,       &info::elu_.info,
+      &info::gelu_.info,          &info::hardsigmoid_.info, &info::hardswish_.info,
+      &info::leaky_relu_.info,    &info::mish_.info,        &info::relu_.info,
+      &info::sigmoid_.info,       &info::silu_.info,        &info::softplus_.info,
+      &info::tanh_.info,
+  };
+  return kOps;
+}
+}  // namespace detail
+
+}  // namespace wt

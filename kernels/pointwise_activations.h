@@ -1,0 +1,112 @@
+// Elementwise entries: activations. pointwise_entry.h says what an entry is.
+#pragma once
+#include "warptape/kernels/pointwise_formulas.h"
+
+namespace wt::pw {
+
+WT_UNARY(Sigmoid, Smooth, kNeedsOut, sigmoid(x), gy*(num<T>(1) - y) * y);
+// x * sigmoid(x)
+WT_UNARY(Silu, Smooth, kNeedsA, x / (num<T>(1) + exp(-x)),
+         gy* sigmoid(x) * (num<T>(1) + x * (num<T>(1) - sigmoid(x))));
+// x * Phi(x), Phi the normal distribution: exact, by erf.
+WT_UNARY(Gelu, Smooth, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
+         gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)) +
+             num<T>(kInvSqrtTwoPi) * x * exp(num<T>(-0.5) * x * x)));
+// The gradient is 0 at 0 and passes through NaN.
+struct Relu : Piecewise {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
+  static constexpr bool kHot = true, kSignOfOutput = true;
+  template <class T>
+  WT_FORMULA static T value(T x) {
+    return below_zero(x) ? T(0) : x;
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const T&, const T& y) {
+    return where(le(y, 0), 0, gy);
+  }
+};
+// gelu by tanh (Hendrycks and Gimpel, 2016): 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + c x^3).
+struct GeluTanh : Smooth {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
+  static constexpr double kCubic = 0.044715;
+  template <class T>
+  WT_FORMULA static T inner(const T& x) {
+    return num<T>(kSqrtTwoOverPi) * (x + num<T>(kCubic) * x * x * x);
+  }
+  template <class T>
+  WT_FORMULA static T value(T x) {
+    return num<T>(0.5) * x * (num<T>(1) + tanh(inner(x)));
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const T& x, const T&) {
+    const T t = tanh(inner(x));
+    const T slope = num<T>(kSqrtTwoOverPi) * (num<T>(1) + num<T>(3 * kCubic) * x * x);
+    return gy * num<T>(0.5) * (num<T>(1) + t + x * (num<T>(1) - t * t) * slope);
+  }
+};
+
+// x * tanh(softplus(x)) (Misra 2019, arXiv:1908.08681).
+struct Mish : Smooth {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
+  template <class T>
+  WT_FORMULA static T value(T x) {
+    return x * tanh(softplus(x));
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const T& x, const T&) {
+    const T t = tanh(softplus(x));
+    return gy * (t + x * sigmoid(x) * (num<T>(1) - t * t));
+  }
+};
+// x * clamp(x + 3, 0, 6) / 6 and clamp(x + 3, 0, 6) / 6 (Howard et al. 2019, arXiv:1905.02244).
+WT_UNARY(Hardswish, Smooth, kNeedsA,
+         x* minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
+         where(lt(x, -3), 0, where(le(x, 3), gy*(x / num<T>(3) + num<T>(0.5)), gy)));
+struct Bends : Kind<Domain::floating, Derivative::piecewise> {};
+WT_UNARY(Hardsigmoid, Bends, kNeedsA,
+         minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
+         where(logical_and(gt(x, -3), lt(x, 3)), gy / num<T>(6), 0));
+// x where it is above zero, else slope * x; slope >= 0, so that the output has the input's sign.
+struct LeakyRelu : Bends {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
+  static constexpr bool kSignOfOutput = true;
+  double slope;
+  template <class T>
+  WT_FORMULA T value(T x) const {
+    return x > T(0) ? x : x * T(slope);
+  }
+  template <class T>
+  WT_FORMULA T d0(T gy, const T&, const T& y) const {
+    return where(gt(y, 0), gy, gy * num<T>(slope));
+  }
+};
+// x where it is above zero, else alpha * (e^x - 1); alpha >= 0 (Clevert et al. 2015,
+// arXiv:1511.07289).
+struct Elu : Smooth {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
+  double alpha;
+  template <class T>
+  WT_FORMULA T value(T x) const {
+    return x > T(0) ? x : expm1(x) * T(alpha);
+  }
+  template <class T>
+  WT_FORMULA T d0(T gy, const T&, const T& y) const {
+    return where(gt(y, 0), gy, gy * (y + num<T>(alpha)));
+  }
+};
+// log(1 + e^(beta x)) / beta; x itself where beta * x > threshold.
+struct Softplus : Wide {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
+  double beta, threshold;
+  template <class T>
+  WT_FORMULA T value(T x) const {
+    const T t = x * T(beta);
+    return t > T(threshold) ? x : log1p(exp(t)) / T(beta);
+  }
+  template <class T>
+  WT_FORMULA T d0(T gy, const T& x, const T&) const {
+    return where(gt(x * num<T>(beta), num<T>(threshold)), gy, gy * sigmoid(x * num<T>(beta)));
+  }
+};
+
+}  // namespace wt::pw

@@ -1,0 +1,184 @@
+// Elementwise entries: arithmetic, functions, comparisons. pointwise_entry.h says what an entry is.
+#pragma once
+#include "warptape/kernels/pointwise_entry.h"
+
+namespace wt::pw {
+
+// --- arithmetic ----------------------------------------------------------------------------------
+struct Add : Kind<Domain::any, Derivative::linear, Autocast::promote> {
+  static constexpr int kArity = 2;
+  static constexpr bool kHot = true, kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return plus(a, b);
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
+    return gy;
+  }
+  template <class T>
+  WT_FORMULA static T d1(T gy, const auto&, const auto&, const auto&) {
+    return gy;
+  }
+};
+struct Sub : Kind<Domain::numeric, Derivative::linear, Autocast::promote> {
+  static constexpr int kArity = 2;
+  static constexpr bool kHot = true, kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return minus(a, b);
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
+    return gy;
+  }
+  template <class T>
+  WT_FORMULA static T d1(T gy, const auto&, const auto&, const auto&) {
+    return -take(gy);
+  }
+};
+struct Mul : Kind<Domain::any, Derivative::smooth, Autocast::promote> {
+  static constexpr int kArity = 2, kNeeds0 = kNeedsB, kNeeds1 = kNeedsA;
+  static constexpr bool kHot = true, kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return times(a, b);
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto& b, const auto&) {
+    return take(gy) * b;
+  }
+  template <class T>
+  WT_FORMULA static T d1(T gy, const auto& a, const auto&, const auto&) {
+    return take(gy) * a;
+  }
+};
+struct Neg : Kind<Domain::numeric, Derivative::linear> {
+  static constexpr int kArity = 1;
+  static constexpr bool kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T x) {
+    return negative(x);
+  }
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&) {
+    return -take(gy);
+  }
+};
+WT_BINARY(Div, Binary, kNeedsB, kNeedsB | kNeedsOut, a / b, gy / b, -(gy* y / b));
+// d/da at b = 0 is 0 whatever a; d/db at a = 0 is 0 for b >= 0 (the limit), as in PyTorch.
+struct NumericBinary : Kind<Domain::numeric, Derivative::smooth, Autocast::f32> {};
+WT_BINARY(Pow, NumericBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
+          where(eq(b, 0), 0, gy*(b* pow(a, b - 1))),
+          gy* where(logical_and(eq(a, 0), ge(b, 0)), 0, y* log(a)));
+// The angle of the point (b, a), in (-pi, pi]. At the origin the gradient is NaN.
+WT_BINARY(Atan2, Binary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b), gy* b / (a * a + b * b),
+          -(gy* a / (a * a + b * b)));
+// Ties give half the gradient to each side.
+struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
+WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),
+          where(lt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)),
+          where(gt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)));
+WT_BINARY(Minimum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, minimum(a, b),
+          where(gt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)),
+          where(lt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)));
+
+// --- functions of one operand ------------------------------------------------------------------
+inline constexpr double kSqrtHalf = 0.70710678118654752440;      // 1 / sqrt(2)
+inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
+inline constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
+inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
+
+WT_UNARY(Abs, Piecewise, kNeedsA, abs(x), gy* sign(x));
+WT_UNARY(Exp, Wide, kNeedsOut, exp(x), gy* y);
+WT_UNARY(Expm1, Wide, kNeedsOut, expm1(x), gy*(y + num<T>(1)));
+WT_UNARY(Log, Wide, kNeedsA, log(x), gy / x);
+WT_UNARY(Log1p, Wide, kNeedsA, log1p(x), gy / (x + num<T>(1)));
+WT_UNARY(Sqrt, Smooth, kNeedsOut, sqrt(x), gy / (num<T>(2) * y));
+WT_UNARY(Rsqrt, Wide, kNeedsOut, rsqrt(x), num<T>(-0.5) * gy * y * y * y);
+WT_UNARY(Tanh, Smooth, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
+WT_UNARY(Erf, Wide, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
+WT_UNARY(Sin, Smooth, kNeedsA, sin(x), gy* cos(x));
+WT_UNARY(Cos, Smooth, kNeedsA, cos(x), -(gy* sin(x)));
+WT_UNARY(Tan, Wide, kNeedsOut, tan(x), gy*(num<T>(1) + y * y));
+struct Squares : Kind<Domain::any, Derivative::smooth, Autocast::f32> {};
+WT_UNARY(Square, Squares, kNeedsA, times(x, x), gy* num<T>(2) * x);
+WT_UNARY(Reciprocal, Wide, kNeedsOut, num<T>(1) / x, -(gy* y* y));
+// Steps: the gradient is 0 wherever there is one.
+template <Domain D>
+struct Step : Kind<D, Derivative::piecewise> {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsNone;
+  static constexpr bool kFused = false;
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&) {
+    return where(ne(gy, 0), 0, gy);  // not gy * 0: that is NaN for what is not finite
+  }
+};
+#define WT_STEP(Name, D, value_of_x) \
+  struct Name : Step<Domain::D> {    \
+    template <class T>               \
+    WT_FORMULA static T value(T x) { \
+      return value_of_x;             \
+    }                                \
+  }
+WT_STEP(Ceil, numeric, ceil(x));
+WT_STEP(Floor, numeric, floor(x));
+WT_STEP(Round, numeric, round_even(x));
+WT_STEP(Sign, any, sign(x));
+WT_STEP(Trunc, numeric, trunc(x));
+#undef WT_STEP
+// min(max(x, lo), hi); the gradient passes where lo <= x <= hi.
+struct Clamp : Piecewise {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
+  double lo, hi;       // for floats
+  i64 lo_int, hi_int;  // for integers
+  template <class T>
+  WT_FORMULA T value(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      const i64 v = i64(x) < lo_int ? lo_int : i64(x);
+      return T(v > hi_int ? hi_int : v);
+    } else {
+      const T v = x < T(lo) ? T(lo) : x;
+      return v > T(hi) ? T(hi) : v;
+    }
+  }
+  template <class T>
+  WT_FORMULA T d0(T gy, const T& x, const T&) const {
+    return where(logical_and(ge(x, num<T>(lo)), le(x, num<T>(hi))), gy, 0);
+  }
+};
+
+// --- truth: bool outputs, no gradient ------------------------------------------------------------
+WT_BINARY_PREDICATE(Eq, a == b);
+WT_BINARY_PREDICATE(Ne, a != b);
+WT_BINARY_PREDICATE(Lt, a < b);
+WT_BINARY_PREDICATE(Le, a <= b);
+WT_BINARY_PREDICATE(Gt, a > b);
+WT_BINARY_PREDICATE(Ge, a >= b);
+WT_BINARY_PREDICATE(LogicalAnd, a != T(0) && b != T(0));
+WT_BINARY_PREDICATE(LogicalOr, a != T(0) || b != T(0));
+WT_UNARY_PREDICATE(LogicalNot, x == T(0));
+WT_UNARY_PREDICATE(IsNan, x != x);
+WT_UNARY_PREDICATE(IsInf, x == x && minus(x, x) != T(0));
+WT_UNARY_PREDICATE(IsFinite, minus(x, x) == T(0));
+// c ? a : b
+struct Where : Kind<Domain::any, Derivative::linear, Autocast::promote> {
+  static constexpr int kArity = 3;
+  static constexpr bool kSelects = true, kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T c, T a, T b) {
+    return c != T(0) ? a : b;
+  }
+};
+
+// a + w (b - a), from the nearer end, so that w = 0 and w = 1 give a and b.
+struct Lerp : Kind<Domain::floating, Derivative::smooth, Autocast::promote> {
+  static constexpr int kArity = 3;
+  static constexpr bool kFused = false;
+  template <class T>
+  WT_FORMULA static T value(T a, T b, T w) {
+    return abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
+  }
+};
+
+}  // namespace wt::pw
