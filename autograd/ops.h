@@ -2,11 +2,14 @@
 // operators are defined in autograd/ops_<family>.cpp beside their backward. Files of the library
 // include the families they use.
 #pragma once
+#include "warptape/autograd/ops_arrange.h"
+#include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_norm.h"
+#include "warptape/autograd/ops_pad.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"

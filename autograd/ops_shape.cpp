@@ -9,6 +9,7 @@
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/view_geometry.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
@@ -27,6 +28,11 @@ constexpr OpInfo slice_backward{.name = "slice_backward", .derivative = Derivati
 constexpr OpInfo contiguous{.name = "contiguous", .derivative = Derivative::linear};
 constexpr OpInfo clone{.name = "clone", .derivative = Derivative::linear};
 constexpr OpInfo cat{.name = "cat", .derivative = Derivative::linear};
+constexpr OpInfo reshape{.name = "reshape", .derivative = Derivative::linear, .composite = true};
+constexpr OpInfo flatten{.name = "flatten", .derivative = Derivative::linear, .composite = true};
+constexpr OpInfo split{
+    .name = "split", .derivative = Derivative::linear, .view = true, .composite = true};
+constexpr OpInfo stack{.name = "stack", .derivative = Derivative::linear, .composite = true};
 constexpr OpInfo to_dtype{.name = "to_dtype", .derivative = Derivative::linear};
 constexpr OpInfo to_device{.name = "to_device", .derivative = Derivative::linear};
 }  // namespace info
@@ -45,14 +51,6 @@ Tensor finish_view(OpScope& s, const Geometry& g, i64 offset, BackwardFn backwar
   return s.finish(std::move(y));
 }
 
-Geometry geometry_with(const Geometry& g, const Shape& shape, const Shape& strides) {
-  Geometry r = g;
-  r.ndim = u8(shape.ndim());
-  for (int i = 0; i < shape.ndim(); ++i) r.shape[i] = shape[i], r.strides[i] = strides[i];
-  finish_geometry(r);
-  return r;
-}
-
 // Fills in a -1 and checks the number of elements.
 Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
   Shape r = wanted;
@@ -68,8 +66,9 @@ Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
     else
       known = checked_mul(known, r[i]);
   }
-  if (open >= 0 && known != 0 && g.numel % known == 0) r[open] = g.numel / known;
-  if ((open >= 0 && known == 0) || numel_of(r) != g.numel)
+  const bool fits = open < 0 || (known != 0 && g.numel % known == 0);
+  if (fits && open >= 0) r[open] = g.numel / known;
+  if (!fits || numel_of(r) != g.numel)
     throw ShapeError(str("[", s.info().name, "] cannot see ", g.numel, " elements of shape ",
                          shape_of(g), " as ", wanted, s.at_line()));
   return r;
@@ -286,18 +285,6 @@ void select_backward_fn(Backward& g) {
   const Shape shape = g.input_shape(0);
   g.put(0, slice_backward(unsqueeze(g.take_grad(), a.axis), shape, a.axis, a.range));
 }
-
-// Bounds as in Python: negative ones count from the end, then clipped.
-Slice resolve_slice(const OpScope& s, Slice r, i64 size) {
-  if (r.step < 1)
-    throw ShapeError(
-        str("[", s.info().name, "] the step must be at least 1, got ", r.step, s.at_line()));
-  const auto clip = [&](i64 v) { return v < 0 ? std::max<i64>(v + size, 0) : std::min(v, size); };
-  r.begin = clip(r.begin);
-  r.end = std::max(clip(r.end), r.begin);
-  return r;
-}
-i64 slice_length(const Slice& r) { return (r.end - r.begin + r.step - 1) / r.step; }
 }  // namespace
 
 Tensor select(const In& x, i64 axis, i64 index) {
@@ -555,7 +542,8 @@ OpInfos shape_ops() {
   static constexpr const OpInfo* kOps[] = {
       &info::view,      &info::transpose, &info::permute,  &info::expand,         &info::squeeze,
       &info::unsqueeze, &info::select,    &info::slice,    &info::slice_backward, &info::contiguous,
-      &info::clone,     &info::cat,       &info::to_dtype, &info::to_device};
+      &info::clone,     &info::cat,       &info::reshape,  &info::flatten,        &info::split,
+      &info::stack,     &info::to_dtype,  &info::to_device};
   return kOps;
 }
 }  // namespace detail

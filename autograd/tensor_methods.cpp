@@ -200,12 +200,34 @@ Tensor Tensor::argmax(const Dims& dims, SumOptions options, Frame at) const {
 
 namespace detail {
 
+// By the axes in ascending order of their strides: each step must leave what the axes before it
+// reach. True for whatever slices, permutations and diagonals make of a tensor.
+static bool windows_overlap(const Geometry& g) {
+  i64 reach = 0;
+  u32 left = (1u << g.ndim) - 1;
+  for (int n = 0; n < g.ndim; ++n) {
+    int next = -1;
+    for (int d = 0; d < g.ndim; ++d)
+      if ((left >> d & 1) && (next < 0 || g.strides[d] < g.strides[next])) next = d;
+    left &= ~(1u << next);
+    if (g.shape[next] == 1) continue;
+    if (g.strides[next] <= reach) return true;
+    reach += (g.shape[next] - 1) * g.strides[next];
+  }
+  return false;
+}
+
 void check_writable(const OpScope& s) {
   const Geometry& g = s.geometry(0);
+  if (g.dense || g.numel == 0) return;
+  const auto refuse = [&](const char* how) {
+    s.fail<InplaceError>(
+        str("several elements of the tensor share one place in memory (", how, ")"),
+        ".clone() first");
+  };
   for (int d = 0; d < g.ndim; ++d)
-    if (g.shape[d] > 1 && g.strides[d] == 0 && g.numel > 0)
-      s.fail<InplaceError>("several elements of the tensor share one place in memory (expand)",
-                           ".clone() first");
+    if (g.shape[d] > 1 && g.strides[d] == 0) refuse("expand");
+  if (windows_overlap(g)) refuse("unfold");
 }
 
 Tensor readable_beside(const Tensor& x, const Tensor& other, Frame at) {

@@ -358,9 +358,123 @@ void add_writing(std::vector<OpCase>& rows) {
   rows.push_back(fill);
 }
 
+// view where the strides allow it, else a copy: the layouts are both.
+void add_reshapes(std::vector<OpCase>& rows) {
+  OpCase r = row("reshape", {"copy"});
+  for (const auto& [in, wanted, out] : {std::tuple<Shape, Shape, Shape>{{3, 4}, {2, 6}, {2, 6}},
+                                        {{2, 3, 4}, {-1, 2}, {12, 2}},
+                                        {{6}, {1, 6, 1}, {1, 6, 1}},
+                                        {{}, {1}, {1}},
+                                        {{1}, {}, {}},
+                                        {{0, 3}, {3, 0}, {3, 0}},
+                                        {{33, 2}, {66}, {66}},
+                                        {{31, 1, 7}, {7, -1}, {7, 31}}}) {
+    r.samples.push_back(one(
+        str("to ", wanted), in, [w = wanted](const Tensor& x) { return reshape(x, w); },
+        reshaped(out)));
+    r.samples.back().torch = str("a.reshape(", to_string(wanted), ")");
+  }
+  errors<ShapeError>(r, "cannot see 6 elements of shape [2, 3] as [4, -1]",
+                     [](const Tensor& x) {
+                       return reshape(x, {4, -1});
+                     },
+                     {2, 3});
+  r.errors[0] = undefined_tensor([](const Tensor& a, const Tensor&) { (void)reshape(a, {4}); });
+  rows.push_back(r);
+
+  OpCase f = row("flatten", {"copy"});
+  for (const auto& [in, first, last, out] :
+       {std::tuple<Shape, i64, i64, Shape>{{3, 5}, 0, -1, {15}},
+        {{2, 3, 4}, 1, 2, {2, 12}},
+        {{2, 3, 1, 2}, 0, -3, {6, 1, 2}},
+        {{}, 0, -1, {1}},
+        {{7}, 0, 0, {7}},
+        {{2, 0, 3}, 0, 1, {0, 3}},
+        {{31, 1, 3}, 1, -1, {31, 3}},
+        {{3, 257}, 0, 1, {771}}}) {
+    f.samples.push_back(one(
+        str(first, ", ", last), in,
+        [a = first, b = last](const Tensor& x) { return flatten(x, a, b); }, reshaped(out)));
+    f.samples.back().torch = str("torch.flatten(a, ", first, ", ", last, ")");
+  }
+  errors<ShapeError>(f, "[flatten] the first axis, 1, comes after the last, 0",
+                     [](const Tensor& x) { return flatten(x, 1, 0); }, {2, 3});
+  f.errors[0] = undefined_tensor([](const Tensor& a, const Tensor&) { (void)flatten(a); });
+  rows.push_back(f);
+}
+
+void add_lists(std::vector<OpCase>& rows) {
+  OpCase sp = row("split");
+  for (const auto& [in, size, axis, piece] : {std::tuple<Shape, i64, i64, i64>{{5, 3}, 2, 0, 1},
+                                              {{3, 7}, 3, 1, 2},
+                                              {{2, 3, 4}, 1, -2, 2},
+                                              {{7}, 9, 0, 0},
+                                              {{0, 3}, 2, 0, 0},
+                                              {{33}, 8, 0, 4},
+                                              {{1, 5}, 1, 0, 0},
+                                              {{257, 2}, 100, 0, 2}}) {
+    const int a = int(axis < 0 ? axis + in.ndim() : axis);
+    Shape out = in;
+    out[a] = std::min(size, in[a] - size * piece);
+    sp.samples.push_back(one(
+        str(size, " along ", axis, ", piece ", piece), in,
+        [size = size, axis = axis, piece = piece](const Tensor& x) {
+          return split(x, size, axis)[size_t(piece)];
+        },
+        gather(out, [a, begin = size * piece](auto i) {
+          i[size_t(a)] += begin;
+          return i;
+        })));
+    sp.samples.back().torch = str("torch.split(a, ", size, ", ", axis, ")[", piece, "]");
+  }
+  errors<ShapeError>(sp, "[split] the size must be at least 1, got 0",
+                     [](const Tensor& x) { return split(x, 0)[0]; }, {4});
+  sp.errors[0] = undefined_tensor([](const Tensor& a, const Tensor&) { (void)split(a, 1); });
+  rows.push_back(sp);
+
+  OpCase st = row("stack", {"copy"});
+  for (const auto& [in, n, axis] : {std::tuple<Shape, int, i64>{{3, 5}, 2, 0},
+                                    {{2, 3}, 3, 1},
+                                    {{4, 2}, 2, -1},
+                                    {{}, 3, 0},
+                                    {{0, 3}, 2, 1},
+                                    {{7}, 1, -2},
+                                    {{1, 33}, 4, 2},
+                                    {{3, 1, 5}, 2, -2}}) {
+    const int a = int(axis < 0 ? axis + in.ndim() + 1 : axis);
+    Shape out = in;
+    out.insert(a, n);
+    Sample s{str(n, " along ", axis), std::vector<Input>(size_t(n), Input{in}),
+             [axis = axis](std::span<const Tensor> x) { return stack(x, axis); },
+             [out, a](const std::vector<Array>& x) {
+               return filled(out, [&](std::vector<i64> i) {
+                 const size_t which = size_t(i[size_t(a)]);
+                 i.erase(i.begin() + a);
+                 return at(x[which], i);
+               });
+             }};
+    s.torch = str("torch.stack((", std::string("a, b, c, d, ").substr(0, size_t(n) * 3), "), ",
+                  axis, ")");
+    st.samples.push_back(std::move(s));
+  }
+  st.errors = {
+      error_input<UsageError>("none", "[stack] no tensors given",
+                              [](Device) { (void)stack(std::span<const Tensor>{}); }),
+      error_input<ShapeError>("shapes", "[stack] shapes differ: [2] and [3]",
+                              [](Device d) {
+                                (void)stack({ones({2}, {.device = d}), ones({3}, {.device = d})});
+                              }),
+      two_devices("cat", [](const Tensor& a, const Tensor& b) {
+        (void)stack({a, b});
+      })};
+  rows.push_back(st);
+}
+
 void add_shape_cases(std::vector<OpCase>& rows) {
   add_views(rows);
   add_copies(rows);
+  add_reshapes(rows);
+  add_lists(rows);
   add_writing(rows);
 }
 
