@@ -4,7 +4,9 @@
 #pragma once
 #include "warptape/autograd/ops_arrange.h"
 #include "warptape/autograd/ops_diagonal.h"
+#include "warptape/autograd/ops_distance.h"
 #include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_elementwise_loss.h"
 #include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/ops_matmul.h"

@@ -1,33 +1,131 @@
 // Losses. Each is one fused operator that returns a sum and a weight; under create_graph its
-// backward is a composite of operators that have derivatives themselves.
+// backward is a composite of operators that have derivatives themselves. Cross-entropy with class
+// weights or probabilities is a composite of log_softmax.
 #include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/bad_index.h"
+#include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/mse.h"
+#include "warptape/kernels/nll.h"
 
 namespace wt {
 namespace info {
 // Reads 16-bit logits as they are and computes in f32: converting them would double the traffic.
 constexpr OpInfo cross_entropy{.name = "cross_entropy"};
+constexpr OpInfo nll_loss{.name = "nll_loss", .derivative = Derivative::linear};
 constexpr OpInfo mse_loss{.name = "mse_loss", .autocast = Autocast::promote};
 }  // namespace info
 
 namespace {
 
-DType loss_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+// --- labels --------------------------------------------------------------------------------------
 
-void require_float(const OpScope& s, int operand) {
-  const DType t = s.dtype(operand);
-  if (!is_floating(t) || !computes(t))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
-                       ".to(f32)");
+// `name` is the user's name for operand 0.
+void check_labels(const OpScope& s, int axis, const char* name) {
+  require_float(s, 0);
+  const Geometry &x = s.geometry(0), &labels = s.geometry(1);
+  if (x.ndim == 0)
+    s.fail<ShapeError>(str(name, " must be [N, C], [N, C, ...] or [C], got 0 dimensions"));
+  if (labels.dtype != DType::i64)
+    s.fail<DtypeError>(str("labels must be i64, got ", dtype_name(labels.dtype)),
+                       ".to(DType::i64)");
+  Shape want(x.shape, x.ndim);
+  want.erase(axis);
+  if (const Shape got(labels.shape, labels.ndim); got != want)
+    s.fail<ShapeError>(str("labels must have the shape of the ", name,
+                           " without the class axis: expected ", want, ", got ", got));
+  if (x.shape[axis] == 0 && labels.numel > 0)
+    s.fail<ShapeError>(str(labels.numel, " labels but no class"));
+}
+int class_axis(const Geometry& x) { return x.ndim == 1 ? 0 : 1; }
+
+// The class weights in the dtype that the loss adds up in, without gradient; undefined for none.
+Tensor class_weights(const OpScope& s, const Tensor& weight, int axis) {
+  if (!weight.defined()) return {};
+  const Geometry& x = s.geometry(0);
+  if (weight.shape() != Shape{x.shape[axis]})
+    s.fail<ShapeError>(
+        str("weight must be [", x.shape[axis], "], one a class, got ", weight.shape()));
+  if (!is_floating(weight.dtype()))
+    s.fail<DtypeError>(str("weight must be floating, got ", dtype_name(weight.dtype())));
+  if (weight.device() != s.device())
+    s.fail<PlacementError>(str("weight is on ", to_string(weight.device()), ", the operands on ",
+                               to_string(s.device())),
+                           ".to(Device) on it");
+  const NoGrad no_grad;
+  return to_dtype(weight, loss_dtype(x.dtype));
+}
+// [C] along `axis` of a tensor of `ndim` axes.
+Tensor along_axis(const Tensor& v, int axis, int ndim) {
+  Shape shape;
+  for (int d = 0; d < ndim; ++d) shape.push_back(d == axis ? v.numel() : 1);
+  return v.reshape(shape);
+}
+// 1 where the label of an element's sample is its class.
+Tensor hits(const Tensor& labels, i64 classes, int axis) {
+  const Tensor numbers = arange(0, classes, 1, {.dtype = DType::i64, .device = labels.device()});
+  return eq(labels.unsqueeze(axis), along_axis(numbers, axis, labels.ndim() + 1));
+}
+
+// --- negative log-likelihood ---------------------------------------------------------------------
+
+struct NllAttributes {
+  i64 ignore_index;
+  int axis;
+  DType dtype;  // of the log-probabilities
+};
+enum : int { kLabels, kClassWeights };  // slots
+
+// The same gradient as the kernel's, from operators that record.
+Tensor nll_gradient(Backward& g, const NllAttributes& a) {
+  const Tensor& labels = g.saved(kLabels);
+  const Shape shape = g.input_shape(0);
+  const Tensor counts = ne(labels, a.ignore_index).unsqueeze(a.axis);
+  Tensor gx = neg(g.grad());
+  if (g.has_saved(kClassWeights))
+    gx = mul(gx, along_axis(g.saved(kClassWeights), a.axis, shape.ndim()));
+  return to_dtype(where_or_zero(logical_and(hits(labels, shape[a.axis], a.axis), counts), gx),
+                  a.dtype);
+}
+
+void nll_backward(Backward& g) {
+  if (!g.wants(0)) return;
+  const auto a = g.attribute<NllAttributes>();
+  if (g.recording()) return g.put(0, nll_gradient(g, a));
+  const Tensor& labels = g.saved(kLabels);
+  Tensor gx = empty(g.input_shape(0), {.dtype = a.dtype, .device = labels.device()});
+  const View weights = g.has_saved(kClassWeights) ? view_of(g.saved(kClassWeights).impl()) : View{};
+  run(NllBackwardArgs{view_of(gx.impl()), view_of(g.grad().impl()), view_of(labels.impl()), weights,
+                      a.axis, a.ignore_index},
+      Launch{g.node->info, mode.native_stream, nullptr, gx.device()});
+  g.put(0, std::move(gx));
+}
+
+// Operands: log-probabilities and labels, which were checked. `weights`: class_weights().
+Loss nll(OpScope& s, u32 mailbox_id, int axis, i64 ignore_index, const Tensor& weights) {
+  const DType t = loss_dtype(s.dtype());
+  s.save_input(1);
+  if (weights.defined())
+    s.save_extra(Tensor(alias_of(weights.impl())));
+  else
+    s.save_input_if(false, 0);
+  Tensor weight(new_contiguous(nullptr, 0, t, s.device()));
+  Result sum = s.result(nullptr, 0, t);
+  s.record(nll_backward);
+  s.set_attribute(NllAttributes{ignore_index, axis, s.dtype()});
+  BadIndexReport bad(s, mailbox_id);
+  run(NllForwardArgs{sum.view(), view_of(weight.impl()), s.view(0), s.view(1),
+                     weights.defined() ? view_of(weights.impl()) : View{}, axis, ignore_index,
+                     bad.record(), bad.op_id()},
+      s.launch());
+  bad.throw_if_raised(s, "label", "sample", 1);
+  return Loss(s.finish(std::move(sum)), std::move(weight));
 }
 
 // --- cross-entropy -------------------------------------------------------------------------------
@@ -38,33 +136,16 @@ struct CrossEntropyAttributes {
   int axis;
 };
 
-void check_cross_entropy(const OpScope& s, int axis) {
-  require_float(s, 0);
-  const Geometry &x = s.geometry(0), &labels = s.geometry(1);
-  if (x.ndim == 0)
-    s.fail<ShapeError>("logits must be [N, C], [N, C, ...] or [C], got 0 dimensions");
-  if (labels.dtype != DType::i64)
-    s.fail<DtypeError>(str("labels must be i64, got ", dtype_name(labels.dtype)),
-                       ".to(DType::i64)");
-  Shape want(x.shape, x.ndim);
-  want.erase(axis);
-  if (const Shape got(labels.shape, labels.ndim); got != want)
-    s.fail<ShapeError>(
-        str("labels must have the shape of the logits without the class axis: expected ", want,
-            ", got ", got));
-  if (x.shape[axis] == 0 && labels.numel > 0)
-    s.fail<ShapeError>(str(labels.numel, " labels but no class"));
+void check_smoothing(const OpScope& s, double smoothing) {
+  if (!(smoothing >= 0 && smoothing <= 1))
+    s.fail<UsageError>(str("label_smoothing must be in [0, 1], got ", smoothing));
 }
 
 // 1 at the label, with smoothing; 0 for ignored rows. `like` has the shape and dtype of the logits.
 Tensor smoothed_target(const Tensor& labels, const Tensor& valid, const Tensor& like,
                        const CrossEntropyAttributes& a) {
   const i64 classes = like.size(a.axis);
-  Shape shape;
-  for (int d = 0; d < like.ndim(); ++d) shape.push_back(d == a.axis ? classes : 1);
-  const Tensor numbers =
-      arange(0, classes, 1, {.dtype = DType::i64, .device = like.device()}).reshape(shape);
-  const Tensor hit = to_dtype(eq(labels.unsqueeze(a.axis), numbers), like.dtype());
+  const Tensor hit = to_dtype(hits(labels, classes, a.axis), like.dtype());
   return mul(valid, add(mul(hit, 1 - a.smoothing), a.smoothing / double(classes)));
 }
 
@@ -122,15 +203,76 @@ void mse_backward(Backward& g) {
   }
 }
 
+// --- cross-entropy by way of log_softmax ---------------------------------------------------------
+
+u32 cross_entropy_id() {
+  static const u32 id = mailbox_op_id(info::cross_entropy);
+  return id;
+}
+
+// With class weights: nll_loss of log_softmax, and with smoothing e / C times the weighted sum over
+// all classes.
+Loss weighted_cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions& o) {
+  CompositeScope s(info::cross_entropy, logits, labels, Types::any);
+  const int axis = class_axis(s.geometry(0));
+  check_labels(s, axis, "logits");
+  check_smoothing(s, o.label_smoothing);
+  const Tensor weights = class_weights(s, o.weight, axis);
+  const Tensor y = log_softmax(widened(s, 0), axis), truth = s.operand(1);
+  const In y_in(y), truth_in(truth);
+  OpScope picked(info::cross_entropy, y_in, truth_in, Types::any);
+  Loss loss = nll(picked, cross_entropy_id(), axis, o.ignore_index, weights);
+  if (o.label_smoothing > 0) {
+    const Tensor all = neg(sum(mul(y, along_axis(weights, axis, y.ndim())), axis));
+    const Tensor rest = sum(where_or_zero(ne(truth, o.ignore_index), all));
+    loss.sum = add(mul(loss.sum, 1 - o.label_smoothing),
+                   mul(rest, o.label_smoothing / double(y.size(axis))));
+  }
+  loss.sum = s.finish(std::move(loss.sum));
+  return loss;
+}
+
+// A floating target of the logits' shape holds probabilities.
+bool is_probabilities(const In& logits, const In& target) {
+  const TensorImpl *x = logits.impl(), *t = target.impl();
+  return x && t && is_floating(dtype_of(t)) && same_shape(x->geometry, t->geometry);
+}
+
+Loss probability_cross_entropy(const In& logits, const In& target, const CrossEntropyOptions& o) {
+  CompositeScope s(info::cross_entropy, logits, target, Types::any);
+  require_float(s, 0);
+  require_float(s, 1);
+  const Geometry& x = s.geometry(0);
+  if (x.ndim == 0)
+    s.fail<ShapeError>("logits must be [N, C], [N, C, ...] or [C], got 0 dimensions");
+  check_smoothing(s, o.label_smoothing);
+  if (o.ignore_index >= 0)
+    s.fail<UsageError>(
+        str("ignore_index ", o.ignore_index, " picks labels, and the target holds probabilities"));
+  const int axis = class_axis(x);
+  const Tensor weights = class_weights(s, o.weight, axis);
+  const i64 classes = x.shape[axis];
+  i64 samples = 1;
+  for (int d = 0; d < x.ndim; ++d) samples *= d == axis ? 1 : x.shape[d];
+  Tensor t = widened(s, 1);
+  if (o.label_smoothing > 0)
+    t = add(mul(t, 1 - o.label_smoothing), o.label_smoothing / double(classes));
+  if (weights.defined()) t = mul(t, along_axis(weights, axis, x.ndim));
+  Loss loss(neg(sum(mul(t, log_softmax(widened(s, 0), axis)))), double(samples));
+  loss.sum = s.finish(std::move(loss.sum));
+  return loss;
+}
+
 }  // namespace
 
 Loss cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions& options) {
+  if (is_probabilities(logits, labels)) return probability_cross_entropy(logits, labels, options);
+  if (options.weight.defined()) return weighted_cross_entropy(logits, labels, options);
   OpScope s(info::cross_entropy, logits, labels, Types::any);
   const Geometry& x = s.geometry(0);
-  const int axis = x.ndim == 1 ? 0 : 1;
-  check_cross_entropy(s, axis);
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1))
-    s.fail<UsageError>(str("label_smoothing must be in [0, 1], got ", options.label_smoothing));
+  const int axis = class_axis(x);
+  check_labels(s, axis, "logits");
+  check_smoothing(s, options.label_smoothing);
   const DType t = loss_dtype(x.dtype);
   const i64 stats_shape[2] = {2, s.geometry(1).numel};
   s.save_input(0);
@@ -142,8 +284,7 @@ Loss cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions
   Result sum = s.result(nullptr, 0, t);
   s.record(cross_entropy_backward);
   s.set_attribute(CrossEntropyAttributes{options.ignore_index, options.label_smoothing, axis});
-  static const u32 id = mailbox_op_id(info::cross_entropy);
-  BadIndexReport bad(s, id);
+  BadIndexReport bad(s, cross_entropy_id());
   run(CrossEntropyForwardArgs{sum.view(), view_of(weight.impl()), stats_view, s.view(0), s.view(1),
                               axis, options.ignore_index, options.label_smoothing, bad.record(),
                               bad.op_id()},
@@ -152,16 +293,19 @@ Loss cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions
   return Loss(s.finish(std::move(sum)), std::move(weight));
 }
 
+Loss nll_loss(const In& log_probs, const In& labels, const NllOptions& options) {
+  OpScope s(info::nll_loss, log_probs, labels, Types::any);
+  const int axis = class_axis(s.geometry(0));
+  check_labels(s, axis, "log_probs");
+  static const u32 id = mailbox_op_id(info::nll_loss);
+  return nll(s, id, axis, options.ignore_index, class_weights(s, options.weight, axis));
+}
+
 Loss mse_loss(const In& input, const In& target) {
   OpScope s(info::mse_loss, input, target, Types::promote);
   require_float(s, 0);
-  const Geometry &a = s.geometry(0), &b = s.geometry(1);
-  if (!same_shape(a, b))
-    s.fail<ShapeError>(
-        str("input and target must have one shape: ", Shape(a.shape, a.ndim), " and ",
-            Shape(b.shape, b.ndim)),
-        ".reshape() or .expand() on one of them: broadcasting here is mostly a mistake");
-  const DType t = loss_dtype(a.dtype);
+  require_one_shape(s, "input", "target");
+  const DType t = loss_dtype(s.dtype());
   s.save_input(0);
   s.save_input(1);
   Tensor weight(new_contiguous(nullptr, 0, t, s.device()));
@@ -208,7 +352,7 @@ Loss scaled(const Loss& loss, Scalar factor) {
 
 namespace detail {
 OpInfos loss_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::cross_entropy, &info::mse_loss};
+  static constexpr const OpInfo* kOps[] = {&info::cross_entropy, &info::nll_loss, &info::mse_loss};
   return kOps;
 }
 }  // namespace detail

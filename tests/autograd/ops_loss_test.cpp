@@ -231,3 +231,63 @@ TEST_CASE("Losses: a Loss stands for its mean, scales, and takes a plain sum", "
   CHECK(mine.weight.dtype() == f32);
   CHECK(close(mine.item(), mean, 1e-6));
 }
+
+TEST_CASE(
+    "nll_loss and weighted cross_entropy: nothing that counts is a weight of 0 and a NaN "
+    "mean",
+    "[wall][losses]") {
+  const Tensor labels = full({4}, -100, {.dtype = DType::i64});
+  const Tensor weight = tensor({1.0, 2.0, 3.0}), x = leaf({4, 3}, 1, f32);
+  for (const Loss& loss : {nll_loss(x, labels), nll_loss(x, labels, {.weight = weight}),
+                           cross_entropy(x, labels, {.weight = weight}),
+                           cross_entropy(x, labels, {.label_smoothing = 0.5, .weight = weight})}) {
+    CHECK(loss.weight.item() == 0);
+    CHECK(loss.sum.item() == 0);
+    CHECK(std::isnan(loss.item()));
+    CHECK(to_doubles(grad(loss.sum, x)) == std::vector<double>(12, 0.0));
+  }
+}
+
+TEST_CASE("cross_entropy with class weights: parts of a batch add up to it", "[wall][losses]") {
+  const Tensor x = leaf({9, 4}, 3);
+  const Tensor labels = tensor({0, 3, 1, -100, 2, 2, 0, 3, 1});
+  const CrossEntropyOptions o{.label_smoothing = 0.1, .weight = abs(leaf({4}, 5))};
+  const Loss whole = cross_entropy(x, labels, o);
+  double total = 0, weight = 0;
+  for (i64 from : {0, 2, 3}) {
+    const i64 n = from == 0 ? 2 : from == 2 ? 1 : 6;
+    const Loss part = cross_entropy(x.narrow(0, from, n), labels.narrow(0, from, n), o);
+    total += part.sum.item(), weight += part.weight.item();
+  }
+  CHECK(std::fabs(total - whole.sum.item()) < 1e-13);
+  CHECK(std::fabs(weight - whole.weight.item()) < 1e-13);
+  CHECK(!whole.weight.requires_grad());
+}
+
+TEST_CASE("nll_loss: 16-bit log-probabilities, strided class weights, infinities") {
+  const Tensor labels = tensor({1, 0, 2});
+  const Tensor wide = tensor({1.0, 9.0, 2.0, 9.0, 4.0}), weight = wide.slice(0, {0, 5, 2});
+  const Tensor x = tensor({{-1.0, -2.0, -3.0}, {-0.5, -1.0, -1.5}, {-4.0, -5.0, -6.0}});
+  for (DType t : {f64, f32, f16, bf16}) {
+    Tensor v = x.to(t).set_requires_grad();
+    const Loss loss = nll_loss(v, labels, {.weight = weight});
+    CHECK(loss.sum.dtype() == (t == f64 ? f64 : f32));
+    CHECK(loss.sum.item() == 4 + 0.5 + 24);
+    CHECK(loss.weight.item() == 7);
+    const Tensor g = grad(loss.sum, v);
+    CHECK(g.dtype() == t);
+    CHECK(to_doubles(g) == std::vector<double>{0, -2, 0, -1, 0, 0, 0, 0, -4});
+  }
+  const Tensor impossible = tensor({0.0, -INFINITY}).reshape({1, 2});
+  CHECK(nll_loss(impossible, tensor({0})).sum.item() == 0);  // what is not picked is not read
+  CHECK(nll_loss(impossible, tensor({1})).sum.item() == INFINITY);
+}
+
+TEST_CASE("weighted cross_entropy: a bad label names the operator and leaves the logits alone") {
+  Tensor logits = mul(leaf({2, 3}, 1, f32), 2);
+  const std::string text = thrown<IndexError>([&] {
+    (void)cross_entropy(std::move(logits), tensor({0, 7}), {.weight = ones({3})});
+  });
+  starts_with(text, "IndexError: [cross_entropy] label 7 at sample 1 is outside [0, 3)");
+  CHECK(logits.defined());
+}

@@ -1,9 +1,6 @@
-// Rows of softmax and of the losses. What comes out of a loss is its mean.
+// Rows of softmax.
 #include <algorithm>
 
-#include "warptape/autograd/loss.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_softmax.h"
 #include "warptape/tests/op_cases/op_case.h"
 
@@ -74,107 +71,9 @@ void add_softmax(std::vector<OpCase>& rows, const char* name, Tensor (*op)(const
   rows.push_back(std::move(c));
 }
 
-// --- cross-entropy ------------------------------------------------------------------------------
-
-Array cross_entropy_oracle(const Array& x, const Array& labels, const CrossEntropyOptions& o) {
-  const int axis = x.shape.ndim() == 1 ? 0 : 1;
-  const i64 classes = x.shape[axis];
-  double sum = 0, magnitude = 0, weight = 0;
-  for (i64 e = 0; e < i64(labels.v.size()); ++e) {
-    const i64 label = i64(labels.v[size_t(e)]);
-    if (label == o.ignore_index) continue;
-    std::vector<i64> i = unravel(e, labels.shape);
-    i.insert(i.begin() + axis, 0);
-    const std::vector<double> row = row_through(x, i, axis);
-    const LogSum l = log_sum_exp(row);
-    double all = 0;
-    for (double v : row) all += l.value - v;
-    const double picked = l.value - row[size_t(label)];
-    sum += (1 - o.label_smoothing) * picked + o.label_smoothing / double(classes) * all;
-    magnitude += picked + all / double(classes) + std::fabs(l.value) + std::fabs(l.largest);
-    weight += 1;
-  }
-  return {{}, {sum / weight}, kTermsOfFormula + double(classes) + weight, {magnitude / weight}};
-}
-
-void add_cross_entropy(std::vector<OpCase>& rows) {
-  OpCase c{"cross_entropy",
-           {"cross_entropy_forward", "cross_entropy_backward"},
-           kFloats,
-           ResultType::loss};
-  struct Case {
-    const char* label;
-    Shape logits, labels;
-    CrossEntropyOptions options;
-  };
-  const Case cases[] = {{"", {4, 3}, {4}, {}},
-                        {"", {5}, {}, {}},
-                        {"", {2, 3, 4}, {2, 4}, {}},
-                        {"ignore 1", {5, 3}, {5}, {.ignore_index = 1}},
-                        {"smoothing", {4, 3}, {4}, {.label_smoothing = 0.25}},
-                        {"both", {2, 3, 4}, {2, 4}, {.ignore_index = 0, .label_smoothing = 0.5}},
-                        {"", {6, 257}, {6}, {}},
-                        {"smoothing", {3, 33}, {3}, {.label_smoothing = 0.1}},
-                        {"", {1, 2}, {1}, {}}};
-  for (const Case& k : cases) {
-    const i64 classes = k.logits[k.logits.ndim() == 1 ? 0 : 1];
-    c.samples.push_back({k.label,
-                         {{k.logits, -5, 5}, index_input(k.labels, classes)},
-                         [o = k.options](std::span<const Tensor> in) {
-                           return cross_entropy(in[0], in[1], o).mean();
-                         },
-                         [o = k.options](const std::vector<Array>& in) {
-                           return cross_entropy_oracle(in[0], in[1], o);
-                         }});
-  }
-  const auto call = [](const Shape& x, const Shape& y, DType t, CrossEntropyOptions o,
-                       double label) {
-    return [=](Device d) {
-      (void)cross_entropy(ones(x, {.device = d}), full(y, label, {.dtype = t, .device = d}), o)
-          .sum.item();
-    };
-  };
-  const std::string tag = "[cross_entropy] ";
-  c.errors = {
-      undefined_operand("cross_entropy",
-                        [](const Tensor& a, const Tensor& b) { (void)cross_entropy(a, b); }),
-      error_input<ShapeError>("shapes", tag + "labels must have the shape of the logits without",
-                              call({2, 3}, {3}, DType::i64, {}, 0)),
-      error_input<DtypeError>("labels", tag + "labels must be i64, got f32",
-                              call({2, 3}, {2}, f32, {}, 0)),
-      error_input<UsageError>("smoothing", tag + "label_smoothing must be in [0, 1], got 2",
-                              call({2, 3}, {2}, DType::i64, {.label_smoothing = 2}, 0)),
-      error_input<IndexError>("label", "label 3", call({2, 3}, {2}, DType::i64, {}, 3))};
-  rows.push_back(std::move(c));
-}
-
-void add_mse(std::vector<OpCase>& rows) {
-  OpCase c{"mse_loss", {"mse_forward", "mse_backward"}, kFloats, ResultType::loss};
-  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{1}, Shape{3, 257}})
-    c.samples.push_back({"",
-                         {{s}, {s}},
-                         [](std::span<const Tensor> in) { return mse_loss(in[0], in[1]).mean(); },
-                         [](const std::vector<Array>& in) {
-                           double sum = 0;
-                           const double n = double(in[0].v.size());
-                           for (size_t i = 0; i < in[0].v.size(); ++i)
-                             sum += (in[0].v[i] - in[1].v[i]) * (in[0].v[i] - in[1].v[i]);
-                           return Array{{}, {sum / n}, kTermsOfFormula + n, {sum / n}};
-                         }});
-  const Apply call = [](const Tensor& a, const Tensor& b) { (void)mse_loss(a, b); };
-  c.errors = {undefined_operand("mse_loss", call), two_devices("mse_loss", call),
-              error_input<ShapeError>(
-                  "shapes", "[mse_loss] input and target must have one shape", [](Device d) {
-                    (void)mse_loss(ones({2, 1}, {.device = d}), ones({2}, {.device = d}));
-                  })};
-  rows.push_back(std::move(c));
-}
-
 void add_softmax_cases(std::vector<OpCase>& rows) {
   add_softmax(rows, "softmax", softmax, false);
   add_softmax(rows, "log_softmax", log_softmax, true);
-  add_cross_entropy(rows);
-  add_mse(rows);
 }
 
 const CaseFile file{add_softmax_cases};

@@ -1,0 +1,41 @@
+// What the losses check, and what they add up in. Internal.
+#pragma once
+#include "warptape/autograd/loss.h"
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
+
+namespace wt {
+
+// Of a loss's sum and weight: sums of 16-bit values are kept in f32.
+inline DType loss_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
+
+inline void require_float(const OpScope& s, int operand) {
+  const DType t = s.dtype(operand);
+  if (!is_floating(t) || !computes(t))
+    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
+                       ".to(f32)");
+}
+
+// Operands a and b have one shape. The names are those of the user's arguments.
+inline void require_one_shape(const OpScope& s, const char* a_name, const char* b_name, int a = 0,
+                              int b = 1) {
+  if (same_shape(s.geometry(a), s.geometry(b))) return;
+  s.fail<ShapeError>(
+      str(a_name, " and ", b_name, " must have one shape: ", shape_of(s.geometry(a)), " and ",
+          shape_of(s.geometry(b))),
+      ".reshape() or .expand() on one of them: broadcasting here is mostly a mistake");
+}
+
+// Operand i in the dtype that the loss adds up in.
+inline Tensor widened(const OpScope& s, int i) {
+  return to_dtype(Tensor(detail::retained(s.impl(i))), loss_dtype(s.dtype(i)));
+}
+
+// 1 minus a tensor.
+inline Tensor complement(const Tensor& x) { return sub(1.0, x); }
+
+// `x` where `keep`, else 0 without a gradient, whatever x is there.
+inline Tensor where_or_zero(const Tensor& keep, const Tensor& x) { return where(keep, x, 0.0); }
+
+}  // namespace wt

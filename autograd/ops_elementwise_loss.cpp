@@ -1,0 +1,254 @@
+// Losses of one number beside another. Where a chain of operators would divide 0 by 0 at a border,
+// or lose the second derivative at a kink, the loss is one node with a backward of its own, written
+// in operators that have derivatives themselves.
+#include "warptape/autograd/ops_elementwise_loss.h"
+
+#include <cmath>
+#include <deque>
+#include <vector>
+
+#include "warptape/autograd/composite_scope.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/loss_checks.h"
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/mode.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo l1_loss{.name = "l1_loss",
+                         .autocast = Autocast::promote,
+                         .derivative = Derivative::piecewise,
+                         .composite = true};
+constexpr OpInfo smooth_l1_loss{
+    .name = "smooth_l1_loss", .autocast = Autocast::promote, .composite = true};
+constexpr OpInfo huber_loss{.name = "huber_loss", .autocast = Autocast::promote, .composite = true};
+constexpr OpInfo binary_cross_entropy{.name = "binary_cross_entropy", .autocast = Autocast::f32};
+constexpr OpInfo binary_cross_entropy_with_logits{.name = "binary_cross_entropy_with_logits",
+                                                  .autocast = Autocast::f32};
+constexpr OpInfo kl_div{.name = "kl_div", .autocast = Autocast::f32, .composite = true};
+}  // namespace info
+
+namespace {
+
+void check_pair(const OpScope& s) {
+  require_float(s, 0);
+  require_one_shape(s, "input", "target");
+}
+
+// The sum of `losses`, its weight `count`: the end of a composite loss.
+Loss finish_loss(CompositeScope& s, const Tensor& losses, i64 count) {
+  Loss loss(sum(losses), double(count));
+  loss.sum = s.finish(std::move(loss.sum));
+  return loss;
+}
+
+// --- distances -----------------------------------------------------------------------------------
+
+// 0.5 q^2 + width (|d| - |q|) with q = d cut to [-width, width]: no branch that is not taken can
+// make NaN of an infinite distance, and the second derivative is right at 0 too.
+Tensor rounded_distance(const Tensor& d, double width) {
+  const Tensor q = clamp(d, -width, width);
+  return add(mul(square(q), 0.5), mul(sub(abs(d), abs(q)), width));
+}
+
+Tensor difference(const OpScope& s) { return sub(widened(s, 0), widened(s, 1)); }
+
+}  // namespace
+
+Loss l1_loss(const In& input, const In& target) {
+  CompositeScope s(info::l1_loss, input, target, Types::promote);
+  check_pair(s);
+  return finish_loss(s, abs(difference(s)), s.geometry(0).numel);
+}
+
+Loss smooth_l1_loss(const In& input, const In& target, const SmoothL1Options& options) {
+  CompositeScope s(info::smooth_l1_loss, input, target, Types::promote);
+  check_pair(s);
+  const double beta = options.beta;
+  if (!(beta >= 0)) s.fail<UsageError>(str("beta must be at least 0, got ", beta));
+  const Tensor d = difference(s);
+  return finish_loss(s, beta == 0 ? abs(d) : div(rounded_distance(d, beta), beta), d.numel());
+}
+
+Loss huber_loss(const In& input, const In& target, const HuberOptions& options) {
+  CompositeScope s(info::huber_loss, input, target, Types::promote);
+  check_pair(s);
+  if (!(options.delta > 0))
+    s.fail<UsageError>(str("delta must be greater than 0, got ", options.delta));
+  const Tensor d = difference(s);
+  return finish_loss(s, rounded_distance(d, options.delta), d.numel());
+}
+
+// --- binary cross-entropy ------------------------------------------------------------------------
+namespace {
+
+// Operands, and slots of the node.
+enum : int { kInput, kTarget, kWeight, kPosWeight };
+constexpr double kLeastLog = -100, kLeastSlope = 1e-12;
+
+Tensor at_least(const Tensor& x, double least) { return clamp(x, least, HUGE_VAL); }
+Tensor log_of(const Tensor& x) { return at_least(log(x), kLeastLog); }
+Tensor log_of_rest(const Tensor& x) { return at_least(log1p(neg(x)), kLeastLog); }
+
+void check_weight(const OpScope& s, int operand, const char* name) {
+  const Geometry &x = s.geometry(kInput), &w = s.geometry(operand);
+  bool fits = w.ndim <= x.ndim;
+  for (int d = 0; fits && d < w.ndim; ++d) {
+    const i64 size = x.shape[x.ndim - w.ndim + d];
+    fits = w.shape[d] == size || w.shape[d] == 1;
+  }
+  if (!fits)
+    s.fail<ShapeError>(
+        str(name, " ", shape_of(w), " does not broadcast to the input's shape ", shape_of(x)));
+}
+
+// The cpu has the values at hand; on other devices asking for them would wait.
+void require_probabilities(const OpScope& s) {
+  if (!(s.device() == Device::cpu())) return;
+  const NoGrad no_grad;
+  const Tensor x(detail::retained(s.impl(kInput)));
+  const auto outside = i64(sum(logical_or(lt(x, 0.0), gt(x, 1.0))).item());
+  if (outside > 0)
+    s.fail<UsageError>(
+        str("input must be in [0, 1]: ", outside, " of ", x.numel(), " elements are outside"),
+        "binary_cross_entropy_with_logits, or sigmoid() on the input");
+}
+
+// Slot i, in the dtype of the loss.
+Tensor saved_wide(Backward& g, u32 i) {
+  const Tensor& t = g.saved(i);
+  return to_dtype(t, loss_dtype(t.dtype()));
+}
+void put_as_saved(Backward& g, u32 i, const Tensor& gradient) {
+  g.put(i, to_dtype(gradient, g.saved(i).dtype()));
+}
+// The gradient of every element's loss.
+Tensor weighted_gradient(Backward& g) {
+  return g.has_saved(kWeight) ? mul(g.grad(), saved_wide(g, kWeight)) : g.grad();
+}
+
+void binary_cross_entropy_backward(Backward& g) {
+  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget), gy = weighted_gradient(g);
+  if (g.wants(kInput)) {
+    const Tensor slope = at_least(mul(complement(x), x), kLeastSlope);
+    put_as_saved(g, kInput, mul(gy, div(sub(x, t), slope)));
+  }
+  if (g.wants(kTarget)) put_as_saved(g, kTarget, mul(gy, sub(log_of_rest(x), log_of(x))));
+}
+
+// log(1 + exp(-|x|)) + max(-x, 0). Beyond 40 even an f64 is the same without the logarithm.
+Tensor minus_log_sigmoid(const Tensor& x) { return softplus(neg(x), 1, 40); }
+
+void with_logits_backward(Backward& g) {
+  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget), gy = weighted_gradient(g);
+  const Tensor p = g.has_saved(kPosWeight) ? saved_wide(g, kPosWeight) : Tensor();
+  if (g.wants(kInput)) {
+    const Tensor y = sigmoid(x), pt = p.defined() ? mul(p, t) : t;
+    const Tensor slope = p.defined() ? sub(mul(sub(add(pt, 1.0), t), y), pt) : sub(y, t);
+    put_as_saved(g, kInput, mul(gy, slope));
+  }
+  if (!g.wants(kTarget)) return;
+  Tensor slope = neg(x);
+  if (p.defined()) slope = add(slope, mul(sub(p, 1.0), minus_log_sigmoid(x)));
+  put_as_saved(g, kTarget, mul(gy, slope));
+}
+
+// The end of a loss that is a node of its own. `losses` are computed without recording.
+template <class Losses>
+Loss recorded_loss(OpScope& s, BackwardFn backward, const Losses& losses) {
+  Tensor total;
+  {
+    const FrameScope lines(s.frame());
+    const NoGrad no_grad;
+    total = sum(losses());
+  }
+  Tensor weight =
+      full({}, double(s.geometry(kInput).numel), {.dtype = total.dtype(), .device = s.device()});
+  s.record(backward);
+  return Loss(s.finish(OpScope::adopt(std::move(total))), std::move(weight));
+}
+
+// Input, target and those of two weights that are given: an optional one is no operand.
+struct Operands {
+  std::deque<In> weights{};
+  std::vector<const In*> list;
+  Operands(const In& input, const In& target, const Tensor& weight, const Tensor& pos_weight)
+      : list{&input, &target} {
+    for (const Tensor* t : {&weight, &pos_weight})
+      if (t->defined()) list.push_back(&weights.emplace_back(*t));
+  }
+  int size() const { return int(list.size()); }
+};
+
+}  // namespace
+
+Loss binary_cross_entropy(const In& input, const In& target,
+                          const BinaryCrossEntropyOptions& options) {
+  const Operands in(input, target, options.weight, {});
+  const In* const* const list = in.list.data();
+  OpScope s(info::binary_cross_entropy, list, in.size(), Types::promote);
+  check_pair(s);
+  const bool weighted = s.size() > kWeight;
+  if (weighted) check_weight(s, kWeight, "weight");
+  require_probabilities(s);
+  s.save_input(kInput);
+  s.save_input(kTarget);
+  s.save_input_if(weighted, kWeight);
+  return recorded_loss(s, binary_cross_entropy_backward, [&] {
+    const Tensor x = widened(s, kInput), t = widened(s, kTarget);
+    const Tensor loss = neg(add(mul(t, log_of(x)), mul(complement(t), log_of_rest(x))));
+    return weighted ? mul(loss, widened(s, kWeight)) : loss;
+  });
+}
+
+Loss binary_cross_entropy_with_logits(const In& input, const In& target,
+                                      const BinaryCrossEntropyWithLogitsOptions& options) {
+  const Operands in(input, target, options.weight, options.pos_weight);
+  const In* const* const list = in.list.data();
+  OpScope s(info::binary_cross_entropy_with_logits, list, in.size(), Types::promote);
+  check_pair(s);
+  const bool weighted = options.weight.defined(), positive = options.pos_weight.defined();
+  const int pos_weight = weighted ? kPosWeight : kWeight;
+  if (weighted) check_weight(s, kWeight, "weight");
+  if (positive) check_weight(s, pos_weight, "pos_weight");
+  s.save_input(kInput);
+  s.save_input(kTarget);
+  s.save_input_if(weighted, kWeight);
+  s.save_input_if(positive, pos_weight);
+  return recorded_loss(s, with_logits_backward, [&] {
+    const Tensor x = widened(s, kInput), t = widened(s, kTarget);
+    Tensor rest = minus_log_sigmoid(x);
+    if (positive) rest = mul(rest, add(mul(sub(widened(s, pos_weight), 1.0), t), 1.0));
+    const Tensor loss = add(mul(complement(t), x), rest);
+    return weighted ? mul(loss, widened(s, kWeight)) : loss;
+  });
+}
+
+// --- Kullback-Leibler ----------------------------------------------------------------------------
+
+Loss kl_div(const In& input, const In& target, const KlDivOptions& options) {
+  CompositeScope s(info::kl_div, input, target, Types::promote);
+  check_pair(s);
+  const Tensor x = widened(s, 0), t = widened(s, 1);
+  const i64 batch = x.ndim() == 0 ? 1 : x.size(0);
+  if (options.log_target) return finish_loss(s, mul(exp(t), sub(t, x)), batch);
+  // t log(t) is 0 at 0, where log(t) is not to be asked.
+  const Tensor entropy = mul(t, log(where(eq(t, 0.0), 1.0, t)));
+  return finish_loss(s, sub(entropy, mul(t, x)), batch);
+}
+
+namespace detail {
+OpInfos elementwise_loss_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::l1_loss,
+                                           &info::smooth_l1_loss,
+                                           &info::huber_loss,
+                                           &info::binary_cross_entropy,
+                                           &info::binary_cross_entropy_with_logits,
+                                           &info::kl_div};
+  return kOps;
+}
+}  // namespace detail
+
+}  // namespace wt

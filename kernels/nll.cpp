@@ -1,0 +1,62 @@
+// The negative log-likelihood on the cpu.
+#include "warptape/kernels/nll.h"
+
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+namespace {
+
+// The class of a row, or 0 for a bad one.
+i64 class_of(const NllForwardArgs& a, i64 row, i64 label, i64 classes) {
+  if (label >= 0 && label < classes) return label;
+  if (a.mailbox && a.mailbox->raised == 0)
+    *a.mailbox = {i32(MailboxCode::label_out_of_range), a.op_id, row, label, classes};
+  return 0;
+}
+
+void forward_reference(const NllForwardArgs& a, const Launch&) {
+  const auto rows = rows_along<2>(a.axis, {{a.log_probs}, {a.labels, false}});
+  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A* weights = a.class_weights.as<const A>();
+    double loss_sum = 0, weight = 0;
+    for (i64 row = 0; row < rows.count; ++row) {
+      const i64 label = a.labels.as<const i64>()[rows.start(1, row)];
+      if (label == a.ignore_index) continue;
+      const i64 c = class_of(a, row, label, rows.length);
+      const double w = weights ? double(weights[c * a.class_weights.stride(0)]) : 1;
+      loss_sum -= w * double(A(a.log_probs.as<const T>()[rows.start(0, row) + c * rows.step[0]]));
+      weight += w;
+    }
+    *a.loss_sum.as<A>() = A(loss_sum);
+    *a.weight.as<A>() = A(weight);
+  });
+}
+
+void backward_reference(const NllBackwardArgs& a, const Launch&) {
+  const auto rows = rows_along<2>(a.axis, {{a.gx}, {a.labels, false}});
+  const i64 step = rows.step[0];
+  dispatch_floating(a.gx.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A* weights = a.class_weights.as<const A>();
+    const A grad = *a.grad.as<const A>();
+    for (i64 row = 0; row < rows.count; ++row) {
+      T* gx = a.gx.as<T>() + rows.start(0, row);
+      for (i64 c = 0; c < rows.length; ++c) gx[c * step] = T(A(0));
+      const i64 label = a.labels.as<const i64>()[rows.start(1, row)];
+      if (label == a.ignore_index) continue;
+      const i64 c = label >= 0 && label < rows.length ? label : 0;
+      gx[c * step] = T(-grad * (weights ? weights[c * a.class_weights.stride(0)] : A(1)));
+    }
+  });
+}
+
+}  // namespace
+
+WT_VARIANTS(cpu, nll_forward, NllForwardArgs,
+            {.name = "reference", .rank = 10, .launch = forward_reference});
+WT_VARIANTS(cpu, nll_backward, NllBackwardArgs,
+            {.name = "reference", .rank = 10, .launch = backward_reference});
+
+}  // namespace wt
