@@ -3,6 +3,7 @@
 // include the families they use.
 #pragma once
 #include "warptape/autograd/ops_arrange.h"
+#include "warptape/autograd/ops_attention.h"
 #include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_distance.h"
 #include "warptape/autograd/ops_dropout.h"

@@ -1,12 +1,11 @@
 // Dropout. Its draw is an attribute of the node, taken once: backward and recomputation use it
 // again, and no mask is kept.
-#include <cmath>
-
+#include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/dropout_draw.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_dropout.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/dropout.h"
 
@@ -18,11 +17,7 @@ constexpr OpInfo dropout_{.name = "dropout_", .derivative = Derivative::linear, 
 
 namespace {
 
-struct Draw {
-  PhiloxKey key;
-  u64 call;
-  double p;
-};
+using Draw = detail::DropoutDraw;
 
 void dropout_backward(Backward& g);
 
@@ -38,12 +33,14 @@ void begin_draw(OpScope& s, const Tensor& base) {
 void launch_draw(const OpScope& s, const View& out, const Draw& d, const Tensor& base) {
   DropoutArgs args{out, s.view(0), d.key, d.call};
   if (base.defined()) args.call_base = static_cast<const i64*>(base.impl()->data);
-  args.threshold = u32(std::lround(d.p * 16777216.0));
-  args.scale = d.p < 1 ? 1 / (1 - d.p) : 0;
+  args.threshold = d.threshold();
+  args.scale = d.scale();
   run(args, s.launch());
 }
 
-Tensor apply_draw(const In& x, const Draw& d, const Tensor& base) {
+}  // namespace
+
+Tensor detail::dropout_with(const In& x, const Draw& d, const Tensor& base) {
   OpScope s(info::dropout, x);
   begin_draw(s, base);
   Result y = s.result_in_order();
@@ -53,10 +50,12 @@ Tensor apply_draw(const In& x, const Draw& d, const Tensor& base) {
   return s.finish(std::move(y));
 }
 
+namespace {
+
 // Linear: the gradient goes through the same function, also when it is recorded.
 void dropout_backward(Backward& g) {
   const Tensor base = g.node->n_slots ? g.saved(0) : Tensor();
-  g.put(0, apply_draw(g.take_grad(), g.attribute<Draw>(), base));
+  g.put(0, detail::dropout_with(g.take_grad(), g.attribute<Draw>(), base));
 }
 
 }  // namespace
@@ -79,7 +78,7 @@ Tensor dropout(const In& x, double p, bool training) {
     return Tensor(x.give());
   }
   const RandomCall draw = next_random_call(RandomStream::dropout);
-  Tensor y = apply_draw(x, {draw.key, draw.call, p}, draw.base);
+  Tensor y = detail::dropout_with(x, {draw.key, draw.call, p}, draw.base);
   count_random_call(RandomStream::dropout, draw);  // only now: a call that throws has drawn nothing
   return y;
 }
