@@ -17,3 +17,4 @@
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops_stats.h"

@@ -189,12 +189,15 @@ Tensor Tensor::mean(const Dims& dims, SumOptions options, Frame at) const {
   return wt::mean(In(*this, at.file, at.line), dims, options);
 }
 
-Tensor Tensor::max(const Dims& dims, SumOptions options, Frame at) const {
-  return wt::max(In(*this, at.file, at.line), dims, options);
-}
-Tensor Tensor::argmax(const Dims& dims, SumOptions options, Frame at) const {
-  return wt::argmax(In(*this, at.file, at.line), dims, options);
-}
+#define WT_REDUCTION_METHOD(name)                                             \
+  Tensor Tensor::name(const Dims& dims, SumOptions options, Frame at) const { \
+    return wt::name(In(*this, at.file, at.line), dims, options);              \
+  }
+WT_REDUCTION_METHOD(max)
+WT_REDUCTION_METHOD(min)
+WT_REDUCTION_METHOD(argmax)
+WT_REDUCTION_METHOD(argmin)
+#undef WT_REDUCTION_METHOD
 
 // --- writing -------------------------------------------------------------------------------------
 

@@ -1,8 +1,6 @@
 // Reductions on the cpu: the plan that all devices share, and the reference.
 #include "warptape/kernels/reduce.h"
 
-#include <cmath>
-#include <limits>
 #include <type_traits>
 
 #include "warptape/kernels/cpu_dtypes.h"
@@ -72,100 +70,72 @@ void for_each_element(const ReducePlan& plan, i64 start, Each each) {
 }
 
 template <class T>
-constexpr bool kFloating = !std::is_integral_v<T>;
-template <class T>
-using Wide = std::conditional_t<kFloating<T>, double, i64>;
+using Wide = std::conditional_t<std::is_integral_v<T>, i64, double>;
 template <class T>
 Wide<T> widen(T v) {
-  if constexpr (kFloating<T> && !std::is_same_v<T, double>)
-    return double(float(v));
-  else
+  if constexpr (std::is_integral_v<T> || std::is_same_v<T, double>)
     return Wide<T>(v);
-}
-template <class T>
-T narrow(double v) {
-  if constexpr (std::is_same_v<T, double>)
-    return v;
   else
+    return double(float(v));
+}
+template <class T, class V>
+T narrow(V v) {
+  if constexpr (std::is_same_v<V, double> && !std::is_same_v<T, double>)
     return T(float(v));
+  else
+    return T(v);
 }
 
-void sum_reference(const SumArgs& a, const Launch&) {
+// What elements of T are reduced to.
+template <class F, class T>
+struct OutOf {
+  using type = std::conditional_t<F::kOutput == red::Output::wide && std::is_integral_v<T>, i64, T>;
+};
+template <class F, class T>
+requires(F::kOutput == red::Output::place) struct OutOf<F, T> {
+  using type = i64;
+};
+template <class F, class T>
+requires(F::kOutput == red::Output::truth) struct OutOf<F, T> {
+  using type = bool;
+};
+
+template <class F, class T>
+void reduce_elements(const ReduceArgs<F>& a) {
+  using C = Wide<T>;
+  using Out = typename OutOf<F, T>::type;
   ReducePlan plan;
-  detail::plan_reduction(plan, a.out, a.in, a.mask, LoopOrder::memory);
-  dispatch_compute(a.in.dtype(), [&]<class T>() {
-    const T* in = a.in.as<T>();
-    for_each_output(plan, [&](i64 start, i64 o) {
-      if constexpr (kFloating<T>) {
-        double sum = 0;
-        for_each_element(plan, start, [&](i64 at, i64) { sum += widen(in[at]); });
-        T& out = a.out.as<T>()[o];
-        sum /= double(a.divide_by);
-        out = narrow<T>(a.accumulate ? widen(out) + sum : sum);
-      } else {
-        u64 sum = 0;  // unsigned: overflow wraps
-        for_each_element(plan, start, [&](i64 at, i64) { sum += u64(in[at]); });
-        u64& out = a.out.as<u64>()[o];
-        out = a.accumulate ? out + sum : sum;
-      }
-    });
+  detail::plan_reduction(plan, a);
+  const T* in = a.in.template as<T>();
+  Out* out = a.out.template as<Out>();
+  for_each_output(plan, [&](i64 start, i64 o) {
+    auto state = F::template identity<C>();
+    for_each_element(plan, start,
+                     [&](i64 at, i64 place) { a.f.template take<C>(state, widen(in[at]), place); });
+    auto y = a.f.template finish<C>(state);
+    if constexpr (F::kAccumulates)
+      if (a.f.accumulate) y = pw::plus(y, widen(out[o]));
+    out[o] = narrow<Out>(y);
   });
 }
 
-// `v` takes the place of `best`.
-template <class T>
-bool beats(T v, T best) {
-  return v > best || (v != v && best == best);
-}
-
-// Calls store(o, T value, i64 place) for each output.
-template <class Args, class Store>
-void largest(const Args& a, LoopOrder order, Store store) {
-  ReducePlan plan;
-  detail::plan_reduction(plan, a.out, a.in, a.mask, order);
-  dispatch_compute(a.in.dtype(), [&]<class T>() {
-    const T* in = a.in.template as<T>();
-    for_each_output(plan, [&](i64 start, i64 o) {
-      T element{};
-      Wide<T> best{};
-      i64 found = -1;
-      for_each_element(plan, start, [&](i64 at, i64 place) {
-        const Wide<T> v = widen(in[at]);
-        if (found < 0 || beats(v, best)) best = v, element = in[at], found = place;
-      });
-      store(o, element, found);
-    });
-  });
-}
-
-void max_reference(const MaxArgs& a, const Launch&) {
-  largest(a, LoopOrder::memory, [&](i64 o, auto v, i64) { a.out.as<decltype(v)>()[o] = v; });
-}
-void argmax_reference(const ArgmaxArgs& a, const Launch&) {
-  largest(a, LoopOrder::logical, [&](i64 o, auto, i64 place) { a.out.as<i64>()[o] = place; });
-}
-
-const char* sum_vectorized_why_not(const SumArgs& a) {
-  return is_floating(a.in.dtype()) ? nullptr : "it sums floats only";
-}
-const char* max_vectorized_why_not(const MaxArgs& a) {
-  return is_floating(a.in.dtype()) ? nullptr : "it compares floats only";
+template <class F>
+void reduce_reference(const ReduceArgs<F>& a, const Launch&) {
+  if constexpr (F::kIntegers)
+    dispatch_compute(a.in.dtype(), [&]<class T>() { reduce_elements<F, T>(a); });
+  else
+    dispatch_floating(a.in.dtype(), [&]<class T>() { reduce_elements<F, T>(a); });
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, sum, SumArgs,
-            {.name = "vectorized",
-             .rank = 10,
-             .why_not = sum_vectorized_why_not,
-             .launch = detail::sum_vectorized},
-            {.name = "reference", .launch = sum_reference});
-WT_VARIANTS(cpu, max, MaxArgs,
-            {.name = "vectorized",
-             .rank = 10,
-             .why_not = max_vectorized_why_not,
-             .launch = detail::max_vectorized},
-            {.name = "reference", .launch = max_reference});
-WT_VARIANTS(cpu, argmax, ArgmaxArgs, {.name = "reference", .launch = argmax_reference});
+#define WT_REDUCE_VARIANTS(contract, Entry)                       \
+  WT_VARIANTS(cpu, contract, ReduceArgs<red::Entry>,              \
+              {.name = "vectorized",                              \
+               .rank = 10,                                        \
+               .why_not = detail::vectorized_why_not<red::Entry>, \
+               .launch = detail::reduce_vectorized<red::Entry>},  \
+              {.name = "reference", .launch = reduce_reference<red::Entry>});
+WT_REDUCTIONS(WT_REDUCE_VARIANTS)
 
 }  // namespace wt

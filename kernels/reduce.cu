@@ -9,105 +9,136 @@
 #include "warptape/kernels/vector.cuh"
 
 namespace wt {
+
+// Found by its argument: what block_reduce.cuh shuffles, member by member.
+namespace red {
+template <class C>
+static __device__ __forceinline__ Candidate<C> shuffle_xor(Candidate<C> c, int lanes) {
+  return {wt::shuffle_xor(c.value, lanes), wt::shuffle_xor(c.place, lanes)};
+}
+template <class C>
+static __device__ __forceinline__ Spread<C> shuffle_xor(Spread<C> s, int lanes) {
+  return {wt::shuffle_xor(s.count, lanes), wt::shuffle_xor(s.mean, lanes),
+          wt::shuffle_xor(s.squares, lanes)};
+}
+}  // namespace red
+
 inline namespace WT_DEVICE_NS {
 namespace {
 
 using detail::ReducePlan;
 
-// --- the operations
-// ------------------------------------------------------------------------------- Op<T> has:
-// Element, Compute (what an element becomes), State, Out; identity(), take() a value at a place
-// among the reduced, merge() two states, finish() one into its output.
-template <class T>
-constexpr bool kInteger = std::is_integral_v<T>;
-template <class T>
-using Float = std::conditional_t<std::is_same_v<T, double>, double, float>;
+template <class F, class C>
+using StateOf = typename F::template State<C>;
 
-template <class T>
-struct SumOf {
-  using Element = T;
-  using Compute = std::conditional_t<kInteger<T>, u64, Float<T>>;  // unsigned: overflow wraps
-  using State = Compute;
-  using Out = std::conditional_t<kInteger<T>, u64, T>;
-  Compute divide_by;
-  bool accumulate;
-
-  explicit SumOf(const SumArgs& a) : divide_by(Compute(a.divide_by)), accumulate(a.accumulate) {}
-  static __device__ __forceinline__ State identity() { return 0; }
-  static __device__ __forceinline__ void take(State& s, Compute v, i64) { s += v; }
-  static __device__ __forceinline__ State merge(State a, State b) { return a + b; }
-  __device__ __forceinline__ void finish(Out* out, State s) const {
-    if constexpr (!kInteger<T>) s /= divide_by;
-    *out = Out(accumulate ? Compute(*out) + s : s);
-  }
-};
-
-template <class C>
-__device__ __forceinline__ C lowest() {
-  if constexpr (kInteger<C>)
-    return C(u64(1) << 63);
-  else
-    return C(-INFINITY);
-}
-// NaN beats every number.
-template <class C>
-__device__ __forceinline__ bool beats(C v, C best) {
-  return v > best || (v != v && best == best);
-}
-
-template <class T>
-struct MaxOf {
-  using Element = T;
-  using Compute = std::conditional_t<kInteger<T>, i64, Float<T>>;
-  using State = Compute;
-  using Out = T;
-
-  explicit MaxOf(const MaxArgs&) {}
-  static __device__ __forceinline__ State identity() { return lowest<Compute>(); }
-  static __device__ __forceinline__ void take(State& s, Compute v, i64) {
-    if (beats(v, s)) s = v;
-  }
-  static __device__ __forceinline__ State merge(State a, State b) { return beats(b, a) ? b : a; }
-  __device__ __forceinline__ void finish(Out* out, State s) const { *out = Out(s); }
-};
-
-template <class C>
-struct Candidate {
-  C value;
-  i64 place;
-};
-template <class C>
-__device__ __forceinline__ Candidate<C> shuffle_xor(Candidate<C> c, int lanes) {
-  return {wt::shuffle_xor(c.value, lanes), wt::shuffle_xor(c.place, lanes)};
-}
-
-template <class T>
-struct ArgmaxOf {
-  using Element = T;
-  using Compute = std::conditional_t<kInteger<T>, i64, Float<T>>;
-  using State = Candidate<Compute>;
-  using Out = i64;
-
-  explicit ArgmaxOf(const ArgmaxArgs&) {}
-  static __device__ __forceinline__ State identity() { return {lowest<Compute>(), INT64_MAX}; }
-  static __device__ __forceinline__ void take(State& s, Compute v, i64 place) {
-    s = merge(s, {v, place});
-  }
-  static __device__ __forceinline__ State merge(State a, State b) {
-    if (beats(b.value, a.value)) return b;
-    return !beats(a.value, b.value) && b.place < a.place ? b : a;
-  }
-  __device__ __forceinline__ void finish(Out* out, State s) const { *out = s.place; }
-};
-
-template <class Op>
+template <class F, class C>
 struct Merge {
-  using State = typename Op::State;
-  __device__ __forceinline__ State operator()(State a, State b) const { return Op::merge(a, b); }
+  using State = StateOf<F, C>;
+  __device__ __forceinline__ State operator()(State a, State b) const {
+    return F::template merge<C>(a, b);
+  }
 };
 
-// --- where the elements lie
-// -----------------------------------------------------------------------
+// --- what the elements are ----------------------------------------------------------------------
+// A source has Compute, what an element becomes, Element, what is loaded at once (void: it is told
+// at run time, one after the other), and load(). Few instantiations keep the compile time down:
+// integers are one source, and so is every float where a thread has few elements.
+template <class T>
+struct Typed {
+  using Element = T;
+  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  const T* p;
+  explicit Typed(const View& v) : p(v.as<T>()) {}
+  __device__ __forceinline__ Compute load(i64 at) const { return static_cast<Compute>(p[at]); }
+};
+struct Integers {
+  using Element = void;
+  using Compute = i64;
+  const void* p;
+  int size;  // u8 and bool are one: bools are 0 or 1
+  explicit Integers(const View& v) : p(v.data), size(int(item_size(v.dtype()))) {}
+  __device__ __forceinline__ i64 load(i64 at) const {
+    if (size == 1) return static_cast<const u8*>(p)[at];
+    if (size == 4) return static_cast<const i32*>(p)[at];
+    return static_cast<const i64*>(p)[at];
+  }
+};
+struct Floats {  // f32, f16, bf16
+  using Element = void;
+  using Compute = float;
+  const void* p;
+  DType dtype;
+  explicit Floats(const View& v) : p(v.data), dtype(v.dtype()) {}
+  __device__ __forceinline__ float load(i64 at) const {
+    if (dtype == DType::f32) return static_cast<const float*>(p)[at];
+    if (dtype == DType::f16) return static_cast<float>(static_cast<const __half*>(p)[at]);
+    return static_cast<float>(static_cast<const __nv_bfloat16*>(p)[at]);
+  }
+};
+// Not zero when the element is not, whatever its dtype.
+struct Bits {
+  using Element = void;
+  using Compute = i64;
+  const void* p;
+  int size;
+  i64 keep;  // all bits but the sign of a float
+  explicit Bits(const View& v)
+      : p(v.data),
+        size(int(item_size(v.dtype()))),
+        keep(is_floating(v.dtype()) ? i64(~u64(0) >> (65 - 8 * size)) : i64(-1)) {}
+  __device__ __forceinline__ i64 load(i64 at) const {
+    if (size == 1) return static_cast<const u8*>(p)[at];
+    if (size == 2) return static_cast<const u16*>(p)[at] & keep;
+    if (size == 4) return static_cast<const i32*>(p)[at] & keep;
+    return static_cast<const i64*>(p)[at] & keep;
+  }
+};
+
+// --- where the results go -----------------------------------------------------------------------
+struct Target {
+  void* p;
+  DType dtype;
+  explicit Target(const View& v) : p(v.data), dtype(v.dtype()) {}
+
+  __device__ __forceinline__ void store(i64 at, double v) const { static_cast<double*>(p)[at] = v; }
+  __device__ __forceinline__ void store(i64 at, float v) const {
+    if (dtype == DType::f32)
+      static_cast<float*>(p)[at] = v;
+    else if (dtype == DType::f16)
+      static_cast<__half*>(p)[at] = __half(v);
+    else
+      static_cast<__nv_bfloat16*>(p)[at] = __nv_bfloat16(v);
+  }
+  __device__ __forceinline__ void store(i64 at, i64 v) const {
+    if (dtype == DType::i64)
+      static_cast<i64*>(p)[at] = v;
+    else if (dtype == DType::i32)
+      static_cast<i32*>(p)[at] = i32(v);
+    else
+      static_cast<u8*>(p)[at] = u8(v);
+  }
+  __device__ __forceinline__ void store(i64 at, bool v) const { static_cast<bool*>(p)[at] = v; }
+
+  __device__ __forceinline__ double load(i64 at, double) const {
+    return static_cast<const double*>(p)[at];
+  }
+  __device__ __forceinline__ float load(i64 at, float) const {
+    if (dtype == DType::f32) return static_cast<const float*>(p)[at];
+    if (dtype == DType::f16) return static_cast<float>(static_cast<const __half*>(p)[at]);
+    return static_cast<float>(static_cast<const __nv_bfloat16*>(p)[at]);
+  }
+  __device__ __forceinline__ i64 load(i64 at, i64) const { return static_cast<const i64*>(p)[at]; }
+};
+
+template <class C, class F, class State>
+__device__ __forceinline__ void finish(const Target& out, i64 at, const F& f, State s) {
+  auto y = f.template finish<C>(s);
+  if constexpr (F::kAccumulates)
+    if (f.accumulate) y = pw::plus(out.load(at, y), y);
+  out.store(at, y);
+}
+
+// --- where the elements lie ---------------------------------------------------------------------
 template <int N>
 struct AnyMap {
   bool small;
@@ -151,55 +182,52 @@ struct Places {
   }
 };
 
-template <class Op>
-__device__ __forceinline__ typename Op::Compute load(const typename Op::Element* p) {
-  return static_cast<typename Op::Compute>(*p);
-}
-
-// --- naive
-// ----------------------------------------------------------------------------------------
+// --- naive ---------------------------------------------------------------------------------------
 constexpr int kThreads = 256;
 
-template <class Op>
+template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
-    reduce_naive(typename Op::Out* out, const typename Op::Element* in, Op op, Places places) {
+    reduce_naive(Target out, Source in, F f, Places places) {
+  using C = typename Source::Compute;
   const i64 o = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (o >= places.outputs) return;
   i64 at[2];
   places.kept.offsets(o, at);
-  auto state = Op::identity();
+  auto state = F::template identity<C>();
   for (i64 i = 0; i < places.length; ++i)
-    Op::take(state, load<Op>(in + at[0] + places.element(i)), i);
-  op.finish(out + at[1], state);
+    f.template take<C>(state, in.load(at[0] + places.element(i)), i);
+  finish<C>(out, at[1], f, state);
 }
 
-// --- rows: `group` threads (a warp or the block) share an output
-// ---------------------------------- Elements [begin, end) of one output, every group-th of them.
-template <class Op>
-__device__ typename Op::State reduce_strip(const typename Op::Element* in, const Places& places,
-                                           i64 begin, i64 end, int lane, int group) {
-  using T = typename Op::Element;
-  constexpr int kEach = sizeof(T) == 1 ? 1 : int(16 / sizeof(T));
-  auto state = Op::identity();
-  if (kEach > 1 && places.step == 1 && aligned_16(in + begin)) {
-    constexpr int kChains = kEach < 4 ? kEach : 4;
-    typename Op::State states[kChains];
-    for (int k = 0; k < kChains; ++k) states[k] = Op::identity();
-    i64 i = begin + i64(lane) * kEach;
+// --- rows: `group` threads (a warp or the block) share an output ---------------------------------
+// Elements [begin, end) of the output that starts at `start`, every group-th of them.
+template <class F, class Source, class State>
+__device__ void reduce_strip(State& state, const Source& in, i64 start, const F& f,
+                             const Places& places, i64 begin, i64 end, int lane, int group) {
+  using C = typename Source::Compute;
+  if constexpr (!std::is_void_v<typename Source::Element>) {
+    using T = typename Source::Element;
+    constexpr int kEach = int(16 / sizeof(T)), kChains = kEach < 4 ? kEach : 4;
+    const T* p = in.p + start;
+    if (places.step == 1 && aligned_16(p + begin)) {
+      State states[kChains];
+      for (int k = 0; k < kChains; ++k) states[k] = F::template identity<C>();
+      i64 i = begin + i64(lane) * kEach;
 #pragma unroll 2
-    for (; i + kEach <= end; i += i64(group) * kEach) {
-      T v[kEach];
-      load_vector(v, in + i);
+      for (; i + kEach <= end; i += i64(group) * kEach) {
+        T v[kEach];
+        load_vector(v, p + i);
 #pragma unroll
-      for (int k = 0; k < kEach; ++k) Op::take(states[k % kChains], load<Op>(v + k), i + k);
+        for (int k = 0; k < kEach; ++k)
+          f.template take<C>(states[k % kChains], static_cast<C>(v[k]), i + k);
+      }
+      for (int k = 0; k < kChains; ++k) state = F::template merge<C>(state, states[k]);
+      begin = end - (end - begin) % kEach;
     }
-    for (int k = 0; k < kChains; ++k) state = Op::merge(state, states[k]);
-    begin = end - (end - begin) % kEach;
   }
 #pragma unroll 4
   for (i64 i = begin + lane; i < end; i += group)
-    Op::take(state, load<Op>(in + places.element(i)), i);
-  return state;
+    f.template take<C>(state, in.load(start + places.element(i)), i);
 }
 
 // The part of a reduction that block row blockIdx.y of gridDim.y does; parts begin at multiples of
@@ -214,77 +242,77 @@ struct Part {
 };
 
 // partial[output][part], or null: one part, which is finished here.
-template <class Op>
+template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
-    reduce_rows(typename Op::Out* out, const typename Op::Element* in, Op op, Places places,
-                typename Op::State* partial, int group) {
+    reduce_rows(Target out, Source in, F f, Places places,
+                StateOf<F, typename Source::Compute>* partial, int group) {
+  using C = typename Source::Compute;
   const int lane = int(threadIdx.x) % group;
   const i64 o = i64(blockIdx.x) * (int(blockDim.x) / group) + int(threadIdx.x) / group;
-  auto state = Op::identity();
+  auto state = F::template identity<C>();
   i64 at[2] = {0, 0};
   if (o < places.outputs) {
     const Part part(places.length);
     places.kept.offsets(o, at);
-    state = reduce_strip<Op>(in + at[0], places, part.begin, part.end, lane, group);
+    reduce_strip(state, in, at[0], f, places, part.begin, part.end, lane, group);
   }
-  state = group == 32 ? warp_reduce(state, Merge<Op>{}) : block_reduce(state, Merge<Op>{});
+  state = group == 32 ? warp_reduce(state, Merge<F, C>{}) : block_reduce(state, Merge<F, C>{});
   if (lane != 0 || o >= places.outputs) return;
   if (partial)
     partial[o * gridDim.y + blockIdx.y] = state;
   else
-    op.finish(out + at[1], state);
+    finish<C>(out, at[1], f, state);
 }
 
-// --- columns: 32 neighbouring outputs a block, a warp a row
-// ------------------------------------------
+// --- columns: 32 neighbouring outputs a block, a warp a row --------------------------------------
 constexpr int kRowsAtOnce = kThreads / 32;
 
-template <class Op>
+template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
-    reduce_columns(typename Op::Out* out, const typename Op::Element* in, Op op, Places places,
-                   typename Op::State* partial) {
-  WT_SHARED(typename Op::State, tile, [kRowsAtOnce][32]);
+    reduce_columns(Target out, Source in, F f, Places places,
+                   StateOf<F, typename Source::Compute>* partial) {
+  using C = typename Source::Compute;
+  using State = StateOf<F, C>;
+  WT_SHARED(State, tile, [kRowsAtOnce][32]);
   const int column = int(threadIdx.x) % 32, row = int(threadIdx.x) / 32;
   const i64 o = i64(blockIdx.x) * 32 + column;
-  auto state = Op::identity();
+  auto state = F::template identity<C>();
   i64 at[2] = {0, 0};
   if (o < places.outputs) {
     const Part part(places.length);
     places.kept.offsets(o, at);
 #pragma unroll 4
     for (i64 i = part.begin + row; i < part.end; i += kRowsAtOnce)
-      Op::take(state, load<Op>(in + at[0] + places.element(i)), i);
+      f.template take<C>(state, in.load(at[0] + places.element(i)), i);
   }
   tile[row][column] = state;
   __syncthreads();
   if (row != 0 || o >= places.outputs) return;
-  for (int r = 1; r < kRowsAtOnce; ++r) state = Op::merge(state, tile[r][column]);
+  for (int r = 1; r < kRowsAtOnce; ++r) state = F::template merge<C>(state, tile[r][column]);
   if (partial)
     partial[o * gridDim.y + blockIdx.y] = state;
   else
-    op.finish(out + at[1], state);
+    finish<C>(out, at[1], f, state);
 }
 
-// --- the second pass: a warp an output
-// ----------------------------------------------------------------
-template <class Op>
-__global__ void __launch_bounds__(kThreads)
-    reduce_parts(typename Op::Out* out, const typename Op::State* partial, Op op, Places places,
-                 int parts) {
+// --- the second pass: a warp an output -----------------------------------------------------------
+template <class F, class C>
+__global__ void __launch_bounds__(128)
+    reduce_parts(Target out, const StateOf<F, C>* partial, F f, Places places, int parts) {
   const int lane = int(threadIdx.x) % 32;
   const i64 o = i64(blockIdx.x) * (int(blockDim.x) / 32) + int(threadIdx.x) / 32;
-  auto state = Op::identity();
+  auto state = F::template identity<C>();
   if (o < places.outputs)
-    for (int i = lane; i < parts; i += 32) state = Op::merge(state, partial[o * parts + i]);
-  state = warp_reduce(state, Merge<Op>{});
+    for (int i = lane; i < parts; i += 32)
+      state = F::template merge<C>(state, partial[o * parts + i]);
+  state = warp_reduce(state, Merge<F, C>{});
   if (lane != 0 || o >= places.outputs) return;
   i64 at[2];
   places.kept.offsets(o, at);
-  op.finish(out + at[1], state);
+  finish<C>(out, at[1], f, state);
 }
 
-// --- choosing
-// -------------------------------------------------------------------------------------
+// --- choosing ------------------------------------------------------------------------------------
 struct Schedule {
   enum class Kind { naive, warp_rows, block_rows, columns } kind;
   i64 blocks;
@@ -310,109 +338,106 @@ Schedule schedule_of(const ReducePlan& p) {
   return {Kind::block_rows, outputs, kThreads, parts_for(outputs, length, 4096)};
 }
 
-template <class Op, class Args>
-void launch_naive(const Args& a, const Launch& l, const ReducePlan& plan, int threads) {
-  const Op op(a);
-  launch<reduce_naive<Op>>({.grid = unsigned((plan.kept.numel + threads - 1) / threads),
-                            .block = unsigned(threads),
-                            .stream = l.stream,
-                            .op_name = l.op ? l.op->name : nullptr},
-                           static_cast<typename Op::Out*>(a.out.data),
-                           a.in.template as<typename Op::Element>(), op, Places(plan));
+const char* name_of(const Launch& l) { return l.op ? l.op->name : nullptr; }
+
+template <class F, class Source>
+void launch_naive(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& plan, int threads) {
+  launch<reduce_naive<F, Source>>({.grid = unsigned((plan.kept.numel + threads - 1) / threads),
+                                   .block = unsigned(threads),
+                                   .stream = l.stream,
+                                   .op_name = name_of(l)},
+                                  Target(a.out), Source(a.in), a.f, Places(plan));
 }
 
-template <class Op, class Args>
-void launch_block(const Args& a, const Launch& l, const ReducePlan& plan) {
-  using Kind = Schedule::Kind;
-  const Schedule s = schedule_of(plan);
-  if (s.kind == Kind::naive) return launch_naive<Op>(a, l, plan, s.threads);
-  const Op op(a);
+template <class F, class Source>
+void launch_block(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& plan,
+                  const Schedule& s) {
+  using C = typename Source::Compute;
+  using State = StateOf<F, C>;
   const Places places(plan);
-  auto* out = static_cast<typename Op::Out*>(a.out.data);
-  auto* in = a.in.template as<typename Op::Element>();
-  auto* partial = s.parts > 1 ? static_cast<typename Op::State*>(l.workspace) : nullptr;
-  const char* name = l.op ? l.op->name : nullptr;
+  State* const partial = s.parts > 1 ? static_cast<State*>(l.workspace) : nullptr;
   const Config config{.grid = dim3(unsigned(s.blocks), unsigned(s.parts)),
                       .block = unsigned(s.threads),
                       .stream = l.stream,
-                      .op_name = name};
-  if (s.kind == Kind::columns)
-    launch<reduce_columns<Op>>(config, out, in, op, places, partial);
+                      .op_name = name_of(l)};
+  if (s.kind == Schedule::Kind::columns)
+    launch<reduce_columns<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial);
   else
-    launch<reduce_rows<Op>>(config, out, in, op, places, partial,
-                            s.kind == Kind::warp_rows ? 32 : s.threads);
+    launch<reduce_rows<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial,
+                                   s.kind == Schedule::Kind::warp_rows ? 32 : s.threads);
   if (!partial) return;
-  launch<reduce_parts<Op>>({.grid = unsigned((plan.kept.numel + 3) / 4),
-                            .block = 128,
-                            .stream = l.stream,
-                            .op_name = name},
-                           out, static_cast<const typename Op::State*>(partial), op, places,
-                           s.parts);
+  launch<reduce_parts<F, C>>({.grid = unsigned((plan.kept.numel + 3) / 4),
+                              .block = 128,
+                              .stream = l.stream,
+                              .op_name = name_of(l)},
+                             Target(a.out), static_cast<const State*>(partial), a.f, places,
+                             s.parts);
 }
 
-// Calls body(T{}) with the element type; u8 and bool are one: bools are 0 or 1.
-template <class Body>
-void with_element(DType t, Body body) {
-  switch (t) {
-    case DType::f64:
-      return body(double());
-    case DType::f32:
-      return body(float());
-    case DType::f16:
-      return body(__half());
-    case DType::bf16:
-      return body(__nv_bfloat16());
-    case DType::i64:
-      return body(i64());
-    case DType::i32:
-      return body(i32());
-    default:
-      return body(u8());
+template <class F>
+void naive_with(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& plan, int threads) {
+  if constexpr (std::is_same_v<F, red::Truth>) {
+    launch_naive<F, Bits>(a, l, plan, threads);
+  } else {
+    const DType t = a.in.dtype();
+    if (t == DType::f64) return launch_naive<F, Typed<double>>(a, l, plan, threads);
+    if (is_floating(t)) return launch_naive<F, Floats>(a, l, plan, threads);
+    if constexpr (F::kIntegers) launch_naive<F, Integers>(a, l, plan, threads);
   }
 }
 
-template <class Args>
-constexpr LoopOrder kOrder =
-    std::is_same_v<Args, ArgmaxArgs> ? LoopOrder::logical : LoopOrder::memory;
-
-template <template <class> class Op, class Args>
-void naive(const Args& a, const Launch& l) {
+template <class F>
+void naive(const ReduceArgs<F>& a, const Launch& l) {
   ReducePlan plan;
-  detail::plan_reduction(plan, a.out, a.in, a.mask, kOrder<Args>);
-  with_element(a.in.dtype(), [&](auto tag) { launch_naive<Op<decltype(tag)>>(a, l, plan, 256); });
+  detail::plan_reduction(plan, a);
+  naive_with(a, l, plan, 256);
 }
 
-template <template <class> class Op, class Args>
-void block(const Args& a, const Launch& l) {
-  ReducePlan plan;
-  detail::plan_reduction(plan, a.out, a.in, a.mask, kOrder<Args>);
-  with_element(a.in.dtype(), [&](auto tag) { launch_block<Op<decltype(tag)>>(a, l, plan); });
+template <class F>
+const char* block_why_not(const ReduceArgs<F>& a) {
+  return F::kLongF64 || std::is_same_v<F, red::Truth> || a.in.dtype() != DType::f64
+             ? nullptr
+             : "it takes no f64";
 }
 
-template <template <class> class Op, class Args>
-i64 block_workspace(const Args& a) {
+template <class F>
+void block(const ReduceArgs<F>& a, const Launch& l) {
   ReducePlan plan;
-  detail::plan_reduction(plan, a.out, a.in, a.mask, kOrder<Args>);
+  detail::plan_reduction(plan, a);
   const Schedule s = schedule_of(plan);
-  return s.parts > 1 ? plan.kept.numel * s.parts * i64(sizeof(typename Op<double>::State)) : 0;
+  if (s.kind == Schedule::Kind::naive) return naive_with(a, l, plan, s.threads);
+  if constexpr (std::is_same_v<F, red::Truth>) {
+    launch_block<F, Bits>(a, l, plan, s);
+  } else {
+    const DType t = a.in.dtype();
+    if (t == DType::f32) return launch_block<F, Typed<float>>(a, l, plan, s);
+    if (t == DType::f16) return launch_block<F, Typed<__half>>(a, l, plan, s);
+    if (t == DType::bf16) return launch_block<F, Typed<__nv_bfloat16>>(a, l, plan, s);
+    if constexpr (F::kLongF64)
+      if (t == DType::f64) return launch_block<F, Typed<double>>(a, l, plan, s);
+    if constexpr (F::kIntegers) launch_block<F, Integers>(a, l, plan, s);
+  }
+}
+
+template <class F>
+i64 block_workspace(const ReduceArgs<F>& a) {
+  ReducePlan plan;
+  detail::plan_reduction(plan, a);
+  const Schedule s = schedule_of(plan);
+  return s.parts > 1 ? plan.kept.numel * s.parts * i64(sizeof(StateOf<F, double>)) : 0;
 }
 
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
-WT_VARIANTS(
-    WT_DEVICE_NS, sum, SumArgs,
-    {.name = "block", .rank = 10, .workspace = block_workspace<SumOf>, .launch = block<SumOf>},
-    {.name = "naive", .launch = naive<SumOf>});
-WT_VARIANTS(
-    WT_DEVICE_NS, max, MaxArgs,
-    {.name = "block", .rank = 10, .workspace = block_workspace<MaxOf>, .launch = block<MaxOf>},
-    {.name = "naive", .launch = naive<MaxOf>});
-WT_VARIANTS(WT_DEVICE_NS, argmax, ArgmaxArgs,
-            {.name = "block",
-             .rank = 10,
-             .workspace = block_workspace<ArgmaxOf>,
-             .launch = block<ArgmaxOf>},
-            {.name = "naive", .launch = naive<ArgmaxOf>});
+#define WT_REDUCE_VARIANTS(contract, Entry)                   \
+  WT_VARIANTS(WT_DEVICE_NS, contract, ReduceArgs<red::Entry>, \
+              {.name = "block",                               \
+               .rank = 10,                                    \
+               .why_not = block_why_not<red::Entry>,          \
+               .workspace = block_workspace<red::Entry>,      \
+               .launch = block<red::Entry>},                  \
+              {.name = "naive", .launch = naive<red::Entry>});
+WT_REDUCTIONS(WT_REDUCE_VARIANTS)
 
 }  // namespace wt

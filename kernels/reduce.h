@@ -1,4 +1,9 @@
-// Reductions over any axes: sum (and mean), max, argmax.
+// Reductions over any axes: THE LIST, and what each of them computes.
+//
+// An entry is a struct that says what a state starts from, how it takes an element, how two states
+// merge and what is made of the last one. It is written once: the reference and the fast loops on
+// the cpu and the kernels of simt and cuda follow (kernels/reduce.cpp, reduce_cpu.cpp, reduce.cu).
+// No STL: device code includes this.
 //
 // `mask` has bit i set where axis i of `in` is reduced. `out` has the axes of `in` that are left,
 // in order; axes of size 1 may be there or missing (keep_dim, or the shape of a broadcast operand).
@@ -6,43 +11,288 @@
 // depends on shapes and strides alone: equal calls give equal bits.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/pointwise_math.h"
 #include "warptape/kernels/strided.h"
 
 namespace wt {
 
-// out = (accumulate ? out : 0) + sum(in) / divide_by
-//
-// f64; f32, f16 and bf16 (accumulated in f32 or better) to their own type; i64, i32, u8 and bool to
-// i64, modulo 2^64, with divide_by 1. The sum of nothing is 0; divided by 0 it is NaN.
-struct SumArgs {
-  View out, in;
-  u32 mask = 0;
+namespace red {
+
+// What `out` holds beside elements of in's dtype: wide has integers and bool as i64.
+enum class Output : u8 { same, wide, place, truth };
+
+// The facts of an entry beside its four functions. C is what a dtype computes in: float, double, or
+// i64 for integers and bool. take() gets an element's place among the reduced ones in C order, if
+// kPlaces is set, else anything.
+template <Output O, bool Integers>
+struct Kind {
+  static constexpr Output kOutput = O;
+  static constexpr bool kIntegers = Integers;  // takes integers and bool too
+  static constexpr bool kPlaces = false;
+  static constexpr bool kAccumulates = false;  // has a flag `accumulate`: out += the result
+  static constexpr bool kLongF64 = false;      // f64 has the faster kernels on simt and cuda too
+};
+
+// The sum, divided by divide_by (1 for integers, which wrap); 16-bit floats add in f32 or better.
+// The sum of nothing is 0; divided by 0 it is NaN.
+struct Sum : Kind<Output::wide, true> {
+  static constexpr bool kAccumulates = true, kLongF64 = true;
   i64 divide_by = 1;
   bool accumulate = false;
-  i64 bytes() const { return in.bytes() + out.bytes() * (accumulate ? 2 : 1); }
-  i64 flops() const { return in.numel(); }
-};
-WT_CONTRACT(sum, SumArgs);
+  constexpr Sum(i64 divisor = 1, bool add = false) : divide_by(divisor), accumulate(add) {}
 
-// out = the largest element; NaN if there is one. Computing dtypes, each to itself. Each output has
-// at least one element to look at.
-struct MaxArgs {
+  template <class C>
+  using State = C;
+  template <class C>
+  WT_FORMULA static C identity() {
+    return C(0);
+  }
+  template <class C>
+  WT_FORMULA void take(C& s, C v, i64) const {
+    s = pw::plus(s, v);
+  }
+  template <class C>
+  WT_FORMULA static C merge(C a, C b) {
+    return pw::plus(a, b);
+  }
+  template <class C>
+  WT_FORMULA C finish(C s) const {
+    if constexpr (pw::Floating<C>) s /= C(divide_by);
+    return s;
+  }
+};
+
+// The product; that of nothing is 1.
+struct Product : Kind<Output::wide, true> {
+  template <class C>
+  using State = C;
+  template <class C>
+  WT_FORMULA static C identity() {
+    return C(1);
+  }
+  template <class C>
+  WT_FORMULA void take(C& s, C v, i64) const {
+    s = pw::times(s, v);
+  }
+  template <class C>
+  WT_FORMULA static C merge(C a, C b) {
+    return pw::times(a, b);
+  }
+  template <class C>
+  WT_FORMULA C finish(C s) const {
+    return s;
+  }
+};
+
+template <class C>
+WT_FORMULA C lowest() {
+  if constexpr (pw::Floating<C>)
+    return -C(INFINITY);
+  else
+    return C(u64(1) << 63);
+}
+// v takes the place of best. NaN beats every number.
+template <class C>
+WT_FORMULA bool beats(C v, C best) {
+  return v > best || (v != v && best == best);
+}
+// Turns the order round, and back: the least element is the largest of these.
+template <class C>
+WT_FORMULA C turned(C v, bool turn) {
+  if constexpr (pw::Floating<C>)
+    return turn ? -v : v;
+  else
+    return turn ? ~v : v;
+}
+
+// The largest or the least element; NaN if there is one. An output has at least one element.
+struct Extreme : Kind<Output::same, true> {
+  static constexpr bool kLongF64 = true;
+  bool least = false;
+  constexpr Extreme(bool smallest = false) : least(smallest) {}
+
+  template <class C>
+  using State = C;
+  template <class C>
+  WT_FORMULA static C identity() {
+    return lowest<C>();
+  }
+  template <class C>
+  WT_FORMULA void take(C& s, C v, i64) const {
+    v = turned(v, least);
+    if (beats(v, s)) s = v;
+  }
+  template <class C>
+  WT_FORMULA static C merge(C a, C b) {
+    return beats(b, a) ? b : a;
+  }
+  template <class C>
+  WT_FORMULA C finish(C s) const {
+    return turned(s, least);
+  }
+};
+
+// The place of the largest or the least element: the first of equal ones, the first NaN if there is
+// one. An output has at least one element.
+template <class C>
+struct Candidate {
+  C value;
+  i64 place;
+};
+struct Place : Kind<Output::place, true> {
+  static constexpr bool kPlaces = true, kLongF64 = true;
+  bool least = false;
+  constexpr Place(bool smallest = false) : least(smallest) {}
+
+  template <class C>
+  using State = Candidate<C>;
+  template <class C>
+  WT_FORMULA static State<C> identity() {
+    return {lowest<C>(), INT64_MAX};
+  }
+  template <class C>
+  WT_FORMULA void take(State<C>& s, C v, i64 place) const {
+    s = merge(s, {turned(v, least), place});
+  }
+  template <class C>
+  WT_FORMULA static Candidate<C> merge(Candidate<C> a, Candidate<C> b) {
+    if (beats(b.value, a.value)) return b;
+    return !beats(a.value, b.value) && b.place < a.place ? b : a;
+  }
+  template <class C>
+  WT_FORMULA i64 finish(State<C> s) const {
+    return s.place;
+  }
+};
+
+// Is any element not zero (NaN is not)? Or are all? Nothing: false, and true.
+struct Truth : Kind<Output::truth, true> {
+  bool all = false;
+  constexpr Truth(bool every = false) : all(every) {}
+
+  template <class C>
+  using State = i32;
+  template <class C>
+  WT_FORMULA static i32 identity() {
+    return 0;
+  }
+  template <class C>
+  WT_FORMULA void take(i32& s, C v, i64) const {
+    s |= (v != C(0)) != all;
+  }
+  template <class C>
+  WT_FORMULA static i32 merge(i32 a, i32 b) {
+    return a | b;
+  }
+  template <class C>
+  WT_FORMULA bool finish(i32 s) const {
+    return (s != 0) != all;
+  }
+};
+
+// The sum of the squares of x - mean, divided by max(0, n - correction), or the root of that.
+// Welford's update and the merge of Chan, Golub and LeVeque (1983): large offsets do not cancel.
+template <class C>
+struct Spread {
+  C count, mean, squares;
+};
+struct Moments : Kind<Output::same, false> {
+  double correction = 1;
+  bool root = false;
+  constexpr Moments(double c = 1, bool r = false) : correction(c), root(r) {}
+
+  template <class C>
+  using State = Spread<C>;
+  template <class C>
+  WT_FORMULA static Spread<C> identity() {
+    return {C(0), C(0), C(0)};
+  }
+  template <class C>
+  WT_FORMULA void take(Spread<C>& s, C v, i64) const {
+    s.count += C(1);
+    const C d = v - s.mean;
+    s.mean += d / s.count;
+    s.squares += d * (v - s.mean);
+  }
+  template <class C>
+  WT_FORMULA static Spread<C> merge(Spread<C> a, Spread<C> b) {
+    if (a.count == C(0)) return b;
+    if (b.count == C(0)) return a;
+    const C n = a.count + b.count, d = b.mean - a.mean, share = b.count / n;
+    return {n, a.mean + d * share, a.squares + b.squares + d * d * a.count * share};
+  }
+  template <class C>
+  WT_FORMULA C finish(Spread<C> s) const {
+    const C freedom = s.count - C(correction);
+    const C v = s.squares / (freedom > C(0) ? freedom : C(0));
+    return root ? pw::sqrt(v) : v;
+  }
+};
+
+// The root of the sum of squares.
+struct Norm2 : Kind<Output::same, false> {
+  template <class C>
+  using State = C;
+  template <class C>
+  WT_FORMULA static C identity() {
+    return C(0);
+  }
+  template <class C>
+  WT_FORMULA void take(C& s, C v, i64) const {
+    s += v * v;
+  }
+  template <class C>
+  WT_FORMULA static C merge(C a, C b) {
+    return a + b;
+  }
+  template <class C>
+  WT_FORMULA C finish(C s) const {
+    return pw::sqrt(s);
+  }
+};
+
+}  // namespace red
+
+// Floats f64, f32, f16, bf16, and integers i64, i32, u8 and bool where the entry takes them.
+template <class F>
+struct ReduceArgs {
   View out, in;
   u32 mask = 0;
-  i64 bytes() const { return in.bytes() + out.bytes(); }
-  i64 flops() const { return in.numel(); }
-};
-WT_CONTRACT(max, MaxArgs);
+  F f{};
 
-// out (i64) = the place of the largest element among the reduced axes taken in C order; the first
-// of equal ones; the first NaN if there is one. At least one element an output.
-struct ArgmaxArgs {
-  View out, in;
-  u32 mask = 0;
-  i64 bytes() const { return in.bytes() + out.bytes(); }
+  bool accumulates() const {
+    if constexpr (F::kAccumulates)
+      return f.accumulate;
+    else
+      return false;
+  }
+  i64 bytes() const { return in.bytes() + out.bytes() * (accumulates() ? 2 : 1); }
   i64 flops() const { return in.numel(); }
 };
-WT_CONTRACT(argmax, ArgmaxArgs);
+
+// --- THE LIST: X(contract, entry) ---------------------------------------------------------------
+// clang-format off
+#define WT_REDUCTIONS(X) \
+  X(any, Truth)          \
+  X(argmax, Place)       \
+  X(max, Extreme)        \
+  X(norm, Norm2)         \
+  X(prod, Product)       \
+  X(sum, Sum)            \
+  X(variance, Moments)
+// clang-format on
+
+#define WT_REDUCE_DECLARE(contract, Entry) WT_CONTRACT(contract, ReduceArgs<red::Entry>);
+WT_REDUCTIONS(WT_REDUCE_DECLARE)
+#undef WT_REDUCE_DECLARE
+
+using AnyArgs = ReduceArgs<red::Truth>;
+using ArgmaxArgs = ReduceArgs<red::Place>;
+using MaxArgs = ReduceArgs<red::Extreme>;
+using NormArgs = ReduceArgs<red::Norm2>;
+using ProdArgs = ReduceArgs<red::Product>;
+using SumArgs = ReduceArgs<red::Sum>;
+using VarianceArgs = ReduceArgs<red::Moments>;
 
 namespace detail {
 // The two loops of a reduction.
@@ -52,6 +302,10 @@ struct ReducePlan {
 };
 // `order` of the reduced axes: memory unless their places matter.
 void plan_reduction(ReducePlan& plan, const View& out, const View& in, u32 mask, LoopOrder order);
+template <class F>
+void plan_reduction(ReducePlan& plan, const ReduceArgs<F>& a) {
+  plan_reduction(plan, a.out, a.in, a.mask, F::kPlaces ? LoopOrder::logical : LoopOrder::memory);
+}
 }  // namespace detail
 
 }  // namespace wt

@@ -1,10 +1,14 @@
-// The cpu's fast reductions of floats (reduce_cpu.cpp).
+// The cpu's fast reductions (reduce_cpu.cpp).
 #pragma once
 #include "warptape/kernels/reduce.h"
 
 namespace wt::detail {
 
-void sum_vectorized(const SumArgs& a, const Launch& l);
-void max_vectorized(const MaxArgs& a, const Launch& l);
+// Entry F over floats: sum and the largest element of every floating dtype, the rest of f32 only;
+// any and all of bool and u8.
+template <class F>
+void reduce_vectorized(const ReduceArgs<F>& a, const Launch& l);
+template <class F>
+const char* vectorized_why_not(const ReduceArgs<F>& a);
 
 }  // namespace wt::detail

@@ -72,7 +72,9 @@ Problem reduce_problem(Device d, DType t, Scale scale, int shape, int sets) {
                       const Shape result = shape % 3 == 0   ? Shape{s.rows}
                                            : shape % 3 == 1 ? Shape{s.columns}
                                                             : Shape{};
-                      out = {m.out(result, std::is_same_v<Args, ArgmaxArgs> ? DType::i64 : t)};
+                      out = {m.out(result, std::is_same_v<Args, ArgmaxArgs> ? DType::i64
+                                           : std::is_same_v<Args, AnyArgs>  ? DType::boolean
+                                                                            : t)};
                       a.out = view(out[0]);
                       return a;
                     });
@@ -256,6 +258,10 @@ void add_structured_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"sum", kTwo, 3, reduce_problem<SumArgs>});
   rows.push_back({"max", kTwo, 3, reduce_problem<MaxArgs>});
   rows.push_back({"argmax", kTwo, 3, reduce_problem<ArgmaxArgs>});
+  rows.push_back({"any", kTwo, 3, reduce_problem<AnyArgs>});
+  rows.push_back({"norm", kTwo, 3, reduce_problem<NormArgs>});
+  rows.push_back({"prod", kTwo, 3, reduce_problem<ProdArgs>});
+  rows.push_back({"variance", kTwo, 3, reduce_problem<VarianceArgs>});
   rows.push_back({"matmul", kThree, 3, matmul_problem});
   rows.push_back({"softmax_forward", kTwo, 3, softmax_problem});
   rows.push_back({"softmax_backward", kTwo, 3, softmax_backward_problem});

@@ -1,6 +1,7 @@
 // Every variant of sum, max and argmax on cpu and simt against loops in f64.
 #include "warptape/kernels/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -169,7 +170,7 @@ void check_sum(const Tensor& x, u32 mask, const char* variant, bool accumulate, 
   const i64 length = wanted.empty() || wanted[0].count == 0 ? 1 : wanted[0].count;
   const i64 divide_by = is_floating(t) && accumulate ? length : 1;
   const Tensor out = full(shape, 2, {.dtype = sum_dtype(t), .device = x.device()});
-  const SumArgs args{view_of(out), view_of(x), mask, divide_by, accumulate};
+  const SumArgs args{view_of(out), view_of(x), mask, {divide_by, accumulate}};
   if (refuses(variant, args, x.device())) return;
   const VariantScope scope("sum", variant);
   run(args, launch_on(x.device()));
@@ -229,11 +230,110 @@ TEST_CASE("argmax: every variant agrees with f64 loops", "[kernels]") {
       if (!wanted.empty() && wanted[0].count == 0) return;
       const Tensor out =
           empty(reduced_shape(x.shape(), mask, false), {.dtype = DType::i64, .device = d});
+      const ArgmaxArgs args{view_of(out), view_of(x), mask};
+      if (refuses(variant, args, d)) return;
       const VariantScope scope("argmax", variant);
-      run(ArgmaxArgs{view_of(out), view_of(x), mask}, launch_on(d));
+      run(args, launch_on(d));
       const std::vector<i64> got = out.to_vector<i64>();
       for (size_t i = 0; i < got.size(); ++i) CHECK(got[i] == wanted[i].place);
     });
+  }
+}
+
+namespace {
+// Every variant of F on x, against `right` for each output.
+template <class F>
+void check_long(const Tensor& x, u32 mask, F f, DType result,
+                double (*right)(const std::vector<double>&), double roundings) {
+  const Shape shape = reduced_shape(x.shape(), mask, false);
+  std::vector<std::vector<double>> groups(size_t(numel_of(shape)));
+  const std::vector<double> v = x.to_vector<double>();
+  const i64 columns = x.ndim() == 2 ? x.size(1) : 1;
+  for (size_t i = 0; i < v.size(); ++i)
+    groups[size_t(mask == 2 ? i64(i) / columns : i64(i) % columns)].push_back(v[i]);
+  for (const char* variant : variants<ReduceArgs<F>>(x.device())) {
+    const Tensor out = empty(shape, {.dtype = result, .device = x.device()});
+    const ReduceArgs<F> args{view_of(out), view_of(x), mask, f};
+    if (refuses(variant, args, x.device())) continue;
+    const VariantScope scope(ContractTable<ReduceArgs<F>>::kName, variant);
+    run(args, launch_on(x.device()));
+    const std::vector<double> got = out.to_vector<double>();
+    REQUIRE(got.size() == groups.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double want = right(groups[i]);
+      INFO(ContractTable<ReduceArgs<F>>::kName << ":" << variant << " " << x.shape() << " mask "
+                                               << mask << " " << dtype_name(x.dtype()) << " on "
+                                               << x.device() << " output " << i);
+      CAPTURE(got[i], want);
+      CHECK(std::abs(got[i] - want) <=
+            (output_rounding(result) + roundings * accumulation_rounding(result)) * std::abs(want));
+    }
+  }
+}
+
+double moments(const std::vector<double>& v) {
+  double mean = 0, squares = 0;
+  for (const double x : v) mean += x / double(v.size());
+  for (const double x : v) squares += (x - mean) * (x - mean);
+  return squares / double(v.size() - 1);
+}
+double root_of_squares(const std::vector<double>& v) {
+  double squares = 0;
+  for (const double x : v) squares += x * x;
+  return std::sqrt(squares);
+}
+double least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
+double place_of_least(const std::vector<double>& v) {
+  return double(std::min_element(v.begin(), v.end()) - v.begin());
+}
+double any_set(const std::vector<double>& v) {
+  return double(std::any_of(v.begin(), v.end(), [](double x) { return x != 0; }));
+}
+double product(const std::vector<double>& v) {
+  double p = 1;
+  for (const double x : v) p *= x;
+  return p;
+}
+}  // namespace
+
+// Rows and columns of more than one part, a block, a warp; both device schedules of each.
+TEST_CASE("reductions of the list: every variant on long rows and columns", "[kernels]") {
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
+  const DType t = GENERATE(DType::f64, DType::f32, DType::bf16, DType::i32);
+  const auto [shape, mask] = GENERATE(table<Shape, u32>(
+      {{Shape{9000}, 1u}, {Shape{600, 40}, 1u}, {Shape{3, 1100}, 2u}, {Shape{77, 33}, 1u}}));
+  const Tensor x = values_of(shape, t, d);
+  const double n = double(shape[mask == 2 ? 1 : 0]);
+  check_long(x, mask, red::Extreme{true}, t, least, 0);
+  check_long(x, mask, red::Place{true}, DType::i64, place_of_least, 0);
+  // One element that is set, in the last part.
+  std::vector<double> lone(size_t(numel_of(shape)), 0.0);
+  lone[lone.size() - 7] = 1;
+  check_long(tensor(lone).to(t).view(shape).to(d), mask, red::Truth{}, DType::boolean, any_set, 0);
+  // Powers of two whose product stays in the type.
+  std::vector<double> factors;
+  for (size_t i = 0; i < lone.size(); ++i) factors.push_back(is_floating(t) && i % 3 ? 0.5 : 1.0);
+  for (size_t i = 0; i < factors.size(); ++i)
+    if (i % 3 == 1) factors[i] = 2 - 4 * double(i % 2);
+  if (is_floating(t) && shape.ndim() == 1)
+    check_long(tensor(factors).to(t).view(shape).to(d), mask, red::Product{}, t, product, 0);
+  if (!is_floating(t)) return;
+  check_long(x, mask, red::Moments{1, false}, t, moments, 8 + std::sqrt(n) * 4);
+  check_long(x, mask, red::Norm2{}, t, root_of_squares, 8 + n);
+}
+
+TEST_CASE("variance: a large offset does not cancel", "[kernels]") {
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
+  const i64 n = GENERATE(40, 1200, 9001);
+  std::vector<double> v;
+  for (i64 i = 0; i < n; ++i) v.push_back(16384 + value_at(i));  // squares: 2^28, and f32 has 2^24
+  for (const DType t : {DType::f64, DType::f32}) {
+    check_long(tensor(v).to(t).to(d), 1, red::Moments{1, false}, t, moments, 4000);
+    // Beside each other: the loops over columns.
+    std::vector<double> wide;
+    for (i64 i = 0; i < n; ++i)
+      for (int c = 0; c < 20; ++c) wide.push_back(v[size_t((i + c) % n)]);
+    check_long(tensor(wide).to(t).view({n, 20}).to(d), 1, red::Moments{1, false}, t, moments, 4000);
   }
 }
 

@@ -1,0 +1,42 @@
+// Axes of a reduction, a bit each, for the operators that reduce. Internal.
+#pragma once
+#include <vector>
+
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops_shape.h"
+
+namespace wt::detail {
+
+inline void require_computing(const OpScope& s) {
+  if (!computes(s.dtype()))
+    s.fail<DtypeError>(str(dtype_name(s.dtype()), " is for storage only and does not compute"),
+                       ".to(f32) or another computing dtype first");
+}
+inline void require_floating(const OpScope& s) {
+  if (!is_floating(s.dtype()) || !computes(s.dtype()))
+    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(s.dtype())),
+                       ".to(f32)");
+}
+
+inline i64 reduced_numel(const Geometry& g, u32 mask) {
+  i64 n = 1;
+  for (int i = 0; i < g.ndim; ++i)
+    if (mask >> i & 1) n *= g.shape[i];
+  return n;
+}
+inline Dims axes_of(u32 mask) {
+  std::vector<int> axes;
+  for (int i = 0; i < kMaxDims; ++i)
+    if (mask >> i & 1) axes.push_back(i);
+  return axes;
+}
+
+// t lacks the axes of `mask` or has them with size 1: made to broadcast to `shape`.
+inline Tensor with_axes(Tensor t, const Shape& shape, u32 mask) {
+  const int left = t.ndim();
+  // Missing leading axes are broadcasting's own business.
+  if (left == shape.ndim() || mask == (1u << (shape.ndim() - left)) - 1) return t;
+  return reshape(std::move(t), reduced_shape(shape, mask, true));
+}
+
+}  // namespace wt::detail
