@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops_distance.h"
 #include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_elementwise_loss.h"
+#include "warptape/autograd/ops_gather.h"
 #include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/ops_matmul.h"

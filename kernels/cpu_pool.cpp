@@ -1,5 +1,7 @@
 #include "warptape/kernels/cpu_pool.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -41,6 +43,11 @@ struct Job {
 class Pool {
  public:
   ~Pool() {
+    // A forked child has this object but not its threads: waiting for them would never end well.
+    if (::getpid() != owner_) {
+      new std::vector<std::thread>(std::move(helpers_));
+      return;
+    }
     stop_ = true;
     announce();
     for (std::thread& t : helpers_) t.join();
@@ -89,6 +96,7 @@ class Pool {
     }
   }
 
+  const pid_t owner_ = ::getpid();
   std::mutex caller_;
   std::vector<std::thread> helpers_;
   std::atomic<unsigned> round_{0};  // changes with every call

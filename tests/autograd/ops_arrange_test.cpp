@@ -108,12 +108,20 @@ TEST_CASE("unfold: what is shown k times gets the sum of k gradients, equal bits
   unfold(expand(h, {5}), 0, 5, 1).backward(g.reshape({1, 5}));
   CHECK(values(h.grad()) == Values{2052});
 
-  const Tensor big = tensor(random_values(3 * 65 * 70, 5)).to(f32).reshape({3, 65, 70});
-  const Tensor first = unfold_backward(big, {3, 134}, 1, 70, 1);
+  // Large enough for threads, which share the rows here and the columns there.
+  const Tensor big = tensor(random_values(64 * 65 * 70, 5)).to(f32).reshape({64, 65, 70});
+  const Tensor tall = tensor(random_values(65 * 900 * 7, 6)).to(f32).reshape({65, 900, 7});
+  const auto both = [&] {
+    Values v = values(unfold_backward(big, {64, 134}, 1, 70, 1));
+    const Values w = values(unfold_backward(tall, {71, 900}, 0, 7, 1));
+    v.insert(v.end(), w.begin(), w.end());
+    return v;
+  };
+  const Values first = both();
   const int threads = num_threads();
   for (const int n : {1, 2, 5}) {
     set_num_threads(n);
-    CHECK(values(unfold_backward(big, {3, 134}, 1, 70, 1)) == values(first));
+    CHECK(both() == first);
   }
   set_num_threads(threads);
 }

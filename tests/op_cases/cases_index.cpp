@@ -29,6 +29,8 @@ void add_embedding(std::vector<OpCase>& rows) {
                              return at(in[1], {i64(at(in[0], place)), i.back()});
                            });
                          }});
+    c.samples.back().torch =
+        k.padding ? str("F.embedding(a, b, padding_idx=", *k.padding, ")") : "F.embedding(a, b)";
   }
   const auto call = [](DType t, double index, const Shape& table) {
     return [=](Device d) {
@@ -94,6 +96,106 @@ void add_embedding_backward(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
+// A call that picks, and where element i of its result comes from.
+void pick(
+    OpCase& c, const std::string& torch, std::vector<Input> inputs, const Shape& out,
+    CheckedFunction call,
+    const std::function<double(const std::vector<Array>&, const std::vector<i64>&)>& element) {
+  c.samples.push_back(
+      {torch, std::move(inputs), std::move(call), [out, element](const std::vector<Array>& in) {
+         return filled(out, [&](const std::vector<i64>& i) { return element(in, i); });
+       }});
+  c.samples.back().torch = torch;
+}
+
+// Slices and integers among the tensors, and indices that count from the end.
+void add_mixed_lists(OpCase& c) {
+  const auto entry = [](const Array& list, i64 i) { return i64(list.v[size_t(i)]); };
+  pick(
+      c, "a[1:3, b]", {{{4, 5}}, index_input({3}, 5)}, {2, 3},
+      [](std::span<const Tensor> in) {
+        return index(in[0], {Slice{1, 3}, in[1]});
+      },
+      [entry](const std::vector<Array>& in, const std::vector<i64>& i) {
+        return at(in[0], {i[0] + 1, entry(in[1], i[1])});
+      });
+  pick(
+      c, "a[b, 0:4:2, c]", {{{3, 4, 2}}, index_input({3}, 3), index_input({3}, 2)}, {3, 2},
+      [](std::span<const Tensor> in) {
+        return index(in[0], {in[1], Slice{0, 4, 2}, in[2]});
+      },
+      [entry](const std::vector<Array>& in, const std::vector<i64>& i) {
+        return at(in[0], {entry(in[1], i[0]), 2 * i[1], entry(in[2], i[0])});
+      });
+  pick(
+      c, "a[:, 1, b]", {{{3, 2, 7}}, index_input({4}, 7)}, {3, 4},
+      [](std::span<const Tensor> in) {
+        return index(in[0], {Slice{}, 1, in[1]});
+      },
+      [entry](const std::vector<Array>& in, const std::vector<i64>& i) {
+        return at(in[0], {i[0], 1, entry(in[1], i[1])});
+      });
+  Input negative = index_input({6}, 5);
+  negative.low = -5;
+  pick(
+      c, "a[b]", {{{5, 3}}, negative}, {6, 3},
+      [](std::span<const Tensor> in) { return index(in[0], {in[1]}); },
+      [entry](const std::vector<Array>& in, const std::vector<i64>& i) {
+        return at(in[0], {(entry(in[1], i[0]) + 5) % 5, i[1]});
+      });
+  pick(
+      c, "a[b, c]", {{{4, 3, 33}}, index_input({5, 1}, 4), index_input({1, 7}, 3)}, {5, 7, 33},
+      [](std::span<const Tensor> in) {
+        return index(in[0], {in[1], in[2]});
+      },
+      [entry](const std::vector<Array>& in, const std::vector<i64>& i) {
+        return at(in[0], {entry(in[1], i[0]), entry(in[2], i[1]), i[2]});
+      });
+}
+
+// Rows of x [n, width] after its first axes are one: those that the mask names.
+Oracle masked_rows(i64 width, const Shape& rest) {
+  return [width, rest](const std::vector<Array>& in) {
+    Array r;
+    i64 rows = 0;
+    for (i64 e = 0; e < i64(in[1].v.size()); ++e) {
+      if (in[1].v[size_t(e)] == 0) continue;
+      ++rows;
+      for (i64 j = 0; j < width; ++j) r.v.push_back(in[0].v[size_t(e * width + j)]);
+    }
+    r.shape = {rows};
+    for (const i64 size : rest) r.shape.push_back(size);
+    return r;
+  };
+}
+void add_masks(OpCase& c) {
+  for (const auto& [x, mask, rest] : {std::tuple<Shape, Shape, Shape>{{5, 3}, {5}, {3}},
+                                      {{3, 4}, {3, 4}, {}},
+                                      {{2, 3, 4}, {2, 3}, {4}},
+                                      {{33, 7}, {33}, {7}},
+                                      {{0, 3}, {0}, {3}}}) {
+    c.samples.push_back({"a mask",
+                         {{x}, truth_input(mask)},
+                         [](std::span<const Tensor> in) { return index(in[0], {in[1]}); },
+                         masked_rows(count(rest), rest)});
+    c.samples.back().torch = "a[b]";
+  }
+  c.samples.push_back({"a mask along the last axis",
+                       {{{3, 7}}, truth_input({7})},
+                       [](std::span<const Tensor> in) {
+                         return index(in[0], {Slice{}, in[1]});
+                       },
+                       [](const std::vector<Array>& in) {
+                         std::vector<i64> kept;
+                         for (i64 j = 0; j < 7; ++j)
+                           if (in[1].v[size_t(j)] != 0) kept.push_back(j);
+                         return filled({3, kept.size()}, [&](const std::vector<i64>& i) {
+                           return at(in[0], {i[0], kept[size_t(i[1])]});
+                         });
+                       }});
+  c.samples.back().torch = "a[:, b]";
+}
+
 // x[i] and x[:, i, j] of x [a, b, c]; i and j broadcast.
 void add_index(std::vector<OpCase>& rows) {
   OpCase c{"index", {"index_rows", "embedding_forward", "embedding_backward"}, kNumbers};
@@ -101,7 +203,7 @@ void add_index(std::vector<OpCase>& rows) {
                                     {{2, 3}, {6, 2, 5}},
                                     {{}, {3, 4}},
                                     {{0}, {3, 2}},
-                                    {{40}, {7, 33}}})
+                                    {{40}, {7, 33}}}) {
     c.samples.push_back({"rows",
                          {{shape}, index_input(list, shape[0])},
                          [](std::span<const Tensor> in) { return index(in[0], {in[1]}); },
@@ -114,6 +216,8 @@ void add_index(std::vector<OpCase>& rows) {
                              return at(in[0], from);
                            });
                          }});
+    c.samples.back().torch = "a[b]";
+  }
   c.samples.push_back(
       {"two axes",
        {{{3, 4, 5}}, index_input({2, 1}, 4), index_input({6}, 5)},
@@ -125,6 +229,9 @@ void add_index(std::vector<OpCase>& rows) {
            return at(in[0], {i[0], i64(at(in[1], {i[1], 0})), i64(at(in[2], {i[2]}))});
          });
        }});
+  c.samples.back().torch = "a[:, b, c]";
+  add_mixed_lists(c);
+  add_masks(c);
   c.errors = {undefined_tensor([](const Tensor& a, const Tensor&) { (void)index(a, {0}); }),
               error_input<DtypeError>("dtype", "[index] indices must be i64, i32 or bool, got f32",
                                       [](Device d) {
@@ -138,8 +245,87 @@ void add_index(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
+// Every element that is named is added, as often as it is named.
+void add_accumulation(OpCase& c) {
+  for (const auto& [x, n] :
+       {std::pair<Shape, i64>{{4, 3}, 9}, {{3, 5}, 2}, {{1, 33}, 5}, {{5}, 31}}) {
+    Shape given = x;
+    given[0] = n;
+    Sample s{"accumulate",
+             {{x}, index_input({n}, x[0]), {given}},
+             [](std::span<const Tensor> in) {
+               Tensor y = clone(in[0]);
+               y.index_put_({in[1]}, in[2], {.accumulate = true});
+               return y;
+             },
+             [width = count(x) / x[0]](const std::vector<Array>& in) {
+               Array r = in[0];
+               r.magnitude = r.v;
+               for (double& m : r.magnitude) m = std::fabs(m);
+               for (i64 e = 0; e < i64(in[2].v.size()); ++e) {
+                 const size_t to = size_t(i64(in[1].v[size_t(e / width)]) * width + e % width);
+                 r.v[to] += in[2].v[size_t(e)];
+                 r.magnitude[to] += std::fabs(in[2].v[size_t(e)]);
+               }
+               r.terms = kTermsOfFormula + double(in[1].v.size());
+               return r;
+             }};
+    s.gradients = s.integers = false;
+    s.torch = "a.index_put((b,), c, accumulate=True)";
+    c.samples.push_back(std::move(s));
+  }
+}
+
+// A value that broadcasts, masks, and slices among the tensors.
+void add_mixed_writes(OpCase& c) {
+  const auto add = [&](const std::string& label, std::vector<Input> inputs,
+                       const std::function<void(Tensor&, std::span<const Tensor>)>& write,
+                       Oracle oracle) {
+    c.samples.push_back({label, std::move(inputs),
+                         [write](std::span<const Tensor> in) {
+                           Tensor y = clone(in[0]);
+                           write(y, in);
+                           return y;
+                         },
+                         std::move(oracle)});
+    c.samples.back().gradients = false;
+  };
+  add(
+      "a mask", {{{5, 3}}, truth_input({5, 3}), {{}}},
+      [](Tensor& y, std::span<const Tensor> in) { y.index_put_({in[1]}, in[2]); },
+      [](const std::vector<Array>& in) {
+        Array r = in[0];
+        for (size_t e = 0; e < r.v.size(); ++e)
+          if (in[1].v[e] != 0) r.v[e] = in[2].v[0];
+        return r;
+      });
+  c.samples.back().torch = "a.index_put((b,), c)";
+  add(
+      "a mask of rows", {{{31, 2}}, truth_input({31}), {{2}}},
+      [](Tensor& y, std::span<const Tensor> in) { y.index_put_({in[1]}, in[2]); },
+      [](const std::vector<Array>& in) {
+        Array r = in[0];
+        for (size_t e = 0; e < r.v.size(); ++e)
+          if (in[1].v[e / 2] != 0) r.v[e] = in[2].v[e % 2];
+        return r;
+      });
+  c.samples.back().torch = "a.index_put((b,), c)";
+  add(
+      "slices and a tensor", {{{3, 4, 5}}, index_input({2}, 5), {{2, 1}}},
+      [](Tensor& y, std::span<const Tensor> in) {
+        y.index_put_({Slice{1, 3}, 2, in[1]}, in[2]);
+      },
+      [](const std::vector<Array>& in) {
+        Array r = in[0];
+        for (i64 i = 1; i < 3; ++i)
+          for (i64 k = 0; k < 2; ++k)
+            r.v[size_t(ravel({i, 2, i64(in[1].v[size_t(k)])}, r.shape))] = in[2].v[size_t(i - 1)];
+        return r;
+      });
+}
+
 void add_index_put(std::vector<OpCase>& rows) {
-  OpCase c{"index_put_", {"index_rows", "index_put"}, kNumbers};
+  OpCase c{"index_put_", {"index_rows", "index_put", "embedding_backward"}, kNumbers};
   for (const i64 n : {0, 1, 9})
     for (const bool columns : {false, true}) {
       const Shape given = columns ? Shape{4, n} : Shape{n, 3};
@@ -166,6 +352,8 @@ void add_index_put(std::vector<OpCase>& rows) {
                            }});
       c.samples.back().gradients = false;
     }
+  add_accumulation(c);
+  add_mixed_writes(c);
   c.errors = {
       error_input<IndexError>("index", "[index_put_] index -5",
                               [](Device d) {
