@@ -39,15 +39,22 @@ void add_cosine_similarity(std::vector<OpCase>& rows) {
     double eps;
     const char* torch;
   };
-  const Case cases[] = {{{3, 5}, {3, 5}, 1, 1e-8, "F.cosine_similarity(a, b)"},
-                        {{3, 5, 2}, {3, 5, 2}, 0, 1e-8, "F.cosine_similarity(a, b, dim=0)"},
-                        {{2, 3, 4}, {3, 1}, -1, 1e-8, "F.cosine_similarity(a, b, dim=-1)"},
-                        {{3, 4}, {3, 4}, 1, 3, "F.cosine_similarity(a, b, eps=3.0)"},
-                        {{7}, {7}, 0, 1e-8, ""},
-                        {{5, 1}, {5, 1}, 0, 1e-8, ""},
-                        {{3, 257}, {257}, 1, 1e-8, ""},
-                        {{0, 3}, {0, 3}, 1, 1e-8, ""},
-                        {{33, 7}, {33, 7}, 1, 1e-8, ""}};
+  const Case cases[] = {
+      {{3, 5}, {3, 5}, 1, 1e-8, "F.cosine_similarity(a, b)"},
+      {{3, 5, 2}, {3, 5, 2}, 0, 1e-8, "F.cosine_similarity(a, b, dim=0)"},
+      {{2, 3, 4}, {3, 1}, -1, 1e-8, "F.cosine_similarity(a, b, dim=-1)"},
+      // PyTorch's own gradient passes through a norm below eps, which is not
+      // the derivative of its formula: the formula itself.
+      {{3, 4},
+       {3, 4},
+       1,
+       3,
+       "(a * b).sum(1) / (a.norm(dim=1).clamp(min=3) * b.norm(dim=1).clamp(min=3))"},
+      {{7}, {7}, 0, 1e-8, ""},
+      {{5, 1}, {5, 1}, 0, 1e-8, ""},
+      {{3, 257}, {257}, 1, 1e-8, ""},
+      {{0, 3}, {0, 3}, 1, 1e-8, ""},
+      {{33, 7}, {33, 7}, 1, 1e-8, ""}};
   for (const Case& k : cases) {
     c.samples.push_back({str("dim ", k.dim, ", eps ", k.eps),
                          {{k.a}, {k.b}},

@@ -88,8 +88,10 @@ const std::map<std::string, Unary> kUnary{
 // Their derivatives are differences from 1.
 const std::set<std::string> kSaturating{"gelu", "gelu_tanh", "mish", "sigmoid", "silu", "tanh"};
 // PyTorch has these in torch.nn.functional, and one under another name.
-const std::set<std::string> kFunctional{"gelu", "hardsigmoid", "hardswish", "mish", "silu"};
+const std::set<std::string> kFunctional{"gelu", "hardswish", "mish", "silu"};
 std::string torch_name(const std::string& op) {
+  // PyTorch's own gradient has 1 / 6 in single precision.
+  if (op == "hardsigmoid") return "torch.clamp(a + 3, 0, 6) / 6";
   if (op == "gelu_tanh") return "F.gelu(a, approximate='tanh')";
   return (kFunctional.count(op) ? "F." : "torch.") + op + "(a)";
 }
@@ -163,13 +165,16 @@ void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), boo
   const CheckedFunction call = [op](std::span<const Tensor> in) { return op(in[0]); };
   for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{1}, Shape{33},
                          Shape{3, 257}, Shape{0, 3}, Shape{1, 1, 7, 31}}) {
-    // A single element must not lie where the function is a line.
-    const bool one = count(s) == 1 && !u.kinks.empty();
+    // A single element must not lie where the function is a line; isnan and isinf need some.
+    Values given;
+    if (count(s) == 1 && !u.kinks.empty()) given = {-0.7};
+    const bool rare = c.name == "isnan" || c.name == "isinf";
+    for (i64 i = 0; rare && i < count(s); ++i) given.push_back(i % 2 ? 1.5 : i % 4 ? NAN : kInf);
     c.samples.push_back({"",
-                         {{s, u.low, u.high, Role::value, u.kinks, one ? Values{-0.7} : Values{},
-                           true, c.mostly_constant}},
+                         {{s, u.low, u.high, Role::value, u.kinks, given, true, c.mostly_constant}},
                          call,
                          oracle_of(u)});
+    c.samples.back().integers = !rare || count(s) == 0;
   }
   if (u.special) {
     const std::vector<double> v{0.0, 1, kInf, NAN, u.low < 0 ? -kInf : kInf};
