@@ -6,6 +6,7 @@
 #include "warptape/autograd/ops_attention.h"
 #include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_distance.h"
+#include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_elementwise_loss.h"
 #include "warptape/autograd/ops_gather.h"

@@ -1,0 +1,30 @@
+// What convolution and pooling share: the checks of numbers along spatial axes, and results in the
+// order of an operand. Internal to autograd/ops_conv.cpp and ops_pool.cpp.
+#pragma once
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/per_axis.h"
+
+namespace wt::detail {
+
+struct WindowCheck {
+  const OpScope& s;
+  int axes;
+
+  // Operand 0: a dtype that computes, and a rank with or without a batch.
+  void input(const char* name) const;
+  // One number an axis, at least `least`, into `to`. Throws UsageError.
+  void numbers(const char* name, const PerAxis& from, i64 least, i32* to) const;
+  // dilation * (kernel - 1) + 1
+  i64 reach(i64 kernel, i64 dilation) const;
+  // How many windows that span `reach` fit into an axis with `padding` on both sides; with
+  // `ceil_mode` one more that begins inside the axis or its left padding. Throws ShapeError.
+  i64 positions(int axis, i64 size, i64 reach, i64 stride, i64 padding, bool ceil_mode) const;
+};
+
+// The channels of operand i lie side by side, its pixels after each other: NHWC and its kin.
+bool channels_last(const Geometry& g, int axes);
+// A new tensor of operand i's dtype with its order of channels and space.
+Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes);
+Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes, DType t);
+
+}  // namespace wt::detail

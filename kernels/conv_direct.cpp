@@ -1,0 +1,285 @@
+// The cpu's direct convolution and transposed convolution, f32: tiles of pixels by channels are
+// kept in registers over all their terms, read from a small padded copy of the source
+// (conv_plan.h), so that nothing of the size of an im2col matrix is ever written.
+#include <algorithm>
+
+#include "warptape/core/device.h"
+#include "warptape/kernels/conv_plan.h"
+#include "warptape/kernels/cpu_pool.h"
+
+namespace wt {
+
+namespace {
+
+constexpr double kWorkAThread = 5e5;     // multiplications that are worth waking a thread
+constexpr i64 kBufferFloats = 48 << 10;  // of a band: with the weights it stays in a second-level
+                                         // cache
+
+struct Problem {
+  ConvShape shape;
+  ConvTensor source, destination, w;
+  const float* bias;
+  bool transposed, channel_order;
+};
+
+int threads_for(const ConvShape& s) {
+  return int(std::min(double(num_threads()), s.flops() / 2 / kWorkAThread + 1));
+}
+
+Problem problem(const ConvForwardArgs& a) {
+  Problem p{a.shape, a.x, a.y, a.w, static_cast<const float*>(a.bias), false, false};
+  p.channel_order = conv_channels_last(p.destination, a.shape.out_channels);
+  if (!p.channel_order) turn_1d(p.shape, p.source, p.destination, p.w);
+  return p;
+}
+Problem problem(const ConvBackwardInputArgs& a) {
+  Problem p{a.shape, a.y, a.x, a.w, static_cast<const float*>(a.bias), true, false};
+  p.channel_order = conv_channels_last(p.destination, a.shape.in_channels);
+  if (!p.channel_order) turn_1d(p.shape, p.source, p.destination, p.w);
+  return p;
+}
+
+// The plan of this thread's present call: its vectors keep their memory.
+const ConvPlan& plan_of(const Problem& p) {
+  static thread_local ConvPlan plan;
+  plan_conv(plan, p.shape, p.source, p.destination, p.w, p.transposed, p.channel_order,
+            {kBufferFloats, 4 * threads_for(p.shape), 0});
+  return plan;
+}
+
+i64 round_up(i64 v, i64 step) { return (v + step - 1) / step * step; }
+
+// Workspace, in floats: packed weights of all groups, then for each thread a buffer and a tile.
+struct Parts {
+  i64 weights, buffer, tile, threads;
+  i64 floats() const { return weights + threads * (buffer + tile); }
+};
+Parts parts_of(const ConvPlan& plan, const ConvShape& s) {
+  const ConvKernels& k = conv_kernels();
+  return {round_up(plan.weights * plan.groups, 16), plan.in_place ? 0 : round_up(plan.buffer, 16),
+          plan.direct ? 0 : round_up(2 * k.lanes * k.rows, 16), threads_for(s)};
+}
+
+template <class Args>
+i64 workspace(const Args& a) {
+  const Problem p = problem(a);
+  return parts_of(plan_of(p), p.shape).floats() * i64(sizeof(float));
+}
+
+// --- weights -------------------------------------------------------------------------------------
+
+// Of one group and pass, as the tiles read them.
+void pack_weights(const ConvPlan& plan, const ConvPass& pass, const float* w, i64 step, float* to) {
+  const i64* terms = plan.terms.data() + pass.terms;
+  if (plan.depthwise) {
+    for (i64 i = 0; i < pass.depth; ++i) to[i] = w[terms[i]];
+    return;
+  }
+  if (plan.channel_order) {
+    const int panel = 2 * conv_kernels().lanes;
+    for (i64 c0 = 0; c0 < plan.channels; c0 += panel)
+      for (i64 i = 0; i < pass.depth; ++i)
+        for (i64 c = c0; c < c0 + panel; ++c)
+          *to++ = c < plan.channels ? w[c * step + terms[i]] : 0;
+    return;
+  }
+  const i64 tiles = (plan.channels + conv_kernels().rows - 1) / conv_kernels().rows;
+  for (i64 t = 0; t < tiles; ++t)
+    for (i64 i = 0; i < pass.depth; ++i)
+      for (i64 c = plan.channels * t / tiles; c < plan.channels * (t + 1) / tiles; ++c)
+        *to++ = w[c * step + terms[i]];
+}
+
+void pack_all_weights(const ConvPlan& plan, const Problem& p, int threads, float* to) {
+  const i64 step = p.transposed ? p.w.channel : p.w.batch;
+  // Of a group's first destination channel; a transposed one shares its channels' numbers.
+  const i64 group = p.transposed ? p.w.batch * plan.source_channels : p.w.batch * plan.channels;
+  const int passes = int(plan.passes.size());
+  parallel(threads, int(plan.groups) * passes, [&](int task, int) {
+    const i64 g = task / passes;
+    const ConvPass& pass = plan.passes[size_t(task % passes)];
+    pack_weights(plan, pass, static_cast<const float*>(p.w.data) + g * group, step,
+                 to + g * plan.weights + pass.weights);
+  });
+}
+
+// --- one band ------------------------------------------------------------------------------------
+
+struct BandWork {
+  const ConvPlan& plan;
+  const float* source;   // the buffer, or the source itself
+  const float* weights;  // of the group
+  const float* bias;     // of the group, or null
+  float* out;            // of the image, group and slice
+  float* tile;
+  i64 row0;  // of the band, in rows of a phase
+};
+
+i64 rows_in(const BandWork& b, const ConvPass& pass) {
+  return std::min(b.plan.band, pass.y->count - b.row0);
+}
+
+float* out_at(const BandWork& b, const ConvPass& pass, i64 row, i64 column) {
+  const ConvPlan& p = b.plan;
+  return b.out + (pass.y->first + (b.row0 + row) * p.y.out_step) * p.destination.at[1] +
+         (pass.x->first + column * p.x.out_step) * p.destination.at[2];
+}
+
+void depthwise_pass(const BandWork& b, const ConvPass& pass) {
+  const ConvPlan& p = b.plan;
+  ConvDepthwiseRow row{};
+  row.x_row = p.x.in_step * p.pixel;
+  row.offsets = p.offsets.data() + pass.offsets;
+  row.taps = pass.n_offsets;
+  row.pixels = pass.x->count;
+  row.channels = p.channels;
+  row.w = b.weights + pass.weights;
+  row.bias = b.bias;
+  row.out_row = p.x.out_step * p.destination.at[2];
+  for (i64 i = 0; i < rows_in(b, pass); ++i) {
+    row.x = b.source + i * p.y.in_step * p.row_step;
+    row.out = out_at(b, pass, i, 0);
+    conv_kernels().depthwise(row);
+  }
+}
+
+void channel_pass(const BandWork& b, const ConvPass& pass) {
+  const ConvPlan& p = b.plan;
+  const ConvKernels& k = conv_kernels();
+  ConvChannelTile tile{};
+  tile.x_row = p.x.in_step * p.pixel;
+  tile.offsets = p.offsets.data() + pass.offsets;
+  tile.segments = int(pass.n_offsets);
+  tile.length = p.segment;
+  tile.out_row = p.x.out_step * p.destination.at[2];
+  const i64 columns = pass.x->count, tiles = (columns + k.rows - 1) / k.rows;
+  for (i64 row = 0; row < rows_in(b, pass); ++row)
+    for (i64 t = 0; t < tiles; ++t) {
+      const i64 from = columns * t / tiles, to = columns * (t + 1) / tiles;
+      tile.x = b.source + row * p.y.in_step * p.row_step + from * tile.x_row;
+      float* const out = out_at(b, pass, row, from);
+      for (i64 c = 0; c < p.channels; c += 2 * k.lanes) {
+        tile.columns = int(std::min<i64>(2 * k.lanes, p.channels - c));
+        tile.panel = b.weights + pass.weights + c * pass.depth;
+        tile.bias = b.bias ? b.bias + c : nullptr;
+        tile.out = out + c;
+        k.channels[tile.columns > k.lanes][to - from](tile);
+      }
+    }
+}
+
+// A tile's vectors to pixels that do not follow each other.
+void scatter_tile(const BandWork& b, const ConvPass& pass, const float* tile, i64 first,
+                  i64 vectors, i64 c0, i64 channels) {
+  const ConvPlan& p = b.plan;
+  const i64 width = 2 * conv_kernels().lanes, end = first + vectors * conv_kernels().lanes;
+  const i64 rows = rows_in(b, pass);
+  for (i64 f = first; f < end; ++f) {
+    const i64 row = f / p.width, column = f % p.width;
+    if (row >= rows || column >= pass.x->count) continue;
+    float* const out = out_at(b, pass, row, column);
+    for (i64 c = 0; c < channels; ++c)
+      out[(c0 + c) * p.destination.channel] = tile[c * width + f - first];
+  }
+}
+
+void pixel_pass(const BandWork& b, const ConvPass& pass, bool last_band) {
+  const ConvPlan& p = b.plan;
+  const ConvKernels& k = conv_kernels();
+  static constexpr ConvLanes kWhole[2] = {{0, 0, {}}, {0, 0, {}}};
+  ConvLanes whole[2] = {kWhole[0], kWhole[1]};
+  for (int v = 0; v < 2; ++v) whole[v].start = v * k.lanes, whole[v].count = k.lanes;
+  const i64 rows = rows_in(b, pass);
+  if (rows <= 0) return;
+  const i64 end = (rows - 1) * p.width + pass.x->count;
+  const i64 tiles = (p.channels + k.rows - 1) / k.rows;
+  ConvPixelTile tile{};
+  tile.offsets = p.offsets.data() + pass.offsets;
+  tile.depth = pass.depth;
+  tile.out_row = p.direct ? p.destination.channel : 2 * k.lanes;
+  const ConvLanes* lanes = p.lanes.data() + pass.lanes[last_band];
+  float* const out = out_at(b, pass, 0, 0);
+  for (i64 f = 0, v = 0; f < end; f += 2 * k.lanes, v += 2) {
+    const int vectors = f + k.lanes < end ? 2 : 1;
+    tile.x = b.source + f;
+    tile.lanes = p.direct ? lanes + v : whole;
+    for (i64 t = 0; t < tiles; ++t) {
+      const i64 c0 = p.channels * t / tiles, c1 = p.channels * (t + 1) / tiles;
+      tile.w = b.weights + pass.weights + c0 * pass.depth;
+      tile.bias = b.bias ? b.bias + c0 : nullptr;
+      tile.out = p.direct ? out + c0 * p.destination.channel : b.tile;
+      k.pixels[vectors - 1][c1 - c0](tile);
+      if (!p.direct) scatter_tile(b, pass, b.tile, f, vectors, c0, c1 - c0);
+    }
+  }
+}
+
+ConvBand nth_band(const ConvPlan& plan, i64 i) {
+  ConvBand b{};
+  b.band = i % plan.bands;
+  b.z = (i /= plan.bands) % plan.z_destination;
+  b.group = (i /= plan.z_destination) % plan.groups;
+  b.n = i / plan.groups;
+  return b;
+}
+
+void run_band(const ConvPlan& plan, const ConvBand& band, const float* bias, const float* weights,
+              float* buffer, float* tile) {
+  const i64 channel = band.group * plan.channels;
+  const ConvTensor& to = plan.destination;
+  const BandWork work{
+      plan,
+      fill_conv_buffer(plan, band, buffer),
+      weights + band.group * plan.weights,
+      bias ? bias + channel : nullptr,
+      static_cast<float*>(to.data) + band.n * to.batch + channel * to.channel + band.z * to.at[0],
+      tile,
+      band.band * plan.band};
+  for (const ConvPass& pass : plan.passes) {
+    if (plan.depthwise)
+      depthwise_pass(work, pass);
+    else if (plan.channel_order)
+      channel_pass(work, pass);
+    else
+      pixel_pass(work, pass, band.band == plan.bands - 1);
+  }
+}
+
+template <class Args>
+void launch(const Args& a, const Launch& l) {
+  const Problem problem_ = problem(a);
+  const ConvPlan& plan = plan_of(problem_);
+  const Parts parts = parts_of(plan, problem_.shape);
+  float* const weights = static_cast<float*>(l.workspace);
+  pack_all_weights(plan, problem_, int(parts.threads), weights);
+  const i64 bands = plan.batch * plan.groups * plan.z_destination * plan.bands;
+  const i64 tasks = std::min<i64>(bands, 1 << 20);
+  parallel(int(parts.threads), int(tasks), [&](int task, int worker) {
+    float* const mine = weights + parts.weights + worker * (parts.buffer + parts.tile);
+    for (i64 i = bands * task / tasks; i < bands * (task + 1) / tasks; ++i)
+      run_band(plan, nth_band(plan, i), problem_.bias, weights, mine, mine + parts.buffer);
+  });
+}
+
+}  // namespace
+
+const char* conv_direct_why_not(const ConvShape& s) {
+  if (s.dtype != DType::f32) return "takes f32 only";
+  if (s.x_numel() == 0 || s.y_numel() == 0 || s.w_numel() == 0) return "takes no empty operands";
+  // Its tables have an entry for every term, for some pixels of a row, and a phase of strides.
+  constexpr double kTerms = 1 << 20, kRow = 1 << 22, kPhases = 1 << 12;
+  const double kernel = double(s.kernel[0]) * double(s.kernel[1]) * double(s.kernel[2]);
+  const double reach = double(s.kernel[2]) * double(s.dilation[2]) + 2.0 * double(s.padding[2]);
+  const double channels = double(std::max(s.in_channels, s.out_channels));
+  if (kernel * channels > kTerms || double(s.stride[1]) * double(s.stride[2]) > kPhases ||
+      double(s.in[2] + s.out[2]) + reach > kRow)
+    return "takes fewer terms and shorter rows";
+  return nullptr;
+}
+
+i64 conv_direct_forward_workspace(const ConvForwardArgs& a) { return workspace(a); }
+void conv_direct_forward(const ConvForwardArgs& a, const Launch& l) { launch(a, l); }
+i64 conv_direct_input_workspace(const ConvBackwardInputArgs& a) { return workspace(a); }
+void conv_direct_input(const ConvBackwardInputArgs& a, const Launch& l) { launch(a, l); }
+
+}  // namespace wt

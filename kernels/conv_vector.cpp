@@ -1,0 +1,17 @@
+// The vector code of the cpu's convolutions, compiled for three instruction sets.
+#include <utility>
+
+#include "warptape/kernels/conv_cpu.h"
+
+#define WT_ISA_BODY "warptape/kernels/conv_tiles.inc"
+#include "warptape/kernels/vector_isa.inc"
+
+namespace wt {
+
+const ConvKernels& conv_kernels() {
+  static constexpr ConvKernels kTables[3] = {
+      baseline::conv_kernel_table(), avx2::conv_kernel_table(), avx512::conv_kernel_table()};
+  return kTables[matmul_isa()];
+}
+
+}  // namespace wt

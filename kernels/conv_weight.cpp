@@ -1,0 +1,282 @@
+// The weight gradient of the cpu's direct convolution, f32: a matrix product over pixels, block by
+// block of neighbouring rows. A block of x is unfolded into a matrix of terms by pixels (or the
+// other way round, in channel order) that stays in the cache, its gradient into panels as the
+// packed matrix product reads them; a last term of ones gives the bias gradient.
+//
+// The blocks are dealt out to a number of shares that depends on the shape alone; each share adds
+// up in order into sums of its own, and these are added in order at the end: the result is the same
+// for any number of threads.
+#include <algorithm>
+#include <cstring>
+
+#include "warptape/core/device.h"
+#include "warptape/kernels/conv_plan.h"
+#include "warptape/kernels/cpu_pool.h"
+
+namespace wt {
+
+namespace {
+
+constexpr double kWorkAThread = 5e5;     // multiplications that are worth waking a thread
+constexpr i64 kPixels = 160;             // of a block, about
+constexpr i64 kBlockFloats = 128 << 10;  // of an unfolded block, at most
+constexpr i64 kSharesFloats = 2 << 20;   // of all shares' sums, if there can be so few shares
+constexpr i64 kMostShares = 16, kFewestShares = 2;
+
+// panels: the general way. lanes: one channel a group, channels side by side. dots: one channel a
+// group, one after the other.
+enum class Way : u8 { panels, lanes, dots };
+
+struct Problem {
+  ConvShape shape;
+  ConvTensor w, y, x;
+  Way way;
+};
+
+Problem problem(const ConvBackwardWeightArgs& a) {
+  Problem p{a.shape, a.w, a.y, a.x, Way::panels};
+  const ConvShape& s = a.shape;
+  const bool depthwise = s.groups > 1 && s.in_group() == 1 && s.out_group() == 1;
+  bool channel_order = conv_channels_last(a.x, s.in_channels);
+  if (depthwise) channel_order &= conv_channels_last(a.y, s.out_channels);
+  if (!channel_order) turn_1d(p.shape, p.x, p.y, p.w);
+  if (depthwise && channel_order) p.way = Way::lanes;
+  if (depthwise && !channel_order && (p.y.at[2] == 1 || p.shape.out[2] == 1)) p.way = Way::dots;
+  return p;
+}
+
+const ConvPlan& plan_of(const Problem& p) {
+  static thread_local ConvPlan plan;
+  const bool channel_order =
+      p.way == Way::lanes ||
+      (p.way == Way::panels && conv_channels_last(p.x, p.shape.in_channels) &&
+       !(p.shape.groups > 1 && p.shape.in_group() == 1 && p.shape.out_group() == 1));
+  const i64 terms = p.shape.in_group() * p.shape.kernel[0] * p.shape.kernel[1] * p.shape.kernel[2];
+  const i64 pixels = std::clamp<i64>(kBlockFloats / std::max<i64>(terms, 1), 32,
+                                     terms < 32 ? 4 * kPixels : kPixels);
+  plan_conv(plan, p.shape, p.x, p.y, p.w, false, channel_order,
+            {kBlockFloats, 0, std::max<i64>(1, pixels / p.shape.out[2])});
+  return plan;
+}
+
+i64 round_up(i64 v, i64 step) { return (v + step - 1) / step * step; }
+
+// What the sums of a share look like, and the workspace, in floats.
+struct Parts {
+  i64 terms;    // of a group, without the one of ones
+  i64 columns;  // of the sums: output channels of a group, padded
+  i64 sums;     // of a share
+  i64 units, shares, threads;
+  i64 pixels;  // of a block, at most
+  i64 pitch;   // of the unfolded block
+  i64 buffer, unfolded, panels;
+  i64 floats() const { return shares * sums + threads * (buffer + unfolded + panels); }
+};
+Parts parts_of(const ConvPlan& plan, const Problem& p) {
+  const ConvShape& s = p.shape;
+  Parts r{};
+  const int panel = 2 * conv_kernels().lanes;
+  r.pixels = plan.band * plan.x.destination;
+  r.terms = plan.passes[0].depth;
+  if (p.way == Way::lanes) {
+    r.sums = round_up(r.terms + plan.channels, 16);
+  } else {
+    r.columns = p.way == Way::dots ? 1 : plan.padded_channels(panel);
+    r.sums = round_up(plan.groups * (r.terms + 1) * r.columns, 16);
+  }
+  r.units = plan.batch * plan.z_destination * plan.bands;
+  r.shares = std::min(r.units, std::clamp(kSharesFloats / r.sums, kFewestShares, kMostShares));
+  r.threads =
+      i64(std::min({double(num_threads()), s.flops() / 2 / kWorkAThread + 1, double(r.shares)}));
+  r.buffer = plan.in_place ? 0 : round_up(plan.buffer, 16);
+  // A row more than its length, because copies write whole vectors; never a multiple of 4 KiB,
+  // which would put all rows into the same sets of the cache.
+  r.pitch = round_up((plan.channel_order ? r.terms + 1 : r.pixels) + kConvLanes, 16);
+  if (r.pitch % 1024 == 0) r.pitch += 16;
+  if (p.way == Way::panels) {
+    r.unfolded = r.pitch * (plan.channel_order ? r.pixels : r.terms + 1) + kConvLanes;
+    r.panels = r.columns * r.pixels;
+  } else if (p.way == Way::dots) {
+    r.unfolded = round_up(plan.x.destination, 16);  // a row of ones
+  }
+  return r;
+}
+
+// A block of one image and slice.
+struct Block {
+  const ConvPlan& plan;
+  const Parts& parts;
+  const ConvTensor& y;
+  const float* source;
+  const float* gradient;  // of y, at the block's first pixel and the group's first channel
+  i64 rows;
+  float *unfolded, *panels;
+  float* sums;  // of the group
+};
+
+void unfold(const Block& b) {
+  const ConvPlan& p = b.plan;
+  const ConvKernels& k = conv_kernels();
+  const i64 columns = p.x.destination, pixels = b.rows * columns, terms = b.parts.terms;
+  if (!p.channel_order) {
+    for (i64 i = 0; i < terms; ++i)
+      k.copy_rows(b.unfolded + i * b.parts.pitch, columns, b.source + p.offsets[size_t(i)], p.width,
+                  b.rows, columns);
+    std::fill_n(b.unfolded + terms * b.parts.pitch, pixels, 1.0f);
+    return;
+  }
+  const i64 segments = p.passes[0].n_offsets;
+  for (i64 row = 0; row < b.rows; ++row)
+    for (i64 s = 0; s < segments; ++s)
+      k.copy_rows(b.unfolded + row * columns * b.parts.pitch + s * p.segment, b.parts.pitch,
+                  b.source + row * p.y.in_step * p.row_step + p.offsets[size_t(s)],
+                  p.x.in_step * p.pixel, columns, p.segment);
+  for (i64 i = 0; i < pixels; ++i) b.unfolded[i * b.parts.pitch + terms] = 1;
+}
+
+void pack_gradient(const Block& b) {
+  const PackedKernels<float>& k = matmul_packed_kernels<float>();
+  const i64 columns = b.plan.x.destination, pixels = b.rows * columns;
+  const bool dense = b.rows == 1 || b.y.at[1] == columns * b.y.at[2];
+  for (i64 c = 0; c < b.plan.channels; c += k.width) {
+    const float* const from = b.gradient + c * b.y.channel;
+    float* const to = b.panels + c * pixels;
+    const int wide = int(std::min<i64>(k.width, b.plan.channels - c));
+    if (dense) {
+      k.pack(to, from, b.y.at[2], b.y.channel, pixels, wide);
+      continue;
+    }
+    for (i64 row = 0; row < b.rows; ++row)
+      k.pack(to + row * columns * k.width, from + row * b.y.at[1], b.y.at[2], b.y.channel, columns,
+             wide);
+  }
+}
+
+void add_products(const Block& b) {
+  unfold(b);
+  pack_gradient(b);
+  const PackedKernels<float>& k = matmul_packed_kernels<float>();
+  const i64 pixels = b.rows * b.plan.x.destination, terms = b.parts.terms + 1;
+  PackedTile<float> tile{};
+  tile.a_row = b.plan.channel_order ? 1 : b.parts.pitch;
+  tile.a_column = b.plan.channel_order ? b.parts.pitch : 1;
+  tile.panel_row = k.width;
+  tile.depth = pixels;
+  tile.out_row = b.parts.columns;
+  tile.out_column = 1;
+  tile.add = true;
+  const i64 tiles = (terms + k.rows - 1) / k.rows;
+  for (i64 t = 0; t < tiles; ++t) {
+    const i64 from = terms * t / tiles, to = terms * (t + 1) / tiles;
+    tile.a = b.unfolded + from * tile.a_row;
+    for (i64 c = 0; c < b.plan.channels; c += k.width) {
+      const bool wide = 2 * (b.plan.channels - c) > k.width;
+      tile.panel = b.panels + c * pixels;
+      tile.columns = wide ? k.width : k.width / 2;
+      tile.out = b.sums + from * b.parts.columns + c;
+      (wide ? k.wide : k.narrow)[to - from](tile);
+    }
+  }
+}
+
+void add_lanes(const Block& b) {
+  const ConvPlan& p = b.plan;
+  ConvDepthwiseWeight row{};
+  row.x_row = p.x.in_step * p.pixel;
+  row.offsets = p.offsets.data();
+  row.taps = p.passes[0].n_offsets;
+  row.pixels = p.x.destination;
+  row.channels = p.channels;
+  row.y_row = b.y.at[2];
+  row.to = b.sums;
+  for (i64 i = 0; i < b.rows; ++i) {
+    row.x = b.source + i * p.y.in_step * p.row_step;
+    row.y = b.gradient + i * b.y.at[1];
+    conv_kernels().depthwise_weight(row);
+  }
+}
+
+void add_dots(const Block& b) {
+  ConvDot dot{nullptr, b.gradient, b.plan.width, b.y.at[1], b.rows, b.plan.x.destination};
+  for (i64 i = 0; i < b.parts.terms; ++i) {
+    dot.x = b.source + b.plan.offsets[size_t(i)];
+    b.sums[i] += conv_kernels().dot(dot);
+  }
+  dot.x = b.unfolded;
+  dot.x_row = 0;
+  b.sums[b.parts.terms] += conv_kernels().dot(dot);
+}
+
+void run_share(const ConvPlan& plan, const Problem& p, const Parts& parts, i64 share, float* sums,
+               float* mine) {
+  std::memset(sums, 0, size_t(parts.sums) * sizeof(float));
+  float *const unfolded = mine + parts.buffer, *const panels = unfolded + parts.unfolded;
+  if (p.way == Way::dots) std::fill_n(unfolded, plan.x.destination, 1.0f);
+  const i64 end = parts.units * (share + 1) / parts.shares;
+  for (i64 unit = parts.units * share / parts.shares; unit < end; ++unit) {
+    const i64 band = unit % plan.bands, z = unit / plan.bands % plan.z_destination;
+    const i64 n = unit / plan.bands / plan.z_destination;
+    const i64 rows = std::min(plan.band, plan.y.destination - band * plan.band);
+    for (i64 g = 0; g < plan.groups; ++g) {
+      const Block block{plan,
+                        parts,
+                        p.y,
+                        fill_conv_buffer(plan, {n, g, z, band}, mine),
+                        static_cast<const float*>(p.y.data) + n * p.y.batch +
+                            g * plan.channels * p.y.channel + z * p.y.at[0] +
+                            band * plan.band * p.y.at[1],
+                        rows,
+                        unfolded,
+                        panels,
+                        sums + g * (parts.terms + 1) * parts.columns};
+      (p.way == Way::lanes ? add_lanes : p.way == Way::dots ? add_dots : add_products)(block);
+    }
+  }
+}
+
+// The shares' sums to where they belong.
+void store_sums(const ConvPlan& plan, const Problem& p, const Parts& parts,
+                const ConvBackwardWeightArgs& a, float* sums) {
+  for (i64 s = 1; s < parts.shares; ++s)
+    for (i64 i = 0; i < parts.sums; ++i) sums[i] += sums[s * parts.sums + i];
+  float *const w = static_cast<float*>(p.w.data), *const y_sum = static_cast<float*>(a.y_sum);
+  const auto put = [](float& to, float v, bool add) { to = add ? to + v : v; };
+  if (p.way == Way::lanes) {
+    for (i64 i = 0; i < parts.terms; ++i) put(w[plan.terms[size_t(i)]], sums[i], a.accumulate);
+    for (i64 c = 0; y_sum && c < plan.channels; ++c)
+      put(y_sum[c], sums[parts.terms + c], a.accumulate_y_sum);
+    return;
+  }
+  for (i64 g = 0; g < plan.groups; ++g) {
+    const float* const of = sums + g * (parts.terms + 1) * parts.columns;
+    for (i64 c = 0; c < plan.channels; ++c) {
+      const i64 channel = g * plan.channels + c;
+      for (i64 i = 0; i < parts.terms; ++i)
+        put(w[channel * p.w.batch + plan.terms[size_t(i)]], of[i * parts.columns + c],
+            a.accumulate);
+      if (y_sum) put(y_sum[channel], of[parts.terms * parts.columns + c], a.accumulate_y_sum);
+    }
+  }
+}
+
+}  // namespace
+
+i64 conv_direct_weight_workspace(const ConvBackwardWeightArgs& a) {
+  const Problem p = problem(a);
+  return parts_of(plan_of(p), p).floats() * i64(sizeof(float));
+}
+
+void conv_direct_weight(const ConvBackwardWeightArgs& a, const Launch& l) {
+  const Problem p = problem(a);
+  const ConvPlan& plan = plan_of(p);
+  const Parts parts = parts_of(plan, p);
+  float* const sums = static_cast<float*>(l.workspace);
+  float* const workers = sums + parts.shares * parts.sums;
+  const i64 each = parts.buffer + parts.unfolded + parts.panels;
+  parallel(int(parts.threads), int(parts.shares), [&](int share, int worker) {
+    run_share(plan, p, parts, share, sums + share * parts.sums, workers + worker * each);
+  });
+  store_sums(plan, p, parts, a, sums);
+}
+
+}  // namespace wt

@@ -1,0 +1,265 @@
+// Convolution beside what its rows show: layouts, variants against the reference over random
+// shapes, threads, leaves' slots, sizes beyond 2^31, what is saved.
+#include "warptape/autograd/ops_conv.h"
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/core/device.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/random.h"
+#include "warptape/kernels/conv.h"
+#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/variants.h"
+
+using namespace wt_test;
+
+namespace {
+
+struct Problem {
+  Shape x, w;
+  ConvOptions options;
+  bool channels_last = false, bias = false;
+};
+
+struct Outcome {
+  Tensor y;
+  std::vector<Tensor> gradients;  // of x, w and the bias
+};
+
+// Forward and gradients, under a variant ("" is the best one).
+Outcome outcome(const Problem& p, const char* variant) {
+  const VariantScope a("conv_forward", variant), b("conv_backward_input", variant),
+      c("conv_backward_weight", variant);
+  manual_seed(5);
+  Tensor x = randn(p.x);
+  if (p.channels_last) x = contiguous(x, MemoryFormat::channels_last);
+  x.set_requires_grad();
+  const Tensor w = randn(p.w).set_requires_grad();
+  const Tensor bias = randn({p.w[0]}).set_requires_grad();
+  Tensor y = p.w.ndim() == 3   ? p.bias ? conv1d(x, w, bias, p.options) : conv1d(x, w, p.options)
+               : p.w.ndim() == 4 ? p.bias ? conv2d(x, w, bias, p.options) : conv2d(x, w, p.options)
+               : p.bias ? conv3d(x, w, bias, p.options)
+                               : conv3d(x, w, p.options);
+  const Tensor weights = randn(y.shape());
+  std::vector<Tensor> leaves{x, w};
+  if (p.bias) leaves.push_back(bias);
+  std::vector<Tensor> g = grads(std::span(&y, 1), leaves, {.grad_outputs = {weights}});
+  return {detach(y), std::move(g)};
+}
+
+void check_near(const Tensor& got, const Tensor& want, double terms) {
+  const std::vector<double> a = to_doubles(got), b = to_doubles(want);
+  REQUIRE(a.size() == b.size());
+  double largest = 1;
+  for (double v : b) largest = std::max(largest, std::fabs(v));
+  for (size_t i = 0; i < a.size(); ++i)
+    if (std::fabs(a[i] - b[i]) > 0x1p-23 * (8 + std::sqrt(terms)) * largest) {
+      CAPTURE(i, a[i], b[i]);
+      FAIL_CHECK("differs");
+      return;
+    }
+}
+
+void check_equal(const Tensor& a, const Tensor& b) {
+  CHECK(a.to_vector<float>() == b.to_vector<float>());
+}
+
+u64 next(u64& seed, u64 limit) {
+  seed = mix64(seed + 0x9e3779b97f4a7c15ull);
+  return seed % limit;
+}
+
+Problem random_problem(u64& seed) {
+  const int axes = 1 + int(next(seed, 3));
+  Problem p;
+  const i64 groups = next(seed, 3) == 0 ? 1 + i64(next(seed, 4)) : 1;
+  const i64 in = next(seed, 4) == 0 ? 1 : 1 + i64(next(seed, 9));
+  const i64 out = next(seed, 4) == 0 ? 1 : 1 + i64(next(seed, 40));
+  p.x = {1 + i64(next(seed, 3)), groups * in};
+  p.w = {groups * out, in};
+  std::vector<i64> stride, padding, dilation;
+  for (int d = 0; d < axes; ++d) {
+    p.w.push_back(1 + i64(next(seed, 4)));
+    stride.push_back(1 + i64(next(seed, 3)));
+    dilation.push_back(1 + i64(next(seed, 3)));
+    padding.push_back(i64(next(seed, 4)));
+    const i64 least = dilation.back() * (p.w[2 + d] - 1) + 1 - 2 * padding.back();
+    p.x.push_back(std::max<i64>(least, 1) + i64(next(seed, axes == 1 ? 50 : axes == 2 ? 20 : 5)));
+  }
+  p.options = {
+      .stride = stride, .padding = PerAxis(padding), .dilation = dilation, .groups = groups};
+  p.channels_last = axes == 2 && next(seed, 2) == 0;
+  p.bias = next(seed, 2) == 0;
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("conv: the direct variant agrees with the reference over random shapes") {
+  u64 seed = 17;
+  const int isa = matmul_isa();
+  for (int i = 0; i < 150; ++i) {
+    const Problem p = random_problem(seed);
+    CAPTURE(i, p.x, p.w, p.options.groups, p.channels_last);
+    const Outcome want = outcome(p, "reference");
+    for (int use = 0; use <= isa; ++use) {
+      if (use != isa && i % 5 != 0) continue;
+      CAPTURE(use);
+      matmul_isa_in_use = use;
+      const Outcome got = outcome(p, "direct");
+      matmul_isa_in_use = isa;
+      check_near(got.y, want.y, double(want.y.numel()));
+      for (size_t k = 0; k < want.gradients.size(); ++k)
+        check_near(got.gradients[k], want.gradients[k], double(want.y.numel()));
+    }
+  }
+}
+
+TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the reference") {
+  for (const bool channels_last : {false, true})
+    for (const Problem& q :
+         {Problem{{2, 37, 9, 11}, {37, 1, 3, 3}, {.padding = 1, .groups = 37}},
+          Problem{
+              {1, 16, 12, 9}, {16, 1, 5, 3}, {.stride = {2, 3}, .padding = {2, 0}, .groups = 16}},
+          Problem{{2, 8, 10, 10}, {16, 1, 3, 3}, {.padding = 1, .groups = 8}},
+          Problem{{1, 3, 30, 30}, {20, 3, 7, 7}, {.stride = 2, .padding = 3}},
+          Problem{{2, 40, 7, 7}, {70, 40, 1, 1}, {}},
+          Problem{{2, 40, 8, 8}, {10, 40, 1, 1}, {.stride = 2}},
+          Problem{{1, 3, 24, 24}, {9, 3, 8, 8}, {.stride = 8}},
+          Problem{{1, 2, 70, 130}, {3, 2, 3, 3}, {.padding = 1}}}) {
+      Problem p = q;
+      p.channels_last = channels_last;
+      p.bias = true;
+      CAPTURE(p.x, p.w, channels_last);
+      const Outcome want = outcome(p, "reference"), got = outcome(p, "direct");
+      check_near(got.y, want.y, double(want.y.numel()));
+      for (size_t k = 0; k < 3; ++k)
+        check_near(got.gradients[k], want.gradients[k], double(want.y.numel()));
+    }
+}
+
+TEST_CASE("conv: NHWC in gives NHWC out, and the same values") {
+  manual_seed(3);
+  const Tensor x = randn({2, 5, 9, 7}), w = randn({6, 5, 3, 3}), bias = randn({6});
+  const Tensor last = contiguous(x, MemoryFormat::channels_last);
+  const Tensor y = conv2d(x, w, bias, {.padding = 1});
+  const Tensor z = conv2d(last, w, bias, {.padding = 1});
+  CHECK(y.is_contiguous());
+  CHECK(z.is_contiguous(MemoryFormat::channels_last));
+  check_near(z, y, 45);
+  const Tensor t = conv_transpose2d(contiguous(y, MemoryFormat::channels_last), w, {.stride = 2});
+  CHECK(t.is_contiguous(MemoryFormat::channels_last));
+  check_near(t, conv_transpose2d(y, w, {.stride = 2}), 54);
+}
+
+TEST_CASE("conv: equal bits with one thread and with two, and run after run") {
+  const int before = num_threads();
+  for (const bool channels_last : {false, true})
+    for (const Problem& q :
+         {Problem{{4, 8, 24, 24}, {24, 8, 3, 3}, {.padding = 1}},
+          Problem{{3, 24, 20, 20}, {24, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 24}},
+          Problem{{2, 3, 40, 40}, {33, 3, 5, 5}, {.stride = 2}}}) {
+      Problem p = q;
+      p.channels_last = channels_last;
+      p.bias = true;
+      CAPTURE(p.x, p.w, channels_last);
+      set_num_threads(1);
+      const Outcome one = outcome(p, "direct");
+      set_num_threads(2);
+      for (int run = 0; run < 3; ++run) {
+        const Outcome two = outcome(p, "direct");
+        check_equal(one.y, two.y);
+        for (size_t k = 0; k < 3; ++k) check_equal(one.gradients[k], two.gradients[k]);
+      }
+    }
+  set_num_threads(before);
+}
+
+TEST_CASE("conv: gradients add up in a leaf's own memory") {
+  manual_seed(9);
+  const Tensor x = randn({2, 3, 8, 8});
+  Tensor w = randn({4, 3, 3, 3}).set_requires_grad(), b = randn({4}).set_requires_grad();
+  sum(conv2d(x, w, b)).backward();
+  const Tensor once = clone(w.grad()), bias_once = clone(b.grad());
+  sum(conv2d(x, w, b)).backward();
+  check_near(w.grad(), once + once, 72);
+  check_near(b.grad(), bias_once + bias_once, 72);
+  // The bias alone.
+  const Tensor fixed = detach(w);
+  b.zero_grad();
+  sum(conv2d(x, fixed, b)).backward();
+  check_near(b.grad(), bias_once, 72);
+}
+
+TEST_CASE("conv: operands of any strides") {
+  manual_seed(4);
+  const Tensor x = randn({2, 9, 3, 8}), w = randn({3, 3, 3, 4});
+  const Tensor turned = permute(x, {0, 2, 3, 1}),
+               steps = slice(x, 1, {.begin = 0, .end = 9, .step = 3});
+  const Tensor v = permute(w, {3, 1, 2, 0});
+  check_equal(conv2d(turned, v), conv2d(contiguous(turned), contiguous(v)));
+  check_equal(conv2d(steps, w), conv2d(contiguous(steps), w));
+  const Tensor wide = expand(randn({1, 3, 1, 8}), {2, 3, 6, 8});
+  check_equal(conv2d(wide, w), conv2d(contiguous(wide), w));
+}
+
+TEST_CASE("conv: NaN and infinity reach what reads them, and nothing else") {
+  Tensor x = ones({1, 1, 5, 5});
+  const Tensor w = ones({1, 1, 3, 3});
+  x.mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  x.mutable_data<float>()[24] = std::numeric_limits<float>::infinity();
+  for (const char* variant : {"direct", "reference"}) {
+    const VariantScope scope("conv_forward", variant);
+    const std::vector<float> y = conv2d(x, w).to_vector<float>();
+    CHECK(std::isnan(y[0]));
+    CHECK(std::isinf(y[8]));
+    for (int i = 1; i < 8; ++i) CHECK(y[size_t(i)] == 9.0f);
+  }
+}
+
+TEST_CASE("conv: shapes of more than 2^31 elements, on meta") {
+  const TensorOptions meta{.device = Device::meta()};
+  const i64 big = i64(1) << 31;
+  const Tensor w = empty({2, 3, 3}, meta);
+  CHECK(conv1d(empty({1, 3, big + 2}, meta), w).shape() == Shape{1, 2, big});
+  CHECK(conv1d(empty({big, 3, 5}, meta), w, {.stride = 2}).shape() == Shape{big, 2, 2});
+  CHECK(conv2d(empty({1, 1, 1 << 16, 1 << 16}, meta), empty({1, 1, 3, 3}, meta), {.padding = 1})
+            .shape() == Shape{1, 1, 1 << 16, 1 << 16});
+  CHECK(conv_transpose1d(empty({1, 2, big}, meta), w, {.stride = 4}).shape() ==
+        Shape{1, 3, 4 * big - 1});
+  const Tensor x = empty({1, 3, big + 2}, meta).set_requires_grad();
+  const Tensor y = conv1d(x, w);
+  CHECK(grad(y, x, {.grad_outputs = {y}}).shape() == x.shape());
+  CHECK_THROWS_AS((void)conv_transpose1d(empty({1, 2, i64(1) << 62}, meta), w, {.stride = 4}),
+                  ShapeError);
+  CHECK_THROWS_AS((void)conv1d(empty({1, 3, 5}, meta), empty({2, 3, i64(1) << 60}, meta),
+                               {.dilation = 1 << 20}),
+                  ShapeError);
+}
+
+TEST_CASE("conv: only what a wanted gradient reads is saved") {
+  const i64 before = memory::stats(Device::cpu()).live;
+  const Tensor w = randn({8, 4, 3, 3});
+  Tensor y;
+  {
+    const Tensor x = randn({4, 4, 32, 32}).set_requires_grad();
+    y = conv2d(x * 2.0, w);  // w wants none: the product is not kept
+  }
+  const i64 held = memory::stats(Device::cpu()).live - before;
+  CHECK(held < y.numel() * 4 + w.numel() * 4 + 4 * 4 * 32 * 32 * 4 + 4096);
+}
+
+TEST_CASE("conv: messages name the argument") {
+  const Tensor x = ones({1, 4, 5, 5});
+  CHECK(
+      mentions(message_of([&] {
+                 (void)conv2d(x, ones({6, 4, 3, 3}), {.padding = 1, .dilation = 4});
+               }),
+               "[conv2d] the kernel spans 9 elements of spatial axis 0, x has 5, 7 with padding"));
+  CHECK(mentions(message_of([&] {
+                   (void)conv2d(x, ones({6, 4, 3, 3}), {.stride = i64(1) << 40});
+                 }),
+                 "stride must be at least 1 and less than 2^31"));
+}
