@@ -46,6 +46,7 @@ struct OneVector {
 
 struct Simple {
   static constexpr bool kJoins = true;
+  static constexpr i64 kRows = 16;
   template <class V>
   using Acc = OneVector<V>;
 };
@@ -94,6 +95,7 @@ struct NormLanes : SumLanes {
 // the whole product is not.
 struct ProductLanes {
   static constexpr bool kJoins = true;
+  static constexpr i64 kRows = 16;
   template <class C>
   using Total = double;
   typedef double Vector __attribute__((vector_size(64)));
@@ -153,6 +155,7 @@ struct ExtremeLanes : Simple {
 template <bool Least>
 struct PlaceLanes {
   static constexpr bool kJoins = false;
+  static constexpr i64 kRows = 16;
   template <class C>
   using Total = red::Candidate<C>;
   template <class V>
@@ -188,6 +191,7 @@ struct PlaceLanes {
 // (it is in the cache), and what that mean lacks is put right afterwards.
 struct MomentLanes {
   static constexpr bool kJoins = false;
+  static constexpr i64 kRows = 16;
   template <class C>
   using Total = red::Spread<double>;
   template <class V>
@@ -199,11 +203,19 @@ struct MomentLanes {
     squares -= rest * rest / n;
     return squares < 0 ? 0 : squares;
   }
-  template <class C, class A>
-  WT_HOT static void fold(red::Spread<double>& total, const A& acc, int lane, i64 rows, Where) {
-    const double n = double(rows), rest = double(acc.rest[lane]);
-    total = red::Moments::merge<double>(
-        total, {n, double(acc.mean[lane]) + rest / n, squares_of(acc.squares[lane], rest, n)});
+  // Neighbouring outputs have seen as many elements: one division serves all.
+  template <class C, int N, class A>
+  WT_HOT static void fold_tile(red::Spread<double>* totals, const A (&acc)[N], i64 rows) {
+    const double n = double(rows), before = totals[0].count, share = n / (before + n);
+    for (int k = 0; k < N; ++k)
+      for (int l = 0; l < Lanes<C>::kCount; ++l) {
+        red::Spread<double>& t = totals[k * Lanes<C>::kCount + l];
+        const double rest = double(acc[k].rest[l]), mean = double(acc[k].mean[l]) + rest / n;
+        const double d = before > 0 ? mean - t.mean : 0;
+        t.mean = before > 0 ? t.mean + d * share : mean;
+        t.squares += squares_of(acc[k].squares[l], rest, n) + d * d * before * share;
+        t.count = before + n;
+      }
   }
   // All lanes at once: their counts are equal.
   template <class C, int N, class A>
@@ -277,14 +289,17 @@ WT_HOT void reduce_block_of_run(Total& total, const C* p, i64 rows, i64 place) {
   constexpr i64 kStep = N * L::kCount;
   AccOf<Op, C> acc[N];
   fill_block<Op, N>(acc, p, rows, kStep);
-  if constexpr (std::is_same_v<Op, MomentLanes>) return Op::template fold_all<C>(total, acc, rows);
-  int left = N;
-  if constexpr (Op::kJoins)
-    for (; left > 1; left /= 2)
-      for (int k = 0; k < left / 2; ++k) Op::join(acc[k], acc[k + left / 2]);
-  for (int k = 0; k < left; ++k)
-    for (int l = 0; l < L::kCount; ++l)
-      Op::template fold<C>(total, acc[k], l, rows, Where{place + k * L::kCount + l, kStep});
+  if constexpr (std::is_same_v<Op, MomentLanes>) {
+    Op::template fold_all<C>(total, acc, rows);
+  } else {
+    int left = N;
+    if constexpr (Op::kJoins)
+      for (; left > 1; left /= 2)
+        for (int k = 0; k < left / 2; ++k) Op::join(acc[k], acc[k + left / 2]);
+    for (int k = 0; k < left; ++k)
+      for (int l = 0; l < L::kCount; ++l)
+        Op::template fold<C>(total, acc[k], l, rows, Where{place + k * L::kCount + l, kStep});
+  }
 }
 
 template <class Op, class C, class Total>
@@ -365,65 +380,67 @@ WT_HOT void reduce_rows(const ReducePlan& plan, const ReduceArgs<F>& a) {
   });
 }
 
-// --- consecutive outputs: rows are added to rows, a tile of columns at a time --------------------
-// Totals of N vectors of columns from `base`.
+// --- consecutive outputs: rows are added to rows -------------------------------------------------
+// A block of rows is walked from left to right, a tile of N vectors at a time, so that memory is
+// read along the rows; few rows a block, so that the processor sees them as streams.
 template <class Op, int N, class T, class Total>
-WT_HOT void reduce_tile(const ReducePlan& plan, const T* base, Total* totals) {
+WT_HOT void reduce_tile(const T* p, i64 rows, i64 step, i64 place, Total* totals) {
   using C = ComputeType<T>;
   constexpr int kCount = Lanes<C>::kCount;
-  constexpr i64 kWidth = N * kCount;
-  const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
-  i64 place = 0;
-  for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
-    for (i64 r = 0; r < rows; r += kChain) {
-      const T* p = base + from[0] + r * step;
-      const i64 m = std::min(rows - r, kChain);
-      AccOf<Op, C> acc[N];
-      if constexpr (std::is_same_v<T, C>) {
-        fill_block<Op, N>(acc, p, m, step);
-      } else {
-        C buffer[kChain * kWidth];
-        for (i64 k = 0; k < m; ++k) detail::convert_row(buffer + k * kWidth, p + k * step, kWidth);
-        fill_block<Op, N>(acc, static_cast<const C*>(buffer), m, kWidth);
-      }
-      for (int k = 0; k < N; ++k)
-        for (int l = 0; l < kCount; ++l)
-          Op::template fold<C>(totals[k * kCount + l], acc[k], l, m, Where{place + r, 1});
-    }
-    place += rows;
-  });
+  AccOf<Op, C> acc[N];
+  if constexpr (std::is_same_v<T, C>) {
+    fill_block<Op, N>(acc, p, rows, step);
+  } else {
+    constexpr i64 kWidth = N * kCount;
+    C buffer[Op::kRows * kWidth];
+    for (i64 k = 0; k < rows; ++k) detail::convert_row(buffer + k * kWidth, p + k * step, kWidth);
+    fill_block<Op, N>(acc, static_cast<const C*>(buffer), rows, kWidth);
+  }
+  if constexpr (std::is_same_v<Op, MomentLanes>) {
+    Op::template fold_tile<C>(totals, acc, rows);
+  } else {
+    for (int k = 0; k < N; ++k)
+      for (int l = 0; l < kCount; ++l)
+        Op::template fold<C>(totals[k * kCount + l], acc[k], l, rows, Where{place, 1});
+  }
 }
 
 template <class Op, class T, class Total>
-WT_HOT void reduce_column(const ReducePlan& plan, const T* base, Total& total) {
+WT_HOT void reduce_rows_of_block(const T* p, i64 rows, i64 step, i64 columns, i64 place,
+                                 Total* totals) {
   using C = ComputeType<T>;
-  const i64 rows = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
-  i64 place = 0;
-  for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
-    const T* p = base + from[0];
-    for (i64 r = 0; r < rows; ++r) Op::template one<C>(total, C(p[r * step]), place++);
-  });
+  constexpr i64 kNarrow = Lanes<C>::kCount, kWide = kVectors * kNarrow;
+  i64 c = 0;
+  for (; c + kWide <= columns; c += kWide)
+    reduce_tile<Op, kVectors>(p + c, rows, step, place, totals + c);
+  for (; c + kNarrow <= columns; c += kNarrow)
+    reduce_tile<Op, 1>(p + c, rows, step, place, totals + c);
+  for (; c < columns; ++c)
+    for (i64 r = 0; r < rows; ++r) Op::template one<C>(totals[c], C(p[c + r * step]), place + r);
 }
+
+constexpr i64 kColumns = 1024;  // whose totals are gathered at a time
 
 template <class Op, class T, class F>
 WT_HOT void reduce_columns(const ReducePlan& plan, const ReduceArgs<F>& a) {
   using C = ComputeType<T>;
-  constexpr i64 kNarrow = Lanes<C>::kCount, kWide = kVectors * kNarrow;
-  const i64 columns = plan.kept.inner(), step_out = plan.kept.inner_stride(1);
+  const i64 all = plan.kept.inner(), rows = plan.reduced.inner();
+  const i64 step = plan.reduced.inner_stride(0);
   for_each_row(plan.kept, [&](const i64(&at)[2]) WT_INLINE_LAMBDA {
-    const T* in = a.in.template as<T>() + at[0];
-    for (i64 c = 0, width; c < columns; c += width) {
-      const i64 left = columns - c;
-      width = left >= kWide ? kWide : left >= kNarrow ? kNarrow : 1;
-      typename Op::template Total<C> totals[kWide];
-      std::fill_n(totals, width, start_of<F, Op, C>());
-      if (width == kWide)
-        reduce_tile<Op, kVectors>(plan, in + c, totals);
-      else if (width == kNarrow)
-        reduce_tile<Op, 1>(plan, in + c, totals);
-      else
-        reduce_column<Op>(plan, in + c, totals[0]);
-      for (i64 i = 0; i < width; ++i) store<F, T>(a, at[1] + (c + i) * step_out, totals[i]);
+    for (i64 c = 0; c < all; c += kColumns) {
+      const i64 columns = std::min(all - c, kColumns);
+      const T* in = a.in.template as<T>() + at[0] + c;
+      typename Op::template Total<C> totals[kColumns];
+      std::fill_n(totals, columns, start_of<F, Op, C>());
+      i64 place = 0;
+      for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
+        for (i64 r = 0; r < rows; r += Op::kRows)
+          reduce_rows_of_block<Op>(in + from[0] + r * step, std::min(rows - r, Op::kRows), step,
+                                   columns, place + r, totals);
+        place += rows;
+      });
+      for (i64 i = 0; i < columns; ++i)
+        store<F, T>(a, at[1] + (c + i) * plan.kept.inner_stride(1), totals[i]);
     }
   });
 }
