@@ -17,6 +17,8 @@
 #include "warptape/autograd/ops_pad.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_scan.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops_sort.h"
 #include "warptape/autograd/ops_stats.h"

@@ -1,0 +1,188 @@
+// Sorting, counting and drawing on the cpu.
+#include "warptape/kernels/sort.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <span>
+
+#include "warptape/core/device.h"
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/rows.h"
+
+namespace wt {
+namespace {
+
+constexpr int kMostWorkers = 64;
+
+// --- sort ----------------------------------------------------------------------------------------
+struct Entry {
+  i64 key, place;
+};
+bool before(const Entry& a, const Entry& b) {
+  return a.key < b.key || (a.key == b.key && a.place < b.place);
+}
+
+// An integer in the order of the elements: one sort serves all dtypes.
+template <class T>
+i64 key_of(T stored) {
+  const auto v = ComputeType<T>(stored);
+  if constexpr (std::is_integral_v<T>) {
+    return i64(v);
+  } else {
+    if (v != v) return std::numeric_limits<i64>::max();
+    if (v == 0) return 0;
+    const i64 bits = std::bit_cast<i64>(double(v));
+    return bits < 0 ? std::numeric_limits<i64>::min() - bits : bits;
+  }
+}
+
+template <class T>
+void fill_keys(std::span<Entry> e, const T* in, i64 step, bool descending) {
+  for (i64 i = 0; i < i64(e.size()); ++i) {
+    const i64 key = key_of(in[i * step]);
+    e[size_t(i)] = {descending ? ~key : key, i};
+  }
+}
+
+void put_first_in_order(std::span<Entry> e, i64 k) {
+  if (k < i64(e.size())) std::nth_element(e.begin(), e.begin() + k, e.end(), before);
+  std::sort(e.begin(), e.begin() + k, before);
+}
+
+int workers_for(i64 rows) { return int(std::min<i64>({rows, num_threads(), kMostWorkers})); }
+
+void sort_reference(const SortArgs& a, const Launch& l) {
+  if (a.in.numel() == 0 || a.indices.numel() == 0) return;
+  const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
+  const View& values = a.values ? a.values : a.indices;
+  const Rows<2> out = rows_along<2>(a.axis, {{a.indices}, {values}});
+  const int workers = workers_for(in.count);
+  auto* const scratch = static_cast<Entry*>(l.workspace);
+  dispatch_compute(a.in.dtype(), [&]<class T>() {
+    parallel(workers, int(std::min<i64>(in.count, 4096)), [&](int task, int worker) {
+      const i64 tasks = std::min<i64>(in.count, 4096);
+      const std::span<Entry> e(scratch + worker * in.length, size_t(in.length));
+      for (i64 row = in.count * task / tasks; row < in.count * (task + 1) / tasks; ++row) {
+        const T* from = a.in.as<T>() + in.start(0, row);
+        fill_keys(e, from, in.step[0], a.descending);
+        put_first_in_order(e, out.length);
+        i64* const places = a.indices.as<i64>() + out.start(0, row);
+        T* const to = a.values ? a.values.as<T>() + out.start(1, row) : nullptr;
+        for (i64 i = 0; i < out.length; ++i) {
+          places[i * out.step[0]] = e[size_t(i)].place;
+          if (to) to[i * out.step[1]] = from[e[size_t(i)].place * in.step[0]];
+        }
+      }
+    });
+  });
+}
+i64 sort_workspace(const SortArgs& a) {
+  if (a.in.numel() == 0) return 0;
+  const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
+  return workers_for(in.count) * in.length * i64(sizeof(Entry));
+}
+
+// --- bincount ------------------------------------------------------------------------------------
+template <class T, class Add>
+void for_each_bin(const BincountArgs& a, Add add) {
+  const T* in = a.in.as<T>();
+  for (i64 i = 0; i < a.in.numel(); ++i) add(i, i64(in[i * a.in.stride(0)]));
+}
+template <class Add>
+void for_each_bin(const BincountArgs& a, Add add) {
+  if (a.in.dtype() == DType::i64) return for_each_bin<i64>(a, add);
+  if (a.in.dtype() == DType::i32) return for_each_bin<i32>(a, add);
+  return for_each_bin<u8>(a, add);
+}
+
+void bincount_reference(const BincountArgs& a, const Launch& l) {
+  const i64 bins = a.out.numel();
+  if (!a.weights) {
+    i64* const out = a.out.as<i64>();
+    std::fill_n(out, bins, 0);
+    return for_each_bin(a, [&](i64, i64 bin) { ++out[bin]; });
+  }
+  double* const sums = static_cast<double*>(l.workspace);
+  std::fill_n(sums, bins, 0.0);
+  dispatch_floating(a.out.dtype(), [&]<class T>() {
+    const T* w = a.weights.as<T>();
+    for_each_bin(a, [&](i64 i, i64 bin) {
+      sums[bin] += double(ComputeType<T>(w[i * a.weights.stride(0)]));
+    });
+    T* const out = a.out.as<T>();
+    for (i64 b = 0; b < bins; ++b) out[b] = T(ComputeType<T>(sums[b]));
+  });
+}
+i64 bincount_workspace(const BincountArgs& a) { return a.weights ? a.out.numel() * 8 : 0; }
+
+// --- multinomial ---------------------------------------------------------------------------------
+double uniform(const MultinomialArgs& a, i64 block) {
+  const PhiloxBlock bits = philox(a.key, u64(block), a.call);
+  return uniform53(bits.v[0], bits.v[1]);
+}
+
+// `sums` is the running sum of the row.
+void draw_with_replacement(const MultinomialArgs& a, i64 row, std::span<double> sums, i64* out) {
+  const i64 draws = a.out.size(1), step = a.out.stride(1);
+  for (size_t c = 1; c < sums.size(); ++c) sums[c] += sums[c - 1];
+  // Where the row's last place with a probability lies: rounding must not lead past it.
+  const auto last = std::lower_bound(sums.begin(), sums.end(), sums.back());
+  for (i64 j = 0; j < draws; ++j) {
+    const double target = uniform(a, row * draws + j) * sums.back();
+    out[j * step] =
+        std::min(std::upper_bound(sums.begin(), sums.end(), target), last) - sums.begin();
+  }
+}
+
+struct Waiting {
+  double time;
+  i64 place;
+};
+void draw_without(const MultinomialArgs& a, i64 row, std::span<double> p, Waiting* line, i64* out) {
+  const i64 draws = a.out.size(1), places = i64(p.size()), step = a.out.stride(1);
+  for (i64 c = 0; c < places; ++c) {
+    const double w = p[size_t(c)], u = uniform(a, row * places + c);
+    line[c] = {w > 0 ? -std::log1p(-u) / w : std::numeric_limits<double>::infinity(), c};
+  }
+  std::partial_sort(line, line + draws, line + places, [](const Waiting& x, const Waiting& y) {
+    return x.time < y.time || (x.time == y.time && x.place < y.place);
+  });
+  for (i64 j = 0; j < draws; ++j) out[j * step] = line[j].place;
+}
+
+void multinomial_reference(const MultinomialArgs& a, const Launch& l) {
+  const i64 rows = a.p.size(0), places = a.p.size(1);
+  auto* const line = static_cast<Waiting*>(l.workspace);
+  const std::span<double> p(reinterpret_cast<double*>(line + places), size_t(places));
+  dispatch_floating(a.p.dtype(), [&]<class T>() {
+    for (i64 row = 0; row < rows; ++row) {
+      const T* from = a.p.as<T>() + row * a.p.stride(0);
+      for (i64 c = 0; c < places; ++c)
+        p[size_t(c)] = double(ComputeType<T>(from[c * a.p.stride(1)]));
+      i64* const out = a.out.as<i64>() + row * a.out.stride(0);
+      if (a.replacement)
+        draw_with_replacement(a, row, p, out);
+      else
+        draw_without(a, row, p, line, out);
+    }
+  });
+}
+i64 multinomial_workspace(const MultinomialArgs& a) {
+  return a.p.size(1) * i64(sizeof(Waiting) + sizeof(double));
+}
+
+}  // namespace
+
+WT_VARIANTS(cpu, sort, SortArgs,
+            {.name = "reference", .workspace = sort_workspace, .launch = sort_reference});
+WT_VARIANTS(cpu, bincount, BincountArgs,
+            {.name = "reference", .workspace = bincount_workspace, .launch = bincount_reference});
+WT_VARIANTS(cpu, multinomial, MultinomialArgs,
+            {.name = "reference",
+             .workspace = multinomial_workspace,
+             .launch = multinomial_reference});
+
+}  // namespace wt
