@@ -4,6 +4,7 @@
 #pragma once
 #include "warptape/autograd/ops_arrange.h"
 #include "warptape/autograd/ops_attention.h"
+#include "warptape/autograd/ops_channel_norm.h"
 #include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_distance.h"
 #include "warptape/autograd/ops_conv.h"

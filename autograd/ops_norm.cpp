@@ -1,5 +1,8 @@
 // Normalisation.
 #include "warptape/autograd/ops_norm.h"
+
+#include <limits>
+
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
@@ -8,10 +11,12 @@
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/layer_norm.h"
+#include "warptape/kernels/rms_norm.h"
 
 namespace wt {
 namespace info {
 constexpr OpInfo layer_norm{.name = "layer_norm", .autocast = Autocast::f32};
+constexpr OpInfo rms_norm{.name = "rms_norm", .autocast = Autocast::f32};
 }  // namespace info
 
 namespace {
@@ -68,7 +73,7 @@ class RowsOf {
 
 // --- forward -------------------------------------------------------------------------------------
 
-void check_layer_norm(const OpScope& s, const Shape& normalized, double eps) {
+void check_norm(const OpScope& s, const Shape& normalized, double eps) {
   const Geometry& x = s.geometry(kX);
   if (!is_floating(x.dtype) || !computes(x.dtype))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)),
@@ -87,10 +92,17 @@ void check_layer_norm(const OpScope& s, const Shape& normalized, double eps) {
   if (!(eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", eps));
 }
 
+// Room for what a backward reads of every row: its mean (0 for rms_norm), and rstd.
+Tensor row_stats(const View& x, DType t, Device d) {
+  i64 shape[2] = {2, 1};
+  for (int k = 0; k + 1 < x.ndim(); ++k) shape[1] *= x.size(k);
+  return Tensor(new_contiguous(shape, 2, t == DType::f64 ? DType::f64 : DType::f32, d));
+}
+
 void layer_norm_backward(Backward& g);
 
 Tensor layer_norm_forward(OpScope& s, const Shape& normalized, double eps) {
-  check_layer_norm(s, normalized, eps);
+  check_norm(s, normalized, eps);
   const int axes = normalized.ndim();
   const RowsOf x(s.impl(kX), axes);
   std::optional<RowsOf> weight, bias;
@@ -98,11 +110,8 @@ Tensor layer_norm_forward(OpScope& s, const Shape& normalized, double eps) {
   if (s.size() > kBias) bias.emplace(s.impl(kBias), axes, true);
   View stats;
   if (s.recording()) {
-    i64 shape[2] = {2, 1};
-    for (int d = 0; d + 1 < x.view().ndim(); ++d) shape[1] *= x.view().size(d);
     s.save_input(kX);
-    Tensor saved(
-        new_contiguous(shape, 2, s.dtype() == DType::f64 ? DType::f64 : DType::f32, s.device()));
+    Tensor saved = row_stats(x.view(), s.dtype(), s.device());
     stats = view_of(saved.impl());
     s.save_extra(std::move(saved));
     s.save_input_if(weight && s.wants(kX), kWeight);
@@ -191,6 +200,77 @@ void layer_norm_backward(Backward& g) {
   g.put(kX, std::move(gx));
 }
 
+// --- root mean square ----------------------------------------------------------------------------
+
+// The same gradients from operators that record.
+void rms_norm_composite(Backward& g, const LayerNormAttributes& a) {
+  const Tensor& saved = g.saved(kSavedX);
+  const DType t = saved.dtype(), wide = t == DType::f64 ? t : DType::f32;
+  const Tensor x = to_dtype(saved, wide), gy = to_dtype(g.grad(), wide);
+  std::vector<i64> axes;
+  for (int d = x.ndim() - a.axes; d < x.ndim(); ++d) axes.push_back(d);
+  const auto mean_of = [&](const Tensor& v) { return mean(v, axes, {.keep_dim = true}); };
+  const Tensor rstd = rsqrt(add(mean_of(square(x)), a.eps));
+  const Tensor h = mul(x, rstd);
+  if (g.wants(kX)) {
+    const Tensor gh =
+        g.has_saved(kSavedWeight) ? mul(gy, to_dtype(g.saved(kSavedWeight), wide)) : gy;
+    g.put(kX, to_dtype(mul(rstd, sub(gh, mul(h, mean_of(mul(gh, h))))), t));
+  }
+  if (g.node->n_edges > kWeight && g.wants(kWeight))
+    g.put(kWeight, to_dtype(sum_to(mul(gy, h), g.input_shape(kWeight)), t));
+}
+
+void rms_norm_backward(Backward& g) {
+  const auto a = g.attribute<LayerNormAttributes>();
+  if (g.recording()) return rms_norm_composite(g, a);
+  const Tensor &x = g.saved(kSavedX), &stats = g.saved(kSavedStats);
+  const RowsOf gy_rows(g.grad().impl(), a.axes), x_rows(x.impl(), a.axes);
+  const View gy = gy_rows.view(), saved = view_of(stats.impl());
+  const Launch launch{g.node->info, mode.native_stream, nullptr, x.device()};
+  if (g.node->n_edges > kWeight && g.wants(kWeight)) {
+    ParameterGradient gw;
+    gw.open(g, kWeight, a.axes, x);
+    run(LayerNormBackwardParamsArgs{gw.view(), {}, gy, x_rows.view(), saved, gw.accumulate},
+        launch);
+    if (gw.fresh.defined()) g.put(kWeight, std::move(gw.fresh));
+  }
+  if (!g.wants(kX)) return;
+  Tensor gx = empty(x.shape(), {.dtype = x.dtype(), .device = x.device()});
+  const RowsOf gx_rows(gx.impl(), a.axes);
+  std::optional<RowsOf> w;
+  if (g.has_saved(kSavedWeight)) w.emplace(g.saved(kSavedWeight).impl(), a.axes, true);
+  run(RmsNormBackwardInputArgs{gx_rows.view(), gy, x_rows.view(), saved, w ? w->view() : View{}},
+      launch);
+  g.put(kX, std::move(gx));
+}
+
+Tensor rms_norm_forward(OpScope& s, const Shape& normalized, std::optional<double> given) {
+  const double eps = given                     ? *given
+                     : s.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                               : double(std::numeric_limits<float>::epsilon());
+  check_norm(s, normalized, eps);
+  const int axes = normalized.ndim();
+  const RowsOf x(s.impl(kX), axes);
+  std::optional<RowsOf> weight;
+  if (s.size() > kWeight) weight.emplace(s.impl(kWeight), axes, true);
+  View stats;
+  if (s.recording()) {
+    s.save_input(kX);
+    Tensor saved = row_stats(x.view(), s.dtype(), s.device());
+    stats = view_of(saved.impl());
+    s.save_extra(std::move(saved));
+    s.save_input_if(weight && s.wants(kX), kWeight);
+  }
+  Result y = s.result_like();
+  const RowsOf out(y.impl(), axes);
+  s.record(rms_norm_backward);
+  s.set_attribute(LayerNormAttributes{axes, eps});
+  run(RmsNormForwardArgs{out.view(), stats, x.view(), weight ? weight->view() : View{}, eps},
+      s.launch());
+  return s.finish(std::move(y));
+}
+
 }  // namespace
 
 Tensor layer_norm(const In& x, const Shape& normalized_shape, const LayerNormOptions& options) {
@@ -208,9 +288,19 @@ Tensor layer_norm(const In& x, const Shape& normalized_shape, const In& weight, 
   return layer_norm_forward(s, normalized_shape, options.eps);
 }
 
+Tensor rms_norm(const In& x, const Shape& normalized_shape, const RmsNormOptions& options) {
+  OpScope s(info::rms_norm, x);
+  return rms_norm_forward(s, normalized_shape, options.eps);
+}
+Tensor rms_norm(const In& x, const Shape& normalized_shape, const In& weight,
+                const RmsNormOptions& options) {
+  OpScope s(info::rms_norm, x, weight);
+  return rms_norm_forward(s, normalized_shape, options.eps);
+}
+
 namespace detail {
 OpInfos norm_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::layer_norm};
+  static constexpr const OpInfo* kOps[] = {&info::layer_norm, &info::rms_norm};
   return kOps;
 }
 }  // namespace detail

@@ -37,6 +37,15 @@ WT_AVX2_HOT f32x8 load_part8(const float* p, i64 n, float pad) {
 WT_AVX2_HOT void store_part8(float* p, f32x8 v, i64 n) {
   _mm256_maskstore_ps(p, __m256i(lanes_below8(n)), __m256(v));
 }
+// Stream: past the caches, where what is written is not read first. p is aligned to 32 bytes then,
+// and _mm_sfence() comes before anything that follows.
+template <bool Stream>
+WT_AVX2_HOT void put8(float* p, f32x8 v) {
+  if constexpr (Stream)
+    _mm256_stream_ps(p, __m256(v));
+  else
+    store8(p, v);
+}
 // A NaN in `b` is ignored.
 WT_AVX2_HOT f32x8 max8(f32x8 a, f32x8 b) { return b > a ? b : a; }
 WT_AVX2_HOT float sum_of8(f32x8 v) {

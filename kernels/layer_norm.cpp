@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_moments.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -109,53 +110,6 @@ const char* why_not_avx2(const Args& a) {
   return nullptr;
 }
 
-// Of a row, or of a part of it: distances from the row's first element, so that an offset costs no
-// bits, and the sum of the squared distances from their mean.
-struct Moments {
-  float mean, squares;
-};
-constexpr i64 kPart = 2048;  // floats, which stay in the first level cache between two passes
-
-WT_TARGET_AVX2 Moments moments_of_part(const float* x, i64 n, float first) {
-  const i64 whole = n & ~7ll, count = n & 7;
-  f32x8 s0 = splat8(0), s1 = s0, s2 = s0, s3 = s0;
-  i64 i = 0;
-  for (; i + 32 <= n; i += 32) {
-    s0 += load8(x + i) - first, s1 += load8(x + i + 8) - first;
-    s2 += load8(x + i + 16) - first, s3 += load8(x + i + 24) - first;
-  }
-  for (; i < whole; i += 8) s0 += load8(x + i) - first;
-  s1 += load_part8(x + whole, count, first) - first;
-  const float mean = sum_of8((s0 + s1) + (s2 + s3)) / float(n);
-  s0 = s1 = s2 = s3 = splat8(0);  // what is left of the mean, twice; the squares, twice
-  for (i = 0; i + 16 <= n; i += 16) {
-    const f32x8 d = load8(x + i) - first - mean, e = load8(x + i + 8) - first - mean;
-    s0 += d, s1 += e;
-    s2 += d * d, s3 += e * e;
-  }
-  for (; i < whole; i += 8) {
-    const f32x8 d = load8(x + i) - first - mean;
-    s0 += d, s2 += d * d;
-  }
-  const f32x8 d = load_part8(x + whole, count, first) - first;
-  const f32x8 e = lanes_below8(count) ? d - mean : splat8(0);
-  const float rest = sum_of8((s0 + e) + s1) / float(n);
-  return {mean + rest, sum_of8((s2 + e * e) + s3) - rest * rest * float(n)};
-}
-
-// Parts are joined as in Chan, Golub, LeVeque 1983.
-Moments moments_of(const float* x, i64 n) {
-  Moments m = moments_of_part(x, n < kPart ? n : kPart, x[0]);
-  for (i64 i = kPart; i < n; i += kPart) {
-    const i64 count = n - i < kPart ? n - i : kPart;
-    const Moments part = moments_of_part(x + i, count, x[0]);
-    const float share = float(count) / float(i + count), distance = part.mean - m.mean;
-    m.mean += distance * share;
-    m.squares += part.squares + distance * distance * share * float(i);
-  }
-  return m;
-}
-
 struct Scale {
   float first, mean, rstd;  // the row's mean is first + mean
 };
@@ -164,16 +118,9 @@ WT_AVX2_HOT f32x8 normalised(f32x8 x, const Scale& s) { return (x - s.first - s.
 // Past the caches, where what is written is not read first: rows of a tensor beyond them that are
 // so long that their loads and stores take turns.
 bool streams(const View& out, const float* row, i64 n) {
-  return n >= kPart && out.bytes() > (i64(64) << 20) && reinterpret_cast<uintptr_t>(row) % 32 == 0;
+  return n >= kMomentsPart && out.bytes() > (i64(64) << 20) &&
+         reinterpret_cast<uintptr_t>(row) % 32 == 0;
 }
-template <bool Stream>
-WT_AVX2_HOT void put8(float* p, f32x8 v) {
-  if constexpr (Stream)
-    _mm256_stream_ps(p, __m256(v));
-  else
-    store8(p, v);
-}
-
 template <bool Stream>
 WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, const float* bias,
                                 i64 n, const Scale& s) {

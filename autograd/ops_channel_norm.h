@@ -1,0 +1,56 @@
+// Normalisation by channels: x is [N, C] or [N, C, d...], its memory NCHW or NHWC, which the result
+// keeps. f64 f32 f16 bf16, one dtype for x, weight and bias (16 bits compute in f32). Large offsets
+// do not cancel, and sums have a fixed order whatever the number of threads.
+#pragma once
+#include <optional>
+
+#include "warptape/core/in.h"
+
+namespace wt {
+
+struct BatchNormOptions {
+  Tensor weight{}, bias{};               // [C] each, or none: 1 and 0
+  Tensor running_mean{}, running_var{};  // [C] each, or none; written in training
+  bool training = false;
+  std::optional<double> momentum = 0.1;  // none: running statistics are the average of all batches
+  Tensor num_batches_tracked{};  // i64, 0-d, counted up in training; needed for that average
+  double eps = 1e-5;
+};
+// Each channel normalised: (x - mean) / sqrt(var + eps) * weight + bias (Ioffe and Szegedy 2015,
+// arXiv:1502.03167). In training, and where there are no running statistics, mean and var are those
+// of the channel over all samples and places, with var the mean of (x - mean)^2; otherwise the
+// running ones. Training moves the running statistics, of any floating dtype, after all else has
+// succeeded: running = (1 - momentum) running + momentum batch, with the unbiased variance there. A
+// recomputation (checkpoint) leaves them alone, and TrainStep puts them back when it skips a step.
+//
+// Throws ShapeError for fewer than two axes, for parameters that are not [C], and when training
+// with fewer than two values a channel; DtypeError; UsageError for one of the running statistics
+// without the other, none of them outside training, momentum outside [0, 1], eps below 0.
+WT_API Tensor batch_norm(const In& x, const BatchNormOptions& options = {});
+
+struct GroupNormOptions {
+  Tensor weight{}, bias{};  // [C] each, or none: 1 and 0
+  double eps = 1e-5;
+};
+// Each sample's channels in `groups` groups of neighbours, normalised by the mean and variance of a
+// group: (x - mean) / sqrt(var + eps) * weight + bias, with weight and bias for each channel (Wu
+// and He 2018, arXiv:1803.08494). Throws ShapeError unless groups divides the channels, for fewer
+// than two axes, for parameters that are not [C], and for one value a group in all (as PyTorch
+// does).
+WT_API Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& options = {});
+
+struct InstanceNormOptions {
+  Tensor weight{}, bias{};               // [C] each, or none: 1 and 0
+  Tensor running_mean{}, running_var{};  // [C] each, or none; written with use_input_stats
+  bool use_input_stats = true;           // false: the running statistics
+  double momentum = 0.1;
+  double eps = 1e-5;
+};
+// Each channel of each sample normalised by its own mean and variance (Ulyanov, Vedaldi, Lempitsky
+// 2016, arXiv:1607.08022): (x - mean) / sqrt(var + eps) * weight + bias. Running statistics, where
+// given, move towards the samples' mean of their means and of their unbiased variances, as
+// batch_norm's do. Throws what batch_norm throws, and ShapeError for fewer than two places a
+// channel.
+WT_API Tensor instance_norm(const In& x, const InstanceNormOptions& options = {});
+
+}  // namespace wt

@@ -1,0 +1,137 @@
+// Normalisation by channels on the cpu: the references, and the tables.
+#include "warptape/kernels/channel_norm.h"
+
+#include <cmath>
+
+#include "warptape/kernels/channel_norm_cpu.h"
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_vector.h"
+
+namespace wt {
+namespace {
+
+// f(value) for the elements of statistic k, in order.
+template <class T, class F>
+void for_each_of(const ChannelShape& s, const Cells<const T>& x, i64 k, const F& f) {
+  const i64 n0 = s.batch() ? 0 : k / s.groups, n1 = s.batch() ? s.samples : n0 + 1;
+  const i64 c0 = s.batch() ? k : k % s.groups * s.width();
+  for (i64 n = n0; n < n1; ++n)
+    for (i64 c = c0; c < c0 + s.width(); ++c)
+      for (i64 i = 0; i < s.size; ++i) f(double(ComputeType<T>(x.at(n, c)[i * x.step])));
+}
+
+void stats_reference(const ChannelStatsArgs& a, const Launch&) {
+  const ChannelShape s(a.x, a.groups);
+  dispatch_floating(a.x.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    A *stats = a.stats.as<A>(), *variance = a.variance.as<A>();
+    const Cells<const T> x(a.x);
+    for (i64 k = 0; k < s.statistics(); ++k) {
+      double mean = 0, rest = 0, squares = 0, first = 0;
+      bool begun = false;
+      for_each_of(s, x, k, [&](double v) {
+        if (!begun) first = v, begun = true;
+        mean += v - first;
+      });
+      mean = first + mean / s.count();
+      for_each_of(s, x, k, [&](double v) {
+        rest += v - mean;
+        squares += (v - mean) * (v - mean);
+      });
+      rest /= s.count();
+      const double spread = squares / s.count() - rest * rest;
+      stats[k] = A(mean + rest);
+      stats[s.statistics() + k] = A(mean + rest - double(stats[k]));
+      stats[2 * s.statistics() + k] = A(1 / std::sqrt(spread + a.eps));
+      if (variance) variance[k] = A(spread);
+    }
+  });
+}
+
+void forward_reference(const ChannelNormForwardArgs& a, const Launch&) {
+  const ChannelShape s(a.x, a.groups);
+  dispatch_floating(a.x.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const T *weight = a.weight.as<const T>(), *bias = a.bias.as<const T>();
+    const A* stats = a.stats.as<const A>();
+    const Cells<const T> x(a.x);
+    const Cells<T> y(a.y);
+    for (i64 n = 0; n < s.samples; ++n)
+      for (i64 c = 0; c < s.channels; ++c) {
+        const Centre<A> centre(s, stats, s.statistic(n, c));
+        const A w = weight ? A(weight[c]) : A(1), b = bias ? A(bias[c]) : A(0);
+        for (i64 i = 0; i < s.size; ++i)
+          y.at(n, c)[i * y.step] =
+              T(centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd * w + b);
+      }
+  });
+}
+
+void sums_reference(const ChannelNormSumsArgs& a, const Launch&) {
+  const ChannelShape s(a.x, a.groups);
+  dispatch_floating(a.x.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A* stats = a.stats.as<const A>();
+    A* sums = a.sums.as<A>();
+    const i64 all = s.batch() ? s.channels : s.samples * s.channels;
+    const Cells<const T> x(a.x), gy(a.gy);
+    for (i64 cell = 0; cell < all; ++cell) {
+      const i64 c = cell % s.channels, n0 = s.batch() ? 0 : cell / s.channels;
+      double plain = 0, product = 0;
+      for (i64 n = n0; n < (s.batch() ? s.samples : n0 + 1); ++n) {
+        const Centre<A> centre(s, stats, s.statistic(n, c));
+        for (i64 i = 0; i < s.size; ++i) {
+          const A g = A(gy.at(n, c)[i * gy.step]);
+          plain += double(g);
+          product += double(g * (centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd));
+        }
+      }
+      sums[cell] = A(plain);
+      sums[all + cell] = A(product);
+    }
+  });
+}
+
+void backward_reference(const ChannelNormBackwardArgs& a, const Launch&) {
+  const ChannelShape s(a.x, a.groups);
+  dispatch_floating(a.x.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const T* weight = a.weight.as<const T>();
+    const A* stats = a.stats.as<const A>();
+    const Cells<const T> x(a.x), gy(a.gy);
+    const Cells<T> gx(a.gx);
+    MeanGradients<A, T> mean(s, a.sums.as<const A>(), weight);
+    for (i64 n = 0; n < s.samples; ++n)
+      for (i64 c = 0; c < s.channels; ++c) {
+        const Centre<A> centre(s, stats, s.statistic(n, c));
+        const A w = weight ? A(weight[c]) : A(1);
+        mean.go_to(n, c);
+        for (i64 i = 0; i < s.size; ++i) {
+          const A h = centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd;
+          const A g = A(gy.at(n, c)[i * gy.step]) * w;
+          gx.at(n, c)[i * gx.step] = T(centre.rstd * (g - mean.g - h * mean.gh));
+        }
+      }
+  });
+}
+
+}  // namespace
+
+WT_VARIANTS(cpu, channel_stats, ChannelStatsArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = channel_stats_why_not,
+                        .workspace = channel_stats_workspace, .launch = channel_stats_vector){
+                .name = "reference", .rank = 10, .launch = stats_reference});
+WT_VARIANTS(cpu, channel_norm_forward, ChannelNormForwardArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = channel_forward_why_not,
+                        .launch = channel_forward_vector){
+                .name = "reference", .rank = 10, .launch = forward_reference});
+WT_VARIANTS(cpu, channel_norm_sums, ChannelNormSumsArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = channel_sums_why_not,
+                        .workspace = channel_sums_workspace, .launch = channel_sums_vector){
+                .name = "reference", .rank = 10, .launch = sums_reference});
+WT_VARIANTS(cpu, channel_norm_backward, ChannelNormBackwardArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = channel_backward_why_not,
+                        .launch = channel_backward_vector){
+                .name = "reference", .rank = 10, .launch = backward_reference});
+
+}  // namespace wt
