@@ -73,7 +73,7 @@ def main():
         subprocess.run(
             [program, "operators: PyTorch's numbers"],
             env={**os.environ, "WT_WRITE_TORCH_INPUTS": folder, "WT_TEST_DEVICES": "cpu"},
-            check=False,
+            check=True,
             stdout=subprocess.DEVNULL,
         )
         files = sorted(pathlib.Path(folder).iterdir())

@@ -106,7 +106,9 @@ void add_scatter(std::vector<OpCase>& rows, bool adds) {
              {{k.x}, k.index_of(), {exact ? k.index : k.source}},
              [f, k](std::span<const Tensor> in) { return f(in[0], k.axis, in[1], in[2]); },
              scattered(k, adds)};
-    if (adds || !repeats) s.torch = str("torch.", name, "(a, ", k.axis, ", b, c)");
+    // PyTorch's gradient wants a source of the index's shape.
+    const char* source = adds ? ", b, c[tuple(slice(n) for n in b.shape)])" : ", b, c)";
+    if (adds || !repeats) s.torch = str("torch.", name, "(a, ", k.axis, source);
     c.samples.push_back(std::move(s));
   }
   if (!adds)
@@ -368,9 +370,13 @@ void add_by_values(std::vector<OpCase>& rows) {
     std::optional<i64> classes;
     std::vector<double> values{};
   };
-  for (const Classes& k : {Classes{{5}, 4}, Classes{{2, 3}, 3}, Classes{{}, 3}, Classes{{0}, 2},
-                           Classes{{33}, 7}, Classes{{4}, {}, {2, 0, 5, 1}},
-                           Classes{{2, 2}, {}, {0, 0, 0, 0}}, Classes{{3, 1, 7}, 31}}) {
+  std::vector<Classes> ways{{{5}, 4},       {{2, 3}, 3},
+                            {{}, 3},        {{0}, 2},
+                            {{33}, 7},      {{4}, {}, {2, 0, 5, 1}},
+                            {{1}, 1},       {{2, 2}, {}, {0, 0, 0, 0}},
+                            {{3, 1, 7}, 31}};
+  for (i64 n = 1; n < 12; ++n) ways.push_back({{n, 13 - n}, 2 + n % 5});
+  for (const Classes& k : ways) {
     Input in = index_input(k.index, k.classes.value_or(1));
     in.values = k.values;
     double largest = 0;
