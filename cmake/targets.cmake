@@ -280,6 +280,17 @@ macro(wt_bench)
   endif()
 endmacro()
 
+# wt_kernel_bench(files...): more of it, of contracts, which a shared library does not export.
+macro(wt_kernel_bench)
+  set(WT_HAS_KERNEL_BENCH FALSE)
+  if(WARPTAPE_BUILD_BENCH AND NOT WARPTAPE_SHARED)
+    wt_prefixed(wt_sources bench ${ARGN})
+    list(APPEND WT_BENCH_SOURCES ${wt_sources})
+    set_source_files_properties(${wt_sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    set(WT_HAS_KERNEL_BENCH TRUE)
+  endif()
+endmacro()
+
 # wt_kernel_program(name file.cu): a program of one .cu file with main(), on simt. Built when named:
 # ninja NAME.
 function(wt_kernel_program name file)
@@ -345,7 +356,8 @@ macro(wt_tool)
     target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
       nlohmann_json::nlohmann_json fmt::fmt-header-only)
     target_compile_options(wt PRIVATE ${WT_FLAGS_PLAIN})
-    target_compile_definitions(wt PRIVATE WARPTAPE_HAS_BENCH=$<BOOL:${WT_BENCH_SOURCES}>)
+    target_compile_definitions(wt PRIVATE WARPTAPE_HAS_BENCH=$<BOOL:${WT_BENCH_SOURCES}>
+      WARPTAPE_HAS_KERNEL_BENCH=$<BOOL:${WT_HAS_KERNEL_BENCH}>)
     wt_unity(wt)
   endif()
 endmacro()

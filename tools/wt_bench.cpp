@@ -1,32 +1,21 @@
 // wt bench WHAT
+#include <algorithm>
 #include <cstdio>
 
+#include "warptape/bench/gpu/measure.h"
+#if WARPTAPE_HAS_KERNEL_BENCH
+#include "warptape/bench/gpu/problems.h"
+#include "warptape/bench/kernels_cpu.h"
+#endif
 #include "warptape/bench/overhead.h"
-#include "warptape/core/build_info.h"
-#include "warptape/core/json.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
 namespace {
 
-std::string machine_name() {
-  std::FILE* f = std::fopen("/proc/cpuinfo", "r");
-  if (!f) return "unknown";
-  char line[256];
-  std::string name = "unknown";
-  while (std::fgets(line, sizeof line, f)) {
-    const std::string text(line);
-    if (!text.starts_with("model name")) continue;
-    name = text.substr(text.find(':') + 2);
-    name.erase(name.find_last_not_of(" \n") + 1);
-    break;
-  }
-  std::fclose(f);
-  return name;
-}
-
 void print_overhead(const bench::OverheadOptions& o, bool json) {
   const std::vector<bench::OverheadRow> rows = bench::overhead(o);
+  const bench::Machine machine = bench::describe_machine(Device::cpu());
   if (!json)
     std::printf("%-10s %-22s %8s %10s %10s %10s %10s %9s\n", "bench", "shape", "threads",
                 "median us", "p10", "p90", "min", "mallocs");
@@ -36,17 +25,87 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
                   r.shape.c_str(), o.threads, r.median_us, r.p10_us, r.p90_us, r.min_us, r.mallocs);
       continue;
     }
-    JsonObject j;
-    j.add("bench", r.bench).add("impl", "warptape").add("device", "cpu").add("shape", r.shape);
-    j.add("dtype", "f32").add("median_us", r.median_us).add("p10_us", r.p10_us);
-    j.add("p90_us", r.p90_us).add("min_us", r.min_us).add_null("gb_s").add_null("tflop_s");
-    j.add_null("roof").add_null("ratio").add("peak_bytes", r.peak_bytes);
-    j.add("commit", build_info().commit).add("machine", machine_name()).add_null("driver");
-    j.add("threads", o.threads).add("mallocs", r.mallocs).add("windows", o.windows);
-    j.add("calls", r.calls);
-    std::printf("%s\n", j.str().c_str());
+    bench::Row row{.bench = r.bench, .impl = "warptape", .shape = r.shape, .dtype = "f32"};
+    row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, o.fixed_calls ? 1 : o.windows};
+    row.peak_bytes = r.peak_bytes;
+    row.more = {{"threads", o.threads}, {"mallocs", r.mallocs}, {"calls", double(r.calls)}};
+    std::printf("%s\n", to_json(row, machine).c_str());
   }
 }
+
+#if WARPTAPE_HAS_KERNEL_BENCH
+constexpr double kGoal = 0.7;  // of the ceiling
+
+void print_kernel(const bench::Row& r) {
+  char figures[64];
+  if (r.bound == "gemm")
+    std::snprintf(figures, sizeof figures, "%7.1f GFLOP/s", r.flops / r.time.min_us * 1e-3);
+  else
+    std::snprintf(figures, sizeof figures, "%7.2f GB/s   ", r.bytes / r.time.min_us * 1e-3);
+  std::printf("%-28s %-12s %-24s %10.1f %10.1f  %s", r.bench.c_str(), r.impl.c_str(),
+              r.shape.c_str(), r.time.min_us, r.time.median_us, figures);
+  if (r.ratio > 0)
+    std::printf(" %6.2f of %s (median %.2f)", r.ratio, r.bound.c_str(), r.more[0].second);
+  std::printf("\n");
+}
+
+void print_kernels(const bench::CpuKernelOptions& o, bool json) {
+  const bench::Machine machine = bench::describe_machine(Device::cpu());
+  const double load = bench::load_average();
+  std::vector<bench::Row> rows;
+  const bench::CpuCeilings c = bench::measure_cpu_kernels(o, [&](const bench::Row& r) {
+    if (json) {
+      std::printf("%s\n", to_json(r, machine).c_str());
+      std::fflush(stdout);
+    }
+    rows.push_back(r);
+  });
+  if (json) return;
+  std::printf("%s, 1 thread, f32; load average %.2f before, %.2f after\n", machine.host.c_str(),
+              load, bench::load_average());
+  std::printf("copy (%s): %.2f GB/s at best, %.2f in the median; matmul: %.1f GFLOP/s\n\n",
+              c.copy_by, c.copy_gb_s(), c.copy_bytes / c.copy.median_us * 1e-3, c.gemm_gflop_s);
+  std::printf("%-28s %-12s %-24s %10s %10s  %s\n", "kernel", "variant", "shape", "min us",
+              "median us", "rate, fraction of the ceiling");
+  std::stable_sort(rows.begin(), rows.end(), [](const bench::Row& a, const bench::Row& b) {
+    return a.ratio < b.ratio;  // those without a ceiling first
+  });
+  bool above = false;
+  int below = 0;
+  for (const bench::Row& r : rows) {
+    if (r.ratio >= kGoal && !above) {
+      std::printf("---- %.1f of the ceiling and more ----\n", kGoal);
+      above = true;
+    }
+    below += r.ratio > 0 && r.ratio < kGoal;
+    print_kernel(r);
+  }
+  std::printf("\n%d of %zu rows are below %.1f of their ceiling\n", below, rows.size(), kGoal);
+  for (const std::string& name : bench::missing_rows())
+    if (o.only.empty()) std::printf("not measured, no row in bench/gpu: %s\n", name.c_str());
+}
+
+void add_kernels(CLI::App& bench, int& code) {
+  CLI::App* c =
+      bench.add_subcommand("kernels",
+                           "the cpu's kernels at sizes beyond its caches: time, rate, and the "
+                           "fraction of what a copy or "
+                           "a product of matrices reaches in the same run, on one thread");
+  auto o = std::make_shared<bench::CpuKernelOptions>();
+  auto json = std::make_shared<bool>(false);
+  auto device = std::make_shared<std::string>("cpu");
+  c->add_option("--device", *device, "cpu; wt_gpu_bench measures the others")
+      ->check(CLI::IsMember({"cpu"}));
+  c->add_flag("--json", *json, "one JSON object a line");
+  c->add_option("--windows", o->windows)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--only", o->only, "this contract, and those of further --only")
+      ->check(CLI::IsMember(bench::cpu_kernel_names()));
+  c->callback([o, json, device, &code] {
+    print_kernels(*o, *json);
+    code = 0;
+  });
+}
+#endif
 
 }  // namespace
 
@@ -71,6 +130,9 @@ void add_bench(CLI::App& app, int& code) {
     print_overhead(*o, *json);
     code = 0;
   });
+#if WARPTAPE_HAS_KERNEL_BENCH
+  add_kernels(*c, code);
+#endif
 }
 
 }  // namespace wt::tools

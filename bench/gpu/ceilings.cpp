@@ -54,7 +54,7 @@ Ceilings measure_ceilings(Device d, std::vector<Row>& rows) {
       Row r{.bench = "ceiling_gemm", .impl = "cublaslt", .dtype = dtype_name(t)};
       r.shape = t == DType::bf16 ? "8192x8192x8192" : "4096x4096x4096";
       const double us = c.gemm(t) > 0 ? flops / c.gemm(t) * 1e-6 : 0;
-      r.time = {us, us, us, 1};
+      r.time = {us, us, us, us, 1};
       r.flops = flops;
       rows.push_back(r);
     }

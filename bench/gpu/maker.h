@@ -38,6 +38,8 @@ void add_variants(Problem& p, const std::vector<Args>& sets) {
   p.bytes = double(sets[0].bytes());
   p.flops = double(sets[0].flops());
   const Variants<Args>* list = ContractTable<Args>::rows[int(p.device.kind)];
+  if (const Variant<Args>* best = list ? detail::best_variant(sets[0], *list) : nullptr)
+    p.chosen = best->name;
   for (int i = 0; list && i < list->count; ++i) {
     const Variant<Args>* v = &list->rows[i];
     const Device d = p.device;

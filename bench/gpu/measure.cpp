@@ -56,6 +56,7 @@ Timing summarize(std::vector<double> us) {
   t.median_us = at(0.5);
   t.p10_us = at(0.1);
   t.p90_us = at(0.9);
+  t.min_us = us[0];
   return t;
 }
 
@@ -129,11 +130,17 @@ Timing time_round_trip(Device d, const std::function<void(int)>& work) {
   return summarize(std::move(us));
 }
 
+// Contracts whose time goes into sums of products.
+static bool is_products(const std::string& contract) {
+  return contract == "matmul" || contract.starts_with("conv") || contract.starts_with("attention");
+}
+
 void compare_with_roof(Row& row, DType t, const Ceilings& c) {
   const double copy_us = c.copy_gb_s > 0 ? row.bytes / c.copy_gb_s * 1e-3 : 0;
-  const double gemm = row.bench == "matmul" ? c.gemm(t) : 0;
+  const bool products = is_products(row.bench);
+  const double gemm = products ? c.gemm(t) : 0;
   const double gemm_us = gemm > 0 ? row.flops / gemm * 1e-6 : 0;
-  if (row.bench == "matmul" && gemm == 0) return;  // its roof was not measured
+  if (products && gemm == 0) return;  // its roof was not measured
   const double floor_us = std::max(copy_us, gemm_us);
   if (floor_us <= 0 || row.time.median_us <= 0) return;
   row.bound = gemm_us > copy_us ? "gemm" : "copy";
@@ -185,13 +192,14 @@ std::string to_json(const Row& r, const Machine& m) {
   number("median_us", r.time.median_us);
   number("p10_us", r.time.p10_us);
   number("p90_us", r.time.p90_us);
+  number("min_us", r.time.min_us);
   number("gb_s", r.time.median_us > 0 ? r.bytes / r.time.median_us * 1e-3 : 0);
   number("tflop_s", r.time.median_us > 0 ? r.flops / r.time.median_us * 1e-6 : 0);
   number("roof", r.roof);
   number("ratio", r.ratio);
   number("peak_bytes", double(r.peak_bytes));
   j.add("commit", build_info().commit);
-  j.add("machine", m.device_name + ", " + m.host);
+  j.add("machine", m.device.kind == DeviceKind::cpu ? m.host : m.device_name + ", " + m.host);
   if (m.driver.empty())
     j.add_null("driver");
   else

@@ -10,7 +10,7 @@
 namespace wt::bench {
 
 struct Timing {
-  double median_us = 0, p10_us = 0, p90_us = 0;
+  double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;
   int samples = 0;
 };
 // Of one measurement; whichever comes first ends it, but there are at least 5 samples.

@@ -9,8 +9,9 @@
 
 namespace wt::bench {
 
-// small: odd sizes that a memory checker gets through; real: sizes that fill a large GPU.
-enum class Scale { small, real };
+// small: odd sizes that a memory checker gets through; real: sizes that fill a large GPU; host: 64
+// MiB an f32 operand, which is beyond the caches of a cpu.
+enum class Scale { small, real, host };
 
 struct VariantRun {
   std::string name;
@@ -29,6 +30,7 @@ struct Problem {
   std::vector<Tensor> outputs;  // of set 0
   bool in_place = false;        // repeated launches change the values
   std::vector<VariantRun> variants;
+  std::string chosen{};  // the variant that `run` would launch; empty: none
 };
 
 // A contract and how to make problems of it.

@@ -1,4 +1,6 @@
 // Copies, reductions, products, softmax, losses, embedding, dropout.
+#include <algorithm>
+
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/copy.h"
@@ -24,7 +26,9 @@ struct Size {
 Size pick(Scale scale, int shape, std::initializer_list<Size> small,
           std::initializer_list<Size> real) {
   const auto& list = scale == Scale::small ? small : real;
-  return list.begin()[size_t(shape) < list.size() ? size_t(shape) : list.size() - 1];
+  Size s = list.begin()[size_t(shape) < list.size() ? size_t(shape) : list.size() - 1];
+  if (scale == Scale::host) s.rows = std::min(s.rows, (i64{1} << 24) / s.columns);
+  return s;
 }
 std::string text(Size s) { return str(s.rows, "x", s.columns); }
 Shape shape_of(Size s) { return {s.rows, s.columns}; }
@@ -90,7 +94,11 @@ Problem matmul_problem(Device d, DType t, Scale scale, int shape, int sets) {
   static constexpr Product kReal[] = {{4096, 4096, 4096, false},
                                       {8192, 3072, 768, true},  // a transformer's layer
                                       {128, 512, 784, true}};   // mlp_small
-  const Product p = scale == Scale::small ? kSmall[shape % 3] : kReal[shape % 3];
+  static constexpr Product kHost[] = {
+      {1024, 1024, 1024, false}, {2048, 3072, 768, true}, {128, 512, 784, true}};
+  const Product p = (scale == Scale::small  ? kSmall
+                     : scale == Scale::host ? kHost
+                                            : kReal)[shape % 3];
   const std::string name = str(p.m, "x", p.n, "x", p.k, p.transpose_b ? " nt" : " nn");
   return problem_of(d, t, name, sets, [&](Maker& m, std::vector<Tensor>& out) {
     MatmulArgs a;
@@ -224,7 +232,9 @@ struct Table {
   i64 rows, width, picks;
 };
 Table table_of(Scale scale) {
-  return scale == Scale::small ? Table{37, 48, 100} : Table{50257, 768, 65536};
+  return scale == Scale::small  ? Table{37, 48, 100}
+         : scale == Scale::host ? Table{50257, 768, 16384}
+                                : Table{50257, 768, 65536};
 }
 std::string text(const Table& t) { return str(t.picks, " of ", t.rows, "x", t.width); }
 Problem embedding_problem(Device d, DType t, Scale scale, int, int sets) {
