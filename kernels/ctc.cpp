@@ -1,0 +1,189 @@
+// Connectionist temporal classification on the cpu: the recursions of each sample, in logarithms.
+#include "warptape/kernels/ctc.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "warptape/core/device.h"
+#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_pool.h"
+
+namespace wt {
+namespace {
+
+// What both directions read of sample n.
+template <class T>
+struct Sample {
+  const T* y;
+  i64 step, class_step;  // strides of y
+  const i64* target;
+  i64 target_step;
+  i64 classes, steps, labels, blank;
+
+  i64 states() const { return 2 * labels + 1; }
+  i64 class_of(i64 s) const {
+    if (s % 2 == 0) return blank;
+    const i64 label = target[s / 2 * target_step];
+    return label >= 0 && label < classes ? label : 0;
+  }
+  // A path may come from two states before.
+  bool skips(i64 s) const { return s % 2 == 1 && s >= 2 && class_of(s) != class_of(s - 2); }
+  ComputeType<T> at(i64 t, i64 s) const {
+    return ComputeType<T>(y[t * step + class_of(s) * class_step]);
+  }
+};
+i64 number(const View& v, i64 n) { return v.as<const i64>()[n * v.stride(0)]; }
+
+// Where sample n's labels begin: rows, or one after another.
+template <class Args>
+i64 start_of(const Args& a, i64 n) {
+  if (a.targets.ndim() == 2) return n * a.targets.stride(0);
+  i64 before = 0;
+  for (i64 k = 0; k < n; ++k) before += number(a.target_lengths, k);
+  return before * a.targets.stride(0);
+}
+template <class T, class Args>
+Sample<T> sample_of(const Args& a, i64 n) {
+  return {.y = a.log_probs.template as<const T>() + n * a.log_probs.stride(1),
+          .step = a.log_probs.stride(0),
+          .class_step = a.log_probs.stride(2),
+          .target = a.targets.template as<const i64>() + start_of(a, n),
+          .target_step = a.targets.stride(a.targets.ndim() - 1),
+          .classes = a.log_probs.size(2),
+          .steps = number(a.input_lengths, n),
+          .labels = number(a.target_lengths, n),
+          .blank = a.blank};
+}
+template <class A, class Args>
+A scale_of(const Args& a, i64 n) {
+  return a.divide_by_length ? A(1) / A(std::max<i64>(number(a.target_lengths, n), 1)) : A(1);
+}
+
+template <class Args>
+int threads_for(const Args& a) {
+  return int(std::min<i64>(num_threads(), a.alpha.numel() / (1 << 13) + 1));
+}
+
+// log(exp(a) + exp(b) + exp(c)), -inf for three of those.
+template <class A>
+A log_sum(A a, A b, A c) {
+  const A m = std::max(a, std::max(b, c));
+  if (m == -A(INFINITY)) return m;
+  return m + std::log(std::exp(a - m) + std::exp(b - m) + std::exp(c - m));
+}
+
+// The loss; fills alpha, rows of `width` states.
+template <class T, class A>
+A run_forward(const Sample<T>& x, A* alpha, i64 width) {
+  constexpr A none = -A(INFINITY);
+  const i64 states = x.states();
+  if (x.steps == 0) return x.labels == 0 ? A(0) : A(INFINITY);
+  for (i64 s = 0; s < states; ++s) alpha[s] = s < 2 ? x.at(0, s) : none;
+  for (i64 t = 1; t < x.steps; ++t) {
+    const A* before = alpha + (t - 1) * width;
+    A* now = alpha + t * width;
+    for (i64 s = 0; s < states; ++s)
+      now[s] = x.at(t, s) +
+               log_sum(before[s], s >= 1 ? before[s - 1] : none, x.skips(s) ? before[s - 2] : none);
+  }
+  const A* last = alpha + (x.steps - 1) * width;
+  return -log_sum(last[states - 1], states > 1 ? last[states - 2] : none, none);
+}
+
+void report_bad_label(const CtcForwardArgs& a) {
+  const i64 classes = a.log_probs.size(2);
+  i64 before = 0;  // labels of earlier samples
+  for (i64 n = 0; n < a.log_probs.size(1); ++n) {
+    const i64 start = start_of(a, n), labels = number(a.target_lengths, n);
+    for (i64 k = 0; k < labels; ++k) {
+      const i64 label =
+          a.targets.as<const i64>()[start + k * a.targets.stride(a.targets.ndim() - 1)];
+      if (label >= 0 && label < classes) continue;
+      const i64 place = a.targets.ndim() == 2 ? n * a.targets.size(1) + k : before + k;
+      *a.mailbox = {i32(MailboxCode::label_out_of_range), a.op_id, place, label, classes};
+      return;
+    }
+    before += labels;
+  }
+}
+
+void forward_reference(const CtcForwardArgs& a, const Launch&) {
+  const i64 samples = a.log_probs.size(1), width = a.alpha.size(2);
+  if (a.mailbox && a.mailbox->raised == 0) report_bad_label(a);
+  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    A *losses = a.losses.as<A>(), *alpha = a.alpha.as<A>();
+    parallel(threads_for(a), int(samples), [&](int n, int) {
+      losses[n] = run_forward(sample_of<T>(a, n), alpha + n * a.alpha.size(1) * width, width);
+    });
+    double sum = 0;
+    for (i64 n = 0; n < samples; ++n)
+      if (!(a.zero_infinity && losses[n] == A(INFINITY)))
+        sum += double(scale_of<A>(a, n) * losses[n]);
+    *a.loss_sum.as<A>() = A(sum);
+  });
+}
+
+// gx of one sample for t < T_n. `beta`: two rows of `width`; `sums`: one a class.
+template <class T, class A>
+void run_backward(const Sample<T>& x, const A* alpha, A* beta, i64 width, A loss, A scale, T* gx,
+                  i64 gx_step, i64 gx_class, A* sums) {
+  constexpr A none = -A(INFINITY);
+  const i64 states = x.states();
+  A *later = beta, *now = beta + width;
+  for (i64 t = x.steps; t-- > 0;) {
+    for (i64 s = 0; s < states; ++s) {
+      const auto on = [&](i64 to) { return later[to] + x.at(t + 1, to); };
+      if (t + 1 == x.steps)
+        now[s] = s + 2 >= states ? A(0) : none;
+      else
+        now[s] = log_sum(on(s), s + 1 < states ? on(s + 1) : none,
+                         s + 2 < states && x.skips(s + 2) ? on(s + 2) : none);
+    }
+    std::fill(sums, sums + x.classes, A(0));
+    for (i64 s = 0; s < states; ++s) {
+      const A both = alpha[t * width + s] + now[s];
+      if (both != none) sums[x.class_of(s)] += std::exp(both + loss);
+    }
+    for (i64 c = 0; c < x.classes; ++c) gx[t * gx_step + c * gx_class] = T(-scale * sums[c]);
+    std::swap(later, now);
+  }
+}
+
+i64 backward_workspace(const CtcBackwardArgs& a) {
+  return a.log_probs.size(1) * (2 * a.alpha.size(2) + a.log_probs.size(2)) *
+         item_size(a.alpha.dtype());
+}
+void backward_reference(const CtcBackwardArgs& a, const Launch& l) {
+  const i64 steps = a.log_probs.size(0), samples = a.log_probs.size(1);
+  const i64 classes = a.log_probs.size(2), width = a.alpha.size(2);
+  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A grad = *a.grad.as<const A>();
+    parallel(threads_for(a), int(samples), [&](int n, int) {
+      T* gx = a.gx.as<T>() + n * a.gx.stride(1);
+      const Sample<T> x = sample_of<T>(a, n);
+      const A loss = a.losses.as<const A>()[n];
+      const A fill = loss == A(INFINITY) && !a.zero_infinity ? A(NAN) : A(0);
+      for (i64 t = 0; t < steps; ++t)
+        for (i64 c = 0; c < classes; ++c)
+          gx[t * a.gx.stride(0) + c * a.gx.stride(2)] = T(t < x.steps ? fill : A(0));
+      if (loss == A(INFINITY)) return;
+      A* beta = static_cast<A*>(l.workspace) + n * (2 * width + classes);
+      run_backward(x, a.alpha.as<const A>() + n * a.alpha.size(1) * width, beta, width, loss,
+                   grad * scale_of<A>(a, n), gx, a.gx.stride(0), a.gx.stride(2), beta + 2 * width);
+    });
+  });
+}
+
+}  // namespace
+
+WT_VARIANTS(cpu, ctc_forward, CtcForwardArgs,
+            {.name = "reference", .rank = 10, .launch = forward_reference});
+WT_VARIANTS(cpu, ctc_backward, CtcBackwardArgs,
+            {.name = "reference",
+             .rank = 10,
+             .workspace = backward_workspace,
+             .launch = backward_reference});
+
+}  // namespace wt
