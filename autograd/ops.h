@@ -20,6 +20,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_scan.h"
+#include "warptape/autograd/ops_resize.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
 #include "warptape/autograd/ops_sort.h"

@@ -1,0 +1,42 @@
+// Resizing.
+#pragma once
+#include <vector>
+
+#include "warptape/core/in.h"
+#include "warptape/kernels/resize.h"
+
+namespace wt {
+
+struct ResizeOptions {
+  ResizeMode mode = ResizeMode::nearest;
+  bool align_corners = false;
+  double scale = 0;  // new size / old size where it is not the quotient of the two; 0: it is
+};
+// One axis of x with `size` elements instead of n. nearest: y[i] = x[floor(i * n / size)]; linear:
+// between its two neighbours, y[i] = (1 - w) x[k] + w x[k + 1] with k + w = (i + 1/2) * n / size -
+// 1/2, not below 0, or with align_corners i * (n - 1) / (size - 1); beyond the last element it is
+// the last one. With `scale`, 1 / scale takes the place of n / size. Floating dtypes; the order of
+// the axes in memory is kept. Throws ShapeError for sizes below 1 and for a 0-d tensor.
+WT_API Tensor resize_axis(const In& x, i64 axis, i64 size, const ResizeOptions& options = {});
+// The transpose of resize_axis, and its gradient: from gout, the gradient of the resized tensor, to
+// that of the tensor whose axis had `size` elements. Sums have one order.
+WT_API Tensor resize_axis_backward(const In& gout, i64 axis, i64 size,
+                                   const ResizeOptions& options = {});
+
+// linear: along all axes there are; bilinear and trilinear are the same for two and three of them.
+enum class UpsampleMode : u8 { nearest, linear, bilinear, trilinear };
+struct UpsampleOptions {
+  Shape size{};                 // of the resized axes; one number for all
+  std::vector<double> scale{};  // or how many times their size; one number for all
+  UpsampleMode mode = UpsampleMode::nearest;
+  bool align_corners = false;  // not for nearest
+};
+// x [N, C, L], [N, C, H, W] or [N, C, D, H, W] with its axes after the second resized one after the
+// other (see resize_axis) to `size`, or to floor(n * scale), 1 / scale then being the step between
+// neighbours. 16-bit floats are computed in f32 in between. The order of the axes in memory is
+// kept. PyTorch: F.interpolate, nn.Upsample. Throws ShapeError for other ranks, sizes below 1 and
+// scales that are not above 0, UsageError unless one of size and scale is given, and for
+// align_corners with nearest.
+WT_API Tensor upsample(const In& x, const UpsampleOptions& options);
+
+}  // namespace wt
