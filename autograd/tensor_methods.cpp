@@ -3,6 +3,8 @@
 #include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops_arrange.h"
+#include "warptape/autograd/ops_gather.h"
 #include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_pointwise.h"
@@ -149,6 +151,7 @@ WT_VIEW_METHOD(squeeze, (Frame at))
 WT_VIEW_METHOD(squeeze, (i64 axis, Frame at), axis)
 WT_VIEW_METHOD(unsqueeze, (i64 axis, Frame at), axis)
 WT_VIEW_METHOD(select, (i64 axis, i64 index, Frame at), axis, index)
+WT_VIEW_METHOD(unfold, (i64 axis, i64 size, i64 step, Frame at), axis, size, step)
 WT_VIEW_METHOD(slice, (i64 axis, Slice range, Frame at), axis, range)
 #undef WT_VIEW_METHOD
 
@@ -177,6 +180,14 @@ Tensor Tensor::to(Device d, Frame at) const {
 Tensor Tensor::to(DType t, Frame at) const { return wt::to_dtype(In(*this, at.file, at.line), t); }
 Tensor Tensor::to(MemoryFormat format, Frame at) const {
   return wt::contiguous(In(*this, at.file, at.line), format);
+}
+
+Tensor Tensor::flip(const Dims& dims, Frame at) const {
+  return wt::flip(In(*this, at.file, at.line), dims);
+}
+Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Frame at) const {
+  return wt::masked_fill(In(*this, at.file, at.line), In(mask, at.file, at.line),
+                         Operand(value, at.file, at.line));
 }
 
 // --- reductions ----------------------------------------------------------------------------------

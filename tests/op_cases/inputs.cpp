@@ -1,5 +1,7 @@
 #include "warptape/tests/op_cases/inputs.h"
 
+#include <sys/mman.h>
+
 #include "warptape/core/philox.h"
 
 namespace wt_test {
@@ -55,6 +57,37 @@ Tensor expanded(const std::vector<double>& v, const Shape& s, DType t, Device d)
   return dense(v, s, t, d);
 }
 
+// The smallest axis of several elements has steps of more than 2^31: whoever keeps an offset in 32
+// bits reads elsewhere. The memory is reserved, and only the pages of the elements are touched.
+struct Reserved {
+  void* data;
+  size_t bytes;
+};
+void give_back(void* p) {
+  auto* r = static_cast<Reserved*>(p);
+  munmap(r->data, r->bytes);
+  delete r;
+}
+Tensor far(const std::vector<double>& v, const Shape& s, DType t) {
+  int axis = -1;
+  for (int a = 0; a < s.ndim(); ++a)
+    if (s[a] > 1 && (axis < 0 || s[a] < s[axis])) axis = a;
+  const Tensor values = dense(v, s, t, Device::cpu());
+  if (axis < 0) return values;
+  constexpr i64 kStep = (i64(1) << 31) + 8;
+  Shape strides = values.strides();
+  strides[axis] = kStep;
+  const size_t bytes = size_t((s[axis] - 1) * kStep + count(s)) * size_t(item_size(t));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    throw std::runtime_error(str("[tests] no address space of ", bytes, " bytes for a far layout"));
+  Tensor x = from_blob(memory, s, give_back, new Reserved{memory, bytes},
+                       {.dtype = t, .device = Device::cpu()}, strides);
+  x.copy_(values);
+  return x;
+}
+
 }  // namespace
 
 double stored_as(double v, DType t) {
@@ -74,10 +107,11 @@ Inputs make_inputs(const Case& c, Device d, bool grad) {
       for (i64 i = 0; i < count(in.shape); ++i)
         v.push_back(random_value(in, c.dtype, c.seed + salt, u64(i)));
     salt += 0x51ed27;
-    Tensor x = c.layout == 't'   ? transposed(v, in.shape, t, d)
-               : c.layout == 's' ? strided(v, in.shape, t, d)
-               : c.layout == 'e' ? expanded(v, in.shape, t, d)
-                                 : dense(v, in.shape, t, d);
+    Tensor x = c.layout == 't'                                ? transposed(v, in.shape, t, d)
+               : c.layout == 's'                              ? strided(v, in.shape, t, d)
+               : c.layout == 'e'                              ? expanded(v, in.shape, t, d)
+               : c.layout == 'f' && d.kind == DeviceKind::cpu ? far(v, in.shape, t)
+                                                              : dense(v, in.shape, t, d);
     r.arrays.push_back({in.shape, x.to_vector<double>()});
     if (grad && in.wants_grad && is_floating(t)) x = x.detach().set_requires_grad();
     r.tensors.push_back(std::move(x));

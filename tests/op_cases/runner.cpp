@@ -216,6 +216,7 @@ std::vector<Case> all_cases(const OpCase& row) {
       for (const char* layout = kLayouts; *layout; ++layout) {
         // Other layouts: the first samples, and two dtypes of different size.
         if (*layout != 'c' && (!s.layouts || k > 1 || (t != f32 && t != f16))) continue;
+        if (*layout == 'f' && t != f32) continue;
         cases.push_back({&row, int(k), t, *layout, seed_of(row, k)});
       }
     }
@@ -231,6 +232,8 @@ std::vector<std::string> variants_of(const OpCase& row, Device d) {
         names.push_back(contract + ":" + c->variant(d.kind, i).name);
   return names;
 }
+
+bool runs_on(const Case& c, Device d) { return c.layout != 'f' || d.kind == DeviceKind::cpu; }
 
 bool has_kernels(const OpCase& row, Device d) {
   for (const std::string& contract : row.contracts)

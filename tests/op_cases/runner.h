@@ -17,8 +17,9 @@
 namespace wt_test {
 
 // c: contiguous; t: last two axes swapped in memory; s: every third element; e: the first axis that
-// has more than one element is expanded.
-inline constexpr const char* kLayouts = "ctse";
+// has more than one element is expanded; f: steps of more than 2^31 elements along one axis (cpu,
+// in memory that is reserved and hardly touched).
+inline constexpr const char* kLayouts = "ctsef";
 
 struct Case {
   const OpCase* row;
@@ -32,6 +33,8 @@ struct Place {
   Device device;
   std::string variant;  // "contract:name"; empty: what `run` chooses
 };
+// Far layouts are for the cpu: no other device has the room.
+bool runs_on(const Case& c, Device d);
 // False while kernels of the row are missing on a device: what runs there is then no test of it.
 bool has_kernels(const OpCase& row, Device d);
 std::string reproducer(const Case& c, const Place& p);
