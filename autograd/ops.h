@@ -18,6 +18,7 @@
 #include "warptape/autograd/ops_norm.h"
 #include "warptape/autograd/ops_pad.h"
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_pool.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_scan.h"
 #include "warptape/autograd/ops_resize.h"

@@ -45,17 +45,6 @@ enum : int { kX, kWeight, kBias };
 
 // --- from tensors to the kernels' arguments ------------------------------------------------------
 
-// `batched` axes come before the spatial ones: 2, or 1 without a batch.
-ConvTensor conv_tensor(const TensorImpl* p, int axes) {
-  const Geometry& g = p->geometry;
-  ConvTensor t{p->data, 0, 0, {0, 0, 0}};
-  const int lead = g.ndim - axes;
-  t.channel = g.strides[lead - 1];
-  if (lead == 2) t.batch = g.strides[0];
-  for (int d = 0; d < axes; ++d) t.at[3 - axes + d] = g.strides[lead + d];
-  return t;
-}
-
 // Of x [.., C, in...], y [.., O, out...] and a weight of this shape.
 ConvShape conv_shape(const Shape& x, const Shape& y, const Shape& w, const ConvSteps& c, DType t) {
   ConvShape s;
@@ -86,16 +75,6 @@ Tensor packed_bias(const OpScope& s, int i) {
 }
 const void* data_of(const Tensor& t) { return t.defined() ? t.impl()->data : nullptr; }
 
-// [.., channels, sizes...] with the batch of `like`.
-Shape with_channels(const Shape& like, int axes, i64 channels, const Shape& sizes) {
-  Shape s;
-  if (like.ndim() == axes + 2) s.push_back(like[0]);
-  s.push_back(channels);
-  for (i64 n : sizes) s.push_back(n);
-  return s;
-}
-Shape spatial(const Shape& s, int axes) { return Shape(s.data() + s.ndim() - axes, axes); }
-
 // --- the three operators -------------------------------------------------------------------------
 
 void conv_backward(Backward& g);
@@ -105,7 +84,7 @@ void conv_weight_backward(Backward& g);
 // Operands x, w and perhaps bias; `out`: y's spatial sizes. Everything is checked.
 Tensor run_conv(OpScope& s, const ConvSteps& c, const Shape& out) {
   const Shape x = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
-  const Shape shape = with_channels(x, c.axes, w[0], out);
+  const Shape shape = detail::with_channels(x, c.axes, w[0], out);
   numel_of(shape);
   const Tensor bias = packed_bias(s, kBias);
   s.save_input_if(s.wants(kWeight), kX);
@@ -113,9 +92,10 @@ Tensor run_conv(OpScope& s, const ConvSteps& c, const Shape& out) {
   Result y = detail::result_in_order_of(s, kX, shape, c.axes);
   s.record(conv_backward);
   s.set_attribute(c);
-  run(ConvForwardArgs{conv_shape(x, shape, w, c, s.dtype()), conv_tensor(y.impl(), c.axes),
-                      conv_tensor(s.impl(kX), c.axes), conv_tensor(s.impl(kWeight), c.axes),
-                      data_of(bias)},
+  run(ConvForwardArgs{conv_shape(x, shape, w, c, s.dtype()),
+                      detail::spatial_tensor(y.impl(), c.axes),
+                      detail::spatial_tensor(s.impl(kX), c.axes),
+                      detail::spatial_tensor(s.impl(kWeight), c.axes), data_of(bias)},
       s.launch());
   return s.finish(std::move(y));
 }
@@ -123,7 +103,8 @@ Tensor run_conv(OpScope& s, const ConvSteps& c, const Shape& out) {
 // Operands y, w and perhaps bias; `in`: x's spatial sizes.
 Tensor run_conv_input(OpScope& s, const ConvSteps& c, const Shape& in) {
   const Shape y = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
-  const Shape shape = with_channels(y, c.axes, checked_mul(w[1], c.groups, "weight's size"), in);
+  const Shape shape =
+      detail::with_channels(y, c.axes, checked_mul(w[1], c.groups, "weight's size"), in);
   numel_of(shape);
   const Tensor bias = packed_bias(s, kBias);
   s.save_input_if(s.wants(kWeight), kX);
@@ -131,9 +112,10 @@ Tensor run_conv_input(OpScope& s, const ConvSteps& c, const Shape& in) {
   Result x = detail::result_in_order_of(s, kX, shape, c.axes);
   s.record(conv_input_backward);
   s.set_attribute(c);
-  run(ConvBackwardInputArgs{conv_shape(shape, y, w, c, s.dtype()), conv_tensor(x.impl(), c.axes),
-                            conv_tensor(s.impl(kX), c.axes), conv_tensor(s.impl(kWeight), c.axes),
-                            data_of(bias)},
+  run(ConvBackwardInputArgs{conv_shape(shape, y, w, c, s.dtype()),
+                            detail::spatial_tensor(x.impl(), c.axes),
+                            detail::spatial_tensor(s.impl(kX), c.axes),
+                            detail::spatial_tensor(s.impl(kWeight), c.axes), data_of(bias)},
       s.launch());
   return s.finish(std::move(x));
 }
@@ -147,9 +129,9 @@ Tensor run_conv_weight(OpScope& s, const ConvSteps& c, const Shape& w) {
   s.set_attribute(c);
   ConvBackwardWeightArgs args;
   args.shape = conv_shape(shape_of(s.geometry(1)), shape_of(s.geometry(0)), w, c, s.dtype());
-  args.w = conv_tensor(r.impl(), c.axes);
-  args.y = conv_tensor(s.impl(0), c.axes);
-  args.x = conv_tensor(s.impl(1), c.axes);
+  args.w = detail::spatial_tensor(r.impl(), c.axes);
+  args.y = detail::spatial_tensor(s.impl(0), c.axes);
+  args.x = detail::spatial_tensor(s.impl(1), c.axes);
   run(args, s.launch());
   return s.finish(std::move(r));
 }
@@ -187,12 +169,12 @@ void put_weight_gradients(Backward& g, const ConvSteps& c, const Tensor& y, cons
   const Shape w = g.input_shape(kWeight);
   ConvBackwardWeightArgs args;
   args.shape = conv_shape(shape_of(s.geometry(1)), shape_of(s.geometry(0)), w, c, s.dtype());
-  args.y = conv_tensor(s.impl(0), c.axes);
-  args.x = conv_tensor(s.impl(1), c.axes);
+  args.y = detail::spatial_tensor(s.impl(0), c.axes);
+  args.x = detail::spatial_tensor(s.impl(1), c.axes);
   Tensor new_w, new_bias;
   const GradSlot dw = g.slot(kWeight);
   if (!dw) new_w = Tensor(new_contiguous(w.data(), w.ndim(), s.dtype(), s.device()));
-  args.w = conv_tensor(dw ? dw.tensor : new_w.impl(), c.axes);
+  args.w = detail::spatial_tensor(dw ? dw.tensor : new_w.impl(), c.axes);
   args.accumulate = dw.accumulate;
   if (with_bias) {
     const GradSlot db = g.slot(kBias);
@@ -209,7 +191,8 @@ void conv_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
   const bool bias = g.node->n_edges > kBias && g.wants(kBias), weight = g.wants(kWeight);
   const Tensor& gy = g.grad();
-  if (g.wants(kX)) g.put(kX, conv_input_to(gy, g.saved(1), c, spatial(g.input_shape(kX), c.axes)));
+  if (g.wants(kX))
+    g.put(kX, conv_input_to(gy, g.saved(1), c, detail::spatial(g.input_shape(kX), c.axes)));
   if (weight && !g.recording()) return put_weight_gradients(g, c, gy, g.saved(0), bias);
   if (weight) g.put(kWeight, conv_weight_to(gy, g.saved(0), c, g.input_shape(kWeight)));
   if (bias) g.put(kBias, sum_of_channels(gy, c.axes));
@@ -219,7 +202,8 @@ void conv_input_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
   const bool bias = g.node->n_edges > kBias && g.wants(kBias), weight = g.wants(kWeight);
   const Tensor& gx = g.grad();
-  if (g.wants(kX)) g.put(kX, conv_to(gx, g.saved(1), c, spatial(g.input_shape(kX), c.axes)));
+  if (g.wants(kX))
+    g.put(kX, conv_to(gx, g.saved(1), c, detail::spatial(g.input_shape(kX), c.axes)));
   if (weight && g.recording())
     g.put(kWeight, conv_weight_to(g.saved(0), gx, c, g.input_shape(kWeight)));
   else if (weight)
@@ -230,8 +214,9 @@ void conv_input_backward(Backward& g) {
 void conv_weight_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
   const Tensor& gw = g.grad();
-  if (g.wants(0)) g.put(0, conv_to(g.saved(1), gw, c, spatial(g.input_shape(0), c.axes)));
-  if (g.wants(1)) g.put(1, conv_input_to(g.saved(0), gw, c, spatial(g.input_shape(1), c.axes)));
+  if (g.wants(0)) g.put(0, conv_to(g.saved(1), gw, c, detail::spatial(g.input_shape(0), c.axes)));
+  if (g.wants(1))
+    g.put(1, conv_input_to(g.saved(0), gw, c, detail::spatial(g.input_shape(1), c.axes)));
 }
 
 // --- checks --------------------------------------------------------------------------------------
@@ -303,8 +288,8 @@ Shape conv_sizes(const OpScope& s, ConvSteps& c, const Shape& in, const Shape& k
 Tensor conv(OpScope& s, int axes, const ConvOptions& o) {
   ConvSteps c = steps_of(s, axes, o.stride, o.dilation, o.groups);
   check_operands(s, axes, o.groups, false);
-  const Shape out = conv_sizes(s, c, spatial(shape_of(s.geometry(kX)), axes),
-                               spatial(shape_of(s.geometry(kWeight)), axes), o.padding);
+  const Shape out = conv_sizes(s, c, detail::spatial(shape_of(s.geometry(kX)), axes),
+                               detail::spatial(shape_of(s.geometry(kWeight)), axes), o.padding);
   return run_conv(s, c, out);
 }
 
@@ -315,8 +300,8 @@ Tensor conv_transpose(OpScope& s, int axes, const ConvTransposeOptions& o) {
   i32 extra[3];
   check.numbers("padding", o.padding, 0, c.padding);
   check.numbers("output_padding", o.output_padding, 0, extra);
-  const Shape from = spatial(shape_of(s.geometry(kX)), axes);
-  const Shape kernel = spatial(shape_of(s.geometry(kWeight)), axes);
+  const Shape from = detail::spatial(shape_of(s.geometry(kX)), axes);
+  const Shape kernel = detail::spatial(shape_of(s.geometry(kWeight)), axes);
   Shape in;
   for (int d = 0; d < axes; ++d) {
     if (extra[d] >= c.stride[d] && extra[d] >= c.dilation[d])
@@ -366,15 +351,16 @@ Tensor conv_weight_grad(const In& gy, const In& x, const Shape& weight, const Co
   if (in.ndim() != y.ndim())
     s.fail<ShapeError>(str("x has ", in.ndim(), " dimensions, gy ", y.ndim()));
   numel_of(weight);
-  for (i64 k : spatial(weight, axes))
+  for (i64 k : detail::spatial(weight, axes))
     if (k == 0) s.fail<ShapeError>("weight has a kernel of size 0");
   const i64 channels = in[in.ndim() - axes - 1];
   if (checked_mul(weight[1], o.groups, "weight's channels") != channels ||
       weight[0] % o.groups != 0)
     s.fail<ShapeError>(
         str("weight ", weight, " does not fit x's channels ", channels, " in groups ", o.groups));
-  const Shape out = conv_sizes(s, c, spatial(in, axes), spatial(weight, axes), o.padding);
-  const Shape want = with_channels(in, axes, weight[0], out);
+  const Shape out =
+      conv_sizes(s, c, detail::spatial(in, axes), detail::spatial(weight, axes), o.padding);
+  const Shape want = detail::with_channels(in, axes, weight[0], out);
   if (y != want) s.fail<ShapeError>(str("gy ", y, " \u2260 the convolution's result ", want));
   return run_conv_weight(s, c, weight);
 }

@@ -47,6 +47,24 @@ i64 WindowCheck::positions(int axis, i64 size, i64 reach, i64 stride, i64 paddin
   return count;
 }
 
+ConvTensor spatial_tensor(const TensorImpl* p, int axes) {
+  const Geometry& g = p->geometry;
+  ConvTensor t{p->data, 0, 0, {0, 0, 0}};
+  const int lead = g.ndim - axes;
+  t.channel = g.strides[lead - 1];
+  if (lead == 2) t.batch = g.strides[0];
+  for (int d = 0; d < axes; ++d) t.at[3 - axes + d] = g.strides[lead + d];
+  return t;
+}
+
+Shape with_channels(const Shape& like, int axes, i64 channels, const Shape& sizes) {
+  Shape s;
+  if (like.ndim() == axes + 2) s.push_back(like[0]);
+  s.push_back(channels);
+  for (i64 n : sizes) s.push_back(n);
+  return s;
+}
+
 bool channels_last(const Geometry& g, int axes) {
   const int channel = g.ndim - axes - 1;
   if (g.shape[channel] == 1 || g.dense) return false;

@@ -3,6 +3,7 @@
 #pragma once
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/per_axis.h"
+#include "warptape/kernels/conv.h"
 
 namespace wt::detail {
 
@@ -21,6 +22,12 @@ struct WindowCheck {
   i64 positions(int axis, i64 size, i64 reach, i64 stride, i64 padding, bool ceil_mode) const;
 };
 
+// A tensor with `axes` spatial axes, behind channels and perhaps a batch, as kernels get it.
+ConvTensor spatial_tensor(const TensorImpl* p, int axes);
+// Its sizes.
+inline Shape spatial(const Shape& s, int axes) { return Shape(s.data() + s.ndim() - axes, axes); }
+// [.., channels, sizes...] with the batch of `like`.
+Shape with_channels(const Shape& like, int axes, i64 channels, const Shape& sizes);
 // The channels of operand i lie side by side, its pixels after each other: NHWC and its kin.
 bool channels_last(const Geometry& g, int axes);
 // A new tensor of operand i's dtype with its order of channels and space.

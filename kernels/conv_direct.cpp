@@ -199,15 +199,17 @@ void pixel_pass(const BandWork& b, const ConvPass& pass, bool last_band) {
   tile.out_row = p.direct ? p.destination.channel : 2 * k.lanes;
   const ConvLanes* lanes = p.lanes.data() + pass.lanes[last_band];
   float* const out = out_at(b, pass, 0, 0);
-  for (i64 f = 0, v = 0; f < end; f += 2 * k.lanes, v += 2) {
-    const int vectors = f + k.lanes < end ? 2 : 1;
-    tile.x = b.source + f;
-    tile.lanes = p.direct ? lanes + v : whole;
-    for (i64 t = 0; t < tiles; ++t) {
-      const i64 c0 = p.channels * t / tiles, c1 = p.channels * (t + 1) / tiles;
-      tile.w = b.weights + pass.weights + c0 * pass.depth;
-      tile.bias = b.bias ? b.bias + c0 : nullptr;
-      tile.out = p.direct ? out + c0 * p.destination.channel : b.tile;
+  // All pixels by some channels, then the next ones: few pages are written to at a time, which
+  // matters where channels lie a power of two apart.
+  for (i64 t = 0; t < tiles; ++t) {
+    const i64 c0 = p.channels * t / tiles, c1 = p.channels * (t + 1) / tiles;
+    tile.w = b.weights + pass.weights + c0 * pass.depth;
+    tile.bias = b.bias ? b.bias + c0 : nullptr;
+    tile.out = p.direct ? out + c0 * p.destination.channel : b.tile;
+    for (i64 f = 0, v = 0; f < end; f += 2 * k.lanes, v += 2) {
+      const int vectors = f + k.lanes < end ? 2 : 1;
+      tile.x = b.source + f;
+      tile.lanes = p.direct ? lanes + v : whole;
       k.pixels[vectors - 1][c1 - c0](tile);
       if (!p.direct) scatter_tile(b, pass, b.tile, f, vectors, c0, c1 - c0);
     }

@@ -216,7 +216,31 @@ void fill_pixels(float* to, i64 count, const float* row, i64 stride, i64 first, 
   zero(to + end, count - end);
 }
 
+// A plane without steps, rows [begin, end) of which are inside of the source.
+void fill_plane(const ConvPlan& p, const float* from, i64 begin, i64 end, float* to) {
+  const i64 left = std::clamp<i64>(p.x.margin, 0, p.width);
+  const i64 first = left - p.x.margin;  // in the source
+  const i64 columns = std::clamp<i64>(p.x.source - first, 0, p.width - left);
+  zero(to, begin * p.width);
+  conv_kernels().copy_rows(to + begin * p.width + left, p.width, from + first, p.source.at[1],
+                           end - begin, columns);
+  for (i64 i = begin; i < end; ++i) {  // after the copies, which write whole vectors
+    float* const row = to + i * p.width;
+    for (i64 j = 0; j < left; ++j) row[j] = 0;
+    for (i64 j = left + columns; j < p.width; ++j) row[j] = 0;
+  }
+  zero(to + end * p.width, (p.rows - end) * p.width);
+}
+
 void fill_pixel_order(const ConvPlan& p, const float* slice, i64 row0, float* to) {
+  if (slice && p.y.in_step * p.x.in_step == 1 && p.source.at[2] == 1) {
+    const i64 y0 = row0 - p.y.margin;
+    const i64 begin = std::clamp<i64>(-y0, 0, p.rows);
+    const i64 end = std::clamp<i64>(p.y.source - y0, begin, p.rows);
+    for (i64 c = 0; c < p.source_channels; ++c, to += p.rows * p.width)
+      fill_plane(p, slice + c * p.source.channel + (y0 + begin) * p.source.at[1], begin, end, to);
+    return;
+  }
   for (i64 c = 0; c < p.source_channels; ++c)
     for (i64 a = 0; a < p.y.in_step; ++a)
       for (i64 b = 0; b < p.x.in_step; ++b)
