@@ -9,7 +9,7 @@ namespace wt {
 // Indices are i64 or i32 and count from 0: an index outside [0, size) of the axis throws IndexError
 // with its value and place, on the cpu at once and before anything is written, on other devices at
 // the next wait. (index() and index_put_() also take negative ones.)
-//
+
 // y[.., j, ..] = x[.., index[.., j, ..], ..], j along `axis`: the shape of index, which has as many
 // axes as x, none but `axis` longer than x's. Any dtype. The gradient is a scatter_add.
 WT_API Tensor gather(const In& x, i64 axis, const In& index);

@@ -42,7 +42,7 @@ struct Window {
   void narrow(int axis, i64 begin, i64 length, i64 step = 1) {
     move_by(length > 0 ? begin * geometry.strides[axis] : 0);
     geometry.shape[axis] = length;
-    geometry.strides[axis] *= step;
+    if (length > 1) geometry.strides[axis] *= step;  // else it may be too large to multiply
     finish_geometry(geometry);
   }
   void move_by(i64 elements) {

@@ -2,6 +2,7 @@
 // and views that overlap, memory order, indices beyond 2^31, what is left alone.
 #include "warptape/autograd/ops_arrange.h"
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_pad.h"
@@ -62,6 +63,14 @@ TEST_CASE("unfold: a convolution as a product with the windows, both gradients")
     REQUIRE(got.size() == expected.size());
     for (size_t i = 0; i < got.size(); ++i) CHECK(std::fabs(got[i] - expected[i]) < 1e-13);
   };
+  // The same as conv2d, with its gradients.
+  const Tensor direct = conv2d(x, f, {.stride = step});
+  const Tensor places = direct.permute({0, 2, 3, 1}).reshape(y.shape());
+  const std::vector<Tensor> of_direct = grads({places}, {x, f}, {.grad_outputs = {gy}});
+  check(values(places), want);
+  check(values(of_direct[0]), gx);
+  check(values(of_direct[1]), gf);
+
   check(yv, want);
   check(values(g[0]), gx);
   check(values(g[1]), gf);
@@ -79,6 +88,26 @@ TEST_CASE("unfold: is a view of x, windows of windows too") {
   const Tensor window = unfold(z, 0, 2, 1);
   z.fill_(5);
   CHECK(values(window) == Values{5, 5, 5, 5, 5, 5});
+}
+
+TEST_CASE("members: unfold, flip, masked_fill") {
+  Tensor x = numbered({2, 3});
+  CHECK(values(x.unfold(1, 2, 1)) == Values{0, 1, 1, 2, 3, 4, 4, 5});
+  CHECK(values(x.flip({0, 1})) == Values{5, 4, 3, 2, 1, 0});
+  CHECK(values(x.masked_fill(gt(x, 3), -1)) == Values{0, 1, 2, 3, -1, -1});
+  const int line = __LINE__ + 1;
+  const std::string text = message_of([&] { (void)x.flip(2); });
+  CHECK(mentions(text, str("ops_arrange_test.cpp:", line)));
+  CHECK(mentions(message_of([&] { (void)x.masked_fill(x, 1); }), "ops_arrange_test.cpp:"));
+  const float* data = x.data<float>();
+  CHECK(std::move(x).unfold(0, 2, 1).data<float>() == data);
+  CHECK(!x.defined());
+}
+
+TEST_CASE("slice_scatter: a step that is too large to multiply") {
+  const Tensor x = numbered({3, 4});
+  CHECK(values(slice_scatter(x, full({3, 1}, 9.0), 1, {1, 4, INT64_MAX})) ==
+        Values{0, 9, 2, 3, 4, 9, 6, 7, 8, 9, 10, 11});
 }
 
 TEST_CASE("unfold: windows that overlap are not written in place") {
