@@ -69,8 +69,8 @@ class MeanGradients {
 };
 
 #if WT_X86
-// channel_norm_vector.cpp: f32 whose channels lie in one piece each (NCHW), or whose neighbouring
-// elements are the channels (NHWC), with threads.
+// channel_norm_stats.cpp, channel_norm_vector.cpp: f32 whose channels lie in one piece each (NCHW),
+// or whose neighbouring elements are the channels (NHWC), with threads.
 const char* channel_stats_why_not(const ChannelStatsArgs& a);
 const char* channel_forward_why_not(const ChannelNormForwardArgs& a);
 const char* channel_sums_why_not(const ChannelNormSumsArgs& a);

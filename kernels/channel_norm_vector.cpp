@@ -1,213 +1,14 @@
-// Normalisation by channels on the cpu, eight floats at a time, with threads. Either each channel
-// of a sample lies in one piece (a plane; NCHW), or neighbouring elements are the channels (a row
-// of them for each place; NHWC). Every sum has one order, whatever the number of threads.
-#include "warptape/kernels/channel_norm_cpu.h"
-
+// Normalisation by channels on the cpu, eight floats at a time, with threads: everything but the
+// statistics.
 #include <algorithm>
-#include <cmath>
 
-#include "warptape/core/device.h"
+#include "warptape/kernels/channel_norm_vector.h"
 #include "warptape/kernels/cpu_moments.h"
-#include "warptape/kernels/cpu_pool.h"
 
 namespace wt {
 #if WT_X86
+using namespace channel_vector;
 namespace {
-
-// --- layouts -------------------------------------------------------------------------------------
-
-enum class Layout : u8 { planes, rows, other };
-
-Layout layout_of(std::initializer_list<View> operands) {
-  bool planes = true, rows = true;
-  for (const View& v : operands) {
-    planes &= v.size(2) > 1 && v.stride(2) == 1;
-    rows &= v.stride(1) == 1 || v.size(1) == 1;
-  }
-  return planes ? Layout::planes : rows ? Layout::rows : Layout::other;
-}
-const char* why_not(const View& x, Layout layout) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
-  if (x.dtype() != DType::f32) return "f32 only";
-  if (x.numel() == 0) return "there is no element";
-  return layout == Layout::other ? "channels or what is in them must be neighbours" : nullptr;
-}
-
-int threads_for(const ChannelShape& s) {
-  constexpr i64 kWorkAThread = 1 << 16;
-  const i64 worth = s.samples * s.channels * s.size / kWorkAThread + 1;
-  return int(std::min(i64(num_threads()), worth));
-}
-// f(begin, end) for parts of [0, n), whose results must not depend on where the parts begin.
-template <class F>
-void in_parts(const ChannelShape& s, i64 n, const F& f) {
-  const int threads = threads_for(s), parts = int(std::min(n, i64(threads) * 4));
-  parallel(threads, parts, [&](int part, int) { f(n * part / parts, n * (part + 1) / parts); });
-}
-
-// Past the caches, where what is written is not read first (put8).
-bool streams(const View& out, i64 run) {
-  return run >= 8 && run % 8 == 0 && out.bytes() > (i64(64) << 20) &&
-         reinterpret_cast<uintptr_t>(out.data) % 32 == 0 && out.stride(0) % 8 == 0 &&
-         (out.stride(1) == 1 || out.stride(1) % 8 == 0) &&
-         (out.stride(2) == 1 || out.stride(2) % 8 == 0);
-}
-
-// Of rows of channels: pieces of rows, whose sums are kept apart and then added in order. Of a
-// batch a piece is some rows whatever their samples; else it is a sample.
-constexpr i64 kPieceRows = 512, kMostPieces = 64;
-constexpr i64 kColumns = 512;  // channels at a time: their sums stay in the first level cache
-struct Pieces {
-  const ChannelShape& s;
-  i64 rows, count;  // of a piece; pieces
-  explicit Pieces(const ChannelShape& shape) : s(shape) {
-    const i64 all = s.samples * s.size;
-    rows = s.batch() ? std::max(kPieceRows, (all + kMostPieces - 1) / kMostPieces) : s.size;
-    count = s.batch() ? (all + rows - 1) / rows : s.samples;
-  }
-  i64 begin(i64 piece) const { return piece * rows; }
-  i64 end(i64 piece) const { return std::min((piece + 1) * rows, s.samples * s.size); }
-  i64 sample(i64 piece) const { return s.batch() ? 0 : piece; }
-  // A row's channels from `column` on.
-  template <class T>
-  T* row(const Cells<T>& x, i64 r, i64 column) const {
-    if (x.sample == s.size * x.step) return x.data + r * x.step + column;
-    return x.data + r / s.size * x.sample + r % s.size * x.step + column;
-  }
-};
-
-// Elements [i, i + 8) of n; 0 past the end.
-WT_AVX2_HOT f32x8 eight(const float* p, i64 i, i64 n) {
-  return i + 8 <= n ? load8(p + i) : load_part8(p + i, n - i, 0);
-}
-template <bool Stream>
-WT_AVX2_HOT void put_eight(float* p, i64 i, i64 n, f32x8 v) {
-  if (i + 8 <= n)
-    put8<Stream>(p + i, v);
-  else
-    store_part8(p + i, v, n - i);
-}
-
-// --- mean and variance ---------------------------------------------------------------------------
-
-// Parts, joined as in Chan, Golub, LeVeque 1983.
-struct Total {
-  double count = 0, mean = 0, squares = 0;
-  void join(double n, double part_mean, double part_squares) {
-    const double distance = part_mean - mean, share = n / (count + n);
-    mean += distance * share;
-    squares += part_squares + distance * distance * share * count;
-    count += n;
-  }
-};
-void put_statistic(const ChannelStatsArgs& a, const ChannelShape& s, i64 k, const Total& t) {
-  float* stats = a.stats.as<float>();
-  const double variance = t.squares / t.count;
-  stats[k] = float(t.mean);
-  stats[s.statistics() + k] = float(t.mean - double(stats[k]));
-  stats[2 * s.statistics() + k] = float(1 / std::sqrt(variance + a.eps));
-  if (a.variance) a.variance.as<float>()[k] = float(variance);
-}
-
-void add_plane(Total& total, const float* x, i64 n, float first) {
-  for (i64 i = 0; i < n; i += kMomentsPart) {
-    const i64 count = std::min(n - i, kMomentsPart);
-    const Moments m = moments_of_part(x + i, count, first);
-    total.join(double(count), double(first) + double(m.mean), double(m.squares));
-  }
-}
-void stats_of_planes(const ChannelStatsArgs& a, const ChannelShape& s) {
-  const Cells<const float> x(a.x);
-  const bool one_piece = x.channel == s.size;  // the channels of a sample
-  in_parts(s, s.statistics(), [&](i64 begin, i64 end) {
-    for (i64 k = begin; k < end; ++k) {
-      const i64 n0 = s.batch() ? 0 : k / s.groups, c0 = s.batch() ? k : k % s.groups * s.width();
-      Total total;
-      for (i64 n = n0; n < (s.batch() ? s.samples : n0 + 1); ++n)
-        for (i64 c = c0; c < c0 + s.width(); c += one_piece ? s.width() : 1)
-          add_plane(total, x.at(n, c), one_piece ? s.width() * s.size : s.size, *x.at(n0, c0));
-      put_statistic(a, s, k, total);
-    }
-  });
-}
-
-// Sums over rows [begin, end) of what `term` makes of eight channels, four rows at a time.
-template <class Row, class Term>
-WT_AVX2_HOT void add_rows(float* sum, i64 n, i64 begin, i64 end, const Row& row, const Term& term) {
-  i64 r = begin;
-  for (; r + 4 <= end; r += 4) {
-    const auto p0 = row(r), p1 = row(r + 1), p2 = row(r + 2), p3 = row(r + 3);
-    for (i64 i = 0; i < n; i += 8)
-      store8(sum + i, load8(sum + i) + ((term(p0, i) + term(p1, i)) + (term(p2, i) + term(p3, i))));
-  }
-  for (; r < end; ++r) {
-    const auto p = row(r);
-    for (i64 i = 0; i < n; i += 8) store8(sum + i, load8(sum + i) + term(p, i));
-  }
-}
-
-// Of channels [column, column + n) in a piece: distances of the mean from `first`, and squares.
-WT_TARGET_AVX2 void moments_of_rows(const Pieces& pieces, const Cells<const float>& x, i64 piece,
-                                    i64 column, i64 n, const float* first, float* mean_out,
-                                    float* squares_out) {
-  alignas(32) float start[kColumns] = {}, mean[kColumns] = {}, squares[kColumns] = {};
-  alignas(32) float part[kColumns], rest[kColumns], part_squares[kColumns];
-  for (i64 i = 0; i < n; ++i) start[i] = first[i];
-  const i64 begin = pieces.begin(piece), end = pieces.end(piece);
-  const i64 block = std::clamp<i64>(4096 / n, 8, 128);  // rows that stay in the first level cache
-  const auto row = [&](i64 r) WT_TARGET_AVX2 { return pieces.row(x, r, column); };
-  for (i64 r = begin; r < end; r += block) {
-    const i64 stop = std::min(r + block, end);
-    const float count = float(stop - r), share = count / float(stop - begin);
-    for (i64 i = 0; i < n; i += 8)
-      store8(part + i, splat8(0)), store8(rest + i, splat8(0)), store8(part_squares + i, splat8(0));
-    add_rows(part, n, r, stop, row, [&](const float* p, i64 i) WT_TARGET_AVX2 {
-      return eight(p, i, n) - load8(start + i);
-    });
-    for (i64 i = 0; i < n; i += 8) store8(part + i, load8(part + i) / count);
-    for (i64 k = r; k < stop; ++k) {
-      const float* p = row(k);
-      for (i64 i = 0; i < n; i += 8) {
-        const f32x8 d = eight(p, i, n) - load8(start + i) - load8(part + i);
-        store8(rest + i, load8(rest + i) + d);
-        store8(part_squares + i, load8(part_squares + i) + d * d);
-      }
-    }
-    for (i64 i = 0; i < n; i += 8) {
-      const f32x8 left = load8(rest + i) / count, m = load8(part + i) + left;
-      const f32x8 distance = m - load8(mean + i);
-      const f32x8 s = load8(part_squares + i) - left * left * count;
-      store8(mean + i, load8(mean + i) + distance * share);
-      store8(squares + i,
-             load8(squares + i) + s + distance * distance * (share * float(r - begin)));
-    }
-  }
-  for (i64 i = 0; i < n; ++i) mean_out[i] = mean[i], squares_out[i] = squares[i];
-}
-
-void stats_of_rows(const ChannelStatsArgs& a, const ChannelShape& s, float* found) {
-  const Cells<const float> x(a.x);
-  const Pieces pieces(s);
-  const auto mean_of = [&](i64 piece) { return found + 2 * piece * s.channels; };
-  in_parts(s, pieces.count, [&](i64 begin, i64 end) {
-    for (i64 piece = begin; piece < end; ++piece)
-      for (i64 c = 0; c < s.channels; c += kColumns)
-        moments_of_rows(pieces, x, piece, c, std::min(kColumns, s.channels - c),
-                        x.at(pieces.sample(piece), c), mean_of(piece) + c,
-                        mean_of(piece) + s.channels + c);
-  });
-  for (i64 k = 0; k < s.statistics(); ++k) {
-    const i64 p0 = s.batch() ? 0 : k / s.groups, p1 = s.batch() ? pieces.count : p0 + 1;
-    const i64 c0 = s.batch() ? k : k % s.groups * s.width();
-    Total total;
-    for (i64 piece = p0; piece < p1; ++piece)
-      for (i64 c = c0; c < c0 + s.width(); ++c)
-        total.join(double(pieces.end(piece) - pieces.begin(piece)),
-                   double(*x.at(pieces.sample(piece), c)) + double(mean_of(piece)[c]),
-                   double(mean_of(piece)[s.channels + c]));
-    put_statistic(a, s, k, total);
-  }
-}
 
 // --- forward -------------------------------------------------------------------------------------
 
@@ -244,9 +45,10 @@ void forward_planes(const ChannelNormForwardArgs& a, const ChannelShape& s) {
   const Cells<const float> x(a.x);
   const Cells<float> y(a.y);
   in_parts(s, s.samples * s.channels, [&](i64 begin, i64 end) {
+    i64 n = begin / s.channels, c = begin % s.channels;
     for (i64 k = begin; k < end; ++k) {
-      const i64 n = k / s.channels, c = k % s.channels;
       scale_plane<Stream>(y.at(n, c), x.at(n, c), s.size, scale_of(a, s, n, c));
+      if (++c == s.channels) c = 0, ++n;
     }
     _mm_sfence();
   });
@@ -293,25 +95,34 @@ WT_TARGET_AVX2 GradientSums sums_of_part(const float* gy, const float* x, i64 n,
   }
   return {double(sum_of8(s0 + s1)), double(sum_of8(p0 + p1))};
 }
-void sums_of_planes(const ChannelNormSumsArgs& a, const ChannelShape& s) {
+// A batch's sums go to `found` first, [N, C] of each kind, in memory's order.
+void sums_of_planes(const ChannelNormSumsArgs& a, const ChannelShape& s, float* found) {
   const Cells<const float> x(a.x), gy(a.gy);
-  const i64 all = s.batch() ? s.channels : s.samples * s.channels;
-  in_parts(s, all, [&](i64 begin, i64 end) {
+  const i64 cells = s.samples * s.channels;
+  float* const to = s.batch() ? found : a.sums.as<float>();
+  in_parts(s, cells, [&](i64 begin, i64 end) {
+    i64 n = begin / s.channels, c = begin % s.channels;
     for (i64 cell = begin; cell < end; ++cell) {
-      const i64 c = cell % s.channels, n0 = cell / s.channels;
-      const Centre<float> centre(s, a.stats.as<const float>(), s.statistic(n0, c));
+      const Centre<float> centre(s, a.stats.as<const float>(), s.statistic(n, c));
       GradientSums sums;
-      for (i64 n = n0; n < (s.batch() ? s.samples : n0 + 1); ++n)
-        for (i64 i = 0; i < s.size; i += kMomentsPart) {
-          const GradientSums part =
-              sums_of_part(gy.at(n, c) + i, x.at(n, c) + i, std::min(s.size - i, kMomentsPart),
-                           centre.mean, centre.rest);
-          sums.plain += part.plain, sums.product += part.product;
-        }
-      a.sums.as<float>()[cell] = float(sums.plain);
-      a.sums.as<float>()[all + cell] = float(sums.product * double(centre.rstd));
+      for (i64 i = 0; i < s.size; i += kMomentsPart) {
+        const GradientSums part =
+            sums_of_part(gy.at(n, c) + i, x.at(n, c) + i, std::min(s.size - i, kMomentsPart),
+                         centre.mean, centre.rest);
+        sums.plain += part.plain, sums.product += part.product;
+      }
+      to[cell] = float(sums.plain);
+      to[cells + cell] = float(sums.product * double(centre.rstd));
+      if (++c == s.channels) c = 0, ++n;
     }
   });
+  for (i64 c = 0; s.batch() && c < s.channels; ++c) {
+    GradientSums sums;
+    for (i64 cell = c; cell < cells; cell += s.channels)
+      sums.plain += double(found[cell]), sums.product += double(found[cells + cell]);
+    a.sums.as<float>()[c] = float(sums.plain);
+    a.sums.as<float>()[s.channels + c] = float(sums.product);
+  }
 }
 
 struct alignas(32) RowCentres {
@@ -331,6 +142,7 @@ WT_TARGET_AVX2 void sums_of_piece(const Pieces& pieces, const Cells<const float>
     for (i64 k = r; k < std::min(r + kBlock, end); ++k) {
       const float *g = pieces.row(gy, k, column), *v = pieces.row(x, k, column);
       for (i64 i = 0; i < n; i += 8) {
+        expect8(g + kAhead + i), expect8(v + kAhead + i);
         const f32x8 e = eight(g, i, n);
         const f32x8 d = eight(v, i, n) - load8(centres.mean + i) - load8(centres.rest + i);
         store8(block_plain + i, load8(block_plain + i) + e);
@@ -419,10 +231,11 @@ void backward_planes(const ChannelNormBackwardArgs& a, const ChannelShape& s) {
   const Cells<float> gx(a.gx);
   in_parts(s, s.samples * s.channels / s.width(), [&](i64 begin, i64 end) {
     Means means(s, a.sums.as<const float>(), a.weight.as<const float>());
+    i64 n = begin * s.width() / s.channels, c = begin * s.width() % s.channels;
     for (i64 k = begin * s.width(); k < end * s.width(); ++k) {
-      const i64 n = k / s.channels, c = k % s.channels;
       slope_plane<Stream>(gx.at(n, c), gy.at(n, c), x.at(n, c), s.size,
                           slope_of(a, s, means, n, c));
+      if (++c == s.channels) c = 0, ++n;
     }
     _mm_sfence();
   });
@@ -451,16 +264,8 @@ void backward_rows(const ChannelNormBackwardArgs& a, const ChannelShape& s) {
   });
 }
 
-i64 pieces_workspace(const View& x, i64 groups, Layout layout) {
-  const ChannelShape s(x, groups);
-  return layout == Layout::rows ? 2 * Pieces(s).count * s.channels * i64(sizeof(float)) : 0;
-}
-
 }  // namespace
 
-const char* channel_stats_why_not(const ChannelStatsArgs& a) {
-  return why_not(a.x, layout_of({a.x}));
-}
 const char* channel_forward_why_not(const ChannelNormForwardArgs& a) {
   return why_not(a.x, layout_of({a.x, a.y}));
 }
@@ -470,20 +275,12 @@ const char* channel_sums_why_not(const ChannelNormSumsArgs& a) {
 const char* channel_backward_why_not(const ChannelNormBackwardArgs& a) {
   return why_not(a.x, layout_of({a.x, a.gy, a.gx}));
 }
-i64 channel_stats_workspace(const ChannelStatsArgs& a) {
-  return pieces_workspace(a.x, a.groups, layout_of({a.x}));
-}
 i64 channel_sums_workspace(const ChannelNormSumsArgs& a) {
-  return pieces_workspace(a.x, a.groups, layout_of({a.x, a.gy}));
+  const ChannelShape s(a.x, a.groups);
+  if (layout_of({a.x, a.gy}) == Layout::rows) return pieces_workspace(s);
+  return s.batch() ? 2 * s.samples * s.channels * i64(sizeof(float)) : 0;
 }
 
-void channel_stats_vector(const ChannelStatsArgs& a, const Launch& l) {
-  const ChannelShape s(a.x, a.groups);
-  if (layout_of({a.x}) == Layout::planes)
-    stats_of_planes(a, s);
-  else
-    stats_of_rows(a, s, static_cast<float*>(l.workspace));
-}
 void channel_forward_vector(const ChannelNormForwardArgs& a, const Launch&) {
   const ChannelShape s(a.x, a.groups);
   const bool planes = layout_of({a.x, a.y}) == Layout::planes;
@@ -495,7 +292,7 @@ void channel_forward_vector(const ChannelNormForwardArgs& a, const Launch&) {
 void channel_sums_vector(const ChannelNormSumsArgs& a, const Launch& l) {
   const ChannelShape s(a.x, a.groups);
   if (layout_of({a.x, a.gy}) == Layout::planes)
-    sums_of_planes(a, s);
+    sums_of_planes(a, s, static_cast<float*>(l.workspace));
   else
     sums_of_rows(a, s, static_cast<float*>(l.workspace));
 }

@@ -46,6 +46,10 @@ WT_AVX2_HOT void put8(float* p, f32x8 v) {
   else
     store8(p, v);
 }
+// Asks for a cache line that a later pass will read; any address will do.
+WT_AVX2_HOT void expect8(const float* p) {
+  _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T1);
+}
 // A NaN in `b` is ignored.
 WT_AVX2_HOT f32x8 max8(f32x8 a, f32x8 b) { return b > a ? b : a; }
 WT_AVX2_HOT float sum_of8(f32x8 v) {

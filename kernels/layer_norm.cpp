@@ -118,14 +118,14 @@ WT_AVX2_HOT f32x8 normalised(f32x8 x, const Scale& s) { return (x - s.first - s.
 // Past the caches, where what is written is not read first: rows of a tensor beyond them that are
 // so long that their loads and stores take turns.
 bool streams(const View& out, const float* row, i64 n) {
-  return n >= kMomentsPart && out.bytes() > (i64(64) << 20) &&
-         reinterpret_cast<uintptr_t>(row) % 32 == 0;
+  return n >= 1024 && out.bytes() >= (i64(64) << 20) && reinterpret_cast<uintptr_t>(row) % 32 == 0;
 }
 template <bool Stream>
 WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, const float* bias,
                                 i64 n, const Scale& s) {
   const i64 whole = n & ~7ll, count = n & 7;
   for (i64 i = 0; i < whole; i += 8) {
+    if constexpr (Stream) expect8(x + n + i);  // the next row: else nothing is read meanwhile
     const f32x8 h = normalised(load8(x + i), s);
     put8<Stream>(
         y + i, h * (weight ? load8(weight + i) : splat8(1)) + (bias ? load8(bias + i) : splat8(0)));
@@ -175,6 +175,7 @@ WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* 
   }
   const float sum = sum_of8(s0 + s1) / float(n), product = sum_of8(p0 + p1) * rstd / float(n);
   for (i = 0; i < n; i += 8) {
+    if constexpr (Stream) expect8(gy + n + i), expect8(x + n + i);
     const f32x8 g = eight_of(gy, i, n) * eight_of(weight, i, n);
     const f32x8 h = (eight_of(x, i, n) - mean) * rstd, v = rstd * (g - sum - h * product);
     if (i + 8 <= n)

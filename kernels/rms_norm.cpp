@@ -86,7 +86,7 @@ WT_AVX2_HOT void put_eight(float* p, i64 i, i64 n, f32x8 v) {
 }
 // Rows so long that their loads and stores take turns, of a tensor beyond the caches.
 bool streams(const View& out, const float* row, i64 n) {
-  return n >= 1024 && out.bytes() > (i64(64) << 20) && reinterpret_cast<uintptr_t>(row) % 32 == 0;
+  return n >= 1024 && out.bytes() >= (i64(64) << 20) && reinterpret_cast<uintptr_t>(row) % 32 == 0;
 }
 
 // The sum of f(i), eight lanes at a time, in parts whose sums are added in double.
@@ -107,8 +107,10 @@ WT_AVX2_HOT double sum_in_parts(i64 n, const F& f) {
 
 template <bool Stream>
 WT_TARGET_AVX2 void scale_row(float* y, const float* x, const float* weight, i64 n, float rstd) {
-  for (i64 i = 0; i < n; i += 8)
+  for (i64 i = 0; i < n; i += 8) {
+    if constexpr (Stream) expect8(x + n + i);  // the next row: else nothing is read meanwhile
     put_eight<Stream>(y, i, n, weighted(eight_of(x, i, n) * rstd, weight, i, n));
+  }
 }
 WT_TARGET_AVX2 double squares_of(const float* x, i64 n) {
   return sum_in_parts(n, [&](i64 i) WT_TARGET_AVX2 {
@@ -140,6 +142,7 @@ WT_TARGET_AVX2 void backward_row(float* gx, const float* gy, const float* x, con
   });
   const float slope = float(product * double(rstd) * double(rstd) / double(n));
   for (i64 i = 0; i < n; i += 8) {
+    if constexpr (Stream) expect8(gy + n + i), expect8(x + n + i);
     const f32x8 g = weighted(eight_of(gy, i, n), weight, i, n);
     put_eight<Stream>(gx, i, n, (g - eight_of(x, i, n) * slope) * rstd);
   }
