@@ -1,5 +1,5 @@
 // Sorting, counting and drawing. A kernel finds the places; values that need a gradient are
-// read from them, by an operator that has both derivatives.
+// gathered from them, by an operator that has both derivatives.
 #include "warptape/autograd/ops_sort.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops_gather.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
@@ -29,18 +29,6 @@ constexpr OpInfo multinomial{.name = "multinomial", .derivative = Derivative::no
 namespace {
 
 // --- sort, topk ----------------------------------------------------------------------------------
-// The elements of x at `places` along the axis; the other axes are those of x.
-Tensor read_along(const Tensor& x, int axis, const Tensor& places) {
-  if (x.ndim() == 0) return reshape(x, {});
-  if (places.numel() == 0) return slice(x, axis, {0, places.size(axis)});
-  const Tensor lines = transpose(x, axis, -1), at = transpose(places, axis, -1);
-  const i64 k = at.size(-1), rows = at.numel() / k;
-  const Tensor row = arange(rows, {.dtype = DType::i64, .device = x.device()});
-  Tensor y = index(reshape(lines, {rows, x.size(axis)}),
-                   {reshape(row, {rows, 1}), reshape(at, {rows, k})});
-  return transpose(reshape(std::move(y), at.shape()), axis, -1);
-}
-
 // The first k along the axis.
 SortResult first_in_order(CompositeScope& s, int axis, i64 k, bool descending) {
   Shape shape = shape_of(s.geometry(0));
@@ -52,7 +40,7 @@ SortResult first_in_order(CompositeScope& s, int axis, i64 k, bool descending) {
   run(SortArgs{differentiated ? View{} : view_of(r.values.impl()), view_of(r.indices.impl()),
                s.view(0), axis, descending},
       s.launch());
-  if (differentiated) r.values = read_along(s.operand(0), axis, r.indices);
+  if (differentiated) r.values = gather(s.operand(0), axis, r.indices);
   r.values = s.finish(std::move(r.values));
   return r;
 }

@@ -1,0 +1,178 @@
+// Cholesky and triangular systems with both derivatives; QR and eigenvectors without.
+#include "warptape/autograd/ops_decompose.h"
+
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops_diagonal.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/kernels/linalg.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo cholesky{.name = "cholesky", .autocast = Autocast::f32};
+constexpr OpInfo solve_triangular{.name = "solve_triangular", .autocast = Autocast::f32};
+constexpr OpInfo qr{.name = "qr", .autocast = Autocast::f32, .derivative = Derivative::none};
+constexpr OpInfo eigh{.name = "eigh", .autocast = Autocast::f32, .derivative = Derivative::none};
+}  // namespace info
+
+namespace {
+
+// A build without OpenBLAS has no kernels of these contracts.
+template <class Args>
+void require_lapack(const OpScope& s) {
+  const Variants<Args>* list = ContractTable<Args>::rows[int(s.device().kind)];
+  if (list && list->count == 0)
+    s.fail<NotAvailable>("this build has no LAPACK, which comes with OpenBLAS",
+                         "tools/setup.sh, and configure with -DWARPTAPE_WITH_OPENBLAS=ON");
+}
+
+void require_matrices(const OpScope& s, int operand, const char* name, bool square) {
+  const Geometry& g = s.geometry(operand);
+  if (g.ndim < 2)
+    s.fail<ShapeError>(str(name, " must have at least 2 dimensions, got shape ", shape_of(g)));
+  if (square && g.shape[g.ndim - 2] != g.shape[g.ndim - 1])
+    s.fail<ShapeError>(str(name, " must be square, got ", g.shape[g.ndim - 2], " rows and ",
+                           g.shape[g.ndim - 1], " columns"));
+  if (s.dtype(operand) != DType::f32 && s.dtype(operand) != DType::f64)
+    s.fail<DtypeError>(str(name, " must be f32 or f64, got ", dtype_name(s.dtype(operand))),
+                       ".to(f32)");
+}
+// Operand i with dense matrices, broadcast to the batch.
+Tensor dense(const OpScope& s, int i, const Shape& shape) {
+  const NoGrad no_grad;
+  return contiguous(expand(Tensor(detail::retained(s.impl(i))), shape));
+}
+Tensor dense(const OpScope& s) { return dense(s, 0, shape_of(s.geometry(0))); }
+Tensor turned(const Tensor& t) { return transpose(t, -2, -1); }
+
+// "" or " 3", which matrix of a batch it is.
+std::string which(const OpScope& s, i64 matrix) {
+  return s.geometry(0).ndim > 2 ? str(" ", matrix) : "";
+}
+
+// --- cholesky ------------------------------------------------------------------------------------
+// ga = (s + s^T) / 2, s = L^-T phi(L^T gL) L^-1, phi being the lower triangle with half of the
+// diagonal.
+void cholesky_backward(Backward& g) {
+  const Tensor& l = g.saved(0);
+  const Tensor p = matmul(turned(l), g.take_grad());
+  const Tensor phi = add(tril(p, -1), diag_embed(mul(diagonal(p, 0, -2, -1), 0.5)));
+  const SolveTriangularOptions o{.transposed = true};
+  const Tensor x = solve_triangular(l, phi, o);
+  const Tensor s = solve_triangular(l, turned(x), o);
+  g.put(0, mul(add(s, turned(s)), 0.5));
+}
+
+// --- triangular systems --------------------------------------------------------------------------
+// gb = op(a)^-T gx; ga = -gb x^T, or its transpose, where a is read.
+void solve_triangular_backward(Backward& g) {
+  const auto o = g.attribute<SolveTriangularOptions>();
+  const Tensor &a = g.saved(0), &x = g.saved(1);
+  SolveTriangularOptions back = o;
+  back.transposed = !o.transposed;
+  const Tensor gb = solve_triangular(a, g.take_grad(), back);
+  if (g.wants(0)) {
+    const Tensor full = neg(o.transposed ? matmul(x, turned(gb)) : matmul(gb, turned(x)));
+    const int k = o.unitriangular ? 1 : 0;
+    g.put_broadcast(0, o.upper ? triu(full, k) : tril(full, -k));
+  }
+  if (g.wants(1)) g.put_broadcast(1, gb);
+}
+
+Shape batch_of(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
+
+}  // namespace
+
+Tensor cholesky(const In& a) {
+  OpScope s(info::cholesky, a);
+  require_matrices(s, 0, "a", true);
+  require_lapack<CholeskyArgs>(s);
+  s.save_output();
+  const Tensor in = dense(s);
+  Result y = s.result(shape_of(s.geometry(0)), s.dtype());
+  s.record(cholesky_backward);
+  LinalgFailure failure;
+  run(CholeskyArgs{y.view(), view_of(in.impl()), &failure}, s.launch());
+  if (failure.matrix >= 0)
+    s.fail<NumericError>(str("matrix", which(s, failure.matrix),
+                             " is not positive definite: its leading minor of order ",
+                             failure.order, " is not positive"));
+  return s.finish(std::move(y));
+}
+
+Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options) {
+  OpScope s(info::solve_triangular, a, b);
+  require_matrices(s, 0, "a", true);
+  require_matrices(s, 1, "b", false);
+  require_lapack<SolveTriangularArgs>(s);
+  const Geometry &p = s.geometry(0), &q = s.geometry(1);
+  const i64 n = p.shape[p.ndim - 1], rows = q.shape[q.ndim - 2];
+  if (n != rows) s.fail<ShapeError>(str("a has ", n, " columns, b has ", rows, " rows"));
+  Shape left = broadcast_shapes("solve_triangular", batch_of(p), batch_of(q)), right = left;
+  left.push_back(n), left.push_back(n);
+  right.push_back(n), right.push_back(q.shape[q.ndim - 1]);
+  s.save_input(0);
+  s.save_output();
+  const Tensor matrix = dense(s, 0, left), sides = dense(s, 1, right);
+  Tensor x;
+  {
+    const NoGrad no_grad;
+    x = clone(sides);
+  }
+  const View out = view_of(x.impl());
+  Result y = OpScope::adopt(std::move(x));
+  s.record(solve_triangular_backward);
+  s.set_attribute(options);
+  run(SolveTriangularArgs{out, view_of(matrix.impl()), options.upper, options.transposed,
+                          options.unitriangular},
+      s.launch());
+  return s.finish(std::move(y));
+}
+
+QrResult qr(const In& a) {
+  OpScope s(info::qr, a);
+  require_matrices(s, 0, "a", false);
+  require_lapack<QrArgs>(s);
+  Shape left = shape_of(s.geometry(0)), right = left;
+  const int n = left.ndim();
+  const i64 k = std::min(left[n - 2], left[n - 1]);
+  left[n - 1] = right[n - 2] = k;
+  const Tensor in = dense(s);
+  std::vector<Result> out;
+  out.push_back(s.result(left, s.dtype()));
+  out.push_back(s.result(right, s.dtype()));
+  run(QrArgs{out[0].view(), out[1].view(), view_of(in.impl())}, s.launch());
+  std::vector<Tensor> t = s.finish(std::move(out));
+  return {std::move(t[0]), std::move(t[1])};
+}
+
+EighResult eigh(const In& a) {
+  OpScope s(info::eigh, a);
+  require_matrices(s, 0, "a", true);
+  require_lapack<EighArgs>(s);
+  const Shape shape = shape_of(s.geometry(0));
+  const Tensor in = dense(s);
+  std::vector<Result> out;
+  out.push_back(s.result(Shape(shape.data(), shape.ndim() - 1), s.dtype()));
+  out.push_back(s.result(shape, s.dtype()));
+  LinalgFailure failure;
+  run(EighArgs{out[0].view(), out[1].view(), view_of(in.impl()), &failure}, s.launch());
+  if (failure.matrix >= 0)
+    s.fail<NumericError>(
+        str("the iteration does not converge for matrix", which(s, failure.matrix)));
+  std::vector<Tensor> t = s.finish(std::move(out));
+  return {std::move(t[0]), std::move(t[1])};
+}
+
+namespace detail {
+OpInfos decompose_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::cholesky, &info::solve_triangular, &info::qr,
+                                           &info::eigh};
+  return kOps;
+}
+}  // namespace detail
+
+}  // namespace wt

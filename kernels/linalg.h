@@ -1,0 +1,56 @@
+// Matrices taken apart, and triangular systems: through LAPACK.
+//
+// Batches of dense matrices in C order, f32 or f64: the last two axes are rows and columns, the
+// others count. LAPACK runs on one thread, so that the number of threads changes no bit.
+#pragma once
+#include "warptape/kernels/contract.h"
+
+namespace wt {
+
+// Where a matrix of the batch could not be taken apart; host memory. matrix -1: nowhere.
+struct LinalgFailure {
+  i64 matrix = -1;
+  i64 order = 0;  // cholesky: of the first leading minor that is not positive
+};
+
+// out [.., n, n] = the lower triangular L with L L^T = in, of which the lower triangle is read; out
+// may be in. Above the diagonal it is zero.
+struct CholeskyArgs {
+  View out, in;
+  LinalgFailure* failure;
+  i64 bytes() const { return out.bytes() + in.bytes(); }
+  i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * in.size(in.ndim() - 1) / 3; }
+};
+WT_CONTRACT(cholesky, CholeskyArgs);
+
+// out [.., n, k]: holds the right sides b and gets the x of op(a) x = b, a [.., n, n] being upper
+// or lower triangular (the other triangle is not read), op its transpose if `transposed`, its
+// diagonal not read but taken for 1 if `unit`.
+struct SolveTriangularArgs {
+  View out, a;
+  bool upper, transposed, unit;
+  i64 bytes() const { return out.bytes() * 2 + a.bytes() / 2; }
+  i64 flops() const { return out.ndim() < 2 ? 0 : out.numel() * a.size(a.ndim() - 1); }
+};
+WT_CONTRACT(solve_triangular, SolveTriangularArgs);
+
+// in [.., m, n] = q r, with k = min(m, n): the columns of q [.., m, k] are orthonormal, r [.., k,
+// n] is upper triangular.
+struct QrArgs {
+  View q, r, in;
+  i64 bytes() const { return q.bytes() + r.bytes() + in.bytes(); }
+  i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * 4 * q.size(q.ndim() - 1); }
+};
+WT_CONTRACT(qr, QrArgs);
+
+// in [.., n, n] = vectors diag(values) vectors^T, the lower triangle being read: values [.., n]
+// ascend, the columns of vectors [.., n, n] are orthonormal.
+struct EighArgs {
+  View values, vectors, in;
+  LinalgFailure* failure;
+  i64 bytes() const { return values.bytes() + vectors.bytes() + in.bytes(); }
+  i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * 9 * in.size(in.ndim() - 1); }
+};
+WT_CONTRACT(eigh, EighArgs);
+
+}  // namespace wt

@@ -1,0 +1,126 @@
+// Linear algebra: what the rows cannot say.
+#include <cmath>
+#include <string>
+
+#include "warptape/autograd/engine.h"
+#include "warptape/autograd/ops_decompose.h"
+#include "warptape/autograd/ops_einsum.h"
+#include "warptape/autograd/ops_linalg.h"
+#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/config.h"
+#include "warptape/core/device.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/operators.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt;
+
+namespace {
+using Values = std::vector<double>;
+constexpr double kNan = NAN;
+
+Tensor waves(const Shape& shape, DType t = f64) {
+  Values v(size_t(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = std::sin(double(i) * 1.3 + 0.2);
+  return tensor(v).view(shape).to(t);
+}
+}  // namespace
+
+TEST_CASE("addmm with beta 0 does not look at what it would add", "[autograd]") {
+  const Tensor x = full({2, 2}, kNan), a = waves({2, 3}, f32), b = waves({3, 2}, f32);
+  CHECK(addmm(x, a, b, {.beta = 0}).to_vector<double>() == matmul(a, b).to_vector<double>());
+  CHECK(std::isnan(addmm(x, a, b).to_vector<double>()[0]));
+}
+
+TEST_CASE("cdist at distance 0 has gradient 0", "[autograd]") {
+  for (const double p : {2.0, 1.0, 3.0, double(INFINITY)}) {
+    Tensor a = waves({3, 2}).clone().set_requires_grad();
+    const Tensor g = grad(cdist(a, detach(a), p).sum(), a);
+    for (const double v : g.to_vector<double>()) CHECK(std::isfinite(v));
+    Tensor one = waves({1, 2}).clone().set_requires_grad();
+    CHECK(grad(cdist(one, detach(one), p).sum(), one).to_vector<double>() == Values{0, 0});
+  }
+}
+
+TEST_CASE("einsum of one operand never is a view of it", "[autograd]") {
+  const Tensor x = waves({2, 3});
+  Tensor y = einsum("ij->ji", {x});
+  y.fill_(7);
+  CHECK(x.to_vector<double>() == waves({2, 3}).to_vector<double>());
+}
+
+TEST_CASE("einsum says what it cannot read, and where it was called", "[autograd]") {
+  const Tensor x = waves({2, 3});
+  try {
+    (void)einsum("ij,jk->ik", {x, x});
+    FAIL("nothing was thrown");
+  } catch (const ShapeError& e) {
+    const std::string text = e.what();
+    CHECK(text.find("[einsum] label 'j' has size 2 in operand 1 and 3 before") !=
+          std::string::npos);
+    CHECK(text.find("operand 1: ") != std::string::npos);
+    CHECK(text.find("ops_linalg_test.cpp:") != std::string::npos);
+  }
+  CHECK_THROWS_AS(einsum("", std::span<const Tensor>{}), UsageError);
+  CHECK_THROWS_AS(einsum("abcde,fghij->abcdefghij", {ones({1, 1, 1, 1, 1}), ones({1, 1, 1, 1, 1})}),
+                  ShapeError);
+}
+
+TEST_CASE("products of more than 2^31 elements on meta", "[autograd]") {
+  const i64 n = i64{1} << 16;
+  const TensorOptions meta{.device = Device::meta()};
+  CHECK(outer(empty({n}, meta), empty({n}, meta)).shape() == Shape{n, n});
+  CHECK(bmm(empty({4, n, 2}, meta), empty({4, 2, n}, meta)).shape() == Shape{4, n, n});
+  CHECK(einsum("ij,kj->ik", {empty({n, 2}, meta), empty({n, 2}, meta)}).shape() == Shape{n, n});
+  CHECK(cdist(empty({n, 2}, meta), empty({n, 2}, meta)).shape() == Shape{n, n});
+}
+
+#if WARPTAPE_HAS_OPENBLAS
+TEST_CASE("the gradient of cholesky is that of a symmetric matrix, as in PyTorch", "[autograd]") {
+  Tensor a = tensor({{4.0, 2.0}, {2.0, 5.0}}).to(f64).clone().set_requires_grad();
+  const Tensor l = cholesky(a);
+  CHECK(l.to_vector<double>() == Values{2, 0, 1, 2});
+  // d(l11)/da = 1/4; the sum of all: by hand, from l11 = sqrt(a), l21 = b/l11, l22 = sqrt(c -
+  // l21^2).
+  const Values g = grad(l.sum(), a).to_vector<double>();
+  CHECK(std::abs(g[0] - (0.25 - 0.125 + 0.0625)) < 1e-15);
+  CHECK(std::abs(g[1] - 0.5 * (0.5 - 0.25)) < 1e-15);
+  CHECK(g[1] == g[2]);
+  CHECK(std::abs(g[3] - 0.25) < 1e-15);
+  // What is above the diagonal is not read.
+  CHECK(cholesky(tensor({{4.0, kNan}, {2.0, 5.0}}).to(f64)).to_vector<double>() ==
+        Values{2, 0, 1, 2});
+}
+
+TEST_CASE("solve_triangular reads one triangle; a zero pivot gives infinities", "[autograd]") {
+  const Tensor b = tensor({2.0, 3.0}).view({2, 1});
+  CHECK(solve_triangular(tensor({{2.0, kNan}, {1.0, 1.0}}), b).to_vector<double>() == Values{1, 2});
+  CHECK(solve_triangular(tensor({{kNan, kNan}, {1.0, kNan}}), b, {.unitriangular = true})
+            .to_vector<double>() == Values{2, 1});
+  CHECK(std::isinf(solve_triangular(tensor({{0.0, 0.0}, {1.0, 1.0}}), b).to_vector<double>()[0]));
+}
+
+TEST_CASE("linear algebra: equal bits for 1 and 2 threads", "[autograd]") {
+  const Tensor x = waves({2, 150, 150}), a = matmul(x, x.transpose(1, 2)) + 0.0;
+  std::vector<double> shift(150 * 150, 0.0);
+  for (size_t i = 0; i < 150; ++i) shift[i * 151] = 200;
+  const Tensor m = a + tensor(shift).view({150, 150}).to(f64);
+  const int before = num_threads();
+  std::vector<Values> first;
+  for (const int threads : {1, 2}) {
+    set_num_threads(threads);
+    const std::vector<Values> now{cholesky(m).to_vector<double>(),
+                                  solve_triangular(m, x).to_vector<double>(),
+                                  qr(x).r.to_vector<double>(), eigh(m).values.to_vector<double>()};
+    if (first.empty()) first = now;
+    CHECK(now == first);
+  }
+  set_num_threads(before);
+}
+#else
+TEST_CASE("without LAPACK its operators say so", "[autograd]") {
+  CHECK_THROWS_AS(cholesky(ones({1, 1})), NotAvailable);
+}
+#endif
