@@ -5,9 +5,13 @@
 #include <cmath>
 #include <functional>
 
+#include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_pool.h"
 #include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
@@ -117,6 +121,68 @@ OverheadRow mlp_small(const OverheadOptions& o) {
   });
 }
 
+// The numbers that bench/peers/common.py begins with: n floats in [-scale, scale), a hash of the
+// index.
+Tensor hashed(const Shape& shape, u64 seed, double scale) {
+  std::vector<float> v(size_t(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i) {
+    const u64 hash = (u64(i) + 1 + seed * 1000003) * 2654435761ull & 0xffffffffull;
+    v[i] = float((double(hash) / 4294967296.0 * 2 - 1) * scale);
+  }
+  return clone(
+      tensor(std::span<const float>(v)).reshape(shape));  // no view: it moves into an arena
+}
+
+struct Cnn {
+  std::vector<nn::NamedTensor> parameters;
+  Cnn() {
+    add({32, 1, 3, 3}, 9);
+    add({64, 32, 3, 3}, 288);
+    add({128, 9216}, 9216);
+    add({10, 128}, 128);
+  }
+  void add(const Shape& weight, double fan_in) {
+    const u64 layer = parameters.size() / 2;
+    const double scale = 1 / std::sqrt(fan_in);
+    const auto put = [&](const char* name, Tensor t) {
+      t.set_requires_grad();
+      parameters.push_back({str(layer, ".", name), std::move(t)});
+    };
+    put("weight", hashed(weight, 2 * layer + 1, scale));
+    put("bias", hashed({weight[0]}, 2 * layer + 2, scale));
+  }
+  const Tensor& at(size_t i) const { return parameters[i].tensor; }
+  Tensor operator()(const Tensor& x) const {
+    Tensor h = relu(conv2d(x, at(0), at(1)));
+    h = relu(conv2d(std::move(h), at(2), at(3)));
+    h = flatten(max_pool2d(std::move(h), 2), 1);
+    h = relu(linear(std::move(h), at(4), at(5)));
+    return linear(std::move(h), at(6), at(7));
+  }
+};
+
+OverheadRow mnist_cnn(const OverheadOptions& o) {
+  constexpr i64 kBatch = 64;
+  constexpr int kCheckSteps = 20;
+  const Cnn net;
+  optim::AdamW opt{net.parameters, {.lr = 1e-4, .weight_decay = 0}};
+  const Tensor x = hashed({kBatch, 1, 28, 28}, 101, 1);
+  std::vector<i64> labels;
+  for (i64 i = 0; i < kBatch; ++i) labels.push_back(i * 7 % 10);
+  const Tensor y = tensor(std::span<const i64>(labels));
+  const auto step = [&] {
+    auto loss = cross_entropy(net(x), y);
+    opt.zero_grad();
+    loss.backward();
+    opt.step();
+  };
+  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
+  const double check = o.fixed_calls ? -1 : cross_entropy(net(x), y).mean().item();
+  OverheadRow row = measure(o, "mnist_cnn", "1-32-64 k3 pool 9216-128-10 b64", 1, step);
+  row.check_loss = check;
+  return row;
+}
+
 }  // namespace
 
 std::vector<OverheadRow> overhead(const OverheadOptions& o) {
@@ -128,6 +194,7 @@ std::vector<OverheadRow> overhead(const OverheadOptions& o) {
   if (wanted("tape_add")) rows.push_back(tape_add(o));
   if (wanted("mlp_tiny")) rows.push_back(mlp_tiny(o));
   if (wanted("mlp_small")) rows.push_back(mlp_small(o));
+  if (wanted("mnist_cnn")) rows.push_back(mnist_cnn(o));
   return rows;
 }
 

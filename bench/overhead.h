@@ -8,12 +8,13 @@
 namespace wt::bench {
 
 struct OverheadRow {
-  std::string bench;  // tape_add, mlp_tiny, mlp_small
+  std::string bench;  // tape_add, mlp_tiny, mlp_small, mnist_cnn
   std::string shape;
   double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;  // over the windows
   double mallocs = 0;  // heap allocations a step (tape_add: an operator) after warm-up; -1: unknown
   i64 calls = 0;       // a window
   i64 peak_bytes = 0;
+  double check_loss = -1;  // after 20 steps, of a row that begins with the peers' numbers; -1: none
 };
 
 struct OverheadOptions {
@@ -26,7 +27,8 @@ struct OverheadOptions {
 
 // tape_add: x = x + one on one f32 element, chains of 100, forward + backward + free, us an
 // operator. mlp_tiny: 2-16-16-1, ReLU, MSE, batch 32, SGD; mlp_small: 784-512-512-10, ReLU,
-// cross-entropy, batch 128, SGD: us a whole step.
+// cross-entropy, batch 128, SGD; mnist_cnn: convolutions 1-32-64 of 3 x 3 over 28 x 28, ReLU,
+// pooling by 2, 9216-128-10, cross-entropy, batch 64, AdamW without decay: us a whole step.
 std::vector<OverheadRow> overhead(const OverheadOptions& o);
 
 // Calls of malloc and its kin in this process so far; -1 where they are not counted.

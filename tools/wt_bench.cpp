@@ -29,6 +29,7 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
     row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, o.fixed_calls ? 1 : o.windows};
     row.peak_bytes = r.peak_bytes;
     row.more = {{"threads", o.threads}, {"mallocs", r.mallocs}, {"calls", double(r.calls)}};
+    if (r.check_loss >= 0) row.more.push_back({"check_loss", r.check_loss});
     std::printf("%s\n", to_json(row, machine).c_str());
   }
 }
@@ -114,7 +115,7 @@ void add_bench(CLI::App& app, int& code) {
   c->require_subcommand(1);
   CLI::App* overhead = c->add_subcommand("overhead",
                                          "cost of the framework itself: tape_add (us an operator), "
-                                         "mlp_tiny and mlp_small (us a step)");
+                                         "mlp_tiny, mlp_small and mnist_cnn (us a step)");
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
   overhead->add_flag("--json", *json, "one JSON object a line");
@@ -125,7 +126,7 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
   overhead->add_option("--only", o->only, "this row, and those of further --only")
-      ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small"}));
+      ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn"}));
   overhead->callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;

@@ -14,11 +14,15 @@ WINDOWS = 11
 CHAIN = 100
 CHECK_STEPS = 20
 LEARNING_RATE = 0.01
-BENCHES = ("tape_add", "mlp_tiny", "mlp_small")
+BENCHES = ("tape_add", "mlp_tiny", "mlp_small", "mnist_cnn")
 MLP = {
     "mlp_tiny": {"sizes": (2, 16, 16, 1), "batch": 32, "loss": "mse"},
     "mlp_small": {"sizes": (784, 512, 512, 10), "batch": 128, "loss": "cross_entropy"},
 }
+# Two convolutions of 3 x 3 over 28 x 28, ReLU after each, pooling by 2, then two linear layers.
+CNN = {"channels": (1, 32, 64), "image": 28, "hidden": 128, "classes": 10, "batch": 64}
+CNN_FLAT = 64 * 12 * 12
+ADAM_LEARNING_RATE = 1e-4  # AdamW without decay, betas 0.9 and 0.999, eps 1e-8
 
 
 def uniform(n, seed, scale):
@@ -54,6 +58,26 @@ def mlp_flop(bench):
     sizes, batch = MLP[bench]["sizes"], MLP[bench]["batch"]
     per_row = [a * b for a, b in zip(sizes, sizes[1:])]
     return 2 * batch * (3 * sum(per_row) - per_row[0])
+
+
+def cnn_numbers():
+    """([(weight, bias)], inputs, labels): weights as [out][in][3][3] and [out][in], flat lists."""
+    layers = []
+    for n_out, fan_in in ((32, 9), (64, 288), (128, CNN_FLAT), (10, 128)):
+        i, scale = len(layers), fan_in**-0.5
+        layers.append((uniform(n_out * fan_in, 2 * i + 1, scale), uniform(n_out, 2 * i + 2, scale)))
+    x = uniform(CNN["batch"] * CNN["image"] ** 2, 101, 1.0)
+    return layers, x, [i * 7 % CNN["classes"] for i in range(CNN["batch"])]
+
+
+def cnn_shape():
+    return f"1-32-64 k3 pool {CNN_FLAT}-128-10 b{CNN['batch']}"
+
+
+def cnn_flop():
+    """FLOP of the products of one step; the first layer's input needs no gradient."""
+    first, second = 32 * 9 * 26 * 26, 64 * 288 * 24 * 24
+    return 2 * CNN["batch"] * (2 * first + 3 * (second + CNN_FLAT * 128 + 128 * 10))
 
 
 def windows(step, sync, window_s, count=WINDOWS):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Gates G5a, G5b, G5e: `wt bench overhead` against PyTorch, libtorch and JAX in one run.
+"""Gates G5a, G5b, G5e, G8: `wt bench overhead` against PyTorch, libtorch and JAX in one run.
 
 A is our tool, B is every installed peer, one process an implementation, in the order A B B A for
 each number of threads, all pinned to the same cores. Of each peer the mode with the lowest median
@@ -23,7 +23,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-BENCHES = ("tape_add", "mlp_tiny", "mlp_small")
+BENCHES = ("tape_add", "mlp_tiny", "mlp_small", "mnist_cnn")
 CHECK_TOLERANCE = 1e-3  # relative, between peers' losses after 20 steps: f32, another order of sums
 
 # id, row, threads, peers of which the best counts, ratio to reach
@@ -33,6 +33,8 @@ GATES = (
     ("G5b", "mlp_tiny", 1, ("jax",), 5.0),
     ("G5e", "mlp_small", 1, ("torch", "libtorch"), 1.0),
     ("G5e", "mlp_small", 2, ("torch", "libtorch"), 1.0),
+    ("G8", "mnist_cnn", 1, ("torch", "libtorch", "jax"), 1.0),
+    ("G8", "mnist_cnn", 2, ("torch", "libtorch", "jax"), 1.0),
 )
 TAPE_ADD_NS = 150  # G5a's absolute figure: printed, not judged, since it depends on the machine
 
@@ -234,7 +236,7 @@ def judge(run, threads_list, installed):
     print("\ngates: best mode of the peer / ours")
     for name, bench, threads, wanted, gate in GATES:
         plural = "s" if threads > 1 else " "
-        head = f"  {name} {bench:<10} {threads} thread{plural} >= {gate:>4g}x "
+        head = f"  {name:<3} {bench:<10} {threads} thread{plural} >= {gate:>4g}x "
         head += f"{' or '.join(wanted):<18}"
         if threads not in threads_list:
             print(f"{head} SKIPPED: {threads} threads were not asked for")
@@ -281,7 +283,7 @@ def main(argv=None):
     parser.add_argument("--threads", default="1,2", help="comma-separated, default 1,2")
     parser.add_argument("--window-s", type=float, default=0.1, help="seconds a window of a peer")
     parser.add_argument("--venv", type=pathlib.Path, default=HERE / ".venv")
-    parser.add_argument("--budget-s", type=float, default=350, help="seconds for the whole run")
+    parser.add_argument("--budget-s", type=float, default=900, help="seconds for the whole run")
     parser.add_argument("--out", type=pathlib.Path, help="also append the JSON lines to this file")
     args = parser.parse_args(argv)
     try:

@@ -11,13 +11,14 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gate  # noqa: E402
 
-OURS = {"tape_add": 0.1, "mlp_tiny": 5.0, "mlp_small": 4000.0}
+OURS = {"tape_add": 0.1, "mlp_tiny": 5.0, "mlp_small": 4000.0, "mnist_cnn": 60000.0}
 PEERS = {
-    "torch eager": {"tape_add": 5.0, "mlp_tiny": 300.0, "mlp_small": 5000.0},
+    "torch eager": {"tape_add": 5.0, "mlp_tiny": 300.0, "mlp_small": 5000.0, "mnist_cnn": 110000.0},
     "torch fused": {"mlp_tiny": 310.0, "mlp_small": 4900.0},
     "torch compile": {"mlp_tiny": 400.0, "mlp_small": 6000.0},
-    "libtorch": {"tape_add": 3.0, "mlp_tiny": 100.0, "mlp_small": 4500.0},
-    "jax jit": {"mlp_tiny": 30.0, "mlp_small": 3000.0},
+    "libtorch": {"tape_add": 3.0, "mlp_tiny": 100.0, "mlp_small": 4500.0, "mnist_cnn": 90000.0},
+    "torch fused nhwc": {"mnist_cnn": 70000.0},
+    "jax jit": {"mlp_tiny": 30.0, "mlp_small": 3000.0, "mnist_cnn": 200000.0},
 }
 
 
@@ -64,7 +65,7 @@ class GateTest(unittest.TestCase):
                 "python",
                 [
                     ("compile", {"torch compile": p["torch compile"]}),
-                    ("eager", {k: p[k] for k in ("torch eager", "torch fused")}),
+                    ("eager", {k: p[k] for k in ("torch eager", "torch fused", "torch fused nhwc")}),
                     ("peer_jax", {"jax jit": p["jax jit"]}),
                 ],
             )
@@ -84,7 +85,7 @@ class GateTest(unittest.TestCase):
     def test_above_every_gate(self):
         code, said = self.run_gate()
         self.assertEqual(code, 0, said)
-        self.assertEqual(said.count("passed"), 4, said)
+        self.assertEqual(said.count("passed"), 5, said)
         self.assertIn("100.0 ns an operator", said)
 
     def test_below_one_gate(self):
@@ -103,6 +104,12 @@ class GateTest(unittest.TestCase):
         self.peers["libtorch"]["mlp_small"] = 3900.0
         code, said = self.run_gate()
         self.assertEqual(code, 1, said)
+
+    def test_the_other_order_counts_for_the_cnn(self):
+        self.peers["torch fused nhwc"]["mnist_cnn"] = 59000.0
+        code, said = self.run_gate()
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, r"G8 .*torch fused nhwc .*BELOW")
 
     def test_one_lost_pair_is_below(self):
         # Medians alone would pass: 4000 against (3900 + 5000) / 2.

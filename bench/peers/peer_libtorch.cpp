@@ -1,4 +1,4 @@
-// The same three rows with the C++ side of PyTorch: no Python in the loop. Built by setup.sh from
+// The same rows with the C++ side of PyTorch: no Python in the loop. Built by setup.sh from
 // the wheel. usage: peer_libtorch [--threads N] [--window-s S] [--bench NAME]...
 #include <torch/torch.h>
 #include <torch/version.h>
@@ -79,7 +79,7 @@ std::string quoted_or_null(const char* name) {
 }
 
 void emit(const char* bench, const std::string& shape, Timing t, int threads, double divide,
-          double flop, double check_loss) {
+          double flop, double check_loss, const char* impl = "libtorch") {
   for (double& v : t.us) v /= divide;
   std::sort(t.us.begin(), t.us.end());
   auto at = [&](double p) {
@@ -88,10 +88,10 @@ void emit(const char* bench, const std::string& shape, Timing t, int threads, do
     return t.us[low] + (t.us[high] - t.us[low]) * (x - static_cast<double>(low));
   };
   std::printf(
-      "{\"bench\": \"%s\", \"impl\": \"libtorch\", \"device\": \"cpu\", \"shape\": \"%s\", "
+      "{\"bench\": \"%s\", \"impl\": \"%s\", \"device\": \"cpu\", \"shape\": \"%s\", "
       "\"dtype\": \"f32\", "
       "\"median_us\": %.5f, \"p10_us\": %.5f, \"p90_us\": %.5f, \"min_us\": %.5f, \"gb_s\": null, ",
-      bench, shape.c_str(), at(0.5), at(0.1), at(0.9), t.us.front());
+      bench, impl, shape.c_str(), at(0.5), at(0.1), at(0.9), t.us.front());
   if (flop > 0) {
     std::printf("\"tflop_s\": %.5f, ", flop / at(0.5) / 1e6);
   } else {
@@ -176,6 +176,48 @@ void mlp(const Spec& spec, int threads, double window_s) {
   emit(spec.bench, shape, t, threads, 1, 2.0 * static_cast<double>(spec.batch) * per_step, check);
 }
 
+// Channels first, or last ("nhwc" of the Python peer).
+void cnn(int threads, double window_s, bool nhwc) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {32, 1, 3, 3}, {64, 32, 3, 3}, {128, 9216}, {10, 128}};
+  const auto format = nhwc ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous;
+  std::vector<torch::Tensor> parameters;
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    int64_t fan_in = 1;
+    for (size_t d = 1; d < shapes[i].size(); ++d) fan_in *= shapes[i][d];
+    const double scale = 1 / std::sqrt(static_cast<double>(fan_in));
+    const int64_t seed = 2 * static_cast<int64_t>(i);
+    torch::Tensor weight = filled(shapes[i], seed + 1, scale);
+    if (shapes[i].size() == 4) weight = weight.contiguous(format);
+    parameters.push_back(weight.requires_grad_());
+    parameters.push_back(filled({shapes[i][0]}, seed + 2, scale).requires_grad_());
+  }
+  const torch::Tensor x = filled({64, 1, 28, 28}, 101, 1.0).contiguous(format);
+  const torch::Tensor target = torch::arange(64, torch::kInt64) * 7 % 10;
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-4).weight_decay(0));
+  const auto& p = parameters;
+  auto loss_of = [&] {
+    torch::Tensor h = torch::relu(torch::conv2d(x, p[0], p[1]));
+    h = torch::relu(torch::conv2d(h, p[2], p[3]));
+    h = torch::max_pool2d(h, {2, 2}).flatten(1);
+    h = torch::relu(torch::linear(h, p[4], p[5]));
+    return torch::cross_entropy_loss(torch::linear(h, p[6], p[7]), target);
+  };
+  auto step = [&] {
+    torch::Tensor loss = loss_of();
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  const double check = loss_of().item<double>();
+  const Timing t = windows(window_s, step);
+  const double flop =
+      2.0 * 64 * (2.0 * 32 * 9 * 26 * 26 + 3.0 * (64.0 * 288 * 24 * 24 + 9216 * 128 + 1280));
+  emit("mnist_cnn", "1-32-64 k3 pool 9216-128-10 b64", t, threads, 1, flop, check,
+       nhwc ? "libtorch nhwc" : "libtorch");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -203,5 +245,9 @@ int main(int argc, char** argv) {
   if (wanted("tape_add")) tape_add(threads, window_s);
   if (wanted("mlp_tiny")) mlp({"mlp_tiny", {2, 16, 16, 1}, 32, true}, threads, window_s);
   if (wanted("mlp_small")) mlp({"mlp_small", {784, 512, 512, 10}, 128, false}, threads, window_s);
+  if (wanted("mnist_cnn")) {
+    cnn(threads, window_s, false);
+    cnn(threads, window_s, true);
+  }
   return 0;
 }
