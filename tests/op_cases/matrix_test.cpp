@@ -124,7 +124,7 @@ TEST_CASE("operators: the matrix has its floors", "[ops][matrix]") {
     const Row r = count_row(op, devices);
     table += line_of(r, devices);
     INFO(op.name << " has " << r.cases << " cases");
-    CHECK(r.cases >= kCasesAnOperator);
+    if (has_kernels(op, Device::cpu())) CHECK(r.cases >= kCasesAnOperator);
     all.cases += r.cases;
     all.variants += r.variants;
     all.mistrusted += r.mistrusted;

@@ -60,14 +60,6 @@ std::set<std::string> matches(const char* folder, const std::string& extension,
   return found;
 }
 
-// "" or the operators whose kernels this build lacks even on the cpu (LAPACK): they are not proved.
-std::string missing_on_cpu() {
-  std::string missing;
-  for (const OpCase* row : rows())
-    if (!has_kernels(*row, Device::cpu())) missing += " " + row->name;
-  return missing.empty() ? missing : "this build has no kernels of" + missing;
-}
-
 }  // namespace
 
 TEST_CASE("operators: values and gradients on every device and variant", "[ops]") {

@@ -241,6 +241,14 @@ bool has_kernels(const OpCase& row, Device d) {
   return true;
 }
 
+std::string missing_on_cpu() {
+  std::string missing;
+  for (const OpCase& row : op_cases())
+    if (selection().fits("op", row.name) && !has_kernels(row, Device::cpu()))
+      missing += " " + row.name;
+  return missing.empty() ? missing : "this build has no kernels of" + missing;
+}
+
 Outcome run_case(const Case& c, const Place& p) {
   try {
     const Inputs in = make_inputs(c, p.device, differentiable(c));

@@ -37,6 +37,9 @@ struct Place {
 bool runs_on(const Case& c, Device d);
 // False while kernels of the row are missing on a device: what runs there is then no test of it.
 bool has_kernels(const OpCase& row, Device d);
+// "" or the operators whose kernels this build lacks even on the cpu (LAPACK): what tests say when
+// they are skipped.
+std::string missing_on_cpu();
 std::string reproducer(const Case& c, const Place& p);
 
 // What WT_OPTEST asks for; everything without it.
