@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
 # What is too dear for every change: all of UBSan with instrumented tests, the builds without unity
-# batches, as a shared library, with the Makefile generator and with clang. The last line counts.
+# batches, as a shared library, with the Makefile generator and with clang, which lines the tests run
+# (tools/coverage.sh) and which planted faults they find (tools/mutate.sh). The last line counts.
 #
-#   tools/nightly.sh [PART...]    parts: ubsan plain consumers shared makefiles clang; all of them
+#   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
+#                                            makefiles clang coverage mutants
+#   --commit: the results of the last two, in bench/results, become a commit of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang)
+all=(ubsan plain consumers shared makefiles clang coverage mutants)
+commit=0
+if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
 for name in "$@"; do
   case " ${all[*]} " in
@@ -15,7 +20,7 @@ for name in "$@"; do
 done
 asked() { case " $asked_for " in *" $1 "*) ;; *) return 1 ;; esac; }
 asked_for=$*
-jobs=$(nproc)
+jobs=${WT_JOBS:-$(nproc)}
 passed=0 failed=0 skipped=0
 # part NAME TESTS CONFIGURE_ARGS...: TESTS is "" (build only) or a ctest label expression.
 part() {
@@ -57,6 +62,30 @@ elif command -v clang++ >/dev/null; then
 else
   echo "SKIPPED: clang is not installed (apt-get install clang)"
   skipped=$((skipped + 1))
+fi
+# measure NAME FILE COMMAND...: the command writes FILE, whatever it thinks of the result.
+measured=()
+measure() {
+  local name=$1 file=$2 rc
+  asked "$name" || return 0
+  shift 2
+  echo "== $name"
+  "$@" --jobs "$jobs" --output "$file"
+  rc=$?
+  case $rc in
+    0) passed=$((passed + 1)) ;;
+    77) skipped=$((skipped + 1)) ;;
+    *) failed=$((failed + 1)); echo "FAILED: $name" ;;
+  esac
+  if git status --porcelain -- "$file" | grep -q .; then measured+=("$file"); fi
+}
+mkdir -p bench/results
+measure coverage bench/results/coverage.txt tools/coverage.sh
+measure mutants bench/results/mutants.txt tools/mutate.sh --seed "${WT_SEED:-$(date +%F)}"
+if [ $commit = 1 ] && [ ${#measured[@]} -gt 0 ]; then
+  of=$(git rev-parse --short=12 HEAD)
+  git add -- "${measured[@]}" && git commit -q -m "Results: coverage and planted faults of $of" \
+    -- "${measured[@]}" || failed=$((failed + 1))
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -4,19 +4,21 @@
 #
 #   tools/setup.sh            what the library and the wt command need
 #   tools/setup.sh --tests    also what tools/test.sh needs
+#   tools/setup.sh --nightly  also what only tools/nightly.sh needs
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
 #
 # The CUDA toolkit, cuDNN and NCCL are never installed, only told about: without them warptape has
 # the devices cpu and simt.
 set -euo pipefail
 
-tests=0 check=0
+tests=0 nightly=0 check=0
 for arg in "$@"; do
   case $arg in
     --tests) tests=1 ;;
+    --nightly) tests=1 nightly=1 ;;
     --check) check=1 ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    *) echo "setup: unknown option $arg (there are --tests, --check, --help)" >&2; exit 2 ;;
+    *) echo "setup: unknown option $arg (there are --tests, --nightly, --check, --help)" >&2; exit 2 ;;
   esac
 done
 say() { echo "setup: $*"; }
@@ -53,6 +55,11 @@ if [ $tests = 1 ]; then
   want command clang-format-14 clang-format-14
   want command valgrind valgrind
   want command pkg-config pkg-config
+  want command python3 python3
+fi
+if [ $nightly = 1 ]; then
+  want command gcovr gcovr
+  want command clang++ clang
 fi
 
 report_optional() {

@@ -85,6 +85,8 @@ rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
 run_ctest
+check "coverage" tools/coverage.sh --show
+check "faults that the tests must find" tools/mutate.sh --again 3 --build "$build"
 check "projects that use warptape" tests/consumers/run.sh "$build"
 check "build without CUDA" without_cuda
 check "compile-time budget" cmake/budget.sh "$build/compile_times.log"
