@@ -45,7 +45,7 @@ struct OneVector {
 };
 
 struct Simple {
-  static constexpr bool kJoins = true;
+  static constexpr bool kJoins = true, kKept = false;
   static constexpr i64 kRows = 16;
   template <class V>
   using Acc = OneVector<V>;
@@ -94,7 +94,7 @@ struct NormLanes : SumLanes {
 // The lanes are twice as wide as the elements: the product of 64 f32 may be far outside f32 though
 // the whole product is not.
 struct ProductLanes {
-  static constexpr bool kJoins = true;
+  static constexpr bool kJoins = true, kKept = true;
   static constexpr i64 kRows = 16;
   template <class C>
   using Total = double;
@@ -126,6 +126,7 @@ struct ProductLanes {
 // Totals are keys as in the entry: negated when the least element is wanted.
 template <bool Least>
 struct ExtremeLanes : Simple {
+  static constexpr bool kKept = true;
   template <class C>
   using Total = C;
   template <class V>
@@ -154,7 +155,7 @@ struct ExtremeLanes : Simple {
 
 template <bool Least>
 struct PlaceLanes {
-  static constexpr bool kJoins = false;
+  static constexpr bool kJoins = false, kKept = true;
   static constexpr i64 kRows = 16;
   template <class C>
   using Total = red::Candidate<C>;
@@ -190,7 +191,7 @@ struct PlaceLanes {
 // The squares are taken of the distances from the block's own mean, in a second pass over the block
 // (it is in the cache), and what that mean lacks is put right afterwards.
 struct MomentLanes {
-  static constexpr bool kJoins = false;
+  static constexpr bool kJoins = false, kKept = false;
   static constexpr i64 kRows = 16;
   template <class C>
   using Total = red::Spread<double>;
@@ -421,6 +422,51 @@ WT_HOT void reduce_rows_of_block(const T* p, i64 rows, i64 step, i64 columns, i6
 
 constexpr i64 kColumns = 1024;  // whose totals are gathered at a time
 
+// Lanes that lose nothing over many rows are kept from block to block and merged at the end.
+template <class Op, class C>
+struct KeptLanes {
+  static constexpr i64 kCount = Lanes<C>::kCount, kMostRows = i64{1} << 30;
+  AccOf<Op, C> acc[kColumns / kCount];
+  i64 first_row = 0, rows = 0;  // what the lanes have seen
+
+  template <int N>
+  WT_HOT void take_tile(i64 at, const C* p, i64 n, i64 step) {
+    AccOf<Op, C> local[N];
+    typename Lanes<C>::Vector v;
+    for (int k = 0; k < N; ++k) {
+      local[k] = acc[at + k];
+      if (rows > 0) continue;
+      Lanes<C>::load(v, p + k * kCount);
+      Op::first(local[k], v);
+    }
+    for (i64 r = rows > 0 ? 0 : 1; r < n; ++r)
+      for (int k = 0; k < N; ++k) {
+        Lanes<C>::load(v, p + r * step + k * kCount);
+        Op::step(local[k], v, rows + r);
+      }
+    for (int k = 0; k < N; ++k) acc[at + k] = local[k];
+  }
+  template <class Total>
+  WT_HOT void take(const C* p, i64 n, i64 step, i64 columns, i64 place, Total* totals) {
+    if (rows + n > kMostRows) merge(columns, totals);
+    if (rows == 0) first_row = place;
+    const i64 vectors = columns / kCount;
+    i64 k = 0;
+    for (; k + kVectors <= vectors; k += kVectors) take_tile<kVectors>(k, p + k * kCount, n, step);
+    for (; k < vectors; ++k) take_tile<1>(k, p + k * kCount, n, step);
+    for (i64 c = vectors * kCount; c < columns; ++c)
+      for (i64 r = 0; r < n; ++r) Op::template one<C>(totals[c], C(p[c + r * step]), place + r);
+    rows += n;
+  }
+  template <class Total>
+  WT_HOT void merge(i64 columns, Total* totals) {
+    for (i64 k = 0; rows > 0 && k < columns / kCount; ++k)
+      for (int l = 0; l < kCount; ++l)
+        Op::template fold<C>(totals[k * kCount + l], acc[k], l, rows, Where{first_row, 1});
+    rows = 0;
+  }
+};
+
 template <class Op, class T, class F>
 WT_HOT void reduce_columns(const ReducePlan& plan, const ReduceArgs<F>& a) {
   using C = ComputeType<T>;
@@ -432,13 +478,22 @@ WT_HOT void reduce_columns(const ReducePlan& plan, const ReduceArgs<F>& a) {
       const T* in = a.in.template as<T>() + at[0] + c;
       typename Op::template Total<C> totals[kColumns];
       std::fill_n(totals, columns, start_of<F, Op, C>());
+      constexpr bool kKept = Op::kKept && std::is_same_v<T, C>;
+      [[maybe_unused]] std::conditional_t<kKept, KeptLanes<Op, C>, i64> lanes;
+      if constexpr (kKept) lanes.rows = 0;
       i64 place = 0;
       for_each_row(plan.reduced, [&](const i64(&from)[1]) WT_INLINE_LAMBDA {
-        for (i64 r = 0; r < rows; r += Op::kRows)
-          reduce_rows_of_block<Op>(in + from[0] + r * step, std::min(rows - r, Op::kRows), step,
-                                   columns, place + r, totals);
+        for (i64 r = 0; r < rows; r += Op::kRows) {
+          const T* p = in + from[0] + r * step;
+          const i64 n = std::min(rows - r, Op::kRows);
+          if constexpr (kKept)
+            lanes.take(p, n, step, columns, place + r, totals);
+          else
+            reduce_rows_of_block<Op>(p, n, step, columns, place + r, totals);
+        }
         place += rows;
       });
+      if constexpr (kKept) lanes.merge(columns, totals);
       for (i64 i = 0; i < columns; ++i)
         store<F, T>(a, at[1] + (c + i) * plan.kept.inner_stride(1), totals[i]);
     }
@@ -481,41 +536,6 @@ void reduce_f32(const ReduceArgs<F>& a) {
   reduce_avx2<Op, float>(plan, a);
 }
 
-// Whether the run has a byte that is not 0 (`all`: that is 0).
-bool found_in(const u8* p, i64 n, i64 step, bool all) {
-  if (step != 1) {
-    for (i64 i = 0; i < n; ++i)
-      if ((p[i * step] != 0) != all) return true;
-    return false;
-  }
-  if (all) return std::memchr(p, 0, size_t(n)) != nullptr;
-  for (; n >= 64; p += 64, n -= 64) {
-    u64 words[8], any = 0;
-    std::memcpy(words, p, 64);
-    for (const u64 w : words) any |= w;
-    if (any) return true;
-  }
-  return std::any_of(p, p + n, [](u8 v) { return v != 0; });
-}
-
-void look_at_bytes(const AnyArgs& a) {
-  ReducePlan plan;
-  detail::plan_reduction(plan, a);
-  const u8* in = a.in.as<u8>();
-  bool* out = a.out.as<bool>();
-  const i64 length = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
-  for_each_row(plan.kept, [&](const i64(&at)[2]) {
-    for (i64 o = 0; o < plan.kept.inner(); ++o) {
-      const u8* start = in + at[0] + o * plan.kept.inner_stride(0);
-      bool found = false;
-      for_each_row(plan.reduced, [&](const i64(&from)[1]) {
-        found = found || found_in(start + from[0], length, step, a.f.all);
-      });
-      out[at[1] + o * plan.kept.inner_stride(1)] = found != a.f.all;
-    }
-  });
-}
-
 }  // namespace
 
 namespace detail {
@@ -539,7 +559,6 @@ WT_VECTORIZED(Place) {
 WT_VECTORIZED(Product) { reduce_f32<ProductLanes>(a); }
 WT_VECTORIZED(Moments) { reduce_f32<MomentLanes>(a); }
 WT_VECTORIZED(Norm2) { reduce_f32<NormLanes>(a); }
-WT_VECTORIZED(Truth) { look_at_bytes(a); }
 #undef WT_VECTORIZED
 
 template <class F>

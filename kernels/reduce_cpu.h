@@ -8,6 +8,8 @@ namespace wt::detail {
 // any and all of bool and u8.
 template <class F>
 void reduce_vectorized(const ReduceArgs<F>& a, const Launch& l);
+template <>
+void reduce_vectorized(const AnyArgs& a, const Launch& l);  // reduce.cpp
 template <class F>
 const char* vectorized_why_not(const ReduceArgs<F>& a);
 
