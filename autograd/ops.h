@@ -7,7 +7,6 @@
 #include "warptape/autograd/ops_channel_norm.h"
 #include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/ops_ctc.h"
-#include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/ops_decompose.h"
 #include "warptape/autograd/ops_diagonal.h"
 #include "warptape/autograd/ops_distance.h"
