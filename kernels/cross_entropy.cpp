@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -97,14 +98,22 @@ struct RowSums {
 };
 WT_TARGET_AVX2 RowSums row_sums(const float* x, i64 n, bool with_total) {
   const i64 whole = n & ~7ll, rest = n & 7;
-  f32x8 maxima = splat8(-INFINITY), sums = splat8(0), totals = splat8(0);
-  for (i64 i = 0; i < whole; i += 8) maxima = max8(maxima, load8(x + i));
+  f32x8 maxima[4] = {splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY)};
+  f32x8 sums = splat8(0), more = sums, totals = sums;
+  i64 k = 0;
+  for (; k + 32 <= n; k += 32)
+    for (int j = 0; j < 4; ++j) maxima[j] = max8(maxima[j], load8(x + k + 8 * j));
+  for (; k < whole; k += 8) maxima[0] = max8(maxima[0], load8(x + k));
   const f32x8 end = load_part8(x + whole, rest, -INFINITY);
-  RowSums r{max_of8(max8(maxima, end)), 0, 0};
+  RowSums r{max_of8(max8(max8(max8(maxima[0], maxima[1]), max8(maxima[2], maxima[3])), end)), 0, 0};
   const f32x8 shift = splat8(r.max);
-  for (i64 i = 0; i < whole; i += 8) sums += exp8(load8(x + i) - shift);
+  for (k = 0; k + 16 <= n; k += 16) {
+    sums += exp8(load8(x + k) - shift);
+    more += exp8(load8(x + k + 8) - shift);
+  }
+  if (k < whole) sums += exp8(load8(x + k) - shift);
   if (rest) sums += exp8(end - shift);  // past the end: exp(-inf)
-  r.exponentials = sum_of8(sums);
+  r.exponentials = sum_of8(sums + more);
   if (!with_total) return r;
   for (i64 i = 0; i < whole; i += 8) totals += load8(x + i);
   r.total = sum_of8(totals);
@@ -151,6 +160,7 @@ void backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
   const float grad = *a.grad.as<const float>(), hit = float(1 - a.smoothing),
               every = float(a.smoothing) / float(n);
   const float* stats = a.stats.as<const float>();
+  const bool stream = streams(a.glogits, a.logits);
   for (i64 row = 0; row < rows.count; ++row) {
     float* gx = a.glogits.as<float>() + rows.start(0, row);
     const float* x = a.logits.as<const float>() + rows.start(1, row);
@@ -161,9 +171,12 @@ void backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
     }
     if (label < 0 || label >= n) label = 0;
     const float p_label = std::exp(x[label] - stats[row] - stats[rows.count + row]);
-    gradient_row(gx, x, n, stats[row], stats[rows.count + row], grad, every);
+    in_pieces(gx, n, stream, [&](float* to, i64 i, i64 m) {
+      gradient_row(to, x + i, m, stats[row], stats[rows.count + row], grad, every);
+    });
     gx[label] = grad * (p_label - every - hit);
   }
+  if (stream) end_stream();
 }
 #endif
 

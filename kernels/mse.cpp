@@ -2,6 +2,7 @@
 #include "warptape/kernels/mse.h"
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/strided.h"
 
@@ -82,15 +83,19 @@ const char* backward_why_not(const MseBackwardArgs& args) {
                                                              : "the operands must be contiguous";
 }
 
-WT_TARGET_AVX2 void backward_avx2(const MseBackwardArgs& args, const Launch&) {
-  float* g = args.ga.as<float>();
+WT_TARGET_AVX2 void scaled_differences(float* g, const float* a, const float* b, i64 n,
+                                       float scale) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) store8(g + i, (load8(a + i) - load8(b + i)) * scale);
+  store_part8(g + i, (load_part8(a + i, n - i, 0) - load_part8(b + i, n - i, 0)) * scale, n - i);
+}
+void backward_avx2(const MseBackwardArgs& args, const Launch&) {
   const float *a = args.a.as<const float>(), *b = args.b.as<const float>();
-  const i64 n = args.a.numel(), whole = n & ~7ll, rest = n & 7;
-  const f32x8 scale = splat8(float(args.factor) * *args.grad.as<const float>());
-  for (i64 i = 0; i < whole; i += 8) store8(g + i, (load8(a + i) - load8(b + i)) * scale);
-  if (rest)
-    store_part8(g + whole,
-                (load_part8(a + whole, rest, 0) - load_part8(b + whole, rest, 0)) * scale, rest);
+  const float scale = float(args.factor) * *args.grad.as<const float>();
+  const bool stream = streams(args.ga, args.a) && streams(args.ga, args.b);
+  in_pieces(args.ga.as<float>(), args.a.numel(), stream,
+            [&](float* to, i64 i, i64 m) { scaled_differences(to, a + i, b + i, m, scale); });
+  if (stream) end_stream();
 }
 #endif
 

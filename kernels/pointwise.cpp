@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/half_rows.h"
 #include "warptape/kernels/pointwise_cpu.h"
 
@@ -16,6 +17,7 @@ const bool kUseAvx2 = [] {
 #endif
   return cpu_has_avx2();
 }();
+const bool kUseAvx512 = kUseAvx2 && cpu_has_avx512();
 
 namespace {
 
@@ -165,6 +167,37 @@ class Row {
 };
 
 }  // namespace
+
+void run_streamed(const StreamedCall& call, i64 n) {
+  const void* in[4] = {call.in[0], call.in[1], call.in[2], call.in[3]};
+  char* out = static_cast<char*>(call.out);
+  // Straight to the output: what has no vector code, works in place, or is less than a piece.
+  const auto direct = [&](i64 m) {
+    call.span(call.f, out, in, call.advance, m);
+    out += m * call.out_size;
+    n -= m;
+    for (int k = 0; k < call.arity; ++k)
+      if (call.advance[k]) in[k] = static_cast<const char*>(in[k]) + m * call.sizes[k];
+  };
+#if WT_X86
+  bool in_place = false;
+  for (int k = 0; k < call.arity; ++k) in_place |= call.in[k] == call.out;
+  if (kUseAvx2 && !in_place) {
+    const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
+    if (beyond) direct(std::min(n, (kLine - beyond) / call.out_size));
+    alignas(kLine) char piece[kPiece * 8];
+    while (n >= kPiece) {
+      char* const to = out;
+      out = piece;
+      direct(kPiece);
+      stream_lines(to, piece, kPiece * call.out_size);
+      out = to + kPiece * call.out_size;
+    }
+    end_stream();
+  }
+#endif
+  direct(n);
+}
 
 void run_spans(const SpanCall& call) {
   View views[5];

@@ -23,6 +23,9 @@ struct Grad : Kind<Domain::floating, Derivative::none> {
   static constexpr int kNeeds = I == 0 ? F::kNeeds0 : F::kNeeds1;
   static constexpr int kAtB = (kNeeds & kNeedsA) != 0, kAtOut = kAtB + ((kNeeds & kNeedsB) != 0);
   static constexpr int kArity = 1 + kAtOut + ((kNeeds & kNeedsOut) != 0);
+  static constexpr bool kLong = F::kLong;
+  // Which operand is an angle.
+  static constexpr int kAngleAt = F::kAngle && (kNeeds & kNeedsA) != 0 ? 1 : -1;
   F f{};
   template <class T, class... Saved>
   WT_FORMULA T value(T gy, Saved... saved) const {
@@ -35,6 +38,12 @@ struct Grad : Kind<Domain::floating, Derivative::none> {
       return f.d1(gy, v[0], v[kAtB], v[kAtOut]);
   }
 };
+// The operand that is an angle; -1: none.
+template <class F>
+constexpr int kAngleOperand = F::kAngle ? 0 : -1;
+template <class F, int I>
+constexpr int kAngleOperand<Grad<F, I>> = Grad<F, I>::kAngleAt;
+
 // f of its operands.
 template <class F, class T>
 WT_FORMULA auto apply(const F& f, const T (&v)[F::kArity]) {

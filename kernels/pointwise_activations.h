@@ -4,12 +4,12 @@
 
 namespace wt::pw {
 
-WT_UNARY(Sigmoid, Smooth, kNeedsOut, sigmoid(x), gy*(num<T>(1) - y) * y);
+WT_UNARY(Sigmoid, Long<Smooth>, kNeedsOut, sigmoid(x), gy*(num<T>(1) - y) * y);
 // x * sigmoid(x)
-WT_UNARY(Silu, Smooth, kNeedsA, x / (num<T>(1) + exp(-x)),
+WT_UNARY(Silu, Long<Smooth>, kNeedsA, x / (num<T>(1) + exp(-x)),
          gy* sigmoid(x) * (num<T>(1) + x * (num<T>(1) - sigmoid(x))));
 // x * Phi(x), Phi the normal distribution: exact, by erf.
-WT_UNARY(Gelu, Smooth, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
+WT_UNARY(Gelu, Long<Smooth>, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
          gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)) +
              num<T>(kInvSqrtTwoPi) * x * exp(num<T>(-0.5) * x * x)));
 // The gradient is 0 at 0 and passes through NaN.
@@ -26,7 +26,7 @@ struct Relu : Piecewise {
   }
 };
 // gelu by tanh (Hendrycks and Gimpel, 2016): 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + c x^3).
-struct GeluTanh : Smooth {
+struct GeluTanh : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   static constexpr double kCubic = 0.044715;
   template <class T>
@@ -46,15 +46,25 @@ struct GeluTanh : Smooth {
 };
 
 // x * tanh(softplus(x)) (Misra 2019, arXiv:1908.08681).
-struct Mish : Smooth {
+// tanh(log(1 + e)) = n / (n + 2), n = e (e + 2), where x is one number; beyond 20 it is 1.
+template <class T>
+WT_FORMULA T tanh_softplus(const T& x) {
+  if constexpr (Plain<T>) {
+    const T e = exp(x), n = e * (e + T(2));
+    return x > T(20) ? T(1) : n / (n + T(2));
+  } else {
+    return tanh(softplus(x));
+  }
+}
+struct Mish : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   template <class T>
   WT_FORMULA static T value(T x) {
-    return x * tanh(softplus(x));
+    return x * tanh_softplus(x);
   }
   template <class T>
   WT_FORMULA static T d0(T gy, const T& x, const T&) {
-    const T t = tanh(softplus(x));
+    const T t = tanh_softplus(x);
     return gy * (t + x * sigmoid(x) * (num<T>(1) - t * t));
   }
 };
@@ -82,7 +92,7 @@ struct LeakyRelu : Bends {
 };
 // x where it is above zero, else alpha * (e^x - 1); alpha >= 0 (Clevert et al. 2015,
 // arXiv:1511.07289).
-struct Elu : Smooth {
+struct Elu : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsOut;
   double alpha;
   template <class T>
@@ -95,7 +105,7 @@ struct Elu : Smooth {
   }
 };
 // log(1 + e^(beta x)) / beta; x itself where beta * x > threshold.
-struct Softplus : Wide {
+struct Softplus : Long<Wide> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   double beta, threshold;
   template <class T>

@@ -3,6 +3,7 @@
 #pragma once
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/strided.h"
 
@@ -59,37 +60,48 @@ using Span = void (*)(const void* f, void* out, const void* const* in, const boo
 template <class F, class T>
 WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const bool* advance,
                       i64 n) {
-  const F& f = *static_cast<const F*>(f_);
+  const F f = *static_cast<const F*>(f_);  // a copy: no store can change it
   auto* out = static_cast<Output<F, T>*>(out_);
   const auto* a = static_cast<const Stored<F, 0, T>*>(in_[0]);
   const T* b = static_cast<const T*>(in_[F::kArity > 1 ? 1 : 0]);
   const T* c = static_cast<const T*>(in_[F::kArity > 2 ? 2 : 0]);
   const T* d = static_cast<const T*>(in_[F::kArity > 3 ? 3 : 0]);
-  const auto one = [&](int i) WT_INLINE_LAMBDA {
+  const auto one = [&]<class V>(int i, V) WT_INLINE_LAMBDA {
     if constexpr (F::kArity == 1)
-      out[i] = Output<F, T>(f.value(T(a[i])));
+      out[i] = Output<F, T>(f.value(V(T(a[i]))));
     else if constexpr (F::kArity == 2)
-      out[i] = Output<F, T>(f.value(T(a[i]), b[i]));
+      out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i])));
     else if constexpr (F::kArity == 3)
-      out[i] = Output<F, T>(f.value(T(a[i]), b[i], c[i]));
+      out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i]), V(c[i])));
     else
-      out[i] = Output<F, T>(f.value(T(a[i]), b[i], c[i], d[i]));
+      out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i]), V(c[i]), V(d[i])));
   };
   const int steps[4] = {advance[0] ? kBlock : 0, F::kArity > 1 && advance[1] ? kBlock : 0,
                         F::kArity > 2 && advance[2] ? kBlock : 0,
                         F::kArity > 3 && advance[3] ? kBlock : 0};
+  // Angles beyond the reach of vector code send their block to libm, an element at a time.
+  constexpr int kAngle = std::is_same_v<T, float> ? kAngleOperand<F> : -1;
+  using Fast = std::conditional_t<kAngle >= 0, Moderate, T>;
   for (; n >= kBlock; n -= kBlock) {
+    bool moderate = true;
+    if constexpr (kAngle >= 0)
+      for (int i = 0; i < kBlock; ++i)
+        moderate &= float_math::is_moderate(kAngle == 1 ? b[i] : T(a[i]));
+    if (moderate) {
 #if !defined(__clang__)
 #pragma GCC ivdep
 #endif
-    for (int i = 0; i < kBlock; ++i) one(i);
+      for (int i = 0; i < kBlock; ++i) one(i, Fast());
+    } else {
+      for (int i = 0; i < kBlock; ++i) one(i, T());
+    }
     out += kBlock;
     a += steps[0];
     b += steps[1];
     c += steps[2];
     d += steps[3];
   }
-  for (int i = 0; i < n; ++i) one(i);
+  for (int i = 0; i < n; ++i) one(i, T());
 }
 // No fused multiply-add: an element has the same bits wherever it lies, and in `reference`.
 template <class F, class T>
@@ -97,6 +109,13 @@ __attribute__((target("avx2"))) void span_avx2(const void* f, void* out, const v
                                                const bool* advance, i64 n) {
   span_body<F, T>(f, out, in, advance, n);
 }
+#if WT_X86
+template <class F, class T>
+WT_TARGET_AVX512_WIDE void span_avx512(const void* f, void* out, const void* const* in,
+                                       const bool* advance, i64 n) {
+  span_body<F, T>(f, out, in, advance, n);
+}
+#endif
 template <class F, class T>
 void span_plain(const void* f, void* out, const void* const* in, const bool* advance, i64 n) {
   span_body<F, T>(f, out, in, advance, n);
@@ -116,11 +135,26 @@ struct SpanCall {
 // Any strides and dtypes: rows, with gathers and conversions where needed (pointwise.cpp).
 void run_spans(const SpanCall& call);
 
-extern const bool kUseAvx2;
+// A dense call whose output is beyond the caches: written past them, so that what is overwritten is
+// not read first. sizes: bytes an element of the operands.
+struct StreamedCall {
+  const void* f;
+  Span span;
+  void* out;
+  const void* in[4];
+  bool advance[4];
+  int sizes[4];
+  int arity, out_size;
+};
+void run_streamed(const StreamedCall& call, i64 n);
+
+extern const bool kUseAvx2, kUseAvx512;
 
 template <class F, class T>
 WT_HOT Span span_of() {
 #if WT_X86
+  if constexpr (F::kLong && std::is_same_v<T, float>)
+    if (kUseAvx512) return span_avx512<F, T>;
   if (kUseAvx2) return span_avx2<F, T>;
 #endif
   return span_plain<F, T>;
@@ -166,7 +200,17 @@ void vectorized_body(const PointwiseArgs<F>& k) {
         simple &= v.dense() && same_shape(*v.geometry, *k.out.geometry);
       }
     }
-    if (simple) return span_of<F, T>()(&k.f, k.out.data, in, advance, numel);
+    if (simple) {
+      if (sizeof(Output<F, T>) >= 4 && numel * i64(sizeof(T)) >= kStreamedBytes) [[unlikely]] {
+        StreamedCall call{&k.f, span_of<F, T>(), k.out.data, {}, {}, {}, N, int(sizeof(T))};
+        for (int n = 0; n < N; ++n) {
+          call.in[n] = in[n], call.advance[n] = advance[n];
+          call.sizes[n] = F::kSelects && n == 0 ? 1 : int(sizeof(T));
+        }
+        return run_streamed(call, numel);
+      }
+      return span_of<F, T>()(&k.f, k.out.data, in, advance, numel);
+    }
   }
   vectorized_rows<F, S>(k);
 }

@@ -25,6 +25,9 @@ struct Kind {
   static constexpr Autocast kAutocast = A;
   static constexpr bool kPredicate = false;  // the output is bool
   static constexpr bool kSelects = false;    // operand 0 is bool
+  static constexpr bool kAngle = false;      // operand 0 is an angle, which may be too large for
+                                             // vector code; its derivative asks for it again
+  static constexpr bool kLong = false;       // dozens of steps an element: AVX-512 pays
   static constexpr bool kHot = false;        // the operator is inlined whole: for the tape's gates
   static constexpr bool kSignOfOutput = false;  // of the output, the derivative asks only for that
   // The derivatives have kernels of their own. False: each is a differentiable operator or two, and
@@ -38,6 +41,12 @@ using Binary = Kind<Domain::floating, Derivative::smooth, Autocast::promote>;
 using Piecewise = Kind<Domain::numeric, Derivative::piecewise>;
 struct Predicate : Kind<Domain::any, Derivative::none, Autocast::promote> {
   static constexpr bool kPredicate = true;
+};
+
+// The same, with kLong.
+template <class K>
+struct Long : K {
+  static constexpr bool kLong = true;
 };
 
 // The value sees x (or a, b); the derivative also gy, the gradient of the output, and y, the

@@ -68,12 +68,12 @@ struct Neg : Kind<Domain::numeric, Derivative::linear> {
 WT_BINARY(Div, Binary, kNeedsB, kNeedsB | kNeedsOut, a / b, gy / b, -(gy* y / b));
 // d/da at b = 0 is 0 whatever a; d/db at a = 0 is 0 for b >= 0 (the limit), as in PyTorch.
 struct NumericBinary : Kind<Domain::numeric, Derivative::smooth, Autocast::f32> {};
-WT_BINARY(Pow, NumericBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
+WT_BINARY(Pow, Long<NumericBinary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
           where(eq(b, 0), 0, gy*(b* pow(a, b - 1))),
           gy* where(logical_and(eq(a, 0), ge(b, 0)), 0, y* log(a)));
 // The angle of the point (b, a), in (-pi, pi]. At the origin the gradient is NaN.
-WT_BINARY(Atan2, Binary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b), gy* b / (a * a + b * b),
-          -(gy* a / (a * a + b * b)));
+WT_BINARY(Atan2, Long<Binary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b),
+          gy* b / (a * a + b * b), -(gy* a / (a * a + b * b)));
 // Ties give half the gradient to each side.
 struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
 WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),
@@ -90,17 +90,23 @@ inline constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
 inline constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 
 WT_UNARY(Abs, Piecewise, kNeedsA, abs(x), gy* sign(x));
-WT_UNARY(Exp, Wide, kNeedsOut, exp(x), gy* y);
-WT_UNARY(Expm1, Wide, kNeedsOut, expm1(x), gy*(y + num<T>(1)));
-WT_UNARY(Log, Wide, kNeedsA, log(x), gy / x);
-WT_UNARY(Log1p, Wide, kNeedsA, log1p(x), gy / (x + num<T>(1)));
+WT_UNARY(Exp, Long<Wide>, kNeedsOut, exp(x), gy* y);
+WT_UNARY(Expm1, Long<Wide>, kNeedsOut, expm1(x), gy*(y + num<T>(1)));
+WT_UNARY(Log, Long<Wide>, kNeedsA, log(x), gy / x);
+WT_UNARY(Log1p, Long<Wide>, kNeedsA, log1p(x), gy / (x + num<T>(1)));
 WT_UNARY(Sqrt, Smooth, kNeedsOut, sqrt(x), gy / (num<T>(2) * y));
 WT_UNARY(Rsqrt, Wide, kNeedsOut, rsqrt(x), num<T>(-0.5) * gy * y * y * y);
-WT_UNARY(Tanh, Smooth, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
-WT_UNARY(Erf, Wide, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
-WT_UNARY(Sin, Smooth, kNeedsA, sin(x), gy* cos(x));
-WT_UNARY(Cos, Smooth, kNeedsA, cos(x), -(gy* sin(x)));
-WT_UNARY(Tan, Wide, kNeedsOut, tan(x), gy*(num<T>(1) + y * y));
+WT_UNARY(Tanh, Long<Smooth>, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
+WT_UNARY(Erf, Long<Wide>, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
+struct OfAngle : Long<Smooth> {
+  static constexpr bool kAngle = true;
+};
+struct Tangent : Long<Wide> {
+  static constexpr bool kAngle = true;
+};
+WT_UNARY(Sin, OfAngle, kNeedsA, sin(x), gy* cos(x));
+WT_UNARY(Cos, OfAngle, kNeedsA, cos(x), -(gy* sin(x)));
+WT_UNARY(Tan, Tangent, kNeedsOut, tan(x), gy*(num<T>(1) + y * y));
 struct Squares : Kind<Domain::any, Derivative::smooth, Autocast::f32> {};
 WT_UNARY(Square, Squares, kNeedsA, times(x, x), gy* num<T>(2) * x);
 WT_UNARY(Reciprocal, Wide, kNeedsOut, num<T>(1) / x, -(gy* y* y));

@@ -1,6 +1,7 @@
 // The kernels of elementwise entries on simt and cuda: one for good, in which a thread takes 16
 // bytes of neighbours where the operands allow it, and `naive`, a thread an element.
 #pragma once
+#define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
 #include "warptape/kernels/index.cuh"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/vector.cuh"

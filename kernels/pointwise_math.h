@@ -7,6 +7,7 @@
 
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"
+#include "warptape/kernels/float_math.h"
 
 // Always inlined: a formula leaves no symbol that the simt and the cuda build would share.
 #define WT_FORMULA WT_HD WT_HOT
@@ -33,20 +34,52 @@ WT_FORMULA constexpr T&& take(T& v) {
   return static_cast<T&&>(v);
 }
 
-#define WT_LIBM(name)                                     \
-  WT_FORMULA float name(float x) { return ::name##f(x); } \
+#if defined(__CUDACC__) && !defined(WT_FORMULAS_BY_LIBM)
+#define WT_FORMULAS_BY_LIBM 1
+#endif
+// On floats: the device's and the simt device's own functions, which take an element at a time; on
+// the cpu those of float_math.h, which loops turn into vector code.
+#if WT_FORMULAS_BY_LIBM
+#define WT_FLOAT_FUNCTION(name, on_cpu) \
+  WT_FORMULA float name(float x) { return ::name##f(x); }
+#else
+#define WT_FLOAT_FUNCTION(name, on_cpu) \
+  WT_FORMULA float name(float x) { return on_cpu; }
+#endif
+#define WT_FUNCTION(name, on_cpu) \
+  WT_FLOAT_FUNCTION(name, on_cpu) \
   WT_FORMULA double name(double x) { return ::name(x); }
-WT_LIBM(exp)
-WT_LIBM(log)
-WT_LIBM(sqrt)
-WT_LIBM(tanh)
-WT_LIBM(erf)
-WT_LIBM(sin)
-WT_LIBM(cos)
-WT_LIBM(expm1)
-WT_LIBM(log1p)
-WT_LIBM(tan)
-#undef WT_LIBM
+#define WT_ANGLE_FUNCTION(name) \
+  WT_FUNCTION(name, float_math::is_moderate(x) ? float_math::name##_moderate(x) : ::name##f(x))
+WT_FUNCTION(exp, float_math::exp(x))
+WT_FUNCTION(log, float_math::log(x))
+WT_FUNCTION(sqrt, ::sqrtf(x))
+WT_FUNCTION(tanh, float_math::tanh(x))
+WT_FUNCTION(erf, float_math::erf(x))
+WT_FUNCTION(expm1, float_math::expm1(x))
+WT_FUNCTION(log1p, float_math::log1p(x))
+WT_ANGLE_FUNCTION(sin)
+WT_ANGLE_FUNCTION(cos)
+WT_ANGLE_FUNCTION(tan)
+#undef WT_ANGLE_FUNCTION
+#undef WT_FUNCTION
+#undef WT_FLOAT_FUNCTION
+
+#if !WT_FORMULAS_BY_LIBM
+// A float in a formula of angles, known to be moderate where the angle is asked for: the same bits
+// without the branch.
+struct Moderate {
+  float v = 0;
+  Moderate() = default;
+  WT_FORMULA explicit Moderate(float x) : v(x) {}
+  WT_FORMULA explicit operator float() const { return v; }
+};
+WT_FORMULA Moderate operator*(Moderate a, Moderate b) { return Moderate(a.v * b.v); }
+WT_FORMULA Moderate operator-(Moderate a) { return Moderate(-a.v); }
+WT_FORMULA Moderate sin(Moderate x) { return Moderate(float_math::sin_moderate(x.v)); }
+WT_FORMULA Moderate cos(Moderate x) { return Moderate(float_math::cos_moderate(x.v)); }
+WT_FORMULA Moderate tan(Moderate x) { return Moderate(float_math::tan_moderate(x.v)); }
+#endif
 
 #if defined(__CUDA_ARCH__)
 WT_FORMULA float rsqrt(float x) { return ::rsqrtf(x); }
@@ -55,8 +88,15 @@ WT_FORMULA double rsqrt(double x) { return ::rsqrt(x); }
 WT_FORMULA float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
 WT_FORMULA double rsqrt(double x) { return 1.0 / ::sqrt(x); }
 #endif
+#if WT_FORMULAS_BY_LIBM
 WT_FORMULA float atan2(float y, float x) { return ::atan2f(y, x); }
+WT_FORMULA float power(float a, float b) { return ::powf(a, b); }
+#else
+WT_FORMULA float atan2(float y, float x) { return float_math::atan2(y, x); }
+WT_FORMULA float power(float a, float b) { return float_math::pow(a, b); }
+#endif
 WT_FORMULA double atan2(double y, double x) { return ::atan2(y, x); }
+WT_FORMULA double power(double a, double b) { return ::pow(a, b); }
 template <Floating T>
 WT_FORMULA T sigmoid(T x) {
   return T(1) / (T(1) + exp(-x));
@@ -149,7 +189,7 @@ template <Plain T>
 WT_FORMULA constexpr T minimum(T a, T b) {
   return a < b || a != a ? a : b;
 }
-// Squares are common and libm's pow is not cheap. Integers: negative exponents give the truncated
+// Squares are common and no pow is cheap. Integers: negative exponents give the truncated
 // quotient 1 / a^n, so 0 but for a = 1 and -1 (and a = 0, where it is 0 too).
 template <Plain T>
 WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
@@ -159,10 +199,8 @@ WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
     for (u64 n = u64(b); n; n >>= 1, a = times(a, a))
       if (n & 1) r = times(r, a);
     return r;
-  } else if constexpr (std::is_same_v<T, float>) {
-    return b == 2.0f ? a * a : ::powf(a, b);
   } else {
-    return b == 2.0 ? a * a : ::pow(a, b);
+    return b == T(2) ? a * a : power(a, b);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -66,61 +67,124 @@ const char* backward_why_not(const SoftmaxBackwardArgs& a) {
 }
 
 // What lies past the end of a row reads as -inf: it never is the maximum and adds nothing.
-WT_TARGET_AVX2 void softmax_row(float* y, const float* x, i64 n, bool log) {
-  const i64 whole = n & ~7ll, rest = n & 7;
-  f32x8 maxima = splat8(-INFINITY), sums = splat8(0);
-  for (i64 i = 0; i < whole; i += 8) maxima = max8(maxima, load8(x + i));
-  const f32x8 end = load_part8(x + whole, rest, -INFINITY);
-  const f32x8 shift = splat8(max_of8(max8(maxima, end)));
-  for (i64 i = 0; i < whole; i += 8) {
-    const f32x8 e = exp8(load8(x + i) - shift);
+WT_TARGET_AVX2 float row_max(const float* x, i64 n) {
+  f32x8 m[4] = {splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY)};
+  i64 i = 0;
+  for (; i + 32 <= n; i += 32)
+    for (int k = 0; k < 4; ++k) m[k] = max8(m[k], load8(x + i + 8 * k));
+  for (; i + 8 <= n; i += 8) m[0] = max8(m[0], load8(x + i));
+  m[1] = max8(m[1], load_part8(x + i, n - i, -INFINITY));
+  return max_of8(max8(max8(m[0], m[1]), max8(m[2], m[3])));
+}
+// The sum of e^(x - shift), which also goes to `to` unless that is null.
+WT_TARGET_AVX2 float exponentials(float* to, const float* x, i64 n, float shift) {
+  f32x8 sums = splat8(0), more = sums;
+  i64 i = 0;
+  for (; i + 16 <= n; i += 16) {
+    const f32x8 e = exp8(load8(x + i) - shift), f = exp8(load8(x + i + 8) - shift);
     sums += e;
-    if (!log) store8(y + i, e);
+    more += f;
+    if (!to) continue;
+    store8(to + i, e);
+    store8(to + i + 8, f);
   }
-  const f32x8 end_exp = rest ? exp8(end - shift) : splat8(0);
-  const float sum = sum_of8(sums + end_exp);
-  if (log) {
-    const f32x8 logarithm = splat8(std::log(sum));
-    for (i64 i = 0; i < whole; i += 8) store8(y + i, load8(x + i) - shift - logarithm);
-    store_part8(y + whole, end - shift - logarithm, rest);
-  } else {
-    const f32x8 scale = splat8(1.0f / sum);
-    for (i64 i = 0; i < whole; i += 8) store8(y + i, load8(y + i) * scale);
-    store_part8(y + whole, end_exp * scale, rest);
+  for (; i < n; i += 8) {
+    const i64 left = n - i < 8 ? n - i : 8;
+    const f32x8 e = exp8(load_part8(x + i, left, -INFINITY) - shift);
+    sums += e;
+    if (to) store_part8(to + i, e, left);
   }
+  return sum_of8(sums + more);
+}
+WT_TARGET_AVX2 void scaled(float* y, const float* e, i64 n, float scale) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, load8(e + i) * scale);
+  store_part8(y + i, load_part8(e + i, n - i, 0) * scale, n - i);
+}
+WT_TARGET_AVX2 void scaled_exponentials(float* y, const float* x, i64 n, float shift, float scale) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, exp8(load8(x + i) - shift) * scale);
+  if (i < n) store_part8(y + i, exp8(load_part8(x + i, n - i, shift) - shift) * scale, n - i);
+}
+WT_TARGET_AVX2 void shifted(float* y, const float* x, i64 n, float shift, float logarithm) {
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) store8(y + i, load8(x + i) - shift - logarithm);
+  store_part8(y + i, load_part8(x + i, n - i, 0) - shift - logarithm, n - i);
 }
 
-WT_TARGET_AVX2 void softmax_backward_row(float* gx, const float* gy, const float* y, i64 n,
-                                         bool log) {
-  const i64 whole = n & ~7ll, rest = n & 7;
-  f32x8 sums = splat8(0);
-  const f32x8 gy_end = load_part8(gy + whole, rest, 0), y_end = load_part8(y + whole, rest, 0);
+constexpr i64 kKept = 8192;  // exponentials of a row that are kept while it is streamed
+
+void softmax_row(float* y, const float* x, i64 n, bool log, bool stream) {
+  const float shift = row_max(x, n);
   if (log) {
-    for (i64 i = 0; i < whole; i += 8) sums += load8(gy + i);
-    const f32x8 sum = splat8(sum_of8(sums + gy_end));
-    for (i64 i = 0; i < whole; i += 8) store8(gx + i, load8(gy + i) - exp8(load8(y + i)) * sum);
-    store_part8(gx + whole, gy_end - exp8(y_end) * sum, rest);
+    const float logarithm = std::log(exponentials(nullptr, x, n, shift));
+    return in_pieces(y, n, stream,
+                     [&](float* to, i64 i, i64 m) { shifted(to, x + i, m, shift, logarithm); });
+  }
+  if (stream && n > kKept) {
+    const float scale = 1.0f / exponentials(nullptr, x, n, shift);
+    return in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) {
+      scaled_exponentials(to, x + i, m, shift, scale);
+    });
+  }
+  float kept[kKept];
+  float* e = stream ? kept : y;
+  const float scale = 1.0f / exponentials(e, x, n, shift);
+  in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) { scaled(to, e + i, m, scale); });
+}
+
+WT_TARGET_AVX2 float row_sum(const float* a, const float* b, i64 n) {  // of a, or of a * b
+  f32x8 s[4] = {};
+  i64 i = 0;
+  if (b) {
+    for (; i + 32 <= n; i += 32)
+      for (int k = 0; k < 4; ++k) s[k] += load8(a + i + 8 * k) * load8(b + i + 8 * k);
+    for (; i < n; i += 8) {
+      const i64 left = n - i < 8 ? n - i : 8;
+      s[0] += load_part8(a + i, left, 0) * load_part8(b + i, left, 0);
+    }
   } else {
-    for (i64 i = 0; i < whole; i += 8) sums += load8(gy + i) * load8(y + i);
-    const f32x8 sum = splat8(sum_of8(sums + gy_end * y_end));
-    for (i64 i = 0; i < whole; i += 8) store8(gx + i, load8(y + i) * (load8(gy + i) - sum));
-    store_part8(gx + whole, y_end * (gy_end - sum), rest);
+    for (; i + 32 <= n; i += 32)
+      for (int k = 0; k < 4; ++k) s[k] += load8(a + i + 8 * k);
+    for (; i < n; i += 8) s[0] += load_part8(a + i, n - i < 8 ? n - i : 8, 0);
+  }
+  return sum_of8((s[0] + s[1]) + (s[2] + s[3]));
+}
+WT_TARGET_AVX2 void gradients(float* gx, const float* gy, const float* y, i64 n, float sum,
+                              bool log) {
+  i64 i = 0;
+  if (log) {
+    for (; i + 8 <= n; i += 8) store8(gx + i, load8(gy + i) - exp8(load8(y + i)) * sum);
+    if (i == n) return;
+    const f32x8 end = load_part8(gy + i, n - i, 0) - exp8(load_part8(y + i, n - i, 0)) * sum;
+    store_part8(gx + i, end, n - i);
+  } else {
+    for (; i + 8 <= n; i += 8) store8(gx + i, load8(y + i) * (load8(gy + i) - sum));
+    store_part8(gx + i, load_part8(y + i, n - i, 0) * (load_part8(gy + i, n - i, 0) - sum), n - i);
   }
 }
 
 void forward_avx2(const SoftmaxForwardArgs& a, const Launch&) {
   const auto rows = rows_along<2>(a.axis, {{a.y}, {a.x}});
   if (rows.length == 0) return;
+  const bool stream = streams(a.y, a.x);
   for (i64 row = 0; row < rows.count; ++row)
     softmax_row(a.y.as<float>() + rows.start(0, row), a.x.as<float>() + rows.start(1, row),
-                rows.length, a.log);
+                rows.length, a.log, stream);
+  if (stream) end_stream();
 }
 void backward_avx2(const SoftmaxBackwardArgs& a, const Launch&) {
   const auto rows = rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}});
-  for (i64 row = 0; row < rows.count; ++row)
-    softmax_backward_row(a.gx.as<float>() + rows.start(0, row),
-                         a.gy.as<float>() + rows.start(1, row),
-                         a.y.as<float>() + rows.start(2, row), rows.length, a.log);
+  const i64 n = rows.length;
+  const bool stream = streams(a.gx, a.gy) && streams(a.gx, a.y);
+  for (i64 row = 0; row < rows.count; ++row) {
+    const float* gy = a.gy.as<float>() + rows.start(1, row);
+    const float* y = a.y.as<float>() + rows.start(2, row);
+    const float sum = row_sum(gy, a.log ? nullptr : y, n);
+    in_pieces(a.gx.as<float>() + rows.start(0, row), n, stream,
+              [&](float* to, i64 i, i64 m) { gradients(to, gy + i, y + i, m, sum, a.log); });
+  }
+  if (stream) end_stream();
 }
 #endif
 
