@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The scripts that judge the others: what run_case.sh makes of a test program's output, and whether
-# budget.sh sees a slow file.
+# budget.sh sees a slow file, coverage.sh too few lines.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
@@ -44,4 +44,35 @@ budget "20.1 CMakeFiles/wt_core.dir/core/x.cpp.o" 1
 budget "39.0 CMakeFiles/wt_core.dir/Unity/unity_0_cxx.cxx.o" 0
 budget "44.9 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 0
 budget "45.1 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 1
+
+# coverage LINES RUN EXIT: coverage.sh with stand-ins for the programs that build and count.
+mkdir -p "$scratch/tools" "$scratch/bin" "$scratch/build/coverage"
+cp "$here/../../tools/coverage.sh" "$scratch/tools/"
+for name in cmake ctest; do printf '#!/bin/sh\n' >"$scratch/bin/$name"; done
+cat >"$scratch/bin/gcovr" <<'END'
+#!/bin/sh
+cp "$COUNTS" build/coverage/coverage.csv
+cat >build/coverage/coverage.log <<'TABLE'
+core/a.cpp                                    20      20   100%
+core/a_file_whose_name_takes_the_whole_column.cpp
+                                              30      20    66%   7,9-10
+autograd/b.cpp                                50      40    80%   3
+TABLE
+END
+chmod +x "$scratch"/bin/*
+coverage() {
+  printf 'filename,line_total,line_covered\ncore/a.cpp,50,50\nautograd/b.cpp,%s,%s\n' "$1" "$2" \
+    >"$scratch/counts"
+  COUNTS=$scratch/counts PATH=$scratch/bin:$PATH "$scratch/tools/coverage.sh" \
+    --output "$scratch/result" >"$scratch/said" 2>&1
+  local rc=$?
+  [ $rc = "$3" ] || { echo "FAILED coverage of $2 in $1 lines: exit code $rc, wanted $3"; bad=1; }
+}
+coverage 50 40 0
+for wanted in 'total           100       90    90.0%' 'autograd/b.cpp 50 40 80% 3' \
+  'core/a_file_whose_name_takes_the_whole_column.cpp 30 20 66% 7,9-10'; do
+  grep -qF "$wanted" "$scratch/result" || { echo "FAILED coverage: no line $wanted"; bad=1; }
+done
+grep -q '^core/a.cpp' "$scratch/result" && { echo "FAILED coverage: a whole file is listed"; bad=1; }
+coverage 51 40 1
 exit $bad
