@@ -96,6 +96,17 @@ TEST_CASE("factories: from_blob with a deleter calls it when the last tensor die
   CHECK(calls == 1);
 }
 
+TEST_CASE("factories: shown memory starts at version 0, whatever its header held before",
+          "[factories]") {
+  float data[2] = {};
+  {
+    Tensor t = from_blob(data, {2}, borrow);
+    t.fill_(1);
+    CHECK(t.version() == 1);
+  }
+  CHECK(from_blob(data, {2}, borrow).version() == 0);
+}
+
 TEST_CASE("factories: from_blob refuses what it cannot show, and then deletes nothing",
           "[wall][streams][factories]") {
   alignas(8) static float data[8] = {0, 1, 2, 3, 4, 5, 6, 7};

@@ -14,8 +14,10 @@ fail() { echo "FAILED $*"; bad=1; }
 # The faults of this tree: the same for the same seed, of every class.
 list() { "$root/tools/mutate.sh" --list --count 40 --seed "$1"; }
 list 1 >"$scratch/one"
-list 1 | cmp -s - "$scratch/one" || fail "one seed, two lists"
-list 2 | cmp -s - "$scratch/one" && fail "two seeds, one list"
+list 1 >"$scratch/two"
+cmp -s "$scratch/two" "$scratch/one" || fail "one seed, two lists"
+list 2 >"$scratch/two"
+cmp -s "$scratch/two" "$scratch/one" && fail "two seeds, one list"
 for kind in index formula saved version bound cast comparison sign arguments return; do
   grep -q ":[0-9]* $kind: " "$scratch/one" || fail "no fault of the class $kind among 40"
 done
@@ -91,6 +93,11 @@ sed -i 's/area(3, 3) == 9/area(3, 3) > 0/; s/forever(3) == 2/forever(3)/' main.c
 cmake --build build/here >/dev/null
 tools/mutate.sh --again 1 --build build/here >"$out" 2>&1 && fail "a weak test is not noticed"
 has 'SURVIVED' "$out"
+
+sed -i "s/area(3, 3) > 0/true/; s/All tests passed.*case)/No tests ran/" main.cpp
+cmake --build build/here >/dev/null
+tools/mutate.sh --again 1 --build build/here >"$out" 2>&1 || fail "a test of another name fails"
+has 'its test has another name now' "$out"
 
 # Stopped: no folder, no process.
 setsid tools/mutate.sh --count 40 --jobs 1 >"$out" 2>&1 &

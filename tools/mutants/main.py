@@ -17,7 +17,7 @@ import faults
 import results
 from overlay import Overlay, Tree
 from results import Outcome, Result
-from suite import Near, Part, Runner, now
+from suite import NO_CASE, Near, Part, Runner, now
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULT = "bench/results/mutants.txt"
@@ -114,6 +114,8 @@ class Session:
                     break
             outcome = Outcome(fault, "killed" if killer else "survived", objects=len(users),
                               seconds=cpu_seconds() - spent)
+            if case == NO_CASE:
+                return "its test has another name now"
             if killer:
                 outcome.part, outcome.case = killer.name, case
             return outcome

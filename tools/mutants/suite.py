@@ -13,6 +13,7 @@ ROW_CASES = "operators: values*,operators: first*,operators: error*"
 SUFFIX = re.compile(r"_(cpu|blas|packed|tiny|vector|widened|device|mma|kernels|math|formulas|call"
                     r"|activations|binary|backward|blocked|rows|list|loops|checks)$")
 MEMORY = 4 << 30  # resident: the executor and OpenBLAS reserve far more than they use
+NO_CASE = "no test case ran"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ class Runner:
         if code == 0 and ran and "No test cases matched" not in out:
             return ""
         if code == 0:
-            return "no test case ran"
+            return NO_CASE
         return failing_cases(out)[0] if failing_cases(out) else f"exit code {code}"
 
 
