@@ -45,7 +45,6 @@ struct GeluTanh : Long<Smooth> {
   }
 };
 
-// x * tanh(softplus(x)) (Misra 2019, arXiv:1908.08681).
 // tanh(log(1 + e)) = n / (n + 2), n = e (e + 2), where x is one number; beyond 20 it is 1.
 template <class T>
 WT_FORMULA T tanh_softplus(const T& x) {
@@ -56,6 +55,7 @@ WT_FORMULA T tanh_softplus(const T& x) {
     return tanh(softplus(x));
   }
 }
+// x * tanh(softplus(x)) (Misra 2019, arXiv:1908.08681).
 struct Mish : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   template <class T>
