@@ -1,5 +1,6 @@
 // Rows of the poolings.
 #include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -133,6 +134,46 @@ Tensor call_pool(const PoolCase& k, Pooling how, const Tensor& x) {
                      : avg_pool3d(x, k.kernel, o);
 }
 
+Array permuted(const Array& x, const std::vector<i64>& order) {
+  Shape shape = x.shape;
+  for (size_t d = 0; d < order.size(); ++d) shape[int(d)] = x.shape[int(order[d])];
+  const auto from = [&](const std::vector<i64>& i) {
+    std::vector<i64> place(i.size());
+    for (size_t d = 0; d < i.size(); ++d) place[size_t(order[d])] = i[d];
+    return size_t(ravel(place, x.shape));
+  };
+  Array r = filled(shape, [&](const std::vector<i64>& i) { return x.v[from(i)]; });
+  r.terms = x.terms;
+  for (i64 i = 0; !x.magnitude.empty() && i < count(shape); ++i)
+    r.magnitude.push_back(x.magnitude[from(unravel(i, shape))]);
+  return r;
+}
+
+// The first case of several channels once more, with the channels of a place side by side, in the
+// gradient that comes back too.
+Sample channels_last(const std::vector<PoolCase>& cases, Pooling how) {
+  const PoolCase* k = &cases[0];
+  while (k->x.ndim() != int(k->kernel.size()) + 2 || k->x[1] == 1) ++k;
+  const int n = k->x.ndim();
+  std::vector<i64> in_order{0, n - 1}, back{0};
+  Shape last{k->x[0]};
+  for (int d = 2; d < n; ++d) {
+    in_order.push_back(d - 1);
+    back.push_back(d);
+    last.push_back(k->x[d]);
+  }
+  back.push_back(1);
+  last.push_back(k->x[1]);
+  return {"channels side by side",
+          {{last}},
+          [k = *k, how, in_order, back](std::span<const Tensor> in) {
+            return permute(call_pool(k, how, permute(in[0], in_order)), back);
+          },
+          [k = *k, how, in_order, back](const std::vector<Array>& in) {
+            return permuted(pool_oracle(k, how)({permuted(in[0], in_order)}), back);
+          }};
+}
+
 using Call = std::function<void(const Tensor&)>;
 
 // `small`: a shape of the right rank.
@@ -153,6 +194,7 @@ void add_pool(std::vector<OpCase>& rows, const std::string& name, Pooling how,
     if (count(k.x) > 0) s.torch = "F." + name + "(a, " + k.torch + ")";
     c.samples.push_back(std::move(s));
   }
+  c.samples.push_back(channels_last(cases, how));
   const Apply both = [call](const Tensor& x, const Tensor&) { call(x); };
   c.errors = {
       undefined_operand(name, both),
