@@ -65,6 +65,8 @@ run_ctest() {
     [ "$f" -gt 0 ] || failed=$((failed + 1))  # a time-out leaves no line
   fi
   echo "== tests: $((SECONDS - at)) s"
+  echo
+  grep -h -e '^operators: ' -e "^PyTorch's numbers: " "$build/Testing/Temporary/LastTest.log" | sort -u
 }
 # The library, wt and the plain tests as on a machine that has no CUDA toolkit. The objects are the
 # same, so the compiler cache answers for nearly all of them.
