@@ -92,11 +92,19 @@ void check_norm(const OpScope& s, const Shape& normalized, double eps) {
   if (!(eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", eps));
 }
 
-// Room for what a backward reads of every row: its mean (0 for rms_norm), and rstd.
-Tensor row_stats(const View& x, DType t, Device d) {
+// Saves x, the weight where its value matters, and room for what a backward reads of every row: its
+// mean (0 for rms_norm), and rstd. Returns that room; nothing when nothing is recorded.
+View save_for_backward(OpScope& s, const RowsOf& x, bool weighted) {
+  if (!s.recording()) return {};
   i64 shape[2] = {2, 1};
-  for (int k = 0; k + 1 < x.ndim(); ++k) shape[1] *= x.size(k);
-  return Tensor(new_contiguous(shape, 2, t == DType::f64 ? DType::f64 : DType::f32, d));
+  for (int k = 0; k + 1 < x.view().ndim(); ++k) shape[1] *= x.view().size(k);
+  const DType t = s.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  Tensor stats(new_contiguous(shape, 2, t, s.device()));
+  const View room = view_of(stats.impl());
+  s.save_input(kX);
+  s.save_extra(std::move(stats));
+  s.save_input_if(weighted && s.wants(kX), kWeight);
+  return room;
 }
 
 void layer_norm_backward(Backward& g);
@@ -108,14 +116,7 @@ Tensor layer_norm_forward(OpScope& s, const Shape& normalized, double eps) {
   std::optional<RowsOf> weight, bias;
   if (s.size() > kWeight) weight.emplace(s.impl(kWeight), axes, true);
   if (s.size() > kBias) bias.emplace(s.impl(kBias), axes, true);
-  View stats;
-  if (s.recording()) {
-    s.save_input(kX);
-    Tensor saved = row_stats(x.view(), s.dtype(), s.device());
-    stats = view_of(saved.impl());
-    s.save_extra(std::move(saved));
-    s.save_input_if(weight && s.wants(kX), kWeight);
-  }
+  const View stats = save_for_backward(s, x, weight.has_value());
   Result y = s.result_like();
   const RowsOf out(y.impl(), axes);
   s.record(layer_norm_backward);
@@ -254,14 +255,7 @@ Tensor rms_norm_forward(OpScope& s, const Shape& normalized, std::optional<doubl
   const RowsOf x(s.impl(kX), axes);
   std::optional<RowsOf> weight;
   if (s.size() > kWeight) weight.emplace(s.impl(kWeight), axes, true);
-  View stats;
-  if (s.recording()) {
-    s.save_input(kX);
-    Tensor saved = row_stats(x.view(), s.dtype(), s.device());
-    stats = view_of(saved.impl());
-    s.save_extra(std::move(saved));
-    s.save_input_if(weight && s.wants(kX), kWeight);
-  }
+  const View stats = save_for_backward(s, x, weight.has_value());
   Result y = s.result_like();
   const RowsOf out(y.impl(), axes);
   s.record(rms_norm_backward);
