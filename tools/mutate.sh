@@ -5,8 +5,11 @@
 # changes no machine code, is drawn again. Exit code 1 below 95 % killed.
 #
 #   tools/mutate.sh [--count N] [--seed S] [--only PATTERN] [--jobs N] [--commit C] [--output FILE]
+#                   [--update FILE]
 #       80 faults drawn by seed 1 from the sources whose path the pattern fits, of HEAD. FILE gets
-#       the result; tools/nightly.sh writes bench/results/mutants.txt.
+#       the result, also when it is stopped; tools/nightly.sh writes bench/results/mutants.txt.
+#       --update FILE: faults that FILE calls killed stay so if their source has not changed since; a
+#       stopped run goes on, and tests written for survivors are tried without all the others.
 #   tools/mutate.sh --build DIR ... over your own sources and the wt_tests that DIR holds: no copy, no
 #       result file, seconds a fault. Best without unity batches.
 #   tools/mutate.sh --list ...      only prints what is drawn first

@@ -83,6 +83,21 @@ has $'\tsurvived\tformula\tcore/shape.cpp\t11\t' $result
 has "$(git rev-parse HEAD)" $result
 git diff --quiet || fail "the sources were changed"
 
+# Updated: a killed fault of a file that has not changed is kept, a survivor is tried again.
+commit() { git add -u && git -c user.name=x -c user.email=x@x.invalid commit -qm "$1"; }
+cp main.cpp "$scratch/main.cpp" && cp $result "$scratch/first.txt"
+sed -i 's/int area(int, int), /&unseen(int, int), /; s/area(3, 3)/unseen(3, 3)/' main.cpp
+commit "another function is tested"
+tools/mutate.sh --count 40 --jobs 2 --output $result --update $result >"$out" 2>&1
+has $'\tkilled\tformula\tcore/shape.cpp\t2\t' $result
+has $'\tkilled\tformula\tcore/shape.cpp\t11\t' $result
+echo "// changed" >>core/shape.cpp
+commit "the source has changed"
+tools/mutate.sh --count 40 --jobs 2 --output $result --update $result >"$out" 2>&1
+has $'\tsurvived\tformula\tcore/shape.cpp\t2\t' $result
+git reset -q --hard HEAD~2
+cp "$scratch/first.txt" $result
+
 # Over a tree that is built: lines have moved since.
 cmake -S . -B build/here -G Ninja >/dev/null && cmake --build build/here >/dev/null || fail "no build"
 sed -i '1i // moved' core/shape.cpp && cmake --build build/here >/dev/null

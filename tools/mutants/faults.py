@@ -5,7 +5,7 @@ comments, preprocessor lines, the text of messages, and what only decides how fa
 (ranks, prices, block and grain sizes). Narrowed integers are left out in kernels: nothing that
 fits a test machine has 2^31 elements.
 """
-import random
+import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -282,17 +282,23 @@ def all_faults(root, only=""):
 
 def draw(faults, count, seed):
     """A list of slots; each is the faults to try in order until one builds. Every class gets its
-    even share of the slots, as far as it has lines; a line is in one slot only."""
-    dice = random.Random(seed)
+    even share of the slots, as far as it has lines; a line is in one slot only. The order is that
+    of hashes of the seed and the line's text, so that a change of other lines changes little."""
+    def rank(*words):
+        return hashlib.sha256("\0".join([str(seed), *words]).encode()).digest()
+
     by_class = {}
     for kind in CLASSES:
-        lines = {}
+        lines, seen = {}, {}
         for f in faults:
             if f.kind == kind:
-                lines.setdefault((f.file, f.line), []).append(f)
-        keys = sorted(lines)
-        dice.shuffle(keys)
-        by_class[kind] = [dice.choice(lines[k]) for k in keys]
+                lines.setdefault((f.file, f.line, f.before.strip()), []).append(f)
+        keyed = []
+        for (file, _, text), choices in lines.items():
+            again = seen[file, text] = seen.get((file, text), 0) + 1  # lines of equal text
+            keyed.append((rank(kind, file, text, str(again)),
+                          min(choices, key=lambda f: rank(f.after, str(again)))))
+        by_class[kind] = [fault for _, fault in sorted(keyed, key=lambda pair: pair[0])]
     shares = {kind: 0 for kind in CLASSES}
     while sum(shares.values()) < count:
         open_ones = [k for k in CLASSES if shares[k] < len(by_class[k])]

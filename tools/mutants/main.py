@@ -158,6 +158,28 @@ def commit_tree(scratch, options, runner):
     return source, build
 
 
+def key(fault):
+    return fault.file, fault.before.strip(), fault.after.strip()
+
+
+def unchanged(options):
+    """What --update keeps: its outcome of a fault, or None: it is to be judged."""
+    if not options.update or not Path(options.update).exists():
+        return lambda fault: None
+    old = results.read(options.update)
+    if not results.git(ROOT, "rev-parse", "--verify", f"{old.commit}^{{commit}}"):
+        raise SystemExit(f"mutate: {options.update} is of commit {old.commit}, which is not here")
+    changed = set(results.git(ROOT, "diff", "--name-only", old.commit, options.commit).split("\n"))
+    killed = {key(o.fault): o for o in old.outcomes if o.outcome == "killed"}
+
+    def outcome(fault):
+        if fault.file in changed or key(fault) not in killed:
+            return None
+        o = killed[key(fault)]
+        return Outcome(fault, o.outcome, o.part, o.case, o.objects, o.seconds)
+    return outcome
+
+
 def run(options, scratch, runner):
     begin = now()
     source, build = (ROOT, options.build) if options.build else commit_tree(scratch, options, runner)
@@ -167,37 +189,41 @@ def run(options, scratch, runner):
     equivalent = results.read_equivalent(source / EQUIVALENT)
     result = Result(commit=results.git(ROOT, "rev-parse", options.commit),
                     date=datetime.date.today().isoformat(), seed=options.seed)
+    kept = unchanged(options)
     shown = threading.Lock()
+    found = [None] * len(slots)
 
-    def slot(tries):
-        drawn = 0
-        for fault in tries:
-            key = (fault.file, fault.before.strip(), fault.after.strip())
-            if key in equivalent:
-                return drawn, Outcome(fault, "equivalent", reason=equivalent[key])
-            verdict = session.judge(fault)
+    def slot(number):
+        for fault in slots[number]:
+            if key(fault) in equivalent:
+                return Outcome(fault, "equivalent", reason=equivalent[key(fault)])
+            verdict = kept(fault) or session.judge(fault)
             if isinstance(verdict, Outcome):
-                with shown:
-                    slot.done += 1
-                    say(in_words(slot.done, verdict))
-                return drawn, verdict
-            drawn += 1
-        return drawn, None
-    slot.done = 0
+                return verdict
+            with shown:
+                result.redrawn += 1
+        return None
+
+    def judged(number):
+        verdict = slot(number)
+        with shown:
+            found[number] = verdict
+            result.outcomes = [o for o in found if o]
+            if verdict:
+                say(in_words(len(result.outcomes), verdict))
+
     with ThreadPoolExecutor(options.jobs) as pool:
         try:
-            for drawn, verdict in pool.map(slot, slots):
-                result.redrawn += drawn
-                if verdict:
-                    result.outcomes.append(verdict)
+            list(pool.map(judged, range(len(slots))))
         except BaseException:
             runner.stop()
             raise
+        finally:
+            if options.output and result.outcomes:
+                result.write(options.output)
     say("", *[in_words(n, o) for n, o in enumerate(result.outcomes, 1) if o.outcome != "killed"])
     say("", *result.table(), "", f"mutants: {result.summary()}; {result.redrawn} did not compile or "
         f"changed no machine code and were drawn again; {now() - begin:.0f} s")
-    if options.output:
-        result.write(options.output)
     enough = result.score() >= 95
     if not enough:
         say("FAILED: at least 95 % are to be killed")
@@ -272,6 +298,7 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--commit", default="HEAD")
     parser.add_argument("--output", default="")
+    parser.add_argument("--update", default="")
     parser.add_argument("--again", type=int, default=0)
     parser.add_argument("--build", default="")
     options = parser.parse_args()
