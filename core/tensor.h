@@ -230,9 +230,9 @@ class WT_GUARD Tensor {
   WT_IN_PLACE(dropout_, double p = 0.5, bool training = true, Frame at = Frame::here());
 #undef WT_IN_PLACE
   // x[{...}] = value, which broadcasts. Where tensors in the list name an element twice the last
-  // one counts; with accumulate (floats only) all are added, in an order that is fixed. Throws
-  // IndexError: on cpu before anything is written; on other devices at the next wait, and what the
-  // bad index named is not written.
+  // one counts; with accumulate (floats only) all are added, in an order that is fixed. Recorded as
+  // index_put() if x or the value needs a gradient. Throws IndexError: on cpu before anything is
+  // written; on other devices at the next wait, and what the bad index named is not written.
   WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,
                             IndexPutOptions options = {}, Frame where = Frame::here()) &;
 

@@ -184,15 +184,38 @@ TEST_CASE("index_put_: writes, the last of equal indices counts, accumulate adds
   }
 }
 
-TEST_CASE("index_put_: a write counts as one, and is refused while recording") {
+TEST_CASE("index_put_: a write counts as one") {
   const Tensor w = tensor({1.0, 2.0}, {.dtype = f64, .requires_grad = true});
   Tensor x = tensor({3.0, 4.0}, {.dtype = f64});
   const Tensor y = mul(w, x);
   x.index_put_({list({0}, Device::cpu())}, tensor(9.0, {.dtype = f64}));
   CHECK(mentions(message_of([&] { y.sum().backward(); }), "modified in place"));
-  Tensor h = mul(w, 2);
-  CHECK_THROWS_AS(h.index_put_({list({0}, Device::cpu())}, tensor(9.0, {.dtype = f64})),
-                  InplaceError);
+}
+
+TEST_CASE(
+    "index_put_: recorded, x and the value get their gradients; a view and a leaf are refused") {
+  const Tensor i = list({2, 0, 2}, Device::cpu());
+  const Tensor w = tensor({1.0, 2.0, 3.0}, {.dtype = f64, .requires_grad = true});
+  const Tensor v = tensor({5.0, 6.0, 7.0}, {.dtype = f64, .requires_grad = true});
+  Tensor h = w * 2.0;
+  h.index_put_({i}, v);
+  CHECK(values(h) == Values{6, 4, 7});
+  (h * h).sum().backward();
+  CHECK(values(w.grad()) == Values{0, 16, 0});
+  CHECK(values(v.grad()) == Values{0, 12, 14});  // 5 was overwritten: no gradient
+  // A value alone makes a plain tensor part of the graph.
+  Tensor plain = zeros({3}, {.dtype = f64});
+  plain.index_put_({i}, v, {.accumulate = true});
+  CHECK(plain.requires_grad());
+  Tensor leaf = w;
+  CHECK(mentions(message_of([&] { leaf.index_put_({i}, v); }), "on a leaf"));
+  Tensor base = w * 3.0;
+  Tensor view = base[{Slice{0, 2}}];
+  CHECK(mentions(message_of([&] {
+                   view.index_put_({list({0}, Device::cpu())}, v[{Slice{0, 1}}]);
+                 }),
+                 "[index_put_] in-place operation on a view"));
+  CHECK(values(base) == Values{3, 6, 9});
 }
 
 TEST_CASE("index: a bad index is an error with its bounds, memory stays safe, cpu writes nothing") {
