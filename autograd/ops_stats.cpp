@@ -108,18 +108,6 @@ Tensor any_norm(const Tensor& x, double p, const Dims& axes, SumOptions options)
 }
 
 // --- logsumexp -----------------------------------------------------------------------------------
-Tensor logsumexp_of(const Tensor& t, u32 mask, bool keep_dim) {
-  const Tensor x = widened(t);
-  const Dims axes = axes_of(mask);
-  const Shape result = reduced_shape(x.shape(), mask, keep_dim);
-  if (detail::reduced_numel(x.impl()->geometry, mask) == 0)
-    return full(result, -kInfinity, {.dtype = t.dtype(), .device = t.device()});
-  Tensor m = max(x, axes, {.keep_dim = true});
-  m = where(isfinite(m), m, 0);
-  Tensor y = add(log(sum(exp(sub(x, m)), axes, {.keep_dim = true})), m);
-  return to_dtype(reshape(std::move(y), result), t.dtype());
-}
-
 void logsumexp_backward(Backward& g) {
   const u32 mask = g.attribute<u32>();
   const Shape shape = g.input_shape(0);
@@ -162,17 +150,14 @@ Tensor norm(const In& x, double p, const Dims& dims, SumOptions options) {
 Tensor logsumexp(const In& x, const Dims& dims, SumOptions options) {
   OpScope s(info::logsumexp, x);
   require_floating(s);
-  const u32 mask = s.axes(dims, s.geometry(0).ndim);
+  const Geometry& g = s.geometry(0);
+  const u32 mask = s.axes(dims, g.ndim);
   s.save_input(0);
   s.save_output();
-  Tensor value;
-  {
-    const NoGrad no_grad;
-    value = logsumexp_of(Tensor(detail::retained(s.impl(0))), mask, options.keep_dim);
-  }
-  Result y = OpScope::adopt(std::move(value));
+  Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), s.dtype());
   s.record(logsumexp_backward);
   s.set_attribute(mask);
+  run(LogsumexpArgs{y.view(), s.view(0), mask}, s.launch());
   return s.finish(std::move(y));
 }
 

@@ -1,8 +1,6 @@
 // Reductions on the cpu: the plan that all devices share, and the reference.
 #include "warptape/kernels/reduce.h"
 
-#include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "warptape/kernels/cpu_dtypes.h"
@@ -129,47 +127,7 @@ void reduce_reference(const ReduceArgs<F>& a, const Launch&) {
     dispatch_floating(a.in.dtype(), [&]<class T>() { reduce_elements<F, T>(a); });
 }
 
-// Whether the run has a byte that is not 0 (`all`: that is 0).
-bool found_in(const u8* p, i64 n, i64 step, bool all) {
-  if (step != 1) {
-    for (i64 i = 0; i < n; ++i)
-      if ((p[i * step] != 0) != all) return true;
-    return false;
-  }
-  if (all) return std::memchr(p, 0, size_t(n)) != nullptr;
-  for (; n >= 64; p += 64, n -= 64) {
-    u64 words[8], any = 0;
-    std::memcpy(words, p, 64);
-    for (const u64 w : words) any |= w;
-    if (any) return true;
-  }
-  return std::any_of(p, p + n, [](u8 v) { return v != 0; });
-}
-
-void look_at_bytes(const AnyArgs& a) {
-  ReducePlan plan;
-  detail::plan_reduction(plan, a);
-  const u8* in = a.in.as<u8>();
-  bool* out = a.out.as<bool>();
-  const i64 length = plan.reduced.inner(), step = plan.reduced.inner_stride(0);
-  for_each_row(plan.kept, [&](const i64(&at)[2]) {
-    for (i64 o = 0; o < plan.kept.inner(); ++o) {
-      const u8* start = in + at[0] + o * plan.kept.inner_stride(0);
-      bool found = false;
-      for_each_row(plan.reduced, [&](const i64(&from)[1]) {
-        found = found || found_in(start + from[0], length, step, a.f.all);
-      });
-      out[at[1] + o * plan.kept.inner_stride(1)] = found != a.f.all;
-    }
-  });
-}
-
 }  // namespace
-
-template <>
-void detail::reduce_vectorized(const AnyArgs& a, const Launch&) {
-  look_at_bytes(a);
-}
 
 #define WT_REDUCE_VARIANTS(contract, Entry)                       \
   WT_VARIANTS(cpu, contract, ReduceArgs<red::Entry>,              \

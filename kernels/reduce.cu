@@ -21,6 +21,10 @@ static __device__ __forceinline__ Spread<C> shuffle_xor(Spread<C> s, int lanes) 
   return {wt::shuffle_xor(s.count, lanes), wt::shuffle_xor(s.mean, lanes),
           wt::shuffle_xor(s.squares, lanes)};
 }
+template <class C>
+static __device__ __forceinline__ Scaled<C> shuffle_xor(Scaled<C> s, int lanes) {
+  return {wt::shuffle_xor(s.largest, lanes), wt::shuffle_xor(s.sum, lanes)};
+}
 }  // namespace red
 
 inline namespace WT_DEVICE_NS {

@@ -251,6 +251,42 @@ struct Norm2 : Kind<Output::same, false> {
   }
 };
 
+// log(sum(exp(x))): the largest element so far and the sum of exp(x - largest). Equal elements add
+// exp(0), whatever they are: so rows of -inf give log(n) - inf = -inf, a +inf gives +inf. NaN goes
+// into the sum and stays there. Nothing gives -inf.
+template <class C>
+struct Scaled {
+  C largest, sum;
+};
+struct LogSumExp : Kind<Output::same, false> {
+  template <class C>
+  using State = Scaled<C>;
+  template <class C>
+  WT_FORMULA static Scaled<C> identity() {
+    return {lowest<C>(), C(0)};
+  }
+  template <class C>
+  WT_FORMULA static C share(C v, C largest) {
+    return v == largest ? C(1) : pw::exp(v - largest);
+  }
+  template <class C>
+  WT_FORMULA void take(Scaled<C>& s, C v, i64) const {
+    const bool more = v > s.largest;
+    const C e = more ? share(s.largest, v) : share(v, s.largest);
+    s.sum = more ? s.sum * e + C(1) : s.sum + e;
+    s.largest = more ? v : s.largest;
+  }
+  template <class C>
+  WT_FORMULA static Scaled<C> merge(Scaled<C> a, Scaled<C> b) {
+    const C largest = b.largest > a.largest ? b.largest : a.largest;
+    return {largest, a.sum * share(a.largest, largest) + b.sum * share(b.largest, largest)};
+  }
+  template <class C>
+  WT_FORMULA C finish(Scaled<C> s) const {
+    return pw::log(s.sum) + s.largest;
+  }
+};
+
 }  // namespace red
 
 // Floats f64, f32, f16, bf16, and integers i64, i32, u8 and bool where the entry takes them.
@@ -272,13 +308,14 @@ struct ReduceArgs {
 
 // --- THE LIST: X(contract, entry) ---------------------------------------------------------------
 // clang-format off
-#define WT_REDUCTIONS(X) \
-  X(any, Truth)          \
-  X(argmax, Place)       \
-  X(max, Extreme)        \
-  X(norm, Norm2)         \
-  X(prod, Product)       \
-  X(sum, Sum)            \
+#define WT_REDUCTIONS(X)  \
+  X(any, Truth)           \
+  X(argmax, Place)        \
+  X(logsumexp, LogSumExp) \
+  X(max, Extreme)         \
+  X(norm, Norm2)          \
+  X(prod, Product)        \
+  X(sum, Sum)             \
   X(variance, Moments)
 // clang-format on
 
@@ -288,6 +325,7 @@ WT_REDUCTIONS(WT_REDUCE_DECLARE)
 
 using AnyArgs = ReduceArgs<red::Truth>;
 using ArgmaxArgs = ReduceArgs<red::Place>;
+using LogsumexpArgs = ReduceArgs<red::LogSumExp>;
 using MaxArgs = ReduceArgs<red::Extreme>;
 using NormArgs = ReduceArgs<red::Norm2>;
 using ProdArgs = ReduceArgs<red::Product>;

@@ -565,8 +565,7 @@ template <class F>
 const char* vectorized_why_not(const ReduceArgs<F>& a) {
   bool every = std::is_same_v<F, red::Sum>;
   if constexpr (std::is_same_v<F, red::Extreme>) every = !a.f.least;
-  if constexpr (std::is_same_v<F, red::Truth>)
-    return item_size(a.in.dtype()) == 1 ? nullptr : "it looks at bool and u8 only";
+  if constexpr (std::is_same_v<F, red::Truth>) return nullptr;
   if (every) return is_floating(a.in.dtype()) ? nullptr : "it takes floats only";
   if (a.in.dtype() != DType::f32) return "it takes f32 only";
   return cpu_has_avx2() ? nullptr : "it needs a processor with AVX2";

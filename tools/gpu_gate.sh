@@ -134,7 +134,7 @@ run_tests() {
 }
 
 # Every kernel at small odd sizes under the four checkers. Vendor kernels are not ours to check.
-shared=sum,max,argmax,any,norm,prod,variance,matmul,softmax_forward,softmax_backward,cross_entropy_forward
+shared=sum,max,argmax,any,logsumexp,norm,prod,variance,matmul,softmax_forward,softmax_backward,cross_entropy_forward
 shared+=,cross_entropy_backward,mse_forward,embedding_backward,grad_norm,copy
 shared+=,layer_norm_forward,layer_norm_backward_input,layer_norm_backward_params
 run_sanitizer() {

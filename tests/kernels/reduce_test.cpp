@@ -289,6 +289,12 @@ double place_of_least(const std::vector<double>& v) {
 double any_set(const std::vector<double>& v) {
   return double(std::any_of(v.begin(), v.end(), [](double x) { return x != 0; }));
 }
+double log_sum_exp(const std::vector<double>& v) {
+  const double largest = *std::max_element(v.begin(), v.end());
+  double sum = 0;
+  for (const double x : v) sum += std::exp(x - largest);
+  return largest + std::log(sum);
+}
 double product(const std::vector<double>& v) {
   double p = 1;
   for (const double x : v) p *= x;
@@ -320,6 +326,69 @@ TEST_CASE("reductions of the list: every variant on long rows and columns", "[ke
   if (!is_floating(t)) return;
   check_long(x, mask, red::Moments{1, false}, t, moments, 8 + std::sqrt(n) * 4);
   check_long(x, mask, red::Norm2{}, t, root_of_squares, 8 + n);
+  check_long(x, mask, red::LogSumExp{}, t, log_sum_exp, 8 + n);
+}
+
+// Rows and columns that the vectors, their tails and the strides see; a float's -0 is no bit.
+TEST_CASE("any and all: one element that decides, wherever it is", "[kernels]") {
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
+  const DType t = GENERATE(DType::f64, DType::f32, DType::bf16, DType::i64, DType::i32, DType::u8,
+                           DType::boolean);
+  const bool all = GENERATE(false, true);
+  const i64 n = 301, columns = 77;
+  for (const i64 place : {0, 31, 130, 260, 300})
+    for (const i64 column : {0, 40, 76}) {
+      std::vector<double> v(size_t(n * columns), all ? 1.0 : is_floating(t) ? -0.0 : 0.0);
+      v[size_t(place * columns + column)] = all ? (is_floating(t) ? -0.0 : 0.0) : 1;
+      const Tensor by_rows = tensor(v).to(t).view({n, columns}).to(d);
+      const Tensor by_columns = by_rows.transpose(0, 1).contiguous().transpose(0, 1);
+      for (const Tensor& x : {by_rows, by_columns})
+        for (const char* variant : variants<AnyArgs>(d)) {
+          INFO(variant << " on " << d << " " << dtype_name(t) << " at " << place << ", " << column);
+          const VariantScope scope("any", variant);
+          const Tensor y = empty({columns}, {.dtype = DType::boolean, .device = d});
+          run(AnyArgs{view_of(y), view_of(x), 1, {all}}, launch_on(d));
+          std::vector<double> right(size_t(columns), all ? 1.0 : 0.0);
+          right[size_t(column)] = all ? 0 : 1;
+          CHECK(y.to_vector<double>() == right);
+        }
+    }
+}
+
+TEST_CASE("logsumexp: infinities and NaN in rows and columns", "[kernels]") {
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
+  const i64 n = GENERATE(5, 40, 1200, 9000);
+  const i64 at = GENERATE(0, 4);
+  const double inf = INFINITY;
+  struct Put {
+    double all, one, last, right;
+  };
+  const double high = 300 + std::log(double(n));  // e^300 is no f32
+  const Put put =
+      GENERATE_COPY(Put{-inf, -inf, -inf, -inf}, Put{-inf, -200, -inf, -200}, Put{1, inf, 2, inf},
+                    Put{1, inf, inf, inf}, Put{300, 300, 300, high}, Put{-inf, NAN, 1, NAN},
+                    Put{1, inf, NAN, NAN});
+  std::vector<float> v(size_t(n), float(put.all)), wide(size_t(n) * 41, -9.0f);
+  v[size_t(n - 1)] = float(put.last);
+  v[size_t(at)] = float(at == n - 1 && put.last != put.last ? put.last : put.one);
+  for (i64 i = 0; i < n; ++i)
+    for (const i64 c : {3, 40}) wide[size_t(i * 41 + c)] = v[size_t(i)];
+  const Tensor row = tensor(v).to(d), columns = tensor(wide).view({n, 41}).to(d);
+  for (const char* variant : variants<LogsumexpArgs>(d)) {
+    INFO(variant << " on " << d << " n " << n << " " << put.all << " " << put.one);
+    const VariantScope scope("logsumexp", variant);
+    const Tensor one = empty({1}, {.device = d}), many = empty({41}, {.device = d});
+    run(LogsumexpArgs{view_of(one), view_of(row), 1}, launch_on(d));
+    run(LogsumexpArgs{view_of(many), view_of(columns), 1}, launch_on(d));
+    for (const float y :
+         {one.to_vector<float>()[0], many.to_vector<float>()[3], many.to_vector<float>()[40]}) {
+      if (put.right != put.right)
+        CHECK(y != y);
+      else
+        CHECK((y == float(put.right) || std::abs(y - put.right) <= 1e-6 * std::abs(put.right)));
+    }
+    CHECK(std::abs(many.to_vector<float>()[4] - (std::log(double(n)) - 9)) <= 1e-5);
+  }
 }
 
 TEST_CASE("variance: a large offset does not cancel", "[kernels]") {

@@ -162,7 +162,7 @@ void add_norm(std::vector<OpCase>& rows) {
 }
 
 void add_logsumexp(std::vector<OpCase>& rows) {
-  OpCase c{"logsumexp", {"max", "sum"}, kFloats};
+  OpCase c{"logsumexp", {"logsumexp"}, kFloats};
   const Way w{[](const Tensor& x, const Dims& dims, bool keep) {
                 return logsumexp(x, dims, {.keep_dim = keep});
               },
