@@ -81,6 +81,19 @@ struct ConvDot {
   i64 x_row, y_row, rows, length;
 };
 
+// The weights between some output channels and some terms: each has a vector of sums, to which the
+// products along the pixels are added.
+struct ConvGradientTile {
+  const float* y;
+  i64 y_row;
+  const float* x;  // of the terms
+  i64 x_row;
+  i64 pixels;
+  float* sums;
+  i64 sums_row;  // from a channel to the next
+};
+constexpr int kMostGradientRows = 6, kGradientTerms = 4;
+
 struct ConvKernels {
   int rows, lanes;                                                // of a tile; floats of a vector
   void (*channels[2][kMaxTileRows + 1])(const ConvChannelTile&);  // by vectors - 1, rows
@@ -90,6 +103,12 @@ struct ConvKernels {
   void (*depthwise)(const ConvDepthwiseRow&);
   void (*depthwise_weight)(const ConvDepthwiseWeight&);
   float (*dot)(const ConvDot&);
+  int gradient_rows;  // of a tile, at most
+  void (*gradient[kMostGradientRows + 1][kGradientTerms + 1])(const ConvGradientTile&);
+  // to[c * to_row + i] = from[i * from_row + c]
+  void (*planes_of)(float* to, i64 to_row, const float* from, i64 from_row, i64 pixels,
+                    i64 channels);
+  float (*sum_of)(const float* lanes);
 };
 const ConvKernels& conv_kernels();  // for the instruction set in use
 

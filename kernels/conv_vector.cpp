@@ -1,4 +1,5 @@
 // The vector code of the cpu's convolutions, compiled for three instruction sets.
+#include <algorithm>
 #include <utility>
 
 #include "warptape/kernels/conv_cpu.h"

@@ -1,7 +1,9 @@
 // The weight gradient of the cpu's direct convolution, f32: a matrix product over pixels, block by
 // block of neighbouring rows. A block of x is unfolded into a matrix of terms by pixels (or the
 // other way round, in channel order) that stays in the cache, its gradient into panels as the
-// packed matrix product reads them; a last term of ones gives the bias gradient.
+// packed matrix product reads them; a last term of ones gives the bias gradient. A first layer has
+// so few weights that packing would cost as much as multiplying: there each has a vector of sums,
+// and products run along the pixels, y's where they lie.
 //
 // The blocks are dealt out to a number of shares that depends on the shape alone; each share adds
 // up in order into sums of its own, and these are added in order at the end: the result is the same
@@ -22,24 +24,39 @@ constexpr i64 kPixels = 160;             // of a block, about
 constexpr i64 kBlockFloats = 128 << 10;  // of an unfolded block, at most
 constexpr i64 kSharesFloats = 2 << 20;   // of all shares' sums, if there can be so few shares
 constexpr i64 kMostShares = 16, kFewestShares = 2;
+constexpr i64 kFewWeights = 2048;  // whose vectors of sums stay in a second-level cache
+constexpr i64 kFewTerms = 128;     // that a panel is read for so seldom that packing costs more
+constexpr i64 kThinPixels = 1280;  // of a block of few weights: y is read in one piece
 
-// panels: the general way. lanes: one channel a group, channels side by side. dots: one channel a
-// group, one after the other.
-enum class Way : u8 { panels, lanes, dots };
+// panels: the general way. thin: few weights, x and y in planes. lanes: one channel a group,
+// channels side by side. dots: one channel a group, one after the other.
+enum class Way : u8 { panels, thin, lanes, dots };
 
 struct Problem {
   ConvShape shape;
   ConvTensor w, y, x;
   Way way;
+  bool y_sum;
+  i64 terms() const {  // of a group, without the one of ones
+    return shape.in_group() * shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
+  }
 };
 
+// Panels can be read where y lies: a pixel's channels make whole vectors.
+bool in_vectors(const ConvTensor& y, i64 channels) {
+  return y.channel == 1 && channels % conv_kernels().lanes == 0;
+}
+
 Problem problem(const ConvBackwardWeightArgs& a) {
-  Problem p{a.shape, a.w, a.y, a.x, Way::panels};
+  Problem p{a.shape, a.w, a.y, a.x, Way::panels, a.y_sum != nullptr};
   const ConvShape& s = a.shape;
   const bool depthwise = s.groups > 1 && s.in_group() == 1 && s.out_group() == 1;
   bool channel_order = conv_channels_last(a.x, s.in_channels);
   if (depthwise) channel_order &= conv_channels_last(a.y, s.out_channels);
-  if (!channel_order) turn_1d(p.shape, p.x, p.y, p.w);
+  const bool thin =
+      !depthwise && s.out_channels * p.terms() <= kFewWeights && !in_vectors(a.y, s.out_group());
+  if (thin) p.way = Way::thin;
+  if (!channel_order || thin) turn_1d(p.shape, p.x, p.y, p.w);
   if (depthwise && channel_order) p.way = Way::lanes;
   if (depthwise && !channel_order && (p.y.at[2] == 1 || p.shape.out[2] == 1)) p.way = Way::dots;
   return p;
@@ -51,9 +68,9 @@ const ConvPlan& plan_of(const Problem& p) {
       p.way == Way::lanes ||
       (p.way == Way::panels && conv_channels_last(p.x, p.shape.in_channels) &&
        !(p.shape.groups > 1 && p.shape.in_group() == 1 && p.shape.out_group() == 1));
-  const i64 terms = p.shape.in_group() * p.shape.kernel[0] * p.shape.kernel[1] * p.shape.kernel[2];
-  const i64 pixels = std::clamp<i64>(kBlockFloats / std::max<i64>(terms, 1), 32,
-                                     terms < 32 ? 4 * kPixels : kPixels);
+  const i64 terms = p.terms();
+  const i64 most = p.way == Way::thin ? kThinPixels : terms < 32 ? 4 * kPixels : kPixels;
+  const i64 pixels = std::clamp<i64>(kBlockFloats / std::max<i64>(terms, 1), 32, most);
   plan_conv(plan, p.shape, p.x, p.y, p.w, false, channel_order,
             {kBlockFloats, 0, std::max<i64>(1, pixels / p.shape.out[2])});
   return plan;
@@ -67,11 +84,16 @@ struct Parts {
   i64 columns;  // of the sums: output channels of a group, padded
   i64 sums;     // of a share
   i64 units, shares, threads;
-  i64 pixels;  // of a block, at most
-  i64 pitch;   // of the unfolded block
+  i64 pixels;       // of a block, at most
+  i64 pitch;        // of the unfolded block; thin: of a plane of y, too
+  bool y_in_place;  // panels are read where y lies
   i64 buffer, unfolded, panels;
   i64 floats() const { return shares * sums + threads * (buffer + unfolded + panels); }
 };
+// Thin: the vectors of sums of a group's weights.
+i64 lane_sums(const ConvPlan& plan, const Parts& parts) {
+  return plan.channels * (parts.terms + 1) * conv_kernels().lanes;
+}
 Parts parts_of(const ConvPlan& plan, const Problem& p) {
   const ConvShape& s = p.shape;
   Parts r{};
@@ -81,7 +103,9 @@ Parts parts_of(const ConvPlan& plan, const Problem& p) {
   if (p.way == Way::lanes) {
     r.sums = round_up(r.terms + plan.channels, 16);
   } else {
-    r.columns = p.way == Way::dots ? 1 : plan.padded_channels(panel);
+    r.columns = p.way == Way::dots   ? 1
+                : p.way == Way::thin ? plan.channels
+                                     : plan.padded_channels(panel);
     r.sums = round_up(plan.groups * (r.terms + 1) * r.columns, 16);
   }
   r.units = plan.batch * plan.z_destination * plan.bands;
@@ -95,7 +119,12 @@ Parts parts_of(const ConvPlan& plan, const Problem& p) {
   if (r.pitch % 1024 == 0) r.pitch += 16;
   if (p.way == Way::panels) {
     r.unfolded = r.pitch * (plan.channel_order ? r.pixels : r.terms + 1) + kConvLanes;
-    r.panels = r.columns * r.pixels;
+    r.y_in_place = r.terms < kFewTerms && in_vectors(p.y, plan.channels) &&
+                   (plan.band == 1 || p.y.at[1] == plan.x.destination * p.y.at[2]);
+    r.panels = r.y_in_place ? 0 : r.columns * r.pixels;
+  } else if (p.way == Way::thin) {
+    r.unfolded = r.pitch * (r.terms + 1) + kConvLanes;
+    r.panels = plan.channels * r.pitch + plan.groups * lane_sums(plan, r);
   } else if (p.way == Way::dots) {
     r.unfolded = round_up(plan.x.destination, 16);  // a row of ones
   }
@@ -109,9 +138,11 @@ struct Block {
   const ConvTensor& y;
   const float* source;
   const float* gradient;  // of y, at the block's first pixel and the group's first channel
+  const float* next;      // the same of the block after it
   i64 rows;
   float *unfolded, *panels;
-  float* sums;  // of the group
+  float* sums;  // of the group; thin: vectors of them
+  bool y_sum;
 };
 
 void unfold(const Block& b) {
@@ -154,13 +185,13 @@ void pack_gradient(const Block& b) {
 
 void add_products(const Block& b) {
   unfold(b);
-  pack_gradient(b);
+  if (!b.parts.y_in_place) pack_gradient(b);
   const PackedKernels<float>& k = matmul_packed_kernels<float>();
   const i64 pixels = b.rows * b.plan.x.destination, terms = b.parts.terms + 1;
   PackedTile<float> tile{};
   tile.a_row = b.plan.channel_order ? 1 : b.parts.pitch;
   tile.a_column = b.plan.channel_order ? b.parts.pitch : 1;
-  tile.panel_row = k.width;
+  tile.panel_row = b.parts.y_in_place ? b.y.at[2] : k.width;
   tile.depth = pixels;
   tile.out_row = b.parts.columns;
   tile.out_column = 1;
@@ -171,12 +202,78 @@ void add_products(const Block& b) {
     tile.a = b.unfolded + from * tile.a_row;
     for (i64 c = 0; c < b.plan.channels; c += k.width) {
       const bool wide = 2 * (b.plan.channels - c) > k.width;
-      tile.panel = b.panels + c * pixels;
+      tile.panel = b.parts.y_in_place ? b.gradient + c : b.panels + c * pixels;
       tile.columns = wide ? k.width : k.width / 2;
       tile.out = b.sums + from * b.parts.columns + c;
       (wide ? k.wide : k.narrow)[to - from](tile);
     }
   }
+}
+
+// The block of y in planes without gaps, which its own may be.
+struct Planes {
+  const float* data;
+  i64 plane;
+};
+Planes planes_of(const Block& b) {
+  const i64 columns = b.plan.x.destination, channels = b.plan.channels;
+  if (b.y.at[2] == 1 && (b.rows == 1 || b.y.at[1] == columns)) return {b.gradient, b.y.channel};
+  for (i64 row = 0; row < b.rows; ++row) {
+    float* const to = b.panels + row * columns;
+    const float* const from = b.gradient + row * b.y.at[1];
+    if (b.y.channel == 1) {
+      conv_kernels().planes_of(to, b.parts.pitch, from, b.y.at[2], columns, channels);
+      continue;
+    }
+    for (i64 c = 0; c < channels; ++c)
+      for (i64 i = 0; i < columns; ++i)
+        to[c * b.parts.pitch + i] = from[c * b.y.channel + i * b.y.at[2]];
+  }
+  return {b.panels, b.parts.pitch};
+}
+
+// Asks for pixels [begin, end) of channels of the next block, so that memory is read while this one
+// is multiplied: planes are too short for the processor's own prefetching.
+void expect(const Block& b, i64 c0, i64 c1, i64 begin, i64 end) {
+  for (i64 c = c0; c < c1; ++c)
+    for (i64 i = begin; i < end; i += 16)
+      __builtin_prefetch(b.next + c * b.y.channel + i, 0, 2);  // for the second-level cache
+}
+
+void add_thin(const Block& b) {
+  const ConvKernels& k = conv_kernels();
+  unfold(b);
+  const Planes y = planes_of(b);
+  const i64 channels = b.plan.channels, terms = b.parts.terms + b.y_sum;
+  const i64 tiles = (channels + k.gradient_rows - 1) / k.gradient_rows;
+  const i64 groups = (terms + kGradientTerms - 1) / kGradientTerms;
+  ConvGradientTile tile{nullptr,
+                        y.plane,
+                        nullptr,
+                        b.parts.pitch,
+                        b.rows * b.plan.x.destination,
+                        nullptr,
+                        (b.parts.terms + 1) * k.lanes};
+  for (i64 t = 0; t < tiles; ++t) {
+    const i64 c0 = channels * t / tiles, c1 = channels * (t + 1) / tiles;
+    tile.y = y.data + c0 * y.plane;
+    for (i64 g = 0; g < groups; ++g) {
+      const i64 from = terms * g / groups, to = terms * (g + 1) / groups;
+      if (y.data == b.gradient)
+        expect(b, c0, c1, tile.pixels * g / groups, tile.pixels * (g + 1) / groups);
+      tile.x = b.unfolded + from * b.parts.pitch;
+      tile.sums = b.sums + c0 * tile.sums_row + from * k.lanes;
+      k.gradient[c1 - c0][to - from](tile);
+    }
+  }
+}
+// A share's vectors of sums to its sums.
+void reduce_thin(const ConvPlan& plan, const Parts& parts, const float* lanes, float* sums) {
+  const ConvKernels& k = conv_kernels();
+  for (i64 g = 0; g < plan.groups; ++g, sums += (parts.terms + 1) * parts.columns)
+    for (i64 c = 0; c < plan.channels; ++c)
+      for (i64 i = 0; i <= parts.terms; ++i, lanes += k.lanes)
+        sums[i * parts.columns + c] = k.sum_of(lanes);
 }
 
 void add_lanes(const Block& b) {
@@ -212,7 +309,16 @@ void run_share(const ConvPlan& plan, const Problem& p, const Parts& parts, i64 s
   std::memset(sums, 0, size_t(parts.sums) * sizeof(float));
   float *const unfolded = mine + parts.buffer, *const panels = unfolded + parts.unfolded;
   if (p.way == Way::dots) std::fill_n(unfolded, plan.x.destination, 1.0f);
+  float* const lanes = panels + plan.channels * parts.pitch;  // thin: the vectors of sums
+  if (p.way == Way::thin)
+    std::memset(lanes, 0, size_t(plan.groups * lane_sums(plan, parts)) * sizeof(float));
   const i64 end = parts.units * (share + 1) / parts.shares;
+  const auto gradient_at = [&](i64 unit, i64 g) {
+    const i64 band = unit % plan.bands, z = unit / plan.bands % plan.z_destination;
+    return static_cast<const float*>(p.y.data) +
+           unit / plan.bands / plan.z_destination * p.y.batch + g * plan.channels * p.y.channel +
+           z * p.y.at[0] + band * plan.band * p.y.at[1];
+  };
   for (i64 unit = parts.units * share / parts.shares; unit < end; ++unit) {
     const i64 band = unit % plan.bands, z = unit / plan.bands % plan.z_destination;
     const i64 n = unit / plan.bands / plan.z_destination;
@@ -222,16 +328,21 @@ void run_share(const ConvPlan& plan, const Problem& p, const Parts& parts, i64 s
                         parts,
                         p.y,
                         fill_conv_buffer(plan, {n, g, z, band}, mine),
-                        static_cast<const float*>(p.y.data) + n * p.y.batch +
-                            g * plan.channels * p.y.channel + z * p.y.at[0] +
-                            band * plan.band * p.y.at[1],
+                        gradient_at(unit, g),
+                        gradient_at(std::min(unit + 1, parts.units - 1), g),
                         rows,
                         unfolded,
                         panels,
-                        sums + g * (parts.terms + 1) * parts.columns};
-      (p.way == Way::lanes ? add_lanes : p.way == Way::dots ? add_dots : add_products)(block);
+                        p.way == Way::thin ? lanes + g * lane_sums(plan, parts)
+                                           : sums + g * (parts.terms + 1) * parts.columns,
+                        p.y_sum};
+      (p.way == Way::thin    ? add_thin
+       : p.way == Way::lanes ? add_lanes
+       : p.way == Way::dots  ? add_dots
+                             : add_products)(block);
     }
   }
+  if (p.way == Way::thin) reduce_thin(plan, parts, lanes, sums);
 }
 
 // The shares' sums to where they belong.
