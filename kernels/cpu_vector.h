@@ -64,7 +64,7 @@ WT_AVX2_HOT float max_of8(f32x8 v) {
 
 // exp for x <= 88, within 1 ulp; below -87.3 it is 0, NaN stays NaN. float_math.h's, contracted.
 WT_AVX2_HOT f32x8 exp8(f32x8 x) {
-  const f32x8 magic = splat8(float_math::kMagic);
+  const f32x8 magic = splat8(float_math::kMagic + 127);  // the exponent's bias, too
   const f32x8 t = x * float_math::kLog2E + magic;
   const f32x8 n = t - magic;
   const f32x8 r = (x - n * float_math::kLn2High) - n * float_math::kLn2Low;
@@ -72,7 +72,7 @@ WT_AVX2_HOT f32x8 exp8(f32x8 x) {
   float_math::exp_near_0(r, p);
   i32x8 bits;
   std::memcpy(&bits, &t, sizeof bits);
-  const i32x8 power_bits = (bits << 23) + 0x3f800000;
+  const i32x8 power_bits = bits << 23;
   f32x8 power;
   std::memcpy(&power, &power_bits, sizeof power);
   return x < -87.3f ? splat8(0) : p * power;

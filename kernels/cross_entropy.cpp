@@ -1,11 +1,13 @@
 // Cross-entropy on the cpu.
 #include "warptape/kernels/cross_entropy.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/exp_rows.h"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
@@ -93,65 +95,41 @@ const char* backward_why_not(const CrossEntropyBackwardArgs& a) {
   return why_not_avx2(a.logits, rows.unit_step(0) && rows.unit_step(1));
 }
 
-struct RowSums {
-  float max, exponentials, total;
-};
-WT_TARGET_AVX2 RowSums row_sums(const float* x, i64 n, bool with_total) {
-  const i64 whole = n & ~7ll, rest = n & 7;
-  f32x8 maxima[4] = {splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY)};
-  f32x8 sums = splat8(0), more = sums, totals = sums;
-  i64 k = 0;
-  for (; k + 32 <= n; k += 32)
-    for (int j = 0; j < 4; ++j) maxima[j] = max8(maxima[j], load8(x + k + 8 * j));
-  for (; k < whole; k += 8) maxima[0] = max8(maxima[0], load8(x + k));
-  const f32x8 end = load_part8(x + whole, rest, -INFINITY);
-  RowSums r{max_of8(max8(max8(max8(maxima[0], maxima[1]), max8(maxima[2], maxima[3])), end)), 0, 0};
-  const f32x8 shift = splat8(r.max);
-  for (k = 0; k + 16 <= n; k += 16) {
-    sums += exp8(load8(x + k) - shift);
-    more += exp8(load8(x + k + 8) - shift);
-  }
-  if (k < whole) sums += exp8(load8(x + k) - shift);
-  if (rest) sums += exp8(end - shift);  // past the end: exp(-inf)
-  r.exponentials = sum_of8(sums + more);
-  if (!with_total) return r;
-  for (i64 i = 0; i < whole; i += 8) totals += load8(x + i);
-  r.total = sum_of8(totals);
-  for (i64 i = whole; i < n; ++i) r.total += x[i];
-  return r;
+WT_TARGET_AVX2 float sum_of_run(const float* x, i64 n) {
+  f32x8 sums[2] = {};
+  i64 i = 0;
+  for (; i + 16 <= n; i += 16)
+    for (int k = 0; k < 2; ++k) sums[k] += load8(x + i + 8 * k);
+  for (; i < n; i += 8) sums[0] += load_part8(x + i, n - i < 8 ? n - i : 8, 0);
+  return sum_of8(sums[0] + sums[1]);
 }
 
 void forward_avx2(const CrossEntropyForwardArgs& a, const Launch&) {
   const auto rows = rows_along<2>(a.axis, {{a.logits}, {a.labels, false}});
   const float smoothing = float(a.smoothing);
+  const i64 n = rows.length;
   float* stats = a.stats.as<float>();
   double sum_of_losses = 0, weight = 0;
   for (i64 row = 0; row < rows.count; ++row) {
     const float* x = a.logits.as<const float>() + rows.start(0, row);
     const i64 label = label_of(a, row, a.labels.as<const i64>()[rows.start(1, row)], rows.length);
     if (label == kIgnored) continue;
-    const RowSums r = row_sums(x, rows.length, smoothing != 0);
-    const float log_sum = std::log(r.exponentials);
-    stats[row] = r.max;
+    RunningExps r{exp_rows()};
+    float total = 0;
+    for (i64 i = 0; i < n; i += kRunOfExps) {
+      const i64 m = std::min(n - i, kRunOfExps);
+      r.take(nullptr, x + i, m, n);
+      if (smoothing != 0) total += sum_of_run(x + i, m);
+    }
+    const float log_sum = std::log(r.sum);
+    stats[row] = r.largest;
     stats[rows.count + row] = log_sum;
     sum_of_losses +=
-        loss_of(x[label * rows.step[0]], r.max, log_sum, r.total / float(rows.length), smoothing);
+        loss_of(x[label * rows.step[0]], r.largest, log_sum, total / float(n), smoothing);
     weight += 1;
   }
   *a.loss_sum.as<float>() = float(sum_of_losses);
   *a.weight.as<float>() = float(weight);
-}
-
-// gx = grad * (exp(x - max - log_sum) - every)
-WT_TARGET_AVX2 void gradient_row(float* gx, const float* x, i64 n, float max, float log_sum,
-                                 float grad, float every) {
-  const i64 whole = n & ~7ll, rest = n & 7;
-  const f32x8 shift = splat8(max), logarithm = splat8(log_sum), base = splat8(every);
-  for (i64 i = 0; i < whole; i += 8)
-    store8(gx + i, (exp8(load8(x + i) - shift - logarithm) - base) * grad);
-  if (rest == 0) return;
-  const f32x8 end = load_part8(x + whole, rest, max);
-  store_part8(gx + whole, (exp8(end - shift - logarithm) - base) * grad, rest);
 }
 
 void backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
@@ -160,6 +138,7 @@ void backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
   const float grad = *a.grad.as<const float>(), hit = float(1 - a.smoothing),
               every = float(a.smoothing) / float(n);
   const float* stats = a.stats.as<const float>();
+  const ExpRows& with = exp_rows();
   const bool stream = streams(a.glogits, a.logits);
   for (i64 row = 0; row < rows.count; ++row) {
     float* gx = a.glogits.as<float>() + rows.start(0, row);
@@ -170,11 +149,12 @@ void backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
       continue;
     }
     if (label < 0 || label >= n) label = 0;
-    const float p_label = std::exp(x[label] - stats[row] - stats[rows.count + row]);
     in_pieces(gx, n, stream, [&](float* to, i64 i, i64 m) {
-      gradient_row(to, x + i, m, stats[row], stats[rows.count + row], grad, every);
+      const bool here = i <= label && label < i + m;
+      const float p = here ? std::exp(x[label] - stats[row] - stats[rows.count + row]) : 0;
+      with.gradient(to, x + i, m, stats[row], stats[rows.count + row], every, grad, kPiece);
+      if (here) to[label - i] = grad * (p - every - hit);
     });
-    gx[label] = grad * (p_label - every - hit);
   }
   if (stream) end_stream();
 }

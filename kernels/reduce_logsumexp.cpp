@@ -2,21 +2,22 @@
 // cache: once for the largest element, then for the exponentials of the distances to it.
 #include <algorithm>
 
-#include "warptape/kernels/cpu_exponentials.h"
+#include "warptape/kernels/exp_rows.h"
 #include "warptape/kernels/reduce_cpu.h"
 
 namespace wt {
 namespace {
 
-#if WT_X86
 using State = red::Scaled<double>;
 using red::LogSumExp;
 
 void take_run(State& s, const float* p, i64 n) {
+  const ExpRows& with = exp_rows();
   for (i64 at = 0; at < n; at += kRunOfExps) {
     const i64 m = std::min(n - at, kRunOfExps);
-    const float largest = largest_of(p + at, m);
-    const float sum = exponentials<Exps::shares>(nullptr, p + at, m, largest, kRunOfExps);
+    const float largest = with.largest(p + at, m);
+    const auto sum_with = std::isfinite(largest) ? with.sum : with.shares;
+    const float sum = sum_with(nullptr, p + at, m, largest, kRunOfExps);
     s = LogSumExp::merge<double>(s, {largest, sum});
   }
 }
@@ -44,37 +45,11 @@ struct Columns {
   float largest[kColumns], sum[kColumns];
 };
 
-// `rows` rows of N vectors; past `last` elements of the last vector they read as -inf.
-template <int N>
-WT_TARGET_AVX2 void take_tile(float* largest, float* sum, const float* p, i64 rows, i64 step,
-                              i64 last) {
-  f32x8 m[N], s[N];
-  const auto load = [&](i64 r, int k) WT_TARGET_AVX2 __attribute__((always_inline)) {
-    const float* from = p + r * step + 8 * k;
-    return last == 8 ? load8(from) : load_part8(from, last, -INFINITY);
-  };
-  for (int k = 0; k < N; ++k) m[k] = load8(largest + 8 * k);
-  for (i64 r = 0; r < rows; ++r)
-    for (int k = 0; k < N; ++k) m[k] = max8(m[k], load(r, k));
-  for (int k = 0; k < N; ++k) {
-    const f32x8 before = load8(largest + 8 * k);
-    s[k] = load8(sum + 8 * k) * (before == m[k] ? splat8(1) : exp8(before - m[k]));
-  }
-  for (i64 r = 0; r < rows; ++r)
-    for (int k = 0; k < N; ++k) {
-      const f32x8 v = load(r, k);
-      s[k] += v == m[k] ? splat8(1) : exp8(v - m[k]);
-    }
-  for (int k = 0; k < N; ++k) {
-    store8(largest + 8 * k, m[k]);
-    store8(sum + 8 * k, s[k]);
-  }
-}
-
 // Consecutive outputs: blocks of rows are walked from left to right.
 void reduce_columns(const detail::ReducePlan& plan, const LogsumexpArgs& a) {
   const i64 all = plan.kept.inner(), rows = plan.reduced.inner();
   const i64 step = plan.reduced.inner_stride(0);
+  const ExpRows& with = exp_rows();
   Columns s;
   for_each_row(plan.kept, [&](const i64(&at)[2]) {
     for (i64 c = 0; c < all; c += kColumns) {
@@ -85,11 +60,7 @@ void reduce_columns(const detail::ReducePlan& plan, const LogsumexpArgs& a) {
         for (i64 r = 0; r < rows; r += kRows) {
           const float* p = a.in.as<float>() + at[0] + c + from[0] + r * step;
           const i64 block = std::min(rows - r, kRows);
-          i64 i = 0;
-          for (; i + 32 <= n; i += 32)
-            take_tile<4>(s.largest + i, s.sum + i, p + i, block, step, 8);
-          for (; i < n; i += 8)
-            take_tile<1>(s.largest + i, s.sum + i, p + i, block, step, std::min(n - i, i64{8}));
+          with.columns(s.largest, s.sum, p, block, step, n);
         }
       });
       float* out = a.out.as<float>() + at[1] + c * plan.kept.inner_stride(1);
@@ -98,22 +69,17 @@ void reduce_columns(const detail::ReducePlan& plan, const LogsumexpArgs& a) {
     }
   });
 }
-#endif
 
 }  // namespace
 
 template <>
 void detail::reduce_vectorized(const LogsumexpArgs& a, const Launch&) {
-#if WT_X86
   ReducePlan plan;
   plan_reduction(plan, a);
   if (plan.reduced.inner_stride(0) != 1 && plan.kept.inner_stride(0) == 1)
     reduce_columns(plan, a);
   else
     reduce_rows(plan, a);
-#else
-  (void)a;  // vectorized_why_not
-#endif
 }
 
 }  // namespace wt

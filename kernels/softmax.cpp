@@ -1,11 +1,13 @@
 // softmax and log_softmax on the cpu.
 #include "warptape/kernels/softmax.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/exp_rows.h"
 #include "warptape/kernels/rows.h"
 
 namespace wt {
@@ -66,71 +68,41 @@ const char* backward_why_not(const SoftmaxBackwardArgs& a) {
   return why_not_avx2(rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}}), a.y.dtype());
 }
 
-// What lies past the end of a row reads as -inf: it never is the maximum and adds nothing.
-WT_TARGET_AVX2 float row_max(const float* x, i64 n) {
-  f32x8 m[4] = {splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY), splat8(-INFINITY)};
-  i64 i = 0;
-  for (; i + 32 <= n; i += 32)
-    for (int k = 0; k < 4; ++k) m[k] = max8(m[k], load8(x + i + 8 * k));
-  for (; i + 8 <= n; i += 8) m[0] = max8(m[0], load8(x + i));
-  m[1] = max8(m[1], load_part8(x + i, n - i, -INFINITY));
-  return max_of8(max8(max8(m[0], m[1]), max8(m[2], m[3])));
-}
-// The sum of e^(x - shift), which also goes to `to` unless that is null.
-WT_TARGET_AVX2 float exponentials(float* to, const float* x, i64 n, float shift) {
-  f32x8 sums = splat8(0), more = sums;
-  i64 i = 0;
-  for (; i + 16 <= n; i += 16) {
-    const f32x8 e = exp8(load8(x + i) - shift), f = exp8(load8(x + i + 8) - shift);
-    sums += e;
-    more += f;
-    if (!to) continue;
-    store8(to + i, e);
-    store8(to + i + 8, f);
-  }
-  for (; i < n; i += 8) {
-    const i64 left = n - i < 8 ? n - i : 8;
-    const f32x8 e = exp8(load_part8(x + i, left, -INFINITY) - shift);
-    sums += e;
-    if (to) store_part8(to + i, e, left);
-  }
-  return sum_of8(sums + more);
-}
-WT_TARGET_AVX2 void scaled(float* y, const float* e, i64 n, float scale) {
-  i64 i = 0;
-  for (; i + 8 <= n; i += 8) store8(y + i, load8(e + i) * scale);
-  store_part8(y + i, load_part8(e + i, n - i, 0) * scale, n - i);
-}
-WT_TARGET_AVX2 void scaled_exponentials(float* y, const float* x, i64 n, float shift, float scale) {
-  i64 i = 0;
-  for (; i + 8 <= n; i += 8) store8(y + i, exp8(load8(x + i) - shift) * scale);
-  if (i < n) store_part8(y + i, exp8(load_part8(x + i, n - i, shift) - shift) * scale, n - i);
-}
 WT_TARGET_AVX2 void shifted(float* y, const float* x, i64 n, float shift, float logarithm) {
   i64 i = 0;
   for (; i + 8 <= n; i += 8) store8(y + i, load8(x + i) - shift - logarithm);
   store_part8(y + i, load_part8(x + i, n - i, 0) - shift - logarithm, n - i);
 }
 
-constexpr i64 kKept = 8192;  // exponentials of a row that are kept while it is streamed
+// Where the exponentials of a streamed row wait for their sum, of longer rows in the workspace; and
+// what those of a run are to be multiplied with.
+constexpr i64 kKept = 8192;
+constexpr i64 runs_of(i64 n) { return (n + kRunOfExps - 1) / kRunOfExps; }
 
-void softmax_row(float* y, const float* x, i64 n, bool log, bool stream) {
-  const float shift = row_max(x, n);
-  if (log) {
-    const float logarithm = std::log(exponentials(nullptr, x, n, shift));
-    return in_pieces(y, n, stream,
-                     [&](float* to, i64 i, i64 m) { shifted(to, x + i, m, shift, logarithm); });
+void log_softmax_row(float* y, const float* x, i64 n, bool stream) {
+  RunningExps row{exp_rows()};
+  for (i64 i = 0; i < n; i += kRunOfExps) row.take(nullptr, x + i, std::min(n - i, kRunOfExps), n);
+  const float shift = row.largest, logarithm = std::log(row.sum);
+  in_pieces(y, n, stream,
+            [&](float* to, i64 i, i64 m) { shifted(to, x + i, m, shift, logarithm); });
+}
+
+// The exponentials go to e, which may be y; scales has a place for each run.
+void softmax_row(float* y, const float* x, float* e, float* scales, i64 n, bool stream) {
+  RunningExps row{exp_rows()};
+  for (i64 i = 0; i < n; i += kRunOfExps) {
+    row.take(e + i, x + i, std::min(n - i, kRunOfExps), n);
+    scales[i / kRunOfExps] = row.largest;
   }
-  if (stream && n > kKept) {
-    const float scale = 1.0f / exponentials(nullptr, x, n, shift);
-    return in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) {
-      scaled_exponentials(to, x + i, m, shift, scale);
-    });
-  }
-  float kept[kKept];
-  float* e = stream ? kept : y;
-  const float scale = 1.0f / exponentials(e, x, n, shift);
-  in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) { scaled(to, e + i, m, scale); });
+  for (i64 r = 0; r < runs_of(n); ++r)
+    scales[r] = RunningExps::factor(scales[r], row.largest) / row.sum;
+  in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) {
+    const i64 first = i;
+    for (i64 next; i < first + m; i = next) {
+      next = std::min(first + m, (i / kRunOfExps + 1) * kRunOfExps);
+      row.with.scale(to + (i - first), e + i, next - i, scales[i / kRunOfExps]);
+    }
+  });
 }
 
 WT_TARGET_AVX2 float row_sum(const float* a, const float* b, i64 n) {  // of a, or of a * b
@@ -164,13 +136,27 @@ WT_TARGET_AVX2 void gradients(float* gx, const float* gy, const float* y, i64 n,
   }
 }
 
-void forward_avx2(const SoftmaxForwardArgs& a, const Launch&) {
+// Of longer rows every run's exponentials and its scale.
+i64 forward_workspace(const SoftmaxForwardArgs& a) {
+  const i64 n = rows_along<2>(a.axis, {{a.y}, {a.x}}).length;
+  return a.log || n <= kKept ? 0 : (n + runs_of(n)) * i64(sizeof(float));
+}
+void forward_avx2(const SoftmaxForwardArgs& a, const Launch& l) {
   const auto rows = rows_along<2>(a.axis, {{a.y}, {a.x}});
-  if (rows.length == 0) return;
+  const i64 n = rows.length;
+  if (n == 0) return;
   const bool stream = streams(a.y, a.x);
-  for (i64 row = 0; row < rows.count; ++row)
-    softmax_row(a.y.as<float>() + rows.start(0, row), a.x.as<float>() + rows.start(1, row),
-                rows.length, a.log, stream);
+  float kept[kKept], few[runs_of(kKept)];
+  float* const space = n <= kKept ? kept : static_cast<float*>(l.workspace);
+  float* const scales = n <= kKept ? few : space + n;
+  for (i64 row = 0; row < rows.count; ++row) {
+    float* y = a.y.as<float>() + rows.start(0, row);
+    const float* x = a.x.as<float>() + rows.start(1, row);
+    if (a.log)
+      log_softmax_row(y, x, n, stream);
+    else
+      softmax_row(y, x, stream ? space : y, scales, n, stream);
+  }
   if (stream) end_stream();
 }
 void backward_avx2(const SoftmaxBackwardArgs& a, const Launch&) {
@@ -192,7 +178,7 @@ void backward_avx2(const SoftmaxBackwardArgs& a, const Launch&) {
 
 WT_VARIANTS(cpu, softmax_forward, SoftmaxForwardArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = forward_why_not,
-                        .launch = forward_avx2){
+                        .workspace = forward_workspace, .launch = forward_avx2){
                 .name = "reference", .rank = 10, .launch = forward_reference});
 WT_VARIANTS(cpu, softmax_backward, SoftmaxBackwardArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = backward_why_not,

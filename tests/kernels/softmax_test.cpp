@@ -4,6 +4,8 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/kernels/exp_rows.h"
+#include "warptape/kernels/matmul_cpu.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;
@@ -190,4 +192,86 @@ TEST_CASE("softmax kernels: outputs may be inputs") {
         work.copy_(x);
       });
     }
+}
+
+TEST_CASE("rows of exponentials: every instruction set, every tail", "[kernels]") {
+  const int before = matmul_isa();
+  const int isa = GENERATE(0, 1, 2);
+  if (isa > before) return;
+  matmul_isa_in_use = isa;
+  const ExpRows& with = exp_rows();
+  matmul_isa_in_use = before;
+  for (i64 n = 0; n < 140; ++n) {
+    INFO("instruction set " << isa << ", " << n << " elements");
+    std::vector<float> x, to(size_t(n) + 1, 7), gx = to, y = to;
+    double largest = -INFINITY, sum = 0;
+    for (i64 i = 0; i < n; ++i) x.push_back(i % 9 == 4 ? -INFINITY : float((i * 37) % 64) / 4);
+    for (const float v : x) largest = std::fmax(largest, v);
+    for (const float v : x) sum += std::exp(v - 16.0);
+    CHECK(with.largest(x.data(), n) == float(largest));
+    for (const auto f : {with.sum, with.kept, with.shares})
+      CHECK(std::abs(f(to.data(), x.data(), n, 16, 0) - sum) <= 1e-6 * sum);
+    with.gradient(gx.data(), x.data(), n, 15, 1, 0.5f, 3, 0);
+    with.scale(y.data(), to.data(), n, 2);
+    for (i64 i = 0; i < n; ++i) {
+      const double e = std::exp(x[size_t(i)] - 16.0);
+      CHECK(std::abs(to[size_t(i)] - e) <= 2e-7 * e);
+      CHECK(std::abs(gx[size_t(i)] - 3 * (e - 0.5)) <= 4e-7 * (e + 0.5) * 3);
+      CHECK(y[size_t(i)] == 2 * to[size_t(i)]);
+    }
+    CHECK((to[size_t(n)] == 7 && gx[size_t(n)] == 7 && y[size_t(n)] == 7));
+    // Three rows of n columns; the largest are infinite in some, NaN stays.
+    std::vector<float> p(size_t(3 * n) + 1, 1), most(size_t(n) + 64, -INFINITY),
+        sums(size_t(n) + 64, 0);
+    for (i64 c = 0; c < n; ++c) {
+      if (c % 5 == 1) p[size_t(n + c)] = INFINITY;
+      if (c % 5 == 2) p[size_t(c)] = p[size_t(n + c)] = p[size_t(2 * n + c)] = -INFINITY;
+      if (c % 5 == 3) p[size_t(n + c)] = NAN;
+    }
+    with.columns(most.data(), sums.data(), p.data(), 2, n, n);
+    with.columns(most.data(), sums.data(), p.data() + 2 * n, 1, n, n);
+    for (i64 c = 0; c < n; ++c) {
+      const float m = most[size_t(c)], s = sums[size_t(c)];
+      if (c % 5 == 1) CHECK((m == INFINITY && s == 1));
+      if (c % 5 == 2) CHECK((m == -INFINITY && s > 0));
+      if (c % 5 == 3) CHECK((m == 1 && s != s));
+      if (c % 5 == 0 || c % 5 == 4) CHECK((m == 1 && s == 3));
+    }
+  }
+}
+
+// Rows of several runs, beyond what is kept on the stack, with and without streaming.
+TEST_CASE("softmax: long rows whose maximum grows", "[kernels]") {
+  const i64 n = 10'007, rows = GENERATE(6, 900);
+  std::vector<float> v(size_t(n * rows));
+  for (i64 i = 0; i < n * rows; ++i) {
+    const i64 row = i / n % 6, at = i % n;
+    v[size_t(i)] = float(at % 77) / 16;
+    if (row == 1) v[size_t(i)] += float(at) / 50;         // grows by 200
+    if (row == 2 && at < 5000) v[size_t(i)] = -INFINITY;  // runs of nothing
+    if (row == 3) v[size_t(i)] -= float(at) / 50 + 100;   // falls, and far from 0
+    if (row == 4) v[size_t(i)] = -INFINITY;               // NaN everywhere
+    if (row == 5 && at == 7000) v[size_t(i)] = NAN;       // too
+  }
+  const Tensor x = tensor(v).view({rows, n});
+  const Case c = make_case({6, n}, 1);
+  const std::vector<double> head(v.begin(), v.begin() + i64(6) * n);
+  for (const bool log : {false, true}) {
+    const Tensor y = empty({rows, n});
+    run(SoftmaxForwardArgs{view_of(y.impl()), view_of(x.impl()), 1, log}, Launch{});
+    const std::vector<float> got = y.to_vector<float>();
+    const std::vector<double> want = softmax_loops(c, head, log);
+    double worst = 0;
+    i64 not_nan = 0;
+    for (i64 i = 0; i < n * rows; ++i) {
+      const double g = got[size_t(i)], w = want[size_t(i % (6 * n))];
+      if (i / n % 6 >= 4)
+        not_nan += g == g;
+      else if (!(g == w))
+        worst = std::fmax(worst, std::abs(g - w) / (log ? std::abs(w) + 1 : w + 1e-30));
+    }
+    INFO((log ? "log_softmax, " : "softmax, ") << rows << " rows");
+    CHECK(not_nan == 0);
+    CHECK(worst <= 3e-5);  // x - max, of up to 300, is rounded
+  }
 }
