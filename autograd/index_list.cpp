@@ -90,7 +90,15 @@ IndexList::IndexList(Tensor x, std::initializer_list<Index> list) : base(std::mo
   if (axes.empty()) return;
   const FrameScope frame(at);
   broadcast = lists[0].shape();
-  for (const Tensor& t : lists) broadcast = broadcast_shapes("index", broadcast, t.shape());
+  for (const Tensor& t : lists) {
+    try {
+      broadcast = broadcast_shapes("", broadcast, t.shape());
+    } catch (const ShapeError&) {
+      throw ShapeError(str("[index] index shapes ", broadcast, " and ", t.shape(),
+                           " do not broadcast\n  operand 0: ", describe(base), "\n  at ",
+                           describe(at)));
+    }
+  }
   const int dims = broadcast.ndim() + base.ndim() - int(axes.size());
   if (dims > kMaxDims)
     throw ShapeError(str("[index] the result would have ", dims, " dimensions, at most ", kMaxDims,

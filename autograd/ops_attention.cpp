@@ -13,6 +13,7 @@
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/attention.h"
@@ -84,7 +85,7 @@ Shape check_shapes(const OpScope& s, bool grouped) {
     s.fail<ShapeError>(str(k.shape[n - 2], " keys but ", v.shape[n - 2], " values"));
   Shape scores = shape_of(q);
   scores[n - 1] = k.shape[n - 2];
-  numel_of(scores);  // may overflow
+  check_numel(s, scores);
   if (s.size() > kMask) {
     const Shape mask = shape_of(s.geometry(kMask));
     Shape all;

@@ -9,6 +9,7 @@
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/window.h"
 #include "warptape/kernels/conv.h"
 
@@ -85,7 +86,7 @@ void conv_weight_backward(Backward& g);
 Tensor run_conv(OpScope& s, const ConvSteps& c, const Shape& out) {
   const Shape x = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
   const Shape shape = detail::with_channels(x, c.axes, w[0], out);
-  numel_of(shape);
+  check_numel(s, shape);
   const Tensor bias = packed_bias(s, kBias);
   s.save_input_if(s.wants(kWeight), kX);
   s.save_input_if(s.wants(kX), kWeight);
@@ -105,7 +106,7 @@ Tensor run_conv_input(OpScope& s, const ConvSteps& c, const Shape& in) {
   const Shape y = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
   const Shape shape =
       detail::with_channels(y, c.axes, checked_mul(w[1], c.groups, "weight's size"), in);
-  numel_of(shape);
+  check_numel(s, shape);
   const Tensor bias = packed_bias(s, kBias);
   s.save_input_if(s.wants(kWeight), kX);
   s.save_input_if(s.wants(kX), kWeight);

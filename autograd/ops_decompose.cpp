@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/kernels/linalg.h"
 
 namespace wt {
@@ -111,7 +112,7 @@ Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options
   const Geometry &p = s.geometry(0), &q = s.geometry(1);
   const i64 n = p.shape[p.ndim - 1], rows = q.shape[q.ndim - 2];
   if (n != rows) s.fail<ShapeError>(str("a has ", n, " columns, b has ", rows, " rows"));
-  Shape left = broadcast_shapes("solve_triangular", batch_of(p), batch_of(q)), right = left;
+  Shape left = broadcast_operands(s, batch_of(p), batch_of(q)), right = left;
   left.push_back(n), left.push_back(n);
   right.push_back(n), right.push_back(q.shape[q.ndim - 1]);
   s.save_input(0);

@@ -7,6 +7,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/view_geometry.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"

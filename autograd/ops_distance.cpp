@@ -7,6 +7,7 @@
 #include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/shape_checks.h"
 
 namespace wt {
 namespace info {
@@ -75,8 +76,7 @@ Tensor cosine_similarity(const In& a, const In& b, const CosineSimilarityOptions
   CompositeScope s(info::cosine_similarity, a, b, Types::promote);
   require_float(s, 0);
   if (!(options.eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", options.eps));
-  const Shape shape =
-      broadcast_shapes("cosine_similarity", shape_of(s.geometry(0)), shape_of(s.geometry(1)));
+  const Shape shape = broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   const int axis = s.axis(options.dim, shape.ndim());
   const Tensor x = expand(widened(s, 0), shape), y = expand(widened(s, 1), shape);
   // max(|x|, eps) is the root of max(|x|^2, eps^2): nothing is divided by a length of 0.
@@ -91,8 +91,7 @@ Tensor pairwise_distance(const In& a, const In& b, const PairwiseDistanceOptions
   CompositeScope s(info::pairwise_distance, a, b, Types::promote);
   require_float(s, 0);
   check_norm(s, options.p, options.eps);
-  const Shape shape =
-      broadcast_shapes("pairwise_distance", shape_of(s.geometry(0)), shape_of(s.geometry(1)));
+  const Shape shape = broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   if (shape.empty()) s.fail<ShapeError>("needs at least one axis, got 0 dimensions");
   const Tensor d = distance(widened(s, 0), widened(s, 1), options.p, options.eps, options.keep_dim);
   return s.finish(to_dtype(d, s.dtype()));

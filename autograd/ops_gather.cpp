@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/view_geometry.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
@@ -331,7 +332,7 @@ void check_mask(const OpScope& s) {
     s.fail<DtypeError>(str("the mask must be bool, got ", dtype_name(s.dtype(1))), "ne(mask, 0)");
 }
 Shape masked_shape(const OpScope& s) {
-  return broadcast_shapes(s.info().name, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
+  return broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
 }
 [[noreturn]] void depends_on_values(const OpScope& s) {
   s.fail<UsageError>("the shape of the result depends on values, which a meta tensor has not");

@@ -9,6 +9,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/kernels/embedding.h"
 
 namespace wt {
@@ -75,7 +76,7 @@ Tensor look_up(const In& indices, const In& weight, std::optional<i64> padding, 
     s.fail<IndexError>(str(list.numel, " indices into a table without rows"));
   Shape shape(list.shape, list.ndim);
   shape.push_back(table.shape[1]);
-  numel_of(shape);  // the product may overflow
+  check_numel(s, shape);
   s.save_input_if(s.wants(1), 0);
   Result y = s.result(shape, table.dtype);
   s.record(embedding_backward_of_table);

@@ -80,9 +80,14 @@ struct Write {
 
   // The value in x's dtype, on its device, in the shape that x[{...}] has.
   Tensor fitted(const Tensor& x, const Shape& wanted) const {
-    if (broadcast_shapes(op.name, wanted, value.shape()) != wanted)
-      throw ShapeError(str("[", op.name, "] shape ", value.shape(), " does not broadcast to ",
-                           wanted, "\n  at ", describe(at)));
+    Shape all;
+    try {
+      all = broadcast_shapes("", wanted, value.shape());
+    } catch (const ShapeError&) {}
+    if (all != wanted)
+      throw ShapeError(str("[", op.name, "] the value's shape ", value.shape(),
+                           " does not broadcast to ", wanted, "\n  operand 0: ", describe(x),
+                           "\n  at ", describe(at)));
     return expand(value.to(x.dtype(), at).to(x.device(), at), wanted);
   }
   void check_adds(const Tensor& x) const {

@@ -10,6 +10,7 @@
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -241,7 +242,7 @@ Tensor product(const In& a, const In& b, Transposed t) {
   const int batch = xr | yr ? batch_shape(s, shape) : 0;
   shape[batch] = x.shape[xr + t.a];
   shape[batch + 1] = y.shape[yr + !t.b];
-  numel_of(Shape(shape, batch + 2));
+  check_numel(s, Shape(shape, batch + 2));
   s.save_input_if(s.wants(1), 0);
   s.save_input_if(s.wants(0), 1);
   Result c = s.result(shape, batch + 2, s.dtype());
@@ -420,7 +421,7 @@ Tensor linear_forward(OpScope& s, bool has_bias) {
   i64 shape[kMaxDims];
   for (int d = 0; d + 1 < x.ndim; ++d) shape[d] = x.shape[d];
   shape[x.ndim - 1] = w.shape[0];
-  numel_of(Shape(shape, x.ndim));
+  check_numel(s, Shape(shape, x.ndim));
   s.save_input_if(s.wants(1), 0);
   s.save_input_if(s.wants(0), 1);
   Result y = s.result(shape, x.ndim, s.dtype());

@@ -7,6 +7,7 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/window.h"
 #include "warptape/kernels/pool.h"
 
@@ -169,7 +170,7 @@ Shape check_windows(const OpScope& s, Steps& steps, const PerAxis& kernel, const
   }
   if (taps > double(INT32_MAX)) s.fail<UsageError>("kernel has 2^31 elements or more");
   const Shape y = detail::with_channels(x, axes, x[x.ndim() - axes - 1], out);
-  numel_of(y);
+  check_numel(s, y);
   return y;
 }
 
@@ -194,7 +195,7 @@ Shape check_adaptive(const OpScope& s, Steps& steps, const PerAxis& sizes) {
     steps.stride[d] = 1;
   }
   const Shape y = detail::with_channels(x, axes, x[x.ndim() - axes - 1], out);
-  numel_of(y);
+  check_numel(s, y);
   return y;
 }
 

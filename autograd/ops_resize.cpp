@@ -7,6 +7,7 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/view_geometry.h"
 
 namespace wt {

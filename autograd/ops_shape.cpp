@@ -9,6 +9,7 @@
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/autograd/view_geometry.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
@@ -238,7 +239,7 @@ Tensor expand(const In& x, const Shape& shape) {
     if (wanted[i] < 0 || (wanted[i] != have && have != 1)) refuse();
     strides[i] = i < lead || have != wanted[i] ? 0 : g.strides[i - lead];
   }
-  numel_of(wanted);
+  check_numel(s, wanted);
   return finish_view(s, geometry_with(g, wanted, strides), 0, expand_backward);
 }
 

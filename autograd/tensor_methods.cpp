@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/shape_checks.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 
@@ -284,7 +285,7 @@ Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
       detail::readable_beside(*this, source.to(dtype(), at).to(device(), at), at);
   const In from(converted, at.file, at.line);
   OpScope s(info::copy_, self, from);
-  if (broadcast_shapes("copy_", shape(), converted.shape()) != shape())
+  if (broadcast_operands(s, shape(), converted.shape()) != shape())
     throw ShapeError(str("[copy_] shape ", converted.shape(), " does not broadcast to ", shape(),
                          "\n  at ", describe(at)));
   detail::check_writable(s);

@@ -69,12 +69,4 @@ inline Result result_ordered_like(const OpScope& s, int i, const Shape& shape) {
   return y;
 }
 
-// The number of elements of a result, refused in the operator's name.
-inline void check_numel(const OpScope& s, const Shape& shape) {
-  i64 n = 1;
-  for (const i64 size : shape)
-    if (size != 0 && __builtin_mul_overflow(n, size, &n))
-      s.fail<ShapeError>(str("the result would be ", shape, ", whose elements overflow 64 bits"));
-}
-
 }  // namespace wt

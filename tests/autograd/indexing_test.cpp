@@ -264,7 +264,7 @@ TEST_CASE("index: what does not fit is refused with the user's line") {
   CHECK(mentions(text([&] { (void)x[{i, list({0, 1, 2}, d)}]; }), "[index]"));
   CHECK(mentions(text([&] { (void)x[{Tensor()}]; }), "undefined"));
   Tensor y = x.clone();
-  CHECK(mentions(text([&] { y.index_put_({i}, ones({3, 3})); }), "do not broadcast"));
+  CHECK(mentions(text([&] { y.index_put_({i}, ones({3, 3})); }), "does not broadcast to [2, 4]"));
   CHECK(mentions(text([&] { (void)zeros({0, 2})[{i}]; }), "is outside [0, 0)"));
   const Tensor meta = zeros({3}, {.device = Device::meta()});
   CHECK(meta[{zeros({5}, {.dtype = DType::i64, .device = Device::meta()})}].shape() == Shape{5});

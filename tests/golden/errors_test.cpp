@@ -1,6 +1,5 @@
-// What users read when something is wrong: whole messages against tests/golden/errors.txt. Line
-// numbers and the name of the scratch folder are blotted out. WT_WRITE_GOLDEN=1 writes the file
-// instead of comparing it: read the difference as a user would.
+// What users read when something is wrong: whole messages against tests/golden/errors.txt. Those of
+// single operators are in operator_errors_test.cpp.
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +26,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/train_step.h"
+#include "warptape/tests/golden/golden.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/temp_dir.h"
@@ -40,11 +40,7 @@ using namespace wt;
 
 namespace {
 
-struct Example {
-  const char* title;
-  std::function<void(const TempDir&)> make;
-};
-using Examples = std::vector<Example>;
+using golden::Examples;
 
 const TensorOptions kGrad{.requires_grad = true};
 const Device kSimt{DeviceKind::simt, 0};
@@ -446,48 +442,9 @@ const Examples kFiles{
      }},
 };
 
-// ---
-
-std::string blotted(std::string text, const TempDir& dir) {
-  for (size_t at; (at = text.find(dir.path)) != std::string::npos;)
-    text.replace(at, dir.path.size(), "DIR");
-  return std::regex_replace(text, std::regex(R"re((\.(cpp|h)):\d+)re"), "$1:LINE");
-}
-
-std::string messages() {
-  std::ostringstream out;
-  for (const Examples* list : {&kOperands, &kAutograd, &kTraining, &kFiles})
-    for (const Example& e : *list) {
-      const TempDir dir;
-      std::string text = "nothing was thrown";
-      try {
-        e.make(dir);
-      } catch (const Error& error) {
-        text = error.what();
-      }
-      memory::fail_nth_request(0);
-      out << "== " << e.title << "\n" << blotted(text, dir) << "\n\n";
-    }
-  return out.str();
-}
-
 }  // namespace
 
 TEST_CASE("golden: whole error messages") {
   ready(kSimt);
-  const std::string file = WT_SOURCE_DIR "/tests/golden/errors.txt";
-  const std::string now = messages();
-  if (std::getenv("WT_WRITE_GOLDEN")) spit(file, now);
-  // Section by section: a difference shows one message, not all.
-  std::istringstream is(now), was(slurp(file));
-  std::string a, b, title;
-  while (true) {
-    const bool more = bool(std::getline(is, a)), expected = bool(std::getline(was, b));
-    INFO("run wt_tests 'golden*' with WT_WRITE_GOLDEN=1 and read the difference\n  " << title);
-    REQUIRE(more == expected);
-    if (!more) break;
-    if (a.starts_with("== ")) title = a;
-    REQUIRE(a == b);
-  }
-  CHECK(now.find("nothing was thrown") == std::string::npos);
+  golden::compare("errors.txt", {&kOperands, &kAutograd, &kTraining, &kFiles});
 }

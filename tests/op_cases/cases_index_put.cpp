@@ -159,7 +159,8 @@ void add_index_put_cases(std::vector<OpCase>& rows) {
                       (void)put(x, {i}, ones({1, 2}, {.device = d}), {}).to_vector<float>();
                     }),
                 error_input<ShapeError>(
-                    "value", "[" + name + "] shape [3] does not broadcast to [1]", [put](Device d) {
+                    "value", "[" + name + "] the value's shape [3] does not broadcast to [1]",
+                    [put](Device d) {
                       const Tensor i = zeros({1}, {.dtype = DType::i64, .device = d});
                       (void)put(ones({4}, {.device = d}), {i}, ones({3}, {.device = d}), {});
                     })};
