@@ -10,6 +10,10 @@ i64 conv_direct_forward_workspace(const ConvForwardArgs& a);
 void conv_direct_forward(const ConvForwardArgs& a, const Launch& l);
 i64 conv_direct_input_workspace(const ConvBackwardInputArgs& a);
 void conv_direct_input(const ConvBackwardInputArgs& a, const Launch& l);
+// conv_thin.cpp: the transposed one to few channels.
+bool conv_thin_input_takes(const ConvShape& s);
+i64 conv_thin_input_workspace(const ConvBackwardInputArgs& a);
+void conv_thin_input(const ConvBackwardInputArgs& a, const Launch& l);
 i64 conv_direct_weight_workspace(const ConvBackwardWeightArgs& a);
 void conv_direct_weight(const ConvBackwardWeightArgs& a, const Launch& l);
 
@@ -109,6 +113,8 @@ struct ConvKernels {
   void (*planes_of)(float* to, i64 to_row, const float* from, i64 from_row, i64 pixels,
                     i64 channels);
   float (*sum_of)(const float* lanes);
+  // to[i] = bias + the sum over k of taps[k][i]; up to a vector behind a tap's last is read.
+  void (*sum_taps)(float* to, const float* const* taps, i64 count, i64 length, float bias);
 };
 const ConvKernels& conv_kernels();  // for the instruction set in use
 

@@ -281,7 +281,11 @@ const char* conv_direct_why_not(const ConvShape& s) {
 
 i64 conv_direct_forward_workspace(const ConvForwardArgs& a) { return workspace(a); }
 void conv_direct_forward(const ConvForwardArgs& a, const Launch& l) { launch(a, l); }
-i64 conv_direct_input_workspace(const ConvBackwardInputArgs& a) { return workspace(a); }
-void conv_direct_input(const ConvBackwardInputArgs& a, const Launch& l) { launch(a, l); }
+i64 conv_direct_input_workspace(const ConvBackwardInputArgs& a) {
+  return conv_thin_input_takes(a.shape) ? conv_thin_input_workspace(a) : workspace(a);
+}
+void conv_direct_input(const ConvBackwardInputArgs& a, const Launch& l) {
+  conv_thin_input_takes(a.shape) ? conv_thin_input(a, l) : launch(a, l);
+}
 
 }  // namespace wt

@@ -136,7 +136,10 @@ TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the ref
           Problem{{1, 2, 70, 130}, {3, 2, 3, 3}, {.padding = 1}},
           Problem{{2, 1, 28, 28}, {6, 1, 5, 5}, {}}, Problem{{3, 1, 9, 11}, {32, 1, 3, 3}, {}},
           Problem{{2, 3, 20, 21}, {32, 3, 3, 3}, {.padding = 1}},
-          Problem{{2, 3, 20, 21}, {30, 3, 3, 3}, {.stride = 2}}}) {
+          Problem{{2, 3, 20, 21}, {30, 3, 3, 3}, {.stride = 2}},
+          Problem{{1, 1, 120, 130}, {20, 1, 3, 3}, {.padding = 1}},
+          Problem{{2, 2, 9, 90}, {8, 2, 2, 3}, {.padding = 3, .dilation = {1, 20}}},
+          Problem{{2, 2, 3, 3}, {7, 2, 3, 3}, {.padding = 9}}}) {
       Problem p = q;
       p.channels_last = p.gradient_last = channels_last;
       p.bias = true;
@@ -146,6 +149,30 @@ TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the ref
       for (size_t k = 0; k < 3; ++k)
         check_near(got.gradients[k], want.gradients[k], double(want.y.numel()));
     }
+}
+
+TEST_CASE("conv: to few channels, further elements at the end included") {
+  manual_seed(8);
+  const int isa = matmul_isa();
+  const Tensor w = randn({12, 3, 3, 3}), bias = randn({3});
+  const ConvTransposeOptions options{.padding = 1, .output_padding = {2, 1}, .dilation = 3};
+  for (const bool channels_last : {false, true}) {
+    Tensor x = randn({2, 12, 7, 9});
+    if (channels_last) x = contiguous(x, MemoryFormat::channels_last);
+    Tensor want;
+    {
+      const VariantScope scope("conv_backward_input", "reference");
+      want = conv_transpose2d(x, w, bias, options);
+    }
+    for (int use = 0; use <= isa; ++use) {
+      matmul_isa_in_use = use;
+      const Tensor got = conv_transpose2d(x, w, bias, options);
+      matmul_isa_in_use = isa;
+      check_near(got, want, 108);
+      const Tensor part = conv_transpose2d(slice(x, 3, {1, 8}), w, bias, options);
+      check_near(part, conv_transpose2d(contiguous(slice(x, 3, {1, 8})), w, bias, options), 108);
+    }
+  }
 }
 
 TEST_CASE("conv: NHWC in gives NHWC out, and the same values") {
