@@ -10,236 +10,18 @@
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_isa.h"
 #include "warptape/kernels/half_rows.h"
+#include "warptape/kernels/reduce_lanes.h"
+#include "warptape/kernels/unroll.h"
 
 namespace wt {
 namespace {
 
 using detail::ReducePlan;
+using namespace lanes;
 
 constexpr i64 kChain = 64;     // rows of a block
 constexpr int kVectors = 4;    // vectors of a row: independent chains hide an operation's latency
 constexpr i64 kBuffer = 1024;  // 16-bit elements that are converted at a time
-
-// C = float or double, computed 32 bytes at a time (compilers split that where they have to).
-template <class C>
-struct Lanes {
-  typedef C Vector __attribute__((vector_size(32)));
-  static constexpr int kCount = 32 / sizeof(C);
-  WT_HOT
-  static void load(Vector& v, const C* p) { std::memcpy(&v, p, sizeof v); }
-};
-
-// Where lane l of a block's accumulator k lies among the reduced: first + row * step.
-struct Where {
-  i64 first, step;
-};
-
-// --- what the lanes of an entry do
-// ----------------------------------------------------------------- Total: what outputs gather.
-// Acc: a vector of lanes with first() and step() for the rows of a block; fold() merges a lane into
-// a total, of blocks of `rows` rows; one() takes a single element. kJoins: join() merges two
-// accumulators, whatever their places.
-template <class V>
-struct OneVector {
-  V v;
-};
-
-struct Simple {
-  static constexpr bool kJoins = true, kKept = false;
-  static constexpr i64 kRows = 16;
-  template <class V>
-  using Acc = OneVector<V>;
-};
-
-struct SumLanes : Simple {
-  template <class C>
-  using Total = double;
-  template <class V>
-  WT_HOT static void first(Acc<V>& acc, const V& v) {
-    acc.v = v;
-  }
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, const V& v, i64) {
-    acc.v += v;
-  }
-  template <class V>
-  WT_HOT static void join(Acc<V>& a, const Acc<V>& b) {
-    a.v += b.v;
-  }
-  template <class C, class V>
-  WT_HOT static void fold(double& total, const Acc<V>& acc, int lane, i64, Where) {
-    total += double(acc.v[lane]);
-  }
-  template <class C>
-  WT_HOT static void one(double& total, C v, i64) {
-    total += double(v);
-  }
-};
-
-struct NormLanes : SumLanes {
-  template <class V>
-  WT_HOT static void first(Acc<V>& acc, const V& v) {
-    acc.v = v * v;
-  }
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, const V& v, i64) {
-    acc.v += v * v;
-  }
-  template <class C>
-  WT_HOT static void one(double& total, C v, i64) {
-    total += double(v) * double(v);
-  }
-};
-
-// The lanes are twice as wide as the elements: the product of 64 f32 may be far outside f32 though
-// the whole product is not.
-struct ProductLanes {
-  static constexpr bool kJoins = true, kKept = true;
-  static constexpr i64 kRows = 16;
-  template <class C>
-  using Total = double;
-  typedef double Vector __attribute__((vector_size(64)));
-  template <class V>
-  using Acc = OneVector<Vector>;
-  template <class A, class V>
-  WT_HOT static void first(A& acc, const V& v) {
-    acc.v = __builtin_convertvector(v, Vector);
-  }
-  template <class A, class V>
-  WT_HOT static void step(A& acc, const V& v, i64) {
-    acc.v *= __builtin_convertvector(v, Vector);
-  }
-  template <class A>
-  WT_HOT static void join(A& a, const A& b) {
-    a.v *= b.v;
-  }
-  template <class C, class A>
-  WT_HOT static void fold(double& total, const A& acc, int lane, i64, Where) {
-    total *= acc.v[lane];
-  }
-  template <class C>
-  WT_HOT static void one(double& total, C v, i64) {
-    total *= double(v);
-  }
-};
-
-// Totals are keys as in the entry: negated when the least element is wanted.
-template <bool Least>
-struct ExtremeLanes : Simple {
-  static constexpr bool kKept = true;
-  template <class C>
-  using Total = C;
-  template <class V>
-  WT_HOT static void first(Acc<V>& acc, const V& v) {
-    acc.v = v;
-  }
-  // Once NaN, always NaN: no comparison with it holds.
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, const V& v, i64) {
-    acc.v = ((Least ? v < acc.v : v > acc.v) | (v != v)) ? v : acc.v;
-  }
-  template <class V>
-  WT_HOT static void join(Acc<V>& a, const Acc<V>& b) {
-    step(a, b.v, 0);
-  }
-  template <class C, class V>
-  WT_HOT static void fold(C& total, const Acc<V>& acc, int lane, i64, Where) {
-    one(total, C(acc.v[lane]), 0);
-  }
-  template <class C>
-  WT_HOT static void one(C& total, C v, i64) {
-    v = red::turned(v, Least);
-    if (v > total || v != v) total = v;
-  }
-};
-
-template <bool Least>
-struct PlaceLanes {
-  static constexpr bool kJoins = false, kKept = true;
-  static constexpr i64 kRows = 16;
-  template <class C>
-  using Total = red::Candidate<C>;
-  template <class V>
-  struct Acc {
-    V v;
-    decltype(V{} < V{}) row;
-  };
-  template <class V>
-  WT_HOT static void first(Acc<V>& acc, const V& v) {
-    acc.v = v;
-    acc.row = v < v;  // zeros
-    acc.row &= 0;
-  }
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, const V& v, i64 row) {
-    using Row = decltype(acc.row);
-    const Row better = (Least ? v < acc.v : v > acc.v) | ((v != v) & (acc.v == acc.v));
-    const Row now = Row{} + std::remove_reference_t<decltype(acc.row[0])>(row);
-    acc.v = better ? v : acc.v;
-    acc.row = better ? now : acc.row;
-  }
-  template <class C, class A>
-  WT_HOT static void fold(red::Candidate<C>& total, const A& acc, int lane, i64, Where w) {
-    one(total, C(acc.v[lane]), w.first + i64(acc.row[lane]) * w.step);
-  }
-  template <class C>
-  WT_HOT static void one(red::Candidate<C>& total, C v, i64 place) {
-    red::Place(Least).take<C>(total, v, place);
-  }
-};
-
-// The squares are taken of the distances from the block's own mean, in a second pass over the block
-// (it is in the cache), and what that mean lacks is put right afterwards.
-struct MomentLanes {
-  static constexpr bool kJoins = false, kKept = false;
-  static constexpr i64 kRows = 16;
-  template <class C>
-  using Total = red::Spread<double>;
-  template <class V>
-  struct Acc {
-    V mean, rest, squares;
-  };
-  // About the right mean; never below zero, and NaN stays.
-  WT_HOT static double squares_of(double squares, double rest, double n) {
-    squares -= rest * rest / n;
-    return squares < 0 ? 0 : squares;
-  }
-  // Neighbouring outputs have seen as many elements: one division serves all.
-  template <class C, int N, class A>
-  WT_HOT static void fold_tile(red::Spread<double>* totals, const A (&acc)[N], i64 rows) {
-    const double n = double(rows), before = totals[0].count, share = n / (before + n);
-    for (int k = 0; k < N; ++k)
-      for (int l = 0; l < Lanes<C>::kCount; ++l) {
-        red::Spread<double>& t = totals[k * Lanes<C>::kCount + l];
-        const double rest = double(acc[k].rest[l]), mean = double(acc[k].mean[l]) + rest / n;
-        const double d = before > 0 ? mean - t.mean : 0;
-        t.mean = before > 0 ? t.mean + d * share : mean;
-        t.squares += squares_of(acc[k].squares[l], rest, n) + d * d * before * share;
-        t.count = before + n;
-      }
-  }
-  // All lanes at once: their counts are equal.
-  template <class C, int N, class A>
-  WT_HOT static void fold_all(red::Spread<double>& total, const A (&acc)[N], i64 rows) {
-    constexpr int kCount = Lanes<C>::kCount;
-    const double n = double(rows), lanes = double(N * kCount);
-    double mean[N * kCount], sum = 0, squares = 0;
-    for (int k = 0; k < N; ++k)
-      for (int l = 0; l < kCount; ++l) {
-        const double rest = double(acc[k].rest[l]);
-        sum += mean[k * kCount + l] = double(acc[k].mean[l]) + rest / n;
-        squares += squares_of(acc[k].squares[l], rest, n);
-      }
-    const double middle = sum / lanes;
-    double between = 0;
-    for (const double m : mean) between += (m - middle) * (m - middle);
-    total = red::Moments::merge<double>(total, {n * lanes, middle, squares + n * between});
-  }
-  template <class C>
-  WT_HOT static void one(red::Spread<double>& total, C v, i64) {
-    red::Moments().take<double>(total, double(v), 0);
-  }
-};
 
 template <class Op, class C>
 using AccOf = typename Op::template Acc<typename Lanes<C>::Vector>;
@@ -250,36 +32,45 @@ WT_HOT void fill_block(AccOf<Op, C> (&acc)[N], const C* p, i64 rows, i64 step) {
   using L = Lanes<C>;
   typename L::Vector v;
   if constexpr (std::is_same_v<Op, MomentLanes>) {
+    WT_UNROLL
     for (int k = 0; k < N; ++k) {
       L::load(acc[k].mean, p + k * L::kCount);
       acc[k].squares = acc[k].rest = acc[k].mean - acc[k].mean;
     }
-    for (i64 r = 1; r < rows; ++r)
+    for (i64 r = 1; r < rows; ++r) {
+      WT_UNROLL
       for (int k = 0; k < N; ++k) {
         L::load(v, p + r * step + k * L::kCount);
         acc[k].rest += v - acc[k].mean;
       }
+    }
+    WT_UNROLL
     for (int k = 0; k < N; ++k) {  // of equal elements the mean is the element, exactly
       acc[k].mean += acc[k].rest / C(rows);
       acc[k].rest = acc[k].squares;
     }
-    for (i64 r = 0; r < rows; ++r)
+    for (i64 r = 0; r < rows; ++r) {
+      WT_UNROLL
       for (int k = 0; k < N; ++k) {
         L::load(v, p + r * step + k * L::kCount);
         v -= acc[k].mean;
         acc[k].rest += v;
         acc[k].squares += v * v;
       }
+    }
   } else {
+    WT_UNROLL
     for (int k = 0; k < N; ++k) {
       L::load(v, p + k * L::kCount);
       Op::first(acc[k], v);
     }
-    for (i64 r = 1; r < rows; ++r)
+    for (i64 r = 1; r < rows; ++r) {
+      WT_UNROLL
       for (int k = 0; k < N; ++k) {
         L::load(v, p + r * step + k * L::kCount);
         Op::step(acc[k], v, r);
       }
+    }
   }
 }
 
@@ -382,6 +173,18 @@ WT_HOT void reduce_rows(const ReducePlan& plan, const ReduceArgs<F>& a) {
 }
 
 // --- consecutive outputs: rows are added to rows -------------------------------------------------
+// N vectors of lanes to as many totals.
+template <class Op, int N, class C, class Total>
+WT_HOT void fold_columns(Total* totals, const AccOf<Op, C>* acc, i64 rows, i64 place) {
+  constexpr int kCount = Lanes<C>::kCount;
+  if constexpr (requires { Op::template fold_tile<C, N>(totals, acc); })
+    Op::template fold_tile<C, N>(totals, acc);
+  else
+    for (int k = 0; k < N; ++k)
+      for (int l = 0; l < kCount; ++l)
+        Op::template fold<C>(totals[k * kCount + l], acc[k], l, rows, Where{place, 1});
+}
+
 // A block of rows is walked from left to right, a tile of N vectors at a time, so that memory is
 // read along the rows; few rows a block, so that the processor sees them as streams.
 template <class Op, int N, class T, class Total>
@@ -397,13 +200,7 @@ WT_HOT void reduce_tile(const T* p, i64 rows, i64 step, i64 place, Total* totals
     for (i64 k = 0; k < rows; ++k) detail::convert_row(buffer + k * kWidth, p + k * step, kWidth);
     fill_block<Op, N>(acc, static_cast<const C*>(buffer), rows, kWidth);
   }
-  if constexpr (std::is_same_v<Op, MomentLanes>) {
-    Op::template fold_tile<C>(totals, acc, rows);
-  } else {
-    for (int k = 0; k < N; ++k)
-      for (int l = 0; l < kCount; ++l)
-        Op::template fold<C>(totals[k * kCount + l], acc[k], l, rows, Where{place, 1});
-  }
+  fold_columns<Op, N, C>(totals, acc, rows, place);
 }
 
 template <class Op, class T, class Total>
@@ -420,12 +217,15 @@ WT_HOT void reduce_rows_of_block(const T* p, i64 rows, i64 step, i64 columns, i6
     for (i64 r = 0; r < rows; ++r) Op::template one<C>(totals[c], C(p[c + r * step]), place + r);
 }
 
-constexpr i64 kColumns = 1024;  // whose totals are gathered at a time
+// Columns whose totals are gathered at a time: each row of a block is then a stream of four pages,
+// long enough for the processor to fetch ahead. At most 8 rows a block: rows that are a power of
+// two apart share the sets of the first level cache.
+constexpr i64 kColumns = 4096;
 
-// Lanes that lose nothing over many rows are kept from block to block and merged at the end.
+// Lanes are kept from block to block, and merged at the end or before they lose anything.
 template <class Op, class C>
 struct KeptLanes {
-  static constexpr i64 kCount = Lanes<C>::kCount, kMostRows = i64{1} << 30;
+  static constexpr i64 kCount = Lanes<C>::kCount;
   AccOf<Op, C> acc[kColumns / kCount];
   i64 first_row = 0, rows = 0;  // what the lanes have seen
 
@@ -433,22 +233,26 @@ struct KeptLanes {
   WT_HOT void take_tile(i64 at, const C* p, i64 n, i64 step) {
     AccOf<Op, C> local[N];
     typename Lanes<C>::Vector v;
+    WT_UNROLL
     for (int k = 0; k < N; ++k) {
       local[k] = acc[at + k];
       if (rows > 0) continue;
       Lanes<C>::load(v, p + k * kCount);
       Op::first(local[k], v);
     }
-    for (i64 r = rows > 0 ? 0 : 1; r < n; ++r)
+    for (i64 r = rows > 0 ? 0 : 1; r < n; ++r) {
+      WT_UNROLL
       for (int k = 0; k < N; ++k) {
         Lanes<C>::load(v, p + r * step + k * kCount);
         Op::step(local[k], v, rows + r);
       }
+    }
+    WT_UNROLL
     for (int k = 0; k < N; ++k) acc[at + k] = local[k];
   }
   template <class Total>
   WT_HOT void take(const C* p, i64 n, i64 step, i64 columns, i64 place, Total* totals) {
-    if (rows + n > kMostRows) merge(columns, totals);
+    if (rows + n > Op::kMostRows) merge(columns, totals);
     if (rows == 0) first_row = place;
     const i64 vectors = columns / kCount;
     i64 k = 0;
@@ -461,9 +265,60 @@ struct KeptLanes {
   template <class Total>
   WT_HOT void merge(i64 columns, Total* totals) {
     for (i64 k = 0; rows > 0 && k < columns / kCount; ++k)
-      for (int l = 0; l < kCount; ++l)
-        Op::template fold<C>(totals[k * kCount + l], acc[k], l, rows, Where{first_row, 1});
+      fold_columns<Op, 1, C>(totals + k * kCount, acc + k, rows, first_row);
     rows = 0;
+  }
+};
+
+// Moments of columns. All have seen as many rows: one division serves a block.
+template <>
+struct KeptLanes<MomentLanes, float> {
+  double mean[kColumns], squares[kColumns];
+  i64 rows = 0;
+
+  template <int Half>
+  WT_HOT void add(i64 at, const AccOf<MomentLanes, float>& acc, i64 n) {
+    const double each = 1 / double(n), share = double(n) / double(rows + n);
+    Doubles rest, m, s, d, to_mean, to_squares;
+    widen_half<Half>(rest, acc.rest);
+    widen_half<Half>(m, acc.mean);
+    widen_half<Half>(s, acc.squares);
+    m += rest * each;
+    s -= rest * rest * each;
+    s = s < 0 ? Doubles{} : s;  // NaN stays
+    if (rows > 0) {
+      std::memcpy(&to_mean, mean + at, sizeof to_mean);
+      std::memcpy(&to_squares, squares + at, sizeof to_squares);
+      d = m - to_mean;
+      s = to_squares + (s + d * d * (double(rows) * share));
+      m = to_mean + d * share;
+    }
+    std::memcpy(mean + at, &m, sizeof m);
+    std::memcpy(squares + at, &s, sizeof s);
+  }
+  template <int N>
+  WT_HOT void take_tile(i64 at, const float* p, i64 n, i64 step) {
+    AccOf<MomentLanes, float> acc[N];
+    fill_block<MomentLanes, N>(acc, p, n, step);
+    WT_UNROLL
+    for (int k = 0; k < N; ++k) {
+      add<0>(at + 8 * k, acc[k], n);
+      add<1>(at + 8 * k + 4, acc[k], n);
+    }
+  }
+  template <class Total>
+  WT_HOT void take(const float* p, i64 n, i64 step, i64 columns, i64 place, Total* totals) {
+    i64 c = 0;
+    for (; c + 32 <= columns; c += 32) take_tile<4>(c, p + c, n, step);
+    for (; c + 8 <= columns; c += 8) take_tile<1>(c, p + c, n, step);
+    for (; c < columns; ++c)
+      for (i64 r = 0; r < n; ++r) MomentLanes::one<float>(totals[c], p[c + r * step], place + r);
+    rows += n;
+  }
+  template <class Total>
+  WT_HOT void merge(i64 columns, Total* totals) {
+    for (i64 c = 0; rows > 0 && c < columns / 8 * 8; ++c)
+      totals[c] = {double(rows), mean[c], squares[c]};
   }
 };
 
@@ -478,7 +333,7 @@ WT_HOT void reduce_columns(const ReducePlan& plan, const ReduceArgs<F>& a) {
       const T* in = a.in.template as<T>() + at[0] + c;
       typename Op::template Total<C> totals[kColumns];
       std::fill_n(totals, columns, start_of<F, Op, C>());
-      constexpr bool kKept = Op::kKept && std::is_same_v<T, C>;
+      constexpr bool kKept = std::is_same_v<T, C>;  // 16-bit rows are converted first
       [[maybe_unused]] std::conditional_t<kKept, KeptLanes<Op, C>, i64> lanes;
       if constexpr (kKept) lanes.rows = 0;
       i64 place = 0;

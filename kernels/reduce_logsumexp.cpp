@@ -39,7 +39,7 @@ void reduce_rows(const detail::ReducePlan& plan, const LogsumexpArgs& a) {
   });
 }
 
-constexpr i64 kRows = 16, kColumns = 1024;  // a block of rows; columns at a time
+constexpr i64 kRows = 8, kColumns = 4096;  // as in reduce_cpu.cpp
 
 struct Columns {
   float largest[kColumns], sum[kColumns];

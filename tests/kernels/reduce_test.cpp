@@ -329,6 +329,26 @@ TEST_CASE("reductions of the list: every variant on long rows and columns", "[ke
   check_long(x, mask, red::LogSumExp{}, t, log_sum_exp, 8 + n);
 }
 
+// More columns than the cpu gathers at a time, more rows than a lane adds.
+TEST_CASE("reductions of the list: wide columns", "[kernels]") {
+  const Device d = Device::cpu();
+  const DType t = GENERATE(DType::f64, DType::f32, DType::bf16);
+  const Shape shape{70, 4209};
+  const Tensor x = values_of(shape, t, d);
+  check_long(x, 1, red::Extreme{true}, t, least, 0);
+  check_long(x, 1, red::Place{true}, DType::i64, place_of_least, 0);
+  check_long(x, 1, red::Moments{1, false}, t, moments, 40);
+  check_long(x, 1, red::Norm2{}, t, root_of_squares, 80);
+  check_long(x, 1, red::LogSumExp{}, t, log_sum_exp, 80);
+  std::vector<double> factors;
+  for (i64 i = 0; i < numel_of(shape); ++i)
+    factors.push_back(i % 3 == 0 ? 2 : i % 3 == 1 ? -0.5 : 1);
+  check_long(tensor(factors).to(t).view(shape).to(d), 1, red::Product{}, t, product, 0);
+  check_long(
+      tensor(factors).to(t).view(shape).to(d), 1, red::Truth{true}, DType::boolean,
+      [](const std::vector<double>&) { return 1.0; }, 0);
+}
+
 // Rows and columns that the vectors, their tails and the strides see; a float's -0 is no bit.
 TEST_CASE("any and all: one element that decides, wherever it is", "[kernels]") {
   const Device d = GENERATE(from_range(wt_test::kernel_devices()));
