@@ -20,6 +20,20 @@ using Values = std::vector<double>;
 Values values(const Tensor& t) { return t.to_vector<double>(); }
 }  // namespace
 
+TEST_CASE("Saved: a gradient that is set or added to counts as written", "[wall]") {
+  for (const bool added : {false, true}) {
+    CAPTURE(added);
+    const Tensor w = leaf({1, 2}), v = leaf({3, 4});
+    w.set_grad(tensor({5, 6}, {.dtype = f64}));
+    const Tensor y = v * w.grad();
+    if (added)
+      (w * 2).sum().backward();
+    else
+      w.set_grad(tensor({7, 8}, {.dtype = f64}));
+    CHECK(mentions(message_of([&] { y.sum().backward(); }), "modified in place"));
+  }
+}
+
 TEST_CASE("Saved: a write after saving is found, and the message names the needing line",
           "[wall][saved]") {
   const Tensor w = leaf({3});

@@ -174,6 +174,17 @@ TEST_CASE("softmax kernels: large offsets cancel") {
   }
 }
 
+TEST_CASE("softmax kernels: the largest element is found at every place") {
+  // Less another element of its row it overflows exp().
+  for (Device d : kernel_devices())
+    for (const i64 n : {19, 67}) {
+      std::vector<double> v(size_t(n * n), -100);
+      for (i64 i = 0; i < n; ++i) v[size_t(i * n + i)] = 100;
+      check_all(to_tensor(v, {n, n}, f32, d), 1, nullptr);
+      check_all(to_tensor(v, {n, n}, f32, d), 0, nullptr);
+    }
+}
+
 TEST_CASE("softmax kernels: outputs may be inputs") {
   for (Device d : kernel_devices())
     for (i64 n : {20, 1500}) {
