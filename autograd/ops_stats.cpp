@@ -83,17 +83,23 @@ void norm_backward(Backward& g) {
   g.put(0, mul(x, div(where(zero, 0, gy), where(zero, 1, y))));
 }
 
-Tensor norm2(const In& x, const Dims& dims, SumOptions options) {
+void absolute_norm_backward(Backward& g) {
+  const u32 mask = g.attribute<u32>();
+  g.put(0, mul(sign(g.saved(0)), with_axes(g.take_grad(), g.input_shape(0), mask)));
+}
+
+// p = 2, and p = 1 (`absolute`).
+Tensor kernel_norm(const In& x, const Dims& dims, SumOptions options, bool absolute) {
   OpScope s(info::norm, x);
   require_floating(s);
   const Geometry& g = s.geometry(0);
   const u32 mask = s.axes(dims, g.ndim);
   s.save_input(0);
-  s.save_output();
+  if (!absolute) s.save_output();
   Result y = s.result(reduced_shape(shape_of(g), mask, options.keep_dim), s.dtype());
-  s.record(norm_backward);
+  s.record(absolute ? absolute_norm_backward : norm_backward);
   s.set_attribute(mask);
-  run(NormArgs{y.view(), s.view(0), mask}, s.launch());
+  run(NormArgs{y.view(), s.view(0), mask, {absolute}}, s.launch());
   return s.finish(std::move(y));
 }
 
@@ -129,7 +135,7 @@ Tensor std(const In& x, const Dims& dims, VarOptions options) {
 }
 
 Tensor norm(const In& x, double p, const Dims& dims, SumOptions options) {
-  if (p == 2) return norm2(x, dims, options);
+  if (p == 1 || p == 2) return kernel_norm(x, dims, options, p == 1);
   CompositeScope s(info::norm, x);
   require_floating(s);
   if (p != p) s.fail<UsageError>("p is NaN");
@@ -143,7 +149,6 @@ Tensor norm(const In& x, double p, const Dims& dims, SumOptions options) {
     return s.finish(p > 0 ? max(abs(t), axes, options) : min(abs(t), axes, options));
   }
   if (p == 0) return s.finish(to_dtype(sum(ne(t, 0), axes, options), s.dtype()));
-  if (p == 1) return s.finish(sum(abs(t), axes, options));
   return s.finish(any_norm(t, p, axes, options));
 }
 

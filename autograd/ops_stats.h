@@ -15,11 +15,11 @@ struct VarOptions {
 // dtypes that are not floating.
 WT_API Tensor var(const In& x, const Dims& dims = Dims::all(), VarOptions options = {});
 WT_API Tensor std(const In& x, const Dims& dims = Dims::all(), VarOptions options = {});
-// sum(|x|^p)^(1/p) over the given axes (all when omitted). p = 2 is one kernel; inf and -inf give
-// the largest and the least |x|; 0 counts what is not zero and has no gradient. The gradient is 0
-// where the norm is 0, and at elements that are 0. Floating dtypes (DtypeError). Throws ShapeError
-// for bad axes and, with p = inf or -inf, when there is no element; UsageError when p is NaN.
-// PyTorch's name: torch.linalg.vector_norm.
+// sum(|x|^p)^(1/p) over the given axes (all when omitted). p = 1 and 2 are one kernel; inf and
+// -inf give the largest and the least |x|; 0 counts what is not zero and has no gradient. The
+// gradient is 0 where the norm is 0, and at elements that are 0. Floating dtypes (DtypeError).
+// Throws ShapeError for bad axes and, with p = inf or -inf, when there is no element; UsageError
+// when p is NaN. PyTorch's name: torch.linalg.vector_norm.
 WT_API Tensor norm(const In& x, double p = 2, const Dims& dims = Dims::all(),
                    SumOptions options = {});
 // log(sum(exp(x))) over the given axes (all when omitted), with the largest element taken out

@@ -229,8 +229,11 @@ struct Moments : Kind<Output::same, false> {
   }
 };
 
-// The root of the sum of squares.
-struct Norm2 : Kind<Output::same, false> {
+// The root of the sum of squares, or the sum of absolute values.
+struct Norm : Kind<Output::same, false> {
+  bool absolute = false;
+  constexpr Norm(bool of_absolutes = false) : absolute(of_absolutes) {}
+
   template <class C>
   using State = C;
   template <class C>
@@ -239,7 +242,7 @@ struct Norm2 : Kind<Output::same, false> {
   }
   template <class C>
   WT_FORMULA void take(C& s, C v, i64) const {
-    s += v * v;
+    s += absolute ? (v > C(0) ? v : C(0) - v) : v * v;
   }
   template <class C>
   WT_FORMULA static C merge(C a, C b) {
@@ -247,7 +250,7 @@ struct Norm2 : Kind<Output::same, false> {
   }
   template <class C>
   WT_FORMULA C finish(C s) const {
-    return pw::sqrt(s);
+    return absolute ? s : pw::sqrt(s);
   }
 };
 
@@ -313,7 +316,7 @@ struct ReduceArgs {
   X(argmax, Place)        \
   X(logsumexp, LogSumExp) \
   X(max, Extreme)         \
-  X(norm, Norm2)          \
+  X(norm, Norm)           \
   X(prod, Product)        \
   X(sum, Sum)             \
   X(variance, Moments)
@@ -327,7 +330,7 @@ using AnyArgs = ReduceArgs<red::Truth>;
 using ArgmaxArgs = ReduceArgs<red::Place>;
 using LogsumexpArgs = ReduceArgs<red::LogSumExp>;
 using MaxArgs = ReduceArgs<red::Extreme>;
-using NormArgs = ReduceArgs<red::Norm2>;
+using NormArgs = ReduceArgs<red::Norm>;
 using ProdArgs = ReduceArgs<red::Product>;
 using SumArgs = ReduceArgs<red::Sum>;
 using VarianceArgs = ReduceArgs<red::Moments>;

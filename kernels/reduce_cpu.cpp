@@ -413,7 +413,12 @@ WT_VECTORIZED(Place) {
 }
 WT_VECTORIZED(Product) { reduce_f32<ProductLanes>(a); }
 WT_VECTORIZED(Moments) { reduce_f32<MomentLanes>(a); }
-WT_VECTORIZED(Norm2) { reduce_f32<NormLanes>(a); }
+WT_VECTORIZED(Norm) {
+  if (a.f.absolute)
+    reduce_f32<AbsoluteLanes>(a);
+  else
+    reduce_f32<NormLanes>(a);
+}
 #undef WT_VECTORIZED
 
 template <class F>

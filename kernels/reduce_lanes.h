@@ -108,6 +108,28 @@ struct NormLanes : SumLanes {
   }
 };
 
+struct AbsoluteLanes : SumLanes {
+  template <class V>
+  WT_HOT static void absolute(V& v) {
+    const V n = V{} - v;
+    v = v > n ? v : n;  // of -0: 0; NaN stays
+  }
+  template <class V>
+  WT_HOT static void first(Acc<V>& acc, V v) {
+    absolute(v);
+    acc.v = v;
+  }
+  template <class V>
+  WT_HOT static void step(Acc<V>& acc, V v, i64) {
+    absolute(v);
+    acc.v += v;
+  }
+  template <class C>
+  WT_HOT static void one(double& total, C v, i64) {
+    red::Norm(true).take<double>(total, double(v), 0);
+  }
+};
+
 // The lanes are twice as wide as the elements: the product of 64 f32 may be far outside f32 though
 // the whole product is not.
 struct ProductLanes {

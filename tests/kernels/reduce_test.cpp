@@ -282,6 +282,11 @@ double root_of_squares(const std::vector<double>& v) {
   for (const double x : v) squares += x * x;
   return std::sqrt(squares);
 }
+double absolute_sum(const std::vector<double>& v) {
+  double sum = 0;
+  for (const double x : v) sum += std::abs(x);
+  return sum;
+}
 double least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 double place_of_least(const std::vector<double>& v) {
   return double(std::min_element(v.begin(), v.end()) - v.begin());
@@ -325,7 +330,8 @@ TEST_CASE("reductions of the list: every variant on long rows and columns", "[ke
     check_long(tensor(factors).to(t).view(shape).to(d), mask, red::Product{}, t, product, 0);
   if (!is_floating(t)) return;
   check_long(x, mask, red::Moments{1, false}, t, moments, 8 + std::sqrt(n) * 4);
-  check_long(x, mask, red::Norm2{}, t, root_of_squares, 8 + n);
+  check_long(x, mask, red::Norm{}, t, root_of_squares, 8 + n);
+  check_long(x, mask, red::Norm{true}, t, absolute_sum, 8 + n);
   check_long(x, mask, red::LogSumExp{}, t, log_sum_exp, 8 + n);
 }
 
@@ -338,7 +344,8 @@ TEST_CASE("reductions of the list: wide columns", "[kernels]") {
   check_long(x, 1, red::Extreme{true}, t, least, 0);
   check_long(x, 1, red::Place{true}, DType::i64, place_of_least, 0);
   check_long(x, 1, red::Moments{1, false}, t, moments, 40);
-  check_long(x, 1, red::Norm2{}, t, root_of_squares, 80);
+  check_long(x, 1, red::Norm{}, t, root_of_squares, 80);
+  check_long(x, 1, red::Norm{true}, t, absolute_sum, 80);
   check_long(x, 1, red::LogSumExp{}, t, log_sum_exp, 80);
   std::vector<double> factors;
   for (i64 i = 0; i < numel_of(shape); ++i)
