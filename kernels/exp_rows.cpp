@@ -1,6 +1,8 @@
 // Exponentials of rows: one source for three instruction sets.
 #include "warptape/kernels/exp_rows.h"
 
+#include <cstdint>
+
 #include "warptape/kernels/cpu_isa.h"
 #include "warptape/kernels/float_math.h"
 #include "warptape/kernels/matmul_cpu.h"

@@ -21,8 +21,8 @@ struct ExpRows {
   // gx = grad * (e^(x - shift - logarithm) - base)
   void (*gradient)(float* gx, const float* x, i64 n, float shift, float logarithm, float base,
                    float grad, i64 ahead);
-  // y = scale * e
-  void (*scale)(float* y, const float* e, i64 n, float scale);
+  // y = scale * e; `streams`: past the caches, end_stream() comes after.
+  void (*scale)(float* y, const float* e, i64 n, float scale, bool streams);
   // Of every column the largest element so far and the sum of shares, over `rows` more rows.
   void (*columns)(float* largest, float* sum, const float* p, i64 rows, i64 step, i64 columns);
 };

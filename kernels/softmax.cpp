@@ -74,8 +74,7 @@ WT_TARGET_AVX2 void shifted(float* y, const float* x, i64 n, float shift, float 
   store_part8(y + i, load_part8(x + i, n - i, 0) - shift - logarithm, n - i);
 }
 
-// Where the exponentials of a streamed row wait for their sum, of longer rows in the workspace; and
-// what those of a run are to be multiplied with.
+// Where the exponentials of a streamed row wait for their sum; of longer rows in the workspace.
 constexpr i64 kKept = 8192;
 constexpr i64 runs_of(i64 n) { return (n + kRunOfExps - 1) / kRunOfExps; }
 
@@ -87,22 +86,18 @@ void log_softmax_row(float* y, const float* x, i64 n, bool stream) {
             [&](float* to, i64 i, i64 m) { shifted(to, x + i, m, shift, logarithm); });
 }
 
-// The exponentials go to e, which may be y; scales has a place for each run.
-void softmax_row(float* y, const float* x, float* e, float* scales, i64 n, bool stream) {
+// The exponentials go to e, which may be y; largest has a place for each run.
+void softmax_row(float* y, const float* x, float* e, float* largest, i64 n, bool stream) {
   RunningExps row{exp_rows()};
   for (i64 i = 0; i < n; i += kRunOfExps) {
     row.take(e + i, x + i, std::min(n - i, kRunOfExps), n);
-    scales[i / kRunOfExps] = row.largest;
+    largest[i / kRunOfExps] = row.largest;
   }
-  for (i64 r = 0; r < runs_of(n); ++r)
-    scales[r] = RunningExps::factor(scales[r], row.largest) / row.sum;
-  in_pieces(y, n, stream, [&](float* to, i64 i, i64 m) {
-    const i64 first = i;
-    for (i64 next; i < first + m; i = next) {
-      next = std::min(first + m, (i / kRunOfExps + 1) * kRunOfExps);
-      row.with.scale(to + (i - first), e + i, next - i, scales[i / kRunOfExps]);
-    }
-  });
+  for (i64 r = 0; r < runs_of(n); ++r) {
+    const i64 i = r * kRunOfExps;
+    const float by = RunningExps::factor(largest[r], row.largest) / row.sum;
+    row.with.scale(y + i, e + i, std::min(n - i, kRunOfExps), by, stream);
+  }
 }
 
 WT_TARGET_AVX2 float row_sum(const float* a, const float* b, i64 n) {  // of a, or of a * b
@@ -136,7 +131,7 @@ WT_TARGET_AVX2 void gradients(float* gx, const float* gy, const float* y, i64 n,
   }
 }
 
-// Of longer rows every run's exponentials and its scale.
+// Of longer rows the exponentials and every run's largest element so far.
 i64 forward_workspace(const SoftmaxForwardArgs& a) {
   const i64 n = rows_along<2>(a.axis, {{a.y}, {a.x}}).length;
   return a.log || n <= kKept ? 0 : (n + runs_of(n)) * i64(sizeof(float));
@@ -148,14 +143,14 @@ void forward_avx2(const SoftmaxForwardArgs& a, const Launch& l) {
   const bool stream = streams(a.y, a.x);
   float kept[kKept], few[runs_of(kKept)];
   float* const space = n <= kKept ? kept : static_cast<float*>(l.workspace);
-  float* const scales = n <= kKept ? few : space + n;
+  float* const largest = n <= kKept ? few : space + n;
   for (i64 row = 0; row < rows.count; ++row) {
     float* y = a.y.as<float>() + rows.start(0, row);
     const float* x = a.x.as<float>() + rows.start(1, row);
     if (a.log)
       log_softmax_row(y, x, n, stream);
     else
-      softmax_row(y, x, stream ? space : y, scales, n, stream);
+      softmax_row(y, x, stream ? space : y, largest, n, stream);
   }
   if (stream) end_stream();
 }
