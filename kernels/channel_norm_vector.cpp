@@ -116,12 +116,16 @@ void sums_of_planes(const ChannelNormSumsArgs& a, const ChannelShape& s, float* 
       if (++c == s.channels) c = 0, ++n;
     }
   });
-  for (i64 c = 0; s.batch() && c < s.channels; ++c) {
-    GradientSums sums;
-    for (i64 cell = c; cell < cells; cell += s.channels)
-      sums.plain += double(found[cell]), sums.product += double(found[cells + cell]);
-    a.sums.as<float>()[c] = float(sums.plain);
-    a.sums.as<float>()[s.channels + c] = float(sums.product);
+  for (i64 c = 0; s.batch() && c < s.channels; c += kColumns) {
+    const i64 count = std::min(kColumns, s.channels - c);
+    double plain[kColumns] = {}, product[kColumns] = {};
+    for (i64 row = c; row < cells; row += s.channels)
+      for (i64 i = 0; i < count; ++i)
+        plain[i] += double(found[row + i]), product[i] += double(found[cells + row + i]);
+    for (i64 i = 0; i < count; ++i) {
+      a.sums.as<float>()[c + i] = float(plain[i]);
+      a.sums.as<float>()[s.channels + c + i] = float(product[i]);
+    }
   }
 }
 
@@ -225,8 +229,29 @@ WT_TARGET_AVX2 void slope_row(float* gx, const float* gy, const float* x, i64 n,
   }
 }
 
+// Of a batch, some channels at a time, whose slopes are found once for all samples of a part.
+template <bool Stream>
+void backward_batch(const ChannelNormBackwardArgs& a, const ChannelShape& s) {
+  const Cells<const float> x(a.x), gy(a.gy);
+  const Cells<float> gx(a.gx);
+  in_parts(s, s.samples * ((s.channels + kColumns - 1) / kColumns), [&](i64 begin, i64 end) {
+    Means means(s, a.sums.as<const float>(), a.weight.as<const float>());
+    PlaneSlope slopes[kColumns];
+    for (i64 k = begin; k < end; ++k) {
+      const i64 n = k % s.samples, c = k / s.samples * kColumns;
+      const i64 count = std::min(kColumns, s.channels - c);
+      if (k == begin || n == 0)
+        for (i64 i = 0; i < count; ++i) slopes[i] = slope_of(a, s, means, n, c + i);
+      for (i64 i = 0; i < count; ++i)
+        slope_plane<Stream>(gx.at(n, c + i), gy.at(n, c + i), x.at(n, c + i), s.size, slopes[i]);
+    }
+    _mm_sfence();
+  });
+}
+
 template <bool Stream>
 void backward_planes(const ChannelNormBackwardArgs& a, const ChannelShape& s) {
+  if (s.batch()) return backward_batch<Stream>(a, s);
   const Cells<const float> x(a.x), gy(a.gy);
   const Cells<float> gx(a.gx);
   in_parts(s, s.samples * s.channels / s.width(), [&](i64 begin, i64 end) {
