@@ -77,7 +77,7 @@ struct Pieces {
   }
 };
 
-inline constexpr i64 kAhead = 1024;  // floats, by which memory is asked for before it is read
+inline constexpr i64 kAhead = 2048;  // floats, by which memory is asked for before it is read
 
 // Elements [i, i + 8) of n; 0 past the end.
 WT_AVX2_HOT f32x8 eight(const float* p, i64 i, i64 n) {
