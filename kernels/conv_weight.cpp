@@ -25,6 +25,8 @@ constexpr i64 kBlockFloats = 128 << 10;  // of an unfolded block, at most
 constexpr i64 kSharesFloats = 2 << 20;   // of all shares' sums, if there can be so few shares
 constexpr i64 kMostShares = 16, kFewestShares = 2;
 constexpr i64 kFewWeights = 2048;  // whose vectors of sums stay in a second-level cache
+// The same of long planes, between which all sums are read and written once.
+constexpr i64 kMoreWeights = 8192, kMoreTerms = 64, kLongPlane = 512;
 constexpr i64 kFewTerms = 128;     // that a panel is read for so seldom that packing costs more
 constexpr i64 kThinPixels = 1280;  // of a block of few weights: y is read in one piece
 
@@ -53,8 +55,10 @@ Problem problem(const ConvBackwardWeightArgs& a) {
   const bool depthwise = s.groups > 1 && s.in_group() == 1 && s.out_group() == 1;
   bool channel_order = conv_channels_last(a.x, s.in_channels);
   if (depthwise) channel_order &= conv_channels_last(a.y, s.out_channels);
-  const bool thin =
-      !depthwise && s.out_channels * p.terms() <= kFewWeights && !in_vectors(a.y, s.out_group());
+  const bool long_planes = s.out[1] * s.out[2] >= kLongPlane && p.terms() <= kMoreTerms;
+  const bool thin = !depthwise &&
+                    s.out_channels * p.terms() <= (long_planes ? kMoreWeights : kFewWeights) &&
+                    !in_vectors(a.y, s.out_group());
   if (thin) p.way = Way::thin;
   if (!channel_order || thin) turn_1d(p.shape, p.x, p.y, p.w);
   if (depthwise && channel_order) p.way = Way::lanes;

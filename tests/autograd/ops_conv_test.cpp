@@ -139,7 +139,8 @@ TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the ref
           Problem{{2, 3, 20, 21}, {30, 3, 3, 3}, {.stride = 2}},
           Problem{{1, 1, 120, 130}, {20, 1, 3, 3}, {.padding = 1}},
           Problem{{2, 2, 9, 90}, {8, 2, 2, 3}, {.padding = 3, .dilation = {1, 20}}},
-          Problem{{2, 2, 3, 3}, {7, 2, 3, 3}, {.padding = 9}}}) {
+          Problem{{2, 2, 3, 3}, {7, 2, 3, 3}, {.padding = 9}},
+          Problem{{3, 50, 23, 25}, {70, 50, 1, 1}, {}}}) {
       Problem p = q;
       p.channels_last = p.gradient_last = channels_last;
       p.bias = true;
