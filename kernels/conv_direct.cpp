@@ -26,9 +26,15 @@ int threads_for(const ConvShape& s) {
   return int(std::min(double(num_threads()), s.flops() / 2 / kWorkAThread + 1));
 }
 
+// So few channels, that they would leave half of each vector empty and tiles in pixel order are
+// worth being turned.
+bool thin(const ConvShape& s) {
+  return s.groups == 1 && s.in_channels <= 4 && s.out_channels <= conv_kernels().lanes / 2;
+}
+
 Problem problem(const ConvForwardArgs& a) {
   Problem p{a.shape, a.x, a.y, a.w, static_cast<const float*>(a.bias), false, false};
-  p.channel_order = conv_channels_last(p.destination, a.shape.out_channels);
+  p.channel_order = conv_channels_last(p.destination, a.shape.out_channels) && !thin(a.shape);
   if (!p.channel_order) turn_1d(p.shape, p.source, p.destination, p.w);
   return p;
 }
@@ -174,12 +180,20 @@ void scatter_tile(const BandWork& b, const ConvPass& pass, const float* tile, i6
   const ConvPlan& p = b.plan;
   const i64 width = 2 * conv_kernels().lanes, end = first + vectors * conv_kernels().lanes;
   const i64 rows = rows_in(b, pass);
-  for (i64 f = first; f < end; ++f) {
+  for (i64 f = first, run; f < end; f += run) {
     const i64 row = f / p.width, column = f % p.width;
-    if (row >= rows || column >= pass.x->count) continue;
-    float* const out = out_at(b, pass, row, column);
-    for (i64 c = 0; c < channels; ++c)
-      out[(c0 + c) * p.destination.channel] = tile[c * width + f - first];
+    run = std::min(end - f, p.width - column);
+    const i64 pixels = std::min(run, pass.x->count - column);
+    if (row >= rows || pixels <= 0) continue;
+    float* const out = out_at(b, pass, row, column) + c0 * p.destination.channel;
+    const i64 step = p.x.out_step * p.destination.at[2];
+    if (p.destination.channel == 1) {
+      conv_kernels().planes_of(out, step, tile + f - first, width, channels, pixels);
+      continue;
+    }
+    for (i64 i = 0; i < pixels; ++i)
+      for (i64 c = 0; c < channels; ++c)
+        out[i * step + c * p.destination.channel] = tile[c * width + f - first + i];
   }
 }
 
