@@ -23,7 +23,8 @@ template <int Half, class V>
 WT_HOT void widen_half(Doubles& to, const V& v) {
   static_assert(sizeof v == 32 && sizeof v[0] == 4);
   constexpr int at = 4 * Half;
-  to = __builtin_convertvector(__builtin_shufflevector(v, v, at, at + 1, at + 2, at + 3), Doubles);
+  // Not __builtin_convertvector: g++ 12 makes halves of it before it knows the target.
+  to = Doubles{double(v[at]), double(v[at + 1]), double(v[at + 2]), double(v[at + 3])};
 }
 
 // Where lane l of a block's accumulator k lies among the reduced: first + row * step.
@@ -109,20 +110,17 @@ struct NormLanes : SumLanes {
 };
 
 struct AbsoluteLanes : SumLanes {
+  // |v|; of -0: 0; NaN stays.
   template <class V>
-  WT_HOT static void absolute(V& v) {
+  WT_HOT static void first(Acc<V>& acc, const V& v) {
     const V n = V{} - v;
-    v = v > n ? v : n;  // of -0: 0; NaN stays
+    acc.v = v > n ? v : n;
   }
   template <class V>
-  WT_HOT static void first(Acc<V>& acc, V v) {
-    absolute(v);
-    acc.v = v;
-  }
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, V v, i64) {
-    absolute(v);
-    acc.v += v;
+  WT_HOT static void step(Acc<V>& acc, const V& v, i64) {
+    Acc<V> one;
+    first(one, v);
+    acc.v += one.v;
   }
   template <class C>
   WT_HOT static void one(double& total, C v, i64) {
