@@ -197,7 +197,8 @@ TEST_CASE("conv: equal bits with one thread and with two, and run after run") {
          {Problem{{4, 8, 24, 24}, {24, 8, 3, 3}, {.padding = 1}},
           Problem{{3, 24, 20, 20}, {24, 1, 3, 3}, {.stride = 2, .padding = 1, .groups = 24}},
           Problem{{2, 3, 40, 40}, {33, 3, 5, 5}, {.stride = 2}},
-          Problem{{24, 1, 28, 28}, {6, 1, 5, 5}, {}}}) {
+          Problem{{24, 1, 28, 28}, {6, 1, 5, 5}, {}},
+          Problem{{1, 2, 130, 90}, {20, 2, 3, 3}, {.padding = 1}}}) {
       Problem p = q;
       p.channels_last = p.gradient_last = channels_last;
       p.bias = true;
