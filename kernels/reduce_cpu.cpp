@@ -32,6 +32,7 @@ WT_HOT void fill_block(AccOf<Op, C> (&acc)[N], const C* p, i64 rows, i64 step) {
   using L = Lanes<C>;
   typename L::Vector v;
   if constexpr (std::is_same_v<Op, MomentLanes>) {
+    const C each = C(1) / C(rows);
     WT_UNROLL
     for (int k = 0; k < N; ++k) {
       L::load(acc[k].mean, p + k * L::kCount);
@@ -46,7 +47,7 @@ WT_HOT void fill_block(AccOf<Op, C> (&acc)[N], const C* p, i64 rows, i64 step) {
     }
     WT_UNROLL
     for (int k = 0; k < N; ++k) {  // of equal elements the mean is the element, exactly
-      acc[k].mean += acc[k].rest / C(rows);
+      acc[k].mean += acc[k].rest * each;
       acc[k].rest = acc[k].squares;
     }
     for (i64 r = 0; r < rows; ++r) {
@@ -276,41 +277,48 @@ struct KeptLanes<MomentLanes, float> {
   double mean[kColumns], squares[kColumns];
   i64 rows = 0;
 
+  // Of a block of n rows after `before`: 1 / n, n / (before + n), before n / (before + n).
+  struct Block {
+    double each, share, weight;
+    bool first;
+  };
+
   template <int Half>
-  WT_HOT void add(i64 at, const AccOf<MomentLanes, float>& acc, i64 n) {
-    const double each = 1 / double(n), share = double(n) / double(rows + n);
+  WT_HOT void add(i64 at, const AccOf<MomentLanes, float>& acc, const Block& b) {
     Doubles rest, m, s, d, to_mean, to_squares;
     widen_half<Half>(rest, acc.rest);
     widen_half<Half>(m, acc.mean);
     widen_half<Half>(s, acc.squares);
-    m += rest * each;
-    s -= rest * rest * each;
+    m += rest * b.each;
+    s -= rest * rest * b.each;
     s = s < 0 ? Doubles{} : s;  // NaN stays
-    if (rows > 0) {
+    if (!b.first) {
       std::memcpy(&to_mean, mean + at, sizeof to_mean);
       std::memcpy(&to_squares, squares + at, sizeof to_squares);
       d = m - to_mean;
-      s = to_squares + (s + d * d * (double(rows) * share));
-      m = to_mean + d * share;
+      s = to_squares + (s + d * d * b.weight);
+      m = to_mean + d * b.share;
     }
     std::memcpy(mean + at, &m, sizeof m);
     std::memcpy(squares + at, &s, sizeof s);
   }
   template <int N>
-  WT_HOT void take_tile(i64 at, const float* p, i64 n, i64 step) {
+  WT_HOT void take_tile(i64 at, const float* p, i64 n, i64 step, const Block& b) {
     AccOf<MomentLanes, float> acc[N];
     fill_block<MomentLanes, N>(acc, p, n, step);
     WT_UNROLL
     for (int k = 0; k < N; ++k) {
-      add<0>(at + 8 * k, acc[k], n);
-      add<1>(at + 8 * k + 4, acc[k], n);
+      add<0>(at + 8 * k, acc[k], b);
+      add<1>(at + 8 * k + 4, acc[k], b);
     }
   }
   template <class Total>
   WT_HOT void take(const float* p, i64 n, i64 step, i64 columns, i64 place, Total* totals) {
+    const double share = double(n) / double(rows + n);
+    const Block b{1 / double(n), share, double(rows) * share, rows == 0};
     i64 c = 0;
-    for (; c + 32 <= columns; c += 32) take_tile<4>(c, p + c, n, step);
-    for (; c + 8 <= columns; c += 8) take_tile<1>(c, p + c, n, step);
+    for (; c + 32 <= columns; c += 32) take_tile<4>(c, p + c, n, step, b);
+    for (; c + 8 <= columns; c += 8) take_tile<1>(c, p + c, n, step, b);
     for (; c < columns; ++c)
       for (i64 r = 0; r < n; ++r) MomentLanes::one<float>(totals[c], p[c + r * step], place + r);
     rows += n;
