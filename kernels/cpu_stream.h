@@ -11,15 +11,16 @@ namespace wt {
 
 constexpr i64 kStreamedBytes = i64{32} << 20;  // outputs below may be found in a cache later
 constexpr i64 kPiece = 1024;                   // elements
-constexpr i64 kLine = 64;                      // bytes
+constexpr i64 kShortPiece = 256;  // where little is done an element: they overlap better
+constexpr i64 kLine = 64;         // bytes
 
 #if WT_X86
-// Whole lines; both are aligned to them.
+// Whole lines; `to` is aligned to them.
 WT_TARGET_AVX2 inline void stream_lines(void* to, const void* from, i64 bytes) {
   auto* out = static_cast<__m256i*>(to);
   const auto* in = static_cast<const __m256i*>(from);
   for (i64 i = 0; i < bytes / 32; i += 2) {
-    const __m256i low = _mm256_load_si256(in + i), high = _mm256_load_si256(in + i + 1);
+    const __m256i low = _mm256_loadu_si256(in + i), high = _mm256_loadu_si256(in + i + 1);
     _mm256_stream_si256(out + i, low);
     _mm256_stream_si256(out + i + 1, high);
   }

@@ -185,13 +185,13 @@ void run_streamed(const StreamedCall& call, i64 n) {
   if (kUseAvx2 && !in_place) {
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
     if (beyond) direct(std::min(n, (kLine - beyond) / call.out_size));
-    alignas(kLine) char piece[kPiece * 8];
-    while (n >= kPiece) {
+    alignas(kLine) char piece[kShortPiece * 8];
+    while (n >= kShortPiece) {
       char* const to = out;
       out = piece;
-      direct(kPiece);
-      stream_lines(to, piece, kPiece * call.out_size);
-      out = to + kPiece * call.out_size;
+      direct(kShortPiece);
+      stream_lines(to, piece, kShortPiece * call.out_size);
+      out = to + kShortPiece * call.out_size;
     }
     end_stream();
   }

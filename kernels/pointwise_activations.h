@@ -25,23 +25,24 @@ struct Relu : Piecewise {
     return where(le(y, 0), 0, gy);
   }
 };
-// gelu by tanh (Hendrycks and Gimpel, 2016): 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + c x^3).
+// gelu by tanh (Hendrycks and Gimpel, 2016): 0.5 x (1 + tanh(u)) = x sigmoid(2 u),
+// u = sqrt(2 / pi) (x + c x^3).
 struct GeluTanh : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   static constexpr double kCubic = 0.044715;
   template <class T>
-  WT_FORMULA static T inner(const T& x) {
-    return num<T>(kSqrtTwoOverPi) * (x + num<T>(kCubic) * x * x * x);
+  WT_FORMULA static T twice_inner(const T& x) {
+    return num<T>(2 * kSqrtTwoOverPi) * (x + num<T>(kCubic) * x * x * x);
   }
   template <class T>
   WT_FORMULA static T value(T x) {
-    return num<T>(0.5) * x * (num<T>(1) + tanh(inner(x)));
+    return x / (num<T>(1) + exp(-twice_inner(x)));
   }
   template <class T>
   WT_FORMULA static T d0(T gy, const T& x, const T&) {
-    const T t = tanh(inner(x));
-    const T slope = num<T>(kSqrtTwoOverPi) * (num<T>(1) + num<T>(3 * kCubic) * x * x);
-    return gy * num<T>(0.5) * (num<T>(1) + t + x * (num<T>(1) - t * t) * slope);
+    const T s = sigmoid(twice_inner(x));
+    const T slope = num<T>(2 * kSqrtTwoOverPi) * (num<T>(1) + num<T>(3 * kCubic) * x * x);
+    return gy * (s + x * (s * (num<T>(1) - s)) * slope);
   }
 };
 
@@ -64,8 +65,14 @@ struct Mish : Long<Smooth> {
   }
   template <class T>
   WT_FORMULA static T d0(T gy, const T& x, const T&) {
-    const T t = tanh_softplus(x);
-    return gy * (t + x * sigmoid(x) * (num<T>(1) - t * t));
+    if constexpr (Plain<T>) {  // one exponential for both
+      const T e = exp(x), n = e * (e + T(2)), t = n / (n + T(2));
+      const T slope = t + x * (e / (T(1) + e)) * (T(1) - t * t);
+      return gy * (x > T(20) ? T(1) : slope);
+    } else {
+      const T t = tanh_softplus(x);
+      return gy * (t + x * sigmoid(x) * (num<T>(1) - t * t));
+    }
   }
 };
 // x * clamp(x + 3, 0, 6) / 6 and clamp(x + 3, 0, 6) / 6 (Howard et al. 2019, arXiv:1905.02244).
@@ -111,7 +118,7 @@ struct Softplus : Long<Wide> {
   template <class T>
   WT_FORMULA T value(T x) const {
     const T t = x * T(beta);
-    return t > T(threshold) ? x : log1p(exp(t)) / T(beta);
+    return t > T(threshold) ? x : log1p_exp(t) / T(beta);
   }
   template <class T>
   WT_FORMULA T d0(T gy, const T& x, const T&) const {

@@ -62,17 +62,25 @@ WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const 
                       i64 n) {
   const F f = *static_cast<const F*>(f_);  // a copy: no store can change it
   auto* out = static_cast<Output<F, T>*>(out_);
-  const auto* a = static_cast<const Stored<F, 0, T>*>(in_[0]);
+  // Truth values as bytes: of bools gcc makes no vector code.
+  using First = std::conditional_t<F::kSelects, u8, T>;
+  const auto* a = static_cast<const First*>(in_[0]);
   const T* b = static_cast<const T*>(in_[F::kArity > 1 ? 1 : 0]);
   const T* c = static_cast<const T*>(in_[F::kArity > 2 ? 2 : 0]);
   const T* d = static_cast<const T*>(in_[F::kArity > 3 ? 3 : 0]);
+  const auto first = [&]<class V>(int i, V) WT_INLINE_LAMBDA {
+    if constexpr (F::kSelects)
+      return a[i];
+    else
+      return V(T(a[i]));
+  };
   const auto one = [&]<class V>(int i, V) WT_INLINE_LAMBDA {
     if constexpr (F::kArity == 1)
       out[i] = Output<F, T>(f.value(V(T(a[i]))));
     else if constexpr (F::kArity == 2)
       out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i])));
     else if constexpr (F::kArity == 3)
-      out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i]), V(c[i])));
+      out[i] = Output<F, T>(f.value(first(i, V()), V(b[i]), V(c[i])));
     else
       out[i] = Output<F, T>(f.value(V(T(a[i])), V(b[i]), V(c[i]), V(d[i])));
   };
@@ -83,11 +91,10 @@ WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const 
   constexpr int kAngle = std::is_same_v<T, float> ? kAngleOperand<F> : -1;
   using Fast = std::conditional_t<kAngle >= 0, Moderate, T>;
   for (; n >= kBlock; n -= kBlock) {
-    bool moderate = true;
+    u32 excess = 0;
     if constexpr (kAngle >= 0)
-      for (int i = 0; i < kBlock; ++i)
-        moderate &= float_math::is_moderate(kAngle == 1 ? b[i] : T(a[i]));
-    if (moderate) {
+      for (int i = 0; i < kBlock; ++i) excess |= float_math::excess(kAngle == 1 ? b[i] : T(a[i]));
+    if (excess >> 31 == 0) {
 #if !defined(__clang__)
 #pragma GCC ivdep
 #endif
@@ -103,10 +110,11 @@ WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const 
   }
   for (int i = 0; i < n; ++i) one(i, T());
 }
-// No fused multiply-add: an element has the same bits wherever it lies, and in `reference`.
+// Compilers fuse no multiply-add by themselves here (CMakeLists.txt), only float_math.h does: an
+// element has the same bits wherever it lies, and in `reference`.
 template <class F, class T>
-__attribute__((target("avx2"))) void span_avx2(const void* f, void* out, const void* const* in,
-                                               const bool* advance, i64 n) {
+WT_TARGET_AVX2 void span_avx2(const void* f, void* out, const void* const* in, const bool* advance,
+                              i64 n) {
   span_body<F, T>(f, out, in, advance, n);
 }
 #if WT_X86

@@ -165,15 +165,15 @@ WT_BINARY_PREDICATE(LogicalAnd, a != T(0) && b != T(0));
 WT_BINARY_PREDICATE(LogicalOr, a != T(0) || b != T(0));
 WT_UNARY_PREDICATE(LogicalNot, x == T(0));
 WT_UNARY_PREDICATE(IsNan, x != x);
-WT_UNARY_PREDICATE(IsInf, x == x && minus(x, x) != T(0));
+WT_UNARY_PREDICATE(IsInf, is_infinite(x));
 WT_UNARY_PREDICATE(IsFinite, minus(x, x) == T(0));
 // c ? a : b
 struct Where : Kind<Domain::any, Derivative::linear, Autocast::promote> {
   static constexpr int kArity = 3;
   static constexpr bool kSelects = true, kFused = false;
   template <class T>
-  WT_FORMULA static T value(T c, T a, T b) {
-    return c != T(0) ? a : b;
+  WT_FORMULA static T value(auto c, T a, T b) {
+    return c != 0 ? a : b;
   }
 };
 

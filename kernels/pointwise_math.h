@@ -97,14 +97,21 @@ WT_FORMULA float power(float a, float b) { return float_math::pow(a, b); }
 #endif
 WT_FORMULA double atan2(double y, double x) { return ::atan2(y, x); }
 WT_FORMULA double power(double a, double b) { return ::pow(a, b); }
+#if WT_FORMULAS_BY_LIBM
+WT_FORMULA float log1p_exp(float x) { return ::log1pf(::expf(x)); }
+#else
+WT_FORMULA float log1p_exp(float x) { return float_math::log1p_exp(x); }
+#endif
+WT_FORMULA double log1p_exp(double x) { return ::log1p(::exp(x)); }
 template <Floating T>
 WT_FORMULA T sigmoid(T x) {
-  return T(1) / (T(1) + exp(-x));
+  const T y = T(1) / (T(1) + exp(-x));
+  return x == x ? y : x;  // a fused step may take the minus away from a NaN
 }
 // Beyond 20 it is x in every dtype.
 template <Floating T>
 WT_FORMULA T softplus(T x) {
-  return x > T(20) ? x : log1p(exp(x));
+  return x > T(20) ? x : log1p_exp(x);
 }
 
 // Integers have nothing to round.
@@ -174,6 +181,13 @@ WT_FORMULA T abs(T x) {
     return ::fabs(x);
   else
     return below_zero(x) ? negative(x) : x;
+}
+template <Plain T>
+WT_FORMULA constexpr bool is_infinite(T x) {
+  if constexpr (std::is_integral_v<T>)
+    return false;
+  else
+    return x == T(__builtin_inf()) || x == -T(__builtin_inf());
 }
 // NaN gives 0, as in PyTorch.
 template <Plain T>

@@ -1,6 +1,7 @@
 // Every variant of copy and fill on cpu and simt, every pair of dtypes, any strides.
 #include "warptape/kernels/copy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -355,6 +356,40 @@ TEST_CASE("copy: dense blocks of every size and alignment", "[kernels]") {
       CHECK(got[size_t(i)] == right);
     }
   }
+}
+
+// Outputs that are written past the caches, from and to addresses between cache lines.
+TEST_CASE("copy and fill: rows larger than the caches", "[kernels]") {
+  const DType t = GENERATE(DType::f32, DType::bf16, DType::u8);
+  const i64 n = (i64{32} << 20) / item_size(t) + 1234 + 17, shift = GENERATE(0, 3);
+  const Tensor base = zeros({n + 8}, {.dtype = t}), in = empty({n + 1}, {.dtype = DType::f32});
+  auto* from = static_cast<float*>(in.impl()->data) + 1;
+  for (i64 i = 0; i < n; ++i) from[i] = float(i % 251);
+  const Tensor x = in.slice(0, {1}), y = base.slice(0, {shift, shift + n});
+  run(CopyArgs{view_of(y), view_of(x)}, Launch{});
+  const Tensor back = empty({n});
+  run(CopyArgs{view_of(back), view_of(y)}, Launch{});
+  const auto* got = static_cast<const float*>(back.impl()->data);
+  CHECK(std::equal(got, got + n, from));
+  for (const i64 beside : {i64{0}, shift - 1, shift + n, n + 7})
+    if (beside < shift || beside >= shift + n)
+      if (beside >= 0) CHECK(base.slice(0, {beside, beside + 1}).to(DType::f64).item() == 0);
+  run(FillArgs{view_of(y), 7, 7}, Launch{});
+  run(CopyArgs{view_of(back), view_of(y)}, Launch{});
+  CHECK(std::all_of(got, got + n, [](float v) { return v == 7; }));
+  CHECK(base.slice(0, {shift + n, shift + n + 1}).to(DType::f64).item() == 0);
+}
+TEST_CASE("copy: transposed matrices larger than the caches", "[kernels]") {
+  const Shape shape = GENERATE(Shape{1500, 6000}, Shape{5600, 1536}, Shape{1664, 5121});
+  const Tensor x = empty(shape), y = empty({shape[1], shape[0]});
+  auto* from = static_cast<float*>(x.impl()->data);
+  for (i64 i = 0; i < x.numel(); ++i) from[i] = float(i);
+  run(CopyArgs{view_of(y), view_of(x.transpose(0, 1))}, Launch{});
+  const auto* got = static_cast<const float*>(y.impl()->data);
+  size_t wrong = 0;
+  for (i64 i = 0; i < shape[0]; ++i)
+    for (i64 j = 0; j < shape[1]; ++j) wrong += got[j * shape[0] + i] != from[i * shape[1] + j];
+  CHECK(wrong == 0);
 }
 
 TEST_CASE("fill: every dtype, every variant, any strides", "[kernels]") {

@@ -2,6 +2,7 @@
 // and the generator.
 #include "warptape/kernels/dropout.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
@@ -69,6 +70,18 @@ TEST_CASE("dropout: the same bits on every device, variant, dtype and layout", "
             CHECK(dropout(dense, 0.3).to_vector<double>() == want);
           }
       }
+}
+
+TEST_CASE("dropout: an output larger than the caches", "[random]") {
+  const i64 n = (i64{8} << 20) + 1024 + 77;
+  const Tensor x = ones({n}, {.dtype = f32});
+  manual_seed(5);
+  const Tensor y = dropout(x, 0.3);
+  manual_seed(5);
+  const VariantScope scope("dropout", "reference");
+  const Tensor want = dropout(x, 0.3);
+  const auto* a = static_cast<const float*>(y.impl()->data);
+  CHECK(std::equal(a, a + n, static_cast<const float*>(want.impl()->data)));
 }
 
 TEST_CASE("dropout: strided operands reach every variant that takes them") {
