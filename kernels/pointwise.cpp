@@ -185,13 +185,16 @@ void run_streamed(const StreamedCall& call, i64 n) {
   if (kUseAvx2 && !in_place) {
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
     if (beyond) direct(std::min(n, (kLine - beyond) / call.out_size));
-    alignas(kLine) char piece[kShortPiece * 8];
-    while (n >= kShortPiece) {
+    // Several operands are read in turns: short pieces let the stores overlap with them. One is
+    // computed with for longer than it is waited for.
+    const i64 size = call.arity > 1 ? kShortPiece : kPiece;
+    alignas(kLine) char piece[kPiece * 8];
+    while (n >= size) {
       char* const to = out;
       out = piece;
-      direct(kShortPiece);
-      stream_lines(to, piece, kShortPiece * call.out_size);
-      out = to + kShortPiece * call.out_size;
+      direct(size);
+      stream_lines(to, piece, size * call.out_size);
+      out = to + size * call.out_size;
     }
     end_stream();
   }
