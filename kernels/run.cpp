@@ -143,9 +143,17 @@ void refuse_override(const char* contract, const char* variant, DeviceKind d, co
                        " does not take these arguments: ", why));
 }
 
-void no_variant(const char* contract, DeviceKind d, const char* why) {
-  throw NotAvailable(str("[", contract, "] no kernel on ", device_kind_name(d),
-                         " takes these arguments", why ? ": " : "", why ? why : ""));
+void no_variant(const char* contract, const OpInfo* op, DeviceKind d, u32 built, const char* why) {
+  const std::string head = str("[", op ? op->name : contract, "] the kernel '", contract, "' ");
+  const char* const device = device_kind_name(d);
+  if (built >> int(d) & 1)
+    throw NotAvailable(str(head, "has no variant on ", device, " that takes these arguments",
+                           why ? ": " : "", why ? why : ""));
+  std::string others;
+  for (int k = 0; k < kNumDeviceKinds; ++k)
+    if (built >> k & 1) others += str(others.empty() ? "" : ", ", device_kind_name(DeviceKind(k)));
+  throw NotAvailable(
+      str(head, "is not built for ", device, ", only for: ", others.empty() ? "nothing" : others));
 }
 
 }  // namespace detail

@@ -12,7 +12,16 @@ namespace detail {
 const char* overriding_variant(const char* contract);
 [[noreturn]] void refuse_override(const char* contract, const char* variant, DeviceKind d,
                                   const char* why);
-[[noreturn]] void no_variant(const char* contract, DeviceKind d, const char* why);
+// `built`: a bit for each kind of device that has variants.
+[[noreturn]] WT_COLD void no_variant(const char* contract, const OpInfo* op, DeviceKind d,
+                                     u32 built, const char* why);
+template <class Args>
+WT_COLD u32 built_on() {
+  u32 bits = 0;
+  for (int d = 0; d < kNumDeviceKinds; ++d)
+    bits |= u32(ContractTable<Args>::rows[d] != nullptr) << d;
+  return bits;
+}
 bool same_name(const char* a, const char* b);
 
 template <class Args>
@@ -59,20 +68,22 @@ WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>
 }
 }  // namespace detail
 
-// The variant that would run. Throws UsageError for an override that cannot, NotAvailable when the
-// device is not built or nothing supports the arguments.
+// The variant that would run; `op`, if any, gives errors its name. Throws UsageError for an
+// override that cannot, NotAvailable when the device is not built or nothing supports the
+// arguments.
 template <class Args>
-WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d) {
+WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d, const OpInfo* op = nullptr) {
   const Variants<Args>* list = ContractTable<Args>::rows[int(d)];
   if (!list) [[unlikely]]
-    detail::no_variant(ContractTable<Args>::kName, d, "it is not built");
+    detail::no_variant(ContractTable<Args>::kName, op, d, detail::built_on<Args>(), nullptr);
   const Variant<Args>* v = nullptr;
   if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]]
     v = detail::overridden(a, *list, d);
   if (!v) v = detail::best_variant(a, *list);
   if (!v) [[unlikely]] {
     const Variant<Args>& last = list->rows[list->count - 1];
-    detail::no_variant(ContractTable<Args>::kName, d, last.why_not ? last.why_not(a) : nullptr);
+    detail::no_variant(ContractTable<Args>::kName, op, d, detail::built_on<Args>(),
+                       last.why_not ? last.why_not(a) : nullptr);
   }
   return *v;
 }
@@ -80,7 +91,7 @@ WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d) {
 // Launches the best variant. On meta devices only prices the workspace.
 template <class Args>
 WT_HOT void run(const Args& a, Launch l) {
-  const Variant<Args>& v = choose(a, l.device.kind);
+  const Variant<Args>& v = choose(a, l.device.kind, l.op);
   Storage* workspace = nullptr;
   if (v.workspace) {
     if (const i64 bytes = v.workspace(a)) {

@@ -78,6 +78,7 @@ Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one)
 
 // Rows by family; problems.cpp sorts them.
 void add_conv_rows(std::vector<ProblemRow>& rows);
+void add_index_rows(std::vector<ProblemRow>& rows);
 void add_pointwise_rows(std::vector<ProblemRow>& rows);  // the backwards too
 void add_pointwise_backward_rows(std::vector<ProblemRow>& rows);
 void add_structured_rows(std::vector<ProblemRow>& rows);

@@ -144,6 +144,7 @@ const std::vector<ProblemRow>& problem_rows() {
     std::vector<ProblemRow> all, sorted;
     add_structured_rows(all);
     add_conv_rows(all);
+    add_index_rows(all);
     add_norm_rows(all);
     add_optim_rows(all);
     add_pointwise_rows(all);
