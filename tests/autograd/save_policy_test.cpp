@@ -225,6 +225,30 @@ TEST_CASE("invert: the input is given up and comes back from the output") {
   }
 }
 
+namespace {
+// Saves as much as a node holds: there is no slot left for the output.
+struct Crowded {
+  static constexpr OpInfo info{.name = "crowded"};
+  Tensor forward(Save& save, const Tensor& x) const {
+    save(x);
+    for (int k = 1; k < 8; ++k) save(mul(x, k));
+    return mul(x, 2);
+  }
+  Tensor invert(const Tensor& y) const { return mul(y, 0.5); }
+  Grads backward(const Saved& s, const Tensor& gy) const { return {mul(gy, add(s[0], s[7]))}; }
+};
+}  // namespace
+
+TEST_CASE("invert: an operator without room for its output keeps its input") {
+  const LeakGuard guard;
+  const Tensor x = tensor({2.0, 3.0}, {.dtype = f64, .requires_grad = true});
+  for (const SavePolicy p : {SavePolicy::keep, SavePolicy::invert}) {
+    const SaveScope scope(p);
+    const Tensor y = apply(Crowded{}, add(x, 0));
+    CHECK(values(grad(y.sum(), x)) == Values{16, 24});
+  }
+}
+
 TEST_CASE("invert: second derivatives go through the recovered input") {
   const LeakGuard guard;
   const Tensor x = tensor({2.0, 3.0}, {.dtype = f64, .requires_grad = true});

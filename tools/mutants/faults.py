@@ -2,7 +2,7 @@
 
 A fault is a change of one line by one rule below. Lines that cannot change a result are left out:
 comments, preprocessor lines, the text of messages, and what only decides how fast something is
-(ranks, prices, block and grain sizes). Narrowed integers are left out in kernels: nothing that
+(ranks, prices, block and grain sizes, instruction sets). Narrowed integers are left out in kernels: nothing that
 fits a test machine has 2^31 elements.
 """
 import hashlib
@@ -27,7 +27,7 @@ SKIPPED_LINE = re.compile(
 SPEED_ONLY = re.compile(
     r"\b(rank|bytes|flops|grain|price|prefetch|hint|reserve|unroll|pragma|workspace|parallel"
     r"|threads|kGrain\w*|kThreads\w*|kMin\w*|kBlock\w*|kTile\w*|kChunk\w*|occupancy|blocks_for\w*"
-    r"|grid\w*|unlikely|likely|assert|profil\w*)\b", re.I)
+    r"|grid\w*|unlikely|likely|assert|profil\w*|kUse\w*)\b", re.I)
 
 CLASSES = ["index", "formula", "saved", "version", "bound", "cast", "comparison", "sign",
            "arguments", "return"]
