@@ -1,5 +1,5 @@
 // Runs of floats and their exponentials, for softmax, cross-entropy and logsumexp: in the widest
-// vectors that the processor has, which for exponentials are worth a third of the time.
+// vectors that the processor has, which for exponentials are worth a fifth of the time.
 #pragma once
 #include <cmath>
 
