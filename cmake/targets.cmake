@@ -379,6 +379,27 @@ macro(wt_examples)
   endif()
 endmacro()
 
+# wt_doc_pages(pages...): the ```cpp blocks of a page as one program that is compiled and run
+# (tests/docs/snippets.py).
+macro(wt_doc_pages)
+  find_program(WARPTAPE_PYTHON3 NAMES python3)
+  if(WARPTAPE_BUILD_EXAMPLES AND WARPTAPE_BUILD_TESTS AND WARPTAPE_PYTHON3)
+    foreach(page ${ARGN})
+      get_filename_component(name "${page}" NAME_WE)
+      set(source "${PROJECT_BINARY_DIR}/docs/${name}.cpp")
+      add_custom_command(OUTPUT "${source}"
+        COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/docs"
+        COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py"
+                "${PROJECT_SOURCE_DIR}/${page}" "${source}"
+        DEPENDS "${PROJECT_SOURCE_DIR}/${page}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py")
+      add_executable(doc_${name} "${source}")
+      target_link_libraries(doc_${name} PRIVATE warptape::warptape)
+      target_compile_options(doc_${name} PRIVATE ${WT_WARNINGS} -O0)
+      wt_command_test(docs/${name} LABELS examples COMMAND "$<TARGET_FILE:doc_${name}>")
+    endforeach()
+  endif()
+endmacro()
+
 # A source file that nobody listed would be dead code that looks alive.
 macro(wt_check_lists)
   file(GLOB_RECURSE wt_all RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
