@@ -291,7 +291,7 @@ def again(options, scratch, runner):
 
 def main():
     parser = argparse.ArgumentParser(prog="mutate", add_help=False)
-    parser.add_argument("--count", type=int, default=80)
+    parser.add_argument("--count", type=int, default=84)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
