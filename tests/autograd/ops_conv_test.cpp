@@ -317,3 +317,31 @@ TEST_CASE("conv: messages name the argument") {
                  }),
                  "stride must be at least 1 and less than 2^31"));
 }
+
+// The roofs of `wt bench kernels` and of the profiler rest on these.
+TEST_CASE("conv: what a kernel moves and computes is priced by hand") {
+  const ConvShape s{.batch = 2,
+                    .in_channels = 3,
+                    .out_channels = 4,
+                    .in = {1, 5, 5},
+                    .out = {1, 3, 3},
+                    .kernel = {1, 3, 3},
+                    .stride = {1, 1, 1},
+                    .padding = {0, 0, 0},
+                    .dilation = {1, 1, 1}};
+  const i64 x = 2 * 3 * 25, y = 2 * 4 * 9, w = 4 * 3 * 9;
+  float bias[4] = {};
+  CHECK(s.flops() == 2.0 * double(y * 3 * 9));
+  ConvForwardArgs forward;
+  ConvBackwardInputArgs input;
+  ConvBackwardWeightArgs weight;
+  forward.shape = input.shape = weight.shape = s;
+  CHECK(forward.bytes() == 4 * (x + y + w));
+  CHECK(input.bytes() == 4 * (x + y + w));
+  CHECK(weight.bytes() == 4 * (x + y + w));
+  forward.bias = input.bias = weight.y_sum = bias;
+  weight.accumulate = true;
+  CHECK(forward.bytes() == 4 * (x + y + w + 4));
+  CHECK(input.bytes() == 4 * (x + y + w + 3));
+  CHECK(weight.bytes() == 4 * (x + y + 2 * w + 4));
+}
