@@ -1,6 +1,7 @@
 // Damaged variants of a file for tests of readers: what a fuzzer's first minutes try.
 #pragma once
 #include <algorithm>
+#include <cstdlib>
 #include <random>
 #include <string>
 #include <string_view>
@@ -35,3 +36,14 @@ inline std::string mutated(std::string text, std::mt19937_64& random,
   }
   return text;
 }
+
+// How many files a test damages, and from which seed. tools/fuzz.sh asks for more than CI does.
+struct FuzzPlan {
+  long long cases;
+  std::mt19937_64 random;
+  FuzzPlan(long long usual, unsigned long long seed) : cases(usual), random(seed) {
+    if (const char* c = std::getenv("WT_FUZZ_CASES")) cases = std::atoll(c);
+    if (const char* more = std::getenv("WT_FUZZ_SEED"))
+      random.seed(seed + std::strtoull(more, nullptr, 10));
+  }
+};
