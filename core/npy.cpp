@@ -30,14 +30,12 @@ void swap_bytes(char* p, u64 bytes, std::size_t item) {
   for (u64 i = 0; i < bytes; i += item) std::reverse(p + i, p + i + item);
 }
 
-}  // namespace
-
 // The header is a Python dictionary literal; this reads exactly the one that NumPy writes, with
 // its keys in any order.
-class NpyFile::HeaderParser {
+class HeaderParser {
  public:
-  HeaderParser(NpyFile& out, std::string_view text, u64 base)
-      : out_(out), text_(text), base_(base) {}
+  HeaderParser(detail::NpyHeader& out, const std::string& label, std::string_view text, u64 base)
+      : out_(out), label_(label), text_(text), base_(base) {}
 
   void parse() {
     unsigned seen = 0;
@@ -65,7 +63,7 @@ class NpyFile::HeaderParser {
 
  private:
   [[noreturn]] void fail(const std::string& message) const {
-    data_error(out_.file_.path(), base_ + pos_, message);
+    data_error(label_, base_ + pos_, message);
   }
   char peek() {
     while (pos_ < text_.size() && text_[pos_] == ' ') ++pos_;
@@ -105,12 +103,12 @@ class NpyFile::HeaderParser {
     if (known == std::end(kNpyTypes)) {
       refuse("is not supported; supported are b1 i1 i2 i4 i8 u1 u2 u4 u8 f2 f4 f8");
     }
-    out_.dtype_ = known->dtype;
-    const bool one_byte = item_size(out_.dtype_) == 1;
+    out_.dtype = known->dtype;
+    const bool one_byte = item_size(out_.dtype) == 1;
     if (order != '<' && order != '>' && order != '=' && !(order == '|' && one_byte)) {
       refuse("has no byte order");
     }
-    out_.swapped_ = order == '>' && !one_byte;
+    out_.swapped = order == '>' && !one_byte;
   }
 
   void fortran_order() {
@@ -119,7 +117,7 @@ class NpyFile::HeaderParser {
       const std::string_view word = value ? "True" : "False";
       if (text_.substr(pos_, word.size()) != word) continue;
       pos_ += word.size();
-      out_.fortran_ = value;
+      out_.fortran = value;
       return;
     }
     fail("fortran_order must be True or False");
@@ -130,7 +128,7 @@ class NpyFile::HeaderParser {
     bool comma = true;
     while (!accept(')')) {
       if (!comma) fail("expected ',' in the shape");
-      if (out_.shape_.size() == kMaxNpyDims) fail("the shape has more than 32 dimensions");
+      if (out_.shape.size() == kMaxNpyDims) fail("the shape has more than 32 dimensions");
       peek();
       i64 size = -1;
       const char* const begin = text_.data() + pos_;
@@ -139,85 +137,106 @@ class NpyFile::HeaderParser {
         fail("a size in the shape is not an integer from 0 to 2^63-1");
       }
       pos_ = static_cast<std::size_t>(result.ptr - text_.data());
-      out_.shape_.push_back(size);
+      out_.shape.push_back(size);
       comma = accept(',');
     }
-    if (out_.shape_.size() == 1 && !comma) fail("a shape of one dimension needs a comma: (3,)");
+    if (out_.shape.size() == 1 && !comma) fail("a shape of one dimension needs a comma: (3,)");
   }
 
-  NpyFile& out_;
+  detail::NpyHeader& out_;
+  const std::string& label_;
   std::string_view text_;
   u64 base_;
   std::size_t pos_ = 0;
 };
 
-NpyFile NpyFile::open(const std::string& path, const ParseLimits& limits) {
-  NpyFile out(path);
+}  // namespace
+
+detail::NpyHeader detail::read_npy_header(const NpyBytes& file, const ParseLimits& limits) {
+  const std::string& label = file.label;
+  NpyHeader out;
   unsigned char start[12] = {};
-  out.file_.read(0, start, 8, "the magic number");
+  file.read(0, start, 8, "the magic number");
   if (!std::equal(kNpyMagic.begin(), kNpyMagic.end(), reinterpret_cast<const char*>(start))) {
-    data_error(path, 0, "not an .npy file: it does not start with \\x93NUMPY");
+    data_error(label, 0, "not an .npy file: it does not start with \\x93NUMPY");
   }
   const int version = start[6];
   if (version < 1 || version > 3 || start[7] != 0) {
-    data_error(path, 6, str("version ", version, ".", int(start[7]), " is not 1.0, 2.0 or 3.0"));
+    data_error(label, 6, str("version ", version, ".", int(start[7]), " is not 1.0, 2.0 or 3.0"));
   }
   const u64 length_bytes = version == 1 ? 2 : 4;
-  out.file_.read(8, start + 8, length_bytes, "the header's length");
+  file.read(8, start + 8, length_bytes, "the header's length");
   u64 length = start[8] | u64{start[9]} << 8;
   if (version > 1) length |= u64{start[10]} << 16 | u64{start[11]} << 24;
   if (length > std::min(kMaxNpyHeader, limits.max_header)) {
-    data_error(path, 8,
+    data_error(label, 8,
                str("the header claims ", length, " bytes, the limit is ",
                    std::min(kMaxNpyHeader, limits.max_header)));
   }
   std::string header(length, '\0');
-  out.file_.read(8 + length_bytes, header.data(), length, "the header");
-  HeaderParser(out, header, 8 + length_bytes).parse();
+  file.read(8 + length_bytes, header.data(), length, "the header");
+  HeaderParser(out, label, header, 8 + length_bytes).parse();
 
-  out.data_start_ = 8 + length_bytes + length;
-  if (!detail::dense_bytes(out.dtype_, out.shape_, out.bytes_)) {
-    data_error(path, 8, "the shape " + detail::shape_text(out.shape_) + " is too large to address");
+  out.data_start = 8 + length_bytes + length;
+  if (!dense_bytes(out.dtype, out.shape, out.bytes)) {
+    data_error(label, 8, "the shape " + shape_text(out.shape) + " is too large to address");
   }
-  const u64 present = out.file_.size() - out.data_start_;
-  if (out.bytes_ != present) {
-    data_error(path, out.data_start_,
-               str("the shape ", detail::shape_text(out.shape_), " ", dtype_name(out.dtype_),
-                   " needs ", out.bytes_, " bytes, the file has ", present,
-                   present < out.bytes_ ? " (truncated download?)" : ""));
+  const u64 present = file.size - out.data_start;
+  if (out.bytes != present) {
+    data_error(
+        label, out.data_start,
+        str("the shape ", shape_text(out.shape), " ", dtype_name(out.dtype), " needs ", out.bytes,
+            " bytes, the file has ", present, present < out.bytes ? " (truncated download?)" : ""));
   }
-  if (out.bytes_ > limits.max_bytes) {
-    data_error(path, out.data_start_,
-               str("the array of ", out.bytes_, " bytes passes the limit of ", limits.max_bytes));
+  if (out.bytes > limits.max_bytes) {
+    data_error(label, out.data_start,
+               str("the array of ", out.bytes, " bytes passes the limit of ", limits.max_bytes));
   }
   return out;
 }
 
-std::vector<i64> NpyFile::strides() const {
-  const std::size_t dims = shape_.size();
-  std::vector<i64> out(dims);
-  u64 step = 1;  // wraps without harm where a zero size leaves nothing to address
-  for (std::size_t k = 0; k < dims; ++k) {
-    const std::size_t i = fortran_ ? k : dims - 1 - k;
-    out[i] = static_cast<i64>(step);
-    step *= static_cast<u64>(std::max<i64>(shape_[i], 1));
-  }
-  return out;
-}
-
-void NpyFile::read(void* dst) const {
+void detail::read_npy_data(const NpyBytes& file, const NpyHeader& header, void* dst) {
   char* const p = static_cast<char*>(dst);
-  file_.read(data_start_, p, bytes_, "the array");
-  if (swapped_) swap_bytes(p, bytes_, static_cast<std::size_t>(item_size(dtype_)));
-  if (dtype_ != DType::boolean) return;
-  const auto odd = std::find_if(p, p + bytes_, [](char c) { return c != 0 && c != 1; });
-  if (odd != p + bytes_) {
-    data_error(file_.path(), data_start_ + static_cast<u64>(odd - p),
+  file.read(header.data_start, p, header.bytes, "the array");
+  if (header.swapped) {
+    swap_bytes(p, header.bytes, static_cast<std::size_t>(item_size(header.dtype)));
+  }
+  if (header.dtype != DType::boolean) return;
+  const auto odd = std::find_if(p, p + header.bytes, [](char c) { return c != 0 && c != 1; });
+  if (odd != p + header.bytes) {
+    data_error(file.label, header.data_start + static_cast<u64>(odd - p),
                str("a bool holds ", int(u8(*odd))));
   }
 }
 
-void write_npy(const std::string& path, DType dtype, std::span<const i64> shape, const void* data) {
+std::vector<i64> detail::NpyHeader::strides() const {
+  const std::size_t dims = shape.size();
+  std::vector<i64> out(dims);
+  u64 step = 1;  // wraps without harm where a zero size leaves nothing to address
+  for (std::size_t k = 0; k < dims; ++k) {
+    const std::size_t i = fortran ? k : dims - 1 - k;
+    out[i] = static_cast<i64>(step);
+    step *= static_cast<u64>(std::max<i64>(shape[i], 1));
+  }
+  return out;
+}
+
+detail::NpyBytes NpyFile::content() const {
+  return {file_.path(), file_.size(),
+          [this](u64 offset, void* dst, u64 bytes, std::string_view what) {
+            file_.read(offset, dst, bytes, what);
+          }};
+}
+
+NpyFile NpyFile::open(const std::string& path, const ParseLimits& limits) {
+  NpyFile out(path);
+  out.header_ = detail::read_npy_header(out.content(), limits);
+  return out;
+}
+
+void NpyFile::read(void* dst) const { detail::read_npy_data(content(), header_, dst); }
+
+std::string detail::npy_header(DType dtype, std::span<const i64> shape) {
   const auto known = std::find_if(std::begin(kNpyTypes), std::end(kNpyTypes),
                                   [&](const Descr& d) { return d.dtype == dtype; });
   if (known == std::end(kNpyTypes)) {
@@ -226,11 +245,9 @@ void write_npy(const std::string& path, DType dtype, std::span<const i64> shape,
   u64 bytes = 0;
   if (shape.size() > kMaxNpyDims ||
       std::any_of(shape.begin(), shape.end(), [](i64 size) { return size < 0; }) ||
-      !detail::dense_bytes(dtype, shape, bytes)) {
-    throw ShapeError("[write_npy] the shape " + detail::shape_text(shape) +
-                     " has no size in bytes");
+      !dense_bytes(dtype, shape, bytes)) {
+    throw ShapeError("[write_npy] the shape " + shape_text(shape) + " has no size in bytes");
   }
-  if (bytes > 0 && !data) throw UsageError("[write_npy] the array has no data");
   std::string dims;
   for (const i64 size : shape) dims += std::to_string(size) + ", ";
   if (shape.size() > 1) dims.resize(dims.size() - 2);
@@ -240,8 +257,15 @@ void write_npy(const std::string& path, DType dtype, std::span<const i64> shape,
   // Magic, version, length and header together are a multiple of 64 and end in a newline.
   header.resize((10 + header.size() + 1 + 63) / 64 * 64 - 10 - 1, ' ');
   header += '\n';
-  AtomicFile file(path, {.expected_bytes = 10 + header.size() + bytes});
-  file.write(str(kNpyMagic, '\x01', '\0', char(header.size() & 255), char(header.size() >> 8)));
+  return str(kNpyMagic, '\x01', '\0', char(header.size() & 255), char(header.size() >> 8), header);
+}
+
+void write_npy(const std::string& path, DType dtype, std::span<const i64> shape, const void* data) {
+  const std::string header = detail::npy_header(dtype, shape);
+  u64 bytes = 0;
+  (void)detail::dense_bytes(dtype, shape, bytes);  // npy_header has refused what does not fit
+  if (bytes > 0 && !data) throw UsageError("[write_npy] the array has no data");
+  AtomicFile file(path, {.expected_bytes = header.size() + bytes});
   file.write(header);
   file.write(data, bytes);
   file.commit();

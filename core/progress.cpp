@@ -145,6 +145,7 @@ Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   if (options_.style == ProgressStyle::automatic) options_.style = style_of_stderr();
   if (!options_.clock) options_.clock = monotonic_seconds;
   start_ = drawn_at_ = options_.clock();
+  n_ = drawn_n_ = options_.initial;
   if (options_.disable) return;
   if (to_stderr_) {
     // std::exit runs no destructor of a loop's bar.
@@ -180,7 +181,7 @@ double Progress::elapsed() const { return options_.clock() - start_; }
 
 double Progress::average_rate() const {
   const double seconds = elapsed();
-  return seconds > 0 ? double(n_) / seconds : 0;
+  return seconds > 0 ? double(n_ - options_.initial) / seconds : 0;
 }
 
 std::string Progress::text(double now, double rate) const {
@@ -218,10 +219,17 @@ void Progress::draw(double now) {
 void Progress::draw_line(double now, bool final) {
   const bool average = final || !(ema_seconds_ > 0);
   const double seconds = now - start_;
-  const double rate = !average ? ema_steps_ / ema_seconds_ : seconds > 0 ? double(n_) / seconds : 0;
+  const double rate = !average      ? ema_steps_ / ema_seconds_
+                      : seconds > 0 ? double(n_ - options_.initial) / seconds
+                                    : 0;
   std::string line = text(now, rate);
   if (options_.style == ProgressStyle::lines) {
     put(line + "\n");
+    return;
+  }
+  if (final && !options_.leave) {
+    if (to_stderr_) bar_on_stderr.store(false);
+    put("\r" + std::string(drawn_width_, ' ') + "\r");
     return;
   }
   const std::size_t width = width_of(line);

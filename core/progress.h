@@ -33,6 +33,8 @@ struct ProgressOptions {
   int columns = 0;                                  // 0: COLUMNS, else the terminal's
   std::function<void(std::string_view)> sink = {};  // instead of stderr
   std::function<double()> clock = {};               // seconds; instead of the monotonic clock
+  i64 initial = 0;    // steps that were done before: counted, but not in the rate
+  bool leave = true;  // false: the line is wiped when it is closed
 };
 
 // For one thread. A call that does not redraw costs one look at the clock.
@@ -55,7 +57,7 @@ class WT_API Progress {
   // Draws the final state with the average rate and ends the line.
   void close();
 
-  i64 count() const noexcept { return n_; }
+  i64 count() const noexcept { return n_; }  // with what was done before
   double elapsed() const;
   double average_rate() const;  // steps a second since the start; 0 at its very beginning
 
@@ -127,7 +129,12 @@ class ProgressRange {
 
   // Starts the clock; every pass over the range draws a line of its own.
   Iterator begin() {
-    bar_ = std::make_unique<Progress>(options_);
+    ProgressOptions options = options_;
+    // A loader in the middle of an epoch gives what is left of it.
+    if constexpr (requires { static_cast<i64>(range_.state().batch); }) {
+      if (options.initial == 0) options.initial = static_cast<i64>(range_.state().batch);
+    }
+    bar_ = std::make_unique<Progress>(std::move(options));
     return {std::begin(range_), bar_.get()};
   }
   End end() { return std::end(range_); }

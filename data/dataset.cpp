@@ -16,11 +16,6 @@ namespace {
 constexpr TensorOptions kHostFloats{.dtype = DType::f32, .device = Device::cpu()};
 constexpr TensorOptions kHostIndices{.dtype = DType::i64, .device = Device::cpu()};
 
-void check_index(const char* dataset, i64 i, i64 n) {
-  if (i < 0 || i >= n)
-    throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
-}
-
 // The named file in `root`, plain or gzipped.
 std::string find_file(const std::string& root, const std::string& name) {
   namespace fs = std::filesystem;
@@ -41,7 +36,7 @@ Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> in
   Tensor out = empty(shape, {.dtype = t.dtype(), .device = Device::cpu()});
   const i64 row = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
   for (size_t i = 0; i < indices.size(); ++i) {
-    check_index(dataset, indices[i], t.size(0));
+    detail::check_sample(dataset, indices[i], t.size(0));
     std::memcpy(static_cast<char*>(out.impl()->data) + i64(i) * row,
                 static_cast<const char*>(t.impl()->data) + indices[i] * row, size_t(row));
   }
@@ -54,6 +49,10 @@ Tensor host_bytes(const std::vector<u8>& bytes) {
 }
 
 }  // namespace
+
+void detail::bad_sample(const char* dataset, i64 i, i64 n) {
+  throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
+}
 
 TensorDataset::TensorDataset(Tensor x, Tensor y)
     : x_(x.to(Device::cpu()).contiguous()), y_(y.to(Device::cpu()).contiguous()) {
@@ -108,7 +107,7 @@ Batch FashionMnist::batch(std::span<const i64> indices) const {
   i64* y = b.y.mutable_data<i64>();
   for (i64 i = 0; i < n; ++i) {
     const i64 k = indices[size_t(i)];
-    check_index("FashionMnist", k, size());
+    detail::check_sample("FashionMnist", k, size());
     const u8* image = images_.data<u8>() + k * kPixels;
     for (i64 p = 0; p < kPixels; ++p) x[i * kPixels + p] = float(image[p]) * kScale - kShift;
     y[i] = labels_.data<u8>()[k];
@@ -154,7 +153,7 @@ Batch TextBytes::batch(std::span<const i64> indices) const {
   i64* x = b.x.mutable_data<i64>();
   i64* y = b.y.mutable_data<i64>();
   for (i64 i = 0; i < n; ++i) {
-    check_index("TextBytes", indices[size_t(i)], count_);
+    detail::check_sample("TextBytes", indices[size_t(i)], count_);
     const u8* from = bytes_.data<u8>() + first_ + indices[size_t(i)];
     for (i64 k = 0; k < context_; ++k) x[i * context_ + k] = from[k];
     y[i] = from[context_];

@@ -33,6 +33,15 @@ concept Dataset = std::is_object_v<D> && std::copy_constructible<D> &&
   { d.batch(indices) } -> std::same_as<Batch>;
 };
 
+namespace detail {
+[[noreturn]] WT_COLD WT_API void bad_sample(const char* dataset, i64 i, i64 n);
+// Throws IndexError unless i is in [0, n).
+inline void check_sample(const char* dataset, i64 i, i64 n) {
+  if (i < 0 || i >= n) [[unlikely]]
+    bad_sample(dataset, i, n);
+}
+}  // namespace detail
+
 // Two tensors of equal length, row by row.
 class WT_API TensorDataset {
  public:

@@ -1,8 +1,13 @@
 #include "warptape/data/loader.h"
 
+#include <condition_variable>
+#include <exception>
+#include <mutex>
 #include <numeric>
+#include <thread>
 
-#include "warptape/core/philox.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/random.h"
 
 namespace wt::data {
 
@@ -28,11 +33,147 @@ void check_loader_options(const LoaderOptions& o, i64 samples) {
   if (o.drop_last && o.batch > samples)
     throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
                          " samples) and drop_last leaves nothing"));
+  if (o.workers < 0 || o.workers > 1024 || o.prefetch < 1 || o.prefetch > 1024)
+    throw UsageError(str("[Loader] workers must be 0 to 1024 and prefetch 1 to 1024, got ",
+                         o.workers, " and ", o.prefetch));
 }
 
 void bad_loader_state(const LoaderState& s, i64 batches) {
   throw UsageError(str("[Loader] there is no batch ", s.batch, " in epoch ", s.epoch, " (", batches,
                        " batches an epoch)"));
+}
+
+// --- workers -------------------------------------------------------------------------------------
+
+struct BatchPool::Shared {
+  struct Slot {
+    bool ready = false;
+    Batch batch{};
+    std::exception_ptr error{};
+  };
+
+  std::mutex mutex;
+  std::condition_variable work, result;
+  std::vector<Slot> slots;  // batch k waits in slot k % ahead
+  std::shared_ptr<const std::function<Batch(i64)>> make;
+  u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
+  i64 next = 0, taken = 0, end = 0;
+  bool stop = false;
+  Mode mode;  // of the thread that made the pool, as far as workers take it over
+  std::vector<std::thread> threads;
+
+  void run(u64 worker) {
+    wt::mode.grad = false;
+    wt::mode.default_dtype = mode.default_dtype;
+    wt::mode.default_device = mode.default_device;
+    wt::mode.category = mode.category;
+    // Two threads may not draw from one generator. What a sample depends on is its index; this only
+    // keeps a dataset that draws all the same from a race.
+    Generator own(worker, 1);
+    wt::mode.generator = &own;
+    std::unique_lock lock(mutex);
+    for (;;) {
+      work.wait(lock, [&] { return stop || (next < end && next - taken < i64(slots.size())); });
+      if (stop) break;
+      const i64 k = next++;
+      const u64 of_job = job;
+      auto call = make;
+      lock.unlock();
+      Slot made{.ready = true};
+      try {
+        made.batch = (*call)(k);
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      call.reset();
+      lock.lock();
+      if (of_job == job) {
+        std::swap(slots[size_t(k) % slots.size()], made);
+        result.notify_one();
+      }
+      lock.unlock();
+      made = {};  // tensors are freed without the lock
+      lock.lock();
+    }
+    lock.unlock();
+    wt::mode.generator = nullptr;
+  }
+
+  // Under the lock; what was there is given back, to be freed without it.
+  std::vector<Slot> reset() {
+    std::vector<Slot> old(slots.size());
+    old.swap(slots);
+    ++job;
+    make.reset();
+    next = taken = end = 0;
+    return old;
+  }
+};
+
+BatchPool::BatchPool(int workers, int ahead) : shared_(std::make_unique<Shared>()) {
+  shared_->slots.resize(size_t(ahead));
+  shared_->mode = wt::mode;
+  try {
+    for (int i = 0; i < workers; ++i)
+      shared_->threads.emplace_back([s = shared_.get(), i] { s->run(u64(i)); });
+  } catch (...) {
+    join();
+    throw;
+  }
+}
+
+BatchPool::~BatchPool() { join(); }
+
+void BatchPool::join() noexcept {
+  {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->stop = true;
+  }
+  shared_->work.notify_all();
+  for (std::thread& t : shared_->threads) t.join();
+}
+
+void BatchPool::start(std::function<Batch(i64)> make, i64 first, i64 end) {
+  auto shared_make = std::make_shared<const std::function<Batch(i64)>>(std::move(make));
+  std::vector<Shared::Slot> old;
+  {
+    const std::lock_guard lock(shared_->mutex);
+    old = shared_->reset();
+    shared_->make = std::move(shared_make);
+    shared_->next = shared_->taken = first;
+    shared_->end = end;
+  }
+  shared_->work.notify_all();
+}
+
+void BatchPool::cancel() {
+  std::vector<Shared::Slot> old;
+  const std::lock_guard lock(shared_->mutex);
+  old = shared_->reset();
+}
+
+bool BatchPool::running() const {
+  const std::lock_guard lock(shared_->mutex);
+  return shared_->taken < shared_->end;
+}
+
+Batch BatchPool::take() {
+  Shared& s = *shared_;
+  Shared::Slot slot;
+  {
+    std::unique_lock lock(s.mutex);
+    WT_INTERNAL_ASSERT(s.taken < s.end);
+    Shared::Slot& next = s.slots[size_t(s.taken) % s.slots.size()];
+    s.result.wait(lock, [&] { return next.ready; });
+    std::swap(slot, next);
+    ++s.taken;
+  }
+  s.work.notify_one();
+  if (slot.error) {
+    cancel();
+    std::rethrow_exception(slot.error);
+  }
+  return std::move(slot.batch);
 }
 
 }  // namespace detail

@@ -167,6 +167,31 @@ TEST_CASE("progress: over a range, by reference or owned, to the end or broken o
   CHECK(fake.out.ends_with("\n"));
 }
 
+TEST_CASE("progress: what was done before counts, but not in the rate") {
+  FakeBar fake;
+  auto options = fake.options(100, ProgressStyle::bar);
+  options.initial = 40;
+  Progress bar(options);
+  CHECK(fake.out.find(" 40/100 [00:00<?, ?it/s]") != fake.out.npos);
+  fake.now = 2;
+  bar.update(20);  // 10 a second, 40 to go
+  CHECK(fake.out.find(" 60/100 [00:02<00:04, 10.00it/s]") != fake.out.npos);
+  CHECK(bar.count() == 60);
+  CHECK(bar.average_rate() == 10);
+}
+
+TEST_CASE("progress: a line that is not to stay is wiped") {
+  FakeBar fake;
+  auto options = fake.options(10, ProgressStyle::bar, 40);
+  options.leave = false;
+  {
+    Progress bar(options);
+    bar.update(10);
+  }
+  CHECK(fake.out.ends_with("\r" + std::string(40, ' ') + "\r"));
+  CHECK(fake.count('\n') == 0);
+}
+
 TEST_CASE("progress: disabled, it prints nothing and still counts") {
   FakeBar fake;
   auto options = fake.options(10, ProgressStyle::bar);

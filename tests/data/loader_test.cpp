@@ -1,15 +1,21 @@
 // Datasets and the loader: order, position, files that are wrong.
 #include "warptape/data/loader.h"
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <fstream>
+#include <memory>
 #include <set>
+#include <thread>
 
 #include "warptape/config.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/progress.h"
 #include "warptape/data/idx.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/support/test_data.h"
 
@@ -70,6 +76,154 @@ TEST_CASE("loader: options that make no sense") {
   CHECK_THROWS_AS((Loader{numbers(3), {.batch = 0}}), UsageError);
   CHECK_THROWS_AS((Loader{numbers(3), {.batch = 4, .drop_last = true}}), UsageError);
   CHECK_THROWS_AS((TensorDataset{arange(3), arange(4)}), ShapeError);
+}
+
+// --- workers -------------------------------------------------------------------------------------
+
+namespace {
+
+// Samples 0 .. n-1 that take their time, fail where they are told to, and say how many threads were
+// at work.
+struct Slow {
+  struct Log {
+    std::atomic<int> calls{0}, at_once{0}, most{0};
+    std::atomic<i64> fail_at{-1};
+  };
+  i64 n = 0;
+  std::shared_ptr<Log> log = std::make_shared<Log>();
+  int milliseconds = 0;
+
+  i64 size() const { return n; }
+  Batch batch(std::span<const i64> indices) const {
+    ++log->calls;
+    const int now = ++log->at_once;
+    for (int most = log->most; now > most && !log->most.compare_exchange_weak(most, now);) {}
+    // Later batches are made faster: they would overtake if they could.
+    std::this_thread::sleep_for(
+        std::chrono::microseconds(1000 * milliseconds + (indices[0] * 7919) % 500));
+    --log->at_once;
+    for (i64 i : indices)
+      if (i == log->fail_at) throw DataError(str("sample ", i, " cannot be read"));
+    const std::vector<i64> v(indices.begin(), indices.end());
+    return {tensor(v).to(DType::f32), tensor(v)};
+  }
+};
+
+std::vector<i64> all(Loader<Slow>& loader) {
+  std::vector<i64> seen;
+  for (auto& [x, y] : loader) {
+    for (i64 v : y.to_vector<i64>()) seen.push_back(v);
+    CHECK(!x.requires_grad());
+  }
+  return seen;
+}
+
+}  // namespace
+
+TEST_CASE("loader: the order does not depend on the number of workers") {
+  const LeakGuard leaks;
+  Loader alone{Slow{101}, {.batch = 7, .shuffle = true, .seed = 5}};
+  const std::vector<i64> first = all(alone), second = all(alone);
+  REQUIRE(first.size() == 101);
+  for (const int workers : {1, 2, 5}) {
+    CAPTURE(workers);
+    Loader loader{Slow{101}, {.batch = 7, .shuffle = true, .seed = 5, .workers = workers}};
+    CHECK(all(loader) == first);
+    CHECK(all(loader) == second);
+    CHECK(loader.state() == LoaderState{2, 0});
+  }
+}
+
+TEST_CASE("loader: with workers, too, its position comes back in the middle of an epoch") {
+  const LeakGuard leaks;
+  for (const int workers : {0, 1, 3}) {
+    CAPTURE(workers);
+    const LoaderOptions o{.batch = 8, .shuffle = true, .seed = 1, .workers = workers};
+    Loader a{Slow{100}, o};
+    all(a);
+    Batch batch;
+    for (int i = 0; i < 3; ++i) REQUIRE(a.next(batch));
+    CHECK(a.state() == LoaderState{1, 3});  // not what was made ahead
+    Loader b{Slow{100}, o};
+    REQUIRE(b.next(batch));  // it was under way elsewhere
+    b.set_state(a.state());
+    CHECK(all(a) == all(b));
+    CHECK(all(a) == all(b));
+  }
+}
+
+TEST_CASE("loader: an exception of a worker reaches the caller, who may go on") {
+  const LeakGuard leaks;
+  for (const int workers : {0, 1, 3}) {
+    CAPTURE(workers);
+    Slow slow{40};
+    slow.log->fail_at = 17;
+    Loader loader{slow, {.batch = 5, .workers = workers}};
+    std::vector<i64> seen;
+    const std::string error = message_of([&] {
+      for (auto& [x, y] : loader)
+        for (i64 v : y.to_vector<i64>()) seen.push_back(v);
+    });
+    CHECK(error == "DataError: sample 17 cannot be read");
+    CHECK(seen.size() == 15);  // those before the bad batch were given first
+    CHECK(loader.state() == LoaderState{0, 3});
+    CHECK(mentions(message_of([&] { all(loader); }), "sample 17"));  // the same batch once more
+    slow.log->fail_at = -1;
+    CHECK(all(loader).size() == 25);
+  }
+}
+
+TEST_CASE("loader: workers work at the same time, and not further ahead than they may") {
+  const LeakGuard leaks;
+  Slow slow{200};
+  slow.milliseconds = 5;
+  {
+    Loader loader{slow, {.batch = 5, .workers = 4, .prefetch = 1}};
+    Batch batch;
+    REQUIRE(loader.next(batch));
+    std::this_thread::sleep_for(std::chrono::milliseconds(80));
+    CHECK(slow.log->calls == 5);  // one given, four waiting
+    CHECK(all(loader).size() == 195);
+    CHECK(slow.log->most > 1);
+    CHECK(slow.log->most <= 4);
+    REQUIRE(loader.next(batch));  // and away in the middle of an epoch
+  }
+  CHECK(slow.log->at_once == 0);
+}
+
+TEST_CASE("loader: a worker's batches do not depend on the caller's modes") {
+  const LeakGuard leaks;
+  const InferenceMode inference;
+  Loader loader{Slow{4}, {.batch = 2, .workers = 1}};
+  CHECK(all(loader) == std::vector<i64>{0, 1, 2, 3});
+  CHECK_THROWS_AS((Loader{Slow{4}, {.workers = -1}}), UsageError);
+  CHECK_THROWS_AS((Loader{Slow{4}, {.workers = 1, .prefetch = 0}}), UsageError);
+}
+
+TEST_CASE("loader: it may be moved, and be shown by a progress line, owned or not") {
+  const LeakGuard leaks;
+  std::string out;
+  const auto options = [&] {
+    return ProgressOptions{.desc = "train",
+                           .style = ProgressStyle::bar,
+                           .columns = 60,
+                           .sink = [&](std::string_view t) { out += t; },
+                           .clock = [] { return 0.0; }};
+  };
+  Loader first{Slow{20}, {.batch = 4, .workers = 2}};
+  Batch batch;
+  REQUIRE(first.next(batch));
+  Loader loader = std::move(first);
+  i64 seen = 0;
+  for (auto& [x, y] : wt::progress(loader, options())) seen += y.size(0);
+  CHECK(seen == 16);
+  CHECK(mentions(out, " 1/5 "));  // where it was
+  CHECK(mentions(out, " 5/5 "));
+  out.clear();
+  seen = 0;
+  for (auto& [x, y] : wt::progress(Loader{Slow{20}, {.batch = 4}}, options())) seen += y.size(0);
+  CHECK(seen == 20);
+  CHECK(mentions(out, " 0/5 "));
 }
 
 TEST_CASE("text bytes: windows, parts without overlap, entropy") {

@@ -1,0 +1,130 @@
+#include "warptape/data/cifar.h"
+
+#include <cstring>
+#include <filesystem>
+
+#include "warptape/core/factories.h"
+#include "warptape/core/input_file.h"
+#include "warptape/data/bytes.h"
+
+namespace wt::data {
+namespace {
+
+constexpr i64 kPlane = 32 * 32, kPixels = 3 * kPlane, kRecord = 1 + kPixels;
+// Of the 50,000 training images, as everybody rounds them.
+constexpr float kMean[3] = {0.4914f, 0.4822f, 0.4465f}, kDeviation[3] = {0.2470f, 0.2435f, 0.2616f};
+
+std::vector<std::string> batch_files(const std::string& root, bool train) {
+  namespace fs = std::filesystem;
+  std::error_code ec;
+  fs::path folder = root;
+  if (!fs::is_directory(folder, ec)) throw DataError(str(root, ": there is no such folder"));
+  if (fs::is_directory(folder / "cifar-10-batches-bin", ec)) folder /= "cifar-10-batches-bin";
+  std::vector<std::string> names{"test_batch.bin"};
+  if (train) {
+    names.clear();
+    for (int i = 1; i <= 5; ++i) names.push_back(str("data_batch_", i, ".bin"));
+  }
+  for (std::string& name : names) {
+    fs::path p = folder / name;
+    if (!fs::exists(p, ec)) p += ".gz";
+    if (!fs::exists(p, ec))
+      throw DataError(str(folder.string(), ": has neither ", name, " nor ", name, ".gz",
+                          fs::exists(folder / (name + ".xz"), ec) ? "\n  Try unxz " + name + ".xz"
+                                                                  : std::string()));
+    name = p.string();
+  }
+  return names;
+}
+
+// Number of records; the labels are checked.
+i64 check_records(const std::string& path, const std::vector<u8>& bytes) {
+  const i64 n = i64(bytes.size()) / kRecord;
+  if (n == 0 || i64(bytes.size()) % kRecord != 0)
+    data_error(path, u64(n * kRecord),
+               str("CIFAR-10 records have ", kRecord, " bytes, the file has ", bytes.size(),
+                   " (truncated download?)"));
+  for (i64 i = 0; i < n; ++i)
+    if (const u8 label = bytes[size_t(i * kRecord)]; label >= Cifar10::kClasses)
+      data_error(path, u64(i * kRecord),
+                 str("label ", int(label), " is outside [0, ", Cifar10::kClasses, ")"));
+  return n;
+}
+
+void split_records(const std::vector<u8>& bytes, i64 n, u8* images, u8* labels) {
+  for (i64 i = 0; i < n; ++i) {
+    labels[i] = bytes[size_t(i * kRecord)];
+    std::memcpy(images + i * kPixels, bytes.data() + i * kRecord + 1, size_t(kPixels));
+  }
+}
+
+}  // namespace
+
+CifarFile read_cifar10(const std::string& path, const ParseLimits& limits) {
+  const std::vector<u8> bytes = read_bytes(path, limits);
+  const i64 n = check_records(path, bytes);
+  const CategoryScope scope(Category::dataset);
+  const TensorOptions host{.dtype = DType::u8, .device = Device::cpu()};
+  CifarFile f{empty({n, 3, 32, 32}, host), empty({n}, host)};
+  split_records(bytes, n, f.images.mutable_data<u8>(), f.labels.mutable_data<u8>());
+  return f;
+}
+
+Cifar10::Cifar10(const std::string& root, const Cifar10Options& o) : flatten_(o.flatten) {
+  std::vector<std::vector<u8>> files;
+  i64 total = 0;
+  for (const std::string& path : batch_files(root, o.train)) {
+    files.push_back(read_bytes(path));
+    total += check_records(path, files.back());
+  }
+  const CategoryScope scope(Category::dataset);
+  const TensorOptions host{.dtype = DType::u8, .device = Device::cpu()};
+  images_ = empty({total, kPixels}, host);
+  labels_ = empty({total}, host);
+  u8* images = images_.mutable_data<u8>();
+  u8* labels = labels_.mutable_data<u8>();
+  for (std::vector<u8>& file : files) {
+    const i64 n = i64(file.size()) / kRecord;
+    split_records(file, n, images, labels);
+    images += n * kPixels;
+    labels += n;
+    std::vector<u8>().swap(file);
+  }
+}
+
+i64 Cifar10::bytes_of(const std::string& root, const Cifar10Options& o) {
+  i64 n = 0;
+  for (const std::string& path : batch_files(root, o.train)) n += i64(content_size(path));
+  return n;
+}
+
+const std::array<const char*, 10>& Cifar10::class_names() {
+  static constexpr std::array<const char*, 10> names{
+      "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
+  return names;
+}
+
+Batch Cifar10::batch(std::span<const i64> indices) const {
+  const i64 n = i64(indices.size());
+  Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 3, 32, 32},
+                {.dtype = DType::f32, .device = Device::cpu()}),
+          empty({n}, {.dtype = DType::i64, .device = Device::cpu()})};
+  float* x = b.x.mutable_data<float>();
+  i64* y = b.y.mutable_data<i64>();
+  const u8* images = images_.data<u8>();
+  const u8* labels = labels_.data<u8>();
+  for (i64 i = 0; i < n; ++i) {
+    const i64 k = indices[size_t(i)];
+    detail::check_sample("Cifar10", k, size());
+    for (int c = 0; c < 3; ++c) {
+      const float scale = 1 / (255.0f * kDeviation[c]), shift = kMean[c] / kDeviation[c];
+      const u8* from = images + k * kPixels + c * kPlane;
+      float* to = x + i * kPixels + c * kPlane;
+      for (i64 p = 0; p < kPlane; ++p) to[p] = float(from[p]) * scale - shift;
+    }
+    y[i] = labels[k];
+  }
+  return b;
+}
+
+}  // namespace wt::data

@@ -1,0 +1,422 @@
+#include "warptape/data/npz.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "warptape/config.h"
+#include "warptape/core/atomic_file.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/npy.h"
+#include "warptape/core/suggest.h"
+#if WARPTAPE_HAS_ZLIB
+#include <zlib.h>
+#endif
+
+namespace wt::data {
+namespace {
+
+// APPNOTE.TXT, version 6.3: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
+constexpr u32 kLocalMagic = 0x04034b50, kEntryMagic = 0x02014b50, kEndMagic = 0x06054b50;
+constexpr u64 kLocalSize = 30, kEntrySize = 46, kEndSize = 22;
+constexpr u16 kStored = 0, kDeflated = 8, kEncrypted = 1;
+constexpr u64 kDeflateRatio = 1032;  // 258 bytes from two bits
+
+template <class T>
+T little(const u8* p) {
+  T v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
+}
+
+u32 crc32_of(u32 crc, const void* data, u64 bytes) {
+#if WARPTAPE_HAS_ZLIB
+  return bytes ? u32(crc32_z(crc, static_cast<const Bytef*>(data), bytes)) : crc;
+#else
+  static const auto table = [] {
+    std::array<u32, 256> t{};
+    for (u32 i = 0; i < 256; ++i) {
+      t[i] = i;
+      for (int k = 0; k < 8; ++k) t[i] = (t[i] >> 1) ^ (t[i] & 1 ? 0xedb88320u : 0);
+    }
+    return t;
+  }();
+  crc = ~crc;
+  for (const u8* p = static_cast<const u8*>(data); bytes > 0; --bytes)
+    crc = table[(crc ^ *p++) & 255] ^ (crc >> 8);
+  return ~crc;
+#endif
+}
+
+Tensor tensor_of(const wt::detail::NpyBytes& file, const ParseLimits& limits) {
+  const auto header = wt::detail::read_npy_header(file, limits);
+  const size_t dims = header.shape.size();
+  if (dims > size_t(kMaxDims))
+    data_error(file.label, 8, str("the array has ", dims, " dimensions, the limit is ", kMaxDims));
+  Shape stored;
+  for (size_t i = 0; i < dims; ++i)
+    stored.push_back(header.shape[header.fortran ? dims - 1 - i : i]);
+  const CategoryScope scope(Category::dataset);
+  Tensor t = empty(stored, {.dtype = header.dtype, .device = Device::cpu()});
+  // Also for an array without bytes: its source still checks what follows the header.
+  wt::detail::read_npy_data(file, header, t.impl()->data);
+  if (!header.fortran || dims < 2) return t;
+  std::vector<i64> order;
+  for (size_t i = dims; i-- > 0;) order.push_back(i64(i));
+  return t.permute(Dims(order));
+}
+
+}  // namespace
+
+Tensor read_npy(const std::string& path, const ParseLimits& limits) {
+  const InputFile file(path);
+  return tensor_of({path, file.size(),
+                    [&](u64 offset, void* dst, u64 bytes, std::string_view what) {
+                      file.read(offset, dst, bytes, what);
+                    }},
+                   limits);
+}
+
+void write_npy(const std::string& path, const Tensor& t) {
+  const Tensor host = t.to(Device::cpu()).contiguous();
+  const Shape shape = host.shape();
+  const std::vector<i64> sizes(shape.begin(), shape.end());
+  wt::write_npy(path, host.dtype(), sizes, host.impl()->data);
+}
+
+// --- reading -------------------------------------------------------------------------------------
+
+// The content of one member, in order, counted and summed up.
+class NpzFile::Stream {
+ public:
+  Stream(const NpzFile& npz, const Member& m, std::string label)
+      : file_(npz.file_), member_(m), label_(std::move(label)), at_(npz.content_start(m)) {
+    left_ = m.packed;
+#if WARPTAPE_HAS_ZLIB
+    if (m.method == kDeflated && inflateInit2(&z_, -15) != Z_OK)
+      throw OutOfMemory("zlib has no memory");
+#else
+    if (m.method == kDeflated)
+      throw NotAvailable(str(label_,
+                             " is deflated and this build has no zlib\n  Try np.savez instead of "
+                             "np.savez_compressed, or install zlib1g-dev and configure again"));
+#endif
+  }
+  ~Stream() {
+#if WARPTAPE_HAS_ZLIB
+    if (member_.method == kDeflated) inflateEnd(&z_);
+#endif
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  void read(u64 offset, void* dst, u64 bytes, std::string_view what) {
+    WT_INTERNAL_ASSERT(offset == done_);
+    if (bytes > member_.size - done_)
+      data_error(label_, member_.size,
+                 str(what, " needs ", bytes, " bytes from byte ", offset, ", the member has ",
+                     member_.size));
+    if (member_.method == kStored) {
+      file_.read(at_, dst, bytes, what);
+      at_ += bytes;
+    } else {
+      inflate_into(static_cast<u8*>(dst), bytes);
+    }
+    crc_ = crc32_of(crc_, dst, bytes);
+    done_ += bytes;
+  }
+
+  // After the last byte: nothing may follow, and the sum must be right.
+  void finish() {
+    if (member_.method == kDeflated) check_end();
+    if (crc_ != member_.crc)
+      data_error(label_, done_, "the content does not have the CRC-32 that the directory names");
+  }
+
+ private:
+#if WARPTAPE_HAS_ZLIB
+  void refill() {
+    if (z_.avail_in > 0 || left_ == 0) return;
+    const u64 n = std::min<u64>(left_, sizeof buffer_);
+    file_.read(at_, buffer_, n, "a deflated member");
+    at_ += n;
+    left_ -= n;
+    z_.next_in = buffer_;
+    z_.avail_in = uInt(n);
+  }
+  void inflate_into(u8* dst, u64 bytes) {
+    u64 got = 0;
+    while (got < bytes) {
+      refill();
+      const uInt room = uInt(std::min<u64>(bytes - got, u64{1} << 30));
+      z_.next_out = dst + got;
+      z_.avail_out = room;
+      const int status = ended_ ? Z_STREAM_END : inflate(&z_, Z_NO_FLUSH);
+      got += room - z_.avail_out;
+      ended_ = status == Z_STREAM_END;
+      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
+        data_error(label_, done_ + got, str("damaged deflate data: ", z_.msg ? z_.msg : "?"));
+      if (got < bytes && (ended_ || (z_.avail_in == 0 && left_ == 0)))
+        data_error(
+            label_, done_ + got,
+            str("the deflate data ends early, the directory names ", member_.size, " bytes"));
+    }
+  }
+  void check_end() {
+    u8 extra = 0;
+    while (!ended_) {
+      refill();
+      const bool empty = z_.avail_in == 0;
+      z_.next_out = &extra;
+      z_.avail_out = 1;
+      const int status = inflate(&z_, Z_NO_FLUSH);
+      ended_ = status == Z_STREAM_END;
+      if (z_.avail_out == 0)
+        data_error(label_, done_,
+                   str("inflates to more than the ", member_.size, " bytes that are declared"));
+      if (!ended_ && (empty || status != Z_OK))
+        data_error(label_, done_, "the deflate data does not end");
+    }
+    if (z_.avail_in > 0 || left_ > 0)
+      data_error(label_, done_, str(z_.avail_in + left_, " bytes follow the deflate data"));
+  }
+  z_stream z_{};
+  u8 buffer_[1 << 15];
+  bool ended_ = false;
+#else
+  void inflate_into(u8*, u64) {}
+  void check_end() {}
+#endif
+
+  const InputFile& file_;
+  const Member& member_;
+  std::string label_;
+  u64 at_, left_ = 0, done_ = 0;
+  u32 crc_ = 0;
+};
+
+NpzFile::NpzFile(const std::string& path, const ParseLimits& limits)
+    : file_(path), limits_(limits) {
+  read_directory();
+}
+
+void NpzFile::read_directory() {
+  const std::string& path = file_.path();
+  const u64 size = file_.size();
+  u8 magic[4] = {};
+  file_.read(0, magic, 4, "the magic number");
+  if (little<u32>(magic) != kLocalMagic && little<u32>(magic) != kEndMagic)
+    data_error(path, 0, "not an .npz file: it does not start as a zip archive does");
+  // np.savez writes no comment, so the end record is the last 22 bytes; one with a comment could
+  // hide a second directory in it.
+  u8 end[kEndSize] = {};
+  if (size < kEndSize)
+    data_error(path, size, "no room for the zip directory (truncated download?)");
+  const u64 end_at = size - kEndSize;
+  file_.read(end_at, end, kEndSize, "the end of the zip directory");
+  if (little<u32>(end) != kEndMagic)
+    data_error(path, end_at, "the zip directory does not end here (truncated download?)");
+  const u16 disk = little<u16>(end + 4), first_disk = little<u16>(end + 6);
+  const u16 here = little<u16>(end + 8), total = little<u16>(end + 10);
+  const u64 bytes = little<u32>(end + 12), start = little<u32>(end + 16);
+  if (disk || first_disk || here != total) data_error(path, end_at, "a zip archive in parts");
+  if (total == 0xffff || bytes == 0xffffffff || start == 0xffffffff)
+    data_error(path, end_at, "zip64 is not read (an archive of 4 GiB or 65535 members and more)");
+  if (little<u16>(end + 20) != 0)
+    data_error(path, end_at + 20, "the zip archive claims a comment, which is not there");
+  if (start + bytes != end_at)
+    data_error(path, end_at + 12,
+               str("the zip directory of ", bytes, " bytes at byte ", start,
+                   " does not reach byte ", end_at));
+  if (bytes > limits_.max_header || total > limits_.max_items)
+    data_error(path, end_at + 10,
+               str("a zip directory of ", total, " members and ", bytes,
+                   " bytes passes the limits of ", limits_.max_items, " and ", limits_.max_header));
+  if (bytes < total * kEntrySize)
+    data_error(path, end_at + 10,
+               str("the zip directory claims ", total, " members in ", bytes, " bytes"));
+  std::vector<u8> directory(static_cast<size_t>(bytes));
+  file_.read(start, directory.data(), bytes, "the zip directory");
+  u64 at = 0;
+  std::set<std::string> seen;
+  for (u16 i = 0; i < total; ++i) {
+    Member m = parse_entry(directory, at, start);
+    std::string name = m.file_name;
+    if (name.ends_with(".npy")) name.resize(name.size() - 4);
+    if (!seen.insert(name).second)
+      data_error(path, m.entry, "the archive has '" + printable(name) + "' twice");
+    names_.push_back(std::move(name));
+    members_.push_back(std::move(m));
+  }
+  if (at != bytes) data_error(path, start + at, "bytes after the last entry of the zip directory");
+  check_overlaps(start);
+}
+
+NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, u64 base) const {
+  const std::string& path = file_.path();
+  const u64 entry = base + at;
+  if (directory.size() - at < kEntrySize)
+    data_error(path, entry, "an entry of the zip directory is cut short");
+  const u8* p = directory.data() + at;
+  if (little<u32>(p) != kEntryMagic) data_error(path, entry, "not an entry of a zip directory");
+  const u64 name = little<u16>(p + 28), extra = little<u16>(p + 30), comment = little<u16>(p + 32);
+  if (directory.size() - at - kEntrySize < name + extra + comment)
+    data_error(path, entry, "an entry of the zip directory is cut short");
+  Member m{.at = little<u32>(p + 42),
+           .packed = little<u32>(p + 20),
+           .size = little<u32>(p + 24),
+           .entry = entry,
+           .crc = little<u32>(p + 16),
+           .flags = little<u16>(p + 8),
+           .method = little<u16>(p + 10)};
+  m.file_name.assign(reinterpret_cast<const char*>(p + kEntrySize), name);
+  at += kEntrySize + name + extra + comment;
+  const auto refuse = [&](const std::string& why) {
+    data_error(path, entry, "member '" + printable(m.file_name) + "' " + why);
+  };
+  if (m.flags & kEncrypted) refuse("is encrypted");
+  if (m.method != kStored && m.method != kDeflated)
+    refuse(str("is packed by method ", m.method, "; stored (0) and deflated (8) are read"));
+  if (m.packed == 0xffffffff || m.size == 0xffffffff || m.at == 0xffffffff) refuse("is zip64");
+  if (little<u16>(p + 34) != 0) refuse("is in another part of the archive");
+  if (m.method == kStored && m.packed != m.size)
+    refuse(str("is stored, yet has ", m.packed, " bytes for ", m.size));
+  if (m.size > limits_.max_bytes)
+    refuse(str("has ", m.size, " bytes, the limit is ", limits_.max_bytes));
+  if (m.size > (m.packed + 1) * kDeflateRatio)
+    refuse(str("claims ", m.size, " bytes from ", m.packed, ", more than deflate can hold"));
+  if (m.at > base || kLocalSize + m.packed > base - m.at)
+    refuse(str("of ", m.packed, " bytes at byte ", m.at, " reaches into the directory"));
+  return m;
+}
+
+void NpzFile::check_overlaps(u64 directory) const {
+  std::vector<const Member*> by_place;
+  for (const Member& m : members_) by_place.push_back(&m);
+  std::sort(by_place.begin(), by_place.end(),
+            [](const Member* a, const Member* b) { return a->at < b->at; });
+  for (size_t i = 0; i < by_place.size(); ++i) {
+    const Member& m = *by_place[i];
+    const u64 next = i + 1 < by_place.size() ? by_place[i + 1]->at : directory;
+    if (kLocalSize + m.file_name.size() + m.packed > next - m.at)
+      data_error(file_.path(), m.entry,
+                 "member '" + printable(m.file_name) + "' overlaps the next one");
+  }
+}
+
+// Where a member's bytes begin: its local header has a length of its own.
+u64 NpzFile::content_start(const Member& m) const {
+  u8 p[kLocalSize] = {};
+  file_.read(m.at, p, kLocalSize, "a zip member's header");
+  const auto refuse = [&](const char* why) {
+    data_error(file_.path(), m.at, "member '" + printable(m.file_name) + "' " + why);
+  };
+  if (little<u32>(p) != kLocalMagic) refuse("does not begin here");
+  const u64 name = little<u16>(p + 26), extra = little<u16>(p + 28);
+  std::string local(name, '\0');
+  file_.read(m.at + kLocalSize, local.data(), name, "a zip member's name");
+  if (local != m.file_name || little<u16>(p + 8) != m.method || little<u16>(p + 6) != m.flags)
+    refuse("differs from its entry in the directory");
+  const u64 start = m.at + kLocalSize + name + extra;
+  if (start > file_.size() || m.packed > file_.size() - start) refuse("is cut short");
+  return start;
+}
+
+bool NpzFile::contains(const std::string& name) const {
+  return std::find(names_.begin(), names_.end(), name) != names_.end();
+}
+
+Tensor NpzFile::read(const std::string& name) const {
+  const auto found = std::find(names_.begin(), names_.end(), name);
+  if (found == names_.end())
+    throw UsageError(str("[NpzFile] ", printable(file_.path(), 400), " has no array '",
+                         printable(name), "'", did_you_mean(name, names_)));
+  const Member& m = members_[size_t(found - names_.begin())];
+  const std::string label = file_.path() + ": member '" + printable(m.file_name) + "'";
+  Stream stream(*this, m, label);
+  Tensor t = tensor_of({label, m.size,
+                        [&](u64 offset, void* dst, u64 bytes, std::string_view what) {
+                          stream.read(offset, dst, bytes, what);
+                        }},
+                       limits_);
+  stream.finish();
+  return t;
+}
+
+// --- writing -------------------------------------------------------------------------------------
+
+namespace {
+
+template <class T>
+void put(std::string& out, T v) {
+  out.append(reinterpret_cast<const char*>(&v), sizeof v);
+}
+
+// The fields that a local header and a directory entry share.
+void put_common(std::string& out, u32 crc, u32 size, const std::string& file) {
+  put<u16>(out, 20), put<u16>(out, 0), put<u16>(out, kStored);
+  put<u16>(out, 0), put<u16>(out, 0x21);  // 1980-01-01: equal arrays give equal files
+  put<u32>(out, crc), put<u32>(out, size), put<u32>(out, size);
+  put<u16>(out, u16(file.size())), put<u16>(out, 0);
+}
+
+void check_name(const std::string& name, const std::set<std::string>& seen) {
+  const bool plain = !name.empty() && name.size() < 1000 && name[0] != '.' &&
+                     std::all_of(name.begin(), name.end(), [](char c) {
+                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+                              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
+                     });
+  if (!plain) throw UsageError("[write_npz] '" + printable(name) + "' is no name for an array");
+  if (seen.contains(name)) throw UsageError("[write_npz] '" + name + "' is there twice");
+}
+
+}  // namespace
+
+void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
+  std::set<std::string> seen;
+  std::vector<Tensor> hosts;
+  u64 total = kEndSize;
+  for (const auto& [name, t] : arrays) {
+    check_name(name, seen);
+    seen.insert(name);
+    hosts.push_back(t.to(Device::cpu()).contiguous());
+    total += 1024 + 2 * name.size() + u64(t.numel()) * u64(item_size(t.dtype()));
+  }
+  if (total >= 0xffffffff || arrays.size() >= 0xffff)
+    throw UsageError(str("[write_npz] ", arrays.size(), " arrays of ", total,
+                         " bytes pass what a zip archive holds (65534, 4 GiB)"));
+  AtomicFile file(path, {.expected_bytes = total});
+  std::string directory;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    const std::string name = arrays[i].first + ".npy";
+    const Shape shape = hosts[i].shape();
+    const std::string header =
+        wt::detail::npy_header(hosts[i].dtype(), std::vector<i64>(shape.begin(), shape.end()));
+    const u64 bytes = u64(hosts[i].numel()) * u64(item_size(hosts[i].dtype()));
+    const u32 crc =
+        crc32_of(crc32_of(0, header.data(), header.size()), hosts[i].impl()->data, bytes);
+    const u32 at = u32(file.size());
+    std::string local;
+    put(local, kLocalMagic);
+    put_common(local, crc, u32(header.size() + bytes), name);
+    file.write(local + name + header);
+    file.write(hosts[i].impl()->data, bytes);
+    put(directory, kEntryMagic);
+    put<u16>(directory, 20);
+    put_common(directory, crc, u32(header.size() + bytes), name);
+    put<u16>(directory, 0), put<u16>(directory, 0), put<u16>(directory, 0);
+    put<u32>(directory, 0), put<u32>(directory, at);
+    directory += name;
+  }
+  const u32 start = u32(file.size());
+  std::string end;
+  put(end, kEndMagic);
+  put<u16>(end, 0), put<u16>(end, 0);
+  put<u16>(end, u16(hosts.size())), put<u16>(end, u16(hosts.size()));
+  put<u32>(end, u32(directory.size())), put<u32>(end, start), put<u16>(end, 0);
+  file.write(directory + end);
+  file.commit();
+}
+
+}  // namespace wt::data

@@ -1,0 +1,70 @@
+// NumPy's arrays as tensors: .npy files, and .npz archives of them.
+//
+//   Tensor u = data::read_npy("u.npy");
+//   data::NpzFile file("train.npz");          // np.savez or np.savez_compressed
+//   data::TensorDataset set{file.read("x"), file.read("y")};
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "warptape/core/input_file.h"
+#include "warptape/core/parse_limits.h"
+#include "warptape/core/tensor.h"
+
+namespace wt::data {
+
+// A cpu tensor of the file's dtype and shape; an array in Fortran order is a permuted view. Throws
+// DataError with path and byte offset (core/npy.h says what is read), also for more than 8
+// dimensions.
+WT_API Tensor read_npy(const std::string& path, const ParseLimits& limits = {});
+// Written by the protocol of AtomicFile, in C order; waits for the device. DtypeError for types
+// that NumPy lacks (bf16, f8), CheckpointError if the file cannot be written.
+WT_API void write_npy(const std::string& path, const Tensor& t);
+
+// A zip archive of .npy files, stored or deflated. Only what the central directory lists is looked
+// at, and it must fill the file: encryption, zip64, archives in parts, members that overlap, a
+// comment that hides something and declared sizes that deflate cannot reach are refused. A member's
+// name is never used as a path.
+class WT_API NpzFile {
+ public:
+  // Reads the directory. DataError with path and byte offset.
+  explicit NpzFile(const std::string& path, const ParseLimits& limits = {});
+
+  // Without ".npy", in the archive's order.
+  const std::vector<std::string>& names() const { return names_; }
+  bool contains(const std::string& name) const;
+  // The array, checked against its CRC-32. Throws UsageError for a name that is not there (with the
+  // near one), DataError for damaged content, NotAvailable for a deflated member in a build without
+  // zlib.
+  Tensor read(const std::string& name) const;
+
+ private:
+  struct Member {
+    u64 at = 0;                // of the local header
+    u64 packed = 0, size = 0;  // bytes in the file, bytes of content
+    u64 entry = 0;             // of its row in the directory
+    u32 crc = 0;
+    u16 flags = 0, method = 0;
+    std::string file_name{};
+  };
+  class Stream;
+
+  void read_directory();
+  Member parse_entry(const std::vector<u8>& directory, u64& at, u64 base) const;
+  void check_overlaps(u64 directory) const;
+  u64 content_start(const Member& m) const;
+
+  InputFile file_;
+  ParseLimits limits_;
+  std::vector<std::string> names_;
+  std::vector<Member> members_;
+};
+
+// Arrays by name into an archive of stored members, as np.savez writes them. Names are letters,
+// digits, '_', '-' and '.' (UsageError, also for one name twice). Errors are write_npy()'s, and
+// UsageError for an archive of 4 GiB and more.
+WT_API void write_npz(const std::string& path,
+                      const std::vector<std::pair<std::string, Tensor>>& arrays);
+
+}  // namespace wt::data
