@@ -7,13 +7,16 @@
 
 namespace wt {
 
-// One an optimizer, in the memory of its parameters' device. Fields above `applied` are written by
-// the host only, those from it on by kernels only.
+// One a group of an optimizer, in the memory of its parameters' device. Fields above `applied` are
+// written by the host only, those from it on by kernels only.
 struct OptimBlock {
   double lr = 0;
   double lr_factor = 1;  // what a schedule that watches the loss writes
   double momentum = 0, dampening = 0, weight_decay = 0;
   double beta1 = 0, beta2 = 0, eps = 0;
+  double alpha = 0;                  // rmsprop: of the running average of squares
+  double lr_decay = 0;               // adagrad
+  double ema_decay = 0;              // of the average of the weights
   const double* schedule = nullptr;  // factors of lr for applied counts from schedule_begin on
   i64 schedule_begin = 0, schedule_size = 0;
   i64 applied = 0;    // steps that changed the parameters: schedule and bias correction count these

@@ -21,20 +21,17 @@ AdamW::AdamW(std::vector<detail::Entry> entries, const AdamWOptions& o)
                  .weight_decay = o.weight_decay,
                  .beta1 = o.betas.first,
                  .beta2 = o.betas.second,
-                 .eps = o.eps}) {}
+                 .eps = o.eps},
+                o.groups) {}
 AdamW::AdamW(const nn::ModuleBase& m, const AdamWOptions& o) : AdamW(entries_of(m), o) {}
 AdamW::AdamW(std::span<const nn::NamedTensor> p, const AdamWOptions& o) : AdamW(entries_of(p), o) {}
 
-void AdamW::set_weight_decay(double v) {
-  OptimBlock b = hyper();
-  b.weight_decay = v;
-  set_hyper(b);
-}
-void AdamW::set_betas(Betas v) {
-  OptimBlock b = hyper();
+void AdamW::set_weight_decay(double v, i64 group) { set(&OptimBlock::weight_decay, v, group); }
+void AdamW::set_betas(Betas v, i64 group) {
+  OptimBlock b = hyper(group);
   b.beta1 = v.first;
   b.beta2 = v.second;
-  set_hyper(b);
+  set_hyper(b, group);
 }
 
 void AdamW::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
@@ -45,7 +42,7 @@ void AdamW::update(const Run& r, const double* grad_factor, const StepFlags& fla
                     .v = a.at(a.state[1], r.begin),
                     .n = r.count,
                     .dtype = a.dtype,
-                    .block = block(),
+                    .block = block(r),
                     .grad_factor = grad_factor,
                     .flags = flags},
       launch());

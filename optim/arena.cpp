@@ -153,9 +153,14 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
   std::vector<Arena> made;
   for (size_t i = 0; i < entries.size(); ++i) {
     const TensorImpl* p = entries[i].tensor.impl();
-    auto a = std::find_if(made.begin(), made.end(),
-                          [&](const Arena& x) { return x.dtype == dtype_of(p); });
-    if (a == made.end()) a = made.emplace(made.end()), a->dtype = dtype_of(p);
+    auto a = std::find_if(made.begin(), made.end(), [&](const Arena& x) {
+      return x.dtype == dtype_of(p) && x.group == entries[i].group;
+    });
+    if (a == made.end()) {
+      a = made.emplace(made.end());
+      a->dtype = dtype_of(p);
+      a->group = entries[i].group;
+    }
     const i64 padded = padded_elements(p->geometry.numel, a->dtype);
     a->slots.push_back({std::move(entries[i]), {}, a->elements, padded, i64(i)});
     a->elements += padded;
@@ -170,6 +175,7 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     a.param = std::move(param.storage);
     a.grad = std::move(grad.storage);
     for (int k = 0; k < n_states_; ++k) a.state[k] = zeroed(d, bytes, Category::optimizer);
+    if (old && old->front().average) a.average = zeroed(d, bytes, Category::optimizer);
     cells.push_back(param.cells);
     for (size_t i = 0; i < n; ++i) {
       Slot& s = a.slots[i];
@@ -192,9 +198,12 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
       if (l && l->grad && l->written) wt::detail::copy_into(s.grad.impl(), l->grad);
     }
     if (!old) continue;
-    const auto b =
-        std::find_if(old->begin(), old->end(), [&](const Arena& x) { return x.dtype == a.dtype; });
+    const auto b = std::find_if(old->begin(), old->end(), [&](const Arena& x) {
+      return x.dtype == a.dtype && x.group == a.group;
+    });
     WT_INTERNAL_ASSERT(b != old->end() && b->elements == a.elements);
+    if (a.average)
+      copy_if_real(a.average->data, d, b->average->data, device_, a.elements * item_size(a.dtype));
     for (int k = 0; k < n_states_; ++k)
       copy_if_real(a.state[k]->data, d, b->state[k]->data, device_,
                    a.elements * item_size(a.dtype));
@@ -270,6 +279,30 @@ const std::vector<Run>& Arenas::collect() {
 void Arenas::zero_grad() noexcept {
   for (const Arena& a : arenas_)
     for (const Slot& s : a.slots) s.entry.tensor.zero_grad();
+}
+
+void Arenas::fill_grad_zero() {
+  for (const Arena& a : arenas_)
+    for (const Slot& s : a.slots) {
+      Leaf* l = leaf_of(s.entry.tensor.impl());
+      if (!l || !l->written || !l->grad) continue;
+      const Geometry& g = l->grad->geometry;
+      if (!device_of(l->grad).is_meta)
+        fill_zero(l->grad->data, device_of(l->grad), g.numel * item_size(g.dtype));
+      l->grad->cell->wrote(mode.frame);
+      l->invalid = false;
+    }
+}
+
+void Arenas::add_average() {
+  std::vector<StorageRef> made;
+  for (const Arena& a : arenas_)
+    made.push_back(zeroed(device_, a.elements * item_size(a.dtype), Category::optimizer));
+  for (size_t i = 0; i < made.size(); ++i) {
+    Arena& a = arenas_[i];
+    copy_if_real(made[i]->data, device_, a.param->data, device_, a.elements * item_size(a.dtype));
+    a.average = std::move(made[i]);
+  }
 }
 
 void Arenas::bump_versions() noexcept {

@@ -1,9 +1,9 @@
 // Where an optimizer keeps parameters, gradients and state: arenas. Internal.
 //
-// One arena a dtype: parameters in the order of their registration, each at a multiple of 256
-// bytes, gaps zero; gradients and each state under the same offsets. A step is then one kernel over
-// a flat range. Handles keep their identity: a tensor is rebound to its slot, a leaf's gradient is
-// its slot, each a root with a version of its own.
+// One arena a dtype and group: parameters in the order of their registration, each at a multiple of
+// 256 bytes, gaps zero; gradients and each state under the same offsets. A step is then one kernel
+// over a flat range. Handles keep their identity: a tensor is rebound to its slot, a leaf's
+// gradient is its slot, each a root with a version of its own.
 #pragma once
 #include <memory>
 #include <span>
@@ -47,13 +47,14 @@ struct Entry {
   std::string name;
   Tensor tensor;
   std::vector<std::shared_ptr<nn::detail::ParamSlot>> seats{};
+  int group = 0;
 };
 // Parameters of a module that require grad: registration order, tied ones once under their first
 // name.
 std::vector<Entry> trainable(const nn::ModuleBase& m);
 
 inline constexpr i64 kSlotBytes = 256;
-inline constexpr int kMaxStates = 2;
+inline constexpr int kMaxStates = 3;
 
 struct Slot {
   Entry entry;
@@ -65,8 +66,10 @@ struct Slot {
 
 struct Arena {
   DType dtype = DType::f32;
+  int group = 0;
   i64 elements = 0;
   StorageRef param, grad, state[kMaxStates];
+  StorageRef average;  // of the weights, if the optimizer keeps one
   std::vector<Slot> slots;
 
   void* at(const StorageRef& s, i64 element) const {
@@ -104,6 +107,11 @@ class Arenas {
   const std::vector<Run>& collect();
   const std::vector<Run>& runs() const { return runs_; }
   void zero_grad() noexcept;
+  // Zeros in every written slot, which stays written.
+  void fill_grad_zero();
+  // A copy of the weights in every arena's `average`. Throws OutOfMemory; then nothing has changed.
+  void add_average();
+  bool has_average() const { return static_cast<bool>(arenas_.front().average); }
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
 

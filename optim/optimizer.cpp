@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
@@ -27,7 +28,22 @@ namespace {
 constexpr i64 kTableSize = 256;
 // Host-written fields come first, counts and derived ones behind them.
 constexpr size_t kHostBytes = offsetof(OptimBlock, applied);
-constexpr i64 kNormAt = sizeof(OptimBlock), kFactorAt = kNormAt + 8, kBlockBytes = kFactorAt + 8;
+constexpr i64 kBlock = sizeof(OptimBlock);
+// The blocks of the groups, then these.
+constexpr i64 kNormAt = 0, kFactorAt = 8, kMarkAt = 16, kTailBytes = 24;
+// The value of optim.kind.<optimizer>: what the state's names and scalars mean.
+constexpr i64 kMark = 1;
+
+// Where a field lies in a block.
+size_t offset_of(double OptimBlock::*field) {
+  const OptimBlock b;
+  return size_t(reinterpret_cast<const char*>(&(b.*field)) - reinterpret_cast<const char*>(&b));
+}
+
+// The name of an option of a group in state(), after "optim.".
+std::string scalar_name(const char* name, i64 group) {
+  return group == 0 ? name : str("group", group, ".", name);
+}
 
 // A device scalar as a kernel takes it; `keep` owns a converted one.
 const void* scalar_pointer(const char* what, const Tensor& t, DType wanted, Device d,
@@ -49,21 +65,26 @@ const void* scalar_pointer(const char* what, const Tensor& t, DType wanted, Devi
 // What lies on the device beside the arenas.
 struct Optimizer::Memory {
   Device device;
-  StorageRef block;  // OptimBlock, norm, clip factor
+  StorageRef block;  // an OptimBlock a group; norm, clip factor, mark
   StorageRef table, partials;
-  OptimBlock host;     // what the host writes
-  i64 table_left = 0;  // steps until the table must be looked at
+  std::vector<OptimBlock> host;  // what the host writes
+  i64 table_left = 0;            // steps until the table must be looked at
 
-  OptimBlock* on_device() const { return static_cast<OptimBlock*>(block->data); }
+  OptimBlock* on_device(size_t group) const {
+    return block->data ? static_cast<OptimBlock*>(block->data) + group : nullptr;
+  }
+  i64 tail(i64 at) const { return i64(host.size()) * kBlock + at; }
   Launch launch() const { return {&info::step, mode.native_stream, nullptr, device}; }
 };
 Launch Optimizer::launch() const { return memory_->launch(); }
 
-Optimizer::Optimizer(std::vector<Entry> entries, const Kind& kind, const OptimBlock& hyper)
+Optimizer::Optimizer(std::vector<Entry> entries, const Kind& kind, const OptimBlock& hyper,
+                     const std::vector<ParamGroup>& groups)
+    : Optimizer(std::move(entries), kind, blocks_of(kind, hyper, groups, entries)) {}
+Optimizer::Optimizer(std::vector<Entry>&& entries, const Kind& kind, const Blocks& blocks)
     : kind_(kind),
-      arenas_((check(hyper),
-               std::make_unique<detail::Arenas>(std::move(entries), int(kind.slots.size())))) {
-  make_memory(hyper);
+      arenas_(std::make_unique<detail::Arenas>(std::move(entries), int(kind.slots.size()))) {
+  make_memory(blocks);
 }
 Optimizer::~Optimizer() = default;
 
@@ -78,74 +99,110 @@ std::vector<Entry> Optimizer::entries_of(std::span<const nn::NamedTensor> parame
   return entries;
 }
 
-void Optimizer::make_memory(const OptimBlock& values) {
+void Optimizer::make_memory(const Blocks& values) {
   auto made = std::make_unique<Memory>();
   const Device d = arenas_->device();
   made->device = d;
-  made->block = detail::zeroed(d, kBlockBytes, Category::optimizer);
+  made->host = values;
+  made->block = detail::zeroed(d, made->tail(kTailBytes), Category::optimizer);
   made->partials = detail::zeroed(d, arenas_->partials() * 8, Category::optimizer);
   if (schedule_) made->table = detail::zeroed(d, kTableSize * 8, Category::optimizer);
   const i32* mailbox = mailbox_flag(d);
   memory_ = std::move(made);
   mailbox_ = mailbox;
-  write_block(values);
+  if (!d.is_meta)
+    copy_bytes(static_cast<char*>(memory_->block->data) + memory_->tail(kMarkAt), d, &kMark,
+               Device::cpu(), sizeof kMark);
+  write_blocks(values);
 }
 
-// --- the block -----------------------------------------------------------------------------------
+void Optimizer::fill_state(size_t slot, double value) {
+  const NoGrad no_grad;
+  for (const auto& [a, s] : arenas_->in_order()) {
+    const Geometry& g = s->entry.tensor.impl()->geometry;
+    Tensor t = detail::tensor_over(a->state[slot].get(), s->offset * item_size(a->dtype), g);
+    const Tensor from = full(t.shape(), value, {.dtype = a->dtype, .device = t.device()});
+    wt::run(CopyArgs{view_of(t.impl()), view_of(from.impl())}, memory_->launch());
+  }
+}
 
-const OptimBlock& Optimizer::hyper() const { return memory_->host; }
-const OptimBlock* Optimizer::block() const { return memory_->on_device(); }
+// --- the blocks ----------------------------------------------------------------------------------
+
+i64 Optimizer::group_count() const { return i64(memory_->host.size()); }
+const OptimBlock& Optimizer::hyper(i64 group) const {
+  if (group < 0 || group >= group_count())
+    throw IndexError(
+        str("[", kind_.name, "] group ", group, " of ", group_count(), " (group 0 included)"));
+  return memory_->host[size_t(group)];
+}
+const OptimBlock* Optimizer::block(const Run& run) const {
+  return memory_->on_device(size_t(run.arena->group));
+}
 Device Optimizer::device() const { return arenas_->device(); }
 
-OptimBlock Optimizer::read_block() const {
-  OptimBlock b = memory_->host;
+Optimizer::Blocks Optimizer::read_blocks() const {
+  Blocks b = memory_->host;
   if (!memory_->device.is_meta)
-    copy_bytes(&b, Device::cpu(), memory_->on_device(), memory_->device, sizeof b);
+    copy_bytes(b.data(), Device::cpu(), memory_->on_device(0), memory_->device,
+               i64(b.size()) * kBlock);
   return b;
 }
-double Optimizer::rate() const { return read_block().rate; }
-i64 Optimizer::applied() const { return read_block().applied; }
-i64 Optimizer::attempted() const { return memory_->host.attempted; }
+double Optimizer::rate(i64 group) const {
+  hyper(group);
+  return read_blocks()[size_t(group)].rate;
+}
+i64 Optimizer::applied() const { return read_blocks()[0].applied; }
+i64 Optimizer::attempted() const { return memory_->host[0].attempted; }
 
 // Everything, counts included.
-void Optimizer::write_block(const OptimBlock& values) {
+void Optimizer::write_blocks(const Blocks& values) {
   Memory& m = *memory_;
-  if (!m.device.is_meta) copy_bytes(m.on_device(), m.device, &values, Device::cpu(), sizeof values);
-  set_hyper(values);
+  if (!m.device.is_meta)
+    copy_bytes(m.on_device(0), m.device, values.data(), Device::cpu(), i64(values.size()) * kBlock);
+  for (size_t i = 0; i < values.size(); ++i) set_hyper(values[i], i64(i));
   if (schedule_) refill_schedule();
 }
 
 // One check for options, setters and loaded state.
-void Optimizer::check(const OptimBlock& b) const {
-  for (const auto& [name, field] : kind_.scalars) {
-    const bool is_beta = name[0] == 'b';
+void Optimizer::check(const Kind& kind, const OptimBlock& b) {
+  for (const auto& [name, field] : kind.scalars) {
+    const bool below_1 = name[0] == 'b' || name == std::string_view("alpha");
     const double v = b.*field;
-    if (!(v >= 0) || (is_beta && v >= 1))
-      throw UsageError(str("[", kind_.name, "] ", name, " must be ",
-                           is_beta ? "in [0, 1)" : "at least 0", ", got ", v));
+    if (!(v >= 0) || (below_1 && v >= 1))
+      throw UsageError(str("[", kind.name, "] ", name, " must be ",
+                           below_1 ? "in [0, 1)" : "at least 0", ", got ", v));
   }
 }
 
-void Optimizer::set_hyper(const OptimBlock& values) {
-  check(values);
+void Optimizer::set_hyper(const OptimBlock& values, i64 group) {
+  check(kind_, values);
   Memory& m = *memory_;
-  m.host = values;
-  m.host.schedule = m.table ? static_cast<const double*>(m.table->data) : nullptr;
-  m.host.schedule_size = m.table ? kTableSize : 0;
-  if (!m.device.is_meta)
-    copy_bytes(m.on_device(), m.device, &m.host, Device::cpu(), i64(kHostBytes));
-  run(StepAdvanceArgs{m.on_device(), nullptr, false, {}}, m.launch());
+  OptimBlock& host = m.host[size_t(group)];
+  host = values;
+  host.schedule = m.table ? static_cast<const double*>(m.table->data) : nullptr;
+  host.schedule_size = m.table ? kTableSize : 0;
+  OptimBlock* const to = m.on_device(size_t(group));
+  if (!m.device.is_meta) copy_bytes(to, m.device, &host, Device::cpu(), i64(kHostBytes));
+  run(StepAdvanceArgs{to, nullptr, false, {}}, m.launch());
+}
+
+void Optimizer::set(double OptimBlock::*field, double v, i64 group) {
+  OptimBlock b = hyper(group);
+  b.*field = v;
+  set_hyper(b, group);
 }
 
 void Optimizer::refill_schedule() {
   Memory& m = *memory_;
-  const i64 from = m.device.is_meta ? 0 : read_block().applied;
+  const i64 from = m.device.is_meta ? 0 : applied();
   double values[kTableSize];
   for (i64 i = 0; i < kTableSize; ++i) values[i] = schedule_.at(from + i);
   if (!m.device.is_meta) copy_bytes(m.table->data, m.device, values, Device::cpu(), sizeof values);
-  m.host.schedule_begin = from;
   m.table_left = kTableSize;
-  set_hyper(m.host);
+  for (size_t g = 0; g < m.host.size(); ++g) {
+    m.host[g].schedule_begin = from;
+    set_hyper(OptimBlock(m.host[g]), i64(g));
+  }
 }
 
 void Optimizer::set_schedule(Schedule schedule) {
@@ -156,29 +213,33 @@ void Optimizer::set_schedule(Schedule schedule) {
   if (schedule_)
     refill_schedule();
   else
-    set_hyper(memory_->host);
+    for (i64 g = 0; g < group_count(); ++g) set_hyper(OptimBlock(hyper(g)), g);
 }
 
-void Optimizer::set_lr(double lr) {
-  OptimBlock b = hyper();
-  b.lr = lr;
-  set_hyper(b);
+void Optimizer::set_lr(double lr, i64 group) { set(&OptimBlock::lr, lr, group); }
+void Optimizer::set_lr_factor(double factor, i64 group) {
+  set(&OptimBlock::lr_factor, factor, group);
 }
-
 void Optimizer::set_lr_factor(double factor) {
-  OptimBlock b = hyper();
-  b.lr_factor = factor;
-  set_hyper(b);
+  for (i64 g = 0; g < group_count(); ++g) set_lr_factor(factor, g);
 }
 
 // --- steps ---------------------------------------------------------------------------------------
 
-void Optimizer::zero_grad() { arenas_->zero_grad(); }
+void Optimizer::zero_grad(const ZeroGradOptions& options) {
+  if (options.set_to_none)
+    arenas_->zero_grad();
+  else
+    arenas_->fill_grad_zero();
+}
 
 const std::vector<Run>& Optimizer::prepare() {
+  if (averaged_) [[unlikely]]
+    throw UsageError(str("[", kind_.name,
+                         "] a step inside an EmaScope: the parameters are their averages there"));
   arenas_->sync();
   if (memory_->device != arenas_->device()) [[unlikely]]
-    make_memory(read_block());
+    make_memory(read_blocks());
   if (schedule_ && memory_->table_left == 0) [[unlikely]]
     refill_schedule();
   return arenas_->collect();
@@ -201,12 +262,17 @@ const double* Optimizer::partials() const {
 
 void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
                       i64 dropout_calls) {
+  Memory& m = *memory_;
   for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
+  if (arenas_->has_average()) update_average(flags);
   arenas_->bump_versions();
-  wt::run(StepAdvanceArgs{memory_->on_device(), record, true, flags, dropout_calls},
-          memory_->launch());
-  ++memory_->host.attempted;  // no device decides about this one
-  --memory_->table_left;
+  // Group 0 writes the record and counts the dropout calls.
+  for (size_t g = 0; g < m.host.size(); ++g) {
+    wt::run(StepAdvanceArgs{m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls},
+            m.launch());
+    ++m.host[g].attempted;  // no device decides about this one
+  }
+  --m.table_left;
 }
 
 void Optimizer::step(const StepOptions& options, Frame at) {
@@ -223,10 +289,10 @@ void Optimizer::step(const StepOptions& options, Frame at) {
 
 double* Optimizer::own_norm() const {
   char* b = static_cast<char*>(memory_->block->data);
-  return b ? reinterpret_cast<double*>(b + kNormAt) : nullptr;
+  return b ? reinterpret_cast<double*>(b + memory_->tail(kNormAt)) : nullptr;
 }
 Tensor Optimizer::own_factor() const {
-  return detail::scalar_over(memory_->block.get(), kFactorAt, DType::f64);
+  return detail::scalar_over(memory_->block.get(), memory_->tail(kFactorAt), DType::f64);
 }
 
 // --- state ---------------------------------------------------------------------------------------
@@ -244,22 +310,33 @@ std::vector<nn::NamedTensor> Optimizer::state() const {
       all.push_back({str("optim.", kind_.slots[k], ".", s->entry.name),
                      detail::tensor_over(a->state[k].get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
+  for (nn::NamedTensor& t : ema()) all.push_back({"ema." + t.name, std::move(t.tensor)});
   Storage* block = memory_->block.get();
-  const auto scalar = [&](const char* name, size_t at, DType t) {
-    all.push_back({str("optim.", name), detail::scalar_over(block, i64(at), t)});
+  const auto scalar = [&](const std::string& name, i64 at, DType t) {
+    all.push_back({"optim." + name, detail::scalar_over(block, at, t)});
   };
-  const OptimBlock& b = memory_->host;
-  for (const auto& [name, field] : kind_.scalars)
-    scalar(name,
-           size_t(reinterpret_cast<const char*>(&(b.*field)) - reinterpret_cast<const char*>(&b)),
-           DType::f64);
+  for (i64 g = 0; g < group_count(); ++g)
+    for (const auto& [name, field] : kind_.scalars)
+      scalar(scalar_name(name, g), g * kBlock + i64(offset_of(field)), DType::f64);
+  if (has_ema()) scalar("ema_decay", i64(offset_of(&OptimBlock::ema_decay)), DType::f64);
+  scalar(str("kind.", kind_.name), memory_->tail(kMarkAt), DType::i64);
   scalar("applied", offsetof(OptimBlock, applied), DType::i64);
   scalar("attempted", offsetof(OptimBlock, attempted), DType::i64);
   return all;
 }
 
+// Throws UsageError for the state of another optimizer.
+static void check_kind(const char* mine, const std::vector<nn::NamedTensor>& values) {
+  constexpr std::string_view mark = "optim.kind.";
+  for (const nn::NamedTensor& v : values)
+    if (v.name.compare(0, mark.size(), mark) == 0 && v.name.substr(mark.size()) != mine)
+      throw UsageError(str("[load_state] the state is of ", v.name.substr(mark.size()),
+                           ", this optimizer is ", mine));
+}
+
 void Optimizer::load_state(const std::vector<nn::NamedTensor>& values) {
   prepare();
+  check_kind(kind_.name, values);
   const std::vector<nn::NamedTensor> mine = state();
   const auto find = [](const std::vector<nn::NamedTensor>& list, const std::string& name) {
     return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
@@ -278,10 +355,13 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values) {
   if (!problems.empty())
     throw UsageError(str("[load_state] the names or shapes do not fit", problems));
 
-  OptimBlock loaded = hyper();
-  for (const auto& [name, field] : kind_.scalars)
-    loaded.*field = find(values, str("optim.", name))->tensor.item();
-  check(loaded);
+  for (i64 g = 0; g < group_count(); ++g) {
+    OptimBlock loaded = hyper(g);
+    for (const auto& [name, field] : kind_.scalars)
+      loaded.*field = find(values, "optim." + scalar_name(name, g))->tensor.item();
+    check(kind_, loaded);
+  }
+  if (has_ema()) check_decay(find(values, "optim.ema_decay")->tensor.item());
 
   const NoGrad no_grad;
   std::vector<Tensor> converted;  // all allocations before the first write
@@ -290,7 +370,13 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values) {
   for (size_t i = 0; i < mine.size(); ++i)
     wt::run(CopyArgs{view_of(mine[i].tensor.impl()), view_of(converted[i].impl())},
             memory_->launch());
-  write_block(read_block());
+  Blocks blocks = read_blocks();
+  for (OptimBlock& b : blocks) {  // the counts are group 0's
+    b.applied = blocks[0].applied;
+    b.attempted = blocks[0].attempted;
+    b.ema_decay = blocks[0].ema_decay;
+  }
+  write_blocks(blocks);
 }
 
 }  // namespace wt::optim

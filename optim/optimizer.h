@@ -9,9 +9,16 @@
 // and gradients into arenas (handles keep their identity, raw pointers do not) and allocates its
 // state. Rate, step count and every option that may change live in memory of the parameters'
 // device: a step never waits for the host.
+//
+// Groups give some parameters other options, by name:
+//
+//   optim::AdamW opt{net, {.lr = 3e-4, .groups = {{.names = {"*.bias"}, .weight_decay = 0}}}};
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "warptape/core/frame.h"
 #include "warptape/kernels/grad_norm.h"
@@ -33,15 +40,34 @@ struct StepOptions {
   Tensor skip{};         // 0-d: not zero: the step changes nothing but the attempted count
 };
 
+struct ZeroGradOptions {
+  // true: gradients are gone, no memory is touched. false: those that are there become zeros, so
+  // that weight decay and momentum go on.
+  bool set_to_none = true;
+};
+
+struct Betas {
+  double first = 0.9, second = 0.999;
+};
+
+// Options of the parameters whose names match; what is not given is the optimizer's.
+struct ParamGroup {
+  // Patterns: * is any text, ? one character, everything else itself. Each must match a parameter,
+  // and no parameter may be in two groups.
+  std::vector<std::string> names{};
+  std::optional<double> lr{}, weight_decay{}, momentum{}, dampening{}, eps{}, alpha{}, lr_decay{};
+  std::optional<Betas> betas{};
+};
+
 class WT_API Optimizer {
  public:
   virtual ~Optimizer();
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Marks all gradients unwritten: no memory is touched. A parameter that no backward reaches
-  // before the next step is neither updated nor decayed, and counts in no norm.
-  void zero_grad();
+  // Marks all gradients unwritten. A parameter that no backward reaches before the next step is
+  // neither updated nor decayed, and counts in no norm.
+  void zero_grad(const ZeroGradOptions& options = {});
 
   // One update from the gradients. While the device's mailbox holds a bad label or index, or `skip`
   // is raised, nothing changes but the attempted count. This protects parameters and the
@@ -50,24 +76,37 @@ class WT_API Optimizer {
   // backward left invalid; then nothing has changed.
   void step(const StepOptions& options = {}, Frame at = Frame::here());
 
-  double lr() const { return hyper().lr; }
-  void set_lr(double lr);
-  // A factor of lr for rules that watch the loss (reduce on a plateau); 1 at first.
-  double lr_factor() const { return hyper().lr_factor; }
-  void set_lr_factor(double factor);
-  // Factor of lr by applied steps; an empty one ends it.
+  // Group 0 has the parameters that no pattern names, 1 is the first of the options' groups.
+  i64 group_count() const;
+  double lr(i64 group = 0) const { return hyper(group).lr; }
+  void set_lr(double lr, i64 group = 0);
+  // A factor of lr for rules that watch the loss (ReduceLROnPlateau); 1 at first.
+  double lr_factor(i64 group = 0) const { return hyper(group).lr_factor; }
+  void set_lr_factor(double factor);  // of all groups
+  void set_lr_factor(double factor, i64 group);
+  // Factor of lr by applied steps, for all groups; an empty one ends it.
   void set_schedule(Schedule schedule);
   // The rate that the next step uses: lr * lr_factor * schedule. Waits for the device.
-  double rate() const;
+  double rate(i64 group = 0) const;
   // Steps that changed parameters (waits for the device), and all steps.
   i64 applied() const;
   i64 attempted() const;
 
-  // All state by name: optim.<slot>.<parameter>, and 0-d scalars optim.lr, optim.applied, ... The
-  // tensors are the optimizer's own memory, not copies.
+  // An average of the weights that follows each applied step, average += (1 - decay) * (weights -
+  // average), and starts as a copy of them: torch.optim.swa_utils' get_ema_multi_avg_fn. It is part
+  // of the step's transaction and of state(), as ema.<parameter>. Buffers are not averaged. Throws
+  // UsageError for a decay outside [0, 1); with an average there it only changes the decay.
+  void track_ema(double decay = 0.999);
+  bool has_ema() const;
+  // The averages, by the parameters' names: the optimizer's own memory.
+  std::vector<nn::NamedTensor> ema() const;
+
+  // All state by name: optim.<slot>.<parameter>, ema.<parameter>, and 0-d scalars optim.lr,
+  // optim.applied, ..., those of group k as optim.group<k>.lr; optim.kind.<optimizer> is its mark.
+  // The tensors are the optimizer's own memory, not copies.
   std::vector<nn::NamedTensor> state() const;
-  // Copies values in. Names and shapes must match exactly; throws UsageError listing what does not
-  // fit, and then nothing was loaded.
+  // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
+  // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values);
 
   // Names and tensors in order of registration.
@@ -95,32 +134,62 @@ class WT_API Optimizer {
     std::vector<const char*> slots;                                     // state slots: "momentum"
     std::vector<std::pair<const char*, double OptimBlock::*>> scalars;  // saved options: "lr"
   };
-  Optimizer(std::vector<detail::Entry> entries, const Kind& kind, const OptimBlock& hyper);
+  Optimizer(std::vector<detail::Entry> entries, const Kind& kind, const OptimBlock& hyper,
+            const std::vector<ParamGroup>& groups = {});
   virtual void update(const detail::Run& run, const double* grad_factor,
                       const StepFlags& flags) = 0;
 
-  // The host's copy of what the host writes.
-  const OptimBlock& hyper() const;
+  // The host's copy of what the host writes, and one field of it.
+  const OptimBlock& hyper(i64 group = 0) const;
+  void set(double OptimBlock::*field, double v, i64 group);
   // Writes a changed copy to the device; later steps use it.
-  void set_hyper(const OptimBlock& values);
-  const OptimBlock* block() const;
+  void set_hyper(const OptimBlock& values, i64 group);
+  const OptimBlock* block(const detail::Run& run) const;
   Launch launch() const;
+  // Fills a state of every parameter, by its number in Kind::slots.
+  void fill_state(size_t slot, double value);
   static std::vector<detail::Entry> entries_of(const nn::ModuleBase& m);
   static std::vector<detail::Entry> entries_of(std::span<const nn::NamedTensor> parameters);
 
  private:
+  friend class EmaScope;
   struct Memory;
-  void make_memory(const OptimBlock& values);
-  void check(const OptimBlock& b) const;
-  void write_block(const OptimBlock& values);
+  using Blocks = std::vector<OptimBlock>;
+  static Blocks blocks_of(const Kind& kind, const OptimBlock& hyper,
+                          const std::vector<ParamGroup>& groups, std::vector<detail::Entry>& all);
+  static void check(const Kind& kind, const OptimBlock& b);
+  Optimizer(std::vector<detail::Entry>&& entries, const Kind& kind, const Blocks& blocks);
+  void make_memory(const Blocks& values);
+  void write_blocks(const Blocks& values);
   void refill_schedule();
-  OptimBlock read_block() const;
+  Blocks read_blocks() const;
+  static void check_decay(double v);
+  void update_average(const StepFlags& flags);
 
   Kind kind_;
   std::unique_ptr<detail::Arenas> arenas_;
   std::unique_ptr<Memory> memory_;
   Schedule schedule_;
   const i32* mailbox_ = nullptr;
+  bool averaged_ = false;  // an EmaScope is open
+};
+
+// In its scope the parameters are their averages, for evaluation:
+//
+//   { const optim::EmaScope averaged{opt}; evaluate(net, loader); }
+//
+// Costs a copy of the parameters. Meanwhile a step of the optimizer throws UsageError, and the
+// module must not be moved. Throws UsageError without an average or inside another scope.
+class WT_API EmaScope {
+ public:
+  explicit EmaScope(Optimizer& opt);
+  ~EmaScope();
+  EmaScope(const EmaScope&) = delete;
+  EmaScope& operator=(const EmaScope&) = delete;
+
+ private:
+  Optimizer& opt_;
+  std::vector<Tensor> weights_;
 };
 
 struct SgdOptions {
@@ -129,6 +198,7 @@ struct SgdOptions {
   double dampening = 0;  // not on the first applied step
   double weight_decay = 0;
   bool nesterov = false;  // needs momentum and no dampening
+  std::vector<ParamGroup> groups{};
 };
 // g += weight_decay p; buffer = momentum buffer + (1 - dampening) g; p -= lr buffer (nesterov:
 // p -= lr (g + momentum buffer)).
@@ -136,11 +206,11 @@ class WT_API Sgd : public Optimizer {
  public:
   explicit Sgd(const nn::ModuleBase& m, const SgdOptions& o = {});
   explicit Sgd(std::span<const nn::NamedTensor> parameters, const SgdOptions& o = {});
-  double momentum() const { return hyper().momentum; }
+  double momentum(i64 group = 0) const { return hyper(group).momentum; }
   // Throws UsageError for an optimizer made without momentum: it has no buffers.
-  void set_momentum(double v);
-  double weight_decay() const { return hyper().weight_decay; }
-  void set_weight_decay(double v);
+  void set_momentum(double v, i64 group = 0);
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
 
  private:
   Sgd(std::vector<detail::Entry> entries, const SgdOptions& o);
@@ -148,14 +218,12 @@ class WT_API Sgd : public Optimizer {
   bool nesterov_;
 };
 
-struct Betas {
-  double first = 0.9, second = 0.999;
-};
 struct AdamWOptions {
   double lr = 1e-3;
   Betas betas{};
   double eps = 1e-8;
   double weight_decay = 1e-2;
+  std::vector<ParamGroup> groups{};
 };
 // Adam with decoupled weight decay. The bias correction counts applied steps of the optimizer, not
 // of each parameter.
@@ -163,13 +231,105 @@ class WT_API AdamW : public Optimizer {
  public:
   explicit AdamW(const nn::ModuleBase& m, const AdamWOptions& o = {});
   explicit AdamW(std::span<const nn::NamedTensor> parameters, const AdamWOptions& o = {});
-  double weight_decay() const { return hyper().weight_decay; }
-  void set_weight_decay(double v);
-  Betas betas() const { return {hyper().beta1, hyper().beta2}; }
-  void set_betas(Betas v);
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
+  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  void set_betas(Betas v, i64 group = 0);
 
  private:
   AdamW(std::vector<detail::Entry> entries, const AdamWOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+};
+
+struct AdamOptions {
+  double lr = 1e-3;
+  Betas betas{};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  std::vector<ParamGroup> groups{};
+};
+// Adam (Kingma and Ba 2015): the decay is part of the gradient. The bias correction counts applied
+// steps of the optimizer, not of each parameter.
+class WT_API Adam : public Optimizer {
+ public:
+  explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {});
+  explicit Adam(std::span<const nn::NamedTensor> parameters, const AdamOptions& o = {});
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
+  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  void set_betas(Betas v, i64 group = 0);
+
+ private:
+  Adam(std::vector<detail::Entry> entries, const AdamOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+};
+
+struct AdagradOptions {
+  double lr = 1e-2;
+  double lr_decay = 0;
+  double weight_decay = 0;
+  double initial_accumulator_value = 0;
+  double eps = 1e-10;
+  std::vector<ParamGroup> groups{};
+};
+// g += weight_decay p; sum += g g; p -= lr / (1 + applied lr_decay) g / (sqrt(sum) + eps)
+// (Duchi et al. 2011).
+class WT_API Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(const nn::ModuleBase& m, const AdagradOptions& o = {});
+  explicit Adagrad(std::span<const nn::NamedTensor> parameters, const AdagradOptions& o = {});
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
+
+ private:
+  Adagrad(std::vector<detail::Entry> entries, const AdagradOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+};
+
+struct RmsPropOptions {
+  double lr = 1e-2;
+  double alpha = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum = 0;
+  bool centered = false;
+  std::vector<ParamGroup> groups{};
+};
+// g += weight_decay p; square_avg = alpha square_avg + (1 - alpha) g g; p -= lr g /
+// (sqrt(square_avg) + eps); centered: the square of g's own average is taken off square_avg;
+// momentum: the quotient is added up in a buffer that p follows. PyTorch's RMSprop.
+class WT_API RmsProp : public Optimizer {
+ public:
+  explicit RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o = {});
+  explicit RmsProp(std::span<const nn::NamedTensor> parameters, const RmsPropOptions& o = {});
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
+
+ private:
+  RmsProp(std::vector<detail::Entry> entries, const RmsPropOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+  bool has_momentum_, centered_;
+};
+
+struct LionOptions {
+  double lr = 1e-4;
+  Betas betas{0.9, 0.99};
+  double weight_decay = 0;
+  std::vector<ParamGroup> groups{};
+};
+// Lion (Chen et al. 2023): p -= lr (sign(beta1 m + (1 - beta1) g) + weight_decay p); m = beta2 m +
+// (1 - beta2) g. Every weight moves by lr: take a third to a tenth of AdamW's rate.
+class WT_API Lion : public Optimizer {
+ public:
+  explicit Lion(const nn::ModuleBase& m, const LionOptions& o = {});
+  explicit Lion(std::span<const nn::NamedTensor> parameters, const LionOptions& o = {});
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
+  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  void set_betas(Betas v, i64 group = 0);
+
+ private:
+  Lion(std::vector<detail::Entry> entries, const LionOptions& o);
   void update(const detail::Run&, const double*, const StepFlags&) override;
 };
 

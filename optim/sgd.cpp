@@ -9,9 +9,20 @@ using detail::Run;
 
 namespace {
 
+[[noreturn]] void refuse_momentum() {
+  throw UsageError(
+      "[Sgd] momentum cannot be turned on or off, nor be on in some groups only: its buffers are "
+      "made with the optimizer");
+}
+
 OptimBlock checked(const SgdOptions& o) {
   if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
     throw UsageError("[Sgd] nesterov needs momentum and no dampening");
+  for (const ParamGroup& g : o.groups) {
+    if (g.momentum && (*g.momentum == 0) != (o.momentum == 0)) refuse_momentum();
+    if (o.nesterov && g.dampening && *g.dampening != 0)
+      throw UsageError("[Sgd] nesterov needs no dampening in every group");
+  }
   return {
       .lr = o.lr, .momentum = o.momentum, .dampening = o.dampening, .weight_decay = o.weight_decay};
 }
@@ -28,25 +39,16 @@ Sgd::Sgd(std::vector<detail::Entry> entries, const SgdOptions& o)
                              {"momentum", &OptimBlock::momentum},
                              {"dampening", &OptimBlock::dampening},
                              {"weight_decay", &OptimBlock::weight_decay}}},
-                checked(o)),
+                checked(o), o.groups),
       nesterov_(o.nesterov) {}
 Sgd::Sgd(const nn::ModuleBase& m, const SgdOptions& o) : Sgd(entries_of(m), o) {}
 Sgd::Sgd(std::span<const nn::NamedTensor> p, const SgdOptions& o) : Sgd(entries_of(p), o) {}
 
-void Sgd::set_momentum(double v) {
-  OptimBlock b = hyper();
-  if ((b.momentum == 0) != (v == 0))
-    throw UsageError(
-        "[Sgd] momentum cannot be turned on or off: its buffers are made with the "
-        "optimizer");
-  b.momentum = v;
-  set_hyper(b);
+void Sgd::set_momentum(double v, i64 group) {
+  if ((momentum(group) == 0) != (v == 0)) refuse_momentum();
+  set(&OptimBlock::momentum, v, group);
 }
-void Sgd::set_weight_decay(double v) {
-  OptimBlock b = hyper();
-  b.weight_decay = v;
-  set_hyper(b);
-}
+void Sgd::set_weight_decay(double v, i64 group) { set(&OptimBlock::weight_decay, v, group); }
 
 void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
   const Arena& a = *r.arena;
@@ -56,7 +58,7 @@ void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags
                   .n = r.count,
                   .dtype = a.dtype,
                   .nesterov = nesterov_,
-                  .block = block(),
+                  .block = block(r),
                   .grad_factor = grad_factor,
                   .flags = flags},
       launch());

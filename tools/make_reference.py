@@ -19,6 +19,8 @@ What the files hold:
 - `optim_problem`: parameters w0, b0 and the gradients grad_w[k], grad_b[k] of the steps 1 .. 50,
   some of them zero. `sgd_*_f32`, `sgd_*_f64`, `adamw_*`: the options, and w[k], b[k] after step
   k + 1. The gradients are given, so an optimizer is followed without any operator.
+- `adam_*`, `adagrad_*`, `rmsprop_*`, ...: the same in f64 only. `adamw_groups`: two groups;
+  `adamw_ema`: the average of the weights beside them; `lbfgs_*`: 50 steps with a closure.
 - `clip_norm`: the total norm of given gradients and the factor that clip_grad_norm_ applies.
 - `schedule_*`: lr[k] is the rate that step k + 1 uses (k applied steps before it).
 - all others: one operator case in f64: inputs, attributes, `out`, the gradient `grad_out` that is
@@ -78,22 +80,126 @@ def optim_problem():
     return w0, b0, grad_w, grad_b
 
 
-def trajectory(case, make, options):
-    for dtype in (torch.float32, torch.float64):
+def follow(optimizer, w, b, grad_w, grad_b, after=lambda: None):
+    ws, bs = [], []
+    for k in range(STEPS):
+        w.grad, b.grad = grad_w[k].clone(), grad_b[k].clone()
+        optimizer.step()
+        after()
+        ws.append(w.detach().clone())
+        bs.append(b.detach().clone())
+    return {"w": torch.stack(ws), "b": torch.stack(bs)}
+
+
+def trajectory(case, make, options, dtypes=(torch.float32, torch.float64)):
+    for dtype in dtypes:
         w0, b0, grad_w, grad_b = (t.to(dtype) for t in optim_problem())
         w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
-        optimizer = make([w, b], foreach=False, fused=False, **options)
-        ws, bs = [], []
-        for k in range(STEPS):
-            w.grad, b.grad = grad_w[k].clone(), grad_b[k].clone()
-            optimizer.step()
-            ws.append(w.detach().clone())
-            bs.append(b.detach().clone())
+        optimizer = make([w, b], foreach=False, **options)
+        values = follow(optimizer, w, b, grad_w, grad_b)
         group = optimizer.param_groups[0]
         used = {k: float(group[k]) for k in ("lr", "momentum", "weight_decay", "eps") if k in group}
         if "betas" in group:
             used["beta1"], used["beta2"] = group["betas"]
-        write(f"{case}_{NAMES[dtype]}", **used, w=torch.stack(ws), b=torch.stack(bs))
+        used.update({k: float(v) for k, v in options.items() if k != "betas"})
+        write(f"{case}_{NAMES[dtype]}", **used, **values)
+
+
+# Rules whose file is f64 only: an f32 run is held against it too.
+RULES = {
+    "sgd_dampening": ("SGD", {"lr": 0.05, "momentum": 0.9, "dampening": 0.5, "weight_decay": 0.01}),
+    "sgd_nesterov": ("SGD", {"lr": 0.05, "momentum": 0.9, "nesterov": True}),
+    "adam_default": ("Adam", {}),
+    "adam_decay": ("Adam", {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.1}),
+    "adagrad_default": ("Adagrad", {}),
+    "adagrad_decay": (
+        "Adagrad",
+        {"lr": 0.1, "lr_decay": 0.05, "weight_decay": 0.01, "initial_accumulator_value": 0.125},
+    ),
+    "rmsprop_default": ("RMSprop", {"alpha": 0.99}),
+    "rmsprop_momentum": (
+        "RMSprop",
+        {"lr": 0.005, "alpha": 0.9, "momentum": 0.9, "weight_decay": 0.01},
+    ),
+    "rmsprop_centered": (
+        "RMSprop",
+        {"lr": 0.005, "alpha": 0.95, "eps": 1e-3, "momentum": 0.5, "centered": True},
+    ),
+}
+
+
+def rules():
+    for case, (make, options) in RULES.items():
+        trajectory(case, getattr(torch.optim, make), options, (torch.float64,))
+    adamw_groups()
+    adamw_ema()
+    lbfgs("lbfgs_wolfe", {"max_iter": 2, "history_size": 5, "line_search_fn": "strong_wolfe"})
+    lbfgs("lbfgs_fixed", {"lr": 0.25, "max_iter": 3, "history_size": 5})
+
+
+def adamw_groups():
+    w0, b0, grad_w, grad_b = optim_problem()
+    w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
+    groups = [{"params": [w]}, {"params": [b], "lr": 0.05, "betas": (0.5, 0.75), "weight_decay": 0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.01, weight_decay=0.1, foreach=False)
+    write("adamw_groups", **follow(optimizer, w, b, grad_w, grad_b))
+
+
+def adamw_ema():
+    w0, b0, grad_w, grad_b = optim_problem()
+    w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
+    net = torch.nn.ParameterList([w, b])
+    average = torch.optim.swa_utils.AveragedModel(
+        net, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    )
+    average.update_parameters(net)  # the first one copies: the average starts at the weights
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.02, foreach=False)
+    ema_w, ema_b = [], []
+
+    def update():
+        average.update_parameters(net)
+        ema_w.append(average.module[0].detach().clone())
+        ema_b.append(average.module[1].detach().clone())
+
+    values = follow(optimizer, *net.parameters(), grad_w, grad_b, update)
+    write("adamw_ema", decay=0.9, ema_w=torch.stack(ema_w), ema_b=torch.stack(ema_b), **values)
+
+
+def lbfgs(case, options):
+    """50 steps of a quartic over w and b, from the problem's start."""
+    w0, b0, _, _ = optim_problem()
+    w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
+    optimizer = torch.optim.LBFGS([w, b], **options)
+    x = numbers((4, 2), 7, 1.0)
+
+    def loss_of():
+        e = x @ w + b - 1
+        return (e**2).sum() + ((w - 0.5) ** 4).sum() + (b**4).sum()
+
+    def closure():
+        optimizer.zero_grad()
+        loss = loss_of()
+        loss.backward()
+        return loss
+
+    ws, bs, losses = [], [], []
+    for _ in range(STEPS):
+        losses.append(optimizer.step(closure).detach().clone())
+        ws.append(w.detach().clone())
+        bs.append(b.detach().clone())
+    state = optimizer.state[w]
+    write(
+        case,
+        lr=float(options.get("lr", 1)),
+        max_iter=options["max_iter"],
+        history_size=options["history_size"],
+        x=x,
+        iterations=int(state["n_iter"]),
+        evaluations=int(state["func_evals"]),
+        loss=torch.stack(losses),
+        w=torch.stack(ws),
+        b=torch.stack(bs),
+    )
 
 
 def optimizers():
@@ -292,7 +398,7 @@ def layers():
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for group in (optimizers, clip_norm, schedules, pointwise, softmaxes, layers):
+    for group in (optimizers, rules, clip_norm, schedules, pointwise, softmaxes, layers):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")

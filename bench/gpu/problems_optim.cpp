@@ -2,6 +2,7 @@
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/optim_step.h"
 
 namespace wt::bench {
@@ -20,6 +21,7 @@ OptimBlock* block(Maker& m) {
   b.weight_decay = 0.01;
   b.beta1 = 0.9, b.beta2 = 0.999, b.eps = 1e-8;
   b.bias1 = 0.1, b.bias2_sqrt = 0.03;
+  b.alpha = 0.99, b.ema_decay = 0.999;
   return reinterpret_cast<OptimBlock*>(m.bytes(&b, sizeof b).impl()->data);
 }
 StepBlock* step(Maker& m) {
@@ -60,6 +62,25 @@ Problem adamw_problem(Device d, DType t, Scale scale, int, int sets) {
     AdamwStepArgs a{};
     a.param = data(out[0]), a.m = data(out[1]), a.v = data(out[2]);
     a.grad = data(m.normal({n}, t));
+    a.n = n, a.dtype = t;
+    a.block = block(m);
+    return a;
+  }));
+}
+// A rule with all of its first `States` states. They are not negative: some are averages of
+// squares.
+template <class Args, int States>
+Problem rule_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.normal({n}, t)};
+    Args a;
+    a.param = data(out[0]);
+    a.grad = data(m.normal({n}, t));
+    for (int k = 0; k < States; ++k) {
+      out.push_back(m.normal({n}, t, true));
+      a.state[k] = data(out.back());
+    }
     a.n = n, a.dtype = t;
     a.block = block(m);
     return a;
@@ -123,6 +144,11 @@ Problem loss_add_problem(Device d, DType t, Scale, int, int sets) {
 void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"sgd_step", kFloat, 2, sgd_problem});
   rows.push_back({"adamw_step", kFloat, 1, adamw_problem});
+  rows.push_back({"adam_step", kFloat, 1, rule_problem<AdamStepArgs, 2>});
+  rows.push_back({"adagrad_step", kFloat, 1, rule_problem<AdagradStepArgs, 1>});
+  rows.push_back({"rmsprop_step", kFloat, 1, rule_problem<RmspropStepArgs, 2>});
+  rows.push_back({"lion_step", kFloat, 1, rule_problem<LionStepArgs, 1>});
+  rows.push_back({"ema_step", kFloat, 1, rule_problem<EmaStepArgs, 0>});
   rows.push_back({"step_advance", kFloat, 1, advance_problem});
   rows.push_back({"step_restore", kFloat, 1, restore_problem});
   rows.push_back({"grad_norm", kFloat, 1, grad_norm_problem});

@@ -1,0 +1,128 @@
+// The rules of optim_rule.h on simt and cuda.
+//   naive       a thread an element
+//   vectorized  f32, 16-byte accesses
+#include "warptape/kernels/optim_rule.h"
+
+#include "warptape/kernels/vector.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+constexpr int kThreads = 256;
+
+struct RuleRoot {
+  template <class T>
+  __device__ __forceinline__ void operator()(const T& x, T& y) const {
+    y = sqrt(x);
+  }
+};
+
+// The pointers of a step, checked by the executor.
+template <class Args>
+struct RulePointers : Args {
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(this->param), f(this->grad), f(this->block), f(this->grad_factor);
+    for (int k = 0; k < kRuleStates; ++k) f(this->state[k]);
+    for (int k = 0; k < 3; ++k) f(this->flags.flag[k]);
+  }
+};
+
+// Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment.
+template <class T, int V, class Rule>
+__device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i64 i) {
+  T p[V], g[V], s[kRuleStates][V] = {};
+  load_vector(p, static_cast<T*>(a.param) + i);
+  load_vector(g, static_cast<const T*>(a.grad) + i);
+#pragma unroll
+  for (int k = 0; k < Rule::kStates; ++k)
+    if (a.state[k]) load_vector(s[k], static_cast<T*>(a.state[k]) + i);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    T state[kRuleStates];
+#pragma unroll
+    for (int k = 0; k < kRuleStates; ++k) state[k] = s[k][j];
+    rule.update(p[j], g[j], state, RuleRoot{});
+#pragma unroll
+    for (int k = 0; k < kRuleStates; ++k) s[k][j] = state[k];
+  }
+  store_vector(static_cast<T*>(a.param) + i, p);
+#pragma unroll
+  for (int k = 0; k < Rule::kStates; ++k)
+    if (a.state[k]) store_vector(static_cast<T*>(a.state[k]) + i, s[k]);
+}
+
+template <template <class> class Rule, class T, int V>
+__global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Rule<T>::Args> a) {
+  const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
+  if (i >= a.n || a.flags.skip()) return;
+  const Rule<T> rule(a);
+  if (i + V <= a.n) return rule_pack<T, V>(a, rule, i);
+  for (i64 k = i; k < a.n; ++k) rule_pack<T, 1>(a, rule, k);
+}
+
+template <template <class> class Rule, class T, int V>
+void launch_rule(const typename Rule<T>::Args& a, const Launch& l) {
+  const i64 threads = (a.n + V - 1) / V;
+  launch<rule_kernel<Rule, T, V>>({.grid = unsigned((threads + kThreads - 1) / kThreads),
+                                   .block = kThreads,
+                                   .stream = l.stream,
+                                   .op_name = l.op ? l.op->name : nullptr},
+                                  RulePointers<typename Rule<T>::Args>{a});
+}
+template <template <class> class Rule>
+void naive(const typename Rule<float>::Args& a, const Launch& l) {
+  a.dtype == DType::f32 ? launch_rule<Rule, float, 1>(a, l) : launch_rule<Rule, double, 1>(a, l);
+}
+template <template <class> class Rule>
+void vectorized(const typename Rule<float>::Args& a, const Launch& l) {
+  launch_rule<Rule, float, 4>(a, l);
+}
+
+template <class Args>
+const char* not_f32_or_f64(const Args& a) {
+  return a.dtype == DType::f32 || a.dtype == DType::f64 ? nullptr : "parameters must be f32 or f64";
+}
+template <class Args>
+const char* not_packs(const Args& a) {
+  if (a.dtype != DType::f32) return "parameters must be f32";
+  return aligned_16(a.param) && aligned_16(a.grad) && aligned_16(a.state[0]) &&
+                 aligned_16(a.state[1]) && aligned_16(a.state[2])
+             ? nullptr
+             : "pointers must be 16-byte aligned";
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+
+WT_VARIANTS(WT_DEVICE_NS, adam_step, AdamStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::AdamRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::AdamRule>});
+WT_VARIANTS(WT_DEVICE_NS, adagrad_step, AdagradStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::AdagradRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::AdagradRule>});
+WT_VARIANTS(WT_DEVICE_NS, rmsprop_step, RmspropStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::RmspropRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RmspropRule>});
+WT_VARIANTS(WT_DEVICE_NS, lion_step, LionStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::LionRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::LionRule>});
+WT_VARIANTS(
+    WT_DEVICE_NS, ema_step, EmaStepArgs,
+    {.name = "vectorized", .rank = 10, .why_not = not_packs, .launch = vectorized<detail::EmaRule>},
+    {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::EmaRule>});
+
+}  // namespace wt

@@ -1,0 +1,205 @@
+// Optimizer steps beyond optim_step.h, over arenas: adam, adagrad, rmsprop, lion, and the average
+// of the weights. All are elementwise with up to three states, so they share arguments, loops and
+// kernels; a rule is its scalars and one formula, written once for numbers and vectors.
+#pragma once
+#include "warptape/kernels/optim_step.h"
+
+namespace wt {
+
+inline constexpr int kRuleStates = 3;
+
+// f32 or f64, n elements each, no overlap. Nothing is written while flags.skip().
+struct RuleArgs {
+  void* param = nullptr;
+  const void* grad = nullptr;
+  void* state[kRuleStates] = {};  // in the order that the rule's comment lists; null: none
+  i64 n = 0;
+  DType dtype = DType::f32;
+  const OptimBlock* block = nullptr;
+  const double* grad_factor = nullptr;  // null: 1
+  StepFlags flags{};
+
+  int states() const {
+    return (state[0] != nullptr) + (state[1] != nullptr) + (state[2] != nullptr);
+  }
+  i64 bytes() const { return n * item_size(dtype) * (3 + 2 * states()); }
+};
+
+// Adam, states m and v. The decay is part of the gradient:
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
+struct AdamStepArgs : RuleArgs {
+  i64 flops() const { return n * 15; }
+};
+WT_CONTRACT(adam_step, AdamStepArgs);
+
+// Adagrad, state sum:
+//   g = grad * grad_factor + weight_decay * param; sum += g * g
+//   param -= rate / (1 + applied * lr_decay) * g / (sqrt(sum) + eps)
+struct AdagradStepArgs : RuleArgs {
+  i64 flops() const { return n * 8; }
+};
+WT_CONTRACT(adagrad_step, AdagradStepArgs);
+
+// RMSprop, states square_avg, momentum (or null), grad_avg (or null: not centered):
+//   g = grad * grad_factor + weight_decay * param
+//   square_avg = alpha * square_avg + (1 - alpha) * g * g; grad_avg += (1 - alpha) * (g - grad_avg)
+//   step = g / (sqrt(square_avg - grad_avg * grad_avg) + eps)
+//   momentum = block.momentum * momentum + step; param -= rate * momentum
+// without the buffer: param -= rate * step. A variance that rounds below zero counts as zero.
+struct RmspropStepArgs : RuleArgs {
+  i64 flops() const { return n * (8 + 2 * states()); }
+};
+WT_CONTRACT(rmsprop_step, RmspropStepArgs);
+
+// Lion (Chen et al. 2023, algorithm 2), state m:
+//   g = grad * grad_factor; c = beta1 * m + (1 - beta1) * g
+//   param -= rate * (sign(c) + weight_decay * param); m = beta2 * m + (1 - beta2) * g
+struct LionStepArgs : RuleArgs {
+  i64 flops() const { return n * 11; }
+};
+WT_CONTRACT(lion_step, LionStepArgs);
+
+// The average of the weights: `param` is the average and `grad` the weights, no states:
+//   param += (1 - ema_decay) * (grad - param)
+struct EmaStepArgs : RuleArgs {
+  i64 flops() const { return n * 3; }
+};
+WT_CONTRACT(ema_step, EmaStepArgs);
+
+// --- the formulas, for the kernels of every device -----------------------------------------------
+// Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
+// the square root of x.
+namespace detail {
+
+template <class T>
+WT_HD WT_HOT T factor_of(const RuleArgs& a) {
+  return T(a.grad_factor ? *a.grad_factor : 1);
+}
+
+template <class T>
+struct AdamRule {
+  using Args = AdamStepArgs;
+  static constexpr int kStates = 2;
+  T weight_decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  WT_HD WT_HOT explicit AdamRule(const Args& a)
+      : weight_decay(T(a.block->weight_decay)),
+        step_size(T(a.block->rate / a.block->bias1)),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        bias2_scale(T(1 / a.block->bias2_sqrt)),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + weight_decay * param;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V denominator;
+    root(v, denominator);
+    denominator = denominator * bias2_scale + eps;
+    param -= step_size * m / denominator;
+  }
+};
+
+template <class T>
+struct AdagradRule {
+  using Args = AdagradStepArgs;
+  static constexpr int kStates = 1;
+  T weight_decay, step_size, eps, factor;
+  WT_HD WT_HOT explicit AdagradRule(const Args& a)
+      : weight_decay(T(a.block->weight_decay)),
+        step_size(T(a.block->rate / (1 + double(a.block->applied) * a.block->lr_decay))),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + weight_decay * param;
+    state[0] += g * g;
+    V denominator;
+    root(state[0], denominator);
+    denominator = denominator + eps;
+    param -= step_size * g / denominator;
+  }
+};
+
+template <class T>
+struct RmspropRule {
+  using Args = RmspropStepArgs;
+  static constexpr int kStates = 3;
+  T weight_decay, rate, alpha, one_minus_alpha, momentum, eps, factor;
+  bool has_momentum, centered;
+  WT_HD WT_HOT explicit RmspropRule(const Args& a)
+      : weight_decay(T(a.block->weight_decay)),
+        rate(T(a.block->rate)),
+        alpha(T(a.block->alpha)),
+        one_minus_alpha(T(1 - a.block->alpha)),
+        momentum(T(a.block->momentum)),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)),
+        has_momentum(a.state[1] != nullptr),
+        centered(a.state[2] != nullptr) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + weight_decay * param;
+    const V zero = V{};
+    state[0] = alpha * state[0] + one_minus_alpha * g * g;
+    V variance = state[0];
+    if (centered) {
+      state[2] += one_minus_alpha * (g - state[2]);
+      variance = variance - state[2] * state[2];
+      variance = variance < zero ? zero : variance;
+    }
+    V step;
+    root(variance, step);
+    step = g / (step + eps);
+    if (has_momentum) {
+      state[1] = momentum * state[1] + step;
+      step = state[1];
+    }
+    param -= rate * step;
+  }
+};
+
+template <class T>
+struct LionRule {
+  using Args = LionStepArgs;
+  static constexpr int kStates = 1;
+  T decay, rate, beta1, beta2, one_minus_beta1, one_minus_beta2, factor;
+  WT_HD WT_HOT explicit LionRule(const Args& a)
+      : decay(T(1 - a.block->rate * a.block->weight_decay)),
+        rate(T(a.block->rate)),
+        beta1(T(a.block->beta1)),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
+    const V g = grad * factor;
+    const V c = beta1 * state[0] + one_minus_beta1 * g;
+    const V zero = V{}, up = zero + rate, down = zero - rate;
+    const V below = c < zero ? down : zero;
+    const V step = c > zero ? up : below;
+    param = param * decay - step;
+    state[0] = beta2 * state[0] + one_minus_beta2 * g;
+  }
+};
+
+template <class T>
+struct EmaRule {
+  using Args = EmaStepArgs;
+  static constexpr int kStates = 0;
+  T weight;
+  WT_HD WT_HOT explicit EmaRule(const Args& a) : weight(T(1 - a.block->ema_decay)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V*, Root) const {
+    param += weight * (grad - param);
+  }
+};
+
+}  // namespace detail
+}  // namespace wt
