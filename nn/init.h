@@ -1,6 +1,9 @@
 // Initialisers: fill a tensor from the generator's init stream, drawn on the cpu so that every
-// device starts from the same bits. They are not recorded.
+// device starts from the same bits. They are not recorded. Names and defaults are PyTorch's
+// torch.nn.init; layers begin as PyTorch's do.
 #pragma once
+#include <optional>
+
 #include "warptape/core/tensor.h"
 
 namespace wt::nn::init {
@@ -9,6 +12,48 @@ namespace wt::nn::init {
 WT_API void uniform_(const Tensor& t, double low = 0, double high = 1);
 // N(mean, std^2).
 WT_API void normal_(const Tensor& t, double mean = 0, double std = 1);
+// N(mean, std^2) of which only what lies in [low, high] is drawn (the bounds are values, not
+// multiples of std). Throws UsageError unless low < high and std > 0.
+WT_API void trunc_normal_(const Tensor& t, double mean = 0, double std = 1, double low = -2,
+                          double high = 2);
 WT_API void constant_(const Tensor& t, double value);
+WT_API void ones_(const Tensor& t);
+WT_API void zeros_(const Tensor& t);
+// Ones on the diagonal of a matrix, zeros elsewhere. Throws ShapeError for another rank.
+WT_API void eye_(const Tensor& t);
+
+// What follows the layer.
+enum class Nonlinearity : u8 { linear, conv, sigmoid, tanh, relu, leaky_relu, selu };
+// The factor that keeps the variance: linear, conv and sigmoid 1, tanh 5/3, relu sqrt(2),
+// leaky_relu sqrt(2 / (1 + slope^2)), selu 3/4.
+WT_API double calculate_gain(Nonlinearity f, double slope = 0.01);
+
+struct Fans {
+  i64 in, out;
+};
+// Of a weight [out, in, kernel...]: in and out, each times the elements of the kernel. Throws
+// ShapeError for fewer than two axes.
+WT_API Fans fans_of(const Tensor& t);
+
+// Glorot and Bengio 2010: U[-b, b) with b = gain sqrt(6 / (fan_in + fan_out)), and N(0, s^2) with
+// s = gain sqrt(2 / (fan_in + fan_out)). Throw ShapeError for fewer than two axes.
+WT_API void xavier_uniform_(const Tensor& t, double gain = 1);
+WT_API void xavier_normal_(const Tensor& t, double gain = 1);
+
+enum class FanMode : u8 { fan_in, fan_out };
+struct KaimingOptions {
+  double a = 0;  // the slope of leaky_relu
+  FanMode mode = FanMode::fan_in;
+  Nonlinearity nonlinearity = Nonlinearity::leaky_relu;
+};
+// He et al. 2015, arXiv:1502.01852: U[-b, b) with b = gain sqrt(3 / fan), and N(0, gain^2 / fan).
+// Throw ShapeError for fewer than two axes.
+WT_API void kaiming_uniform_(const Tensor& t, const KaimingOptions& options = {});
+WT_API void kaiming_normal_(const Tensor& t, const KaimingOptions& options = {});
+
+// gain times a matrix [n, the other axes flattened] whose rows (columns, where there are fewer) are
+// orthonormal, evenly distributed among those (Saxe et al. 2013, arXiv:1312.6120). Throws
+// ShapeError for fewer than two axes.
+WT_API void orthogonal_(const Tensor& t, double gain = 1);
 
 }  // namespace wt::nn::init

@@ -1,8 +1,141 @@
-// Losses: cross_entropy and mse_loss are in autograd/ops.h beside the other operators; this is the
-// type that they return, under the name that users of modules look for.
+// Losses as modules: around the operators, which have formulas, shapes and errors. What they return
+// stands for its mean (`loss.backward()`); its `sum` is what reduction="sum" is in PyTorch.
+// Weights of options are buffers: they follow to(device).
 #pragma once
 #include "warptape/autograd/loss.h"
+#include "warptape/autograd/ops_ctc.h"
+#include "warptape/autograd/ops_distance.h"
+#include "warptape/autograd/ops_elementwise_loss.h"
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/nn/module.h"
 
 namespace wt::nn {
+
 using wt::Loss;
+
+// wt::l1_loss.
+struct L1Loss : Module<L1Loss> {
+  L1Loss() { set_type("L1Loss"); }
+  WT_API Loss forward(Tensor input, const Tensor& target);
+};
+// wt::mse_loss.
+struct MSELoss : Module<MSELoss> {
+  MSELoss() { set_type("MSELoss"); }
+  WT_API Loss forward(Tensor input, const Tensor& target);
+};
+// wt::smooth_l1_loss.
+struct SmoothL1Loss : Module<SmoothL1Loss> {
+  explicit SmoothL1Loss(const SmoothL1Options& o = {}) : options_(o) { set_type("SmoothL1Loss"); }
+  WT_API Loss forward(Tensor input, const Tensor& target);
+
+ private:
+  SmoothL1Options options_;
+};
+// wt::huber_loss.
+struct HuberLoss : Module<HuberLoss> {
+  explicit HuberLoss(const HuberOptions& o = {}) : options_(o) { set_type("HuberLoss"); }
+  WT_API Loss forward(Tensor input, const Tensor& target);
+
+ private:
+  HuberOptions options_;
+};
+// wt::kl_div: its mean is PyTorch's reduction="batchmean".
+struct KLDivLoss : Module<KLDivLoss> {
+  explicit KLDivLoss(const KlDivOptions& o = {}) : options_(o) { set_type("KLDivLoss"); }
+  WT_API Loss forward(Tensor input, const Tensor& target);
+
+ private:
+  KlDivOptions options_;
+};
+// wt::ctc_loss.
+struct CTCLoss : Module<CTCLoss> {
+  explicit CTCLoss(const CtcOptions& o = {}) : options_(o) { set_type("CTCLoss"); }
+  WT_API Loss forward(Tensor log_probs, const Tensor& targets, const Tensor& input_lengths,
+                      const Tensor& target_lengths);
+
+ private:
+  CtcOptions options_;
+};
+// wt::cosine_embedding_loss.
+struct CosineEmbeddingLoss : Module<CosineEmbeddingLoss> {
+  explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& o = {}) : options_(o) {
+    set_type("CosineEmbeddingLoss");
+  }
+  WT_API Loss forward(Tensor a, const Tensor& b, const Tensor& target);
+
+ private:
+  CosineEmbeddingOptions options_;
+};
+// wt::triplet_margin_loss.
+struct TripletMarginLoss : Module<TripletMarginLoss> {
+  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options_(o) {
+    set_type("TripletMarginLoss");
+  }
+  WT_API Loss forward(Tensor anchor, const Tensor& positive, const Tensor& negative);
+
+ private:
+  TripletMarginOptions options_;
+};
+// wt::cross_entropy.
+class WT_API CrossEntropyLoss : public Module<CrossEntropyLoss> {
+ public:
+  explicit CrossEntropyLoss(const CrossEntropyOptions& o = {});
+  Loss forward(Tensor logits, const Tensor& labels);
+  Buffer weight;
+
+ private:
+  CrossEntropyOptions options_;
+};
+// wt::nll_loss.
+class WT_API NLLLoss : public Module<NLLLoss> {
+ public:
+  explicit NLLLoss(const NllOptions& o = {});
+  Loss forward(Tensor log_probs, const Tensor& labels);
+  Buffer weight;
+
+ private:
+  NllOptions options_;
+};
+// wt::binary_cross_entropy.
+class WT_API BCELoss : public Module<BCELoss> {
+ public:
+  explicit BCELoss(const BinaryCrossEntropyOptions& o = {});
+  Loss forward(Tensor input, const Tensor& target);
+  Buffer weight;
+
+ private:
+  BinaryCrossEntropyOptions options_;
+};
+// wt::binary_cross_entropy_with_logits.
+class WT_API BCEWithLogitsLoss : public Module<BCEWithLogitsLoss> {
+ public:
+  explicit BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& o = {});
+  Loss forward(Tensor input, const Tensor& target);
+  Buffer weight;
+  Buffer pos_weight;
+
+ private:
+  BinaryCrossEntropyWithLogitsOptions options_;
+};
+
+// Distances, which are no losses: wt::cosine_similarity and wt::pairwise_distance.
+struct CosineSimilarity : Module<CosineSimilarity> {
+  explicit CosineSimilarity(const CosineSimilarityOptions& o = {}) : options_(o) {
+    set_type("CosineSimilarity");
+  }
+  WT_API Tensor forward(Tensor a, const Tensor& b);
+
+ private:
+  CosineSimilarityOptions options_;
+};
+struct PairwiseDistance : Module<PairwiseDistance> {
+  explicit PairwiseDistance(const PairwiseDistanceOptions& o = {}) : options_(o) {
+    set_type("PairwiseDistance");
+  }
+  WT_API Tensor forward(Tensor a, const Tensor& b);
+
+ private:
+  PairwiseDistanceOptions options_;
+};
+
 }  // namespace wt::nn

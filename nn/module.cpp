@@ -48,8 +48,16 @@ void check_name(const ModuleState& m, const std::string& name) {
     if (c.first == name) throw UsageError(str("[", m.type, "] '", name, "' is registered twice"));
 }
 
+void set_name(ModuleState& m, const std::string& name) {
+  m.name = name;
+  m.path = nullptr;
+  if (!m.is_list) return;
+  for (const auto& [key, child] : m.children) set_name(*child, name + "." + key);
+}
+
 bool has_state(const ModuleState& m) {
-  if (!m.slots.empty()) return true;
+  for (const auto& s : m.slots)
+    if (s->tensor.defined()) return true;
   return std::any_of(m.children.begin(), m.children.end(),
                      [](const auto& c) { return has_state(*c.second); });
 }
@@ -102,7 +110,8 @@ Buffer ModuleBase::add_buffer(const char* name, Tensor buffer) {
 void ModuleBase::add_child(const std::string& name, const ModuleBase& child) {
   check_name(*state_, name);
   if (child.state().get() == state_.get()) throw UsageError("a module cannot be its own child");
-  child.state()->name = name;
+  set_name(*child.state(),
+           state_->is_list && !state_->name.empty() ? state_->name + "." + name : name);
   child.state()->registered = true;
   state_->children.emplace_back(name, child.state());
 }
@@ -127,46 +136,6 @@ i64 ModuleBase::parameter_count() const {
   i64 n = 0;
   for (const NamedTensor& p : named_parameters()) n += p.tensor.numel();
   return n;
-}
-
-void ModuleBase::load_state_dict(const std::vector<NamedTensor>& values) const {
-  const std::vector<NamedTensor> mine = state_dict();
-  const auto find = [](const std::vector<NamedTensor>& list, const std::string& name) {
-    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
-  };
-  std::string problems;
-  for (const NamedTensor& m : mine) {
-    const auto v = find(values, m.name);
-    if (v == values.end())
-      problems += str("\n  missing ", m.name, " ", m.tensor.shape());
-    else if (v->tensor.shape() != m.tensor.shape())
-      problems += str("\n  ", m.name, " is ", m.tensor.shape(), " here and ", v->tensor.shape(),
-                      " in the state");
-  }
-  for (const NamedTensor& v : values)
-    if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
-  if (!problems.empty())
-    throw UsageError(str("[load_state_dict] the names or shapes do not fit", problems));
-  // All that may fail comes first. A meta tensor takes the bytes with the values.
-  const NoGrad no_grad;
-  std::vector<Tensor> converted;
-  for (const NamedTensor& m : mine) {
-    const Tensor& from = find(values, m.name)->tensor;
-    const bool becomes_real = m.tensor.device().is_meta && !from.device().is_meta;
-    const CategoryScope scope(leaf_of(m.tensor.impl()) ? Category::parameter : Category::buffer);
-    Device d = m.tensor.device();
-    if (becomes_real) d.is_meta = false;
-    Tensor there = from.to(m.tensor.dtype()).to(d);
-    if (becomes_real) there = there.same_as(from) ? there.clone() : there.contiguous();
-    converted.push_back(std::move(there));
-  }
-  for (size_t i = 0; i < mine.size(); ++i) {
-    Tensor to = mine[i].tensor;
-    if (to.device() == converted[i].device())
-      to.copy_(converted[i]);
-    else
-      wt::detail::replace_data(to.impl(), converted[i].impl());
-  }
 }
 
 void ModuleBase::train(bool on) const {
@@ -237,24 +206,7 @@ std::string ModuleBase::summary() const {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-u64 ModuleBase::register_forward_hook(
-    std::function<void(const ModuleBase&, const Tensor&)> hook) const {
-  static constinit std::atomic<u64> ids{0};
-  const u64 id = ++ids;
-  state_->hooks.emplace_back(id, std::move(hook));
-  return id;
-}
-
-void ModuleBase::remove_hook(u64 id) const {
-  std::erase_if(state_->hooks, [id](const auto& h) { return h.first == id; });
-}
-
 namespace detail {
-
-void run_hooks(const ModuleBase& m, const Tensor& y) {
-  const auto hooks = m.state()->hooks;  // a hook may remove itself
-  for (const auto& [id, hook] : hooks) hook(m, y);
-}
 
 namespace {
 constinit thread_local const CallScope* innermost_call = nullptr;

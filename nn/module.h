@@ -10,10 +10,12 @@
 // state dict. `net(x)` captures the caller's line, runs hooks and names the module in errors,
 // memory reports and profiles; `net.forward(x)` does none of this.
 #pragma once
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,14 +36,25 @@ struct ParamSlot {
   bool held = false;  // an optimizer has laid it out: re-seating throws
 };
 
+// What a hook is called with, and what its result takes the place of: forward_pre(x), forward(x, y)
+// for y, backward_pre(gy), backward(gx, gy) for gx. An undefined result changes nothing.
+enum class HookKind : u8 { forward_pre, forward, backward_pre, backward };
+using HookFunction = std::function<Tensor(const ModuleBase&, const Tensor&, const Tensor&)>;
+struct HookEntry {
+  u64 id;
+  HookKind kind;
+  std::shared_ptr<HookFunction> call;
+};
+
 struct ModuleState {
   std::string name;  // within its parent; empty at the root
   const char* type = "Module";
   bool registered = false;
   bool training = true;
+  bool is_list = false;  // never called itself: its children's names begin with its own
   std::vector<std::shared_ptr<ParamSlot>> slots;
   std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
-  std::vector<std::pair<u64, std::function<void(const ModuleBase&, const Tensor&)>>> hooks;
+  std::vector<HookEntry> hooks;
   // Where it was called last: the interned path and mode id, so that a call looks nothing up.
   const ModulePath* outer = nullptr;
   const ModulePath* path = nullptr;
@@ -77,6 +90,36 @@ struct NamedTensor {
   Tensor tensor;
 };
 
+struct LoadStateOptions {
+  bool strict = true;  // false: load what fits and report the rest
+};
+// What did not fit.
+struct LoadStateResult {
+  struct Misshapen {
+    std::string name;
+    Shape here, there;  // of the module, of the state
+  };
+  std::vector<std::string> missing;     // the module's names without a value
+  std::vector<std::string> unexpected;  // names that the module does not have
+  std::vector<Misshapen> misshapen;
+  bool complete() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
+};
+
+namespace detail {
+
+// A user's hook may return a tensor or nothing.
+template <class F, class... A>
+Tensor call_hook(F& f, const A&... a) {
+  if constexpr (std::is_void_v<std::invoke_result_t<F&, const A&...>>) {
+    f(a...);
+    return {};
+  } else {
+    return f(a...);
+  }
+}
+
+}  // namespace detail
+
 class WT_API ModuleBase {
  public:
   ModuleBase();
@@ -88,10 +131,13 @@ class WT_API ModuleBase {
   i64 parameter_count() const;
   // Every name with its tensor, parameters and buffers, tied ones under each name.
   std::vector<NamedTensor> state_dict() const;
-  // Copies values in by name. Names and shapes must match exactly; throws UsageError listing
-  // missing, unexpected and misshapen names, and then nothing was loaded. What was on a meta device
-  // is then on the real one of its kind.
-  void load_state_dict(const std::vector<NamedTensor>& values) const;
+  // Copies values in by name, converted to each tensor's dtype and device. A tied tensor is there
+  // when one of its names is. Unless names and shapes match exactly it throws UsageError with all
+  // that is missing, unexpected or misshapen; with {.strict = false} it loads what fits and returns
+  // those. When it throws, nothing was loaded. What was on a meta device is then on the real one of
+  // its kind.
+  LoadStateResult load_state_dict(const std::vector<NamedTensor>& values,
+                                  const LoadStateOptions& options = {}) const;
 
   // Training mode of this module and all below.
   void train(bool on = true) const;
@@ -104,8 +150,70 @@ class WT_API ModuleBase {
   // A tree of modules with output shapes unknown: names, types, parameter shapes and counts.
   std::string summary() const;
   void zero_grad() const;
-  // Called after every operator() with the module and its output. Returns an id.
-  u64 register_forward_hook(std::function<void(const ModuleBase&, const Tensor&)> hook) const;
+  // Whether the parameters of this module and all below want gradients. Without, they are frozen:
+  // a backward passes them by, an optimizer that is made later leaves them out, one that was made
+  // before leaves them as they are until they want gradients again.
+  template <std::same_as<bool> B = bool>
+  void requires_grad_(B on = true) const {
+    set_requires_grad("*", on);
+  }
+  // The same for the parameters whose name fits a pattern, in which '*' stands for any characters
+  // and '?' for one: requires_grad_("layers.*.weight", false). A tied parameter has all its names.
+  // Returns how many fit. Throws UsageError, with the near name, when none does.
+  template <std::convertible_to<std::string_view> S>
+  i64 requires_grad_(const S& pattern, bool on = true) const {
+    return set_requires_grad(pattern, on);
+  }
+
+  // Hooks are called by operator(), in the order of their registration, and may return a tensor
+  // that takes the place of what they are about. Each register_ returns an id for remove_hook.
+  //
+  // Before forward, as f(module, x) with the first argument: returns another x, or nothing.
+  template <class F>
+  u64 register_forward_pre_hook(F hook) const {
+    return add_hook(detail::HookKind::forward_pre,
+                    [hook = std::move(hook)](const ModuleBase& m, const Tensor& x,
+                                             const Tensor&) mutable -> Tensor {
+                      return detail::call_hook(hook, m, x);
+                    });
+  }
+  // After forward, as f(module, y) or f(module, x, y): returns another y, or nothing. y is the
+  // result, or its member `output` or `first`; x lives until then. Where the result is no tensor of
+  // the kind, the call of a module with hooks throws UsageError.
+  template <class F>
+  u64 register_forward_hook(F hook) const {
+    return add_hook(
+        detail::HookKind::forward,
+        [hook = std::move(hook)](const ModuleBase& m, const Tensor& x,
+                                 const Tensor& y) mutable -> Tensor {
+          if constexpr (std::is_invocable_v<F&, const ModuleBase&, const Tensor&, const Tensor&>)
+            return detail::call_hook(hook, m, x, y);
+          else
+            return detail::call_hook(hook, m, y);
+        });
+  }
+  // In a backward, as f(module, gy) with the gradient of y, before it is used: returns another gy,
+  // or nothing.
+  template <class F>
+  u64 register_full_backward_pre_hook(F hook) const {
+    return add_hook(detail::HookKind::backward_pre,
+                    [hook = std::move(hook)](const ModuleBase& m, const Tensor& gy,
+                                             const Tensor&) mutable -> Tensor {
+                      return detail::call_hook(hook, m, gy);
+                    });
+  }
+  // In a backward, as f(module, gx, gy) once the gradient of this call's x is known (of other
+  // arguments it hears nothing): returns another gx, or nothing. Where x needs no gradient gx is
+  // undefined and the hook is called with gy. Under create_graph gy comes without its graph. A
+  // module with backward hooks takes and gives views: they cannot be written in place.
+  template <class F>
+  u64 register_full_backward_hook(F hook) const {
+    return add_hook(detail::HookKind::backward,
+                    [hook = std::move(hook)](const ModuleBase& m, const Tensor& gx,
+                                             const Tensor& gy) mutable -> Tensor {
+                      return detail::call_hook(hook, m, gx, gy);
+                    });
+  }
   void remove_hook(u64 id) const;
 
   const std::shared_ptr<detail::ModuleState>& state() const { return state_; }
@@ -123,6 +231,10 @@ class WT_API ModuleBase {
   void set_type(const char* type) { state_->type = type; }
 
   std::shared_ptr<detail::ModuleState> state_;
+
+ private:
+  u64 add_hook(detail::HookKind kind, detail::HookFunction call) const;
+  i64 set_requires_grad(std::string_view pattern, bool on) const;
 };
 
 namespace detail {
@@ -144,7 +256,37 @@ class WT_API CallScope {
   FrameScope frame_;
   ModuleScope module_;
 };
-void WT_API run_hooks(const ModuleBase& m, const Tensor& y);
+
+// The call of a module that has hooks.
+class WT_API HookedCall {
+ public:
+  // Runs the pre-hooks; x is undefined where the first argument is no tensor.
+  HookedCall(const ModuleBase& m, Tensor& x);
+  // Runs the forward hooks. Throws UsageError for null.
+  void finish(Tensor* y) const;
+
+ private:
+  const ModuleBase& module_;
+  Tensor input_;
+  struct Watch;  // the backward of this call
+  std::shared_ptr<Watch> watch_;
+};
+// The tensor in a result that hooks are about.
+template <class Y>
+Tensor* output_of(Y& y) {
+  if constexpr (std::is_same_v<Y, Tensor>)
+    return &y;
+  else if constexpr (requires {
+                       { (y.output) } -> std::same_as<Tensor&>;
+                     })
+    return &y.output;
+  else if constexpr (requires {
+                       { (y.first) } -> std::same_as<Tensor&>;
+                     })
+    return &y.first;
+  else
+    return nullptr;
+}
 
 // The tensor of an operand: moved out of an rvalue, else shared.
 inline Tensor argument(const In& x) {
@@ -167,9 +309,9 @@ class Module : public ModuleBase {
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) {
     const detail::CallScope scope(*this, x.frame());
-    auto y = self().forward(detail::argument(x), std::forward<Rest>(rest)...);
-    finish(y);
-    return y;
+    if (!state_->hooks.empty()) [[unlikely]]
+      return hooked(detail::argument(x), std::forward<Rest>(rest)...);
+    return self().forward(detail::argument(x), std::forward<Rest>(rest)...);
   }
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) const {
@@ -180,18 +322,23 @@ class Module : public ModuleBase {
   requires(!std::convertible_to<First, const Tensor&>) auto operator()(First&& first,
                                                                        Rest&&... rest) {
     const detail::CallScope scope(*this, Frame{});
+    if (state_->hooks.empty()) [[likely]]
+      return self().forward(std::forward<First>(first), std::forward<Rest>(rest)...);
+    Tensor none;
+    const detail::HookedCall call(*this, none);
     auto y = self().forward(std::forward<First>(first), std::forward<Rest>(rest)...);
-    finish(y);
+    call.finish(detail::output_of(y));
     return y;
   }
 
  private:
   Self& self() { return static_cast<Self&>(*this); }
-  template <class Y>
-  void finish(const Y& y) {
-    if constexpr (std::is_same_v<Y, Tensor>)
-      if (!state_->hooks.empty()) [[unlikely]]
-        detail::run_hooks(*this, y);
+  template <class... Rest>
+  auto hooked(Tensor x, Rest&&... rest) {
+    const detail::HookedCall call(*this, x);
+    auto y = self().forward(std::move(x), std::forward<Rest>(rest)...);
+    call.finish(detail::output_of(y));
+    return y;
   }
 };
 

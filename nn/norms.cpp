@@ -2,40 +2,43 @@
 
 #include "warptape/autograd/ops_channel_norm.h"
 #include "warptape/autograd/ops_norm.h"
-#include "warptape/core/factories.h"
-#include "warptape/nn/init.h"
+#include "warptape/autograd/ops_pad.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/nn/make_parameter.h"
 
 namespace wt::nn {
-namespace {
+using detail::at_least_1;
+using detail::make_buffer;
+using detail::make_constant;
 
-Tensor parameter(bool wanted, const Shape& shape, DType t, double value) {
-  if (!wanted) return {};
-  const CategoryScope scope(Category::parameter);
-  Tensor p = empty(shape, {.dtype = t, .device = mode.default_device});
-  init::constant_(p, value);
-  return p;
-}
-Tensor buffer(bool wanted, const Shape& shape, DType t, i64 value) {
-  if (!wanted) return {};
-  const CategoryScope scope(Category::buffer);
-  return full(shape, value, {.dtype = t, .device = mode.default_device});
-}
-i64 checked_channels(const char* layer, i64 channels) {
-  if (channels < 1)
-    throw ShapeError(str("[", layer, "] channels must be at least 1, got ", channels));
-  return channels;
+LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o)
+    : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
+      bias(
+          add("bias", make_constant(normalized_shape, o.dtype, 0, o.elementwise_affine && o.bias))),
+      normalized_shape_(normalized_shape),
+      eps_(o.eps) {
+  set_type("LayerNorm");
+  if (normalized_shape.empty())
+    throw ShapeError("[LayerNorm] normalized_shape has no axis, at least 1 is needed");
 }
 
-}  // namespace
+Tensor LayerNorm::forward(Tensor x) {
+  const wt::LayerNormOptions options{.eps = eps_};
+  if (bias.defined()) return layer_norm(std::move(x), normalized_shape_, weight, bias, options);
+  if (weight.defined()) return layer_norm(std::move(x), normalized_shape_, weight, options);
+  return layer_norm(std::move(x), normalized_shape_, options);
+}
 
 BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormOptions& o, int least_axes,
                      int most_axes)
-    : weight(add("weight", parameter(o.affine, {checked_channels(type, c)}, o.dtype, 1))),
-      bias(add("bias", parameter(o.affine, {c}, o.dtype, 0))),
-      running_mean(add_buffer("running_mean", buffer(o.track_running_stats, {c}, o.dtype, 0))),
-      running_var(add_buffer("running_var", buffer(o.track_running_stats, {c}, o.dtype, 1))),
+    : weight(add("weight", make_constant({at_least_1(type, "channels", c)}, o.dtype, 1, o.affine))),
+      bias(add("bias", make_constant({c}, o.dtype, 0, o.affine))),
+      running_mean(add_buffer("running_mean", make_buffer({c}, o.dtype, 0, o.track_running_stats))),
+      running_var(add_buffer("running_var", make_buffer({c}, o.dtype, 1, o.track_running_stats))),
       num_batches_tracked(
-          add_buffer("num_batches_tracked", buffer(o.track_running_stats, {}, DType::i64, 0))),
+          add_buffer("num_batches_tracked", make_buffer({}, DType::i64, 0, o.track_running_stats))),
       options_(o),
       least_axes_(least_axes),
       most_axes_(most_axes) {
@@ -57,10 +60,62 @@ Tensor BatchNorm::forward(Tensor x) {
                                    .eps = options_.eps});
 }
 
+InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormOptions& o, int axes)
+    : weight(add("weight", make_constant({at_least_1(type, "channels", c)}, o.dtype, 1, o.affine))),
+      bias(add("bias", make_constant({c}, o.dtype, 0, o.affine))),
+      running_mean(add_buffer("running_mean", make_buffer({c}, o.dtype, 0, o.track_running_stats))),
+      running_var(add_buffer("running_var", make_buffer({c}, o.dtype, 1, o.track_running_stats))),
+      num_batches_tracked(
+          add_buffer("num_batches_tracked", make_buffer({}, DType::i64, 0, o.track_running_stats))),
+      options_(o),
+      channels_(c),
+      axes_(axes) {
+  set_type(type);
+}
+
+// PyTorch counts no batches here: num_batches_tracked stays what it is.
+Tensor InstanceNorm::forward(Tensor x) {
+  if (x.ndim() != axes_ && x.ndim() != axes_ + 1)
+    throw ShapeError(str("[", state_->type, "] x must have ", axes_, " or ", axes_ + 1,
+                         " axes, got ", x.shape()));
+  const bool alone = x.ndim() == axes_;
+  if (x.size(alone ? 0 : 1) != channels_)
+    throw ShapeError(str("[", state_->type, "] x ", x.shape(), " has ", x.size(alone ? 0 : 1),
+                         " channels, needs ", channels_));
+  if (alone) x = unsqueeze(std::move(x), 0);
+  Tensor y =
+      instance_norm(std::move(x), {.weight = weight,
+                                   .bias = bias,
+                                   .running_mean = running_mean,
+                                   .running_var = running_var,
+                                   .use_input_stats = is_training() || !running_mean.defined(),
+                                   .momentum = options_.momentum,
+                                   .eps = options_.eps});
+  return alone ? squeeze(std::move(y), 0) : y;
+}
+
+LocalResponseNorm::LocalResponseNorm(i64 size, const LocalResponseNormOptions& o)
+    : size_(at_least_1("LocalResponseNorm", "size", size)), options_(o) {
+  set_type("LocalResponseNorm");
+}
+
+// The channels become the height of an image whose width is all axes behind them.
+Tensor LocalResponseNorm::forward(Tensor x) {
+  if (x.ndim() < 3)
+    throw ShapeError(str("[LocalResponseNorm] x must have at least 3 axes, got ", x.shape()));
+  const Shape shape = x.shape();
+  if (x.numel() == 0) return x;
+  const Tensor squares = reshape(square(x), {shape[0], 1, shape[1], -1});
+  const Tensor mean = reshape(
+      avg_pool2d(pad(squares, {0, 0, size_ / 2, (size_ - 1) / 2}), {size_, 1}, {.stride = 1}),
+      shape);
+  return std::move(x) / pow(mean * options_.alpha + options_.k, options_.beta);
+}
+
 GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o)
-    : weight(add("weight",
-                 parameter(o.affine, {checked_channels("GroupNorm", channels)}, o.dtype, 1))),
-      bias(add("bias", parameter(o.affine, {channels}, o.dtype, 0))),
+    : weight(add("weight", make_constant({at_least_1("GroupNorm", "channels", channels)}, o.dtype,
+                                         1, o.affine))),
+      bias(add("bias", make_constant({channels}, o.dtype, 0, o.affine))),
       groups_(groups),
       eps_(o.eps) {
   set_type("GroupNorm");
@@ -74,7 +129,7 @@ Tensor GroupNorm::forward(Tensor x) {
 }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o)
-    : weight(add("weight", parameter(o.elementwise_affine, normalized_shape, o.dtype, 1))),
+    : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
       normalized_shape_(normalized_shape),
       eps_(o.eps) {
   set_type("RMSNorm");

@@ -1,10 +1,32 @@
-// Normalisation layers beside LayerNorm (nn/layers.h). Names and defaults are PyTorch's.
+// Normalisation layers. Names and defaults are PyTorch's.
 #pragma once
 #include <optional>
 
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
+
+// Over the last axes, which must be normalized_shape: (x - mean) / sqrt(var + eps) * weight + bias.
+// weight starts as ones, bias as zeros, both of normalized_shape.
+struct LayerNormOptions {
+  double eps = 1e-5;
+  bool elementwise_affine = true;  // false: neither weight nor bias
+  bool bias = true;
+  DType dtype = DType::f32;
+};
+class WT_API LayerNorm : public Module<LayerNorm> {
+ public:
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o = {});
+  explicit LayerNorm(i64 features, const LayerNormOptions& o = {})
+      : LayerNorm(Shape{features}, o) {}
+  Tensor forward(Tensor x);
+  Param weight;
+  Param bias;
+
+ private:
+  Shape normalized_shape_;
+  double eps_;
+};
 
 struct BatchNormOptions {
   double eps = 1e-5;
@@ -68,6 +90,64 @@ class WT_API GroupNorm : public Module<GroupNorm> {
  private:
   i64 groups_;
   double eps_;
+};
+
+struct InstanceNormOptions {
+  double eps = 1e-5;
+  double momentum = 0.1;
+  bool affine = false;               // true: weight and bias
+  bool track_running_stats = false;  // true: running statistics, used in evaluation
+  DType dtype = DType::f32;
+};
+// Each channel of each sample normalised by its own mean and variance (wt::instance_norm).
+// Beginnings and buffers are BatchNorm's. Throws ShapeError for another rank or number of channels.
+class WT_API InstanceNorm : public Module<InstanceNorm> {
+ public:
+  Tensor forward(Tensor x);
+  Param weight;
+  Param bias;
+  Buffer running_mean;
+  Buffer running_var;
+  Buffer num_batches_tracked;  // i64
+
+ protected:
+  InstanceNorm(const char* type, i64 channels, const InstanceNormOptions& o, int axes);
+
+ private:
+  InstanceNormOptions options_;
+  i64 channels_;
+  int axes_;  // without the samples'
+};
+// x is [N, C, L] or [C, L].
+struct InstanceNorm1d : InstanceNorm {
+  explicit InstanceNorm1d(i64 channels, const InstanceNormOptions& o = {})
+      : InstanceNorm("InstanceNorm1d", channels, o, 2) {}
+};
+// x is [N, C, H, W] or [C, H, W].
+struct InstanceNorm2d : InstanceNorm {
+  explicit InstanceNorm2d(i64 channels, const InstanceNormOptions& o = {})
+      : InstanceNorm("InstanceNorm2d", channels, o, 3) {}
+};
+// x is [N, C, D, H, W] or [C, D, H, W].
+struct InstanceNorm3d : InstanceNorm {
+  explicit InstanceNorm3d(i64 channels, const InstanceNormOptions& o = {})
+      : InstanceNorm("InstanceNorm3d", channels, o, 4) {}
+};
+
+struct LocalResponseNormOptions {
+  double alpha = 1e-4, beta = 0.75, k = 1;
+};
+// x / (k + alpha mean)^beta, mean being that of x^2 over `size` neighbouring channels, zeros beyond
+// the first and last (Krizhevsky et al. 2012). x is [N, C, d...]. Throws ShapeError for fewer than
+// three axes and for size below 1.
+class WT_API LocalResponseNorm : public Module<LocalResponseNorm> {
+ public:
+  explicit LocalResponseNorm(i64 size, const LocalResponseNormOptions& o = {});
+  Tensor forward(Tensor x);
+
+ private:
+  i64 size_;
+  LocalResponseNormOptions options_;
 };
 
 // x / sqrt(mean(x^2) + eps) * weight over the last axes (wt::rms_norm). weight starts as ones.

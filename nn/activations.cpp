@@ -1,0 +1,117 @@
+#include "warptape/nn/activations.h"
+
+#include "warptape/autograd/ops_gather.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops_softmax.h"
+#include "warptape/nn/make_parameter.h"
+
+namespace wt::nn {
+
+// Where x is at a bound or beyond it there is no gradient: clamp's passes at the bounds.
+static Tensor hardtanh(Tensor x, double low, double high) {
+  const Tensor value = x.detach();
+  const Tensor inside = logical_and(gt(value, low), lt(value, high));
+  return where(inside, std::move(x), clamp(value, low, high));
+}
+
+Tensor ReLU::forward(Tensor x) { return relu(std::move(x)); }
+Tensor ReLU6::forward(Tensor x) { return hardtanh(std::move(x), 0, 6); }
+Hardtanh::Hardtanh(double low, double high) : low_(low), high_(high) {
+  set_type("Hardtanh");
+  if (!(low_ < high_))
+    throw UsageError(str("[Hardtanh] low must be below high, got ", low_, " and ", high_));
+}
+Tensor Hardtanh::forward(Tensor x) { return hardtanh(std::move(x), low_, high_); }
+Tensor LeakyReLU::forward(Tensor x) { return leaky_relu(std::move(x), slope_); }
+Tensor ELU::forward(Tensor x) { return elu(std::move(x), alpha_); }
+CELU::CELU(double alpha) : alpha_(alpha) {
+  set_type("CELU");
+  if (alpha_ == 0) throw UsageError("[CELU] alpha must not be 0");
+}
+Tensor CELU::forward(Tensor x) { return alpha_ * elu(std::move(x) / alpha_); }
+Tensor SELU::forward(Tensor x) {
+  return 1.0507009873554804934193349852946 * elu(std::move(x), 1.6732632423543772848170429916717);
+}
+Tensor GELU::forward(Tensor x) {
+  return approximate_ == Approximate::tanh ? gelu_tanh(std::move(x)) : gelu(std::move(x));
+}
+Tensor SiLU::forward(Tensor x) { return silu(std::move(x)); }
+Tensor Mish::forward(Tensor x) { return mish(std::move(x)); }
+Softplus::Softplus(double beta, double threshold) : beta_(beta), threshold_(threshold) {
+  set_type("Softplus");
+  if (!(beta_ > 0)) throw UsageError(str("[Softplus] beta must be above 0, got ", beta_));
+}
+Tensor Softplus::forward(Tensor x) { return softplus(std::move(x), beta_, threshold_); }
+Tensor Hardswish::forward(Tensor x) { return hardswish(std::move(x)); }
+Tensor Hardsigmoid::forward(Tensor x) { return hardsigmoid(std::move(x)); }
+Tensor Sigmoid::forward(Tensor x) { return sigmoid(std::move(x)); }
+Tensor Tanh::forward(Tensor x) { return tanh(std::move(x)); }
+Tensor LogSigmoid::forward(Tensor x) {
+  const Tensor tail = log1p(exp(neg(abs(x))));
+  return minimum(std::move(x), 0) - tail;
+}
+Tensor Softsign::forward(Tensor x) {
+  const Tensor size = abs(x) + 1;
+  return std::move(x) / size;
+}
+Tensor Tanhshrink::forward(Tensor x) {
+  const Tensor t = tanh(x);
+  return std::move(x) - t;
+}
+Tensor Hardshrink::forward(Tensor x) {
+  const Tensor small = le(abs(x.detach()), lambda_);
+  return masked_fill(std::move(x), small, 0);
+}
+Softshrink::Softshrink(double lambda) : lambda_(lambda) {
+  set_type("Softshrink");
+  if (!(lambda_ >= 0))
+    throw UsageError(str("[Softshrink] lambda must be at least 0, got ", lambda_));
+}
+Tensor Softshrink::forward(Tensor x) {
+  const Tensor near = clamp(x, -lambda_, lambda_);
+  return std::move(x) - near;
+}
+Tensor Threshold::forward(Tensor x) {
+  const Tensor low = le(x.detach(), threshold_);
+  return masked_fill(std::move(x), low, value_);
+}
+Tensor GLU::forward(Tensor x) {
+  const i64 n = x.size(axis_);
+  if (n % 2 != 0)
+    throw ShapeError(str("[GLU] axis ", axis_, " of ", x.shape(), " has an odd size, ", n));
+  const std::vector<Tensor> halves = split(x, n / 2, axis_);
+  return halves[0] * sigmoid(halves[1]);
+}
+Tensor Softmax::forward(Tensor x) { return softmax(std::move(x), axis_); }
+Tensor LogSoftmax::forward(Tensor x) { return log_softmax(std::move(x), axis_); }
+Tensor Softmin::forward(Tensor x) { return softmax(neg(std::move(x)), axis_); }
+Tensor Softmax2d::forward(Tensor x) {
+  if (x.ndim() != 3 && x.ndim() != 4)
+    throw ShapeError(str("[Softmax2d] x must have 3 or 4 axes, got ", x.shape()));
+  return softmax(std::move(x), -3);
+}
+
+PReLU::PReLU(const PReLUOptions& o)
+    : weight(add("weight", detail::make_constant(
+                               {detail::at_least_1("PReLU", "num_parameters", o.num_parameters)},
+                               o.dtype, o.init))) {
+  set_type("PReLU");
+}
+
+Tensor PReLU::forward(Tensor x) {
+  Tensor a = weight;
+  if (a.numel() > 1) {
+    const i64 channels = x.ndim() < 2 ? 1 : x.size(1);
+    if (channels != a.numel())
+      throw ShapeError(str("[PReLU] x ", x.shape(), " has ", channels, " channels, weight has ",
+                           a.numel(), " parameters"));
+    Shape shape{a.numel()};
+    for (int d = 2; d < x.ndim(); ++d) shape.push_back(1);
+    a = view(a, shape);
+  }
+  const Tensor positive = gt(x.detach(), 0);
+  return where(positive, x, x * a);
+}
+
+}  // namespace wt::nn

@@ -1,0 +1,202 @@
+// Activations as modules: names and defaults are PyTorch's.
+#pragma once
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+// How GELU is computed: exactly, by erf, or by tanh (Hendrycks and Gimpel 2016, arXiv:1606.08415).
+enum class Approximate : u8 { none, tanh };
+
+// max(x, 0).
+struct ReLU : Module<ReLU> {
+  ReLU() { set_type("ReLU"); }
+  WT_API Tensor forward(Tensor x);
+};
+// min(max(x, 0), 6), whose gradient is 0 at both bounds.
+struct ReLU6 : Module<ReLU6> {
+  ReLU6() { set_type("ReLU6"); }
+  WT_API Tensor forward(Tensor x);
+};
+// x between low and high, the nearer of them elsewhere; the gradient at them is 0. Throws
+// UsageError unless low < high.
+struct Hardtanh : Module<Hardtanh> {
+  WT_API explicit Hardtanh(double low = -1, double high = 1);
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double low_, high_;
+};
+// x where x > 0, else slope x.
+struct LeakyReLU : Module<LeakyReLU> {
+  explicit LeakyReLU(double slope = 0.01) : slope_(slope) { set_type("LeakyReLU"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double slope_;
+};
+// x where x > 0, else alpha (e^x - 1).
+struct ELU : Module<ELU> {
+  explicit ELU(double alpha = 1) : alpha_(alpha) { set_type("ELU"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double alpha_;
+};
+// x where x > 0, else alpha (e^(x / alpha) - 1) (Barron 2017, arXiv:1704.07483). Throws UsageError
+// for alpha 0.
+struct CELU : Module<CELU> {
+  WT_API explicit CELU(double alpha = 1);
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double alpha_;
+};
+// 1.0507 elu(x, 1.67326), with more digits (Klambauer et al. 2017, arXiv:1706.02515).
+struct SELU : Module<SELU> {
+  SELU() { set_type("SELU"); }
+  WT_API Tensor forward(Tensor x);
+};
+// x Phi(x), or its form with tanh.
+struct GELU : Module<GELU> {
+  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {
+    set_type("GELU");
+  }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  Approximate approximate_;
+};
+// x sigmoid(x).
+struct SiLU : Module<SiLU> {
+  SiLU() { set_type("SiLU"); }
+  WT_API Tensor forward(Tensor x);
+};
+// x tanh(softplus(x)).
+struct Mish : Module<Mish> {
+  Mish() { set_type("Mish"); }
+  WT_API Tensor forward(Tensor x);
+};
+// log(1 + e^(beta x)) / beta; x itself where beta x > threshold. Throws UsageError unless beta > 0.
+struct Softplus : Module<Softplus> {
+  WT_API explicit Softplus(double beta = 1, double threshold = 20);
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double beta_, threshold_;
+};
+// x clamp(x + 3, 0, 6) / 6.
+struct Hardswish : Module<Hardswish> {
+  Hardswish() { set_type("Hardswish"); }
+  WT_API Tensor forward(Tensor x);
+};
+// clamp(x + 3, 0, 6) / 6.
+struct Hardsigmoid : Module<Hardsigmoid> {
+  Hardsigmoid() { set_type("Hardsigmoid"); }
+  WT_API Tensor forward(Tensor x);
+};
+// 1 / (1 + e^-x).
+struct Sigmoid : Module<Sigmoid> {
+  Sigmoid() { set_type("Sigmoid"); }
+  WT_API Tensor forward(Tensor x);
+};
+// The hyperbolic tangent.
+struct Tanh : Module<Tanh> {
+  Tanh() { set_type("Tanh"); }
+  WT_API Tensor forward(Tensor x);
+};
+// log(sigmoid(x)), which does not overflow.
+struct LogSigmoid : Module<LogSigmoid> {
+  LogSigmoid() { set_type("LogSigmoid"); }
+  WT_API Tensor forward(Tensor x);
+};
+// x / (1 + |x|).
+struct Softsign : Module<Softsign> {
+  Softsign() { set_type("Softsign"); }
+  WT_API Tensor forward(Tensor x);
+};
+// x - tanh(x).
+struct Tanhshrink : Module<Tanhshrink> {
+  Tanhshrink() { set_type("Tanhshrink"); }
+  WT_API Tensor forward(Tensor x);
+};
+// 0 where |x| <= lambda, else x.
+struct Hardshrink : Module<Hardshrink> {
+  explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) { set_type("Hardshrink"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double lambda_;
+};
+// x nearer to 0 by lambda, 0 where |x| <= lambda. Throws UsageError unless lambda >= 0.
+struct Softshrink : Module<Softshrink> {
+  WT_API explicit Softshrink(double lambda = 0.5);
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double lambda_;
+};
+// x where x > threshold, else value.
+struct Threshold : Module<Threshold> {
+  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {
+    set_type("Threshold");
+  }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double threshold_, value_;
+};
+// a sigmoid(b), a and b the halves of an axis (Dauphin et al. 2016, arXiv:1612.08083). Throws
+// ShapeError for an axis of odd size.
+struct GLU : Module<GLU> {
+  explicit GLU(i64 axis = -1) : axis_(axis) { set_type("GLU"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  i64 axis_;
+};
+// e^x / sum(e^x) along an axis.
+struct Softmax : Module<Softmax> {
+  explicit Softmax(i64 axis) : axis_(axis) { set_type("Softmax"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  i64 axis_;
+};
+// log(softmax(x)) along an axis.
+struct LogSoftmax : Module<LogSoftmax> {
+  explicit LogSoftmax(i64 axis) : axis_(axis) { set_type("LogSoftmax"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  i64 axis_;
+};
+// softmax(-x) along an axis.
+struct Softmin : Module<Softmin> {
+  explicit Softmin(i64 axis) : axis_(axis) { set_type("Softmin"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  i64 axis_;
+};
+// softmax over the channels of [N, C, H, W] or [C, H, W]. Throws ShapeError for other ranks.
+struct Softmax2d : Module<Softmax2d> {
+  Softmax2d() { set_type("Softmax2d"); }
+  WT_API Tensor forward(Tensor x);
+};
+
+struct PReLUOptions {
+  i64 num_parameters = 1;  // or the channels of x
+  double init = 0.25;
+  DType dtype = DType::f32;
+};
+// x where x > 0, else a x, a being learned: one number, or one a channel of [N, C, d...] (He et al.
+// 2015, arXiv:1502.01852). weight [num_parameters] holds a. Throws ShapeError when x has another
+// number of channels.
+class WT_API PReLU : public Module<PReLU> {
+ public:
+  explicit PReLU(const PReLUOptions& o = {});
+  Tensor forward(Tensor x);
+  Param weight;
+};
+
+}  // namespace wt::nn

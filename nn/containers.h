@@ -1,0 +1,128 @@
+// Modules that hold modules. All are handles: a copy holds the same ones.
+#pragma once
+#include <algorithm>
+#include <initializer_list>
+
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+namespace detail {
+[[noreturn]] WT_COLD WT_API void no_such_module(const ModuleBase& dict, std::string_view name);
+}
+
+// What a Sequential takes.
+template <class M>
+concept Step = std::derived_from<M, ModuleBase> || std::is_invocable_r_v<Tensor, M&, Tensor>;
+
+// Modules, or any callables from tensor to tensor, one after the other; children are named "0",
+// "1"..., or as push_back says.
+class WT_API Sequential : public Module<Sequential> {
+ public:
+  template <class... M>
+  requires((sizeof...(M) != 1 || (!std::same_as<std::remove_cvref_t<M>, Sequential> && ...)) &&
+           (Step<std::remove_cvref_t<M>> && ...)) explicit Sequential(M&&... modules) {
+    set_type("Sequential");
+    (push_back(std::forward<M>(modules)), ...);
+  }
+  template <Step M>
+  void push_back(M module) {
+    push_back(std::to_string(steps_->size()), std::move(module));
+  }
+  template <Step M>
+  void push_back(const std::string& name, M module) {
+    if constexpr (std::derived_from<M, ModuleBase>) add_child(name, module);
+    steps_->push_back([step = std::move(module)](Tensor x) mutable { return step(std::move(x)); });
+  }
+  Tensor forward(Tensor x);
+  size_t size() const { return steps_->size(); }
+
+ private:
+  std::shared_ptr<std::vector<std::function<Tensor(Tensor)>>> steps_ =
+      std::make_shared<std::vector<std::function<Tensor(Tensor)>>>();
+};
+
+// Modules of one type, registered as "0", "1"...; the caller says how they are called.
+//
+//   nn::ModuleList<Block> blocks = add("blocks", nn::ModuleList<Block>(layers, [&] {
+//     return Block{width}; }));
+//   for (Block& block : blocks) x = block(x);
+template <class M>
+class ModuleList : public Module<ModuleList<M>> {
+ public:
+  static_assert(std::derived_from<M, ModuleBase>, "a ModuleList holds modules");
+  ModuleList() {
+    this->set_type("ModuleList");
+    this->state_->is_list = true;
+  }
+  ModuleList(std::initializer_list<M> modules) : ModuleList() {
+    for (const M& m : modules) push_back(m);
+  }
+  // `count` modules, each made by a call of its own: copies would share parameters.
+  template <class Make>
+  requires std::is_invocable_r_v<M, Make&> ModuleList(i64 count, Make make) : ModuleList() {
+    for (i64 i = 0; i < count; ++i) push_back(make());
+  }
+  void push_back(M module) {
+    this->add_child(std::to_string(modules_->size()), module);
+    modules_->push_back(std::move(module));
+  }
+  size_t size() const { return modules_->size(); }
+  bool empty() const { return modules_->empty(); }
+  // Throws IndexError.
+  M& operator[](size_t i) const {
+    if (i >= size())
+      throw IndexError(str("[ModuleList] index ", i, " is outside [0, ", size(), ")"));
+    return (*modules_)[i];
+  }
+  auto begin() const { return modules_->begin(); }
+  auto end() const { return modules_->end(); }
+
+ private:
+  std::shared_ptr<std::vector<M>> modules_ = std::make_shared<std::vector<M>>();
+};
+
+// Modules of one type by name, in the order in which they came.
+template <class M>
+class ModuleDict : public Module<ModuleDict<M>> {
+ public:
+  static_assert(std::derived_from<M, ModuleBase>, "a ModuleDict holds modules");
+  using Entry = std::pair<std::string, M>;
+  ModuleDict() {
+    this->set_type("ModuleDict");
+    this->state_->is_list = true;
+  }
+  ModuleDict(std::initializer_list<Entry> entries) : ModuleDict() {
+    for (const auto& [name, m] : entries) insert(name, m);
+  }
+  // Throws UsageError for a name that is there already or is none (letters, digits, '_').
+  void insert(const std::string& name, M module) {
+    this->add_child(name, module);
+    entries_->emplace_back(name, std::move(module));
+  }
+  size_t size() const { return entries_->size(); }
+  bool contains(std::string_view name) const { return find(name) != entries_->end(); }
+  // Throws UsageError, with the near name, for one that is not there.
+  M& operator[](std::string_view name) const {
+    const auto at = find(name);
+    if (at == entries_->end()) detail::no_such_module(*this, name);
+    return at->second;
+  }
+  std::vector<std::string> keys() const {
+    std::vector<std::string> all;
+    for (const Entry& e : *entries_) all.push_back(e.first);
+    return all;
+  }
+  // auto& [name, module].
+  auto begin() const { return entries_->begin(); }
+  auto end() const { return entries_->end(); }
+
+ private:
+  auto find(std::string_view name) const {
+    return std::find_if(entries_->begin(), entries_->end(),
+                        [name](const Entry& e) { return e.first == name; });
+  }
+  std::shared_ptr<std::vector<Entry>> entries_ = std::make_shared<std::vector<Entry>>();
+};
+
+}  // namespace wt::nn

@@ -1,0 +1,29 @@
+#include "warptape/nn/dropout.h"
+
+#include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/core/factories.h"
+#include "warptape/nn/make_parameter.h"
+
+namespace wt::nn {
+
+Dropout::Dropout(double p) : p_(detail::probability("Dropout", p)) { set_type("Dropout"); }
+Tensor Dropout::forward(Tensor x) { return dropout(std::move(x), p_, is_training()); }
+
+DropoutNd::DropoutNd(const char* type, int axes, double p)
+    : axes_(axes), p_(detail::probability(type, p)) {
+  set_type(type);
+}
+
+Tensor DropoutNd::forward(Tensor x) {
+  if (x.ndim() != axes_ + 1 && x.ndim() != axes_ + 2)
+    throw ShapeError(str("[", state_->type, "] x must have ", axes_ + 1, " or ", axes_ + 2,
+                         " axes, got ", x.shape()));
+  if (!is_training() || p_ == 0) return x;
+  Shape channels = x.shape();
+  for (int d = x.ndim() - axes_; d < x.ndim(); ++d) channels[d] = 1;
+  const Tensor kept = ones(channels, {.dtype = x.dtype(), .device = x.device()});
+  return mul(std::move(x), dropout(kept, p_, true));
+}
+
+}  // namespace wt::nn

@@ -1,0 +1,45 @@
+// Dropout. Draws come from the generator's dropout stream.
+#pragma once
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+// Zeroes elements with probability p in training and scales the rest by 1 / (1 - p). Throws
+// UsageError unless 0 <= p <= 1.
+class WT_API Dropout : public Module<Dropout> {
+ public:
+  explicit Dropout(double p = 0.5);
+  Tensor forward(Tensor x);
+  double p() const { return p_; }
+
+ private:
+  double p_;
+};
+
+// The same to whole channels of a sample at once (Tompson et al. 2015, arXiv:1411.4280).
+class WT_API DropoutNd : public Module<DropoutNd> {
+ public:
+  Tensor forward(Tensor x);
+  double p() const { return p_; }
+
+ protected:
+  DropoutNd(const char* type, int axes, double p);
+
+ private:
+  int axes_;
+  double p_;
+};
+// x is [N, C, L] or [C, L].
+struct Dropout1d : DropoutNd {
+  explicit Dropout1d(double p = 0.5) : DropoutNd("Dropout1d", 1, p) {}
+};
+// x is [N, C, H, W] or [C, H, W].
+struct Dropout2d : DropoutNd {
+  explicit Dropout2d(double p = 0.5) : DropoutNd("Dropout2d", 2, p) {}
+};
+// x is [N, C, D, H, W] or [C, D, H, W].
+struct Dropout3d : DropoutNd {
+  explicit Dropout3d(double p = 0.5) : DropoutNd("Dropout3d", 3, p) {}
+};
+
+}  // namespace wt::nn

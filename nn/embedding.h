@@ -1,0 +1,32 @@
+// Rows of a table, picked by index.
+#pragma once
+#include <optional>
+
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+struct EmbeddingOptions {
+  std::optional<i64> padding_idx{};  // this row starts at zero and gets no gradient; negative
+                                     // counts from the end
+  DType dtype = DType::f32;
+};
+// Rows of weight [count, features] by i64 or i32 indices of any shape, which gets the axis of the
+// features appended (wt::embedding). weight ~ N(0, 1). Throws IndexError for padding_idx outside
+// [-count, count) and for an index outside [0, count).
+class WT_API Embedding : public Module<Embedding> {
+ public:
+  Embedding(i64 count, i64 features, const EmbeddingOptions& o = {});
+  // A table that is there, not copied; frozen: without gradient. Throws ShapeError for other than
+  // two axes.
+  static Embedding from_pretrained(const Tensor& weight, bool freeze = true,
+                                   std::optional<i64> padding_idx = {});
+  Tensor forward(Tensor indices);
+  Param weight;
+
+ private:
+  Embedding(Tensor weight, std::optional<i64> padding_idx);
+  std::optional<i64> padding_idx_;
+};
+
+}  // namespace wt::nn

@@ -1,0 +1,18 @@
+// Resizing.
+#pragma once
+#include "warptape/autograd/ops_resize.h"
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+// Resizes the axes after the second (wt::upsample has modes and errors):
+// nn::Upsample{{.scale = {2}, .mode = UpsampleMode::bilinear}}.
+struct Upsample : Module<Upsample> {
+  explicit Upsample(const UpsampleOptions& o) : options_(o) { set_type("Upsample"); }
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  UpsampleOptions options_;
+};
+
+}  // namespace wt::nn
