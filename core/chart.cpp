@@ -1,0 +1,264 @@
+#include "warptape/core/chart.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+namespace wt::chart {
+namespace {
+
+constexpr double kLogRatio = 50;  // positive data that spans more gets a logarithmic axis
+
+// Steps of 1, 2 or 5 times a power of ten, about `wanted` of them.
+std::vector<double> linear_ticks(double low, double high, int wanted, bool whole) {
+  double step = std::pow(10, std::floor(std::log10((high - low) / wanted)));
+  for (const double factor : {2.0, 2.5, 2.0}) {
+    if ((high - low) / step > wanted * 1.5) step *= factor;
+  }
+  if (whole) step = std::max(1.0, std::round(step));
+  std::vector<double> ticks;
+  const double first = std::ceil(low / step - 1e-9);
+  for (int k = 0; k < 40; ++k) {  // counted: first + 1 may equal first
+    const double tick = (first + k) * step;
+    if (tick > high + 1e-9 * step) break;
+    ticks.push_back(tick == 0 ? 0 : tick);  // no -0
+  }
+  return ticks;
+}
+
+std::vector<double> log_ticks(double low, double high) {
+  const double decades = std::log10(high) - std::log10(low);
+  const bool few = decades < 3;
+  const int stride = std::max(1, static_cast<int>(decades / 8));
+  std::vector<double> ticks;
+  for (int e = static_cast<int>(std::floor(std::log10(low))); std::pow(10, e) <= high;
+       e += stride) {
+    for (const int digit : {1, 2, 5}) {
+      const double value = digit * std::pow(10, e);
+      if ((digit == 1 || few) && value >= low && value <= high) ticks.push_back(value);
+    }
+  }
+  return ticks;
+}
+
+// Beyond this coordinates overflow; such values and NaN leave a gap.
+bool drawable(double v) { return std::abs(v) < 1e150; }
+bool drawable(const std::pair<double, double>& p) {
+  return drawable(p.first) && drawable(p.second);
+}
+
+struct Range {
+  double low = std::numeric_limits<double>::infinity(), high = -low;
+  void take(double v) {
+    if (!drawable(v)) return;
+    low = std::min(low, v);
+    high = std::max(high, v);
+  }
+};
+
+Axis x_axis(const Chart& chart, const Frame& f) {
+  Range range;
+  for (const Series& s : chart.series) {
+    for (const auto& p : s.points) {
+      if (drawable(p)) range.take(p.first);
+    }
+  }
+  Axis axis{range.low, range.high, false, f.left, f.width - f.right};
+  if (axis.low == axis.high) axis.low -= 0.5, axis.high += 0.5;
+  return axis;
+}
+
+Axis y_axis(const Chart& chart, const Frame& f) {
+  Range range;
+  for (const Series& s : chart.series) {
+    for (const auto& p : s.points) {
+      if (drawable(p)) range.take(p.second);
+    }
+  }
+  for (const Line& line : chart.lines) range.take(line.y);
+  Axis axis{range.low, range.high, false, f.height - f.bottom, f.top};
+  axis.logarithmic = range.low > 0 && range.high > kLogRatio * range.low && !chart.from_zero;
+  if (axis.logarithmic) {
+    axis.low /= 1.1, axis.high *= 1.1;
+    return axis;
+  }
+  if (chart.from_zero) axis.low = std::min(axis.low, 0.0);
+  double span = axis.high - axis.low;
+  if (!(span > 0)) span = std::max(std::abs(axis.high) * 0.2, 1e-12);
+  axis.high += 0.06 * span;
+  if (!(chart.from_zero && axis.low == 0)) axis.low -= 0.06 * span;
+  return axis;
+}
+
+// Is every x a whole number? Then no tick is between two of them.
+bool counts(const Chart& chart) {
+  for (const Series& s : chart.series) {
+    for (const auto& [x, y] : s.points) {
+      if (drawable(x) && x != std::floor(x)) return false;
+    }
+  }
+  return true;
+}
+
+std::string grid(const Chart& chart, const Layout& l) {
+  const auto& [f, x, y] = l;
+  std::string out;
+  const auto y_ticks =
+      y.logarithmic ? log_ticks(y.low, y.high) : linear_ticks(y.low, y.high, 5, false);
+  for (const double tick : y_ticks) {
+    const std::string at = fixed(y.place(tick));
+    out += "<line class=\"grid\" x1=\"" + fixed(f.left) + "\" x2=\"" + fixed(f.width - f.right) +
+           "\" y1=\"" + at + "\" y2=\"" + at + "\"/><text class=\"tick\" text-anchor=\"end\" x=\"" +
+           fixed(f.left - 8) + "\" y=\"" + fixed(y.place(tick) + 4) + "\">" + short_number(tick) +
+           "</text>";
+  }
+  for (const double tick : linear_ticks(x.low, x.high, f.width > 520 ? 10 : 5, counts(chart))) {
+    const std::string at = fixed(x.place(tick));
+    out += "<line class=\"axis\" x1=\"" + at + "\" x2=\"" + at + "\" y1=\"" + fixed(y.from) +
+           "\" y2=\"" + fixed(y.from + 4) + "\"/><text class=\"tick\" text-anchor=\"middle\" x=\"" +
+           at + "\" y=\"" + fixed(y.from + 18) + "\">" + short_number(tick) + "</text>";
+  }
+  out += "<text class=\"tick\" text-anchor=\"end\" x=\"" + fixed(f.left - 8) + "\" y=\"" +
+         fixed(y.from + 18) + "\">" + html_escape(chart.x) + "</text>";
+  return out + "<line class=\"axis\" x1=\"" + fixed(f.left) + "\" x2=\"" +
+         fixed(f.width - f.right) + "\" y1=\"" + fixed(y.from) + "\" y2=\"" + fixed(y.from) +
+         "\"/>";
+}
+
+std::string curve(const Series& series, const Axis& x, const Axis& y) {
+  std::string path, marks;
+  bool gap = true;
+  for (const auto& [px, py] : series.points) {
+    if (!drawable({px, py})) {
+      gap = true;
+      continue;
+    }
+    const std::string at = fixed(x.place(px)) + " " + fixed(y.place(py));
+    path += (gap ? "M" : "L") + at;
+    gap = false;
+    if (series.markers) {
+      marks +=
+          "<circle r=\"3\" cx=\"" + fixed(x.place(px)) + "\" cy=\"" + fixed(y.place(py)) + "\"/>";
+    }
+  }
+  const std::string style = html_escape(series.style);
+  std::string out = "<path class=\"line " + style + "\" d=\"" + path + "\"/>";
+  if (series.markers) out += "<g class=\"mark " + style + "\">" + marks + "</g>";
+  return out;
+}
+
+std::string baseline(const Line& line, const Layout& l) {
+  const auto& [f, x, y] = l;
+  const double at = y.place(line.y);
+  const bool below = at < f.top + 18;
+  return "<line class=\"base\" x1=\"" + fixed(f.left) + "\" x2=\"" + fixed(f.width - f.right) +
+         "\" y1=\"" + fixed(at) + "\" y2=\"" + fixed(at) +
+         "\"/><text class=\"base\" text-anchor=\"end\" x=\"" + fixed(f.width - f.right - 4) +
+         "\" y=\"" + fixed(at + (below ? 14 : -5)) + "\">" + html_escape(line.label) + " " +
+         short_number(line.y) + "</text>";
+}
+
+}  // namespace
+
+double Axis::place(double value) const {
+  const auto scale = [&](double v) { return logarithmic ? std::log10(v) : v; };
+  return from + (to - from) * (scale(value) - scale(low)) / (scale(high) - scale(low));
+}
+
+Layout lay_out(const Chart& chart, const Frame& frame) {
+  return {frame, x_axis(chart, frame), y_axis(chart, frame)};
+}
+
+bool has_points(const Chart& chart) {
+  for (const Series& s : chart.series) {
+    if (std::any_of(s.points.begin(), s.points.end(),
+                    [](const std::pair<double, double>& p) { return drawable(p); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string draw(const Chart& chart, const Layout& layout) {
+  std::string out = grid(chart, layout);
+  for (const Line& line : chart.lines) {
+    if (drawable(line.y)) out += baseline(line, layout);
+  }
+  for (const Series& s : chart.series) out += curve(s, layout.x, layout.y);
+  return out;
+}
+
+std::string fixed(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  return text;
+}
+
+std::string html_escape(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? ' ' : c;
+    }
+  }
+  return out;
+}
+
+std::string short_number(double value) {
+  const double size = std::abs(value);
+  char text[32];
+  if (!std::isfinite(value)) return std::isnan(value) ? "NaN" : value > 0 ? "inf" : "-inf";
+  if (size > 0 && size < 1e-3) {
+    const int exponent = static_cast<int>(std::floor(std::log10(size) + 1e-9));
+    std::snprintf(text, sizeof text, "%.4ge%d", value / std::pow(10, exponent), exponent);
+  } else if (size >= 1e12) {
+    std::snprintf(text, sizeof text, "%.3g", value);
+  } else if (size >= 1e4) {
+    const char* const suffix = size >= 1e9 ? "G" : size >= 1e6 ? "M" : "k";
+    std::snprintf(text, sizeof text, "%.4g%s",
+                  value / (size >= 1e9   ? 1e9
+                           : size >= 1e6 ? 1e6
+                                         : 1e3),
+                  suffix);
+  } else {
+    std::snprintf(text, sizeof text, "%.4g", value);
+  }
+  return text;
+}
+
+Points thin_out(const Points& points, std::size_t columns) {
+  if (points.size() <= 2 * columns) return points;
+  Points out;
+  for (std::size_t c = 0; c < columns; ++c) {
+    const auto begin = points.begin() + static_cast<std::ptrdiff_t>(c * points.size() / columns);
+    const auto end =
+        points.begin() + static_cast<std::ptrdiff_t>((c + 1) * points.size() / columns);
+    const auto [low, high] = std::minmax_element(
+        begin, end, [](const auto& a, const auto& b) { return a.second < b.second; });
+    out.push_back(*std::min(low, high));
+    if (low != high) out.push_back(*std::max(low, high));
+  }
+  // The ends stay, so that all charts of a run span the same steps.
+  if (out.front() != points.front()) out.insert(out.begin(), points.front());
+  if (out.back() != points.back()) out.push_back(points.back());
+  return out;
+}
+
+}  // namespace wt::chart
