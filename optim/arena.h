@@ -52,6 +52,12 @@ struct Entry {
 // Parameters of a module that require grad: registration order, tied ones once under their first
 // name.
 std::vector<Entry> trainable(const nn::ModuleBase& m);
+// The given ones. Throws UsageError for a tensor that is no leaf that requires grad.
+std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters);
+
+// Throws UsageError unless `values` are of the optimizer `kind` and fit `mine` in names and shapes.
+void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
+                 const std::vector<nn::NamedTensor>& values);
 
 inline constexpr i64 kSlotBytes = 256;
 inline constexpr int kMaxStates = 3;

@@ -1,6 +1,9 @@
 #include "warptape/optim/clip.h"
 
+#include <cmath>
+
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 
@@ -33,47 +36,86 @@ Tensor clip_factor(Optimizer& opt, double max_norm, Frame at) {
   return factor;
 }
 
-Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm, Frame at) {
-  return clip_grad_norm_(m.parameters(), max_norm, at);
-}
+namespace {
 
-Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm, Frame at) {
-  const FrameScope frame(at);
-  check_max_norm("clip_grad_norm_", max_norm);
-  std::vector<Tensor> grads;
+struct Norm {
+  Tensor norm, factor;  // f64, 0-d
+};
+
+// The 2-norm: one pass of the kernel that steps use.
+Norm two_norm(const std::vector<Tensor>& grads, double max_norm, const Launch& launch) {
   i64 chunks = 0;
-  for (const Tensor& p : parameters) {
-    Tensor g = p.grad();
-    if (!g.defined()) continue;
-    if (!grads.empty() && g.device() != grads[0].device())
-      throw UsageError("[clip_grad_norm_] the gradients lie on several devices");
-    chunks += norm_chunks(g.numel());
-    grads.push_back(std::move(g));
-  }
-  const Device d = grads.empty() ? Device::cpu() : grads[0].device();
-  const TensorOptions like{.dtype = DType::f64, .device = d};
-  Tensor partials = empty({chunks}, like), norm = zeros({}, like), factor = zeros({}, like);
-  const Launch launch{&info::clip, mode.native_stream, nullptr, d};
+  for (const Tensor& g : grads) chunks += norm_chunks(g.numel());
+  const TensorOptions like{.dtype = DType::f64, .device = launch.device};
+  Norm n{zeros({}, like), zeros({}, like)};
+  const Tensor partials = empty({chunks}, like);
   auto* next = static_cast<double*>(partials.impl()->data);
   for (const Tensor& g : grads) {
     run(GradNormArgs{g.impl()->data, g.numel(), g.dtype(), next}, launch);
     next += norm_chunks(g.numel());
   }
-  auto* const c = static_cast<double*>(factor.impl()->data);
   run(StepDecideArgs{.partials = static_cast<const double*>(partials.impl()->data),
                      .count = chunks,
                      .max_norm = max_norm,
-                     .norm = static_cast<double*>(norm.impl()->data),
-                     .factor = c,
+                     .norm = static_cast<double*>(n.norm.impl()->data),
+                     .factor = static_cast<double*>(n.factor.impl()->data),
                      .step = nullptr,
                      .on_found = NonFinite::ignore,
                      .mailbox = nullptr},
       launch);
+  return n;
+}
+
+// Any other p, made of operators.
+Norm p_norm(const std::vector<Tensor>& grads, double max_norm, double p, Device d) {
+  const bool largest = std::isinf(p);
+  Norm n{zeros({}, {.dtype = DType::f64, .device = d}), {}};
   for (const Tensor& g : grads) {
-    run(GradScaleArgs{g.impl()->data, g.numel(), g.dtype(), c}, launch);
+    if (g.numel() == 0) continue;
+    const Tensor a = abs(g.to(DType::f64));
+    n.norm = largest ? maximum(n.norm, max(a)) : add(n.norm, sum(pow(a, p)));
+  }
+  if (!largest) n.norm = pow(n.norm, 1 / p);
+  n.factor = minimum(div(max_norm, add(n.norm, 1e-6)), 1.0);
+  return n;
+}
+
+}  // namespace
+
+Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm, const ClipNormOptions& options,
+                       Frame at) {
+  return clip_grad_norm_(m.parameters(), max_norm, options, at);
+}
+
+Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
+                       const ClipNormOptions& options, Frame at) {
+  const FrameScope frame(at);
+  const NoGrad no_grad;
+  check_max_norm("clip_grad_norm_", max_norm);
+  if (!(options.norm_type > 0))
+    throw UsageError(str("[clip_grad_norm_] norm_type must be above 0, got ", options.norm_type));
+  std::vector<Tensor> grads;
+  for (const Tensor& p : parameters) {
+    Tensor g = p.grad();
+    if (!g.defined()) continue;
+    if (!grads.empty() && g.device() != grads[0].device())
+      throw UsageError("[clip_grad_norm_] the gradients lie on several devices");
+    grads.push_back(std::move(g));
+  }
+  const Device d = grads.empty() ? Device::cpu() : grads[0].device();
+  const Launch launch{&info::clip, mode.native_stream, nullptr, d};
+  const Norm n = options.norm_type == 2 ? two_norm(grads, max_norm, launch)
+                                        : p_norm(grads, max_norm, options.norm_type, d);
+  if (options.error_if_nonfinite && !std::isfinite(n.norm.item()))
+    throw NumericError(str("[clip_grad_norm_] the norm of the gradients is ", n.norm.item(),
+                           ": none was changed"));
+  for (const Tensor& g : grads) {
+    run(GradScaleArgs{g.impl()->data, g.numel(), g.dtype(),
+                      static_cast<double*>(n.factor.impl()->data)},
+        launch);
     g.impl()->cell->wrote(mode.frame);
   }
-  return norm;
+  return n.norm;
 }
 
 void clip_grad_value_(const nn::ModuleBase& m, double limit, Frame at) {

@@ -9,11 +9,17 @@ namespace wt::optim {
 // memory, valid until the next call. Throws UsageError unless max_norm > 0.
 WT_API Tensor clip_factor(Optimizer& opt, double max_norm, Frame at = Frame::here());
 
+struct ClipNormOptions {
+  double norm_type = 2;             // any p > 0, also infinity: the largest element
+  bool error_if_nonfinite = false;  // throw NumericError, nothing changed; waits for the device
+};
 // The global norm of all gradients, and every .grad multiplied by the clip factor in place. Returns
-// the norm before clipping, an f64 0-d tensor on the parameters' device.
-WT_API Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm, Frame at = Frame::here());
+// the norm before clipping, an f64 0-d tensor on the parameters' device. Throws UsageError unless
+// max_norm and norm_type are above 0.
+WT_API Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm,
+                              const ClipNormOptions& options = {}, Frame at = Frame::here());
 WT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
-                              Frame at = Frame::here());
+                              const ClipNormOptions& options = {}, Frame at = Frame::here());
 
 // Every element of every .grad limited to [-limit, limit] in place. Throws UsageError unless
 // limit > 0.

@@ -90,13 +90,7 @@ Optimizer::~Optimizer() = default;
 
 std::vector<Entry> Optimizer::entries_of(const nn::ModuleBase& m) { return detail::trainable(m); }
 std::vector<Entry> Optimizer::entries_of(std::span<const nn::NamedTensor> parameters) {
-  std::vector<Entry> entries;
-  for (const nn::NamedTensor& p : parameters) {
-    if (!p.tensor.defined() || !leaf_of(p.tensor.impl()))
-      throw UsageError(str("[optimizer] ", p.name, " is not a leaf that requires grad"));
-    entries.push_back({p.name, p.tensor});
-  }
-  return entries;
+  return detail::leaves(parameters);
 }
 
 void Optimizer::make_memory(const Blocks& values) {
@@ -325,48 +319,26 @@ std::vector<nn::NamedTensor> Optimizer::state() const {
   return all;
 }
 
-// Throws UsageError for the state of another optimizer.
-static void check_kind(const char* mine, const std::vector<nn::NamedTensor>& values) {
-  constexpr std::string_view mark = "optim.kind.";
-  for (const nn::NamedTensor& v : values)
-    if (v.name.compare(0, mark.size(), mark) == 0 && v.name.substr(mark.size()) != mine)
-      throw UsageError(str("[load_state] the state is of ", v.name.substr(mark.size()),
-                           ", this optimizer is ", mine));
-}
-
 void Optimizer::load_state(const std::vector<nn::NamedTensor>& values) {
   prepare();
-  check_kind(kind_.name, values);
   const std::vector<nn::NamedTensor> mine = state();
-  const auto find = [](const std::vector<nn::NamedTensor>& list, const std::string& name) {
-    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
+  detail::check_state(kind_.name, mine, values);
+  const auto find = [&](const std::string& name) {
+    return std::find_if(values.begin(), values.end(),
+                        [&](const auto& t) { return t.name == name; });
   };
-  std::string problems;
-  for (const nn::NamedTensor& m : mine) {
-    const auto v = find(values, m.name);
-    if (v == values.end())
-      problems += str("\n  missing ", m.name, " ", m.tensor.shape());
-    else if (v->tensor.shape() != m.tensor.shape())
-      problems += str("\n  ", m.name, " is ", m.tensor.shape(), " here and ", v->tensor.shape(),
-                      " in the state");
-  }
-  for (const nn::NamedTensor& v : values)
-    if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
-  if (!problems.empty())
-    throw UsageError(str("[load_state] the names or shapes do not fit", problems));
-
   for (i64 g = 0; g < group_count(); ++g) {
     OptimBlock loaded = hyper(g);
     for (const auto& [name, field] : kind_.scalars)
-      loaded.*field = find(values, "optim." + scalar_name(name, g))->tensor.item();
+      loaded.*field = find("optim." + scalar_name(name, g))->tensor.item();
     check(kind_, loaded);
   }
-  if (has_ema()) check_decay(find(values, "optim.ema_decay")->tensor.item());
+  if (has_ema()) check_decay(find("optim.ema_decay")->tensor.item());
 
   const NoGrad no_grad;
   std::vector<Tensor> converted;  // all allocations before the first write
   for (const nn::NamedTensor& m : mine)
-    converted.push_back(find(values, m.name)->tensor.to(m.tensor.dtype()).to(m.tensor.device()));
+    converted.push_back(find(m.name)->tensor.to(m.tensor.dtype()).to(m.tensor.device()));
   for (size_t i = 0; i < mine.size(); ++i)
     wt::run(CopyArgs{view_of(mine[i].tensor.impl()), view_of(converted[i].impl())},
             memory_->launch());

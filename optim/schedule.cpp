@@ -1,5 +1,6 @@
 #include "warptape/optim/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -10,6 +11,15 @@ namespace {
 
 void check_steps(const char* schedule, i64 steps) {
   if (steps < 1) throw UsageError(str("[", schedule, "] needs at least 1 step, got ", steps));
+}
+
+void check_gamma(const char* schedule, double gamma) {
+  if (!(gamma >= 0 && std::isfinite(gamma)))
+    throw UsageError(str("[", schedule, "] gamma must be at least 0 and finite, got ", gamma));
+}
+// Half a cosine from `from` at 0 to `to` at 1.
+double half_cosine(double from, double to, double at) {
+  return to + (from - to) * (1 + std::cos(std::numbers::pi * at)) / 2;
 }
 
 }  // namespace
@@ -28,8 +38,87 @@ Schedule cosine(i64 steps, double floor) {
   check_steps("cosine", steps);
   return Schedule([=](i64 k) {
     if (k >= steps) return floor;
-    const double turn = std::numbers::pi * double(k) / double(steps);
-    return floor + (1 - floor) * (1 + std::cos(turn)) / 2;
+    return half_cosine(1, floor, double(k) / double(steps));
+  });
+}
+
+Schedule step_lr(i64 step_size, double gamma) {
+  check_steps("step_lr", step_size);
+  check_gamma("step_lr", gamma);
+  return Schedule([=](i64 k) { return std::pow(gamma, double(k / step_size)); });
+}
+
+Schedule multi_step(std::vector<i64> milestones, double gamma) {
+  check_gamma("multi_step", gamma);
+  for (size_t i = 0; i < milestones.size(); ++i)
+    if (milestones[i] < 0 || (i > 0 && milestones[i] < milestones[i - 1]))
+      throw UsageError(str("[multi_step] milestones must ascend from 0, got ", milestones[i],
+                           i > 0 ? str(" after ", milestones[i - 1]) : ""));
+  return Schedule([milestones = std::move(milestones), gamma](i64 k) {
+    const auto passed = std::upper_bound(milestones.begin(), milestones.end(), k);
+    return std::pow(gamma, double(passed - milestones.begin()));
+  });
+}
+
+Schedule exponential(double gamma) {
+  check_gamma("exponential", gamma);
+  return Schedule([=](i64 k) { return std::pow(gamma, double(k)); });
+}
+
+Schedule polynomial(i64 steps, double power) {
+  check_steps("polynomial", steps);
+  if (!(power > 0)) throw UsageError(str("[polynomial] power must be above 0, got ", power));
+  return Schedule(
+      [=](i64 k) { return k >= steps ? 0.0 : std::pow(1 - double(k) / double(steps), power); });
+}
+
+Schedule cosine_warm_restarts(i64 t_0, i64 t_mult, double floor) {
+  check_steps("cosine_warm_restarts", t_0);
+  if (t_mult < 1)
+    throw UsageError(str("[cosine_warm_restarts] t_mult must be at least 1, got ", t_mult));
+  return Schedule([=](i64 k) {
+    i64 length = t_0;
+    if (t_mult == 1) k %= t_0;
+    for (; k >= length; length *= t_mult) k -= length;
+    return half_cosine(1, floor, double(k) / double(length));
+  });
+}
+
+Schedule one_cycle(i64 total_steps, const OneCycleOptions& o) {
+  check_steps("one_cycle", total_steps);
+  if (!(o.pct_start >= 0 && o.pct_start <= 1))
+    throw UsageError(str("[one_cycle] pct_start must be in [0, 1], got ", o.pct_start));
+  if (!(o.div_factor > 0) || !(o.final_div_factor > 0))
+    throw UsageError(str("[one_cycle] div_factor and final_div_factor must be above 0, got ",
+                         o.div_factor, " and ", o.final_div_factor));
+  struct Phase {
+    double end, from, to;
+  };
+  const double low = 1 / o.div_factor, last = low / o.final_div_factor;
+  const double rise = o.pct_start * double(total_steps), end = double(total_steps - 1);
+  std::vector<Phase> phases{{rise - 1, low, 1}};
+  if (o.three_phase) {
+    phases.push_back({2 * rise - 2, 1, low});
+    phases.push_back({end, low, last});
+  } else {
+    phases.push_back({end, 1, last});
+  }
+  return Schedule([phases = std::move(phases), linear = o.linear, end](i64 k) {
+    const double step = std::min(double(k), end);
+    double start = 0;
+    size_t i = 0;
+    for (; i + 1 < phases.size() && step > phases[i].end; ++i) start = phases[i].end;
+    const Phase& p = phases[i];
+    const double at = p.end == start ? 1 : (step - start) / (p.end - start);
+    return linear ? (p.to - p.from) * at + p.from : half_cosine(p.from, p.to, at);
+  });
+}
+
+Schedule product(std::vector<Schedule> schedules) {
+  return Schedule([schedules = std::move(schedules)](i64 k) {
+    double factor = 1;
+    for (const Schedule& s : schedules) factor *= s.at(k);
+    return factor;
   });
 }
 

@@ -33,17 +33,41 @@ WT_API Schedule constant(double factor = 1);
 WT_API Schedule linear(i64 steps, double from, double to);
 // Half a cosine from 1 at 0 down to `floor` at `steps`, then `floor`.
 WT_API Schedule cosine(i64 steps, double floor = 0);
+// StepLR: times gamma every step_size steps. MultiStepLR: times gamma at each milestone (ascending;
+// one named twice counts twice). ExponentialLR: times gamma every step.
+WT_API Schedule step_lr(i64 step_size, double gamma = 0.1);
+WT_API Schedule multi_step(std::vector<i64> milestones, double gamma = 0.1);
+WT_API Schedule exponential(double gamma);
+// PolynomialLR: (1 - k / steps)^power, then 0.
+WT_API Schedule polynomial(i64 steps, double power = 1);
 // Rises linearly from `start` towards 1 over `steps` steps, then `next`, counted from its own 0.
 // The first form takes steps + 1 equal increments from 0: its first step has 1 / (steps + 1).
 WT_API Schedule warmup(i64 steps, Schedule next = {});
 WT_API Schedule warmup(i64 steps, Schedule next, double start);
-// The schedules one after the other, each for its number of steps and counted from its own 0; the
-// last goes on for ever, whatever its number.
+// SequentialLR: the schedules one after the other, each for its number of steps and counted from
+// its own 0; the last goes on for ever, whatever its number.
 struct Stage {
   i64 steps;
   Schedule schedule;
 };
 WT_API Schedule chain(std::vector<Stage> stages);
+// CosineAnnealingWarmRestarts: half a cosine from 1 to `floor` over t_0 steps, then over t_0 *
+// t_mult, and so on.
+WT_API Schedule cosine_warm_restarts(i64 t_0, i64 t_mult = 1, double floor = 0);
+// OneCycleLR, where the optimizer's lr is max_lr: up from 1 / div_factor to 1 in the first
+// pct_start of the steps, then down to 1 / (div_factor * final_div_factor) at the last step
+// (three_phase: first back to 1 / div_factor, in as many steps as it rose). Momentum is not cycled
+// (PyTorch's cycle_momentum = False). After the last step the last rate stays.
+struct OneCycleOptions {
+  double pct_start = 0.3;
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  bool three_phase = false;
+  bool linear = false;  // anneal_strategy: straight lines instead of cosines
+};
+WT_API Schedule one_cycle(i64 total_steps, const OneCycleOptions& options = {});
+// The factors of all, multiplied: ChainedScheduler.
+WT_API Schedule product(std::vector<Schedule> schedules);
 // `schedule` starts anew after `period` steps, then after period * growth, and so on.
 WT_API Schedule restarts(i64 period, Schedule schedule, double growth = 1);
 

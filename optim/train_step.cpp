@@ -110,7 +110,10 @@ TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStep
         str("[TrainStep] micro_batches must be at least 1, got ", options_.micro_batches));
   if (!(options_.clip_norm >= 0))
     throw UsageError(str("[TrainStep] clip_norm must be at least 0, got ", options_.clip_norm));
+  if (!(options_.ema_decay >= 0 && options_.ema_decay < 1))
+    throw UsageError(str("[TrainStep] ema_decay must be in [0, 1), got ", options_.ema_decay));
   if (options_.schedule) opt_.set_schedule(options_.schedule);
+  if (options_.ema_decay > 0) opt_.track_ema(options_.ema_decay);
   prepare_memory();
 }
 

@@ -46,6 +46,7 @@ struct TrainStepOptions {
   // step changes nothing but `attempted`; ignore: step anyway.
   NonFinite on_nonfinite = NonFinite::stop;
   optim::Reducer* reducer = nullptr;  // other ranks; not owned
+  double ema_decay = 0;               // above 0: opt.track_ema(ema_decay)
 };
 
 // What a step did. Reading waits for the device, once, and throws what the device found meanwhile

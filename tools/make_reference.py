@@ -22,6 +22,8 @@ What the files hold:
 - `adam_*`, `adagrad_*`, `rmsprop_*`, ...: the same in f64 only. `adamw_groups`: two groups;
   `adamw_ema`: the average of the weights beside them; `lbfgs_*`: 50 steps with a closure.
 - `clip_norm`: the total norm of given gradients and the factor that clip_grad_norm_ applies.
+- `clip_p_norms`: the same for other norms.
+- `schedule_rules`: factors of the rate; `schedule_plateau`: rates after each metric.
 - `schedule_*`: lr[k] is the rate that step k + 1 uses (k applied steps before it).
 - all others: one operator case in f64: inputs, attributes, `out`, the gradient `grad_out` that is
   sent in and `grad_NAME` of each input.
@@ -235,6 +237,17 @@ def clip_norm():
         )
 
 
+def clip_p_norms():
+    grad_w, grad_b = numbers((2, 3), 5), numbers((3,), 6)
+    found = {"grad_w": grad_w, "grad_b": grad_b, "max_norm": 0.5}
+    for case, p in (("one", 1.0), ("three", 3.0), ("inf", float("inf"))):
+        w, b = torch.zeros(2, 3).double().requires_grad_(), torch.zeros(3).double().requires_grad_()
+        w.grad, b.grad = grad_w.clone(), grad_b.clone()
+        found[f"norm_{case}"] = torch.nn.utils.clip_grad_norm_([w, b], 0.5, norm_type=p)
+        found[f"w_{case}"], found[f"b_{case}"] = w.grad, b.grad
+    write("clip_p_norms", **found)
+
+
 def schedule(case, warmup, start_factor, cosine_steps, base_lr, min_lr):
     """Linear from start_factor to 1 over `warmup` steps, then half a cosine down to min_lr."""
     optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=base_lr)
@@ -261,9 +274,74 @@ def schedule(case, warmup, start_factor, cosine_steps, base_lr, min_lr):
     )
 
 
+def schedule_rules():
+    """The rates of 50 steps from a base of 0.5, as factors of it."""
+    rules = torch.optim.lr_scheduler
+    makers = {
+        "step_lr": lambda o: rules.StepLR(o, 7, gamma=0.5),
+        "multi_step": lambda o: rules.MultiStepLR(o, [5, 20, 20, 33], gamma=0.5),
+        "exponential": lambda o: rules.ExponentialLR(o, 0.95),
+        "polynomial": lambda o: rules.PolynomialLR(o, 40, power=1.5),
+        "linear": lambda o: rules.LinearLR(o, 0.25, 0.75, total_iters=30),
+        "warm_restarts": lambda o: rules.CosineAnnealingWarmRestarts(o, 10, eta_min=0.05),
+        "warm_restarts_2": lambda o: rules.CosineAnnealingWarmRestarts(o, 6, T_mult=2),
+        "one_cycle": lambda o: rules.OneCycleLR(o, 0.5, total_steps=51, cycle_momentum=False),
+        "one_cycle_linear": lambda o: rules.OneCycleLR(
+            o,
+            0.5,
+            total_steps=51,
+            pct_start=0.4,
+            anneal_strategy="linear",
+            div_factor=10,
+            final_div_factor=100,
+            cycle_momentum=False,
+        ),
+        "one_cycle_three": lambda o: rules.OneCycleLR(
+            o, 0.5, total_steps=51, three_phase=True, cycle_momentum=False
+        ),
+        "product": lambda o: rules.ChainedScheduler(
+            [rules.LinearLR(o, 0.1, total_iters=10), rules.ExponentialLR(o, 0.9)]
+        ),
+        "sequential": lambda o: rules.SequentialLR(
+            o, [rules.ConstantLR(o, 0.5, total_iters=99), rules.StepLR(o, 8)], milestones=[15]
+        ),
+    }
+    found = {}
+    for name, make in makers.items():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+        plan, rates = make(optimizer), []
+        for _ in range(STEPS):
+            rates.append(float(optimizer.param_groups[0]["lr"]) / 0.5)
+            optimizer.step()
+            plan.step()
+        found[name] = torch.tensor(rates, dtype=torch.float64)
+    write("schedule_rules", **found)
+
+
+def plateau():
+    metric = 1 / (1 + torch.arange(STEPS, dtype=torch.float64)) + numbers((STEPS,), 11, 0.125)
+    metric[20:] = 0.25
+    metric[31] = float("nan")
+    found = {"metric": metric}
+    for case, options in {
+        "min": {"patience": 2, "factor": 0.5},
+        "max": {"mode": "max", "patience": 1, "factor": 0.5, "cooldown": 3, "min_lr": 0.01},
+        "abs": {"patience": 0, "threshold_mode": "abs", "threshold": 0.05, "min_lr": 1e-3},
+    }.items():
+        optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+        plan, rates = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **options), []
+        for m in metric.tolist():
+            plan.step(m)
+            rates.append(float(optimizer.param_groups[0]["lr"]))
+        found[case] = torch.tensor(rates, dtype=torch.float64)
+    write("schedule_plateau", **found)
+
+
 def schedules():
     schedule("schedule_cosine", 0, 1.0, 50, 0.1, 0.0)
     schedule("schedule_cosine_floor", 0, 1.0, 50, 0.1, 0.01)
+    schedule_rules()
+    plateau()
     # lr[k] = base_lr (k + 1) / warmup would start at 1 / warmup but reach base_lr a step early;
     # torch's LinearLR reaches it at k = warmup, so 1 / (warmup + 1) gives equal increments.
     schedule("schedule_warmup_cosine", 10, 1.0 / 11, 50, 0.1, 0.001)
@@ -398,7 +476,7 @@ def layers():
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for group in (optimizers, rules, clip_norm, schedules, pointwise, softmaxes, layers):
+    for group in (optimizers, rules, clip_norm, clip_p_norms, schedules, pointwise, softmaxes, layers):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")

@@ -2,9 +2,11 @@
 #include "warptape/optim/schedule.h"
 
 #include <cmath>
+#include <memory>
 
 #include "warptape/core/factories.h"
 #include "warptape/optim/optimizer.h"
+#include "warptape/optim/plateau.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/catch.h"
@@ -87,4 +89,113 @@ TEST_CASE("Schedules: the step kernel reads the schedule by the device's own cou
   CHECK(opt.rate() == 0.5);
   opt.set_lr_factor(0.25);
   CHECK(opt.rate() == 0.125);
+}
+
+TEST_CASE("Schedules: every rule follows PyTorch for 50 steps", "[schedules]") {
+  using namespace wt::optim;
+  const auto r = load_reference(reference_path("schedule_rules"));
+  const std::vector<std::pair<const char*, Schedule>> rules{
+      {"step_lr", step_lr(7, 0.5)},
+      {"multi_step", multi_step({5, 20, 20, 33}, 0.5)},
+      {"exponential", exponential(0.95)},
+      {"polynomial", polynomial(40, 1.5)},
+      {"linear", linear(30, 0.25, 0.75)},
+      {"warm_restarts", cosine_warm_restarts(10, 1, 0.1)},
+      {"warm_restarts_2", cosine_warm_restarts(6, 2)},
+      {"one_cycle", one_cycle(51)},
+      {"one_cycle_linear",
+       one_cycle(51,
+                 {.pct_start = 0.4, .div_factor = 10, .final_div_factor = 100, .linear = true})},
+      {"one_cycle_three", one_cycle(51, {.three_phase = true})},
+      {"product", product({linear(10, 0.1, 1), exponential(0.9)})},
+      {"sequential", chain({{15, constant(0.5)}, {1, step_lr(8)}})}};
+  CHECK(r.size() == rules.size());
+  for (const auto& [name, s] : rules) {
+    const std::vector<double>& want = r.at(name).values;
+    CHECK(want.size() == 50);
+    for (size_t k = 0; k < want.size(); ++k) {
+      CAPTURE(name, k, s.at(i64(k)), want[k]);
+      // PyTorch multiplies step by step: a rounding a step.
+      CHECK(std::abs(s.at(i64(k)) - want[k]) <= 50 * 0x1p-52);
+    }
+  }
+  CHECK(one_cycle(51).at(1000) == one_cycle(51).at(50));
+  CHECK(one_cycle(1).at(0) == 1 / 25.0 / 1e4);
+}
+
+TEST_CASE("Schedules: options that make no sense are refused", "[schedules]") {
+  using namespace wt::optim;
+  CHECK_THROWS_AS(step_lr(0), UsageError);
+  CHECK_THROWS_AS(step_lr(3, -0.5), UsageError);
+  CHECK_THROWS_AS(multi_step({5, 4}), UsageError);
+  CHECK_THROWS_AS(multi_step({-1}), UsageError);
+  CHECK_THROWS_AS(exponential(NAN), UsageError);
+  CHECK_THROWS_AS(polynomial(0), UsageError);
+  CHECK_THROWS_AS(polynomial(5, 0), UsageError);
+  CHECK_THROWS_AS(cosine_warm_restarts(5, 0), UsageError);
+  CHECK_THROWS_AS(one_cycle(0), UsageError);
+  CHECK_THROWS_AS(one_cycle(9, {.pct_start = 1.5}), UsageError);
+  CHECK_THROWS_AS(one_cycle(9, {.div_factor = 0}), UsageError);
+}
+
+TEST_CASE("Schedules: a resumed optimizer goes on where the schedule was", "[schedules]") {
+  const LeakGuard guard;
+  const auto make = [](const Tensor& x) {
+    const std::vector<nn::NamedTensor> only{{"x", x}};
+    auto opt = std::make_unique<optim::Sgd>(only, optim::SgdOptions{.lr = 0.5});
+    opt->set_schedule(optim::one_cycle(51));
+    return opt;
+  };
+  const Tensor x = zeros({1}, {.dtype = f64, .requires_grad = true});
+  const auto opt = make(x);
+  x.set_grad(ones({1}, {.dtype = f64}));
+  for (int i = 0; i < 25; ++i) opt->step();
+  std::vector<nn::NamedTensor> saved;
+  for (const nn::NamedTensor& t : opt->state()) saved.push_back({t.name, t.tensor.clone()});
+  const Tensor y = zeros({1}, {.dtype = f64, .requires_grad = true});
+  const auto resumed = make(y);
+  resumed->load_state(saved);
+  CHECK(resumed->rate() == 0.5 * optim::one_cycle(51).at(25));
+  CHECK(resumed->rate() == opt->rate());
+}
+
+TEST_CASE("ReduceLROnPlateau follows PyTorch, resumed in the middle", "[schedules]") {
+  using optim::ReduceLROnPlateau;
+  using Options = optim::ReduceLROnPlateauOptions;
+  const LeakGuard guard;
+  const auto r = load_reference(reference_path("schedule_plateau"));
+  const std::vector<std::pair<const char*, Options>> cases{
+      {"min", {.factor = 0.5, .patience = 2}},
+      {"max",
+       {.mode = optim::PlateauMode::max,
+        .factor = 0.5,
+        .patience = 1,
+        .cooldown = 3,
+        .min_lr = 0.01}},
+      {"abs",
+       {.patience = 0,
+        .threshold = 0.05,
+        .threshold_mode = optim::ThresholdMode::abs,
+        .min_lr = 1e-3}}};
+  for (const auto& [name, options] : cases) {
+    const Tensor x = zeros({2}, {.dtype = f64, .requires_grad = true});
+    const std::vector<nn::NamedTensor> two{{"x", x}};
+    optim::Sgd opt{two, {.lr = 0.5, .groups = {{.names = {"x"}, .lr = 0.25}}}};
+    auto plateau = std::make_unique<ReduceLROnPlateau>(opt, options);
+    for (size_t k = 0; k < 50; ++k) {
+      CAPTURE(name, k);
+      if (k == 23) {
+        const auto state = plateau->state();
+        plateau = std::make_unique<ReduceLROnPlateau>(opt, options);
+        plateau->load_state(state);
+      }
+      plateau->step(r.at("metric").values[k]);
+      const double want = r.at(name).values[k];
+      CHECK(std::abs(opt.rate() - want) <= 1e-15);
+      CHECK(std::abs(opt.rate(1) - std::max(want / 2, options.min_lr)) <= 1e-15);
+    }
+    CHECK_THROWS_AS(plateau->load_state({}), UsageError);
+    CHECK_THROWS_AS((ReduceLROnPlateau{opt, {.factor = 1}}), UsageError);
+    CHECK_THROWS_AS((ReduceLROnPlateau{opt, {.patience = -1}}), UsageError);
+  }
 }

@@ -385,6 +385,39 @@ TEST_CASE("A step is a transaction: losses and gradients that are not finite: st
   }
 }
 
+TEST_CASE("A step is a transaction: the average of the weights is part of it",
+          "[wall][transaction]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  Setup s(d);
+  const Pair batch = data(16);
+  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.ema_decay = 1}}), UsageError);
+  CHECK(!s.opt->has_ema());
+  TrainStep step{s.net, *s.opt, {.on_nonfinite = NonFinite::skip, .ema_decay = 0.5}};
+  const auto good = [&](const Pair& b) { return loss_of(s.net, b); };
+  const std::vector<double> w0 = s.net.w1.tensor().to_vector<double>();
+  step(batch, good);
+  const std::vector<double> w1 = s.net.w1.tensor().to_vector<double>(),
+                            average = s.opt->ema()[0].tensor.to_vector<double>();
+  for (size_t i = 0; i < w0.size(); ++i) CHECK(std::abs(average[i] - (w0[i] + w1[i]) / 2) <= 1e-15);
+  const StepResult r = step(batch, [&](const Pair& b) {
+    SumAndWeight l = loss_of(s.net, b);
+    l.sum = mul(l.sum, std::numeric_limits<double>::quiet_NaN());
+    return l;
+  });
+  CHECK(r.skipped());
+  CHECK(s.opt->ema()[0].tensor.to_vector<double>() == average);
+  const auto in_scope = [&] {
+    const optim::EmaScope averaged{*s.opt};
+    CHECK(s.net.w1.tensor().to_vector<double>() == average);
+    step(batch, good);
+  };
+  CHECK_THROWS_AS(in_scope(), UsageError);
+  CHECK(s.net.w1.tensor().to_vector<double>() == w1);
+  CHECK(step(batch, good).applied() == 2);
+}
+
 TEST_CASE("Random: the same seed gives the same bits", "[wall][random]") {
   const auto train = [](Device d) {
     Setup s(d, 3);

@@ -1,5 +1,6 @@
 // SGD and AdamW against PyTorch's numbers (tests/reference), on every device.
 #include <cmath>
+#include <limits>
 
 #include "warptape/core/factories.h"
 #include "warptape/optim/clip.h"
@@ -134,5 +135,38 @@ TEST_CASE("clipping agrees with PyTorch") {
       CHECK(near(g[i], r.at("grad_w").values[i]));
     }
     CHECK_THROWS_AS(optim::clip_factor(opt, 0), UsageError);
+  }
+}
+
+TEST_CASE("clipping by other norms agrees with PyTorch") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  const LeakGuard guard;
+  const Arrays r = load_reference(reference_path("clip_p_norms"));
+  const double max_norm = r.at("max_norm").values[0];
+  for (const auto& [name, p] : {std::pair{"one", 1.0}, std::pair{"three", 3.0},
+                                std::pair{"inf", std::numeric_limits<double>::infinity()}}) {
+    CAPTURE(to_string(d), name);
+    std::vector<Tensor> both;
+    for (const char* what : {"grad_w", "grad_b"}) {
+      const Tensor g = from_reference(r.at(what), f64, d);
+      both.push_back(zeros(g.shape(), {.dtype = f64, .device = d, .requires_grad = true}));
+      both.back().set_grad(g);
+    }
+    const Tensor norm = optim::clip_grad_norm_(both, max_norm, {.norm_type = p});
+    CHECK(std::abs(norm.item() - r.at(std::string("norm_") + name).values[0]) <= 1e-14);
+    for (size_t k = 0; k < 2; ++k) {
+      const std::vector<double> now = both[k].grad().to_vector<double>();
+      const std::vector<double>& want = r.at(std::string(k == 0 ? "w_" : "b_") + name).values;
+      for (size_t i = 0; i < now.size(); ++i) CHECK(std::abs(now[i] - want[i]) <= 1e-14);
+    }
+    CHECK_THROWS_AS(optim::clip_grad_norm_(both, max_norm, {.norm_type = 0}), UsageError);
+    both[0].set_grad(
+        full({2, 3}, std::numeric_limits<double>::infinity(), {.dtype = f64, .device = d}));
+    const std::vector<double> b = both[1].grad().to_vector<double>();
+    CHECK_THROWS_AS(
+        optim::clip_grad_norm_(both, max_norm, {.norm_type = p, .error_if_nonfinite = true}),
+        NumericError);
+    CHECK(both[1].grad().to_vector<double>() == b);
   }
 }

@@ -1,0 +1,91 @@
+// L-BFGS: a few host-driven iterations a step, with the loss evaluated by a closure.
+//
+//   optim::Lbfgs opt{net, {.line_search = optim::LineSearch::strong_wolfe}};
+//   opt.step([&] {
+//     opt.zero_grad();
+//     auto loss = mse_loss(net(x), y);
+//     loss.backward();
+//     return loss;
+//   });
+//
+// It is no Optimizer: the line search must see losses, so each evaluation waits for the device, and
+// the same data must be seen by every evaluation of a step. For full batches.
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "warptape/core/frame.h"
+#include "warptape/nn/module.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::optim {
+
+enum class LineSearch { none, strong_wolfe };
+
+// Names, defaults and meaning are PyTorch's.
+struct LbfgsOptions {
+  double lr = 1;
+  i64 max_iter = 20;               // iterations a step
+  i64 max_eval = 0;                // evaluations a step; 0: max_iter * 5 / 4
+  double tolerance_grad = 1e-7;    // of the gradient's largest element
+  double tolerance_change = 1e-9;  // of the loss and the largest parameter
+  i64 history_size = 100;
+  LineSearch line_search = LineSearch::none;
+};
+
+// Nocedal and Wright, Numerical Optimization, algorithms 7.5, 3.5 and 3.6, as torch.optim.LBFGS
+// does them. The history takes 2 * history_size copies of the parameters.
+class WT_API Lbfgs {
+ public:
+  // Throws UsageError for options out of range and parameters of several dtypes or devices.
+  explicit Lbfgs(const nn::ModuleBase& m, const LbfgsOptions& o = {});
+  explicit Lbfgs(std::span<const nn::NamedTensor> parameters, const LbfgsOptions& o = {});
+  ~Lbfgs();
+  Lbfgs(const Lbfgs&) = delete;
+  Lbfgs& operator=(const Lbfgs&) = delete;
+
+  void zero_grad(const ZeroGradOptions& options = {});
+
+  // Calls `closure` (zero_grad, forward, backward, return the loss: a Tensor, a Loss or a number)
+  // until a stopping rule holds; returns the first loss. A parameter without a gradient stays. A
+  // point of the line search whose loss is not finite counts as too far. Throws what the closure
+  // throws, NumericError for a loss or gradient that is not finite: parameters and state are then
+  // as before.
+  template <class F>
+  double step(F&& closure, Frame at = Frame::here()) {
+    const FrameScope frame(at);
+    return step_with([&]() -> double {
+      auto loss = closure();
+      if constexpr (std::is_convertible_v<decltype(loss), double>)
+        return double(loss);
+      else
+        return loss.item();
+    });
+  }
+
+  double lr() const;
+  void set_lr(double lr);
+  // Iterations and evaluations of all steps.
+  i64 iterations() const;
+  i64 evaluations() const;
+
+  // optim.direction.<parameter>, optim.old_dirs.<k>.<parameter>, ... and 0-d scalars: direction and
+  // history, so that a resumed run goes on as if never stopped.
+  std::vector<nn::NamedTensor> state() const;
+  // Throws UsageError for the state of another optimizer, listing what does not fit, and for more
+  // history than history_size; then nothing was loaded.
+  void load_state(const std::vector<nn::NamedTensor>& values);
+
+  std::vector<nn::NamedTensor> parameters() const;
+  Device device() const;
+
+ private:
+  struct Impl;
+  Lbfgs(std::vector<detail::Entry> entries, const LbfgsOptions& o);
+  double step_with(const std::function<double()>& closure);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace wt::optim

@@ -1,0 +1,50 @@
+// What an optimizer is made of and what it loads: entries and state by name.
+#include <algorithm>
+
+#include "warptape/autograd/node.h"
+#include "warptape/core/error.h"
+#include "warptape/optim/arena.h"
+
+namespace wt::optim::detail {
+
+std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters) {
+  std::vector<Entry> entries;
+  for (const nn::NamedTensor& p : parameters) {
+    if (!p.tensor.defined() || !leaf_of(p.tensor.impl()))
+      throw UsageError(str("[optimizer] ", p.name, " is not a leaf that requires grad"));
+    entries.push_back({p.name, p.tensor});
+  }
+  return entries;
+}
+
+// Throws UsageError for the state of another optimizer.
+static void check_kind(const char* mine, const std::vector<nn::NamedTensor>& values) {
+  constexpr std::string_view mark = "optim.kind.";
+  for (const nn::NamedTensor& v : values)
+    if (v.name.compare(0, mark.size(), mark) == 0 && v.name.substr(mark.size()) != mine)
+      throw UsageError(str("[load_state] the state is of ", v.name.substr(mark.size()),
+                           ", this optimizer is ", mine));
+}
+
+void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
+                 const std::vector<nn::NamedTensor>& values) {
+  check_kind(kind, values);
+  const auto find = [](const std::vector<nn::NamedTensor>& list, const std::string& name) {
+    return std::find_if(list.begin(), list.end(), [&](const auto& t) { return t.name == name; });
+  };
+  std::string problems;
+  for (const nn::NamedTensor& m : mine) {
+    const auto v = find(values, m.name);
+    if (v == values.end())
+      problems += str("\n  missing ", m.name, " ", m.tensor.shape());
+    else if (v->tensor.shape() != m.tensor.shape())
+      problems += str("\n  ", m.name, " is ", m.tensor.shape(), " here and ", v->tensor.shape(),
+                      " in the state");
+  }
+  for (const nn::NamedTensor& v : values)
+    if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
+  if (!problems.empty())
+    throw UsageError(str("[load_state] the names or shapes do not fit", problems));
+}
+
+}  // namespace wt::optim::detail
