@@ -1,6 +1,7 @@
 // All layers. Defaults and names are PyTorch's; options are plain aggregates.
 #pragma once
 #include "warptape/nn/activations.h"
+#include "warptape/nn/attention.h"
 #include "warptape/nn/containers.h"
 #include "warptape/nn/conv.h"
 #include "warptape/nn/dropout.h"
@@ -9,4 +10,6 @@
 #include "warptape/nn/loss.h"
 #include "warptape/nn/norms.h"
 #include "warptape/nn/pooling.h"
+#include "warptape/nn/recurrent.h"
+#include "warptape/nn/transformer.h"
 #include "warptape/nn/upsample.h"

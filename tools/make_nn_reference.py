@@ -240,10 +240,109 @@ def losses():
     module("pairwise_distance", nn.PairwiseDistance(3.0, keepdim=True), logits, other)
 
 
+def attention():
+    keys = torch.tensor([[0, 0, 1, 0], [0, 1, 0, 1]])  # of two samples: 1 is not seen
+    pairs = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
+    heads, plain = nn.MultiheadAttention, {"need_weights": False}
+    module("attention_self", heads(6, 2), (3, 2, 6), call=lambda m, x: m(x, x, x))
+    module(
+        "attention_cross",
+        heads(4, 2, kdim=3, vdim=5, batch_first=True),
+        (2, 3, 4),
+        (2, 4, 3),
+        (2, 4, 5),
+        keys,
+        pairs,
+        call=lambda m, q, k, v, keys, pairs: m(
+            q, k, v, key_padding_mask=keys.bool(), attn_mask=pairs.bool(), average_attn_weights=False
+        ),
+    )
+    module(
+        "attention_plain",
+        heads(4, 2, bias=False),
+        (3, 2, 4),
+        (4, 2, 4),
+        (4, 3, 4),  # of each sample and head, added to the scores
+        keys,
+        call=lambda m, q, k, mask, keys: m(
+            q, k, k, attn_mask=mask, key_padding_mask=keys.double() * -3.0, **plain
+        )[0],
+    )
+    module(
+        "attention_causal",
+        heads(4, 1),
+        (3, 4),
+        call=lambda m, x: m(x, x, x, attn_mask=torch.ones(3, 3).triu(1).bool()),
+    )
+
+
+def transformers():
+    keys = torch.tensor([[0, 0, 1], [0, 0, 0]])
+    causal = lambda n: torch.ones(n, n).triu(1).bool()
+    small = {"dim_feedforward": 5, "dropout": 0.0}
+    module("transformer_encoder_layer", nn.TransformerEncoderLayer(4, 2, **small), (3, 2, 4))
+    first = nn.TransformerEncoderLayer(
+        4, 2, **small, activation="gelu", norm_first=True, batch_first=True, layer_norm_eps=0.1
+    )
+    module(
+        "transformer_encoder_layer_first",
+        first,
+        (2, 3, 4),
+        keys,
+        call=lambda m, x, keys: m(x, src_mask=causal(3), src_key_padding_mask=keys.bool()),
+    )
+    module(
+        "transformer_encoder_layer_plain",
+        nn.TransformerEncoderLayer(4, 1, **small, bias=False),
+        (3, 4),
+    )
+    module("transformer_decoder_layer", nn.TransformerDecoderLayer(4, 2, **small), (3, 2, 4), (5, 2, 4))
+    module(
+        "transformer_decoder_layer_first",
+        nn.TransformerDecoderLayer(4, 2, **small, norm_first=True, batch_first=True),
+        (2, 3, 4),
+        (2, 3, 4),
+        keys,
+        call=lambda m, x, memory, keys: m(
+            x, memory, tgt_mask=causal(3), memory_key_padding_mask=keys.bool()
+        ),
+    )
+    stack = nn.TransformerEncoder(
+        nn.TransformerEncoderLayer(4, 2, **small), 2, nn.LayerNorm(4), enable_nested_tensor=False
+    )
+    module("transformer_encoder", stack, (3, 1, 4))
+    module(
+        "transformer",
+        nn.Transformer(4, 2, 1, 2, 3, dropout=0.0, batch_first=True),
+        (1, 3, 4),
+        (1, 2, 4),
+        call=lambda m, src, tgt: m(src, tgt, tgt_mask=causal(2)),
+    )
+
+
+def recurrent():
+    state = lambda n, batch, size: (n, batch, size) if batch else (n, size)
+    module("lstm", nn.LSTM(3, 2), (4, 2, 3))
+    module("lstm_two_both_ways", nn.LSTM(3, 2, num_layers=2, bidirectional=True), (3, 2, 3))
+    module(
+        "lstm_state",
+        nn.LSTM(2, 3, num_layers=2, batch_first=True),
+        (2, 3, 2),
+        state(2, 2, 3),
+        state(2, 2, 3),
+        call=lambda m, x, h, c: m(x, (h, c)),
+    )
+    module("lstm_alone", nn.LSTM(3, 2, bias=False), (4, 3))
+    module("gru", nn.GRU(3, 2), (4, 2, 3))
+    module("gru_two_both_ways", nn.GRU(3, 2, num_layers=2, bidirectional=True, batch_first=True), (2, 3, 3))
+    module("gru_state", nn.GRU(2, 3, bias=False), (3, 2), state(1, 0, 3))
+
+
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for group in (convolutions, norms, poolings, activations, others, losses):
+    groups = (convolutions, norms, poolings, activations, others, losses)
+    for group in groups + (attention, transformers, recurrent):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")
