@@ -34,6 +34,7 @@
 #include "warptape/data/npz.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/nn/checkpoint.h"
+#include "warptape/nn/evaluate.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
 #include "warptape/nn/module.h"

@@ -1,0 +1,108 @@
+// A model over a whole data set, without a trace: modes and positions are afterwards as before.
+//
+//   const Evaluation r = evaluate(net, test, {"loss", "accuracy", "top5"});
+//   std::printf("%.2f %%\n", 100 * r["accuracy"]);
+#pragma once
+#include <concepts>
+#include <initializer_list>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "warptape/nn/metrics.h"
+#include "warptape/nn/module.h"
+
+namespace wt {
+
+// Names and values in the order of the metrics.
+class WT_API Evaluation {
+ public:
+  explicit Evaluation(const std::vector<metrics::Metric*>& metrics);
+  // Throws UsageError, with the near name, for a metric that was not asked for.
+  double operator[](std::string_view name) const;
+  const std::vector<std::pair<std::string, double>>& values() const { return values_; }
+  std::string text() const;  // "loss 0.4213, accuracy 0.8712"
+
+ private:
+  std::vector<std::pair<std::string, double>> values_;
+};
+
+namespace detail {
+
+// Where a model's first parameter or buffer is; nothing for a model without.
+WT_API std::optional<Device> device_of_model(const nn::ModuleBase& m);
+
+// A loader begins its epoch anew, and goes on where it was when this ends.
+template <class Loader>
+class Rewound {
+ public:
+  explicit Rewound(Loader& loader) : loader_(loader), before_(loader.state()) {
+    auto start = before_;
+    start.batch = 0;
+    loader_.set_state(start);
+  }
+  ~Rewound() { loader_.set_state(before_); }  // a position it was at: does not throw
+  Rewound(const Rewound&) = delete;
+  Rewound& operator=(const Rewound&) = delete;
+
+ private:
+  Loader& loader_;
+  std::remove_cvref_t<decltype(std::declval<Loader&>().state())> before_;
+};
+
+template <class Model, class Range>
+void evaluate_batches(Model& model, Range& batches, const std::vector<metrics::Metric*>& list,
+                      Frame at) {
+  std::optional<Device> device;
+  if constexpr (std::derived_from<std::remove_cv_t<Model>, nn::ModuleBase>)
+    device = device_of_model(model);
+  for (auto&& batch : batches) {
+    auto& [x, y] = batch;
+    const Tensor input = device ? x.to(*device) : x, target = device ? y.to(*device) : y;
+    const Tensor output = model(input);
+    for (metrics::Metric* m : list) m->update(output, target, at);
+  }
+}
+
+template <class Model, class Range>
+Evaluation evaluate(Model& model, Range& batches, const std::vector<metrics::Metric*>& list,
+                    Frame at) {
+  const FrameScope frame(at);
+  const NoGrad no_grad;
+  std::optional<nn::EvalScope> eval;
+  if constexpr (std::derived_from<std::remove_cv_t<Model>, nn::ModuleBase>) eval.emplace(model);
+  for (metrics::Metric* m : list) m->reset();
+  if constexpr (requires { batches.set_state(batches.state()); }) {
+    const Rewound rewound(batches);
+    evaluate_batches(model, batches, list, at);
+  } else {
+    evaluate_batches(model, batches, list, at);
+  }
+  return Evaluation(list);
+}
+
+WT_API std::vector<std::unique_ptr<metrics::Metric>> make_metrics(
+    std::initializer_list<std::string_view> names);
+WT_API std::vector<metrics::Metric*> pointers(
+    const std::vector<std::unique_ptr<metrics::Metric>>& list);
+
+}  // namespace detail
+
+// The model in eval mode and without gradients, given every batch (x, y) of the loader or range on
+// the model's device; the metrics are reset first, and read at the end: until then the host does
+// not wait. A loader is read from the beginning of its epoch. Training flags of every module, grad
+// mode and the loader's position are put back, also when something throws.
+template <class Model, class Range, std::derived_from<metrics::Metric>... M>
+requires(sizeof...(M) > 0) Evaluation evaluate(Model&& model, Range&& batches, M&... metrics) {
+  return detail::evaluate(model, batches, {&metrics...}, Frame{});
+}
+// The same with metrics by name (make_metric).
+template <class Model, class Range>
+Evaluation evaluate(Model&& model, Range&& batches, std::initializer_list<std::string_view> names,
+                    Frame at = Frame::here()) {
+  const auto list = detail::make_metrics(names);
+  return detail::evaluate(model, batches, detail::pointers(list), at);
+}
+
+}  // namespace wt
