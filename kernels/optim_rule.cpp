@@ -5,6 +5,7 @@
 
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/optim_pieces.h"
 
 namespace wt {
 namespace {
@@ -20,11 +21,11 @@ const char* refuse(const Args& a) {
 }
 
 template <template <class> class Rule, class T>
-void loop(const typename Rule<T>::Args& a, i64 begin) {
+void loop(const typename Rule<T>::Args& a, i64 begin, i64 end) {
   const Rule<T> rule(a);
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
-  for (i64 i = begin; i < a.n; ++i) {
+  for (i64 i = begin; i < end; ++i) {
     T state[kRuleStates] = {};
     for (int k = 0; k < rule.kStates; ++k)
       if (a.state[k]) state[k] = static_cast<const T*>(a.state[k])[i];
@@ -38,9 +39,9 @@ template <template <class> class Rule>
 void reference(const typename Rule<float>::Args& a, const Launch&) {
   if (a.flags.skip()) return;
   if (a.dtype == DType::f32)
-    loop<Rule, float>(a, 0);
+    loop<Rule, float>(a, 0, a.n);
   else
-    loop<Rule, double>(a, 0);
+    loop<Rule, double>(a, 0, a.n);
 }
 
 #if WT_X86
@@ -51,15 +52,14 @@ const char* no_avx2(const Args& a) {
 }
 
 template <template <class> class Rule>
-WT_TARGET_AVX2 void avx2(const typename Rule<float>::Args& a, const Launch&) {
-  if (a.flags.skip()) return;
+WT_TARGET_AVX2 void avx2_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
   const Rule<float> rule(a);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float* s[kRuleStates];
   for (int k = 0; k < kRuleStates; ++k) s[k] = static_cast<float*>(a.state[k]);
-  const i64 whole = a.n / 8 * 8;
-  for (i64 i = 0; i < whole; i += 8) {
+  const i64 whole = begin + (end - begin) / 8 * 8;
+  for (i64 i = begin; i < whole; i += 8) {
     f32x8 param = load8(p + i), state[kRuleStates] = {};
     for (int k = 0; k < rule.kStates; ++k)
       if (s[k]) state[k] = load8(s[k] + i);
@@ -71,7 +71,12 @@ WT_TARGET_AVX2 void avx2(const typename Rule<float>::Args& a, const Launch&) {
     for (int k = 0; k < rule.kStates; ++k)
       if (s[k]) store8(s[k] + i, state[k]);
   }
-  loop<Rule, float>(a, whole);
+  loop<Rule, float>(a, whole, end);
+}
+template <template <class> class Rule>
+void avx2(const typename Rule<float>::Args& a, const Launch&) {
+  if (a.flags.skip()) return;
+  in_pieces(a.n, [&](i64 begin, i64 end) { avx2_piece<Rule>(a, begin, end); });
 }
 #endif
 

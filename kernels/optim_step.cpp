@@ -6,6 +6,7 @@
 
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/optim_pieces.h"
 
 namespace wt {
 namespace {
@@ -18,12 +19,12 @@ const char* not_f32_or_f64(const Args& a) {
 }
 
 template <class T>
-void sgd_loop(const SgdStepArgs& a, i64 begin) {
+void sgd_loop(const SgdStepArgs& a, i64 begin, i64 end) {
   const detail::SgdScalars<T> s(a);
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
   T* buffer = static_cast<T*>(a.momentum);
-  for (i64 i = begin; i < a.n; ++i)
+  for (i64 i = begin; i < end; ++i)
     if (buffer)
       detail::sgd_update(p[i], g[i], buffer[i], s);
     else
@@ -31,21 +32,21 @@ void sgd_loop(const SgdStepArgs& a, i64 begin) {
 }
 
 template <class T>
-void adamw_loop(const AdamwStepArgs& a, i64 begin) {
+void adamw_loop(const AdamwStepArgs& a, i64 begin, i64 end) {
   const detail::AdamwScalars<T> s(a);
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
   T *m = static_cast<T*>(a.m), *v = static_cast<T*>(a.v);
-  for (i64 i = begin; i < a.n; ++i) detail::adamw_update(p[i], g[i], m[i], v[i], s, square_root);
+  for (i64 i = begin; i < end; ++i) detail::adamw_update(p[i], g[i], m[i], v[i], s, square_root);
 }
 
 void sgd_reference(const SgdStepArgs& a, const Launch&) {
   if (a.flags.skip()) return;
-  a.dtype == DType::f32 ? sgd_loop<float>(a, 0) : sgd_loop<double>(a, 0);
+  a.dtype == DType::f32 ? sgd_loop<float>(a, 0, a.n) : sgd_loop<double>(a, 0, a.n);
 }
 void adamw_reference(const AdamwStepArgs& a, const Launch&) {
   if (a.flags.skip()) return;
-  a.dtype == DType::f32 ? adamw_loop<float>(a, 0) : adamw_loop<double>(a, 0);
+  a.dtype == DType::f32 ? adamw_loop<float>(a, 0, a.n) : adamw_loop<double>(a, 0, a.n);
 }
 
 #if WT_X86
@@ -55,38 +56,40 @@ const char* no_avx2(const Args& a) {
   return cpu_has_avx2() ? nullptr : "this cpu has no AVX2";
 }
 
-WT_TARGET_AVX2 void sgd_avx2(const SgdStepArgs& a, const Launch&) {
-  if (a.flags.skip()) return;
+WT_TARGET_AVX2 void sgd_piece(const SgdStepArgs& a, i64 begin, i64 end) {
   const detail::SgdScalars<float> s(a);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float* buffer = static_cast<float*>(a.momentum);
-  const i64 whole = a.n / 8 * 8;
+  const i64 whole = begin + (end - begin) / 8 * 8;
   if (buffer) {
-    for (i64 i = 0; i < whole; i += 8) {
+    for (i64 i = begin; i < whole; i += 8) {
       f32x8 param = load8(p + i), m = load8(buffer + i);
       detail::sgd_update(param, load8(g + i), m, s);
       store8(p + i, param);
       store8(buffer + i, m);
     }
   } else {
-    for (i64 i = 0; i < whole; i += 8) {
+    for (i64 i = begin; i < whole; i += 8) {
       f32x8 param = load8(p + i);
       detail::sgd_update(param, load8(g + i), s);
       store8(p + i, param);
     }
   }
-  sgd_loop<float>(a, whole);
+  sgd_loop<float>(a, whole, end);
+}
+void sgd_avx2(const SgdStepArgs& a, const Launch&) {
+  if (a.flags.skip()) return;
+  in_pieces(a.n, [&](i64 begin, i64 end) { sgd_piece(a, begin, end); });
 }
 
-WT_TARGET_AVX2 void adamw_avx2(const AdamwStepArgs& a, const Launch&) {
-  if (a.flags.skip()) return;
+WT_TARGET_AVX2 void adamw_piece(const AdamwStepArgs& a, i64 begin, i64 end) {
   const detail::AdamwScalars<float> s(a);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float *m = static_cast<float*>(a.m), *v = static_cast<float*>(a.v);
-  const i64 whole = a.n / 8 * 8;
-  for (i64 i = 0; i < whole; i += 8) {
+  const i64 whole = begin + (end - begin) / 8 * 8;
+  for (i64 i = begin; i < whole; i += 8) {
     f32x8 param = load8(p + i), first = load8(m + i), second = load8(v + i);
     detail::adamw_update(
         param, load8(g + i), first, second, s,
@@ -96,7 +99,11 @@ WT_TARGET_AVX2 void adamw_avx2(const AdamwStepArgs& a, const Launch&) {
     store8(m + i, first);
     store8(v + i, second);
   }
-  adamw_loop<float>(a, whole);
+  adamw_loop<float>(a, whole, end);
+}
+void adamw_avx2(const AdamwStepArgs& a, const Launch&) {
+  if (a.flags.skip()) return;
+  in_pieces(a.n, [&](i64 begin, i64 end) { adamw_piece(a, begin, end); });
 }
 #endif
 

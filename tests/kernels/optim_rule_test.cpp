@@ -190,3 +190,37 @@ TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]"
   check_flags<LionStepArgs>();
   check_flags<EmaStepArgs>();
 }
+
+TEST_CASE("cpu steps: as many threads as one likes, the same bits") {
+  const i64 n = (i64{1} << 17) + 13;
+  const Values x = numbers(n, 1), gradient = numbers(n, 2);
+  Values squares = numbers(n, 3);
+  for (double& v : squares) v *= v;
+  const Device d = Device::cpu();
+  const OnDevice<OptimBlock> block(kBlock, d);
+  const int before = num_threads();
+  const auto with_threads = [&](int threads) {
+    set_num_threads(threads);
+    const Buffer p(x, f32, d, 0), q(x, f32, d, 0), r(x, f32, d, 0), g(gradient, f32, d, 0),
+        m(squares, f32, d, 0), v(squares, f32, d, 0), buffer(x, f32, d, 0);
+    AdamStepArgs a;
+    a.param = p.data();
+    a.grad = g.data();
+    a.state[0] = m.data();
+    a.state[1] = v.data();
+    a.n = n;
+    a.block = block.get();
+    run(a, Launch{.device = d});
+    run(AdamwStepArgs{q.data(), g.data(), m.data(), v.data(), n, f32, block.get(), nullptr, {}},
+        Launch{.device = d});
+    run(SgdStepArgs{r.data(), g.data(), buffer.data(), n, f32, true, block.get(), nullptr, {}},
+        Launch{.device = d});
+    std::vector<Values> all;
+    for (const Buffer* b : {&p, &q, &r, &m, &v, &buffer}) all.push_back(b->values());
+    return all;
+  };
+  const std::vector<Values> one = with_threads(1), three = with_threads(3);
+  set_num_threads(before);
+  CHECK(one == three);
+  CHECK(one[0].back() != x.back());
+}
