@@ -4,6 +4,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/autograd/ops_softmax.h"
+#include "warptape/core/factories.h"
 #include "warptape/nn/make_parameter.h"
 
 namespace wt::nn {
@@ -24,6 +25,17 @@ Hardtanh::Hardtanh(double low, double high) : low_(low), high_(high) {
 }
 Tensor Hardtanh::forward(Tensor x) { return hardtanh(std::move(x), low_, high_); }
 Tensor LeakyReLU::forward(Tensor x) { return leaky_relu(std::move(x), slope_); }
+RReLU::RReLU(double lower, double upper) : lower_(lower), upper_(upper) {
+  set_type("RReLU");
+  if (!(lower_ <= upper_))
+    throw UsageError(str("[RReLU] lower must not be above upper, got ", lower_, " and ", upper_));
+}
+Tensor RReLU::forward(Tensor x) {
+  if (!is_training()) return leaky_relu(std::move(x), (lower_ + upper_) / 2);
+  const Tensor draw = rand(x.shape(), {.dtype = x.dtype(), .device = x.device()});
+  const Tensor slope = draw * (upper_ - lower_) + lower_, positive = gt(x.detach(), 0);
+  return where(positive, x, x * slope);
+}
 Tensor ELU::forward(Tensor x) { return elu(std::move(x), alpha_); }
 CELU::CELU(double alpha) : alpha_(alpha) {
   set_type("CELU");

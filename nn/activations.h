@@ -34,6 +34,16 @@ struct LeakyReLU : Module<LeakyReLU> {
  private:
   double slope_;
 };
+// x where x > 0, else a x, with a drawn from U[lower, upper) for every element in training and
+// their mean in evaluation (Xu et al. 2015, arXiv:1505.00853). Draws come from the generator's user
+// stream. Throws UsageError unless lower <= upper.
+struct RReLU : Module<RReLU> {
+  WT_API explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3);
+  WT_API Tensor forward(Tensor x);
+
+ private:
+  double lower_, upper_;
+};
 // x where x > 0, else alpha (e^x - 1).
 struct ELU : Module<ELU> {
   explicit ELU(double alpha = 1) : alpha_(alpha) { set_type("ELU"); }

@@ -3,30 +3,12 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
+#include "warptape/nn/name_pattern.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt::optim {
 namespace {
-
-// * is any text, also none; ? is one character.
-bool matches(std::string_view pattern, std::string_view name) {
-  size_t p = 0, n = 0, star = std::string_view::npos, after = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      after = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p, ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++after;  // the star takes one more
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
 
 struct Override {
   const char* name;
@@ -55,7 +37,7 @@ void assign(const char* kind, const std::vector<ParamGroup>& groups, size_t k,
   for (const std::string& pattern : groups[k].names) {
     bool found = false;
     for (size_t i = 0; i < entries.size(); ++i) {
-      if (!matches(pattern, entries[i].name)) continue;
+      if (!nn::fits_pattern(pattern, entries[i].name)) continue;
       found = true;
       if (entries[i].group != 0 && entries[i].group != int(k) + 1)
         throw UsageError(str("[", kind, "] parameter ", entries[i].name, " is in two groups: '",

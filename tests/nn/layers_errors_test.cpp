@@ -48,6 +48,7 @@ TEST_CASE("other layers refuse numbers and shapes that do not fit", "[layers]") 
   REFUSES("[Dropout2d] p must be in [0, 1], got 2", nn::Dropout2d{2});
   REFUSES("[Dropout2d] x must have 3 or 4 axes, got [2, 3]", nn::Dropout2d{}(ones({2, 3})));
   REFUSES("[Hardtanh] low must be below high, got 2 and 1", nn::Hardtanh{2, 1});
+  REFUSES("[RReLU] lower must not be above upper, got 1 and 0.5", nn::RReLU{1, 0.5});
   REFUSES("[CELU] alpha must not be 0", nn::CELU{0});
   REFUSES("[Softplus] beta must be above 0, got 0", nn::Softplus{0});
   REFUSES("[Softshrink] lambda must be at least 0, got -1", nn::Softshrink{-1});
@@ -90,6 +91,25 @@ TEST_CASE("channel dropout drops whole channels, in training only", "[layers][ra
   CHECK(values(drop(x)) == values(x));
   CHECK(nn::Dropout1d{0.5}(ones({3, 4})).shape() == Shape{3, 4});
   CHECK(nn::Dropout3d{0.5}(ones({3, 4, 1, 2})).shape() == Shape{3, 4, 1, 2});
+}
+
+TEST_CASE("RReLU draws slopes in training and uses their mean in evaluation", "[layers][random]") {
+  const LeakGuard guard;
+  manual_seed(7);
+  nn::RReLU f{0.25, 0.75};
+  Tensor x = full({400}, -2.0, {.dtype = f64, .requires_grad = true});
+  const Tensor y = f(x);
+  const Values v = values(y);
+  CHECK(*std::min_element(v.begin(), v.end()) >= -1.5);
+  CHECK(*std::max_element(v.begin(), v.end()) <= -0.5);
+  CHECK(*std::max_element(v.begin(), v.end()) - *std::min_element(v.begin(), v.end()) > 0.9);
+  sum(y).backward();
+  Values slopes;
+  for (const double e : v) slopes.push_back(e / -2);
+  CHECK(values(x.grad()) == slopes);
+  CHECK(values(f(ones({3}))) == Values(3, 1));
+  f.eval();
+  CHECK(values(f(x)) == Values(400, -1));
 }
 
 TEST_CASE("Embedding::from_pretrained is frozen unless told otherwise", "[layers]") {
