@@ -271,6 +271,33 @@ TEST_CASE("idx: exact sizes, byte offsets in errors") {
   CHECK(mentions(message_of([&] { (void)read_idx(path); }), path));
 }
 
+TEST_CASE("idx: cut at any byte it is refused; with a flipped bit it is refused or other values") {
+  const TempDir dir;
+  const std::string path = dir / "a";
+  using namespace std::string_literals;
+  const std::string good =
+      "\0\0\x08\x02\0\0\0\x02\0\0\0\x03"
+      "abcdef"s;
+  const auto refusal = [&](const std::string& bytes) {
+    write(path, bytes);
+    return message_of([&] { (void)read_idx(path); });
+  };
+  REQUIRE(refusal(good) == "");
+  for (size_t n = 0; n < good.size(); ++n) {
+    CAPTURE(n);
+    CHECK(mentions(refusal(good.substr(0, n)), path + ": at byte "));
+  }
+  for (size_t bit = 0; bit < 12 * 8; ++bit) {
+    CAPTURE(bit);
+    std::string damaged = good;
+    damaged[bit / 8] ^= char(1 << bit % 8);
+    CHECK(mentions(refusal(damaged), path + ": at byte "));
+  }
+  CHECK(mentions(refusal("\0\0\x08\x02\0\0\0\x03\0\0\0\x02"
+                         "abcdefg"s),
+                 "needs 6 bytes"));
+}
+
 TEST_CASE("idx: the shape comes from the header of a gzip file, however damaged the rest is") {
   const TempDir dir;
   const std::string path = dir / "a.gz";
