@@ -318,6 +318,30 @@ const Examples kTraining{
        optim::AdamW second{net};
        first.step();
      }},
+    {"a pattern of a group that matches nothing",
+     [](auto&) {
+       Net net;
+       optim::AdamW opt{net, {.groups = {{.names = {"fc1.bais"}, .weight_decay = 0}}}};
+     }},
+    {"a parameter in two groups",
+     [](auto&) {
+       Net net;
+       optim::AdamW opt{net, {.groups = {{.names = {"*.bias"}}, {.names = {"fc1.*"}, .lr = 1}}}};
+     }},
+    {"the state of another optimizer",
+     [](auto&) {
+       Net a, b;
+       optim::AdamW adamw{a};
+       optim::Adam{b}.load_state(adamw.state());
+     }},
+    {"a step while the weights are their averages",
+     [](auto&) {
+       Net net;
+       optim::Lion opt{net};
+       opt.track_ema();
+       const optim::EmaScope averaged{opt};
+       opt.step();
+     }},
     {"a clip norm of zero",
      [](auto&) {
        Net net;
