@@ -48,8 +48,10 @@ std::vector<Entry> of_one_dtype(std::vector<Entry> entries) {
   return entries;
 }
 
+}  // namespace
+
 // What a step leaves behind. Vectors are never written in place, so that a copy is a snapshot.
-struct History {
+struct LbfgsHistory {
   Tensor direction, prev_grad;  // undefined before the first iteration
   std::vector<Tensor> old_dirs, old_steps;
   std::vector<double> ro;
@@ -57,12 +59,10 @@ struct History {
   i64 iterations = 0, evaluations = 0;
 };
 
-}  // namespace
-
 struct Lbfgs::Impl {
   LbfgsOptions options;
   detail::Arenas arenas;
-  History history;
+  LbfgsHistory history;
 
   Impl(std::vector<Entry> entries, const LbfgsOptions& o)
       : options(o), arenas(std::move(entries), 0) {
@@ -118,7 +118,7 @@ double Lbfgs::Impl::evaluate(const std::function<double()>& closure, Tensor& gra
 
 // The two loops of the recursion, after the last step has entered the history.
 void Lbfgs::Impl::find_direction(const Tensor& grad) {
-  History& h = history;
+  LbfgsHistory& h = history;
   if (h.iterations == 1) {
     h.direction = neg(grad);
     h.old_dirs.clear();
@@ -156,7 +156,7 @@ void Lbfgs::Impl::find_direction(const Tensor& grad) {
 // One step along the direction. False when the slope says that there is nowhere to go.
 bool Lbfgs::Impl::move(const std::function<double()>& closure, double& loss, Tensor& grad,
                        i64& evaluations, bool last) {
-  History& h = history;
+  LbfgsHistory& h = history;
   h.step_size =
       h.iterations == 1 ? std::min(1.0, 1 / sum(abs(grad)).item()) * options.lr : options.lr;
   const double slope = dot(grad, h.direction);
@@ -190,7 +190,7 @@ bool Lbfgs::Impl::move(const std::function<double()>& closure, double& loss, Ten
 }
 
 void Lbfgs::Impl::iterate(const std::function<double()>& closure, double loss, Tensor grad) {
-  History& h = history;
+  LbfgsHistory& h = history;
   i64 evaluations = 1;
   for (i64 k = 1; k <= options.max_iter; ++k) {
     ++h.iterations;
@@ -232,7 +232,7 @@ double Lbfgs::step_with(const std::function<double()>& closure) {
   Impl& m = *impl_;
   m.follow_device();
   const Tensor parameters = m.flat(m.arena().param).clone();
-  const History before = m.history;
+  const LbfgsHistory before = m.history;
   try {
     Tensor grad;
     const double loss = m.evaluate(closure, grad);
@@ -274,7 +274,7 @@ namespace {
 Tensor scalar(double v) { return tensor(v, {.dtype = f64}); }
 Tensor scalar(i64 v) { return tensor(v, {.dtype = DType::i64}); }
 
-std::vector<nn::NamedTensor> named(const detail::Arenas& arenas, const History& h, double lr) {
+std::vector<nn::NamedTensor> named(const detail::Arenas& arenas, const LbfgsHistory& h, double lr) {
   std::vector<nn::NamedTensor> all;
   const auto vector = [&](const std::string& slot, const Tensor& v) {
     for (const auto& [a, s] : arenas.in_order())
@@ -313,7 +313,7 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values) {
   std::map<std::string, Tensor> given;
   for (const nn::NamedTensor& v : values) given[v.name] = v.tensor;
   // A history of the given length, to be filled.
-  History h;
+  LbfgsHistory h;
   const Tensor like = m.flat(m.arena().param);
   while (given.count(str("optim.ro.", h.ro.size()))) {
     h.ro.push_back(0);
