@@ -1,17 +1,11 @@
 #include "warptape/tools/run_metrics.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
 
-#include "warptape/core/atomic_file.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 
@@ -145,30 +139,9 @@ std::string read_all(const std::string& path) {
 
 }  // namespace
 
-MetricsWriter::MetricsWriter(const std::string& path, int flags) : path_(path) {
-  fd_ = detail::file_ops().open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC | flags, 0666);
-  if (fd_ < 0) fail("opening", errno);
-}
-
-MetricsWriter::~MetricsWriter() {
-  if (fd_ >= 0) detail::file_ops().close(fd_);
-}
-
-MetricsWriter::MetricsWriter(MetricsWriter&& other) noexcept
-    : path_(std::move(other.path_)),
-      size_(other.size_),
-      dropped_(other.dropped_),
-      fd_(std::exchange(other.fd_, -1)),
-      torn_(other.torn_) {}
-
-void MetricsWriter::fail(const char* action, int error) const {
-  throw CheckpointError(
-      str(printable(path_, 400), " cannot be written: ", action, ": ", std::strerror(error)));
-}
-
 MetricsWriter MetricsWriter::create(const std::string& path, const RunHeader& header) {
-  MetricsWriter out(path, O_CREAT);
-  if (::lseek(out.fd_, 0, SEEK_END) > 0) {
+  MetricsWriter out(path);
+  if (out.file_.size() > 0) {
     throw CheckpointError(printable(path, 400) +
                           " cannot be written: it holds the history of another run; resume that "
                           "one or give this run another folder");
@@ -178,34 +151,15 @@ MetricsWriter MetricsWriter::create(const std::string& path, const RunHeader& he
 }
 
 MetricsWriter MetricsWriter::resume(const std::string& path, const RunHeader& header, i64 step) {
-  MetricsWriter out(path, O_CREAT);
+  MetricsWriter out(path);
   const std::string text = read_all(path);
   RunHistory history;
   // What is dropped need not be readable.
-  out.size_ = scan(path, text, history, [&](i64 at, const Fields&) { return at <= step; });
-  out.dropped_ =
-      std::count(text.begin() + static_cast<std::ptrdiff_t>(out.size_), text.end(), '\n');
-  if (out.size_ < text.size() &&
-      detail::file_ops().ftruncate(out.fd_, static_cast<i64>(out.size_)) != 0) {
-    out.fail("cutting it back", errno);
-  }
-  if (out.size_ == 0) out.append(header_line(header));
+  const u64 size = scan(path, text, history, [&](i64 at, const Fields&) { return at <= step; });
+  out.dropped_ = std::count(text.begin() + static_cast<std::ptrdiff_t>(size), text.end(), '\n');
+  if (size < text.size()) out.file_.cut(size);
+  if (size == 0) out.append(header_line(header));
   return out;
-}
-
-void MetricsWriter::append(std::string line) {
-  line += '\n';
-  const auto cut_back = [&] {
-    return detail::file_ops().ftruncate(fd_, static_cast<i64>(size_)) == 0;
-  };
-  if (torn_ && !cut_back()) fail("cutting off a torn line", errno);
-  torn_ = false;
-  if (const int error = detail::write_all(fd_, line.data(), line.size())) {
-    // The part of the line that did get there must not be taken for a record.
-    torn_ = !cut_back();
-    fail("writing", error);
-  }
-  size_ += line.size();
 }
 
 void MetricsWriter::log(const StepRecord& r) {
@@ -223,10 +177,6 @@ void MetricsWriter::log(const EvalRecord& r) {
   out.add("step", r.step).add("epoch", r.epoch).add("eval_loss", r.eval_loss);
   add_optional(out, "accuracy", r.accuracy);
   append(out.str());
-}
-
-void MetricsWriter::flush() {
-  if (detail::file_ops().fsync(fd_) != 0) fail("synchronising", errno);
 }
 
 RunHistory read_metrics(const std::string& path) {

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "warptape/core/types.h"
+#include "warptape/tools/append_file.h"
 
 namespace wt::tools {
 
@@ -50,26 +50,18 @@ class MetricsWriter {
   // Starts a new file if there is none. DataError if the file is damaged elsewhere.
   static MetricsWriter resume(const std::string& path, const RunHeader& header, i64 step);
 
-  ~MetricsWriter();
-  MetricsWriter(MetricsWriter&&) noexcept;
-  MetricsWriter& operator=(MetricsWriter&&) = delete;
-
   void log(const StepRecord& record);
   void log(const EvalRecord& record);
-  void flush();
+  void flush() { file_.flush(); }
 
   i64 records_dropped() const noexcept { return dropped_; }  // by resume()
 
  private:
-  MetricsWriter(const std::string& path, int flags);
-  void append(std::string line);
-  [[noreturn]] void fail(const char* action, int error) const;
+  explicit MetricsWriter(const std::string& path) : file_(path) {}
+  void append(std::string line) { file_.append(line += '\n'); }
 
-  std::string path_;
-  u64 size_ = 0;  // of the whole lines
+  AppendFile file_;
   i64 dropped_ = 0;
-  int fd_ = -1;
-  bool torn_ = false;  // a part of a line lies behind size_
 };
 
 struct RunHistory {

@@ -1,0 +1,63 @@
+#include "warptape/tools/append_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "warptape/core/atomic_file.h"
+#include "warptape/core/input_file.h"
+
+namespace wt::tools {
+
+AppendFile::AppendFile(const std::string& path, bool fresh) : path_(path) {
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (fresh ? O_EXCL : 0);
+  fd_ = detail::file_ops().open(path.c_str(), flags, 0666);
+  if (fd_ < 0) fail("opening", errno);
+  const off_t end = ::lseek(fd_, 0, SEEK_END);
+  if (end > 0) size_ = static_cast<u64>(end);
+}
+
+AppendFile::~AppendFile() {
+  if (fd_ >= 0) detail::file_ops().close(fd_);
+}
+
+AppendFile::AppendFile(AppendFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      size_(other.size_),
+      fd_(std::exchange(other.fd_, -1)),
+      torn_(other.torn_) {}
+
+void AppendFile::fail(const char* action, int error) const {
+  throw CheckpointError(
+      str(printable(path_, 400), " cannot be written: ", action, ": ", std::strerror(error)));
+}
+
+bool AppendFile::cut_back() noexcept {
+  return detail::file_ops().ftruncate(fd_, static_cast<i64>(size_)) == 0;
+}
+
+void AppendFile::cut(u64 size) {
+  if (detail::file_ops().ftruncate(fd_, static_cast<i64>(size)) != 0)
+    fail("cutting it back", errno);
+  size_ = size;
+  torn_ = false;
+}
+
+void AppendFile::append(std::string_view record) {
+  if (torn_ && !cut_back()) fail("cutting off a torn record", errno);
+  torn_ = false;
+  if (const int error = detail::write_all(fd_, record.data(), record.size())) {
+    torn_ = !cut_back();
+    fail("writing", error);
+  }
+  size_ += record.size();
+}
+
+void AppendFile::flush() {
+  if (detail::file_ops().fsync(fd_) != 0) fail("synchronising", errno);
+}
+
+}  // namespace wt::tools
