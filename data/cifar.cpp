@@ -104,6 +104,25 @@ const std::array<const char*, 10>& Cifar10::class_names() {
   return names;
 }
 
+namespace {
+// One image.
+void standardise(const u8* pixels, float* x) {
+  for (int c = 0; c < 3; ++c) {
+    const float scale = 1 / (255.0f * kDeviation[c]), shift = kMean[c] / kDeviation[c];
+    for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = float(pixels[p]) * scale - shift;
+  }
+}
+}  // namespace
+
+Tensor Cifar10::prepare(const Tensor& images) {
+  detail::check_images("Cifar10", images, {3, 32, 32});
+  const Tensor from = images.to(Device::cpu()).contiguous();
+  Tensor x = empty(from.shape(), {.dtype = DType::f32, .device = Device::cpu()});
+  for (i64 i = 0; i < from.size(0); ++i)
+    standardise(from.data<u8>() + i * kPixels, x.mutable_data<float>() + i * kPixels);
+  return x;
+}
+
 Batch Cifar10::batch(std::span<const i64> indices) const {
   const i64 n = i64(indices.size());
   Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 3, 32, 32},
@@ -116,12 +135,7 @@ Batch Cifar10::batch(std::span<const i64> indices) const {
   for (i64 i = 0; i < n; ++i) {
     const i64 k = indices[size_t(i)];
     detail::check_sample("Cifar10", k, size());
-    for (int c = 0; c < 3; ++c) {
-      const float scale = 1 / (255.0f * kDeviation[c]), shift = kMean[c] / kDeviation[c];
-      const u8* from = images + k * kPixels + c * kPlane;
-      float* to = x + i * kPixels + c * kPlane;
-      for (i64 p = 0; p < kPlane; ++p) to[p] = float(from[p]) * scale - shift;
-    }
+    standardise(images + k * kPixels, x + i * kPixels);
     y[i] = labels[k];
   }
   return b;

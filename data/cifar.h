@@ -31,6 +31,8 @@ class WT_API Cifar10 {
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;
   static const std::array<const char*, 10>& class_names();
+  // u8 [N, 3, 32, 32] as batch() gives it. Throws ShapeError or DtypeError for another tensor.
+  static Tensor prepare(const Tensor& images);
   // Bytes that one in `root` will hold.
   static i64 bytes_of(const std::string& root, const Cifar10Options& o = {});
 

@@ -54,6 +54,15 @@ void detail::bad_sample(const char* dataset, i64 i, i64 n) {
   throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
 }
 
+void detail::check_images(const char* dataset, const Tensor& images, const Shape& image) {
+  if (images.ndim() != 4 || Shape{images.size(1), images.size(2), images.size(3)} != image)
+    throw ShapeError(str("[", dataset, "] expected images of shape [N, ", image[0], ", ", image[1],
+                         ", ", image[2], "], got ", images.shape()));
+  if (images.dtype() != DType::u8)
+    throw DtypeError(
+        str("[", dataset, "] expected images of u8, got ", dtype_name(images.dtype())));
+}
+
 TensorDataset::TensorDataset(Tensor x, Tensor y)
     : x_(x.to(Device::cpu()).contiguous()), y_(y.to(Device::cpu()).contiguous()) {
   if (x.ndim() == 0 || y.ndim() == 0 || x.size(0) != y.size(0))
@@ -97,9 +106,16 @@ FashionMnist::FashionMnist(const std::string& root, const FashionMnistOptions& o
       data_error(labels, u64(8 + i), str("label ", int(l[i]), " is outside [0, ", kClasses, ")"));
 }
 
-Batch FashionMnist::batch(std::span<const i64> indices) const {
-  constexpr i64 kPixels = 28 * 28;
+namespace {
+constexpr i64 kPixels = 28 * 28;
+// By mean and deviation of Fashion-MNIST's training images.
+void standardise(const u8* pixels, i64 n, float* x) {
   constexpr float kScale = 1 / (255.0f * 0.3530f), kShift = 0.2860f / 0.3530f;
+  for (i64 p = 0; p < n; ++p) x[p] = float(pixels[p]) * kScale - kShift;
+}
+}  // namespace
+
+Batch FashionMnist::batch(std::span<const i64> indices) const {
   const i64 n = i64(indices.size());
   Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 1, 28, 28}, kHostFloats),
           empty({n}, kHostIndices)};
@@ -108,55 +124,80 @@ Batch FashionMnist::batch(std::span<const i64> indices) const {
   for (i64 i = 0; i < n; ++i) {
     const i64 k = indices[size_t(i)];
     detail::check_sample("FashionMnist", k, size());
-    const u8* image = images_.data<u8>() + k * kPixels;
-    for (i64 p = 0; p < kPixels; ++p) x[i * kPixels + p] = float(image[p]) * kScale - kShift;
+    standardise(images_.data<u8>() + k * kPixels, kPixels, x + i * kPixels);
     y[i] = labels_.data<u8>()[k];
   }
   return b;
 }
 
-TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o) {
+Tensor FashionMnist::prepare(const Tensor& images) {
+  detail::check_images("FashionMnist", images, {1, 28, 28});
+  const Tensor from = images.to(Device::cpu()).contiguous();
+  Tensor x = empty(from.shape(), kHostFloats);
+  standardise(from.data<u8>(), from.numel(), x.mutable_data<float>());
+  return x;
+}
+
+const std::array<const char*, 10>& FashionMnist::class_names() {
+  static constexpr std::array<const char*, 10> names{
+      "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+      "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+  return names;
+}
+
+TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o)
+    : where_(paths.size() == 1 ? paths[0] + ": " : str(paths.size(), " files: ")) {
   std::vector<u8> all;
   for (const std::string& p : paths) {
     const std::vector<u8> bytes = read_bytes(p);
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   bytes_ = host_bytes(all);
-  cut(o, paths.size() == 1 ? paths[0] + ": " : str(paths.size(), " files: "));
+  cut(o);
 }
 
 TextBytes::TextBytes(std::vector<u8> bytes, const TextBytesOptions& o) : bytes_(host_bytes(bytes)) {
   cut(o);
 }
 
-void TextBytes::cut(const TextBytesOptions& o, const std::string& where) {
+TextBytes TextBytes::with(const TextBytesOptions& o) const {
+  TextBytes other = *this;
+  other.cut(o);
+  return other;
+}
+
+void TextBytes::cut(const TextBytesOptions& o) {
   if (o.context < 1 || !(0 <= o.begin && o.begin <= o.end && o.end <= 1))
     throw UsageError(str("[TextBytes] context ", o.context, " and part [", o.begin, ", ", o.end,
                          "] make no sense"));
+  if (o.stride < 1) throw UsageError(str("[TextBytes] stride must be at least 1, got ", o.stride));
   const double n = double(bytes_.numel());
-  context_ = o.context;
+  o_ = o;
   first_ = i64(n * o.begin);
-  const i64 length = i64(n * o.end) - first_;
-  count_ = std::max<i64>(0, length - context_);
+  length_ = i64(n * o.end) - first_;
+  count_ = length_ > o.context ? (length_ - o.context - 1) / o.stride + 1 : 0;
   if (count_ == 0)
-    throw DataError(str("[TextBytes] ", where, length, " bytes are too few for a context of ",
-                        context_, " and the byte after it"));
+    throw DataError(str("[TextBytes] ", where_, length_, " bytes are too few for a context of ",
+                        o.context, " and the byte after it"));
 }
 
 std::span<const u8> TextBytes::bytes() const {
-  return {bytes_.data<u8>() + first_, size_t(count_ + context_)};
+  return {bytes_.data<u8>() + first_, size_t(length_)};
 }
 
 Batch TextBytes::batch(std::span<const i64> indices) const {
-  const i64 n = i64(indices.size());
-  Batch b{empty({n, context_}, kHostIndices), empty({n}, kHostIndices)};
+  const i64 n = i64(indices.size()), context = o_.context,
+            targets = o_.every_position ? context : 1;
+  Batch b{empty({n, context}, kHostIndices),
+          empty(o_.every_position ? Shape{n, context} : Shape{n}, kHostIndices)};
   i64* x = b.x.mutable_data<i64>();
   i64* y = b.y.mutable_data<i64>();
   for (i64 i = 0; i < n; ++i) {
     detail::check_sample("TextBytes", indices[size_t(i)], count_);
-    const u8* from = bytes_.data<u8>() + first_ + indices[size_t(i)];
-    for (i64 k = 0; k < context_; ++k) x[i * context_ + k] = from[k];
-    y[i] = from[context_];
+    const u8* from = bytes_.data<u8>() + first_ + indices[size_t(i)] * o_.stride;
+    for (i64 k = 0; k < context; ++k) x[i * context + k] = from[k];
+    const u8* after = from + context + 1 - targets;
+    for (i64 k = 0; k < targets; ++k) y[i * targets + k] = after[k];
   }
   return b;
 }

@@ -26,12 +26,13 @@ struct Batch {
   Batch to(Device d) const { return {x.to(d), y.to(d)}; }
 };
 
+// What it does comes first: asked whether a Loader of AnyDataset can be copied, the compiler asks
+// whether one could become an AnyDataset.
 template <class D>
-concept Dataset = std::is_object_v<D> && std::copy_constructible<D> &&
-    requires(const D& d, std::span<const i64> indices) {
+concept Dataset = std::is_object_v<D> && requires(const D& d, std::span<const i64> indices) {
   { d.size() } -> std::convertible_to<i64>;
   { d.batch(indices) } -> std::same_as<Batch>;
-};
+} && std::copy_constructible<D>;
 
 namespace detail {
 [[noreturn]] WT_COLD WT_API void bad_sample(const char* dataset, i64 i, i64 n);
@@ -40,6 +41,8 @@ inline void check_sample(const char* dataset, i64 i, i64 n) {
   if (i < 0 || i >= n) [[unlikely]]
     bad_sample(dataset, i, n);
 }
+// Throws ShapeError or DtypeError unless `images` is u8 [N, channels, height, width] on the cpu.
+WT_API void check_images(const char* dataset, const Tensor& images, const Shape& image);
 }  // namespace detail
 
 // Two tensors of equal length, row by row.
@@ -67,6 +70,10 @@ class WT_API FashionMnist {
   i64 size() const { return images_.size(0); }
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;
+  // Of Fashion-MNIST; those of MNIST are the digits.
+  static const std::array<const char*, 10>& class_names();
+  // u8 [N, 1, 28, 28] as batch() gives it. Throws ShapeError or DtypeError for another tensor.
+  static Tensor prepare(const Tensor& images);
   // Bytes that one in `root` will hold, from the headers of its files.
   static i64 bytes_of(const std::string& root, const FashionMnistOptions& o = {});
 
@@ -79,22 +86,30 @@ class WT_API FashionMnist {
 struct TextBytesOptions {
   i64 context = 16;
   double begin = 0, end = 1;  // the part of the bytes that samples may touch
+  i64 stride = 1;             // bytes from one sample to the next
+  // y is the byte after each byte of x, [N, context]; else only the one after the last, [N].
+  bool every_position = false;
 };
-// Bytes of text: sample i is x = bytes [i, i + context) and y = the byte after them, both i64.
-// `begin` and `end` cut the text without overlap: the training part never shows a held-out byte.
+// Bytes of text: sample i is x = bytes [s, s + context), s = i * stride, and y = what follows, both
+// i64. `begin` and `end` cut the text without overlap: the training part never shows a held-out
+// byte.
 class WT_API TextBytes {
  public:
   // One file, or every file of a list joined in the given order.
   explicit TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o = {});
   explicit TextBytes(std::vector<u8> bytes, const TextBytesOptions& o = {});
+  // Other samples of the same text, whose memory they share.
+  TextBytes with(const TextBytesOptions& o) const;
   i64 size() const { return count_; }
   Batch batch(std::span<const i64> indices) const;
-  std::span<const u8> bytes() const;  // the part that samples touch
+  std::span<const u8> bytes() const;  // the part that samples may touch
 
  private:
-  void cut(const TextBytesOptions& o, const std::string& where = {});
+  void cut(const TextBytesOptions& o);
   Tensor bytes_;  // [n] u8
-  i64 first_ = 0, count_ = 0, context_ = 0;
+  std::string where_;
+  i64 first_ = 0, length_ = 0, count_ = 0;
+  TextBytesOptions o_;
 };
 
 // Entropy in nats of single bytes under the text's own frequencies: what a model must beat before

@@ -1,11 +1,12 @@
-// charlm: the next byte from the bytes before it.
+// charlm: a small GPT on bytes.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
-#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_arrange.h"
+#include "warptape/autograd/ops_attention.h"
+#include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/bytes.h"
@@ -17,21 +18,71 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr i64 kContext = 16, kChannels = 32, kHidden = 256, kBytes = 256;
+constexpr i64 kBytes = 256;
 constexpr double kTrainPart = 0.9;
-constexpr i64 kEvalItems = 8192;  // evenly spaced over the held-out text
+constexpr i64 kMostWindows =
+    2048;  // of the held-out text, evenly spaced; all of it if it has fewer
 
-struct ByteMlp : nn::Module<ByteMlp> {
-  nn::Embedding embed = add("embed", nn::Embedding{kBytes, kChannels});
-  nn::Linear hidden = add("hidden", nn::Linear{kContext * kChannels, kHidden});
-  nn::Dropout drop = add("drop", nn::Dropout{0.1});
-  nn::Linear head = add("head", nn::Linear{kHidden, kBytes});
-  ByteMlp() { set_type("ByteMlp"); }
-  // x [B, context] i64 -> logits [B, 256]
-  Tensor forward(Tensor x) {
-    Tensor h = flatten(embed(std::move(x)), 1);
-    h = gelu(hidden(std::move(h)));
-    return head(drop(std::move(h)));
+struct GptShape {
+  i64 layers, heads, channels, context;
+  double dropout;
+};
+
+// One pre-norm block: causal attention, then an MLP (Radford et al. 2019).
+struct GptBlock : nn::Module<GptBlock> {
+  nn::LayerNorm norm1, norm2;
+  nn::Linear qkv, out, up, down;
+  nn::Dropout drop;
+  i64 heads;
+
+  explicit GptBlock(const GptShape& s)
+      : norm1(add("norm1", nn::LayerNorm{s.channels})),
+        norm2(add("norm2", nn::LayerNorm{s.channels})),
+        qkv(add("qkv", nn::Linear{s.channels, 3 * s.channels})),
+        out(add("out", nn::Linear{s.channels, s.channels})),
+        up(add("up", nn::Linear{s.channels, 4 * s.channels})),
+        down(add("down", nn::Linear{4 * s.channels, s.channels})),
+        drop(add("drop", nn::Dropout{s.dropout})),
+        heads(s.heads) {
+    set_type("GptBlock");
+  }
+
+  Tensor forward(Tensor x) {  // [N, T, C]
+    const i64 n = x.size(0), t = x.size(1), c = x.size(2);
+    const auto split = [&](const Tensor& y) {
+      return transpose(reshape(y, {n, t, heads, c / heads}), 1, 2);
+    };
+    const std::vector<Tensor> parts = chunk(qkv(norm1(x)), 3, -1);
+    Tensor y = scaled_dot_product_attention(split(parts[0]), split(parts[1]), split(parts[2]),
+                                            {.causal = true});
+    x = x + drop(out(reshape(transpose(std::move(y), 1, 2), {n, t, c})));
+    return x + drop(down(gelu(up(norm2(x)))));
+  }
+};
+
+struct Gpt : nn::Module<Gpt> {
+  nn::Embedding token, place;
+  nn::Dropout drop;
+  std::vector<GptBlock> blocks;
+  nn::LayerNorm norm;
+  nn::Linear head;
+
+  explicit Gpt(const GptShape& s)
+      : token(add("token", nn::Embedding{kBytes, s.channels})),
+        place(add("place", nn::Embedding{s.context, s.channels})),
+        drop(add("drop", nn::Dropout{s.dropout})),
+        norm(add("norm", nn::LayerNorm{s.channels})),
+        head(add("head", nn::Linear{s.channels, kBytes})) {
+    set_type("Gpt");
+    for (i64 i = 0; i < s.layers; ++i)
+      blocks.push_back(add("block" + std::to_string(i), GptBlock{s}));
+  }
+
+  Tensor forward(Tensor x) {  // [N, T] bytes as i64 -> logits [N, T, 256]
+    const Tensor places = arange(x.size(1), {.dtype = DType::i64, .device = x.device()});
+    Tensor h = drop(token(x) + place(places));
+    for (GptBlock& b : blocks) h = b(std::move(h));
+    return head(norm(std::move(h)));
   }
 };
 
@@ -78,78 +129,70 @@ std::vector<std::string> text_files(const std::string& data) {
   return files;
 }
 
+GptShape shape_of(Settings& s) {
+  GptShape g{};
+  g.layers = s.integer("layers", 4, 1, 64);
+  g.heads = s.integer("heads", 4, 1, 64);
+  g.channels = s.integer("channels", 128, 1, 8192);
+  g.context = s.integer("context", 128, 1, 8192);
+  g.dropout = s.real("dropout", 0, 0, 0.9);
+  if (g.channels % g.heads != 0)
+    throw UsageError(str("--set channels=", g.channels, " is no multiple of heads=", g.heads));
+  return g;
+}
+
 class CharLm : public Recipe {
  public:
-  explicit CharLm(const RecipeOptions& o) : files_(text_files(o.data)) {
-    batch_ = o.batch ? o.batch : defaults().batch;
-    if (o.shapes_only) {
-      data_bytes_ = count_bytes();
-      return;
-    }
-    const data::TextBytes train(files_, {.context = kContext, .end = kTrainPart});
-    loader_.emplace(
-        train,
-        data::LoaderOptions{.batch = batch_, .shuffle = true, .seed = o.seed, .drop_last = true});
-    held_out_.emplace(files_, data::TextBytesOptions{.context = kContext, .begin = kTrainPart});
-  }
+  explicit CharLm(Settings s) : shape_(shape_of(s)), net_(shape_) { set_settings(s, "charlm"); }
 
   nn::ModuleBase& model() override { return net_; }
-  Loss loss(const data::Batch& b) override { return cross_entropy(net_(b.x), b.y); }
-  bool next(data::Batch& b) override { return loader_->next(b); }
-  i64 batches_per_epoch() const override { return loader_->size(); }
-  data::LoaderState position() const override { return loader_->state(); }
-  void set_position(const data::LoaderState& s) override { loader_->set_state(s); }
-  data::Batch shape_batch() const override {
-    const TensorOptions meta{.dtype = DType::i64, .device = Device::meta()};
-    return {empty({batch_, kContext}, meta), empty({batch_}, meta)};
-  }
-  i64 dataset_bytes() const override { return data_bytes_; }
+  Tensor logits(const Tensor& x) override { return net_(x); }
 
-  EvalResult evaluate(Device d) override {
-    const nn::EvalScope eval(net_);
-    const NoGrad no_grad;
-    const i64 n = std::min(kEvalItems, held_out_->size());
-    double sum = 0, right = 0;
-    for (i64 at = 0; at < n; at += 512) {
-      std::vector<i64> pick;
-      for (i64 i = at; i < std::min(at + 512, n); ++i) pick.push_back(i * held_out_->size() / n);
-      const data::Batch b = held_out_->batch(pick).to(d);
-      const Tensor logits = net_(b.x);
-      const std::vector<i64> guess = argmax(logits, 1).to_vector<i64>(),
-                             want = b.y.to_vector<i64>();
-      for (size_t i = 0; i < guess.size(); ++i) right += guess[i] == want[i];
-      sum += cross_entropy(logits, b.y).sum.item();
-    }
-    return {sum / double(n), right / double(n)};
-  }
-
-  Defaults defaults() const override {
+  RecipeData load(const std::string& data) const override {
+    const i64 context = shape_.context;
+    const data::TextBytes train(text_files(data),
+                                {.context = context, .end = kTrainPart, .every_position = true});
+    // Windows side by side, so that each held-out byte is asked for once.
+    data::TextBytesOptions held{
+        .context = context, .begin = kTrainPart, .stride = context, .every_position = true};
+    const i64 length = i64(train.with(held).bytes().size());
+    held.stride = std::max(context, length / kMostWindows);
+    const data::TextBytes held_out = train.with(held);
     return {
-        .batch = 64, .steps = 2000, .lr = 2e-3, .weight_decay = 0.01, .warmup = 50, .evals = 25};
+        train, held_out,
+        Baseline{"unigram entropy of the held-out text", data::unigram_entropy(held_out.bytes())}};
+  }
+  i64 dataset_bytes(const std::string& data) const override {
+    i64 n = 0;
+    for (const std::string& f : text_files(data)) n += i64(data::content_size(f));
+    return n;
+  }
+  data::Batch shape_batch(i64 batch) const override {
+    const TensorOptions meta{.dtype = DType::i64, .device = Device::meta()};
+    const Shape shape{batch, shape_.context};
+    return {empty(shape, meta), empty(shape, meta)};
+  }
+
+  RecipeDefaults defaults() const override {
+    return {.batch = 16,
+            .eval_batch = 32,
+            .steps = 1000,
+            .lr = 3e-3,
+            .weight_decay = 0.1,
+            .warmup = 50,
+            .drop_last = true};
   }
   const char* item() const override { return "bytes"; }
-  std::optional<Baseline> baseline() const override {
-    return Baseline{"unigram entropy of the held-out text",
-                    data::unigram_entropy(held_out_->bytes())};
-  }
+  i64 items_per_sample() const override { return shape_.context; }
+  i64 context() const override { return shape_.context; }
 
  private:
-  i64 count_bytes() const {
-    i64 n = 0;
-    for (const std::string& f : files_) n += i64(data::content_size(f));
-    return 2 * n;  // the training and the held-out part each hold the text
-  }
-
-  std::vector<std::string> files_;
-  i64 data_bytes_ = 0;
-  i64 batch_;
-  ByteMlp net_;
-  std::optional<data::Loader<data::TextBytes>> loader_;
-  std::optional<data::TextBytes> held_out_;
+  GptShape shape_;
+  Gpt net_;
 };
 
 }  // namespace
 
-std::unique_ptr<Recipe> make_charlm(const RecipeOptions& o) { return std::make_unique<CharLm>(o); }
+std::unique_ptr<Recipe> make_charlm(Settings s) { return std::make_unique<CharLm>(std::move(s)); }
 
 }  // namespace wt::tools

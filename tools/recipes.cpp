@@ -1,17 +1,32 @@
 #include "warptape/tools/recipes.h"
 
+#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops_shape.h"
 #include "warptape/core/suggest.h"
 
 namespace wt::tools {
 
+Loss Recipe::loss(const data::Batch& b) {
+  Tensor y = logits(b.x);
+  const i64 classes = y.size(-1);
+  return cross_entropy(reshape(std::move(y), {-1, classes}), reshape(b.y, {-1}));
+}
+
+Tensor Recipe::prepare(const Tensor&) const { throw UsageError("this recipe takes no images"); }
+
+void Recipe::set_settings(const Settings& s, const char* recipe) {
+  s.finish(recipe);
+  settings_ = s.text();
+}
+
 const std::vector<RecipeInfo>& recipes() {
   static const std::vector<RecipeInfo> kAll = {
       {"charlm",
-       "next byte of a text from the 16 before it: embedding and MLP; without --data the "
-       "text is warptape's own sources and docs",
+       "a small GPT on the bytes of a text; without --data on warptape's own sources and docs",
        make_charlm},
-      {"fashion", "an MLP on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
-       make_fashion}};
+      {"fashion", "a CNN on Fashion-MNIST or MNIST (IDX files, plain or .gz, in --data)",
+       make_fashion},
+      {"cifar", "a CNN on CIFAR-10 (the binary files, in --data)", make_cifar}};
   return kAll;
 }
 

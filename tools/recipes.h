@@ -1,27 +1,39 @@
-// Recipes: what `wt train` can train. A recipe has a model, its data and a way to judge it; the
-// loop is the same for all (tools/trainer.h).
+// Recipes: what `wt train` can train. A recipe is a model that gives a logit for each class, and
+// where its data comes from; training, evaluation and the commands that use a trained model are the
+// same for all.
 #pragma once
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
 #include "warptape/nn/loss.h"
 #include "warptape/nn/module.h"
+#include "warptape/tools/settings.h"
 
 namespace wt::tools {
 
-struct RecipeOptions {
-  std::string data{};  // empty: what the recipe brings along
-  i64 batch = 0;       // 0: the recipe's
-  u64 seed = 1;
-  bool shapes_only = false;  // --dry-run: no tensor bytes, the data is not read
+// A loss that a model must fall below before it has learnt anything from its input.
+struct Baseline {
+  std::string label;
+  double loss = 0;  // nats
 };
 
-struct EvalResult {
-  double loss = 0;                   // mean over the held-out items
-  std::optional<double> accuracy{};  // in [0, 1]
+struct RecipeData {
+  data::AnyDataset train, held_out;
+  std::optional<Baseline> baseline = {};
+};
+
+struct RecipeDefaults {
+  i64 batch = 64, eval_batch = 500;
+  i64 epochs = 0, steps = 0;  // one of them
+  double lr = 1e-3;           // of AdamW; optimizers.h has what others make of it
+  double weight_decay = 0.01, clip = 1.0;
+  i64 warmup = 0;
+  i64 evals = 10;  // evaluations over the run, beside the one before step 1
+  bool drop_last = false;
 };
 
 class Recipe {
@@ -29,46 +41,54 @@ class Recipe {
   virtual ~Recipe() = default;
 
   virtual nn::ModuleBase& model() = 0;
-  virtual Loss loss(const data::Batch& b) = 0;
-  // The next training batch of the running epoch; false at its end.
-  virtual bool next(data::Batch& b) = 0;
-  virtual i64 batches_per_epoch() const = 0;
-  virtual data::LoaderState position() const = 0;
-  virtual void set_position(const data::LoaderState& s) = 0;
-  // A batch of the right shapes on the meta device.
-  virtual data::Batch shape_batch() const = 0;
-  // Bytes that the data set holds on the cpu while training, from file headers alone. Asked of a
-  // recipe made with shapes_only.
-  virtual i64 dataset_bytes() const = 0;
-  // Loss and accuracy on the held-out part, on the model's device, in eval mode.
-  virtual EvalResult evaluate(Device d) = 0;
+  // Of a batch's x: [N, ..., classes]; its y has the shape [N, ...].
+  virtual Tensor logits(const Tensor& x) = 0;
+  // Cross entropy. It takes a batch on the model's device.
+  Loss loss(const data::Batch& b);
 
-  struct Defaults {
-    i64 batch = 64;
-    i64 epochs = 0, steps = 0;  // one of them
-    double lr = 1e-3, weight_decay = 0.01, clip = 1.0;
-    i64 warmup = 0;
-    i64 evals = 20;  // evaluations over the run, beside the one before step 1
-  };
-  virtual Defaults defaults() const = 0;
+  // Reads the data. Throws UsageError where the recipe needs a --data, DataError for what is wrong
+  // with it.
+  virtual RecipeData load(const std::string& data) const = 0;
+  // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
+  virtual i64 dataset_bytes(const std::string& data) const = 0;
+  // A batch of the right shapes on the meta device.
+  virtual data::Batch shape_batch(i64 batch) const = 0;
+
+  virtual RecipeDefaults defaults() const = 0;
   virtual const char* item() const = 0;  // what items_per_second counts
-  struct Baseline {
-    std::string label;
-    double loss;
-  };
-  virtual std::optional<Baseline> baseline() const { return {}; }
+  virtual i64 items_per_sample() const { return 1; }
+
+  // Names of the classes; empty where they have none that a table could show.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // The shape of one image, [channels, height, width], for recipes about images; else empty.
+  virtual Shape image_shape() const { return {}; }
+  // What a dataset makes of images u8 [N, channels, height, width].
+  virtual Tensor prepare(const Tensor& images) const;
+  // Bytes that a model of text looks back at; 0 for others.
+  virtual i64 context() const { return 0; }
+
+  // All settings with their values; a recipe made from them has a model of the same shape.
+  const std::string& settings() const { return settings_; }
+
+ protected:
+  // To be called once all settings were asked for.
+  void set_settings(const Settings& s, const char* recipe);
+
+ private:
+  std::string settings_;
 };
 
 struct RecipeInfo {
   const char* name;
   const char* summary;
-  std::unique_ptr<Recipe> (*make)(const RecipeOptions& o);
+  std::unique_ptr<Recipe> (*make)(Settings settings);
 };
 const std::vector<RecipeInfo>& recipes();
 // Throws UsageError with the near name.
 const RecipeInfo& find_recipe(const std::string& name);
 
-std::unique_ptr<Recipe> make_charlm(const RecipeOptions& o);
-std::unique_ptr<Recipe> make_fashion(const RecipeOptions& o);
+std::unique_ptr<Recipe> make_charlm(Settings s);
+std::unique_ptr<Recipe> make_fashion(Settings s);
+std::unique_ptr<Recipe> make_cifar(Settings s);
 
 }  // namespace wt::tools

@@ -45,38 +45,26 @@ i64 step_of_latest(const std::string& folder) {
   return step_of_name(name);
 }
 
-}  // namespace
-
-RunDirectory::RunDirectory(const std::string& path) : lock_(path), checkpoints_(path + "/ckpt") {
-  if (::mkdir(checkpoints_.c_str(), 0777) != 0 && errno != EEXIST) {
-    throw CheckpointError(
-        str(printable(checkpoints_, 400), " cannot be written: ", std::strerror(errno)));
-  }
-  // We hold the lock: every temporary file is a dead writer's, whatever the clock says (it may have
-  // been set back).
-  remove_stale_temp_files(checkpoints_, std::numeric_limits<double>::infinity());
+std::string path_of(const std::string& folder, i64 step) {
+  return folder + "/" + checkpoint_name(step);
 }
 
-std::string RunDirectory::checkpoint_path(i64 step) const {
-  return checkpoints_ + "/" + checkpoint_name(step);
-}
-
-std::vector<Checkpoint> RunDirectory::checkpoints() const {
+std::vector<Checkpoint> checkpoints_in(const std::string& folder) {
   std::vector<Checkpoint> out;
-  DIR* const dir = ::opendir(checkpoints_.c_str());
+  DIR* const dir = ::opendir(folder.c_str());
   if (!dir) return out;
   while (const dirent* const entry = ::readdir(dir)) {
     const i64 step = step_of_name(entry->d_name);
-    if (step >= 0) out.push_back({step, checkpoint_path(step)});
+    if (step >= 0) out.push_back({step, path_of(folder, step)});
   }
   ::closedir(dir);
   std::sort(out.begin(), out.end(), [](auto& a, auto& b) { return a.step > b.step; });
   return out;
 }
 
-std::optional<FoundCheckpoint> RunDirectory::newest_valid() const {
-  std::vector<Checkpoint> candidates = checkpoints();
-  const i64 latest = step_of_latest(checkpoints_);
+std::optional<FoundCheckpoint> newest_valid_in(const std::string& folder) {
+  std::vector<Checkpoint> candidates = checkpoints_in(folder);
+  const i64 latest = step_of_latest(folder);
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const Checkpoint& c) { return c.step == latest; });
   FoundCheckpoint found;
@@ -90,9 +78,39 @@ std::optional<FoundCheckpoint> RunDirectory::newest_valid() const {
     }
   }
   if (found.rejected.empty()) return {};
-  std::string message = printable(checkpoints_, 400) + ": no checkpoint can be read";
+  std::string message = printable(folder, 400) + ": no checkpoint can be read";
   for (const std::string& reason : found.rejected) message += "\n  " + reason;
   throw DataError(message);
+}
+
+}  // namespace
+
+RunDirectory::RunDirectory(const std::string& path) : lock_(path), checkpoints_(path + "/ckpt") {
+  if (::mkdir(checkpoints_.c_str(), 0777) != 0 && errno != EEXIST) {
+    throw CheckpointError(
+        str(printable(checkpoints_, 400), " cannot be written: ", std::strerror(errno)));
+  }
+  // We hold the lock: every temporary file is a dead writer's, whatever the clock says (it may have
+  // been set back).
+  remove_stale_temp_files(checkpoints_, std::numeric_limits<double>::infinity());
+}
+
+std::string RunDirectory::checkpoint_path(i64 step) const { return path_of(checkpoints_, step); }
+
+std::vector<Checkpoint> RunDirectory::checkpoints() const { return checkpoints_in(checkpoints_); }
+
+std::optional<FoundCheckpoint> RunDirectory::newest_valid() const {
+  return newest_valid_in(checkpoints_);
+}
+
+std::string checkpoint_of(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return path;
+  const std::string folder = path + "/ckpt", best = folder + "/best.safetensors";
+  if (::stat(best.c_str(), &info) == 0) return best;
+  const std::optional<FoundCheckpoint> found = newest_valid_in(folder);
+  if (!found) throw DataError(str(printable(path, 400), ": the folder has no checkpoint"));
+  return found->checkpoint.path;
 }
 
 void RunDirectory::published(i64 step, int keep) {

@@ -1,5 +1,5 @@
 // The folder of a training run: metrics.jsonl, report.html, ckpt/step-000800.safetensors,
-// ckpt/latest.
+// ckpt/latest, ckpt/best.safetensors.
 #pragma once
 #include <optional>
 #include <string>
@@ -19,6 +19,10 @@ struct FoundCheckpoint {
   std::vector<std::string> rejected;  // newer ones, each with the reason
 };
 
+// The file to use of a run that perhaps goes on: its best checkpoint, else its newest valid one.
+// DataError if there is none. A path that is no folder is itself the file.
+std::string checkpoint_of(const std::string& path);
+
 // Holds the folder's lock for its life; creates what is missing.
 class RunDirectory {
  public:
@@ -29,6 +33,7 @@ class RunDirectory {
   std::string metrics_path() const { return lock_.directory() + "/metrics.jsonl"; }
   std::string report_path() const { return lock_.directory() + "/report.html"; }
   std::string checkpoint_path(i64 step) const;
+  std::string best_path() const { return checkpoints_ + "/best.safetensors"; }
 
   // Newest first.
   std::vector<Checkpoint> checkpoints() const;

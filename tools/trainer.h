@@ -1,10 +1,9 @@
 // The training loop of `wt train`: steps, evaluations, metrics, checkpoints, report.
 #pragma once
 #include <string>
+#include <vector>
 
-#include "warptape/core/device.h"
-#include "warptape/optim/train_step.h"
-#include "warptape/tools/recipes.h"
+#include "warptape/core/types.h"
 
 namespace wt::tools {
 
@@ -12,15 +11,22 @@ struct TrainOptions {
   std::string recipe;
   std::string device = "auto";
   std::string data{};
-  std::string out{};  // run folder; empty: nothing is written
+  std::string out{};               // run folder; empty: nothing is written
+  std::vector<std::string> set{};  // the recipe's settings, KEY=VALUE
   std::string precision = "f32";
   std::string optimizer = "adamw";
+  std::string schedule = "cosine";
   std::string on_nan = "stop";
+  std::string monitor = "loss";          // what best, patience and plateau look at
   i64 epochs = 0, steps = 0, batch = 0;  // 0: the recipe's
   i64 micro_batches = 1;
   double lr = 0, weight_decay = -1, clip = -1, momentum = 0.9;  // lr 0, others -1: the recipe's
+  i64 warmup = -1;                                              // steps; -1: the recipe's
+  double ema = 0;                                               // decay; 0: no average
+  i64 patience = 0;                                             // evaluations; 0: no early stopping
   i64 eval_every = 0, save_every = 0, log_every = 0;            // steps; 0: chosen
-  int keep = 2, threads = 0;
+  i64 sample = 400;                                             // bytes of text in the report
+  int keep = 2, threads = 0, workers = 0;
   u64 seed = 1;
   bool resume = false, dry_run = false, quiet = false, graph = false;
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on

@@ -53,6 +53,8 @@ int main(int argc, char** argv) {
   add_info(app, code);
   add_ops(app, code);
   add_train(app, code);
+  add_eval(app, code);
+  add_generate(app, code);
   add_bench(app, code);
   try {
     app.parse(argc, argv);

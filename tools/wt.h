@@ -7,6 +7,9 @@ namespace wt::tools {
 void add_info(CLI::App& app, int& code);
 void add_ops(CLI::App& app, int& code);
 void add_train(CLI::App& app, int& code);
+void add_eval(CLI::App& app, int& code);
+void add_predict(CLI::App& app, int& code);
+void add_generate(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 
 }  // namespace wt::tools

@@ -1,4 +1,7 @@
 // wt train RECIPE
+#include "warptape/core/factories.h"
+#include "warptape/tools/optimizers.h"
+#include "warptape/tools/recipes.h"
 #include "warptape/tools/trainer.h"
 #include "warptape/tools/wt.h"
 
@@ -8,28 +11,55 @@ void add_train(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
   auto o = std::make_shared<TrainOptions>();
   std::string text = "Recipes:\n";
-  for (const RecipeInfo& r : recipes()) text += str("  ", r.name, "  ", r.summary, "\n");
+  for (const RecipeInfo& r : recipes()) {
+    const DefaultDevice nothing(Device::meta());
+    text += str("  ", r.name, "  ", r.summary, "\n      --set ", r.make(Settings({}))->settings(),
+                "\n");
+  }
   c->footer(text);
   c->add_option("recipe", o->recipe, "what to train")->required();
   c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
   c->add_option("--data", o->data, "file or folder with the data");
-  c->add_option("--out", o->out, "run folder: metrics.jsonl, checkpoints, report.html");
+  c->add_option("--out", o->out,
+                "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
+  c->add_option("--set", o->set, "KEY=VALUE of the recipe's settings; may be repeated")
+      ->allow_extra_args(false);
   auto* epochs = c->add_option("--epochs", o->epochs)->check(CLI::PositiveNumber);
   c->add_option("--steps", o->steps)->check(CLI::PositiveNumber)->excludes(epochs);
   c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
   c->add_option("--micro-batches", o->micro_batches)->check(CLI::PositiveNumber);
   c->add_option("--precision", o->precision)->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  c->add_option("--optimizer", o->optimizer)->check(CLI::IsMember({"adamw", "sgd"}));
-  c->add_option("--lr", o->lr)->check(CLI::PositiveNumber);
+  c->add_option("--optimizer", o->optimizer)->check(CLI::IsMember(optimizer_names()));
+  c->add_option("--lr", o->lr,
+                "default: the recipe's for adamw; sgd 30, adagrad 10, lion 0.2 times")
+      ->check(CLI::PositiveNumber);
+  c->add_option("--schedule", o->schedule, "of the rate, over all steps")
+      ->check(CLI::IsMember({"cosine", "linear", "constant", "one-cycle", "plateau"}))
+      ->capture_default_str();
+  c->add_option("--warmup", o->warmup, "steps")->check(CLI::NonNegativeNumber);
+  c->add_option("--momentum", o->momentum, "of sgd and rmsprop")->check(CLI::Range(0.0, 0.9999));
   c->add_option("--weight-decay", o->weight_decay)->check(CLI::NonNegativeNumber);
   c->add_option("--clip-norm", o->clip, "0: no clipping")->check(CLI::NonNegativeNumber);
+  c->add_option("--ema", o->ema, "decay of an average of the weights, which evaluations use")
+      ->check(CLI::Range(0.0, 0.999999));
   c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
       ->check(CLI::IsMember({"stop", "skip", "ignore"}));
+  c->add_option("--monitor", o->monitor, "what best, patience and plateau look at")
+      ->check(CLI::IsMember({"loss", "accuracy"}))
+      ->capture_default_str();
+  c->add_option("--patience", o->patience, "stop after so many evaluations without a better one")
+      ->check(CLI::PositiveNumber);
   c->add_option("--eval-every", o->eval_every, "steps")->check(CLI::PositiveNumber);
   c->add_option("--save-every", o->save_every, "steps")->check(CLI::PositiveNumber);
   c->add_option("--log-every", o->log_every, "steps")->check(CLI::PositiveNumber);
-  c->add_option("--keep", o->keep, "checkpoints kept, at least 2")->check(CLI::Range(2, 1000));
+  c->add_option("--sample", o->sample, "bytes of text in the report of a text model")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--keep", o->keep, "checkpoints kept beside the best, at least 2")
+      ->check(CLI::Range(2, 1000));
   c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
+  c->add_option("--workers", o->workers, "threads that make batches ahead")
+      ->check(CLI::Range(0, 256));
   c->add_option("--seed", o->seed);
   c->add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
   c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel");

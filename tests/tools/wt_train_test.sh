@@ -39,6 +39,9 @@ tiny_fashion() {
   done
 }
 
+# A GPT that is small enough for many runs.
+tiny="--set layers=1 --set heads=2 --set channels=16 --set context=16 --set dropout=0.1"
+
 # predicts RECIPE ARGS...: on both devices, with three batch sizes, within 3 % of three real steps
 predicts() {
   local device batch p m
@@ -55,11 +58,11 @@ predicts() {
 memory() {
   local f
   tiny_fashion "$here/fashion" 80 20
-  predicts charlm
-  predicts fashion --data "$here/fashion"
+  predicts charlm $tiny
+  predicts fashion --data "$here/fashion" --set model=mlp
   if command -v gzip >/dev/null; then  # headers are read from packed files too
     gzip "$here"/fashion/*
-    predicts fashion --data "$here/fashion"
+    predicts fashion --data "$here/fashion" --set model=mlp
   fi
 }
 
@@ -85,16 +88,16 @@ errors() {
   for f in train-images-idx3-ubyte train-labels-idx1-ubyte; do printf 'junk' >"$here/idx/$f"; done
   expect 3 "not an IDX file" train fashion --data "$here/idx" --steps 1
   printf x >"$here/file"
-  expect 8 "$here/file" train charlm --steps 1 --out "$here/file/run"
+  expect 8 "$here/file" train charlm $tiny --steps 1 --out "$here/file/run"
   [ -e "$here/file/run" ] && fail "something was made under a file"
   expect 2 "f32 only" train charlm --precision f16 --steps 1
-  "$wt" train charlm --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
-  expect 8 "another run" train charlm --steps 2 --quiet --out "$here/run"
-  expect 2 "started with batch" train charlm --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
+  "$wt" train charlm $tiny --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
+  expect 8 "another run" train charlm $tiny --steps 2 --quiet --out "$here/run"
+  expect 2 "started with batch" train charlm $tiny --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
 }
 
 interrupt() {  # the first Ctrl-C saves and says 130; the same command line goes on
-  "$wt" train charlm --steps 3000 --quiet --out "$here/run" >/dev/null 2>"$here/err" &
+  "$wt" train charlm $tiny --steps 3000 --quiet --out "$here/run" >/dev/null 2>"$here/err" &
   local pid=$! i
   for i in $(seq 100); do [ -s "$here/run/metrics.jsonl" ] && break; sleep 0.1; done
   sleep 0.5
@@ -107,11 +110,11 @@ interrupt() {  # the first Ctrl-C saves and says 130; the same command line goes
   ls "$here"/run/ckpt/*.tmp-* 2>/dev/null && fail "a temporary file is left"
 }
 
-kills() {  # killed ten times and resumed, a run equals the uninterrupted one bit for bit
-  local common="--steps 120 --batch 16 --eval-every 40 --save-every 3 --log-every 1 --quiet" i
-  "$wt" train charlm $common --out "$here/whole" >/dev/null 2>&1 || fail "the uninterrupted run"
+kills() {  # with dropout, an average of the weights, two workers and shuffling: killed ten times and resumed, a run equals the uninterrupted one bit for bit
+  local common="--steps 120 --batch 16 --eval-every 40 --save-every 3 --log-every 1 --ema 0.9 --workers 2 --quiet" i
+  "$wt" train charlm $tiny $common --out "$here/whole" >/dev/null 2>&1 || fail "the uninterrupted run"
   for i in 1 2 3 4 5 6 7 8 9 10; do
-    "$wt" train charlm $common --resume auto --out "$here/cut" >/dev/null 2>&1 &
+    "$wt" train charlm $tiny $common --resume auto --out "$here/cut" >/dev/null 2>&1 &
     local pid=$!
     if [ $((i % 3)) -eq 0 ]; then  # while a checkpoint is being written
       for _ in $(seq 400); do ls "$here"/cut/ckpt/*.tmp-* >/dev/null 2>&1 && break; sleep 0.005; done
@@ -121,7 +124,7 @@ kills() {  # killed ten times and resumed, a run equals the uninterrupted one bi
     kill -KILL $pid 2>/dev/null
     wait $pid 2>/dev/null
   done
-  "$wt" train charlm $common --resume auto --out "$here/cut" >/dev/null 2>"$here/err" ||
+  "$wt" train charlm $tiny $common --resume auto --out "$here/cut" >/dev/null 2>"$here/err" ||
     fail "the resumed run: $(cat "$here/err")"
   cmp "$here/whole/ckpt/step-000120.safetensors" "$here/cut/ckpt/step-000120.safetensors" ||
     fail "the final tensors differ"
@@ -144,7 +147,7 @@ devices() {  # simt follows the cpu, also with another rung for the run or from 
   rungs='matmul:naive,cross_entropy_forward:block,cross_entropy_backward:block,dropout:naive'
   rungs+=',embedding_forward:naive,embedding_backward:naive,gelu:naive,gelu_backward:naive'
   rungs+=',relu:naive,relu_backward:naive,grad_norm:naive,adamw_step:naive,argmax:naive'
-  for recipe in "charlm --data $here/text" "fashion --data $here/data"; do
+  for recipe in "charlm $tiny --data $here/text" "fashion --set model=mlp --data $here/data"; do
     common="$recipe --steps 50 --batch 8 --log-every 1 --quiet"
     "$wt" train $common --out "$here/cpu" >/dev/null 2>&1 || fail "cpu"
     "$wt" train $common --device simt --out "$here/simt" >/dev/null 2>"$here/err" ||

@@ -1,0 +1,24 @@
+// A recipe's model over held-out data.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/nn/metrics.h"
+#include "warptape/tools/recipes.h"
+
+namespace wt::tools {
+
+// Every sample once, in eval mode and without gradients, on the model's device.
+void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
+              const std::vector<metrics::Metric*>& list);
+
+struct EvalResult {
+  double loss = 0;                                        // mean over the items, nats
+  double accuracy = 0;                                    // in [0, 1]
+  std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names its classes
+};
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
+
+}  // namespace wt::tools

@@ -1,0 +1,81 @@
+#include "warptape/tools/run_output.h"
+
+#include <cstdio>
+
+#include "warptape/version.h"
+
+namespace wt::tools {
+namespace {
+
+// Kept for those who read it; a run may go on elsewhere, or with a newer program.
+bool is_note(const std::string& key) { return key == "version" || key == "data"; }
+
+}  // namespace
+
+const std::string* find_value(const nn::Metadata& m, const std::string& key) {
+  for (const auto& [name, value] : m)
+    if (name == key) return &value;
+  return nullptr;
+}
+
+void check_format(const std::string& path, const nn::Metadata& m) {
+  const std::string* format = find_value(m, "format");
+  if (!format) throw DataError(str(path, ": is not a checkpoint of wt train"));
+  if (*format != kCheckpointFormat)
+    throw DataError(str(path, ": the format is ", *format, ", expected ", kCheckpointFormat));
+}
+
+RunOutput::RunOutput(const std::string& folder, nn::Metadata metadata)
+    : folder_(folder), dir_(folder), metadata_(std::move(metadata)) {
+  metadata_.emplace(metadata_.begin(), "version", WARPTAPE_VERSION_STRING);
+  metadata_.emplace(metadata_.begin(), "format", kCheckpointFormat);
+}
+
+std::optional<nn::LoadedTensors> RunOutput::resume() {
+  const std::optional<FoundCheckpoint> found = dir_.newest_valid();
+  if (!found) return {};
+  for (const std::string& why : found->rejected)
+    std::fprintf(stderr, "not used: %s\n", why.c_str());
+  nn::LoadedTensors file = nn::load_tensors(found->checkpoint.path);
+  check_format(found->checkpoint.path, file.metadata);
+  for (const auto& [key, mine] : metadata_) {
+    const std::string* theirs = find_value(file.metadata, key);
+    if (!is_note(key) && theirs && *theirs != mine)
+      throw UsageError(str("the run in ", folder_, " was started with ", key, " ", *theirs,
+                           ", not ", mine, "\n  Try the same options, or another --out"));
+  }
+  std::fprintf(stderr, "resumed %s\n", found->checkpoint.path.c_str());
+  return file;
+}
+
+void RunOutput::begin(const RunHeader& header, std::optional<i64> after) {
+  const std::string path = dir_.metrics_path();
+  metrics_.emplace(after ? MetricsWriter::resume(path, header, *after)
+                         : MetricsWriter::create(path, header));
+  board_.emplace(folder_, after.value_or(-1) + 1);
+}
+
+void RunOutput::log(const StepRecord& r, std::optional<double> step_ms) {
+  metrics_->log(r);
+  board_->log(r, step_ms);
+}
+void RunOutput::log(const EvalRecord& r) {
+  metrics_->log(r);
+  board_->log(r);
+}
+
+void RunOutput::save(i64 step, const std::vector<nn::NamedTensor>& state, int keep) {
+  metrics_->flush();
+  nn::save_tensors(dir_.checkpoint_path(step), state, metadata_);
+  dir_.published(step, keep);
+}
+
+void RunOutput::save_best(const std::vector<nn::NamedTensor>& state) {
+  nn::save_tensors(dir_.best_path(), state, metadata_);
+}
+
+void RunOutput::write_report(const ReportOptions& o) {
+  tools::write_report(dir_.report_path(), dir_.metrics_path(), o);
+}
+
+}  // namespace wt::tools

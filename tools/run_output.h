@@ -1,0 +1,51 @@
+// What a run writes into its folder: metrics.jsonl, TensorBoard events, checkpoints, report.html.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/nn/checkpoint.h"
+#include "warptape/tools/run_dir.h"
+#include "warptape/tools/run_metrics.h"
+#include "warptape/tools/run_report.h"
+#include "warptape/tools/tensorboard.h"
+
+namespace wt::tools {
+
+inline constexpr const char* kCheckpointFormat = "warptape.checkpoint.2";
+// Null where there is none.
+const std::string* find_value(const nn::Metadata& m, const std::string& key);
+// Throws DataError unless it is the metadata of a checkpoint of `wt train`.
+void check_format(const std::string& path, const nn::Metadata& m);
+
+class RunOutput {
+ public:
+  // Takes the folder's lock. `metadata` is that of every checkpoint; all but format and version say
+  // how the run was started.
+  RunOutput(const std::string& folder, nn::Metadata metadata);
+
+  // The newest valid checkpoint's tensors; nothing where there is none. Throws UsageError where the
+  // run was started with other options.
+  std::optional<nn::LoadedTensors> resume();
+  // To be called before the first log(). `after`: later records are dropped (-1: all); nothing for
+  // a new run, which throws CheckpointError in the folder of another.
+  void begin(const RunHeader& header, std::optional<i64> after);
+
+  void log(const StepRecord& r, std::optional<double> step_ms);
+  void log(const EvalRecord& r);
+  // Everything logged before is on the disk before the checkpoint is there.
+  void save(i64 step, const std::vector<nn::NamedTensor>& state, int keep);
+  void save_best(const std::vector<nn::NamedTensor>& state);
+  void write_report(const ReportOptions& o);
+
+  std::string checkpoint_path(i64 step) const { return dir_.checkpoint_path(step); }
+
+ private:
+  std::string folder_;
+  RunDirectory dir_;
+  nn::Metadata metadata_;
+  std::optional<MetricsWriter> metrics_;
+  std::optional<TensorBoardWriter> board_;
+};
+
+}  // namespace wt::tools

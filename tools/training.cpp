@@ -1,0 +1,131 @@
+#include "warptape/tools/training.h"
+
+#include "warptape/core/factories.h"
+#include "warptape/core/random.h"
+#include "warptape/core/suggest.h"
+#include "warptape/nn/checkpoint.h"
+#include "warptape/tools/optimizers.h"
+
+namespace wt::tools {
+namespace {
+
+constexpr std::pair<RandomStream, const char*> kStreams[] = {{RandomStream::init, "init"},
+                                                             {RandomStream::dropout, "dropout"},
+                                                             {RandomStream::shuffle, "shuffle"},
+                                                             {RandomStream::augment, "augment"},
+                                                             {RandomStream::user, "user"}};
+
+NonFinite policy_of(const std::string& name) {
+  return name == "skip" ? NonFinite::skip : name == "ignore" ? NonFinite::ignore : NonFinite::stop;
+}
+
+optim::Schedule schedule_of(const std::string& name, i64 warmup, i64 steps) {
+  const i64 rest = std::max<i64>(1, steps - warmup);
+  optim::Schedule s;
+  if (name == "cosine")
+    s = optim::cosine(rest, 0.01);
+  else if (name == "linear")
+    s = optim::linear(rest, 1, 0.01);
+  else if (name == "one-cycle")
+    return optim::one_cycle(steps);  // it has its own warm-up
+  return warmup > 0 ? optim::warmup(warmup, s) : s;
+}
+
+const Tensor* find(const std::vector<nn::NamedTensor>& values, const std::string& name) {
+  for (const nn::NamedTensor& v : values)
+    if (v.name == name) return &v.tensor;
+  return nullptr;
+}
+
+std::vector<nn::NamedTensor> beginning_with(const std::vector<nn::NamedTensor>& values,
+                                            std::initializer_list<const char*> prefixes) {
+  std::vector<nn::NamedTensor> out;
+  for (const nn::NamedTensor& v : values)
+    for (const char* p : prefixes)
+      if (v.name.starts_with(p)) out.push_back(v);
+  return out;
+}
+
+}  // namespace
+
+nn::NamedTensor named_number(const std::string& name, i64 v) {
+  return {name, tensor(v, {.dtype = DType::i64, .device = Device::cpu()})};
+}
+nn::NamedTensor named_number(const std::string& name, double v) {
+  return {name, tensor(v, {.dtype = DType::f64, .device = Device::cpu()})};
+}
+double number_of(const std::vector<nn::NamedTensor>& values, const std::string& name) {
+  const Tensor* t = find(values, name);
+  if (!t || t->numel() != 1) throw DataError(str("the checkpoint has no number ", name));
+  return t->item();
+}
+i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name) {
+  return i64(number_of(values, name));
+}
+
+RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
+  RecipeDefaults d = r.defaults();
+  d.lr = o.lr > 0 ? o.lr : d.lr * find_optimizer(o.optimizer).lr_factor;
+  if (o.weight_decay >= 0) d.weight_decay = o.weight_decay;
+  if (o.clip >= 0) d.clip = o.clip;
+  if (o.warmup >= 0) d.warmup = o.warmup;
+  if (o.batch > 0) d.batch = o.batch;
+  return d;
+}
+
+Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)
+    : recipe_(r) {
+  r.model().train();
+  optimizer_ = make_optimizer(
+      r.model(),
+      {.name = o.optimizer, .lr = d.lr, .weight_decay = d.weight_decay, .momentum = o.momentum});
+  if (o.schedule == "plateau")
+    plateau_ = std::make_unique<optim::ReduceLROnPlateau>(
+        *optimizer_,
+        optim::ReduceLROnPlateauOptions{
+            .mode = o.monitor == "loss" ? optim::PlateauMode::min : optim::PlateauMode::max,
+            .factor = 0.3,
+            .patience = 1});
+  step_ = std::make_unique<TrainStep>(
+      r.model(), *optimizer_,
+      TrainStepOptions{.micro_batches = o.micro_batches,
+                       .clip_norm = d.clip,
+                       .schedule = schedule_of(o.schedule, std::min(d.warmup, steps / 2), steps),
+                       .graph = o.graph,
+                       .on_nonfinite = policy_of(o.on_nan),
+                       .ema_decay = o.ema});
+}
+
+StepResult Training::step(const data::Batch& b) {
+  return (*step_)(b, [&](const data::Batch& part) { return recipe_.loss(part); });
+}
+
+void Training::evaluated(double monitored) {
+  if (plateau_) plateau_->step(monitored);
+}
+
+std::vector<nn::NamedTensor> Training::state() {
+  std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
+  for (nn::NamedTensor& t : optimizer_->state()) all.push_back(std::move(t));
+  if (plateau_)
+    for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
+  step_->sync_random();
+  const Generator& g = generator();
+  all.push_back(named_number("rng.seed", i64(g.seed())));
+  all.push_back(named_number("rng.fork", i64(g.fork())));
+  for (const auto& [stream, name] : kStreams)
+    all.push_back(named_number(str("rng.", name), i64(g.calls(stream))));
+  return all;
+}
+
+void Training::load_state(const std::vector<nn::NamedTensor>& values) {
+  Generator g(u64(integer_of(values, "rng.seed")), u64(integer_of(values, "rng.fork")));
+  for (const auto& [stream, name] : kStreams)
+    g.set_calls(stream, u64(integer_of(values, str("rng.", name))));
+  recipe_.model().load_state_dict(nn::with_prefix(values, "model."));
+  optimizer_->load_state(beginning_with(values, {"optim.", "ema."}));
+  if (plateau_) plateau_->load_state(beginning_with(values, {"sched."}));
+  generator() = g;
+}
+
+}  // namespace wt::tools

@@ -1,0 +1,44 @@
+// A model in training: the recipe's model, its optimizer, the step, and all of their state by name.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "warptape/optim/plateau.h"
+#include "warptape/optim/train_step.h"
+#include "warptape/tools/recipes.h"
+#include "warptape/tools/trainer.h"
+
+namespace wt::tools {
+
+// The recipe's defaults with what the options say.
+RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
+
+class Training {
+ public:
+  // `d` is resolved; `steps` is the length of the schedule.
+  Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps);
+
+  StepResult step(const data::Batch& b);
+  // Given to a rate that waits for a plateau.
+  void evaluated(double monitored);
+  optim::Optimizer& optimizer() { return *optimizer_; }
+
+  // model.*, optim.*, ema.*, sched.*, rng.*.
+  std::vector<nn::NamedTensor> state();
+  void load_state(const std::vector<nn::NamedTensor>& values);
+
+ private:
+  Recipe& recipe_;
+  std::unique_ptr<optim::Optimizer> optimizer_;
+  std::unique_ptr<optim::ReduceLROnPlateau> plateau_;
+  std::unique_ptr<TrainStep> step_;
+};
+
+// 0-d numbers on the cpu, as checkpoints keep them.
+nn::NamedTensor named_number(const std::string& name, i64 v);
+nn::NamedTensor named_number(const std::string& name, double v);
+// Throws DataError where there is none.
+double number_of(const std::vector<nn::NamedTensor>& values, const std::string& name);
+i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name);
+
+}  // namespace wt::tools

@@ -1,0 +1,68 @@
+// wt generate CKPT: text from a trained model.
+#include <cstdio>
+
+#include "warptape/core/json.h"
+#include "warptape/tools/generate.h"
+#include "warptape/tools/run_signals.h"
+#include "warptape/tools/trained_model.h"
+#include "warptape/tools/wt.h"
+
+namespace wt::tools {
+namespace {
+
+struct Options {
+  std::string checkpoint, device = "auto";
+  int threads = 0;
+  bool json = false;
+  GenerateOptions generate{.bytes = 1000};
+};
+
+int run(const Options& o) {
+  if (o.threads > 0) set_num_threads(o.threads);
+  const TrainedModel t = load_trained(o.checkpoint, Device::parse(o.device.c_str()));
+  if (t.recipe->context() == 0)
+    throw UsageError(str(t.path, " is a model of ", t.name, ", not of text"));
+  const RunSignals signals;
+  if (!o.json) std::fputs(o.generate.prompt.c_str(), stdout);
+  const std::string text = generate(*t.recipe, o.generate, [&](char byte) {
+    if (!o.json) {
+      std::putchar(byte);
+      std::fflush(stdout);  // as it comes
+    }
+    return !signals.stop_requested();
+  });
+  if (o.json) {
+    JsonObject j;
+    j.add("checkpoint", t.path).add("prompt", o.generate.prompt).add("text", text);
+    std::printf("%s\n", j.str().c_str());
+  } else {
+    std::putchar('\n');
+  }
+  return signals.exit_code();
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("generate", "write text with a trained model (charlm)");
+  auto o = std::make_shared<Options>();
+  c->add_option("checkpoint", o->checkpoint, "a checkpoint, or a run folder: its best one")
+      ->required();
+  c->add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
+  c->add_option("--bytes", o->generate.bytes, "how many to write")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--temperature", o->generate.temperature, "0: always the likeliest byte")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--top-k", o->generate.top_k, "draw among the k likeliest bytes; 0: among all")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--seed", o->generate.seed)->capture_default_str();
+  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
+  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
+  c->add_flag("--json", o->json, "one JSON line with the text");
+  c->callback([o, &code] { code = run(*o); });
+}
+
+}  // namespace wt::tools
