@@ -5,9 +5,11 @@ namespace wt::tools {
 
 inline constexpr char kReportStyle[] = R"css(
 :root{color-scheme:light dark;--page:#f6f7f9;--card:#fff;--edge:#dfe3e8;--ink:#1c2330;--soft:#5b6675;
---grid:#e8ebef;--train:#1f6feb;--eval:#c2410c;--base:#5b6675}
+--grid:#e8ebef;--train:#1f6feb;--eval:#c2410c;--base:#5b6675;
+--right:31 111 235;--wrong:194 65 12;--strong:#fff}
 @media (prefers-color-scheme:dark){:root{--page:#12161c;--card:#1a2029;--edge:#2c3440;--ink:#e6eaf0;
---soft:#9aa5b4;--grid:#28303b;--train:#6cb0ff;--eval:#ff9d5c;--base:#9aa5b4}}
+--soft:#9aa5b4;--grid:#28303b;--train:#6cb0ff;--eval:#ff9d5c;--base:#9aa5b4;
+--right:108 176 255;--wrong:255 157 92;--strong:#10151c}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);
 font:15px/1.45 system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
@@ -19,7 +21,8 @@ h1{font-size:24px;margin:0 0 2px}
 min-width:120px}
 .tiles b{display:block;font-size:20px;font-variant-numeric:tabular-nums}
 .tiles span{color:var(--soft);font-size:13px}
-.cards{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:16px}
+.cards{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));grid-auto-flow:dense;
+align-items:start;gap:16px}
 .card{background:var(--card);border:1px solid var(--edge);border-radius:10px;margin:0;
 padding:12px 14px 6px}
 .wide{grid-column:1/-1}
@@ -39,6 +42,9 @@ small{color:var(--soft);font-weight:400;font-size:13px}
 .line.thin{stroke-width:1.4}
 .line.eval{stroke:var(--eval);stroke-dasharray:6 4}
 .mark.eval{fill:var(--card);stroke:var(--eval);stroke-width:1.8}
+.line.best{stroke:none}
+.mark.best{fill:var(--eval);stroke:var(--card);stroke-width:1.5}
+.mark.best circle{r:5px}
 line.base{stroke:var(--base);stroke-width:1.2;stroke-dasharray:2 3}
 text.base{fill:var(--base);font-size:11.5px}
 .hover line{stroke:var(--soft)}
@@ -49,6 +55,30 @@ th,td{text-align:left;padding:4px 0;border-top:1px solid var(--grid);vertical-al
 th{font-weight:400;color:var(--soft);width:42%;padding-right:12px}
 td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 tr:first-child th,tr:first-child td{border-top:0}
+.numbers th,.numbers td{width:auto;text-align:right;padding:3px 0 3px 12px}
+.numbers th:first-child{text-align:left;padding-left:0;overflow-wrap:anywhere}
+.numbers thead th{border-top:0}
+.numbers tbody tr:first-child th,.numbers tbody tr:first-child td{border-top:1px solid var(--edge)}
+.numbers .averages tr:first-child th,.numbers .averages tr:first-child td{border-top-color:var(--soft)}
+.note{color:var(--soft);font-size:13px;margin:0 0 8px}
+.scroll{overflow-x:auto;padding-bottom:6px}
+.heat{width:auto;border-collapse:separate;border-spacing:2px;font-size:12px}
+.heat th,.heat td{border:0;width:auto}
+.heat tbody th{text-align:right;padding:0 6px 0 0;white-space:nowrap;vertical-align:middle}
+.heat thead th{text-align:center;padding:2px;vertical-align:bottom;white-space:nowrap}
+.heat.upright thead th:not(.corner) span{display:inline-block;writing-mode:vertical-rl;
+transform:rotate(180deg)}
+.heat .corner{font-size:11px;text-align:right;padding-right:6px}
+.heat td{min-width:42px;height:30px;padding:0 3px;text-align:center;vertical-align:middle;
+border-radius:4px;overflow-wrap:normal;white-space:nowrap}
+.close td{min-width:35px;font-size:11.5px;padding:0 1px}
+.heat .none{color:var(--soft);opacity:.55}
+.heat .right{background:rgb(var(--right)/var(--v))}
+.heat .wrong{background:rgb(var(--wrong)/var(--v))}
+.heat .strong{color:var(--strong)}
+pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;margin:8px 0;
+white-space:pre-wrap;overflow-wrap:anywhere;max-height:480px;overflow-y:auto}
+.code{color:var(--eval);font-size:.85em}
 )css";
 
 // Values under the pointer; without it the page only loses that.

@@ -58,23 +58,50 @@ ChartSeries step_series(const Points& points) {
   return {"", points.size() > kNarrowColumns ? "thin" : "train", thin_out(points, kNarrowColumns)};
 }
 
+const EvalRecord* best_eval(const RunHistory& history, const ReportOptions& options) {
+  const EvalRecord* best = nullptr;
+  for (const EvalRecord& r : history.evals) {
+    if (options.best_step
+            ? r.step == *options.best_step
+            : std::isfinite(r.eval_loss) && (!best || r.eval_loss < best->eval_loss)) {
+      best = &r;
+    }
+  }
+  return best;
+}
+
+// A mark on the curve of evaluations; none where there is but one.
+void add_best(Chart& chart, const EvalRecord* best, double y) {
+  if (!best || chart.series.empty() || chart.series.back().points.size() < 2) return;
+  chart.series.push_back(
+      {"best, step " + std::to_string(best->step), "best", {{double(best->step), y}}, true});
+}
+
 Chart loss_chart(const RunHistory& history, const ReportOptions& options) {
   Chart chart{.title = "Loss", .unit = options.loss_unit, .series = {}, .wide = true};
   add_train(chart, step_points(history, [](auto& r) { return std::optional(r.loss); }));
   ChartSeries eval{"held out", "eval", {}, true};
   for (const EvalRecord& r : history.evals) eval.points.emplace_back(double(r.step), r.eval_loss);
-  if (!eval.points.empty()) chart.series.push_back(std::move(eval));
+  if (!eval.points.empty()) {
+    chart.series.push_back(std::move(eval));
+    if (const EvalRecord* best = best_eval(history, options)) {
+      add_best(chart, best, best->eval_loss);
+    }
+  }
   if (options.baseline) chart.lines.push_back({options.baseline->label, options.baseline->loss});
   return chart;
 }
 
-Chart accuracy_chart(const RunHistory& history) {
+Chart accuracy_chart(const RunHistory& history, const ReportOptions& options) {
   ChartSeries eval{"held out", "eval", {}, true};
   for (const EvalRecord& r : history.evals) {
     if (r.accuracy) eval.points.emplace_back(double(r.step), 100 * *r.accuracy);
   }
-  return {
+  Chart chart{
       .title = "Held-out accuracy", .unit = "%", .series = {std::move(eval)}, .from_zero = true};
+  const EvalRecord* best = best_eval(history, options);
+  if (best && best->accuracy) add_best(chart, best, 100 * *best->accuracy);
+  return chart;
 }
 
 Chart memory_chart(const RunHistory& history) {
@@ -105,7 +132,7 @@ std::string step_chart(const RunHistory& history, const char* title, const std::
 
 std::string charts(const RunHistory& history, const ReportOptions& options) {
   std::string out =
-      render_chart(loss_chart(history, options)) + render_chart(accuracy_chart(history));
+      render_chart(loss_chart(history, options)) + render_chart(accuracy_chart(history, options));
   out +=
       step_chart(history, "Learning rate", "", true, [](auto& r) { return std::optional(r.lr); });
   out += step_chart(history, "Gradient norm", "", false, [](auto& r) { return r.grad_norm; });
@@ -126,18 +153,34 @@ std::string table(const char* title, const std::vector<std::pair<std::string, st
   return out + "</table></section>\n";
 }
 
+std::string sections(const ReportOptions& o) {
+  std::string out;
+  if (o.classes) out += render_classes(*o.classes, o.confusion ? &*o.confusion : nullptr);
+  if (o.confusion) out += render_confusion(*o.confusion);
+  return out + render_samples(o.samples);
+}
+
 std::string tile(const std::string& value, const std::string& label) {
   return "<li><b>" + html_escape(value) + "</b><span>" + html_escape(label) + "</span></li>";
 }
+
+std::string percent(double part) { return short_number(100 * part) + " %"; }
 
 std::string tiles(const RunHistory& history, const ReportOptions& options) {
   std::string out;
   if (!history.evals.empty()) {
     const EvalRecord& last = history.evals.back();
-    out += tile(short_number(last.eval_loss), "held-out loss");
+    const EvalRecord* best = best_eval(history, options);
+    const std::string mark = best == &last && history.evals.size() > 1 ? ", the best" : "";
+    out += tile(short_number(last.eval_loss), "held-out loss" + mark);
     if (options.baseline)
       out += tile(short_number(options.baseline->loss), options.baseline->label);
-    if (last.accuracy) out += tile(short_number(100 * *last.accuracy) + " %", "held-out accuracy");
+    if (last.accuracy) out += tile(percent(*last.accuracy), "held-out accuracy");
+    if (best && best != &last) {
+      out += tile(
+          short_number(best->eval_loss) + (best->accuracy ? " / " + percent(*best->accuracy) : ""),
+          "best, step " + std::to_string(best->step));
+    }
   }
   if (!history.steps.empty()) {
     const StepRecord& last = history.steps.back();
@@ -153,6 +196,14 @@ std::string tiles(const RunHistory& history, const ReportOptions& options) {
 
 }  // namespace
 
+void add_classes(ReportOptions& options, const metrics::ConfusionMatrix& matrix,
+                 const std::vector<std::string>& names) {
+  const std::vector<i64> counts = matrix.counts().to_vector<i64>();
+  if (std::all_of(counts.begin(), counts.end(), [](i64 n) { return n == 0; })) return;
+  options.classes = metrics::report_of_counts(counts, {.target_names = names});
+  options.confusion = ReportConfusion{names, counts};
+}
+
 std::string render_report(const RunHistory& history, const ReportOptions& options) {
   const std::string title =
       options.title.empty() ? history.recipe + " on " + history.device : options.title;
@@ -165,9 +216,9 @@ std::string render_report(const RunHistory& history, const ReportOptions& option
          "</h1>\n<p class=\"sub\">warptape " + html_escape(history.version) + ", recipe " +
          html_escape(history.recipe) + ", device " + html_escape(history.device) + ", seed " +
          html_escape(history.seed) + "</p>\n" + tiles(history, options) +
-         "<div class=\"cards\">\n" + charts(history, options) + table("Summary", options.summary) +
-         table("Options", history.options) + "</div>\n</main><script>" + kReportScript +
-         "</script></body></html>\n";
+         "<div class=\"cards\">\n" + charts(history, options) + sections(options) +
+         table("Summary", options.summary) + table("Options", history.options) +
+         "</div>\n</main><script>" + kReportScript + "</script></body></html>\n";
 }
 
 void write_report(const std::string& path, const std::string& metrics_path,

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "warptape/nn/metrics.h"
+#include "warptape/tools/report_sections.h"
 #include "warptape/tools/run_metrics.h"
 
 namespace wt::tools {
@@ -21,7 +23,17 @@ struct ReportOptions {
   std::string item = "items";  // what items_per_second counts
   // The final summary, shown in this order.
   std::vector<std::pair<std::string, std::string>> summary = {};
+  // The evaluation that is marked as the best one; default: that of the lowest held-out loss.
+  std::optional<i64> best_step = {};
+  std::optional<metrics::ClassificationReport> classes = {};
+  std::optional<ReportConfusion> confusion = {};
+  std::vector<ReportSample> samples = {};
 };
+
+// Sets classes and confusion from what an evaluation counted, if it counted anything. names: of the
+// classes; empty: their numbers. Waits for the metric's device.
+void add_classes(ReportOptions& options, const metrics::ConfusionMatrix& matrix,
+                 const std::vector<std::string>& names = {});
 
 // The page's text. All names and values are escaped: a run's options are not trusted.
 std::string render_report(const RunHistory& history, const ReportOptions& options = {});
