@@ -73,6 +73,13 @@ endif()
 wt_feature_found(OPENBLAS OpenBLAS_FOUND "${OpenBLAS_VERSION}"
   "apt-get install libopenblas-pthread-dev; -DOpenBLAS_ROOT=DIR says where it is")
 
+wt_feature_option(SPNG "libspng for PNG images")
+if(WT_LOOK_SPNG)
+  find_package(SPNG 0.7 MODULE QUIET)
+endif()
+wt_feature_found(SPNG SPNG_FOUND "${SPNG_VERSION}"
+  "apt-get install libspng-dev; -DSPNG_ROOT=DIR says where it is")
+
 wt_feature_option(ZLIB "zlib for gzip files")
 if(WT_LOOK_ZLIB)
   find_package(ZLIB QUIET)
@@ -88,6 +95,9 @@ if(WARPTAPE_HAS_CUDA)
 endif()
 if(WARPTAPE_HAS_OPENBLAS)
   target_link_libraries(wt_features INTERFACE OpenBLAS::OpenBLAS)
+endif()
+if(WARPTAPE_HAS_SPNG)
+  target_link_libraries(wt_features INTERFACE SPNG::SPNG)
 endif()
 if(WARPTAPE_HAS_ZLIB)
   target_link_libraries(wt_features INTERFACE ZLIB::ZLIB)

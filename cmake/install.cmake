@@ -22,6 +22,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/warptapeConfigVe
 install(FILES "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/warptapeConfigVersion.cmake"
   cmake/cuda20.cmake cmake/FindOpenBLAS.cmake cmake/FindNCCL.cmake cmake/FindCUDNN.cmake
+  cmake/FindSPNG.cmake
   cmake/python_wheel.cmake
   DESTINATION "${wt_package_dir}")
 
@@ -29,6 +30,9 @@ install(FILES "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake"
 set(WT_PC_PRIVATE "-lstdc++ -lm -lpthread")
 if(WARPTAPE_HAS_OPENBLAS)
   string(APPEND WT_PC_PRIVATE " ${OpenBLAS_LIBRARY}")
+endif()
+if(WARPTAPE_HAS_SPNG)
+  string(APPEND WT_PC_PRIVATE " ${SPNG_LIBRARY}")
 endif()
 if(WARPTAPE_HAS_ZLIB)
   string(APPEND WT_PC_PRIVATE " -lz")

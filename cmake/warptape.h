@@ -30,6 +30,7 @@
 #include "warptape/data/csv.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/idx.h"
+#include "warptape/data/image.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/synthetic.h"

@@ -48,6 +48,7 @@ need header CLI/CLI.hpp libcli11-dev
 need header nlohmann/json.hpp nlohmann-json3-dev
 need header fmt/format.h libfmt-dev
 want header openblas-pthread/cblas.h libopenblas-pthread-dev
+want header spng.h libspng-dev
 want header zlib.h zlib1g-dev
 want command ccache ccache
 if [ $tests = 1 ]; then

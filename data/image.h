@@ -1,0 +1,21 @@
+// Single images from files.
+#pragma once
+#include <string>
+
+#include "warptape/core/parse_limits.h"
+#include "warptape/core/tensor.h"
+
+namespace wt::data {
+
+// The pixels of `path` as u8 [H, W, C], row by row from the top, on the cpu. The format is told by
+// the content, not by the name:
+//   PGM and PPM  plain and raw (P2, P3, P5, P6), C = 1 or 3; samples are scaled from the file's
+//                maxval, at most 255, to 255 (https://netpbm.sourceforge.net/doc/pnm.html)
+//   PNG          every kind: grey, grey and alpha, RGB, RGBA, palettes (as RGB), C = 1 to 4.
+//                Transparency of a colour or of palette entries becomes an alpha channel; 16 bits
+//                are rounded to 8; gamma is left alone. Needs libspng: else NotAvailable.
+// Throws DataError with path and byte for other and damaged files, and for images of more than 64
+// million pixels or limits.max_bytes bytes.
+WT_API Tensor read_image(const std::string& path, const ParseLimits& limits = {});
+
+}  // namespace wt::data
