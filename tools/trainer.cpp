@@ -297,6 +297,9 @@ ReportOptions Trainer::report() const {
     ro.summary.emplace_back("best " + o_.monitor,
                             (o_.monitor == "loss" ? fixed(c_.best, 4) : percent(c_.best)) +
                                 " at step " + std::to_string(c_.best_step));
+  if (c_.best_step > 0) ro.best_step = c_.best_step;
+  if (eval_ && eval_->confusion) add_classes(ro, *eval_->confusion, recipe_->class_names());
+  if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
   ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
   ro.summary.emplace_back("peak memory", bytes_text(peak_));
   return ro;

@@ -54,6 +54,7 @@ int main(int argc, char** argv) {
   add_ops(app, code);
   add_train(app, code);
   add_eval(app, code);
+  add_predict(app, code);
   add_generate(app, code);
   add_bench(app, code);
   try {

@@ -239,6 +239,36 @@ TEST_CASE("text bytes: windows, parts without overlap, entropy") {
   CHECK(b.y.to_vector<i64>() == std::vector<i64>{79});
   CHECK(std::abs(unigram_entropy(held.bytes()) - std::log(20.0)) < 1e-12);
   CHECK_THROWS_AS(TextBytes(text, {.context = 100}), DataError);
+  CHECK_THROWS_AS(TextBytes(text, {.context = 4, .stride = 0}), UsageError);
+}
+
+TEST_CASE("text bytes: a target for every position, strides, other samples of the same text") {
+  std::vector<u8> text(100);
+  for (size_t i = 0; i < text.size(); ++i) text[i] = u8(i);
+  const TextBytes train(text, {.context = 3, .end = 0.5, .every_position = true});
+  const i64 two[] = {0, 46};
+  const Batch b = train.batch(two);
+  CHECK(b.y.shape() == Shape{2, 3});
+  CHECK(b.x.to_vector<i64>() == std::vector<i64>{0, 1, 2, 46, 47, 48});
+  CHECK(b.y.to_vector<i64>() == std::vector<i64>{1, 2, 3, 47, 48, 49});
+  CHECK(train.size() == 47);
+
+  // Side by side: each byte but the first is asked for once, the last 50 = 16 * 3 + 2.
+  const TextBytes held =
+      train.with({.context = 3, .begin = 0.5, .stride = 3, .every_position = true});
+  CHECK(held.size() == 16);
+  CHECK(held.bytes().size() == 50);
+  CHECK(train.bytes().size() == 50);
+  CHECK(train.bytes().data() + 50 == held.bytes().data());  // one text
+  const i64 last[] = {15};
+  CHECK(held.batch(last).y.to_vector<i64>() == std::vector<i64>{96, 97, 98});
+  const i64 none[] = {16};
+  CHECK_THROWS_AS(held.batch(none), IndexError);
+  const TextBytes wide = train.with({.context = 3, .stride = 40});
+  CHECK(wide.size() == 3);
+  const i64 third[] = {2};
+  CHECK(wide.batch(third).x.to_vector<i64>() == std::vector<i64>{80, 81, 82});
+  CHECK(wide.batch(third).y.to_vector<i64>() == std::vector<i64>{83});
 }
 
 TEST_CASE("idx: exact sizes, byte offsets in errors") {

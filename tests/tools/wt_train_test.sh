@@ -174,5 +174,86 @@ throughput() {  # evaluations do not count as training
   awk -v a="${a:-1}" -v b="${b:-0}" 'BEGIN { exit !(b > 0.2 * a) }' || fail "evaluation counts as training"
 }
 
+lowest() { sed -n 's/.*"eval_loss":\([0-9.e+-]*\),.*/\1/p' "$1" | tail -n +2 | sort -g | head -n 1; }
+stopping() {  # patience ends a run that gets worse; its best checkpoint is the best evaluation
+  local common="--data $here/data --set model=mlp --steps 400 --batch 16 --eval-every 5 --lr 0.05"
+  local steps
+  tiny_fashion "$here/data" 48 32
+  "$wt" train fashion $common --patience 3 --out "$here/run" >"$here/out" 2>"$here/err" ||
+    fail "a run: $(cat "$here/err")"
+  steps=$(field steps <"$here/out")
+  [ "$steps" -lt 400 ] || fail "it went on to step $steps"
+  grep -q "no better loss for 3 evaluations" "$here/err" || fail "it does not say why it stopped"
+  "$wt" eval "$here/run" --json >"$here/out" 2>"$here/err" || fail "eval: $(cat "$here/err")"
+  [ "$(field loss <"$here/out")" = "$(lowest "$here/run/metrics.jsonl")" ] ||
+    fail "the best checkpoint has $(cat "$here/out"), the run $(lowest "$here/run/metrics.jsonl")"
+  [ "$(field step <"$here/out")" -eq $((steps - 15)) ] || fail "the best is not 3 evaluations ago"
+  # Over is over.
+  "$wt" train fashion $common --patience 3 --resume auto --quiet --out "$here/run" >"$here/out" \
+    2>"$here/err" || fail "resumed: $(cat "$here/err")"
+  [ "$(field steps <"$here/out")" -eq "$steps" ] || fail "a stopped run went on"
+  expect 2 "larger than the data" train fashion --data "$here/data" --batch 49
+  expect 2 "started with ema" train fashion $common --ema 0.9 --resume auto --quiet --out "$here/run"
+  expect 2 "started with set" train fashion $common --set dropout=0.1 --resume auto --out "$here/run"
+}
+
+optimizers() {  # each one learns, with its own rate; each schedule runs
+  local o
+  tiny_fashion "$here/data" 64 32
+  for o in sgd adam adamw adagrad rmsprop lion; do
+    "$wt" train fashion --data "$here/data" --set model=mlp --epochs 12 --batch 16 --quiet \
+      --optimizer $o >"$here/out" 2>"$here/err" || fail "$o: $(cat "$here/err")"
+    awk -v l="$(field eval_loss <"$here/out")" 'BEGIN { exit !(l < 2.2) }' ||
+      fail "$o: held-out loss $(field eval_loss <"$here/out")"
+  done
+  for o in cosine linear constant one-cycle plateau; do
+    "$wt" train fashion --data "$here/data" --set model=mlp --epochs 12 --batch 16 --quiet \
+      --schedule $o --monitor accuracy >"$here/out" 2>"$here/err" || fail "$o: $(cat "$here/err")"
+    awk -v l="$(field eval_loss <"$here/out")" 'BEGIN { exit !(l < 2.2) }' ||
+      fail "$o: held-out loss $(field eval_loss <"$here/out")"
+  done
+}
+
+use() {  # eval, predict and generate agree with what training said
+  local right
+  tiny_fashion "$here/data" 200 50
+  "$wt" train fashion --data "$here/data" --set model=mlp --epochs 6 --batch 20 --ema 0.8 --quiet \
+    --out "$here/run" >"$here/train" 2>"$here/err" || fail "training: $(cat "$here/err")"
+  "$wt" eval "$here/run/ckpt/latest" >/dev/null 2>&1 && fail "a file that is no checkpoint"
+  "$wt" eval "$here"/run/ckpt/step-000060.safetensors --json >"$here/eval" || fail "eval"
+  [ "$(field loss <"$here/eval")" = "$(field eval_loss <"$here/train")" ] ||
+    fail "training said $(cat "$here/train"), eval $(cat "$here/eval")"
+  [ "$(field accuracy <"$here/eval")" = "$(field accuracy <"$here/train")" ] || fail "accuracy"
+  "$wt" eval "$here/run" | grep -q "weighted avg" || fail "no classification report"
+  "$wt" predict "$here"/run/ckpt/step-000060.safetensors --json \
+    "$here/data/t10k-images-idx3-ubyte" >"$here/guesses" || fail "predict"
+  [ "$(wc -l <"$here/guesses")" -eq 50 ] || fail "$(wc -l <"$here/guesses") predictions"
+  right=$(paste <(sed -n 's/.*"index":[0-9]*,"class":"[^"]*","label":\([0-9]*\).*/\1/p' "$here/guesses") \
+    <(od -An -v -tu1 -w1 -j8 "$here/data/t10k-labels-idx1-ubyte") | awk '$1 == $2' | wc -l)
+  awk -v n="$right" -v a="$(field accuracy <"$here/eval")" 'BEGIN { exit !(n / 50 == a) }' ||
+    fail "$right of 50 predictions are right, accuracy is $(field accuracy <"$here/eval")"
+  "$wt" predict "$here/run" "$here/data/t10k-images-idx3-ubyte" >"$here/out" || fail "a table"
+  [ "$(wc -l <"$here/out")" -eq 51 ] || fail "$(wc -l <"$here/out") rows of the table"
+  expect 3 "$here/none" predict "$here/run" "$here/none"
+  expect 2 "not of text" generate "$here/run"
+  expect 2 "no metric 'los'" eval "$here/run" --metrics los
+  expect 3 "no checkpoint" eval "$here/data"
+  expect 3 "$here/none" eval "$here/none"
+
+  seq 3000 | tr '\n' ' ' >"$here/text"
+  "$wt" train charlm $tiny --data "$here/text" --steps 100 --quiet --out "$here/gpt" >/dev/null \
+    2>"$here/err" || fail "charlm: $(cat "$here/err")"
+  "$wt" generate "$here/gpt" --bytes 300 --prompt 12 >"$here/a" || fail "generate"
+  "$wt" generate "$here/gpt" --bytes 300 --prompt 12 >"$here/b"
+  "$wt" generate "$here/gpt" --bytes 300 --prompt 12 --seed 2 >"$here/c"
+  cmp -s "$here/a" "$here/b" || fail "the same seed wrote another text"
+  cmp -s "$here/a" "$here/c" && fail "another seed wrote the same text"
+  [ "$(wc -c <"$here/a")" -eq 303 ] || fail "$(wc -c <"$here/a") bytes"
+  grep -q "sampled" "$here/gpt/report.html" -i || fail "no sample in the report"
+  expect 2 "not of images" predict "$here/gpt" "$here/text"
+  printf '\2\0\0\0\0\0\0\0{}' >"$here/weights"
+  expect 3 "not a checkpoint of wt train" eval "$here/weights"
+}
+
 $part
 exit $bad
