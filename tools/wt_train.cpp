@@ -1,5 +1,6 @@
 // wt train RECIPE
 #include "warptape/core/factories.h"
+#include "warptape/tools/optimizer_race.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipes.h"
 #include "warptape/tools/trainer.h"
@@ -16,6 +17,9 @@ void add_train(CLI::App& app, int& code) {
     text += str("  ", r.name, "  ", r.summary, "\n      --set ", r.make(Settings({}))->settings(),
                 "\n");
   }
+  text += str("  ", kRaceName, "  the optimizers over equal seeds: a table, race.csv, race.svg\n",
+              "      --set recipe=", "synthetic seeds=3 held_out=2000 lr_sgd=...",
+              " and what the recipe has\n");
   c->footer(text);
   c->add_option("recipe", o->recipe, "what to train")->required();
   c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
@@ -70,7 +74,7 @@ void add_train(CLI::App& app, int& code) {
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph");
   c->add_flag("--quiet", o->quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
-  c->callback([o, &code] { code = train(*o); });
+  c->callback([o, &code] { code = o->recipe == kRaceName ? optimizer_race(*o) : train(*o); });
 }
 
 }  // namespace wt::tools
