@@ -1,5 +1,6 @@
 #include "warptape/data/idx.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "warptape/core/factories.h"
@@ -31,7 +32,8 @@ Shape parse_header(const std::string& path, const std::vector<u8>& bytes) {
     const u8* p = bytes.data() + 4 + 4 * i;
     const u32 n = u32(p[0]) << 24 | u32(p[1]) << 16 | u32(p[2]) << 8 | p[3];
     shape.push_back(n);
-    if (__builtin_mul_overflow(total, i64(n), &total))
+    // A length of 0 does not make up for what the others are: strides would overflow.
+    if (__builtin_mul_overflow(total, std::max(i64{1}, i64(n)), &total))
       data_error(path, 4 + 4 * u64(i), "the sizes overflow");
   }
   return shape;

@@ -9,6 +9,21 @@
 
 using namespace std::string_literals;
 
+TEST_CASE("idx: sizes that overflow are refused with their byte, also beside an empty axis") {
+  const TempDir dir;
+  const std::string huge = "\xff\xff\xff\xff", none = "\0\0\0\0"s;
+  for (const std::string& sizes : {huge + huge + none, none + huge + huge, huge + none + huge}) {
+    spit(dir / "f", "\0\0\x08\x03"s + sizes);
+    CHECK_THROWS_AS((void)wt::data::idx_shape(dir / "f"), wt::DataError);
+    try {
+      (void)wt::data::read_idx(dir / "f");
+      FAIL("must throw");
+    } catch (const wt::DataError& error) {
+      CHECK(std::string(error.what()).find("the sizes overflow") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("idx: whatever is done to a file, the reader refuses it or reads what is there") {
   const TempDir dir;
   FuzzPlan plan(10'000, 3);
