@@ -1,5 +1,7 @@
 #include "warptape/core/file_shape.h"
 
+#include <algorithm>
+
 namespace wt::detail {
 
 bool dense_bytes(DType dtype, std::span<const i64> shape, u64& bytes) {
@@ -11,6 +13,14 @@ bool dense_bytes(DType dtype, std::span<const i64> shape, u64& bytes) {
   }
   if (empty) bytes = 0;
   return fits || empty;
+}
+
+bool strides_fit(DType dtype, std::span<const i64> shape) {
+  i64 bytes = static_cast<i64>(item_size(dtype));
+  for (const i64 size : shape) {
+    if (__builtin_mul_overflow(bytes, std::max(i64{1}, size), &bytes)) return false;
+  }
+  return true;
 }
 
 std::string shape_text(std::span<const i64> shape) {

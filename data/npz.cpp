@@ -8,6 +8,7 @@
 #include "warptape/config.h"
 #include "warptape/core/atomic_file.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/file_shape.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/suggest.h"
 #if WARPTAPE_HAS_ZLIB
@@ -54,6 +55,9 @@ Tensor tensor_of(const wt::detail::NpyBytes& file, const ParseLimits& limits) {
   const size_t dims = header.shape.size();
   if (dims > size_t(kMaxDims))
     data_error(file.label, 8, str("the array has ", dims, " dimensions, the limit is ", kMaxDims));
+  if (!wt::detail::strides_fit(header.dtype, header.shape))
+    data_error(file.label, 8,
+               str("the shape ", wt::detail::shape_text(header.shape), " is too large to address"));
   Shape stored;
   for (size_t i = 0; i < dims; ++i)
     stored.push_back(header.shape[header.fortran ? dims - 1 - i : i]);

@@ -1,6 +1,7 @@
 #include "warptape/nn/checkpoint.h"
 
 #include "warptape/core/factories.h"
+#include "warptape/core/file_shape.h"
 #include "warptape/core/safetensors.h"
 
 namespace wt::nn {
@@ -25,6 +26,9 @@ LoadedTensors load_tensors(const std::string& path) {
     if (e.shape.size() > size_t(kMaxDims))
       throw DataError(str(path, ": tensor ", printable(e.name), " has ", e.shape.size(),
                           " dimensions, at most ", kMaxDims, " are possible"));
+    if (!wt::detail::strides_fit(e.dtype, e.shape))
+      throw DataError(str(path, ": tensor ", printable(e.name), " ",
+                          wt::detail::shape_text(e.shape), " is too large to address"));
     Tensor t = empty(Shape(e.shape), {.dtype = e.dtype, .device = Device::cpu()});
     file.read(e, t.impl()->data);
     loaded.tensors.push_back({e.name, std::move(t)});

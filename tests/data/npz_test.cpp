@@ -6,6 +6,7 @@
 
 #include "warptape/config.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/npy.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
@@ -121,6 +122,11 @@ TEST_CASE("npy: as a tensor, and a tensor as a file") {
       "{'descr': '|u1', 'fortran_order': False, 'shape': (1,1,1,1,1,1,1,1,1), }";
   spit(dir / "f", std::string("\x93NUMPY\1\0", 8) + char(header.size()) + '\0' + header + "x");
   CHECK(mentions(message_of([&] { (void)read_npy(dir / "f"); }), "has 9 dimensions"));
+  // No bytes, but strides that overflow.
+  wt::write_npy(dir / "f", DType::f64, std::vector<i64>{0, i64{1} << 31, i64{1} << 31}, nullptr);
+  CHECK_THROWS_AS(read_npy(dir / "f"), DataError);
+  CHECK(mentions(message_of([&] { (void)read_npy(dir / "f"); }),
+                 "[0, 2147483648, 2147483648] is too large to address"));
   CHECK_THROWS_AS((void)read_npy(dir / "none"), DataError);
 }
 

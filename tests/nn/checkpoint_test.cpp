@@ -133,6 +133,17 @@ TEST_CASE("Checkpoint: a file that cannot be written leaves the old one", "[wall
   CHECK_THROWS_AS((void)nn::load_tensors(dir / "nothing"), DataError);
 }
 
+TEST_CASE("Checkpoint: a shape that no tensor can have is a fault of the file",
+          "[wall][checkpoint]") {
+  const TempDir dir;
+  const std::string header =
+      R"({"a":{"dtype":"F32","shape":[0,2147483648,2147483648],"data_offsets":[0,0]}})";
+  std::string file(8, '\0');
+  file[0] = char(header.size());
+  spit(dir / "f", file + header);
+  CHECK_THROWS_AS((void)nn::load_tensors(dir / "f"), DataError);
+}
+
 TEST_CASE("Checkpoint: loading that finds no memory has loaded nothing", "[wall][checkpoint]") {
   const LeakGuard guard;
   const Net net, other;
