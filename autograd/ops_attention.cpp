@@ -365,11 +365,11 @@ void check_rotary(const OpScope& s, const RotaryOptions& o) {
 // positions [..] in f64
 Tensor rotate(const Tensor& x, const Tensor& positions, const RotaryOptions& o) {
   const i64 half = x.size(-1) / 2;
-  std::vector<double> rates;
-  for (i64 i = 0; i < half; ++i)
-    rates.push_back(std::pow(o.base, -2.0 * double(i) / double(2 * half)));
   const DType t = x.dtype(), wide = t == DType::f64 ? t : DType::f32;
-  const Tensor angles = mul(unsqueeze(positions, -1), tensor(rates).to(x.device()));
+  // base^(-i / half), made where x is: a list of the host would have to be copied.
+  const Tensor pairs = arange(0, half, 1, {.dtype = DType::f64, .device = x.device()});
+  const Tensor rates = exp(mul(pairs, -std::log(o.base) / double(half)));
+  const Tensor angles = mul(unsqueeze(positions, -1), rates);
   const Tensor c = to_dtype(cos(angles), wide), s = to_dtype(sin(angles), wide);
   const Tensor w = to_dtype(x, wide);
   Tensor a, b;

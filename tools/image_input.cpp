@@ -36,7 +36,8 @@ Tensor as_batch(const std::string& path, const Tensor& t, const Shape& image) {
     return t.size(height) == image[1] && t.size(height + 1) == image[2];
   };
   switch (t.ndim()) {
-    case 2: return unsqueeze(unsqueeze(t, 0), 0);
+    case 2:
+      return unsqueeze(unsqueeze(t, 0), 0);
     case 3:
       if (fits(1) || !is_colour(t.size(2))) return unsqueeze(t, 1);
       return unsqueeze(permute(t, {2, 0, 1}), 0);  // [H, W, C]
@@ -44,7 +45,8 @@ Tensor as_batch(const std::string& path, const Tensor& t, const Shape& image) {
       if (is_colour(t.size(1)) && (fits(2) || !is_colour(t.size(3)))) return t;
       if (is_colour(t.size(3))) return permute(t, {0, 3, 1, 2});
       [[fallthrough]];
-    default: bad_shape(path, t);
+    default:
+      bad_shape(path, t);
   }
 }
 

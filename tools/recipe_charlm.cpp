@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 
-#include "warptape/autograd/ops_arrange.h"
 #include "warptape/autograd/ops_attention.h"
 #include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_pointwise.h"
@@ -26,6 +26,7 @@ constexpr i64 kMostWindows =
 struct GptShape {
   i64 layers, heads, channels, context;
   double dropout;
+  bool rotary;  // positions turn queries and keys (Su et al. 2021); else they are learned
 };
 
 // One pre-norm block: causal attention, then an MLP (Radford et al. 2019).
@@ -34,6 +35,7 @@ struct GptBlock : nn::Module<GptBlock> {
   nn::Linear qkv, out, up, down;
   nn::Dropout drop;
   i64 heads;
+  bool rotary;
 
   explicit GptBlock(const GptShape& s)
       : norm1(add("norm1", nn::LayerNorm{s.channels})),
@@ -43,25 +45,32 @@ struct GptBlock : nn::Module<GptBlock> {
         up(add("up", nn::Linear{s.channels, 4 * s.channels})),
         down(add("down", nn::Linear{4 * s.channels, s.channels})),
         drop(add("drop", nn::Dropout{s.dropout})),
-        heads(s.heads) {
+        heads(s.heads),
+        rotary(s.rotary) {
     set_type("GptBlock");
   }
 
   Tensor forward(Tensor x) {  // [N, T, C]
     const i64 n = x.size(0), t = x.size(1), c = x.size(2);
-    const auto split = [&](const Tensor& y) {
-      return transpose(reshape(y, {n, t, heads, c / heads}), 1, 2);
+    const Tensor all = qkv(norm1(x));
+    // [N, heads, T, E] of some of the channels
+    const auto split = [&](i64 from, i64 to) {
+      const Tensor part = slice(all, -1, {from, to});
+      return transpose(reshape(part, {n, t, (to - from) * heads / c, c / heads}), 1, 2);
     };
-    const std::vector<Tensor> parts = chunk(qkv(norm1(x)), 3, -1);
-    Tensor y = scaled_dot_product_attention(split(parts[0]), split(parts[1]), split(parts[2]),
-                                            {.causal = true});
+    Tensor qk = split(0, 2 * c);
+    if (rotary) qk = rotary_embedding(std::move(qk));
+    Tensor y =
+        scaled_dot_product_attention(slice(qk, 1, {0, heads}), slice(qk, 1, {heads, 2 * heads}),
+                                     split(2 * c, 3 * c), {.causal = true});
     x = x + drop(out(reshape(transpose(std::move(y), 1, 2), {n, t, c})));
     return x + drop(down(gelu(up(norm2(x)))));
   }
 };
 
 struct Gpt : nn::Module<Gpt> {
-  nn::Embedding token, place;
+  nn::Embedding token;
+  std::optional<nn::Embedding> place;
   nn::Dropout drop;
   std::vector<GptBlock> blocks;
   nn::LayerNorm norm;
@@ -69,18 +78,19 @@ struct Gpt : nn::Module<Gpt> {
 
   explicit Gpt(const GptShape& s)
       : token(add("token", nn::Embedding{kBytes, s.channels})),
-        place(add("place", nn::Embedding{s.context, s.channels})),
         drop(add("drop", nn::Dropout{s.dropout})),
         norm(add("norm", nn::LayerNorm{s.channels})),
         head(add("head", nn::Linear{s.channels, kBytes})) {
     set_type("Gpt");
+    if (!s.rotary) place = add("place", nn::Embedding{s.context, s.channels});
     for (i64 i = 0; i < s.layers; ++i)
       blocks.push_back(add("block" + std::to_string(i), GptBlock{s}));
   }
 
   Tensor forward(Tensor x) {  // [N, T] bytes as i64 -> logits [N, T, 256]
-    const Tensor places = arange(x.size(1), {.dtype = DType::i64, .device = x.device()});
-    Tensor h = drop(token(x) + place(places));
+    Tensor h = token(x);
+    if (place) h = h + (*place)(arange(x.size(1), {.dtype = DType::i64, .device = x.device()}));
+    h = drop(std::move(h));
     for (GptBlock& b : blocks) h = b(std::move(h));
     return head(norm(std::move(h)));
   }
@@ -136,8 +146,12 @@ GptShape shape_of(Settings& s) {
   g.channels = s.integer("channels", 128, 1, 8192);
   g.context = s.integer("context", 128, 1, 8192);
   g.dropout = s.real("dropout", 0, 0, 0.9);
+  g.rotary = s.choice("positions", {"rotary", "learned"}) == "rotary";
   if (g.channels % g.heads != 0)
     throw UsageError(str("--set channels=", g.channels, " is no multiple of heads=", g.heads));
+  if (g.rotary && g.channels / g.heads % 2 != 0)
+    throw UsageError(str("positions=rotary turns pairs of channels, a head has ",
+                         g.channels / g.heads, "\n  Try --set positions=learned"));
   return g;
 }
 
@@ -178,6 +192,7 @@ class CharLm : public Recipe {
             .eval_batch = 32,
             .steps = 1000,
             .lr = 3e-3,
+            .beta2 = 0.99,
             .weight_decay = 0.1,
             .warmup = 50,
             .drop_last = true};
