@@ -67,6 +67,7 @@ class Trainer {
   void judge();
   void save();
   void loop();
+  void keep_what_there_is() noexcept;
   ReportOptions report() const;
   void write_sample();
   void print_summary() const;
@@ -344,6 +345,19 @@ void Trainer::loop() {
   }
 }
 
+// A step that throws has changed nothing: what was trained before it is whole.
+void Trainer::keep_what_there_is() noexcept try {
+  if (!out_ || c_.step == first_step_) return;
+  save();
+  out_->write_report(report());
+  end_progress_line();
+  std::fprintf(stderr, "after step %lld; its checkpoint and the report are written\n",
+               static_cast<long long>(c_.step));
+} catch (const std::exception& e) {
+  std::fprintf(stderr, "nothing was saved after step %lld: %s\n", static_cast<long long>(c_.step),
+               e.what());
+}
+
 int Trainer::run() {
   load_data();
   if (!o_.out.empty()) out_.emplace(o_.out, metadata());
@@ -359,7 +373,12 @@ int Trainer::run() {
     evaluate();
   if (!o_.quiet && c_.step == 0)
     std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
-  loop();
+  try {
+    loop();
+  } catch (...) {
+    keep_what_there_is();
+    throw;
+  }
   not_training([&] {
     save();
     write_sample();

@@ -2,6 +2,7 @@
 // exit codes.
 #include "warptape/tools/wt.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 
@@ -38,6 +39,18 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e) {
 }
 
 }  // namespace
+
+CLI::Validator one_of(std::vector<std::string> allowed) {
+  std::string list;
+  for (const std::string& a : allowed) list += (list.empty() ? "" : ",") + a;
+  return CLI::Validator(
+      [allowed = std::move(allowed), list](std::string& value) -> std::string {
+        if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return {};
+        return "'" + value + "' is not one of " + list + did_you_mean(value, allowed);
+      },
+      "{" + list + "}");
+}
+
 }  // namespace wt::tools
 
 int main(int argc, char** argv) {

@@ -1,8 +1,13 @@
 // The subcommands of `wt`. Each adds itself to the parser; what it returns goes into `code`.
 #pragma once
 #include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
 
 namespace wt::tools {
+
+// Checks that an option's value is one of these; else the near name is part of the error.
+CLI::Validator one_of(std::vector<std::string> allowed);
 
 void add_info(CLI::App& app, int& code);
 void add_ops(CLI::App& app, int& code);

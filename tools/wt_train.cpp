@@ -32,13 +32,13 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--steps", o->steps)->check(CLI::PositiveNumber)->excludes(epochs);
   c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
   c->add_option("--micro-batches", o->micro_batches)->check(CLI::PositiveNumber);
-  c->add_option("--precision", o->precision)->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  c->add_option("--optimizer", o->optimizer)->check(CLI::IsMember(optimizer_names()));
+  c->add_option("--precision", o->precision)->check(one_of({"f32", "f16", "bf16"}));
+  c->add_option("--optimizer", o->optimizer)->check(one_of(optimizer_names()));
   c->add_option("--lr", o->lr,
                 "default: the recipe's for adamw; sgd 30, adagrad 10, lion 0.2 times")
       ->check(CLI::PositiveNumber);
   c->add_option("--schedule", o->schedule, "of the rate, over all steps")
-      ->check(CLI::IsMember({"cosine", "linear", "constant", "one-cycle", "plateau"}))
+      ->check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
       ->capture_default_str();
   c->add_option("--warmup", o->warmup, "steps")->check(CLI::NonNegativeNumber);
   c->add_option("--momentum", o->momentum, "of sgd and rmsprop")->check(CLI::Range(0.0, 0.9999));
@@ -47,9 +47,9 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--ema", o->ema, "decay of an average of the weights, which evaluations use")
       ->check(CLI::Range(0.0, 0.999999));
   c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
-      ->check(CLI::IsMember({"stop", "skip", "ignore"}));
+      ->check(one_of({"stop", "skip", "ignore"}));
   c->add_option("--monitor", o->monitor, "what best, patience and plateau look at")
-      ->check(CLI::IsMember({"loss", "accuracy"}))
+      ->check(one_of({"loss", "accuracy"}))
       ->capture_default_str();
   c->add_option("--patience", o->patience, "stop after so many evaluations without a better one")
       ->check(CLI::PositiveNumber);
@@ -70,7 +70,7 @@ void add_train(CLI::App& app, int& code) {
   c->add_option_function<std::string>(
        "--resume", [o](const std::string&) { o->resume = true; },
        "auto: go on from the newest valid checkpoint in --out, if there is one")
-      ->check(CLI::IsMember({"auto"}));
+      ->check(one_of({"auto"}));
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph");
   c->add_flag("--quiet", o->quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");

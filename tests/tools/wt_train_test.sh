@@ -87,6 +87,16 @@ errors() {
   mkdir "$here/idx"
   for f in train-images-idx3-ubyte train-labels-idx1-ubyte; do printf 'junk' >"$here/idx/$f"; done
   expect 3 "not an IDX file" train fashion --data "$here/idx" --steps 1
+  tiny_fashion "$here/labels" 20 10
+  printf '\014' | dd of="$here/labels/train-labels-idx1-ubyte" bs=1 seek=13 conv=notrunc 2>/dev/null
+  expect 3 "label 12 is outside [0, 10)" train fashion --data "$here/labels" --steps 1
+  tiny_fashion "$here/one" 20 10  # one bad file of four
+  printf 'junk' >"$here/one/t10k-images-idx3-ubyte"
+  expect 3 "$here/one/t10k-images-idx3-ubyte" train fashion --data "$here/one" --steps 1
+  head -c 200 </dev/zero >"$here/zeros"  # a last tenth of 20 bytes: no window of 128
+  expect 3 "20 bytes are too few for a context of 128" train charlm --data "$here/zeros" --steps 1
+  expect 2 "did you mean 'layers'" train charlm --set layer=2
+  expect 2 "did you mean 'adagrad'" train charlm --optimizer adagrat --steps 1
   printf x >"$here/file"
   expect 8 "$here/file" train charlm $tiny --steps 1 --out "$here/file/run"
   [ -e "$here/file/run" ] && fail "something was made under a file"
@@ -172,6 +182,22 @@ throughput() {  # evaluations do not count as training
   a=$(rates "$here/rare/metrics.jsonl") b=$(rates "$here/often/metrics.jsonl")
   echo "median items a second: $a, evaluated after every step: $b"
   awk -v a="${a:-1}" -v b="${b:-0}" 'BEGIN { exit !(b > 0.2 * a) }' || fail "evaluation counts as training"
+}
+
+numbers() {  # a loss that is not finite stops the run, with what was trained before it
+  local common="fashion --data $here/data --set model=mlp --steps 30 --batch 16 --quiet"
+  tiny_fashion "$here/data" 64 32
+  # Rates that no float survives.
+  expect 5 "NumericError" train $common --lr 1e30 --clip-norm 0 --warmup 0 --out "$here/run"
+  grep -q "its checkpoint and the report are written" "$here/err" || fail "nothing kept: $(cat "$here/err")"
+  [ -s "$here/run/report.html" ] || fail "no report"
+  "$wt" eval "$here"/run/ckpt/step-*.safetensors --json >/dev/null || fail "the checkpoint"
+  "$wt" train $common --lr 1e30 --clip-norm 0 --on-nan skip >"$here/out" 2>"$here/err" ||
+    fail "skip: $(cat "$here/err")"
+  [ "$(field skipped_steps <"$here/out")" -gt 0 ] || fail "no step was skipped: $(cat "$here/out")"
+  "$wt" train $common --lr 1e30 --clip-norm 0 --on-nan ignore >"$here/out" 2>"$here/err" ||
+    fail "ignore: $(cat "$here/err")"
+  grep -q '"skipped_steps":0' "$here/out" || fail "a step was skipped: $(cat "$here/out")"
 }
 
 lowest() { sed -n 's/.*"eval_loss":\([0-9.e+-]*\),.*/\1/p' "$1" | tail -n +2 | sort -g | head -n 1; }
