@@ -4,18 +4,16 @@
 
 #include "warptape/core/json.h"
 #include "warptape/tools/evaluation.h"
-#include "warptape/tools/trained_model.h"
+#include "warptape/tools/model_options.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
 namespace {
 
-struct EvalOptions {
-  std::string checkpoint, data{}, device = "auto";
+struct EvalOptions : ModelOptions {
+  std::string data{};
   std::vector<std::string> metrics = {"loss", "accuracy"};
   i64 batch = 0;
-  int threads = 0;
-  bool json = false;
 };
 
 void print_json(const TrainedModel& t, i64 samples,
@@ -41,8 +39,7 @@ void print_table(const TrainedModel& t, i64 samples,
 int eval(const EvalOptions& o) {
   std::vector<std::unique_ptr<metrics::Metric>> list;
   for (const std::string& name : o.metrics) list.push_back(metrics::make_metric(name));
-  if (o.threads > 0) set_num_threads(o.threads);
-  const TrainedModel t = load_trained(o.checkpoint, Device::parse(o.device.c_str()));
+  const TrainedModel t = load_model(o);
   const RecipeData data = t.recipe->load(o.data.empty() ? t.data : o.data);
   std::vector<metrics::Metric*> all;
   for (const auto& m : list) all.push_back(m.get());
@@ -65,15 +62,11 @@ int eval(const EvalOptions& o) {
 void add_eval(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("eval", "judge a trained model on held-out data");
   auto o = std::make_shared<EvalOptions>();
-  c->add_option("checkpoint", o->checkpoint, "a checkpoint, or a run folder: its best one")
-      ->required();
+  add_model_options(*c, *o, "one JSON line instead of tables");
   c->add_option("--data", o->data, "default: what the model was trained on");
   c->add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
       ->delimiter(',');
-  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
   c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
-  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
-  c->add_flag("--json", o->json, "one JSON line instead of tables");
   c->callback([o, &code] { code = eval(*o); });
 }
 

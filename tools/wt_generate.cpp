@@ -3,23 +3,19 @@
 
 #include "warptape/core/json.h"
 #include "warptape/tools/generate.h"
+#include "warptape/tools/model_options.h"
 #include "warptape/tools/run_signals.h"
-#include "warptape/tools/trained_model.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
 namespace {
 
-struct Options {
-  std::string checkpoint, device = "auto";
-  int threads = 0;
-  bool json = false;
+struct WriteOptions : ModelOptions {
   GenerateOptions generate{.bytes = 1000};
 };
 
-int run(const Options& o) {
-  if (o.threads > 0) set_num_threads(o.threads);
-  const TrainedModel t = load_trained(o.checkpoint, Device::parse(o.device.c_str()));
+int run(const WriteOptions& o) {
+  const TrainedModel t = load_model(o);
   if (t.recipe->context() == 0)
     throw UsageError(str(t.path, " is a model of ", t.name, ", not of text"));
   const RunSignals signals;
@@ -45,9 +41,8 @@ int run(const Options& o) {
 
 void add_generate(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("generate", "write text with a trained model (charlm)");
-  auto o = std::make_shared<Options>();
-  c->add_option("checkpoint", o->checkpoint, "a checkpoint, or a run folder: its best one")
-      ->required();
+  auto o = std::make_shared<WriteOptions>();
+  add_model_options(*c, *o, "one JSON line with the text");
   c->add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
   c->add_option("--bytes", o->generate.bytes, "how many to write")
       ->check(CLI::NonNegativeNumber)
@@ -59,9 +54,6 @@ void add_generate(CLI::App& app, int& code) {
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   c->add_option("--seed", o->generate.seed)->capture_default_str();
-  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
-  c->add_flag("--json", o->json, "one JSON line with the text");
   c->callback([o, &code] { code = run(*o); });
 }
 

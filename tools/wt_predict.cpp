@@ -6,7 +6,7 @@
 #include "warptape/autograd/ops_sort.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/image_input.h"
-#include "warptape/tools/trained_model.h"
+#include "warptape/tools/model_options.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -14,12 +14,10 @@ namespace {
 
 constexpr i64 kBatch = 500;
 
-struct PredictOptions {
-  std::string checkpoint, device = "auto";
+struct PredictOptions : ModelOptions {
   std::vector<std::string> files;
   i64 top = 3;
-  int threads = 0;
-  bool resize = false, json = false;
+  bool resize = false;
 };
 
 struct Guess {
@@ -69,9 +67,8 @@ void print_row(const std::string& file, i64 index, i64 width, const std::vector<
 }
 
 int predict(const PredictOptions& o) {
-  if (o.threads > 0) set_num_threads(o.threads);
+  const TrainedModel t = load_model(o);
   const Device device = Device::parse(o.device.c_str());
-  const TrainedModel t = load_trained(o.checkpoint, device);
   const Shape image = t.recipe->image_shape();
   if (image.size() == 0)
     throw UsageError(str(t.path, " is a model of ", t.name, ", not of images"));
@@ -101,16 +98,12 @@ int predict(const PredictOptions& o) {
 void add_predict(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("predict", "classify images with a trained model");
   auto o = std::make_shared<PredictOptions>();
-  c->add_option("checkpoint", o->checkpoint, "a checkpoint, or a run folder: its best one")
-      ->required();
+  add_model_options(*c, *o, "one JSON object an image");
   c->add_option("files", o->files, "IDX, .npy (u8), PNG, PPM or PGM")->required();
   c->add_option("--top", o->top, "classes shown")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
   c->add_flag("--resize", o->resize, "bring images to the model's size");
-  c->add_flag("--json", o->json, "one JSON object an image");
   c->callback([o, &code] { code = predict(*o); });
 }
 

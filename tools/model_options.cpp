@@ -1,0 +1,18 @@
+#include "warptape/tools/model_options.h"
+
+namespace wt::tools {
+
+void add_model_options(CLI::App& command, ModelOptions& o, const char* json_help) {
+  command.add_option("checkpoint", o.checkpoint, "a checkpoint, or a run folder: its best one")
+      ->required();
+  command.add_option("--device", o.device, "auto, cpu, simt, cuda:N")->capture_default_str();
+  command.add_option("--threads", o.threads)->check(CLI::PositiveNumber);
+  command.add_flag("--json", o.json, json_help);
+}
+
+TrainedModel load_model(const ModelOptions& o) {
+  if (o.threads > 0) set_num_threads(o.threads);
+  return load_trained(o.checkpoint, Device::parse(o.device.c_str()));
+}
+
+}  // namespace wt::tools
