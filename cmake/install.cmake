@@ -13,6 +13,8 @@ install(EXPORT warptape-targets NAMESPACE warptape:: DESTINATION "${wt_package_d
 if(TARGET wt)
   install(TARGETS wt)
 endif()
+# Where a message says tools/convert_pt.py.
+install(PROGRAMS tools/convert_pt.py DESTINATION "${CMAKE_INSTALL_DATADIR}/warptape/tools")
 
 configure_package_config_file(cmake/warptapeConfig.cmake.in
   "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake" INSTALL_DESTINATION "${wt_package_dir}")

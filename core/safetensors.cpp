@@ -9,6 +9,7 @@
 
 #include "warptape/core/atomic_file.h"
 #include "warptape/core/crc32c.h"
+#include "warptape/core/file_kind.h"
 #include "warptape/core/file_shape.h"
 #include "warptape/core/json.h"
 
@@ -208,23 +209,35 @@ class SafetensorsFile::HeaderParser {
   bool metadata_seen_ = false;
 };
 
+// What cannot be a header is looked at once more: it may be a file of another program.
+[[noreturn]] static void refuse_header(const InputFile& file, u64 at, const std::string& why) {
+  const std::string kind = kind_of_file(file);
+  if (kind.empty()) data_error(file.path(), at, why);
+  data_error(file.path(), 0, "this is " + kind);
+}
+
 SafetensorsFile SafetensorsFile::open(const std::string& path, const ParseLimits& limits) {
   SafetensorsFile out(path, limits);
+  const InputFile& file = out.file_;
   u64 header_size = 0;
-  out.file_.read(0, &header_size, 8, "the header's length");
+  if (file.size() < 8)
+    refuse_header(file, file.size(),
+                  str("the header's length needs 8 bytes from byte 0, the file has ", file.size(),
+                      " (truncated download?)"));
+  file.read(0, &header_size, 8, "the header's length");
   if (header_size > limits.max_header) {
-    data_error(path, 0,
-               str("the header claims ", header_size, " bytes, the limit is ", limits.max_header,
-                   " (is this a safetensors file?)"));
+    refuse_header(file, 0,
+                  str("the header claims ", header_size, " bytes, the limit is ", limits.max_header,
+                      " (is this a safetensors file?)"));
   }
-  if (header_size > out.file_.size() - 8) {
-    data_error(path, 0,
-               str("the header claims ", header_size, " bytes, only ", out.file_.size() - 8,
-                   " follow (truncated download?)"));
+  if (header_size > file.size() - 8) {
+    refuse_header(file, 0,
+                  str("the header claims ", header_size, " bytes, only ", file.size() - 8,
+                      " follow (truncated download?)"));
   }
   std::string header(header_size, '\0');
-  out.file_.read(8, header.data(), header_size, "the header");
-  if (!header.starts_with('{')) data_error(path, 8, "the header does not start with '{'");
+  file.read(8, header.data(), header_size, "the header");
+  if (!header.starts_with('{')) refuse_header(file, 8, "the header does not start with '{'");
   out.data_start_ = 8 + header_size;
   const u32 header_crc = HeaderParser(out, header).parse();
   std::sort(out.entries_.begin(), out.entries_.end(),

@@ -2,6 +2,7 @@
 // moment leaves the old file or the new one.
 #pragma once
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -21,7 +22,8 @@ struct LoadedTensors {
   Metadata metadata;
   const Tensor* find(const std::string& name) const;
 };
-// Throws DataError (path and byte offset) for anything but an undamaged file.
+// Throws DataError (path and byte offset) for anything but an undamaged file. PyTorch's own files
+// (.pt, .pth, .bin) are refused by their content: tools/convert_pt.py turns them into this format.
 WT_API LoadedTensors load_tensors(const std::string& path);
 
 // Those whose names begin with `prefix`, without it.
@@ -30,5 +32,52 @@ WT_API std::vector<NamedTensor> with_prefix(const std::vector<NamedTensor>& tens
 // The tensors with `prefix` before every name.
 WT_API std::vector<NamedTensor> add_prefix(std::vector<NamedTensor> tensors,
                                            const std::string& prefix);
+
+// --- whole models --------------------------------------------------------------------------------
+
+namespace detail {
+// The name of a module's type: what it calls itself, else that of the class without namespaces.
+WT_API std::string architecture_of(const ModuleBase& m, const std::type_info& type);
+WT_API void save_model(const ModuleBase& m, const std::string& architecture,
+                       const std::string& path, const Metadata& metadata);
+}  // namespace detail
+
+// Writes a model's state under PyTorch's names, and what kind of module it is ("architecture" in
+// the metadata, beside the caller's own). safetensors.torch.load_file reads it. Throws as
+// save_tensors.
+template <std::derived_from<ModuleBase> M>
+void save_model(const M& model, const std::string& path, const Metadata& metadata = {}) {
+  detail::save_model(model, detail::architecture_of(model, typeid(M)), path, metadata);
+}
+
+struct LoadModelOptions {
+  bool strict = true;  // false: load what fits and report the rest
+  bool ema = false;    // of a checkpoint: the averaged weights where there are some
+};
+
+namespace detail {
+WT_API LoadStateResult load_model(const ModuleBase& m, const std::string& architecture,
+                                  const std::string& path, const LoadModelOptions& options);
+}  // namespace detail
+
+// Loads a model's state from what save_model or PyTorch wrote (safetensors), or from a checkpoint
+// of a training run. Throws UsageError for weights of another architecture: where the file says
+// that they are of another type, or a name or shape does not fit. With {.strict = false} it loads
+// what fits and returns the rest. Throws DataError as load_tensors. When it throws, nothing was
+// loaded.
+template <std::derived_from<ModuleBase> M>
+LoadStateResult load_model(const M& model, const std::string& path,
+                           const LoadModelOptions& options = {}) {
+  return detail::load_model(model, detail::architecture_of(model, typeid(M)), path, options);
+}
+// A model made from the arguments of its constructor, with the weights of the file:
+//
+//   auto net = nn::load_model<Classifier>("net.safetensors");
+template <std::derived_from<ModuleBase> M, class... Args>
+M load_model(const std::string& path, Args&&... args) {
+  M model(std::forward<Args>(args)...);
+  load_model(model, path);
+  return model;
+}
 
 }  // namespace wt::nn

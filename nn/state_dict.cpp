@@ -7,7 +7,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/suggest.h"
-#include "warptape/nn/module.h"
+#include "warptape/nn/load_state.h"
 #include "warptape/nn/name_pattern.h"
 
 namespace wt::nn {
@@ -62,7 +62,8 @@ std::vector<Match> match(const std::vector<NamedTensor>& mine,
 }
 
 [[noreturn]] void refuse(const std::vector<NamedTensor>& mine,
-                         const std::vector<NamedTensor>& values, const LoadStateResult& rest) {
+                         const std::vector<NamedTensor>& values, const LoadStateResult& rest,
+                         const std::string& headline) {
   const ByName named = by_name(mine);
   std::string problems;
   for (const std::string& name : rest.missing)
@@ -72,7 +73,7 @@ std::vector<Match> match(const std::vector<NamedTensor>& mine,
   for (const std::string& name : rest.unexpected) problems += "\n  unexpected " + name;
   const std::string prefix = common_prefix(values, named);
   if (!prefix.empty()) problems += "\n  Try nn::with_prefix(state, \"" + prefix + "\")";
-  throw UsageError(str("[load_state_dict] the names or shapes do not fit", problems));
+  throw UsageError(headline + problems);
 }
 
 // The value in the form in which `to` takes it. A meta tensor takes the bytes with the values.
@@ -89,12 +90,12 @@ Tensor converted(const Match& m) {
 
 }  // namespace
 
-LoadStateResult ModuleBase::load_state_dict(const std::vector<NamedTensor>& values,
-                                            const LoadStateOptions& options) const {
-  const std::vector<NamedTensor> mine = state_dict();
+LoadStateResult detail::load_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
+                                   bool strict, const std::string& headline) {
+  const std::vector<NamedTensor> mine = m.state_dict();
   LoadStateResult rest;
   const std::vector<Match> matches = match(mine, values, rest);
-  if (options.strict && !rest.complete()) refuse(mine, values, rest);
+  if (strict && !rest.complete()) refuse(mine, values, rest, headline);
   // All that may fail comes first.
   const NoGrad no_grad;
   std::vector<Tensor> ready;
@@ -107,6 +108,12 @@ LoadStateResult ModuleBase::load_state_dict(const std::vector<NamedTensor>& valu
       wt::detail::replace_data(to.impl(), ready[i].impl());
   }
   return rest;
+}
+
+LoadStateResult ModuleBase::load_state_dict(const std::vector<NamedTensor>& values,
+                                            const LoadStateOptions& options) const {
+  return detail::load_state(*this, values, options.strict,
+                            "[load_state_dict] the names or shapes do not fit");
 }
 
 i64 ModuleBase::set_requires_grad(std::string_view pattern, bool on) const {

@@ -436,6 +436,19 @@ const Examples kFiles{
        spit(path, content);
        nn::load_tensors(path);
      }},
+    {"safetensors: a file of torch.save",
+     [](auto& d) { open_safetensors(d, "PK\3\4 archive/data.pkl and the rest of an archive"); }},
+    {"safetensors: a pickle", [](auto& d) { open_safetensors(d, "\x80\2}q\1X\1\2\3\4\5\6"); }},
+    {"load_model: weights of another architecture",
+     [](auto& d) {
+       nn::save_model(nn::Linear{2, 3}, d / "a.safetensors");
+       nn::load_model(nn::LayerNorm{Shape{3}}, d / "a.safetensors");
+     }},
+    {"load_model: weights of other sizes",
+     [](auto& d) {
+       nn::save_model(nn::Linear{2, 3}, d / "a.safetensors");
+       nn::load_model<nn::Linear>(d / "a.safetensors", 2, 4);
+     }},
     {"npy: not the format", [](auto& d) { open_npy(d, "PK archive of arrays"); }},
     {"npy: objects",
      [](auto& d) {

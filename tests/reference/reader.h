@@ -109,11 +109,10 @@ inline Arrays load_reference(const std::string& path) {
   return arrays;
 }
 
-// The file of a case, "sgd_plain_f32": in WT_TEST_REFERENCE, or in tests/reference of the checkout
-// that the test runs in. A path that does not exist if there is neither.
-inline std::string reference_path(std::string_view name) {
+// A file of WT_TEST_REFERENCE, or of tests/reference of the checkout that the test runs in. A path
+// that does not exist if there is neither.
+inline std::string reference_file(const std::string& file) {
   namespace fs = std::filesystem;
-  const std::string file = std::string(name) + ".txt";
   if (const char* const given = std::getenv("WT_TEST_REFERENCE")) {
     return (fs::path(given) / file).string();
   }
@@ -123,6 +122,10 @@ inline std::string reference_path(std::string_view name) {
     if (fs::exists(candidate, ignored) || at == at.root_path()) return candidate.string();
   }
   return file;
+}
+// The file of a case, "sgd_plain_f32".
+inline std::string reference_path(std::string_view name) {
+  return reference_file(std::string(name) + ".txt");
 }
 
 }  // namespace wt::reference
