@@ -365,16 +365,28 @@ macro(wt_tool)
   endif()
 endmacro()
 
-# wt_examples(files...): complete user programs, tools/examples/*.cpp, one executable each, with
-# nothing but the public library. ctest runs each with --steps 3.
+# wt_examples(file [BELOW x] ...): complete user programs, tools/examples/*.cpp, one executable each, with
+# nothing but the public library. ctest runs each with --steps 3, and where BELOW is given once more as
+# it is: the number at the end of its last line must be below x.
 macro(wt_examples)
   if(WARPTAPE_BUILD_EXAMPLES)
-    foreach(file ${ARGN})
-      get_filename_component(name "${file}" NAME_WE)
-      add_executable(example_${name} "${PROJECT_SOURCE_DIR}/tools/examples/${file}")
-      target_link_libraries(example_${name} PRIVATE warptape::warptape)
-      target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_FLAGS_PLAIN})
-      wt_command_test(examples/${name} LABELS examples COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
+    set(wt_bound_next FALSE)
+    foreach(arg ${ARGN})
+      if(arg STREQUAL "BELOW")
+        set(wt_bound_next TRUE)
+      elseif(wt_bound_next)
+        set(wt_bound_next FALSE)
+        wt_command_test(examples/${name}_result LABELS examples
+          COMMAND "${PROJECT_SOURCE_DIR}/tests/tools/example_test.sh"
+          "$<TARGET_FILE:example_${name}>" ${arg})
+      else()
+        get_filename_component(name "${arg}" NAME_WE)
+        add_executable(example_${name} "${PROJECT_SOURCE_DIR}/tools/examples/${arg}")
+        target_link_libraries(example_${name} PRIVATE warptape::warptape)
+        target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_FLAGS_PLAIN})
+        wt_command_test(examples/${name} LABELS examples
+          COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
+      endif()
     endforeach()
   endif()
 endmacro()
