@@ -109,9 +109,7 @@ std::unique_ptr<Recipe> RacePlan::make_recipe() const {
 RecipeData RacePlan::load() {
   RecipeData data = make_recipe()->load(options_.data);
   const i64 n = data.train.size();
-  if (defaults_.batch > n)
-    throw UsageError(str("a batch of ", defaults_.batch, " is larger than the data, which has ", n,
-                         " training samples\n  Try --batch ", n));
+  check_batch(defaults_.batch, data);
   if (held_out_ > 0 && held_out_ < data.held_out.size()) {
     std::vector<i64> first(static_cast<std::size_t>(held_out_));
     std::iota(first.begin(), first.end(), 0);
@@ -143,11 +141,7 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   const std::unique_ptr<Recipe> recipe = make_recipe();
   recipe->model().to(Device::parse(o.device.c_str()));
   Training training(o, d, *recipe, start_.steps);
-  data::Loader<data::AnyDataset> loader(data.train, {.batch = d.batch,
-                                                     .shuffle = true,
-                                                     .seed = seed,
-                                                     .drop_last = d.drop_last,
-                                                     .workers = o.workers});
+  data::Loader<data::AnyDataset> loader = make_loader(d, data, seed, o.workers);
   RaceRun run{.racer = racer, .seed = seed};
   const i64 point = std::max<i64>(1, start_.steps / kPoints);
   const i64 eval = std::max<i64>(1, start_.steps / kEvals);

@@ -119,15 +119,7 @@ Trainer::Trainer(const TrainOptions& o)
 
 void Trainer::load_data() {
   data_.emplace(recipe_->load(o_.data));
-  const i64 n = data_->train.size();
-  if (d_.batch > n)
-    throw UsageError(str("a batch of ", d_.batch, " is larger than the data, which has ", n,
-                         " training samples\n  Try --batch ", n));
-  loader_.emplace(data_->train, data::LoaderOptions{.batch = d_.batch,
-                                                    .shuffle = true,
-                                                    .seed = o_.seed,
-                                                    .drop_last = d_.drop_last,
-                                                    .workers = o_.workers});
+  loader_.emplace(make_loader(d_, *data_, o_.seed, o_.workers));
   total_ = o_.steps    ? o_.steps
            : o_.epochs ? o_.epochs * loader_->size()
            : d_.steps  ? d_.steps

@@ -73,6 +73,24 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
   return d;
 }
 
+void check_batch(i64 batch, const RecipeData& data) {
+  const i64 n = data.train.size();
+  if (batch > n)
+    throw UsageError(str("a batch of ", batch, " is larger than the data, which has ", n,
+                         " training samples\n  Try --batch ", n));
+}
+
+data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
+                                           u64 seed, int workers) {
+  check_batch(d.batch, data);
+  return {data.train,
+          {.batch = d.batch,
+           .shuffle = true,
+           .seed = seed,
+           .drop_last = d.drop_last,
+           .workers = workers}};
+}
+
 Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)
     : recipe_(r) {
   r.model().train();

@@ -13,6 +13,11 @@ namespace wt::tools {
 // The recipe's defaults with what the options say.
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
 
+// Throws UsageError for a batch that is larger than the data.
+void check_batch(i64 batch, const RecipeData& data);
+data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
+                                           u64 seed, int workers);
+
 class Training {
  public:
   // `d` is resolved; `steps` is the length of the schedule.
