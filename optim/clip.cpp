@@ -129,7 +129,7 @@ void clip_grad_value_(std::span<const Tensor> parameters, double limit, Frame at
   const NoGrad no_grad;
   for (const Tensor& p : parameters) {
     Tensor g = p.grad();
-    if (g.defined()) g.copy_(clamp(g, -limit, limit));
+    if (g.defined()) g.clamp_(-limit, limit);  // takes no memory: all are limited, or none
   }
 }
 
