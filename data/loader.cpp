@@ -6,6 +6,7 @@
 #include <numeric>
 #include <thread>
 
+#include "warptape/core/memory_exchange.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/random.h"
 
@@ -59,6 +60,10 @@ struct BatchPool::Shared {
   u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
   i64 next = 0, taken = 0, end = 0;
   bool stop = false;
+  // A batch's memory comes from the worker that made it and ends up with the caller, who sends as
+  // much back.
+  wt::detail::MemoryExchange returned;
+  wt::detail::MemoryAccount caller;
   Mode mode;  // of the thread that made the pool, as far as workers take it over
   std::vector<std::thread> threads;
 
@@ -71,10 +76,12 @@ struct BatchPool::Shared {
     // keeps a dataset that draws all the same from a race.
     Generator own(worker, 1);
     wt::mode.generator = &own;
+    wt::detail::MemoryAccount sent;
     std::unique_lock lock(mutex);
     for (;;) {
       work.wait(lock, [&] { return stop || (next < end && next - taken < i64(slots.size())); });
       if (stop) break;
+      returned.take(sent);
       const i64 k = next++;
       const u64 of_job = job;
       auto call = make;
@@ -88,6 +95,7 @@ struct BatchPool::Shared {
       call.reset();
       lock.lock();
       if (of_job == job) {
+        sent.add(made.batch.x), sent.add(made.batch.y);
         std::swap(slots[size_t(k) % slots.size()], made);
         result.notify_one();
       }
@@ -103,6 +111,7 @@ struct BatchPool::Shared {
   std::vector<Slot> reset() {
     std::vector<Slot> old(slots.size());
     old.swap(slots);
+    for (const Slot& s : old) caller.add(s.batch.x), caller.add(s.batch.y);
     ++job;
     make.reset();
     next = taken = end = 0;
@@ -167,6 +176,8 @@ Batch BatchPool::take() {
     s.result.wait(lock, [&] { return next.ready; });
     std::swap(slot, next);
     ++s.taken;
+    s.returned.give(s.caller);  // of earlier batches
+    s.caller.add(slot.batch.x), s.caller.add(slot.batch.y);
   }
   s.work.notify_one();
   if (slot.error) {

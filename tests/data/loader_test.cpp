@@ -11,6 +11,7 @@
 
 #include "warptape/config.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/memory.h"
 #include "warptape/core/progress.h"
 #include "warptape/data/idx.h"
 #include "warptape/tests/support/catch.h"
@@ -189,6 +190,40 @@ TEST_CASE("loader: workers work at the same time, and not further ahead than the
     REQUIRE(loader.next(batch));  // and away in the middle of an epoch
   }
   CHECK(slow.log->at_once == 0);
+}
+
+TEST_CASE("loader: memory of batches goes back to the workers that make them") {
+  // New samples, copies of shared ones, and views of what the dataset keeps.
+  struct Views {
+    Tensor all = arange(4096);
+    i64 size() const { return 256; }
+    Batch batch(std::span<const i64> i) const { return {all, all.narrow(0, i[0], 1)}; }
+  };
+  const auto grows_by = [](auto loader) {
+    const auto run = [&](int batches) {
+      Batch b;
+      for (int i = 0; i < batches; ++i)
+        if (!loader.next(b)) --i;
+      return memory::stats(Device::cpu()).reserved;
+    };
+    const i64 before = run(50);
+    return run(500) - before;
+  };
+  for (const int workers : {1, 3}) {
+    CAPTURE(workers);
+    const LoaderOptions o{.batch = 8, .workers = workers};
+    // Batches in flight may be made at once for the first time late; 500 batches are 4 MB.
+    CHECK(grows_by(Loader{TensorDataset{ones({64, 128}), ones({64, 128})}, o}) < 400'000);
+    CHECK(grows_by(Loader{Views{}, o}) < 400'000);
+    // What the caller keeps is the caller's.
+    Loader kept{TensorDataset{ones({64, 128}), ones({64, 128})}, o};
+    std::vector<Batch> all;
+    for (int i = 0; i < 100; ++i) {
+      Batch b;
+      if (kept.next(b)) all.push_back(b);
+    }
+    for (const Batch& b : all) CHECK(b.x.to_vector<float>().at(0) == 1);
+  }
 }
 
 TEST_CASE("loader: a worker's batches do not depend on the caller's modes") {

@@ -1,0 +1,42 @@
+// Memory that flows one way between threads: one makes tensors, another frees them. Each thread
+// keeps what it frees for itself, so without this the free lists of the second would grow for ever
+// while the first takes new memory. Internal to the library.
+#pragma once
+#include "warptape/core/storage.h"
+#include "warptape/core/tensor_impl.h"
+
+namespace wt {
+
+class Tensor;
+
+namespace detail {
+
+// What one thread has sent, or been sent, and not had back or given back: blocks by size class.
+struct MemoryAccount {
+  i32 blocks[kSizeClasses]{};
+  i32 tensors = 0;
+
+  // Counts a tensor that changes hands, if nobody else has a part of it.
+  void add(const Tensor& t);
+};
+
+// The caller sees to it that one thread at a time uses it.
+class MemoryExchange {
+ public:
+  MemoryExchange() = default;
+  ~MemoryExchange();  // what lies in it becomes this thread's
+  MemoryExchange(const MemoryExchange&) = delete;
+  MemoryExchange& operator=(const MemoryExchange&) = delete;
+
+  // Moves free memory of this thread here, up to what it owes.
+  void give(MemoryAccount& owed);
+  // Moves memory from here to this thread's, up to what it is owed.
+  void take(MemoryAccount& owed);
+
+ private:
+  Storage* blocks_[kSizeClasses]{};
+  TensorImpl* tensors_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace wt
