@@ -4,9 +4,9 @@
 # and the next start must clear the temporary file away. Once in memory, once on the disk, where
 # fsync() takes its time. Exit code 1 for one unreadable checkpoint.
 #
-#   tools/kill_harness.sh [--kills N] [--build DIR] [--disk FOLDER] [--output FILE]
+#   tools/kill_harness.sh [--kills N] [--build DIR] [--disk FOLDER] [--output FILE] [--jobs N]
 #       N is 200, by the wt_tests of DIR (build/ci); FOLDER (/var/tmp) is on the disk. FILE gets the
-#       result.
+#       result. --jobs has no effect (tools/nightly.sh).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 kills=200 build=build/ci disk=/var/tmp output=""
@@ -16,6 +16,7 @@ while [ $# -gt 0 ]; do
     --build) build=${2:?} ;;
     --disk) disk=${2:?} ;;
     --output) output=${2:?} ;;
+    --jobs) ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
     *) echo "kill_harness: unknown option $1 (tools/kill_harness.sh --help)" >&2; exit 2 ;;
   esac

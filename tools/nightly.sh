@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
 # What is too dear for every change: all of UBSan with instrumented tests, the builds without unity
 # batches, as a shared library, with the Makefile generator and with clang, which lines the tests run
-# (tools/coverage.sh) and which planted faults they find (tools/mutate.sh). The last line counts.
+# (tools/coverage.sh), which planted faults they find (tools/mutate.sh), a long training run
+# (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh) and damaged files
+# (tools/fuzz.sh, a million a format). The last line counts.
 #
 #   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
-#                                            makefiles clang coverage mutants
-#   --commit: the results of the last two, in bench/results, become a commit of their own
+#                                            makefiles clang coverage mutants soak kills fuzz
+#   --commit: the results of the last five, in bench/results, become a commit of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang coverage mutants)
+all=(ubsan plain consumers shared makefiles clang coverage mutants soak kills fuzz)
 commit=0
 if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -82,9 +84,14 @@ measure() {
 mkdir -p bench/results
 measure coverage bench/results/coverage.txt tools/coverage.sh
 measure mutants bench/results/mutants.txt tools/mutate.sh --seed "${WT_SEED:-$(date +%F)}"
+tree=build/nightly-plain
+[ -x $tree/wt_tests ] || tree=build/ci
+measure soak bench/results/soak.txt tools/soak.sh --build $tree
+measure kills bench/results/kills.txt tools/kill_harness.sh --build $tree
+measure fuzz bench/results/fuzz.txt tools/fuzz.sh --build $tree
 if [ $commit = 1 ] && [ ${#measured[@]} -gt 0 ]; then
   of=$(git rev-parse --short=12 HEAD)
-  git add -- "${measured[@]}" && git commit -q -m "Results: coverage and planted faults of $of" \
+  git add -- "${measured[@]}" && git commit -q -m "Results: what the nightly run measured of $of" \
     -- "${measured[@]}" || failed=$((failed + 1))
 fi
 echo "$passed passed, $failed failed, $skipped skipped"
