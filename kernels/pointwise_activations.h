@@ -75,10 +75,11 @@ struct Mish : Long<Smooth> {
     }
   }
 };
-// x * clamp(x + 3, 0, 6) / 6 and clamp(x + 3, 0, 6) / 6 (Howard et al. 2019, arXiv:1905.02244).
+// x * clamp(x + 3, 0, 6) / 6 and clamp(x + 3, 0, 6) / 6 (Howard et al. 2019, arXiv:1905.02244). At
+// the bends the slope is that of outside, as in PyTorch 2.15.
 WT_UNARY(Hardswish, Smooth, kNeedsA,
          x* minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
-         where(lt(x, -3), 0, where(le(x, 3), gy*(x / num<T>(3) + num<T>(0.5)), gy)));
+         where(le(x, -3), 0, where(lt(x, 3), gy*(x / num<T>(3) + num<T>(0.5)), gy)));
 struct Bends : Kind<Domain::floating, Derivative::piecewise> {};
 WT_UNARY(Hardsigmoid, Bends, kNeedsA,
          minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),

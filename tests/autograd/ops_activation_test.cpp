@@ -96,6 +96,15 @@ TEST_CASE("activations: arguments that an operation in place cannot have") {
   CHECK(to_doubles(leaky_relu(x, -0.5))[0] == 1.75);
 }
 
+TEST_CASE("hardswish and hardsigmoid: at the bends the slope of outside") {
+  const std::vector<double> bends{-3, 3, -3.5, 3.5};
+  for (const DType t : {f64, DType::f32}) {
+    const Tensor x = to_tensor(bends, {4}, t, {}).set_requires_grad();
+    CHECK(to_doubles(grads({sum(hardswish(x))}, {x})[0]) == std::vector<double>{0, 1, 0, 1});
+    CHECK(to_doubles(grads({sum(hardsigmoid(x))}, {x})[0]) == std::vector<double>{0, 0, 0, 0});
+  }
+}
+
 TEST_CASE("dropout_: the draw of dropout, and of the next call") {
   const Tensor x = ones({64}, {.dtype = f64});
   manual_seed(3);
