@@ -1,5 +1,7 @@
 #include "warptape/tools/trained_model.h"
 
+#include <algorithm>
+
 #include "warptape/nn/checkpoint.h"
 #include "warptape/tools/run_dir.h"
 #include "warptape/tools/run_output.h"
@@ -14,16 +16,9 @@ const std::string& value_of(const std::string& path, const nn::Metadata& m, cons
   return *v;
 }
 
-// The averages take the place of the parameters that they are of.
-std::vector<nn::NamedTensor> weights_of(const nn::LoadedTensors& file, bool& averaged) {
-  std::vector<nn::NamedTensor> weights = nn::with_prefix(file.tensors, "model.");
-  for (nn::NamedTensor& w : weights) {
-    const Tensor* average = file.find("ema." + w.name);
-    if (!average) continue;
-    w.tensor = *average;
-    averaged = true;
-  }
-  return weights;
+bool has_average(const nn::LoadedTensors& file) {
+  return std::any_of(file.tensors.begin(), file.tensors.end(),
+                     [](const nn::NamedTensor& t) { return t.name.starts_with("ema."); });
 }
 
 }  // namespace
@@ -39,7 +34,8 @@ TrainedModel load_trained(const std::string& path, Device device) {
   t.recipe = find_recipe(t.name).make(Settings::parse(value_of(t.path, file.metadata, "set")));
   t.step = integer_of(file.tensors, "train.step");
   try {
-    t.recipe->model().load_state_dict(weights_of(file, t.averaged));
+    t.averaged = has_average(file);
+    nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged});
   } catch (const UsageError& e) {
     throw DataError(str(t.path, ": the weights are not those of ", t.name, "\n  ", e.what()));
   }
