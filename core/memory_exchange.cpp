@@ -26,11 +26,26 @@ void move_all(T*& from, T*& to) {
 
 }  // namespace
 
-void MemoryAccount::add(const Tensor& t) {
-  const TensorImpl* const p = t.impl();
-  if (!p || !p->refs.sole() || p->storage->special || !p->storage->refs.sole()) return;
-  ++blocks[p->storage->size_class];
-  ++tensors;
+void MemoryAccount::add(const Tensor& x, const Tensor& y) {
+  const TensorImpl *const p = x.impl(), *const q = y.impl();
+  const auto ours = [](const RefCount& refs, u32 here) {
+    return refs.value.load(std::memory_order_acquire) == here;
+  };
+  const auto add_block = [&](const Storage* s, u32 here) {
+    if (!s->special && ours(s->refs, here)) ++blocks[s->size_class];
+  };
+  if (p && p == q) {
+    if (!ours(p->refs, 2)) return;
+    ++tensors;
+    return add_block(p->storage, 1);
+  }
+  const bool shared = p && q && p->storage == q->storage;
+  for (const TensorImpl* t : {p, q}) {
+    if (!t || !ours(t->refs, 1)) continue;
+    ++tensors;
+    if (!shared) add_block(t->storage, 1);
+  }
+  if (shared) add_block(p->storage, 2);
 }
 
 MemoryExchange::~MemoryExchange() {

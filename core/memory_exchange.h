@@ -16,8 +16,9 @@ struct MemoryAccount {
   i32 blocks[kSizeClasses]{};
   i32 tensors = 0;
 
-  // Counts a tensor that changes hands, if nobody else has a part of it.
-  void add(const Tensor& t);
+  // Counts two tensors that change hands together, as far as nobody else has a part of them. They
+  // may share memory.
+  void add(const Tensor& x, const Tensor& y);
 };
 
 // The caller sees to it that one thread at a time uses it.

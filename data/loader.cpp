@@ -95,7 +95,7 @@ struct BatchPool::Shared {
       call.reset();
       lock.lock();
       if (of_job == job) {
-        sent.add(made.batch.x), sent.add(made.batch.y);
+        sent.add(made.batch.x, made.batch.y);
         std::swap(slots[size_t(k) % slots.size()], made);
         result.notify_one();
       }
@@ -111,7 +111,7 @@ struct BatchPool::Shared {
   std::vector<Slot> reset() {
     std::vector<Slot> old(slots.size());
     old.swap(slots);
-    for (const Slot& s : old) caller.add(s.batch.x), caller.add(s.batch.y);
+    for (const Slot& s : old) caller.add(s.batch.x, s.batch.y);
     ++job;
     make.reset();
     next = taken = end = 0;
@@ -177,7 +177,7 @@ Batch BatchPool::take() {
     std::swap(slot, next);
     ++s.taken;
     s.returned.give(s.caller);  // of earlier batches
-    s.caller.add(slot.batch.x), s.caller.add(slot.batch.y);
+    s.caller.add(slot.batch.x, slot.batch.y);
   }
   s.work.notify_one();
   if (slot.error) {

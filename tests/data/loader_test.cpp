@@ -199,6 +199,16 @@ TEST_CASE("loader: memory of batches goes back to the workers that make them") {
     i64 size() const { return 256; }
     Batch batch(std::span<const i64> i) const { return {all, all.narrow(0, i[0], 1)}; }
   };
+  // x and y are parts of one new tensor, or the same.
+  struct Windows {
+    bool same = false;
+    i64 size() const { return 256; }
+    Batch batch(std::span<const i64>) const {
+      const Tensor t = ones({2, 512});
+      if (same) return {t, t};
+      return {t.narrow(0, 0, 1), t.narrow(0, 1, 1)};
+    }
+  };
   const auto grows_by = [](auto loader) {
     const auto run = [&](int batches) {
       Batch b;
@@ -215,6 +225,8 @@ TEST_CASE("loader: memory of batches goes back to the workers that make them") {
     // Batches in flight may be made at once for the first time late; 500 batches are 4 MB.
     CHECK(grows_by(Loader{TensorDataset{ones({64, 128}), ones({64, 128})}, o}) < 400'000);
     CHECK(grows_by(Loader{Views{}, o}) < 400'000);
+    CHECK(grows_by(Loader{Windows{}, o}) < 400'000);
+    CHECK(grows_by(Loader{Windows{.same = true}, o}) < 400'000);
     // What the caller keeps is the caller's.
     Loader kept{TensorDataset{ones({64, 128}), ones({64, 128})}, o};
     std::vector<Batch> all;
