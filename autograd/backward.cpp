@@ -1,6 +1,7 @@
 // What a backward function sees of the walk: saved tensors, the destination of a gradient, and the
 // checks of what it hands over.
 #include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/view_geometry.h"
 #include "warptape/autograd/walk.h"
 
 namespace wt {
@@ -169,6 +170,25 @@ void Backward::put_broadcast(u32 i, Tensor t) {
   if (t.impl() && t.impl()->key == want.key && fits(t.impl(), want) && !mode.anomaly) [[likely]]
     return engine.deliver(e, std::move(t));
   detail::put_sum_to(*this, i, std::move(t));
+}
+
+bool Backward::add_to_window(u32 i, int axis, const Slice& window, const Tensor& g) {
+  const Edge& e = node->edges[i];
+  if (!e.node || e.node->is_leaf() || mode.grad || mode.anomaly) return false;
+  TensorImpl* have = engine.gradient(engine.tasks_[e.node->task], e.output);
+  if (!have || !have->refs.sole() || !have->storage->refs.sole() || have->storage->borrowed ||
+      have->node || !is_permuted_dense(have->geometry) || have->key != g.impl()->key ||
+      device_of(have).is_meta)
+    return false;
+  Geometry part = have->geometry;
+  const i64 offset = window.begin * part.strides[axis] * item_size(part.dtype);
+  part.shape[axis] = slice_length(window);
+  part.strides[axis] *= window.step;
+  finish_geometry(part);
+  if (part.numel == 0) return true;
+  detail::add_into(View{static_cast<char*>(have->data) + offset, &part}, g.impl());
+  ++have->cell->version;
+  return true;
 }
 
 }  // namespace wt

@@ -81,6 +81,9 @@ struct Backward {
   void put(u32 i, Tensor t);
   // The same for an operand that was broadcast: summed to its shape first.
   void put_broadcast(u32 i, Tensor t);
+  // g is the gradient of a window of input i, zero elsewhere. Adds it to what has reached input i
+  // so far and returns true, or does nothing where that is not this walk's own to write to.
+  bool add_to_window(u32 i, int axis, const Slice& window, const Tensor& g);
 };
 
 struct GradOptions {
@@ -128,6 +131,7 @@ u64 register_hook(const Tensor& t, F hook) {
 namespace detail {
 // dst += src and dst = src for any strides, nothing recorded. Same shape.
 void add_into(TensorImpl* dst, const TensorImpl* src);
+void add_into(const View& dst, const TensorImpl* src);  // the version is the caller's business
 void copy_into(TensorImpl* dst, const TensorImpl* src);
 // have += t, reusing either where nobody else sees it; recorded when mode.grad.
 void accumulate(TensorImpl*& have, Tensor t);

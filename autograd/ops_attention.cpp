@@ -221,6 +221,16 @@ class HeadsOf {
   Tensor tensor_;
 };
 
+// Where the heads of a row are neighbours in `like`, [B, L, H, E] seen as [B, H, L, E], they become
+// so in p, which is fresh: what comes back to [B, L, H * E] then needs no copy.
+void follow_heads(TensorImpl* p, const Geometry& like) {
+  Geometry& g = p->geometry;
+  if (g.ndim != 4 || like.strides[1] >= like.strides[2]) return;
+  g.strides[1] = g.shape[3];
+  g.strides[2] = g.shape[1] * g.shape[3];
+  finish_geometry(g);
+}
+
 Tensor handle(const TensorImpl* p) { return Tensor(detail::retained(const_cast<TensorImpl*>(p))); }
 
 AttentionScores scores_of(const HeadsOf& q, const HeadsOf& k, const HeadsOf* mask,
@@ -250,7 +260,9 @@ void attention_backward(Backward& g) {
     mask.emplace(expand(g.saved(kMask), scores));
   }
   const auto fresh = [](const Tensor& like) {
-    return empty(like.shape(), {.dtype = like.dtype(), .device = like.device()});
+    Tensor t = empty(like.shape(), {.dtype = like.dtype(), .device = like.device()});
+    follow_heads(t.impl(), like.impl()->geometry);
+    return t;
   };
   Tensor gq = fresh(query), gk = fresh(key), gv = fresh(value);
   const HeadsOf gq4(gq), gk4(gk), gv4(gv);
@@ -313,6 +325,7 @@ Tensor attention_by_kernel(const In* const* in, int n, const AttentionOptions& o
   Shape shape = shape_of(s.geometry(kQuery));
   shape[shape.ndim() - 1] = v.view().size(3);
   Result y = s.result(shape, s.dtype());
+  follow_heads(y.impl(), s.geometry(kQuery));
   const HeadsOf out(handle(y.impl()));
   s.record(attention_backward);
   s.set_attribute(a);

@@ -208,9 +208,12 @@ Tensor Tensor::mul_(Scalar factor, Frame at) && {
 // --- what the engine needs -----------------------------------------------------------------------
 namespace detail {
 
+void add_into(const View& dst, const TensorImpl* src) {
+  run(PointwiseArgs<pw::Add>{dst, {dst, view_of(src)}},
+      Launch{&elementwise::kEntry<pw::Add>.info, mode.native_stream, nullptr, device_of(src)});
+}
 void add_into(TensorImpl* dst, const TensorImpl* src) {
-  run(PointwiseArgs<pw::Add>{view_of(dst), {view_of(dst), view_of(src)}},
-      Launch{&elementwise::kEntry<pw::Add>.info, mode.native_stream, nullptr, device_of(dst)});
+  add_into(view_of(dst), src);
   ++dst->cell->version;
 }
 

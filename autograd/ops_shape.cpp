@@ -278,6 +278,7 @@ struct SliceOf {
 };
 void slice_backward_fn(Backward& g) {
   const SliceOf a = g.attribute<SliceOf>();
+  if (g.add_to_window(0, a.axis, a.range, g.grad())) return;
   const Shape shape = g.input_shape(0);
   g.put(0, slice_backward(g.take_grad(), shape, a.axis, a.range));
 }

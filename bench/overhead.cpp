@@ -1,5 +1,3 @@
-#include "warptape/bench/overhead.h"
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -12,6 +10,7 @@
 #include "warptape/autograd/ops_pool.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/bench/overhead_rows.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
@@ -27,7 +26,6 @@
 #endif
 
 namespace wt::bench {
-namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -38,7 +36,6 @@ double quantile(std::vector<double> v, double q) {
   return i + 1 < v.size() ? v[i] + (at - double(i)) * (v[i + 1] - v[i]) : v[i];
 }
 
-// `units` operators or steps a call.
 OverheadRow measure(const OverheadOptions& o, const char* name, const char* shape, double units,
                     const std::function<void()>& call) {
   OverheadRow row{.bench = name, .shape = shape};
@@ -72,6 +69,26 @@ OverheadRow measure(const OverheadOptions& o, const char* name, const char* shap
   row.peak_bytes = memory::stats(Device::cpu()).peak;
   return row;
 }
+
+static u64 hash_of(i64 i, u64 seed) {
+  return (u64(i) + 1 + seed * 1000003) * 2654435761ull & 0xffffffffull;
+}
+
+Tensor hashed(const Shape& shape, u64 seed, double scale) {
+  std::vector<float> v(size_t(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i)
+    v[i] = float((double(hash_of(i64(i), seed)) / 4294967296.0 * 2 - 1) * scale);
+  return clone(
+      tensor(std::span<const float>(v)).reshape(shape));  // no view: it moves into an arena
+}
+
+Tensor hashed_bytes(const Shape& shape, u64 seed) {
+  std::vector<i64> v(size_t(numel_of(shape)));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = i64(hash_of(i64(i), seed) >> 24);
+  return tensor(std::span<const i64>(v)).reshape(shape);
+}
+
+namespace {
 
 struct Mlp : nn::Module<Mlp> {
   nn::Linear fc1, fc2, fc3;
@@ -121,18 +138,6 @@ OverheadRow mlp_small(const OverheadOptions& o) {
   });
 }
 
-// The numbers that bench/peers/common.py begins with: n floats in [-scale, scale), a hash of the
-// index.
-Tensor hashed(const Shape& shape, u64 seed, double scale) {
-  std::vector<float> v(size_t(numel_of(shape)));
-  for (size_t i = 0; i < v.size(); ++i) {
-    const u64 hash = (u64(i) + 1 + seed * 1000003) * 2654435761ull & 0xffffffffull;
-    v[i] = float((double(hash) / 4294967296.0 * 2 - 1) * scale);
-  }
-  return clone(
-      tensor(std::span<const float>(v)).reshape(shape));  // no view: it moves into an arena
-}
-
 struct Cnn {
   std::vector<nn::NamedTensor> parameters;
   Cnn() {
@@ -163,7 +168,6 @@ struct Cnn {
 
 OverheadRow mnist_cnn(const OverheadOptions& o) {
   constexpr i64 kBatch = 64;
-  constexpr int kCheckSteps = 20;
   const Cnn net;
   optim::AdamW opt{net.parameters, {.lr = 1e-4, .weight_decay = 0}};
   const Tensor x = hashed({kBatch, 1, 28, 28}, 101, 1);
@@ -195,6 +199,9 @@ std::vector<OverheadRow> overhead(const OverheadOptions& o) {
   if (wanted("mlp_tiny")) rows.push_back(mlp_tiny(o));
   if (wanted("mlp_small")) rows.push_back(mlp_small(o));
   if (wanted("mnist_cnn")) rows.push_back(mnist_cnn(o));
+  if (wanted("fashion_cnn")) rows.push_back(fashion_cnn(o));
+  if (wanted("gpt_small")) rows.push_back(gpt_small(o));
+  if (wanted("adam_step")) rows.push_back(adam_step(o));
   return rows;
 }
 

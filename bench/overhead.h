@@ -8,13 +8,15 @@
 namespace wt::bench {
 
 struct OverheadRow {
-  std::string bench;  // tape_add, mlp_tiny, mlp_small, mnist_cnn
+  std::string bench;  // tape_add, mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, adam_step
   std::string shape;
   double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;  // over the windows
   double mallocs = 0;  // heap allocations a step (tape_add: an operator) after warm-up; -1: unknown
   i64 calls = 0;       // a window
   i64 peak_bytes = 0;
   double check_loss = -1;  // after 20 steps, of a row that begins with the peers' numbers; -1: none
+  double bytes = 0;        // that a step must move; 0: not counted
+  double roof_gb_s = 0, roof_best_gb_s = 0;  // memcpy in the same windows, median and best
 };
 
 struct OverheadOptions {
@@ -28,7 +30,11 @@ struct OverheadOptions {
 // tape_add: x = x + one on one f32 element, chains of 100, forward + backward + free, us an
 // operator. mlp_tiny: 2-16-16-1, ReLU, MSE, batch 32, SGD; mlp_small: 784-512-512-10, ReLU,
 // cross-entropy, batch 128, SGD; mnist_cnn: convolutions 1-32-64 of 3 x 3 over 28 x 28, ReLU,
-// pooling by 2, 9216-128-10, cross-entropy, batch 64, AdamW without decay: us a whole step.
+// pooling by 2, 9216-128-10, cross-entropy, batch 64, AdamW without decay; fashion_cnn: the model
+// of `wt train fashion` without dropout (batch norm after each convolution), batch 64, AdamW;
+// gpt_small: 4 layers, 4 heads, 128 channels, context 64, batch 12, bytes, AdamW with decay,
+// clipped at norm 1: us a whole step. adam_step: 16.8 M parameters in 64 tensors, the norm of their
+// gradients, clipping, AdamW with decay, zero_grad.
 std::vector<OverheadRow> overhead(const OverheadOptions& o);
 
 // Calls of malloc and its kin in this process so far; -1 where they are not counted.

@@ -102,11 +102,11 @@ struct BackwardOfHead {
       ds[j] = p[j] * (keep * d - whole) * A(s.scale);
       for (i64 e = 0; e < depth; ++e) gk[j * depth + e] += ds[j] * A(q[e * s.q.stride(3)]);
     }
-    T* gq = a.gq.as<T>() + row * depth;
+    T* gq = a.gq.as<T>() + at(a.gq, head.b, head.h) + i * a.gq.stride(2);
     for (i64 e = 0; e < depth; ++e) {
       A sum = 0;
       for (i64 j = 0; j < keys; ++j) sum += ds[j] * A(k[j * s.k.stride(2) + e * s.k.stride(3)]);
-      gq[e] = T(sum);
+      gq[e * a.gq.stride(3)] = T(sum);
     }
   }
 };
@@ -124,8 +124,13 @@ void backward_reference(const AttentionBackwardArgs& a, const Launch& l) {
       std::fill_n(of.gk, keys * (depth + width), A(0));
       for (i64 h = g * shared; h < (g + 1) * shared; ++h)
         for (i64 i = 0; i < s.q.size(2); ++i) of.query({b, h, g}, i);
-      for (i64 e = 0; e < keys * depth; ++e) a.gk.as<T>()[n * keys * depth + e] = T(of.gk[e]);
-      for (i64 e = 0; e < keys * width; ++e) a.gv.as<T>()[n * keys * width + e] = T(of.gv[e]);
+      const auto store = [&](const View& to, const A* sums) {
+        for (i64 j = 0; j < keys; ++j)
+          for (i64 e = 0; e < to.size(3); ++e)
+            to.as<T>()[at(to, b, g) + j * to.stride(2) + e * to.stride(3)] = T(*sums++);
+      };
+      store(a.gk, of.gk);
+      store(a.gv, of.gv);
     }
   });
 }

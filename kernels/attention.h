@@ -49,8 +49,9 @@ WT_CONTRACT(attention_forward, AttentionForwardArgs);
 //   ds(i, j) = p(i, j) (d(i, j) - D(i))
 //   gq[i, :] = scale sum_j ds(i, j) k[j, :]    gk[j, :] = scale sum_i ds(i, j) q[i, :]
 //   gv[j, :] = sum_i p~(i, j) gout[i, :]
-// gk and gv add up over the H / Hk heads that share a key. gq, gk, gv: contiguous, of q's dtype and
-// of the shapes of q, k, v. The order of the additions depends on the shapes alone.
+// gk and gv add up over the H / Hk heads that share a key. gq, gk, gv: of q's dtype and of the
+// shapes of q, k, v, any strides without overlap. The order of the additions depends on the shapes
+// alone.
 struct AttentionBackwardArgs {
   View gq, gk, gv;
   View gout, out, lse;

@@ -16,6 +16,7 @@ namespace wt::attention {
 namespace {
 
 constexpr i64 kQueries = 64, kKeys = 128;  // of a block; kKeys is also the row of its scores
+constexpr i64 kFewQueries = 32;            // of a block of a short causal head
 constexpr i64 kBlock = kQueries * kKeys;   // floats
 constexpr double kWorkAThread = 1 << 16;   // multiplications; waking a helper costs some 3 us
 
@@ -80,15 +81,24 @@ struct Pairs {
   i64 queries, keys;  // how many
 };
 
+// Queries of a block: where a block of keys holds all, a smaller one skips more of what `causal`
+// hides.
+i64 queries_of(const AttentionScores& s) {
+  return s.causal && s.k.size(2) <= kKeys ? kFewQueries : kQueries;
+}
+
+WT_TARGET_AVX2 void scale_row(float* row, i64 n, float scale) {
+  for (i64 c = 0; c < n; ++c) row[c] *= scale;
+}
 // Products of queries and keys to scores; what must not be seen becomes -inf.
 void finish_scores(const AttentionScores& s, const Pairs& at, float* scores) {
-  const float scale = float(s.scale);
-  const bool masked = s.mask || (s.causal && at.j + at.keys - 1 > at.i);
   for (i64 r = 0; r < at.queries; ++r) {
     float* row = scores + r * kKeys;
-    for (i64 c = 0; c < at.keys; ++c) row[c] *= scale;
-    if (!masked) continue;
-    for (i64 c = 0; c < at.keys; ++c)
+    const i64 seen = s.causal ? std::clamp<i64>(at.i + r - at.j + 1, 0, at.keys) : at.keys;
+    scale_row(row, seen, float(s.scale));
+    std::fill(row + seen, row + at.keys, -INFINITY);
+    if (!s.mask) continue;
+    for (i64 c = 0; c < seen; ++c)
       row[c] = masked_score<float, float>(s, at.head, at.i + r, at.j + c, row[c]);
   }
 }
@@ -158,7 +168,7 @@ void forward_block(const AttentionForwardArgs& a, const Pairs& at, float* scores
 void forward_queries(const AttentionForwardArgs& a, i64 n, i64 first, float* scores) {
   const AttentionScores& s = a.scores;
   const i64 total = s.q.size(2), width = a.v.size(3);
-  Pairs at{head_of(s, n), first, 0, std::min(kQueries, total - first), 0};
+  Pairs at{head_of(s, n), first, 0, std::min(queries_of(s), total - first), 0};
   const i64 keys = s.causal ? std::min(s.k.size(2), first + at.queries) : s.k.size(2);
   Progress progress[kQueries];
   for (; at.j < keys; at.j += kKeys) {
@@ -189,72 +199,98 @@ i64 blocked_workspace(const AttentionForwardArgs& a) {
 }
 void blocked_forward(const AttentionForwardArgs& a, const Launch& l) {
   const AttentionScores& s = a.scores;
-  const i64 blocks = (s.q.size(2) + kQueries - 1) / kQueries;
+  const i64 step = queries_of(s), blocks = (s.q.size(2) + step - 1) / step;
   auto* const scores = static_cast<float*>(l.workspace);
   parallel(threads_for(a), int(s.q.size(0) * s.q.size(1) * blocks), [&](int task, int worker) {
-    forward_queries(a, task / blocks, task % blocks * kQueries, scores + worker * kBlock);
+    forward_queries(a, task / blocks, task % blocks * step, scores + worker * kBlock);
   });
 }
 
 // --- backward ------------------------------------------------------------------------------------
 namespace {
 
+// p = exp(score - lse); ds = p (d - D) scale, where ds holds d.
+WT_TARGET_AVX2 void weights_row(float* p, float* ds, i64 n, float lse, float whole, float scale) {
+  exponentials(p, n, lse);
+  for (i64 c = 0; c < n; ++c) ds[c] = p[c] * (ds[c] - whole) * scale;
+}
+WT_TARGET_AVX2 float dot(const float* a, const float* b, i64 n) {
+  f32x8 sum = splat8(0);
+  i64 i = 0;
+  for (; i + 8 <= n; i += 8) sum += load8(a + i) * load8(b + i);
+  return sum_of8(sum + load_part8(a + i, n - i, 0) * load_part8(b + i, n - i, 0));
+}
+
+float* rows_to(const View& v, i64 b, i64 h, i64 first) {
+  return const_cast<float*>(rows_of(v, b, h, first));
+}
+
 // scores and products are blocks; afterwards p~ and ds.
 void backward_block(const AttentionBackwardArgs& a, const Pairs& at, float* scores,
                     float* products) {
   const AttentionScores& s = a.scores;
-  const i64 depth = s.q.size(3), width = a.v.size(3), total = s.q.size(2), keys = s.k.size(2);
-  const i64 head = at.head.b * s.q.size(1) + at.head.h, group = at.head.b * s.k.size(1) + at.head.g;
-  const float* q = rows_of(s.q, at.head.b, at.head.h, at.i);
-  const float* k = rows_of(s.k, at.head.b, at.head.g, at.j);
-  const float* gout = rows_of(a.gout, at.head.b, at.head.h, at.i);
+  const auto& [b, h, group] = at.head;
+  const i64 depth = s.q.size(3), width = a.v.size(3);
+  const float* q = rows_of(s.q, b, h, at.i);
+  const float* k = rows_of(s.k, b, group, at.j);
+  const float* gout = rows_of(a.gout, b, h, at.i);
   times_transposed(scores, q, s.q.stride(2), k, s.k.stride(2), at.queries, at.keys, depth);
   finish_scores(s, at, scores);
-  times_transposed(products, gout, a.gout.stride(2), rows_of(a.v, at.head.b, at.head.g, at.j),
-                   a.v.stride(2), at.queries, at.keys, width);
+  times_transposed(products, gout, a.gout.stride(2), rows_of(a.v, b, group, at.j), a.v.stride(2),
+                   at.queries, at.keys, width);
   if (s.threshold) drop(s, at, products);
+  const float* lse = a.lse.as<const float>() + (b * s.q.size(1) + h) * s.q.size(2) + at.i;
   for (i64 r = 0; r < at.queries; ++r) {
-    const float* out = rows_of(a.out, at.head.b, at.head.h, at.i + r);
-    float whole = 0;
-    for (i64 e = 0; e < width; ++e) whole += gout[r * a.gout.stride(2) + e] * out[e];
-    float *p = scores + r * kKeys, *ds = products + r * kKeys;
-    exponentials(p, at.keys, a.lse.as<const float>()[head * total + at.i + r]);
-    for (i64 c = 0; c < at.keys; ++c) ds[c] = p[c] * (ds[c] - whole) * float(s.scale);
+    const float whole = dot(gout + r * a.gout.stride(2), rows_of(a.out, b, h, at.i + r), width);
+    weights_row(scores + r * kKeys, products + r * kKeys, at.keys, lse[r], whole, float(s.scale));
   }
-  times_rows(a.gq.as<float>() + (head * total + at.i) * depth, depth, products, k, s.k.stride(2),
-             at.queries, depth, at.keys, true);
-  transposed_times(a.gk.as<float>() + (group * keys + at.j) * depth, depth, products, q,
-                   s.q.stride(2), at.keys, depth, at.queries);
+  times_rows(rows_to(a.gq, b, h, at.i), a.gq.stride(2), products, k, s.k.stride(2), at.queries,
+             depth, at.keys, at.j > 0);
+  transposed_times(rows_to(a.gk, b, group, at.j), a.gk.stride(2), products, q, s.q.stride(2),
+                   at.keys, depth, at.queries);
   if (s.threshold) drop(s, at, scores);
-  transposed_times(a.gv.as<float>() + (group * keys + at.j) * width, width, scores, gout,
-                   a.gout.stride(2), at.keys, width, at.queries);
+  transposed_times(rows_to(a.gv, b, group, at.j), a.gv.stride(2), scores, gout, a.gout.stride(2),
+                   at.keys, width, at.queries);
+}
+
+void zero_rows(const View& v, i64 b, i64 h) {
+  for (i64 r = 0; r < v.size(2); ++r) std::fill_n(rows_to(v, b, h, r), v.size(3), 0.0f);
+}
+
+// All pairs of a head of keys with the queries of the heads that share it.
+void backward_head(const AttentionBackwardArgs& a, i64 b, i64 g, float* scores) {
+  const AttentionScores& s = a.scores;
+  const i64 queries = s.q.size(2), keys = s.k.size(2), step = queries_of(s);
+  const i64 shared = s.q.size(1) / s.k.size(1);
+  zero_rows(a.gk, b, g);
+  zero_rows(a.gv, b, g);
+  for (i64 h = g * shared; h < (g + 1) * shared; ++h) {
+    if (keys == 0) zero_rows(a.gq, b, h);
+    for (i64 j = 0; j < keys; j += kKeys)
+      for (i64 i = s.causal ? j / step * step : 0; i < queries; i += step) {
+        const i64 here = std::min(step, queries - i);
+        const i64 seen = std::min(kKeys, (s.causal ? std::min(keys, i + here) : keys) - j);
+        backward_block(a, {{b, h, g}, i, j, here, seen}, scores, scores + kBlock);
+      }
+  }
 }
 
 }  // namespace
 
 const char* blocked_why_not(const AttentionBackwardArgs& a) {
   if (const char* why = why_not(a.scores, a.v)) return why;
-  return has_rows(a.gout) && has_rows(a.out) ? nullptr
-                                             : "the elements of a result must be neighbours";
+  for (const View& v : {a.gout, a.out, a.gq, a.gk, a.gv})
+    if (!has_rows(v)) return "the elements of a result must be neighbours";
+  return nullptr;
 }
 i64 blocked_workspace(const AttentionBackwardArgs& a) {
   return threads_for(a) * 2 * kBlock * i64(sizeof(float));
 }
 void blocked_backward(const AttentionBackwardArgs& a, const Launch& l) {
-  const AttentionScores& s = a.scores;
-  const i64 queries = s.q.size(2), keys = s.k.size(2), groups = s.k.size(1);
-  const i64 shared = groups ? s.q.size(1) / groups : 0;
+  const i64 groups = a.scores.k.size(1);
   auto* const workspace = static_cast<float*>(l.workspace);
-  for (const View& g : {a.gq, a.gk, a.gv}) std::fill_n(g.as<float>(), g.numel(), 0.0f);
-  parallel(threads_for(a), int(s.k.size(0) * groups), [&](int task, int worker) {
-    float* const scores = workspace + worker * 2 * kBlock;
-    const i64 b = task / groups, g = task % groups;
-    for (i64 h = g * shared; h < (g + 1) * shared; ++h)
-      for (i64 j = 0; j < keys; j += kKeys)
-        for (i64 i = s.causal ? j / kQueries * kQueries : 0; i < queries; i += kQueries)
-          backward_block(
-              a, {{b, h, g}, i, j, std::min(kQueries, queries - i), std::min(kKeys, keys - j)},
-              scores, scores + kBlock);
+  parallel(threads_for(a), int(a.scores.k.size(0) * groups), [&](int task, int worker) {
+    backward_head(a, task / groups, task % groups, workspace + worker * 2 * kBlock);
   });
 }
 #else

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_pieces.h"
 #include "warptape/kernels/cpu_vector.h"
 
 namespace wt {
@@ -55,10 +56,12 @@ WT_TARGET_AVX2 double sum_of_squares_avx2(const float* g, i64 n) {
   _mm256_storeu_pd(lanes, sums[0]);
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]) + sum_of_squares(g + i, n - i);
 }
-WT_TARGET_AVX2 void norm_avx2(const GradNormArgs& a, const Launch&) {
+void norm_avx2(const GradNormArgs& a, const Launch&) {
   const float* g = static_cast<const float*>(a.grad);
-  for (i64 k = 0, i = 0; i < a.n; ++k, i += kNormChunk)
-    a.partials[k] = sum_of_squares_avx2(g + i, std::min(kNormChunk, a.n - i));
+  in_row_pieces(norm_chunks(a.n), kNormChunk, [&](i64 begin, i64 end) {
+    for (i64 k = begin, i = begin * kNormChunk; k < end; ++k, i += kNormChunk)
+      a.partials[k] = sum_of_squares_avx2(g + i, std::min(kNormChunk, a.n - i));
+  });
 }
 #endif
 

@@ -5,6 +5,7 @@
 
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_moments.h"
+#include "warptape/kernels/cpu_pieces.h"
 #include "warptape/kernels/cpu_vector.h"
 #include "warptape/kernels/rows.h"
 
@@ -135,12 +136,12 @@ WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, c
   store_part8(y + whole, h * w + (bias ? load_part8(bias + whole, count, 0) : splat8(0)), count);
 }
 
-WT_TARGET_AVX2 void forward_avx2(const LayerNormForwardArgs& a, const Launch&) {
+WT_TARGET_AVX2 void forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) {
   const auto rows = rows_of(a);
   const float *weight = a.weight.as<const float>(), *bias = a.bias.as<const float>();
   float* stats = a.stats.as<float>();
   if (rows.length == 0) return;
-  for (i64 row = 0; row < rows.count; ++row) {
+  for (i64 row = begin; row < end; ++row) {
     const float* x = a.x.as<const float>() + rows.start(1, row);
     const Moments m = moments_of(x, rows.length);
     const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(rows.length) + float(a.eps))};
@@ -150,6 +151,10 @@ WT_TARGET_AVX2 void forward_avx2(const LayerNormForwardArgs& a, const Launch&) {
     if (stats) stats[row] = s.first + s.mean, stats[rows.count + row] = s.rstd;
   }
   _mm_sfence();  // what went past the caches is there before anything that follows
+}
+void forward_avx2(const LayerNormForwardArgs& a, const Launch&) {
+  const auto rows = rows_of(a);
+  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { forward_rows(a, b, e); });
 }
 
 // Elements [i, i + 8) of a row of n, 0 past its end; a missing operand reads as 1.
@@ -185,11 +190,11 @@ WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* 
   }
 }
 
-WT_TARGET_AVX2 void backward_input_avx2(const LayerNormBackwardInputArgs& a, const Launch&) {
+WT_TARGET_AVX2 void backward_input_rows(const LayerNormBackwardInputArgs& a, i64 begin, i64 end) {
   const auto rows = rows_of(a);
   const float *gy = a.gy.as<const float>(), *x = a.x.as<const float>();
   const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
-  for (i64 row = 0; row < rows.count; ++row) {
+  for (i64 row = begin; row < end; ++row) {
     float* gx = a.gx.as<float>() + rows.start(0, row);
     (streams(a.gx, gx, rows.length)
          ? backward_input_row<true>
@@ -197,6 +202,10 @@ WT_TARGET_AVX2 void backward_input_avx2(const LayerNormBackwardInputArgs& a, con
                                       rows.length, stats[row], stats[rows.count + row]);
   }
   _mm_sfence();
+}
+void backward_input_avx2(const LayerNormBackwardInputArgs& a, const Launch&) {
+  const auto rows = rows_of(a);
+  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { backward_input_rows(a, b, e); });
 }
 
 // Rows are added to the sums of a block of rows, those to the totals: few roundings follow each

@@ -1,7 +1,10 @@
 // The vector code of the cpu's matrix products, compiled for three instruction sets: the variant
 // for small products, which packs nothing, and the inner kernels of the packed one.
+#include <algorithm>
 #include <utility>
 
+#include "warptape/core/device.h"
+#include "warptape/kernels/cpu_pool.h"
 #include "warptape/kernels/matmul_cpu.h"
 
 #define WT_ISA_BODY "warptape/kernels/matmul_packed.inc"
@@ -52,7 +55,20 @@ void matmul_tiny(const MatmulArgs& g, const Launch&) {
   for (i64 i = 0; i < batches; ++i) multiply(matmul_at(g, i));
 }
 
-void matmul_row_sum(const MatmulArgs& g) { kRowSums[g.dtype == DType::f64][matmul_isa()](g); }
+void matmul_row_sum(const MatmulArgs& g) {
+  constexpr i64 kWorthAThread = 1 << 16, kColumns = 64;  // elements; a piece
+  const Kernel sums = kRowSums[g.dtype == DType::f64][matmul_isa()];
+  const int threads = int(std::min<i64>(num_threads(), g.m * g.k / kWorthAThread + 1));
+  if (threads == 1 || g.a_row != 1) return sums(g);
+  parallel(threads, int((g.m + kColumns - 1) / kColumns), [&](int piece, int) {
+    const i64 i = piece * kColumns, offset = i * item_size(g.dtype);
+    MatmulArgs part = g;
+    part.m = std::min(kColumns, g.m - i);
+    part.a = static_cast<const char*>(g.a) + offset;
+    part.row_sum = static_cast<char*>(g.row_sum) + offset;
+    sums(part);
+  });
+}
 
 template <class T>
 const PackedKernels<T>& matmul_packed_kernels() {

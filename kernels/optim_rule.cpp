@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_pieces.h"
 #include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/optim_pieces.h"
 
 namespace wt {
 namespace {

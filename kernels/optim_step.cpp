@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/cpu_pieces.h"
 #include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/optim_pieces.h"
 
 namespace wt {
 namespace {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/cpu_pieces.h"
 #include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/half_rows.h"
 #include "warptape/kernels/pointwise_cpu.h"
@@ -168,9 +169,12 @@ class Row {
 
 }  // namespace
 
-void run_streamed(const StreamedCall& call, i64 n) {
+// Elements [begin, begin + n).
+static void run_piece(const LargeCall& call, i64 begin, i64 n, [[maybe_unused]] bool stream) {
   const void* in[4] = {call.in[0], call.in[1], call.in[2], call.in[3]};
-  char* out = static_cast<char*>(call.out);
+  for (int k = 0; k < call.arity; ++k)
+    if (call.advance[k]) in[k] = static_cast<const char*>(in[k]) + begin * call.sizes[k];
+  char* out = static_cast<char*>(call.out) + begin * call.out_size;
   // Straight to the output: what has no vector code, works in place, or is less than a piece.
   const auto direct = [&](i64 m) {
     call.span(call.f, out, in, call.advance, m);
@@ -182,7 +186,7 @@ void run_streamed(const StreamedCall& call, i64 n) {
 #if WT_X86
   bool in_place = false;
   for (int k = 0; k < call.arity; ++k) in_place |= call.in[k] == call.out;
-  if (kUseAvx2 && !in_place) {
+  if (kUseAvx2 && stream && !in_place) {
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
     if (beyond) direct(std::min(n, (kLine - beyond) / call.out_size));
     // Several operands are read in turns: short pieces let the stores overlap with them. One is
@@ -200,6 +204,11 @@ void run_streamed(const StreamedCall& call, i64 n) {
   }
 #endif
   direct(n);
+}
+
+void run_large(const LargeCall& call, i64 n) {
+  const bool stream = call.out_size >= 4 && n * call.out_size >= kStreamedBytes;
+  in_pieces(n, [&](i64 begin, i64 end) { run_piece(call, begin, end - begin, stream); });
 }
 
 void run_spans(const SpanCall& call) {

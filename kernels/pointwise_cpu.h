@@ -3,7 +3,6 @@
 #pragma once
 #include "warptape/kernels/cpu_dtypes.h"
 #include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/cpu_stream.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/strided.h"
 
@@ -143,9 +142,9 @@ struct SpanCall {
 // Any strides and dtypes: rows, with gathers and conversions where needed (pointwise.cpp).
 void run_spans(const SpanCall& call);
 
-// A dense call whose output is beyond the caches: written past them, so that what is overwritten is
-// not read first. sizes: bytes an element of the operands.
-struct StreamedCall {
+// A dense call that is worth several threads. An output beyond the caches is written past them, so
+// that what is overwritten is not read first. sizes: bytes an element of the operands.
+struct LargeCall {
   const void* f;
   Span span;
   void* out;
@@ -154,7 +153,8 @@ struct StreamedCall {
   int sizes[4];
   int arity, out_size;
 };
-void run_streamed(const StreamedCall& call, i64 n);
+constexpr i64 kLarge = 1 << 15;  // elements
+void run_large(const LargeCall& call, i64 n);
 
 extern const bool kUseAvx2, kUseAvx512;
 
@@ -209,13 +209,13 @@ void vectorized_body(const PointwiseArgs<F>& k) {
       }
     }
     if (simple) {
-      if (sizeof(Output<F, T>) >= 4 && numel * i64(sizeof(T)) >= kStreamedBytes) [[unlikely]] {
-        StreamedCall call{&k.f, span_of<F, T>(), k.out.data, {}, {}, {}, N, int(sizeof(T))};
+      if (numel >= kLarge) [[unlikely]] {
+        LargeCall call{&k.f, span_of<F, T>(), k.out.data, {}, {}, {}, N, int(sizeof(Output<F, T>))};
         for (int n = 0; n < N; ++n) {
           call.in[n] = in[n], call.advance[n] = advance[n];
           call.sizes[n] = F::kSelects && n == 0 ? 1 : int(sizeof(T));
         }
-        return run_streamed(call, numel);
+        return run_large(call, numel);
       }
       return span_of<F, T>()(&k.f, k.out.data, in, advance, numel);
     }

@@ -7,6 +7,7 @@
 #include "warptape/bench/gpu/problems.h"
 #include "warptape/bench/kernels_cpu.h"
 #endif
+#include "warptape/bench/loader.h"
 #include "warptape/bench/overhead.h"
 #include "warptape/tools/wt.h"
 
@@ -23,6 +24,11 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
     if (!json) {
       std::printf("%-10s %-22s %8d %10.3f %10.3f %10.3f %10.3f %9.3g\n", r.bench.c_str(),
                   r.shape.c_str(), o.threads, r.median_us, r.p10_us, r.p90_us, r.min_us, r.mallocs);
+      if (r.roof_gb_s > 0)
+        std::printf("%-10s %.2f GB/s; memcpy %.2f: %.2f of it (best window %.2f of %.2f: %.2f)\n",
+                    "", r.bytes / r.median_us * 1e-3, r.roof_gb_s,
+                    r.bytes / r.median_us * 1e-3 / r.roof_gb_s, r.bytes / r.min_us * 1e-3,
+                    r.roof_best_gb_s, r.bytes / r.min_us * 1e-3 / r.roof_best_gb_s);
       continue;
     }
     bench::Row row{.bench = r.bench, .impl = "warptape", .shape = r.shape, .dtype = "f32"};
@@ -30,6 +36,30 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
     row.peak_bytes = r.peak_bytes;
     row.more = {{"threads", o.threads}, {"mallocs", r.mallocs}, {"calls", double(r.calls)}};
     if (r.check_loss >= 0) row.more.push_back({"check_loss", r.check_loss});
+    row.bytes = r.bytes;
+    row.roof = r.roof_gb_s;
+    if (r.roof_gb_s > 0) row.ratio = r.bytes / r.median_us * 1e-3 / r.roof_gb_s;
+    std::printf("%s\n", to_json(row, machine).c_str());
+  }
+}
+
+void print_loader(const bench::LoaderBenchOptions& o, bool json) {
+  const std::vector<bench::LoaderRow> rows = bench::loader(o);
+  const bench::Machine machine = bench::describe_machine(Device::cpu());
+  if (!json)
+    std::printf("%-26s %-22s %12s %10s %10s %10s\n", "loader", "shape", "us an epoch", "p10", "p90",
+                "min");
+  for (const bench::LoaderRow& r : rows) {
+    const std::string impl = str("warptape ", r.data, " workers ", r.workers);
+    if (!json) {
+      std::printf("%-26s %-22s %12.0f %10.0f %10.0f %10.0f\n", impl.c_str(), r.shape.c_str(),
+                  r.median_us, r.p10_us, r.p90_us, r.min_us);
+      continue;
+    }
+    bench::Row row{.bench = "loader", .impl = impl, .shape = r.shape, .dtype = "f32"};
+    row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, o.epochs};
+    row.bytes = r.bytes;
+    row.more = {{"workers", double(r.workers)}, {"check_loss", r.check}};
     std::printf("%s\n", to_json(row, machine).c_str());
   }
 }
@@ -108,14 +138,34 @@ void add_kernels(CLI::App& bench, int& code) {
 }
 #endif
 
+void add_loader(CLI::App& bench, int& code) {
+  CLI::App* c = bench.add_subcommand(
+      "loader", "an epoch of Fashion-MNIST in shuffled batches, nothing done with them");
+  auto o = std::make_shared<bench::LoaderBenchOptions>();
+  auto json = std::make_shared<bool>(false);
+  c->add_option("--data", o->root, "folder of the IDX files")->required();
+  c->add_option("--batch", o->batch)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--workers", o->workers, "a row for each of these numbers")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  c->add_option("--epochs", o->epochs)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_flag("--json", *json, "one JSON object a line");
+  c->callback([o, json, &code] {
+    print_loader(*o, *json);
+    code = 0;
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("bench", "measure");
   c->require_subcommand(1);
-  CLI::App* overhead = c->add_subcommand("overhead",
-                                         "cost of the framework itself: tape_add (us an operator), "
-                                         "mlp_tiny, mlp_small and mnist_cnn (us a step)");
+  CLI::App* overhead =
+      c->add_subcommand("overhead",
+                        "cost of the framework itself: tape_add (us an operator), "
+                        "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small and "
+                        "adam_step (us a step)");
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
   overhead->add_flag("--json", *json, "one JSON object a line");
@@ -126,11 +176,13 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
   overhead->add_option("--only", o->only, "this row, and those of further --only")
-      ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn"}));
+      ->check(CLI::IsMember(
+          {"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "gpt_small", "adam_step"}));
   overhead->callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;
   });
+  add_loader(*c, code);
 #if WARPTAPE_HAS_KERNEL_BENCH
   add_kernels(*c, code);
 #endif

@@ -14,7 +14,16 @@ WINDOWS = 11
 CHAIN = 100
 CHECK_STEPS = 20
 LEARNING_RATE = 0.01
-BENCHES = ("tape_add", "mlp_tiny", "mlp_small", "mnist_cnn")
+BENCHES = (
+    "tape_add",
+    "mlp_tiny",
+    "mlp_small",
+    "mnist_cnn",
+    "fashion_cnn",
+    "gpt_small",
+    "adam_step",
+    "loader",
+)
 MLP = {
     "mlp_tiny": {"sizes": (2, 16, 16, 1), "batch": 32, "loss": "mse"},
     "mlp_small": {"sizes": (784, 512, 512, 10), "batch": 128, "loss": "cross_entropy"},
@@ -23,6 +32,12 @@ MLP = {
 CNN = {"channels": (1, 32, 64), "image": 28, "hidden": 128, "classes": 10, "batch": 64}
 CNN_FLAT = 64 * 12 * 12
 ADAM_LEARNING_RATE = 1e-4  # AdamW without decay, betas 0.9 and 0.999, eps 1e-8
+
+
+# Radford et al. 2019: learnt positions, biases, the exact GELU, an untied head.
+GPT = {"layers": 4, "heads": 4, "channels": 128, "context": 64, "vocabulary": 256, "batch": 12}
+GPT_WEIGHT_DECAY, GPT_CLIP = 0.1, 1.0
+ADAM_TENSORS, ADAM_SIDE = 64, 512  # adam_step: so many square matrices
 
 
 def uniform(n, seed, scale):
@@ -78,6 +93,88 @@ def cnn_flop():
     """FLOP of the products of one step; the first layer's input needs no gradient."""
     first, second = 32 * 9 * 26 * 26, 64 * 288 * 24 * 24
     return 2 * CNN["batch"] * (2 * first + 3 * (second + CNN_FLAT * 128 + 128 * 10))
+
+
+FASHION_FLAT = 64 * 7 * 7
+FASHION_WEIGHT_DECAY = 0.01
+
+
+def fashion_numbers():
+    """(flat lists: both convolutions' weights, both linear layers' weights and biases; inputs,
+    targets)"""
+    fans = ((32 * 9, 9), (64 * 288, 288), (128 * FASHION_FLAT, FASHION_FLAT), (128, FASHION_FLAT))
+    fans += ((1280, 128), (10, 128))
+    values = [uniform(n, i + 1, fan_in**-0.5) for i, (n, fan_in) in enumerate(fans)]
+    x = uniform(CNN["batch"] * CNN["image"] ** 2, 101, 1.0)
+    return values, x, [i * 7 % CNN["classes"] for i in range(CNN["batch"])]
+
+
+def fashion_shape():
+    return f"1-32-64 k3 bn pool {FASHION_FLAT}-128-10 b{CNN['batch']}"
+
+
+def fashion_flop():
+    first, second = 32 * 9 * 28 * 28, 64 * 288 * 14 * 14
+    return 2 * CNN["batch"] * (2 * first + 3 * (second + FASHION_FLAT * 128 + 1280))
+
+
+def hashed_bytes(n, seed):
+    """n ints in [0, 256), of the same hash."""
+    return [((i + 1 + seed * 1000003) * 2654435761 % 2**32) >> 24 for i in range(n)]
+
+
+def gpt_numbers():
+    """([(shape, flat list)] in the order of use, inputs, targets): layer norms are 1 and 0; the
+    seed of any other parameter is its place in the list, from 1."""
+    c, parameters = GPT["channels"], []
+
+    def put(shape, scale):
+        n = 1
+        for size in shape:
+            n *= size
+        parameters.append((shape, uniform(n, len(parameters) + 1, scale)))
+
+    def linear(n_in, n_out):
+        put((n_out, n_in), n_in**-0.5)
+        put((n_out,), n_in**-0.5)
+
+    def norm():
+        parameters.append(((c,), [1.0] * c))
+        parameters.append(((c,), [0.0] * c))
+
+    put((GPT["vocabulary"], c), 0.5)
+    put((GPT["context"], c), 0.5)
+    for _ in range(GPT["layers"]):
+        norm()
+        linear(c, 3 * c)
+        linear(c, c)
+        norm()
+        linear(c, 4 * c)
+        linear(4 * c, c)
+    norm()
+    linear(c, GPT["vocabulary"])
+    n = GPT["batch"] * GPT["context"]
+    return parameters, hashed_bytes(n, 101), hashed_bytes(n, 102)
+
+
+def gpt_shape():
+    g = GPT
+    return (
+        f"L{g['layers']} H{g['heads']} C{g['channels']} T{g['context']} V{g['vocabulary']} "
+        f"b{g['batch']}"
+    )
+
+
+def gpt_flop():
+    """FLOP of the products of one step; attention counts the pairs under the diagonal only."""
+    c, t, tokens = GPT["channels"], GPT["context"], GPT["batch"] * GPT["context"]
+    linear = GPT["layers"] * 12 * c * c + c * GPT["vocabulary"]
+    attention = GPT["layers"] * c * (t + 1)
+    return 2 * tokens * (3 * linear + attention + attention * 5 // 2)
+
+
+def adam_shape():
+    return f"{ADAM_TENSORS} x {ADAM_SIDE}x{ADAM_SIDE}"
 
 
 def windows(step, sync, window_s, count=WINDOWS):
@@ -150,6 +247,7 @@ def arguments(doc, modes):
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--mode", choices=modes, action="append", help="default: every mode")
     parser.add_argument("--bench", choices=BENCHES, action="append", help="default: every row")
+    parser.add_argument("--data", help="folder of Fashion-MNIST's IDX files, for loader")
     parser.add_argument("--window-s", type=float, default=0.1, help="seconds a window, 11 windows")
     args = parser.parse_args()
     args.mode = args.mode or list(modes)

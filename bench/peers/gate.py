@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Gates G5a, G5b, G5e, G8: `wt bench overhead` against PyTorch, libtorch and JAX in one run.
+"""Gates G5a, G5b, G5e, G8, G4d, G7: `wt bench overhead` and, with --data, `wt bench loader` against
+PyTorch, libtorch and JAX in one run.
 
 A is our tool, B is every installed peer, one process an implementation, in the order A B B A for
 each number of threads, all pinned to the same cores. Of each peer the mode with the lowest median
@@ -22,8 +23,9 @@ import subprocess
 import sys
 import time
 
+from common import BENCHES
+
 HERE = pathlib.Path(__file__).resolve().parent
-BENCHES = ("tape_add", "mlp_tiny", "mlp_small", "mnist_cnn")
 CHECK_TOLERANCE = 1e-3  # relative, between peers' losses after 20 steps: f32, another order of sums
 
 # id, row, threads, peers of which the best counts, ratio to reach
@@ -35,6 +37,14 @@ GATES = (
     ("G5e", "mlp_small", 2, ("torch", "libtorch"), 1.0),
     ("G8", "mnist_cnn", 1, ("torch", "libtorch", "jax"), 1.0),
     ("G8", "mnist_cnn", 2, ("torch", "libtorch", "jax"), 1.0),
+    ("G8", "fashion_cnn", 1, ("torch", "libtorch"), 1.0),
+    ("G8", "fashion_cnn", 2, ("torch", "libtorch"), 1.0),
+    ("G8", "gpt_small", 1, ("torch", "libtorch"), 1.0),
+    ("G8", "gpt_small", 2, ("torch", "libtorch"), 1.0),
+    ("G4d", "adam_step", 1, ("torch", "libtorch"), 1.0),
+    ("G4d", "adam_step", 2, ("torch", "libtorch"), 1.0),
+    ("G7", "loader", 1, ("torch",), 1.0),
+    ("G7", "loader", 2, ("torch",), 1.0),
 )
 TAPE_ADD_NS = 150  # G5a's absolute figure: printed, not judged, since it depends on the machine
 
@@ -110,7 +120,8 @@ def idle_cores(count):
 class Run:
     """Starts the programs and keeps their rows."""
 
-    def __init__(self, budget_s):
+    def __init__(self, budget_s, data, benches):
+        self.data, self.benches = str(data) if data else None, benches
         self.deadline = time.monotonic() + budget_s
         self.rows, self.failures = [], []
         self.env = dict(os.environ, PEERS_COMMIT=commit(), PEERS_MACHINE=machine())
@@ -155,12 +166,25 @@ class Run:
 
     def tool(self, tool, threads, cores, turn):
         if tool:
+            rows = [b for b in self.benches if b != "loader"]
             command = [tool, "bench", "overhead", "--json", "--threads", str(threads)]
-            self.program("our tool", command, threads, cores, "A", turn)
+            for bench in rows if rows != [b for b in BENCHES if b != "loader"] else ():
+                command += ["--only", bench]
+            if rows:
+                self.program("our tool", command, threads, cores, "A", turn)
+        if tool and self.data and "loader" in self.benches:
+            command = [tool, "bench", "loader", "--json", "--data", self.data]
+            for workers in range(threads + 1 if threads > 1 else 1):
+                command += ["--workers", str(workers)]
+            self.program("our loader", command, threads, cores, "A", turn)
 
     def peers(self, peers, threads, cores, window_s, turn):
         for name, command in peers:
             options = ["--threads", str(threads), "--window-s", str(window_s)]
+            if self.data:
+                options += ["--data", self.data]
+            for bench in self.benches if self.benches != list(BENCHES) else ():
+                options += ["--bench", bench]
             self.program(name, command + options, threads, cores, "B", turn)
 
     def failed(self, name, threads, why):
@@ -211,19 +235,26 @@ def same_work(rows):
     return sorted(set(wrong))
 
 
+def roof_of(run, bench, threads):
+    """How much of memcpy's rate our row reached, where it says that."""
+    rows = [r for r in run.rows if (r["bench"], r["threads"], r["side"]) == (bench, threads, "A")]
+    ratios = [r["ratio"] for r in rows if r.get("ratio")]
+    return f"   {min(ratios):.2f} of memcpy's rate" if ratios else ""
+
+
 def tables(run, threads_list):
     for threads in threads_list:
         for bench in BENCHES:
             peers = run.figures(bench, threads, "B")
-            our_impl, ours = best_of(run.figures(bench, threads, "A"))
+            _, ours = best_of(run.figures(bench, threads, "A"))
             if not peers and ours is None:
                 continue
             plural = "s" if threads > 1 else ""
-            print(f"\n{bench}, {threads} thread{plural}, us (median of 2 x 11 windows, minimum)")
-            if ours is not None:
-                print(f"  {'ours: ' + our_impl:<22}{columns(ours)}")
+            print(f"\n{bench}, {threads} thread{plural}, us (median of two runs, minimum)")
+            for impl, figure in run.figures(bench, threads, "A").items():
+                print(f"  {'ours: ' + impl:<34}{columns(figure)}{roof_of(run, bench, threads)}")
             for impl, figure in sorted(peers.items(), key=lambda item: middle(item[1])):
-                text = f"  {impl:<22}{columns(figure)}"
+                text = f"  {impl:<34}{columns(figure)}"
                 if ours is not None:
                     ratio, worst, best = compare(ours, figure)
                     text += f"   {ratio:8.2f}x  (pairs {worst:.2f} .. {best:.2f})"
@@ -236,10 +267,16 @@ def judge(run, threads_list, installed):
     print("\ngates: best mode of the peer / ours")
     for name, bench, threads, wanted, gate in GATES:
         plural = "s" if threads > 1 else " "
-        head = f"  {name:<3} {bench:<10} {threads} thread{plural} >= {gate:>4g}x "
+        head = f"  {name:<3} {bench:<11} {threads} thread{plural} >= {gate:>4g}x "
         head += f"{' or '.join(wanted):<18}"
         if threads not in threads_list:
             print(f"{head} SKIPPED: {threads} threads were not asked for")
+            continue
+        if bench not in run.benches:
+            print(f"{head} SKIPPED: not asked for")
+            continue
+        if bench == "loader" and not run.data:
+            print(f"{head} SKIPPED: no --data")
             continue
         if not any(w in installed for w in wanted):
             print(f"{head} SKIPPED: {' and '.join(wanted)} not installed")
@@ -283,7 +320,11 @@ def main(argv=None):
     parser.add_argument("--threads", default="1,2", help="comma-separated, default 1,2")
     parser.add_argument("--window-s", type=float, default=0.1, help="seconds a window of a peer")
     parser.add_argument("--venv", type=pathlib.Path, default=HERE / ".venv")
-    parser.add_argument("--budget-s", type=float, default=900, help="seconds for the whole run")
+    parser.add_argument(
+        "--bench", choices=BENCHES, action="append", help="this row, and those of further --bench"
+    )
+    parser.add_argument("--data", type=pathlib.Path, help="Fashion-MNIST's IDX files, for loader")
+    parser.add_argument("--budget-s", type=float, default=1500, help="seconds for the whole run")
     parser.add_argument("--out", type=pathlib.Path, help="also append the JSON lines to this file")
     args = parser.parse_args(argv)
     try:
@@ -299,7 +340,7 @@ def main(argv=None):
         print(f"gate.py: {args.tool} is not a program", file=sys.stderr)
         return 2
 
-    run, started = Run(args.budget_s), time.monotonic()
+    run, started = Run(args.budget_s, args.data, args.bench or list(BENCHES)), time.monotonic()
     installed = {peer_of(name) for name, _ in peers}
     load = os.getloadavg()[0]
     print(f"machine: {run.env['PEERS_MACHINE']}; commit {run.env['PEERS_COMMIT']}")

@@ -11,13 +11,34 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import gate  # noqa: E402
 
-OURS = {"tape_add": 0.1, "mlp_tiny": 5.0, "mlp_small": 4000.0, "mnist_cnn": 60000.0}
+OURS = {
+    "tape_add": 0.1,
+    "mlp_tiny": 5.0,
+    "mlp_small": 4000.0,
+    "mnist_cnn": 60000.0,
+    "fashion_cnn": 30000.0,
+    "gpt_small": 40000.0,
+    "adam_step": 17000.0,
+}
 PEERS = {
     "torch eager": {"tape_add": 5.0, "mlp_tiny": 300.0, "mlp_small": 5000.0, "mnist_cnn": 110000.0},
-    "torch fused": {"mlp_tiny": 310.0, "mlp_small": 4900.0},
-    "torch compile": {"mlp_tiny": 400.0, "mlp_small": 6000.0},
-    "libtorch": {"tape_add": 3.0, "mlp_tiny": 100.0, "mlp_small": 4500.0, "mnist_cnn": 90000.0},
-    "torch fused nhwc": {"mnist_cnn": 70000.0},
+    "torch fused": {
+        "mlp_tiny": 310.0,
+        "mlp_small": 4900.0,
+        "gpt_small": 65000.0,
+        "adam_step": 30000.0,
+    },
+    "torch compile": {"mlp_tiny": 400.0, "mlp_small": 6000.0, "gpt_small": 60000.0},
+    "libtorch": {
+        "tape_add": 3.0,
+        "mlp_tiny": 100.0,
+        "mlp_small": 4500.0,
+        "mnist_cnn": 90000.0,
+        "fashion_cnn": 60000.0,
+        "gpt_small": 70000.0,
+        "adam_step": 60000.0,
+    },
+    "torch fused nhwc": {"mnist_cnn": 70000.0, "fashion_cnn": 50000.0},
     "jax jit": {"mlp_tiny": 30.0, "mlp_small": 3000.0, "mnist_cnn": 200000.0},
 }
 
@@ -29,6 +50,7 @@ class GateTest(unittest.TestCase):
         (self.venv / "bin").mkdir()
         self.peers = {impl: dict(rows) for impl, rows in PEERS.items()}
         self.ours = dict(OURS)
+        self.loader, self.data = 50000.0, []
         self.loss = {}
 
     def tearDown(self):
@@ -72,20 +94,27 @@ class GateTest(unittest.TestCase):
         if libtorch:
             self.script("peer_libtorch", [("", {"libtorch": p["libtorch"]})], libtorch_tail)
         wt = (
-            self.script("wt", [("bench overhead --json", {"warptape": self.ours})])
+            self.script(
+                "wt",
+                [
+                    ("bench overhead --json", {"warptape": self.ours}),
+                    ("bench loader --json", {"warptape w0": {"loader": self.loader}}),
+                ],
+            )
             if tool
             else "nowhere"
         )
         said = io.StringIO()
         # One thread only: a machine with one core can run this test.
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
-            code = gate.main([str(wt), "--venv", str(self.venv), "--threads", "1"])
+            code = gate.main([str(wt), "--venv", str(self.venv), "--threads", "1", *self.data])
         return code, said.getvalue()
 
     def test_above_every_gate(self):
         code, said = self.run_gate()
         self.assertEqual(code, 0, said)
-        self.assertEqual(said.count("passed"), 5, said)
+        self.assertEqual(said.count("passed"), 8, said)
+        self.assertIn("SKIPPED: no --data", said)
         self.assertIn("100.0 ns an operator", said)
 
     def test_below_one_gate(self):
@@ -110,6 +139,28 @@ class GateTest(unittest.TestCase):
         code, said = self.run_gate()
         self.assertEqual(code, 1, said)
         self.assertRegex(said, r"G8 .*torch fused nhwc .*BELOW")
+
+    def test_only_the_rows_that_are_asked_for(self):
+        self.data = ["--bench", "mlp_small", "--bench", "mlp_tiny"]
+        code, said = self.run_gate()
+        self.assertEqual(code, 0, said)
+        self.assertEqual(said.count("passed"), 3, said)
+        self.assertRegex(said, r"G8 +mnist_cnn .*SKIPPED: not asked for")
+
+    def test_the_loader_with_data(self):
+        self.data = ["--data", "somewhere"]
+        self.peers["torch eager"]["loader"] = 90000.0
+        code, said = self.run_gate()
+        self.assertEqual(code, 0, said)
+        self.assertRegex(said, r"G7 +loader .*1\.80x torch eager .*passed")
+        self.assertEqual(said.count("passed"), 9, said)
+
+    def test_the_slower_loader_is_below(self):
+        self.data = ["--data", "somewhere"]
+        self.peers["torch eager"]["loader"] = 40000.0
+        code, said = self.run_gate()
+        self.assertEqual(code, 1, said)
+        self.assertRegex(said, r"G7 +loader .*BELOW")
 
     def test_one_lost_pair_is_below(self):
         # Medians alone would pass: 4000 against (3900 + 5000) / 2.

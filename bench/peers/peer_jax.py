@@ -148,7 +148,7 @@ for bench in args.bench:
                     check_loss=check,
                 )
             )
-    elif bench != "tape_add":
+    elif bench in common.MLP:
         us, calls, check = mlp(bench, args.window_s)
         common.emit(
             common.row(

@@ -1,5 +1,6 @@
 // The same rows with the C++ side of PyTorch: no Python in the loop. Built by setup.sh from
-// the wheel. usage: peer_libtorch [--threads N] [--window-s S] [--bench NAME]...
+// the wheel. usage: peer_libtorch [--threads N] [--window-s S] [--data DIR]
+// [--bench NAME]...
 #include <torch/torch.h>
 #include <torch/version.h>
 
@@ -218,6 +219,177 @@ void cnn(int threads, double window_s, bool nhwc) {
        nhwc ? "libtorch nhwc" : "libtorch");
 }
 
+// The CNN of `wt train fashion` without dropout.
+void fashion(int threads, double window_s, bool nhwc) {
+  const auto format = nhwc ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous;
+  std::vector<torch::Tensor> parameters, means, variances;
+  const auto put = [&](torch::Tensor t) { parameters.push_back(t.requires_grad_()); };
+  int64_t seed = 0;
+  const auto weight = [&](std::vector<int64_t> shape, double fan_in) {
+    torch::Tensor t = filled(shape, ++seed, 1 / std::sqrt(fan_in));
+    put(shape.size() == 4 ? t.contiguous(format) : t);
+  };
+  const auto norm = [&](int64_t channels) {
+    put(torch::ones({channels}));
+    put(torch::zeros({channels}));
+    means.push_back(torch::zeros({channels}));
+    variances.push_back(torch::ones({channels}));
+  };
+  weight({32, 1, 3, 3}, 9);
+  norm(32);
+  weight({64, 32, 3, 3}, 288);
+  norm(64);
+  weight({128, 3136}, 3136);
+  weight({128}, 3136);
+  weight({10, 128}, 128);
+  weight({10}, 128);
+  const torch::Tensor x = filled({64, 1, 28, 28}, 101, 1.0).contiguous(format);
+  const torch::Tensor target = torch::arange(64, torch::kInt64) * 7 % 10;
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-4).weight_decay(0.01));
+  const auto& p = parameters;
+  const auto block = [&](const torch::Tensor& h, size_t i) {
+    torch::Tensor y = torch::conv2d(h, p[3 * i], {}, 1, 1);
+    y = torch::batch_norm(y, p[3 * i + 1], p[3 * i + 2], means[i], variances[i], true, 0.1, 1e-5,
+                          false);
+    return torch::max_pool2d(torch::relu(y), {2, 2});
+  };
+  auto loss_of = [&] {
+    torch::Tensor h = block(block(x, 0), 1).flatten(1);
+    h = torch::relu(torch::linear(h, p[6], p[7]));
+    return torch::cross_entropy_loss(torch::linear(h, p[8], p[9]), target);
+  };
+  auto step = [&] {
+    torch::Tensor loss = loss_of();
+    optimizer.zero_grad();
+    loss.backward();
+    optimizer.step();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  const double check = loss_of().item<double>();
+  const Timing t = windows(window_s, step);
+  const double flop =
+      2.0 * 64 * (2.0 * 32 * 9 * 784 + 3.0 * (64.0 * 288 * 196 + 3136 * 128 + 1280));
+  emit("fashion_cnn", "1-32-64 k3 bn pool 3136-128-10 b64", t, threads, 1, flop, check,
+       nhwc ? "libtorch nhwc" : "libtorch");
+}
+
+// A small GPT: bench/gpt_step.cpp and peer_torch.py have the same.
+class Gpt {
+ public:
+  static constexpr int64_t kLayers = 4, kHeads = 4, kChannels = 128, kContext = 64, kBatch = 12,
+                           kBytes = 256;
+  std::vector<torch::Tensor> parameters;
+
+  Gpt() {
+    put(filled({kBytes, kChannels}, 1, 0.5));
+    put(filled({kContext, kChannels}, 2, 0.5));
+    for (int64_t l = 0; l < kLayers; ++l) {
+      norm();
+      linear_of(kChannels, 3 * kChannels);
+      linear_of(kChannels, kChannels);
+      norm();
+      linear_of(kChannels, 4 * kChannels);
+      linear_of(4 * kChannels, kChannels);
+    }
+    norm();
+    linear_of(kChannels, kBytes);
+  }
+
+  torch::Tensor operator()(const torch::Tensor& x) {
+    at_ = 0;
+    const torch::Tensor &tokens = next(), &positions = next();
+    torch::Tensor h = torch::embedding(tokens, x) + positions;
+    for (int64_t l = 0; l < kLayers; ++l) {
+      h = h + attend(normed(h));
+      h = h + product(torch::gelu(product(normed(h))));
+    }
+    return product(normed(h)).view({-1, kBytes});
+  }
+
+ private:
+  void put(torch::Tensor t) { parameters.push_back(t.requires_grad_()); }
+  void norm() {
+    put(torch::ones({kChannels}));
+    put(torch::zeros({kChannels}));
+  }
+  void linear_of(int64_t in, int64_t out) {
+    const double scale = 1 / std::sqrt(static_cast<double>(in));
+    const int64_t seed = static_cast<int64_t>(parameters.size()) + 1;
+    put(filled({out, in}, seed, scale));
+    put(filled({out}, seed + 1, scale));
+  }
+  const torch::Tensor& next() { return parameters[at_++]; }
+  torch::Tensor normed(const torch::Tensor& x) {
+    const torch::Tensor &weight = next(), &bias = next();
+    return torch::layer_norm(x, {kChannels}, weight, bias);
+  }
+  torch::Tensor product(const torch::Tensor& x) {
+    const torch::Tensor &weight = next(), &bias = next();
+    return torch::linear(x, weight, bias);
+  }
+  torch::Tensor attend(const torch::Tensor& x) {
+    const int64_t n = x.size(0);
+    const std::vector<torch::Tensor> qkv = product(x).split(kChannels, 2);
+    auto heads = [&](const torch::Tensor& t) {
+      return t.view({n, kContext, kHeads, kChannels / kHeads}).transpose(1, 2);
+    };
+    const torch::Tensor y = at::scaled_dot_product_attention(
+        heads(qkv[0]), heads(qkv[1]), heads(qkv[2]), {}, 0.0, /*is_causal=*/true);
+    return product(y.transpose(1, 2).reshape({n, kContext, kChannels}));
+  }
+
+  size_t at_ = 0;
+};
+
+torch::Tensor bytes_of(std::vector<int64_t> shape, int64_t seed) {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  const torch::Tensor i = torch::arange(1, n + 1, torch::kInt64) + seed * 1000003;
+  return torch::bitwise_right_shift(i * 2654435761 % 4294967296, 24).view(shape);
+}
+
+void gpt(int threads, double window_s) {
+  Gpt net;
+  const torch::Tensor x = bytes_of({Gpt::kBatch, Gpt::kContext}, 101);
+  const torch::Tensor target = bytes_of({Gpt::kBatch * Gpt::kContext}, 102);
+  torch::optim::AdamW optimizer(net.parameters, torch::optim::AdamWOptions(1e-4).weight_decay(0.1));
+  auto step = [&] {
+    torch::Tensor loss = torch::cross_entropy_loss(net(x), target);
+    optimizer.zero_grad();
+    loss.backward();
+    torch::nn::utils::clip_grad_norm_(net.parameters, 1.0);
+    optimizer.step();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  const double check = torch::cross_entropy_loss(net(x), target).item<double>();
+  const Timing t = windows(window_s, step);
+  const double c = Gpt::kChannels, attention = Gpt::kLayers * c * (Gpt::kContext + 1);
+  const double products = Gpt::kLayers * 12 * c * c + c * Gpt::kBytes;
+  const double flop = 2.0 * Gpt::kBatch * Gpt::kContext * (3 * products + 3.5 * attention);
+  emit("gpt_small", "L4 H4 C128 T64 V256 b12", t, threads, 1, flop, check);
+}
+
+void adam(int threads, double window_s) {
+  std::vector<torch::Tensor> parameters, grads;
+  for (int64_t i = 0; i < 64; ++i) {
+    parameters.push_back(filled({512, 512}, i + 1, 0.05).requires_grad_());
+    grads.push_back(filled({512, 512}, i + 1001, 0.01));
+  }
+  torch::optim::AdamW optimizer(parameters, torch::optim::AdamWOptions(1e-4).weight_decay(0.1));
+  auto step = [&] {
+    for (size_t i = 0; i < parameters.size(); ++i) parameters[i].mutable_grad() = grads[i];
+    torch::nn::utils::clip_grad_norm_(parameters, 1.0);
+    optimizer.step();
+    optimizer.zero_grad();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  double check = 0;
+  for (const torch::Tensor& p : parameters)
+    check += p.abs().to(torch::kFloat64).mean().item<double>();
+  const Timing t = windows(window_s, step);
+  emit("adam_step", "64 x 512x512", t, threads, 1, 0, check / 64);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -231,6 +403,8 @@ int main(int argc, char** argv) {
       threads = std::atoi(argv[++i]);
     } else if (arg == "--window-s") {
       window_s = std::atof(argv[++i]);
+    } else if (arg == "--data") {
+      ++i;  // the row `loader` has no libtorch
     } else if (arg == "--bench") {
       benches.push_back(argv[++i]);
     } else {
@@ -249,5 +423,11 @@ int main(int argc, char** argv) {
     cnn(threads, window_s, false);
     cnn(threads, window_s, true);
   }
+  if (wanted("fashion_cnn")) {
+    fashion(threads, window_s, false);
+    fashion(threads, window_s, true);
+  }
+  if (wanted("gpt_small")) gpt(threads, window_s);
+  if (wanted("adam_step")) adam(threads, window_s);
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
@@ -29,6 +30,51 @@ TEST_CASE("Engine: fan-in adds every path's gradient", "[wall][engine]") {
   // y = x^2 + x^3 + x^5
   y.backward(ones_like(y));
   CHECK(values(x.grad()) == Values{2 * 2 + 3 * 4 + 5 * 16, 2 * 3 + 3 * 9 + 5 * 81});
+}
+
+TEST_CASE("Engine: gradients of windows add up in one buffer, never in another's", "[engine]") {
+  const LeakGuard guard;
+  const Tensor x = leaf({1, 2, 3, 4, 5, 6});
+  const Tensor w = tensor({1, 10, 100, 1000, 10000, 100000}, {.dtype = f64});
+  {  // overlapping, with steps, beside a use of the whole, and one that selects nothing
+    const Tensor h = mul(x, 2);
+    const Tensor y = add(add(sum(mul(slice(h, 0, {0, 4}), slice(w, 0, {0, 4}))),
+                             sum(mul(slice(h, 0, {1, 6, 2}), slice(w, 0, {1, 6, 2})))),
+                         add(sum(mul(slice(h, 0, {5, 5}), slice(w, 0, {5, 5}))), sum(h)));
+    y.backward();
+    CHECK(values(x.grad()) == Values{4, 42, 202, 4002, 2, 200002});
+    x.zero_grad();
+  }
+  {  // the sum hands one gradient to both of its operands: a window of one is not of the other
+    const Tensor h = mul(x, 2), k = mul(x, 3);
+    const Tensor part = slice(h, 0, {0, 2});
+    const Tensor y = sum(mul(add(h, k), w));
+    add(y, sum(part)).backward();
+    CHECK(values(x.grad()) == Values{7, 52, 500, 5000, 50000, 500000});
+    x.zero_grad();
+  }
+  {  // nor is it the user's: an average of what retain_grad and a hook saw
+    const Tensor h = mul(x, 2);
+    h.retain_grad();
+    const Tensor part = slice(h, 0, {0, 1});
+    Tensor seen;
+    register_hook(h, [&](const Tensor& g) {
+      seen = g;
+      return Tensor();
+    });
+    add(sum(h), sum(part)).backward();
+    CHECK(values(seen) == Values{2, 1, 1, 1, 1, 1});
+    CHECK(values(h.grad()) == values(seen));
+    x.zero_grad();
+  }
+  // And of higher order.
+  const Tensor h = mul(x, x);
+  const Tensor y = add(sum(mul(slice(h, 0, {0, 3}), slice(h, 0, {3, 6}))), sum(h));
+  const Tensor g = grad(y, x, {.create_graph = true});
+  const Tensor gg = grad(sum(g), x);
+  // y = sum x_i^2 x_j^2 + sum x^2, j = i + 3: d/dx_i of (2 x_i x_j^2 + 2 x_j x_i^2 + 2 x_i)
+  CHECK(values(gg) == Values{2 * 16 + 4 * 4 * 1 + 2, 2 * 25 + 4 * 5 * 2 + 2, 2 * 36 + 4 * 6 * 3 + 2,
+                             2 * 1 + 4 * 1 * 4 + 2, 2 * 4 + 4 * 2 * 5 + 2, 2 * 9 + 4 * 3 * 6 + 2});
 }
 
 TEST_CASE("Engine: backward accumulates into grad and leaves no node behind", "[wall][engine]") {

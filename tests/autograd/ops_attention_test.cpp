@@ -136,3 +136,30 @@ TEST_CASE("attention: NaN in a key reaches the queries that see it") {
   CHECK(std::isnan(y[2]));
   CHECK(std::isnan(y[4]));
 }
+
+TEST_CASE("attention: heads that are neighbours in a row come back so, without a copy") {
+  // [B, L, 3 * H * E], cut and turned as a transformer does.
+  const i64 b = 2, l = 70, h = 3, e = 5;
+  const Tensor qkv = leaf({b, l, 3 * h * e}, 7);
+  const auto heads = [&](const Tensor& t, i64 i) {
+    const Tensor part = slice(t, 2, {i * h * e, (i + 1) * h * e});
+    return transpose(reshape(part, {b, l, h, e}), 1, 2);
+  };
+  const AttentionOptions causal{.causal = true};
+  const Tensor y =
+      scaled_dot_product_attention(heads(qkv, 0), heads(qkv, 1), heads(qkv, 2), causal);
+  CHECK(y.shape() == Shape{b, h, l, e});
+  const Tensor rows = reshape(transpose(y, 1, 2), {b, l, h * e});
+  CHECK(rows.impl()->storage == y.impl()->storage);
+  const Tensor weights = to_tensor(random_values(y.numel(), 8), rows.shape(), f32, {});
+  sum(rows * weights).backward();
+
+  // The same from operands of their own.
+  std::vector<Tensor> own;
+  for (i64 i = 0; i < 3; ++i) own.push_back(detach(heads(qkv, i)).contiguous().set_requires_grad());
+  const Tensor z = scaled_dot_product_attention(own[0], own[1], own[2], causal);
+  sum(reshape(transpose(z, 1, 2), {b, l, h * e}) * weights).backward();
+  CHECK(to_doubles(y) == to_doubles(z));
+  for (i64 i = 0; i < 3; ++i)
+    CHECK(to_doubles(heads(qkv.grad(), i)) == to_doubles(own[size_t(i)].grad()));
+}

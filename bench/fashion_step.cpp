@@ -1,0 +1,69 @@
+// fashion_cnn: a whole step of the CNN of `wt train fashion` without its dropout, as bench/peers
+// does it.
+#include <cmath>
+#include <cstring>
+
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/bench/overhead_rows.h"
+#include "warptape/core/factories.h"
+#include "warptape/nn/layers.h"
+#include "warptape/nn/loss.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::bench {
+namespace {
+
+constexpr i64 kBatch = 64, kFlat = 64 * 7 * 7;
+
+void fill(const Tensor& t, u64 seed, double fan_in) {
+  const Tensor from = hashed(t.shape(), seed, 1 / std::sqrt(fan_in));
+  std::memcpy(t.impl()->data, from.impl()->data, size_t(t.numel()) * sizeof(float));
+}
+
+struct FashionCnn : nn::Module<FashionCnn> {
+  nn::Conv2d conv1 = add("conv1", nn::Conv2d{1, 32, {.kernel = 3, .padding = 1, .bias = false}});
+  nn::BatchNorm2d norm1 = add("norm1", nn::BatchNorm2d{32});
+  nn::Conv2d conv2 = add("conv2", nn::Conv2d{32, 64, {.kernel = 3, .padding = 1, .bias = false}});
+  nn::BatchNorm2d norm2 = add("norm2", nn::BatchNorm2d{64});
+  nn::Linear fc1 = add("fc1", nn::Linear{kFlat, 128});
+  nn::Linear fc2 = add("fc2", nn::Linear{128, 10});
+  FashionCnn() {
+    fill(conv1.weight, 1, 9);
+    fill(conv2.weight, 2, 288);
+    fill(fc1.weight, 3, kFlat);
+    fill(fc1.bias, 4, kFlat);
+    fill(fc2.weight, 5, 128);
+    fill(fc2.bias, 6, 128);
+  }
+  Tensor forward(Tensor x) {
+    x = max_pool2d(relu(norm1(conv1(std::move(x)))), 2);
+    x = max_pool2d(relu(norm2(conv2(std::move(x)))), 2);
+    return fc2(relu(fc1(flatten(std::move(x), 1))));
+  }
+};
+
+}  // namespace
+
+OverheadRow fashion_cnn(const OverheadOptions& o) {
+  FashionCnn net;
+  optim::AdamW opt{net, {.lr = 1e-4, .weight_decay = 0.01}};
+  const Tensor x = hashed({kBatch, 1, 28, 28}, 101, 1);
+  std::vector<i64> labels;
+  for (i64 i = 0; i < kBatch; ++i) labels.push_back(i * 7 % 10);
+  const Tensor y = tensor(std::span<const i64>(labels));
+  const auto step = [&] {
+    auto loss = cross_entropy(net(x), y);
+    opt.zero_grad();
+    loss.backward();
+    opt.step();
+  };
+  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
+  const double check = o.fixed_calls ? -1 : cross_entropy(net(x), y).mean().item();
+  OverheadRow row = measure(o, "fashion_cnn", "1-32-64 k3 bn pool 3136-128-10 b64", 1, step);
+  row.check_loss = check;
+  return row;
+}
+
+}  // namespace wt::bench

@@ -1,0 +1,29 @@
+// What the files behind `wt bench overhead` share. Internal.
+#pragma once
+#include <functional>
+
+#include "warptape/bench/overhead.h"
+#include "warptape/core/tensor.h"
+
+namespace wt::bench {
+
+double quantile(std::vector<double> v, double q);
+// `units` operators or steps a call.
+OverheadRow measure(const OverheadOptions& o, const char* name, const char* shape, double units,
+                    const std::function<void()>& call);
+
+// The numbers that bench/peers/common.py begins with: n floats in [-scale, scale), a hash of the
+// index; and n bytes of the same hash as i64.
+Tensor hashed(const Shape& shape, u64 seed, double scale);
+Tensor hashed_bytes(const Shape& shape, u64 seed);
+
+inline constexpr int kCheckSteps = 20;
+
+// fashion_step.cpp
+OverheadRow fashion_cnn(const OverheadOptions& o);
+// gpt_step.cpp
+OverheadRow gpt_small(const OverheadOptions& o);
+// adam_step.cpp
+OverheadRow adam_step(const OverheadOptions& o);
+
+}  // namespace wt::bench
