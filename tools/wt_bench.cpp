@@ -176,8 +176,8 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
   overhead->add_option("--only", o->only, "this row, and those of further --only")
-      ->check(CLI::IsMember(
-          {"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "gpt_small", "adam_step"}));
+      ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn",
+                             "gpt_small", "adam_step"}));
   overhead->callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;
