@@ -12,7 +12,8 @@ cmake --install "$tree" --prefix "$scratch/prefix" >"$scratch/log" || { cat "$sc
 build() {
   cmake -G Ninja -S "$here/$1" -B "$scratch/$1" "${@:2}" >"$scratch/log" 2>&1 &&
     cmake --build "$scratch/$1" >>"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }
-  echo "$1: $("$scratch/$1/consumer")"
+  said=$("$scratch/$1/consumer")  # on a line of its own: echo would hide its exit code
+  echo "$1: $said"
 }
 build find_package -DCMAKE_PREFIX_PATH="$scratch/prefix"
 if [ "${2:-}" = --all ]; then
@@ -26,7 +27,8 @@ if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(uname -m)-linux-gnu/pkgconfig
   # shellcheck disable=SC2046
   g++ "$here/main.cpp" $(pkg-config --cflags --static --libs warptape) -o "$scratch/consumer"
-  echo "pkg_config: $("$scratch/consumer")"
+  said=$("$scratch/consumer")
+  echo "pkg_config: $said"
 else
   echo "pkg_config: not installed, not tried"
 fi

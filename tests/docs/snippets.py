@@ -17,6 +17,7 @@ from pathlib import Path
 
 FILE_SCOPE = re.compile(r"(struct|class|template|static|constexpr|namespace|#include|using namespace)\b|#")
 PRELUDE = '''// Made from {page} by tests/docs/snippets.py.
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <typeinfo>
