@@ -1,8 +1,9 @@
-// Elementwise operators: kernels/pointwise.h has the list, formulas and derivatives.
+// Elementwise operators: kernels/pointwise_list.h has the list, pointwise_formulas.h and
+// pointwise_activations.h have formulas and derivatives.
 #pragma once
 #include "warptape/core/in.h"
 #include "warptape/core/operators.h"
-#include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/pointwise_list.h"
 
 namespace wt {
 

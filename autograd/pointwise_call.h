@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/factories.h"
+#include "warptape/kernels/pointwise.h"
 
 namespace wt::elementwise {
 

@@ -1,6 +1,5 @@
 // Random state: which numbers the next draw gives.
 #pragma once
-#include <algorithm>
 #include <vector>
 
 #include "warptape/core/macros.h"
@@ -35,7 +34,9 @@ class WT_API Generator {
   }
   // The same numbers follow.
   friend bool operator==(const Generator& a, const Generator& b) {
-    return a.seed_ == b.seed_ && a.fork_ == b.fork_ && std::ranges::equal(a.calls_, b.calls_);
+    for (u32 s = 0; s < 8; ++s)
+      if (a.calls_[s] != b.calls_[s]) return false;
+    return a.seed_ == b.seed_ && a.fork_ == b.fork_;
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -201,8 +202,8 @@ class Builder {
     // Words in sorted order, whatever the order of the rows.
     std::vector<std::vector<i64>> rank(names_.size());
     for (const size_t k : wanted_) {
-      if (!is_category_[k] || !rank[k].empty()) continue;
-      auto& list = t.words[names_[k]];
+      auto& list = t.categories.emplace_back();
+      if (!is_category_[k]) continue;
       rank[k].resize(words_[k].size());
       for (const auto& [word, first_seen] : words_[k]) {
         rank[k][size_t(first_seen)] = i64(list.size());
@@ -324,6 +325,9 @@ CsvTable read_csv(const std::string& path, const CsvOptions& o, const ParseLimit
   return table.finish();
 }
 
+const std::vector<std::string>& CsvTable::words(const CsvColumn& c) const {
+  return categories[find_column(names, c, "the table")];
+}
 Tensor CsvTable::column(const CsvColumn& c) const {
   return values.select(1, i64(find_column(names, c, "the table"))).contiguous();
 }

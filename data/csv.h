@@ -4,7 +4,6 @@
 //   data::TensorDataset set{t.columns({"sepal_length", "sepal_width"}),
 //                           t.column("species").to(DType::i64)};
 #pragma once
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,14 +37,16 @@ class WT_API CsvTable {
  public:
   std::vector<std::string> names;  // of the columns that were read; "0", "1", ... without a header
   Tensor values;                   // [rows, columns] on the cpu
-  // The words of each category column, sorted: word k has the number k.
-  std::map<std::string, std::vector<std::string>> words;
+  // The words of each category column, sorted: word k has the number k. Empty for the others.
+  std::vector<std::vector<std::string>> categories;
 
   i64 rows() const { return values.size(0); }
   // One column [rows], or some [rows, n]; copies. Throws UsageError for one that was not read, with
   // the near name.
   Tensor column(const CsvColumn& c) const;
   Tensor columns(const std::vector<CsvColumn>& list) const;
+  // The words of one category column. Throws UsageError for one that was not read.
+  const std::vector<std::string>& words(const CsvColumn& c) const;
 };
 
 // Plain text or gzip in UTF-8 (a byte order mark is left out). Fields may be quoted ("a ""b""",

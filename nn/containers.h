@@ -1,6 +1,5 @@
 // Modules that hold modules. All are handles: a copy holds the same ones.
 #pragma once
-#include <algorithm>
 #include <initializer_list>
 
 #include "warptape/nn/module.h"
@@ -119,8 +118,9 @@ class ModuleDict : public Module<ModuleDict<M>> {
 
  private:
   auto find(std::string_view name) const {
-    return std::find_if(entries_->begin(), entries_->end(),
-                        [name](const Entry& e) { return e.first == name; });
+    auto at = entries_->begin();
+    while (at != entries_->end() && at->first != name) ++at;
+    return at;
   }
   std::shared_ptr<std::vector<Entry>> entries_ = std::make_shared<std::vector<Entry>>();
 };

@@ -31,19 +31,25 @@ Tensor LayerNorm::forward(Tensor x) {
   return layer_norm(std::move(x), normalized_shape_, options);
 }
 
+template <class Self>
+detail::ChannelNorm<Self>::ChannelNorm(const char* type, i64 c, DType dtype, bool affine,
+                                       bool track)
+    : weight(
+          this->add("weight", make_constant({at_least_1(type, "channels", c)}, dtype, 1, affine))),
+      bias(this->add("bias", make_constant({c}, dtype, 0, affine))),
+      running_mean(this->add_buffer("running_mean", make_buffer({c}, dtype, 0, track))),
+      running_var(this->add_buffer("running_var", make_buffer({c}, dtype, 1, track))),
+      num_batches_tracked(
+          this->add_buffer("num_batches_tracked", make_buffer({}, DType::i64, 0, track))) {
+  this->set_type(type);
+}
+
 BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormOptions& o, int least_axes,
                      int most_axes)
-    : weight(add("weight", make_constant({at_least_1(type, "channels", c)}, o.dtype, 1, o.affine))),
-      bias(add("bias", make_constant({c}, o.dtype, 0, o.affine))),
-      running_mean(add_buffer("running_mean", make_buffer({c}, o.dtype, 0, o.track_running_stats))),
-      running_var(add_buffer("running_var", make_buffer({c}, o.dtype, 1, o.track_running_stats))),
-      num_batches_tracked(
-          add_buffer("num_batches_tracked", make_buffer({}, DType::i64, 0, o.track_running_stats))),
+    : ChannelNorm(type, c, o.dtype, o.affine, o.track_running_stats),
       options_(o),
       least_axes_(least_axes),
-      most_axes_(most_axes) {
-  set_type(type);
-}
+      most_axes_(most_axes) {}
 
 Tensor BatchNorm::forward(Tensor x) {
   if (x.ndim() < least_axes_ || x.ndim() > most_axes_)
@@ -61,17 +67,10 @@ Tensor BatchNorm::forward(Tensor x) {
 }
 
 InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormOptions& o, int axes)
-    : weight(add("weight", make_constant({at_least_1(type, "channels", c)}, o.dtype, 1, o.affine))),
-      bias(add("bias", make_constant({c}, o.dtype, 0, o.affine))),
-      running_mean(add_buffer("running_mean", make_buffer({c}, o.dtype, 0, o.track_running_stats))),
-      running_var(add_buffer("running_var", make_buffer({c}, o.dtype, 1, o.track_running_stats))),
-      num_batches_tracked(
-          add_buffer("num_batches_tracked", make_buffer({}, DType::i64, 0, o.track_running_stats))),
+    : ChannelNorm(type, c, o.dtype, o.affine, o.track_running_stats),
       options_(o),
       channels_(c),
-      axes_(axes) {
-  set_type(type);
-}
+      axes_(axes) {}
 
 // PyTorch counts no batches here: num_batches_tracked stays what it is.
 Tensor InstanceNorm::forward(Tensor x) {

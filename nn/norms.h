@@ -28,6 +28,23 @@ class WT_API LayerNorm : public Module<LayerNorm> {
   double eps_;
 };
 
+namespace detail {
+// What norms by channel with running statistics hold, each undefined where the options say no:
+// weight begins as ones, bias and running_mean as zeros, running_var as ones.
+template <class Self>
+class ChannelNorm : public Module<Self> {
+ public:
+  Param weight;
+  Param bias;
+  Buffer running_mean;
+  Buffer running_var;
+  Buffer num_batches_tracked;  // i64
+
+ protected:
+  ChannelNorm(const char* type, i64 channels, DType dtype, bool affine, bool track_running_stats);
+};
+}  // namespace detail
+
 struct BatchNormOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // none: running statistics average all batches
@@ -36,18 +53,12 @@ struct BatchNormOptions {
   DType dtype = DType::f32;
 };
 // Each channel normalised over all samples: by the batch's statistics in training, which also moves
-// the running ones, and by the running ones in evaluation (wt::batch_norm). weight starts as ones,
-// bias and running_mean as zeros, running_var as ones. The running statistics are buffers:
-// TrainStep puts them back when it skips a step. Throws ShapeError for another rank or number of
-// channels.
-class WT_API BatchNorm : public Module<BatchNorm> {
+// the running ones, and by the running ones in evaluation (wt::batch_norm). The running statistics
+// are buffers: TrainStep puts them back when it skips a step. Throws ShapeError for another rank or
+// number of channels.
+class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
  public:
   Tensor forward(Tensor x);
-  Param weight;
-  Param bias;
-  Buffer running_mean;
-  Buffer running_var;
-  Buffer num_batches_tracked;  // i64
 
  protected:
   BatchNorm(const char* type, i64 channels, const BatchNormOptions& o, int least_axes,
@@ -101,14 +112,9 @@ struct InstanceNormOptions {
 };
 // Each channel of each sample normalised by its own mean and variance (wt::instance_norm).
 // Beginnings and buffers are BatchNorm's. Throws ShapeError for another rank or number of channels.
-class WT_API InstanceNorm : public Module<InstanceNorm> {
+class WT_API InstanceNorm : public detail::ChannelNorm<InstanceNorm> {
  public:
   Tensor forward(Tensor x);
-  Param weight;
-  Param bias;
-  Buffer running_mean;
-  Buffer running_var;
-  Buffer num_batches_tracked;  // i64
 
  protected:
   InstanceNorm(const char* type, i64 channels, const InstanceNormOptions& o, int axes);

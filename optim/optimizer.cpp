@@ -211,6 +211,13 @@ void Optimizer::set_schedule(Schedule schedule) {
 }
 
 void Optimizer::set_lr(double lr, i64 group) { set(&OptimBlock::lr, lr, group); }
+void Optimizer::set_weight_decay(double v, i64 group) { set(&OptimBlock::weight_decay, v, group); }
+void Optimizer::write_betas(Betas v, i64 group) {
+  OptimBlock b = hyper(group);
+  b.beta1 = v.first;
+  b.beta2 = v.second;
+  set_hyper(b, group);
+}
 void Optimizer::set_lr_factor(double factor, i64 group) {
   set(&OptimBlock::lr_factor, factor, group);
 }

@@ -80,6 +80,8 @@ class WT_API Optimizer {
   i64 group_count() const;
   double lr(i64 group = 0) const { return hyper(group).lr; }
   void set_lr(double lr, i64 group = 0);
+  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  void set_weight_decay(double v, i64 group = 0);
   // A factor of lr for rules that watch the loss (ReduceLROnPlateau); 1 at first.
   double lr_factor(i64 group = 0) const { return hyper(group).lr_factor; }
   void set_lr_factor(double factor);  // of all groups
@@ -142,6 +144,7 @@ class WT_API Optimizer {
   // The host's copy of what the host writes, and one field of it.
   const OptimBlock& hyper(i64 group = 0) const;
   void set(double OptimBlock::*field, double v, i64 group);
+  void write_betas(Betas v, i64 group);
   // Writes a changed copy to the device; later steps use it.
   void set_hyper(const OptimBlock& values, i64 group);
   const OptimBlock* block(const detail::Run& run) const;
@@ -209,36 +212,11 @@ class WT_API Sgd : public Optimizer {
   double momentum(i64 group = 0) const { return hyper(group).momentum; }
   // Throws UsageError for an optimizer made without momentum: it has no buffers.
   void set_momentum(double v, i64 group = 0);
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
 
  private:
   Sgd(std::vector<detail::Entry> entries, const SgdOptions& o);
   void update(const detail::Run&, const double*, const StepFlags&) override;
   bool nesterov_;
-};
-
-struct AdamWOptions {
-  double lr = 1e-3;
-  Betas betas{};
-  double eps = 1e-8;
-  double weight_decay = 1e-2;
-  std::vector<ParamGroup> groups{};
-};
-// Adam with decoupled weight decay. The bias correction counts applied steps of the optimizer, not
-// of each parameter.
-class WT_API AdamW : public Optimizer {
- public:
-  explicit AdamW(const nn::ModuleBase& m, const AdamWOptions& o = {});
-  explicit AdamW(std::span<const nn::NamedTensor> parameters, const AdamWOptions& o = {});
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
-  void set_betas(Betas v, i64 group = 0);
-
- private:
-  AdamW(std::vector<detail::Entry> entries, const AdamWOptions& o);
-  void update(const detail::Run&, const double*, const StepFlags&) override;
 };
 
 struct AdamOptions {
@@ -254,13 +232,31 @@ class WT_API Adam : public Optimizer {
  public:
   explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {});
   explicit Adam(std::span<const nn::NamedTensor> parameters, const AdamOptions& o = {});
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
   Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
-  void set_betas(Betas v, i64 group = 0);
+  void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
+
+ protected:
+  Adam(const char* name, std::vector<detail::Entry> entries, const AdamOptions& o);
 
  private:
-  Adam(std::vector<detail::Entry> entries, const AdamOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+};
+
+struct AdamWOptions {
+  double lr = 1e-3;
+  Betas betas{};
+  double eps = 1e-8;
+  double weight_decay = 1e-2;
+  std::vector<ParamGroup> groups{};
+};
+// Adam with decoupled weight decay (Loshchilov and Hutter 2019): p -= lr weight_decay p beside the
+// step.
+class WT_API AdamW : public Adam {
+ public:
+  explicit AdamW(const nn::ModuleBase& m, const AdamWOptions& o = {});
+  explicit AdamW(std::span<const nn::NamedTensor> parameters, const AdamWOptions& o = {});
+
+ private:
   void update(const detail::Run&, const double*, const StepFlags&) override;
 };
 
@@ -278,8 +274,6 @@ class WT_API Adagrad : public Optimizer {
  public:
   explicit Adagrad(const nn::ModuleBase& m, const AdagradOptions& o = {});
   explicit Adagrad(std::span<const nn::NamedTensor> parameters, const AdagradOptions& o = {});
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
 
  private:
   Adagrad(std::vector<detail::Entry> entries, const AdagradOptions& o);
@@ -302,8 +296,6 @@ class WT_API RmsProp : public Optimizer {
  public:
   explicit RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o = {});
   explicit RmsProp(std::span<const nn::NamedTensor> parameters, const RmsPropOptions& o = {});
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
 
  private:
   RmsProp(std::vector<detail::Entry> entries, const RmsPropOptions& o);
@@ -323,10 +315,8 @@ class WT_API Lion : public Optimizer {
  public:
   explicit Lion(const nn::ModuleBase& m, const LionOptions& o = {});
   explicit Lion(std::span<const nn::NamedTensor> parameters, const LionOptions& o = {});
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
-  void set_weight_decay(double v, i64 group = 0);
   Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
-  void set_betas(Betas v, i64 group = 0);
+  void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  private:
   Lion(std::vector<detail::Entry> entries, const LionOptions& o);

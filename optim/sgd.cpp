@@ -1,10 +1,9 @@
 #include "warptape/kernels/run.h"
-#include "warptape/optim/arena.h"
 #include "warptape/optim/optimizer.h"
+#include "warptape/optim/rule_args.h"
 
 namespace wt::optim {
 
-using detail::Arena;
 using detail::Run;
 
 namespace {
@@ -48,20 +47,12 @@ void Sgd::set_momentum(double v, i64 group) {
   if ((momentum(group) == 0) != (v == 0)) refuse_momentum();
   set(&OptimBlock::momentum, v, group);
 }
-void Sgd::set_weight_decay(double v, i64 group) { set(&OptimBlock::weight_decay, v, group); }
 
 void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
-  const Arena& a = *r.arena;
-  run(SgdStepArgs{.param = a.at(a.param, r.begin),
-                  .grad = a.at(a.grad, r.begin),
-                  .momentum = a.state[0] ? a.at(a.state[0], r.begin) : nullptr,
-                  .n = r.count,
-                  .dtype = a.dtype,
-                  .nesterov = nesterov_,
-                  .block = block(r),
-                  .grad_factor = grad_factor,
-                  .flags = flags},
-      launch());
+  auto args = detail::rule_args<SgdStepArgs>(r, block(r), grad_factor, flags);
+  if (r.arena->state[0]) args.momentum = detail::state_at(r, 0);
+  args.nesterov = nesterov_;
+  run(args, launch());
 }
 
 }  // namespace wt::optim

@@ -83,7 +83,11 @@ TEST_CASE("csv: words become numbers in sorted order, whatever the order of the 
   const std::string text = "x,kind\n1,owl\n2,ant\n3,\"owl\"\n4,bee\n";
   const CsvTable t = parse(text, {.categories = {"kind"}});
   CHECK(t.column("kind").to_vector<double>() == D{2, 0, 2, 1});
-  CHECK(t.words.at("kind") == std::vector<std::string>{"ant", "bee", "owl"});
+  CHECK(t.words("kind") == std::vector<std::string>{"ant", "bee", "owl"});
+  CHECK(t.words("x").empty());
+  CHECK_THROWS_AS(t.words("kinds"), UsageError);
+  const CsvTable twice = parse(text, {.columns = {"kind", "kind"}, .categories = {"kind"}});
+  CHECK(twice.words(1) == t.words("kind"));
   const CsvTable whole = parse(text, {.columns = {1}, .categories = {"kind"}, .dtype = DType::u8});
   CHECK(whole.values.to_vector<i64>() == std::vector<i64>{2, 0, 2, 1});
   CHECK(mentions(refusal("x,k\n1,\n", {.categories = {"k"}}), "a category is missing"));

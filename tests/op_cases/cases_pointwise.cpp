@@ -1,11 +1,12 @@
 // Rows of the elementwise operators: shapes, dtypes, contracts and errors follow from the list in
-// kernels/pointwise.h; an operator adds one line here with its formula in double.
+// kernels/pointwise_list.h; an operator adds one line here with its formula in double.
 #include <limits>
 #include <map>
 #include <set>
 
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_shape.h"
+#include "warptape/kernels/pointwise.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

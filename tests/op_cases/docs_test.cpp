@@ -187,7 +187,7 @@ std::map<std::string, Formula> read_formulas() {
 
 void add_pointwise(Docs& docs) {
   const std::map<std::string, Formula> formulas = read_formulas();
-  const std::string list = text_of(source_root() / "kernels/pointwise.h");
+  const std::string list = text_of(source_root() / "kernels/pointwise_list.h");
   static const std::regex line(R"re(X\(M, (\w+), (\w+)\))re");
   for (std::sregex_iterator m(list.begin(), list.end(), line), end; m != end; ++m) {
     const auto f = formulas.find((*m)[2]);
