@@ -48,7 +48,7 @@ if asked consumers; then
   echo "== consumers"
   tree=build/nightly-plain
   [ -d $tree ] || tree=build/ci
-  if tests/consumers/run.sh $tree --all; then
+  if tests/consumers/run.sh $tree; then
     passed=$((passed + 1))
   else
     failed=$((failed + 1))
