@@ -21,10 +21,11 @@ constexpr i64 kElements = kTensors * kSide * kSide;
 constexpr double kStepBytes = double(kElements) * 4 * (3 * 2 + 2);
 
 // A copy between two buffers, whose bytes are read and written.
-struct Copy {
+struct PlainCopy {
   size_t threads;
   std::vector<char> from, to;
-  explicit Copy(int t) : threads(size_t(t)), from(size_t(kElements) * 8, 1), to(from.size(), 2) {}
+  explicit PlainCopy(int t)
+      : threads(size_t(t)), from(size_t(kElements) * 8, 1), to(from.size(), 2) {}
   void operator()() {
     const auto part = [&](size_t k) {
       const size_t begin = from.size() * k / threads, end = from.size() * (k + 1) / threads;
@@ -64,7 +65,7 @@ OverheadRow adam_step(const OverheadOptions& o) {
     const float* v = p.tensor.data<float>();
     for (i64 i = 0; i < kSide * kSide; ++i) check += std::abs(double(v[i]));
   }
-  Copy copy(o.threads);
+  PlainCopy copy(o.threads);
   copy();
   OverheadOptions one = o;  // a window of each in turn, so that both see the same machine
   one.windows = 1;

@@ -15,7 +15,7 @@
 namespace wt::bench {
 namespace {
 
-constexpr i64 kBatch = 64, kFlat = 64 * 7 * 7;
+constexpr i64 kImages = 64, kFlat = 64 * 7 * 7;
 
 void fill(const Tensor& t, u64 seed, double fan_in) {
   const Tensor from = hashed(t.shape(), seed, 1 / std::sqrt(fan_in));
@@ -49,9 +49,9 @@ struct FashionCnn : nn::Module<FashionCnn> {
 OverheadRow fashion_cnn(const OverheadOptions& o) {
   FashionCnn net;
   optim::AdamW opt{net, {.lr = 1e-4, .weight_decay = 0.01}};
-  const Tensor x = hashed({kBatch, 1, 28, 28}, 101, 1);
+  const Tensor x = hashed({kImages, 1, 28, 28}, 101, 1);
   std::vector<i64> labels;
-  for (i64 i = 0; i < kBatch; ++i) labels.push_back(i * 7 % 10);
+  for (i64 i = 0; i < kImages; ++i) labels.push_back(i * 7 % 10);
   const Tensor y = tensor(std::span<const i64>(labels));
   const auto step = [&] {
     auto loss = cross_entropy(net(x), y);
