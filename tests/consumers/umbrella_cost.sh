@@ -8,7 +8,8 @@
 set -euo pipefail
 compiler=${1:?} include=${2:?} generated=${3:?}
 most=210  # per cent
-if ! "$compiler" --version | grep -qi 'g++\|gcc' || "$compiler" --version | grep -qi clang; then
+macros=$("$compiler" -dM -E -x c++ /dev/null)  # its name may be c++
+if ! grep -q __GNUC__ <<<"$macros" || grep -q __clang__ <<<"$macros"; then
   echo "SKIPPED: only g++ tells what its parsing took"
   exit 77
 fi
