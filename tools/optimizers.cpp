@@ -26,6 +26,7 @@ const OptimizerInfo& find_optimizer(const std::string& name) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
                                                  const OptimizerChoice& c) {
+  find_optimizer(c.name);  // throws for an unknown one, so that the last one below is Lion
   const double lr = c.lr, decay = c.weight_decay;
   if (c.name == "sgd")
     return std::make_unique<optim::Sgd>(
@@ -42,10 +43,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
   if (c.name == "rmsprop")
     return std::make_unique<optim::RmsProp>(
         m, optim::RmsPropOptions{.lr = lr, .weight_decay = decay, .momentum = c.momentum});
-  if (c.name == "lion")
-    return std::make_unique<optim::Lion>(m, optim::LionOptions{.lr = lr, .weight_decay = decay});
-  find_optimizer(c.name);  // throws
-  return nullptr;
+  return std::make_unique<optim::Lion>(m, optim::LionOptions{.lr = lr, .weight_decay = decay});
 }
 
 }  // namespace wt::tools

@@ -63,6 +63,7 @@ class Trainer {
   bool train_one(Progress& bar);
   void use_kernels();
   void log_step(const StepResult& r, double rate);
+  void measure_held_out();
   void evaluate();
   void judge();
   void save();
@@ -212,10 +213,17 @@ void Trainer::use_kernels() {
 }
 
 bool Trainer::train_one(Progress& bar) {
+  const data::LoaderState before = loader_->state();
   data::Batch batch;
   if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
   use_kernels();
-  const StepResult r = training_->step(batch);
+  StepResult r;
+  try {
+    r = training_->step(batch);
+  } catch (...) {
+    loader_->set_state(before);  // the step has not been: its batch is still to come
+    throw;
+  }
   ++c_.step;
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
@@ -246,13 +254,15 @@ void Trainer::log_step(const StepResult& r, double rate) {
 // --- evaluation ----------------------------------------------------------------------------------
 
 // By the average of the weights, where there is one.
+void Trainer::measure_held_out() {
+  std::optional<optim::EmaScope> averaged;
+  if (o_.ema > 0) averaged.emplace(training_->optimizer());
+  eval_ = tools::evaluate(*recipe_, data_->held_out);
+}
+
 void Trainer::evaluate() {
   if (last_eval_ == c_.step) return;
-  {
-    std::optional<optim::EmaScope> averaged;
-    if (o_.ema > 0) averaged.emplace(training_->optimizer());
-    eval_ = tools::evaluate(*recipe_, data_->held_out);
-  }
+  measure_held_out();
   last_eval_ = c_.step;
   memory::reset_peak(device_);
   if (out_)
@@ -373,6 +383,8 @@ int Trainer::run() {
   }
   not_training([&] {
     save();
+    // A run that was over when it was resumed: its metrics have this, the report and summary not.
+    if (!eval_ && !signals_.stop_requested()) measure_held_out();
     write_sample();
     if (out_) out_->write_report(report());
   });

@@ -126,11 +126,11 @@ void add_kernels(CLI::App& bench, int& code) {
   auto json = std::make_shared<bool>(false);
   auto device = std::make_shared<std::string>("cpu");
   c->add_option("--device", *device, "cpu; wt_gpu_bench measures the others")
-      ->check(CLI::IsMember({"cpu"}));
+      ->check(one_of({"cpu"}));
   c->add_flag("--json", *json, "one JSON object a line");
   c->add_option("--windows", o->windows)->check(CLI::PositiveNumber)->capture_default_str();
   c->add_option("--only", o->only, "this contract, and those of further --only")
-      ->check(CLI::IsMember(bench::cpu_kernel_names()));
+      ->check(one_of(bench::cpu_kernel_names()));
   c->callback([o, json, device, &code] {
     print_kernels(*o, *json);
     code = 0;
@@ -176,8 +176,8 @@ void add_bench(CLI::App& app, int& code) {
       ->capture_default_str();
   overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
   overhead->add_option("--only", o->only, "this row, and those of further --only")
-      ->check(CLI::IsMember({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn",
-                             "gpt_small", "adam_step"}));
+      ->check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
+                      "adam_step"}));
   overhead->callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;

@@ -218,6 +218,9 @@ stopping() {  # patience ends a run that gets worse; its best checkpoint is the 
   "$wt" train fashion $common --patience 3 --resume auto --quiet --out "$here/run" >"$here/out" \
     2>"$here/err" || fail "resumed: $(cat "$here/err")"
   [ "$(field steps <"$here/out")" -eq "$steps" ] || fail "a stopped run went on"
+  [ "$(field eval_loss <"$here/out")" = "$(sed -n 's/.*"eval_loss":\([0-9.e+-]*\),.*/\1/p' \
+    "$here/run/metrics.jsonl" | tail -n 1)" ] || fail "its summary: $(cat "$here/out")"
+  grep -q "onfusion" "$here/run/report.html" || fail "the report of a resumed run lost its classes"
   expect 2 "larger than the data" train fashion --data "$here/data" --batch 49
   expect 2 "started with ema" train fashion $common --ema 0.9 --resume auto --quiet --out "$here/run"
   expect 2 "started with set" train fashion $common --set dropout=0.1 --resume auto --out "$here/run"
