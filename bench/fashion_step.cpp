@@ -15,7 +15,7 @@
 namespace wt::bench {
 namespace {
 
-constexpr i64 kImages = 64, kFlat = 64 * 7 * 7;
+constexpr i64 kFlat = 64 * 7 * 7;
 
 void fill(const Tensor& t, u64 seed, double fan_in) {
   const Tensor from = hashed(t.shape(), seed, 1 / std::sqrt(fan_in));
@@ -49,21 +49,15 @@ struct FashionCnn : nn::Module<FashionCnn> {
 OverheadRow fashion_cnn(const OverheadOptions& o) {
   FashionCnn net;
   optim::AdamW opt{net, {.lr = 1e-4, .weight_decay = 0.01}};
-  const Tensor x = hashed({kImages, 1, 28, 28}, 101, 1);
-  std::vector<i64> labels;
-  for (i64 i = 0; i < kImages; ++i) labels.push_back(i * 7 % 10);
-  const Tensor y = tensor(std::span<const i64>(labels));
+  const auto [x, y] = hashed_images(64);
   const auto step = [&] {
     auto loss = cross_entropy(net(x), y);
     opt.zero_grad();
     loss.backward();
     opt.step();
   };
-  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
-  const double check = o.fixed_calls ? -1 : cross_entropy(net(x), y).mean().item();
-  OverheadRow row = measure(o, "fashion_cnn", "1-32-64 k3 bn pool 3136-128-10 b64", 1, step);
-  row.check_loss = check;
-  return row;
+  return measure_steps(o, "fashion_cnn", "1-32-64 k3 bn pool 3136-128-10 b64", step,
+                       [&] { return cross_entropy(net(x), y).mean().item(); });
 }
 
 }  // namespace wt::bench

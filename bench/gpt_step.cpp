@@ -103,11 +103,8 @@ OverheadRow gpt_small(const OverheadOptions& o) {
     loss.backward();
     opt.step({.grad_factor = optim::clip_factor(opt, 1.0)});
   };
-  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
-  const double check = o.fixed_calls ? -1 : cross_entropy(net(x), y).mean().item();
-  OverheadRow row = measure(o, "gpt_small", "L4 H4 C128 T64 V256 b12", 1, step);
-  row.check_loss = check;
-  return row;
+  return measure_steps(o, "gpt_small", "L4 H4 C128 T64 V256 b12", step,
+                       [&] { return cross_entropy(net(x), y).mean().item(); });
 }
 
 }  // namespace wt::bench

@@ -82,6 +82,21 @@ Tensor hashed(const Shape& shape, u64 seed, double scale) {
       tensor(std::span<const float>(v)).reshape(shape));  // no view: it moves into an arena
 }
 
+data::Batch hashed_images(i64 n) {
+  std::vector<i64> labels;
+  for (i64 i = 0; i < n; ++i) labels.push_back(i * 7 % 10);
+  return {hashed({n, 1, 28, 28}, 101, 1), tensor(std::span<const i64>(labels))};
+}
+
+OverheadRow measure_steps(const OverheadOptions& o, const char* name, const char* shape,
+                          const std::function<void()>& step, const std::function<double()>& loss) {
+  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
+  const double check = o.fixed_calls ? -1 : loss();
+  OverheadRow row = measure(o, name, shape, 1, step);
+  row.check_loss = check;
+  return row;
+}
+
 Tensor hashed_bytes(const Shape& shape, u64 seed) {
   std::vector<i64> v(size_t(numel_of(shape)));
   for (size_t i = 0; i < v.size(); ++i) v[i] = i64(hash_of(i64(i), seed) >> 24);
@@ -167,24 +182,17 @@ struct Cnn {
 };
 
 OverheadRow mnist_cnn(const OverheadOptions& o) {
-  constexpr i64 kBatch = 64;
   const Cnn net;
   optim::AdamW opt{net.parameters, {.lr = 1e-4, .weight_decay = 0}};
-  const Tensor x = hashed({kBatch, 1, 28, 28}, 101, 1);
-  std::vector<i64> labels;
-  for (i64 i = 0; i < kBatch; ++i) labels.push_back(i * 7 % 10);
-  const Tensor y = tensor(std::span<const i64>(labels));
+  const auto [x, y] = hashed_images(64);
   const auto step = [&] {
     auto loss = cross_entropy(net(x), y);
     opt.zero_grad();
     loss.backward();
     opt.step();
   };
-  for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
-  const double check = o.fixed_calls ? -1 : cross_entropy(net(x), y).mean().item();
-  OverheadRow row = measure(o, "mnist_cnn", "1-32-64 k3 pool 9216-128-10 b64", 1, step);
-  row.check_loss = check;
-  return row;
+  return measure_steps(o, "mnist_cnn", "1-32-64 k3 pool 9216-128-10 b64", step,
+                       [&] { return cross_entropy(net(x), y).mean().item(); });
 }
 
 }  // namespace

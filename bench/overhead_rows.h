@@ -4,6 +4,7 @@
 
 #include "warptape/bench/overhead.h"
 #include "warptape/core/tensor.h"
+#include "warptape/data/dataset.h"
 
 namespace wt::bench {
 
@@ -18,6 +19,11 @@ Tensor hashed(const Shape& shape, u64 seed, double scale);
 Tensor hashed_bytes(const Shape& shape, u64 seed);
 
 inline constexpr int kCheckSteps = 20;
+// A row of whole steps, with the loss after kCheckSteps of them as its check value.
+OverheadRow measure_steps(const OverheadOptions& o, const char* name, const char* shape,
+                          const std::function<void()>& step, const std::function<double()>& loss);
+// x [n, 1, 28, 28] and labels below ten.
+data::Batch hashed_images(i64 n);
 
 // fashion_step.cpp
 OverheadRow fashion_cnn(const OverheadOptions& o);
