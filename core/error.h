@@ -4,12 +4,11 @@
 // operand (name, shape, dtype, device), then the user's source line, then at most one "Try" line.
 // The wording is part of the interface and tested.
 #pragma once
-#include <sstream>
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "warptape/core/macros.h"
+#include "warptape/core/str.h"
 
 namespace wt {
 
@@ -53,14 +52,6 @@ WT_ERROR_TYPE(PeerFailure, Error, 7);          // another rank died, hung or dis
 WT_ERROR_TYPE(CheckpointError, Error, 8);      // an output that cannot be written or read back
 WT_ERROR_TYPE(InternalError, Error, 1);        // our bug
 #undef WT_ERROR_TYPE
-
-// Joins anything that has operator<< into a string: str("size ", n).
-template <class... Parts>
-std::string str(const Parts&... parts) {
-  std::ostringstream out;
-  (out << ... << parts);
-  return std::move(out).str();
-}
 
 // For states that only a bug of ours can reach.
 #define WT_INTERNAL_ASSERT(condition)                               \
