@@ -392,7 +392,7 @@ macro(wt_examples)
 endmacro()
 
 # wt_doc_pages(pages...): the ```cpp blocks of a page as one program that is compiled and run
-# (tests/docs/snippets.py).
+# (tests/docs/snippets.py); ```c++ blocks of all pages are compared with the files they are of.
 macro(wt_doc_pages)
   find_program(WARPTAPE_PYTHON3 NAMES python3)
   if(WARPTAPE_BUILD_EXAMPLES AND WARPTAPE_BUILD_TESTS AND WARPTAPE_PYTHON3)
@@ -409,6 +409,8 @@ macro(wt_doc_pages)
       target_compile_options(doc_${name} PRIVATE ${WT_WARNINGS} -O0)
       wt_command_test(docs/${name} LABELS examples COMMAND "$<TARGET_FILE:doc_${name}>")
     endforeach()
+    wt_command_test(docs/excerpts LABELS examples
+      COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/excerpts.py")
   endif()
 endmacro()
 

@@ -43,6 +43,8 @@ void test_small_types(unsigned char* bytes, uint16_t* halves, int n);
 void test_scalars(float* out);
 // out[i] = x[i] with the pointers inside a struct that lists them.
 void test_struct_copy(float* out, const float* x, int n);
+// row_sum.cu, the kernel of docs/simt.md: out[row] = sum of x[row][columns], columns % 4 == 0.
+void row_sum_launch(float* out, const float* x, int rows, int columns, void* stream);
 // Launches nothing: one dimension of the grid is zero.
 void test_empty_grid();
 

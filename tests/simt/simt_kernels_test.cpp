@@ -1,6 +1,7 @@
 // Correct kernels give correct results in every order; device memory is protected meanwhile.
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <thread>
 
 #include "warptape/core/half.h"
@@ -49,6 +50,21 @@ TEST_CASE("vector add with vector loads and a ragged tail") {
     bool same = true;
     for (size_t i = 0; i < c.size(); ++i) same &= c[i] == a[i] + b[i];
     CHECK(same);
+  });
+}
+
+TEST_CASE("the kernel of docs/simt.md sums rows") {
+  in_every_order([] {
+    for (const int columns : {0, 4, 132, 1028}) {
+      const std::vector<float> x =
+          ramp(size_t(3 * columns));  // multiples of a quarter: sums are exact
+      const DeviceArray<float> dx(x), out(3);
+      row_sum_launch(out, dx, 3, columns, nullptr);
+      const std::vector<float> sums = out.host();
+      for (int row = 0; row < 3; ++row)
+        CHECK(sums[size_t(row)] ==
+              std::accumulate(x.begin() + row * columns, x.begin() + (row + 1) * columns, 0.0f));
+    }
   });
 }
 

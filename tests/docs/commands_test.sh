@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# The `wt` commands that README.md and docs/wt.md show, run in order in a folder that has the files
+# they name; a training ends after two steps. Usage: commands_test.sh PATH_OF_WT
+set -uo pipefail
+wt=$1
+root=$(cd "${0%/*}/../.." && pwd)
+here=$(mktemp -d "${TMPDIR:-/tmp}/wt-pages-XXXXXX")
+trap 'rm -rf "$here"' EXIT
+. "$root/tests/support/tiny_fashion.sh"
+
+tiny_fashion "$here/FOLDER" 80 20
+seq 6000 | tr '\n' ' ' | tee "$here/book.txt" >"$here/input.txt"
+{ printf 'P5 40 40 255\n'; head -c 1600 /dev/zero; } >"$here/shoe.png"  # known by its first bytes
+cd "$here" || exit 1
+ran=0 bad=0
+while IFS= read -r command; do
+  case $command in
+    "wt train "*) command="$(sed -E 's/ --steps [0-9]+//' <<<"$command") --steps 2" ;;
+  esac
+  ran=$((ran + 1))
+  if ! (eval "\"$wt\" ${command#wt }") >out 2>err </dev/null; then
+    echo "FAILED: $command: $(cat err)"
+    bad=1
+  fi
+done < <(sed -nE 's/^    (wt [^#]*[^# ]) *(#.*)?$/\1/p' "$root/README.md" "$root/docs/wt.md")
+echo "$ran commands of the pages run"
+[ $ran -ge 6 ] || { echo "FAILED: fewer than the pages have"; bad=1; }
+exit $bad
