@@ -57,6 +57,7 @@ if [ $tests = 1 ]; then
   want command valgrind valgrind
   want command pkg-config pkg-config
   want command python3 python3
+  want command git git
 fi
 if [ $nightly = 1 ]; then
   want command gcovr gcovr

@@ -3,7 +3,9 @@
 # tells killed ones from survivors, plants them again, and leaves nothing when it is stopped.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd)
-command -v python3 >/dev/null || { echo "SKIPPED: python3 is not installed"; exit 77; }
+for program in python3 git; do
+  command -v $program >/dev/null || { echo "SKIPPED: $program is not installed"; exit 77; }
+done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch/tmp

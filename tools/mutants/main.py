@@ -140,6 +140,8 @@ def in_words(n, o):
 
 def commit_tree(scratch, options, runner):
     """The commit's files, built plain and without unity batches: one fault is one object."""
+    if not results.git(ROOT, "rev-parse", "--verify", f"{options.commit}^{{commit}}"):
+        raise SystemExit(f"mutate: no commit {options.commit} here; --build DIR needs none")
     source = Path(scratch) / "src"
     source.mkdir()
     archive = subprocess.Popen(["git", "-C", str(ROOT), "archive", options.commit],

@@ -95,8 +95,12 @@ def read_equivalent(path):
 
 
 def git(root, *args):
-    p = subprocess.run(["git", "-C", str(root), *args], stdout=subprocess.PIPE,
-                       stderr=subprocess.DEVNULL, text=True)
+    """What git prints; "" where it fails, in a tree that is no checkout or without git at all."""
+    try:
+        p = subprocess.run(["git", "-C", str(root), *args], stdout=subprocess.PIPE,
+                           stderr=subprocess.DEVNULL, text=True)
+    except FileNotFoundError:
+        return ""
     return p.stdout.strip() if p.returncode == 0 else ""
 
 
