@@ -209,8 +209,7 @@ def percentile(values, p):
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
 
 
-def row(bench, impl, shape, us, threads, versions, calls, divide=1, flop=None, check_loss=None):
-    us = [v / divide for v in us]
+def row(bench, impl, shape, us, threads, versions, calls, flop=None, check_loss=None):
     median = statistics.median(us)
     return {
         "bench": bench,

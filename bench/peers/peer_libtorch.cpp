@@ -112,6 +112,27 @@ void emit(const char* bench, const std::string& shape, Timing t, int threads, do
   std::fflush(stdout);
 }
 
+struct Check {
+  Timing timing;
+  double loss;
+};
+
+// Whole steps, with the loss after kCheckSteps of them; clips the norm of `clipped` to one.
+template <class Loss>
+Check measure_steps(double window_s, torch::optim::Optimizer& optimizer, Loss loss_of,
+                    const std::vector<torch::Tensor>& clipped = {}) {
+  const auto step = [&] {
+    torch::Tensor loss = loss_of();
+    optimizer.zero_grad();  // resets to undefined, as set_to_none
+    loss.backward();
+    if (!clipped.empty()) torch::nn::utils::clip_grad_norm_(clipped, 1.0);
+    optimizer.step();
+  };
+  for (int i = 0; i < kCheckSteps; ++i) step();
+  const double loss = loss_of().template item<double>();
+  return {windows(window_s, step), loss};
+}
+
 void tape_add(int threads, double window_s) {
   const torch::Tensor one = torch::ones({1});
   torch::Tensor leaf = torch::ones({1}, torch::requires_grad());
@@ -162,15 +183,7 @@ void mlp(const Spec& spec, int threads, double window_s) {
     h = torch::linear(h, weights.back(), biases.back());
     return spec.mse ? torch::mse_loss(h, target) : torch::cross_entropy_loss(h, target);
   };
-  auto step = [&] {
-    torch::Tensor loss = loss_of();
-    optimizer.zero_grad();  // resets to undefined, as set_to_none
-    loss.backward();
-    optimizer.step();
-  };
-  for (int i = 0; i < kCheckSteps; ++i) step();
-  const double check = loss_of().item<double>();
-  const Timing t = windows(window_s, step);
+  const auto [t, check] = measure_steps(window_s, optimizer, loss_of);
   std::string shape;
   for (int64_t s : sizes) shape += (shape.empty() ? "" : "-") + std::to_string(s);
   shape += " b" + std::to_string(spec.batch);
@@ -204,15 +217,7 @@ void cnn(int threads, double window_s, bool nhwc) {
     h = torch::relu(torch::linear(h, p[4], p[5]));
     return torch::cross_entropy_loss(torch::linear(h, p[6], p[7]), target);
   };
-  auto step = [&] {
-    torch::Tensor loss = loss_of();
-    optimizer.zero_grad();
-    loss.backward();
-    optimizer.step();
-  };
-  for (int i = 0; i < kCheckSteps; ++i) step();
-  const double check = loss_of().item<double>();
-  const Timing t = windows(window_s, step);
+  const auto [t, check] = measure_steps(window_s, optimizer, loss_of);
   const double flop =
       2.0 * 64 * (2.0 * 32 * 9 * 26 * 26 + 3.0 * (64.0 * 288 * 24 * 24 + 9216 * 128 + 1280));
   emit("mnist_cnn", "1-32-64 k3 pool 9216-128-10 b64", t, threads, 1, flop, check,
@@ -258,15 +263,7 @@ void fashion(int threads, double window_s, bool nhwc) {
     h = torch::relu(torch::linear(h, p[6], p[7]));
     return torch::cross_entropy_loss(torch::linear(h, p[8], p[9]), target);
   };
-  auto step = [&] {
-    torch::Tensor loss = loss_of();
-    optimizer.zero_grad();
-    loss.backward();
-    optimizer.step();
-  };
-  for (int i = 0; i < kCheckSteps; ++i) step();
-  const double check = loss_of().item<double>();
-  const Timing t = windows(window_s, step);
+  const auto [t, check] = measure_steps(window_s, optimizer, loss_of);
   const double flop =
       2.0 * 64 * (2.0 * 32 * 9 * 784 + 3.0 * (64.0 * 288 * 196 + 3136 * 128 + 1280));
   emit("fashion_cnn", "1-32-64 k3 bn pool 3136-128-10 b64", t, threads, 1, flop, check,
@@ -353,16 +350,9 @@ void gpt(int threads, double window_s) {
   const torch::Tensor x = bytes_of({Gpt::kBatch, Gpt::kContext}, 101);
   const torch::Tensor target = bytes_of({Gpt::kBatch * Gpt::kContext}, 102);
   torch::optim::AdamW optimizer(net.parameters, torch::optim::AdamWOptions(1e-4).weight_decay(0.1));
-  auto step = [&] {
-    torch::Tensor loss = torch::cross_entropy_loss(net(x), target);
-    optimizer.zero_grad();
-    loss.backward();
-    torch::nn::utils::clip_grad_norm_(net.parameters, 1.0);
-    optimizer.step();
-  };
-  for (int i = 0; i < kCheckSteps; ++i) step();
-  const double check = torch::cross_entropy_loss(net(x), target).item<double>();
-  const Timing t = windows(window_s, step);
+  const auto [t, check] = measure_steps(
+      window_s, optimizer, [&] { return torch::cross_entropy_loss(net(x), target); },
+      net.parameters);
   const double c = Gpt::kChannels, attention = Gpt::kLayers * c * (Gpt::kContext + 1);
   const double products = Gpt::kLayers * 12 * c * c + c * Gpt::kBytes;
   const double flop = 2.0 * Gpt::kBatch * Gpt::kContext * (3 * products + 3.5 * attention);

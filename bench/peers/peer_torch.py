@@ -2,8 +2,8 @@
 """PyTorch on the CPU.
 
 eager: nn modules and optim.SGD or AdamW; fused: with fused=True; compile: the loss compiled, the
-optimizer fused. loader has modes of its own. mnist_cnn and
-fashion_cnn run in NCHW and, as "nhwc", with channels_last inputs and weights.
+optimizer fused. loader has modes of its own. mnist_cnn and fashion_cnn run in NCHW and, as "nhwc",
+with channels_last inputs and weights.
 """
 
 import common
@@ -15,6 +15,27 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 VERSIONS = {"torch": torch.__version__}
+
+
+def measure_steps(loss_of, x, target, optimizer, mode, window_s, clip=None):
+    """Whole steps: (us, calls, the loss after CHECK_STEPS of them). Clips the norm if there is one."""
+    if mode == "compile":
+        loss_of = torch.compile(loss_of, fullgraph=True, dynamic=False)
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+
+    def step():
+        loss = loss_of(x, target)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(parameters, clip)
+        optimizer.step()
+
+    for _ in range(common.CHECK_STEPS):
+        step()
+    check = loss_of(x, target).item()
+    us, calls = common.windows(step, lambda: None, window_s)
+    return us, calls, check
 
 
 def tape_add(window_s):
@@ -53,22 +74,8 @@ def mlp(bench, mode, window_s):
     def loss_of(inputs, wanted):
         return criterion(model(inputs), wanted)
 
-    if mode == "compile":
-        loss_of = torch.compile(loss_of, fullgraph=True, dynamic=False)
     optimizer = torch.optim.SGD(model.parameters(), lr=common.LEARNING_RATE, fused=mode != "eager")
-
-    def step():
-        loss = loss_of(x, target)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    for _ in range(common.CHECK_STEPS):
-        step()
-    check = loss_of(x, target).item()
-    us, calls = common.windows(step, lambda: None, window_s)
-    return us, calls, check
+    return measure_steps(loss_of, x, target, optimizer, mode, window_s)
 
 
 def cnn(bench, mode, nhwc, window_s):
@@ -107,24 +114,10 @@ def cnn(bench, mode, nhwc, window_s):
     def loss_of(inputs, wanted):
         return F.cross_entropy(model(inputs), wanted)
 
-    if mode == "compile":
-        loss_of = torch.compile(loss_of, fullgraph=True, dynamic=False)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=common.ADAM_LEARNING_RATE, weight_decay=decay, fused=mode != "eager"
     )
-
-    def step():
-        loss = loss_of(x, target)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    for _ in range(common.CHECK_STEPS):
-        step()
-    check = loss_of(x, target).item()
-    us, calls = common.windows(step, lambda: None, window_s)
-    return us, calls, check
+    return measure_steps(loss_of, x, target, optimizer, mode, window_s)
 
 
 def mnist_model():
@@ -192,28 +185,13 @@ def gpt(mode, window_s):
     def loss_of(inputs, wanted):
         return F.cross_entropy(model(inputs).view(-1, g["vocabulary"]), wanted)
 
-    if mode == "compile":
-        loss_of = torch.compile(loss_of, fullgraph=True, dynamic=False)
-    parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
-        parameters,
+        model.parameters(),
         lr=common.ADAM_LEARNING_RATE,
         weight_decay=common.GPT_WEIGHT_DECAY,
         fused=mode != "eager",
     )
-
-    def step():
-        loss = loss_of(x, target)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(parameters, common.GPT_CLIP)
-        optimizer.step()
-
-    for _ in range(common.CHECK_STEPS):
-        step()
-    check = loss_of(x, target).item()
-    us, calls = common.windows(step, lambda: None, window_s)
-    return us, calls, check
+    return measure_steps(loss_of, x, target, optimizer, mode, window_s, clip=common.GPT_CLIP)
 
 
 def adam(mode, window_s):
@@ -247,6 +225,29 @@ def adam(mode, window_s):
     return us, calls, check
 
 
+def rows(bench, mode):
+    """(impl, shape, FLOP, what was measured) of each row of a benchmark in a mode."""
+    impl, window_s = f"torch {mode}", args.window_s
+    if bench in ("mnist_cnn", "fashion_cnn"):
+        fashion = bench == "fashion_cnn"
+        shape = common.fashion_shape() if fashion else common.cnn_shape()
+        flop = common.fashion_flop() if fashion else common.cnn_flop()
+        yield impl, shape, flop, cnn(bench, mode, False, window_s)
+        yield impl + " nhwc", shape, flop, cnn(bench, mode, True, window_s)
+    elif bench == "gpt_small":
+        yield impl, common.gpt_shape(), common.gpt_flop(), gpt(mode, window_s)
+    elif bench == "adam_step":
+        if mode != "compile":  # it has no model
+            yield impl, common.adam_shape(), None, adam(mode, window_s)
+    elif bench == "tape_add":
+        if mode == "eager":  # it has no optimizer, and compiled it has no tape
+            us, calls = tape_add(window_s)
+            per_add = [v / common.CHAIN for v in us]
+            yield impl, f"chain{common.CHAIN} [1]", None, (per_add, calls, None)
+    else:
+        yield impl, common.mlp_shape(bench), common.mlp_flop(bench), mlp(bench, mode, window_s)
+
+
 def main():
     torch.set_num_threads(args.threads)
     torch.set_num_interop_threads(1)
@@ -258,64 +259,13 @@ def main():
                 torch_loader.measure(args.data, args.threads, VERSIONS)
             continue
         for mode in args.mode:
-            if bench == "tape_add":
-                if mode == "eager":  # it has no optimizer, and compiled it has no tape
-                    us, calls = tape_add(args.window_s)
-                    common.emit(
-                        common.row(
-                            bench,
-                            "torch eager",
-                            f"chain{common.CHAIN} [1]",
-                            us,
-                            args.threads,
-                            VERSIONS,
-                            calls,
-                            divide=common.CHAIN,
-                        )
+            for impl, shape, flop, (us, calls, check) in rows(bench, mode):
+                common.emit(
+                    common.row(
+                        bench, impl, shape, us, args.threads, VERSIONS, calls,
+                        flop=flop, check_loss=check,
                     )
-                continue
-            if bench in ("mnist_cnn", "fashion_cnn"):
-                fashion = bench == "fashion_cnn"
-                for nhwc in (False, True):
-                    us, calls, check = cnn(bench, mode, nhwc, args.window_s)
-                    common.emit(
-                        common.row(
-                            bench,
-                            f"torch {mode}" + (" nhwc" if nhwc else ""),
-                            common.fashion_shape() if fashion else common.cnn_shape(),
-                            us,
-                            args.threads,
-                            VERSIONS,
-                            calls,
-                            flop=common.fashion_flop() if fashion else common.cnn_flop(),
-                            check_loss=check,
-                        )
-                    )
-                continue
-            if bench == "adam_step" and mode == "compile":
-                continue  # it has no model
-            if bench == "gpt_small":
-                (us, calls, check), shape = gpt(mode, args.window_s), common.gpt_shape()
-                flop = common.gpt_flop()
-            elif bench == "adam_step":
-                (us, calls, check), shape = adam(mode, args.window_s), common.adam_shape()
-                flop = None
-            else:
-                (us, calls, check), shape = mlp(bench, mode, args.window_s), common.mlp_shape(bench)
-                flop = common.mlp_flop(bench)
-            common.emit(
-                common.row(
-                    bench,
-                    f"torch {mode}",
-                    shape,
-                    us,
-                    args.threads,
-                    VERSIONS,
-                    calls,
-                    flop=flop,
-                    check_loss=check,
                 )
-            )
 
 
 main()
