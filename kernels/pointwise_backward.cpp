@@ -1,4 +1,4 @@
-// The cpu variants of the fused backwards.
+// The cpu variants of the fused backwards of one-operand entries.
 #include "warptape/kernels/pointwise_cpu.h"
 
 namespace wt {

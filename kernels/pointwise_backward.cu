@@ -1,4 +1,4 @@
-// The fused backwards on simt and cuda.
+// The fused backwards of one-operand entries on simt and cuda.
 #include "warptape/kernels/pointwise_kernels.cuh"
 
 namespace wt {

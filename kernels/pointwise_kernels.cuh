@@ -49,6 +49,11 @@ using Compute = typename PointwiseCompute<S>::type;
 template <class F, class S>
 using OutputOf = std::conditional_t<F::kPredicate, bool, S>;
 
+template <int N>
+__device__ WT_SHARED_CODE void offsets_of(const PointwisePart<N>& p, u32 i, i32 (&at)[N + 1]) {
+  p.map.offsets(i, at);
+}
+
 template <class F, class S>
 __device__ __forceinline__ Compute<S> load_one(const PointwisePart<F::kArity>& p, int k, i32 at) {
   using T = Compute<S>;
@@ -60,7 +65,7 @@ template <class F, class S>
 __device__ __forceinline__ void one_element(const PointwisePart<F::kArity>& p, const F& f, u32 i) {
   constexpr int N = F::kArity;
   i32 at[N + 1];
-  p.map.offsets(i, at);
+  offsets_of(p, i, at);
   Compute<S> v[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) v[k] = load_one<F, S>(p, k, at[k + 1]);
@@ -86,7 +91,7 @@ template <int V, class F, class S>
 __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, const F& f, u32 i) {
   constexpr int N = F::kArity;
   i32 at[N + 1];
-  p.map.offsets(i, at);
+  offsets_of(p, i, at);
   Compute<S> in[N][V];
 #pragma unroll
   for (int k = 0; k < N; ++k) {

@@ -6,6 +6,7 @@ namespace wt::bench {
 
 void add_pointwise_backward_rows(std::vector<ProblemRow>& rows) {
   WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_ROW)
+  WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_ROW)
 }
 
 }  // namespace wt::bench

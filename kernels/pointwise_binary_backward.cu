@@ -1,0 +1,6 @@
+// The fused backwards of two-operand entries, on simt and cuda.
+#include "warptape/kernels/pointwise_kernels.cuh"
+
+namespace wt {
+WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_DEVICE_ROWS)
+}  // namespace wt

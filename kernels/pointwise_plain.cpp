@@ -1,0 +1,6 @@
+// One-operand entries without a derivative, and neg, on the cpu.
+#include "warptape/kernels/pointwise_cpu.h"
+
+namespace wt {
+WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_CPU_ROWS)
+}  // namespace wt
