@@ -76,6 +76,10 @@ if(WARPTAPE_SANITIZE)
   set(WT_FLAGS_PLAIN -Og ${WT_ASAN_FLAGS})
   set(WT_KERNEL_FLAGS_PLAIN -O1 ${WT_ASAN_FLAGS})
   set(WT_LINK_PLAIN ${WT_ASAN_LINK})
+elseif(WARPTAPE_FUZZ)
+  set(WT_FLAGS_PLAIN -O1 ${WT_ASAN_FLAGS} -fsanitize=fuzzer-no-link)
+  set(WT_KERNEL_FLAGS_PLAIN -O1)
+  set(WT_LINK_PLAIN ${WT_ASAN_LINK})
 elseif(WARPTAPE_COVERAGE)
   # Atomic, or threads make counts negative, which gcovr refuses. The simt device's kernels are not
   # counted: each of their lines runs once a thread of the device.

@@ -2,15 +2,16 @@
 # What is too dear for every change: all of UBSan with instrumented tests, the builds without unity
 # batches, as a shared library, with the Makefile generator and with clang, which lines the tests run
 # (tools/coverage.sh), which planted faults they find (tools/mutate.sh), a long training run
-# (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh) and damaged files
-# (tools/fuzz.sh, a million a format). The last line counts.
+# (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh), damaged files (tools/fuzz.sh,
+# a million a format, at random and guided by coverage), and whether every file compiles within its
+# budget when no compiler cache hides it. The last line counts.
 #
 #   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
-#                                            makefiles clang coverage mutants soak kills fuzz
-#   --commit: the results of the last five, in bench/results, become a commit of their own
+#                                            makefiles clang cold coverage mutants soak kills fuzz guided
+#   --commit: the results of the last six, in bench/results, become a commit of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang coverage mutants soak kills fuzz)
+all=(ubsan plain consumers shared makefiles clang cold coverage mutants soak kills fuzz guided)
 commit=0
 if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -65,6 +66,14 @@ else
   echo "SKIPPED: clang is not installed (apt-get install clang)"
   skipped=$((skipped + 1))
 fi
+if asked cold; then
+  CCACHE_DISABLE=1 part cold "" -G Ninja -DWARPTAPE_FLAVOURS="plain;asan;race" -DWARPTAPE_UNITY=ON \
+    -DWARPTAPE_TIME_COMPILES=ON
+  if ! cmake/budget.sh build/nightly-cold/compile_times.log; then
+    failed=$((failed + 1))
+    echo "FAILED: compile-time budget"
+  fi
+fi
 # measure NAME FILE COMMAND...: the command writes FILE, whatever it thinks of the result.
 measured=()
 measure() {
@@ -89,6 +98,7 @@ tree=build/nightly-plain
 measure soak bench/results/soak.txt tools/soak.sh --build $tree
 measure kills bench/results/kills.txt tools/kill_harness.sh --build $tree
 measure fuzz bench/results/fuzz.txt tools/fuzz.sh --build $tree
+measure guided bench/results/fuzz_guided.txt tools/fuzz.sh --guided --build $tree
 if [ $commit = 1 ] && [ ${#measured[@]} -gt 0 ]; then
   of=$(git rev-parse --short=12 HEAD)
   git add -- "${measured[@]}" && git commit -q -m "Results: what the nightly run measured of $of" \

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/mutate.h"
@@ -87,7 +88,6 @@ TEST_CASE("cifar: one bad file among good ones is named with its byte") {
 }
 
 TEST_CASE("cifar: whatever is done to a file, the reader refuses it or reads what is there") {
-  const TempDir dir;
   FuzzPlan plan(2'000, 23);
   const std::string golden = record(3) + record(9);
   const std::vector<std::string_view> words{"\x0a", "\xff", "\x1f\x8b\x08", golden};
@@ -97,16 +97,7 @@ TEST_CASE("cifar: whatever is done to a file, the reader refuses it or reads wha
     // Most edits change the size: half of the files are made whole records again.
     if (plan.random() % 2) text.resize((text.size() + 1536) / 3073 * 3073);
     if (!text.empty() && plan.random() % 4 == 0) text[text.size() / 6146 * 3073] ^= char(i);
-    spit(dir / "f", text);
-    try {
-      const CifarFile f = read_cifar10(dir / "f");
-      REQUIRE(f.images.shape() == Shape{i64(text.size() / 3073), 3, 32, 32});
-      REQUIRE(text.size() % 3073 == 0);
-      for (const u8 label : f.labels.to_vector<u8>()) REQUIRE(label < 10);
-      ++accepted;
-    } catch (const DataError& error) {
-      REQUIRE(std::string(error.what()).find(dir.path) != std::string::npos);
-    }
+    accepted += wt_test::takes_cifar(text);
   }
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases);

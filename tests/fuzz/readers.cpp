@@ -1,0 +1,142 @@
+#include "warptape/tests/fuzz/readers.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "warptape/core/safetensors.h"
+#include "warptape/data/cifar.h"
+#include "warptape/data/csv.h"
+#include "warptape/data/idx.h"
+#include "warptape/data/image.h"
+#include "warptape/data/npz.h"
+
+using namespace wt;
+
+namespace wt_test {
+namespace {
+
+// A file in memory, whose content is replaced.
+class MemoryFile {
+ public:
+  MemoryFile() : fd_(memfd_create("fuzz", MFD_CLOEXEC)), path_(str("/proc/self/fd/", fd_)) {}
+  ~MemoryFile() { close(fd_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  const std::string& path() const { return path_; }
+  void replace(std::string_view content) {
+    if (ftruncate(fd_, 0) != 0 ||
+        pwrite(fd_, content.data(), content.size(), 0) != i64(content.size()))
+      throw std::runtime_error("no file in memory");
+  }
+
+ private:
+  int fd_;
+  std::string path_;
+};
+
+void require(bool holds, const char* what) {
+  if (!holds) throw std::logic_error(what);
+}
+bool packed(std::string_view file) { return file.starts_with("\x1f\x8b"); }
+u64 bytes_of(const Tensor& t) { return u64(t.numel()) * u64(item_size(t.dtype())); }
+
+void keep(std::string_view content) {
+  static const char* const folder = std::getenv("WT_FUZZ_SEEDS");
+  static int kept = 0;
+  if (folder && kept < 1000)
+    std::ofstream(str(folder, "/", kept++)).write(content.data(), i64(content.size()));
+}
+
+template <class Read>
+bool takes(std::string_view content, Read read) {
+  thread_local MemoryFile file;
+  file.replace(content);
+  try {
+    read(file.path());
+    keep(content);
+    return true;
+  } catch (const DataError& e) {
+    const std::string_view said = e.what();
+    require(said.starts_with("DataError: " + file.path() + ": ") &&
+                said.find(": at byte ") != said.npos,
+            e.what());
+    return false;
+  } catch (const NotAvailable&) {  // a build without zlib or libspng
+    return false;
+  }
+}
+
+}  // namespace
+
+bool takes_cifar(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::CifarFile f = data::read_cifar10(path);
+    const i64 n = f.labels.numel();
+    require(f.images.shape() == Shape{n, 3, 32, 32}, "a label an image");
+    require(packed(file) || u64(n) * 3073 == file.size(), "whole records");
+    for (const u8 label : f.labels.to_vector<u8>()) require(label < 10, "labels are classes");
+  });
+}
+
+bool takes_csv(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::CsvTable t = data::read_csv(path);
+    require(t.values.ndim() == 2 && t.values.size(1) == i64(t.names.size()), "a name a column");
+    require(packed(file) || u64(t.values.numel()) <= file.size(), "a byte a value");
+  });
+}
+
+bool takes_idx(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const Tensor t = data::read_idx(path);
+    require(data::idx_shape(path) == t.shape(), "the header's shape");
+    require(packed(file) || u64(t.numel() + 4 + 4 * t.ndim()) == file.size(), "the file's length");
+  });
+}
+
+bool takes_image(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const Tensor t = data::read_image(path);
+    require(t.ndim() == 3 && t.numel() > 0 && t.size(2) <= 4, "pixels of one to four channels");
+    // A bit of a PNG may become four bytes, and deflate packs a thousand bytes into one.
+    const bool png = file.starts_with("\x89PNG");
+    require(u64(t.numel()) <= (png ? 32 * 1032 : 1) * file.size(), "no more than the file has");
+  });
+}
+
+bool takes_npy(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    require(bytes_of(data::read_npy(path)) + 10 < file.size(), "no more than the file has");
+  });
+}
+
+bool takes_npz(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::NpzFile f(path);
+    u64 bytes = 0;
+    for (const std::string& name : f.names()) bytes += bytes_of(f.read(name));
+    require(bytes <= 1032 * file.size(), "no more than deflate packs");
+  });
+}
+
+bool takes_safetensors(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    SafetensorsFile f = SafetensorsFile::open(path, {.max_bytes = 1 << 20});
+    u64 bytes = 0;
+    for (const TensorEntry& e : f.entries()) {
+      std::vector<char> content(e.bytes());
+      f.read(e, content.data());
+      bytes += e.bytes();
+    }
+    require(bytes + 8 < file.size(), "no more than the file has");
+    f.verify();
+  });
+}
+
+}  // namespace wt_test

@@ -1,0 +1,20 @@
+// What must hold for any bytes that a reader is given. The fuzz cases of the tests damage good
+// files and pass them here; the libFuzzer programs (target.cpp, tools/fuzz.sh --guided) look for
+// bytes that reach new code. With WT_FUZZ_SEEDS=FOLDER the first thousand files that are taken are
+// kept there.
+#pragma once
+#include <string_view>
+
+namespace wt_test {
+
+// True if the reader takes the file. A refusal is a DataError that names the file and the byte, and
+// what is taken is not more than the file can hold: std::logic_error otherwise.
+bool takes_cifar(std::string_view file);
+bool takes_csv(std::string_view file);
+bool takes_idx(std::string_view file);
+bool takes_image(std::string_view file);
+bool takes_npy(std::string_view file);
+bool takes_npz(std::string_view file);
+bool takes_safetensors(std::string_view file);
+
+}  // namespace wt_test
