@@ -2,8 +2,7 @@
 // elements share a statistic (`groups` of kernels/channel_norm.h), and whether it is a constant.
 #include "warptape/autograd/ops_channel_norm.h"
 
-#include <deque>
-#include <vector>
+#include <optional>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
@@ -190,18 +189,18 @@ Tensor constant_stats(const Tensor& mean, const Tensor& var, double eps, DType t
 
 // x, and those of weight and bias that are given.
 struct Operands {
-  std::deque<In> parameters{};
-  std::vector<const In*> list;
+  std::optional<In> parameters[2];
+  const In* list[3];
+  int size = 1;
   i8 weight = -1, bias = -1;
   Operands(const In& x, const Tensor& w, const Tensor& b) : list{&x} {
     weight = add(w), bias = add(b);
   }
   i8 add(const Tensor& t) {
     if (!t.defined()) return -1;
-    list.push_back(&parameters.emplace_back(t));
-    return i8(list.size() - 1);
+    list[size] = &parameters[size - 1].emplace(t);
+    return i8(size++);
   }
-  int size() const { return int(list.size()); }
 };
 
 void channel_norm_backward(Backward& g);
@@ -342,8 +341,7 @@ void channel_norm_backward(Backward& g) {
 
 Tensor batch_norm(const In& x, const BatchNormOptions& o) {
   const Operands in(x, o.weight, o.bias);
-  const In* const* const list = in.list.data();
-  OpScope s(info::batch_norm, list, in.size());
+  OpScope s(info::batch_norm, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");
   check_channels(s, o.bias, "bias");
@@ -371,8 +369,7 @@ Tensor batch_norm(const In& x, const BatchNormOptions& o) {
 
 Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
   const Operands in(x, o.weight, o.bias);
-  const In* const* const list = in.list.data();
-  OpScope s(info::group_norm, list, in.size());
+  OpScope s(info::group_norm, in.list, in.size);
   check_x(s, o.eps);
   const Geometry& g = s.geometry(0);
   if (groups < 1 || g.shape[1] % groups != 0)
@@ -386,8 +383,7 @@ Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
 
 Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
   const Operands in(x, o.weight, o.bias);
-  const In* const* const list = in.list.data();
-  OpScope s(info::instance_norm, list, in.size());
+  OpScope s(info::instance_norm, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");
   check_channels(s, o.bias, "bias");

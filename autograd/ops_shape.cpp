@@ -331,6 +331,7 @@ std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
   if (size < 1) throw ShapeError(str("[split] the size must be at least 1, got ", size));
   std::vector<Tensor> parts;
   const i64 n = t.size(axis);
+  parts.reserve(size_t(n / size + 1));
   for (i64 i = 0; i < n; i += size) parts.push_back(slice(t, axis, {i, std::min(i + size, n)}));
   if (n == 0) parts.push_back(t);
   x.take();
