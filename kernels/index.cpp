@@ -1,25 +1,24 @@
 // Indexing by tensors on the cpu.
 #include "warptape/kernels/index.h"
 
+#include <cstring>
+
 #include "warptape/kernels/rows.h"
 
 namespace wt {
 namespace {
 
-i64 index_at(const View& v, i64 offset) {
-  return v.dtype() == DType::i64 ? v.as<const i64>()[offset] : i64(v.as<const i32>()[offset]);
-}
-
-// One index tensor at a time: the row numbers so far are multiplied by its size.
-void rows_reference(const IndexRowsArgs& a, const Launch&) {
-  const i64 n = a.rows.numel();
+// Index tensor k: the row numbers so far are multiplied by its size.
+template <class T>
+void add_index(const IndexRowsArgs& a, int k) {
+  const View& list = a.indices[k];
+  const Rows<1> walk = rows_along<1>(list.ndim() - 1, {{list}});
+  const i64 size = a.size[k];
   i64* rows = a.rows.as<i64>();
-  for (int k = 0; k < a.count; ++k) {
-    const View& list = a.indices[k];
-    const Rows<1> walk = rows_along<1>(list.ndim() - 1, {{list}});
-    for (i64 b = 0; b < n; ++b) {
-      const i64 at = walk.start(0, b / walk.length) + b % walk.length * walk.step[0];
-      const i64 value = index_at(list, at), size = a.size[k];
+  for (i64 row = 0, b = 0; row < walk.count; ++row) {
+    const T* index = list.as<const T>() + walk.start(0, row);
+    for (i64 i = 0; i < walk.length; ++i, ++b) {
+      const i64 value = i64(index[i * walk.step[0]]);
       const bool good = value >= -size && value < size;
       if (!good && a.mailbox && a.mailbox->raised == 0)
         *a.mailbox = {i32(MailboxCode::index_out_of_range), a.op_id, b, value, size};
@@ -27,6 +26,11 @@ void rows_reference(const IndexRowsArgs& a, const Launch&) {
       rows[b] = !good || before < 0 ? -1 : before * size + (value < 0 ? value + size : value);
     }
   }
+}
+
+void rows_reference(const IndexRowsArgs& a, const Launch&) {
+  for (int k = 0; k < a.count; ++k)
+    a.indices[k].dtype() == DType::i64 ? add_index<i64>(a, k) : add_index<i32>(a, k);
 }
 
 template <class U>
@@ -37,6 +41,10 @@ void put_rows(const IndexPutArgs& a) {
   for (i64 i = 0; i < n; ++i) {
     if (rows[i] < 0 || rows[i] >= limit) continue;
     U* to = a.table.as<U>() + rows[i] * a.table.stride(0);
+    if (a.table.stride(1) == 1) {
+      std::memcpy(to, values + i * width, size_t(width) * sizeof(U));
+      continue;
+    }
     for (i64 d = 0; d < width; ++d) to[d * a.table.stride(1)] = values[i * width + d];
   }
 }
