@@ -123,7 +123,7 @@ void add_attention(std::vector<OpCase>& rows) {
   add({2, 3, 2}, {2, 4, 2}, {2, 4, 1}, {"added mask", ", attn_mask=d", {}, Input{{3, 4}}});
   add({2, 3, 2}, {2, 4, 2}, {2, 4, 1}, {"dropout", "", {.dropout_p = 0.25}});
   add({2, 2, 70, 5}, {2, 2, 140, 5}, {2, 2, 140, 3}, plain);
-  add({2, 1, 131, 7}, {2, 1, 131, 7}, {2, 1, 131, 9}, causal);
+  add({2, 1, 129, 7}, {2, 1, 129, 7}, {2, 1, 129, 9}, causal);  // one more than a block
   add({1, 1, 2, 6, 3}, {1, 1, 2, 5, 3}, {1, 1, 2, 5, 3},
       {"five axes, causal, masked",
        ", attn_mask=d & torch.ones(6, 5, dtype=torch.bool).tril()",
