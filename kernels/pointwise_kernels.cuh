@@ -50,7 +50,7 @@ template <class F, class S>
 using OutputOf = std::conditional_t<F::kPredicate, bool, S>;
 
 template <int N>
-__device__ WT_SHARED_CODE void offsets_of(const PointwisePart<N>& p, u32 i, i32 (&at)[N + 1]) {
+__device__ WT_HOST_NOINLINE void offsets_of(const PointwisePart<N>& p, u32 i, i32 (&at)[N + 1]) {
   p.map.offsets(i, at);
 }
 

@@ -10,7 +10,7 @@
 
 #include "warptape/core/macros.h"
 
-#define WT_SHARED_CODE __forceinline__
+#define WT_HOST_NOINLINE __forceinline__
 #define WT_SHARED(T, name, ...) __shared__ T name __VA_ARGS__
 // 16-byte aligned. Asking for more here would pad every kernel's static shared memory too: align up
 // inside the kernel.

@@ -19,9 +19,9 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
-// Inlined by nvcc; by the host's compiler called, where many kernels share it and its copies would
-// take minutes to compile under the sanitizers.
-#define WT_SHARED_CODE __attribute__((noinline))
+// Code that nvcc inlines and that is called here: many kernels share it, and the sanitizers make its
+// copies expensive to compile.
+#define WT_HOST_NOINLINE __attribute__((noinline))
 // No __noinline__: libstdc++ spells __attribute__((__noinline__)).
 // Inlined at every optimisation level: no symbol is left that another build could share.
 #define WT_FN inline __attribute__((always_inline))
