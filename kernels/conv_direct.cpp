@@ -79,21 +79,19 @@ void pack_weights(const ConvPlan& plan, const ConvPass& pass, const float* w, i6
   const i64* terms = plan.terms.data() + pass.terms;
   if (plan.depthwise) {
     for (i64 i = 0; i < pass.depth; ++i) to[i] = w[terms[i]];
-    return;
-  }
-  if (plan.channel_order) {
+  } else if (plan.channel_order) {
     const int panel = 2 * conv_kernels().lanes;
     for (i64 c0 = 0; c0 < plan.channels; c0 += panel)
       for (i64 i = 0; i < pass.depth; ++i)
         for (i64 c = c0; c < c0 + panel; ++c)
           *to++ = c < plan.channels ? w[c * step + terms[i]] : 0;
-    return;
+  } else {
+    const i64 tiles = (plan.channels + conv_kernels().rows - 1) / conv_kernels().rows;
+    for (i64 t = 0; t < tiles; ++t)
+      for (i64 i = 0; i < pass.depth; ++i)
+        for (i64 c = plan.channels * t / tiles; c < plan.channels * (t + 1) / tiles; ++c)
+          *to++ = w[c * step + terms[i]];
   }
-  const i64 tiles = (plan.channels + conv_kernels().rows - 1) / conv_kernels().rows;
-  for (i64 t = 0; t < tiles; ++t)
-    for (i64 i = 0; i < pass.depth; ++i)
-      for (i64 c = plan.channels * t / tiles; c < plan.channels * (t + 1) / tiles; ++c)
-        *to++ = w[c * step + terms[i]];
 }
 
 void pack_all_weights(const ConvPlan& plan, const Problem& p, int threads, float* to) {
