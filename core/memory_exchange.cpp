@@ -16,14 +16,6 @@ void move(T*& from, T*& to, i32& owed) {
   }
 }
 
-template <class T>
-void move_all(T*& from, T*& to) {
-  while (from) {
-    i32 one = 1;
-    move(from, to, one);
-  }
-}
-
 }  // namespace
 
 void MemoryAccount::add(const Tensor& x, const Tensor& y) {
@@ -49,8 +41,8 @@ void MemoryAccount::add(const Tensor& x, const Tensor& y) {
 }
 
 MemoryExchange::~MemoryExchange() {
-  for (int c = 0; c < kSizeClasses; ++c) move_all(blocks_[c], thread_memory.free_blocks[c]);
-  move_all(tensors_, thread_impls.free);
+  for (Storage*& list : blocks_) trim_blocks(list);
+  trim_impls(tensors_);
 }
 
 void MemoryExchange::give(MemoryAccount& owed) {

@@ -21,11 +21,15 @@ struct MemoryAccount {
   void add(const Tensor& x, const Tensor& y);
 };
 
+// Give free lists back to the system (core/storage.cpp).
+void trim_blocks(Storage*& list);
+void trim_impls(TensorImpl*& list);
+
 // The caller sees to it that one thread at a time uses it.
 class MemoryExchange {
  public:
   MemoryExchange() = default;
-  ~MemoryExchange();  // what lies in it becomes this thread's
+  ~MemoryExchange();  // what lies in it goes back to the system: the threads that took it are gone
   MemoryExchange(const MemoryExchange&) = delete;
   MemoryExchange& operator=(const MemoryExchange&) = delete;
 

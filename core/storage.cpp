@@ -9,6 +9,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/memory_exchange.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/tensor_impl.h"
 
@@ -51,20 +52,27 @@ Registry& registry() {
   return *r;
 }
 
-void trim_thread(ThreadMemory& t) {
-  for (Storage*& head : t.free_blocks)
-    while (Storage* s = head) {
-      head = s->next;
-      registry().reserved -= i64(class_bytes(s->size_class));
-      std::free(s);
-    }
+}  // namespace
+
+void trim_blocks(Storage*& list) {
+  while (Storage* s = list) {
+    list = s->next;
+    registry().reserved -= i64(class_bytes(s->size_class));
+    std::free(s);
+  }
 }
 
-void trim_impls(ThreadImpls& t) {
-  while (TensorImpl* p = t.free) {
-    t.free = p->next;
+void trim_impls(TensorImpl*& list) {
+  while (TensorImpl* p = list) {
+    list = p->next;
     std::free(p);
   }
+}
+
+namespace {
+
+void trim_thread(ThreadMemory& t) {
+  for (Storage*& list : t.free_blocks) trim_blocks(list);
 }
 
 void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
@@ -94,7 +102,7 @@ struct ThreadEnd {
   }
   ~ThreadEnd() {
     trim_thread(*memory);
-    trim_impls(*impls);
+    trim_impls(impls->free);
     trim_nodes();
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
@@ -380,7 +388,7 @@ u64 request_count() {
 
 void empty_cache() {
   detail::trim_thread(detail::thread_memory);
-  detail::trim_impls(detail::thread_impls);
+  detail::trim_impls(detail::thread_impls.free);
   detail::trim_nodes();
   for (const BlockAllocator* a : detail::block_allocators)
     if (a) a->trim();

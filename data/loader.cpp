@@ -134,12 +134,17 @@ BatchPool::BatchPool(int workers, int ahead) : shared_(std::make_unique<Shared>(
 BatchPool::~BatchPool() { join(); }
 
 void BatchPool::join() noexcept {
+  Shared& s = *shared_;
   {
-    const std::lock_guard lock(shared_->mutex);
-    shared_->stop = true;
+    const std::lock_guard lock(s.mutex);
+    s.stop = true;
   }
-  shared_->work.notify_all();
-  for (std::thread& t : shared_->threads) t.join();
+  s.work.notify_all();
+  for (std::thread& t : s.threads) t.join();
+  // Kept by this thread, the memory of a loader an epoch would add up: `returned` frees it.
+  for (const Shared::Slot& slot : s.slots) s.caller.add(slot.batch.x, slot.batch.y);
+  s.slots.clear();
+  s.returned.give(s.caller);
 }
 
 void BatchPool::start(std::function<Batch(i64)> make, i64 first, i64 end) {

@@ -238,6 +238,23 @@ TEST_CASE("loader: memory of batches goes back to the workers that make them") {
   }
 }
 
+TEST_CASE("loader: one an epoch leaves no memory behind, read to the end or not") {
+  const TensorDataset data{ones({64, 1024}), ones({64, 1024})};
+  for (const i64 batches : {8, 2, 0}) {
+    const auto after = [&](int loaders) {
+      for (int i = 0; i < loaders; ++i) {
+        Loader loader{data, {.batch = 8, .workers = 2}};
+        Batch b;
+        for (i64 k = 0; k < batches; ++k) REQUIRE(loader.next(b));
+      }
+      return memory::stats(Device::cpu()).reserved;
+    };
+    CAPTURE(batches);
+    const i64 before = after(5);
+    CHECK(after(40) - before < 200'000);  // a batch has 64 KiB
+  }
+}
+
 TEST_CASE("loader: a worker's batches do not depend on the caller's modes") {
   const LeakGuard leaks;
   const InferenceMode inference;
