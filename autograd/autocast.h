@@ -3,11 +3,10 @@
 // as f32, and those of class `promote` the widest of theirs; the rest take operands as they come.
 // f64 stays f64. OpInfo says the class; `wt ops` lists it.
 //
-//   Tensor loss;
-//   {
+//   auto loss = [&] {
 //     const AutocastScope autocast(DType::bf16);
-//     loss = cross_entropy(net(x), y);
-//   }
+//     return cross_entropy(net(x), y);
+//   }();
 //   loss.backward();                           // casts are recorded: f32 leaves get f32 gradients
 //
 // The cast of a leaf is made once in the outermost scope and again when the leaf was written.

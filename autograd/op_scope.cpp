@@ -60,6 +60,14 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
     for (int k = 0; k < i; ++k) repeated_ |= impl(i) == impl(k);
 }
 
+// The first operand is a model's input more often than a parameter, so it is the one to change.
+static std::string dtype_hint(const In* const* in, int n) {
+  for (int i = 1; i < n; ++i)
+    if (const DType t = dtype_of(in[i]->impl()); is_floating(t) && t != dtype_of(in[0]->impl()))
+      return str(".to(", dtype_name(t), ") on the first one");
+  return str(".to(", dtype_name(dtype_of(in[0]->impl())), ") on the other one");
+}
+
 void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types) {
   // A throw from a constructor runs no destructor: the owner tag is put back here.
@@ -102,9 +110,7 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   bool differ = false;
   for (int i = 1; i < n; ++i) differ |= dtype_of(in[i]->impl()) != dtype_of(in[0]->impl());
   if (differ && types == Types::same)
-    throw DtypeError(
-        message(info, in, n, "operands differ in dtype",
-                str(".to(", dtype_name(dtype_of(in[0]->impl())), ") on the other one")));
+    throw DtypeError(message(info, in, n, "operands differ in dtype", dtype_hint(in, n)));
   if (differ && types == Types::promote) {
     const DType wide = promoted_dtype(in, n);
     for (int i = 0; i < n; ++i)
@@ -185,10 +191,19 @@ void OpScope::share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code) {
   WT_INTERNAL_ASSERT(false);
 }
 
+std::string OpScope::place(Frame own) {
+  if (!mode.frame) return describe(own);
+  const std::string outer = describe(frame_of(mode.frame)), inner = describe(own);
+  const std::string module = to_string(mode.module);
+  return outer + (module.empty() ? "" : ", in " + module) +
+         (is_users(own) && inner != outer ? " (" + inner + ")" : "");
+}
+
+std::string OpScope::at_line() const { return "\n  at " + place(a_->frame()); }
+
 std::string OpScope::message(const OpInfo& info, const In* const* in, int n,
                              const std::string& headline, const std::string& hint) {
-  const Frame at = mode.frame ? frame_of(mode.frame) : in[0]->frame();
-  return str("[", info.name, "] ", headline, operand_lines(in, n), "\n  at ", describe(at),
+  return str("[", info.name, "] ", headline, operand_lines(in, n), "\n  at ", place(in[0]->frame()),
              hint.empty() ? "" : "\n  Try " + hint);
 }
 

@@ -57,13 +57,14 @@ void check_dtype(const OpScope& s) {
   const i64 rows = y.shape[y.ndim == 1 ? 0 : y.ndim - 2];
   throw ShapeError(str("[", name, "] a's last dimension ", k, " \u2260 b's ",
                        y.ndim == 1 ? "length " : "second to last dimension ", rows,
-                       operand_line("a", a), operand_line("b", b), "\n  at ", describe(at), tip));
+                       operand_line("a", a), operand_line("b", b), "\n  at ", OpScope::place(at),
+                       tip));
 }
 [[noreturn]] WT_COLD void throw_zero_d(const char* name, const TensorImpl* a, const TensorImpl* b,
                                        Frame at) {
   throw ShapeError(str("[", name, "] a has ", int(a->geometry.ndim), " and b ",
                        int(b->geometry.ndim), " dimensions, both need at least 1",
-                       operand_line("a", a), operand_line("b", b), "\n  at ", describe(at),
+                       operand_line("a", a), operand_line("b", b), "\n  at ", OpScope::place(at),
                        "\n  Try a * b for numbers"));
 }
 [[noreturn]] WT_COLD void throw_batch(const OpScope& s, i64 in_a, i64 in_b, int axis) {
@@ -237,7 +238,7 @@ Tensor product(const In& a, const In& b, Transposed t) {
   const Geometry &x = s.geometry(0), &y = s.geometry(1);
   const int xr = x.ndim - 2, yr = y.ndim - 2;
   if (x.shape[xr + !t.a] != y.shape[yr + t.b]) [[unlikely]]
-    throw_inner("matmul", s.impl(0), s.impl(1), s.frame());
+    throw_inner("matmul", s.impl(0), s.impl(1), s.input(0).frame());
   i64 shape[kMaxDims];
   const int batch = xr | yr ? batch_shape(s, shape) : 0;
   shape[batch] = x.shape[xr + t.a];
@@ -323,9 +324,9 @@ Tensor matmul(const In& a, const In& b) {
   const Frame at = mode.frame ? frame_of(mode.frame) : a.frame();
   const FrameScope frame(at);
   const int nx = x->geometry.ndim, ny = y->geometry.ndim;
-  if (nx == 0 || ny == 0) throw_zero_d("matmul", x, y, at);
+  if (nx == 0 || ny == 0) throw_zero_d("matmul", x, y, a.frame());
   if (x->geometry.shape[nx - 1] != y->geometry.shape[ny == 1 ? 0 : ny - 2])
-    throw_inner("matmul", x, y, at);
+    throw_inner("matmul", x, y, a.frame());
   if (nx > 1) return squeeze(product(a, unsqueeze(b, 1), {}), -1);
   if (ny > 1) return squeeze(product(unsqueeze(a, 0), b, {}), -2);
   return reshape(product(unsqueeze(a, 0), unsqueeze(b, 1), {}), {});

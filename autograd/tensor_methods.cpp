@@ -192,19 +192,13 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Frame at) const {
 }
 
 // --- reductions ----------------------------------------------------------------------------------
-Tensor Tensor::sum(Frame at) const { return wt::sum(In(*this, at.file, at.line)); }
-Tensor Tensor::sum(const Dims& dims, SumOptions options, Frame at) const {
-  return wt::sum(In(*this, at.file, at.line), dims, options);
-}
-Tensor Tensor::mean(Frame at) const { return wt::mean(In(*this, at.file, at.line)); }
-Tensor Tensor::mean(const Dims& dims, SumOptions options, Frame at) const {
-  return wt::mean(In(*this, at.file, at.line), dims, options);
-}
 
 #define WT_REDUCTION_METHOD(name)                                             \
   Tensor Tensor::name(const Dims& dims, SumOptions options, Frame at) const { \
     return wt::name(In(*this, at.file, at.line), dims, options);              \
   }
+WT_REDUCTION_METHOD(sum)
+WT_REDUCTION_METHOD(mean)
 WT_REDUCTION_METHOD(max)
 WT_REDUCTION_METHOD(min)
 WT_REDUCTION_METHOD(argmax)

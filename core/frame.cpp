@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <string_view>
 #include <unordered_map>
 
 #include "warptape/core/error.h"
@@ -73,6 +74,18 @@ Frame frame_of(FrameId id) {
   if (id == 0) return {};
   const Frame* chunk = t.chunks[id / kChunk].load(std::memory_order_acquire);
   return chunk ? chunk[id % kChunk] : Frame{};
+}
+
+bool is_users(Frame f) {
+  if (!f.file) return false;
+  constexpr std::string_view kRoot = "warptape/";
+  std::string_view path = f.file;
+  const size_t at = path.rfind(kRoot);
+  if (at == path.npos) return true;
+  path.remove_prefix(at + kRoot.size());
+  for (const char* folder : {"autograd/", "core/", "data/", "nn/", "optim/"})
+    if (path.starts_with(folder)) return false;
+  return true;
 }
 
 std::string describe(Frame f) {

@@ -45,6 +45,8 @@ WT_HOT FrameId intern_frame(Frame f) {
 }
 // Lock-free.
 Frame frame_of(FrameId id);
+// Whether it is a line outside the library's own folders.
+bool is_users(Frame f);
 // "net.cpp:57" (file name only), or "an unknown line".
 std::string describe(Frame f);
 std::string describe_frame(FrameId id);

@@ -185,10 +185,10 @@ class WT_GUARD Tensor {
   WT_API Tensor to(MemoryFormat format, Frame at = Frame::here()) const;
 
   // --- method form of common operators (docs in autograd/ops.h) ---------------------------------
-  WT_API Tensor sum(Frame at = Frame::here()) const;
-  WT_API Tensor sum(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
-  WT_API Tensor mean(Frame at = Frame::here()) const;
-  WT_API Tensor mean(const Dims& dims, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor sum(const Dims& dims = Dims::all(), SumOptions options = {},
+                    Frame at = Frame::here()) const;
+  WT_API Tensor mean(const Dims& dims = Dims::all(), SumOptions options = {},
+                     Frame at = Frame::here()) const;
   WT_API Tensor max(const Dims& dims = Dims::all(), SumOptions options = {},
                     Frame at = Frame::here()) const;
   WT_API Tensor min(const Dims& dims = Dims::all(), SumOptions options = {},

@@ -1,5 +1,6 @@
 // What an optimizer is made of and what it loads: entries and state by name.
 #include <algorithm>
+#include <string_view>
 
 #include "warptape/autograd/node.h"
 #include "warptape/core/error.h"
@@ -14,6 +15,13 @@ std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters) {
       throw UsageError(str("[optimizer] ", p.name, " is not a leaf that requires grad"));
     entries.push_back({p.name, p.tensor});
   }
+  // State is saved and found by these names.
+  std::vector<std::string_view> names;
+  for (const Entry& e : entries) names.push_back(e.name);
+  std::sort(names.begin(), names.end());
+  if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+    throw UsageError(str("[optimizer] two parameters are named '", *twice,
+                         "'\n  Try nn::add_prefix(list, \"...\") on those of each module"));
   return entries;
 }
 

@@ -162,9 +162,12 @@ void Optimizer::check(const Kind& kind, const OptimBlock& b) {
   for (const auto& [name, field] : kind.scalars) {
     const bool below_1 = name[0] == 'b' || name == std::string_view("alpha");
     const double v = b.*field;
-    if (!(v >= 0) || (below_1 && v >= 1))
+    if (!(v >= 0) || (below_1 && v >= 1) || std::isinf(v))
       throw UsageError(str("[", kind.name, "] ", name, " must be ",
-                           below_1 ? "in [0, 1)" : "at least 0", ", got ", v));
+                           below_1         ? "in [0, 1)"
+                           : std::isinf(v) ? "finite"
+                                           : "at least 0",
+                           ", got ", v));
   }
 }
 

@@ -19,8 +19,8 @@
 #define __launch_bounds__(...)
 #define __forceinline__ inline __attribute__((always_inline))
 #define __align__(n) __attribute__((aligned(n)))
-// Code that nvcc inlines and that is called here: many kernels share it, and the sanitizers make its
-// copies expensive to compile.
+// Code that nvcc inlines and that is called here: many kernels share it, and the sanitizers make
+// its copies expensive to compile.
 #define WT_HOST_NOINLINE __attribute__((noinline))
 // No __noinline__: libstdc++ spells __attribute__((__noinline__)).
 // Inlined at every optimisation level: no symbol is left that another build could share.

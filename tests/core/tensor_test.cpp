@@ -253,3 +253,12 @@ TEST_CASE("Tensor: a tensor with live views does not move into an arena, and the
   CHECK(values(p) == Values{1, 2});
   CHECK(rebound().empty());
 }
+
+TEST_CASE("Tensor: sums and means take axes in braces, a lone 0 among them") {
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 5.0}});
+  CHECK(values(x.sum({0})) == Values{4, 7});
+  CHECK(values(x.mean({0})) == Values{2, 3.5});
+  CHECK(x.sum({0, 1}).item() == 11);
+  CHECK(x.mean({0, 1}).item() == 2.75);
+  CHECK(x.sum().item() == 11);
+}

@@ -258,6 +258,35 @@ TEST_CASE(
   CHECK(mentions(message_of([&] { (void)net(ones({1, 5})); }), "[linear]"));
 }
 
+TEST_CASE("Modules: an error names the module and the line in its forward") {
+  static int bug = 0;
+  struct Inner : nn::Module<Inner> {
+    nn::Linear f = add("f", nn::Linear{4, 4});
+    bool narrow = false;
+    Tensor forward(Tensor x) {
+      if (narrow) return f(x.narrow(1, 0, 2));
+      bug = __LINE__ + 1;
+      return x.view({3, 3});
+    }
+  };
+  struct Outer : nn::Module<Outer> {
+    Inner l = add("l", Inner{});
+    Tensor forward(Tensor x) { return l(x); }
+  } net;
+  const auto here = [](int line) { return "module_test.cpp:" + std::to_string(line); };
+  const int line = __LINE__ + 1;
+  const auto call = [&] { (void)net(ones({2, 4})); };
+  const std::string said = message_of(call);
+  INFO(said);
+  CHECK(said.ends_with("\n  at " + here(line) + ", in l (" + here(bug) + ")"));
+  net.l.narrow = true;
+  const std::string inner = message_of(call);  // the library's own line says nothing
+  INFO(inner);
+  CHECK(mentions(inner, "[linear]"));
+  CHECK(mentions(inner, "\n  at " + here(line) + ", in l.f"));
+  CHECK_FALSE(mentions(inner, "("));
+}
+
 TEST_CASE("Modules: forward may have any signature", "[wall][modules]") {
   struct Many : nn::Module<Many> {
     nn::Param p = add("p", tensor({2.0}));

@@ -1,8 +1,12 @@
 // Parameter groups by name pattern.
 #include "warptape/optim/optimizer.h"
+
+#include <cmath>
+
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/optim/problem.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
@@ -114,6 +118,11 @@ TEST_CASE("groups that make no sense are refused before anything is changed") {
              "group 1 sets alpha, which Sgd does not have"));
   CHECK(says(message({{.names = {"*"}, .momentum = 0.5}}), "momentum cannot be turned on or off"));
   CHECK(message({{.names = {"*"}, .lr = 1}}).empty());
+  CHECK(says(message({{.names = {"*"}, .lr = HUGE_VAL}}), "[Sgd] lr must be finite, got inf"));
+  // Names are what state is saved and found by.
+  auto twice = named({"a", "b"});
+  twice.push_back(named({"a"})[0]);
+  CHECK(says(message_of([&] { optim::Sgd{twice, {}}; }), "two parameters are named 'a'"));
   // The parameters of a refused optimizer are nobody's.
   const auto p = named({"a"});
   const void* const at = p[0].tensor.data<const double>();
