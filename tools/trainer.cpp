@@ -12,6 +12,7 @@
 #include "warptape/tools/dry_run.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/generate.h"
+#include "warptape/tools/optimizers.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/run_signals.h"
 #include "warptape/tools/training.h"
@@ -129,16 +130,26 @@ void Trainer::load_data() {
 
 // --- what is kept --------------------------------------------------------------------------------
 
+// All that a run which goes on must have in common with its beginning. What optimizer and schedule
+// keep in the checkpoint would win over a new value, the rest of the step would take it: a mixture.
 nn::Metadata Trainer::metadata() const {
-  return {{"recipe", o_.recipe},
-          {"set", recipe_->settings()},
-          {"data", o_.data},
-          {"batch", std::to_string(d_.batch)},
-          {"steps", std::to_string(total_)},
-          {"optimizer", o_.optimizer},
-          {"schedule", o_.schedule},
-          {"monitor", o_.monitor},
-          {"ema", json_number(o_.ema)}};
+  nn::Metadata m{{"recipe", o_.recipe},
+                 {"set", recipe_->settings()},
+                 {"data", o_.data},
+                 {"batch", std::to_string(d_.batch)},
+                 {"micro_batches", std::to_string(o_.micro_batches)},
+                 {"steps", std::to_string(total_)},
+                 {"seed", std::to_string(o_.seed)},
+                 {"optimizer", o_.optimizer},
+                 {"lr", json_number(d_.lr)},
+                 {"weight_decay", json_number(d_.weight_decay)},
+                 {"clip_norm", json_number(d_.clip)},
+                 {"schedule", o_.schedule},
+                 {"warmup", std::to_string(d_.warmup)},
+                 {"monitor", o_.monitor},
+                 {"ema", json_number(o_.ema)}};
+  if (find_optimizer(o_.optimizer).momentum) m.emplace_back("momentum", json_number(o_.momentum));
+  return m;
 }
 
 RunHeader Trainer::header() const {

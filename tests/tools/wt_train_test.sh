@@ -79,6 +79,22 @@ errors() {
   "$wt" train charlm $tiny --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
   expect 8 "another run" train charlm $tiny --steps 2 --quiet --out "$here/run"
   expect 2 "started with batch" train charlm $tiny --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
+  changed
+}
+
+changed() {  # a run goes on with the options it was started with, those of the defaults too
+  local on="train charlm $tiny --steps 2 --quiet --out $here/run --resume auto"
+  expect 0 "resumed" $on --lr 0.003 --weight-decay 0.1 --seed 1
+  expect 2 "started with lr 0.003, not 0.01" $on --lr 0.01
+  expect 2 "started with lr 0.003, not 0.0030000000000000005" $on --lr 0.0030000000000000005
+  expect 2 "started with seed 1, not 2" $on --seed 2
+  expect 2 "started with weight_decay 0.1, not 0" $on --weight-decay 0
+  expect 2 "started with clip_norm 1, not 0.5" $on --clip-norm 0.5
+  expect 2 "started with warmup 50, not 1" $on --warmup 1
+  expect 2 "started with micro_batches 1, not 2" $on --micro-batches 2
+  on="train charlm $tiny --steps 2 --quiet --out $here/sgd --resume auto --optimizer sgd"
+  "$wt" $on --momentum 0.5 >/dev/null 2>&1 || fail "a run of sgd"
+  expect 2 "started with momentum 0.5, not 0.9" $on
 }
 
 interrupt() {  # the first Ctrl-C saves and says 130; the same command line goes on
