@@ -14,6 +14,7 @@
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/race_output.h"
 #include "warptape/tools/run_signals.h"
+#include "warptape/tools/std_output.h"
 #include "warptape/tools/training.h"
 
 namespace wt::tools {
@@ -219,7 +220,7 @@ int optimizer_race(const TrainOptions& options) {
                              });
   end_progress_line();
   std::printf("%s\n%s\n", race_table(race).c_str(), race_json(race).c_str());
-  std::fflush(stdout);
+  flush_stdout();
   if (signals.stop_requested())
     std::fprintf(stderr, "interrupted after %zu of %zu runs; %s\n", race.runs.size(),
                  std::size_t(race.seeds) * race.racers.size(),

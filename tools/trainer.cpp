@@ -15,6 +15,7 @@
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/run_signals.h"
+#include "warptape/tools/std_output.h"
 #include "warptape/tools/training.h"
 #include "warptape/version.h"
 
@@ -441,7 +442,7 @@ void Trainer::print_summary() const {
   else
     j.add_null("checkpoint");
   std::printf("%s\n", j.str().c_str());
-  std::fflush(stdout);
+  flush_stdout();
 }
 
 }  // namespace

@@ -3,12 +3,17 @@
 #include "warptape/tools/wt.h"
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <exception>
+#include <sstream>
+#include <system_error>
 
 #include "warptape/core/progress.h"
 #include "warptape/core/suggest.h"
 #include "warptape/tools/exit_codes.h"
+#include "warptape/tools/std_output.h"
 #include "warptape/version.h"
 
 namespace wt::tools {
@@ -38,6 +43,42 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e) {
   return kExitUsage;
 }
 
+// Runs what the command line asks for.
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {
+    std::ostringstream text;  // of --help, --version; std::cout would forget why it failed
+    app.exit(e, text, text);
+    std::fputs(text.str().c_str(), stdout);
+  }
+}
+
+// The whole text as a number.
+template <class T>
+bool read_number(const std::string& text, T& out) {
+  const char* end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, out);
+  return error == std::errc() && at == end;
+}
+
+template <class T, class F>
+CLI::Validator number(const std::string& wanted, const char* kind, F allowed) {
+  return CLI::Validator(
+      [=](std::string& text) -> std::string {
+        T v{};
+        if (read_number(text, v) && allowed(v)) return {};
+        return "must be " + wanted + ", got " + text;
+      },
+      kind);
+}
+
+int failed(const std::exception& e, int code) {
+  wt::end_progress_line();
+  std::fprintf(stderr, "wt: %s\n", e.what());
+  return code;
+}
+
 }  // namespace
 
 CLI::Validator one_of(std::vector<std::string> allowed) {
@@ -49,6 +90,27 @@ CLI::Validator one_of(std::vector<std::string> allowed) {
         return "'" + value + "' is not one of " + list + did_you_mean(value, allowed);
       },
       "{" + list + "}");
+}
+
+CLI::Validator positive() {
+  return number<double>("a finite number above 0", "ABOVE 0",
+                        [](double v) { return std::isfinite(v) && v > 0; });
+}
+CLI::Validator not_negative() {
+  return number<double>("a finite number of at least 0", "AT LEAST 0",
+                        [](double v) { return std::isfinite(v) && v >= 0; });
+}
+CLI::Validator from_0_to(double most) {
+  const std::string range = str("0 to ", most);
+  return number<double>("a number from " + range, range.c_str(),
+                        [=](double v) { return v >= 0 && v <= most; });
+}
+CLI::Validator at_least(long long least) {
+  return number<long long>(str("an integer of at least ", least), str("AT LEAST ", least).c_str(),
+                           [=](long long v) { return v >= least; });
+}
+CLI::Validator a_seed() {
+  return number<u64>("an integer from 0 to 18446744073709551615", "", [](u64) { return true; });
 }
 
 }  // namespace wt::tools
@@ -71,15 +133,15 @@ int main(int argc, char** argv) {
   add_generate(app, code);
   add_bench(app, code);
   try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& e) {
-    return app.exit(e);  // --help, --version
+    parse(app, argc, argv);
+    flush_stdout();
   } catch (const CLI::ParseError& e) {
     return usage_error(app, e);
+  } catch (const std::system_error& e) {
+    if (!std::ferror(stdout)) return failed(e, kExitBug);
+    return failed(lost_output(e.code().value()), kExitOutput);  // fmt says so at once
   } catch (const std::exception& e) {
-    wt::end_progress_line();
-    std::fprintf(stderr, "wt: %s\n", e.what());
-    return exit_code_of(e);
+    return failed(e, exit_code_of(e));
   }
   return code;
 }

@@ -8,6 +8,14 @@ namespace wt::tools {
 
 // Checks that an option's value is one of these; else the near name is part of the error.
 CLI::Validator one_of(std::vector<std::string> allowed);
+// Finite numbers.
+CLI::Validator positive();
+CLI::Validator not_negative();
+CLI::Validator from_0_to(double most);
+// Integers of 64 bits.
+CLI::Validator at_least(long long least);
+// 0 to 2^64 - 1, digits alone: CLI11 takes -1 for the largest.
+CLI::Validator a_seed();
 
 void add_info(CLI::App& app, int& code);
 void add_ops(CLI::App& app, int& code);

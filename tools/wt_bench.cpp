@@ -9,6 +9,7 @@
 #endif
 #include "warptape/bench/loader.h"
 #include "warptape/bench/overhead.h"
+#include "warptape/tools/std_output.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -87,7 +88,7 @@ void print_kernels(const bench::CpuKernelOptions& o, bool json) {
   const bench::CpuCeilings c = bench::measure_cpu_kernels(o, [&](const bench::Row& r) {
     if (json) {
       std::printf("%s\n", to_json(r, machine).c_str());
-      std::fflush(stdout);
+      flush_stdout();
     }
     rows.push_back(r);
   });

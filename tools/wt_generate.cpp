@@ -5,6 +5,7 @@
 #include "warptape/tools/generate.h"
 #include "warptape/tools/model_options.h"
 #include "warptape/tools/run_signals.h"
+#include "warptape/tools/std_output.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -23,7 +24,7 @@ int run(const WriteOptions& o) {
   const std::string text = generate(*t.recipe, o.generate, [&](char byte) {
     if (!o.json) {
       std::putchar(byte);
-      std::fflush(stdout);  // as it comes
+      flush_stdout();  // as it comes
     }
     return !signals.stop_requested();
   });

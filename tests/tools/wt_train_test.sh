@@ -217,6 +217,13 @@ stopping() {  # patience ends a run that gets worse; its best checkpoint is the 
   expect 2 "started with set" train fashion $common --set dropout=0.1 --resume auto --out "$here/run"
 }
 
+lost() {  # lost ARGS...: what cannot be printed is no success
+  "$wt" "$@" >/dev/full 2>"$here/err"
+  [ $? -eq 8 ] || fail "wt $* >/dev/full: not 8: $(cat "$here/err")"
+  grep -q "standard output cannot be written: No space left" "$here/err" ||
+    fail "wt $* >/dev/full: $(cat "$here/err")"
+}
+
 optimizers() {  # each one learns, with its own rate; each schedule runs
   local o
   tiny_fashion "$here/data" 64 32
@@ -273,6 +280,24 @@ use() {  # eval, predict and generate agree with what training said
   expect 2 "not of images" predict "$here/gpt" "$here/text"
   printf '\2\0\0\0\0\0\0\0{}' >"$here/weights"
   expect 3 "not a checkpoint of wt train" eval "$here/weights"
+
+  [ -e /dev/full ] || return
+  lost --version
+  lost --help
+  lost info
+  lost ops
+  lost bench overhead --only tape_add --windows 1 --window-s 0.01
+  lost train charlm $tiny --data "$here/text" --steps 2 --quiet
+  lost eval "$here/run"
+  lost predict "$here/run" --json "$here/data/t10k-images-idx3-ubyte"
+  lost predict "$here/run" "$here/data/t10k-images-idx3-ubyte"
+  lost generate "$here/gpt" --bytes 20
+  lost generate "$here/gpt" --bytes 20 --json
+  "$wt" train charlmm >/dev/full 2>&1
+  [ $? -eq 2 ] || fail "an error before it has another code"
+  "$wt" info 2>"$here/err" | true  # whoever reads no further wants no message
+  [ -s "$here/err" ] && fail "a closed pipe: $(cat "$here/err")"
+  return 0
 }
 
 $part

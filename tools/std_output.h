@@ -1,0 +1,27 @@
+// Standard output that cannot be written is an error, not a success without words.
+#pragma once
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "warptape/core/error.h"
+
+namespace wt::tools {
+
+// why: an errno; 0: not known
+inline CheckpointError lost_output(int why) {
+  return CheckpointError(
+      str("standard output cannot be written", why ? ": " : "", why ? std::strerror(why) : ""));
+}
+
+// Throws CheckpointError if anything printed so far is lost. Who flushes in between must do it by
+// this: the reason is known only to the flush that fails. A reader that has gone away wants no more
+// and no message either (by default SIGPIPE ends the process before this is reached).
+inline void flush_stdout() {
+  errno = 0;
+  const bool lost = std::fflush(stdout) != 0 || std::ferror(stdout);
+  const int why = errno;
+  if (lost && why != EPIPE) throw lost_output(why);
+}
+
+}  // namespace wt::tools
