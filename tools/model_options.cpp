@@ -1,12 +1,14 @@
 #include "warptape/tools/model_options.h"
 
+#include "warptape/tools/wt.h"
+
 namespace wt::tools {
 
 void add_model_options(CLI::App& command, ModelOptions& o, const char* json_help) {
   command.add_option("checkpoint", o.checkpoint, "a checkpoint, or a run folder: its best one")
       ->required();
   command.add_option("--device", o.device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  command.add_option("--threads", o.threads)->check(CLI::PositiveNumber);
+  command.add_option("--threads", o.threads)->check(at_least(1));
   command.add_flag("--json", o.json, json_help);
 }
 

@@ -129,7 +129,7 @@ void add_kernels(CLI::App& bench, int& code) {
   c->add_option("--device", *device, "cpu; wt_gpu_bench measures the others")
       ->check(one_of({"cpu"}));
   c->add_flag("--json", *json, "one JSON object a line");
-  c->add_option("--windows", o->windows)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
   c->add_option("--only", o->only, "this contract, and those of further --only")
       ->check(one_of(bench::cpu_kernel_names()));
   c->callback([o, json, device, &code] {
@@ -145,11 +145,11 @@ void add_loader(CLI::App& bench, int& code) {
   auto o = std::make_shared<bench::LoaderBenchOptions>();
   auto json = std::make_shared<bool>(false);
   c->add_option("--data", o->root, "folder of the IDX files")->required();
-  c->add_option("--batch", o->batch)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--batch", o->batch)->check(at_least(1))->capture_default_str();
   c->add_option("--workers", o->workers, "a row for each of these numbers")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
-  c->add_option("--epochs", o->epochs)->check(CLI::PositiveNumber)->capture_default_str();
+  c->add_option("--epochs", o->epochs)->check(at_least(1))->capture_default_str();
   c->add_flag("--json", *json, "one JSON object a line");
   c->callback([o, json, &code] {
     print_loader(*o, *json);
@@ -170,12 +170,11 @@ void add_bench(CLI::App& app, int& code) {
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
   overhead->add_flag("--json", *json, "one JSON object a line");
-  overhead->add_option("--threads", o->threads)->check(CLI::PositiveNumber)->capture_default_str();
-  overhead->add_option("--windows", o->windows)->check(CLI::PositiveNumber)->capture_default_str();
-  overhead->add_option("--window-s", o->window_s)
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls");
+  overhead->add_option("--threads", o->threads)->check(at_least(1))->capture_default_str();
+  overhead->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
+  overhead->add_option("--window-s", o->window_s)->check(positive())->capture_default_str();
+  overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls")
+      ->check(at_least(0));
   overhead->add_option("--only", o->only, "this row, and those of further --only")
       ->check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
                       "adam_step"}));

@@ -46,15 +46,15 @@ void add_generate(CLI::App& app, int& code) {
   add_model_options(*c, *o, "one JSON line with the text");
   c->add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
   c->add_option("--bytes", o->generate.bytes, "how many to write")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   c->add_option("--temperature", o->generate.temperature, "0: always the likeliest byte")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative())
       ->capture_default_str();
   c->add_option("--top-k", o->generate.top_k, "draw among the k likeliest bytes; 0: among all")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
-  c->add_option("--seed", o->generate.seed)->capture_default_str();
+  c->add_option("--seed", o->generate.seed)->check(a_seed())->capture_default_str();
   c->callback([o, &code] { code = run(*o); });
 }
 

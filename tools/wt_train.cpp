@@ -8,6 +8,28 @@
 
 namespace wt::tools {
 
+namespace {
+
+// Options that would have no effect as they are given.
+void check_given(const CLI::App& c, const TrainOptions& o) {
+  const auto given = [&](const char* name) { return c.count(name) > 0; };
+  if (given("--out") && o.out.empty()) throw UsageError("--out is empty\n  Try --out FOLDER");
+  for (const char* name : {"--resume", "--save-every"})
+    if (given(name) && o.out.empty())
+      throw UsageError(
+          str(name, " is about the run's folder, and there is none\n  Try --out FOLDER"));
+  if (given("--kernel-from") && o.kernels.empty())
+    throw UsageError("--kernel-from says when --kernel begins, and there is no --kernel");
+  if (o.recipe == kRaceName) return;  // it has its own optimizers and steps
+  if (given("--momentum") && !find_optimizer(o.optimizer).momentum)
+    throw UsageError(
+        str("--momentum: ", o.optimizer, " has none\n  Try --optimizer sgd, or rmsprop"));
+  if (o.steps > 0 && o.warmup > o.steps)
+    throw UsageError(str("--warmup ", o.warmup, " is more than --steps ", o.steps));
+}
+
+}  // namespace
+
 void add_train(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
   auto o = std::make_shared<TrainOptions>();
@@ -28,45 +50,65 @@ void add_train(CLI::App& app, int& code) {
                 "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
   c->add_option("--set", o->set, "KEY=VALUE of the recipe's settings; may be repeated")
       ->allow_extra_args(false);
-  auto* epochs = c->add_option("--epochs", o->epochs)->check(CLI::PositiveNumber);
-  c->add_option("--steps", o->steps)->check(CLI::PositiveNumber)->excludes(epochs);
-  c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
-  c->add_option("--micro-batches", o->micro_batches)->check(CLI::PositiveNumber);
-  c->add_option("--precision", o->precision)->check(one_of({"f32", "f16", "bf16"}));
-  c->add_option("--optimizer", o->optimizer)->check(one_of(optimizer_names()));
+  auto* epochs = c->add_option("--epochs", o->epochs, "default: the recipe's epochs or steps")
+                     ->check(at_least(1));
+  c->add_option("--steps", o->steps, "default: the recipe's epochs or steps")
+      ->check(at_least(1))
+      ->excludes(epochs);
+  c->add_option("--batch", o->batch, "samples a step; default: the recipe's")->check(at_least(1));
+  c->add_option("--micro-batches", o->micro_batches, "parts of a batch, one after another")
+      ->check(at_least(1))
+      ->capture_default_str();
+  c->add_option("--precision", o->precision)
+      ->check(one_of({"f32", "f16", "bf16"}))
+      ->capture_default_str();
+  c->add_option("--optimizer", o->optimizer)
+      ->check(one_of(optimizer_names()))
+      ->capture_default_str();
   c->add_option("--lr", o->lr,
                 "default: the recipe's for adamw; sgd 30, adagrad 10, lion 0.2 times")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   c->add_option("--schedule", o->schedule, "of the rate, over all steps")
       ->check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
       ->capture_default_str();
-  c->add_option("--warmup", o->warmup, "steps")->check(CLI::NonNegativeNumber);
-  c->add_option("--momentum", o->momentum, "of sgd and rmsprop")->check(CLI::Range(0.0, 0.9999));
-  c->add_option("--weight-decay", o->weight_decay)->check(CLI::NonNegativeNumber);
-  c->add_option("--clip-norm", o->clip, "0: no clipping")->check(CLI::NonNegativeNumber);
+  c->add_option("--warmup", o->warmup, "steps; default: the recipe's, at most half of all")
+      ->check(at_least(0));
+  c->add_option("--momentum", o->momentum, "of sgd and rmsprop")
+      ->check(from_0_to(0.9999))
+      ->capture_default_str();
+  c->add_option("--weight-decay", o->weight_decay, "default: the recipe's")->check(not_negative());
+  c->add_option("--clip-norm", o->clip, "0: no clipping; default: the recipe's")
+      ->check(not_negative());
   c->add_option("--ema", o->ema, "decay of an average of the weights, which evaluations use")
-      ->check(CLI::Range(0.0, 0.999999));
+      ->check(from_0_to(0.999999));
   c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
-      ->check(one_of({"stop", "skip", "ignore"}));
+      ->check(one_of({"stop", "skip", "ignore"}))
+      ->capture_default_str();
   c->add_option("--monitor", o->monitor, "what best, patience and plateau look at")
       ->check(one_of({"loss", "accuracy"}))
       ->capture_default_str();
   c->add_option("--patience", o->patience, "stop after so many evaluations without a better one")
-      ->check(CLI::PositiveNumber);
-  c->add_option("--eval-every", o->eval_every, "steps")->check(CLI::PositiveNumber);
-  c->add_option("--save-every", o->save_every, "steps")->check(CLI::PositiveNumber);
-  c->add_option("--log-every", o->log_every, "steps")->check(CLI::PositiveNumber);
+      ->check(at_least(1));
+  c->add_option("--eval-every", o->eval_every, "steps; default: ten evaluations a run")
+      ->check(at_least(1));
+  c->add_option("--save-every", o->save_every, "steps; default: a tenth of the run")
+      ->check(at_least(1));
+  c->add_option("--log-every", o->log_every, "steps; default: a 500th of the run")
+      ->check(at_least(1));
   c->add_option("--sample", o->sample, "bytes of text in the report of a text model")
-      ->check(CLI::NonNegativeNumber)
+      ->check(at_least(0))
       ->capture_default_str();
   c->add_option("--keep", o->keep, "checkpoints kept beside the best, at least 2")
-      ->check(CLI::Range(2, 1000));
-  c->add_option("--threads", o->threads)->check(CLI::PositiveNumber);
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  c->add_option("--threads", o->threads, "default: all of the machine's")->check(at_least(1));
   c->add_option("--workers", o->workers, "threads that make batches ahead")
-      ->check(CLI::Range(0, 256));
-  c->add_option("--seed", o->seed);
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  c->add_option("--seed", o->seed)->check(a_seed())->capture_default_str();
   c->add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
-  c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel");
+  c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel")
+      ->check(at_least(0));
   c->add_option_function<std::string>(
        "--resume", [o](const std::string&) { o->resume = true; },
        "auto: go on from the newest valid checkpoint in --out, if there is one")
@@ -74,7 +116,10 @@ void add_train(CLI::App& app, int& code) {
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph");
   c->add_flag("--quiet", o->quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
-  c->callback([o, &code] { code = o->recipe == kRaceName ? optimizer_race(*o) : train(*o); });
+  c->callback([c, o, &code] {
+    check_given(*c, *o);
+    code = o->recipe == kRaceName ? optimizer_race(*o) : train(*o);
+  });
 }
 
 }  // namespace wt::tools

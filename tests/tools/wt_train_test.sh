@@ -80,6 +80,40 @@ errors() {
   expect 8 "another run" train charlm $tiny --steps 2 --quiet --out "$here/run"
   expect 2 "started with batch" train charlm $tiny --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
   changed
+  values
+  without_effect
+}
+
+values() {  # numbers that are none, not finite or out of range
+  local option bad
+  for option in --lr --clip-norm --weight-decay --ema --momentum; do
+    for bad in nan inf -1 x; do
+      expect 2 "$option: must be a" train charlm --optimizer sgd $option $bad
+      expect 2 ", got $bad" train charlm --optimizer sgd $option $bad
+    done
+  done
+  expect 2 "--lr: must be a finite number above 0, got 0" train charlm --lr 0
+  expect 2 "--steps: must be an integer of at least 1, got 0" train charlm --steps 0
+  expect 2 "got 99999999999999999999" train charlm --steps 99999999999999999999
+  expect 2 "got nan" train charlm --warmup nan
+  expect 2 "got -1" train charlm --kernel '*:naive' --kernel-from -1
+  expect 2 "--temperature: must be a finite number of at least 0, got nan" generate x --temperature nan
+  for bad in -1 18446744073709551616 1.5; do
+    expect 2 "--seed: must be an integer from 0 to 18446744073709551615, got $bad" train charlm --seed $bad
+    expect 2 "got $bad" generate x --seed $bad
+  done
+  "$wt" train charlm $tiny --steps 1 --quiet --seed 18446744073709551615 >"$here/out" 2>&1 ||
+    fail "the largest seed: $(cat "$here/out")"
+  grep -q '"seed":18446744073709551615' "$here/out" || fail "the largest seed: $(cat "$here/out")"
+}
+
+without_effect() {  # options that would do nothing
+  expect 2 "--resume is about the run's folder" train charlm --resume auto
+  expect 2 "--save-every is about the run's folder" train charlm --save-every 3
+  expect 2 "there is no --kernel" train charlm --kernel-from 3
+  expect 2 "adamw has none" train charlm --momentum 0.5
+  expect 2 "--warmup 3 is more than --steps 2" train charlm --steps 2 --warmup 3
+  expect 2 "--out is empty" train charlm --out ""
 }
 
 changed() {  # a run goes on with the options it was started with, those of the defaults too
