@@ -110,6 +110,8 @@ std::unique_ptr<Recipe> RacePlan::make_recipe() const {
 RecipeData RacePlan::load() {
   RecipeData data = make_recipe()->load(options_.data);
   const i64 n = data.train.size();
+  check_samples(options_.data, "training", n);
+  check_samples(options_.data, "held-out", data.held_out.size());
   check_batch(defaults_.batch, data);
   if (held_out_ > 0 && held_out_ < data.held_out.size()) {
     std::vector<i64> first(static_cast<std::size_t>(held_out_));

@@ -70,10 +70,11 @@ class Trainer {
   void judge();
   void save();
   void loop();
-  void keep_what_there_is() noexcept;
+  void keep_what_there_is(bool no_output) noexcept;
   ReportOptions report() const;
   void write_sample();
   void print_summary() const;
+  void print_doubts() const;
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
   double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
   bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
@@ -122,6 +123,8 @@ Trainer::Trainer(const TrainOptions& o)
 
 void Trainer::load_data() {
   data_.emplace(recipe_->load(o_.data));
+  check_samples(o_.data, "training", data_->train.size());
+  check_samples(o_.data, "held-out", data_->held_out.size());
   loader_.emplace(make_loader(d_, *data_, o_.seed, o_.workers));
   total_ = o_.steps    ? o_.steps
            : o_.epochs ? o_.epochs * loader_->size()
@@ -288,7 +291,10 @@ void Trainer::evaluate() {
 void Trainer::judge() {
   const double now = monitored();
   training_->evaluated(now);
-  const bool better = c_.best_step == 0 || (o_.monitor == "loss" ? now < c_.best : now > c_.best);
+  // A model whose loss is no number is never the best, whatever it guesses right.
+  const bool counts = std::isfinite(eval_->loss);
+  const bool first = c_.best_step == 0 || std::isnan(c_.best);
+  const bool better = counts && (first || (o_.monitor == "loss" ? now < c_.best : now > c_.best));
   if (!better) {
     ++c_.worse;
     return;
@@ -359,8 +365,9 @@ void Trainer::loop() {
   }
 }
 
-// A step that throws has changed nothing: what was trained before it is whole.
-void Trainer::keep_what_there_is() noexcept try {
+// A step that throws has changed nothing: what was trained before it is whole. no_output: the run
+// ends because it cannot write, which its caller says.
+void Trainer::keep_what_there_is(bool no_output) noexcept try {
   if (!out_ || c_.step == first_step_) return;
   save();
   out_->write_report(report());
@@ -368,11 +375,12 @@ void Trainer::keep_what_there_is() noexcept try {
   std::fprintf(stderr, "after step %lld; its checkpoint and the report are written\n",
                static_cast<long long>(c_.step));
 } catch (const std::exception& e) {
-  std::fprintf(stderr, "nothing was saved after step %lld: %s\n", static_cast<long long>(c_.step),
-               e.what());
+  std::fprintf(stderr, "nothing was saved after step %lld%s%s\n", static_cast<long long>(c_.step),
+               no_output ? "" : ": ", no_output ? "" : e.what());
 }
 
 int Trainer::run() {
+  check_convolutions(*recipe_, device_);
   load_data();
   if (!o_.out.empty()) out_.emplace(o_.out, metadata());
   recipe_->model().to(device_);
@@ -389,8 +397,11 @@ int Trainer::run() {
     std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
   try {
     loop();
+  } catch (const CheckpointError&) {
+    keep_what_there_is(true);
+    throw;
   } catch (...) {
-    keep_what_there_is();
+    keep_what_there_is(false);
     throw;
   }
   not_training([&] {
@@ -400,6 +411,7 @@ int Trainer::run() {
     write_sample();
     if (out_) out_->write_report(report());
   });
+  print_doubts();
   print_summary();
   if (signals_.stop_requested())
     std::fprintf(stderr, "interrupted after step %lld; %s\n", static_cast<long long>(c_.step),
@@ -409,6 +421,18 @@ int Trainer::run() {
                  static_cast<long long>(c_.step), o_.monitor.c_str(),
                  static_cast<long long>(c_.worse));
   return signals_.exit_code();
+}
+
+// What else would look like a success, --quiet or not.
+void Trainer::print_doubts() const {
+  if (c_.step > first_step_ && !std::isfinite(loss_))
+    std::fprintf(stderr, "the last training loss is not finite (%g)\n", loss_);
+  if (eval_ && !std::isfinite(eval_->loss))
+    std::fprintf(stderr, "the held-out loss is not finite (%g)\n", eval_->loss);
+  const i64 tried = training_->optimizer().attempted();
+  if (const i64 skipped = tried - training_->optimizer().applied())
+    std::fprintf(stderr, "%lld of %lld steps were skipped: loss or gradient was not finite\n",
+                 static_cast<long long>(skipped), static_cast<long long>(tried));
 }
 
 void Trainer::print_summary() const {

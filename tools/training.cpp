@@ -3,6 +3,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/suggest.h"
+#include "warptape/kernels/run.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/tools/optimizers.h"
 
@@ -73,6 +74,10 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
   return d;
 }
 
+void check_samples(const std::string& path, const char* part, i64 samples) {
+  if (samples == 0) throw DataError(str(path, ": the data has no ", part, " samples"));
+}
+
 void check_batch(i64 batch, const RecipeData& data) {
   const i64 n = data.train.size();
   if (batch > n)
@@ -89,6 +94,14 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
            .seed = seed,
            .drop_last = d.drop_last,
            .workers = workers}};
+}
+
+void check_convolutions(const Recipe& r, Device device) {
+  if (r.settings().find("model=cnn") == std::string::npos) return;
+  for (const ContractInfo& c : all_contracts())
+    if (std::string_view(c.name) == "conv_forward" && c.count(device.kind) == 0)
+      throw NotAvailable(str("convolutions are not built for ", device_kind_name(device.kind),
+                             "\n  Try --set model=mlp, or --device cpu"));
 }
 
 Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)

@@ -13,10 +13,15 @@ namespace wt::tools {
 // The recipe's defaults with what the options say.
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
 
+// Throws DataError for data of which a part is empty; `path` is where it is from.
+void check_samples(const std::string& path, const char* part, i64 samples);
 // Throws UsageError for a batch that is larger than the data.
 void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers);
+
+// Throws NotAvailable, with what else there is, for a model of convolutions on a device without.
+void check_convolutions(const Recipe& r, Device device);
 
 class Training {
  public:

@@ -5,6 +5,7 @@
 #include "warptape/core/json.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/model_options.h"
+#include "warptape/tools/training.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -40,7 +41,9 @@ int eval(const EvalOptions& o) {
   std::vector<std::unique_ptr<metrics::Metric>> list;
   for (const std::string& name : o.metrics) list.push_back(metrics::make_metric(name));
   const TrainedModel t = load_model(o);
-  const RecipeData data = t.recipe->load(o.data.empty() ? t.data : o.data);
+  const std::string& path = o.data.empty() ? t.data : o.data;
+  const RecipeData data = t.recipe->load(path);
+  check_samples(path, "held-out", data.held_out.size());
   std::vector<metrics::Metric*> all;
   for (const auto& m : list) all.push_back(m.get());
   std::optional<metrics::ConfusionMatrix> confusion;
@@ -66,7 +69,7 @@ void add_eval(CLI::App& app, int& code) {
   c->add_option("--data", o->data, "default: what the model was trained on");
   c->add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
       ->delimiter(',');
-  c->add_option("--batch", o->batch)->check(CLI::PositiveNumber);
+  c->add_option("--batch", o->batch)->check(at_least(1));
   c->callback([o, &code] { code = eval(*o); });
 }
 

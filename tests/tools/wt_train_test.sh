@@ -74,6 +74,8 @@ errors() {
   expect 2 "did you mean 'adagrad'" train charlm --optimizer adagrat --steps 1
   printf x >"$here/file"
   expect 8 "$here/file" train charlm $tiny --steps 1 --out "$here/file/run"
+  expect 2 "Try --set model=mlp" train fashion --data "$here/labels" --device simt
+  [ "$(wc -l <"$here/err")" -eq 2 ] || fail "more than the error: $(cat "$here/err")"
   [ -e "$here/file/run" ] && fail "something was made under a file"
   expect 2 "f32 only" train charlm --precision f16 --steps 1
   "$wt" train charlm $tiny --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
@@ -82,6 +84,8 @@ errors() {
   changed
   values
   without_effect
+  empty_data
+  full_disk
 }
 
 values() {  # numbers that are none, not finite or out of range
@@ -114,6 +118,22 @@ without_effect() {  # options that would do nothing
   expect 2 "adamw has none" train charlm --momentum 0.5
   expect 2 "--warmup 3 is more than --steps 2" train charlm --steps 2 --warmup 3
   expect 2 "--out is empty" train charlm --out ""
+}
+
+empty_data() {
+  tiny_fashion "$here/untaught" 0 10
+  expect 3 "$here/untaught: the data has no training samples" train fashion --data "$here/untaught"
+  expect 3 "$here/untaught: the data has no training samples" train optimizer-race --data "$here/untaught"
+  tiny_fashion "$here/unjudged" 80 0
+  expect 3 "$here/unjudged: the data has no held-out samples" train fashion --data "$here/unjudged"
+}
+
+full_disk() {  # a limit of file sizes stands for it; what cannot be saved is said once
+  (trap '' XFSZ && ulimit -f 8 &&
+    "$wt" train charlm $tiny --steps 1 --quiet --out "$here/full" >"$here/out" 2>"$here/err")
+  [ $? -eq 8 ] || fail "no room for a checkpoint: $(cat "$here/err")"
+  [ "$(grep -c "File too large" "$here/err")" -eq 1 ] || fail "said more than once: $(cat "$here/err")"
+  grep -q "nothing was saved after step 1" "$here/err" || fail "no step: $(cat "$here/err")"
 }
 
 changed() {  # a run goes on with the options it was started with, those of the defaults too
@@ -210,7 +230,7 @@ throughput() {  # evaluations do not count as training
 }
 
 numbers() {  # a loss that is not finite stops the run, with what was trained before it
-  local common="fashion --data $here/data --set model=mlp --steps 30 --batch 16 --quiet"
+  local common="fashion --data $here/data --set model=mlp --steps 30 --batch 16 --quiet" of
   tiny_fashion "$here/data" 64 32
   # Rates that no float survives.
   expect 5 "NumericError" train $common --lr 1e30 --clip-norm 0 --warmup 0 --out "$here/run"
@@ -220,9 +240,22 @@ numbers() {  # a loss that is not finite stops the run, with what was trained be
   "$wt" train $common --lr 1e30 --clip-norm 0 --on-nan skip >"$here/out" 2>"$here/err" ||
     fail "skip: $(cat "$here/err")"
   [ "$(field skipped_steps <"$here/out")" -gt 0 ] || fail "no step was skipped: $(cat "$here/out")"
+  grep -q "$(field skipped_steps <"$here/out") of 30 steps were skipped" "$here/err" ||
+    fail "it does not say what was skipped: $(cat "$here/err")"
   "$wt" train $common --lr 1e30 --clip-norm 0 --on-nan ignore >"$here/out" 2>"$here/err" ||
     fail "ignore: $(cat "$here/err")"
   grep -q '"skipped_steps":0' "$here/out" || fail "a step was skipped: $(cat "$here/out")"
+  for of in "last training" held-out; do
+    grep -q "the $of loss is not finite" "$here/err" || fail "$of: $(cat "$here/err")"
+  done
+  for of in loss accuracy; do  # a model without a loss is never the best
+    "$wt" train $common --lr 1e30 --clip-norm 0 --warmup 0 --on-nan ignore --monitor $of --eval-every 30 \
+      --out "$here/$of" >/dev/null 2>"$here/err" || fail "by $of: $(cat "$here/err")"
+    [ -e "$here/$of/ckpt/best.safetensors" ] && fail "by $of, NaN is the best"
+  done
+  "$wt" train $common >/dev/null 2>"$here/err"
+  [ -s "$here/err" ] && fail "doubts about a good run: $(cat "$here/err")"
+  return 0
 }
 
 lowest() { sed -n 's/.*"eval_loss":\([0-9.e+-]*\),.*/\1/p' "$1" | tail -n +2 | sort -g | head -n 1; }
@@ -300,6 +333,8 @@ use() {  # eval, predict and generate agree with what training said
   expect 2 "no metric 'los'" eval "$here/run" --metrics los
   expect 3 "no checkpoint" eval "$here/data"
   expect 3 "$here/none" eval "$here/none"
+  tiny_fashion "$here/unjudged" 80 0
+  expect 3 "$here/unjudged: the data has no held-out samples" eval "$here/run" --data "$here/unjudged"
 
   seq 3000 | tr '\n' ' ' >"$here/text"
   "$wt" train charlm $tiny --data "$here/text" --steps 100 --quiet --out "$here/gpt" >/dev/null \
