@@ -1,4 +1,4 @@
-// The fused backwards of two-operand entries, on the cpu.
+// The fused backwards of two-operand entries and of those with parameters, on the cpu.
 #include "warptape/kernels/pointwise_cpu.h"
 
 namespace wt {

@@ -1,4 +1,4 @@
-// The fused backwards of two-operand entries, on simt and cuda.
+// The fused backwards of two-operand entries and of those with parameters, on simt and cuda.
 #include "warptape/kernels/pointwise_kernels.cuh"
 
 namespace wt {
