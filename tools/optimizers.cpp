@@ -32,11 +32,9 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
     return std::make_unique<optim::Sgd>(
         m, optim::SgdOptions{.lr = lr, .momentum = c.momentum, .weight_decay = decay});
   if (c.name == "adam")
-    return std::make_unique<optim::Adam>(
-        m, optim::AdamOptions{.lr = lr, .betas = {0.9, c.beta2}, .weight_decay = decay});
+    return std::make_unique<optim::Adam>(m, optim::AdamOptions{.lr = lr, .weight_decay = decay});
   if (c.name == "adamw")
-    return std::make_unique<optim::AdamW>(
-        m, optim::AdamWOptions{.lr = lr, .betas = {0.9, c.beta2}, .weight_decay = decay});
+    return std::make_unique<optim::AdamW>(m, optim::AdamWOptions{.lr = lr, .weight_decay = decay});
   if (c.name == "adagrad")
     return std::make_unique<optim::Adagrad>(m,
                                             optim::AdagradOptions{.lr = lr, .weight_decay = decay});

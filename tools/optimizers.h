@@ -25,7 +25,6 @@ struct OptimizerChoice {
   double lr = 1e-3;
   double weight_decay = 0;
   double momentum = 0.9;  // where there is one
-  double beta2 = 0.999;   // of adam and adamw
 };
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m, const OptimizerChoice& c);
 

@@ -192,7 +192,6 @@ class CharLm : public Recipe {
             .eval_batch = 32,
             .steps = 1000,
             .lr = 3e-3,
-            .beta2 = 0.99,
             .weight_decay = 0.1,
             .warmup = 50,
             .drop_last = true};

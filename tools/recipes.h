@@ -30,7 +30,6 @@ struct RecipeDefaults {
   i64 batch = 64, eval_batch = 500;
   i64 epochs = 0, steps = 0;  // one of them
   double lr = 1e-3;           // of AdamW; optimizers.h has what others make of it
-  double beta2 = 0.999;       // of adam and adamw; small batches of text like it shorter
   double weight_decay = 0.01, clip = 1.0;
   i64 warmup = 0;
   i64 evals = 10;  // evaluations over the run, beside the one before step 1
