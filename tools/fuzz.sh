@@ -77,11 +77,12 @@ start() {
 }
 # reader FORMAT: pictures have one reader
 reader() { case $1 in png | ppm) echo image ;; *) echo "$1" ;; esac; }
-# begin NAME: good files to start from
+# begin_with NAME: good files, unless an earlier run has left some
 begin_with() {
   local corpus=$tree/corpus/${1%%:*}
-  [ $guided = 1 ] && [ ! -d "$corpus" ] || return 0
+  [ $guided = 1 ] || return 0
   mkdir -p "$corpus"
+  [ -z "$(ls -A "$corpus")" ] || return 0
   WT_FUZZ_CASES=1000 WT_FUZZ_SEEDS=$corpus "$program" "${1//,/\\,}" >/dev/null || true
 }
 # fuzz NAME: one round of one format
