@@ -44,6 +44,28 @@ budget "20.1 CMakeFiles/wt_core.dir/core/x.cpp.o" 1
 budget "39.0 CMakeFiles/wt_core.dir/Unity/unity_0_cxx.cxx.o" 0
 budget "44.9 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 0
 budget "45.1 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 1
+budget "29.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 0
+budget "31.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 1
+
+# timed SLOW_FILE EXIT YARDSTICKS: timed.sh over a compiler that ends at once; a stand-in for the one
+# that compiles yardsticks counts them.
+printf '#!/bin/sh\necho "$*" >>"$CALLS"\n' >"$scratch/c++"
+chmod +x "$scratch/c++"
+timed() {
+  local rc seconds rest
+  : >"$scratch/calls"
+  rm -f "$scratch/log"
+  CALLS=$scratch/calls PATH=$scratch:$PATH CCACHE_DIR=$scratch/cache WARPTAPE_SLOW_FILE=$1 \
+    "$here/../../cmake/timed.sh" "$scratch/log" sh -c "exit $2" -o some.o >/dev/null
+  rc=$?
+  read -r seconds rest <"$scratch/log"
+  if [ $rc != "$2" ] || [[ ! $rest =~ ^some.o\ 1(\.00)?$ ]] || [ "$(wc -l <"$scratch/calls")" != "$3" ]; then
+    echo "FAILED timed: exit code $rc, wanted $2; said $seconds $rest after $(<"$scratch/calls")"
+    bad=1
+  fi
+}
+timed 10 0 0
+timed 0 3 3
 
 # coverage LINES RUN EXIT: coverage.sh with stand-ins for the programs that build and count.
 mkdir -p "$scratch/tools" "$scratch/bin" "$scratch/build/coverage"
