@@ -33,6 +33,7 @@
 #include "warptape/data/image.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/npz.h"
+#include "warptape/data/sampler.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/nn/evaluate.h"

@@ -1,5 +1,8 @@
 #include "warptape/core/memory_exchange.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "warptape/core/tensor.h"
 
 namespace wt::detail {
@@ -18,26 +21,26 @@ void move(T*& from, T*& to, i32& owed) {
 
 }  // namespace
 
-void MemoryAccount::add(const Tensor& x, const Tensor& y) {
-  const TensorImpl *const p = x.impl(), *const q = y.impl();
-  const auto ours = [](const RefCount& refs, u32 here) {
+void MemoryAccount::add(std::span<Tensor*> together) noexcept {
+  const auto all_of = [](const RefCount& refs, u32 here) {
     return refs.value.load(std::memory_order_acquire) == here;
   };
-  const auto add_block = [&](const Storage* s, u32 here) {
-    if (!s->special && ours(s->refs, here)) ++blocks[s->size_class];
-  };
-  if (p && p == q) {
-    if (!ours(p->refs, 2)) return;
-    ++tensors;
-    return add_block(p->storage, 1);
+  // Those of one block lie side by side, and among them the handles of one tensor.
+  const auto place = [](const Tensor* t) { return std::pair(t->impl()->storage, t->impl()); };
+  std::sort(together.begin(), together.end(),
+            [&](const Tensor* a, const Tensor* b) { return place(a) < place(b); });
+  for (size_t i = 0; i < together.size();) {
+    const Storage* const s = place(together[i]).first;
+    u32 parts = 0;
+    while (i < together.size() && place(together[i]).first == s) {
+      const TensorImpl* const p = together[i]->impl();
+      u32 handles = 0;
+      for (; i < together.size() && together[i]->impl() == p; ++i) ++handles;
+      if (all_of(p->refs, handles)) ++parts;
+    }
+    tensors += i32(parts);
+    if (parts > 0 && !s->special && all_of(s->refs, parts)) ++blocks[s->size_class];
   }
-  const bool shared = p && q && p->storage == q->storage;
-  for (const TensorImpl* t : {p, q}) {
-    if (!t || !ours(t->refs, 1)) continue;
-    ++tensors;
-    if (!shared) add_block(t->storage, 1);
-  }
-  if (shared) add_block(p->storage, 2);
 }
 
 MemoryExchange::~MemoryExchange() {

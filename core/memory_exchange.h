@@ -2,6 +2,8 @@
 // keeps what it frees for itself, so without this the free lists of the second would grow for ever
 // while the first takes new memory. Internal to the library.
 #pragma once
+#include <span>
+
 #include "warptape/core/storage.h"
 #include "warptape/core/tensor_impl.h"
 
@@ -16,9 +18,9 @@ struct MemoryAccount {
   i32 blocks[kSizeClasses]{};
   i32 tensors = 0;
 
-  // Counts two tensors that change hands together, as far as nobody else has a part of them. They
-  // may share memory.
-  void add(const Tensor& x, const Tensor& y);
+  // Counts defined tensors that change hands together, as far as nobody else has a part of them.
+  // They may share memory, or be the same. Sorts the list.
+  void add(std::span<Tensor*> together) noexcept;
 };
 
 // Give free lists back to the system (core/storage.cpp).

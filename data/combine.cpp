@@ -53,7 +53,7 @@ Tensor merge(const std::vector<Piece>& pieces, size_t n, Tensor Batch::*member, 
 
 }  // namespace
 
-Batch Concat::batch(std::span<const i64> samples) const {
+Batch Concat::batch(std::span<const i64> samples, i64 epoch) const {
   std::vector<std::vector<i64>> wanted(parts_.size());
   std::vector<std::vector<size_t>> places(parts_.size());
   for (size_t i = 0; i < samples.size(); ++i) {
@@ -65,7 +65,8 @@ Batch Concat::batch(std::span<const i64> samples) const {
   }
   std::vector<Piece> pieces;
   for (size_t p = 0; p < parts_.size(); ++p)
-    if (!wanted[p].empty()) pieces.push_back({parts_[p].batch(wanted[p]), std::move(places[p])});
+    if (!wanted[p].empty())
+      pieces.push_back({parts_[p].batch(wanted[p], epoch), std::move(places[p])});
   if (pieces.empty()) return parts_[0].batch({});
   if (pieces.size() == 1) return std::move(pieces[0].rows);  // its places are 0, 1, 2, ...
   return {merge(pieces, samples.size(), &Batch::x, "inputs"),

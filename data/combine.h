@@ -1,4 +1,5 @@
-// Datasets made of others: a part of one, several one after the other, a random split.
+// Datasets made of others: a part of one, several one after the other, a random split, batches that
+// are made anew.
 //
 //   auto [train, held_out] = data::random_split(data::Cifar10{root}, {0.9, 0.1}, {.seed = 1});
 //   data::Loader loader{train, {.batch = 64, .shuffle = true}};
@@ -27,14 +28,14 @@ class Subset {
   i64 size() const { return i64(indices_->size()); }
   const std::vector<i64>& indices() const { return *indices_; }
   const D& dataset() const { return *dataset_; }
-  Batch batch(std::span<const i64> samples) const {
+  BatchOf<D> batch(std::span<const i64> samples, i64 epoch = 0) const {
     std::vector<i64> of_dataset;
     of_dataset.reserve(samples.size());
     for (i64 i : samples) {
       detail::check_sample("Subset", i, size());
       of_dataset.push_back((*indices_)[size_t(i)]);
     }
-    return dataset_->batch(of_dataset);
+    return detail::batch_of(*dataset_, of_dataset, epoch);
   }
 
  private:
@@ -42,26 +43,31 @@ class Subset {
   std::shared_ptr<const std::vector<i64>> indices_;
 };
 
-// Any dataset behind one type; copies share it.
+// Any dataset of Batch behind one type; copies share it.
 class WT_API AnyDataset {
  public:
   template <Dataset D>
-  requires(!std::same_as<D, AnyDataset>) AnyDataset(D dataset)  // NOLINT: implicit by design
+  requires(!std::same_as<D, AnyDataset> && std::same_as<BatchOf<D>, Batch>)
+      AnyDataset(D dataset)  // NOLINT: implicit by design
       : held_(std::make_shared<const Held<D>>(std::move(dataset))) {}
   i64 size() const { return held_->size(); }
-  Batch batch(std::span<const i64> samples) const { return held_->batch(samples); }
+  Batch batch(std::span<const i64> samples, i64 epoch = 0) const {
+    return held_->batch(samples, epoch);
+  }
 
  private:
   struct Base {
     virtual ~Base() = default;
     virtual i64 size() const = 0;
-    virtual Batch batch(std::span<const i64> samples) const = 0;
+    virtual Batch batch(std::span<const i64> samples, i64 epoch) const = 0;
   };
   template <class D>
   struct Held final : Base {
     explicit Held(D d) : dataset(std::move(d)) {}
     i64 size() const override { return dataset.size(); }
-    Batch batch(std::span<const i64> samples) const override { return dataset.batch(samples); }
+    Batch batch(std::span<const i64> samples, i64 epoch) const override {
+      return detail::batch_of(dataset, samples, epoch);
+    }
     D dataset;
   };
   std::shared_ptr<const Base> held_;
@@ -80,7 +86,7 @@ class WT_API Concat {
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
   i64 size() const { return ends_.back(); }
-  Batch batch(std::span<const i64> samples) const;
+  Batch batch(std::span<const i64> samples, i64 epoch = 0) const;
 
  private:
   std::vector<AnyDataset> parts_;
@@ -108,6 +114,53 @@ std::array<Subset<D>, N> random_split(D dataset, const Scalar (&parts)[N],
     return std::array<Subset<D>, N>{Subset<D>(shared, std::move(indices[I]))...};
   }
   (std::make_index_sequence<N>{});
+}
+
+// A dataset with its batches as f makes them. Made by collate().
+template <Dataset D, class F>
+class Collated {
+  using Samples = std::span<const i64>;
+  static_assert(std::invocable<const F&, BatchOf<D>> ||
+                    std::invocable<const F&, BatchOf<D>, Samples> ||
+                    std::invocable<const F&, BatchOf<D>, Samples, i64>,
+                "collate: f is called as f(batch), f(batch, samples) or f(batch, samples, epoch), "
+                "as const (several workers call it at once), with a batch that it may keep");
+
+ public:
+  Collated(D dataset, F f) : dataset_(std::move(dataset)), f_(std::move(f)) {}
+  i64 size() const { return dataset_.size(); }
+  const D& dataset() const { return dataset_; }
+  auto batch(std::span<const i64> samples, i64 epoch = 0) const {
+    BatchOf<D> batch = detail::batch_of(dataset_, samples, epoch);
+    if constexpr (std::invocable<const F&, BatchOf<D>, Samples, i64>)
+      return f_(std::move(batch), samples, epoch);
+    else if constexpr (std::invocable<const F&, BatchOf<D>, Samples>)
+      return f_(std::move(batch), samples);
+    else
+      return f_(std::move(batch));
+  }
+
+ private:
+  D dataset_;
+  F f_;
+};
+
+// A dataset whose batches are f(batch of `dataset`): PyTorch's collate_fn, for padding, masks and
+// augmentation of whole batches. What f returns may be of any type that a Loader takes.
+//
+//   auto padded = data::collate(lines, [](data::Batch b) { return Masked{...}; });
+//   auto noisy = data::collate(images, [key](data::Batch b, std::span<const i64> samples,
+//                                            i64 epoch) {
+//     ... philox(key, u64(samples[i]), u64(epoch)) ...  // key = philox_key(seed, augment)
+//   });
+//
+// f is called as f(batch), f(batch, samples) or f(batch, samples, epoch), whichever it takes, with
+// the samples' indices. It must not depend on anything else that changes: workers call it at the
+// same time and in any order. So it takes random numbers from (epoch, sample), as above, and not
+// from rand() and its like: these would differ from run to run.
+template <Dataset D, class F>
+Collated<D, F> collate(D dataset, F f) {
+  return {std::move(dataset), std::move(f)};
 }
 
 }  // namespace wt::data

@@ -29,20 +29,6 @@ std::string find_file(const std::string& root, const std::string& name) {
   throw DataError(str(root, ": has neither ", name, " nor ", name, ".gz"));
 }
 
-// Rows of a tensor by index: [N, ...] -> [n, ...].
-Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices) {
-  Shape shape = t.shape();
-  shape[0] = i64(indices.size());
-  Tensor out = empty(shape, {.dtype = t.dtype(), .device = Device::cpu()});
-  const i64 row = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
-  for (size_t i = 0; i < indices.size(); ++i) {
-    detail::check_sample(dataset, indices[i], t.size(0));
-    std::memcpy(static_cast<char*>(out.impl()->data) + i64(i) * row,
-                static_cast<const char*>(t.impl()->data) + indices[i] * row, size_t(row));
-  }
-  return out;
-}
-
 Tensor host_bytes(const std::vector<u8>& bytes) {
   const CategoryScope scope(Category::dataset);
   return tensor(bytes, {.device = Device::cpu()});
@@ -63,6 +49,29 @@ void detail::check_images(const char* dataset, const Tensor& images, const Shape
         str("[", dataset, "] expected images of u8, got ", dtype_name(images.dtype())));
 }
 
+void detail::prepare_rows(const char* dataset, std::span<Tensor> tensors) {
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const Tensor &first = tensors[0], &t = tensors[i];
+    if (t.ndim() == 0 || t.size(0) != first.size(0))
+      throw ShapeError(str("[", dataset, "] all tensors need equal first sizes\n  tensor 0 ",
+                           describe(first), "\n  tensor ", i, " ", describe(t)));
+  }
+  for (Tensor& t : tensors) t = t.to(Device::cpu()).contiguous();
+}
+
+Tensor detail::gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices) {
+  Shape shape = t.shape();
+  shape[0] = i64(indices.size());
+  Tensor out = empty(shape, {.dtype = t.dtype(), .device = Device::cpu()});
+  const i64 row = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
+  for (size_t i = 0; i < indices.size(); ++i) {
+    check_sample(dataset, indices[i], t.size(0));
+    std::memcpy(static_cast<char*>(out.impl()->data) + i64(i) * row,
+                static_cast<const char*>(t.impl()->data) + indices[i] * row, size_t(row));
+  }
+  return out;
+}
+
 TensorDataset::TensorDataset(Tensor x, Tensor y)
     : x_(x.to(Device::cpu()).contiguous()), y_(y.to(Device::cpu()).contiguous()) {
   if (x.ndim() == 0 || y.ndim() == 0 || x.size(0) != y.size(0))
@@ -71,7 +80,8 @@ TensorDataset::TensorDataset(Tensor x, Tensor y)
 }
 
 Batch TensorDataset::batch(std::span<const i64> indices) const {
-  return {gather_rows("TensorDataset", x_, indices), gather_rows("TensorDataset", y_, indices)};
+  return {detail::gather_rows("TensorDataset", x_, indices),
+          detail::gather_rows("TensorDataset", y_, indices)};
 }
 
 namespace {

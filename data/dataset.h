@@ -2,11 +2,14 @@
 //
 // A dataset is any copyable type with `i64 size() const` and
 // `Batch batch(std::span<const i64> indices) const`, whose samples depend on their index alone.
+// batch() may give another type: std::array<Tensor, 3>, or a struct (core/batch.h). If samples
+// depend on the epoch as well (augmentation), its second parameter is `i64 epoch = 0`.
 #pragma once
 #include <array>
 #include <concepts>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "warptape/core/tensor.h"
@@ -31,8 +34,12 @@ struct Batch {
 template <class D>
 concept Dataset = std::is_object_v<D> && requires(const D& d, std::span<const i64> indices) {
   { d.size() } -> std::convertible_to<i64>;
-  { d.batch(indices) } -> std::same_as<Batch>;
+  { d.batch(indices) } -> std::movable;
 } && std::copy_constructible<D>;
+
+// What a dataset's batch() gives.
+template <Dataset D>
+using BatchOf = decltype(std::declval<const D&>().batch(std::span<const i64>()));
 
 namespace detail {
 [[noreturn]] WT_COLD WT_API void bad_sample(const char* dataset, i64 i, i64 n);
@@ -43,6 +50,21 @@ inline void check_sample(const char* dataset, i64 i, i64 n) {
 }
 // Throws ShapeError or DtypeError unless `images` is u8 [N, channels, height, width] on the cpu.
 WT_API void check_images(const char* dataset, const Tensor& images, const Shape& image);
+// The epoch is for datasets that ask for it. In braces, it does not become a bool or an int that
+// a dataset has for something else.
+template <Dataset D>
+BatchOf<D> batch_of(const D& d, std::span<const i64> indices, i64 epoch) {
+  if constexpr (requires {
+                  { d.batch(indices, {epoch}) } -> std::same_as<BatchOf<D>>;
+                })
+    return d.batch(indices, {epoch});
+  else
+    return d.batch(indices);
+}
+// Makes them contiguous and on the cpu. Throws ShapeError unless their first sizes are equal.
+WT_API void prepare_rows(const char* dataset, std::span<Tensor> tensors);
+// Rows of a tensor that was prepared, [N, ...] -> [n, ...]. Throws IndexError.
+WT_API Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices);
 }  // namespace detail
 
 // Two tensors of equal length, row by row.
@@ -55,6 +77,32 @@ class WT_API TensorDataset {
  private:
   Tensor x_, y_;
 };
+
+// Any number of tensors of equal length, row by row; a batch is a std::array<Tensor, N>:
+//   for (auto& [x, y, weight] : data::Loader{data::TensorsDataset{xs, ys, weights}}) ...
+// Throws ShapeError for lengths that differ.
+template <size_t N>
+class TensorsDataset {
+ public:
+  template <std::same_as<Tensor>... T>
+  requires(sizeof...(T) == N && N > 0) explicit TensorsDataset(T... tensors)
+      : tensors_{std::move(tensors)...} {
+    detail::prepare_rows("TensorsDataset", tensors_);
+  }
+  i64 size() const { return tensors_[0].size(0); }
+  // Throws IndexError.
+  std::array<Tensor, N> batch(std::span<const i64> indices) const {
+    std::array<Tensor, N> rows;
+    for (size_t i = 0; i < N; ++i)
+      rows[i] = detail::gather_rows("TensorsDataset", tensors_[i], indices);
+    return rows;
+  }
+
+ private:
+  std::array<Tensor, N> tensors_;
+};
+template <std::same_as<Tensor>... T>
+TensorsDataset(T...) -> TensorsDataset<sizeof...(T)>;
 
 struct FashionMnistOptions {
   bool train = true;     // 60,000 images; else the 10,000 test images

@@ -31,12 +31,38 @@ namespace detail {
 void check_loader_options(const LoaderOptions& o, i64 samples) {
   if (o.batch < 1) throw UsageError(str("[Loader] the batch must be at least 1, got ", o.batch));
   if (samples < 1) throw UsageError("[Loader] the dataset is empty");
-  if (o.drop_last && o.batch > samples)
-    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
-                         " samples) and drop_last leaves nothing"));
   if (o.workers < 0 || o.workers > 1024 || o.prefetch < 1 || o.prefetch > 1024)
     throw UsageError(str("[Loader] workers must be 0 to 1024 and prefetch 1 to 1024, got ",
                          o.workers, " and ", o.prefetch));
+  if (o.sampler && o.shuffle)
+    throw UsageError(
+        "[Loader] a sampler says the order itself, shuffle has no effect beside it\n  Try one of "
+        "the two");
+}
+
+void check_epoch(const LoaderOptions& o, i64 samples) {
+  if (samples < 1) throw UsageError("[Loader] the sampler gives no samples");
+  if (o.drop_last && o.batch > samples)
+    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
+                         " samples) and drop_last leaves nothing"));
+}
+
+std::vector<i64> sampled_order(const LoaderOptions& o, i64 n, i64 epoch) {
+  std::vector<i64> order = o.sampler(epoch);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i] < 0 || order[i] >= n)
+      throw IndexError(str("[Loader] the sampler gives sample ", order[i], " at place ", i,
+                           " of epoch ", epoch, ", outside [0, ", n, ")"));
+  return order;
+}
+
+std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 samples, i64 epoch) {
+  if (!o.sampler) return epoch_order(n, o.shuffle, o.seed, epoch);
+  std::vector<i64> order = sampled_order(o, n, epoch);
+  if (i64(order.size()) != samples)
+    throw UsageError(str("[Loader] the sampler gives ", order.size(), " samples for epoch ", epoch,
+                         ", it gave ", samples, " for epoch 0: all epochs need equal lengths"));
+  return order;
 }
 
 void bad_loader_state(const LoaderState& s, i64 batches) {
@@ -49,14 +75,18 @@ void bad_loader_state(const LoaderState& s, i64 batches) {
 struct BatchPool::Shared {
   struct Slot {
     bool ready = false;
-    Batch batch{};
+    std::unique_ptr<AnyBatch> batch{};
     std::exception_ptr error{};
+
+    void count(wt::detail::MemoryAccount& account) const {
+      if (batch) account.add(batch->tensors);
+    }
   };
 
   std::mutex mutex;
   std::condition_variable work, result;
   std::vector<Slot> slots;  // batch k waits in slot k % ahead
-  std::shared_ptr<const std::function<Batch(i64)>> make;
+  std::shared_ptr<const std::function<std::unique_ptr<AnyBatch>(i64)>> make;
   u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
   i64 next = 0, taken = 0, end = 0;
   bool stop = false;
@@ -95,7 +125,7 @@ struct BatchPool::Shared {
       call.reset();
       lock.lock();
       if (of_job == job) {
-        sent.add(made.batch.x, made.batch.y);
+        made.count(sent);
         std::swap(slots[size_t(k) % slots.size()], made);
         result.notify_one();
       }
@@ -111,7 +141,7 @@ struct BatchPool::Shared {
   std::vector<Slot> reset() {
     std::vector<Slot> old(slots.size());
     old.swap(slots);
-    for (const Slot& s : old) caller.add(s.batch.x, s.batch.y);
+    for (const Slot& s : old) s.count(caller);
     ++job;
     make.reset();
     next = taken = end = 0;
@@ -142,13 +172,13 @@ void BatchPool::join() noexcept {
   s.work.notify_all();
   for (std::thread& t : s.threads) t.join();
   // Kept by this thread, the memory of a loader an epoch would add up: `returned` frees it.
-  for (const Shared::Slot& slot : s.slots) s.caller.add(slot.batch.x, slot.batch.y);
+  for (const Shared::Slot& slot : s.slots) slot.count(s.caller);
   s.slots.clear();
   s.returned.give(s.caller);
 }
 
-void BatchPool::start(std::function<Batch(i64)> make, i64 first, i64 end) {
-  auto shared_make = std::make_shared<const std::function<Batch(i64)>>(std::move(make));
+void BatchPool::start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 first, i64 end) {
+  auto shared_make = std::make_shared<const decltype(make)>(std::move(make));
   std::vector<Shared::Slot> old;
   {
     const std::lock_guard lock(shared_->mutex);
@@ -171,7 +201,7 @@ bool BatchPool::running() const {
   return shared_->taken < shared_->end;
 }
 
-Batch BatchPool::take() {
+std::unique_ptr<AnyBatch> BatchPool::take() {
   Shared& s = *shared_;
   Shared::Slot slot;
   {
@@ -182,7 +212,7 @@ Batch BatchPool::take() {
     std::swap(slot, next);
     ++s.taken;
     s.returned.give(s.caller);  // of earlier batches
-    s.caller.add(slot.batch.x, slot.batch.y);
+    slot.count(s.caller);
   }
   s.work.notify_one();
   if (slot.error) {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "warptape/core/batch.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/optimizer.h"
@@ -20,14 +21,6 @@
 
 namespace wt {
 
-// Anything with size() (items), narrow(begin, n) (a batch of some of them) and tensors() (a range
-// of Tensor& or Tensor*, through which the step moves it to the model's device).
-template <class B>
-concept BatchLike = std::copyable<B> && requires(const B& b, B& m, i64 n) {
-  { b.size() } -> std::convertible_to<i64>;
-  { b.narrow(n, n) } -> std::convertible_to<B>;
-  m.tensors();
-};
 // nn::Loss, or anything of the kind: a sum over items and the weight (their number, say) that
 // divides it; the weight is a number or a 0-d tensor.
 template <class L>
@@ -77,19 +70,23 @@ class WT_API TrainStep {
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
-  // One step: loss_of(part) for each micro-batch, backward, update. Gradients are afterwards those
+  // One step: loss_of(part) for each micro-batch, backward, update. A batch is a data::Batch, a
+  // Tensor or std::array<Tensor, N> with samples along the first axis, or any copyable type with
+  // size() (samples), narrow(begin, n) (a batch of some of them) and tensors() (a Tensor* of each,
+  // through which it is moved to the model's device): core/batch.h. Gradients are afterwards those
   // of the sum of the losses (the update divides by the weight). A loss_of that returns a plain
   // Tensor is the loss of the whole batch: with several micro-batches it throws UsageError (wrap it
   // as nn::Loss{t, weight}). Rethrows whatever the step threw, everything being as before.
-  template <BatchLike Batch, class F>
+  template <class Batch, class F>
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
+    check_batch_type<Batch>();
     const FrameScope frame(at);
-    const i64 size = batch.size(), parts = begin(size);
+    const i64 size = detail::batch_size(batch), parts = begin(size);
     try {
       for (i64 i = 0; i < parts; ++i) {
         const i64 from = size * i / parts, to = size * (i + 1) / parts;
-        Batch part = parts == 1 ? batch : Batch(batch.narrow(from, to - from));
-        for (auto&& t : part.tensors()) move_to_device(t);
+        Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
+        detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
         accept(loss_of(std::as_const(part)), i);
       }
       return finish();
@@ -122,9 +119,20 @@ class WT_API TrainStep {
   StepFlags skip_flag() const;
   void reduce_gradients();
   void report_found(i32 found);
-  void move_to_device(Tensor* t) const { move_to_device(*t); }
   void move_to_device(Tensor& t) const;
 
+  // Not a constraint: it would only say that no operator() fits.
+  template <class B>
+  static constexpr void check_batch_type() {
+    static_assert(std::copyable<B>, "TrainStep: a batch is copied before it is cut and moved");
+    static_assert(detail::TellsTensors<B>,
+                  "TrainStep: the batch needs tensors(), a range of Tensor*, through which it is "
+                  "moved to the model's device (core/batch.h shows it)");
+    static_assert(detail::TellsSize<B>, "TrainStep: the batch needs size(), its samples");
+    static_assert(detail::Narrows<B>,
+                  "TrainStep: the batch needs narrow(begin, n), some of its samples, for "
+                  "micro-batches");
+  }
   template <class L>
   void accept(L&& loss, i64 part) {
     if constexpr (LossLike<L>) {

@@ -1,6 +1,7 @@
 // What must and what must not compile. check.sh compiles this file as it is, which must work, and
 // once for each `#ifdef WT_TRAP_x` (and -Werror=unused-result), which must fail, in the trap's own
-// line; what stands behind `// error:` must be part of what the compiler says.
+// line or in what that line makes of a template; what stands behind `// error:` must be part of
+// what the compiler says.
 #include "traps.h"
 
 using namespace wt;
@@ -54,6 +55,29 @@ void loaders(Tensor x, Tensor y) {
   static_assert(std::is_same_v<decltype(copied), data::Loader<data::TensorDataset>>);
 }
 
+// Batches of the user's own: what Loader and TrainStep ask for is there or is named.
+struct Untold {
+  Tensor x;
+};
+struct UntoldRows {
+  Tensor x;
+  i64 size() const { return x.size(0); }
+  Untold batch(std::span<const i64> indices) const { return {x.narrow(0, indices[0], 1)}; }
+};
+struct Told {
+  Tensor x;
+  auto tensors() { return std::array{&x}; }
+};
+struct Counted : Told {
+  i64 size() const { return x.size(0); }
+};
+void batches(Tensor x, TrainStep& step) {
+  for (auto& [a, b, c] : data::Loader{data::TensorsDataset{x, x, x}, {.batch = 2}}) a = b + c;
+  const data::TensorDataset pairs{x, x};
+  for (auto& [a] : data::Loader{data::collate(pairs, [](data::Batch b) { return Told{b.x}; })})
+    step(std::array{a, a}, [](const auto& b) { return sum(b[0]); });
+}
+
 // Options are aggregates beside their class; Sequential's template does not take over its copies.
 void modules(Tensor x) {
   nn::Sequential net{nn::Flatten{}, nn::Linear{4, 2, {.bias = false}}, nn::ReLU{}};
@@ -76,7 +100,7 @@ void guards() {
   const InferenceMode inference;
 }
 
-void must_not_compile(Tensor x, Tensor y) {
+void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_bool_as_axis
   // error: Dims
   (void)sum(x, true);
@@ -199,6 +223,26 @@ void must_not_compile(Tensor x, Tensor y) {
   // error: Loader
   const data::Loader loader{x};
 #endif
+#ifdef WT_TRAP_loader_of_unknown_tensors
+  // error: Loader: a batch must tell its tensors
+  const data::Loader loader{UntoldRows{x}};
+#endif
+#ifdef WT_TRAP_collate_with_a_mutable_lambda
+  // error: as const (several workers call it at once)
+  data::collate(data::TensorDataset{x, y}, [n = 0](data::Batch b) mutable { return ++n, b; });
+#endif
+#ifdef WT_TRAP_step_with_unknown_tensors
+  // error: TrainStep: the batch needs tensors()
+  step(Untold(), [](const Untold& b) { return sum(b.x); });
+#endif
+#ifdef WT_TRAP_step_without_size
+  // error: TrainStep: the batch needs size()
+  step(Told(), [](const Told& b) { return sum(b.x); });
+#endif
+#ifdef WT_TRAP_step_without_narrow
+  // error: TrainStep: the batch needs narrow(begin, n)
+  step(Counted(), [](const Counted& b) { return sum(b.x); });
+#endif
 #ifdef WT_TRAP_linear_options_nested
   // error: Options
   const nn::Linear::Options o;
@@ -223,5 +267,5 @@ void must_not_compile(Tensor x, Tensor y) {
   // error: Shape
   (void)zeros({2.5, 3});
 #endif
-  (void)x, (void)y;
+  (void)x, (void)y, (void)step;
 }

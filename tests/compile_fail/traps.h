@@ -7,9 +7,11 @@
 #include <warptape/autograd/ops.h>
 #include <warptape/core/factories.h>
 #include <warptape/core/mode.h>
+#include <warptape/data/combine.h>
 #include <warptape/data/loader.h>
 #include <warptape/nn/layers.h>
 #include <warptape/optim/optimizer.h>
+#include <warptape/optim/train_step.h>
 
 #include <vector>
 

@@ -473,6 +473,23 @@ const Examples kFiles{
      }},
     {"loader: x and y of different lengths",
      [](auto&) { data::TensorDataset(arange(3), arange(4)); }},
+    {"loader: tensors of different lengths",
+     [](auto&) { data::TensorsDataset(arange(3), arange(3), arange(4)); }},
+    {"loader: a sampler beside shuffle",
+     [](auto&) {
+       data::Loader(data::TensorDataset(arange(3), arange(3)),
+                    {.shuffle = true, .sampler = data::weighted_sampler({1, 2, 3}, 5)});
+     }},
+    {"loader: a sampler of more samples than there are",
+     [](auto&) {
+       data::Loader(data::TensorDataset(arange(3), arange(3)), {.sampler = [](i64) {
+                      return std::vector<i64>{0, 1, 2, 3};
+                    }});
+     }},
+    {"weighted sampler: a negative weight",
+     [](auto&) {
+       (void)data::weighted_sampler({0.5, -1}, 5);
+     }},
     {"an output folder that is not there",
      [](auto& d) {
        nn::save_tensors(d / "none/a.safetensors", {{"w", ones({4})}});
