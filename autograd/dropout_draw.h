@@ -2,10 +2,17 @@
 #pragma once
 #include <cmath>
 
+#include "warptape/core/error.h"
 #include "warptape/core/in.h"
 #include "warptape/core/philox.h"
 
 namespace wt::detail {
+
+// Throws UsageError unless 0 <= p <= 1.
+inline void check_probability(const char* op, double p, Frame at) {
+  if (!(p >= 0 && p <= 1))
+    throw UsageError(str("[", op, "] p must be in [0, 1], got ", p, "\n  at ", describe(at)));
+}
 
 struct DropoutDraw {
   PhiloxKey key{};

@@ -22,6 +22,7 @@
 #include "warptape/autograd/ops_pad.h"
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops_random.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_resize.h"
 #include "warptape/autograd/ops_scan.h"

@@ -60,18 +60,9 @@ void dropout_backward(Backward& g) {
 
 }  // namespace
 
-namespace {
-
-void check_probability(const char* op, double p, Frame at) {
-  if (!(p >= 0 && p <= 1))
-    throw UsageError(str("[", op, "] p must be in [0, 1], got ", p, "\n  at ", describe(at)));
-}
-
-}  // namespace
-
 Tensor dropout(const In& x, double p, bool training) {
   if (!x.impl()) detail::use_of_undefined();
-  check_probability("dropout", p, x.frame());
+  detail::check_probability("dropout", p, x.frame());
   if (!training || p == 0) {
     if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));
     x.take();
@@ -85,7 +76,7 @@ Tensor dropout(const In& x, double p, bool training) {
 
 Tensor& Tensor::dropout_(double p, bool training, Frame at) & {
   checked();
-  check_probability("dropout_", p, at);
+  detail::check_probability("dropout_", p, at);
   if (!training || p == 0) return *this;
   const RandomCall draw = next_random_call(RandomStream::dropout);
   if (!mode.recomputation || !detail::leaves_alone(p_)) {

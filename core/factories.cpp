@@ -2,16 +2,16 @@
 
 #include <cmath>
 #include <cstring>
-#include <numeric>
 
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/factory.h"
 #include "warptape/core/half.h"
 #include "warptape/core/random.h"
 
 namespace wt {
 namespace {
 
-DType dtype_or_default(const TensorOptions& o) { return o.dtype.value_or(mode.default_dtype); }
+using detail::dtype_or_default;
 
 DType dtype_of_scalar(Scalar v) {
   return v.kind == Scalar::Kind::boolean   ? DType::boolean
@@ -83,67 +83,33 @@ void store_as(void* at, DType t, i64 i, double f, i64 n) {
   }
 }
 
-// Built on the cpu from value(i), then moved: the same bits on every device.
+// From value(i), a Scalar.
 template <class F>
 Tensor generate(const Shape& shape, DType t, const TensorOptions& o, Frame at, F value) {
-  const FactoryScope scope(kFactory, at);
-  if (o.device.is_meta) return finish(make_empty(shape, t, o.device), o, at);
-  Tensor host = make_empty(shape, t, Device::cpu());
-  const i64 n = host.numel();
-  for (i64 i = 0; i < n; ++i) {
-    const Scalar v = value(i);
-    store_as(host.impl()->data, t, i, v.f, v.to_int());
-  }
-  if (o.device == Device::cpu()) return finish(std::move(host), o, at);
-  Tensor there = make_empty(shape, t, o.device);
-  copy_bytes(there.impl()->data, o.device, host.impl()->data, Device::cpu(), n * item_size(t));
-  return finish(std::move(there), o, at);
+  return detail::made_on_cpu(shape, t, o, at, [&](void* to, i64 n) {
+    for (i64 i = 0; i < n; ++i) {
+      const Scalar v = value(i);
+      store_as(to, t, i, v.f, v.to_int());
+    }
+  });
 }
 
 Generator process_generator{0};
 
-// Uniform draws of one call: element i of call `call`. A factory that throws has drawn nothing: the
-// call is counted by drawn().
-struct Uniform {
-  PhiloxKey key;
-  u64 call;
-  RandomStream stream;
-  explicit Uniform(RandomStream s) : stream(s) {
-    const RandomCall c = next_random_call(s);
-    key = c.key;
-    call = c.call;
-  }
-  Tensor drawn(Tensor t) const {
-    count_random_call(stream, {key, call});
-    return t;
-  }
-  u32 bits(i64 i) const { return philox(key, u64(i) / 4, call).v[i % 4]; }
-  double real(i64 i, DType t) const {
-    // As many bits as the dtype holds exactly: 1 is never reached by rounding.
-    if (t == DType::f16) return double(bits(i) >> 21) * 0x1p-11;
-    if (t == DType::bf16) return double(bits(i) >> 24) * 0x1p-8;
-    if (t != DType::f64) return uniform24(bits(i));
-    const PhiloxBlock b = philox(key, u64(i) / 2, call);
-    return uniform53(b.v[i % 2 * 2], b.v[i % 2 * 2 + 1]);
-  }
-  // Box and Muller; element pairs share a block.
-  double normal(i64 i, DType t) const {
-    const PhiloxBlock b = philox(key, u64(i) / 2, call);
-    (void)t;
-    const double u = 1.0 - uniform53(b.v[0], b.v[1]), v = uniform53(b.v[2], b.v[3]);
-    const double r = std::sqrt(-2.0 * std::log(u));
-    return i % 2 == 0 ? r * std::cos(6.283185307179586 * v) : r * std::sin(6.283185307179586 * v);
-  }
-};
-
-DType random_dtype(const TensorOptions& o, const char* op) {
-  const DType t = dtype_or_default(o);
-  if (!is_floating(t) || !computes(t))
-    throw DtypeError(str("[", op, "] needs a floating dtype, got ", dtype_name(t)));
-  return t;
-}
-
 }  // namespace
+
+Tensor detail::made_on_cpu(const Shape& shape, DType t, const TensorOptions& o, Frame at,
+                           const std::function<void(void*, i64)>& write) {
+  const FactoryScope scope(kFactory, at);
+  if (o.device.is_meta) return finish(make_empty(shape, t, o.device), o, at);
+  Tensor host = make_empty(shape, t, Device::cpu());
+  write(host.impl()->data, host.numel());
+  if (o.device == Device::cpu()) return finish(std::move(host), o, at);
+  Tensor there = make_empty(shape, t, o.device);
+  copy_bytes(there.impl()->data, o.device, host.impl()->data, Device::cpu(),
+             host.numel() * item_size(t));
+  return finish(std::move(there), o, at);
+}
 
 Generator& generator() { return mode.generator ? *mode.generator : process_generator; }
 void manual_seed(u64 seed) { generator() = Generator(seed); }
@@ -233,45 +199,6 @@ Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(), options_o
 Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(), options_of(t), at); }
 Tensor full_like(const Tensor& t, Scalar v, Frame at) {
   return full(t.shape(), v, options_of(t), at);
-}
-Tensor rand_like(const Tensor& t, Frame at) { return rand(t.shape(), options_of(t), at); }
-Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(), options_of(t), at); }
-
-Tensor rand(const Shape& shape, const TensorOptions& o, Frame at) {
-  const DType t = random_dtype(o, "rand");
-  const Uniform u(RandomStream::user);
-  return u.drawn(generate(shape, t, o, at, [&](i64 i) { return Scalar(u.real(i, t)); }));
-}
-
-Tensor randn(const Shape& shape, const TensorOptions& o, Frame at) {
-  const DType t = random_dtype(o, "randn");
-  const Uniform u(RandomStream::user);
-  return u.drawn(generate(shape, t, o, at, [&](i64 i) { return Scalar(u.normal(i, t)); }));
-}
-
-Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
-  if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));
-  const Uniform u(RandomStream::user);
-  const u64 range = u64(high) - u64(low);
-  return u.drawn(generate(shape, o.dtype.value_or(DType::i64), o, at, [&](i64 i) {
-    const PhiloxBlock b = philox(u.key, u64(i) / 2, u.call);
-    const u64 bits = u64(b.v[i % 2 * 2]) << 32 | b.v[i % 2 * 2 + 1];
-    return Scalar(i64(u64(low) + u64((unsigned __int128)bits * range >> 64)));
-  }));
-}
-
-Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
-  if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
-  std::vector<i64> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), 0);
-  const Uniform u(RandomStream::user);
-  for (i64 i = n - 1; i > 0; --i) {
-    const PhiloxBlock b = philox(u.key, u64(i), u.call);
-    const u64 bits = u64(b.v[0]) << 32 | b.v[1];
-    std::swap(order[size_t(i)], order[size_t(u64((unsigned __int128)bits * u64(i + 1) >> 64))]);
-  }
-  return u.drawn(generate({n}, o.dtype.value_or(DType::i64), o, at,
-                          [&](i64 i) { return Scalar(order[size_t(i)]); }));
 }
 
 Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {

@@ -38,9 +38,18 @@ WT_API Tensor zeros_like(const Tensor& like, Frame at = Frame::here());
 WT_API Tensor ones_like(const Tensor& like, Frame at = Frame::here());
 WT_API Tensor full_like(const Tensor& like, Scalar value, Frame at = Frame::here());
 
-// From the ambient generator (core/random.h); bit-equal on all devices for uniform draws.
+// From the ambient generator's user stream (core/random.h): Philox numbers that depend on seed,
+// call and element alone, not on device, threads or shape. A factory that throws has drawn nothing.
+//
+// Of [0, 1), in 53 bits (f64), 24 (f32), 11 (f16) or 8 (bf16); of N(0, 1); of N(mean, std^2). Throw
+// DtypeError unless the dtype is floating, UsageError for a std that is negative or NaN. See also
+// bernoulli and multinomial (autograd/ops.h).
 WT_API Tensor rand(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor randn(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& o = {},
+                     Frame at = Frame::here());
+// Integers of [low, high), and 0, ..., n - 1 in random order; dtype unset: i64. Throw UsageError
+// for an empty range, DtypeError for 8-bit floats.
 WT_API Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o = {},
                       Frame at = Frame::here());
 WT_API Tensor randperm(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());

@@ -5,52 +5,33 @@
 
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
+#include "warptape/kernels/random_fill.h"
 
 namespace wt::nn::init {
 namespace {
 
-double normal_of(const PhiloxBlock& b) {
-  const double u = 1.0 - uniform53(b.v[0], b.v[1]), v = uniform53(b.v[2], b.v[3]);
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(6.283185307179586 * v);
-}
-
-// Element i of a call is a function of (seed, call, i) alone. `finish` sees all of them.
+// A RandomFill of the tensor's shape by fill(), which finish() may work on.
 template <class F, class G>
-void draw(const Tensor& t, F value, G finish) {
+void draw(const Tensor& t, DType drawn, F fill, G finish) {
   const RandomCall c = next_random_call(RandomStream::init);
+  if (!t.device().is_meta) {
+    const Tensor values = empty(t.shape(), {.dtype = drawn, .device = Device::cpu()});
+    fill(RandomFill{values.impl()->data, drawn, values.numel(), c.key, c.call});
+    finish(values);
+    const NoGrad no_grad;
+    Tensor to = t;
+    to.copy_(values);
+  }
   count_random_call(RandomStream::init, c);
-  if (t.device().is_meta) return;
-  std::vector<double> values(static_cast<size_t>(t.numel()));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = value(philox(c.key, i, c.call));
-  finish(values);
-  const NoGrad no_grad;
-  Tensor to = t;
-  to.copy_(tensor(values).view(t.shape()));
 }
 template <class F>
-void draw(const Tensor& t, F value) {
-  draw(t, value, [](std::vector<double>&) {});
-}
-
-// The standard normal distribution and its inverse: Newton's method from 0, in steps that cannot
-// leave the interval in which p is.
-double phi(double x) { return 0.5 * std::erfc(-x * 0.7071067811865476); }
-double inverse_phi(double p, double low, double high) {
-  double x = 0.5 * (low + high);
-  for (int i = 0; i < 60; ++i) {
-    const double off = phi(x) - p;
-    (off > 0 ? high : low) = x;
-    const double slope = 0.3989422804014327 * std::exp(-0.5 * x * x);
-    double next = x - off / slope;
-    if (!(next > low && next < high)) next = 0.5 * (low + high);
-    if (std::fabs(next - x) <= 1e-12 * (1 + std::fabs(x))) return next;
-    x = next;
-  }
-  return x;
+void draw(const Tensor& t, F fill) {
+  const DType own = t.dtype();
+  draw(t, is_floating(own) && computes(own) ? own : f64, fill, [](const Tensor&) {});
 }
 
 // Rows of [n, m], n <= m, made orthonormal one after the other; twice, for what rounding leaves.
-void orthonormalise(std::vector<double>& a, size_t n, size_t m) {
+void orthonormalise(double* a, size_t n, size_t m) {
   const auto dot = [&](size_t i, size_t j) {
     double s = 0;
     for (size_t k = 0; k < m; ++k) s += a[i * m + k] * a[j * m + k];
@@ -74,27 +55,18 @@ void check_axes(const char* who, const Tensor& t) {
 }  // namespace
 
 void uniform_(const Tensor& t, double low, double high) {
-  draw(t, [=](const PhiloxBlock& b) { return low + (high - low) * uniform53(b.v[0], b.v[1]); });
+  draw(t, [=](const RandomFill& f) { init_uniform(f, low, high); });
 }
 
 void normal_(const Tensor& t, double mean, double std) {
-  draw(t, [=](const PhiloxBlock& b) { return mean + std * normal_of(b); });
+  draw(t, [=](const RandomFill& f) { init_normal(f, mean, std); });
 }
 
 void trunc_normal_(const Tensor& t, double mean, double std, double low, double high) {
   if (!(low < high) || !(std > 0))
     throw UsageError(str("[trunc_normal_] needs low < high and std > 0, got low ", low, ", high ",
                          high, ", std ", std));
-  const double a = (low - mean) / std, b = (high - mean) / std;
-  // Where the interval lies right of the mean both probabilities would be near 1 and lose digits.
-  const bool flip = a > 0;
-  // Beyond 38 nothing is left of the distribution.
-  const double from = std::fmax(flip ? -b : a, -40), to = std::fmin(flip ? -a : b, 40);
-  const double p = phi(from), q = phi(to);
-  draw(t, [=](const PhiloxBlock& r) {
-    const double x = inverse_phi(p + (q - p) * uniform53(r.v[0], r.v[1]), from, to);
-    return std::fmin(std::fmax(mean + std * (flip ? -x : x), low), high);
-  });
+  draw(t, [=](const RandomFill& f) { init_trunc_normal(f, mean, std, low, high); });
 }
 
 void constant_(const Tensor& t, double value) {
@@ -163,16 +135,18 @@ void orthogonal_(const Tensor& t, double gain) {
   check_axes("orthogonal_", t);
   if (t.numel() == 0) return;
   const size_t rows = size_t(t.size(0)), columns = size_t(t.numel()) / rows;
-  draw(t, normal_of, [&](std::vector<double>& v) {
+  const auto normal = [](const RandomFill& f) { init_normal(f, 0, 1); };
+  draw(t, f64, normal, [&](const Tensor& values) {
+    auto* const v = static_cast<double*>(values.impl()->data);
     if (rows <= columns) {
       orthonormalise(v, rows, columns);
     } else {  // v holds the transposed matrix, then
       orthonormalise(v, columns, rows);
-      const std::vector<double> turned = v;
+      const std::vector<double> turned(v, v + rows * columns);
       for (size_t i = 0; i < rows; ++i)
         for (size_t j = 0; j < columns; ++j) v[i * columns + j] = turned[j * rows + i];
     }
-    for (double& x : v) x *= gain;
+    for (size_t i = 0; i < rows * columns; ++i) v[i] *= gain;
   });
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Coefficients of kernels/float_math.h: minimax polynomials by Remez' exchange (E. Remes, 1934).
+"""Coefficients of kernels/float_math.h and normal_math.h: minimax polynomials by Remez' exchange (E. Remes, 1934).
 
 For each function f(x) ~ p(x) on [a, b], the largest weighted error max |w(x) (f(x) - p(x))| is
 levelled on a reference of degree + 2 points. Then coefficients are rounded to float one by one,
@@ -99,6 +99,7 @@ def floor(w):
 
 
 THIRD = mp.mpf(1) / 3
+TURN = 2 * mp.pi
 LN_HALF = mp.mpf("0.3467")  # half of ln 2, and a little
 EXP = at_0(lambda r: (mp.exp(r) - 1 - r) / r**2, mp.mpf(1) / 2)
 LOG = at_0(lambda f: (mp.log(1 + f) - f + f**2 / 2) / f**3, THIRD)
@@ -129,6 +130,15 @@ FITS = {
     "log2": ("log((1 + z) / (1 - z)) = z (2 + s p(s)), s = z^2, double",
              even(lambda z: (2 * mp.atanh(z) / z - 2) / z**2, 2 * THIRD),
              0, mp.mpf("0.1716") ** 2, 5, floor(lambda s: s), False),
+    "log_double": ("log((1 + z) / (1 - z)) = z (2 + s p(s)), s = z^2, double",
+                   even(lambda z: (2 * mp.atanh(z) / z - 2) / z**2, 2 * THIRD),
+                   0, mp.mpf("0.1716") ** 2, 6, floor(lambda s: s), False),
+    "sin_turn": ("sin 2 pi t = 2 pi t + t s p(s), s = t^2, double",
+                 even(lambda t: (mp.sin(TURN * t) / t - TURN) / t**2, -(TURN**3) / 6),
+                 0, mp.mpf(1) / 64, 5, floor(lambda s: s), False),
+    "cos_turn": ("cos 2 pi t = 1 + s p(s), double",
+                 even(lambda t: (mp.cos(TURN * t) - 1) / t**2, -(TURN**2) / 2),
+                 0, mp.mpf(1) / 64, 6, floor(lambda s: s), False),
     "exp2": ("2^r = 1 + r p(r), double", at_0(lambda r: (mp.mpf(2) ** r - 1) / r, mp.log(2)),
              -0.5, 0.5, 6, floor(abs), False),
 }

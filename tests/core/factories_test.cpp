@@ -53,9 +53,9 @@ TEST_CASE("factories: the likes take shape, dtype and device", "[wall][factories
 
 TEST_CASE("factories: options reach every one of them", "[wall][factories]") {
   const TensorOptions o{.dtype = f64, .device = Device::simt(), .requires_grad = true};
-  for (const Tensor& t :
-       {empty({2}, o), zeros({2}, o), ones({2}, o), full({2}, 1, o), eye(2, o), arange(2, o),
-        linspace(0, 1, 2, o), rand({2}, o), randn({2}, o), tensor({1, 2}, o), tensor(1, o)}) {
+  for (const Tensor& t : {empty({2}, o), zeros({2}, o), ones({2}, o), full({2}, 1, o), eye(2, o),
+                          arange(2, o), linspace(0, 1, 2, o), rand({2}, o), randn({2}, o),
+                          normal(0, 1, {2}, o), tensor({1, 2}, o), tensor(1, o)}) {
     CHECK(t.dtype() == f64);
     CHECK(t.device() == Device::simt());
     CHECK(t.requires_grad());

@@ -7,6 +7,9 @@
 
 #include "warptape/autograd/ops_dropout.h"
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_random.h"
+#include "warptape/autograd/ops_shape.h"
+#include "warptape/core/memory.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/devices.h"
@@ -75,9 +78,14 @@ TEST_CASE("Random: every device draws the same bits", "[wall][random]") {
   const auto draw = [](Device d) {
     return seeded(7, [d] {
       const TensorOptions o{.device = d};
-      std::vector<Values> all{values(rand({33}, o)), values(randn({33}, o)),
-                              values(randint(-5, 5, {33}, o)), values(randperm(33, o)),
-                              values(rand({9}, {.dtype = bf16, .device = d}))};
+      std::vector<Values> all{values(rand({33}, o)),
+                              values(randn({33}, o)),
+                              values(randint(-5, 5, {33}, o)),
+                              values(randperm(33, o)),
+                              values(rand({9}, {.dtype = bf16, .device = d})),
+                              values(normal(2, 3, {33}, o)),
+                              values(bernoulli(0.5, {33}, o)),
+                              values(bernoulli(full({33}, 0.5, o)))};
       const DefaultDevice here(d);
       const nn::Linear fc{4, 3};  // initialisers draw on the cpu
       all.push_back(values(fc.weight));
@@ -162,8 +170,71 @@ TEST_CASE("Random: an operator that fails draws nothing", "[wall][random]") {
     CHECK_THROWS_AS((void)randint(2, 1, {3}), UsageError);
     CHECK_THROWS_AS((void)rand({2}, {.dtype = DType::i32}), DtypeError);
     CHECK_THROWS_AS((void)rand({-1}), ShapeError);
+    CHECK_THROWS_AS((void)normal(0, -1, {2}), UsageError);
+    CHECK_THROWS_AS((void)normal(0, 1, {2}, {.dtype = DType::i64}), DtypeError);
+    CHECK_THROWS_AS((void)bernoulli(1.5, {2}), UsageError);
+    CHECK_THROWS_AS((void)bernoulli(tensor({0.5, NAN})), UsageError);
+    CHECK_THROWS_AS((void)randint(0, 2, {2}, {.dtype = DType::f8_e4m3}), DtypeError);
+    const Tensor p = full({64}, 0.5);
+    // Its numbers, where they are below p, and the result: each may find no room.
+    int refused = 0;
+    for (i64 n = 1; n < 20; ++n) {
+      memory::fail_nth_request(n);
+      try {
+        (void)bernoulli(p);
+      } catch (const OutOfMemory&) {
+        ++refused;
+        CHECK(generator() == before);
+        continue;
+      }
+      break;
+    }
+    memory::fail_nth_request(0);
+    CHECK(refused > 2);
+    generator() = before;
     CHECK_THROWS_AS((void)dropout(ones({2}), 1.5), UsageError);
     CHECK(generator() == before);
     return 0;
   });
+}
+
+TEST_CASE("Random: bernoulli and normal", "[random]") {
+  seeded(17, [] {
+    CHECK(values(bernoulli(0, {1000})) == Values(1000, 0));
+    CHECK(values(bernoulli(1, {1000})) == Values(1000, 1));
+    CHECK(values(bernoulli(zeros({1000}))) == Values(1000, 0));
+    CHECK(values(bernoulli(ones({1000}))) == Values(1000, 1));
+    CHECK(bernoulli(0.5, {2, 3}).dtype() == f32);
+    CHECK(bernoulli(0.5, {3}, {.dtype = DType::boolean}).dtype() == DType::boolean);
+    CHECK(bernoulli(full({2, 3}, 0.5, {.dtype = bf16})).dtype() == bf16);
+    CHECK(bernoulli(0.5, {3}, {.requires_grad = true}).requires_grad());
+    // No gradient comes from the probabilities.
+    CHECK_FALSE(bernoulli(full({3}, 0.5, {.requires_grad = true})).requires_grad());
+    CHECK(bernoulli(full({3}, 2.0, {.device = Device::meta()})).shape() == Shape{3});
+    double sum = 0;
+    for (const double v : values(bernoulli(0.3, {100000}))) sum += v;
+    CHECK(std::abs(sum - 30000) < 5 * std::sqrt(100000 * 0.3 * 0.7));
+    CHECK(values(normal(2.5, 0, {3})) == Values(3, 2.5));
+    return 0;
+  });
+  // The number and the tensor of it ask the same numbers.
+  const Values below = seeded(18, [] { return values(bernoulli(0.375, {200})); });
+  for (const DType t : {f64, f32, f16, bf16})
+    CHECK(below == seeded(18, [t] { return values(bernoulli(full({200}, 0.375, {.dtype = t}))); }));
+  // Those of rand() in f64, to the last bit.
+  const Values u = seeded(18, [] { return values(rand({9}, {.dtype = f64})); });
+  for (size_t i = 0; i < u.size(); ++i) {
+    const auto drawn = [&](double p) {
+      return seeded(18, [p] { return values(bernoulli(p, {9})); })[i];
+    };
+    CHECK(drawn(u[i]) == 0);
+    CHECK(drawn(std::nextafter(u[i], 1)) == 1);
+  }
+  CHECK(mentions(message_of([] {
+                   (void)bernoulli(tensor({0.5, -0.1, 2.0}));
+                 }),
+                 "[bernoulli] p must be in [0, 1]: 2 of 3 elements are outside"));
+  CHECK(mentions(message_of([] { (void)bernoulli(NAN, {2}); }), "[bernoulli] p must be in [0, 1]"));
+  CHECK(mentions(message_of([] { (void)normal(0, -1, {2}); }),
+                 "[normal] std must not be negative, got -1\n  at "));
 }

@@ -1,14 +1,17 @@
-// Elementwise kernels, rows and norms on several threads: the bits of one.
+// Elementwise kernels, rows, norms and random numbers on several threads: the bits of one.
 #include <functional>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops_matmul.h"
 #include "warptape/autograd/ops_norm.h"
 #include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_random.h"
 #include "warptape/autograd/ops_reduce.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/random.h"
+#include "warptape/nn/init.h"
 #include "warptape/optim/clip.h"
 #include "warptape/tests/support/variants.h"
 
@@ -80,4 +83,27 @@ TEST_CASE("threads: the norm of gradients has the same bits on any number") {
     const Tensor one[] = {p};
     return optim::clip_grad_norm_(one, 1e30);
   });
+}
+
+TEST_CASE("threads: random numbers have the same bits on any number", "[random]") {
+  const auto same_draws = [](const std::function<Tensor(const TensorOptions&)>& f) {
+    for (const DType t : {f64, f32, f16, bf16})
+      same_bits([&] {
+        manual_seed(3);
+        return f({.dtype = t});
+      });
+  };
+  constexpr i64 kNumbers = 200003;
+  same_draws([](const TensorOptions& o) { return rand({kNumbers}, o); });
+  same_draws([](const TensorOptions& o) { return normal(1, 2, {kNumbers}, o); });
+  same_draws([](const TensorOptions& o) { return randint(0, 200, {kNumbers}, o); });
+  same_draws([](const TensorOptions& o) { return bernoulli(0.5, {kNumbers}, o); });
+  for (void (*f)(const Tensor&) : {+[](const Tensor& x) { nn::init::uniform_(x); },
+                                   +[](const Tensor& x) { nn::init::normal_(x); },
+                                   +[](const Tensor& x) { nn::init::trunc_normal_(x); }})
+    same_draws([f](const TensorOptions& o) {
+      const Tensor x = zeros({kNumbers}, o);
+      f(x);
+      return x;
+    });
 }

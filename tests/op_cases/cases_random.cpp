@@ -1,5 +1,6 @@
 // Rows of the operators that draw random numbers: the generator is set before each call.
 #include "warptape/autograd/ops_dropout.h"
+#include "warptape/autograd/ops_random.h"
 #include "warptape/autograd/ops_shape.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/op_case.h"
@@ -22,7 +23,42 @@ Array dropout_oracle(const Array& x, double p) {
   return r;
 }
 
+// What ops_random.h says, of the numbers that rand() gives in f64.
+Array bernoulli_oracle(const Array& p) {
+  const PhiloxKey key = philox_key(kSeed, RandomStream::user);
+  Array r = p;
+  for (size_t i = 0; i < p.v.size(); ++i) {
+    const PhiloxBlock b = philox(key, i / 2, 0);
+    r.v[i] = uniform53(b.v[i % 2 * 2], b.v[i % 2 * 2 + 1]) < p.v[i];
+  }
+  return r;
+}
+
+void add_bernoulli(std::vector<OpCase>& rows) {
+  OpCase c{"bernoulli", {}, kFloats};
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{33}, Shape{3, 257}})
+    c.samples.push_back({"",
+                         {{s, 0, 1}},
+                         [](std::span<const Tensor> in) {
+                           manual_seed(kSeed);
+                           return bernoulli(in[0]);
+                         },
+                         [](const std::vector<Array>& in) { return bernoulli_oracle(in[0]); }});
+  c.mostly_constant = true;
+  c.errors = {
+      undefined_operand("bernoulli", [](const Tensor& x, const Tensor&) { (void)bernoulli(x); }),
+      error_input<UsageError>("p", "[bernoulli] p must be in [0, 1]: 1 of 2 elements are outside",
+                              [](Device d) {
+                                (void)bernoulli(tensor({0.5, 1.5}).to(d));
+                              }),
+      error_input<DtypeError>("dtype", "[bernoulli] expected a floating dtype", [](Device d) {
+        (void)bernoulli(ones({2}, {.dtype = DType::i64, .device = d}));
+      })};
+  rows.push_back(std::move(c));
+}
+
 void add_random_cases(std::vector<OpCase>& rows) {
+  add_bernoulli(rows);
   OpCase c{"dropout", {"dropout"}, kFloats};
   for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{33}, Shape{3, 257}})
     for (double p : {0.25, 0.5, 1.0}) {

@@ -56,7 +56,7 @@ std::string joined_until_semicolon(const std::vector<std::string>& lines, size_t
   for (; i < lines.size(); ++i) {
     const size_t at = lines[i].find_first_not_of(' ');
     text += (text.empty() ? "" : " ") + (at == std::string::npos ? "" : lines[i].substr(at));
-    if (lines[i].find(';') != std::string::npos || lines[i].find('{') != std::string::npos) break;
+    if (lines[i].find(';') != std::string::npos || lines[i].ends_with('{')) break;
   }
   static const std::regex member(R"re(WT_IN_PLACE\((\w+), (.*)\);)re");
   text = std::regex_replace(text, member, "Tensor& $1($2) &;\nTensor $1($2) &&;");

@@ -1,0 +1,129 @@
+// Random numbers. They are made on the cpu, where vector code is (kernels/random_fill.h), so the
+// factories of core/factories.h that draw are defined here, above the kernels.
+#include "warptape/autograd/ops_random.h"
+
+#include "warptape/autograd/composite_scope.h"
+#include "warptape/autograd/dropout_draw.h"
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/reduced_axes.h"
+#include "warptape/core/factory.h"
+#include "warptape/core/random.h"
+#include "warptape/kernels/random_fill.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo bernoulli{.name = "bernoulli", .derivative = Derivative::none, .composite = true};
+}  // namespace info
+
+namespace {
+
+// One call of the user stream. What throws has drawn nothing: the call is counted by drawn().
+class UserCall {
+ public:
+  // fill(RandomFill) writes it.
+  template <class F>
+  Tensor made(const Shape& shape, DType t, const TensorOptions& o, Frame at, F fill) const {
+    return detail::made_on_cpu(shape, t, o, at, [&](void* to, i64 n) {
+      fill(RandomFill{to, t, n, call_.key, call_.call});
+    });
+  }
+  Tensor drawn(Tensor t) const {
+    count_random_call(RandomStream::user, call_);
+    return t;
+  }
+
+ private:
+  RandomCall call_ = next_random_call(RandomStream::user);
+};
+
+DType random_dtype(const TensorOptions& o, const char* op) {
+  const DType t = detail::dtype_or_default(o);
+  if (!is_floating(t) || !computes(t))
+    throw DtypeError(str("[", op, "] needs a floating dtype, got ", dtype_name(t)));
+  return t;
+}
+// Integers, bool, and floats that compute.
+DType require_stored(DType t, const char* op) {
+  if (is_floating(t) && !computes(t))
+    throw DtypeError(str("[", op, "] ", dtype_name(t), " is for storage only"));
+  return t;
+}
+TensorOptions options_of(const Tensor& t) { return {.dtype = t.dtype(), .device = t.device()}; }
+
+// Throws unless all are. Reads values: not on meta.
+void require_probabilities(const OpScope& s, const Tensor& p) {
+  const NoGrad no_grad;
+  const auto inside = i64(sum(logical_and(ge(p, 0.0), le(p, 1.0))).item());
+  if (inside < p.numel())
+    s.fail<UsageError>(str("p must be in [0, 1]: ", p.numel() - inside, " of ", p.numel(),
+                           " elements are outside"));
+}
+
+}  // namespace
+
+Tensor rand(const Shape& shape, const TensorOptions& o, Frame at) {
+  const DType t = random_dtype(o, "rand");
+  const UserCall call;
+  return call.drawn(call.made(shape, t, o, at, fill_uniform));
+}
+
+static Tensor normal_numbers(const char* op, double mean, double std, const Shape& shape,
+                             const TensorOptions& o, Frame at) {
+  const DType t = random_dtype(o, op);
+  const UserCall call;
+  return call.drawn(
+      call.made(shape, t, o, at, [=](const RandomFill& f) { fill_normal(f, mean, std); }));
+}
+Tensor randn(const Shape& shape, const TensorOptions& o, Frame at) {
+  return normal_numbers("randn", 0, 1, shape, o, at);
+}
+Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& o, Frame at) {
+  if (!(std >= 0))
+    throw UsageError(str("[normal] std must not be negative, got ", std, "\n  at ", describe(at)));
+  return normal_numbers("normal", mean, std, shape, o, at);
+}
+Tensor rand_like(const Tensor& t, Frame at) { return rand(t.shape(), options_of(t), at); }
+Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(), options_of(t), at); }
+
+Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
+  if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));
+  const DType t = require_stored(o.dtype.value_or(DType::i64), "randint");
+  const UserCall call;
+  return call.drawn(
+      call.made(shape, t, o, at, [=](const RandomFill& f) { fill_integers(f, low, high); }));
+}
+
+Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
+  if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
+  const DType t = require_stored(o.dtype.value_or(DType::i64), "randperm");
+  const UserCall call;
+  return call.drawn(call.made({n}, t, o, at, fill_permutation));
+}
+
+Tensor bernoulli(const In& x) {
+  CompositeScope s(info::bernoulli, x);
+  detail::require_floating(s);
+  const Tensor p = s.operand(0);
+  if (!s.device().is_meta) require_probabilities(s, p);
+  const UserCall call;
+  const Tensor u = call.made(p.shape(), f64, {.device = p.device()}, s.frame(), fill_uniform);
+  return call.drawn(s.finish(to_dtype(lt(u, p), p.dtype())));
+}
+
+Tensor bernoulli(double p, const Shape& shape, const TensorOptions& o, Frame at) {
+  detail::check_probability("bernoulli", p, at);
+  const DType t = require_stored(detail::dtype_or_default(o), "bernoulli");
+  const UserCall call;
+  return call.drawn(call.made(shape, t, o, at, [=](const RandomFill& f) { fill_bernoulli(f, p); }));
+}
+
+namespace detail {
+OpInfos random_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::bernoulli};
+  return kOps;
+}
+}  // namespace detail
+
+}  // namespace wt
