@@ -46,8 +46,9 @@ class Subset {
 // Any dataset of Batch behind one type; copies share it.
 class WT_API AnyDataset {
  public:
-  template <Dataset D>
-  requires(!std::same_as<D, AnyDataset> && std::same_as<BatchOf<D>, Batch>)
+  // Its own type is ruled out first: whether it is a dataset depends on whether it can be copied.
+  template <class D>
+  requires(!std::same_as<D, AnyDataset> && Dataset<D> && std::same_as<BatchOf<D>, Batch>)
       AnyDataset(D dataset)  // NOLINT: implicit by design
       : held_(std::make_shared<const Held<D>>(std::move(dataset))) {}
   i64 size() const { return held_->size(); }
@@ -80,9 +81,9 @@ class WT_API Concat {
  public:
   // Throws UsageError for none.
   explicit Concat(std::vector<AnyDataset> parts);
-  template <Dataset First, Dataset... Rest>
-  requires(!std::same_as<First, Concat> || sizeof...(Rest) > 0) explicit Concat(First first,
-                                                                                Rest... rest)
+  template <class First, class... Rest>
+  requires((!std::same_as<First, Concat> || sizeof...(Rest) > 0) && Dataset<First> &&
+           (Dataset<Rest> && ...)) explicit Concat(First first, Rest... rest)
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
   i64 size() const { return ends_.back(); }

@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops_pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
+#include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/nn/layers.h"
@@ -124,6 +125,20 @@ TEST_CASE("evaluate: also when it throws, in the model, in the data or in a metr
     }
     CHECK(std::isfinite(evaluate(net, loader, {"loss"})["loss"]));
   }
+}
+
+TEST_CASE("evaluate: batches that are arrays, and others made into pairs") {
+  const auto identity = [](const Tensor& x) { return x; };
+  const Tensor x = tensor({{1.0, 0.0}, {0.0, 1.0}, {1.0, 0.0}}), y = tensor({0, 1, 1});
+  Loader two{TensorsDataset{x, y}, {.batch = 2}};
+  CHECK(evaluate(identity, two, {"accuracy"})["accuracy"] == 2.0 / 3);
+  Loader three{collate(TensorsDataset{x, ones({3}), y},
+                       [](const std::array<Tensor, 3>& b) {
+                         return Batch{b[0], b[2]};
+                       }),
+               {.batch = 2, .workers = 2}};
+  CHECK(evaluate(identity, three, {"accuracy"})["accuracy"] == 2.0 / 3);
+  CHECK(three.state() == LoaderState{});
 }
 
 TEST_CASE("evaluate: any callable, any range of pairs, an owned loader, nothing at all") {
