@@ -191,20 +191,12 @@ void OpScope::share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code) {
   WT_INTERNAL_ASSERT(false);
 }
 
-std::string OpScope::place(Frame own) {
-  if (!mode.frame) return describe(own);
-  const std::string outer = describe(frame_of(mode.frame)), inner = describe(own);
-  const std::string module = to_string(mode.module);
-  return outer + (module.empty() ? "" : ", in " + module) +
-         (is_users(own) && inner != outer ? " (" + inner + ")" : "");
-}
-
-std::string OpScope::at_line() const { return "\n  at " + place(a_->frame()); }
+std::string OpScope::at_line() const { return "\n  at " + describe_place(a_->frame()); }
 
 std::string OpScope::message(const OpInfo& info, const In* const* in, int n,
                              const std::string& headline, const std::string& hint) {
-  return str("[", info.name, "] ", headline, operand_lines(in, n), "\n  at ", place(in[0]->frame()),
-             hint.empty() ? "" : "\n  Try " + hint);
+  return str("[", info.name, "] ", headline, operand_lines(in, n), "\n  at ",
+             describe_place(in[0]->frame()), hint.empty() ? "" : "\n  Try " + hint);
 }
 
 void OpScope::drop_stale_node(TensorImpl* out) {

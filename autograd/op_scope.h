@@ -104,9 +104,6 @@ class OpScope {
   Frame frame() const { return mode.frame ? frame_of(mode.frame) : a_->frame(); }
   // "\n  at net.cpp:57", the line that every message has; fail() adds it by itself.
   std::string at_line() const;
-  // "net.cpp:57, in encoder.layers.2 (block.cpp:9)": the outermost call, the module it has come to
-  // and, if it is the user's own, the line `own` there.
-  static std::string place(Frame own);
 
   // Throws E: "[op] headline", then each operand, then the user's line, then the hint.
   template <class E>

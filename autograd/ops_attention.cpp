@@ -337,7 +337,7 @@ Tensor attention_by_kernel(const In* const* in, int n, const AttentionOptions& o
 
 Tensor attention(const In* const* in, int n, const AttentionOptions& o) {
   for (int i = 0; i < n; ++i)
-    if (!in[i]->impl()) detail::use_of_undefined();
+    if (!in[i]->impl()) detail::use_of_undefined(in[i]->frame());
   const bool draws = o.dropout_p > 0;
   const RandomCall draw = draws ? next_random_call(RandomStream::dropout) : RandomCall{};
   const bool mask_wants = n > kMask && mode.grad && in[kMask]->impl()->node;

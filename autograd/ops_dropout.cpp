@@ -61,7 +61,7 @@ void dropout_backward(Backward& g) {
 }  // namespace
 
 Tensor dropout(const In& x, double p, bool training) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   detail::check_probability("dropout", p, x.frame());
   if (!training || p == 0) {
     if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));

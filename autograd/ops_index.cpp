@@ -148,7 +148,7 @@ Tensor detail::rows_of(const Tensor& table, const Tensor& rows) {
 }
 
 Tensor index(const In& x, std::initializer_list<Index> at) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   const detail::IndexList p(Tensor(detail::retained(x.impl())), at);
   if (p.axes.empty()) return p.base;
   const FrameScope frame(p.at ? p.at : x.frame());

@@ -173,7 +173,7 @@ void write(Tensor& x, const detail::IndexList& p, const Write& w) {
 
 Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
                  const IndexPutOptions& options) {
-  if (!x.impl() || !value.impl()) detail::use_of_undefined();
+  if (!x.impl() || !value.impl()) detail::use_of_undefined(x.frame());
   const Tensor own_value(detail::retained(value.impl()));
   return put(Tensor(detail::retained(x.impl())), at,
              {info::index_put, own_value, options.accumulate, x.frame()});

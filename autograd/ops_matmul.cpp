@@ -57,14 +57,14 @@ void check_dtype(const OpScope& s) {
   const i64 rows = y.shape[y.ndim == 1 ? 0 : y.ndim - 2];
   throw ShapeError(str("[", name, "] a's last dimension ", k, " \u2260 b's ",
                        y.ndim == 1 ? "length " : "second to last dimension ", rows,
-                       operand_line("a", a), operand_line("b", b), "\n  at ", OpScope::place(at),
+                       operand_line("a", a), operand_line("b", b), "\n  at ", describe_place(at),
                        tip));
 }
 [[noreturn]] WT_COLD void throw_zero_d(const char* name, const TensorImpl* a, const TensorImpl* b,
                                        Frame at) {
   throw ShapeError(str("[", name, "] a has ", int(a->geometry.ndim), " and b ",
                        int(b->geometry.ndim), " dimensions, both need at least 1",
-                       operand_line("a", a), operand_line("b", b), "\n  at ", OpScope::place(at),
+                       operand_line("a", a), operand_line("b", b), "\n  at ", describe_place(at),
                        "\n  Try a * b for numbers"));
 }
 [[noreturn]] WT_COLD void throw_batch(const OpScope& s, i64 in_a, i64 in_b, int axis) {

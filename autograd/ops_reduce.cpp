@@ -233,7 +233,7 @@ Tensor all(const In& x, const Dims& dims, SumOptions options) {
 }
 
 Tensor sum_to(const In& x, const Shape& shape) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   if (shape_of(x.impl()->geometry) == shape) {
     if (!x.is_rvalue()) return Tensor(detail::retained(x.impl()));
     x.take();

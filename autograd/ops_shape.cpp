@@ -129,7 +129,7 @@ Tensor view(const In& x, const Shape& shape) {
 
 Tensor reshape(const In& x, const Shape& shape) {
   const FrameScope frame(x.frame());
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   const Geometry& g = x.impl()->geometry;
   Shape strides, wanted = shape;
   bool open = false;
@@ -140,7 +140,7 @@ Tensor reshape(const In& x, const Shape& shape) {
 }
 
 Tensor flatten(const In& x, i64 first, i64 last) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   const Geometry& g = x.impl()->geometry;
   const int n = std::max<int>(1, g.ndim);
   for (i64 axis : {first, last})
@@ -325,7 +325,7 @@ Tensor slice(const In& x, i64 axis, Slice range) {
 }
 
 std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   const Tensor t(detail::retained(x.impl()));
   const FrameScope frame(x.frame());
   if (size < 1) throw ShapeError(str("[split] the size must be at least 1, got ", size));
@@ -339,7 +339,7 @@ std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
 }
 
 Tensor detach(const In& x) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   TensorImpl* p = alias_of(x.impl());
   p->frame = intern_frame(mode.frame ? frame_of(mode.frame) : x.frame());
   p->flags |= kIsView;
@@ -374,7 +374,7 @@ Result empty_in_format(OpScope& s, const Geometry& g, DType t, MemoryFormat form
 }  // namespace
 
 Tensor contiguous(const In& x, MemoryFormat format) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   if (format == MemoryFormat::channels_last && x.impl()->geometry.ndim != 4)
     throw ShapeError(str("[contiguous] channels_last needs 4 dimensions, got ",
                          int(x.impl()->geometry.ndim), "\n  at ", describe(x.frame())));
@@ -420,7 +420,7 @@ Tensor to_dtype(const In& x, DType t) {
 }
 
 Tensor to_device(const In& x, Device d) {
-  if (!x.impl()) detail::use_of_undefined();
+  if (!x.impl()) detail::use_of_undefined(x.frame());
   const Device from = device_of(x.impl());
   if (from == d) return in_place_of(x, Tensor(detail::retained(x.impl())));
   if (from.is_meta && !d.is_meta)

@@ -87,6 +87,14 @@ std::string to_string(const ModulePath* path) {
   return parent.empty() ? path->name : parent + "." + path->name;
 }
 
+std::string describe_place(Frame own) {
+  if (!mode.frame) return describe(own);
+  const std::string outer = describe(frame_of(mode.frame)), inner = describe(own);
+  const std::string module = to_string(mode.module);
+  return outer + (module.empty() ? "" : ", in " + module) +
+         (is_users(own) && inner != outer ? " (" + inner + ")" : "");
+}
+
 std::string module_path_of(u32 id) { return to_string(std::get<3>(snapshot_of(id))); }
 
 const ModulePath* intern_module_path(const ModulePath* parent, std::string_view name) {

@@ -117,6 +117,9 @@ void restore_mode(u32 id);
 // "layer0.conv" of the module an id was recorded in; empty at top level.
 std::string module_path_of(u32 id);
 std::string to_string(const ModulePath* path);
+// "net.cpp:57, in encoder.layers.2 (block.cpp:9)": the outermost call, the module it has come to
+// and, if it is the user's own, the line `own` there. For messages of errors.
+std::string describe_place(Frame own);
 
 // --- guards ------------------------------------------------------------------------------------
 // Operators in the scope record nothing.

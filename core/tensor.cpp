@@ -4,12 +4,15 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/core/mode.h"
 
 namespace wt {
 namespace detail {
 
-void use_of_undefined() {
-  throw UsageError("use of an undefined tensor (never assigned, or moved from)");
+void use_of_undefined(Frame at) {
+  const bool known = mode.frame || at.file;
+  throw UsageError(str("use of an undefined tensor (never assigned, or moved from)",
+                       known ? "\n  at " + describe_place(at) : ""));
 }
 
 void wrong_data_type(const TensorImpl* p, const char* wanted) {

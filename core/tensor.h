@@ -49,7 +49,7 @@ struct IndexPutOptions {
 };
 
 namespace detail {
-[[noreturn]] WT_COLD WT_API void use_of_undefined();
+[[noreturn]] WT_COLD WT_API void use_of_undefined(Frame at = {});
 template <class T>
 constexpr DType dtype_of_type();
 [[noreturn]] WT_COLD WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);

@@ -290,7 +290,7 @@ Tensor* output_of(Y& y) {
 
 // The tensor of an operand: moved out of an rvalue, else shared.
 inline Tensor argument(const In& x) {
-  if (!x.impl()) wt::detail::use_of_undefined();
+  if (!x.impl()) wt::detail::use_of_undefined(x.frame());
   if (x.is_rvalue()) {
     x.take();
     return Tensor(x.give());

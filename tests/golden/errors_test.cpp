@@ -129,6 +129,14 @@ const Examples kOperands{
        x + y;
      }},
     {"the shape of an undefined tensor", [](auto&) { Tensor().shape(); }},
+    {"an undefined tensor for a module",
+     [](auto&) {
+       Tensor x = ones({2, 3});
+       nn::Linear fc{3, 4};
+       const Tensor y = fc(std::move(x));
+       fc(std::move(x));
+     }},
+    {"a view of an undefined tensor", [](auto&) { flatten(Tensor()); }},
     {"a cast of an undefined tensor", [](auto&) { Tensor().to(f64); }},
     {"an argument out of range", [](auto&) { dropout(ones({2}), 1.5); }},
     {"an index out of range",
