@@ -6,19 +6,20 @@
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
+#include "warptape/tools/recipe_device.h"
 #include "warptape/tools/training.h"
 
 namespace wt::tools {
 
 void dry_run(const TrainOptions& o) {
-  const Device device = Device::parse(o.device.c_str()), meta = Device::meta(device.kind);
-  require_available(device);
+  const auto make_on = [&](Device d) {
+    const DefaultDevice there(d);
+    return find_recipe(o.recipe).make(Settings(o.set));
+  };
+  const Device device = device_for(*make_on(Device::meta()), o.device);
+  const Device meta = Device::meta(device.kind);
   manual_seed(o.seed);
-  std::unique_ptr<Recipe> recipe;
-  {
-    const DefaultDevice on_meta(meta);
-    recipe = find_recipe(o.recipe).make(Settings(o.set));
-  }
+  const std::unique_ptr<Recipe> recipe = make_on(meta);
   const RecipeDefaults d = resolve(o, *recipe);
   const i64 data_bytes = recipe->dataset_bytes(o.data);
   Training training(o, d, *recipe, 1);

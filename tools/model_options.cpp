@@ -14,7 +14,7 @@ void add_model_options(CLI::App& command, ModelOptions& o, const char* json_help
 
 TrainedModel load_model(const ModelOptions& o) {
   if (o.threads > 0) set_num_threads(o.threads);
-  return load_trained(o.checkpoint, Device::parse(o.device.c_str()));
+  return load_trained(o.checkpoint, o.device);
 }
 
 }  // namespace wt::tools

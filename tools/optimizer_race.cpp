@@ -13,6 +13,7 @@
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/race_output.h"
+#include "warptape/tools/recipe_device.h"
 #include "warptape/tools/run_signals.h"
 #include "warptape/tools/std_output.h"
 #include "warptape/tools/training.h"
@@ -49,6 +50,7 @@ void refuse_options(const TrainOptions& o) {
       {o.resume, "--resume: every run is made from the start"},
       {o.dry_run, "--dry-run\n  Try --steps 1"},
       {o.graph, "--graph"},
+      {!o.init_from.empty(), "--init-from: all start from the same random weights"},
       {o.patience != plain.patience, "--patience: all make the same steps"},
       {o.ema != plain.ema, "--ema"},
       {o.schedule == "plateau", "--schedule plateau: all have the same schedule"},
@@ -97,7 +99,8 @@ RacePlan::RacePlan(const TrainOptions& options) : options_(options) {
   settings.finish(kRaceName);
   start_.settings = recipe->settings();
   start_.item = recipe->item();
-  start_.device = to_string(Device::parse(options.device.c_str()));
+  device_ = device_for(*recipe, options.device);
+  start_.device = to_string(device_);
   start_.batch = defaults_.batch;
 }
 
@@ -142,7 +145,7 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   // The same start, order and masks for every optimizer.
   manual_seed(seed);
   const std::unique_ptr<Recipe> recipe = make_recipe();
-  recipe->model().to(Device::parse(o.device.c_str()));
+  recipe->model().to(device_);
   Training training(o, d, *recipe, start_.steps);
   data::Loader<data::AnyDataset> loader = make_loader(d, data, seed, o.workers);
   RaceRun run{.racer = racer, .seed = seed};
@@ -205,7 +208,6 @@ Race RacePlan::run(const std::function<bool()>& stop,
 
 int optimizer_race(const TrainOptions& options) {
   RacePlan plan(options);
-  require_available(Device::parse(options.device.c_str()));
   std::optional<DirectoryLock> lock;
   if (!options.out.empty()) {
     lock.emplace(options.out);

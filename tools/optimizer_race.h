@@ -67,6 +67,7 @@ class RacePlan {
   std::vector<std::string> recipe_set_;
   RecipeDefaults defaults_;
   i64 held_out_ = 0;
+  Device device_ = Device::cpu();
   Race start_;
 };
 

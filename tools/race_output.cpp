@@ -9,18 +9,13 @@
 #include "warptape/core/atomic_file.h"
 #include "warptape/core/json.h"
 #include "warptape/core/plot.h"
+#include "warptape/tools/number_text.h"
 #include "warptape/tools/report_style.h"
 #include "warptape/tools/svg_chart.h"
 #include "warptape/version.h"
 
 namespace wt::tools {
 namespace {
-
-std::string fixed_digits(double v, int digits) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", digits, v);
-  return text;
-}
 
 RaceSpread spread_of(const std::vector<double>& values) {
   const double n = double(values.size());

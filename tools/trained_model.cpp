@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "warptape/nn/checkpoint.h"
+#include "warptape/tools/recipe_device.h"
 #include "warptape/tools/run_dir.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/training.h"
@@ -23,8 +24,7 @@ bool has_average(const nn::LoadedTensors& file) {
 
 }  // namespace
 
-TrainedModel load_trained(const std::string& path, Device device) {
-  require_available(device);
+TrainedModel load_trained(const std::string& path, const std::string& device) {
   TrainedModel t;
   t.path = checkpoint_of(path);
   const nn::LoadedTensors file = nn::load_tensors(t.path);
@@ -32,6 +32,7 @@ TrainedModel load_trained(const std::string& path, Device device) {
   t.name = value_of(t.path, file.metadata, "recipe");
   t.data = value_of(t.path, file.metadata, "data");
   t.recipe = find_recipe(t.name).make(Settings::parse(value_of(t.path, file.metadata, "set")));
+  t.device = device_for(*t.recipe, device);
   t.step = integer_of(file.tensors, "train.step");
   try {
     t.averaged = has_average(file);
@@ -39,9 +40,15 @@ TrainedModel load_trained(const std::string& path, Device device) {
   } catch (const UsageError& e) {
     throw DataError(str(t.path, ": the weights are not those of ", t.name, "\n  ", e.what()));
   }
-  t.recipe->model().to(device);
+  t.recipe->model().to(t.device);
   t.recipe->model().eval();
   return t;
+}
+
+std::string load_initial_weights(nn::ModuleBase& model, const std::string& path) {
+  const std::string file = checkpoint_of(path);
+  nn::load_model(model, file, {.ema = has_average(nn::load_tensors(file))});
+  return file;
 }
 
 }  // namespace wt::tools

@@ -1,3 +1,4 @@
+// The run of `wt train`.
 #include "warptape/tools/trainer.h"
 
 #include <chrono>
@@ -6,118 +7,24 @@
 
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"
-#include "warptape/core/progress.h"
 #include "warptape/core/random.h"
-#include "warptape/kernels/run.h"
 #include "warptape/tools/dry_run.h"
-#include "warptape/tools/evaluation.h"
-#include "warptape/tools/generate.h"
+#include "warptape/tools/number_text.h"
 #include "warptape/tools/optimizers.h"
-#include "warptape/tools/run_output.h"
-#include "warptape/tools/run_signals.h"
-#include "warptape/tools/std_output.h"
-#include "warptape/tools/training.h"
+#include "warptape/tools/recipe_device.h"
+#include "warptape/tools/trained_model.h"
+#include "warptape/tools/trainer_class.h"
 #include "warptape/version.h"
 
 namespace wt::tools {
-namespace {
 
-using Clock = std::chrono::steady_clock;
-double seconds_since(Clock::time_point t) {
-  return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
-std::string fixed(double v, int digits) {
-  char b[40];
-  std::snprintf(b, sizeof b, "%.*f", digits, v);
-  return b;
-}
-std::string short_number(double v) {
-  char b[40];
-  std::snprintf(b, sizeof b, "%.3g", v);
-  return b;
-}
-std::string bytes_text(i64 b) {
-  return b < (10 << 20) ? str(b / 1024, " KiB") : str(b >> 20, " MiB");
-}
-std::string percent(double part) { return fixed(100 * part, 2) + " %"; }
-
-// What the trainer itself counts; the checkpoint keeps it.
-struct Counters {
-  i64 step = 0;       // done so far
-  i64 best_step = 0;  // of the best evaluation; 0: none yet
-  i64 worse = 0;      // evaluations since then
-  double best = NAN;  // what `monitor` names
-};
-
-class Trainer {
- public:
-  explicit Trainer(const TrainOptions& o);
-  int run();
-
- private:
-  void load_data();
-  nn::Metadata metadata() const;
-  RunHeader header() const;
-  void begin_output();
-  void resume(const nn::LoadedTensors& file);
-  std::vector<nn::NamedTensor> state();
-  bool train_one(Progress& bar);
-  void use_kernels();
-  void log_step(const StepResult& r, double rate);
-  void measure_held_out();
-  void evaluate();
-  void judge();
-  void save();
-  void loop();
-  void keep_what_there_is(bool no_output) noexcept;
-  ReportOptions report() const;
-  void write_sample();
-  void print_summary() const;
-  void print_doubts() const;
-  double epoch_now() const { return double(c_.step) / double(loader_->size()); }
-  double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
-  bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
-  // Evaluating and saving are no training: counted, they would show as dips of the throughput.
-  template <class F>
-  void not_training(F&& f) {
-    const Clock::time_point begin = Clock::now();
-    f();
-    const Clock::duration spent = Clock::now() - begin;
-    logged_at_ += spent;
-    start_ += spent;
-  }
-
-  TrainOptions o_;
-  Device device_;
-  std::unique_ptr<Recipe> recipe_;
-  RecipeDefaults d_;
-  std::optional<RecipeData> data_;
-  std::optional<data::Loader<data::AnyDataset>> loader_;
-  i64 total_ = 0;  // steps
-  Counters c_;
-  std::unique_ptr<Training> training_;
-  std::optional<RunOutput> out_;
-  std::optional<EvalResult> eval_;
-  std::optional<VariantScope> kernels_;
-  std::string sample_;
-  double loss_ = NAN;
-  i64 last_saved_ = -1, last_eval_ = -1;
-  Clock::time_point begin_ = Clock::now();                 // of the run
-  Clock::time_point start_ = begin_, logged_at_ = start_;  // of training, moved on by what is none
-  i64 logged_step_ = 0, first_step_ = 0;
-  i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
-  RunSignals signals_;
-};
-
-Trainer::Trainer(const TrainOptions& o)
-    : o_(o), device_(Device::parse(o.device.c_str())), recipe_() {
-  require_available(device_);
+Trainer::Trainer(const TrainOptions& o) : o_(o) {
   if (o.precision != "f32")
     throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
+  device_ = device_for(*recipe_, o.device);
   d_ = resolve(o, *recipe_);
 }
 
@@ -151,7 +58,8 @@ nn::Metadata Trainer::metadata() const {
                  {"schedule", o_.schedule},
                  {"warmup", std::to_string(d_.warmup)},
                  {"monitor", o_.monitor},
-                 {"ema", json_number(o_.ema)}};
+                 {"ema", json_number(o_.ema)},
+                 {"init_from", o_.init_from.empty() ? "nothing" : o_.init_from}};
   if (find_optimizer(o_.optimizer).momentum) m.emplace_back("momentum", json_number(o_.momentum));
   return m;
 }
@@ -176,6 +84,7 @@ RunHeader Trainer::header() const {
                {"parameters", recipe_->model().parameter_count()}};
   if (o_.ema > 0) h.options.emplace_back("ema", o_.ema);
   if (!o_.data.empty()) h.options.emplace_back("data", o_.data);
+  if (!o_.init_from.empty()) h.options.emplace_back("init_from", o_.init_from);
   return h;
 }
 
@@ -204,11 +113,21 @@ void Trainer::resume(const nn::LoadedTensors& file) {
   last_saved_ = c.step;
 }
 
-void Trainer::begin_output() {
-  if (!out_) return;
+void Trainer::begin_weights() {
+  if (o_.init_from.empty()) return;
+  const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
+  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", file.c_str());
+}
+
+// From the checkpoint of a run that goes on, else from other weights, else from random ones.
+void Trainer::begin() {
   std::optional<nn::LoadedTensors> file;
-  if (o_.resume && (file = out_->resume())) resume(*file);
-  out_->begin(header(), o_.resume ? std::optional(last_saved_) : std::nullopt);
+  if (out_ && o_.resume) file = out_->resume();
+  if (!file) begin_weights();
+  recipe_->model().to(device_);
+  training_ = std::make_unique<Training>(o_, d_, *recipe_, total_);
+  if (file) resume(*file);
+  if (out_) out_->begin(header(), o_.resume ? std::optional(last_saved_) : std::nullopt);
 }
 
 void Trainer::save() {
@@ -247,8 +166,8 @@ bool Trainer::train_one(Progress& bar) {
     log_step(r, double(c_.step - logged_step_) / seconds);
     logged_at_ = Clock::now();
     logged_step_ = c_.step;
-    bar.set_postfix(str("loss ", fixed(loss_, 4), " lr ", short_number(r.lr()), " |g| ",
-                        short_number(r.grad_norm()), " mem ",
+    bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(r.lr()), " |g| ",
+                        three_digits(r.grad_norm()), " mem ",
                         bytes_text(memory::stats(device_).live)));
   }
   bar.update();
@@ -305,36 +224,6 @@ void Trainer::judge() {
   if (out_) out_->save_best(state());
 }
 
-ReportOptions Trainer::report() const {
-  ReportOptions ro;
-  ro.title = o_.recipe + " on " + to_string(device_);
-  ro.item = recipe_->item();
-  if (const auto& b = data_->baseline) ro.baseline = ReportBaseline{b->label, b->loss};
-  if (eval_) {
-    ro.summary.emplace_back("held-out loss", fixed(eval_->loss, 4));
-    ro.summary.emplace_back("accuracy", percent(eval_->accuracy));
-  }
-  if (c_.best_step > 0)
-    ro.summary.emplace_back("best " + o_.monitor,
-                            (o_.monitor == "loss" ? fixed(c_.best, 4) : percent(c_.best)) +
-                                " at step " + std::to_string(c_.best_step));
-  if (c_.best_step > 0) ro.best_step = c_.best_step;
-  if (eval_ && eval_->confusion) add_classes(ro, *eval_->confusion, recipe_->class_names());
-  if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
-  ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
-  ro.summary.emplace_back("peak memory", bytes_text(peak_));
-  return ro;
-}
-
-void Trainer::write_sample() {
-  if (recipe_->context() == 0 || o_.sample <= 0 || !out_ || signals_.stop_requested()) return;
-  std::optional<optim::EmaScope> averaged;
-  if (o_.ema > 0) averaged.emplace(training_->optimizer());
-  sample_ = generate(*recipe_, {.bytes = o_.sample, .seed = o_.seed},
-                     [&](char) { return !signals_.stop_requested(); });
-  if (!o_.quiet) std::fprintf(stderr, "--- sampled text\n%s\n---\n", sample_.c_str());
-}
-
 // --- the run -------------------------------------------------------------------------------------
 
 void Trainer::loop() {
@@ -355,8 +244,8 @@ void Trainer::loop() {
         judge();
       });
       if (!o_.quiet)
-        bar.write(str("step ", c_.step, "  train loss ", fixed(loss_, 4), "  held-out loss ",
-                      fixed(eval_->loss, 4), "  accuracy ", percent(eval_->accuracy),
+        bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
+                      fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
                       c_.best_step == c_.step ? "  best" : ""));
       more = more && !out_of_patience();
     }
@@ -380,12 +269,9 @@ void Trainer::keep_what_there_is(bool no_output) noexcept try {
 }
 
 int Trainer::run() {
-  check_convolutions(*recipe_, device_);
   load_data();
   if (!o_.out.empty()) out_.emplace(o_.out, metadata());
-  recipe_->model().to(device_);
-  training_ = std::make_unique<Training>(o_, d_, *recipe_, total_);
-  begin_output();
+  begin();
   if (!o_.quiet) std::fputs(recipe_->model().summary().c_str(), stderr);
   first_step_ = logged_step_ = c_.step;
   if (c_.step > 0)
@@ -422,54 +308,6 @@ int Trainer::run() {
                  static_cast<long long>(c_.worse));
   return signals_.exit_code();
 }
-
-// What else would look like a success, --quiet or not.
-void Trainer::print_doubts() const {
-  if (c_.step > first_step_ && !std::isfinite(loss_))
-    std::fprintf(stderr, "the last training loss is not finite (%g)\n", loss_);
-  if (eval_ && !std::isfinite(eval_->loss))
-    std::fprintf(stderr, "the held-out loss is not finite (%g)\n", eval_->loss);
-  const i64 tried = training_->optimizer().attempted();
-  if (const i64 skipped = tried - training_->optimizer().applied())
-    std::fprintf(stderr, "%lld of %lld steps were skipped: loss or gradient was not finite\n",
-                 static_cast<long long>(skipped), static_cast<long long>(tried));
-}
-
-void Trainer::print_summary() const {
-  const double seconds = seconds_since(begin_), training = seconds_since(start_);
-  if (const auto& b = data_->baseline; b && eval_ && !o_.quiet)
-    std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
-                 b->loss);
-  JsonObject j;
-  const auto add = [&](const char* key, bool known, double v) {
-    if (known)
-      j.add(key, v);
-    else
-      j.add_null(key);
-  };
-  j.add("recipe", o_.recipe);
-  j.add("device", to_string(device_));
-  j.add("precision", o_.precision);
-  j.add("seed", o_.seed);
-  j.add("steps", c_.step);
-  j.add("epochs", epoch_now());
-  add("train_loss", !std::isnan(loss_), loss_);
-  add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
-  add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
-  j.add("seconds", seconds);
-  const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
-  j.add("items_per_second", items / std::max(training, 1e-9));
-  j.add("peak_bytes", peak_);
-  j.add("skipped_steps", training_->optimizer().attempted() - training_->optimizer().applied());
-  if (out_)
-    j.add("checkpoint", out_->checkpoint_path(c_.step));
-  else
-    j.add_null("checkpoint");
-  std::printf("%s\n", j.str().c_str());
-  flush_stdout();
-}
-
-}  // namespace
 
 int train(const TrainOptions& options) {
   if (!options.dry_run) return Trainer(options).run();

@@ -12,6 +12,7 @@ struct TrainOptions {
   std::string device = "auto";
   std::string data{};
   std::string out{};               // run folder; empty: nothing is written
+  std::string init_from{};         // weights to begin with; empty: random ones
   std::vector<std::string> set{};  // the recipe's settings, KEY=VALUE
   std::string precision = "f32";
   std::string optimizer = "adamw";

@@ -3,7 +3,6 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/suggest.h"
-#include "warptape/kernels/run.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/tools/optimizers.h"
 
@@ -94,14 +93,6 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
            .seed = seed,
            .drop_last = d.drop_last,
            .workers = workers}};
-}
-
-void check_convolutions(const Recipe& r, Device device) {
-  if (r.settings().find("model=cnn") == std::string::npos) return;
-  for (const ContractInfo& c : all_contracts())
-    if (std::string_view(c.name) == "conv_forward" && c.count(device.kind) == 0)
-      throw NotAvailable(str("convolutions are not built for ", device_kind_name(device.kind),
-                             "\n  Try --set model=mlp, or --device cpu"));
 }
 
 Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)

@@ -20,9 +20,6 @@ void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers);
 
-// Throws NotAvailable, with what else there is, for a model of convolutions on a device without.
-void check_convolutions(const Recipe& r, Device device);
-
 class Training {
  public:
   // `d` is resolved; `steps` is the length of the schedule.

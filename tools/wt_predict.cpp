@@ -68,7 +68,6 @@ void print_row(const std::string& file, i64 index, i64 width, const std::vector<
 
 int predict(const PredictOptions& o) {
   const TrainedModel t = load_model(o);
-  const Device device = Device::parse(o.device.c_str());
   const Shape image = t.recipe->image_shape();
   if (image.size() == 0)
     throw UsageError(str(t.path, " is a model of ", t.name, ", not of images"));
@@ -83,7 +82,7 @@ int predict(const PredictOptions& o) {
     for (i64 at = 0; at < inputs[f].size(0); at += kBatch) {
       const Tensor part = inputs[f].narrow(0, at, std::min(kBatch, inputs[f].size(0) - at));
       i64 index = at;
-      for (const std::vector<Guess>& g : guess(*t.recipe, part, device, o.top)) {
+      for (const std::vector<Guess>& g : guess(*t.recipe, part, t.device, o.top)) {
         if (o.json)
           print_json(o.files[f], index++, g);
         else

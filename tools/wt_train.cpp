@@ -13,7 +13,9 @@ namespace {
 // Options that would have no effect as they are given.
 void check_given(const CLI::App& c, const TrainOptions& o) {
   const auto given = [&](const char* name) { return c.count(name) > 0; };
-  if (given("--out") && o.out.empty()) throw UsageError("--out is empty\n  Try --out FOLDER");
+  for (const auto& [name, value] : {std::pair("--out", &o.out), {"--init-from", &o.init_from}})
+    if (given(name) && value->empty())
+      throw UsageError(str(name, " is empty\n  Try ", name, " FOLDER"));
   for (const char* name : {"--resume", "--save-every"})
     if (given(name) && o.out.empty())
       throw UsageError(
@@ -48,6 +50,8 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--data", o->data, "file or folder with the data");
   c->add_option("--out", o->out,
                 "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
+  c->add_option("--init-from", o->init_from,
+                "weights to begin with: a run's folder, a checkpoint or a safetensors file");
   c->add_option("--set", o->set, "KEY=VALUE of the recipe's settings; may be repeated")
       ->allow_extra_args(false);
   auto* epochs = c->add_option("--epochs", o->epochs, "default: the recipe's epochs or steps")
@@ -59,7 +63,7 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--micro-batches", o->micro_batches, "parts of a batch, one after another")
       ->check(at_least(1))
       ->capture_default_str();
-  c->add_option("--precision", o->precision)
+  c->add_option("--precision", o->precision, "f16 and bf16 are not there yet")
       ->check(one_of({"f32", "f16", "bf16"}))
       ->capture_default_str();
   c->add_option("--optimizer", o->optimizer)
@@ -113,7 +117,7 @@ void add_train(CLI::App& app, int& code) {
        "--resume", [o](const std::string&) { o->resume = true; },
        "auto: go on from the newest valid checkpoint in --out, if there is one")
       ->check(one_of({"auto"}));
-  c->add_flag("--graph", o->graph, "capture the step as one CUDA graph");
+  c->add_flag("--graph", o->graph, "capture the step as one CUDA graph; not there yet");
   c->add_flag("--quiet", o->quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
   c->callback([c, o, &code] {

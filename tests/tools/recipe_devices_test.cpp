@@ -17,6 +17,7 @@
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/test_data.h"
 #include "warptape/tests/support/tiny_data.h"
+#include "warptape/tools/recipe_device.h"
 #include "warptape/tools/recipes.h"
 
 using namespace wt;
@@ -138,6 +139,26 @@ void check_rungs(const Problem& p, const std::vector<std::string>& contracts) {
 }
 
 }  // namespace
+
+TEST_CASE("auto is the best device that has a model's kernels; one that is named has to have them") {
+  const auto make = [](const char* model) {
+    return tools::find_recipe("fashion").make(tools::Settings({model}));
+  };
+  const auto cnn = make("model=cnn"), mlp = make("model=mlp");
+  const Device best = ready(kSimt);
+  CHECK(tools::device_for(*mlp, "auto", best) == best);
+  CHECK(tools::device_for(*mlp, "cpu", best) == Device::cpu());
+  const auto convolves = [&](const Device& d) {
+    for (const ContractInfo& c : all_contracts())
+      if (std::string_view(c.name) == "conv_forward") return c.count(d.kind) > 0;
+    return false;
+  };
+  CHECK(tools::device_for(*cnn, "auto", best) == (convolves(best) ? best : Device::cpu()));
+  CHECK(tools::device_for(*cnn, "auto", Device::cpu()) == Device::cpu());
+  if (!convolves(best))
+    CHECK_THROWS_AS(tools::device_for(*cnn, "simt", Device::cpu()), NotAvailable);
+  CHECK_THROWS_AS(tools::device_for(*mlp, "gpu", best), UsageError);
+}
 
 TEST_CASE("charlm on simt follows the cpu, also when every rung is swapped in the middle") {
   const TempDir dir;

@@ -280,6 +280,7 @@ stopping() {  # patience ends a run that gets worse; its best checkpoint is the 
     "$here/run/metrics.jsonl" | tail -n 1)" ] || fail "its summary: $(cat "$here/out")"
   grep -q "onfusion" "$here/run/report.html" || fail "the report of a resumed run lost its classes"
   expect 2 "larger than the data" train fashion --data "$here/data" --batch 49
+  expect 2 "started with init_from nothing" train fashion $common --init-from "$here/run" --resume auto --out "$here/run"
   expect 2 "started with ema" train fashion $common --ema 0.9 --resume auto --quiet --out "$here/run"
   expect 2 "started with set" train fashion $common --set dropout=0.1 --resume auto --out "$here/run"
 }
@@ -306,6 +307,31 @@ optimizers() {  # each one learns, with its own rate; each schedule runs
     awk -v l="$(field eval_loss <"$here/out")" 'BEGIN { exit !(l < 2.2) }' ||
       fail "$o: held-out loss $(field eval_loss <"$here/out")"
   done
+}
+
+begun() {  # --init-from: a run begins with the weights of another, and a resumed one with its own
+  local common="fashion --data $here/data --set model=mlp --epochs 2 --batch 20 --quiet" first
+  tiny_fashion "$here/data" 200 50
+  "$wt" train $common --ema 0.8 --out "$here/a" >"$here/out" 2>"$here/err" || fail "a run: $(cat "$here/err")"
+  "$wt" eval "$here/a" --json >"$here/eval" || fail "eval"
+  for of in "$here/a" "$here/a/ckpt/best.safetensors"; do
+    rm -rf "$here/b"
+    "$wt" train $common --seed 2 --init-from "$of" --out "$here/b" >/dev/null 2>"$here/err" ||
+      fail "from $of: $(cat "$here/err")"
+    first=$(sed -n 's/.*"eval_loss":\([0-9.e+-]*\),.*/\1/p' "$here/b/metrics.jsonl" | head -n 1)
+    [ "$first" = "$(field loss <"$here/eval")" ] || fail "begun with a loss of $first, not $(cat "$here/eval")"
+  done
+  grep -q "\"init_from\":\"$here/a/ckpt/best" "$here/b/metrics.jsonl" || fail "metrics.jsonl does not say it"
+  mv "$here/a" "$here/c"  # a run that goes on needs it no more
+  "$wt" train $common --seed 2 --init-from "$here/a/ckpt/best.safetensors" --resume auto --out "$here/b" \
+    >/dev/null 2>"$here/err" || fail "resumed: $(cat "$here/err")"
+  expect 2 "started with init_from $here/a" train $common --seed 2 --resume auto --out "$here/b"
+  expect 3 "$here/none" train $common --init-from "$here/none"
+  expect 3 "no checkpoint" train $common --init-from "$here/data" --out "$here/d"
+  [ -e "$here/d/metrics.jsonl" ] && fail "metrics of a run that never began"
+  expect 2 "another architecture" train charlm $tiny --steps 1 --init-from "$here/c"
+  expect 2 "--init-from is empty" train $common --init-from ""
+  expect 2 "the same random weights" train optimizer-race --init-from "$here/c"
 }
 
 use() {  # eval, predict and generate agree with what training said

@@ -1,0 +1,95 @@
+// The trainer itself: trainer.cpp has the run, trainer_report.cpp what it says about itself.
+#pragma once
+#include <chrono>
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/core/progress.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tools/evaluation.h"
+#include "warptape/tools/run_output.h"
+#include "warptape/tools/run_signals.h"
+#include "warptape/tools/trainer.h"
+#include "warptape/tools/training.h"
+
+namespace wt::tools {
+
+inline double seconds_since(std::chrono::steady_clock::time_point t) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+}
+
+// What the trainer itself counts; the checkpoint keeps it.
+struct Counters {
+  i64 step = 0;       // done so far
+  i64 best_step = 0;  // of the best evaluation; 0: none yet
+  i64 worse = 0;      // evaluations since then
+  double best = NAN;  // what `monitor` names
+};
+
+class Trainer {
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  explicit Trainer(const TrainOptions& o);
+  int run();
+
+ private:
+  void load_data();
+  nn::Metadata metadata() const;
+  RunHeader header() const;
+  void begin_weights();
+  void begin();
+  void resume(const nn::LoadedTensors& file);
+  std::vector<nn::NamedTensor> state();
+  bool train_one(Progress& bar);
+  void use_kernels();
+  void log_step(const StepResult& r, double rate);
+  void measure_held_out();
+  void evaluate();
+  void judge();
+  void save();
+  void loop();
+  void keep_what_there_is(bool no_output) noexcept;
+  ReportOptions report() const;
+  void write_sample();
+  void print_summary() const;
+  void print_doubts() const;
+  double epoch_now() const { return double(c_.step) / double(loader_->size()); }
+  double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
+  bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
+  // Evaluating and saving are no training: counted, they would show as dips of the throughput.
+  template <class F>
+  void not_training(F&& f) {
+    const Clock::time_point begin = Clock::now();
+    f();
+    const Clock::duration spent = Clock::now() - begin;
+    logged_at_ += spent;
+    start_ += spent;
+  }
+
+  TrainOptions o_;
+  Device device_ = Device::cpu();
+  std::unique_ptr<Recipe> recipe_;
+  RecipeDefaults d_;
+  std::optional<RecipeData> data_;
+  std::optional<data::Loader<data::AnyDataset>> loader_;
+  i64 total_ = 0;  // steps
+  Counters c_;
+  std::unique_ptr<Training> training_;
+  std::optional<RunOutput> out_;
+  std::optional<EvalResult> eval_;
+  std::optional<VariantScope> kernels_;
+  std::string sample_;
+  double loss_ = NAN;
+  i64 last_saved_ = -1, last_eval_ = -1;
+  Clock::time_point begin_ = Clock::now();                 // of the run
+  Clock::time_point start_ = begin_, logged_at_ = start_;  // of training, moved on by what is none
+  i64 logged_step_ = 0, first_step_ = 0;
+  i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
+  RunSignals signals_;
+};
+
+}  // namespace wt::tools

@@ -1,0 +1,90 @@
+// What a run says about itself: the report's summary, a sample of text, doubts, the last JSON line.
+#include <cmath>
+#include <cstdio>
+
+#include "warptape/core/json.h"
+#include "warptape/core/memory.h"
+#include "warptape/tools/generate.h"
+#include "warptape/tools/number_text.h"
+#include "warptape/tools/std_output.h"
+#include "warptape/tools/trainer_class.h"
+
+namespace wt::tools {
+
+ReportOptions Trainer::report() const {
+  ReportOptions ro;
+  ro.title = o_.recipe + " on " + to_string(device_);
+  ro.item = recipe_->item();
+  if (const auto& b = data_->baseline) ro.baseline = ReportBaseline{b->label, b->loss};
+  if (eval_) {
+    ro.summary.emplace_back("held-out loss", fixed_digits(eval_->loss, 4));
+    ro.summary.emplace_back("accuracy", percent_text(eval_->accuracy));
+  }
+  if (c_.best_step > 0)
+    ro.summary.emplace_back("best " + o_.monitor, (o_.monitor == "loss" ? fixed_digits(c_.best, 4)
+                                                                        : percent_text(c_.best)) +
+                                                      " at step " + std::to_string(c_.best_step));
+  if (c_.best_step > 0) ro.best_step = c_.best_step;
+  if (eval_ && eval_->confusion) add_classes(ro, *eval_->confusion, recipe_->class_names());
+  if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
+  ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
+  ro.summary.emplace_back("peak memory", bytes_text(peak_));
+  return ro;
+}
+
+void Trainer::write_sample() {
+  if (recipe_->context() == 0 || o_.sample <= 0 || !out_ || signals_.stop_requested()) return;
+  std::optional<optim::EmaScope> averaged;
+  if (o_.ema > 0) averaged.emplace(training_->optimizer());
+  sample_ = generate(*recipe_, {.bytes = o_.sample, .seed = o_.seed},
+                     [&](char) { return !signals_.stop_requested(); });
+  if (!o_.quiet) std::fprintf(stderr, "--- sampled text\n%s\n---\n", sample_.c_str());
+}
+
+// What else would look like a success, --quiet or not.
+void Trainer::print_doubts() const {
+  if (c_.step > first_step_ && !std::isfinite(loss_))
+    std::fprintf(stderr, "the last training loss is not finite (%g)\n", loss_);
+  if (eval_ && !std::isfinite(eval_->loss))
+    std::fprintf(stderr, "the held-out loss is not finite (%g)\n", eval_->loss);
+  const i64 tried = training_->optimizer().attempted();
+  if (const i64 skipped = tried - training_->optimizer().applied())
+    std::fprintf(stderr, "%lld of %lld steps were skipped: loss or gradient was not finite\n",
+                 static_cast<long long>(skipped), static_cast<long long>(tried));
+}
+
+void Trainer::print_summary() const {
+  const double seconds = seconds_since(begin_), training = seconds_since(start_);
+  if (const auto& b = data_->baseline; b && eval_ && !o_.quiet)
+    std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
+                 b->loss);
+  JsonObject j;
+  const auto add = [&](const char* key, bool known, double v) {
+    if (known)
+      j.add(key, v);
+    else
+      j.add_null(key);
+  };
+  j.add("recipe", o_.recipe);
+  j.add("device", to_string(device_));
+  j.add("precision", o_.precision);
+  j.add("seed", o_.seed);
+  j.add("steps", c_.step);
+  j.add("epochs", epoch_now());
+  add("train_loss", !std::isnan(loss_), loss_);
+  add("eval_loss", eval_.has_value(), eval_ ? eval_->loss : 0);
+  add("accuracy", eval_.has_value(), eval_ ? eval_->accuracy : 0);
+  j.add("seconds", seconds);
+  const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
+  j.add("items_per_second", items / std::max(training, 1e-9));
+  j.add("peak_bytes", peak_);
+  j.add("skipped_steps", training_->optimizer().attempted() - training_->optimizer().applied());
+  if (out_)
+    j.add("checkpoint", out_->checkpoint_path(c_.step));
+  else
+    j.add_null("checkpoint");
+  std::printf("%s\n", j.str().c_str());
+  flush_stdout();
+}
+
+}  // namespace wt::tools
