@@ -1,4 +1,4 @@
-// The cpu variants of two-operand entries and of where.
+// Two-operand entries with fused backwards on the cpu.
 #include "warptape/kernels/pointwise_cpu.h"
 
 namespace wt {

@@ -1,4 +1,4 @@
-// Two-operand entries and where on simt and cuda.
+// Two-operand entries with fused backwards on simt and cuda.
 #include "warptape/kernels/pointwise_kernels.cuh"
 
 namespace wt {

@@ -311,15 +311,20 @@ struct ReduceArgs {
 
 // --- THE LIST: X(contract, entry) ---------------------------------------------------------------
 // clang-format off
-#define WT_REDUCTIONS(X)  \
-  X(any, Truth)           \
-  X(argmax, Place)        \
-  X(logsumexp, LogSumExp) \
-  X(max, Extreme)         \
-  X(norm, Norm)           \
-  X(prod, Product)        \
-  X(sum, Sum)             \
+#define WT_REDUCTIONS_OF_VALUES(X) \
+  X(any, Truth)                    \
+  X(max, Extreme)                  \
+  X(prod, Product)                 \
+  X(sum, Sum)
+// Of values with something beside them; a .cu of their own, for the compiler's sake.
+#define WT_REDUCTIONS_OF_STATES(X) \
+  X(argmax, Place)                 \
+  X(logsumexp, LogSumExp)          \
+  X(norm, Norm)                    \
   X(variance, Moments)
+#define WT_REDUCTIONS(X)     \
+  WT_REDUCTIONS_OF_VALUES(X) \
+  WT_REDUCTIONS_OF_STATES(X)
 // clang-format on
 
 #define WT_REDUCE_DECLARE(contract, Entry) WT_CONTRACT(contract, ReduceArgs<red::Entry>);

@@ -1,0 +1,6 @@
+// Two-operand entries without fused backwards, where and lerp on the cpu.
+#include "warptape/kernels/pointwise_cpu.h"
+
+namespace wt {
+WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_CPU_ROWS)
+}  // namespace wt
