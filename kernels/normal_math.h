@@ -73,9 +73,10 @@ WT_HOT Point normal_pair(double u, double v) {
   return {radius * p.cosine, radius * p.sine};
 }
 
-// The x below which a normal number lies with probability p, 0 < p < 1: Wichura's PPND16
-// (algorithm AS 241, Applied Statistics 37, 1988). Quotients of polynomials, of 0.180625 -
-// (p - 1/2)^2 in the middle and of sqrt(-log p) in the tails, where the last piece begins at e^-25.
+// The x below which a normal number lies with probability p, for normal p < 1; some -37.6 for less,
+// 8.3 for 1. Wichura's PPND16 (algorithm AS 241, Applied Statistics 37, 1988). Quotients of
+// polynomials, of 0.180625 - (p - 1/2)^2 in the middle and of sqrt(-log p) in the tails, where the
+// last piece begins at e^-25.
 WT_HOT double normal_quantile(double p) {
   const double off = p - 0.5, side = p < 0.5 ? -1.0 : 1.0;
   const bool middle = off * side <= 0.425;

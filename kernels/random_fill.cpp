@@ -118,9 +118,7 @@ constexpr bool kHalf = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
 template <class S, class V>
 WT_HOT S stored(V v) {
   if constexpr (kHalf<S>)
-    return S(float(double(v)));
-  else if constexpr (std::is_floating_point_v<S>)
-    return S(double(v));
+    return S(float(v));
   else
     return S(v);
 }
@@ -256,9 +254,7 @@ void init_trunc_normal(const RandomFill& f, double mean, double std, double low,
   const double a = (low - mean) / std, b = (high - mean) / std;
   // Where the interval lies right of the mean both probabilities would be near 1 and lose digits.
   const bool flip = a > 0;
-  // Beyond 37.5 a probability is no normal double any more.
-  const double first = phi(std::max(flip ? -b : a, -37.5));
-  const double last = phi(std::min(flip ? -a : b, 37.5));
+  const double first = phi(flip ? -b : a), last = phi(flip ? -a : b);
   fill(f, TruncNormal{first, last - first, mean, flip ? -std : std, low, high});
 }
 

@@ -80,6 +80,8 @@ TEST_CASE("normal_math: a quantile is where its probability says") {
   }
   CHECK(worst < 1);
   CHECK(normal_math::normal_quantile(0.5) == 0);
+  for (const double p : {0.0, 0x1p-1074, 0x1p-1023})
+    CHECK(std::fabs(normal_math::normal_quantile(p) + 37.6) < 0.2);
   // What rounds to 1 is no further out than the largest number below it.
   CHECK(normal_math::normal_quantile(1) < 8.4);
   CHECK(normal_math::normal_quantile(1) > normal_math::normal_quantile(1 - kUnit));
