@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/checkpoint.h"
+#include "warptape/autograd/compare.h"
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"

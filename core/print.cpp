@@ -162,5 +162,6 @@ std::string to_string(const Tensor& t) {
 }
 
 std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << to_string(t); }
+std::ostream& operator<<(std::ostream& out, DType t) { return out << dtype_name(t); }
 
 }  // namespace wt

@@ -283,6 +283,8 @@ class Index {
 // device.
 WT_API std::ostream& operator<<(std::ostream& out, const Tensor& t);
 WT_API std::string to_string(const Tensor& t);
+// Its name: "f32". (core/dtype.h is for device code too and knows no stream.)
+WT_API std::ostream& operator<<(std::ostream& out, DType t);
 // "[64, 3] f32 cpu": for messages.
 WT_API std::string describe(const Tensor& t);
 

@@ -82,3 +82,10 @@ TEST_CASE("print: any device, any layout, no values on meta", "[print]") {
   (void)to_string(x);
   CHECK(x.version() == 0);
 }
+
+TEST_CASE("print: a dtype is its name", "[print]") {
+  std::ostringstream out;
+  for (int t = 0; t < kNumDTypes; ++t) out << DType(t) << ' ';
+  CHECK(out.str() == "f64 f32 f16 bf16 i64 i32 u8 bool i8 i16 u16 u32 u64 f8_e4m3 f8_e5m2 ");
+  CHECK(str(DType::boolean, '/', f16) == "bool/f16");
+}

@@ -143,12 +143,12 @@ TEST_CASE("operators: each has exactly one row", "[ops]") {
 }
 
 TEST_CASE("operators: those of the sources are in the list", "[wall][prologue][ops]") {
-  std::set<std::string> listed;
+  std::set<std::string> listed{"leaf", "equal", "allclose"};  // give no tensor: they have no row
   for (const OpInfo* i : all_ops()) listed.insert(i->name);
   for (const std::string& name :
        matches("autograd", ".cpp", R"re(OpInfo \w+\{\s*\.name = "(\w+)")re")) {
     INFO("not in its family's list at the end of the file: " << name);
-    if (name != "leaf") CHECK(listed.count(name) == 1);
+    CHECK(listed.count(name) == 1);
   }
 }
 
