@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "warptape/autograd/node.h"
+#include "warptape/core/in.h"
 
 namespace wt {
 
@@ -93,19 +94,54 @@ struct GradOptions {
   bool allow_unused = false;           // inputs that no output depends on: undefined, not an error
 };
 
-// d outputs / d inputs without touching any .grad. Throws UsageError for outputs that need no
+// Tensors for grads(): one, a loss (its mean), a list in braces, a vector or a span. A parameter
+// type: make one only by passing an argument, to which it refers.
+class TensorList {
+ public:
+  TensorList(const Tensor& t) : tensors_(&t, 1) {}                                         // NOLINT
+  TensorList(std::initializer_list<Tensor> list) : tensors_(list.begin(), list.size()) {}  // NOLINT
+  TensorList(const Tensor* first, size_t count) : tensors_(first, count) {}
+  template <std::convertible_to<std::span<const Tensor>> R>
+  TensorList(const R& range) : tensors_(range) {}  // NOLINT
+  template <TensorHolder P>
+  TensorList(const P& p) : TensorList(p.tensor()) {}  // NOLINT
+  template <TensorMaker L>
+  TensorList(const L& loss, Frame at = Frame::here())  // NOLINT
+      : made_(loss.mean(at)), tensors_(&made_, 1) {}
+  TensorList(const TensorList&) = delete;
+  TensorList& operator=(const TensorList&) = delete;
+
+  size_t size() const { return tensors_.size(); }
+  const Tensor& operator[](size_t i) const { return tensors_[i]; }
+  std::span<const Tensor> span() const { return tensors_; }
+
+ private:
+  Tensor made_{};
+  std::span<const Tensor> tensors_;
+};
+
+// d outputs / d inputs, a tensor an input, without touching any .grad: grads(loss, {w, b}),
+// grads(loss, net.parameters()), grads({y, z}, x). Throws UsageError for outputs that need no
 // gradient, for a graph freed by an earlier backward and (unless allow_unused) unused inputs.
-WT_API std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+WT_API std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
                                  const GradOptions& options = {}, Frame at = Frame::here());
-inline std::vector<Tensor> grads(std::initializer_list<Tensor> outputs,
-                                 std::initializer_list<Tensor> inputs,
-                                 const GradOptions& options = {}, Frame at = Frame::here()) {
-  return grads(std::span(outputs.begin(), outputs.size()), std::span(inputs.begin(), inputs.size()),
-               options, at);
-}
 // One output, one input: d output / d input.
 WT_API Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options = {},
                    Frame at = Frame::here());
+template <TensorMaker L>
+Tensor grad(const L& loss, const Tensor& input, const GradOptions& options = {},
+            Frame at = Frame::here()) {
+  return grad(loss.mean(at), input, options, at);
+}
+namespace detail {
+struct SeveralInputsAreForGrads {
+  template <class... T>
+  SeveralInputsAreForGrads(const Tensor&, const Tensor&, const T&...);
+};
+}  // namespace detail
+// grad() gives a tensor, never a vector: of several inputs it is grads(output, {x, y}).
+template <class Output>
+void grad(const Output&, const detail::SeveralInputsAreForGrads&, const GradOptions& = {}) = delete;
 
 // Called for a tensor's gradient during backward, before it is used or accumulated; what it returns
 // replaces the gradient (an undefined tensor: unchanged; another shape, dtype or device throws

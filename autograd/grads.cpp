@@ -51,7 +51,7 @@ void Tensor::backward(const Tensor& gradient, BackwardOptions options, Frame at)
   walk({this, 1}, {&seed, 1}, {.retain = options.retain_graph}, nullptr);
 }
 
-std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tensor> inputs,
+std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
                           const GradOptions& options, Frame at) {
   const FrameScope frame(at);
   if (!options.grad_outputs.empty() && options.grad_outputs.size() != outputs.size())
@@ -73,7 +73,7 @@ std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tenso
     check_root("grads", inputs[i]);
     captures.push_back({inputs[i].impl()->node, inputs[i].impl()->output_index, &results[i]});
   }
-  walk(outputs, seeds, {options.create_graph, options.retain_graph}, &captures);
+  walk(outputs.span(), seeds, {options.create_graph, options.retain_graph}, &captures);
   for (size_t i = 0; i < results.size(); ++i)
     if (!results[i].defined() && !options.allow_unused)
       throw UsageError(str("[grads] no output depends on input ", i, ": ", describe(inputs[i]),
@@ -82,7 +82,7 @@ std::vector<Tensor> grads(std::span<const Tensor> outputs, std::span<const Tenso
 }
 
 Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options, Frame at) {
-  return grads({&output, 1}, {&input, 1}, options, at)[0];
+  return grads(output, input, options, at)[0];
 }
 
 // --- hooks ---------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@
 namespace wt {
 
 // A loss over samples. As an operand it stands for its mean: `loss.backward()`, `loss.item()`,
-// `loss + penalty` and `grad(loss.mean(), x)` work as with a mean loss elsewhere. TrainStep uses
+// `loss + penalty` and `grad(loss, x)` work as with a mean loss elsewhere. TrainStep uses
 // both numbers, so that micro-batches of unequal weight add up exactly.
 //
 //   Loss loss = cross_entropy(net(x), y);

@@ -31,6 +31,26 @@ void must_compile(Tensor x, Tensor y, const std::vector<int>& v) {
   scaled.backward();
 }
 
+// grad() is of one input and gives a tensor, grads() of several and gives a vector: what they are
+// given may be a tensor, a parameter, a loss, a list or a range.
+void gradients(Tensor x, Tensor y, const std::vector<Tensor>& all, nn::Linear net) {
+  const Loss loss = mse_loss(x, y);
+  Tensor a = grad(sum(x), {x});  // a list of one is that one
+  a = grad(loss, x);
+  a = grad(loss, net.weight, {.create_graph = true});
+  std::vector<Tensor> g = grads(sum(x), x);
+  g = grads(sum(x), {x});
+  g = grads(sum(x), {x, y}, {.allow_unused = true});
+  g = grads({sum(x), sum(y)}, x);
+  g = grads({x, y}, all);
+  g = grads(all, all);
+  g = grads(all, {x});
+  g = grads({all.data(), 1}, std::span(all));
+  g = grads(loss, net.parameters());
+  g = grads({loss}, {net.weight, net.bias, x});
+  g = grads(net.weight, net.weight);
+}
+
 // Views of rvalues, and lists of indices of one and of several kinds.
 void views(Tensor x, Tensor y, size_t i) {
   Tensor a = (x + y).select(0, 0).unsqueeze(0).squeeze().slice(0, {1, 2});
@@ -193,6 +213,10 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_discarded_grad
   // error: nodiscard
   grad(x, y);
+#endif
+#ifdef WT_TRAP_grad_of_several_inputs
+  // error: SeveralInputsAreForGrads
+  (void)grad(sum(x), {x, y});
 #endif
 #ifdef WT_TRAP_discarded_view
   // error: nodiscard
