@@ -123,8 +123,7 @@ std::vector<NamedTensor> model_part(const ModuleBase& m, LoadedTensors file,
 }  // namespace
 
 std::string detail::architecture_of(const ModuleBase& m, const std::type_info& type) {
-  const std::string_view own = m.state()->type;
-  if (own != ModuleState{}.type || type == typeid(ModuleBase)) return std::string(own);
+  if (m.state()->type_given || type == typeid(ModuleBase)) return std::string(m.type());
   int status = 0;
   char* text = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
   const std::string name = unqualified(text ? text : type.name());

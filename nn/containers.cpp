@@ -4,9 +4,27 @@
 
 namespace wt::nn {
 
+SequentialStep::SequentialStep(const ModuleBase* module)
+    : ModuleBase(module ? *module : ModuleBase()) {
+  if (!module) set_type("Function");
+}
+
+Tensor SequentialStep::operator()(const In& x) const {
+  const FrameScope at(x.frame());
+  return (*call_)(detail::argument(x));
+}
+
 Tensor Sequential::forward(Tensor x) {
-  for (auto& step : *steps_) x = step(std::move(x));
+  for (const SequentialStep& step : *steps_) x = (*step.call_)(std::move(x));
   return x;
+}
+
+SequentialStep Sequential::operator[](Position i) const {
+  const i64 n = i64(size()), at = i.value < 0 ? i.value + n : i.value;
+  if (at < 0 || at >= n)
+    throw IndexError(str("[Sequential] index ", i.value, " is outside [", -n, ", ", n, ")\n  at ",
+                         describe(i.at)));
+  return (*steps_)[size_t(at)];
 }
 
 namespace detail {

@@ -14,6 +14,20 @@ namespace detail {
 template <class M>
 concept Step = std::derived_from<M, ModuleBase> || std::is_invocable_r_v<Tensor, M&, Tensor>;
 
+// One step of a Sequential: a handle to its module that can be called. A function is one of type
+// "Function" without parameters.
+class WT_API SequentialStep : public ModuleBase {
+ public:
+  Tensor operator()(const In& x) const;
+
+ private:
+  friend class Sequential;
+  using Call = std::function<Tensor(Tensor)>;
+  explicit SequentialStep(const ModuleBase* module);  // null: of a function
+
+  std::shared_ptr<Call> call_;
+};
+
 // Modules, or any callables from tensor to tensor, one after the other; children are named "0",
 // "1"..., or as push_back says.
 class WT_API Sequential : public Module<Sequential> {
@@ -30,15 +44,24 @@ class WT_API Sequential : public Module<Sequential> {
   }
   template <Step M>
   void push_back(const std::string& name, M module) {
-    if constexpr (std::derived_from<M, ModuleBase>) add_child(name, module);
-    steps_->push_back([step = std::move(module)](Tensor x) mutable { return step(std::move(x)); });
+    const ModuleBase* child = nullptr;
+    if constexpr (std::derived_from<M, ModuleBase>) {
+      add_child(name, module);
+      child = &module;
+    }
+    SequentialStep step(child);
+    step.call_ = std::make_shared<SequentialStep::Call>(
+        [call = std::move(module)](Tensor x) mutable { return call(std::move(x)); });
+    steps_->push_back(std::move(step));
   }
   Tensor forward(Tensor x);
   size_t size() const { return steps_->size(); }
+  // Step i, a function too; negative counts from the end. Throws IndexError.
+  SequentialStep operator[](Position i) const;
 
  private:
-  std::shared_ptr<std::vector<std::function<Tensor(Tensor)>>> steps_ =
-      std::make_shared<std::vector<std::function<Tensor(Tensor)>>>();
+  std::shared_ptr<std::vector<SequentialStep>> steps_ =
+      std::make_shared<std::vector<SequentialStep>>();
 };
 
 // Modules of one type, registered as "0", "1"...; the caller says how they are called.

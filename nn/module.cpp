@@ -12,24 +12,17 @@ namespace {
 
 using detail::ModuleState;
 using detail::ParamSlot;
-
-// Visits modules depth first, a parent before its children.
-template <class F>
-void visit(const std::shared_ptr<ModuleState>& m, const std::string& prefix, F&& f) {
-  f(m, prefix);
-  for (const auto& [name, child] : m->children)
-    visit(child, prefix.empty() ? name : prefix + "." + name, f);
-}
+using detail::visit_modules;
 
 std::vector<NamedTensor> collect(const std::shared_ptr<ModuleState>& m, bool parameters,
                                  bool buffers, bool tied_once) {
   std::vector<NamedTensor> all;
   std::set<const TensorImpl*> seen;
-  visit(m, "", [&](const std::shared_ptr<ModuleState>& s, const std::string& prefix) {
+  visit_modules(m, "", [&](const std::shared_ptr<ModuleState>& s, const std::string& prefix) {
     for (const auto& slot : s->slots) {
       if (!(slot->is_buffer ? buffers : parameters) || !slot->tensor.defined()) continue;
       if (tied_once && !seen.insert(slot->tensor.impl()).second) continue;
-      all.push_back({prefix.empty() ? slot->name : prefix + "." + slot->name, slot->tensor});
+      all.push_back({detail::join_names(prefix, slot->name), slot->tensor});
     }
   });
   return all;
@@ -139,7 +132,7 @@ i64 ModuleBase::parameter_count() const {
 }
 
 void ModuleBase::train(bool on) const {
-  visit(state_, "", [on](const auto& m, const std::string&) { m->training = on; });
+  visit_modules(state_, "", [on](const auto& m, const std::string&) { m->training = on; });
 }
 
 void ModuleBase::to(Device d) const {
@@ -212,11 +205,11 @@ namespace {
 constinit thread_local const CallScope* innermost_call = nullptr;
 }
 
-static const ModulePath* path_for_call(ModuleState& m, const char* caller) {
+static const ModulePath* path_for_call(ModuleState& m, const ModuleState* caller) {
   if (m.name.empty()) {
     if (caller && has_state(m))
-      throw UsageError(str("[", mode.module ? to_string(mode.module) : caller, "] a ", m.type,
-                           " with parameters is called but not registered\n  at ",
+      throw UsageError(str("[", mode.module ? to_string(mode.module) : std::string(caller->type),
+                           "] a ", m.type, " with parameters is called but not registered\n  at ",
                            describe_frame(mode.frame),
                            "\n  Try `x = add(\"x\", ...)` where the member is "
                            "declared"));
@@ -238,16 +231,16 @@ CallScope::CallScope(const ModuleBase& m, Frame at)
 }
 CallScope::~CallScope() { innermost_call = outer_; }
 
-const char* CallScope::caller() const {
+const ModuleState* CallScope::caller() const {
   for (const CallScope* c = outer_; c; c = c->outer_)
     if (&c->module_state_ == &module_state_) return nullptr;  // it calls itself
-  return outer_ ? outer_->module_state_.type : nullptr;
+  return outer_ ? &outer_->module_state_ : nullptr;
 }
 
 }  // namespace detail
 
 EvalScope::EvalScope(const ModuleBase& m) {
-  visit(m.state(), "", [this](const auto& s, const std::string&) {
+  visit_modules(m.state(), "", [this](const auto& s, const std::string&) {
     before_.emplace_back(s, s->training);
     s->training = false;
   });

@@ -11,7 +11,6 @@
 // memory reports and profiles; `net.forward(x)` does none of this.
 #pragma once
 #include <concepts>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,47 +20,24 @@
 
 #include "warptape/core/in.h"
 #include "warptape/core/mode.h"
+#include "warptape/nn/module_state.h"
+#include "warptape/nn/type_name.h"
+
+namespace wt {
+
+// The call of a custom operator (autograd/custom.h).
+template <class Op>
+auto apply(const Op& op, const In& a);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d);
+
+}  // namespace wt
 
 namespace wt::nn {
-
-class ModuleBase;
-
-namespace detail {
-
-// The place of one tensor in a module. Handles (Param) and optimizers refer to the slot.
-struct ParamSlot {
-  std::string name;  // within its module
-  Tensor tensor;
-  bool is_buffer = false;
-  bool held = false;  // an optimizer has laid it out: re-seating throws
-};
-
-// What a hook is called with, and what its result takes the place of: forward_pre(x), forward(x, y)
-// for y, backward_pre(gy), backward(gx, gy) for gx. An undefined result changes nothing.
-enum class HookKind : u8 { forward_pre, forward, backward_pre, backward };
-using HookFunction = std::function<Tensor(const ModuleBase&, const Tensor&, const Tensor&)>;
-struct HookEntry {
-  u64 id;
-  HookKind kind;
-  std::shared_ptr<HookFunction> call;
-};
-
-struct ModuleState {
-  std::string name;  // within its parent; empty at the root
-  const char* type = "Module";
-  bool registered = false;
-  bool training = true;
-  bool is_list = false;  // never called itself: its children's names begin with its own
-  std::vector<std::shared_ptr<ParamSlot>> slots;
-  std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
-  std::vector<HookEntry> hooks;
-  // Where it was called last: the interned path and mode id, so that a call looks nothing up.
-  const ModulePath* outer = nullptr;
-  const ModulePath* path = nullptr;
-  ModuleScope::Cache cache;
-};
-
-}  // namespace detail
 
 // A parameter or buffer of a module: stands for its tensor wherever an operator takes one.
 class WT_API Param {
@@ -89,6 +65,8 @@ struct NamedTensor {
   std::string name;  // "head.2.weight"
   Tensor tensor;
 };
+
+struct NamedModule;  // {name, module}
 
 struct LoadStateOptions {
   bool strict = true;  // false: load what fits and report the rest
@@ -123,6 +101,54 @@ Tensor call_hook(F& f, const A&... a) {
 class WT_API ModuleBase {
  public:
   ModuleBase();
+
+  // What summary() and errors call it: the name of its class ("Linear"), or what set_type() said.
+  std::string_view type() const { return state_->type; }
+  // Under which its parent has it, in a list or dict with that one's: "blocks.0". Empty at the
+  // root.
+  const std::string& name() const { return state_->name; }
+
+  // The modules below it, as handles, in the order of registration; one that is registered twice
+  // appears once, under its first name. children(): one level; modules(): this one, named "", then
+  // all below, depth first, a parent before its children ("head", "head.0", ...).
+  std::vector<ModuleBase> children() const;
+  std::vector<NamedModule> named_children() const;
+  std::vector<ModuleBase> modules() const;
+  std::vector<NamedModule> named_modules() const;
+  // Calls f(module) for all below and for this one, each once, children before their parent:
+  //
+  //   net.apply([](const nn::ModuleBase& m) {
+  //     if (m.type() == "Linear") nn::init::xavier_uniform_(m.parameter("weight"));
+  //   });
+  template <class F>
+  requires std::invocable<F&, ModuleBase&>
+  void apply(F&& f) const {
+    for (ModuleBase& m : children_first()) f(m);
+  }
+  // wt::apply(), a custom operator's call, which the name above hides inside a module. Static: in
+  // lambdas that do not capture `this` too.
+  template <class Op>
+  static auto apply(const Op& op, const In& a) {
+    return wt::apply(op, a);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b) {
+    return wt::apply(op, a, b);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c) {
+    return wt::apply(op, a, b, c);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d) {
+    return wt::apply(op, a, b, c, d);
+  }
+
+  // The parameter or buffer of a name, "weight" or "head.2.weight"; a tied one has all its names.
+  // Undefined where the layer was made without it ({.bias = false}). Throws UsageError, with the
+  // near name, when there is none.
+  Param parameter(std::string_view name, Frame at = Frame::here()) const;
+  Buffer buffer(std::string_view name, Frame at = Frame::here()) const;
 
   // Depth first, in the order of registration; a tied parameter appears once, under its first name.
   std::vector<NamedTensor> named_parameters() const;
@@ -228,13 +254,24 @@ class WT_API ModuleBase {
     return module;
   }
   void add_child(const std::string& name, const ModuleBase& child);
-  void set_type(const char* type) { state_->type = type; }
+  // Another name than that of the class. A literal: it is not copied.
+  void set_type(const char* type) {
+    state_->type = type;
+    state_->type_given = true;
+  }
 
   std::shared_ptr<detail::ModuleState> state_;
 
  private:
   u64 add_hook(detail::HookKind kind, detail::HookFunction call) const;
   i64 set_requires_grad(std::string_view pattern, bool on) const;
+  explicit ModuleBase(std::shared_ptr<detail::ModuleState> state) : state_(std::move(state)) {}
+  std::vector<ModuleBase> children_first() const;
+};
+
+struct NamedModule {
+  std::string name;  // "head.2"
+  ModuleBase module;
 };
 
 namespace detail {
@@ -248,8 +285,8 @@ class WT_API CallScope {
   CallScope& operator=(const CallScope&) = delete;
 
  private:
-  // The type of the module that makes this call; null at top level and when a module calls itself.
-  const char* caller() const;
+  // The module that makes this call; null at top level and when a module calls itself.
+  const ModuleState* caller() const;
 
   const CallScope* const outer_;
   ModuleState& module_state_;
@@ -305,6 +342,7 @@ inline Tensor argument(const In& x) {
 template <class Self>
 class Module : public ModuleBase {
  public:
+  Module() { state_->type = detail::kTypeName<Self>; }
   // The first argument is a tensor: its line is the user's line.
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) {
