@@ -130,7 +130,8 @@ GradSlot Backward::slot(u32 i) {
   Node* d = node->edges[i].node;
   if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
   auto* l = static_cast<Leaf*>(d);
-  if (!l->hooks.empty() || mode.anomaly) return {};
+  // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
+  if (!l->hooks.empty() || mode.anomaly || l->output.key != node->output.key) return {};
   if (!l->grad) {
     const CategoryScope scope(Category::gradient);
     l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),

@@ -216,7 +216,7 @@ void pack_slots(Node* n) noexcept;
 // it alone, because the forward has written it already.
 bool made_outside(const TensorImpl* p);
 bool leaves_alone(const TensorImpl* p);
-// `p` becomes a tensor over `from`'s storage (another device, same shape and dtype) and keeps its
+// `p` becomes a tensor over `from`'s storage (another device or dtype, same shape) and keeps its
 // identity: Module::to. Bumps the version, so that a pending backward throws; the gradient is
 // dropped.
 void replace_data(TensorImpl* p, TensorImpl* from);

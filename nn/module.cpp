@@ -1,6 +1,7 @@
 #include "warptape/nn/module.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "warptape/autograd/node.h"
@@ -135,20 +136,76 @@ void ModuleBase::train(bool on) const {
   visit_modules(state_, "", [on](const auto& m, const std::string&) { m->training = on; });
 }
 
-void ModuleBase::to(Device d) const {
-  require_available(d);
+// --- moves ---------------------------------------------------------------------------------------
+
+namespace {
+
+// What parameters and buffers are to become; unset: they stay.
+struct Target {
+  std::optional<Device> device{};
+  std::optional<DType> dtype{};  // of floating tensors
+
+  Device device_of(const Tensor& t) const { return device.value_or(t.device()); }
+  DType dtype_of(const Tensor& t) const {
+    return dtype && is_floating(t.dtype()) ? *dtype : t.dtype();
+  }
+  bool fits(const Tensor& t) const {
+    return t.device() == device_of(t) && t.dtype() == dtype_of(t);
+  }
+};
+
+// Arenas are of one dtype: an optimizer could not follow, as it follows to another device.
+void check_not_held(const ParamSlot& slot, const std::string& name, DType wanted, Frame at) {
+  const Leaf* leaf = leaf_of(slot.tensor.impl());
+  if (slot.tensor.dtype() == wanted || !(slot.held || (leaf && leaf->holder != 0))) return;
+  throw UsageError(str("[to] parameter ", name, " belongs to an optimizer, which keeps it in ",
+                       dtype_name(slot.tensor.dtype()), ", not ", dtype_name(wanted), "\n  at ",
+                       describe(at), "\n  Try converting the module before the optimizer is made"));
+}
+
+// All that may fail comes first.
+void move_to(const std::shared_ptr<ModuleState>& m, const Target& target, Frame at) {
   struct Move {
     Tensor tensor, there;
   };
   std::vector<Move> moves;
   std::set<const TensorImpl*> seen;
   const NoGrad no_grad;
-  for (const NamedTensor& t : state_dict()) {
-    if (t.tensor.device() == d || !seen.insert(t.tensor.impl()).second) continue;
-    const CategoryScope scope(leaf_of(t.tensor.impl()) ? Category::parameter : Category::buffer);
-    moves.push_back({t.tensor, t.tensor.to(d)});
-  }
+  visit_modules(m, "", [&](const auto& s, const std::string& prefix) {
+    for (const auto& slot : s->slots) {
+      const Tensor& t = slot->tensor;
+      if (!t.defined() || target.fits(t)) continue;
+      check_not_held(*slot, detail::join_names(prefix, slot->name), target.dtype_of(t), at);
+      if (!seen.insert(t.impl()).second) continue;
+      const CategoryScope scope(leaf_of(t.impl()) ? Category::parameter : Category::buffer);
+      moves.push_back({t, t.to(target.dtype_of(t)).to(target.device_of(t))});
+    }
+  });
   for (Move& m : moves) wt::detail::replace_data(m.tensor.impl(), m.there.impl());
+}
+
+void check_dtype(DType t, Frame at) {
+  if (is_floating(t) && computes(t)) return;
+  throw DtypeError(str("[to] parameters are f64, f32, f16 or bf16, not ", dtype_name(t), "\n  at ",
+                       describe(at)));
+}
+
+}  // namespace
+
+void ModuleBase::to(Device d) const {
+  require_available(d);
+  move_to(state_, {.device = d}, {});
+}
+
+void ModuleBase::to(DType t, Frame at) const {
+  check_dtype(t, at);
+  move_to(state_, {.dtype = t}, at);
+}
+
+void ModuleBase::to(Device d, DType t, Frame at) const {
+  check_dtype(t, at);
+  require_available(d);
+  move_to(state_, {.device = d, .dtype = t}, at);
 }
 
 void ModuleBase::zero_grad() const {

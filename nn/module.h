@@ -173,6 +173,11 @@ class WT_API ModuleBase {
   // Moves parameters and buffers in place; handles keep their identity, pending backwards throw.
   // Throws before anything moved when the device is not there or has no room.
   void to(Device d) const;
+  // The same for a dtype: floating parameters and buffers become t, others stay; gradients are
+  // dropped. Throws DtypeError unless t is f64, f32, f16 or bf16, UsageError for a parameter whose
+  // dtype would change while an optimizer holds it, OutOfMemory; then nothing was converted.
+  void to(DType t, Frame at = Frame::here()) const;
+  void to(Device d, DType t, Frame at = Frame::here()) const;
   // A tree of modules with output shapes unknown: names, types, parameter shapes and counts.
   std::string summary() const;
   void zero_grad() const;

@@ -137,10 +137,15 @@ Arenas::Arenas(std::vector<Entry> entries, int n_states) : id_(++arena_ids), n_s
 Arenas::~Arenas() {
   for (Arena& a : arenas_)
     for (Slot& s : a.slots) {
-      Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!l || l->holder != id_) continue;
-      l->holder = 0;
-      l->in_arena = false;  // the gradient stays, but zero_grad() may give it back now
+      const TensorImpl* p = s.entry.tensor.impl();
+      Leaf* l = leaf_of(p);
+      // Frozen since, or frozen and free again: the leaf that knew its holder is gone.
+      const bool forgotten = (!l || l->holder == 0) && p->storage == a.param.get();
+      if (!forgotten && (!l || l->holder != id_)) continue;
+      if (l) {
+        l->holder = 0;
+        l->in_arena = false;  // the gradient stays, but zero_grad() may give it back now
+      }
       for (const auto& seat : s.entry.seats) seat->held = false;
     }
 }
