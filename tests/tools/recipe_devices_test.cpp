@@ -140,7 +140,8 @@ void check_rungs(const Problem& p, const std::vector<std::string>& contracts) {
 
 }  // namespace
 
-TEST_CASE("auto is the best device that has a model's kernels; one that is named has to have them") {
+TEST_CASE(
+    "auto is the best device that has a model's kernels; one that is named has to have them") {
   const auto make = [](const char* model) {
     return tools::find_recipe("fashion").make(tools::Settings({model}));
   };
