@@ -50,7 +50,7 @@ std::string text_of(const std::string& text) {
   return html_escape(is_utf8(text) ? text : printable(text));
 }
 
-double width_of(const std::string& text) {
+double text_width(const std::string& text) {
   return kLetter *
          double(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
@@ -67,7 +67,7 @@ std::string legend(const std::vector<PlotSeries>& series, double left, double ri
   double x = left;
   for (std::size_t i = 0; i < series.size(); ++i) {
     const std::string& label = series[i].label;
-    const double width = kKey + width_of(label);
+    const double width = kKey + text_width(label);
     if (x > left && x + width > right) x = left, y += kRow;
     out += "<path class=\"line " + style_of(i) + "\" d=\"M" + fixed(x) + " " + fixed(y - 4) + "L" +
            fixed(x + kKey - 8) + " " + fixed(y - 4) + "\"/>" +
@@ -126,7 +126,7 @@ std::string Plot::svg() const {
   head += text_at("note", frame.width - 16, 26, text_of(note), "end");
   const bool named = series_.size() > 1 || !series_[0].label.empty();
   // Without a title the note stands beside the legend.
-  const double beside = options_.title.empty() && !note.empty() ? width_of(note) + kGap : 0;
+  const double beside = options_.title.empty() && !note.empty() ? text_width(note) + kGap : 0;
   if (named) head += legend(series_, 16, frame.width - 16 - beside, y);
   frame.top = std::min(y + 8, frame.height - frame.bottom - 40);
   std::string body;
