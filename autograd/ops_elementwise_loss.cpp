@@ -85,7 +85,7 @@ Loss huber_loss(const In& input, const In& target, const HuberOptions& options) 
 namespace {
 
 // Operands, and slots of the node.
-enum : int { kInput, kTarget, kWeight, kPosWeight };
+enum : int { kInput, kTarget, kEachWeight, kPosWeight };
 constexpr double kLeastLog = -100, kLeastSlope = 1e-12;
 
 Tensor at_least(const Tensor& x, double least) { return clamp(x, least, HUGE_VAL); }
@@ -126,7 +126,7 @@ void put_as_saved(Backward& g, u32 i, const Tensor& gradient) {
 }
 // The gradient of every element's loss.
 Tensor weighted_gradient(Backward& g) {
-  return g.has_saved(kWeight) ? mul(g.grad(), saved_wide(g, kWeight)) : g.grad();
+  return g.has_saved(kEachWeight) ? mul(g.grad(), saved_wide(g, kEachWeight)) : g.grad();
 }
 
 void binary_cross_entropy_backward(Backward& g) {
@@ -190,16 +190,16 @@ Loss binary_cross_entropy(const In& input, const In& target,
   const In* const* const list = in.list.data();
   OpScope s(info::binary_cross_entropy, list, in.size(), Types::promote);
   check_pair(s);
-  const bool weighted = s.size() > kWeight;
-  if (weighted) check_weight(s, kWeight, "weight");
+  const bool weighted = s.size() > kEachWeight;
+  if (weighted) check_weight(s, kEachWeight, "weight");
   require_probabilities(s);
   s.save_input(kInput);
   s.save_input(kTarget);
-  s.save_input_if(weighted, kWeight);
+  s.save_input_if(weighted, kEachWeight);
   return recorded_loss(s, binary_cross_entropy_backward, [&] {
     const Tensor x = widened(s, kInput), t = widened(s, kTarget);
     const Tensor loss = neg(add(mul(t, log_of(x)), mul(complement(t), log_of_rest(x))));
-    return weighted ? mul(loss, widened(s, kWeight)) : loss;
+    return weighted ? mul(loss, widened(s, kEachWeight)) : loss;
   });
 }
 
@@ -210,19 +210,19 @@ Loss binary_cross_entropy_with_logits(const In& input, const In& target,
   OpScope s(info::binary_cross_entropy_with_logits, list, in.size(), Types::promote);
   check_pair(s);
   const bool weighted = options.weight.defined(), positive = options.pos_weight.defined();
-  const int pos_weight = weighted ? kPosWeight : kWeight;
-  if (weighted) check_weight(s, kWeight, "weight");
+  const int pos_weight = weighted ? kPosWeight : kEachWeight;
+  if (weighted) check_weight(s, kEachWeight, "weight");
   if (positive) check_weight(s, pos_weight, "pos_weight");
   s.save_input(kInput);
   s.save_input(kTarget);
-  s.save_input_if(weighted, kWeight);
+  s.save_input_if(weighted, kEachWeight);
   s.save_input_if(positive, pos_weight);
   return recorded_loss(s, with_logits_backward, [&] {
     const Tensor x = widened(s, kInput), t = widened(s, kTarget);
     Tensor rest = minus_log_sigmoid(x);
     if (positive) rest = mul(rest, add(mul(sub(widened(s, pos_weight), 1.0), t), 1.0));
     const Tensor loss = add(mul(complement(t), x), rest);
-    return weighted ? mul(loss, widened(s, kWeight)) : loss;
+    return weighted ? mul(loss, widened(s, kEachWeight)) : loss;
   });
 }
 
