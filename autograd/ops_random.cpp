@@ -19,6 +19,8 @@ constexpr OpInfo bernoulli{.name = "bernoulli", .derivative = Derivative::none, 
 
 namespace {
 
+using detail::options_of;
+
 // One call of the user stream. What throws has drawn nothing: the call is counted by drawn().
 class UserCall {
  public:
@@ -50,7 +52,6 @@ DType require_stored(DType t, const char* op) {
     throw DtypeError(str("[", op, "] ", dtype_name(t), " is for storage only"));
   return t;
 }
-TensorOptions options_of(const Tensor& t) { return {.dtype = t.dtype(), .device = t.device()}; }
 
 // Throws unless all are. Reads values: not on meta.
 void require_probabilities(const OpScope& s, const Tensor& p) {

@@ -12,6 +12,7 @@ namespace wt {
 namespace {
 
 using detail::dtype_or_default;
+using detail::options_of;
 
 DType dtype_of_scalar(Scalar v) {
   return v.kind == Scalar::Kind::boolean   ? DType::boolean
@@ -191,9 +192,6 @@ Tensor linspace(double begin, double end, i64 n, const TensorOptions& o, Frame a
   });
 }
 
-static TensorOptions options_of(const Tensor& t) {
-  return {.dtype = t.dtype(), .device = t.device()};
-}
 Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(), options_of(t), at); }
 Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(), options_of(t), at); }
 Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(), options_of(t), at); }

@@ -10,6 +10,10 @@ inline DType dtype_or_default(const TensorOptions& o) {
   return o.dtype.value_or(mode.default_dtype);
 }
 
+inline TensorOptions options_of(const Tensor& like) {
+  return {.dtype = like.dtype(), .device = like.device()};
+}
+
 // `write(memory, elements)` fills it on the cpu, then it is moved: the same bits on every device.
 // On meta nothing is written.
 Tensor made_on_cpu(const Shape& shape, DType t, const TensorOptions& o, Frame at,

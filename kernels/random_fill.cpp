@@ -112,6 +112,8 @@ struct Bernoulli {
 };
 
 // --- dtypes --------------------------------------------------------------------------------------
+// Not those of cpu_dtypes.h: these are inlined, so that what they call has the caller's instruction
+// set, and they know the integers that are only stored.
 template <class S>
 constexpr bool kHalf = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "warptape/core/safetensors.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/tools/recipe_device.h"
 #include "warptape/tools/run_dir.h"
@@ -17,9 +18,10 @@ const std::string& value_of(const std::string& path, const nn::Metadata& m, cons
   return *v;
 }
 
-bool has_average(const nn::LoadedTensors& file) {
-  return std::any_of(file.tensors.begin(), file.tensors.end(),
-                     [](const nn::NamedTensor& t) { return t.name.starts_with("ema."); });
+bool has_average(const std::string& path) {  // reads the header alone
+  const SafetensorsFile file = SafetensorsFile::open(path);
+  return std::any_of(file.entries().begin(), file.entries().end(),
+                     [](const TensorEntry& t) { return t.name.starts_with("ema."); });
 }
 
 }  // namespace
@@ -35,7 +37,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
   t.device = device_for(*t.recipe, device);
   t.step = integer_of(file.tensors, "train.step");
   try {
-    t.averaged = has_average(file);
+    t.averaged = has_average(t.path);
     nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged});
   } catch (const UsageError& e) {
     throw DataError(str(t.path, ": the weights are not those of ", t.name, "\n  ", e.what()));
@@ -47,7 +49,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
 
 std::string load_initial_weights(nn::ModuleBase& model, const std::string& path) {
   const std::string file = checkpoint_of(path);
-  nn::load_model(model, file, {.ema = has_average(nn::load_tensors(file))});
+  nn::load_model(model, file, {.ema = has_average(file)});
   return file;
 }
 

@@ -10,12 +10,14 @@
 #include "warptape/core/progress.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
+#include "warptape/tests/data/memory_growth.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
 using namespace wt::data;
+using wt_test::grows_by;
 
 namespace {
 
@@ -251,16 +253,6 @@ TEST_CASE("loader: memory of batches of any type goes back to the workers that m
   };
   const auto single = [](const Batch&) { return ones({8, 256}); };
   const auto list = [](const Batch&) { return std::vector<Tensor>(5, ones({8, 128})); };
-  const auto grows_by = [](auto loader) {
-    const auto run = [&](int batches) {
-      typename decltype(loader)::Item b;
-      for (int i = 0; i < batches; ++i)
-        if (!loader.next(b)) --i;
-      return memory::stats(Device::cpu()).reserved;
-    };
-    const i64 before = run(50);
-    return run(500) - before;
-  };
   for (const int workers : {1, 3}) {
     CAPTURE(workers);
     const LoaderOptions o{.batch = 8, .workers = workers};

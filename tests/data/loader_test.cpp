@@ -14,6 +14,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/progress.h"
 #include "warptape/data/idx.h"
+#include "warptape/tests/data/memory_growth.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -22,6 +23,7 @@
 
 using namespace wt;
 using namespace wt::data;
+using wt_test::grows_by;
 
 namespace {
 
@@ -208,16 +210,6 @@ TEST_CASE("loader: memory of batches goes back to the workers that make them") {
       if (same) return {t, t};
       return {t.narrow(0, 0, 1), t.narrow(0, 1, 1)};
     }
-  };
-  const auto grows_by = [](auto loader) {
-    const auto run = [&](int batches) {
-      Batch b;
-      for (int i = 0; i < batches; ++i)
-        if (!loader.next(b)) --i;
-      return memory::stats(Device::cpu()).reserved;
-    };
-    const i64 before = run(50);
-    return run(500) - before;
   };
   for (const int workers : {1, 3}) {
     CAPTURE(workers);
