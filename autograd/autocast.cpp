@@ -4,7 +4,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt {
 

@@ -1,7 +1,7 @@
 // What a backward function sees of the walk: saved tensors, the destination of a gradient, and the
 // checks of what it hands over.
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/walk.h"
 
 namespace wt {

@@ -1,7 +1,7 @@
 #include "warptape/autograd/checkpoint.h"
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"

@@ -1,9 +1,9 @@
 #include "warptape/autograd/compare.h"
 
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 
 namespace wt {
 namespace info {

@@ -2,7 +2,7 @@
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/factories.h"
 

@@ -38,7 +38,7 @@ WT_COLD void throw_walk_clash(const Node* n) {
 
 }  // namespace
 
-// --- pass 1 ------------------------------------------------------------------------------------
+// --- pass 1 ---
 
 bool Engine::is_outer(u32 walk) const {
   for (const Engine* e = outer_; e; e = e->outer_)
@@ -139,7 +139,7 @@ void Engine::seed(std::span<const Tensor> roots, std::span<Tensor> seeds) {
     if (Node* n = r.impl()->node; n->is_leaf() && --n->task == 0) leaf_done(static_cast<Leaf*>(n));
 }
 
-// --- pass 2 ------------------------------------------------------------------------------------
+// --- pass 2 ---
 
 void Engine::capture(u32 first, Node* n, u32 output, const Tensor& t) {
   for (u32 k = first; k < captures_.size(); ++k) {

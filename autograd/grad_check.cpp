@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
 

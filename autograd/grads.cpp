@@ -85,7 +85,7 @@ Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& option
   return grads(output, input, options, at)[0];
 }
 
-// --- hooks ---------------------------------------------------------------------------------------
+// --- hooks ---
 
 namespace {
 std::vector<HookEntry>& hooks_of(const Tensor& t) {

@@ -2,7 +2,7 @@
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/checkpoint.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
 

@@ -86,7 +86,7 @@ class OpScope {
       end_observed(info_);
   }
 
-  // --- facts -------------------------------------------------------------------------------------
+  // --- facts ---
   WT_HOT const OpInfo& info() const { return info_; }
   WT_HOT int size() const { return n_; }
   WT_HOT const In& input(int i) const {
@@ -117,7 +117,7 @@ class OpScope {
   int axis(i64 axis, int ndim) const;
   u32 axes(const Dims& dims, int ndim) const;
 
-  // --- outputs -----------------------------------------------------------------------------------
+  // --- outputs ---
   WT_HOT Result result(const i64* shape, int ndim, DType t) const {
     return Result(new_contiguous(shape, ndim, t, device()));
   }
@@ -150,7 +150,7 @@ class OpScope {
     return Result(new_view(a_->impl(), g, offset_elements, frame()));
   }
 
-  // --- saving: before the outputs are allocated --------------------------------------------------
+  // --- saving: before the outputs are allocated ---
   // Slot numbers follow the order of these calls. Nothing is kept when nothing is recorded.
   WT_HOT void save_input(int i) {
     add_slot(u8(i));
@@ -173,7 +173,7 @@ class OpScope {
   }
   WT_HOT bool has_room_to_save() const { return n_slots_ < kMaxSlots; }
 
-  // --- the node ----------------------------------------------------------------------------------
+  // --- the node ---
   // After outputs are allocated and saves declared, before the launch. Edge i leads to operand i.
   WT_HOT void record(BackwardFn backward) {
     if (recording_) make_node(backward);
@@ -191,7 +191,7 @@ class OpScope {
     if (node_) node_->set_attribute(std::move(a));
   }
 
-  // --- launch and end ----------------------------------------------------------------------------
+  // --- launch and end ---
   WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device()}; }
   // Attaches node, edges and slots and empties the rvalues. Never throws.
   WT_HOT Tensor finish(Result y);
@@ -310,7 +310,7 @@ class OpScope {
   bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
 };
 
-// --- hot pieces --------------------------------------------------------------------------------
+// --- hot pieces ---
 
 WT_HOT bool OpScope::may_reuse(int k, const TensorImpl* like) const {
   const TensorImpl* p = impl(k);

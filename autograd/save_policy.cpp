@@ -2,7 +2,7 @@
 #include "warptape/autograd/save_policy.h"
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/bit_mask.h"

@@ -1,22 +1,22 @@
 // The members of Tensor that are operators or touch gradient state.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_gather.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/in_place.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
 
-// --- gradients -----------------------------------------------------------------------------------
+// --- gradients ---
 
 Tensor& Tensor::set_requires_grad(bool on, Frame at) & {
   checked();
@@ -117,7 +117,7 @@ void Tensor::zero_grad() const {
 
 Tensor Tensor::detach(Frame at) const { return wt::detach(In(*this, at.file, at.line)); }
 
-// --- views and copies ----------------------------------------------------------------------------
+// --- views and copies ---
 
 Tensor Tensor::operator[](Position i) const& { return select(0, i.value, i.at); }
 Tensor Tensor::operator[](Position i) && { return std::move(*this).select(0, i.value, i.at); }
@@ -191,7 +191,7 @@ Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Frame at) const {
                          Operand(value, at.file, at.line));
 }
 
-// --- reductions ----------------------------------------------------------------------------------
+// --- reductions ---
 
 #define WT_REDUCTION_METHOD(name)                                             \
   Tensor Tensor::name(const Dims& dims, SumOptions options, Frame at) const { \
@@ -205,7 +205,7 @@ WT_REDUCTION_METHOD(argmax)
 WT_REDUCTION_METHOD(argmin)
 #undef WT_REDUCTION_METHOD
 
-// --- writing -------------------------------------------------------------------------------------
+// --- writing ---
 
 namespace detail {
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_pool.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/pool.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/bench/overhead_rows.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/layers.h"

@@ -1,13 +1,13 @@
 // gpt_small: a whole step of a small GPT, as bench/peers does it.
 #include <cmath>
 
-#include "warptape/autograd/ops_attention.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_norm.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/attention.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/bench/overhead_rows.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/loss.h"

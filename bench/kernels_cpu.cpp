@@ -8,7 +8,7 @@
 
 #include "warptape/bench/gpu/problems.h"
 #include "warptape/core/factories.h"
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 
 namespace wt::bench {
 namespace {
@@ -31,7 +31,7 @@ double time_us(const std::function<void()>& work) {
   return processor_us() - start;
 }
 
-// --- copying: no way is the fastest on every machine ---------------------------------------------
+// --- copying: no way is the fastest on every machine ---
 constexpr i64 kCopyFloats = i64{1} << 24;
 
 void copy_library(float* to, const float* from, i64 n) {
@@ -86,7 +86,7 @@ class Copy {
 // A launch that moves less than this has no rate worth the name.
 constexpr double kLeastBytes = 1e6;
 
-// --- rows ----------------------------------------------------------------------------------------
+// --- rows ---
 const VariantRun* chosen(const Problem& p) {
   for (const VariantRun& v : p.variants)
     if (v.name == p.chosen) return &v;

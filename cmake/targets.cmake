@@ -1,7 +1,6 @@
 # Turns the lists of CMakeLists.txt into targets. Each folder is one OBJECT library a flavour:
 # wt_core, wt_core_asan, ...; the library and every test program are linked from these objects.
 
-set(WT_LIBRARY_FOLDERS "")
 set(WT_OBJECTS_PLAIN "")
 set(WT_OBJECTS_ASAN "")
 set(WT_OBJECTS_RACE "")  # only what is compiled anew for the race checker
@@ -28,23 +27,23 @@ endmacro()
 # wt_library(folder files...)
 macro(wt_library folder)
   wt_prefixed(wt_sources ${folder} ${ARGN})
-  list(APPEND WT_LIBRARY_FOLDERS ${folder})
+  string(REPLACE "/" "_" wt_name ${folder})
   if("${folder}" STREQUAL "core")
     list(APPEND wt_sources "${WARPTAPE_GENERATED_DIR}/build_info.cpp")
     set_source_files_properties("${WARPTAPE_GENERATED_DIR}/build_info.cpp" PROPERTIES
       SKIP_UNITY_BUILD_INCLUSION ON)  # it changes with every commit
   endif()
-  if("${folder}" STREQUAL "autograd")
-    # What autograd/op_list.cpp lists: the family of every ops_<family>.cpp.
+  if("${folder}" STREQUAL "autograd/ops")
+    # What autograd/op_list.cpp lists: the family of every file but those of internal/.
     set(wt_families ${ARGN})
-    list(FILTER wt_families INCLUDE REGEX "^ops_")
-    list(TRANSFORM wt_families REPLACE "^ops_(.+)[.]cpp$" "WT_OP_FAMILY(\\1)\n")
+    list(FILTER wt_families EXCLUDE REGEX "/")
+    list(TRANSFORM wt_families REPLACE "^(.+)[.]cpp$" "WT_OP_FAMILY(\\1)\n")
     list(JOIN wt_families "" wt_families)
     file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc"
       CONTENT "${wt_families}" @ONLY)
   endif()
   if(wt_sources)
-    wt_compile(${folder} ${wt_sources})
+    wt_compile(${wt_name} ${wt_sources})
     if("${folder}" STREQUAL "data")
       foreach(target wt_data wt_data_asan)
         if(TARGET ${target})
@@ -68,7 +67,7 @@ macro(wt_cuda_library)
   endif()
 endmacro()
 
-# wt_kernel_library(files...): kernels/*.cpp that belong to no family.
+# wt_kernel_library(files...): .cpp of kernels/ and its rooms that belong to no family.
 macro(wt_kernel_library)
   set(WT_KERNEL_LIBRARY ${ARGN})
 endmacro()
@@ -243,12 +242,10 @@ macro(wt_link_library)
   # Public headers: all of the library's folders, and of kernels/ the contracts. Each is compiled
   # alone by the target all_verify_interface_header_sets.
   set(wt_globs "")
-  foreach(folder core kernels autograd nn nn/models optim data dist)
+  foreach(folder core kernels kernels/common autograd autograd/ops nn nn/models optim data dist)
     list(APPEND wt_globs "${WARPTAPE_INCLUDE_DIR}/warptape/${folder}/*.h")
   endforeach()
   file(GLOB wt_headers CONFIGURE_DEPENDS ${wt_globs})
-  # The one header that needs the toolkit's: for the vendor variants, never included by a public one.
-  list(FILTER wt_headers EXCLUDE REGEX "/kernels/cuda_blas\\.h$")
   set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   target_sources(warptape PUBLIC FILE_SET HEADERS
     BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"

@@ -48,7 +48,7 @@ bool guard_wanted() {
   const char* const wanted = std::getenv("WT_ALLOC");
   if (!wanted || !*wanted) return false;
   if (!std::strcmp(wanted, "guard")) return true;
-  // The other two are for cuda (kernels/cuda_device.cpp).
+  // The other two are for cuda (kernels/cuda/device.cpp).
   if (!std::strcmp(wanted, "caching") || !std::strcmp(wanted, "direct")) return false;
   throw UsageError(str("WT_ALLOC=", wanted, ": caching, direct or guard"));
 }

@@ -45,7 +45,7 @@ class In {
   // Nobody else holds the handle.
   WT_HOT bool is_sole() const { return is_rvalue() && p_->refs.sole(); }
 
-  // --- for the prologue and the recorder -------------------------------------------------------
+  // --- for the prologue and the recorder ---
   // Empties the user's rvalue; from here on this object owns the reference.
   WT_HOT void take() const {
     if (source_ && source_ != taken()) {

@@ -109,7 +109,7 @@ enum ProcessSlow : u32 {
 };
 extern constinit std::atomic<u32> process_slow;
 
-// --- interned mode ids -------------------------------------------------------------------------
+// --- interned mode ids ---
 // Makes mode.id stand for the present (stream, determinism, overrides, module).
 void intern_mode();
 // Puts the fields that `id` stands for into `mode`.
@@ -121,7 +121,7 @@ std::string to_string(const ModulePath* path);
 // and, if it is the user's own, the line `own` there. For messages of errors.
 std::string describe_place(Frame own);
 
-// --- guards ------------------------------------------------------------------------------------
+// --- guards ---
 // Operators in the scope record nothing.
 class WT_GUARD NoGrad {
  public:

@@ -79,7 +79,7 @@ class WT_GUARD ObserverScope {
   int place_;
 };
 
-// --- for the library -----------------------------------------------------------------------------
+// --- for the library ---
 // Makes this thread's slow bits agree with whether anybody watches.
 void follow_observers();
 void allocated(const Storage* s, Device d, i64 bytes);

@@ -370,8 +370,7 @@ void SafetensorsFile::transfer(const TensorEntry& entry, char* dst) const {
   }
 }
 
-// ------------------------------------------------------------------------------------------------
-// Writing
+// --- Writing ---
 
 namespace {
 

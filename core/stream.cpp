@@ -85,7 +85,7 @@ const StreamBackend* stream_backend(Device d) {
   return backends[int(d.kind)];
 }
 
-// --- Event ---------------------------------------------------------------------------------------
+// --- Event ---
 Event::~Event() {
   if (native_ && backends[int(device_.kind)])
     backends[int(device_.kind)]->give_event(device_, native_, timing_);
@@ -132,7 +132,7 @@ double Event::milliseconds_since(const Event& start) const {
   return double(host_ns_ - start.host_ns_) * 1e-6;
 }
 
-// --- Stream --------------------------------------------------------------------------------------
+// --- Stream ---
 Stream::Stream(Device d) : state_(take_stream(d), give_stream) {}
 
 Stream Stream::default_of(Device d) { return Stream(default_state(d)); }
@@ -181,7 +181,7 @@ StreamScope::~StreamScope() {
   mode.id = id_before_;
 }
 
-// --- internal ------------------------------------------------------------------------------------
+// --- internal ---
 namespace detail {
 
 void follow_stream(const StreamState* from, const StreamState* to) {

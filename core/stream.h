@@ -108,7 +108,7 @@ class WT_GUARD StreamScope {
   u32 id_before_;
 };
 
-// --- internal ------------------------------------------------------------------------------------
+// --- internal ---
 struct TensorImpl;
 
 // What a device with real streams offers; set by its runtime. All but give_* may throw.

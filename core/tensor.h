@@ -116,7 +116,7 @@ class WT_GUARD Tensor {
   template <class T>
   std::vector<T> to_vector(Frame at = Frame::here()) const;
 
-  // --- gradients ------------------------------------------------------------------------------
+  // --- gradients ---
   bool requires_grad() const { return checked()->node != nullptr; }
   // Makes this a leaf whose gradient is wanted (or stops that). Throws for integer dtypes and for
   // non-leaf tensors.
@@ -139,7 +139,7 @@ class WT_GUARD Tensor {
   // The same elements, no gradient: a view.
   WT_API Tensor detach(Frame at = Frame::here()) const;
 
-  // --- views (no copy; `&&` forms keep one owner) ----------------------------------------------
+  // --- views (no copy; `&&` forms keep one owner) ---
   WT_API Tensor operator[](Position i) const&;  // select(0, i)
   WT_API Tensor operator[](Position i) &&;
   // x[{0, Slice{1, 3}, t}] reads. Integers and slices give a view; with a tensor among the entries
@@ -176,7 +176,7 @@ class WT_GUARD Tensor {
   WT_API Tensor unfold(i64 axis, i64 size, i64 step, Frame at = Frame::here()) const&;
   WT_API Tensor unfold(i64 axis, i64 size, i64 step, Frame at = Frame::here()) &&;
 
-  // --- copies -----------------------------------------------------------------------------------
+  // --- copies ---
   WT_API Tensor contiguous(MemoryFormat format = MemoryFormat::contiguous,
                            Frame at = Frame::here()) const;
   WT_API Tensor clone(Frame at = Frame::here()) const;
@@ -184,7 +184,7 @@ class WT_GUARD Tensor {
   WT_API Tensor to(DType t, Frame at = Frame::here()) const;
   WT_API Tensor to(MemoryFormat format, Frame at = Frame::here()) const;
 
-  // --- method form of common operators (docs in autograd/ops.h) ---------------------------------
+  // --- method form of common operators (docs in autograd/ops.h) ---
   WT_API Tensor sum(const Dims& dims = Dims::all(), SumOptions options = {},
                     Frame at = Frame::here()) const;
   WT_API Tensor mean(const Dims& dims = Dims::all(), SumOptions options = {},
@@ -201,7 +201,7 @@ class WT_GUARD Tensor {
   WT_API Tensor flip(const Dims& dims, Frame at = Frame::here()) const;
   WT_API Tensor masked_fill(const Tensor& mask, Scalar value, Frame at = Frame::here()) const;
 
-  // --- writing ----------------------------------------------------------------------------------
+  // --- writing ---
   // Throw InplaceError while gradients are recorded on a view, on a tensor with live views, or on a
   // leaf that requires grad.
   WT_API Tensor& copy_(const Tensor& source, Frame at = Frame::here()) &;
@@ -212,7 +212,7 @@ class WT_GUARD Tensor {
   WT_API Tensor name(__VA_ARGS__)&&
   WT_IN_PLACE(add_, const Tensor& other, Frame at = Frame::here());
   WT_IN_PLACE(mul_, Scalar factor, Frame at = Frame::here());
-  // Activations, in the storage of what they are given (docs in autograd/ops_pointwise.h). Those
+  // Activations, in the storage of what they are given (docs in autograd/ops/pointwise.h). Those
   // whose gradient cannot be told from the result keep a copy of it while gradients are recorded.
   WT_IN_PLACE(clamp_, Scalar lo, Scalar hi, Frame at = Frame::here());
   WT_IN_PLACE(elu_, double alpha = 1, Frame at = Frame::here());
@@ -236,7 +236,7 @@ class WT_GUARD Tensor {
   WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,
                             IndexPutOptions options = {}, Frame where = Frame::here()) &;
 
-  // --- internal ---------------------------------------------------------------------------------
+  // --- internal ---
   WT_HOT explicit Tensor(TensorImpl* owned) : p_(owned) {}
   WT_HOT TensorImpl* impl() const { return p_; }
   WT_HOT TensorImpl* release_impl() {

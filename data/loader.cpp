@@ -70,7 +70,7 @@ void bad_loader_state(const LoaderState& s, i64 batches) {
                        " batches an epoch)"));
 }
 
-// --- workers -------------------------------------------------------------------------------------
+// --- workers ---
 
 struct BatchPool::Shared {
   struct Slot {

@@ -89,7 +89,7 @@ void write_npy(const std::string& path, const Tensor& t) {
   wt::write_npy(path, host.dtype(), sizes, host.impl()->data);
 }
 
-// --- reading -------------------------------------------------------------------------------------
+// --- reading ---
 
 // The content of one member, in order, counted and summed up.
 class NpzFile::Stream {
@@ -348,7 +348,7 @@ Tensor NpzFile::read(const std::string& name) const {
   return t;
 }
 
-// --- writing -------------------------------------------------------------------------------------
+// --- writing ---
 
 namespace {
 

@@ -57,7 +57,7 @@ Batch make_batch(const Shape& x, DType dtype, const Shape& y) {
 
 }  // namespace
 
-// --- images --------------------------------------------------------------------------------------
+// --- images ---
 
 SyntheticImages::SyntheticImages(const SyntheticImagesOptions& o) : o_(o) {
   constexpr const char* kName = "SyntheticImages";
@@ -102,7 +102,7 @@ Batch SyntheticImages::batch(std::span<const i64> indices) const {
   return b;
 }
 
-// --- tokens --------------------------------------------------------------------------------------
+// --- tokens ---
 
 SyntheticTokens::SyntheticTokens(const SyntheticTokensOptions& o) : o_(o) {
   constexpr const char* kName = "SyntheticTokens";
@@ -150,7 +150,7 @@ double SyntheticTokens::entropy() const {
   return h;
 }
 
-// --- points --------------------------------------------------------------------------------------
+// --- points ---
 
 SyntheticPoints::SyntheticPoints(const SyntheticPointsOptions& o) : o_(o) {
   constexpr const char* kName = "SyntheticPoints";

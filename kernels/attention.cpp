@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "warptape/kernels/attention_cpu.h"
-#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/attention.h"
 
 namespace wt {
 namespace {

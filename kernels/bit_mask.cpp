@@ -1,8 +1,8 @@
 // Bits of relu's output on the cpu.
 #include "warptape/kernels/bit_mask.h"
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -3,8 +3,8 @@
 //   ballot  one thread an element: a warp reads neighbours and votes its 32 bits
 #include "warptape/kernels/bit_mask.h"
 
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/row_kernels.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

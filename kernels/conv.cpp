@@ -1,13 +1,13 @@
-// Convolution on the cpu: the references and the lists of variants. conv_direct.cpp has the fast
-// one.
+// Convolution on the cpu: the references and the lists of variants. cpu/conv_direct.cpp has the
+// fast one.
 #include "warptape/kernels/conv.h"
 
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/conv_cpu.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/conv.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 

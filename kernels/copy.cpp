@@ -8,11 +8,11 @@
 
 #include "warptape/core/float8.h"
 #include "warptape/core/half.h"
-#include "warptape/kernels/copy_rows.h"
-#include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/half_rows.h"
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/copy_rows.h"
+#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 
@@ -25,7 +25,7 @@ T element(const void* p, i64 i) {
   return static_cast<const T*>(p)[i];
 }
 
-// --- reference: every value goes through a long double, which holds each of them exactly ---------
+// --- reference: every value goes through a long double, which holds each of them exactly ---
 long double load_value(DType t, const void* p, i64 i) {
   switch (t) {
     case DType::f64:
@@ -144,7 +144,7 @@ void fill_reference(const FillArgs& a, const Launch&) {
   });
 }
 
-// --- vectorized: whole rows, one typed loop a pair of dtypes -------------------------------------
+// --- vectorized: whole rows, one typed loop a pair of dtypes ---
 template <class T>
 void copy_rows(const CopyArgs& a, LoopNest<2> nest) {
   T* out = a.out.as<T>();

@@ -2,8 +2,8 @@
 #include "warptape/kernels/copy.h"
 
 #include "warptape/core/float8.h"
-#include "warptape/kernels/index.cuh"
-#include "warptape/kernels/vector.cuh"
+#include "warptape/kernels/device/strided_index.cuh"
+#include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -21,8 +21,9 @@ inline Config one_thread_each(i64 n, const Launch& l) {
           .op_name = l.op ? l.op->name : nullptr};
 }
 
-// --- any dtype to any other: the one place where the dtype is a run-time switch
-// -------------------- A value on its way: floats as double, integers as 64 bits.
+// --- any dtype to any other: the one place where the dtype is a run-time switch ---
+
+// A value on its way: floats as double, integers as 64 bits.
 struct Carried {
   double f;
   u64 i;
@@ -140,8 +141,7 @@ __global__ void __launch_bounds__(kThreads)
   store_any(to, out, at[0], load_any(from, in, at[1]));
 }
 
-// --- equal dtypes: bits of one width
-// ----------------------------------------------------------------
+// --- equal dtypes: bits of one width ---
 template <class T, class Map>
 __global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i64 n, Map map) {
   const i64 i = global_thread();
@@ -183,8 +183,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// --- the casts of training, dense: 8 elements a thread
-// ----------------------------------------------
+// --- the casts of training, dense: 8 elements a thread ---
 template <class To, class From>
 __global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, i64 n) {
   constexpr int kEach = 8;
@@ -202,7 +201,7 @@ __global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, 
   }
 }
 
-// --- launchers ----------------------------------------------------------------------------------
+// --- launchers ---
 template <class T>
 void copy_strided(const CopyArgs& a, const LoopNest<2>& nest, const Launch& l) {
   with_index_map(nest, [&](auto map) {
@@ -299,8 +298,7 @@ void copy_vectorized(const CopyArgs& a, const Launch& l) {
   copy_naive(a, l);
 }
 
-// --- fill
-// -----------------------------------------------------------------------------------------
+// --- fill ---
 template <class T, class Map>
 __global__ void __launch_bounds__(kThreads) fill_elements(T* out, T value, i64 n, Map map) {
   const i64 i = global_thread();

@@ -6,12 +6,12 @@
 // The row losses go to the workspace and are added in a fixed order.
 #include "warptape/kernels/cross_entropy.h"
 
-#include "warptape/kernels/bad_index.cuh"
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/online_softmax.cuh"
-#include "warptape/kernels/row_kernels.cuh"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/device/bad_index.cuh"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/online_softmax.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -102,8 +102,7 @@ struct RowGradient {
   }
 };
 
-// --- naive
-// -----------------------------------------------------------------------------------------
+// --- naive ---
 
 template <class T>
 __global__ void cross_entropy_naive(LossForward<T> a) {
@@ -136,8 +135,7 @@ __global__ void cross_entropy_backward_naive(LossBackward<T> a) {
     gx[i * a.rows.step[0]] = gradient.at(x[i * a.rows.step[1]], i);
 }
 
-// --- warp and block
-// --------------------------------------------------------------------------------
+// --- warp and block ---
 
 // The threads that share a row: a warp, or the whole block.
 template <bool Block>
@@ -217,8 +215,7 @@ __global__ void cross_entropy_backward_rows(LossBackward<T> a) {
   }
 }
 
-// --- the sum over rows
-// -----------------------------------------------------------------------------
+// --- the sum over rows ---
 
 struct LossPart {
   double sum, weight;
@@ -274,8 +271,7 @@ __global__ void __launch_bounds__(kTotalThreads)
 }
 static_assert(kMaxParts <= kTotalThreads);
 
-// --- choice and launch
-// -----------------------------------------------------------------------------
+// --- choice and launch ---
 
 inline i64 row_count(const View& logits, int axis) {
   i64 n = 1;

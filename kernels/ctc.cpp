@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 namespace {

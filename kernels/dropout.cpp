@@ -1,11 +1,11 @@
 // Dropout on the cpu.
 #include "warptape/kernels/dropout.h"
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/cpu_stream.h"
-#include "warptape/kernels/philox_words.h"
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/cpu/philox_words.h"
+#include "warptape/kernels/cpu/stream.h"
 
 namespace wt {
 namespace {
@@ -34,7 +34,7 @@ void reference(const DropoutArgs& a, const Launch&) {
   });
 }
 
-// --- vectorized ----------------------------------------------------------------------------------
+// --- vectorized ---
 constexpr int kElements = PhiloxWords::kWords;
 
 // Fixed counts, no aliases but out = in: what becomes vector code at -O2.

@@ -1,9 +1,9 @@
 // Dropout on simt and cuda.
 #include "warptape/kernels/dropout.h"
 
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/index.cuh"
-#include "warptape/kernels/vector.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/strided_index.cuh"
+#include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kThreadsMost)
   }
 }
 
-// --- host side -----------------------------------------------------------------------------------
+// --- host side ---
 template <auto Kernel>
 void launch_part(const DropoutPart& p, u32 each, const Launch& l) {
   const unsigned threads = (p.numel + each - 1) / each;

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

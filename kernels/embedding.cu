@@ -8,17 +8,16 @@
 //               positions; four warps take a quarter of them each
 #include "warptape/kernels/embedding.h"
 
-#include "warptape/kernels/bad_index.cuh"
-#include "warptape/kernels/index_list.cuh"
-#include "warptape/kernels/row_kernels.cuh"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/device/bad_index.cuh"
+#include "warptape/kernels/device/index_list.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-// --- look-up
-// ---------------------------------------------------------------------------------------
+// --- look-up ---
 
 // Operands: out, indices. U moves the bytes of one element, or of 16 / item of them; `length` and
 // the strides count in U.
@@ -119,8 +118,7 @@ void launch_vectorized(const EmbeddingForwardArgs& a, const Launch& l) {
   launch_elements<Pack16<u32>>(a, l);
 }
 
-// --- gradient
-// --------------------------------------------------------------------------------------
+// --- gradient ---
 
 // Operands: gout, indices.
 template <class T>

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "warptape/kernels/axis_loops.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/axis_loops.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/strided.h"
 
 namespace wt {
 namespace {
@@ -113,7 +113,7 @@ void gather_reference(const GatherArgs& a, const Launch&) {
   });
 }
 
-// --- scatter -------------------------------------------------------------------------------------
+// --- scatter ---
 
 // Calls f(out, source, n, out_step, source_step) for runs. The walk has the shape of the index, in
 // which `out` may be longer.

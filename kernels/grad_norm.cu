@@ -3,8 +3,8 @@
 //   block  a block a chunk with loads that coalesce; one block adds the partial sums
 #include "warptape/kernels/grad_norm.h"
 
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/vector.cuh"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -36,7 +36,7 @@ const char* not_f32_or_f64(const Args& a) {
   return a.dtype == DType::f32 || a.dtype == DType::f64 ? nullptr : "gradients must be f32 or f64";
 }
 
-// --- partial sums --------------------------------------------------------------------------------
+// --- partial sums ---
 template <class T>
 __global__ void __launch_bounds__(kThreads) norm_naive_kernel(const T* g, i64 n, double* partials) {
   const i64 chunk = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -90,7 +90,7 @@ const char* norm_unaligned(const GradNormArgs& a) {
   return aligned_16(a.grad) ? nullptr : "gradients must be 16-byte aligned";
 }
 
-// --- the decision --------------------------------------------------------------------------------
+// --- the decision ---
 __global__ void decide_naive_kernel(DecidePointers a) {
   double s = 0;
   for (i64 i = 0; i < a.count; ++i) s += a.partials[i];
@@ -109,7 +109,7 @@ void decide_block(const StepDecideArgs& a, const Launch& l) {
   launch<decide_block_kernel>(config(1, kThreads, l), DecidePointers{a});
 }
 
-// --- the rest ------------------------------------------------------------------------------------
+// --- the rest ---
 template <class T>
 __global__ void __launch_bounds__(kThreads) scale_kernel(T* x, i64 n, const double* factor) {
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;

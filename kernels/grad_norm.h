@@ -70,7 +70,7 @@ struct LossAddArgs {
 };
 WT_CONTRACT(loss_add, LossAddArgs);
 
-// --- the arithmetic, shared by all devices -------------------------------------------------------
+// --- the arithmetic, shared by all devices ---
 namespace detail {
 
 WT_HD WT_HOT bool is_finite(double v) { return v - v == 0; }

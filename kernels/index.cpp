@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
 
 namespace wt {
 namespace {

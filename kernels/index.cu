@@ -4,9 +4,9 @@
 //            element of the winning positions
 #include "warptape/kernels/index.h"
 
-#include "warptape/kernels/bad_index.cuh"
-#include "warptape/kernels/index_list.cuh"
-#include "warptape/kernels/row_kernels.cuh"
+#include "warptape/kernels/device/bad_index.cuh"
+#include "warptape/kernels/device/index_list.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -14,7 +14,7 @@ namespace {
 
 constexpr i64 kThreads = 128;
 
-// --- row numbers ---------------------------------------------------------------------------------
+// --- row numbers ---
 
 struct IndexTuples {
   i64* rows;
@@ -73,7 +73,7 @@ void launch_rows(const IndexRowsArgs& a, const Launch& l) {
   launch<index_rows_tuples>(grid_of(l, ceil_div(k.n, kThreads), kThreads), k);
 }
 
-// --- writing -------------------------------------------------------------------------------------
+// --- writing ---
 
 template <class U>
 struct IndexScatter {

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_moments.h"
-#include "warptape/kernels/cpu_pieces.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/moments.h"
+#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {
@@ -22,7 +22,7 @@ Rows<2> rows_of(const LayerNormBackwardParamsArgs& a) {
   return rows_along<2>(a.x.ndim() - 1, {{a.gy}, {a.x}});
 }
 
-// --- reference -----------------------------------------------------------------------------------
+// --- reference ---
 
 void forward_reference(const LayerNormForwardArgs& a, const Launch&) {
   const auto rows = rows_of(a);
@@ -99,7 +99,7 @@ void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launc
   });
 }
 
-// --- eight floats at a time ----------------------------------------------------------------------
+// --- eight floats at a time ---
 #if WT_X86
 template <class Args>
 const char* why_not_avx2(const Args& a) {

@@ -10,10 +10,10 @@
 //            parts: the order of the additions is fixed
 #include "warptape/kernels/layer_norm.h"
 
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/row_kernels.cuh"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -92,7 +92,7 @@ __device__ __forceinline__ void save_stats(const NormForward<T>& a, i64 row, A m
   a.stats[a.rows.count + row] = rstd;
 }
 
-// --- naive ---------------------------------------------------------------------------------------
+// --- naive ---
 
 template <class T>
 __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
@@ -159,7 +159,7 @@ __global__ void layer_norm_backward_params_naive(NormBackwardParams<T> a) {
   if (a.gbias) a.gbias[i] = T(a.accumulate_bias ? A(a.gbias[i]) + bias_sum : bias_sum);
 }
 
-// --- warp ----------------------------------------------------------------------------------------
+// --- warp ---
 
 constexpr int kWarpLongest = 1024;
 
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) layer_norm_warp(Kernel a) {
   if (row < a.rows.count) warp_row<PerLane>(a, row, int(threadIdx.x) % 32);
 }
 
-// --- block ---------------------------------------------------------------------------------------
+// --- block ---
 
 // The block's threads share the elements of a row: single(i) for one, pack(p, i) for pack p, which
 // begins at i. A thread gets the same elements at every walk.
@@ -359,7 +359,7 @@ __global__ void layer_norm_block(Kernel a) {
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) block_row(a, row, cache);
 }
 
-// --- columns -------------------------------------------------------------------------------------
+// --- columns ---
 
 constexpr int kRowWarps = 8;  // rows at a time
 
@@ -429,7 +429,7 @@ __global__ void __launch_bounds__(kRowWarps * 32)
   out[column] = T(accumulate ? float(out[column]) + sum : sum);
 }
 
-// --- choice and launch ---------------------------------------------------------------------------
+// --- choice and launch ---
 
 constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
 constexpr i64 kBlocksWanted = 528;     // of the columns rung: four for each processor of an H100

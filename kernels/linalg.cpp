@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "warptape/config.h"
-#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/common/dtypes.h"
 #if WARPTAPE_HAS_OPENBLAS
 #include <cblas.h>
 

@@ -1,10 +1,10 @@
-// Matrix product on the cpu: the reference and the list of variants. matmul_vector.cpp has the
-// kernel for small products, matmul_packed.cpp the one for large ones, matmul_widened.cpp the one
-// for 16-bit floats, matmul_blas.cpp OpenBLAS.
+// Matrix product on the cpu: the reference and the list of variants. cpu/matmul_vector.cpp has the
+// kernel for small products, cpu/matmul_packed.cpp the one for large ones, cpu/matmul_widened.cpp
+// the one for 16-bit floats, cpu/matmul_blas.cpp OpenBLAS.
 #include "warptape/kernels/matmul.h"
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/matmul.h"
 
 namespace wt {
 

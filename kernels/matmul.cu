@@ -1,13 +1,14 @@
 // Matrix product on simt and cuda: one thread an element (naive), tiles in shared memory with
-// register blocking (tiled), and the list of variants. matmul_mma.cuh has the tensor-core rung.
-#include "warptape/kernels/matmul_device.cuh"
-#include "warptape/kernels/matmul_mma.cuh"
+// register blocking (tiled), and the list of variants. device/matmul_mma.cuh has the tensor-core
+// rung.
+#include "warptape/kernels/device/matmul.cuh"
+#include "warptape/kernels/device/matmul_mma.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-// --- naive: one thread an element, every operand read from global memory -----------------------
+// --- naive: one thread an element, every operand read from global memory ---
 
 constexpr int kNaiveSide = 16;
 
@@ -100,7 +101,7 @@ const char* naive_why_not(const MatmulArgs& g) {
   }
 }
 
-// --- tiled: a block makes Side x Side elements, a thread (Side / 16)^2 of them -------------------
+// --- tiled: a block makes Side x Side elements, a thread (Side / 16)^2 of them ---
 // Both operands' tiles lie in shared memory as [p][x], x being the row of a or the column of b, so
 // that a thread reads 4 neighbours at once. Two buffers: while one is multiplied, the next tile
 // travels through registers, and a step costs one barrier.

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "warptape/core/error.h"
-#include "warptape/kernels/cuda_blas.h"
+#include "warptape/kernels/cuda/blas.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {

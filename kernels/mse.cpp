@@ -1,10 +1,10 @@
 // Squared error on the cpu.
 #include "warptape/kernels/mse.h"
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_stream.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/stream.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -5,10 +5,10 @@
 //             vectorized  one thread 16 bytes, contiguous operands
 #include "warptape/kernels/mse.h"
 
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/index.cuh"
-#include "warptape/kernels/row_kernels.cuh"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
+#include "warptape/kernels/device/strided_index.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

@@ -1,8 +1,8 @@
 // The negative log-likelihood on the cpu.
 #include "warptape/kernels/nll.h"
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
 
 namespace wt {
 namespace {

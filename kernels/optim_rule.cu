@@ -3,7 +3,7 @@
 //   vectorized  f32, 16-byte accesses
 #include "warptape/kernels/optim_rule.h"
 
-#include "warptape/kernels/vector.cuh"
+#include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

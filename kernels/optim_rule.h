@@ -68,7 +68,7 @@ struct EmaStepArgs : RuleArgs {
 };
 WT_CONTRACT(ema_step, EmaStepArgs);
 
-// --- the formulas, for the kernels of every device -----------------------------------------------
+// --- the formulas, for the kernels of every device ---
 // Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
 // the square root of x.
 namespace detail {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pieces.h"
-#include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -3,7 +3,7 @@
 //   vectorized  16-byte accesses, several of them in flight a thread
 #include "warptape/kernels/optim_step.h"
 
-#include "warptape/kernels/vector.cuh"
+#include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -60,7 +60,7 @@ const char* not_f32_or_f64(const Args& a) {
   return a.dtype == DType::f32 || a.dtype == DType::f64 ? nullptr : "parameters must be f32 or f64";
 }
 
-// --- sgd -----------------------------------------------------------------------------------------
+// --- sgd ---
 // Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment.
 template <class T, int V>
 __device__ __forceinline__ void sgd_pack(const SgdPointers& a, const detail::SgdScalars<T>& s,
@@ -106,7 +106,7 @@ const char* sgd_unaligned(const SgdStepArgs& a) {
              : "pointers must be 16-byte aligned";
 }
 
-// --- adamw ---------------------------------------------------------------------------------------
+// --- adamw ---
 template <class T, int V>
 __device__ __forceinline__ void adamw_pack(const AdamwPointers& a, const detail::AdamwScalars<T>& s,
                                            i64 i) {
@@ -148,7 +148,7 @@ const char* adamw_unaligned(const AdamwStepArgs& a) {
              : "pointers must be 16-byte aligned";
 }
 
-// --- the rest of a step --------------------------------------------------------------------------
+// --- the rest of a step ---
 __global__ void advance_kernel(AdvancePointers a) { detail::advance(a, SquareRoot{}); }
 void advance_one_thread(const StepAdvanceArgs& a, const Launch& l) {
   launch<advance_kernel>(

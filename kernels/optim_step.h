@@ -124,7 +124,7 @@ struct StepRestoreArgs {
 };
 WT_CONTRACT(step_restore, StepRestoreArgs);
 
-// --- the arithmetic, shared by all devices -------------------------------------------------------
+// --- the arithmetic, shared by all devices ---
 namespace detail {
 
 template <class T>

@@ -3,10 +3,10 @@
 #include <cstring>
 
 #include "warptape/kernels/copy.h"
-#include "warptape/kernels/cpu_pieces.h"
-#include "warptape/kernels/cpu_stream.h"
-#include "warptape/kernels/half_rows.h"
-#include "warptape/kernels/pointwise_cpu.h"
+#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/pointwise.h"
+#include "warptape/kernels/cpu/stream.h"
 
 namespace wt {
 namespace pw {

@@ -1,5 +1,5 @@
 // The cpu variants of the fused backwards of one-operand entries.
-#include "warptape/kernels/pointwise_cpu.h"
+#include "warptape/kernels/cpu/pointwise.h"
 
 namespace wt {
 WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_CPU_ROWS)

@@ -1,5 +1,5 @@
 // Two-operand entries with fused backwards on the cpu.
-#include "warptape/kernels/pointwise_cpu.h"
+#include "warptape/kernels/cpu/pointwise.h"
 
 namespace wt {
 WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_CPU_ROWS)

@@ -1,5 +1,5 @@
 // The fused backwards of two-operand entries and of those with parameters, on the cpu.
-#include "warptape/kernels/pointwise_cpu.h"
+#include "warptape/kernels/cpu/pointwise.h"
 
 namespace wt {
 WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_CPU_ROWS)

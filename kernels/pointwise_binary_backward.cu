@@ -1,5 +1,5 @@
 // The fused backwards of two-operand entries and of those with parameters, on simt and cuda.
-#include "warptape/kernels/pointwise_kernels.cuh"
+#include "warptape/kernels/device/pointwise.cuh"
 
 namespace wt {
 WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_DEVICE_ROWS)

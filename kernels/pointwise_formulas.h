@@ -4,7 +4,7 @@
 
 namespace wt::pw {
 
-// --- arithmetic ----------------------------------------------------------------------------------
+// --- arithmetic ---
 struct Add : Kind<Domain::any, Derivative::linear, Autocast::promote> {
   static constexpr int kArity = 2;
   static constexpr bool kHot = true, kFused = false;
@@ -83,7 +83,7 @@ WT_BINARY(Minimum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, minimum(a, b
           where(gt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)),
           where(lt(a, b), 0, where(eq(a, b), gy* num<T>(0.5), gy)));
 
-// --- functions of one operand ------------------------------------------------------------------
+// --- functions of one operand ---
 inline constexpr double kSqrtHalf = 0.70710678118654752440;      // 1 / sqrt(2)
 inline constexpr double kInvSqrtTwoPi = 0.39894228040143267794;  // 1 / sqrt(2 pi)
 inline constexpr double kTwoOverSqrtPi = 1.12837916709551257390;
@@ -154,7 +154,7 @@ struct Clamp : Piecewise {
   }
 };
 
-// --- truth: bool outputs, no gradient ------------------------------------------------------------
+// --- truth: bool outputs, no gradient ---
 WT_BINARY_PREDICATE(Eq, a == b);
 WT_BINARY_PREDICATE(Ne, a != b);
 WT_BINARY_PREDICATE(Lt, a < b);

@@ -59,7 +59,7 @@
   X(M, mul, Mul)                        \
   X(M, ne, Ne)                          \
   X(M, sub, Sub)
-// Declared and defined by hand (autograd/ops.h, ops_pointwise.cpp): with a fused backward, and without.
+// Declared and defined by hand (autograd/ops.h, ops/pointwise.cpp): with a fused backward, and without.
 #define WT_POINTWISE_OTHER(X, M) \
   X(M, clamp, Clamp)             \
   X(M, elu, Elu)                 \

@@ -7,7 +7,7 @@
 
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"
-#include "warptape/kernels/float_math.h"
+#include "warptape/kernels/common/float_math.h"
 
 // Always inlined: a formula leaves no symbol that the simt and the cuda build would share.
 #define WT_FORMULA WT_HD WT_HOT
@@ -38,7 +38,7 @@ WT_FORMULA constexpr T&& take(T& v) {
 #define WT_FORMULAS_BY_LIBM 1
 #endif
 // On floats: the device's and the simt device's own functions, which take an element at a time; on
-// the cpu those of float_math.h, which loops turn into vector code.
+// the cpu those of common/float_math.h, which loops turn into vector code.
 #if WT_FORMULAS_BY_LIBM
 #define WT_FLOAT_FUNCTION(name, on_cpu) \
   WT_FORMULA float name(float x) { return ::name##f(x); }
@@ -131,7 +131,7 @@ WT_ROUNDING(trunc, trunc)
 WT_ROUNDING(round_even, rint)  // halves to the even neighbour, as IEEE 754 and PyTorch do
 #undef WT_ROUNDING
 
-// --- integers wrap, bool has `or` for + and `and` for * -----------------------------------------
+// --- integers wrap, bool has `or` for + and `and` for * ---
 // A type in which arithmetic on T cannot overflow in the language's sense.
 template <class T>
 using Wrapping =
@@ -218,7 +218,7 @@ WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
   }
 }
 
-// --- truth ---------------------------------------------------------------------------------------
+// --- truth ---
 #define WT_COMPARISON(name, op)                                    \
   template <Plain T>                                               \
   WT_FORMULA constexpr bool name(T a, std::type_identity_t<T> b) { \

@@ -1,4 +1,5 @@
-// Pooling on the cpu: the references and the lists of variants. pool_vector.cpp has the fast ones.
+// Pooling on the cpu: the references and the lists of variants. cpu/pool_vector.cpp has the fast
+// ones.
 #include "warptape/kernels/pool.h"
 
 #include <algorithm>
@@ -6,9 +7,9 @@
 #include <limits>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/pool_cpu.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/pool.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 
@@ -62,7 +63,7 @@ void for_window(const PoolShape& s, const i64* q, F&& f) {
   }
 }
 
-// --- taps ----------------------------------------------------------------------------------------
+// --- taps ---
 
 void put_tap(const PoolShape& s, const ConvTensor& taps, i64 at, i64 tap) {
   if (s.taps() <= 256)
@@ -87,7 +88,7 @@ bool tap_position(const PoolShape& s, const ConvTensor& taps, i64 at, const i64*
   return inside;
 }
 
-// --- from an input position to its windows -------------------------------------------------------
+// --- from an input position to its windows ---
 
 // Windows that reach input position p along an axis: [first, last].
 struct Reached {
@@ -151,7 +152,7 @@ void for_inputs(const PoolShape& s, F&& f) {
   });
 }
 
-// --- max -----------------------------------------------------------------------------------------
+// --- max ---
 
 template <class T>
 void max_forward(const MaxPoolForwardArgs& a) {
@@ -200,7 +201,7 @@ void max_gather(const MaxPoolGatherArgs& a) {
   });
 }
 
-// --- averages ------------------------------------------------------------------------------------
+// --- averages ---
 
 template <class T>
 void avg_forward(const AvgPoolForwardArgs& a) {

@@ -14,12 +14,12 @@ struct RandomFill {
   u64 call;
 };
 
-// --- what factories draw -------------------------------------------------------------------------
+// --- what factories draw ---
 // [0, 1), f64, f32, f16 or bf16, in as many bits as the dtype holds exactly, so that rounding never
 // gives 1: 53 of a pair of words (counter i / 2), else 24, 11 or 8 of word i % 4 of counter i / 4.
 void fill_uniform(const RandomFill& f);
-// mean + std z, rounded once; z is point i % 2 of normal_pair (kernels/normal_math.h) of the two
-// pairs of counter i / 2. Floating dtypes.
+// mean + std z, rounded once; z is point i % 2 of normal_pair (kernels/common/normal_math.h) of the
+// two pairs of counter i / 2. Floating dtypes.
 void fill_normal(const RandomFill& f, double mean, double std);
 // In [low, high), low < high: 64 bits of counter i / 2 times the width, of which the upper half.
 // Any dtype but the 8-bit floats; what it cannot hold is cut as C++ does.
@@ -30,7 +30,7 @@ void fill_bernoulli(const RandomFill& f, double p);
 // before.
 void fill_permutation(const RandomFill& f);
 
-// --- what initialisers draw ----------------------------------------------------------------------
+// --- what initialisers draw ---
 // Floating dtypes; element i has counter i for itself.
 void init_uniform(const RandomFill& f, double low, double high);
 void init_normal(const RandomFill& f, double mean, double std);

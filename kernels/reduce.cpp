@@ -3,8 +3,8 @@
 
 #include <type_traits>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/reduce_cpu.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/reduce.h"
 
 namespace wt {
 

@@ -2,7 +2,7 @@
 //
 // An entry is a struct that says what a state starts from, how it takes an element, how two states
 // merge and what is made of the last one. It is written once: the reference and the fast loops on
-// the cpu and the kernels of simt and cuda follow (kernels/reduce.cpp, reduce_cpu.cpp, reduce.cu).
+// the cpu and the kernels of simt and cuda follow (kernels/reduce.cpp, cpu/reduce.cpp, reduce.cu).
 // No STL: device code includes this.
 //
 // `mask` has bit i set where axis i of `in` is reduced. `out` has the axes of `in` that are left,
@@ -10,9 +10,9 @@
 // Any strides, expanded inputs included; out and in do not overlap. The order of the operations
 // depends on shapes and strides alone: equal calls give equal bits.
 #pragma once
+#include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/pointwise_math.h"
-#include "warptape/kernels/strided.h"
 
 namespace wt {
 
@@ -309,7 +309,7 @@ struct ReduceArgs {
   i64 flops() const { return in.numel(); }
 };
 
-// --- THE LIST: X(contract, entry) ---------------------------------------------------------------
+// --- THE LIST: X(contract, entry) ---
 // clang-format off
 #define WT_REDUCTIONS_OF_VALUES(X) \
   X(any, Truth)                    \

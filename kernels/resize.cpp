@@ -1,8 +1,8 @@
 // Resizing along one axis on the cpu.
 #include "warptape/kernels/resize.h"
 
-#include "warptape/kernels/axis_loops.h"
-#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/common/axis_loops.h"
+#include "warptape/kernels/common/dtypes.h"
 
 namespace wt {
 namespace {

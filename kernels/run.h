@@ -112,7 +112,7 @@ WT_HOT void run(const Args& a, Launch l) {
     detail::launch_observed(a, l, v);
 }
 
-// --- the list of all contracts, for tests, benchmarks and `wt ops` -----------------------------
+// --- the list of all contracts, for tests, benchmarks and `wt ops` ---
 struct VariantRow {
   const char* name;
   int rank;

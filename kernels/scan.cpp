@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/threads.h"
 #include "warptape/kernels/pointwise_math.h"
-#include "warptape/kernels/rows.h"
 
 namespace wt {
 namespace {

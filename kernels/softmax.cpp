@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_stream.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/exp_rows.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/exp_rows.h"
+#include "warptape/kernels/cpu/stream.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -6,11 +6,11 @@
 //           fits, else read again
 #include "warptape/kernels/softmax.h"
 
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/float_types.cuh"
-#include "warptape/kernels/online_softmax.cuh"
-#include "warptape/kernels/row_kernels.cuh"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/online_softmax.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -61,8 +61,7 @@ __device__ __forceinline__ A backward_value(A gy, A y, A sum, bool log) {
   return log ? gy - exp_for<T>(y) * sum : y * (gy - sum);
 }
 
-// --- naive
-// -----------------------------------------------------------------------------------------
+// --- naive ---
 
 template <class T>
 __global__ void softmax_naive(SoftmaxForward<T> a) {
@@ -94,8 +93,7 @@ __global__ void softmax_backward_naive(SoftmaxBackward<T> a) {
     gx[i * step[0]] = T(backward_value<T>(A(gy[i * step[1]]), A(y[i * step[2]]), sum, a.log));
 }
 
-// --- column
-// ----------------------------------------------------------------------------------------
+// --- column ---
 
 constexpr int kColumns = 32, kSplits = 8;  // a block: 32 rows beside each other, 8 threads on each
 
@@ -144,8 +142,7 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
         T(backward_value<T>(float(gy[i * step[1]]), float(y[i * step[2]]), sum, a.log));
 }
 
-// --- warp
-// ------------------------------------------------------------------------------------------
+// --- warp ---
 
 constexpr int kWarpLongest = 1024;
 
@@ -200,8 +197,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(Softmax
   store_lane<Vec>(a.gx + a.rows.start(0, row), gy, n, lane);
 }
 
-// --- block
-// -----------------------------------------------------------------------------------------
+// --- block ---
 
 template <class T>
 __global__ void softmax_block(SoftmaxForward<T> a) {
@@ -280,8 +276,7 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
   }
 }
 
-// --- choice and launch
-// -----------------------------------------------------------------------------
+// --- choice and launch ---
 
 constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
 

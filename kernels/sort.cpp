@@ -8,16 +8,16 @@
 #include <span>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 namespace {
 
 constexpr int kMostWorkers = 64;
 
-// --- sort ----------------------------------------------------------------------------------------
+// --- sort ---
 struct Entry {
   i64 key, place;
 };
@@ -85,7 +85,7 @@ i64 sort_workspace(const SortArgs& a) {
   return workers_for(in.count) * in.length * i64(sizeof(Entry));
 }
 
-// --- bincount ------------------------------------------------------------------------------------
+// --- bincount ---
 template <class T, class Add>
 void for_each_bin(const BincountArgs& a, Add add) {
   const T* in = a.in.as<T>();
@@ -118,7 +118,7 @@ void bincount_reference(const BincountArgs& a, const Launch& l) {
 }
 i64 bincount_workspace(const BincountArgs& a) { return a.weights ? a.out.numel() * 8 : 0; }
 
-// --- multinomial ---------------------------------------------------------------------------------
+// --- multinomial ---
 double uniform(const MultinomialArgs& a, i64 block) {
   const PhiloxBlock bits = philox(a.key, u64(block), a.call);
   return uniform53(bits.v[0], bits.v[1]);

@@ -1,8 +1,8 @@
 // The gradient of windows that overlap, on the cpu.
 #include "warptape/kernels/unfold.h"
 
-#include "warptape/kernels/axis_loops.h"
-#include "warptape/kernels/cpu_dtypes.h"
+#include "warptape/kernels/common/axis_loops.h"
+#include "warptape/kernels/common/dtypes.h"
 
 namespace wt {
 namespace {

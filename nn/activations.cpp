@@ -1,9 +1,9 @@
 #include "warptape/nn/activations.h"
 
-#include "warptape/autograd/ops_gather.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/make_parameter.h"
 

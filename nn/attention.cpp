@@ -2,14 +2,14 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops_attention.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_gather.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/attention.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"

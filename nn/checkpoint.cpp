@@ -64,7 +64,7 @@ std::vector<NamedTensor> add_prefix(std::vector<NamedTensor> tensors, const std:
   return tensors;
 }
 
-// --- whole models --------------------------------------------------------------------------------
+// --- whole models ---
 
 namespace {
 

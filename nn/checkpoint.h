@@ -33,7 +33,7 @@ WT_API std::vector<NamedTensor> with_prefix(const std::vector<NamedTensor>& tens
 WT_API std::vector<NamedTensor> add_prefix(std::vector<NamedTensor> tensors,
                                            const std::string& prefix);
 
-// --- whole models --------------------------------------------------------------------------------
+// --- whole models ---
 
 namespace detail {
 // The name of a module's type: what it calls itself, else that of the class without namespaces.

@@ -1,7 +1,7 @@
 // Convolutions.
 #pragma once
-#include "warptape/autograd/ops_conv.h"
-#include "warptape/autograd/ops_pad.h"
+#include "warptape/autograd/ops/conv.h"
+#include "warptape/autograd/ops/pad.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {

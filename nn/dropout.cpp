@@ -1,7 +1,7 @@
 #include "warptape/nn/dropout.h"
 
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/make_parameter.h"
 

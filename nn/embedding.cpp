@@ -1,6 +1,6 @@
 #include "warptape/nn/embedding.h"
 
-#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops/index.h"
 #include "warptape/core/mode.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"

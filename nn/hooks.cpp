@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {

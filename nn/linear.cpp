@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
 

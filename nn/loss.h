@@ -3,10 +3,10 @@
 // Weights of options are buffers: they follow to(device).
 #pragma once
 #include "warptape/autograd/loss.h"
-#include "warptape/autograd/ops_ctc.h"
-#include "warptape/autograd/ops_distance.h"
-#include "warptape/autograd/ops_elementwise_loss.h"
-#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops/ctc.h"
+#include "warptape/autograd/ops/distance.h"
+#include "warptape/autograd/ops/elementwise_loss.h"
+#include "warptape/autograd/ops/loss.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 
 namespace wt::metrics {

@@ -4,11 +4,11 @@
 #include <charconv>
 #include <limits>
 
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/suggest.h"
@@ -86,7 +86,7 @@ void detail::LabelRange::check(const char* metric, const char* what, i64 classes
           str("[", metric, "] ", what, " ", i64(label), " is outside [0, ", classes, ")"));
 }
 
-// --- accuracy ------------------------------------------------------------------------------------
+// --- accuracy ---
 
 void Accuracy::add(const Tensor& output, const Tensor& target) {
   check_operands("Accuracy", output, target);
@@ -148,7 +148,7 @@ void TopK::reset() {
   classes_ = 0;
 }
 
-// --- confusion matrix ----------------------------------------------------------------------------
+// --- confusion matrix ---
 
 ConfusionMatrix::ConfusionMatrix(i64 classes, const AccuracyOptions& o)
     : Metric("confusion_matrix"), classes_(classes), o_(o) {

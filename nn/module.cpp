@@ -5,7 +5,7 @@
 #include <set>
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/copy_bytes.h"
 
 namespace wt::nn {
@@ -58,7 +58,7 @@ bool has_state(const ModuleState& m) {
 
 }  // namespace
 
-// --- parameters ----------------------------------------------------------------------------------
+// --- parameters ---
 
 Param& Param::operator=(const Param& o) { return *this = o.tensor(); }
 
@@ -136,7 +136,7 @@ void ModuleBase::train(bool on) const {
   visit_modules(state_, "", [on](const auto& m, const std::string&) { m->training = on; });
 }
 
-// --- moves ---------------------------------------------------------------------------------------
+// --- moves ---
 
 namespace {
 
@@ -212,7 +212,7 @@ void ModuleBase::zero_grad() const {
   for (const Tensor& p : parameters()) p.zero_grad();
 }
 
-// --- summary -------------------------------------------------------------------------------------
+// --- summary ---
 
 static i64 count_below(const ModuleState& m, std::set<const TensorImpl*>& seen) {
   i64 n = 0;
@@ -254,7 +254,7 @@ std::string ModuleBase::summary() const {
   return out + str("parameters: ", grouped(count_below(*state_, seen)), "\n");
 }
 
-// --- calls ---------------------------------------------------------------------------------------
+// --- calls ---
 
 namespace detail {
 

@@ -1,11 +1,11 @@
 #include "warptape/nn/norms.h"
 
-#include "warptape/autograd/ops_channel_norm.h"
-#include "warptape/autograd/ops_norm.h"
-#include "warptape/autograd/ops_pad.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_pool.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/channel_norm.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pad.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/pool.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/nn/make_parameter.h"
 
 namespace wt::nn {

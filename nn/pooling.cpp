@@ -1,6 +1,6 @@
 #include "warptape/nn/pooling.h"
 
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt::nn {
 

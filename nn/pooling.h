@@ -1,7 +1,7 @@
-// Poolings: modules around the operators of autograd/ops_pool.h, which have formulas, shapes and
+// Poolings: modules around the operators of autograd/ops/pool.h, which have formulas, shapes and
 // errors.
 #pragma once
-#include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops/pool.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {

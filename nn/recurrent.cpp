@@ -4,10 +4,10 @@
 #include <cmath>
 
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/load_state.h"

@@ -1,6 +1,6 @@
 #include "warptape/nn/transformer.h"
 
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
 
@@ -30,7 +30,7 @@ ModuleList<Layer> stack_of(const char* type, i64 d_model, i64 nhead, i64 layers,
 
 }  // namespace
 
-// --- encoder -------------------------------------------------------------------------------------
+// --- encoder ---
 
 TransformerEncoderLayer::TransformerEncoderLayer(i64 d_model, i64 nhead,
                                                  const TransformerLayerOptions& o)
@@ -83,7 +83,7 @@ Tensor TransformerEncoder::forward(Tensor x, const EncoderMasks& masks) {
   return norm ? (*norm)(std::move(x)) : x;
 }
 
-// --- decoder -------------------------------------------------------------------------------------
+// --- decoder ---
 
 TransformerDecoderLayer::TransformerDecoderLayer(i64 d_model, i64 nhead,
                                                  const TransformerLayerOptions& o)
@@ -151,7 +151,7 @@ Tensor TransformerDecoder::forward(Tensor x, const Tensor& memory, const Decoder
   return norm ? (*norm)(std::move(x)) : x;
 }
 
-// --- both ----------------------------------------------------------------------------------------
+// --- both ---
 
 Transformer::Transformer(const TransformerOptions& o)
     : encoder(add(

@@ -1,6 +1,6 @@
 // Resizing.
 #pragma once
-#include "warptape/autograd/ops_resize.h"
+#include "warptape/autograd/ops/resize.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {

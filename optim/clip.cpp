@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 

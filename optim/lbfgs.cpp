@@ -4,8 +4,8 @@
 #include <cmath>
 #include <map>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
@@ -211,7 +211,7 @@ void Lbfgs::Impl::iterate(const std::function<double()>& closure, double loss, T
   }
 }
 
-// --- the class -----------------------------------------------------------------------------------
+// --- the class ---
 
 Lbfgs::Lbfgs(std::vector<Entry> entries, const LbfgsOptions& o)
     : impl_((check(o), std::make_unique<Impl>(of_one_dtype(std::move(entries)), o))) {}
@@ -267,7 +267,7 @@ std::vector<nn::NamedTensor> Lbfgs::parameters() const {
   return all;
 }
 
-// --- state ---------------------------------------------------------------------------------------
+// --- state ---
 
 namespace {
 

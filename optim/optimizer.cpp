@@ -120,7 +120,7 @@ void Optimizer::fill_state(size_t slot, double value) {
   }
 }
 
-// --- the blocks ----------------------------------------------------------------------------------
+// --- the blocks ---
 
 i64 Optimizer::group_count() const { return i64(memory_->host.size()); }
 const OptimBlock& Optimizer::hyper(i64 group) const {
@@ -228,7 +228,7 @@ void Optimizer::set_lr_factor(double factor) {
   for (i64 g = 0; g < group_count(); ++g) set_lr_factor(factor, g);
 }
 
-// --- steps ---------------------------------------------------------------------------------------
+// --- steps ---
 
 void Optimizer::zero_grad(const ZeroGradOptions& options) {
   if (options.set_to_none)
@@ -299,7 +299,7 @@ Tensor Optimizer::own_factor() const {
   return detail::scalar_over(memory_->block.get(), memory_->tail(kFactorAt), DType::f64);
 }
 
-// --- state ---------------------------------------------------------------------------------------
+// --- state ---
 
 std::vector<nn::NamedTensor> Optimizer::parameters() const {
   std::vector<nn::NamedTensor> all;

@@ -115,7 +115,7 @@ class WT_API Optimizer {
   std::vector<nn::NamedTensor> parameters() const;
   Device device() const;
 
-  // --- internal: what TrainStep and clipping are made of -----------------------------------------
+  // --- internal: what TrainStep and clipping are made of ---
   // Follows moved parameters, then the ranges of written gradients. May throw; changes no value.
   const std::vector<detail::Run>& prepare();
   // Enqueues the norm of those ranges' gradients as partial sums; returns how many.

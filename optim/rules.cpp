@@ -10,7 +10,7 @@ using detail::rule_args;
 using detail::Run;
 using detail::state_at;
 
-// --- Adagrad -------------------------------------------------------------------------------------
+// --- Adagrad ---
 
 Adagrad::Adagrad(std::vector<detail::Entry> entries, const AdagradOptions& o)
     : Optimizer(std::move(entries),
@@ -38,7 +38,7 @@ void Adagrad::update(const Run& r, const double* grad_factor, const StepFlags& f
   run(args, launch());
 }
 
-// --- RMSprop -------------------------------------------------------------------------------------
+// --- RMSprop ---
 
 namespace {
 
@@ -91,7 +91,7 @@ void RmsProp::update(const Run& r, const double* grad_factor, const StepFlags& f
   run(args, launch());
 }
 
-// --- Lion ----------------------------------------------------------------------------------------
+// --- Lion ---
 
 Lion::Lion(std::vector<detail::Entry> entries, const LionOptions& o)
     : Optimizer(std::move(entries),

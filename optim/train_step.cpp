@@ -56,7 +56,7 @@ void for_each_buffer(const nn::detail::ModuleState& m, const F& f) {
 
 }  // namespace
 
-// --- results -------------------------------------------------------------------------------------
+// --- results ---
 
 StepRecord StepResult::read() const {
   if (!block_.defined()) throw UsageError("[StepResult] no step was made");
@@ -77,7 +77,7 @@ StepRecord StepResult::read() const {
   return r;
 }
 
-// --- the step ------------------------------------------------------------------------------------
+// --- the step ---
 
 // A registered buffer as it was when the step began.
 struct TrainStep::Snapshot {

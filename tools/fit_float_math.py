@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Coefficients of kernels/float_math.h and normal_math.h: minimax polynomials by Remez' exchange (E. Remes, 1934).
+"""Coefficients of kernels/common/float_math.h and common/normal_math.h: minimax polynomials by Remez' exchange (E. Remes, 1934).
 
 For each function f(x) ~ p(x) on [a, b], the largest weighted error max |w(x) (f(x) - p(x))| is
 levelled on a reference of degree + 2 points. Then coefficients are rounded to float one by one,

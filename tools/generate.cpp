@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
 #include "warptape/nn/evaluate.h"

@@ -18,7 +18,7 @@ limit=${WT_GATE_SECONDS:-540}
 usage() { echo "usage: tools/gpu_gate.sh OUTDIR | --pack DIR" >&2; exit 2; }
 [ $# -ge 1 ] && [ -n "$1" ] || usage
 
-# --- programs ------------------------------------------------------------------------------------
+# --- programs ---
 build=${WT_BUILD_DIR:-}
 if [ -z "$build" ]; then
   build=$here/build/cuda
@@ -72,7 +72,7 @@ for folder in nvidia.__path__:
 fi
 export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 
-# --- is there a GPU? -----------------------------------------------------------------------------
+# --- is there a GPU? ---
 date=$(date -u '+%Y-%m-%d %H:%M UTC')
 probe=$("$bench" probe 2>&1)
 code=$?
@@ -90,7 +90,7 @@ smi() {
     --format=csv,noheader 2>/dev/null | head -1 || true
 }
 
-# --- parts ---------------------------------------------------------------------------------------
+# --- parts ---
 failed=() summary=()
 left() { echo $((limit - (SECONDS - started))); }
 
@@ -184,7 +184,7 @@ part initcheck 45 bash -c "run_sanitizer initcheck '$bench' check --without vend
 part racecheck 60 bash -c "run_sanitizer racecheck '$bench' check --without vendor --only $shared"
 part synccheck 45 bash -c "run_sanitizer synccheck '$bench' check --without vendor --only $shared"
 
-# --- the page ------------------------------------------------------------------------------------
+# --- the page ---
 {
   printf '# GPU gate\n\n%s\n\n%s\n\n' "$date" "$probe"
   printf 'driver, SM clock, power, temperature: before %s; after the kernels %s\n\n' \

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_resize.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/resize.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/bytes.h"
 #include "warptape/data/idx.h"

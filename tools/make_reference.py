@@ -70,7 +70,7 @@ def numbers(shape, seed, scale=2.0):
     return torch.tensor(values, dtype=torch.float64).reshape(shape) * (scale / 512)
 
 
-# --- optimizers and schedules ------------------------------------------------------------------
+# --- optimizers and schedules ---
 def optim_problem():
     w0, b0 = numbers((2, 3), 1, 1.0), numbers((3,), 2, 0.5)
     grad_w, grad_b = numbers((STEPS, 2, 3), 3, 1.0), numbers((STEPS, 3), 4, 0.25)
@@ -348,7 +348,7 @@ def schedules():
     schedule("schedule_warmup_tenth", 10, 0.1, 50, 0.1, 0.0)
 
 
-# --- operators -------------------------------------------------------------------------------
+# --- operators ---
 def operator(case, function, inputs, given=None, seed=90, **written):
     """Runs function(**inputs, **given); `inputs` get gradients; `written` is kept too."""
     given = given or {}

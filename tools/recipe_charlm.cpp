@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <optional>
 
-#include "warptape/autograd/ops_attention.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/attention.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/bytes.h"
 #include "warptape/nn/layers.h"

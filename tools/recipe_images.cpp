@@ -1,8 +1,8 @@
 // fashion and cifar: images of ten classes.
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/cifar.h"
 #include "warptape/nn/layers.h"

@@ -1,7 +1,7 @@
 #include "warptape/tools/recipes.h"
 
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/suggest.h"
 
 namespace wt::tools {

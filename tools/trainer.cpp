@@ -39,7 +39,7 @@ void Trainer::load_data() {
                        : d_.epochs * loader_->size();
 }
 
-// --- what is kept --------------------------------------------------------------------------------
+// --- what is kept ---
 
 // All that a run which goes on must have in common with its beginning. What optimizer and schedule
 // keep in the checkpoint would win over a new value, the rest of the step would take it: a mixture.
@@ -136,7 +136,7 @@ void Trainer::save() {
   last_saved_ = c_.step;
 }
 
-// --- one step ------------------------------------------------------------------------------------
+// --- one step ---
 
 void Trainer::use_kernels() {
   if (o_.kernels.empty() || c_.step < o_.kernels_from || kernels_) return;
@@ -185,7 +185,7 @@ void Trainer::log_step(const StepResult& r, double rate) {
   out_->log(record, 1e3 / rate);
 }
 
-// --- evaluation ----------------------------------------------------------------------------------
+// --- evaluation ---
 
 // By the average of the weights, where there is one.
 void Trainer::measure_held_out() {
@@ -224,7 +224,7 @@ void Trainer::judge() {
   if (out_) out_->save_best(state());
 }
 
-// --- the run -------------------------------------------------------------------------------------
+// --- the run ---
 
 void Trainer::loop() {
   const i64 eval_every = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);

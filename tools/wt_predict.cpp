@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "warptape/autograd/ops_softmax.h"
-#include "warptape/autograd/ops_sort.h"
+#include "warptape/autograd/ops/softmax.h"
+#include "warptape/autograd/ops/sort.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/image_input.h"
 #include "warptape/tools/model_options.h"

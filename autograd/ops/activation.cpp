@@ -2,13 +2,13 @@
 // kernels/pointwise_activations.h.
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/pointwise_call.h"
+#include "warptape/autograd/ops/internal/pointwise_call.h"
 
 namespace wt {
 
 using elementwise::kEntry;
 
-// --- with parameters -----------------------------------------------------------------------------
+// --- with parameters ---
 
 Tensor clamp(const In& x, Scalar lo, Scalar hi) {
   if (x.impl()) {
@@ -48,7 +48,7 @@ Tensor softplus(const In& x, double beta, double threshold) {
   return elementwise::unary(kEntry<pw::Softplus>, x, pw::Softplus{{}, beta, threshold});
 }
 
-// --- in place ------------------------------------------------------------------------------------
+// --- in place ---
 
 namespace info {
 constexpr elementwise::InPlace clamp_ = elementwise::in_place_of<pw::Clamp>("clamp_");

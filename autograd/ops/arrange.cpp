@@ -1,15 +1,15 @@
 // Rearranging. What can be told by views and joins is made of them; windows, reversal and writing
 // into a part have nodes of their own, because their gradients would cost more than needed.
-#include "warptape/autograd/ops_arrange.h"
+#include "warptape/autograd/ops/arrange.h"
 
 #include <deque>
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/unfold.h"
@@ -44,7 +44,7 @@ bool shares_storage(const Tensor& a, const Tensor& b) {
 // A result that the user may write to: never a view of the operand.
 Tensor own_copy(Tensor y, const Tensor& x) { return shares_storage(y, x) ? clone(y) : y; }
 
-// --- unfold --------------------------------------------------------------------------------------
+// --- unfold ---
 struct Windows {
   int axis;
   i64 size, step;
@@ -113,7 +113,7 @@ Tensor unfold_backward(const In& gout, const Shape& shape, i64 axis, i64 size, i
   return s.finish(std::move(y));
 }
 
-// --- pieces and other views ----------------------------------------------------------------------
+// --- pieces and other views ---
 
 std::vector<Tensor> chunk(const In& x, i64 chunks, i64 axis) {
   CompositeScope s(info::chunk, x);
@@ -192,7 +192,7 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> lists, MeshgridOptions opti
   return s.finish(std::move(grids));
 }
 
-// --- repetition ----------------------------------------------------------------------------------
+// --- repetition ---
 namespace {
 
 // The axis taken out: its size, and the sizes before and after it multiplied.
@@ -267,7 +267,7 @@ Tensor repeat_interleave(const In& x, i64 repeats, i64 axis) {
   return interleaved_along(s, t, t.ndim() == 0 ? reshape(t, {1}) : t, a, repeats);
 }
 
-// --- other orders --------------------------------------------------------------------------------
+// --- other orders ---
 namespace {
 void flip_backward(Backward& g) {
   const u32 mask = g.attribute<u32>();
@@ -318,7 +318,7 @@ Tensor roll(const In& x, const Dims& shifts, const Dims& dims) {
   return s.finish(own_copy(reshape(std::move(t), self.shape()), self));
 }
 
-// --- writing into a part -------------------------------------------------------------------------
+// --- writing into a part ---
 namespace {
 struct Part {
   int axis;

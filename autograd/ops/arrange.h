@@ -7,7 +7,7 @@
 
 namespace wt {
 
-// --- views (no copy) ----------------------------------------------------------------------------
+// --- views (no copy) ---
 // All windows of `size` neighbouring elements along an axis, `step` apart: the axis then counts the
 // windows, (n - size) / step + 1 of them, and the elements of a window are a new last axis. A view:
 // where windows overlap, an element is seen more than once, and its gradient is the sum over them,
@@ -38,7 +38,7 @@ inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> lists,
   return meshgrid(std::span(lists.begin(), lists.size()), options, at);
 }
 
-// --- copies -------------------------------------------------------------------------------------
+// --- copies ---
 // The sum over all windows that show an element: the gradient of unfold(x, axis, size, step) for x
 // of `shape`. Floating dtypes; 16-bit floats are added in f32, always in the order of the windows.
 // Throws ShapeError when gout has not the shape of that unfold.

@@ -1,19 +1,19 @@
 // Attention: the memory-lean kernels where a device has them, the chain of operators elsewhere and
 // for higher derivatives.
-#include "warptape/autograd/ops_attention.h"
+#include "warptape/autograd/ops/attention.h"
 
 #include <cmath>
 
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/dropout_draw.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_softmax.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/internal/dropout_draw.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/attention.h"
@@ -37,7 +37,7 @@ struct Attributes {
   detail::DropoutDraw draw;
 };
 
-// --- checks --------------------------------------------------------------------------------------
+// --- checks ---
 
 void check_dtypes(const OpScope& s) {
   const DType t = s.dtype(kQuery);
@@ -98,7 +98,7 @@ Shape check_shapes(const OpScope& s, bool grouped) {
   return scores;
 }
 
-// --- the chain of operators ----------------------------------------------------------------------
+// --- the chain of operators ---
 
 // key or value with a head for every head of query.
 Tensor spread_heads(const Tensor& t, const Tensor& query) {
@@ -197,7 +197,7 @@ void attention_chain_backward(Backward& g, const Attributes& a) {
   }
 }
 
-// --- the kernels ---------------------------------------------------------------------------------
+// --- the kernels ---
 
 // A tensor as [B, H, rows, columns]: leading axes are added or merged; where they do not merge the
 // tensor is copied. Lives as long as the view is used.
@@ -361,7 +361,7 @@ Tensor scaled_dot_product_attention(const In& query, const In& key, const In& va
   return attention(in, 4, options);
 }
 
-// --- rotary embedding ----------------------------------------------------------------------------
+// --- rotary embedding ---
 
 namespace {
 

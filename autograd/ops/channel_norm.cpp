@@ -1,15 +1,15 @@
 // Normalisation by channels. Batch, group and instance normalisation are one operator but for which
 // elements share a statistic (`groups` of kernels/channel_norm.h), and whether it is a constant.
-#include "warptape/autograd/ops_channel_norm.h"
+#include "warptape/autograd/ops/channel_norm.h"
 
 #include <optional>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/channel_norm.h"
@@ -33,7 +33,7 @@ enum : int { kSavedX, kSavedStats, kSavedWeight };  // slots
 
 DType wide_dtype(DType t) { return t == DType::f64 ? t : DType::f32; }
 
-// --- from tensors to the kernels' arguments ------------------------------------------------------
+// --- from tensors to the kernels' arguments ---
 
 // The geometry of [N, C, d...] as [N, C, S]. False where the last axes do not lie evenly.
 bool merge_places(const Geometry& g, Geometry& to) {
@@ -100,7 +100,7 @@ i64 values_of(const Geometry& x, i64 groups) {  // that share a statistic
   return statistics ? x.numel / statistics : 0;
 }
 
-// --- checks --------------------------------------------------------------------------------------
+// --- checks ---
 
 void check_x(const OpScope& s, double eps) {
   const Geometry& x = s.geometry(0);
@@ -140,7 +140,7 @@ void check_momentum(const OpScope& s, double momentum) {
     s.fail<UsageError>(str("momentum must be in [0, 1], got ", momentum));
 }
 
-// --- running statistics --------------------------------------------------------------------------
+// --- running statistics ---
 
 // Where they lie, and their new values, made before anything is written.
 struct Running {
@@ -185,7 +185,7 @@ Tensor constant_stats(const Tensor& mean, const Tensor& var, double eps, DType t
   return stack({m, zeros_like(m), rstd});
 }
 
-// --- forward -------------------------------------------------------------------------------------
+// --- forward ---
 
 // x, and those of weight and bias that are given.
 struct Operands {
@@ -257,7 +257,7 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
   return s.finish(std::move(y));
 }
 
-// --- backward ------------------------------------------------------------------------------------
+// --- backward ---
 
 // The same gradients from operators that record, in the dtype that the kernels compute in.
 void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {

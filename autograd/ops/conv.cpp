@@ -3,14 +3,14 @@
 //   y = conv(x, w)          dx = conv_input(dy, w)     dw = conv_weight(dy, x)
 //   x = conv_input(y, w)    dy = conv(dx, w)           dw = conv_weight(y, dx)
 //   w = conv_weight(y, x)   dy = conv(x, dw)           dx = conv_input(y, dw)
-#include "warptape/autograd/ops_conv.h"
+#include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/window.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/window.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/conv.h"
 
 namespace wt {
@@ -44,7 +44,7 @@ struct ConvSteps {
 };
 enum : int { kX, kWeight, kBias };
 
-// --- from tensors to the kernels' arguments ------------------------------------------------------
+// --- from tensors to the kernels' arguments ---
 
 // Of x [.., C, in...], y [.., O, out...] and a weight of this shape.
 ConvShape conv_shape(const Shape& x, const Shape& y, const Shape& w, const ConvSteps& c, DType t) {
@@ -76,7 +76,7 @@ Tensor packed_bias(const OpScope& s, int i) {
 }
 const void* data_of(const Tensor& t) { return t.defined() ? t.impl()->data : nullptr; }
 
-// --- the three operators -------------------------------------------------------------------------
+// --- the three operators ---
 
 void conv_backward(Backward& g);
 void conv_input_backward(Backward& g);
@@ -151,7 +151,7 @@ Tensor conv_weight_to(const In& y, const In& x, const ConvSteps& c, const Shape&
   return run_conv_weight(s, c, w);
 }
 
-// --- gradients -----------------------------------------------------------------------------------
+// --- gradients ---
 
 // Over batch and space: [channels].
 Tensor sum_of_channels(const Tensor& x, int axes) {
@@ -220,7 +220,7 @@ void conv_weight_backward(Backward& g) {
     g.put(1, conv_input_to(g.saved(0), gw, c, detail::spatial(g.input_shape(1), c.axes)));
 }
 
-// --- checks --------------------------------------------------------------------------------------
+// --- checks ---
 
 ConvSteps steps_of(const OpScope& s, int axes, const PerAxis& stride, const PerAxis& dilation,
                    i64 groups) {
@@ -322,7 +322,7 @@ Tensor conv_transpose(OpScope& s, int axes, const ConvTransposeOptions& o) {
 
 }  // namespace
 
-// --- the functions -------------------------------------------------------------------------------
+// --- the functions ---
 
 #define WT_CONV(name, axes, Options, function)                                         \
   Tensor name(const In& x, const In& weight, const Options& options) {                 \

@@ -1,6 +1,6 @@
 // Convolution over one, two or three spatial axes.
 #pragma once
-#include "warptape/autograd/per_axis.h"
+#include "warptape/autograd/ops/per_axis.h"
 #include "warptape/core/in.h"
 
 namespace wt {

@@ -1,18 +1,18 @@
 // Connectionist temporal classification: a kernel for the value and one for the gradient; under
 // create_graph the gradient is made of operators, step by step, so that it has derivatives itself.
-#include "warptape/autograd/ops_ctc.h"
+#include "warptape/autograd/ops/ctc.h"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_gather.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/ctc.h"
 
@@ -28,7 +28,7 @@ constexpr double kNone = -std::numeric_limits<double>::infinity();  // the logar
 // Operands; slots of the node are the same, then:
 enum : int { kLogProbs, kTargets, kInputLengths, kTargetLengths, kLosses, kAlpha };
 
-// --- checks --------------------------------------------------------------------------------------
+// --- checks ---
 
 void check_operands(const OpScope& s, const CtcOptions& o) {
   require_float(s, kLogProbs);
@@ -78,7 +78,7 @@ i64 checked_lengths(const OpScope& s) {
   return longest;
 }
 
-// --- the gradient from operators -----------------------------------------------------------------
+// --- the gradient from operators ---
 
 // log(exp(a) + exp(b) + exp(c)), of which all may be -inf: then it is -inf, without a gradient.
 Tensor log_sum(const Tensor& a, const Tensor& b, const Tensor& c) {

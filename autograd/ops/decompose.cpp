@@ -1,14 +1,14 @@
 // Cholesky and triangular systems with both derivatives; QR and eigenvectors without.
-#include "warptape/autograd/ops_decompose.h"
+#include "warptape/autograd/ops/decompose.h"
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_diagonal.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/diagonal.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/linalg.h"
 
 namespace wt {
@@ -54,7 +54,7 @@ std::string which(const OpScope& s, i64 matrix) {
   return s.geometry(0).ndim > 2 ? str(" ", matrix) : "";
 }
 
-// --- cholesky ------------------------------------------------------------------------------------
+// --- cholesky ---
 // ga = (s + s^T) / 2, s = L^-T phi(L^T gL) L^-1, phi being the lower triangle with half of the
 // diagonal.
 void cholesky_backward(Backward& g) {
@@ -67,7 +67,7 @@ void cholesky_backward(Backward& g) {
   g.put(0, mul(add(s, turned(s)), 0.5));
 }
 
-// --- triangular systems --------------------------------------------------------------------------
+// --- triangular systems ---
 // gb = op(a)^-T gx; ga = -gb x^T, or its transpose, where a is read.
 void solve_triangular_backward(Backward& g) {
   const auto o = g.attribute<SolveTriangularOptions>();

@@ -1,14 +1,14 @@
 // Triangles and diagonals. A diagonal is a view; its gradient is a copy into the same view of
 // zeros.
-#include "warptape/autograd/ops_diagonal.h"
+#include "warptape/autograd/ops/diagonal.h"
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 
@@ -25,7 +25,7 @@ constexpr OpInfo diag_embed{
 
 namespace {
 
-// --- triangles -----------------------------------------------------------------------------------
+// --- triangles ---
 Scalar zero_of(DType t) {
   return is_floating(t) ? Scalar(0.0) : t == DType::boolean ? Scalar(false) : Scalar(0);
 }
@@ -44,7 +44,7 @@ Tensor triangle(CompositeScope& s, i64 k, bool lower) {
   return s.finish(where(keep, s.operand(0), zero_of(g.dtype)));
 }
 
-// --- diagonals -----------------------------------------------------------------------------------
+// --- diagonals ---
 struct DiagonalOf {
   i64 offset;
   int axis1, axis2;

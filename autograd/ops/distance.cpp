@@ -1,13 +1,13 @@
 // Distances between vectors, and the losses that compare them. All are made of other operators.
-#include "warptape/autograd/ops_distance.h"
+#include "warptape/autograd/ops/distance.h"
 
 #include <cmath>
 
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/reduce.h"
 
 namespace wt {
 namespace info {

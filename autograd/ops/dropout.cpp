@@ -1,11 +1,11 @@
 // Dropout. Its draw is an attribute of the node, taken once: backward and recomputation use it
 // again, and no mask is kept.
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/dropout_draw.h"
+#include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dropout_draw.h"
+#include "warptape/autograd/ops/internal/in_place.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/dropout.h"
 

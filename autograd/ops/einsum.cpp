@@ -1,5 +1,5 @@
 // Einsum: the text is read, then pairs of operands become matrix products.
-#include "warptape/autograd/ops_einsum.h"
+#include "warptape/autograd/ops/einsum.h"
 
 #include <algorithm>
 #include <deque>
@@ -10,11 +10,11 @@
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_diagonal.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/diagonal.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt {
 namespace info {
@@ -35,7 +35,7 @@ std::string named(Label l) {
   return l < kDots ? str("'", char(l), "'") : str("'...' (axis ", kDots - l - 1, ")");
 }
 
-// --- the text ------------------------------------------------------------------------------------
+// --- the text ---
 struct Text {
   std::vector<std::string> operands;
   std::string result;
@@ -94,7 +94,7 @@ Labels labels_of(const std::string& text, int dots) {
   return labels;
 }
 
-// --- the plan ------------------------------------------------------------------------------------
+// --- the plan ---
 struct Plan {
   std::vector<Labels> operands;
   Labels result;
@@ -153,7 +153,7 @@ void read_result(const OpScope& s, Plan& p, const Text& t) {
     s.fail<ShapeError>(str("the result would have ", p.result.size(), " axes, at most ", kMaxDims));
 }
 
-// --- contractions --------------------------------------------------------------------------------
+// --- contractions ---
 struct Term {
   Tensor t;
   Labels labels;

@@ -1,7 +1,7 @@
 // Losses of one number beside another. Where a chain of operators would divide 0 by 0 at a border,
 // or lose the second derivative at a kink, the loss is one node with a backward of its own, written
 // in operators that have derivatives themselves.
-#include "warptape/autograd/ops_elementwise_loss.h"
+#include "warptape/autograd/ops/elementwise_loss.h"
 
 #include <cmath>
 #include <deque>
@@ -9,9 +9,9 @@
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 
@@ -44,7 +44,7 @@ Loss finish_loss(CompositeScope& s, const Tensor& losses, i64 count) {
   return loss;
 }
 
-// --- distances -----------------------------------------------------------------------------------
+// --- distances ---
 
 // 0.5 q^2 + width (|d| - |q|) with q = d cut to [-width, width]: no branch that is not taken can
 // make NaN of an infinite distance, and the second derivative is right at 0 too.
@@ -81,7 +81,7 @@ Loss huber_loss(const In& input, const In& target, const HuberOptions& options) 
   return finish_loss(s, rounded_distance(d, options.delta), d.numel());
 }
 
-// --- binary cross-entropy ------------------------------------------------------------------------
+// --- binary cross-entropy ---
 namespace {
 
 // Operands, and slots of the node.
@@ -226,7 +226,7 @@ Loss binary_cross_entropy_with_logits(const In& input, const In& target,
   });
 }
 
-// --- Kullback-Leibler ----------------------------------------------------------------------------
+// --- Kullback-Leibler ---
 
 Loss kl_div(const In& input, const In& target, const KlDivOptions& options) {
   CompositeScope s(info::kl_div, input, target, Types::promote);

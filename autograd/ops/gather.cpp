@@ -1,17 +1,17 @@
 // Picking and writing by index along one axis. Reading is linear in what is read, adding is its
 // transpose: each is the other's gradient, to any order.
-#include "warptape/autograd/ops_gather.h"
+#include "warptape/autograd/ops/gather.h"
 
-#include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/gather.h"
@@ -98,7 +98,7 @@ Tensor zeros_of(const Shape& shape, const Tensor& like) {
   return zeros(shape, {.dtype = like.dtype(), .device = like.device()});
 }
 
-// --- gather and scatter --------------------------------------------------------------------------
+// --- gather and scatter ---
 // `known_good`: the indices were checked before.
 Tensor gather_by(const In& x, i64 axis, const In& index, bool known_good);
 Tensor scatter_by(const OpInfo& op, const In& x, i64 axis, const In& index, const In& source,
@@ -222,7 +222,7 @@ Tensor scatter_add(const In& x, i64 axis, const In& index, const In& source) {
   return scatter_by(info::scatter_add, x, axis, index, source, false);
 }
 
-// --- one list for all rows -----------------------------------------------------------------------
+// --- one list for all rows ---
 namespace {
 
 // The shape of x with `index` in the place of the axis.
@@ -324,7 +324,7 @@ Tensor index_add(const In& x, i64 axis, const In& index, const In& source,
   return s.finish(index_add_by(s.operand(0), axis, s.operand(1), scaled, false));
 }
 
-// --- masks ---------------------------------------------------------------------------------------
+// --- masks ---
 namespace {
 
 void check_mask(const OpScope& s) {

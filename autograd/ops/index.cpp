@@ -3,13 +3,13 @@
 // to any order.
 #include <optional>
 
-#include "warptape/autograd/bad_index.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/index_list.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/index_list.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/embedding.h"
 
 namespace wt {
@@ -140,7 +140,7 @@ Tensor embedding_backward(const In& gout, const In& indices, i64 rows,
   return scatter_add(gout, indices, rows, options.padding_idx.value_or(kNone));
 }
 
-// --- tensors as indices --------------------------------------------------------------------------
+// --- tensors as indices ---
 
 Tensor detail::rows_of(const Tensor& table, const Tensor& rows) {
   const In rows_in(rows), table_in(table);

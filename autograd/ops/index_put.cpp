@@ -2,12 +2,12 @@
 // equal rows only the last one's value has; both maps are linear, so they differentiate to any
 // order.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/index_list.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/index_list.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/embedding.h"

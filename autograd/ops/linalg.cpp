@@ -1,15 +1,15 @@
 // Products by name, and cdist: composed of matmul and norm.
-#include "warptape/autograd/ops_linalg.h"
+#include "warptape/autograd/ops/linalg.h"
 
 #include <cmath>
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_stats.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/stats.h"
 
 namespace wt {
 namespace info {

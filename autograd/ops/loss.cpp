@@ -1,14 +1,14 @@
 // Losses. Each is one fused operator that returns a sum and a weight; under create_graph its
 // backward is a composite of operators that have derivatives themselves. Cross-entropy with class
 // weights or probabilities is a composite of log_softmax.
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/bad_index.h"
+#include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/loss_checks.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/cross_entropy.h"
 #include "warptape/kernels/mse.h"
@@ -24,7 +24,7 @@ constexpr OpInfo mse_loss{.name = "mse_loss", .autocast = Autocast::promote};
 
 namespace {
 
-// --- labels --------------------------------------------------------------------------------------
+// --- labels ---
 
 // `name` is the user's name for operand 0.
 void check_labels(const OpScope& s, int axis, const char* name) {
@@ -73,7 +73,7 @@ Tensor hits(const Tensor& labels, i64 classes, int axis) {
   return eq(labels.unsqueeze(axis), along_axis(numbers, axis, labels.ndim() + 1));
 }
 
-// --- negative log-likelihood ---------------------------------------------------------------------
+// --- negative log-likelihood ---
 
 struct NllAttributes {
   i64 ignore_index;
@@ -128,7 +128,7 @@ Loss nll(OpScope& s, u32 mailbox_id, int axis, i64 ignore_index, const Tensor& w
   return Loss(s.finish(std::move(sum)), std::move(weight));
 }
 
-// --- cross-entropy -------------------------------------------------------------------------------
+// --- cross-entropy ---
 
 struct CrossEntropyAttributes {
   i64 ignore_index;
@@ -182,7 +182,7 @@ void cross_entropy_backward(Backward& g) {
   g.put(0, std::move(gx));
 }
 
-// --- squared error -------------------------------------------------------------------------------
+// --- squared error ---
 
 void mse_backward(Backward& g) {
   const Tensor &a = g.saved(0), &b = g.saved(1);
@@ -203,7 +203,7 @@ void mse_backward(Backward& g) {
   }
 }
 
-// --- cross-entropy by way of log_softmax ---------------------------------------------------------
+// --- cross-entropy by way of log_softmax ---
 
 u32 cross_entropy_id() {
   static const u32 id = mailbox_op_id(info::cross_entropy);
@@ -315,7 +315,7 @@ Loss mse_loss(const In& input, const In& target) {
   return Loss(s.finish(std::move(sum)), std::move(weight));
 }
 
-// --- Loss ----------------------------------------------------------------------------------------
+// --- Loss ---
 
 Loss::Loss(Tensor sum_of_losses, Scalar its_weight)
     : sum(std::move(sum_of_losses)),

@@ -4,13 +4,13 @@
 //   c = a b      da = dc b^T     db = a^T dc
 //   c = a^T b    da = b dc^T     db = a dc
 //   c = a b^T    da = dc b       db = dc^T a
-#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -25,7 +25,7 @@ struct Transposed {
   bool a = false, b = false;
 };
 
-// --- errors --------------------------------------------------------------------------------------
+// --- errors ---
 
 std::string operand_line(const char* name, const TensorImpl* p) {
   return str("\n  ", name, "  ", Shape(p->geometry.shape, p->geometry.ndim), " ",
@@ -73,7 +73,7 @@ void check_dtype(const OpScope& s) {
                        operand_line("b", s.impl(1)), s.at_line()));
 }
 
-// --- from tensors to the kernel's arguments ------------------------------------------------------
+// --- from tensors to the kernel's arguments ---
 
 struct Matrix {
   const TensorImpl* tensor;
@@ -213,7 +213,7 @@ void run_product(const OpScope& s, const TensorImpl* a, const TensorImpl* b, Tra
   run(g, s.launch());
 }
 
-// --- the recorded operator -----------------------------------------------------------------------
+// --- the recorded operator ---
 
 // Broadcast batch shape of both operands into `shape`; returns how many dimensions.
 int batch_shape(const OpScope& s, i64* shape) {
@@ -253,7 +253,7 @@ Tensor product(const In& a, const In& b, Transposed t) {
   return s.finish(std::move(c));
 }
 
-// --- gradients -----------------------------------------------------------------------------------
+// --- gradients ---
 
 bool same_sizes(const Shape& want, const Geometry& g, i64 rows, i64 columns) {
   const int n = want.ndim();
@@ -336,7 +336,7 @@ Tensor Tensor::matmul(const Tensor& other, Frame at) const {
   return wt::matmul(In(*this, at.file, at.line), In(other, at.file, at.line));
 }
 
-// --- linear --------------------------------------------------------------------------------------
+// --- linear ---
 
 namespace {
 

@@ -1,14 +1,14 @@
 // Normalisation.
-#include "warptape/autograd/ops_norm.h"
+#include "warptape/autograd/ops/norm.h"
 
 #include <limits>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/rms_norm.h"
@@ -29,7 +29,7 @@ struct LayerNormAttributes {
 enum : int { kX, kWeight, kBias };
 enum : int { kSavedX, kSavedStats, kSavedWeight };
 
-// --- from tensors to the kernels' arguments ------------------------------------------------------
+// --- from tensors to the kernels' arguments ---
 
 // A tensor as rows: its last `axes` axes are one. Where they do not lie evenly, or are no
 // neighbours and must be, it is copied. Lives as long as the view is used.
@@ -71,7 +71,7 @@ class RowsOf {
   Geometry rows_;
 };
 
-// --- forward -------------------------------------------------------------------------------------
+// --- forward ---
 
 void check_norm(const OpScope& s, const Shape& normalized, double eps) {
   const Geometry& x = s.geometry(kX);
@@ -127,7 +127,7 @@ Tensor layer_norm_forward(OpScope& s, const Shape& normalized, double eps) {
   return s.finish(std::move(y));
 }
 
-// --- backward ------------------------------------------------------------------------------------
+// --- backward ---
 
 // The same gradients from operators that record, in the dtype that the kernels compute in.
 void layer_norm_composite(Backward& g, const LayerNormAttributes& a) {
@@ -201,7 +201,7 @@ void layer_norm_backward(Backward& g) {
   g.put(kX, std::move(gx));
 }
 
-// --- root mean square ----------------------------------------------------------------------------
+// --- root mean square ---
 
 // The same gradients from operators that record.
 void rms_norm_composite(Backward& g, const LayerNormAttributes& a) {

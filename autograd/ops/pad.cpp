@@ -1,14 +1,14 @@
 // Padding. With a constant it is its own gradient, with the numbers negated; the other modes are
 // pieces of the tensor joined, axis by axis.
-#include "warptape/autograd/ops_pad.h"
+#include "warptape/autograd/ops/pad.h"
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -52,7 +52,7 @@ Shape padded_shape(const OpScope& s, const Border& b) {
   return shape;
 }
 
-// --- a constant ----------------------------------------------------------------------------------
+// --- a constant ---
 void pad_backward(Backward& g) {
   const auto& b = g.attribute<Border>();
   std::vector<i64> pairs;
@@ -98,7 +98,7 @@ Tensor pad_constant(const In& x, std::span<const i64> pairs, Scalar value) {
   return s.finish(std::move(y));
 }
 
-// --- pieces of the tensor itself -----------------------------------------------------------------
+// --- pieces of the tensor itself ---
 // `width` elements before (or after) the tensor along an axis.
 Tensor beyond(const Tensor& t, int a, i64 width, PadMode mode, bool before) {
   const i64 n = t.size(a);

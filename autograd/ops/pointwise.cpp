@@ -1,7 +1,7 @@
 // Elementwise operators of the lists in kernels/pointwise.h, which has the maths.
-#include "warptape/autograd/in_place.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/pointwise_call.h"
+#include "warptape/autograd/ops/internal/in_place.h"
+#include "warptape/autograd/ops/internal/pointwise_call.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -138,7 +138,7 @@ WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )
 WT_POINTWISE_BINARY(WT_DEFINE_BINARY, )
 WT_POINTWISE_BINARY_PLAIN(WT_DEFINE_BINARY, )
 
-// --- in place ------------------------------------------------------------------------------------
+// --- in place ---
 
 namespace info {
 constexpr OpInfo add_{.name = "add_", .derivative = Derivative::linear, .in_place = true};
@@ -205,7 +205,7 @@ Tensor Tensor::mul_(Scalar factor, Frame at) && {
   return std::move(*this);
 }
 
-// --- what the engine needs -----------------------------------------------------------------------
+// --- what the engine needs ---
 namespace detail {
 
 void add_into(const View& dst, const TensorImpl* src) {

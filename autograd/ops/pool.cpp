@@ -1,14 +1,14 @@
 // Pooling. Maxima keep the tap that they chose; scattering by taps and gathering by them are each
 // other's derivative, and so are the forward and the backward of averages.
-#include "warptape/autograd/ops_pool.h"
+#include "warptape/autograd/ops/pool.h"
 
 #include <type_traits>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/window.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/window.h"
 #include "warptape/kernels/pool.h"
 
 namespace wt {
@@ -88,7 +88,7 @@ DType taps_dtype(const PoolSteps& steps, int axes) {
   return taps <= 256 ? DType::u8 : DType::i32;
 }
 
-// --- maxima --------------------------------------------------------------------------------------
+// --- maxima ---
 
 void scatter_backward(Backward& g);
 void gather_backward(Backward& g);
@@ -139,7 +139,7 @@ void gather_backward(Backward& g) {
                         detail::spatial(g.input_shape(0), axes_of(op))));
 }
 
-// --- checks --------------------------------------------------------------------------------------
+// --- checks ---
 
 // An optional stride.
 const PerAxis& stride_or(const std::optional<PerAxis>& stride, const PerAxis& kernel) {
@@ -199,7 +199,7 @@ Shape check_adaptive(const OpScope& s, Steps& steps, const PerAxis& sizes) {
   return y;
 }
 
-// --- forward -------------------------------------------------------------------------------------
+// --- forward ---
 
 Tensor max_forward(OpScope& s, const PoolSteps& steps, const Shape& y, Tensor* indices) {
   const OpInfo* op = &s.info();
@@ -295,7 +295,7 @@ Tensor adaptive_avg_pool(OpScope& s, const PerAxis& sizes) {
 
 }  // namespace
 
-// --- the functions -------------------------------------------------------------------------------
+// --- the functions ---
 
 #define WT_POOLS(axes)                                                                          \
   Tensor max_pool##axes##d(const In& x, const PerAxis& kernel, const MaxPoolOptions& options) { \

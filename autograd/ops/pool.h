@@ -2,7 +2,7 @@
 #pragma once
 #include <optional>
 
-#include "warptape/autograd/per_axis.h"
+#include "warptape/autograd/ops/per_axis.h"
 #include "warptape/core/in.h"
 
 namespace wt {

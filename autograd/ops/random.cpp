@@ -1,13 +1,13 @@
 // Random numbers. They are made on the cpu, where vector code is (kernels/random_fill.h), so the
 // factories of core/factories.h that draw are defined here, above the kernels.
-#include "warptape/autograd/ops_random.h"
+#include "warptape/autograd/ops/random.h"
 
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/dropout_draw.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/internal/dropout_draw.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/random_fill.h"

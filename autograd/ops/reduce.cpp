@@ -1,11 +1,11 @@
 // Reductions, and the reverse of broadcasting.
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/reduce.h"
 
@@ -32,7 +32,7 @@ using detail::with_axes;
 
 DType sum_dtype(DType t) { return is_floating(t) ? t : DType::i64; }
 
-// --- sum and mean --------------------------------------------------------------------------------
+// --- sum and mean ---
 struct Reduced {
   u32 mask;
   i64 divide_by;
@@ -54,7 +54,7 @@ Tensor sum_over(OpScope& s, u32 mask, bool keep_dim, i64 divide_by) {
   return s.finish(std::move(y));
 }
 
-// --- product -------------------------------------------------------------------------------------
+// --- product ---
 // Of each element along the last axis, the product of the others: pairs are multiplied, the
 // products of the other pairs are those of half as many elements. No division, so zeros and any
 // number of derivatives are right.
@@ -109,7 +109,7 @@ void prod_backward(Backward& g) {
   g.put(0, to_dtype(mul(std::move(others), to_dtype(std::move(gy), DType::f32)), t));
 }
 
-// --- the largest and the least -------------------------------------------------------------------
+// --- the largest and the least ---
 void max_backward(Backward& g) {
   const u32 mask = g.attribute<u32>();
   const Shape shape = g.input_shape(0);
@@ -164,7 +164,7 @@ Tensor truth(const OpInfo& op, const In& x, const Dims& dims, SumOptions options
   return s.finish(std::move(y));
 }
 
-// --- sum_to --------------------------------------------------------------------------------------
+// --- sum_to ---
 // The axes of `from` along which `to` was repeated. Throws when it cannot have been.
 u32 repeated_axes(const OpScope& s, const Shape& to) {
   const Geometry& g = s.geometry(0);

@@ -1,14 +1,14 @@
 // Resizing: one axis at a time, linear in x; forward and backward are each other's transpose.
-#include "warptape/autograd/ops_resize.h"
+#include "warptape/autograd/ops/resize.h"
 
 #include <cmath>
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt {
 namespace info {
@@ -84,7 +84,7 @@ Tensor resize_axis_backward(const In& gout, i64 axis, i64 size, const ResizeOpti
   return s.finish(std::move(y));
 }
 
-// --- images --------------------------------------------------------------------------------------
+// --- images ---
 namespace {
 
 void check_options(const OpScope& s, const UpsampleOptions& o) {

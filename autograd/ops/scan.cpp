@@ -1,12 +1,12 @@
 // Scans. Every derivative of one is a scan in the other direction.
-#include "warptape/autograd/ops_scan.h"
+#include "warptape/autograd/ops/scan.h"
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/scan.h"
 
@@ -38,7 +38,7 @@ Tensor shifted(const Tensor& x, int axis, bool from_next, double fill) {
   return cat({edge, slice(x, axis, {0, n - 1})}, axis);
 }
 
-// --- running sums --------------------------------------------------------------------------------
+// --- running sums ---
 void cumsum_backward(Backward& g);
 
 Tensor running_sum(const In& x, Dim axis, bool reverse) {
@@ -56,7 +56,7 @@ void cumsum_backward(Backward& g) {
   g.put(0, running_sum(g.take_grad(), a.axis, !a.reverse));
 }
 
-// --- linear recurrences --------------------------------------------------------------------------
+// --- linear recurrences ---
 // With t the scan of gy in the other direction, where a has moved by one place: gb = t and
 // ga_k = t_k y_(k-1).
 void linear_scan_backward(Backward& g) {
@@ -68,7 +68,7 @@ void linear_scan_backward(Backward& g) {
   if (g.wants(1)) g.put(1, t);
 }
 
-// --- running products ----------------------------------------------------------------------------
+// --- running products ---
 // d y_i / d x_k is the product of the x before k, times that of the x from k + 1 to i; summed over
 // i >= k with gy_i the second is a recurrence. No division, so zeros are right.
 void cumprod_backward(Backward& g) {

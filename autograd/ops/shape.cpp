@@ -5,12 +5,12 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/shape_checks.h"
-#include "warptape/autograd/view_geometry.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/view_geometry.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
@@ -348,7 +348,7 @@ Tensor detach(const In& x) {
   return in_place_of(x, Tensor(p));
 }
 
-// --- copies --------------------------------------------------------------------------------------
+// --- copies ---
 
 namespace {
 

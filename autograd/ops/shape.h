@@ -8,7 +8,7 @@
 
 namespace wt {
 
-// --- views (no copy) ----------------------------------------------------------------------------
+// --- views (no copy) ---
 // The same elements under another shape; one size may be -1. Throws ShapeError when the strides do
 // not allow it (use reshape).
 WT_API Tensor view(const In& x, const Shape& shape);
@@ -32,7 +32,7 @@ WT_API std::vector<Tensor> split(const In& x, i64 size, i64 axis = 0);
 // The same elements without gradient.
 WT_API Tensor detach(const In& x);
 
-// --- copies -------------------------------------------------------------------------------------
+// --- copies ---
 // Itself when it already has the format, else a copy.
 WT_API Tensor contiguous(const In& x, MemoryFormat format = MemoryFormat::contiguous);
 WT_API Tensor clone(const In& x);

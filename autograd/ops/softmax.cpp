@@ -1,11 +1,11 @@
 // softmax and log_softmax. Their backward reads the output only, so an rvalue input is worked on in
 // place.
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/kernels/softmax.h"
 
 namespace wt {

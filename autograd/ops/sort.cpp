@@ -1,17 +1,17 @@
 // Sorting, counting and drawing. A kernel finds the places; values that need a gradient are
 // gathered from them, by an operator that has both derivatives.
-#include "warptape/autograd/ops_sort.h"
+#include "warptape/autograd/ops/sort.h"
 
 #include <algorithm>
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_gather.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/sort.h"
@@ -28,7 +28,7 @@ constexpr OpInfo multinomial{.name = "multinomial", .derivative = Derivative::no
 
 namespace {
 
-// --- sort, topk ----------------------------------------------------------------------------------
+// --- sort, topk ---
 // The first k along the axis.
 SortResult first_in_order(CompositeScope& s, int axis, i64 k, bool descending) {
   Shape shape = shape_of(s.geometry(0));
@@ -45,7 +45,7 @@ SortResult first_in_order(CompositeScope& s, int axis, i64 k, bool descending) {
   return r;
 }
 
-// --- multinomial ---------------------------------------------------------------------------------
+// --- multinomial ---
 // Throws unless each row of p can be drawn from. Reads values: not on meta.
 void require_weights(const OpScope& s, const Tensor& p, i64 draws, bool replacement) {
   const NoGrad no_grad;
@@ -62,7 +62,7 @@ void require_weights(const OpScope& s, const Tensor& p, i64 draws, bool replacem
                        "{.replacement = true}");
 }
 
-// --- bincount ------------------------------------------------------------------------------------
+// --- bincount ---
 i64 bins_for(const OpScope& s, i64 minlength) {
   const Geometry& g = s.geometry(0);
   if (g.ndim != 1) s.fail<ShapeError>(str("x must be 1-d, got shape ", shape_of(g)));

@@ -1,5 +1,5 @@
 // Variance, norms and logsumexp.
-#include "warptape/autograd/ops_stats.h"
+#include "warptape/autograd/ops/stats.h"
 
 #include <cmath>
 #include <limits>
@@ -8,10 +8,10 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/reduced_axes.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/reduce.h"
 
@@ -34,7 +34,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // 16-bit floats as f32: differences of their roundings would be all that is left of a gradient.
 Tensor widened(const Tensor& t) { return item_size(t.dtype()) == 2 ? to_dtype(t, DType::f32) : t; }
 
-// --- var, std ------------------------------------------------------------------------------------
+// --- var, std ---
 struct Spread {
   u32 mask;
   double freedom;  // max(0, n - correction)
@@ -73,7 +73,7 @@ Tensor spread(const OpInfo& op, const In& x, const Dims& dims, const VarOptions&
   return s.finish(std::move(y));
 }
 
-// --- norm ----------------------------------------------------------------------------------------
+// --- norm ---
 void norm_backward(Backward& g) {
   const u32 mask = g.attribute<u32>();
   const Shape shape = g.input_shape(0);
@@ -113,7 +113,7 @@ Tensor any_norm(const Tensor& x, double p, const Dims& axes, SumOptions options)
                   x.dtype());
 }
 
-// --- logsumexp -----------------------------------------------------------------------------------
+// --- logsumexp ---
 void logsumexp_backward(Backward& g) {
   const u32 mask = g.attribute<u32>();
   const Shape shape = g.input_shape(0);

@@ -1,10 +1,10 @@
 // where and lerp: elementwise operators of three operands, of which some may be numbers.
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/pointwise_call.h"
+#include "warptape/autograd/ops/internal/pointwise_call.h"
 
 namespace wt {
 
-// --- where ---------------------------------------------------------------------------------------
+// --- where ---
 
 namespace {
 
@@ -69,7 +69,7 @@ Tensor where(const In& c, const Operand& a, const Operand& b) {
   return where_tensors(c, a, full({}, b.scalar(), {.dtype = t, .device = device_of(c.impl())}));
 }
 
-// --- lerp ----------------------------------------------------------------------------------------
+// --- lerp ---
 
 namespace {
 

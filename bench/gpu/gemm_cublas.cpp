@@ -3,7 +3,7 @@
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
-#include "warptape/kernels/cuda_blas.h"
+#include "warptape/kernels/cuda/blas.h"
 
 namespace wt::bench {
 namespace {

@@ -6,9 +6,9 @@
 #include <map>
 #include <tuple>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"

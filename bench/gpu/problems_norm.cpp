@@ -92,7 +92,7 @@ Problem backward_problem(Device d, DType t, Scale scale, int shape, int sets) {
   return channel_problem(d, t, scale, shape, sets, args);
 }
 
-// --- root mean square ----------------------------------------------------------------------------
+// --- root mean square ---
 Shape rows_of(Scale scale, int shape) {
   if (scale == Scale::small) return shape == 0 ? Shape{9, 33} : Shape{3, 1100};
   const i64 columns = shape == 0 ? 1024 : 8192;

@@ -34,7 +34,7 @@ std::string text(Size s) { return str(s.rows, "x", s.columns); }
 Shape shape_of(Size s) { return {s.rows, s.columns}; }
 DType accumulator(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
 
-// --- copy, fill ----------------------------------------------------------------------------------
+// --- copy, fill ---
 Problem copy_problem(Device d, DType t, Scale scale, int shape, int sets) {
   const Size s = pick(scale, 0, {{67, 129}}, {{8192, 8192}});
   // 0: plain; 1: to the other type; 2: transposed.
@@ -63,7 +63,7 @@ Problem fill_problem(Device d, DType t, Scale scale, int, int sets) {
   });
 }
 
-// --- reductions: over the columns, over the rows, over all ---------------------------------------
+// --- reductions: over the columns, over the rows, over all ---
 template <class Args>
 Problem reduce_problem(Device d, DType t, Scale scale, int shape, int sets) {
   const Size s = pick(scale, 0, {{37, 130}}, {{8192, 8192}});
@@ -91,7 +91,7 @@ Problem reduce_problem(Device d, DType t, Scale scale, int shape, int sets) {
                     });
 }
 
-// --- products ------------------------------------------------------------------------------------
+// --- products ---
 Problem matmul_problem(Device d, DType t, Scale scale, int shape, int sets) {
   struct Product {
     i64 m, n, k;
@@ -122,7 +122,7 @@ Problem matmul_problem(Device d, DType t, Scale scale, int shape, int sets) {
   });
 }
 
-// --- softmax and losses --------------------------------------------------------------------------
+// --- softmax and losses ---
 Size softmax_size(Scale scale, int shape) {
   return pick(scale, shape, {{9, 33}, {5, 300}, {3, 1100}},
               {{65536, 1024}, {8192, 8192}, {4096, 50257}});
@@ -189,7 +189,7 @@ Problem mse_backward_problem(Device d, DType t, Scale scale, int, int sets) {
   });
 }
 
-// --- normalisation -------------------------------------------------------------------------------
+// --- normalisation ---
 Size norm_size(Scale scale, int shape) {
   return pick(scale, shape, {{9, 33}, {5, 304}, {3, 1100}},
               {{65536, 1024}, {65536, 768}, {8192, 8192}});
@@ -222,7 +222,7 @@ Problem layer_norm_backward_params_problem(Device d, DType t, Scale scale, int s
   });
 }
 
-// --- dropout and embedding -----------------------------------------------------------------------
+// --- dropout and embedding ---
 Problem dropout_problem(Device d, DType t, Scale scale, int, int sets) {
   const Size s = pick(scale, 0, {{7, 333}}, {{8192, 8192}});
   return problem_of(d, t, text(s), sets, [&](Maker& m, std::vector<Tensor>& out) {

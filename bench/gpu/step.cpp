@@ -3,10 +3,10 @@
 #include <chrono>
 #include <cmath>
 
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"

@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 

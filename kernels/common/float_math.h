@@ -3,7 +3,7 @@
 // operation that IEEE 754 defines, the fused ones are written as such and compilers add none, so an
 // element has the same bits in vector and in scalar code, on every machine. At most 2 units in the
 // last place from the truth, right at 0, -0, infinities, NaN, subnormals and at both ends of the
-// range (tests/kernels/float_math_test.cpp).
+// range (tests/kernels/common/float_math_test.cpp).
 //
 // Reductions of arguments are Cody and Waite's (Software Manual for the Elementary Functions,
 // 1980); the polynomials are minimax fits of our own, by Remez' exchange, their coefficients
@@ -33,7 +33,7 @@ WT_FLOAT_MATH float with_sign(float x, float s) {
 WT_FLOAT_MATH float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 WT_FLOAT_MATH double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
-// --- exponentials --------------------------------------------------------------------------------
+// --- exponentials ---
 // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds, and leaves n in the low bits.
 constexpr float kLog2E = 0x1.715476p0f, kMagic = 0x1.8p23f;
 constexpr float kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;  // n * kLn2High is exact
@@ -96,7 +96,7 @@ WT_FLOAT_MATH float expm1(float x) {
   return x < -40.0f ? -1.0f : y;
 }
 
-// --- logarithms ----------------------------------------------------------------------------------
+// --- logarithms ---
 constexpr float kLn2Nine = 0x1.63p-1f, kLn2Rest = -0x1.bd0106p-13f;  // e * kLn2Nine is exact
 constexpr u32 kOneBits = 0x3f800000u, kSqrtHalfBits = 0x3f3504f3u;
 
@@ -153,7 +153,7 @@ WT_FLOAT_MATH float log1p_exp(float x) {
   return y + (x > 0.0f ? x : 0.0f);
 }
 
-// --- tanh, erf -----------------------------------------------------------------------------------
+// --- tanh, erf ---
 WT_FLOAT_MATH float tanh(float x) {
   const float a = magnitude(x), s = a * a;
   float p = fused(s, -0x1.767a14p-8f, 0x1.524c44p-6f);
@@ -185,7 +185,7 @@ WT_FLOAT_MATH float erf(float x) {
   return with_sign(a < 0.75f ? near : far, x);
 }
 
-// --- the circle ----------------------------------------------------------------------------------
+// --- the circle ---
 // Of angles up to 2^16: x = n pi / 2 + r + lost, |r| <= 0.79. Beyond, and for NaN, callers ask
 // libm: is_moderate() tells.
 constexpr u32 kModerateBits = 0x47800000u;
@@ -272,7 +272,7 @@ WT_FLOAT_MATH float atan2(float y, float x) {
   return x != x || y != y ? x + y : a;
 }
 
-// --- powers --------------------------------------------------------------------------------------
+// --- powers ---
 // 2^(b log2 |a|) in double, which leaves one rounding. C's cases.
 WT_FLOAT_MATH double log2_of(double a) {  // a > 0, normal
   constexpr u64 kOne = 0x3ff0000000000000u, kSqrtHalf = 0x3fe6a09e667f3bcdu;

@@ -1,10 +1,10 @@
 // What normal numbers are made of, in double: the logarithm, sine and cosine of a part of a turn,
-// and quantiles of the normal distribution. Like float_math.h's functions these have no branches,
-// calls or tables, every step is one that IEEE 754 defines, so a number has the same bits on every
-// machine and in vector code. A few units in the last place from the truth
-// (tests/kernels/normal_math_test.cpp); polynomials by tools/fit_float_math.py.
+// and quantiles of the normal distribution. Like common/float_math.h's functions these have no
+// branches, calls or tables, every step is one that IEEE 754 defines, so a number has the same bits
+// on every machine and in vector code. A few units in the last place from the truth
+// (tests/kernels/common/normal_math_test.cpp); polynomials by tools/fit_float_math.py.
 #pragma once
-#include "warptape/kernels/float_math.h"
+#include "warptape/kernels/common/float_math.h"
 
 namespace wt::normal_math {
 

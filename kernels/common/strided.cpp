@@ -1,4 +1,4 @@
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/strided.h"
 
 namespace wt::detail {
 

@@ -1,5 +1,6 @@
 // Loops over strided operands, host side: sizes and strides of several tensors that are walked
-// together, with mergeable dimensions merged. No STL: .cu files include this through index.cuh.
+// together, with mergeable dimensions merged. No STL: .cu files include this through
+// device/strided_index.cuh.
 #pragma once
 #include "warptape/core/geometry.h"
 

@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/attention_cpu.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/attention.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt::attention {
 
@@ -133,7 +133,7 @@ WT_TARGET_AVX2 float exponentials(float* row, i64 n, float shift) {
   return sum_of8(sum + e);
 }
 
-// --- forward -------------------------------------------------------------------------------------
+// --- forward ---
 
 struct Progress {
   float most = -INFINITY, sum = 0;
@@ -206,7 +206,7 @@ void blocked_forward(const AttentionForwardArgs& a, const Launch& l) {
   });
 }
 
-// --- backward ------------------------------------------------------------------------------------
+// --- backward ---
 namespace {
 
 // p = exp(score - lse); ds = p (d - D) scale, where ds holds d.

@@ -1,8 +1,8 @@
 // What the cpu variants of the normalisation by channels share. Internal to
-// kernels/channel_norm*.cpp.
+// kernels/channel_norm.cpp and kernels/cpu/.
 #pragma once
 #include "warptape/kernels/channel_norm.h"
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
 
@@ -69,8 +69,8 @@ class MeanGradients {
 };
 
 #if WT_X86
-// channel_norm_stats.cpp, channel_norm_vector.cpp: f32 whose channels lie in one piece each (NCHW),
-// or whose neighbouring elements are the channels (NHWC), with threads.
+// cpu/channel_norm_stats.cpp, cpu/channel_norm_vector.cpp: f32 whose channels lie in one piece each
+// (NCHW), or whose neighbouring elements are the channels (NHWC), with threads.
 const char* channel_stats_why_not(const ChannelStatsArgs& a);
 const char* channel_forward_why_not(const ChannelNormForwardArgs& a);
 const char* channel_sums_why_not(const ChannelNormSumsArgs& a);

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/kernels/channel_norm_vector.h"
-#include "warptape/kernels/cpu_moments.h"
+#include "warptape/kernels/cpu/channel_norm_vector.h"
+#include "warptape/kernels/cpu/moments.h"
 
 namespace wt {
 #if WT_X86
@@ -33,7 +33,7 @@ void put_statistic(const ChannelStatsArgs& a, const ChannelShape& s, i64 k, cons
 struct Cell {
   float shift, mean, squares;
 };
-// A long plane in parts: after the first, around the mean of those before (cpu_moments.h).
+// A long plane in parts: after the first, around the mean of those before (cpu/moments.h).
 Cell cell_of_plane(const float* x, i64 n) {
   const Moments first = moments_of_part(x, std::min(n, kMomentsPart), x[0]);
   Total total;
@@ -158,7 +158,7 @@ WT_AVX2_HOT void add_rows(float* sum, float* squares, const float* shift, i64 n,
 }
 
 // Of channels [column, column + n) in a piece: distances of the mean from `first`, and squares.
-// Blocks of rows are joined as parts of a long row are (cpu_moments.h): the first one around its
+// Blocks of rows are joined as parts of a long row are (cpu/moments.h): the first one around its
 // own mean, the others around the mean of those before.
 WT_TARGET_AVX2 void moments_of_rows(const Pieces& pieces, const Cells<const float>& x, i64 piece,
                                     i64 column, i64 n, const float* first, float* mean_out,

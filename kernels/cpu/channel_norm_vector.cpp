@@ -2,15 +2,15 @@
 // statistics.
 #include <algorithm>
 
-#include "warptape/kernels/channel_norm_vector.h"
-#include "warptape/kernels/cpu_moments.h"
+#include "warptape/kernels/cpu/channel_norm_vector.h"
+#include "warptape/kernels/cpu/moments.h"
 
 namespace wt {
 #if WT_X86
 using namespace channel_vector;
 namespace {
 
-// --- forward -------------------------------------------------------------------------------------
+// --- forward ---
 
 // y = ((x - mean) - rest) * scale + shift
 struct PlaneScale {
@@ -75,7 +75,7 @@ void forward_rows(const ChannelNormForwardArgs& a, const ChannelShape& s) {
   });
 }
 
-// --- sums of gradients ---------------------------------------------------------------------------
+// --- sums of gradients ---
 
 struct GradientSums {
   double plain = 0, product = 0;  // of gy; of gy * (x - mean)
@@ -192,7 +192,7 @@ void sums_of_rows(const ChannelNormSumsArgs& a, const ChannelShape& s, float* fo
   }
 }
 
-// --- backward ------------------------------------------------------------------------------------
+// --- backward ---
 
 // gx = gy * scale - ((x - mean) - rest) * slope - shift
 struct PlaneSlope {

@@ -1,20 +1,20 @@
 // What the vector variants of the normalisation by channels are made of. Internal to
-// kernels/channel_norm_*.cpp. Either each channel of a sample lies in one piece (a plane; NCHW), or
+// kernels/cpu/. Either each channel of a sample lies in one piece (a plane; NCHW), or
 // neighbouring elements are the channels (a row of them for each place; NHWC). Every sum has one
 // order, whatever the number of threads.
 #pragma once
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/channel_norm_cpu.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/cpu/channel_norm.h"
+#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 #if WT_X86
 namespace channel_vector {
 
-// --- layouts -------------------------------------------------------------------------------------
+// --- layouts ---
 
 enum class Layout : u8 { planes, rows, other };
 

@@ -1,7 +1,7 @@
-// What the cpu's `direct` convolution is made of. Internal to kernels/conv*.cpp.
+// What the cpu's `direct` convolution is made of. Internal to kernels/conv.cpp and kernels/cpu/.
 #pragma once
 #include "warptape/kernels/conv.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
 
 namespace wt {
 
@@ -10,15 +10,14 @@ i64 conv_direct_forward_workspace(const ConvForwardArgs& a);
 void conv_direct_forward(const ConvForwardArgs& a, const Launch& l);
 i64 conv_direct_input_workspace(const ConvBackwardInputArgs& a);
 void conv_direct_input(const ConvBackwardInputArgs& a, const Launch& l);
-// conv_thin.cpp: the transposed one to few channels.
+// cpu/conv_thin.cpp: the transposed one to few channels.
 bool conv_thin_input_takes(const ConvShape& s);
 i64 conv_thin_input_workspace(const ConvBackwardInputArgs& a);
 void conv_thin_input(const ConvBackwardInputArgs& a, const Launch& l);
 i64 conv_direct_weight_workspace(const ConvBackwardWeightArgs& a);
 void conv_direct_weight(const ConvBackwardWeightArgs& a, const Launch& l);
 
-// --- the vector kernels: conv_vector.cpp, once for each instruction set
-// ----------------------------
+// --- the vector kernels: cpu/conv_vector.cpp, once for each instruction set ---
 
 // Some pixels, `x_row` apart, by the output channels of one panel. The terms of a pixel lie in
 // `segments` runs of `length`, each at an offset from the pixel; the panel has a row of weights,

@@ -1,11 +1,11 @@
 // The cpu's direct convolution and transposed convolution, f32: tiles of pixels by channels are
 // kept in registers over all their terms, read from a small padded copy of the source
-// (conv_plan.h), so that nothing of the size of an im2col matrix is ever written.
+// (cpu/conv_plan.h), so that nothing of the size of an im2col matrix is ever written.
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/conv_plan.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/cpu/conv_plan.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 
@@ -72,7 +72,7 @@ i64 workspace(const Args& a) {
   return parts_of(plan_of(p), p.shape).floats() * i64(sizeof(float));
 }
 
-// --- weights -------------------------------------------------------------------------------------
+// --- weights ---
 
 // Of one group and pass, as the tiles read them.
 void pack_weights(const ConvPlan& plan, const ConvPass& pass, const float* w, i64 step, float* to) {
@@ -107,7 +107,7 @@ void pack_all_weights(const ConvPlan& plan, const Problem& p, int threads, float
   });
 }
 
-// --- one band ------------------------------------------------------------------------------------
+// --- one band ---
 
 struct BandWork {
   const ConvPlan& plan;

@@ -1,4 +1,4 @@
-#include "warptape/kernels/conv_plan.h"
+#include "warptape/kernels/cpu/conv_plan.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ constexpr i64 kSlack = 4 * kConvLanes;  // floats behind a buffer that vectors m
 i64 floor_div(i64 a, i64 b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 i64 ceil_div(i64 a, i64 b) { return -floor_div(-a, b); }
 
-// --- axes ----------------------------------------------------------------------------------------
+// --- axes ---
 
 void plan_forward_axis(ConvAxis& a, i64 kernel, i64 stride, i64 padding, i64 dilation) {
   a.in_step = stride;
@@ -82,7 +82,7 @@ bool z_stays_inside(const ConvPlan& p) {
          (p.z_destination - 1) * p.z_stride + (p.z_kernel - 1) * p.z_dilation < p.z_source;
 }
 
-// --- bands and buffers ---------------------------------------------------------------------------
+// --- bands and buffers ---
 
 // Buffer rows for `band` destination rows.
 i64 rows_for(const ConvPlan& p, i64 band) {
@@ -105,7 +105,7 @@ void plan_bands(ConvPlan& p, const ConvBanding& wanted) {
   p.buffer = row * p.rows + kSlack;
 }
 
-// --- terms and offsets ---------------------------------------------------------------------------
+// --- terms and offsets ---
 
 struct WeightSteps {
   i64 channel, z, y, x;
@@ -199,7 +199,7 @@ void plan_passes(ConvPlan& p, const WeightSteps& w, int lanes) {
     }
 }
 
-// --- the buffer ----------------------------------------------------------------------------------
+// --- the buffer ---
 
 void zero(float* to, i64 n) { std::memset(to, 0, size_t(n) * sizeof(float)); }
 

@@ -1,4 +1,4 @@
-// How the cpu's direct convolution goes through one problem. Internal to kernels/conv*.cpp.
+// How the cpu's direct convolution goes through one problem. Internal to kernels/cpu/.
 //
 // Forward and transposed convolution are one thing here: every destination pixel is a sum over taps
 // of source pixels at fixed offsets from it. With a stride, the source of a forward falls into
@@ -13,7 +13,7 @@
 #pragma once
 #include <vector>
 
-#include "warptape/kernels/conv_cpu.h"
+#include "warptape/kernels/cpu/conv.h"
 
 namespace wt {
 

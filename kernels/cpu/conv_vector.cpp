@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "warptape/kernels/conv_cpu.h"
+#include "warptape/kernels/cpu/conv.h"
 
-#define WT_ISA_BODY "warptape/kernels/conv_tiles.inc"
-#include "warptape/kernels/vector_isa.inc"
+#define WT_ISA_BODY "warptape/kernels/cpu/conv_tiles.inc"
+#include "warptape/kernels/cpu/vector_isa.inc"
 
 namespace wt {
 

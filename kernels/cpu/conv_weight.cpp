@@ -12,8 +12,8 @@
 #include <cstring>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/conv_plan.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/cpu/conv_plan.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 

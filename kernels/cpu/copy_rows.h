@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "warptape/kernels/cpu_stream.h"
-#include "warptape/kernels/strided.h"
+#include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/stream.h"
 
 namespace wt {
 
@@ -65,9 +65,9 @@ void fill_row(T* out, i64 n, T value) {
   std::fill_n(out, n, value);
 }
 
-// --- one matrix in two orders
-// ---------------------------------------------------------------------- A tile's side: its rows
-// are whole cache lines on both sides.
+// --- one matrix in two orders ---
+
+// A tile's side: its rows are whole cache lines on both sides.
 template <class T>
 constexpr i64 kTile = sizeof(T) == 8 ? 32 : 64;
 

@@ -1,8 +1,9 @@
-// What the cpu variants of the matrix product share. Internal to kernels/matmul*.cpp.
+// What the cpu variants of the matrix product share. Internal to kernels/matmul.cpp and
+// kernels/cpu/.
 #pragma once
 #include <atomic>
 
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -17,8 +18,8 @@ int matmul_isa() {
   return isa >= 0 ? isa : detect_matmul_isa();
 }
 
-// matmul_vector.cpp: vector code without packing or threads. Takes every f32 and f64 product, ranks
-// first for those of up to kTinyWork multiplications.
+// cpu/matmul_vector.cpp: vector code without packing or threads. Takes every f32 and f64 product,
+// ranks first for those of up to kTinyWork multiplications.
 inline constexpr i64 kTinyWork = 48 * 48 * 48;
 const char* matmul_tiny_why_not(const MatmulArgs& g);
 int matmul_tiny_rank(const MatmulArgs& g);
@@ -26,22 +27,22 @@ void matmul_tiny(const MatmulArgs& g, const Launch& l);
 // row_sum of one f32 or f64 product, for the variants that multiply elsewhere. No batch.
 void matmul_row_sum(const MatmulArgs& g);
 
-// matmul_packed.cpp: large products on our own, with threads.
+// cpu/matmul_packed.cpp: large products on our own, with threads.
 const char* matmul_packed_why_not(const MatmulArgs& g);
 int matmul_packed_rank(const MatmulArgs& g);
 i64 matmul_packed_workspace(const MatmulArgs& g);
 void matmul_packed(const MatmulArgs& g, const Launch& l);
 
-// matmul_widened.cpp: f16 and bf16 by way of f32 copies.
+// cpu/matmul_widened.cpp: f16 and bf16 by way of f32 copies.
 const char* matmul_widened_why_not(const MatmulArgs& g);
 i64 matmul_widened_workspace(const MatmulArgs& g);
 void matmul_widened(const MatmulArgs& g, const Launch& l);
 
-// matmul_blas.cpp: OpenBLAS, where the build has it.
+// cpu/matmul_blas.cpp: OpenBLAS, where the build has it.
 const char* matmul_blas_why_not(const MatmulArgs& g);
 void matmul_blas(const MatmulArgs& g, const Launch& l);
 
-// --- what matmul_packed.cpp runs on --------------------------------------------------------------
+// --- what cpu/matmul_packed.cpp runs on ---
 
 inline constexpr int kMaxTileRows = 14;
 

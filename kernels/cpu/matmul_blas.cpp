@@ -3,7 +3,7 @@
 
 #include "warptape/config.h"
 #include "warptape/core/device.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
 #if WARPTAPE_HAS_OPENBLAS
 #include <cblas.h>
 #endif

@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 

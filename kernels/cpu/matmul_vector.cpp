@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/threads.h"
 
-#define WT_ISA_BODY "warptape/kernels/matmul_packed.inc"
-#include "warptape/kernels/vector_isa.inc"
+#define WT_ISA_BODY "warptape/kernels/cpu/matmul_packed.inc"
+#include "warptape/kernels/cpu/vector_isa.inc"
 
 namespace wt {
 

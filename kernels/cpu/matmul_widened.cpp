@@ -1,8 +1,8 @@
 // Matrix products of 16-bit floats on the cpu: operands are widened to f32 copies, multiplied by
 // the f32 kernels and rounded once.
 #include "warptape/core/half.h"
-#include "warptape/kernels/half_rows.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/matmul.h"
 
 namespace wt {
 

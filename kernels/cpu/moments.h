@@ -1,6 +1,6 @@
 // Mean and variance of floats on the cpu, for `avx2` variants.
 #pragma once
-#include "warptape/kernels/cpu_vector.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 

@@ -1,10 +1,10 @@
-#include "warptape/kernels/philox_words.h"
+#include "warptape/kernels/cpu/philox_words.h"
 
 #include <bit>
 #include <cstring>
 
-#include "warptape/kernels/cpu_vector.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 

@@ -1,10 +1,10 @@
 // The cpu variants of elementwise entries: `reference` for any strides, and `vectorized`, whose one
 // loop over neighbouring elements is compiled for several instruction sets.
 #pragma once
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/pointwise.h"
-#include "warptape/kernels/strided.h"
 
 namespace wt::pw {
 
@@ -27,7 +27,7 @@ LoopNest<F::kArity + 1> nest_of(const PointwiseArgs<F>& k, LoopOrder order) {
   return loop_nest(views, order);
 }
 
-// --- reference -----------------------------------------------------------------------------------
+// --- reference ---
 template <class F, class S>
 void reference_body(const PointwiseArgs<F>& k) {
   using T = ComputeType<S>;
@@ -48,7 +48,7 @@ void reference_body(const PointwiseArgs<F>& k) {
   });
 }
 
-// --- vectorized ----------------------------------------------------------------------------------
+// --- vectorized ---
 // Elements that are computed together: a fixed count, so that compilers vectorise at -O2.
 constexpr int kBlock = 16;
 
@@ -109,8 +109,8 @@ WT_HOT void span_body(const void* f_, void* out_, const void* const* in_, const 
   }
   for (int i = 0; i < n; ++i) one(i, T());
 }
-// Compilers fuse no multiply-add by themselves here (CMakeLists.txt), only float_math.h does: an
-// element has the same bits wherever it lies, and in `reference`.
+// Compilers fuse no multiply-add by themselves here (CMakeLists.txt), only common/float_math.h
+// does: an element has the same bits wherever it lies, and in `reference`.
 template <class F, class T>
 WT_TARGET_AVX2 void span_avx2(const void* f, void* out, const void* const* in, const bool* advance,
                               i64 n) {
@@ -223,7 +223,7 @@ void vectorized_body(const PointwiseArgs<F>& k) {
   vectorized_rows<F, S>(k);
 }
 
-// --- rows ----------------------------------------------------------------------------------------
+// --- rows ---
 // One function a dtype, in the order of DType; what is outside the entry's domain has none.
 template <class F>
 struct Bodies {

@@ -1,11 +1,11 @@
-// What the cpu's pooling is made of. Internal to kernels/pool*.cpp.
+// What the cpu's pooling is made of. Internal to kernels/pool.cpp and kernels/cpu/.
 #pragma once
 #include "warptape/kernels/pool.h"
 
 namespace wt {
 
-// pool_vector.cpp: f32 where channels lie side by side, and windows of 2 x 2 in steps of 2 where
-// rows do.
+// cpu/pool_vector.cpp: f32 where channels lie side by side, and windows of 2 x 2 in steps of 2
+// where rows do.
 const char* max_pool_forward_why_not(const MaxPoolForwardArgs& a);
 void max_pool_forward_vector(const MaxPoolForwardArgs& a, const Launch& l);
 const char* max_pool_backward_why_not(const MaxPoolBackwardArgs& a);

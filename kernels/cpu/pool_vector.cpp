@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu_pool.h"
-#include "warptape/kernels/matmul_cpu.h"
-#include "warptape/kernels/pool_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/pool.h"
+#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 namespace {
@@ -64,8 +64,8 @@ struct PoolKernels {
 }  // namespace
 }  // namespace wt
 
-#define WT_ISA_BODY "warptape/kernels/pool_rows.inc"
-#include "warptape/kernels/vector_isa.inc"
+#define WT_ISA_BODY "warptape/kernels/cpu/pool_rows.inc"
+#include "warptape/kernels/cpu/vector_isa.inc"
 
 namespace wt {
 
@@ -98,7 +98,7 @@ u8* tap_at(const ConvTensor& t, i64 n, i64 c, i64 z, i64 y, i64 x) {
                 : nullptr;
 }
 
-// --- which way -----------------------------------------------------------------------------------
+// --- which way ---
 
 bool channels_apart_by_one(const ConvTensor& t) { return t.channel == 1 || !t.data; }
 
@@ -124,7 +124,7 @@ const char* why_not(const PoolShape& s, const ConvTensor& x, const ConvTensor& y
              : "takes channels side by side, or windows of 2 x 2 in steps of 2";
 }
 
-// --- channels ------------------------------------------------------------------------------------
+// --- channels ---
 
 // The taps of window q that lie inside, as offsets from an image.
 struct Taps {
@@ -197,7 +197,7 @@ void channels_backward(const PoolShape& s, const ConvTensor& gx, const ConvTenso
   });
 }
 
-// --- rows ----------------------------------------------------------------------------------------
+// --- rows ---
 
 // f(n, c, z) for every plane.
 template <class F>

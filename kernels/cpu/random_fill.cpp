@@ -6,11 +6,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "warptape/kernels/cpu_pieces.h"
-#include "warptape/kernels/half_rows.h"
-#include "warptape/kernels/matmul_cpu.h"
-#include "warptape/kernels/normal_math.h"
-#include "warptape/kernels/philox_words.h"
+#include "warptape/kernels/common/normal_math.h"
+#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/philox_words.h"
+#include "warptape/kernels/cpu/pieces.h"
 
 namespace wt {
 namespace {
@@ -21,7 +21,7 @@ using normal_math::uniform53_of_pair;
 // Elements at a time: loops of a fixed length become vector code. in_pieces() cuts at multiples.
 constexpr int kBatch = 64;
 
-// --- distributions -------------------------------------------------------------------------------
+// --- distributions ---
 // values(out, words): kBatch elements from kWords words each, those of their counters in order.
 
 WT_HOT u64 pair(const u32* words) {
@@ -111,9 +111,9 @@ struct Bernoulli {
   }
 };
 
-// --- dtypes --------------------------------------------------------------------------------------
-// Not those of cpu_dtypes.h: these are inlined, so that what they call has the caller's instruction
-// set, and they know the integers that are only stored.
+// --- dtypes ---
+// Not those of common/dtypes.h: these are inlined, so that what they call has the caller's
+// instruction set, and they know the integers that are only stored.
 template <class S>
 constexpr bool kHalf = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
 
@@ -174,7 +174,7 @@ WT_HOT void store(void* to, i64 at, const V* values, i64 n) {
   std::memcpy(static_cast<S*>(to) + at, out, size_t(n) * sizeof(S));
 }
 
-// --- filling -------------------------------------------------------------------------------------
+// --- filling ---
 template <class D>
 WT_HOT void fill_piece(const RandomFill& f, const D& d, const PhiloxWords& source, i64 from,
                        i64 to) {

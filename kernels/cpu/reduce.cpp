@@ -1,17 +1,17 @@
 // The cpu's fast reductions of floats. Blocks of at most 64 rows of vectors are reduced to one row
 // of lanes in the elements' own type, and the lanes are merged into totals of f64: faster than one
 // chain and far more exact.
-#include "warptape/kernels/reduce_cpu.h"
+#include "warptape/kernels/cpu/reduce.h"
 
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
-#include "warptape/kernels/cpu_dtypes.h"
-#include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/half_rows.h"
-#include "warptape/kernels/reduce_lanes.h"
-#include "warptape/kernels/unroll.h"
+#include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/cpu/reduce_lanes.h"
+#include "warptape/kernels/cpu/unroll.h"
 
 namespace wt {
 namespace {
@@ -75,7 +75,7 @@ WT_HOT void fill_block(AccOf<Op, C> (&acc)[N], const C* p, i64 rows, i64 step) {
   }
 }
 
-// --- runs of consecutive elements into one total -------------------------------------------------
+// --- runs of consecutive elements into one total ---
 template <class Op, int N, class C, class Total>
 WT_HOT void reduce_block_of_run(Total& total, const C* p, i64 rows, i64 place) {
   using L = Lanes<C>;
@@ -173,7 +173,7 @@ WT_HOT void reduce_rows(const ReducePlan& plan, const ReduceArgs<F>& a) {
   });
 }
 
-// --- consecutive outputs: rows are added to rows -------------------------------------------------
+// --- consecutive outputs: rows are added to rows ---
 // N vectors of lanes to as many totals.
 template <class Op, int N, class C, class Total>
 WT_HOT void fold_columns(Total* totals, const AccOf<Op, C>* acc, i64 rows, i64 place) {
@@ -363,7 +363,7 @@ WT_HOT void reduce_columns(const ReducePlan& plan, const ReduceArgs<F>& a) {
   });
 }
 
-// --- one body, compiled for each instruction set -------------------------------------------------
+// --- one body, compiled for each instruction set ---
 template <class Op, class T, class F>
 WT_HOT void reduce(const ReducePlan& plan, const ReduceArgs<F>& a) {
   if (plan.reduced.inner_stride(0) != 1 && plan.kept.inner_stride(0) == 1)

@@ -1,4 +1,4 @@
-// The cpu's fast reductions (reduce_cpu.cpp).
+// The cpu's fast reductions (cpu/reduce.cpp).
 #pragma once
 #include "warptape/kernels/reduce.h"
 
@@ -9,9 +9,9 @@ namespace wt::detail {
 template <class F>
 void reduce_vectorized(const ReduceArgs<F>& a, const Launch& l);
 template <>
-void reduce_vectorized(const AnyArgs& a, const Launch& l);  // reduce_any.cpp
+void reduce_vectorized(const AnyArgs& a, const Launch& l);  // cpu/reduce_any.cpp
 template <>
-void reduce_vectorized(const LogsumexpArgs& a, const Launch& l);  // reduce_logsumexp.cpp
+void reduce_vectorized(const LogsumexpArgs& a, const Launch& l);  // cpu/reduce_logsumexp.cpp
 template <class F>
 const char* vectorized_why_not(const ReduceArgs<F>& a);
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/reduce_cpu.h"
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/cpu/reduce.h"
 
 namespace wt {
 namespace {
@@ -85,7 +85,7 @@ WT_HOT void seek_rows(const Seek& seek, const ReducePlan& plan, const U* in, boo
 template <class Seek, class U>
 WT_HOT void seek_columns(const Seek& seek, const ReducePlan& plan, const U* in, bool* out,
                          bool all) {
-  constexpr i64 kColumns = 4096, kRows = 8;  // as in reduce_cpu.cpp
+  constexpr i64 kColumns = 4096, kRows = 8;  // as in cpu/reduce.cpp
   const i64 columns = plan.kept.inner(), rows = plan.reduced.inner();
   const i64 step = plan.reduced.inner_stride(0), step_out = plan.kept.inner_stride(1);
   for_each_row(plan.kept, [&](const i64(&at)[2]) WT_INLINE_LAMBDA {

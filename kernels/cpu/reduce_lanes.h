@@ -1,10 +1,10 @@
-// What the lanes of each reduction do in the cpu's fast loops (reduce_cpu.cpp).
+// What the lanes of each reduction do in the cpu's fast loops (cpu/reduce.cpp).
 #pragma once
 #include <cstring>
 #include <type_traits>
 
+#include "warptape/kernels/cpu/unroll.h"
 #include "warptape/kernels/reduce.h"
-#include "warptape/kernels/unroll.h"
 
 namespace wt::lanes {
 
@@ -32,7 +32,7 @@ struct Where {
   i64 first, step;
 };
 
-// --- what the lanes of an entry do ---------------------------------------------------------------
+// --- what the lanes of an entry do ---
 // Total: what outputs gather. Acc: a vector of lanes with first() and step() for the rows of a
 // block; fold() merges a lane into a total, of blocks of `rows` rows; fold_tile(), where it is,
 // lanes into neighbouring totals; one() takes a single element. kJoins: join() merges two

@@ -2,8 +2,8 @@
 // cache: once for the largest element, then for the exponentials of the distances to it.
 #include <algorithm>
 
-#include "warptape/kernels/exp_rows.h"
-#include "warptape/kernels/reduce_cpu.h"
+#include "warptape/kernels/cpu/exp_rows.h"
+#include "warptape/kernels/cpu/reduce.h"
 
 namespace wt {
 namespace {
@@ -39,7 +39,7 @@ void reduce_rows(const detail::ReducePlan& plan, const LogsumexpArgs& a) {
   });
 }
 
-constexpr i64 kRows = 8, kColumns = 4096;  // as in reduce_cpu.cpp
+constexpr i64 kRows = 8, kColumns = 4096;  // as in cpu/reduce.cpp
 
 struct Columns {
   float largest[kColumns], sum[kColumns];

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "warptape/core/geometry.h"
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
 

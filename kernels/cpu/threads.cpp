@@ -1,4 +1,4 @@
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/cpu/threads.h"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
 namespace {

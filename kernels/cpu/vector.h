@@ -5,8 +5,8 @@
 #include <cstring>
 
 #include "warptape/core/types.h"
-#include "warptape/kernels/cpu_isa.h"
-#include "warptape/kernels/float_math.h"
+#include "warptape/kernels/common/float_math.h"
+#include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
 
@@ -62,7 +62,8 @@ WT_AVX2_HOT float max_of8(f32x8 v) {
   return m;
 }
 
-// exp for x <= 88, within 1 ulp; below -87.3 it is 0, NaN stays NaN. float_math.h's, contracted.
+// exp for x <= 88, within 1 ulp; below -87.3 it is 0, NaN stays NaN. common/float_math.h's,
+// contracted.
 WT_AVX2_HOT f32x8 exp8(f32x8 x) {
   const f32x8 magic = splat8(float_math::kMagic + 127);  // the exponent's bias, too
   const f32x8 t = x * float_math::kLog2E + magic;

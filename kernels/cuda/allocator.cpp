@@ -1,4 +1,4 @@
-#include "warptape/kernels/cuda_pool.h"
+#include "warptape/kernels/cuda/allocator.h"
 
 #include <algorithm>
 #include <bit>
@@ -41,7 +41,7 @@ i64 CudaPool::segment_bytes(i64 bytes) {
   return (bytes + 2 * kMiB - 1) / (2 * kMiB) * (2 * kMiB);
 }
 
-// --- the free lists ------------------------------------------------------------------------------
+// --- the free lists ---
 CudaPool::Bins& CudaPool::bins_for(void* stream, bool small) {
   if (last_ && last_->stream == stream && last_->small == small) return *last_;
   Bins*& b = bins_[{stream, small}];
@@ -148,7 +148,7 @@ void CudaPool::drop_block(Block* b) {
   spare_.push_back(b);
 }
 
-// --- blocks by address ---------------------------------------------------------------------------
+// --- blocks by address ---
 void CudaPool::insert(Block* b) {
   if (used_slots_ * 2 >= table_.size()) grow_table();
   size_t i = hash(b->data) & (table_.size() - 1);
@@ -183,7 +183,7 @@ void CudaPool::grow_table() {
     if (b) insert(b);
 }
 
-// --- segments ------------------------------------------------------------------------------------
+// --- segments ---
 bool CudaPool::map_memory(void** data, i64 bytes) {
   const int code = api_.take_memory(data, size_t(bytes));
   if (code == kCudaOutOfMemory) {
@@ -266,7 +266,7 @@ CudaPool::Block* CudaPool::recover(Bins& bins, i64 bytes) {
   return bins.small ? nullptr : new_segment(bins, bytes);  // without room for neighbours
 }
 
-// --- requests ------------------------------------------------------------------------------------
+// --- requests ---
 void* CudaPool::take(i64 bytes, void* stream) {
   const std::lock_guard lock(mutex_);
   if (direct_) {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "warptape/core/types.h"
-#include "warptape/kernels/cuda_api.h"
-#include "warptape/kernels/cuda_handle.h"
+#include "warptape/kernels/cuda/api.h"
+#include "warptape/kernels/cuda/handle.h"
 
 namespace wt {
 

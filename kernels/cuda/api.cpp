@@ -1,12 +1,12 @@
 // Which cuda devices there are, why there is none, and what a failed call means.
-#include "warptape/kernels/cuda_api.h"
+#include "warptape/kernels/cuda/api.h"
 
 #include <cstdlib>
 
 #include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
-#include "warptape/kernels/cuda_state.h"
+#include "warptape/kernels/cuda/state.h"
 
 namespace wt {
 namespace detail {
@@ -81,7 +81,7 @@ Properties properties(int index) {
 }
 }  // namespace cuda
 
-// --- why there is no device ----------------------------------------------------------------------
+// --- why there is no device ---
 namespace {
 std::string version_text(int v) { return str(v / 1000, ".", v % 1000 / 10); }
 }  // namespace
@@ -125,7 +125,7 @@ std::string explain_cuda_count(const CudaApi& api, int code, int count, const ch
   }
 }
 
-// --- failed calls --------------------------------------------------------------------------------
+// --- failed calls ---
 bool is_sticky(int code) {
   switch (code) {
     case kCudaEcc:

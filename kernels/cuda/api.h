@@ -1,6 +1,6 @@
 // The CUDA runtime as a table of functions: what the cuda device's host side calls.
 //
-// Only kernels/cuda_runtime.cpp includes CUDA's headers and fills the table in; all else about the
+// Only kernels/cuda/runtime.cpp includes CUDA's headers and fills the table in; all else about the
 // device (allocator, streams, copies, error text) is plain C++ that is built and tested on machines
 // without a toolkit, over a fake. Codes are cudaError_t, streams and events CUDA's handles.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace wt {
 
-// The cudaError_t values that are treated apart; kernels/cuda_runtime.cpp checks them.
+// The cudaError_t values that are treated apart; kernels/cuda/runtime.cpp checks them.
 enum CudaCode : int {
   kCudaSuccess = 0,
   kCudaOutOfMemory = 2,
@@ -70,7 +70,7 @@ struct CudaApi {
 
 // The table in use: the toolkit's, a test's, or null in a build without cuda.
 const CudaApi* cuda_api();
-// kernels/devices.cpp, which knows what is built. Null: no cuda.
+// kernels/all.cpp, which knows what is built. Null: no cuda.
 const CudaApi* built_cuda_api();
 
 // Throws DeviceError for any code but success, naming the call, the operator and the device. An

@@ -1,8 +1,8 @@
-#include "warptape/kernels/cuda_blas.h"
+#include "warptape/kernels/cuda/blas.h"
 
 #include "warptape/core/error.h"
-#include "warptape/kernels/cuda_api.h"
-#include "warptape/kernels/cuda_handle.h"
+#include "warptape/kernels/cuda/api.h"
+#include "warptape/kernels/cuda/handle.h"
 
 namespace wt {
 namespace {

@@ -9,12 +9,12 @@
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/suggest.h"
-#include "warptape/kernels/cuda_device.h"
-#include "warptape/kernels/cuda_state.h"
+#include "warptape/kernels/cuda/device.h"
+#include "warptape/kernels/cuda/state.h"
 
 namespace wt {
 
-extern bool launches_wait;  // kernels/launch.cpp
+extern bool launches_wait;  // kernels/device/launch.cpp
 
 namespace {
 
@@ -25,7 +25,7 @@ CudaPool& pool(Device d) { return *cuda_state().devices[d.index].pool; }
 
 void* current_stream(Device d) { return detail::native_stream(d); }
 
-// --- memory --------------------------------------------------------------------------------------
+// --- memory ---
 void* take(Device d, i64 bytes) {
   require_available(d);  // the index: another cuda device may have been started before
   enter_cuda(d.index);
@@ -52,7 +52,7 @@ i64 reserved(Device d) { return d.index < cuda_state().count ? pool(d).stats().r
 
 constexpr BlockAllocator kBlocks = {take, give, trim, reserved};
 
-// --- copies --------------------------------------------------------------------------------------
+// --- copies ---
 void copy_queued(void* to, const void* from, Device d, i64 bytes, CudaCopy kind, void* stream) {
   enter_cuda(d.index);
   cuda_check(api().copy(to, from, size_t(bytes), kind, stream), "cudaMemcpyAsync", d.index);
@@ -79,7 +79,7 @@ constexpr CopyBackend kCopies = {
       cuda_check(api().wait_stream(current_stream(d)), "cudaStreamSynchronize", d.index);
     }};
 
-// --- streams and events --------------------------------------------------------------------------
+// --- streams and events ---
 void* make_stream(Device d) {
   enter_cuda(d.index);
   void* s = nullptr;

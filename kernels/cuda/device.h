@@ -1,7 +1,7 @@
 // What the cuda device tells about itself beside core/device.h and core/memory.h. No CUDA headers.
 #pragma once
 #include "warptape/core/stream.h"
-#include "warptape/kernels/cuda_pool.h"
+#include "warptape/kernels/cuda/allocator.h"
 
 namespace wt {
 

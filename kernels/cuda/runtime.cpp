@@ -2,7 +2,7 @@
 // program starts, and these calls return errors.
 #include <cuda_runtime_api.h>
 
-#include "warptape/kernels/cuda_api.h"
+#include "warptape/kernels/cuda/api.h"
 
 namespace wt {
 namespace {

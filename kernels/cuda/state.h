@@ -1,4 +1,4 @@
-// All that the process knows about its cuda devices. Internal to kernels/cuda_*.cpp.
+// All that the process knows about its cuda devices. Internal to kernels/cuda/.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "warptape/core/stream.h"
-#include "warptape/kernels/cuda_api.h"
-#include "warptape/kernels/cuda_pool.h"
+#include "warptape/kernels/cuda/allocator.h"
+#include "warptape/kernels/cuda/api.h"
 
 namespace wt::detail {
 

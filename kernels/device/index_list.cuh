@@ -1,6 +1,6 @@
 // What kernels that read by index share.
 #pragma once
-#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/device/float_types.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

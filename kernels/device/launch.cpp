@@ -1,6 +1,6 @@
-// Cold ends of launch.cuh: device code includes no STL, so it hands over plain data.
+// Cold ends of device/launch.cuh: device code includes no STL, so it hands over plain data.
 #include "warptape/core/error.h"
-#include "warptape/kernels/cuda_api.h"
+#include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/simt/executor.h"
 #include "warptape/kernels/simt/runtime.h"
 
@@ -15,7 +15,7 @@ std::string title(const char* kernel, const char* op) {
 }
 }  // namespace
 
-// The launchers of launch.cuh declare these; its device half cannot be included here.
+// The launchers of device/launch.cuh declare these; its device half cannot be included here.
 [[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
                                   const unsigned (&dims)[6], size_t shared_bytes) {
   throw KernelError(str(title(kernel, op), ": ", reason, ": grid (", dims[0], ",", dims[1], ",",

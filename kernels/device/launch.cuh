@@ -14,7 +14,7 @@
 
 namespace wt {
 
-// Cold throwers, defined in kernels/launch.cpp: no STL in device code.
+// Cold throwers, defined in kernels/device/launch.cpp: no STL in device code.
 // `reason` is the text of the failed rule or of the CUDA error.
 [[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
                                   const unsigned (&dims)[6], size_t shared_bytes);

@@ -1,9 +1,9 @@
 // What the kernels of the matrix product share.
 #pragma once
-#include "warptape/kernels/float_types.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/simt/simt.h"
-#include "warptape/kernels/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

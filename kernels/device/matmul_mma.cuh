@@ -5,7 +5,7 @@
 // are; ldmatrix turns it on the way to the registers. Rows of shared memory are padded by 16 bytes:
 // the 8 rows of an ldmatrix then lie in different banks.
 #pragma once
-#include "warptape/kernels/matmul_device.cuh"
+#include "warptape/kernels/device/matmul.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

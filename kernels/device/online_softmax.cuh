@@ -1,6 +1,6 @@
 // The one-pass maximum and sum of exponentials that softmax and cross-entropy share.
 #pragma once
-#include "warptape/kernels/row_kernels.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

@@ -2,9 +2,9 @@
 // bytes of neighbours where the operands allow it, and `naive`, a thread an element.
 #pragma once
 #define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
-#include "warptape/kernels/index.cuh"
+#include "warptape/kernels/device/strided_index.cuh"
+#include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/pointwise.h"
-#include "warptape/kernels/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -140,7 +140,7 @@ __global__ void __launch_bounds__(kThreadsMost)
   for (int j = 0; j < V && i < p.numel; ++j, i += step) one_element<F, S>(p, f, i);
 }
 
-// --- host side: one code for all entries ---------------------------------------------------------
+// --- host side: one code for all entries ---
 
 template <int N>
 struct PointwiseLaunch {

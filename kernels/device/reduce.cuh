@@ -3,14 +3,14 @@
 //   block  a warp or a block an output (or 32 neighbouring outputs), loads that coalesce, the
 //          reduction of few long outputs split over blocks and finished by a second kernel
 #pragma once
-#include "warptape/kernels/block_reduce.cuh"
-#include "warptape/kernels/index.cuh"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/strided_index.cuh"
+#include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/reduce.h"
-#include "warptape/kernels/vector.cuh"
 
 namespace wt {
 
-// Found by its argument: what block_reduce.cuh shuffles, member by member.
+// Found by its argument: what device/block_reduce.cuh shuffles, member by member.
 namespace red {
 template <class C>
 static __device__ __forceinline__ Candidate<C> shuffle_xor(Candidate<C> c, int lanes) {
@@ -43,7 +43,7 @@ struct Merge {
   }
 };
 
-// --- what the elements are ----------------------------------------------------------------------
+// --- what the elements are ---
 // A source has Compute, what an element becomes, Element, what is loaded at once (void: it is told
 // at run time, one after the other), and load(). Few instantiations keep the compile time down:
 // integers are one source, and so is every float where a thread has few elements.
@@ -98,7 +98,7 @@ struct Bits {
   }
 };
 
-// --- where the results go -----------------------------------------------------------------------
+// --- where the results go ---
 struct Target {
   void* p;
   DType dtype;
@@ -142,7 +142,7 @@ __device__ __forceinline__ void finish(const Target& out, i64 at, const F& f, St
   out.store(at, y);
 }
 
-// --- where the elements lie ---------------------------------------------------------------------
+// --- where the elements lie ---
 template <int N>
 struct AnyMap {
   bool small;
@@ -186,7 +186,7 @@ struct Places {
   }
 };
 
-// --- naive ---------------------------------------------------------------------------------------
+// --- naive ---
 constexpr int kThreads = 256;
 
 template <class F, class Source>
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kThreads)
   finish<C>(out, at[1], f, state);
 }
 
-// --- rows: `group` threads (a warp or the block) share an output ---------------------------------
+// --- rows: `group` threads (a warp or the block) share an output ---
 // Elements [begin, end) of the output that starts at `start`, every group-th of them.
 template <class F, class Source, class State>
 __device__ void reduce_strip(State& state, const Source& in, i64 start, const F& f,
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(kThreads)
     finish<C>(out, at[1], f, state);
 }
 
-// --- columns: 32 neighbouring outputs a block, a warp a row --------------------------------------
+// --- columns: 32 neighbouring outputs a block, a warp a row ---
 constexpr int kRowsAtOnce = kThreads / 32;
 
 template <class F, class Source>
@@ -299,7 +299,7 @@ __global__ void __launch_bounds__(kThreads)
     finish<C>(out, at[1], f, state);
 }
 
-// --- the second pass: a warp an output -----------------------------------------------------------
+// --- the second pass: a warp an output ---
 template <class F, class C>
 __global__ void __launch_bounds__(128)
     reduce_parts(Target out, const StateOf<F, C>* partial, F f, Places places, int parts) {
@@ -316,7 +316,7 @@ __global__ void __launch_bounds__(128)
   finish<C>(out, at[1], f, state);
 }
 
-// --- choosing ------------------------------------------------------------------------------------
+// --- choosing ---
 struct Schedule {
   enum class Kind { naive, warp_rows, block_rows, columns } kind;
   i64 blocks;

@@ -1,10 +1,10 @@
 // For kernels that give rows to threads, warps or blocks: grids, and 16-byte accesses to rows that
 // may begin anywhere.
 #pragma once
+#include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/rows.h"
+#include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/simt/simt.h"
-#include "warptape/kernels/vector.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -60,7 +60,7 @@ Config team_grid(const Launch& l, i64 rows, i64 length, i64 item_size) {
     return grid_of(l, ceil_div(rows, kTeamWarps), kTeamWarps * 32);
 }
 
-// --- rows of at most 32 * PerLane elements in the registers of a warp ----------------------------
+// --- rows of at most 32 * PerLane elements in the registers of a warp ---
 // Vec = kPerPack<T>: every row begins at a 16-byte boundary; Vec = 1: any rows of neighbours.
 
 // Reads this lane's part of a row: element (k * 32 + lane) * Vec + j is v[k * Vec + j]. What lies

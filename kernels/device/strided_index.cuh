@@ -12,8 +12,8 @@
 //
 // The 32-bit form divides by multiplication; the 64-bit one is for what does not fit.
 #pragma once
+#include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/simt/simt.h"
-#include "warptape/kernels/strided.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -74,7 +74,7 @@ struct IndexMap64 {
   }
 };
 
-// --- host side ---------------------------------------------------------------------------------
+// --- host side ---
 // The last element of every operand is less than 2^31 elements from the first, and so is numel.
 template <int N>
 WT_HOT bool fits_32_bits(const LoopNest<N>& nest) {

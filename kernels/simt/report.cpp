@@ -207,7 +207,7 @@ std::string look_up_line(const void* code) {
     if (line.empty() || line[0] == '?') continue;
     const bool ours = line.find("kernels/simt/host_") != line.npos ||
                       line.find("core/half.h") != line.npos ||
-                      line.find("kernels/launch.cuh") != line.npos;
+                      line.find("kernels/device/launch.cuh") != line.npos;
     if (!ours) return base_name(line.c_str());
   }
   return fallback;

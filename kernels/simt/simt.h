@@ -18,4 +18,4 @@
 #include "warptape/kernels/simt/host_memory.h"
 #include "warptape/kernels/simt/host_types.h"
 #endif
-#include "warptape/kernels/launch.cuh"
+#include "warptape/kernels/device/launch.cuh"

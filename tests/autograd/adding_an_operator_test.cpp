@@ -3,7 +3,7 @@
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
 #include "warptape/kernels/run.h"

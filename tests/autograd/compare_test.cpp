@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/mode.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"

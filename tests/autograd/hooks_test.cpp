@@ -1,7 +1,7 @@
 // Hooks: what they see, when, and what they may put in a gradient's place.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/operators.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"

@@ -1,7 +1,7 @@
 // retain_grad() and the order of hooks.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"

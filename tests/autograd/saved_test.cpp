@@ -3,8 +3,8 @@
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/half.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/values.h"

@@ -1,7 +1,7 @@
 // Factories: values, dtypes, devices, refusals, and memory that is not ours.
 #include "warptape/core/factories.h"
 
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

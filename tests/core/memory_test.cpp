@@ -5,12 +5,12 @@
 #include <thread>
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

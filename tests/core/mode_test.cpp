@@ -6,8 +6,8 @@
 
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/run.h"

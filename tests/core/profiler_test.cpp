@@ -2,8 +2,8 @@
 #include "warptape/core/profiler.h"
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <thread>
 
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_random.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/random.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"

@@ -1,9 +1,9 @@
 // Views and the copies that go with them: what is shared, in which order, and what is refused.
 // Values of every layout, device and derivative: tests/op_cases/cases_shape.cpp.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/support/errors.h"

@@ -3,7 +3,7 @@
 #include <array>
 #include <atomic>
 
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/philox.h"

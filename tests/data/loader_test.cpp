@@ -81,7 +81,7 @@ TEST_CASE("loader: options that make no sense") {
   CHECK_THROWS_AS((TensorDataset{arange(3), arange(4)}), ShapeError);
 }
 
-// --- workers -------------------------------------------------------------------------------------
+// --- workers ---
 
 namespace {
 

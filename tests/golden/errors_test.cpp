@@ -9,13 +9,13 @@
 
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/npy.h"
@@ -54,7 +54,7 @@ struct Net : nn::Module<Net> {
 };
 data::Batch batch(i64 n) { return {ones({n, 4}), zeros({n}, {.dtype = DType::i64})}; }
 
-// --- operators -----------------------------------------------------------------------------------
+// --- operators ---
 
 const Examples kOperands{
     {"shapes that do not broadcast",
@@ -183,7 +183,7 @@ const Examples kOperands{
      }},
 };
 
-// --- autograd ------------------------------------------------------------------------------------
+// --- autograd ---
 
 struct Wrong {
   int count;
@@ -272,7 +272,7 @@ const Examples kAutograd{
      }},
 };
 
-// --- modules and optimizers ----------------------------------------------------------------------
+// --- modules and optimizers ---
 
 struct Block : nn::Module<Block> {
   nn::Linear fc{4, 3};
@@ -390,7 +390,7 @@ const Examples kTraining{
     {"a recipe that is not there", [](auto&) { tools::find_recipe("fashon"); }},
 };
 
-// --- files ---------------------------------------------------------------------------------------
+// --- files ---
 
 // A safetensors file with this header.
 std::string with_header(const std::string& json, size_t data = 0) {

@@ -102,8 +102,7 @@ T at(const void* p, size_t i) {
   return v;
 }
 
-// --- an independent model of the conversion, in terms of exact 64-bit integers and doubles
-// ---------
+// --- an independent model of the conversion, in terms of exact 64-bit integers and doubles ---
 struct Exact {
   bool integer = false;
   bool negative = false;

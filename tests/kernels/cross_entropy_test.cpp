@@ -1,9 +1,9 @@
 // Every variant of the cross-entropy kernels against f64 loops.
 #include "warptape/kernels/cross_entropy.h"
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;

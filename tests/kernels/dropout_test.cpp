@@ -7,9 +7,9 @@
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"

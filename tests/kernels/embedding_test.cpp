@@ -1,8 +1,8 @@
 // Every variant of the embedding kernels against plain loops.
 #include "warptape/kernels/embedding.h"
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;

@@ -9,7 +9,7 @@
 
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"

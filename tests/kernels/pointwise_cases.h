@@ -4,8 +4,8 @@
 #include <functional>
 #include <limits>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
 #include "warptape/kernels/run.h"

@@ -2,7 +2,7 @@
 // PyTorch's conventions at the edges, writing in place and over rvalues.
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/pointwise.h"
@@ -157,7 +157,7 @@ TEST_CASE("pointwise: gradients at the edges are PyTorch's") {
   }
 }
 
-// --- in place and rvalues ------------------------------------------------------------------------
+// --- in place and rvalues ---
 
 TEST_CASE("pointwise: in-place members", "[wall][in_place]") {
   for (const Device d : devices()) {

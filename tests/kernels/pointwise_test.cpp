@@ -1,7 +1,7 @@
 // Elementwise operators: every entry of the list on every device and variant against the formula in
 // double, layouts, dtypes and promotion, errors.
 #include "warptape/kernels/pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
 #include "warptape/tests/kernels/pointwise_cases.h"

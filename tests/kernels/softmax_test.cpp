@@ -1,11 +1,11 @@
 // Every variant of the softmax kernels against f64 loops.
 #include "warptape/kernels/softmax.h"
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/kernels/exp_rows.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/kernels/cpu/exp_rows.h"
+#include "warptape/kernels/cpu/matmul.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;

@@ -2,7 +2,7 @@
 #include "warptape/nn/containers.h"
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

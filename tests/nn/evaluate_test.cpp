@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/data/combine.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops/matmul.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"

@@ -1,8 +1,8 @@
 // What layers refuse, and how they say it; what they do apart from PyTorch's numbers.
 #include <algorithm>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/autograd/ops_norm.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/init.h"
 #include "warptape/tests/support/errors.h"

@@ -1,6 +1,6 @@
 // Layers beside PyTorch's numbers: outputs, gradients of inputs and parameters, buffers, and the
 // names of the state.
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/nn/torch_module.h"
 #include "warptape/tests/support/leak_guard.h"

@@ -2,8 +2,8 @@
 // refused with what to do about it.
 #include <algorithm>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/nn/layers.h"

@@ -7,8 +7,8 @@
 #include <map>
 #include <sstream>
 
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"

@@ -1,7 +1,7 @@
 // Module::to(dtype): what is converted, what keeps its identity, what is refused.
 #include "warptape/autograd/compare.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"

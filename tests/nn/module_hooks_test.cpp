@@ -1,7 +1,7 @@
 // Hooks of modules: what they see, what they change, in which order.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/support/errors.h"

@@ -2,9 +2,9 @@
 #include "warptape/nn/module.h"
 
 #include "warptape/autograd/node.h"
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"

@@ -1,7 +1,7 @@
 // A module's tree as handles: names and order as in PyTorch, types, parameters by name, apply.
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"

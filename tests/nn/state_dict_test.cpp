@@ -1,6 +1,6 @@
 // Partial loading, freezing by name, and the patterns.
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/nn/layers.h"

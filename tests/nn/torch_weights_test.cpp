@@ -5,12 +5,12 @@
 #include <map>
 #include <optional>
 
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/nn/checkpoint.h"
 #include "warptape/nn/layers.h"

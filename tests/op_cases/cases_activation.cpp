@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -31,7 +31,7 @@ Oracle oracle_of(const Value& f, double terms) {
   };
 }
 
-// --- with parameters ----------------------------------------------------------------------------
+// --- with parameters ---
 
 void add_clamp(std::vector<OpCase>& rows) {
   OpCase c{"clamp", {"clamp"}, kNumbers};
@@ -114,7 +114,7 @@ void add_activation_cases(std::vector<OpCase>& rows) {
   }
 }
 
-// --- in place ------------------------------------------------------------------------------------
+// --- in place ---
 
 void add_in_place_cases(std::vector<OpCase>& rows) {
   const auto in_use = [](const std::string& op, void (*write)(Tensor&)) {

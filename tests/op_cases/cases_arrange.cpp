@@ -1,6 +1,6 @@
 // Rows of the operators that rearrange.
-#include "warptape/autograd/ops_arrange.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {

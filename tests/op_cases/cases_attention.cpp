@@ -1,7 +1,7 @@
 // Rows of attention and of the rotary embedding.
 #include <algorithm>
 
-#include "warptape/autograd/ops_attention.h"
+#include "warptape/autograd/ops/attention.h"
 #include "warptape/core/philox.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/op_case.h"
@@ -184,7 +184,7 @@ void add_attention(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- rotary embedding ----------------------------------------------------------------------------
+// --- rotary embedding ---
 
 Array rotary_oracle(const std::vector<Array>& in, const RotaryOptions& o) {
   const Array& x = in[0];

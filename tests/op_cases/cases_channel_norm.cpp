@@ -1,7 +1,7 @@
 // Rows of the normalisations by channels. Inputs: x, then weight and bias, then running mean and
 // variance, where they are given.
-#include "warptape/autograd/ops_channel_norm.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/channel_norm.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -127,7 +127,7 @@ Tensor made(const Shape& shape, DType t, Device d) {
   return t == DType::i8 ? Tensor() : ones(shape, {.dtype = t, .device = d});
 }
 
-// --- batch --------------------------------------------------------------------------------------
+// --- batch ---
 
 void add_running_sample(OpCase& c, const Shape& shape, double momentum, bool instances) {
   Sample s{
@@ -228,7 +228,7 @@ void add_batch_norm(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- group --------------------------------------------------------------------------------------
+// --- group ---
 
 void add_group_norm(std::vector<OpCase>& rows) {
   OpCase c{"group_norm", kContracts, kFloats};
@@ -283,7 +283,7 @@ void add_group_norm(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- instance -----------------------------------------------------------------------------------
+// --- instance ---
 
 void add_instance_norm(std::vector<OpCase>& rows) {
   OpCase c{"instance_norm", kContracts, kFloats};

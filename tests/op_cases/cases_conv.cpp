@@ -1,5 +1,5 @@
 // Rows of the convolutions.
-#include "warptape/autograd/ops_conv.h"
+#include "warptape/autograd/ops/conv.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

@@ -1,8 +1,8 @@
 // The row of ctc_loss.
 #include <algorithm>
 
-#include "warptape/autograd/ops_ctc.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/ctc.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

@@ -3,10 +3,10 @@
 #include <cmath>
 #include <functional>
 
-#include "warptape/autograd/ops_decompose.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/decompose.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -40,7 +40,7 @@ Array each_matrix(const Array& x, i64 rows, i64 columns, const Shape& result,
   return y;
 }
 
-// --- cholesky ------------------------------------------------------------------------------------
+// --- cholesky ---
 // m = x x^T + 2 I
 Tensor positive(const Tensor& x) { return matmul(x, turned(x)) + 2.0 * identity_like(x); }
 Matrix positive(const Matrix& x, i64 n) {
@@ -118,7 +118,7 @@ void add_cholesky(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- triangular systems --------------------------------------------------------------------------
+// --- triangular systems ---
 // x of op(a + I) x = b by substitution; the rounding of each step grows by the same steps.
 Array substituted(const Array& a, const Array& b, const SolveTriangularOptions& o) {
   const i64 n = side(a.shape);
@@ -201,7 +201,7 @@ void add_solve(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- qr ------------------------------------------------------------------------------------------
+// --- qr ---
 // |r| by Gram and Schmidt (twice, for the digits).
 Matrix upper_of(const Matrix& a, i64 m, i64 n) {
   const i64 k = std::min(m, n);
@@ -269,7 +269,7 @@ void add_qr(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- eigh ----------------------------------------------------------------------------------------
+// --- eigh ---
 Matrix symmetric(const Matrix& x, i64 n) {
   Matrix m(x.size());
   for (i64 i = 0; i < n; ++i)

@@ -1,5 +1,5 @@
 // Rows of the operators on triangles and diagonals.
-#include "warptape/autograd/ops_diagonal.h"
+#include "warptape/autograd/ops/diagonal.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {

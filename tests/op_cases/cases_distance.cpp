@@ -1,5 +1,5 @@
 // Rows of the distances and of the losses that compare them. What comes out of a loss is its mean.
-#include "warptape/autograd/ops_distance.h"
+#include "warptape/autograd/ops/distance.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -16,7 +16,7 @@ std::vector<double> line(const Array& x, const Shape& shape, std::vector<i64> i,
   return v;
 }
 
-// --- cosine -------------------------------------------------------------------------------------
+// --- cosine ---
 
 // `least`: of the lengths; `added`: to their squares.
 Part cosine(const std::vector<double>& a, const std::vector<double>& b, double least,
@@ -164,7 +164,7 @@ void add_cosine_embedding(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- p-norms ------------------------------------------------------------------------------------
+// --- p-norms ---
 
 // The p-norm of a - b + eps. An error of a difference counts with the norm's slope.
 Part distance(const std::vector<double>& a, const std::vector<double>& b, double p, double eps) {

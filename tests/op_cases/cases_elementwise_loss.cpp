@@ -1,7 +1,7 @@
 // Rows of the losses of one number beside another. What comes out of a loss is its mean.
 #include <functional>
 
-#include "warptape/autograd/ops_elementwise_loss.h"
+#include "warptape/autograd/ops/elementwise_loss.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -78,7 +78,7 @@ void add_errors(OpCase& c, F loss) {
                               })};
 }
 
-// --- distances ----------------------------------------------------------------------------------
+// --- distances ---
 
 void add_l1(std::vector<OpCase>& rows) {
   OpCase c{"l1_loss", {}, kFloats, ResultType::loss};
@@ -148,7 +148,7 @@ void add_huber(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- binary cross-entropy -----------------------------------------------------------------------
+// --- binary cross-entropy ---
 
 Part binary(double x, double t, const std::vector<double>& w) {
   const double weight = w.empty() ? 1 : w[0];
@@ -243,7 +243,7 @@ void add_with_logits(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- Kullback-Leibler ---------------------------------------------------------------------------
+// --- Kullback-Leibler ---
 
 void add_kl_div(std::vector<OpCase>& rows) {
   OpCase c{"kl_div", {}, kFloats, ResultType::loss};

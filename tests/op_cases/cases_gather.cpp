@@ -1,5 +1,5 @@
 // Rows of the operators that pick and write by index along one axis, and by mask.
-#include "warptape/autograd/ops_gather.h"
+#include "warptape/autograd/ops/gather.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {

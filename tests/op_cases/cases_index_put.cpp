@@ -1,6 +1,6 @@
 // Rows of writing by tensors as indices: index_put makes a new tensor, index_put_ writes into x.
-#include "warptape/autograd/ops_index.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

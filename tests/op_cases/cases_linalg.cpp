@@ -4,8 +4,8 @@
 #include <limits>
 #include <map>
 
-#include "warptape/autograd/ops_einsum.h"
-#include "warptape/autograd/ops_linalg.h"
+#include "warptape/autograd/ops/einsum.h"
+#include "warptape/autograd/ops/linalg.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -43,7 +43,7 @@ ErrorInput bad_shapes(const std::string& text, std::vector<Shape> shapes,
   });
 }
 
-// --- bmm, addmm, outer, dot ----------------------------------------------------------------------
+// --- bmm, addmm, outer, dot ---
 void add_bmm(std::vector<OpCase>& rows) {
   OpCase c{"bmm", {}, kProducts};
   for (const auto& [a, b] : {std::pair<Shape, Shape>{{2, 3, 4}, {2, 4, 2}},
@@ -164,7 +164,7 @@ void add_vectors(std::vector<OpCase>& rows) {
   rows.push_back(std::move(d));
 }
 
-// --- cdist ---------------------------------------------------------------------------------------
+// --- cdist ---
 Array distances(const Array& a, const Array& b, double p) {
   const int n = a.shape.ndim(), m = b.shape.ndim();
   const Shape batch = broadcast(Shape(a.shape.data(), n - 2), Shape(b.shape.data(), m - 2));
@@ -230,7 +230,7 @@ void add_cdist(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- einsum --------------------------------------------------------------------------------------
+// --- einsum ---
 // By the definition: labels are counted through all their values. `text` is written out: one letter
 // an axis, "->" and no dots.
 Array summed(const std::string& text, const std::vector<Array>& in) {

@@ -1,7 +1,7 @@
 // Rows of the losses of labels, and of mse_loss. What comes out of a loss is its mean.
 #include <algorithm>
 
-#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops/loss.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {
@@ -34,7 +34,7 @@ Input class_weights(i64 classes) {
   return w;
 }
 
-// --- cross-entropy ------------------------------------------------------------------------------
+// --- cross-entropy ---
 
 // in: logits, labels, and class weights when the options' are used.
 Array cross_entropy_oracle(const std::vector<Array>& in, const CrossEntropyOptions& o) {
@@ -192,7 +192,7 @@ void add_cross_entropy(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- negative log-likelihood --------------------------------------------------------------------
+// --- negative log-likelihood ---
 
 // in: log-probabilities, labels, and class weights.
 Array nll_oracle(const std::vector<Array>& in, i64 ignore_index) {
@@ -265,7 +265,7 @@ void add_nll(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
-// --- squared error ------------------------------------------------------------------------------
+// --- squared error ---
 
 void add_mse(std::vector<OpCase>& rows) {
   OpCase c{"mse_loss", {"mse_forward", "mse_backward"}, kFloats, ResultType::loss};

@@ -1,5 +1,5 @@
 // Rows of the matrix products.
-#include "warptape/autograd/ops_matmul.h"
+#include "warptape/autograd/ops/matmul.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

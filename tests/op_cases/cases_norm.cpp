@@ -1,5 +1,5 @@
 // Rows of the normalisations.
-#include "warptape/autograd/ops_norm.h"
+#include "warptape/autograd/ops/norm.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

@@ -1,5 +1,5 @@
 // The row of padding.
-#include "warptape/autograd/ops_pad.h"
+#include "warptape/autograd/ops/pad.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/pointwise.h"
 #include "warptape/tests/op_cases/op_case.h"
 
@@ -29,7 +29,7 @@ struct Unary {
 };
 double absolute(double x) { return std::fabs(x); }
 
-// --- one line an operator -----------------------------------------------------------------------
+// --- one line an operator ---
 const std::map<std::string, Unary> kUnary{
     {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
     {"cos", {[](double x) { return std::cos(x); }, -3, 3, 4, nullptr, {}, false}},
@@ -121,7 +121,7 @@ const std::map<std::string, Binary> kBinary{
     {"logical_or", {[](double a, double b) { return double(a || b); }, 0, 2}},
 };
 
-// --- what the entry itself says -----------------------------------------------------------------
+// --- what the entry itself says ---
 
 template <class F>
 void entry_facts(OpCase& c) {
@@ -248,7 +248,7 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
   rows.push_back(std::move(c));
 }
 
-// --- declared by hand ---------------------------------------------------------------------------
+// --- declared by hand ---
 
 void add_where(std::vector<OpCase>& rows, OpCase c) {
   c.result = ResultType::promoted;

@@ -1,6 +1,6 @@
 // Rows of the poolings.
-#include "warptape/autograd/ops_pool.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pool.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

@@ -1,7 +1,7 @@
 // Rows of the operators that draw random numbers: the generator is set before each call.
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_random.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/random.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/op_case.h"
 
@@ -23,7 +23,7 @@ Array dropout_oracle(const Array& x, double p) {
   return r;
 }
 
-// What ops_random.h says, of the numbers that rand() gives in f64.
+// What ops/random.h says, of the numbers that rand() gives in f64.
 Array bernoulli_oracle(const Array& p) {
   const PhiloxKey key = philox_key(kSeed, RandomStream::user);
   Array r = p;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/tests/op_cases/op_case.h"
 #include "warptape/tests/op_cases/reduced.h"
 

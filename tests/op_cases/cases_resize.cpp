@@ -1,7 +1,7 @@
 // Rows of the operators that resize.
 #include <algorithm>
 
-#include "warptape/autograd/ops_resize.h"
+#include "warptape/autograd/ops/resize.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {

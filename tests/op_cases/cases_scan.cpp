@@ -1,7 +1,7 @@
 // Rows of scans.
 #include <functional>
 
-#include "warptape/autograd/ops_scan.h"
+#include "warptape/autograd/ops/scan.h"
 #include "warptape/tests/op_cases/lines.h"
 #include "warptape/tests/op_cases/op_case.h"
 

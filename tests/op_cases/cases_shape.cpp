@@ -1,5 +1,5 @@
 // Rows of the operators that view or copy.
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/op_cases/op_case.h"
 

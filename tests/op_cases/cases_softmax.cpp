@@ -1,7 +1,7 @@
 // Rows of softmax.
 #include <algorithm>
 
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/tests/op_cases/op_case.h"
 
 namespace wt_test {

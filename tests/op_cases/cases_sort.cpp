@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "warptape/autograd/ops_sort.h"
+#include "warptape/autograd/ops/sort.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/op_cases/lines.h"
 #include "warptape/tests/op_cases/op_case.h"

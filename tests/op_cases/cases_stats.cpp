@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "warptape/autograd/ops_stats.h"
+#include "warptape/autograd/ops/stats.h"
 #include "warptape/tests/op_cases/op_case.h"
 #include "warptape/tests/op_cases/reduced.h"
 

@@ -1,4 +1,4 @@
-// docs/operators.md: written from OpInfo, the doc comments of autograd/ops_*.h, the formulas of
+// docs/operators.md: written from OpInfo, the doc comments of autograd/ops/*.h, the formulas of
 // kernels/pointwise_*.h and what the checks prove. WT_WRITE_OP_DOCS=1 writes it, otherwise it is
 // compared.
 #include <cstdlib>
@@ -41,7 +41,7 @@ struct Docs : std::map<std::string, Doc> {
   std::map<std::string, std::string> introductions{};  // of families
 };
 
-// --- doc comments --------------------------------------------------------------------------------
+// --- doc comments ---
 
 // "// text" to "text"; false when the line is no comment of its own.
 bool is_comment(const std::string& line, std::string& text) {
@@ -93,7 +93,7 @@ void read_header(const fs::path& file, const std::string& family, Docs& docs) {
   }
 }
 
-// --- formulas of elementwise entries -------------------------------------------------------------
+// --- formulas of elementwise entries ---
 
 std::string replaced(std::string text, const char* pattern, const char* by) {
   return std::regex_replace(text, std::regex(pattern), by);
@@ -217,11 +217,10 @@ void add_pointwise(Docs& docs) {
 Docs read_docs() {
   Docs docs;
   std::vector<fs::path> headers;
-  for (const auto& f : fs::directory_iterator(source_root() / "autograd"))
-    if (f.path().filename().string().rfind("ops_", 0) == 0 && f.path().extension() == ".h")
-      headers.push_back(f.path());
+  for (const auto& f : fs::directory_iterator(source_root() / "autograd/ops"))
+    if (f.path().extension() == ".h") headers.push_back(f.path());
   std::sort(headers.begin(), headers.end());
-  for (const fs::path& h : headers) read_header(h, h.stem().string().substr(4), docs);
+  for (const fs::path& h : headers) read_header(h, h.stem().string(), docs);
   Docs members;
   read_header(source_root() / "core/tensor.h", "in place", members);
   for (auto& [name, d] : members)
@@ -230,7 +229,7 @@ Docs read_docs() {
   return docs;
 }
 
-// --- what running it shows -----------------------------------------------------------------------
+// --- what running it shows ---
 
 std::string slot_text(const SavedSlot& slot, const std::vector<Tensor>& in, const Tensor& y) {
   if (slot.kind == SlotKind::empty || !slot.tensor) return "";
@@ -314,7 +313,7 @@ std::string document() {
       if (row.name != op->name) continue;
       const auto d = docs.find(row.name);
       const bool found = d != docs.end() && !d->second.text.empty();
-      INFO("no doc comment above its declaration in autograd/ops_*.h: " << row.name);
+      INFO("no doc comment above its declaration in autograd/ops/*.h: " << row.name);
       CHECK(found);
       families[d == docs.end() ? "other" : d->second.family] +=
           section(row, d == docs.end() ? Doc{} : d->second);

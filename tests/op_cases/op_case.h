@@ -103,7 +103,7 @@ inline const std::vector<DType> kNumbers{f64, f32, f16, bf16, DType::i64, DType:
 inline const std::vector<DType> kAll{f64,        f32,        f16,       bf16,
                                      DType::i64, DType::i32, DType::u8, DType::boolean};
 
-// --- errors -------------------------------------------------------------------------------------
+// --- errors ---
 template <class E>
 ErrorInput error_input(std::string label, std::string text, std::function<void(Device)> call) {
   return {std::move(label), std::move(call),
@@ -119,7 +119,7 @@ ErrorInput two_devices(const std::string& op, const Apply& call);
 // A storage-only dtype.
 ErrorInput storage_dtype(const std::string& op, const std::string& text, const Apply& call);
 
-// --- for oracles --------------------------------------------------------------------------------
+// --- for oracles ---
 i64 count(const Shape& s);
 // The position of element `flat` in logical order, and back; with broadcasting: axes of size 1 and
 // missing leading axes of `s` are ignored.

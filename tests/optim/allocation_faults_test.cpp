@@ -5,10 +5,10 @@
 #include <array>
 #include <functional>
 
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"

@@ -2,8 +2,8 @@
 // by the step; and what only clipping may do to .grad.
 #include <cmath>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"

@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/optim/problem.h"
 #include "warptape/tests/support/catch.h"

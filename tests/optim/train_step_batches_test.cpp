@@ -1,9 +1,9 @@
 // TrainStep and batches of any type: arrays of tensors, a tensor, structs of the user's.
 #include <array>
 
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
 #include "warptape/optim/train_step.h"

@@ -7,11 +7,11 @@
 #include <limits>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_loss.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/memory.h"

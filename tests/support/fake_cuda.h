@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "warptape/kernels/cuda_api.h"
+#include "warptape/kernels/cuda/api.h"
 
 namespace wt_test {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "warptape/autograd/ops_loss.h"
+#include "warptape/autograd/ops/loss.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCES = [
-    "kernels/*.cpp", "kernels/*.cu", "kernels/*.cuh", "kernels/*.inc", "kernels/*.h",
-    "autograd/*.cpp", "autograd/*.h",
+    "kernels/*.cpp", "kernels/*.cu", "kernels/*.h", "kernels/common/*.*", "kernels/cpu/*.*",
+    "kernels/device/*.*", "autograd/*.cpp", "autograd/*.h", "autograd/ops/*.*",
+    "autograd/ops/internal/*.*",
     "core/shape.*", "core/tensor.cpp", "core/storage.cpp", "core/factories.cpp", "core/frame.cpp",
     "core/copy_bytes.cpp", "core/geometry.h",
 ]
 # Without a GPU nothing runs these; or they hold declarations only.
 NOT_SOURCES = re.compile(
-    r"kernels/(cuda_|all\.cpp|devices\.|cpu_isa|contract\.h|run\.|launch\.cpp)|_cublas|_cudnn"
+    r"kernels/(all\.cpp|cpu/isa|contract\.h|run\.|device/launch\.cpp)|_cublas|_cudnn"
     r"|autograd/(ops\.h|op_list|grad_check)")
 SKIPPED_LINE = re.compile(
     r"^\s*(#|//|template\b|using\b|namespace\b|static_assert\b|struct\b|class\b|friend\b|enum\b"

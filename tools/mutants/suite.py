@@ -166,7 +166,7 @@ class Near:
         stem = Path(file).stem
         while SUFFIX.search(stem):
             stem = SUFFIX.sub("", stem)
-        return stem.removeprefix("ops_")
+        return stem
 
     def order(self, file, line, seconds):
         """All parts, the near ones first: rows of up to 5 operators, the test files of the same

@@ -1,10 +1,10 @@
-#include "warptape/autograd/index_list.h"
+#include "warptape/autograd/ops/internal/index_list.h"
 
 #include <algorithm>
 #include <deque>
 
-#include "warptape/autograd/bad_index.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/index.h"
 

@@ -2,8 +2,8 @@
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt {
 

@@ -1,18 +1,18 @@
 // Behind every elementwise operator: an entry of kernels/pointwise.h without its types, checks,
 // promotion, broadcasting, and the backward that follows from the entry's derivatives. Internal to
-// autograd/ops_pointwise.cpp, ops_activation.cpp and ops_where.cpp.
+// autograd/ops/pointwise.cpp, ops/activation.cpp and ops/where.cpp.
 #pragma once
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/pointwise.h"
 
 namespace wt::elementwise {
 
-// --- an entry without its types: one code for the many, and a constant for the hot ones ----------
+// --- an entry without its types: one code for the many, and a constant for the hot ones ---
 
 using LaunchFn = void (*)(const View& out, const View* in, const Scalar& v, const void* f,
                           const Launch& l);
@@ -69,7 +69,7 @@ constexpr Entry entry_of() {
 template <class F>
 inline constexpr Entry kEntry = entry_of<F>();
 
-// --- operands ------------------------------------------------------------------------------------
+// --- operands ---
 
 // A number beside a tensor changes the dtype only when its category is higher.
 inline DType dtype_with_number(DType t, Scalar v) {
@@ -118,7 +118,7 @@ WT_HOT Result broadcast_result(const OpScope& s, bool predicate) {
   return s.result(shape, t);
 }
 
-// --- gradients -----------------------------------------------------------------------------------
+// --- gradients ---
 
 constexpr int kMaxFused = 4;  // gy, a, b and the output
 
@@ -247,7 +247,7 @@ void number_backward(Backward& g) {
   }
 }
 
-// --- operators -----------------------------------------------------------------------------------
+// --- operators ---
 
 struct NoParameters {};
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt::detail {
 

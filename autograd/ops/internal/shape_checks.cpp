@@ -1,4 +1,4 @@
-#include "warptape/autograd/shape_checks.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
 
 namespace wt {
 

@@ -1,4 +1,4 @@
-#include "warptape/autograd/window.h"
+#include "warptape/autograd/ops/internal/window.h"
 
 namespace wt::detail {
 

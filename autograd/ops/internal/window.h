@@ -1,8 +1,8 @@
 // What convolution and pooling share: the checks of numbers along spatial axes, and results in the
-// order of an operand. Internal to autograd/ops_conv.cpp and ops_pool.cpp.
+// order of an operand. Internal to autograd/ops/conv.cpp and ops/pool.cpp.
 #pragma once
 #include "warptape/autograd/op_scope.h"
-#include "warptape/autograd/per_axis.h"
+#include "warptape/autograd/ops/per_axis.h"
 #include "warptape/kernels/conv.h"
 
 namespace wt::detail {

@@ -1,10 +1,10 @@
 // Activations in place beside what their rows in op_cases show: forms on rvalues, arguments, what
 // is kept, derivatives of every order, draws.
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_dropout.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/dropout.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/variants.h"

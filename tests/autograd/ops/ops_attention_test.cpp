@@ -1,10 +1,10 @@
 // Attention beside what its row in op_cases shows: the chain of operators on other devices, memory,
 // threads, masks that want gradients, shapes beyond 2^31 scores.
-#include "warptape/autograd/ops_attention.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/attention.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"

@@ -1,17 +1,17 @@
 // Normalisation by channels beside its rows: offsets, both memory orders, threads, infinities.
-#include "warptape/autograd/ops_channel_norm.h"
+#include "warptape/autograd/ops/channel_norm.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_norm.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/kernels/channel_norm.h"
-#include "warptape/kernels/cpu_isa.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"

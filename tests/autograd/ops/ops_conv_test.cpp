@@ -1,15 +1,15 @@
 // Convolution beside what its rows show: layouts, variants against the reference over random
 // shapes, threads, leaves' slots, sizes beyond 2^31, what is saved.
-#include "warptape/autograd/ops_conv.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/conv.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/conv.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/variants.h"
 

@@ -1,13 +1,13 @@
 // ctc_loss beside its row: gradients behind log_softmax, what cannot be, threads, labels.
-#include "warptape/autograd/ops_ctc.h"
+#include "warptape/autograd/ops/ctc.h"
 
 #include <cmath>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_softmax.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/device.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"

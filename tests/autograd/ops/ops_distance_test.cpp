@@ -1,5 +1,5 @@
 // Distances: lengths of 0, borders of the margins, NaN.
-#include "warptape/autograd/ops_distance.h"
+#include "warptape/autograd/ops/distance.h"
 
 #include <cmath>
 

@@ -1,13 +1,13 @@
 // Losses of one number beside another: kinks, borders and infinities, which rows leave out.
-#include "warptape/autograd/ops_elementwise_loss.h"
+#include "warptape/autograd/ops/elementwise_loss.h"
 
 #include <cmath>
 #include <limits>
 
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"

@@ -1,11 +1,11 @@
 // What the rows of gather, scatter and their kin cannot say: duplicates, threads, whole messages,
 // what an error leaves alone, i32 indices, indices beyond 2^31.
-#include "warptape/autograd/ops_gather.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"

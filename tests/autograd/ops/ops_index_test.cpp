@@ -1,8 +1,8 @@
 // Embedding as an operator. Values of every kernel variant: kernels/embedding_test.cpp.
-#include "warptape/autograd/ops_index.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/variants.h"
 

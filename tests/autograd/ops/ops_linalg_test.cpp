@@ -3,12 +3,12 @@
 #include <string>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_decompose.h"
-#include "warptape/autograd/ops_einsum.h"
-#include "warptape/autograd/ops_linalg.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/decompose.h"
+#include "warptape/autograd/ops/einsum.h"
+#include "warptape/autograd/ops/linalg.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/config.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"

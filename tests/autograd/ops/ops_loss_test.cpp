@@ -1,10 +1,10 @@
 // Losses as operators. Values of every kernel variant: kernels/cross_entropy_test.cpp,
 // mse_test.cpp.
-#include "warptape/autograd/ops_loss.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/variants.h"
 

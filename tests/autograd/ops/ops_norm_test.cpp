@@ -1,10 +1,10 @@
 // layer_norm beside what its row in op_cases shows: PyTorch's numbers, offsets, many rows, leaves'
 // slots.
-#include "warptape/autograd/ops_norm.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/variants.h"

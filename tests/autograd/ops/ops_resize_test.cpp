@@ -1,10 +1,10 @@
 // What the rows of resizing cannot say: memory order, threads, NaN, roundings of 16-bit floats,
 // sizes beyond 2^31, that forward and backward are each other's transpose.
-#include "warptape/autograd/ops_resize.h"
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/resize.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"

@@ -1,8 +1,8 @@
 // softmax and log_softmax as operators. Values of every kernel variant: kernels/softmax_test.cpp.
-#include "warptape/autograd/ops_softmax.h"
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
-#include "warptape/autograd/ops_pointwise.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;

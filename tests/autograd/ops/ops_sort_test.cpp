@@ -1,12 +1,12 @@
 // Scans, sorting, counting and drawing: what the rows cannot say.
-#include "warptape/autograd/ops_sort.h"
+#include "warptape/autograd/ops/sort.h"
 
 #include <cmath>
 #include <limits>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_scan.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/scan.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"

@@ -1,12 +1,12 @@
 // Variance, norms, logsumexp and products: what the rows cannot say.
-#include "warptape/autograd/ops_stats.h"
+#include "warptape/autograd/ops/stats.h"
 
 #include <cmath>
 #include <limits>
 #include <string>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_reduce.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"
 

@@ -1,12 +1,12 @@
 // The float functions of the cpu's elementwise kernels against libm in long double, over the bit
 // patterns of floats, and the same bits in every variant.
-#include "warptape/kernels/float_math.h"
+#include "warptape/kernels/common/float_math.h"
 
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/run.h"

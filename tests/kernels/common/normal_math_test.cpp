@@ -1,5 +1,5 @@
 // What normal numbers are made of, against long double.
-#include "warptape/kernels/normal_math.h"
+#include "warptape/kernels/common/normal_math.h"
 
 #include <algorithm>
 #include <cmath>

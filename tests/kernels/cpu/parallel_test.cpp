@@ -1,5 +1,5 @@
 // The threads of the cpu's large kernels.
-#include "warptape/kernels/cpu_pool.h"
+#include "warptape/kernels/cpu/threads.h"
 
 #include <atomic>
 #include <thread>

@@ -7,9 +7,9 @@
 #include <functional>
 #include <numeric>
 
-#include "warptape/autograd/ops_random.h"
+#include "warptape/autograd/ops/random.h"
 #include "warptape/core/random.h"
-#include "warptape/kernels/matmul_cpu.h"
+#include "warptape/kernels/cpu/matmul.h"
 #include "warptape/nn/init.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/values.h"
@@ -63,7 +63,7 @@ struct Isa {
   ~Isa() { matmul_isa_in_use = before; }
 };
 
-// --- the definitions, an element at a time -------------------------------------------------------
+// --- the definitions, an element at a time ---
 const PhiloxKey kUser = philox_key(kSeed, RandomStream::user);
 const PhiloxKey kInit = philox_key(kSeed, RandomStream::init);
 
@@ -190,7 +190,7 @@ TEST_CASE("random fill: two calls differ", "[random]") {
   }
 }
 
-// --- distributions -------------------------------------------------------------------------------
+// --- distributions ---
 namespace {
 
 constexpr i64 kMany = 1000000;

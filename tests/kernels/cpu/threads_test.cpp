@@ -2,12 +2,12 @@
 #include <functional>
 
 #include "warptape/autograd/engine.h"
-#include "warptape/autograd/ops_matmul.h"
-#include "warptape/autograd/ops_norm.h"
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_random.h"
-#include "warptape/autograd/ops_reduce.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/matmul.h"
+#include "warptape/autograd/ops/norm.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/random.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"

@@ -1,5 +1,5 @@
 // The caching allocator over a fake runtime.
-#include "warptape/kernels/cuda_pool.h"
+#include "warptape/kernels/cuda/allocator.h"
 
 #include <random>
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "warptape/autograd/ops_pointwise.h"
-#include "warptape/autograd/ops_shape.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
@@ -14,11 +14,11 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/stream.h"
-#include "warptape/kernels/cuda_device.h"
+#include "warptape/kernels/cuda/device.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/fake_cuda.h"
 
-namespace wt {  // kernels/launch.cuh, which is not for host code
+namespace wt {  // kernels/device/launch.cuh, which is not for host code
 [[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code);
 extern bool launches_wait;
 }  // namespace wt
@@ -58,7 +58,7 @@ struct Environment {
 
 }  // namespace
 
-// --- availability --------------------------------------------------------------------------------
+// --- availability ---
 TEST_CASE("cuda: the reasons for having no device are told apart") {
   FakeCuda fake;
   const auto why = [&](int code, int count, const char* visible) {
@@ -103,7 +103,7 @@ TEST_CASE("cuda: a wrong index names what exists") {
   CHECK(cuda::properties(1).name == "Fake");
 }
 
-// --- failures ------------------------------------------------------------------------------------
+// --- failures ---
 TEST_CASE("cuda: an error that ends the context marks the device dead, with the first cause") {
   FakeCuda fake(2);
   const Tensor x = tensor({1, 2, 3}).to(kCuda);
@@ -218,7 +218,7 @@ TEST_CASE("cuda: WT_ALLOC") {
   CHECK(fake.device_bytes() == 0);
 }
 
-// --- copies --------------------------------------------------------------------------------------
+// --- copies ---
 TEST_CASE("cuda: copies to the device do not wait, and the host's bytes are free on return",
           "[wall][streams]") {
   FakeCuda fake;
@@ -311,7 +311,7 @@ TEST_CASE("copy_async and pin on devices without a queue are plain copies", "[wa
   CHECK(copy_async(x, Device::cpu()).same_as(x));
 }
 
-// --- streams -------------------------------------------------------------------------------------
+// --- streams ---
 TEST_CASE("cuda: work and memory follow the current stream", "[wall][streams]") {
   FakeCuda fake;
   const Stream side(kCuda);
@@ -451,7 +451,7 @@ TEST_CASE("cuda: allocator figures reach the memory report") {
   CHECK(cuda_pool_stats(kCuda).mallocs == 1);
 }
 
-// --- the real one --------------------------------------------------------------------------------
+// --- the real one ---
 TEST_CASE("cuda: a machine without a usable device says so in every way") {
   if (cuda::is_available()) SKIP_TEST("this machine has a cuda device");
   CHECK(cuda::device_count() == 0);

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "warptape/autograd/ops_index.h"
+#include "warptape/autograd/ops/index.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
@@ -10,7 +10,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
-#include "warptape/kernels/cuda_device.h"
+#include "warptape/kernels/cuda/device.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 
