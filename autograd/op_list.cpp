@@ -2,7 +2,7 @@
 
 namespace wt {
 
-// The families: those whose files are in CMakeLists.txt, in that order.
+// The families: one for each file of ops/, in the order of their names.
 namespace detail {
 #define WT_OP_FAMILY(family) OpInfos family##_ops();
 #include "warptape/op_families.inc"

@@ -71,37 +71,45 @@ foreach(map "${PROJECT_SOURCE_DIR}/=warptape/" "${wt_up}=warptape/"
     "$<$<COMPILE_LANGUAGE:CXX>:-fmacro-prefix-map=${map}>")
 endforeach()
 
+# The compile options of each kind of code (wt_part) in each flavour, and the programs' link options.
+# Race: instrumented like ThreadSanitizer code but linked with our own runtime, never with libtsan.
 set(WT_OPTIMISE "$<IF:$<CONFIG:Debug>,-Og,-O2>")
+set(WT_LIBRARY_plain ${WT_OPTIMISE})
+set(WT_CPU_plain ${WT_OPTIMISE})
+set(WT_SIMT_plain ${WT_OPTIMISE})
+set(WT_LINK_plain)
+set(WT_LIBRARY_asan -Og ${WT_ASAN_FLAGS})
+set(WT_CPU_asan -O1 ${WT_ASAN_FLAGS})
+set(WT_SIMT_asan -O1 ${WT_ASAN_FLAGS})
+set(WT_LINK_asan ${WT_ASAN_LINK})
+set(WT_SIMT_race -O1 -g1 -fno-tree-vectorize -fno-unroll-loops -fsanitize=thread)
+set(WT_LINK_race)
 if(WARPTAPE_SANITIZE)
-  set(WT_FLAGS_PLAIN -Og ${WT_ASAN_FLAGS})
-  set(WT_KERNEL_FLAGS_PLAIN -O1 ${WT_ASAN_FLAGS})
-  set(WT_LINK_PLAIN ${WT_ASAN_LINK})
+  foreach(kind LIBRARY CPU SIMT LINK)
+    set(WT_${kind}_plain ${WT_${kind}_asan})
+  endforeach()
 elseif(WARPTAPE_FUZZ)
-  set(WT_FLAGS_PLAIN -O1 ${WT_ASAN_FLAGS} -fsanitize=fuzzer-no-link)
-  set(WT_KERNEL_FLAGS_PLAIN -O1)
-  set(WT_LINK_PLAIN ${WT_ASAN_LINK})
+  set(WT_LIBRARY_plain -O1 ${WT_ASAN_FLAGS} -fsanitize=fuzzer-no-link)
+  set(WT_CPU_plain -O1)
+  set(WT_SIMT_plain -O1)
+  set(WT_LINK_plain ${WT_ASAN_LINK})
 elseif(WARPTAPE_COVERAGE)
   # Atomic, or threads make counts negative, which gcovr refuses. The simt device's kernels are not
   # counted: each of their lines runs once a thread of the device.
-  set(WT_COVERAGE_FLAGS --coverage -fprofile-update=atomic)
-  set(WT_FLAGS_PLAIN -O1 ${WT_COVERAGE_FLAGS})
-  set(WT_KERNEL_FLAGS_PLAIN -O1)
-  set(WT_LINK_PLAIN --coverage)
-else()
-  set(WT_FLAGS_PLAIN ${WT_OPTIMISE})
-  set(WT_KERNEL_FLAGS_PLAIN ${WT_OPTIMISE})
-  set(WT_LINK_PLAIN)
+  set(WT_LIBRARY_plain -O1 --coverage -fprofile-update=atomic)
+  set(WT_CPU_plain ${WT_LIBRARY_plain})
+  set(WT_SIMT_plain -O1)
+  set(WT_LINK_plain --coverage)
 endif()
-set(WT_FLAGS_ASAN -Og ${WT_ASAN_FLAGS})
-set(WT_KERNEL_FLAGS_ASAN -O1 ${WT_ASAN_FLAGS})
-set(WT_LINK_ASAN ${WT_ASAN_LINK})
-# Instrumented like ThreadSanitizer code but linked with our own runtime, never with libtsan.
-set(WT_KERNEL_FLAGS_RACE -O1 -g1 -fno-tree-vectorize -fno-unroll-loops -fsanitize=thread)
 # What compiling CUDA source as C++ needs; the executor's stack overflow report needs the probes of
-# -fstack-clash-protection above.
-# Line numbers are part of the executor's messages; DWARF 4, because addr2line up to binutils 2.40 names
-# x.host.cpp instead of x.cu when it reads DWARF 5.
-set(WT_SIMT_FLAGS -g1 -gdwarf-4 -fno-strict-aliasing -Wno-unknown-pragmas)
+# -fstack-clash-protection above. Line numbers are part of the executor's messages; DWARF 4, because
+# addr2line up to binutils 2.40 names x.host.cpp instead of x.cu when it reads DWARF 5.
+set(simt -g1 -gdwarf-4 -fno-strict-aliasing -Wno-unknown-pragmas)
+foreach(flavour plain asan race)
+  list(APPEND WT_SIMT_${flavour} ${simt})
+  set(WT_EXECUTOR_${flavour} -O2 -g1 ${simt})
+  set(WT_HOST_${flavour} ${WT_LIBRARY_${flavour}})  # as the library, but no unity batches
+endforeach()
 
 # Objects of one kind: visibility, thread-local model and position independence in one place.
 function(wt_object_library name)

@@ -1,97 +1,107 @@
-# Turns the lists of CMakeLists.txt into targets. Each folder is one OBJECT library a flavour:
-# wt_core, wt_core_asan, ...; the library and every test program are linked from these objects.
+# Turns folders into targets. A part of the library is an OBJECT library for each flavour that needs
+# one of its own: wt_core, wt_core_asan, ...; the library and every test program are linked from these.
 
-set(WT_OBJECTS_PLAIN "")
-set(WT_OBJECTS_ASAN "")
-set(WT_OBJECTS_RACE "")  # only what is compiled anew for the race checker
+set(WT_PARTS "")  # of the library, in the order in which they are linked
 
-function(wt_prefixed out folder)
-  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/${folder}/")
-  set(${out} ${ARGN} PARENT_SCOPE)
+# wt_files(out PATTERN... [EXCEPT REGEX]): the files there, sorted, so that unity batches are the same
+# everywhere. Looked for again at every build: a new file needs no line anywhere. Hidden files are
+# an editor's.
+function(wt_files out)
+  cmake_parse_arguments(PARSE_ARGV 1 F "RECURSE" "EXCEPT" "")
+  set(glob GLOB)
+  if(F_RECURSE)
+    set(glob GLOB_RECURSE)
+  endif()
+  file(${glob} files RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS ${F_UNPARSED_ARGUMENTS})
+  list(FILTER files EXCLUDE REGEX "(^|/)[.][^/]*$")
+  if(F_EXCEPT)
+    list(FILTER files EXCLUDE REGEX "${F_EXCEPT}")
+  endif()
+  set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
-# wt_compile(name sources...): the objects of a part of the library, in the flavours that need it.
-macro(wt_compile name)
-  wt_object_library(wt_${name} ${ARGN})
-  target_compile_options(wt_${name} PRIVATE ${WT_FLAGS_PLAIN})
-  wt_unity(wt_${name})
-  list(APPEND WT_OBJECTS_PLAIN wt_${name})
-  if("asan" IN_LIST WARPTAPE_FLAVOURS)
-    wt_object_library(wt_${name}_asan ${ARGN})
-    target_compile_options(wt_${name}_asan PRIVATE ${WT_FLAGS_ASAN})
-    wt_unity(wt_${name}_asan)
-    list(APPEND WT_OBJECTS_ASAN wt_${name}_asan)
+# wt_part(NAME KIND sources... [FLAVOURS f...] [USES targets...]): wt_NAME, and wt_NAME_f for each flavour
+# f that is built, with the compile options WT_KIND_f (setup.cmake).
+function(wt_part name kind)
+  cmake_parse_arguments(PARSE_ARGV 2 P "" "" "FLAVOURS;USES")
+  if(NOT P_UNPARSED_ARGUMENTS)
+    return()
   endif()
-endmacro()
+  foreach(flavour IN LISTS P_FLAVOURS)
+    if(NOT flavour IN_LIST WARPTAPE_FLAVOURS AND NOT flavour STREQUAL "plain")
+      continue()
+    endif()
+    set(target wt_${name})
+    if(NOT flavour STREQUAL "plain")
+      string(APPEND target _${flavour})
+    endif()
+    wt_object_library(${target} ${P_UNPARSED_ARGUMENTS})
+    target_compile_options(${target} PRIVATE ${WT_${kind}_${flavour}})
+    wt_uses(${target} ${P_USES})
+    if(kind STREQUAL "LIBRARY")
+      wt_unity(${target})
+    endif()
+  endforeach()
+endfunction()
 
-# wt_library(folder files...)
+# wt_objects(out FLAVOUR parts...): what a program of this flavour is linked from. A part that the
+# flavour does not compile anew is the plain one; instrumented objects come first, so that the
+# linker keeps their copies of inline functions.
+function(wt_objects out flavour)
+  set(own "")
+  set(plain "")
+  foreach(part IN LISTS ARGN)
+    if(TARGET wt_${part}_${flavour})
+      list(APPEND own "$<TARGET_OBJECTS:wt_${part}_${flavour}>")
+    elseif(TARGET wt_${part})
+      list(APPEND plain "$<TARGET_OBJECTS:wt_${part}>")
+    endif()
+  endforeach()
+  set(${out} ${own} ${plain} PARENT_SCOPE)
+endfunction()
+
+# wt_library(FOLDER... [USES targets...]): a part of the library, called after the first folder.
 macro(wt_library folder)
-  wt_prefixed(wt_sources ${folder} ${ARGN})
+  cmake_parse_arguments(wt "" "" "USES" ${ARGN})
+  set(wt_patterns ${folder} ${wt_UNPARSED_ARGUMENTS})
+  list(TRANSFORM wt_patterns APPEND "/*.cpp")
+  wt_files(wt_sources ${wt_patterns})
   string(REPLACE "/" "_" wt_name ${folder})
   if("${folder}" STREQUAL "core")
     list(APPEND wt_sources "${WARPTAPE_GENERATED_DIR}/build_info.cpp")
     set_source_files_properties("${WARPTAPE_GENERATED_DIR}/build_info.cpp" PROPERTIES
       SKIP_UNITY_BUILD_INCLUSION ON)  # it changes with every commit
   endif()
-  if("${folder}" STREQUAL "autograd/ops")
-    # What autograd/op_list.cpp lists: the family of every file but those of internal/.
-    set(wt_families ${ARGN})
-    list(FILTER wt_families EXCLUDE REGEX "/")
-    list(TRANSFORM wt_families REPLACE "^(.+)[.]cpp$" "WT_OP_FAMILY(\\1)\n")
-    list(JOIN wt_families "" wt_families)
-    file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc"
-      CONTENT "${wt_families}" @ONLY)
-  endif()
-  if(wt_sources)
-    wt_compile(${wt_name} ${wt_sources})
-    if("${folder}" STREQUAL "data")
-      foreach(target wt_data wt_data_asan)
-        if(TARGET ${target})
-          wt_uses(${target} SPNG::SPNG ZLIB::ZLIB)
-        endif()
-      endforeach()
+  wt_part(${wt_name} LIBRARY ${wt_sources} FLAVOURS plain asan USES ${wt_USES})
+  list(APPEND WT_PARTS ${wt_name})
+endmacro()
+
+# What autograd/op_list.cpp lists: a family for every file of autograd/ops.
+function(wt_op_families)
+  wt_files(files autograd/ops/*.cpp)
+  list(TRANSFORM files REPLACE "^.*/(.+)[.]cpp$" "WT_OP_FAMILY(\\1)\n")
+  list(JOIN files "" lines)
+  file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc" CONTENT "${lines}" @ONLY)
+endfunction()
+
+# What kernels/all.cpp lists: the contracts of every x.h beside an x.cpp, and whether there is an x.cu.
+function(wt_contracts)
+  wt_files(present kernels/*.h kernels/*.cpp kernels/*.cu EXCEPT "/run[.]")
+  set(lines "")
+  foreach(header IN LISTS present)
+    get_filename_component(family "${header}" NAME_WE)
+    if(header MATCHES "[.]h$" AND "kernels/${family}.cpp" IN_LIST present)
+      set(has_cu 0)
+      if("kernels/${family}.cu" IN_LIST present)
+        set(has_cu 1)
+      endif()
+      string(APPEND lines
+        "#undef WT_HAS_CU\n#define WT_HAS_CU ${has_cu}\n#include \"warptape/${header}\"\n")
     endif()
-  endif()
-endmacro()
-
-# wt_cuda_library(files...): host code of any folder that includes CUDA headers; only in a build with
-# CUDA. Uninstrumented in every flavour: no sanitizer can follow it into the driver.
-macro(wt_cuda_library)
-  set(wt_sources ${ARGN})
-  list(TRANSFORM wt_sources PREPEND "${PROJECT_SOURCE_DIR}/")
-  if(WARPTAPE_HAS_CUDA AND wt_sources)
-    wt_object_library(wt_cuda_host ${wt_sources})
-    target_compile_options(wt_cuda_host PRIVATE ${WT_FLAGS_PLAIN})
-    wt_uses(wt_cuda_host CUDA::cudart NCCL::nccl)
-    list(APPEND WT_OBJECTS_CUDA wt_cuda_host)
-  endif()
-endmacro()
-
-# wt_kernel_library(files...): .cpp of kernels/ and its rooms that belong to no family.
-macro(wt_kernel_library)
-  set(WT_KERNEL_LIBRARY ${ARGN})
-endmacro()
-
-# wt_simt(files...): kernels/simt/*.cpp, the executor. Uninstrumented in every flavour: its fiber
-# switches tell the sanitizers where they are, and instrumentation would only slow it down.
-macro(wt_simt)
-  wt_prefixed(wt_sources kernels/simt ${ARGN})
-  if(wt_sources)
-    wt_object_library(wt_simt ${wt_sources})
-    target_compile_options(wt_simt PRIVATE -O2 -g1 ${WT_SIMT_FLAGS})
-    list(APPEND WT_OBJECTS_PLAIN wt_simt)
-    list(APPEND WT_OBJECTS_ASAN wt_simt)
-  endif()
-endmacro()
-
-macro(wt_simt_race)
-  wt_prefixed(wt_sources kernels/simt ${ARGN})
-  if(wt_sources AND "race" IN_LIST WARPTAPE_FLAVOURS)
-    wt_object_library(wt_simt_race ${wt_sources})
-    target_compile_options(wt_simt_race PRIVATE -O2 -g1 ${WT_SIMT_FLAGS})
-    list(APPEND WT_OBJECTS_RACE wt_simt_race)
-  endif()
-endmacro()
+  endforeach()
+  file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/kernel_headers.inc"
+    CONTENT "${lines}" @ONLY)
+endfunction()
 
 # A source's LANGUAGE is a property of the file, so the .cu that nvcc compiles cannot be a C++ source
 # too: the simt device compiles a one-line file that includes it.
@@ -106,101 +116,10 @@ function(wt_host_sources out)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()
 
-# wt_kernels(families...)
-macro(wt_kernels)
-  # Looked for again at every build, so that adding x.cu to a family needs no edit here.
-  file(GLOB wt_present RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
-    kernels/*.h kernels/*.cu kernels/*.cpp)
-  set(wt_headers "")
-  set(wt_cpu "")
-  set(wt_cu "")
-  set(wt_vendor "")
-  foreach(family ${ARGN})
-    if("kernels/${family}.cpp" IN_LIST wt_present)
-      list(APPEND wt_cpu ${family}.cpp)
-    endif()
-    set(wt_has_cu 0)
-    if("kernels/${family}.cu" IN_LIST wt_present)
-      list(APPEND wt_cu kernels/${family}.cu)
-      set(wt_has_cu 1)
-    endif()
-    if("kernels/${family}.h" IN_LIST wt_present)
-      string(APPEND wt_headers "#undef WT_HAS_CU\n#define WT_HAS_CU ${wt_has_cu}\n"
-        "#include \"warptape/kernels/${family}.h\"\n")
-    endif()
-    if(WARPTAPE_HAS_CUDA AND "kernels/${family}_cublas.cpp" IN_LIST wt_present)
-      list(APPEND wt_vendor ${family}_cublas.cpp)
-    endif()
-    if(WARPTAPE_HAS_CUDNN AND "kernels/${family}_cudnn.cpp" IN_LIST wt_present)
-      list(APPEND wt_vendor ${family}_cudnn.cpp)
-    endif()
-  endforeach()
-  # What kernels/all.cpp lists.
-  file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/kernel_headers.inc"
-    CONTENT "${wt_headers}" @ONLY)
-  wt_kernel_objects(cpu "kernels" ${WT_KERNEL_LIBRARY} ${wt_cpu})
-  if(wt_cu)
-    wt_host_sources(wt_host ${wt_cu})
-    wt_kernel_objects(simt "" ${wt_host})
-    foreach(target wt_kernels_simt wt_kernels_simt_asan)
-      if(TARGET ${target})
-        target_compile_options(${target} PRIVATE ${WT_SIMT_FLAGS})
-      endif()
-    endforeach()
-    if("race" IN_LIST WARPTAPE_FLAVOURS)
-      wt_object_library(wt_kernels_simt_race ${wt_host})
-      target_compile_options(wt_kernels_simt_race PRIVATE ${WT_KERNEL_FLAGS_RACE} ${WT_SIMT_FLAGS})
-      list(PREPEND WT_OBJECTS_RACE wt_kernels_simt_race)
-    endif()
-  endif()
-  if(WARPTAPE_HAS_CUDA AND wt_cu)
-    wt_cuda_objects(${wt_cu})
-    wt_command_test(kernels/shared_symbols LABELS kernels
-      COMMAND "${PROJECT_SOURCE_DIR}/tests/kernels/shared_symbols_test.sh"
-      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_simt.dir"
-      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_cuda.dir")
-  endif()
-  if(wt_vendor)
-    wt_prefixed(wt_vendor kernels ${wt_vendor})
-    wt_object_library(wt_kernels_vendor ${wt_vendor})
-    target_compile_options(wt_kernels_vendor PRIVATE ${WT_FLAGS_PLAIN})
-    wt_uses(wt_kernels_vendor CUDA::cudart CUDNN::cudnn)
-    list(APPEND WT_OBJECTS_CUDA wt_kernels_vendor)
-  endif()
-endmacro()
-
-macro(wt_kernel_objects device folder)
-  set(wt_sources ${ARGN})
-  if(NOT "${folder}" STREQUAL "")
-    wt_prefixed(wt_sources ${folder} ${ARGN})
-  endif()
-  if(wt_sources)
-    wt_object_library(wt_kernels_${device} ${wt_sources})
-    target_compile_options(wt_kernels_${device} PRIVATE ${WT_KERNEL_FLAGS_PLAIN})
-    if(WARPTAPE_COVERAGE AND "${device}" STREQUAL "cpu")
-      target_compile_options(wt_kernels_${device} PRIVATE ${WT_COVERAGE_FLAGS})
-    endif()
-    if("${device}" STREQUAL "cpu")
-      wt_uses(wt_kernels_cpu OpenBLAS::OpenBLAS)
-    endif()
-    list(APPEND WT_OBJECTS_PLAIN wt_kernels_${device})
-    if("asan" IN_LIST WARPTAPE_FLAVOURS)
-      wt_object_library(wt_kernels_${device}_asan ${wt_sources})
-      target_compile_options(wt_kernels_${device}_asan PRIVATE ${WT_KERNEL_FLAGS_ASAN})
-      if("${device}" STREQUAL "cpu")
-        wt_uses(wt_kernels_cpu_asan OpenBLAS::OpenBLAS)
-      endif()
-      list(PREPEND WT_OBJECTS_ASAN wt_kernels_${device}_asan)
-    endif()
-  endif()
-endmacro()
-
 # The same .cu by nvcc. No relocatable device code: a plain C++ user of the static library could not
 # link it. ptxas -v is free and survives the compiler cache.
 function(wt_nvcc_objects name)
-  set(files ${ARGN})
-  list(TRANSFORM files PREPEND "${PROJECT_SOURCE_DIR}/")
-  wt_object_library(${name} ${files})
+  wt_object_library(${name} ${ARGN})
   target_compile_features(${name} PRIVATE cuda_std_20)
   set_target_properties(${name} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF)
   target_compile_options(${name} PRIVATE -lineinfo --expt-relaxed-constexpr
@@ -211,231 +130,185 @@ function(wt_nvcc_objects name)
   endif()
 endfunction()
 
-macro(wt_cuda_objects)
-  wt_nvcc_objects(wt_kernels_cuda ${ARGN})
-  list(APPEND WT_OBJECTS_CUDA wt_kernels_cuda)
-endmacro()
-
-# All lists are known: the library itself, and for the test programs wt_linked_<flavour>, an interface
-# that brings the objects of a flavour. Instrumented objects come first on the link line, so that
-# the linker keeps their copies of inline functions.
-macro(wt_link_library)
-  set(wt_type STATIC)
-  if(WARPTAPE_SHARED)
-    set(wt_type SHARED)
+# wt_kernels(HOST files...): kernels/ and its rooms. HOST: those that include CUDA headers, only built
+# with CUDA and in no flavour instrumented: no sanitizer can follow them into the driver.
+function(wt_kernels)
+  cmake_parse_arguments(PARSE_ARGV 0 K "" "" "HOST")
+  wt_contracts()
+  wt_files(cpp kernels/*.cpp kernels/common/*.cpp kernels/cpu/*.cpp kernels/cuda/*.cpp
+    kernels/device/*.cpp)
+  wt_files(cu kernels/*.cu)
+  wt_files(vendor kernels/*_cublas.cpp)
+  list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
+  wt_host_sources(host ${cu})
+  wt_files(executor kernels/simt/*.cpp EXCEPT "/race_")
+  wt_files(race kernels/simt/race_*.cpp)  # takes the place of libtsan
+  wt_part(kernels_cpu CPU ${cpp} FLAVOURS plain asan USES OpenBLAS::OpenBLAS)
+  wt_part(kernels_simt SIMT ${host} FLAVOURS plain asan race)
+  # Never instrumented: its fiber switches tell the sanitizers where they are, and instrumentation
+  # would only slow it down.
+  wt_part(simt EXECUTOR ${executor} FLAVOURS plain)
+  wt_part(race_checker EXECUTOR ${race} FLAVOURS race)
+  if(WARPTAPE_HAS_CUDA)
+    wt_part(cuda_host HOST ${K_HOST} FLAVOURS plain USES CUDA::cudart)
+    wt_part(kernels_vendor HOST ${vendor} FLAVOURS plain USES CUDA::cudart)
+    wt_nvcc_objects(wt_kernels_cuda ${cu})
+    wt_command_test(kernels/shared_symbols LABELS kernels
+      COMMAND "${PROJECT_SOURCE_DIR}/tests/kernels/shared_symbols_test.sh"
+      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_simt.dir"
+      "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_cuda.dir")
   endif()
-  set(WT_FLAVOUR_plain ${WT_OBJECTS_PLAIN} ${WT_OBJECTS_CUDA})
-  set(WT_FLAVOUR_asan ${WT_OBJECTS_ASAN} ${WT_OBJECTS_CUDA})
-  set(WT_FLAVOUR_race ${WT_OBJECTS_RACE} ${WT_OBJECTS_PLAIN} ${WT_OBJECTS_CUDA})
-  list(REMOVE_ITEM WT_FLAVOUR_race wt_kernels_simt)
-  foreach(flavour plain asan race)
-    list(TRANSFORM WT_FLAVOUR_${flavour} REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>"
-      OUTPUT_VARIABLE WT_FLAVOUR_OBJECTS_${flavour})
-  endforeach()
-  add_library(warptape ${wt_type} ${WT_FLAVOUR_OBJECTS_plain})
+  set(WT_PARTS ${WT_PARTS} kernels_simt kernels_cpu race_checker simt cuda_host kernels_cuda
+    kernels_vendor PARENT_SCOPE)
+endfunction()
+
+# The library itself: all of its parts are known.
+function(wt_link_library)
+  set(type STATIC)
+  if(WARPTAPE_SHARED)
+    set(type SHARED)
+  endif()
+  wt_objects(objects plain ${WT_PARTS})
+  add_library(warptape ${type} ${objects})
   add_library(warptape::warptape ALIAS warptape)
   set_target_properties(warptape PROPERTIES LINKER_LANGUAGE CXX EXPORT_NAME warptape
     VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   target_compile_features(warptape PUBLIC cxx_std_20)
   target_link_libraries(warptape PRIVATE wt_features)
-  target_link_options(warptape INTERFACE ${WT_LINK_PLAIN})
+  target_link_options(warptape INTERFACE ${WT_LINK_plain})
   # Public headers: all of the library's folders, and of kernels/ the contracts. Each is compiled
   # alone by the target all_verify_interface_header_sets.
-  set(wt_globs "")
-  foreach(folder core kernels kernels/common autograd autograd/ops nn nn/models optim data dist)
-    list(APPEND wt_globs "${WARPTAPE_INCLUDE_DIR}/warptape/${folder}/*.h")
-  endforeach()
-  file(GLOB wt_headers CONFIGURE_DEPENDS ${wt_globs})
+  set(globs core kernels kernels/common autograd autograd/ops nn nn/models optim data dist)
+  list(TRANSFORM globs REPLACE "(.+)" "${WARPTAPE_INCLUDE_DIR}/warptape/\\1/*.h")
+  file(GLOB headers CONFIGURE_DEPENDS ${globs})
   set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   target_sources(warptape PUBLIC FILE_SET HEADERS
     BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"
-    FILES ${wt_headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h"
+    FILES ${headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h"
       "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h")
-endmacro()
-
-# wt_tool_library(files...): tools/*.cpp that the wt command and the tests share; they need none of the
-# command's packages. In every flavour, like the library.
-macro(wt_tool_library)
-  set(WT_TOOL_OBJECTS_plain "")
-  set(WT_TOOL_OBJECTS_asan "")
-  if(WARPTAPE_BUILD_TOOLS OR WARPTAPE_BUILD_TESTS)
-    wt_prefixed(wt_sources tools ${ARGN})
-    wt_object_library(wt_tool_parts ${wt_sources})
-    target_compile_options(wt_tool_parts PRIVATE ${WT_FLAGS_PLAIN})
-    wt_unity(wt_tool_parts)
-    set(WT_TOOL_OBJECTS_plain "$<TARGET_OBJECTS:wt_tool_parts>")
-    if(WARPTAPE_BUILD_TESTS AND "asan" IN_LIST WARPTAPE_FLAVOURS)
-      wt_object_library(wt_tool_parts_asan ${wt_sources})
-      target_compile_options(wt_tool_parts_asan PRIVATE ${WT_FLAGS_ASAN})
-      wt_unity(wt_tool_parts_asan)
-      set(WT_TOOL_OBJECTS_asan "$<TARGET_OBJECTS:wt_tool_parts_asan>")
-    endif()
-  endif()
-  set(WT_TOOL_OBJECTS_race ${WT_TOOL_OBJECTS_plain})
-endmacro()
-
-# wt_bench(files...): bench/*.cpp, the measuring code behind `wt bench`; part of the wt command.
-macro(wt_bench)
-  set(WT_BENCH_SOURCES "")
-  if(WARPTAPE_BUILD_BENCH)
-    wt_prefixed(WT_BENCH_SOURCES bench ${ARGN})
-  endif()
-endmacro()
-
-# wt_kernel_bench(files...): more of it, of contracts: compiled once for the wt command, unless the
-# library is shared, which does not export contracts, and for wt_device_program().
-macro(wt_kernel_bench)
-  set(WT_KERNEL_BENCH_OBJECTS "")
-  if(WARPTAPE_BUILD_BENCH)
-    wt_prefixed(wt_sources bench ${ARGN})
-    wt_object_library(wt_kernel_bench ${wt_sources})
-    target_compile_options(wt_kernel_bench PRIVATE ${WT_FLAGS_PLAIN})
-    set(WT_KERNEL_BENCH_OBJECTS "$<TARGET_OBJECTS:wt_kernel_bench>")
-  endif()
-endmacro()
-
-# wt_kernel_program(name file.cu): a program of one .cu file with main(), on simt. Built when named:
-# ninja NAME.
-function(wt_kernel_program name file)
-  wt_host_sources(source ${file})
-  add_executable(${name} EXCLUDE_FROM_ALL ${source})
-  target_link_libraries(${name} PRIVATE wt_common warptape::warptape)
-  target_compile_options(${name} PRIVATE ${WT_KERNEL_FLAGS_PLAIN} ${WT_SIMT_FLAGS}
-    -ftls-model=initial-exec)
 endfunction()
 
-# wt_device_program(name files...): a program that measures devices, of .cpp and .cu files; the latter
-# for simt and, with a CUDA toolkit, once more by nvcc. *_cublas.cpp is left out without one.
-function(wt_device_program name)
-  if(NOT WARPTAPE_BUILD_BENCH)
+# tools/*.cpp that the wt command and the tests share; they need none of the command's packages.
+function(wt_tool_library)
+  if(WARPTAPE_BUILD_TOOLS OR WARPTAPE_BUILD_TESTS)
+    set(flavours plain)
+    if(WARPTAPE_BUILD_TESTS)
+      list(APPEND flavours asan)
+    endif()
+    wt_files(sources tools/*.cpp EXCEPT "/(wt|wt_.*|model_options)[.]cpp$")
+    wt_part(tool_parts LIBRARY ${sources} FLAVOURS ${flavours})
+  endif()
+endfunction()
+
+# The wt command: tools/wt.cpp, one file a subcommand, and bench/, the measuring code of `wt bench`.
+# Of contracts (bench/gpu/problems*) it is left out of a build with a shared library, which does
+# not export them; wt_gpu_bench has it anyway.
+function(wt_tool)
+  if(NOT WARPTAPE_BUILD_TOOLS)
     return()
   endif()
-  set(files ${ARGN})
-  set(cu ${ARGN})
-  list(FILTER files EXCLUDE REGEX "[.]cu$")
-  list(FILTER cu INCLUDE REGEX "[.]cu$")
-  if(NOT WARPTAPE_HAS_CUDA)
-    list(FILTER files EXCLUDE REGEX "_cublas[.]cpp$")
+  foreach(package CLI11 nlohmann_json fmt)
+    find_package(${package} CONFIG QUIET)
+    if(NOT ${package}_FOUND)
+      set(WT_LEFT_OUT ${WT_LEFT_OUT}
+        "wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+  wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
+    bench/gpu/measure.cpp EXCEPT "^bench/kernels_cpu")
+  set(parts tool_parts)
+  if(NOT WARPTAPE_SHARED)
+    list(APPEND parts kernel_bench)
   endif()
-  list(TRANSFORM files PREPEND "${PROJECT_SOURCE_DIR}/")
-  wt_host_sources(host ${cu})
-  wt_object_library(${name}_simt ${host})
-  target_compile_options(${name}_simt PRIVATE ${WT_KERNEL_FLAGS_PLAIN} ${WT_SIMT_FLAGS})
-  set(objects "$<TARGET_OBJECTS:${name}_simt>")
-  if(WARPTAPE_HAS_CUDA)
-    wt_nvcc_objects(${name}_cuda ${cu})
-    list(APPEND objects "$<TARGET_OBJECTS:${name}_cuda>")
-  endif()
-  # The library's objects, not the library: what is measured is not part of its interface.
-  set(library ${WT_FLAVOUR_OBJECTS_plain})
-  list(FILTER library EXCLUDE REGEX "wt_test_kernels")
-  add_executable(${name} ${files} ${objects} ${WT_KERNEL_BENCH_OBJECTS} ${library})
-  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX)
-  target_link_libraries(${name} PRIVATE wt_common wt_features)
-  target_link_options(${name} PRIVATE ${WT_LINK_PLAIN})
-  target_compile_options(${name} PRIVATE ${WT_WARNINGS} ${WT_FLAGS_PLAIN})
-  wt_uses(${name} CUDA::cudart)
+  wt_objects(objects plain ${parts})
+  add_executable(wt ${sources} ${objects})
+  target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
+    nlohmann_json::nlohmann_json fmt::fmt-header-only)
+  target_compile_options(wt PRIVATE ${WT_LIBRARY_plain})
+  target_compile_definitions(wt PRIVATE WARPTAPE_HAS_KERNEL_BENCH=$<NOT:$<BOOL:${WARPTAPE_SHARED}>>)
+  wt_unity(wt)
 endfunction()
 
-# wt_tool(files...): the wt command, tools/wt.cpp and one file a subcommand.
-macro(wt_tool)
-  set(wt_sources ${ARGN})
-  set(wt_found ${WARPTAPE_BUILD_TOOLS})
-  if(WARPTAPE_BUILD_TOOLS)
-    foreach(package CLI11 nlohmann_json fmt)
-      find_package(${package} CONFIG QUIET)
-      if(NOT ${package}_FOUND)
-        set(wt_found FALSE)
-      endif()
-    endforeach()
-    if(NOT wt_found)
-      list(APPEND WT_LEFT_OUT
-        "wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev")
-    endif()
+# Programs that measure: wt_gpu_bench (tools/gpu_gate.sh: ceilings, kernels and a step on one device), of
+# .cpp and .cu files, the latter for simt and, with a CUDA toolkit, once more by nvcc; and
+# simt_bench, what the executor costs, built when named.
+function(wt_bench)
+  if(NOT WARPTAPE_BUILD_TOOLS)
+    return()
   endif()
-  if(wt_found AND wt_sources)
-    wt_prefixed(wt_sources tools ${wt_sources})
-    set(wt_kernel_bench ${WT_KERNEL_BENCH_OBJECTS})
-    if(WARPTAPE_SHARED)
-      set(wt_kernel_bench "")
-    endif()
-    add_executable(wt ${wt_sources} ${WT_BENCH_SOURCES} ${wt_kernel_bench} ${WT_TOOL_OBJECTS_plain})
-    target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
-      nlohmann_json::nlohmann_json fmt::fmt-header-only)
-    target_compile_options(wt PRIVATE ${WT_FLAGS_PLAIN})
-    target_compile_definitions(wt PRIVATE WARPTAPE_HAS_BENCH=$<BOOL:${WT_BENCH_SOURCES}>
-      WARPTAPE_HAS_KERNEL_BENCH=$<NOT:$<STREQUAL:"${wt_kernel_bench}","">>)
-    wt_unity(wt)
+  wt_files(problems bench/gpu/problems*.cpp bench/kernels_cpu.cpp)
+  wt_part(kernel_bench HOST ${problems} FLAVOURS plain)
+  wt_files(cu bench/gpu/*.cu)
+  wt_host_sources(host ${cu})
+  wt_part(bench_kernels SIMT ${host} FLAVOURS plain)
+  set(left_out "/problems")
+  if(WARPTAPE_HAS_CUDA)
+    wt_nvcc_objects(wt_bench_kernels_cuda ${cu})
+  else()
+    string(APPEND left_out "|_cublas[.]cpp$")
   endif()
-endmacro()
+  wt_files(sources bench/gpu/*.cpp EXCEPT "${left_out}")
+  # The library's objects, not the library: what is measured is not part of its interface.
+  wt_objects(objects plain bench_kernels bench_kernels_cuda kernel_bench ${WT_PARTS})
+  add_executable(wt_gpu_bench ${sources} ${objects})
+  set_target_properties(wt_gpu_bench PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(wt_gpu_bench PRIVATE wt_common wt_features)
+  target_link_options(wt_gpu_bench PRIVATE ${WT_LINK_plain})
+  target_compile_options(wt_gpu_bench PRIVATE ${WT_HOST_plain})
+  wt_uses(wt_gpu_bench CUDA::cudart)
 
-# wt_examples(file [BELOW x] ...): complete user programs, tools/examples/*.cpp, one executable each, with
-# nothing but the public library. ctest runs each with --steps 3, and where BELOW is given once more as
-# it is: the number at the end of its last line must be below x.
-macro(wt_examples)
-  if(WARPTAPE_BUILD_EXAMPLES)
-    set(wt_bound_next FALSE)
-    foreach(arg ${ARGN})
-      if(arg STREQUAL "BELOW")
-        set(wt_bound_next TRUE)
-      elseif(wt_bound_next)
-        set(wt_bound_next FALSE)
-        wt_command_test(examples/${name}_result LABELS examples
-          COMMAND "${PROJECT_SOURCE_DIR}/tests/tools/example_test.sh"
-          "$<TARGET_FILE:example_${name}>" ${arg})
-      else()
-        get_filename_component(name "${arg}" NAME_WE)
-        add_executable(example_${name} "${PROJECT_SOURCE_DIR}/tools/examples/${arg}")
-        target_link_libraries(example_${name} PRIVATE warptape::warptape)
-        target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_FLAGS_PLAIN})
-        wt_command_test(examples/${name} LABELS examples
-          COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
-      endif()
-    endforeach()
+  wt_host_sources(host bench/simt_bench.cu)
+  add_executable(simt_bench EXCLUDE_FROM_ALL ${host})
+  target_link_libraries(simt_bench PRIVATE wt_common warptape::warptape)
+  target_compile_options(simt_bench PRIVATE ${WT_SIMT_plain} -ftls-model=initial-exec)
+endfunction()
+
+# wt_examples([NAME BOUND]...): complete user programs, tools/examples/*.cpp, with nothing but the public
+# library. ctest runs each with --steps 3, and one with a bound once more as it is: the number at
+# the end of its last line must be below that.
+function(wt_examples)
+  if(NOT WARPTAPE_BUILD_TOOLS)
+    return()
   endif()
-endmacro()
+  wt_files(names tools/examples/*.cpp)
+  list(TRANSFORM names REPLACE "^.*/(.+)[.]cpp$" "\\1")
+  cmake_parse_arguments(PARSE_ARGV 0 bound "" "${names}" "")
+  foreach(name IN LISTS names)
+    add_executable(example_${name} tools/examples/${name}.cpp)
+    target_link_libraries(example_${name} PRIVATE warptape::warptape)
+    target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_LIBRARY_plain})
+    wt_command_test(examples/${name} LABELS examples
+      COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
+    if(bound_${name})
+      wt_command_test(examples/${name}_result LABELS examples
+        COMMAND "${PROJECT_SOURCE_DIR}/tests/tools/example_test.sh" "$<TARGET_FILE:example_${name}>"
+        ${bound_${name}})
+    endif()
+  endforeach()
+endfunction()
 
 # wt_doc_pages(pages...): the ```cpp blocks of a page as one program that is compiled and run
 # (tests/docs/snippets.py); ```c++ blocks of all pages are compared with the files they are of.
-macro(wt_doc_pages)
+function(wt_doc_pages)
   find_program(WARPTAPE_PYTHON3 NAMES python3)
-  if(WARPTAPE_BUILD_EXAMPLES AND WARPTAPE_BUILD_TESTS AND WARPTAPE_PYTHON3)
-    foreach(page ${ARGN})
-      get_filename_component(name "${page}" NAME_WE)
-      set(source "${PROJECT_BINARY_DIR}/docs/${name}.cpp")
-      add_custom_command(OUTPUT "${source}"
-        COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/docs"
-        COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py"
-                "${PROJECT_SOURCE_DIR}/${page}" "${source}"
-        DEPENDS "${PROJECT_SOURCE_DIR}/${page}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py")
-      add_executable(doc_${name} "${source}")
-      target_link_libraries(doc_${name} PRIVATE warptape::warptape)
-      target_compile_options(doc_${name} PRIVATE ${WT_WARNINGS} -O0)
-      wt_command_test(docs/${name} LABELS examples COMMAND "$<TARGET_FILE:doc_${name}>")
-    endforeach()
-    wt_command_test(docs/excerpts LABELS examples
-      COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/excerpts.py")
+  mark_as_advanced(WARPTAPE_PYTHON3)
+  if(NOT (WARPTAPE_BUILD_TESTS AND WARPTAPE_PYTHON3))
+    return()
   endif()
-endmacro()
-
-# A source file that nobody listed would be dead code that looks alive.
-macro(wt_check_lists)
-  file(GLOB_RECURSE wt_all RELATIVE "${PROJECT_SOURCE_DIR}" CONFIGURE_DEPENDS
-    core/*.cpp kernels/*.cpp kernels/*.cu autograd/*.cpp nn/*.cpp optim/*.cpp data/*.cpp dist/*.cpp
-    tests/*.cpp tools/*.cpp bench/*.cpp)
-  file(READ CMakeLists.txt wt_text)
-  set(wt_unlisted "")
-  foreach(file IN LISTS wt_all)
-    get_filename_component(name "${file}" NAME)
-    string(REGEX REPLACE "(_cublas|_cudnn)?[.](cpp|cu)$" "" family "${name}")
-    if(NOT wt_text MATCHES "[ /\n]${name}[ \n)]" AND
-       NOT (file MATCHES "^kernels/[^/]+$" AND wt_text MATCHES "\n  ${family}[ \n)]") AND
-       NOT file MATCHES "^(tests/(fuzz|compile_fail|consumers)|bench/peers)/")
-      list(APPEND wt_unlisted ${file})
-    endif()
+  foreach(page ${ARGN})
+    get_filename_component(name "${page}" NAME_WE)
+    set(source "${PROJECT_BINARY_DIR}/docs/${name}.cpp")
+    add_custom_command(OUTPUT "${source}"
+      COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/docs"
+      COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py"
+              "${PROJECT_SOURCE_DIR}/${page}" "${source}"
+      DEPENDS "${PROJECT_SOURCE_DIR}/${page}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py")
+    add_executable(doc_${name} "${source}")
+    target_link_libraries(doc_${name} PRIVATE warptape::warptape)
+    target_compile_options(doc_${name} PRIVATE ${WT_WARNINGS} -O0)
+    wt_command_test(docs/${name} LABELS examples COMMAND "$<TARGET_FILE:doc_${name}>")
   endforeach()
-  if(wt_unlisted)
-    list(JOIN wt_unlisted "\n  " wt_unlisted)
-    message(WARNING "In no list of CMakeLists.txt, so not built:\n  ${wt_unlisted}")
-  endif()
-endmacro()
+  wt_command_test(docs/excerpts LABELS examples
+    COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/excerpts.py")
+endfunction()

@@ -9,7 +9,7 @@ done
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 export TMPDIR=$scratch/tmp
-mkdir -p "$TMPDIR" "$scratch/tiny"/{core,tools,autograd,tests/mutants}
+mkdir -p "$TMPDIR" "$scratch/tiny"/{core,tools,autograd,tests/{core,mutants}}
 bad=0
 fail() { echo "FAILED $*"; bad=1; }
 
@@ -27,6 +27,7 @@ done
 cd "$scratch/tiny" || exit 1
 cp -r "$root/tools/mutate.sh" "$root/tools/mutants" tools/
 : >tools/op_facts.inc
+: >tests/core/shape_test.cpp
 printf '%s\t%s\t%s\t%s\n' core/shape.cpp 'return w + spare;' 'return w - spare;' "a test's word" \
   >tests/mutants/equivalent.txt
 cat >CMakeLists.txt <<'END'
@@ -34,9 +35,7 @@ cmake_minimum_required(VERSION 3.25)
 project(tiny CXX)
 macro(wt_tests)
 endmacro()
-wt_tests(
-  core/shape_test.cpp
-)
+wt_tests()
 add_executable(wt_tests core/shape.cpp main.cpp)
 END
 cat >core/shape.cpp <<'END'

@@ -171,7 +171,7 @@ TEST_CASE("contracts: those of the headers are in the list", "[wall][run][ops]")
     CHECK(c.count(DeviceKind::cpu) > 0);
   }
   for (const std::string& name : matches("kernels", ".h", R"re(\nWT_CONTRACT\((\w+),)re")) {
-    INFO("its header is no family of wt_kernels() in CMakeLists.txt: " << name);
+    INFO("it has no .cpp of its header's name in kernels/: " << name);
     CHECK(listed.count(name) == 1);
   }
 }
