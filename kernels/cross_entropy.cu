@@ -25,9 +25,9 @@ struct RowLabels {
   i64 classes;
 };
 
-// Operands: logits, labels.
 template <class T, class A = Accumulator<T>>
 struct LossForward {
+  enum { Logits, Labels };  // the operands of `rows`
   Rows<2> rows;
   RowLabels<A> target;
   const T* logits;
@@ -39,9 +39,9 @@ struct LossForward {
     f(target.labels), f(logits), f(stats), f(losses), f(mailbox);
   }
 
-  __device__ void finish(i64 row, i64 label, A max, A sum, A total, const T* x) const {
+  __device__ void finish(i64 row, i64 label, A max, A sum, A total, RowOf<const T> x) const {
     const A log_sum = logarithm(sum);
-    A loss = log_sum + (max - A(x[label * rows.step[0]]));
+    A loss = log_sum + (max - A(x[label]));
     if (target.smoothing != 0)
       loss = (1 - target.smoothing) * loss +
              target.smoothing * (log_sum + (max - total / A(rows.length)));
@@ -51,9 +51,9 @@ struct LossForward {
   }
 };
 
-// Operands: gradient, logits, labels.
 template <class T, class A = Accumulator<T>>
 struct LossBackward {
+  enum { GLogits, Logits, Labels };  // the operands of `rows`
   Rows<3> rows;
   RowLabels<A> target;
   T* glogits;
@@ -68,7 +68,7 @@ struct LossBackward {
 // The class of a row; -1 for an ignored one. `report`: this thread raises the mailbox.
 template <class T>
 __device__ __forceinline__ i64 label_of(const LossForward<T>& a, i64 row, bool report) {
-  const i64 label = a.target.labels[a.rows.start(1, row)];
+  const i64 label = a.target.labels[a.rows.start(a.Labels, row)];
   if (label == a.target.ignore_index) return -1;
   if (label >= 0 && label < a.rows.length) return label;
   if (report)
@@ -86,7 +86,7 @@ struct RowGradient {
   bool ignored;
 
   __device__ __forceinline__ RowGradient(const LossBackward<T>& a, i64 row) {
-    label = a.target.labels[a.rows.start(2, row)];
+    label = a.target.labels[a.rows.start(a.Labels, row)];
     ignored = label == a.target.ignore_index;
     if (label < 0 || label >= a.rows.length) label = 0;
     max = ignored ? A(0) : a.stats[row];
@@ -114,13 +114,13 @@ __global__ void cross_entropy_naive(LossForward<T> a) {
     a.losses[row] = 0;
     return;
   }
-  const T* x = a.logits + a.rows.start(0, row);
-  const i64 n = a.rows.length, step = a.rows.step[0];
+  const auto x = a.rows.row(a.Logits, a.logits, row);
+  const i64 n = a.rows.length;
   A largest = A(-INFINITY), sum = 0, total = 0;
-  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i * step]));
-  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i * step]) - largest);
+  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i]));
+  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i]) - largest);
   if (a.target.smoothing != 0)
-    for (i64 i = 0; i < n; ++i) total += A(x[i * step]);
+    for (i64 i = 0; i < n; ++i) total += A(x[i]);
   a.finish(row, label, largest, sum, total, x);
 }
 
@@ -129,10 +129,9 @@ __global__ void cross_entropy_backward_naive(LossBackward<T> a) {
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
   const RowGradient<T> gradient(a, row);
-  T* gx = a.glogits + a.rows.start(0, row);
-  const T* x = a.logits + a.rows.start(1, row);
-  for (i64 i = 0; i < a.rows.length; ++i)
-    gx[i * a.rows.step[0]] = gradient.at(x[i * a.rows.step[1]], i);
+  const auto gx = a.rows.row(a.GLogits, a.glogits, row);
+  const auto x = a.rows.row(a.Logits, a.logits, row);
+  for (i64 i = 0; i < a.rows.length; ++i) gx[i] = gradient.at(x[i], i);
 }
 
 // --- warp and block ---
@@ -160,7 +159,7 @@ struct Team {
 template <class T, bool Block>
 __global__ void cross_entropy_rows(LossForward<T> a) {
   Team<Block> team;
-  const i64 n = a.rows.length, step = a.rows.step[0];
+  const i64 n = a.rows.length;
   const bool smooth = a.target.smoothing != 0;
   for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {
     const i64 label = label_of(a, row, team.rank == 0);
@@ -168,18 +167,18 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
       if (team.rank == 0) a.losses[row] = 0;
       continue;
     }
-    const T* x = a.logits + a.rows.start(0, row);
-    const PackSplit split = split_into_packs<T>(x, x, n, step == 1);
+    const auto x = a.rows.row(a.Logits, a.logits, row);
+    const PackSplit split = split_into_packs<T>(x.data, x.data, n, x.step == 1);
     OnlineSoftmax<T> state;
     float total = 0;
     const auto single = [&](i64 i) WT_INLINE_LAMBDA {
-      const float v = float(x[i * step]);
+      const float v = float(x[i]);
       state.add(v);
       total += v;
     };
     for (i64 i = team.rank; i < split.head; i += team.size) single(i);
     for (i64 p = team.rank; p < split.packs; p += team.size) {
-      const auto v = vload<Pack16<T>>(x + split.head + p * kPerPack<T>);
+      const auto v = vload<Pack16<T>>(x.data + split.head + p * kPerPack<T>);
       state.add(v);
       if (smooth)
 #pragma unroll
@@ -196,22 +195,21 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
 template <class T, bool Block>
 __global__ void cross_entropy_backward_rows(LossBackward<T> a) {
   Team<Block> team;
-  const i64 n = a.rows.length, gs = a.rows.step[0], xs = a.rows.step[1];
+  const i64 n = a.rows.length;
   for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {
     const RowGradient<T> gradient(a, row);
-    T* gx = a.glogits + a.rows.start(0, row);
-    const T* x = a.logits + a.rows.start(1, row);
-    const PackSplit split = split_into_packs<T>(x, gx, n, gs == 1 && xs == 1);
-    for (i64 i = team.rank; i < split.head; i += team.size) gx[i * gs] = gradient.at(x[i * xs], i);
+    const auto gx = a.rows.row(a.GLogits, a.glogits, row);
+    const auto x = a.rows.row(a.Logits, a.logits, row);
+    const PackSplit split = split_into_packs<T>(x.data, gx.data, n, gx.step == 1 && x.step == 1);
+    for (i64 i = team.rank; i < split.head; i += team.size) gx[i] = gradient.at(x[i], i);
     for (i64 p = team.rank; p < split.packs; p += team.size) {
       const i64 at = split.head + p * kPerPack<T>;
-      auto v = vload<Pack16<T>>(x + at);
+      auto v = vload<Pack16<T>>(x.data + at);
 #pragma unroll
       for (int j = 0; j < kPerPack<T>; ++j) v.v[j] = gradient.at(v.v[j], at + j);
-      vstore(gx + at, v);
+      vstore(gx.data + at, v);
     }
-    for (i64 i = split.tail + team.rank; i < n; i += team.size)
-      gx[i * gs] = gradient.at(x[i * xs], i);
+    for (i64 i = split.tail + team.rank; i < n; i += team.size) gx[i] = gradient.at(x[i], i);
   }
 }
 
@@ -225,6 +223,7 @@ constexpr i64 kRowsPerPart = 4096, kMaxParts = 128;
 
 template <class A>
 struct LossTotal {
+  enum { Logits, Labels };  // the operands of `rows`
   Rows<2> rows;
   const i64* labels;
   i64 ignore_index;
@@ -246,7 +245,7 @@ __global__ void __launch_bounds__(kTotalThreads) cross_entropy_total(LossTotal<A
   double sum = 0, weight = 0;
   for (i64 row = begin + threadIdx.x; row < end; row += kTotalThreads) {
     sum += double(a.losses[row]);
-    weight += a.labels[a.rows.start(1, row)] == a.ignore_index ? 0 : 1;
+    weight += a.labels[a.rows.start(a.Labels, row)] == a.ignore_index ? 0 : 1;
   }
   sum = block_reduce(sum, Plus());
   weight = block_reduce(weight, Plus());

@@ -19,10 +19,10 @@ namespace {
 
 // --- look-up ---
 
-// Operands: out, indices. U moves the bytes of one element, or of 16 / item of them; `length` and
-// the strides count in U.
+// U moves the bytes of one element, or of 16 / item of them; `length` and the strides count in U.
 template <class U>
 struct EmbeddingGather {
+  enum { Out, Indices };  // the operands of `rows`
   Rows<2> rows;
   U* out;
   const U* weight;
@@ -37,7 +37,7 @@ struct EmbeddingGather {
   }
   // The row of the table for a position, null where zeros are wanted.
   __device__ __forceinline__ const U* source(i64 position, bool report) const {
-    const i64 index = indices[rows.start(1, position)];
+    const i64 index = indices[rows.start(Indices, position)];
     if (index < 0 || index >= limit) {
       if (report)
         report_bad_index(mailbox, MailboxCode::token_out_of_range, op_id, position, index, limit);
@@ -120,9 +120,9 @@ void launch_vectorized(const EmbeddingForwardArgs& a, const Launch& l) {
 
 // --- gradient ---
 
-// Operands: gout, indices.
 template <class T>
 struct EmbeddingScatter {
+  enum { GOut, Indices };  // the operands of `rows`
   Rows<2> rows;
   T* gweight;
   const T* gout;
@@ -146,8 +146,7 @@ __global__ void embedding_backward_naive(EmbeddingScatter<T> a) {
     A sum = a.accumulate ? A(a.gweight[e]) : A(0);
     if (v != a.skip_index)
       for (i64 i = 0; i < a.rows.count; ++i)
-        if (a.indices[a.rows.start(1, i)] == v)
-          sum += A(a.gout[a.rows.start(0, i) + d * a.rows.step[0]]);
+        if (a.indices[a.rows.start(a.Indices, i)] == v) sum += A(a.rows.row(a.GOut, a.gout, i)[d]);
     a.gweight[e] = T(sum);
   }
 }
@@ -177,7 +176,7 @@ __global__ void embedding_keys(EmbeddingScatter<T> a, u32* keys, u32* positions,
   const i64 stride = i64(gridDim.x) * blockDim.x,
             first = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   for (i64 i = first; i < a.rows.count; i += stride) {
-    const i64 v = a.indices[a.rows.start(1, i)];
+    const i64 v = a.indices[a.rows.start(a.Indices, i)];
     keys[i] = v < 0 || v >= a.limit || v == a.skip_index ? u32(a.limit) : u32(v);
     positions[i] = u32(i);
   }
@@ -266,7 +265,7 @@ __global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(Embeddin
       float sum = 0;
       if (d < a.width)
         for (u32 k = from; k < to; ++k)
-          sum += float(a.gout[a.rows.start(0, a.positions[first + k]) + d * a.rows.step[0]]);
+          sum += float(a.rows.row(a.GOut, a.gout, a.positions[first + k])[d]);
       parts[slice][lane] = sum;
       __syncthreads();
       if (slice == 0 && d < a.width) {

@@ -22,7 +22,8 @@ namespace {
 template <class T>
 struct NormForward {
   using Element = T;
-  Rows<2> rows;  // y, x
+  enum { Y, X };  // the operands of `rows`
+  Rows<2> rows;
   T* y;
   const T *x, *weight, *bias;
   Accumulator<T>* stats;
@@ -36,7 +37,8 @@ struct NormForward {
 template <class T>
 struct NormBackwardInput {
   using Element = T;
-  Rows<3> rows;  // gx, gy, x
+  enum { GX, GY, X };  // the operands of `rows`
+  Rows<3> rows;
   T* gx;
   const T *gy, *x, *weight;
   const Accumulator<T>* stats;
@@ -47,7 +49,8 @@ struct NormBackwardInput {
 };
 template <class T>
 struct NormBackwardParams {
-  Rows<2> rows;  // gy, x
+  enum { GY, X };  // the operands of `rows`
+  Rows<2> rows;
   T *gweight, *gbias;
   const T *gy, *x;
   const Accumulator<T>* stats;
@@ -97,21 +100,21 @@ __device__ __forceinline__ void save_stats(const NormForward<T>& a, i64 row, A m
 template <class T>
 __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
   using A = Accumulator<T>;
-  T* y = a.y + a.rows.start(0, row);
-  const T* x = a.x + a.rows.start(1, row);
-  const i64 n = a.rows.length, ys = a.rows.step[0], xs = a.rows.step[1];
+  const auto y = a.rows.row(a.Y, a.y, row);
+  const auto x = a.rows.row(a.X, a.x, row);
+  const i64 n = a.rows.length;
   A mean = 0;  // the sum is taken from the first element on: a long one would lose an offset
-  for (i64 i = 0; i < n; ++i) mean += A(x[i * xs]) - A(x[0]);
+  for (i64 i = 0; i < n; ++i) mean += A(x[i]) - A(x[0]);
   mean = A(x[0]) + mean / A(n);
   TwoSums<A> distances{0, 0};
   for (i64 i = 0; i < n; ++i) {
-    const A d = A(x[i * xs]) - mean;
+    const A d = A(x[i]) - mean;
     distances = PlusBoth()(distances, TwoSums<A>{d, d * d});
   }
   const Scale<A> s(distances, n, a.eps);
   for (i64 i = 0; i < n; ++i) {
-    const A h = (A(x[i * xs]) - mean - s.rest) * s.rstd;
-    y[i * ys] = T(h * (a.weight ? A(a.weight[i]) : A(1)) + (a.bias ? A(a.bias[i]) : A(0)));
+    const A h = (A(x[i]) - mean - s.rest) * s.rstd;
+    y[i] = T(h * (a.weight ? A(a.weight[i]) : A(1)) + (a.bias ? A(a.bias[i]) : A(0)));
   }
   save_stats(a, row, mean + s.rest, s.rstd);
 }
@@ -119,21 +122,21 @@ __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
 template <class T>
 __device__ __forceinline__ void naive_row(const NormBackwardInput<T>& a, i64 row) {
   using A = Accumulator<T>;
-  T* gx = a.gx + a.rows.start(0, row);
-  const T* gy = a.gy + a.rows.start(1, row);
-  const T* x = a.x + a.rows.start(2, row);
-  const i64 n = a.rows.length, *step = a.rows.step;
+  const auto gx = a.rows.row(a.GX, a.gx, row);
+  const auto gy = a.rows.row(a.GY, a.gy, row);
+  const auto x = a.rows.row(a.X, a.x, row);
+  const i64 n = a.rows.length;
   const A mean = a.stats[row], rstd = a.stats[a.rows.count + row];
   A sum = 0, product = 0;
   for (i64 i = 0; i < n; ++i) {
-    const A g = A(gy[i * step[1]]) * (a.weight ? A(a.weight[i]) : A(1));
+    const A g = A(gy[i]) * (a.weight ? A(a.weight[i]) : A(1));
     sum += g;
-    product += g * ((A(x[i * step[2]]) - mean) * rstd);
+    product += g * ((A(x[i]) - mean) * rstd);
   }
   for (i64 i = 0; i < n; ++i) {
-    const A g = A(gy[i * step[1]]) * (a.weight ? A(a.weight[i]) : A(1));
-    const A h = (A(x[i * step[2]]) - mean) * rstd;
-    gx[i * step[0]] = T(rstd * (g - sum / A(n) - h * (product / A(n))));
+    const A g = A(gy[i]) * (a.weight ? A(a.weight[i]) : A(1));
+    const A h = (A(x[i]) - mean) * rstd;
+    gx[i] = T(rstd * (g - sum / A(n) - h * (product / A(n))));
   }
 }
 
@@ -150,8 +153,8 @@ __global__ void layer_norm_backward_params_naive(NormBackwardParams<T> a) {
   if (i >= a.rows.length) return;
   A weight_sum = 0, bias_sum = 0;
   for (i64 row = 0; row < a.rows.count; ++row) {
-    const A gy = A(a.gy[a.rows.start(0, row) + i * a.rows.step[0]]);
-    const A x = A(a.x[a.rows.start(1, row) + i * a.rows.step[1]]);
+    const A gy = A(a.rows.row(a.GY, a.gy, row)[i]);
+    const A x = A(a.rows.row(a.X, a.x, row)[i]);
     weight_sum += gy * ((x - a.stats[row]) * a.stats[a.rows.count + row]);
     bias_sum += gy;
   }
@@ -168,7 +171,7 @@ __device__ __forceinline__ void warp_row(const NormForward<T>& a, i64 row, int l
   constexpr int Vec = kPerPack<T>;
   const int n = int(a.rows.length);
   float v[PerLane], parameter[PerLane], sum = 0;
-  load_lane<Vec>(v, a.x + a.rows.start(1, row), n, lane, 0);
+  load_lane<Vec>(v, a.x + a.rows.start(a.X, row), n, lane, 0);
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) sum += v[k];
   const float mean = warp_reduce(sum, Plus()) / float(n);
@@ -191,7 +194,7 @@ __device__ __forceinline__ void warp_row(const NormForward<T>& a, i64 row, int l
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) v[k] += parameter[k];
   }
-  store_lane<Vec>(a.y + a.rows.start(0, row), v, n, lane);
+  store_lane<Vec>(a.y + a.rows.start(a.Y, row), v, n, lane);
   if (lane == 0) save_stats(a, row, mean + s.rest, s.rstd);
 }
 
@@ -200,14 +203,14 @@ __device__ __forceinline__ void warp_row(const NormBackwardInput<T>& a, i64 row,
   constexpr int Vec = kPerPack<T>;
   const int n = int(a.rows.length);
   float g[PerLane], h[PerLane];
-  load_lane<Vec>(g, a.gy + a.rows.start(1, row), n, lane, 0);
+  load_lane<Vec>(g, a.gy + a.rows.start(a.GY, row), n, lane, 0);
   if (a.weight) {
     load_lane<Vec>(h, a.weight, n, lane, 0);
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) g[k] *= h[k];
   }
   const float mean = a.stats[row], rstd = a.stats[a.rows.count + row];
-  load_lane<Vec>(h, a.x + a.rows.start(2, row), n, lane, mean);
+  load_lane<Vec>(h, a.x + a.rows.start(a.X, row), n, lane, mean);
   TwoSums<float> sums{0, 0};
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) {
@@ -218,7 +221,7 @@ __device__ __forceinline__ void warp_row(const NormBackwardInput<T>& a, i64 row,
   const float sum = sums.first / float(n), product = sums.second / float(n);
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) g[k] = rstd * (g[k] - sum - h[k] * product);
-  store_lane<Vec>(a.gx + a.rows.start(0, row), g, n, lane);
+  store_lane<Vec>(a.gx + a.rows.start(a.GX, row), g, n, lane);
 }
 
 template <class Kernel, int PerLane>
@@ -257,15 +260,15 @@ __device__ __forceinline__ const T* at_or_null(const T* p, i64 i) {
 
 template <class T>
 __device__ __forceinline__ void block_row(const NormForward<T>& a, i64 row, Pack16<T>* cache) {
-  const i64 n = a.rows.length, ys = a.rows.step[0], xs = a.rows.step[1];
-  T* y = a.y + a.rows.start(0, row);
-  const T* x = a.x + a.rows.start(1, row);
-  const PackSplit split = split_into_packs<T>(x, y, n, xs == 1 && ys == 1);
+  const i64 n = a.rows.length;
+  const auto y = a.rows.row(a.Y, a.y, row);
+  const auto x = a.rows.row(a.X, a.x, row);
+  const PackSplit split = split_into_packs<T>(x.data, y.data, n, x.step == 1 && y.step == 1);
   float sum = 0;
   walk_row<T>(
-      split, n, [&](i64 i) WT_INLINE_LAMBDA { sum += float(x[i * xs]); },
+      split, n, [&](i64 i) WT_INLINE_LAMBDA { sum += float(x[i]); },
       [&](i64 p, i64 i) WT_INLINE_LAMBDA {
-        const auto v = vload<Pack16<T>>(x + i);
+        const auto v = vload<Pack16<T>>(x.data + i);
         if (a.cached) cache[p] = v;
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) sum += float(v.v[j]);
@@ -277,9 +280,9 @@ __device__ __forceinline__ void block_row(const NormForward<T>& a, i64 row, Pack
     distances = PlusBoth()(distances, TwoSums<float>{d, d * d});
   };
   walk_row<T>(
-      split, n, [&](i64 i) WT_INLINE_LAMBDA { add(float(x[i * xs])); },
+      split, n, [&](i64 i) WT_INLINE_LAMBDA { add(float(x[i])); },
       [&](i64 p, i64 i) WT_INLINE_LAMBDA {
-        const auto v = a.cached ? cache[p] : vload<Pack16<T>>(x + i);
+        const auto v = a.cached ? cache[p] : vload<Pack16<T>>(x.data + i);
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) add(float(v.v[j]));
       });
@@ -287,38 +290,37 @@ __device__ __forceinline__ void block_row(const NormForward<T>& a, i64 row, Pack
   walk_row<T>(
       split, n,
       [&](i64 i) WT_INLINE_LAMBDA {
-        const float h = (float(x[i * xs]) - mean - s.rest) * s.rstd;
-        y[i * ys] =
-            T(h * (a.weight ? float(a.weight[i]) : 1.0f) + (a.bias ? float(a.bias[i]) : 0.0f));
+        const float h = (float(x[i]) - mean - s.rest) * s.rstd;
+        y[i] = T(h * (a.weight ? float(a.weight[i]) : 1.0f) + (a.bias ? float(a.bias[i]) : 0.0f));
       },
       [&](i64 p, i64 i) WT_INLINE_LAMBDA {
-        auto v = a.cached ? cache[p] : vload<Pack16<T>>(x + i);
+        auto v = a.cached ? cache[p] : vload<Pack16<T>>(x.data + i);
         float weight[kPerPack<T>], bias[kPerPack<T>];
         load_parameter(weight, at_or_null(a.weight, i), 1);
         load_parameter(bias, at_or_null(a.bias, i), 0);
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j)
           v.v[j] = T((float(v.v[j]) - mean - s.rest) * s.rstd * weight[j] + bias[j]);
-        vstore(y + i, v);
+        vstore(y.data + i, v);
       });
   if (threadIdx.x == 0) save_stats(a, row, mean + s.rest, s.rstd);
 }
 
 template <class T>
 __device__ __forceinline__ void block_row(const NormBackwardInput<T>& a, i64 row, Pack16<T>*) {
-  const i64 n = a.rows.length, *step = a.rows.step;
-  T* gx = a.gx + a.rows.start(0, row);
-  const T* gy = a.gy + a.rows.start(1, row);
-  const T* x = a.x + a.rows.start(2, row);
+  const i64 n = a.rows.length;
+  const auto gx = a.rows.row(a.GX, a.gx, row);
+  const auto gy = a.rows.row(a.GY, a.gy, row);
+  const auto x = a.rows.row(a.X, a.x, row);
   const bool neighbours =
-      step[0] == 1 && step[1] == 1 && step[2] == 1 &&
-      ((reinterpret_cast<uintptr_t>(gx) ^ reinterpret_cast<uintptr_t>(x)) & 15) == 0;
-  const PackSplit split = split_into_packs<T>(gy, x, n, neighbours);
+      gx.step == 1 && gy.step == 1 && x.step == 1 &&
+      ((reinterpret_cast<uintptr_t>(gx.data) ^ reinterpret_cast<uintptr_t>(x.data)) & 15) == 0;
+  const PackSplit split = split_into_packs<T>(gy.data, x.data, n, neighbours);
   const float mean = a.stats[row], rstd = a.stats[a.rows.count + row];
   const auto g_at = [&](i64 i) WT_INLINE_LAMBDA {
-    return float(gy[i * step[1]]) * (a.weight ? float(a.weight[i]) : 1.0f);
+    return float(gy[i]) * (a.weight ? float(a.weight[i]) : 1.0f);
   };
-  const auto h_at = [&](i64 i) WT_INLINE_LAMBDA { return (float(x[i * step[2]]) - mean) * rstd; };
+  const auto h_at = [&](i64 i) WT_INLINE_LAMBDA { return (float(x[i]) - mean) * rstd; };
   TwoSums<float> sums{0, 0};
   const auto add = [&](float g, float h) WT_INLINE_LAMBDA {
     sums = PlusBoth()(sums, TwoSums<float>{g, g * h});
@@ -326,7 +328,7 @@ __device__ __forceinline__ void block_row(const NormBackwardInput<T>& a, i64 row
   walk_row<T>(
       split, n, [&](i64 i) WT_INLINE_LAMBDA { add(g_at(i), h_at(i)); },
       [&](i64, i64 i) WT_INLINE_LAMBDA {
-        const auto g = vload<Pack16<T>>(gy + i), v = vload<Pack16<T>>(x + i);
+        const auto g = vload<Pack16<T>>(gy.data + i), v = vload<Pack16<T>>(x.data + i);
         float weight[kPerPack<T>];
         load_parameter(weight, at_or_null(a.weight, i), 1);
 #pragma unroll
@@ -337,18 +339,17 @@ __device__ __forceinline__ void block_row(const NormBackwardInput<T>& a, i64 row
   const float sum = sums.first / float(n), product = sums.second / float(n);
   walk_row<T>(
       split, n,
-      [&](i64 i)
-          WT_INLINE_LAMBDA { gx[i * step[0]] = T(rstd * (g_at(i) - sum - h_at(i) * product)); },
+      [&](i64 i) WT_INLINE_LAMBDA { gx[i] = T(rstd * (g_at(i) - sum - h_at(i) * product)); },
       [&](i64, i64 i) WT_INLINE_LAMBDA {
-        auto g = vload<Pack16<T>>(gy + i);
-        const auto v = vload<Pack16<T>>(x + i);
+        auto g = vload<Pack16<T>>(gy.data + i);
+        const auto v = vload<Pack16<T>>(x.data + i);
         float weight[kPerPack<T>];
         load_parameter(weight, at_or_null(a.weight, i), 1);
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j)
           g.v[j] =
               T(rstd * (float(g.v[j]) * weight[j] - sum - (float(v.v[j]) - mean) * rstd * product));
-        vstore(gx + i, g);
+        vstore(gx.data + i, g);
       });
 }
 
@@ -376,23 +377,22 @@ __global__ void __launch_bounds__(kRowWarps * 32)
   float weight_sum[Vec] = {}, bias_sum[Vec] = {};
 #pragma unroll 2
   for (i64 row = begin + warp; row < end; row += kRowWarps) {
-    const T* gy = a.gy + a.rows.start(0, row);
-    const T* x = a.x + a.rows.start(1, row);
+    const auto gy = a.rows.row(a.GY, a.gy, row);
+    const auto x = a.rows.row(a.X, a.x, row);
     const float mean = a.stats[row], rstd = a.stats[a.rows.count + row];
     const auto add = [&](int j, float g, float v) WT_INLINE_LAMBDA {
       weight_sum[j] += g * ((v - mean) * rstd);
       bias_sum[j] += g;
     };
     if (Vec > 1 && column + Vec <= n) {
-      const auto g = vload<Pack16<T>>(gy + column), v = vload<Pack16<T>>(x + column);
+      const auto g = vload<Pack16<T>>(gy.data + column), v = vload<Pack16<T>>(x.data + column);
 #pragma unroll
       for (int j = 0; j < Vec; ++j)
         add(j, float(g.v[j % kPerPack<T>]), float(v.v[j % kPerPack<T>]));
     } else {
 #pragma unroll
       for (int j = 0; j < Vec; ++j)
-        if (column + j < n)
-          add(j, float(gy[(column + j) * a.rows.step[0]]), float(x[(column + j) * a.rows.step[1]]));
+        if (column + j < n) add(j, float(gy[column + j]), float(x[column + j]));
     }
   }
 #pragma unroll

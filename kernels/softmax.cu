@@ -16,9 +16,9 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-// Forward: operand 0 is y, operand 1 is x. Backward: gx, gy, y.
 template <class T>
 struct SoftmaxForward {
+  enum { Y, X };  // the operands of `rows`
   Rows<2> rows;
   T* y;
   const T* x;
@@ -31,6 +31,7 @@ struct SoftmaxForward {
 };
 template <class T>
 struct SoftmaxBackward {
+  enum { GX, GY, Y };  // the operands of `rows`
   Rows<3> rows;
   T* gx;
   const T *gy, *y;
@@ -68,14 +69,14 @@ __global__ void softmax_naive(SoftmaxForward<T> a) {
   using A = Accumulator<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
-  const T* x = a.x + a.rows.start(1, row);
-  T* y = a.y + a.rows.start(0, row);
-  const i64 n = a.rows.length, xs = a.rows.step[1], ys = a.rows.step[0];
+  const auto x = a.rows.row(a.X, a.x, row);
+  const auto y = a.rows.row(a.Y, a.y, row);
+  const i64 n = a.rows.length;
   A largest = A(-INFINITY), sum = 0;
-  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i * xs]));
-  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i * xs]) - largest);
+  for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i]));
+  for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i]) - largest);
   const A scale = scale_of(sum, a.log);
-  for (i64 i = 0; i < n; ++i) y[i * ys] = T(softmax_value<T>(A(x[i * xs]), largest, scale, a.log));
+  for (i64 i = 0; i < n; ++i) y[i] = T(softmax_value<T>(A(x[i]), largest, scale, a.log));
 }
 
 template <class T>
@@ -83,14 +84,13 @@ __global__ void softmax_backward_naive(SoftmaxBackward<T> a) {
   using A = Accumulator<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
-  T* gx = a.gx + a.rows.start(0, row);
-  const T* gy = a.gy + a.rows.start(1, row);
-  const T* y = a.y + a.rows.start(2, row);
-  const i64 n = a.rows.length, *step = a.rows.step;
+  const auto gx = a.rows.row(a.GX, a.gx, row);
+  const auto gy = a.rows.row(a.GY, a.gy, row);
+  const auto y = a.rows.row(a.Y, a.y, row);
+  const i64 n = a.rows.length;
   A sum = 0;
-  for (i64 i = 0; i < n; ++i) sum += backward_term(A(gy[i * step[1]]), A(y[i * step[2]]), a.log);
-  for (i64 i = 0; i < n; ++i)
-    gx[i * step[0]] = T(backward_value<T>(A(gy[i * step[1]]), A(y[i * step[2]]), sum, a.log));
+  for (i64 i = 0; i < n; ++i) sum += backward_term(A(gy[i]), A(y[i]), a.log);
+  for (i64 i = 0; i < n; ++i) gx[i] = T(backward_value<T>(A(gy[i]), A(y[i]), sum, a.log));
 }
 
 // --- column ---
@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForwa
   const int column = int(threadIdx.x) % kColumns, split = int(threadIdx.x) / kColumns;
   const i64 row = i64(blockIdx.x) * kColumns + column;
   const bool live = row < a.rows.count;
-  const T* x = live ? a.x + a.rows.start(1, row) : nullptr;
-  T* y = live ? a.y + a.rows.start(0, row) : nullptr;
-  const i64 n = live ? a.rows.length : 0, xs = a.rows.step[1], ys = a.rows.step[0];
+  const auto x = a.rows.row(a.X, a.x, live ? row : 0);
+  const auto y = a.rows.row(a.Y, a.y, live ? row : 0);
+  const i64 n = live ? a.rows.length : 0;
   OnlineSoftmax<T> state;
-  for (i64 i = split; i < n; i += kSplits) state.add(float(x[i * xs]));
+  for (i64 i = split; i < n; i += kSplits) state.add(float(x[i]));
   maxima[split][column] = state.max;
   sums[split][column] = state.sum;
   __syncthreads();
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForwa
   for (int k = 0; k < kSplits; ++k) sum += rescaled<T>(sums[k][column], maxima[k][column], largest);
   const float scale = scale_of(sum, a.log);
   for (i64 i = split; i < n; i += kSplits)
-    y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+    y[i] = T(softmax_value<T>(float(x[i]), largest, scale, a.log));
 }
 
 template <class T>
@@ -126,20 +126,18 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
   const int column = int(threadIdx.x) % kColumns, split = int(threadIdx.x) / kColumns;
   const i64 row = i64(blockIdx.x) * kColumns + column;
   const bool live = row < a.rows.count;
-  T* gx = live ? a.gx + a.rows.start(0, row) : nullptr;
-  const T* gy = live ? a.gy + a.rows.start(1, row) : nullptr;
-  const T* y = live ? a.y + a.rows.start(2, row) : nullptr;
-  const i64 n = live ? a.rows.length : 0, *step = a.rows.step;
+  const auto gx = a.rows.row(a.GX, a.gx, live ? row : 0);
+  const auto gy = a.rows.row(a.GY, a.gy, live ? row : 0);
+  const auto y = a.rows.row(a.Y, a.y, live ? row : 0);
+  const i64 n = live ? a.rows.length : 0;
   float part = 0;
-  for (i64 i = split; i < n; i += kSplits)
-    part += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+  for (i64 i = split; i < n; i += kSplits) part += backward_term(float(gy[i]), float(y[i]), a.log);
   sums[split][column] = part;
   __syncthreads();
   float sum = 0;
   for (int k = 0; k < kSplits; ++k) sum += sums[k][column];
   for (i64 i = split; i < n; i += kSplits)
-    gx[i * step[0]] =
-        T(backward_value<T>(float(gy[i * step[1]]), float(y[i * step[2]]), sum, a.log));
+    gx[i] = T(backward_value<T>(float(gy[i]), float(y[i]), sum, a.log));
 }
 
 // --- warp ---
@@ -152,7 +150,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_warp(SoftmaxForward<T
   const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
   float v[PerLane];
-  load_lane<Vec>(v, a.x + a.rows.start(1, row), n, lane, -INFINITY);
+  load_lane<Vec>(v, a.x + a.rows.start(a.X, row), n, lane, -INFINITY);
   float largest = v[0], sum = 0;
 #pragma unroll
   for (int k = 1; k < PerLane; ++k) largest = max(largest, v[k]);
@@ -178,7 +176,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_warp(SoftmaxForward<T
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) v[k] *= scale;
   }
-  store_lane<Vec>(a.y + a.rows.start(0, row), v, n, lane);
+  store_lane<Vec>(a.y + a.rows.start(a.Y, row), v, n, lane);
 }
 
 template <class T, int Vec, int PerLane>
@@ -187,14 +185,14 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(Softmax
   const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
   float gy[PerLane], y[PerLane], sum = 0;
-  load_lane<Vec>(gy, a.gy + a.rows.start(1, row), n, lane, 0);
-  load_lane<Vec>(y, a.y + a.rows.start(2, row), n, lane, 0);
+  load_lane<Vec>(gy, a.gy + a.rows.start(a.GY, row), n, lane, 0);
+  load_lane<Vec>(y, a.y + a.rows.start(a.Y, row), n, lane, 0);
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) sum += backward_term(gy[k], y[k], a.log);
   sum = warp_reduce(sum, Plus());
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) gy[k] = backward_value<T>(gy[k], y[k], sum, a.log);
-  store_lane<Vec>(a.gx + a.rows.start(0, row), gy, n, lane);
+  store_lane<Vec>(a.gx + a.rows.start(a.GX, row), gy, n, lane);
 }
 
 // --- block ---
@@ -202,75 +200,72 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(Softmax
 template <class T>
 __global__ void softmax_block(SoftmaxForward<T> a) {
   WT_DYN_SHARED(Pack16<T>, cache);  // each thread reads back what it wrote itself: no barrier
-  const i64 n = a.rows.length, xs = a.rows.step[1], ys = a.rows.step[0];
-  const i64 t = threadIdx.x, threads = blockDim.x;
+  const i64 n = a.rows.length, t = threadIdx.x, threads = blockDim.x;
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
-    const T* x = a.x + a.rows.start(1, row);
-    T* y = a.y + a.rows.start(0, row);
-    const PackSplit split = split_into_packs<T>(x, y, n, xs == 1 && ys == 1);
+    const auto x = a.rows.row(a.X, a.x, row);
+    const auto y = a.rows.row(a.Y, a.y, row);
+    const PackSplit split = split_into_packs<T>(x.data, y.data, n, x.step == 1 && y.step == 1);
     OnlineSoftmax<T> state;
-    for (i64 i = t; i < split.head; i += threads) state.add(float(x[i * xs]));
+    for (i64 i = t; i < split.head; i += threads) state.add(float(x[i]));
     for (i64 p = t; p < split.packs; p += threads) {
-      const auto v = vload<Pack16<T>>(x + split.head + p * kPerPack<T>);
+      const auto v = vload<Pack16<T>>(x.data + split.head + p * kPerPack<T>);
       state.add(v);
       if (a.cached) cache[p] = v;
     }
-    for (i64 i = split.tail + t; i < n; i += threads) state.add(float(x[i * xs]));
+    for (i64 i = split.tail + t; i < n; i += threads) state.add(float(x[i]));
     const float largest = block_reduce(state.max, Larger());
     const float sum = block_reduce(rescaled<T>(state.sum, state.max, largest), Plus());
     const float scale = scale_of(sum, a.log);
     for (i64 i = t; i < split.head; i += threads)
-      y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+      y[i] = T(softmax_value<T>(float(x[i]), largest, scale, a.log));
     for (i64 p = t; p < split.packs; p += threads) {
       const i64 at = split.head + p * kPerPack<T>;
-      Pack16<T> v = a.cached ? cache[p] : vload<Pack16<T>>(x + at);
+      Pack16<T> v = a.cached ? cache[p] : vload<Pack16<T>>(x.data + at);
 #pragma unroll
       for (T& e : v.v) e = T(softmax_value<T>(float(e), largest, scale, a.log));
-      vstore(y + at, v);
+      vstore(y.data + at, v);
     }
     for (i64 i = split.tail + t; i < n; i += threads)
-      y[i * ys] = T(softmax_value<T>(float(x[i * xs]), largest, scale, a.log));
+      y[i] = T(softmax_value<T>(float(x[i]), largest, scale, a.log));
   }
 }
 
 template <class T>
 __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
-  const i64 n = a.rows.length, *step = a.rows.step;
-  const i64 t = threadIdx.x, threads = blockDim.x;
+  const i64 n = a.rows.length, t = threadIdx.x, threads = blockDim.x;
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
-    T* gx = a.gx + a.rows.start(0, row);
-    const T* gy = a.gy + a.rows.start(1, row);
-    const T* y = a.y + a.rows.start(2, row);
+    const auto gx = a.rows.row(a.GX, a.gx, row);
+    const auto gy = a.rows.row(a.GY, a.gy, row);
+    const auto y = a.rows.row(a.Y, a.y, row);
     const bool neighbours =
-        step[0] == 1 && step[1] == 1 && step[2] == 1 &&
-        ((reinterpret_cast<uintptr_t>(gx) ^ reinterpret_cast<uintptr_t>(y)) & 15) == 0;
-    const PackSplit split = split_into_packs<T>(gy, y, n, neighbours);
+        gx.step == 1 && gy.step == 1 && y.step == 1 &&
+        ((reinterpret_cast<uintptr_t>(gx.data) ^ reinterpret_cast<uintptr_t>(y.data)) & 15) == 0;
+    const PackSplit split = split_into_packs<T>(gy.data, y.data, n, neighbours);
     float sum = 0;
     for (i64 i = t; i < split.head; i += threads)
-      sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+      sum += backward_term(float(gy[i]), float(y[i]), a.log);
     for (i64 p = t; p < split.packs; p += threads) {
       const i64 at = split.head + p * kPerPack<T>;
-      const auto g = vload<Pack16<T>>(gy + at), v = vload<Pack16<T>>(y + at);
+      const auto g = vload<Pack16<T>>(gy.data + at), v = vload<Pack16<T>>(y.data + at);
 #pragma unroll
       for (int j = 0; j < kPerPack<T>; ++j)
         sum += backward_term(float(g.v[j]), float(v.v[j]), a.log);
     }
     for (i64 i = split.tail + t; i < n; i += threads)
-      sum += backward_term(float(gy[i * step[1]]), float(y[i * step[2]]), a.log);
+      sum += backward_term(float(gy[i]), float(y[i]), a.log);
     sum = block_reduce(sum, Plus());
     const auto single = [&](i64 i) WT_INLINE_LAMBDA {
-      gx[i * step[0]] =
-          T(backward_value<T>(float(gy[i * step[1]]), float(y[i * step[2]]), sum, a.log));
+      gx[i] = T(backward_value<T>(float(gy[i]), float(y[i]), sum, a.log));
     };
     for (i64 i = t; i < split.head; i += threads) single(i);
     for (i64 p = t; p < split.packs; p += threads) {
       const i64 at = split.head + p * kPerPack<T>;
-      auto g = vload<Pack16<T>>(gy + at);
-      const auto v = vload<Pack16<T>>(y + at);
+      auto g = vload<Pack16<T>>(gy.data + at);
+      const auto v = vload<Pack16<T>>(y.data + at);
 #pragma unroll
       for (int j = 0; j < kPerPack<T>; ++j)
         g.v[j] = T(backward_value<T>(float(g.v[j]), float(v.v[j]), sum, a.log));
-      vstore(gx + at, g);
+      vstore(gx.data + at, g);
     }
     for (i64 i = split.tail + t; i < n; i += threads) single(i);
   }

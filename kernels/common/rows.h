@@ -1,6 +1,10 @@
 // A tensor as rows along one axis, for tensors of any strides: the other axes count the rows, and
 // neighbours among them that lie evenly in every operand are merged, so that contiguous operands
 // need one multiplication a row. No STL: device code includes this.
+//
+//   enum { Y, X };  // names the operands of rows_along, in its order
+//   const auto rows = rows_along<2>(axis, {{a.y}, {a.x}});
+//   const auto x = rows.row(X, pointer_to_x, r);  // x[r, :], whose elements are x[0], x[1], ...
 #pragma once
 #include "warptape/core/geometry.h"
 
@@ -8,6 +12,14 @@ namespace wt {
 #ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
 inline namespace WT_DEVICE_NS {
 #endif
+
+// One row of an operand.
+template <class T>
+struct RowOf {
+  T* data;
+  i64 step;  // elements from one to the next; 1: neighbours, which may be read in packs from `data`
+  WT_HD T& operator[](i64 i) const { return data[i * step]; }
+};
 
 template <int Operands>
 struct Rows {
@@ -35,6 +47,11 @@ struct Rows {
       row /= size[d];
     }
     return at;
+  }
+  // Row `row` of operand k, whose first element is at `operand`.
+  template <class T>
+  WT_HD RowOf<T> row(int k, T* operand, i64 row) const {
+    return {operand + start(k, row), step[k]};
   }
   // The rows of operand k are runs of neighbouring elements.
   bool unit_step(int k) const { return step[k] == 1 || length <= 1; }
