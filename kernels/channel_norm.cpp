@@ -13,11 +13,10 @@ namespace {
 // f(value) for the elements of statistic k, in order.
 template <class T, class F>
 void for_each_of(const ChannelShape& s, const Cells<const T>& x, i64 k, const F& f) {
-  const i64 n0 = s.batch() ? 0 : k / s.groups, n1 = s.batch() ? s.samples : n0 + 1;
-  const i64 c0 = s.batch() ? k : k % s.groups * s.width();
-  for (i64 n = n0; n < n1; ++n)
-    for (i64 c = c0; c < c0 + s.width(); ++c)
-      for (i64 i = 0; i < s.size; ++i) f(double(ComputeType<T>(x.at(n, c)[i * x.step])));
+  const StatisticCells cells(s, k);
+  for (i64 n = cells.n0; n < cells.n1; ++n)
+    for (i64 c = cells.c0; c < cells.c1; ++c)
+      for (i64 i = 0; i < s.size; ++i) f(double(ComputeType<T>(x.row(n, c)[i])));
 }
 
 void stats_reference(const ChannelStatsArgs& a, const Launch&) {
@@ -61,8 +60,7 @@ void forward_reference(const ChannelNormForwardArgs& a, const Launch&) {
         const Centre<A> centre(s, stats, s.statistic(n, c));
         const A w = weight ? A(weight[c]) : A(1), b = bias ? A(bias[c]) : A(0);
         for (i64 i = 0; i < s.size; ++i)
-          y.at(n, c)[i * y.step] =
-              T(centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd * w + b);
+          y.row(n, c)[i] = T(centre.distance(A(x.row(n, c)[i])) * centre.rstd * w + b);
       }
   });
 }
@@ -73,7 +71,7 @@ void sums_reference(const ChannelNormSumsArgs& a, const Launch&) {
     using A = ComputeType<T>;
     const A* stats = a.stats.as<const A>();
     A* sums = a.sums.as<A>();
-    const i64 all = s.batch() ? s.channels : s.samples * s.channels;
+    const i64 all = s.cells();
     const Cells<const T> x(a.x), gy(a.gy);
     for (i64 cell = 0; cell < all; ++cell) {
       const i64 c = cell % s.channels, n0 = s.batch() ? 0 : cell / s.channels;
@@ -81,9 +79,9 @@ void sums_reference(const ChannelNormSumsArgs& a, const Launch&) {
       for (i64 n = n0; n < (s.batch() ? s.samples : n0 + 1); ++n) {
         const Centre<A> centre(s, stats, s.statistic(n, c));
         for (i64 i = 0; i < s.size; ++i) {
-          const A g = A(gy.at(n, c)[i * gy.step]);
+          const A g = A(gy.row(n, c)[i]);
           plain += double(g);
-          product += double(g * (centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd));
+          product += double(g * (centre.distance(A(x.row(n, c)[i])) * centre.rstd));
         }
       }
       sums[cell] = A(plain);
@@ -107,9 +105,9 @@ void backward_reference(const ChannelNormBackwardArgs& a, const Launch&) {
         const A w = weight ? A(weight[c]) : A(1);
         mean.go_to(n, c);
         for (i64 i = 0; i < s.size; ++i) {
-          const A h = centre.distance(A(x.at(n, c)[i * x.step])) * centre.rstd;
-          const A g = A(gy.at(n, c)[i * gy.step]) * w;
-          gx.at(n, c)[i * gx.step] = T(centre.rstd * (g - mean.g - h * mean.gh));
+          const A h = centre.distance(A(x.row(n, c)[i])) * centre.rstd;
+          const A g = A(gy.row(n, c)[i]) * w;
+          gx.row(n, c)[i] = T(centre.rstd * (g - mean.g - h * mean.gh));
         }
       }
   });

@@ -2,44 +2,10 @@
 // kernels/channel_norm.cpp and kernels/cpu/.
 #pragma once
 #include "warptape/kernels/channel_norm.h"
+#include "warptape/kernels/common/channels.h"
 #include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
-
-// Sizes, and which statistic an element belongs to.
-struct ChannelShape {
-  i64 samples, channels, size;  // N, C, S
-  i64 groups;
-  ChannelShape(const View& x, i64 g)
-      : samples(x.size(0)), channels(x.size(1)), size(x.size(2)), groups(g) {}
-  bool batch() const { return groups == 0; }
-  i64 width() const { return batch() ? 1 : channels / groups; }  // channels a statistic
-  i64 statistics() const { return batch() ? channels : samples * groups; }
-  double count() const {  // M
-    return batch() ? double(samples) * double(size) : double(width()) * double(size);
-  }
-  i64 statistic(i64 n, i64 c) const { return batch() ? c : n * groups + c / width(); }
-  i64 cell(i64 n, i64 c) const { return batch() ? c : n * channels + c; }  // in `sums`
-};
-
-// An operand's elements.
-template <class T>
-struct Cells {
-  T* data;
-  i64 sample, channel, step;  // strides
-  explicit Cells(const View& v)
-      : data(v.as<T>()), sample(v.stride(0)), channel(v.stride(1)), step(v.stride(2)) {}
-  T* at(i64 n, i64 c) const { return data + n * sample + c * channel; }
-};
-
-// Of one statistic.
-template <class A>
-struct Centre {
-  A mean, rest, rstd;
-  Centre(const ChannelShape& s, const A* stats, i64 k)
-      : mean(stats[k]), rest(stats[s.statistics() + k]), rstd(stats[2 * s.statistics() + k]) {}
-  A distance(A x) const { return (x - mean) - rest; }
-};
 
 // The means of g = gy * weight and of g * h over what shares a statistic with channel c of sample
 // n; zeros without sums. Channels are asked for in order: each statistic is added up once.
@@ -50,7 +16,7 @@ class MeanGradients {
       : s_(s), sums_(sums), weight_(weight) {}
   void go_to(i64 n, i64 c) {
     if (!sums_ || c % s_.width() != 0) return;
-    const i64 all = s_.batch() ? s_.channels : s_.samples * s_.channels;
+    const i64 all = s_.cells();
     double plain = 0, product = 0;
     for (i64 k = c; k < c + s_.width(); ++k) {
       const double w = weight_ ? double(A(weight_[k])) : 1;

@@ -94,51 +94,52 @@ TEST_CASE("channel norms: a large offset does not cancel") {
     const i64 c = i64(i) / 225 % 20;
     v[i] = std::round(v[i] * 64) / 64 + (c % 3 == 0 ? 1e5 : c % 3 == 1 ? -3e4 : 0);
   }
-  for (const bool nhwc : {false, true})
-    for (i64 groups : {0, 20}) {
-      const Tensor x = in_format(to_tensor(v, shape, f32, {}), nhwc);
-      const Tensor seen = x.flatten(2);  // a view
-      REQUIRE(seen.impl()->storage == x.impl()->storage);
-      const i64 n = groups ? 60 : 20;
-      const Tensor stats = empty({3, n}), variance = empty({n}), y = empty_like(seen);
-      const ChannelStatsArgs args{view(stats), view(variance), view(seen), groups, 1e-5};
-      for_each_variant(
-          Device::cpu(), args,
-          [&] {
-            for (i64 k = 0; k < n; ++k) {
-              long double mean = 0, spread = 0;
-              double count = 0;
-              const auto each = [&](auto&& f) {
-                for (i64 s = 0; s < 3; ++s)
-                  if (!groups || s == k / 20)
-                    for (i64 i = 0; i < 225; ++i) f(v[size_t((s * 20 + k % 20) * 225 + i)]);
-              };
-              each([&](double e) { mean += e, count += 1; });
-              mean /= count;
-              each([&](double e) { spread += (e - mean) * (e - mean); });
-              spread /= count;
-              CAPTURE(k, nhwc, groups);
-              const Values got = to_doubles(stats);
-              CHECK(std::fabs(got[size_t(k)] + got[size_t(n + k)] - double(mean)) < 1e-6);
-              CHECK(std::fabs(to_doubles(variance)[size_t(k)] / double(spread) - 1) < 1e-5);
-              CHECK(std::fabs(got[size_t(2 * n + k)] * std::sqrt(double(spread) + 1e-5) - 1) <
-                    1e-5);
-            }
-          },
-          &ran);
-      for_each_variant(Device::cpu(),
-                       ChannelNormForwardArgs{view(y), view(seen), view(stats), {}, {}, groups},
-                       [&] {
-                         const Values got = to_doubles(y);
-                         for (i64 cell = 0; cell < 60; ++cell) {
-                           double sum = 0;  // of a statistic's elements it is 0
-                           for (i64 i = 0; i < 225; ++i) sum += got[size_t(cell * 225 + i)];
-                           if (groups) CHECK(std::fabs(sum) < 225 * 1e-5);
-                         }
-                       });
-    }
+  for (const Device d : kernel_devices())
+    for (const bool nhwc : {false, true})
+      for (i64 groups : {0, 20}) {
+        const Tensor x = in_format(to_tensor(v, shape, f32, d), nhwc);
+        const Tensor seen = x.flatten(2);  // a view
+        REQUIRE(seen.impl()->storage == x.impl()->storage);
+        const i64 n = groups ? 60 : 20;
+        const TensorOptions o{.device = d};
+        const Tensor stats = empty({3, n}, o), variance = empty({n}, o), y = empty_like(seen);
+        const auto statistics_are_right = [&] {
+          const Values got = to_doubles(stats), spreads = to_doubles(variance);
+          for (i64 k = 0; k < n; ++k) {
+            long double mean = 0, spread = 0;
+            double count = 0;
+            const auto each = [&](auto&& f) {
+              for (i64 s = 0; s < 3; ++s)
+                if (!groups || s == k / 20)
+                  for (i64 i = 0; i < 225; ++i) f(v[size_t((s * 20 + k % 20) * 225 + i)]);
+            };
+            each([&](double e) { mean += e, count += 1; });
+            mean /= count;
+            each([&](double e) { spread += (e - mean) * (e - mean); });
+            spread /= count;
+            CAPTURE(k, nhwc, groups);
+            CHECK(std::fabs(got[size_t(k)] + got[size_t(n + k)] - double(mean)) < 1e-6);
+            CHECK(std::fabs(spreads[size_t(k)] / double(spread) - 1) < 1e-5);
+            CHECK(std::fabs(got[size_t(2 * n + k)] * std::sqrt(double(spread) + 1e-5) - 1) < 1e-5);
+          }
+        };
+        const auto cells_add_up_to_nothing = [&] {  // where each has a statistic of its own
+          const Values got = to_doubles(y);
+          for (i64 cell = 0; groups && cell < 60; ++cell) {
+            double sum = 0;
+            for (i64 i = 0; i < 225; ++i) sum += got[size_t(cell * 225 + i)];
+            CHECK(std::fabs(sum) < 225 * 1e-5);
+          }
+        };
+        for_each_variant(d, ChannelStatsArgs{view(stats), view(variance), view(seen), groups, 1e-5},
+                         statistics_are_right, &ran);
+        for_each_variant(d,
+                         ChannelNormForwardArgs{view(y), view(seen), view(stats), {}, {}, groups},
+                         cells_add_up_to_nothing);
+      }
   CHECK(ran.count("cpu:reference") == 1);
   CHECK(ran.count("cpu:avx2") == size_t(cpu_has_avx2()));
+  CHECK(ran.count("simt:naive") == 1);
 }
 
 TEST_CASE("channel norms: every variant agrees with the reference, whatever the sizes") {
@@ -147,36 +148,44 @@ TEST_CASE("channel norms: every variant agrees with the reference, whatever the 
   for (const Shape& shape : shapes)
     for (const bool nhwc : {false, true})
       for (i64 groups : {i64(0), i64(1), shape[1]}) {
-        CAPTURE(shape, nhwc, groups);
-        const auto made = [&](u64 seed) {
-          const Tensor t = to_tensor(random_values(numel_of(shape), seed), shape, f32, {});
-          return nhwc ? t.transpose(1, 2).contiguous().transpose(1, 2) : t;
-        };
-        const Tensor x = made(1), gy = made(2), gx = made(3);
         const i64 c = shape[1], n = groups ? shape[0] * groups : c;
-        const Tensor weight = to_tensor(random_values(c, 4), {c}, f32, {});
-        const Tensor stats = empty({3, n}),
-                     sums = empty(groups ? Shape{2, shape[0], c} : Shape{2, c});
-        const auto compare = [&](const auto& args, const Tensor& out, double terms) {
-          std::vector<Values> results;
-          for_each_variant(Device::cpu(), args, [&] { results.push_back(to_doubles(out)); });
-          for (const Values& r : results)
-            for (size_t i = 0; i < r.size(); ++i) {
-              const double want = results.back()[i];
-              CAPTURE(i);
-              CHECK(close(r[i], want, error_bound(f32, terms, want, terms > 16 ? terms / 4 : 8)));
-            }
-        };
         const double terms = double(numel_of(shape)) / double(n);
         if (terms < 2) continue;
-        compare(ChannelStatsArgs{view(stats), {}, view(x), groups, 1e-1}, stats, 8);
-        compare(ChannelNormForwardArgs{view(gx), view(x), view(stats), view(weight), {}, groups},
-                gx, 8);
-        compare(ChannelNormSumsArgs{view(sums), view(gy), view(x), view(stats), groups}, sums,
-                terms + 16);
-        compare(ChannelNormBackwardArgs{view(gx), view(gy), view(x), view(stats), view(weight),
-                                        view(sums), groups},
-                gx, 16);
+        std::vector<Values> wanted;  // a contract's, by the cpu's reference
+        for (const Device d : kernel_devices()) {
+          CAPTURE(shape, nhwc, groups, device_kind_name(d.kind));
+          const auto made = [&](u64 seed) {
+            const Tensor t = to_tensor(random_values(numel_of(shape), seed), shape, f32, d);
+            return nhwc ? t.transpose(1, 2).contiguous().transpose(1, 2) : t;
+          };
+          const Tensor x = made(1), gy = made(2), gx = made(3);
+          const Tensor weight = to_tensor(random_values(c, 4), {c}, f32, d);
+          const TensorOptions o{.device = d};
+          const Tensor stats = empty({3, n}, o),
+                       sums = empty(groups ? Shape{2, shape[0], c} : Shape{2, c}, o);
+          const auto compare = [&](size_t contract, const auto& args, const Tensor& out,
+                                   double terms) {
+            std::vector<Values> results;
+            for_each_variant(d, args, [&] { results.push_back(to_doubles(out)); });
+            if (wanted.size() == contract) wanted.push_back(results.back());
+            for (const Values& r : results)
+              for (size_t i = 0; i < r.size(); ++i) {
+                const double want = wanted[contract][i];
+                CAPTURE(i);
+                CHECK(close(r[i], want, error_bound(f32, terms, want, terms > 16 ? terms / 4 : 8)));
+              }
+          };
+          compare(0, ChannelStatsArgs{view(stats), {}, view(x), groups, 1e-1}, stats, 8);
+          compare(1,
+                  ChannelNormForwardArgs{view(gx), view(x), view(stats), view(weight), {}, groups},
+                  gx, 8);
+          compare(2, ChannelNormSumsArgs{view(sums), view(gy), view(x), view(stats), groups}, sums,
+                  terms + 16);
+          compare(3,
+                  ChannelNormBackwardArgs{view(gx), view(gy), view(x), view(stats), view(weight),
+                                          view(sums), groups},
+                  gx, 16);
+        }
       }
 }
 
