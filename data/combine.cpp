@@ -11,8 +11,20 @@ namespace wt::data {
 
 Concat::Concat(std::vector<AnyDataset> parts) : parts_(std::move(parts)) {
   if (parts_.empty()) throw UsageError("[Concat] no dataset was given");
+}
+
+std::vector<i64> Concat::ends() const {
+  std::vector<i64> ends;
+  ends.reserve(parts_.size());
   i64 end = 0;
-  for (const AnyDataset& d : parts_) ends_.push_back(end += d.size());
+  for (const AnyDataset& d : parts_) ends.push_back(end += d.size());
+  return ends;
+}
+
+u64 Concat::version() const {
+  u64 sum = 0;
+  for (const AnyDataset& d : parts_) sum += d.version();
+  return sum;
 }
 
 namespace {
@@ -56,11 +68,12 @@ Tensor merge(const std::vector<Piece>& pieces, size_t n, Tensor Batch::*member, 
 Batch Concat::batch(std::span<const i64> samples, i64 epoch) const {
   std::vector<std::vector<i64>> wanted(parts_.size());
   std::vector<std::vector<size_t>> places(parts_.size());
+  const std::vector<i64> ends = this->ends();
   for (size_t i = 0; i < samples.size(); ++i) {
-    detail::check_sample("Concat", samples[i], size());
+    detail::check_sample("Concat", samples[i], ends.back());
     const size_t part =
-        size_t(std::upper_bound(ends_.begin(), ends_.end(), samples[i]) - ends_.begin());
-    wanted[part].push_back(samples[i] - (part ? ends_[part - 1] : 0));
+        size_t(std::upper_bound(ends.begin(), ends.end(), samples[i]) - ends.begin());
+    wanted[part].push_back(samples[i] - (part ? ends[part - 1] : 0));
     places[part].push_back(i);
   }
   std::vector<Piece> pieces;

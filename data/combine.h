@@ -26,14 +26,17 @@ class Subset {
     for (i64 i : *indices_) detail::check_sample("Subset", i, dataset_->size());
   }
   i64 size() const { return i64(indices_->size()); }
+  u64 version() const { return detail::version_of(*dataset_); }
   const std::vector<i64>& indices() const { return *indices_; }
   const D& dataset() const { return *dataset_; }
   BatchOf<D> batch(std::span<const i64> samples, i64 epoch = 0) const {
     std::vector<i64> of_dataset;
     of_dataset.reserve(samples.size());
+    const i64 n = dataset_->size();  // it may have become smaller
     for (i64 i : samples) {
       detail::check_sample("Subset", i, size());
       of_dataset.push_back((*indices_)[size_t(i)]);
+      detail::check_sample("Subset", of_dataset.back(), n);
     }
     return detail::batch_of(*dataset_, of_dataset, epoch);
   }
@@ -52,6 +55,7 @@ class WT_API AnyDataset {
       AnyDataset(D dataset)  // NOLINT: implicit by design
       : held_(std::make_shared<const Held<D>>(std::move(dataset))) {}
   i64 size() const { return held_->size(); }
+  u64 version() const { return held_->version(); }
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const {
     return held_->batch(samples, epoch);
   }
@@ -60,12 +64,14 @@ class WT_API AnyDataset {
   struct Base {
     virtual ~Base() = default;
     virtual i64 size() const = 0;
+    virtual u64 version() const = 0;
     virtual Batch batch(std::span<const i64> samples, i64 epoch) const = 0;
   };
   template <class D>
   struct Held final : Base {
     explicit Held(D d) : dataset(std::move(d)) {}
     i64 size() const override { return dataset.size(); }
+    u64 version() const override { return detail::version_of(dataset); }
     Batch batch(std::span<const i64> samples, i64 epoch) const override {
       return detail::batch_of(dataset, samples, epoch);
     }
@@ -86,12 +92,13 @@ class WT_API Concat {
            (Dataset<Rest> && ...)) explicit Concat(First first, Rest... rest)
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
-  i64 size() const { return ends_.back(); }
+  i64 size() const { return ends().back(); }
+  u64 version() const;
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const;
 
  private:
+  std::vector<i64> ends() const;  // of the parts, counted from the beginning of the first
   std::vector<AnyDataset> parts_;
-  std::vector<i64> ends_;  // of the parts, counted from the beginning of the first
 };
 
 struct RandomSplitOptions {
@@ -130,6 +137,7 @@ class Collated {
  public:
   Collated(D dataset, F f) : dataset_(std::move(dataset)), f_(std::move(f)) {}
   i64 size() const { return dataset_.size(); }
+  u64 version() const { return detail::version_of(dataset_); }
   const D& dataset() const { return dataset_; }
   auto batch(std::span<const i64> samples, i64 epoch = 0) const {
     BatchOf<D> batch = detail::batch_of(dataset_, samples, epoch);

@@ -4,6 +4,10 @@
 // `Batch batch(std::span<const i64> indices) const`, whose samples depend on their index alone.
 // batch() may give another type: std::array<Tensor, 3>, or a struct (core/batch.h). If samples
 // depend on the epoch as well (augmentation), its second parameter is `i64 epoch = 0`.
+//
+// size() and samples may change between the epochs of a Loader, not in the middle of one. Where
+// samples can change, `u64 version() const` is another number after each change: a Loader refuses
+// to go on with an epoch whose dataset has a new one.
 #pragma once
 #include <array>
 #include <concepts>
@@ -61,17 +65,29 @@ BatchOf<D> batch_of(const D& d, std::span<const i64> indices, i64 epoch) {
   else
     return d.batch(indices);
 }
+// Another number after each change of the samples; 0 for datasets that do not say.
+template <Dataset D>
+u64 version_of(const D& d) {
+  if constexpr (requires {
+                  { d.version() } -> std::convertible_to<u64>;
+                })
+    return u64(d.version());
+  else
+    return 0;
+}
 // Makes them contiguous and on the cpu. Throws ShapeError unless their first sizes are equal.
 WT_API void prepare_rows(const char* dataset, std::span<Tensor> tensors);
 // Rows of a tensor that was prepared, [N, ...] -> [n, ...]. Throws IndexError.
 WT_API Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices);
 }  // namespace detail
 
-// Two tensors of equal length, row by row.
+// Two tensors of equal length, row by row. Contiguous ones on the cpu are not copied: writing to
+// them changes the samples, which is for between epochs.
 class WT_API TensorDataset {
  public:
   TensorDataset(Tensor x, Tensor y);
   i64 size() const { return x_.size(0); }
+  u64 version() const { return u64(x_.version()) + y_.version(); }
   Batch batch(std::span<const i64> indices) const;
 
  private:
@@ -90,6 +106,11 @@ class TensorsDataset {
     detail::prepare_rows("TensorsDataset", tensors_);
   }
   i64 size() const { return tensors_[0].size(0); }
+  u64 version() const {
+    u64 sum = 0;
+    for (const Tensor& t : tensors_) sum += t.version();
+    return sum;
+  }
   // Throws IndexError.
   std::array<Tensor, N> batch(std::span<const i64> indices) const {
     std::array<Tensor, N> rows;

@@ -8,7 +8,7 @@
 
 #include "warptape/core/memory_exchange.h"
 #include "warptape/core/mode.h"
-#include "warptape/core/random.h"
+#include "warptape/core/philox.h"
 
 namespace wt::data {
 
@@ -28,9 +28,8 @@ std::vector<i64> epoch_order(i64 n, bool shuffle, u64 seed, i64 epoch) {
 
 namespace detail {
 
-void check_loader_options(const LoaderOptions& o, i64 samples) {
+void check_loader_options(const LoaderOptions& o) {
   if (o.batch < 1) throw UsageError(str("[Loader] the batch must be at least 1, got ", o.batch));
-  if (samples < 1) throw UsageError("[Loader] the dataset is empty");
   if (o.workers < 0 || o.workers > 1024 || o.prefetch < 1 || o.prefetch > 1024)
     throw UsageError(str("[Loader] workers must be 0 to 1024 and prefetch 1 to 1024, got ",
                          o.workers, " and ", o.prefetch));
@@ -40,12 +39,7 @@ void check_loader_options(const LoaderOptions& o, i64 samples) {
         "the two");
 }
 
-void check_epoch(const LoaderOptions& o, i64 samples) {
-  if (samples < 1) throw UsageError("[Loader] the sampler gives no samples");
-  if (o.drop_last && o.batch > samples)
-    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
-                         " samples) and drop_last leaves nothing"));
-}
+namespace {
 
 std::vector<i64> sampled_order(const LoaderOptions& o, i64 n, i64 epoch) {
   std::vector<i64> order = o.sampler(epoch);
@@ -56,18 +50,47 @@ std::vector<i64> sampled_order(const LoaderOptions& o, i64 n, i64 epoch) {
   return order;
 }
 
-std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 samples, i64 epoch) {
-  if (!o.sampler) return epoch_order(n, o.shuffle, o.seed, epoch);
-  std::vector<i64> order = sampled_order(o, n, epoch);
-  if (i64(order.size()) != samples)
-    throw UsageError(str("[Loader] the sampler gives ", order.size(), " samples for epoch ", epoch,
-                         ", it gave ", samples, " for epoch 0: all epochs need equal lengths"));
+}  // namespace
+
+std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 sampled, i64 epoch) {
+  if (n < 0) throw UsageError(str("[Loader] the dataset says it has ", n, " samples"));
+  if (n == 0) throw UsageError("[Loader] the dataset is empty");
+  std::vector<i64> order =
+      o.sampler ? sampled_order(o, n, epoch) : epoch_order(n, o.shuffle, o.seed, epoch);
+  const i64 samples = i64(order.size());
+  if (sampled >= 0 && samples != sampled)
+    throw UsageError(str("[Loader] the sampler gives ", samples, " samples for epoch ", epoch,
+                         ", it gave ", sampled, " for epoch 0: all epochs need equal lengths"));
+  if (samples < 1) throw UsageError("[Loader] the sampler gives no samples");
+  if (o.drop_last && o.batch > samples)
+    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
+                         " samples) and drop_last leaves nothing"));
   return order;
+}
+
+i64 batches_of(const LoaderOptions& o, i64 samples) {
+  return samples / o.batch + (!o.drop_last && samples % o.batch != 0);
 }
 
 void bad_loader_state(const LoaderState& s, i64 batches) {
   throw UsageError(str("[Loader] there is no batch ", s.batch, " in epoch ", s.epoch, " (", batches,
                        " batches an epoch)"));
+}
+
+void size_changed(const LoaderState& s, i64 samples) {
+  throw UsageError(str(
+      "[Loader] the dataset has ", samples, " samples, it had ", s.samples, " when epoch ", s.epoch,
+      " began: its size may change between epochs only\n  Try set_state({.epoch = ", s.epoch + 1,
+      "}), which begins the next one"));
+}
+
+void version_changed(const LoaderState& s) {
+  throw UsageError(
+      str("[Loader] the dataset's tensors were written to after the first batch of "
+          "epoch ",
+          s.epoch,
+          ": which batches have the change would depend on the workers\n  Try to "
+          "write between epochs, or give the dataset clones"));
 }
 
 // --- workers ---
@@ -94,18 +117,14 @@ struct BatchPool::Shared {
   // much back.
   wt::detail::MemoryExchange returned;
   wt::detail::MemoryAccount caller;
-  Mode mode;  // of the thread that made the pool, as far as workers take it over
   std::vector<std::thread> threads;
 
-  void run(u64 worker) {
-    wt::mode.grad = false;
-    wt::mode.default_dtype = mode.default_dtype;
-    wt::mode.default_device = mode.default_device;
-    wt::mode.category = mode.category;
-    // Two threads may not draw from one generator. What a sample depends on is its index; this only
-    // keeps a dataset that draws all the same from a race.
-    Generator own(worker, 1);
-    wt::mode.generator = &own;
+  void run(const ModeCopy& of_caller) {
+    of_caller.adopt();
+    const NoGrad no_grad;
+    // Batches made ahead may be for a training that an InferenceMode around the loader's
+    // construction has nothing to do with.
+    mode.slow &= ~u32(kSlowInference);
     wt::detail::MemoryAccount sent;
     std::unique_lock lock(mutex);
     for (;;) {
@@ -133,8 +152,6 @@ struct BatchPool::Shared {
       made = {};  // tensors are freed without the lock
       lock.lock();
     }
-    lock.unlock();
-    wt::mode.generator = nullptr;
   }
 
   // Under the lock; what was there is given back, to be freed without it.
@@ -151,10 +168,9 @@ struct BatchPool::Shared {
 
 BatchPool::BatchPool(int workers, int ahead) : shared_(std::make_unique<Shared>()) {
   shared_->slots.resize(size_t(ahead));
-  shared_->mode = wt::mode;
   try {
     for (int i = 0; i < workers; ++i)
-      shared_->threads.emplace_back([s = shared_.get(), i] { s->run(u64(i)); });
+      shared_->threads.emplace_back([s = shared_.get(), copy = ModeCopy()] { s->run(copy); });
   } catch (...) {
     join();
     throw;

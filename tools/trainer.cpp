@@ -93,6 +93,7 @@ std::vector<nn::NamedTensor> Trainer::state() {
   const data::LoaderState at = loader_->state();
   all.push_back(named_number("loader.epoch", at.epoch));
   all.push_back(named_number("loader.batch", at.batch));
+  all.push_back(named_number("loader.samples", at.samples));
   all.push_back(named_number("train.step", c_.step));
   all.push_back(named_number("train.best_step", c_.best_step));
   all.push_back(named_number("train.worse", c_.worse));
@@ -106,7 +107,8 @@ void Trainer::resume(const nn::LoadedTensors& file) {
                    .best_step = integer_of(t, "train.best_step"),
                    .worse = integer_of(t, "train.worse"),
                    .best = number_of(t, "train.best")};
-  const data::LoaderState at{integer_of(t, "loader.epoch"), integer_of(t, "loader.batch")};
+  data::LoaderState at{integer_of(t, "loader.epoch"), integer_of(t, "loader.batch")};
+  if (file.find("loader.samples")) at.samples = integer_of(t, "loader.samples");
   training_->load_state(t);
   loader_->set_state(at);
   c_ = c;

@@ -138,7 +138,7 @@ TEST_CASE("loader: a struct from collate, padded by batch, goes on in the middle
     CHECK(all == alone);
     Masked batch;
     for (int i = 0; i < 3; ++i) REQUIRE(a.next(batch));
-    CHECK(a.state() == LoaderState{1, 3});
+    CHECK(a.state() == LoaderState{1, 3, 100});
     Loader b{collate(numbers(100), Pad()), o};
     REQUIRE(b.next(batch));  // it was under way elsewhere
     b.set_state(a.state());
@@ -159,7 +159,7 @@ TEST_CASE("loader: what collate's function throws reaches the caller, who may go
     for (int i = 0; i < 3; ++i) REQUIRE(loader.next(batch));
     for (int i = 0; i < 2; ++i)
       CHECK(message_of([&] { loader.next(batch); }) == "DataError: sample 17 cannot be padded");
-    CHECK(loader.state() == LoaderState{0, 3});
+    CHECK(loader.state() == LoaderState{0, 3, 40});
     *pad.fail_at = -1;
     CHECK(rest(loader).size() == 25);
   }

@@ -146,7 +146,7 @@ TEST_CASE("loader: with workers, too, its position comes back in the middle of a
     all(a);
     Batch batch;
     for (int i = 0; i < 3; ++i) REQUIRE(a.next(batch));
-    CHECK(a.state() == LoaderState{1, 3});  // not what was made ahead
+    CHECK(a.state() == LoaderState{1, 3, 100});  // not what was made ahead
     Loader b{Slow{100}, o};
     REQUIRE(b.next(batch));  // it was under way elsewhere
     b.set_state(a.state());
@@ -169,7 +169,7 @@ TEST_CASE("loader: an exception of a worker reaches the caller, who may go on") 
     });
     CHECK(error == "DataError: sample 17 cannot be read");
     CHECK(seen.size() == 15);  // those before the bad batch were given first
-    CHECK(loader.state() == LoaderState{0, 3});
+    CHECK(loader.state() == LoaderState{0, 3, 40});
     CHECK(mentions(message_of([&] { all(loader); }), "sample 17"));  // the same batch once more
     slow.log->fail_at = -1;
     CHECK(all(loader).size() == 25);

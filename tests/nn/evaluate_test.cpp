@@ -1,7 +1,9 @@
 // evaluate(): the figures, and that it leaves everything as it was.
 #include "warptape/nn/evaluate.h"
 
+#include <atomic>
 #include <cmath>
+#include <memory>
 
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -124,6 +126,36 @@ TEST_CASE("evaluate: also when it throws, in the model, in the data or in a metr
       CHECK_THROWS_AS(evaluate(net, loader, {"accuracy", "acuracy"}), UsageError);
     }
     CHECK(std::isfinite(evaluate(net, loader, {"loss"})["loss"]));
+  }
+}
+
+TEST_CASE("evaluate: also when the dataset changes meanwhile, which is an error") {
+  struct Shared {
+    std::shared_ptr<std::atomic<i64>> n = std::make_shared<std::atomic<i64>>(40);
+    i64 size() const { return *n; }
+    Batch batch(std::span<const i64> i) const { return {ones({i64(i.size()), 2}), zeros({1})}; }
+  };
+  for (const int workers : {0, 2}) {
+    CAPTURE(workers);
+    const Shared set;
+    Loader loader{set, {.batch = 8, .workers = workers}};
+    Batch batch;
+    for (int i = 0; i < 4; ++i) REQUIRE(loader.next(batch));
+    const LoaderState before = loader.state();
+    const auto model = [&](const Tensor& x) {
+      *set.n = 12;
+      return x;
+    };
+    struct Ignore : metrics::Metric {
+      Ignore() : Metric("ignore") {}
+      double value() const override { return 0; }
+      void reset() override {}
+      void add(const Tensor&, const Tensor&) override {}
+    } metric;
+    CHECK(mentions(message_of([&] { evaluate(model, loader, metric); }), "has 12 samples, it had"));
+    CHECK(loader.state() == before);
+    *set.n = 40;
+    CHECK(loader.next(batch));
   }
 }
 

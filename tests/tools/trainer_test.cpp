@@ -39,4 +39,5 @@ TEST_CASE("a run that a step ends keeps the state before that step, with the bat
   CHECK(tools::integer_of(file.tensors, "train.step") == newest);
   CHECK(tools::integer_of(file.tensors, "loader.epoch") == 0);
   CHECK(tools::integer_of(file.tensors, "loader.batch") == newest);
+  CHECK(tools::integer_of(file.tensors, "loader.samples") > newest);
 }
