@@ -55,8 +55,8 @@ class Copy {
     const Way ways[3] = {{"memcpy", copy_library}
 #if WT_X86
                          ,
-                         {"vector stores", cpu_has_avx2() ? copy_stores : nullptr},
-                         {"streaming stores", cpu_has_avx2() ? copy_streamed : nullptr}
+                         {"vector stores", cpu_isa() >= kAvx2 ? copy_stores : nullptr},
+                         {"streaming stores", cpu_isa() >= kAvx2 ? copy_streamed : nullptr}
 #endif
     };
     for (int turn = 0; turn < 9; ++turn)

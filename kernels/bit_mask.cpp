@@ -31,7 +31,7 @@ void unpack_reference(const BitUnpackArgs& a, const Launch&) {
 
 #if WT_X86
 const char* f32_why_not(DType dtype) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   return dtype == DType::f32 ? nullptr : "f32 only";
 }
 const char* pack_why_not(const BitPackArgs& a) { return f32_why_not(a.in.dtype()); }

@@ -12,7 +12,7 @@ namespace {
 
 template <class S>
 __device__ __forceinline__ bool passes(S x) {
-  return !(Accumulator<S>(x) <= Accumulator<S>(0));
+  return !(ComputeType<S>(x) <= ComputeType<S>(0));
 }
 
 template <class S>

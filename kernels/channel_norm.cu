@@ -16,7 +16,7 @@ constexpr i64 kThreads = 64;  // few rows to hand out: small blocks spread over 
 
 template <class T>
 struct ChannelStats {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   ChannelShape shape;
   Cells<const T> x;
   A *stats, *variance;
@@ -28,7 +28,7 @@ struct ChannelStats {
 };
 template <class T>
 struct ChannelNormForward {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   ChannelShape shape;
   Cells<T> y;
   Cells<const T> x;
@@ -41,7 +41,7 @@ struct ChannelNormForward {
 };
 template <class T>
 struct ChannelNormSums {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   ChannelShape shape;
   A* sums;
   Cells<const T> gy, x;
@@ -53,7 +53,7 @@ struct ChannelNormSums {
 };
 template <class T>
 struct ChannelNormBackward {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   ChannelShape shape;
   Cells<T> gx;
   Cells<const T> gy, x;
@@ -71,7 +71,7 @@ struct ChannelNormBackward {
 
 template <class T>
 __global__ void channel_stats_naive(ChannelStats<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 k = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = a.shape.statistics();
   if (k >= all) return;
   const StatisticCells cells(a.shape, k);
@@ -121,7 +121,7 @@ __global__ void channel_stats_naive(ChannelStats<T> a) {
 
 template <class T>
 __global__ void channel_norm_naive(ChannelNormForward<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (cell >= s.samples * s.channels) return;
@@ -140,7 +140,7 @@ __global__ void channel_norm_naive(ChannelNormForward<T> a) {
 
 template <class T>
 __global__ void channel_norm_sums_naive(ChannelNormSums<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = s.cells();
   if (cell >= all) return;
@@ -170,7 +170,7 @@ __global__ void channel_norm_sums_naive(ChannelNormSums<T> a) {
 
 template <class T>
 __global__ void channel_norm_backward_naive(ChannelNormBackward<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (cell >= s.samples * s.channels) return;
@@ -204,7 +204,7 @@ __global__ void channel_norm_backward_naive(ChannelNormBackward<T> a) {
 void launch_naive(const ChannelStatsArgs& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Accumulator<T>;
+    using A = ComputeType<T>;
     const ChannelShape s(a.x, a.groups);
     const ChannelStats<T> k{
         s, Cells<const T>(a.x), a.stats.as<A>(), a.variance.as<A>(), A(s.count()), A(a.eps)};
@@ -215,7 +215,7 @@ void launch_naive(const ChannelNormForwardArgs& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ChannelNormForward<T> k{ChannelShape(a.x, a.groups), Cells<T>(a.y),
-                                  Cells<const T>(a.x),         a.stats.as<const Accumulator<T>>(),
+                                  Cells<const T>(a.x),         a.stats.as<const ComputeType<T>>(),
                                   a.weight.as<const T>(),      a.bias.as<const T>()};
     const i64 cells = k.shape.samples * k.shape.channels;
     launch<channel_norm_naive<T>>(grid_of(l, ceil_div(cells, kThreads), kThreads), k);
@@ -224,7 +224,7 @@ void launch_naive(const ChannelNormForwardArgs& a, const Launch& l) {
 void launch_naive(const ChannelNormSumsArgs& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Accumulator<T>;
+    using A = ComputeType<T>;
     const ChannelNormSums<T> k{ChannelShape(a.x, a.groups), a.sums.as<A>(), Cells<const T>(a.gy),
                                Cells<const T>(a.x), a.stats.as<const A>()};
     launch<channel_norm_sums_naive<T>>(grid_of(l, ceil_div(k.shape.cells(), kThreads), kThreads),
@@ -234,7 +234,7 @@ void launch_naive(const ChannelNormSumsArgs& a, const Launch& l) {
 void launch_naive(const ChannelNormBackwardArgs& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Accumulator<T>;
+    using A = ComputeType<T>;
     const ChannelShape s(a.x, a.groups);
     const ChannelNormBackward<T> k{s,
                                    Cells<T>(a.gx),

@@ -53,10 +53,6 @@ struct ConvForwardArgs {
   ConvShape shape;
   ConvTensor y, x, w;
   const void* bias = nullptr;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(x.data), f(w.data), f(bias);
-  }
   i64 bytes() const {
     return item_size(shape.dtype) *
            (shape.x_numel() + shape.y_numel() + shape.w_numel() + (bias ? shape.out_channels : 0));
@@ -70,10 +66,6 @@ struct ConvBackwardInputArgs {
   ConvShape shape;
   ConvTensor x, y, w;
   const void* bias = nullptr;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(x.data), f(w.data), f(bias);
-  }
   i64 bytes() const {
     return item_size(shape.dtype) *
            (shape.x_numel() + shape.y_numel() + shape.w_numel() + (bias ? shape.in_channels : 0));
@@ -90,10 +82,6 @@ struct ConvBackwardWeightArgs {
   void* y_sum = nullptr;
   bool accumulate = false;        // add to what w holds; else its old contents are never read
   bool accumulate_y_sum = false;  // the same for y_sum
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(x.data), f(w.data), f(y_sum);
-  }
   i64 bytes() const {
     return item_size(shape.dtype) *
            (shape.x_numel() + shape.y_numel() + shape.w_numel() * (accumulate ? 2 : 1) +

@@ -276,22 +276,22 @@ WT_TARGET_AVX2 void bfloat_row_avx2(BFloat16* out, const float* in, i64 n) {
 }
 template <>
 void cast_row(BFloat16* out, const float* in, i64 n) {
-  if (cpu_has_avx2()) return bfloat_row_avx2(out, in, n);
+  if (cpu_isa() >= kAvx2) return bfloat_row_avx2(out, in, n);
   for (i64 i = 0; i < n; ++i) out[i] = BFloat16(in[i]);
 }
 template <>
 void cast_row(Half* out, const float* in, i64 n) {
-  if (cpu_has_avx2()) return half_row_avx2(out, in, n);
+  if (cpu_isa() >= kAvx2) return half_row_avx2(out, in, n);
   for (i64 i = 0; i < n; ++i) out[i] = Half(in[i]);
 }
 template <>
 void cast_row(float* out, const Half* in, i64 n) {
-  if (cpu_has_avx2()) return float_row_avx2(out, in, n);
+  if (cpu_isa() >= kAvx2) return float_row_avx2(out, in, n);
   for (i64 i = 0; i < n; ++i) out[i] = float(in[i]);
 }
 template <>
 void cast_row(float* out, const BFloat16* in, i64 n) {
-  if (cpu_has_avx2()) return float_row_avx2(out, in, n);
+  if (cpu_isa() >= kAvx2) return float_row_avx2(out, in, n);
   for (i64 i = 0; i < n; ++i) out[i] = float(in[i]);
 }
 #endif

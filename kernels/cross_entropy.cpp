@@ -82,7 +82,7 @@ void backward_reference(const CrossEntropyBackwardArgs& a, const Launch&) {
 
 #if WT_X86
 const char* why_not_avx2(const View& logits, bool neighbours) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (logits.dtype() != DType::f32) return "f32 only";
   return neighbours ? nullptr : "the classes must be the innermost axis";
 }

@@ -25,7 +25,7 @@ struct RowLabels {
   i64 classes;
 };
 
-template <class T, class A = Accumulator<T>>
+template <class T, class A = ComputeType<T>>
 struct LossForward {
   enum { Logits, Labels };  // the operands of `rows`
   Rows<2> rows;
@@ -51,7 +51,7 @@ struct LossForward {
   }
 };
 
-template <class T, class A = Accumulator<T>>
+template <class T, class A = ComputeType<T>>
 struct LossBackward {
   enum { GLogits, Logits, Labels };  // the operands of `rows`
   Rows<3> rows;
@@ -80,7 +80,7 @@ __device__ __forceinline__ i64 label_of(const LossForward<T>& a, i64 row, bool r
 // What the gradient of a row needs beside its logits.
 template <class T>
 struct RowGradient {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   A max, log_sum, grad, hit, every;
   i64 label;
   bool ignored;
@@ -106,7 +106,7 @@ struct RowGradient {
 
 template <class T>
 __global__ void cross_entropy_naive(LossForward<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
   const i64 label = label_of(a, row, true);
@@ -293,7 +293,7 @@ RowLabels<A> target_of(const Args& a) {
 }
 template <class T>
 LossForward<T> kernel_args(const CrossEntropyForwardArgs& a, const Launch& l) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   return {rows_along<2>(a.axis, {{a.logits}, {a.labels, false}}),
           target_of<A>(a),
           a.logits.as<const T>(),
@@ -304,7 +304,7 @@ LossForward<T> kernel_args(const CrossEntropyForwardArgs& a, const Launch& l) {
 }
 template <class T>
 LossBackward<T> kernel_args(const CrossEntropyBackwardArgs& a, const Launch&) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   return {rows_along<3>(a.axis, {{a.glogits}, {a.logits}, {a.labels, false}}),
           target_of<A>(a),
           a.glogits.as<T>(),
@@ -315,7 +315,7 @@ LossBackward<T> kernel_args(const CrossEntropyBackwardArgs& a, const Launch&) {
 
 template <class T>
 void launch_total(const CrossEntropyForwardArgs& a, const Launch& l) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   LossTotal<A> t{rows_along<2>(a.axis, {{a.logits}, {a.labels, false}}),
                  a.labels.as<const i64>(),
                  a.ignore_index,

@@ -109,8 +109,8 @@ const char* dense_only(const DropoutArgs& a) {
 }
 void vectorized(const DropoutArgs& a, const Launch&) {
 #if WT_X86
-  if (cpu_has_avx512()) return rows_avx512(a);
-  if (cpu_has_avx2()) return rows_avx2(a);
+  if (cpu_isa() >= kAvx512) return rows_avx512(a);
+  if (cpu_isa() >= kAvx2) return rows_avx2(a);
 #endif
   rows_plain(a);
 }

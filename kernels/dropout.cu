@@ -35,7 +35,7 @@ struct DropoutPart {
 
 template <class S>
 __device__ __forceinline__ S kept_or_zero(const DropoutPart& p, S x, u32 word) {
-  using T = Accumulator<S>;
+  using T = ComputeType<S>;
   return DropoutArgs::keeps(word, p.threshold) ? S(T(x) * T(p.scale)) : S(0.0f);
 }
 

@@ -121,7 +121,7 @@ WT_TARGET_AVX2 void add_row_avx2(float* sum, const float* row, i64 n) {
 #endif
 void add_row(float* sum, const float* row, i64 step, i64 n) {
 #if WT_X86
-  if (step == 1 && cpu_has_avx2()) return add_row_avx2(sum, row, n);
+  if (step == 1 && cpu_isa() >= kAvx2) return add_row_avx2(sum, row, n);
 #endif
   add_row<float>(sum, row, step, n);
 }

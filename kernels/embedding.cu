@@ -139,7 +139,7 @@ struct EmbeddingScatter {
 
 template <class T>
 __global__ void embedding_backward_naive(EmbeddingScatter<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.limit * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
     const i64 v = e / a.width, d = e % a.width;

@@ -37,7 +37,7 @@ void norm_reference(const GradNormArgs& a, const Launch&) {
 #if WT_X86
 const char* no_avx2(const GradNormArgs& a) {
   if (a.dtype != DType::f32) return "gradients must be f32";
-  return cpu_has_avx2() ? nullptr : "this cpu has no AVX2";
+  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
 }
 
 // Eight sums hide the latency of the additions.

@@ -103,7 +103,7 @@ void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launc
 #if WT_X86
 template <class Args>
 const char* why_not_avx2(const Args& a) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (a.x.dtype() != DType::f32) return "f32 only";
   const auto rows = rows_of(a);
   for (i64 step : rows.step)

@@ -26,8 +26,8 @@ struct NormForward {
   Rows<2> rows;
   T* y;
   const T *x, *weight, *bias;
-  Accumulator<T>* stats;
-  Accumulator<T> eps;
+  ComputeType<T>* stats;
+  ComputeType<T> eps;
   bool cached;  // block: dynamic shared memory holds the row
   template <class F>
   void visit_pointers(F&& f) const {
@@ -41,7 +41,7 @@ struct NormBackwardInput {
   Rows<3> rows;
   T* gx;
   const T *gy, *x, *weight;
-  const Accumulator<T>* stats;
+  const ComputeType<T>* stats;
   template <class F>
   void visit_pointers(F&& f) const {
     f(gx), f(gy), f(x), f(weight), f(stats);
@@ -53,7 +53,7 @@ struct NormBackwardParams {
   Rows<2> rows;
   T *gweight, *gbias;
   const T *gy, *x;
-  const Accumulator<T>* stats;
+  const ComputeType<T>* stats;
   bool accumulate_weight, accumulate_bias;
   template <class F>
   void visit_pointers(F&& f) const {
@@ -99,7 +99,7 @@ __device__ __forceinline__ void save_stats(const NormForward<T>& a, i64 row, A m
 
 template <class T>
 __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const auto y = a.rows.row(a.Y, a.y, row);
   const auto x = a.rows.row(a.X, a.x, row);
   const i64 n = a.rows.length;
@@ -121,7 +121,7 @@ __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
 
 template <class T>
 __device__ __forceinline__ void naive_row(const NormBackwardInput<T>& a, i64 row) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const auto gx = a.rows.row(a.GX, a.gx, row);
   const auto gy = a.rows.row(a.GY, a.gy, row);
   const auto x = a.rows.row(a.X, a.x, row);
@@ -148,7 +148,7 @@ __global__ void layer_norm_naive(Kernel a) {
 
 template <class T>
 __global__ void layer_norm_backward_params_naive(NormBackwardParams<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.rows.length) return;
   A weight_sum = 0, bias_sum = 0;
@@ -446,19 +446,19 @@ inline Rows<2> rows_of(const LayerNormBackwardParamsArgs& a) {
 }
 template <class T>
 NormForward<T> kernel_args(const LayerNormForwardArgs& a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   return {rows_of(a),           a.y.as<T>(),     a.x.as<const T>(), a.weight.as<const T>(),
           a.bias.as<const T>(), a.stats.as<A>(), A(a.eps),          false};
 }
 template <class T>
 NormBackwardInput<T> kernel_args(const LayerNormBackwardInputArgs& a) {
   return {rows_of(a),        a.gx.as<T>(),           a.gy.as<const T>(),
-          a.x.as<const T>(), a.weight.as<const T>(), a.stats.as<const Accumulator<T>>()};
+          a.x.as<const T>(), a.weight.as<const T>(), a.stats.as<const ComputeType<T>>()};
 }
 template <class T>
 NormBackwardParams<T> kernel_args(const LayerNormBackwardParamsArgs& a) {
   return {rows_of(a),          a.gweight.as<T>(), a.gbias.as<T>(),
-          a.gy.as<const T>(),  a.x.as<const T>(), a.stats.as<const Accumulator<T>>(),
+          a.gy.as<const T>(),  a.x.as<const T>(), a.stats.as<const ComputeType<T>>(),
           a.accumulate_weight, a.accumulate_bias};
 }
 

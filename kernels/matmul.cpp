@@ -10,19 +10,19 @@ namespace wt {
 
 namespace {
 
-// What T is summed in. Integers wrap around: unsigned arithmetic, whose overflow is defined.
+// What products of T are summed in: as ComputeType, but integers unsigned, so that they wrap.
 template <class T, bool = std::is_integral_v<T>>
-struct SumOf {
+struct MatmulSum {
   using type = ComputeType<T>;
 };
 template <class T>
-struct SumOf<T, true> {
+struct MatmulSum<T, true> {
   using type = std::make_unsigned_t<T>;
 };
 
 template <class T>
 void product(const MatmulArgs& g) {
-  using Sum = typename SumOf<T>::type;
+  using Sum = typename MatmulSum<T>::type;
   T* out = static_cast<T*>(g.out);
   const T* a = static_cast<const T*>(g.a);
   const T* b = static_cast<const T*>(g.b);

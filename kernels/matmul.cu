@@ -13,15 +13,15 @@ namespace {
 constexpr int kNaiveSide = 16;
 
 template <class T>
-__device__ __forceinline__ void finish(T& to, typename SumOf<T>::type sum, bool accumulate) {
-  using Sum = typename SumOf<T>::type;
+__device__ __forceinline__ void finish(T& to, typename MatmulSum<T>::type sum, bool accumulate) {
+  using Sum = typename MatmulSum<T>::type;
   to = T(accumulate ? sum + Sum(to) : sum);
 }
 
 template <class T>
 __global__ void __launch_bounds__(kNaiveSide* kNaiveSide)
     matmul_naive(const __grid_constant__ MatmulArgs g, i64 batches) {
-  using Sum = typename SumOf<T>::type;
+  using Sum = typename MatmulSum<T>::type;
   const u32 tile_columns = u32((g.n + kNaiveSide - 1) / kNaiveSide);
   const i64 i = i64(blockIdx.x / tile_columns) * kNaiveSide + threadIdx.y;
   const i64 j = i64(blockIdx.x % tile_columns) * kNaiveSide + threadIdx.x;
@@ -44,7 +44,7 @@ constexpr int kSumRows = 32, kSumThreads = 16;
 template <class T>
 __global__ void __launch_bounds__(kSumRows* kSumThreads)
     matmul_row_sums(const __grid_constant__ MatmulArgs g) {
-  using Sum = typename SumOf<T>::type;
+  using Sum = typename MatmulSum<T>::type;
   WT_SHARED(Sum, part, [kSumThreads][kSumRows]);
   const i64 i = i64(blockIdx.x) * kSumRows + threadIdx.x;
   const T* a = static_cast<const T*>(g.a) + i * g.a_row;

@@ -47,7 +47,7 @@ void backward_reference(const MseBackwardArgs& args, const Launch&) {
 
 #if WT_X86
 const char* forward_why_not(const MseForwardArgs& args) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (args.a.dtype() != DType::f32) return "f32 only";
   return args.a.dense() && args.b.dense() ? nullptr : "both operands must be contiguous";
 }
@@ -77,7 +77,7 @@ WT_TARGET_AVX2 void forward_avx2(const MseForwardArgs& args, const Launch&) {
 }
 
 const char* backward_why_not(const MseBackwardArgs& args) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (args.a.dtype() != DType::f32) return "f32 only";
   return args.ga.dense() && args.a.dense() && args.b.dense() ? nullptr
                                                              : "the operands must be contiguous";

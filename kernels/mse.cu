@@ -85,7 +85,7 @@ void launch_forward(const MseForwardArgs& args, const Launch& l, i64 parts) {
   const LoopNest<2> nest = loop_nest({args.a, args.b});
   with_float_or_double(args.a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Accumulator<T>;
+    using A = ComputeType<T>;
     A *loss_sum = args.loss_sum.as<A>(), *weight = args.weight.as<A>();
     double* sums = parts > 1 ? static_cast<double*>(l.workspace) : nullptr;
     with_index_map(nest, [&](auto map) {
@@ -113,7 +113,7 @@ void backward_naive(const MseBackwardArgs& args, const Launch& l) {
   const LoopNest<3> nest = loop_nest({args.ga, args.a, args.b});
   with_float_or_double(args.a.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = Accumulator<T>;
+    using A = ComputeType<T>;
     with_index_map(nest, [&](auto map) {
       launch<mse_gradient<T, A, decltype(map)>>(
           grid_of(l, ceil_div(nest.numel, kThreads), kThreads), map, nest.numel, args.ga.as<T>(),

@@ -48,7 +48,7 @@ void reference(const typename Rule<float>::Args& a, const Launch&) {
 template <class Args>
 const char* no_avx2(const Args& a) {
   if (a.dtype != DType::f32) return "parameters must be f32";
-  return cpu_has_avx2() ? nullptr : "this cpu has no AVX2";
+  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
 }
 
 template <template <class> class Rule>

@@ -53,7 +53,7 @@ void adamw_reference(const AdamwStepArgs& a, const Launch&) {
 template <class Args>
 const char* no_avx2(const Args& a) {
   if (a.dtype != DType::f32) return "parameters must be f32";
-  return cpu_has_avx2() ? nullptr : "this cpu has no AVX2";
+  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
 }
 
 WT_TARGET_AVX2 void sgd_piece(const SgdStepArgs& a, i64 begin, i64 end) {

@@ -11,15 +11,6 @@
 namespace wt {
 namespace pw {
 
-// Zero, so right though slow, until this file's initialisers have run.
-const bool kUseAvx2 = [] {
-#if WT_X86
-  __builtin_cpu_init();
-#endif
-  return cpu_has_avx2();
-}();
-const bool kUseAvx512 = kUseAvx2 && cpu_has_avx512();
-
 namespace {
 
 constexpr i64 kChunk = 512;  // elements that are gathered or converted at a time
@@ -186,7 +177,7 @@ static void run_piece(const LargeCall& call, i64 begin, i64 n, [[maybe_unused]] 
 #if WT_X86
   bool in_place = false;
   for (int k = 0; k < call.arity; ++k) in_place |= call.in[k] == call.out;
-  if (kUseAvx2 && stream && !in_place) {
+  if (stream && !in_place && cpu_isa() >= kAvx2) {
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
     if (beyond) direct(std::min(n, (kLine - beyond) / call.out_size));
     // Several operands are read in turns: short pieces let the stores overlap with them. One is

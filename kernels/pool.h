@@ -55,10 +55,6 @@ WT_HOT PoolWindow pool_window(const PoolShape& s, int axis, i64 q) {
 struct MaxPoolForwardArgs {
   PoolShape shape;
   ConvTensor y, taps, indices, x;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(taps.data), f(indices.data), f(x.data);
-  }
   i64 bytes() const { return item_size(shape.dtype) * (shape.x_numel() + shape.y_numel()); }
   i64 flops() const { return shape.y_numel() * shape.taps(); }
 };
@@ -68,10 +64,6 @@ WT_CONTRACT(max_pool_forward, MaxPoolForwardArgs);
 struct MaxPoolBackwardArgs {
   PoolShape shape;
   ConvTensor gx, gy, taps;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(gx.data), f(gy.data), f(taps.data);
-  }
   i64 bytes() const { return item_size(shape.dtype) * (shape.x_numel() + shape.y_numel()); }
   i64 flops() const { return shape.y_numel(); }
 };
@@ -81,10 +73,6 @@ WT_CONTRACT(max_pool_backward, MaxPoolBackwardArgs);
 struct MaxPoolGatherArgs {
   PoolShape shape;
   ConvTensor y, x, taps;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(x.data), f(taps.data);
-  }
   i64 bytes() const { return item_size(shape.dtype) * 2 * shape.y_numel(); }
   i64 flops() const { return 0; }
 };
@@ -94,10 +82,6 @@ WT_CONTRACT(max_pool_gather, MaxPoolGatherArgs);
 struct AvgPoolForwardArgs {
   PoolShape shape;
   ConvTensor y, x;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(y.data), f(x.data);
-  }
   i64 bytes() const { return item_size(shape.dtype) * (shape.x_numel() + shape.y_numel()); }
   i64 flops() const { return shape.y_numel() * shape.taps(); }
 };
@@ -107,10 +91,6 @@ WT_CONTRACT(avg_pool_forward, AvgPoolForwardArgs);
 struct AvgPoolBackwardArgs {
   PoolShape shape;
   ConvTensor gx, gy;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(gx.data), f(gy.data);
-  }
   i64 bytes() const { return item_size(shape.dtype) * (shape.x_numel() + shape.y_numel()); }
   i64 flops() const { return shape.y_numel() * shape.taps(); }
 };

@@ -55,7 +55,7 @@ void backward_reference(const SoftmaxBackwardArgs& a, const Launch&) {
 #if WT_X86
 template <int K>
 const char* why_not_avx2(const Rows<K>& rows, DType t) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (t != DType::f32) return "f32 only";
   for (int k = 0; k < K; ++k)
     if (!rows.unit_step(k)) return "the elements of a row must be neighbours";

@@ -66,7 +66,7 @@ __device__ __forceinline__ A backward_value(A gy, A y, A sum, bool log) {
 
 template <class T>
 __global__ void softmax_naive(SoftmaxForward<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
   const auto x = a.rows.row(a.X, a.x, row);
@@ -81,7 +81,7 @@ __global__ void softmax_naive(SoftmaxForward<T> a) {
 
 template <class T>
 __global__ void softmax_backward_naive(SoftmaxBackward<T> a) {
-  using A = Accumulator<T>;
+  using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
   const auto gx = a.rows.row(a.GX, a.gx, row);

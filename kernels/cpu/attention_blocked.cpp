@@ -25,7 +25,7 @@ bool has_rows(const View& v) {
   return (v.stride(3) == 1 || v.size(3) <= 1) && (v.stride(2) >= v.size(3) || v.size(2) <= 1);
 }
 const char* why_not(const AttentionScores& s, const View& v) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (s.q.dtype() != DType::f32) return "f32 only";
   if (!has_rows(s.q) || !has_rows(s.k) || !has_rows(v))
     return "the elements of a query, key or value must be neighbours";

@@ -27,7 +27,7 @@ inline Layout layout_of(std::initializer_list<View> operands) {
   return planes ? Layout::planes : rows ? Layout::rows : Layout::other;
 }
 inline const char* why_not(const View& x, Layout layout) {
-  if (!cpu_has_avx2()) return "this processor has no AVX2 with FMA";
+  if (cpu_isa() < kAvx2) return kNoAvx2;
   if (x.dtype() != DType::f32) return "f32 only";
   if (x.numel() == 0) return "there is no element";
   return layout == Layout::other ? "channels or what is in them must be neighbours" : nullptr;

@@ -12,7 +12,7 @@ namespace wt {
 const ConvKernels& conv_kernels() {
   static constexpr ConvKernels kTables[3] = {
       baseline::conv_kernel_table(), avx2::conv_kernel_table(), avx512::conv_kernel_table()};
-  return kTables[matmul_isa()];
+  return kTables[cpu_isa()];
 }
 
 }  // namespace wt

@@ -15,7 +15,7 @@ template <class T, class Make>
 void write_row(T* out, i64 n, Make&& make) {
   i64 i = 0;
 #if WT_X86
-  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_has_avx2()) {
+  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_isa() >= kAvx2) {
     alignas(kLine) T piece[kShortPiece];
     if (const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine)) {
       i = (kLine - beyond) / i64(sizeof(T));
@@ -34,7 +34,7 @@ void write_row(T* out, i64 n, Make&& make) {
 template <class T>
 void copy_row(T* out, const T* in, i64 n) {
 #if WT_X86
-  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_has_avx2() && out != in) {
+  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_isa() >= kAvx2 && out != in) {
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
     const i64 before = beyond ? (kLine - beyond) / i64(sizeof(T)) : 0;
     std::memcpy(out, in, size_t(before) * sizeof(T));
@@ -50,7 +50,7 @@ void copy_row(T* out, const T* in, i64 n) {
 template <class T>
 void fill_row(T* out, i64 n, T value) {
 #if WT_X86
-  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_has_avx2()) {
+  if (n * i64(sizeof(T)) >= kStreamedBytes && cpu_isa() >= kAvx2) {
     alignas(kLine) T piece[kShortPiece];
     std::fill_n(piece, kShortPiece, value);
     const i64 beyond = i64(reinterpret_cast<uintptr_t>(out) % kLine);
@@ -110,7 +110,7 @@ void copy_transposed(T* out, const T* in, const LoopNest<2>& nest) {
   const i64 step_out = nest.stride[0][1], step_in = nest.stride[1][0];
   alignas(kLine) T tile[kTile<T> * kTile<T>];
 #if WT_X86
-  const bool stream = nest.numel * i64(sizeof(T)) >= kStreamedBytes && cpu_has_avx2();
+  const bool stream = nest.numel * i64(sizeof(T)) >= kStreamedBytes && cpu_isa() >= kAvx2;
 #endif
   for (i64 i = 0; i < n_i; i += kTile<T>)
     for (i64 j = 0; j < n_j; j += kTile<T>) {

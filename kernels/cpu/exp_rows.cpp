@@ -5,12 +5,11 @@
 
 #include "warptape/kernels/common/float_math.h"
 #include "warptape/kernels/cpu/isa.h"
-#include "warptape/kernels/cpu/matmul.h"
 
 #define WT_ISA_BODY "warptape/kernels/cpu/exp_rows.inc"
 #include "warptape/kernels/cpu/vector_isa.inc"
 
 const wt::ExpRows& wt::exp_rows() {
   static constexpr ExpRows kTables[3] = {baseline::table(), avx2::table(), avx512::table()};
-  return kTables[matmul_isa()];
+  return kTables[cpu_isa()];
 }

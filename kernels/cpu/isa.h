@@ -1,11 +1,12 @@
 // Instruction sets of the cpu device's faster variants: chosen at run time, by function attributes,
 // never by flags of a file. Plain C++ sources only.
 #pragma once
+#include <atomic>
+
 #include "warptape/core/macros.h"
 
 #if defined(__x86_64__)
 #define WT_X86 1
-#include <cpuid.h>
 #include <immintrin.h>
 #define WT_TARGET_AVX2 __attribute__((target("avx2,fma,f16c")))
 #define WT_TARGET_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")))
@@ -17,8 +18,11 @@
   __attribute__((             \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c,prefer-vector-width=512")))
 #endif
+// The row of an `avx2` variant in WT_VARIANTS; nothing off x86.
+#define WT_AVX2_ROW(...) {__VA_ARGS__},
 #else
 #define WT_X86 0
+#define WT_AVX2_ROW(...)
 #define WT_TARGET_AVX512_WIDE
 #define WT_TARGET_AVX2
 #define WT_TARGET_AVX512
@@ -26,38 +30,13 @@
 
 namespace wt {
 
-#if WT_X86
-namespace detail {
-WT_HOT bool cpu_has_f16c() {
-#if defined(__clang__)  // clang 14's builtin does not know the name
-  static const bool has = [] {
-    unsigned a = 0, b = 0, c = 0, d = 0;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-  }();
-  return has;
-#else
-  return __builtin_cpu_supports("f16c");
-#endif
-}
-}  // namespace detail
-#endif
+// Each has those before it. Tables of compiled copies have this order.
+enum CpuIsa : int { kBaseline, kAvx2, kAvx512 };
+inline constexpr const char* kNoAvx2 = "this processor has no AVX2 with FMA";
 
-// What this machine and its operating system offer; false off x86.
-WT_HOT bool cpu_has_avx2() {
-#if WT_X86
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && detail::cpu_has_f16c();
-#else
-  return false;
-#endif
-}
-WT_HOT bool cpu_has_avx512() {
-#if WT_X86
-  return cpu_has_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
-#else
-  return false;
-#endif
-}
+// What this machine and its operating system offer. kBaseline off x86, and until the library's
+// initialisers have run. Tests set it lower.
+extern constinit std::atomic<int> cpu_isa_in_use;
+WT_HOT int cpu_isa() { return cpu_isa_in_use.load(std::memory_order_relaxed); }
 
 }  // namespace wt

@@ -1,22 +1,9 @@
 // What the cpu variants of the matrix product share. Internal to kernels/matmul.cpp and
 // kernels/cpu/.
 #pragma once
-#include <atomic>
-
-#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
-
-// Which of its compiled copies a vector kernel runs: 0 what the compiler assumes everywhere, 1
-// AVX2, 2 AVX-512. Tests set it lower than the machine's own.
-extern constinit std::atomic<int> matmul_isa_in_use;  // -1: not looked yet
-int detect_matmul_isa();
-WT_HOT
-int matmul_isa() {
-  const int isa = matmul_isa_in_use.load(std::memory_order_relaxed);
-  return isa >= 0 ? isa : detect_matmul_isa();
-}
 
 // cpu/matmul_vector.cpp: vector code without packing or threads. Takes every f32 and f64 product,
 // ranks first for those of up to kTinyWork multiplications.

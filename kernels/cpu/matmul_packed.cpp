@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "warptape/core/device.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/matmul.h"
 #include "warptape/kernels/cpu/threads.h"
 
@@ -201,7 +202,7 @@ const char* matmul_packed_why_not(const MatmulArgs& g) {
 // Ahead of OpenBLAS 0.3.21 by 3 to 10 % up to about 800 cubed, level or a little behind beyond.
 int matmul_packed_rank(const MatmulArgs& g) {
   constexpr double kAhead = 5e8;
-  return matmul_isa() > 0 && double(g.m) * double(g.n) * double(g.k) <= kAhead ? 40 : 15;
+  return cpu_isa() >= kAvx2 && double(g.m) * double(g.n) * double(g.k) <= kAhead ? 40 : 15;
 }
 
 i64 matmul_packed_workspace(const MatmulArgs& g) {

@@ -28,14 +28,6 @@ constexpr Kernel kRowSums[2][3] = {
 
 }  // namespace
 
-constinit std::atomic<int> matmul_isa_in_use{-1};
-
-int detect_matmul_isa() {
-  const int isa = cpu_has_avx512() ? 2 : cpu_has_avx2() ? 1 : 0;
-  matmul_isa_in_use.store(isa, std::memory_order_relaxed);
-  return isa;
-}
-
 const char* matmul_tiny_why_not(const MatmulArgs& g) {
   return g.dtype == DType::f32 || g.dtype == DType::f64 ? nullptr : "takes f32 and f64 only";
 }
@@ -45,7 +37,7 @@ int matmul_tiny_rank(const MatmulArgs& g) {
 }
 
 void matmul_tiny(const MatmulArgs& g, const Launch&) {
-  const Kernel multiply = kMultiply[g.dtype == DType::f64][matmul_isa()];
+  const Kernel multiply = kMultiply[g.dtype == DType::f64][cpu_isa()];
   if (g.batch_ndim == 0) [[likely]] {
     multiply(g);
     if (g.row_sum) matmul_row_sum(g);
@@ -57,7 +49,7 @@ void matmul_tiny(const MatmulArgs& g, const Launch&) {
 
 void matmul_row_sum(const MatmulArgs& g) {
   constexpr i64 kWorthAThread = 1 << 16, kColumns = 64;  // elements; a piece
-  const Kernel sums = kRowSums[g.dtype == DType::f64][matmul_isa()];
+  const Kernel sums = kRowSums[g.dtype == DType::f64][cpu_isa()];
   const int threads = int(std::min<i64>(num_threads(), g.m * g.k / kWorthAThread + 1));
   if (threads == 1 || g.a_row != 1) return sums(g);
   parallel(threads, int((g.m + kColumns - 1) / kColumns), [&](int piece, int) {
@@ -72,7 +64,7 @@ void matmul_row_sum(const MatmulArgs& g) {
 
 template <class T>
 const PackedKernels<T>& matmul_packed_kernels() {
-  return kPacked<T>[matmul_isa()];
+  return kPacked<T>[cpu_isa()];
 }
 template const PackedKernels<float>& matmul_packed_kernels();
 template const PackedKernels<double>& matmul_packed_kernels();

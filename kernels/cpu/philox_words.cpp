@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
@@ -92,7 +92,7 @@ constexpr auto draw_avx2 = draw_plain, draw_avx512 = draw_plain;
 
 PhiloxWords::PhiloxWords(PhiloxKey key, u64 index) : call(index) {
   constexpr decltype(draw_) kDraws[] = {draw_plain, draw_avx2, draw_avx512};
-  draw_ = kDraws[matmul_isa()];
+  draw_ = kDraws[cpu_isa()];
   for (int i = 0; i < 10; ++i, key = philox_next(key)) lo[i] = key.lo, hi[i] = key.hi;
 }
 

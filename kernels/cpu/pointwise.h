@@ -156,14 +156,12 @@ struct LargeCall {
 constexpr i64 kLarge = 1 << 15;  // elements
 void run_large(const LargeCall& call, i64 n);
 
-extern const bool kUseAvx2, kUseAvx512;
-
 template <class F, class T>
 WT_HOT Span span_of() {
 #if WT_X86
   if constexpr (F::kLong && std::is_same_v<T, float>)
-    if (kUseAvx512) return span_avx512<F, T>;
-  if (kUseAvx2) return span_avx2<F, T>;
+    if (cpu_isa() >= kAvx512) return span_avx512<F, T>;
+  if (cpu_isa() >= kAvx2) return span_avx2<F, T>;
 #endif
   return span_plain<F, T>;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/pool.h"
 #include "warptape/kernels/cpu/threads.h"
 
@@ -74,7 +74,7 @@ namespace {
 const PoolKernels& pool_kernels() {
   static constexpr PoolKernels kTables[3] = {
       baseline::pool_kernel_table(), avx2::pool_kernel_table(), avx512::pool_kernel_table()};
-  return kTables[matmul_isa()];
+  return kTables[cpu_isa()];
 }
 
 constexpr i64 kWorkAThread = 1 << 16;  // elements that are worth waking a thread

@@ -8,7 +8,7 @@
 
 #include "warptape/kernels/common/normal_math.h"
 #include "warptape/kernels/cpu/half_rows.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/philox_words.h"
 #include "warptape/kernels/cpu/pieces.h"
 
@@ -213,7 +213,7 @@ WT_TARGET_AVX512_WIDE void piece_avx512(const RandomFill& f, const D& d, const P
 template <class D>
 void fill(const RandomFill& f, const D& d) {
   constexpr decltype(&piece_plain<D>) kPieces[] = {piece_plain<D>, piece_avx2<D>, piece_avx512<D>};
-  const auto piece = kPieces[matmul_isa()];
+  const auto piece = kPieces[cpu_isa()];
   const PhiloxWords words(f.key, f.call);
   in_pieces(f.n, [&](i64 from, i64 to) { piece(f, d, words, from, to); });
 }

@@ -385,7 +385,7 @@ void reduce_floats(const ReduceArgs<F>& a) {
   ReducePlan plan;
   detail::plan_reduction(plan, a);
   dispatch_floating(a.in.dtype(), [&]<class T>() {
-    if (cpu_has_avx2())
+    if (cpu_isa() >= kAvx2)
       reduce_avx2<Op, T>(plan, a);
     else
       reduce_plain<Op, T>(plan, a);
@@ -436,7 +436,7 @@ const char* vectorized_why_not(const ReduceArgs<F>& a) {
   if constexpr (std::is_same_v<F, red::Truth>) return nullptr;
   if (every) return is_floating(a.in.dtype()) ? nullptr : "it takes floats only";
   if (a.in.dtype() != DType::f32) return "it takes f32 only";
-  return cpu_has_avx2() ? nullptr : "it needs a processor with AVX2";
+  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
 }
 #define WT_WHY_NOT(contract, Entry) \
   template const char* vectorized_why_not(const ReduceArgs<red::Entry>& a);

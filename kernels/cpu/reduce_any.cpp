@@ -126,7 +126,7 @@ template <class U>
 void seek_in(const AnyArgs& a) {
   ReducePlan plan;
   detail::plan_reduction(plan, a);
-  const auto call = [&](auto avx2, auto plain) { (cpu_has_avx2() ? avx2 : plain)(plan, a); };
+  const auto call = [&](auto avx2, auto plain) { (cpu_isa() >= kAvx2 ? avx2 : plain)(plan, a); };
   if (a.f.all)
     call(seek_avx2<U, true>, seek_plain<U, true>);
   else

@@ -1,5 +1,5 @@
 // Eight floats at a time on the cpu, for `avx2` variants. Every function that uses them carries
-// WT_TARGET_AVX2, and its variant asks cpu_has_avx2().
+// WT_TARGET_AVX2, and its variant asks cpu_isa().
 #pragma once
 #include <cmath>
 #include <cstring>
@@ -12,8 +12,6 @@ namespace wt {
 
 #if WT_X86
 #define WT_AVX2_HOT __attribute__((target("avx2,fma,f16c"), always_inline)) inline
-// The row of an `avx2` variant in WT_VARIANTS; nothing off x86.
-#define WT_AVX2_ROW(...) {__VA_ARGS__},
 
 using f32x8 = float __attribute__((vector_size(32)));
 using i32x8 = i32 __attribute__((vector_size(32)));
@@ -78,8 +76,6 @@ WT_AVX2_HOT f32x8 exp8(f32x8 x) {
   std::memcpy(&power, &power_bits, sizeof power);
   return x < -87.3f ? splat8(0) : p * power;
 }
-#else
-#define WT_AVX2_ROW(...)
 #endif
 
 }  // namespace wt

@@ -6,17 +6,21 @@
 namespace wt {
 inline namespace WT_DEVICE_NS {
 
-// What T's values are accumulated in: f64 for itself, f32 for the rest.
-template <class T>
-struct AccumulatorOf {
+// What arithmetic on a stored type is done in: float for 16-bit floats, else itself.
+template <class S>
+struct ComputeTypeOf {
+  using type = S;
+};
+template <>
+struct ComputeTypeOf<__half> {
   using type = float;
 };
 template <>
-struct AccumulatorOf<double> {
-  using type = double;
+struct ComputeTypeOf<__nv_bfloat16> {
+  using type = float;
 };
-template <class T>
-using Accumulator = typename AccumulatorOf<T>::type;
+template <class S>
+using ComputeType = typename ComputeTypeOf<S>::type;
 
 template <class T>
 struct TypeTag {

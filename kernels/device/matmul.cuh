@@ -8,17 +8,17 @@
 namespace wt {
 inline namespace WT_DEVICE_NS {
 
-// What T is summed in. Integers wrap around.
+// What products of T are summed in: as ComputeType, but integers unsigned, so that they wrap.
 template <class T>
-struct SumOf {
-  using type = Accumulator<T>;
+struct MatmulSum {
+  using type = ComputeType<T>;
 };
 template <>
-struct SumOf<i64> {
+struct MatmulSum<i64> {
   using type = u64;
 };
 template <>
-struct SumOf<i32> {
+struct MatmulSum<i32> {
   using type = u32;
 };
 

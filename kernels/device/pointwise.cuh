@@ -2,6 +2,7 @@
 // bytes of neighbours where the operands allow it, and `naive`, a thread an element.
 #pragma once
 #define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
+#include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/strided_index.cuh"
 #include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/pointwise.h"
@@ -31,21 +32,6 @@ struct PointwisePart {
   }
 };
 
-// What values stored as S are computed in.
-template <class S>
-struct PointwiseCompute {
-  using type = S;
-};
-template <>
-struct PointwiseCompute<__half> {
-  using type = float;
-};
-template <>
-struct PointwiseCompute<__nv_bfloat16> {
-  using type = float;
-};
-template <class S>
-using Compute = typename PointwiseCompute<S>::type;
 template <class F, class S>
 using OutputOf = std::conditional_t<F::kPredicate, bool, S>;
 
@@ -55,8 +41,9 @@ __device__ WT_HOST_NOINLINE void offsets_of(const PointwisePart<N>& p, u32 i, i3
 }
 
 template <class F, class S>
-__device__ __forceinline__ Compute<S> load_one(const PointwisePart<F::kArity>& p, int k, i32 at) {
-  using T = Compute<S>;
+__device__ __forceinline__ ComputeType<S> load_one(const PointwisePart<F::kArity>& p, int k,
+                                                   i32 at) {
+  using T = ComputeType<S>;
   if (!p.in[k]) return std::is_integral_v<T> ? T(p.scalar_int) : T(p.scalar);
   if (F::kSelects && k == 0) return T(static_cast<const bool*>(p.in[k])[at]);
   return T(static_cast<const S*>(p.in[k])[at]);
@@ -66,7 +53,7 @@ __device__ __forceinline__ void one_element(const PointwisePart<F::kArity>& p, c
   constexpr int N = F::kArity;
   i32 at[N + 1];
   offsets_of(p, i, at);
-  Compute<S> v[N];
+  ComputeType<S> v[N];
 #pragma unroll
   for (int k = 0; k < N; ++k) v[k] = load_one<F, S>(p, k, at[k + 1]);
   static_cast<OutputOf<F, S>*>(p.out)[at[0]] = OutputOf<F, S>(pw::apply(f, v));
@@ -92,7 +79,7 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
   constexpr int N = F::kArity;
   i32 at[N + 1];
   offsets_of(p, i, at);
-  Compute<S> in[N][V];
+  ComputeType<S> in[N][V];
 #pragma unroll
   for (int k = 0; k < N; ++k) {
     if (p.in[k] && p.map.stride[k + 1][0] == 1) {
@@ -101,7 +88,7 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
       else
         load_pack<S>(in[k], p.in[k], at[k + 1]);
     } else {
-      const Compute<S> repeated = load_one<F, S>(p, k, at[k + 1]);
+      const ComputeType<S> repeated = load_one<F, S>(p, k, at[k + 1]);
 #pragma unroll
       for (int j = 0; j < V; ++j) in[k][j] = repeated;
     }
@@ -109,7 +96,7 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
   OutputOf<F, S> out[V];
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    Compute<S> v[N];
+    ComputeType<S> v[N];
 #pragma unroll
     for (int k = 0; k < N; ++k) v[k] = in[k][j];
     out[j] = OutputOf<F, S>(pw::apply(f, v));
@@ -119,7 +106,7 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
 
 // Integers have no packs: their bandwidth matters to nobody, and it would double the code.
 template <class S>
-constexpr bool kHasPacks = std::is_floating_point_v<Compute<S>>;
+constexpr bool kHasPacks = std::is_floating_point_v<ComputeType<S>>;
 template <class S>
 constexpr int kPerThread = kHasPacks<S> ? int(16 / sizeof(S)) : 4;
 

@@ -4,6 +4,7 @@
 //          reduction of few long outputs split over blocks and finished by a second kernel
 #pragma once
 #include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/strided_index.cuh"
 #include "warptape/kernels/device/vector.cuh"
 #include "warptape/kernels/reduce.h"
@@ -44,20 +45,22 @@ struct Merge {
 };
 
 // --- what the elements are ---
-// A source has Compute, what an element becomes, Element, what is loaded at once (void: it is told
-// at run time, one after the other), and load(). Few instantiations keep the compile time down:
-// integers are one source, and so is every float where a thread has few elements.
+// A source has ComputeType, what an element becomes, Element, what is loaded at once (void: it is
+// told at run time, one after the other), and load(). Few instantiations keep the compile time
+// down: integers are one source, and so is every float where a thread has few elements.
 template <class T>
 struct Typed {
   using Element = T;
-  using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  using ComputeType = wt::ComputeType<T>;
   const T* p;
   explicit Typed(const View& v) : p(v.as<T>()) {}
-  __device__ __forceinline__ Compute load(i64 at) const { return static_cast<Compute>(p[at]); }
+  __device__ __forceinline__ ComputeType load(i64 at) const {
+    return static_cast<ComputeType>(p[at]);
+  }
 };
 struct Integers {
   using Element = void;
-  using Compute = i64;
+  using ComputeType = i64;
   const void* p;
   int size;  // u8 and bool are one: bools are 0 or 1
   explicit Integers(const View& v) : p(v.data), size(int(item_size(v.dtype()))) {}
@@ -69,7 +72,7 @@ struct Integers {
 };
 struct Floats {  // f32, f16, bf16
   using Element = void;
-  using Compute = float;
+  using ComputeType = float;
   const void* p;
   DType dtype;
   explicit Floats(const View& v) : p(v.data), dtype(v.dtype()) {}
@@ -82,7 +85,7 @@ struct Floats {  // f32, f16, bf16
 // Not zero when the element is not, whatever its dtype.
 struct Bits {
   using Element = void;
-  using Compute = i64;
+  using ComputeType = i64;
   const void* p;
   int size;
   i64 keep;  // all bits but the sign of a float
@@ -192,7 +195,7 @@ constexpr int kThreads = 256;
 template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
     reduce_naive(Target out, Source in, F f, Places places) {
-  using C = typename Source::Compute;
+  using C = typename Source::ComputeType;
   const i64 o = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (o >= places.outputs) return;
   i64 at[2];
@@ -208,7 +211,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class F, class Source, class State>
 __device__ void reduce_strip(State& state, const Source& in, i64 start, const F& f,
                              const Places& places, i64 begin, i64 end, int lane, int group) {
-  using C = typename Source::Compute;
+  using C = typename Source::ComputeType;
   if constexpr (!std::is_void_v<typename Source::Element>) {
     using T = typename Source::Element;
     constexpr int kEach = int(16 / sizeof(T)), kChains = kEach < 4 ? kEach : 4;
@@ -249,8 +252,8 @@ struct Part {
 template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
     reduce_rows(Target out, Source in, F f, Places places,
-                StateOf<F, typename Source::Compute>* partial, int group) {
-  using C = typename Source::Compute;
+                StateOf<F, typename Source::ComputeType>* partial, int group) {
+  using C = typename Source::ComputeType;
   const int lane = int(threadIdx.x) % group;
   const i64 o = i64(blockIdx.x) * (int(blockDim.x) / group) + int(threadIdx.x) / group;
   auto state = F::template identity<C>();
@@ -274,8 +277,8 @@ constexpr int kRowsAtOnce = kThreads / 32;
 template <class F, class Source>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns(Target out, Source in, F f, Places places,
-                   StateOf<F, typename Source::Compute>* partial) {
-  using C = typename Source::Compute;
+                   StateOf<F, typename Source::ComputeType>* partial) {
+  using C = typename Source::ComputeType;
   using State = StateOf<F, C>;
   WT_SHARED(State, tile, [kRowsAtOnce][32]);
   const int column = int(threadIdx.x) % 32, row = int(threadIdx.x) / 32;
@@ -356,7 +359,7 @@ void launch_naive(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& pla
 template <class F, class Source>
 void launch_block(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& plan,
                   const Schedule& s) {
-  using C = typename Source::Compute;
+  using C = typename Source::ComputeType;
   using State = StateOf<F, C>;
   const Places places(plan);
   State* const partial = s.parts > 1 ? static_cast<State*>(l.workspace) : nullptr;

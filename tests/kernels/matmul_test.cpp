@@ -9,6 +9,7 @@
 
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/matmul.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
@@ -231,10 +232,10 @@ void run_variant(const Setup& s, const Variant<MatmulArgs>& v, Device d) {
 
 // How the cpu's kernels are run.
 struct Setting {
-  int isa = matmul_isa(), threads = num_threads();
+  int isa = cpu_isa(), threads = num_threads();
 };
 void apply(const Setting& s) {
-  matmul_isa_in_use = s.isa;
+  cpu_isa_in_use = s.isa;
   set_num_threads(s.threads);
 }
 

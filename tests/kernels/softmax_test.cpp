@@ -5,7 +5,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/cpu/exp_rows.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt_test;
@@ -206,12 +206,12 @@ TEST_CASE("softmax kernels: outputs may be inputs") {
 }
 
 TEST_CASE("rows of exponentials: every instruction set, every tail", "[kernels]") {
-  const int before = matmul_isa();
+  const int before = cpu_isa();
   const int isa = GENERATE(0, 1, 2);
   if (isa > before) return;
-  matmul_isa_in_use = isa;
+  cpu_isa_in_use = isa;
   const ExpRows& with = exp_rows();
-  matmul_isa_in_use = before;
+  cpu_isa_in_use = before;
   for (i64 n = 0; n < 140; ++n) {
     INFO("instruction set " << isa << ", " << n << " elements");
     std::vector<float> x, to(size_t(n) + 1, 7), gx = to, y = to;

@@ -9,7 +9,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/conv.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/variants.h"
 
@@ -103,7 +103,7 @@ Problem random_problem(u64& seed) {
 
 TEST_CASE("conv: the direct variant agrees with the reference over random shapes") {
   u64 seed = 17;
-  const int isa = matmul_isa();
+  const int isa = cpu_isa();
   for (int i = 0; i < 150; ++i) {
     const Problem p = random_problem(seed);
     CAPTURE(i, p.x, p.w, p.options.groups, p.channels_last);
@@ -111,9 +111,9 @@ TEST_CASE("conv: the direct variant agrees with the reference over random shapes
     for (int use = 0; use <= isa; ++use) {
       if (use != isa && i % 5 != 0) continue;
       CAPTURE(use);
-      matmul_isa_in_use = use;
+      cpu_isa_in_use = use;
       const Outcome got = outcome(p, "direct");
-      matmul_isa_in_use = isa;
+      cpu_isa_in_use = isa;
       const double pixels = double(want.y.numel());
       check_near(got.y, want.y, pixels);
       for (size_t k = 0; k < want.gradients.size(); ++k)  // that of a bias may be one number near 0
@@ -154,7 +154,7 @@ TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the ref
 
 TEST_CASE("conv: to few channels, further elements at the end included") {
   manual_seed(8);
-  const int isa = matmul_isa();
+  const int isa = cpu_isa();
   const Tensor w = randn({12, 3, 3, 3}), bias = randn({3});
   const ConvTransposeOptions options{.padding = 1, .output_padding = {2, 1}, .dilation = 3};
   for (const bool channels_last : {false, true}) {
@@ -166,9 +166,9 @@ TEST_CASE("conv: to few channels, further elements at the end included") {
       want = conv_transpose2d(x, w, bias, options);
     }
     for (int use = 0; use <= isa; ++use) {
-      matmul_isa_in_use = use;
+      cpu_isa_in_use = use;
       const Tensor got = conv_transpose2d(x, w, bias, options);
-      matmul_isa_in_use = isa;
+      cpu_isa_in_use = isa;
       check_near(got, want, 108);
       const Tensor part = conv_transpose2d(slice(x, 3, {1, 8}), w, bias, options);
       check_near(part, conv_transpose2d(contiguous(slice(x, 3, {1, 8})), w, bias, options), 108);

@@ -8,7 +8,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/pool.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/variants.h"
@@ -113,7 +113,7 @@ TEST_CASE("max_pool: indices name the chosen elements, in every rank and layout"
 }
 
 TEST_CASE("pool: the vector variants give the reference's bits") {
-  const int isa = matmul_isa();
+  const int isa = cpu_isa();
   for (const bool max : {true, false})
     for (const bool channels_last : {false, true})
       for (const Problem& q : {Problem{{2, 3, 8, 70}, max, false, 2, 2, 0},
@@ -128,9 +128,9 @@ TEST_CASE("pool: the vector variants give the reference's bits") {
         CAPTURE(p.x, max, channels_last);
         const Outcome want = outcome(p, "reference");
         for (int use = 0; use <= isa; ++use) {
-          matmul_isa_in_use = use;
+          cpu_isa_in_use = use;
           const Outcome got = outcome(p, "vector");
-          matmul_isa_in_use = isa;
+          cpu_isa_in_use = isa;
           CHECK(got.y == want.y);
           if (max) CHECK(got.gradient == want.gradient);
           REQUIRE(got.gradient.size() == want.gradient.size());

@@ -9,7 +9,7 @@
 
 #include "warptape/autograd/ops/random.h"
 #include "warptape/core/random.h"
-#include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/cpu/isa.h"
 #include "warptape/nn/init.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/values.h"
@@ -59,8 +59,8 @@ std::vector<Kind> kinds() {
 }
 
 struct Isa {
-  const int before = matmul_isa();
-  ~Isa() { matmul_isa_in_use = before; }
+  const int before = cpu_isa();
+  ~Isa() { cpu_isa_in_use = before; }
 };
 
 // --- the definitions, an element at a time ---
@@ -175,7 +175,7 @@ TEST_CASE("random fill: every instruction set gives the same bits", "[random]") 
     const Values own = drawn(k.make, 1003);
     const Isa guard;
     for (int isa = 0; isa < guard.before; ++isa) {
-      matmul_isa_in_use = isa;
+      cpu_isa_in_use = isa;
       CHECK(drawn(k.make, 1003) == own);
     }
   }
