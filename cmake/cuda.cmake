@@ -54,5 +54,6 @@ wt_feature_found(CUDA WT_CUDA_OK "${CUDAToolkit_VERSION}"
   "${WT_CUDA_WHY}; CUDA Toolkit 12.4 or newer from NVIDIA's repository (apt-get install cuda-toolkit-13-0), nvcc on PATH or -DCMAKE_CUDA_COMPILER=FILE")
 
 if(WARPTAPE_HAS_CUDA)
+  target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
   include(cmake/cuda20.cmake)
 endif()

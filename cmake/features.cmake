@@ -4,24 +4,18 @@
 
 set(WT_FEATURE_ROWS "")  # names, in order; WT_FEATURE_<name>_{STATE,VERSION,HOW}
 
-# Declares the option and sets WT_LOOK_<name>.
+# Declares the option and sets WT_WITH_<name> and WT_LOOK_<name>.
 macro(wt_feature_option name what)
   set(WARPTAPE_WITH_${name} AUTO CACHE STRING "${what}: AUTO, ON or OFF")
   set_property(CACHE WARPTAPE_WITH_${name} PROPERTY STRINGS AUTO ON OFF)
-  string(TOUPPER "${WARPTAPE_WITH_${name}}" wt_with)
-  if(wt_with STREQUAL "AUTO")
-    set(WT_LOOK_${name} TRUE)
-  elseif(wt_with MATCHES "^(ON|YES|TRUE|1)$")
-    set(WT_LOOK_${name} TRUE)
-    set(wt_with ON)
-  elseif(wt_with MATCHES "^(OFF|NO|FALSE|0)$")
+  string(TOUPPER "${WARPTAPE_WITH_${name}}" WT_WITH_${name})
+  set(WT_LOOK_${name} TRUE)
+  if(WT_WITH_${name} MATCHES "^(OFF|NO|FALSE|0)$")
     set(WT_LOOK_${name} FALSE)
-    set(wt_with OFF)
-  else()
+  elseif(NOT WT_WITH_${name} MATCHES "^(AUTO|ON|YES|TRUE|1)$")
     message(FATAL_ERROR
       "WARPTAPE_WITH_${name} is '${WARPTAPE_WITH_${name}}': say AUTO, ON or OFF")
   endif()
-  set(WT_WITH_${name} ${wt_with})
 endmacro()
 
 # Records what the search found and sets WARPTAPE_HAS_<name> (0 or 1). how: how to get it.
@@ -30,7 +24,7 @@ macro(wt_feature_found name found version how)
   set(WT_FEATURE_${name}_HOW "${how}")
   set(WT_FEATURE_${name}_VERSION "")
   set(WARPTAPE_HAS_${name} 0)
-  if(WT_WITH_${name} STREQUAL "OFF")
+  if(NOT WT_LOOK_${name})
     set(WT_FEATURE_${name}_STATE "off")
     set(WT_FEATURE_${name}_HOW "configure with -DWARPTAPE_WITH_${name}=AUTO")
   elseif(${found})
@@ -38,72 +32,45 @@ macro(wt_feature_found name found version how)
     set(WT_FEATURE_${name}_VERSION "${version}")
     set(WT_FEATURE_${name}_HOW "")
     set(WARPTAPE_HAS_${name} 1)
-  elseif(WT_WITH_${name} STREQUAL "ON")
+  elseif(WT_WITH_${name} STREQUAL "AUTO")
+    set(WT_FEATURE_${name}_STATE "missing")
+  else()
     message(FATAL_ERROR "WARPTAPE_WITH_${name}=ON, but it was not found.\n"
       "  How to get it: ${how}\n"
       "  Or build without it: -DWARPTAPE_WITH_${name}=AUTO")
-  else()
-    set(WT_FEATURE_${name}_STATE "missing")
+  endif()
+endmacro()
+
+# wt_package(NAME Package version what package-of-Debian): a part that is one library.
+macro(wt_package name package version what apt)
+  wt_feature_option(${name} "${what}")
+  if(WT_LOOK_${name})
+    find_package(${package} ${version} MODULE QUIET)
+  endif()
+  set(wt_version "${${package}_VERSION}")
+  if(NOT wt_version)  # ZLIB before CMake 3.26
+    set(wt_version "${${package}_VERSION_STRING}")
+  endif()
+  wt_feature_found(${name} ${package}_FOUND "${wt_version}"
+    "apt-get install ${apt}; -D${package}_ROOT=DIR says where it is")
+  if(WARPTAPE_HAS_${name})
+    target_link_libraries(wt_features INTERFACE ${package}::${package})
   endif()
 endmacro()
 
 # A project that adds warptape as a subdirectory links what is found here.
 set(CMAKE_FIND_PACKAGE_TARGETS_GLOBAL TRUE)
 
-include(cmake/cuda.cmake)
-
-wt_feature_option(CUDNN "cuDNN vendor kernels")
-if(WT_LOOK_CUDNN AND WARPTAPE_HAS_CUDA)
-  find_package(CUDNN 9 MODULE QUIET)
-endif()
-wt_feature_found(CUDNN CUDNN_FOUND "${CUDNN_VERSION}"
-  "needs cuda; apt-get install libcudnn9-dev-cuda-13 (NVIDIA's repository) or pip install nvidia-cudnn-cu13; -DCUDNN_ROOT=DIR says where it is")
-
-wt_feature_option(NCCL "NCCL collectives between GPUs")
-if(WT_LOOK_NCCL AND WARPTAPE_HAS_CUDA)
-  find_package(NCCL 2 MODULE QUIET)
-endif()
-wt_feature_found(NCCL NCCL_FOUND "${NCCL_VERSION}"
-  "needs cuda; apt-get install libnccl-dev (NVIDIA's repository) or pip install nvidia-nccl-cu13; -DNCCL_ROOT=DIR says where it is")
-
-wt_feature_option(OPENBLAS "OpenBLAS for matrix products on the cpu device")
-if(WT_LOOK_OPENBLAS)
-  find_package(OpenBLAS MODULE QUIET)
-endif()
-wt_feature_found(OPENBLAS OpenBLAS_FOUND "${OpenBLAS_VERSION}"
-  "apt-get install libopenblas-pthread-dev; -DOpenBLAS_ROOT=DIR says where it is")
-
-wt_feature_option(SPNG "libspng for PNG images")
-if(WT_LOOK_SPNG)
-  find_package(SPNG 0.7 MODULE QUIET)
-endif()
-wt_feature_found(SPNG SPNG_FOUND "${SPNG_VERSION}"
-  "apt-get install libspng-dev; -DSPNG_ROOT=DIR says where it is")
-
-wt_feature_option(ZLIB "zlib for gzip files")
-if(WT_LOOK_ZLIB)
-  find_package(ZLIB QUIET)
-endif()
-wt_feature_found(ZLIB ZLIB_FOUND "${ZLIB_VERSION_STRING}"
-  "apt-get install zlib1g-dev; -DZLIB_ROOT=DIR says where it is")
-
 # What the library links. Only the sources that use a part are compiled with its headers
 # (wt_uses), so that the other objects are the same with and without it.
-add_library(wt_features INTERFACE)
-if(WARPTAPE_HAS_CUDA)
-  target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
-endif()
-if(WARPTAPE_HAS_OPENBLAS)
-  target_link_libraries(wt_features INTERFACE OpenBLAS::OpenBLAS)
-endif()
-if(WARPTAPE_HAS_SPNG)
-  target_link_libraries(wt_features INTERFACE SPNG::SPNG)
-endif()
-if(WARPTAPE_HAS_ZLIB)
-  target_link_libraries(wt_features INTERFACE ZLIB::ZLIB)
-endif()
 find_package(Threads REQUIRED)
+add_library(wt_features INTERFACE)
 target_link_libraries(wt_features INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
+include(cmake/cuda.cmake)
+wt_package(OPENBLAS OpenBLAS "" "OpenBLAS for matrix products on the cpu device"
+  libopenblas-pthread-dev)
+wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev)
+wt_package(ZLIB ZLIB "" "zlib for gzip files" zlib1g-dev)
 
 # wt_uses(target names...): compiles the target with the headers of these imported targets.
 function(wt_uses target)

@@ -28,8 +28,11 @@ if(WARPTAPE_CCACHE)
   endforeach()
 endif()
 
-# WARPTAPE_TIME_COMPILES appends what each compilation costs to compile_times.log; tools/test.sh
-# holds the figures against the budget.
+# What ptxas -v says of each .cu goes to ptxas/x.cu.txt in the build tree. With WARPTAPE_TIME_COMPILES
+# what each compilation costs is appended to compile_times.log, which tools/test.sh holds against
+# the budget.
+list(PREPEND CMAKE_CUDA_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/ptxas.sh"
+  "${PROJECT_BINARY_DIR}/ptxas")
 if(WARPTAPE_TIME_COMPILES)
   foreach(lang CXX CUDA)
     list(PREPEND CMAKE_${lang}_COMPILER_LAUNCHER "${PROJECT_SOURCE_DIR}/cmake/timed.sh"
@@ -41,15 +44,27 @@ set(WT_WARNINGS -Wall -Wextra)
 if(WARPTAPE_WERROR)
   list(APPEND WT_WARNINGS -Werror)
 endif()
+# Flavours that lie in one build tree, beside the plain one; or one of the last four, which is then how
+# all that is plain is compiled.
+set(WT_FLAVOURS plain)
+set(WT_PLAIN plain)
+foreach(flavour IN LISTS WARPTAPE_FLAVOURS)
+  if(flavour MATCHES "^(asan|race)$")
+    list(APPEND WT_FLAVOURS ${flavour})
+  elseif(flavour MATCHES "^(plain|sanitize|ubsan|coverage|fuzz)$")
+    set(WT_PLAIN ${flavour})
+  else()
+    message(FATAL_ERROR "WARPTAPE_FLAVOURS has '${flavour}': there are plain, asan, race, and "
+      "sanitize, ubsan, coverage and fuzz")
+  endif()
+endforeach()
 # A named subset: 25-45 % cheaper to compile than all of UBSan, and every fault of the broken-kernel
 # set is still caught.
 set(WT_ASAN_FLAGS -g1 -fno-omit-frame-pointer -fno-sanitize-recover=all
     -fsanitize=address,signed-integer-overflow,shift,bounds,alignment
     -fsanitize=integer-divide-by-zero,float-cast-overflow)
-set(WT_ASAN_TEST_FLAGS "")
-if(WARPTAPE_NIGHTLY)
+if(WT_PLAIN STREQUAL "ubsan")
   list(APPEND WT_ASAN_FLAGS -fsanitize=undefined)
-  set(WT_ASAN_TEST_FLAGS ${WT_ASAN_FLAGS})
 endif()
 set(WT_ASAN_LINK -fsanitize=address,undefined)
 
@@ -84,16 +99,21 @@ set(WT_SIMT_asan -O1 ${WT_ASAN_FLAGS})
 set(WT_LINK_asan ${WT_ASAN_LINK})
 set(WT_SIMT_race -O1 -g1 -fno-tree-vectorize -fno-unroll-loops -fsanitize=thread)
 set(WT_LINK_race)
-if(WARPTAPE_SANITIZE)
+set(WT_TESTS -O0 -g1)
+if(WT_PLAIN MATCHES "^(sanitize|ubsan)$")
+  set(WT_SANITIZERS "address,undefined")  # for wt::build_info()
   foreach(kind LIBRARY CPU SIMT LINK)
     set(WT_${kind}_plain ${WT_${kind}_asan})
   endforeach()
-elseif(WARPTAPE_FUZZ)
+  if(WT_PLAIN STREQUAL "ubsan")
+    list(APPEND WT_TESTS ${WT_ASAN_FLAGS})
+  endif()
+elseif(WT_PLAIN STREQUAL "fuzz")
   set(WT_LIBRARY_plain -O1 ${WT_ASAN_FLAGS} -fsanitize=fuzzer-no-link)
   set(WT_CPU_plain -O1)
   set(WT_SIMT_plain -O1)
   set(WT_LINK_plain ${WT_ASAN_LINK})
-elseif(WARPTAPE_COVERAGE)
+elseif(WT_PLAIN STREQUAL "coverage")
   # Atomic, or threads make counts negative, which gcovr refuses. The simt device's kernels are not
   # counted: each of their lines runs once a thread of the device.
   set(WT_LIBRARY_plain -O1 --coverage -fprofile-update=atomic)

@@ -28,7 +28,7 @@ function(wt_part name kind)
     return()
   endif()
   foreach(flavour IN LISTS P_FLAVOURS)
-    if(NOT flavour IN_LIST WARPTAPE_FLAVOURS AND NOT flavour STREQUAL "plain")
+    if(NOT flavour IN_LIST WT_FLAVOURS)
       continue()
     endif()
     set(target wt_${name})
@@ -84,6 +84,22 @@ function(wt_op_families)
   file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc" CONTENT "${lines}" @ONLY)
 endfunction()
 
+# wt_kernel_units(family cu|cpp header code parts...): a generated source file for each part of a family
+# whose contracts are a list: they compile side by side, each within the budget. % in the code is
+# the part.
+function(wt_kernel_units family suffix header code)
+  foreach(part IN LISTS ARGN)
+    string(TOLOWER "${family}_${part}.${suffix}" name)
+    string(REPLACE "%" ${part} line "${code}")
+    set(file "${WARPTAPE_GENERATED_DIR}/warptape/kernels/${name}")
+    file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT
+      "#include \"warptape/kernels/${header}\"\n\nnamespace wt {\n${line}\n}  // namespace wt\n")
+    list(APPEND WT_UNITS_${suffix} "${file}")
+  endforeach()
+  set(WT_UNITS_${suffix} ${WT_UNITS_${suffix}} PARENT_SCOPE)
+  set(WT_FAMILIES_${suffix} ${WT_FAMILIES_${suffix}} ${family} PARENT_SCOPE)
+endfunction()
+
 # What kernels/all.cpp lists: the contracts of every x.h beside an x.cpp, and whether there is an x.cu.
 function(wt_contracts)
   wt_files(present kernels/*.h kernels/*.cpp kernels/*.cu EXCEPT "/run[.]")
@@ -92,7 +108,7 @@ function(wt_contracts)
     get_filename_component(family "${header}" NAME_WE)
     if(header MATCHES "[.]h$" AND "kernels/${family}.cpp" IN_LIST present)
       set(has_cu 0)
-      if("kernels/${family}.cu" IN_LIST present)
+      if("kernels/${family}.cu" IN_LIST present OR family IN_LIST WT_FAMILIES_cu)
         set(has_cu 1)
       endif()
       string(APPEND lines
@@ -109,6 +125,7 @@ function(wt_host_sources out)
   set(files "")
   foreach(cu IN LISTS ARGN)
     get_filename_component(name "${cu}" NAME_WE)
+    string(REPLACE "${WARPTAPE_GENERATED_DIR}/warptape/" "" cu "${cu}")
     set(file "${PROJECT_BINARY_DIR}/simt/${name}.host.cpp")
     file(CONFIGURE OUTPUT "${file}" CONTENT "#include \"warptape/${cu}\"\n" @ONLY)
     list(APPEND files "${file}")
@@ -117,7 +134,7 @@ function(wt_host_sources out)
 endfunction()
 
 # The same .cu by nvcc. No relocatable device code: a plain C++ user of the static library could not
-# link it. ptxas -v is free and survives the compiler cache.
+# link it. ptxas -v is free and survives the compiler cache; ptxas.sh keeps what it says.
 function(wt_nvcc_objects name)
   wt_object_library(${name} ${ARGN})
   target_compile_features(${name} PRIVATE cuda_std_20)
@@ -138,6 +155,8 @@ function(wt_kernels)
   wt_files(cpp kernels/*.cpp kernels/common/*.cpp kernels/cpu/*.cpp kernels/cuda/*.cpp
     kernels/device/*.cpp)
   wt_files(cu kernels/*.cu)
+  list(APPEND cpp ${WT_UNITS_cpp})
+  list(APPEND cu ${WT_UNITS_cu})
   wt_files(vendor kernels/*_cublas.cpp)
   list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
   wt_host_sources(host ${cu})

@@ -1,8 +1,8 @@
 // Reductions over any axes: THE LIST, and what each of them computes.
 //
 // An entry is a struct that says what a state starts from, how it takes an element, how two states
-// merge and what is made of the last one. It is written once: the reference and the fast loops on
-// the cpu and the kernels of simt and cuda follow (kernels/reduce.cpp, cpu/reduce.cpp, reduce.cu).
+// merge and what is made of the last one. It is written once; reference (kernels/reduce.cpp), fast
+// loops (cpu/reduce.cpp) and the kernels of simt and cuda (device/reduce.cuh) follow.
 // No STL: device code includes this.
 //
 // `mask` has bit i set where axis i of `in` is reduced. `out` has the axes of `in` that are left,

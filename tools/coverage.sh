@@ -36,8 +36,8 @@ if ! command -v gcovr >/dev/null; then
   exit 77
 fi
 
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPTAPE_COVERAGE=ON \
-  -DWARPTAPE_FLAVOURS=plain -DWARPTAPE_WERROR=OFF -DWARPTAPE_WITH_CUDA=OFF >/dev/null  # counters make the compiler warn of other things
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPTAPE_FLAVOURS=coverage \
+  -DWARPTAPE_WERROR=OFF -DWARPTAPE_WITH_CUDA=OFF >/dev/null  # counters make the compiler warn of other things
 cmake --build "$build" --parallel "$jobs" --target wt_tests >"$build/build.log" || { tail -30 "$build/build.log"; exit 1; }
 find "$build" -name '*.gcda' -delete  # those of an earlier run
 # Counting makes the tests slower, not wrong: one that fails has run its lines too.

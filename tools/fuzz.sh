@@ -42,7 +42,7 @@ if [ $guided = 1 ]; then
   command -v clang++ >/dev/null || { echo "SKIPPED: clang is not installed (apt-get install clang)"; exit 77; }
   mkdir -p "$tree/failed"
   cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER=clang++ \
-    -DWARPTAPE_FUZZ=ON -DWARPTAPE_BUILD_TESTS=OFF -DWARPTAPE_WITH_CUDA=OFF >"$tree/log" 2>&1 &&
+    -DWARPTAPE_FLAVOURS=fuzz -DWARPTAPE_BUILD_TESTS=OFF -DWARPTAPE_WITH_CUDA=OFF >"$tree/log" 2>&1 &&
     cmake --build "$tree" --parallel "$jobs" --target fuzz_targets >>"$tree/log" 2>&1 ||
     { tail -20 "$tree/log"; echo "fuzz: the programs cannot be built (all of it in $tree/log)" >&2; exit 1; }
 fi

@@ -43,7 +43,7 @@ part() {
   fi
 }
 mkdir -p build
-part ubsan plain -G Ninja -DWARPTAPE_SANITIZE=ON -DWARPTAPE_NIGHTLY=ON -DWARPTAPE_WITH_CUDA=OFF
+part ubsan plain -G Ninja -DWARPTAPE_FLAVOURS=ubsan -DWARPTAPE_WITH_CUDA=OFF
 part plain plain -G Ninja
 if asked consumers; then
   echo "== consumers"

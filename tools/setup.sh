@@ -7,8 +7,8 @@
 #   tools/setup.sh --nightly  also what only tools/nightly.sh needs
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
 #
-# The CUDA toolkit, cuDNN and NCCL are never installed, only told about: without them warptape has
-# the devices cpu and simt.
+# The CUDA toolkit is never installed, only told about: without it warptape has the devices cpu and
+# simt.
 set -euo pipefail
 
 tests=0 nightly=0 check=0
@@ -66,7 +66,7 @@ fi
 
 report_optional() {
   if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
-    say "CUDA toolkit found: the cuda device will be built"
+    say "CUDA toolkit found: the cuda device can be built"
   else
     say "no CUDA toolkit (not needed): devices cpu and simt. For cuda install it from NVIDIA's"
     say "  repository, https://developer.nvidia.com/cuda-downloads, and configure again"

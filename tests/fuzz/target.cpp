@@ -1,5 +1,5 @@
 // A libFuzzer program for one reader, takes_x() of readers.h: WT_FUZZ_READER (clang,
-// WARPTAPE_FUZZ).
+// WARPTAPE_FLAVOURS=fuzz).
 #include <cstddef>
 #include <cstdint>
 

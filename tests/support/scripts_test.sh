@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The scripts that judge the others: what run_case.sh makes of a test program's output, and whether
-# budget.sh sees a slow file, coverage.sh too few lines.
+# budget.sh sees a slow file, coverage.sh too few lines; what ptxas.sh keeps and what it shows; and for
+# whom quickstart.sh builds the cuda device.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
@@ -97,4 +98,46 @@ for wanted in 'total           100       90    90.0%' 'autograd/b.h 50 40 80% 3'
 done
 grep -q '^core/a.cpp' "$scratch/result" && { echo "FAILED coverage: a whole file is listed"; bad=1; }
 coverage 51 40 1
+
+# ptxas.sh: warnings and the exit code come through, all of it is in the file.
+cat >"$scratch/nvcc" <<'END'
+#!/bin/sh
+echo "ptxas info    : Used 47 registers" >&2
+echo "    0 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads" >&2
+echo "ptxas warning : Registers are spilled" >&2
+exit 3
+END
+chmod +x "$scratch/nvcc"
+said=$("$here/../../cmake/ptxas.sh" "$scratch/ptxas" "$scratch/nvcc" -o some/dir/x.cu.o 2>&1)
+rc=$?
+if [ $rc != 3 ] || [ "$said" != "ptxas warning : Registers are spilled" ] ||
+  [ "$(wc -l <"$scratch/ptxas/x.cu.txt")" != 3 ]; then
+  echo "FAILED ptxas: exit code $rc, said: $said"
+  bad=1
+fi
+
+# quickstart SMI CUDA OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what nvidia-smi
+# prints; CUDA: what the build is told.
+mkdir -p "$scratch/build/quickstart"
+cp "$here/../../tools/quickstart.sh" "$scratch/tools/"
+printf '#!/bin/sh\n' >"$scratch/tools/setup.sh"
+printf '#!/bin/sh\necho "cmake $*"\n' >"$scratch/bin/cmake"
+printf '#!/bin/sh\necho "wt $*"\n' >"$scratch/build/quickstart/wt"
+chmod +x "$scratch/tools/setup.sh" "$scratch/build/quickstart/wt"
+quickstart() {
+  local smi=$1 cuda=$2 out
+  shift 2
+  printf '#!/bin/sh\necho "%s"\n' "$smi" >"$scratch/bin/nvidia-smi"
+  chmod +x "$scratch/bin/nvidia-smi"
+  out=$(PATH=$scratch/bin:$PATH "$scratch/tools/quickstart.sh" "$@" 2>&1)
+  if ! grep -q -- "^cmake .*-DWARPTAPE_WITH_CUDA=$cuda " <<<"$out" ||
+    [ "$(grep -c '^quickstart: building' <<<"$out")" != 1 ] ||
+    ! grep -q '^wt train charlm .* --steps 5$' <<<"$out"; then
+    echo "FAILED quickstart $* where nvidia-smi says '$smi': wanted cuda $cuda, said: $out"
+    bad=1
+  fi
+}
+quickstart "GPU 0: NVIDIA H100 (UUID: GPU-1)" AUTO --steps 5
+quickstart "NVIDIA-SMI has failed" OFF --steps 5
+quickstart "NVIDIA-SMI has failed" ON --with-cuda --steps 5
 exit $bad

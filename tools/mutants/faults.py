@@ -19,7 +19,7 @@ SOURCES = [
 ]
 # Without a GPU nothing runs these; or they hold declarations only.
 NOT_SOURCES = re.compile(
-    r"kernels/(all\.cpp|cpu/isa|contract\.h|run\.|device/launch\.cpp)|_cublas|_cudnn"
+    r"kernels/(all\.cpp|cpu/isa|contract\.h|run\.|device/launch\.cpp)|_cublas"
     r"|autograd/(ops\.h|op_list|grad_check)")
 SKIPPED_LINE = re.compile(
     r"^\s*(#|//|template\b|using\b|namespace\b|static_assert\b|struct\b|class\b|friend\b|enum\b"

@@ -1,6 +1,0 @@
-// One-operand entries on simt and cuda.
-#include "warptape/kernels/device/pointwise.cuh"
-
-namespace wt {
-WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_DEVICE_ROWS)
-}  // namespace wt
