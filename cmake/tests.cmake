@@ -1,5 +1,9 @@
 # The test programs wt_tests, wt_tests_asan and wt_tests_race, and what ctest runs of them.
 
+if(WARPTAPE_BUILD_TESTS)
+  enable_testing()
+endif()
+
 # wt_command_test(name LABELS l... COMMAND program args...): a ctest entry that is no Catch2 program:
 # one case, passed if the exit code is 0, skipped if it is 77.
 function(wt_command_test name)
@@ -10,7 +14,6 @@ function(wt_command_test name)
   if(NOT T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
-  enable_testing()
   add_test(NAME ${name} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_case.sh" --one ${T_COMMAND})
   set_tests_properties(${name} PROPERTIES LABELS "plain;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
     SKIP_RETURN_CODE 77)
@@ -81,7 +84,6 @@ function(wt_tests)
   if(NOT WARPTAPE_BUILD_TESTS)
     return()
   endif()
-  enable_testing()
   find_package(Catch2 3 CONFIG QUIET)
   if(NOT Catch2_FOUND)
     find_package(Catch2 2.13 CONFIG QUIET)
