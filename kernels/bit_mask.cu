@@ -12,6 +12,7 @@ namespace {
 
 template <class S>
 __device__ __forceinline__ bool passes(S x) {
+  // Not x > 0: a NaN passes, as it does through relu.
   return !(ComputeType<S>(x) <= ComputeType<S>(0));
 }
 
@@ -19,6 +20,8 @@ template <class S>
 __global__ void bit_pack_naive(const S* in, u8* bits, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
+    // Each thread reads 8 elements of its own, a lane 32 bytes (f32) from the next: every load of
+    // the warp touches 32 sectors, though the eight loads together use all of what they bring.
     u32 byte = 0;
     for (int k = 0; k < 8; ++k)
       if (8 * b + k < n && passes(in[8 * b + k])) byte |= 1u << k;
@@ -32,6 +35,9 @@ __global__ void bit_pack_ballot(const S* in, u8* bits, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, whole = (n + 31) / 32 * 32, bytes = (n + 7) / 8;
   const u32 lane = threadIdx.x % 32;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < whole; i += stride) {
+    // One instruction gathers 32 predicates into a register that all lanes get. The load before it
+    // is 128 bytes in a row. All 32 lanes must be here, hence `whole`: lanes past n vote 0 and read
+    // element 0.
     const unsigned word = __ballot_sync(0xffffffffu, i < n && passes(in[i < n ? i : 0]));
     const i64 byte = i / 32 * 4 + lane;  // lanes 0 to 3 write a byte each
     if (lane < 4 && byte < bytes) bits[byte] = u8(word >> 8 * lane);
@@ -43,6 +49,7 @@ __global__ void bit_unpack_naive(const u8* bits, S* out, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
     const u32 byte = bits[b];
+    // Stores of a warp are 8 elements apart; together the eight fill whole sectors in L2.
     for (int k = 0; k < 8 && 8 * b + k < n; ++k) out[8 * b + k] = S(float(byte >> k & 1));
   }
 }
@@ -51,6 +58,7 @@ template <class S>
 __global__ void bit_unpack_elements(const u8* bits, S* out, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    // Eight lanes read one byte, a warp four bytes of one sector, and it writes 32 neighbours.
     out[i] = S(float(bits[i / 8] >> (i % 8) & 1));
 }
 

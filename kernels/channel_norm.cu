@@ -144,6 +144,7 @@ __global__ void channel_norm_sums_naive(ChannelNormSums<T> a) {
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = s.cells();
   if (cell >= all) return;
+  // groups 0 adds over samples as well: C threads, and each reads N runs of S elements.
   const i64 c = cell % s.channels, n0 = s.batch() ? 0 : cell / s.channels;
   const i64 n1 = s.batch() ? s.samples : n0 + 1;
   // No float atomics, which would let all threads of the machine add to 2 C numbers: their order,
@@ -195,6 +196,7 @@ __global__ void channel_norm_backward_naive(ChannelNormBackward<T> a) {
   const auto x = a.x.row(n, c);
   for (i64 i = 0; i < s.size; ++i) {
     const A h = centre.distance(A(x[i])) * centre.rstd;
+    // gx may be gy: both are this thread's own element.
     gx[i] = T(centre.rstd * (A(gy[i]) * w - mean_g - h * mean_gh));
   }
 }

@@ -25,6 +25,7 @@ inline Config one_thread_each(i64 n, const Launch& l) {
 
 // A value on its way: floats as double, integers as 64 bits.
 struct Carried {
+  // Two registers and not one 64-bit pattern: a double does not hold every i64, an i64 no fraction.
   double f;
   u64 i;
   bool is_float, is_signed;
@@ -38,6 +39,9 @@ __device__ __forceinline__ T element(const void* p, i64 i) {
   return static_cast<const T*>(p)[i];
 }
 
+// A thread asks again at every element what all threads were told at the launch: the branch goes
+// one way for the whole warp, and costs a few cycles beside a load of hundreds. 15 x 15 pairs of
+// dtypes are one kernel so, not 225.
 __device__ Carried load_any(DType t, const void* p, i64 i) {
   switch (t) {
     case DType::f64:
@@ -86,6 +90,8 @@ __device__ __forceinline__ T as_integer(const Carried& c, double over) {
   constexpr bool kSigned = T(-1) < T(0);
   constexpr T kMax = kSigned ? T(u64(-1) >> (65 - 8 * sizeof(T))) : T(-1);
   constexpr T kMin = kSigned ? T(-kMax - 1) : T(0);
+  // The conversion of what does not fit is undefined in C++, and the GPU and x86 differ in it:
+  // hence by hand.
   if (c.f != c.f) return T(0);
   if (c.f >= over) return kMax;
   return c.f <= (kSigned ? -over : 0.0) ? kMin : T(c.f);
@@ -138,6 +144,8 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= n) return;
   typename Map::Offset at[2];
   map.offsets(typename Map::Index(i), at);
+  // A read and a write at addresses of their own, an element of any size: nothing to put into
+  // packs.
   store_any(to, out, at[0], load_any(from, in, at[1]));
 }
 
@@ -147,7 +155,10 @@ __global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i
   const i64 i = global_thread();
   if (i >= n) return;
   typename Map::Offset at[2];
+  // Neighbouring threads take neighbours of the walk, which are mostly neighbours in out. What they
+  // read may lie anywhere: 32 sectors of 32 bytes for a warp in the worst case.
   map.offsets(typename Map::Index(i), at);
+  // A load, a store and the arithmetic of two offsets: nothing hides here but the strides.
   out[at[0]] = in[at[1]];
 }
 
@@ -156,16 +167,25 @@ __global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i
 template <class T, class Map>
 __global__ void __launch_bounds__(kThreads)
     copy_tiles(T* out, const T* in, i64 n0, i64 n1, i64 step_out, i64 step_in, Map outer) {
+  // The 33rd column is never used. With rows of 32 words a column would lie in one bank, and the
+  // transposed read below would be 32 reads, one after the other; with 33 (4-byte elements) each
+  // element of a column is in the next bank.
   WT_SHARED(T, tile, [32][33]);
+  // One block a tile: blockIdx.x counts tiles along out's rows first, then in's, then matrices.
   const i64 tiles0 = (n0 + 31) / 32, tiles1 = (n1 + 31) / 32;
   const i64 matrix = i64(blockIdx.x) / (tiles0 * tiles1);
   const i64 i0 = i64(blockIdx.x) % tiles0 * 32, j0 = i64(blockIdx.x) / tiles0 % tiles1 * 32;
   typename Map::Offset at[2];
   outer.offsets(typename Map::Index(matrix), at);
   const int x = int(threadIdx.x) % 32;
+  // Eight warps, four rows each: a warp reads 32 neighbours along in's rows, 128 bytes of 4-byte
+  // elements.
   for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
     if (i0 + y < n0 && j0 + x < n1) tile[y][x] = in[at[1] + (i0 + y) * step_in + j0 + x];
   __syncthreads();
+  // Now neighbours along out's rows. The element was loaded by another warp: without the barrier it
+  // may not be there yet. Straight from `in`, either the reads or the writes would be 32 sectors a
+  // warp.
   for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
     if (j0 + y < n1 && i0 + x < n0) out[at[0] + (j0 + y) * step_out + i0 + x] = tile[x][y];
 }
@@ -175,6 +195,7 @@ __global__ void __launch_bounds__(kThreads)
   const i64 i = global_thread() * 16;
   if (i >= n) return;
   if (i + 16 <= n) {
+    // One 16-byte access each way, 512 bytes a warp, whatever the elements are: bits are bits.
     unsigned char v[16];
     load_vector(v, in + i);
     store_vector(out + i, v);
@@ -190,6 +211,8 @@ __global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, 
   const i64 i = global_thread() * kEach;
   if (i >= n) return;
   if (i + kEach <= n) {
+    // 8 elements so that the narrower type still moves 16 bytes: f16 to f32 is one load and two
+    // stores.
     From from[kEach];
     To to[kEach];
     load_vector(from, in + i);
@@ -197,6 +220,7 @@ __global__ void __launch_bounds__(kThreads) cast_dense(To* out, const From* in, 
     for (int k = 0; k < kEach; ++k) to[k] = To(float(from[k]));
     store_vector(out + i, to);
   } else {
+    // The last thread alone; all others have left by now.
     for (i64 k = i; k < n; ++k) out[k] = To(float(in[k]));
   }
 }
@@ -235,6 +259,8 @@ void copy_naive(const CopyArgs& a, const Launch& l) {
 template <class T>
 void copy_transposed(const CopyArgs& a, const LoopNest<2>& nest, const LoopNest<2>& outer,
                      const Launch& l) {
+  // 32 x 32 elements by 256 threads: four a thread each way, and 4 KiB of shared memory for 4-byte
+  // ones.
   const i64 tiles = (nest.size[0] + 31) / 32 * ((nest.size[1] + 31) / 32) * outer.numel;
   Config config = one_thread_each(0, l);
   config.grid = unsigned(tiles);
@@ -259,10 +285,13 @@ void copy_transposed_of(const CopyArgs& a, const LoopNest<2>& nest, const LoopNe
 
 void copy_same_dtype(const CopyArgs& a, LoopNest<2> nest, const Launch& l) {
   LoopNest<2> outer;
+  // Tiles with fewer rows than 8 would keep most of a warp idle: the strided kernel is as good
+  // then.
   if (as_transposes(nest, outer) && nest.size[0] >= 8 && nest.size[1] >= 8)
     return copy_transposed_of(a, nest, outer, l);
   if (!nest.dense() || !aligned_16(a.out.data) || !aligned_16(a.in.data))
     return copy_elements_of(a, nest, l);
+  // Dense and in one order: no index to compute, a copy is bytes.
   const i64 bytes = nest.numel * item_size(a.out.dtype());
   launch<copy_bytes>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(),
                      a.in.as<unsigned char>(), bytes);
@@ -275,6 +304,7 @@ void launch_cast_dense(const CopyArgs& a, i64 n, const Launch& l) {
 
 // The pair has a dense kernel of its own.
 bool dense_pair(DType to, DType from) {
+  // f32, f16 and bf16, six pairs: what mixed precision casts at every step.
   return to != from && (to == DType::f32 || is_half(to)) && (from == DType::f32 || is_half(from));
 }
 void cast_dense_pair(const CopyArgs& a, i64 n, const Launch& l) {
@@ -313,6 +343,7 @@ __global__ void __launch_bounds__(kThreads) fill_words(unsigned char* out, u64 w
   const i64 i = global_thread() * 16;
   if (i >= bytes) return;
   if (i + 16 <= bytes) {
+    // A fill only writes: the 16 bytes come from registers.
     const u64 v[2] = {word, word};
     store_vector(reinterpret_cast<u64*>(out + i), v);
   } else {
@@ -348,6 +379,7 @@ void fill_vectorized(const FillArgs& a, const Launch& l) {
   if (!nest.dense() || !aligned_16(a.out.data)) return fill_naive(a, l);
   u64 word = detail::fill_bits(a);
   const i64 size = item_size(a.out.dtype());
+  // 1-, 2- and 4-byte patterns repeat evenly in 64 bits.
   for (i64 width = size * 8; width < 64; width *= 2) word |= word << width;
   const i64 bytes = nest.numel * size;
   launch<fill_words>(one_thread_each((bytes + 15) / 16, l), a.out.as<unsigned char>(), word, bytes);

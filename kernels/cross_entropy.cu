@@ -41,10 +41,14 @@ struct LossForward {
 
   __device__ void finish(i64 row, i64 label, A max, A sum, A total, RowOf<const T> x) const {
     const A log_sum = logarithm(sum);
+    // log(sum(exp(x - max))) + max - x[label], and in this order: both terms are small where the
+    // loss is, while max + log_sum and x[label] may be large and equal to the last digit.
     A loss = log_sum + (max - A(x[label]));
     if (target.smoothing != 0)
       loss = (1 - target.smoothing) * loss +
              target.smoothing * (log_sum + (max - total / A(rows.length)));
+    // The gradient needs max and log_sum only, two numbers a row: the probabilities, which would be
+    // as many bytes as the logits, are made anew there.
     losses[row] = loss;
     stats[row] = max;
     stats[rows.count + row] = log_sum;
@@ -71,6 +75,9 @@ __device__ __forceinline__ i64 label_of(const LossForward<T>& a, i64 row, bool r
   const i64 label = a.target.labels[a.rows.start(a.Labels, row)];
   if (label == a.target.ignore_index) return -1;
   if (label >= 0 && label < a.rows.length) return label;
+  // One thread of a row says so: the record is taken by an atomicCAS, where the others would queue.
+  // The row goes on with class 0: a kernel cannot throw, and the host learns of it at its next
+  // wait.
   if (report)
     report_bad_index(a.mailbox, MailboxCode::label_out_of_range, a.op_id, row, label,
                      a.rows.length);
@@ -92,11 +99,14 @@ struct RowGradient {
     max = ignored ? A(0) : a.stats[row];
     log_sum = ignored ? A(0) : a.stats[a.rows.count + row];
     grad = *a.grad;
+    // The target is `every` for all classes, and `hit` more for the right one: no one-hot row is
+    // read.
     hit = 1 - a.target.smoothing;
     every = a.target.smoothing / A(a.rows.length);
   }
   __device__ __forceinline__ T at(T x, i64 i) const {
     if (ignored) return T(A(0));
+    // softmax without a division: exp(x - max) / sum is exp(x - max - log(sum)).
     const A p = exp_for<T>(A(x) - max - log_sum);
     return T(grad * (p - every - (i == label ? hit : A(0))));
   }
@@ -116,6 +126,9 @@ __global__ void cross_entropy_naive(LossForward<T> a) {
   }
   const auto x = a.rows.row(a.Logits, a.logits, row);
   const i64 n = a.rows.length;
+  // Where the classes are the innermost axis, neighbouring threads read a row apart, a sector of 32
+  // bytes an element. Where pixels are ([N, C, H, W]), they read neighbouring pixels of one class:
+  // 128 bytes in a row a warp (f32), and this rung is the good one.
   A largest = A(-INFINITY), sum = 0, total = 0;
   for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i]));
   for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i]) - largest);
@@ -142,6 +155,8 @@ struct Team {
   i64 row, rows_apart, rank, size;
   __device__ __forceinline__ Team() {
     const i64 per_block = Block ? 1 : blockDim.x / 32;
+    // Known at compile time which: a warp's rows need shuffles only, a block's shared memory and
+    // barriers.
     row = i64(blockIdx.x) * per_block + (Block ? 0 : threadIdx.x / 32);
     rows_apart = i64(gridDim.x) * per_block;
     rank = Block ? threadIdx.x : threadIdx.x % 32;
@@ -163,6 +178,8 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
   const bool smooth = a.target.smoothing != 0;
   for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {
     const i64 label = label_of(a, row, team.rank == 0);
+    // `continue` past the reductions below is safe, because all threads of the team take it: a
+    // barrier or a shuffle that some of them skip would hang the others.
     if (label < 0) {  // the same for the whole team
       if (team.rank == 0) a.losses[row] = 0;
       continue;
@@ -171,6 +188,9 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
     const PackSplit split = split_into_packs<T>(x.data, x.data, n, x.step == 1);
     OnlineSoftmax<T> state;
     float total = 0;
+    // Three stretches: elements up to the first 16-byte boundary, packs, what is left. The lanes of
+    // a warp take neighbouring packs, 512 bytes a load; a vocabulary of 50257 in f16 begins every
+    // second row off a boundary of 4 bytes, and is still read so.
     const auto single = [&](i64 i) WT_INLINE_LAMBDA {
       const float v = float(x[i]);
       state.add(v);
@@ -185,9 +205,12 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
         for (int j = 0; j < kPerPack<T>; ++j) total += float(v.v[j]);
     }
     for (i64 i = split.tail + team.rank; i < n; i += team.size) single(i);
+    // Each thread's sum stands on its own maximum; one more factor puts it on the row's.
     const float largest = team.reduce(state.max, Larger());
     const float sum = team.reduce(rescaled<T>(state.sum, state.max, largest), Plus());
     if (smooth) total = team.reduce(total, Plus());
+    // x[label] is read once more, by one thread: it was in some other thread's registers, and is in
+    // L2.
     if (team.rank == 0) a.finish(row, label, largest, sum, total, x);
   }
 }
@@ -204,6 +227,9 @@ __global__ void cross_entropy_backward_rows(LossBackward<T> a) {
     for (i64 i = team.rank; i < split.head; i += team.size) gx[i] = gradient.at(x[i], i);
     for (i64 p = team.rank; p < split.packs; p += team.size) {
       const i64 at = split.head + p * kPerPack<T>;
+      // A read and a write, nothing kept between the threads: no reduction, no barrier. The
+      // gradient is written over the logits where the operator may (gx is x): every thread reads a
+      // pack before it writes it.
       auto v = vload<Pack16<T>>(x.data + at);
 #pragma unroll
       for (int j = 0; j < kPerPack<T>; ++j) v.v[j] = gradient.at(v.v[j], at + j);
@@ -216,6 +242,8 @@ __global__ void cross_entropy_backward_rows(LossBackward<T> a) {
 // --- the sum over rows ---
 
 struct LossPart {
+  // Doubles: a million rows added in f32 would lose the last rows' digits, and these are few
+  // additions.
   double sum, weight;
 };
 constexpr int kTotalThreads = 128;
@@ -239,12 +267,16 @@ struct LossTotal {
 // Block b adds the b-th run of rows.
 template <class A>
 __global__ void __launch_bounds__(kTotalThreads) cross_entropy_total(LossTotal<A> a) {
+  // Runs of rows and threads within them are fixed by the number of rows; block_reduce adds in a
+  // fixed order, too. The loss is the same bits at every run, which atomicAdd on one double would
+  // not give.
   const i64 run = (a.rows.count + gridDim.x - 1) / gridDim.x;
   const i64 begin = run * blockIdx.x, stop = begin + run;
   const i64 end = stop < a.rows.count ? stop : a.rows.count;
   double sum = 0, weight = 0;
   for (i64 row = begin + threadIdx.x; row < end; row += kTotalThreads) {
     sum += double(a.losses[row]);
+    // Neighbouring threads, neighbouring rows: 256 bytes of labels a warp, and 128 of losses (f32).
     weight += a.labels[a.rows.start(a.Labels, row)] == a.ignore_index ? 0 : 1;
   }
   sum = block_reduce(sum, Plus());
@@ -261,6 +293,8 @@ __global__ void __launch_bounds__(kTotalThreads) cross_entropy_total(LossTotal<A
 template <class A>
 __global__ void __launch_bounds__(kTotalThreads)
     cross_entropy_total_of_parts(LossTotal<A> a, int parts) {
+  // A kernel of its own because blocks cannot wait for each other: the end of a kernel is the
+  // barrier of the grid.
   const int t = int(threadIdx.x);
   const double sum = block_reduce(t < parts ? a.parts[t].sum : 0.0, Plus());
   const double weight = block_reduce(t < parts ? a.parts[t].weight : 0.0, Plus());
@@ -281,6 +315,7 @@ inline i64 row_count(const View& logits, int axis) {
 // Row losses, then partial sums.
 inline i64 losses_bytes(const CrossEntropyForwardArgs& a) {
   const i64 bytes = row_count(a.logits, a.axis) * item_size(a.loss_sum.dtype());
+  // The partial sums after them are doubles.
   return (bytes + 15) / 16 * 16;
 }
 inline i64 forward_workspace(const CrossEntropyForwardArgs& a) {
@@ -374,10 +409,13 @@ const char* not_double(const Args& a) {
 }
 template <class Args>
 int rank_of_warp(const Args& a) {
+  // Up to 2048 classes a lane has 64 elements and a block would spend its time in barriers; beyond,
+  // one warp a row leaves too few loads under way.
   return a.logits.size(a.axis) <= 2048 ? 40 : 20;
 }
 template <class Args>
 int rank_of_naive(const Args& a) {
+  // Above all others where neighbouring threads read neighbouring elements, else below all.
   return a.logits.stride(a.axis) != 1 ? 50 : 10;
 }
 

@@ -29,6 +29,8 @@ struct DropoutPart {
     v(out), v(in), v(call_base);
   }
   __device__ __forceinline__ PhiloxBlock block(i64 i) const {
+    // Random numbers are a function of key, element and call: no state in memory, any thread can
+    // make any of them, and grid, vector width and strides do not change them.
     return philox(key, u64(i / 4), call + (call_base ? u64(*call_base) : 0));
   }
 };
@@ -36,6 +38,7 @@ struct DropoutPart {
 template <class S>
 __device__ __forceinline__ S kept_or_zero(const DropoutPart& p, S x, u32 word) {
   using T = ComputeType<S>;
+  // A comparison of integers, and a select: lanes that keep and lanes that drop do not part ways.
   return DropoutArgs::keeps(word, p.threshold) ? S(T(x) * T(p.scale)) : S(0.0f);
 }
 
@@ -43,8 +46,12 @@ template <class S>
 __device__ __forceinline__ void one_element(const DropoutPart& p, u32 i) {
   i32 at[2];
   p.map.offsets(i, at);
+  // Ten rounds for four words, of which a thread uses one: three quarters of the arithmetic is
+  // thrown away. The vectorized rung makes each block once.
   const PhiloxBlock random = p.block(p.begin + i);
   const u32 lane = u32(p.begin + i) % 4;
+  // Selects, not random.v[lane]: an array whose index is not known at compile time would leave the
+  // registers for local memory.
   const u32 word = lane == 0   ? random.v[0]
                    : lane == 1 ? random.v[1]
                    : lane == 2 ? random.v[2]
@@ -70,6 +77,8 @@ __global__ void __launch_bounds__(kThreadsMost)
   const u32 i = (blockIdx.x * blockDim.x + threadIdx.x) * V;
   if (p.packs && i + V <= p.numel) {
     S v[V];
+    // Issued first: the rounds of Philox do not need what it brings, and pass while it is under
+    // way.
     load_vector(v, static_cast<const S*>(p.in) + i);
 #pragma unroll
     for (int j = 0; j < V; j += 4) {
@@ -77,8 +86,10 @@ __global__ void __launch_bounds__(kThreadsMost)
 #pragma unroll
       for (int k = 0; k < 4; ++k) v[j + k] = kept_or_zero(p, v[j + k], random.v[k]);
     }
+    // No mask is written: backward makes the same numbers again, from key and call.
     store_vector(static_cast<S*>(p.out) + i, v);
   } else {
+    // Strided operands, and the last thread of dense ones.
 #pragma unroll 1
     for (int j = 0; j < V && i + j < p.numel; ++j) one_element<S>(p, i + j);
   }
@@ -115,6 +126,8 @@ void launch_parts(const DropoutArgs& a, const Launch& l) {
                   if constexpr (kNaive) {
                     launch_part<dropout_naive<S>>(p, 1, l);
                   } else {
+                    // A part that began within a block of counters would need parts of two blocks a
+                    // pack.
                     p.packs = nest.dense() && nest.ndim > 0 && begin % kPerThread<S> == 0 &&
                               aligned_16(p.out) && aligned_16(p.in);
                     launch_part<dropout_vectorized<S>>(p, kPerThread<S>, l);

@@ -51,6 +51,8 @@ template <class U>
 __global__ void embedding_naive(EmbeddingGather<U> a) {
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.rows.count) return;
+  // A thread copies a whole row: lanes read and write a row apart, 32 sectors for 32 elements both
+  // ways.
   const U* from = a.source(i, true);
   for (i64 d = 0; d < a.length; ++d) a.out[i * a.length + d] = from ? from[d * a.step] : U{};
 }
@@ -59,10 +61,15 @@ template <class U>
 __global__ void embedding_elements(EmbeddingGather<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.rows.count * a.length;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
+    // 32-bit division is some ten instructions, 64-bit one dozens: more than the copy itself.
     const i64 i = n <= 0xffffffffll ? i64(u32(e) / u32(a.length)) : e / a.length;
     const i64 d = e - i * a.length;
+    // Neighbouring lanes have neighbouring d of one row, mostly: the read of a row of the table is
+    // in a row, wherever that row lies. The index itself is one address, sent to all lanes of the
+    // row.
     const U* from = a.source(i, d == 0);
     if constexpr (sizeof(U) == 16)
+      // 512 bytes a warp and instruction: a table row of 1 KiB is two of them.
       vstore(a.out + e, from ? vload<U>(from + d) : U{});
     else
       a.out[e] = from ? from[d * a.step] : U{};
@@ -142,6 +149,8 @@ __global__ void embedding_backward_naive(EmbeddingScatter<T> a) {
   using A = ComputeType<T>;
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.limit * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
+    // Every element of the table looks at every index: limit * width * n reads. Correct and without
+    // a conflict, for no two threads write one place; hopeless for a vocabulary.
     const i64 v = e / a.width, d = e % a.width;
     A sum = a.accumulate ? A(a.gweight[e]) : A(0);
     if (v != a.skip_index)
@@ -184,13 +193,18 @@ __global__ void embedding_keys(EmbeddingScatter<T> a, u32* keys, u32* positions,
 }
 
 __global__ void __launch_bounds__(32) embedding_count_digits(PositionSort s) {
+  // One warp a block: __syncwarp, which costs next to nothing, is barrier enough.
   WT_SHARED(u32, count, [kDigits]);
   const u32 lane = threadIdx.x, begin = blockIdx.x * s.chunk;
   const u32 end = s.n - begin < s.chunk ? s.n : begin + s.chunk;
   for (u32 d = lane; d < kDigits; d += 32) count[d] = 0;
   __syncwarp();
+  // Atomics of integers in shared memory: any order of additions gives the same counts. Lanes with
+  // one digit are served one after the other, so equal tokens in a row are the slow case.
   for (u32 i = begin + lane; i < end; i += 32) atomicAdd(&count[s.keys[i] >> s.shift & 255], 1u);
   __syncwarp();
+  // By digits, then chunks: the scan of the table in this order gives each chunk its place for each
+  // digit.
   for (u32 d = lane; d < kDigits; d += 32) s.table[d * s.chunks + blockIdx.x] = count[d];
 }
 
@@ -201,8 +215,12 @@ __global__ void __launch_bounds__(kScanThreads) embedding_scan_counts(PositionSo
   const u32 run = kDigits * s.chunks / kScanThreads, begin = threadIdx.x * run;
   u32 sum = 0;
   for (u32 i = begin; i < begin + run; ++i) sum += s.table[i];
+  // Two passes over its run: the sum first; where the run begins is known only when all threads
+  // have theirs.
   sums[threadIdx.x] = sum;
   __syncthreads();
+  // 256 threads read sums[0], then sums[1], ... together: one address, sent to all lanes, no
+  // conflict.
   u32 at = 0;
   for (u32 t = 0; t < threadIdx.x; ++t) at += sums[t];
   for (u32 i = begin; i < begin + run; ++i) {
@@ -223,6 +241,9 @@ __global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
     const u32 i = tile + lane;
     const bool inside = i < end;
     const u32 key = inside ? s.keys[i] : 0, digit = key >> s.shift & 255;
+    // Stable, which atomics would not be: the lanes of a tile are ranked among those with the same
+    // digit. Eight votes, a bit each, leave in `same` the lanes that agree with this one in all
+    // bits.
     unsigned same = __ballot_sync(0xffffffffu, inside);  // lanes with the same digit
 #pragma unroll
     for (int bit = 0; bit < 8; ++bit) {
@@ -230,7 +251,10 @@ __global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
       const unsigned with = __ballot_sync(0xffffffffu, set);
       same &= set ? with : ~with;
     }
+    // Of these, those before this lane.
     const u32 rank = u32(__popc(same & ((1u << lane) - 1)));
+    // All lanes have read next[digit] before the first of a digit moves it: that is the first
+    // __syncwarp. The second keeps the next tile from reading it too early.
     const u32 to = next[digit] + rank;
     __syncwarp();
     if (inside && rank == 0) next[digit] += u32(__popc(same));
@@ -244,6 +268,7 @@ __global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
 __global__ void embedding_ranges(const u32* keys, u32 n, u32* begin, u32* end) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
+  // Sorted: where the key differs from its neighbour a table row's positions begin or end.
   if (i == 0 || keys[i - 1] != keys[i]) begin[keys[i]] = i;
   if (i == n - 1 || keys[i + 1] != keys[i]) end[keys[i]] = i + 1;
 }
@@ -257,6 +282,8 @@ __global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(Embeddin
   for (i64 v = blockIdx.x; v < a.limit; v += gridDim.x) {
     const u32 first = a.begin[v], count = a.end[v] - first;
     if (count == 0 && a.accumulate) continue;  // the same for the whole block
+    // The four warps take a quarter each of this row's positions, in order. One frequent token is
+    // still one block's work; its positions are many, but four rows are read at a time.
     const u32 run = (count + kSlices - 1) / kSlices;
     const u32 from = slice * run < count ? slice * run : count;
     const u32 to = from + run < count ? from + run : count;
@@ -265,15 +292,19 @@ __global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(Embeddin
       float sum = 0;
       if (d < a.width)
         for (u32 k = from; k < to; ++k)
+          // A gradient's row lies anywhere, its 32 neighbouring elements are read in a row, 128
+          // bytes (f32).
           sum += float(a.rows.row(a.GOut, a.gout, a.positions[first + k])[d]);
       parts[slice][lane] = sum;
       __syncthreads();
       if (slice == 0 && d < a.width) {
         T& gw = a.gweight[v * a.width + d];
         float total = a.accumulate ? float(gw) : 0.0f;
+        // In the order of the positions, whatever the order in which warps arrived.
         for (int k = 0; k < kSlices; ++k) total += parts[k][lane];
         gw = T(total);
       }
+      // The next tile writes `parts` again, which warp 0 may still be reading.
       __syncthreads();
     }
   }

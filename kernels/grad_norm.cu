@@ -41,6 +41,8 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) norm_naive_kernel(const T* g, i64 n, double* partials) {
   const i64 chunk = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   const i64 begin = chunk * kNormChunk;
+  // A thread walks a chunk of its own: lanes read a chunk apart, 32 sectors of 32 bytes a load for
+  // 4 bytes each.
   if (begin >= n) return;
   const i64 end = begin + kNormChunk < n ? begin + kNormChunk : n;
   double s = 0;
@@ -50,6 +52,7 @@ __global__ void __launch_bounds__(kThreads) norm_naive_kernel(const T* g, i64 n,
 
 template <class T>
 __global__ void __launch_bounds__(kThreads) norm_block_kernel(const T* g, i64 n, double* partials) {
+  // Threads of a block read neighbouring 16 bytes, 512 a warp, 4 KiB a block and turn.
   constexpr int V = 16 / sizeof(T);
   const i64 begin = i64(blockIdx.x) * kNormChunk;
   const i64 end = begin + kNormChunk < n ? begin + kNormChunk : n;
@@ -58,6 +61,8 @@ __global__ void __launch_bounds__(kThreads) norm_block_kernel(const T* g, i64 n,
     if (i + V <= end) {
       T v[V];
       load_vector(v, g + i);
+      // In doubles: f32 squares overflow at 1e19, and the norm must be told from one that is really
+      // infinite.
 #pragma unroll
       for (int k = 0; k < V; ++k) s += double(v[k]) * double(v[k]);
     } else {
@@ -65,6 +70,8 @@ __global__ void __launch_bounds__(kThreads) norm_block_kernel(const T* g, i64 n,
     }
   }
   s = block_reduce(s, Plus{});
+  // A place a block instead of an atomic: the same gradients give the same norm, and so the same
+  // clipped step, at every run. Chunks, not the grid, say which elements are added together.
   if (threadIdx.x == 0) partials[blockIdx.x] = s;
 }
 
@@ -93,13 +100,17 @@ const char* norm_unaligned(const GradNormArgs& a) {
 // --- the decision ---
 __global__ void decide_naive_kernel(DecidePointers a) {
   double s = 0;
+  // One thread, one load after the other, each some hundreds of cycles: what the block rung is for.
   for (i64 i = 0; i < a.count; ++i) s += a.partials[i];
   detail::decide(a, a.partials ? sqrt(s) : double(NAN));
 }
 __global__ void __launch_bounds__(kThreads) decide_block_kernel(DecidePointers a) {
   double s = 0;
+  // 256 loads under way at once; then warps in lane order and the eight warps in theirs.
   for (i64 i = threadIdx.x; i < a.count; i += kThreads) s += a.partials[i];
   s = block_reduce(s, Plus{});
+  // The norm, the clip factor and whether the step is good stay here, in device memory: every later
+  // kernel of the step reads them, and the host is asked for nothing.
   if (threadIdx.x == 0) detail::decide(a, a.partials ? sqrt(s) : double(NAN));
 }
 void decide_naive(const StepDecideArgs& a, const Launch& l) {
@@ -113,6 +124,7 @@ void decide_block(const StepDecideArgs& a, const Launch& l) {
 template <class T>
 __global__ void __launch_bounds__(kThreads) scale_kernel(T* x, i64 n, const double* factor) {
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  // One address for all threads: a transaction a warp, from L1 after the first.
   if (i < n) x[i] *= T(*factor);
 }
 template <class T>
@@ -124,6 +136,8 @@ void scale_naive(const GradScaleArgs& a, const Launch& l) {
   a.dtype == DType::f32 ? launch_scale<float>(a, l) : launch_scale<double>(a, l);
 }
 
+// Two additions, on the device because the loss is there: reading it on the host would drain the
+// stream.
 __global__ void loss_add_kernel(LossPointers a) { detail::add_loss(a); }
 void loss_add_one_thread(const LossAddArgs& a, const Launch& l) {
   launch<loss_add_kernel>(config(1, 1, l), LossPointers{a});

@@ -36,6 +36,8 @@ struct IndexTuples {
 __global__ void index_rows_tuples(const __grid_constant__ IndexTuples a) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < a.n; b += stride) {
+    // Coordinates from the number of the tuple: 64-bit divisions, dozens of instructions each, once
+    // a tuple and not once an element of the row that it names.
     i64 place[kMaxDims], rest = b;
     for (int d = a.ndim; d-- > 0;) {
       place[d] = rest % a.shape[d];
@@ -45,10 +47,12 @@ __global__ void index_rows_tuples(const __grid_constant__ IndexTuples a) {
     for (int k = 0; k < a.count; ++k) {
       i64 at = 0;
       for (int d = 0; d < a.ndim; ++d) at += place[d] * a.stride[k][d];
+      // Neighbouring threads read neighbouring indices where the lists are dense: 256 bytes a warp.
       const i64 value = a.list[k][at], size = a.size[k];
       const bool good = value >= -size && value < size;
       if (!good)
         report_bad_index(a.mailbox, MailboxCode::index_out_of_range, a.op_id, b, value, size);
+      // A bad index gives no row rather than a wrong one, and nothing is read or written for it.
       row = !good || row < 0 ? -1 : row * size + (value < 0 ? value + size : value);
     }
     a.rows[b] = row;
@@ -70,6 +74,8 @@ void launch_rows(const IndexRowsArgs& a, const Launch& l) {
     k.size[i] = a.size[i];
     for (int d = 0; d < k.ndim; ++d) k.stride[i][d] = a.indices[i].stride(d);
   }
+  // An argument of 800 bytes: __grid_constant__ lets the kernel index it where it lies, in constant
+  // memory.
   launch<index_rows_tuples>(grid_of(l, ceil_div(k.n, kThreads), kThreads), k);
 }
 
@@ -93,6 +99,8 @@ __global__ void index_put_naive(IndexScatter<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, all = a.limit * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < all; e += stride) {
     const i64 row = e / a.width, d = e % a.width;
+    // The last position wins, as if they were written in order: each thread looks for it by itself,
+    // and reads up to n row numbers for one element. No two threads write one place.
     i64 i = a.n - 1;
     while (i >= 0 && a.rows[i] != row) --i;
     if (i >= 0) a.table[row * a.row_stride + d * a.step] = a.values[i * a.width + d];
@@ -107,6 +115,9 @@ __global__ void index_clear_winners(u32* winner, i64 limit) {
 __global__ void index_find_winners(const i64* rows, u32* winner, i64 n, i64 limit) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
+    // Positions that name one row meet here in any order; the maximum is the same whichever comes
+    // first. Writing the values themselves in this race would let the last writer win, another one
+    // at every run.
     if (rows[i] >= 0 && rows[i] < limit) atomicMax(&winner[rows[i]], u32(i + 1));
 }
 
@@ -114,6 +125,8 @@ template <class U>
 __global__ void index_put_winners(IndexScatter<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, all = a.n * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < all; e += stride) {
+    // Neighbouring threads take neighbouring elements of a row: reads and writes are in a row (step
+    // 1), and the row number and its winner are one address for most of a warp.
     const i64 i = e / a.width, d = e % a.width, row = a.rows[i];
     if (row >= 0 && row < a.limit && a.winner[row] == u32(i + 1))
       a.table[row * a.row_stride + d * a.step] = a.values[e];
@@ -149,6 +162,8 @@ void launch_winners(const IndexPutArgs& a, const Launch& l) {
   const i64 n = a.rows.numel(), limit = a.table.size(0);
   u32* winner = static_cast<u32*>(l.workspace);
   launch<index_clear_winners>(grid_of(l, ceil_div(limit, kThreads), kThreads), winner, limit);
+  // Three launches on one stream: each sees what the one before wrote, with no barrier but the
+  // launch.
   launch<index_find_winners>(grid_of(l, ceil_div(n, kThreads), kThreads), a.rows.as<const i64>(),
                              winner, n, limit);
   with_unit(item_size(a.table.dtype()), [&](auto tag) {

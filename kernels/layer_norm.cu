@@ -104,10 +104,14 @@ __device__ __forceinline__ void naive_row(const NormForward<T>& a, i64 row) {
   const auto x = a.rows.row(a.X, a.x, row);
   const i64 n = a.rows.length;
   A mean = 0;  // the sum is taken from the first element on: a long one would lose an offset
+  // Neighbouring threads are a row apart: each of these loads asks for 32 sectors of 32 bytes, of
+  // which an element each is wanted now.
   for (i64 i = 0; i < n; ++i) mean += A(x[i]) - A(x[0]);
   mean = A(x[0]) + mean / A(n);
   TwoSums<A> distances{0, 0};
   for (i64 i = 0; i < n; ++i) {
+    // Squares of distances, never the square of the mean off the mean of squares: at a mean of 1e4
+    // and a variance of 1 both are 1e8, where f32 counts in steps of 8.
     const A d = A(x[i]) - mean;
     distances = PlusBoth()(distances, TwoSums<A>{d, d * d});
   }
@@ -153,6 +157,8 @@ __global__ void layer_norm_backward_params_naive(NormBackwardParams<T> a) {
   if (i >= a.rows.length) return;
   A weight_sum = 0, bias_sum = 0;
   for (i64 row = 0; row < a.rows.count; ++row) {
+    // Here neighbouring threads have neighbouring columns, so a warp's load is 128 bytes in a row
+    // (f32). But rows follow one another, and a layer of 768 columns is only 12 blocks.
     const A gy = A(a.rows.row(a.GY, a.gy, row)[i]);
     const A x = A(a.rows.row(a.X, a.x, row)[i]);
     weight_sum += gy * ((x - a.stats[row]) * a.stats[a.rows.count + row]);
@@ -171,13 +177,18 @@ __device__ __forceinline__ void warp_row(const NormForward<T>& a, i64 row, int l
   constexpr int Vec = kPerPack<T>;
   const int n = int(a.rows.length);
   float v[PerLane], parameter[PerLane], sum = 0;
+  // Pack k of lane l is number k * 32 + l of the row: one load of the warp is 512 bytes in a row.
+  // From here on x is in registers; memory is read once, and the three passes cost arithmetic only.
   load_lane<Vec>(v, a.x + a.rows.start(a.X, row), n, lane, 0);
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) sum += v[k];
+  // A butterfly: after five shuffles every lane has the sum, with the same bits, and no lane need
+  // tell the others.
   const float mean = warp_reduce(sum, Plus()) / float(n);
   TwoSums<float> distances{0, 0};
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) {
+    // What lies past the end of the row must add no distance: it is 0 from here on.
     v[k] = (k / Vec * 32 + lane) * Vec + k % Vec < n ? v[k] - mean : 0.0f;
     distances = PlusBoth()(distances, TwoSums<float>{v[k], v[k] * v[k]});
   }
@@ -185,6 +196,8 @@ __device__ __forceinline__ void warp_row(const NormForward<T>& a, i64 row, int l
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) v[k] = (v[k] - s.rest) * s.rstd;
   if (a.weight) {
+    // Every row reads the same weights: from L2, and from L1 for the warps that share a processor.
+    // It is one array of registers for weight and bias, one after the other.
     load_lane<Vec>(parameter, a.weight, n, lane, 0);
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) v[k] *= parameter[k];
@@ -195,6 +208,7 @@ __device__ __forceinline__ void warp_row(const NormForward<T>& a, i64 row, int l
     for (int k = 0; k < PerLane; ++k) v[k] += parameter[k];
   }
   store_lane<Vec>(a.y + a.rows.start(a.Y, row), v, n, lane);
+  // One lane writes what all of them know.
   if (lane == 0) save_stats(a, row, mean + s.rest, s.rstd);
 }
 
@@ -210,6 +224,7 @@ __device__ __forceinline__ void warp_row(const NormBackwardInput<T>& a, i64 row,
     for (int k = 0; k < PerLane; ++k) g[k] *= h[k];
   }
   const float mean = a.stats[row], rstd = a.stats[a.rows.count + row];
+  // Past the end x reads as the mean, so h is 0 there, and g is, too: neither sum notices.
   load_lane<Vec>(h, a.x + a.rows.start(a.X, row), n, lane, mean);
   TwoSums<float> sums{0, 0};
 #pragma unroll
@@ -217,6 +232,8 @@ __device__ __forceinline__ void warp_row(const NormBackwardInput<T>& a, i64 row,
     h[k] = (h[k] - mean) * rstd;
     sums = PlusBoth()(sums, TwoSums<float>{g[k], g[k] * h[k]});
   }
+  // Both sums in one butterfly: ten shuffles, of which each pair is independent, where one after
+  // the other would wait twice as often.
   sums = warp_reduce(sums, PlusBoth());
   const float sum = sums.first / float(n), product = sums.second / float(n);
 #pragma unroll
@@ -226,6 +243,7 @@ __device__ __forceinline__ void warp_row(const NormBackwardInput<T>& a, i64 row,
 
 template <class Kernel, int PerLane>
 __global__ void __launch_bounds__(kTeamWarps * 32) layer_norm_warp(Kernel a) {
+  // The condition is the same for a whole warp, so the shuffles inside have all of their lanes.
   const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row < a.rows.count) warp_row<PerLane>(a, row, int(threadIdx.x) % 32);
 }
@@ -236,6 +254,8 @@ __global__ void __launch_bounds__(kTeamWarps * 32) layer_norm_warp(Kernel a) {
 // begins at i. A thread gets the same elements at every walk.
 template <class T, class Single, class Pack>
 __device__ __forceinline__ void walk_row(const PackSplit& split, i64 n, Single single, Pack pack) {
+  // Pack p goes to thread p modulo the block: in each turn the warps read 512 bytes each, side by
+  // side.
   const i64 t = threadIdx.x, threads = blockDim.x;
   for (i64 i = t; i < split.head; i += threads) single(i);
   for (i64 p = t; p < split.packs; p += threads) pack(p, split.head + p * kPerPack<T>);
@@ -244,12 +264,15 @@ __device__ __forceinline__ void walk_row(const PackSplit& split, i64 n, Single s
 // kPerPack<T> elements of a parameter, wherever they begin.
 template <class T>
 __device__ __forceinline__ void load_parameter(float (&v)[kPerPack<T>], const T* p, float absent) {
+  // A parameter may be a view that begins anywhere; p is the same for all rows, so the branch goes
+  // one way.
   if (p && aligned_16(p)) {
     const auto pack = vload<Pack16<T>>(p);
 #pragma unroll
     for (int j = 0; j < kPerPack<T>; ++j) v[j] = float(pack.v[j]);
     return;
   }
+  // Neighbouring elements one by one: the first load brings the sector, the others find it in L1.
 #pragma unroll
   for (int j = 0; j < kPerPack<T>; ++j) v[j] = p ? float(p[j]) : absent;
 }
@@ -269,10 +292,13 @@ __device__ __forceinline__ void block_row(const NormForward<T>& a, i64 row, Pack
       split, n, [&](i64 i) WT_INLINE_LAMBDA { sum += float(x[i]); },
       [&](i64 p, i64 i) WT_INLINE_LAMBDA {
         const auto v = vload<Pack16<T>>(x.data + i);
+        // x leaves memory in this pass. The two that follow find it in shared memory, in the place
+        // that this thread alone writes and reads.
         if (a.cached) cache[p] = v;
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) sum += float(v.v[j]);
       });
+  // Two barriers inside: every thread needs the whole row's mean before it can take a distance.
   const float mean = block_reduce(sum, Plus()) / float(n);
   TwoSums<float> distances{0, 0};
   const auto add = [&](float v) WT_INLINE_LAMBDA {
@@ -286,6 +312,8 @@ __device__ __forceinline__ void block_row(const NormForward<T>& a, i64 row, Pack
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) add(float(v.v[j]));
       });
+  // `distances.first` would be 0 but for what rounding took from the mean: it corrects mean and
+  // variance.
   const Scale<float> s(block_reduce(distances, PlusBoth()), n, a.eps);
   walk_row<T>(
       split, n,
@@ -312,6 +340,7 @@ __device__ __forceinline__ void block_row(const NormBackwardInput<T>& a, i64 row
   const auto gx = a.rows.row(a.GX, a.gx, row);
   const auto gy = a.rows.row(a.GY, a.gy, row);
   const auto x = a.rows.row(a.X, a.x, row);
+  // One split into packs serves three operands, so all three must be equally far from a boundary.
   const bool neighbours =
       gx.step == 1 && gy.step == 1 && x.step == 1 &&
       ((reinterpret_cast<uintptr_t>(gx.data) ^ reinterpret_cast<uintptr_t>(x.data)) & 15) == 0;
@@ -335,6 +364,8 @@ __device__ __forceinline__ void block_row(const NormBackwardInput<T>& a, i64 row
         for (int j = 0; j < kPerPack<T>; ++j)
           add(float(g.v[j]) * weight[j], (float(v.v[j]) - mean) * rstd);
       });
+  // gx at any place depends on both sums over all of the row, so gy and x are read once more: from
+  // L2, where a row in flight a block is little enough to still be.
   sums = block_reduce(sums, PlusBoth());
   const float sum = sums.first / float(n), product = sums.second / float(n);
   walk_row<T>(
@@ -369,12 +400,17 @@ constexpr int kRowWarps = 8;  // rows at a time
 template <class T, int Vec>
 __global__ void __launch_bounds__(kRowWarps * 32)
     layer_norm_columns(NormBackwardParams<T> a, float* parts) {
+  // Lanes last: a warp writes 32 banks, whatever Vec is. 8 KiB of it for f32, 16 for 16-bit types.
   WT_SHARED(float, tile, [kRowWarps][2][Vec][32]);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const i64 n = a.rows.length, column = (i64(blockIdx.x) * 32 + lane) * Vec;
+  // Rows are divided over gridDim.y parts, because columns alone are too few: 768 of them in f32
+  // are 6 blocks.
   const i64 each = (a.rows.count + gridDim.y - 1) / gridDim.y, begin = each * blockIdx.y;
   const i64 end = begin + each < a.rows.count ? begin + each : a.rows.count;
   float weight_sum[Vec] = {}, bias_sum[Vec] = {};
+  // A warp takes every eighth row. Two rows at once: four loads of 16 bytes a lane are under way
+  // before the first is needed.
 #pragma unroll 2
   for (i64 row = begin + warp; row < end; row += kRowWarps) {
     const auto gy = a.rows.row(a.GY, a.gy, row);
@@ -402,9 +438,13 @@ __global__ void __launch_bounds__(kRowWarps * 32)
   }
   __syncthreads();
   for (int i = int(threadIdx.x); i < 2 * 32 * Vec; i += kRowWarps * 32) {
+    // Neighbouring threads take neighbouring columns, so that the writes to `parts` are in a row.
+    // Vec of them then read one bank, one after the other: 8 or 16 reads a thread, once a block.
     const int which = i / (32 * Vec), j = i % Vec, from = i / Vec % 32;
     const i64 to = (i64(blockIdx.x) * 32 + from) * Vec + j;
     float sum = 0;
+    // In the order of the warps. An atomicAdd would need no tile and no barrier, and would add in
+    // the order in which warps happen to arrive: other bits at every run.
     for (int w = 0; w < kRowWarps; ++w) sum += tile[w][which][j][from];
     if (to < n) parts[(i64(blockIdx.y) * 2 + which) * n + to] = sum;
   }
@@ -419,11 +459,14 @@ __global__ void __launch_bounds__(kRowWarps * 32)
   const i64 n = a.rows.length, column = i64(blockIdx.x) * 32 + lane;
   float sum = 0;
   if (column < n)
+    // Eight warps share the parts of 32 columns; neighbouring lanes read neighbouring columns.
     for (int p = warp; p < count; p += kRowWarps) sum += parts[(i64(p) * 2 + which) * n + column];
   tile[warp][lane] = sum;
   __syncthreads();
   T* out = which ? a.gbias : a.gweight;
   if (warp != 0 || column >= n || !out) return;
+  // `sum` is warp 0's own part. `out` is the leaf's gradient itself where it accumulates: no pass
+  // more.
   for (int w = 1; w < kRowWarps; ++w) sum += tile[w][lane];
   const bool accumulate = which ? a.accumulate_bias : a.accumulate_weight;
   out[column] = T(accumulate ? float(out[column]) + sum : sum);
@@ -519,6 +562,7 @@ void launch_warp(const Args& a, const Launch& l) {
 // Bytes of shared memory for a row of so many packs.
 template <class T>
 i64 cache_bytes(NormForward<T>& k, i64 packs) {
+  // Above 48 KiB a kernel has to be asked to allow it, which launch() does.
   k.cached = packs * 16 <= kCacheMax && unit_steps(k.rows);
   return k.cached ? packs * 16 : 0;
 }
@@ -546,6 +590,8 @@ ColumnPlan plan_columns(const LayerNormBackwardParamsArgs& a) {
   const int pack = 16 / int(item_size(a.x.dtype()));
   const bool packs = unit_steps(rows) && rows_aligned(rows, {a.gy.data, a.x.data}, pack);
   const int vec = packs ? pack : 1;
+  // Enough blocks to fill the machine, but at least 32 rows a part: each part costs a write and a
+  // read of two floats a column.
   const i64 wide = ceil_div(rows.length, 32 * vec), most = ceil_div(rows.count, kPartRows);
   i64 parts = wide ? ceil_div(kBlocksWanted, wide) : 1;
   if (parts > most) parts = most;

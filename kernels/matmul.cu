@@ -22,6 +22,9 @@ template <class T>
 __global__ void __launch_bounds__(kNaiveSide* kNaiveSide)
     matmul_naive(const __grid_constant__ MatmulArgs g, i64 batches) {
   using Sum = typename MatmulSum<T>::type;
+  // A warp is two rows of 16 threads: where b's columns are neighbours its load of b is two sectors
+  // of 32 bytes (f32) that both rows share, and its load of a two single elements, each sent to 16
+  // lanes.
   const u32 tile_columns = u32((g.n + kNaiveSide - 1) / kNaiveSide);
   const i64 i = i64(blockIdx.x / tile_columns) * kNaiveSide + threadIdx.y;
   const i64 j = i64(blockIdx.x % tile_columns) * kNaiveSide + threadIdx.x;
@@ -31,6 +34,9 @@ __global__ void __launch_bounds__(kNaiveSide* kNaiveSide)
     const T* a = x.a + i * g.a_row;
     const T* b = x.b + j * g.b_column;
     Sum sum = 0;
+    // Two loads for one multiplication: all of a is read n times and all of b m times, from L1 and
+    // L2 at best. The arithmetic units wait; the rungs above exist to load an element once and use
+    // it many times.
     for (i64 p = 0; p < g.k; ++p) sum += Sum(a[p * g.a_column]) * Sum(b[p * g.b_row]);
     if (g.bias) sum += Sum(static_cast<const T*>(g.bias)[j]);
     finish(x.out[i * g.out_row + j], sum, g.accumulate);
@@ -45,6 +51,7 @@ template <class T>
 __global__ void __launch_bounds__(kSumRows* kSumThreads)
     matmul_row_sums(const __grid_constant__ MatmulArgs g) {
   using Sum = typename MatmulSum<T>::type;
+  // threadIdx.x is the fast axis: 32 neighbours write 32 neighbouring banks, here and below.
   WT_SHARED(Sum, part, [kSumThreads][kSumRows]);
   const i64 i = i64(blockIdx.x) * kSumRows + threadIdx.x;
   const T* a = static_cast<const T*>(g.a) + i * g.a_row;
@@ -53,6 +60,8 @@ __global__ void __launch_bounds__(kSumRows* kSumThreads)
     for (i64 p = threadIdx.y; p < g.k; p += kSumThreads) sum += Sum(a[p * g.a_column]);
   part[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
+  // After the barrier, never before it: a thread that returns early would leave the others waiting.
+  // The partial sums are added in one order, y ascending, whatever warp came first.
   if (threadIdx.y != 0 || i >= g.m) return;
   for (int y = 1; y < kSumThreads; ++y) sum += part[y][threadIdx.x];
   finish(static_cast<T*>(g.row_sum)[i], sum, g.row_sum_accumulate);
@@ -108,6 +117,8 @@ const char* naive_why_not(const MatmulArgs& g) {
 
 constexpr int kTiledThreads = 256, kDepth = 16;
 
+// The 4 floats more keep rows at 16-byte boundaries. A tile that is stored across its rows (four
+// values of p by eight of x a warp) meets every bank twice; without the padding, four times.
 template <int Side>
 using SharedTile = float[kDepth][Side + 4];
 
@@ -120,12 +131,16 @@ struct TileSource {
 // One thread's share of a tile: groups of 4 neighbours along the axis with unit stride.
 template <class T, int Side>
 struct TileLoader {
+  // Registers: 8 of each operand at Side 128, filled by loads that are still under way when the
+  // multiplication of the tile before begins.
   static constexpr int kGroups = kDepth * Side / 4 / kTiledThreads;
   float v[kGroups][4];
 
   // Where group i of this thread begins.
   __device__ __forceinline__ static void place(bool along_x, int i, int& p, int& x) {
     const int n = int(threadIdx.x) + i * kTiledThreads;
+    // Neighbouring threads take neighbouring groups of the axis that is contiguous in memory: of
+    // f32 a warp reads runs of 512 or 256 bytes along x, of 64 bytes along p, whole sectors both.
     p = along_x ? n / (Side / 4) : n % (kDepth / 4) * 4;
     x = along_x ? n % (Side / 4) * 4 : n / (kDepth / 4);
   }
@@ -170,6 +185,9 @@ struct TileLoader {
 // then read neighbouring banks.
 template <int Side>
 struct Blocking {
+  // A warp has two values of `thread` for a's rows and 16 for b's columns: its 16-byte loads of b
+  // are 256 neighbouring bytes, of a two addresses that are sent to 16 lanes each. Eight columns in
+  // a row would be loads 32 bytes apart, and every bank asked for twice.
   static constexpr int kGroups = Side / 64, kEach = 4 * kGroups;
   __device__ __forceinline__ static int offset(int thread, int e) {
     return e / 4 * (Side / kGroups) + thread * 4 + e % 4;
@@ -183,6 +201,9 @@ __device__ __forceinline__ void multiply_tile(
   constexpr int kGroups = Blocking<Side>::kGroups, kEach = Blocking<Side>::kEach;
 #pragma unroll
   for (int p = 0; p < kDepth; ++p) {
+    // At Side 128 four 16-byte loads, then 64 multiplications from registers: 4 a float that is
+    // loaded, where naive has a half. Unrolled, because registers have no addresses: x[h] needs a
+    // constant h.
     float x[kGroups][4], y[kGroups][4];
 #pragma unroll
     for (int h = 0; h < kGroups; ++h) {
@@ -226,6 +247,9 @@ __global__ void __launch_bounds__(kTiledThreads)
       a_next.store(g.a_row == 1, a_tile[buffer]);
       b_next.store(g.b_column == 1, b_tile[buffer]);
       __syncthreads();
+      // Without the barrier above, rows that another warp has yet to store would be multiplied. One
+      // a step is enough: this buffer is written again two steps on, and to get there every warp
+      // passes the barrier between, after its last read here.
       if (left > kDepth) {
         a += kDepth * g.a_column;
         b += kDepth * g.b_row;
@@ -245,6 +269,8 @@ __global__ void __launch_bounds__(kTiledThreads)
         const i64 j = j0 + Blocking<Side>::offset(tx, c);
         if (j >= g.n) continue;
         const float bias = g.bias ? float(static_cast<const T*>(g.bias)[j]) : 0.0f;
+        // One element a store: for a row and c the 16 threads of tx are four floats apart, but the
+        // four of c .. c + 3 fill the sectors together.
         finish(x.out[i * g.out_row + j], sum[r][c] + bias, g.accumulate);
       }
     }
@@ -274,6 +300,7 @@ void launch_tiled(const MatmulArgs& g, const Launch& l) {
 template <class T>
 void launch_tiled(const MatmulArgs& g, const Launch& l) {
   // Large tiles read each operand less often but need enough of them to fill the machine.
+  // 64 tiles are half of an H100's 132 processors.
   if (double(tiles(g.m, 128)) * tiles(g.n, 128) * double(g.batches()) >= 64)
     launch_tiled<T, 128>(g, l);
   else
@@ -289,6 +316,7 @@ const char* tiled_why_not(const MatmulArgs& g) {
 }
 // A tile of 64 by 64 is mostly idle on less than this.
 int tiled_rank(const MatmulArgs& g) {
+  // m = n = k = 32 fills a quarter of a 64 x 64 tile; naive's four blocks of 16 x 16 waste nothing.
   return double(g.m) * double(g.n) * double(g.k) <= 32 * 32 * 32 ? 0 : 30;
 }
 int tensor_core_rank(const MatmulArgs& g) { return tiled_rank(g) ? 50 : 0; }

@@ -21,17 +21,25 @@ constexpr i64 kMaxParts = 128, kElementsPerPart = 8192;
 template <class T, class A, class Map>
 __global__ void __launch_bounds__(kThreads)
     mse_sum(Map map, i64 n, const T* a, const T* b, double* parts, A* loss_sum, A* weight) {
+  // Block and thread of an element depend on n and the grid alone: the sum has one order.
   const i64 run = (n + gridDim.x - 1) / gridDim.x, begin = run * blockIdx.x;
   const i64 end = begin + run < n ? begin + run : n;
   double sum = 0;
   for (i64 i = begin + threadIdx.x; i < end; i += kThreads) {
+    // Threads of a block are neighbours in every turn: a warp reads 128 bytes in a row of each
+    // operand (f32, dense). Elements one by one, because the strides may be any.
     typename Map::Offset at[2];
     map.offsets(typename Map::Index(i), at);
     const A d = A(a[at[0]]) - A(b[at[1]]);
+    // An addition of doubles a pair of loads: the memory is still what the kernel waits for on an
+    // H100, and the sum of 1e8 squares keeps its digits.
     sum += double(d * d);
   }
+  // All threads come here, those without an element with 0: there are barriers inside.
   sum = block_reduce(sum, Plus());
   if (threadIdx.x != 0) return;
+  // One block's thread 0, so a plain store. The blocks' sums meet in the next kernel: atomicAdd
+  // would save it and lose the order.
   if (parts) {
     parts[blockIdx.x] = sum;
   } else {
@@ -44,6 +52,7 @@ template <class A>
 __global__ void __launch_bounds__(kThreads)
     mse_sum_of_parts(const double* parts, int count, i64 n, A* loss_sum, A* weight) {
   const int t = int(threadIdx.x);
+  // At most one part a thread, of which the static_assert below makes sure.
   const double sum = block_reduce(t < count ? parts[t] : 0.0, Plus());
   if (t != 0) return;
   *loss_sum = A(sum);
@@ -55,6 +64,8 @@ template <class T, class A, class Map>
 __global__ void __launch_bounds__(kThreads)
     mse_gradient(Map map, i64 n, T* ga, const T* a, const T* b, const A* grad, A factor) {
   const i64 stride = i64(gridDim.x) * kThreads;
+  // The incoming gradient is a number in device memory: every thread reads the same address, which
+  // is one transaction a warp, and the host never learns it.
   const A scale = factor * *grad;
   for (i64 i = i64(blockIdx.x) * kThreads + threadIdx.x; i < n; i += stride) {
     typename Map::Offset at[3];
@@ -66,6 +77,7 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     mse_gradient_packs(i64 n, T* ga, const T* a, const T* b, const float* grad, float factor) {
+  // Two loads and one store of 16 bytes for 4 or 8 elements: 512 bytes a warp and instruction.
   constexpr int kSize = kPerPack<T>;
   const i64 stride = i64(gridDim.x) * kThreads, packs = n / kSize;
   const i64 first = i64(blockIdx.x) * kThreads + threadIdx.x;
@@ -77,6 +89,7 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = 0; j < kSize; ++j) x.v[j] = T(scale * (float(x.v[j]) - float(y.v[j])));
     vstore(ga + p * kSize, x);
   }
+  // Fewer elements than a pack: the first threads of the grid take one each.
   for (i64 i = packs * kSize + first; i < n; i += stride)
     ga[i] = T(scale * (float(a[i]) - float(b[i])));
 }
@@ -101,6 +114,7 @@ void launch_forward(const MseForwardArgs& args, const Launch& l, i64 parts) {
 void forward_naive(const MseForwardArgs& args, const Launch& l) { launch_forward(args, l, 1); }
 
 i64 parts_of(const MseForwardArgs& args) {
+  // 64 elements a thread before a block's sum is worth its barriers.
   const i64 wanted = ceil_div(args.a.numel(), kElementsPerPart);
   return wanted < 1 ? 1 : wanted > kMaxParts ? kMaxParts : wanted;
 }
@@ -124,6 +138,7 @@ void backward_naive(const MseBackwardArgs& args, const Launch& l) {
 
 const char* why_not_vectorized(const MseBackwardArgs& args) {
   if (args.a.dtype() == DType::f64) return "f64 has the naive rung only";
+  // Contiguous, so that element i of all three lies at i, and no offsets are computed.
   if (!args.ga.dense() || !args.a.dense() || !args.b.dense())
     return "the operands must be contiguous";
   return aligned_16(args.ga.data) && aligned_16(args.a.data) && aligned_16(args.b.data)

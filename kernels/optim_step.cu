@@ -14,6 +14,7 @@ constexpr int kThreads = 256;
 struct SquareRoot {
   template <class T>
   __device__ __forceinline__ void operator()(const T& x, T& y) const {
+    // The function of the device, to formulas that cpu, simt and cuda share (optim_step.h).
     y = sqrt(x);
   }
 };
@@ -67,11 +68,13 @@ __device__ __forceinline__ void sgd_pack(const SgdPointers& a, const detail::Sgd
                                          i64 i) {
   T p[V], g[V], m[V] = {};  // (read only with a buffer, which g++ cannot see under its checkers)
   T* const buffer = static_cast<T*>(a.momentum);
+  // All loads before the first use: 3 x 32 bytes a thread are under way together (f32, V = 8).
   load_vector(p, static_cast<T*>(a.param) + i);
   load_vector(g, static_cast<const T*>(a.grad) + i);
   if (buffer) load_vector(m, buffer + i);
 #pragma unroll
   for (int k = 0; k < V; ++k)
+    // The same for all threads; without momentum two of five accesses are not made.
     if (buffer)
       detail::sgd_update(p[k], g[k], m[k], s);
     else
@@ -83,9 +86,15 @@ __device__ __forceinline__ void sgd_pack(const SgdPointers& a, const detail::Sgd
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads) sgd_kernel(SgdPointers a) {
   const i64 i = global_thread() * V;
+  // `skip` is the device's own decision (overflow, raised mailbox, stop): three flags, read from
+  // the same addresses by all threads. A skipped step is this launch, writing nothing; the host
+  // need not wait to find out.
   if (i >= a.n || a.flags.skip()) return;
+  // Rate, factors and counts are in device memory too, so a captured step can be replayed with new
+  // ones.
   const detail::SgdScalars<T> s(a);
   if (i + V <= a.n) return sgd_pack<T, V>(a, s, i);
+  // Arena slots are padded, but n counts the elements: the last thread takes them singly.
   for (i64 k = i; k < a.n; ++k) sgd_pack<T, 1>(a, s, k);
 }
 
@@ -97,6 +106,8 @@ void sgd_naive(const SgdStepArgs& a, const Launch& l) {
   a.dtype == DType::f32 ? launch_sgd<float, 1>(a, l) : launch_sgd<double, 1>(a, l);
 }
 void sgd_vectorized(const SgdStepArgs& a, const Launch& l) {
+  // 32 bytes of each operand a thread, as two accesses: sgd has little arithmetic to hide its loads
+  // behind.
   a.dtype == DType::f32 ? launch_sgd<float, 8>(a, l) : launch_sgd<double, 4>(a, l);
 }
 const char* sgd_unaligned(const SgdStepArgs& a) {
@@ -114,7 +125,10 @@ __device__ __forceinline__ void adamw_pack(const AdamwPointers& a, const detail:
   load_vector(p, static_cast<T*>(a.param) + i);
   load_vector(g, static_cast<const T*>(a.grad) + i);
   load_vector(m, static_cast<T*>(a.m) + i);
+  // 16 bytes read and 12 written an element of f32: at 3 TB/s some 100 billion elements a second,
+  // however cleverly the formula is written.
   load_vector(v, static_cast<T*>(a.v) + i);
+  // A square root and a division each, V of them independent of each other.
 #pragma unroll
   for (int k = 0; k < V; ++k) detail::adamw_update(p[k], g[k], m[k], v[k], s, SquareRoot{});
   store_vector(static_cast<T*>(a.param) + i, p);
@@ -139,6 +153,8 @@ void adamw_naive(const AdamwStepArgs& a, const Launch& l) {
   a.dtype == DType::f32 ? launch_adamw<float, 1>(a, l) : launch_adamw<double, 1>(a, l);
 }
 void adamw_vectorized(const AdamwStepArgs& a, const Launch& l) {
+  // Four operands of 16 bytes already are as many loads under way as sgd has; twice would be
+  // registers.
   a.dtype == DType::f32 ? launch_adamw<float, 4>(a, l) : launch_adamw<double, 2>(a, l);
 }
 const char* adamw_unaligned(const AdamwStepArgs& a) {
@@ -149,6 +165,9 @@ const char* adamw_unaligned(const AdamwStepArgs& a) {
 }
 
 // --- the rest of a step ---
+
+// One thread: a handful of numbers that depend on each other. It is a launch because the host must
+// not wait for the count; in a captured graph it is one node more.
 __global__ void advance_kernel(AdvancePointers a) { detail::advance(a, SquareRoot{}); }
 void advance_one_thread(const StepAdvanceArgs& a, const Launch& l) {
   launch<advance_kernel>(
@@ -159,9 +178,11 @@ void advance_one_thread(const StepAdvanceArgs& a, const Launch& l) {
 // Words of W; the last thread of the words also copies the bytes after them.
 template <class W>
 __global__ void __launch_bounds__(kThreads) restore_kernel(RestorePointers a) {
+  // The usual way out: a good step restores nothing.
   if (!a.flags.skip()) return;
   const i64 words = a.size / i64(sizeof(W)), i = global_thread();
   if (i < words) vstore(static_cast<W*>(a.to) + i, vload<W>(static_cast<const W*>(a.from) + i));
+  // Fewer bytes than a word, by one thread, after its own word.
   if (i != 0) return;
   for (i64 k = words * i64(sizeof(W)); k < a.size; ++k)
     static_cast<char*>(a.to)[k] = static_cast<const char*>(a.from)[k];

@@ -71,11 +71,17 @@ __global__ void softmax_naive(SoftmaxForward<T> a) {
   if (row >= a.rows.count) return;
   const auto x = a.rows.row(a.X, a.x, row);
   const auto y = a.rows.row(a.Y, a.y, row);
+  // The lanes of a warp read a row apart from each other: 32 sectors of 32 bytes for 32 elements.
+  // The next elements of those sectors are wanted in the next turns of the loop, and come from L1
+  // if the other warps have left them there.
   const i64 n = a.rows.length;
   A largest = A(-INFINITY), sum = 0;
+  // exp(89) is beyond f32: with the largest element taken off every exponential is at most 1 and
+  // one of them is 1. The price is a pass of its own, which the rungs above save.
   for (i64 i = 0; i < n; ++i) largest = max(largest, A(x[i]));
   for (i64 i = 0; i < n; ++i) sum += exp_for<T>(A(x[i]) - largest);
   const A scale = scale_of(sum, a.log);
+  // The exponentials are computed anew: there are no registers for a row of any length.
   for (i64 i = 0; i < n; ++i) y[i] = T(softmax_value<T>(A(x[i]), largest, scale, a.log));
 }
 
@@ -99,11 +105,15 @@ constexpr int kColumns = 32, kSplits = 8;  // a block: 32 rows beside each other
 
 template <class T>
 __global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForward<T> a) {
+  // A warp is one split: its 32 lanes hold 32 neighbouring columns, so element i of all of them is
+  // one read of 128 bytes (f32) in a row, and [split][column] puts them into 32 different banks.
   WT_SHARED(float, maxima, [kSplits][kColumns]);
   WT_SHARED(float, sums, [kSplits][kColumns]);
   const int column = int(threadIdx.x) % kColumns, split = int(threadIdx.x) / kColumns;
   const i64 row = i64(blockIdx.x) * kColumns + column;
   const bool live = row < a.rows.count;
+  // A thread without a row takes none of its elements, but stays: it has to come to the barrier,
+  // too.
   const auto x = a.rows.row(a.X, a.x, live ? row : 0);
   const auto y = a.rows.row(a.Y, a.y, live ? row : 0);
   const i64 n = live ? a.rows.length : 0;
@@ -112,10 +122,14 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForwa
   maxima[split][column] = state.max;
   sums[split][column] = state.sum;
   __syncthreads();
+  // Without the barrier above this would read what the warps of other splits have not written yet.
+  // All eight threads of a column add the eight parts in the same order, so that they agree to the
+  // last bit.
   float largest = maxima[0][column], sum = 0;
   for (int k = 1; k < kSplits; ++k) largest = max(largest, maxima[k][column]);
   for (int k = 0; k < kSplits; ++k) sum += rescaled<T>(sums[k][column], maxima[k][column], largest);
   const float scale = scale_of(sum, a.log);
+  // The second read of x: from L2, as far as it holds 32 columns a block of all blocks that run.
   for (i64 i = split; i < n; i += kSplits)
     y[i] = T(softmax_value<T>(float(x[i]), largest, scale, a.log));
 }
@@ -135,6 +149,7 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
   sums[split][column] = part;
   __syncthreads();
   float sum = 0;
+  // gx[i] needs the sum over all of the row, seven eighths of which other warps have.
   for (int k = 0; k < kSplits; ++k) sum += sums[k][column];
   for (i64 i = split; i < n; i += kSplits)
     gx[i] = T(backward_value<T>(float(gy[i]), float(y[i]), sum, a.log));
@@ -147,18 +162,27 @@ constexpr int kWarpLongest = 1024;
 template <class T, int Vec, int PerLane>
 __global__ void __launch_bounds__(kTeamWarps * 32) softmax_warp(SoftmaxForward<T> a) {
   const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
+  // Warps never wait for each other here, so one without a row may leave at once: there is no
+  // barrier, and a shuffle asks only for the lanes of its own warp.
   const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
+  // The row lies in 32 * PerLane registers of the warp. Pack k of lane l is number k * 32 + l of
+  // the row, so that one load instruction reads 32 packs that are neighbours: 512 bytes, or 128
+  // where rows begin off the 16-byte boundaries. PerLane neighbours a lane would be 32 separate
+  // places. What lies past the end reads as -inf, which no maximum takes.
   float v[PerLane];
   load_lane<Vec>(v, a.x + a.rows.start(a.X, row), n, lane, -INFINITY);
   float largest = v[0], sum = 0;
 #pragma unroll
   for (int k = 1; k < PerLane; ++k) largest = max(largest, v[k]);
+  // Five shuffles, register to register: no shared memory, no barrier.
   largest = warp_reduce(largest, Larger());
   if (a.log) {
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
       v[k] -= largest;
+      // The element that register k holds; the division is by a constant, in a loop that is
+      // unrolled.
       const bool inside = (k / Vec * 32 + lane) * Vec + k % Vec < n;
       sum += inside ? exp_for<T>(v[k]) : 0.0f;
     }
@@ -169,6 +193,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_warp(SoftmaxForward<T
 #pragma unroll
     for (int k = 0; k < PerLane; ++k) {
       const bool inside = (k / Vec * 32 + lane) * Vec + k % Vec < n;
+      // Kept where x was: the exponentials are not computed twice, as naive has to.
       v[k] = inside ? exp_for<T>(v[k] - largest) : 0.0f;
       sum += v[k];
     }
@@ -184,6 +209,8 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(Softmax
   const int lane = int(threadIdx.x) % 32, n = int(a.rows.length);
   const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
   if (row >= a.rows.count) return;
+  // 2 * PerLane registers: 64 for rows of 1024, which is why the rung ends there. Padding of 0 adds
+  // nothing.
   float gy[PerLane], y[PerLane], sum = 0;
   load_lane<Vec>(gy, a.gy + a.rows.start(a.GY, row), n, lane, 0);
   load_lane<Vec>(y, a.y + a.rows.start(a.Y, row), n, lane, 0);
@@ -204,15 +231,21 @@ __global__ void softmax_block(SoftmaxForward<T> a) {
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
     const auto x = a.rows.row(a.X, a.x, row);
     const auto y = a.rows.row(a.Y, a.y, row);
+    // A row may begin anywhere. 16-byte accesses must not, so the elements before the first
+    // boundary and after the last are taken one by one.
     const PackSplit split = split_into_packs<T>(x.data, y.data, n, x.step == 1 && y.step == 1);
     OnlineSoftmax<T> state;
     for (i64 i = t; i < split.head; i += threads) state.add(float(x[i]));
     for (i64 p = t; p < split.packs; p += threads) {
       const auto v = vload<Pack16<T>>(x.data + split.head + p * kPerPack<T>);
       state.add(v);
+      // A row of 160 KiB leaves no room for a second such block on the processor. It is worth it: x
+      // then leaves memory once, 2 bytes moved for a byte of result and not 3.
       if (a.cached) cache[p] = v;
     }
     for (i64 i = split.tail + t; i < n; i += threads) state.add(float(x[i]));
+    // Maximum first, because the parts of the sum stand on different maxima: each is brought onto
+    // the common one before they are added.
     const float largest = block_reduce(state.max, Larger());
     const float sum = block_reduce(rescaled<T>(state.sum, state.max, largest), Plus());
     const float scale = scale_of(sum, a.log);
@@ -240,6 +273,8 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
     const bool neighbours =
         gx.step == 1 && gy.step == 1 && y.step == 1 &&
         ((reinterpret_cast<uintptr_t>(gx.data) ^ reinterpret_cast<uintptr_t>(y.data)) & 15) == 0;
+    // One split for three operands: packs only where all three are at the same distance from a
+    // boundary.
     const PackSplit split = split_into_packs<T>(gy.data, y.data, n, neighbours);
     float sum = 0;
     for (i64 i = t; i < split.head; i += threads)
@@ -253,6 +288,7 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
     }
     for (i64 i = split.tail + t; i < n; i += threads)
       sum += backward_term(float(gy[i]), float(y[i]), a.log);
+    // Every thread gets the same bits: parts are added by lane distance, then by warp number.
     sum = block_reduce(sum, Plus());
     const auto single = [&](i64 i) WT_INLINE_LAMBDA {
       gx[i] = T(backward_value<T>(float(gy[i]), float(y[i]), sum, a.log));
@@ -260,6 +296,8 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
     for (i64 i = t; i < split.head; i += threads) single(i);
     for (i64 p = t; p < split.packs; p += threads) {
       const i64 at = split.head + p * kPerPack<T>;
+      // Read again and not kept: two rows of the forward's limit would be more shared memory than
+      // there is.
       auto g = vload<Pack16<T>>(gy.data + at);
       const auto v = vload<Pack16<T>>(y.data + at);
 #pragma unroll
@@ -273,6 +311,7 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
 
 // --- choice and launch ---
 
+// Of the 227 KiB that a block may ask for.
 constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
 
 inline Rows<2> rows_of(const SoftmaxForwardArgs& a) {
@@ -329,6 +368,7 @@ void launch_column(const SoftmaxForwardArgs& a, const Launch& l) {
   with_float(dtype_of(a), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = kernel_args<T>(a);
+    // Rows, not elements, are what is divided: few long columns leave most of the machine idle.
     launch<softmax_column<T>>(grid_of(l, ceil_div(k.rows.count, kColumns), kColumns * kSplits), k);
   });
 }
@@ -343,6 +383,8 @@ void launch_column(const SoftmaxBackwardArgs& a, const Launch& l) {
 
 template <class T, int Vec>
 void launch_warp_rows(const SoftmaxForward<T>& k, const Config& c) {
+  // Two sizes: 32 registers a lane for a row of 100 would hold mostly padding, and fewer warps fit
+  // on a processor.
   if (k.rows.length <= 256)
     launch<softmax_warp<T, Vec, 8>>(c, k);
   else

@@ -6,7 +6,8 @@
 namespace wt {
 inline namespace WT_DEVICE_NS {
 
-// What arithmetic on a stored type is done in: float for 16-bit floats, else itself.
+// What arithmetic on a stored type is done in: float for 16-bit floats, else itself. A
+// sum of ones in f16 would stop at 2048 and in bf16 at 256, where the next one is half a last bit.
 template <class S>
 struct ComputeTypeOf {
   using type = S;
@@ -28,6 +29,8 @@ struct TypeTag {
 };
 
 // Calls f(TypeTag<T>{}) for the 16- and 32-bit floating types; false for any other dtype.
+// Each type is an instantiation of the kernel, which costs compile time and binary: f64, which
+// training does not use, is left out of all rungs but the first.
 template <class F>
 inline bool with_float(DType t, F f) {
   switch (t) {
@@ -44,7 +47,8 @@ inline bool with_float(DType t, F f) {
       return false;
   }
 }
-// The same with f64.
+// The same with f64: two registers a value, and half the rate of f32 on an H100, a 64th on a
+// GeForce.
 template <class F>
 inline bool with_float_or_double(DType t, F f) {
   if (t != DType::f64) return with_float(t, f);

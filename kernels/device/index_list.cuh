@@ -10,6 +10,8 @@ struct IndexList {
   const void* at;
   bool wide;  // i64, else i32
   __device__ __forceinline__ i64 operator[](i64 i) const {
+    // The same way for all threads, so a select beside the load; a kernel per width would double
+    // the code.
     return wide ? static_cast<const i64*>(at)[i] : i64(static_cast<const i32*>(at)[i]);
   }
 };

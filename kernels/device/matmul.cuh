@@ -32,6 +32,8 @@ struct Matrices {
 template <class T>
 __device__ __forceinline__ Matrices<T> matrices_at(const MatmulArgs& g, i64 index) {
   i64 out = 0, a = 0, b = 0;
+  // Rolled up: 64-bit divisions are dozens of instructions each, and a block does this once a
+  // matrix.
 #pragma unroll 1
   for (int d = g.batch_ndim; d-- > 0;) {
     const i64 rest = index / g.batch[d].size, i = index - rest * g.batch[d].size;
@@ -51,6 +53,9 @@ struct TilePlace {
 };
 __device__ __forceinline__ TilePlace tile_place(u32 index, u32 tile_rows, u32 tile_columns) {
   constexpr u32 kBand = 8;
+  // Row by row, the blocks that run together (132 on an H100, or a small multiple) would want all
+  // of b for a strip of a. A band is as many blocks on a more square area: fewer different tiles,
+  // read from memory once and then found in L2.
   const u32 first = index / (kBand * tile_columns) * kBand,
             in_band = index % (kBand * tile_columns);
   const u32 rows = tile_rows - first < kBand ? tile_rows - first : kBand;

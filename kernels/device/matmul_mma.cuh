@@ -11,6 +11,8 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
+// Two mma steps of 16 between barriers: rows of 64 bytes, which four threads fetch as two 32-byte
+// sectors with nothing wasted. Twice the depth would halve the barriers and double shared memory.
 constexpr int kMmaDepth = 32;
 
 // X lines of the matrix (rows of a, columns of b) by kMmaDepth of p. Along: contiguous along p.
@@ -18,17 +20,26 @@ template <class T, int X, bool Along>
 struct MmaTile {
   static constexpr int kOuter = Along ? X : kMmaDepth, kInner = Along ? kMmaDepth : X;
   static constexpr int kPieces = kOuter * kInner / 8;
+  // The 8 elements more: along p a row is 80 bytes, so 8 rows begin at banks 0, 20, 8, 28, 16, 4,
+  // 24 and 12, four banks each, and an 8 x 8 matrix is read at once. Rows of 64 bytes would begin
+  // at banks 0 and 16 only, four reads for one; across p rows are 16 bytes more than a multiple of
+  // 128, without the 8 all of them would begin at bank 0.
   alignas(16) T v[kOuter][kInner + 8];
 
   // Four 8 x 8 matrices: lines x .. x+15 by p .. p+15. `p_second`: the second matrix is further
   // along p (b's order), else it is further along x (a's order).
   __device__ __forceinline__ void fragments(uint32_t (&r)[4], int x, int p, bool p_second) const {
     const int lane = int(threadIdx.x) % 32, eight = lane % 8;
+    // Lane l names row l % 8 of matrix l / 8; it receives two neighbours of row l / 4, whoever
+    // named that row. One instruction so moves 512 bytes, and the warp's threads exchange data
+    // without a shuffle.
     const int second = lane / 8 % 2 * 8, third = lane / 16 * 8;
     const int dx = p_second ? third : second, dp = p_second ? second : third;
     if constexpr (Along)
       ldmatrix<4, false>(r, &v[x + dx + eight][p + dp]);
     else
+      // mma wants neighbours along p in one register; here memory has neighbours along x. `trans`
+      // turns each 8 x 8 matrix on the way, at no cost.
       ldmatrix<4, true>(r, &v[p + dp + eight][x + dx]);
   }
   __device__ __forceinline__ float at(int x, int p) const {
@@ -58,8 +69,12 @@ struct MmaLoader {
       const int o = outer(i), n = inner(i);
       const T* at = from + o * lead + n;
       if (o < outers && n + 8 <= inners) {
+        // 16 bytes a thread, the most that one instruction carries: a warp asks for 512 bytes in 16
+        // sectors.
         piece[i] = vload<Pack<T, 8>>(at);
       } else {
+        // At the edge one by one. Zeros add nothing to a sum, so no loop below asks where the edge
+        // is.
 #pragma unroll
         for (int e = 0; e < 8; ++e) piece[i].v[e] = o < outers && n + e < inners ? at[e] : T(0.0f);
       }
@@ -78,6 +93,8 @@ struct MmaShape {
   static constexpr int kWarpRows = 16 * TilesM, kWarpColumns = 32;
   static constexpr int kRows = WarpsM * kWarpRows, kColumns = WarpsN * kWarpColumns;
 };
+// 128 x 128 needs 2 * 32 * (128 + 128) bytes a step for 2^19 multiplications, 64 x 64 half the
+// bytes for a quarter of them: per byte from L2 the large tile computes twice as much.
 using LargeMma = MmaShape<2, 4, 4>;  // 128 x 128, 256 threads
 using SmallMma = MmaShape<2, 2, 2>;  // 64 x 64, 128 threads
 
@@ -97,6 +114,8 @@ __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, 
     if (both) second += float(at[1]);
   }
   if (both && pairs) {
+    // 4 bytes a lane: the four lanes of a row write 16 bytes of it, half a sector. The next tile to
+    // the right is the other half; L2 joins the two before anything goes to memory.
     vstore(at, Pack<T, 2>{T(first), T(second)});
   } else {
     at[0] = T(first);
@@ -111,10 +130,12 @@ __global__ void __launch_bounds__(S::kThreads)
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = MmaTile<T, S::kRows, !TA>;
   using BTile = MmaTile<T, S::kColumns, TB>;
+  // A buffer is multiplied while the other is filled: see the loop.
   WT_SHARED(ATile, a_tile, [2]);
   WT_SHARED(BTile, b_tile, [2]);
   const TilePlace place = tile_place(blockIdx.x, u32((g.m + S::kRows - 1) / S::kRows),
                                      u32((g.n + S::kColumns - 1) / S::kColumns));
+  // i0, j0: the block's corner of out; warp_row, warp_column: the warp's, from there.
   const i64 i0 = place.row * S::kRows, j0 = place.column * S::kColumns;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const int warp_row = warp / (S::kColumns / S::kWarpColumns) * S::kWarpRows;
@@ -127,6 +148,12 @@ __global__ void __launch_bounds__(S::kThreads)
     const T* a = x.a + i0 * g.a_row;
     const T* b = x.b + j0 * g.b_column;
     const int m_left = clamp_left(g.m - i0), n_left = clamp_left(g.n - j0);
+    // Registers of a thread, large tiles: 64 sums, 16 + 8 of fragments, 8 + 8 of tiles on their
+    // way; with addresses, and fragments read ahead, nvcc takes 220. 256 such threads are nearly
+    // the 65,536 that a processor has: one block at a time, and no second one to compute while it
+    // waits, so it has to load ahead itself. They are registers only because every loop over them
+    // is unrolled: an array whose index is not a constant would go to local memory, which is DRAM
+    // behind a cache.
     MmaLoader<T, S::kRows, !TA, S::kThreads> a_next;
     MmaLoader<T, S::kColumns, TB, S::kThreads> b_next;
     float sum[kTilesM][4][4] = {};
@@ -134,10 +161,16 @@ __global__ void __launch_bounds__(S::kThreads)
     a_next.load(a, a_lead, m_left, clamp_left(g.k));
     b_next.load(b, b_lead, n_left, clamp_left(g.k));
     int buffer = 0;
+    // The tile of step s + 1 leaves memory before step s is multiplied and is put into shared
+    // memory after it: its hundreds of cycles pass behind the mma instructions.
     for (i64 left = g.k; left > 0; left -= kMmaDepth, buffer ^= 1) {
       a_next.store(a_tile[buffer]);
       b_next.store(b_tile[buffer]);
       __syncthreads();
+      // The barrier above: without it a warp multiplies what others have not written. A second one,
+      // between reading this buffer and writing it again, is not needed: who writes it at step s +
+      // 2 has passed the barrier of step s + 1, and a warp gets there only when it has read what it
+      // needs of step s.
       if (left > kMmaDepth) {
         a += kMmaDepth * g.a_column;
         b += kMmaDepth * g.b_row;
@@ -146,6 +179,9 @@ __global__ void __launch_bounds__(S::kThreads)
       }
 #pragma unroll
       for (int p = 0; p < kMmaDepth; p += 16) {
+        // Of 64 x 32 elements a warp: 4 + 2 ldmatrix for 16 mma. Each fragment of a serves
+        // four mma, each of b as many as the warp has tiles in a column; from shared memory anew
+        // for each they would be the limit.
         uint32_t fa[kTilesM][4], fb[2][4];
 #pragma unroll
         for (int r = 0; r < kTilesM; ++r)
@@ -156,9 +192,13 @@ __global__ void __launch_bounds__(S::kThreads)
         for (int r = 0; r < kTilesM; ++r)
 #pragma unroll
           for (int c = 0; c < 4; ++c)
+            // 2048 products and sums an instruction. Neighbours in this order have different sums,
+            // so that none waits for the result of the one before it. p ascends in every sum and no
+            // other block adds to it: the same operands give the same bits.
             mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
       }
       if (sums_rows)
+        // Blocks of the first column only; the tile is here anyway, so dy is not read again.
         for (int p = 0; p < kMmaDepth; ++p) row_sum += a_tile[buffer].at(int(threadIdx.x), p);
     }
     // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.

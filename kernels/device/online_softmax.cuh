@@ -36,6 +36,9 @@ struct OnlineSoftmax {
 
   __device__ __forceinline__ void raise_max(float v) {
     if (!(v > max)) return;
+    // What was added stands on the old maximum; one factor brings all of it onto the new one
+    // (Milakov and Gimelshein 2018). In a row without order the maximum rises some ln(n) times, so
+    // this is rare.
     sum *= exp_for<T>(max - v);
     max = v;
   }
@@ -46,6 +49,8 @@ struct OnlineSoftmax {
   }
   // One rescaling for the pack.
   __device__ __forceinline__ void add(const Pack16<T>& v) {
+    // The pack's own maximum first: the sum, which every step waits for, is then rescaled at most
+    // once for 4 or 8 elements, whose exponentials depend on nothing but that maximum.
     float largest = float(v.v[0]);
 #pragma unroll
     for (int j = 1; j < kPerPack<T>; ++j) largest = ::max(largest, float(v.v[j]));

@@ -44,6 +44,7 @@ template <class F, class S>
 __device__ __forceinline__ ComputeType<S> load_one(const PointwisePart<F::kArity>& p, int k,
                                                    i32 at) {
   using T = ComputeType<S>;
+  // A scalar operand: it came with the arguments, in constant memory, which all lanes read at once.
   if (!p.in[k]) return std::is_integral_v<T> ? T(p.scalar_int) : T(p.scalar);
   if (F::kSelects && k == 0) return T(static_cast<const bool*>(p.in[k])[at]);
   return T(static_cast<const S*>(p.in[k])[at]);
@@ -54,6 +55,7 @@ __device__ __forceinline__ void one_element(const PointwisePart<F::kArity>& p, c
   i32 at[N + 1];
   offsets_of(p, i, at);
   ComputeType<S> v[N];
+  // All loads before the first use: N of them are under way together.
 #pragma unroll
   for (int k = 0; k < N; ++k) v[k] = load_one<F, S>(p, k, at[k + 1]);
   static_cast<OutputOf<F, S>*>(p.out)[at[0]] = OutputOf<F, S>(pw::apply(f, v));
@@ -63,6 +65,8 @@ template <class F, class S>
 __global__ void __launch_bounds__(kThreadsMost)
     pointwise_naive(const __grid_constant__ PointwisePart<F::kArity> p,
                     const __grid_constant__ F f) {
+  // Neighbouring threads, neighbouring elements: a warp reads and writes 128 bytes in a row (f32),
+  // but each thread computes offsets, which is most of its instructions, for a single element.
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < p.numel) one_element<F, S>(p, f, i);
 }
@@ -82,6 +86,8 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
   ComputeType<S> in[N][V];
 #pragma unroll
   for (int k = 0; k < N; ++k) {
+    // The same for all threads of the grid. A stride of 0 along the pack is a value for all of it:
+    // a bias along the channels of NCHW is one load of 4 bytes and not four.
     if (p.in[k] && p.map.stride[k + 1][0] == 1) {
       if (F::kSelects && k == 0)
         load_pack<bool>(in[k], p.in[k], at[k + 1]);
@@ -93,6 +99,9 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
       for (int j = 0; j < V; ++j) in[k][j] = repeated;
     }
   }
+  // 4 or 8 elements whose chains of arithmetic do not touch: while one waits for its exp, the
+  // others go on. `in` and `out` are registers, for every index is known when the loops are
+  // unrolled.
   OutputOf<F, S> out[V];
 #pragma unroll
   for (int j = 0; j < V; ++j) {
@@ -101,12 +110,15 @@ __device__ __forceinline__ void one_pack(const PointwisePart<F::kArity>& p, cons
     for (int k = 0; k < N; ++k) v[k] = in[k][j];
     out[j] = OutputOf<F, S>(pw::apply(f, v));
   }
+  // out may be an operand: a thread writes only what it has read itself.
   store_vector(static_cast<OutputOf<F, S>*>(p.out) + at[0], out);
 }
 
 // Integers have no packs: their bandwidth matters to nobody, and it would double the code.
 template <class S>
 constexpr bool kHasPacks = std::is_floating_point_v<ComputeType<S>>;
+// 16 bytes of the elements: the widest access there is. 4, 8 or 2 elements share one computation of
+// offsets, which would be most of the instructions.
 template <class S>
 constexpr int kPerThread = kHasPacks<S> ? int(16 / sizeof(S)) : 4;
 
@@ -114,6 +126,8 @@ template <class F, class S>
 __global__ void __launch_bounds__(kThreadsMost)
     pointwise(const __grid_constant__ PointwisePart<F::kArity> p, const __grid_constant__ F f) {
   constexpr int V = kPerThread<S>;
+  // Without packs a thread's elements are blockDim apart, so that in each turn the lanes of a warp
+  // are neighbours; with packs V neighbours a lane are, because they are one access.
   const u32 block = blockIdx.x * blockDim.x * V;
   u32 i = block + threadIdx.x, step = blockDim.x;
   if constexpr (kHasPacks<S>) {
@@ -123,6 +137,8 @@ __global__ void __launch_bounds__(kThreadsMost)
       if (i + V <= p.numel) return one_pack<V, F, S>(p, f, i);
     }
   }
+  // The formula's code once, not V times: the instruction cache has to hold the packs' code as
+  // well.
 #pragma unroll 1
   for (int j = 0; j < V && i < p.numel; ++j, i += step) one_element<F, S>(p, f, i);
 }
@@ -145,6 +161,7 @@ bool in_packs(const PointwisePart<N>& p, const PointwiseLaunch<N>& how) {
     const void* data = k == 0 ? p.out : p.in[k - 1];
     const i64 size = k == 0 ? how.out_size : k == 1 ? how.first_size : how.size;
     if (!data || (k > 0 && m.stride[k][0] == 0)) continue;
+    // A 16-byte access off its boundary is an error on the GPU, not a slow access.
     if (m.stride[k][0] != 1 || reinterpret_cast<uintptr_t>(data) % uintptr_t(V * size) != 0)
       return false;
     for (int d = 1; d < m.ndim; ++d)
@@ -170,10 +187,15 @@ void launch_parts(const View& out, const View (&in)[N], double scalar, i64 scala
                   p.scalar = scalar;
                   p.scalar_int = scalar_int;
                   p.numel = u32(nest.numel);
+                  // Goes to the kernel as a __grid_constant__ argument, read from constant memory
+                  // where it lies. A plain parameter whose address is taken may be copied to each
+                  // thread's local memory first.
                   p.map = index_map_32(nest);
                   p.packs = in_packs(p, how);
                   const unsigned each = unsigned(how.per_thread);
                   const unsigned threads = (p.numel + each - 1) / each;
+                  // Fewer threads than a block for small tensors, in whole warps: a tape of tiny
+                  // operators launches thousands.
                   const unsigned block =
                       threads >= kThreadsMost ? kThreadsMost : (threads + 31) / 32 * 32;
                   how.launch({.grid = (threads + block - 1) / block,
@@ -184,6 +206,8 @@ void launch_parts(const View& out, const View (&in)[N], double scalar, i64 scala
                 });
 }
 
+// What differs between 100 entries and 8 dtypes is behind one pointer: the host code above exists
+// once an arity.
 template <class F, auto Kernel>
 void launch_kernel(const Config& c, const PointwisePart<F::kArity>& p, const void* f) {
   launch<Kernel>(c, p, *static_cast<const F*>(f));

@@ -65,6 +65,8 @@ struct Integers {
   int size;  // u8 and bool are one: bools are 0 or 1
   explicit Integers(const View& v) : p(v.data), size(int(item_size(v.dtype()))) {}
   __device__ __forceinline__ i64 load(i64 at) const {
+    // The same for all threads: the branch costs an instruction a load, and a kernel per integer
+    // type would cost nvcc and the binary three times as much.
     if (size == 1) return static_cast<const u8*>(p)[at];
     if (size == 4) return static_cast<const i32*>(p)[at];
     return static_cast<const i64*>(p)[at];
@@ -77,6 +79,8 @@ struct Floats {  // f32, f16, bf16
   DType dtype;
   explicit Floats(const View& v) : p(v.data), dtype(v.dtype()) {}
   __device__ __forceinline__ float load(i64 at) const {
+    // For the kernels in which a thread has few elements; long rows are read in packs, with the
+    // type known.
     if (dtype == DType::f32) return static_cast<const float*>(p)[at];
     if (dtype == DType::f16) return static_cast<float>(static_cast<const __half*>(p)[at]);
     return static_cast<float>(static_cast<const __nv_bfloat16*>(p)[at]);
@@ -140,6 +144,7 @@ struct Target {
 template <class C, class F, class State>
 __device__ __forceinline__ void finish(const Target& out, i64 at, const F& f, State s) {
   auto y = f.template finish<C>(s);
+  // The old value is read by the one thread that writes the new one: no atomic, no second pass.
   if constexpr (F::kAccumulates)
     if (f.accumulate) y = pw::plus(out.load(at, y), y);
   out.store(at, y);
@@ -148,6 +153,8 @@ __device__ __forceinline__ void finish(const Target& out, i64 at, const F& f, St
 // --- where the elements lie ---
 template <int N>
 struct AnyMap {
+  // Decided on the host for the whole call. 64-bit division is dozens of instructions, and only
+  // tensors of 2^31 elements need it.
   bool small;
   IndexMap<N> near;
   IndexMap64<N> far;
@@ -182,6 +189,7 @@ struct Places {
         kept(p.kept),
         reduced(p.reduced) {}
   __device__ __forceinline__ i64 element(i64 i) const {
+    // Nearly always: one multiplication where a division a dimension would be.
     if (step) return i * step;
     i64 at[1];
     reduced.offsets(i, at);
@@ -200,6 +208,9 @@ __global__ void __launch_bounds__(kThreads)
   if (o >= places.outputs) return;
   i64 at[2];
   places.kept.offsets(o, at);
+  // One after the other: the length of the row is the time the kernel takes, and with the reduced
+  // axis innermost neighbouring threads read a row apart. With few elements an output both do not
+  // matter.
   auto state = F::template identity<C>();
   for (i64 i = 0; i < places.length; ++i)
     f.template take<C>(state, in.load(at[0] + places.element(i)), i);
@@ -214,12 +225,16 @@ __device__ void reduce_strip(State& state, const Source& in, i64 start, const F&
   using C = typename Source::ComputeType;
   if constexpr (!std::is_void_v<typename Source::Element>) {
     using T = typename Source::Element;
+    // A single state would make every addition wait for the one before, some four cycles each. Four
+    // chains are in flight together; which element goes to which is fixed, and so is their order at
+    // the end.
     constexpr int kEach = int(16 / sizeof(T)), kChains = kEach < 4 ? kEach : 4;
     const T* p = in.p + start;
     if (places.step == 1 && aligned_16(p + begin)) {
       State states[kChains];
       for (int k = 0; k < kChains; ++k) states[k] = F::template identity<C>();
       i64 i = begin + i64(lane) * kEach;
+      // Two 16-byte loads a thread before the first is needed: 1 KiB a warp under way.
 #pragma unroll 2
       for (; i + kEach <= end; i += i64(group) * kEach) {
         T v[kEach];
@@ -229,6 +244,7 @@ __device__ void reduce_strip(State& state, const Source& in, i64 start, const F&
           f.template take<C>(states[k % kChains], static_cast<C>(v[k]), i + k);
       }
       for (int k = 0; k < kChains; ++k) state = F::template merge<C>(state, states[k]);
+      // What is left is less than a pack; it goes through the loop below.
       begin = end - (end - begin) % kEach;
     }
   }
@@ -242,6 +258,7 @@ __device__ void reduce_strip(State& state, const Source& in, i64 start, const F&
 struct Part {
   i64 begin, end;
   __device__ __forceinline__ explicit Part(i64 length) {
+    // Multiples of 16 elements: parts of an aligned row are aligned for any type.
     const i64 each = ((length + gridDim.y - 1) / gridDim.y + 15) / 16 * 16;
     begin = each * blockIdx.y < length ? each * blockIdx.y : length;
     end = length - begin < each ? length : begin + each;
@@ -263,9 +280,13 @@ __global__ void __launch_bounds__(kThreads)
     places.kept.offsets(o, at);
     reduce_strip(state, in, at[0], f, places, part.begin, part.end, lane, group);
   }
+  // Also by threads without an output: all 32 lanes must take part in a shuffle, and all threads of
+  // the block in its barriers. Before this, only loads have happened.
   state = group == 32 ? warp_reduce(state, Merge<F, C>{}) : block_reduce(state, Merge<F, C>{});
   if (lane != 0 || o >= places.outputs) return;
   if (partial)
+    // Not atomicAdd: the parts are added by the second pass in their order, the same bits at every
+    // run.
     partial[o * gridDim.y + blockIdx.y] = state;
   else
     finish<C>(out, at[1], f, state);
@@ -280,6 +301,8 @@ __global__ void __launch_bounds__(kThreads)
                    StateOf<F, typename Source::ComputeType>* partial) {
   using C = typename Source::ComputeType;
   using State = StateOf<F, C>;
+  // The kept axis is innermost, so a row of neighbouring outputs is a row of neighbouring elements:
+  // each warp's load is 128 bytes in a row (f32), and no two threads of a warp share an output.
   WT_SHARED(State, tile, [kRowsAtOnce][32]);
   const int column = int(threadIdx.x) % 32, row = int(threadIdx.x) / 32;
   const i64 o = i64(blockIdx.x) * 32 + column;
@@ -288,12 +311,16 @@ __global__ void __launch_bounds__(kThreads)
   if (o < places.outputs) {
     const Part part(places.length);
     places.kept.offsets(o, at);
+    // Four rows of the warp are under way at once; the arithmetic of a sum alone would not fill the
+    // wait.
 #pragma unroll 4
     for (i64 i = part.begin + row; i < part.end; i += kRowsAtOnce)
       f.template take<C>(state, in.load(at[0] + places.element(i)), i);
   }
   tile[row][column] = state;
   __syncthreads();
+  // Warp 0 merges the eight rows, in order, a column a lane. Returning is safe here: no barrier
+  // follows.
   if (row != 0 || o >= places.outputs) return;
   for (int r = 1; r < kRowsAtOnce; ++r) state = F::template merge<C>(state, tile[r][column]);
   if (partial)
@@ -310,6 +337,8 @@ __global__ void __launch_bounds__(128)
   const i64 o = i64(blockIdx.x) * (int(blockDim.x) / 32) + int(threadIdx.x) / 32;
   auto state = F::template identity<C>();
   if (o < places.outputs)
+    // A kernel of its own: blocks cannot wait for each other, and the end of a kernel is when all
+    // of them have written. Lane l takes the parts l, l + 32, ..., then a butterfly: a fixed order.
     for (int i = lane; i < parts; i += 32)
       state = F::template merge<C>(state, partial[o * parts + i]);
   state = warp_reduce(state, Merge<F, C>{});
@@ -328,6 +357,8 @@ struct Schedule {
 
 // Parts so that about 512 blocks run, each with at least `shortest` elements an output.
 int parts_for(i64 blocks, i64 length, i64 shortest) {
+  // 512 blocks of 256 threads are half of what an H100 holds: its memory is busy, and the parts
+  // stay few.
   const i64 wanted = (512 + blocks - 1) / (blocks ? blocks : 1), most = length / shortest;
   const i64 parts = wanted < most ? wanted : most;
   return parts > 1 ? int(parts) : 1;
@@ -336,11 +367,15 @@ int parts_for(i64 blocks, i64 length, i64 shortest) {
 Schedule schedule_of(const ReducePlan& p) {
   using Kind = Schedule::Kind;
   const i64 outputs = p.kept.numel, length = p.reduced.numel;
+  // A warp an output would have half its lanes without an element.
   if (length <= 16) return {Kind::naive, (outputs + 127) / 128, 128, 1};
+  // What decides is which axis has stride 1: neighbouring threads must read along that one.
   if (p.reduced.inner_stride(0) != 1 && p.kept.inner_stride(0) == 1 && p.kept.inner() >= 16) {
     const i64 blocks = (outputs + 31) / 32;
     return {Kind::columns, blocks, kThreads, parts_for(blocks, length, 256)};
   }
+  // A block an output pays two barriers and eight partial sums; a warp has 32 elements a lane at
+  // most here.
   if (length <= 1024) return {Kind::warp_rows, (outputs + 3) / 4, 128, 1};
   return {Kind::block_rows, outputs, kThreads, parts_for(outputs, length, 4096)};
 }

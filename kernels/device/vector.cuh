@@ -6,6 +6,8 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 
 // V elements as one access of at most 16 bytes.
+// The alignment is what lets the compiler move it with one instruction; an address that breaks it
+// is a fault on the GPU.
 template <class T, int V>
 struct alignas(sizeof(T) * V) Pack {
   T v[V];
@@ -15,6 +17,7 @@ struct alignas(sizeof(T) * V) Pack {
 template <int V, class T>
 __device__ __forceinline__ void load_vector(T (&v)[V], const T* p) {
   constexpr int kWidth = V * sizeof(T) <= 16 ? V : int(16 / sizeof(T));
+  // Unrolled, so that v[i + k] is a register with a name and not an array in local memory.
 #pragma unroll
   for (int i = 0; i < V; i += kWidth) {
     const auto pack = vload<Pack<T, kWidth>>(p + i);
