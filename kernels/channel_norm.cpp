@@ -1,11 +1,11 @@
-// Normalisation by channels on the cpu: the references, and the tables.
+// Normalisation by channels on the cpu.
 #include "warptape/kernels/channel_norm.h"
 
 #include <cmath>
 
+#include "warptape/kernels/common/channels.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/channel_norm.h"
-#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 namespace {

@@ -4,9 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/cpu/ctc.h"
 
 namespace wt {
 namespace {
@@ -59,11 +58,6 @@ A scale_of(const Args& a, i64 n) {
   return a.divide_by_length ? A(1) / A(std::max<i64>(number(a.target_lengths, n), 1)) : A(1);
 }
 
-template <class Args>
-int threads_for(const Args& a) {
-  return int(std::min<i64>(num_threads(), a.alpha.numel() / (1 << 13) + 1));
-}
-
 // log(exp(a) + exp(b) + exp(c)), -inf for three of those.
 template <class A>
 A log_sum(A a, A b, A c) {
@@ -91,6 +85,7 @@ A run_forward(const Sample<T>& x, A* alpha, i64 width) {
 }
 
 void report_bad_label(const CtcForwardArgs& a) {
+  if (!a.mailbox || a.mailbox->raised != 0) return;
   const i64 classes = a.log_probs.size(2);
   i64 before = 0;  // labels of earlier samples
   for (i64 n = 0; n < a.log_probs.size(1); ++n) {
@@ -108,20 +103,8 @@ void report_bad_label(const CtcForwardArgs& a) {
 }
 
 void forward_reference(const CtcForwardArgs& a, const Launch&) {
-  const i64 samples = a.log_probs.size(1), width = a.alpha.size(2);
-  if (a.mailbox && a.mailbox->raised == 0) report_bad_label(a);
-  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
-    using A = ComputeType<T>;
-    A *losses = a.losses.as<A>(), *alpha = a.alpha.as<A>();
-    parallel(threads_for(a), int(samples), [&](int n, int) {
-      losses[n] = run_forward(sample_of<T>(a, n), alpha + n * a.alpha.size(1) * width, width);
-    });
-    double sum = 0;
-    for (i64 n = 0; n < samples; ++n)
-      if (!(a.zero_infinity && losses[n] == A(INFINITY)))
-        sum += double(scale_of<A>(a, n) * losses[n]);
-    *a.loss_sum.as<A>() = A(sum);
-  });
+  ctc_forward_samples(a, 0, a.log_probs.size(1));
+  ctc_add_losses(a);
 }
 
 // gx of one sample for t < T_n. `beta`: two rows of `width`; `sums`: one a class.
@@ -150,17 +133,45 @@ void run_backward(const Sample<T>& x, const A* alpha, A* beta, i64 width, A loss
   }
 }
 
-i64 backward_workspace(const CtcBackwardArgs& a) {
+void backward_reference(const CtcBackwardArgs& a, const Launch& l) {
+  ctc_backward_samples(a, l.workspace, 0, a.log_probs.size(1));
+}
+
+}  // namespace
+
+void ctc_forward_samples(const CtcForwardArgs& a, i64 begin, i64 end) {
+  const i64 width = a.alpha.size(2);
+  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    A *losses = a.losses.as<A>(), *alpha = a.alpha.as<A>();
+    for (i64 n = begin; n < end; ++n)
+      losses[n] = run_forward(sample_of<T>(a, n), alpha + n * a.alpha.size(1) * width, width);
+  });
+}
+
+void ctc_add_losses(const CtcForwardArgs& a) {
+  report_bad_label(a);
+  dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
+    using A = ComputeType<T>;
+    const A* losses = a.losses.as<A>();
+    double sum = 0;
+    for (i64 n = 0; n < a.log_probs.size(1); ++n)
+      if (!(a.zero_infinity && losses[n] == A(INFINITY)))
+        sum += double(scale_of<A>(a, n) * losses[n]);
+    *a.loss_sum.as<A>() = A(sum);
+  });
+}
+
+i64 ctc_backward_workspace(const CtcBackwardArgs& a) {
   return a.log_probs.size(1) * (2 * a.alpha.size(2) + a.log_probs.size(2)) *
          item_size(a.alpha.dtype());
 }
-void backward_reference(const CtcBackwardArgs& a, const Launch& l) {
-  const i64 steps = a.log_probs.size(0), samples = a.log_probs.size(1);
-  const i64 classes = a.log_probs.size(2), width = a.alpha.size(2);
+void ctc_backward_samples(const CtcBackwardArgs& a, void* workspace, i64 begin, i64 end) {
+  const i64 steps = a.log_probs.size(0), classes = a.log_probs.size(2), width = a.alpha.size(2);
   dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     const A grad = *a.grad.as<const A>();
-    parallel(threads_for(a), int(samples), [&](int n, int) {
+    for (i64 n = begin; n < end; ++n) {
       T* gx = a.gx.as<T>() + n * a.gx.stride(1);
       const Sample<T> x = sample_of<T>(a, n);
       const A loss = a.losses.as<const A>()[n];
@@ -168,22 +179,25 @@ void backward_reference(const CtcBackwardArgs& a, const Launch& l) {
       for (i64 t = 0; t < steps; ++t)
         for (i64 c = 0; c < classes; ++c)
           gx[t * a.gx.stride(0) + c * a.gx.stride(2)] = T(t < x.steps ? fill : A(0));
-      if (loss == A(INFINITY)) return;
-      A* beta = static_cast<A*>(l.workspace) + n * (2 * width + classes);
+      if (loss == A(INFINITY)) continue;
+      A* beta = static_cast<A*>(workspace) + n * (2 * width + classes);
       run_backward(x, a.alpha.as<const A>() + n * a.alpha.size(1) * width, beta, width, loss,
                    grad * scale_of<A>(a, n), gx, a.gx.stride(0), a.gx.stride(2), beta + 2 * width);
-    });
+    }
   });
 }
 
-}  // namespace
-
 WT_VARIANTS(cpu, ctc_forward, CtcForwardArgs,
+            {.name = "threaded", .rank = 20, .launch = ctc_forward_threaded},
             {.name = "reference", .rank = 10, .launch = forward_reference});
 WT_VARIANTS(cpu, ctc_backward, CtcBackwardArgs,
+            {.name = "threaded",
+             .rank = 20,
+             .workspace = ctc_backward_workspace,
+             .launch = ctc_backward_threaded},
             {.name = "reference",
              .rank = 10,
-             .workspace = backward_workspace,
+             .workspace = ctc_backward_workspace,
              .launch = backward_reference});
 
 }  // namespace wt

@@ -4,16 +4,12 @@
 #include <cstring>
 
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/indices.h"
 #include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/cpu/vector.h"
+#include "warptape/kernels/cpu/embedding.h"
 
 namespace wt {
 namespace {
-
-i64 index_at(const View& indices, i64 offset) {
-  return indices.dtype() == DType::i64 ? indices.as<const i64>()[offset]
-                                       : i64(indices.as<const i32>()[offset]);
-}
 
 // The row to read: a bad index is reported and reads row 0.
 i64 row_of(const EmbeddingForwardArgs& a, i64 position, i64 index) {
@@ -24,22 +20,18 @@ i64 row_of(const EmbeddingForwardArgs& a, i64 position, i64 index) {
   return 0;
 }
 
-// Rows<2> of a [..., D] tensor and its indices.
-Rows<2> positions_of(const View& out, const View& indices) {
-  return rows_along<2>(out.ndim() - 1, {{out}, {indices, false}});
-}
-
 template <class T>
 void copy_elements(T* out, const T* row, i64 step, i64 n) {
   for (i64 d = 0; d < n; ++d) out[d] = row[d * step];
 }
 
 void forward_reference(const EmbeddingForwardArgs& a, const Launch&) {
-  const auto rows = positions_of(a.out, a.indices);
+  const auto rows = rows_along<2>(a.out.ndim() - 1, {{a.out}, {a.indices, false}});
+  const IndexReader indices(a.indices);
   if (a.weight.size(0) == 0) return;  // nothing to stand in for a bad index
   const i64 item = item_size(a.weight.dtype()), step = a.weight.stride(1);
   for (i64 i = 0; i < rows.count; ++i) {
-    const i64 index = index_at(a.indices, rows.start(1, i));
+    const i64 index = indices(rows.start(1, i));
     char* out = a.out.as<char>() + rows.start(0, i) * item;
     const i64 row = row_of(a, i, index);
     const char* from = a.weight.as<const char>() + row * a.weight.stride(0) * item;
@@ -75,17 +67,18 @@ i64 backward_workspace(const EmbeddingBackwardArgs& a) {
 
 // Sorts the positions by index (stable), then adds each table row's positions in order.
 void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
-  const auto rows = positions_of(a.gout, a.indices);
+  const auto rows = rows_along<2>(a.gout.ndim() - 1, {{a.gout}, {a.indices, false}});
+  const IndexReader indices(a.indices);
   const i64 limit = a.gweight.size(0), width = a.gweight.size(1);
   i64* next = static_cast<i64*>(l.workspace);
   i64* sorted = next + limit + 1;
   const auto valid = [&](i64 v) { return v >= 0 && v < limit && v != a.skip_index; };
   for (i64 v = 0; v <= limit; ++v) next[v] = 0;
   for (i64 i = 0; i < rows.count; ++i)
-    if (const i64 v = index_at(a.indices, rows.start(1, i)); valid(v)) ++next[v + 1];
+    if (const i64 v = indices(rows.start(1, i)); valid(v)) ++next[v + 1];
   for (i64 v = 0; v < limit; ++v) next[v + 1] += next[v];
   for (i64 i = 0; i < rows.count; ++i)
-    if (const i64 v = index_at(a.indices, rows.start(1, i)); valid(v)) sorted[next[v]++] = i;
+    if (const i64 v = indices(rows.start(1, i)); valid(v)) sorted[next[v]++] = i;
 
   dispatch_floating(a.gweight.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
@@ -102,52 +95,15 @@ void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
   });
 }
 
-const char* direct_why_not(const EmbeddingBackwardArgs& a) {
-  return is_half(a.gweight.dtype()) ? "16-bit sums need a wider accumulator" : nullptr;
-}
-
-template <class T>
-void add_row(T* sum, const T* row, i64 step, i64 n) {
-  for (i64 d = 0; d < n; ++d) sum[d] += row[d * step];
-}
-#if WT_X86
-WT_TARGET_AVX2 void add_row_avx2(float* sum, const float* row, i64 n) {
-  const i64 whole = n & ~7ll, rest = n & 7;
-  for (i64 d = 0; d < whole; d += 8) store8(sum + d, load8(sum + d) + load8(row + d));
-  if (rest)
-    store_part8(sum + whole, load_part8(sum + whole, rest, 0) + load_part8(row + whole, rest, 0),
-                rest);
-}
-#endif
-void add_row(float* sum, const float* row, i64 step, i64 n) {
-#if WT_X86
-  if (step == 1 && cpu_isa() >= kAvx2) return add_row_avx2(sum, row, n);
-#endif
-  add_row<float>(sum, row, step, n);
-}
-
-// Adds every position to its row at once: the same order for each row, no sorting.
-void backward_direct(const EmbeddingBackwardArgs& a, const Launch&) {
-  const auto rows = positions_of(a.gout, a.indices);
-  const i64 limit = a.gweight.size(0), width = a.gweight.size(1), step = rows.step[0];
-  if (!a.accumulate && a.gweight.numel() > 0)
-    std::memset(a.gweight.data, 0, size_t(a.gweight.bytes()));
-  dispatch_floating(a.gweight.dtype(), [&]<class T>() {
-    if constexpr (sizeof(T) >= 4)
-      for (i64 i = 0; i < rows.count; ++i) {
-        const i64 v = index_at(a.indices, rows.start(1, i));
-        if (v < 0 || v >= limit || v == a.skip_index) continue;
-        add_row(a.gweight.as<T>() + v * width, a.gout.as<T>() + rows.start(0, i), step, width);
-      }
-  });
-}
-
 }  // namespace
 
 WT_VARIANTS(cpu, embedding_forward, EmbeddingForwardArgs,
             {.name = "reference", .rank = 10, .launch = forward_reference});
 WT_VARIANTS(cpu, embedding_backward, EmbeddingBackwardArgs,
-            {.name = "direct", .rank = 20, .why_not = direct_why_not, .launch = backward_direct},
+            {.name = "direct",
+             .rank = 20,
+             .why_not = embedding_backward_why_not,
+             .launch = embedding_backward_direct},
             {.name = "reference",
              .rank = 10,
              .workspace = backward_workspace,

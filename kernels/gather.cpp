@@ -5,21 +5,12 @@
 
 #include "warptape/kernels/common/axis_loops.h"
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/indices.h"
 #include "warptape/kernels/common/strided.h"
+#include "warptape/kernels/cpu/gather.h"
 
 namespace wt {
 namespace {
-
-// i64 or i32 elements.
-struct IndexReader {
-  const void* data;
-  bool wide;
-  explicit IndexReader(const View& v) : data(v.data), wide(v.dtype() == DType::i64) {}
-  i64 operator()(i64 offset) const {
-    return wide ? static_cast<const i64*>(data)[offset]
-                : i64(static_cast<const i32*>(data)[offset]);
-  }
-};
 
 i64 axis_size(const View& v, int axis) { return v.ndim() == 0 ? 1 : v.size(axis); }
 
@@ -58,24 +49,23 @@ bool good_indices(const View& index, i64 limit, MailboxRecord* mailbox, u32 op_i
 // Calls f(at0, at1, n, step0, step1) for runs of n elements that belong together in operands 0 and
 // 1 of `l`, of which operand `Indexed` has its place along the axis from operand 2, the index.
 template <int Indexed, class F>
-void over_runs(const AxisLoops<3>& l, const IndexReader& read, i64 elements, F&& f) {
+void over_runs(const AxisLoops<3>& l, const AxisPart& p, const IndexReader& read, F&& f) {
   constexpr int kOther = 1 - Indexed;
-  share_axis_loops(l, elements, [&](i64 o0, i64 o1, i64 c0, i64 c1) {
-    const bool one_index = l.inner_step[2] == 0;  // for the whole run
-    const i64 runs = one_index ? 1 : c1 - c0, n = one_index ? c1 - c0 : 1;
-    for (i64 o = o0; o < o1; ++o) {
-      i64 start[3];
-      for (int k = 0; k < 3; ++k) start[k] = l.start(k, o) + c0 * l.inner_step[k];
-      for (i64 j = 0; j < l.rows.length; ++j)
-        for (i64 r = 0; r < runs; ++r) {
-          const i64 index = read(start[2] + j * l.axis_step(2) + r * l.inner_step[2]);
-          i64 at[2];
-          at[kOther] = start[kOther] + j * l.axis_step(kOther) + r * l.inner_step[kOther];
-          at[Indexed] = start[Indexed] + index * l.axis_step(Indexed) + r * l.inner_step[Indexed];
-          f(at[0], at[1], n, l.inner_step[0], l.inner_step[1]);
-        }
-    }
-  });
+  const bool one_index = l.inner_step[2] == 0;  // for the whole run
+  const i64 width = p.inner_end - p.inner_begin;
+  const i64 runs = one_index ? 1 : width, n = one_index ? width : 1;
+  for (i64 o = p.outer_begin; o < p.outer_end; ++o) {
+    i64 start[3];
+    for (int k = 0; k < 3; ++k) start[k] = l.start(k, o) + p.inner_begin * l.inner_step[k];
+    for (i64 j = 0; j < l.rows.length; ++j)
+      for (i64 r = 0; r < runs; ++r) {
+        const i64 index = read(start[2] + j * l.axis_step(2) + r * l.inner_step[2]);
+        i64 at[2];
+        at[kOther] = start[kOther] + j * l.axis_step(kOther) + r * l.inner_step[kOther];
+        at[Indexed] = start[Indexed] + index * l.axis_step(Indexed) + r * l.inner_step[Indexed];
+        f(at[0], at[1], n, l.inner_step[0], l.inner_step[1]);
+      }
+  }
 }
 
 template <class U>
@@ -102,11 +92,22 @@ void dispatch_size(DType t, F&& f) {
 }
 
 void gather_reference(const GatherArgs& a, const Launch&) {
-  if (a.out.numel() == 0 || !good_indices(a.index, axis_size(a.in, a.axis), a.mailbox, a.op_id))
-    return;
-  const auto l = axis_loops<3>(a.axis, {a.out, a.in, a.index});
+  if (!gather_begin(a)) return;
+  const AxisLoops<3> l = gather_loops(a);
+  gather_part(a, l, l.all());
+}
+
+}  // namespace
+
+bool gather_begin(const GatherArgs& a) {
+  return a.out.numel() > 0 && good_indices(a.index, axis_size(a.in, a.axis), a.mailbox, a.op_id);
+}
+AxisLoops<3> gather_loops(const GatherArgs& a) {
+  return axis_loops<3>(a.axis, {a.out, a.in, a.index});
+}
+void gather_part(const GatherArgs& a, const AxisLoops<3>& l, const AxisPart& p) {
   dispatch_size(a.out.dtype(), [&]<class U>() {
-    over_runs<1>(l, IndexReader(a.index), a.out.numel(),
+    over_runs<1>(l, p, IndexReader(a.index),
                  [&](i64 out, i64 in, i64 n, i64 out_step, i64 in_step) {
                    copy_run(a.out.as<U>() + out, a.in.as<const U>() + in, n, out_step, in_step);
                  });
@@ -115,87 +116,109 @@ void gather_reference(const GatherArgs& a, const Launch&) {
 
 // --- scatter ---
 
-// Calls f(out, source, n, out_step, source_step) for runs. The walk has the shape of the index, in
-// which `out` may be longer.
-template <class F>
-void over_scattered(const ScatterArgs& a, const View& out, F&& f) {
-  Geometry part = *out.geometry;
-  for (int d = 0; d < part.ndim; ++d) part.shape[d] = a.index.size(d);
-  finish_geometry(part);
-  over_runs<0>(axis_loops<3>(a.axis, {View{out.data, &part}, a.source, a.index}),
-               IndexReader(a.index), a.source.numel(), f);
-}
+namespace {
 
-// Sums of type A of sources of type T.
-template <class A, class T>
-void add_all(const ScatterArgs& a, const View& sums) {
-  over_scattered(a, sums, [&](i64 out, i64 from, i64 n, i64 out_step, i64 step) {
-    A* to = sums.as<A>() + out;
-    const T* source = a.source.as<const T>() + from;
-    for (i64 c = 0; c < n; ++c) to[c * out_step] = A(to[c * out_step] + A(source[c * step]));
-  });
+bool sums_in_workspace(const ScatterArgs& a) {
+  return a.mode == ScatterMode::add && is_half(a.out.dtype());
 }
-
-// By way of f32 sums of all of out.
-template <class T>
-void add_halves(const ScatterArgs& a, float* workspace) {
+// f32 sums of all of out, dense.
+Geometry wide_geometry(const ScatterArgs& a) {
   Geometry wide = *a.out.geometry;
   wide.dtype = DType::f32;
   i64 stride = 1;
   for (int d = wide.ndim; d-- > 0;) wide.strides[d] = stride, stride *= wide.shape[d];
   finish_geometry(wide);
-  const View sums{workspace, &wide};
-  const LoopNest<2> nest = loop_nest({sums, a.out});
+  return wide;
+}
+// f(sum, element) for each element of out and its f32 sum.
+template <class F>
+void for_each_sum(const ScatterArgs& a, float* sums, F&& f) {
+  const Geometry wide = wide_geometry(a);
+  const LoopNest<2> nest = loop_nest({View{sums, &wide}, a.out});
   const i64 n = nest.inner(), ws = nest.inner_stride(0), os = nest.inner_stride(1);
-  T* out = a.out.as<T>();
   for_each_row(nest, [&](const i64(&at)[2]) {
-    for (i64 i = 0; i < n; ++i) workspace[at[0] + i * ws] = float(out[at[1] + i * os]);
-  });
-  add_all<float, T>(a, sums);
-  for_each_row(nest, [&](const i64(&at)[2]) {
-    for (i64 i = 0; i < n; ++i) out[at[1] + i * os] = T(workspace[at[0] + i * ws]);
+    for (i64 i = 0; i < n; ++i) f(sums[at[0] + i * ws], at[1] + i * os);
   });
 }
 
-i64 scatter_workspace(const ScatterArgs& a) {
-  return a.mode == ScatterMode::add && is_half(a.out.dtype()) ? a.out.numel() * i64(sizeof(float))
-                                                              : 0;
-}
-
-void scatter_add(const ScatterArgs& a, const Launch& l) {
-  switch (a.out.dtype()) {
-    case DType::f64:
-      return add_all<double, double>(a, a.out);
-    case DType::f32:
-      return add_all<float, float>(a, a.out);
-    case DType::f16:
-      return add_halves<Half>(a, static_cast<float*>(l.workspace));
-    case DType::bf16:
-      return add_halves<BFloat16>(a, static_cast<float*>(l.workspace));
-    case DType::i64:  // unsigned: sums wrap
-      return add_all<u64, u64>(a, a.out);
-    case DType::i32:
-      return add_all<u32, u32>(a, a.out);
-    default:
-      return add_all<u8, u8>(a, a.out);
-  }
-}
-
-void scatter_reference(const ScatterArgs& a, const Launch& l) {
-  if (a.index.numel() == 0 || !good_indices(a.index, axis_size(a.out, a.axis), a.mailbox, a.op_id))
-    return;
-  if (a.mode == ScatterMode::add) return scatter_add(a, l);
-  dispatch_size(a.out.dtype(), [&]<class U>() {
-    over_scattered(a, a.out, [&](i64 out, i64 from, i64 n, i64 out_step, i64 step) {
-      copy_run(a.out.as<U>() + out, a.source.as<const U>() + from, n, out_step, step);
-    });
+// Sums of type A of sources of type T.
+template <class A, class T>
+void add_part(const ScatterArgs& a, A* sums, const AxisLoops<3>& l, const AxisPart& p) {
+  over_runs<0>(l, p, IndexReader(a.index), [&](i64 out, i64 from, i64 n, i64 out_step, i64 step) {
+    A* to = sums + out;
+    const T* source = a.source.as<const T>() + from;
+    for (i64 c = 0; c < n; ++c) to[c * out_step] = A(to[c * out_step] + A(source[c * step]));
   });
+}
+
+void scatter_reference(const ScatterArgs& a, const Launch& launch) {
+  if (!scatter_begin(a, launch.workspace)) return;
+  const AxisLoops<3> l = scatter_loops(a);
+  scatter_part(a, launch.workspace, l, l.all());
+  scatter_end(a, launch.workspace);
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, gather, GatherArgs, {.name = "reference", .launch = gather_reference});
-WT_VARIANTS(cpu, scatter, ScatterArgs,
-            {.name = "reference", .workspace = scatter_workspace, .launch = scatter_reference});
+i64 scatter_workspace(const ScatterArgs& a) {
+  return sums_in_workspace(a) ? a.out.numel() * i64(sizeof(float)) : 0;
+}
+bool scatter_begin(const ScatterArgs& a, void* workspace) {
+  if (a.index.numel() == 0 || !good_indices(a.index, axis_size(a.out, a.axis), a.mailbox, a.op_id))
+    return false;
+  if (sums_in_workspace(a))
+    dispatch_floating(a.out.dtype(), [&]<class T>() {
+      for_each_sum(a, static_cast<float*>(workspace),
+                   [&](float& sum, i64 at) { sum = float(a.out.as<T>()[at]); });
+    });
+  return true;
+}
+void scatter_end(const ScatterArgs& a, void* workspace) {
+  if (sums_in_workspace(a))
+    dispatch_floating(a.out.dtype(), [&]<class T>() {
+      for_each_sum(a, static_cast<float*>(workspace),
+                   [&](float& sum, i64 at) { a.out.as<T>()[at] = T(sum); });
+    });
+}
+
+// The walk has the shape of the index, in which `out` may be longer.
+AxisLoops<3> scatter_loops(const ScatterArgs& a) {
+  Geometry part = sums_in_workspace(a) ? wide_geometry(a) : *a.out.geometry;
+  for (int d = 0; d < part.ndim; ++d) part.shape[d] = a.index.size(d);
+  finish_geometry(part);
+  return axis_loops<3>(a.axis, {View{a.out.data, &part}, a.source, a.index});
+}
+void scatter_part(const ScatterArgs& a, void* workspace, const AxisLoops<3>& l, const AxisPart& p) {
+  if (a.mode == ScatterMode::set)
+    return dispatch_size(a.out.dtype(), [&]<class U>() {
+      over_runs<0>(
+          l, p, IndexReader(a.index), [&](i64 out, i64 from, i64 n, i64 out_step, i64 step) {
+            copy_run(a.out.as<U>() + out, a.source.as<const U>() + from, n, out_step, step);
+          });
+    });
+  switch (a.out.dtype()) {
+    case DType::f64:
+      return add_part<double, double>(a, a.out.as<double>(), l, p);
+    case DType::f32:
+      return add_part<float, float>(a, a.out.as<float>(), l, p);
+    case DType::f16:
+      return add_part<float, Half>(a, static_cast<float*>(workspace), l, p);
+    case DType::bf16:
+      return add_part<float, BFloat16>(a, static_cast<float*>(workspace), l, p);
+    case DType::i64:  // unsigned: sums wrap
+      return add_part<u64, u64>(a, a.out.as<u64>(), l, p);
+    case DType::i32:
+      return add_part<u32, u32>(a, a.out.as<u32>(), l, p);
+    default:
+      return add_part<u8, u8>(a, a.out.as<u8>(), l, p);
+  }
+}
+
+WT_VARIANTS(cpu, gather, GatherArgs, {.name = "threaded", .rank = 10, .launch = gather_threaded},
+            {.name = "reference", .launch = gather_reference});
+WT_VARIANTS(
+    cpu, scatter, ScatterArgs,
+    {.name = "threaded", .rank = 10, .workspace = scatter_workspace, .launch = scatter_threaded},
+    {.name = "reference", .workspace = scatter_workspace, .launch = scatter_reference});
 
 }  // namespace wt

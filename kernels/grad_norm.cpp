@@ -6,8 +6,7 @@
 #include <limits>
 
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/pieces.h"
-#include "warptape/kernels/cpu/vector.h"
+#include "warptape/kernels/cpu/grad_norm.h"
 
 namespace wt {
 namespace {
@@ -34,37 +33,6 @@ void norm_reference(const GradNormArgs& a, const Launch&) {
   a.dtype == DType::f32 ? norm_chunks_of<float>(a) : norm_chunks_of<double>(a);
 }
 
-#if WT_X86
-const char* no_avx2(const GradNormArgs& a) {
-  if (a.dtype != DType::f32) return "gradients must be f32";
-  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
-}
-
-// Eight sums hide the latency of the additions.
-WT_TARGET_AVX2 double sum_of_squares_avx2(const float* g, i64 n) {
-  __m256d sums[8];
-  for (__m256d& s : sums) s = _mm256_setzero_pd();
-  i64 i = 0;
-  for (; i + 32 <= n; i += 32)
-    for (int k = 0; k < 8; ++k) {
-      const __m256d v = _mm256_cvtps_pd(_mm_loadu_ps(g + i + 4 * k));
-      sums[k] = _mm256_fmadd_pd(v, v, sums[k]);
-    }
-  for (int width = 4; width > 0; width /= 2)
-    for (int k = 0; k < width; ++k) sums[k] = _mm256_add_pd(sums[k], sums[k + width]);
-  double lanes[4];
-  _mm256_storeu_pd(lanes, sums[0]);
-  return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]) + sum_of_squares(g + i, n - i);
-}
-void norm_avx2(const GradNormArgs& a, const Launch&) {
-  const float* g = static_cast<const float*>(a.grad);
-  in_row_pieces(norm_chunks(a.n), kNormChunk, [&](i64 begin, i64 end) {
-    for (i64 k = begin, i = begin * kNormChunk; k < end; ++k, i += kNormChunk)
-      a.partials[k] = sum_of_squares_avx2(g + i, std::min(kNormChunk, a.n - i));
-  });
-}
-#endif
-
 void decide_reference(const StepDecideArgs& a, const Launch&) {
   double s = 0;
   for (i64 i = 0; i < a.count; ++i) s += a.partials[i];
@@ -84,7 +52,8 @@ void loss_add_reference(const LossAddArgs& a, const Launch&) { detail::add_loss(
 }  // namespace
 
 WT_VARIANTS(cpu, grad_norm, GradNormArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = no_avx2, .launch = norm_avx2)  //
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = grad_norm_why_not,
+                        .launch = grad_norm_avx2)  //
             {.name = "reference", .why_not = not_f32_or_f64, .launch = norm_reference});
 WT_VARIANTS(cpu, step_decide, StepDecideArgs, {.name = "reference", .launch = decide_reference});
 WT_VARIANTS(cpu, grad_scale, GradScaleArgs,

@@ -2,18 +2,11 @@
 #include "warptape/kernels/nll.h"
 
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/labels.h"
 #include "warptape/kernels/common/rows.h"
 
 namespace wt {
 namespace {
-
-// The class of a row, or 0 for a bad one.
-i64 class_of(const NllForwardArgs& a, i64 row, i64 label, i64 classes) {
-  if (label >= 0 && label < classes) return label;
-  if (a.mailbox && a.mailbox->raised == 0)
-    *a.mailbox = {i32(MailboxCode::label_out_of_range), a.op_id, row, label, classes};
-  return 0;
-}
 
 void forward_reference(const NllForwardArgs& a, const Launch&) {
   const auto rows = rows_along<2>(a.axis, {{a.log_probs}, {a.labels, false}});
@@ -24,7 +17,7 @@ void forward_reference(const NllForwardArgs& a, const Launch&) {
     for (i64 row = 0; row < rows.count; ++row) {
       const i64 label = a.labels.as<const i64>()[rows.start(1, row)];
       if (label == a.ignore_index) continue;
-      const i64 c = class_of(a, row, label, rows.length);
+      const i64 c = class_of_label(a, row, label, rows.length);
       const double w = weights ? double(weights[c * a.class_weights.stride(0)]) : 1;
       loss_sum -= w * double(A(a.log_probs.as<const T>()[rows.start(0, row) + c * rows.step[0]]));
       weight += w;

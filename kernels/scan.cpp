@@ -1,18 +1,13 @@
-// Scans on the cpu: a row after the other, rows divided among the threads.
+// Scans on the cpu: a row after the other.
 #include "warptape/kernels/scan.h"
 
-#include <algorithm>
-
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/cpu/scan.h"
 #include "warptape/kernels/pointwise_math.h"
 
 namespace wt {
 namespace {
-
-constexpr i64 kElementsOfTask = i64{1} << 15;
 
 template <class T, bool Factor, bool Term>
 void scan_row(const ScanArgs& a, const Rows<3>& rows, i64 row) {
@@ -30,33 +25,34 @@ void scan_row(const ScanArgs& a, const Rows<3>& rows, i64 row) {
 }
 
 template <class T>
-void scan_rows(const ScanArgs& a) {
+void scan_rows(const ScanArgs& a, i64 begin, i64 end) {
   const View& f = a.factor ? a.factor : a.out;
   const View& t = a.term ? a.term : a.out;
   const Rows<3> rows = rows_along<3>(a.axis, {{a.out}, {f}, {t}});
-  if (a.out.numel() == 0) return;
-  const i64 each = std::max<i64>(1, kElementsOfTask / rows.length);
-  const int tasks = int(std::min<i64>((rows.count + each - 1) / each, 1024));
-  parallel(num_threads(), tasks, [&](int task, int) {
-    const i64 end = rows.count * (task + 1) / tasks;
-    for (i64 row = rows.count * task / tasks; row < end; ++row) {
-      if (!a.term)
-        scan_row<T, true, false>(a, rows, row);
-      else if (!a.factor)
-        scan_row<T, false, true>(a, rows, row);
-      else
-        scan_row<T, true, true>(a, rows, row);
-    }
-  });
+  for (i64 row = begin; row < end; ++row) {
+    if (!a.term)
+      scan_row<T, true, false>(a, rows, row);
+    else if (!a.factor)
+      scan_row<T, false, true>(a, rows, row);
+    else
+      scan_row<T, true, true>(a, rows, row);
+  }
 }
 
-void scan_reference(const ScanArgs& a, const Launch&) {
-  if (a.out.dtype() == DType::i64) return scan_rows<i64>(a);
-  dispatch_floating(a.out.dtype(), [&]<class T>() { scan_rows<T>(a); });
-}
+void scan_reference(const ScanArgs& a, const Launch&) { scan_rows(a, 0, scan_row_count(a)); }
 
 }  // namespace
 
-WT_VARIANTS(cpu, scan, ScanArgs, {.name = "reference", .launch = scan_reference});
+i64 scan_row_count(const ScanArgs& a) {
+  return a.out.numel() == 0 ? 0 : rows_along<1>(a.axis, {{a.out}}).count;
+}
+
+void scan_rows(const ScanArgs& a, i64 begin, i64 end) {
+  if (a.out.dtype() == DType::i64) return scan_rows<i64>(a, begin, end);
+  dispatch_floating(a.out.dtype(), [&]<class T>() { scan_rows<T>(a, begin, end); });
+}
+
+WT_VARIANTS(cpu, scan, ScanArgs, {.name = "threaded", .rank = 10, .launch = scan_threaded},
+            {.name = "reference", .launch = scan_reference});
 
 }  // namespace wt

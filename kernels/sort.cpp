@@ -7,21 +7,18 @@
 #include <limits>
 #include <span>
 
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/cpu/sort.h"
 
 namespace wt {
 namespace {
 
-constexpr int kMostWorkers = 64;
-
 // --- sort ---
-struct Entry {
+struct Keyed {
   i64 key, place;
 };
-bool before(const Entry& a, const Entry& b) {
+bool before(const Keyed& a, const Keyed& b) {
   return a.key < b.key || (a.key == b.key && a.place < b.place);
 }
 
@@ -40,49 +37,39 @@ i64 key_of(T stored) {
 }
 
 template <class T>
-void fill_keys(std::span<Entry> e, const T* in, i64 step, bool descending) {
+void fill_keys(std::span<Keyed> e, const T* in, i64 step, bool descending) {
   for (i64 i = 0; i < i64(e.size()); ++i) {
     const i64 key = key_of(in[i * step]);
     e[size_t(i)] = {descending ? ~key : key, i};
   }
 }
 
-void put_first_in_order(std::span<Entry> e, i64 k) {
+void put_first_in_order(std::span<Keyed> e, i64 k) {
   if (k < i64(e.size())) std::nth_element(e.begin(), e.begin() + k, e.end(), before);
   std::sort(e.begin(), e.begin() + k, before);
 }
 
-int workers_for(i64 rows) { return int(std::min<i64>({rows, num_threads(), kMostWorkers})); }
-
-void sort_reference(const SortArgs& a, const Launch& l) {
-  if (a.in.numel() == 0 || a.indices.numel() == 0) return;
+template <class T>
+void sort_rows(const SortArgs& a, Keyed* scratch, i64 begin, i64 end) {
   const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
   const View& values = a.values ? a.values : a.indices;
   const Rows<2> out = rows_along<2>(a.axis, {{a.indices}, {values}});
-  const int workers = workers_for(in.count);
-  auto* const scratch = static_cast<Entry*>(l.workspace);
-  dispatch_compute(a.in.dtype(), [&]<class T>() {
-    parallel(workers, int(std::min<i64>(in.count, 4096)), [&](int task, int worker) {
-      const i64 tasks = std::min<i64>(in.count, 4096);
-      const std::span<Entry> e(scratch + worker * in.length, size_t(in.length));
-      for (i64 row = in.count * task / tasks; row < in.count * (task + 1) / tasks; ++row) {
-        const T* from = a.in.as<T>() + in.start(0, row);
-        fill_keys(e, from, in.step[0], a.descending);
-        put_first_in_order(e, out.length);
-        i64* const places = a.indices.as<i64>() + out.start(0, row);
-        T* const to = a.values ? a.values.as<T>() + out.start(1, row) : nullptr;
-        for (i64 i = 0; i < out.length; ++i) {
-          places[i * out.step[0]] = e[size_t(i)].place;
-          if (to) to[i * out.step[1]] = from[e[size_t(i)].place * in.step[0]];
-        }
-      }
-    });
-  });
+  const std::span<Keyed> e(scratch, size_t(in.length));
+  for (i64 row = begin; row < end; ++row) {
+    const T* from = a.in.as<T>() + in.start(0, row);
+    fill_keys(e, from, in.step[0], a.descending);
+    put_first_in_order(e, out.length);
+    i64* const places = a.indices.as<i64>() + out.start(0, row);
+    T* const to = a.values ? a.values.as<T>() + out.start(1, row) : nullptr;
+    for (i64 i = 0; i < out.length; ++i) {
+      places[i * out.step[0]] = e[size_t(i)].place;
+      if (to) to[i * out.step[1]] = from[e[size_t(i)].place * in.step[0]];
+    }
+  }
 }
-i64 sort_workspace(const SortArgs& a) {
-  if (a.in.numel() == 0) return 0;
-  const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
-  return workers_for(in.count) * in.length * i64(sizeof(Entry));
+
+void sort_reference(const SortArgs& a, const Launch& l) {
+  sort_rows(a, l.workspace, 0, sort_row_count(a));
 }
 
 // --- bincount ---
@@ -176,8 +163,21 @@ i64 multinomial_workspace(const MultinomialArgs& a) {
 
 }  // namespace
 
-WT_VARIANTS(cpu, sort, SortArgs,
-            {.name = "reference", .workspace = sort_workspace, .launch = sort_reference});
+i64 sort_row_count(const SortArgs& a) {
+  return a.in.numel() == 0 || a.indices.numel() == 0 ? 0 : rows_along<1>(a.axis, {{a.in}}).count;
+}
+i64 sort_scratch(const SortArgs& a) {
+  return a.in.numel() == 0 ? 0 : rows_along<1>(a.axis, {{a.in}}).length * i64(sizeof(Keyed));
+}
+void sort_rows(const SortArgs& a, void* scratch, i64 begin, i64 end) {
+  dispatch_compute(a.in.dtype(),
+                   [&]<class T>() { sort_rows<T>(a, static_cast<Keyed*>(scratch), begin, end); });
+}
+
+WT_VARIANTS(
+    cpu, sort, SortArgs,
+    {.name = "threaded", .rank = 10, .workspace = sort_threaded_workspace, .launch = sort_threaded},
+    {.name = "reference", .workspace = sort_scratch, .launch = sort_reference});
 WT_VARIANTS(cpu, bincount, BincountArgs,
             {.name = "reference", .workspace = bincount_workspace, .launch = bincount_reference});
 WT_VARIANTS(cpu, multinomial, MultinomialArgs,

@@ -2,15 +2,16 @@
 // the operands (gather, scatter, resize). Three loops, outermost first: `outer` over all other axes
 // but one, then the axis, then `inner` over the axis that lies closest in operand 0's memory;
 // inner is 1 where that is the axis itself. For a fixed place in the other axes the axis is walked
-// in ascending order, whatever the layout and however the work is shared among threads.
+// in ascending order, whatever the layout and however the other loops are divided.
 #pragma once
-#include <algorithm>
-
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
+
+// What a call goes through of the outer and the inner loop.
+struct AxisPart {
+  i64 outer_begin, outer_end, inner_begin, inner_end;
+};
 
 template <int N>
 struct AxisLoops {
@@ -19,6 +20,7 @@ struct AxisLoops {
   i64 inner_step[N] = {};
   i64 axis_step(int k) const { return rows.step[k]; }
   i64 start(int k, i64 o) const { return rows.start(k, o); }
+  AxisPart all() const { return {0, outer, 0, inner}; }
 };
 
 // The sizes of the other axes are operand 0's.
@@ -44,25 +46,6 @@ AxisLoops<N> axis_loops(int axis, const View (&views)[N]) {
   }
   l.outer = r.count;
   return l;
-}
-
-// Calls f(outer_begin, outer_end, inner_begin, inner_end) for parts that cover everything once, on
-// as many threads as `elements` of work are worth.
-template <int N, class F>
-void share_axis_loops(const AxisLoops<N>& l, i64 elements, F&& f) {
-  constexpr i64 kElementsAThread = 1 << 15, kInnerBlock = 64;
-  const int threads = int(std::min<i64>(num_threads(), elements / kElementsAThread + 1));
-  if (threads <= 1) return f(i64(0), l.outer, i64(0), l.inner);
-  const bool by_outer = l.outer >= 4 * threads || l.inner < 2 * kInnerBlock;
-  const i64 units = by_outer ? l.outer : (l.inner + kInnerBlock - 1) / kInnerBlock;
-  const int tasks = int(std::min<i64>(units, 4 * threads));
-  parallel(threads, tasks, [&](int task, int) {
-    const i64 begin = units * task / tasks, end = units * (task + 1) / tasks;
-    if (by_outer)
-      f(begin, end, i64(0), l.inner);
-    else
-      f(i64(0), l.outer, begin * kInnerBlock, std::min(end * kInnerBlock, l.inner));
-  });
 }
 
 }  // namespace wt

@@ -57,6 +57,33 @@ struct Centre {
   WT_HD A distance(A x) const { return (x - mean) - rest; }
 };
 
+// The means of g = gy * weight and of g * h over what shares a statistic with channel c of sample
+// n; zeros without sums. Channels are asked for in order: each statistic is added up once.
+template <class A, class T>
+class MeanGradients {
+ public:
+  MeanGradients(const ChannelShape& s, const A* sums, const T* weight)
+      : s_(s), sums_(sums), weight_(weight) {}
+  void go_to(i64 n, i64 c) {
+    if (!sums_ || c % s_.width() != 0) return;
+    const i64 all = s_.cells();
+    double plain = 0, product = 0;
+    for (i64 k = c; k < c + s_.width(); ++k) {
+      const double w = weight_ ? double(A(weight_[k])) : 1;
+      plain += w * double(sums_[s_.cell(n, k)]);
+      product += w * double(sums_[all + s_.cell(n, k)]);
+    }
+    g = A(plain / s_.count());
+    gh = A(product / s_.count());
+  }
+  A g = 0, gh = 0;
+
+ private:
+  const ChannelShape& s_;
+  const A* sums_;
+  const T* weight_;
+};
+
 #ifdef WT_DEVICE_NS
 }  // namespace WT_DEVICE_NS
 #endif

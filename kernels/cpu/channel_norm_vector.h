@@ -6,9 +6,10 @@
 #include <algorithm>
 
 #include "warptape/core/device.h"
+#include "warptape/kernels/common/channels.h"
 #include "warptape/kernels/cpu/channel_norm.h"
+#include "warptape/kernels/cpu/norm_rows.h"
 #include "warptape/kernels/cpu/threads.h"
-#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 #if WT_X86
@@ -78,18 +79,6 @@ struct Pieces {
 };
 
 inline constexpr i64 kAhead = 2048;  // floats, by which memory is asked for before it is read
-
-// Elements [i, i + 8) of n; 0 past the end.
-WT_AVX2_HOT f32x8 eight(const float* p, i64 i, i64 n) {
-  return i + 8 <= n ? load8(p + i) : load_part8(p + i, n - i, 0);
-}
-template <bool Stream>
-WT_AVX2_HOT void put_eight(float* p, i64 i, i64 n, f32x8 v) {
-  if (i + 8 <= n)
-    put8<Stream>(p + i, v);
-  else
-    store_part8(p + i, v, n - i);
-}
 
 inline i64 pieces_workspace(const ChannelShape& s) {
   return 2 * Pieces(s).count * s.channels * i64(sizeof(float));

@@ -1,0 +1,13 @@
+// The fast variants of kernels/bit_mask.cpp (cpu/bit_mask.cpp): dense f32, with AVX2.
+#pragma once
+#include "warptape/kernels/bit_mask.h"
+#include "warptape/kernels/cpu/isa.h"
+
+namespace wt {
+
+const char* bit_pack_why_not(const BitPackArgs& a);
+const char* bit_unpack_why_not(const BitUnpackArgs& a);
+void bit_pack_avx2(const BitPackArgs& a, const Launch& l);
+void bit_unpack_avx2(const BitUnpackArgs& a, const Launch& l);
+
+}  // namespace wt

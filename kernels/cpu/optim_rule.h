@@ -1,0 +1,19 @@
+// The fast variants of kernels/optim_rule.cpp (cpu/optim_rule.cpp): f32, with AVX2 and threads.
+#pragma once
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/optim_rule.h"
+
+namespace wt {
+
+const char* adam_step_why_not(const AdamStepArgs& a);
+void adam_step_avx2(const AdamStepArgs& a, const Launch& l);
+const char* adagrad_step_why_not(const AdagradStepArgs& a);
+void adagrad_step_avx2(const AdagradStepArgs& a, const Launch& l);
+const char* rmsprop_step_why_not(const RmspropStepArgs& a);
+void rmsprop_step_avx2(const RmspropStepArgs& a, const Launch& l);
+const char* lion_step_why_not(const LionStepArgs& a);
+void lion_step_avx2(const LionStepArgs& a, const Launch& l);
+const char* ema_step_why_not(const EmaStepArgs& a);
+void ema_step_avx2(const EmaStepArgs& a, const Launch& l);
+
+}  // namespace wt
