@@ -25,6 +25,7 @@
 #include "warptape/core/shape.h"
 #include "warptape/core/stopwatch.h"
 #include "warptape/core/tensor.h"
+#include "warptape/core/warning.h"
 #include "warptape/data/bytes.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/combine.h"

@@ -1,35 +1,28 @@
 // Convolution on the cpu: the references and the lists of variants. cpu/conv_direct.cpp has the
-// fast one.
+// fast one, cpu/conv_matmul.cpp that for kernels as large as the image, cpu/conv_widened.cpp that
+// for 16-bit floats.
 #include "warptape/kernels/conv.h"
 
-#include <algorithm>
-
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/conv.h"
-#include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/common/slow_reference.h"
 
 namespace wt {
 
 namespace {
-
-constexpr double kWorkAThread = 2e5;  // multiplications that are worth waking a thread
-
-// f(i) for every i in [0, n), on as many threads as the problem is worth.
-template <class F>
-void for_each(const ConvShape& s, i64 n, F&& f) {
-  const int threads = int(std::min(double(num_threads()), s.flops() / 2 / kWorkAThread + 1));
-  const i64 tasks = std::min<i64>(n, 1 << 16);
-  parallel(threads, int(tasks), [&](int task, int) {
-    for (i64 i = n * task / tasks; i < n * (task + 1) / tasks; ++i) f(i);
-  });
-}
 
 // Element [i, c, at] of t.
 template <class T>
 T& element(const ConvTensor& t, i64 i, i64 c, const i64* at) {
   return static_cast<T*>(
       t.data)[i * t.batch + c * t.channel + at[0] * t.at[0] + at[1] * t.at[1] + at[2] * t.at[2]];
+}
+
+// f(n, c) for every image and channel.
+template <class F>
+void for_batch(i64 batch, i64 channels, F&& f) {
+  for (i64 n = 0; n < batch; ++n)
+    for (i64 c = 0; c < channels; ++c) f(n, c);
 }
 
 // f(at) for every position of a box, in C order.
@@ -62,10 +55,8 @@ bool output_position(const ConvShape& s, const i64* p, const i64* k, i64* q) {
 template <class T>
 void forward(const ConvForwardArgs& a) {
   const ConvShape& s = a.shape;
-  if (s.y_numel() == 0) return;
   const T* bias = static_cast<const T*>(a.bias);
-  for_each(s, s.batch * s.out_channels, [&](i64 task) {
-    const i64 n = task / s.out_channels, o = task % s.out_channels;
+  for_batch(s.batch, s.out_channels, [&](i64 n, i64 o) {
     const i64 first = o / s.out_group() * s.in_group();
     for_box(s.out, [&](const i64* q) {
       ComputeType<T> sum = 0;
@@ -85,10 +76,8 @@ void forward(const ConvForwardArgs& a) {
 template <class T>
 void backward_input(const ConvBackwardInputArgs& a) {
   const ConvShape& s = a.shape;
-  if (s.x_numel() == 0) return;
   const T* bias = static_cast<const T*>(a.bias);
-  for_each(s, s.batch * s.in_channels, [&](i64 task) {
-    const i64 n = task / s.in_channels, channel = task % s.in_channels;
+  for_batch(s.batch, s.in_channels, [&](i64 n, i64 channel) {
     const i64 c = channel % s.in_group(), first = channel / s.in_group() * s.out_group();
     for_box(s.in, [&](const i64* p) {
       ComputeType<T> sum = 0;
@@ -109,7 +98,7 @@ template <class T>
 void backward_weight(const ConvBackwardWeightArgs& a) {
   const ConvShape& s = a.shape;
   T* const y_sum = static_cast<T*>(a.y_sum);
-  for_each(s, s.out_channels, [&](i64 o) {
+  for (i64 o = 0; o < s.out_channels; ++o) {
     const i64 first = o / s.out_group() * s.in_group();
     for (i64 c = 0; c < s.in_group(); ++c)
       for_box(s.kernel, [&](const i64* k) {
@@ -124,12 +113,12 @@ void backward_weight(const ConvBackwardWeightArgs& a) {
         T& w = element<T>(a.w, o, c, k);
         w = T(a.accumulate ? ComputeType<T>(w) + sum : sum);
       });
-    if (!y_sum) return;
+    if (!y_sum) continue;
     ComputeType<T> sum = 0;
     for (i64 n = 0; n < s.batch; ++n)
       for_box(s.out, [&](const i64* q) { sum += ComputeType<T>(element<T>(a.y, n, o, q)); });
     y_sum[o] = T(a.accumulate_y_sum ? ComputeType<T>(y_sum[o]) + sum : sum);
-  });
+  }
 }
 
 void forward_reference(const ConvForwardArgs& a, const Launch&) {
@@ -146,31 +135,65 @@ template <class Args>
 const char* direct_why_not(const Args& a) {
   return conv_direct_why_not(a.shape);
 }
+template <class Args>
+const char* widened_why_not(const Args& a) {
+  return conv_widened_why_not(a.shape);
+}
 
 }  // namespace
 
 WT_VARIANTS(cpu, conv_forward, ConvForwardArgs,
+            {.name = "matmul",
+             .rank = 30,
+             .why_not = conv_matmul_why_not,
+             .workspace = conv_matmul_workspace,
+             .launch = conv_matmul_forward},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvForwardArgs>,
              .workspace = conv_direct_forward_workspace,
              .launch = conv_direct_forward},
-            {.name = "reference", .rank = 1, .launch = forward_reference});
+            {.name = "widened",
+             .rank = 10,
+             .why_not = widened_why_not<ConvForwardArgs>,
+             .workspace = conv_widened_workspace,
+             .launch = conv_widened_forward},
+            {.name = "reference", .rank = 1, .launch = told_if_slow<forward_reference>});
 
 WT_VARIANTS(cpu, conv_backward_input, ConvBackwardInputArgs,
+            {.name = "matmul",
+             .rank = 30,
+             .why_not = conv_matmul_why_not,
+             .workspace = conv_matmul_workspace,
+             .launch = conv_matmul_input},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvBackwardInputArgs>,
              .workspace = conv_direct_input_workspace,
              .launch = conv_direct_input},
-            {.name = "reference", .rank = 1, .launch = backward_input_reference});
+            {.name = "widened",
+             .rank = 10,
+             .why_not = widened_why_not<ConvBackwardInputArgs>,
+             .workspace = conv_widened_workspace,
+             .launch = conv_widened_input},
+            {.name = "reference", .rank = 1, .launch = told_if_slow<backward_input_reference>});
 
 WT_VARIANTS(cpu, conv_backward_weight, ConvBackwardWeightArgs,
+            {.name = "matmul",
+             .rank = 30,
+             .why_not = conv_matmul_why_not,
+             .workspace = conv_matmul_workspace,
+             .launch = conv_matmul_weight},
             {.name = "direct",
              .rank = 20,
              .why_not = direct_why_not<ConvBackwardWeightArgs>,
              .workspace = conv_direct_weight_workspace,
              .launch = conv_direct_weight},
-            {.name = "reference", .rank = 1, .launch = backward_weight_reference});
+            {.name = "widened",
+             .rank = 10,
+             .why_not = widened_why_not<ConvBackwardWeightArgs>,
+             .workspace = conv_widened_workspace,
+             .launch = conv_widened_weight},
+            {.name = "reference", .rank = 1, .launch = told_if_slow<backward_weight_reference>});
 
 }  // namespace wt

@@ -5,6 +5,7 @@
 
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/common/slow_reference.h"
 
 namespace wt {
 
@@ -95,6 +96,9 @@ WT_VARIANTS(
      .workspace = matmul_widened_workspace,
      .launch = matmul_widened},
     {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
-    {.name = "reference", .rank = 1, .why_not = reference_why_not, .launch = matmul_reference});
+    {.name = "reference",
+     .rank = 1,
+     .why_not = reference_why_not,
+     .launch = told_if_slow<matmul_reference>});
 
 }  // namespace wt

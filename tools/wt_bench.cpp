@@ -8,6 +8,7 @@
 #include "warptape/bench/kernels_cpu.h"
 #endif
 #include "warptape/bench/loader.h"
+#include "warptape/bench/operators.h"
 #include "warptape/bench/overhead.h"
 #include "warptape/tools/std_output.h"
 #include "warptape/tools/wt.h"
@@ -157,6 +158,44 @@ void add_loader(CLI::App& bench, int& code) {
   });
 }
 
+void print_operator(const bench::OperatorRow& r, const bench::OperatorOptions& o,
+                    const bench::Machine& machine, bool json) {
+  if (json) {
+    bench::Row row{.bench = r.name, .impl = "warptape", .shape = r.shape, .dtype = r.dtype};
+    row.time = r.time;
+    row.more = {{"threads", o.threads}, {"gradients", r.gradients ? 1 : 0}};
+    std::printf("%s\n", to_json(row, machine).c_str());
+  } else {
+    std::printf("%-18s %-48s %-5s %-9s %10.1f %10.1f\n", r.name.c_str(), r.shape.c_str(),
+                r.dtype.c_str(), r.gradients ? "gradients" : "forward", r.time.min_us,
+                r.time.median_us);
+  }
+  flush_stdout();
+}
+
+void add_operators(CLI::App& bench, int& code) {
+  CLI::App* c = bench.add_subcommand("operators",
+                                     "operators of the cpu as a user calls them, forward and with "
+                                     "gradients, at sizes where a missing fast kernel would show; "
+                                     "bench/peers/operators.py sets PyTorch beside them");
+  auto o = std::make_shared<bench::OperatorOptions>();
+  auto json = std::make_shared<bool>(false);
+  c->add_flag("--json", *json, "one JSON object a line");
+  c->add_option("--threads", o->threads)->check(at_least(1))->capture_default_str();
+  c->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
+  c->add_option("--only", o->only, "this operator, and those of further --only")
+      ->check(one_of(bench::operator_names()));
+  c->callback([o, json, &code] {
+    if (!*json)
+      std::printf("%-18s %-48s %-5s %-9s %10s %10s\n", "operator", "shape", "dtype", "", "min us",
+                  "median us");
+    const bench::Machine machine = bench::describe_machine(Device::cpu());
+    bench::measure_operators(
+        *o, [&](const bench::OperatorRow& r) { print_operator(r, *o, machine, *json); });
+    code = 0;
+  });
+}
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& code) {
@@ -183,6 +222,7 @@ void add_bench(CLI::App& app, int& code) {
     code = 0;
   });
   add_loader(*c, code);
+  add_operators(*c, code);
 #if WARPTAPE_HAS_KERNEL_BENCH
   add_kernels(*c, code);
 #endif

@@ -1,4 +1,4 @@
-// What the cpu's `direct` convolution is made of. Internal to kernels/conv.cpp and kernels/cpu/.
+// What the cpu's fast convolutions are made of. Internal to kernels/conv.cpp and kernels/cpu/.
 #pragma once
 #include "warptape/kernels/conv.h"
 #include "warptape/kernels/cpu/matmul.h"
@@ -17,20 +17,41 @@ void conv_thin_input(const ConvBackwardInputArgs& a, const Launch& l);
 i64 conv_direct_weight_workspace(const ConvBackwardWeightArgs& a);
 void conv_direct_weight(const ConvBackwardWeightArgs& a, const Launch& l);
 
+// cpu/conv_matmul.cpp: kernels as large as the image, of which there is one position.
+const char* conv_matmul_why_not(const ConvForwardArgs& a);
+const char* conv_matmul_why_not(const ConvBackwardInputArgs& a);
+const char* conv_matmul_why_not(const ConvBackwardWeightArgs& a);
+i64 conv_matmul_workspace(const ConvForwardArgs& a);
+i64 conv_matmul_workspace(const ConvBackwardInputArgs& a);
+i64 conv_matmul_workspace(const ConvBackwardWeightArgs& a);
+void conv_matmul_forward(const ConvForwardArgs& a, const Launch& l);
+void conv_matmul_input(const ConvBackwardInputArgs& a, const Launch& l);
+void conv_matmul_weight(const ConvBackwardWeightArgs& a, const Launch& l);
+
+// cpu/conv_widened.cpp: f16 and bf16 by way of f32 copies.
+const char* conv_widened_why_not(const ConvShape& s);
+i64 conv_widened_workspace(const ConvForwardArgs& a);
+i64 conv_widened_workspace(const ConvBackwardInputArgs& a);
+i64 conv_widened_workspace(const ConvBackwardWeightArgs& a);
+void conv_widened_forward(const ConvForwardArgs& a, const Launch& l);
+void conv_widened_input(const ConvBackwardInputArgs& a, const Launch& l);
+void conv_widened_weight(const ConvBackwardWeightArgs& a, const Launch& l);
+
 // --- the vector kernels: cpu/conv_vector.cpp, once for each instruction set ---
 
 // Some pixels, `x_row` apart, by the output channels of one panel. The terms of a pixel lie in
 // `segments` runs of `length`, each at an offset from the pixel; the panel has a row of weights,
 // two vectors wide, for every term.
+template <class T>
 struct ConvChannelTile {
-  const float* x;
+  const T* x;
   i64 x_row;
   const i64* offsets;
   int segments;
   i64 length;
-  const float* panel;
-  const float* bias;  // of the columns, or null
-  float* out;
+  const T* panel;
+  const T* bias;  // of the columns, or null
+  T* out;
   i64 out_row;
   int columns;
 };
@@ -45,76 +66,82 @@ struct ConvLanes {
 
 // Some output channels by one or two vectors of neighbouring pixels, term by term: the weights are
 // [depth][rows], a term's pixels lie at an offset from x.
+template <class T>
 struct ConvPixelTile {
-  const float* w;
-  const float* x;
+  const T* w;
+  const T* x;
   const i64* offsets;
   i64 depth;
-  const float* bias;  // of the rows, or null
-  float* out;
+  const T* bias;  // of the rows, or null
+  T* out;
   i64 out_row;
   const ConvLanes* lanes;  // one a vector
 };
 
 // One input channel for each output channel, channels side by side: terms are taps.
+template <class T>
 struct ConvDepthwiseRow {
-  const float* x;
+  const T* x;
   i64 x_row;  // from a pixel to the next
   const i64* offsets;
   i64 taps, pixels, channels;
-  const float* w;     // [taps][channels]
-  const float* bias;  // or null
-  float* out;
+  const T* w;     // [taps][channels]
+  const T* bias;  // or null
+  T* out;
   i64 out_row;
 };
 // to[tap][c] += sum over pixels of y[pixel][c] * x[pixel at the tap][c], and below the last tap
 // the sums of y.
+template <class T>
 struct ConvDepthwiseWeight {
-  const float* x;
+  const T* x;
   i64 x_row;
   const i64* offsets;
   i64 taps, pixels, channels;
-  const float* y;
+  const T* y;
   i64 y_row;
-  float* to;  // [taps + 1][channels]
+  T* to;  // [taps + 1][channels]
 };
 // The sum of y[row][i] * x[row][i] over rows of `length`.
+template <class T>
 struct ConvDot {
-  const float *x, *y;
+  const T *x, *y;
   i64 x_row, y_row, rows, length;
 };
 
 // The weights between some output channels and some terms: each has a vector of sums, to which the
 // products along the pixels are added.
+template <class T>
 struct ConvGradientTile {
-  const float* y;
+  const T* y;
   i64 y_row;
-  const float* x;  // of the terms
+  const T* x;  // of the terms
   i64 x_row;
   i64 pixels;
-  float* sums;
+  T* sums;
   i64 sums_row;  // from a channel to the next
 };
 constexpr int kMostGradientRows = 6, kGradientTerms = 4;
 
+template <class T>
 struct ConvKernels {
-  int rows, lanes;                                                // of a tile; floats of a vector
-  void (*channels[2][kMaxTileRows + 1])(const ConvChannelTile&);  // by vectors - 1, rows
-  void (*pixels[2][kMaxTileRows + 1])(const ConvPixelTile&);
+  int rows, lanes;                                                   // of a tile; of a vector
+  void (*channels[2][kMaxTileRows + 1])(const ConvChannelTile<T>&);  // by vectors - 1, rows
+  void (*pixels[2][kMaxTileRows + 1])(const ConvPixelTile<T>&);
   // Rows of `length`, each of which may be followed by up to a vector of anything.
-  void (*copy_rows)(float* to, i64 to_row, const float* from, i64 from_row, i64 rows, i64 length);
-  void (*depthwise)(const ConvDepthwiseRow&);
-  void (*depthwise_weight)(const ConvDepthwiseWeight&);
-  float (*dot)(const ConvDot&);
+  void (*copy_rows)(T* to, i64 to_row, const T* from, i64 from_row, i64 rows, i64 length);
+  void (*depthwise)(const ConvDepthwiseRow<T>&);
+  void (*depthwise_weight)(const ConvDepthwiseWeight<T>&);
+  T (*dot)(const ConvDot<T>&);
   int gradient_rows;  // of a tile, at most
-  void (*gradient[kMostGradientRows + 1][kGradientTerms + 1])(const ConvGradientTile&);
+  void (*gradient[kMostGradientRows + 1][kGradientTerms + 1])(const ConvGradientTile<T>&);
   // to[c * to_row + i] = from[i * from_row + c]
-  void (*planes_of)(float* to, i64 to_row, const float* from, i64 from_row, i64 pixels,
-                    i64 channels);
-  float (*sum_of)(const float* lanes);
+  void (*planes_of)(T* to, i64 to_row, const T* from, i64 from_row, i64 pixels, i64 channels);
+  T (*sum_of)(const T* lanes);
   // to[i] = bias + the sum over k of taps[k][i]; up to a vector behind a tap's last is read.
-  void (*sum_taps)(float* to, const float* const* taps, i64 count, i64 length, float bias);
+  void (*sum_taps)(T* to, const T* const* taps, i64 count, i64 length, T bias);
 };
-const ConvKernels& conv_kernels();  // for the instruction set in use
+template <class T>
+const ConvKernels<T>& conv_kernels();  // for the instruction set in use
 
 }  // namespace wt

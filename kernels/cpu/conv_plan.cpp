@@ -7,7 +7,7 @@ namespace wt {
 
 namespace {
 
-constexpr i64 kSlack = 4 * kConvLanes;  // floats behind a buffer that vectors may touch
+constexpr i64 kSlack = 4 * kConvLanes;  // elements behind a buffer that vectors may touch
 
 i64 floor_div(i64 a, i64 b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
 i64 ceil_div(i64 a, i64 b) { return -floor_div(-a, b); }
@@ -96,7 +96,7 @@ void plan_bands(ConvPlan& p, const ConvBanding& wanted) {
   const i64 row = p.z_kernel * p.source_channels * phases_in(p) * p.width;
   i64 band = rows;
   if (wanted.rows) band = std::min(band, wanted.rows);
-  while (band > 1 && row * rows_for(p, band) > wanted.buffer_floats) band = (band + 1) / 2;
+  while (band > 1 && row * rows_for(p, band) > wanted.buffer_size) band = (band + 1) / 2;
   const i64 others = p.batch * p.groups * p.z_destination;
   const i64 bands = std::min(rows, std::max((rows + band - 1) / band, wanted.tasks / others));
   p.band = (rows + bands - 1) / std::max<i64>(bands, 1);
@@ -201,38 +201,43 @@ void plan_passes(ConvPlan& p, const WeightSteps& w, int lanes) {
 
 // --- the buffer ---
 
-void zero(float* to, i64 n) { std::memset(to, 0, size_t(n) * sizeof(float)); }
+template <class T>
+void zero(T* to, i64 n) {
+  std::memset(to, 0, size_t(n) * sizeof(T));
+}
 
-// `count` floats `step` apart in the source; those outside of [0, size) are zero.
-void fill_pixels(float* to, i64 count, const float* row, i64 stride, i64 first, i64 step,
-                 i64 size) {
+// `count` elements `step` apart in the source; those outside of [0, size) are zero.
+template <class T>
+void fill_pixels(T* to, i64 count, const T* row, i64 stride, i64 first, i64 step, i64 size) {
   const i64 begin = std::clamp<i64>(first >= 0 ? 0 : ceil_div(-first, step), 0, count);
   const i64 end = std::clamp<i64>(first >= size ? 0 : ceil_div(size - first, step), begin, count);
   zero(to, begin);
   if (stride * step == 1)
-    std::memcpy(to + begin, row + (first + begin), size_t(end - begin) * sizeof(float));
+    std::memcpy(to + begin, row + (first + begin), size_t(end - begin) * sizeof(T));
   else
     for (i64 j = begin; j < end; ++j) to[j] = row[(first + j * step) * stride];
   zero(to + end, count - end);
 }
 
 // A plane without steps, rows [begin, end) of which are inside of the source.
-void fill_plane(const ConvPlan& p, const float* from, i64 begin, i64 end, float* to) {
+template <class T>
+void fill_plane(const ConvPlan& p, const T* from, i64 begin, i64 end, T* to) {
   const i64 left = std::clamp<i64>(p.x.margin, 0, p.width);
   const i64 first = left - p.x.margin;  // in the source
   const i64 columns = std::clamp<i64>(p.x.source - first, 0, p.width - left);
   zero(to, begin * p.width);
-  conv_kernels().copy_rows(to + begin * p.width + left, p.width, from + first, p.source.at[1],
-                           end - begin, columns);
+  conv_kernels<T>().copy_rows(to + begin * p.width + left, p.width, from + first, p.source.at[1],
+                              end - begin, columns);
   for (i64 i = begin; i < end; ++i) {  // after the copies, which write whole vectors
-    float* const row = to + i * p.width;
+    T* const row = to + i * p.width;
     for (i64 j = 0; j < left; ++j) row[j] = 0;
     for (i64 j = left + columns; j < p.width; ++j) row[j] = 0;
   }
   zero(to + end * p.width, (p.rows - end) * p.width);
 }
 
-void fill_pixel_order(const ConvPlan& p, const float* slice, i64 row0, float* to) {
+template <class T>
+void fill_pixel_order(const ConvPlan& p, const T* slice, i64 row0, T* to) {
   if (slice && p.y.in_step * p.x.in_step == 1 && p.source.at[2] == 1) {
     const i64 y0 = row0 - p.y.margin;
     const i64 begin = std::clamp<i64>(-y0, 0, p.rows);
@@ -255,17 +260,19 @@ void fill_pixel_order(const ConvPlan& p, const float* slice, i64 row0, float* to
 }
 
 // Pixels of a row, each with its channels.
-void copy_channels(const ConvPlan& p, const float* from, i64 pixels, float* to) {
+template <class T>
+void copy_channels(const ConvPlan& p, const T* from, i64 pixels, T* to) {
   const i64 channels = p.source_channels, step = p.source.at[2];
   if (p.source.channel == 1 && step == channels) {
-    std::memcpy(to, from, size_t(pixels * channels) * sizeof(float));
+    std::memcpy(to, from, size_t(pixels * channels) * sizeof(T));
     return;
   }
   for (i64 j = 0; j < pixels; ++j, from += step, to += channels)
     for (i64 c = 0; c < channels; ++c) to[c] = from[c * p.source.channel];
 }
 
-void fill_channel_order(const ConvPlan& p, const float* slice, i64 row0, float* to) {
+template <class T>
+void fill_channel_order(const ConvPlan& p, const T* slice, i64 row0, T* to) {
   const i64 channels = p.source_channels, left = -p.x.margin;
   const i64 begin = std::clamp<i64>(-left, 0, p.width);
   const i64 end = std::clamp<i64>(p.x.source - left, begin, p.width);
@@ -309,7 +316,7 @@ void turn_1d(ConvShape& s, ConvTensor& a, ConvTensor& b, ConvTensor& c) {
 
 void plan_conv(ConvPlan& p, const ConvShape& s, const ConvTensor& source,
                const ConvTensor& destination, const ConvTensor& w, bool transposed,
-               bool channel_order, const ConvBanding& banding) {
+               bool channel_order, const ConvBanding& banding, int lanes) {
   p.transposed = transposed;
   p.channel_order = channel_order;
   p.source = source;
@@ -339,25 +346,28 @@ void plan_conv(ConvPlan& p, const ConvShape& s, const ConvTensor& source,
   p.direct = p.y.out_step == 1 && p.x.out_step == 1 &&
              (p.x.destination == 1 || destination.at[2] == 1) &&
              (p.y.destination == 1 || destination.at[1] == p.x.destination);
-  plan_passes(p, steps, conv_kernels().lanes);
+  plan_passes(p, steps, lanes);
 }
 
-const float* fill_conv_buffer(const ConvPlan& p, const ConvBand& b, float* buffer) {
-  const float* image = static_cast<const float*>(p.source.data) + b.n * p.source.batch +
-                       b.group * p.source_channels * p.source.channel;
+template <class T>
+const T* fill_conv_buffer(const ConvPlan& p, const ConvBand& b, T* buffer) {
+  const T* image = static_cast<const T*>(p.source.data) + b.n * p.source.batch +
+                   b.group * p.source_channels * p.source.channel;
   const i64 row0 = b.band * p.band;
   if (p.in_place)
     return image + (b.z * (p.transposed ? 1 : p.z_stride)) * p.source.at[0] +
            (row0 * p.y.in_step - p.y.margin) * p.source.at[1] - p.x.margin * p.source.at[2];
-  const i64 slice_floats = (p.buffer - kSlack) / p.z_kernel;
+  const i64 slice_size = (p.buffer - kSlack) / p.z_kernel;
   for (i64 k = 0; k < p.z_kernel; ++k) {
     i64 z;
-    const float* slice = source_slice(p, b.z, k, &z) ? image + z * p.source.at[0] : nullptr;
-    (p.channel_order ? fill_channel_order : fill_pixel_order)(p, slice, row0,
-                                                              buffer + k * slice_floats);
+    const T* slice = source_slice(p, b.z, k, &z) ? image + z * p.source.at[0] : nullptr;
+    (p.channel_order ? fill_channel_order<T> : fill_pixel_order<T>)(p, slice, row0,
+                                                                    buffer + k * slice_size);
   }
   zero(buffer + p.buffer - kSlack, kSlack);
   return buffer;
 }
+template const float* fill_conv_buffer(const ConvPlan&, const ConvBand&, float*);
+template const double* fill_conv_buffer(const ConvPlan&, const ConvBand&, double*);
 
 }  // namespace wt

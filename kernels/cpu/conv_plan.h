@@ -57,11 +57,11 @@ struct ConvPlan {
   ConvAxis y, x;
   i64 band, bands;       // destination rows (of a phase) in a band
   i64 rows, width;       // of the buffer (pixel order: of a phase), in pixels
-  i64 pixel;             // channel order: floats from a pixel to the next
-  i64 row_step, z_step;  // channel order: floats from a row, a slice to the next
+  i64 pixel;             // channel order: elements from a pixel to the next
+  i64 row_step, z_step;  // channel order: elements from a row, a slice to the next
   i64 segment;           // channel order: terms of a run
-  i64 buffer;            // floats
-  i64 weights;           // packed weights of a group, floats
+  i64 buffer;            // elements
+  i64 weights;           // packed weights of a group
   bool direct;           // pixel order: destination rows follow each other without gaps
   std::vector<ConvPass> passes;
   std::vector<i64> offsets;  // see ConvPass
@@ -72,20 +72,21 @@ struct ConvPlan {
 };
 
 struct ConvBanding {
-  i64 buffer_floats;  // at most, if a band can be that small
-  i64 tasks;          // at least, if there are as many rows
-  i64 rows;           // at most; 0: any
+  i64 buffer_size;  // elements at most, if a band can be that small
+  i64 tasks;        // at least, if there are as many rows
+  i64 rows;         // at most; 0: any
 };
-// Fills `plan`, whose vectors keep their memory from call to call.
+// Fills `plan`, whose vectors keep their memory from call to call, for vectors of `lanes` elements.
 void plan_conv(ConvPlan& plan, const ConvShape& s, const ConvTensor& source,
                const ConvTensor& destination, const ConvTensor& w, bool transposed,
-               bool channel_order, const ConvBanding& banding);
+               bool channel_order, const ConvBanding& banding, int lanes);
 
 // Where band `b` of slice z of image n and group g is: the source, in the buffer or where it lies.
 struct ConvBand {
   i64 n, group, z, band;
 };
-const float* fill_conv_buffer(const ConvPlan& plan, const ConvBand& b, float* buffer);
+template <class T>
+const T* fill_conv_buffer(const ConvPlan& plan, const ConvBand& b, T* buffer);
 
 // Of a tensor: channels lie side by side.
 bool conv_channels_last(const ConvTensor& t, i64 channels);

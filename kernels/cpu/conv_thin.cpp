@@ -1,5 +1,5 @@
 // The transposed convolution to few channels, as a first layer's gradient with respect to the image
-// is, f32, stride 1. A tile of pixels by so few channels would load a vector of y for every
+// is, f32 and f64, stride 1. A tile of pixels by so few channels would load a vector of y for every
 // multiplication. Here the weights of all taps and channels are the rows of a matrix product with
 // y:
 //
@@ -20,7 +20,7 @@ namespace wt {
 namespace {
 
 constexpr double kWorkAThread = 5e5;  // multiplications that are worth waking a thread
-constexpr i64 kScratch = 128 << 10;   // floats of y and z that stay in a second-level cache
+constexpr i64 kScratch = 512 << 10;   // bytes of y and z that stay in a second-level cache
 constexpr i64 kFewChannels = 4, kManyTerms = 128;
 
 i64 round_up(i64 v, i64 step) { return (v + step - 1) / step * step; }
@@ -36,10 +36,10 @@ struct Plan {
   i64 threads;
   i64 weights() const { return round_up(terms * s.out_channels, 16); }
   i64 offsets() const { return round_up(2 * s.out_channels, 16); }
-  i64 each() const {  // floats of a thread: y, z, a row of x
+  i64 each() const {  // elements of a thread: y, z, a row of x
     return s.out_channels * y_plane + margin + terms * z_plane + round_up(s.in[2], 16);
   }
-  i64 floats() const { return weights() + offsets() + threads * each(); }
+  i64 size() const { return weights() + offsets() + threads * each(); }
 };
 
 Plan plan_of(const ConvShape& s) {
@@ -53,7 +53,7 @@ Plan plan_of(const ConvShape& s) {
   p.margin = round_up(gap + 1, 2 * kConvLanes);
   p.threads = i64(std::min(double(num_threads()), s.flops() / 2 / kWorkAThread + 1));
   const i64 row = (p.terms + s.out_channels) * p.width;
-  p.band = std::min(s.in[1], std::max<i64>(kScratch / row - p.reach, 0));
+  p.band = std::min(s.in[1], std::max<i64>(kScratch / item_size(s.dtype) / row - p.reach, 0));
   if (p.band < std::min(s.in[1], 2 * p.reach + 1)) return p;  // too much would be done twice
   const i64 wanted = std::max((s.in[1] + p.band - 1) / p.band, 4 * p.threads / s.batch);
   p.band = std::max(s.in[1] / std::max<i64>(wanted, 1), std::min(s.in[1], 2 * p.reach + 1));
@@ -65,29 +65,32 @@ Plan plan_of(const ConvShape& s) {
 }
 
 // What a thread has, and one band.
+template <class T>
 struct Work {
   const Plan& p;
   const ConvBackwardInputArgs& a;
-  const float* weights;
+  const T* weights;
   const i64* offsets;
-  float *y, *z, *row;
+  T *y, *z, *row;
 };
 
-void pack_weights(const Plan& p, const ConvTensor& w, float* to, i64* offsets) {
-  const i64 step = conv_kernels().rows, tiles = (p.terms + step - 1) / step;
+template <class T>
+void pack_weights(const Plan& p, const ConvTensor& w, T* to, i64* offsets) {
+  const i64 step = conv_kernels<T>().rows, tiles = (p.terms + step - 1) / step;
   for (i64 t = 0; t < tiles; ++t)
     for (i64 o = 0; o < p.s.out_channels; ++o)
       for (i64 i = p.terms * t / tiles; i < p.terms * (t + 1) / tiles; ++i)
-        *to++ = static_cast<const float*>(
+        *to++ = static_cast<const T*>(
             w.data)[o * w.batch + i / p.taps * w.channel + i % p.taps / p.s.kernel[2] * w.at[1] +
                     i % p.s.kernel[2] * w.at[2]];
   for (i64 o = 0; o < p.s.out_channels; ++o) offsets[o] = o * p.y_plane;
 }
 
 // Rows of y from `from` on, in planes. What is between them stays zero.
-void copy_planes(const Work& w, const float* from, i64 rows) {
+template <class T>
+void copy_planes(const Work<T>& w, const T* from, i64 rows) {
   const ConvTensor& y = w.a.y;
-  const ConvKernels& k = conv_kernels();
+  const ConvKernels<T>& k = conv_kernels<T>();
   const i64 columns = w.p.s.out[2], channels = w.p.s.out_channels;
   if (y.at[2] == 1 || columns == 1) {
     for (i64 o = 0; o < channels; ++o)
@@ -95,7 +98,7 @@ void copy_planes(const Work& w, const float* from, i64 rows) {
     return;
   }
   for (i64 r = 0; r < rows; ++r, from += y.at[1]) {
-    float* const to = w.y + r * w.p.width;
+    T* const to = w.y + r * w.p.width;
     if (y.channel == 1) {
       k.planes_of(to, w.p.y_plane, from, y.at[2], columns, channels);
       continue;
@@ -107,20 +110,22 @@ void copy_planes(const Work& w, const float* from, i64 rows) {
 
 // Asks for channels [begin, end) of the next image, so that memory is read while this one is
 // multiplied.
-void expect(const Work& w, i64 n, i64 begin, i64 end) {
+template <class T>
+void expect(const Work<T>& w, i64 n, i64 begin, i64 end) {
   const ConvShape& s = w.p.s;
   if (w.p.bands > 1 || n + 1 >= s.batch) return;
-  const float* const next = static_cast<const float*>(w.a.y.data) + (n + 1) * w.a.y.batch;
+  const T* const next = static_cast<const T*>(w.a.y.data) + (n + 1) * w.a.y.batch;
   const i64 plane = s.out[1] * s.out[2];  // whatever their order, if the image is in one piece
   for (i64 i = begin * plane; i < end * plane; i += 16)
     __builtin_prefetch(next + i, 0, 2);  // for the second-level cache
 }
 
-void multiply(const Work& w, i64 n, i64 rows) {
+template <class T>
+void multiply(const Work<T>& w, i64 n, i64 rows) {
   const Plan& p = w.p;
-  const ConvKernels& k = conv_kernels();
+  const ConvKernels<T>& k = conv_kernels<T>();
   ConvLanes whole[2] = {{0, k.lanes, {}}, {k.lanes, k.lanes, {}}};
-  ConvPixelTile tile{};
+  ConvPixelTile<T> tile{};
   tile.offsets = w.offsets;
   tile.depth = p.s.out_channels;
   tile.out_row = p.z_plane;
@@ -140,10 +145,11 @@ void multiply(const Work& w, i64 n, i64 rows) {
 }
 
 // Row p1 of channel c, from z's rows q0 to q1.
-void gather(const Work& w, i64 n, i64 c, i64 p1, i64 q0, i64 q1) {
+template <class T>
+void gather(const Work<T>& w, i64 n, i64 c, i64 p1, i64 q0, i64 q1) {
   const ConvShape& s = w.p.s;
   const ConvTensor& x = w.a.x;
-  const float* taps[kManyTerms];
+  const T* taps[kManyTerms];
   i64 count = 0;
   for (i64 i = 0; i < s.kernel[1]; ++i) {
     const i64 q = p1 + s.padding[1] - i * s.dilation[1];
@@ -152,23 +158,42 @@ void gather(const Work& w, i64 n, i64 c, i64 p1, i64 q0, i64 q1) {
       taps[count++] = w.z + (c * w.p.taps + i * s.kernel[2] + j) * w.p.z_plane +
                       (q - q0) * w.p.width + s.padding[2] - j * s.dilation[2];
   }
-  float* const out = static_cast<float*>(x.data) + n * x.batch + c * x.channel + p1 * x.at[1];
+  T* const out = static_cast<T*>(x.data) + n * x.batch + c * x.channel + p1 * x.at[1];
   const bool dense = x.at[2] == 1;
-  const float bias = w.a.bias ? static_cast<const float*>(w.a.bias)[c] : 0;
-  conv_kernels().sum_taps(dense ? out : w.row, taps, count, s.in[2], bias);
+  const T bias = w.a.bias ? static_cast<const T*>(w.a.bias)[c] : 0;
+  conv_kernels<T>().sum_taps(dense ? out : w.row, taps, count, s.in[2], bias);
   for (i64 i = 0; !dense && i < s.in[2]; ++i) out[i * x.at[2]] = w.row[i];
 }
 
-void run_band(const Work& w, i64 n, i64 band) {
+template <class T>
+void run_band(const Work<T>& w, i64 n, i64 band) {
   const ConvShape& s = w.p.s;
   const ConvTensor& y = w.a.y;
   const i64 p0 = band * w.p.band, p1 = std::min(p0 + w.p.band, s.in[1]);
   const i64 q0 = std::clamp<i64>(p0 + s.padding[1] - w.p.reach, 0, s.out[1]);
   const i64 q1 = std::clamp<i64>(p1 + s.padding[1], q0, s.out[1]);
-  copy_planes(w, static_cast<const float*>(y.data) + n * y.batch + q0 * y.at[1], q1 - q0);
+  copy_planes(w, static_cast<const T*>(y.data) + n * y.batch + q0 * y.at[1], q1 - q0);
   multiply(w, n, q1 - q0);
   for (i64 c = 0; c < s.in_channels; ++c)
     for (i64 p = p0; p < p1; ++p) gather(w, n, c, p, q0, q1);
+}
+
+template <class T>
+void launch(const ConvBackwardInputArgs& a, const Launch& l) {
+  const Plan p = plan_of(a.shape);
+  T* const weights = static_cast<T*>(l.workspace);
+  i64* const offsets = reinterpret_cast<i64*>(weights + p.weights());
+  T* const workers = weights + p.weights() + p.offsets();
+  pack_weights(p, a.w, weights, offsets);
+  std::memset(workers, 0, size_t(p.threads * p.each()) * sizeof(T));
+  const i64 all = p.s.batch * p.bands, tasks = std::min<i64>(all, 1 << 20);
+  parallel(int(p.threads), int(tasks), [&](int task, int worker) {
+    T* const y = workers + worker * p.each();
+    T* const z = y + p.s.out_channels * p.y_plane + p.margin;
+    const Work<T> work{p, a, weights, offsets, y, z, z + p.terms * p.z_plane};
+    for (i64 i = all * task / tasks; i < all * (task + 1) / tasks; ++i)
+      run_band(work, i / p.bands, i % p.bands);
+  });
 }
 
 }  // namespace
@@ -183,23 +208,10 @@ bool conv_thin_input_takes(const ConvShape& s) {
          s.out_channels > s.in_channels && plan_of(s).bands > 0;
 }
 i64 conv_thin_input_workspace(const ConvBackwardInputArgs& a) {
-  return plan_of(a.shape).floats() * i64(sizeof(float));
+  return plan_of(a.shape).size() * item_size(a.shape.dtype);
 }
 void conv_thin_input(const ConvBackwardInputArgs& a, const Launch& l) {
-  const Plan p = plan_of(a.shape);
-  float* const weights = static_cast<float*>(l.workspace);
-  i64* const offsets = reinterpret_cast<i64*>(weights + p.weights());
-  float* const workers = weights + p.weights() + p.offsets();
-  pack_weights(p, a.w, weights, offsets);
-  std::memset(workers, 0, size_t(p.threads * p.each()) * sizeof(float));
-  const i64 all = p.s.batch * p.bands, tasks = std::min<i64>(all, 1 << 20);
-  parallel(int(p.threads), int(tasks), [&](int task, int worker) {
-    float* const y = workers + worker * p.each();
-    float* const z = y + p.s.out_channels * p.y_plane + p.margin;
-    const Work work{p, a, weights, offsets, y, z, z + p.terms * p.z_plane};
-    for (i64 i = all * task / tasks; i < all * (task + 1) / tasks; ++i)
-      run_band(work, i / p.bands, i % p.bands);
-  });
+  a.shape.dtype == DType::f32 ? launch<float>(a, l) : launch<double>(a, l);
 }
 
 }  // namespace wt

@@ -9,10 +9,14 @@
 
 namespace wt {
 
-const ConvKernels& conv_kernels() {
-  static constexpr ConvKernels kTables[3] = {
-      baseline::conv_kernel_table(), avx2::conv_kernel_table(), avx512::conv_kernel_table()};
+template <class T>
+const ConvKernels<T>& conv_kernels() {
+  static constexpr ConvKernels<T> kTables[3] = {baseline::conv_kernel_table<T>(),
+                                                avx2::conv_kernel_table<T>(),
+                                                avx512::conv_kernel_table<T>()};
   return kTables[cpu_isa()];
 }
+template const ConvKernels<float>& conv_kernels();
+template const ConvKernels<double>& conv_kernels();
 
 }  // namespace wt

@@ -269,7 +269,9 @@ void add_conv2d(std::vector<OpCase>& rows) {
        {{1, 2, 3, 3}, {2, 2, 2, 2}, true, one, {3, 3}, one, {}, 1, "padding=3"},
        {{0, 2, 3, 3}, {2, 2, 2, 2}, true, one, none, one, {}},
        {{1, 2, 0, 3}, {2, 2, 2, 2}, true, one, {1, 0}, one, {}},
-       {{1, 2, 3, 3}, {0, 2, 2, 2}, false, one, none, one, {}}});
+       {{1, 2, 3, 3}, {0, 2, 2, 2}, false, one, none, one, {}},
+       {{3, 4, 2, 3}, {5, 4, 2, 3}, true, one, none, one, {}},  // as large as the image
+       {{2, 7, 1, 1}, {9, 7, 1, 1}, false, one, none, one, {}}});
   OpCase& c = rows.back();
   const std::string tag = "[conv2d] ";
   const auto with = [](const ConvOptions& o) {
@@ -449,7 +451,8 @@ void add_conv_transpose2d(std::vector<OpCase>& rows) {
             {1, 2},
             1,
             "stride=(2, 3), output_padding=(1, 2)"},
-           {{1, 0, 3, 3}, {0, 2, 2, 2}, true, one, none, one, none}});
+           {{1, 0, 3, 3}, {0, 2, 2, 2}, true, one, none, one, none},
+           {{3, 6, 1, 1}, {6, 4, 3, 2}, true, one, none, one, none}});  // from one pixel
   OpCase& c = rows.back();
   const auto with = [](const ConvTransposeOptions& o) {
     return [o](const Tensor& x, const Tensor& w) { (void)conv_transpose2d(x, w, o); };
