@@ -9,7 +9,7 @@ cd "${1:-$(dirname "$0")/../..}"
 # and the folders. A path with a dot is that one file.
 rooms='
 core
-common
+common      contract.h
 contracts   common
 references  common contracts
 cpu         common contracts
@@ -26,12 +26,11 @@ optim       contracts autograd nn
 dist        contracts autograd nn optim
 '
 # A reference names its variants in its table: kernels/x.cpp may include kernels/cpu/x.h too.
-# Beside that: the host side of launches knows both devices; two references still divide their work.
+# Beside that: the host side of launches knows both devices; one reference still divides its work.
 exceptions='
 kernels/device/launch.cpp kernels/cuda/api.h
 kernels/device/launch.cpp kernels/simt/executor.h
 kernels/device/launch.cpp kernels/simt/runtime.h
-kernels/conv.cpp kernels/cpu/threads.h
 kernels/pool.cpp kernels/cpu/threads.h
 '
 
