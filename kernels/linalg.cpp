@@ -1,232 +1,236 @@
-// Linear algebra through the LAPACK and BLAS of OpenBLAS. LAPACK's matrices are in Fortran's order:
-// ours are their transposes, and where that matters they are copied.
+// Linear algebra on the cpu by the textbook, in f64 (Golub and Van Loan, Matrix Computations, 4th
+// edition: algorithms 4.2.1, 3.1.1, 5.2.1 and 8.5.3).
 #include "warptape/kernels/linalg.h"
 
 #include <algorithm>
-#include <climits>
-#include <cstring>
+#include <cmath>
 
-#include "warptape/config.h"
-#include "warptape/kernels/common/dtypes.h"
-#if WARPTAPE_HAS_OPENBLAS
-#include <cblas.h>
-
-// The header of LAPACK is a package of its own; these names are fixed since 1992. Lengths of the
-// character arguments come last, as Fortran compilers pass them.
-extern "C" {
-#define WT_LAPACK(T, letter)                                                                     \
-  void letter##potrf_(const char* uplo, const int* n, T* a, const int* lda, int* info, size_t);  \
-  void letter##geqrf_(const int* m, const int* n, T* a, const int* lda, T* tau, T* work,         \
-                      const int* lwork, int* info);                                              \
-  void letter##orgqr_(const int* m, const int* n, const int* k, T* a, const int* lda,            \
-                      const T* tau, T* work, const int* lwork, int* info);                       \
-  void letter##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda,    \
-                      T* w, T* work, const int* lwork, int* iwork, const int* liwork, int* info, \
-                      size_t, size_t);
-WT_LAPACK(float, s)
-WT_LAPACK(double, d)
-#undef WT_LAPACK
-}
-#endif
+#include "warptape/kernels/common/matrix_batch.h"
+#include "warptape/kernels/cpu/linalg.h"
 
 namespace wt {
-
-#if WARPTAPE_HAS_OPENBLAS
-
 namespace {
 
-// The last two axes of a batch of matrices.
-struct Matrices {
-  i64 count, rows, columns;
-  explicit Matrices(const View& v) : rows(v.size(v.ndim() - 2)), columns(v.size(v.ndim() - 1)) {
-    count = 1;
-    for (int d = 0; d + 2 < v.ndim(); ++d) count *= v.size(d);
-  }
-  i64 size() const { return rows * columns; }
-};
-
-const char* why_not_matrix(const View& v) {
-  if (v.dtype() != DType::f32 && v.dtype() != DType::f64) return "takes f32 and f64 only";
-  const Matrices m(v);
-  // The work space of eigh is counted in an int: 1 + 6 n + 2 n^2.
-  if (std::max(m.rows, m.columns) > 32000) return "takes at most 32000 rows and columns";
-  return nullptr;
+const char* why_not_type(DType t) {
+  return t == DType::f32 || t == DType::f64 ? nullptr : "takes f32 and f64 only";
 }
+const char* why_not(const SolveTriangularArgs& a) { return why_not_type(a.a.dtype()); }
 template <class Args>
 const char* why_not(const Args& a) {
-  if constexpr (requires { a.in; })
-    return why_not_matrix(a.in);
-  else
-    return why_not_matrix(a.a);
-}
-
-#define WT_ROUTINES(T, letter)                                                         \
-  [[maybe_unused]] int potrf(int n, T* a) {                                            \
-    int info = 0;                                                                      \
-    letter##potrf_("U", &n, a, &n, &info, 1);                                          \
-    return info;                                                                       \
-  }                                                                                    \
-  void geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                         \
-    int info = 0;                                                                      \
-    letter##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                           \
-  }                                                                                    \
-  void orgqr(int m, int k, T* a, const T* tau, T* work, int lwork) {                   \
-    int info = 0;                                                                      \
-    letter##orgqr_(&m, &k, &k, a, &m, tau, work, &lwork, &info);                       \
-  }                                                                                    \
-  int syevd(int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {           \
-    int info = 0;                                                                      \
-    letter##syevd_("V", "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1); \
-    return info;                                                                       \
-  }
-WT_ROUTINES(float, s)
-WT_ROUTINES(double, d)
-#undef WT_ROUTINES
-
-void trsm(const SolveTriangularArgs& s, int n, int k, const float* a, float* b) {
-  cblas_strsm(CblasRowMajor, CblasLeft, s.upper ? CblasUpper : CblasLower,
-              s.transposed ? CblasTrans : CblasNoTrans, s.unit ? CblasUnit : CblasNonUnit, n, k, 1,
-              a, n, b, k);
-}
-void trsm(const SolveTriangularArgs& s, int n, int k, const double* a, double* b) {
-  cblas_dtrsm(CblasRowMajor, CblasLeft, s.upper ? CblasUpper : CblasLower,
-              s.transposed ? CblasTrans : CblasNoTrans, s.unit ? CblasUnit : CblasNonUnit, n, k, 1,
-              a, n, b, k);
-}
-
-void use_one_thread() {
-  if (openblas_get_num_threads() != 1) openblas_set_num_threads(1);
+  return why_not_type(a.in.dtype());
 }
 template <class F>
 void with_type(DType t, F&& f) {
-  if (t == DType::f32)
-    f.template operator()<float>();
-  else
-    f.template operator()<double>();
+  t == DType::f32 ? f.template operator()<float>() : f.template operator()<double>();
 }
 
-// The upper triangle in Fortran's order is our lower one.
+// --- cholesky ---
+
+// The order of the first leading minor that is not positive, or 0.
 template <class T>
-void cholesky_of(const CholeskyArgs& a) {
-  const Matrices m(a.in);
-  const i64 n = m.rows;
-  for (i64 b = 0; b < m.count; ++b) {
-    const T* in = a.in.as<T>() + b * m.size();
-    T* out = a.out.as<T>() + b * m.size();
-    for (i64 i = 0; i < n; ++i) {
-      std::memmove(out + i * n, in + i * n, size_t(i + 1) * sizeof(T));
-      std::fill(out + i * n + i + 1, out + (i + 1) * n, T(0));
+i64 cholesky_of(T* l, const T* in, i64 n) {
+  for (i64 i = 0; i < n; ++i) {
+    for (i64 j = 0; j <= i; ++j) {
+      double v = double(in[i * n + j]);
+      for (i64 k = 0; k < j; ++k) v -= double(l[i * n + k]) * double(l[j * n + k]);
+      if (i == j && !(v > 0)) return i + 1;
+      l[i * n + j] = T(i == j ? std::sqrt(v) : v / double(l[j * n + j]));
     }
-    const int order = potrf(int(n), out);
-    if (order > 0 && a.failure->matrix < 0) *a.failure = {b, order};
+    for (i64 j = i + 1; j < n; ++j) l[i * n + j] = T(0);
   }
-}
-void cholesky_lapack(const CholeskyArgs& a, const Launch&) {
-  if (a.in.numel() == 0) return;
-  use_one_thread();
-  with_type(a.in.dtype(), [&]<class T>() { cholesky_of<T>(a); });
+  return 0;
 }
 
-void solve_triangular_blas(const SolveTriangularArgs& a, const Launch&) {
-  if (a.out.numel() == 0) return;
-  use_one_thread();
-  const Matrices m(a.a), x(a.out);
-  with_type(a.out.dtype(), [&]<class T>() {
-    for (i64 b = 0; b < x.count; ++b)
-      trsm(a, int(m.rows), int(x.columns), a.a.as<T>() + b * m.size(),
-           a.out.as<T>() + b * x.size());
+void cholesky_reference(const CholeskyArgs& a, const Launch&) {
+  if (a.in.numel() == 0) return;
+  const MatrixBatch m(a.in);
+  with_type(a.in.dtype(), [&]<class T>() {
+    for (i64 b = 0; b < m.count; ++b) {
+      const i64 order =
+          cholesky_of(a.out.as<T>() + b * m.size(), a.in.as<const T>() + b * m.size(), m.rows);
+      if (order > 0 && a.failure->matrix < 0) *a.failure = {b, order};
+    }
   });
 }
 
-constexpr i64 kBlock = 64;  // columns that LAPACK likes to treat at a time
+// --- triangular systems: substitution, from the end of the diagonal that stands alone ---
 
 template <class T>
-void qr_of(const QrArgs& a, T* work) {
-  const Matrices in(a.in);
-  const i64 m = in.rows, n = in.columns, k = std::min(m, n), lwork = n * kBlock;
-  T *const matrix = work, *const tau = matrix + m * n, *const rest = tau + k;
-  for (i64 b = 0; b < in.count; ++b) {
-    const T* from = a.in.as<T>() + b * in.size();
-    T* const q = a.q.as<T>() + b * m * k;
-    T* const r = a.r.as<T>() + b * k * n;
-    for (i64 i = 0; i < m; ++i)
-      for (i64 j = 0; j < n; ++j) matrix[i + j * m] = from[i * n + j];
-    geqrf(int(m), int(n), matrix, tau, rest, int(lwork));
-    for (i64 i = 0; i < k; ++i)
-      for (i64 j = 0; j < n; ++j) r[i * n + j] = j < i ? T(0) : matrix[i + j * m];
-    orgqr(int(m), int(k), matrix, tau, rest, int(lwork));
-    for (i64 i = 0; i < m; ++i)
-      for (i64 j = 0; j < k; ++j) q[i * k + j] = matrix[i + j * m];
+void substitute(const SolveTriangularArgs& s, const T* a, T* x, i64 n, i64 columns) {
+  const auto element = [&](i64 i, i64 j) {
+    return double(s.transposed ? a[j * n + i] : a[i * n + j]);
+  };
+  const bool forward = s.upper == s.transposed;
+  for (i64 step = 0; step < n; ++step) {
+    const i64 i = forward ? step : n - 1 - step;
+    for (i64 c = 0; c < columns; ++c) {
+      double v = double(x[i * columns + c]);
+      for (i64 j = forward ? 0 : i + 1; j < (forward ? i : n); ++j)
+        v -= element(i, j) * double(x[j * columns + c]);
+      x[i * columns + c] = T(s.unit ? v : v / element(i, i));
+    }
   }
 }
-void qr_lapack(const QrArgs& a, const Launch& l) {
-  if (a.in.numel() == 0) return;
-  use_one_thread();
-  with_type(a.in.dtype(), [&]<class T>() { qr_of<T>(a, static_cast<T*>(l.workspace)); });
+
+void solve_triangular_reference(const SolveTriangularArgs& a, const Launch&) {
+  if (a.out.numel() == 0) return;
+  const MatrixBatch m(a.a), x(a.out);
+  with_type(a.out.dtype(), [&]<class T>() {
+    for (i64 b = 0; b < x.count; ++b)
+      substitute(a, a.a.as<const T>() + b * m.size(), a.out.as<T>() + b * x.size(), m.rows,
+                 x.columns);
+  });
 }
 
-i64 eigh_floats(i64 n) { return 1 + 6 * n + 2 * n * n; }
-i64 eigh_ints(i64 n) { return 3 + 5 * n; }
+// --- qr: Householder's reflections ---
 
+// column -= 2 v (v . column) / (v . v), rows [from, m); v of zeros changes nothing.
+void reflect(double* column, i64 step, const double* v, i64 from, i64 m) {
+  double length = 0, dot = 0;
+  for (i64 i = from; i < m; ++i) length += v[i] * v[i], dot += v[i] * column[i * step];
+  if (length == 0) return;
+  for (i64 i = from; i < m; ++i) column[i * step] -= 2 * dot / length * v[i];
+}
+
+// work: m n elements for r, then k m for the reflections' vectors, then m k for q.
 template <class T>
-void eigh_of(const EighArgs& a, void* workspace) {
-  const Matrices m(a.in);
-  const i64 n = m.rows;
-  T *const matrix = static_cast<T*>(workspace), *const work = matrix + n * n;
-  int* const ints = reinterpret_cast<int*>(work + eigh_floats(n));
-  for (i64 b = 0; b < m.count; ++b) {
-    std::memcpy(matrix, a.in.as<T>() + b * m.size(), size_t(m.size()) * sizeof(T));
-    const int info = syevd(int(n), matrix, a.values.as<T>() + b * n, work, int(eigh_floats(n)),
-                           ints, int(eigh_ints(n)));
-    if (info > 0 && a.failure->matrix < 0) *a.failure = {b, info};
-    T* const out = a.vectors.as<T>() + b * m.size();
-    for (i64 i = 0; i < n; ++i)
-      for (i64 j = 0; j < n; ++j) out[i * n + j] = matrix[i + j * n];
+void qr_of(T* q, T* r, const T* in, i64 m, i64 n, double* work) {
+  const i64 k = std::min(m, n);
+  double *const a = work, *const vectors = a + m * n, *const basis = vectors + k * m;
+  for (i64 i = 0; i < m * n; ++i) a[i] = double(in[i]);
+  for (i64 j = 0; j < k; ++j) {
+    double* v = vectors + j * m;
+    double below = 0;
+    for (i64 i = j + 1; i < m; ++i) below += a[i * n + j] * a[i * n + j];
+    // Turned to the side of the diagonal's element that loses no digits; a column that is done
+    // already stays.
+    const double head = a[j * n + j], size = std::sqrt(head * head + below);
+    for (i64 i = j; i < m; ++i) v[i] = below == 0 ? 0 : a[i * n + j];
+    if (below != 0) v[j] += head > 0 ? size : -size;
+    for (i64 c = j; c < n; ++c) reflect(a + c, n, v, j, m);
   }
-}
-void eigh_lapack(const EighArgs& a, const Launch& l) {
-  if (a.in.numel() == 0) return;
-  use_one_thread();
-  with_type(a.in.dtype(), [&]<class T>() { eigh_of<T>(a, l.workspace); });
+  for (i64 i = 0; i < k; ++i)
+    for (i64 j = 0; j < n; ++j) r[i * n + j] = T(j < i ? 0 : a[i * n + j]);
+  for (i64 i = 0; i < m; ++i)
+    for (i64 j = 0; j < k; ++j) basis[i * k + j] = i == j;
+  for (i64 j = k; j-- > 0;)
+    for (i64 c = 0; c < k; ++c) reflect(basis + c, k, vectors + j * m, j, m);
+  for (i64 i = 0; i < m * k; ++i) q[i] = T(basis[i]);
 }
 
 i64 qr_workspace(const QrArgs& a) {
-  const Matrices m(a.in);
-  return (m.size() + std::min(m.rows, m.columns) + m.columns * kBlock) * item_size(a.in.dtype());
+  const MatrixBatch m(a.in);
+  return (m.size() + 2 * m.rows * std::min(m.rows, m.columns)) * i64(sizeof(double));
 }
+void qr_reference(const QrArgs& a, const Launch& l) {
+  if (a.in.numel() == 0) return;
+  const MatrixBatch in(a.in), q(a.q), r(a.r);
+  with_type(a.in.dtype(), [&]<class T>() {
+    for (i64 b = 0; b < in.count; ++b)
+      qr_of(a.q.as<T>() + b * q.size(), a.r.as<T>() + b * r.size(),
+            a.in.as<const T>() + b * in.size(), in.rows, in.columns,
+            static_cast<double*>(l.workspace));
+  });
+}
+
+// --- eigh: Jacobi's rotations ---
+
+// Makes a[p, q] zero; v collects the rotations.
+void rotate(double* a, double* v, i64 n, i64 p, i64 q) {
+  const double half = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+  const double t = (half < 0 ? -1 : 1) / (std::fabs(half) + std::sqrt(half * half + 1));
+  const double c = 1 / std::sqrt(t * t + 1), s = t * c;
+  const auto turn = [&](double& x, double& y) {
+    const double before = x;
+    x = c * before - s * y;
+    y = s * before + c * y;
+  };
+  for (i64 i = 0; i < n; ++i) turn(a[i * n + p], a[i * n + q]);
+  for (i64 i = 0; i < n; ++i) turn(a[p * n + i], a[q * n + i]);
+  for (i64 i = 0; i < n; ++i) turn(v[i * n + p], v[i * n + q]);
+}
+
+// False: no convergence. work: n n elements for the matrix, then as many for the vectors, then n
+// places.
+template <class T>
+bool eigh_of(T* values, T* out, const T* in, i64 n, double* work) {
+  constexpr int kSweeps = 50;  // a handful is enough; what is not finite never ends
+  double *const a = work, *const v = a + n * n;
+  double size = 0;
+  for (i64 i = 0; i < n; ++i)
+    for (i64 j = 0; j < n; ++j) {
+      a[i * n + j] = double(in[std::max(i, j) * n + std::min(i, j)]);
+      v[i * n + j] = i == j;
+      size += a[i * n + j] * a[i * n + j];
+    }
+  const double nothing = 1e-17 * std::sqrt(size);
+  bool done = false;
+  for (int sweep = 0; sweep < kSweeps && !done; ++sweep) {
+    done = true;
+    for (i64 p = 0; p < n; ++p)
+      for (i64 q = p + 1; q < n; ++q) {
+        if (std::fabs(a[p * n + q]) <= nothing) continue;
+        done = false;
+        rotate(a, v, n, p, q);
+      }
+  }
+  i64* const order = reinterpret_cast<i64*>(v + n * n);
+  for (i64 i = 0; i < n; ++i) order[i] = i;
+  std::sort(order, order + n, [&](i64 x, i64 y) { return a[x * n + x] < a[y * n + y]; });
+  for (i64 j = 0; j < n; ++j) {
+    values[j] = T(a[order[j] * n + order[j]]);
+    for (i64 i = 0; i < n; ++i) out[i * n + j] = T(v[i * n + order[j]]);
+  }
+  return done;
+}
+
 i64 eigh_workspace(const EighArgs& a) {
-  const i64 n = Matrices(a.in).rows;
-  return (n * n + eigh_floats(n)) * item_size(a.in.dtype()) + eigh_ints(n) * 4;
+  const MatrixBatch m(a.in);
+  return (2 * m.size() + m.rows) * i64(sizeof(double));
+}
+void eigh_reference(const EighArgs& a, const Launch& l) {
+  if (a.in.numel() == 0) return;
+  const MatrixBatch m(a.in);
+  with_type(a.in.dtype(), [&]<class T>() {
+    for (i64 b = 0; b < m.count; ++b)
+      if (!eigh_of(a.values.as<T>() + b * m.rows, a.vectors.as<T>() + b * m.size(),
+                   a.in.as<const T>() + b * m.size(), m.rows, static_cast<double*>(l.workspace)) &&
+          a.failure->matrix < 0)
+        *a.failure = {b, 1};
+  });
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, cholesky, CholeskyArgs,
-            {.name = "reference", .why_not = why_not<CholeskyArgs>, .launch = cholesky_lapack});
+WT_VARIANTS(
+    cpu, cholesky, CholeskyArgs,
+    {.name = "lapack", .rank = 10, .why_not = cholesky_lapack_why_not, .launch = cholesky_lapack},
+    {.name = "reference", .why_not = why_not<CholeskyArgs>, .launch = cholesky_reference});
 WT_VARIANTS(cpu, solve_triangular, SolveTriangularArgs,
-            {.name = "reference",
-             .why_not = why_not<SolveTriangularArgs>,
-             .launch = solve_triangular_blas});
+            {.name = "blas",
+             .rank = 10,
+             .why_not = solve_triangular_blas_why_not,
+             .launch = solve_triangular_blas},
+            {.name = "reference", .why_not = why_not, .launch = solve_triangular_reference});
 WT_VARIANTS(cpu, qr, QrArgs,
+            {.name = "lapack",
+             .rank = 10,
+             .why_not = qr_lapack_why_not,
+             .workspace = qr_lapack_workspace,
+             .launch = qr_lapack},
             {.name = "reference",
              .why_not = why_not<QrArgs>,
              .workspace = qr_workspace,
-             .launch = qr_lapack});
+             .launch = qr_reference});
 WT_VARIANTS(cpu, eigh, EighArgs,
+            {.name = "lapack",
+             .rank = 10,
+             .why_not = eigh_lapack_why_not,
+             .workspace = eigh_lapack_workspace,
+             .launch = eigh_lapack},
             {.name = "reference",
              .why_not = why_not<EighArgs>,
              .workspace = eigh_workspace,
-             .launch = eigh_lapack});
-
-#else  // none: the operators say so before they get here
-
-#define WT_NO_VARIANTS(contract, Args) \
-  constinit const Variants<Args> contract##_on_cpu = {nullptr, 0}
-WT_NO_VARIANTS(cholesky, CholeskyArgs);
-WT_NO_VARIANTS(solve_triangular, SolveTriangularArgs);
-WT_NO_VARIANTS(qr, QrArgs);
-WT_NO_VARIANTS(eigh, EighArgs);
-
-#endif
+             .launch = eigh_reference});
 
 }  // namespace wt

@@ -1,7 +1,7 @@
-// Matrices taken apart, and triangular systems: through LAPACK.
+// Matrices taken apart, and triangular systems.
 //
 // Batches of dense matrices in C order, f32 or f64: the last two axes are rows and columns, the
-// others count. LAPACK runs on one thread, so that the number of threads changes no bit.
+// others count. On one thread, LAPACK too, so that the number of threads changes no bit.
 #pragma once
 #include "warptape/kernels/contract.h"
 

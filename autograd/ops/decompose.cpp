@@ -21,15 +21,6 @@ constexpr OpInfo eigh{.name = "eigh", .autocast = Autocast::f32, .derivative = D
 
 namespace {
 
-// A build without OpenBLAS has no kernels of these contracts.
-template <class Args>
-void require_lapack(const OpScope& s) {
-  const Variants<Args>* list = ContractTable<Args>::rows[int(s.device().kind)];
-  if (list && list->count == 0)
-    s.fail<NotAvailable>("this build has no LAPACK, which comes with OpenBLAS",
-                         "tools/setup.sh, and configure with -DWARPTAPE_WITH_OPENBLAS=ON");
-}
-
 void require_matrices(const OpScope& s, int operand, const char* name, bool square) {
   const Geometry& g = s.geometry(operand);
   if (g.ndim < 2)
@@ -90,7 +81,6 @@ Shape batch_of(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
 Tensor cholesky(const In& a) {
   OpScope s(info::cholesky, a);
   require_matrices(s, 0, "a", true);
-  require_lapack<CholeskyArgs>(s);
   s.save_output();
   const Tensor in = dense(s);
   Result y = s.result(shape_of(s.geometry(0)), s.dtype());
@@ -108,7 +98,6 @@ Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options
   OpScope s(info::solve_triangular, a, b);
   require_matrices(s, 0, "a", true);
   require_matrices(s, 1, "b", false);
-  require_lapack<SolveTriangularArgs>(s);
   const Geometry &p = s.geometry(0), &q = s.geometry(1);
   const i64 n = p.shape[p.ndim - 1], rows = q.shape[q.ndim - 2];
   if (n != rows) s.fail<ShapeError>(str("a has ", n, " columns, b has ", rows, " rows"));
@@ -136,7 +125,6 @@ Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options
 QrResult qr(const In& a) {
   OpScope s(info::qr, a);
   require_matrices(s, 0, "a", false);
-  require_lapack<QrArgs>(s);
   Shape left = shape_of(s.geometry(0)), right = left;
   const int n = left.ndim();
   const i64 k = std::min(left[n - 2], left[n - 1]);
@@ -153,7 +141,6 @@ QrResult qr(const In& a) {
 EighResult eigh(const In& a) {
   OpScope s(info::eigh, a);
   require_matrices(s, 0, "a", true);
-  require_lapack<EighArgs>(s);
   const Shape shape = shape_of(s.geometry(0));
   const Tensor in = dense(s);
   std::vector<Result> out;

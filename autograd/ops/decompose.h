@@ -1,6 +1,6 @@
-// Matrices taken apart, and triangular systems. They run on the cpu through LAPACK, which comes
-// with OpenBLAS: a build without it throws NotAvailable. f32 and f64; the last two axes are the
-// matrices, the others count them.
+// Matrices taken apart, and triangular systems. They run on the cpu, through LAPACK where the build
+// has OpenBLAS, with which it comes; else slowly, by the textbook. f32 and f64; the last two axes
+// are the matrices, the others count them.
 #pragma once
 #include "warptape/core/in.h"
 
@@ -8,9 +8,9 @@ namespace wt {
 
 // The lower triangular L with L L^T = a, of a symmetric positive definite a [.., n, n], whose lower
 // triangle is read. The gradient is that of a symmetric a (Murray 2016, arXiv:1602.07527), and has
-// derivatives of its own. On the cpu, through LAPACK (NotAvailable without). Throws ShapeError
-// unless the matrices are square, DtypeError unless they are f32 or f64, NumericError naming the
-// first matrix that is not positive definite. PyTorch's name: torch.linalg.cholesky.
+// derivatives of its own. On the cpu. Throws ShapeError unless the matrices are square, DtypeError
+// unless they are f32 or f64, NumericError naming the first matrix that is not positive definite.
+// PyTorch's name: torch.linalg.cholesky.
 WT_API Tensor cholesky(const In& a);
 
 struct SolveTriangularOptions {
@@ -20,18 +20,16 @@ struct SolveTriangularOptions {
 };
 // The x [.., n, k] of a x = b, a [.., n, n] being triangular and b [.., n, k]; the other axes
 // broadcast. The other triangle of a is not read and has gradient 0; a 0 on the diagonal gives
-// infinities. Both derivatives. On the cpu, through BLAS (NotAvailable without). Throws ShapeError,
-// DtypeError unless both are f32 or f64. PyTorch's name: torch.linalg.solve_triangular, which has
-// no `transposed`.
+// infinities. Both derivatives. On the cpu. Throws ShapeError, DtypeError unless both are f32 or
+// f64. PyTorch's name: torch.linalg.solve_triangular, which has no `transposed`.
 WT_API Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options = {});
 
 struct QrResult {
   Tensor q, r;
 };
 // a [.., m, n] = q r: with k = min(m, n) the columns of q [.., m, k] are orthonormal and r [.., k,
-// n] is upper triangular (the reduced form). No derivative. On the cpu, through LAPACK
-// (NotAvailable without). Throws ShapeError, DtypeError unless a is f32 or f64. PyTorch's name:
-// torch.linalg.qr.
+// n] is upper triangular (the reduced form). No derivative. On the cpu. Throws ShapeError, DtypeError
+// unless a is f32 or f64. PyTorch's name: torch.linalg.qr.
 WT_API QrResult qr(const In& a);
 
 struct EighResult {
@@ -39,8 +37,8 @@ struct EighResult {
 };
 // a = vectors diag(values) vectors^T of a symmetric a [.., n, n], whose lower triangle is read:
 // values [.., n] ascend, the columns of vectors [.., n, n] are orthonormal. No derivative. On the
-// cpu, through LAPACK (NotAvailable without). Throws ShapeError, DtypeError unless a is f32 or f64,
-// NumericError when the iteration does not converge. PyTorch's name: torch.linalg.eigh.
+// cpu. Throws ShapeError, DtypeError unless a is f32 or f64, NumericError when the iteration does
+// not converge. PyTorch's name: torch.linalg.eigh.
 WT_API EighResult eigh(const In& a);
 
 }  // namespace wt

@@ -1,4 +1,4 @@
-// Rows of what goes through LAPACK. A build without it misses the kernels.
+// Rows of matrices taken apart and of triangular systems.
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,4 +1,4 @@
-// Rows of products by name, distances, einsum, and what goes through LAPACK.
+// Rows of products by name, distances and einsum.
 #include <algorithm>
 #include <functional>
 #include <limits>

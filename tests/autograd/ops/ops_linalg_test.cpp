@@ -9,7 +9,6 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/config.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
@@ -77,7 +76,6 @@ TEST_CASE("products of more than 2^31 elements on meta", "[autograd]") {
   CHECK(cdist(empty({n, 2}, meta), empty({n, 2}, meta)).shape() == Shape{n, n});
 }
 
-#if WARPTAPE_HAS_OPENBLAS
 TEST_CASE("the gradient of cholesky is that of a symmetric matrix, as in PyTorch", "[autograd]") {
   Tensor a = tensor({{4.0, 2.0}, {2.0, 5.0}}).to(f64).clone().set_requires_grad();
   const Tensor l = cholesky(a);
@@ -119,8 +117,3 @@ TEST_CASE("linear algebra: equal bits for 1 and 2 threads", "[autograd]") {
   }
   set_num_threads(before);
 }
-#else
-TEST_CASE("without LAPACK its operators say so", "[autograd]") {
-  CHECK_THROWS_AS(cholesky(ones({1, 1})), NotAvailable);
-}
-#endif
