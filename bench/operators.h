@@ -17,7 +17,7 @@ struct OperatorRow {
   Timing time;
 };
 
-// Wall time; each row is given to `done` when it is there.
+// One thread: processor time, more: wall time. Each row is given to `done` when it is there.
 void measure_operators(const OperatorOptions& o,
                        const std::function<void(const OperatorRow&)>& done);
 std::vector<std::string> operator_names();

@@ -4,8 +4,8 @@
 #include "warptape/kernels/conv.h"
 
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/conv.h"
 #include "warptape/kernels/common/slow_reference.h"
+#include "warptape/kernels/cpu/conv.h"
 
 namespace wt {
 

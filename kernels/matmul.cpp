@@ -4,8 +4,8 @@
 #include "warptape/kernels/matmul.h"
 
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/matmul.h"
 #include "warptape/kernels/common/slow_reference.h"
+#include "warptape/kernels/cpu/matmul.h"
 
 namespace wt {
 
@@ -77,28 +77,27 @@ const char* reference_why_not(const MatmulArgs& g) {
 
 }  // namespace
 
-WT_VARIANTS(
-    cpu, matmul, MatmulArgs,
-    {.name = "tiny",
-     .rank = 50,
-     .why_not = matmul_tiny_why_not,
-     .rank_of = matmul_tiny_rank,
-     .launch = matmul_tiny},
-    {.name = "packed",
-     .rank = 40,
-     .why_not = matmul_packed_why_not,
-     .rank_of = matmul_packed_rank,
-     .workspace = matmul_packed_workspace,
-     .launch = matmul_packed},
-    {.name = "widened",
-     .rank = 30,
-     .why_not = matmul_widened_why_not,
-     .workspace = matmul_widened_workspace,
-     .launch = matmul_widened},
-    {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
-    {.name = "reference",
-     .rank = 1,
-     .why_not = reference_why_not,
-     .launch = told_if_slow<matmul_reference>});
+WT_VARIANTS(cpu, matmul, MatmulArgs,
+            {.name = "tiny",
+             .rank = 50,
+             .why_not = matmul_tiny_why_not,
+             .rank_of = matmul_tiny_rank,
+             .launch = matmul_tiny},
+            {.name = "packed",
+             .rank = 40,
+             .why_not = matmul_packed_why_not,
+             .rank_of = matmul_packed_rank,
+             .workspace = matmul_packed_workspace,
+             .launch = matmul_packed},
+            {.name = "widened",
+             .rank = 30,
+             .why_not = matmul_widened_why_not,
+             .workspace = matmul_widened_workspace,
+             .launch = matmul_widened},
+            {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
+            {.name = "reference",
+             .rank = 1,
+             .why_not = reference_why_not,
+             .launch = told_if_slow<matmul_reference>});
 
 }  // namespace wt

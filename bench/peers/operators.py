@@ -1,5 +1,6 @@
 """Rows of `wt bench operators` beside PyTorch, in one run: ours and PyTorch's program take turns, and
-the minimum of each counts, so that what else the machine does falls out.
+the minimum of each counts, so that what else the machine does falls out. One thread is measured by
+its processor time, more by the clock on the wall.
 
     bench/peers/.venv/bin/python bench/peers/operators.py build/bin/wt [--rounds 3] [--only NAME]
 
@@ -15,7 +16,7 @@ import time
 GOAL = 1.5
 
 
-def torch_row(row, windows):
+def torch_row(row, windows, clock):
     """The least time of a row in microseconds, over the modes."""
     import torch
     import torch.nn.functional as F
@@ -35,7 +36,7 @@ def torch_row(row, windows):
         return calls[row["bench"]](*operands, **options)
 
     def once(operands):
-        begin = time.perf_counter()
+        begin = clock()
         if row["gradients"]:
             for x in operands:
                 x.grad = None
@@ -43,7 +44,7 @@ def torch_row(row, windows):
         else:
             with torch.no_grad():
                 call(operands)
-        return (time.perf_counter() - begin) * 1e6
+        return (clock() - begin) * 1e6
 
     best = float("inf")
     for last in ([False, True] if row["bench"].endswith("2d") else [False]):
@@ -51,7 +52,7 @@ def torch_row(row, windows):
         if last:
             operands = [x.contiguous(memory_format=torch.channels_last) for x in operands]
         for x in operands:
-            x.requires_grad_(row["gradients"])
+            x.requires_grad_(bool(row["gradients"]))
         spent = once(operands)
         for _ in range(windows):
             us = once(operands)
@@ -65,12 +66,13 @@ def torch_row(row, windows):
 def torch_main():
     """The peer's side: rows of ours on stdin, the same with its time on stdout."""
     import torch
-    torch.set_num_threads(int(sys.argv[2]))
-    windows = int(sys.argv[3])
+    threads, windows = int(sys.argv[2]), int(sys.argv[3])
+    torch.set_num_threads(threads)
+    clock = time.process_time if threads == 1 else time.perf_counter
     print(json.dumps({"version": torch.__version__}))
     for line in sys.stdin:
         row = json.loads(line)
-        print(json.dumps({**row, "min_us": torch_row(row, windows)}), flush=True)
+        print(json.dumps({**row, "min_us": torch_row(row, windows, clock)}), flush=True)
 
 
 def key(row):

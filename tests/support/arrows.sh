@@ -26,12 +26,11 @@ optim       contracts autograd nn
 dist        contracts autograd nn optim
 '
 # A reference names its variants in its table: kernels/x.cpp may include kernels/cpu/x.h too.
-# Beside that: the host side of launches knows both devices; one reference still divides its work.
+# Beside that: the host side of launches knows both devices.
 exceptions='
 kernels/device/launch.cpp kernels/cuda/api.h
 kernels/device/launch.cpp kernels/simt/executor.h
 kernels/device/launch.cpp kernels/simt/runtime.h
-kernels/pool.cpp kernels/cpu/threads.h
 '
 
 folders=()
