@@ -1,32 +1,23 @@
 // Pooling on the cpu: the references and the lists of variants. cpu/pool_vector.cpp has the fast
-// ones.
+// ones, cpu/pool_threaded.cpp deals the references' images out to threads.
 #include "warptape/kernels/pool.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "warptape/core/device.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/pool.h"
-#include "warptape/kernels/cpu/threads.h"
 
 namespace wt {
 
 namespace {
 
-constexpr i64 kWorkAThread = 1 << 16;  // elements that are worth waking a thread
-
 // f(n, c) for every plane.
 template <class F>
 void for_planes(const PoolShape& s, F&& f) {
-  const i64 planes = s.batch * s.channels, work = s.x_numel() + s.y_numel();
-  const i64 tasks = std::min<i64>(planes, 1 << 12);
-  parallel(int(std::min<i64>(num_threads(), work / kWorkAThread + 1)), int(tasks),
-           [&](int task, int) {
-             for (i64 i = planes * task / tasks; i < planes * (task + 1) / tasks; ++i)
-               f(i / s.channels, i % s.channels);
-           });
+  for (i64 n = 0; n < s.batch; ++n)
+    for (i64 c = 0; c < s.channels; ++c) f(n, c);
 }
 template <class F>
 void for_outputs(const PoolShape& s, F&& f) {
@@ -246,26 +237,46 @@ WT_VARIANTS(cpu, max_pool_forward, MaxPoolForwardArgs,
              .rank = 20,
              .why_not = max_pool_forward_why_not,
              .launch = max_pool_forward_vector},
+            {.name = "threaded",
+             .rank = 5,
+             .why_not = pool_threaded_why_not<MaxPoolForwardArgs>,
+             .launch = pool_threaded<MaxPoolForwardArgs>},
             {.name = "reference", .rank = 1, .launch = max_forward_reference});
 WT_VARIANTS(cpu, max_pool_backward, MaxPoolBackwardArgs,
             {.name = "vector",
              .rank = 20,
              .why_not = max_pool_backward_why_not,
              .launch = max_pool_backward_vector},
+            {.name = "threaded",
+             .rank = 5,
+             .why_not = pool_threaded_why_not<MaxPoolBackwardArgs>,
+             .launch = pool_threaded<MaxPoolBackwardArgs>},
             {.name = "reference", .rank = 1, .launch = max_backward_reference});
 WT_VARIANTS(cpu, max_pool_gather, MaxPoolGatherArgs,
+            {.name = "threaded",
+             .rank = 5,
+             .why_not = pool_threaded_why_not<MaxPoolGatherArgs>,
+             .launch = pool_threaded<MaxPoolGatherArgs>},
             {.name = "reference", .rank = 1, .launch = max_gather_reference});
 WT_VARIANTS(cpu, avg_pool_forward, AvgPoolForwardArgs,
             {.name = "vector",
              .rank = 20,
              .why_not = avg_pool_forward_why_not,
              .launch = avg_pool_forward_vector},
+            {.name = "threaded",
+             .rank = 5,
+             .why_not = pool_threaded_why_not<AvgPoolForwardArgs>,
+             .launch = pool_threaded<AvgPoolForwardArgs>},
             {.name = "reference", .rank = 1, .launch = avg_forward_reference});
 WT_VARIANTS(cpu, avg_pool_backward, AvgPoolBackwardArgs,
             {.name = "vector",
              .rank = 20,
              .why_not = avg_pool_backward_why_not,
              .launch = avg_pool_backward_vector},
+            {.name = "threaded",
+             .rank = 5,
+             .why_not = pool_threaded_why_not<AvgPoolBackwardArgs>,
+             .launch = pool_threaded<AvgPoolBackwardArgs>},
             {.name = "reference", .rank = 1, .launch = avg_backward_reference});
 
 }  // namespace wt

@@ -48,6 +48,22 @@ WT_HOT PoolWindow pool_window(const PoolShape& s, int axis, i64 q) {
   return {start, begin, end < s.kernel[axis] ? end : s.kernel[axis]};
 }
 
+// What element q of an average is divided by.
+inline double pool_divisor(const PoolShape& s, const i64* q) {
+  if (s.divisor != 0) return double(s.divisor);
+  double count = 1;
+  for (int d = 0; d < 3; ++d) {
+    const PoolWindow w = pool_window(s, d, q[d]);
+    if (s.adaptive || !s.count_padding) {
+      count *= double(w.end - w.begin);
+    } else {
+      const i64 end = s.in[d] + s.padding[d] - w.start;
+      count *= double(end < s.kernel[d] ? end : s.kernel[d]);
+    }
+  }
+  return count;
+}
+
 // y = the window's largest element, the first of them; NaN where it has one, then the last of them;
 // -inf where nothing lies inside. taps (u8 where the shape's taps() <= 256, else i32): the tap of
 // that element, counted in C order over `kernel`; indices (i64): its position in C order over `in`

@@ -15,20 +15,12 @@ void avg_pool_forward_vector(const AvgPoolForwardArgs& a, const Launch& l);
 const char* avg_pool_backward_why_not(const AvgPoolBackwardArgs& a);
 void avg_pool_backward_vector(const AvgPoolBackwardArgs& a, const Launch& l);
 
-// What element q of an average is divided by.
-inline double pool_divisor(const PoolShape& s, const i64* q) {
-  if (s.divisor != 0) return double(s.divisor);
-  double count = 1;
-  for (int d = 0; d < 3; ++d) {
-    const PoolWindow w = pool_window(s, d, q[d]);
-    if (s.adaptive || !s.count_padding) {
-      count *= double(w.end - w.begin);
-    } else {
-      const i64 end = s.in[d] + s.padding[d] - w.start;
-      count *= double(end < s.kernel[d] ? end : s.kernel[d]);
-    }
-  }
-  return count;
+// cpu/pool_threaded.cpp: the reference, its images dealt out to threads.
+template <class Args>
+const char* pool_threaded_why_not(const Args& a) {
+  return a.shape.batch > 1 ? nullptr : "takes several images only";
 }
+template <class Args>
+void pool_threaded(const Args& a, const Launch& l);
 
 }  // namespace wt

@@ -39,7 +39,7 @@ void move_operands(AvgPoolBackwardArgs& a, i64 n, i64 item) {
 }  // namespace
 
 template <class Args>
-void pool_images(const Args& a, const Launch& l) {
+void pool_threaded(const Args& a, const Launch& l) {
   const Variants<Args>& list = *ContractTable<Args>::rows[int(DeviceKind::cpu)];
   const Variant<Args>& reference = list.rows[list.count - 1];
   const PoolShape& s = a.shape;
@@ -54,10 +54,10 @@ void pool_images(const Args& a, const Launch& l) {
              }
            });
 }
-template void pool_images(const MaxPoolForwardArgs&, const Launch&);
-template void pool_images(const MaxPoolBackwardArgs&, const Launch&);
-template void pool_images(const MaxPoolGatherArgs&, const Launch&);
-template void pool_images(const AvgPoolForwardArgs&, const Launch&);
-template void pool_images(const AvgPoolBackwardArgs&, const Launch&);
+template void pool_threaded(const MaxPoolForwardArgs&, const Launch&);
+template void pool_threaded(const MaxPoolBackwardArgs&, const Launch&);
+template void pool_threaded(const MaxPoolGatherArgs&, const Launch&);
+template void pool_threaded(const AvgPoolForwardArgs&, const Launch&);
+template void pool_threaded(const AvgPoolBackwardArgs&, const Launch&);
 
 }  // namespace wt
