@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/slow_reference.h"
 #include "warptape/kernels/cpu/attention.h"
 
 namespace wt {
@@ -144,14 +145,16 @@ constexpr i64 (*room_backward)(const AttentionBackwardArgs&) = attention::blocke
 
 }  // namespace
 
-WT_VARIANTS(
-    cpu, attention_forward, AttentionForwardArgs,
-    {.name = "blocked",
-     .rank = 20,
-     .why_not = why_not_forward,
-     .workspace = room_forward,
-     .launch = attention::blocked_forward},
-    {.name = "reference", .rank = 1, .workspace = forward_workspace, .launch = forward_reference});
+WT_VARIANTS(cpu, attention_forward, AttentionForwardArgs,
+            {.name = "blocked",
+             .rank = 20,
+             .why_not = why_not_forward,
+             .workspace = room_forward,
+             .launch = attention::blocked_forward},
+            {.name = "reference",
+             .rank = 1,
+             .workspace = forward_workspace,
+             .launch = told_if_slow<forward_reference>});
 WT_VARIANTS(cpu, attention_backward, AttentionBackwardArgs,
             {.name = "blocked",
              .rank = 20,
@@ -161,6 +164,6 @@ WT_VARIANTS(cpu, attention_backward, AttentionBackwardArgs,
             {.name = "reference",
              .rank = 1,
              .workspace = backward_workspace,
-             .launch = backward_reference});
+             .launch = told_if_slow<backward_reference>});
 
 }  // namespace wt

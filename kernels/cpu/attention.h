@@ -47,7 +47,7 @@ A masked_score(const AttentionScores& s, const Head& at, i64 i, i64 j, A score) 
   return score + A(s.mask.as<const T>()[place]);
 }
 
-// cpu/attention_blocked.cpp: f32, blocks of queries and keys through the small matrix products.
+// cpu/attention_blocked.cpp: f32 and f64, blocks of queries and keys.
 const char* blocked_why_not(const AttentionForwardArgs& a);
 const char* blocked_why_not(const AttentionBackwardArgs& a);
 i64 blocked_workspace(const AttentionForwardArgs& a);
