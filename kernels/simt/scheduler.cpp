@@ -12,6 +12,8 @@
 #include <mutex>
 #include <utility>
 
+#include "warptape/core/philox.h"
+
 __thread wt::uint3 threadIdx, blockIdx;
 __thread wt_index_dims blockDim, gridDim;
 
@@ -268,10 +270,37 @@ void check_pointers(const GridLaunch& g) {
                kernel_title(g).c_str(), g.pointer_args[i], g.pointers[i]));
 }
 
+// A permutation of 0..n-1 that needs no memory: each step is one-to-one on the numbers below the
+// next power of two, and what lands at n or above takes steps until it lands below.
+class ShuffledBlocks {
+ public:
+  ShuffledBlocks(uint64_t n, uint64_t seed)
+      : n_(n), mask_(n > 1 ? ~uint64_t(0) >> __builtin_clzll(n - 1) : 0) {
+    half_ = (__builtin_popcountll(mask_) + 1) / 2;
+    for (uint64_t& key : keys_) key = mix64(++seed);
+  }
+  uint64_t operator[](uint64_t k) const {
+    do {
+      for (const uint64_t key : keys_) {
+        k = (k * 0x9e3779b97f4a7c15ull + key) & mask_;
+        k ^= k >> half_;
+      }
+    } while (k >= n_);
+    return k;
+  }
+
+ private:
+  uint64_t n_, mask_, keys_[4];
+  int half_;
+};
+
 void run_blocks(Exec& x, const GridLaunch& g) {
   const uint64_t blocks = uint64_t(g.grid.x) * g.grid.y * g.grid.z;
+  const ShuffledBlocks shuffled(blocks, simt_options().seed);
   for (uint64_t k = 0; k < blocks; ++k) {
-    run_block(x, x.order == SimtOrder::reverse ? blocks - 1 - k : k);
+    run_block(x, x.order == SimtOrder::forward   ? k
+                 : x.order == SimtOrder::reverse ? blocks - 1 - k
+                                                 : shuffled[k]);
     if (!x.failed) continue;
     reset_fibers(x);
     x.failed = false;

@@ -150,6 +150,10 @@ __global__ void last_block_kernel(float* out, float* part, unsigned* ticket) {
   *out = s;
 }
 
+__global__ void block_order_kernel(unsigned* order, unsigned* ticket) {
+  order[atomicAdd(ticket, 1u)] = blockIdx.x;
+}
+
 __global__ void indices_kernel(unsigned* out) {
   const unsigned block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   const unsigned thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
@@ -240,6 +244,9 @@ void test_reverse(float* out, const float* in, int n) {
 }
 void test_last_block(float* out, float* part, unsigned* ticket, int blocks) {
   launch<last_block_kernel>({.grid = unsigned(blocks), .block = 32}, out, part, ticket);
+}
+void test_block_order(unsigned* order, unsigned* ticket, int blocks) {
+  launch<block_order_kernel>({.grid = unsigned(blocks), .block = 1}, order, ticket);
 }
 void test_indices(unsigned* out, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                   unsigned bz) {

@@ -32,6 +32,8 @@ void test_atomics(int* i, unsigned* u, unsigned long long* l, float* f, double* 
 void test_reverse(float* out, const float* in, int n);
 // out[0] = sum over blocks of part[block], computed by the last block to arrive.
 void test_last_block(float* out, float* part, unsigned* ticket, int blocks);
+// order[i] = which block ran as the i-th, of blocks of one thread; ticket[0] is zero before.
+void test_block_order(unsigned* order, unsigned* ticket, int blocks);
 // Every thread writes its linear index; grid and block are three-dimensional.
 void test_indices(unsigned* out, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                   unsigned bz);

@@ -1,7 +1,9 @@
 // Correct kernels give correct results in every order; device memory is protected meanwhile.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "warptape/core/half.h"
@@ -170,6 +172,32 @@ TEST_CASE("the last block reads what the others wrote") {
     test_last_block(out, part, ticket, 7);
     CHECK(out.host()[0] == 28);
   });
+}
+
+TEST_CASE("blocks run in the order that was asked for; random shuffles them by its seed") {
+  using Blocks = std::vector<unsigned>;
+  const auto ran = [](SimtOrder order, uint64_t seed, int blocks) {
+    const WithSimt options(order, seed);
+    const DeviceArray<unsigned> out(static_cast<size_t>(blocks));
+    const DeviceArray<unsigned> ticket(Blocks{0});
+    test_block_order(out, ticket, blocks);
+    return out.host();
+  };
+  for (const int n : {1, 2, 3, 64, 65, 1000}) {
+    CAPTURE(n);
+    Blocks sorted(static_cast<size_t>(n));
+    std::iota(sorted.begin(), sorted.end(), 0u);
+    CHECK(ran(SimtOrder::forward, 1, n) == sorted);
+    CHECK(ran(SimtOrder::reverse, 1, n) == Blocks(sorted.rbegin(), sorted.rend()));
+    std::set<Blocks> orders;
+    for (uint64_t seed = 1; seed <= 16; ++seed) {
+      const Blocks once = ran(SimtOrder::random, seed, n);
+      CHECK(once == ran(SimtOrder::random, seed, n));
+      CHECK(std::is_permutation(once.begin(), once.end(), sorted.begin()));
+      orders.insert(once);
+    }
+    CHECK(orders.size() >= (n == 1 ? 1u : n < 64 ? 2u : 16u));
+  }
 }
 
 TEST_CASE("three-dimensional grids and blocks, blocks that end inside a warp") {
