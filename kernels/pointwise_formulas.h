@@ -96,6 +96,8 @@ WT_UNARY(Log, Long<Wide>, kNeedsA, log(x), gy / x);
 WT_UNARY(Log1p, Long<Wide>, kNeedsA, log1p(x), gy / (x + num<T>(1)));
 WT_UNARY(Sqrt, Smooth, kNeedsOut, sqrt(x), gy / (num<T>(2) * y));
 WT_UNARY(Rsqrt, Wide, kNeedsOut, rsqrt(x), num<T>(-0.5) * gy * y * y * y);
+// The derivative is cosh x.
+WT_UNARY(Sinh, Long<Wide>, kNeedsA, sinh(x), gy* num<T>(0.5) * (exp(x) + exp(-x)));
 WT_UNARY(Tanh, Long<Smooth>, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
 WT_UNARY(Erf, Long<Wide>, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
 struct OfAngle : Long<Smooth> {

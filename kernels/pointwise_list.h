@@ -1,5 +1,5 @@
-// Elementwise operators: THE LIST, X(M, name, entry); M is passed on. Apart from the contracts, so
-// that a program that only calls the operators does not compile their formulas.
+// Elementwise operators: THE LIST, X(M, name, entry); M is passed on. autograd/ops/pointwise.h
+// declares what is in it.
 #pragma once
 
 // clang-format off
@@ -23,6 +23,7 @@
   X(M, sigmoid, Sigmoid)         \
   X(M, silu, Silu)               \
   X(M, sin, Sin)                 \
+  X(M, sinh, Sinh)               \
   X(M, sqrt, Sqrt)               \
   X(M, square, Square)           \
   X(M, tan, Tan)                 \

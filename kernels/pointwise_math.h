@@ -54,6 +54,7 @@ WT_FORMULA constexpr T&& take(T& v) {
 WT_FUNCTION(exp, float_math::exp(x))
 WT_FUNCTION(log, float_math::log(x))
 WT_FUNCTION(sqrt, ::sqrtf(x))
+WT_FUNCTION(sinh, float_math::sinh(x))
 WT_FUNCTION(tanh, float_math::tanh(x))
 WT_FUNCTION(erf, float_math::erf(x))
 WT_FUNCTION(expm1, float_math::expm1(x))

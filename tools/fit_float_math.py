@@ -114,6 +114,8 @@ FITS = {
             floor(at_0(lambda f: abs(f**3 / mp.log(1 + f)), 0)), True),
     "tanh": ("tanh x = x + x s p(s), s = x^2", even(lambda x: (mp.tanh(x) - x) / x**3, -THIRD),
              0, 0.625**2, 4, floor(lambda s: s), True),
+    "sinh": ("sinh x = x + x s p(s), s = x^2", even(lambda x: (mp.sinh(x) - x) / x**3, THIRD / 2),
+             0, 1, 3, floor(lambda s: s), True),
     "erf": ("erf x = x + x p(s)", even(lambda x: mp.erf(x) / x - 1, 2 / mp.sqrt(mp.pi) - 1),
             0, 0.75**2, 5, even(lambda x: x / mp.erf(x), mp.sqrt(mp.pi) / 2), True),
     "erfc": ("erfc t = e^-p(t)", lambda t: -mp.log(mp.erfc(t)), 0.75, 3.95, 6,

@@ -20,6 +20,9 @@ struct OpFacts {
   const char *name, *dtypes;
   int derivatives, cases;
   const char* contracts;  // forward first
+  // What has kernels on simt, of values and gradients: "all", "part" or "none"; cuda has the same
+  // sources. Where it is part: what is lacking, "; " between.
+  const char *on_simt, *lacking;
 };
 constexpr OpFacts kFacts[] = {
 #include "warptape/tools/op_facts.inc"
@@ -46,9 +49,21 @@ const char* autocast_name(Autocast a) {
   return "-";
 }
 
-// Of all the operator's contracts, in the order in which the device lists them.
+bool is_built(DeviceKind d) {
+  for (const ContractInfo& c : all_contracts())
+    if (c.count(d) > 0) return true;
+  return false;
+}
+
+const char* support(const OpFacts& f, DeviceKind d) {
+  return d == DeviceKind::cpu ? "all" : is_built(d) ? f.on_simt : "none";
+}
+
+// Of all the operator's contracts, in the order in which the device lists them; none where the
+// operator does not run, although a part that it is made of may.
 std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
   std::vector<std::string> names;
+  if (support(f, d) == std::string_view("none")) return names;
   for (const std::string& contract : words(f.contracts))
     for (const ContractInfo& c : all_contracts()) {
       if (contract != c.name) continue;
@@ -66,10 +81,27 @@ std::string joined(const std::vector<std::string>& list) {
   return text.empty() ? "-" : text;
 }
 
+std::vector<std::string> lacking(const OpFacts& f) {
+  std::vector<std::string> list;
+  std::string rest = f.lacking;
+  for (size_t end; !rest.empty(); rest.erase(0, end == rest.npos ? end : end + 2)) {
+    end = rest.find("; ");
+    list.push_back(rest.substr(0, end));
+  }
+  return list;
+}
+
 const OpInfo& info_of(const OpFacts& f) {
   for (const OpInfo* i : all_ops())
     if (std::string_view(i->name) == f.name) return *i;
   throw InternalError(std::string("tools/op_facts.inc names ") + f.name + ", which is no operator");
+}
+
+// view: the result lies in the operand's memory. composite: made of other operators. host: computed
+// on the cpu by no kernel, and copied to the device.
+const char* kind_of(const OpFacts& f) {
+  const OpInfo& info = info_of(f);
+  return info.view ? "view" : !*f.contracts ? "host" : info.composite ? "composite" : "kernel";
 }
 
 void print_ops_as_json() {
@@ -82,6 +114,10 @@ void print_ops_as_json() {
     row["cases"] = f.cases;
     for (int d = 0; d < kNumDeviceKinds; ++d)
       row["variants"][device_kind_name(DeviceKind(d))] = variants(f, DeviceKind(d));
+    row["kind"] = kind_of(f);
+    for (int d = 0; d < kNumDeviceKinds; ++d)
+      row["devices"][device_kind_name(DeviceKind(d))] = support(f, DeviceKind(d));
+    row["lacking_on_simt"] = lacking(f);
     fmt::print("{}\n", row.dump());
   }
 }
@@ -90,15 +126,18 @@ void print_ops_as_table() {
   fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {}\n", "operator", "dtypes", "deriv.", "autocast",
              "cases", "variants");
   for (const OpFacts& f : kFacts) {
-    std::string devices;
+    const std::string kind = kind_of(f);
+    std::string devices = kind == "kernel" ? "" : kind;
     for (int d = 0; d < kNumDeviceKinds; ++d) {
       const std::vector<std::string> names = variants(f, DeviceKind(d));
-      if (!names.empty())
-        devices += fmt::format("{}{}: {}", devices.empty() ? "" : "  ",
-                               device_kind_name(DeviceKind(d)), joined(names));
+      if (names.empty()) continue;
+      const bool part = support(f, DeviceKind(d)) == std::string_view("part");
+      devices +=
+          fmt::format("{}{}{}: {}", devices.empty() ? "" : "  ", device_kind_name(DeviceKind(d)),
+                      part ? " (in part)" : "", joined(names));
     }
     fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {}\n", f.name, f.dtypes, f.derivatives,
-               autocast_name(info_of(f).autocast), f.cases, devices.empty() ? "view" : devices);
+               autocast_name(info_of(f).autocast), f.cases, devices);
   }
 }
 

@@ -4,10 +4,11 @@
 
 namespace wt {
 
-// The lower (tril) or upper (triu) triangle of the last two axes, the rest zero: tril keeps the
-// elements with column <= row + k, triu those with column >= row + k. Any computing dtype; what is
-// left out is zero even where x is NaN or infinite. Throw ShapeError below two dimensions.
+// The lower triangle of the last two axes, the rest zero: the elements with column <= row + k. Any
+// computing dtype; what is left out is zero even where x is NaN or infinite. Throws ShapeError
+// below two dimensions.
 WT_API Tensor tril(const In& x, i64 k = 0);
+// The upper triangle: the elements with column >= row + k. As tril.
 WT_API Tensor triu(const In& x, i64 k = 0);
 // The elements whose index along axis2 is the one along axis1 plus `offset`: a new last axis in the
 // place of the two. A view. Throws ShapeError below two dimensions and for equal axes.

@@ -1,35 +1,79 @@
-// Elementwise operators: kernels/pointwise_list.h has the list, pointwise_formulas.h and
-// pointwise_activations.h have formulas and derivatives.
+// Elementwise operators. kernels/pointwise_formulas.h and pointwise_activations.h have formulas and
+// derivatives; what is declared here and what is in kernels/pointwise_list.h is the same
+// (tests/op_cases/ops_test.cpp).
 #pragma once
 #include "warptape/core/in.h"
 #include "warptape/core/operators.h"
-#include "warptape/kernels/pointwise_list.h"
 
 namespace wt {
 
 // Operands broadcast. Types promote as in PyTorch: 0-d tensors and numbers change the dtype only
 // when their category (bool, integer, float) is higher. Integers wrap; bool + is or, bool * is and.
-// The storage-only dtypes are refused (DtypeError). Also as a + b, a - b, a * b, a / b, -x.
-//
-// One operand; integers are converted to the default dtype, but for those marked *:
-//   abs* ceil* cos erf exp expm1 floor* gelu gelu_tanh hardsigmoid hardswish log log1p mish neg*
-//   reciprocal relu* round* rsqrt sigmoid sign* silu sin sqrt square* tan tanh trunc*
-// (round: halves go to the even neighbour)
-// Two operands, of which one may be a number; div and atan2 (of integers too) give floats:
-//   add atan2 div maximum minimum mul pow sub
-// To bool, without gradient:
-//   eq ne lt le gt ge logical_and logical_or    logical_not isfinite isinf isnan
+// The storage-only dtypes are refused (DtypeError). Also as a + b, a - b, a * b, a / b, -x. Of
+// integers abs, ceil, floor, neg, relu, round, sign, square, trunc and what has two operands give
+// integers, but for div and atan2; these and the rest give the default dtype.
 //
 // The activations clamp elu gelu hardsigmoid hardswish leaky_relu mish relu sigmoid silu softplus
 // tanh, and add and mul, have a form in place: x.relu_(), of floats (relu_ and clamp_ of integers).
-#define WT_DECLARE_UNARY(M, name, Entry) WT_API Tensor name(const In& x);
-#define WT_DECLARE_BINARY(M, name, Entry) WT_API Tensor name(const Operand& a, const Operand& b);
-WT_POINTWISE_UNARY(WT_DECLARE_UNARY, )
-WT_POINTWISE_UNARY_PLAIN(WT_DECLARE_UNARY, )
-WT_POINTWISE_BINARY(WT_DECLARE_BINARY, )
-WT_POINTWISE_BINARY_PLAIN(WT_DECLARE_BINARY, )
-#undef WT_DECLARE_UNARY
-#undef WT_DECLARE_BINARY
+
+// --- one operand; integers stay integers ---
+WT_API Tensor abs(const In& x);
+WT_API Tensor ceil(const In& x);
+WT_API Tensor floor(const In& x);
+WT_API Tensor neg(const In& x);
+WT_API Tensor relu(const In& x);
+WT_API Tensor round(const In& x);  // halves go to the even neighbour
+WT_API Tensor sign(const In& x);
+WT_API Tensor square(const In& x);
+WT_API Tensor trunc(const In& x);
+
+// --- one operand; integers become the default dtype ---
+WT_API Tensor cos(const In& x);
+WT_API Tensor erf(const In& x);
+WT_API Tensor exp(const In& x);
+WT_API Tensor expm1(const In& x);
+WT_API Tensor gelu(const In& x);
+WT_API Tensor gelu_tanh(const In& x);
+WT_API Tensor hardsigmoid(const In& x);
+WT_API Tensor hardswish(const In& x);
+WT_API Tensor log(const In& x);
+WT_API Tensor log1p(const In& x);
+WT_API Tensor mish(const In& x);
+WT_API Tensor reciprocal(const In& x);
+WT_API Tensor rsqrt(const In& x);
+WT_API Tensor sigmoid(const In& x);
+WT_API Tensor silu(const In& x);
+WT_API Tensor sin(const In& x);
+WT_API Tensor sinh(const In& x);
+WT_API Tensor sqrt(const In& x);
+WT_API Tensor tan(const In& x);
+WT_API Tensor tanh(const In& x);
+
+// --- two operands, of which one may be a number ---
+WT_API Tensor add(const Operand& a, const Operand& b);
+WT_API Tensor atan2(const Operand& a, const Operand& b);
+WT_API Tensor div(const Operand& a, const Operand& b);
+WT_API Tensor maximum(const Operand& a, const Operand& b);
+WT_API Tensor minimum(const Operand& a, const Operand& b);
+WT_API Tensor mul(const Operand& a, const Operand& b);
+WT_API Tensor pow(const Operand& a, const Operand& b);
+WT_API Tensor sub(const Operand& a, const Operand& b);
+
+// --- to bool, without gradient ---
+WT_API Tensor isfinite(const In& x);
+WT_API Tensor isinf(const In& x);
+WT_API Tensor isnan(const In& x);
+WT_API Tensor logical_not(const In& x);
+WT_API Tensor eq(const Operand& a, const Operand& b);
+WT_API Tensor ge(const Operand& a, const Operand& b);
+WT_API Tensor gt(const Operand& a, const Operand& b);
+WT_API Tensor le(const Operand& a, const Operand& b);
+WT_API Tensor logical_and(const Operand& a, const Operand& b);
+WT_API Tensor logical_or(const Operand& a, const Operand& b);
+WT_API Tensor lt(const Operand& a, const Operand& b);
+WT_API Tensor ne(const Operand& a, const Operand& b);
+
+// --- with parameters ---
 // min(max(x, lo), hi). An integer tensor with a floating bound becomes the default dtype.
 WT_API Tensor clamp(const In& x, Scalar lo, Scalar hi);
 // x where x > 0, else slope * x (Maas et al. 2013). Integers become the default dtype. In place

@@ -28,12 +28,14 @@ WT_API Tensor max_pool3d(const In& x, const PerAxis& kernel, const MaxPoolOption
 struct MaxPool {
   Tensor values, indices;
 };
-// max_pool1d, max_pool2d, max_pool3d with the positions of what was chosen: i64, counted in C order
-// over the spatial axes of x (return_indices=True in PyTorch). indices have no gradient.
+// max_pool1d and the places of what was chosen: i64, counted in C order over the spatial axes of x
+// (return_indices=True in PyTorch). indices have no gradient.
 WT_API MaxPool max_pool1d_with_indices(const In& x, const PerAxis& kernel,
                                        const MaxPoolOptions& options = {});
+// max_pool2d and the places of what was chosen, as max_pool1d_with_indices gives them.
 WT_API MaxPool max_pool2d_with_indices(const In& x, const PerAxis& kernel,
                                        const MaxPoolOptions& options = {});
+// max_pool3d and the places of what was chosen, as max_pool1d_with_indices gives them.
 WT_API MaxPool max_pool3d_with_indices(const In& x, const PerAxis& kernel,
                                        const MaxPoolOptions& options = {});
 

@@ -8,12 +8,12 @@ struct VarOptions {
   double correction = 1;  // 1: the unbiased estimate; 0: the mean of the squared distances
   bool keep_dim = false;
 };
-// var: sum((x - mean)^2) / max(0, n - correction) over the given axes (all when omitted), n
-// elements each. std: the square root of that. In one pass by Welford's update, so large offsets do
-// not cancel; 16-bit floats compute in f32. One element with correction 1 gives NaN, and so does
-// none. The gradient of std is 0 where std is 0. Throw ShapeError for bad axes, DtypeError for
-// dtypes that are not floating.
+// sum((x - mean)^2) / max(0, n - correction) over the given axes (all when omitted), n elements
+// each. In one pass by Welford's update, so large offsets do not cancel; 16-bit floats compute in
+// f32. One element with correction 1 gives NaN, and so does none. Throws ShapeError for bad axes,
+// DtypeError for dtypes that are not floating.
 WT_API Tensor var(const In& x, const Dims& dims = Dims::all(), VarOptions options = {});
+// The square root of var(), to which the rest applies too. Its gradient is 0 where it is 0.
 WT_API Tensor std(const In& x, const Dims& dims = Dims::all(), VarOptions options = {});
 // sum(|x|^p)^(1/p) over the given axes (all when omitted). p = 1 and 2 are one kernel; inf and
 // -inf give the largest and the least |x|; 0 counts what is not zero and has no gradient. The

@@ -153,7 +153,21 @@ WT_FLOAT_MATH float log1p_exp(float x) {
   return y + (x > 0.0f ? x : 0.0f);
 }
 
-// --- tanh, erf ---
+// --- sinh, tanh, erf ---
+// x + x s p(s) up to 1; beyond, 2 (q - 1 / (16 q)) of q = e^|x| / 4, which is finite where sinh is.
+WT_FLOAT_MATH float sinh(float x) {
+  const float a = magnitude(x), s = a * a;
+  float p = fused(s, 0x1.75a6f6p-19f, 0x1.a02156p-13f);
+  p = fused(p, s, 0x1.1110e2p-7f);
+  p = fused(p, s, 0x1.555556p-3f);
+  const float near = fused(a * s, p, a);
+  const Reduced k = by_ln2<127 - 2>(a);
+  const float q = exp_near_0(k.r) * of_bits(k.bits << 23);
+  float far = q - 0.0625f / q;
+  far = far + far;
+  far = a > 90.0f ? kInf : far;
+  return with_sign(a < 1.0f ? near : far, x);
+}
 WT_FLOAT_MATH float tanh(float x) {
   const float a = magnitude(x), s = a * a;
   float p = fused(s, -0x1.767a14p-8f, 0x1.524c44p-6f);

@@ -74,6 +74,7 @@ const std::map<std::string, Unary> kUnary{
     {"sigmoid", {sigma, -5, 5, 8}},
     {"silu", {[](double x) { return x * sigma(x); }, -5, 5, 8, nullptr, {}, false}},
     {"sin", {[](double x) { return std::sin(x); }, -3, 3, 4, nullptr, {}, false}},
+    {"sinh", {[](double x) { return std::sinh(x); }, -3, 3}},
     {"sqrt", {[](double x) { return std::sqrt(x); }, 0.1, 5}},
     {"square", {[](double x) { return x * x; }, -2, 2}},
     {"tan", {[](double x) { return std::tan(x); }, -1.2, 1.2, 4, nullptr, {}, false}},

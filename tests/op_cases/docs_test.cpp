@@ -1,6 +1,7 @@
 // docs/operators.md: written from OpInfo, the doc comments of autograd/ops/*.h, the formulas of
 // kernels/pointwise_*.h and what the checks prove. WT_WRITE_OP_DOCS=1 writes it, otherwise it is
 // compared.
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +13,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/op_cases/inputs.h"
+#include "warptape/tests/op_cases/support.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;
@@ -63,8 +65,10 @@ std::string joined_until_semicolon(const std::vector<std::string>& lines, size_t
   return std::regex_replace(text, std::regex("WT_API |inline | \\{$"), "");
 }
 
-// The comment above a declaration holds for all declarations up to the next blank line or comment.
-void read_header(const fs::path& file, const std::string& family, Docs& docs) {
+// The comment above a declaration is that function's, with its overloads below it, and nobody
+// else's; a comment of its own, with a blank line below, is about the family. Of members
+// (`grouped`) it holds for all declarations up to the next blank line or comment.
+void read_header(const fs::path& file, const std::string& family, bool grouped, Docs& docs) {
   static const std::regex declares(R"re((?:WT_API|inline|WT_IN_PLACE\().*?\b(\w+)(?:\(|, ))re");
   std::string doc;
   bool in_comment = false;
@@ -72,24 +76,24 @@ void read_header(const fs::path& file, const std::string& family, Docs& docs) {
   for (size_t i = 0; i < lines.size(); ++i) {
     std::string text;
     if (is_comment(lines[i], text)) {
-      if (text.rfind("---", 0) == 0) text.clear();
-      doc = in_comment ? doc + "\n" + text : text;
-      in_comment = true;
+      const bool is_banner = text.rfind("---", 0) == 0;
+      doc = is_banner ? "" : in_comment ? doc + "\n" + text : text;
+      in_comment = !is_banner;
       continue;
     }
-    in_comment = false;
-    // What the file says of itself, and what is said of a list of declarations.
-    if (lines[i] == "#pragma once" || lines[i].rfind("#define WT_DECLARE_UNARY", 0) == 0) {
+    if ((lines[i].empty() && in_comment) || lines[i] == "#pragma once") {
       std::string& all = docs.introductions[family];
       all += (all.empty() ? "" : "\n\n") + doc;
     }
     if (lines[i].empty() || lines[i].rfind("#pragma", 0) == 0) doc.clear();
+    if (!grouped && lines[i].rfind("namespace detail", 0) == 0) return;
     std::smatch m;
-    if (!std::regex_search(lines[i], m, declares)) continue;
-    Doc& d = docs[m[1]];
-    if (d.text.empty())
-      d = {family, doc.substr(std::min(doc.find_first_not_of('\n'), doc.size())), ""};
-    d.declaration += joined_until_semicolon(lines, i) + "\n";
+    if (std::regex_search(lines[i], m, declares)) {
+      Doc& d = docs[m[1]];
+      if (d.text.empty()) d = {family, grouped || in_comment ? doc : "", d.declaration};
+      d.declaration += joined_until_semicolon(lines, i) + "\n";
+    }
+    in_comment = false;
   }
 }
 
@@ -214,18 +218,27 @@ void add_pointwise(Docs& docs) {
   }
 }
 
+// The forms in place of what has a page: relu_.
+void add_members(Docs& docs) {
+  Docs members;
+  read_header(source_root() / "core/tensor.h", "in place", true, members);
+  for (auto& [name, d] : members) {
+    const std::string base = name.substr(0, name.size() - 1);
+    if (docs.count(name) || !name.ends_with('_')) continue;
+    if (docs.count(base)) d.text = "`" + base + "` in the memory of the operand.\n\n" + d.text;
+    docs[name] = std::move(d);
+  }
+}
+
 Docs read_docs() {
   Docs docs;
   std::vector<fs::path> headers;
   for (const auto& f : fs::directory_iterator(source_root() / "autograd/ops"))
     if (f.path().extension() == ".h") headers.push_back(f.path());
   std::sort(headers.begin(), headers.end());
-  for (const fs::path& h : headers) read_header(h, h.stem().string(), docs);
-  Docs members;
-  read_header(source_root() / "core/tensor.h", "in place", members);
-  for (auto& [name, d] : members)
-    if (!docs.count(name)) docs[name] = std::move(d);
+  for (const fs::path& h : headers) read_header(h, h.stem().string(), false, docs);
   add_pointwise(docs);
+  add_members(docs);
   return docs;
 }
 
@@ -272,12 +285,28 @@ std::string variants_of_contract(const std::string& contract, DeviceKind d) {
         text += (i ? ", " : "") + std::string(c.variant(d, i).name);
   return text;
 }
-std::string kernels_of(const OpCase& row, const OpInfo& info) {
-  if (row.contracts.empty())
-    return info.composite
-               ? "- Kernels: those of its parts\n"
-               : "- Kernels: none, " + std::string(info.view ? "a view" : "copies") + "\n";
+// "" where it runs on all devices.
+std::string devices_of(const OpCase& row) {
+  const Support& simt = support_on(row, Device::simt());
+  if (simt.extent == std::string("all")) return "";
+  if (simt.extent == std::string("none")) return "- Devices: cpu, not simt and cuda yet\n";
   std::string text;
+  for (const std::string& label : simt.lacking) text += (text.empty() ? "" : "; ") + label;
+  return "- Devices: cpu; simt and cuda but for: " + text + "\n";
+}
+std::string kernels_of(const OpCase& row, const OpInfo& info) {
+  const std::string devices = devices_of(row);
+  if (row.contracts.empty()) {
+    const std::vector<std::string>& parts = support_on(row, Device::cpu()).contracts;
+    std::string text;
+    for (const std::string& c : parts) text += (text.empty() ? " (`" : ", `") + c + "`";
+    return "- Kernels: " +
+           (info.view       ? "none, a view"
+            : parts.empty() ? "none, computed on the cpu and copied"
+                            : "those of its parts" + text + ")") +
+           "\n" + devices;
+  }
+  std::string text = devices;
   for (const std::string& c : row.contracts) {
     text += "- Kernel `" + c + "`: cpu " + variants_of_contract(c, DeviceKind::cpu);
     const std::string simt = variants_of_contract(c, DeviceKind::simt);
@@ -318,6 +347,15 @@ std::string document() {
       families[d == docs.end() ? "other" : d->second.family] +=
           section(row, d == docs.end() ? Doc{} : d->second);
     }
+  // Functions that are no operator of their own: `detach`, `max_pool2d_with_indices`.
+  for (const auto& [name, d] : docs) {
+    const auto operation = [&](const OpInfo* op) { return name == op->name; };
+    if (d.family == "in place" || std::ranges::any_of(all_ops(), operation)) continue;
+    INFO("no doc comment above its declaration in autograd/ops/*.h: " << name);
+    CHECK(!d.text.empty());
+    families[d.family] +=
+        "### " + name + "\n\n```cpp\n" + d.declaration + "```\n\n" + d.text + "\n\n";
+  }
   std::string text =
       "# Operators\n\nWritten by the operator tests from the sources: do not edit "
       "(tests/op_cases/docs_test.cpp says how).\n\n";

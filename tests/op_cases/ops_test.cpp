@@ -8,7 +8,9 @@
 
 #include "warptape/autograd/op_list.h"
 #include "warptape/kernels/run.h"
+#include "warptape/kernels/simt/executor.h"
 #include "warptape/tests/op_cases/runner.h"
+#include "warptape/tests/op_cases/support.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
 
@@ -46,13 +48,12 @@ std::string text_of(const std::filesystem::path& file) {
   out << in.rdbuf();
   return out.str();
 }
-// Every first group of `pattern` in the files of a folder.
-std::set<std::string> matches(const char* folder, const std::string& extension,
-                              const char* pattern) {
+// Every first group of `pattern` in the files of a folder that end with `ending`.
+std::set<std::string> matches(const char* folder, const std::string& ending, const char* pattern) {
   std::set<std::string> found;
   const std::regex regex(pattern);
   for (const auto& f : std::filesystem::directory_iterator(source_root() / folder)) {
-    if (f.path().extension() != extension) continue;
+    if (!f.path().string().ends_with(ending)) continue;
     const std::string text = text_of(f.path());
     for (std::sregex_iterator m(text.begin(), text.end(), regex), end; m != end; ++m)
       found.insert((*m)[1]);
@@ -152,9 +153,54 @@ TEST_CASE("operators: those of the sources are in the list", "[wall][prologue][o
   }
 }
 
+// Whoever looks for an operator greps for its name: "Tensor exp(", "WT_IN_PLACE(relu_,".
+TEST_CASE("operators: each is declared in plain text in a header", "[wall][ops]") {
+  const char* const function = R"re(\nWT_API [\w:<>]+ (\w+)\()re";
+  std::set<std::string> declared = matches("autograd/ops", ".h", function), listed;
+  declared.merge(matches("core", "tensor.h", R"re(\n  WT_IN_PLACE\((\w+),)re"));
+  declared.merge(matches("core", "tensor.h", R"re(\n  WT_API Tensor& (\w+_)\()re"));
+  for (const OpInfo* i : all_ops()) {
+    INFO("declared in no header of autograd/ops, nor in core/tensor.h: " << i->name);
+    CHECK(declared.count(i->name) == 1);
+    listed.insert(i->name);
+  }
+  for (const std::string& name : matches("autograd/ops", "/pointwise.h", function)) {
+    INFO("declared, but not in kernels/pointwise_list.h: " << name);
+    CHECK(listed.count(name) == 1);
+  }
+}
+
+// Which of the operators without a contract of their own are views, OpInfo says.
+TEST_CASE("operators: views are those that launch nothing and lie in their operand", "[ops]") {
+  for (const OpCase* row : rows()) {
+    if (!has_kernels(*row, Device::cpu())) continue;
+    const OpInfo& info = *info_of(row->name);
+    const Support& s = support_on(*row, Device::cpu());
+    const bool in_operand = s.contracts.empty() && s.aliases;
+    INFO(row->name << " launches " << s.contracts.size() << " kernels");
+    if (row->contracts.empty()) CHECK(in_operand == info.view);
+    if (info.view && !info.composite) CHECK(in_operand);
+  }
+}
+
+TEST_CASE("operators: what lacks a kernel on simt is said to") {
+  const auto of = [](const std::string& name) -> const Support& {
+    for (const OpCase& row : op_cases())
+      if (row.name == name) return support_on(row, Device::simt());
+    throw UsageError("no row of " + name);
+  };
+  CHECK(of("bmm").extent == std::string("all"));
+  CHECK(of("eigh").extent == std::string("none"));
+  // The composite of class weights and nll_loss has a part with a kernel on the cpu alone.
+  bool nll = false;
+  for (const ContractInfo& c : all_contracts())
+    if (c.name == std::string("nll_forward")) nll = c.count(DeviceKind::simt) > 0;
+  CHECK(of("cross_entropy").extent == std::string(nll ? "all" : "part"));
+}
+
 // WT_WRITE_OP_FACTS=1 writes the table instead of comparing it.
 TEST_CASE("operators: what wt ops prints is what the checks prove", "[ops]") {
-  if (!in_shard(0)) return;
+  if (!in_shard(0) || simt_flavour() != std::string("plain")) return;
   if (const std::string why = missing_on_cpu(); !why.empty()) SKIP_TEST(why.c_str());
   const std::filesystem::path file = source_root() / "tools/op_facts.inc";
   const std::string facts = op_facts();

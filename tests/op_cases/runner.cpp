@@ -9,6 +9,7 @@
 #include "warptape/core/philox.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/op_cases/inputs.h"
+#include "warptape/tests/op_cases/support.h"
 
 namespace wt_test {
 namespace {
@@ -17,6 +18,12 @@ std::string joined(const Shape& s) {
   std::string text;
   for (i64 size : s) text += (text.empty() ? "" : ",") + std::to_string(size);
   return text.empty() ? "-" : text;  // 0-d
+}
+
+std::string joined(const std::vector<std::string>& list, const char* between) {
+  std::string text;
+  for (const std::string& s : list) text += (text.empty() ? "" : between) + s;
+  return text;
 }
 
 // Some families have kernels on the cpu alone.
@@ -326,15 +333,18 @@ Derivatives check_derivatives(const OpCase& row) {
 std::string op_facts() {
   std::ostringstream out;
   out << "// Written by the operator tests (tests/op_cases/ops_test.cpp says how): do not edit.\n"
-         "// {name, dtypes, derivatives that are proved, cases, contracts}\n";
+         "// {name, dtypes, derivatives that are proved, cases, contracts, on simt, lacking "
+         "there}\n";
   for (const OpInfo* op : all_ops())
     for (const OpCase& row : op_cases()) {
       if (row.name != op->name) continue;
       out << "{\"" << row.name << "\", \"";
       for (DType t : row.dtypes) out << (t == row.dtypes[0] ? "" : " ") << dtype_name(t);
       out << "\", " << check_derivatives(row).proved << ", " << all_cases(row).size() << ", \"";
-      for (const std::string& c : row.contracts) out << (c == row.contracts[0] ? "" : " ") << c;
-      out << "\"},\n";
+      const Support& cpu = support_on(row, Device::cpu());
+      const Support& simt = support_on(row, Device::simt());
+      out << joined(row.contracts.empty() ? cpu.contracts : row.contracts, " ") << "\", \""
+          << simt.extent << "\", \"" << joined(simt.lacking, "; ") << "\"},\n";
     }
   return out.str();
 }
