@@ -330,4 +330,6 @@ function(wt_doc_pages)
   endforeach()
   wt_command_test(docs/excerpts LABELS examples
     COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/excerpts.py")
+  wt_command_test(docs/paths LABELS examples
+    COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/paths.py")
 endfunction()
