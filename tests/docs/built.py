@@ -81,7 +81,8 @@ def trains(wt, device, command, data):
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run([wt, "train", recipe, *options, "--device", device, "--steps", "2",
                                "--batch", "4", "--data", data[recipe], "--out", f"{out}/run"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, errors="replace")  # charlm prints the bytes it made
     if done.returncode == 0:
         return "yes"
     if done.returncode == 2 and "not built for" in done.stderr:
