@@ -1,4 +1,4 @@
-// A recorded operator, or a leaf's gradient state. Internal; docs/architecture.md has the picture.
+// A recorded operator, or a leaf's gradient state: docs/architecture.md has the picture.
 //
 // A node is owned by its outputs (TensorImpl::node) and by its consumers' edges, never by a list,
 // and owns no output: a graph that nobody differentiates dies with its tensors. "The tape" is the

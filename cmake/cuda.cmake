@@ -55,5 +55,6 @@ wt_feature_found(CUDA WT_CUDA_OK "${CUDAToolkit_VERSION}"
 
 if(WARPTAPE_HAS_CUDA)
   target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
+  string(APPEND WT_PC_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart -lcublas -lcublasLt -ldl")
   include(cmake/cuda20.cmake)
 endif()

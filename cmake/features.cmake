@@ -2,7 +2,9 @@
 # words if not, OFF never looks. Nothing is ever downloaded. The rows are printed by
 # wt_feature_table() and compiled in for `wt info` and wt::build_info().
 
-set(WT_FEATURE_ROWS "")  # names, in order; WT_FEATURE_<name>_{STATE,VERSION,HOW}
+set(WT_FEATURE_INITIALISERS "")
+set(WT_TABLE "")       # what configure ends with
+set(WT_PC_PRIVATE "")  # what pkg-config is told to link
 
 # Declares the option and sets WT_WITH_<name> and WT_LOOK_<name>.
 macro(wt_feature_option name what)
@@ -20,24 +22,31 @@ endmacro()
 
 # Records what the search found and sets WARPTAPE_HAS_<name> (0 or 1). how: how to get it.
 macro(wt_feature_found name found version how)
-  list(APPEND WT_FEATURE_ROWS ${name})
-  set(WT_FEATURE_${name}_HOW "${how}")
-  set(WT_FEATURE_${name}_VERSION "")
   set(WARPTAPE_HAS_${name} 0)
   if(NOT WT_LOOK_${name})
-    set(WT_FEATURE_${name}_STATE "off")
-    set(WT_FEATURE_${name}_HOW "configure with -DWARPTAPE_WITH_${name}=AUTO")
+    wt_feature_row(${name} off "" "configure with -DWARPTAPE_WITH_${name}=AUTO")
   elseif(${found})
-    set(WT_FEATURE_${name}_STATE "on")
-    set(WT_FEATURE_${name}_VERSION "${version}")
-    set(WT_FEATURE_${name}_HOW "")
     set(WARPTAPE_HAS_${name} 1)
+    wt_feature_row(${name} on "${version}" "")
   elseif(WT_WITH_${name} STREQUAL "AUTO")
-    set(WT_FEATURE_${name}_STATE "missing")
+    wt_feature_row(${name} missing "" "${how}")
   else()
     message(FATAL_ERROR "WARPTAPE_WITH_${name}=ON, but it was not found.\n"
       "  How to get it: ${how}\n"
       "  Or build without it: -DWARPTAPE_WITH_${name}=AUTO")
+  endif()
+endmacro()
+
+# A row of build_info.cpp and one of the table that configure prints.
+macro(wt_feature_row name state version how)
+  string(TOLOWER "${name}" wt_lower)
+  string(APPEND WT_FEATURE_INITIALISERS
+    "    {\"${wt_lower}\", \"${state}\", \"${version}\",\n     \"${how}\"},\n")
+  string(SUBSTRING "${wt_lower}          " 0 10 wt_lower)
+  if("${state}" STREQUAL "on")
+    string(APPEND WT_TABLE "\n--   [x] ${wt_lower} ${version}")
+  else()
+    string(APPEND WT_TABLE "\n--   [ ] ${wt_lower} ${state}: ${how}")
   endif()
 endmacro()
 
@@ -55,6 +64,7 @@ macro(wt_package name package version what apt)
     "apt-get install ${apt}; -D${package}_ROOT=DIR says where it is")
   if(WARPTAPE_HAS_${name})
     target_link_libraries(wt_features INTERFACE ${package}::${package})
+    string(APPEND WT_PC_PRIVATE " ${${package}_LIBRARY}")
   endif()
 endmacro()
 
@@ -83,25 +93,14 @@ function(wt_uses target)
 endfunction()
 
 # Generated headers and the compiled-in table.
-find_package(Git QUIET)
-set(WARPTAPE_GIT_COMMIT "")
-if(GIT_FOUND)
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${PROJECT_SOURCE_DIR}" rev-parse --short=12 HEAD
-    OUTPUT_VARIABLE WARPTAPE_GIT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  # Configured again whenever another commit is checked out: results name the commit they are of.
-  execute_process(COMMAND ${GIT_EXECUTABLE} -C "${PROJECT_SOURCE_DIR}"
-    rev-parse --path-format=absolute --git-path logs/HEAD
-    OUTPUT_VARIABLE wt_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(wt_log AND EXISTS "${wt_log}")
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${wt_log}")
-  endif()
+execute_process(COMMAND git -C "${PROJECT_SOURCE_DIR}" rev-parse --short=12 HEAD
+  OUTPUT_VARIABLE WARPTAPE_GIT_COMMIT OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+# Configured again whenever another commit is checked out: results name the commit they are of.
+execute_process(COMMAND git -C "${PROJECT_SOURCE_DIR}" rev-parse --path-format=absolute --git-path
+  logs/HEAD OUTPUT_VARIABLE wt_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+if(wt_log AND EXISTS "${wt_log}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${wt_log}")
 endif()
-set(WT_FEATURE_INITIALISERS "")
-foreach(name IN LISTS WT_FEATURE_ROWS)
-  string(TOLOWER "${name}" lower)
-  string(APPEND WT_FEATURE_INITIALISERS "    {\"${lower}\", \"${WT_FEATURE_${name}_STATE}\", "
-    "\"${WT_FEATURE_${name}_VERSION}\",\n     \"${WT_FEATURE_${name}_HOW}\"},\n")
-endforeach()
 configure_file(cmake/version.h.in "${WARPTAPE_GENERATED_DIR}/warptape/version.h" @ONLY)
 configure_file(cmake/warptape.h "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h" COPYONLY)
 configure_file(cmake/config.h.in "${WARPTAPE_GENERATED_DIR}/warptape/config.h" @ONLY)
@@ -112,18 +111,5 @@ function(wt_feature_table)
   if(WARPTAPE_HAS_CUDA)
     string(APPEND devices ", cuda (${CMAKE_CUDA_ARCHITECTURES})")
   endif()
-  message(STATUS "warptape ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, devices: ${devices}")
-  foreach(name IN LISTS WT_FEATURE_ROWS)
-    string(TOLOWER "${name}" lower)
-    set(row "${lower}          ")
-    string(SUBSTRING "${row}" 0 10 row)
-    if(WT_FEATURE_${name}_STATE STREQUAL "on")
-      message(STATUS "  [x] ${row} ${WT_FEATURE_${name}_VERSION}")
-    else()
-      message(STATUS "  [ ] ${row} ${WT_FEATURE_${name}_STATE}: ${WT_FEATURE_${name}_HOW}")
-    endif()
-  endforeach()
-  foreach(row IN LISTS WT_LEFT_OUT)
-    message(STATUS "  [ ] ${row}")
-  endforeach()
+  message(STATUS "warptape ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, devices: ${devices}${WT_TABLE}")
 endfunction()

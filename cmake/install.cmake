@@ -27,19 +27,7 @@ install(FILES "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake"
   DESTINATION "${wt_package_dir}")
 
 # pkg-config knows flags, not targets: the static library's own dependencies go to Libs.private.
-set(WT_PC_PRIVATE "-lstdc++ -lm -lpthread")
-if(WARPTAPE_HAS_OPENBLAS)
-  string(APPEND WT_PC_PRIVATE " ${OpenBLAS_LIBRARY}")
-endif()
-if(WARPTAPE_HAS_SPNG)
-  string(APPEND WT_PC_PRIVATE " ${SPNG_LIBRARY}")
-endif()
-if(WARPTAPE_HAS_ZLIB)
-  string(APPEND WT_PC_PRIVATE " -lz")
-endif()
-if(WARPTAPE_HAS_CUDA)
-  string(APPEND WT_PC_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart -lcublas -lcublasLt -ldl")
-endif()
+string(PREPEND WT_PC_PRIVATE "-lstdc++ -lm -lpthread")
 file(RELATIVE_PATH WT_PC_UP "/p/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/p")
 configure_file(cmake/warptape.pc.in "${PROJECT_BINARY_DIR}/package/warptape.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/package/warptape.pc"

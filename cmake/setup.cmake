@@ -1,10 +1,10 @@
 # Build type, compiler cache, the include root, and the flags every target of ours shares.
 
-if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
-endif()
 if(PROJECT_IS_TOP_LEVEL)
   set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
 endif()
 
 # "warptape/core/tensor.h" is one spelling for contributors and users: a link in the build tree
@@ -88,10 +88,9 @@ endforeach()
 
 # The compile options of each kind of code (wt_part) in each flavour, and the programs' link options.
 # Race: instrumented like ThreadSanitizer code but linked with our own runtime, never with libtsan.
-set(WT_OPTIMISE "$<IF:$<CONFIG:Debug>,-Og,-O2>")
-set(WT_LIBRARY_plain ${WT_OPTIMISE})
-set(WT_CPU_plain ${WT_OPTIMISE})
-set(WT_SIMT_plain ${WT_OPTIMISE})
+foreach(kind LIBRARY CPU SIMT)
+  set(WT_${kind}_plain "$<IF:$<CONFIG:Debug>,-Og,-O2>")
+endforeach()
 set(WT_LINK_plain)
 set(WT_LIBRARY_asan -Og ${WT_ASAN_FLAGS})
 set(WT_CPU_asan -O1 ${WT_ASAN_FLAGS})
@@ -136,16 +135,8 @@ function(wt_object_library name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PRIVATE wt_common)
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden
-    CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF)
-  if(WARPTAPE_SHARED)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  endif()
+    CUDA_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ${WARPTAPE_SHARED})
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:-ftls-model=initial-exec>")
-endfunction()
-
-function(wt_unity name)
-  if(WARPTAPE_UNITY)
-    set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
-  endif()
 endfunction()

@@ -1,7 +1,7 @@
 # Turns folders into targets. A part of the library is an OBJECT library for each flavour that needs
 # one of its own: wt_core, wt_core_asan, ...; the library and every test program are linked from these.
 
-set(WT_PARTS "")  # of the library, in the order in which they are linked
+set(WT_PARTS build_info)  # of the library, in the order in which they are linked
 
 # wt_files(out PATTERN... [EXCEPT REGEX]): the files there, sorted, so that unity batches are the same
 # everywhere. Looked for again at every build: a new file needs no line anywhere. Hidden files are
@@ -39,7 +39,8 @@ function(wt_part name kind)
     target_compile_options(${target} PRIVATE ${WT_${kind}_${flavour}})
     wt_uses(${target} ${P_USES})
     if(kind STREQUAL "LIBRARY")
-      wt_unity(${target})
+      set_target_properties(${target} PROPERTIES
+        UNITY_BUILD ${WARPTAPE_UNITY} UNITY_BUILD_BATCH_SIZE 4)
     endif()
   endforeach()
 endfunction()
@@ -60,21 +61,17 @@ function(wt_objects out flavour)
   set(${out} ${own} ${plain} PARENT_SCOPE)
 endfunction()
 
-# wt_library(FOLDER... [USES targets...]): a part of the library, called after the first folder.
-macro(wt_library folder)
-  cmake_parse_arguments(wt "" "" "USES" ${ARGN})
-  set(wt_patterns ${folder} ${wt_UNPARSED_ARGUMENTS})
-  list(TRANSFORM wt_patterns APPEND "/*.cpp")
-  wt_files(wt_sources ${wt_patterns})
-  string(REPLACE "/" "_" wt_name ${folder})
-  if("${folder}" STREQUAL "core")
-    list(APPEND wt_sources "${WARPTAPE_GENERATED_DIR}/build_info.cpp")
-    set_source_files_properties("${WARPTAPE_GENERATED_DIR}/build_info.cpp" PROPERTIES
-      SKIP_UNITY_BUILD_INCLUSION ON)  # it changes with every commit
-  endif()
-  wt_part(${wt_name} LIBRARY ${wt_sources} FLAVOURS plain asan USES ${wt_USES})
-  list(APPEND WT_PARTS ${wt_name})
-endmacro()
+# Not of core's unity batches: it changes with every commit.
+wt_part(build_info HOST "${WARPTAPE_GENERATED_DIR}/build_info.cpp" FLAVOURS plain)
+
+# wt_library(FOLDER patterns... [USES targets...]): a part of the library, of FOLDER/*.cpp and more.
+function(wt_library folder)
+  cmake_parse_arguments(PARSE_ARGV 1 L "" "" "USES")
+  wt_files(sources ${folder}/*.cpp ${L_UNPARSED_ARGUMENTS})
+  string(REPLACE "/" "_" name ${folder})
+  wt_part(${name} LIBRARY ${sources} FLAVOURS plain asan USES ${L_USES})
+  set(WT_PARTS ${WT_PARTS} ${name} PARENT_SCOPE)
+endfunction()
 
 # What autograd/op_list.cpp lists: a family for every file of autograd/ops.
 function(wt_op_families)
@@ -172,8 +169,7 @@ function(wt_kernels)
     wt_part(cuda_host HOST ${K_HOST} FLAVOURS plain USES CUDA::cudart)
     wt_part(kernels_vendor HOST ${vendor} FLAVOURS plain USES CUDA::cudart)
     wt_nvcc_objects(wt_kernels_cuda ${cu})
-    wt_command_test(kernels/shared_symbols LABELS kernels
-      COMMAND "${PROJECT_SOURCE_DIR}/tests/kernels/shared_symbols_test.sh"
+    wt_command_test(kernels/shared_symbols kernels tests/kernels/shared_symbols_test.sh
       "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_simt.dir"
       "${CMAKE_CURRENT_BINARY_DIR}/CMakeFiles/wt_kernels_cuda.dir")
   endif()
@@ -195,11 +191,19 @@ function(wt_link_library)
   target_compile_features(warptape PUBLIC cxx_std_20)
   target_link_libraries(warptape PRIVATE wt_features)
   target_link_options(warptape INTERFACE ${WT_LINK_plain})
-  # Public headers: all of the library's folders, and of kernels/ the contracts. Each is compiled
-  # alone by the target all_verify_interface_header_sets.
-  set(globs core kernels kernels/common autograd autograd/ops nn nn/models optim data dist)
-  list(TRANSFORM globs REPLACE "(.+)" "${WARPTAPE_INCLUDE_DIR}/warptape/\\1/*.h")
-  file(GLOB headers CONFIGURE_DEPENDS ${globs})
+  # Public headers: of kernels/ the contracts and what these include, of the other folders all but those
+  # that call themselves internal in the comment at their head. Each is compiled alone by the target
+  # all_verify_interface_header_sets.
+  wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h kernels/*.h
+    kernels/common/float_math.h kernels/common/strided.h)
+  set(headers "")
+  foreach(header IN LISTS present)
+    file(READ "${PROJECT_SOURCE_DIR}/${header}" text LIMIT 4000)
+    string(REGEX REPLACE "#pragma once.*" "" text "${text}")
+    if(NOT text MATCHES "Internal[^A-Za-z]")
+      list(APPEND headers "${WARPTAPE_INCLUDE_DIR}/warptape/${header}")
+    endif()
+  endforeach()
   set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
   target_sources(warptape PUBLIC FILE_SET HEADERS
     BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"
@@ -210,12 +214,8 @@ endfunction()
 # tools/*.cpp that the wt command and the tests share; they need none of the command's packages.
 function(wt_tool_library)
   if(WARPTAPE_BUILD_TOOLS OR WARPTAPE_BUILD_TESTS)
-    set(flavours plain)
-    if(WARPTAPE_BUILD_TESTS)
-      list(APPEND flavours asan)
-    endif()
     wt_files(sources tools/*.cpp EXCEPT "/(wt|wt_.*|model_options)[.]cpp$")
-    wt_part(tool_parts LIBRARY ${sources} FLAVOURS ${flavours})
+    wt_part(tool_parts LIBRARY ${sources} FLAVOURS plain asan)
   endif()
 endfunction()
 
@@ -226,14 +226,13 @@ function(wt_tool)
   if(NOT WARPTAPE_BUILD_TOOLS)
     return()
   endif()
-  foreach(package CLI11 nlohmann_json fmt)
-    find_package(${package} CONFIG QUIET)
-    if(NOT ${package}_FOUND)
-      set(WT_LEFT_OUT ${WT_LEFT_OUT}
-        "wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev" PARENT_SCOPE)
-      return()
-    endif()
-  endforeach()
+  find_package(CLI11 CONFIG QUIET)
+  find_package(nlohmann_json CONFIG QUIET)
+  find_package(fmt CONFIG QUIET)
+  if(NOT CLI11_FOUND OR NOT nlohmann_json_FOUND OR NOT fmt_FOUND)
+    set(WT_TABLE "${WT_TABLE}\n--   [ ] wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev" PARENT_SCOPE)
+    return()
+  endif()
   wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
     bench/gpu/measure.cpp EXCEPT "^bench/kernels_cpu")
   set(parts tool_parts)
@@ -246,7 +245,7 @@ function(wt_tool)
     nlohmann_json::nlohmann_json fmt::fmt-header-only)
   target_compile_options(wt PRIVATE ${WT_LIBRARY_plain})
   target_compile_definitions(wt PRIVATE WARPTAPE_HAS_KERNEL_BENCH=$<NOT:$<BOOL:${WARPTAPE_SHARED}>>)
-  wt_unity(wt)
+  set_target_properties(wt PROPERTIES UNITY_BUILD ${WARPTAPE_UNITY} UNITY_BUILD_BATCH_SIZE 4)
 endfunction()
 
 # Programs that measure: wt_gpu_bench (tools/gpu_gate.sh: ceilings, kernels and a step on one device), of
@@ -297,12 +296,10 @@ function(wt_examples)
     add_executable(example_${name} tools/examples/${name}.cpp)
     target_link_libraries(example_${name} PRIVATE warptape::warptape)
     target_compile_options(example_${name} PRIVATE ${WT_WARNINGS} ${WT_LIBRARY_plain})
-    wt_command_test(examples/${name} LABELS examples
-      COMMAND "$<TARGET_FILE:example_${name}>" --steps 3)
+    wt_command_test(examples/${name} examples "$<TARGET_FILE:example_${name}>" --steps 3)
     if(bound_${name})
-      wt_command_test(examples/${name}_result LABELS examples
-        COMMAND "${PROJECT_SOURCE_DIR}/tests/tools/example_test.sh" "$<TARGET_FILE:example_${name}>"
-        ${bound_${name}})
+      wt_command_test(examples/${name}_result examples tests/tools/example_test.sh
+        "$<TARGET_FILE:example_${name}>" ${bound_${name}})
     endif()
   endforeach()
 endfunction()
@@ -312,24 +309,24 @@ endfunction()
 function(wt_doc_pages)
   find_program(WARPTAPE_PYTHON3 NAMES python3)
   mark_as_advanced(WARPTAPE_PYTHON3)
-  if(NOT (WARPTAPE_BUILD_TESTS AND WARPTAPE_PYTHON3))
+  if(NOT WARPTAPE_BUILD_TESTS OR NOT WARPTAPE_PYTHON3)
     return()
   endif()
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/docs")
   foreach(page ${ARGN})
     get_filename_component(name "${page}" NAME_WE)
     set(source "${PROJECT_BINARY_DIR}/docs/${name}.cpp")
+    set(script "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py")
     add_custom_command(OUTPUT "${source}"
-      COMMAND "${CMAKE_COMMAND}" -E make_directory "${PROJECT_BINARY_DIR}/docs"
-      COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py"
-              "${PROJECT_SOURCE_DIR}/${page}" "${source}"
-      DEPENDS "${PROJECT_SOURCE_DIR}/${page}" "${PROJECT_SOURCE_DIR}/tests/docs/snippets.py")
+      COMMAND "${WARPTAPE_PYTHON3}" "${script}" "${PROJECT_SOURCE_DIR}/${page}" "${source}"
+      DEPENDS "${PROJECT_SOURCE_DIR}/${page}" "${script}")
     add_executable(doc_${name} "${source}")
     target_link_libraries(doc_${name} PRIVATE warptape::warptape)
     target_compile_options(doc_${name} PRIVATE ${WT_WARNINGS} -O0)
-    wt_command_test(docs/${name} LABELS examples COMMAND "$<TARGET_FILE:doc_${name}>")
+    wt_command_test(docs/${name} examples "$<TARGET_FILE:doc_${name}>")
   endforeach()
-  wt_command_test(docs/excerpts LABELS examples
-    COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/excerpts.py")
-  wt_command_test(docs/paths LABELS examples
-    COMMAND "${WARPTAPE_PYTHON3}" "${PROJECT_SOURCE_DIR}/tests/docs/paths.py")
+  foreach(check excerpts paths)
+    wt_command_test(docs/${check} examples "${WARPTAPE_PYTHON3}"
+      "${PROJECT_SOURCE_DIR}/tests/docs/${check}.py")
+  endforeach()
 endfunction()

@@ -4,43 +4,31 @@ if(WARPTAPE_BUILD_TESTS)
   enable_testing()
 endif()
 
-# wt_command_test(name LABELS l... COMMAND program args...): a ctest entry that is no Catch2 program:
-# one case, passed if the exit code is 0, skipped if it is 77.
-function(wt_command_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 T "" "TIMEOUT" "LABELS;COMMAND")
+# wt_command_test(name label command args...): a ctest entry that is no Catch2 program: one case, passed
+# if the exit code is 0, skipped if it is 77. The command is a script of this tree or a program.
+function(wt_command_test name label command)
   if(NOT WARPTAPE_BUILD_TESTS)
     return()
   endif()
-  if(NOT T_TIMEOUT)
-    set(T_TIMEOUT 120)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/${command}")
+    set(command "${PROJECT_SOURCE_DIR}/${command}")
   endif()
-  add_test(NAME ${name} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_case.sh" --one ${T_COMMAND})
-  set_tests_properties(${name} PROPERTIES LABELS "plain;${T_LABELS}" TIMEOUT ${T_TIMEOUT}
-    SKIP_RETURN_CODE 77)
+  add_test(NAME ${name}
+    COMMAND "${PROJECT_SOURCE_DIR}/tests/support/run_case.sh" --one "${command}" ${ARGN})
+  set_tests_properties(${name} PROPERTIES LABELS "plain;${label}" TIMEOUT 300 SKIP_RETURN_CODE 77)
 endfunction()
 
 # ctest has one entry for each file and flavour, found by Catch2's file-name tag: a test cannot be
 # left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n. GPU makes one more:
 # the plain program on cuda (flavour "gpu").
 function(wt_add_test file flavour program)
-  cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS;TIMEOUT" "LABELS")
+  cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS" "LABELS")
   get_filename_component(folder "${file}" DIRECTORY)
   get_filename_component(name "${file}" NAME_WE)
   string(REGEX REPLACE "_test[.]cpp$" "" label "${file}")
   set(script run_case.sh)
-  set(labels ${flavour} ${folder} ${T_LABELS})
-  set(environment OPENBLAS_NUM_THREADS=1)
   if(flavour STREQUAL "gpu")
     set(script run_gpu_case.sh)
-  else()
-    list(APPEND environment OMP_NUM_THREADS=1
-      ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1
-      "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
-  endif()
-  if(NOT T_TIMEOUT AND flavour STREQUAL "plain")
-    set(T_TIMEOUT 120)
-  elseif(NOT T_TIMEOUT)
-    set(T_TIMEOUT 300)
   endif()
   if(NOT T_SHARDS)
     set(T_SHARDS 1)
@@ -52,8 +40,9 @@ function(wt_add_test file flavour program)
     endif()
     add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/${script}"
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
-    set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${T_TIMEOUT}
-      SKIP_RETURN_CODE 77 ENVIRONMENT "WT_SHARD=${shard}/${T_SHARDS};${environment}")
+    set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder};${T_LABELS}" TIMEOUT 300
+      SKIP_RETURN_CODE 77
+      ENVIRONMENT "WT_SHARD=${shard}/${T_SHARDS};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
       file(APPEND "${PROJECT_BINARY_DIR}/gpu_tests.txt" "${name} ${shard}/${T_SHARDS}\n")
     endif()
@@ -77,7 +66,7 @@ function(wt_fuzz_targets)
 endfunction()
 
 # wt_tests(file options file options ...): all of tests/, with the options of the files that have
-# some: RACE, GPU, SHARDS n, TIMEOUT s, LABELS l... Test files are compiled once, -O0 and
+# some: RACE, GPU, SHARDS n, LABELS l... Test files are compiled once, -O0 and
 # uninstrumented, and linked with each flavour of the library: 2.6 instead of 17 s a file. A file
 # that is not called *_test.cpp holds helpers: it is linked but has no ctest entry.
 function(wt_tests)
@@ -89,7 +78,7 @@ function(wt_tests)
     find_package(Catch2 2.13 CONFIG QUIET)
   endif()
   if(NOT Catch2_FOUND)
-    set(WT_LEFT_OUT ${WT_LEFT_OUT} "tests      left out: apt-get install catch2, or -DCatch2_ROOT=DIR says where it is" PARENT_SCOPE)
+    set(WT_TABLE "${WT_TABLE}\n--   [ ] tests      left out: apt-get install catch2, or -DCatch2_ROOT=DIR says where it is" PARENT_SCOPE)
     return()
   endif()
   # Kernels that only tests run; nvcc compiles them to show that it can.
@@ -106,29 +95,20 @@ function(wt_tests)
   if(options_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "wt_tests(): no such test file: ${options_UNPARSED_ARGUMENTS}")
   endif()
-  # A library a folder, without unity batches: at -O0 a file is 1 s, and tests may call their helpers
-  # what they like.
-  set(folders "")
+  # No unity batches: at -O0 a file is 1 s, and tests may call their helpers what they like.
   set(names "")
   foreach(file IN LISTS files)
-    get_filename_component(folder "${file}" DIRECTORY)
     get_filename_component(name "${file}" NAME_WE)
     if(name IN_LIST names)
       message(FATAL_ERROR "Two test files are called ${name}.cpp: ctest tells them by name")
     endif()
     list(APPEND names ${name})
-    list(APPEND folders "${folder}")
-    list(APPEND in_${folder} "tests/${file}")
   endforeach()
-  list(REMOVE_DUPLICATES folders)
-  set(test_objects "")
-  foreach(folder IN LISTS folders)
-    string(REPLACE "/" "_" target "wt_tests_in_${folder}")
-    add_library(${target} OBJECT ${in_${folder}})
-    target_link_libraries(${target} PRIVATE wt_common Catch2::Catch2)
-    target_compile_options(${target} PRIVATE ${WT_TESTS})
-    list(APPEND test_objects "$<TARGET_OBJECTS:${target}>")
-  endforeach()
+  set(sources ${files})
+  list(TRANSFORM sources PREPEND tests/)
+  add_library(wt_test_files OBJECT ${sources})
+  target_link_libraries(wt_test_files PRIVATE wt_common Catch2::Catch2)
+  target_compile_options(wt_test_files PRIVATE ${WT_TESTS})
 
   file(REMOVE "${PROJECT_BINARY_DIR}/gpu_tests.txt")
   list(FILTER files INCLUDE REGEX "_test[.]cpp$")
@@ -138,7 +118,7 @@ function(wt_tests)
       set(program wt_tests_${flavour})
     endif()
     wt_objects(objects ${flavour} test_kernels ${WT_PARTS} tool_parts)
-    add_executable(${program} ${objects} ${test_objects})
+    add_executable(${program} ${objects} $<TARGET_OBJECTS:wt_test_files>)
     set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(${program} PRIVATE wt_features Catch2::Catch2WithMain)
     target_link_options(${program} PRIVATE ${WT_LINK_${flavour}})

@@ -26,7 +26,6 @@
 #include "warptape/core/stopwatch.h"
 #include "warptape/core/tensor.h"
 #include "warptape/core/warning.h"
-#include "warptape/data/bytes.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/csv.h"

@@ -1,5 +1,5 @@
 // Files that are either the old ones or the new ones, never neither: whatever fails and whenever
-// the process is killed. Failures throw CheckpointError and leave the old file as it was.
+// the process is killed. Failures throw CheckpointError and leave the old file as it was. Internal.
 #pragma once
 #include <functional>
 #include <string>

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78): checkpoints, record files.
+// CRC-32C (Castagnoli, reflected polynomial 0x82F63B78): checkpoints, record files. Internal.
 #pragma once
 #include <cstddef>
 

@@ -1,5 +1,5 @@
 // What a file is that is not what a reader expected, by its first bytes: for the message that
-// refuses it.
+// refuses it. Internal.
 #pragma once
 #include <string>
 

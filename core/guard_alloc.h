@@ -1,4 +1,4 @@
-// A cpu allocator that finds what runs past a block: WT_ALLOC=guard.
+// A cpu allocator that finds what runs past a block: WT_ALLOC=guard. Internal.
 #pragma once
 #include "warptape/core/storage.h"
 

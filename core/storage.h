@@ -1,4 +1,4 @@
-// The bytes under tensors: a reference-counted block, never resized. Internal to the library; users
+// The bytes under tensors: a reference-counted block, never resized. Behind core/tensor.h; users
 // see Tensor.
 //
 // cpu: header and block are one object from thread-local free lists by size class; a warm request

@@ -1,4 +1,4 @@
-// "Did you mean ...?" for options, recipes, devices and operators.
+// "Did you mean ...?" for options, recipes, devices and operators. Internal.
 #pragma once
 #include <span>
 #include <string>

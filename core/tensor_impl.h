@@ -1,4 +1,4 @@
-// The one object behind a Tensor: storage, geometry, and the node that made it. Internal.
+// The one object behind a Tensor: storage, geometry, and the node that made it. Behind tensor.h.
 #pragma once
 #include "warptape/core/geometry.h"
 #include "warptape/core/shape.h"

@@ -8,7 +8,7 @@
 //   x.h    struct XArgs {...};  WT_CONTRACT(x, XArgs);
 //   x.cpp  WT_VARIANTS(cpu, x, XArgs, {.name = "reference", .launch = x_reference});
 //   x.cu   WT_VARIANTS(WT_DEVICE_NS, x, XArgs, {.name = "good", ...}, {.name = "naive", ...});
-//   CMakeLists.txt  x in wt_kernels()
+//   x is found by its name: the build and kernels/all.cpp list every x.h.
 #pragma once
 #include "warptape/core/device_type.h"
 #include "warptape/core/geometry.h"

@@ -1,4 +1,4 @@
-// The reference of all elementwise entries: one loop, for any strides and dtypes.
+// The reference of all elementwise entries: one loop, for any strides and dtypes. Internal.
 #pragma once
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/strided.h"

@@ -123,7 +123,7 @@ struct ContractInfo {
   int (*count)(DeviceKind d);  // 0: not built
   VariantRow (*variant)(DeviceKind d, int i);
 };
-// All contracts, in the order of wt_kernels() in CMakeLists.txt.
+// All contracts, in the order of their headers' names.
 struct ContractList {
   const ContractInfo* rows;
   int count;

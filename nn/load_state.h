@@ -1,5 +1,5 @@
 // How the values of a state get into a module: for those who load, with what they say when the
-// state does not fit.
+// state does not fit. Internal.
 #pragma once
 #include <string>
 #include <vector>

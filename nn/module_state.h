@@ -1,4 +1,4 @@
-// What the handles of a module share. Internal; users see nn/module.h.
+// What the handles of a module share. Behind nn/module.h.
 #pragma once
 #include <functional>
 #include <memory>

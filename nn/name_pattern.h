@@ -1,4 +1,4 @@
-// Names chosen by pattern.
+// Names chosen by pattern. Internal.
 #pragma once
 #include <string_view>
 

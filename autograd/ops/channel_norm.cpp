@@ -188,12 +188,12 @@ Tensor constant_stats(const Tensor& mean, const Tensor& var, double eps, DType t
 // --- forward ---
 
 // x, and those of weight and bias that are given.
-struct Operands {
+struct NormOperands {
   std::optional<In> parameters[2];
   const In* list[3];
   int size = 1;
   i8 weight = -1, bias = -1;
-  Operands(const In& x, const Tensor& w, const Tensor& b) : list{&x} {
+  NormOperands(const In& x, const Tensor& w, const Tensor& b) : list{&x} {
     weight = add(w), bias = add(b);
   }
   i8 add(const Tensor& t) {
@@ -340,7 +340,7 @@ void channel_norm_backward(Backward& g) {
 }  // namespace
 
 Tensor batch_norm(const In& x, const BatchNormOptions& o) {
-  const Operands in(x, o.weight, o.bias);
+  const NormOperands in(x, o.weight, o.bias);
   OpScope s(info::batch_norm, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");
@@ -368,7 +368,7 @@ Tensor batch_norm(const In& x, const BatchNormOptions& o) {
 }
 
 Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
-  const Operands in(x, o.weight, o.bias);
+  const NormOperands in(x, o.weight, o.bias);
   OpScope s(info::group_norm, in.list, in.size);
   check_x(s, o.eps);
   const Geometry& g = s.geometry(0);
@@ -382,7 +382,7 @@ Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
 }
 
 Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
-  const Operands in(x, o.weight, o.bias);
+  const NormOperands in(x, o.weight, o.bias);
   OpScope s(info::instance_norm, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");

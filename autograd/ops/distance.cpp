@@ -23,8 +23,6 @@ constexpr OpInfo triplet_margin_loss{
 
 namespace {
 
-Tensor at_least(const Tensor& x, double least) { return clamp(x, least, HUGE_VAL); }
-
 // The power sum's root of norms that may be 0, where a root has no derivative: 0 there.
 template <class Root>
 Tensor root_or_zero(const Tensor& sums, const Root& root) {

@@ -88,7 +88,6 @@ namespace {
 enum : int { kInput, kTarget, kEachWeight, kPosWeight };
 constexpr double kLeastLog = -100, kLeastSlope = 1e-12;
 
-Tensor at_least(const Tensor& x, double least) { return clamp(x, least, HUGE_VAL); }
 Tensor log_of(const Tensor& x) { return at_least(log(x), kLeastLog); }
 Tensor log_of_rest(const Tensor& x) { return at_least(log1p(neg(x)), kLeastLog); }
 

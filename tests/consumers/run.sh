@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# run.sh BUILD_TREE: installs that tree into a scratch folder and builds and runs small projects
-# against it, by find_package and by pkg-config, and one that has the sources as a subdirectory. That
-# one compiles the library again; its build folder stays in the tree, where the compiler cache knows it.
+# run.sh BUILD_TREE: installs that tree into a scratch folder, looks at the headers there (headers.sh), and
+# builds and runs small projects against it, by find_package and by pkg-config, and one that has the
+# sources as a subdirectory. That one compiles the library again; its build folder stays in the tree,
+# where the compiler cache knows it.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 tree=$(cd "${1:?}" && pwd)
@@ -9,6 +10,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
 cmake --install "$tree" --prefix "$scratch/prefix" >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$here/headers.sh" "$scratch/prefix"
 build() {  # PROJECT FOLDER OPTIONS...
   cmake -G Ninja -S "$here/$1" -B "$2/$1" "${@:3}" >"$scratch/log" 2>&1 &&
     cmake --build "$2/$1" >>"$scratch/log" 2>&1 || { cat "$scratch/log"; exit 1; }

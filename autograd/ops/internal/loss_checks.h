@@ -1,5 +1,7 @@
 // What the losses check, and what they add up in. Internal.
 #pragma once
+#include <cmath>
+
 #include "warptape/autograd/loss.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -31,6 +33,8 @@ inline void require_one_shape(const OpScope& s, const char* a_name, const char* 
 inline Tensor widened(const OpScope& s, int i) {
   return to_dtype(Tensor(detail::retained(s.impl(i))), loss_dtype(s.dtype(i)));
 }
+
+inline Tensor at_least(const Tensor& x, double least) { return clamp(x, least, HUGE_VAL); }
 
 // 1 minus a tensor.
 inline Tensor complement(const Tensor& x) { return sub(1.0, x); }
