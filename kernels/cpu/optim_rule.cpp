@@ -8,26 +8,31 @@ namespace wt {
 #if WT_X86
 namespace {
 
-// Elements [i, i + 8), as far as they lie below n.
-template <class Rule>
-WT_AVX2_HOT void update_eight(const Rule& rule, const typename Rule::Args& a, i64 i, i64 n) {
-  float* p = static_cast<float*>(a.param);
-  f32x8 param = load_until(p, i, n), state[kRuleStates] = {};
-  for (int k = 0; k < rule.kStates; ++k)
-    if (a.state[k]) state[k] = load_until(static_cast<const float*>(a.state[k]), i, n);
-  const f32x8 g = load_until(static_cast<const float*>(a.grad), i, n);
-  rule.update(param, g, state, SquareRoot8());
-  store_until(p, i, n, param);
-  for (int k = 0; k < rule.kStates; ++k)
-    if (a.state[k]) store_until(static_cast<float*>(a.state[k]), i, n, state[k]);
-}
 template <template <class> class Rule>
-WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& args, i64 begin, i64 end) {
-  const typename Rule<float>::Args a = args;  // copies: no store can change them
+WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
   const Rule<float> rule(a);
-  i64 i = begin;
-  for (; i + 8 <= end; i += 8) update_eight(rule, a, i, i + 8);
-  if (i < end) update_eight(rule, a, i, end);
+  float* p = static_cast<float*>(a.param);
+  const float* g = static_cast<const float*>(a.grad);
+  float* s[kRuleStates];
+  for (int k = 0; k < kRuleStates; ++k) s[k] = static_cast<float*>(a.state[k]);
+  const i64 whole = begin + (end - begin) / 8 * 8;
+  for (i64 i = begin; i < whole; i += 8) {
+    f32x8 param = load8(p + i), state[kRuleStates] = {};
+    for (int k = 0; k < rule.kStates; ++k)
+      if (s[k]) state[k] = load8(s[k] + i);
+    rule.update(param, load8(g + i), state, SquareRoot());
+    store8(p + i, param);
+    for (int k = 0; k < rule.kStates; ++k)
+      if (s[k]) store8(s[k] + i, state[k]);
+  }
+  for (i64 i = whole; i < end; ++i) {
+    float state[kRuleStates] = {};
+    for (int k = 0; k < rule.kStates; ++k)
+      if (s[k]) state[k] = s[k][i];
+    rule.update(p[i], g[i], state, SquareRoot());
+    for (int k = 0; k < rule.kStates; ++k)
+      if (s[k]) s[k][i] = state[k];
+  }
 }
 template <template <class> class Rule>
 void step_avx2(const typename Rule<float>::Args& a) {
