@@ -228,7 +228,8 @@ void fill_plane(const ConvPlan& p, const T* from, i64 begin, i64 end, T* to) {
   zero(to, begin * p.width);
   conv_kernels<T>().copy_rows(to + begin * p.width + left, p.width, from + first, p.source.at[1],
                               end - begin, columns);
-  for (i64 i = begin; i < end; ++i) {  // after the copies, which write whole vectors
+  // After the copies, which write whole vectors. Rows of one pixel have nothing beside it.
+  for (i64 i = begin; i < end && columns < p.width; ++i) {
     T* const row = to + i * p.width;
     for (i64 j = 0; j < left; ++j) row[j] = 0;
     for (i64 j = left + columns; j < p.width; ++j) row[j] = 0;
@@ -238,7 +239,8 @@ void fill_plane(const ConvPlan& p, const T* from, i64 begin, i64 end, T* to) {
 
 template <class T>
 void fill_pixel_order(const ConvPlan& p, const T* slice, i64 row0, T* to) {
-  if (slice && p.y.in_step * p.x.in_step == 1 && p.source.at[2] == 1) {
+  const bool dense = p.source.at[2] == 1 || p.x.source == 1;  // 1-d: rows of a pixel, of any step
+  if (slice && p.y.in_step * p.x.in_step == 1 && dense) {
     const i64 y0 = row0 - p.y.margin;
     const i64 begin = std::clamp<i64>(-y0, 0, p.rows);
     const i64 end = std::clamp<i64>(p.y.source - y0, begin, p.rows);
