@@ -12,25 +12,26 @@ namespace wt {
 namespace {
 
 void forward_reference(const CrossEntropyForwardArgs& a, const Launch&) {
+  enum { Logits, Labels };
   const auto rows = rows_along<2>(a.axis, {{a.logits}, {a.labels, false}});
-  const i64 n = rows.length, step = rows.step[0];
+  const i64 n = rows.length;
   dispatch_floating(a.logits.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     double sum_of_losses = 0, weight = 0;
     for (i64 row = 0; row < rows.count; ++row) {
-      const T* x = a.logits.as<const T>() + rows.start(0, row);
-      const i64 stored = a.labels.as<const i64>()[rows.start(1, row)];
+      const auto x = rows.row(Logits, a.logits.as<const T>(), row);
+      const i64 stored = a.labels.as<const i64>()[rows.start(Labels, row)];
       if (stored == a.ignore_index) continue;
       const i64 label = class_of_label(a, row, stored, n);
       A max = -INFINITY, sum = 0, total = 0;
-      for (i64 i = 0; i < n; ++i) max = A(x[i * step]) > max ? A(x[i * step]) : max;
-      for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i * step]) - max);
-      for (i64 i = 0; i < n; ++i) total += A(x[i * step]);
+      for (i64 i = 0; i < n; ++i) max = A(x[i]) > max ? A(x[i]) : max;
+      for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i]) - max);
+      for (i64 i = 0; i < n; ++i) total += A(x[i]);
       const A log_sum = std::log(sum);
       a.stats.as<A>()[row] = max;
       a.stats.as<A>()[rows.count + row] = log_sum;
-      const A hit = log_sum + (max - A(x[label * step]));  // -log(softmax(x)[label])
-      const A every = log_sum + (max - total / A(n));      // the mean of those of all classes
+      const A hit = log_sum + (max - A(x[label]));     // -log(softmax(x)[label])
+      const A every = log_sum + (max - total / A(n));  // the mean of those of all classes
       sum_of_losses += a.smoothing == 0 ? hit : A(1 - a.smoothing) * hit + A(a.smoothing) * every;
       weight += 1;
     }
@@ -40,24 +41,25 @@ void forward_reference(const CrossEntropyForwardArgs& a, const Launch&) {
 }
 
 void backward_reference(const CrossEntropyBackwardArgs& a, const Launch&) {
+  enum { GLogits, Logits, Labels };
   const auto rows = rows_along<3>(a.axis, {{a.glogits}, {a.logits}, {a.labels, false}});
   const i64 n = rows.length;
   dispatch_floating(a.logits.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     const A grad = *a.grad.as<const A>(), hit = A(1 - a.smoothing), every = A(a.smoothing) / A(n);
     for (i64 row = 0; row < rows.count; ++row) {
-      T* gx = a.glogits.as<T>() + rows.start(0, row);
-      const T* x = a.logits.as<const T>() + rows.start(1, row);
-      i64 label = a.labels.as<const i64>()[rows.start(2, row)];
+      const auto gx = rows.row(GLogits, a.glogits.as<T>(), row);
+      const auto x = rows.row(Logits, a.logits.as<const T>(), row);
+      i64 label = a.labels.as<const i64>()[rows.start(Labels, row)];
       if (label == a.ignore_index) {
-        for (i64 i = 0; i < n; ++i) gx[i * rows.step[0]] = T(A(0));
+        for (i64 i = 0; i < n; ++i) gx[i] = T(A(0));
         continue;
       }
       if (label < 0 || label >= n) label = 0;
       const A max = a.stats.as<const A>()[row], log_sum = a.stats.as<const A>()[rows.count + row];
       for (i64 i = 0; i < n; ++i) {
-        const A p = std::exp(A(x[i * rows.step[1]]) - max - log_sum);
-        gx[i * rows.step[0]] = T(grad * (p - every - (i == label ? hit : 0)));
+        const A p = std::exp(A(x[i]) - max - log_sum);
+        gx[i] = T(grad * (p - every - (i == label ? hit : 0)));
       }
     }
   });

@@ -26,13 +26,14 @@ void copy_elements(T* out, const T* row, i64 step, i64 n) {
 }
 
 void forward_reference(const EmbeddingForwardArgs& a, const Launch&) {
+  enum { Out, Indices };
   const auto rows = rows_along<2>(a.out.ndim() - 1, {{a.out}, {a.indices, false}});
   const IndexReader indices(a.indices);
   if (a.weight.size(0) == 0) return;  // nothing to stand in for a bad index
   const i64 item = item_size(a.weight.dtype()), step = a.weight.stride(1);
   for (i64 i = 0; i < rows.count; ++i) {
-    const i64 index = indices(rows.start(1, i));
-    char* out = a.out.as<char>() + rows.start(0, i) * item;
+    const i64 index = indices(rows.start(Indices, i));
+    char* out = a.out.as<char>() + rows.start(Out, i) * item;
     const i64 row = row_of(a, i, index);
     const char* from = a.weight.as<const char>() + row * a.weight.stride(0) * item;
     if (row == a.zero_index && row == index) {
@@ -67,6 +68,7 @@ i64 backward_workspace(const EmbeddingBackwardArgs& a) {
 
 // Sorts the positions by index (stable), then adds each table row's positions in order.
 void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
+  enum { GOut, Indices };
   const auto rows = rows_along<2>(a.gout.ndim() - 1, {{a.gout}, {a.indices, false}});
   const IndexReader indices(a.indices);
   const i64 limit = a.gweight.size(0), width = a.gweight.size(1);
@@ -75,10 +77,10 @@ void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
   const auto valid = [&](i64 v) { return v >= 0 && v < limit && v != a.skip_index; };
   for (i64 v = 0; v <= limit; ++v) next[v] = 0;
   for (i64 i = 0; i < rows.count; ++i)
-    if (const i64 v = indices(rows.start(1, i)); valid(v)) ++next[v + 1];
+    if (const i64 v = indices(rows.start(Indices, i)); valid(v)) ++next[v + 1];
   for (i64 v = 0; v < limit; ++v) next[v + 1] += next[v];
   for (i64 i = 0; i < rows.count; ++i)
-    if (const i64 v = indices(rows.start(1, i)); valid(v)) sorted[next[v]++] = i;
+    if (const i64 v = indices(rows.start(Indices, i)); valid(v)) sorted[next[v]++] = i;
 
   dispatch_floating(a.gweight.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
@@ -87,8 +89,8 @@ void backward_reference(const EmbeddingBackwardArgs& a, const Launch& l) {
       T* gw = a.gweight.as<T>() + v * width;
       for (i64 d = 0; d < width; ++d) sum[d] = a.accumulate ? A(gw[d]) : A(0);
       for (i64 k = v == 0 ? 0 : next[v - 1]; k < next[v]; ++k) {
-        const T* g = a.gout.as<const T>() + rows.start(0, sorted[k]);
-        for (i64 d = 0; d < width; ++d) sum[d] += A(g[d * rows.step[0]]);
+        const auto g = rows.row(GOut, a.gout.as<const T>(), sorted[k]);
+        for (i64 d = 0; d < width; ++d) sum[d] += A(g[d]);
       }
       for (i64 d = 0; d < width; ++d) gw[d] = T(sum[d]);
     }

@@ -16,9 +16,9 @@ void add_index(const IndexRowsArgs& a, int k) {
   const i64 size = a.size[k];
   i64* rows = a.rows.as<i64>();
   for (i64 row = 0, b = 0; row < walk.count; ++row) {
-    const T* index = list.as<const T>() + walk.start(0, row);
+    const auto index = walk.row(0, list.as<const T>(), row);
     for (i64 i = 0; i < walk.length; ++i, ++b) {
-      const i64 value = i64(index[i * walk.step[0]]);
+      const i64 value = i64(index[i]);
       const bool good = value >= -size && value < size;
       if (!good && a.mailbox && a.mailbox->raised == 0)
         *a.mailbox = {i32(MailboxCode::index_out_of_range), a.op_id, b, value, size};

@@ -11,29 +11,30 @@ namespace wt {
 namespace {
 
 void forward_reference(const LayerNormForwardArgs& a, const Launch&) {
+  enum { Y, X };
   const auto rows = rows_along<2>(a.x.ndim() - 1, {{a.y}, {a.x}});
-  const i64 n = rows.length, ys = rows.step[0], xs = rows.step[1];
+  const i64 n = rows.length;
   if (n == 0) return;
   dispatch_floating(a.x.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     const T *weight = a.weight.as<const T>(), *bias = a.bias.as<const T>();
     A* stats = a.stats.as<A>();
     for (i64 row = 0; row < rows.count; ++row) {
-      T* y = a.y.as<T>() + rows.start(0, row);
-      const T* x = a.x.as<const T>() + rows.start(1, row);
+      const auto y = rows.row(Y, a.y.as<T>(), row);
+      const auto x = rows.row(X, a.x.as<const T>(), row);
       A mean = 0, rest = 0, squares = 0;
-      for (i64 i = 0; i < n; ++i) mean += A(x[i * xs]) - A(x[0]);
+      for (i64 i = 0; i < n; ++i) mean += A(x[i]) - A(x[0]);
       mean = A(x[0]) + mean / A(n);
       for (i64 i = 0; i < n; ++i) {
-        const A d = A(x[i * xs]) - mean;
+        const A d = A(x[i]) - mean;
         rest += d;
         squares += d * d;
       }
       rest /= A(n);
       const A rstd = 1 / std::sqrt(squares / A(n) - rest * rest + A(a.eps));
       for (i64 i = 0; i < n; ++i) {
-        const A h = (A(x[i * xs]) - mean - rest) * rstd;
-        y[i * ys] = T(h * (weight ? A(weight[i]) : A(1)) + (bias ? A(bias[i]) : A(0)));
+        const A h = (A(x[i]) - mean - rest) * rstd;
+        y[i] = T(h * (weight ? A(weight[i]) : A(1)) + (bias ? A(bias[i]) : A(0)));
       }
       if (stats) stats[row] = mean + rest, stats[rows.count + row] = rstd;
     }
@@ -41,31 +42,32 @@ void forward_reference(const LayerNormForwardArgs& a, const Launch&) {
 }
 
 void backward_input_reference(const LayerNormBackwardInputArgs& a, const Launch&) {
+  enum { GX, GY, X };
   const auto rows = rows_along<3>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}});
-  const i64 n = rows.length, *step = rows.step;
+  const i64 n = rows.length;
   dispatch_floating(a.x.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     const T* weight = a.weight.as<const T>();
     const A* stats = a.stats.as<const A>();
     for (i64 row = 0; row < rows.count; ++row) {
-      T* gx = a.gx.as<T>() + rows.start(0, row);
-      const T* gy = a.gy.as<const T>() + rows.start(1, row);
-      const T* x = a.x.as<const T>() + rows.start(2, row);
+      const auto gx = rows.row(GX, a.gx.as<T>(), row);
+      const auto gy = rows.row(GY, a.gy.as<const T>(), row);
+      const auto x = rows.row(X, a.x.as<const T>(), row);
       const A mean = stats[row], rstd = stats[rows.count + row];
-      const auto g = [&](i64 i) { return A(gy[i * step[1]]) * (weight ? A(weight[i]) : A(1)); };
-      const auto h = [&](i64 i) { return (A(x[i * step[2]]) - mean) * rstd; };
+      const auto g = [&](i64 i) { return A(gy[i]) * (weight ? A(weight[i]) : A(1)); };
+      const auto h = [&](i64 i) { return (A(x[i]) - mean) * rstd; };
       A sum = 0, product = 0;
       for (i64 i = 0; i < n; ++i) {
         sum += g(i);
         product += g(i) * h(i);
       }
-      for (i64 i = 0; i < n; ++i)
-        gx[i * step[0]] = T(rstd * (g(i) - sum / A(n) - h(i) * (product / A(n))));
+      for (i64 i = 0; i < n; ++i) gx[i] = T(rstd * (g(i) - sum / A(n) - h(i) * (product / A(n))));
     }
   });
 }
 
 void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launch&) {
+  enum { GY, X };
   const auto rows = rows_along<2>(a.x.ndim() - 1, {{a.gy}, {a.x}});
   dispatch_floating(a.x.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
@@ -74,8 +76,8 @@ void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launc
     for (i64 i = 0; i < rows.length; ++i) {
       double weight_sum = 0, bias_sum = 0;
       for (i64 row = 0; row < rows.count; ++row) {
-        const A gy = A(a.gy.as<const T>()[rows.start(0, row) + i * rows.step[0]]);
-        const A x = A(a.x.as<const T>()[rows.start(1, row) + i * rows.step[1]]);
+        const A gy = A(rows.row(GY, a.gy.as<const T>(), row)[i]);
+        const A x = A(rows.row(X, a.x.as<const T>(), row)[i]);
         weight_sum += double(gy * ((x - stats[row]) * stats[rows.count + row]));
         bias_sum += double(gy);
       }

@@ -28,14 +28,15 @@ AxisLoops<2> resize_begin(const ResizeArgs& a, void* workspace) {
 void resize_part(const ResizeArgs& a, const void* workspace, const AxisLoops<2>& l,
                  const AxisPart& p) {
   const Tap* taps = static_cast<const Tap*>(workspace);
-  const i64 os = l.inner_step[0], is = l.inner_step[1], next = l.axis_step(1);
+  enum { Out, In };
+  const i64 os = l.inner_step[Out], is = l.inner_step[In], next = l.axis_step(In);
   dispatch_floating(a.out.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     for (i64 o = p.outer_begin; o < p.outer_end; ++o)
       for (i64 i = 0; i < a.map.out; ++i) {
         const Tap t = taps[i];
-        T* out = a.out.as<T>() + l.start(0, o) + i * l.axis_step(0);
-        const T* in = a.in.as<const T>() + l.start(1, o) + t.low * next;
+        T* out = a.out.as<T>() + l.start(Out, o) + i * l.axis_step(Out);
+        const T* in = a.in.as<const T>() + l.start(In, o) + t.low * next;
         const A w = A(t.weight), rest = A(1 - t.weight);
         if (t.weight == 0)
           for (i64 c = p.inner_begin; c < p.inner_end; ++c) out[c * os] = in[c * is];
@@ -67,19 +68,20 @@ AxisLoops<2> resize_backward_begin(const ResizeBackwardArgs& a, void* workspace)
 void resize_backward_part(const ResizeBackwardArgs& a, const void* workspace, const AxisLoops<2>& l,
                           const AxisPart& p) {
   const Tap* taps = static_cast<const Tap*>(workspace);
-  const i64 *first = first_of(a.map, workspace), step = l.axis_step(1);
+  enum { GIn, GOut };
+  const i64 *first = first_of(a.map, workspace), step = l.axis_step(GOut);
   dispatch_floating(a.gin.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     for (i64 o = p.outer_begin; o < p.outer_end; ++o)
       for (i64 j = 0; j < a.map.in; ++j) {
-        T* gin = a.gin.as<T>() + l.start(0, o) + j * l.axis_step(0);
+        T* gin = a.gin.as<T>() + l.start(GIn, o) + j * l.axis_step(GIn);
         const i64 begin = j == 0 ? 0 : first[j - 1], own = first[j], end = first[j + 1];
         for (i64 c = p.inner_begin; c < p.inner_end; ++c) {
-          const T* gout = a.gout.as<const T>() + l.start(1, o) + c * l.inner_step[1];
+          const T* gout = a.gout.as<const T>() + l.start(GOut, o) + c * l.inner_step[GOut];
           A sum = 0;
           for (i64 i = begin; i < own; ++i) sum += A(taps[i].weight) * A(gout[i * step]);
           for (i64 i = own; i < end; ++i) sum += A(1 - taps[i].weight) * A(gout[i * step]);
-          gin[c * l.inner_step[0]] = T(sum);
+          gin[c * l.inner_step[GIn]] = T(sum);
         }
       }
   });

@@ -12,15 +12,18 @@ namespace {
 template <class T, bool Factor, bool Term>
 void scan_row(const ScanArgs& a, const Rows<3>& rows, i64 row) {
   using Carry = std::conditional_t<std::is_integral_v<T>, i64, double>;
-  T* out = a.out.as<T>() + rows.start(0, row);
-  const T* factor = a.factor.as<T>() + (Factor ? rows.start(1, row) : 0);
-  const T* term = a.term.as<T>() + (Term ? rows.start(2, row) : 0);
+  enum { kOut, kFactor, kTerm };
+  const auto out = rows.row(kOut, a.out.as<T>(), row);
+  // An operand that is absent has no address to add to.
+  const RowOf<const T> factor{a.factor.as<T>() + (Factor ? rows.start(kFactor, row) : 0),
+                              rows.step[kFactor]};
+  const RowOf<const T> term{a.term.as<T>() + (Term ? rows.start(kTerm, row) : 0), rows.step[kTerm]};
   Carry carry = Term ? 0 : 1;
   for (i64 i = 0; i < rows.length; ++i) {
     const i64 k = a.reverse ? rows.length - 1 - i : i;
-    if constexpr (Factor) carry = pw::times(carry, Carry(ComputeType<T>(factor[k * rows.step[1]])));
-    if constexpr (Term) carry = pw::plus(carry, Carry(ComputeType<T>(term[k * rows.step[2]])));
-    out[k * rows.step[0]] = T(ComputeType<T>(carry));
+    if constexpr (Factor) carry = pw::times(carry, Carry(ComputeType<T>(factor[k])));
+    if constexpr (Term) carry = pw::plus(carry, Carry(ComputeType<T>(term[k])));
+    out[k] = T(ComputeType<T>(carry));
   }
 }
 

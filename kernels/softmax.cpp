@@ -11,39 +11,41 @@ namespace wt {
 namespace {
 
 void forward_reference(const SoftmaxForwardArgs& a, const Launch&) {
+  enum { Y, X };
   const auto rows = rows_along<2>(a.axis, {{a.y}, {a.x}});
-  const i64 n = rows.length, ys = rows.step[0], xs = rows.step[1];
+  const i64 n = rows.length;
   if (n == 0) return;
   dispatch_floating(a.x.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     for (i64 row = 0; row < rows.count; ++row) {
-      T* y = a.y.as<T>() + rows.start(0, row);
-      const T* x = a.x.as<const T>() + rows.start(1, row);
+      const auto y = rows.row(Y, a.y.as<T>(), row);
+      const auto x = rows.row(X, a.x.as<const T>(), row);
       A max = -INFINITY, sum = 0;
-      for (i64 i = 0; i < n; ++i) max = A(x[i * xs]) > max ? A(x[i * xs]) : max;
-      for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i * xs]) - max);
+      for (i64 i = 0; i < n; ++i) max = A(x[i]) > max ? A(x[i]) : max;
+      for (i64 i = 0; i < n; ++i) sum += std::exp(A(x[i]) - max);
       if (a.log)
-        for (i64 i = 0; i < n; ++i) y[i * ys] = T(A(x[i * xs]) - max - std::log(sum));
+        for (i64 i = 0; i < n; ++i) y[i] = T(A(x[i]) - max - std::log(sum));
       else
-        for (i64 i = 0; i < n; ++i) y[i * ys] = T(std::exp(A(x[i * xs]) - max) / sum);
+        for (i64 i = 0; i < n; ++i) y[i] = T(std::exp(A(x[i]) - max) / sum);
     }
   });
 }
 
 void backward_reference(const SoftmaxBackwardArgs& a, const Launch&) {
+  enum { GX, GY, Y };
   const auto rows = rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}});
-  const i64 n = rows.length, xs = rows.step[0], gs = rows.step[1], ys = rows.step[2];
+  const i64 n = rows.length;
   dispatch_floating(a.y.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     for (i64 row = 0; row < rows.count; ++row) {
-      T* gx = a.gx.as<T>() + rows.start(0, row);
-      const T* gy = a.gy.as<const T>() + rows.start(1, row);
-      const T* y = a.y.as<const T>() + rows.start(2, row);
+      const auto gx = rows.row(GX, a.gx.as<T>(), row);
+      const auto gy = rows.row(GY, a.gy.as<const T>(), row);
+      const auto y = rows.row(Y, a.y.as<const T>(), row);
       A sum = 0;
-      for (i64 i = 0; i < n; ++i) sum += a.log ? A(gy[i * gs]) : A(gy[i * gs]) * A(y[i * ys]);
+      for (i64 i = 0; i < n; ++i) sum += a.log ? A(gy[i]) : A(gy[i]) * A(y[i]);
       for (i64 i = 0; i < n; ++i) {
-        const A g = A(gy[i * gs]), v = A(y[i * ys]);
-        gx[i * xs] = T(a.log ? g - std::exp(v) * sum : v * (g - sum));
+        const A g = A(gy[i]), v = A(y[i]);
+        gx[i] = T(a.log ? g - std::exp(v) * sum : v * (g - sum));
       }
     }
   });

@@ -53,18 +53,18 @@ template <class T>
 void sort_rows(const SortArgs& a, Keyed* scratch, i64 begin, i64 end) {
   const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
   const View& values = a.values ? a.values : a.indices;
+  enum { Indices, Values };  // the operands of `out`
   const Rows<2> out = rows_along<2>(a.axis, {{a.indices}, {values}});
   const std::span<Keyed> e(scratch, size_t(in.length));
   for (i64 row = begin; row < end; ++row) {
-    const T* from = a.in.as<T>() + in.start(0, row);
-    fill_keys(e, from, in.step[0], a.descending);
+    const auto from = in.row(0, a.in.as<T>(), row);
+    fill_keys(e, from.data, from.step, a.descending);
     put_first_in_order(e, out.length);
-    i64* const places = a.indices.as<i64>() + out.start(0, row);
-    T* const to = a.values ? a.values.as<T>() + out.start(1, row) : nullptr;
-    for (i64 i = 0; i < out.length; ++i) {
-      places[i * out.step[0]] = e[size_t(i)].place;
-      if (to) to[i * out.step[1]] = from[e[size_t(i)].place * in.step[0]];
-    }
+    const auto places = out.row(Indices, a.indices.as<i64>(), row);
+    for (i64 i = 0; i < out.length; ++i) places[i] = e[size_t(i)].place;
+    if (!a.values) continue;
+    const auto to = out.row(Values, a.values.as<T>(), row);
+    for (i64 i = 0; i < out.length; ++i) to[i] = from[e[size_t(i)].place];
   }
 }
 

@@ -16,6 +16,7 @@ AxisLoops<2> unfold_loops(const UnfoldBackwardArgs& a) {
 
 // For each element the windows that show it, from the first to the last.
 void unfold_backward_part(const UnfoldBackwardArgs& a, const AxisLoops<2>& l, const AxisPart& p) {
+  enum { GX, GOut };
   const int last = a.gout.ndim() - 1;
   const i64 size = a.gout.size(last), place_step = a.gout.stride(last);
   const i64 windows = a.gx.ndim() == 0 ? 1 : a.gout.size(a.axis);
@@ -25,14 +26,14 @@ void unfold_backward_part(const UnfoldBackwardArgs& a, const AxisLoops<2>& l, co
       for (i64 i = 0; i < l.rows.length; ++i) {
         const i64 first = i < size ? 0 : (i - size) / a.step + 1;
         const i64 end = std::min(i / a.step + 1, windows);
-        T* gx = a.gx.as<T>() + l.start(0, o) + i * l.axis_step(0);
-        const T* gout = a.gout.as<const T>() + l.start(1, o);
+        T* gx = a.gx.as<T>() + l.start(GX, o) + i * l.axis_step(GX);
+        const T* gout = a.gout.as<const T>() + l.start(GOut, o);
         for (i64 c = p.inner_begin; c < p.inner_end; ++c) {
           A sum = 0;
           for (i64 w = first; w < end; ++w)
-            sum +=
-                A(gout[w * l.axis_step(1) + (i - w * a.step) * place_step + c * l.inner_step[1]]);
-          gx[c * l.inner_step[0]] = T(sum);
+            sum += A(gout[w * l.axis_step(GOut) + (i - w * a.step) * place_step +
+                          c * l.inner_step[GOut]]);
+          gx[c * l.inner_step[GX]] = T(sum);
         }
       }
   });
