@@ -282,8 +282,8 @@ __global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(Embeddin
   for (i64 v = blockIdx.x; v < a.limit; v += gridDim.x) {
     const u32 first = a.begin[v], count = a.end[v] - first;
     if (count == 0 && a.accumulate) continue;  // the same for the whole block
-    // The four warps take a quarter each of this row's positions, in order. One frequent token is
-    // still one block's work; its positions are many, but four rows are read at a time.
+    // The four warps take a quarter each of this row's positions, in order: four rows are read at a
+    // time. The positions of one frequent token are still the work of one block a tile.
     const u32 run = (count + kSlices - 1) / kSlices;
     const u32 from = slice * run < count ? slice * run : count;
     const u32 to = from + run < count ? from + run : count;

@@ -246,10 +246,10 @@ __global__ void __launch_bounds__(kTiledThreads)
     for (i64 left = g.k; left > 0; left -= kDepth, buffer ^= 1) {
       a_next.store(g.a_row == 1, a_tile[buffer]);
       b_next.store(g.b_column == 1, b_tile[buffer]);
+      // Without it, rows that another warp has yet to store would be multiplied. One barrier a step
+      // is enough: this buffer is written again two steps on, and to get there every warp passes
+      // the barrier between, after its last read here.
       __syncthreads();
-      // Without the barrier above, rows that another warp has yet to store would be multiplied. One
-      // a step is enough: this buffer is written again two steps on, and to get there every warp
-      // passes the barrier between, after its last read here.
       if (left > kDepth) {
         a += kDepth * g.a_column;
         b += kDepth * g.b_row;

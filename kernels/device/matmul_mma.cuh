@@ -166,11 +166,11 @@ __global__ void __launch_bounds__(S::kThreads)
     for (i64 left = g.k; left > 0; left -= kMmaDepth, buffer ^= 1) {
       a_next.store(a_tile[buffer]);
       b_next.store(b_tile[buffer]);
+      // Without it a warp multiplies what others have not written. A second barrier, between
+      // reading this buffer and writing it again, is not needed: who writes it at step s + 2 has
+      // passed the barrier of step s + 1, and no warp gets there before it has read what it needs
+      // of step s.
       __syncthreads();
-      // The barrier above: without it a warp multiplies what others have not written. A second one,
-      // between reading this buffer and writing it again, is not needed: who writes it at step s +
-      // 2 has passed the barrier of step s + 1, and a warp gets there only when it has read what it
-      // needs of step s.
       if (left > kMmaDepth) {
         a += kMmaDepth * g.a_column;
         b += kMmaDepth * g.b_row;
