@@ -23,10 +23,28 @@ std::string operand_lines(const In* const* in, int n) {
 
 }  // namespace
 
-DType promoted_dtype(const In* const* in, int n) {
+// A dtype that computes and holds every value of t, but for those of u64 from 2^63 on.
+static DType computing_dtype(DType t) {
+  if (is_floating(t)) return DType::f32;
+  return t == DType::u32 || t == DType::u64 ? DType::i64 : DType::i32;
+}
+
+DType promoted_dtype(const OpInfo& info, const In* const* in, int n, int first) {
+  for (int i = first; i < n; ++i)
+    for (int k = first; k < i; ++k) {
+      const DType a = dtype_of(in[k]->impl()), b = dtype_of(in[i]->impl());
+      if (promotes(a, b)) continue;
+      const bool of_a = !computes(a);
+      const DType stored = of_a ? a : b;
+      throw DtypeError(OpScope::message(
+          info, in, n,
+          str(dtype_name(a), " and ", dtype_name(b), " do not promote: ", dtype_name(stored),
+              " is for storage only"),
+          str(".to(", dtype_name(computing_dtype(stored)), ") on operand ", of_a ? k : i)));
+    }
   bool have[2] = {false, false};
   DType wide[2] = {};
-  for (int i = 0; i < n; ++i) {
+  for (int i = first; i < n; ++i) {
     const TensorImpl* p = in[i]->impl();
     const int zero_d = p->geometry.ndim == 0;
     wide[zero_d] = have[zero_d] ? promote(wide[zero_d], dtype_of(p)) : dtype_of(p);
@@ -112,7 +130,7 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   if (differ && types == Types::same)
     throw DtypeError(message(info, in, n, "operands differ in dtype", dtype_hint(in, n)));
   if (differ && types == Types::promote) {
-    const DType wide = promoted_dtype(in, n);
+    const DType wide = promoted_dtype(info, in, n);
     for (int i = 0; i < n; ++i)
       if (dtype_of(in[i]->impl()) != wide)
         in[i]->replace(to_dtype(Tensor(detail::retained(in[i]->impl())), wide));

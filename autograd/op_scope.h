@@ -40,8 +40,9 @@ class Result {
   const In* from_ = nullptr;  // the rvalue whose tensor this is
 };
 
-// The dtype that operands promote to; 0-d tensors change it only when their category is higher.
-DType promoted_dtype(const In* const* in, int n);
+// The dtype that the operands `first` and up promote to; 0-d tensors change it only when their
+// category is higher. Throws DtypeError where one is for storage only and another of another dtype.
+DType promoted_dtype(const OpInfo& info, const In* const* in, int n, int first = 0);
 
 // What the operand types of an operator must have in common.
 enum class Types : u8 { same, promote, any };
@@ -212,6 +213,7 @@ class OpScope {
   }
 
  private:
+  friend DType promoted_dtype(const OpInfo&, const In* const*, int, int);
   // What a slot holds, a byte each: an operand's number, an extra's, an output's, or nothing.
   static constexpr u8 kEmptySlot = 255, kOutputSlot = 128, kExtraSlot = 64;
   static constexpr int kMaxSlots = 8;

@@ -166,8 +166,8 @@ Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) const& {
 }
 Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) && {
   const i64 n = size(axis);
-  if (begin < 0 || length < 0 || begin + length > n)
-    throw IndexError(str("[narrow] [", begin, ", ", begin + length, ") is outside [0, ", n,
+  if (begin < 0 || length < 0 || begin > n || length > n - begin)
+    throw IndexError(str("[narrow] ", length, " elements from ", begin, " on are outside [0, ", n,
                          ") of axis ", axis, "\n  at ", describe(at)));
   return wt::slice(In(std::move(*this), at.file, at.line), axis, {begin, begin + length});
 }

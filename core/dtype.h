@@ -50,8 +50,12 @@ constexpr bool computes(DType t) { return detail::kDTypeRows[int(t)].computes; }
 // f16 and bf16: stored in 16 bits, computed and accumulated in f32.
 constexpr bool is_half(DType t) { return t == DType::f16 || t == DType::bf16; }
 
+// Types that are for storage only promote with nothing, not even with each other: no type here
+// holds both u64 and i32. Operators refuse such operands (promoted_dtype in autograd/op_scope.h).
+constexpr bool promotes(DType a, DType b) { return a == b || (computes(a) && computes(b)); }
+
 // PyTorch's promotion among two tensors that both have dimensions: bool < integers < floats; u8
-// with a signed integer gives the signed one; f16 with bf16 gives f32. Defined for computing types.
+// with a signed integer gives the signed one; f16 with bf16 gives f32. Only for pairs that promote.
 constexpr DType promote(DType a, DType b) {
   if (a == b) return a;
   const bool fa = is_floating(a), fb = is_floating(b);

@@ -40,7 +40,7 @@ Tensor finish(Tensor t, const TensorOptions& o, Frame at) {
 }
 
 Tensor make_empty(const Shape& shape, DType t, Device d) {
-  numel_of(shape);
+  numel_of(shape);  // new_contiguous() counts on sizes that are not negative
   require_available(d);
   return Tensor(new_contiguous(shape.data(), shape.ndim(), t, d));
 }
@@ -174,12 +174,16 @@ Tensor eye(i64 n, const TensorOptions& o, Frame at) {
 Tensor arange(Scalar begin, Scalar end, Scalar step, const TensorOptions& o, Frame at) {
   const bool integer = begin.kind != Scalar::Kind::floating && end.kind != Scalar::Kind::floating &&
                        step.kind != Scalar::Kind::floating;
-  if (step.f == 0 || !std::isfinite((end.f - begin.f) / step.f))
+  const double steps = (end.f - begin.f) / step.f;
+  if (step.f == 0 || !std::isfinite(steps))
     throw UsageError("[arange] the step must be finite and not zero");
-  const i64 n = std::max<i64>(0, i64(std::ceil((end.f - begin.f) / step.f)));
+  if (steps > 0x1p62)
+    throw ShapeError(str("[arange] ", steps, " elements overflow 64 bits\n  at ", describe(at)));
+  const i64 n = i64(std::max(0.0, std::ceil(steps)));
   const DType t = o.dtype.value_or(integer ? DType::i64 : mode.default_dtype);
   return generate({n}, t, o, at, [=](i64 i) {
-    return integer ? Scalar(begin.i + i * step.i) : Scalar(begin.f + double(i) * step.f);
+    return integer ? Scalar(i64(u64(begin.i) + u64(i) * u64(step.i)))
+                   : Scalar(begin.f + double(i) * step.f);
   });
 }
 Tensor arange(Scalar end, const TensorOptions& o, Frame at) { return arange(0, end, 1, o, at); }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "warptape/core/checked.h"
+
 namespace wt::detail {
 
 bool dense_bytes(DType dtype, std::span<const i64> shape, u64& bytes) {
@@ -9,7 +11,7 @@ bool dense_bytes(DType dtype, std::span<const i64> shape, u64& bytes) {
   bool fits = true, empty = false;
   for (const i64 size : shape) {
     empty |= size == 0;
-    fits &= !__builtin_mul_overflow(bytes, static_cast<u64>(size), &bytes);
+    fits &= mul_fits(bytes, static_cast<u64>(size), bytes);
   }
   if (empty) bytes = 0;
   return fits || empty;
@@ -18,7 +20,7 @@ bool dense_bytes(DType dtype, std::span<const i64> shape, u64& bytes) {
 bool strides_fit(DType dtype, std::span<const i64> shape) {
   i64 bytes = static_cast<i64>(item_size(dtype));
   for (const i64 size : shape) {
-    if (__builtin_mul_overflow(bytes, std::max(i64{1}, size), &bytes)) return false;
+    if (!mul_fits(bytes, std::max(i64{1}, size), bytes)) return false;
   }
   return true;
 }

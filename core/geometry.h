@@ -1,6 +1,7 @@
 // The numbers that describe a tensor, and the two-word view of one that kernels get. No STL:
 // device code includes this.
 #pragma once
+#include "warptape/core/checked.h"
 #include "warptape/core/dtype.h"
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"
@@ -42,8 +43,8 @@ inline void finish_geometry(Geometry& g) {
   bool dense = true;
   for (int i = g.ndim; i-- > 0;) {
     if (g.shape[i] != 1 && g.strides[i] != expected) dense = false;
-    n *= g.shape[i];
-    expected *= g.shape[i];
+    n = wrapped_mul(n, g.shape[i]);
+    expected = wrapped_mul(expected, g.shape[i]);
   }
   g.numel = n;
   g.dense = dense || n <= 1;

@@ -25,6 +25,8 @@ WT_API void reset_peak(Device d);
 // The n-th tensor allocation from now on this thread (1 = the next) throws OutOfMemory; 0 disarms.
 // Later ones succeed.
 WT_API void fail_nth_request(u64 n);
+// Requests of this thread for more bytes throw OutOfMemory, on every device; 0: none does.
+WT_API void fail_requests_above(i64 bytes);
 // Requests of this thread, all devices: to learn how many a step makes.
 WT_API u64 request_count();
 

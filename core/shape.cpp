@@ -22,13 +22,13 @@ void Shape::erase(int at) {
 
 i64 checked_mul(i64 a, i64 b, const char* what) {
   i64 r;
-  if (__builtin_mul_overflow(a, b, &r)) throw ShapeError(str(what, " overflows 64 bits"));
+  if (!mul_fits(a, b, r)) throw ShapeError(str(what, " overflows 64 bits"));
   return r;
 }
 
 i64 checked_add(i64 a, i64 b, const char* what) {
   i64 r;
-  if (__builtin_add_overflow(a, b, &r)) throw ShapeError(str(what, " overflows 64 bits"));
+  if (!add_fits(a, b, r)) throw ShapeError(str(what, " overflows 64 bits"));
   return r;
 }
 
@@ -98,7 +98,7 @@ Shape contiguous_strides(const Shape& s) {
   i64 n = 1;
   for (int i = s.ndim(); i-- > 0;) {
     r[i] = n;
-    n *= s[i] > 0 ? s[i] : 1;
+    n = wrapped_mul(n, s[i] > 0 ? s[i] : 1);
   }
   return r;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/core/checked.h"
 #include "warptape/core/error.h"
 #include "warptape/core/geometry.h"
 #include "warptape/core/macros.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -32,7 +33,7 @@ constinit thread_local ThreadMemory thread_memory = {};
 constinit thread_local ThreadImpls thread_impls = {};
 
 // Beside SlowAllocation: cpu blocks of this thread come from guard_alloc.cpp.
-static constexpr u32 kSlowGuarded = 1u << 31;
+static constexpr u32 kSlowGuarded = 1u << 31, kSlowLimited = 1u << 30;
 
 namespace {
 
@@ -126,7 +127,8 @@ void register_thread() {
 std::string bytes_text(i64 b) {
   if (b < 10 * 1024) return str(b, " bytes");
   if (b < (10 << 20)) return str(b / 1024, " KiB");
-  return str(b >> 20, " MiB");
+  if (b < (i64{10} << 30)) return str(b >> 20, " MiB");
+  return b < i64{10} << 40 ? str(b >> 30, " GiB") : str(b >> 40, " TiB");
 }
 
 [[noreturn]] void out_of_memory(Device d, i64 bytes, const char* why) {
@@ -144,6 +146,32 @@ std::string bytes_text(i64 b) {
   text += ")";
   if (mode.frame) text += "\n  at " + describe_frame(mode.frame);
   throw OutOfMemory(text + "\n  Nothing was changed\n  Try a smaller batch");
+}
+
+// What the system can still give to a process, in bytes: the kernel promises more than it has and
+// kills the process that takes it up on that.
+i64 available_memory() {
+  std::ifstream in("/proc/meminfo");
+  for (std::string word; in >> word;) {
+    i64 kib = 0;
+    if (word == "MemAvailable:" && in >> kib) return kib * 1024;
+  }
+  return kLargestBlock;
+}
+
+// Above this a request is compared with what there is, which costs a file's reading.
+constexpr i64 kLargeRequest = i64{1} << 30;
+
+void check_request(Device d, i64 bytes) {
+  if (bytes < 0) throw InternalError("a negative allocation");
+  if (bytes > kLargestBlock) out_of_memory(d, bytes, ", more than any memory has");
+  if (const i64 limit = thread_memory.fail_above; limit && bytes > limit)
+    out_of_memory(d, bytes, str(", and tests allow ", bytes_text(limit)).c_str());
+  if (bytes < kLargeRequest || d != Device::cpu()) return;
+  if (bytes <= available_memory()) return;
+  trim_thread(thread_memory);
+  if (const i64 there = available_memory(); bytes > there)
+    out_of_memory(d, bytes, str(", where ", bytes_text(there), " are available").c_str());
 }
 
 Storage* header() {
@@ -164,7 +192,6 @@ void free_header(Storage* s) {
 
 Storage* take_cpu_block(i64 bytes) {
   const u32 c = size_class(u64(bytes) | 1);
-  if (c >= u32(kSizeClasses)) return nullptr;
   auto* s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage) + class_bytes(c)));
   if (!s) return nullptr;
   new (s) Storage;
@@ -182,7 +209,7 @@ Storage* take_block(Device d, i64 bytes) {
   const bool guarded = (t.slow & kSlowGuarded) != 0 && d == Device::cpu();
   if (d == Device::cpu() && !guarded) {
     const u32 c = size_class(u64(bytes) | 1);
-    if (c < u32(kSizeClasses) && t.free_blocks[c]) {  // what is watched or counted comes here
+    if (t.free_blocks[c]) {  // what is watched or counted comes here
       Storage* s = t.free_blocks[c];
       t.free_blocks[c] = s->next;
       return s;
@@ -240,7 +267,7 @@ bool StorageLog::has(const Storage* s) const {
 Storage* allocate_slow(Device d, i64 bytes) {
   register_thread();
   ThreadMemory& t = thread_memory;
-  if (bytes < 0) throw InternalError("a negative allocation");
+  check_request(d, bytes);
   if (t.fail_countdown && --t.fail_countdown == 0) {
     t.slow &= ~u32(kSlowFailing);
     out_of_memory(d, bytes, " and the test made it fail");
@@ -286,6 +313,19 @@ TensorImpl* impl_slow() {
   auto* p = static_cast<TensorImpl*>(std::aligned_alloc(64, (sizeof(TensorImpl) + 63) / 64 * 64));
   if (!p) throw OutOfMemory("the host has no memory for a tensor");
   return new (p) TensorImpl;
+}
+
+void bytes_overflow(i64 numel, DType t) {
+  throw ShapeError(str("[", mode.op ? mode.op->name : "allocation", "] ", numel, " elements of ",
+                       dtype_name(t), ": the size in bytes overflows 64 bits"));
+}
+void elements_overflow(const i64* shape, int ndim) {
+  throw ShapeError(str("[", mode.op ? mode.op->name : "allocation", "] the result would be ",
+                       Shape(shape, ndim), ", whose elements overflow 64 bits"));
+}
+void check_extent(const i64* shape, int ndim) {
+  i64 extent;
+  if (!extent_fits(shape, ndim, extent)) elements_overflow(shape, ndim);
 }
 
 void destroy(TensorImpl* p) {
@@ -378,6 +418,12 @@ void fail_nth_request(u64 n) {
   detail::ThreadMemory& t = detail::thread_memory;
   t.fail_countdown = n;
   t.slow = n ? t.slow | detail::kSlowFailing : t.slow & ~u32(detail::kSlowFailing);
+}
+
+void fail_requests_above(i64 bytes) {
+  detail::ThreadMemory& t = detail::thread_memory;
+  t.fail_above = bytes;
+  t.slow = bytes ? t.slow | detail::kSlowLimited : t.slow & ~u32(detail::kSlowLimited);
 }
 
 u64 request_count() {

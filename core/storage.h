@@ -57,7 +57,7 @@ struct MemoryCounters {
   i64 peak_by_category[kNumCategories];
   u64 requests;
 };
-inline constexpr int kSizeClasses = 160;  // fits Storage::size_class
+inline constexpr int kSizeClasses = 233;  // every number of bytes has one; fits Storage::size_class
 inline constexpr int kCounterRows = 8;    // real devices, then their meta stand-ins
 // Storages that this thread made while the log was its innermost one or an outer one of that. A
 // block that was released and handed out again was made inside both times.
@@ -72,6 +72,7 @@ struct ThreadMemory {
   u32 slow;                               // SlowAllocation bits: no block without a call
   StorageLog* log;                        // while a checkpointed function runs
   u64 fail_countdown;                     // 0: never
+  i64 fail_above;                         // bytes; 0: never
   i64 live_storages;
   bool registered;
 };
@@ -90,6 +91,11 @@ constexpr u64 class_bytes(u32 c) {
   const u32 k = c - 17, lg = 10 + k / 4;
   return (1ull << lg) + ((k % 4) + 1) * (1ull << (lg - 2));
 }
+static_assert(size_class(~u64{0}) + 1 == kSizeClasses);
+// No request is larger on any device, meta included: no processor addresses more, and sums over the
+// live tensors stay within 64 bits.
+inline constexpr i64 kLargestBlock = i64{1} << 48;
+
 WT_HOT int counter_row(Device d) { return int(d.kind) | int(d.is_meta) << 2; }
 static_assert(kNumDeviceKinds <= 4);
 

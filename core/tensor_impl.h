@@ -88,11 +88,18 @@ WT_HOT TensorImpl* new_impl() {
   return p;
 }
 
+namespace detail {
+// Throw ShapeError in the name of the operator that runs.
+[[noreturn]] WT_COLD void bytes_overflow(i64 numel, DType t);
+[[noreturn]] WT_COLD void elements_overflow(const i64* shape, int ndim);
+WT_COLD void check_extent(const i64* shape, int ndim);
+}  // namespace detail
+
 // Throws ShapeError when numel * item size overflows.
 WT_HOT i64 bytes_for(i64 numel, DType t) {
   i64 bytes;
-  if (__builtin_mul_overflow(numel, item_size(t), &bytes)) [[unlikely]]
-    checked_mul(numel, item_size(t), "the size in bytes");
+  if (!mul_fits(numel, item_size(t), bytes)) [[unlikely]]
+    detail::bytes_overflow(numel, t);
   return bytes;
 }
 
@@ -104,16 +111,20 @@ WT_HOT void set_contiguous(Geometry& g, const i64* shape, int ndim, DType t) {
   for (int i = ndim; i-- > 0;) {
     g.shape[i] = shape[i];
     g.strides[i] = n;
-    n *= shape[i];
+    n = wrapped_mul(n, shape[i]);
   }
   g.numel = n;
 }
 
-// A fresh contiguous tensor of checked sizes (their product is known not to overflow: it comes from
-// an existing tensor or through numel_of).
+// A fresh contiguous tensor. Throws ShapeError where the sizes do not fit 64 bits: the one place
+// that all new tensors pass, whatever made their shape.
 WT_HOT TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d) {
   i64 n = 1;
-  for (int i = 0; i < ndim; ++i) n *= shape[i];
+  for (int i = 0; i < ndim; ++i)
+    if (!mul_fits(n, shape[i], n)) [[unlikely]]
+      detail::elements_overflow(shape, ndim);
+  if (n == 0) [[unlikely]]
+    detail::check_extent(shape, ndim);
   Storage* s = allocate(d, bytes_for(n, t));  // may throw: nothing else is held yet
   TensorImpl* p = new_impl();
   set_contiguous(p->geometry, shape, ndim, t);

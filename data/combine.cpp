@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "warptape/core/checked.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/loader.h"
 
@@ -100,7 +101,7 @@ std::vector<i64> detail::split_lengths(std::span<const Scalar> parts, i64 n) {
     i64 total = 0;
     for (const Scalar& p : parts) {
       lengths.push_back(p.i);
-      if (__builtin_add_overflow(total, p.i, &total)) total = -1;
+      if (!add_fits(total, p.i, total)) total = -1;
       if (total < 0) break;
     }
     if (total != n)

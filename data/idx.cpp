@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "warptape/core/checked.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
@@ -33,7 +34,7 @@ Shape parse_header(const std::string& path, const std::vector<u8>& bytes) {
     const u32 n = u32(p[0]) << 24 | u32(p[1]) << 16 | u32(p[2]) << 8 | p[3];
     shape.push_back(n);
     // A length of 0 does not make up for what the others are: strides would overflow.
-    if (__builtin_mul_overflow(total, std::max(i64{1}, i64(n)), &total))
+    if (!mul_fits(total, std::max(i64{1}, i64(n)), total))
       data_error(path, 4 + 4 * u64(i), "the sizes overflow");
   }
   return shape;

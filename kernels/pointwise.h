@@ -63,6 +63,9 @@ using Grad0 = Grad<F, 0>;
 template <class F>
 using Grad1 = Grad<F, 1>;
 
+// Throws InternalError: the kernels of a contract were called with a dtype they are not made for.
+[[noreturn]] WT_COLD void outside_domain(const char* contract, DType t);
+
 }  // namespace pw
 
 // out[i] = f.value(in[0][i], in[1][i], ...), operands broadcast to out's shape; out may be one of

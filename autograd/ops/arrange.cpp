@@ -69,6 +69,7 @@ Shape unfolded(const OpScope& s, Shape shape, const Windows& w) {
         str("the result would have ", kMaxDims + 1, " dimensions, at most ", kMaxDims));
   if (!shape.empty()) shape[w.axis] = (shape[w.axis] - w.size) / w.step + 1;
   shape.push_back(w.size);
+  check_numel(s, shape);
   return shape;
 }
 
@@ -122,6 +123,9 @@ std::vector<Tensor> chunk(const In& x, i64 chunks, i64 axis) {
   if (chunks < 1) s.fail<ShapeError>(str("chunks must be at least 1, got ", chunks));
   const int a = s.axis(axis, g.ndim);
   const i64 n = g.shape[a], size = n == 0 ? 0 : (n - 1) / chunks + 1;
+  constexpr i64 kMost = 1 << 16;  // of an axis without elements every piece is one more tensor
+  if (n == 0 && chunks > kMost)
+    s.fail<ShapeError>(str("axis ", a, " has no elements for ", chunks, " pieces"));
   const Tensor t = s.operand(0);
   std::vector<Tensor> parts;
   if (n == 0) parts.assign(size_t(chunks), t);
@@ -216,7 +220,7 @@ Tensor repeated_along(Tensor t, int axis, i64 times) {
 Tensor interleaved_along(CompositeScope& s, const Tensor& x, Tensor t, int axis, i64 times) {
   Shape shape = t.shape();
   if (times < 0) s.fail<ShapeError>(str("repeats must be at least 0, got ", times));
-  if (__builtin_mul_overflow(shape[axis], times, &shape[axis]))
+  if (!mul_fits(shape[axis], times, shape[axis]))
     s.fail<ShapeError>(str("repeats is ", times, ": the size of axis ", axis, " overflows"));
   check_numel(s, shape);
   const Around a(t.shape(), axis);
@@ -239,7 +243,7 @@ Tensor repeat(const In& x, const Shape& repeats) {
   for (int d = 0; d < repeats.ndim(); ++d) {
     shape.push_back(d < lead ? 1 : g.shape[d - lead]);
     i64 size = 0;
-    if (repeats[d] < 0 || __builtin_mul_overflow(shape[d], repeats[d], &size))
+    if (repeats[d] < 0 || !mul_fits(shape[d], repeats[d], size))
       s.fail<ShapeError>(str("repeats ", repeats, ": entry ", d, " is negative or too large"));
     result.push_back(size);
   }

@@ -408,7 +408,7 @@ Tensor rotary_embedding(const In& x, const RotaryOptions& options) {
   const Tensor t = s.operand(0);
   const i64 rows = t.size(-2);
   const Tensor positions =
-      arange(options.offset, options.offset + rows, 1, {.dtype = DType::f64, .device = t.device()});
+      add(arange(rows, {.dtype = DType::f64, .device = t.device()}), double(options.offset));
   return s.finish(rotate(t, positions, options));
 }
 

@@ -88,8 +88,7 @@ Shape embedded_shape(const OpScope& s, const DiagonalOf& d) {
   const Geometry& g = s.geometry(0);
   const i64 away = d.offset < 0 ? -(d.offset + 1) : d.offset;  // of INT64_MIN too
   i64 n = 0;
-  if (__builtin_add_overflow(g.shape[g.ndim - 1], away, &n) ||
-      __builtin_add_overflow(n, d.offset < 0 ? 1 : 0, &n))
+  if (!add_fits(g.shape[g.ndim - 1], away, n) || !add_fits(n, i64{d.offset < 0}, n))
     s.fail<ShapeError>(str("offset ", d.offset, ": the size of the matrix overflows 64 bits"));
   Shape shape;
   for (int i = 0, from = 0; i < g.ndim + 1; ++i)
@@ -134,7 +133,7 @@ Tensor diagonal(const In& x, i64 offset, i64 axis1, i64 axis2) {
 Tensor diagonal_backward(const In& gout, const Shape& shape, i64 offset, i64 axis1, i64 axis2) {
   OpScope s(info::diagonal_backward, gout);
   const DiagonalOf d = diagonal_of(s, shape.ndim(), offset, axis1, axis2);
-  check_numel(s, shape);
+  check_shape(s, shape);
   Result y = s.result(shape, s.dtype());
   Window w(y.view());
   keep_diagonal(w, d);

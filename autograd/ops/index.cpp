@@ -106,6 +106,9 @@ Tensor scatter_add(const In& gout, const In& indices, i64 rows, i64 skip) {
   for (int d = 0; fits && d < list.ndim; ++d) fits = g.shape[d] == list.shape[d];
   if (!fits)
     s.fail<ShapeError>("the gradient must have the shape of the indices and one more dimension");
+  if (!is_floating(g.dtype) || !computes(g.dtype))
+    s.fail<DtypeError>(str("expected a gradient of floats, got ", dtype_name(g.dtype)));
+  check_shape(s, {rows, g.shape[g.ndim - 1]});
   s.save_input(1);
   Result gw = s.result({rows, g.shape[g.ndim - 1]}, g.dtype);
   s.record(embedding_backward_backward);

@@ -5,6 +5,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/in_place.h"
 #include "warptape/autograd/ops/internal/index_list.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
@@ -91,7 +92,7 @@ struct Write {
     return expand(value.to(x.dtype(), at).to(x.device(), at), wanted);
   }
   void check_adds(const Tensor& x) const {
-    if (accumulate && !is_floating(x.dtype()))
+    if (accumulate && (!is_floating(x.dtype()) || !computes(x.dtype())))
       throw DtypeError(str("[", op.name, "] accumulates floats, this is ", describe(x), "\n  at ",
                            describe(at)));
   }
@@ -128,6 +129,15 @@ Tensor put(const Tensor& x, std::initializer_list<Index> at, const Write& w) {
   const Tensor y = put_rows(t.table(), rows, as_rows(w, x, t, rows.numel()), w.accumulate);
   return put_back(permute(y.reshape(t.front.shape()), detail::inverse_order(t.front_order)),
                   p.cuts);
+}
+
+// Several indices may name one place of an expanded tensor: it is refused before anything is
+// written.
+void check_target(const Tensor& x, Frame at) {
+  if (x.is_contiguous()) return;
+  const In self(x, at.file, at.line);
+  const OpScope s(info::index_put_, self);
+  detail::check_writable(s);
 }
 
 // What is written into x has a gradient, and so has the rest of x.
@@ -184,6 +194,7 @@ Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
   checked();
   value.checked();
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
+  check_target(*this, where);
   const Write w{info::index_put_, value, options.accumulate, where};
   if (mode.grad && (requires_grad() || value.requires_grad())) {
     assign(*this, put(*this, at, w), where);

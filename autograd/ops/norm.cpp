@@ -55,7 +55,7 @@ class RowsOf {
       if (g.shape[d] == 1) continue;
       if (length == 1)
         step = g.strides[d];
-      else if (g.strides[d] != length * step)
+      else if (g.numel > 0 && g.strides[d] != length * step)  // without elements: any strides
         return false;
       length *= g.shape[d];
     }

@@ -41,8 +41,7 @@ Shape padded_shape(const OpScope& s, const Border& b) {
   Shape shape = shape_of(s.geometry(0));
   for (int d = 0; d < shape.ndim(); ++d) {
     i64 n = 0;
-    if (__builtin_add_overflow(shape[d], b.before[d], &n) ||
-        __builtin_add_overflow(n, b.after[d], &n) || n < 0 ||
+    if (!add_fits(shape[d], b.before[d], n) || !add_fits(n, b.after[d], n) || n < 0 ||
         shape[d] + std::min<i64>(b.before[d], 0) < 0 || shape[d] + std::min<i64>(b.after[d], 0) < 0)
       s.fail<ShapeError>(str("axis ", d, " of size ", shape[d], " cannot be padded by ",
                              b.before[d], " and ", b.after[d]));

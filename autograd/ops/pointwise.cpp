@@ -163,6 +163,8 @@ Tensor& Tensor::add_(const Tensor& other, Frame at) & {
   const In self(*this, at.file, at.line);
   const Tensor source = detail::readable_beside(*this, other, at);
   const In from(source, at.file, at.line);
+  const In* const both[] = {&self, &from};
+  if (source.dtype() != dtype()) promoted_dtype(info::add_, both, 2);  // refuses what does not
   if (promotion_category(source.dtype()) <= promotion_category(dtype()))
     elementwise::convert(from, dtype());
   OpScope s(info::add_, self, from, Types::any);

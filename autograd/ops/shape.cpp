@@ -57,6 +57,7 @@ Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
   Shape r = wanted;
   i64 known = 1;
   int open = -1;
+  bool countable = true;
   for (int i = 0; i < r.ndim(); ++i) {
     if (r[i] == -1 && open < 0)
       open = i;
@@ -65,18 +66,26 @@ Shape resolve_shape(const OpScope& s, const Shape& wanted, const Geometry& g) {
                            "] one size may be -1 and the others must be at least 0: got ", wanted,
                            s.at_line()));
     else
-      known = checked_mul(known, r[i]);
+      countable &= mul_fits(known, r[i], known);
   }
-  const bool fits = open < 0 || (known != 0 && g.numel % known == 0);
+  const bool fits = countable && (open < 0 || (known != 0 && g.numel % known == 0));
   if (fits && open >= 0) r[open] = g.numel / known;
-  if (!fits || numel_of(r) != g.numel)
+  i64 extent;
+  if (!fits || !extent_fits(r.data(), r.ndim(), extent) || numel_of(r) != g.numel)
     throw ShapeError(str("[", s.info().name, "] cannot see ", g.numel, " elements of shape ",
                          shape_of(g), " as ", wanted, s.at_line()));
   return r;
 }
 
-// Strides that show g's elements as `shape` without a copy: each new axis must lie inside a run of
-// old axes that are contiguous among themselves.
+bool has_elements(const Shape& shape, i64 numel) {
+  i64 n = 1;
+  for (const i64 size : shape)
+    if (!mul_fits(n, size, n)) return false;
+  return n == numel;
+}
+
+// Strides that show g's elements as `shape`, which has as many, without a copy: each new axis must
+// lie inside a run of old axes that are contiguous among themselves.
 bool view_strides(const Geometry& g, const Shape& shape, Shape& strides) {
   strides = contiguous_strides(shape);
   if (g.dense || g.numel == 0) return true;
@@ -131,11 +140,13 @@ Tensor reshape(const In& x, const Shape& shape) {
   const FrameScope frame(x.frame());
   if (!x.impl()) detail::use_of_undefined(x.frame());
   const Geometry& g = x.impl()->geometry;
-  Shape strides, wanted = shape;
-  bool open = false;
-  for (int i = 0; i < wanted.ndim(); ++i) open |= wanted[i] == -1;
+  Shape strides;
   Tensor self(detail::retained(x.impl()));
-  if (open || g.dense || !view_strides(g, wanted, strides)) self = contiguous(std::move(self));
+  bool open = false;
+  for (const i64 size : shape) open |= size == -1;
+  // A shape of another number of elements is for view() to refuse.
+  if (open || (!g.dense && has_elements(shape, g.numel) && !view_strides(g, shape, strides)))
+    self = contiguous(std::move(self));
   return in_place_of(x, view(std::move(self), shape));
 }
 
@@ -316,7 +327,7 @@ Tensor slice(const In& x, i64 axis, Slice range) {
   const Slice r = resolve_slice(s, range, g.shape[a]);
   const i64 offset = r.begin * g.strides[a];
   g.shape[a] = slice_length(r);
-  g.strides[a] *= r.step;
+  if (g.shape[a] > 1) g.strides[a] *= r.step;  // else it may be too large to multiply
   finish_geometry(g);
   Result y = s.view_result(g, g.numel == 0 ? 0 : offset);
   s.record(slice_backward_fn);
@@ -449,19 +460,21 @@ void slice_backward_backward(Backward& g) {
 
 Tensor slice_backward(const In& x, const Shape& shape, i64 axis, Slice range) {
   OpScope s(info::slice_backward, x);
+  if (shape.empty()) s.fail<IndexError>("a 0-d tensor cannot be sliced");
   const int a = s.axis(axis, shape.ndim());
+  check_shape(s, shape);
   const Slice r = resolve_slice(s, range, shape[a]);
+  Shape part = shape;
+  part[a] = slice_length(r);
+  if (shape_of(s.geometry(0)) != part)
+    s.fail<ShapeError>(str("the slice of a tensor of shape ", shape, " has shape ", part));
   Result y = s.result(shape, s.dtype());
   s.record(slice_backward_backward);
   s.set_attribute(SliceOf{a, r});
   run(FillArgs{y.view(), 0.0, 0}, s.launch());
-  Geometry window = y.impl()->geometry;
-  const i64 offset = r.begin * window.strides[a];
-  window.shape[a] = slice_length(r);
-  window.strides[a] *= r.step;
-  finish_geometry(window);
-  if (y.impl()->data && window.numel)
-    copy_views({y.view().as<char>() + offset * item_size(s.dtype()), &window}, s.view(0), s);
+  Window window(y.view());
+  window.narrow(a, r.begin, part[a], r.step);
+  if (window.geometry.numel > 0) copy_views(window.view(), s.view(0), s);
   return s.finish(std::move(y));
 }
 

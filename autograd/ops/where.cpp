@@ -33,7 +33,7 @@ Tensor where_tensors(const In& c, const Operand& a, const Operand& b) {
   bool defined = true;
   for (int i = 1; i < n; ++i) defined &= in[i]->impl() != nullptr;
   if (defined) {
-    DType t = promoted_dtype(in + 1, n - 1);
+    DType t = promoted_dtype(e.info, in, n, 1);
     if (!has.a || !has.b) t = elementwise::dtype_with_number(t, has.a ? b.scalar() : a.scalar());
     for (int i = 1; i < n; ++i) elementwise::convert(*in[i], t);
   }

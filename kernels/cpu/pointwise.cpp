@@ -198,6 +198,10 @@ static void run_piece(const LargeCall& call, i64 begin, i64 n, [[maybe_unused]] 
   direct(n);
 }
 
+void outside_domain(const char* contract, DType t) {
+  throw InternalError(str("[", contract, "] has no kernel for ", dtype_name(t)));
+}
+
 void run_large(const LargeCall& call, i64 n) {
   const bool stream = call.out_size >= 4 && n * call.out_size >= kStreamedBytes;
   in_pieces(n, [&](i64 begin, i64 end) { run_piece(call, begin, end - begin, stream); });

@@ -179,11 +179,16 @@ void vectorized_body(const PointwiseArgs<F>& k) {
 }
 
 // --- rows ---
-// One function a dtype, in the order of DType; what is outside the entry's domain has none.
+// One function a dtype, in the order of DType. No table has a hole: operators refuse what is
+// outside the entry's domain, and one that forgets to is told so.
 template <class F>
 struct Bodies {
-  void (*of[kNumComputeDTypes])(const PointwiseArgs<F>&);
+  void (*of[kNumDTypes])(const PointwiseArgs<F>&);
 };
+template <class F>
+void outside_domain(const PointwiseArgs<F>& k) {
+  outside_domain(ContractTable<PointwiseArgs<F>>::kName, k.dtype());
+}
 #define WT_BODIES(name)                                                                        \
   template <class F>                                                                           \
   consteval Bodies<F> name##_bodies() {                                                        \
@@ -195,6 +200,8 @@ struct Bodies {
       b.of[int(DType::u8)] = name##_body<F, u8>;                                               \
     }                                                                                          \
     if constexpr (F::kDomain == Domain::any) b.of[int(DType::boolean)] = name##_body<F, bool>; \
+    for (auto& body : b.of)                                                                    \
+      if (!body) body = outside_domain<F>;                                                     \
     return b;                                                                                  \
   }                                                                                            \
   template <class F>                                                                           \

@@ -230,7 +230,7 @@ constexpr PointwiseLaunch<F::kArity> how_to_launch() {
 // One row a dtype, in the order of DType; what is outside the entry's domain has none.
 template <class F, bool kNaive>
 struct PointwiseLaunches {
-  PointwiseLaunch<F::kArity> of[kNumComputeDTypes];
+  PointwiseLaunch<F::kArity> of[kNumDTypes];
   constexpr PointwiseLaunches()
       : of{how_to_launch<F, double, kNaive>(), how_to_launch<F, float, kNaive>(),
            how_to_launch<F, __half, kNaive>(), how_to_launch<F, __nv_bfloat16, kNaive>()} {
@@ -244,15 +244,20 @@ struct PointwiseLaunches {
   }
 };
 
+template <class F, bool kNaive>
+void launch_row(const PointwiseArgs<F>& a, const Launch& l) {
+  static constexpr PointwiseLaunches<F, kNaive> kLaunches;
+  const PointwiseLaunch<F::kArity>& how = kLaunches.of[int(a.dtype())];
+  if (!how.launch) pw::outside_domain(ContractTable<PointwiseArgs<F>>::kName, a.dtype());
+  launch_parts(a.out, a.in, a.scalar, a.scalar_int, &a.f, how, l);
+}
 template <class F>
 void good(const PointwiseArgs<F>& a, const Launch& l) {
-  static constexpr PointwiseLaunches<F, false> kLaunches;
-  launch_parts(a.out, a.in, a.scalar, a.scalar_int, &a.f, kLaunches.of[int(a.dtype())], l);
+  launch_row<F, false>(a, l);
 }
 template <class F>
 void naive(const PointwiseArgs<F>& a, const Launch& l) {
-  static constexpr PointwiseLaunches<F, true> kLaunches;
-  launch_parts(a.out, a.in, a.scalar, a.scalar_int, &a.f, kLaunches.of[int(a.dtype())], l);
+  launch_row<F, true>(a, l);
 }
 
 }  // namespace

@@ -71,9 +71,10 @@ inline constexpr Entry kEntry = entry_of<F>();
 
 // --- operands ---
 
-// A number beside a tensor changes the dtype only when its category is higher.
+// A number beside a tensor changes the dtype only when its category is higher. What is for storage
+// only stays what it is, for check_domain() to refuse.
 inline DType dtype_with_number(DType t, Scalar v) {
-  if (v.category() <= promotion_category(t)) return t;
+  if (v.category() <= promotion_category(t) || !computes(t)) return t;
   return v.kind == Scalar::Kind::floating ? mode.default_dtype : DType::i64;
 }
 
@@ -277,7 +278,8 @@ WT_HOT Tensor binary_inline(const Entry& e, L launch, const Operand& a, const Op
   if (a.is_scalar() || b.is_scalar()) [[unlikely]]
     return with_number(e, a, b);
   if (e.domain == pw::Domain::floating && a.impl() && b.impl() &&
-      !is_floating(dtype_of(a.impl())) && !is_floating(dtype_of(b.impl()))) {
+      !is_floating(dtype_of(a.impl())) && !is_floating(dtype_of(b.impl())) &&
+      promotes(dtype_of(a.impl()), dtype_of(b.impl()))) {
     convert_integers(a);
     convert_integers(b);
   }
