@@ -2,10 +2,12 @@
 # Damaged files by the million: the fuzz cases of the tests ("whatever is done to a file") with more
 # files and other seeds, a process a core. What a reader takes must be what is there; everything else
 # is a DataError that names the file. Exit code 1 if a process fails; its seed is printed.
+# --operators: calls of every operator instead ("whatever they are called with"), which must be
+# refused or right (tests/fuzz/operators_test.cpp); a failure prints the call's WT_FUZZ_CALL.
 #
-#   tools/fuzz.sh [--guided] [--cases N] [--seconds S] [--seed S] [--build DIR] [--only PATTERN]
-#                 [--jobs N] [--output FILE]
-#       N files a format (1000000) by the wt_tests of DIR (build/ci), or of wt_tests_asan if DIR has
+#   tools/fuzz.sh [--operators | --guided] [--cases N] [--seconds S] [--seed S] [--build DIR]
+#                 [--only PATTERN] [--jobs N] [--output FILE]
+#       N files a format, or N calls (1000000), by the wt_tests of DIR (build/ci), or wt_tests_asan if DIR has
 #       it and WT_FUZZ_ASAN=1 is set; again with other seeds until S seconds are over, if that is
 #       given. FILE gets the result after every round.
 #   --guided: by libFuzzer, which keeps what reaches new code, under ASan and UBSan: builds tests/fuzz
@@ -14,9 +16,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cases=1000000 seconds=0 seed=1 build=build/ci only="" jobs=$(nproc) output="" guided=0
+what="whatever is done to a file" unit=files
 while [ $# -gt 0 ]; do
   case $1 in
     --guided) guided=1; shift; continue ;;
+    --operators) what="whatever they are called with" unit=calls; shift; continue ;;
     --cases) cases=${2:?} ;;
     --seconds) seconds=${2:?} ;;
     --seed) seed=${2:?} ;;
@@ -34,7 +38,7 @@ program=$build/wt_tests
 [ -x "$program" ] || { echo "fuzz: $program is not there (cmake --build $build --target wt_tests)" >&2; exit 2; }
 
 # Catch2 has wildcards at the ends of a name only.
-mapfile -t names < <("$program" "*whatever is done to a file*" --list-test-names-only |
+mapfile -t names < <("$program" "*$what*" --list-test-names-only |
   grep -F -- "$only" || true)
 [ ${#names[@]} -gt 0 ] || { echo "fuzz: no case has '$only' in its name" >&2; exit 2; }
 tree=${WT_FUZZ_BUILD:-build/fuzz}
@@ -52,7 +56,11 @@ result=0
 declare -A count=() time=() state=() edges=()
 write_report() {
   local name
-  echo "# Written by tools/fuzz.sh: damaged files given to each reader."
+  if [ $unit = calls ]; then
+    echo "# Written by tools/fuzz.sh --operators: calls of every operator with arguments of any kind."
+  else
+    echo "# Written by tools/fuzz.sh: damaged files given to each reader."
+  fi
   echo "commit $(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null || echo unknown)"
   echo "date $(date +%F)"
   if [ $guided = 1 ]; then
@@ -62,7 +70,7 @@ write_report() {
   fi
   for name in "${names[@]}"; do
     [ -z "${count[$name]:-}" ] ||
-      echo "${state[$name]} ${count[$name]} files, ${time[$name]} s: ${name%%:*}${edges[$name]:+, ${edges[$name]} branches}"
+      echo "${state[$name]} ${count[$name]} $unit, ${time[$name]} s: ${name%%:*}${edges[$name]:+, ${edges[$name]} branches}"
   done
 }
 # start NAME J: one process over $share files
@@ -87,7 +95,7 @@ begin_with() {
 }
 # fuzz NAME: one round of one format
 fuzz() {
-  local name=$1 begin=$SECONDS j pids=()
+  local name=$1 begin=$SECONDS j ran pids=()
   share=$(((cases + jobs - 1) / jobs))
   begin_with "$name"
   for ((j = 0; j < jobs; ++j)); do
@@ -96,9 +104,10 @@ fuzz() {
   done
   : "${state[$name]:=passed}"
   for ((j = 0; j < jobs; ++j)); do
-    wait "${pids[j]}" && continue
+    wait "${pids[j]}" && ran=$(sed -nE 's/^operators: ([0-9]+) calls, .*/\1/p' "$scratch/out.$j") &&
+      [ "${ran:-$share}" = "$share" ] && continue
     state[$name]=FAILED result=1
-    echo "FAILED with $share files of seed $((round * 1000 + j)): $name"
+    echo "FAILED with $share $unit of seed $((round * 1000 + j)): $name"
     tail -40 "$scratch/out.$j"
   done
   count[$name]=$((${count[$name]:-0} + share * jobs))
