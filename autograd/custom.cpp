@@ -42,7 +42,8 @@ CustomForward::CustomForward(const OpInfo& info, const In* const* inputs, int n)
     : grad_before_(mode.grad), frame_before_(mode.frame) {
   for (int i = 0; i < n; ++i) {
     if (!inputs[i]->impl())
-      throw UsageError(str("[", info.name, "] operand ", i, " is undefined\n  at ",
+      throw UsageError(str("[", info.name, "] operand ", i,
+                           " is undefined (never assigned, or moved from)\n  at ",
                            describe(inputs[i]->frame())));
     inputs_.push_back(Tensor(retained(inputs[i]->impl())));
   }

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "warptape/autograd/walk.h"
+#include "warptape/core/call_lines.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
 
@@ -372,6 +373,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   struct Exit {
     Engine& e;
     const Mode before = mode;
+    const ModuleCall* const call_before = module_call;
     bool ok = false;
     ~Exit() {
       e.finish(ok);
@@ -380,6 +382,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
       const u64 sequence = mode.sequence;
       StreamState* const last = mode.stream;
       mode = before;
+      module_call = call_before;
       mode.sequence = sequence;
       if (last != mode.stream) detail::follow_stream_quietly(last, mode.stream);
     }
@@ -389,6 +392,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   e.marked_ = true;
   if (e.capturing_) e.find_needed();
   mode.grad = options.create_graph;
+  module_call = nullptr;  // nodes know their lines
   mode.slow &= ~u32(kSlowAutocast | kSlowSaving);
   e.seed(roots, seeds);
   if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]

@@ -70,9 +70,10 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
     : info_(info), a_(inputs[0]), many_(inputs), n_(n) {
   outer_op_ = mode.op;
   mode.op = &info_;
+  for (int i = 0; i < n; ++i) inputs[i]->open();
   open_slow(info_, outer_op_, inputs, n, types);
   bool any = false;
-  for (int i = 0; i < n; ++i) any |= inputs[i]->impl()->node != nullptr;
+  for (int i = 0; i < n; ++i) any |= impl(i)->node != nullptr;
   recording_ = any && mode.grad;
   for (int i = 1; i < n; ++i)
     for (int k = 0; k < i; ++k) repeated_ |= impl(i) == impl(k);

@@ -13,6 +13,7 @@
 // operator that throws has changed nothing, and an rvalue operand is still the user's.
 #pragma once
 #include "warptape/autograd/node.h"
+#include "warptape/core/call_lines.h"
 #include "warptape/core/in.h"
 #include "warptape/kernels/run.h"
 
@@ -53,18 +54,21 @@ class OpScope {
  public:
   WT_HOT OpScope(const OpInfo& info, const In& a, Types types = Types::same)
       : info_(info), a_(&a), n_(1) {
+    a.open();
     open(types, 0);
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same)
       : info_(info), a_(&a), b_(&b), n_(2) {
-    open(types, a.impl() && b.impl() ? a.impl()->key ^ b.impl()->key : ~0u);
-    repeated_ = a.impl() == b.impl();
+    const TensorImpl *p = a.open(), *q = b.open();
+    open(types, p && q ? p->key ^ q->key : ~0u);
+    repeated_ = a.opened() == b.opened();
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, const In& c,
                  Types types = Types::same)
       : info_(info), a_(&a), b_(&b), c_(&c), n_(3) {
+    a.open(), b.open(), c.open();
     open(types, ~0u);
-    repeated_ = a.impl() == b.impl() || a.impl() == c.impl() || b.impl() == c.impl();
+    repeated_ = a.opened() == b.opened() || a.opened() == c.opened() || b.opened() == c.opened();
   }
   // Operands of a list (cat, custom operators).
   OpScope(const OpInfo& info, const In* const* inputs, int n, Types types = Types::same);
@@ -93,11 +97,11 @@ class OpScope {
   WT_HOT const In& input(int i) const {
     return many_ ? *many_[i] : i == 0 ? *a_ : i == 1 ? *b_ : *c_;
   }
-  WT_HOT TensorImpl* impl(int i) const { return input(i).impl(); }
+  WT_HOT TensorImpl* impl(int i) const { return input(i).opened(); }
   WT_HOT const Geometry& geometry(int i) const { return impl(i)->geometry; }
   WT_HOT View view(int i) const { return view_of(impl(i)); }
   WT_HOT DType dtype(int i = 0) const { return dtype_of(impl(i)); }
-  WT_HOT Device device() const { return device_of(a_->impl()); }
+  WT_HOT Device device() const { return device_of(a_->opened()); }
   WT_HOT bool recording() const { return recording_; }
   // Operand i takes part in the graph: its gradient is wanted.
   WT_HOT bool wants(int i) const { return recording_ && impl(i)->node; }
@@ -128,11 +132,9 @@ class OpScope {
   WT_HOT Result result_like(int i = 0) const {
     const TensorImpl* like = impl(i);
     if (!rvalues_) return Result(new_like(like));
-    if (a_->is_rvalue() && may_reuse(0, like)) return Result(a_->impl(), a_);
-    if (n_ > 1 && input(1).is_rvalue() && may_reuse(1, like))
-      return Result(input(1).impl(), &input(1));
-    if (n_ > 2 && input(2).is_rvalue() && may_reuse(2, like))
-      return Result(input(2).impl(), &input(2));
+    if (a_->is_rvalue() && may_reuse(0, like)) return Result(a_->opened(), a_);
+    if (n_ > 1 && input(1).is_rvalue() && may_reuse(1, like)) return Result(impl(1), &input(1));
+    if (n_ > 2 && input(2).is_rvalue() && may_reuse(2, like)) return Result(impl(2), &input(2));
     return Result(new_like(like));
   }
   // For elementwise operators: the output has operand i's order in memory too (NHWC stays NHWC).
@@ -148,7 +150,7 @@ class OpScope {
   }
   // A view of operand 0's storage: geometry to be filled by the caller.
   WT_HOT Result view_result(const Geometry& g, i64 offset_elements) const {
-    return Result(new_view(a_->impl(), g, offset_elements, frame()));
+    return Result(new_view(a_->opened(), g, offset_elements, frame()));
   }
 
   // --- saving: before the outputs are allocated ---
@@ -193,7 +195,10 @@ class OpScope {
   }
 
   // --- launch and end ---
-  WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device()}; }
+  WT_HOT Launch launch() const {
+    launch_line = a_->frame();
+    return Launch{&info_, mode.native_stream, nullptr, device()};
+  }
   // Attaches node, edges and slots and empties the rvalues. Never throws.
   WT_HOT Tensor finish(Result y);
   // A tensor made elsewhere becomes the output (custom operators).
@@ -228,13 +233,13 @@ class OpScope {
     outer_op_ = mode.op;
     mode.op = &info_;
     if ((key_difference | mode.slow | process_slow.load(std::memory_order_relaxed)) != 0 ||
-        !a_->impl()) [[unlikely]] {
+        !a_->opened()) [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
       open_slow(info_, outer_op_, in, n_, types);
     }
-    bool any = a_->impl()->node != nullptr;
-    if (n_ > 1) any |= b_->impl()->node != nullptr;
-    if (n_ > 2) any |= c_->impl()->node != nullptr;
+    bool any = a_->opened()->node != nullptr;
+    if (n_ > 1) any |= b_->opened()->node != nullptr;
+    if (n_ > 2) any |= c_->opened()->node != nullptr;
     recording_ = any && mode.grad;
     rvalues_ = a_->is_rvalue();
     if (n_ > 1) rvalues_ |= b_->is_rvalue();
@@ -242,7 +247,7 @@ class OpScope {
   }
   // The operand is an rvalue that nobody else can see.
   WT_HOT bool takes(const In& in) const {
-    return rvalues_ && in.is_rvalue() && !repeated_ && in.impl()->refs.sole();
+    return rvalues_ && in.is_rvalue() && !repeated_ && in.opened()->refs.sole();
   }
   WT_HOT bool may_reuse(int k, const TensorImpl* like) const;
   WT_HOT void make_node(BackwardFn backward);
@@ -345,7 +350,7 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
     n->n_slots = u16(k + 1);
     if (code >= kExtraSlot) continue;  // outputs, extras and empty ones: in finish()
     const In& in = input(code);
-    TensorImpl* p = in.impl();
+    TensorImpl* p = in.opened();
     slot.edge = p->node ? code : kNoEdge;
     slot.kind = SlotKind::owned;
     if (p->flags & kInference) [[unlikely]] {
@@ -363,7 +368,7 @@ WT_HOT void OpScope::make_node(BackwardFn backward) {
 
 WT_HOT void OpScope::set_edge(int i, bool reused) const {
   const In& in = input(i);
-  TensorImpl* p = in.impl();
+  TensorImpl* p = in.opened();
   Node* from = p->node;
   node_->edges[i] = {from, p->output_index};
   if (!from) return;

@@ -16,42 +16,53 @@ concept TensorHolder = requires(const P& p) {
 // Losses: they convert to a tensor that they make on the spot.
 template <class L>
 concept TensorMaker = requires(const L& l) {
-  { l.mean() } -> std::same_as<Tensor>;
+  { l.mean(Frame{}) } -> std::same_as<Tensor>;
 };
 
 // A parameter type: make one only by passing an argument. A local `In x(std::move(t))` is right
 // only while `t` lives; `In x(f())` dangles.
+//
+// It keeps where the user's handle lies, not what is in it: C++ does not say in which order the
+// arguments of a call are evaluated, and in `exp(std::move(x)) - x` another one may empty the
+// handle after this object was made. Whoever reads it, reads it inside the operator, when all
+// arguments have been evaluated: an operand that was moved from is then undefined, in every order.
 class In {
  public:
   WT_HOT In(const Tensor& t, const char* file = __builtin_FILE(),  // NOLINT: implicit by design
             u32 line = __builtin_LINE())
-      : p_(t.p_), frame_{file, line} {}
+      : at_(const_cast<TensorImpl**>(&t.p_)), file_(file), line_(line) {}
   WT_HOT In(Tensor&& t, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
-      : p_(t.p_), frame_{file, line}, source_(&t) {}
+      : at_(&t.p_), file_(file), line_(line), hold_(Hold::rvalue) {}
   template <TensorHolder P>
   WT_HOT In(const P& p, const char* file = __builtin_FILE(), u32 line = __builtin_LINE())  // NOLINT
-      : p_(p.tensor().impl()), frame_{file, line} {}
+      : In(p.tensor(), file, line) {}
   In(const In&) = delete;
   In& operator=(const In&) = delete;
   WT_HOT ~In() {
-    if (source_ == taken() && p_) [[unlikely]]
+    if (owns() && p_) [[unlikely]]
       release(p_);
   }
 
-  WT_HOT TensorImpl* impl() const { return p_; }
-  WT_HOT Frame frame() const { return frame_; }
+  // Null: undefined, or moved from since.
+  WT_HOT TensorImpl* impl() const { return owns() ? p_ : *at_; }
+  WT_HOT Frame frame() const { return {file_, line_}; }
   // The user gave it up: it is emptied when the operator succeeds and untouched when it throws.
-  WT_HOT bool is_rvalue() const { return source_ != nullptr; }
-  // Nobody else holds the handle.
-  WT_HOT bool is_sole() const { return is_rvalue() && p_->refs.sole(); }
+  WT_HOT bool is_rvalue() const { return hold_ != Hold::lvalue; }
 
   // --- for the prologue and the recorder ---
+  // Reads the user's handle; opened() is what was in it, without looking again.
+  WT_HOT TensorImpl* open() const {
+    if (!owns()) [[likely]]
+      p_ = *at_;
+    return p_;
+  }
+  WT_HOT TensorImpl* opened() const { return p_; }
   // Empties the user's rvalue; from here on this object owns the reference.
   WT_HOT void take() const {
-    if (source_ && source_ != taken()) {
-      source_->p_ = nullptr;
-      source_ = taken();
-    }
+    if (hold_ != Hold::rvalue) return;
+    p_ = *at_;  // null for the second one of f(std::move(x), std::move(x))
+    *at_ = nullptr;
+    hold_ = Hold::owned;
   }
   // Hands the reference on (after take()).
   WT_HOT TensorImpl* give() const {
@@ -62,29 +73,36 @@ class In {
   // Replaces the operand by a converted one, which is then an rvalue of its own. The user's rvalue
   // is emptied only by finish(), as ever.
   void replace(Tensor converted) const {
-    if (source_ && source_ != taken()) pending_ = source_;
-    if (source_ == taken() && p_) release(p_);
+    if (owns() && p_) release(p_);
     p_ = converted.release_impl();
-    source_ = taken();
+    const bool users = hold_ == Hold::rvalue || hold_ == Hold::converted;
+    hold_ = users ? Hold::converted : Hold::owned;
   }
-  // Empties the rvalue that replace() set aside.
+  // Empties the rvalue in whose place a converted one stood.
   WT_HOT void finish_replaced() const {
-    if (pending_) [[unlikely]]
-      *pending_ = Tensor();
+    if (hold_ != Hold::converted) [[likely]]
+      return;
+    hold_ = Hold::owned;
+    TensorImpl* const users = *at_;
+    *at_ = nullptr;
+    if (users) release(users);
   }
-  bool same_tensor(const In& o) const { return p_ == o.p_; }
 
  protected:
   WT_HOT In(TensorImpl* owned, const char* file, u32 line)
-      : p_(owned), frame_{file, line}, source_(taken()) {}
+      : p_(owned), file_(file), line_(line), hold_(Hold::owned) {}
 
  private:
-  static Tensor* taken() { return reinterpret_cast<Tensor*>(8); }  // never dereferenced
+  // The user's tensor, to be left or to be emptied; a reference of this object's own; the same,
+  // and the user's rvalue that it stands for is still to be emptied.
+  enum class Hold : u8 { lvalue, rvalue, owned, converted };
+  WT_HOT bool owns() const { return hold_ >= Hold::owned; }
 
-  mutable TensorImpl* p_;
-  Frame frame_;
-  mutable Tensor* source_ = nullptr;   // the user's rvalue; taken(): this object owns p_
-  mutable Tensor* pending_ = nullptr;  // the user's rvalue that replace() set aside
+  mutable TensorImpl* p_;      // what open() found, or what this object owns
+  TensorImpl** at_ = nullptr;  // the pointer in the user's handle
+  const char* file_;
+  u32 line_;
+  mutable Hold hold_ = Hold::lvalue;
 };
 
 // An In that may also be a number or a Loss (which then stands for its mean).
@@ -104,7 +122,7 @@ class Operand : public In {
   template <TensorMaker L>
   Operand(const L& loss, const char* file = __builtin_FILE(),
           u32 line = __builtin_LINE())  // NOLINT
-      : In(loss.mean().release_impl(), file, line) {}
+      : In(loss.mean(Frame{file, line}).release_impl(), file, line) {}
 
   WT_HOT bool is_scalar() const { return is_scalar_; }
   WT_HOT Scalar scalar() const { return number_.value; }

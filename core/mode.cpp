@@ -7,6 +7,8 @@
 #include <set>
 #include <tuple>
 
+#include "warptape/core/at_line.h"
+#include "warptape/core/call_lines.h"
 #include "warptape/core/error.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
@@ -14,6 +16,8 @@
 namespace wt {
 
 constinit thread_local Mode mode = {};
+constinit thread_local const ModuleCall* module_call = nullptr;
+constinit thread_local Frame launch_line{};
 constinit std::atomic<u32> process_slow{0};
 
 namespace {
@@ -89,10 +93,19 @@ std::string to_string(const ModulePath* path) {
 
 std::string describe_place(Frame own) {
   if (!mode.frame) return describe(own);
-  const std::string outer = describe(frame_of(mode.frame)), inner = describe(own);
+  Frame innermost = own;
+  for (const ModuleCall* c = module_call; c && !is_users(innermost); c = c->outer)
+    innermost = c->at;
+  const std::string outer = describe(frame_of(mode.frame)), inner = describe(innermost);
   const std::string module = to_string(mode.module);
   return outer + (module.empty() ? "" : ", in " + module) +
-         (is_users(own) && inner != outer ? " (" + inner + ")" : "");
+         (is_users(innermost) && inner != outer ? " (" + inner + ")" : "");
+}
+
+// What std::make_unique() constructs was called in a header of the standard library.
+std::string at_line() {
+  if (!mode.frame || std::strstr(frame_of(mode.frame).file, "/include/c++/")) return {};
+  return "\n  at " + describe_place({});
 }
 
 std::string module_path_of(u32 id) { return to_string(std::get<3>(snapshot_of(id))); }

@@ -1,6 +1,9 @@
 #include "warptape/core/tensor.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
+#include <utility>
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
@@ -15,16 +18,6 @@ void use_of_undefined(Frame at) {
                        known ? "\n  at " + describe_place(at) : ""));
 }
 
-void wrong_data_type(const TensorImpl* p, const char* wanted) {
-  throw DtypeError(str("[data] this tensor holds ", dtype_name(dtype_of(p)), ", not ", wanted,
-                       "\n  Try .to(dtype) first, or to_vector<T>(), which converts"));
-}
-
-void not_host_memory(const TensorImpl* p) {
-  throw PlacementError(str("[data] the elements are on ", to_string(device_of(p)),
-                           ", where the host cannot read them\n  Try .to(Device::cpu())"));
-}
-
 }  // namespace detail
 
 i64 Tensor::size(i64 axis) const {
@@ -33,26 +26,28 @@ i64 Tensor::size(i64 axis) const {
   return g.shape[normalize_axis("size", axis, g.ndim)];
 }
 
-void* Tensor::host_data(DType t, bool writing) const {
-  const TensorImpl* p = checked();
-  if (dtype_of(p) != t) detail::wrong_data_type(p, dtype_name(t));
+void* Tensor::host_data(DType t, bool writing, Frame at) const {
+  const TensorImpl* p = p_;
+  if (!p) detail::use_of_undefined(at);
+  if (dtype_of(p) != t)
+    throw DtypeError(str("[data] this tensor holds ", dtype_name(dtype_of(p)), ", not ",
+                         dtype_name(t), "\n  at ", describe_place(at),
+                         "\n  Try .to(dtype) first, or to_vector<T>(), which converts"));
   const Device d = device_of(p);
-  if (d.is_meta || d.kind != DeviceKind::cpu) detail::not_host_memory(p);
+  if (d.is_meta || d.kind != DeviceKind::cpu)
+    throw PlacementError(
+        str("[data] the elements are on ", to_string(d),
+            d.is_meta                    ? ", which holds none"
+            : d.kind == DeviceKind::simt ? ", whose memory stands for a GPU's: no host reads it"
+                                         : ", where the host cannot read them",
+            "\n  at ", describe_place(at), d.is_meta ? "" : "\n  Try .to(Device::cpu())"));
   if (p->storage->special) [[unlikely]]
     detail::wait_for_host_access(p);
   if (writing) p->cell->wrote(mode.frame);
   return p->data;
 }
 
-double Tensor::item(Frame at) const {
-  const TensorImpl* p = checked();
-  if (p->geometry.numel != 1)
-    throw ShapeError(str("[item] needs a one-element tensor, got ", describe(*this), "\n  at ",
-                         wt::describe(at)));
-  double v = 0;
-  detail::copy_out(*this, DType::f64, &v, at);
-  return v;
-}
+double Tensor::item(Frame at) const { return item<double>(at); }
 
 // NHWC in memory under an NCHW shape.
 static bool is_channels_last(const Geometry& g) {
@@ -133,6 +128,84 @@ void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
   check_mailbox(d);
   if (host.numel())
     std::memcpy(destination, host.impl()->data, size_t(host.numel() * item_size(as)));
+}
+
+namespace {
+
+// The one value of `t` into `to`; whether it is the same there.
+template <class From, class To>
+bool read_exactly(const Tensor& t, To& to, Frame at) {
+  From v;
+  copy_out(t, dtype_of_type<From>(), &v, at);
+  if constexpr (std::is_integral_v<From>) {
+    to = To(v);  // rounds to the nearest; 2^63 and 2^64 are what no From is
+    constexpr double kEnd = std::is_signed_v<From> ? 0x1p63 : 0x1p64;
+    if constexpr (std::is_integral_v<To>)
+      return std::in_range<To>(v);
+    else
+      return double(to) < kEnd && From(to) == v;
+  } else {
+    constexpr double kEnd = std::is_signed_v<To>
+                                ? -double(std::numeric_limits<To>::min())
+                                : 2.0 * double(std::numeric_limits<To>::max() / 2 + 1);
+    const bool fits = v >= double(std::numeric_limits<To>::min()) && v < kEnd && std::trunc(v) == v;
+    to = fits ? To(v) : To();
+    return fits;
+  }
+}
+
+template <class To>
+bool read_item(const Tensor& t, To& to, Frame at) {
+  if constexpr (std::is_integral_v<To>)
+    if (is_floating(t.dtype())) return read_exactly<double>(t, to, at);
+  return t.dtype() == DType::u64 ? read_exactly<u64>(t, to, at) : read_exactly<i64>(t, to, at);
+}
+
+bool read_item(const Tensor& t, DType as, void* to, Frame at) {
+  switch (as) {
+    case DType::f64:
+      return read_item(t, *static_cast<double*>(to), at);
+    case DType::f32:
+      return read_item(t, *static_cast<float*>(to), at);
+    case DType::i64:
+      return read_item(t, *static_cast<i64*>(to), at);
+    case DType::i32:
+      return read_item(t, *static_cast<i32*>(to), at);
+    case DType::i16:
+      return read_item(t, *static_cast<i16*>(to), at);
+    case DType::i8:
+      return read_item(t, *static_cast<i8*>(to), at);
+    case DType::u64:
+      return read_item(t, *static_cast<u64*>(to), at);
+    case DType::u32:
+      return read_item(t, *static_cast<u32*>(to), at);
+    case DType::u16:
+      return read_item(t, *static_cast<u16*>(to), at);
+    default:
+      return read_item(t, *static_cast<u8*>(to), at);
+  }
+}
+
+}  // namespace
+
+void item_out(const Tensor& t, DType as, void* value, Frame at) {
+  if (!t.defined()) use_of_undefined(at);
+  if (t.numel() != 1)
+    throw ShapeError(
+        str("[item] needs a one-element tensor, got ", describe(t), "\n  at ", describe_place(at)));
+  const DType from = t.dtype();
+  if (as == from || as == DType::boolean || (is_floating(from) && is_floating(as)))
+    return copy_out(t, as, value, at);
+  if (read_item(t, as, value, at)) return;
+  const std::string held = is_floating(from)    ? str(t.to_vector<double>(at)[0])
+                           : from == DType::u64 ? std::to_string(t.to_vector<u64>(at)[0])
+                                                : std::to_string(t.to_vector<i64>(at)[0]);
+  throw DtypeError(str("[item] no ", dtype_name(as), " is equal to ", held, ", of ", describe(t),
+                       "\n  at ", describe_place(at), "\n  Try item<",
+                       is_floating(from)    ? "double"
+                       : from == DType::u64 ? "u64"
+                                            : "i64",
+                       ">()"));
 }
 
 }  // namespace detail

@@ -52,8 +52,6 @@ namespace detail {
 [[noreturn]] WT_COLD WT_API void use_of_undefined(Frame at = {});
 template <class T>
 constexpr DType dtype_of_type();
-[[noreturn]] WT_COLD WT_API void wrong_data_type(const TensorImpl* p, const char* wanted);
-[[noreturn]] WT_COLD WT_API void not_host_memory(const TensorImpl* p);
 // Waits for a copy that a device makes from or to this cpu tensor.
 WT_API void wait_for_host_access(const TensorImpl* p);
 }  // namespace detail
@@ -99,19 +97,27 @@ class WT_GUARD Tensor {
   u32 version() const { return checked()->cell->version; }
   bool is_view() const { return (checked()->flags & kIsView) != 0; }
 
-  // Elements in memory order from the first one; only for cpu and simt tensors of this dtype.
-  // Reading form. Throws DtypeError, PlacementError.
+  // Elements in memory order from the first one; only for cpu tensors of this dtype: simt's memory
+  // stands for a GPU's, and what reads it would break on one. Reading form. Throws DtypeError,
+  // PlacementError.
   template <class T>
-  const T* data() const {
-    return static_cast<const T*>(host_data(detail::dtype_of_type<std::remove_cv_t<T>>(), false));
+  const T* data(Frame at = Frame::here()) const {
+    return static_cast<const T*>(
+        host_data(detail::dtype_of_type<std::remove_cv_t<T>>(), false, at));
   }
   // Writing form: counts as a write (bumps the version).
   template <class T>
-  T* mutable_data() const {
-    return static_cast<T*>(host_data(detail::dtype_of_type<T>(), true));
+  T* mutable_data(Frame at = Frame::here()) const {
+    return static_cast<T*>(host_data(detail::dtype_of_type<T>(), true, at));
   }
-  // The value of a one-element tensor; waits for the device. Throws ShapeError, and on meta.
+  // The value of a one-element tensor; waits for the device. Throws ShapeError, PlacementError on
+  // meta, and DtypeError for an integer that no double is equal to (beyond 2^53): item<i64>() has
+  // it.
   WT_API double item(Frame at = Frame::here()) const;
+  // The same as a T: item<i64>(). Among floats it rounds; DtypeError for any other value that no T
+  // is equal to. As bool: whether it is not zero.
+  template <Number T>
+  T item(Frame at = Frame::here()) const;
   // All elements in logical order, converted to T; waits for the device.
   template <class T>
   std::vector<T> to_vector(Frame at = Frame::here()) const;
@@ -256,7 +262,7 @@ class WT_GUARD Tensor {
     return p_;
   }
   const Geometry& geometry() const { return checked()->geometry; }
-  WT_API void* host_data(DType t, bool writing) const;
+  WT_API void* host_data(DType t, bool writing, Frame at) const;
 
   TensorImpl* p_ = nullptr;
 };
@@ -315,7 +321,15 @@ constexpr DType dtype_of_type() {
     static_assert(sizeof(T) == 0, "not an element type");
 }
 WT_API void copy_out(const Tensor& t, DType as, void* destination, Frame at);
+WT_API void item_out(const Tensor& t, DType as, void* value, Frame at);
 }  // namespace detail
+
+template <Number T>
+T Tensor::item(Frame at) const {
+  T value;
+  detail::item_out(*this, detail::dtype_of_type<T>(), &value, at);
+  return value;
+}
 
 template <class T>
 std::vector<T> Tensor::to_vector(Frame at) const {

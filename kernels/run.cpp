@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 
+#include "warptape/core/call_lines.h"
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
 
@@ -144,16 +145,20 @@ void refuse_override(const char* contract, const char* variant, DeviceKind d, co
 }
 
 void no_variant(const char* contract, const OpInfo* op, DeviceKind d, u32 built, const char* why) {
-  const std::string head = str("[", op ? op->name : contract, "] the kernel '", contract, "' ");
+  const std::string name = str("[", op ? op->name : contract, "] ");
   const char* const device = device_kind_name(d);
+  // The walk and what has no operator (an optimizer's step) launch without an OpScope.
+  const bool known = mode.frame || (op && op == mode.op);
+  const std::string at = known ? "\n  at " + describe_place(launch_line) : std::string();
   if (built >> int(d) & 1)
-    throw NotAvailable(str(head, "has no variant on ", device, " that takes these arguments",
-                           why ? ": " : "", why ? why : ""));
+    throw NotAvailable(str(name, "the kernel '", contract, "' has no variant on ", device,
+                           " that takes these arguments", why ? ": " : "", why ? why : "", at));
   std::string others;
   for (int k = 0; k < kNumDeviceKinds; ++k)
     if (built >> k & 1) others += str(others.empty() ? "" : ", ", device_kind_name(DeviceKind(k)));
-  throw NotAvailable(
-      str(head, "is not built for ", device, ", only for: ", others.empty() ? "nothing" : others));
+  throw NotAvailable(str(name, "has no kernel for ", device, " yet: '", contract,
+                         "' is written for ", others.empty() ? "nothing" : others, " only", at,
+                         built & 1 ? "\n  Try .to(Device::cpu())" : ""));
 }
 
 }  // namespace detail

@@ -4,6 +4,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/make_parameter.h"
 
@@ -18,17 +19,19 @@ static Tensor hardtanh(Tensor x, double low, double high) {
 
 Tensor ReLU::forward(Tensor x) { return relu(std::move(x)); }
 Tensor ReLU6::forward(Tensor x) { return hardtanh(std::move(x), 0, 6); }
-Hardtanh::Hardtanh(double low, double high) : low_(low), high_(high) {
+Hardtanh::Hardtanh(double low, double high, const CallLine&) : low_(low), high_(high) {
   set_type("Hardtanh");
   if (!(low_ < high_))
-    throw UsageError(str("[Hardtanh] low must be below high, got ", low_, " and ", high_));
+    throw UsageError(
+        str("[Hardtanh] low must be below high, got ", low_, " and ", high_, at_line()));
 }
 Tensor Hardtanh::forward(Tensor x) { return hardtanh(std::move(x), low_, high_); }
 Tensor LeakyReLU::forward(Tensor x) { return leaky_relu(std::move(x), slope_); }
-RReLU::RReLU(double lower, double upper) : lower_(lower), upper_(upper) {
+RReLU::RReLU(double lower, double upper, const CallLine&) : lower_(lower), upper_(upper) {
   set_type("RReLU");
   if (!(lower_ <= upper_))
-    throw UsageError(str("[RReLU] lower must not be above upper, got ", lower_, " and ", upper_));
+    throw UsageError(
+        str("[RReLU] lower must not be above upper, got ", lower_, " and ", upper_, at_line()));
 }
 Tensor RReLU::forward(Tensor x) {
   if (!is_training()) return leaky_relu(std::move(x), (lower_ + upper_) / 2);
@@ -37,9 +40,9 @@ Tensor RReLU::forward(Tensor x) {
   return where(positive, x, x * slope);
 }
 Tensor ELU::forward(Tensor x) { return elu(std::move(x), alpha_); }
-CELU::CELU(double alpha) : alpha_(alpha) {
+CELU::CELU(double alpha, const CallLine&) : alpha_(alpha) {
   set_type("CELU");
-  if (alpha_ == 0) throw UsageError("[CELU] alpha must not be 0");
+  if (alpha_ == 0) throw UsageError(str("[CELU] alpha must not be 0", at_line()));
 }
 Tensor CELU::forward(Tensor x) { return alpha_ * elu(std::move(x) / alpha_); }
 Tensor SELU::forward(Tensor x) {
@@ -50,9 +53,11 @@ Tensor GELU::forward(Tensor x) {
 }
 Tensor SiLU::forward(Tensor x) { return silu(std::move(x)); }
 Tensor Mish::forward(Tensor x) { return mish(std::move(x)); }
-Softplus::Softplus(double beta, double threshold) : beta_(beta), threshold_(threshold) {
+Softplus::Softplus(double beta, double threshold, const CallLine&)
+    : beta_(beta), threshold_(threshold) {
   set_type("Softplus");
-  if (!(beta_ > 0)) throw UsageError(str("[Softplus] beta must be above 0, got ", beta_));
+  if (!(beta_ > 0))
+    throw UsageError(str("[Softplus] beta must be above 0, got ", beta_, at_line()));
 }
 Tensor Softplus::forward(Tensor x) { return softplus(std::move(x), beta_, threshold_); }
 Tensor Hardswish::forward(Tensor x) { return hardswish(std::move(x)); }
@@ -75,10 +80,10 @@ Tensor Hardshrink::forward(Tensor x) {
   const Tensor small = le(abs(x.detach()), lambda_);
   return masked_fill(std::move(x), small, 0);
 }
-Softshrink::Softshrink(double lambda) : lambda_(lambda) {
+Softshrink::Softshrink(double lambda, const CallLine&) : lambda_(lambda) {
   set_type("Softshrink");
   if (!(lambda_ >= 0))
-    throw UsageError(str("[Softshrink] lambda must be at least 0, got ", lambda_));
+    throw UsageError(str("[Softshrink] lambda must be at least 0, got ", lambda_, at_line()));
 }
 Tensor Softshrink::forward(Tensor x) {
   const Tensor near = clamp(x, -lambda_, lambda_);
@@ -91,7 +96,8 @@ Tensor Threshold::forward(Tensor x) {
 Tensor GLU::forward(Tensor x) {
   const i64 n = x.size(axis_);
   if (n % 2 != 0)
-    throw ShapeError(str("[GLU] axis ", axis_, " of ", x.shape(), " has an odd size, ", n));
+    throw ShapeError(
+        str("[GLU] axis ", axis_, " of ", x.shape(), " has an odd size, ", n, at_line()));
   const std::vector<Tensor> halves = split(x, n / 2, axis_);
   return halves[0] * sigmoid(halves[1]);
 }
@@ -100,11 +106,11 @@ Tensor LogSoftmax::forward(Tensor x) { return log_softmax(std::move(x), axis_); 
 Tensor Softmin::forward(Tensor x) { return softmax(neg(std::move(x)), axis_); }
 Tensor Softmax2d::forward(Tensor x) {
   if (x.ndim() != 3 && x.ndim() != 4)
-    throw ShapeError(str("[Softmax2d] x must have 3 or 4 axes, got ", x.shape()));
+    throw ShapeError(str("[Softmax2d] x must have 3 or 4 axes, got ", x.shape(), at_line()));
   return softmax(std::move(x), -3);
 }
 
-PReLU::PReLU(const PReLUOptions& o)
+PReLU::PReLU(const PReLUOptions& o, const CallLine&)
     : weight(add("weight", detail::make_constant(
                                {detail::at_least_1("PReLU", "num_parameters", o.num_parameters)},
                                o.dtype, o.init))) {
@@ -117,7 +123,7 @@ Tensor PReLU::forward(Tensor x) {
     const i64 channels = x.ndim() < 2 ? 1 : x.size(1);
     if (channels != a.numel())
       throw ShapeError(str("[PReLU] x ", x.shape(), " has ", channels, " channels, weight has ",
-                           a.numel(), " parameters"));
+                           a.numel(), " parameters", at_line()));
     Shape shape{a.numel()};
     for (int d = 2; d < x.ndim(); ++d) shape.push_back(1);
     a = view(a, shape);

@@ -20,7 +20,7 @@ struct ReLU6 : Module<ReLU6> {
 // x between low and high, the nearer of them elsewhere; the gradient at them is 0. Throws
 // UsageError unless low < high.
 struct Hardtanh : Module<Hardtanh> {
-  WT_API explicit Hardtanh(double low = -1, double high = 1);
+  WT_API explicit Hardtanh(double low = -1, double high = 1, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -38,7 +38,7 @@ struct LeakyReLU : Module<LeakyReLU> {
 // their mean in evaluation (Xu et al. 2015, arXiv:1505.00853). Draws come from the generator's user
 // stream. Throws UsageError unless lower <= upper.
 struct RReLU : Module<RReLU> {
-  WT_API explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3);
+  WT_API explicit RReLU(double lower = 1.0 / 8, double upper = 1.0 / 3, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -55,7 +55,7 @@ struct ELU : Module<ELU> {
 // x where x > 0, else alpha (e^(x / alpha) - 1) (Barron 2017, arXiv:1704.07483). Throws UsageError
 // for alpha 0.
 struct CELU : Module<CELU> {
-  WT_API explicit CELU(double alpha = 1);
+  WT_API explicit CELU(double alpha = 1, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -88,7 +88,7 @@ struct Mish : Module<Mish> {
 };
 // log(1 + e^(beta x)) / beta; x itself where beta x > threshold. Throws UsageError unless beta > 0.
 struct Softplus : Module<Softplus> {
-  WT_API explicit Softplus(double beta = 1, double threshold = 20);
+  WT_API explicit Softplus(double beta = 1, double threshold = 20, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -139,7 +139,7 @@ struct Hardshrink : Module<Hardshrink> {
 };
 // x nearer to 0 by lambda, 0 where |x| <= lambda. Throws UsageError unless lambda >= 0.
 struct Softshrink : Module<Softshrink> {
-  WT_API explicit Softshrink(double lambda = 0.5);
+  WT_API explicit Softshrink(double lambda = 0.5, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -204,7 +204,7 @@ struct PReLUOptions {
 // number of channels.
 class WT_API PReLU : public Module<PReLU> {
  public:
-  explicit PReLU(const PReLUOptions& o = {});
+  explicit PReLU(const PReLUOptions& o = {}, const CallLine& = {});
   Tensor forward(Tensor x);
   Param weight;
 };

@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
@@ -23,8 +24,8 @@ i64 checked_heads(i64 embed_dim, i64 heads) {
   detail::at_least_1(kName, "embed_dim", embed_dim);
   detail::at_least_1(kName, "num_heads", heads);
   if (embed_dim % heads != 0)
-    throw ShapeError(
-        str("[MultiheadAttention] num_heads ", heads, " does not divide embed_dim ", embed_dim));
+    throw ShapeError(str("[MultiheadAttention] num_heads ", heads, " does not divide embed_dim ",
+                         embed_dim, at_line()));
   return heads;
 }
 
@@ -39,14 +40,14 @@ Tensor additive(const char* argument, const Tensor& mask, DType t) {
     return masked_fill(zeros(mask.shape(), {.dtype = t, .device = mask.device()}), mask, -INFINITY);
   if (!is_floating(mask.dtype()))
     throw DtypeError(str("[MultiheadAttention] ", argument, " must be bool or floating, got ",
-                         dtype_name(mask.dtype())));
+                         dtype_name(mask.dtype()), at_line()));
   return mask.to(t);
 }
 
 void check_mask(const char* argument, const Tensor& mask, bool fits, const Shape& wanted) {
   if (!fits)
-    throw ShapeError(
-        str("[MultiheadAttention] ", argument, " must be ", wanted, ", got ", mask.shape()));
+    throw ShapeError(str("[MultiheadAttention] ", argument, " must be ", wanted, ", got ",
+                         mask.shape(), at_line()));
 }
 
 // The sum of all masks, which broadcasts to [N, heads, L, S]; undefined when there is none.
@@ -74,7 +75,8 @@ Tensor mask_of(const AttentionCall& call, const Shape& scores, DType t, Device d
 
 }  // namespace
 
-MultiheadAttention::MultiheadAttention(i64 e, i64 heads, const MultiheadAttentionOptions& o)
+MultiheadAttention::MultiheadAttention(i64 e, i64 heads, const MultiheadAttentionOptions& o,
+                                       const CallLine&)
     : in_proj_weight(
           (checked_heads(e, heads),
            add("in_proj_weight",
@@ -103,7 +105,7 @@ MultiheadAttention::MultiheadAttention(i64 e, i64 heads, const MultiheadAttentio
 void MultiheadAttention::check_inputs(const Tensor& q, const Tensor& k, const Tensor& v) const {
   const auto refuse = [&](const std::string& what) {
     throw ShapeError(str("[MultiheadAttention] ", what, "\n  query ", q.shape(), "\n  key ",
-                         k.shape(), "\n  value ", v.shape()));
+                         k.shape(), "\n  value ", v.shape(), at_line()));
   };
   if (q.ndim() != 3 || k.ndim() != 3 || v.ndim() != 3)
     refuse("query, key and value must all have 3 axes, or 2 without samples");

@@ -32,7 +32,8 @@ struct AttentionResult {
 // ShapeError unless heads divides E and all shapes fit, DtypeError for other masks.
 class WT_API MultiheadAttention : public Module<MultiheadAttention> {
  public:
-  MultiheadAttention(i64 embed_dim, i64 num_heads, const MultiheadAttentionOptions& o = {});
+  MultiheadAttention(i64 embed_dim, i64 num_heads, const MultiheadAttentionOptions& o = {},
+                     const CallLine& = {});
   AttentionResult forward(Tensor query, const Tensor& key, const Tensor& value,
                           const AttentionCall& call = {});
   Param in_proj_weight;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "warptape/core/at_line.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
 
@@ -10,12 +11,12 @@ namespace {
 
 void check_numbers(const char* layer, const char* argument, const PerAxis& v, int axes, i64 least) {
   if (v.size() != 1 && v.size() != axes)
-    throw UsageError(
-        str("[", layer, "] ", argument, " has ", v.size(), " numbers, needs 1 or ", axes));
+    throw UsageError(str("[", layer, "] ", argument, " has ", v.size(), " numbers, needs 1 or ",
+                         axes, at_line()));
   for (int i = 0; i < axes; ++i)
     if (v[i] < least)
       throw UsageError(
-          str("[", layer, "] ", argument, " must be at least ", least, ", got ", v[i]));
+          str("[", layer, "] ", argument, " must be at least ", least, ", got ", v[i], at_line()));
 }
 
 // [first, second / groups, kernel...], all checked.
@@ -25,11 +26,11 @@ Shape weight_shape(const char* layer, int axes, i64 in, i64 out, const PerAxis& 
   detail::at_least_1(layer, "out_channels", out);
   detail::at_least_1(layer, "groups", groups);
   if (kernel.size() == 1 && kernel[0] == 0)
-    throw UsageError(str("[", layer, "] kernel is not given\n  Try {.kernel = 3}"));
+    throw UsageError(str("[", layer, "] kernel is not given", at_line(), "\n  Try {.kernel = 3}"));
   check_numbers(layer, "kernel", kernel, axes, 1);
   if (in % groups != 0 || out % groups != 0)
     throw ShapeError(str("[", layer, "] groups ", groups, " does not divide both ", in, " and ",
-                         out, " channels"));
+                         out, " channels", at_line()));
   Shape s = transposed ? Shape{in, out / groups} : Shape{out, in / groups};
   for (int i = 0; i < axes; ++i) s.push_back(kernel[i]);
   return s;
@@ -68,7 +69,8 @@ ConvNd::ConvNd(const char* type, int axes, i64 in, i64 out, const ConvOptions& o
   if (!o.padding.is_same()) check_numbers(type, "padding", o.padding.numbers(), axes, 0);
   for (int i = 0; i < axes; ++i)
     if (o.padding.is_same() && o.stride[i] != 1)
-      throw UsageError(str("[", type, "] Padding::same needs stride 1, got ", o.stride[i]));
+      throw UsageError(
+          str("[", type, "] Padding::same needs stride 1, got ", o.stride[i], at_line()));
   if (padding_mode_ != PadMode::constant) {
     pairs_ = pairs_of(axes, o);
     options_.padding = 0;
@@ -80,7 +82,7 @@ Tensor ConvNd::forward(Tensor x) {
   if (padding_mode_ != PadMode::constant) {
     if (x.ndim() != axes_ + 1 && x.ndim() != axes_ + 2)  // before pad() says it of its own axes
       throw ShapeError(str("[", state_->type, "] x must have ", axes_ + 1, " or ", axes_ + 2,
-                           " axes, got ", x.shape()));
+                           " axes, got ", x.shape(), at_line()));
     x = pad(std::move(x), pairs_, {.mode = padding_mode_});
   }
   if (bias.defined())

@@ -37,17 +37,17 @@ class WT_API ConvNd : public Module<ConvNd> {
 };
 // x is [N, C, L] or [C, L].
 struct Conv1d : ConvNd {
-  Conv1d(i64 in_channels, i64 out_channels, const ConvOptions& o)
+  Conv1d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
       : ConvNd("Conv1d", 1, in_channels, out_channels, o) {}
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Conv2d : ConvNd {
-  Conv2d(i64 in_channels, i64 out_channels, const ConvOptions& o)
+  Conv2d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
       : ConvNd("Conv2d", 2, in_channels, out_channels, o) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Conv3d : ConvNd {
-  Conv3d(i64 in_channels, i64 out_channels, const ConvOptions& o)
+  Conv3d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
       : ConvNd("Conv3d", 3, in_channels, out_channels, o) {}
 };
 
@@ -79,15 +79,18 @@ class WT_API ConvTransposeNd : public Module<ConvTransposeNd> {
   wt::ConvTransposeOptions options_;
 };
 struct ConvTranspose1d : ConvTransposeNd {
-  ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o)
+  ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+                  const CallLine& = {})
       : ConvTransposeNd("ConvTranspose1d", 1, in_channels, out_channels, o) {}
 };
 struct ConvTranspose2d : ConvTransposeNd {
-  ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o)
+  ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+                  const CallLine& = {})
       : ConvTransposeNd("ConvTranspose2d", 2, in_channels, out_channels, o) {}
 };
 struct ConvTranspose3d : ConvTransposeNd {
-  ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o)
+  ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+                  const CallLine& = {})
       : ConvTransposeNd("ConvTranspose3d", 3, in_channels, out_channels, o) {}
 };
 

@@ -2,12 +2,15 @@
 
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/make_parameter.h"
 
 namespace wt::nn {
 
-Dropout::Dropout(double p) : p_(detail::probability("Dropout", p)) { set_type("Dropout"); }
+Dropout::Dropout(double p, const CallLine&) : p_(detail::probability("Dropout", p)) {
+  set_type("Dropout");
+}
 Tensor Dropout::forward(Tensor x) { return dropout(std::move(x), p_, is_training()); }
 
 DropoutNd::DropoutNd(const char* type, int axes, double p)
@@ -18,7 +21,7 @@ DropoutNd::DropoutNd(const char* type, int axes, double p)
 Tensor DropoutNd::forward(Tensor x) {
   if (x.ndim() != axes_ + 1 && x.ndim() != axes_ + 2)
     throw ShapeError(str("[", state_->type, "] x must have ", axes_ + 1, " or ", axes_ + 2,
-                         " axes, got ", x.shape()));
+                         " axes, got ", x.shape(), at_line()));
   if (!is_training() || p_ == 0) return x;
   Shape channels = x.shape();
   for (int d = x.ndim() - axes_; d < x.ndim(); ++d) channels[d] = 1;

@@ -8,7 +8,7 @@ namespace wt::nn {
 // UsageError unless 0 <= p <= 1.
 class WT_API Dropout : public Module<Dropout> {
  public:
-  explicit Dropout(double p = 0.5);
+  explicit Dropout(double p = 0.5, const CallLine& = {});
   Tensor forward(Tensor x);
   double p() const { return p_; }
 
@@ -31,15 +31,15 @@ class WT_API DropoutNd : public Module<DropoutNd> {
 };
 // x is [N, C, L] or [C, L].
 struct Dropout1d : DropoutNd {
-  explicit Dropout1d(double p = 0.5) : DropoutNd("Dropout1d", 1, p) {}
+  explicit Dropout1d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout1d", 1, p) {}
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Dropout2d : DropoutNd {
-  explicit Dropout2d(double p = 0.5) : DropoutNd("Dropout2d", 2, p) {}
+  explicit Dropout2d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout2d", 2, p) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Dropout3d : DropoutNd {
-  explicit Dropout3d(double p = 0.5) : DropoutNd("Dropout3d", 3, p) {}
+  explicit Dropout3d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout3d", 3, p) {}
 };
 
 }  // namespace wt::nn

@@ -16,7 +16,7 @@ struct EmbeddingOptions {
 // [-count, count) and for an index outside [0, count).
 class WT_API Embedding : public Module<Embedding> {
  public:
-  Embedding(i64 count, i64 features, const EmbeddingOptions& o = {});
+  Embedding(i64 count, i64 features, const EmbeddingOptions& o = {}, const CallLine& = {});
   // A table that is there, not copied; frozen: without gradient. Throws ShapeError for other than
   // two axes.
   static Embedding from_pretrained(const Tensor& weight, bool freeze = true,
@@ -25,7 +25,7 @@ class WT_API Embedding : public Module<Embedding> {
   Param weight;
 
  private:
-  Embedding(Tensor weight, std::optional<i64> padding_idx);
+  Embedding(Tensor weight, std::optional<i64> padding_idx, const CallLine& = {});
   std::optional<i64> padding_idx_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/at_line.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
 
@@ -12,12 +13,12 @@ namespace {
 
 void check_sizes(const char* layer, i64 a, i64 b) {
   if (a < 1 || b < 1)
-    throw ShapeError(str("[", layer, "] sizes must be at least 1, got ", a, " and ", b));
+    throw ShapeError(str("[", layer, "] sizes must be at least 1, got ", a, " and ", b, at_line()));
 }
 
 }  // namespace
 
-Linear::Linear(i64 in, i64 out, const LinearOptions& o)
+Linear::Linear(i64 in, i64 out, const LinearOptions& o, const CallLine&)
     : weight((check_sizes("Linear", in, out),
               add("weight", detail::make_parameter({out, in}, o.dtype)))),
       bias(add("bias", detail::make_parameter({out}, o.dtype, o.bias))) {
@@ -41,7 +42,7 @@ Tensor Unflatten::forward(Tensor x) {
   const i64 size = x.size(at);
   if (open > 1 || known < 0 || (open ? known == 0 || size % known != 0 : known != size))
     throw ShapeError(str("[Unflatten] axis ", axis_, " of ", x.shape(), " has ", size,
-                         " elements, which do not fit ", sizes_));
+                         " elements, which do not fit ", sizes_, at_line()));
   Shape shape;
   for (int d = 0; d < x.ndim(); ++d) {
     if (d != at)

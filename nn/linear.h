@@ -12,7 +12,7 @@ struct LinearOptions {
 // 1/sqrt(in)).
 class WT_API Linear : public Module<Linear> {
  public:
-  Linear(i64 in_features, i64 out_features, const LinearOptions& o = {});
+  Linear(i64 in_features, i64 out_features, const LinearOptions& o = {}, const CallLine& = {});
   Tensor forward(Tensor x);
   Param weight;
   Param bias;

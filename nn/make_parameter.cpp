@@ -1,5 +1,6 @@
 #include "warptape/nn/make_parameter.h"
 
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/nn/init.h"
@@ -26,12 +27,14 @@ Tensor make_buffer(const Shape& shape, DType t, i64 value, bool wanted) {
 
 i64 at_least_1(const char* layer, const char* argument, i64 value) {
   if (value < 1)
-    throw ShapeError(str("[", layer, "] ", argument, " must be at least 1, got ", value));
+    throw ShapeError(
+        str("[", layer, "] ", argument, " must be at least 1, got ", value, at_line()));
   return value;
 }
 
 double probability(const char* layer, double p) {
-  if (!(p >= 0 && p <= 1)) throw UsageError(str("[", layer, "] p must be in [0, 1], got ", p));
+  if (!(p >= 0 && p <= 1))
+    throw UsageError(str("[", layer, "] p must be in [0, 1], got ", p, at_line()));
   return p;
 }
 

@@ -6,6 +6,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 
 namespace wt::nn {
@@ -34,12 +35,14 @@ void check_name(const ModuleState& m, const std::string& name) {
     return std::isalnum(c) || c == '_';
   });
   if (!fits)
-    throw UsageError(
-        str("[", m.type, "] '", name, "' is no name for a member: letters, digits and '_' only"));
+    throw UsageError(str("[", m.type, "] '", name,
+                         "' is no name for a member: letters, digits and '_' only", at_line()));
   for (const auto& s : m.slots)
-    if (s->name == name) throw UsageError(str("[", m.type, "] '", name, "' is registered twice"));
+    if (s->name == name)
+      throw UsageError(str("[", m.type, "] '", name, "' is registered twice", at_line()));
   for (const auto& c : m.children)
-    if (c.first == name) throw UsageError(str("[", m.type, "] '", name, "' is registered twice"));
+    if (c.first == name)
+      throw UsageError(str("[", m.type, "] '", name, "' is registered twice", at_line()));
 }
 
 void set_name(ModuleState& m, const std::string& name) {
@@ -65,12 +68,13 @@ Param& Param::operator=(const Param& o) { return *this = o.tensor(); }
 Param& Param::operator=(const Tensor& t) {
   if (slot_->held)
     throw UsageError(str(
-        "[", slot_->name,
-        "] this parameter belongs to an optimizer and cannot be assigned\n  Try "
+        "[", slot_->name, "] this parameter belongs to an optimizer and cannot be assigned",
+        at_line(),
+        "\n  Try "
         "assigning it (tying weights) before the optimizer is made, or copy_() for its values"));
   if (slot_->tensor.defined() && t.defined() && t.shape() != slot_->tensor.shape())
     throw ShapeError(str("[", slot_->name, "] shape ", t.shape(), " cannot take the place of ",
-                         slot_->tensor.shape()));
+                         slot_->tensor.shape(), at_line()));
   if (!slot_->is_buffer && t.defined() && !t.requires_grad() && slot_->tensor.defined() &&
       slot_->tensor.requires_grad()) {
     Tensor leaf = t;
@@ -78,7 +82,8 @@ Param& Param::operator=(const Tensor& t) {
   }
   if (!slot_->is_buffer && t.defined() && !t.is_leaf())
     throw UsageError(str("[", slot_->name,
-                         "] a parameter is a leaf, this is the result of an operator\n  Try "
+                         "] a parameter is a leaf, this is the result of an operator", at_line(),
+                         "\n  Try "
                          ".detach().clone()"));
   slot_->tensor = t;
   return *this;
@@ -103,7 +108,8 @@ Buffer ModuleBase::add_buffer(const char* name, Tensor buffer) {
 
 void ModuleBase::add_child(const std::string& name, const ModuleBase& child) {
   check_name(*state_, name);
-  if (child.state().get() == state_.get()) throw UsageError("a module cannot be its own child");
+  if (child.state().get() == state_.get())
+    throw UsageError(str("a module cannot be its own child", at_line()));
   set_name(*child.state(),
            state_->is_list && !state_->name.empty() ? state_->name + "." + name : name);
   child.state()->registered = true;
@@ -281,12 +287,17 @@ static const ModulePath* path_for_call(ModuleState& m, const ModuleState* caller
 
 CallScope::CallScope(const ModuleBase& m, Frame at)
     : outer_(innermost_call),
+      call_{at, module_call},
       module_state_(*m.state()),
       frame_(at),
       module_(path_for_call(module_state_, caller()), module_state_.cache) {
   innermost_call = this;
+  module_call = &call_;
 }
-CallScope::~CallScope() { innermost_call = outer_; }
+CallScope::~CallScope() {
+  innermost_call = outer_;
+  module_call = call_.outer;
+}
 
 const ModuleState* CallScope::caller() const {
   for (const CallScope* c = outer_; c; c = c->outer_)

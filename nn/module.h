@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "warptape/core/at_line.h"
+#include "warptape/core/call_lines.h"
 #include "warptape/core/in.h"
 #include "warptape/core/mode.h"
 #include "warptape/nn/module_state.h"
@@ -163,7 +165,8 @@ class WT_API ModuleBase {
   // those. When it throws, nothing was loaded. What was on a meta device is then on the real one of
   // its kind.
   LoadStateResult load_state_dict(const std::vector<NamedTensor>& values,
-                                  const LoadStateOptions& options = {}) const;
+                                  const LoadStateOptions& options = {},
+                                  Frame at = Frame::here()) const;
 
   // Training mode of this module and all below.
   void train(bool on = true) const;
@@ -294,6 +297,7 @@ class WT_API CallScope {
   const ModuleState* caller() const;
 
   const CallScope* const outer_;
+  const ModuleCall call_;
   ModuleState& module_state_;
   FrameScope frame_;
   ModuleScope module_;
@@ -354,7 +358,14 @@ class Module : public ModuleBase {
     const detail::CallScope scope(*this, x.frame());
     if (!state_->hooks.empty()) [[unlikely]]
       return hooked(detail::argument(x), std::forward<Rest>(rest)...);
-    return self().forward(detail::argument(x), std::forward<Rest>(rest)...);
+    if constexpr (sizeof...(Rest) == 0) {
+      return self().forward(detail::argument(x));
+    } else {
+      // Before the others, which forward may take by value: f(x, std::move(x)) is then the same in
+      // every order of evaluation.
+      Tensor first = detail::argument(x);
+      return self().forward(std::move(first), std::forward<Rest>(rest)...);
+    }
   }
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) const {

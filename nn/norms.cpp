@@ -6,6 +6,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/pool.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/at_line.h"
 #include "warptape/nn/make_parameter.h"
 
 namespace wt::nn {
@@ -13,7 +14,7 @@ using detail::at_least_1;
 using detail::make_buffer;
 using detail::make_constant;
 
-LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o)
+LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o, const CallLine&)
     : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
       bias(
           add("bias", make_constant(normalized_shape, o.dtype, 0, o.elementwise_affine && o.bias))),
@@ -21,7 +22,8 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o)
       eps_(o.eps) {
   set_type("LayerNorm");
   if (normalized_shape.empty())
-    throw ShapeError("[LayerNorm] normalized_shape has no axis, at least 1 is needed");
+    throw ShapeError(
+        str("[LayerNorm] normalized_shape has no axis, at least 1 is needed", at_line()));
 }
 
 Tensor LayerNorm::forward(Tensor x) {
@@ -55,7 +57,7 @@ Tensor BatchNorm::forward(Tensor x) {
   if (x.ndim() < least_axes_ || x.ndim() > most_axes_)
     throw ShapeError(str("[", state_->type, "] x must have ", least_axes_,
                          least_axes_ == most_axes_ ? std::string() : str(" or ", most_axes_),
-                         " axes, got ", x.shape()));
+                         " axes, got ", x.shape(), at_line()));
   return batch_norm(std::move(x), {.weight = weight,
                                    .bias = bias,
                                    .running_mean = running_mean,
@@ -76,11 +78,11 @@ InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormOptions& o
 Tensor InstanceNorm::forward(Tensor x) {
   if (x.ndim() != axes_ && x.ndim() != axes_ + 1)
     throw ShapeError(str("[", state_->type, "] x must have ", axes_, " or ", axes_ + 1,
-                         " axes, got ", x.shape()));
+                         " axes, got ", x.shape(), at_line()));
   const bool alone = x.ndim() == axes_;
   if (x.size(alone ? 0 : 1) != channels_)
     throw ShapeError(str("[", state_->type, "] x ", x.shape(), " has ", x.size(alone ? 0 : 1),
-                         " channels, needs ", channels_));
+                         " channels, needs ", channels_, at_line()));
   if (alone) x = unsqueeze(std::move(x), 0);
   Tensor y =
       instance_norm(std::move(x), {.weight = weight,
@@ -93,7 +95,7 @@ Tensor InstanceNorm::forward(Tensor x) {
   return alone ? squeeze(std::move(y), 0) : y;
 }
 
-LocalResponseNorm::LocalResponseNorm(i64 size, const LocalResponseNormOptions& o)
+LocalResponseNorm::LocalResponseNorm(i64 size, const LocalResponseNormOptions& o, const CallLine&)
     : size_(at_least_1("LocalResponseNorm", "size", size)), options_(o) {
   set_type("LocalResponseNorm");
 }
@@ -101,7 +103,8 @@ LocalResponseNorm::LocalResponseNorm(i64 size, const LocalResponseNormOptions& o
 // The channels become the height of an image whose width is all axes behind them.
 Tensor LocalResponseNorm::forward(Tensor x) {
   if (x.ndim() < 3)
-    throw ShapeError(str("[LocalResponseNorm] x must have at least 3 axes, got ", x.shape()));
+    throw ShapeError(
+        str("[LocalResponseNorm] x must have at least 3 axes, got ", x.shape(), at_line()));
   const Shape shape = x.shape();
   if (x.numel() == 0) return x;
   const Tensor squares = reshape(square(x), {shape[0], 1, shape[1], -1});
@@ -111,7 +114,7 @@ Tensor LocalResponseNorm::forward(Tensor x) {
   return std::move(x) / pow(mean * options_.alpha + options_.k, options_.beta);
 }
 
-GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o)
+GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o, const CallLine&)
     : weight(add("weight", make_constant({at_least_1("GroupNorm", "channels", channels)}, o.dtype,
                                          1, o.affine))),
       bias(add("bias", make_constant({channels}, o.dtype, 0, o.affine))),
@@ -119,21 +122,22 @@ GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o)
       eps_(o.eps) {
   set_type("GroupNorm");
   if (groups < 1 || channels % groups != 0)
-    throw ShapeError(
-        str("[GroupNorm] groups ", groups, " does not divide the ", channels, " channels"));
+    throw ShapeError(str("[GroupNorm] groups ", groups, " does not divide the ", channels,
+                         " channels", at_line()));
 }
 
 Tensor GroupNorm::forward(Tensor x) {
   return group_norm(std::move(x), groups_, {.weight = weight, .bias = bias, .eps = eps_});
 }
 
-RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o)
+RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o, const CallLine&)
     : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
       normalized_shape_(normalized_shape),
       eps_(o.eps) {
   set_type("RMSNorm");
   if (normalized_shape.empty())
-    throw ShapeError("[RMSNorm] normalized_shape has no axis, at least 1 is needed");
+    throw ShapeError(
+        str("[RMSNorm] normalized_shape has no axis, at least 1 is needed", at_line()));
 }
 
 Tensor RMSNorm::forward(Tensor x) {

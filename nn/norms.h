@@ -16,8 +16,9 @@ struct LayerNormOptions {
 };
 class WT_API LayerNorm : public Module<LayerNorm> {
  public:
-  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o = {});
-  explicit LayerNorm(i64 features, const LayerNormOptions& o = {})
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o = {},
+                     const CallLine& = {});
+  explicit LayerNorm(i64 features, const LayerNormOptions& o = {}, const CallLine& = {})
       : LayerNorm(Shape{features}, o) {}
   Tensor forward(Tensor x);
   Param weight;
@@ -70,17 +71,17 @@ class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
 };
 // x is [N, C] or [N, C, L].
 struct BatchNorm1d : BatchNorm {
-  explicit BatchNorm1d(i64 channels, const BatchNormOptions& o = {})
+  explicit BatchNorm1d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm1d", channels, o, 2, 3) {}
 };
 // x is [N, C, H, W].
 struct BatchNorm2d : BatchNorm {
-  explicit BatchNorm2d(i64 channels, const BatchNormOptions& o = {})
+  explicit BatchNorm2d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm2d", channels, o, 4, 4) {}
 };
 // x is [N, C, D, H, W].
 struct BatchNorm3d : BatchNorm {
-  explicit BatchNorm3d(i64 channels, const BatchNormOptions& o = {})
+  explicit BatchNorm3d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm3d", channels, o, 5, 5) {}
 };
 
@@ -93,7 +94,7 @@ struct GroupNormOptions {
 // zeros. Throws ShapeError unless groups divides the channels.
 class WT_API GroupNorm : public Module<GroupNorm> {
  public:
-  GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o = {});
+  GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o = {}, const CallLine& = {});
   Tensor forward(Tensor x);
   Param weight;
   Param bias;
@@ -126,17 +127,17 @@ class WT_API InstanceNorm : public detail::ChannelNorm<InstanceNorm> {
 };
 // x is [N, C, L] or [C, L].
 struct InstanceNorm1d : InstanceNorm {
-  explicit InstanceNorm1d(i64 channels, const InstanceNormOptions& o = {})
+  explicit InstanceNorm1d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm1d", channels, o, 2) {}
 };
 // x is [N, C, H, W] or [C, H, W].
 struct InstanceNorm2d : InstanceNorm {
-  explicit InstanceNorm2d(i64 channels, const InstanceNormOptions& o = {})
+  explicit InstanceNorm2d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm2d", channels, o, 3) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct InstanceNorm3d : InstanceNorm {
-  explicit InstanceNorm3d(i64 channels, const InstanceNormOptions& o = {})
+  explicit InstanceNorm3d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm3d", channels, o, 4) {}
 };
 
@@ -148,7 +149,8 @@ struct LocalResponseNormOptions {
 // three axes and for size below 1.
 class WT_API LocalResponseNorm : public Module<LocalResponseNorm> {
  public:
-  explicit LocalResponseNorm(i64 size, const LocalResponseNormOptions& o = {});
+  explicit LocalResponseNorm(i64 size, const LocalResponseNormOptions& o = {},
+                             const CallLine& = {});
   Tensor forward(Tensor x);
 
  private:
@@ -164,8 +166,10 @@ struct RMSNormOptions {
 };
 class WT_API RMSNorm : public Module<RMSNorm> {
  public:
-  explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o = {});
-  explicit RMSNorm(i64 features, const RMSNormOptions& o = {}) : RMSNorm(Shape{features}, o) {}
+  explicit RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o = {},
+                   const CallLine& = {});
+  explicit RMSNorm(i64 features, const RMSNormOptions& o = {}, const CallLine& = {})
+      : RMSNorm(Shape{features}, o) {}
   Tensor forward(Tensor x);
   Param weight;
 

@@ -1,6 +1,7 @@
 #include "warptape/nn/pooling.h"
 
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/at_line.h"
 
 namespace wt::nn {
 
@@ -17,9 +18,11 @@ Tensor AdaptiveMaxPool2d::forward(Tensor x) { return adaptive_max_pool2d(std::mo
 // Over rows of height 1.
 Tensor AdaptiveMaxPool1d::forward(Tensor x) {
   if (x.ndim() != 2 && x.ndim() != 3)
-    throw ShapeError(str("[AdaptiveMaxPool1d] x must have 2 or 3 axes, got ", x.shape()));
+    throw ShapeError(
+        str("[AdaptiveMaxPool1d] x must have 2 or 3 axes, got ", x.shape(), at_line()));
   if (sizes_.size() != 1)
-    throw UsageError(str("[AdaptiveMaxPool1d] sizes has ", sizes_.size(), " numbers, needs 1"));
+    throw UsageError(
+        str("[AdaptiveMaxPool1d] sizes has ", sizes_.size(), " numbers, needs 1", at_line()));
   return squeeze(adaptive_max_pool2d(unsqueeze(std::move(x), -2), {1, sizes_[0]}), -2);
 }
 

@@ -113,7 +113,7 @@ struct AdaptiveAvgPool3d : Module<AdaptiveAvgPool3d> {
 };
 // x is [N, C, L] or [C, L].
 struct AdaptiveMaxPool1d : Module<AdaptiveMaxPool1d> {
-  explicit AdaptiveMaxPool1d(const PerAxis& sizes) : sizes_(sizes) {
+  explicit AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine& = {}) : sizes_(sizes) {
     set_type("AdaptiveMaxPool1d");
   }
   WT_API Tensor forward(Tensor x);

@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
@@ -136,13 +137,13 @@ Recurrent::Recurrent(const char* type, int gates, i64 input_size, i64 hidden_siz
 // x as [T, N, features]; states as [layers directions, N, hidden].
 Tensor Recurrent::checked(const Tensor& x, std::vector<Tensor>& state) const {
   if (x.ndim() != 2 && x.ndim() != 3)
-    throw ShapeError(str("[", type_, "] x must have 2 or 3 axes, got ", x.shape()));
+    throw ShapeError(str("[", type_, "] x must have 2 or 3 axes, got ", x.shape(), at_line()));
   if (x.size(-1) != input_)
-    throw ShapeError(
-        str("[", type_, "] x ", x.shape(), " has ", x.size(-1), " features, needs ", input_));
+    throw ShapeError(str("[", type_, "] x ", x.shape(), " has ", x.size(-1), " features, needs ",
+                         input_, at_line()));
   const bool alone = x.ndim() == 2;
   Tensor t = alone ? unsqueeze(x, 1) : options_.batch_first ? transpose(x, 0, 1) : x;
-  if (t.size(0) < 1) throw ShapeError(str("[", type_, "] x has no step: ", x.shape()));
+  if (t.size(0) < 1) throw ShapeError(str("[", type_, "] x has no step: ", x.shape(), at_line()));
   const Shape wanted{i64(directions_.size()), t.size(1), hidden_};
   for (Tensor& s : state) {
     if (!s.defined()) {
@@ -153,7 +154,7 @@ Tensor Recurrent::checked(const Tensor& x, std::vector<Tensor>& state) const {
     if (alone && s.ndim() == 2) s = unsqueeze(s, 1);
     if (s.shape() != wanted || (alone && given.ndim() != 2))
       throw ShapeError(str("[", type_, "] the state must be ",
-                           alone ? Shape{wanted[0], hidden_} : wanted, ", got ", given));
+                           alone ? Shape{wanted[0], hidden_} : wanted, ", got ", given, at_line()));
   }
   return t;
 }
@@ -196,7 +197,7 @@ Tensor Recurrent::run(Tensor x, std::vector<Tensor>& state, bool training, const
 
 }  // namespace detail
 
-LSTM::LSTM(i64 input_size, i64 hidden_size, const RecurrentOptions& o)
+LSTM::LSTM(i64 input_size, i64 hidden_size, const RecurrentOptions& o, const CallLine&)
     : layers_("LSTM", 4, input_size, hidden_size, o,
               [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {
   set_type("LSTM");
@@ -212,7 +213,7 @@ LstmResult LSTM::forward(Tensor x, const LstmState& s) {
   return {std::move(y), std::move(state[0]), std::move(state[1])};
 }
 
-GRU::GRU(i64 input_size, i64 hidden_size, const RecurrentOptions& o)
+GRU::GRU(i64 input_size, i64 hidden_size, const RecurrentOptions& o, const CallLine&)
     : layers_("GRU", 3, input_size, hidden_size, o,
               [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {
   set_type("GRU");

@@ -66,7 +66,7 @@ struct LstmResult {
 // from U(-b, b), b = 1 / sqrt(hidden_size). Throws ShapeError for other shapes and sizes below 1.
 class WT_API LSTM : public Module<LSTM> {
  public:
-  LSTM(i64 input_size, i64 hidden_size, const RecurrentOptions& o = {});
+  LSTM(i64 input_size, i64 hidden_size, const RecurrentOptions& o = {}, const CallLine& = {});
   LstmResult forward(Tensor x, const LstmState& state = {});
 
  private:
@@ -82,7 +82,7 @@ struct GruResult {
 // Shapes, beginnings and errors as for LSTM; h is undefined for zeros.
 class WT_API GRU : public Module<GRU> {
  public:
-  GRU(i64 input_size, i64 hidden_size, const RecurrentOptions& o = {});
+  GRU(i64 input_size, i64 hidden_size, const RecurrentOptions& o = {}, const CallLine& = {});
   GruResult forward(Tensor x, const Tensor& h = {});
 
  private:

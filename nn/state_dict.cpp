@@ -5,6 +5,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/load_state.h"
@@ -72,6 +73,7 @@ std::vector<Match> match(const std::vector<NamedTensor>& mine,
     problems += str("\n  ", name, " is ", here, " here and ", there, " in the state");
   for (const std::string& name : rest.unexpected) problems += "\n  unexpected " + name;
   const std::string prefix = common_prefix(values, named);
+  problems += at_line();
   if (!prefix.empty()) problems += "\n  Try nn::with_prefix(state, \"" + prefix + "\")";
   throw UsageError(headline + problems);
 }
@@ -111,7 +113,8 @@ LoadStateResult detail::load_state(const ModuleBase& m, const std::vector<NamedT
 }
 
 LoadStateResult ModuleBase::load_state_dict(const std::vector<NamedTensor>& values,
-                                            const LoadStateOptions& options) const {
+                                            const LoadStateOptions& options, Frame at) const {
+  const FrameScope frame(at);
   return detail::load_state(*this, values, options.strict,
                             "[load_state_dict] the names or shapes do not fit");
 }
@@ -130,7 +133,7 @@ i64 ModuleBase::set_requires_grad(std::string_view pattern, bool on) const {
   }
   if (fit.empty() && pattern != "*")
     throw UsageError(str("[requires_grad_] no parameter's name fits '", pattern, "'",
-                         did_you_mean(pattern, names)));
+                         did_you_mean(pattern, names), at_line()));
   for (Tensor& t : fit) t.set_requires_grad(on);
   return i64(fit.size());
 }

@@ -26,8 +26,9 @@ Adam::Adam(const char* name, std::vector<detail::Entry> entries, const AdamOptio
                  .beta2 = o.betas.second,
                  .eps = o.eps},
                 o.groups) {}
-Adam::Adam(const nn::ModuleBase& m, const AdamOptions& o) : Adam("Adam", entries_of(m), o) {}
-Adam::Adam(std::span<const nn::NamedTensor> p, const AdamOptions& o)
+Adam::Adam(const nn::ModuleBase& m, const AdamOptions& o, const CallLine&)
+    : Adam("Adam", entries_of(m), o) {}
+Adam::Adam(std::span<const nn::NamedTensor> p, const AdamOptions& o, const CallLine&)
     : Adam("Adam", entries_of(p), o) {}
 
 void Adam::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
@@ -44,9 +45,9 @@ static AdamOptions as_adam(const AdamWOptions& o) {
           .weight_decay = o.weight_decay,
           .groups = o.groups};
 }
-AdamW::AdamW(const nn::ModuleBase& m, const AdamWOptions& o)
+AdamW::AdamW(const nn::ModuleBase& m, const AdamWOptions& o, const CallLine&)
     : Adam("AdamW", entries_of(m), as_adam(o)) {}
-AdamW::AdamW(std::span<const nn::NamedTensor> p, const AdamWOptions& o)
+AdamW::AdamW(std::span<const nn::NamedTensor> p, const AdamWOptions& o, const CallLine&)
     : Adam("AdamW", entries_of(p), as_adam(o)) {}
 
 void AdamW::update(const Run& r, const double* grad_factor, const StepFlags& flags) {

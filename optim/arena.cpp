@@ -5,6 +5,7 @@
 #include <map>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
@@ -61,17 +62,19 @@ void check_entry(const Entry& e, Device device) {
   const DType t = dtype_of(p);
   if (t != DType::f32 && t != DType::f64)
     throw NotAvailable(str("[optimizer] parameter ", e.name, " is ", dtype_name(t),
-                           "; parameters are f32 or f64 until mixed precision is there"));
+                           "; parameters are f32 or f64 until mixed precision is there",
+                           at_line()));
   if (device_of(p) != device)
     throw UsageError(str("[optimizer] parameters lie on several devices: ", e.name, " on ",
-                         to_string(device_of(p)), ", others on ", to_string(device),
+                         to_string(device_of(p)), ", others on ", to_string(device), at_line(),
                          "\n  Try net.to(device)"));
   if (p->cell->views.load(std::memory_order_relaxed) != 0 || (p->flags & kIsView))
     throw InplaceError(str("[optimizer] parameter ", e.name,
                            " has live views and cannot move into an arena\n  a view was made at ",
-                           describe_frame(p->cell->view_frame)));
+                           describe_frame(p->cell->view_frame), at_line()));
   if (!fills_its_memory(p->geometry))
-    throw UsageError(str("[optimizer] parameter ", e.name, " has gaps between its elements"));
+    throw UsageError(
+        str("[optimizer] parameter ", e.name, " has gaps between its elements", at_line()));
 }
 
 i64 padded_elements(i64 numel, DType t) {
@@ -130,7 +133,7 @@ std::vector<Entry> trainable(const nn::ModuleBase& m) {
 
 Arenas::Arenas(std::vector<Entry> entries, int n_states) : id_(++arena_ids), n_states_(n_states) {
   if (entries.empty())
-    throw UsageError("[optimizer] the module has no parameter that requires grad");
+    throw UsageError(str("[optimizer] the module has no parameter that requires grad", at_line()));
   lay_out(std::move(entries), nullptr);
 }
 
@@ -242,7 +245,8 @@ bool Arenas::rebuild() {
     const Leaf* l = leaf_of(s->entry.tensor.impl());
     if (l && l->holder != 0 && l->holder != id_)
       throw UsageError(str("[optimizer] parameter ", s->entry.name,
-                           " was taken over by another optimizer: this one cannot step any more"));
+                           " was taken over by another optimizer: this one cannot step any more",
+                           at_line()));
     entries.push_back(s->entry);
   }
   lay_out(std::move(entries), &arenas_);
@@ -270,7 +274,8 @@ const std::vector<Run>& Arenas::collect() {
       }
       if (l->invalid) [[unlikely]]
         throw NumericError(str("[optimizer] the gradient of ", s.entry.name,
-                               " is invalid after a backward that threw\n  Try zero_grad()"));
+                               " is invalid after a backward that threw", at_line(),
+                               "\n  Try zero_grad()"));
       if (open)
         runs_.back().count += s.padded;
       else

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
 
@@ -15,7 +16,7 @@ constexpr OpInfo clip{.name = "clip", .derivative = Derivative::none};
 
 static void check_max_norm(const char* what, double max_norm) {
   if (!(max_norm > 0))
-    throw UsageError(str("[", what, "] max_norm must be above 0, got ", max_norm));
+    throw UsageError(str("[", what, "] max_norm must be above 0, got ", max_norm, at_line()));
 }
 
 Tensor clip_factor(Optimizer& opt, double max_norm, Frame at) {
@@ -93,13 +94,14 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
   const NoGrad no_grad;
   check_max_norm("clip_grad_norm_", max_norm);
   if (!(options.norm_type > 0))
-    throw UsageError(str("[clip_grad_norm_] norm_type must be above 0, got ", options.norm_type));
+    throw UsageError(
+        str("[clip_grad_norm_] norm_type must be above 0, got ", options.norm_type, at_line()));
   std::vector<Tensor> grads;
   for (const Tensor& p : parameters) {
     Tensor g = p.grad();
     if (!g.defined()) continue;
     if (!grads.empty() && g.device() != grads[0].device())
-      throw UsageError("[clip_grad_norm_] the gradients lie on several devices");
+      throw UsageError(str("[clip_grad_norm_] the gradients lie on several devices", at_line()));
     grads.push_back(std::move(g));
   }
   const Device d = grads.empty() ? Device::cpu() : grads[0].device();
@@ -108,7 +110,7 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
                                         : p_norm(grads, max_norm, options.norm_type, d);
   if (options.error_if_nonfinite && !std::isfinite(n.norm.item()))
     throw NumericError(str("[clip_grad_norm_] the norm of the gradients is ", n.norm.item(),
-                           ": none was changed"));
+                           ": none was changed", at_line()));
   for (const Tensor& g : grads) {
     run(GradScaleArgs{g.impl()->data, g.numel(), g.dtype(),
                       static_cast<double*>(n.factor.impl()->data)},
@@ -125,7 +127,7 @@ void clip_grad_value_(const nn::ModuleBase& m, double limit, Frame at) {
 void clip_grad_value_(std::span<const Tensor> parameters, double limit, Frame at) {
   const FrameScope frame(at);
   if (!(limit > 0))
-    throw UsageError(str("[clip_grad_value_] the limit must be above 0, got ", limit));
+    throw UsageError(str("[clip_grad_value_] the limit must be above 0, got ", limit, at_line()));
   const NoGrad no_grad;
   for (const Tensor& p : parameters) {
     Tensor g = p.grad();

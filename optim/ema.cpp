@@ -1,4 +1,5 @@
 // The average of the weights.
+#include "warptape/core/at_line.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
@@ -9,10 +10,12 @@ namespace wt::optim {
 using detail::Arena;
 
 void Optimizer::check_decay(double v) {
-  if (!(v >= 0 && v < 1)) throw UsageError(str("[track_ema] decay must be in [0, 1), got ", v));
+  if (!(v >= 0 && v < 1))
+    throw UsageError(str("[track_ema] decay must be in [0, 1), got ", v, at_line()));
 }
 
-void Optimizer::track_ema(double decay) {
+void Optimizer::track_ema(double decay, Frame at) {
+  const FrameScope frame(at);
   check_decay(decay);
   if (!has_ema()) {
     prepare();
@@ -48,10 +51,11 @@ void Optimizer::update_average(const StepFlags& flags) {
 
 static void write(Tensor to, const Tensor& from) { to.copy_(from); }
 
-EmaScope::EmaScope(Optimizer& opt) : opt_(opt) {
+EmaScope::EmaScope(Optimizer& opt, const CallLine&) : opt_(opt) {
   opt.prepare();
   if (!opt.has_ema())
-    throw UsageError("[EmaScope] the optimizer has no average\n  Try track_ema()");
+    throw UsageError(
+        str("[EmaScope] the optimizer has no average", at_line(), "\n  Try track_ema()"));
   const std::vector<nn::NamedTensor> now = opt.parameters(), averages = opt.ema();
   const NoGrad no_grad;
   for (const nn::NamedTensor& p : now) weights_.push_back(p.tensor.clone());

@@ -1,6 +1,7 @@
 // Which parameters belong to which group, by their names.
 #include <algorithm>
 
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/name_pattern.h"
@@ -33,7 +34,8 @@ std::vector<Override> overrides(const ParamGroup& g) {
 // Puts the parameters that match into group number k.
 void assign(const char* kind, const std::vector<ParamGroup>& groups, size_t k,
             std::vector<detail::Entry>& entries, std::vector<std::string>& taken_by) {
-  if (groups[k].names.empty()) throw UsageError(str("[", kind, "] group ", k + 1, " has no names"));
+  if (groups[k].names.empty())
+    throw UsageError(str("[", kind, "] group ", k + 1, " has no names", at_line()));
   for (const std::string& pattern : groups[k].names) {
     bool found = false;
     for (size_t i = 0; i < entries.size(); ++i) {
@@ -42,7 +44,7 @@ void assign(const char* kind, const std::vector<ParamGroup>& groups, size_t k,
       if (entries[i].group != 0 && entries[i].group != int(k) + 1)
         throw UsageError(str("[", kind, "] parameter ", entries[i].name, " is in two groups: '",
                              taken_by[i], "' of group ", entries[i].group, " and '", pattern,
-                             "' of group ", k + 1));
+                             "' of group ", k + 1, at_line()));
       entries[i].group = int(k) + 1;
       taken_by[i] = pattern;
     }
@@ -50,7 +52,7 @@ void assign(const char* kind, const std::vector<ParamGroup>& groups, size_t k,
     std::vector<std::string_view> names;
     for (const detail::Entry& e : entries) names.push_back(e.name);
     throw UsageError(str("[", kind, "] '", pattern, "' of group ", k + 1, " matches none of the ",
-                         entries.size(), " parameters", did_you_mean(pattern, names)));
+                         entries.size(), " parameters", did_you_mean(pattern, names), at_line()));
   }
 }
 
@@ -71,7 +73,7 @@ Optimizer::Blocks Optimizer::blocks_of(const Kind& kind, const OptimBlock& hyper
       });
       if (!known)
         throw UsageError(str("[", kind.name, "] group ", k + 1, " sets ", o.name, ", which ",
-                             kind.name, " does not have"));
+                             kind.name, " does not have", at_line()));
       b.*o.field = *o.value;
     }
     check(kind, b);

@@ -6,6 +6,7 @@
 
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
@@ -29,7 +30,7 @@ double longest(const Tensor& v) { return max(abs(v)).item(); }
 
 void check(const LbfgsOptions& o) {
   const auto refuse = [](const char* name, const char* must, const auto& got) {
-    throw UsageError(str("[Lbfgs] ", name, " must be ", must, ", got ", got));
+    throw UsageError(str("[Lbfgs] ", name, " must be ", must, ", got ", got, at_line()));
   };
   if (!(o.lr >= 0)) refuse("lr", "at least 0", o.lr);
   if (o.max_iter < 1) refuse("max_iter", "at least 1", o.max_iter);
@@ -44,7 +45,7 @@ std::vector<Entry> of_one_dtype(std::vector<Entry> entries) {
     if (e.tensor.dtype() != entries.front().tensor.dtype())
       throw UsageError(str("[Lbfgs] parameters have several dtypes: ", entries.front().name, " is ",
                            dtype_name(entries.front().tensor.dtype()), ", ", e.name, " is ",
-                           dtype_name(e.tensor.dtype())));
+                           dtype_name(e.tensor.dtype()), at_line()));
   return entries;
 }
 
@@ -108,7 +109,8 @@ double Lbfgs::Impl::evaluate(const std::function<double()>& closure, Tensor& gra
     const EnableGrad enable;
     loss = closure();
   }
-  if (arenas.sync()) throw UsageError("[Lbfgs] the closure moved the parameters to another device");
+  if (arenas.sync())
+    throw UsageError(str("[Lbfgs] the closure moved the parameters to another device", at_line()));
   arenas.collect();
   arenas.zero_unwritten();
   grad = flat(arena().grad).clone();
@@ -201,8 +203,8 @@ void Lbfgs::Impl::iterate(const std::function<double()>& closure, double loss, T
     const double steepest = longest(grad);
     if (!std::isfinite(loss) || !std::isfinite(steepest))
       throw NumericError(str("[Lbfgs] the loss is ", loss, " and the largest gradient ", steepest,
-                             " after ", k,
-                             " iterations\n  The step changed nothing\n  Try a lower "
+                             " after ", k, " iterations\n  The step changed nothing", at_line(),
+                             "\n  Try a lower "
                              "learning rate, or LineSearch::strong_wolfe"));
     if (evaluations >= options.max_eval || steepest <= options.tolerance_grad ||
         longest(h.direction) * std::abs(h.step_size) <= options.tolerance_change ||
@@ -215,8 +217,9 @@ void Lbfgs::Impl::iterate(const std::function<double()>& closure, double loss, T
 
 Lbfgs::Lbfgs(std::vector<Entry> entries, const LbfgsOptions& o)
     : impl_((check(o), std::make_unique<Impl>(of_one_dtype(std::move(entries)), o))) {}
-Lbfgs::Lbfgs(const nn::ModuleBase& m, const LbfgsOptions& o) : Lbfgs(detail::trainable(m), o) {}
-Lbfgs::Lbfgs(std::span<const nn::NamedTensor> p, const LbfgsOptions& o)
+Lbfgs::Lbfgs(const nn::ModuleBase& m, const LbfgsOptions& o, const CallLine&)
+    : Lbfgs(detail::trainable(m), o) {}
+Lbfgs::Lbfgs(std::span<const nn::NamedTensor> p, const LbfgsOptions& o, const CallLine&)
     : Lbfgs(detail::leaves(p), o) {}
 Lbfgs::~Lbfgs() = default;
 
@@ -239,7 +242,7 @@ double Lbfgs::step_with(const std::function<double()>& closure) {
     const double steepest = longest(grad);
     if (!std::isfinite(loss) || !std::isfinite(steepest))
       throw NumericError(str("[Lbfgs] the first loss is ", loss, " and the largest gradient ",
-                             steepest, "\n  The step changed nothing"));
+                             steepest, "\n  The step changed nothing", at_line()));
     if (steepest > m.options.tolerance_grad) m.iterate(closure, loss, grad);
     return loss;
   } catch (...) {
@@ -306,7 +309,8 @@ std::vector<nn::NamedTensor> Lbfgs::state() const {
   return named(impl_->arenas, impl_->history, lr());
 }
 
-void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values) {
+void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
+  const FrameScope frame(at);
   const NoGrad no_grad;
   Impl& m = *impl_;
   m.follow_device();
@@ -328,7 +332,7 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values) {
   detail::check_state("Lbfgs", mine, values);
   if (i64(h.ro.size()) > m.options.history_size)
     throw UsageError(str("[load_state] the state has a history of ", h.ro.size(),
-                         ", history_size is ", m.options.history_size));
+                         ", history_size is ", m.options.history_size, at_line()));
   const auto number = [&](const char* name) { return given.at(name).item(); };
   LbfgsOptions o = m.options;
   o.lr = number("optim.lr");

@@ -40,8 +40,9 @@ struct LbfgsOptions {
 class WT_API Lbfgs {
  public:
   // Throws UsageError for options out of range and parameters of several dtypes or devices.
-  explicit Lbfgs(const nn::ModuleBase& m, const LbfgsOptions& o = {});
-  explicit Lbfgs(std::span<const nn::NamedTensor> parameters, const LbfgsOptions& o = {});
+  explicit Lbfgs(const nn::ModuleBase& m, const LbfgsOptions& o = {}, const CallLine& = {});
+  explicit Lbfgs(std::span<const nn::NamedTensor> parameters, const LbfgsOptions& o = {},
+                 const CallLine& = {});
   ~Lbfgs();
   Lbfgs(const Lbfgs&) = delete;
   Lbfgs& operator=(const Lbfgs&) = delete;
@@ -76,7 +77,7 @@ class WT_API Lbfgs {
   std::vector<nn::NamedTensor> state() const;
   // Throws UsageError for the state of another optimizer, listing what does not fit, and for more
   // history than history_size; then nothing was loaded.
-  void load_state(const std::vector<nn::NamedTensor>& values);
+  void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
   std::vector<nn::NamedTensor> parameters() const;
   Device device() const;

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "warptape/autograd/node.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/optim/arena.h"
 
@@ -12,7 +13,7 @@ std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters) {
   std::vector<Entry> entries;
   for (const nn::NamedTensor& p : parameters) {
     if (!p.tensor.defined() || !leaf_of(p.tensor.impl()))
-      throw UsageError(str("[optimizer] ", p.name, " is not a leaf that requires grad"));
+      throw UsageError(str("[optimizer] ", p.name, " is not a leaf that requires grad", at_line()));
     entries.push_back({p.name, p.tensor});
   }
   // State is saved and found by these names.
@@ -20,8 +21,8 @@ std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters) {
   for (const Entry& e : entries) names.push_back(e.name);
   std::sort(names.begin(), names.end());
   if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
-    throw UsageError(str("[optimizer] two parameters are named '", *twice,
-                         "'\n  Try nn::add_prefix(list, \"...\") on those of each module"));
+    throw UsageError(str("[optimizer] two parameters are named '", *twice, "'", at_line(),
+                         "\n  Try nn::add_prefix(list, \"...\") on those of each module"));
   return entries;
 }
 
@@ -31,7 +32,7 @@ static void check_kind(const char* mine, const std::vector<nn::NamedTensor>& val
   for (const nn::NamedTensor& v : values)
     if (v.name.compare(0, mark.size(), mark) == 0 && v.name.substr(mark.size()) != mine)
       throw UsageError(str("[load_state] the state is of ", v.name.substr(mark.size()),
-                           ", this optimizer is ", mine));
+                           ", this optimizer is ", mine, at_line()));
 }
 
 void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
@@ -52,7 +53,7 @@ void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
   for (const nn::NamedTensor& v : values)
     if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
   if (!problems.empty())
-    throw UsageError(str("[load_state] the names or shapes do not fit", problems));
+    throw UsageError(str("[load_state] the names or shapes do not fit", problems, at_line()));
 }
 
 }  // namespace wt::optim::detail

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
+#include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
@@ -50,10 +51,10 @@ const void* scalar_pointer(const char* what, const Tensor& t, DType wanted, Devi
                            Tensor& keep) {
   if (!t.defined()) return nullptr;
   if (t.numel() != 1)
-    throw ShapeError(str("[step] ", what, " must be one element, got ", describe(t)));
+    throw ShapeError(str("[step] ", what, " must be one element, got ", describe(t), at_line()));
   if (t.device() != d)
     throw PlacementError(str("[step] ", what, " is on ", to_string(t.device()),
-                             ", the parameters are on ", to_string(d)));
+                             ", the parameters are on ", to_string(d), at_line()));
   if (t.dtype() == wanted) return t.impl()->data;
   const NoGrad no_grad;
   keep = wanted == DType::i32 ? t.to(DType::boolean).to(DType::i32) : t.to(wanted);
@@ -125,8 +126,8 @@ void Optimizer::fill_state(size_t slot, double value) {
 i64 Optimizer::group_count() const { return i64(memory_->host.size()); }
 const OptimBlock& Optimizer::hyper(i64 group) const {
   if (group < 0 || group >= group_count())
-    throw IndexError(
-        str("[", kind_.name, "] group ", group, " of ", group_count(), " (group 0 included)"));
+    throw IndexError(str("[", kind_.name, "] group ", group, " of ", group_count(),
+                         " (group 0 included)", at_line()));
   return memory_->host[size_t(group)];
 }
 const OptimBlock* Optimizer::block(const Run& run) const {
@@ -167,7 +168,7 @@ void Optimizer::check(const Kind& kind, const OptimBlock& b) {
                            below_1         ? "in [0, 1)"
                            : std::isinf(v) ? "finite"
                                            : "at least 0",
-                           ", got ", v));
+                           ", got ", v, at_line()));
   }
 }
 
@@ -240,7 +241,8 @@ void Optimizer::zero_grad(const ZeroGradOptions& options) {
 const std::vector<Run>& Optimizer::prepare() {
   if (averaged_) [[unlikely]]
     throw UsageError(str("[", kind_.name,
-                         "] a step inside an EmaScope: the parameters are their averages there"));
+                         "] a step inside an EmaScope: the parameters are their averages there",
+                         at_line()));
   arenas_->sync();
   if (memory_->device != arenas_->device()) [[unlikely]]
     make_memory(read_blocks());
@@ -329,7 +331,8 @@ std::vector<nn::NamedTensor> Optimizer::state() const {
   return all;
 }
 
-void Optimizer::load_state(const std::vector<nn::NamedTensor>& values) {
+void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
+  const FrameScope frame(at);
   prepare();
   const std::vector<nn::NamedTensor> mine = state();
   detail::check_state(kind_.name, mine, values);

@@ -98,7 +98,7 @@ class WT_API Optimizer {
   // average), and starts as a copy of them: torch.optim.swa_utils' get_ema_multi_avg_fn. It is part
   // of the step's transaction and of state(), as ema.<parameter>. Buffers are not averaged. Throws
   // UsageError for a decay outside [0, 1); with an average there it only changes the decay.
-  void track_ema(double decay = 0.999);
+  void track_ema(double decay = 0.999, Frame at = Frame::here());
   bool has_ema() const;
   // The averages, by the parameters' names: the optimizer's own memory.
   std::vector<nn::NamedTensor> ema() const;
@@ -109,7 +109,7 @@ class WT_API Optimizer {
   std::vector<nn::NamedTensor> state() const;
   // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
   // another optimizer and listing what does not fit, and then nothing was loaded.
-  void load_state(const std::vector<nn::NamedTensor>& values);
+  void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
   // Names and tensors in order of registration.
   std::vector<nn::NamedTensor> parameters() const;
@@ -185,7 +185,7 @@ class WT_API Optimizer {
 // module must not be moved. Throws UsageError without an average or inside another scope.
 class WT_API EmaScope {
  public:
-  explicit EmaScope(Optimizer& opt);
+  explicit EmaScope(Optimizer& opt, const CallLine& = {});
   ~EmaScope();
   EmaScope(const EmaScope&) = delete;
   EmaScope& operator=(const EmaScope&) = delete;
@@ -207,8 +207,9 @@ struct SgdOptions {
 // p -= lr (g + momentum buffer)).
 class WT_API Sgd : public Optimizer {
  public:
-  explicit Sgd(const nn::ModuleBase& m, const SgdOptions& o = {});
-  explicit Sgd(std::span<const nn::NamedTensor> parameters, const SgdOptions& o = {});
+  explicit Sgd(const nn::ModuleBase& m, const SgdOptions& o = {}, const CallLine& = {});
+  explicit Sgd(std::span<const nn::NamedTensor> parameters, const SgdOptions& o = {},
+               const CallLine& = {});
   double momentum(i64 group = 0) const { return hyper(group).momentum; }
   // Throws UsageError for an optimizer made without momentum: it has no buffers.
   void set_momentum(double v, i64 group = 0);
@@ -230,8 +231,9 @@ struct AdamOptions {
 // steps of the optimizer, not of each parameter.
 class WT_API Adam : public Optimizer {
  public:
-  explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {});
-  explicit Adam(std::span<const nn::NamedTensor> parameters, const AdamOptions& o = {});
+  explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {}, const CallLine& = {});
+  explicit Adam(std::span<const nn::NamedTensor> parameters, const AdamOptions& o = {},
+                const CallLine& = {});
   Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
@@ -253,8 +255,9 @@ struct AdamWOptions {
 // step.
 class WT_API AdamW : public Adam {
  public:
-  explicit AdamW(const nn::ModuleBase& m, const AdamWOptions& o = {});
-  explicit AdamW(std::span<const nn::NamedTensor> parameters, const AdamWOptions& o = {});
+  explicit AdamW(const nn::ModuleBase& m, const AdamWOptions& o = {}, const CallLine& = {});
+  explicit AdamW(std::span<const nn::NamedTensor> parameters, const AdamWOptions& o = {},
+                 const CallLine& = {});
 
  private:
   void update(const detail::Run&, const double*, const StepFlags&) override;
@@ -272,8 +275,9 @@ struct AdagradOptions {
 // (Duchi et al. 2011).
 class WT_API Adagrad : public Optimizer {
  public:
-  explicit Adagrad(const nn::ModuleBase& m, const AdagradOptions& o = {});
-  explicit Adagrad(std::span<const nn::NamedTensor> parameters, const AdagradOptions& o = {});
+  explicit Adagrad(const nn::ModuleBase& m, const AdagradOptions& o = {}, const CallLine& = {});
+  explicit Adagrad(std::span<const nn::NamedTensor> parameters, const AdagradOptions& o = {},
+                   const CallLine& = {});
 
  private:
   Adagrad(std::vector<detail::Entry> entries, const AdagradOptions& o);
@@ -294,8 +298,9 @@ struct RmsPropOptions {
 // momentum: the quotient is added up in a buffer that p follows. PyTorch's RMSprop.
 class WT_API RmsProp : public Optimizer {
  public:
-  explicit RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o = {});
-  explicit RmsProp(std::span<const nn::NamedTensor> parameters, const RmsPropOptions& o = {});
+  explicit RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o = {}, const CallLine& = {});
+  explicit RmsProp(std::span<const nn::NamedTensor> parameters, const RmsPropOptions& o = {},
+                   const CallLine& = {});
 
  private:
   RmsProp(std::vector<detail::Entry> entries, const RmsPropOptions& o);
@@ -313,8 +318,9 @@ struct LionOptions {
 // (1 - beta2) g. Every weight moves by lr: take a third to a tenth of AdamW's rate.
 class WT_API Lion : public Optimizer {
  public:
-  explicit Lion(const nn::ModuleBase& m, const LionOptions& o = {});
-  explicit Lion(std::span<const nn::NamedTensor> parameters, const LionOptions& o = {});
+  explicit Lion(const nn::ModuleBase& m, const LionOptions& o = {}, const CallLine& = {});
+  explicit Lion(std::span<const nn::NamedTensor> parameters, const LionOptions& o = {},
+                const CallLine& = {});
   Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 

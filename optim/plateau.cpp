@@ -3,21 +3,25 @@
 #include <algorithm>
 #include <limits>
 
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 
 namespace wt::optim {
 
-ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& opt, const ReduceLROnPlateauOptions& o)
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& opt, const ReduceLROnPlateauOptions& o,
+                                     const CallLine&)
     : opt_(opt),
       o_(o),
       best_(o.mode == PlateauMode::min ? std::numeric_limits<double>::infinity()
                                        : -std::numeric_limits<double>::infinity()) {
   if (!(o.factor > 0 && o.factor < 1))
-    throw UsageError(str("[ReduceLROnPlateau] factor must be in (0, 1), got ", o.factor));
+    throw UsageError(
+        str("[ReduceLROnPlateau] factor must be in (0, 1), got ", o.factor, at_line()));
   const auto at_least_0 = [](const char* name, auto v) {
     if (!(v >= 0))
-      throw UsageError(str("[ReduceLROnPlateau] ", name, " must be at least 0, got ", v));
+      throw UsageError(
+          str("[ReduceLROnPlateau] ", name, " must be at least 0, got ", v, at_line()));
   };
   at_least_0("patience", o.patience);
   at_least_0("threshold", o.threshold);
@@ -64,14 +68,15 @@ std::vector<nn::NamedTensor> ReduceLROnPlateau::state() const {
           {"sched.cooldown", tensor(cooldown_, {.dtype = DType::i64})}};
 }
 
-void ReduceLROnPlateau::load_state(const std::vector<nn::NamedTensor>& values) {
+void ReduceLROnPlateau::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
+  const FrameScope frame(at);
   double found[3];
   const char* const names[] = {"sched.best", "sched.bad_epochs", "sched.cooldown"};
   for (int i = 0; i < 3; ++i) {
     const auto v = std::find_if(values.begin(), values.end(),
                                 [&](const auto& t) { return t.name == names[i]; });
     if (v == values.end() || v->tensor.numel() != 1)
-      throw UsageError(str("[ReduceLROnPlateau] the state has no number ", names[i]));
+      throw UsageError(str("[ReduceLROnPlateau] the state has no number ", names[i], at_line()));
     found[i] = v->tensor.item();
   }
   best_ = found[0];

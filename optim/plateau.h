@@ -29,7 +29,8 @@ struct ReduceLROnPlateauOptions {
 class WT_API ReduceLROnPlateau {
  public:
   // Throws UsageError for a factor outside (0, 1) and other options below 0.
-  explicit ReduceLROnPlateau(Optimizer& opt, const ReduceLROnPlateauOptions& o = {});
+  explicit ReduceLROnPlateau(Optimizer& opt, const ReduceLROnPlateauOptions& o = {},
+                             const CallLine& = {});
 
   // NaN is no improvement.
   void step(double metric);
@@ -39,7 +40,7 @@ class WT_API ReduceLROnPlateau {
   // sched.best, sched.bad_epochs, sched.cooldown. The factor is in the optimizer's state.
   std::vector<nn::NamedTensor> state() const;
   // Throws UsageError unless these three are there; then nothing was loaded.
-  void load_state(const std::vector<nn::NamedTensor>& values);
+  void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
  private:
   bool is_better(double metric) const;

@@ -1,4 +1,5 @@
 // Adagrad, RMSprop and Lion.
+#include "warptape/core/at_line.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/optimizer.h"
@@ -25,11 +26,13 @@ Adagrad::Adagrad(std::vector<detail::Entry> entries, const AdagradOptions& o)
                 o.groups) {
   const double start = o.initial_accumulator_value;
   if (!(start >= 0))
-    throw UsageError(str("[Adagrad] initial_accumulator_value must be at least 0, got ", start));
+    throw UsageError(
+        str("[Adagrad] initial_accumulator_value must be at least 0, got ", start, at_line()));
   if (start > 0) fill_state(0, start);
 }
-Adagrad::Adagrad(const nn::ModuleBase& m, const AdagradOptions& o) : Adagrad(entries_of(m), o) {}
-Adagrad::Adagrad(std::span<const nn::NamedTensor> p, const AdagradOptions& o)
+Adagrad::Adagrad(const nn::ModuleBase& m, const AdagradOptions& o, const CallLine&)
+    : Adagrad(entries_of(m), o) {}
+Adagrad::Adagrad(std::span<const nn::NamedTensor> p, const AdagradOptions& o, const CallLine&)
     : Adagrad(entries_of(p), o) {}
 
 void Adagrad::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
@@ -50,8 +53,9 @@ std::vector<const char*> slots_of(const RmsPropOptions& o) {
 }
 [[noreturn]] void refuse_momentum() {
   throw UsageError(
-      "[RmsProp] momentum cannot be on in some groups only: its buffers are made with the "
-      "optimizer");
+      str("[RmsProp] momentum cannot be on in some groups only: its buffers are made with the "
+          "optimizer",
+          at_line()));
 }
 OptimBlock checked(const RmsPropOptions& o) {
   for (const ParamGroup& g : o.groups)
@@ -78,8 +82,9 @@ RmsProp::RmsProp(std::vector<detail::Entry> entries, const RmsPropOptions& o)
                 checked(o), o.groups),
       has_momentum_(o.momentum != 0),
       centered_(o.centered) {}
-RmsProp::RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o) : RmsProp(entries_of(m), o) {}
-RmsProp::RmsProp(std::span<const nn::NamedTensor> p, const RmsPropOptions& o)
+RmsProp::RmsProp(const nn::ModuleBase& m, const RmsPropOptions& o, const CallLine&)
+    : RmsProp(entries_of(m), o) {}
+RmsProp::RmsProp(std::span<const nn::NamedTensor> p, const RmsPropOptions& o, const CallLine&)
     : RmsProp(entries_of(p), o) {}
 
 void RmsProp::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
@@ -107,8 +112,10 @@ Lion::Lion(std::vector<detail::Entry> entries, const LionOptions& o)
                  .beta1 = o.betas.first,
                  .beta2 = o.betas.second},
                 o.groups) {}
-Lion::Lion(const nn::ModuleBase& m, const LionOptions& o) : Lion(entries_of(m), o) {}
-Lion::Lion(std::span<const nn::NamedTensor> p, const LionOptions& o) : Lion(entries_of(p), o) {}
+Lion::Lion(const nn::ModuleBase& m, const LionOptions& o, const CallLine&)
+    : Lion(entries_of(m), o) {}
+Lion::Lion(std::span<const nn::NamedTensor> p, const LionOptions& o, const CallLine&)
+    : Lion(entries_of(p), o) {}
 
 void Lion::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
   auto args = rule_args<LionStepArgs>(r, block(r), grad_factor, flags);

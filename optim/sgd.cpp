@@ -40,8 +40,9 @@ Sgd::Sgd(std::vector<detail::Entry> entries, const SgdOptions& o)
                              {"weight_decay", &OptimBlock::weight_decay}}},
                 checked(o), o.groups),
       nesterov_(o.nesterov) {}
-Sgd::Sgd(const nn::ModuleBase& m, const SgdOptions& o) : Sgd(entries_of(m), o) {}
-Sgd::Sgd(std::span<const nn::NamedTensor> p, const SgdOptions& o) : Sgd(entries_of(p), o) {}
+Sgd::Sgd(const nn::ModuleBase& m, const SgdOptions& o, const CallLine&) : Sgd(entries_of(m), o) {}
+Sgd::Sgd(std::span<const nn::NamedTensor> p, const SgdOptions& o, const CallLine&)
+    : Sgd(entries_of(p), o) {}
 
 void Sgd::set_momentum(double v, i64 group) {
   if ((momentum(group) == 0) != (v == 0)) refuse_momentum();

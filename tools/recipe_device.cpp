@@ -24,9 +24,9 @@ Device device_for(const Recipe& r, const std::string& name, Device best) {
   if (!lacks_convolutions(r, device.kind)) return device;
   const char* kind = device_kind_name(device.kind);
   if (!chosen_here)
-    throw NotAvailable(
-        str("convolutions are not built for ", kind, "\n  Try --set model=mlp, or --device cpu"));
-  std::fprintf(stderr, "convolutions are not built for %s: the cpu is taken\n", kind);
+    throw NotAvailable(str("convolutions have no kernel for ", kind,
+                           " yet\n  Try --set model=mlp, or --device cpu"));
+  std::fprintf(stderr, "convolutions have no kernel for %s yet: the cpu is taken\n", kind);
   return Device::cpu();
 }
 

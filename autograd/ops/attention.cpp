@@ -43,7 +43,7 @@ void check_dtypes(const OpScope& s) {
   const DType t = s.dtype(kQuery);
   if (!is_floating(t) || !computes(t))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
-                       "Try .to(f32)");
+                       ".to(f32)");
   for (int i = kKey; i <= kValue; ++i)
     if (s.dtype(i) != t) s.fail<DtypeError>("query, key and value differ in dtype");
   if (s.size() > kMask && s.dtype(kMask) != t && s.dtype(kMask) != DType::boolean)

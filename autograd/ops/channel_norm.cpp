@@ -106,7 +106,7 @@ void check_x(const OpScope& s, double eps) {
   const Geometry& x = s.geometry(0);
   if (!is_floating(x.dtype) || !computes(x.dtype))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)),
-                       "Try .to(f32)");
+                       ".to(f32)");
   if (x.ndim < 2) s.fail<ShapeError>(str("x must be [N, C] or [N, C, ...], got ", shape_of(x)));
   if (!(eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", eps));
 }

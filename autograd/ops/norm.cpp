@@ -77,7 +77,7 @@ void check_norm(const OpScope& s, const Shape& normalized, double eps) {
   const Geometry& x = s.geometry(kX);
   if (!is_floating(x.dtype) || !computes(x.dtype))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)),
-                       "Try .to(f32)");
+                       ".to(f32)");
   if (normalized.empty()) s.fail<ShapeError>("normalized_shape has no axis, at least 1 is needed");
   const int lead = x.ndim - normalized.ndim();
   if (lead < 0 || Shape(x.shape + lead, normalized.ndim()) != normalized)

@@ -70,6 +70,50 @@ TEST_CASE("Operands: messages show the innermost line outside the library", "[wa
   CHECK_FALSE(text.find("layers.cpp") != text.npos);
 }
 
+TEST_CASE("Operands: a layer called by a user's layer names the user's line in there too",
+          "[wall][operands]") {
+  struct Inner : nn::Module<Inner> {
+    nn::Sequential body = add("body", nn::Sequential{nn::LayerNorm{4}, nn::ReLU{}});
+    int line = __LINE__ + 1;
+    Tensor forward(Tensor x) { return body(std::move(x)); }
+  };
+  struct Outer : nn::Module<Outer> {
+    Inner inner = add("inner", Inner{});
+    Tensor forward(Tensor x) { return inner(std::move(x)); }
+  } net;
+  const int line = __LINE__ + 1;
+  const std::string text = message_of([&] { (void)net(ones({1, 3})); });
+  CHECK(mentions(text, "\n  at in_test.cpp:" + std::to_string(line) +
+                           ", in inner.body.0 (in_test.cpp:" + std::to_string(net.inner.line) +
+                           ")"));
+  // Once the call is over, other messages do not name it.
+  CHECK_FALSE(mentions(message_of([&] { (void)relu(Tensor()); }), "inner"));
+}
+
+// tests/consumers/moved_operands.cpp has all kinds of operators, and is compiled by clang too.
+TEST_CASE("Operands: one that another operand took is undefined when the operator begins",
+          "[wall][operands]") {
+  const LeakGuard guard;
+  const auto text_of = [](const std::function<Tensor(Tensor&)>& f) {
+    Tensor x = tensor({1.0, 2.0});
+    const std::string text = message_of([&] { (void)f(x); });
+    CHECK_FALSE(x.defined());
+    return text;
+  };
+  const int line = __LINE__ + 1;
+  const std::string text = text_of([](Tensor& x) { return exp(std::move(x)) - x; });
+  CHECK(mentions(text, "[sub] operand 1 is undefined (never assigned, or moved from)"));
+  CHECK(mentions(text, "in_test.cpp:" + std::to_string(line)));
+  CHECK(
+      mentions(text_of([](Tensor& x) { return softmax(std::move(x), 0) - x; }), "[sub] operand 1"));
+  CHECK(mentions(text_of([](Tensor& x) { return add(exp(std::move(x)), std::move(x)); }),
+                 "[add] operand 1"));
+  CHECK(mentions(text_of([](Tensor& x) { return where(gt(ones({2}), 0), exp(std::move(x)), x); }),
+                 "[where] operand 2"));
+  CHECK(
+      mentions(text_of([](Tensor& x) { return exp(std::move(x)) * x * 2.0; }), "[mul] operand 1"));
+}
+
 TEST_CASE("Operands: an rvalue is emptied when the operator succeeds", "[wall][operands]") {
   const LeakGuard guard;
   Tensor a = tensor({1.0, 2.0}), b = tensor({3.0, 4.0});
@@ -129,6 +173,17 @@ TEST_CASE("Operands: f(std::move(x), x) takes nothing, in either order", "[wall]
     CHECK(values(y) == Values{0, 0, 0});
     CHECK(y.impl()->data != home);
   }
+  Tensor twice = tensor({1.0, 2.0});
+  CHECK(values(add(std::move(twice), std::move(twice))) == Values{2, 4});
+  CHECK_FALSE(twice.defined());  // NOLINT
+  twice = tensor({1, 2});
+  CHECK(values(div(std::move(twice), std::move(twice))) == Values{1, 1});  // both are converted
+  CHECK_FALSE(twice.defined());                                            // NOLINT
+  struct Sum : nn::Module<Sum> {
+    Tensor forward(Tensor a, Tensor b) { return a + b; }
+  } both;
+  twice = tensor({1.0, 2.0});
+  CHECK(values(both(twice, std::move(twice))) == Values{2, 4});
   Tensor x = leaf({2}) * 1;
   const Tensor y = where(gt(x, 0), std::move(x), x);
   CHECK(y.item() == 2);

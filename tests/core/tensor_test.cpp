@@ -214,6 +214,54 @@ TEST_CASE("Tensor: item and to_vector wait and convert", "[wall][tensor]") {
   CHECK(zeros({0, 3}).to_vector<float>().empty());
 }
 
+TEST_CASE("Tensor: item is exact or refuses", "[wall][tensor]") {
+  constexpr i64 kBig = i64(1) << 53;
+  const auto of = [](auto v) { return tensor(std::vector{v}); };
+  CHECK(of(kBig).item() == double(kBig));
+  CHECK(of(-kBig).item() == -double(kBig));
+  CHECK(of(2 * kBig).item() == 2.0 * double(kBig));
+  CHECK(of(INT64_MIN).item() == -0x1p63);
+  CHECK(of(kBig + 1).item<i64>() == kBig + 1);
+  CHECK(of(INT64_MAX).item<i64>() == INT64_MAX);
+  CHECK(of(UINT64_MAX).item<u64>() == UINT64_MAX);
+  const std::string text = message_of([&] { (void)of(kBig + 1).item(); });
+  CHECK(mentions(text, "[item] no f64 is equal to 9007199254740993, of [1] i64 cpu"));
+  CHECK(mentions(text, "tensor_test.cpp:"));
+  CHECK(mentions(text, "Try item<i64>()"));
+  CHECK_THROWS_AS((void)of(INT64_MAX).item(), DtypeError);
+  CHECK_THROWS_AS((void)of(UINT64_MAX).item(), DtypeError);
+  CHECK_THROWS_AS((void)of(UINT64_MAX).item<i64>(), DtypeError);
+  CHECK_THROWS_AS((void)of(i64(-1)).item<u64>(), DtypeError);
+  CHECK_THROWS_AS((void)of(i64(1) << 31).item<i32>(), DtypeError);
+  CHECK_THROWS_AS((void)of((i64(1) << 24) + 1).item<float>(), DtypeError);
+  CHECK(of(i64(-7)).item<int>() == -7);
+  CHECK(of(1.5f).item<float>() == 1.5f);
+  CHECK(of(0.1).item<float>() == 0.1f);  // among floats it rounds
+  CHECK(std::isnan(of(NAN).item()));
+  CHECK(of(-3.0f).item<i64>() == -3);
+  for (const double bad : {double(NAN), double(INFINITY), 1.5, 0x1p63, -0x1.8p63}) {
+    CHECK_THROWS_AS((void)of(bad).item<i64>(), DtypeError);
+    CHECK_THROWS_AS((void)of(bad).item<u8>(), DtypeError);
+  }
+  CHECK(of(-0x1p63).item<i64>() == INT64_MIN);
+  CHECK(of(0x1p63).item<u64>() == u64(1) << 63);
+  CHECK_THROWS_AS((void)of(0x1p64).item<u64>(), DtypeError);
+  CHECK(of(255.0).item<u8>() == 255);
+  CHECK_THROWS_AS((void)of(256.0).item<u8>(), DtypeError);
+  CHECK(of(2).item<bool>());
+  CHECK(tensor({true}).item<i64>() == 1);
+}
+
+TEST_CASE("Tensor: data() of a device's memory names the line and the way out", "[wall][tensor]") {
+  const Tensor x = ones({2}, {.device = Device::simt()});
+  const int line = __LINE__ + 1;
+  const std::string text = message_of([&] { (void)x.data<float>(); });
+  CHECK(mentions(text, "[data] the elements are on simt, whose memory stands for a GPU's"));
+  CHECK(mentions(text, "tensor_test.cpp:" + std::to_string(line)));
+  CHECK(mentions(text, "Try .to(Device::cpu())"));
+  CHECK(x.to(Device::cpu()).data<float>()[1] == 1);
+}
+
 TEST_CASE("Tensor: a parameter in an arena is a root of its own, and keeps its version",
           "[wall][tensor][arenas]") {
   const LeakGuard guard;

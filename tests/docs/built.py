@@ -85,7 +85,7 @@ def trains(wt, device, command, data):
                               text=True, errors="replace")  # charlm prints the bytes it made
     if done.returncode == 0:
         return "yes"
-    if done.returncode == 2 and "not built for" in done.stderr:
+    if done.returncode == 2 and "no kernel for" in done.stderr:
         return "no"
     raise SystemExit(f"wt train {' '.join(command)} on {device}: {done.stderr}")
 

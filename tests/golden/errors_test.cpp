@@ -16,6 +16,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/sort.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/npy.h"
@@ -52,6 +53,13 @@ struct Net : nn::Module<Net> {
   Net() { set_type("Net"); }
   Tensor forward(Tensor x) { return fc2(relu(fc1(std::move(x)))); }
 };
+struct Twofold : nn::Module<Twofold> {
+  nn::Sequential body = add("body", nn::Sequential{nn::Linear{4, 8}, nn::ReLU{}});
+  Tensor forward(Tensor x) { return body(std::move(x)); }
+};
+struct Sorted : nn::Module<Sorted> {
+  Tensor forward(Tensor x) { return sort(std::move(x)).values; }
+};
 data::Batch batch(i64 n) { return {ones({n, 4}), zeros({n}, {.dtype = DType::i64})}; }
 
 // --- operators ---
@@ -68,6 +76,10 @@ const Examples kOperands{
     {"a layer that gets the wrong width",
      [](auto&) {
        Net()(ones({2, 5}));
+     }},
+    {"a layer that gets the wrong width, called by a user's layer",
+     [](auto&) {
+       Twofold()(ones({2, 5}));
      }},
     {"a bias of another length",
      [](auto&) {
@@ -174,6 +186,17 @@ const Examples kOperands{
      [](auto&) {
        VariantScope v("matmul", "tensor_core");
        matmul(ones({2, 3}, on(kSimt)), ones({3, 2}, on(kSimt)));
+     }},
+    {"a kernel that a device does not have", [](auto&) { sort(ones({3}, on(kSimt))); }},
+    {"a kernel that a device does not have, in a module",
+     [](auto&) { Sorted()(ones({3}, on(kSimt))); }},
+    {"elements of a device's memory", [](auto&) { ones({2}, on(kSimt)).data<float>(); }},
+    {"item() of an integer that is no double",
+     [](auto&) { tensor({i64(9007199254740993)}).item(); }},
+    {"a tensor that another operand took",
+     [](auto&) {
+       Tensor x = ones({2});
+       exp(std::move(x)) - x;
      }},
     {"no memory",
      [](auto&) {

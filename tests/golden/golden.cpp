@@ -29,12 +29,23 @@ std::string message(const Example& example) {
   return blotted(text, dir);
 }
 
+// One hint at most: OpScope::fail() writes the word itself.
+bool has_two_hints(const std::string& text) {
+  const size_t first = text.find("Try ");
+  return first != text.npos && text.find("Try ", first + 1) != text.npos;
+}
+
 }  // namespace
 
 void compare(const std::string& name, std::initializer_list<const Examples*> lists) {
   std::ostringstream out;
   for (const Examples* list : lists)
-    for (const Example& e : *list) out << "== " << e.title << "\n" << message(e) << "\n\n";
+    for (const Example& e : *list) {
+      const std::string text = message(e);
+      INFO(text);
+      CHECK_FALSE(has_two_hints(text));
+      out << "== " << e.title << "\n" << text << "\n\n";
+    }
   const std::string now = out.str(), file = WT_SOURCE_DIR "/tests/golden/" + name;
   if (std::getenv("WT_WRITE_GOLDEN")) spit(file, now);
   // Section by section: a difference shows one message, not all.

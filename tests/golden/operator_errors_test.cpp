@@ -126,6 +126,20 @@ const golden::Examples kNumbers = {
 };
 
 const golden::Examples kLayers = {
+    {"a window over integers",
+     [](auto&) {
+       max_pool1d(arange(4).view({1, 1, 4}), 2);
+     }},
+    {"a norm of integers", [](auto&) { layer_norm(arange(4), {4}); }},
+    {"a norm of integers over channels",
+     [](auto&) {
+       group_norm(arange(4).view({1, 4}), 2);
+     }},
+    {"attention over integers",
+     [](auto&) {
+       const Tensor x = arange(4).view({1, 1, 2, 2});
+       scaled_dot_product_attention(x, x, x);
+     }},
     {"a convolution of other channels",
      [](auto&) {
        conv2d(ones({1, 3, 8, 8}), ones({4, 2, 3, 3}));

@@ -122,9 +122,9 @@ TEST_CASE("run: the workspace comes from the allocator, and meta only prices it"
   CHECK(ran.empty());  // before the launch
 }
 
-TEST_CASE("run: a device that is not built says so", "[wall][run]") {
+TEST_CASE("run: a device that has no kernel says so", "[wall][run]") {
   CHECK(mentions(message_of([] { (void)runs(5, Device::cuda()); }),
-                 "the kernel 'a_test' is not built for cuda, only for: cpu, simt"));
+                 "[a_test] has no kernel for cuda yet: 'a_test' is written for cpu, simt only"));
 }
 
 TEST_CASE("run: every contract has a reference on cpu and two rungs on simt", "[wall][run]") {

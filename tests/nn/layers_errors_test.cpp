@@ -11,11 +11,17 @@
 
 using namespace wt;
 
-#define REFUSES(text, ...) CHECK(mentions(message_of([&] { (void)(__VA_ARGS__); }), text))
+namespace {
+// Constructors name the user's line as operators do.
+bool refuses(const std::string& text, const std::string& part) {
+  return mentions(text, part) && mentions(text, "\n  at layers_errors_test.cpp:");
+}
+}  // namespace
+#define REFUSES(text, ...) CHECK(refuses(message_of([&] { (void)(__VA_ARGS__); }), text))
 
 TEST_CASE("convolutions refuse numbers that do not fit", "[layers]") {
   const LeakGuard guard;
-  REFUSES("[Conv2d] kernel is not given\n  Try {.kernel = 3}", nn::Conv2d{1, 2, {.stride = 2}});
+  REFUSES("[Conv2d] kernel is not given", nn::Conv2d{1, 2, {.stride = 2}});
   REFUSES("[Conv1d] in_channels must be at least 1, got 0", nn::Conv1d{0, 2, {.kernel = 3}});
   REFUSES("[Conv1d] out_channels must be at least 1, got -2", nn::Conv1d{1, -2, {.kernel = 3}});
   REFUSES("[Conv2d] groups 2 does not divide both 4 and 3 channels",
@@ -65,7 +71,8 @@ TEST_CASE("other layers refuse numbers and shapes that do not fit", "[layers]") 
   REFUSES("which do not fit [-1, -1]", nn::Unflatten{1, {-1, -1}}(ones({2, 6})));
   REFUSES("[Embedding] padding_idx -5 is outside [-4, 4)",
           nn::Embedding{4, 2, {.padding_idx = -5}});
-  REFUSES("[Embedding] a table has 2 axes, got [3]", nn::Embedding::from_pretrained(ones({3})));
+  CHECK(mentions(message_of([] { (void)nn::Embedding::from_pretrained(ones({3})); }),
+                 "[Embedding] a table has 2 axes, got [3]"));
   REFUSES("[max_pool2d]", nn::MaxPool2d{2}(ones({3})));
 }
 

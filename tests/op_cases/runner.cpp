@@ -268,7 +268,7 @@ Outcome run_case(const Case& c, const Place& p) {
         std::string(e.what()).find("does not take these arguments") != std::string::npos;
     return {refused ? "" : e.what(), refused};
   } catch (const NotAvailable& e) {
-    const bool missing = std::string(e.what()).find("is not built for") != std::string::npos;
+    const bool missing = std::string(e.what()).find("] has no kernel for ") != std::string::npos;
     return {missing ? "" : e.what(), false, missing};
   } catch (const std::exception& e) {
     return {e.what()};

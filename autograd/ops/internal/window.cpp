@@ -10,7 +10,7 @@ void WindowCheck::input(const char* name) const {
   const Geometry& g = s.geometry(0);
   if (!is_floating(g.dtype) || !computes(g.dtype))
     s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(g.dtype)),
-                       "Try .to(f32)");
+                       ".to(f32)");
   if (g.ndim != axes + 1 && g.ndim != axes + 2)
     s.fail<ShapeError>(str(name, " has ", int(g.ndim), " dimensions, ", axes + 2,
                            " are needed: [N, C, ", kAxes[axes], "], or ", axes + 1, ": [C, ",

@@ -1,0 +1,18 @@
+// The user's lines that this thread has come from, for messages of errors.
+#pragma once
+#include "warptape/core/frame.h"
+
+namespace wt {
+
+// Where a module was called; a list through the stack, the innermost call first.
+struct ModuleCall {
+  Frame at;
+  const ModuleCall* outer;
+};
+extern constinit thread_local const ModuleCall* module_call;
+
+// The first operand of the operator that launched last: for what goes wrong between it and a
+// kernel, where nothing but the arguments is known.
+extern constinit thread_local Frame launch_line;
+
+}  // namespace wt
