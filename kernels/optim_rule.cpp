@@ -45,6 +45,14 @@ void reference(const typename Rule<float>::Args& a, const Launch&) {
 
 }  // namespace
 
+WT_VARIANTS(cpu, sgd_step, SgdStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = sgd_step_why_not,
+                        .launch = sgd_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::SgdRule>});
+WT_VARIANTS(cpu, adamw_step, AdamwStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = adamw_step_why_not,
+                        .launch = adamw_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::AdamwRule>});
 WT_VARIANTS(cpu, adam_step, AdamStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = adam_step_why_not,
                         .launch = adam_step_avx2)  //

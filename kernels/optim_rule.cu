@@ -1,6 +1,6 @@
 // The rules of optim_rule.h on simt and cuda.
 //   naive       a thread an element
-//   vectorized  f32, 16-byte accesses
+//   vectorized  f32, 16-byte accesses, two of each array in flight where there are few arrays
 #include "warptape/kernels/optim_rule.h"
 
 #include "warptape/kernels/device/vector.cuh"
@@ -91,7 +91,9 @@ void naive(const typename Rule<float>::Args& a, const Launch& l) {
 }
 template <template <class> class Rule>
 void vectorized(const typename Rule<float>::Args& a, const Launch& l) {
-  launch_rule<Rule, float, 4>(a, l);
+  // Adam's four operands of 16 bytes are enough loads under way; sgd has fewer and little
+  // arithmetic to hide them behind, so its threads take 32 bytes of each.
+  launch_rule<Rule, float, Rule<float>::kPack>(a, l);
 }
 
 template <class Args>
@@ -110,6 +112,16 @@ const char* not_packs(const Args& a) {
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
+WT_VARIANTS(
+    WT_DEVICE_NS, sgd_step, SgdStepArgs,
+    {.name = "vectorized", .rank = 10, .why_not = not_packs, .launch = vectorized<detail::SgdRule>},
+    {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::SgdRule>});
+WT_VARIANTS(WT_DEVICE_NS, adamw_step, AdamwStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::AdamwRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::AdamwRule>});
 WT_VARIANTS(WT_DEVICE_NS, adam_step, AdamStepArgs,
             {.name = "vectorized",
              .rank = 10,

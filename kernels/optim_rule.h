@@ -1,6 +1,6 @@
-// Optimizer steps beyond optim_step.h, over arenas: adam, adagrad, rmsprop, lion, and the average
-// of the weights. All are elementwise with up to three states, so they share arguments, loops and
-// kernels; a rule is its scalars and one formula, written once for numbers and vectors.
+// Optimizer steps over arenas, and the average of the weights. All are elementwise with up to three
+// states, so they share arguments, loops and kernels; a rule is its scalars and one formula,
+// written once for numbers and vectors.
 #pragma once
 #include "warptape/kernels/optim_step.h"
 
@@ -24,6 +24,26 @@ struct RuleArgs {
   }
   i64 bytes() const { return n * item_size(dtype) * (3 + 2 * states()); }
 };
+
+// Stochastic gradient descent, state momentum (or null):
+//   g = grad * grad_factor + weight_decay * param
+//   momentum = block.momentum * momentum + (applied > 0 ? 1 - dampening : 1) * g
+//   param -= rate * (nesterov ? g + block.momentum * momentum : momentum)
+// without the buffer: param -= rate * g.
+struct SgdStepArgs : RuleArgs {
+  bool nesterov = false;
+  i64 flops() const { return n * (states() ? 6 : 4); }
+};
+WT_CONTRACT(sgd_step, SgdStepArgs);
+
+// Adam with decoupled weight decay, states m and v:
+//   g = grad * grad_factor; param *= 1 - rate * weight_decay
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
+struct AdamwStepArgs : RuleArgs {
+  i64 flops() const { return n * 14; }
+};
+WT_CONTRACT(adamw_step, AdamwStepArgs);
 
 // Adam, states m and v. The decay is part of the gradient:
 //   g = grad * grad_factor + weight_decay * param
@@ -70,7 +90,7 @@ WT_CONTRACT(ema_step, EmaStepArgs);
 
 // --- the formulas, for the kernels of every device ---
 // Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
-// the square root of x.
+// the square root of x. kPack: elements that a thread of the vectorized rung works on.
 namespace detail {
 
 template <class T>
@@ -79,9 +99,63 @@ WT_HD WT_HOT T factor_of(const RuleArgs& a) {
 }
 
 template <class T>
+struct SgdRule {
+  using Args = SgdStepArgs;
+  static constexpr int kStates = 1, kPack = 8;
+  T weight_decay, rate, momentum, keep, factor;
+  bool has_momentum, nesterov;
+  WT_HD WT_HOT explicit SgdRule(const Args& a)
+      : weight_decay(T(a.block->weight_decay)),
+        rate(T(a.block->rate)),
+        momentum(T(a.block->momentum)),
+        keep(T(a.block->applied > 0 ? 1 - a.block->dampening : 1)),
+        factor(factor_of<T>(a)),
+        has_momentum(a.state[0] != nullptr),
+        nesterov(a.nesterov) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
+    const V g = grad * factor + weight_decay * param;
+    V step = g;
+    if (has_momentum) {
+      V& buffer = state[0];
+      buffer = momentum * buffer + keep * g;
+      step = nesterov ? g + momentum * buffer : buffer;
+    }
+    param -= rate * step;
+  }
+};
+
+template <class T>
+struct AdamwRule {
+  using Args = AdamwStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  T decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  WT_HD WT_HOT explicit AdamwRule(const Args& a)
+      : decay(T(1 - a.block->rate * a.block->weight_decay)),
+        step_size(T(a.block->rate / a.block->bias1)),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        bias2_scale(T(1 / a.block->bias2_sqrt)),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V denominator;
+    root(v, denominator);
+    denominator = denominator * bias2_scale + eps;
+    param = param * decay - step_size * m / denominator;
+  }
+};
+
+template <class T>
 struct AdamRule {
   using Args = AdamStepArgs;
-  static constexpr int kStates = 2;
+  static constexpr int kStates = 2, kPack = 4;
   T weight_decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
   WT_HD WT_HOT explicit AdamRule(const Args& a)
       : weight_decay(T(a.block->weight_decay)),
@@ -108,7 +182,7 @@ struct AdamRule {
 template <class T>
 struct AdagradRule {
   using Args = AdagradStepArgs;
-  static constexpr int kStates = 1;
+  static constexpr int kStates = 1, kPack = 4;
   T weight_decay, step_size, eps, factor;
   WT_HD WT_HOT explicit AdagradRule(const Args& a)
       : weight_decay(T(a.block->weight_decay)),
@@ -129,7 +203,7 @@ struct AdagradRule {
 template <class T>
 struct RmspropRule {
   using Args = RmspropStepArgs;
-  static constexpr int kStates = 3;
+  static constexpr int kStates = 3, kPack = 4;
   T weight_decay, rate, alpha, one_minus_alpha, momentum, eps, factor;
   bool has_momentum, centered;
   WT_HD WT_HOT explicit RmspropRule(const Args& a)
@@ -167,7 +241,7 @@ struct RmspropRule {
 template <class T>
 struct LionRule {
   using Args = LionStepArgs;
-  static constexpr int kStates = 1;
+  static constexpr int kStates = 1, kPack = 4;
   T decay, rate, beta1, beta2, one_minus_beta1, one_minus_beta2, factor;
   WT_HD WT_HOT explicit LionRule(const Args& a)
       : decay(T(1 - a.block->rate * a.block->weight_decay)),
@@ -192,7 +266,7 @@ struct LionRule {
 template <class T>
 struct EmaRule {
   using Args = EmaStepArgs;
-  static constexpr int kStates = 0;
+  static constexpr int kStates = 0, kPack = 4;
   T weight;
   WT_HD WT_HOT explicit EmaRule(const Args& a) : weight(T(1 - a.block->ema_decay)) {}
   template <class V, class Root>

@@ -1,4 +1,5 @@
-// Optimizer steps over arenas, and the scalars in device memory that drive them.
+// The scalars in device memory that drive a training step, and the kernels that move them on. What
+// an optimizer does to its parameters is in optim_rule.h.
 //
 // A training step never waits for the host: what changes from step to step (rate, step count, clip
 // factor, flags) lies on the device and kernels take pointers. No STL: .cu files include this.
@@ -59,46 +60,6 @@ struct StepBlock {
   StepRecord ring[kStepRing];  // [attempt % kStepRing]
 };
 
-// Stochastic gradient descent, in place, unless flags.skip():
-//   g = grad * grad_factor + weight_decay * param
-//   momentum = block.momentum * momentum + (applied > 0 ? 1 - dampening : 1) * g
-//   param -= rate * (nesterov ? g + block.momentum * momentum : momentum)
-// without a momentum buffer: param -= rate * g. f32 or f64, n elements each, no overlap.
-struct SgdStepArgs {
-  void* param;
-  const void* grad;
-  void* momentum;  // null: none
-  i64 n;
-  DType dtype;
-  bool nesterov;
-  const OptimBlock* block;
-  const double* grad_factor;  // null: 1
-  StepFlags flags;
-  i64 bytes() const { return n * item_size(dtype) * (momentum ? 5 : 3); }
-  i64 flops() const { return n * (momentum ? 6 : 4); }
-};
-WT_CONTRACT(sgd_step, SgdStepArgs);
-
-// Adam with decoupled weight decay, in place, unless flags.skip():
-//   g = grad * grad_factor; param *= 1 - rate * weight_decay
-//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
-//   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
-// f32 or f64, n elements each, no overlap.
-struct AdamwStepArgs {
-  void* param;
-  const void* grad;
-  void* m;
-  void* v;
-  i64 n;
-  DType dtype;
-  const OptimBlock* block;
-  const double* grad_factor;  // null: 1
-  StepFlags flags;
-  i64 bytes() const { return n * item_size(dtype) * 7; }
-  i64 flops() const { return n * 14; }
-};
-WT_CONTRACT(adamw_step, AdamwStepArgs);
-
 // The last kernel of a step: counts it (applied and dropout calls only unless flags.skip()), writes
 // its record, and derives what the next one uses. count = false: only derives, after the host wrote
 // to the block.
@@ -126,56 +87,6 @@ WT_CONTRACT(step_restore, StepRestoreArgs);
 
 // --- the arithmetic, shared by all devices ---
 namespace detail {
-
-template <class T>
-struct SgdScalars {
-  T rate, momentum, keep, weight_decay, factor;
-  bool nesterov;
-  WT_HD WT_HOT explicit SgdScalars(const SgdStepArgs& a)
-      : rate(T(a.block->rate)),
-        momentum(T(a.block->momentum)),
-        keep(T(a.block->applied > 0 ? 1 - a.block->dampening : 1)),
-        weight_decay(T(a.block->weight_decay)),
-        factor(T(a.grad_factor ? *a.grad_factor : 1)),
-        nesterov(a.nesterov) {}
-};
-// V is T or a vector of T.
-template <class V, class T>
-WT_HD WT_HOT void sgd_update(V& param, const V& grad, V& buffer, const SgdScalars<T>& s) {
-  const V g = grad * s.factor + s.weight_decay * param;
-  buffer = s.momentum * buffer + s.keep * g;
-  param -= s.rate * (s.nesterov ? g + s.momentum * buffer : buffer);
-}
-template <class V, class T>
-WT_HD WT_HOT void sgd_update(V& param, const V& grad, const SgdScalars<T>& s) {
-  param -= s.rate * (grad * s.factor + s.weight_decay * param);
-}
-
-template <class T>
-struct AdamwScalars {
-  T decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
-  WT_HD WT_HOT explicit AdamwScalars(const AdamwStepArgs& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)),
-        step_size(T(a.block->rate / a.block->bias1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        bias2_scale(T(1 / a.block->bias2_sqrt)),
-        eps(T(a.block->eps)),
-        factor(T(a.grad_factor ? *a.grad_factor : 1)) {}
-};
-// root(x, y): y = the square root of x.
-template <class V, class T, class Root>
-WT_HD WT_HOT void adamw_update(V& param, const V& grad, V& m, V& v, const AdamwScalars<T>& s,
-                               Root root) {
-  const V g = grad * s.factor;
-  m += s.one_minus_beta1 * (g - m);
-  v = s.beta2 * v + s.one_minus_beta2 * g * g;
-  V denominator;
-  root(v, denominator);
-  denominator = denominator * s.bias2_scale + s.eps;
-  param = param * s.decay - s.step_size * m / denominator;
-}
 
 // x^n by squaring: the same bits on every device, which pow() does not promise.
 WT_HD WT_HOT double integer_power(double x, i64 n) {

@@ -52,8 +52,8 @@ AdamW::AdamW(std::span<const nn::NamedTensor> p, const AdamWOptions& o, const Ca
 
 void AdamW::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
   auto args = rule_args<AdamwStepArgs>(r, block(r), grad_factor, flags);
-  args.m = state_at(r, 0);
-  args.v = state_at(r, 1);
+  args.state[0] = state_at(r, 0);
+  args.state[1] = state_at(r, 1);
   run(args, launch());
 }
 

@@ -1,6 +1,6 @@
 // What the arguments of every optimizer's kernel begin with. Internal.
 #pragma once
-#include "warptape/kernels/optim_step.h"
+#include "warptape/kernels/optim_rule.h"
 #include "warptape/optim/arena.h"
 
 namespace wt::optim::detail {

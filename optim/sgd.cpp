@@ -1,3 +1,4 @@
+#include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/rule_args.h"
@@ -51,7 +52,7 @@ void Sgd::set_momentum(double v, i64 group) {
 
 void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags) {
   auto args = detail::rule_args<SgdStepArgs>(r, block(r), grad_factor, flags);
-  if (r.arena->state[0]) args.momentum = detail::state_at(r, 0);
+  if (r.arena->state[0]) args.state[0] = detail::state_at(r, 0);
   args.nesterov = nesterov_;
   run(args, launch());
 }

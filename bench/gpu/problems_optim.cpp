@@ -38,53 +38,26 @@ Problem in_place(Problem p) {
   return p;
 }
 
-Problem sgd_problem(Device d, DType t, Scale scale, int shape, int sets) {
+// A rule with all of its first `States` states, in shape 1 none of them. They are not negative:
+// some are averages of squares.
+template <class Args, int States>
+Problem rule_problem(Device d, DType t, Scale scale, int shape, int sets) {
   const i64 n = elements(scale);
-  return in_place(problem_of(d, t, str(n, shape ? " momentum" : ""), sets,
+  const int states = shape == 0 ? States : 0;
+  return in_place(problem_of(d, t, str(n, shape ? " stateless" : ""), sets,
                              [&](Maker& m, std::vector<Tensor>& out) {
                                out = {m.normal({n}, t)};
-                               SgdStepArgs a{};
+                               Args a;
                                a.param = data(out[0]);
                                a.grad = data(m.normal({n}, t));
-                               if (shape) {
-                                 out.push_back(m.normal({n}, t));
-                                 a.momentum = data(out[1]);
+                               for (int k = 0; k < states; ++k) {
+                                 out.push_back(m.normal({n}, t, true));
+                                 a.state[k] = data(out.back());
                                }
                                a.n = n, a.dtype = t;
                                a.block = block(m);
                                return a;
                              }));
-}
-Problem adamw_problem(Device d, DType t, Scale scale, int, int sets) {
-  const i64 n = elements(scale);
-  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    out = {m.normal({n}, t), m.normal({n}, t), m.normal({n}, t, true)};
-    AdamwStepArgs a{};
-    a.param = data(out[0]), a.m = data(out[1]), a.v = data(out[2]);
-    a.grad = data(m.normal({n}, t));
-    a.n = n, a.dtype = t;
-    a.block = block(m);
-    return a;
-  }));
-}
-// A rule with all of its first `States` states. They are not negative: some are averages of
-// squares.
-template <class Args, int States>
-Problem rule_problem(Device d, DType t, Scale scale, int, int sets) {
-  const i64 n = elements(scale);
-  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    out = {m.normal({n}, t)};
-    Args a;
-    a.param = data(out[0]);
-    a.grad = data(m.normal({n}, t));
-    for (int k = 0; k < States; ++k) {
-      out.push_back(m.normal({n}, t, true));
-      a.state[k] = data(out.back());
-    }
-    a.n = n, a.dtype = t;
-    a.block = block(m);
-    return a;
-  }));
 }
 Problem grad_norm_problem(Device d, DType t, Scale scale, int, int sets) {
   const i64 n = elements(scale);
@@ -142,8 +115,8 @@ Problem loss_add_problem(Device d, DType t, Scale, int, int sets) {
 }  // namespace
 
 void add_optim_rows(std::vector<ProblemRow>& rows) {
-  rows.push_back({"sgd_step", kFloat, 2, sgd_problem});
-  rows.push_back({"adamw_step", kFloat, 1, adamw_problem});
+  rows.push_back({"sgd_step", kFloat, 2, rule_problem<SgdStepArgs, 1>});
+  rows.push_back({"adamw_step", kFloat, 1, rule_problem<AdamwStepArgs, 2>});
   rows.push_back({"adam_step", kFloat, 1, rule_problem<AdamStepArgs, 2>});
   rows.push_back({"adagrad_step", kFloat, 1, rule_problem<AdagradStepArgs, 1>});
   rows.push_back({"rmsprop_step", kFloat, 1, rule_problem<RmspropStepArgs, 2>});

@@ -1,12 +1,28 @@
 // The rules of optim_rule.h, eight parameters at a time, with threads.
 #include "warptape/kernels/cpu/optim_rule.h"
 
-#include "warptape/kernels/cpu/optim_vector.h"
+#include <cmath>
+
 #include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/vector.h"
 
 namespace wt {
 #if WT_X86
 namespace {
+
+template <class Args>
+const char* optim_why_not(const Args& a) {
+  if (a.dtype != DType::f32) return "parameters must be f32";
+  return cpu_isa() < kAvx2 ? kNoAvx2 : nullptr;
+}
+
+// How rules take roots: y = sqrt(x).
+struct SquareRoot {
+  WT_TARGET_AVX2 void operator()(const f32x8& x, f32x8& y) const {
+    y = f32x8(_mm256_sqrt_ps(__m256(x)));
+  }
+  WT_TARGET_AVX2 void operator()(const float& x, float& y) const { y = std::sqrt(x); }
+};
 
 template <template <class> class Rule>
 WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
@@ -42,6 +58,10 @@ void step_avx2(const typename Rule<float>::Args& a) {
 
 }  // namespace
 
+const char* sgd_step_why_not(const SgdStepArgs& a) { return optim_why_not(a); }
+void sgd_step_avx2(const SgdStepArgs& a, const Launch&) { step_avx2<detail::SgdRule>(a); }
+const char* adamw_step_why_not(const AdamwStepArgs& a) { return optim_why_not(a); }
+void adamw_step_avx2(const AdamwStepArgs& a, const Launch&) { step_avx2<detail::AdamwRule>(a); }
 const char* adam_step_why_not(const AdamStepArgs& a) { return optim_why_not(a); }
 void adam_step_avx2(const AdamStepArgs& a, const Launch&) { step_avx2<detail::AdamRule>(a); }
 const char* adagrad_step_why_not(const AdagradStepArgs& a) { return optim_why_not(a); }

@@ -5,6 +5,10 @@
 
 namespace wt {
 
+const char* sgd_step_why_not(const SgdStepArgs& a);
+void sgd_step_avx2(const SgdStepArgs& a, const Launch& l);
+const char* adamw_step_why_not(const AdamwStepArgs& a);
+void adamw_step_avx2(const AdamwStepArgs& a, const Launch& l);
 const char* adam_step_why_not(const AdamStepArgs& a);
 void adam_step_avx2(const AdamStepArgs& a, const Launch& l);
 const char* adagrad_step_why_not(const AdagradStepArgs& a);

@@ -15,6 +15,7 @@ namespace {
 using Formula = std::function<void(double& p, double g, double* s)>;
 
 const OptimBlock kBlock{.momentum = 0.75,
+                        .dampening = 0.5,
                         .weight_decay = 0.25,
                         .beta1 = 0.75,
                         .beta2 = 0.875,
@@ -29,7 +30,8 @@ const OptimBlock kBlock{.momentum = 0.75,
 
 // `squares`: the bits of the states that must not be negative; `states`: those that are there.
 template <class Args>
-void check_rule(unsigned states, unsigned squares, const Formula& formula) {
+void check_rule(unsigned states, unsigned squares, const Formula& formula,
+                const std::function<void(Args&)>& options = {}) {
   for (const DType t : {f32, f64})
     for (const Sizes s : kSizes) {
       CAPTURE(dtype_name(t), s.n, s.skip, states);
@@ -53,6 +55,7 @@ void check_rule(unsigned states, unsigned squares, const Formula& formula) {
         a.dtype = t;
         a.block = block.get();
         a.grad_factor = factor.get();
+        if (options) options(a);
         Values want = p.values();
         const Values gradient = g.values();
         std::vector<Values> wanted;
@@ -98,6 +101,27 @@ void check_flags() {
 double sign(double c) { return c > 0 ? 1 : c < 0 ? -1 : 0; }
 
 }  // namespace
+
+TEST_CASE("sgd_step: every variant, without momentum, plain and nesterov") {
+  check_rule<SgdStepArgs>(0, 0, [](double& p, double g, double*) { p -= 0.125 * (g + 0.25 * p); });
+  for (const bool nesterov : {false, true})
+    check_rule<SgdStepArgs>(
+        1, 0,
+        [&](double& p, double grad, double* s) {
+          const double g = grad + 0.25 * p;
+          s[0] = 0.75 * s[0] + 0.5 * g;
+          p -= 0.125 * (nesterov ? g + 0.75 * s[0] : s[0]);
+        },
+        [&](SgdStepArgs& a) { a.nesterov = nesterov; });
+}
+
+TEST_CASE("adamw_step: every variant") {
+  check_rule<AdamwStepArgs>(3, 2, [](double& p, double g, double* s) {
+    s[0] += 0.25 * (g - s[0]);
+    s[1] = 0.875 * s[1] + 0.125 * g * g;
+    p = p * (1 - 0.125 * 0.25) - 0.125 / 0.5 * s[0] / (std::sqrt(s[1]) / 0.25 + 0.01);
+  });
+}
 
 TEST_CASE("adam_step: every variant") {
   check_rule<AdamStepArgs>(3, 2, [](double& p, double grad, double* s) {
@@ -184,6 +208,8 @@ TEST_CASE("ema_step: every variant") {
 }
 
 TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]") {
+  check_flags<SgdStepArgs>();
+  check_flags<AdamwStepArgs>();
   check_flags<AdamStepArgs>();
   check_flags<AdagradStepArgs>();
   check_flags<RmspropStepArgs>();
@@ -203,18 +229,18 @@ TEST_CASE("cpu steps: as many threads as one likes, the same bits") {
     set_num_threads(threads);
     const Buffer p(x, f32, d, 0), q(x, f32, d, 0), r(x, f32, d, 0), g(gradient, f32, d, 0),
         m(squares, f32, d, 0), v(squares, f32, d, 0), buffer(x, f32, d, 0);
-    AdamStepArgs a;
-    a.param = p.data();
-    a.grad = g.data();
-    a.state[0] = m.data();
-    a.state[1] = v.data();
-    a.n = n;
-    a.block = block.get();
-    run(a, Launch{.device = d});
-    run(AdamwStepArgs{q.data(), g.data(), m.data(), v.data(), n, f32, block.get(), nullptr, {}},
-        Launch{.device = d});
-    run(SgdStepArgs{r.data(), g.data(), buffer.data(), n, f32, true, block.get(), nullptr, {}},
-        Launch{.device = d});
+    const auto step = [&](auto a, const Buffer& param, const Buffer& first, const Buffer* second) {
+      a.param = param.data();
+      a.grad = g.data();
+      a.state[0] = first.data();
+      if (second) a.state[1] = second->data();
+      a.n = n;
+      a.block = block.get();
+      run(a, Launch{.device = d});
+    };
+    step(AdamStepArgs{}, p, m, &v);
+    step(AdamwStepArgs{}, q, m, &v);
+    step(SgdStepArgs{}, r, buffer, nullptr);
     std::vector<Values> all;
     for (const Buffer* b : {&p, &q, &r, &m, &v, &buffer}) all.push_back(b->values());
     return all;
