@@ -1,8 +1,11 @@
 // What a backward function sees of the walk: saved tensors, the destination of a gradient, and the
 // checks of what it hands over.
+#include "warptape/autograd/backward.h"
+
+#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/reduce.h"
-#include "warptape/autograd/walk.h"
+#include "warptape/kernels/contract.h"
 
 namespace wt {
 
@@ -142,6 +145,18 @@ GradSlot Backward::slot(u32 i) {
   l->written = true;
   ++l->grad->cell->version;
   return s;
+}
+
+GradDestination Backward::fresh_destination(u32 i) const {
+  const Edge& e = node->edges[i];
+  const OutputInfo& want = e.node->output_info(e.output);
+  const u32 key = node->output.key;  // a leaf that was moved has another; put() refuses this one
+  return GradDestination(
+      Tensor(new_contiguous(want.shape, want.ndim, DType(key & 0xff), device_of_key(key))));
+}
+
+Launch Backward::launch() const {
+  return Launch{node->info, mode.native_stream, nullptr, device_of_key(node->output.key)};
 }
 
 namespace {

@@ -1,14 +1,11 @@
-// The backward engine: what a backward function sees, and the walk.
+// What a backward function sees of the walk: gradients, saved tensors, the places of its results.
 #pragma once
-#include <span>
-#include <vector>
-
 #include "warptape/autograd/node.h"
-#include "warptape/core/in.h"
 
 namespace wt {
 
 class Engine;
+struct Launch;  // kernels/contract.h
 
 // A leaf's own destination for a gradient: the kernel writes there directly (GEMM with beta), no
 // extra pass. `accumulate`: add to what is there; else the old contents are never read.
@@ -17,6 +14,24 @@ struct GradSlot {
   bool accumulate = false;
   explicit operator bool() const { return tensor != nullptr; }
   View view() const { return view_of(tensor); }
+};
+
+// Where a backward function's kernel writes the gradient of an input: the leaf's slot or, where
+// none is offered, a new tensor. Backward::put() hands it over.
+class GradDestination {
+ public:
+  GradDestination() = default;  // of no input
+  explicit GradDestination(const GradSlot& s) : tensor_(s.tensor), accumulate_(s.accumulate) {}
+  explicit GradDestination(Tensor fresh) : tensor_(fresh.impl()), fresh_(std::move(fresh)) {}
+  View view() const { return view_of(tensor_); }
+  TensorImpl* impl() const { return tensor_; }
+  bool accumulate() const { return accumulate_; }
+
+ private:
+  friend struct Backward;
+  TensorImpl* tensor_ = nullptr;
+  bool accumulate_ = false;
+  Tensor fresh_{};
 };
 
 // What a backward function gets. It is written in differentiable operators; whether they record is
@@ -75,94 +90,29 @@ struct Backward {
   // Where input i's gradient may be written directly; empty when it must be returned with put().
   // Asking counts as having written: fill it.
   GradSlot slot(u32 i);
+  // The same or, where it is empty, a new contiguous tensor of the input's shape and the dtype and
+  // device of the node's output. Hand it over with put() once the kernel has run.
+  GradDestination destination(u32 i) {
+    if (const GradSlot s = slot(i)) return GradDestination(s);
+    return fresh_destination(i);
+  }
+  GradDestination fresh_destination(u32 i) const;
+  // How a kernel of this node is launched: on the current stream of the output's device.
+  Launch launch() const;
   static constexpr int kUnpacked = 256;
   const Tensor& saved_slow(u32 i);
   void unbind();
   // Hands input i's gradient over. Checked for shape, dtype and device.
   void put(u32 i, Tensor t);
+  void put(u32 i, GradDestination d) {
+    if (d.fresh_.defined()) put(i, std::move(d.fresh_));
+  }
   // The same for an operand that was broadcast: summed to its shape first.
   void put_broadcast(u32 i, Tensor t);
   // g is the gradient of a window of input i, zero elsewhere. Adds it to what has reached input i
   // so far and returns true, or does nothing where that is not this walk's own to write to.
   bool add_to_window(u32 i, int axis, const Slice& window, const Tensor& g);
 };
-
-struct GradOptions {
-  std::vector<Tensor> grad_outputs{};  // default: ones, for one-element outputs
-  bool create_graph = false;           // the results can be differentiated again
-  bool retain_graph = false;           // implied by create_graph
-  bool allow_unused = false;           // inputs that no output depends on: undefined, not an error
-};
-
-// Tensors for grads(): one, a loss (its mean), a list in braces, a vector or a span. A parameter
-// type: make one only by passing an argument, to which it refers.
-class TensorList {
- public:
-  TensorList(const Tensor& t) : tensors_(&t, 1) {}                                         // NOLINT
-  TensorList(std::initializer_list<Tensor> list) : tensors_(list.begin(), list.size()) {}  // NOLINT
-  TensorList(const Tensor* first, size_t count) : tensors_(first, count) {}
-  template <std::convertible_to<std::span<const Tensor>> R>
-  TensorList(const R& range) : tensors_(range) {}  // NOLINT
-  template <TensorHolder P>
-  TensorList(const P& p) : TensorList(p.tensor()) {}  // NOLINT
-  template <TensorMaker L>
-  TensorList(const L& loss, Frame at = Frame::here())  // NOLINT
-      : made_(loss.mean(at)), tensors_(&made_, 1) {}
-  TensorList(const TensorList&) = delete;
-  TensorList& operator=(const TensorList&) = delete;
-
-  size_t size() const { return tensors_.size(); }
-  const Tensor& operator[](size_t i) const { return tensors_[i]; }
-  std::span<const Tensor> span() const { return tensors_; }
-
- private:
-  Tensor made_{};
-  std::span<const Tensor> tensors_;
-};
-
-// d outputs / d inputs, a tensor an input, without touching any .grad: grads(loss, {w, b}),
-// grads(loss, net.parameters()), grads({y, z}, x). Throws UsageError for outputs that need no
-// gradient, for a graph freed by an earlier backward and (unless allow_unused) unused inputs.
-WT_API std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
-                                 const GradOptions& options = {}, Frame at = Frame::here());
-// One output, one input: d output / d input.
-WT_API Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options = {},
-                   Frame at = Frame::here());
-template <TensorMaker L>
-Tensor grad(const L& loss, const Tensor& input, const GradOptions& options = {},
-            Frame at = Frame::here()) {
-  return grad(loss.mean(at), input, options, at);
-}
-namespace detail {
-struct SeveralInputsAreForGrads {
-  template <class... T>
-  SeveralInputsAreForGrads(const Tensor&, const Tensor&, const T&...);
-};
-}  // namespace detail
-// grad() gives a tensor, never a vector: of several inputs it is grads(output, {x, y}).
-template <class Output>
-void grad(const Output&, const detail::SeveralInputsAreForGrads&, const GradOptions& = {}) = delete;
-
-// Called for a tensor's gradient during backward, before it is used or accumulated; what it returns
-// replaces the gradient (an undefined tensor: unchanged; another shape, dtype or device throws
-// ShapeError). Returns an id for remove_hook.
-template <class F>
-u64 register_hook(const Tensor& t, F hook);
-WT_API void remove_hook(const Tensor& t, u64 id);
-namespace detail {
-WT_API u64 add_hook(const Tensor& t, TensorHook call, void* context, void (*deleter)(void*));
-// `result`, if it may take the gradient's place. Throws ShapeError.
-WT_API Tensor checked_hook_result(const Tensor& gradient, Tensor result);
-}  // namespace detail
-template <class F>
-u64 register_hook(const Tensor& t, F hook) {
-  return detail::add_hook(
-      t,
-      [](void* f, const Tensor& g) -> Tensor {
-        return detail::checked_hook_result(g, (*static_cast<F*>(f))(g));
-      },
-      new F(std::move(hook)), [](void* f) { delete static_cast<F*>(f); });
-}
 
 namespace detail {
 // dst += src and dst = src for any strides, nothing recorded. Same shape.

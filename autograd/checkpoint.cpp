@@ -1,6 +1,6 @@
 #include "warptape/autograd/checkpoint.h"
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/random.h"

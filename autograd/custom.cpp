@@ -1,6 +1,6 @@
 #include "warptape/autograd/custom.h"
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/save_policy.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <optional>
 
-#include "warptape/autograd/walk.h"
+#include "warptape/autograd/engine.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"

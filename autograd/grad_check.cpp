@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"

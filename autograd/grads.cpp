@@ -1,7 +1,9 @@
 // How users start a walk: backward(), grad(), grads(); and the hooks on tensors.
+#include "warptape/autograd/grads.h"
+
 #include <optional>
 
-#include "warptape/autograd/walk.h"
+#include "warptape/autograd/engine.h"
 #include "warptape/core/factories.h"
 
 namespace wt {

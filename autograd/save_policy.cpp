@@ -1,7 +1,7 @@
 // Offload and bit mask; recompute is in checkpoint.cpp, invert in custom.cpp.
 #include "warptape/autograd/save_policy.h"
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
@@ -30,8 +30,7 @@ struct MaskedSlot final : PackedSlot {
   MaskedSlot(Tensor b, const Shape& s, DType t) : bits(std::move(b)), shape(s), dtype(t) {}
   Tensor unpack(Backward& g) override {
     Tensor t = empty(shape, {.dtype = dtype, .device = bits.device()});
-    run(BitUnpackArgs{view_of(t.impl()), view_of(bits.impl())},
-        Launch{g.node->info, mode.native_stream, nullptr, bits.device()});
+    run(BitUnpackArgs{view_of(t.impl()), view_of(bits.impl())}, g.launch());
     return t;
   }
 };

@@ -1,5 +1,6 @@
 // The members of Tensor that are operators or touch gradient state.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/arrange.h"

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <ctime>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"

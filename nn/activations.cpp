@@ -20,7 +20,6 @@ static Tensor hardtanh(Tensor x, double low, double high) {
 Tensor ReLU::forward(Tensor x) { return relu(std::move(x)); }
 Tensor ReLU6::forward(Tensor x) { return hardtanh(std::move(x), 0, 6); }
 Hardtanh::Hardtanh(double low, double high, const CallLine&) : low_(low), high_(high) {
-  set_type("Hardtanh");
   if (!(low_ < high_))
     throw UsageError(
         str("[Hardtanh] low must be below high, got ", low_, " and ", high_, at_line()));
@@ -28,7 +27,6 @@ Hardtanh::Hardtanh(double low, double high, const CallLine&) : low_(low), high_(
 Tensor Hardtanh::forward(Tensor x) { return hardtanh(std::move(x), low_, high_); }
 Tensor LeakyReLU::forward(Tensor x) { return leaky_relu(std::move(x), slope_); }
 RReLU::RReLU(double lower, double upper, const CallLine&) : lower_(lower), upper_(upper) {
-  set_type("RReLU");
   if (!(lower_ <= upper_))
     throw UsageError(
         str("[RReLU] lower must not be above upper, got ", lower_, " and ", upper_, at_line()));
@@ -41,7 +39,6 @@ Tensor RReLU::forward(Tensor x) {
 }
 Tensor ELU::forward(Tensor x) { return elu(std::move(x), alpha_); }
 CELU::CELU(double alpha, const CallLine&) : alpha_(alpha) {
-  set_type("CELU");
   if (alpha_ == 0) throw UsageError(str("[CELU] alpha must not be 0", at_line()));
 }
 Tensor CELU::forward(Tensor x) { return alpha_ * elu(std::move(x) / alpha_); }
@@ -55,7 +52,6 @@ Tensor SiLU::forward(Tensor x) { return silu(std::move(x)); }
 Tensor Mish::forward(Tensor x) { return mish(std::move(x)); }
 Softplus::Softplus(double beta, double threshold, const CallLine&)
     : beta_(beta), threshold_(threshold) {
-  set_type("Softplus");
   if (!(beta_ > 0))
     throw UsageError(str("[Softplus] beta must be above 0, got ", beta_, at_line()));
 }
@@ -81,7 +77,6 @@ Tensor Hardshrink::forward(Tensor x) {
   return masked_fill(std::move(x), small, 0);
 }
 Softshrink::Softshrink(double lambda, const CallLine&) : lambda_(lambda) {
-  set_type("Softshrink");
   if (!(lambda_ >= 0))
     throw UsageError(str("[Softshrink] lambda must be at least 0, got ", lambda_, at_line()));
 }
@@ -113,9 +108,7 @@ Tensor Softmax2d::forward(Tensor x) {
 PReLU::PReLU(const PReLUOptions& o, const CallLine&)
     : weight(add("weight", detail::make_constant(
                                {detail::at_least_1("PReLU", "num_parameters", o.num_parameters)},
-                               o.dtype, o.init))) {
-  set_type("PReLU");
-}
+                               o.dtype, o.init))) {}
 
 Tensor PReLU::forward(Tensor x) {
   Tensor a = weight;

@@ -9,12 +9,10 @@ enum class Approximate : u8 { none, tanh };
 
 // max(x, 0).
 struct ReLU : Module<ReLU> {
-  ReLU() { set_type("ReLU"); }
   WT_API Tensor forward(Tensor x);
 };
 // min(max(x, 0), 6), whose gradient is 0 at both bounds.
 struct ReLU6 : Module<ReLU6> {
-  ReLU6() { set_type("ReLU6"); }
   WT_API Tensor forward(Tensor x);
 };
 // x between low and high, the nearer of them elsewhere; the gradient at them is 0. Throws
@@ -28,7 +26,7 @@ struct Hardtanh : Module<Hardtanh> {
 };
 // x where x > 0, else slope x.
 struct LeakyReLU : Module<LeakyReLU> {
-  explicit LeakyReLU(double slope = 0.01) : slope_(slope) { set_type("LeakyReLU"); }
+  explicit LeakyReLU(double slope = 0.01) : slope_(slope) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -46,7 +44,7 @@ struct RReLU : Module<RReLU> {
 };
 // x where x > 0, else alpha (e^x - 1).
 struct ELU : Module<ELU> {
-  explicit ELU(double alpha = 1) : alpha_(alpha) { set_type("ELU"); }
+  explicit ELU(double alpha = 1) : alpha_(alpha) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -63,14 +61,11 @@ struct CELU : Module<CELU> {
 };
 // 1.0507 elu(x, 1.67326), with more digits (Klambauer et al. 2017, arXiv:1706.02515).
 struct SELU : Module<SELU> {
-  SELU() { set_type("SELU"); }
   WT_API Tensor forward(Tensor x);
 };
 // x Phi(x), or its form with tanh.
 struct GELU : Module<GELU> {
-  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {
-    set_type("GELU");
-  }
+  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -78,12 +73,10 @@ struct GELU : Module<GELU> {
 };
 // x sigmoid(x).
 struct SiLU : Module<SiLU> {
-  SiLU() { set_type("SiLU"); }
   WT_API Tensor forward(Tensor x);
 };
 // x tanh(softplus(x)).
 struct Mish : Module<Mish> {
-  Mish() { set_type("Mish"); }
   WT_API Tensor forward(Tensor x);
 };
 // log(1 + e^(beta x)) / beta; x itself where beta x > threshold. Throws UsageError unless beta > 0.
@@ -96,42 +89,35 @@ struct Softplus : Module<Softplus> {
 };
 // x clamp(x + 3, 0, 6) / 6.
 struct Hardswish : Module<Hardswish> {
-  Hardswish() { set_type("Hardswish"); }
   WT_API Tensor forward(Tensor x);
 };
 // clamp(x + 3, 0, 6) / 6.
 struct Hardsigmoid : Module<Hardsigmoid> {
-  Hardsigmoid() { set_type("Hardsigmoid"); }
   WT_API Tensor forward(Tensor x);
 };
 // 1 / (1 + e^-x).
 struct Sigmoid : Module<Sigmoid> {
-  Sigmoid() { set_type("Sigmoid"); }
   WT_API Tensor forward(Tensor x);
 };
 // The hyperbolic tangent.
 struct Tanh : Module<Tanh> {
-  Tanh() { set_type("Tanh"); }
   WT_API Tensor forward(Tensor x);
 };
 // log(sigmoid(x)), which does not overflow.
 struct LogSigmoid : Module<LogSigmoid> {
-  LogSigmoid() { set_type("LogSigmoid"); }
   WT_API Tensor forward(Tensor x);
 };
 // x / (1 + |x|).
 struct Softsign : Module<Softsign> {
-  Softsign() { set_type("Softsign"); }
   WT_API Tensor forward(Tensor x);
 };
 // x - tanh(x).
 struct Tanhshrink : Module<Tanhshrink> {
-  Tanhshrink() { set_type("Tanhshrink"); }
   WT_API Tensor forward(Tensor x);
 };
 // 0 where |x| <= lambda, else x.
 struct Hardshrink : Module<Hardshrink> {
-  explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) { set_type("Hardshrink"); }
+  explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -147,9 +133,7 @@ struct Softshrink : Module<Softshrink> {
 };
 // x where x > threshold, else value.
 struct Threshold : Module<Threshold> {
-  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {
-    set_type("Threshold");
-  }
+  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -158,7 +142,7 @@ struct Threshold : Module<Threshold> {
 // a sigmoid(b), a and b the halves of an axis (Dauphin et al. 2016, arXiv:1612.08083). Throws
 // ShapeError for an axis of odd size.
 struct GLU : Module<GLU> {
-  explicit GLU(i64 axis = -1) : axis_(axis) { set_type("GLU"); }
+  explicit GLU(i64 axis = -1) : axis_(axis) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -166,7 +150,7 @@ struct GLU : Module<GLU> {
 };
 // e^x / sum(e^x) along an axis.
 struct Softmax : Module<Softmax> {
-  explicit Softmax(i64 axis) : axis_(axis) { set_type("Softmax"); }
+  explicit Softmax(i64 axis) : axis_(axis) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -174,7 +158,7 @@ struct Softmax : Module<Softmax> {
 };
 // log(softmax(x)) along an axis.
 struct LogSoftmax : Module<LogSoftmax> {
-  explicit LogSoftmax(i64 axis) : axis_(axis) { set_type("LogSoftmax"); }
+  explicit LogSoftmax(i64 axis) : axis_(axis) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -182,7 +166,7 @@ struct LogSoftmax : Module<LogSoftmax> {
 };
 // softmax(-x) along an axis.
 struct Softmin : Module<Softmin> {
-  explicit Softmin(i64 axis) : axis_(axis) { set_type("Softmin"); }
+  explicit Softmin(i64 axis) : axis_(axis) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -190,7 +174,6 @@ struct Softmin : Module<Softmin> {
 };
 // softmax over the channels of [N, C, H, W] or [C, H, W]. Throws ShapeError for other ranks.
 struct Softmax2d : Module<Softmax2d> {
-  Softmax2d() { set_type("Softmax2d"); }
   WT_API Tensor forward(Tensor x);
 };
 

@@ -98,7 +98,6 @@ MultiheadAttention::MultiheadAttention(i64 e, i64 heads, const MultiheadAttentio
       vdim_(o.vdim ? o.vdim : e),
       dropout_(detail::probability(kName, o.dropout)),
       batch_first_(o.batch_first) {
-  set_type(kName);
   if (o.bias) init::zeros_(out_proj.bias);
 }
 

@@ -35,7 +35,6 @@ class WT_API Sequential : public Module<Sequential> {
   template <class... M>
   requires((sizeof...(M) != 1 || (!std::same_as<std::remove_cvref_t<M>, Sequential> && ...)) &&
            (Step<std::remove_cvref_t<M>> && ...)) explicit Sequential(M&&... modules) {
-    set_type("Sequential");
     (push_back(std::forward<M>(modules)), ...);
   }
   template <Step M>
@@ -74,7 +73,7 @@ class ModuleList : public Module<ModuleList<M>> {
  public:
   static_assert(std::derived_from<M, ModuleBase>, "a ModuleList holds modules");
   ModuleList() {
-    this->set_type("ModuleList");
+    this->set_type("ModuleList");  // of any M
     this->state_->is_list = true;
   }
   ModuleList(std::initializer_list<M> modules) : ModuleList() {

@@ -8,9 +8,7 @@
 
 namespace wt::nn {
 
-Dropout::Dropout(double p, const CallLine&) : p_(detail::probability("Dropout", p)) {
-  set_type("Dropout");
-}
+Dropout::Dropout(double p, const CallLine&) : p_(detail::probability("Dropout", p)) {}
 Tensor Dropout::forward(Tensor x) { return dropout(std::move(x), p_, is_training()); }
 
 DropoutNd::DropoutNd(const char* type, int axes, double p)

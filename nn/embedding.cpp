@@ -27,9 +27,7 @@ std::optional<i64> checked_padding(std::optional<i64> index, i64 count) {
 }  // namespace
 
 Embedding::Embedding(Tensor table, std::optional<i64> padding_idx, const CallLine&)
-    : weight(add("weight", table)), padding_idx_(checked_padding(padding_idx, table.size(0))) {
-  set_type("Embedding");
-}
+    : weight(add("weight", table)), padding_idx_(checked_padding(padding_idx, table.size(0))) {}
 
 Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o, const CallLine&)
     : Embedding(detail::make_parameter(table_shape(count, features), o.dtype), o.padding_idx) {

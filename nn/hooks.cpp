@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/nn/module.h"
 

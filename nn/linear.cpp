@@ -22,7 +22,6 @@ Linear::Linear(i64 in, i64 out, const LinearOptions& o, const CallLine&)
     : weight((check_sizes("Linear", in, out),
               add("weight", detail::make_parameter({out, in}, o.dtype)))),
       bias(add("bias", detail::make_parameter({out}, o.dtype, o.bias))) {
-  set_type("Linear");
   const double bound = 1 / std::sqrt(double(in));
   init::uniform_(weight.tensor(), -bound, bound);
   if (o.bias) init::uniform_(bias.tensor(), -bound, bound);

@@ -20,15 +20,12 @@ class WT_API Linear : public Module<Linear> {
 
 // x itself.
 struct Identity : Module<Identity> {
-  Identity() { set_type("Identity"); }
   Tensor forward(Tensor x) { return x; }
 };
 
 // The axes from `first` to `last` become one, in logical order.
 struct Flatten : Module<Flatten> {
-  explicit Flatten(i64 first = 1, i64 last = -1) : first_(first), last_(last) {
-    set_type("Flatten");
-  }
+  explicit Flatten(i64 first = 1, i64 last = -1) : first_(first), last_(last) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -38,7 +35,7 @@ struct Flatten : Module<Flatten> {
 // Axis `axis` becomes several, of the given sizes, one of which may be -1. Throws ShapeError where
 // their product is not the axis's size.
 struct Unflatten : Module<Unflatten> {
-  Unflatten(i64 axis, const Shape& sizes) : axis_(axis), sizes_(sizes) { set_type("Unflatten"); }
+  Unflatten(i64 axis, const Shape& sizes) : axis_(axis), sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:

@@ -28,26 +28,20 @@ Loss TripletMarginLoss::forward(Tensor anchor, const Tensor& positive, const Ten
   return triplet_margin_loss(std::move(anchor), positive, negative, options_);
 }
 CrossEntropyLoss::CrossEntropyLoss(const CrossEntropyOptions& o)
-    : weight(add_buffer("weight", o.weight)), options_(o) {
-  set_type("CrossEntropyLoss");
-}
+    : weight(add_buffer("weight", o.weight)), options_(o) {}
 Loss CrossEntropyLoss::forward(Tensor logits, const Tensor& labels) {
   CrossEntropyOptions options = options_;
   options.weight = weight;
   return cross_entropy(std::move(logits), labels, options);
 }
-NLLLoss::NLLLoss(const NllOptions& o) : weight(add_buffer("weight", o.weight)), options_(o) {
-  set_type("NLLLoss");
-}
+NLLLoss::NLLLoss(const NllOptions& o) : weight(add_buffer("weight", o.weight)), options_(o) {}
 Loss NLLLoss::forward(Tensor log_probs, const Tensor& labels) {
   NllOptions options = options_;
   options.weight = weight;
   return nll_loss(std::move(log_probs), labels, options);
 }
 BCELoss::BCELoss(const BinaryCrossEntropyOptions& o)
-    : weight(add_buffer("weight", o.weight)), options_(o) {
-  set_type("BCELoss");
-}
+    : weight(add_buffer("weight", o.weight)), options_(o) {}
 Loss BCELoss::forward(Tensor input, const Tensor& target) {
   BinaryCrossEntropyOptions options = options_;
   options.weight = weight;
@@ -56,9 +50,7 @@ Loss BCELoss::forward(Tensor input, const Tensor& target) {
 BCEWithLogitsLoss::BCEWithLogitsLoss(const BinaryCrossEntropyWithLogitsOptions& o)
     : weight(add_buffer("weight", o.weight)),
       pos_weight(add_buffer("pos_weight", o.pos_weight)),
-      options_(o) {
-  set_type("BCEWithLogitsLoss");
-}
+      options_(o) {}
 Loss BCEWithLogitsLoss::forward(Tensor input, const Tensor& target) {
   BinaryCrossEntropyWithLogitsOptions options = options_;
   options.weight = weight;

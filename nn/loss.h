@@ -15,17 +15,15 @@ using wt::Loss;
 
 // wt::l1_loss.
 struct L1Loss : Module<L1Loss> {
-  L1Loss() { set_type("L1Loss"); }
   WT_API Loss forward(Tensor input, const Tensor& target);
 };
 // wt::mse_loss.
 struct MSELoss : Module<MSELoss> {
-  MSELoss() { set_type("MSELoss"); }
   WT_API Loss forward(Tensor input, const Tensor& target);
 };
 // wt::smooth_l1_loss.
 struct SmoothL1Loss : Module<SmoothL1Loss> {
-  explicit SmoothL1Loss(const SmoothL1Options& o = {}) : options_(o) { set_type("SmoothL1Loss"); }
+  explicit SmoothL1Loss(const SmoothL1Options& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -33,7 +31,7 @@ struct SmoothL1Loss : Module<SmoothL1Loss> {
 };
 // wt::huber_loss.
 struct HuberLoss : Module<HuberLoss> {
-  explicit HuberLoss(const HuberOptions& o = {}) : options_(o) { set_type("HuberLoss"); }
+  explicit HuberLoss(const HuberOptions& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -41,7 +39,7 @@ struct HuberLoss : Module<HuberLoss> {
 };
 // wt::kl_div: its mean is PyTorch's reduction="batchmean".
 struct KLDivLoss : Module<KLDivLoss> {
-  explicit KLDivLoss(const KlDivOptions& o = {}) : options_(o) { set_type("KLDivLoss"); }
+  explicit KLDivLoss(const KlDivOptions& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -49,7 +47,7 @@ struct KLDivLoss : Module<KLDivLoss> {
 };
 // wt::ctc_loss.
 struct CTCLoss : Module<CTCLoss> {
-  explicit CTCLoss(const CtcOptions& o = {}) : options_(o) { set_type("CTCLoss"); }
+  explicit CTCLoss(const CtcOptions& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor log_probs, const Tensor& targets, const Tensor& input_lengths,
                       const Tensor& target_lengths);
 
@@ -58,9 +56,7 @@ struct CTCLoss : Module<CTCLoss> {
 };
 // wt::cosine_embedding_loss.
 struct CosineEmbeddingLoss : Module<CosineEmbeddingLoss> {
-  explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& o = {}) : options_(o) {
-    set_type("CosineEmbeddingLoss");
-  }
+  explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor a, const Tensor& b, const Tensor& target);
 
  private:
@@ -68,9 +64,7 @@ struct CosineEmbeddingLoss : Module<CosineEmbeddingLoss> {
 };
 // wt::triplet_margin_loss.
 struct TripletMarginLoss : Module<TripletMarginLoss> {
-  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options_(o) {
-    set_type("TripletMarginLoss");
-  }
+  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options_(o) {}
   WT_API Loss forward(Tensor anchor, const Tensor& positive, const Tensor& negative);
 
  private:
@@ -120,18 +114,14 @@ class WT_API BCEWithLogitsLoss : public Module<BCEWithLogitsLoss> {
 
 // Distances, which are no losses: wt::cosine_similarity and wt::pairwise_distance.
 struct CosineSimilarity : Module<CosineSimilarity> {
-  explicit CosineSimilarity(const CosineSimilarityOptions& o = {}) : options_(o) {
-    set_type("CosineSimilarity");
-  }
+  explicit CosineSimilarity(const CosineSimilarityOptions& o = {}) : options_(o) {}
   WT_API Tensor forward(Tensor a, const Tensor& b);
 
  private:
   CosineSimilarityOptions options_;
 };
 struct PairwiseDistance : Module<PairwiseDistance> {
-  explicit PairwiseDistance(const PairwiseDistanceOptions& o = {}) : options_(o) {
-    set_type("PairwiseDistance");
-  }
+  explicit PairwiseDistance(const PairwiseDistanceOptions& o = {}) : options_(o) {}
   WT_API Tensor forward(Tensor a, const Tensor& b);
 
  private:

@@ -20,7 +20,6 @@ LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o, c
           add("bias", make_constant(normalized_shape, o.dtype, 0, o.elementwise_affine && o.bias))),
       normalized_shape_(normalized_shape),
       eps_(o.eps) {
-  set_type("LayerNorm");
   if (normalized_shape.empty())
     throw ShapeError(
         str("[LayerNorm] normalized_shape has no axis, at least 1 is needed", at_line()));
@@ -96,9 +95,7 @@ Tensor InstanceNorm::forward(Tensor x) {
 }
 
 LocalResponseNorm::LocalResponseNorm(i64 size, const LocalResponseNormOptions& o, const CallLine&)
-    : size_(at_least_1("LocalResponseNorm", "size", size)), options_(o) {
-  set_type("LocalResponseNorm");
-}
+    : size_(at_least_1("LocalResponseNorm", "size", size)), options_(o) {}
 
 // The channels become the height of an image whose width is all axes behind them.
 Tensor LocalResponseNorm::forward(Tensor x) {
@@ -120,7 +117,6 @@ GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o, const 
       bias(add("bias", make_constant({channels}, o.dtype, 0, o.affine))),
       groups_(groups),
       eps_(o.eps) {
-  set_type("GroupNorm");
   if (groups < 1 || channels % groups != 0)
     throw ShapeError(str("[GroupNorm] groups ", groups, " does not divide the ", channels,
                          " channels", at_line()));
@@ -134,7 +130,6 @@ RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o, const C
     : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
       normalized_shape_(normalized_shape),
       eps_(o.eps) {
-  set_type("RMSNorm");
   if (normalized_shape.empty())
     throw ShapeError(
         str("[RMSNorm] normalized_shape has no axis, at least 1 is needed", at_line()));

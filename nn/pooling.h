@@ -9,9 +9,7 @@ namespace wt::nn {
 // The largest element of each window; x is [N, C, L] or [C, L].
 struct MaxPool1d : Module<MaxPool1d> {
   explicit MaxPool1d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("MaxPool1d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -21,9 +19,7 @@ struct MaxPool1d : Module<MaxPool1d> {
 // The mean of each window; x is [N, C, L] or [C, L].
 struct AvgPool1d : Module<AvgPool1d> {
   explicit AvgPool1d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("AvgPool1d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -33,9 +29,7 @@ struct AvgPool1d : Module<AvgPool1d> {
 // The largest element of each window; x is [N, C, H, W] or [C, H, W].
 struct MaxPool2d : Module<MaxPool2d> {
   explicit MaxPool2d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("MaxPool2d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -45,9 +39,7 @@ struct MaxPool2d : Module<MaxPool2d> {
 // The mean of each window; x is [N, C, H, W] or [C, H, W].
 struct AvgPool2d : Module<AvgPool2d> {
   explicit AvgPool2d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("AvgPool2d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -57,9 +49,7 @@ struct AvgPool2d : Module<AvgPool2d> {
 // The largest element of each window; x is [N, C, D, H, W] or [C, D, H, W].
 struct MaxPool3d : Module<MaxPool3d> {
   explicit MaxPool3d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("MaxPool3d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -69,9 +59,7 @@ struct MaxPool3d : Module<MaxPool3d> {
 // The mean of each window; x is [N, C, D, H, W] or [C, D, H, W].
 struct AvgPool3d : Module<AvgPool3d> {
   explicit AvgPool3d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {
-    set_type("AvgPool3d");
-  }
+      : kernel_(kernel), options_(o) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -83,9 +71,7 @@ struct AvgPool3d : Module<AvgPool3d> {
 // all spatial axes or one for each.
 // x is [N, C, L] or [C, L].
 struct AdaptiveAvgPool1d : Module<AdaptiveAvgPool1d> {
-  explicit AdaptiveAvgPool1d(const PerAxis& sizes) : sizes_(sizes) {
-    set_type("AdaptiveAvgPool1d");
-  }
+  explicit AdaptiveAvgPool1d(const PerAxis& sizes) : sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -93,9 +79,7 @@ struct AdaptiveAvgPool1d : Module<AdaptiveAvgPool1d> {
 };
 // x is [N, C, H, W] or [C, H, W].
 struct AdaptiveAvgPool2d : Module<AdaptiveAvgPool2d> {
-  explicit AdaptiveAvgPool2d(const PerAxis& sizes) : sizes_(sizes) {
-    set_type("AdaptiveAvgPool2d");
-  }
+  explicit AdaptiveAvgPool2d(const PerAxis& sizes) : sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -103,9 +87,7 @@ struct AdaptiveAvgPool2d : Module<AdaptiveAvgPool2d> {
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct AdaptiveAvgPool3d : Module<AdaptiveAvgPool3d> {
-  explicit AdaptiveAvgPool3d(const PerAxis& sizes) : sizes_(sizes) {
-    set_type("AdaptiveAvgPool3d");
-  }
+  explicit AdaptiveAvgPool3d(const PerAxis& sizes) : sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -113,9 +95,7 @@ struct AdaptiveAvgPool3d : Module<AdaptiveAvgPool3d> {
 };
 // x is [N, C, L] or [C, L].
 struct AdaptiveMaxPool1d : Module<AdaptiveMaxPool1d> {
-  explicit AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine& = {}) : sizes_(sizes) {
-    set_type("AdaptiveMaxPool1d");
-  }
+  explicit AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine& = {}) : sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -123,9 +103,7 @@ struct AdaptiveMaxPool1d : Module<AdaptiveMaxPool1d> {
 };
 // x is [N, C, H, W] or [C, H, W].
 struct AdaptiveMaxPool2d : Module<AdaptiveMaxPool2d> {
-  explicit AdaptiveMaxPool2d(const PerAxis& sizes) : sizes_(sizes) {
-    set_type("AdaptiveMaxPool2d");
-  }
+  explicit AdaptiveMaxPool2d(const PerAxis& sizes) : sizes_(sizes) {}
   WT_API Tensor forward(Tensor x);
 
  private:

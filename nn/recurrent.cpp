@@ -199,9 +199,7 @@ Tensor Recurrent::run(Tensor x, std::vector<Tensor>& state, bool training, const
 
 LSTM::LSTM(i64 input_size, i64 hidden_size, const RecurrentOptions& o, const CallLine&)
     : layers_("LSTM", 4, input_size, hidden_size, o,
-              [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {
-  set_type("LSTM");
-}
+              [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {}
 
 LstmResult LSTM::forward(Tensor x, const LstmState& s) {
   std::vector<Tensor> state{s.h, s.c};
@@ -215,9 +213,7 @@ LstmResult LSTM::forward(Tensor x, const LstmState& s) {
 
 GRU::GRU(i64 input_size, i64 hidden_size, const RecurrentOptions& o, const CallLine&)
     : layers_("GRU", 3, input_size, hidden_size, o,
-              [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {
-  set_type("GRU");
-}
+              [this](const std::string& name, const Tensor& t) { return add(name.c_str(), t); }) {}
 
 GruResult GRU::forward(Tensor x, const Tensor& h) {
   std::vector<Tensor> state{h};

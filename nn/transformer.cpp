@@ -43,9 +43,7 @@ TransformerEncoderLayer::TransformerEncoderLayer(i64 d_model, i64 nhead,
       dropout1(add("dropout1", Dropout{o.dropout})),
       dropout2(add("dropout2", Dropout{o.dropout})),
       norm_first_(o.norm_first),
-      activation_(o.activation) {
-  set_type("TransformerEncoderLayer");
-}
+      activation_(o.activation) {}
 
 Tensor TransformerEncoderLayer::attend(const Tensor& x, const EncoderMasks& m) {
   return dropout1(self_attn(x, x, x,
@@ -74,7 +72,6 @@ TransformerEncoder::TransformerEncoder(i64 d_model, i64 nhead, i64 num_layers,
                                        const TransformerStackOptions& stack)
     : layers(add("layers", stack_of<TransformerEncoderLayer>("TransformerEncoder", d_model, nhead,
                                                              num_layers, o))) {
-  set_type("TransformerEncoder");
   if (stack.norm) norm.emplace(add("norm", norm_of(d_model, o)));
 }
 
@@ -99,9 +96,7 @@ TransformerDecoderLayer::TransformerDecoderLayer(i64 d_model, i64 nhead,
       dropout2(add("dropout2", Dropout{o.dropout})),
       dropout3(add("dropout3", Dropout{o.dropout})),
       norm_first_(o.norm_first),
-      activation_(o.activation) {
-  set_type("TransformerDecoderLayer");
-}
+      activation_(o.activation) {}
 
 Tensor TransformerDecoderLayer::attend_self(const Tensor& x, const DecoderMasks& m) {
   return dropout1(self_attn(x, x, x,
@@ -142,7 +137,6 @@ TransformerDecoder::TransformerDecoder(i64 d_model, i64 nhead, i64 num_layers,
                                        const TransformerStackOptions& stack)
     : layers(add("layers", stack_of<TransformerDecoderLayer>("TransformerDecoder", d_model, nhead,
                                                              num_layers, o))) {
-  set_type("TransformerDecoder");
   if (stack.norm) norm.emplace(add("norm", norm_of(d_model, o)));
 }
 
@@ -160,7 +154,6 @@ Transformer::Transformer(const TransformerOptions& o)
       decoder(add(
           "decoder",
           TransformerDecoder{o.d_model, o.nhead, o.num_decoder_layers, o.layer, {.norm = true}})) {
-  set_type("Transformer");
   for (const Tensor& p : parameters())
     if (p.ndim() > 1) init::xavier_uniform_(p);
 }

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <map>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"

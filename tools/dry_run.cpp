@@ -7,7 +7,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/tools/recipe_device.h"
-#include "warptape/tools/training.h"
+#include "warptape/tools/recipe_training.h"
 
 namespace wt::tools {
 
@@ -22,7 +22,7 @@ void dry_run(const TrainOptions& o) {
   const std::unique_ptr<Recipe> recipe = make_on(meta);
   const RecipeDefaults d = resolve(o, *recipe);
   const i64 data_bytes = recipe->dataset_bytes(o.data);
-  Training training(o, d, *recipe, 1);
+  RecipeTraining training(o, d, *recipe, 1);
   memory::reset_peak(meta);
   const data::Batch b = recipe->shape_batch(d.batch);
   for (int i = 0; i < 3; ++i) training.step(b);

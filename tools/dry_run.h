@@ -1,6 +1,6 @@
 // `wt train --dry-run`: what a run would take.
 #pragma once
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
 namespace wt::tools {
 

@@ -14,9 +14,9 @@
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/race_output.h"
 #include "warptape/tools/recipe_device.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_signals.h"
 #include "warptape/tools/std_output.h"
-#include "warptape/tools/training.h"
 
 namespace wt::tools {
 namespace {
@@ -146,7 +146,7 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   manual_seed(seed);
   const std::unique_ptr<Recipe> recipe = make_recipe();
   recipe->model().to(device_);
-  Training training(o, d, *recipe, start_.steps);
+  RecipeTraining training(o, d, *recipe, start_.steps);
   data::Loader<data::AnyDataset> loader = make_loader(d, data, seed, o.workers);
   RaceRun run{.racer = racer, .seed = seed};
   const i64 point = std::max<i64>(1, start_.steps / kPoints);

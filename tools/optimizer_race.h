@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "warptape/tools/recipes.h"
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
 namespace wt::tools {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/run_dir.h"
 #include "warptape/tools/run_metrics.h"
 #include "warptape/tools/run_report.h"

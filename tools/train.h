@@ -1,4 +1,4 @@
-// The training loop of `wt train`: steps, evaluations, metrics, checkpoints, report.
+// `wt train` as a function and its options. The run itself is class Trainer (tools/trainer.h).
 #pragma once
 #include <string>
 #include <vector>

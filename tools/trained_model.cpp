@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "warptape/core/safetensors.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/recipe_device.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_dir.h"
 #include "warptape/tools/run_output.h"
-#include "warptape/tools/training.h"
 
 namespace wt::tools {
 namespace {

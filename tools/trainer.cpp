@@ -1,5 +1,5 @@
 // The run of `wt train`.
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
 #include <chrono>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipe_device.h"
 #include "warptape/tools/trained_model.h"
-#include "warptape/tools/trainer_class.h"
+#include "warptape/tools/trainer.h"
 #include "warptape/version.h"
 
 namespace wt::tools {
@@ -127,7 +127,7 @@ void Trainer::begin() {
   if (out_ && o_.resume) file = out_->resume();
   if (!file) begin_weights();
   recipe_->model().to(device_);
-  training_ = std::make_unique<Training>(o_, d_, *recipe_, total_);
+  training_ = std::make_unique<RecipeTraining>(o_, d_, *recipe_, total_);
   if (file) resume(*file);
   if (out_) out_->begin(header(), o_.resume ? std::optional(last_saved_) : std::nullopt);
 }

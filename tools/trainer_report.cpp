@@ -7,7 +7,7 @@
 #include "warptape/tools/generate.h"
 #include "warptape/tools/number_text.h"
 #include "warptape/tools/std_output.h"
-#include "warptape/tools/trainer_class.h"
+#include "warptape/tools/trainer.h"
 
 namespace wt::tools {
 

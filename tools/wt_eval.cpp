@@ -5,7 +5,7 @@
 #include "warptape/core/json.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/model_options.h"
-#include "warptape/tools/training.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {

@@ -3,7 +3,7 @@
 #include "warptape/tools/optimizer_race.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipes.h"
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {

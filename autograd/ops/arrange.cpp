@@ -4,8 +4,8 @@
 
 #include <deque>
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"

@@ -4,10 +4,11 @@
 
 #include <cmath>
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -41,9 +42,7 @@ struct Attributes {
 
 void check_dtypes(const OpScope& s) {
   const DType t = s.dtype(kQuery);
-  if (!is_floating(t) || !computes(t))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
-                       ".to(f32)");
+  detail::require_floating(s, t);
   for (int i = kKey; i <= kValue; ++i)
     if (s.dtype(i) != t) s.fail<DtypeError>("query, key and value differ in dtype");
   if (s.size() > kMask && s.dtype(kMask) != t && s.dtype(kMask) != DType::boolean)
@@ -270,7 +269,7 @@ void attention_backward(Backward& g) {
   run(AttentionBackwardArgs{gq4.view(), gk4.view(), gv4.view(), gout.view(), out.view(),
                             view_of(lse.impl()), v.view(),
                             scores_of(q, k, mask ? &*mask : nullptr, a, base)},
-      Launch{g.node->info, mode.native_stream, nullptr, query.device()});
+      g.launch());
   if (g.wants(kQuery)) g.put(kQuery, std::move(gq));
   if (g.wants(kKey)) g.put(kKey, std::move(gk));
   if (g.wants(kValue)) g.put(kValue, std::move(gv));
@@ -367,8 +366,7 @@ namespace {
 
 void check_rotary(const OpScope& s, const RotaryOptions& o) {
   const Geometry& x = s.geometry(0);
-  if (!is_floating(x.dtype) || !computes(x.dtype))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)));
+  detail::require_floating(s);
   if (x.ndim < 2) s.fail<ShapeError>(str("x needs at least two dimensions, got ", int(x.ndim)));
   if (x.shape[x.ndim - 1] % 2)
     s.fail<ShapeError>(str("the last axis of x must be even, got ", x.shape[x.ndim - 1]));

@@ -4,9 +4,10 @@
 
 #include <optional>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
@@ -104,9 +105,7 @@ i64 values_of(const Geometry& x, i64 groups) {  // that share a statistic
 
 void check_x(const OpScope& s, double eps) {
   const Geometry& x = s.geometry(0);
-  if (!is_floating(x.dtype) || !computes(x.dtype))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)),
-                       ".to(f32)");
+  detail::require_floating(s);
   if (x.ndim < 2) s.fail<ShapeError>(str("x must be [N, C] or [N, C, ...], got ", shape_of(x)));
   if (!(eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", eps));
 }
@@ -316,7 +315,7 @@ void channel_norm_backward(Backward& g) {
   Tensor gx = new_like_channels(saved.impl());
   const Tensor ordered = in_order_of(g.grad(), gx);
   const Channels x(saved.impl()), gy(ordered.impl()), out(gx.impl());
-  const Launch launch{g.node->info, mode.native_stream, nullptr, saved.device()};
+  const Launch launch = g.launch();
   Tensor sums;
   if (parameters || !a.constant) {
     sums = empty(a.groups ? Shape{2, n, c} : Shape{2, c},

@@ -4,7 +4,7 @@
 //   x = conv_input(y, w)    dy = conv(dx, w)           dw = conv_weight(y, dx)
 //   w = conv_weight(y, x)   dy = conv(x, dw)           dx = conv_input(y, dw)
 #include "warptape/autograd/ops/conv.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
@@ -172,20 +172,17 @@ void put_weight_gradients(Backward& g, const ConvSteps& c, const Tensor& y, cons
   args.shape = conv_shape(shape_of(s.geometry(1)), shape_of(s.geometry(0)), w, c, s.dtype());
   args.y = detail::spatial_tensor(s.impl(0), c.axes);
   args.x = detail::spatial_tensor(s.impl(1), c.axes);
-  Tensor new_w, new_bias;
-  const GradSlot dw = g.slot(kWeight);
-  if (!dw) new_w = Tensor(new_contiguous(w.data(), w.ndim(), s.dtype(), s.device()));
-  args.w = detail::spatial_tensor(dw ? dw.tensor : new_w.impl(), c.axes);
-  args.accumulate = dw.accumulate;
+  GradDestination dw = g.destination(kWeight);
+  GradDestination db = with_bias ? g.destination(kBias) : GradDestination();
+  args.w = detail::spatial_tensor(dw.impl(), c.axes);
+  args.accumulate = dw.accumulate();
   if (with_bias) {
-    const GradSlot db = g.slot(kBias);
-    if (!db) new_bias = Tensor(new_contiguous(w.data(), 1, s.dtype(), s.device()));
-    args.y_sum = (db ? db.tensor : new_bias.impl())->data;
-    args.accumulate_y_sum = db.accumulate;
+    args.y_sum = db.impl()->data;
+    args.accumulate_y_sum = db.accumulate();
   }
   run(args, s.launch());
-  if (new_w.defined()) g.put(kWeight, std::move(new_w));
-  if (new_bias.defined()) g.put(kBias, std::move(new_bias));
+  g.put(kWeight, std::move(dw));
+  g.put(kBias, std::move(db));
 }
 
 void conv_backward(Backward& g) {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <vector>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
@@ -31,7 +31,7 @@ enum : int { kLogProbs, kTargets, kInputLengths, kTargetLengths, kLosses, kAlpha
 // --- checks ---
 
 void check_operands(const OpScope& s, const CtcOptions& o) {
-  require_float(s, kLogProbs);
+  detail::require_floating(s, kLogProbs);
   const Geometry &x = s.geometry(kLogProbs), &targets = s.geometry(kTargets);
   if (x.ndim != 3) s.fail<ShapeError>(str("log_probs must be [T, N, C], got ", shape_of(x)));
   const i64 samples = x.shape[1], classes = x.shape[2];
@@ -227,7 +227,7 @@ void ctc_backward(Backward& g) {
   run(CtcBackwardArgs{view_of(gx.impl()), view_of(g.grad().impl()), saved(kLosses), saved(kAlpha),
                       view_of(x.impl()), saved(kTargets), saved(kInputLengths),
                       saved(kTargetLengths), o.blank, o.divide_by_length, o.zero_infinity},
-      Launch{g.node->info, mode.native_stream, nullptr, gx.device()});
+      g.launch());
   g.put(kLogProbs, std::move(gx));
 }
 

@@ -1,7 +1,7 @@
 // Cholesky and triangular systems with both derivatives; QR and eigenvectors without.
 #include "warptape/autograd/ops/decompose.h"
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/diagonal.h"

@@ -2,8 +2,8 @@
 // zeros.
 #include "warptape/autograd/ops/diagonal.h"
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"

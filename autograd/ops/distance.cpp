@@ -72,7 +72,7 @@ Loss margin_loss(CompositeScope& s, const Tensor& losses) {
 
 Tensor cosine_similarity(const In& a, const In& b, const CosineSimilarityOptions& options) {
   CompositeScope s(info::cosine_similarity, a, b, Types::promote);
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   if (!(options.eps >= 0)) s.fail<UsageError>(str("eps must be at least 0, got ", options.eps));
   const Shape shape = broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   const int axis = s.axis(options.dim, shape.ndim());
@@ -87,7 +87,7 @@ Tensor cosine_similarity(const In& a, const In& b, const CosineSimilarityOptions
 
 Tensor pairwise_distance(const In& a, const In& b, const PairwiseDistanceOptions& options) {
   CompositeScope s(info::pairwise_distance, a, b, Types::promote);
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   check_norm(s, options.p, options.eps);
   const Shape shape = broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   if (shape.empty()) s.fail<ShapeError>("needs at least one axis, got 0 dimensions");
@@ -98,8 +98,8 @@ Tensor pairwise_distance(const In& a, const In& b, const PairwiseDistanceOptions
 Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
                            const CosineEmbeddingOptions& options) {
   CompositeScope s(info::cosine_embedding_loss, a, b, target, Types::any);
-  require_float(s, 0);
-  require_float(s, 1);
+  detail::require_floating(s, 0);
+  detail::require_floating(s, 1);
   require_one_shape(s, "a", "b");
   check_margin_shapes(s);
   constexpr double kLeastSquare = 1e-12;  // PyTorch's
@@ -113,7 +113,7 @@ Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
 Loss triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
                          const TripletMarginOptions& options) {
   CompositeScope s(info::triplet_margin_loss, anchor, positive, negative, Types::promote);
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   require_one_shape(s, "anchor", "positive", 0, 1);
   require_one_shape(s, "anchor", "negative", 0, 2);
   if (s.geometry(0).ndim == 0) s.fail<ShapeError>("needs at least one axis, got 0 dimensions");

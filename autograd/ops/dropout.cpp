@@ -1,10 +1,11 @@
 // Dropout. Its draw is an attribute of the node, taken once: backward and recomputation use it
 // again, and no mask is kept.
 #include "warptape/autograd/ops/dropout.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/internal/in_place.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/dropout.h"
@@ -23,8 +24,7 @@ void dropout_backward(Backward& g);
 
 // `base`: see RandomCall. Saved, so that its version is checked and it outlives the node.
 void begin_draw(OpScope& s, const Tensor& base) {
-  if (!is_floating(s.dtype()) || !computes(s.dtype()))
-    s.fail<DtypeError>(str("needs f64, f32, f16 or bf16, got ", dtype_name(s.dtype())));
+  detail::require_floating(s);
   if (base.defined() && base.device() != s.device())
     s.fail<PlacementError>(str("the training step draws on ", to_string(base.device())),
                            ".to(Device) on the operand");

@@ -7,8 +7,8 @@
 #include <deque>
 #include <vector>
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -33,7 +33,7 @@ constexpr OpInfo kl_div{.name = "kl_div", .autocast = Autocast::f32, .composite 
 namespace {
 
 void check_pair(const OpScope& s) {
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   require_one_shape(s, "input", "target");
 }
 

@@ -2,8 +2,8 @@
 // transpose: each is the other's gradient, to any order.
 #include "warptape/autograd/ops/gather.h"
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/bad_index.h"

@@ -3,7 +3,7 @@
 // to any order.
 #include <optional>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
@@ -126,7 +126,7 @@ void embedding_backward_of_table(Backward& g) {
     if (const GradSlot slot = g.slot(1)) {
       run(EmbeddingBackwardArgs{slot.view(), view_of(gout.impl()), view_of(indices.impl()),
                                 a.padding, slot.accumulate},
-          Launch{g.node->info, mode.native_stream, nullptr, gout.device()});
+          g.launch());
       return;
     }
   g.put(1, scatter_add(gout, indices, g.input_shape(1)[0], a.padding));

@@ -1,7 +1,7 @@
 // Writing by tensors as indices: rows of a table by number. What is overwritten has no gradient, of
 // equal rows only the last one's value has; both maps are linear, so they differentiate to any
 // order.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/index.h"

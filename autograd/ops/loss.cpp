@@ -2,8 +2,8 @@
 // backward is a composite of operators that have derivatives themselves. Cross-entropy with class
 // weights or probabilities is a composite of log_softmax.
 #include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
@@ -28,7 +28,7 @@ namespace {
 
 // `name` is the user's name for operand 0.
 void check_labels(const OpScope& s, int axis, const char* name) {
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   const Geometry &x = s.geometry(0), &labels = s.geometry(1);
   if (x.ndim == 0)
     s.fail<ShapeError>(str(name, " must be [N, C], [N, C, ...] or [C], got 0 dimensions"));
@@ -103,7 +103,7 @@ void nll_backward(Backward& g) {
   const View weights = g.has_saved(kClassWeights) ? view_of(g.saved(kClassWeights).impl()) : View{};
   run(NllBackwardArgs{view_of(gx.impl()), view_of(g.grad().impl()), view_of(labels.impl()), weights,
                       a.axis, a.ignore_index},
-      Launch{g.node->info, mode.native_stream, nullptr, gx.device()});
+      g.launch());
   g.put(0, std::move(gx));
 }
 
@@ -177,7 +177,7 @@ void cross_entropy_backward(Backward& g) {
   run(CrossEntropyBackwardArgs{view_of(gx.impl()), view_of(g.grad().impl()),
                                view_of(g.saved(2).impl()), view_of(logits.impl()),
                                view_of(labels.impl()), a.axis, a.ignore_index, a.smoothing},
-      Launch{g.node->info, mode.native_stream, nullptr, gx.device()});
+      g.launch());
   if (over) gx.impl()->cell->wrote(0);
   g.put(0, std::move(gx));
 }
@@ -198,7 +198,7 @@ void mse_backward(Backward& g) {
     Tensor out = empty_like(a);
     run(MseBackwardArgs{view_of(out.impl()), view_of(g.grad().impl()), view_of(a.impl()),
                         view_of(b.impl()), i == 0 ? 2.0 : -2.0},
-        Launch{g.node->info, mode.native_stream, nullptr, out.device()});
+        g.launch());
     g.put(i, std::move(out));
   }
 }
@@ -240,8 +240,8 @@ bool is_probabilities(const In& logits, const In& target) {
 
 Loss probability_cross_entropy(const In& logits, const In& target, const CrossEntropyOptions& o) {
   CompositeScope s(info::cross_entropy, logits, target, Types::any);
-  require_float(s, 0);
-  require_float(s, 1);
+  detail::require_floating(s, 0);
+  detail::require_floating(s, 1);
   const Geometry& x = s.geometry(0);
   if (x.ndim == 0)
     s.fail<ShapeError>("logits must be [N, C], [N, C, ...] or [C], got 0 dimensions");
@@ -303,7 +303,7 @@ Loss nll_loss(const In& log_probs, const In& labels, const NllOptions& options) 
 
 Loss mse_loss(const In& input, const In& target) {
   OpScope s(info::mse_loss, input, target, Types::promote);
-  require_float(s, 0);
+  detail::require_floating(s, 0);
   require_one_shape(s, "input", "target");
   const DType t = loss_dtype(s.dtype());
   s.save_input(0);

@@ -5,7 +5,7 @@
 //   c = a^T b    da = b dc^T     db = a dc
 //   c = a b^T    da = dc b       db = dc^T a
 #include "warptape/autograd/ops/matmul.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
@@ -369,31 +369,22 @@ namespace {
 void put_weight_gradients(Backward& g, bool with_bias) {
   const In dy(g.grad()), x(g.saved(0));
   const OpScope s(info::linear, dy, x);
-  const Shape shape = g.input_shape(1);
-  Tensor copy_dy, copy_x, new_dw, new_db;
+  Tensor copy_dy, copy_x;
   const Matrix a = rows_of(dy.impl(), copy_dy), b = rows_of(x.impl(), copy_x);
   MatmulArgs args;
   set_matrices(args, a, true, b, false);
   args.out_row = args.n > 1 ? args.n : 1;
-  if (const GradSlot dw = g.slot(1)) {
-    args.out = dw.tensor->data;
-    args.accumulate = dw.accumulate;
-  } else {
-    new_dw = Tensor(new_contiguous(shape.data(), 2, s.dtype(), s.device()));
-    args.out = new_dw.impl()->data;
-  }
+  GradDestination dw = g.destination(1);
+  GradDestination db = with_bias ? g.destination(2) : GradDestination();
+  args.out = dw.impl()->data;
+  args.accumulate = dw.accumulate();
   if (with_bias) {
-    if (const GradSlot db = g.slot(2)) {
-      args.row_sum = db.tensor->data;
-      args.row_sum_accumulate = db.accumulate;
-    } else {
-      new_db = Tensor(new_contiguous(shape.data(), 1, s.dtype(), s.device()));
-      args.row_sum = new_db.impl()->data;
-    }
+    args.row_sum = db.impl()->data;
+    args.row_sum_accumulate = db.accumulate();
   }
   run(args, s.launch());
-  if (new_dw.defined()) g.put(1, std::move(new_dw));
-  if (new_db.defined()) g.put(2, std::move(new_db));
+  g.put(1, std::move(dw));
+  g.put(2, std::move(db));
 }
 
 void linear_backward(Backward& g) {

@@ -3,9 +3,10 @@
 
 #include <limits>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
@@ -75,9 +76,7 @@ class RowsOf {
 
 void check_norm(const OpScope& s, const Shape& normalized, double eps) {
   const Geometry& x = s.geometry(kX);
-  if (!is_floating(x.dtype) || !computes(x.dtype))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(x.dtype)),
-                       ".to(f32)");
+  detail::require_floating(s);
   if (normalized.empty()) s.fail<ShapeError>("normalized_shape has no axis, at least 1 is needed");
   const int lead = x.ndim - normalized.ndim();
   if (lead < 0 || Shape(x.shape + lead, normalized.ndim()) != normalized)
@@ -153,20 +152,14 @@ void layer_norm_composite(Backward& g, const LayerNormAttributes& a) {
     g.put(kBias, to_dtype(sum_to(gy, g.input_shape(kBias)), t));
 }
 
-// Where a parameter's gradient is written: its leaf's slot, or a new tensor.
+// Where a parameter's gradient is written, as rows of `axes` axes.
 struct ParameterGradient {
-  Tensor fresh;
+  GradDestination to;
   std::optional<RowsOf> rows;
-  bool accumulate = false;
 
-  void open(Backward& g, u32 i, int axes, const Tensor& like) {
-    if (const GradSlot slot = g.slot(i)) {
-      accumulate = slot.accumulate;
-      rows.emplace(slot.tensor, axes);
-    } else {
-      fresh = empty(g.input_shape(i), {.dtype = like.dtype(), .device = like.device()});
-      rows.emplace(fresh.impl(), axes);
-    }
+  void open(Backward& g, u32 i, int axes) {
+    to = g.destination(i);
+    rows.emplace(to.impl(), axes);
   }
   View view() const { return rows ? rows->view() : View{}; }
 };
@@ -177,19 +170,19 @@ void layer_norm_backward(Backward& g) {
   const Tensor &x = g.saved(kSavedX), &stats = g.saved(kSavedStats);
   const RowsOf gy_rows(g.grad().impl(), a.axes), x_rows(x.impl(), a.axes);
   const View gy = gy_rows.view(), saved = view_of(stats.impl());
-  const Launch launch{g.node->info, mode.native_stream, nullptr, x.device()};
+  const Launch launch = g.launch();
   const u32 operands = g.node->n_edges;
   const bool weight = operands > kWeight && g.wants(kWeight);
   const bool bias = operands > kBias && g.wants(kBias);
   if (weight || bias) {
     ParameterGradient gw, gb;
-    if (weight) gw.open(g, kWeight, a.axes, x);
-    if (bias) gb.open(g, kBias, a.axes, x);
-    run(LayerNormBackwardParamsArgs{gw.view(), gb.view(), gy, x_rows.view(), saved, gw.accumulate,
-                                    gb.accumulate},
+    if (weight) gw.open(g, kWeight, a.axes);
+    if (bias) gb.open(g, kBias, a.axes);
+    run(LayerNormBackwardParamsArgs{gw.view(), gb.view(), gy, x_rows.view(), saved,
+                                    gw.to.accumulate(), gb.to.accumulate()},
         launch);
-    if (gw.fresh.defined()) g.put(kWeight, std::move(gw.fresh));
-    if (gb.fresh.defined()) g.put(kBias, std::move(gb.fresh));
+    g.put(kWeight, std::move(gw.to));
+    g.put(kBias, std::move(gb.to));
   }
   if (!g.wants(kX)) return;
   Tensor gx = empty(x.shape(), {.dtype = x.dtype(), .device = x.device()});
@@ -228,13 +221,13 @@ void rms_norm_backward(Backward& g) {
   const Tensor &x = g.saved(kSavedX), &stats = g.saved(kSavedStats);
   const RowsOf gy_rows(g.grad().impl(), a.axes), x_rows(x.impl(), a.axes);
   const View gy = gy_rows.view(), saved = view_of(stats.impl());
-  const Launch launch{g.node->info, mode.native_stream, nullptr, x.device()};
+  const Launch launch = g.launch();
   if (g.node->n_edges > kWeight && g.wants(kWeight)) {
     ParameterGradient gw;
-    gw.open(g, kWeight, a.axes, x);
-    run(LayerNormBackwardParamsArgs{gw.view(), {}, gy, x_rows.view(), saved, gw.accumulate},
+    gw.open(g, kWeight, a.axes);
+    run(LayerNormBackwardParamsArgs{gw.view(), {}, gy, x_rows.view(), saved, gw.to.accumulate()},
         launch);
-    if (gw.fresh.defined()) g.put(kWeight, std::move(gw.fresh));
+    g.put(kWeight, std::move(gw.to));
   }
   if (!g.wants(kX)) return;
   Tensor gx = empty(x.shape(), {.dtype = x.dtype(), .device = x.device()});

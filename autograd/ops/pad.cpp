@@ -2,8 +2,8 @@
 // pieces of the tensor joined, axis by axis.
 #include "warptape/autograd/ops/pad.h"
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"

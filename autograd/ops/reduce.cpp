@@ -1,6 +1,6 @@
 // Reductions, and the reverse of broadcasting.
 #include "warptape/autograd/ops/reduce.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/reduced_axes.h"

@@ -3,9 +3,10 @@
 
 #include <cmath>
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
@@ -26,15 +27,9 @@ struct Resized {
   ResizeOptions options() const { return {map.mode, map.align_corners, map.scale}; }
 };
 
-void check_floats(const OpScope& s) {
-  const DType t = s.dtype();
-  if (!is_floating(t) || !computes(t))
-    s.fail<DtypeError>(str("expected floats, got ", dtype_name(t)), ".to(f32) first");
-}
-
 // The axis and both sizes; `from_old`: operand 0 is the tensor to be resized, not the gradient.
 Resized resized(const OpScope& s, i64 axis, i64 size, const ResizeOptions& o, bool from_old) {
-  check_floats(s);
+  detail::require_floating(s);
   const Geometry& g = s.geometry(0);
   if (g.ndim == 0) s.fail<ShapeError>("needs at least one dimension");
   const int a = s.axis(axis, g.ndim);
@@ -89,7 +84,7 @@ namespace {
 
 void check_options(const OpScope& s, const UpsampleOptions& o) {
   const int ndim = s.geometry(0).ndim, axes = ndim - 2;
-  check_floats(s);
+  detail::require_floating(s);
   if (ndim < 3 || ndim > 5)
     s.fail<ShapeError>(
         str("expected [N, C, L], [N, C, H, W] or [N, C, D, H, W], got ", ndim, " dimensions"));

@@ -1,7 +1,7 @@
 // Scans. Every derivative of one is a scan in the other direction.
 #include "warptape/autograd/ops/scan.h"
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/reduced_axes.h"

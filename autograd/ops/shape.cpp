@@ -2,7 +2,7 @@
 // gradient back into the base's shape.
 #include <deque>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/index.h"

@@ -1,9 +1,10 @@
 // softmax and log_softmax. Their backward reads the output only, so an rvalue input is worked on in
 // place.
 #include "warptape/autograd/ops/softmax.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/kernels/softmax.h"
@@ -42,9 +43,7 @@ void softmax_backward(Backward& g) {
 
 Tensor softmax_of(const OpInfo& op, const In& x, Dim dim, bool log) {
   OpScope s(op, x);
-  if (!is_floating(s.dtype()) || !computes(s.dtype()))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(s.dtype())),
-                       ".to(f32)");
+  detail::require_floating(s);
   const SoftmaxAttributes a{s.axis(dim.value, s.geometry(0).ndim), log};
   s.save_output();
   Result y = s.result_like();

@@ -1,6 +1,6 @@
 // The operator of docs/adding_an_operator.md, with a contract of this file's own: x(a) = a^2 / 2,
 // whose gradient is grad * a.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -3,8 +3,9 @@
 
 #include <map>
 
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/loss.h"

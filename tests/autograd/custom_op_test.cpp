@@ -1,8 +1,8 @@
 // Operators of one's own: a struct whose members are its attributes.
 #include "warptape/autograd/custom.h"
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"

@@ -1,5 +1,5 @@
 // The engine: reachability, fan-in, re-entrance, freeing, hooks, slots, claims, sizes.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 
 #include <cmath>
 #include <thread>

@@ -1,5 +1,5 @@
 // What grad() and grads() take and give, and where their errors point.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/loss.h"
 #include "warptape/autograd/ops/elementwise_loss.h"
 #include "warptape/autograd/ops/loss.h"

@@ -1,5 +1,5 @@
 // Hooks: what they see, when, and what they may put in a gradient's place.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/operators.h"

@@ -1,5 +1,4 @@
 // In place: what may be written while gradients are recorded, and what may not.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"

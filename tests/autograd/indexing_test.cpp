@@ -1,8 +1,8 @@
 // Tensors as indices: reads against plain loops, gradients, writes, bad indices on every device.
 #include <numeric>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"

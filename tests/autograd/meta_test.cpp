@@ -1,5 +1,4 @@
 // The meta device: shapes and no bytes, what it prices, and what it must refuse.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/loss.h"

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"

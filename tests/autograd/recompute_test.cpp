@@ -4,7 +4,7 @@
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"

@@ -1,5 +1,5 @@
 // retain_grad() and the order of hooks.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"

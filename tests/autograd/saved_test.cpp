@@ -1,7 +1,7 @@
 // Saved slots, versions, in-place rules and the taking of rvalues.
 #include <cmath>
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"

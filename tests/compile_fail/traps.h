@@ -2,7 +2,7 @@
 // precompiled copy has another path.
 #ifndef WT_TESTS_COMPILE_FAIL_TRAPS_H
 #define WT_TESTS_COMPILE_FAIL_TRAPS_H
-#include <warptape/autograd/engine.h>
+#include <warptape/autograd/grads.h>
 #include <warptape/autograd/loss.h>
 #include <warptape/autograd/ops.h>
 #include <warptape/core/factories.h>

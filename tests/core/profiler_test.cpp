@@ -1,7 +1,6 @@
 // Observers: what is heard, in which order, under which names; and that nothing stays behind.
 #include "warptape/core/profiler.h"
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/factories.h"

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "warptape/autograd/custom.h"
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/loss.h"
@@ -23,7 +23,7 @@
 #include "warptape/core/safetensors.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/loader.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/train_step.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/pointwise.h"

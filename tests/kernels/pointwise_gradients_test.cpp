@@ -1,7 +1,7 @@
 // Elementwise operators: both derivatives, the fused backwards on every device and variant,
 // PyTorch's conventions at the edges, writing in place and over rvalues.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"

@@ -5,7 +5,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/safetensors.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/reference/reader.h"

@@ -1,5 +1,5 @@
 // Hooks of modules: what they see, what they change, in which order.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/nn/layers.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

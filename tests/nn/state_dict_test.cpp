@@ -2,7 +2,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
 #include "warptape/nn/name_pattern.h"
 #include "warptape/optim/optimizer.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <functional>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/loss.h"
 #include "warptape/nn/module.h"
 #include "warptape/tests/reference/reader.h"

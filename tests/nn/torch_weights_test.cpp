@@ -12,7 +12,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/safetensors.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/errors.h"

@@ -120,9 +120,9 @@ void add_axis(std::vector<OpCase>& rows) {
                           [f](const Tensor& x) { return f(x, 0, 2, {}); }),
         fails<ShapeError>("scale", op + "the scale must be above 0, got -1", {3},
                           [f](const Tensor& x) { return f(x, 0, 2, {.scale = -1}); }),
-        error_input<DtypeError>("integers", op + "expected floats, got i64", [f](Device d) {
-          (void)f(zeros({3}, {.dtype = DType::i64, .device = d}), 0, 2, {});
-        })};
+        error_input<DtypeError>(
+            "integers", op + "expected a floating dtype that computes, got i64",
+            [f](Device d) { (void)f(zeros({3}, {.dtype = DType::i64, .device = d}), 0, 2, {}); })};
   };
   errors(c, resize_axis);
   errors(b, resize_axis_backward);
@@ -207,7 +207,8 @@ void add_upsample(std::vector<OpCase>& rows) {
                         image, of({.scale = {1e300}})),
       fails<ShapeError>("empty", "[upsample] axis 2 has no elements", {1, 1, 0, 2},
                         of({.size = {4}})),
-      fails<DtypeError>("dtype", "[upsample] expected floats, got i64", image,
+      fails<DtypeError>("dtype", "[upsample] expected a floating dtype that computes, got i64",
+                        image,
                         [](const Tensor& x) { return upsample(x.to(DType::i64), {.size = {4}}); })};
   rows.push_back(std::move(c));
 }

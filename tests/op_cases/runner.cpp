@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/core/philox.h"
 #include "warptape/kernels/run.h"

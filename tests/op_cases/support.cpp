@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/tensor_impl.h"
 #include "warptape/tests/op_cases/inputs.h"

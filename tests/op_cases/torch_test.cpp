@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/core/op_info.h"
 #include "warptape/core/philox.h"
 #include "warptape/tests/op_cases/inputs.h"

@@ -15,7 +15,7 @@
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/synthetic.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/evaluate.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"

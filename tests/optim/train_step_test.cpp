@@ -6,7 +6,7 @@
 #include <functional>
 #include <limits>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/matmul.h"

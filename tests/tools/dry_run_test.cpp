@@ -4,7 +4,7 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/tiny_data.h"
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
 using namespace wt;
 

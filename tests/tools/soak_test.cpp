@@ -13,8 +13,8 @@
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
-#include "warptape/tools/training.h"
 
 using namespace wt;
 using namespace wt::tools;
@@ -79,7 +79,7 @@ std::vector<Level> soak(Plan p, const std::string& folder) {
   o.ema = 0.99, o.batch = p.batch;
   const RecipeDefaults d = resolve(o, *p.recipe);
   const RecipeData data = p.recipe->load(p.data);
-  Training training(o, d, *p.recipe, steps);
+  RecipeTraining training(o, d, *p.recipe, steps);
   data::Loader<data::AnyDataset> loader(
       data.train,
       {.batch = d.batch, .shuffle = true, .seed = 4, .drop_last = true, .workers = p.workers});

@@ -1,11 +1,11 @@
 // What `wt train` keeps when a step throws. The runs themselves are in wt_train_test.sh.
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/tiny_data.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_dir.h"
-#include "warptape/tools/training.h"
 
 using namespace wt;
 

@@ -7,14 +7,14 @@
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tools/optimizer_race.h"
-#include "warptape/tools/training.h"
+#include "warptape/tools/recipe_training.h"
 
 using namespace wt;
 using namespace wt::tools;
 
 namespace {
 
-std::vector<std::vector<u8>> state_of(Training& t) {
+std::vector<std::vector<u8>> state_of(RecipeTraining& t) {
   std::vector<std::vector<u8>> out;
   for (const nn::NamedTensor& n : t.state()) {
     const Tensor c = n.tensor.contiguous();
@@ -26,7 +26,7 @@ std::vector<std::vector<u8>> state_of(Training& t) {
 
 struct Run {
   std::unique_ptr<Recipe> recipe;
-  std::optional<Training> training;
+  std::optional<RecipeTraining> training;
   data::Batch batch;
 
   Run(std::unique_ptr<Recipe> (*make)(Settings), const std::vector<std::string>& set,

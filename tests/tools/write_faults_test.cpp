@@ -11,7 +11,7 @@
 #include "warptape/core/plot.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/npz.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/temp_dir.h"

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/loss.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 
@@ -11,13 +12,6 @@ namespace wt {
 
 // Of a loss's sum and weight: sums of 16-bit values are kept in f32.
 inline DType loss_dtype(DType t) { return t == DType::f64 ? DType::f64 : DType::f32; }
-
-inline void require_float(const OpScope& s, int operand) {
-  const DType t = s.dtype(operand);
-  if (!is_floating(t) || !computes(t))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(t)),
-                       ".to(f32)");
-}
 
 // Operands a and b have one shape. The names are those of the user's arguments.
 inline void require_one_shape(const OpScope& s, const char* a_name, const char* b_name, int a = 0,

@@ -2,7 +2,7 @@
 // promotion, broadcasting, and the backward that follows from the entry's derivatives. Internal to
 // autograd/ops/pointwise.cpp, ops/activation.cpp and ops/where.cpp.
 #pragma once
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

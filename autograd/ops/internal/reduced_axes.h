@@ -3,20 +3,10 @@
 #include <vector>
 
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/shape.h"
 
 namespace wt::detail {
-
-inline void require_computing(const OpScope& s) {
-  if (!computes(s.dtype()))
-    s.fail<DtypeError>(str(dtype_name(s.dtype()), " is for storage only and does not compute"),
-                       ".to(f32) or another computing dtype first");
-}
-inline void require_floating(const OpScope& s) {
-  if (!is_floating(s.dtype()) || !computes(s.dtype()))
-    s.fail<DtypeError>(str("expected a floating dtype that computes, got ", dtype_name(s.dtype())),
-                       ".to(f32)");
-}
 
 inline i64 reduced_numel(const Geometry& g, u32 mask) {
   i64 n = 1;

@@ -1,6 +1,6 @@
 // Activations in place beside what their rows in op_cases show: forms on rvalues, arguments, what
 // is kept, derivatives of every order, draws.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -1,6 +1,6 @@
 // What the rows of the rearranging operators cannot say: convolution by windows, views that share
 // and views that overlap, memory order, indices beyond 2^31, what is left alone.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/diagonal.h"

@@ -1,6 +1,6 @@
 // Attention beside what its row in op_cases shows: the chain of operators on other devices, memory,
 // threads, masks that want gradients, shapes beyond 2^31 scores.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

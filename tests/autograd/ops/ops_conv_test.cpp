@@ -1,6 +1,6 @@
 // Convolution beside what its rows show: layouts, variants against the reference over random
 // shapes, threads, leaves' slots, sizes beyond 2^31, what is saved.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"
 

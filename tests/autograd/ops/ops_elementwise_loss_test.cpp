@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/tests/support/errors.h"

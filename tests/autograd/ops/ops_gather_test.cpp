@@ -1,6 +1,5 @@
 // What the rows of gather, scatter and their kin cannot say: duplicates, threads, whole messages,
 // what an error leaves alone, i32 indices, indices beyond 2^31.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/pointwise.h"

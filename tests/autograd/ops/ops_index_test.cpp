@@ -1,5 +1,4 @@
 // Embedding as an operator. Values of every kernel variant: kernels/embedding_test.cpp.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/pointwise.h"

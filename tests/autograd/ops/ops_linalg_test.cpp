@@ -2,7 +2,7 @@
 #include <cmath>
 #include <string>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/decompose.h"
 #include "warptape/autograd/ops/einsum.h"
 #include "warptape/autograd/ops/linalg.h"

@@ -1,7 +1,7 @@
 // Losses as operators. Values of every kernel variant: kernels/cross_entropy_test.cpp,
 // mse_test.cpp.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -1,6 +1,6 @@
 // layer_norm beside what its row in op_cases shows: PyTorch's numbers, offsets, many rows, leaves'
 // slots.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/norm.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -1,6 +1,6 @@
 // Pooling beside what its rows show: NaN and infinities, indices, layouts, variants, threads, sizes
 // beyond 2^31, what is saved.
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/pool.h"
 #include "warptape/autograd/ops/reduce.h"

@@ -1,6 +1,5 @@
 // What the rows of resizing cannot say: memory order, threads, NaN, roundings of 16-bit floats,
 // sizes beyond 2^31, that forward and backward are each other's transpose.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/resize.h"

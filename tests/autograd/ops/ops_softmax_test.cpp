@@ -1,6 +1,6 @@
 // softmax and log_softmax as operators. Values of every kernel variant: kernels/softmax_test.cpp.
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/tests/support/variants.h"

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/scan.h"
 #include "warptape/core/device.h"

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/catch.h"

@@ -2,7 +2,7 @@
 // weight gradient run across.
 #include <vector>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"

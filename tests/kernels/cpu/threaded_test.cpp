@@ -1,7 +1,7 @@
 // The variants that divide the reference's loops among threads (kernels/cpu/threaded.cpp).
 #include <functional>
 
-#include "warptape/autograd/engine.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/ctc.h"
 #include "warptape/autograd/ops/gather.h"

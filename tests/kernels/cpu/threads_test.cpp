@@ -1,7 +1,6 @@
 // Elementwise kernels, rows, norms and random numbers on several threads: the bits of one.
 #include <functional>
 
-#include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/norm.h"
 #include "warptape/autograd/ops/pointwise.h"

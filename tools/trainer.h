@@ -1,4 +1,4 @@
-// The trainer itself: trainer.cpp has the run, trainer_report.cpp what it says about itself.
+// The run of `wt train`: trainer.cpp has the loop, trainer_report.cpp what it says about itself.
 #pragma once
 #include <chrono>
 #include <cmath>
@@ -10,10 +10,10 @@
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/evaluation.h"
+#include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/run_signals.h"
-#include "warptape/tools/trainer.h"
-#include "warptape/tools/training.h"
+#include "warptape/tools/train.h"
 
 namespace wt::tools {
 
@@ -78,7 +78,7 @@ class Trainer {
   std::optional<data::Loader<data::AnyDataset>> loader_;
   i64 total_ = 0;  // steps
   Counters c_;
-  std::unique_ptr<Training> training_;
+  std::unique_ptr<RecipeTraining> training_;
   std::optional<RunOutput> out_;
   std::optional<EvalResult> eval_;
   std::optional<VariantScope> kernels_;

@@ -1,4 +1,4 @@
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 
 #include <cxxabi.h>
 

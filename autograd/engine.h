@@ -1,7 +1,10 @@
-// One walk of the engine: its state and what its parts share. Internal to autograd/engine.cpp (the
+// The engine: one walk, its state and what its parts share. Internal to autograd/engine.cpp (the
 // walk), backward.cpp (what a backward function sees) and grads.cpp (how users start one).
 #pragma once
-#include "warptape/autograd/engine.h"
+#include <span>
+#include <vector>
+
+#include "warptape/autograd/backward.h"
 
 namespace wt {
 

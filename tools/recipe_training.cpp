@@ -1,9 +1,9 @@
-#include "warptape/tools/training.h"
+#include "warptape/tools/recipe_training.h"
 
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/suggest.h"
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/optimizers.h"
 
 namespace wt::tools {
@@ -95,7 +95,7 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
            .workers = workers}};
 }
 
-Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)
+RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)
     : recipe_(r) {
   r.model().train();
   optimizer_ = make_optimizer(
@@ -118,15 +118,15 @@ Training::Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i6
                        .ema_decay = o.ema});
 }
 
-StepResult Training::step(const data::Batch& b) {
+StepResult RecipeTraining::step(const data::Batch& b) {
   return (*step_)(b, [&](const data::Batch& part) { return recipe_.loss(part); });
 }
 
-void Training::evaluated(double monitored) {
+void RecipeTraining::evaluated(double monitored) {
   if (plateau_) plateau_->step(monitored);
 }
 
-std::vector<nn::NamedTensor> Training::state() {
+std::vector<nn::NamedTensor> RecipeTraining::state() {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
   for (nn::NamedTensor& t : optimizer_->state()) all.push_back(std::move(t));
   if (plateau_)
@@ -140,7 +140,7 @@ std::vector<nn::NamedTensor> Training::state() {
   return all;
 }
 
-void Training::load_state(const std::vector<nn::NamedTensor>& values) {
+void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
   Generator g(u64(integer_of(values, "rng.seed")), u64(integer_of(values, "rng.fork")));
   for (const auto& [stream, name] : kStreams)
     g.set_calls(stream, u64(integer_of(values, str("rng.", name))));

@@ -1,5 +1,5 @@
 // Named tensors to a file and back: names, values, ties, and what must not load.
-#include "warptape/nn/checkpoint.h"
+#include "warptape/nn/checkpoint_file.h"
 
 #include <algorithm>
 

@@ -6,7 +6,7 @@
 #include "warptape/optim/plateau.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/recipes.h"
-#include "warptape/tools/trainer.h"
+#include "warptape/tools/train.h"
 
 namespace wt::tools {
 
@@ -20,10 +20,10 @@ void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers);
 
-class Training {
+class RecipeTraining {
  public:
   // `d` is resolved; `steps` is the length of the schedule.
-  Training(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps);
+  RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps);
 
   StepResult step(const data::Batch& b);
   // Given to a rate that waits for a plateau.
