@@ -1,4 +1,5 @@
-// Shapes as files declare them: untrusted numbers, before they become a tensor's geometry. Internal.
+// Shapes as files declare them: untrusted numbers, before they become a tensor's geometry.
+// Internal.
 #pragma once
 #include <span>
 #include <string>

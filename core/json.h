@@ -1,5 +1,6 @@
 // A strict JSON reader that pulls tokens and never recurses, and a writer for flat objects. Just
-// enough for file headers, metrics and summaries; the tools need no other JSON library for them. Internal.
+// enough for file headers, metrics and summaries; the tools need no other JSON library for them.
+// Internal.
 #pragma once
 #include <string>
 #include <string_view>

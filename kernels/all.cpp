@@ -1,8 +1,8 @@
 // The list of all contracts, and the one file that knows which devices are built. The contracts are
-// those of every x.h of this folder with an x.cpp beside it, in the order of the names, which is also
-// the order of the benchmarks: included here, WT_CONTRACT defines a contract's table and its row of
-// the list too. A test compares the list with the headers. A family without an x.cu (WT_HAS_CU is
-// then 0) runs on cpu alone.
+// those of every x.h of this folder with an x.cpp beside it, in the order of the names, which is
+// also the order of the benchmarks: included here, WT_CONTRACT defines a contract's table and its
+// row of the list too. A test compares the list with the headers. A family without an x.cu
+// (WT_HAS_CU is then 0) runs on cpu alone.
 #define WT_CONTRACT(contract, Args)                                                    \
   WT_DECLARE_CONTRACT(contract, Args);                                                 \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \

@@ -28,8 +28,8 @@ struct QrResult {
   Tensor q, r;
 };
 // a [.., m, n] = q r: with k = min(m, n) the columns of q [.., m, k] are orthonormal and r [.., k,
-// n] is upper triangular (the reduced form). No derivative. On the cpu. Throws ShapeError, DtypeError
-// unless a is f32 or f64. PyTorch's name: torch.linalg.qr.
+// n] is upper triangular (the reduced form). No derivative. On the cpu. Throws ShapeError,
+// DtypeError unless a is f32 or f64. PyTorch's name: torch.linalg.qr.
 WT_API QrResult qr(const In& a);
 
 struct EighResult {
