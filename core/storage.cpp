@@ -164,7 +164,7 @@ constexpr i64 kLargeRequest = i64{1} << 30;
 
 void check_request(Device d, i64 bytes) {
   if (bytes < 0) throw InternalError("a negative allocation");
-  if (bytes > kLargestBlock) out_of_memory(d, bytes, ", more than any memory has");
+  if (bytes > kLargestBlock && !d.is_meta) out_of_memory(d, bytes, ", more than any memory has");
   if (const i64 limit = thread_memory.fail_above; limit && bytes > limit)
     out_of_memory(d, bytes, str(", and tests allow ", bytes_text(limit)).c_str());
   if (bytes < kLargeRequest || d != Device::cpu()) return;

@@ -223,8 +223,9 @@ void add_products(Callers& to) {
   to["cholesky"] = [](Draw& d) {
     d.floats();
     const i64 n = 1 + d.pick(4);
-    const Tensor a = d.tensor(d.bent({2, n, n}));
-    if (d.chance(0.2)) return cholesky(a);
+    const Tensor a = d.tensor(d.bent({2, n, n}), 1, 3);
+    // Far from definite: whether a nearly singular one is, a rounding decides.
+    if (d.chance(0.2)) return cholesky(a - mul(eye(n), 100.0).to(a.dtype()));
     return cholesky(matmul(a, a.transpose(-2, -1)) + mul(eye(n), double(n)).to(a.dtype()));
   };
   to["solve_triangular"] = [](Draw& d) {
@@ -236,12 +237,13 @@ void add_products(Callers& to) {
   };
   to["qr"] = [](Draw& d) {
     d.floats();
-    return qr(d.tensor(d.bent({d.size(), d.size()})));
+    const auto [q, r] = qr(d.tensor(d.bent({d.size(), d.size()})));
+    return matmul(q, r);  // the signs of both are free
   };
   to["eigh"] = [](Draw& d) {
     d.floats();
     const i64 n = d.size();
-    return eigh(d.tensor(d.bent({n, n})));
+    return eigh(d.tensor(d.bent({n, n}))).values;  // the signs of the vectors are free
   };
 }
 

@@ -124,7 +124,7 @@ TEST_CASE("run: the workspace comes from the allocator, and meta only prices it"
 
 TEST_CASE("run: a device that has no kernel says so", "[wall][run]") {
   CHECK(mentions(message_of([] { (void)runs(5, Device::cuda()); }),
-                 "[a_test] has no kernel for cuda yet: 'a_test' is written for cpu, simt only"));
+                 "[an_op] has no kernel for cuda yet: 'a_test' is written for cpu, simt only"));
 }
 
 TEST_CASE("run: every contract has a reference on cpu and two rungs on simt", "[wall][run]") {

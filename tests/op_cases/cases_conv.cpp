@@ -550,7 +550,8 @@ void add_conv_weight_grad(std::vector<OpCase>& rows) {
       {{2, 6, 9, 31}, {6, 1, 3, 3}, false, one, {1, 1}, one, {}, 6, "padding=1, groups=6"},
       {{1, 17, 5, 5}, {33, 17, 3, 3}, false, one, {1, 1}, one, {}, 1, "padding=1"},
       {{1, 1, 33}, {2, 1, 5}, false, {1}, {2}, {1}, {}, 1, "padding=2"},
-      {{0, 2, 3, 3}, {2, 2, 2, 2}, false, one, none, one, {}}};
+      {{0, 2, 3, 3}, {2, 2, 2, 2}, false, one, none, one, {}},
+      {{3, 4, 5}, {6, 4, 5}, false, {1}, {0}, {1}, {}}};  // as large as the image
   for (const ConvCase& k : cases) {
     const Shape y = result_shape(k, k.w[0], out_size);
     Sample s{
