@@ -327,7 +327,9 @@ inline SortSpace sort_space(const EmbeddingBackwardArgs& a) {
   s.total = s.end + s.limit + 1;
   return s;
 }
-inline i64 sorted_workspace(const EmbeddingBackwardArgs& a) { return 4 * sort_space(a).total; }
+inline i64 sorted_workspace(const EmbeddingBackwardArgs& a) {
+  return a.gweight.numel() == 0 ? 0 : 4 * sort_space(a).total;
+}
 
 template <class T>
 EmbeddingScatter<T> scatter_args(const EmbeddingBackwardArgs& a) {

@@ -18,7 +18,9 @@ const i64* first_of(const ResizeMap& map, const void* workspace) {
 }  // namespace
 
 // The taps of all outputs: they are the same for every row.
-i64 resize_workspace(const ResizeArgs& a) { return taps_bytes(a.map); }
+i64 resize_workspace(const ResizeArgs& a) {
+  return a.out.numel() == 0 ? 0 : taps_bytes(a.map);
+}
 AxisLoops<2> resize_begin(const ResizeArgs& a, void* workspace) {
   Tap* taps = static_cast<Tap*>(workspace);
   for (i64 i = 0; i < a.map.out; ++i) taps[i] = a.map(i);
@@ -51,6 +53,7 @@ void resize_part(const ResizeArgs& a, const void* workspace, const AxisLoops<2>&
 // those of the last one end: as low never falls, the outputs that read element j are those of
 // first[j - 1] .. first[j + 1].
 i64 resize_backward_workspace(const ResizeBackwardArgs& a) {
+  if (a.gin.numel() == 0) return 0;  // whose axis may have any size
   return taps_bytes(a.map) + (a.map.in + 2) * i64(sizeof(i64));
 }
 AxisLoops<2> resize_backward_begin(const ResizeBackwardArgs& a, void* workspace) {
