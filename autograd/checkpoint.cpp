@@ -129,6 +129,7 @@ void Segment::run_again() {
   mode.grad = true;
   mode.anomaly = false;
   mode.op = nullptr;
+  mode.operand = nullptr;
   restore_mode(ambience.id);
   std::vector<Tensor> in;
   for (const Seen& s : inputs) {

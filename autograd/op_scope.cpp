@@ -70,6 +70,7 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
     : info_(info), a_(inputs[0]), many_(inputs), n_(n) {
   outer_op_ = mode.op;
   mode.op = &info_;
+  mode.operand = a_;
   for (int i = 0; i < n; ++i) inputs[i]->open();
   open_slow(info_, outer_op_, inputs, n, types);
   bool any = false;
@@ -98,6 +99,7 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
     ~Restore() {
       if (ok) return;
       mode.op = outer;
+      mode.operand = nullptr;
       if (observed) end_observed(*info);
     }
   } restore{outer, &info};
@@ -136,6 +138,7 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
       if (dtype_of(in[i]->impl()) != wide)
         in[i]->replace(to_dtype(Tensor(detail::retained(in[i]->impl())), wide));
   }
+  mode.operand = in[0];  // conversions, operators themselves, have left none
   restore.ok = true;
 }
 

@@ -13,7 +13,6 @@
 // operator that throws has changed nothing, and an rvalue operand is still the user's.
 #pragma once
 #include "warptape/autograd/node.h"
-#include "warptape/core/call_lines.h"
 #include "warptape/core/in.h"
 #include "warptape/kernels/run.h"
 
@@ -33,7 +32,6 @@ class Result {
   WT_HOT View view() const { return view_of(p_); }
   WT_HOT TensorImpl* impl() const { return p_; }
   WT_HOT bool reuses(const In& in) const { return from_ == &in; }
-  WT_HOT bool is_reused() const { return from_ != nullptr; }
 
  private:
   friend class OpScope;
@@ -54,8 +52,7 @@ class OpScope {
  public:
   WT_HOT OpScope(const OpInfo& info, const In& a, Types types = Types::same)
       : info_(info), a_(&a), n_(1) {
-    a.open();
-    open(types, 0);
+    open(types, a.open() ? 0 : ~0u);
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, Types types = Types::same)
       : info_(info), a_(&a), b_(&b), n_(2) {
@@ -83,6 +80,7 @@ class OpScope {
   OpScope& operator=(const OpScope&) = delete;
   WT_HOT ~OpScope() {
     mode.op = outer_op_;
+    mode.operand = nullptr;
     if (node_) [[unlikely]]
       abandon(node_);
     if (extra_) [[unlikely]]
@@ -195,10 +193,7 @@ class OpScope {
   }
 
   // --- launch and end ---
-  WT_HOT Launch launch() const {
-    launch_line = a_->frame();
-    return Launch{&info_, mode.native_stream, nullptr, device()};
-  }
+  WT_HOT Launch launch() const { return Launch{&info_, mode.native_stream, nullptr, device()}; }
   // Attaches node, edges and slots and empties the rvalues. Never throws.
   WT_HOT Tensor finish(Result y);
   // A tensor made elsewhere becomes the output (custom operators).
@@ -232,8 +227,9 @@ class OpScope {
   WT_HOT void open(Types types, u32 key_difference) {
     outer_op_ = mode.op;
     mode.op = &info_;
-    if ((key_difference | mode.slow | process_slow.load(std::memory_order_relaxed)) != 0 ||
-        !a_->opened()) [[unlikely]] {
+    mode.operand = a_;
+    if ((key_difference | mode.slow | process_slow.load(std::memory_order_relaxed)) != 0)
+        [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
       open_slow(info_, outer_op_, in, n_, types);
     }

@@ -1,5 +1,5 @@
-// The user's line in errors of what takes no operand: constructors of layers and optimizers, states
-// that are loaded.
+// The user's line in errors of what has no operand at hand: constructors of layers and optimizers,
+// states that are loaded, allocations, launches.
 #pragma once
 #include <string>
 
@@ -13,7 +13,8 @@ struct [[nodiscard]] CallLine : FrameScope {
   CallLine(Frame at = Frame::here()) : FrameScope(at) {}  // NOLINT: implicit by design
 };
 
-// "\n  at net.cpp:57, in fc1": where the library was called; empty when that is not known.
+// "\n  at net.cpp:57, in fc1": where the library was called, or the first operand of the operator
+// that runs; empty when neither is known.
 WT_API std::string at_line();
 
 }  // namespace wt

@@ -11,8 +11,4 @@ struct ModuleCall {
 };
 extern constinit thread_local const ModuleCall* module_call;
 
-// The first operand of the operator that launched last: for what goes wrong between it and a
-// kernel, where nothing but the arguments is known.
-extern constinit thread_local Frame launch_line;
-
 }  // namespace wt

@@ -44,25 +44,21 @@ class In {
   }
 
   // Null: undefined, or moved from since.
-  WT_HOT TensorImpl* impl() const { return owns() ? p_ : *at_; }
+  WT_HOT TensorImpl* impl() const { return *at_; }
   WT_HOT Frame frame() const { return {file_, line_}; }
   // The user gave it up: it is emptied when the operator succeeds and untouched when it throws.
   WT_HOT bool is_rvalue() const { return hold_ != Hold::lvalue; }
 
   // --- for the prologue and the recorder ---
   // Reads the user's handle; opened() is what was in it, without looking again.
-  WT_HOT TensorImpl* open() const {
-    if (!owns()) [[likely]]
-      p_ = *at_;
-    return p_;
-  }
+  WT_HOT TensorImpl* open() const { return p_ = *at_; }
   WT_HOT TensorImpl* opened() const { return p_; }
   // Empties the user's rvalue; from here on this object owns the reference.
   WT_HOT void take() const {
     if (hold_ != Hold::rvalue) return;
     p_ = *at_;  // null for the second one of f(std::move(x), std::move(x))
     *at_ = nullptr;
-    hold_ = Hold::owned;
+    own();
   }
   // Hands the reference on (after take()).
   WT_HOT TensorImpl* give() const {
@@ -75,31 +71,38 @@ class In {
   void replace(Tensor converted) const {
     if (owns() && p_) release(p_);
     p_ = converted.release_impl();
+    if (hold_ == Hold::rvalue) users_ = at_;
     const bool users = hold_ == Hold::rvalue || hold_ == Hold::converted;
-    hold_ = users ? Hold::converted : Hold::owned;
+    own();
+    if (users) hold_ = Hold::converted;
   }
   // Empties the rvalue in whose place a converted one stood.
   WT_HOT void finish_replaced() const {
     if (hold_ != Hold::converted) [[likely]]
       return;
     hold_ = Hold::owned;
-    TensorImpl* const users = *at_;
-    *at_ = nullptr;
+    TensorImpl* const users = *users_;
+    *users_ = nullptr;
     if (users) release(users);
   }
 
  protected:
   WT_HOT In(TensorImpl* owned, const char* file, u32 line)
-      : p_(owned), file_(file), line_(line), hold_(Hold::owned) {}
+      : p_(owned), at_(&p_), file_(file), line_(line), hold_(Hold::owned) {}
 
  private:
   // The user's tensor, to be left or to be emptied; a reference of this object's own; the same,
   // and the user's rvalue that it stands for is still to be emptied.
   enum class Hold : u8 { lvalue, rvalue, owned, converted };
   WT_HOT bool owns() const { return hold_ >= Hold::owned; }
+  WT_HOT void own() const {
+    at_ = &p_;
+    hold_ = Hold::owned;
+  }
 
-  mutable TensorImpl* p_;      // what open() found, or what this object owns
-  TensorImpl** at_ = nullptr;  // the pointer in the user's handle
+  mutable TensorImpl* p_;       // what open() found, or what this object owns
+  mutable TensorImpl** at_;     // the pointer in the user's handle; its own where it owns
+  mutable TensorImpl** users_;  // under Hold::converted the user's; else never read
   const char* file_;
   u32 line_;
   mutable Hold hold_ = Hold::lvalue;

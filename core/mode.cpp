@@ -10,6 +10,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/error.h"
+#include "warptape/core/in.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 
@@ -17,7 +18,6 @@ namespace wt {
 
 constinit thread_local Mode mode = {};
 constinit thread_local const ModuleCall* module_call = nullptr;
-constinit thread_local Frame launch_line{};
 constinit std::atomic<u32> process_slow{0};
 
 namespace {
@@ -104,8 +104,10 @@ std::string describe_place(Frame own) {
 
 // What std::make_unique() constructs was called in a header of the standard library.
 std::string at_line() {
-  if (!mode.frame || std::strstr(frame_of(mode.frame).file, "/include/c++/")) return {};
-  return "\n  at " + describe_place({});
+  const Frame own = mode.operand ? mode.operand->frame() : Frame{};
+  const Frame outermost = mode.frame ? frame_of(mode.frame) : own;
+  if (!outermost || std::strstr(outermost.file, "/include/c++/")) return {};
+  return "\n  at " + describe_place(own);
 }
 
 std::string module_path_of(u32 id) { return to_string(std::get<3>(snapshot_of(id))); }
@@ -180,6 +182,7 @@ void ModeCopy::adopt() const {
   mode = copy_;
   mode.generator = &adopted;
   mode.op = nullptr;
+  mode.operand = nullptr;
   // These belong to scopes on the parent's stack.
   mode.random_log = nullptr;
   mode.recomputation = nullptr;

@@ -17,6 +17,7 @@
 namespace wt {
 
 class Generator;
+class In;              // core/in.h
 struct StreamState;    // core/stream.h
 struct RandomLog;      // core/random.h
 struct Recomputation;  // autograd/checkpoint.h
@@ -85,8 +86,9 @@ struct Mode {
   u32 slow = kSlowEnvironment;  // SlowPath bits
   u32 id = 0;                   // interned (stream, determinism, overrides, module path)
   FrameId frame = 0;            // set while inside the library: calls made there report this line
-  const OpInfo* op = nullptr;
-  u64 sequence = 0;  // the newest node's number on this thread
+  const OpInfo* op = nullptr;   // the operator that runs
+  const In* operand = nullptr;  // its first operand, which knows the user's line
+  u64 sequence = 0;             // the newest node's number on this thread
   const VariantOverride* overrides = nullptr;
   const ModulePath* module = nullptr;
   StreamState* stream = nullptr;           // null: the default stream of the device

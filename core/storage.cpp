@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
@@ -144,8 +145,7 @@ std::string bytes_text(i64 b) {
     first = false;
   }
   text += ")";
-  if (mode.frame) text += "\n  at " + describe_frame(mode.frame);
-  throw OutOfMemory(text + "\n  Nothing was changed\n  Try a smaller batch");
+  throw OutOfMemory(text + at_line() + "\n  Nothing was changed\n  Try a smaller batch");
 }
 
 // What the system can still give to a process, in bytes: the kernel promises more than it has and
@@ -317,11 +317,11 @@ TensorImpl* impl_slow() {
 
 void bytes_overflow(i64 numel, DType t) {
   throw ShapeError(str("[", mode.op ? mode.op->name : "allocation", "] ", numel, " elements of ",
-                       dtype_name(t), ": the size in bytes overflows 64 bits"));
+                       dtype_name(t), ": the size in bytes overflows 64 bits", at_line()));
 }
 void elements_overflow(const i64* shape, int ndim) {
   throw ShapeError(str("[", mode.op ? mode.op->name : "allocation", "] the result would be ",
-                       Shape(shape, ndim), ", whose elements overflow 64 bits"));
+                       Shape(shape, ndim), ", whose elements overflow 64 bits", at_line()));
 }
 void check_extent(const i64* shape, int ndim) {
   i64 extent;

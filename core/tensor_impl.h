@@ -39,7 +39,6 @@ WT_HOT Device device_of_key(u32 key) { return Device::from_bits(key >> 8); }
 WT_HOT Device device_of(const TensorImpl* p) { return device_of_key(p->key); }
 WT_HOT DType dtype_of(const TensorImpl* p) { return p->geometry.dtype; }
 WT_HOT View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
-WT_HOT void* block_start(const Storage* s) { return s->data; }
 
 namespace detail {
 struct ThreadImpls {

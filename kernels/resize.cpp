@@ -18,9 +18,7 @@ const i64* first_of(const ResizeMap& map, const void* workspace) {
 }  // namespace
 
 // The taps of all outputs: they are the same for every row.
-i64 resize_workspace(const ResizeArgs& a) {
-  return a.out.numel() == 0 ? 0 : taps_bytes(a.map);
-}
+i64 resize_workspace(const ResizeArgs& a) { return a.out.numel() == 0 ? 0 : taps_bytes(a.map); }
 AxisLoops<2> resize_begin(const ResizeArgs& a, void* workspace) {
   Tap* taps = static_cast<Tap*>(workspace);
   for (i64 i = 0; i < a.map.out; ++i) taps[i] = a.map(i);

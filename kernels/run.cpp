@@ -5,7 +5,7 @@
 #include <deque>
 #include <mutex>
 
-#include "warptape/core/call_lines.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
 
@@ -147,9 +147,7 @@ void refuse_override(const char* contract, const char* variant, DeviceKind d, co
 void no_variant(const char* contract, const OpInfo* op, DeviceKind d, u32 built, const char* why) {
   const std::string name = str("[", op ? op->name : contract, "] ");
   const char* const device = device_kind_name(d);
-  // The walk and what has no operator (an optimizer's step) launch without an OpScope.
-  const bool known = mode.frame || (op && op == mode.op);
-  const std::string at = known ? "\n  at " + describe_place(launch_line) : std::string();
+  const std::string at = at_line();
   if (built >> int(d) & 1)
     throw NotAvailable(str(name, "the kernel '", contract, "' has no variant on ", device,
                            " that takes these arguments", why ? ": " : "", why ? why : "", at));

@@ -124,6 +124,15 @@ TEST_CASE("allocation: tests can make it fail by size", "[wall][extreme]") {
   CHECK_NOTHROW((void)zeros({1000}));
 }
 
+TEST_CASE("resize: an axis of any size beside one of none", "[wall][extreme]") {
+  const Tensor none = zeros({1, 0, kMost}).set_requires_grad();
+  const Tensor y = resize_axis(none, 2, 3);
+  CHECK(y.shape() == Shape{1, 0, 3});
+  y.sum().backward();
+  CHECK(none.grad().shape() == Shape{1, 0, kMost});
+  CHECK(resize_axis(zeros({0, 2}), 1, kMost).shape() == Shape{0, kMost});
+}
+
 TEST_CASE("embedding_backward, chunk, rotary_embedding: numbers out of range", "[wall][extreme]") {
   const Tensor g = counting({2, 3}), at = zeros({2}, {.dtype = DType::i64});
   CHECK_THROWS_AS((void)embedding_backward(g, at, -1), ShapeError);

@@ -70,6 +70,22 @@ TEST_CASE("Operands: messages show the innermost line outside the library", "[wa
   CHECK_FALSE(text.find("layers.cpp") != text.npos);
 }
 
+TEST_CASE("Operands: what an allocation cannot do names the user's line", "[wall][operands]") {
+  const Tensor x = ones({300}), few = zeros({300}, {.dtype = DType::i32});
+  const auto line = [](u32 n) { return "in_test.cpp:" + std::to_string(n); };
+  memory::fail_requests_above(1000);
+  u32 at = 0;
+  const std::string add = message_of([&] { at = __LINE__, (void)(x + 1); });
+  CHECK(mentions(add, "[add]"));
+  CHECK(mentions(add, line(at)));
+  // A conversion on the way is an operator of its own, which has come to its end.
+  memory::fail_requests_above(1300);
+  const std::string promoted = message_of([&] { at = __LINE__, (void)(few + x.expand({2, 300})); });
+  CHECK(mentions(promoted, "[add]"));
+  CHECK(mentions(promoted, line(at)));
+  memory::fail_requests_above(0);
+}
+
 TEST_CASE("Operands: a layer called by a user's layer names the user's line in there too",
           "[wall][operands]") {
   struct Inner : nn::Module<Inner> {
