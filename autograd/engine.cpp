@@ -9,6 +9,7 @@
 #include "warptape/core/call_lines.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
+#include "warptape/core/thread_object.h"
 
 namespace wt {
 namespace {
@@ -27,7 +28,6 @@ struct EnginePool {
   std::vector<std::unique_ptr<Engine>> engines;
   size_t depth = 0;
 };
-thread_local EnginePool engine_pool;
 
 bool lower(const Engine::Pending& a, const Engine::Pending& b) { return a.sequence < b.sequence; }
 
@@ -48,7 +48,7 @@ bool Engine::is_outer(u32 walk) const {
 }
 
 WT_HOT void Engine::touch(Node* n) {
-  const u32 mark = n->walk.load(std::memory_order_relaxed);
+  const u32 mark = n->walk.load(std::memory_order_acquire);
   if (mark == walk_) {
     ++n->task;
     return;
@@ -320,15 +320,15 @@ WT_COLD void Engine::visit_observed() {
 void Engine::finish(bool ok) noexcept {
   if (!ok) {
     const auto unmark = [](const Pending& p) {
-      p.node->walk.store(p.previous_walk, std::memory_order_relaxed);
       p.node->task = p.previous_task;
+      p.node->walk.store(p.previous_walk, std::memory_order_release);
     };
     if (single_.node) unmark(single_);
     for (const Pending& p : heap_) unmark(p);
     for (Task& t : tasks_) {
       if (!t.node) continue;
-      t.node->walk.store(t.previous_walk, std::memory_order_relaxed);
       t.node->task = t.previous_task;
+      t.node->walk.store(t.previous_walk, std::memory_order_release);
     }
     for (Task& t : tasks_)
       if (t.node && t.owned) release(t.node);
@@ -345,9 +345,9 @@ void Engine::finish(bool ok) noexcept {
     }
   }
   for (LeafUse& u : leaves_) {
-    u.leaf->walk.store(u.previous_walk, std::memory_order_relaxed);
     u.leaf->task = u.previous_task;
     u.leaf->capture = u.previous_capture;
+    u.leaf->walk.store(u.previous_walk, std::memory_order_release);  // another thread may go on
     release(u.leaf);
   }
   single_ = {};
@@ -360,7 +360,7 @@ void Engine::finish(bool ok) noexcept {
 
 void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions options,
           std::vector<Engine::Capture>* captures) {
-  EnginePool& pool = engine_pool;
+  EnginePool& pool = thread_object<EnginePool>();
   if (pool.depth == pool.engines.size()) pool.engines.push_back(std::make_unique<Engine>());
   Engine& e = *pool.engines[pool.depth++];
   e.walk_ = walk_counter.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -372,13 +372,14 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   current_engine = &e;
   struct Exit {
     Engine& e;
+    EnginePool& pool;
     const Mode before = mode;
     const ModuleCall* const call_before = module_call;
     bool ok = false;
     ~Exit() {
       e.finish(ok);
       current_engine = e.outer_;
-      --engine_pool.depth;
+      --pool.depth;
       const u64 sequence = mode.sequence;
       StreamState* const last = mode.stream;
       mode = before;
@@ -386,7 +387,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
       mode.sequence = sequence;
       if (last != mode.stream) detail::follow_stream_quietly(last, mode.stream);
     }
-  } exit{e};
+  } exit{e, pool};
   e.marked_ = false;
   e.mark(roots);
   e.marked_ = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 
 #include "warptape/core/memory.h"
 
@@ -10,21 +11,92 @@ namespace detail {
 
 constinit thread_local ThreadNodes thread_nodes = {};
 
-// A slab of nodes outlives its thread: nodes travel with their tensors and end in the free list of
-// whoever drops them last. Its address follows from any of its nodes'.
+// A slab of nodes may outlive its thread: nodes travel with their tensors. Those that another
+// thread drops wait in `returned` for any thread that needs some. A slab's address follows from any
+// of its nodes'.
 constexpr size_t kSlabBytes = 16 << 10, kStride = (sizeof(Node) + 63) / 64 * 64;
 constexpr int kSlab = int(kSlabBytes / kStride);
 
+namespace {
+
+struct ReturnedNodes {
+  std::mutex mutex;
+  Node* list = nullptr;
+  i64 count = 0;
+};
+ReturnedNodes& returned() {
+  static ReturnedNodes* r = new ReturnedNodes;  // outlives static destructors
+  return *r;
+}
+
+WT_COLD void return_node(Node* n) {
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);
+  n->next = r.list;
+  r.list = n;
+  ++r.count;
+}
+
+// Some of the returned ones, now this thread's; null: none.
+Node* take_returned() {
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);
+  Node* list = nullptr;
+  for (int i = 0; i < kSlab && r.list; ++i, --r.count) {
+    Node* n = r.list;
+    r.list = n->next;
+    n->home = thread_impls.home;
+    n->next = list;
+    list = n;
+  }
+  return list;
+}
+
+// Takes whole slabs out of the list and gives them back to the system.
+void trim_slabs(Node*& list, i64& count) {
+  const auto slab_of = [](const Node* n) {
+    return reinterpret_cast<u64>(n) & ~u64(kSlabBytes - 1);
+  };
+  std::vector<Node*> nodes;
+  for (Node* n = list; n; n = n->next) nodes.push_back(n);
+  std::sort(nodes.begin(), nodes.end());
+  list = nullptr;
+  count = 0;
+  for (size_t i = 0; i < nodes.size();) {
+    size_t end = i + 1;
+    while (end < nodes.size() && slab_of(nodes[end]) == slab_of(nodes[i])) ++end;
+    if (end - i == size_t(kSlab)) {
+      std::free(nodes[i]);  // the slab's first node
+    } else {
+      for (size_t k = i; k < end; ++k, ++count) {
+        nodes[k]->next = list;
+        list = nodes[k];
+      }
+    }
+    i = end;
+  }
+}
+
+}  // namespace
+
 Node* node_slow() {
+  register_thread();
+  if (Node* n = take_returned()) {
+    thread_nodes.free = n->next;
+    return n;
+  }
   auto* slab = static_cast<char*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
   if (!slab) throw OutOfMemory("the host has no memory for the tape's nodes");
   ThreadNodes& t = thread_nodes;
-  for (int i = 1; i < kSlab; ++i) {
+  for (int i = 0; i < kSlab; ++i) {
     auto* n = new (slab + size_t(i) * kStride) Node;
+    n->home = thread_impls.home;
     n->next = t.free;
     t.free = n;
   }
-  return new (slab) Node;
+  Node* const n = t.free;
+  t.free = n->next;
+  return n;
 }
 
 i64 pooled_nodes() {
@@ -34,26 +106,19 @@ i64 pooled_nodes() {
 }
 
 void trim_nodes() {
-  const auto slab_of = [](const Node* n) {
-    return reinterpret_cast<u64>(n) & ~u64(kSlabBytes - 1);
-  };
-  std::vector<Node*> nodes;
-  for (Node* n = thread_nodes.free; n; n = n->next) nodes.push_back(n);
-  std::sort(nodes.begin(), nodes.end());
-  thread_nodes.free = nullptr;
-  for (size_t i = 0; i < nodes.size();) {
-    size_t end = i + 1;
-    while (end < nodes.size() && slab_of(nodes[end]) == slab_of(nodes[i])) ++end;
-    if (end - i == size_t(kSlab)) {
-      std::free(nodes[i]);  // the slab's first node
-    } else {
-      for (size_t k = i; k < end; ++k) {
-        nodes[k]->next = thread_nodes.free;
-        thread_nodes.free = nodes[k];
-      }
-    }
-    i = end;
+  i64 count = 0;
+  trim_slabs(thread_nodes.free, count);
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);
+  trim_slabs(r.list, r.count);
+}
+
+void end_nodes() {
+  while (Node* n = thread_nodes.free) {
+    thread_nodes.free = n->next;
+    return_node(n);
   }
+  trim_nodes();
 }
 
 namespace {
@@ -88,6 +153,8 @@ void kill_node(Node* n) {
   }
   if (n->flags & kAttributeOwner) n->attribute_deleter(n->attributes);
   if (n->spill) delete_spill(n->spill);
+  if (n->home != thread_impls.home) [[unlikely]]
+    return return_node(n);
   n->next = t.free;
   t.free = n;
 }

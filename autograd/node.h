@@ -103,6 +103,7 @@ struct Node {
   u8 n_outputs;
   u16 n_edges;
   u16 n_slots;
+  u8 home;  // as Storage::home
   u32 mode_id;
   u64 sequence;
   const OpInfo* info;

@@ -236,7 +236,7 @@ TensorImpl* OpScope::new_view(const TensorImpl* base, const Geometry& g, i64 off
   retain(p->storage);
   p->data = base->data ? static_cast<char*>(base->data) + offset * item_size(g.dtype) : nullptr;
   p->cell = base->cell;
-  p->cell->view_frame = p->frame;
+  p->cell->view_frame.store(p->frame, std::memory_order_relaxed);
   p->cell->views.fetch_add(1, std::memory_order_relaxed);
   p->geometry = g;
   return p;

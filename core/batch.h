@@ -1,8 +1,8 @@
-// What the library asks of a batch that it has not made: its tensors (Loader, TrainStep), the
-// number of its samples and a part of them (TrainStep).
+// What TrainStep asks of a batch that the library has not made: its tensors, the number of its
+// samples and a part of them.
 //
 // A Tensor, or a range of them such as std::array<Tensor, 3>, has samples along the first axis of
-// each and needs no more. A type of your own says it by members; the last two are for TrainStep:
+// each and needs no more. A type of your own says it by members:
 //
 //   struct Masked {
 //     Tensor ids, mask, y;

@@ -1,12 +1,15 @@
 #include "warptape/core/factories.h"
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/half.h"
 #include "warptape/core/random.h"
+#include "warptape/core/thread_object.h"
 
 namespace wt {
 namespace {
@@ -95,7 +98,18 @@ Tensor generate(const Shape& shape, DType t, const TensorOptions& o, Frame at, F
   });
 }
 
-Generator process_generator{0};
+// The main thread's; another thread draws from a fork of its seed that no other thread has.
+Generator main_generator{0};
+const std::thread::id main_thread = std::this_thread::get_id();
+std::atomic<u64> main_seed{0}, threads{0};
+
+Generator& own_generator() {
+  if (std::this_thread::get_id() == main_thread) return main_generator;
+  struct Own {
+    Generator generator{main_seed, mix64(++threads)};
+  };
+  return thread_object<Own>().generator;
+}
 
 }  // namespace
 
@@ -112,8 +126,12 @@ Tensor detail::made_on_cpu(const Shape& shape, DType t, const TensorOptions& o, 
   return finish(std::move(there), o, at);
 }
 
-Generator& generator() { return mode.generator ? *mode.generator : process_generator; }
-void manual_seed(u64 seed) { generator() = Generator(seed); }
+Generator& generator() { return mode.generator ? *mode.generator : own_generator(); }
+void manual_seed(u64 seed) {
+  Generator& g = generator();
+  g = Generator(seed);
+  if (&g == &main_generator) main_seed = seed;
+}
 
 RandomCall next_random_call(RandomStream s) {
   for (const RandomLog* log = mode.random_log; log; log = log->outer) {

@@ -27,6 +27,8 @@ WT_API void reset_peak(Device d);
 WT_API void fail_nth_request(u64 n);
 // Requests of this thread for more bytes throw OutOfMemory, on every device; 0: none does.
 WT_API void fail_requests_above(i64 bytes);
+// The next tensor of this thread that is not from a pool throws OutOfMemory.
+WT_API void fail_next_tensor();
 // Requests of this thread, all devices: to learn how many a step makes.
 WT_API u64 request_count();
 

@@ -161,11 +161,12 @@ DeterminismScope::~DeterminismScope() {
 ModuleScope::ModuleScope(const ModulePath* path, Cache& cache)
     : before_(mode.module), id_before_(mode.id) {
   mode.module = path;
-  if (cache.outer == id_before_ && cache.outer != ~0u) {
-    mode.id = cache.inner;
+  const u64 ids = cache.ids.load(std::memory_order_acquire);
+  if (ids >> 32 == id_before_) {
+    mode.id = u32(ids);
   } else {
     intern_mode();
-    cache = {id_before_, mode.id};
+    cache.ids.store(u64(id_before_) << 32 | mode.id, std::memory_order_release);
   }
 }
 

@@ -278,8 +278,9 @@ class WT_GUARD DeterminismScope {
 // module; `id_cache` remembers the mode id per entry so that a call costs no look-up.
 class WT_GUARD ModuleScope {
  public:
+  // The id outside in the upper half, that inside in the lower one: threads share it.
   struct Cache {
-    u32 outer = ~0u, inner = 0;
+    std::atomic<u64> ids{~u64{0}};
   };
   [[nodiscard]] ModuleScope(const ModulePath* path, Cache& cache);
   ~ModuleScope() {

@@ -5,6 +5,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
+#include "warptape/core/thread_object.h"
 
 namespace wt::profiler {
 namespace {
@@ -21,7 +22,7 @@ struct Open {
   Range range;
   Observer* heard[kObservers];
 };
-thread_local std::vector<Open> open_ranges;
+std::vector<Open>& open_ranges() { return thread_object<std::vector<Open>>(); }
 
 template <class F>
 void tell(const F& f) {
@@ -66,7 +67,7 @@ void follow_observers() {
   if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) {
     mode.slow |= kSlowProfile;
     t.slow |= detail::kSlowWatched;
-  } else if (open_ranges.empty()) {  // else they still have to end
+  } else if (open_ranges().empty()) {  // else they still have to end
     mode.slow &= ~u32(kSlowProfile);
     t.slow &= ~u32(detail::kSlowWatched);
   }
@@ -83,8 +84,8 @@ void freed(const Storage* s) {
 }
 
 void begin(const Range& r) {
-  const FrameId outer = open_ranges.empty() ? 0 : open_ranges.back().range.frame;
-  Open& open = open_ranges.emplace_back(Open{r, {}});
+  const FrameId outer = open_ranges().empty() ? 0 : open_ranges().back().range.frame;
+  Open& open = open_ranges().emplace_back(Open{r, {}});
   if (!open.range.frame) open.range.frame = outer;  // a kernel is its operator's
   for (int i = 0; i < kObservers; ++i) {
     open.heard[i] = observers[i].load(std::memory_order_acquire);
@@ -93,15 +94,15 @@ void begin(const Range& r) {
 }
 
 void end_op(const OpInfo& operation) {
-  if (open_ranges.empty()) return;
-  const Range& r = open_ranges.back().range;
+  if (open_ranges().empty()) return;
+  const Range& r = open_ranges().back().range;
   if (r.kind == Kind::op && r.op == &operation) end();
 }
 
 void end() {
-  const Open open = open_ranges.back();
-  open_ranges.pop_back();
-  if (open_ranges.empty()) follow_observers();
+  const Open open = open_ranges().back();
+  open_ranges().pop_back();
+  if (open_ranges().empty()) follow_observers();
   for (int i = kObservers; i-- > 0;)
     if (open.heard[i] && observers[i].load(std::memory_order_acquire) == open.heard[i])
       open.heard[i]->end(open.range);

@@ -65,9 +65,13 @@ WT_API RandomCall next_random_call(RandomStream s);
 // Counts it: once nothing can fail any more.
 WT_API void count_random_call(RandomStream s, const RandomCall& call);
 
-// The ambient generator: the mode's own, else the process's.
+// The ambient generator: the mode's own (workers of a ModeCopy), else this thread's. Threads share
+// none: a thread's own one forks the main thread's seed at its first draw, and which fork that is
+// depends on the order of the threads' first draws. For the same numbers each time, seed in each
+// thread.
 WT_API Generator& generator();
-// Starts the ambient generator anew.
+// Starts the ambient generator anew; other threads' go on, and those that have not drawn yet fork
+// from the main thread's newest seed.
 WT_API void manual_seed(u64 seed);
 
 }  // namespace wt

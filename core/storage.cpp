@@ -11,8 +11,8 @@
 #include "warptape/core/error.h"
 #include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
-#include "warptape/core/memory_exchange.h"
 #include "warptape/core/profiler.h"
+#include "warptape/core/returned_memory.h"
 #include "warptape/core/tensor_impl.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -47,7 +47,6 @@ struct Registry {
   std::vector<ThreadImpls*> impls;
   ThreadMemory ended{};
   memory::LiveObjects ended_objects;
-  std::atomic<i64> reserved{0};  // cpu blocks taken from the system
 };
 Registry& registry() {
   static Registry* r = new Registry;
@@ -56,28 +55,28 @@ Registry& registry() {
 
 }  // namespace
 
-void trim_blocks(Storage*& list) {
-  while (Storage* s = list) {
-    list = s->next;
-    registry().reserved -= i64(class_bytes(s->size_class));
-    std::free(s);
-  }
-}
-
-void trim_impls(TensorImpl*& list) {
-  while (TensorImpl* p = list) {
-    list = p->next;
-    std::free(p);
-  }
-}
-
 namespace {
 
 void trim_thread(ThreadMemory& t) {
   for (Storage*& list : t.free_blocks) trim_blocks(list);
+  t.headers = t.taken = 0;
 }
 
-void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
+// Sizes that grow leave blocks behind that nothing will ask for again. Looked for each time that as
+// much was taken as the thread has ever held at once: a loop whose steps are alike takes nothing
+// any more by then.
+constexpr i64 kFewBytes = i64{64} << 20;
+void took_from_system(ThreadMemory& t, i64 bytes) {
+  t.taken += bytes;
+  if (t.taken < std::max(kFewBytes, t.counters[counter_row(Device::cpu())].peak)) return;
+  t.taken = 0;
+  for (u32 c = 1; c < kSizeClasses; ++c) trim_unused_blocks(t.free_blocks[c]);
+}
+
+// Reads what other threads count without asking them to stop: each number is one aligned word, so
+// it is an old or a new one, never half of each. Atomics would cost the allocator an instruction a
+// count.
+__attribute__((no_sanitize("thread"))) void add_counters(ThreadMemory& sum, const ThreadMemory& t) {
   for (int r = 0; r < kCounterRows; ++r) {
     MemoryCounters& a = sum.counters[r];
     const MemoryCounters& b = t.counters[r];
@@ -105,7 +104,10 @@ struct ThreadEnd {
   ~ThreadEnd() {
     trim_thread(*memory);
     trim_impls(impls->free);
-    trim_nodes();
+    end_nodes();
+    leave_home(memory->home);
+    // What is freed after this, by destructors of other thread_local objects, is another's.
+    memory->home = impls->home = 0;
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
     add_counters(r.ended, *memory);
@@ -117,13 +119,17 @@ struct ThreadEnd {
   }
 };
 
+}  // namespace
+
 void register_thread() {
-  if (thread_memory.registered) return;
-  thread_memory.registered = true;
+  if (thread_memory.home != 0) return;
+  thread_memory.home = thread_impls.home = take_home();
   if (guard_wanted()) memory::guard_blocks(true);
   static thread_local ThreadEnd end;
   (void)&end;
 }
+
+namespace {
 
 std::string bytes_text(i64 b) {
   if (b < 10 * 1024) return str(b, " bytes");
@@ -170,6 +176,7 @@ void check_request(Device d, i64 bytes) {
   if (bytes < kLargeRequest || d != Device::cpu()) return;
   if (bytes <= available_memory()) return;
   trim_thread(thread_memory);
+  trim_returned();
   if (const i64 there = available_memory(); bytes > there)
     out_of_memory(d, bytes, str(", where ", bytes_text(there), " are available").c_str());
 }
@@ -178,6 +185,7 @@ Storage* header() {
   Storage*& head = thread_memory.free_blocks[0];
   if (Storage* s = head) {
     head = s->next;
+    --thread_memory.headers;
     return s;
   }
   auto* s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage)));
@@ -185,7 +193,11 @@ Storage* header() {
   new (s) Storage;
   return s;
 }
+// They have no home: more than some are not kept, for where another thread makes them.
+constexpr i32 kHeaders = 4096;
 void free_header(Storage* s) {
+  if (thread_memory.home == 0 || thread_memory.headers == kHeaders) return std::free(s);
+  ++thread_memory.headers;
   s->next = thread_memory.free_blocks[0];
   thread_memory.free_blocks[0] = s;
 }
@@ -195,9 +207,9 @@ Storage* take_cpu_block(i64 bytes) {
   auto* s = static_cast<Storage*>(std::aligned_alloc(64, sizeof(Storage) + class_bytes(c)));
   if (!s) return nullptr;
   new (s) Storage;
-  registry().reserved += i64(class_bytes(c));
+  reserved_bytes() += i64(class_bytes(c));
   s->size_class = u8(c);
-  s->special = false;
+  s->home = thread_memory.home;
   s->borrowed = false;
   s->device = Device::cpu();
   s->data = s + 1;
@@ -214,16 +226,22 @@ Storage* take_block(Device d, i64 bytes) {
       t.free_blocks[c] = s->next;
       return s;
     }
+    if (Storage* s = returned_block(c)) {
+      s->home = t.home;
+      return s;
+    }
+    took_from_system(t, i64(class_bytes(c)));
     Storage* s = take_cpu_block(bytes);
     if (!s) {
       trim_thread(t);
+      trim_returned();
       s = take_cpu_block(bytes);
     }
     if (!s) out_of_memory(d, bytes, "");
     return s;
   }
   Storage* s = header();
-  s->special = true;
+  s->home = Storage::kSpecial;
   s->borrowed = false;
   s->device = d;
   s->size_class = 0;
@@ -281,22 +299,14 @@ Storage* allocate_slow(Device d, i64 bytes) {
   return s;
 }
 
-void release_storage(Storage* s) {
-  --thread_memory.live_storages;
-  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
-    profiler::freed(s);
-  if (!s->special) [[likely]] {
-    count_release(Device::cpu(), s->category, s->bytes);
-    if constexpr (WT_POOLS) {
-      s->next = thread_memory.free_blocks[s->size_class];
-      thread_memory.free_blocks[s->size_class] = s;
-    } else {
-      registry().reserved -= i64(class_bytes(s->size_class));
-      std::free(s);
-    }
-    return;
-  }
+// What is not of this thread's own pool.
+static void release_elsewhere(Storage* s) {
   count_release(s->device, s->category, s->bytes);
+  if (!s->special()) {
+    if constexpr (WT_POOLS) return return_block(s);
+    s->next = nullptr;  // a list of one
+    return trim_blocks(s);
+  }
   if (s->extra) {
     if (s->extra->deleter) s->extra->deleter(s->extra->argument);
     delete s->extra;
@@ -308,11 +318,37 @@ void release_storage(Storage* s) {
   free_header(s);
 }
 
-TensorImpl* impl_slow() {
+void release_storage(Storage* s) {
+  --thread_memory.live_storages;
+  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
+    profiler::freed(s);
+  if (WT_POOLS && s->home == thread_memory.home) [[likely]] {
+    count_release(Device::cpu(), s->category, s->bytes);
+    s->next = thread_memory.free_blocks[s->size_class];
+    thread_memory.free_blocks[s->size_class] = s;
+    return;
+  }
+  release_elsewhere(s);
+}
+
+TensorImpl* impl_slow(Storage* held) {
   register_thread();
+  ThreadImpls& t = thread_impls;
+  if (TensorImpl* const first = WT_POOLS ? returned_impls() : nullptr) {
+    t.free = first->next;
+    for (TensorImpl* p = first; p; p = p->next) p->home = t.home;
+    return first;
+  }
   auto* p = static_cast<TensorImpl*>(std::aligned_alloc(64, (sizeof(TensorImpl) + 63) / 64 * 64));
-  if (!p) throw OutOfMemory("the host has no memory for a tensor");
-  return new (p) TensorImpl;
+  if (!p || thread_memory.fail_next_tensor) {
+    thread_memory.fail_next_tensor = false;
+    std::free(p);
+    if (held) release(held);
+    throw OutOfMemory("the host has no memory for a tensor");
+  }
+  new (p) TensorImpl;
+  p->home = t.home;
+  return p;
 }
 
 void bytes_overflow(i64 numel, DType t) {
@@ -334,12 +370,11 @@ void destroy(TensorImpl* p) {
   release(p->storage);
   ThreadImpls& t = thread_impls;
   --t.live;
-  if constexpr (WT_POOLS) {
-    p->next = t.free;
-    t.free = p;
-  } else {
-    std::free(p);
-  }
+  if constexpr (!WT_POOLS) return std::free(p);
+  if (p->home != t.home) [[unlikely]]
+    return return_impl(p);
+  p->next = t.free;
+  t.free = p;
 }
 
 }  // namespace detail
@@ -350,7 +385,7 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
   s->refs.init();
   s->size_class = 0;
   s->category = mode.category;
-  s->special = true;
+  s->home = Storage::kSpecial;
   s->device = d;
   s->borrowed = true;
   s->mode_id = mode.id;
@@ -359,7 +394,7 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
   s->data = data;
   s->extra = new StorageExtra{deleter, argument};
   s->cell.version = 0;
-  s->cell.view_frame = 0;
+  s->cell.view_frame.store(0, std::memory_order_relaxed);
   s->cell.views.store(0, std::memory_order_relaxed);
   for (detail::StorageLog* l = detail::thread_memory.log; l; l = l->outer) l->made.push_back(s);
   ++detail::thread_memory.live_storages;
@@ -370,7 +405,7 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
 }
 
 void* adopted_argument(const Storage* s, void (*deleter)(void*)) {
-  if (!s->special || !s->borrowed || !s->extra || s->extra->deleter != deleter) return nullptr;
+  if (!s->special() || !s->borrowed || !s->extra || s->extra->deleter != deleter) return nullptr;
   return s->extra->argument;
 }
 
@@ -402,7 +437,7 @@ Stats stats(Device d) {
   }
   const BlockAllocator* a = detail::block_allocators[int(d.kind)];
   s.reserved = d.is_meta                   ? 0
-               : d.kind == DeviceKind::cpu ? r.reserved.load()
+               : d.kind == DeviceKind::cpu ? detail::reserved_bytes().load()
                : a                         ? a->reserved(d)
                                            : 0;
   return s;
@@ -426,6 +461,8 @@ void fail_requests_above(i64 bytes) {
   t.slow = bytes ? t.slow | detail::kSlowLimited : t.slow & ~u32(detail::kSlowLimited);
 }
 
+void fail_next_tensor() { detail::thread_memory.fail_next_tensor = true; }
+
 u64 request_count() {
   u64 n = 0;
   for (const detail::MemoryCounters& c : detail::thread_memory.counters) n += c.requests;
@@ -435,6 +472,7 @@ u64 request_count() {
 void empty_cache() {
   detail::trim_thread(detail::thread_memory);
   detail::trim_impls(detail::thread_impls.free);
+  detail::trim_returned();
   detail::trim_nodes();
   for (const BlockAllocator* a : detail::block_allocators)
     if (a) a->trim();
@@ -446,7 +484,7 @@ i64 pooled_objects() {
   return n;
 }
 
-LiveObjects live_objects() {
+__attribute__((no_sanitize("thread"))) LiveObjects live_objects() {
   detail::Registry& r = detail::registry();
   const std::lock_guard lock(r.mutex);
   LiveObjects n = r.ended_objects;

@@ -18,9 +18,9 @@ namespace wt {
 // slot): a parameter in an arena is a root of its own.
 struct VersionCell {
   u32 version = 0;
-  FrameId view_frame = 0;     // where the newest view was made, for messages
-  std::atomic<u32> views{0};  // live views of the root
-  FrameId write_frame = 0;    // where the newest write was made; 0: nobody knows
+  std::atomic<FrameId> view_frame{0};  // where the newest view was made, for messages
+  std::atomic<u32> views{0};           // live views of the root
+  FrameId write_frame = 0;             // where the newest write was made; 0: nobody knows
 
   void wrote(FrameId where) {
     ++version;
@@ -34,7 +34,7 @@ struct alignas(64) Storage {
   RefCount refs;
   u8 size_class;
   Category category;
-  bool special;   // anything but a pooled cpu block: released out of line
+  u8 home;        // the thread whose free list it goes to, or kSpecial
   bool borrowed;  // from_blob; never reused as an output
   Device device;
   u32 mode_id;  // module that made it
@@ -46,6 +46,10 @@ struct alignas(64) Storage {
     StorageExtra* extra;  // special ones
   };
   VersionCell cell;
+
+  // Anything but a pooled cpu block.
+  static constexpr u8 kSpecial = 255;
+  bool special() const { return home == kSpecial; }
 };
 static_assert(sizeof(Storage) == 64, "header and block share cache lines: keep the header at one");
 
@@ -69,12 +73,15 @@ struct StorageLog {
 struct ThreadMemory {
   Storage* free_blocks[kSizeClasses];     // cpu blocks by class
   MemoryCounters counters[kCounterRows];  // by counter_row()
+  i64 taken;                              // bytes from the system since the lists were trimmed
   u32 slow;                               // SlowAllocation bits: no block without a call
   StorageLog* log;                        // while a checkpointed function runs
   u64 fail_countdown;                     // 0: never
   i64 fail_above;                         // bytes; 0: never
   i64 live_storages;
-  bool registered;
+  i32 headers;  // in free_blocks[0]: of blocks that are no pooled ones
+  bool fail_next_tensor;
+  u8 home;  // this thread's number; 0: not registered
 };
 extern constinit thread_local ThreadMemory thread_memory;
 // Why each allocation of this thread goes through allocate_slow().
@@ -115,6 +122,8 @@ WT_HOT void count_release(Device d, Category c, i64 bytes) {
   m.live -= bytes;
 }
 
+// Before a thread's first entry in its pools.
+void register_thread();
 // Counts the request too.
 Storage* allocate_slow(Device d, i64 bytes);
 void release_storage(Storage* s);
@@ -138,7 +147,7 @@ WT_HOT Storage* allocate(Device d, i64 bytes) {
   s->owner = mode.op;
   s->bytes = bytes;
   s->cell.version = 0;
-  s->cell.view_frame = 0;
+  s->cell.view_frame.store(0, std::memory_order_relaxed);
   s->cell.views.store(0, std::memory_order_relaxed);
   ++t.live_storages;
   return s;

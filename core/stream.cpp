@@ -204,7 +204,7 @@ void follow_stream_quietly(const StreamState* from, const StreamState* to) noexc
 
 void prepare_operand(const TensorImpl* p) {
   const Storage* s = p->storage;
-  if (!s->special || !s->data) return;
+  if (!s->special() || !s->data) return;
   const Device d = s->device;
   if (d == Device::cpu()) return wait_for_host_access(p);
   const StreamBackend* b = backends[int(d.kind)];

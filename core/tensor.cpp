@@ -41,7 +41,7 @@ void* Tensor::host_data(DType t, bool writing, Frame at) const {
             : d.kind == DeviceKind::simt ? ", whose memory stands for a GPU's: no host reads it"
                                          : ", where the host cannot read them",
             "\n  at ", describe_place(at), d.is_meta ? "" : "\n  Try .to(Device::cpu())"));
-  if (p->storage->special) [[unlikely]]
+  if (p->storage->special()) [[unlikely]]
     detail::wait_for_host_access(p);
   if (writing) p->cell->wrote(mode.frame);
   return p->data;

@@ -18,7 +18,7 @@ enum TensorFlags : u8 {
 struct TensorImpl {
   RefCount refs;
   u8 flags;
-  u8 pad;
+  u8 home;           // as Storage::home
   u16 output_index;  // which output of `node` this is
   u32 key;           // dtype | device, for one-compare checks
   FrameId frame;     // where it was made
@@ -43,16 +43,18 @@ WT_HOT View view_of(const TensorImpl* p) { return {p->data, &p->geometry}; }
 namespace detail {
 struct ThreadImpls {
   TensorImpl* free;
+  u8 home;  // as ThreadMemory::home
   i64 live;
   i64 live_nodes;  // kept by autograd
 };
 extern constinit thread_local ThreadImpls thread_impls;
-TensorImpl* impl_slow();
+TensorImpl* impl_slow(Storage* held);
 void destroy(TensorImpl* p);
-// autograd/node.cpp: the nodes of this thread's free list, and giving back those whose whole slab
-// lies in it.
+// autograd/node.cpp: the nodes of this thread's free list; giving back those whose whole slab lies
+// free, and at a thread's end the others to other threads.
 i64 pooled_nodes();
 void trim_nodes();
+void end_nodes();
 // autograd/node.cpp: gives up p's reference to its node; moves p into the node that saved it as
 // its output (then p lives on and true is returned).
 bool release_tensor_node(TensorImpl* p);
@@ -70,14 +72,14 @@ inline TensorImpl* retained(TensorImpl* p) {
 }
 }  // namespace detail
 
-// An object with one reference and no storage yet.
-WT_HOT TensorImpl* new_impl() {
+// An object with one reference and no storage yet. Releases `held` when there is no memory for it.
+WT_HOT TensorImpl* new_impl(Storage* held = nullptr) {
   detail::ThreadImpls& t = detail::thread_impls;
   TensorImpl* p = t.free;
   if (p) [[likely]]
     t.free = p->next;
   else
-    p = detail::impl_slow();
+    p = detail::impl_slow(held);
   ++t.live;
   p->refs.init();
   p->flags = 0;
@@ -125,7 +127,7 @@ WT_HOT TensorImpl* new_contiguous(const i64* shape, int ndim, DType t, Device d)
   if (n == 0) [[unlikely]]
     detail::check_extent(shape, ndim);
   Storage* s = allocate(d, bytes_for(n, t));  // may throw: nothing else is held yet
-  TensorImpl* p = new_impl();
+  TensorImpl* p = new_impl(s);
   set_contiguous(p->geometry, shape, ndim, t);
   p->key = tensor_key(t, d);
   p->storage = s;
@@ -138,7 +140,7 @@ WT_HOT TensorImpl* new_like(const TensorImpl* like) {
   if (!from.dense) [[unlikely]]
     return new_contiguous(from.shape, from.ndim, from.dtype, device_of(like));
   Storage* s = allocate(device_of(like), from.numel * item_size(from.dtype));  // may throw
-  TensorImpl* p = new_impl();
+  TensorImpl* p = new_impl(s);
   set_contiguous(p->geometry, from.shape, from.ndim, from.dtype);
   p->key = like->key;
   p->storage = s;

@@ -1,12 +1,13 @@
 #include "warptape/data/loader.h"
 
+#include <unistd.h>
+
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <numeric>
 #include <thread>
 
-#include "warptape/core/memory_exchange.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/philox.h"
 
@@ -100,10 +101,6 @@ struct BatchPool::Shared {
     bool ready = false;
     std::unique_ptr<AnyBatch> batch{};
     std::exception_ptr error{};
-
-    void count(wt::detail::MemoryAccount& account) const {
-      if (batch) account.add(batch->tensors);
-    }
   };
 
   std::mutex mutex;
@@ -113,10 +110,6 @@ struct BatchPool::Shared {
   u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
   i64 next = 0, taken = 0, end = 0;
   bool stop = false;
-  // A batch's memory comes from the worker that made it and ends up with the caller, who sends as
-  // much back.
-  wt::detail::MemoryExchange returned;
-  wt::detail::MemoryAccount caller;
   std::vector<std::thread> threads;
 
   void run(const ModeCopy& of_caller) {
@@ -125,12 +118,10 @@ struct BatchPool::Shared {
     // Batches made ahead may be for a training that an InferenceMode around the loader's
     // construction has nothing to do with.
     mode.slow &= ~u32(kSlowInference);
-    wt::detail::MemoryAccount sent;
     std::unique_lock lock(mutex);
     for (;;) {
       work.wait(lock, [&] { return stop || (next < end && next - taken < i64(slots.size())); });
       if (stop) break;
-      returned.take(sent);
       const i64 k = next++;
       const u64 of_job = job;
       auto call = make;
@@ -144,7 +135,6 @@ struct BatchPool::Shared {
       call.reset();
       lock.lock();
       if (of_job == job) {
-        made.count(sent);
         std::swap(slots[size_t(k) % slots.size()], made);
         result.notify_one();
       }
@@ -158,7 +148,6 @@ struct BatchPool::Shared {
   std::vector<Slot> reset() {
     std::vector<Slot> old(slots.size());
     old.swap(slots);
-    for (const Slot& s : old) s.count(caller);
     ++job;
     make.reset();
     next = taken = end = 0;
@@ -166,7 +155,8 @@ struct BatchPool::Shared {
   }
 };
 
-BatchPool::BatchPool(int workers, int ahead) : shared_(std::make_unique<Shared>()) {
+BatchPool::BatchPool(int workers, int ahead)
+    : shared_(std::make_unique<Shared>()), owner_(::getpid()) {
   shared_->slots.resize(size_t(ahead));
   try {
     for (int i = 0; i < workers; ++i)
@@ -177,7 +167,19 @@ BatchPool::BatchPool(int workers, int ahead) : shared_(std::make_unique<Shared>(
   }
 }
 
-BatchPool::~BatchPool() { join(); }
+BatchPool::~BatchPool() {
+  if (::getpid() == owner_)
+    join();
+  else
+    (void)shared_.release();  // its threads are not in this process, its mutex may be held for ever
+}
+
+void BatchPool::check_process() const {
+  if (::getpid() != owner_)
+    throw UsageError(
+        "[Loader] it was made before fork(), and its workers are not in this process\n  Try to "
+        "make the loader after fork()");
+}
 
 void BatchPool::join() noexcept {
   Shared& s = *shared_;
@@ -187,13 +189,11 @@ void BatchPool::join() noexcept {
   }
   s.work.notify_all();
   for (std::thread& t : s.threads) t.join();
-  // Kept by this thread, the memory of a loader an epoch would add up: `returned` frees it.
-  for (const Shared::Slot& slot : s.slots) slot.count(s.caller);
   s.slots.clear();
-  s.returned.give(s.caller);
 }
 
 void BatchPool::start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 first, i64 end) {
+  check_process();
   auto shared_make = std::make_shared<const decltype(make)>(std::move(make));
   std::vector<Shared::Slot> old;
   {
@@ -207,17 +207,20 @@ void BatchPool::start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 fi
 }
 
 void BatchPool::cancel() {
+  check_process();
   std::vector<Shared::Slot> old;
   const std::lock_guard lock(shared_->mutex);
   old = shared_->reset();
 }
 
 bool BatchPool::running() const {
+  check_process();
   const std::lock_guard lock(shared_->mutex);
   return shared_->taken < shared_->end;
 }
 
 std::unique_ptr<AnyBatch> BatchPool::take() {
+  check_process();
   Shared& s = *shared_;
   Shared::Slot slot;
   {
@@ -227,8 +230,6 @@ std::unique_ptr<AnyBatch> BatchPool::take() {
     s.result.wait(lock, [&] { return next.ready; });
     std::swap(slot, next);
     ++s.taken;
-    s.returned.give(s.caller);  // of earlier batches
-    slot.count(s.caller);
   }
   s.work.notify_one();
   if (slot.error) {

@@ -2,7 +2,7 @@
 //
 //   for (auto& [x, y] : data::Loader{data::FashionMnist{root}, {.batch = 64, .shuffle = true}}) ...
 //
-// A batch is what the dataset's batch() gives: data::Batch or another type (core/batch.h). The
+// A batch is what the dataset's batch() gives: data::Batch, or any type that has a default. The
 // loader owns the dataset it is given. With `workers` threads the batches are made ahead of their
 // use; which batch comes when, and every bit of it, is the same for any number of workers.
 //
@@ -15,7 +15,6 @@
 #include <memory>
 #include <vector>
 
-#include "warptape/core/batch.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/sampler.h"
 
@@ -58,20 +57,16 @@ WT_API i64 batches_of(const LoaderOptions& o, i64 samples);
 // A batch whose type only the Loader knows.
 struct AnyBatch {
   virtual ~AnyBatch() = default;
-  std::vector<Tensor*> tensors{};  // the defined ones: their memory is counted
 };
 template <class B>
 struct Made final : AnyBatch {
-  explicit Made(B b) : batch(std::move(b)) {
-    wt::detail::for_each_tensor(batch, [&](Tensor& t) {
-      if (t.defined()) tensors.push_back(&t);
-    });
-  }
+  explicit Made(B b) : batch(std::move(b)) {}
   B batch;
 };
 
 // Threads that make numbered batches ahead and give them out in order. For one thread, but for what
-// its own threads do.
+// its own threads do. In a process that was forked off later its threads are missing: start(),
+// take(), running() and cancel() throw UsageError there.
 class WT_API BatchPool {
  public:
   // Each works in a copy of this thread's mode (core/mode.h), which forks the generator, without
@@ -91,8 +86,10 @@ class WT_API BatchPool {
 
  private:
   struct Shared;
+  void check_process() const;
   void join() noexcept;
   std::unique_ptr<Shared> shared_;
+  const i64 owner_;  // the process
 };
 }  // namespace detail
 
@@ -101,11 +98,6 @@ class Loader {
  public:
   using Item = BatchOf<D>;  // a batch
   static_assert(std::default_initializable<Item>, "Loader: a batch needs a default constructor");
-  // Refused, not taken as a batch without tensors: with workers the memory of its tensors would
-  // pile up at the caller's, and nothing would say so before it runs out.
-  static_assert(wt::detail::TellsTensors<Item>,
-                "Loader: a batch must tell its tensors: give its type a member "
-                "`auto tensors() { return std::array{&x, &y}; }`, or use std::array<Tensor, N>");
 
   // Throws UsageError for options that make no sense and for a sampler beside shuffle, IndexError
   // for samples that the dataset does not have.

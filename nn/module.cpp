@@ -278,11 +278,12 @@ static const ModulePath* path_for_call(ModuleState& m, const ModuleState* caller
                            "declared"));
     return mode.module;
   }
-  if (!m.path || m.outer != mode.module) {
-    m.outer = mode.module;
-    m.path = intern_module_path(mode.module, m.name);
+  const ModulePath* path = m.path.load(std::memory_order_acquire);
+  if (!path || path->parent != mode.module) {
+    path = intern_module_path(mode.module, m.name);
+    m.path.store(path, std::memory_order_release);
   }
-  return m.path;
+  return path;
 }
 
 CallScope::CallScope(const ModuleBase& m, Frame at)

@@ -44,9 +44,9 @@ struct ModuleState {
   std::vector<std::shared_ptr<ParamSlot>> slots;
   std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
   std::vector<HookEntry> hooks;
-  // Where it was called last: the interned path and mode id, so that a call looks nothing up.
-  const ModulePath* outer = nullptr;
-  const ModulePath* path = nullptr;
+  // Where it was called last: the interned path and mode id, so that a call looks nothing up. Many
+  // threads may call one module.
+  std::atomic<const ModulePath*> path{nullptr};
   ModuleScope::Cache cache;
 };
 

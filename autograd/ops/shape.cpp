@@ -354,7 +354,7 @@ Tensor detach(const In& x) {
   TensorImpl* p = alias_of(x.impl());
   p->frame = intern_frame(mode.frame ? frame_of(mode.frame) : x.frame());
   p->flags |= kIsView;
-  p->cell->view_frame = p->frame;
+  p->cell->view_frame.store(p->frame, std::memory_order_relaxed);
   p->cell->views.fetch_add(1, std::memory_order_relaxed);
   return in_place_of(x, Tensor(p));
 }

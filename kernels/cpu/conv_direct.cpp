@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "warptape/core/device.h"
+#include "warptape/core/thread_object.h"
 #include "warptape/kernels/cpu/conv_plan.h"
 #include "warptape/kernels/cpu/threads.h"
 
@@ -52,7 +53,7 @@ Problem<T> problem(const ConvBackwardInputArgs& a) {
 // The plan of this thread's present call: its vectors keep their memory.
 template <class T>
 const ConvPlan& plan_of(const Problem<T>& p) {
-  static thread_local ConvPlan plan;
+  ConvPlan& plan = thread_object<ConvPlan, struct DirectPlan>();
   plan_conv(plan, p.shape, p.source, p.destination, p.w, p.transposed, p.channel_order,
             {kBufferBytes / i64(sizeof(T)), 4 * threads_for(p.shape), 0}, conv_kernels<T>().lanes);
   return plan;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "warptape/core/device.h"
+#include "warptape/core/thread_object.h"
 #include "warptape/kernels/cpu/conv_plan.h"
 #include "warptape/kernels/cpu/threads.h"
 
@@ -70,7 +71,7 @@ Problem problem(const ConvBackwardWeightArgs& a) {
 
 template <class T>
 const ConvPlan& plan_of(const Problem& p) {
-  static thread_local ConvPlan plan;
+  ConvPlan& plan = thread_object<ConvPlan, struct WeightPlan>();
   const bool channel_order =
       p.way == Way::lanes ||
       (p.way == Way::panels && conv_channels_last(p.x, p.shape.in_channels) &&

@@ -40,9 +40,13 @@ struct Job {
   }
 };
 
+// The pool is over: static destructors that come later run their tasks themselves.
+constinit std::atomic<bool> ended{false};
+
 class Pool {
  public:
   ~Pool() {
+    ended = true;
     // A forked child has this object but not its threads: waiting for them would never end well.
     if (::getpid() != owner_) {
       new std::vector<std::thread>(std::move(helpers_));
@@ -108,7 +112,7 @@ class Pool {
 }  // namespace
 
 void detail::run_in_pool(int threads, int tasks, void (*call)(void*, int, int), void* context) {
-  if (in_job) {
+  if (in_job || ended.load(std::memory_order_relaxed)) {
     for (int i = 0; i < tasks; ++i) call(context, i, 0);
     return;
   }

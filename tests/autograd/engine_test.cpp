@@ -4,7 +4,9 @@
 #include <cmath>
 #include <thread>
 
+#include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/random.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
@@ -288,4 +290,28 @@ TEST_CASE("Engine: the gradient that a custom backward returns is checked") {
   const Tensor y = mul(x, x);
   y.backward(ones_like(y));
   CHECK(values(x.grad()) == Values{2, 4});
+}
+
+namespace {
+// Ends after what the library keeps for its thread: that was made later.
+struct Late {
+  double* slope = nullptr;
+  ~Late() {
+    if (!slope) return;
+    const Tensor w = rand({2, 1, 3, 3}).set_requires_grad();
+    conv2d(ones({1, 1, 4, 4}), w).sum().backward();
+    *slope = w.grad().sum().item();
+  }
+};
+}  // namespace
+
+TEST_CASE("Engine: destructors at a thread's end may walk", "[wall]") {
+  double slope = 0;
+  std::thread([&] {
+    static thread_local Late late;
+    late.slope = &slope;
+    const Tensor w = rand({2, 1, 3, 3}).set_requires_grad();
+    conv2d(ones({1, 1, 4, 4}), w).sum().backward();
+  }).join();
+  CHECK(slope == 2 * 9 * 4);
 }

@@ -79,11 +79,6 @@ void loaders(Tensor x, Tensor y) {
 struct Untold {
   Tensor x;
 };
-struct UntoldRows {
-  Tensor x;
-  i64 size() const { return x.size(0); }
-  Untold batch(std::span<const i64> indices) const { return {x.narrow(0, indices[0], 1)}; }
-};
 struct Told {
   Tensor x;
   auto tensors() { return std::array{&x}; }
@@ -246,10 +241,6 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_loader_of_no_dataset
   // error: Loader
   const data::Loader loader{x};
-#endif
-#ifdef WT_TRAP_loader_of_unknown_tensors
-  // error: Loader: a batch must tell its tensors
-  const data::Loader loader{UntoldRows{x}};
 #endif
 #ifdef WT_TRAP_collate_with_a_mutable_lambda
   // error: as const (several workers call it at once)

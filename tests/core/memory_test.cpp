@@ -2,6 +2,11 @@
 // that tests make fail.
 #include "warptape/core/memory.h"
 
+#include <cmath>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "warptape/autograd/node.h"
@@ -17,6 +22,8 @@
 #include "warptape/tests/support/values.h"
 
 using namespace wt;
+
+static u64 slab_of(const Node* n) { return reinterpret_cast<u64>(n) >> 14; }
 
 TEST_CASE("memory: live bytes, peak and requests by category and device", "[wall][memory]") {
   for (const Device d : {Device::cpu(), Device::simt(), Device::meta()}) {
@@ -136,8 +143,104 @@ TEST_CASE("memory: nodes and tensors are reused, whatever thread drops them", "[
   made.backward();
   CHECK(x.grad().item() == 4);
   made = Tensor();
-  CHECK((x * x).impl()->node == foreign);  // memory went to the freeing thread's list
+  const Node* again = nullptr;
+  std::thread([&] { again = (x * x).impl()->node; }).join();
+  CHECK(slab_of(again) == slab_of(foreign));  // what was dropped waits for whoever needs it
   x.zero_grad();
+}
+
+TEST_CASE("memory: threads that end while another finishes their graphs leave no slabs behind",
+          "[wall][node]") {
+  const LeakGuard guard;
+  const Tensor x = leaf({2});
+  std::set<u64> slabs;
+  for (int i = 0; i < 100; ++i) {
+    Tensor made;
+    std::thread([&] { made = x * x; }).join();
+    slabs.insert(slab_of(made.impl()->node));
+  }
+  CHECK(slabs.size() <= 3);
+}
+
+// `frees` takes what `makes` gives it, on a thread of its own, a tensor at a time.
+static i64 reserved_after_handing_over(int tensors, const std::function<Tensor(int)>& makes) {
+  std::mutex mutex;
+  std::condition_variable changed;
+  Tensor handed;
+  bool done = false;
+  std::thread frees([&] {
+    for (std::unique_lock lock(mutex);;) {
+      changed.wait(lock, [&] { return handed.defined() || done; });
+      if (done) return;
+      { const Tensor mine = std::move(handed); }
+      changed.notify_all();
+    }
+  });
+  for (int i = 0; i < tensors; ++i) {
+    Tensor t = makes(i);
+    std::unique_lock lock(mutex);
+    handed = std::move(t);
+    changed.notify_all();
+    changed.wait(lock, [&] { return !handed.defined(); });
+  }
+  const i64 reserved = memory::stats(Device::cpu()).reserved;
+  {
+    const std::lock_guard lock(mutex);
+    done = true;
+  }
+  changed.notify_all();
+  frees.join();
+  return reserved;
+}
+
+TEST_CASE("memory: what one thread makes and another frees is used again", "[wall][memory]") {
+  const LeakGuard guard;
+  memory::empty_cache();
+  const i64 before = memory::stats(Device::cpu()).reserved;
+  const i64 after = reserved_after_handing_over(4000, [](int i) { return ones({i % 7, 600}); });
+  CHECK(after - before < 1 << 20);  // all of them: 30 MB
+}
+
+TEST_CASE("memory: sizes that nothing asks for again go back to the system", "[wall][memory]") {
+  memory::empty_cache();
+  const i64 before = memory::stats(Device::cpu()).reserved;
+  i64 largest = 0;
+  for (double mib = 1; mib < 512; mib *= 1.19) {
+    largest = i64(mib * (1 << 20));
+    (void)empty({largest}, {.dtype = DType::u8});
+  }
+  CHECK(memory::stats(Device::cpu()).reserved - before < 4 * largest);  // all of them: 6
+  // And what passes between threads.
+  memory::empty_cache();
+  const i64 passed = reserved_after_handing_over(
+      36, [&](int i) { return empty({i64(std::pow(1.19, i) * (1 << 20))}, {.dtype = DType::u8}); });
+  CHECK(passed - before < 4 * largest);
+}
+
+TEST_CASE("memory: a loop whose steps are alike takes nothing from the system", "[wall][memory]") {
+  // More than is looked through, of sizes that take turns.
+  const auto step = [] {
+    std::vector<Tensor> kept;
+    for (const i64 mib : {9, 5, 17, 30, 3, 40, 12})
+      kept.push_back(empty({mib << 20}, {.dtype = DType::u8}));
+    for (const i64 mib : {50, 7, 21}) (void)empty({mib << 20}, {.dtype = DType::u8});
+  };
+  for (int i = 0; i < 4; ++i) step();
+  const i64 reserved = memory::stats(Device::cpu()).reserved;
+  for (int i = 0; i < 20; ++i) step();
+  CHECK(memory::stats(Device::cpu()).reserved == reserved);
+}
+
+TEST_CASE("memory: no room for a tensor's header gives its block back", "[wall][memory]") {
+  const Tensor x = ones({3});
+  const LeakGuard guard;
+  for (const auto& make :
+       {std::function([] { return empty({5}); }), std::function([&] { return x + x; })}) {
+    memory::empty_cache();
+    memory::fail_next_tensor();
+    CHECK_THROWS_AS((void)make(), OutOfMemory);
+    CHECK_NOTHROW((void)make());
+  }
 }
 
 TEST_CASE("memory: empty_cache gives unused blocks, tensors and nodes back", "[wall][memory]") {

@@ -238,3 +238,28 @@ TEST_CASE("Random: bernoulli and normal", "[random]") {
   CHECK(mentions(message_of([] { (void)normal(0, -1, {2}); }),
                  "[normal] std must not be negative, got -1\n  at "));
 }
+
+TEST_CASE("Random: every thread has a generator of its own", "[wall][random]") {
+  const Generator before = generator();
+  const auto drawn = [](auto&&... seed) {
+    std::vector<float> v;
+    std::thread([&] {
+      (manual_seed(seed), ...);
+      v = rand({8}).to_vector<float>();
+    }).join();
+    return v;
+  };
+  const auto a = drawn(), b = drawn();
+  CHECK(a != b);
+  CHECK(generator() == before);  // nobody drew from this one
+  CHECK(rand({8}).to_vector<float>() != a);
+  generator() = before;
+  CHECK(drawn(7) == drawn(7));
+  CHECK(generator() == before);
+  manual_seed(7);
+  CHECK(rand({8}).to_vector<float>() == drawn(7));
+  // A thread that has not drawn yet forks from the main thread's seed.
+  manual_seed(8);
+  std::thread([] { CHECK(generator().seed() == 8); }).join();
+  generator() = before;
+}

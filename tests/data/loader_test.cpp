@@ -1,6 +1,9 @@
 // Datasets and the loader: order, position, files that are wrong.
 #include "warptape/data/loader.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cmath>
@@ -254,6 +257,42 @@ TEST_CASE("loader: a worker's batches do not depend on the caller's modes") {
   CHECK(all(loader) == std::vector<i64>{0, 1, 2, 3});
   CHECK_THROWS_AS((Loader{Slow{4}, {.workers = -1}}), UsageError);
   CHECK_THROWS_AS((Loader{Slow{4}, {.workers = 1, .prefetch = 0}}), UsageError);
+}
+
+TEST_CASE("loader: a child of fork() is told that the workers are not there") {
+  Loader loader{Slow{40}, {.batch = 4, .workers = 2}};
+  Loader alone{Slow{40}, {.batch = 4}};
+  Batch batch;
+  REQUIRE(loader.next(batch));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);  // what hangs is killed
+    const std::string text = message_of([&] { (void)loader.next(batch); });
+    bool good = mentions(text, "UsageError") && mentions(text, "after fork()");
+    { const Loader gone = std::move(loader); }
+    good &= alone.next(batch);
+    Loader own{Slow{40}, {.batch = 4, .workers = 2}};
+    good &= own.next(batch);
+    ::_exit(good ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  REQUIRE(loader.next(batch));  // the parent goes on
+}
+
+// Without tensors(), which a batch needs for TrainStep alone.
+struct Rows {
+  struct Row {
+    Tensor x;
+    i64 first = 0;
+  };
+  i64 size() const { return 64; }
+  Row batch(std::span<const i64> at) const { return {ones({i64(at.size()), 512}), at[0]}; }
+};
+TEST_CASE("loader: batches may be of any type, and give their memory back") {
+  const LoaderOptions o{.batch = 8, .workers = 2};
+  CHECK(wt_test::grows_by(Loader{Rows{}, o}) < 400'000);
 }
 
 TEST_CASE("loader: it may be moved, and be shown by a progress line, owned or not") {

@@ -1,0 +1,144 @@
+#include "warptape/core/returned_memory.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <mutex>
+
+namespace wt::detail {
+namespace {
+
+constexpr i64 kFewBytes = i64{64} << 20;
+constexpr i64 kManyTensors = 1 << 16, kTensorsAtOnce = 64;
+
+// A free block's `bytes`: nobody used it since its list was looked through.
+constexpr i64 kUnused = -1;
+
+struct Returned {
+  std::mutex mutex;
+  Storage* blocks[kSizeClasses]{};
+  i64 block_bytes = 0;
+  i64 came_in = 0;  // bytes, since the lists were looked through
+  TensorImpl* tensors = nullptr;
+  i64 tensor_count = 0;
+  u32 threads[kLastHome + 1]{};  // that go by each number
+};
+Returned& returned() {
+  static Returned* r = new Returned;  // outlives static destructors
+  return *r;
+}
+
+i64 size_of(const Storage* s) { return i64(class_bytes(s->size_class)); }
+
+i64 list_bytes(const Storage* list) {
+  i64 n = 0;
+  for (; list; list = list->next) n += size_of(list);
+  return n;
+}
+
+}  // namespace
+
+u8 take_home() {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  u8 home = 1;
+  while (home < kLastHome && r.threads[home] > 0) ++home;
+  ++r.threads[home];
+  return home;
+}
+void leave_home(u8 home) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  --r.threads[home];
+}
+
+std::atomic<i64>& reserved_bytes() {
+  static constinit std::atomic<i64> bytes{0};
+  return bytes;
+}
+
+void trim_blocks(Storage*& list) {
+  while (Storage* s = list) {
+    list = s->next;
+    reserved_bytes() -= size_of(s);
+    std::free(s);
+  }
+}
+
+void trim_unused_blocks(Storage*& list) {
+  for (Storage** at = &list; Storage* s = *at;) {
+    if (s->bytes != kUnused) {
+      s->bytes = kUnused;
+      at = &s->next;
+      continue;
+    }
+    *at = s->next;
+    reserved_bytes() -= size_of(s);
+    std::free(s);
+  }
+}
+
+// What comes in is looked through each time that as much has come as there is: what a loop hands
+// from thread to thread is used again until then, and a flood that is over goes.
+void return_block(Storage* s) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  s->next = r.blocks[s->size_class];
+  r.blocks[s->size_class] = s;
+  r.block_bytes += size_of(s);
+  r.came_in += size_of(s);
+  if (r.came_in < std::max(kFewBytes, r.block_bytes)) return;
+  r.came_in = r.block_bytes = 0;
+  for (Storage*& list : r.blocks) {
+    trim_unused_blocks(list);
+    r.block_bytes += list_bytes(list);
+  }
+}
+
+Storage* returned_block(u32 size_class) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  Storage* s = r.blocks[size_class];
+  if (!s) return nullptr;
+  r.blocks[size_class] = s->next;
+  r.block_bytes -= size_of(s);
+  return s;
+}
+
+void trim_impls(TensorImpl*& list) {
+  while (TensorImpl* p = list) {
+    list = p->next;
+    std::free(p);
+  }
+}
+
+void return_impl(TensorImpl* p) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  if (r.tensor_count == kManyTensors) return std::free(p);
+  p->next = r.tensors;
+  r.tensors = p;
+  ++r.tensor_count;
+}
+
+TensorImpl* returned_impls() {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  TensorImpl* list = nullptr;
+  for (i64 i = 0; i < kTensorsAtOnce && r.tensors; ++i, --r.tensor_count) {
+    TensorImpl* p = r.tensors;
+    r.tensors = p->next;
+    p->next = list;
+    list = p;
+  }
+  return list;
+}
+
+void trim_returned() {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  for (Storage*& list : r.blocks) trim_blocks(list);
+  trim_impls(r.tensors);
+  r.block_bytes = r.came_in = r.tensor_count = 0;
+}
+
+}  // namespace wt::detail

@@ -1,0 +1,36 @@
+// Memory that one thread took and another freed. Every block, tensor and node knows the thread that
+// took it from the system (its home): what ends on another thread waits here for a thread that
+// needs such a block, so that tensors may flow from thread to thread for ever. Internal to the
+// library.
+#pragma once
+#include "warptape/core/storage.h"
+#include "warptape/core/tensor_impl.h"
+
+namespace wt::detail {
+
+// The numbers that threads go by: 1 up, the lowest that is free. 0 is a thread that took nothing
+// yet. So many threads at once share the last number, and what they free for one another stays
+// with them.
+inline constexpr u8 kLastHome = 254;
+u8 take_home();
+void leave_home(u8 home);
+
+// --- blocks of the cpu ---
+void return_block(Storage* s);
+// One of this size class, or null.
+Storage* returned_block(u32 size_class);
+// Gives blocks of `list` back to the system: all, or those that nobody used since the last time.
+void trim_blocks(Storage*& list);
+void trim_unused_blocks(Storage*& list);
+// cpu blocks that were taken from the system and not given back: their bytes, headers excluded.
+std::atomic<i64>& reserved_bytes();
+
+// --- tensors ---
+void return_impl(TensorImpl* p);
+TensorImpl* returned_impls();  // a list, to be kept; null: none
+void trim_impls(TensorImpl*& list);
+
+// All that waits goes back to the system.
+void trim_returned();
+
+}  // namespace wt::detail

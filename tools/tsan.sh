@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# tools/examples/threads.cpp under ThreadSanitizer: library and program built with it in build/tsan
+# (WT_TSAN_BUILD), cpu alone. Exit code 1 for a data race or a wrong answer; 77 where the compiler
+# has no ThreadSanitizer. docs/threads.md says what the program holds.
+#
+#   tools/tsan.sh [--steps N] [--jobs N]      N steps of each model: 6
+set -euo pipefail
+cd "$(dirname "$0")/.."
+steps=6 jobs=$(nproc)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --steps) steps=${2:?} ;;
+    --jobs) jobs=${2:?} ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+    *) echo "tsan: unknown option $1 (tools/tsan.sh --help)" >&2; exit 2 ;;
+  esac
+  shift 2
+done
+build=${WT_TSAN_BUILD:-build/tsan}
+mkdir -p "$build"
+echo 'int main() {}' >"$build/probe.cpp"
+"${CXX:-c++}" -fsanitize=thread "$build/probe.cpp" -o "$build/probe" 2>/dev/null ||
+  { echo "SKIPPED: ${CXX:-c++} has no ThreadSanitizer (apt-get install libtsan2)"; exit 77; }
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPTAPE_FLAVOURS=thread \
+  -DWARPTAPE_BUILD_TESTS=OFF -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_UNITY=ON >"$build/log" 2>&1 &&
+  cmake --build "$build" --parallel "$jobs" --target example_threads >>"$build/log" 2>&1 ||
+  { tail -20 "$build/log"; echo "tsan: the program cannot be built (all of it in $build/log)" >&2; exit 1; }
+# Address randomisation with more bits than ThreadSanitizer's map has stops it at its start.
+TSAN_OPTIONS="halt_on_error=0 exitcode=66 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" OPENBLAS_NUM_THREADS=1 \
+  setarch "$(uname -m)" -R "$build/example_threads" --steps "$steps"
+echo "no data race"
