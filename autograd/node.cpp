@@ -153,8 +153,10 @@ void kill_node(Node* n) {
   }
   if (n->flags & kAttributeOwner) n->attribute_deleter(n->attributes);
   if (n->spill) delete_spill(n->spill);
-  if (n->home != thread_impls.home) [[unlikely]]
+  if (n->home != thread_impls.home) [[unlikely]] {
+    register_thread();
     return return_node(n);
+  }
   n->next = t.free;
   t.free = n;
 }

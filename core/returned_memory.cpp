@@ -16,8 +16,7 @@ constexpr i64 kUnused = -1;
 struct Returned {
   std::mutex mutex;
   Storage* blocks[kSizeClasses]{};
-  i64 block_bytes = 0;
-  i64 came_in = 0;  // bytes, since the lists were looked through
+  i64 kept = 0, came_in = 0;  // bytes: when the lists were looked through, and since then
   TensorImpl* tensors = nullptr;
   i64 tensor_count = 0;
   u32 threads[kLastHome + 1]{};  // that go by each number
@@ -77,20 +76,19 @@ void trim_unused_blocks(Storage*& list) {
   }
 }
 
-// What comes in is looked through each time that as much has come as there is: what a loop hands
-// from thread to thread is used again until then, and a flood that is over goes.
+// What waits is looked through each time that as much has come in as there was the last time: what
+// a loop hands from thread to thread is used again until then, and a flood that is over goes.
 void return_block(Storage* s) {
   Returned& r = returned();
   const std::lock_guard lock(r.mutex);
   s->next = r.blocks[s->size_class];
   r.blocks[s->size_class] = s;
-  r.block_bytes += size_of(s);
   r.came_in += size_of(s);
-  if (r.came_in < std::max(kFewBytes, r.block_bytes)) return;
-  r.came_in = r.block_bytes = 0;
+  if (r.came_in < std::max(kFewBytes, r.kept)) return;
+  r.came_in = r.kept = 0;
   for (Storage*& list : r.blocks) {
     trim_unused_blocks(list);
-    r.block_bytes += list_bytes(list);
+    r.kept += list_bytes(list);
   }
 }
 
@@ -100,7 +98,6 @@ Storage* returned_block(u32 size_class) {
   Storage* s = r.blocks[size_class];
   if (!s) return nullptr;
   r.blocks[size_class] = s->next;
-  r.block_bytes -= size_of(s);
   return s;
 }
 
@@ -138,7 +135,7 @@ void trim_returned() {
   const std::lock_guard lock(r.mutex);
   for (Storage*& list : r.blocks) trim_blocks(list);
   trim_impls(r.tensors);
-  r.block_bytes = r.came_in = r.tensor_count = 0;
+  r.kept = r.came_in = r.tensor_count = 0;
 }
 
 }  // namespace wt::detail

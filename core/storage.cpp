@@ -108,6 +108,7 @@ struct ThreadEnd {
     leave_home(memory->home);
     // What is freed after this, by destructors of other thread_local objects, is another's.
     memory->home = impls->home = 0;
+    memory->ended = true;
     Registry& r = registry();
     const std::lock_guard lock(r.mutex);
     add_counters(r.ended, *memory);
@@ -122,7 +123,7 @@ struct ThreadEnd {
 }  // namespace
 
 void register_thread() {
-  if (thread_memory.home != 0) return;
+  if (thread_memory.home != 0 || thread_memory.ended) return;
   thread_memory.home = thread_impls.home = take_home();
   if (guard_wanted()) memory::guard_blocks(true);
   static thread_local ThreadEnd end;
@@ -301,6 +302,7 @@ Storage* allocate_slow(Device d, i64 bytes) {
 
 // What is not of this thread's own pool.
 static void release_elsewhere(Storage* s) {
+  register_thread();  // it may have freed only so far, and counts from now on
   count_release(s->device, s->category, s->bytes);
   if (!s->special()) {
     if constexpr (WT_POOLS) return return_block(s);
@@ -371,8 +373,10 @@ void destroy(TensorImpl* p) {
   ThreadImpls& t = thread_impls;
   --t.live;
   if constexpr (!WT_POOLS) return std::free(p);
-  if (p->home != t.home) [[unlikely]]
+  if (p->home != t.home) [[unlikely]] {
+    register_thread();
     return return_impl(p);
+  }
   p->next = t.free;
   t.free = p;
 }

@@ -80,7 +80,7 @@ struct ThreadMemory {
   i64 fail_above;                         // bytes; 0: never
   i64 live_storages;
   i32 headers;  // in free_blocks[0]: of blocks that are no pooled ones
-  bool fail_next_tensor;
+  bool fail_next_tensor, ended;
   u8 home;  // this thread's number; 0: not registered
 };
 extern constinit thread_local ThreadMemory thread_memory;

@@ -76,7 +76,7 @@ TEST_CASE("guard: blocks begin as NaN, operators work, and the scope ends") {
     CHECK(matmul(a, b).sum().item() == 105);
     CHECK(empty({0}).numel() == 0);
   }
-  CHECK(empty({3}).impl()->storage->special == false);
+  CHECK(empty({3}).impl()->storage->special() == false);
 }
 
 TEST_CASE("guard: an unknown WT_ALLOC is refused in words") {

@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/core/batch.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/philox.h"
@@ -163,17 +164,6 @@ TEST_CASE("loader: what collate's function throws reaches the caller, who may go
     *pad.fail_at = -1;
     CHECK(rest(loader).size() == 25);
   }
-}
-
-TEST_CASE("loader: a batch whose tensors() throws is an error of its worker") {
-  struct Bad {
-    Tensor x;
-    std::vector<Tensor*> tensors() { throw DataError("no tensors today"); }
-  };
-  Loader loader{collate(numbers(8), [](const Batch& b) { return Bad{b.x}; }),
-                {.batch = 4, .workers = 2}};
-  Bad batch;
-  CHECK(message_of([&] { loader.next(batch); }) == "DataError: no tensors today");
 }
 
 TEST_CASE("collate: f may ask for the samples and the epoch") {
