@@ -111,7 +111,7 @@ elseif(WT_PLAIN STREQUAL "thread")
   set(WT_SANITIZERS "thread")
   set(WT_LIBRARY_plain -O1 -g1 -fsanitize=thread)
   set(WT_CPU_plain ${WT_LIBRARY_plain})
-  set(WT_SIMT_plain -O1)  # stacks of its own, which ThreadSanitizer does not follow
+  # The simt device's stay as they are: ThreadSanitizer does not follow stacks of one's own.
   set(WT_LINK_plain -fsanitize=thread)
 elseif(WT_PLAIN STREQUAL "fuzz")
   set(WT_LIBRARY_plain -O1 ${WT_ASAN_FLAGS} -fsanitize=fuzzer-no-link)

@@ -15,7 +15,7 @@
 using namespace wt;
 
 struct Net : nn::Module<Net> {
-  nn::Conv2d conv = add("conv", nn::Conv2d{1, 4, 3, {.padding = 1}});
+  nn::Conv2d conv = add("conv", nn::Conv2d{1, 4, {.kernel = 3, .padding = 1}});
   nn::Dropout drop = add("drop", nn::Dropout{0.2});
   nn::Linear fc = add("fc", nn::Linear{4 * 8 * 8, 3});
   Tensor forward(Tensor x) { return fc(drop(flatten(relu(conv(std::move(x))), 1))); }
