@@ -63,7 +63,7 @@ WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>
   if (l.device.is_meta) return;
   const profiler::RangeScope range({profiler::Kind::kernel, ContractTable<Args>::kName, v.name,
                                     l.op, mode.frame, mode.id, l.device, l.stream,
-                                    double(a.bytes()), double(a.flops())});
+                                    double(a.bytes()), double(a.flops()), &a});
   v.launch(a, l);
 }
 }  // namespace detail
