@@ -1,8 +1,6 @@
 # The CUDA language and toolkit, without which everything still configures and builds.
 
 wt_feature_option(CUDA "the cuda device (nvcc, cuBLAS)")
-set(WT_CUDA_OK FALSE)
-set(WT_CUDA_ARCHS "")
 set(WT_CUDA_WHY "no nvcc on PATH or in /usr/local/cuda")
 if(WT_LOOK_CUDA)
   # CMake's own default is 75, or asking a GPU that a build machine need not have. 90a is what the
@@ -46,7 +44,6 @@ if(WT_LOOK_CUDA)
       set(WT_CUDA_WHY "the toolkit has no cuBLASLt")
     else()
       set(WT_CUDA_OK TRUE)
-      set(WT_CUDA_ARCHS "${CMAKE_CUDA_ARCHITECTURES}")
     endif()
   endif()
 endif()
@@ -54,6 +51,8 @@ wt_feature_found(CUDA WT_CUDA_OK "${CUDAToolkit_VERSION}"
   "${WT_CUDA_WHY}; CUDA Toolkit 12.4 or newer from NVIDIA's repository (apt-get install cuda-toolkit-13-0), nvcc on PATH or -DCMAKE_CUDA_COMPILER=FILE")
 
 if(WARPTAPE_HAS_CUDA)
+  set(WT_CUDA_ARCHS "${CMAKE_CUDA_ARCHITECTURES}")  # for wt::build_info()
+  string(APPEND WT_DEVICES ", cuda (${WT_CUDA_ARCHS})")
   target_link_libraries(wt_features INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
   string(APPEND WT_PC_PRIVATE " -L${CUDAToolkit_LIBRARY_DIR} -lcudart -lcublas -lcublasLt -ldl")
   include(cmake/cuda20.cmake)

@@ -1,9 +1,10 @@
 # Optional parts. Each has WARPTAPE_WITH_X = AUTO | ON | OFF: AUTO uses it if found, ON stops with
-# words if not, OFF never looks. Nothing is ever downloaded. The rows are printed by
-# wt_feature_table() and compiled in for `wt info` and wt::build_info().
+# words if not, OFF never looks. Nothing is ever downloaded. The rows are printed at
+# the end and compiled in for `wt info` and wt::build_info().
 
 set(WT_FEATURE_INITIALISERS "")
 set(WT_TABLE "")       # what configure ends with
+set(WT_DEVICES "cpu, simt")
 set(WT_PC_PRIVATE "")  # what pkg-config is told to link
 
 # Declares the option and sets WT_WITH_<name> and WT_LOOK_<name>.
@@ -105,11 +106,3 @@ configure_file(cmake/version.h.in "${WARPTAPE_GENERATED_DIR}/warptape/version.h"
 configure_file(cmake/warptape.h "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h" COPYONLY)
 configure_file(cmake/config.h.in "${WARPTAPE_GENERATED_DIR}/warptape/config.h" @ONLY)
 configure_file(cmake/build_info.cpp.in "${WARPTAPE_GENERATED_DIR}/build_info.cpp" @ONLY)
-
-function(wt_feature_table)
-  set(devices "cpu, simt")
-  if(WARPTAPE_HAS_CUDA)
-    string(APPEND devices ", cuda (${CMAKE_CUDA_ARCHITECTURES})")
-  endif()
-  message(STATUS "warptape ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE}, devices: ${devices}${WT_TABLE}")
-endfunction()

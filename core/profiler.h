@@ -41,6 +41,7 @@ struct Range {
   Device device;                // meta for operators that make shapes only
   void* stream;                 // a cudaStream_t; null: the default stream
   double bytes = 0, flops = 0;  // kernels: of the contract
+  const void* args = nullptr;   // kernels: the contract's arguments, while begin() looks at them
   // "conv2.matmul.backward <- net.cpp:57"; kernels: "matmul:tiled <- net.cpp:57".
   WT_API std::string title() const;
 };

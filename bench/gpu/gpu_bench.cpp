@@ -133,8 +133,8 @@ bool time_problem(const Options& o, const ProblemRow& row, DType t, int shape, c
   for (const VariantRun& v : p.variants) any |= !v.why_not();
   if (!any) return true;
   const double sets = o.device.kind != DeviceKind::cuda ? 1 : p.bytes < 4e9 ? 4 : 2;
-  memory::reset_peak(o.device);
   if (sets > 1) p = Problem(), p = row.make(o.device, t, o.scale, shape, int(sets));
+  memory::reset_peak(o.device);
   std::vector<double> base;
   bool good = true;
   for (const VariantRun& v : p.variants) {

@@ -16,8 +16,6 @@ class Maker {
   Tensor bytes(const void* host, i64 size);
   Tensor scalar(double v, DType t);
   Tensor out(const Shape& s, DType t);
-  // An operand made elsewhere lives as long as the problem.
-  void keep_view(const Tensor& t) { keep_.push_back(t); }
 
  private:
   Tensor kept(Tensor t) {
@@ -28,8 +26,6 @@ class Maker {
   u64 seed_;
   std::vector<Tensor>& keep_;
 };
-
-inline View view(const Tensor& t) { return view_of(t.impl()); }
 
 // The variants of a contract on the problem's device over one Args a set.
 template <class Args>
@@ -76,13 +72,8 @@ Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one)
   return p;
 }
 
-// Rows by family; problems.cpp sorts them.
-void add_conv_rows(std::vector<ProblemRow>& rows);
-void add_index_rows(std::vector<ProblemRow>& rows);
-void add_pointwise_rows(std::vector<ProblemRow>& rows);  // the backwards too
-void add_pointwise_backward_rows(std::vector<ProblemRow>& rows);
-void add_structured_rows(std::vector<ProblemRow>& rows);
-void add_norm_rows(std::vector<ProblemRow>& rows);
+// Rows by origin; problems.cpp sorts them.
+void add_launched_rows(std::vector<ProblemRow>& rows);  // launched.h
 void add_optim_rows(std::vector<ProblemRow>& rows);
 
 }  // namespace wt::bench

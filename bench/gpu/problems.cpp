@@ -142,12 +142,8 @@ double tolerance(DType t) {
 const std::vector<ProblemRow>& problem_rows() {
   static const std::vector<ProblemRow> rows = [] {
     std::vector<ProblemRow> all, sorted;
-    add_structured_rows(all);
-    add_conv_rows(all);
-    add_index_rows(all);
-    add_norm_rows(all);
+    add_launched_rows(all);
     add_optim_rows(all);
-    add_pointwise_rows(all);
     for (const ContractInfo& c : all_contracts())
       for (const ProblemRow& r : all)
         if (r.contract == c.name) sorted.push_back(r);

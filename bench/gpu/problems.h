@@ -1,6 +1,7 @@
 // Kernels at given sizes: what the benchmark times and the small check compares.
 #pragma once
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -26,9 +27,10 @@ struct Problem {
   DType dtype = DType::f32;
   Device device;
   double bytes = 0, flops = 0;
-  std::vector<Tensor> keep;     // all operands of all sets
-  std::vector<Tensor> outputs;  // of set 0
-  bool in_place = false;        // repeated launches change the values
+  std::vector<Tensor> keep;                             // all operands of all sets
+  std::vector<std::shared_ptr<const void>> operands{};  // what their arguments borrow beside these
+  std::vector<Tensor> outputs;                          // of set 0
+  bool in_place = false;                                // repeated launches change the values
   std::vector<VariantRun> variants;
   std::string chosen{};  // the variant that `run` would launch; empty: none
 };

@@ -1,13 +1,79 @@
-// Every entry of the pointwise list.
-#include "warptape/bench/gpu/pointwise_row.h"
+// Every entry of the pointwise list: how it is called, and what it reads and writes.
+#include <cstring>
+
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/bench/gpu/launched.h"
+#include "warptape/core/str.h"
+#include "warptape/kernels/pointwise.h"
 
 namespace wt::bench {
+namespace {
 
-void add_pointwise_rows(std::vector<ProblemRow>& rows) {
-  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_ROW)
-  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_ROW)
-  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_ROW)
-  add_pointwise_backward_rows(rows);
+using Tensors = std::vector<Tensor>;
+using Run = std::function<Tensor(const Tensors&)>;
+
+// Entries that are NaN for most negative numbers.
+bool wants_positive(const std::string& name) {
+  for (const char* entry : {"log", "sqrt", "rsqrt", "pow"})
+    if (name.starts_with(entry) && !name.starts_with("logical")) return true;
+  return false;
+}
+std::vector<Fill> same_fills(const std::string& name, size_t count) {
+  return std::vector<Fill>(count, wants_positive(name) ? Fill::positive : Fill::normal);
+}
+
+CallRow pointwise_row(std::vector<std::string> contracts, std::vector<Fill> fills, Run run) {
+  const auto call = [fills, run](const Shape& s) {
+    Call c{str(s[0], "x", s[1]), {}, run};
+    for (Fill f : fills) c.given.push_back({s, f});
+    return c;
+  };
+  return {std::move(contracts), {DType::f32, DType::bf16},
+          {{3, 1031}},          {{4096, 4096}},
+          {{8192, 8192}},       call};
+}
+using Unary = Tensor (*)(const In&);
+CallRow entry_row(const std::string& name, Unary f, bool fused) {
+  std::vector<std::string> contracts{name};
+  if (fused) contracts.push_back(name + "_backward");
+  return pointwise_row(contracts, same_fills(name, 1), [f](const Tensors& in) { return f(in[0]); });
+}
+using Binary = Tensor (*)(const Operand&, const Operand&);
+CallRow entry_row(const std::string& name, Binary f, bool fused) {
+  std::vector<std::string> contracts{name};
+  if (fused) contracts.insert(contracts.end(), {name + "_backward_a", name + "_backward_b"});
+  return pointwise_row(contracts, same_fills(name, 2),
+                       [f](const Tensors& in) { return f(in[0], in[1]); });
+}
+
+}  // namespace
+
+void add_pointwise_call_rows(std::vector<CallRow>& rows) {
+#define WT_ENTRY_ROW(fused, name, F) rows.push_back(entry_row(#name, wt::name, fused));
+  WT_POINTWISE_UNARY(WT_ENTRY_ROW, true)
+  WT_POINTWISE_UNARY_PLAIN(WT_ENTRY_ROW, false)
+  WT_POINTWISE_BINARY(WT_ENTRY_ROW, true)
+  WT_POINTWISE_BINARY_PLAIN(WT_ENTRY_ROW, false)
+#undef WT_ENTRY_ROW
+  const auto add = [&](const char* name, Run run) {
+    rows.push_back(pointwise_row({name, str(name, "_backward")}, {Fill::normal}, std::move(run)));
+  };
+  add("clamp", [](const Tensors& in) { return clamp(in[0], -1, 1); });
+  add("elu", [](const Tensors& in) { return elu(in[0]); });
+  add("leaky_relu", [](const Tensors& in) { return leaky_relu(in[0]); });
+  add("softplus", [](const Tensors& in) { return softplus(in[0]); });
+  rows.push_back(pointwise_row({"lerp"}, {Fill::normal, Fill::normal, Fill::normal},
+                               [](const Tensors& in) { return lerp(in[0], in[1], in[2]); }));
+  rows.push_back(pointwise_row({"where"}, {Fill::truth, Fill::normal, Fill::normal},
+                               [](const Tensors& in) { return where(in[0], in[1], in[2]); }));
+}
+
+void add_pointwise_launchers(Launchers& to) {
+  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  add_pointwise_backward_launchers(to);
 }
 
 }  // namespace wt::bench

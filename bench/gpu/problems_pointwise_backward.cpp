@@ -1,12 +1,13 @@
 // The fused backward of every entry of the pointwise list: a file of its own, for the time that it
 // takes to compile.
-#include "warptape/bench/gpu/pointwise_row.h"
+#include "warptape/bench/gpu/launched.h"
+#include "warptape/kernels/pointwise.h"
 
 namespace wt::bench {
 
-void add_pointwise_backward_rows(std::vector<ProblemRow>& rows) {
-  WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_ROW)
-  WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_ROW)
+void add_pointwise_backward_launchers(Launchers& to) {
+  WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
 }
 
 }  // namespace wt::bench

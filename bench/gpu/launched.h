@@ -1,0 +1,127 @@
+// Problems taken from operators: an operator is called at the sizes of a benchmark, under an
+// observer that copies the arguments of the contract in question as it is launched.
+#pragma once
+#include <deque>
+#include <map>
+#include <memory>
+
+#include "warptape/bench/gpu/maker.h"
+
+namespace wt::bench {
+
+// What an operator is given. Only normal and positive ones have the problem's dtype.
+enum class Fill { normal, positive, zeros, index, lengths, truth };
+struct Given {
+  Shape shape;
+  Fill fill = Fill::normal;
+  i64 limit = 0;  // index: they lie in [0, limit); lengths: all are this long
+};
+
+// An operator's call. If its forward does not launch the contract, the gradients of its operands
+// do.
+struct Call {
+  std::string text;  // of its sizes
+  std::vector<Given> given;
+  std::function<Tensor(const std::vector<Tensor>&)> run;
+};
+
+struct CallRow {
+  std::vector<std::string> contracts;  // a row of the benchmark each
+  std::vector<DType> dtypes;
+  std::vector<Shape> small, host, real;  // sizes, of which `call` knows what they mean
+  std::function<Call(const Shape&)> call;
+};
+
+// What a launch reads and writes, as its contract's line says (problems_operands.cpp). Views borrow
+// their geometry from the operator: copies take its place. Outputs get memory of their own, which
+// nobody has written yet.
+class Operands {
+ public:
+  template <std::same_as<View>... V>
+  Operands& in(V&... views) {
+    (own(views), ...);
+    return *this;
+  }
+  template <std::same_as<View>... V>
+  Operands& out(V&... views) {
+    ((own(views), out(views.data, extent(views), views ? views.dtype() : DType::u8)), ...);
+    return *this;
+  }
+  Operands& out(void*& data, i64 elements, DType t) {
+    if (data) written_.push_back({&data, nullptr, elements, t});
+    data = nullptr;
+    return *this;
+  }
+  // Launched again, it works on its own results.
+  Operands& inout(View& v) {
+    own(v);
+    written_.push_back({nullptr, v.data, extent(v), v.dtype()});
+    in_place_ = true;
+    return *this;
+  }
+  // Of the arguments that were listed, at the place where they were.
+  std::vector<Tensor> make_outputs(Device d) const;
+  bool in_place() const { return in_place_; }
+
+ private:
+  struct Written {
+    void** to_be_set;
+    void* there;  // where it is not to be set
+    i64 elements;
+    DType dtype;
+  };
+  void own(View& v);
+  static i64 extent(const View& v);
+  std::deque<Geometry> geometries_;
+  std::vector<Written> written_;
+  bool in_place_ = false;
+};
+
+// The arguments of a contract's first launch in a call, copied to `args`; what they point to lives
+// as long as p, whose outputs are those of set 0.
+using ListOperands = void (*)(void* args, Operands& o);
+void take_launch(Problem& p, const Call& call, int set, void* args, size_t size, ListOperands list);
+
+using Launcher = Problem (*)(Problem p, const Call& call, int sets);
+
+// One contract's: `List`, a lambda without captures, names the operands of Args.
+template <class Args, class List>
+Problem launched_problem(Problem p, const Call& call, int sets) {
+  const ListOperands list = [](void* args, Operands& o) { List{}(*static_cast<Args*>(args), o); };
+  std::vector<Args> all;
+  if (!ContractTable<Args>::rows[int(p.device.kind)]) return p;
+  for (int k = 0; k < sets; ++k) {
+    Args a;
+    take_launch(p, call, k, &a, sizeof a, list);
+    all.push_back(a);
+  }
+  add_variants(p, all);
+  return p;
+}
+struct Launchers {
+  std::map<std::string, Launcher> by_contract;
+  template <class Args, class List>
+  void add(List) {
+    static_assert(std::is_trivially_copyable_v<Args>);
+    by_contract[ContractTable<Args>::kName] = launched_problem<Args, List>;
+  }
+};
+
+// Of every contract of the pointwise list.
+struct PointwiseOperands {
+  template <class Args>
+  void operator()(Args& a, Operands& o) const {
+    o.out(a.out);
+    for (View& v : a.in) o.in(v);
+  }
+};
+#define WT_POINTWISE_LAUNCHER(contract, Args) to.add<Args>(PointwiseOperands{});
+
+void add_launchers(Launchers& to);
+void add_pointwise_launchers(Launchers& to);
+void add_pointwise_backward_launchers(Launchers& to);
+
+void add_call_rows(std::vector<CallRow>& rows);
+void add_pointwise_call_rows(std::vector<CallRow>& rows);
+
+}  // namespace wt::bench
