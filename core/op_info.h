@@ -22,7 +22,7 @@ struct OpInfo {
   bool data_dependent = false;  // may read values on the host: throws on meta without a bound
   bool mixed_devices = false;   // operands need not be on one device (copies)
   bool sign_of_output = false;  // of a saved output, backward asks only whether it is above zero
-  bool composite = false;       // made of other operators: no node and no kernel of its own
+  bool composite = false;       // made of other operators: no kernel of its own
 };
 
 }  // namespace wt

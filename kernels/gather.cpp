@@ -50,8 +50,8 @@ bool good_indices(const View& index, i64 limit, MailboxRecord* mailbox, u32 op_i
 // 1 of `l`, of which operand `Indexed` has its place along the axis from operand 2, the index.
 template <int Indexed, class F>
 void over_runs(const AxisLoops<3>& l, const AxisPart& p, const IndexReader& read, F&& f) {
-  constexpr int kOther = 1 - Indexed;
-  const bool one_index = l.inner_step[2] == 0;  // for the whole run
+  constexpr int kOther = 1 - Indexed, kIndex = 2;
+  const bool one_index = l.inner_step[kIndex] == 0;  // for the whole run
   const i64 width = p.inner_end - p.inner_begin;
   const i64 runs = one_index ? 1 : width, n = one_index ? width : 1;
   for (i64 o = p.outer_begin; o < p.outer_end; ++o) {
@@ -59,7 +59,7 @@ void over_runs(const AxisLoops<3>& l, const AxisPart& p, const IndexReader& read
     for (int k = 0; k < 3; ++k) start[k] = l.start(k, o) + p.inner_begin * l.inner_step[k];
     for (i64 j = 0; j < l.rows.length; ++j)
       for (i64 r = 0; r < runs; ++r) {
-        const i64 index = read(start[2] + j * l.axis_step(2) + r * l.inner_step[2]);
+        const i64 index = read(start[kIndex] + j * l.axis_step(kIndex) + r * l.inner_step[kIndex]);
         i64 at[2];
         at[kOther] = start[kOther] + j * l.axis_step(kOther) + r * l.inner_step[kOther];
         at[Indexed] = start[Indexed] + index * l.axis_step(Indexed) + r * l.inner_step[Indexed];

@@ -12,11 +12,12 @@ namespace {
 template <class T>
 void add_index(const IndexRowsArgs& a, int k) {
   const View& list = a.indices[k];
+  enum { List };  // the operand of `walk`
   const Rows<1> walk = rows_along<1>(list.ndim() - 1, {{list}});
   const i64 size = a.size[k];
   i64* rows = a.rows.as<i64>();
   for (i64 row = 0, b = 0; row < walk.count; ++row) {
-    const auto index = walk.row(0, list.as<const T>(), row);
+    const auto index = walk.row(List, list.as<const T>(), row);
     for (i64 i = 0; i < walk.length; ++i, ++b) {
       const i64 value = i64(index[i]);
       const bool good = value >= -size && value < size;

@@ -33,7 +33,7 @@ i64 cholesky_of(T* l, const T* in, i64 n) {
     for (i64 j = 0; j <= i; ++j) {
       double v = double(in[i * n + j]);
       for (i64 k = 0; k < j; ++k) v -= double(l[i * n + k]) * double(l[j * n + k]);
-      if (i == j && !(v > 0)) return i + 1;
+      if (i == j && !(v > 0)) return i + 1;  // nor if it is NaN
       l[i * n + j] = T(i == j ? std::sqrt(v) : v / double(l[j * n + j]));
     }
     for (i64 j = i + 1; j < n; ++j) l[i * n + j] = T(0);

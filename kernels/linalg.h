@@ -10,7 +10,7 @@ namespace wt {
 // Where a matrix of the batch could not be taken apart; host memory. matrix -1: nowhere.
 struct LinalgFailure {
   i64 matrix = -1;
-  i64 order = 0;  // cholesky: of the first leading minor that is not positive
+  i64 order = 0;  // cholesky: of the first leading minor that is not positive, or NaN
 };
 
 // out [.., n, n] = the lower triangular L with L L^T = in, of which the lower triangle is read; out

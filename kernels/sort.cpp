@@ -51,13 +51,14 @@ void put_first_in_order(std::span<Keyed> e, i64 k) {
 
 template <class T>
 void sort_rows(const SortArgs& a, Keyed* scratch, i64 begin, i64 end) {
+  enum { In };  // the operand of `in`
   const Rows<1> in = rows_along<1>(a.axis, {{a.in}});
   const View& values = a.values ? a.values : a.indices;
   enum { Indices, Values };  // the operands of `out`
   const Rows<2> out = rows_along<2>(a.axis, {{a.indices}, {values}});
   const std::span<Keyed> e(scratch, size_t(in.length));
   for (i64 row = begin; row < end; ++row) {
-    const auto from = in.row(0, a.in.as<T>(), row);
+    const auto from = in.row(In, a.in.as<T>(), row);
     fill_keys(e, from.data, from.step, a.descending);
     put_first_in_order(e, out.length);
     const auto places = out.row(Indices, a.indices.as<i64>(), row);

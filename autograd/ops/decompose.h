@@ -9,8 +9,8 @@ namespace wt {
 // The lower triangular L with L L^T = a, of a symmetric positive definite a [.., n, n], whose lower
 // triangle is read. The gradient is that of a symmetric a (Murray 2016, arXiv:1602.07527), and has
 // derivatives of its own. On the cpu. Throws ShapeError unless the matrices are square, DtypeError
-// unless they are f32 or f64, NumericError naming the first matrix that is not positive definite.
-// PyTorch's name: torch.linalg.cholesky.
+// unless they are f32 or f64, NumericError naming the first matrix that is not positive definite,
+// as one with NaN in the lower triangle is not. PyTorch's name: torch.linalg.cholesky.
 WT_API Tensor cholesky(const In& a);
 
 struct SolveTriangularOptions {

@@ -24,9 +24,10 @@ constexpr OpInfo l1_loss{.name = "l1_loss",
 constexpr OpInfo smooth_l1_loss{
     .name = "smooth_l1_loss", .autocast = Autocast::promote, .composite = true};
 constexpr OpInfo huber_loss{.name = "huber_loss", .autocast = Autocast::promote, .composite = true};
-constexpr OpInfo binary_cross_entropy{.name = "binary_cross_entropy", .autocast = Autocast::f32};
-constexpr OpInfo binary_cross_entropy_with_logits{.name = "binary_cross_entropy_with_logits",
-                                                  .autocast = Autocast::f32};
+constexpr OpInfo binary_cross_entropy{
+    .name = "binary_cross_entropy", .autocast = Autocast::f32, .composite = true};
+constexpr OpInfo binary_cross_entropy_with_logits{
+    .name = "binary_cross_entropy_with_logits", .autocast = Autocast::f32, .composite = true};
 constexpr OpInfo kl_div{.name = "kl_div", .autocast = Autocast::f32, .composite = true};
 }  // namespace info
 

@@ -87,7 +87,12 @@ using Launcher = Problem (*)(Problem p, const Call& call, int sets);
 // One contract's: `List`, a lambda without captures, names the operands of Args.
 template <class Args, class List>
 Problem launched_problem(Problem p, const Call& call, int sets) {
-  const ListOperands list = [](void* args, Operands& o) { List{}(*static_cast<Args*>(args), o); };
+  const ListOperands list = [](void* memory, Operands& o) {
+    Args& args = *static_cast<Args*>(memory);
+    List{}(args, o);
+    // It lies on the operator's stack; the indices are good.
+    if constexpr (requires { args.mailbox; }) args.mailbox = nullptr;
+  };
   std::vector<Args> all;
   if (!ContractTable<Args>::rows[int(p.device.kind)]) return p;
   for (int k = 0; k < sets; ++k) {

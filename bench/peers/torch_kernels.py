@@ -34,6 +34,7 @@ ROWS = [
     ("erf", 2 * N, lambda: torch.erf(x, out=out)),
     ("sin", 2 * N, lambda: torch.sin(x, out=out)),
     ("cos", 2 * N, lambda: torch.cos(x, out=out)),
+    ("sinh", 2 * N, lambda: torch.sinh(x, out=out)),
     ("tan", 2 * N, lambda: torch.tan(x, out=out)),
     ("pow", 3 * N, lambda: torch.pow(positive, y, out=out)),
     ("atan2", 3 * N, lambda: torch.atan2(x, y, out=out)),

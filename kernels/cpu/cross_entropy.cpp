@@ -32,24 +32,27 @@ WT_TARGET_AVX2 float sum_of_run(const float* x, i64 n) {
 }  // namespace
 
 const char* cross_entropy_forward_why_not(const CrossEntropyForwardArgs& a) {
+  enum { Logits };  // the operand of `rows`
   const auto rows = rows_along<1>(a.axis, {{a.logits}});
-  return classes_why_not(a.logits, rows.unit_step(0));
+  return classes_why_not(a.logits, rows.unit_step(Logits));
 }
 
 const char* cross_entropy_backward_why_not(const CrossEntropyBackwardArgs& a) {
+  enum { GLogits, Logits };  // the operands of `rows`
   const auto rows = rows_along<2>(a.axis, {{a.glogits}, {a.logits}});
-  return classes_why_not(a.logits, rows.unit_step(0) && rows.unit_step(1));
+  return classes_why_not(a.logits, rows.unit_step(GLogits) && rows.unit_step(Logits));
 }
 
 void cross_entropy_forward_avx2(const CrossEntropyForwardArgs& a, const Launch&) {
+  enum { Logits, Labels };  // the operands of `rows`
   const auto rows = rows_along<2>(a.axis, {{a.logits}, {a.labels, false}});
   const float smoothing = float(a.smoothing);
   const i64 n = rows.length;
   float* stats = a.stats.as<float>();
   double sum_of_losses = 0, weight = 0;
   for (i64 row = 0; row < rows.count; ++row) {
-    const float* x = a.logits.as<const float>() + rows.start(0, row);
-    const i64 stored = a.labels.as<const i64>()[rows.start(1, row)];
+    const float* x = rows.row(Logits, a.logits.as<const float>(), row).data;
+    const i64 stored = a.labels.as<const i64>()[rows.start(Labels, row)];
     if (stored == a.ignore_index) continue;
     const i64 label = class_of_label(a, row, stored, n);
     RunningExps r{exp_rows()};
@@ -62,7 +65,7 @@ void cross_entropy_forward_avx2(const CrossEntropyForwardArgs& a, const Launch&)
     const float log_sum = std::log(r.sum);
     stats[row] = r.largest;
     stats[rows.count + row] = log_sum;
-    const float hit = log_sum + (r.largest - x[label * rows.step[0]]);
+    const float hit = log_sum + (r.largest - x[label]);
     const float every = log_sum + (r.largest - total / float(n));
     sum_of_losses += smoothing == 0 ? hit : (1 - smoothing) * hit + smoothing * every;
     weight += 1;
@@ -72,6 +75,7 @@ void cross_entropy_forward_avx2(const CrossEntropyForwardArgs& a, const Launch&)
 }
 
 void cross_entropy_backward_avx2(const CrossEntropyBackwardArgs& a, const Launch&) {
+  enum { GLogits, Logits, Labels };  // the operands of `rows`
   const auto rows = rows_along<3>(a.axis, {{a.glogits}, {a.logits}, {a.labels, false}});
   const i64 n = rows.length;
   const float grad = *a.grad.as<const float>(), hit = float(1 - a.smoothing),
@@ -80,9 +84,9 @@ void cross_entropy_backward_avx2(const CrossEntropyBackwardArgs& a, const Launch
   const ExpRows& with = exp_rows();
   const bool stream = streams(a.glogits, a.logits);
   for (i64 row = 0; row < rows.count; ++row) {
-    float* gx = a.glogits.as<float>() + rows.start(0, row);
-    const float* x = a.logits.as<const float>() + rows.start(1, row);
-    i64 label = a.labels.as<const i64>()[rows.start(2, row)];
+    float* gx = rows.row(GLogits, a.glogits.as<float>(), row).data;
+    const float* x = rows.row(Logits, a.logits.as<const float>(), row).data;
+    i64 label = a.labels.as<const i64>()[rows.start(Labels, row)];
     if (label == a.ignore_index) {
       for (i64 i = 0; i < n; ++i) gx[i] = 0;
       continue;

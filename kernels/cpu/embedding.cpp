@@ -12,8 +12,8 @@ namespace wt {
 namespace {
 
 template <class T>
-void add_row(T* sum, const T* row, i64 step, i64 n) {
-  for (i64 d = 0; d < n; ++d) sum[d] += row[d * step];
+void add_row(T* sum, const RowOf<const T>& row, i64 n) {
+  for (i64 d = 0; d < n; ++d) sum[d] += row[d];
 }
 #if WT_X86
 WT_TARGET_AVX2 void add_row_avx2(float* sum, const float* row, i64 n) {
@@ -24,11 +24,11 @@ WT_TARGET_AVX2 void add_row_avx2(float* sum, const float* row, i64 n) {
                 rest);
 }
 #endif
-void add_row(float* sum, const float* row, i64 step, i64 n) {
+void add_row(float* sum, const RowOf<const float>& row, i64 n) {
 #if WT_X86
-  if (step == 1 && cpu_isa() >= kAvx2) return add_row_avx2(sum, row, n);
+  if (row.step == 1 && cpu_isa() >= kAvx2) return add_row_avx2(sum, row.data, n);
 #endif
-  add_row<float>(sum, row, step, n);
+  add_row<float>(sum, row, n);
 }
 
 }  // namespace
@@ -39,17 +39,18 @@ const char* embedding_backward_why_not(const EmbeddingBackwardArgs& a) {
 
 // Adds every position to its row at once: the same order for each row, no sorting.
 void embedding_backward_direct(const EmbeddingBackwardArgs& a, const Launch&) {
+  enum { GOut, Indices };  // the operands of `rows`
   const auto rows = rows_along<2>(a.gout.ndim() - 1, {{a.gout}, {a.indices, false}});
   const IndexReader indices(a.indices);
-  const i64 limit = a.gweight.size(0), width = a.gweight.size(1), step = rows.step[0];
+  const i64 limit = a.gweight.size(0), width = a.gweight.size(1);
   if (!a.accumulate && a.gweight.numel() > 0)
     std::memset(a.gweight.data, 0, size_t(a.gweight.bytes()));
   dispatch_floating(a.gweight.dtype(), [&]<class T>() {
     if constexpr (sizeof(T) >= 4)
       for (i64 i = 0; i < rows.count; ++i) {
-        const i64 v = indices(rows.start(1, i));
+        const i64 v = indices(rows.start(Indices, i));
         if (v < 0 || v >= limit || v == a.skip_index) continue;
-        add_row(a.gweight.as<T>() + v * width, a.gout.as<T>() + rows.start(0, i), step, width);
+        add_row(a.gweight.as<T>() + v * width, rows.row(GOut, a.gout.as<const T>(), i), width);
       }
   });
 }

@@ -43,15 +43,16 @@ WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, c
 }
 
 WT_TARGET_AVX2 void forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) {
+  enum { Y, X };  // the operands of `rows`
   const auto rows = rows_of(a);
   const float *weight = a.weight.as<const float>(), *bias = a.bias.as<const float>();
   float* stats = a.stats.as<float>();
   if (rows.length == 0) return;
   for (i64 row = begin; row < end; ++row) {
-    const float* x = a.x.as<const float>() + rows.start(1, row);
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
     const Moments m = moments_of(x, rows.length);
     const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(rows.length) + float(a.eps))};
-    float* y = a.y.as<float>() + rows.start(0, row);
+    float* y = rows.row(Y, a.y.as<float>(), row).data;
     (streams_row(a.y, y, rows.length) ? forward_row<true> : forward_row<false>)(y, x, weight, bias,
                                                                                 rows.length, s);
     if (stats) stats[row] = s.first + s.mean, stats[rows.count + row] = s.rstd;
@@ -84,15 +85,17 @@ WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* 
 }
 
 WT_TARGET_AVX2 void backward_input_rows(const LayerNormBackwardInputArgs& a, i64 begin, i64 end) {
+  enum { GX, GY, X };  // the operands of `rows`
   const auto rows = rows_of(a);
-  const float *gy = a.gy.as<const float>(), *x = a.x.as<const float>();
   const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
   for (i64 row = begin; row < end; ++row) {
-    float* gx = a.gx.as<float>() + rows.start(0, row);
-    (streams_row(a.gx, gx, rows.length)
-         ? backward_input_row<true>
-         : backward_input_row<false>)(gx, gy + rows.start(1, row), x + rows.start(2, row), weight,
-                                      rows.length, stats[row], stats[rows.count + row]);
+    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
+    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
+    (streams_row(a.gx, gx, rows.length) ? backward_input_row<true>
+                                        : backward_input_row<false>)(gx, gy, x, weight, rows.length,
+                                                                     stats[row],
+                                                                     stats[rows.count + row]);
   }
   _mm_sfence();
 }
@@ -159,6 +162,7 @@ i64 layer_norm_backward_params_workspace(const LayerNormBackwardParamsArgs& a) {
 }
 
 void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const Launch& l) {
+  enum { GY, X };  // the operands of `rows`
   const auto rows = rows_of(a);
   const i64 n = rows.length, width = 2 * n;
   const float* stats = a.stats.as<const float>();
@@ -167,8 +171,8 @@ void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const
   for (i64 row = 0; row < rows.count;) {
     const i64 end = row + kBlockRows < rows.count ? row + kBlockRows : rows.count;
     const auto next = [&] {
-      const ParamRow r{a.gy.as<const float>() + rows.start(0, row),
-                       a.x.as<const float>() + rows.start(1, row), stats[row],
+      const ParamRow r{rows.row(GY, a.gy.as<const float>(), row).data,
+                       rows.row(X, a.x.as<const float>(), row).data, stats[row],
                        stats[rows.count + row]};
       ++row;
       return r;

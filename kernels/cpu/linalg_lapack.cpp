@@ -86,6 +86,16 @@ void with_type(DType t, F&& f) {
     f.template operator()<double>();
 }
 
+// The first minor that LAPACK's factor shows not to be positive, or what LAPACK says. OpenBLAS asks
+// whether a pivot is <= 0, which NaN is not: it would go on and give a factor of NaN.
+template <class T>
+i64 failed_order(const T* l, i64 n, i64 order) {
+  const i64 pivots = order > 0 ? order - 1 : n;
+  for (i64 i = 0; i < pivots; ++i)
+    if (!(l[i * n + i] > 0)) return i + 1;
+  return order;
+}
+
 // The upper triangle in Fortran's order is our lower one.
 template <class T>
 void cholesky_of(const CholeskyArgs& a) {
@@ -98,7 +108,7 @@ void cholesky_of(const CholeskyArgs& a) {
       std::memmove(out + i * n, in + i * n, size_t(i + 1) * sizeof(T));
       std::fill(out + i * n + i + 1, out + (i + 1) * n, T(0));
     }
-    const int order = potrf(int(n), out);
+    const i64 order = failed_order(out, n, potrf(int(n), out));
     if (order > 0 && a.failure->matrix < 0) *a.failure = {b, order};
   }
 }

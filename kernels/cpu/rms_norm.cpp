@@ -76,14 +76,15 @@ const char* rms_norm_backward_input_why_not(const RmsNormBackwardInputArgs& a) {
 }
 
 void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch&) {
+  enum { Y, X };  // the operands of `rows`
   const auto rows = rows_of(a);
   const i64 n = rows.length;
   const float* weight = a.weight.as<const float>();
   float* stats = a.stats.as<float>();
   if (n == 0) return;
   for (i64 row = 0; row < rows.count; ++row) {
-    float* y = a.y.as<float>() + rows.start(0, row);
-    const float* x = a.x.as<const float>() + rows.start(1, row);
+    float* y = rows.row(Y, a.y.as<float>(), row).data;
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
     const float rstd = float(1 / std::sqrt(rms_squares(x, n) / double(n) + a.eps));
     (streams_row(a.y, y, n) ? rms_scale_row<true> : rms_scale_row<false>)(y, x, weight, n, rstd);
     if (stats) stats[row] = 0, stats[rows.count + row] = rstd;
@@ -92,15 +93,16 @@ void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch&) {
 }
 
 void rms_norm_backward_input_avx2(const RmsNormBackwardInputArgs& a, const Launch&) {
+  enum { GX, GY, X };  // the operands of `rows`
   const auto rows = rows_of(a);
-  const float *gy = a.gy.as<const float>(), *x = a.x.as<const float>();
   const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
   for (i64 row = 0; row < rows.count; ++row) {
-    float* gx = a.gx.as<float>() + rows.start(0, row);
+    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
+    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
     (streams_row(a.gx, gx, rows.length)
          ? rms_backward_row<true>
-         : rms_backward_row<false>)(gx, gy + rows.start(1, row), x + rows.start(2, row), weight,
-                                    rows.length, stats[rows.count + row]);
+         : rms_backward_row<false>)(gx, gy, x, weight, rows.length, stats[rows.count + row]);
   }
   _mm_sfence();
 }

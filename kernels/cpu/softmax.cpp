@@ -102,6 +102,7 @@ i64 softmax_forward_workspace(const SoftmaxForwardArgs& a) {
 }
 
 void softmax_forward_avx2(const SoftmaxForwardArgs& a, const Launch& l) {
+  enum { Y, X };  // the operands of `rows`
   const auto rows = rows_along<2>(a.axis, {{a.y}, {a.x}});
   const i64 n = rows.length;
   if (n == 0) return;
@@ -110,8 +111,8 @@ void softmax_forward_avx2(const SoftmaxForwardArgs& a, const Launch& l) {
   float* const space = n <= kKept ? kept : static_cast<float*>(l.workspace);
   float* const largest = n <= kKept ? few : space + n;
   for (i64 row = 0; row < rows.count; ++row) {
-    float* y = a.y.as<float>() + rows.start(0, row);
-    const float* x = a.x.as<float>() + rows.start(1, row);
+    float* y = rows.row(Y, a.y.as<float>(), row).data;
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
     if (a.log)
       log_softmax_row(y, x, n, stream);
     else
@@ -121,14 +122,16 @@ void softmax_forward_avx2(const SoftmaxForwardArgs& a, const Launch& l) {
 }
 
 void softmax_backward_avx2(const SoftmaxBackwardArgs& a, const Launch&) {
+  enum { GX, GY, Y };  // the operands of `rows`
   const auto rows = rows_along<3>(a.axis, {{a.gx}, {a.gy}, {a.y}});
   const i64 n = rows.length;
   const bool stream = streams(a.gx, a.gy) && streams(a.gx, a.y);
   for (i64 row = 0; row < rows.count; ++row) {
-    const float* gy = a.gy.as<float>() + rows.start(1, row);
-    const float* y = a.y.as<float>() + rows.start(2, row);
+    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
+    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
+    const float* y = rows.row(Y, a.y.as<const float>(), row).data;
     const float sum = gradient_sum(gy, a.log ? nullptr : y, n);
-    in_pieces(a.gx.as<float>() + rows.start(0, row), n, stream, [&](float* to, i64 i, i64 m) {
+    in_pieces(gx, n, stream, [&](float* to, i64 i, i64 m) {
       softmax_gradients(to, gy + i, y + i, m, sum, a.log);
     });
   }

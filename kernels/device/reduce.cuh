@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(128)
 
 // --- choosing ---
 struct Schedule {
-  enum class Kind { naive, warp_rows, block_rows, columns } kind;
+  enum class Walk { naive, warp_rows, block_rows, columns } walk;
   i64 blocks;
   int threads, parts;
 };
@@ -365,19 +365,19 @@ int parts_for(i64 blocks, i64 length, i64 shortest) {
 }
 
 Schedule schedule_of(const ReducePlan& p) {
-  using Kind = Schedule::Kind;
+  using Walk = Schedule::Walk;
   const i64 outputs = p.kept.numel, length = p.reduced.numel;
   // A warp an output would have half its lanes without an element.
-  if (length <= 16) return {Kind::naive, (outputs + 127) / 128, 128, 1};
+  if (length <= 16) return {Walk::naive, (outputs + 127) / 128, 128, 1};
   // What decides is which axis has stride 1: neighbouring threads must read along that one.
   if (p.reduced.inner_stride(0) != 1 && p.kept.inner_stride(0) == 1 && p.kept.inner() >= 16) {
     const i64 blocks = (outputs + 31) / 32;
-    return {Kind::columns, blocks, kThreads, parts_for(blocks, length, 256)};
+    return {Walk::columns, blocks, kThreads, parts_for(blocks, length, 256)};
   }
   // A block an output pays two barriers and eight partial sums; a warp has 32 elements a lane at
   // most here.
-  if (length <= 1024) return {Kind::warp_rows, (outputs + 3) / 4, 128, 1};
-  return {Kind::block_rows, outputs, kThreads, parts_for(outputs, length, 4096)};
+  if (length <= 1024) return {Walk::warp_rows, (outputs + 3) / 4, 128, 1};
+  return {Walk::block_rows, outputs, kThreads, parts_for(outputs, length, 4096)};
 }
 
 const char* name_of(const Launch& l) { return l.op ? l.op->name : nullptr; }
@@ -402,11 +402,11 @@ void launch_block(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& pla
                       .block = unsigned(s.threads),
                       .stream = l.stream,
                       .op_name = name_of(l)};
-  if (s.kind == Schedule::Kind::columns)
+  if (s.walk == Schedule::Walk::columns)
     launch<reduce_columns<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial);
   else
     launch<reduce_rows<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial,
-                                   s.kind == Schedule::Kind::warp_rows ? 32 : s.threads);
+                                   s.walk == Schedule::Walk::warp_rows ? 32 : s.threads);
   if (!partial) return;
   launch<reduce_parts<F, C>>({.grid = unsigned((plan.kept.numel + 3) / 4),
                               .block = 128,
@@ -447,7 +447,7 @@ void block(const ReduceArgs<F>& a, const Launch& l) {
   ReducePlan plan;
   detail::plan_reduction(plan, a);
   const Schedule s = schedule_of(plan);
-  if (s.kind == Schedule::Kind::naive) return naive_with(a, l, plan, s.threads);
+  if (s.walk == Schedule::Walk::naive) return naive_with(a, l, plan, s.threads);
   if constexpr (std::is_same_v<F, red::Truth>) {
     launch_block<F, Bits>(a, l, plan, s);
   } else {

@@ -264,7 +264,6 @@ std::string saved_by(const OpCase& row) {
     const Tensor y = row.samples[k].call(in.tensors);
     const Node* n = y.impl()->node;
     if (!n || n->is_leaf()) continue;
-    if (info.composite) return "what its parts save";
     if (n->info != &info) continue;
     std::string text;
     for (u32 s = 0; s < n->n_slots; ++s) {

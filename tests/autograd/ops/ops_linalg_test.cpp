@@ -1,6 +1,7 @@
 // Linear algebra: what the rows cannot say.
 #include <cmath>
 #include <string>
+#include <utility>
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/decompose.h"
@@ -12,7 +13,9 @@
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
+#include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 
 using namespace wt;
 
@@ -90,6 +93,30 @@ TEST_CASE("the gradient of cholesky is that of a symmetric matrix, as in PyTorch
   // What is above the diagonal is not read.
   CHECK(cholesky(tensor({{4.0, kNan}, {2.0, 5.0}}).to(f64)).to_vector<double>() ==
         Values{2, 0, 1, 2});
+}
+
+TEST_CASE("a matrix with NaN is not positive definite to any variant of cholesky", "[autograd]") {
+  for (const ContractInfo& c : all_contracts()) {
+    if (c.name != std::string("cholesky")) continue;
+    for (int i = 0; i < c.count(DeviceKind::cpu); ++i) {
+      const char* const variant = c.variant(DeviceKind::cpu, i).name;
+      INFO(variant);
+      const VariantScope scope{"cholesky", variant};
+      const Tensor good = mul(eye(200, {.dtype = f64}), 2.0);
+      CHECK_NOTHROW((void)cholesky(good));
+      // 200 rows are more than one block of LAPACK's: NaN on the diagonal and below it.
+      constexpr std::pair<int, int> kPlaces[] = {{0, 0}, {150, 150}, {199, 199}, {199, 0}, {70, 3}};
+      for (const auto& [row, column] : kPlaces)
+        for (const DType t : {f64, f32}) {
+          Tensor bad = good.clone();
+          bad.mutable_data<double>()[row * 200 + column] = kNan;
+          INFO("NaN at " << row << ", " << column);
+          CHECK(mentions(message_of([&] { (void)cholesky(bad.to(t)); }),
+                         str("leading minor of order ", row + 1)));
+        }
+      CHECK(mentions(message_of([&] { (void)cholesky(stack({good, good * kNan})); }), "matrix 1"));
+    }
+  }
 }
 
 TEST_CASE("solve_triangular reads one triangle; a zero pivot gives infinities", "[autograd]") {

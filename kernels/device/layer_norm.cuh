@@ -1,0 +1,162 @@
+// What layer normalisation's forward and its gradient of the input share: the ladder's kernels, of
+// which each finds `naive_row`, `warp_row` or `block_row` by the type of its arguments, and their
+// launch.
+//   naive  one thread a row, several passes over it; neighbouring threads read far apart
+//   block  one block a row of any length and strides; the forward keeps the row in shared memory if
+//          it fits, else reads it again
+//   warp   one warp a row of at most 1024, which stays in registers: one read, one write, 16 bytes
+//          at a time
+#pragma once
+#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+// Two sums that are reduced together: of values and of squares, or of g and of g * h.
+template <class A>
+struct TwoSums {
+  A first, second;
+};
+template <class A>
+__device__ __forceinline__ TwoSums<A> shuffle_xor(TwoSums<A> v, int lanes) {
+  return {wt::shuffle_xor(v.first, lanes), wt::shuffle_xor(v.second, lanes)};
+}
+struct PlusBoth {
+  template <class A>
+  __device__ __forceinline__ TwoSums<A> operator()(TwoSums<A> a, TwoSums<A> b) const {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
+// --- the kernels ---
+// Kernel: the arguments, with Element, rows, and functions of the host: rows_of, packs_fit, of and
+// cache_bytes.
+
+template <class Kernel>
+__global__ void layer_norm_naive(Kernel a) {
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row < a.rows.count) naive_row(a, row);
+}
+
+// The bound promises blocks of 128 threads, which leaves each of them 255 registers. Of a block of
+// 1024 each has 64, which two arrays of a row of 1024 would fill alone: the rest would spill.
+template <class Kernel, int PerLane>
+__global__ void __launch_bounds__(kTeamWarps * 32) layer_norm_warp(Kernel a) {
+  // The condition is the same for a whole warp, so the shuffles inside have all of their lanes.
+  const i64 row = i64(blockIdx.x) * kTeamWarps + threadIdx.x / 32;
+  if (row < a.rows.count) warp_row<PerLane>(a, row, int(threadIdx.x) % 32);
+}
+
+template <class Kernel>
+__global__ void layer_norm_block(Kernel a) {
+  // Each thread reads back what it wrote itself: no barrier.
+  WT_DYN_SHARED(Pack16<typename Kernel::Element>, cache);
+  // The row is the same for all threads: they reach the barriers inside together, or none does.
+  for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) block_row(a, row, cache);
+}
+
+// --- walking a row with a block ---
+
+// The block's threads share the elements of a row: single(i) for one, pack(p, i) for pack p, which
+// begins at i. A thread gets the same elements at every walk.
+template <class T, class Single, class Pack>
+__device__ __forceinline__ void walk_row(const PackSplit& split, i64 n, Single single, Pack pack) {
+  // Pack p goes to thread p modulo the block: in each turn the warps read 512 bytes each, side by
+  // side. In consecutive packs a thread a warp's load would touch 32 places.
+  const i64 t = threadIdx.x, threads = blockDim.x;
+  for (i64 i = t; i < split.head; i += threads) single(i);
+  for (i64 p = t; p < split.packs; p += threads) pack(p, split.head + p * kPerPack<T>);
+  for (i64 i = split.tail + t; i < n; i += threads) single(i);
+}
+// kPerPack<T> elements of a parameter, wherever they begin.
+template <class T>
+__device__ __forceinline__ void load_parameter(float (&v)[kPerPack<T>], const T* p, float absent) {
+  // A parameter may be a view that begins anywhere; p is the same for all rows, so the branch goes
+  // one way.
+  if (p && aligned_16(p)) {
+    const auto pack = vload<Pack16<T>>(p);
+#pragma unroll
+    for (int j = 0; j < kPerPack<T>; ++j) v[j] = float(pack.v[j]);
+    return;
+  }
+  // Neighbouring elements one by one: the first load brings the sector, the others find it in L1.
+#pragma unroll
+  for (int j = 0; j < kPerPack<T>; ++j) v[j] = p ? float(p[j]) : absent;
+}
+template <class T>
+__device__ __forceinline__ const T* at_or_null(const T* p, i64 i) {
+  return p ? p + i : nullptr;
+}
+
+// --- choice and launch ---
+
+constexpr int kWarpLongest = 1024;
+
+template <class Args>
+const char* not_double(const Args& a) {
+  return a.x.dtype() == DType::f64 ? "f64 has the naive rung only" : nullptr;
+}
+template <template <class> class Kernel, class Args>
+const char* why_not_warp(const Args& a) {
+  const auto rows = Kernel<float>::rows_of(a);
+  if (rows.length > kWarpLongest) return "rows of at most 1024 elements";
+  if (!unit_steps(rows)) return "the elements of a row must be neighbours";
+  if (!Kernel<float>::packs_fit(a, 16 / item_size(a.x.dtype())))
+    return "every row, weight and bias must begin at a 16-byte boundary";
+  return not_double(a);
+}
+
+inline i64 blocks_for(i64 rows, i64 length, i64 per_block) {
+  return length ? ceil_div(rows, per_block) : 0;
+}
+template <template <class> class Kernel, class Args>
+void launch_naive(const Args& a, const Launch& l) {
+  with_float_or_double(a.x.dtype(), [&](auto tag) {
+    auto k = Kernel<typename decltype(tag)::type>::of(a);
+    launch<layer_norm_naive<decltype(k)>>(
+        grid_of(l, blocks_for(k.rows.count, k.rows.length, 64), 64), k);
+  });
+}
+template <template <class> class Kernel, class Args>
+void launch_warp(const Args& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
+    auto k = Kernel<typename decltype(tag)::type>::of(a);
+    const Config c =
+        grid_of(l, blocks_for(k.rows.count, k.rows.length, kTeamWarps), kTeamWarps * 32);
+    // The loops are unrolled to the end, whatever the row's length: 32 steps for a row of 64 would
+    // be 30 steps over padding, in registers that keep other warps from the processor.
+    if (k.rows.length <= 256)
+      launch<layer_norm_warp<decltype(k), 8>>(c, k);
+    else
+      launch<layer_norm_warp<decltype(k), 32>>(c, k);
+  });
+}
+template <template <class> class Kernel, class Args>
+void launch_block(const Args& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    auto k = Kernel<T>::of(a);
+    const i64 packs = ceil_div(k.rows.length, kPerPack<T>), shared = k.cache_bytes(packs);
+    launch<layer_norm_block<decltype(k)>>(
+        grid_of(l, blocks_for(k.rows.count, packs, 1), row_threads(packs), shared), k);
+  });
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+
+#define WT_LAYER_NORM_LADDER(Kernel, Args)                                                        \
+  {.name = "warp",                                                                                \
+   .rank = 30,                                                                                    \
+   .why_not = why_not_warp<Kernel, Args>,                                                         \
+   .launch = launch_warp<Kernel>},                                                                \
+      {.name = "block", .rank = 20, .why_not = not_double<Args>, .launch = launch_block<Kernel>}, \
+  {                                                                                               \
+    .name = "naive", .rank = 10, .launch = launch_naive<Kernel>                                   \
+  }
+
+}  // namespace wt
