@@ -40,7 +40,7 @@ Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o, const C
 }
 
 Embedding Embedding::from_pretrained(const Tensor& weight, bool freeze,
-                                     std::optional<i64> padding_idx) {
+                                     std::optional<i64> padding_idx, const CallLine&) {
   if (weight.ndim() != 2)
     throw ShapeError(str("[Embedding] a table has 2 axes, got ", weight.shape(), at_line()));
   Embedding e(weight.is_leaf() ? weight : weight.detach(), padding_idx);

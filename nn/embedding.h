@@ -18,9 +18,9 @@ class WT_API Embedding : public Module<Embedding> {
  public:
   Embedding(i64 count, i64 features, const EmbeddingOptions& o = {}, const CallLine& = {});
   // A table that is there, not copied; frozen: without gradient. Throws ShapeError for other than
-  // two axes.
+  // two axes, IndexError as above.
   static Embedding from_pretrained(const Tensor& weight, bool freeze = true,
-                                   std::optional<i64> padding_idx = {});
+                                   std::optional<i64> padding_idx = {}, const CallLine& = {});
   Tensor forward(Tensor indices);
   Param weight;
 

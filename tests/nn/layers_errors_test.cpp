@@ -71,8 +71,10 @@ TEST_CASE("other layers refuse numbers and shapes that do not fit", "[layers]") 
   REFUSES("which do not fit [-1, -1]", nn::Unflatten{1, {-1, -1}}(ones({2, 6})));
   REFUSES("[Embedding] padding_idx -5 is outside [-4, 4)",
           nn::Embedding{4, 2, {.padding_idx = -5}});
-  CHECK(mentions(message_of([] { (void)nn::Embedding::from_pretrained(ones({3})); }),
-                 "[Embedding] a table has 2 axes, got [3]"));
+  REFUSES("[Embedding] a table has 2 axes, got [3]", nn::Embedding::from_pretrained(ones({3})));
+  REFUSES("[Embedding] padding_idx 4 is outside [-4, 4)",
+          nn::Embedding::from_pretrained(ones({4, 2}), true, 4));
+  REFUSES("use of an undefined tensor", nn::Embedding::from_pretrained(Tensor()));
   REFUSES("[max_pool2d]", nn::MaxPool2d{2}(ones({3})));
 }
 
