@@ -62,9 +62,37 @@ Problem attention_row(const Shape& q, bool causal) {
           },
           causal ? " causal" : ""};
 }
-Problem cdist_row(const Shape& a, const Shape& b) {
-  return {
-      "cdist", {a, b}, kSingle, [](const std::vector<Tensor>& in) { return cdist(in[0], in[1]); }};
+Problem cdist_row(const Shape& a, const Shape& b, std::vector<DType> dtypes, double p = 2) {
+  return {"cdist",
+          {a, b},
+          std::move(dtypes),
+          [p](const std::vector<Tensor>& in) { return cdist(in[0], in[1], p); },
+          str(" p ", p)};
+}
+Problem max_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
+  return {"max_pool2d",
+          {x},
+          kAll,
+          [=](const std::vector<Tensor>& in) {
+            return max_pool2d(in[0], kernel, {.stride = stride, .padding = padding});
+          },
+          str(" kernel ", kernel, " stride ", stride, " padding ", padding)};
+}
+Problem avg_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
+  return {"avg_pool2d",
+          {x},
+          kAll,
+          [=](const std::vector<Tensor>& in) {
+            return avg_pool2d(in[0], kernel, {.stride = stride, .padding = padding});
+          },
+          str(" kernel ", kernel, " stride ", stride, " padding ", padding)};
+}
+Problem adaptive_avg_pool_row(const Shape& x, i64 sizes) {
+  return {"adaptive_avg_pool2d",
+          {x},
+          kAll,
+          [=](const std::vector<Tensor>& in) { return adaptive_avg_pool2d(in[0], sizes); },
+          str(" sizes ", sizes)};
 }
 
 std::vector<Problem> all_problems() {
@@ -86,9 +114,16 @@ std::vector<Problem> all_problems() {
           transposed_row({64, 100, 1, 1}, {100, 512, 4, 4}, 1, 0),
           transposed_row({64, 100, 1, 1}, {100, 64, 7, 7}, 1, 0),
           transposed_row({64, 256, 7, 7}, {256, 128, 4, 4}, 2, 1),
-          cdist_row({1000, 64}, {1000, 64}),
-          cdist_row({512, 128}, {2000, 128}),
-          cdist_row({300, 3}, {300, 3}),
+          max_pool_row({64, 64, 32, 32}, 2, 2, 0),
+          max_pool_row({16, 64, 112, 112}, 3, 2, 1),
+          avg_pool_row({64, 64, 32, 32}, 2, 2, 0),
+          avg_pool_row({16, 64, 56, 56}, 3, 1, 1),
+          adaptive_avg_pool_row({64, 512, 7, 7}, 1),
+          cdist_row({1000, 64}, {1000, 64}, kWide),
+          cdist_row({512, 128}, {2000, 128}, kSingle),
+          cdist_row({300, 3}, {300, 3}, kWide),
+          cdist_row({1000, 64}, {1000, 64}, kSingle, 1),
+          cdist_row({300, 64}, {300, 64}, kSingle, 3),
           attention_row({8, 8, 256, 64}, false),
           attention_row({12, 4, 64, 32}, true),
           attention_row({2, 8, 1024, 64}, true)};

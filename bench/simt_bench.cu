@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "warptape/core/std_descriptors.h"
 #include "warptape/kernels/simt/executor.h"
 
 namespace wt {
@@ -215,6 +216,7 @@ void bench() {
 }  // namespace wt
 
 int main(int argc, char** argv) {
+  wt::hold_standard_descriptors();
   if (argc > 1) wt::repetitions = atoi(argv[1]);
   wt::bench();
 }

@@ -23,6 +23,7 @@
 #include "warptape/core/random.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/core/shape.h"
+#include "warptape/core/std_descriptors.h"
 #include "warptape/core/stopwatch.h"
 #include "warptape/core/tensor.h"
 #include "warptape/core/warning.h"

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -18,32 +17,11 @@
 #include <filesystem>
 #include <utility>
 
+#include "warptape/core/hold_write_signals.h"
 #include "warptape/core/input_file.h"
 
 namespace wt {
 namespace {
-
-// Writing past RLIMIT_FSIZE kills the process by SIGXFSZ, into a broken pipe by SIGPIPE. A library
-// must not change the process's handlers, so the two are blocked in this thread and swallowed.
-class HoldWriteSignals {
- public:
-  HoldWriteSignals() noexcept {
-    sigemptyset(&held_);
-    sigaddset(&held_, SIGXFSZ);
-    sigaddset(&held_, SIGPIPE);
-    pthread_sigmask(SIG_BLOCK, &held_, &before_);
-  }
-  ~HoldWriteSignals() {
-    const int error = errno;
-    const timespec now{};
-    while (sigtimedwait(&held_, nullptr, &now) > 0) {}
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-    errno = error;
-  }
-
- private:
-  sigset_t held_, before_;
-};
 
 // Paths of the temporary files being written, readable from a signal handler.
 struct LiveTemp {
@@ -98,7 +76,7 @@ constinit detail::FileOps live_ops{
 detail::FileOps& detail::file_ops() noexcept { return live_ops; }
 
 int detail::write_all(int fd, const void* data, u64 bytes) noexcept {
-  const HoldWriteSignals hold;
+  const detail::HoldWriteSignals hold;
   const char* p = static_cast<const char*>(data);
   while (bytes > 0) {
     const u64 chunk = std::min<u64>(bytes, u64{1} << 30);
@@ -167,7 +145,7 @@ void AtomicFile::reserve() {
               " bytes and a tenth to spare, the disk has ", u64(free_bytes), " free"));
     }
   }
-  const HoldWriteSignals hold;
+  const detail::HoldWriteSignals hold;
   int result;
   do {
     result = live_ops.fallocate(fd_, static_cast<i64>(options_.expected_bytes));

@@ -12,6 +12,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "warptape/core/hold_write_signals.h"
+
 namespace wt {
 namespace {
 
@@ -27,6 +29,7 @@ double monotonic_seconds() {
 }
 
 void write_stderr(std::string_view text) {
+  const detail::HoldWriteSignals hold;  // nor worth dying for, when its reader has gone
   while (!text.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, text.data(), text.size());
     if (n < 0 && errno == EINTR) continue;

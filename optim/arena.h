@@ -58,6 +58,9 @@ std::vector<Entry> leaves(std::span<const nn::NamedTensor> parameters);
 // Throws UsageError unless `values` are of the optimizer `kind` and fit `mine` in names and shapes.
 void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
                  const std::vector<nn::NamedTensor>& values);
+// A count among `values`. Throws UsageError, naming it, for what no count can be: of a floating
+// dtype, negative, or above 2^62, where counting on would overflow.
+i64 count_of(const std::vector<nn::NamedTensor>& values, const std::string& name);
 
 inline constexpr i64 kSlotBytes = 256;
 inline constexpr int kMaxStates = 3;

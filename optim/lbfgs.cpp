@@ -337,6 +337,8 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   LbfgsOptions o = m.options;
   o.lr = number("optim.lr");
   check(o);
+  h.iterations = detail::count_of(values, "optim.iterations");
+  h.evaluations = detail::count_of(values, "optim.evaluations");
   for (const nn::NamedTensor& t : mine) {
     if (t.tensor.ndim() == 0 && !(t.tensor.impl()->flags & kArena)) continue;  // a scalar
     const Tensor from = given.at(t.name).to(like.dtype()).to(like.device());
@@ -345,8 +347,6 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   for (size_t k = 0; k < h.ro.size(); ++k) h.ro[k] = number(str("optim.ro.", k).c_str());
   h.step_size = number("optim.step_size");
   h.h_diag = number("optim.h_diag");
-  h.iterations = i64(number("optim.iterations"));
-  h.evaluations = i64(number("optim.evaluations"));
   m.options = o;
   m.history = std::move(h);
 }

@@ -56,4 +56,15 @@ void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
     throw UsageError(str("[load_state] the names or shapes do not fit", problems, at_line()));
 }
 
+i64 count_of(const std::vector<nn::NamedTensor>& values, const std::string& name) {
+  const auto v = std::find_if(values.begin(), values.end(),
+                              [&](const nn::NamedTensor& t) { return t.name == name; });
+  if (v == values.end() || v->tensor.numel() != 1 || !is_integral(v->tensor.dtype()))
+    throw UsageError(str("[load_state] the state has no integer ", name, at_line()));
+  const i64 n = v->tensor.item<i64>();
+  if (n < 0 || n > i64{1} << 62)
+    throw UsageError(str("[load_state] ", name, " is ", n, ", which is no count", at_line()));
+  return n;
+}
+
 }  // namespace wt::optim::detail

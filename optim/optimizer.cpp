@@ -347,6 +347,11 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at)
     check(kind_, loaded);
   }
   if (has_ema()) check_decay(find("optim.ema_decay")->tensor.item());
+  const i64 applied = detail::count_of(values, "optim.applied");
+  const i64 attempted = detail::count_of(values, "optim.attempted");
+  if (applied > attempted)
+    throw UsageError(
+        str("[load_state] ", applied, " of ", attempted, " steps were applied", at_line()));
 
   const NoGrad no_grad;
   std::vector<Tensor> converted;  // all allocations before the first write

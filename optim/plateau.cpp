@@ -6,6 +6,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/optim/arena.h"
 
 namespace wt::optim {
 
@@ -70,18 +71,16 @@ std::vector<nn::NamedTensor> ReduceLROnPlateau::state() const {
 
 void ReduceLROnPlateau::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   const FrameScope frame(at);
-  double found[3];
-  const char* const names[] = {"sched.best", "sched.bad_epochs", "sched.cooldown"};
-  for (int i = 0; i < 3; ++i) {
-    const auto v = std::find_if(values.begin(), values.end(),
-                                [&](const auto& t) { return t.name == names[i]; });
-    if (v == values.end() || v->tensor.numel() != 1)
-      throw UsageError(str("[ReduceLROnPlateau] the state has no number ", names[i], at_line()));
-    found[i] = v->tensor.item();
-  }
-  best_ = found[0];
-  bad_ = i64(found[1]);
-  cooldown_ = i64(found[2]);
+  const auto best = std::find_if(values.begin(), values.end(),
+                                 [](const auto& t) { return t.name == "sched.best"; });
+  if (best == values.end() || best->tensor.numel() != 1)
+    throw UsageError(str("[ReduceLROnPlateau] the state has no number sched.best", at_line()));
+  const double found = best->tensor.item();
+  const i64 bad = detail::count_of(values, "sched.bad_epochs");
+  const i64 cooldown = detail::count_of(values, "sched.cooldown");
+  best_ = found;
+  bad_ = bad;
+  cooldown_ = cooldown;
 }
 
 }  // namespace wt::optim

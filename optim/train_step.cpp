@@ -294,6 +294,14 @@ StepResult TrainStep::finish() {
 void TrainStep::report_found(i32 found) {
   if (!found || options_.on_nonfinite != NonFinite::stop) return;
   lower_stop(block_);
+  if (options_.before_stop)
+    options_.before_stop({.loss = read_field<double>(block_, offsetof(StepBlock, loss)),
+                          .grad_norm = read_field<double>(block_, offsetof(StepBlock, grad_norm)),
+                          .lr = opt_.rate(),
+                          .attempt = opt_.attempted(),
+                          .applied = opt_.applied(),
+                          .skipped = 1,
+                          .found = found});
   std::string name;
   for (const nn::NamedTensor& p : opt_.parameters()) {
     const Tensor g = p.tensor.grad();

@@ -10,6 +10,7 @@
 // the host need not know. The next step works.
 #pragma once
 #include <concepts>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct TrainStepOptions {
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway.
   NonFinite on_nonfinite = NonFinite::stop;
+  // Called before that NumericError, where the host knows at once (cpu, simt): gradients are those
+  // of the refused step, which has not been rolled back yet.
+  std::function<void(const StepRecord&)> before_stop = {};
   optim::Reducer* reducer = nullptr;  // other ranks; not owned
   double ema_decay = 0;               // above 0: opt.track_ema(ema_decay)
 };

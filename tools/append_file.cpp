@@ -12,6 +12,8 @@
 
 namespace wt::tools {
 
+constexpr std::size_t kMostWaiting = std::size_t{16} << 20;
+
 AppendFile::AppendFile(const std::string& path, bool fresh) : path_(path) {
   const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (fresh ? O_EXCL : 0);
   fd_ = detail::file_ops().open(path.c_str(), flags, 0666);
@@ -21,11 +23,16 @@ AppendFile::AppendFile(const std::string& path, bool fresh) : path_(path) {
 }
 
 AppendFile::~AppendFile() {
+  try {
+    if (!waiting_.empty()) write_waiting();
+  } catch (const CheckpointError&) {  // somebody was told when it first failed
+  }
   if (fd_ >= 0) detail::file_ops().close(fd_);
 }
 
 AppendFile::AppendFile(AppendFile&& other) noexcept
     : path_(std::move(other.path_)),
+      waiting_(std::exchange(other.waiting_, {})),
       size_(other.size_),
       fd_(std::exchange(other.fd_, -1)),
       torn_(other.torn_) {}
@@ -47,16 +54,23 @@ void AppendFile::cut(u64 size) {
 }
 
 void AppendFile::append(std::string_view record) {
+  if (waiting_.size() + record.size() <= kMostWaiting) waiting_ += record;
+  write_waiting();
+}
+
+void AppendFile::write_waiting() {
   if (torn_ && !cut_back()) fail("cutting off a torn record", errno);
   torn_ = false;
-  if (const int error = detail::write_all(fd_, record.data(), record.size())) {
+  if (const int error = detail::write_all(fd_, waiting_.data(), waiting_.size())) {
     torn_ = !cut_back();
     fail("writing", error);
   }
-  size_ += record.size();
+  size_ += waiting_.size();
+  waiting_.clear();
 }
 
 void AppendFile::flush() {
+  if (!waiting_.empty()) write_waiting();
   if (detail::file_ops().fsync(fd_) != 0) fail("synchronising", errno);
 }
 

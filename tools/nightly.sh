@@ -3,15 +3,18 @@
 # batches, as a shared library, with the Makefile generator and with clang, which lines the tests run
 # (tools/coverage.sh), which planted faults they find (tools/mutate.sh), a long training run
 # (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh), damaged files (tools/fuzz.sh,
-# a million a format, at random and guided by coverage), and whether every file compiles within its
-# budget when no compiler cache hides it. The last line counts.
+# a million a format, at random and guided by coverage), all attacks from outside at length
+# (tools/attack.sh --long), and whether every file compiles within its budget when no compiler cache
+# hides it. The last line counts.
 #
 #   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
 #                                            makefiles clang cold coverage mutants soak kills fuzz guided
-#   --commit: the results of the last six, in bench/results, become a commit of their own
+#                                            attack
+#   --commit: the results of the last seven, in bench/results and docs/assurance.md, become a commit
+#   of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang cold coverage mutants soak kills fuzz guided)
+all=(ubsan plain consumers shared makefiles clang cold coverage mutants soak kills fuzz guided attack)
 commit=0
 if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -99,6 +102,7 @@ measure soak bench/results/soak.txt tools/soak.sh --build $tree
 measure kills bench/results/kills.txt tools/kill_harness.sh --build $tree
 measure fuzz bench/results/fuzz.txt tools/fuzz.sh --build $tree
 measure guided bench/results/fuzz_guided.txt tools/fuzz.sh --guided --build $tree
+measure attack docs/assurance.md tools/attack.sh --long --build $tree
 if [ $commit = 1 ] && [ ${#measured[@]} -gt 0 ]; then
   of=$(git rev-parse --short=12 HEAD)
   git add -- "${measured[@]}" && git commit -q -m "Results: what the nightly run measured of $of" \

@@ -125,7 +125,7 @@ RecipeData RacePlan::load() {
   start_.steps =
       options_.steps ? options_.steps
       : options_.epochs
-          ? options_.epochs * epoch
+          ? steps_of_epochs(options_.epochs, epoch)
           : std::min(kMostSteps, defaults_.steps ? defaults_.steps : defaults_.epochs * epoch);
   start_.train_samples = n;
   start_.held_out = data.held_out.size();

@@ -15,6 +15,8 @@ constexpr std::pair<RandomStream, const char*> kStreams[] = {{RandomStream::init
                                                              {RandomStream::augment, "augment"},
                                                              {RandomStream::user, "user"}};
 
+constexpr i64 kMostCalls = i64{1} << 62;
+
 NonFinite policy_of(const std::string& name) {
   return name == "skip" ? NonFinite::skip : name == "ignore" ? NonFinite::ignore : NonFinite::stop;
 }
@@ -37,6 +39,16 @@ const Tensor* find(const std::vector<nn::NamedTensor>& values, const std::string
   return nullptr;
 }
 
+const Tensor& number_of_type(const std::vector<nn::NamedTensor>& values, const std::string& name,
+                             DType type) {
+  const Tensor* t = find(values, name);
+  if (!t || t->numel() != 1) throw DataError(str("the checkpoint has no number ", name));
+  if (t->dtype() != type)
+    throw DataError(str("the checkpoint's ", name, " is ", dtype_name(t->dtype()), ", expected ",
+                        dtype_name(type)));
+  return *t;
+}
+
 std::vector<nn::NamedTensor> beginning_with(const std::vector<nn::NamedTensor>& values,
                                             std::initializer_list<const char*> prefixes) {
   std::vector<nn::NamedTensor> out;
@@ -55,12 +67,14 @@ nn::NamedTensor named_number(const std::string& name, double v) {
   return {name, tensor(v, {.dtype = DType::f64, .device = Device::cpu()})};
 }
 double number_of(const std::vector<nn::NamedTensor>& values, const std::string& name) {
-  const Tensor* t = find(values, name);
-  if (!t || t->numel() != 1) throw DataError(str("the checkpoint has no number ", name));
-  return t->item();
+  return number_of_type(values, name, DType::f64).item();
 }
-i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name) {
-  return i64(number_of(values, name));
+i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name, i64 least,
+               i64 most) {
+  const i64 v = number_of_type(values, name, DType::i64).item<i64>();
+  if (v < least || v > most)
+    throw DataError(str("the checkpoint's ", name, " is ", v, ", expected ", least, " to ", most));
+  return v;
 }
 
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
@@ -75,6 +89,14 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
 
 void check_samples(const std::string& path, const char* part, i64 samples) {
   if (samples == 0) throw DataError(str(path, ": the data has no ", part, " samples"));
+}
+
+i64 steps_of_epochs(i64 epochs, i64 steps_each) {
+  i64 steps;
+  if (__builtin_mul_overflow(epochs, steps_each, &steps))
+    throw UsageError(str("--epochs ", epochs, " of ", steps_each,
+                         " steps each are more steps than can be counted"));
+  return steps;
 }
 
 void check_batch(i64 batch, const RecipeData& data) {
@@ -95,7 +117,8 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
            .workers = workers}};
 }
 
-RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps)
+RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
+                               std::function<void(const wt::StepRecord&)> before_stop)
     : recipe_(r) {
   r.model().train();
   optimizer_ = make_optimizer(
@@ -115,6 +138,7 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
                        .schedule = schedule_of(o.schedule, std::min(d.warmup, steps / 2), steps),
                        .graph = o.graph,
                        .on_nonfinite = policy_of(o.on_nan),
+                       .before_stop = std::move(before_stop),
                        .ema_decay = o.ema});
 }
 
@@ -141,9 +165,13 @@ std::vector<nn::NamedTensor> RecipeTraining::state() {
 }
 
 void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
-  Generator g(u64(integer_of(values, "rng.seed")), u64(integer_of(values, "rng.fork")));
+  // Seed and fork are 64 bits of any kind. Calls are counted on, so they keep away from the end.
+  const auto bits = [&](const char* name) {
+    return u64(integer_of(values, name, std::numeric_limits<i64>::min()));
+  };
+  Generator g(bits("rng.seed"), bits("rng.fork"));
   for (const auto& [stream, name] : kStreams)
-    g.set_calls(stream, u64(integer_of(values, str("rng.", name))));
+    g.set_calls(stream, u64(integer_of(values, str("rng.", name), 0, kMostCalls)));
   recipe_.model().load_state_dict(nn::with_prefix(values, "model."));
   optimizer_->load_state(beginning_with(values, {"optim.", "ema."}));
   if (plateau_) plateau_->load_state(beginning_with(values, {"sched."}));

@@ -1,5 +1,8 @@
 // A model in training: the recipe's model, its optimizer, the step, and all of their state by name.
 #pragma once
+#include <cstring>
+#include <functional>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -15,6 +18,8 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
 
 // Throws DataError for data of which a part is empty; `path` is where it is from.
 void check_samples(const std::string& path, const char* part, i64 samples);
+// Throws UsageError where there are more than an integer counts.
+i64 steps_of_epochs(i64 epochs, i64 steps_each);
 // Throws UsageError for a batch that is larger than the data.
 void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
@@ -22,8 +27,9 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
 
 class RecipeTraining {
  public:
-  // `d` is resolved; `steps` is the length of the schedule.
-  RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps);
+  // `d` is resolved; `steps` is the length of the schedule; `before_stop` as in TrainStepOptions.
+  RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
+                 std::function<void(const wt::StepRecord&)> before_stop = {});
 
   StepResult step(const data::Batch& b);
   // Given to a rate that waits for a plateau.
@@ -32,6 +38,7 @@ class RecipeTraining {
 
   // model.*, optim.*, ema.*, sched.*, rng.*.
   std::vector<nn::NamedTensor> state();
+  // Throws DataError for random state, UsageError for a model or optimizer, that is not like ours.
   void load_state(const std::vector<nn::NamedTensor>& values);
 
  private:
@@ -41,11 +48,29 @@ class RecipeTraining {
   std::unique_ptr<TrainStep> step_;
 };
 
+// f(), which takes something from that file: what it finds to be wrong is a DataError that names
+// the file. A UsageError too: nobody asked for what a file holds.
+template <class F>
+auto from_file(const std::string& path, const F& f) {
+  const auto told = [&](const Error& e) {
+    return DataError(str(path, ": ", e.what() + std::strlen(e.kind()) + 2));
+  };
+  try {
+    return f();
+  } catch (const UsageError& e) {
+    throw told(e);
+  } catch (const DataError& e) {
+    throw told(e);
+  }
+}
+
 // 0-d numbers on the cpu, as checkpoints keep them.
 nn::NamedTensor named_number(const std::string& name, i64 v);
 nn::NamedTensor named_number(const std::string& name, double v);
-// Throws DataError where there is none.
+// These read a file's content, so anything but a number of that kind is a DataError that names it.
 double number_of(const std::vector<nn::NamedTensor>& values, const std::string& name);
-i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name);
+// From `least` to `most`; a double in between would round what is above 2^53.
+i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& name, i64 least = 0,
+               i64 most = std::numeric_limits<i64>::max());
 
 }  // namespace wt::tools

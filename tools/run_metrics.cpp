@@ -1,6 +1,7 @@
 #include "warptape/tools/run_metrics.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -55,6 +56,21 @@ std::optional<double> optional_number(const Fields& fields, std::string_view key
   const JsonScalar* const value = field(fields, key);
   if (!value || value->kind == JsonScalar::Kind::null) return {};
   return value->number();
+}
+
+// Not by way of a double, which has no room for all of them and may be no integer at all.
+std::optional<u64> optional_integer(const Fields& fields, const char* key,
+                                    const std::string& path) {
+  const JsonScalar* const value = field(fields, key);
+  if (!value || value->kind == JsonScalar::Kind::null) return {};
+  u64 v = 0;
+  const char* const end = value->text.data() + value->text.size();
+  const auto [at, error] = std::from_chars(value->text.data(), end, v);
+  if (value->kind != JsonScalar::Kind::number || error != std::errc() || at != end)
+    throw DataError(str(printable(path, 400), ": '", key, "' of step ",
+                        printable(field(fields, "step")->text, 20), " is ",
+                        printable(value->text, 40), ", expected an integer"));
+  return v;
 }
 
 // One line after the first, whose fields are all scalars.
@@ -150,12 +166,15 @@ MetricsWriter MetricsWriter::create(const std::string& path, const RunHeader& he
   return out;
 }
 
-MetricsWriter MetricsWriter::resume(const std::string& path, const RunHeader& header, i64 step) {
+MetricsWriter MetricsWriter::resume(const std::string& path, const RunHeader& header, i64 step,
+                                    bool evaluated) {
   MetricsWriter out(path);
   const std::string text = read_all(path);
   RunHistory history;
   // What is dropped need not be readable.
-  const u64 size = scan(path, text, history, [&](i64 at, const Fields&) { return at <= step; });
+  const u64 size = scan(path, text, history, [&](i64 at, const Fields& fields) {
+    return at < step || (at == step && (evaluated || !field(fields, "eval_loss")));
+  });
   out.dropped_ = std::count(text.begin() + static_cast<std::ptrdiff_t>(size), text.end(), '\n');
   if (size < text.size()) out.file_.cut(size);
   if (size == 0) out.append(header_line(header));
@@ -193,7 +212,7 @@ RunHistory read_metrics(const std::string& path) {
     r.grad_norm = optional_number(fields, "grad_norm");
     r.scale = optional_number(fields, "scale");
     r.items_per_second = optional_number(fields, "items_per_second");
-    if (const auto bytes = optional_number(fields, "bytes")) r.bytes = static_cast<u64>(*bytes);
+    r.bytes = optional_integer(fields, "bytes", path);
     out.steps.push_back(r);
     return true;
   });

@@ -41,14 +41,17 @@ struct EvalRecord {
 
 // Numbers are written so that they read back as the same double. A record is in the file when log()
 // returns; flush() makes it survive a power loss, and is called before a checkpoint is written.
-// CheckpointError if the file cannot be written: what was there stays, nothing half-written either.
+// CheckpointError if the file cannot be written: what was there stays, nothing half-written either,
+// and the record waits for the next call.
 class MetricsWriter {
  public:
   // Starts a new file; CheckpointError if one with content is already there.
   static MetricsWriter create(const std::string& path, const RunHeader& header);
-  // Goes on after a checkpoint of `step`: drops a torn last line and every record of a later step.
-  // Starts a new file if there is none. DataError if the file is damaged elsewhere.
-  static MetricsWriter resume(const std::string& path, const RunHeader& header, i64 step);
+  // Goes on after a checkpoint of `step`: drops a torn last line and every record of a later step,
+  // and unless that step was `evaluated`, its evaluation. Starts a new file if there is none.
+  // DataError if the file is damaged elsewhere.
+  static MetricsWriter resume(const std::string& path, const RunHeader& header, i64 step,
+                              bool evaluated = true);
 
   void log(const StepRecord& record);
   void log(const EvalRecord& record);

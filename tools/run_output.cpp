@@ -10,6 +10,21 @@ namespace {
 // Kept for those who read it; a run may go on elsewhere, or with a newer program.
 bool is_note(const std::string& key) { return key == "version" || key == "data"; }
 
+// The second also where the first cannot be written.
+template <class F, class G>
+void write_both(const F& first, const G& second) {
+  try {
+    first();
+  } catch (const CheckpointError&) {
+    try {
+      second();
+    } catch (const CheckpointError&) {  // one reason is enough
+    }
+    throw;
+  }
+  second();
+}
+
 }  // namespace
 
 const std::string* find_value(const nn::Metadata& m, const std::string& key) {
@@ -31,12 +46,12 @@ RunOutput::RunOutput(const std::string& folder, nn::Metadata metadata)
   metadata_.emplace(metadata_.begin(), "format", kCheckpointFormat);
 }
 
-std::optional<nn::LoadedTensors> RunOutput::resume() {
+std::optional<ResumedCheckpoint> RunOutput::resume() {
   const std::optional<FoundCheckpoint> found = dir_.newest_valid();
   if (!found) return {};
   for (const std::string& why : found->rejected)
     std::fprintf(stderr, "not used: %s\n", why.c_str());
-  nn::LoadedTensors file = nn::load_tensors(found->checkpoint.path);
+  ResumedCheckpoint file{nn::load_tensors(found->checkpoint.path), found->checkpoint.path};
   check_format(found->checkpoint.path, file.metadata);
   for (const auto& [key, mine] : metadata_) {
     const std::string* theirs = find_value(file.metadata, key);
@@ -48,20 +63,26 @@ std::optional<nn::LoadedTensors> RunOutput::resume() {
   return file;
 }
 
-void RunOutput::begin(const RunHeader& header, std::optional<i64> after) {
+std::optional<nn::LoadedTensors> RunOutput::load_if_whole(const std::string& path) {
+  try {
+    return nn::load_tensors(path);
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
+void RunOutput::begin(const RunHeader& header, std::optional<i64> after, bool evaluated) {
   const std::string path = dir_.metrics_path();
-  metrics_.emplace(after ? MetricsWriter::resume(path, header, *after)
+  metrics_.emplace(after ? MetricsWriter::resume(path, header, *after, evaluated)
                          : MetricsWriter::create(path, header));
   board_.emplace(folder_, after.value_or(-1) + 1);
 }
 
 void RunOutput::log(const StepRecord& r, std::optional<double> step_ms) {
-  metrics_->log(r);
-  board_->log(r, step_ms);
+  write_both([&] { metrics_->log(r); }, [&] { board_->log(r, step_ms); });
 }
 void RunOutput::log(const EvalRecord& r) {
-  metrics_->log(r);
-  board_->log(r);
+  write_both([&] { metrics_->log(r); }, [&] { board_->log(r); });
 }
 
 void RunOutput::save(i64 step, const std::vector<nn::NamedTensor>& state, int keep) {
@@ -76,6 +97,10 @@ void RunOutput::save_best(const std::vector<nn::NamedTensor>& state) {
 
 void RunOutput::write_report(const ReportOptions& o) {
   tools::write_report(dir_.report_path(), dir_.metrics_path(), o);
+}
+
+void RunOutput::write_nan_report(const NanReport& r) {
+  write_file_atomically(folder_ + "/nan-report.json", to_json(r) + "\n");
 }
 
 }  // namespace wt::tools

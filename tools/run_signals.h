@@ -1,7 +1,7 @@
 // Ctrl-C and friends during a run. The first SIGINT or SIGTERM asks the loop to finish its step,
 // save and end with exit_code(); the second ends the process at once, removing the temporary file
 // that is being written (the old one is intact). SIGUSR1 asks for a checkpoint now (Slurm's
-// preemption).
+// preemption). SIGPIPE is ignored: a reader of stderr or stdout that has gone ends no training.
 #pragma once
 #include <signal.h>
 
@@ -9,7 +9,9 @@ namespace wt::tools {
 
 class RunSignals {
  public:
-  // Installs the handlers, for one run at a time; the destructor restores what was there.
+  // Installs the handlers, for one run at a time; the destructor restores what was there. But where
+  // SIGUSR1 or SIGPIPE would end the process it leaves them ignored: one that comes while a
+  // finished run is being put away must not make a failure of it.
   RunSignals();
   ~RunSignals();
   RunSignals(const RunSignals&) = delete;
@@ -22,7 +24,7 @@ class RunSignals {
   bool take_checkpoint_request() noexcept;
 
  private:
-  struct sigaction before_[3];
+  struct sigaction before_[4];
 };
 
 }  // namespace wt::tools

@@ -18,6 +18,7 @@ struct TrainOptions {
   std::string optimizer = "adamw";
   std::string schedule = "cosine";
   std::string on_nan = "stop";
+  std::string on_write_error = "stop";
   std::string monitor = "loss";          // what best, patience and plateau look at
   i64 epochs = 0, steps = 0, batch = 0;  // 0: the recipe's
   i64 micro_batches = 1;

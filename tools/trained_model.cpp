@@ -35,7 +35,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
   t.data = value_of(t.path, file.metadata, "data");
   t.recipe = find_recipe(t.name).make(Settings::parse(value_of(t.path, file.metadata, "set")));
   t.device = device_for(*t.recipe, device);
-  t.step = integer_of(file.tensors, "train.step");
+  t.step = from_file(t.path, [&] { return integer_of(file.tensors, "train.step"); });
   try {
     t.averaged = has_average(t.path);
     nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged});

@@ -5,16 +5,12 @@
 #include <cmath>
 #include <cstdio>
 
-#include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/tools/dry_run.h"
 #include "warptape/tools/number_text.h"
-#include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipe_device.h"
-#include "warptape/tools/trained_model.h"
 #include "warptape/tools/trainer.h"
-#include "warptape/version.h"
 
 namespace wt::tools {
 
@@ -34,108 +30,10 @@ void Trainer::load_data() {
   check_samples(o_.data, "held-out", data_->held_out.size());
   loader_.emplace(make_loader(d_, *data_, o_.seed, o_.workers));
   total_ = o_.steps    ? o_.steps
-           : o_.epochs ? o_.epochs * loader_->size()
+           : o_.epochs ? steps_of_epochs(o_.epochs, loader_->size())
            : d_.steps  ? d_.steps
                        : d_.epochs * loader_->size();
-}
-
-// --- what is kept ---
-
-// All that a run which goes on must have in common with its beginning. What optimizer and schedule
-// keep in the checkpoint would win over a new value, the rest of the step would take it: a mixture.
-nn::Metadata Trainer::metadata() const {
-  nn::Metadata m{{"recipe", o_.recipe},
-                 {"set", recipe_->settings()},
-                 {"data", o_.data},
-                 {"batch", std::to_string(d_.batch)},
-                 {"micro_batches", std::to_string(o_.micro_batches)},
-                 {"steps", std::to_string(total_)},
-                 {"seed", std::to_string(o_.seed)},
-                 {"optimizer", o_.optimizer},
-                 {"lr", json_number(d_.lr)},
-                 {"weight_decay", json_number(d_.weight_decay)},
-                 {"clip_norm", json_number(d_.clip)},
-                 {"schedule", o_.schedule},
-                 {"warmup", std::to_string(d_.warmup)},
-                 {"monitor", o_.monitor},
-                 {"ema", json_number(o_.ema)},
-                 {"init_from", o_.init_from.empty() ? "nothing" : o_.init_from}};
-  if (find_optimizer(o_.optimizer).momentum) m.emplace_back("momentum", json_number(o_.momentum));
-  return m;
-}
-
-RunHeader Trainer::header() const {
-  RunHeader h{.version = WARPTAPE_VERSION_STRING,
-              .recipe = o_.recipe,
-              .device = to_string(device_),
-              .seed = o_.seed,
-              .options = {}};
-  h.options = {{"batch", d_.batch},
-               {"steps", total_},
-               {"lr", d_.lr},
-               {"optimizer", o_.optimizer},
-               {"schedule", o_.schedule},
-               {"weight_decay", d_.weight_decay},
-               {"clip_norm", d_.clip},
-               {"warmup", d_.warmup},
-               {"micro_batches", o_.micro_batches},
-               {"precision", o_.precision},
-               {"set", recipe_->settings()},
-               {"parameters", recipe_->model().parameter_count()}};
-  if (o_.ema > 0) h.options.emplace_back("ema", o_.ema);
-  if (!o_.data.empty()) h.options.emplace_back("data", o_.data);
-  if (!o_.init_from.empty()) h.options.emplace_back("init_from", o_.init_from);
-  return h;
-}
-
-std::vector<nn::NamedTensor> Trainer::state() {
-  std::vector<nn::NamedTensor> all = training_->state();
-  const data::LoaderState at = loader_->state();
-  all.push_back(named_number("loader.epoch", at.epoch));
-  all.push_back(named_number("loader.batch", at.batch));
-  all.push_back(named_number("loader.samples", at.samples));
-  all.push_back(named_number("train.step", c_.step));
-  all.push_back(named_number("train.best_step", c_.best_step));
-  all.push_back(named_number("train.worse", c_.worse));
-  all.push_back(named_number("train.best", c_.best));
-  return all;
-}
-
-void Trainer::resume(const nn::LoadedTensors& file) {
-  const std::vector<nn::NamedTensor>& t = file.tensors;
-  const Counters c{.step = integer_of(t, "train.step"),
-                   .best_step = integer_of(t, "train.best_step"),
-                   .worse = integer_of(t, "train.worse"),
-                   .best = number_of(t, "train.best")};
-  data::LoaderState at{integer_of(t, "loader.epoch"), integer_of(t, "loader.batch")};
-  if (file.find("loader.samples")) at.samples = integer_of(t, "loader.samples");
-  training_->load_state(t);
-  loader_->set_state(at);
-  c_ = c;
-  last_saved_ = c.step;
-}
-
-void Trainer::begin_weights() {
-  if (o_.init_from.empty()) return;
-  const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
-  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", file.c_str());
-}
-
-// From the checkpoint of a run that goes on, else from other weights, else from random ones.
-void Trainer::begin() {
-  std::optional<nn::LoadedTensors> file;
-  if (out_ && o_.resume) file = out_->resume();
-  if (!file) begin_weights();
-  recipe_->model().to(device_);
-  training_ = std::make_unique<RecipeTraining>(o_, d_, *recipe_, total_);
-  if (file) resume(*file);
-  if (out_) out_->begin(header(), o_.resume ? std::optional(last_saved_) : std::nullopt);
-}
-
-void Trainer::save() {
-  if (!out_ || last_saved_ == c_.step) return;
-  out_->save(c_.step, state(), o_.keep);
-  last_saved_ = c_.step;
+  eval_every_ = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
 }
 
 // --- one step ---
@@ -156,11 +54,16 @@ bool Trainer::train_one(Progress& bar) {
   StepResult r;
   try {
     r = training_->step(batch);
-  } catch (...) {
+  } catch (const NumericError& e) {
     loader_->set_state(before);  // the step has not been: its batch is still to come
+    report_non_finite(e, &batch);
+    throw;
+  } catch (...) {
+    loader_->set_state(before);
     throw;
   }
   ++c_.step;
+  c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
   if (c_.step % every == 0 || c_.step == total_ || c_.step == first_step_ + 1) {
@@ -184,7 +87,7 @@ void Trainer::log_step(const StepResult& r, double rate) {
   if (!std::isnan(r.grad_norm())) record.grad_norm = r.grad_norm();
   record.items_per_second = rate * double(d_.batch * recipe_->items_per_sample());
   record.bytes = u64(memory::stats(device_).live);
-  out_->log(record, 1e3 / rate);
+  write([&] { out_->log(record, 1e3 / rate); });
 }
 
 // --- evaluation ---
@@ -201,35 +104,56 @@ void Trainer::evaluate() {
   measure_held_out();
   last_eval_ = c_.step;
   memory::reset_peak(device_);
-  if (out_)
-    out_->log(EvalRecord{.step = c_.step,
-                         .epoch = epoch_now(),
-                         .eval_loss = eval_->loss,
-                         .accuracy = eval_->accuracy});
+  if (!out_) return;
+  const EvalRecord record{
+      .step = c_.step, .epoch = epoch_now(), .eval_loss = eval_->loss, .accuracy = eval_->accuracy};
+  write([&] { out_->log(record); });
 }
 
-// What follows from an evaluation.
+// What follows from an evaluation. The counters say what is on the disk, so they change once the
+// best model is there; until then the evaluation stays due, and a checkpoint of this step says so.
 void Trainer::judge() {
   const double now = monitored();
-  training_->evaluated(now);
   // A model whose loss is no number is never the best, whatever it guesses right.
   const bool counts = std::isfinite(eval_->loss);
   const bool first = c_.best_step == 0 || std::isnan(c_.best);
   const bool better = counts && (first || (o_.monitor == "loss" ? now < c_.best : now > c_.best));
-  if (!better) {
-    ++c_.worse;
-    return;
+  Counters next = c_;
+  next.due = false;
+  ++next.worse;
+  if (better) {
+    next.best = now;
+    next.best_step = c_.step;
+    next.worse = 0;
+    // It may be there without being synchronised.
+    if (out_ && !write([&] { out_->save_best(state(next)); }) && !best_is_of_this_step()) return;
   }
-  c_.best = now;
-  c_.best_step = c_.step;
+  training_->evaluated(now);
+  c_ = next;
+}
+
+// Of an evaluation whose best model could not be written: training changes that model now. It was
+// better, so patience begins anew; what is best remains what the disk has.
+void Trainer::go_on_without_best() {
+  training_->evaluated(monitored());
   c_.worse = 0;
-  if (out_) out_->save_best(state());
+  c_.due = false;
 }
 
 // --- the run ---
 
+void Trainer::finish_evaluation(Progress& bar) {
+  not_training([&] {
+    evaluate();
+    judge();
+  });
+  if (o_.quiet) return;
+  bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
+                fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
+                c_.best_step == c_.step ? "  best" : ""));
+}
+
 void Trainer::loop() {
-  const i64 eval_every = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
   const i64 save_every = o_.save_every ? o_.save_every : std::max<i64>(1, total_ / 10);
   Progress bar({.desc = o_.recipe,
                 .total = total_,
@@ -237,37 +161,18 @@ void Trainer::loop() {
                 .disable = o_.quiet,
                 .initial = c_.step});
   begin_ = start_ = logged_at_ = Clock::now();
+  if (c_.due) finish_evaluation(bar);  // of a run that ended in it
   bool more = c_.step < total_ && !out_of_patience();
   while (more && !signals_.stop_requested()) {
     more = train_one(bar);
-    if (c_.step % eval_every == 0 || !more) {
-      not_training([&] {
-        evaluate();
-        judge();
-      });
-      if (!o_.quiet)
-        bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
-                      fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
-                      c_.best_step == c_.step ? "  best" : ""));
+    if (c_.due) {
+      finish_evaluation(bar);
       more = more && !out_of_patience();
     }
     if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
-      not_training([&] { save(); });
+      not_training([&] { write([&] { save(); }); });
+    if (c_.due && more) go_on_without_best();
   }
-}
-
-// A step that throws has changed nothing: what was trained before it is whole. no_output: the run
-// ends because it cannot write, which its caller says.
-void Trainer::keep_what_there_is(bool no_output) noexcept try {
-  if (!out_ || c_.step == first_step_) return;
-  save();
-  out_->write_report(report());
-  end_progress_line();
-  std::fprintf(stderr, "after step %lld; its checkpoint and the report are written\n",
-               static_cast<long long>(c_.step));
-} catch (const std::exception& e) {
-  std::fprintf(stderr, "nothing was saved after step %lld%s%s\n", static_cast<long long>(c_.step),
-               no_output ? "" : ": ", no_output ? "" : e.what());
 }
 
 int Trainer::run() {
@@ -287,6 +192,10 @@ int Trainer::run() {
     loop();
   } catch (const CheckpointError&) {
     keep_what_there_is(true);
+    throw;
+  } catch (const NumericError& e) {
+    report_non_finite(e, nullptr);  // of a device that told late
+    keep_what_there_is(false);
     throw;
   } catch (...) {
     keep_what_there_is(false);

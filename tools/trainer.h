@@ -1,15 +1,18 @@
-// The run of `wt train`: trainer.cpp has the loop, trainer_report.cpp what it says about itself.
+// The run of `wt train`: trainer.cpp has the loop, trainer_state.cpp what it keeps and goes on
+// from, trainer_report.cpp what it says about itself.
 #pragma once
 #include <chrono>
 #include <cmath>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/evaluation.h"
+#include "warptape/tools/nan_report.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/run_signals.h"
@@ -24,9 +27,10 @@ inline double seconds_since(std::chrono::steady_clock::time_point t) {
 // What the trainer itself counts; the checkpoint keeps it.
 struct Counters {
   i64 step = 0;       // done so far
-  i64 best_step = 0;  // of the best evaluation; 0: none yet
+  i64 best_step = 0;  // of the best evaluation whose model is kept; 0: none yet
   i64 worse = 0;      // evaluations since then
   double best = NAN;  // what `monitor` names
+  bool due = false;   // the evaluation after this step is not done with: logged, judged, best kept
 };
 
 class Trainer {
@@ -43,15 +47,22 @@ class Trainer {
   void begin_weights();
   void begin();
   void resume(const nn::LoadedTensors& file);
-  std::vector<nn::NamedTensor> state();
+  void repair_best();
+  bool best_is_of_this_step() const;
+  std::vector<nn::NamedTensor> state(const Counters& c);
   bool train_one(Progress& bar);
   void use_kernels();
   void log_step(const StepResult& r, double rate);
   void measure_held_out();
   void evaluate();
   void judge();
+  void finish_evaluation(Progress& bar);
+  void go_on_without_best();
   void save();
   void loop();
+  void could_not_write(const CheckpointError& e);
+  void remember_refused(const wt::StepRecord& r);
+  void report_non_finite(const NumericError& e, const data::Batch* batch) noexcept;
   void keep_what_there_is(bool no_output) noexcept;
   ReportOptions report() const;
   void write_sample();
@@ -60,6 +71,19 @@ class Trainer {
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
   double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
   bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }
+  // What cannot be written ends the run, or (--on-write-error warn) is said, and training goes on:
+  // false.
+  template <class F>
+  bool write(F&& f) {
+    try {
+      f();
+      return true;
+    } catch (const CheckpointError& e) {
+      if (o_.on_write_error != "warn") throw;
+      could_not_write(e);
+      return false;
+    }
+  }
   // Evaluating and saving are no training: counted, they would show as dips of the throughput.
   template <class F>
   void not_training(F&& f) {
@@ -76,12 +100,16 @@ class Trainer {
   RecipeDefaults d_;
   std::optional<RecipeData> data_;
   std::optional<data::Loader<data::AnyDataset>> loader_;
-  i64 total_ = 0;  // steps
+  i64 total_ = 0, eval_every_ = 1;  // steps
   Counters c_;
   std::unique_ptr<RecipeTraining> training_;
   std::optional<RunOutput> out_;
   std::optional<EvalResult> eval_;
   std::optional<VariantScope> kernels_;
+  std::optional<RefusedStep> refused_;
+  bool nan_reported_ = false;
+  std::set<std::string> said_;  // why something could not be written
+  i64 failed_writes_ = 0;
   std::string sample_;
   double loss_ = NAN;
   i64 last_saved_ = -1, last_eval_ = -1;

@@ -51,6 +51,9 @@ void Trainer::print_doubts() const {
   if (const i64 skipped = tried - training_->optimizer().applied())
     std::fprintf(stderr, "%lld of %lld steps were skipped: loss or gradient was not finite\n",
                  static_cast<long long>(skipped), static_cast<long long>(tried));
+  if (failed_writes_ > 0)
+    std::fprintf(stderr, "%lld times something could not be written (see above)\n",
+                 static_cast<long long>(failed_writes_));
 }
 
 void Trainer::print_summary() const {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "warptape/core/progress.h"
+#include "warptape/core/std_descriptors.h"
 #include "warptape/core/suggest.h"
 #include "warptape/tools/exit_codes.h"
 #include "warptape/tools/std_output.h"
@@ -117,6 +118,7 @@ CLI::Validator a_seed() {
 
 int main(int argc, char** argv) {
   using namespace wt::tools;
+  wt::hold_standard_descriptors();
   CLI::App app{"warptape: train, inspect and measure"};
   app.set_version_flag("--version", WARPTAPE_VERSION_STRING);
   app.require_subcommand(1);

@@ -16,7 +16,7 @@ void check_given(const CLI::App& c, const TrainOptions& o) {
   for (const auto& [name, value] : {std::pair("--out", &o.out), {"--init-from", &o.init_from}})
     if (given(name) && value->empty())
       throw UsageError(str(name, " is empty\n  Try ", name, " FOLDER"));
-  for (const char* name : {"--resume", "--save-every"})
+  for (const char* name : {"--resume", "--save-every", "--on-write-error"})
     if (given(name) && o.out.empty())
       throw UsageError(
           str(name, " is about the run's folder, and there is none\n  Try --out FOLDER"));
@@ -87,6 +87,10 @@ void add_train(CLI::App& app, int& code) {
       ->check(from_0_to(0.999999));
   c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
       ->check(one_of({"stop", "skip", "ignore"}))
+      ->capture_default_str();
+  c->add_option("--on-write-error", o->on_write_error,
+                "metrics or a checkpoint that cannot be written before the end")
+      ->check(one_of({"stop", "warn"}))
       ->capture_default_str();
   c->add_option("--monitor", o->monitor, "what best, patience and plateau look at")
       ->check(one_of({"loss", "accuracy"}))

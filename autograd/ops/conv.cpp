@@ -188,7 +188,7 @@ void put_weight_gradients(Backward& g, const ConvSteps& c, const Tensor& y, cons
 void conv_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
   const bool bias = g.node->n_edges > kBias && g.wants(kBias), weight = g.wants(kWeight);
-  const Tensor& gy = g.grad();
+  const Tensor gy = detail::gapless(g.grad(), weight ? g.saved(0) : Tensor(), c.axes);
   if (g.wants(kX))
     g.put(kX, conv_input_to(gy, g.saved(1), c, detail::spatial(g.input_shape(kX), c.axes)));
   if (weight && !g.recording()) return put_weight_gradients(g, c, gy, g.saved(0), bias);
@@ -199,7 +199,7 @@ void conv_backward(Backward& g) {
 void conv_input_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
   const bool bias = g.node->n_edges > kBias && g.wants(kBias), weight = g.wants(kWeight);
-  const Tensor& gx = g.grad();
+  const Tensor gx = detail::gapless(g.grad(), weight ? g.saved(0) : Tensor(), c.axes);
   if (g.wants(kX))
     g.put(kX, conv_to(gx, g.saved(1), c, detail::spatial(g.input_shape(kX), c.axes)));
   if (weight && g.recording())

@@ -19,9 +19,11 @@ WT_API Tensor outer(const In& a, const In& b);
 WT_API Tensor dot(const In& a, const In& b);
 // The distance sum(|a_i - b_j|^p)^(1/p) of each row a_i of a [.., n, d] to each row b_j of b [..,
 // r, d]: [.., n, r]; the other axes broadcast. p = inf gives the largest |difference|, p = 0 their
-// number, without gradient. The gradient at distance 0 is 0. The differences [.., n, r, d] are
-// made: for many points choose a formula for the purpose. One floating dtype; 16-bit floats compute
-// in f32. Throws ShapeError, DtypeError, and UsageError unless p >= 0.
+// number, without gradient. The gradient at distance 0 is 0, and of p = inf it goes whole to each
+// of several largest differences, both as in PyTorch. Near points keep their digits: differences
+// come before squares. Second derivatives (create_graph), and devices without a kernel, make the
+// differences [.., n, r, d]. One floating dtype; 16-bit floats compute in f32. Throws ShapeError,
+// DtypeError, and UsageError unless p >= 0.
 WT_API Tensor cdist(const In& a, const In& b, double p = 2);
 
 }  // namespace wt

@@ -135,7 +135,9 @@ void scatter_backward(Backward& g) {
 // Also of the pooling itself: what it saved are the taps.
 void gather_backward(Backward& g) {
   const OpInfo* op = g.node->info;
-  g.put(0, scatter_taps(op, g.grad(), g.saved(0), g.attribute<PoolSteps>(),
+  const Tensor& taps = g.saved(0);
+  const Tensor gy = detail::gapless(g.grad(), taps, axes_of(op));
+  g.put(0, scatter_taps(op, gy, taps, g.attribute<PoolSteps>(),
                         detail::spatial(g.input_shape(0), axes_of(op))));
 }
 
@@ -270,7 +272,9 @@ Tensor avg_from(const OpInfo* op, const In& gy, const AvgSteps& steps, const Sha
 }
 
 void avg_forward_backward(Backward& g) {
-  g.put(0, avg_from(g.node->info, g.grad(), g.attribute<AvgSteps>(), g.input_shape(0)));
+  const OpInfo* op = g.node->info;
+  const Tensor gy = detail::gapless(g.grad(), {}, axes_of(op));
+  g.put(0, avg_from(op, gy, g.attribute<AvgSteps>(), g.input_shape(0)));
 }
 void avg_backward_backward(Backward& g) {
   g.put(0, avg_to(g.node->info, g.grad(), g.attribute<AvgSteps>(), g.input_shape(0)));

@@ -20,6 +20,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/std_descriptors.h"
 
 namespace wt::bench {
 namespace {
@@ -296,6 +297,7 @@ int parse(int argc, char** argv, Options& o) {
 }  // namespace wt::bench
 
 int main(int argc, char** argv) {
+  wt::hold_standard_descriptors();
   wt::bench::Options o;
   try {
     if (const int code = wt::bench::parse(argc, argv, o)) return code;

@@ -294,6 +294,13 @@ void add_matrices(Rows to) {
          one([](const T& x) { return solve_triangular(cholesky(definite(x)), x); }));
   to.add({"qr"}, kFloat, small, wide, one([](const T& x) { return qr(x).q; }));
   to.add({"eigh"}, kFloat, small, wide, one([](const T& x) { return eigh(definite(x)).values; }));
+  // Points, others, coordinates.
+  to.add({"cdist_forward", "cdist_backward"}, kFloat, {{33, 65, 17}}, {{1000, 1000, 64}},
+         {{4096, 4096, 128}}, [](const Shape& s) {
+           return Call{text(s), {{{s[0], s[2]}}, {{s[1], s[2]}}}, [](const Ts& in) {
+                         return cdist(in[0], in[1]);
+                       }};
+         });
 }
 
 }  // namespace

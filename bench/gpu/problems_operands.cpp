@@ -2,6 +2,7 @@
 #include "warptape/bench/gpu/launched.h"
 #include "warptape/kernels/attention.h"
 #include "warptape/kernels/bit_mask.h"
+#include "warptape/kernels/cdist.h"
 #include "warptape/kernels/channel_norm.h"
 #include "warptape/kernels/conv.h"
 #include "warptape/kernels/copy.h"
@@ -134,6 +135,8 @@ void add_order_and_matrices(Launchers& to) {
     o.out(a.out).in(a.in);
     a.failure = &unread;
   });
+  to.add<CdistForwardArgs>([](auto& a, auto& o) { o.out(a.y).in(a.a, a.b); });
+  to.add<CdistBackwardArgs>([](auto& a, auto& o) { o.out(a.ga, a.gb).in(a.gy, a.y, a.a, a.b); });
   to.add<SolveTriangularArgs>([](auto& a, auto& o) { o.inout(a.out).in(a.a); });
   to.add<QrArgs>([](auto& a, auto& o) { o.out(a.q, a.r).in(a.in); });
   to.add<EighArgs>([](auto& a, auto& o) {

@@ -24,13 +24,20 @@ def torch_row(row, windows, clock):
     calls = {"conv1d": F.conv1d, "conv2d": F.conv2d, "conv_transpose2d": F.conv_transpose2d}
     words = row["shape"].split()
     shapes = [[int(n) for n in w.split("x")] for w in words if "x" in w]
-    options = {k: int(words[words.index(k) + 1]) for k in ("stride", "padding") if k in words}
+    options = {k: int(words[words.index(k) + 1])
+               for k in ("kernel", "stride", "padding", "sizes", "p") if k in words}
+    pools = {"max_pool2d": F.max_pool2d, "avg_pool2d": F.avg_pool2d}
     dtype = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16,
              "bf16": torch.bfloat16}[row["dtype"]]
 
     def call(operands):
         if row["bench"] == "cdist":
-            return torch.cdist(*operands)
+            return torch.cdist(*operands, p=float(options["p"]))
+        if row["bench"] in pools:
+            return pools[row["bench"]](*operands, options["kernel"], options["stride"],
+                                       options["padding"])
+        if row["bench"] == "adaptive_avg_pool2d":
+            return F.adaptive_avg_pool2d(*operands, options["sizes"])
         if row["bench"] == "attention":
             return F.scaled_dot_product_attention(*operands, is_causal="causal" in words)
         return calls[row["bench"]](*operands, **options)
@@ -116,12 +123,12 @@ def main():
         print(f"\n{threads} thread{'s' if threads > 1 else ''}; PyTorch {version}; minima of "
               f"{arguments.rounds} x {arguments.windows} calls in us; load average "
               f"{os.getloadavg()[0]:.1f}\n")
-        print(f"{'operator':<18}{'shape':<48}{'dtype':<6}{'':<10}{'ours':>10}{'PyTorch':>11}"
+        print(f"{'operator':<20}{'shape':<48}{'dtype':<6}{'':<10}{'ours':>10}{'PyTorch':>11}"
               f"{'ratio':>7}")
         for k, us in mine.items():
             ratio = us / peer[k]
             above += ratio > GOAL
-            print(f"{k[0]:<18}{k[1]:<48}{k[2]:<6}{'gradients' if k[3] else 'forward':<10}"
+            print(f"{k[0]:<20}{k[1]:<48}{k[2]:<6}{'gradients' if k[3] else 'forward':<10}"
                   f"{us:>10.0f}{peer[k]:>11.0f}{ratio:>7.2f}{' <' if ratio > GOAL else ''}",
                   flush=True)
     print(f"\n{above} rows above {GOAL}")

@@ -6,7 +6,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/half.h"
 #include "warptape/kernels/cpu/conv.h"
-#include "warptape/kernels/cpu/half_rows.h"
+#include "warptape/kernels/cpu/image_copies.h"
 #include "warptape/kernels/cpu/inner_run.h"
 #include "warptape/kernels/cpu/threads.h"
 
@@ -20,55 +20,16 @@ constexpr i64 kWorkAThread = 1 << 16;  // elements that are worth waking a threa
 
 i64 round_up(i64 v, i64 step) { return (v + step - 1) / step * step; }
 
-// The sizes of an image, or of a weight between an output channel and all that it reads.
-struct Extent {
-  i64 channels, at[3];
-  i64 numel() const { return channels * at[0] * at[1] * at[2]; }
-};
-Extent x_extent(const ConvShape& s) { return {s.in_channels, {s.in[0], s.in[1], s.in[2]}}; }
-Extent y_extent(const ConvShape& s) { return {s.out_channels, {s.out[0], s.out[1], s.out[2]}}; }
-Extent w_extent(const ConvShape& s) {
+ImageExtent x_extent(const ConvShape& s) { return {s.in_channels, {s.in[0], s.in[1], s.in[2]}}; }
+ImageExtent y_extent(const ConvShape& s) {
+  return {s.out_channels, {s.out[0], s.out[1], s.out[2]}};
+}
+ImageExtent w_extent(const ConvShape& s) {
   return {s.in_group(), {s.kernel[0], s.kernel[1], s.kernel[2]}};
 }
 
-// A copy without gaps of what `t` holds, in its order of channels and pixels.
-ConvTensor copy_of(const ConvTensor& t, const Extent& e, float* data) {
-  const bool inside = e.channels > 1 && t.channel == 1;
-  const i64 pixel = inside ? e.channels : 1;
-  return {data,
-          e.numel(),
-          inside ? 1 : e.at[0] * e.at[1] * e.at[2],
-          {e.at[1] * e.at[2] * pixel, e.at[2] * pixel, pixel}};
-}
-
-bool same_steps(const ConvTensor& a, const ConvTensor& b, const Extent& e) {
-  for (int d = 0; d < 3; ++d)
-    if (e.at[d] > 1 && a.at[d] != b.at[d]) return false;
-  return e.channels <= 1 || a.channel == b.channel;
-}
-
-// Image n of `from` to `to`, one of which is a copy without gaps.
 template <class To, class From>
-void convert_image(const ConvTensor& to, const ConvTensor& from, const Extent& e, i64 n) {
-  To* const out = static_cast<To*>(to.data) + n * to.batch;
-  const From* const in = static_cast<const From*>(from.data) + n * from.batch;
-  if (same_steps(to, from, e)) return detail::convert_row(out, in, e.numel());
-  const bool row = to.at[2] == 1 && from.at[2] == 1;
-  for (i64 c = 0; c < e.channels; ++c)
-    for (i64 z = 0; z < e.at[0]; ++z)
-      for (i64 y = 0; y < e.at[1]; ++y) {
-        To* const o = out + c * to.channel + z * to.at[0] + y * to.at[1];
-        const From* const i = in + c * from.channel + z * from.at[0] + y * from.at[1];
-        if (row) {
-          detail::convert_row(o, i, e.at[2]);
-          continue;
-        }
-        for (i64 x = 0; x < e.at[2]; ++x) o[x * to.at[2]] = To(float(i[x * from.at[2]]));
-      }
-}
-
-template <class To, class From>
-void convert(const ConvTensor& to, const ConvTensor& from, const Extent& e, i64 images) {
+void convert(const ConvTensor& to, const ConvTensor& from, const ImageExtent& e, i64 images) {
   const int threads = int(std::min<i64>(num_threads(), images * e.numel() / kWorkAThread + 1));
   const i64 tasks = std::min<i64>(images, 1 << 16);
   parallel(threads, int(tasks), [&](int task, int) {
@@ -106,9 +67,9 @@ Args narrowed(const Args& a, const Layout& at, float* base, i64 images) {
   Args r = a;
   r.shape.dtype = DType::f32;
   r.shape.batch = images;
-  r.x = copy_of(a.x, x_extent(s), base + at.x);
-  r.y = copy_of(a.y, y_extent(s), base + at.y);
-  r.w = copy_of(a.w, w_extent(s), base + at.w);
+  r.x = image_copy(a.x, x_extent(s), base + at.x);
+  r.y = image_copy(a.y, y_extent(s), base + at.y);
+  r.w = image_copy(a.w, w_extent(s), base + at.w);
   return r;
 }
 

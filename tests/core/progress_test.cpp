@@ -1,6 +1,7 @@
 #include "warptape/core/progress.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
@@ -240,4 +241,28 @@ TEST_CASE("progress: std::exit ends the line on a terminal") {
   int width = 0;
   for (const char c : first) width += (c & 0xC0) != 0x80;
   CHECK(width == 59);
+}
+
+TEST_CASE("progress: a stderr whose reader has gone ends nothing") {
+  int pipe[2];
+  REQUIRE(::pipe(pipe) == 0);
+  ::close(pipe[0]);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::dup2(pipe[1], STDERR_FILENO);
+    {
+      Progress bar({.total = 2, .style = ProgressStyle::ascii_bar});
+      bar.write("a line");
+      bar.update(2);
+    }
+    sigset_t blocked;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+    ::_exit(::sigismember(&blocked, SIGPIPE));  // as it was
+  }
+  ::close(pipe[1]);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  REQUIRE(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
 }

@@ -161,7 +161,9 @@ using Call = std::function<void(const Tensor& x, const Tensor& w)>;
 void add_row(std::vector<OpCase>& rows, const std::string& name, bool transposed,
              const std::vector<ConvCase>& cases) {
   OpCase c{name, {"conv_forward", "conv_backward_input", "conv_backward_weight"}, kFloats};
-  c.cancels = true;  // a gradient of few elements may be a small sum of larger products
+  // The gradient of its x of one element is a small sum of three larger products: in f64, where
+  // what it is compared with is rounded as well, it is off by more than roundings of the sum.
+  c.cancels = name == "conv_transpose3d";
   for (const ConvCase& k : cases) {
     Sample s{str("w ", k.w, k.bias ? ", bias" : "", k.options.empty() ? "" : ", ", k.options),
              inputs_of(k, transposed ? k.w[1] * k.groups : k.w[0]),

@@ -193,28 +193,41 @@ Array distances(const Array& a, const Array& b, double p) {
 }
 
 void add_cdist(std::vector<OpCase>& rows) {
-  OpCase c{"cdist", {}, kFloats};
+  OpCase c{"cdist", {"cdist_forward", "cdist_backward"}, kFloats};
+  c.composed_elsewhere = true;
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  using Case = std::tuple<Shape, Shape, double>;
-  for (const auto& [a, b, p] : {Case{{3, 4}, {5, 4}, 2},
-                                {{2, 3, 2}, {2, 2, 2}, 2},
-                                {{3, 2}, {2, 2, 2}, 2},
-                                {{3, 4}, {2, 4}, 1},
-                                {{3, 4}, {2, 4}, kInfinity},
-                                {{3, 4}, {2, 4}, 3},
-                                {{2, 3}, {2, 3}, 1.5},
-                                {{1, 1}, {1, 1}, 2},
-                                {{0, 3}, {2, 3}, 2},
-                                {{2, 0}, {3, 0}, 2},
-                                {{17, 31}, {33, 31}, 2},
-                                {{3, 7}, {5, 7}, 0}}) {
+  struct Case {
+    Shape a, b;
+    double p;
+    double scale = 1;  // of b, so that powers of large differences count
+  };
+  for (const auto& [a, b, p, scale] : {Case{{3, 4}, {5, 4}, 2},
+                                       {{2, 3, 2}, {2, 2, 2}, 2},
+                                       {{3, 2}, {2, 2, 2}, 2},
+                                       {{3, 4}, {2, 4}, 1},
+                                       {{3, 4}, {2, 4}, kInfinity},
+                                       {{3, 4}, {2, 4}, 3},
+                                       {{2, 3}, {2, 3}, 1.5},
+                                       {{2, 3}, {2, 3}, 0.5},
+                                       {{1, 1}, {1, 1}, 2},
+                                       {{0, 3}, {2, 3}, 2},
+                                       {{2, 0}, {3, 0}, 2},
+                                       {{2, 0}, {3, 0}, kInfinity},
+                                       {{17, 31}, {33, 31}, 2},
+                                       {{19, 5}, {3, 5}, 1},  // the panels are made of a
+                                       {{2, 17, 9}, {20, 9}, kInfinity},
+                                       {{13, 37}, {21, 37}, 2.5, 3},
+                                       {{3, 1, 7, 3}, {2, 5, 3}, 2},
+                                       {{50, 18}, {260, 18}, 1},  // several blocks of pairs
+                                       {{260, 3}, {50, 3}, 2},
+                                       {{3, 7}, {5, 7}, 0}}) {
     Sample s{str("p ", p),
-             {{a}, {b}},
+             {{a}, {b, -2 * scale, 2 * scale}},
              [p = p](std::span<const Tensor> x) { return cdist(x[0], x[1], p); },
              [p = p](const std::vector<Array>& x) { return distances(x[0], x[1], p); }};
     s.second_is_zero = p == 1 || std::isinf(p);
     s.gradients = p != 0;
-    s.constant = p == 0 || a[1] == 0;
+    s.constant = p == 0 || a[a.ndim() - 1] == 0;
     s.torch = str("torch.cdist(a, b, p=", std::isinf(p) ? "float('inf')" : str(p), ")");
     c.samples.push_back(std::move(s));
   }

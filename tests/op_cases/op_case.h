@@ -90,6 +90,8 @@ struct OpCase {
   bool cancels = false;
   bool mostly_constant =
       false;  // the results have few distinct values (comparisons of few numbers)
+  // Where a device lacks the contracts, the operator is made of others: its cases run there too.
+  bool composed_elsewhere = false;
 };
 
 const std::vector<OpCase>& op_cases();

@@ -243,6 +243,7 @@ std::vector<std::string> variants_of(const OpCase& row, Device d) {
 bool runs_on(const Case& c, Device d) { return c.layout != 'f' || d.kind == DeviceKind::cpu; }
 
 bool has_kernels(const OpCase& row, Device d) {
+  if (row.composed_elsewhere && d.kind != DeviceKind::cpu) return true;
   for (const std::string& contract : row.contracts)
     if (const ContractInfo* c = find_contract(contract); c && c->count(d.kind) == 0) return false;
   return true;

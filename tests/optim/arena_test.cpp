@@ -1,6 +1,7 @@
 // Arenas: who owns parameters, gradients and state, and what happens when they move.
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/ops/matmul.h"
@@ -299,6 +300,19 @@ TEST_CASE("Arenas: state is keyed by name and loads back", "[wall][arenas][check
   const Values x = values(net.a.tensor()), y = values(other.a.tensor());
   for (size_t i = 0; i < x.size(); ++i)
     CHECK(std::abs(x[i] - y[i]) <= (d == Device::cpu() ? 0 : 1e-15));
+  for (const auto& [name, value] :
+       {std::pair{"optim.applied", tensor(1e300, {.dtype = f64})},
+        {"optim.applied", tensor(std::nan(""), {.dtype = f64})},
+        {"optim.attempted", tensor(std::numeric_limits<i64>::min(), {.dtype = DType::i64})},
+        {"optim.attempted", tensor(std::numeric_limits<i64>::max(), {.dtype = DType::i64})},
+        {"optim.applied", tensor(i64{4}, {.dtype = DType::i64})}}) {
+    auto damaged = saved;
+    for (nn::NamedTensor& t : damaged)
+      if (t.name == name) t.tensor = value;
+    CAPTURE(name);
+    CHECK_THROWS_AS(resumed.load_state(damaged), UsageError);
+    CHECK(resumed.attempted() == 6);
+  }
   saved[0].name = "optim.exp_avg.c";
   const std::string text = message_of([&] { resumed.load_state(saved); });
   CHECK(mentions(text, "missing optim.exp_avg.a"));

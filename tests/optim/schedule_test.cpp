@@ -195,6 +195,12 @@ TEST_CASE("ReduceLROnPlateau follows PyTorch, resumed in the middle", "[schedule
       CHECK(std::abs(opt.rate(1) - std::max(want / 2, options.min_lr)) <= 1e-15);
     }
     CHECK_THROWS_AS(plateau->load_state({}), UsageError);
+    for (const Tensor& count : {tensor(std::nan(""), {.dtype = f64}), tensor(1e300, {.dtype = f64}),
+                                tensor(i64{-1}, {.dtype = DType::i64})}) {
+      auto damaged = plateau->state();
+      damaged[1].tensor = count;
+      CHECK_THROWS_AS(plateau->load_state(damaged), UsageError);
+    }
     CHECK_THROWS_AS((ReduceLROnPlateau{opt, {.factor = 1}}), UsageError);
     CHECK_THROWS_AS((ReduceLROnPlateau{opt, {.patience = -1}}), UsageError);
   }

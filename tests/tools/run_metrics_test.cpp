@@ -182,13 +182,50 @@ TEST_CASE(
     const std::string text = slurp(path);
     CHECK((text.empty() || text.back() == '\n'));
   }
-  // Room again: the same writer goes on where it was.
-  auto out = MetricsWriter::create(dir / "again", kRun);
+}
+
+TEST_CASE("metrics: what a full disk kept back is written when there is room again, in its place") {
+  const TempDir dir;
+  const std::string whole = run_to(dir / "whole", 3);
+  auto out = MetricsWriter::create(dir / "m", kRun);
+  out.log(EvalRecord{0, 0, 5.5, {}});
   out.log(step_record(1));
   {
-    const FaultyFiles faults(2, ENOSPC, true);
+    const FaultyFiles faults(2, ENOSPC, true);  // after a byte of it
     CHECK_THROWS_AS(out.log(step_record(2)), wt::CheckpointError);
   }
-  out.log(step_record(2));
-  CHECK(read_metrics(dir / "again").steps.size() == 2);
+  CHECK(read_metrics(dir / "m").steps.size() == 1);
+  {
+    const FaultyFiles faults(1, ENOSPC);
+    CHECK_THROWS_AS(out.flush(), wt::CheckpointError);  // so no checkpoint is ahead of its history
+  }
+  out.log(step_record(3));
+  out.log(EvalRecord{3, 1, 5.0 / 3, 0.25});
+  CHECK(slurp(dir / "m") == whole);
+}
+
+TEST_CASE("metrics: resumed at a step whose evaluation was not done with, it is dropped alone") {
+  const TempDir dir;
+  spit(dir / "m", run_to(dir / "x", 5));
+  auto out = MetricsWriter::resume(dir / "m", kRun, 3, false);
+  CHECK(out.records_dropped() == 3);
+  CHECK(read_metrics(dir / "m").steps.back().step == 3);
+  out.log(EvalRecord{3, 1, 5.0 / 3, 0.25});
+  CHECK(slurp(dir / "m") == run_to(dir / "y", 3));
+}
+
+TEST_CASE("metrics: counts are integers, whatever the file says") {
+  const TempDir dir;
+  const auto with = [&](const std::string& bytes) {
+    spit(dir / "m",
+         "{\"schema\":1}\n{\"step\":1,\"epoch\":0,\"loss\":1,\"bytes\":" + bytes + "}\n");
+    return read_metrics(dir / "m").steps.at(0).bytes;
+  };
+  CHECK(with("9007199254740993") == 9007199254740993u);  // 2^53 + 1
+  CHECK(with("18446744073709551615") == 18446744073709551615u);
+  CHECK_FALSE(with("null"));
+  for (const char* bad : {"1e300", "-1", "1.5", "\"NaN\"", "18446744073709551616", "true"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(with(bad), wt::DataError);
+  }
 }

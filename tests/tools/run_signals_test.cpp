@@ -40,6 +40,35 @@ TEST_CASE("signals: SIGUSR1 asks for a checkpoint and nothing else") {
   CHECK_FALSE(signals.take_checkpoint_request());
 }
 
+TEST_CASE("signals: one that comes after the run's end does not end the process") {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::signal(SIGUSR1, SIG_DFL), ::signal(SIGPIPE, SIG_DFL), ::signal(SIGINT, SIG_DFL);
+    { const RunSignals signals; }
+    ::raise(SIGUSR1);
+    ::raise(SIGPIPE);
+    ::raise(SIGINT);  // the user still may
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  REQUIRE(WIFSIGNALED(status));
+  CHECK(WTERMSIG(status) == SIGINT);
+}
+
+TEST_CASE("signals: a handler of the caller's comes back, for SIGUSR1 and SIGPIPE too") {
+  const auto mine = [](int) {};
+  for (const int signal : {SIGUSR1, SIGPIPE}) {
+    struct sigaction before, after;
+    struct sigaction action {};
+    action.sa_handler = mine;
+    ::sigaction(signal, &action, &before);
+    { const RunSignals signals; }
+    ::sigaction(signal, &before, &after);
+    CHECK(after.sa_handler == action.sa_handler);
+  }
+}
+
 TEST_CASE("signals: the second one ends the process at once and leaves no temporary file") {
   const TempDir dir;
   spit(dir / "ckpt", "old");

@@ -106,6 +106,7 @@ values() {  # numbers that are none, not finite or out of range
     expect 2 "--seed: must be an integer from 0 to 18446744073709551615, got $bad" train charlm --seed $bad
     expect 2 "got $bad" generate x --seed $bad
   done
+  expect 2 "more steps than can be counted" train charlm $tiny --epochs 9223372036854775807
   "$wt" train charlm $tiny --steps 1 --quiet --seed 18446744073709551615 >"$here/out" 2>&1 ||
     fail "the largest seed: $(cat "$here/out")"
   grep -q '"seed":18446744073709551615' "$here/out" || fail "the largest seed: $(cat "$here/out")"

@@ -33,6 +33,7 @@ static void train(Net& net, optim::Optimizer& opt, const data::SyntheticImages& 
 }
 
 int main(int argc, char** argv) {
+  hold_standard_descriptors();  // or the weights' file could get the number of a closed stdout
   std::map<std::string, std::string> options;
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i]] = argv[i + 1];
   const int steps = options.count("--steps") ? std::stoi(options["--steps"]) : 40;

@@ -1,5 +1,7 @@
 #include "warptape/autograd/ops/internal/window.h"
 
+#include "warptape/autograd/ops/shape.h"
+
 namespace wt::detail {
 
 namespace {
@@ -98,6 +100,13 @@ Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes,
 }
 Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes) {
   return result_in_order_of(s, i, shape, axes, s.dtype(i));
+}
+
+Tensor gapless(const Tensor& t, const Tensor& like, int axes) {
+  if (t.device().is_meta || is_permuted_dense(t.impl()->geometry)) return t;
+  const bool last =
+      axes == 2 && t.ndim() == 4 && like.defined() && channels_last(like.impl()->geometry, axes);
+  return contiguous(t, last ? MemoryFormat::channels_last : MemoryFormat::contiguous);
 }
 
 }  // namespace wt::detail

@@ -34,4 +34,8 @@ bool channels_last(const Geometry& g, int axes);
 Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes);
 Result result_in_order_of(const OpScope& s, int i, const Shape& shape, int axes, DType t);
 
+// t, an incoming gradient, or a copy where its elements repeat or have gaps, which no fast kernel
+// takes: that of a sum is one element, expanded. In the order of `like`, which may be undefined.
+Tensor gapless(const Tensor& t, const Tensor& like, int axes);
+
 }  // namespace wt::detail

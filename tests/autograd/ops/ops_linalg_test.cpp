@@ -46,6 +46,39 @@ TEST_CASE("cdist at distance 0 has gradient 0", "[autograd]") {
   }
 }
 
+TEST_CASE("cdist: near points keep their digits, whatever their distance from the origin",
+          "[autograd]") {
+  // A formula by products, |a|^2 - 2 a b + |b|^2, would have nothing left of these.
+  const Tensor a = tensor({{1000.0, 2000.0}}), b = tensor({{1000.0 + 0x1p-10, 2000.0}});
+  CHECK(cdist(a, b).to_vector<double>() == Values{0x1p-10});
+  const Tensor x = a.clone().set_requires_grad();
+  CHECK(grad(cdist(x, b).sum(), x).to_vector<double>() == Values{-1, 0});
+}
+
+TEST_CASE("cdist: p = inf gives its whole gradient to each of several largest differences",
+          "[autograd]") {
+  for (const bool create_graph : {false, true}) {
+    Tensor a = tensor({{1.0, -1.0, 0.5}}, {.dtype = f64}).set_requires_grad();
+    const Tensor y = cdist(a, zeros({1, 3}, {.dtype = f64}), double(INFINITY));
+    const Tensor g = grads(
+        y, a, {.grad_outputs = {ones({1, 1}, {.dtype = f64})}, .create_graph = create_graph})[0];
+    CHECK(g.to_vector<double>() == Values{1, -1, 0});
+  }
+}
+
+TEST_CASE("cdist: NaN and infinity reach the distances that they belong to", "[autograd]") {
+  for (const double p : {1.0, 2.0, 3.0, double(INFINITY)}) {
+    const Tensor a = tensor({{kNan, 0.0, 1.0}, {0.0, INFINITY, 1.0}, {0.0, 1.0, 2.0}});
+    for (const Tensor& from : {a, a.slice(0, {0, 2})}) {
+      const Values d = cdist(from, zeros({20, 3}), p).to_vector<double>();
+      for (size_t j = 0; j < 20; ++j) {
+        CHECK(std::isnan(d[j]));
+        CHECK(d[20 + j] == double(INFINITY));
+      }
+    }
+  }
+}
+
 TEST_CASE("einsum of one operand never is a view of it", "[autograd]") {
   const Tensor x = waves({2, 3});
   Tensor y = einsum("ij->ji", {x});

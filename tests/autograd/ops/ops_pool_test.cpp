@@ -29,30 +29,40 @@ struct Problem {
   bool max, channels_last;
   PerAxis kernel, stride, padding;
   bool ceil = false, count = true;
+  PerAxis dilation = 1;
+  bool adaptive = false;  // `kernel` is then the sizes
 };
 struct Outcome {
   std::vector<float> y, gradient;
 };
-Outcome outcome(const Problem& p, const char* variant) {
+Tensor pooled(const Problem& p, const Tensor& x) {
+  if (p.adaptive)
+    return p.max ? adaptive_max_pool2d(x, p.kernel) : adaptive_avg_pool2d(x, p.kernel);
+  if (p.max)
+    return max_pool2d(
+        x, p.kernel,
+        {.stride = p.stride, .padding = p.padding, .dilation = p.dilation, .ceil_mode = p.ceil});
+  return avg_pool2d(x, p.kernel,
+                    {.stride = p.stride,
+                     .padding = p.padding,
+                     .ceil_mode = p.ceil,
+                     .count_include_pad = p.count});
+}
+Outcome outcome(const Problem& p, const char* variant, DType t = f32) {
   const VariantScope a("max_pool_forward", variant), b("max_pool_backward", variant),
       c("avg_pool_forward", variant), d("avg_pool_backward", variant);
   manual_seed(7);
-  // Whole numbers: there are ties.
-  Tensor x = randint(-4, 5, p.x, {.dtype = DType::i64}).to(f32);
+  // Whole numbers: there are ties, and sums are exact. The least one stands for -inf.
+  Tensor x = randint(-4, 5, p.x, {.dtype = DType::i64}).to(t);
+  if (p.max) x = where(eq(x, -4), -INFINITY, x);
   if (p.channels_last) x = contiguous(x, MemoryFormat::channels_last);
   x.set_requires_grad();
-  const Tensor y =
-      p.max
-          ? max_pool2d(x, p.kernel, {.stride = p.stride, .padding = p.padding, .ceil_mode = p.ceil})
-          : avg_pool2d(x, p.kernel,
-                       {.stride = p.stride,
-                        .padding = p.padding,
-                        .ceil_mode = p.ceil,
-                        .count_include_pad = p.count});
+  const Tensor y = pooled(p, x);
   CHECK(y.is_contiguous(p.channels_last ? MemoryFormat::channels_last : MemoryFormat::contiguous));
-  Tensor w = randint(-8, 9, y.shape(), {.dtype = DType::i64}).to(f32);
+  Tensor w = randint(-8, 9, y.shape(), {.dtype = DType::i64}).to(t);
   if (p.channels_last) w = contiguous(w, MemoryFormat::channels_last);
-  return {y.to_vector<float>(), grad(y, x, {.grad_outputs = {w}}).to_vector<float>()};
+  return {y.to(f32).to_vector<float>(),
+          grad(y, x, {.grad_outputs = {w}}).to(f32).to_vector<float>()};
 }
 
 }  // namespace
@@ -112,32 +122,56 @@ TEST_CASE("max_pool: indices name the chosen elements, in every rank and layout"
   CHECK(none.indices.to_vector<i64>() == std::vector<i64>{-1});
 }
 
-TEST_CASE("pool: the vector variants give the reference's bits") {
+TEST_CASE("pool: the fast variants give the reference's bits") {
   const int isa = cpu_isa();
   for (const bool max : {true, false})
     for (const bool channels_last : {false, true})
-      for (const Problem& q : {Problem{{2, 3, 8, 70}, max, false, 2, 2, 0},
-                               Problem{{1, 19, 7, 9}, max, false, 2, 2, 0},
-                               Problem{{2, 37, 9, 9}, max, channels_last, 3, 2, 1, true},
-                               Problem{{2, 5, 9, 9}, max, channels_last, 3, 3, 1, false, false},
-                               Problem{{1, 33, 5, 6}, max, channels_last, {1, 3}, {2, 4}, 0}}) {
+      for (const Problem& q :
+           {Problem{{2, 3, 8, 70}, max, false, 2, 2, 0},
+            Problem{{1, 19, 7, 9}, max, false, 2, 2, 0},
+            Problem{{2, 37, 9, 9}, max, false, 3, 2, 1, true},
+            Problem{{2, 5, 9, 9}, max, false, 3, 3, 1, false, false},
+            Problem{{1, 33, 5, 6}, max, false, {1, 3}, {2, 4}, 0},
+            Problem{{2, 2, 11, 41}, max, false, 3, 1, 1, false, false},
+            Problem{{2, 2, 12, 40}, max, false, {5, 4}, {2, 2}, {2, 2}, true},
+            Problem{{1, 3, 13, 39}, max, false, {2, 5}, {1, 3}, {1, 2}},
+            Problem{{1, 3, 9, 37}, max, false, 3, 1, 0},
+            Problem{{1, 2, 14, 23}, max, false, 3, {2, 2}, 1, false, true, {2, 3}},
+            Problem{{2, 3, 7, 7}, max, false, 1, 1, 0, false, true, 1, true},
+            Problem{{2, 3, 8, 36}, max, false, {3, 12}, 1, 0, false, true, 1, true}}) {
         Problem p = q;
         p.channels_last = channels_last;
-        if (!channels_last && p.padding[0] != 0) continue;
-        if (!channels_last && p.kernel[0] != 2) continue;
-        CAPTURE(p.x, max, channels_last);
-        const Outcome want = outcome(p, "reference");
-        for (int use = 0; use <= isa; ++use) {
-          cpu_isa_in_use = use;
-          const Outcome got = outcome(p, "vector");
-          cpu_isa_in_use = isa;
-          CHECK(got.y == want.y);
-          if (max) CHECK(got.gradient == want.gradient);
-          REQUIRE(got.gradient.size() == want.gradient.size());
-          for (size_t i = 0; i < want.gradient.size(); ++i)
-            if (std::fabs(got.gradient[i] - want.gradient[i]) > 1e-5f) FAIL_CHECK("gradient " << i);
+        CAPTURE(p.x, max, channels_last, p.kernel[0], p.kernel[1]);
+        for (const DType t : {f32, f64, f16, bf16}) {
+          CAPTURE(dtype_name(t));
+          const Outcome want = outcome(p, "reference", t);
+          for (int use = 0; use <= isa; ++use) {
+            cpu_isa_in_use = use;
+            const Outcome got = outcome(p, item_size(t) == 2 ? "widened" : "vector", t);
+            cpu_isa_in_use = isa;
+            CHECK(got.y == want.y);
+            if (max) CHECK(got.gradient == want.gradient);
+            REQUIRE(got.gradient.size() == want.gradient.size());
+            // Sums of shares may be rounded otherwise.
+            const double u = t == f32 || t == f64 ? 1e-5 : roundoff(t) * 8;
+            for (size_t i = 0; i < want.gradient.size(); ++i)
+              if (std::fabs(got.gradient[i] - want.gradient[i]) > u * 8)
+                FAIL_CHECK("gradient " << i);
+          }
         }
       }
+}
+
+TEST_CASE("pool: the gradient of a sum, one element expanded, is that of ones") {
+  for (const bool max : {true, false})
+    for (const bool channels_last : {false, true}) {
+      Tensor x = randn({2, 3, 9, 9});
+      if (channels_last) x = contiguous(x, MemoryFormat::channels_last);
+      x.set_requires_grad();
+      const Tensor y = pooled({{}, max, channels_last, 3, 2, 1}, x);
+      const Tensor want = grad(y, x, {.grad_outputs = {ones(y.shape())}, .retain_graph = true});
+      CHECK(grad(y.sum(), x).to_vector<float>() == want.to_vector<float>());
+    }
 }
 
 TEST_CASE("pool: equal bits with one thread and with two") {

@@ -1,0 +1,166 @@
+// Distances of all pairs: every metric, dtype and instruction set against plain doubles, operands
+// of any strides, the same bits whatever the threads.
+#include "warptape/kernels/cdist.h"
+
+#include <algorithm>
+#include <array>
+
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/core/device.h"
+#include "warptape/kernels/cpu/isa.h"
+#include "warptape/tests/support/variants.h"
+
+using namespace wt;
+using namespace wt_test;
+
+namespace {
+
+struct IsaScope {
+  int before = cpu_isa();
+  explicit IsaScope(int isa) { cpu_isa_in_use = isa; }
+  ~IsaScope() { cpu_isa_in_use = before; }
+};
+
+// Operands of one problem, and what must come out.
+struct Problem {
+  i64 batches, rows, columns, depth;
+  double p;
+  DType t;
+  Tensor a, b, gy;
+  std::vector<double> x, z, g;  // what the operands hold, in logical order
+  DType wide() const { return t == f64 ? f64 : f32; }
+  double difference(i64 n, i64 i, i64 j, i64 k) const {
+    return x[size_t((n * rows + i) * depth + k)] - z[size_t((n * columns + j) * depth + k)];
+  }
+  double distance(i64 n, i64 i, i64 j) const {
+    double sum = 0;
+    for (i64 k = 0; k < depth; ++k) {
+      const double d = std::fabs(difference(n, i, j, k));
+      sum = std::isinf(p) ? std::max(sum, d) : sum + (p == 0 ? double(d != 0) : std::pow(d, p));
+    }
+    return std::isinf(p) || p == 0 ? sum : std::pow(sum, 1 / p);
+  }
+  double pull(i64 n, i64 i, i64 j, i64 k) const {
+    const double d = difference(n, i, j, k), y = distance(n, i, j);
+    const double sign = double(d > 0) - double(d < 0), size = std::fabs(d);
+    if (d == 0) return 0;
+    const double slope = std::isinf(p) ? (size == y ? sign : 0) : sign * std::pow(size / y, p - 1);
+    return g[size_t((n * rows + i) * columns + j)] * slope;
+  }
+};
+
+// `turned`: the last two axes of every operand are swapped in memory, and b is the same for all
+// batches.
+Problem problem_of(std::array<i64, 4> sizes, double p, DType t, bool turned) {
+  Problem q{sizes[0], sizes[1], sizes[2], sizes[3], p, t, {}, {}, {}, {}, {}, {}};
+  const auto make = [&](i64 n, i64 r, i64 c, u64 seed) {
+    const std::vector<double> v = random_values(n * r * c, seed);
+    return turned ? transpose(to_tensor(v, {n, c, r}, t, Device::cpu()), 1, 2)
+                  : to_tensor(v, {n, r, c}, t, Device::cpu());
+  };
+  q.a = make(q.batches, q.rows, q.depth, 1);
+  q.b = make(turned ? 1 : q.batches, q.columns, q.depth, 2);
+  if (turned) q.b = expand(q.b, {q.batches, q.columns, q.depth});
+  q.gy = make(q.batches, q.rows, q.columns, 3);
+  q.x = to_doubles(q.a), q.z = to_doubles(q.b), q.g = to_doubles(q.gy);
+  return q;
+}
+
+void check_forward(const Problem& q) {
+  for (const DType out : {q.t, q.wide()}) {
+    const Tensor y = empty({q.batches, q.rows, q.columns}, {.dtype = out});
+    for_each_variant<CdistForwardArgs>(Device::cpu(), {view(y), view(q.a), view(q.b), q.p}, [&] {
+      const std::vector<double> got = to_doubles(y);
+      int wrong = 0;
+      for (i64 e = 0; e < y.numel(); ++e) {
+        const double want =
+            q.distance(e / q.columns / q.rows, e / q.columns % q.rows, e % q.columns);
+        const double size = want * (1 + std::fabs(std::log(want + 1e-30)));  // of 1 / p
+        wrong += !close(got[size_t(e)], want, error_bound(out, double(q.depth), want, size));
+      }
+      CHECK(wrong == 0);
+    });
+  }
+}
+
+void check_backward(const Problem& q) {
+  std::vector<double> distances;
+  for (i64 n = 0; n < q.batches; ++n)
+    for (i64 i = 0; i < q.rows; ++i)
+      for (i64 j = 0; j < q.columns; ++j) distances.push_back(q.distance(n, i, j));
+  const Tensor ga = empty({q.batches, q.rows, q.depth}, {.dtype = q.t});
+  const Tensor gb = empty({q.batches, q.columns, q.depth}, {.dtype = q.t});
+  // The largest difference must be found again: y as the forward has it.
+  const Tensor y = to_tensor(distances, {q.batches, q.rows, q.columns}, q.wide(), Device::cpu());
+  const auto check = [&](const Tensor& got, bool second) {
+    const std::vector<double> v = to_doubles(got);
+    const i64 own = second ? q.columns : q.rows, others = second ? q.rows : q.columns;
+    int wrong = 0;
+    for (i64 e = 0; e < got.numel(); ++e) {
+      const i64 n = e / q.depth / own, i = e / q.depth % own, k = e % q.depth;
+      double want = 0, size = 0;
+      for (i64 j = 0; j < others; ++j) {
+        const double one = second ? -q.pull(n, j, i, k) : q.pull(n, i, j, k);
+        want += one, size += std::fabs(one);
+      }
+      wrong += !close(v[size_t(e)], want, error_bound(q.t, double(others) + 16, want, size));
+    }
+    CHECK(wrong == 0);
+  };
+  for_each_variant<CdistBackwardArgs>(
+      Device::cpu(), {view(ga), view(gb), view(q.gy), view(y), view(q.a), view(q.b), q.p},
+      [&] { check(ga, false), check(gb, true); });
+  for_each_variant<CdistBackwardArgs>(
+      Device::cpu(), {{}, view(gb), view(q.gy), view(y), view(q.a), view(q.b), q.p},
+      [&] { check(gb, true); });
+}
+
+}  // namespace
+
+TEST_CASE("cdist: every variant and instruction set, all metrics and dtypes, any strides") {
+  const int best = cpu_isa();
+  for (int isa = 0; isa <= best; ++isa) {
+    const IsaScope use(isa);
+    for (const DType t : {f64, f32, f16, bf16})
+      for (const double p : {0.0, 1.0, 2.0, double(INFINITY), 3.0, 0.5})
+        for (const bool turned : {false, true})
+          for (const auto& sizes : {std::array<i64, 4>{1, 7, 19, 5},
+                                    {2, 13, 33, 9},
+                                    {1, 40, 3, 17},
+                                    {2, 1, 1, 1},
+                                    {1, 2, 300, 2},
+                                    {1, 103, 5, 35}}) {
+            INFO("isa " << isa << ' ' << dtype_name(t) << " p " << p << " turned " << turned
+                        << " sizes " << sizes[0] << ' ' << sizes[1] << ' ' << sizes[2] << ' '
+                        << sizes[3]);
+            const Problem q = problem_of(sizes, p, t, turned);
+            check_forward(q);
+            if (p > 0) check_backward(q);
+          }
+  }
+}
+
+TEST_CASE("cdist: the same bits with one thread and with several") {
+  const Problem q = problem_of({2, 210, 530, 40}, 2, f32, false);
+  const int before = num_threads();
+  std::vector<double> first;
+  for (const int threads : {1, 3}) {
+    set_num_threads(threads);
+    const Tensor y = empty({2, 210, 530}), ga = empty({2, 210, 40}), gb = empty({2, 530, 40});
+    const auto run_on_cpu = [](const auto& args) {
+      Launch l;
+      l.device = Device::cpu();
+      run(args, l);
+    };
+    run_on_cpu(CdistForwardArgs{view(y), view(q.a), view(q.b), 2});
+    run_on_cpu(CdistBackwardArgs{view(ga), view(gb), view(q.gy), view(y), view(q.a), view(q.b), 2});
+    std::vector<double> all = to_doubles(y);
+    for (const Tensor& t : {ga, gb})
+      for (const double v : to_doubles(t)) all.push_back(v);
+    if (first.empty())
+      first = all;
+    else
+      CHECK(all == first);
+  }
+  set_num_threads(before);
+}
