@@ -74,7 +74,8 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
 }
 
 void check_samples(const std::string& path, const char* part, i64 samples) {
-  if (samples == 0) throw DataError(str(path, ": the data has no ", part, " samples"));
+  if (samples == 0)
+    throw DataError(str(printable_path(path), ": the data has no ", part, " samples"));
 }
 
 void check_batch(i64 batch, const RecipeData& data) {
