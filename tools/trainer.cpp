@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
@@ -18,7 +19,20 @@
 
 namespace wt::tools {
 
+namespace {
+
+// Where the run is kept, its checkpoints name these, in safetensors' metadata, which has no other
+// texts: said now and not by the first save.
+void check_kept(const char* option, const std::string& value) {
+  if (is_utf8(value)) return;
+  throw UsageError(str(option, " ", printable_path(value), " is not UTF-8, as what the run's ",
+                       "checkpoints keep of it must be\n  Try another name, or a symbolic link"));
+}
+
+}  // namespace
+
 Trainer::Trainer(const TrainOptions& o) : o_(o) {
+  if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
   if (o.precision != "f32")
     throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
   if (o.threads > 0) set_num_threads(o.threads);
@@ -118,7 +132,7 @@ void Trainer::resume(const nn::LoadedTensors& file) {
 void Trainer::begin_weights() {
   if (o_.init_from.empty()) return;
   const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
-  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", file.c_str());
+  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
 
 // From the checkpoint of a run that goes on, else from other weights, else from random ones.
@@ -144,7 +158,7 @@ void Trainer::use_kernels() {
   if (o_.kernels.empty() || c_.step < o_.kernels_from || kernels_) return;
   const size_t colon = o_.kernels.find(':');
   if (colon == std::string::npos)
-    throw UsageError(str("--kernel ", o_.kernels, " is not CONTRACT:VARIANT"));
+    throw UsageError(str("--kernel ", printable(o_.kernels), " is not CONTRACT:VARIANT"));
   kernels_.emplace(o_.kernels.substr(0, colon), o_.kernels.substr(colon + 1));
 }
 
