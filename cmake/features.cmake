@@ -51,7 +51,8 @@ macro(wt_feature_row name state version how)
   endif()
 endmacro()
 
-# wt_package(NAME Package version what package-of-Debian): a part that is one library.
+# wt_package(NAME Package version what package-of-Debian [PART...]): a part that is one library, of use
+# only with these other parts.
 macro(wt_package name package version what apt)
   wt_feature_option(${name} "${what}")
   if(WT_LOOK_${name})
@@ -61,8 +62,14 @@ macro(wt_package name package version what apt)
   if(NOT wt_version)  # ZLIB before CMake 3.26
     set(wt_version "${${package}_VERSION_STRING}")
   endif()
-  wt_feature_found(${name} ${package}_FOUND "${wt_version}"
-    "apt-get install ${apt}; -D${package}_ROOT=DIR says where it is")
+  set(wt_how "apt-get install ${apt}; -D${package}_ROOT=DIR says where it is")
+  foreach(part IN ITEMS ${ARGN})
+    if(NOT WARPTAPE_HAS_${part})
+      set(${package}_FOUND FALSE)
+      set(wt_how "it needs ${part}, which this build lacks")
+    endif()
+  endforeach()
+  wt_feature_found(${name} ${package}_FOUND "${wt_version}" "${wt_how}")
   if(WARPTAPE_HAS_${name})
     target_link_libraries(wt_features INTERFACE ${package}::${package})
     string(APPEND WT_PC_PRIVATE " ${${package}_LIBRARY}")
@@ -80,8 +87,8 @@ target_link_libraries(wt_features INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 include(cmake/cuda.cmake)
 wt_package(OPENBLAS OpenBLAS "" "OpenBLAS for matrix products on the cpu device"
   libopenblas-pthread-dev)
-wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev)
 wt_package(ZLIB ZLIB "" "zlib for gzip files" zlib1g-dev)
+wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
 
 # wt_uses(target names...): compiles the target with the headers of these imported targets.
 function(wt_uses target)

@@ -232,8 +232,17 @@ DirectoryLock::DirectoryLock(const std::string& directory) : directory_(director
   std::error_code made;
   std::filesystem::create_directories(directory, made);
   const std::string path = directory + "/LOCK";
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (fd_ < 0) cannot_write(path, "opening it", made ? made.value() : errno);
+  // Its text is replaced below: not that of a file which a link leads to, and nobody's pipe.
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  const int reason = errno;
+  if (fd_ < 0 && reason == ELOOP)
+    throw CheckpointError(printable_path(path) + " cannot be written: it is a symbolic link");
+  if (fd_ < 0) cannot_write(path, "opening it", made ? made.value() : reason);
+  struct stat info;
+  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(std::exchange(fd_, -1));
+    throw CheckpointError(printable_path(path) + " cannot be written: it is no regular file");
+  }
   char text[512] = {};
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;

@@ -62,7 +62,8 @@ WT_API void unlink_live_temp_files() noexcept;
 // drops the lock when the process ends, however it ends. Creates the folder if it is missing.
 class WT_API DirectoryLock {
  public:
-  // CheckpointError with the holder's process, host and start time if somebody else has it.
+  // CheckpointError with the holder's process, host and start time if somebody else has it, and for
+  // a LOCK that is a symbolic link or no regular file.
   explicit DirectoryLock(const std::string& directory);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;

@@ -43,8 +43,8 @@ Device Device::parse(const char* text) {
     if (const int i = parse_index(text + 5); i >= 0) return Device::cuda(i);
   static const std::vector<std::string_view> kNames = {"auto", "cpu",    "simt",
                                                        "cuda", "cuda:0", "meta"};
-  throw UsageError(str("no device is called '", name, "' (auto, cpu, simt, cuda:N, meta)",
-                       did_you_mean(name, kNames)));
+  throw UsageError(str("no device is called '", printable(name),
+                       "' (auto, cpu, simt, cuda:N, meta)", did_you_mean(name, kNames)));
 }
 
 std::string to_string(Device d) {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
 
 namespace wt::detail {
 namespace {
@@ -50,7 +51,7 @@ bool guard_wanted() {
   if (!std::strcmp(wanted, "guard")) return true;
   // The other two are for cuda (kernels/cuda/device.cpp).
   if (!std::strcmp(wanted, "caching") || !std::strcmp(wanted, "direct")) return false;
-  throw UsageError(str("WT_ALLOC=", wanted, ": caching, direct or guard"));
+  throw UsageError(str("WT_ALLOC=", printable(wanted), ": caching, direct or guard"));
 }
 
 const BlockAllocator& guard_allocator() {

@@ -9,14 +9,24 @@
 #include <cstring>
 #include <utility>
 
+#include "warptape/core/json.h"
+
 namespace wt {
 
 void data_error(const std::string& path, u64 offset, const std::string& message) {
-  throw DataError(str(printable(path, 400), ": at byte ", offset, ": ", message));
+  throw DataError(str(printable_path(path), ": at byte ", offset, ": ", message));
 }
 
-std::string printable(std::string_view text, std::size_t limit) {
+namespace {
+
+void append_hex(std::string& out, unsigned char byte) {
   static constexpr char kHex[] = "0123456789abcdef";
+  out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::size_t limit) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -25,8 +35,25 @@ std::string printable(std::string_view text, std::size_t limit) {
     if (plain) {
       out += c;
     } else {
-      out += {'\\', 'x', kHex[byte >> 4], kHex[byte & 15]};
+      append_hex(out, byte);
     }
+  }
+  return out;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t length = utf8_length(text);
+    const bool control = (lead < 0x20 && lead != '\n' && lead != '\t') || lead == 0x7f;
+    const bool control_of_two = length == 2 && lead == 0xc2 && static_cast<u8>(text[1]) < 0xa0;
+    if (length > 0 && !control && !control_of_two)
+      out += text.substr(0, length);
+    else
+      for (std::size_t i = 0; i < std::max<std::size_t>(length, 1); ++i)
+        append_hex(out, static_cast<unsigned char>(text[i]));
+    text.remove_prefix(std::max<std::size_t>(length, 1));
   }
   return out;
 }
@@ -34,7 +61,7 @@ std::string printable(std::string_view text, std::size_t limit) {
 InputFile::InputFile(std::string path) : path_(std::move(path)) {
   const auto refuse = [&](const std::string& why) {
     if (fd_ >= 0) ::close(fd_);
-    throw DataError(str(printable(path_, 400), ": cannot be read: ", why));
+    throw DataError(str(printable_path(path_), ": cannot be read: ", why));
   };
   // O_NONBLOCK: opening a FIFO must not wait for its writer; it has no effect on regular files.
   fd_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -13,9 +13,17 @@ namespace wt {
 [[noreturn]] WT_COLD WT_API void data_error(const std::string& path, u64 offset,
                                             const std::string& message);
 
-// `text` made safe for messages and logs: control characters and bytes above ASCII become \xNN,
-// and what is longer than `limit` characters is cut and marked "...".
+// A name made safe for messages and logs: control characters and bytes above ASCII become \xNN, and
+// what is longer than `limit` characters is cut and marked "...". Whatever a file or a command line
+// brings goes through here on its way to a terminal or into an error, or it could move the cursor,
+// hide lines or forge them.
 WT_API std::string printable(std::string_view text, std::size_t limit = 80);
+inline std::string printable_path(std::string_view path) { return printable(path, 400); }
+
+// A text of several lines in UTF-8, line feeds and tabs kept; every other control character (also
+// those of two bytes) and what is no UTF-8 becomes \xNN. For messages as a whole, in which names
+// have been made printable before.
+WT_API std::string printable_lines(std::string_view text);
 
 class WT_API InputFile {
  public:

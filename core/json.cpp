@@ -9,24 +9,6 @@
 namespace wt {
 namespace {
 
-// Length of the valid UTF-8 sequence at the start of `s`, 0 if there is none (Unicode table 3-7).
-std::size_t utf8_length(std::string_view s) {
-  const auto at = [&](std::size_t i) { return i < s.size() ? static_cast<u8>(s[i]) : 0u; };
-  const auto tail = [&](std::size_t i) { return at(i) >= 0x80 && at(i) <= 0xBF; };
-  const u32 lead = at(0), second = at(1);
-  if (lead < 0x80) return s.empty() ? 0 : 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
-  if (lead >= 0xE0 && lead <= 0xEF) {
-    const u32 low = lead == 0xE0 ? 0xA0 : 0x80, high = lead == 0xED ? 0x9F : 0xBF;
-    return second >= low && second <= high && tail(2) ? 3 : 0;
-  }
-  if (lead >= 0xF0 && lead <= 0xF4) {
-    const u32 low = lead == 0xF0 ? 0x90 : 0x80, high = lead == 0xF4 ? 0x8F : 0xBF;
-    return second >= low && second <= high && tail(2) && tail(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 void encode_utf8(u32 code, std::string& out) {
   const auto put = [&](u32 byte) { out += static_cast<char>(byte); };
   if (code < 0x80) {
@@ -44,6 +26,24 @@ void encode_utf8(u32 code, std::string& out) {
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 }  // namespace
+
+// Unicode table 3-7.
+std::size_t utf8_length(std::string_view s) {
+  const auto at = [&](std::size_t i) { return i < s.size() ? static_cast<u8>(s[i]) : 0u; };
+  const auto tail = [&](std::size_t i) { return at(i) >= 0x80 && at(i) <= 0xBF; };
+  const u32 lead = at(0), second = at(1);
+  if (lead < 0x80) return s.empty() ? 0 : 1;
+  if (lead >= 0xC2 && lead <= 0xDF) return tail(1) ? 2 : 0;
+  if (lead >= 0xE0 && lead <= 0xEF) {
+    const u32 low = lead == 0xE0 ? 0xA0 : 0x80, high = lead == 0xED ? 0x9F : 0xBF;
+    return second >= low && second <= high && tail(2) ? 3 : 0;
+  }
+  if (lead >= 0xF0 && lead <= 0xF4) {
+    const u32 low = lead == 0xF0 ? 0x90 : 0x80, high = lead == 0xF4 ? 0x8F : 0xBF;
+    return second >= low && second <= high && tail(2) && tail(3) ? 4 : 0;
+  }
+  return 0;
+}
 
 std::string json_quote(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";

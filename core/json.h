@@ -15,6 +15,8 @@ namespace wt {
 // "text" with quotes and escapes; bytes that are not UTF-8 become U+FFFD.
 WT_API std::string json_quote(std::string_view text);
 WT_API bool is_utf8(std::string_view text);
+// Bytes of the UTF-8 character that `text` begins with; 0 for none.
+WT_API std::size_t utf8_length(std::string_view text);
 // The shortest number that reads back as the same double. JSON has no NaN and no infinity: they
 // are the strings "NaN", "Infinity" and "-Infinity" (protobuf's JSON mapping).
 WT_API std::string json_number(double value);

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/macros.h"
 
 namespace wt {
@@ -23,7 +24,7 @@ template <class Range>
 std::string did_you_mean(std::string_view word, const Range& candidates) {
   std::vector<std::string_view> views(std::begin(candidates), std::end(candidates));
   const std::string_view best = nearest(word, views);
-  return best.empty() ? "" : "; did you mean '" + std::string(best) + "'?";
+  return best.empty() ? "" : "; did you mean '" + printable(best) + "'?";
 }
 
 }  // namespace wt

@@ -18,7 +18,8 @@ std::vector<std::string> batch_files(const std::string& root, bool train) {
   namespace fs = std::filesystem;
   std::error_code ec;
   fs::path folder = root;
-  if (!fs::is_directory(folder, ec)) throw DataError(str(root, ": there is no such folder"));
+  if (!fs::is_directory(folder, ec))
+    throw DataError(printable_path(root) + ": there is no such folder");
   if (fs::is_directory(folder / "cifar-10-batches-bin", ec)) folder /= "cifar-10-batches-bin";
   std::vector<std::string> names{"test_batch.bin"};
   if (train) {
@@ -27,9 +28,12 @@ std::vector<std::string> batch_files(const std::string& root, bool train) {
   }
   for (std::string& name : names) {
     fs::path p = folder / name;
-    if (!fs::exists(p, ec)) p += ".gz";
-    if (!fs::exists(p, ec))
-      throw DataError(str(folder.string(), ": has neither ", name, " nor ", name, ".gz",
+    // A link that leads nowhere or in a circle counts: what is wrong with it is said when it is
+    // read.
+    if (!fs::exists(fs::symlink_status(p, ec))) p += ".gz";
+    if (!fs::exists(fs::symlink_status(p, ec)))
+      throw DataError(str(printable_path(folder.string()), ": has neither ", name, " nor ", name,
+                          ".gz",
                           fs::exists(folder / (name + ".xz"), ec) ? "\n  Try unxz " + name + ".xz"
                                                                   : std::string()));
     name = p.string();
@@ -37,18 +41,33 @@ std::vector<std::string> batch_files(const std::string& root, bool train) {
   return names;
 }
 
+// How many there are in so many bytes.
+i64 whole_records(const std::string& path, u64 bytes) {
+  const i64 n = i64(bytes) / kRecord;
+  if (n == 0 || i64(bytes) % kRecord != 0)
+    data_error(path, u64(n * kRecord),
+               str("CIFAR-10 records have ", kRecord, " bytes, the file has ", bytes,
+                   " (truncated download?)"));
+  return n;
+}
+
 // Number of records; the labels are checked.
 i64 check_records(const std::string& path, const std::vector<u8>& bytes) {
-  const i64 n = i64(bytes.size()) / kRecord;
-  if (n == 0 || i64(bytes.size()) % kRecord != 0)
-    data_error(path, u64(n * kRecord),
-               str("CIFAR-10 records have ", kRecord, " bytes, the file has ", bytes.size(),
-                   " (truncated download?)"));
+  const i64 n = whole_records(path, bytes.size());
   for (i64 i = 0; i < n; ++i)
     if (const u8 label = bytes[size_t(i * kRecord)]; label >= Cifar10::kClasses)
       data_error(path, u64(i * kRecord),
                  str("label ", int(label), " is outside [0, ", Cifar10::kClasses, ")"));
   return n;
+}
+
+// Of a whole number of records; a plain file's size says that before anything is read.
+std::vector<u8> read_records(const std::string& path, const ParseLimits& limits = {}) {
+  Content file(path, limits);
+  if (const auto size = file.size()) whole_records(path, *size);
+  std::vector<u8> bytes;
+  file.append(bytes, ~u64{0});
+  return bytes;
 }
 
 void split_records(const std::vector<u8>& bytes, i64 n, u8* images, u8* labels) {
@@ -61,7 +80,7 @@ void split_records(const std::vector<u8>& bytes, i64 n, u8* images, u8* labels) 
 }  // namespace
 
 CifarFile read_cifar10(const std::string& path, const ParseLimits& limits) {
-  const std::vector<u8> bytes = read_bytes(path, limits);
+  const std::vector<u8> bytes = read_records(path, limits);
   const i64 n = check_records(path, bytes);
   const CategoryScope scope(Category::dataset);
   const TensorOptions host{.dtype = DType::u8, .device = Device::cpu()};
@@ -74,7 +93,7 @@ Cifar10::Cifar10(const std::string& root, const Cifar10Options& o) : flatten_(o.
   std::vector<std::vector<u8>> files;
   i64 total = 0;
   for (const std::string& path : batch_files(root, o.train)) {
-    files.push_back(read_bytes(path));
+    files.push_back(read_records(path));
     total += check_records(path, files.back());
   }
   const CategoryScope scope(Category::dataset);

@@ -15,6 +15,8 @@
 namespace wt::data {
 namespace {
 
+constexpr double kBeyondF32 = 0x1.ffffffp127;  // rounds to infinity
+
 // One field of the text, and where it stands.
 struct Field {
   std::string_view text;
@@ -57,15 +59,10 @@ class Rows {
   }
   bool end_of_line() {
     if (pos_ >= text_.size()) return true;
-    const u64 before = pos_;
-    if (at('\r')) ++pos_;
-    if (at('\n') || pos_ >= text_.size()) {
-      pos_ += at('\n');
-      ++line_;
-      return true;
-    }
-    pos_ = before;
-    return false;
+    if (!at('\n') && !at('\r')) return false;
+    pos_ += text_.substr(pos_, 2) == "\r\n" ? 2 : 1;
+    ++line_;
+    return true;
   }
   void skip_lines() {
     while (pos_ < text_.size()) {
@@ -73,7 +70,7 @@ class Rows {
       skip_spaces();
       if (end_of_line()) continue;
       if (o_.comment && at(o_.comment)) {
-        pos_ = std::min(text_.find('\n', pos_), text_.size());
+        pos_ = std::min(text_.find_first_of("\r\n", pos_), text_.size());
         continue;
       }
       pos_ = o_.separator == ' ' ? pos_ : start;
@@ -90,14 +87,12 @@ class Rows {
       quoted(f);
     } else {
       while (pos_ < text_.size() && text_[pos_] != o_.separator && text_[pos_] != '\n' &&
-             text_[pos_] != '\0' && !(o_.separator == ' ' && blank(text_[pos_])))
+             text_[pos_] != '\r' && !(o_.separator == ' ' && blank(text_[pos_])))
         ++pos_;
-      if ((at('\n') || pos_ == text_.size()) && pos_ > f.byte && text_[pos_ - 1] == '\r') --pos_;
       u64 end = pos_;
       while (end > f.byte && blank(text_[end - 1])) --end;
       f.text = text_.substr(f.byte, end - f.byte);
     }
-    if (at('\0')) data_error(path_, pos_, str("line ", line_, ": a NUL byte; this is no text"));
     if (f.text.size() > limits_.max_string)
       data_error(path_, f.byte,
                  str("line ", f.line, ": a field of ", f.text.size(), " bytes, the limit is ",
@@ -112,15 +107,13 @@ class Rows {
     for (;; ++pos_) {
       if (pos_ >= text_.size())
         data_error(path_, f.byte, str("line ", f.line, ": a quote that does not end"));
-      if (text_[pos_] == '\n') ++line_;
-      if (text_[pos_] == '\0') break;  // refused by the caller
+      if (at('\n') || (at('\r') && text_.substr(pos_, 2) != "\r\n")) ++line_;
       if (text_[pos_] != '"') continue;
       if (pos_ + 1 >= text_.size() || text_[pos_ + 1] != '"') break;
       doubled = true;
       ++pos_;
     }
     f.text = text_.substr(start, pos_ - start);
-    if (at('\0')) return;
     ++pos_;
     if (doubled) {
       for (size_t i = 0; i < f.text.size(); ++i) {
@@ -132,8 +125,7 @@ class Rows {
     }
     const u64 before = pos_;
     skip_spaces();
-    const bool ends = pos_ >= text_.size() || at('\n') || at(o_.separator) ||
-                      text_.substr(pos_, 2) == "\r\n" || (at('\r') && pos_ + 1 == text_.size());
+    const bool ends = pos_ >= text_.size() || at('\n') || at('\r') || at(o_.separator);
     if (!ends && (o_.separator != ' ' || pos_ == before))
       data_error(path_, pos_, str("line ", line_, ": text after the closing quote"));
   }
@@ -248,6 +240,9 @@ class Builder {
       case DType::i64:
         break;
       default:
+        // An infinity in the file is meant, one that the type would make is not.
+        if (o_.dtype == DType::f32 && std::isfinite(x) && std::abs(x) >= kBeyondF32)
+          fail(k, f, (f.text.empty() ? str(x) : shown(f)) + " is beyond f32");
         floats_.push_back(x);
         return;
     }
@@ -305,11 +300,29 @@ std::vector<std::string> header_names(const std::string& path, const std::vector
   return names;
 }
 
+// The whole text. A NUL is looked for on the way: a file that is no text, a large one full of holes
+// above all, is refused by its first piece.
+std::vector<u8> read_text(const std::string& path, const ParseLimits& limits) {
+  Content file(path, limits);
+  std::vector<u8> bytes;
+  i64 line = 1;
+  for (u64 begin = 0;; begin = bytes.size()) {
+    file.append(bytes, u64{1} << 20);
+    if (bytes.size() == begin) return bytes;
+    const auto from = bytes.begin() + i64(begin), nul = std::find(from, bytes.end(), u8{0});
+    line += std::count(from, nul, u8{'\n'});
+    if (nul != bytes.end())
+      data_error(path, u64(nul - bytes.begin()),
+                 str("line ", line, ": a NUL byte; this is no text"));
+    if (const auto size = file.size(); size && begin == 0) bytes.reserve(size_t(*size));
+  }
+}
+
 }  // namespace
 
 CsvTable read_csv(const std::string& path, const CsvOptions& o, const ParseLimits& limits) {
   Builder table(path, o);
-  const std::vector<u8> bytes = read_bytes(path, limits);
+  const std::vector<u8> bytes = read_text(path, limits);
   Rows rows(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, o, limits);
   std::vector<Field> row;
   if (!rows.next(row)) data_error(path, 0, "the table is empty");

@@ -51,9 +51,10 @@ class WT_API CsvTable {
 
 // Plain text or gzip in UTF-8 (a byte order mark is left out). Fields may be quoted ("a ""b""",
 // also over several lines), spaces around unquoted ones do not count, nor do empty lines; lines end
-// in \n or \r\n. Numbers are decimal, with nan and inf. Throws DataError with the path, the byte,
-// line and column of what is wrong: a field that is no number, a row with another number of fields
-// than the first line, a quote that does not end, NUL; UsageError for columns that are not there.
+// in \n, \r\n or \r. Numbers are decimal, with nan and inf. Throws DataError with the path, the
+// byte, line and column of what is wrong: a field that is no number or beyond the type, a row with
+// another number of fields than the first line, a quote that does not end, NUL; UsageError for
+// columns that are not there.
 WT_API CsvTable read_csv(const std::string& path, const CsvOptions& o = {},
                          const ParseLimits& limits = {});
 

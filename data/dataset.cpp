@@ -20,13 +20,17 @@ constexpr TensorOptions kHostIndices{.dtype = DType::i64, .device = Device::cpu(
 std::string find_file(const std::string& root, const std::string& name) {
   namespace fs = std::filesystem;
   std::error_code ec;
-  if (!fs::is_directory(root, ec)) throw DataError(str(root, ": there is no such folder"));
+  if (!fs::is_directory(root, ec))
+    throw DataError(printable_path(root) + ": there is no such folder");
   std::string dotted = name;  // "train-images.idx3-ubyte" is seen in the wild
   dotted[dotted.find("-idx")] = '.';
   for (const std::string& n : {name, dotted})
     for (const char* tail : {"", ".gz"})
-      if (const fs::path p = fs::path(root) / (n + tail); fs::exists(p, ec)) return p.string();
-  throw DataError(str(root, ": has neither ", name, " nor ", name, ".gz"));
+      // A link that leads nowhere or in a circle counts: what is wrong with it is said when it is
+      // read.
+      if (const fs::path p = fs::path(root) / (n + tail); fs::exists(fs::symlink_status(p, ec)))
+        return p.string();
+  throw DataError(str(printable_path(root), ": has neither ", name, " nor ", name, ".gz"));
 }
 
 Tensor host_bytes(const std::vector<u8>& bytes) {
@@ -156,7 +160,7 @@ const std::array<const char*, 10>& FashionMnist::class_names() {
 }
 
 TextBytes::TextBytes(const std::vector<std::string>& paths, const TextBytesOptions& o)
-    : where_(paths.size() == 1 ? paths[0] + ": " : str(paths.size(), " files: ")) {
+    : where_(paths.size() == 1 ? printable_path(paths[0]) + ": " : str(paths.size(), " files: ")) {
   std::vector<u8> all;
   for (const std::string& p : paths) {
     const std::vector<u8> bytes = read_bytes(p);

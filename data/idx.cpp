@@ -1,7 +1,6 @@
 #include "warptape/data/idx.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "warptape/core/checked.h"
 #include "warptape/core/factories.h"
@@ -41,6 +40,19 @@ Shape parse_header(const std::string& path, const std::vector<u8>& bytes) {
 }
 size_t header_size(const Shape& shape) { return 4 + 4 * size_t(shape.size()); }
 
+// The header says how long the file is: all that can be checked is, before memory is asked for.
+void check_size(const Content& file, const Shape& shape) {
+  const u64 header = header_size(shape), total = u64(numel_of(shape));
+  if (const auto size = file.size(); size && *size - header != total)
+    data_error(file.path(), header,
+               str("shape ", shape, " needs ", total, " bytes, the file has ", *size - header,
+                   *size - header < total ? " (truncated download?)" : ""));
+  if (total > file.most() - std::min<u64>(header, file.most()))
+    data_error(file.path(), header,
+               str("shape ", shape, " needs ", total, " bytes, a gzip file of ", file.file_size(),
+                   " bytes may become ", file.most(), " (ParseLimits::max_inflated, max_bytes)"));
+}
+
 }  // namespace
 
 Shape idx_shape(const std::string& path) {
@@ -48,18 +60,23 @@ Shape idx_shape(const std::string& path) {
 }
 
 Tensor read_idx(const std::string& path, const ParseLimits& limits) {
-  const std::vector<u8> bytes = read_bytes(path, limits);
-  const Shape shape = parse_header(path, bytes);
-  const size_t header = header_size(shape);
-  const u64 total = u64(numel_of(shape));
-  if (bytes.size() - header != total)
-    data_error(
-        path, header,
-        str("shape ", shape, " needs ", total, " bytes, the file has ", bytes.size() - header,
-            bytes.size() - header < total ? " (truncated download?)" : ""));
+  Content file(path, limits);
+  std::vector<u8> head;
+  file.append(head, 4);
+  if (head.size() == 4) file.append(head, 4 * u64(std::min<int>(head[3], kMaxDims)));
+  const Shape shape = parse_header(path, head);
+  check_size(file, shape);
+  const u64 header = header_size(shape), total = u64(numel_of(shape));
   const CategoryScope scope(Category::dataset);
   Tensor t = empty(shape, {.dtype = DType::u8, .device = Device::cpu()});
-  if (total) std::memcpy(t.mutable_data<u8>(), bytes.data() + header, total);
+  u8 beyond = 0;
+  const u64 got = total ? file.read(t.mutable_data<u8>(), total) : 0;
+  if (got < total)
+    data_error(path, header,
+               str("shape ", shape, " needs ", total, " bytes, the file has ", got,
+                   " (truncated download?)"));
+  if (file.read(&beyond, 1))
+    data_error(path, header + total, str("shape ", shape, " needs ", total, " bytes, more follow"));
   return t;
 }
 

@@ -1,18 +1,20 @@
 #include "warptape/data/image.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string_view>
 
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
-#include "warptape/data/bytes.h"
 #include "warptape/data/image_parts.h"
 
 namespace wt::data {
 namespace {
 
 constexpr u64 kMaxPixels = 64'000'000;
+// Of a file: 64 million colours as text need three quarters of it.
+constexpr u64 kMaxImageFile = u64{1} << 30;
 
 bool is_space(u8 c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 bool is_digit(u8 c) { return c >= '0' && c <= '9'; }
@@ -131,7 +133,8 @@ const char* other_format(std::string_view head) {
     std::string_view bytes;
     const char* name;
   };
-  static constexpr std::array<Magic, 6> magics{{{"\xff\xd8\xff", "JPEG"},
+  static constexpr std::array<Magic, 7> magics{{{"\xff\xd8\xff", "JPEG"},
+                                                {"\x1f\x8b", "gzip"},
                                                 {"GIF8", "GIF"},
                                                 {"BM", "BMP"},
                                                 {"II*", "TIFF"},
@@ -159,20 +162,31 @@ Tensor detail::empty_image(const std::string& path, u64 at, u64 height, u64 widt
                {.dtype = DType::u8, .device = Device::cpu()});
 }
 
-Tensor read_image(const std::string& path, const ParseLimits& limits) {
-  const std::vector<u8> bytes = read_bytes(path, limits);
-  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
-                              std::min<size_t>(bytes.size(), 16));
-  if (head.starts_with("\x89PNG\r\n\x1a\n")) return detail::read_png(path, bytes, limits);
-  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7')
-    return PnmReader(path, bytes).read(limits);
-  if (bytes.empty()) data_error(path, 0, "the file is empty");
+// What is no image is refused by its first bytes, before the rest is read.
+static bool is_png(const InputFile& file) {
+  std::string bytes(size_t(std::min<u64>(file.size(), 16)), '\0');
+  file.read(0, bytes.data(), bytes.size(), "the magic number");
+  const std::string_view head = bytes;
+  const std::string& path = file.path();
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return true;
+  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7') return false;
+  if (head.empty()) data_error(path, 0, "the file is empty");
   if (head.starts_with("\x89PNG"))
     data_error(path, 4, "a PNG file whose line ends were changed on the way (text mode?)");
   const char* const name = other_format(head);
   data_error(path, 0,
              name ? str("a ", name, " file; PNG, PPM and PGM are read")
                   : str("neither PNG nor PPM nor PGM: it begins with \"", printable(head), "\""));
+}
+
+Tensor read_image(const std::string& path, const ParseLimits& limits) {
+  const InputFile file(path);
+  const bool png = is_png(file);
+  if (const u64 most = std::min(kMaxImageFile, limits.max_bytes); file.size() > most)
+    data_error(path, 0, str("the image file has ", file.size(), " bytes, the limit is ", most));
+  std::vector<u8> bytes(static_cast<size_t>(file.size()));
+  file.read(0, bytes.data(), bytes.size(), "the image");
+  return png ? detail::read_png(path, bytes, limits) : PnmReader(path, bytes).read(limits);
 }
 
 }  // namespace wt::data

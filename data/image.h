@@ -14,8 +14,9 @@ namespace wt::data {
 //   PNG          every kind: grey, grey and alpha, RGB, RGBA, palettes (as RGB), C = 1 to 4.
 //                Transparency of a colour or of palette entries becomes an alpha channel; 16 bits
 //                are rounded to 8; gamma is left alone. Needs libspng: else NotAvailable.
-// Throws DataError with path and byte for other and damaged files, and for images of more than 64
-// million pixels or limits.max_bytes bytes.
+// Throws DataError with path and byte for other and damaged files, for bytes that belong to no
+// pixel, and for images of more than 64 million pixels or limits.max_bytes bytes, or in files of
+// more than 1 GiB. Gzip is not taken off.
 WT_API Tensor read_image(const std::string& path, const ParseLimits& limits = {});
 
 }  // namespace wt::data

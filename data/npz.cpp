@@ -1,16 +1,15 @@
 #include "warptape/data/npz.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <set>
 
 #include "warptape/config.h"
-#include "warptape/core/atomic_file.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/file_shape.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/suggest.h"
+#include "warptape/data/bytes.h"
+#include "warptape/data/zip_parts.h"
 #if WARPTAPE_HAS_ZLIB
 #include <zlib.h>
 #endif
@@ -18,36 +17,11 @@
 namespace wt::data {
 namespace {
 
-// APPNOTE.TXT, version 6.3: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
-constexpr u32 kLocalMagic = 0x04034b50, kEntryMagic = 0x02014b50, kEndMagic = 0x06054b50;
-constexpr u64 kLocalSize = 30, kEntrySize = 46, kEndSize = 22;
-constexpr u16 kStored = 0, kDeflated = 8, kEncrypted = 1;
-constexpr u64 kDeflateRatio = 1032;  // 258 bytes from two bits
-
 template <class T>
 T little(const u8* p) {
   T v;
   std::memcpy(&v, p, sizeof v);
   return v;
-}
-
-u32 crc32_of(u32 crc, const void* data, u64 bytes) {
-#if WARPTAPE_HAS_ZLIB
-  return bytes ? u32(crc32_z(crc, static_cast<const Bytef*>(data), bytes)) : crc;
-#else
-  static const auto table = [] {
-    std::array<u32, 256> t{};
-    for (u32 i = 0; i < 256; ++i) {
-      t[i] = i;
-      for (int k = 0; k < 8; ++k) t[i] = (t[i] >> 1) ^ (t[i] & 1 ? 0xedb88320u : 0);
-    }
-    return t;
-  }();
-  crc = ~crc;
-  for (const u8* p = static_cast<const u8*>(data); bytes > 0; --bytes)
-    crc = table[(crc ^ *p++) & 255] ^ (crc >> 8);
-  return ~crc;
-#endif
 }
 
 Tensor tensor_of(const wt::detail::NpyBytes& file, const ParseLimits& limits) {
@@ -81,15 +55,6 @@ Tensor read_npy(const std::string& path, const ParseLimits& limits) {
                     }},
                    limits);
 }
-
-void write_npy(const std::string& path, const Tensor& t) {
-  const Tensor host = t.to(Device::cpu()).contiguous();
-  const Shape shape = host.shape();
-  const std::vector<i64> sizes(shape.begin(), shape.end());
-  wt::write_npy(path, host.dtype(), sizes, host.impl()->data);
-}
-
-// --- reading ---
 
 // The content of one member, in order, counted and summed up.
 class NpzFile::Stream {
@@ -243,18 +208,17 @@ void NpzFile::read_directory() {
   std::vector<u8> directory(static_cast<size_t>(bytes));
   file_.read(start, directory.data(), bytes, "the zip directory");
   u64 at = 0;
-  std::set<std::string> seen;
   for (u16 i = 0; i < total; ++i) {
     Member m = parse_entry(directory, at, start);
     std::string name = m.file_name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    if (!seen.insert(name).second)
+    if (!by_name_.try_emplace(name, members_.size()).second)
       data_error(path, m.entry, "the archive has '" + printable(name) + "' twice");
     names_.push_back(std::move(name));
     members_.push_back(std::move(m));
   }
   if (at != bytes) data_error(path, start + at, "bytes after the last entry of the zip directory");
-  check_overlaps(start);
+  check_layout(start);
 }
 
 NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, u64 base) const {
@@ -290,12 +254,17 @@ NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, 
     refuse(str("has ", m.size, " bytes, the limit is ", limits_.max_bytes));
   if (m.size > (m.packed + 1) * kDeflateRatio)
     refuse(str("claims ", m.size, " bytes from ", m.packed, ", more than deflate can hold"));
+  if (const u64 most = limits_.most_inflated(m.packed); m.method == kDeflated && m.size > most)
+    refuse(str("of ", m.packed, " bytes claims ", m.size, " inflated, the limit is ", most,
+               " (ParseLimits::max_inflated)"));
   if (m.at > base || kLocalSize + m.packed > base - m.at)
     refuse(str("of ", m.packed, " bytes at byte ", m.at, " reaches into the directory"));
   return m;
 }
 
-void NpzFile::check_overlaps(u64 directory) const {
+// One member after the other fills the file up to the directory: what lay between them would be
+// seen by programs that read from the front, and by none that reads the directory.
+void NpzFile::check_layout(u64 directory) const {
   std::vector<const Member*> by_place;
   for (const Member& m : members_) by_place.push_back(&m);
   std::sort(by_place.begin(), by_place.end(),
@@ -303,10 +272,33 @@ void NpzFile::check_overlaps(u64 directory) const {
   for (size_t i = 0; i < by_place.size(); ++i) {
     const Member& m = *by_place[i];
     const u64 next = i + 1 < by_place.size() ? by_place[i + 1]->at : directory;
+    const std::string name = "member '" + printable(m.file_name) + "'";
     if (kLocalSize + m.file_name.size() + m.packed > next - m.at)
-      data_error(file_.path(), m.entry,
-                 "member '" + printable(m.file_name) + "' overlaps the next one");
+      data_error(file_.path(), m.entry, name + " overlaps the next one");
+    const u64 end = content_start(m) + m.packed;
+    if (end > next) data_error(file_.path(), m.entry, name + " overlaps the next one");
+    if (end != next && !(m.flags & kDescribed && is_descriptor(m, end, next - end)))
+      data_error(file_.path(), end, str(next - end, " bytes that belong to nothing follow ", name));
   }
+  const u64 first = by_place.empty() ? directory : by_place[0]->at;
+  if (first != 0) data_error(file_.path(), 0, str(first, " bytes before the first member"));
+}
+
+// What follows a member whose writer could not go back to its header: magic (or not), CRC-32, both
+// sizes in 4 or 8 bytes.
+bool NpzFile::is_descriptor(const Member& m, u64 at, u64 bytes) const {
+  if (bytes != 12 && bytes != 16 && bytes != 20 && bytes != 24) return false;
+  u8 p[24] = {};
+  file_.read(at, p, bytes, "a zip member's descriptor");
+  const u8* fields = p;
+  if (bytes == 16 || bytes == 24) {
+    if (little<u32>(p) != kDescriptorMagic) return false;
+    fields += 4;
+  }
+  const bool wide = bytes >= 20;
+  const u64 packed = wide ? little<u64>(fields + 4) : little<u32>(fields + 4);
+  const u64 size = wide ? little<u64>(fields + 12) : little<u32>(fields + 8);
+  return little<u32>(fields) == m.crc && packed == m.packed && size == m.size;
 }
 
 // Where a member's bytes begin: its local header has a length of its own.
@@ -327,17 +319,16 @@ u64 NpzFile::content_start(const Member& m) const {
   return start;
 }
 
-bool NpzFile::contains(const std::string& name) const {
-  return std::find(names_.begin(), names_.end(), name) != names_.end();
-}
+bool NpzFile::contains(const std::string& name) const { return by_name_.contains(name); }
 
 Tensor NpzFile::read(const std::string& name) const {
-  const auto found = std::find(names_.begin(), names_.end(), name);
-  if (found == names_.end())
+  const auto found = by_name_.find(name);
+  if (found == by_name_.end())
     throw UsageError(str("[NpzFile] ", printable(file_.path(), 400), " has no array '",
                          printable(name), "'", did_you_mean(name, names_)));
-  const Member& m = members_[size_t(found - names_.begin())];
-  const std::string label = file_.path() + ": member '" + printable(m.file_name) + "'";
+  const Member& m = members_[found->second];
+  const std::string label =
+      printable(file_.path(), 400) + ": member '" + printable(m.file_name) + "'";
   Stream stream(*this, m, label);
   Tensor t = tensor_of({label, m.size,
                         [&](u64 offset, void* dst, u64 bytes, std::string_view what) {
@@ -346,81 +337,6 @@ Tensor NpzFile::read(const std::string& name) const {
                        limits_);
   stream.finish();
   return t;
-}
-
-// --- writing ---
-
-namespace {
-
-template <class T>
-void put(std::string& out, T v) {
-  out.append(reinterpret_cast<const char*>(&v), sizeof v);
-}
-
-// The fields that a local header and a directory entry share.
-void put_common(std::string& out, u32 crc, u32 size, const std::string& file) {
-  put<u16>(out, 20), put<u16>(out, 0), put<u16>(out, kStored);
-  put<u16>(out, 0), put<u16>(out, 0x21);  // 1980-01-01: equal arrays give equal files
-  put<u32>(out, crc), put<u32>(out, size), put<u32>(out, size);
-  put<u16>(out, u16(file.size())), put<u16>(out, 0);
-}
-
-void check_name(const std::string& name, const std::set<std::string>& seen) {
-  const bool plain = !name.empty() && name.size() < 1000 && name[0] != '.' &&
-                     std::all_of(name.begin(), name.end(), [](char c) {
-                       return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-                              (c >= 'A' && c <= 'Z') || c == '_' || c == '-' || c == '.';
-                     });
-  if (!plain) throw UsageError("[write_npz] '" + printable(name) + "' is no name for an array");
-  if (seen.contains(name)) throw UsageError("[write_npz] '" + name + "' is there twice");
-}
-
-}  // namespace
-
-void write_npz(const std::string& path, const std::vector<std::pair<std::string, Tensor>>& arrays) {
-  std::set<std::string> seen;
-  std::vector<Tensor> hosts;
-  u64 total = kEndSize;
-  for (const auto& [name, t] : arrays) {
-    check_name(name, seen);
-    seen.insert(name);
-    hosts.push_back(t.to(Device::cpu()).contiguous());
-    total += 1024 + 2 * name.size() + u64(t.numel()) * u64(item_size(t.dtype()));
-  }
-  if (total >= 0xffffffff || arrays.size() >= 0xffff)
-    throw UsageError(str("[write_npz] ", arrays.size(), " arrays of ", total,
-                         " bytes pass what a zip archive holds (65534, 4 GiB)"));
-  AtomicFile file(path, {.expected_bytes = total});
-  std::string directory;
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    const std::string name = arrays[i].first + ".npy";
-    const Shape shape = hosts[i].shape();
-    const std::string header =
-        wt::detail::npy_header(hosts[i].dtype(), std::vector<i64>(shape.begin(), shape.end()));
-    const u64 bytes = u64(hosts[i].numel()) * u64(item_size(hosts[i].dtype()));
-    const u32 crc =
-        crc32_of(crc32_of(0, header.data(), header.size()), hosts[i].impl()->data, bytes);
-    const u32 at = u32(file.size());
-    std::string local;
-    put(local, kLocalMagic);
-    put_common(local, crc, u32(header.size() + bytes), name);
-    file.write(local + name + header);
-    file.write(hosts[i].impl()->data, bytes);
-    put(directory, kEntryMagic);
-    put<u16>(directory, 20);
-    put_common(directory, crc, u32(header.size() + bytes), name);
-    put<u16>(directory, 0), put<u16>(directory, 0), put<u16>(directory, 0);
-    put<u32>(directory, 0), put<u32>(directory, at);
-    directory += name;
-  }
-  const u32 start = u32(file.size());
-  std::string end;
-  put(end, kEndMagic);
-  put<u16>(end, 0), put<u16>(end, 0);
-  put<u16>(end, u16(hosts.size())), put<u16>(end, u16(hosts.size()));
-  put<u32>(end, u32(directory.size())), put<u32>(end, start), put<u16>(end, 0);
-  file.write(directory + end);
-  file.commit();
 }
 
 }  // namespace wt::data

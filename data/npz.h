@@ -4,6 +4,7 @@
 //   data::NpzFile file("train.npz");          // np.savez or np.savez_compressed
 //   data::TensorDataset set{file.read("x"), file.read("y")};
 #pragma once
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,9 +24,9 @@ WT_API Tensor read_npy(const std::string& path, const ParseLimits& limits = {});
 WT_API void write_npy(const std::string& path, const Tensor& t);
 
 // A zip archive of .npy files, stored or deflated. Only what the central directory lists is looked
-// at, and it must fill the file: encryption, zip64, archives in parts, members that overlap, a
-// comment that hides something and declared sizes that deflate cannot reach are refused. A member's
-// name is never used as a path.
+// at, and it must fill the file: encryption, zip64, archives in parts, members that overlap, bytes
+// between them, a comment that hides something and declared sizes that deflate cannot reach or that
+// ParseLimits::most_inflated() does not allow are refused. A member's name is never used as a path.
 class WT_API NpzFile {
  public:
   // Reads the directory. DataError with path and byte offset.
@@ -52,13 +53,15 @@ class WT_API NpzFile {
 
   void read_directory();
   Member parse_entry(const std::vector<u8>& directory, u64& at, u64 base) const;
-  void check_overlaps(u64 directory) const;
+  void check_layout(u64 directory) const;
+  bool is_descriptor(const Member& m, u64 at, u64 bytes) const;
   u64 content_start(const Member& m) const;
 
   InputFile file_;
   ParseLimits limits_;
   std::vector<std::string> names_;
   std::vector<Member> members_;
+  std::map<std::string, size_t> by_name_;  // the place in names_ and members_
 };
 
 // Arrays by name into an archive of stored members, as np.savez writes them. Names are letters,

@@ -53,9 +53,10 @@ std::string check_override(std::string_view contract, std::string_view variant) 
         variants.push_back(c.variant(DeviceKind(d), i).name);
   }
   if (!known) {
-    return str("no kernel contract is called '", contract, "'", did_you_mean(contract, contracts));
+    return str("no kernel contract is called '", printable(contract), "'",
+               did_you_mean(contract, contracts));
   }
-  return str("no device has a variant '", variant, "' of ", contract,
+  return str("no device has a variant '", printable(variant), "' of ", contract,
              did_you_mean(variant, variants));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <map>
 #include <set>
 
 #include "warptape/core/factories.h"
@@ -27,20 +28,44 @@ void save_tensors(const std::string& path, const std::vector<NamedTensor>& tenso
   write_safetensors(path, items, {.metadata = metadata, .checksums = true});
 }
 
-LoadedTensors load_tensors(const std::string& path) {
-  SafetensorsFile file = SafetensorsFile::open(path);
+namespace {
+
+// A shape of a file as that of a tensor.
+Shape shape_of(const SafetensorsFile& file, const TensorEntry& e) {
+  const auto refuse = [&](const std::string& why) {
+    data_error(file.path(), 8, "tensor '" + printable(e.name) + "' " + why);
+  };
+  if (e.shape.size() > size_t(kMaxDims))
+    refuse(str("has ", e.shape.size(), " dimensions, at most ", kMaxDims, " are possible"));
+  if (!wt::detail::strides_fit(e.dtype, e.shape))
+    refuse(wt::detail::shape_text(e.shape) + " is too large to address");
+  return Shape(e.shape);
+}
+
+Tensor read_tensor(SafetensorsFile& file, const TensorEntry& e) {
+  Tensor t = empty(shape_of(file, e), {.dtype = e.dtype, .device = Device::cpu()});
+  file.read(e, t.impl()->data);
+  return t;
+}
+
+// Before the first of them is allocated.
+void check_total(const SafetensorsFile& file, u64 bytes, const ParseLimits& limits) {
+  if (bytes > limits.max_bytes)
+    data_error(file.path(), 8,
+               str("the tensors to load have ", bytes, " bytes, the limit is ", limits.max_bytes,
+                   " (ParseLimits::max_bytes)"));
+}
+
+}  // namespace
+
+LoadedTensors load_tensors(const std::string& path, const ParseLimits& limits) {
+  SafetensorsFile file = SafetensorsFile::open(path, limits);
+  u64 total = 0;
+  for (const TensorEntry& e : file.entries()) total += e.bytes();
+  check_total(file, total, limits);
   LoadedTensors loaded;
-  for (const TensorEntry& e : file.entries()) {
-    if (e.shape.size() > size_t(kMaxDims))
-      throw DataError(str(path, ": tensor ", printable(e.name), " has ", e.shape.size(),
-                          " dimensions, at most ", kMaxDims, " are possible"));
-    if (!wt::detail::strides_fit(e.dtype, e.shape))
-      throw DataError(str(path, ": tensor ", printable(e.name), " ",
-                          wt::detail::shape_text(e.shape), " is too large to address"));
-    Tensor t = empty(Shape(e.shape), {.dtype = e.dtype, .device = Device::cpu()});
-    file.read(e, t.impl()->data);
-    loaded.tensors.push_back({e.name, std::move(t)});
-  }
+  for (const TensorEntry& e : file.entries())
+    loaded.tensors.push_back({e.name, read_tensor(file, e)});
   loaded.metadata = file.metadata();
   return loaded;
 }
@@ -107,17 +132,50 @@ std::vector<NamedTensor> averaged(const ModuleBase& m, std::vector<NamedTensor> 
   return state;
 }
 
+// What a file has, by name, dtype and shape alone: on the meta device. Each knows its place in the
+// file whatever it is called later.
+struct Outline {
+  std::vector<NamedTensor> tensors;
+  std::map<const TensorImpl*, const TensorEntry*> places;
+
+  explicit Outline(const SafetensorsFile& file) {
+    for (const TensorEntry& e : file.entries()) {
+      tensors.push_back(
+          {e.name, empty(shape_of(file, e), {.dtype = e.dtype, .device = Device::meta()})});
+      places[tensors.back().tensor.impl()] = &e;
+    }
+  }
+};
+
 // The state of a model in a file: all of it, or the part of a checkpoint.
-std::vector<NamedTensor> model_part(const ModuleBase& m, LoadedTensors file,
-                                    const std::string& path, bool ema) {
-  const std::string* format = find(file.metadata, "format");
+std::vector<NamedTensor> model_part(const ModuleBase& m, const SafetensorsFile& file,
+                                    const std::vector<NamedTensor>& tensors, bool ema) {
+  const std::string* format = file.find_metadata("format");
   const bool checkpoint = format && format->starts_with("warptape.checkpoint.");
   std::vector<NamedTensor> averages;
-  if (checkpoint && ema) averages = with_prefix(file.tensors, "ema.");
+  if (checkpoint && ema) averages = with_prefix(tensors, "ema.");
   if (ema && averages.empty())
-    throw UsageError(str("[load_model] ", path, " has no averaged weights\n  Try {.ema = false}"));
-  if (!checkpoint) return std::move(file.tensors);
-  return averaged(m, with_prefix(file.tensors, "model."), std::move(averages));
+    throw UsageError(str("[load_model] ", printable(file.path(), 400),
+                         " has no averaged weights\n  Try {.ema = false}"));
+  if (!checkpoint) return tensors;
+  return averaged(m, with_prefix(tensors, "model."), std::move(averages));
+}
+
+// Reads those that the module takes; the others stay as they are.
+void read_wanted(const ModuleBase& m, SafetensorsFile& file, const Outline& outline,
+                 const ParseLimits& limits, std::vector<NamedTensor>& state) {
+  std::map<std::string, Shape> mine;
+  for (const NamedTensor& t : m.state_dict()) mine.emplace(t.name, t.tensor.shape());
+  std::vector<NamedTensor*> wanted;
+  u64 total = 0;
+  for (NamedTensor& t : state) {
+    const auto at = mine.find(t.name);
+    if (at == mine.end() || at->second != t.tensor.shape()) continue;
+    wanted.push_back(&t);
+    total += outline.places.at(t.tensor.impl())->bytes();
+  }
+  check_total(file, total, limits);
+  for (NamedTensor* t : wanted) t->tensor = read_tensor(file, *outline.places.at(t->tensor.impl()));
 }
 
 }  // namespace
@@ -136,7 +194,8 @@ void detail::save_model(const ModuleBase& m, const std::string& architecture,
   Metadata all = {{"format", "pt"}, {kArchitecture, architecture}};  // "pt": names as in PyTorch
   for (const auto& [key, value] : metadata) {
     if (find(all, key))
-      throw UsageError(str("[save_model] the metadata key '", key, "' is taken or there twice"));
+      throw UsageError(
+          str("[save_model] the metadata key '", printable(key), "' is taken or there twice"));
     all.emplace_back(key, value);
   }
   save_tensors(path, m.state_dict(), all);
@@ -144,17 +203,22 @@ void detail::save_model(const ModuleBase& m, const std::string& architecture,
 
 LoadStateResult detail::load_model(const ModuleBase& m, const std::string& architecture,
                                    const std::string& path, const LoadModelOptions& options) {
-  LoadedTensors file = load_tensors(path);
-  const std::string* theirs = find(file.metadata, kArchitecture);
-  std::string headline = str("[load_model] ", path, " holds weights of another architecture");
+  SafetensorsFile file = SafetensorsFile::open(path, options.limits);
+  const std::string* theirs = file.find_metadata(kArchitecture);
+  std::string headline =
+      str("[load_model] ", printable(path, 400), " holds weights of another architecture");
   if (theirs && *theirs != architecture)
-    headline += str(": of ", *theirs, ", this module is ", architecture);
+    headline += str(": of ", printable(*theirs), ", this module is ", architecture);
   else if (theirs)
-    headline += str(": of a ", *theirs, " with other names or shapes");
+    headline += str(": of a ", printable(*theirs), " with other names or shapes");
   if (options.strict && theirs && *theirs != architecture)
     throw UsageError(headline +
                      "\n  Try {.strict = false}, which loads the names and shapes that fit");
-  return load_state(m, model_part(m, std::move(file), path, options.ema), options.strict, headline);
+  const Outline outline(file);
+  std::vector<NamedTensor> state = model_part(m, file, outline.tensors, options.ema);
+  if (options.strict) check_state(m, state, headline);
+  read_wanted(m, file, outline, options.limits, state);
+  return load_state(m, state, options.strict, headline);
 }
 
 }  // namespace wt::nn

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "warptape/core/parse_limits.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -22,9 +23,11 @@ struct LoadedTensors {
   Metadata metadata;
   const Tensor* find(const std::string& name) const;
 };
-// Throws DataError (path and byte offset) for anything but an undamaged file. PyTorch's own files
-// (.pt, .pth, .bin) are refused by their content: tools/convert_pt.py turns them into this format.
-WT_API LoadedTensors load_tensors(const std::string& path);
+// Throws DataError (path and byte offset) for anything but an undamaged file, and, before memory is
+// asked for, for one with more tensor bytes than limits.max_bytes (the default: as many as the
+// machine has). PyTorch's own files (.pt, .pth, .bin) are refused by their content:
+// tools/convert_pt.py turns them into this format.
+WT_API LoadedTensors load_tensors(const std::string& path, const ParseLimits& limits = {});
 
 // Those whose names begin with `prefix`, without it.
 WT_API std::vector<NamedTensor> with_prefix(const std::vector<NamedTensor>& tensors,
@@ -53,6 +56,7 @@ void save_model(const M& model, const std::string& path, const Metadata& metadat
 struct LoadModelOptions {
   bool strict = true;  // false: load what fits and report the rest
   bool ema = false;    // of a checkpoint: the averaged weights where there are some
+  ParseLimits limits = {};
 };
 
 namespace detail {
@@ -62,9 +66,10 @@ WT_API LoadStateResult load_model(const ModuleBase& m, const std::string& archit
 
 // Loads a model's state from what save_model or PyTorch wrote (safetensors), or from a checkpoint
 // of a training run. Throws UsageError for weights of another architecture: where the file says
-// that they are of another type, or a name or shape does not fit. With {.strict = false} it loads
-// what fits and returns the rest. Throws DataError as load_tensors. When it throws, nothing was
-// loaded.
+// that they are of another type, or a name or shape does not fit, which the file's header tells: of
+// the tensors only those that fit are read, and no more memory is taken than the model has. With
+// {.strict = false} it loads what fits and returns the rest. Throws DataError as load_tensors. When
+// it throws, nothing was loaded.
 template <std::derived_from<ModuleBase> M>
 LoadStateResult load_model(const M& model, const std::string& path,
                            const LoadModelOptions& options = {}) {

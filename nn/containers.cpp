@@ -32,7 +32,8 @@ namespace detail {
 void no_such_module(const ModuleBase& dict, std::string_view name) {
   std::vector<std::string> names;
   for (const auto& c : dict.state()->children) names.push_back(c.first);
-  throw UsageError(str("[ModuleDict] there is no module '", name, "'", did_you_mean(name, names)));
+  throw UsageError(
+      str("[ModuleDict] there is no module '", printable(name), "'", did_you_mean(name, names)));
 }
 
 }  // namespace detail

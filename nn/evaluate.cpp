@@ -16,7 +16,7 @@ double Evaluation::operator[](std::string_view name) const {
     if (n == name) return value;
     names.push_back(n);
   }
-  throw UsageError(str("the evaluation has no '", name, "'", did_you_mean(name, names)));
+  throw UsageError(str("the evaluation has no '", printable(name), "'", did_you_mean(name, names)));
 }
 
 std::string Evaluation::text() const {

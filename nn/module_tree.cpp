@@ -45,8 +45,8 @@ std::shared_ptr<ParamSlot> slot_of(const ModuleBase& m, std::string_view name, b
   });
   if (found) return found;
   throw UsageError(
-      str("[", m.type(), "] there is no ", buffer ? "buffer" : "parameter", " '", name, "'",
-          other_kind ? "" : did_you_mean(name, names), "\n  at ", describe(at),
+      str("[", m.type(), "] there is no ", buffer ? "buffer" : "parameter", " '", printable(name),
+          "'", other_kind ? "" : did_you_mean(name, names), "\n  at ", describe(at),
           !other_kind ? "" : str("\n  Try ", buffer ? "parameter" : "buffer", "(\"", name, "\")")));
 }
 

@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/input_file.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/load_state.h"
 #include "warptape/nn/name_pattern.h"
@@ -62,19 +63,31 @@ std::vector<Match> match(const std::vector<NamedTensor>& mine,
   return matches;
 }
 
+// A state may come from a file, with any number of names of any length.
+constexpr size_t kShownNames = 50;
+
+template <class T, class F>
+void show_some(std::string& text, const std::vector<T>& list, const char* what, F show) {
+  for (size_t i = 0; i < std::min(list.size(), kShownNames); ++i) text += "\n  " + show(list[i]);
+  if (list.size() > kShownNames) text += str("\n  and ", list.size() - kShownNames, " more ", what);
+}
+
 [[noreturn]] void refuse(const std::vector<NamedTensor>& mine,
                          const std::vector<NamedTensor>& values, const LoadStateResult& rest,
                          const std::string& headline) {
   const ByName named = by_name(mine);
   std::string problems;
-  for (const std::string& name : rest.missing)
-    problems += str("\n  missing ", name, " ", named.at(name)->shape());
-  for (const auto& [name, here, there] : rest.misshapen)
-    problems += str("\n  ", name, " is ", here, " here and ", there, " in the state");
-  for (const std::string& name : rest.unexpected) problems += "\n  unexpected " + name;
+  show_some(problems, rest.missing, "missing", [&](const std::string& name) {
+    return str("missing ", name, " ", named.at(name)->shape());
+  });
+  show_some(problems, rest.misshapen, "of other shapes", [](const auto& m) {
+    return str(m.name, " is ", m.here, " here and ", m.there, " in the state");
+  });
+  show_some(problems, rest.unexpected, "unexpected",
+            [](const std::string& name) { return "unexpected " + printable(name); });
   const std::string prefix = common_prefix(values, named);
   problems += at_line();
-  if (!prefix.empty()) problems += "\n  Try nn::with_prefix(state, \"" + prefix + "\")";
+  if (!prefix.empty()) problems += "\n  Try nn::with_prefix(state, \"" + printable(prefix) + "\")";
   throw UsageError(headline + problems);
 }
 
@@ -91,6 +104,14 @@ Tensor converted(const Match& m) {
 }
 
 }  // namespace
+
+void detail::check_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
+                         const std::string& headline) {
+  const std::vector<NamedTensor> mine = m.state_dict();
+  LoadStateResult rest;
+  (void)match(mine, values, rest);
+  if (!rest.complete()) refuse(mine, values, rest, headline);
+}
 
 LoadStateResult detail::load_state(const ModuleBase& m, const std::vector<NamedTensor>& values,
                                    bool strict, const std::string& headline) {
@@ -132,7 +153,7 @@ i64 ModuleBase::set_requires_grad(std::string_view pattern, bool on) const {
       fit.push_back(t.tensor);
   }
   if (fit.empty() && pattern != "*")
-    throw UsageError(str("[requires_grad_] no parameter's name fits '", pattern, "'",
+    throw UsageError(str("[requires_grad_] no parameter's name fits '", printable(pattern), "'",
                          did_you_mean(pattern, names), at_line()));
   for (Tensor& t : fit) t.set_requires_grad(on);
   return i64(fit.size());

@@ -319,7 +319,13 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   // A history of the given length, to be filled.
   LbfgsHistory h;
   const Tensor like = m.flat(m.arena().param);
-  while (given.count(str("optim.ro.", h.ro.size()))) {
+  size_t length = 0;
+  while (given.count(str("optim.ro.", length))) ++length;
+  // Before memory is taken: each number of the state would ask for two copies of the model.
+  if (i64(length) > m.options.history_size)
+    throw UsageError(str("[load_state] the state has a history of ", length, ", history_size is ",
+                         m.options.history_size, at_line()));
+  while (h.ro.size() < length) {
     h.ro.push_back(0);
     h.old_dirs.push_back(zeros_like(like));
     h.old_steps.push_back(zeros_like(like));
@@ -330,9 +336,6 @@ void Lbfgs::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   }
   const std::vector<nn::NamedTensor> mine = named(m.arenas, h, 0);
   detail::check_state("Lbfgs", mine, values);
-  if (i64(h.ro.size()) > m.options.history_size)
-    throw UsageError(str("[load_state] the state has a history of ", h.ro.size(),
-                         ", history_size is ", m.options.history_size, at_line()));
   const auto number = [&](const char* name) { return given.at(name).item(); };
   LbfgsOptions o = m.options;
   o.lr = number("optim.lr");

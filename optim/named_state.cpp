@@ -5,6 +5,7 @@
 #include "warptape/autograd/node.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
 #include "warptape/optim/arena.h"
 
 namespace wt::optim::detail {
@@ -31,7 +32,7 @@ static void check_kind(const char* mine, const std::vector<nn::NamedTensor>& val
   constexpr std::string_view mark = "optim.kind.";
   for (const nn::NamedTensor& v : values)
     if (v.name.compare(0, mark.size(), mark) == 0 && v.name.substr(mark.size()) != mine)
-      throw UsageError(str("[load_state] the state is of ", v.name.substr(mark.size()),
+      throw UsageError(str("[load_state] the state is of ", printable(v.name.substr(mark.size())),
                            ", this optimizer is ", mine, at_line()));
 }
 
@@ -50,8 +51,11 @@ void check_state(const char* kind, const std::vector<nn::NamedTensor>& mine,
       problems += str("\n  ", m.name, " is ", m.tensor.shape(), " here and ", v->tensor.shape(),
                       " in the state");
   }
+  size_t unexpected = 0;  // of a file there may be any number, of any length
   for (const nn::NamedTensor& v : values)
-    if (find(mine, v.name) == mine.end()) problems += "\n  unexpected " + v.name;
+    if (find(mine, v.name) == mine.end() && ++unexpected <= 50)
+      problems += "\n  unexpected " + printable(v.name);
+  if (unexpected > 50) problems += str("\n  and ", unexpected - 50, " more unexpected");
   if (!problems.empty())
     throw UsageError(str("[load_state] the names or shapes do not fit", problems, at_line()));
 }

@@ -1,6 +1,7 @@
 #include "warptape/tools/append_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,9 +16,15 @@ namespace wt::tools {
 constexpr std::size_t kMostWaiting = std::size_t{16} << 20;
 
 AppendFile::AppendFile(const std::string& path, bool fresh) : path_(path) {
-  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | (fresh ? O_EXCL : 0);
+  // O_NONBLOCK: opening a pipe must not wait for its reader; regular files do not know it.
+  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | (fresh ? O_EXCL : 0);
   fd_ = detail::file_ops().open(path.c_str(), flags, 0666);
-  if (fd_ < 0) fail("opening", errno);
+  if (fd_ < 0 && errno != ENXIO) fail("opening", errno);
+  struct stat info;
+  if (fd_ < 0 || ::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
+    if (fd_ >= 0) detail::file_ops().close(std::exchange(fd_, -1));
+    throw CheckpointError(printable_path(path) + " cannot be written: it is no regular file");
+  }
   const off_t end = ::lseek(fd_, 0, SEEK_END);
   if (end > 0) size_ = static_cast<u64>(end);
 }

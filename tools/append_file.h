@@ -13,7 +13,7 @@ namespace wt::tools {
 class AppendFile {
  public:
   // Opens `path`, with what it holds, or creates it; fresh: it must not exist. CheckpointError if
-  // it cannot be opened.
+  // it cannot be opened or is no regular file.
   explicit AppendFile(const std::string& path, bool fresh = false);
   ~AppendFile();
   AppendFile(AppendFile&&) noexcept;

@@ -25,7 +25,7 @@ Kind kind_of(const std::string& path) {
 }
 
 [[noreturn]] void bad_shape(const std::string& path, const Tensor& t) {
-  throw DataError(str(path, ": images of shape ", t.shape(),
+  throw DataError(str(printable_path(path), ": images of shape ", t.shape(),
                       " are not understood\n  Try [N, H, W], [N, C, H, W] or [N, H, W, C]"));
 }
 
@@ -71,7 +71,8 @@ Tensor read_any(const std::string& path, const Shape& image) {
     case Kind::npy: {
       const Tensor t = data::read_npy(path);
       if (t.dtype() != DType::u8)
-        throw DataError(str(path, ": images must be u8, got ", dtype_name(t.dtype())));
+        throw DataError(
+            str(printable_path(path), ": images must be u8, got ", dtype_name(t.dtype())));
       return as_batch(path, t, image);
     }
     case Kind::picture:
@@ -87,8 +88,8 @@ Tensor read_images(const std::string& path, const Shape& image, bool resize) {
   const Tensor t = with_channels(path, read_any(path, image), image[0]);
   if (t.size(2) == image[1] && t.size(3) == image[2]) return t.contiguous();
   if (!resize)
-    throw DataError(str(path, ": images are ", t.size(2), " x ", t.size(3), ", the model takes ",
-                        image[1], " x ", image[2], "\n  Try --resize"));
+    throw DataError(str(printable_path(path), ": images are ", t.size(2), " x ", t.size(3),
+                        ", the model takes ", image[1], " x ", image[2], "\n  Try --resize"));
   return rounded(
       upsample(t.to(DType::f32), {.size = {image[1], image[2]}, .mode = UpsampleMode::bilinear}));
 }

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "warptape/core/atomic_file.h"
+#include "warptape/core/input_file.h"
 #include "warptape/core/progress.h"
 #include "warptape/core/random.h"
 #include "warptape/tools/evaluation.h"
@@ -212,9 +213,10 @@ int optimizer_race(const TrainOptions& options) {
   if (!options.out.empty()) {
     lock.emplace(options.out);
     for (const char* name : {"race.csv", "metrics.jsonl"}) {
-      if (std::filesystem::exists(options.out + "/" + name))
-        throw CheckpointError(
-            str(options.out, " holds ", name, " of another run; give this one another folder"));
+      std::error_code unknown;  // what cannot be looked at cannot be written either, which says so
+      if (std::filesystem::exists(options.out + "/" + name, unknown))
+        throw CheckpointError(str(printable_path(options.out), " holds ", name,
+                                  " of another run; give this one another folder"));
     }
   }
   RunSignals signals;

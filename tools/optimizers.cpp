@@ -21,7 +21,7 @@ const OptimizerInfo& find_optimizer(const std::string& name) {
   for (const OptimizerInfo& o : optimizers())
     if (name == o.name) return o;
   throw UsageError(
-      str("there is no optimizer '", name, "'", did_you_mean(name, optimizer_names())));
+      str("there is no optimizer '", printable(name), "'", did_you_mean(name, optimizer_names())));
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,

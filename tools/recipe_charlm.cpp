@@ -131,10 +131,20 @@ std::vector<std::string> text_files(const std::string& data) {
   if (data.empty()) return own_sources();
   std::error_code ec;
   if (!fs::is_directory(data, ec)) return {data};
+  const auto check = [&](const fs::path& path) {
+    if (ec) throw DataError(printable_path(path.string()) + ": cannot be read: " + ec.message());
+  };
   std::vector<std::string> files;
-  for (const auto& e : fs::directory_iterator(data, ec))
-    if (e.is_regular_file()) files.push_back(e.path().string());
-  if (files.empty()) throw DataError(data + ": the folder has no files");
+  fs::directory_iterator it(data, ec);
+  check(data);
+  for (const fs::directory_iterator end; it != end; it.increment(ec), check(data)) {
+    // A link that leads nowhere is none of the files; one that leads in a circle hides one.
+    const fs::file_status status = it->status(ec);
+    if (status.type() == fs::file_type::not_found) ec.clear();
+    check(it->path());
+    if (fs::is_regular_file(status)) files.push_back(it->path().string());
+  }
+  if (files.empty()) throw DataError(printable_path(data) + ": the folder has no files");
   std::sort(files.begin(), files.end());
   return files;
 }

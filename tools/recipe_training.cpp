@@ -88,7 +88,8 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
 }
 
 void check_samples(const std::string& path, const char* part, i64 samples) {
-  if (samples == 0) throw DataError(str(path, ": the data has no ", part, " samples"));
+  if (samples == 0)
+    throw DataError(str(printable_path(path), ": the data has no ", part, " samples"));
 }
 
 i64 steps_of_epochs(i64 epochs, i64 steps_each) {

@@ -40,7 +40,7 @@ const RecipeInfo& find_recipe(const std::string& name) {
   std::string all;
   for (const std::string_view n : names) all += (all.empty() ? "" : ", ") + std::string(n);
   throw UsageError(
-      str("there is no recipe '", name, "'", did_you_mean(name, names), " (", all, ")"));
+      str("there is no recipe '", printable(name), "'", did_you_mean(name, names), " (", all, ")"));
 }
 
 }  // namespace wt::tools

@@ -34,15 +34,17 @@ i64 step_of_name(std::string_view name) {
   return step >= 0 && checkpoint_name(step) == name ? step : -1;
 }
 
-i64 step_of_latest(const std::string& folder) {
-  char text[64] = {};
-  std::FILE* const file = std::fopen((folder + "/latest").c_str(), "rb");
-  if (!file) return -1;
-  const std::size_t got = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  std::string_view name(text, got);
+// -1 also where it cannot be read, or is a pipe: it is a hint and no more.
+i64 step_of_latest(const std::string& folder) try {
+  const InputFile file(folder + "/latest");
+  char text[64];
+  const u64 size = std::min<u64>(file.size(), sizeof text);
+  file.read(0, text, size, "latest");
+  std::string_view name(text, size);
   if (name.ends_with('\n')) name.remove_suffix(1);
   return step_of_name(name);
+} catch (const DataError&) {
+  return -1;
 }
 
 std::string path_of(const std::string& folder, i64 step) {

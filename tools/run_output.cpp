@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/version.h"
 
 namespace wt::tools {
@@ -35,9 +36,10 @@ const std::string* find_value(const nn::Metadata& m, const std::string& key) {
 
 void check_format(const std::string& path, const nn::Metadata& m) {
   const std::string* format = find_value(m, "format");
-  if (!format) throw DataError(str(path, ": is not a checkpoint of wt train"));
+  if (!format) throw DataError(printable_path(path) + ": is not a checkpoint of wt train");
   if (*format != kCheckpointFormat)
-    throw DataError(str(path, ": the format is ", *format, ", expected ", kCheckpointFormat));
+    throw DataError(str(printable_path(path), ": the format is ", printable(*format), ", expected ",
+                        kCheckpointFormat));
 }
 
 RunOutput::RunOutput(const std::string& folder, nn::Metadata metadata)
@@ -50,16 +52,17 @@ std::optional<ResumedCheckpoint> RunOutput::resume() {
   const std::optional<FoundCheckpoint> found = dir_.newest_valid();
   if (!found) return {};
   for (const std::string& why : found->rejected)
-    std::fprintf(stderr, "not used: %s\n", why.c_str());
+    std::fprintf(stderr, "not used: %s\n", printable_lines(why).c_str());
   ResumedCheckpoint file{nn::load_tensors(found->checkpoint.path), found->checkpoint.path};
   check_format(found->checkpoint.path, file.metadata);
   for (const auto& [key, mine] : metadata_) {
     const std::string* theirs = find_value(file.metadata, key);
     if (!is_note(key) && theirs && *theirs != mine)
-      throw UsageError(str("the run in ", folder_, " was started with ", key, " ", *theirs,
-                           ", not ", mine, "\n  Try the same options, or another --out"));
+      throw UsageError(str("the run in ", printable_path(folder_), " was started with ", key, " ",
+                           printable_path(*theirs), ", not ", printable_path(mine),
+                           "\n  Try the same options, or another --out"));
   }
-  std::fprintf(stderr, "resumed %s\n", found->checkpoint.path.c_str());
+  std::fprintf(stderr, "resumed %s\n", printable_path(found->checkpoint.path).c_str());
   return file;
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/core/suggest.h"
 
@@ -13,7 +15,7 @@ namespace wt::tools {
 namespace {
 
 [[noreturn]] void refuse(const char* key, const std::string& value, const std::string& wanted) {
-  throw UsageError(str("--set ", key, "=", value, ": expected ", wanted));
+  throw UsageError(str("--set ", key, "=", printable(value), ": expected ", wanted));
 }
 
 // The whole text as a number.
@@ -27,13 +29,14 @@ bool read_number(const std::string& text, T& out) {
 }  // namespace
 
 Settings::Settings(const std::vector<std::string>& assignments) {
+  std::set<std::string> keys;  // a checkpoint may bring any number of them
   for (const std::string& a : assignments) {
     const size_t equals = a.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == a.size())
-      throw UsageError(str("--set ", a, " is not KEY=VALUE"));
+      throw UsageError(str("--set ", printable(a), " is not KEY=VALUE"));
     const std::string key = a.substr(0, equals);
-    for (const auto& [other, value] : given_)
-      if (other == key) throw UsageError(str("--set ", key, " is given twice"));
+    if (!keys.insert(key).second)
+      throw UsageError(str("--set ", printable(key), " is given twice"));
     given_.emplace_back(key, a.substr(equals + 1));
   }
 }
@@ -96,8 +99,8 @@ std::string Settings::choice(const char* key, const std::vector<std::string>& al
 void Settings::finish(std::string_view recipe) const {
   for (const auto& [key, value] : given_)
     if (std::find(asked_.begin(), asked_.end(), key) == asked_.end())
-      throw UsageError(
-          str(recipe, " has no setting '", key, "'", did_you_mean(key, asked_), " (", text_, ")"));
+      throw UsageError(str(recipe, " has no setting '", printable(key), "'",
+                           did_you_mean(key, asked_), " (", text_, ")"));
 }
 
 }  // namespace wt::tools

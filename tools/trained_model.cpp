@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "warptape/core/factories.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/recipe_device.h"
@@ -14,34 +15,55 @@ namespace {
 
 const std::string& value_of(const std::string& path, const nn::Metadata& m, const char* key) {
   const std::string* v = find_value(m, key);
-  if (!v) throw DataError(str(path, ": the metadata has no ", key));
+  if (!v) throw DataError(str(printable_path(path), ": the metadata has no ", key));
   return *v;
 }
 
-bool has_average(const std::string& path) {  // reads the header alone
-  const SafetensorsFile file = SafetensorsFile::open(path);
+bool has_average(const SafetensorsFile& file) {
   return std::any_of(file.entries().begin(), file.entries().end(),
                      [](const TensorEntry& t) { return t.name.starts_with("ema."); });
 }
 
+i64 step_of(SafetensorsFile& file) {
+  const TensorEntry* const e = file.find("train.step");
+  i64 step = -1;
+  if (!e || e->dtype != DType::i64 || e->bytes() != sizeof step)
+    throw DataError(printable_path(file.path()) + ": the checkpoint has no number train.step");
+  file.read(*e, &step);
+  if (step < 0)
+    throw DataError(str(printable_path(file.path()), ": train.step is ", step, ", below 0"));
+  return step;
+}
+
 }  // namespace
 
+// Of the file only the header, the step and the weights are read.
 TrainedModel load_trained(const std::string& path, const std::string& device) {
   TrainedModel t;
   t.path = checkpoint_of(path);
-  const nn::LoadedTensors file = nn::load_tensors(t.path);
-  check_format(t.path, file.metadata);
-  t.name = value_of(t.path, file.metadata, "recipe");
-  t.data = value_of(t.path, file.metadata, "data");
-  t.recipe = find_recipe(t.name).make(Settings::parse(value_of(t.path, file.metadata, "set")));
+  SafetensorsFile file = SafetensorsFile::open(t.path);
+  check_format(t.path, file.metadata());
+  t.name = value_of(t.path, file.metadata(), "recipe");
+  t.data = value_of(t.path, file.metadata(), "data");
+  const std::string& set = value_of(t.path, file.metadata(), "set");
+  const auto from_file = [&](auto&& make) {
+    try {
+      make();
+    } catch (const UsageError& e) {
+      throw DataError(str(printable_path(t.path), ": the weights are not those of ",
+                          printable(t.name), "\n  ", e.what()));
+    }
+  };
+  from_file([&] {
+    // The settings may ask for a model of any size, and take nothing for it here: it gets memory
+    // with the weights, when their names and shapes in the file have proved to be its own.
+    const DefaultDevice nothing(Device::meta());
+    t.recipe = find_recipe(t.name).make(Settings::parse(set));
+  });
   t.device = device_for(*t.recipe, device);
-  t.step = from_file(t.path, [&] { return integer_of(file.tensors, "train.step"); });
-  try {
-    t.averaged = has_average(t.path);
-    nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged});
-  } catch (const UsageError& e) {
-    throw DataError(str(t.path, ": the weights are not those of ", t.name, "\n  ", e.what()));
-  }
+  t.step = step_of(file);
+  t.averaged = has_average(file);
+  from_file([&] { nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged}); });
   t.recipe->model().to(t.device);
   t.recipe->model().eval();
   return t;
@@ -49,7 +71,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
 
 std::string load_initial_weights(nn::ModuleBase& model, const std::string& path) {
   const std::string file = checkpoint_of(path);
-  nn::load_model(model, file, {.ema = has_average(file)});
+  nn::load_model(model, file, {.ema = has_average(SafetensorsFile::open(file))});
   return file;
 }
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
+#include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/tools/dry_run.h"
@@ -14,7 +16,20 @@
 
 namespace wt::tools {
 
+namespace {
+
+// Where the run is kept, its checkpoints name these, in safetensors' metadata, which has no other
+// texts: said now and not by the first save.
+void check_kept(const char* option, const std::string& value) {
+  if (is_utf8(value)) return;
+  throw UsageError(str(option, " ", printable_path(value), " is not UTF-8, as what the run's ",
+                       "checkpoints keep of it must be\n  Try another name, or a symbolic link"));
+}
+
+}  // namespace
+
 Trainer::Trainer(const TrainOptions& o) : o_(o) {
+  if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
   if (o.precision != "f32")
     throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
   if (o.threads > 0) set_num_threads(o.threads);
@@ -42,7 +57,7 @@ void Trainer::use_kernels() {
   if (o_.kernels.empty() || c_.step < o_.kernels_from || kernels_) return;
   const size_t colon = o_.kernels.find(':');
   if (colon == std::string::npos)
-    throw UsageError(str("--kernel ", o_.kernels, " is not CONTRACT:VARIANT"));
+    throw UsageError(str("--kernel ", printable(o_.kernels), " is not CONTRACT:VARIANT"));
   kernels_.emplace(o_.kernels.substr(0, colon), o_.kernels.substr(colon + 1));
 }
 

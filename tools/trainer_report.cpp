@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/tools/generate.h"
@@ -38,7 +39,8 @@ void Trainer::write_sample() {
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
   sample_ = generate(*recipe_, {.bytes = o_.sample, .seed = o_.seed},
                      [&](char) { return !signals_.stop_requested(); });
-  if (!o_.quiet) std::fprintf(stderr, "--- sampled text\n%s\n---\n", sample_.c_str());
+  if (!o_.quiet)
+    std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
 }
 
 // What else would look like a success, --quiet or not.

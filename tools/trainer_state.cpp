@@ -1,6 +1,7 @@
 // What a run keeps of itself, and how it goes on from that.
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/nan_report.h"
 #include "warptape/tools/optimizers.h"
@@ -128,7 +129,7 @@ bool Trainer::best_is_of_this_step() const { return step_of(out_->best()) == c_.
 void Trainer::begin_weights() {
   if (o_.init_from.empty()) return;
   const std::string file = load_initial_weights(recipe_->model(), o_.init_from);
-  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", file.c_str());
+  if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
 
 // From the checkpoint of a run that goes on, else from other weights, else from random ones.
@@ -189,7 +190,7 @@ void Trainer::report_non_finite(const NumericError& e, const data::Batch* batch)
   std::fprintf(stderr, "nan-report.json says what was not finite: first %s\n",
                first_non_finite(r).c_str());
 } catch (const std::exception& problem) {  // the reason of the end is the other one
-  std::fprintf(stderr, "no nan-report.json: %s\n", problem.what());
+  std::fprintf(stderr, "no nan-report.json: %s\n", printable_lines(problem.what()).c_str());
 }
 
 // A step that throws has changed nothing: what was trained before it is whole. no_output: the run

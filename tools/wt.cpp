@@ -38,7 +38,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e) {
     text = str("'", bare, "' is not known here", did_you_mean(bare, names_of(*at)));
     break;
   }
-  std::fprintf(stderr, "wt: %s\n", text.c_str());
+  std::fprintf(stderr, "wt: %s\n", printable_lines(text).c_str());
   std::fprintf(stderr, "wt %s--help lists what there is\n",
                at == &app ? "" : (at->get_name() + " ").c_str());
   return kExitUsage;
@@ -76,7 +76,7 @@ CLI::Validator number(const std::string& wanted, const char* kind, F allowed) {
 
 int failed(const std::exception& e, int code) {
   wt::end_progress_line();
-  std::fprintf(stderr, "wt: %s\n", e.what());
+  std::fprintf(stderr, "wt: %s\n", printable_lines(e.what()).c_str());
   return code;
 }
 

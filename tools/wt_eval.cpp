@@ -2,6 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/model_options.h"
@@ -28,8 +29,9 @@ void print_json(const TrainedModel& t, i64 samples,
 void print_table(const TrainedModel& t, i64 samples,
                  const std::vector<std::unique_ptr<metrics::Metric>>& list,
                  const metrics::ConfusionMatrix* confusion) {
-  std::printf("%s, step %lld%s, %lld samples\n\n", t.path.c_str(), static_cast<long long>(t.step),
-              t.averaged ? " (averaged weights)" : "", static_cast<long long>(samples));
+  std::printf("%s, step %lld%s, %lld samples\n\n", printable_path(t.path).c_str(),
+              static_cast<long long>(t.step), t.averaged ? " (averaged weights)" : "",
+              static_cast<long long>(samples));
   for (const auto& m : list) std::printf("  %-12s %.4f\n", m->name().c_str(), m->value());
   if (!confusion) return;
   const std::vector<std::string> names = t.recipe->class_names();

@@ -1,6 +1,7 @@
 // wt generate CKPT: text from a trained model.
 #include <cstdio>
 
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/generate.h"
 #include "warptape/tools/model_options.h"
@@ -18,7 +19,7 @@ struct WriteOptions : ModelOptions {
 int run(const WriteOptions& o) {
   const TrainedModel t = load_model(o);
   if (t.recipe->context() == 0)
-    throw UsageError(str(t.path, " is a model of ", t.name, ", not of text"));
+    throw UsageError(str(printable_path(t.path), " is a model of ", t.name, ", not of text"));
   const RunSignals signals;
   if (!o.json) std::fputs(o.generate.prompt.c_str(), stdout);
   const std::string text = generate(*t.recipe, o.generate, [&](char byte) {

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/autograd/ops/sort.h"
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/image_input.h"
 #include "warptape/tools/model_options.h"
@@ -61,7 +62,7 @@ void print_row(const std::string& file, i64 index, i64 width, const std::vector<
     std::snprintf(text, sizeof text, " %.1f %%", 100 * g[i].probability);
     others += (i > 1 ? ", " : "  ") + g[i].name + text;
   }
-  std::printf("%-*s %6lld  %-12s %5.1f %%%s\n", int(width), file.c_str(),
+  std::printf("%-*s %6lld  %-12s %5.1f %%%s\n", int(width), printable_path(file).c_str(),
               static_cast<long long>(index), g[0].name.c_str(), 100 * g[0].probability,
               others.c_str());
 }
@@ -70,12 +71,12 @@ int predict(const PredictOptions& o) {
   const TrainedModel t = load_model(o);
   const Shape image = t.recipe->image_shape();
   if (image.size() == 0)
-    throw UsageError(str(t.path, " is a model of ", t.name, ", not of images"));
+    throw UsageError(str(printable_path(t.path), " is a model of ", t.name, ", not of images"));
   // All files first: a bad one is found before anything is printed.
   std::vector<Tensor> inputs;
   for (const std::string& f : o.files) inputs.push_back(read_images(f, image, o.resize));
   size_t width = 4;
-  for (const std::string& f : o.files) width = std::max(width, f.size());
+  for (const std::string& f : o.files) width = std::max(width, printable_path(f).size());
   if (!o.json)
     std::printf("%-*s %6s  %-12s %7s  %s\n", int(width), "file", "image", "class", "p", "next");
   for (size_t f = 0; f < inputs.size(); ++f)

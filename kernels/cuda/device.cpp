@@ -193,7 +193,7 @@ bool direct_allocation() {
   const char* text = std::getenv("WT_ALLOC");
   if (!text || !*text || !std::strcmp(text, "caching")) return false;
   if (!std::strcmp(text, "direct") || !std::strcmp(text, "guard")) return true;
-  throw UsageError(str("WT_ALLOC=", text, ": caching, direct or guard",
+  throw UsageError(str("WT_ALLOC=", printable(text), ": caching, direct or guard",
                        did_you_mean(text, std::vector<std::string_view>{"caching", "direct"})));
 }
 

@@ -291,6 +291,32 @@ TEST_CASE("A second process is refused a locked folder and told who has it") {
   CHECK_THROWS_AS(wt::DirectoryLock(dir / "plain/x"), wt::CheckpointError);
 }
 
+TEST_CASE("A LOCK that leads to another file leaves that file as it is") {
+  const TempDir dir;
+  const std::string lock = dir / "LOCK";
+  const auto refusal = [&] {
+    try {
+      const wt::DirectoryLock held(dir.path);
+      return std::string();
+    } catch (const wt::CheckpointError& e) {
+      return std::string(e.what());
+    }
+  };
+  spit(dir / "mine", "precious");
+  std::filesystem::create_symlink("mine", lock);
+  CHECK(mentions(refusal(), lock + " cannot be written: it is a symbolic link"));
+  CHECK(slurp(dir / "mine") == "precious");
+  std::filesystem::remove(lock);
+  std::filesystem::create_symlink("absent", lock);
+  CHECK(mentions(refusal(), "it is a symbolic link"));
+  CHECK_FALSE(std::filesystem::exists(dir / "absent"));
+  std::filesystem::remove(lock);
+  REQUIRE(::mkfifo(lock.c_str(), 0600) == 0);
+  CHECK(mentions(refusal(), "it is no regular file"));
+  std::filesystem::remove(lock);
+  CHECK(refusal().empty());
+}
+
 TEST_CASE("unlink_live_temp_files removes what is being written, as a signal handler needs it") {
   const TempDir dir;
   wt::AtomicFile file(dir / "f");

@@ -80,6 +80,10 @@ TEST_CASE("cifar: one bad file among good ones is named with its byte") {
                  bad + ": at byte 3073: label 10 is outside [0, 10)"));
   CHECK(mentions(message_of([&] { (void)read_cifar10(bad, {.max_bytes = 100}); }),
                  "the limit is 100"));
+  std::filesystem::remove(bad);
+  std::filesystem::create_symlink("data_batch_3.bin", bad);  // to itself
+  CHECK(mentions(message_of([&] { Cifar10(dir.path); }), "DataError: " + bad + ": cannot be read"));
+  std::filesystem::remove(bad);
   spit(bad, record(7));
   const CifarFile f = read_cifar10(bad);
   CHECK(f.images.shape() == Shape{1, 3, 32, 32});

@@ -1,6 +1,7 @@
 // Tables in text: what is read, and where what is not stands.
 #include "warptape/data/csv.h"
 
+#include <cfloat>
 #include <cmath>
 
 #include "warptape/tests/fuzz/readers.h"
@@ -54,6 +55,9 @@ TEST_CASE("csv: separators, quotes, line ends, comments, byte order mark") {
   CHECK(values(parse("\xef\xbb\xbf"
                      "a,b\r\n1 , 2\r\n\r\n  \n3,4\r")) == D{1, 2, 3, 4});
   CHECK(values(parse("# made up\na,b\n# 1,x\n1,2\n", {.comment = '#'})) == D{1, 2});
+  CHECK(values(parse("a,b\r1,2\r\r3,4\r")) == D{1, 2, 3, 4});  // as machines of old wrote them
+  CHECK(values(parse("# made up\r\"a\",b\r# 1,x\r1,\"2\"\r", {.comment = '#'})) == D{1, 2});
+  CHECK(mentions(refusal("a,b\r1,x\r"), "line 2, column 2 ('b'): 'x' is not a number"));
   const CsvTable t = parse("\"a \"\"x\"\",\ny\",b\n\"1\" , \"2\"\n+3,4");
   CHECK(t.names == std::vector<std::string>{"a \"x\",\ny", "b"});
   CHECK(values(t) == D{1, 2, 3, 4});
@@ -78,6 +82,13 @@ TEST_CASE("csv: numbers of every kind, missing ones only where that is said") {
   CHECK(mentions(refusal("a\n99999999999999999999\n", {.dtype = DType::i64}), "into i64"));
   CHECK(mentions(refusal("a\n1e999\n"), "'1e999' is beyond f64"));
   CHECK(parse("a\n1.5\n", {.dtype = DType::f32}).values.dtype() == DType::f32);
+  const CsvOptions f32{.dtype = DType::f32};
+  CHECK(refusal("a,b\n1,1e300\n", f32) ==
+        "at byte 6: line 2, column 2 ('b'): '1e300' is beyond f32");
+  CHECK(mentions(refusal("a\n-3.5e38\n", f32), "line 2, column 1 ('a'): '-3.5e38' is beyond f32"));
+  CHECK(mentions(refusal("a,b\n,1\n", {.dtype = DType::f32, .missing = 1e300}), "beyond f32"));
+  CHECK(values(parse("a\n3.4028235e38\n1e-60\n", f32)) == D{double(FLT_MAX), 0});
+  CHECK(std::isinf(values(parse("a\ninf\n", f32))[0]));
 }
 
 TEST_CASE("csv: words become numbers in sorted order, whatever the order of the rows") {

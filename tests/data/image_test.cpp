@@ -9,6 +9,7 @@
 #include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/gzip.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
 
@@ -133,14 +134,17 @@ struct Png {
            char(interlaced);
   }
 
-  std::string file(const std::string& header, const std::string& lines) const {
+  // `data`: the compressed lines.
+  std::string file_of(const std::string& header, const std::string& data) const {
     std::string out = "\x89PNG\r\n\x1a\n" + chunk("IHDR", header) + chunk("tEXt", "Title\0x"s);
     if (!palette.empty()) out += chunk("PLTE", palette);
     if (!transparent.empty()) out += chunk("tRNS", transparent);
-    const std::string data = stored(lines);
     out += chunk("IDAT", data.substr(0, data.size() / 2));
     out += chunk("IDAT", data.substr(data.size() / 2));
     return out + chunk("IEND", "");
+  }
+  std::string file(const std::string& header, const std::string& lines) const {
+    return file_of(header, stored(lines));
   }
   std::string file() const { return file(header(), scanlines()); }
 };
@@ -216,6 +220,7 @@ TEST_CASE("image: PGM and PPM files that are refused are named with their byte")
   CHECK(mentions(refusal("P4 8 1\n\x01"), "P4 is a Netpbm format that is not read"));
   CHECK(mentions(refusal(""), "the file is empty"));
   CHECK(mentions(refusal("\xff\xd8\xff\xe0 JFIF"), "a JPEG file; PNG, PPM and PGM are read"));
+  CHECK(mentions(refusal("\x1f\x8b\x08 bomb"), "a gzip file; PNG, PPM and PGM are read"));
   CHECK(
       mentions(refusal("hello\x01"), "neither PNG nor PPM nor PGM: it begins with \"hello\\x01\""));
   CHECK(mentions(refusal("\x89PNG\n\x1a\n"), "text mode"));
@@ -365,6 +370,37 @@ TEST_CASE("image: damaged PNG files are named with byte and row") {
   spit(dir / "f", good);
   CHECK(mentions(message_of([&] { (void)read_image(dir / "f", {.max_bytes = 1000}); }),
                  "the limit is 1000"));
+}
+
+TEST_CASE("image: bytes of a PNG that belong to no pixel are refused") {
+  NEEDS_SPNG();
+  const TempDir dir;
+  const auto refusal = [&](const std::string& text) {
+    spit(dir / "f", text);
+    return message_of([&] { (void)read_image(dir / "f"); });
+  };
+  for (const bool interlaced : {false, true}) {
+    CAPTURE(interlaced);
+    const Png png{5, 3, 8, kRgb, interlaced};
+    const std::string good = png.file(), lines = png.scanlines(), packed = stored(lines);
+    REQUIRE(refusal(good) == "");
+    CHECK(mentions(refusal(good + "PK"), ": at byte " + std::to_string(good.size()) +
+                                             ": 2 bytes follow the end of the image"));
+    const std::string more = "the image data goes on after the last pixel";
+    CHECK(mentions(refusal(png.file(png.header(), lines + '\0')), more));
+    CHECK(mentions(refusal(png.file(png.header(), lines + std::string(200'000, '\0'))), more));
+    CHECK(mentions(refusal(png.file_of(png.header(), packed + "more")),
+                   "4 bytes follow the image data"));
+    // A chunk of its own behind the data, and data without its end.
+    std::string behind = good;
+    behind.insert(good.size() - 12, chunk("IDAT", "more"));
+    CHECK(mentions(refusal(behind), "4 bytes follow the image data"));
+    CHECK(refusal(png.file_of(png.header(), packed.substr(0, packed.size() - 4))) != "");
+  }
+  // A hundred million zeros behind four pixels, in half a million bytes.
+  const std::string bomb = "\x78\x01" + wt_test::deflated_zeros(388'000);
+  const Png small{2, 2, 8, kGrey};
+  CHECK(mentions(refusal(small.file_of(small.header(), bomb)), "goes on after the last pixel"));
 }
 
 TEST_CASE("ppm: whatever is done to a file, it is read or refused with its place") {

@@ -442,4 +442,10 @@ TEST_CASE("fashion mnist: a missing folder or file is named") {
   CHECK(mentions(message_of([] { FashionMnist("/no/such/folder"); }), "no such folder"));
   const TempDir dir;
   CHECK(mentions(message_of([&] { FashionMnist(dir.path); }), "train-images-idx3-ubyte"));
+  // A link that leads in a circle is named itself.
+  const std::string loop = dir / "train-images-idx3-ubyte";
+  std::filesystem::create_symlink("train-images-idx3-ubyte", loop);
+  spit(dir / "train-labels-idx1-ubyte", "");
+  CHECK(
+      mentions(message_of([&] { FashionMnist(dir.path); }), "DataError: " + loop + ": cannot be"));
 }

@@ -11,6 +11,7 @@
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/gzip.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
 
@@ -213,11 +214,48 @@ TEST_CASE("npz: every trick of a zip archive has its refusal") {
   }
   CHECK(mentions(refusal(good, {.max_bytes = 50}), "the limit is 50"));
   CHECK(mentions(refusal(good, {.max_header = 50}), "passes the limits"));
+  // Bytes that no member has: between the last one and the directory, and before the first one.
+  std::string between = good.substr(0, entry) + "evil" + good.substr(entry);
+  between = patched<u32>(between, between.size() - 6, u32(entry + 4));
+  CHECK(mentions(refusal(between), "at byte " + std::to_string(entry) +
+                                       ": 4 bytes that belong to nothing follow member 'x.npy'"));
+  std::string before = good.substr(0, 4) + "evil-polyglot-head" + good;
+  before = patched<u32>(before, before.size() - 6, u32(entry + 22));
+  before = patched<u32>(before, before.size() - kEntry + 42, 22);
+  CHECK(mentions(refusal(before), "at byte 0: 22 bytes before the first member"));
+  const std::string nothing = good.substr(0, 4) + "evil" + good.substr(end);
+  CHECK(mentions(refusal(patched<u32>(patched<u32>(patched<u32>(nothing, nothing.size() - 14, 0),
+                                                   nothing.size() - 10, 0),
+                                      nothing.size() - 6, 8)),
+                 "8 bytes before the first member"));
+  // What a writer puts behind a member whose header it could not go back to is part of it.
+  u32 crc = 0;
+  std::memcpy(&crc, good.data() + entry + 16, 4);
+  for (const std::string magic : {"", "PK\7\10"}) {
+    const std::string sums = magic + wt_test::little_endian(crc) + wt_test::little_endian(bytes) +
+                             wt_test::little_endian(bytes);
+    std::string described = good.substr(0, entry) + sums + good.substr(entry);
+    described = patched<u32>(described, described.size() - 6, u32(entry + sums.size()));
+    CHECK(mentions(refusal(described), "bytes that belong to nothing"));
+    described = patched<u16>(patched<u16>(described, 6, 8), described.size() - kEntry + 8, 8);
+    CHECK(refusal(described) == "");
+    described[entry + magic.size()] ^= 1;
+    CHECK(mentions(refusal(described), "bytes that belong to nothing"));
+  }
   // The same member listed twice.
   std::string twice = good.substr(0, end) + good.substr(entry);
   twice = patched<u16>(patched<u16>(twice, twice.size() - 14, 2), twice.size() - 12, 2);
   twice = patched<u32>(twice, twice.size() - 10, 102);
   CHECK(mentions(refusal(twice), "the archive has 'x' twice"));
+}
+
+TEST_CASE("npz: a deflated member may become what a gzip file may") {
+  if (!WARPTAPE_HAS_ZLIB) SKIP_TEST("this build has no zlib");
+  const std::string good = numpy_archive("deflated");
+  CHECK(refusal(good, {.max_inflated = 1}) == "");  // 32 times their size is more
+  const std::string text =
+      refusal(patched<u32>(good, good.find("PK\1\2") + 24, 20'000), {.max_inflated = 10'000});
+  CHECK(mentions(text, "claims 20000 inflated, the limit is 10000 (ParseLimits::max_inflated)"));
 }
 
 TEST_CASE("npz: a bomb is refused before anything is allocated for it") {

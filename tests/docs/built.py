@@ -150,6 +150,25 @@ def check_readers():
     return bad
 
 
+# --- SECURITY.md: which test holds what it promises ---
+
+
+def check_promises():
+    text = (ROOT / "SECURITY.md").read_text().split("## Held by")[1]
+    rows = re.findall(r"^\|[^|]*\| (tests/\S+) \| (.*) \|$", text, re.M)
+    bad = [] if rows else ["SECURITY.md names no tests"]
+    for file, names in rows:
+        source = (ROOT / file).read_text() if (ROOT / file).exists() else ""
+        cases = re.findall(r'TEST_CASE\(\s*"([^"]*)"', source)
+        bad += [f"SECURITY.md: {file} has no test that begins with '{name}'"
+                for name in re.findall(r"`([^`]*)`", names)
+                if not any(case.startswith(name) for case in cases)]
+    sources = [f for folder in ("core", "data", "nn", "tools") for f in (ROOT / folder).rglob("*.cpp")]
+    bad += [f"SECURITY.md says that no file is mapped: {f.name}" for f in sources
+            if "mmap(" in f.read_text() and f.name != "guard_alloc.cpp"]  # memory, not files
+    return bad
+
+
 # --- docs/from_pytorch.md: what is not there yet ---
 
 
@@ -183,7 +202,7 @@ def check_info(wt):
 
 def main():
     wt = sys.argv[1]
-    bad = check_readme(wt) + check_readers() + check_missing() + check_info(wt)
+    bad = check_readme(wt) + check_readers() + check_promises() + check_missing() + check_info(wt)
     print("\n".join(bad) or "the pages and wt info say what is there")
     return 1 if bad else 0
 

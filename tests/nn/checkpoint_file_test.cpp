@@ -173,3 +173,71 @@ TEST_CASE("Checkpoint: loading that finds no memory has loaded nothing", "[wall]
   CHECK(failures > 2);
   CHECK(all() != before);
 }
+
+TEST_CASE("Checkpoint: the caller's limit holds before anything is allocated", "[checkpoint]") {
+  const LeakGuard guard;
+  const TempDir dir;
+  const std::string file = dir / "f";
+  nn::save_tensors(file, {{"a", ones({4})}, {"b", ones({4})}});
+  CHECK(nn::load_tensors(file, {.max_bytes = 32}).tensors.size() == 2);
+  const std::string text = message_of([&] { (void)nn::load_tensors(file, {.max_bytes = 31}); });
+  CHECK(mentions(text, "DataError: " + file + ": at byte 8: the tensors to load have 32 bytes"));
+  CHECK(mentions(text, "the limit is 31 (ParseLimits::max_bytes)"));
+  struct Half : nn::Module<Half> {
+    nn::Param a = add("a", ones({4}));
+  };
+  const Half half;
+  CHECK(mentions(message_of([&] {
+                   nn::load_model(half, file, {.strict = false, .limits = {.max_bytes = 15}});
+                 }),
+                 "the tensors to load have 16 bytes, the limit is 15"));
+  CHECK(nn::load_model(half, file, {.strict = false, .limits = {.max_bytes = 16}}).unexpected ==
+        std::vector<std::string>{"b"});
+}
+
+TEST_CASE("Checkpoint: a small file that declares giant tensors is refused, not allocated for",
+          "[checkpoint]") {
+  const LeakGuard guard;
+  const TempDir dir;
+  const std::string file = dir / "f";
+  // 2^47 bytes of them, which take no place on the disk.
+  const u64 bytes = u64{1} << 47;
+  const std::string shape = "[140737488355328]";
+  const std::string header =
+      R"({"a":{"dtype":"U8","shape":)" + shape + R"(,"data_offsets":[0,140737488355328]}})";
+  std::string start(8, '\0');
+  start[0] = char(header.size());
+  try {
+    spit_sparse(file, start + header, 8 + header.size() + bytes);
+  } catch (const std::filesystem::filesystem_error&) {
+    SKIP_TEST("this file system has no file of 128 TiB");
+  }
+  CHECK(mentions(message_of([&] { (void)nn::load_tensors(file); }),
+                 "the tensors to load have 140737488355328 bytes, the limit is "));
+  CHECK_THROWS_AS((void)nn::load_tensors(file, {.max_bytes = ~u64{0}}), OutOfMemory);
+  const Net net;  // nothing of the file fits: its header says so
+  CHECK(mentions(message_of([&] { nn::load_model(net, file, {.limits = {.max_bytes = ~u64{0}}}); }),
+                 "missing one.weight [3, 3]"));
+  CHECK(nn::load_model(net, file, {.strict = false}).unexpected == std::vector<std::string>{"a"});
+}
+
+TEST_CASE("Checkpoint: names of a file are shown escaped, and not all of a million",
+          "[checkpoint]") {
+  const TempDir dir;
+  const std::string file = dir / "f";
+  std::vector<nn::NamedTensor> tensors;
+  for (int i = 0; i < 200; ++i) tensors.push_back({str("\x1b[31m\n", i), ones({1})});
+  nn::save_tensors(file, tensors, {{"architecture", "\x07\x1b]0;x"}});
+  const Net net;
+  std::string text = message_of([&] { nn::load_model(net, file); });
+  CHECK(mentions(text, "of another architecture: of \\x07\\x1b]0;x, this module is Net"));
+  nn::save_tensors(file, tensors);
+  text = message_of([&] { nn::load_model(net, file); });
+  CHECK(mentions(text, "unexpected \\x1b[31m\\x0a0"));
+  CHECK(mentions(text, "and 150 more unexpected"));
+  CHECK(text.find('\x1b') == text.npos);
+  optim::AdamW opt{net, {}};
+  text = message_of([&] { opt.load_state(tensors); });
+  CHECK(mentions(text, "unexpected \\x1b[31m\\x0a0"));
+  CHECK(mentions(text, "and 150 more unexpected"));
+}

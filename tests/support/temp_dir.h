@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -45,4 +46,10 @@ inline std::string slurp(const std::string& path) {
 
 inline void spit(const std::string& path, std::string_view content) {
   std::ofstream(path, std::ios::binary) << content;
+}
+
+// A file that begins with `content` and has so many bytes, of which the others take no place.
+inline void spit_sparse(const std::string& path, std::string_view content, std::uintmax_t bytes) {
+  spit(path, content);
+  std::filesystem::resize_file(path, bytes);
 }

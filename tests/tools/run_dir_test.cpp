@@ -1,5 +1,7 @@
 #include "warptape/tools/run_dir.h"
 
+#include <sys/stat.h>
+
 #include "warptape/core/safetensors.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/faulty_files.h"
@@ -130,4 +132,19 @@ TEST_CASE("run folder: at every failing system call of save and publish, a check
     CHECK((found->checkpoint.step == 20 || found->checkpoint.step == 30));
     CHECK(run.checkpoints().size() >= 2);
   }
+}
+
+TEST_CASE("run folder: a pipe or a folder as `latest` is passed over, and nobody waits") {
+  const TempDir dir;
+  RunDirectory run(dir / "a");
+  save(run, 10), save(run, 20);
+  const std::string latest = dir / "a/ckpt/latest";
+  std::filesystem::remove(latest);
+  REQUIRE(::mkfifo(latest.c_str(), 0600) == 0);
+  CHECK(run.newest_valid()->checkpoint.step == 20);
+  std::filesystem::remove(latest);
+  std::filesystem::create_directory(latest);
+  CHECK(run.newest_valid()->checkpoint.step == 20);
+  std::filesystem::remove(latest);
+  CHECK(run.newest_valid()->checkpoint.step == 20);
 }

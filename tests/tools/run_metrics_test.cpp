@@ -1,10 +1,15 @@
 #include "warptape/tools/run_metrics.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <limits>
 
 #include "warptape/core/error.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/temp_dir.h"
 
@@ -228,4 +233,21 @@ TEST_CASE("metrics: counts are integers, whatever the file says") {
     CAPTURE(bad);
     CHECK_THROWS_AS(with(bad), wt::DataError);
   }
+}
+
+TEST_CASE("metrics: what is no regular file is refused, and nobody waits for a pipe") {
+  const TempDir dir;
+  REQUIRE(::mkfifo((dir / "m").c_str(), 0600) == 0);
+  const auto refusal = [&](const std::string& path) {
+    return message_of([&] { (void)MetricsWriter::create(path, kRun); });
+  };
+  CHECK(mentions(refusal(dir / "m"),
+                 "CheckpointError: " + dir / "m" + " cannot be written: it is no regular file"));
+  CHECK(mentions(message_of([&] { (void)MetricsWriter::resume(dir / "m", kRun, 1); }),
+                 "it is no regular file"));
+  CHECK(mentions(message_of([&] { (void)read_metrics(dir / "m"); }), "it is not a regular file"));
+  const int reader = ::open((dir / "m").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  CHECK(mentions(refusal(dir / "m"), "it is no regular file"));
+  ::close(reader);
+  CHECK(mentions(refusal("/dev/null"), "it is no regular file"));
 }

@@ -37,6 +37,8 @@ TEST_CASE("settings that make no sense are refused by name") {
   CHECK(message_of([] {
           Settings({"model=ccn"}).choice("model", {"cnn", "mlp"});
         }) == "UsageError: --set model=ccn: expected one of cnn, mlp; did you mean 'cnn'?");
+  CHECK(message_of([] { Settings({"\x1b[31m"}); }) ==
+        "UsageError: --set \\x1b[31m is not KEY=VALUE");
   Settings s({"layer=3"});
   s.integer("layers", 4, 1, 64);
   CHECK(message_of([&] { s.finish("charlm"); }) ==

@@ -3,6 +3,7 @@
 
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/tiny_data.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_dir.h"
@@ -40,4 +41,24 @@ TEST_CASE("a run that a step ends keeps the state before that step, with the bat
   CHECK(tools::integer_of(file.tensors, "loader.epoch") == 0);
   CHECK(tools::integer_of(file.tensors, "loader.batch") == newest);
   CHECK(tools::integer_of(file.tensors, "loader.samples") > newest);
+}
+
+TEST_CASE("a path that no checkpoint can name is refused before anything is made or trained") {
+  const TempDir dir;
+  tools::TrainOptions o;
+  o.recipe = "charlm";
+  o.data = dir / "f\xfcr.txt";
+  wt_test::write_tiny_text(o.data, 200);
+  o.out = dir / "run";
+  o.set = {"layers=1", "heads=2", "channels=8", "context=8"};
+  o.steps = 1;
+  o.quiet = true;
+  CHECK(mentions(message_of([&] { tools::train(o); }), "f\\xfcr.txt is not UTF-8"));
+  CHECK_FALSE(std::filesystem::exists(o.out));
+  o.init_from = std::exchange(o.data, "");
+  CHECK(mentions(message_of([&] { tools::train(o); }), "--init-from " + dir.path));
+  CHECK_FALSE(std::filesystem::exists(o.out));
+  o.data = std::exchange(o.init_from, "");
+  o.out.clear();  // nothing is kept: it may be called what it likes
+  CHECK(tools::train(o) == 0);
 }

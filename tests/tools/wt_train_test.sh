@@ -48,6 +48,24 @@ expect() {  # expect CODE TEXT ARGS...: exit code, and a part of what stderr say
   rc=$?
   [ $rc -eq "$code" ] || fail "wt $*: exit code $rc, expected $code: $(cat "$here/err")"
   grep -qF -- "$text" "$here/err" || fail "wt $*: no '$text' in: $(cat "$here/err")"
+  ! LC_ALL=C grep -q $'[\e\a]' "$here/out" "$here/err" || fail "wt $*: controls the terminal"
+}
+
+names() {  # whatever they are called: nothing that is not printable reaches the terminal
+  local escape=$'\e[31m\a' shown='\x1b[31m\x07'
+  expect 2 "$shown" train "charlm$escape"
+  expect 2 "$shown" train charlm "--option$escape"
+  expect 2 "$shown" train charlm --optimizer "$escape"
+  expect 2 "$shown" train charlm --device "$escape"
+  expect 2 "$shown" train charlm --set "layers=$escape"
+  expect 2 "$shown" train charlm --set "$escape=1"
+  expect 3 "$shown" train charlm --data "$here/$escape"
+  expect 3 "$shown" train fashion --data "$here/$escape"
+  expect 3 "$shown" eval "$here/$escape"
+  expect 3 "$shown" train charlm --steps 1 --init-from "$here/$escape"
+  expect 8 "$shown" train charlm $tiny --steps 1 --out "$here/short/$escape"
+  expect 2 "is not UTF-8" train charlm --data "$here/"$'\xff' --out "$here/never"
+  [ -e "$here/never" ] && fail "a run that cannot be kept was begun"
 }
 
 errors() {
@@ -82,6 +100,7 @@ errors() {
   expect 8 "another run" train charlm $tiny --steps 2 --quiet --out "$here/run"
   expect 2 "started with batch" train charlm $tiny --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
   changed
+  names
   values
   without_effect
   empty_data
