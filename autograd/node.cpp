@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "warptape/core/memory.h"
+#include "warptape/core/returned_memory.h"
 
 namespace wt {
 namespace detail {
@@ -37,15 +38,23 @@ WT_COLD void return_node(Node* n) {
   ++r.count;
 }
 
+void return_list(Node*& list) {
+  while (Node* n = list) {
+    list = n->next;
+    return_node(n);
+  }
+}
+
 // Some of the returned ones, now this thread's; null: none.
 Node* take_returned() {
   ReturnedNodes& r = returned();
   const std::lock_guard lock(r.mutex);
   Node* list = nullptr;
-  for (int i = 0; i < kSlab && r.list; ++i, --r.count) {
+  const int most = thread_memory.ended ? 1 : kSlab;
+  for (int i = 0; i < most && r.list; ++i, --r.count) {
     Node* n = r.list;
     r.list = n->next;
-    n->home = thread_impls.home;
+    n->home = home_of_new();
     n->next = list;
     list = n;
   }
@@ -90,12 +99,13 @@ Node* node_slow() {
   ThreadNodes& t = thread_nodes;
   for (int i = 0; i < kSlab; ++i) {
     auto* n = new (slab + size_t(i) * kStride) Node;
-    n->home = thread_impls.home;
+    n->home = home_of_new();
     n->next = t.free;
     t.free = n;
   }
   Node* const n = t.free;
   t.free = n->next;
+  if (thread_memory.ended) return_list(t.free);  // nothing would look at this list again
   return n;
 }
 
@@ -114,10 +124,7 @@ void trim_nodes() {
 }
 
 void end_nodes() {
-  while (Node* n = thread_nodes.free) {
-    thread_nodes.free = n->next;
-    return_node(n);
-  }
+  return_list(thread_nodes.free);
   trim_nodes();
 }
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <vector>
+
+#include "warptape/core/thread_object.h"
 
 namespace wt::detail {
 namespace {
@@ -48,6 +51,13 @@ void leave_home(u8 home) {
   Returned& r = returned();
   const std::lock_guard lock(r.mutex);
   --r.threads[home];
+}
+
+void keep_for_ever(void* p) {
+  static std::mutex mutex;
+  static auto* kept = new std::vector<void*>;
+  const std::lock_guard lock(mutex);
+  kept->push_back(p);
 }
 
 std::atomic<i64>& reserved_bytes() {
@@ -121,7 +131,8 @@ TensorImpl* returned_impls() {
   Returned& r = returned();
   const std::lock_guard lock(r.mutex);
   TensorImpl* list = nullptr;
-  for (i64 i = 0; i < kTensorsAtOnce && r.tensors; ++i, --r.tensor_count) {
+  const i64 most = thread_memory.ended ? 1 : kTensorsAtOnce;
+  for (i64 i = 0; i < most && r.tensors; ++i, --r.tensor_count) {
     TensorImpl* p = r.tensors;
     r.tensors = p->next;
     p->next = list;

@@ -14,6 +14,9 @@ namespace wt::detail {
 inline constexpr u8 kLastHome = 254;
 u8 take_home();
 void leave_home(u8 home);
+// What this thread takes from the system belongs to: while it ends, another one, so that all of it
+// is given back.
+WT_HOT u8 home_of_new() { return thread_memory.home != 0 ? thread_memory.home : kLastHome; }
 
 // --- blocks of the cpu ---
 void return_block(Storage* s);

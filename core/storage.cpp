@@ -210,7 +210,7 @@ Storage* take_cpu_block(i64 bytes) {
   new (s) Storage;
   reserved_bytes() += i64(class_bytes(c));
   s->size_class = u8(c);
-  s->home = thread_memory.home;
+  s->home = home_of_new();
   s->borrowed = false;
   s->device = Device::cpu();
   s->data = s + 1;
@@ -228,7 +228,7 @@ Storage* take_block(Device d, i64 bytes) {
       return s;
     }
     if (Storage* s = returned_block(c)) {
-      s->home = t.home;
+      s->home = home_of_new();
       return s;
     }
     took_from_system(t, i64(class_bytes(c)));
@@ -337,8 +337,8 @@ TensorImpl* impl_slow(Storage* held) {
   register_thread();
   ThreadImpls& t = thread_impls;
   if (TensorImpl* const first = WT_POOLS ? returned_impls() : nullptr) {
+    for (TensorImpl* p = first; p; p = p->next) p->home = home_of_new();
     t.free = first->next;
-    for (TensorImpl* p = first; p; p = p->next) p->home = t.home;
     return first;
   }
   auto* p = static_cast<TensorImpl*>(std::aligned_alloc(64, (sizeof(TensorImpl) + 63) / 64 * 64));
@@ -349,7 +349,7 @@ TensorImpl* impl_slow(Storage* held) {
     throw OutOfMemory("the host has no memory for a tensor");
   }
   new (p) TensorImpl;
-  p->home = t.home;
+  p->home = home_of_new();
   return p;
 }
 

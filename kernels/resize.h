@@ -26,13 +26,14 @@ struct ResizeMap {
  private:
   WT_HD Tap nearest(i64 i) const {
     if (out == 2 * in) return {i / 2, 0};
-    i64 from;
+    double at;
     // In f32, whose roundings decide which neighbour it is; where f32 has no integers left, in f64.
     if (out < (i64(1) << 24) && in < (i64(1) << 24))
-      from = i64(float(i) * (scale > 0 ? float(1 / scale) : float(in) / float(out)));
+      at = float(i) * (scale > 0 ? float(1 / scale) : float(in) / float(out));
     else
-      from = i64(double(i) * (scale > 0 ? 1 / scale : double(in) / double(out)));
-    return {from < in - 1 ? from : in - 1, 0};
+      at = double(i) * (scale > 0 ? 1 / scale : double(in) / double(out));
+    return {at < double(in - 1) ? i64(at) : in - 1,
+            0};  // NaN too: 0 times what 1 / scale overflows to
   }
   WT_HD Tap linear(i64 i) const {
     double at;
@@ -41,8 +42,9 @@ struct ResizeMap {
     else
       at = (double(i) + 0.5) * (scale > 0 ? 1 / scale : double(in) / double(out)) - 0.5;
     if (at < 0) at = 0;
+    if (!(at < double(in - 1))) return {in - 1, 0};
     const i64 low = i64(at);
-    return low < in - 1 ? Tap{low, at - double(low)} : Tap{in - 1, 0};
+    return {low, at - double(low)};
   }
 };
 

@@ -131,6 +131,9 @@ TEST_CASE("resize: an axis of any size beside one of none", "[wall][extreme]") {
   y.sum().backward();
   CHECK(none.grad().shape() == Shape{1, 0, kMost});
   CHECK(resize_axis(zeros({0, 2}), 1, kMost).shape() == Shape{0, kMost});
+  // A scale so small that its inverse is no number.
+  for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
+    CHECK(resize_axis(counting({4}), 0, 3, {.mode = mode, .scale = 1e-320}).at(2).item() == 3);
 }
 
 TEST_CASE("embedding_backward, chunk, rotary_embedding: numbers out of range", "[wall][extreme]") {
