@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "warptape/core/input_file.h"
 #include "warptape/optim/plateau.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/recipes.h"
@@ -53,7 +54,7 @@ class RecipeTraining {
 template <class F>
 auto from_file(const std::string& path, const F& f) {
   const auto told = [&](const Error& e) {
-    return DataError(str(path, ": ", e.what() + std::strlen(e.kind()) + 2));
+    return DataError(str(printable_path(path), ": ", e.what() + std::strlen(e.kind()) + 2));
   };
   try {
     return f();

@@ -24,15 +24,13 @@ bool has_average(const SafetensorsFile& file) {
                      [](const TensorEntry& t) { return t.name.starts_with("ema."); });
 }
 
-i64 step_of(SafetensorsFile& file) {
-  const TensorEntry* const e = file.find("train.step");
-  i64 step = -1;
-  if (!e || e->dtype != DType::i64 || e->bytes() != sizeof step)
-    throw DataError(printable_path(file.path()) + ": the checkpoint has no number train.step");
-  file.read(*e, &step);
-  if (step < 0)
-    throw DataError(str(printable_path(file.path()), ": train.step is ", step, ", below 0"));
-  return step;
+// One of the file's numbers, without the rest.
+std::vector<nn::NamedTensor> number_in(SafetensorsFile& file, const std::string& name) {
+  const TensorEntry* const e = file.find(name);
+  if (!e || e->bytes() != u64(item_size(e->dtype))) return {};
+  Tensor t = empty({}, {.dtype = e->dtype, .device = Device::cpu()});
+  file.read(*e, t.impl()->data);
+  return {{name, t}};
 }
 
 }  // namespace
@@ -46,7 +44,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
   t.name = value_of(t.path, file.metadata(), "recipe");
   t.data = value_of(t.path, file.metadata(), "data");
   const std::string& set = value_of(t.path, file.metadata(), "set");
-  const auto from_file = [&](auto&& make) {
+  const auto must_fit = [&](auto&& make) {
     try {
       make();
     } catch (const UsageError& e) {
@@ -54,16 +52,17 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
                           printable(t.name), "\n  ", e.what()));
     }
   };
-  from_file([&] {
+  must_fit([&] {
     // The settings may ask for a model of any size, and take nothing for it here: it gets memory
     // with the weights, when their names and shapes in the file have proved to be its own.
     const DefaultDevice nothing(Device::meta());
     t.recipe = find_recipe(t.name).make(Settings::parse(set));
   });
   t.device = device_for(*t.recipe, device);
-  t.step = step_of(file);
+  t.step =
+      from_file(t.path, [&] { return integer_of(number_in(file, "train.step"), "train.step"); });
   t.averaged = has_average(file);
-  from_file([&] { nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged}); });
+  must_fit([&] { nn::load_model(t.recipe->model(), t.path, {.ema = t.averaged}); });
   t.recipe->model().to(t.device);
   t.recipe->model().eval();
   return t;

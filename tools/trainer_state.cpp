@@ -159,7 +159,7 @@ void Trainer::could_not_write(const CheckpointError& e) {
   ++failed_writes_;
   if (!said_.insert(e.what()).second) return;  // a full disk fails at every step
   end_progress_line();
-  std::fprintf(stderr, "%s\n  training goes on\n", e.what());
+  std::fprintf(stderr, "%s\n  training goes on\n", printable_lines(e.what()).c_str());
 }
 
 void Trainer::remember_refused(const wt::StepRecord& r) {
@@ -204,7 +204,7 @@ void Trainer::keep_what_there_is(bool no_output) noexcept try {
                static_cast<long long>(c_.step));
 } catch (const std::exception& e) {
   std::fprintf(stderr, "nothing was saved after step %lld%s%s\n", static_cast<long long>(c_.step),
-               no_output ? "" : ": ", no_output ? "" : e.what());
+               no_output ? "" : ": ", no_output ? "" : printable_lines(e.what()).c_str());
 }
 
 }  // namespace wt::tools
