@@ -5,7 +5,7 @@
 #   kills        SIGKILL inside the checkpoint writer (tools/kill_harness.sh)
 #   faults       every system call of every writer failing, every allocation of a step, damaged state
 #   runs         wt train with closed descriptors, readers that go away, late signals, a full disk
-#   threads      the threads program under ThreadSanitizer (cmake target threads_tsan, where it is)
+#   threads      tools/examples/threads.cpp under ThreadSanitizer (tools/tsan.sh)
 # A part that breaks something prints what its program said; exit code 1.
 #
 #   tools/attack.sh [--long] [--build DIR] [--seed S] [--output FILE] [--jobs N] [PART...]
@@ -98,14 +98,11 @@ runs() {
   done
   tried="$n rounds of closed descriptors, lost readers, signals, a full disk"
 }
-# Built with --long alone: it compiles the library anew.
+# Without --long only where it was built before: it compiles the library anew.
 threads() {
-  if [ $long = 1 ] && cmake --build "$build" --target help 2>/dev/null | grep -q '^threads_tsan\b'; then
-    cmake --build "$build" --parallel "$jobs" --target threads_tsan || return 1
-  fi
-  [ -x "$build/threads_tsan" ] || return 77
-  "$build/threads_tsan" || return 1
-  tried="one run under ThreadSanitizer"
+  [ $long = 1 ] || [ -x "${WT_TSAN_BUILD:-build/tsan}/example_threads" ] || return 77
+  tools/tsan.sh --jobs "$jobs" || return
+  tried="example_threads under ThreadSanitizer"
 }
 
 row() { rows+=("| $1 | $2 | $3 | $4 |"); }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
-# the tests, the headers one by one, the build without CUDA, the compile-time budget. The last line
-# is "N passed, N failed, N skipped": test cases and the other checks together.
+# the tests, threads under ThreadSanitizer, the headers one by one, the build without CUDA, the
+# compile-time budget. The last line is "N passed, N failed, N skipped": test cases and the other
+# checks together.
 #
 #   tools/test.sh [--no-setup] [--only LABEL]     --only: the tests with this ctest label
 set -uo pipefail
@@ -87,6 +88,7 @@ rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
 run_ctest
+check "threads under ThreadSanitizer" tools/tsan.sh --jobs "$jobs"
 check "coverage" tools/coverage.sh --show
 check "faults that the tests must find" tools/mutate.sh --again 3 --build "$build"
 check "projects that use warptape" tests/consumers/run.sh "$build"
