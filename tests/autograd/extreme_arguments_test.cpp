@@ -133,7 +133,8 @@ TEST_CASE("resize: an axis of any size beside one of none", "[wall][extreme]") {
   CHECK(resize_axis(zeros({0, 2}), 1, kMost).shape() == Shape{0, kMost});
   // A scale so small that its inverse is no number.
   for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
-    CHECK(resize_axis(counting({4}), 0, 3, {.mode = mode, .scale = 1e-320}).at(2).item() == 3);
+    CHECK(resize_axis(counting({4}), 0, 3, {.mode = mode, .scale = 1e-320}).to_vector<float>()[2] ==
+          3);
 }
 
 TEST_CASE("embedding_backward, chunk, rotary_embedding: numbers out of range", "[wall][extreme]") {
