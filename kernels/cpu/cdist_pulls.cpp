@@ -122,7 +122,7 @@ struct Pull {
   void run_block(CdistPull<C> p, const Block& b, i64 c, C* sums) const {
     const i64 left = s.own.depth - c * width;
     const bool wide = 2 * left > width, power = metric == Metric::power;
-    const auto& pulls = kernels.pulls[int(metric)][wide];
+    const auto& pulls = kernels.pulls[power ? 0 : int(metric)][wide];  // not read for power
     const i64 full = power ? 1 : wide ? kCdistPullRows : kCdistRows[0];
     const auto place = [&](const CdistPoints& side, i64 i) {
       return ((side.shared ? 0 : b.n * panels) + c) * side.count * width + i * width;

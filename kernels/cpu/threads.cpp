@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "warptape/core/thread_object.h"
 #include "warptape/kernels/cpu/isa.h"
 
 namespace wt {
@@ -49,7 +50,7 @@ class Pool {
     ended = true;
     // A forked child has this object but not its threads: waiting for them would never end well.
     if (::getpid() != owner_) {
-      new std::vector<std::thread>(std::move(helpers_));
+      detail::keep_for_ever(new std::vector<std::thread>(std::move(helpers_)));
       return;
     }
     stop_ = true;

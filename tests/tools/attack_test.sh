@@ -31,9 +31,9 @@ has '| runs | 4 rounds of' "$here/out"
 has '| threads | - | skipped | - |' "$here/out"
 has 'attack: 5 passed, 0 failed, 1 skipped' "$here/out"
 
-script build/threads_tsan 'exit 0'
+script tools/tsan.sh 'exit 0'
 printf 'before\n<!-- attack: x -->\nold\n<!-- end of attack -->\nafter\n' >"$here/page.md"
-attack --seed 7 --output page.md files threads || fail "two parts: $(cat "$here/out")"
+attack --long --seed 7 --output page.md files threads || fail "two parts: $(cat "$here/out")"
 has 'attack: 2 passed, 0 failed, 0 skipped' "$here/out"
 has 'seed 7' "$here/page.md"
 for line in before '<!-- attack: x -->' '<!-- end of attack -->' after '|---|---|---|---|'; do
@@ -45,7 +45,7 @@ broken() { # NAME OF_PART SCRIPT TEXT: a part that fails is a failure of all, an
   local before
   before=$(cat "$here/$2")
   script "$2" "$3"
-  attack && fail "$1 fails and attack.sh does not"
+  attack --long && fail "$1 fails and attack.sh does not"
   has "| $1 | - | FAILED |" "$here/out"
   has "attack: 5 passed, 1 failed, 0 skipped" "$here/out"
   has "what it said" "$here/out"
@@ -55,7 +55,7 @@ broken kills tools/kill_harness.sh 'echo what it said; exit 1'
 broken faults build/wt_tests 'echo what it said; exit 3'
 broken faults build/wt_tests 'echo what it said; echo "No tests ran"'
 broken runs tests/tools/wt_faults_test.sh 'echo what it said; exit 1'
-broken threads build/threads_tsan 'echo what it said; exit 66'
+broken threads tools/tsan.sh 'echo what it said; exit 66'
 attack nothing
 [ $? -eq 2 ] || fail "an unknown part"
 exit $bad
