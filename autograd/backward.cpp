@@ -199,7 +199,8 @@ bool Backward::add_to_window(u32 i, int axis, const Slice& window, const Tensor&
   Geometry part = have->geometry;
   const i64 offset = window.begin * part.strides[axis] * item_size(part.dtype);
   part.shape[axis] = slice_length(window);
-  part.strides[axis] *= window.step;
+  // Of one element the step may be anything; of two it lies within the tensor.
+  if (part.shape[axis] > 1) part.strides[axis] *= window.step;
   finish_geometry(part);
   if (part.numel == 0) return true;
   detail::add_into(View{static_cast<char*>(have->data) + offset, &part}, g.impl());

@@ -45,7 +45,7 @@ bool merge_places(const Geometry& g, Geometry& to) {
     if (g.shape[d] == 1) continue;
     if (size == 1)
       step = g.strides[d];
-    else if (g.strides[d] != size * step)
+    else if (g.numel > 0 && g.strides[d] != size * step)
       return false;
     size *= g.shape[d];
   }

@@ -146,6 +146,25 @@ TEST_CASE("embedding_backward, chunk, rotary_embedding: numbers out of range", "
   CHECK(rotary_embedding(ones({2, 4}), {.offset = kMost}).shape() == Shape{2, 4});
 }
 
+TEST_CASE("group_norm: places without elements", "[wall][extreme]") {
+  for (const Shape& shape : {Shape{5, 4, 3, 0, 1}, Shape{5, 4, 0, 3}, Shape{5, 4, 2, 0, 3}}) {
+    const Tensor x = ones(shape, {.dtype = f64}).set_requires_grad();
+    const Tensor w = ones({4}, {.dtype = f64}).set_requires_grad();
+    const Tensor b = zeros({4}, {.dtype = f64}).set_requires_grad();
+    group_norm(x, 2, {.weight = w, .bias = b}).sum().backward();
+    CHECK(values(w.grad()) == Values(4, 0));
+    CHECK(values(b.grad()) == Values(4, 0));
+    CHECK(x.grad().shape() == shape);
+  }
+}
+
+TEST_CASE("slice: gradients of one element, whatever the step", "[wall][extreme]") {
+  const Tensor x = counting({4, 3}).set_requires_grad();
+  const Tensor y = x * 2;
+  (y[{Slice{1, 2, kMost}}].sum() + y[{Slice{1, 3, kMost}}].sum()).backward();
+  CHECK(values(x.grad()) == Values{0, 0, 0, 4, 4, 4, 0, 0, 0, 0, 0, 0});
+}
+
 TEST_CASE("layer_norm: rows without elements have any strides", "[wall][extreme]") {
   const Tensor x = zeros({2, 3, 5}).slice(2, {0, 0}).transpose(0, 1);
   CHECK(layer_norm(x, {2, 0}).shape() == Shape{3, 2, 0});

@@ -227,7 +227,9 @@ void add_products(Callers& to) {
     const Tensor a = clamp(d.tensor(d.bent({2, n, n}), 1, 3), 1, 3);
     // Far from definite: whether a nearly singular one is, a rounding decides.
     if (d.chance(0.2)) return cholesky(a - mul(eye(n), 100.0).to(a.dtype()));
-    return cholesky(matmul(a, a.transpose(-2, -1)) + mul(eye(n), double(n)).to(a.dtype()));
+    const Tensor square = matmul(a, a.transpose(-2, -1));
+    const i64 rows = square.size(-1);  // n, or what the shape was bent to
+    return cholesky(square + mul(eye(rows), double(rows)).to(a.dtype()));
   };
   to["solve_triangular"] = [](Draw& d) {
     d.floats();
@@ -244,7 +246,10 @@ void add_products(Callers& to) {
   to["eigh"] = [](Draw& d) {
     d.floats();
     const i64 n = d.size();
-    return eigh(d.tensor(d.bent({n, n}))).values;  // the signs of the vectors are free
+    // Nothing infinite, and no NaN: whether the iteration converges then, the way to it decides. Of
+    // vectors the signs are free.
+    const Tensor a = clamp(d.tensor(d.bent({n, n})), -3, 3);
+    return eigh(where(eq(a, a), a, zeros_like(a))).values;
   };
 }
 
