@@ -148,6 +148,7 @@ void rotate(double* a, double* v, i64 n, i64 p, i64 q) {
   for (i64 i = 0; i < n; ++i) turn(a[i * n + p], a[i * n + q]);
   for (i64 i = 0; i < n; ++i) turn(a[p * n + i], a[q * n + i]);
   for (i64 i = 0; i < n; ++i) turn(v[i * n + p], v[i * n + q]);
+  a[p * n + q] = a[q * n + p] = 0;  // what rounding leaves there may never get small enough
 }
 
 // False: no convergence. work: n n elements for the matrix, then as many for the vectors, then n
