@@ -125,14 +125,13 @@ struct SgdRule {
   }
 };
 
+// What Adam and AdamW have in common: the averages of g and of its square, and the step they give.
 template <class T>
-struct AdamwRule {
-  using Args = AdamwStepArgs;
-  static constexpr int kStates = 2, kPack = 4;
-  T decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
-  WT_HD WT_HOT explicit AdamwRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)),
-        step_size(T(a.block->rate / a.block->bias1)),
+struct AdamMoments {
+  T step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  template <class Args>
+  WT_HD WT_HOT explicit AdamMoments(const Args& a)
+      : step_size(T(a.block->rate / a.block->bias1)),
         beta2(T(a.block->beta2)),
         one_minus_beta1(T(1 - a.block->beta1)),
         one_minus_beta2(T(1 - a.block->beta2)),
@@ -140,15 +139,30 @@ struct AdamwRule {
         eps(T(a.block->eps)),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
-  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
-    const V g = grad * factor;
+  WT_HD WT_HOT void move(const V& g, V* state, Root root, V& step) const {
     V &m = state[0], &v = state[1];
     m += one_minus_beta1 * (g - m);
     v = beta2 * v + one_minus_beta2 * g * g;
     V denominator;
     root(v, denominator);
     denominator = denominator * bias2_scale + eps;
-    param = param * decay - step_size * m / denominator;
+    step = step_size * m / denominator;
+  }
+};
+
+template <class T>
+struct AdamwRule {
+  using Args = AdamwStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  T decay;
+  AdamMoments<T> moments;
+  WT_HD WT_HOT explicit AdamwRule(const Args& a)
+      : decay(T(1 - a.block->rate * a.block->weight_decay)), moments(a) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    V step;
+    moments.move(grad * moments.factor, state, root, step);
+    param = param * decay - step;
   }
 };
 
@@ -156,26 +170,15 @@ template <class T>
 struct AdamRule {
   using Args = AdamStepArgs;
   static constexpr int kStates = 2, kPack = 4;
-  T weight_decay, step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  T weight_decay;
+  AdamMoments<T> moments;
   WT_HD WT_HOT explicit AdamRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        step_size(T(a.block->rate / a.block->bias1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        bias2_scale(T(1 / a.block->bias2_sqrt)),
-        eps(T(a.block->eps)),
-        factor(factor_of<T>(a)) {}
+      : weight_decay(T(a.block->weight_decay)), moments(a) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
-    const V g = grad * factor + weight_decay * param;
-    V &m = state[0], &v = state[1];
-    m += one_minus_beta1 * (g - m);
-    v = beta2 * v + one_minus_beta2 * g * g;
-    V denominator;
-    root(v, denominator);
-    denominator = denominator * bias2_scale + eps;
-    param -= step_size * m / denominator;
+    V step;
+    moments.move(grad * moments.factor + weight_decay * param, state, root, step);
+    param -= step;
   }
 };
 
