@@ -49,16 +49,7 @@ void return_list(Node*& list) {
 Node* take_returned() {
   ReturnedNodes& r = returned();
   const std::lock_guard lock(r.mutex);
-  Node* list = nullptr;
-  const int most = thread_memory.ended ? 1 : kSlab;
-  for (int i = 0; i < most && r.list; ++i, --r.count) {
-    Node* n = r.list;
-    r.list = n->next;
-    n->home = home_of_new();
-    n->next = list;
-    list = n;
-  }
-  return list;
+  return take_some(r.list, r.count, kSlab);
 }
 
 // Takes whole slabs out of the list and gives them back to the system.

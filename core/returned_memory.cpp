@@ -130,15 +130,7 @@ void return_impl(TensorImpl* p) {
 TensorImpl* returned_impls() {
   Returned& r = returned();
   const std::lock_guard lock(r.mutex);
-  TensorImpl* list = nullptr;
-  const i64 most = thread_memory.ended ? 1 : kTensorsAtOnce;
-  for (i64 i = 0; i < most && r.tensors; ++i, --r.tensor_count) {
-    TensorImpl* p = r.tensors;
-    r.tensors = p->next;
-    p->next = list;
-    list = p;
-  }
-  return list;
+  return take_some(r.tensors, r.tensor_count, kTensorsAtOnce);
 }
 
 void trim_returned() {

@@ -18,6 +18,21 @@ void leave_home(u8 home);
 // is given back.
 WT_HOT u8 home_of_new() { return thread_memory.home != 0 ? thread_memory.home : kLastHome; }
 
+// Up to `most` of a common list become this thread's (while it ends, one: nothing looks at its
+// lists again). The caller holds the list's mutex.
+template <class T>
+T* take_some(T*& from, i64& count, i64 most) {
+  T* list = nullptr;
+  for (i64 i = 0; i < (thread_memory.ended ? 1 : most) && from; ++i, --count) {
+    T* p = from;
+    from = p->next;
+    p->home = home_of_new();
+    p->next = list;
+    list = p;
+  }
+  return list;
+}
+
 // --- blocks of the cpu ---
 void return_block(Storage* s);
 // One of this size class, or null.

@@ -337,7 +337,6 @@ TensorImpl* impl_slow(Storage* held) {
   register_thread();
   ThreadImpls& t = thread_impls;
   if (TensorImpl* const first = WT_POOLS ? returned_impls() : nullptr) {
-    for (TensorImpl* p = first; p; p = p->next) p->home = home_of_new();
     t.free = first->next;
     return first;
   }
