@@ -93,5 +93,6 @@ check "coverage" tools/coverage.sh --show
 check "faults that the tests must find" tools/mutate.sh --again 3 --build "$build"
 check "projects that use warptape" tests/consumers/run.sh "$build"
 check "build without CUDA" without_cuda
+check "cost of the public headers" cmake/header_cost.sh "$build"
 check "compile-time budget" cmake/budget.sh "$build/compile_times.log"
 finish

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The scripts that judge the others: what run_case.sh makes of a test program's output, and whether
-# budget.sh sees a slow file, coverage.sh too few lines; what ptxas.sh keeps and what it shows; and for
-# whom quickstart.sh builds the cuda device.
+# budget.sh sees a slow file, header_cost.sh a dear header, coverage.sh too few lines; what ptxas.sh
+# keeps and what it shows; and for whom quickstart.sh builds the cuda device.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d)
@@ -47,6 +47,21 @@ budget "44.9 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 0
 budget "45.1 CMakeFiles/wt_kernels_cuda.dir/kernels/x.cu.o" 1
 budget "29.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 0
 budget "31.0 CMakeFiles/wt_core.dir/core/x.cpp.o 1.5" 1
+
+# header_cost.sh: a header that adds nothing to what it includes costs once that.
+mkdir -p "$scratch/headers/include" "$scratch/headers/generated/warptape"
+echo '#include <vector>' >"$scratch/headers/generated/warptape/warptape.h"
+for limit in 0.5 1.5; do
+  if WARPTAPE_HEADER_LIMIT=$limit "$here/../../cmake/header_cost.sh" "$scratch/headers" >"$scratch/cost"; then
+    within=1.5
+  else
+    within=0.5
+  fi
+  if [ $within != $limit ]; then
+    echo "FAILED header_cost with limit $limit: $(<"$scratch/cost")"
+    bad=1
+  fi
+done
 
 # timed SLOW_FILE EXIT YARDSTICKS: timed.sh over a compiler that ends at once; a stand-in for the one
 # that compiles yardsticks counts them.

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# header_cost.sh BUILD: what a program pays for including warptape.h, as a multiple of what the
+# standard headers behind it cost alone; exit code 1 above LIMIT (WARPTAPE_HEADER_LIMIT). Both are
+# compiled by turns and the least of five counts, so that a busy machine slows both alike.
+# Fewer templates and includes in public headers are the cure, a higher limit is not.
+set -euo pipefail
+build=${1:?} limit=${WARPTAPE_HEADER_LIMIT:-2.0}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+compile() { CCACHE_DISABLE=1 "${CXX:-c++}" -std=c++20 -I "$build/include" -I "$build/generated" "$@"; }
+
+echo '#include <warptape/warptape.h>' >"$scratch/ours.cpp"
+compile -M "$scratch/ours.cpp" | tr -s ' \\' '\n\n' | grep '/warptape/.*[.]h$' |
+  xargs grep -hoE '^#include <[a-z_]+>' | sort -u >"$scratch/standard.cpp"
+[ -s "$scratch/standard.cpp" ] || { echo "header_cost: no standard header found in $build" >&2; exit 1; }
+
+TIMEFORMAT='%U %S'
+for round in 1 2 3 4 5; do
+  for file in ours standard; do
+    spent=$({ time compile -fsyntax-only "$scratch/$file.cpp"; } 2>&1)
+    echo "$file $spent"
+  done
+done | awk -v limit="$limit" '
+  { s = $2 + $3; if (!($1 in least) || s < least[$1]) least[$1] = s }
+  END {
+    ratio = least["ours"] / least["standard"]
+    printf "warptape.h %.2f s, its standard headers %.2f s: %.2f times, %.2f allowed\n",
+      least["ours"], least["standard"], ratio, limit
+    exit (ratio > limit)
+  }'
