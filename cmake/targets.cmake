@@ -217,8 +217,7 @@ function(wt_tool_library)
 endfunction()
 
 # The wt command: tools/wt.cpp, one file a subcommand, and bench/, the measuring code of `wt bench`.
-# Of contracts (bench/gpu/problems*) it is left out of a build with a shared library, which does
-# not export them; wt_gpu_bench has it anyway.
+# Beside a shared library it has the library's objects: what is measured and inspected is not exported.
 function(wt_tool)
   find_package(CLI11 CONFIG QUIET)
   find_package(nlohmann_json CONFIG QUIET)
@@ -229,16 +228,18 @@ function(wt_tool)
   endif()
   wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
     bench/gpu/measure.cpp EXCEPT "^bench/kernels_cpu")
-  set(parts tool_parts)
-  if(NOT WARPTAPE_SHARED)
-    list(APPEND parts kernel_bench)
+  set(parts tool_parts kernel_bench)
+  set(library warptape::warptape)
+  if(WARPTAPE_SHARED)
+    list(APPEND parts ${WT_PARTS})
+    set(library wt_features)
   endif()
   wt_objects(objects plain ${parts})
   add_executable(wt ${sources} ${objects})
-  target_link_libraries(wt PRIVATE wt_common warptape::warptape CLI11::CLI11
+  target_link_libraries(wt PRIVATE wt_common ${library} CLI11::CLI11
     nlohmann_json::nlohmann_json fmt::fmt-header-only)
+  target_link_options(wt PRIVATE ${WT_LINK_plain})
   target_compile_options(wt PRIVATE ${WT_LIBRARY_plain})
-  target_compile_definitions(wt PRIVATE WARPTAPE_HAS_KERNEL_BENCH=$<NOT:$<BOOL:${WARPTAPE_SHARED}>>)
   set_target_properties(wt PROPERTIES UNITY_BUILD ${WARPTAPE_UNITY} UNITY_BUILD_BATCH_SIZE 4)
 endfunction()
 

@@ -43,8 +43,12 @@ WT_HOT PoolWindow pool_window(const PoolShape& s, int axis, i64 q) {
     return {first, 0, last - first};
   }
   const i64 start = q * s.stride[axis] - s.padding[axis], step = s.dilation[axis];
-  const i64 begin = start < 0 ? (-start + step - 1) / step : 0;
-  const i64 end = start < in ? (in - start + step - 1) / step : 0;
+  // Most windows are dense, and a division costs as much as a short row of a plane.
+  const auto taps_to = [step](i64 length) {
+    return step == 1 ? length : (length + step - 1) / step;
+  };
+  const i64 begin = start < 0 ? taps_to(-start) : 0;
+  const i64 end = start < in ? taps_to(in - start) : 0;
   return {start, begin, end < s.kernel[axis] ? end : s.kernel[axis]};
 }
 

@@ -22,8 +22,8 @@ find "${folders[@]}" \( -name '.*' -o -name third_party \) -prune -o -type f \
   xargs -0 -r -n 16 -P 2 "$tool" "${mode[@]}"
 
 # A banner is short, or the formatter tears it and what follows it is read as part of it.
-if torn=$(grep -rnE '^ *// ---' --include='*.h' --include='*.cpp' --include='*.cu' --include='*.cuh' \
-  --include='*.inc' "${folders[@]}" | grep -vE ':[ ]*// --- .* ---$'); then
+if torn=$(grep -rnE '^ *// ---' --exclude-dir='.*' --include='*.h' --include='*.cpp' --include='*.cu' \
+  --include='*.cuh' --include='*.inc' "${folders[@]}" | grep -vE ':[ ]*// --- .* ---$'); then
   printf 'format: a banner is one line, "// --- words ---":\n%s\n' "$torn" >&2
   exit 1
 fi

@@ -31,7 +31,11 @@ std::vector<std::string> names_of(const CLI::App& app) {
 // What CLI11 could not use, with the near name.
 int usage_error(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App* at = &app;
-  while (!at->get_subcommands().empty()) at = at->get_subcommands().front();
+  std::string command;  // "bench kernels "
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    command += at->get_name() + " ";
+  }
   std::string text = e.what();
   for (const std::string& word : at->remaining(true)) {
     const std::string bare = word.substr(0, word.find('='));
@@ -39,8 +43,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& e) {
     break;
   }
   std::fprintf(stderr, "wt: %s\n", printable_lines(text).c_str());
-  std::fprintf(stderr, "wt %s--help lists what there is\n",
-               at == &app ? "" : (at->get_name() + " ").c_str());
+  std::fprintf(stderr, "wt %s--help lists what there is\n", command.c_str());
   return kExitUsage;
 }
 

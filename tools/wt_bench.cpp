@@ -3,10 +3,8 @@
 #include <cstdio>
 
 #include "warptape/bench/gpu/measure.h"
-#if WARPTAPE_HAS_KERNEL_BENCH
 #include "warptape/bench/gpu/problems.h"
 #include "warptape/bench/kernels_cpu.h"
-#endif
 #include "warptape/bench/loader.h"
 #include "warptape/bench/operators.h"
 #include "warptape/bench/overhead.h"
@@ -66,7 +64,6 @@ void print_loader(const bench::LoaderBenchOptions& o, bool json) {
   }
 }
 
-#if WARPTAPE_HAS_KERNEL_BENCH
 constexpr double kGoal = 0.7;  // of the ceiling
 
 void print_kernel(const bench::Row& r) {
@@ -138,7 +135,6 @@ void add_kernels(CLI::App& bench, int& code) {
     code = 0;
   });
 }
-#endif
 
 void add_loader(CLI::App& bench, int& code) {
   CLI::App* c = bench.add_subcommand(
@@ -223,9 +219,7 @@ void add_bench(CLI::App& app, int& code) {
   });
   add_loader(*c, code);
   add_operators(*c, code);
-#if WARPTAPE_HAS_KERNEL_BENCH
   add_kernels(*c, code);
-#endif
 }
 
 }  // namespace wt::tools

@@ -107,22 +107,22 @@ struct PoolChannelsBack {
   T divisor;
   bool first;  // nothing has been written there: the old contents are not read
 };
-// A row of n windows of 2 x 2.
+// Windows of 2 x 2: `rows` rows of n, and how far the next of each lies.
 template <class T>
 struct PoolRows {
   const T *top, *bottom;
   T* y;
   u8* tap;  // or null
-  i64 n;
-  T divisor;
+  i64 n, rows;
+  i64 x_step, y_step, tap_step;
 };
 template <class T>
 struct PoolRowsBack {
   T *top, *bottom;
   const T* gy;
   const u8* tap;
-  i64 n;
-  T divisor;
+  i64 n, rows;
+  i64 x_step, y_step, tap_step;
 };
 // even[i] = from[2i], odd[i] = from[2i + 1].
 template <class T>

@@ -115,9 +115,9 @@ void rows_forward(const PoolShape& s, const ConvTensor& x, const ConvTensor& y,
                   const ConvTensor& taps) {
   const auto call = Max ? pool_kernels<T>().max_rows : pool_kernels<T>().avg_rows;
   for_planes(s, [&](i64 n, i64 c, i64 z) {
-    for (i64 i = 0; i < s.out[1]; ++i)
-      call({pool_at<T>(x, n, c, z, 2 * i, 0), pool_at<T>(x, n, c, z, 2 * i + 1, 0),
-            pool_at<T>(y, n, c, z, i, 0), pool_tap_at(taps, n, c, z, i, 0), s.out[2], 4});
+    const T* const top = pool_at<T>(x, n, c, z, 0, 0);
+    call({top, top + x.at[1], pool_at<T>(y, n, c, z, 0, 0), pool_tap_at(taps, n, c, z, 0, 0),
+          s.out[2], s.out[1], 2 * x.at[1], y.at[1], taps.at[1]});
   });
 }
 
@@ -126,13 +126,12 @@ void rows_backward(const PoolShape& s, const ConvTensor& gx, const ConvTensor& g
                    const ConvTensor& taps) {
   const auto call = Max ? pool_kernels<T>().max_rows_back : pool_kernels<T>().avg_rows_back;
   for_planes(s, [&](i64 n, i64 c, i64 z) {
-    for (i64 i = 0; i < s.out[1]; ++i) {
-      T *const top = pool_at<T>(gx, n, c, z, 2 * i, 0), *const bottom =
-                                                            pool_at<T>(gx, n, c, z, 2 * i + 1, 0);
-      call({top, bottom, pool_at<T>(gy, n, c, z, i, 0), pool_tap_at(taps, n, c, z, i, 0), s.out[2],
-            4});
-      std::fill(top + 2 * s.out[2], top + s.in[2], T(0));
-      std::fill(bottom + 2 * s.out[2], bottom + s.in[2], T(0));
+    T* const top = pool_at<T>(gx, n, c, z, 0, 0);
+    call({top, top + gx.at[1], pool_at<T>(gy, n, c, z, 0, 0), pool_tap_at(taps, n, c, z, 0, 0),
+          s.out[2], s.out[1], 2 * gx.at[1], gy.at[1], taps.at[1]});
+    for (i64 row = 0; row < 2 * s.out[1] && 2 * s.out[2] < s.in[2]; ++row) {
+      T* const from = pool_at<T>(gx, n, c, z, row, 0);
+      std::fill(from + 2 * s.out[2], from + s.in[2], T(0));
     }
     for (i64 row = 2 * s.out[1]; row < s.in[1]; ++row)
       std::fill_n(pool_at<T>(gx, n, c, z, row, 0), s.in[2], T(0));

@@ -11,7 +11,7 @@ namespace wt {
 namespace {
 
 constexpr i64 kPieceElements =
-    1 << 13;  // of planes that are widened at a time: a first-level cache
+    1 << 15;  // of planes that are widened at a time: a first-level cache
 
 // What is read and what is written of a call.
 struct Ends {
