@@ -1,11 +1,11 @@
 // Pooling on the cpu, f32 and f64, of any window where the rows of planes have no gaps.
 //
-// Forward: every row of a plane is pooled along itself once, then the windows of a row of results
-// pool these. A row is first copied, padded, and with steps of s into s phases (every s-th
-// element), so that a tap of all its windows is a stretch of neighbours: the loops are then those
-// that pool channels. Backward: maxima are scattered to where their taps point, averages are spread
-// along a row and the row is added to all that the windows reach. Averages of whole planes are
-// sums.
+// Forward: the rows that a row of windows reaches are pooled to one, and that along itself; where
+// taps are asked for, every row is pooled along itself once, then those that the windows reach. A
+// row is first padded, and with steps of s copied into s phases (every s-th element), so that a tap
+// of all its windows is a stretch of neighbours: the loops are then those that pool channels.
+// Backward: maxima are scattered to where their taps point, averages are spread along a row and the
+// row is added to all that the windows reach. Averages of whole planes are sums.
 #include <limits>
 
 #include "warptape/kernels/cpu/pool.h"
@@ -110,14 +110,14 @@ class PlaneForward {
     for (i64 z = 0; z < s_.out[0]; ++z)
       for (i64 y = 0; y < s_.out[1]; ++y) {
         const PoolWindow w[2] = {pool_window(s_, 0, z), pool_window(s_, 1, y)};
-        if (Max && !taps_.data) {
-          pool_alone(plane, w, pool_at<T>(y_, n, c, z, y, 0));
+        if (!Max) set_divisors(s_.divisor ? 1 : count_of(s_, 0, w[0]) * count_of(s_, 1, w[1]));
+        if (!taps_.data) {
+          pool_down(plane, w, pool_at<T>(y_, n, c, z, y, 0));
           continue;
         }
         const int count = take_rows(plane, w);
-        if (!Max) set_divisors(s_.divisor ? 1 : count_of(s_, 0, w[0]) * count_of(s_, 1, w[1]));
         pool({pooled_, pool_at<T>(y_, n, c, z, y, 0), pool_tap_at(taps_, n, c, z, y, 0), offsets_,
-              numbers_, count, s_.out[2], T(1), nullptr, Max ? nullptr : divisors_, own_});
+              numbers_, count, s_.out[2], T(1), nullptr, nullptr, own_});
       }
   }
 
@@ -160,17 +160,23 @@ class PlaneForward {
     return n;
   }
 
-  // Maxima of which nobody asks where they are: first of the rows, where they lie.
-  void pool_alone(const T* plane, const PoolWindow* w, T* y) {
+  // Where nobody asks for taps: first the rows, where they lie, to one, with steps of 1 to where
+  // that is padded; then that along itself.
+  void pool_down(const T* plane, const PoolWindow* w, T* y) {
     int n = 0;
     for (i64 a = w[0].begin; a < w[0].end; ++a)
       for (i64 b = w[1].begin; b < w[1].end; ++b)
         offsets_[n++] = (w[0].start + a * dilation_of(s_, 0)) * x_.at[0] +
                         (w[1].start + b * dilation_of(s_, 1)) * x_.at[1];
     fetch_next(plane, w);
-    pool({plane, down_, nullptr, offsets_, numbers_, n, s_.in[2], T(1)});
-    pool({r_.direct ? down_ : pack(down_), y, nullptr, columns_, column_taps_, int(s_.kernel[2]),
-          s_.out[2], T(1)});
+    const bool padded = r_.step == 1 && !r_.direct;
+    T* const down = padded ? line_ + padding_of(s_, 2) : down_;
+    pool({plane, down, nullptr, offsets_, numbers_, n, s_.in[2], T(1)});
+    pool({r_.direct ? down_
+          : padded  ? line_
+                    : pack(down_),
+          y, nullptr, columns_, column_taps_, int(s_.kernel[2]), s_.out[2], T(1), nullptr,
+          Max ? nullptr : divisors_});
   }
 
   // What of each phase lies inside; the rest of the line never changes.

@@ -33,7 +33,7 @@ struct Problem {
   bool adaptive = false;  // `kernel` is then the sizes
 };
 struct Outcome {
-  std::vector<float> y, gradient;
+  std::vector<float> y, gradient, alone;  // alone: y where nobody wants a gradient
 };
 Tensor pooled(const Problem& p, const Tensor& x) {
   if (p.adaptive)
@@ -62,7 +62,8 @@ Outcome outcome(const Problem& p, const char* variant, DType t = f32) {
   Tensor w = randint(-8, 9, y.shape(), {.dtype = DType::i64}).to(t);
   if (p.channels_last) w = contiguous(w, MemoryFormat::channels_last);
   return {y.to(f32).to_vector<float>(),
-          grad(y, x, {.grad_outputs = {w}}).to(f32).to_vector<float>()};
+          grad(y, x, {.grad_outputs = {w}}).to(f32).to_vector<float>(),
+          pooled(p, x.detach()).to(f32).to_vector<float>()};
 }
 
 }  // namespace
@@ -150,6 +151,7 @@ TEST_CASE("pool: the fast variants give the reference's bits") {
             const Outcome got = outcome(p, item_size(t) == 2 ? "widened" : "vector", t);
             cpu_isa_in_use = isa;
             CHECK(got.y == want.y);
+            CHECK(got.alone == want.y);
             if (max) CHECK(got.gradient == want.gradient);
             REQUIRE(got.gradient.size() == want.gradient.size());
             // Sums of shares may be rounded otherwise.
