@@ -17,8 +17,12 @@ constexpr std::size_t kMostWaiting = std::size_t{16} << 20;
 
 AppendFile::AppendFile(const std::string& path, bool fresh) : path_(path) {
   // O_NONBLOCK: opening a pipe must not wait for its reader; regular files do not know it.
-  const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | (fresh ? O_EXCL : 0);
+  // O_NOFOLLOW: a stranger's folder may have links to files that are none of the run's.
+  const int flags =
+      O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC | (fresh ? O_EXCL : 0);
   fd_ = detail::file_ops().open(path.c_str(), flags, 0666);
+  if (fd_ < 0 && errno == ELOOP)
+    throw CheckpointError(printable_path(path) + " cannot be written: it leads to another file");
   if (fd_ < 0 && errno != ENXIO) fail("opening", errno);
   struct stat info;
   if (fd_ < 0 || ::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {

@@ -2,7 +2,9 @@
 # Trains a small GPT and a CNN for N steps each with all that a run does (shuffling, workers, dropout,
 # an average of the weights, clipping, evaluations, metrics, TensorBoard events, checkpoints): after
 # a fifth of the run live bytes, tensors, allocator requests, reserved bytes, files and threads must
-# not change, and the process may not grow by more than 256 KiB. Exit code 1 if it does.
+# not change, and the process may not grow by more than 256 KiB. Then memory alone, as many rounds:
+# tensors that one thread makes, a second uses and a third walks back and drops, and sizes that grow
+# and never come back. Exit code 1 if anything grows.
 #
 #   tools/soak.sh [--steps N] [--build DIR] [--output FILE] [--jobs N]
 #       N is 10000, by the wt_tests of DIR (build/ci). FILE gets the result. --jobs has no effect
@@ -31,7 +33,7 @@ WT_SOAK_STEPS=$steps "$program" "soak:*" >"$scratch/out" 2>&1 || state=FAILED
   echo "# Written by tools/soak.sh: what a long run holds."
   echo "commit $(git describe --always --abbrev=40 --dirty --exclude='*' 2>/dev/null || echo unknown)"
   echo "date $(date +%F)"
-  echo "$state $steps steps of each model, $((SECONDS - begin)) s"
+  echo "$state $steps steps of each model and rounds of each memory, $((SECONDS - begin)) s"
   sed -n 's/^soak: //p' "$scratch/out"
 } | tee "$scratch/result"
 [ $state = passed ] || tail -40 "$scratch/out"

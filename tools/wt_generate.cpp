@@ -1,4 +1,6 @@
 // wt generate CKPT: text from a trained model.
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "warptape/core/input_file.h"
@@ -7,6 +9,7 @@
 #include "warptape/tools/model_options.h"
 #include "warptape/tools/run_signals.h"
 #include "warptape/tools/std_output.h"
+#include "warptape/tools/terminal_text.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -21,10 +24,15 @@ int run(const WriteOptions& o) {
   if (t.recipe->context() == 0)
     throw UsageError(str(printable_path(t.path), " is a model of ", t.name, ", not of text"));
   const RunSignals signals;
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  TerminalText shown;
   if (!o.json) std::fputs(o.generate.prompt.c_str(), stdout);
   const std::string text = generate(*t.recipe, o.generate, [&](char byte) {
     if (!o.json) {
-      std::putchar(byte);
+      if (terminal)
+        std::fputs(shown.take(byte).c_str(), stdout);
+      else
+        std::putchar(byte);
       flush_stdout();  // as it comes
     }
     return !signals.stop_requested();
@@ -34,7 +42,7 @@ int run(const WriteOptions& o) {
     j.add("checkpoint", t.path).add("prompt", o.generate.prompt).add("text", text);
     std::printf("%s\n", j.str().c_str());
   } else {
-    std::putchar('\n');
+    std::printf("%s\n", shown.rest().c_str());
   }
   return signals.exit_code();
 }

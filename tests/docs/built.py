@@ -169,6 +169,24 @@ def check_promises():
     return bad
 
 
+# --- SECURITY.md: nothing is downloaded ---
+
+NETWORK = {"socket", "connect", "getaddrinfo", "gethostbyname", "socketpair"}
+DOWNLOADS = r"FetchContent|ExternalProject|CPMAddPackage|file\s*\(\s*DOWNLOAD|\b(curl|wget)\b"
+
+
+def programs_of(wt):
+    return [wt, *(line.split()[2] for line in lines_of("ldd", wt) if "libwarptape" in line)]
+
+
+def check_offline(wt):
+    bad = [f"SECURITY.md says that nothing is downloaded: {Path(p).name} calls {name}" for p in programs_of(wt)
+           for name in sorted({line.split()[-1].split("@")[0] for line in lines_of("nm", "-D", p)} & NETWORK)]
+    build = [ROOT / "CMakeLists.txt", *(ROOT / "cmake").iterdir()]
+    return bad + [f"SECURITY.md says that nothing is downloaded: {f.name}" for f in build
+                  if re.search(DOWNLOADS, f.read_text())]
+
+
 # --- docs/from_pytorch.md: what is not there yet ---
 
 
@@ -187,8 +205,7 @@ def check_missing():
 
 def check_info(wt):
     parts = json.loads("".join(lines_of(wt, "info", "--json")))["features"]
-    programs = [wt, *(line.split()[2] for line in lines_of("ldd", wt) if "libwarptape" in line)]
-    called = {line.split()[-1] for p in programs for line in lines_of("nm", "-D", p)}
+    called = {line.split()[-1] for p in programs_of(wt) for line in lines_of("nm", "-D", p)}
     bad = []
     for part, state in parts.items():
         if part not in CALLS:
@@ -202,7 +219,8 @@ def check_info(wt):
 
 def main():
     wt = sys.argv[1]
-    bad = check_readme(wt) + check_readers() + check_promises() + check_missing() + check_info(wt)
+    bad = check_readme(wt) + check_readers() + check_promises() + check_missing()
+    bad += check_offline(wt) + check_info(wt)
     print("\n".join(bad) or "the pages and wt info say what is there")
     return 1 if bad else 0
 

@@ -9,6 +9,7 @@
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/optim/problem.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
@@ -156,6 +157,13 @@ TEST_CASE("L-BFGS: a parameter without a gradient stays; options and states are 
   optim::Adam adam{q.parameters()};
   CHECK_THROWS_AS(opt.load_state(copy_of(adam.state())), UsageError);
   CHECK_THROWS_AS(adam.load_state(copy_of(opt.state())), UsageError);
+  // A history that is longer than this one keeps, before room is made for it.
+  const Problem again(f64, Device::cpu());
+  optim::Lbfgs brief{again.parameters(), {.history_size = 1}};
+  std::vector<nn::NamedTensor> state = copy_of(brief.state());
+  for (int i = 0; i < 2; ++i) state.push_back({str("optim.ro.", i), tensor(1.0)});
+  CHECK(mentions(message_of([&] { brief.load_state(state); }),
+                 "[load_state] the state has a history of 2, history_size is 1"));
   const auto params = p.parameters();
   CHECK_THROWS_AS((optim::Lbfgs{params, {.lr = -1}}), UsageError);
   CHECK_THROWS_AS((optim::Lbfgs{params, {.max_iter = 0}}), UsageError);

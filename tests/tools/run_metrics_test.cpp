@@ -251,3 +251,12 @@ TEST_CASE("metrics: what is no regular file is refused, and nobody waits for a p
   ::close(reader);
   CHECK(mentions(refusal("/dev/null"), "it is no regular file"));
 }
+
+TEST_CASE("metrics: a link is refused, and what it leads to stays") {
+  const TempDir dir;
+  spit(dir / "other", "mine\n");
+  std::filesystem::create_symlink(dir / "other", dir / "m");
+  CHECK(mentions(message_of([&] { (void)MetricsWriter::resume(dir / "m", kRun, 1); }),
+                 dir / "m" + " cannot be written: it leads to another file"));
+  CHECK(slurp(dir / "other") == "mine\n");
+}
