@@ -23,7 +23,11 @@ struct Returned {
   TensorImpl* tensors = nullptr;
   i64 tensor_count = 0;
   u32 threads[kLastHome + 1]{};  // that go by each number
+  // Of each one's blocks by others, not taken off yet; [0]: of threads that have ended.
+  i64 freed[kLastHome + 1][kNumCategories]{};
 };
+constinit std::atomic<bool> has_freed[kLastHome + 1];  // by home: any of `freed`
+
 Returned& returned() {
   static Returned* r = new Returned;  // outlives static destructors
   return *r;
@@ -63,6 +67,38 @@ void keep_for_ever(void* p) {
 std::atomic<i64>& reserved_bytes() {
   static constinit std::atomic<i64> bytes{0};
   return bytes;
+}
+
+void count_freed_elsewhere(const Storage* s) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  const u8 home = r.threads[s->home] > 0 ? s->home : u8(0);
+  r.freed[home][int(s->category)] += s->bytes;
+  has_freed[home].store(true, std::memory_order_relaxed);
+}
+
+static void take_off(MemoryCounters& m, const i64 (&freed)[kNumCategories]) {
+  for (int c = 0; c < kNumCategories; ++c) {
+    m.by_category[c] -= freed[c];
+    m.live -= freed[c];
+  }
+}
+
+void take_off_freed() {
+  const u8 home = thread_memory.home;
+  if (home == 0 || !has_freed[home].load(std::memory_order_relaxed)) return;
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  has_freed[home].store(false, std::memory_order_relaxed);
+  take_off(thread_memory.counters[counter_row(Device::cpu())], r.freed[home]);
+  std::fill_n(r.freed[home], kNumCategories, i64{0});
+}
+
+void take_off_all_freed(MemoryCounters& cpu) {
+  Returned& r = returned();
+  const std::lock_guard lock(r.mutex);
+  for (const auto& freed : r.freed) take_off(cpu, freed);
+  for (const i64 bytes : r.freed[0]) cpu.peak -= bytes;  // they count as held when the thread ended
 }
 
 void trim_blocks(Storage*& list) {

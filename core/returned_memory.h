@@ -34,6 +34,13 @@ T* take_some(T*& from, i64& count, i64 most) {
 }
 
 // --- blocks of the cpu ---
+// What a thread took and others freed is taken off that thread's live bytes when it next looks:
+// else its live bytes, and with them its peak, would grow for as long as it hands tensors on.
+void count_freed_elsewhere(const Storage* s);
+// This thread looks.
+void take_off_freed();
+// Of all threads, what nobody has taken off yet: off the sum of their counters.
+void take_off_all_freed(MemoryCounters& cpu);
 void return_block(Storage* s);
 // One of this size class, or null.
 Storage* returned_block(u32 size_class);

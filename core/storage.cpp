@@ -105,6 +105,7 @@ struct ThreadEnd {
     trim_thread(*memory);
     trim_impls(impls->free);
     end_nodes();
+    take_off_freed();
     leave_home(memory->home);
     // What is freed after this, by destructors of other thread_local objects, is another's.
     memory->home = impls->home = 0;
@@ -285,6 +286,7 @@ bool StorageLog::has(const Storage* s) const {
 
 Storage* allocate_slow(Device d, i64 bytes) {
   register_thread();
+  take_off_freed();
   ThreadMemory& t = thread_memory;
   check_request(d, bytes);
   if (t.fail_countdown && --t.fail_countdown == 0) {
@@ -303,7 +305,10 @@ Storage* allocate_slow(Device d, i64 bytes) {
 // What is not of this thread's own pool.
 static void release_elsewhere(Storage* s) {
   register_thread();  // it may have freed only so far, and counts from now on
-  count_release(s->device, s->category, s->bytes);
+  if (s->special() || s->home == thread_memory.home)
+    count_release(s->device, s->category, s->bytes);
+  else
+    count_freed_elsewhere(s);
   if (!s->special()) {
     if constexpr (WT_POOLS) return return_block(s);
     s->next = nullptr;  // a list of one
@@ -429,6 +434,7 @@ Stats stats(Device d) {
   const std::lock_guard lock(r.mutex);
   detail::ThreadMemory sum = r.ended;
   for (const detail::ThreadMemory* t : r.threads) detail::add_counters(sum, *t);
+  detail::take_off_all_freed(sum.counters[detail::counter_row(Device::cpu())]);
   const detail::MemoryCounters& c = sum.counters[detail::counter_row(d)];
   Stats s;
   s.live = c.live;
@@ -447,6 +453,7 @@ Stats stats(Device d) {
 }
 
 void reset_peak(Device d) {
+  detail::take_off_freed();
   detail::MemoryCounters& c = detail::thread_memory.counters[detail::counter_row(d)];
   c.peak = c.live;
   for (int i = 0; i < kNumCategories; ++i) c.peak_by_category[i] = c.by_category[i];

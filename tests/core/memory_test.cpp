@@ -163,7 +163,7 @@ TEST_CASE("memory: threads that end while another finishes their graphs leave no
 }
 
 // `frees` takes what `makes` gives it, on a thread of its own, a tensor at a time.
-static i64 reserved_after_handing_over(int tensors, const std::function<Tensor(int)>& makes) {
+static memory::Stats after_handing_over(int tensors, const std::function<Tensor(int)>& makes) {
   std::mutex mutex;
   std::condition_variable changed;
   Tensor handed;
@@ -183,22 +183,34 @@ static i64 reserved_after_handing_over(int tensors, const std::function<Tensor(i
     changed.notify_all();
     changed.wait(lock, [&] { return !handed.defined(); });
   }
-  const i64 reserved = memory::stats(Device::cpu()).reserved;
+  const memory::Stats stats = memory::stats(Device::cpu());
   {
     const std::lock_guard lock(mutex);
     done = true;
   }
   changed.notify_all();
   frees.join();
-  return reserved;
+  return stats;
 }
 
 TEST_CASE("memory: what one thread makes and another frees is used again", "[wall][memory]") {
   const LeakGuard guard;
   memory::empty_cache();
   const i64 before = memory::stats(Device::cpu()).reserved;
-  const i64 after = reserved_after_handing_over(4000, [](int i) { return ones({i % 7, 600}); });
+  const i64 after = after_handing_over(4000, [](int i) { return ones({i % 7, 600}); }).reserved;
   CHECK(after - before < 1 << 20);  // all of them: 30 MB
+}
+
+TEST_CASE("memory: what others free is live no more for the thread that made it",
+          "[wall][memory]") {
+  const LeakGuard guard;
+  const i64 live = memory::stats(Device::cpu()).live;
+  memory::reset_peak(Device::cpu());
+  const i64 peak = memory::stats(Device::cpu()).peak;
+  const memory::Stats after = after_handing_over(400, [](int) { return ones({1 << 18}); });
+  CHECK(after.live == live);
+  CHECK(after.peak - peak <= 8 << 20);  // of all of them: 400 MiB
+  CHECK(memory::stats(Device::cpu()).live == live);
 }
 
 TEST_CASE("memory: sizes that nothing asks for again go back to the system", "[wall][memory]") {
@@ -212,8 +224,10 @@ TEST_CASE("memory: sizes that nothing asks for again go back to the system", "[w
   CHECK(memory::stats(Device::cpu()).reserved - before < 4 * largest);  // all of them: 6
   // And what passes between threads.
   memory::empty_cache();
-  const i64 passed = reserved_after_handing_over(
-      36, [&](int i) { return empty({i64(std::pow(1.19, i) * (1 << 20))}, {.dtype = DType::u8}); });
+  const auto larger = [](int i) {
+    return empty({i64(std::pow(1.19, i) * (1 << 20))}, {.dtype = DType::u8});
+  };
+  const i64 passed = after_handing_over(36, larger).reserved;
   CHECK(passed - before < 4 * largest);
 }
 
