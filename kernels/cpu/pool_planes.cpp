@@ -151,8 +151,8 @@ class PlaneForward {
           held_[slot] = z * s_.in[1] + y;
           const T* row = plane + z * x_.at[0] + y * x_.at[1];
           if (!r_.direct) row = pack(row);
-          pool({row, pooled_ + at, taps_.data ? own_ + at : nullptr, columns_, column_taps_,
-                int(s_.kernel[2]), s_.out[2], T(1), padding_of(s_, 2) ? first_ : nullptr});
+          pool({row, pooled_ + at, own_ + at, columns_, column_taps_, int(s_.kernel[2]), s_.out[2],
+                T(1), padding_of(s_, 2) ? first_ : nullptr});
         }
         offsets_[n] = at;
         numbers_[n++] = i32((a * s_.kernel[1] + b) * s_.kernel[2]);

@@ -2,6 +2,7 @@
 // behaviour. The asan flavour says what the words do not.
 #include <cstdint>
 
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/core/checked.h"
 #include "warptape/core/memory.h"
@@ -163,6 +164,14 @@ TEST_CASE("slice: gradients of one element, whatever the step", "[wall][extreme]
   const Tensor y = x * 2;
   (y[{Slice{1, 2, kMost}}].sum() + y[{Slice{1, 3, kMost}}].sum()).backward();
   CHECK(values(x.grad()) == Values{0, 0, 0, 4, 4, 4, 0, 0, 0, 0, 0, 0});
+}
+
+TEST_CASE("pad: what is empty lies nowhere, however wide its border", "[wall][extreme]") {
+  const i64 wide = i64{1} << 62;
+  const Tensor x = zeros({0, 3}, {.dtype = f64}).set_requires_grad();
+  const Tensor y = pad(x, {wide, 7});
+  CHECK(y.shape() == Shape{0, wide + 10});
+  CHECK(grad(y.sum(), x).shape() == x.shape());
 }
 
 TEST_CASE("layer_norm: rows without elements have any strides", "[wall][extreme]") {

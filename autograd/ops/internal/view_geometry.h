@@ -40,7 +40,8 @@ struct Window {
   View view() const { return {data, &geometry}; }
   // Elements begin, begin + step, .. of an axis.
   void narrow(int axis, i64 begin, i64 length, i64 step = 1) {
-    move_by(length > 0 ? begin * geometry.strides[axis] : 0);
+    // Where there is no element the first has no place, and strides are of any size.
+    move_by(length > 0 && geometry.numel > 0 ? begin * geometry.strides[axis] : 0);
     geometry.shape[axis] = length;
     if (length > 1) geometry.strides[axis] *= step;  // else it may be too large to multiply
     finish_geometry(geometry);
