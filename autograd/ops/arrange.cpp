@@ -293,7 +293,7 @@ Tensor flip(const In& x, const Dims& dims) {
   Geometry& g = reversed.geometry;
   for (int d = 0; d < g.ndim; ++d) {
     if (!(mask >> d & 1) || g.numel == 0) continue;
-    reversed.move_by((g.shape[d] - 1) * g.strides[d]);
+    reversed.move_along(d, g.shape[d] - 1);
     g.strides[d] = -g.strides[d];
   }
   finish_geometry(g);

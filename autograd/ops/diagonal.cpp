@@ -64,8 +64,7 @@ void keep_diagonal(Window& w, const DiagonalOf& d) {
   const i64 rows = g.shape[d.axis1], columns = g.shape[d.axis2];
   const i64 offset = std::clamp(d.offset, -rows, columns);
   const i64 length = std::min(rows + std::min<i64>(offset, 0), columns - std::max<i64>(offset, 0));
-  if (length > 0)
-    w.move_by(offset < 0 ? -offset * g.strides[d.axis1] : offset * g.strides[d.axis2]);
+  if (length > 0) offset < 0 ? w.move_along(d.axis1, -offset) : w.move_along(d.axis2, offset);
   Shape shape, strides;
   for (int i = 0; i < g.ndim; ++i)
     if (i != d.axis1 && i != d.axis2) shape.push_back(g.shape[i]), strides.push_back(g.strides[i]);

@@ -166,12 +166,16 @@ TEST_CASE("slice: gradients of one element, whatever the step", "[wall][extreme]
   CHECK(values(x.grad()) == Values{0, 0, 0, 4, 4, 4, 0, 0, 0, 0, 0, 0});
 }
 
-TEST_CASE("pad: what is empty lies nowhere, however wide its border", "[wall][extreme]") {
+TEST_CASE("pad, diag_embed: what is empty lies nowhere, however wide its border",
+          "[wall][extreme]") {
   const i64 wide = i64{1} << 62;
   const Tensor x = zeros({0, 3}, {.dtype = f64}).set_requires_grad();
   const Tensor y = pad(x, {wide, 7});
   CHECK(y.shape() == Shape{0, wide + 10});
   CHECK(grad(y.sum(), x).shape() == x.shape());
+  const i64 side = 3'000'000'000;  // squared it fits 64 bits, in bytes it does not
+  CHECK(diag_embed(zeros({0, 3}), side).shape() == Shape{0, side + 3, side + 3});
+  CHECK(diag_embed(zeros({0, 3}), -side).shape() == Shape{0, side + 3, side + 3});
 }
 
 TEST_CASE("layer_norm: rows without elements have any strides", "[wall][extreme]") {

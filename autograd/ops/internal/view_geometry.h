@@ -40,14 +40,16 @@ struct Window {
   View view() const { return {data, &geometry}; }
   // Elements begin, begin + step, .. of an axis.
   void narrow(int axis, i64 begin, i64 length, i64 step = 1) {
-    // Where there is no element the first has no place, and strides are of any size.
-    move_by(length > 0 && geometry.numel > 0 ? begin * geometry.strides[axis] : 0);
+    if (length > 0) move_along(axis, begin);
     geometry.shape[axis] = length;
     if (length > 1) geometry.strides[axis] *= step;  // else it may be too large to multiply
     finish_geometry(geometry);
   }
-  void move_by(i64 elements) {
-    if (data) data = static_cast<char*>(data) + elements * item_size(geometry.dtype);
+  // To element `count` of an axis. Where there is none the first has no place, and strides are of
+  // any size.
+  void move_along(int axis, i64 count) {
+    if (data && geometry.numel > 0)
+      data = static_cast<char*>(data) + count * geometry.strides[axis] * item_size(geometry.dtype);
   }
 };
 
