@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # header_cost.sh BUILD: what a program pays for including warptape.h, as a multiple of what the
-# standard headers behind it cost alone; exit code 1 above LIMIT (WARPTAPE_HEADER_LIMIT). Both are
+# standard headers behind it cost alone; exit code 1 above WARPTAPE_HEADER_LIMIT. Both are
 # compiled by turns and the least of five counts, so that a busy machine slows both alike.
 # Fewer templates and includes in public headers are the cure, a higher limit is not.
 set -euo pipefail
@@ -13,6 +13,7 @@ echo '#include <warptape/warptape.h>' >"$scratch/ours.cpp"
 compile -M "$scratch/ours.cpp" | tr -s ' \\' '\n\n' | grep '/warptape/.*[.]h$' |
   xargs grep -hoE '^#include <[a-z_]+>' | sort -u >"$scratch/standard.cpp"
 [ -s "$scratch/standard.cpp" ] || { echo "header_cost: no standard header found in $build" >&2; exit 1; }
+compile -fsyntax-only "$scratch/ours.cpp"  # an error is said here: below it would be lost
 
 TIMEFORMAT='%U %S'
 for round in 1 2 3 4 5; do

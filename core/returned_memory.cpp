@@ -69,9 +69,8 @@ std::atomic<i64>& reserved_bytes() {
   return bytes;
 }
 
-void count_freed_elsewhere(const Storage* s) {
-  Returned& r = returned();
-  const std::lock_guard lock(r.mutex);
+// The caller holds the mutex.
+static void count_freed(Returned& r, const Storage* s) {
   const u8 home = r.threads[s->home] > 0 ? s->home : u8(0);
   r.freed[home][int(s->category)] += s->bytes;
   has_freed[home].store(true, std::memory_order_relaxed);
@@ -127,6 +126,11 @@ void trim_unused_blocks(Storage*& list) {
 void return_block(Storage* s) {
   Returned& r = returned();
   const std::lock_guard lock(r.mutex);
+  count_freed(r, s);
+  if constexpr (!kPools) {
+    s->next = nullptr;  // a list of one
+    return trim_blocks(s);
+  }
   s->next = r.blocks[s->size_class];
   r.blocks[s->size_class] = s;
   r.came_in += size_of(s);

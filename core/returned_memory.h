@@ -8,6 +8,13 @@
 
 namespace wt::detail {
 
+// Whether freed memory is kept at all: that would hide use after free from ASan.
+#if defined(__SANITIZE_ADDRESS__)
+inline constexpr bool kPools = false;
+#else
+inline constexpr bool kPools = true;
+#endif
+
 // The numbers that threads go by: 1 up, the lowest that is free. 0 is a thread that took nothing
 // yet. So many threads at once share the last number, and what they free for one another stays
 // with them.
@@ -34,14 +41,13 @@ T* take_some(T*& from, i64& count, i64 most) {
 }
 
 // --- blocks of the cpu ---
-// What a thread took and others freed is taken off that thread's live bytes when it next looks:
-// else its live bytes, and with them its peak, would grow for as long as it hands tensors on.
-void count_freed_elsewhere(const Storage* s);
+// Of another thread's. That thread takes it off its live bytes when it next looks: else these, and
+// with them its peak, would grow for as long as it hands tensors on.
+void return_block(Storage* s);
 // This thread looks.
 void take_off_freed();
 // Of all threads, what nobody has taken off yet: off the sum of their counters.
 void take_off_all_freed(MemoryCounters& cpu);
-void return_block(Storage* s);
 // One of this size class, or null.
 Storage* returned_block(u32 size_class);
 // Gives blocks of `list` back to the system: all, or those that nobody used since the last time.

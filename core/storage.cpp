@@ -15,12 +15,6 @@
 #include "warptape/core/returned_memory.h"
 #include "warptape/core/tensor_impl.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-#define WT_POOLS 0  // a pool would hide use after free from ASan
-#else
-#define WT_POOLS 1
-#endif
-
 namespace wt {
 
 struct StorageExtra {
@@ -305,12 +299,9 @@ Storage* allocate_slow(Device d, i64 bytes) {
 // What is not of this thread's own pool.
 static void release_elsewhere(Storage* s) {
   register_thread();  // it may have freed only so far, and counts from now on
-  if (s->special() || s->home == thread_memory.home)
-    count_release(s->device, s->category, s->bytes);
-  else
-    count_freed_elsewhere(s);
-  if (!s->special()) {
-    if constexpr (WT_POOLS) return return_block(s);
+  if (!s->special() && s->home != thread_memory.home) return return_block(s);
+  count_release(s->device, s->category, s->bytes);
+  if (!s->special()) {  // its own, in a build without pools
     s->next = nullptr;  // a list of one
     return trim_blocks(s);
   }
@@ -329,7 +320,7 @@ void release_storage(Storage* s) {
   --thread_memory.live_storages;
   if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
     profiler::freed(s);
-  if (WT_POOLS && s->home == thread_memory.home) [[likely]] {
+  if (kPools && s->home == thread_memory.home) [[likely]] {
     count_release(Device::cpu(), s->category, s->bytes);
     s->next = thread_memory.free_blocks[s->size_class];
     thread_memory.free_blocks[s->size_class] = s;
@@ -341,7 +332,7 @@ void release_storage(Storage* s) {
 TensorImpl* impl_slow(Storage* held) {
   register_thread();
   ThreadImpls& t = thread_impls;
-  if (TensorImpl* const first = WT_POOLS ? returned_impls() : nullptr) {
+  if (TensorImpl* const first = kPools ? returned_impls() : nullptr) {
     t.free = first->next;
     return first;
   }
@@ -376,7 +367,7 @@ void destroy(TensorImpl* p) {
   release(p->storage);
   ThreadImpls& t = thread_impls;
   --t.live;
-  if constexpr (!WT_POOLS) return std::free(p);
+  if constexpr (!kPools) return std::free(p);
   if (p->home != t.home) [[unlikely]] {
     register_thread();
     return return_impl(p);

@@ -19,12 +19,8 @@ TEST_CASE("terminal text: what a model writes is shown, not obeyed") {
   CHECK(shown("a line\n\tand another") == "a line\n\tand another");
   CHECK(shown("caf\u00e9 \u20ac \U0001F600") == "caf\u00e9 \u20ac \U0001F600");
   CHECK(shown("\x1b]0;title\x07\r") == "\\x1b]0;title\\x07\\x0d");
-  CHECK(shown("\xc2\x9b"
-              "31m") ==
-        "\\xc2\\x9b"
-        "31m");  // CSI of two bytes
-  CHECK(shown("\xe2\x82"
-              "x\x80") == "\\xe2\\x82x\\x80");
+  CHECK(shown("\302\23331m") == "\\xc2\\x9b31m");  // CSI of two bytes
+  CHECK(shown("\342\202x\200") == "\\xe2\\x82x\\x80");
   CHECK(shown("end\xf0\x9f") == "end\\xf0\\x9f");
 }
 
