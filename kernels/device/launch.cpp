@@ -1,4 +1,7 @@
-// Cold ends of device/launch.cuh: device code includes no STL, so it hands over plain data.
+// Cold ends of device/launch.cuh: device code includes no STL, so it hands over plain data. And
+// what devices allow.
+#include <atomic>
+
 #include "warptape/core/error.h"
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/cuda/api.h"
@@ -14,7 +17,25 @@ std::string title(const char* kernel, const char* op) {
   const std::string name = simt_runtime::kernel_name(kernel);
   return op ? name + " [" + op + "]" : name;
 }
+// Device limits that are not asked of a driver.
+constexpr DeviceLimits kH100{9, 0, 132, 227 * 1024}, kNone{};
+std::atomic<const DeviceLimits*> simt_limits{&kH100};
+
 }  // namespace
+
+const DeviceLimits& device_limits(Device d) {
+  switch (d.kind) {
+    case DeviceKind::cpu:
+      return kNone;
+    case DeviceKind::simt:
+      return *simt_limits.load(std::memory_order_relaxed);
+    case DeviceKind::cuda:
+      break;
+  }
+  return d.index < cuda::device_count() ? cuda_limits(d.index) : kH100;
+}
+
+void detail::set_simt_limits(const DeviceLimits* limits) { simt_limits = limits ? limits : &kH100; }
 
 // The launchers of device/launch.cuh declare these; its device half cannot be included here.
 [[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,

@@ -16,7 +16,7 @@ cpu         common contracts
 device      common contracts simt/simt.h
 sources     common contracts device simt/simt.h
 simt        device/launch.cuh
-cuda
+cuda        contract.h
 vendor      common contracts cuda
 lists       common contracts cuda simt
 autograd    contracts
