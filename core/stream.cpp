@@ -21,6 +21,7 @@ struct Streams {
   std::mutex mutex;
   std::vector<StreamState*> idle;      // lent to the next Stream of their device
   std::vector<StreamState*> defaults;  // one a device
+  std::vector<StreamState*> former{};  // of a backend that went; mode ids may still name them
 };
 Streams& streams() {
   static Streams* s = new Streams;  // outlives static destructors
@@ -75,20 +76,25 @@ void set_stream_backend(DeviceKind k, const StreamBackend* b) {
   backends[int(k)] = b;
   Streams& s = streams();
   const std::lock_guard lock(s.mutex);
-  std::erase_if(s.idle, [&](const StreamState* p) { return p->device.kind == k; });
+  std::erase_if(s.idle, [&](StreamState* p) {
+    if (p->device.kind != k) return false;
+    s.former.push_back(p);
+    return true;
+  });
 }
 
 const StreamBackend* stream_backend(Device d) {
-  if (d.is_meta || d.kind != DeviceKind::cuda) return nullptr;
+  if (d.is_meta || d.kind == DeviceKind::cpu) return nullptr;
   require_available(d);
   if (!backends[int(d.kind)]) start_device(d.kind);
-  return backends[int(d.kind)];
+  const StreamBackend* b = backends[int(d.kind)];
+  return b == &kNoQueues ? nullptr : b;
 }
 
 // --- Event ---
 Event::~Event() {
-  if (native_ && backends[int(device_.kind)])
-    backends[int(device_.kind)]->give_event(device_, native_, timing_);
+  const StreamBackend* b = backends[int(device_.kind)];
+  if (native_ && b && b->give_event) b->give_event(device_, native_, timing_);
 }
 
 void Event::swap(Event& o) noexcept {
@@ -169,7 +175,7 @@ void Stream::wait(const Stream& o) const {
 
 StreamScope::StreamScope(const Stream& s)
     : held_(s), before_(mode.stream), native_before_(mode.native_stream), id_before_(mode.id) {
-  if (!stream_backend(s.device())) return;  // cpu and simt have one queue
+  if (!stream_backend(s.device())) return;  // nothing is ever queued there
   mode.stream = s.native() ? s.state_.get() : nullptr;
   mode.native_stream = s.native();
   intern_mode();
@@ -208,7 +214,7 @@ void prepare_operand(const TensorImpl* p) {
   const Device d = s->device;
   if (d == Device::cpu()) return wait_for_host_access(p);
   const StreamBackend* b = backends[int(d.kind)];
-  if (!b || d.is_meta) return;
+  if (!b || b == &kNoQueues || d.is_meta) return;
   if (mode.stream && !(mode.stream->device == d))
     throw PlacementError(str("[", mode.op ? mode.op->name : "operator", "] the operand is on ",
                              to_string(d), " and the current stream belongs to ",

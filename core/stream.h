@@ -14,7 +14,8 @@
 // one writes only after a wait. backward() runs each operator on its forward's stream and keeps the
 // order by itself.
 //
-// cpu and simt have streams too, on which everything has finished when it is queued.
+// cpu has streams too, on which everything has finished when it is queued; so has simt, unless
+// WT_SIMT_STREAMS=lazy makes its work run late (docs/simt.md).
 #pragma once
 #include <memory>
 
@@ -132,9 +133,12 @@ struct StreamBackend {
   void (*to_host)(void* host, Device, const void* device, i64 bytes, void* stream);
   void (*from_host)(void* device, Device, const void* host, i64 bytes, void* stream);
 };
-// Forgets the streams of the backend before.
+// Of a started device whose work has finished when it is queued.
+inline constexpr StreamBackend kNoQueues{};
+// Forgets the streams of the backend before. Null: the device has to be started again.
 void set_stream_backend(DeviceKind k, const StreamBackend* b);
-// Null for cpu and simt; starts the device's runtime at its first use.
+// Null where work has finished when it is queued: the host knows what it did. Starts the device's
+// runtime at its first use.
 const StreamBackend* stream_backend(Device d);
 
 namespace detail {

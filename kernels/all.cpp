@@ -11,16 +11,13 @@
   constexpr ContractInfo kListed<__COUNTER__ - kBefore> = {#contract, &count<Args>,    \
                                                            &variant<Args>}
 
-#include <cstring>
 #include <utility>
 
 #include "warptape/config.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/run.h"
-#include "warptape/kernels/simt/executor.h"
 
 #define WT_IF_0(pointer) nullptr
 #define WT_IF_1(pointer) pointer
@@ -68,39 +65,13 @@ ContractList all_contracts() {
 
 // --- starting devices: their memory is connected to the core ---
 
-namespace {
-
-// Copies with the simt arena opened to the host for their length.
-void simt_copy(void* to, Device, const void* from, i64 bytes) {
-  const SimtUnprotect open;
-  std::memcpy(to, from, size_t(bytes));
-}
-
-constexpr BlockAllocator kSimtBlocks = {
-    [](Device, i64 bytes) { return simt_arena_alloc(size_t(bytes)); },
-    [](Device, void* block, i64) { simt_arena_free(block); }, [] {},
-    [](Device) { return i64(simt_arena_info().committed); }};
-
-constexpr CopyBackend kSimtCopies = {simt_copy, simt_copy,
-                                     [](void* to, const void* from, Device, i64 bytes) {
-                                       const SimtUnprotect open;
-                                       std::memmove(to, from, size_t(bytes));
-                                     },
-                                     [](void* to, Device, i64 bytes) {
-                                       const SimtUnprotect open;
-                                       std::memset(to, 0, size_t(bytes));
-                                     },
-                                     [](Device) {}};
-
-}  // namespace
-
 void start_cuda_device();  // kernels/cuda/device.cpp
+void start_simt_device();  // kernels/simt/device.cpp
 
 void start_device(DeviceKind k) {
   if (k == DeviceKind::cuda) return start_cuda_device();
-  if (k != DeviceKind::simt) throw InternalError(str(device_kind_name(k), " has nothing to start"));
-  set_block_allocator(k, &kSimtBlocks);
-  set_copy_backend(k, &kSimtCopies);
+  if (k == DeviceKind::simt) return start_simt_device();
+  throw InternalError(str(device_kind_name(k), " has nothing to start"));
 }
 
 #if !WARPTAPE_HAS_CUDA

@@ -5,8 +5,9 @@
 //
 // A grid with a zero dimension returns without a launch. Limits are checked before it. On cuda the
 // dynamic shared memory limit is raised where needed and errors of the launch are thrown
-// (wt::DeviceError); on simt every pointer argument must be null or device memory, the grid has run
-// when launch returns, and what the executor finds wrong is thrown (wt::KernelError).
+// (wt::DeviceError); on simt every pointer argument must be null or device memory and what the
+// executor finds wrong is thrown (wt::KernelError): here, or with WT_SIMT_STREAMS=lazy by the next
+// wait of the host, because the grid runs no earlier then.
 // Pointers inside a struct argument are checked if the struct has
 //   template <class F> void visit_pointers(F&& f) const { f(a); f(b); }
 #pragma once
@@ -97,10 +98,11 @@ inline void launch_on_device(const char* name, void (*)(P...), const Config& c,
                              std::type_identity_t<P>... args) {
   PointerList list;
   (list.argument(args), ...);
-  auto body = [&] { Kernel(args...); };
+  auto body = [=] { Kernel(args...); };  // its own copies: the executor may keep it in a queue
+  static_assert((std::is_trivially_copyable_v<P> && ...), "arguments of kernels are plain data");
   exec_launch({name, c.op_name, c.grid, c.block, c.shared_bytes,
-               [](void* f) { (*static_cast<decltype(body)*>(f))(); }, &body, list.pointers,
-               list.args, list.count});
+               [](void* f) { (*static_cast<decltype(body)*>(f))(); }, &body, sizeof body,
+               list.pointers, list.args, list.count, c.stream});
 }
 
 #endif

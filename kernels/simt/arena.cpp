@@ -1,13 +1,14 @@
 // Device memory of the simt device: one big reservation, best-fit blocks, red zones, protection.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
 
-#include "warptape/kernels/simt/runtime.h"
+#include "warptape/kernels/simt/queues.h"
 
 namespace wt {
 namespace simt_runtime {
@@ -21,9 +22,13 @@ constexpr size_t kReturnBytes = 64u << 20;  // larger free blocks give their pag
 constexpr size_t round_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 struct Block {
-  size_t extent;  // bytes up to the next block
-  size_t bytes;   // what was asked for
-  bool live;
+  size_t extent = 0;  // bytes up to the next block
+  size_t bytes = 0;   // what was asked for
+  bool live = false;
+  bool ending = false;         // freed by the host, still there for queued work
+  uint64_t number = 0;         // of its allocation
+  void* stream = nullptr;      // whose it is
+  std::vector<void*> users{};  // other streams
 };
 
 class Arena {
@@ -41,7 +46,7 @@ class Arena {
     live_ = static_cast<uint64_t*>(bits);
   }
 
-  void* alloc(size_t bytes) {
+  void* alloc(size_t bytes, void* stream) {
     const size_t need = round_up(bytes + kRedZone, kGranule);
     if (bytes > kArenaBytes) return nullptr;
     const std::lock_guard lock(mutex);
@@ -53,10 +58,13 @@ class Arena {
       if (!grow(need)) return nullptr;
       offset = top_;
       top_ += need;
-      blocks_[offset] = {need, bytes, true};
+      blocks_[offset].extent = need;
     }
-    blocks_[offset].bytes = bytes;
-    blocks_[offset].live = true;
+    Block& b = blocks_[offset];
+    b.bytes = bytes;
+    b.live = true;
+    b.number = ++allocations_;
+    b.stream = stream;
     mark(offset, bytes, true);
     info.live_bytes += bytes;
     ++info.live_blocks;
@@ -64,15 +72,71 @@ class Arena {
     return base + offset;
   }
 
-  void release(void* p) {
+  void use(const void* p, void* stream) {
+    const std::lock_guard lock(mutex);
+    auto it = blocks_.find(size_t(static_cast<const char*>(p) - base));
+    if (it == blocks_.end() || !it->second.live || it->second.stream == stream) return;
+    std::vector<void*>& u = it->second.users;
+    if (std::find(u.begin(), u.end(), stream) == u.end()) u.push_back(stream);
+  }
+
+  void begin_free(void* p, std::vector<void*>& streams) {
+    const std::lock_guard lock(mutex);
+    Block& b = live_block(p)->second;
+    b.ending = true;
+    streams.swap(b.users);
+    streams.push_back(b.stream);
+    info.live_bytes -= b.bytes;
+    --info.live_blocks;
+    waiting_bytes += b.bytes;
+  }
+
+  void end_free(void* p) {
     const std::lock_guard lock(mutex);
     auto it = blocks_.find(size_t(static_cast<char*>(p) - base));
-    if (it == blocks_.end() || !it->second.live)
-      throw InternalError("simt: free of a pointer that is not a live block");
-    mark(it->first, it->second.bytes, false);
+    waiting_bytes -= it->second.bytes;
+    it->second.ending = false;
+    remove(it);
+  }
+
+  void release(void* p) {
+    const std::lock_guard lock(mutex);
+    auto it = live_block(p);
     info.live_bytes -= it->second.bytes;
     --info.live_blocks;
+    remove(it);
+  }
+
+  bool allocation(const char* p, Allocation& a) {
+    const char *begin, *end;
+    if (p < base || p >= base + kArenaBytes) return a = {p, 0}, find(p, 0, &begin, &end);
+    const std::lock_guard lock(mutex);
+    auto it = blocks_.upper_bound(size_t(p - base));
+    if (it == blocks_.begin()) return false;
+    --it;
+    const Block& b = it->second;
+    a = {base + it->first, b.number};
+    return b.live && !b.ending && p <= a.begin + b.bytes;
+  }
+  bool holds(const Allocation& a) {
+    const std::lock_guard lock(mutex);
+    const auto it = blocks_.find(size_t(a.begin - base));
+    return it != blocks_.end() && it->second.live && it->second.number == a.number;
+  }
+
+ private:
+  using Blocks = std::map<size_t, Block>;
+  Blocks::iterator live_block(void* p) {
+    auto it = blocks_.find(size_t(static_cast<char*>(p) - base));
+    if (it == blocks_.end() || !it->second.live || it->second.ending)
+      throw InternalError("simt: free of a pointer that is not a live block");
+    return it;
+  }
+
+  void remove(Blocks::iterator it) {
+    mark(it->first, it->second.bytes, false);
     it->second.live = false;
+    it->second.users.clear();
     poison(base + it->first, it->second.extent);
     if (auto next = std::next(it); next != blocks_.end() && !next->second.live) {
       free_.erase({next->second.extent, next->first});
@@ -91,6 +155,7 @@ class Arena {
     if (it->second.extent >= kReturnBytes) give_pages_back(it->first, it->second.extent);
   }
 
+ public:
   bool live_granule(const char* p) const {
     const size_t g = size_t(p - base) / kGranule;
     return __atomic_load_n(&live_[g / 64], __ATOMIC_RELAXED) >> (g % 64) & 1;
@@ -129,7 +194,8 @@ class Arena {
   std::map<const char*, const char*> registered;  // begin -> end
   SimtArenaInfo info{kArenaBytes, 0, 0, 0};
   std::atomic<bool> protect = false;
-  int open = 0;  // SimtUnprotect scopes and launches begun while protection was on
+  int open = 0;              // ArenaOpen scopes begun while protection was on
+  size_t waiting_bytes = 0;  // of blocks that queued work may still use
 
  private:
   bool grow(size_t need) {
@@ -148,7 +214,7 @@ class Arena {
     Block& b = blocks_[offset];
     free_.erase({b.extent, offset});
     if (b.extent > need) {
-      blocks_[offset + need] = {b.extent - need, 0, false};
+      blocks_[offset + need].extent = b.extent - need;
       free_.insert({b.extent - need, offset + need});
       b.extent = need;
     }
@@ -169,7 +235,8 @@ class Arena {
   uint64_t* live_ = nullptr;  // one bit a granule
   size_t top_ = 0;
   bool accessible_ = true;
-  std::map<size_t, Block> blocks_;            // by offset, without gaps up to top_
+  uint64_t allocations_ = 0;
+  Blocks blocks_;                             // by offset, without gaps up to top_
   std::set<std::pair<size_t, size_t>> free_;  // (extent, offset)
 };
 
@@ -195,21 +262,64 @@ bool device_block(const void* p, size_t bytes, const char** begin, const char** 
   return arena().find(static_cast<const char*>(p), bytes, begin, end);
 }
 
-}  // namespace simt_runtime
-
-using simt_runtime::arena;
-
-void* simt_arena_alloc(size_t bytes) {
-  void* p = arena().alloc(bytes);
+void* arena_alloc(size_t bytes, void* stream) {
+  void* p = arena().alloc(bytes, stream);
   if (p && bytes && simt_options().fill_new_memory) {
-    const SimtUnprotect open;
+    const ArenaOpen open;
     std::memset(p, 0xff, bytes);
   }
   return p;
 }
 
+void arena_use(const void* block, void* stream) { arena().use(block, stream); }
+void arena_begin_free(void* block, std::vector<void*>& streams) {
+  arena().begin_free(block, streams);
+}
+// What reads it later reads NaN, as it would what another tensor has written there.
+void arena_end_free(void* block) {
+  const char *begin, *end;
+  if (simt_options().fill_new_memory && device_block(block, 0, &begin, &end)) {
+    const ArenaOpen open;
+    std::memset(block, 0xff, size_t(end - begin));
+  }
+  arena().end_free(block);
+}
+size_t arena_waiting_bytes() {
+  const std::lock_guard lock(arena().mutex);
+  return arena().waiting_bytes;
+}
+
+bool find_allocation(const void* p, Allocation& found) {
+  return arena().allocation(static_cast<const char*>(p), found);
+}
+bool still_there(const Allocation& a) { return a.number == 0 || arena().holds(a); }
+
+bool open_arena() {
+  auto& a = arena();
+  if (!a.protect.load(std::memory_order_relaxed)) return false;
+  const std::lock_guard lock(a.mutex);
+  ++a.open;
+  a.apply();
+  return true;
+}
+
+void close_arena() {
+  auto& a = arena();
+  const std::lock_guard lock(a.mutex);
+  --a.open;
+  a.apply();
+}
+
+}  // namespace simt_runtime
+
+using simt_runtime::arena;
+
+void* simt_arena_alloc(size_t bytes) { return simt_runtime::arena_alloc(bytes, nullptr); }
+
 void simt_arena_free(void* block) {
-  if (block) arena().release(block);
+  if (!block) return;
+  if (simt_runtime::lazy()) simt_runtime::wait_quietly();
+  arena().release(block);
 }
 
 SimtArenaInfo simt_arena_info() {
@@ -226,6 +336,7 @@ void simt_register(void* begin, size_t bytes) {
 }
 
 void simt_unregister(void* begin) {
+  if (simt_runtime::lazy()) simt_runtime::wait_for_all();
   auto& a = arena();
   const std::lock_guard lock(a.mutex);
   if (a.registered.erase(static_cast<const char*>(begin)) == 0)
@@ -246,20 +357,13 @@ bool simt_protect(bool on) {
   return before;
 }
 
-SimtUnprotect::SimtUnprotect() : counted_(arena().protect.load(std::memory_order_relaxed)) {
-  if (!counted_) return;
-  auto& a = arena();
-  const std::lock_guard lock(a.mutex);
-  ++a.open;
-  a.apply();
+SimtUnprotect::SimtUnprotect() {
+  if (simt_runtime::lazy()) simt_runtime::wait_for_all();
+  counted_ = simt_runtime::open_arena();
 }
 
 SimtUnprotect::~SimtUnprotect() {
-  if (!counted_) return;
-  auto& a = arena();
-  const std::lock_guard lock(a.mutex);
-  --a.open;
-  a.apply();
+  if (counted_) simt_runtime::close_arena();
 }
 
 }  // namespace wt

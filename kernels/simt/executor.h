@@ -1,7 +1,8 @@
 // Host-side control of the simt device: schedule options, statistics, device memory.
 //
 // The executor runs each thread of a block as a fiber on the calling OS thread; a launch returns
-// when its grid has run. Several OS threads may launch at the same time. docs/simt.md has the page.
+// when its grid has run, or (SimtStreams::lazy) when it is queued. Several OS threads may launch at
+// the same time. docs/simt.md has the page.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -36,6 +37,16 @@ struct SimtOptions {
 };
 WT_API SimtOptions& simt_options();
 
+// When launches and copies run: at once, or when the host waits for them and no earlier, in an
+// order of the streams drawn from a seed. Lazy is for tests: what reads too early reads NaN, and
+// errors of kernels are thrown by the wait that runs them.
+enum class SimtStreams { eager, lazy };
+WT_API SimtStreams simt_streams();
+// Runs what is queued, then changes the mode; the first use of either reads
+// WT_SIMT_STREAMS=eager|lazy[:seed] (UsageError for other values). Streams, events and tensors that
+// copies use must not outlive the mode that they were made in. Throws what queued work did wrong.
+WT_API void set_simt_streams(SimtStreams mode, uint64_t seed = 1);
+
 // How the kernels of this program were compiled: "plain", "asan" or "race".
 WT_API const char* simt_flavour();
 
@@ -52,7 +63,8 @@ WT_API SimtStats simt_stats();
 // 256-byte aligned, filled with 0xFF (NaN) if fill_new_memory. Zero bytes give a valid block.
 // Returns null when the arena is exhausted. O(log blocks); safe from any thread.
 WT_API void* simt_arena_alloc(size_t bytes);
-// Null is ignored; anything else that is not a live block throws InternalError.
+// Waits for queued work. Null is ignored; anything else that is not a live block throws
+// InternalError.
 WT_API void simt_arena_free(void* block);
 
 struct SimtArenaInfo {
@@ -65,7 +77,7 @@ WT_API SimtArenaInfo simt_arena_info();
 
 // Memory from elsewhere that kernels may read and write (host memory in tests, for example).
 WT_API void simt_register(void* begin, size_t bytes);
-WT_API void simt_unregister(void* begin);
+WT_API void simt_unregister(void* begin);  // waits for queued work
 // Whether [p, p + bytes) lies inside one live block or registered range; a pointer to its end
 // counts for bytes == 0.
 WT_API bool simt_is_device(const void* p, size_t bytes);
@@ -76,7 +88,8 @@ WT_API bool simt_is_device(const void* p, size_t bytes);
 // launches.
 WT_API bool simt_protect(bool on);
 
-// Opens the arena for a copy by the host. Scopes nest and may be open on several threads.
+// Waits for queued work (throws what it did wrong) and opens the arena for a copy by the host.
+// Scopes nest and may be open on several threads.
 class WT_API SimtUnprotect {
  public:
   SimtUnprotect();

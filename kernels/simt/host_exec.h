@@ -46,12 +46,15 @@ struct GridLaunch {
   dim3 grid, block;
   size_t shared_bytes;
   void (*entry)(void* body);  // runs the kernel once, as the current thread
-  void* body;
+  void* body;                 // the arguments, plain data
+  size_t body_bytes;
   const void* const* pointers;  // pointer arguments, null where allowed
   const int* pointer_args;      // their argument positions, counted from 1
   int pointer_count;
+  void* stream;  // null: the default one
 };
-// Checks limits and pointers, then runs every thread of the grid. Throws wt::KernelError.
+// Checks the pointers, then runs every thread of the grid, or queues that with a copy of all that
+// it needs (WT_SIMT_STREAMS=lazy). Throws wt::KernelError.
 void exec_launch(const GridLaunch& launch);
 
 }  // namespace simt

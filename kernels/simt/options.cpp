@@ -31,6 +31,19 @@ SimtOptions simt_runtime::parse_options(const char* order, const char* protect, 
   return o;
 }
 
+simt_runtime::StreamOptions simt_runtime::parse_streams(const char* text) {
+  StreamOptions o;
+  if (!text || !*text || !std::strcmp(text, "eager")) return o;
+  o.mode = SimtStreams::lazy;
+  if (!std::strcmp(text, "lazy")) return o;
+  char* end = nullptr;
+  if (!std::strncmp(text, "lazy:", 5) && text[5] >= '0' && text[5] <= '9')
+    o.seed = std::strtoull(text + 5, &end, 10);
+  if (!end || *end)
+    throw UsageError(std::string("WT_SIMT_STREAMS is eager or lazy[:seed]: got ") + text);
+  return o;
+}
+
 SimtOptions& simt_options() {
   static SimtOptions options = [] {
     bool protect = false;

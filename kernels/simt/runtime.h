@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "warptape/kernels/simt/executor.h"
 #include "warptape/kernels/simt/host_exec.h"
@@ -30,6 +31,12 @@ inline void unpoison(const void* p, size_t bytes) {
 
 // Values of WT_SIMT_ORDER and WT_SIMT_PROTECT, null if unset. Throws UsageError (options.cpp).
 SimtOptions parse_options(const char* order, const char* protect, bool& protect_on);
+// Of WT_SIMT_STREAMS.
+struct StreamOptions {
+  SimtStreams mode = SimtStreams::eager;
+  uint64_t seed = 1;
+};
+StreamOptions parse_streams(const char* text);
 
 // --- Device memory (arena.cpp) ---
 constexpr size_t kArenaBytes = size_t(64) << 30;
@@ -39,9 +46,49 @@ bool device_pointer(const void* p);
 // The live block or range that holds [p, p + bytes); false if none does.
 bool device_block(const void* p, size_t bytes, const char** begin, const char** end);
 
+// A block that belongs to `stream`: simt_arena_alloc() for a stream's work.
+void* arena_alloc(size_t bytes, void* stream);
+// `stream` uses the block too.
+void arena_use(const void* block, void* stream);
+// The host is done with the block. Queued work may read and write it until arena_end_free(), which
+// is due when all of `streams`, the block's own and its users, have done what is queued now.
+void arena_begin_free(void* block, std::vector<void*>& streams);
+void arena_end_free(void* block);
+size_t arena_waiting_bytes();  // of blocks between the two
+
+// One allocation: another one at the same place has another number.
+struct Allocation {
+  const char* begin = nullptr;
+  uint64_t number = 0;
+};
+// Whose memory p is; false if it is none, or the host has freed it. Registered ranges have number
+// 0.
+bool find_allocation(const void* p, Allocation& found);
+bool still_there(const Allocation& a);
+
+// Opens the arena to host code if it is closed; true: close_arena() is due.
+bool open_arena();
+void close_arena();
+// For a scope. Does not wait for queued work, as SimtUnprotect does.
+struct ArenaOpen {
+  const bool counted = open_arena();
+  ArenaOpen() = default;
+  ~ArenaOpen() {
+    if (counted) close_arena();
+  }
+  ArenaOpen(const ArenaOpen&) = delete;
+  ArenaOpen& operator=(const ArenaOpen&) = delete;
+};
+
 // Faults of kernels and of host code in device memory get a message (fault.cpp). Called again and
 // again, because others (test frameworks) set and restore handlers of their own.
 void ensure_fault_handler();
+
+// --- Launches (scheduler.cpp) ---
+// Runs a grid now, on this OS thread. Throws KernelError.
+void run_launch(const GridLaunch& g, const SimtOptions& options);
+std::string kernel_title(const GridLaunch& g);  // "softmax<256> [softmax]"
+bool inside_kernel();
 
 // --- Messages (report.cpp) ---
 std::string at(Loc loc);  // "softmax.cu:41"

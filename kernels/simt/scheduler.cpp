@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "warptape/core/philox.h"
+#include "warptape/kernels/simt/queues.h"
 
 __thread wt::uint3 threadIdx, blockIdx;
 __thread wt_index_dims blockDim, gridDim;
@@ -234,8 +235,7 @@ void run_block(Exec& x, uint64_t linear) {
   x.vote_count = 0;
   x.spins = 0;
   std::memset(x.sp, 0, x.n * sizeof(void*));
-  if (x.order == SimtOrder::random)
-    x.rng = (simt_options().seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
+  if (x.order == SimtOrder::random) x.rng = (x.seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
   x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
   begin_shared(x, g.shared_bytes);
   if (race_hooks)
@@ -254,11 +254,6 @@ void run_block(Exec& x, uint64_t linear) {
   if (x.asan) __sanitizer_finish_switch_fiber(x.main_fake, nullptr, nullptr);
   x.running = false;
   finish_shared(x);
-}
-
-std::string kernel_title(const GridLaunch& g) {
-  const std::string name = kernel_name(g.kernel);
-  return g.op ? strf("%s [%s]", name.c_str(), g.op) : name;
 }
 
 void check_pointers(const GridLaunch& g) {
@@ -296,7 +291,7 @@ class ShuffledBlocks {
 
 void run_blocks(Exec& x, const GridLaunch& g) {
   const uint64_t blocks = uint64_t(g.grid.x) * g.grid.y * g.grid.z;
-  const ShuffledBlocks shuffled(blocks, simt_options().seed);
+  const ShuffledBlocks shuffled(blocks, x.seed);
   for (uint64_t k = 0; k < blocks; ++k) {
     run_block(x, x.order == SimtOrder::forward   ? k
                  : x.order == SimtOrder::reverse ? blocks - 1 - k
@@ -313,7 +308,7 @@ void run_blocks(Exec& x, const GridLaunch& g) {
 std::mutex race_mutex;
 
 void run_grid(Exec& x, const GridLaunch& g) {
-  const SimtUnprotect open;
+  const ArenaOpen open;
   if (!race_hooks) return run_blocks(x, g);
   const std::lock_guard lock(race_mutex);
   race_hooks->grid_begin();
@@ -329,6 +324,13 @@ void run_grid(Exec& x, const GridLaunch& g) {
 }
 
 }  // namespace
+
+std::string kernel_title(const GridLaunch& g) {
+  const std::string name = kernel_name(g.kernel);
+  return g.op ? strf("%s [%s]", name.c_str(), g.op) : name;
+}
+
+bool inside_kernel() { return current_exec && current_exec->running; }
 
 Exec::Exec() {
   asan = has_asan();
@@ -402,6 +404,27 @@ int pick_random(Exec& x) {
   return take_ready(x, w, unsigned(__builtin_ctz(lanes)));
 }
 
+void run_launch(const GridLaunch& g, const SimtOptions& options) {
+  if (!current_exec) current_exec = owner.exec = new Exec;
+  Exec& x = *current_exec;
+  // Others set and restore handlers too, but looking costs as much as a small launch.
+  if (const uint64_t now = __builtin_ia32_rdtsc(); now - x.handler_checked > kHandlerPeriod) {
+    x.handler_checked = now;
+    ensure_fault_handler();
+  }
+  ++x.stats.launches;
+  x.grid = &g;
+  x.entry = g.entry;
+  x.body = g.body;
+  x.order = options.order;
+  x.seed = options.seed;
+  x.strict = options.strict;
+  x.spin_limit = options.spin_limit;
+  ::gridDim = {{g.grid.x, g.grid.y, g.grid.z}};
+  set_block_shape(x, g.block);
+  run_grid(x, g);
+}
+
 }  // namespace simt_runtime
 
 inline namespace simt {
@@ -458,25 +481,11 @@ void exec_trap(Loc here) {
 
 void exec_launch(const GridLaunch& g) {
   const SimtOptions& options = simt_options();
-  if (!current_exec) current_exec = owner.exec = new Exec;
-  Exec& x = *current_exec;
-  // Others set and restore handlers too, but looking costs as much as a small launch.
-  if (const uint64_t now = __builtin_ia32_rdtsc(); now - x.handler_checked > kHandlerPeriod) {
-    x.handler_checked = now;
-    ensure_fault_handler();
-  }
-  if (x.running) throw InternalError("simt: a kernel launched a kernel");
+  if (inside_kernel()) throw InternalError("simt: a kernel launched a kernel");
   check_pointers(g);
-  ++x.stats.launches;
-  x.grid = &g;
-  x.entry = g.entry;
-  x.body = g.body;
-  x.order = options.order;
-  x.strict = options.strict;
-  x.spin_limit = options.spin_limit;
-  ::gridDim = {{g.grid.x, g.grid.y, g.grid.z}};
-  set_block_shape(x, g.block);
-  run_grid(x, g);
+  if (lazy()) [[unlikely]]
+    return queue_launch(g, options);
+  run_launch(g, options);
 }
 
 }  // namespace simt

@@ -79,7 +79,7 @@ struct Exec {
   uint32_t bar_wait[kWarps];
   int vote_count, vote_result;
   unsigned pending_groups;
-  uint64_t rng;
+  uint64_t rng, seed;
   uint64_t spins, spin_limit;
   void (*entry)(void*);
   void* body;

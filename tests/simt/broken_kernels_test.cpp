@@ -210,6 +210,7 @@ void check(const simt::BrokenKernel& kernel, const Expected& expected, bool forw
 }  // namespace
 
 TEST_CASE("broken kernels are diagnosed with their source lines") {
+  const WithStreams eager(SimtStreams::eager);  // what a wait says of them: streams_test.cpp
   REQUIRE(sizeof kExpected / sizeof kExpected[0] == size_t(simt::broken_kernel_count));
   struct Order {
     SimtOrder order;
@@ -233,6 +234,7 @@ TEST_CASE("broken kernels are diagnosed with their source lines") {
 }
 
 TEST_CASE("without strict, threads that returned do not hold up a barrier") {
+  const WithStreams eager(SimtStreams::eager);
   const WithSimt options;
   simt_options().strict = false;
   for (int i = 0; i < simt::broken_kernel_count; ++i) {

@@ -46,6 +46,21 @@ struct WithSimt {
   wt::SimtOptions before;
 };
 
+// When work runs, for a scope.
+struct WithStreams {
+  explicit WithStreams(wt::SimtStreams mode, uint64_t seed = 1) : before(wt::simt_streams()) {
+    wt::set_simt_streams(mode, seed);
+  }
+  ~WithStreams() {
+    try {
+      wt::set_simt_streams(before);
+    } catch (const wt::KernelError&) {  // of the scope, which did not wait for it
+    }
+  }
+  WithStreams(const WithStreams&) = delete;
+  wt::SimtStreams before;
+};
+
 // The handler for wild accesses before the test framework put its own in place: a sanitizer's.
 inline const struct sigaction first_segv_action = [] {
   struct sigaction action;

@@ -74,8 +74,8 @@ TEST_CASE("a kernel may use registered host memory and null, not a freed block")
   simt_register(host.data(), host.size() * sizeof(float));
   simt_register(sum.data(), sizeof(float));
   simt::test_block_sum(sum.data(), host.data(), 256);
+  simt_unregister(host.data());  // waits for the kernel
   CHECK(sum[0] == 512);
-  simt_unregister(host.data());
   simt_unregister(sum.data());
   float* freed = static_cast<float*>(simt_arena_alloc(4096));
   simt_arena_free(freed);

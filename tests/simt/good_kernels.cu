@@ -150,6 +150,10 @@ __global__ void last_block_kernel(float* out, float* part, unsigned* ticket) {
   *out = s;
 }
 
+__global__ void append_kernel(unsigned* log, unsigned* count, unsigned id) {
+  log[atomicAdd(count, 1u)] = id;
+}
+
 __global__ void block_order_kernel(unsigned* order, unsigned* ticket) {
   order[atomicAdd(ticket, 1u)] = blockIdx.x;
 }
@@ -247,6 +251,10 @@ void test_last_block(float* out, float* part, unsigned* ticket, int blocks) {
 }
 void test_block_order(unsigned* order, unsigned* ticket, int blocks) {
   launch<block_order_kernel>({.grid = unsigned(blocks), .block = 1}, order, ticket);
+}
+void test_append(unsigned* log, unsigned* count, unsigned id, void* stream) {
+  launch<append_kernel>({.grid = 1, .block = 1, .stream = stream, .op_name = "append"}, log, count,
+                        id);
 }
 void test_indices(unsigned* out, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                   unsigned bz) {

@@ -34,6 +34,8 @@ void test_reverse(float* out, const float* in, int n);
 void test_last_block(float* out, float* part, unsigned* ticket, int blocks);
 // order[i] = which block ran as the i-th, of blocks of one thread; ticket[0] is zero before.
 void test_block_order(unsigned* order, unsigned* ticket, int blocks);
+// log[count++] = id: who ran when.
+void test_append(unsigned* log, unsigned* count, unsigned id, void* stream);
 // Every thread writes its linear index; grid and block are three-dimensional.
 void test_indices(unsigned* out, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                   unsigned bz);

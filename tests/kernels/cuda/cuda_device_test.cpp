@@ -16,6 +16,7 @@
 #include "warptape/core/pinned.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/cuda/device.h"
+#include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/fake_cuda.h"
 
@@ -322,6 +323,7 @@ TEST_CASE("cuda: item() waits for the device once, for its value and for what ke
 }
 
 TEST_CASE("copy_async and pin on devices without a queue are plain copies", "[wall][streams]") {
+  const WithStreams eager(SimtStreams::eager);
   const Tensor x = tensor({1, 2, 3});
   CHECK_FALSE(is_pinned(pin(x, Device::simt())));
   const Tensor y = copy_async(x, Device::simt());
@@ -443,6 +445,7 @@ TEST_CASE("cuda: events", "[wall][streams]") {
 }
 
 TEST_CASE("streams and events of cpu and simt: everything has finished", "[wall][streams]") {
+  const WithStreams eager(SimtStreams::eager);
   for (const Device d : {Device::cpu(), Device::simt()}) {
     const Stream s(d);
     CHECK(s.done());
