@@ -45,8 +45,7 @@ function(wt_emulator)
     set_target_properties(${library} PROPERTIES
       OUTPUT_NAME $<IF:$<STREQUAL:${name},cudart>,cudart,cublasLt>
       SOVERSION ${CUDAToolkit_VERSION_MAJOR} LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/emulator"
-      CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-      BUILD_RPATH "\$ORIGIN" LINK_DEPENDS "${PROJECT_SOURCE_DIR}/tools/emulator/exports.map")
+      VISIBILITY_INLINES_HIDDEN ON BUILD_RPATH "\$ORIGIN" LINK_DEPENDS "${PROJECT_SOURCE_DIR}/tools/emulator/exports.map")
   endforeach()
 endfunction()
 

@@ -432,6 +432,7 @@ TEST_CASE("ptx errors within a body", "[ptx]") {
         "PTX line 7: expected an integer, got a float");
   CHECK(body_error(".reg .v2 .b32 a;") == "PTX line 6: registers of type .v2");
   CHECK(body_error(".reg .b32 %r<99999999>;") == "PTX line 6: too many registers: 99999999");
+  CHECK(body_error(".reg .b32 a;\nmov.b32 a, {{{{{a}}}}};") == "PTX line 7: lists within lists");
   CHECK(body_error(".magic;") == "PTX line 6: unknown directive .magic");
   const auto m = module_of(".extern .func f;\n");
   CHECK_THROWS_AS(parse_body(*m, *m->find("f")), std::runtime_error);

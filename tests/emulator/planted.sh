@@ -27,7 +27,7 @@ caught local_out_of_bounds 'writes 4 bytes'
 caught shared_out_of_bounds 'shared memory'
 caught uninitialised "$wrong"
 caught uninitialised_shared "$wrong"
-caught host_reads_device 'host code reads device memory'
+caught host_reads_device 'host code reads or writes device memory'
 caught missing_event 'nothing orders'
 caught event_recorded_too_early 'nothing orders'
 caught overwritten_too_early 'nothing orders'
@@ -45,7 +45,7 @@ caught shuffle_without_partner 'wait for each other for ever'
 caught missing_async_wait "$wrong"
 caught wrong_fragment "$wrong"
 caught missing_attribute 'its own check says 1$'
-caught too_many_threads 'its own check says 9$'
+caught too_many_threads 'its own check says 701$'
 caught other_devices_memory 'another device'
 caught other_devices_stream 'its own check says 400$'
 caught malloc_in_capture 'its own check says 900$'

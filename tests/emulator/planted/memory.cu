@@ -32,7 +32,8 @@ int null_pointer() {
 }
 
 __global__ void load_four(const float* p, float* out) {
-  out[threadIdx.x] = reinterpret_cast<const float4*>(p + 1)[threadIdx.x].x;
+  const float4 v = reinterpret_cast<const float4*>(p + 1)[threadIdx.x];
+  out[threadIdx.x] = v.x + v.y + v.z + v.w;
 }
 int misaligned() {
   load_four<<<1, 16>>>(take_zeros(128), take_zeros(16));

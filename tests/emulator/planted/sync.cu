@@ -61,8 +61,10 @@ int member_mask() {
   return wait();
 }
 __global__ void lanes_missing(float* p) {
-  if (threadIdx.x < 16) p[threadIdx.x] = __shfl_down_sync(0xffffffffu, p[threadIdx.x], 1);
-  else __nanosleep(10), p[threadIdx.x] = __shfl_up_sync(0x0000ffffu << 16, p[threadIdx.x], 1);
+  if (threadIdx.x < 16)
+    p[threadIdx.x] = __shfl_down_sync(0xffffffffu, p[threadIdx.x], 1);
+  else
+    __syncwarp();  // where the others do not come
 }
 int shuffle_without_partner() {
   lanes_missing<<<1, 32>>>(take_zeros(32));

@@ -23,6 +23,7 @@ struct Block {
   bool internal = false;    // the runtime's: variables of modules; it is never a leak
   bool pooled = false;      // of cudaMallocAsync
   bool freeing = false;     // a cudaFreeAsync is queued
+  bool of_graph = false;    // allocated while a stream was captured: lives as long as the process
   u32 flags = 0;            // of cudaHostAlloc, cudaHostRegister or cudaMallocManaged
   CallSite from;
   u64 bytes() const { return end - begin; }

@@ -6,6 +6,7 @@
 namespace emu {
 
 struct Capture;
+struct GraphNode;
 
 struct Stream {
   u64 id = 0;
@@ -15,6 +16,7 @@ struct Stream {
   OpRef last;  // null: nothing was ever queued
   void* handle = nullptr;
   std::shared_ptr<Capture> capture;  // null: it is not captured
+  std::vector<GraphNode*> tail;      // of the capture: what the next node comes behind
   std::string name() const;
   u32 flags() const { return non_blocking; }
   bool idle() const { return !last || last->done; }
@@ -28,7 +30,7 @@ struct Event {
   bool timing_disabled() const { return flags & 2; }
   // Recorded in a stream that was captured: where the graph stood.
   std::shared_ptr<Capture> capture;
-  std::vector<u64> capture_nodes;
+  std::vector<GraphNode*> tail;
 };
 using EventRef = std::shared_ptr<Event>;
 

@@ -44,7 +44,7 @@ double approximate(What what, double a, double b, u64 bits) {
     case What::rsqrt: return relative(1 / std::sqrt(a), 0x1p-22 * 0.93);
     case What::sin:
       return std::isfinite(a) ? (a == 0 ? a : std::sin(a) + e * 0x1p-21) : NAN;
-    case What::cos: return std::isfinite(a) ? std::cos(a) + e * 0x1p-21 : NAN;
+    case What::cos: return std::isfinite(a) ? (a == 0 ? 1 : std::cos(a) + e * 0x1p-21) : NAN;
     case What::tanh: return relative(std::tanh(a), 0x1p-11);
     case What::div: return relative(a / b, 0x1p-23);  // 2 ulp
   }
@@ -61,7 +61,10 @@ void run32(Warp& w, const Op& op) {
     u32 bits, more;
     std::memcpy(&bits, &a, 4);
     std::memcpy(&more, &b, 4);
-    const float exact = float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
+    // PTX ISA, "div.approx": a divisor beyond 2^126 gives 0.
+    const bool vast = W == What::div && op.aux & 2 && std::fabs(b) > 0x1p126f && std::isfinite(b);
+    const float exact = vast ? (std::isfinite(a) ? std::copysign(0.f, a) * std::copysign(1.f, b) : NAN)
+                             : float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
     r[l] = canonical(ftz ? flushed(exact) : exact);
   });
   for_lanes(w.mask, [&](u32 l) { w.at<float>(op.d)[l] = r[l]; });
@@ -90,7 +93,8 @@ void run64(Warp& w, const Op& op) {
   for_lanes(w.mask, [&](u32 l) {
     u64 bits;
     std::memcpy(&bits, &x[l], 8);
-    const double exact = W == What::rcp ? 1 / x[l] : 1 / std::sqrt(x[l]);
+    const double a = std::fabs(x[l]) < 0x1p-1022 ? std::copysign(0., x[l]) : x[l];
+    const double exact = W == What::rcp ? 1 / a : 1 / std::sqrt(a);
     const double near = std::isfinite(exact) ? exact * (1 + wobble(bits) * 0x1p-21) : exact;
     std::memcpy(&bits, &near, 8);
     bits &= ~u64(0xffffffff);
@@ -129,7 +133,7 @@ void decode_as(Decoder& d) {
   if (t == ptx::Type::f32) {
     plain_operands(d, t);
     if (op.b == kNoSlot) op.b = op.a;
-    op.aux = d.has("ftz");
+    op.aux = u32(d.has("ftz")) | u32(d.has("approx")) << 1;
     op.run = run32<W>;
     return;
   }

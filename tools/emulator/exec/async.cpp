@@ -80,7 +80,11 @@ void decode_cp(Decoder& d) {
     op.offset = to.offset;
     op.b = from.base;
     op.width = u8(d.operand(2).bits);
-    if (d.operands() > 3) op.c = d.slot(3, ptx::Type::b32);
+    if (d.operands() > 4 || d.has("L2::cache_hint")) d.unknown("cp.async with a cache policy");
+    if (d.operands() > 3) {
+      if (d.lane_bytes(d.operand(3), ptx::Type::b32) != 4) d.unknown("cp.async with a predicate");
+      op.c = d.slot(3, ptx::Type::b32);
+    }
     op.target = d.list({to.base_bytes, from.base_bytes, u32(i32(from.offset))});
     op.run = copy_later;
   }
@@ -175,6 +179,8 @@ void decode_mbarrier(Decoder& d) {
     d.unknown("mbarrier");
   }
   op.control = Control::yield;
+  // It orders what the warps do to shared memory, as a barrier does, but for those that wait alone.
+  d.kernel().checks_shared_races = false;
 }
 
 void nothing(Warp&, const Op&) {}

@@ -128,6 +128,9 @@ void decode_atomic(Decoder& d, bool returns) {
   op.b = d.slot(first + 1, t);
   if (what == What::swap) op.c = d.slot(first + 2, t);
   op.aux = u32(a.space) << kSpaceShift | (returns ? kReturns : 0);
+  // A lock, which orders accesses to shared memory as a barrier does.
+  if (a.space == ptx::Space::shared && (what == What::swap || what == What::exchange))
+    d.kernel().checks_shared_races = false;
   op.control = Control::yield;  // others get their turn: locks are waited for in loops
   using enum ptx::Type;
   const bool halves = t == f16 || t == bf16 || t == f16x2 || t == bf16x2;

@@ -154,6 +154,9 @@ bool arrive(ThreadBlock& t, Warp& w, Fragment& f, const Op& op) {
     b.expected = count;
   }
   b.arrived += u32(__builtin_popcount(f.mask));
+  // A count is in whole warps: lanes that are not there, or have exited, come with the first that is.
+  if (op.b != kNoSlot && f.mask & (w.live & (0 - w.live)))
+    b.arrived += kLanes - u32(__builtin_popcount(w.live));
   if (op.aux >> 2 & 3) {
     const u32 p = w.preds[op.c] ^ (op.aux & 16 ? kAllLanes : 0);
     b.votes += u32(__builtin_popcount(p & f.mask));

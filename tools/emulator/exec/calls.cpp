@@ -42,8 +42,12 @@ std::string converted(Warp& w, u32 lane, const std::string& spec, u64* arguments
     return x;
   };
   std::string plain;  // without the length, which is put back as the host has it
-  for (char c : spec)
-    if (!std::strchr("hlzjt", c)) plain += c;
+  for (char c : spec) {
+    if (c == '*')
+      plain += std::to_string(i32(take(4)));
+    else if (!std::strchr("hlzjt", c))
+      plain += c;
+  }
   switch (kind) {
     case 'd': case 'i': case 'o': case 'u': case 'x': case 'X': {
       const u64 x = take(wide ? 8 : 4);
@@ -55,7 +59,15 @@ std::string converted(Warp& w, u32 lane, const std::string& spec, u64* arguments
       return out;
     }
     case 'c': std::snprintf(out, sizeof out, plain.c_str(), int(take(4))); return out;
-    case 's': return text_at(w, lane, take(8));
+    case 's': {
+      const std::string text = text_at(w, lane, take(8));
+      if (plain.size() == 2) return text;
+      const int length = std::snprintf(nullptr, 0, plain.c_str(), text.c_str());
+      std::string padded(size_t(length) + 1, 0);
+      std::snprintf(padded.data(), padded.size(), plain.c_str(), text.c_str());
+      padded.pop_back();
+      return padded;
+    }
     case 'p': std::snprintf(out, sizeof out, "0x%llx", static_cast<unsigned long long>(take(8))); return out;
     default: {
       const u64 bits = take(8);
@@ -67,7 +79,7 @@ std::string converted(Warp& w, u32 lane, const std::string& spec, u64* arguments
   }
 }
 
-std::string formatted(Warp& w, u32 lane, const std::string& format, u64 arguments) {
+std::string formatted(Warp& w, u32 lane, const std::string& format, u64 arguments, i32* count) {
   std::string out;
   for (size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') {
@@ -78,6 +90,7 @@ std::string formatted(Warp& w, u32 lane, const std::string& format, u64 argument
       const size_t end = format.find_first_of("diouxXcspfFeEgGaA", i + 1);
       if (end == std::string::npos) return out + format.substr(i);
       out += converted(w, lane, format.substr(i, end - i + 1), &arguments);
+      ++*count;
       i = end;
     }
   }
@@ -93,10 +106,13 @@ u64 parameter(const Warp& w, u32 lane, const Op& op, u32 n) {
 
 void print(Warp& w, const Op& op) {
   for_lanes(w.mask, [&](u32 l) {
+    // CUDA's printf gives the number of its arguments, not of the bytes written.
+    i32 result = 0;
+    const u64 format = parameter(w, l, op, 1);
     const std::string text =
-        formatted(w, l, text_at(w, l, parameter(w, l, op, 1)), parameter(w, l, op, 2));
+        format ? formatted(w, l, text_at(w, l, format), parameter(w, l, op, 2), &result) : "";
+    if (!format) result = -1;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    const i32 result = i32(text.size());
     std::memcpy(w.local + u64(l) * w.block->kernel->info.local_bytes +
                     w.block->kernel->lists[op.e], &result, 4);
   });

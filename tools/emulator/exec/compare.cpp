@@ -151,6 +151,7 @@ void decode_setp(Decoder& d) {
     if (d.operand(3).negated) op.aux |= 4;
   }
   op.width = u8(q);
+  if (t == ptx::Type::f32) op.csr = csr_of(d);  // .ftz: subnormals are compared as zeros
   using enum ptx::Type;
   if (t == f32)
     op.run = predicate_of<float>(q);
@@ -178,6 +179,7 @@ void decode_set(Decoder& d) {
   op.a = d.slot(1, t);
   op.b = d.slot(2, t);
   op.aux = to == ptx::Type::f32 ? 0x3f800000u : ~0u;
+  if (t == ptx::Type::f32) op.csr = csr_of(d);
   if (t == ptx::Type::f32)
     op.run = value_of<float>(q);
   else if (t == ptx::Type::f64)

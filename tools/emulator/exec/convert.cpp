@@ -24,8 +24,13 @@ void integer_to_integer(Warp& w, const Op& op) {
   });
 }
 
-// Rounded by the handler, then clamped: a GPU saturates, x86 does not. NaN becomes 0, or the least
-// number where the result is 64 bits of a NaN (PTX ISA: 0 for all integer types).
+// What a NaN becomes: 0, but where 64 bits are on either side the highest bit alone (PTX ISA 9.0, "cvt").
+template <class D>
+constexpr D of_nan(bool wide) {
+  return wide ? D(std::make_unsigned_t<D>(1) << (8 * sizeof(D) - 1)) : D(0);
+}
+
+// Rounded by the handler, then clamped: a GPU saturates, x86 does not.
 template <class D, class S, Round R>
 void float_to_integer(Warp& w, const Op& op) {
   const S* a = w.at<S>(op.a);
@@ -39,7 +44,7 @@ void float_to_integer(Warp& w, const Op& op) {
     if (R == Round::up) x = std::ceil(x);
     constexpr D low = std::numeric_limits<D>::min(), top = std::numeric_limits<D>::max();
     // S(top) may be rounded up beyond D: what reaches it is clamped.
-    if (!(x == x)) return D(0);
+    if (!(x == x)) return of_nan<D>(sizeof(D) == 8 || sizeof(S) == 8);
     if (x <= S(low)) return low;
     if (x >= S(top)) return top;
     return D(x);
@@ -148,12 +153,13 @@ void from_narrow(Warp& w, const Op& op) {  // f16 or bf16 to f32, f64 or an inte
     } else if (n.to == ptx::Type::f64) {
       w.at<double>(op.d)[l] = shaped(x, n);
     } else {
-      x = x != x ? 0 : rounded(x, n.round);
       const u32 bits = 8 * ptx::type_bytes(n.to);
+      const bool is_nan = x != x;
+      x = is_nan ? 0 : rounded(x, n.round);
       const double top = std::ldexp(1.0, i32(bits - (is_signed(n.to) ? 1 : 0)));
       const double low = is_signed(n.to) ? -top : 0;
       const __int128 whole = x <= low ? __int128(low) : x >= top ? __int128(top) - 1 : __int128(x);
-      const u64 value = u64(whole);
+      const u64 value = is_nan && bits == 64 ? of_nan<u64>(true) : u64(whole);
       if (op.width == 2) w.at<u16>(op.d)[l] = u16(value);
       if (op.width == 4) w.at<u32>(op.d)[l] = u32(value);
       if (op.width == 8) w.at<u64>(op.d)[l] = value;
@@ -207,6 +213,17 @@ void from_eights(Warp& w, const Op& op) {  // cvt.rn.f16x2.e4m3x2
   });
 }
 
+void narrow_to_whole(Warp& w, const Op& op) {  // cvt.rni.f16.f16 and its like
+  const Narrow n = narrow_of(op);
+  for_lanes(w.mask, [&](u32 l) {
+    const double x = rounded(lane_value(w, op.a, n.from, l), n.round);
+    w.at<u16>(op.d)[l] = u16(encode_float(*format_of(n.to), shaped(x, n)));
+  });
+}
+
+bool is_integral(const Decoder& d) {
+  return d.has("rni") || d.has("rzi") || d.has("rmi") || d.has("rpi");
+}
 Round round_of(const Decoder& d) {
   if (d.has("rz") || d.has("rzi")) return Round::zero;
   if (d.has("rm") || d.has("rmi")) return Round::down;
@@ -246,7 +263,10 @@ void decode_narrow(Decoder& d, ptx::Type to, ptx::Type from) {
   op.d = d.slot(0, to);
   op.a = d.slot(1, from);
   op.width = u8(d.lane_bytes(d.operand(0), to));
-  if (to == from) {
+  if (to == from && is_integral(d)) {
+    if (is_pair(to)) d.unknown("pair to itself");
+    op.run = narrow_to_whole;
+  } else if (to == from) {
     op.run = [](Warp& w, const Op& o) {
       const u16* a = w.at<u16>(o.a);
       set_lanes(w, w.at<u16>(o.d), [=](u32 l) { return a[l]; });
@@ -277,8 +297,7 @@ void decode_cvt(Decoder& d) {
   op.aux = from_bytes | to_bytes << 8 | u32(d.has("sat")) << 16 | u32(d.has("ftz")) << 17;
   if (is_float(to)) {
     if (is_float(from)) {
-      const bool integral = d.has("rni") || d.has("rzi") || d.has("rmi") || d.has("rpi");
-      if (to == from && integral) {
+      if (to == from && is_integral(d)) {
         op.run = by_float(d, to, [&](auto x) { return whole<decltype(x)>(round_of(d)); });
         if (d.has("ftz")) op.csr = kCsrNearest | kCsrFlush;
         return;

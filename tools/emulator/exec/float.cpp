@@ -61,21 +61,27 @@ void fma_sat(Warp& w, const Op& op) {
   set_lanes(w, w.at<T>(op.d), [=](u32 l) { return clamped(T(std::fma(a[l], b[l], c[l]))); });
 }
 
-// .abs, .xorsign.abs and .NaN of min and max are in aux.
-constexpr u32 kNan = 1, kMagnitude = 2, kXorSign = 4;
+// .abs, .xorsign.abs and .NaN of min and max are in aux. So is .ftz, of neg and abs too: what does
+// not compute gives subnormals back whatever the processor's mode is.
+constexpr u32 kNan = 1, kMagnitude = 2, kXorSign = 4, kFlush = 8;
+template <class T>
+T flushed(T x, u32 how) {
+  return how & kFlush && std::fabs(x) < T(0x1p-126) ? std::copysign(T(0), x) : x;
+}
 template <class T, bool Max>
 void extreme(Warp& w, const Op& op) {
   const T *x = w.at<T>(op.a), *y = w.at<T>(op.b);
   const T* z = op.c == kNoSlot ? nullptr : w.at<T>(op.c);
   const u32 how = op.aux;
   set_lanes(w, w.at<T>(op.d), [=](u32 l) {
-    T a = x[l], b = y[l];
+    T a = flushed(x[l], how), b = flushed(y[l], how);
     if (how & kMagnitude) a = std::fabs(a), b = std::fabs(b);
     if (how & kNan && (a != a || b != b)) return canonical(T(NAN));
     T r = Max ? greater(a, b) : lesser(a, b);
     if (z) {
       if (how & kNan && z[l] != z[l]) return canonical(T(NAN));
-      r = Max ? greater(r, z[l]) : lesser(r, z[l]);
+      const T c = flushed(z[l], how);
+      r = Max ? greater(r, c) : lesser(r, c);
     }
     if (how & kXorSign) r = std::signbit(x[l]) != std::signbit(y[l]) ? -r : r;
     return r;
@@ -95,12 +101,14 @@ void reciprocal(Warp& w, const Op& op) {
 template <class T>
 void negate(Warp& w, const Op& op) {
   const T* a = w.at<T>(op.a);
-  set_lanes(w, w.at<T>(op.d), [=](u32 l) { return -a[l]; });
+  const u32 how = op.aux;
+  set_lanes(w, w.at<T>(op.d), [=](u32 l) { return -flushed(a[l], how); });
 }
 template <class T>
 void absolute(Warp& w, const Op& op) {
   const T* a = w.at<T>(op.a);
-  set_lanes(w, w.at<T>(op.d), [=](u32 l) { return std::fabs(a[l]); });
+  const u32 how = op.aux;
+  set_lanes(w, w.at<T>(op.d), [=](u32 l) { return std::fabs(flushed(a[l], how)); });
 }
 template <class T>
 void copysign(Warp& w, const Op& op) {  // (sign, magnitude): the other way round than C's
@@ -146,6 +154,10 @@ void decode_float_arithmetic(Decoder& d) {
   op.csr = csr_of(d);
   const std::string_view name = d.in().opcode[0];
   const bool sat = d.has("sat");
+  if (name == "neg" || name == "abs" || name == "min" || name == "max") {
+    op.csr = 0;
+    op.aux = d.has("ftz") ? kFlush : 0;
+  }
   if (name == "add") op.run = sat ? WT_FLOAT(add_sat) : WT_FLOAT(add);
   if (name == "sub") op.run = sat ? WT_FLOAT(sub_sat) : WT_FLOAT(sub);
   if (name == "mul") op.run = sat ? WT_FLOAT(mul_sat) : WT_FLOAT(mul);
@@ -157,7 +169,7 @@ void decode_float_arithmetic(Decoder& d) {
   if (name == "rcp") op.run = WT_FLOAT(reciprocal);
   if (name == "copysign") op.run = WT_FLOAT(copysign);
   if (name == "min" || name == "max") {
-    op.aux = (d.has("NaN") ? kNan : 0) | (d.has("abs") ? kMagnitude : 0) |
+    op.aux |= (d.has("NaN") ? kNan : 0) | (d.has("abs") ? kMagnitude : 0) |
              (d.has("xorsign") ? kXorSign : 0);
     op.run = by_float(d, t, [&](auto x) -> Handler {
       return name == "max" ? extreme<decltype(x), true> : extreme<decltype(x), false>;

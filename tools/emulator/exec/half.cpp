@@ -11,12 +11,15 @@ constexpr u32 kBrain = 1, kPair = 2, kSat = 4, kRelu = 8, kNan = 16, kFlush = 32
 
 double value(u16 bits, u32 how) { return how & kBrain ? bf16_to_float(bits) : f16_to_float(bits); }
 
+u16 flushed(u16 bits, u32 how) {  // f16 alone has .ftz
+  return !(how & kBrain) && !(bits & 0x7c00) ? bits & 0x8000 : bits;
+}
+
 u16 result(double x, u32 how) {
   if (how & kSat) x = x >= 1 ? 1 : x > 0 ? x : 0;
   if (how & kRelu && !(x > 0) && x == x) x = 0;
-  u16 bits = u16(encode_float(how & kBrain ? kBf16 : kF16, x));
-  if (how & kFlush && !(how & kBrain) && !(bits & 0x7c00)) bits &= 0x8000;
-  return bits;
+  const u16 bits = u16(encode_float(how & kBrain ? kBf16 : kF16, x));
+  return how & kFlush ? flushed(bits, how) : bits;
 }
 
 u16 extreme(u16 x, u16 y, u32 how, bool maximum) {
@@ -28,6 +31,7 @@ u16 extreme(u16 x, u16 y, u32 how, bool maximum) {
 }
 
 u16 compute(What what, u16 x, u16 y, u16 z, u32 how) {
+  if (how & kFlush) x = flushed(x, how), y = flushed(y, how), z = flushed(z, how);
   const double a = value(x, how), b = value(y, how);
   switch (what) {
     case What::add: return result(add_to_odd(a, b), how);
@@ -82,6 +86,7 @@ void decode_half_arithmetic(Decoder& d) {
   if (name == "max") op.run = run<What::maximum>;
   if (name == "neg") op.run = run<What::negate>;
   if (name == "abs") op.run = run<What::absolute>;
+  if (d.has("abs") && name != "abs") d.unknown("xorsign of halves");
   if (!op.run || (d.operands() > 3 && name != "fma")) d.unknown("half arithmetic");
 }
 

@@ -16,7 +16,8 @@ using Bits = std::vector<u64>;
 bool has_result(const ptx::Instruction& in) {
   const std::string_view name = in.opcode[0];
   return name != "st" && name != "red" && name != "bra" && name != "bar" && name != "call" &&
-         name != "stmatrix" && name != "cp" && name != "ret" && name != "exit" && name != "barrier";
+         name != "stmatrix" && name != "cp" && name != "ret" && name != "exit" && name != "barrier" &&
+         name != "nanosleep";
 }
 
 template <class F>

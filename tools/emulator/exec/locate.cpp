@@ -49,6 +49,14 @@ void check_order(Warp& w, const Access& a, const u64 (&at)[kLanes]) {
   });
 }
 
+// Lanes that do not count get a valid pointer of one that does.
+void others_too(u32 mask, u8* (&p)[kLanes]) {
+  if (mask == kAllLanes) return;
+  u8* const one = p[__builtin_ctz(mask)];
+  for (u32 l = 0; l < kLanes; ++l)
+    if (!(mask >> l & 1)) p[l] = one;
+}
+
 void global(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes]) {
   u64 low = at[0], high = at[0];
   for (u32 l = 1; l < kLanes; ++l) {
@@ -66,14 +74,15 @@ void global(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes])
   if (b && low >= b->begin && high + a.bytes <= b->end && usable(*b)) [[likely]] {
     for (u32 l = 0; l < kLanes; ++l) p[l] = reinterpret_cast<u8*>(at[l] + u64(b->alias));
   } else {
-    for (u32 l = 0; l < kLanes; ++l) {
+    for_lanes(w.mask, [&](u32 l) {
       const Block* one = find_block(at[l]);
       if (!one || at[l] + a.bytes > one->end) out_of_bounds(l, a, at[l]);
       if (!usable(*one))
         fault(Kind::illegal_address, l,
               std::string(verb(a)) + " memory of another device: " + describe_address(at[l]));
       p[l] = reinterpret_cast<u8*>(at[l] + u64(one->alias));
-    }
+    });
+    others_too(w.mask, p);
   }
   check_order(w, a, at);
 }
@@ -115,7 +124,7 @@ void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
 
 void shared(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes]) {
   ThreadBlock& t = *w.block;
-  for (u32 l = 0; l < kLanes; ++l) {
+  for_lanes(w.mask, [&](u32 l) {
     const u64 offset = at[l] & ~kWindowMask;
     if (offset < kSharedBegin || offset + a.bytes > t.shared_end)
       fault(Kind::illegal_address, l,
@@ -123,13 +132,14 @@ void shared(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes])
                 std::to_string(i64(offset) - kSharedBegin) + " of the block's " +
                 std::to_string(t.shared_end - kSharedBegin) + " bytes of shared memory");
     p[l] = t.shared.data() + offset;
-  }
+  });
+  others_too(w.mask, p);
   if (t.kernel->checks_shared_races && !a.ordered)
     for_lanes(w.mask, [&](u32 l) { note_shared(w, a, l, u32(at[l])); });
 }
 
 void one_by_one(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes]) {
-  const u32 first = u32(__builtin_ctz(w.mask)), mask = w.mask;
+  const u32 mask = w.mask;
   for_lanes(mask, [&](u32 l) {
     u64 one[kLanes];
     u8* to[kLanes];
@@ -156,8 +166,7 @@ void one_by_one(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLan
     }
   });
   w.mask = mask;
-  for (u32 l = 0; l < kLanes; ++l)
-    if (!(mask >> l & 1)) p[l] = p[first];
+  others_too(mask, p);
 }
 
 // --- counting: sectors of 32 bytes, and the turns that shared memory's 32 banks need ---
@@ -226,8 +235,9 @@ void locate(Warp& w, const Op& op, Slot base, u32 base_bytes, i64 offset, const 
   u64 any = 0, all = ~u64(0);
   for (u32 l = 0; l < kLanes; ++l) any |= at[l], all &= at[l];
   if (any & (a.bytes - 1)) [[unlikely]]
-    for (u32 l = 0; l < kLanes; ++l)
+    for_lanes(w.mask, [&](u32 l) {
       if (at[l] & (a.bytes - 1)) misaligned(l, a, at[l]);
+    });
   ptx::Space space = a.space;
   if (space == ptx::Space::generic && (any & kWindowMask) == (all & kWindowMask)) {
     if ((any & kWindowMask) == 0) space = ptx::Space::global;
@@ -243,10 +253,11 @@ void locate(Warp& w, const Op& op, Slot base, u32 base_bytes, i64 offset, const 
       break;
     case ptx::Space::local: {
       const u32 room = w.block->kernel->info.local_bytes;
-      for (u32 l = 0; l < kLanes; ++l) {
+      for_lanes(w.mask, [&](u32 l) {
         if ((at[l] & ~kWindowMask) + a.bytes > room) out_of_bounds(l, a, at[l]);
         p[l] = w.local + u64(l) * room + (at[l] & ~kWindowMask);
-      }
+      });
+      others_too(w.mask, p);
       return;
     }
     default:

@@ -77,6 +77,7 @@ void decode_access(Decoder& d, bool is_store) {
   std::vector<Slot> slots;
   u32 lane = 0;
   const auto add = [&](const ptx::Operand& o) {
+    if (o.kind == ptx::Operand::Kind::sink) return slots.push_back(d.scratch(8));
     slots.push_back(d.slot(o, t));
     const u32 bytes = o.kind == ptx::Operand::Kind::reg ? d.lane_bytes(o, t) : ptx::type_bytes(t);
     if (lane && bytes != lane) d.unknown("registers of unlike widths");
@@ -87,6 +88,7 @@ void decode_access(Decoder& d, bool is_store) {
     for (const ptx::Operand& o : data.elements) add(o);
   else
     add(data);
+  if (lane == 0) lane = ptx::type_bytes(t);  // sinks alone
   if (slots.size() > 4) d.unknown("vectors of eight");
   op.a = a.base;
   op.width = u8(a.base_bytes);

@@ -148,7 +148,7 @@ void multiply(Warp& w, const Op& op) {
   for (u32 i = 0; i < s.m; ++i)
     for (u32 j = 0; j < s.n; ++j) {
       double sum = C[i][j];
-      for (u32 k = 0; k < s.k; ++k) sum += A[i][k] * B[k][j];
+      for (u32 k = 0; k < s.k; ++k) sum = std::fma(A[i][k], B[k][j], sum);  // one rounding in f64
       C[i][j] = sum;
     }
   for (u32 l = 0; l < kLanes; ++l)
@@ -158,7 +158,8 @@ void multiply(Warp& w, const Op& op) {
       if (s.d == Element::f64) {
         w.at<double>(d[i])[l] = x;
       } else if (s.d == Element::s32) {
-        w.at<i32>(d[i])[l] = i32(i64(x));
+        const double top = 0x7fffffff, low = -top - 1;
+        w.at<i32>(d[i])[l] = i32(i64(!lists[7] ? x : x > top ? top : x < low ? low : x));
       } else if (s.d == Element::f16) {
         u32& word = w.at<u32>(d[i / 2])[l];
         const u32 bits = encode_float(kF16, x);
@@ -193,7 +194,8 @@ void decode_mma(Decoder& d) {
   const Element ed = element_of(d, d.type(0)), ea = element_of(d, d.type(1)),
                 eb = element_of(d, d.type(2)), ec = element_of(d, d.type(3));
   if (m % 8 || m > 16 || n != 8 || k > 64) d.unknown("mma's shape");
-  std::vector<Slot> list = {m, n, k, u32(ea), u32(eb), u32(ec), u32(ed), 0};
+  std::vector<Slot> list = {m, n, k, u32(ea), u32(eb), u32(ec), u32(ed),
+                            u32(d.has("satfinite"))};
   u32 counts[4];
   for (u32 i = 0; i < 4; ++i) {
     const ptx::Operand& o = d.operand(i);
@@ -206,6 +208,9 @@ void decode_mma(Decoder& d) {
     else
       add(o);
     counts[i] = u32(list.size() - before);
+    // m8n8k4 of f16 has a layout of its own, with more registers than elements.
+    const u32 elements = (i == 1 ? m * k : i == 2 ? k * n : m * n) / kLanes;
+    if (counts[i] * per_register(e) != elements) d.unknown("mma's registers");
   }
   op.e = d.list(list);
   op.aux = counts[0] | counts[1] << 8 | counts[2] << 16;

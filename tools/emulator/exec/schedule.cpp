@@ -31,6 +31,7 @@ u32 merge(Warp& w, u32 index) {
   for (u32 i = 0; i < w.fragments.size(); ++i) {
     const Fragment &f = w.fragments[index], &o = w.fragments[i];
     if (i == index || o.pc != f.pc || o.state != f.state) continue;
+    if (f.state == State::at_barrier && f.barrier != o.barrier) continue;
     w.fragments[std::min(i, index)].mask = f.mask | o.mask;
     w.fragments.erase(w.fragments.begin() + std::max(i, index));
     return merge(w, std::min(i, index));
@@ -213,7 +214,9 @@ i32 choose(ThreadBlock& t, Warp& w, bool* resumed) {
   const u32 n = u32(w.fragments.size());
   u32 running = 0;
   for (const Fragment& f : w.fragments) running += f.state == State::running;
-  if (running) {
+  // Those that run may wait, in a loop, for what one at a meeting point would do next.
+  const bool in_turn = running && running < n && t.random->below(32) == 0;
+  if (running && !in_turn) {
     u32 pick = running == 1 ? 0 : t.random->below(running);
     for (u32 i = 0; i < n; ++i)
       if (w.fragments[i].state == State::running && pick-- == 0) return i32(i);
@@ -227,6 +230,10 @@ i32 choose(ThreadBlock& t, Warp& w, bool* resumed) {
     w.fragments[u32(best)].state = State::running;
     *resumed = true;
     return best;
+  }
+  if (in_turn) {
+    for (u32 i = 0; i < n; ++i)
+      if (w.fragments[i].state == State::running) return i32(i);
   }
   // Lanes that exited meanwhile are waited for no longer.
   for (u32 i = 0; i < n; ++i) {
@@ -278,9 +285,10 @@ bool ThreadBlock::step() {
     return true;
   }
   current = 0;
+  u32 lane = 0;
   for (const Warp& w : warps)
-    if (!w.fragments.empty()) current = w.index;
-  fault(KernelFault::Kind::barrier, 0,
+    if (!w.fragments.empty()) current = w.index, lane = u32(__builtin_ctz(w.fragments[0].mask));
+  fault(KernelFault::Kind::barrier, lane,
         "threads of the block wait for each other for ever: " + lines_waiting(*this));
 }
 

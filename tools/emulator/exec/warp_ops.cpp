@@ -175,9 +175,13 @@ void decode_elect(Decoder& d) {
   op.c = d.slot(1, ptx::Type::b32);
   op.control = Control::warp_sync;
   op.run = [](Warp& w, const Op& o) {
-    const u32 leader = u32(__builtin_ctz(w.mask));
-    for_lanes(w.mask, [&](u32 l) { w.at<u32>(o.d)[l] = leader; });
-    set_pred(w, o.e, 1u << leader);
+    u32 leaders[kLanes], elected = 0;  // lanes of one warp may be of several groups
+    for_lanes(w.mask, [&](u32 l) {
+      leaders[l] = u32(__builtin_ctz(members(w, o, l)));
+      elected |= u32(leaders[l] == l) << l;
+    });
+    for_lanes(w.mask, [&](u32 l) { w.at<u32>(o.d)[l] = leaders[l]; });
+    set_pred(w, o.e, elected);
   };
 }
 

@@ -178,9 +178,11 @@ class BodyParser {
     o->kind = kind;
     in_.expect(open);
     if (in_.take(close)) return;
+    if (++nesting_ > 4) in_.fail("lists within lists");  // the stack is not the input's to spend
     do {
       operand(&o->elements.emplace_back());
     } while (in_.take(','));
+    --nesting_;
     in_.expect(close);
   }
 
@@ -272,6 +274,7 @@ class BodyParser {
   Lexer in_;
   Scopes scopes_;
   Location at_;
+  u32 nesting_ = 0;         // of { } and ( ) around the operand
   bool is_branch_ = false;  // names among the operands are labels, whatever else they are
 };
 
