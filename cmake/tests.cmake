@@ -20,7 +20,9 @@ endfunction()
 
 # ctest has one entry for each file and flavour, found by Catch2's file-name tag: a test cannot be
 # left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n. GPU makes two more: the
-# plain program on cuda (flavour "gpu"), and on the emulated cuda device (flavour "ptx").
+# plain program on cuda (flavour "gpu"), and on the emulated cuda device (flavour "ptx"). The plain
+# program has an eager simt, as users have; the others' work runs late, so that what reads, frees or
+# blames too early shows where most is watched.
 function(wt_add_test file flavour program)
   cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS" "LABELS")
   get_filename_component(folder "${file}" DIRECTORY)
@@ -33,6 +35,10 @@ function(wt_add_test file flavour program)
     set(script run_ptx_case.sh "${PROJECT_BINARY_DIR}")
   endif()
   list(POP_FRONT script name_of_script)
+  set(streams eager)
+  if(flavour MATCHES "^(asan|race)$")
+    set(streams lazy:1)
+  endif()
   if(NOT T_SHARDS)
     set(T_SHARDS 1)
   endif()
@@ -45,7 +51,7 @@ function(wt_add_test file flavour program)
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
     set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder};${T_LABELS}" TIMEOUT 300
       SKIP_RETURN_CODE 77
-      ENVIRONMENT "WT_SHARD=${shard}/${T_SHARDS};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
+      ENVIRONMENT "WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
       file(APPEND "${PROJECT_BINARY_DIR}/gpu_tests.txt" "${name} ${shard}/${T_SHARDS}\n")
     endif()

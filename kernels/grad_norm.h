@@ -27,7 +27,7 @@ enum class NonFinite : u8 { ignore, skip, stop };
 //
 // With it the gradients are those of a sum of losses: everything is divided by step->weight first.
 //   step: grad_norm, loss = loss_sum / weight, factor = clip / weight, found;
-//   step->stop is raised if something is found, the mailbox is lowered and on_found is stop;
+//   step->stop = found if on_found is stop, the mailbox is lowered and stop is 0;
 //   step->skip = mailbox | stop | (found, unless on_found is ignore).
 // No partials (null): the norm is not known, NaN and not counted as found.
 struct StepDecideArgs {
@@ -95,7 +95,7 @@ WT_HD WT_HOT void decide(const StepDecideArgs& a, double norm) {
   s.grad_norm = norm;
   s.factor = clip_of(norm, a.max_norm) * scale;
   const bool bad_index = a.mailbox && *a.mailbox;
-  if (s.found && a.on_found == NonFinite::stop && !bad_index) s.stop = 1;
+  if (!s.stop && a.on_found == NonFinite::stop && !bad_index) s.stop = s.found;
   s.skip = bad_index || s.stop || (s.found && a.on_found != NonFinite::ignore);
 }
 

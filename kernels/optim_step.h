@@ -53,7 +53,7 @@ struct StepBlock {
   double loss, grad_norm;   // of the mean
   double factor;            // what gradients are multiplied by: clip / weight
   i32 found;                // StepFound bits of this step
-  i32 stop;                 // raised until the host lowers it
+  i32 stop;                 // the first `found` that stops, until the host lowers it
   i32 skip;                 // the step's one predicate
   i32 unused;
   i64 call_base;               // calls of the dropout stream before this step

@@ -4,9 +4,11 @@
 #include <cmath>
 #include <cstddef>
 
+#include "warptape/core/async_copy.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
@@ -25,7 +27,7 @@ constexpr OpInfo step{.name = "optimizer_step", .derivative = Derivative::none};
 
 namespace {
 
-// Schedule values uploaded at a time, and so the most steps in flight.
+// Schedule values uploaded at a time.
 constexpr i64 kTableSize = 256;
 // Host-written fields come first, counts and derived ones behind them.
 constexpr size_t kHostBytes = offsetof(OptimBlock, applied);
@@ -70,6 +72,7 @@ struct Optimizer::Memory {
   StorageRef table, partials;
   std::vector<OptimBlock> host;  // what the host writes
   i64 table_left = 0;            // steps until the table must be looked at
+  Tensor applied_then{};         // the count when the table was filled, on its way to the host
 
   OptimBlock* on_device(size_t group) const {
     return block->data ? static_cast<OptimBlock*>(block->data) + group : nullptr;
@@ -155,7 +158,7 @@ void Optimizer::write_blocks(const Blocks& values) {
   if (!m.device.is_meta)
     copy_bytes(m.on_device(0), m.device, values.data(), Device::cpu(), i64(values.size()) * kBlock);
   for (size_t i = 0; i < values.size(); ++i) set_hyper(values[i], i64(i));
-  if (schedule_) refill_schedule();
+  if (schedule_) refill_schedule(true);
 }
 
 // One check for options, setters and loaded state.
@@ -190,13 +193,29 @@ void Optimizer::set(double OptimBlock::*field, double v, i64 group) {
   set_hyper(b, group);
 }
 
-void Optimizer::refill_schedule() {
+// The host does not know how many of its steps were applied, and asking a device with a queue would
+// wait for all that is queued. So it looks at the count of the refill before, which has come long
+// ago, and a table reaches over two refills. `now`: the host wrote the count.
+void Optimizer::refill_schedule(bool now) {
   Memory& m = *memory_;
-  const i64 from = m.device.is_meta ? 0 : applied();
+  const bool queued = stream_backend(m.device) != nullptr;
+  i64 from = 0;
+  if (queued && !now) {
+    const SyncGuard may_wait(false);  // for a device that is half a table behind
+    from = m.applied_then.data<i64>()[0];
+  } else if (!m.device.is_meta) {
+    from = applied();
+  }
+  Tensor then;
+  if (queued)  // first: it may fail
+    then = copy_async(
+        detail::scalar_over(m.block.get(), i64(offsetof(OptimBlock, applied)), DType::i64),
+        Device::cpu());
   double values[kTableSize];
   for (i64 i = 0; i < kTableSize; ++i) values[i] = schedule_.at(from + i);
   if (!m.device.is_meta) copy_bytes(m.table->data, m.device, values, Device::cpu(), sizeof values);
-  m.table_left = kTableSize;
+  m.table_left = queued ? kTableSize / 2 : kTableSize;
+  m.applied_then = std::move(then);
   for (size_t g = 0; g < m.host.size(); ++g) {
     m.host[g].schedule_begin = from;
     set_hyper(OptimBlock(m.host[g]), i64(g));
@@ -209,7 +228,7 @@ void Optimizer::set_schedule(Schedule schedule) {
   schedule_ = std::move(schedule);
   memory_->table = std::move(table);
   if (schedule_)
-    refill_schedule();
+    refill_schedule(true);
   else
     for (i64 g = 0; g < group_count(); ++g) set_hyper(OptimBlock(hyper(g)), g);
 }
@@ -247,7 +266,7 @@ const std::vector<Run>& Optimizer::prepare() {
   if (memory_->device != arenas_->device()) [[unlikely]]
     make_memory(read_blocks());
   if (schedule_ && memory_->table_left == 0) [[unlikely]]
-    refill_schedule();
+    refill_schedule(false);
   return arenas_->collect();
 }
 

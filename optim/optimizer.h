@@ -164,7 +164,7 @@ class WT_API Optimizer {
   Optimizer(std::vector<detail::Entry>&& entries, const Kind& kind, const Blocks& blocks);
   void make_memory(const Blocks& values);
   void write_blocks(const Blocks& values);
-  void refill_schedule();
+  void refill_schedule(bool now);
   Blocks read_blocks() const;
   static void check_decay(double v);
   void update_average(const StepFlags& flags);

@@ -6,6 +6,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
@@ -27,7 +28,7 @@ T* field(const Tensor& block, size_t at) {
   return begin ? reinterpret_cast<T*>(begin + at) : nullptr;
 }
 // The host knows what a kernel did as soon as it is launched.
-bool is_synchronous(Device d) { return d.kind != DeviceKind::cuda; }
+bool is_synchronous(Device d) { return stream_backend(d) == nullptr; }
 
 template <class T>
 T read_field(const Tensor& block, size_t at) {
@@ -63,13 +64,12 @@ StepRecord StepResult::read() const {
   if (block_.device().is_meta)
     throw PlacementError("[StepResult] a step on the meta device has no values");
   wt::detail::before_wait("StepResult", block_.device());
-  const size_t at = offsetof(StepBlock, ring) + size_t(attempt_ % kStepRing) * sizeof(StepRecord);
-  const auto r = read_field<StepRecord>(block_, at);
+  const auto block = read_field<StepBlock>(block_, 0);  // at once: each copy is a round trip
+  const StepRecord& r = block.ring[attempt_ % kStepRing];
   check_mailbox(block_.device());
-  if (read_field<i32>(block_, offsetof(StepBlock, stop))) {
-    const auto found = read_field<i32>(block_, offsetof(StepBlock, found));
+  if (block.stop) {
     lower_stop(block_);
-    throw_non_finite(found, "");
+    throw_non_finite(block.stop, "");  // `found` is the newest step's
   }
   if (r.attempt != attempt_)
     throw UsageError(str("[StepResult] step ", attempt_, " was read after ", kStepRing,
@@ -348,7 +348,8 @@ void TrainStep::roll_back() noexcept {
   restore_snapshots();
   *generator_ = generator_before_;
   opt_.zero_grad();
-  clear_mailbox(opt_.device());
+  // Where the host is ahead it may hold the error of an earlier step, which nobody has heard of.
+  if (is_synchronous(opt_.device())) clear_mailbox(opt_.device());
 }
 
 }  // namespace wt

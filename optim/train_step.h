@@ -8,6 +8,11 @@
 // as they were: when it throws at any point (out of memory, a bad label), and when it skips (a loss
 // or gradient that is not finite, an error of another rank). One device flag guards every write, so
 // the host need not know. The next step works.
+//
+// On a device with a queue (cuda, simt with WT_SIMT_STREAMS=lazy) the host hears of a skipped step
+// when it reads a StepResult or waits: what was skipped counts as attempted then, steps after it
+// skip until the host has heard, and of the host's random state only dropout's is taken back
+// (sync_random()).
 #pragma once
 #include <concepts>
 #include <functional>
@@ -39,7 +44,7 @@ struct TrainStepOptions {
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway.
   NonFinite on_nonfinite = NonFinite::stop;
-  // Called before that NumericError, where the host knows at once (cpu, simt): gradients are those
+  // Called before that NumericError, where the host knows at once (no queue): gradients are those
   // of the refused step, which has not been rolled back yet.
   std::function<void(const StepRecord&)> before_stop = {};
   optim::Reducer* reducer = nullptr;  // other ranks; not owned
