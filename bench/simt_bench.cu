@@ -1,6 +1,8 @@
 // What the executor costs: time of a barrier, a shuffle, an mma, a launch, and of whole kernels.
 // The rows are those of the executor's design notes, so that a slower hot path is seen at once.
 //   simt_bench [repetitions]
+// Compiled by nvcc it is emulator_bench, the same rows for the emulated cuda device:
+//   tools/emulate --eager emulator_bench [repetitions]
 #include "warptape/kernels/simt/simt.h"
 //
 #include <time.h>
@@ -154,12 +156,29 @@ double best_us(F f) {
   for (int r = 0; r < repetitions; ++r) {
     const double begin = cpu_us();
     f();
+#if defined(__CUDACC__)
+    cudaDeviceSynchronize();
+#endif
     const double t = cpu_us() - begin;
     if (t < best) best = t;
   }
   return best;
 }
 
+#if defined(__CUDACC__)
+template <class T>
+__global__ void fill_kernel(T* p, size_t n, float value) {
+  for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x)
+    p[i] = T(value);
+}
+template <class T>
+T* device_values(size_t n, float value) {
+  T* p = nullptr;
+  cudaMalloc(&p, n * sizeof(T));
+  fill_kernel<<<64, 256>>>(p, n, value);
+  return p;
+}
+#else
 template <class T>
 T* device_values(size_t n, float value) {
   T* p = static_cast<T*>(simt_arena_alloc(n * sizeof(T)));
@@ -167,9 +186,9 @@ T* device_values(size_t n, float value) {
   for (size_t i = 0; i < n; ++i) p[i] = T(value);
   return p;
 }
+#endif
 
 void bench() {
-  const char* orders[] = {"forward", "reverse", "random"};
   for (const unsigned n : {32u, 256u}) {
     const double t = best_us([n] {
       for (int i = 0; i < 1000; ++i) launch<empty_kernel>({.grid = 1, .block = n});
@@ -193,6 +212,11 @@ void bench() {
   printf("no synchronisation: %.2f ns a thread\n", t * 1e3 / n);
   t = best_us([&] { launch<axpy_barrier_kernel>({.grid = n / 256, .block = 256}, y, x, 0.5f, n); });
   printf("one barrier: %.1f ns a thread\n", t * 1e3 / n);
+#if defined(__CUDACC__)
+  t = best_us([&] { launch<softmax_kernel<256>>({.grid = 64, .block = 256}, y, x, 1024); });
+  printf("softmax 64x1024: %.2f ms\n", t * 1e-3);
+#else
+  const char* orders[] = {"forward", "reverse", "random"};
   const SimtOrder before = simt_options().order;
   for (int o = 0; o < 3; ++o) {
     simt_options().order = SimtOrder(o);
@@ -200,6 +224,7 @@ void bench() {
     printf("softmax 64x1024, %s: %.2f ms\n", orders[o], t * 1e-3);
   }
   simt_options().order = before;
+#endif
   __half* ha = device_values<__half>(256 * 256, 1);
   __half* hb = device_values<__half>(256 * 256, 1);
   for (int m : {128, 256}) {

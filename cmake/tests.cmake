@@ -19,8 +19,8 @@ function(wt_command_test name label command)
 endfunction()
 
 # ctest has one entry for each file and flavour, found by Catch2's file-name tag: a test cannot be
-# left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n. GPU makes one more:
-# the plain program on cuda (flavour "gpu").
+# left out by a forgotten tag. SHARDS n makes n entries that get WT_SHARD=i/n. GPU makes two more: the
+# plain program on cuda (flavour "gpu"), and on the emulated cuda device (flavour "ptx").
 function(wt_add_test file flavour program)
   cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS" "LABELS")
   get_filename_component(folder "${file}" DIRECTORY)
@@ -29,7 +29,10 @@ function(wt_add_test file flavour program)
   set(script run_case.sh)
   if(flavour STREQUAL "gpu")
     set(script run_gpu_case.sh)
+  elseif(flavour STREQUAL "ptx")
+    set(script run_ptx_case.sh "${PROJECT_BINARY_DIR}")
   endif()
+  list(POP_FRONT script name_of_script)
   if(NOT T_SHARDS)
     set(T_SHARDS 1)
   endif()
@@ -38,7 +41,7 @@ function(wt_add_test file flavour program)
     if(T_SHARDS GREATER 1)
       string(APPEND test ".${shard}of${T_SHARDS}")
     endif()
-    add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/${script}"
+    add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/${name_of_script}" ${script}
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
     set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder};${T_LABELS}" TIMEOUT 300
       SKIP_RETURN_CODE 77
@@ -82,10 +85,10 @@ function(wt_tests)
     return()
   endif()
   # Kernels that only tests run; nvcc compiles them to show that it can.
-  wt_files(cu RECURSE tests/*.cu)
+  wt_files(cu RECURSE tests/*.cu EXCEPT "^tests/emulator/")
   wt_device_part(test FLAVOURS plain asan race FILES ${cu})
 
-  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|fuzz/target)")
+  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|emulator/|fuzz/target)")
   list(TRANSFORM files REPLACE "^tests/" "")
   cmake_parse_arguments(PARSE_ARGV 0 options "" "" "${files}")
   if(options_UNPARSED_ARGUMENTS)
@@ -121,6 +124,9 @@ function(wt_tests)
       endif()
       if(flavour STREQUAL "plain" AND "GPU" IN_LIST options_${file} AND WARPTAPE_HAS_CUDA)
         wt_add_test(${file} gpu ${program} ${options_${file}})
+        if(TARGET wt_emulated_cudart)
+          wt_add_test(${file} ptx ${program} ${options_${file}})
+        endif()
       endif()
     endforeach()
   endforeach()

@@ -11,6 +11,9 @@
 #include "warptape/core/storage.h"
 
 namespace wt {
+namespace detail {
+void forget_mailboxes(DeviceKind k);  // kernels/cuda/state.h
+}
 namespace {
 
 struct Box {
@@ -38,6 +41,17 @@ MailboxRecord* existing(Device d) {
 }
 
 }  // namespace
+
+// Before a device's memory goes as a whole.
+void detail::forget_mailboxes(DeviceKind k) {
+  Boxes& b = boxes();
+  const std::lock_guard lock(b.mutex);
+  std::erase_if(b.list, [&](const Box& box) {
+    if (box.device.kind != k) return false;
+    release(box.storage);
+    return true;
+  });
+}
 
 MailboxRecord* mailbox_of(Device d) {
   if (d.is_meta) return nullptr;

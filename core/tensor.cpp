@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "warptape/core/async_copy.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/mode.h"
@@ -123,9 +124,14 @@ void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
   before_wait("item", d, at);
   const NoGrad no_grad;
   const FrameScope frame(at);
-  const Tensor host = t.to(as, at).contiguous(MemoryFormat::contiguous, at).to(Device::cpu(), at);
-  wait_for_host_access(host.impl());
+  const Tensor dense = t.to(as, at).contiguous(MemoryFormat::contiguous, at);
+  // What is small is only queued: reading the mailbox, queued behind it, waits for both, and the
+  // device is asked once. Page-locked memory for a large tensor would cost more than that.
+  constexpr i64 kSmall = 64 * 1024;
+  const bool small = dense.numel() * item_size(as) <= kSmall;
+  const Tensor host = small ? copy_async(dense, Device::cpu(), at) : dense.to(Device::cpu(), at);
   check_mailbox(d);
+  wait_for_host_access(host.impl());
   if (host.numel())
     std::memcpy(destination, host.impl()->data, size_t(host.numel() * item_size(as)));
 }

@@ -10,6 +10,8 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
+constexpr i64 kThreads = 128;
+
 template <class S>
 __device__ __forceinline__ bool passes(S x) {
   // Not x > 0: a NaN passes, as it does through relu.
@@ -17,7 +19,7 @@ __device__ __forceinline__ bool passes(S x) {
 }
 
 template <class S>
-__global__ void bit_pack_naive(const S* in, u8* bits, i64 n) {
+__global__ void __launch_bounds__(kThreads) bit_pack_naive(const S* in, u8* bits, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
     // Each thread reads 8 elements of its own, a lane 32 bytes (f32) from the next: every load of
@@ -31,7 +33,7 @@ __global__ void bit_pack_naive(const S* in, u8* bits, i64 n) {
 
 // Blocks of whole warps; the loop's bound is the same for a warp.
 template <class S>
-__global__ void bit_pack_ballot(const S* in, u8* bits, i64 n) {
+__global__ void __launch_bounds__(kThreads) bit_pack_ballot(const S* in, u8* bits, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, whole = (n + 31) / 32 * 32, bytes = (n + 7) / 8;
   const u32 lane = threadIdx.x % 32;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < whole; i += stride) {
@@ -45,7 +47,7 @@ __global__ void bit_pack_ballot(const S* in, u8* bits, i64 n) {
 }
 
 template <class S>
-__global__ void bit_unpack_naive(const u8* bits, S* out, i64 n) {
+__global__ void __launch_bounds__(kThreads) bit_unpack_naive(const u8* bits, S* out, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x, bytes = (n + 7) / 8;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < bytes; b += stride) {
     const u32 byte = bits[b];
@@ -55,14 +57,12 @@ __global__ void bit_unpack_naive(const u8* bits, S* out, i64 n) {
 }
 
 template <class S>
-__global__ void bit_unpack_elements(const u8* bits, S* out, i64 n) {
+__global__ void __launch_bounds__(kThreads) bit_unpack_elements(const u8* bits, S* out, i64 n) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
     // Eight lanes read one byte, a warp four bytes of one sector, and it writes 32 neighbours.
     out[i] = S(float(bits[i / 8] >> (i % 8) & 1));
 }
-
-constexpr i64 kThreads = 128;
 
 template <bool kNaive>
 void launch_pack(const BitPackArgs& a, const Launch& l) {

@@ -70,7 +70,7 @@ struct ChannelNormBackward {
 // --- statistics: a thread each ---
 
 template <class T>
-__global__ void channel_stats_naive(ChannelStats<T> a) {
+__global__ void __launch_bounds__(kThreads) channel_stats_naive(ChannelStats<T> a) {
   using A = ComputeType<T>;
   const i64 k = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = a.shape.statistics();
   // No barrier and no shuffle follows, so a thread of the last block without a statistic may leave.
@@ -125,7 +125,7 @@ __global__ void channel_stats_naive(ChannelStats<T> a) {
 // --- values: a thread a cell ---
 
 template <class T>
-__global__ void channel_norm_naive(ChannelNormForward<T> a) {
+__global__ void __launch_bounds__(kThreads) channel_norm_naive(ChannelNormForward<T> a) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -145,7 +145,7 @@ __global__ void channel_norm_naive(ChannelNormForward<T> a) {
 // --- sums for the gradients: a thread a channel, or a cell where each sample has its own ---
 
 template <class T>
-__global__ void channel_norm_sums_naive(ChannelNormSums<T> a) {
+__global__ void __launch_bounds__(kThreads) channel_norm_sums_naive(ChannelNormSums<T> a) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = s.cells();
@@ -178,7 +178,7 @@ __global__ void channel_norm_sums_naive(ChannelNormSums<T> a) {
 // --- gradient of x: a thread a cell ---
 
 template <class T>
-__global__ void channel_norm_backward_naive(ChannelNormBackward<T> a) {
+__global__ void __launch_bounds__(kThreads) channel_norm_backward_naive(ChannelNormBackward<T> a) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;

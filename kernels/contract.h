@@ -17,6 +17,19 @@
 
 namespace wt {
 
+// What a kernel may ask of a device.
+struct DeviceLimits {
+  int major = 0, minor = 0;  // compute capability
+  int multiprocessors = 0;
+  i64 shared_bytes = 0;  // the most a block can have, static and dynamic together
+};
+// Zeros for the cpu; simt has those of an H100, and so has a cuda device that is not there (meta).
+const DeviceLimits& device_limits(Device d);
+namespace detail {
+// For tests: what simt says from now on; null: an H100's again.
+void set_simt_limits(const DeviceLimits* limits);
+}  // namespace detail
+
 // How a kernel is launched, beside its arguments.
 struct Launch {
   const OpInfo* op = nullptr;
@@ -34,6 +47,8 @@ struct Variant {
   // Null when the arguments are supported, else the reason (it is the error text when WT_KERNEL
   // asks for this variant). A null function supports everything.
   const char* (*why_not)(const Args&) = nullptr;
+  // The same for what depends on the device too; asked after why_not.
+  const char* (*why_not_on)(const Args&, const DeviceLimits&) = nullptr;
   int (*rank_of)(const Args&) = nullptr;    // null: `rank`
   i64 (*workspace)(const Args&) = nullptr;  // bytes; null: none
   void (*launch)(const Args&, const Launch&) = nullptr;
@@ -45,6 +60,13 @@ struct Variants {
   const Variant<Args>* rows;
   int count;
 };
+
+// Why the variant does not take the arguments on this device; null when it does.
+template <class Args>
+inline const char* refusal(const Variant<Args>& v, const Args& a, Device d) {
+  if (const char* why = v.why_not ? v.why_not(a) : nullptr) return why;
+  return v.why_not_on ? v.why_not_on(a, device_limits(d)) : nullptr;
+}
 
 // rows[DeviceKind]: defined by kernels/all.cpp, which alone knows what is built. Null: not built.
 template <class Args>

@@ -115,7 +115,7 @@ struct RowGradient {
 // --- naive ---
 
 template <class T>
-__global__ void cross_entropy_naive(LossForward<T> a) {
+__global__ void __launch_bounds__(64) cross_entropy_naive(LossForward<T> a) {
   using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
@@ -138,7 +138,7 @@ __global__ void cross_entropy_naive(LossForward<T> a) {
 }
 
 template <class T>
-__global__ void cross_entropy_backward_naive(LossBackward<T> a) {
+__global__ void __launch_bounds__(64) cross_entropy_backward_naive(LossBackward<T> a) {
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
   const RowGradient<T> gradient(a, row);
@@ -172,7 +172,7 @@ struct Team {
 };
 
 template <class T, bool Block>
-__global__ void cross_entropy_rows(LossForward<T> a) {
+__global__ void __launch_bounds__(kTeamThreads<Block>) cross_entropy_rows(LossForward<T> a) {
   Team<Block> team;
   const i64 n = a.rows.length;
   const bool smooth = a.target.smoothing != 0;
@@ -216,7 +216,8 @@ __global__ void cross_entropy_rows(LossForward<T> a) {
 }
 
 template <class T, bool Block>
-__global__ void cross_entropy_backward_rows(LossBackward<T> a) {
+__global__ void __launch_bounds__(kTeamThreads<Block>)
+    cross_entropy_backward_rows(LossBackward<T> a) {
   Team<Block> team;
   const i64 n = a.rows.length;
   for (i64 row = team.row; row < a.rows.count; row += team.rows_apart) {

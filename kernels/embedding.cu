@@ -48,7 +48,7 @@ struct EmbeddingGather {
 };
 
 template <class U>
-__global__ void embedding_naive(EmbeddingGather<U> a) {
+__global__ void __launch_bounds__(64) embedding_naive(EmbeddingGather<U> a) {
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.rows.count) return;
   // A thread copies a whole row: lanes read and write a row apart, 32 sectors for 32 elements both
@@ -58,7 +58,7 @@ __global__ void embedding_naive(EmbeddingGather<U> a) {
 }
 
 template <class U>
-__global__ void embedding_elements(EmbeddingGather<U> a) {
+__global__ void __launch_bounds__(128) embedding_elements(EmbeddingGather<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.rows.count * a.length;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
     // 32-bit division is some ten instructions, 64-bit one dozens: more than the copy itself.
@@ -145,7 +145,7 @@ struct EmbeddingScatter {
 };
 
 template <class T>
-__global__ void embedding_backward_naive(EmbeddingScatter<T> a) {
+__global__ void __launch_bounds__(64) embedding_backward_naive(EmbeddingScatter<T> a) {
   using A = ComputeType<T>;
   const i64 stride = i64(gridDim.x) * blockDim.x, n = a.limit * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < n; e += stride) {
@@ -180,8 +180,8 @@ struct PositionSort {
 
 // keys[i] = index of position i, `limit` for what adds nothing; clears the ranges.
 template <class T>
-__global__ void embedding_keys(EmbeddingScatter<T> a, u32* keys, u32* positions, u32* begin,
-                               u32* end) {
+__global__ void __launch_bounds__(128)
+    embedding_keys(EmbeddingScatter<T> a, u32* keys, u32* positions, u32* begin, u32* end) {
   const i64 stride = i64(gridDim.x) * blockDim.x,
             first = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   for (i64 i = first; i < a.rows.count; i += stride) {
@@ -265,7 +265,8 @@ __global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
   }
 }
 
-__global__ void embedding_ranges(const u32* keys, u32 n, u32* begin, u32* end) {
+__global__ void __launch_bounds__(128)
+    embedding_ranges(const u32* keys, u32 n, u32* begin, u32* end) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= n) return;
   // Sorted: where the key differs from its neighbour a table row's positions begin or end.

@@ -98,7 +98,7 @@ const char* norm_unaligned(const GradNormArgs& a) {
 }
 
 // --- the decision ---
-__global__ void decide_naive_kernel(DecidePointers a) {
+__global__ void __launch_bounds__(1) decide_naive_kernel(DecidePointers a) {
   double s = 0;
   // One thread, one load after the other, each some hundreds of cycles: what the block rung is for.
   for (i64 i = 0; i < a.count; ++i) s += a.partials[i];
@@ -138,7 +138,7 @@ void scale_naive(const GradScaleArgs& a, const Launch& l) {
 
 // Two additions, on the device because the loss is there: reading it on the host would drain the
 // stream.
-__global__ void loss_add_kernel(LossPointers a) { detail::add_loss(a); }
+__global__ void __launch_bounds__(1) loss_add_kernel(LossPointers a) { detail::add_loss(a); }
 void loss_add_one_thread(const LossAddArgs& a, const Launch& l) {
   launch<loss_add_kernel>(config(1, 1, l), LossPointers{a});
 }

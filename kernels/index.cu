@@ -33,7 +33,8 @@ struct IndexTuples {
   }
 };
 
-__global__ void index_rows_tuples(const __grid_constant__ IndexTuples a) {
+__global__ void __launch_bounds__(kThreads)
+    index_rows_tuples(const __grid_constant__ IndexTuples a) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 b = i64(blockIdx.x) * blockDim.x + threadIdx.x; b < a.n; b += stride) {
     // Coordinates from the number of the tuple: 64-bit divisions, dozens of instructions each, once
@@ -95,7 +96,7 @@ struct IndexScatter {
 };
 
 template <class U>
-__global__ void index_put_naive(IndexScatter<U> a) {
+__global__ void __launch_bounds__(kThreads) index_put_naive(IndexScatter<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, all = a.limit * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < all; e += stride) {
     const i64 row = e / a.width, d = e % a.width;
@@ -107,12 +108,13 @@ __global__ void index_put_naive(IndexScatter<U> a) {
   }
 }
 
-__global__ void index_clear_winners(u32* winner, i64 limit) {
+__global__ void __launch_bounds__(kThreads) index_clear_winners(u32* winner, i64 limit) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 v = i64(blockIdx.x) * blockDim.x + threadIdx.x; v < limit; v += stride) winner[v] = 0;
 }
 
-__global__ void index_find_winners(const i64* rows, u32* winner, i64 n, i64 limit) {
+__global__ void __launch_bounds__(kThreads)
+    index_find_winners(const i64* rows, u32* winner, i64 n, i64 limit) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += stride)
     // Positions that name one row meet here in any order; the maximum is the same whichever comes
@@ -122,7 +124,7 @@ __global__ void index_find_winners(const i64* rows, u32* winner, i64 n, i64 limi
 }
 
 template <class U>
-__global__ void index_put_winners(IndexScatter<U> a) {
+__global__ void __launch_bounds__(kThreads) index_put_winners(IndexScatter<U> a) {
   const i64 stride = i64(gridDim.x) * blockDim.x, all = a.n * a.width;
   for (i64 e = i64(blockIdx.x) * blockDim.x + threadIdx.x; e < all; e += stride) {
     // Neighbouring threads take neighbouring elements of a row: reads and writes are in a row (step

@@ -7,8 +7,6 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
-
 template <class T>
 struct NormForward {
   using Element = T;
@@ -36,11 +34,11 @@ struct NormForward {
     return {rows_of(a),           a.y.as<T>(),     a.x.as<const T>(), a.weight.as<const T>(),
             a.bias.as<const T>(), a.stats.as<A>(), A(a.eps),          false};
   }
-  // Bytes of shared memory for a row of so many packs.
-  i64 cache_bytes(i64 packs) {
+  // Bytes of shared memory for a row of so many packs; 0 where it has more than `most`.
+  i64 cache_bytes(i64 packs, i64 most) {
     // Above 48 KiB a kernel has to be asked to allow it, which launch() does. From 114 KiB on, half
     // of what a processor of an H100 has, a block is alone there: nobody works while it waits.
-    cached = packs * 16 <= kCacheMax && unit_steps(rows);
+    cached = packs * 16 <= most && unit_steps(rows);
     return cached ? packs * 16 : 0;
   }
 };

@@ -37,7 +37,7 @@ struct NormBackwardInput {
   }
   // Two rows would have to stay, gy and x: a block would then have a processor for itself from rows
   // half as long on.
-  i64 cache_bytes(i64) { return 0; }
+  i64 cache_bytes(i64, i64) { return 0; }
 };
 
 template <class T>
@@ -166,7 +166,7 @@ struct NormBackwardParams {
 };
 
 template <class T>
-__global__ void layer_norm_backward_params_naive(NormBackwardParams<T> a) {
+__global__ void __launch_bounds__(64) layer_norm_backward_params_naive(NormBackwardParams<T> a) {
   using A = ComputeType<T>;
   const i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i >= a.rows.length) return;

@@ -336,6 +336,7 @@ WT_VARIANTS(
     {.name = "tensor_core",
      .rank = 50,
      .why_not = tensor_core_why_not,
+     .why_not_on = tensor_core_why_not_on,
      .rank_of = tensor_core_rank,
      .launch = tensor_core},
     {.name = "tiled", .rank = 30, .why_not = tiled_why_not, .rank_of = tiled_rank, .launch = tiled},

@@ -5,6 +5,8 @@
 #include <unordered_map>
 
 #include "warptape/core/error.h"
+#include "warptape/core/warning.h"
+#include "warptape/kernels/common/leading_dimension.h"
 #include "warptape/kernels/cuda/blas.h"
 #include "warptape/kernels/matmul.h"
 
@@ -25,7 +27,7 @@ void check(cublasStatus_t status, const char* call) { cublas_check(status, call,
 // All that the choice of an algorithm depends on; compared as bytes, so without padding.
 struct PlanKey {
   i64 m, n, k, lead_out, lead_a, lead_b, batches, stride_out, stride_a, stride_b;
-  u32 alignments;  // log2 of what out, a and b are aligned to
+  u32 alignments;  // log2 of what out, a, b and bias are aligned to
   u8 dtype, ta, tb, flags;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
@@ -39,10 +41,16 @@ struct PlanHash {
   }
 };
 
+// `usable` is false of problems that cuBLASLt has no algorithm for.
+struct Plan {
+  cublasLtMatmulAlgo_t algorithm;
+  bool usable = false;
+};
+
 // One a thread and device: cuBLASLt's handle and the algorithms chosen so far.
 struct Library {
   cublasLtHandle_t handle = nullptr;
-  std::unordered_map<PlanKey, cublasLtMatmulAlgo_t, PlanHash> plans;
+  std::unordered_map<PlanKey, Plan, PlanHash> plans;
 };
 Library& library(Device d) {
   thread_local std::unordered_map<int, Library> libraries;
@@ -77,20 +85,22 @@ Types types_of(DType t) {
 class Product {
  public:
   explicit Product(const MatmulArgs& g) : g_(g), types_(types_of(g.dtype)) {
-    const bool ta = g.a_column != 1, tb = g.b_column != 1;
-    const i64 lead_a = ta ? g.a_column : g.a_row, lead_b = tb ? g.b_column : g.b_row;
+    const auto [ta, lead_a] = leading_dimension(g.m, g.k, g.a_row, g.a_column);
+    const auto [tb, lead_b] = leading_dimension(g.k, g.n, g.b_row, g.b_column);
+    const i64 lead_out = g.m == 1 ? g.n : g.out_row;
     const MatmulArgs::Batch one{1, 0, 0, 0}, &batch = g.batch_ndim ? g.batch[0] : one;
     key_ = {g.m,
             g.n,
             g.k,
-            g.out_row,
+            lead_out,
             lead_a,
             lead_b,
             batch.size,
             batch.out,
             batch.a,
             batch.b,
-            alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16,
+            alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16 |
+                alignment_log2(g.bias) << 24,
             u8(g.dtype),
             ta,
             tb,
@@ -104,21 +114,26 @@ class Product {
     }
     layout(first_, tb ? g.k : g.n, tb ? g.n : g.k, lead_b, batch.b);
     layout(second_, ta ? g.m : g.k, ta ? g.k : g.m, lead_a, batch.a);
-    layout(result_, g.n, g.m, g.out_row, batch.out);
+    layout(result_, g.n, g.m, lead_out, batch.out);
   }
 
-  void run(Library& library, const Launch& l) {
-    const cublasLtMatmulAlgo_t& algorithm = plan(library);
+  // False when cuBLASLt has no algorithm for it: nothing was queued then.
+  bool run(Library& library, const Launch& l) {
+    Plan& chosen = plan(library);
+    if (!chosen.usable) return false;
     // Scale factors of the compute type: a double 1.0 or a float 1.0f.
     const double one = 1, zero = 0;
     const float one_f = 1, zero_f = 0;
     const bool wide = types_.scale == CUDA_R_64F;
     const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
     const void* beta = g_.accumulate ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
-    cublas_check(cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_,
-                                beta, g_.out, &result_, g_.out, &result_, &algorithm, l.workspace,
-                                kWorkspace, static_cast<cudaStream_t>(l.stream)),
-                 "[matmul] cublasLtMatmul", l.device);
+    const cublasStatus_t status =
+        cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
+                       g_.out, &result_, g_.out, &result_, &chosen.algorithm, l.workspace,
+                       kWorkspace, static_cast<cudaStream_t>(l.stream));
+    chosen.usable = status != CUBLAS_STATUS_NOT_SUPPORTED;
+    if (chosen.usable) cublas_check(status, "[matmul] cublasLtMatmul", l.device);
+    return chosen.usable;
   }
 
  private:
@@ -139,7 +154,7 @@ class Product {
                                            &stride, sizeof stride),
           "MatrixLayoutSetAttribute");
   }
-  const cublasLtMatmulAlgo_t& plan(Library& library) {
+  Plan& plan(Library& library) {
     const auto found = library.plans.find(key_);
     if (found != library.plans.end()) [[likely]]
       return found->second;
@@ -155,16 +170,21 @@ class Product {
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 1u << alignment_log2(g_.a));
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out);
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
-    cublasLtMatmulHeuristicResult_t result;
-    int results = 0;
-    check(cublasLtMatmulAlgoGetHeuristic(library.handle, &product_, &first_, &second_, &result_,
-                                         &result_, &wish, 1, &result, &results),
-          "cublasLtMatmulAlgoGetHeuristic");
-    if (results == 0)
-      throw DeviceError(str("[matmul] cuBLASLt has no algorithm for ", dtype_name(g_.dtype), " [",
-                            g_.m, ", ", g_.k, "] times [", g_.k, ", ", g_.n,
-                            "]\n  Try WT_KERNEL=matmul:tiled"));
-    return library.plans.emplace(key_, result.algo).first->second;
+    cublasLtMatmulHeuristicResult_t results[4];
+    int count = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(library.handle, &product_, &first_, &second_, &result_,
+                                       &result_, &wish, 4, results, &count);
+    Plan chosen;
+    if (status != CUBLAS_STATUS_NOT_SUPPORTED) {
+      check(status, "cublasLtMatmulAlgoGetHeuristic");
+      for (int i = 0; i < count && !chosen.usable; ++i) {
+        chosen.usable = results[i].state == CUBLAS_STATUS_SUCCESS &&
+                        results[i].workspaceSize <= size_t(kWorkspace);
+        chosen.algorithm = results[i].algo;
+      }
+    }
+    return library.plans.emplace(key_, chosen).first->second;
   }
 
   const MatmulArgs& g_;
@@ -180,6 +200,9 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
   if (!is_floating(g.dtype) || !computes(g.dtype)) return "takes f64, f32, f16 and bf16 only";
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "takes no empty products";
   if (g.bias && g.dtype == DType::f64) return "adds no bias in f64";
+  // A bias that begins elsewhere is read wrong, or not at all, by kernels that load 16 bytes of it.
+  if (reinterpret_cast<u64>(g.bias) % 16 != 0)
+    return "adds no bias that begins between 16-byte boundaries";
   for (int d = 0; d < g.batch_ndim; ++d)
     if (g.batch[d].size > INT32_MAX) return "takes batches below 2^31 only";
   return nullptr;
@@ -187,10 +210,39 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
 
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
 
-void matmul_vendor(const MatmulArgs& g, const Launch& l) {
+namespace {
+
+// The best of our own kernels. None of them needs a workspace.
+WT_COLD void launch_own(const MatmulArgs& g, const Launch& l) {
+  const Variant<MatmulArgs>* best = nullptr;
+  int score = -1;
+  for (int i = 0; i < matmul_on_cuda.count; ++i) {
+    const Variant<MatmulArgs>& v = matmul_on_cuda.rows[i];
+    if (v.workspace || refusal(v, g, l.device)) continue;
+    const int rank = v.rank_of ? v.rank_of(g) : v.rank;
+    if (rank > score) best = &v, score = rank;
+  }
+  const std::string problem = str(dtype_name(g.dtype), " [", g.m, ", ", g.k, "] times [", g.k, ", ",
+                                  g.n, "]", g.bias ? " with a bias" : "");
+  if (!best) throw NotAvailable("[matmul] cuBLASLt has no algorithm for " + problem);
+  warn_once("matmul without cuBLASLt",
+            str("[matmul] cuBLASLt has no algorithm for ", problem, ": our own kernel \"",
+                best->name, "\" multiplies here, more slowly (so for every such product)"));
+  best->launch(g, l);
+}
+
+void multiply(const MatmulArgs& g, Library& lt, const Launch& l) {
+  if (!Product(g).run(lt, l)) launch_own(g, l);
+}
+
+}  // namespace
+
+void matmul_vendor(const MatmulArgs& all, const Launch& l) {
   Library& lt = library(l.device);
+  MatmulArgs g = all;
+  g.row_sum = nullptr;  // a kernel of its own, below
   if (g.batch_ndim <= 1) {
-    Product(g).run(lt, l);
+    multiply(g, lt, l);
   } else {  // cuBLASLt strides over one batch dimension: the innermost; the others are walked here
     MatmulArgs outer = g;
     outer.batch_ndim = u8(g.batch_ndim - 1);
@@ -199,10 +251,10 @@ void matmul_vendor(const MatmulArgs& g, const Launch& l) {
       MatmulArgs one = matmul_at(outer, i);
       one.batch_ndim = 1;
       one.batch[0] = g.batch[g.batch_ndim - 1];
-      Product(one).run(lt, l);
+      multiply(one, lt, l);
     }
   }
-  if (g.row_sum) cuda::launch_row_sums(g, l);
+  if (all.row_sum) cuda::launch_row_sums(all, l);
 }
 
 }  // namespace wt

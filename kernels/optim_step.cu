@@ -44,7 +44,9 @@ inline Config threads_for(i64 n, const Launch& l) {
 }
 // One thread: a handful of numbers that depend on each other. It is a launch because the host must
 // not wait for the count; in a captured graph it is one node more.
-__global__ void advance_kernel(AdvancePointers a) { detail::advance(a, SquareRoot{}); }
+__global__ void __launch_bounds__(1) advance_kernel(AdvancePointers a) {
+  detail::advance(a, SquareRoot{});
+}
 void advance_one_thread(const StepAdvanceArgs& a, const Launch& l) {
   launch<advance_kernel>(
       {.grid = 1, .block = 1, .stream = l.stream, .op_name = l.op ? l.op->name : nullptr},

@@ -7,7 +7,9 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
+#include "warptape/core/stream.h"
 #include "warptape/core/suggest.h"
+#include "warptape/kernels/cuda/api.h"
 
 namespace wt {
 namespace {
@@ -118,6 +120,19 @@ VariantScope::~VariantScope() {
 }
 
 namespace detail {
+
+void prepare_launch(const void* args, size_t bytes, Launch& l) {
+  if (l.device.is_meta) return;
+  const StreamBackend* b = stream_backend(l.device);
+  if (!b) return;
+  if (l.stream && l.stream == mode.native_stream) l.stream = native_stream(l.device);
+  if (l.device.kind == DeviceKind::cuda) return prepare_cuda_launch(args, bytes, l);
+  u64 word;
+  for (size_t at = 0; at + sizeof word <= bytes; at += sizeof word) {
+    std::memcpy(&word, static_cast<const char*>(args) + at, sizeof word);
+    if (word) b->use(l.device, reinterpret_cast<const void*>(word), l.stream);
+  }
+}
 
 namespace {
 void check_environment() {

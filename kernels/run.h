@@ -25,30 +25,29 @@ WT_COLD u32 built_on() {
 bool same_name(const char* a, const char* b);
 
 template <class Args>
-WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, DeviceKind d) {
+WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, Device d) {
   const char* contract = ContractTable<Args>::kName;
   const char* wanted = overriding_variant(contract);
   if (!wanted) return nullptr;
   for (int i = 0; i < list.count; ++i) {
     const Variant<Args>& v = list.rows[i];
     if (!same_name(v.name, wanted)) continue;
-    if (const char* why = v.why_not ? v.why_not(a) : nullptr)
-      refuse_override(contract, wanted, d, why);
+    if (const char* why = refusal(v, a, d)) refuse_override(contract, wanted, d.kind, why);
     return &v;
   }
   return nullptr;  // this device has no such rung (a scope for simt's rungs leaves cpu alone)
 }
 
 template <class Args>
-WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list) {
+WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list, Device d) {
   const Variant<Args>& first = list.rows[0];  // most often all that is asked for
-  if (!first.why_not && !first.rank_of && first.deterministic) return &first;
+  if (!first.why_not && !first.why_not_on && !first.rank_of && first.deterministic) return &first;
   const Variant<Args>* best = nullptr;
   int score = -1;
   for (int i = 0; i < list.count; ++i) {
     const Variant<Args>& v = list.rows[i];
     if (best && v.rank <= score) break;
-    if (v.why_not && v.why_not(a)) continue;
+    if (refusal(v, a, d)) continue;
     if (!v.deterministic && mode.determinism == Determinism::strict) continue;
     if (!v.rank_of) return &v;  // the rest rank lower
     const int r = v.rank_of(a);
@@ -59,6 +58,14 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
   }
   return best;
 }
+
+// Before a launch while process_slow says that there are several streams or cuda devices: tells the
+// allocator that `l.stream` uses every block that the arguments point into, and makes l.device the
+// thread's current one. A current stream of another device is not l.device's: its default one is
+// taken. `args`: any struct of arguments; each of its words that is the address of
+// device memory counts, so nothing that a contract has can be forgotten, and what merely looks like
+// one costs a block's reuse some time.
+WT_COLD void prepare_launch(const void* args, size_t bytes, Launch& l);
 
 template <class Args>
 WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>& v) {
@@ -74,18 +81,18 @@ WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>
 // override that cannot, NotAvailable when the device is not built or nothing supports the
 // arguments.
 template <class Args>
-WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d, const OpInfo* op = nullptr) {
-  const Variants<Args>* list = ContractTable<Args>::rows[int(d)];
+WT_HOT const Variant<Args>& choose(const Args& a, Device d, const OpInfo* op = nullptr) {
+  const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
   if (!list) [[unlikely]]
-    detail::no_variant(ContractTable<Args>::kName, op, d, detail::built_on<Args>(), nullptr);
+    detail::no_variant(ContractTable<Args>::kName, op, d.kind, detail::built_on<Args>(), nullptr);
   const Variant<Args>* v = nullptr;
   if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]]
     v = detail::overridden(a, *list, d);
-  if (!v) v = detail::best_variant(a, *list);
+  if (!v) v = detail::best_variant(a, *list, d);
   if (!v) [[unlikely]] {
     const Variant<Args>& last = list->rows[list->count - 1];
-    detail::no_variant(ContractTable<Args>::kName, op, d, detail::built_on<Args>(),
-                       last.why_not ? last.why_not(a) : nullptr);
+    detail::no_variant(ContractTable<Args>::kName, op, d.kind, detail::built_on<Args>(),
+                       refusal(last, a, d));
   }
   return *v;
 }
@@ -93,7 +100,7 @@ WT_HOT const Variant<Args>& choose(const Args& a, DeviceKind d, const OpInfo* op
 // Launches the best variant. On meta devices only prices the workspace.
 template <class Args>
 WT_HOT void run(const Args& a, Launch l) {
-  const Variant<Args>& v = choose(a, l.device.kind, l.op);
+  const Variant<Args>& v = choose(a, l.device, l.op);
   Storage* workspace = nullptr;
   if (v.workspace) {
     if (const i64 bytes = v.workspace(a)) {
@@ -108,6 +115,8 @@ WT_HOT void run(const Args& a, Launch l) {
       if (s) release(s);
     }
   } free{workspace};
+  if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices)) [[unlikely]]
+    detail::prepare_launch(&a, sizeof a, l);
   if ((u32(l.device.is_meta) | (mode.slow & kSlowProfile)) == 0) [[likely]]
     v.launch(a, l);
   else

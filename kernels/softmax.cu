@@ -65,7 +65,7 @@ __device__ __forceinline__ A backward_value(A gy, A y, A sum, bool log) {
 // --- naive ---
 
 template <class T>
-__global__ void softmax_naive(SoftmaxForward<T> a) {
+__global__ void __launch_bounds__(64) softmax_naive(SoftmaxForward<T> a) {
   using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
@@ -86,7 +86,7 @@ __global__ void softmax_naive(SoftmaxForward<T> a) {
 }
 
 template <class T>
-__global__ void softmax_backward_naive(SoftmaxBackward<T> a) {
+__global__ void __launch_bounds__(64) softmax_backward_naive(SoftmaxBackward<T> a) {
   using A = ComputeType<T>;
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row >= a.rows.count) return;
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) softmax_backward_warp(Softmax
 // --- block ---
 
 template <class T>
-__global__ void softmax_block(SoftmaxForward<T> a) {
+__global__ void __launch_bounds__(kRowThreadsMost) softmax_block(SoftmaxForward<T> a) {
   WT_DYN_SHARED(Pack16<T>, cache);  // each thread reads back what it wrote itself: no barrier
   const i64 n = a.rows.length, t = threadIdx.x, threads = blockDim.x;
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
@@ -264,7 +264,7 @@ __global__ void softmax_block(SoftmaxForward<T> a) {
 }
 
 template <class T>
-__global__ void softmax_backward_block(SoftmaxBackward<T> a) {
+__global__ void __launch_bounds__(kRowThreadsMost) softmax_backward_block(SoftmaxBackward<T> a) {
   const i64 n = a.rows.length, t = threadIdx.x, threads = blockDim.x;
   for (i64 row = blockIdx.x; row < a.rows.count; row += gridDim.x) {
     const auto gx = a.rows.row(a.GX, a.gx, row);
@@ -310,9 +310,6 @@ __global__ void softmax_backward_block(SoftmaxBackward<T> a) {
 }
 
 // --- choice and launch ---
-
-// Of the 227 KiB that a block may ask for.
-constexpr i64 kCacheMax = 160 * 1024;  // bytes of a row kept in shared memory
 
 inline Rows<2> rows_of(const SoftmaxForwardArgs& a) {
   return rows_along<2>(a.axis, {{a.y}, {a.x}});
@@ -429,7 +426,7 @@ void launch_block(const SoftmaxForwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     auto k = kernel_args<T>(a);
     const i64 packs = ceil_div(k.rows.length, kPerPack<T>);
-    k.cached = packs * 16 <= kCacheMax && unit_steps(k.rows);
+    k.cached = packs * 16 <= row_cache_limit(l) && unit_steps(k.rows);
     launch<softmax_block<T>>(
         grid_of(l, k.rows.length ? k.rows.count : 0, row_threads(packs), k.cached ? packs * 16 : 0),
         k);

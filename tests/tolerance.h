@@ -19,6 +19,12 @@ inline constexpr double kTermsOfFunction = 4, kTermsOfFormula = 8;
 // the tensors, relative to the largest gradient of the tensor.
 inline constexpr double kTermsOfGradient = 8;
 
+// Kernels take exponentials of 16-bit storage by __expf, which CUDA documents (C++ Programming
+// Guide, intrinsic functions) to be off by up to 2 + floor(|1.173 x|) units in the last place: in
+// roundings, for arguments of up to this size. All else on the device keeps to a function's or a
+// formula's terms.
+inline double terms_of_fast_exp(double size) { return 2 * (2 + std::floor(1.173 * size)); }
+
 struct Precision {
   double u;         // half a unit in the last place, relative
   double u_acc;     // of what is computed in

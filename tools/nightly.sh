@@ -4,17 +4,17 @@
 # (tools/coverage.sh), which planted faults they find (tools/mutate.sh), a long training run
 # (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh), damaged files (tools/fuzz.sh,
 # a million a format, at random and guided by coverage), all attacks from outside at length
-# (tools/attack.sh --long), and whether every file compiles within its budget when no compiler cache
+# (tools/attack.sh --long), what the emulated cuda device runs with 20 seeds of interleaving, and whether every file compiles within its budget when no compiler cache
 # hides it. The last line counts.
 #
 #   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
-#                                            makefiles clang cold coverage mutants soak kills fuzz guided
-#                                            attack
+#                                            makefiles clang cold emulator coverage mutants soak kills
+#                                            fuzz guided attack
 #   --commit: the results of the last seven, in bench/results and docs/assurance.md, become a commit
 #   of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang cold coverage mutants soak kills fuzz guided attack)
+all=(ubsan plain consumers shared makefiles clang cold emulator coverage mutants soak kills fuzz guided attack)
 commit=0
 if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -75,6 +75,21 @@ if asked cold; then
   if ! cmake/budget.sh build/nightly-cold/compile_times.log; then
     failed=$((failed + 1))
     echo "FAILED: compile-time budget"
+  fi
+fi
+if asked emulator; then
+  echo "== emulator"
+  tree=build/nightly-plain
+  [ -d $tree ] || tree=build/ci
+  if ! grep -q '^WARPTAPE_NVCC:FILEPATH=/' $tree/CMakeCache.txt; then
+    echo "SKIPPED: no CUDA toolkit, so no PTX"
+    skipped=$((skipped + 1))
+  elif WT_EMU_SEEDS="$(seq -s ' ' 1 20)" ctest --test-dir $tree -L '^ptx$' --parallel "$jobs" \
+    --timeout 7200 --no-tests=error --output-on-failure; then
+    passed=$((passed + 1))
+  else
+    failed=$((failed + 1))
+    echo "FAILED: emulator"
   fi
 fi
 # measure NAME FILE COMMAND...: the command writes FILE, whatever it thinks of the result.

@@ -2,13 +2,16 @@
 //
 //   wt_gpu_bench probe|check|ceilings|kernels|dispatch|mlp [--device cuda:0] [--json FILE]
 //                [--page FILE] [--only CONTRACT,...] [--without VARIANT] [--scale real|small]
-//                [--seconds S] [--poison yes|no]
+//                [--seconds S] [--poison yes|no] [--for S] [--from CONTRACT]
 //
+// kernels --for S: no contract is begun after S seconds; the last line then names the one that the
+// next call is to go on --from, and the exit code is 3.
 // check: every variant at small sizes against the cpu; --poison no leaves the outputs
 // uninitialised, so that a checker sees who reads them.
 //
-// Exit codes: 0, 1 for a wrong value or a failure, 2 for a wrong command line, 77 when the device
-// cannot be used.
+// Exit codes: 0, 3 when contracts are left, 1 for a wrong value or a failure, 2 for a wrong command
+// line, 77 when the device cannot be used.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -33,6 +36,8 @@ struct Options {
   Device device = Device::cuda();
   Scale scale = Scale::real;
   double seconds = 0.15;
+  double all_seconds = 0;  // of all contracts together; 0: as long as it takes
+  std::string from;        // the contract to begin with; empty: the first
 };
 
 struct Files {
@@ -154,7 +159,7 @@ bool time_problem(const Options& o, const ProblemRow& row, DType t, int shape, c
       r.check = !written ? "WRONG: NaN left" : error <= tolerance(t) ? "ok" : "WRONG: differs";
       good &= r.check == "ok";
     }
-    r.time = time_cold(o.device, v.launch, {.seconds = o.seconds});
+    r.time = time_cold(o.device, v.launch, {.seconds = o.seconds, .loaded = true});
     r.peak_bytes = memory::stats(o.device).peak;
     compare_with_roof(r, t, c);
     print(r);
@@ -184,41 +189,53 @@ void ceilings_page(const Files& f, const Ceilings& c, const std::vector<Row>& ro
   std::fprintf(f.page, "\n");
 }
 
-bool kernels(const Options& o, const Files& files, bool only_ceilings) {
+int kernels(const Options& o, const Files& files, bool only_ceilings) {
+  const auto start = std::chrono::steady_clock::now();
   const Machine m = describe_machine(o.device);
   std::vector<Row> rows;
   const Ceilings c = measure_ceilings(o.device, rows);
-  for (const Row& r : rows) {
-    print(r);
-    write(files, r, m);
+  if (o.from.empty()) {
+    for (const Row& r : rows) {
+      print(r);
+      write(files, r, m);
+    }
+    ceilings_page(files, c, rows);
   }
-  ceilings_page(files, c, rows);
-  if (only_ceilings) return c.copy_gb_s > 0;
-  if (files.page)
+  if (only_ceilings) return c.copy_gb_s > 0 ? 0 : 1;
+  if (files.page && o.from.empty())
     std::fprintf(files.page,
                  "## Kernels\n\nCold second level cache; us. Last but one: the least time that the "
                  "ceilings allow, as a fraction of the median.\n\n"
                  "| kernel | shape | dtype | variant | median | p10 | p90 | rate | of ceiling | "
                  "values |\n|---|---|---|---|---|---|---|---|---|---|\n");
-  bool good = true;
+  bool good = true, begun = o.from.empty(), any = false;
   for (const ProblemRow& row : problem_rows()) {
-    if (!wanted(o, row.contract)) continue;
+    begun |= row.contract == o.from;
+    if (!begun || !wanted(o, row.contract)) continue;
+    const std::chrono::duration<double> gone = std::chrono::steady_clock::now() - start;
+    if (any && o.all_seconds > 0 && gone.count() > o.all_seconds) {
+      std::printf("LEFT: from %s\n", row.contract.c_str());
+      return 3;
+    }
+    any = true;
     for (DType t : row.dtypes)
       for (int shape = 0; shape < row.shapes; ++shape)
         good &= time_problem(o, row, t, shape, c, m, files);
   }
+  if (!begun) throw UsageError("--from: no row of bench/gpu is called " + o.from);
   for (const std::string& name : missing_rows()) {
     std::printf("NOT MEASURED: %s has no row in bench/gpu\n", name.c_str());
     if (files.page) std::fprintf(files.page, "\nNot measured: %s\n", name.c_str());
   }
-  return good;
+  return good ? 0 : 1;
 }
 
 int usage(const char* what) {
   std::fprintf(stderr,
                "%s\nusage: wt_gpu_bench probe|check|ceilings|kernels|dispatch|mlp "
                "[--device D] [--json FILE] [--page FILE] [--only CONTRACT,...] "
-               "[--without VARIANT] [--scale real|small] [--seconds S] [--poison yes|no]\n",
+               "[--without VARIANT] [--scale real|small] [--seconds S] [--poison yes|no] "
+               "[--for S] [--from CONTRACT]\n",
                what);
   return 2;
 }
@@ -243,8 +260,7 @@ int run(const Options& o) {
     return 0;
   }
   if (o.what == "check") return check(o) ? 0 : 1;
-  if (o.what == "ceilings" || o.what == "kernels")
-    return kernels(o, files, o.what == "ceilings") ? 0 : 1;
+  if (o.what == "ceilings" || o.what == "kernels") return kernels(o, files, o.what == "ceilings");
   std::vector<Row> rows;
   if (o.what == "dispatch") rows = dispatch_rows(o.device);
   if (o.what == "mlp")
@@ -282,6 +298,10 @@ int parse(int argc, char** argv, Options& o) {
       o.without = value;
     } else if (key == "--poison" && (!std::strcmp(value, "yes") || !std::strcmp(value, "no"))) {
       o.poison = *value == 'y';
+    } else if (key == "--for" && std::atof(value) > 0) {
+      o.all_seconds = std::atof(value);
+    } else if (key == "--from") {
+      o.from = value;
     } else if (key == "--seconds" && std::atof(value) > 0) {
       o.seconds = std::atof(value);
     } else if (key == "--scale" && (!std::strcmp(value, "real") || !std::strcmp(value, "small"))) {

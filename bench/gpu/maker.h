@@ -34,13 +34,12 @@ void add_variants(Problem& p, const std::vector<Args>& sets) {
   p.bytes = double(sets[0].bytes());
   p.flops = double(sets[0].flops());
   const Variants<Args>* list = ContractTable<Args>::rows[int(p.device.kind)];
-  if (const Variant<Args>* best = list ? detail::best_variant(sets[0], *list) : nullptr)
+  if (const Variant<Args>* best = list ? detail::best_variant(sets[0], *list, p.device) : nullptr)
     p.chosen = best->name;
   for (int i = 0; list && i < list->count; ++i) {
     const Variant<Args>* v = &list->rows[i];
     const Device d = p.device;
-    p.variants.push_back({v->name,
-                          [v, a = sets[0]] { return v->why_not ? v->why_not(a) : nullptr; },
+    p.variants.push_back({v->name, [v, a = sets[0], d] { return refusal(*v, a, d); },
                           [v, sets, d](int k) {
                             const Args& a = sets[size_t(k) % sets.size()];
                             Launch l;

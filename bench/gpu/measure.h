@@ -13,16 +13,20 @@ struct Timing {
   double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;
   int samples = 0;
 };
-// Of one measurement; whichever comes first ends it, but there are at least 5 samples.
+// Of one measurement; whichever comes first ends it, but there are at least 5 samples, and a single
+// one of what takes longer than `longest_us` (time_cold): ten runs of the plainest rungs at full
+// size would take a minute each.
 struct TimingLimits {
   int warmups = 25, samples = 200;
   double seconds = 0.3;
+  double longest_us = 50e3;
+  bool loaded = false;  // the kernel has run before
 };
 
 Timing summarize(std::vector<double> us);
 
 // Device time of one work(i), i = 0, 1, ...: events before and after it, and before each the second
-// level cache is filled with other data.
+// level cache is filled with other data, which are read.
 Timing time_cold(Device d, const std::function<void(int)>& work, const TimingLimits& limits = {});
 // Device time of one work(i) when `calls` of them are queued back to back.
 Timing time_batch(Device d, int calls, const std::function<void(int)>& work,

@@ -13,24 +13,33 @@
 #include "warptape/core/types.h"
 
 #define WT_FLOAT_MATH WT_HOT
+// Those that kernels use too, where CUDA's own are further than 2 units from the truth.
+#define WT_FLOAT_MATH_HD WT_HD WT_HOT
 
 namespace wt::float_math {
 
 constexpr float kInf = __builtin_inff(), kNan = __builtin_nanf("");
 
-WT_FLOAT_MATH u32 bits_of(float x) { return __builtin_bit_cast(u32, x); }
-WT_FLOAT_MATH float of_bits(u32 b) { return __builtin_bit_cast(float, b); }
+WT_FLOAT_MATH_HD u32 bits_of(float x) { return __builtin_bit_cast(u32, x); }
+WT_FLOAT_MATH_HD float of_bits(u32 b) { return __builtin_bit_cast(float, b); }
 WT_FLOAT_MATH u64 bits_of(double x) { return __builtin_bit_cast(u64, x); }
 WT_FLOAT_MATH double of_bits(u64 b) { return __builtin_bit_cast(double, b); }
-WT_FLOAT_MATH float magnitude(float x) { return of_bits(bits_of(x) & 0x7fffffffu); }
+WT_FLOAT_MATH_HD float magnitude(float x) { return of_bits(bits_of(x) & 0x7fffffffu); }
 // |x| with the sign of s.
-WT_FLOAT_MATH float with_sign(float x, float s) {
+WT_FLOAT_MATH_HD float with_sign(float x, float s) {
   return of_bits((bits_of(x) & 0x7fffffffu) | (bits_of(s) & 0x80000000u));
 }
 
 // a * b + c rounded once: half the steps of a polynomial. Where the instruction set lacks it this
 // is a call of libm, right but slow.
-WT_FLOAT_MATH float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+#if defined(__CUDA_ARCH__)
+WT_FLOAT_MATH_HD float fused(float a, float b, float c) { return ::fmaf(a, b, c); }
+// a * b rounded, which no compiler may make part of a fused step.
+WT_FLOAT_MATH_HD float product(float a, float b) { return ::__fmul_rn(a, b); }
+#else
+WT_FLOAT_MATH_HD float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+WT_FLOAT_MATH_HD float product(float a, float b) { return a * b; }
+#endif
 WT_FLOAT_MATH double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
 // --- exponentials ---
@@ -43,7 +52,7 @@ struct Reduced {
   u32 bits;  // in the low ones: n + offset
 };
 template <int offset>
-WT_FLOAT_MATH Reduced by_ln2(float x) {
+WT_FLOAT_MATH_HD Reduced by_ln2(float x) {
   constexpr float kRounds = kMagic + float(offset);
   const float t = fused(x, kLog2E, kRounds), n = t - kRounds;
   return {fused(n, -kLn2Low, fused(n, -kLn2High, x)), n, bits_of(t)};
@@ -56,7 +65,7 @@ WT_FLOAT_MATH void exp_near_0(const V& r, V& y) {
   y = (y * r + 0x1.fffffcp-2f) * s;
   y = (y + r) + 1.0f;
 }
-WT_FLOAT_MATH float exp_near_0(float r) {
+WT_FLOAT_MATH_HD float exp_near_0(float r) {
   const float s = r * r;
   float y =
       fused(fused(r, 0x1.6ac530p-10f, 0x1.123dccp-7f), s, fused(r, 0x1.555858p-5f, 0x1.55548cp-3f));
@@ -155,7 +164,7 @@ WT_FLOAT_MATH float log1p_exp(float x) {
 
 // --- sinh, tanh, erf ---
 // x + x s p(s) up to 1; beyond, 2 (q - 1 / (16 q)) of q = e^|x| / 4, which is finite where sinh is.
-WT_FLOAT_MATH float sinh(float x) {
+WT_FLOAT_MATH_HD float sinh(float x) {
   const float a = magnitude(x), s = a * a;
   float p = fused(s, 0x1.75a6f6p-19f, 0x1.a02156p-13f);
   p = fused(p, s, 0x1.1110e2p-7f);
@@ -204,22 +213,22 @@ WT_FLOAT_MATH float erf(float x) {
 // libm: is_moderate() tells.
 constexpr u32 kModerateBits = 0x47800000u;
 // The highest bit is set where x is not moderate: a loop may gather them.
-WT_FLOAT_MATH u32 excess(float x) {
+WT_FLOAT_MATH_HD u32 excess(float x) {
   return (bits_of(x) & 0x7fffffffu) + (~(1u << 31) - kModerateBits);
 }
-WT_FLOAT_MATH bool is_moderate(float x) { return excess(x) >> 31 == 0; }
+WT_FLOAT_MATH_HD bool is_moderate(float x) { return excess(x) >> 31 == 0; }
 struct Angle {
   float r, lost;
   u32 quadrant;  // in the low bits
 };
 // Exact: `lost` is what r's rounding left; else 0, and r within a unit in the last place.
 template <bool Exact>
-WT_FLOAT_MATH Angle by_half_pi(float x) {
+WT_FLOAT_MATH_HD Angle by_half_pi(float x) {
   constexpr float kHigh = 0x1.921fb6p+0f, kMiddle = -0x1.777a5cp-25f, kLow = -0x1.ee59dap-50f;
   const float t = fused(x, 0x1.45f306p-1f, kMagic), n = t - kMagic;
   const float far = fused(n, -kHigh, x);  // exact: less than 1, a multiple of 2^-23
   if constexpr (Exact) {
-    const float step = n * kMiddle, r = far - step;
+    const float step = product(n, kMiddle), r = far - step;
     const float lost = ((far - r) - step) - fused(n, kMiddle, -step);
     return {r, fused(n, -kLow, lost), bits_of(t)};
   }
@@ -248,7 +257,7 @@ WT_FLOAT_MATH float cos_moderate(float x) {
   const float s = sine_near_0(a.r), c = cosine_near_0(a.r);
   return of_bits(bits_of((a.quadrant & 1u) != 0 ? s : c) ^ (((a.quadrant + 1u) & 2u) << 30));
 }
-WT_FLOAT_MATH float tan_moderate(float x) {
+WT_FLOAT_MATH_HD float tan_moderate(float x) {
   const Angle a = by_half_pi<true>(x);
   const float s = a.r * a.r;
   float p = fused(s, 0.00444010695f, -0.0000370822667f);
@@ -263,7 +272,7 @@ WT_FLOAT_MATH float tan_moderate(float x) {
   return x == 0.0f ? x : y;
 }
 // The angle of (x, y): of the smaller over the larger coordinate, then moved to its octant.
-WT_FLOAT_MATH float atan2(float y, float x) {
+WT_FLOAT_MATH_HD float atan2(float y, float x) {
   const float ax = magnitude(x), ay = magnitude(y);
   const bool steep = ay > ax;
   const float large = steep ? ay : ax, small = steep ? ax : ay;

@@ -9,7 +9,7 @@ namespace wt {
 template <class Args>
 const Variant<Args>& inner_variant(const Args& a) {
   const Variants<Args>& list = *ContractTable<Args>::rows[int(DeviceKind::cpu)];
-  const Variant<Args>* const best = detail::best_variant(a, list);
+  const Variant<Args>* const best = detail::best_variant(a, list, Device::cpu());
   if (!best) throw InternalError("a variant of the cpu hands on what no other variant takes");
   return *best;
 }

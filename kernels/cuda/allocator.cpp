@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "warptape/core/error.h"
 
@@ -161,6 +162,17 @@ CudaPool::Block* CudaPool::lookup(const void* data) const {
     if (table_[i]->data == data) return table_[i];
   return nullptr;
 }
+CudaPool::Block* CudaPool::holder(const void* address) const {
+  if (Block* b = lookup(address)) return b;  // a tensor's beginning, most often
+  const char* p = static_cast<const char*>(address);
+  auto it = segments_.upper_bound(p);
+  if (it == segments_.begin()) return nullptr;
+  --it;
+  if (p >= it->first + it->second.bytes) return nullptr;
+  Block* b = it->second.first;
+  while (p >= b->data + b->bytes) b = b->after;
+  return b;
+}
 void CudaPool::erase(const Block* b) {
   const size_t mask = table_.size() - 1;
   size_t hole = hash(b->data) & mask;
@@ -185,6 +197,13 @@ void CudaPool::grow_table() {
 
 // --- segments ---
 bool CudaPool::map_memory(void** data, i64 bytes) {
+  size_t there = 0, total = 0;
+  if (api_.memory_info(&there, &total) == kCudaSuccess) {
+    const size_t reserve = std::min(total / 64, size_t{256} << 20);
+    if (there < size_t(bytes) + reserve) return false;
+  } else {
+    api_.last_error();  // cudaMalloc will tell
+  }
   const int code = api_.take_memory(data, size_t(bytes));
   if (code == kCudaOutOfMemory) {
     api_.last_error();  // or the next launch would report it
@@ -212,6 +231,7 @@ CudaPool::Block* CudaPool::new_segment(Bins& bins, i64 bytes) {
   b->bytes = bytes;
   b->owner = &bins;
   b->free = true;
+  segments_[b->data] = {bytes, b};  // it stays the first: a block merges into the one before it
   insert(b);
   push(b);
   return b;
@@ -227,6 +247,7 @@ void CudaPool::release_segments() {
   for (Block* b : whole) {
     remove(b);
     erase(b);
+    segments_.erase(b->data);
     unmap_memory(b->data, b->bytes);
     drop_block(b);
   }
@@ -296,12 +317,27 @@ void* CudaPool::take(i64 bytes, void* stream) {
   return b->data;
 }
 
-void CudaPool::use(const void* data, void* stream) {
-  const std::lock_guard lock(mutex_);
-  Block* b = lookup(data);
-  if (!b || direct_ || b->owner->stream == stream) return;
+void CudaPool::note_use(Block* b, void* stream) {
+  if (!b || b->free || b->owner->stream == stream) return;
   if (std::find(b->users.begin(), b->users.end(), stream) == b->users.end())
     b->users.push_back(stream);
+}
+
+void CudaPool::use(const void* data, void* stream) {
+  if (direct_) return;  // give() waits for the whole device
+  const std::lock_guard lock(mutex_);
+  note_use(holder(data), stream);
+}
+
+void CudaPool::use_all(const void* words, size_t bytes, void* stream) {
+  if (direct_) return;
+  const std::lock_guard lock(mutex_);
+  u64 word;
+  for (size_t at = 0; at + sizeof word <= bytes; at += sizeof word) {
+    std::memcpy(&word, static_cast<const char*>(words) + at, sizeof word);
+    // Sizes and strides are no addresses: nothing is mapped below 64 KiB.
+    if (word >= 1 << 16) note_use(holder(reinterpret_cast<const void*>(word)), stream);
+  }
 }
 
 void CudaPool::give(void* data) noexcept {

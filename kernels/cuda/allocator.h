@@ -6,6 +6,11 @@
 // first: until they have passed, the block is in nobody's list. Neighbouring free blocks merge; a
 // request takes the best of the first fitting ones and leaves the rest of the block free.
 //
+// Some of the device is never taken: CUDA loads a kernel's code when it first runs (and its stack,
+// and cuBLASLt's kernels), which must not fail because tensors hold the last byte. Loading all at
+// the start instead would cost seconds and the code of 1300 kernels for the twenty that a model
+// uses.
+//
 // Sizes: multiples of 512 bytes. Requests up to 1 MiB come from 2 MiB segments, up to 10 MiB from
 // 20 MiB segments, larger ones get a segment of their own size, rounded up to 2 MiB.
 #pragma once
@@ -40,8 +45,10 @@ class CudaPool {
   // device has no memory left, even after everything unused went back. Throws DeviceError.
   void* take(i64 bytes, void* stream);
   void give(void* data) noexcept;
-  // `stream` uses the block.
+  // `stream` uses the block that holds the address, if one that is handed out does.
   void use(const void* data, void* stream);
+  // The same of every word of a struct that is such an address.
+  void use_all(const void* words, size_t bytes, void* stream);
   // Waits for other streams' uses of given blocks, and gives whole free segments back.
   void trim();
   CudaPoolStats stats() const;
@@ -103,6 +110,9 @@ class CudaPool {
   void insert(Block* b);
   void erase(const Block* b);
   Block* lookup(const void* data) const;
+  // The block of any address inside it, free or not; null: none of the pool's.
+  Block* holder(const void* address) const;
+  void note_use(Block* b, void* stream);
   static u64 hash(const void* p) { return (u64(p) >> 8) * 0x9e3779b97f4a7c15ull >> 20; }
   void grow_table();
 
@@ -114,6 +124,11 @@ class CudaPool {
   Bins* last_ = nullptr;  // of the latest request
   std::vector<Block*> table_;
   size_t used_slots_ = 0;
+  struct Segment {
+    i64 bytes;
+    Block* first;
+  };
+  std::map<const char*, Segment> segments_;  // by address
   std::vector<Block*> spare_;
   std::vector<Waiting> waiting_;
   std::vector<EventHandle> events_;

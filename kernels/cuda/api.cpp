@@ -32,6 +32,8 @@ std::atomic<CudaState*> state{nullptr};
 
 }  // namespace
 
+constinit thread_local int entered_device = -1;
+
 CudaState& cuda_state() {
   if (CudaState* s = state.load(std::memory_order_acquire)) [[likely]]
     return *s;
@@ -43,14 +45,18 @@ CudaState& cuda_state() {
 
 CudaState* replace_cuda_state(const CudaApi* api) {
   CudaState* before = &cuda_state();
+  forget_mailboxes(DeviceKind::cuda);
   disconnect_cuda();
   state = make_state(api);
+  entered_device = -1;
   return before;
 }
 
 void restore_cuda_state(CudaState* before) {
+  forget_mailboxes(DeviceKind::cuda);
   disconnect_cuda();
   CudaState* was = state.exchange(before);
+  entered_device = -1;
   delete was;
   if (before->started) connect_cuda(*before);
 }
@@ -197,13 +203,22 @@ void enter_cuda(int device) {
         "starting processes before the first use of cuda");
   if (cuda_is_dead(device)) [[unlikely]]
     throw_dead(s.devices[device], device);
+  detail::entered_device = -1;  // should the call fail
   cuda_check(s.api->set_device(device), "cudaSetDevice", device);
+  detail::entered_device = device;
+}
+
+int current_cuda_device() {
+  if (detail::entered_device >= 0) return detail::entered_device;
+  int device = 0;
+  const CudaApi* api = cuda_api();
+  return api && api->current_device(&device) == kCudaSuccess ? device : 0;
 }
 
 void cuda_launch_failed(const std::string& kernel, const char* reason, int code) {
   detail::CudaState& s = detail::cuda_state();
-  int device = 0;
-  if (s.api && s.api->current_device(&device) != kCudaSuccess) device = 0;
+  if (s.api) s.api->last_error();  // or the next launch would be blamed too
+  const int device = current_cuda_device();
   if (is_sticky(code)) mark_dead(s, device, str(reason, " (CUDA error ", code, ")"), kernel);
   if (cuda_is_dead(device)) throw_dead(s.devices[device], device);
   const bool other_chip = code == kCudaNoKernelImage;

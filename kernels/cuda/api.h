@@ -11,6 +11,9 @@
 
 namespace wt {
 
+struct Launch;  // kernels/contract.h
+struct DeviceLimits;
+
 // The cudaError_t values that are treated apart; kernels/cuda/runtime.cpp checks them.
 enum CudaCode : int {
   kCudaSuccess = 0,
@@ -64,6 +67,8 @@ struct CudaApi {
   int (*query_event)(void*);
   int (*wait_event)(void*);
   int (*elapsed)(float* ms, void* from, void* to);
+  // The kernel may be launched with so much dynamic shared memory on the current device.
+  int (*allow_shared)(const void* kernel, int bytes);
   int (*last_error)();  // reads and clears the thread's last error
   const char* (*error_text)(int);
 };
@@ -83,6 +88,14 @@ inline void cuda_check(int code, const char* call, int device) {
 }
 // Throws when the device is dead; else makes it the thread's current one.
 void enter_cuda(int device);
+// The device that this thread's calls go to: what it last entered, or CUDA's answer before that.
+int current_cuda_device();
+// Behind run(): see detail::prepare_launch(). Costs one comparison where the device is current.
+void prepare_cuda_launch(const void* args, size_t bytes, const Launch& l);
+// Behind allow_dynamic_shared(): the first error, which is not left for the next launch to find.
+int allow_cuda_shared(const void* kernel, size_t bytes);
+// Of a device that can be used; asked of CUDA once.
+const DeviceLimits& cuda_limits(int device);
 // Behind launch_failed(): a launch was refused, or met the error of an earlier kernel.
 [[noreturn]] void cuda_launch_failed(const std::string& kernel, const char* reason, int code);
 // The context of this code's kind cannot be used any more.

@@ -34,7 +34,8 @@ void* take(Device d, i64 bytes) {
 
 // Runs in destructors: nothing throws. After an error nobody uses the block any more.
 void give(Device d, void* block, i64) {
-  api().set_device(d.index);
+  if (detail::entered_device != d.index)
+    detail::entered_device = api().set_device(d.index) == kCudaSuccess ? d.index : -1;
   pool(d).give(block);
 }
 
@@ -53,8 +54,15 @@ i64 reserved(Device d) { return d.index < cuda_state().count ? pool(d).stats().r
 constexpr BlockAllocator kBlocks = {take, give, trim, reserved};
 
 // --- copies ---
+// A copy's or fill's stream uses what it touches, whoever asked for it.
+void note_use(Device d, const void* block, void* stream) {
+  if (process_slow.load(std::memory_order_relaxed) & kSlowStreams) pool(d).use(block, stream);
+}
+
 void copy_queued(void* to, const void* from, Device d, i64 bytes, CudaCopy kind, void* stream) {
   enter_cuda(d.index);
+  if (kind != CudaCopy::to_host) note_use(d, to, stream);
+  if (kind != CudaCopy::to_device) note_use(d, from, stream);
   cuda_check(api().copy(to, from, size_t(bytes), kind, stream), "cudaMemcpyAsync", d.index);
 }
 
@@ -72,6 +80,7 @@ constexpr CopyBackend kCopies = {
     },
     [](void* to, Device d, i64 bytes) {
       enter_cuda(d.index);
+      note_use(d, to, current_stream(d));
       cuda_check(api().fill(to, 0, size_t(bytes), current_stream(d)), "cudaMemsetAsync", d.index);
     },
     [](Device d) {

@@ -90,6 +90,11 @@ constexpr CudaApi kApi = {
     .wait_event = [](void* e) { return int(cudaEventSynchronize(event(e))); },
     .elapsed = [](float* ms, void* from,
                   void* to) { return int(cudaEventElapsedTime(ms, event(from), event(to))); },
+    .allow_shared =
+        [](const void* kernel, int bytes) {
+          return int(
+              cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+        },
     .last_error = [] { return int(cudaGetLastError()); },
     .error_text = [](int code) { return cudaGetErrorString(cudaError_t(code)); },
 };

@@ -1,11 +1,13 @@
 // All that the process knows about its cuda devices. Internal to kernels/cuda/.
 #pragma once
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "warptape/core/stream.h"
+#include "warptape/kernels/contract.h"
 #include "warptape/kernels/cuda/allocator.h"
 #include "warptape/kernels/cuda/api.h"
 
@@ -18,6 +20,9 @@ struct CudaDevice {
   std::string why_dead;  // set before `dead`
   std::unique_ptr<CudaPool> pool;
   std::vector<void*> events[2];  // idle ones, by timing
+  std::atomic<bool> limits_known{false};
+  DeviceLimits limits;                           // set before `limits_known`
+  std::map<const void*, size_t> shared_allowed;  // dynamic, a kernel: the most asked for so far
 };
 
 struct CudaState {
@@ -27,11 +32,17 @@ struct CudaState {
   bool started = false;
   bool sync_launches = false;  // WT_CUDA_SYNC=1
   std::atomic<bool> forked{false};
-  std::mutex mutex;  // events, why_dead
+  std::mutex mutex;  // events, why_dead, limits, shared_allowed
   CudaDevice devices[kMaxCudaDevices];
 };
 // Asks the driver at the first call.
 CudaState& cuda_state();
+
+// What this thread last made current; -1: nothing yet. CUDA is not asked: whoever calls
+// cudaSetDevice() beside the library restores what was.
+extern constinit thread_local int entered_device;
+
+void forget_mailboxes(DeviceKind k);  // core/mailbox.cpp
 
 // Connects allocator, copies and streams to the core. Throws NotAvailable, UsageError (WT_ALLOC).
 void connect_cuda(CudaState& s);

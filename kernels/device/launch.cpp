@@ -1,5 +1,6 @@
 // Cold ends of device/launch.cuh: device code includes no STL, so it hands over plain data.
 #include "warptape/core/error.h"
+#include "warptape/kernels/contract.h"
 #include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/simt/executor.h"
 #include "warptape/kernels/simt/runtime.h"
@@ -21,6 +22,16 @@ std::string title(const char* kernel, const char* op) {
   throw KernelError(str(title(kernel, op), ": ", reason, ": grid (", dims[0], ",", dims[1], ",",
                         dims[2], "), block (", dims[3], ",", dims[4], ",", dims[5], "), ",
                         shared_bytes, " bytes of dynamic shared memory"));
+}
+
+size_t launch_shared_limit(bool on_cuda) {
+  const Device d = on_cuda ? Device::cuda(current_cuda_device()) : Device::simt();
+  return size_t(device_limits(d).shared_bytes);
+}
+
+void allow_dynamic_shared(const char* kernel, const char* op, const void* function, size_t bytes) {
+  if (const int code = allow_cuda_shared(function, bytes); code != kCudaSuccess)
+    cuda_launch_failed(title(kernel, op), cuda_api()->error_text(code), code);
 }
 
 [[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code) {

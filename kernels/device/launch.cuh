@@ -19,6 +19,13 @@ namespace wt {
 [[noreturn]] void launch_rejected(const char* kernel, const char* op, const char* reason,
                                   const unsigned (&dims)[6], size_t shared_bytes);
 [[noreturn]] void launch_failed(const char* kernel, const char* op, const char* reason, int code);
+// The most dynamic shared memory that a block may have on the device that is launched on.
+size_t launch_shared_limit(bool on_cuda);
+// Lets `function` have that much on cuda's current device; asks CUDA once a kernel and device for
+// each new largest size.
+void allow_dynamic_shared(const char* kernel, const char* op, const void* function, size_t bytes);
+// What every kernel may have without being asked for more.
+constexpr size_t kPlainShared = 48 * 1024;
 // WT_CUDA_SYNC=1: every launch on cuda waits for its kernel, so that an error names it.
 extern bool launches_wait;
 
@@ -31,28 +38,27 @@ struct Config {
   const char* op_name = nullptr;  // for messages
 };
 
-inline const char* launch_limit_broken(const Config& c) {
+inline const char* launch_limit_broken(const Config& c, bool on_cuda) {
   const dim3 &g = c.grid, &b = c.block;
   if (b.x == 0 || b.y == 0 || b.z == 0) return "the block has a zero dimension";
   if (b.x > 1024 || b.y > 1024 || b.z > 64 || uint64_t(b.x) * b.y * b.z > 1024)
     return "a block has at most 1024 threads, (1024, 1024, 64) by dimension";
   if (g.x > 0x7fffffffu || g.y > 65535 || g.z > 65535)
     return "a grid has at most (2147483647, 65535, 65535) blocks";
-  if (c.shared_bytes > 227 * 1024) return "a block has at most 227 KiB of dynamic shared memory";
+  if (c.shared_bytes > kPlainShared && c.shared_bytes > launch_shared_limit(on_cuda))
+    return "that is more dynamic shared memory than a block of this device can have";
   return nullptr;
 }
 
 #if defined(__CUDACC__)
 
+constexpr bool kOnCuda = true;
+
 template <auto Kernel, class... P>
 inline void launch_on_device(const char* name, void (*)(P...), const Config& c,
                              std::type_identity_t<P>... args) {
-  if (c.shared_bytes > 48 * 1024) {
-    const cudaError_t e =
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(Kernel),
-                             cudaFuncAttributeMaxDynamicSharedMemorySize, int(c.shared_bytes));
-    if (e != cudaSuccess) launch_failed(name, c.op_name, cudaGetErrorString(e), int(e));
-  }
+  if (c.shared_bytes > kPlainShared)
+    allow_dynamic_shared(name, c.op_name, reinterpret_cast<const void*>(Kernel), c.shared_bytes);
   Kernel<<<c.grid, c.block, c.shared_bytes, static_cast<cudaStream_t>(c.stream)>>>(args...);
   cudaError_t e = cudaGetLastError();
   if (e == cudaSuccess && launches_wait)
@@ -61,6 +67,8 @@ inline void launch_on_device(const char* name, void (*)(P...), const Config& c,
 }
 
 #else
+
+constexpr bool kOnCuda = false;
 
 struct PointerList {
   const void* pointers[64];
@@ -100,7 +108,7 @@ inline void launch_on_device(const char* name, void (*)(P...), const Config& c,
 template <auto Kernel, class... Args>
 inline void launch(const Config& c, Args&&... args) {
   if (c.grid.x == 0 || c.grid.y == 0 || c.grid.z == 0) return;
-  if (const char* reason = launch_limit_broken(c))
+  if (const char* reason = launch_limit_broken(c, kOnCuda))
     launch_rejected(__PRETTY_FUNCTION__, c.op_name, reason,
                     {c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z},
                     c.shared_bytes);

@@ -36,8 +36,9 @@ struct PlusBoth {
 // Kernel: the arguments, with Element, rows, and functions of the host: rows_of, packs_fit, of and
 // cache_bytes.
 
+// One block a processor at least: of 64 threads alone ptxas aims at so many blocks that it spills.
 template <class Kernel>
-__global__ void layer_norm_naive(Kernel a) {
+__global__ void __launch_bounds__(64, 1) layer_norm_naive(Kernel a) {
   const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
   if (row < a.rows.count) naive_row(a, row);
 }
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kTeamWarps * 32) layer_norm_warp(Kernel a) {
 }
 
 template <class Kernel>
-__global__ void layer_norm_block(Kernel a) {
+__global__ void __launch_bounds__(kRowThreadsMost) layer_norm_block(Kernel a) {
   // Each thread reads back what it wrote itself: no barrier.
   WT_DYN_SHARED(Pack16<typename Kernel::Element>, cache);
   // The row is the same for all threads: they reach the barriers inside together, or none does.
@@ -140,7 +141,8 @@ void launch_block(const Args& a, const Launch& l) {
   with_float(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto k = Kernel<T>::of(a);
-    const i64 packs = ceil_div(k.rows.length, kPerPack<T>), shared = k.cache_bytes(packs);
+    const i64 packs = ceil_div(k.rows.length, kPerPack<T>);
+    const i64 shared = k.cache_bytes(packs, row_cache_limit(l));
     launch<layer_norm_block<decltype(k)>>(
         grid_of(l, blocks_for(k.rows.count, packs, 1), row_threads(packs), shared), k);
   });

@@ -261,6 +261,9 @@ const char* tensor_core_why_not(const MatmulArgs& g) {
   for (int d = 0; d < g.batch_ndim; ++d) aligned &= g.batch[d].a % 8 == 0 && g.batch[d].b % 8 == 0;
   return aligned ? nullptr : "needs rows of a and b that begin at multiples of 16 bytes";
 }
+const char* tensor_core_why_not_on(const MatmulArgs&, const DeviceLimits& d) {
+  return d.major >= 8 ? nullptr : "mma.m16n8k16 needs compute capability 8.0";
+}
 
 }  // namespace
 }  // namespace WT_DEVICE_NS

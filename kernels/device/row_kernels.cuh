@@ -43,15 +43,26 @@ inline Config grid_of(const Launch& l, i64 blocks, i64 threads, i64 shared_bytes
           .op_name = l.op ? l.op->name : nullptr};
 }
 
-// Threads of a block that takes a row of `packs` 16-byte packs: about four packs a thread.
+// Threads of a block that takes a row of `packs` 16-byte packs: about four packs a thread. A kernel
+// so launched promises the most: 64 registers a thread are then all that the compiler may use, for
+// with more a block of 1024 could not be launched at all.
+constexpr i64 kRowThreadsMost = 1024;
 inline i64 row_threads(i64 packs) {
-  const i64 warps = ceil_div(packs, 4 * 32);
-  return 32 * (warps < 1 ? 1 : warps > 32 ? 32 : warps);
+  const i64 threads = 32 * ceil_div(packs, 4 * 32);
+  return threads < 32 ? 32 : threads > kRowThreadsMost ? kRowThreadsMost : threads;
+}
+
+// Bytes of a row that a block may keep in dynamic shared memory: 225 KiB on an H100, 97 on an L4. A
+// longer row is read again. 2 KiB are left for what reductions have statically.
+inline i64 row_cache_limit(const Launch& l) {
+  return device_limits(l.device).shared_bytes - 2 * 1024;
 }
 
 constexpr i64 kTeamWarps = 4;  // rows a block when each has a warp
 
-// A grid in which every row has a warp, or (Block) a block.
+// A grid in which every row has a warp, or (Block) a block; and the threads of its largest block.
+template <bool Block>
+constexpr i64 kTeamThreads = Block ? kRowThreadsMost : kTeamWarps * 32;
 template <bool Block>
 Config team_grid(const Launch& l, i64 rows, i64 length, i64 item_size) {
   if constexpr (Block)

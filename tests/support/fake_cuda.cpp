@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "warptape/core/error.h"
 
@@ -38,6 +39,9 @@ struct FakeCalls {
     WT_FAKE_ENTER(properties);
     p->name = "Fake";
     p->multiprocessors = 4;
+    p->major = f().major;
+    p->minor = f().minor;
+    p->shared_bytes = f().shared_bytes;
     return 0;
   }
   static int memory_info(size_t* free, size_t* total) {
@@ -179,7 +183,9 @@ struct FakeCalls {
   static int wait_event(void* e) {
     WT_FAKE_ENTER(wait_event);
     const std::shared_ptr<FakeCuda::Mark> mark = f().events_.at(e)->mark;
-    if (mark && !mark->passed) f().run(mark->stream);
+    if (!mark || mark->passed) return 0;
+    ++f().calls_["waited"];
+    f().run(mark->stream);
     return 0;
   }
   static int elapsed(float* ms, void* from, void* to) {
@@ -188,7 +194,11 @@ struct FakeCalls {
     *ms = float(f().events_.at(to)->ms - f().events_.at(from)->ms);
     return 0;
   }
-  static int last_error() { return 0; }
+  static int allow_shared(const void*, int bytes) {
+    WT_FAKE_ENTER(allow_shared);
+    return bytes > f().shared_bytes ? f().last_error_ = 1 : 0;
+  }
+  static int last_error() { return std::exchange(f().last_error_, 0); }
   static const char* error_text(int code) {
     return code == kCudaIllegalAddress ? "an illegal memory access was encountered" : "fake error";
   }
@@ -221,6 +231,7 @@ static constexpr CudaApi kFake = {
     .query_event = FakeCalls::query_event,
     .wait_event = FakeCalls::wait_event,
     .elapsed = FakeCalls::elapsed,
+    .allow_shared = FakeCalls::allow_shared,
     .last_error = FakeCalls::last_error,
     .error_text = FakeCalls::error_text,
 };
@@ -245,7 +256,9 @@ const CudaApi& FakeCuda::api() const { return kFake; }
 int FakeCuda::enter(const char* call) {
   ++calls_[call];
   const auto it = failing_.find(call);
-  return it == failing_.end() ? 0 : it->second;
+  const int code = it == failing_.end() ? 0 : it->second;
+  if (code) last_error_ = code;  // as CUDA's, until somebody reads it
+  return code;
 }
 int FakeCuda::calls(const std::string& call) const {
   const auto it = calls_.find(call);

@@ -32,7 +32,7 @@ class FakeCuda {
 
   // From now on `call` (a member of CudaApi, "copy") returns `code`; 0 ends it.
   void fail(const std::string& call, int code) { failing_[call] = code; }
-  // How often a call was made.
+  // How often a call was made; "waited": how often the host had to wait for an event.
   int calls(const std::string& call) const;
   size_t device_bytes() const { return device_bytes_; }
   // What the code under test did wrong: freed memory in use, copied outside live memory, ...
@@ -40,6 +40,9 @@ class FakeCuda {
 
   const wt::CudaApi& api() const;
   int driver_version = 13000, runtime_version = 13000;
+  int major = 9, minor = 0;
+  wt::i64 shared_bytes = 227 * 1024;
+  int device() const { return current_; }  // the current one
 
  private:
   struct Work {
@@ -74,6 +77,7 @@ class FakeCuda {
   std::vector<std::string> violations_;
   double clock_ms_ = 0;
   int current_ = 0;
+  int last_error_ = 0;
   void* before_ = nullptr;  // the state that was set aside
 };
 

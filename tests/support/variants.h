@@ -34,7 +34,7 @@ void for_each_variant(Device d, const Args& args, const std::function<void()>& c
   REQUIRE(list != nullptr);
   for (int i = 0; i < list->count; ++i) {
     const Variant<Args>& v = list->rows[i];
-    if (v.why_not && v.why_not(args)) continue;
+    if (refusal(v, args, d)) continue;
     const std::string name = std::string(device_kind_name(d.kind)) + ":" + v.name;
     INFO(ContractTable<Args>::kName << " " << name);
     Launch l;

@@ -27,12 +27,19 @@ what=$1
 shift
 while [ $# -gt 0 ]; do
   case $1 in
+    --from) echo "from $2" >>"$here/calls" ;;
     --json) echo "{\"bench\":\"$what\",\"impl\":\"ours\"}" >>"$2" ;;
     --page) echo "page of $what" >>"$2" ;;
   esac
   shift 2
 done
 [ "$what" = probe ] && cat "$here/probe" 2>/dev/null
+[ "$what" = kernels ] && cat "$here/wrong" 2>/dev/null
+if [ "$what" = kernels ] && [ -s "$here/left" ]; then  # a line a call: the contract that is left
+  echo "LEFT: from $(head -1 "$here/left")"
+  sed -i 1d "$here/left"
+  exit 3
+fi
 [ -e "$here/slow_$what" ] && sleep 30
 exit "$(cat "$here/exit_$what" 2>/dev/null || echo 0)"
 EOF
@@ -101,10 +108,51 @@ gate "$dir/out" && expect "a finding fails the gate" false
 expect "racecheck named" says "GPU gate FAILED: racecheck "
 rm "$dir/bin/finds"
 
+# --- several calls ---
+exit_code() {
+  local want=$1
+  shift
+  "$@"
+  [ $? -eq "$want" ]
+}
+printf 'softmax_forward\nsum\n' >"$dir/build/left"
+: >"$dir/build/calls"
+expect "kernels are left: exit code 3" exit_code 3 gate "$dir/out"
+expect "what is left is named" says "GPU gate goes on .*left: kernels - call again"
+expect "the page says so" page "| kernels | left"
+expect "the others ran" page "| racecheck | passed"
+expect "left again" exit_code 3 gate "$dir/out"
+expect "it went on where it stopped" grep -q "from softmax_forward" "$dir/build/calls"
+expect "no part ran again" test "$(grep -c devices "$dir/build/calls")" -eq 3
+expect "the last call" gate "$dir/out"
+expect "from the second one" grep -q "from sum" "$dir/build/calls"
+expect "all on the page" page "| tests | passed"
+expect "rows of all calls" test "$(grep -c '"kernels"' "$dir/out/gpu_gate.jsonl")" -eq 3
+expect "at most eight files in the end" test "$(find "$dir/out" -type f | wc -l)" -le 8
+gate "$dir/out"
+expect "then it begins anew" test "$(grep -c '"kernels"' "$dir/out/gpu_gate.jsonl")" -eq 1
+
+expect "a part alone leaves the others" exit_code 3 gate "$dir/out" dispatch
+expect "only that ran" page "| dispatch | passed"
+expect "the others are named" says "left: tests kernels step"
+gate "$dir/out" nonsense && expect "an unknown part: usage" false
+expect "usage names the parts" says "parts: tests kernels"
+rm -f "$dir/out/.gate"
+
+printf 'sum\n' >"$dir/build/left"
+echo "softmax_forward f32 WRONG: differs" >"$dir/build/wrong"
+gate "$dir/out"
+rm "$dir/build/wrong"
+expect "a wrong value of an earlier call fails the gate" exit_code 1 gate "$dir/out"
+expect "kernels named" says "GPU gate FAILED: kernels "
+
 touch "$dir/build/slow_kernels"
-WT_GATE_SECONDS=9 gate "$dir/out" && expect "a part without time fails the gate" false
+expect "too little time for the second part: exit code 3" exit_code 3 env WT_GATE_SECONDS=9 \
+  "$root/tools/gpu_gate.sh" "$dir/out"
+expect "it is left" page "| kernels | left"
+WT_GATE_SECONDS=9 gate "$dir/out" && expect "a part that takes longer than a call fails" false
 expect "too slow" page "| kernels | FAILED: longer than"
-expect "no time left" page "no time left of 9 s"
+rm "$dir/build/slow_kernels" "$dir/out/.gate"
 
 rm "$dir/build/wt_tests"
 gate "$dir/out" && expect "a missing program fails the gate" false

@@ -4,6 +4,7 @@
 set -uo pipefail
 wt=$1
 part=$2
+build=${3:-}
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-train-XXXXXX")
 trap 'rm -rf "$here"' EXIT
 bad=0
@@ -208,34 +209,42 @@ kills() {  # with dropout, an average of the weights, two workers and shuffling:
 }
 
 losses() { sed -n 's/.*"step":\([0-9]*\),.*"loss":\([-0-9.e+]*\),"lr".*/\1 \2/p' "$1"; }
-follow() {  # NAME FILE FILE: 50 steps, each within 1e-3 relative
-  paste <(losses "$2") <(losses "$3") | awk -v name="$1" '
+follow() {  # NAME FILE FILE: $steps steps, each within 1e-3 relative
+  paste <(losses "$2") <(losses "$3") | awk -v name="$1" -v steps="$steps" '
     { d = ($2 - $4) / $2; if (d < 0) d = -d; if (d > worst) worst = d; if (NF != 4 || d > 1e-3) bad = 1 }
-    END { print name ": " NR " steps, largest relative difference " worst; exit bad || NR != 50 }' ||
+    END { print name ": " NR " steps, largest relative difference " worst; exit bad || NR != steps }' ||
     fail "$1: the losses part"
 }
 
-devices() {  # simt follows the cpu, also with another rung for the run or from a step on
-  local common recipe rungs
+# follows_cpu DEVICE STEPS: the losses of a device, also with another rung for the run or from a step on
+follows_cpu() {
+  local device=$1 steps=$2 common recipe rungs
   tiny_fashion "$here/data" 64 8
   seq 2000 | tr '\n' ' ' >"$here/text"
   rungs='matmul:naive,cross_entropy_forward:block,cross_entropy_backward:block,dropout:naive'
   rungs+=',embedding_forward:naive,embedding_backward:naive,gelu:naive,gelu_backward:naive'
   rungs+=',relu:naive,relu_backward:naive,grad_norm:naive,adamw_step:naive,argmax:naive'
   for recipe in "charlm $tiny --data $here/text" "fashion --set model=mlp --data $here/data"; do
-    common="$recipe --steps 50 --batch 8 --log-every 1 --quiet"
+    common="$recipe --steps $steps --batch 8 --log-every 1 --quiet"
     "$wt" train $common --out "$here/cpu" >/dev/null 2>&1 || fail "cpu"
-    "$wt" train $common --device simt --out "$here/simt" >/dev/null 2>"$here/err" ||
-      fail "simt: $(cat "$here/err")"
-    follow "${recipe%% *} on simt" "$here/cpu/metrics.jsonl" "$here/simt/metrics.jsonl"
-    "$wt" train $common --device simt --kernel '*:naive' --kernel-from 25 --out "$here/swap" \
-      >/dev/null 2>"$here/err" || fail "swapped rung: $(cat "$here/err")"
-    follow "  with other rungs from step 25" "$here/cpu/metrics.jsonl" "$here/swap/metrics.jsonl"
-    WT_KERNEL=$rungs "$wt" train $common --device simt --out "$here/named" >/dev/null \
+    "$wt" train $common --device $device --out "$here/other" >/dev/null 2>"$here/err" ||
+      fail "$device: $(cat "$here/err")"
+    follow "${recipe%% *} on $device" "$here/cpu/metrics.jsonl" "$here/other/metrics.jsonl"
+    "$wt" train $common --device $device --kernel '*:naive' --kernel-from $((steps / 2)) \
+      --out "$here/swap" >/dev/null 2>"$here/err" || fail "swapped rung: $(cat "$here/err")"
+    follow "  with other rungs from step $((steps / 2))" "$here/cpu/metrics.jsonl" \
+      "$here/swap/metrics.jsonl"
+    WT_KERNEL=$rungs "$wt" train $common --device $device --out "$here/named" >/dev/null \
       2>"$here/err" || fail "WT_KERNEL: $(cat "$here/err")"
     follow "  with WT_KERNEL=$rungs" "$here/cpu/metrics.jsonl" "$here/named/metrics.jsonl"
-    rm -r "$here/cpu" "$here/simt" "$here/swap" "$here/named"
+    rm -r "$here/cpu" "$here/other" "$here/swap" "$here/named"
   done
+}
+devices() { follows_cpu simt 50; }
+# The emulated cuda device: wt_train_test.sh WT emulated BUILD
+emulated() {
+  export LD_LIBRARY_PATH="$build/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+  follows_cpu cuda 30
 }
 
 rates() { sed -n 's/.*"items_per_second":\([0-9.e+]*\).*/\1/p' "$1" | sort -g | sed -n 20p; }

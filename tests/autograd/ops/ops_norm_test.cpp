@@ -146,6 +146,21 @@ TEST_CASE("layer_norm: tensors beyond the caches have the bits of small ones") {
   for (i64 row : {i64(0), i64(8), rows - 1}) CHECK(to_doubles(out[row]) == to_doubles(gx[0]));
 }
 
+TEST_CASE("layer_norm: a row beyond a small chip's shared memory is read again") {
+  const DeviceLimits l4{8, 9, 58, 99 * 1024};
+  detail::set_simt_limits(&l4);
+  const i64 n = 100 * 1024 / 4;
+  const std::vector<double> xs = random_values(n, 4, 2);
+  const Tensor x = to_tensor(xs, {1, n}, f32, Device::simt());
+  const Tensor y = empty_like(x), stats = empty({2, 1}, {.device = Device::simt()});
+  std::set<std::string> ran;
+  for_each_variant(
+      Device::simt(), LayerNormForwardArgs{view(y), view(stats), view(x), {}, {}, 1e-5},
+      [&] { check_close(to_doubles(y), normalised(xs.data(), n, 1e-5), f32, double(n)); }, &ran);
+  detail::set_simt_limits(nullptr);
+  CHECK(ran.count("simt:block") == 1);
+}
+
 TEST_CASE("layer_norm: parameter gradients of many rows, equal bits run after run") {
   const i64 rows = 300;
   for (i64 n : {40, 1027}) {

@@ -122,9 +122,42 @@ TEST_CASE("cuda allocator: out of memory gives back what is unused, then says nu
   // What another stream still uses is waited for, not taken from under it.
   pool.use(b, stream(2));
   pool.give(b);
-  CHECK(pool.take(100 * kMiB, kMain) != nullptr);
+  CHECK(pool.take(98 * kMiB, kMain) != nullptr);
   CHECK(fake.violations().empty());
   CHECK(pool.take(i64{1} << 60, kMain) == nullptr);
+}
+
+TEST_CASE("cuda allocator: some memory is left for what CUDA loads when a kernel first runs") {
+  FakeCuda fake(1, size_t(640 * kMiB));  // a 64th: 10 MiB
+  CudaPool pool(fake.api(), 0, false);
+  CHECK(pool.take(632 * kMiB, kMain) == nullptr);
+  REQUIRE(pool.take(600 * kMiB, kMain) != nullptr);
+  CHECK(pool.take(30 * kMiB, kMain) != nullptr);
+  CHECK(pool.take(1, kMain) == nullptr);
+  CHECK(size_t(640 * kMiB) - fake.device_bytes() == size_t(10 * kMiB));
+}
+
+TEST_CASE("cuda allocator: an address inside a block is the block's") {
+  FakeCuda fake;
+  CudaPool pool(fake.api(), 0, false);
+  char* a = static_cast<char*>(pool.take(4096, kMain));
+  char* b = static_cast<char*>(pool.take(3 * kMiB, kMain));
+  const struct {
+    i64 size;
+    void *first, *last;
+    i64 zero;
+  } args{4096, a + 4095, b + 100, 0};
+  pool.use_all(&args, sizeof args, stream(1));
+  pool.use(a + 4096, stream(2));  // the neighbour, which is free
+  pool.use(&args, stream(2));     // nobody's
+  pool.give(a);
+  pool.give(b);
+  CHECK(fake.calls("record") == 2);
+  CHECK(pool.stats().waiting == 4096 + 3 * kMiB);
+  CHECK(pool.take(4096, kMain) != a);
+  fake.run_all();
+  pool.trim();
+  CHECK(pool.stats().waiting == 0);
 }
 
 TEST_CASE("cuda allocator: a refused 20 MiB segment is retried without room for neighbours") {

@@ -11,6 +11,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/mailbox.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/stream.h"
@@ -299,6 +300,24 @@ TEST_CASE("cuda: copy_async to the host is read when it has arrived", "[wall][st
   y = Tensor();
   fake.run_all();
   CHECK((process_slow.load() & ~u32(kSlowHostCopies - 1)) == 0);
+  CHECK(fake.violations().empty());
+}
+
+TEST_CASE("cuda: item() waits for the device once, for its value and for what kernels reported",
+          "[wall][streams]") {
+  FakeCuda fake;
+  const Tensor x = tensor({1.5}).to(kCuda);
+  MailboxRecord* const box = mailbox_of(kCuda);
+  CHECK(x.item<float>() == 1.5);
+  const int waits = fake.calls("waited");
+  const int copies = fake.calls("copy");
+  CHECK(x.item<float>() == 1.5);
+  CHECK(fake.calls("copy") == copies + 2);
+  CHECK(fake.calls("waited") == waits + 1);
+  CHECK(tensor(counting(30'000)).to(kCuda).to_vector<float>()[29'999] == 999);
+  box->raised = i32(MailboxCode::index_out_of_range);  // as a kernel would
+  CHECK_THROWS_AS(x.item<float>(), IndexError);
+  CHECK(x.item<float>() == 1.5);
   CHECK(fake.violations().empty());
 }
 
