@@ -149,10 +149,11 @@ class Tables(unittest.TestCase):
     def test_stack_frames_need_a_reason(self):
         with tempfile.TemporaryDirectory() as folder:
             allowed = Path(folder, "stack.txt")
-            allowed.write_text("# comment\nsin<*> 40 large angles\ngone<*> 8 once was\n")
+            allowed.write_text("# comment\nsin<*> all 40 large angles\n"
+                               "gone<*> sm_90a 8 once was\ncos<*> sm_80 40 elsewhere\n")
             rows = {"sin<f32>": {"stack": 32}, "sin<f64>": {"stack": 48}, "cos<f32>": {"stack": 32},
                     "add<f32>": {"stack": 0}}
-            faults, unused = gate.stack_faults(rows, allowed)
+            faults, unused = gate.stack_faults(rows, allowed, "sm_90a")
         self.assertEqual([f.split(":")[0] for f in faults], ["cos<f32>", "sin<f64>"])
         self.assertEqual(unused, ["gone<*>"])
 
