@@ -228,6 +228,14 @@ function(wt_tool)
   endif()
   wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
     bench/gpu/measure.cpp EXCEPT "^bench/kernels_cpu")
+  # The table of machine code goes into the program, which may be installed anywhere.
+  set(table "${PROJECT_BINARY_DIR}/sass_table_sm_90a.cpp")
+  set(from "${PROJECT_SOURCE_DIR}/bench/sass/sm_90a.txt")
+  add_custom_command(OUTPUT "${table}"
+    COMMAND "${CMAKE_COMMAND}" "-DIN=${from}" "-DOUT=${table}" -DNAME=sass_table_sm_90a
+      -P "${PROJECT_SOURCE_DIR}/cmake/embed.cmake"
+    DEPENDS "${from}" "${PROJECT_SOURCE_DIR}/cmake/embed.cmake")
+  list(APPEND sources "${table}")
   set(parts tool_parts kernel_bench)
   set(library warptape::warptape)
   if(WARPTAPE_SHARED)

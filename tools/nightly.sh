@@ -4,17 +4,18 @@
 # (tools/coverage.sh), which planted faults they find (tools/mutate.sh), a long training run
 # (tools/soak.sh), kills of the checkpoint writer (tools/kill_harness.sh), damaged files (tools/fuzz.sh,
 # a million a format, at random and guided by coverage), all attacks from outside at length
-# (tools/attack.sh --long), what the emulated cuda device runs with 20 seeds of interleaving, and whether every file compiles within its budget when no compiler cache
-# hides it. The last line counts.
+# (tools/attack.sh --long), what the emulated cuda device runs with 20 seeds of interleaving, whether
+# every file compiles within its budget when no compiler cache hides it, and the machine code of the
+# kernels for sm_80 too. The last line counts.
 #
 #   tools/nightly.sh [--commit] [PART...]    all parts, or some of: ubsan plain consumers shared
-#                                            makefiles clang cold emulator coverage mutants soak kills
-#                                            fuzz guided attack
+#                                            makefiles clang cold emulator sass coverage mutants soak
+#                                            kills fuzz guided attack
 #   --commit: the results of the last seven, in bench/results and docs/assurance.md, become a commit
 #   of their own
 set -uo pipefail
 cd "$(dirname "$0")/.."
-all=(ubsan plain consumers shared makefiles clang cold emulator coverage mutants soak kills fuzz guided attack)
+all=(ubsan plain consumers shared makefiles clang cold emulator sass coverage mutants soak kills fuzz guided attack)
 commit=0
 if [ "${1:-}" = --commit ]; then commit=1; shift; fi
 [ $# -gt 0 ] || set -- "${all[@]}"
@@ -91,6 +92,19 @@ if asked emulator; then
     failed=$((failed + 1))
     echo "FAILED: emulator"
   fi
+fi
+if asked sass; then
+  echo "== machine code"
+  tree=build/nightly-plain
+  [ -d $tree/CMakeFiles/wt_kernels_cuda.dir ] || tree=build/ci
+  for arch in sm_90a sm_80; do
+    tools/sass_gate.sh --arch $arch --build $tree --jobs "$jobs"
+    case $? in
+      0) passed=$((passed + 1)) ;;
+      77) skipped=$((skipped + 1)) ;;
+      *) failed=$((failed + 1)); echo "FAILED: machine code of the kernels for $arch" ;;
+    esac
+  done
 fi
 # measure NAME FILE COMMAND...: the command writes FILE, whatever it thinks of the result.
 measured=()

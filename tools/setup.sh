@@ -3,7 +3,8 @@
 # Idempotent: where nothing is missing it changes nothing and needs no network and no rights.
 #
 #   tools/setup.sh            what the library and the wt command need
-#   tools/setup.sh --tests    also what tools/test.sh needs
+#   tools/setup.sh --tests    also what tools/test.sh needs; where a CUDA toolkit is, NVIDIA's
+#                             disassembler, as Python wheels in build/tools/sass
 #   tools/setup.sh --nightly  also what only tools/nightly.sh needs
 #   tools/setup.sh --check    only tells what is missing; exit code 1 if something needed is
 #
@@ -64,9 +65,24 @@ if [ $nightly = 1 ]; then
   want command clang++ clang
 fi
 
+# tools/sass_gate.sh reads machine code with NVIDIA's nvdisasm and cuobjdump. Python wheels of 5 MB have
+# them; they go into build/tools/sass and nowhere else.
+disassembler() {
+  local here
+  here=$(cd "$(dirname "$0")" && pwd)
+  if "$here/sass/get.sh" --where >/dev/null; then
+    say "disassembler for the gate on machine code: found"
+  elif [ $check = 1 ]; then
+    say "no nvdisasm and cuobjdump: tools/sass_gate.sh is skipped (tools/setup.sh --tests gets them)"
+  else
+    "$here/sass/get.sh" | while IFS= read -r line; do say "$line"; done
+  fi
+}
+
 report_optional() {
   if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
     say "CUDA toolkit found: the cuda device can be built"
+    if [ $tests = 1 ]; then disassembler; fi
   else
     say "no CUDA toolkit (not needed): devices cpu and simt. For cuda install it from NVIDIA's"
     say "  repository, https://developer.nvidia.com/cuda-downloads, and configure again"

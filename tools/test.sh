@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
-# the tests, threads under ThreadSanitizer, the headers one by one, the build without CUDA, the
+# what nvcc made of the kernels (tools/sass_gate.sh), the tests, threads under ThreadSanitizer, the headers one by one, the build without CUDA, the
 # compile-time budget. The last line is "N passed, N failed, N skipped": test cases and the other
 # checks together.
 #
@@ -87,6 +87,7 @@ check "configure" cmake --preset ci || finish
 rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
+check "machine code of the kernels" tools/sass_gate.sh --build "$build" --jobs "$jobs"
 run_ctest
 check "threads under ThreadSanitizer" tools/tsan.sh --jobs "$jobs"
 check "coverage" tools/coverage.sh --show

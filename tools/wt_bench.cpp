@@ -220,6 +220,7 @@ void add_bench(CLI::App& app, int& code) {
   add_loader(*c, code);
   add_operators(*c, code);
   add_kernels(*c, code);
+  add_bench_model(*c, code);
 }
 
 }  // namespace wt::tools
