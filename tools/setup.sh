@@ -59,6 +59,9 @@ if [ $tests = 1 ]; then
   want command pkg-config pkg-config
   want command python3 python3
   want command git git
+  if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
+    want header zstd.h libzstd-dev  # the emulated cuda device unpacks fat binaries
+  fi
 fi
 if [ $nightly = 1 ]; then
   want command gcovr gcovr

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
-# what nvcc made of the kernels (tools/sass_gate.sh), the tests, threads under ThreadSanitizer, the headers one by one, the build without CUDA, the
+# the headers one by one, what nvcc made of the kernels (tools/sass_gate.sh), the tests, among them
+# those of cuda on the emulated device, threads under ThreadSanitizer, the build without CUDA, the
 # compile-time budget. The last line is "N passed, N failed, N skipped": test cases and the other
 # checks together.
 #
@@ -50,6 +51,13 @@ build=build/ci
 export CTEST_OUTPUT_ON_FAILURE=1
 
 compile() { cmake --build "$build" --parallel "$jobs" --target "${@:-all}"; }
+# What ran on the emulated cuda device, summed over the lines with which its runs end.
+emulated() {
+  awk '/^emulator: [0-9]+ launches of / {
+      runs++; launches += $2; kernels = $5 > kernels ? $5 : kernels; warps += $7; lanes += $10 }
+    END { if (runs) printf "emulated cuda: %d runs, %d launches (of up to %d kernels a run), " \
+      "%.0f million warp instructions, %.0f million of lanes\n", runs, launches, kernels, warps / 1e6, lanes / 1e6 }' "$1"
+}
 run_ctest() {
   local rc at=$SECONDS p f s sums
   echo
@@ -67,7 +75,9 @@ run_ctest() {
   fi
   echo "== tests: $((SECONDS - at)) s"
   echo
-  grep -h -e '^operators: ' -e "^PyTorch's numbers: " "$build/Testing/Temporary/LastTest.log" | sort -u
+  grep -h -e '^operators: ' -e "^PyTorch's numbers: " -e '^planted faults of cuda' \
+    "$build/Testing/Temporary/LastTest.log" | sort -u
+  emulated "$build/Testing/Temporary/LastTest.log"
 }
 # The library, wt and the plain tests as on a machine that has no CUDA toolkit. The objects are the
 # same, so the compiler cache answers for nearly all of them.
