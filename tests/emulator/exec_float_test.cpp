@@ -18,19 +18,35 @@ T under(int mode, F&& f) {
   return r;
 }
 template <class T>
-T add(int mode, volatile T a, volatile T b) { return under<T>(mode, [&] { return a + b; }); }
+T add(int mode, T a_, T b_) {
+  volatile T a = a_, b = b_;  // read where the mode holds
+  return under<T>(mode, [&] { return a + b; });
+}
 template <class T>
-T sub(int mode, volatile T a, volatile T b) { return under<T>(mode, [&] { return a - b; }); }
+T sub(int mode, T a_, T b_) {
+  volatile T a = a_, b = b_;  // read where the mode holds
+  return under<T>(mode, [&] { return a - b; });
+}
 template <class T>
-T mul(int mode, volatile T a, volatile T b) { return under<T>(mode, [&] { return a * b; }); }
+T mul(int mode, T a_, T b_) {
+  volatile T a = a_, b = b_;  // read where the mode holds
+  return under<T>(mode, [&] { return a * b; });
+}
 template <class T>
-T div(int mode, volatile T a, volatile T b) { return under<T>(mode, [&] { return a / b; }); }
+T div(int mode, T a_, T b_) {
+  volatile T a = a_, b = b_;  // read where the mode holds
+  return under<T>(mode, [&] { return a / b; });
+}
 template <class T>
-T fma(int mode, volatile T a, volatile T b, volatile T c) {
+T fma(int mode, T a_, T b_, T c_) {
+  volatile T a = a_, b = b_, c = c_;
   return under<T>(mode, [&] { return std::fma(T(a), T(b), T(c)); });
 }
 template <class T>
-T root(int mode, volatile T a) { return under<T>(mode, [&] { return std::sqrt(T(a)); }); }
+T root(int mode, T a_) {
+  volatile T a = a_;
+  return under<T>(mode, [&] { return std::sqrt(T(a)); });
+}
 
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
 float clamped(float x) { return x >= 1 ? 1.f : x > 0 ? x : 0.f; }

@@ -2,6 +2,9 @@
 // thread's own is meant.
 #include "api/api.h"
 
+// cudaGetDriverEntryPoint is deprecated, and programs call it all the same.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 namespace {
 
 cudaStream_t own(cudaStream_t stream) { return stream ? stream : cudaStreamPerThread; }

@@ -53,8 +53,11 @@ u64 round_up(u64 x, u64 to) { return (x + to - 1) / to * to; }
 void KernelWork::take_arguments(void* const* args) {
   const KernelInfo& k = info(*function.kernel);
   params.assign(std::max<u32>(k.params_bytes, 1), 0);
-  for (size_t i = 0; i < k.param_at.size(); ++i)
+  arguments.clear();
+  for (size_t i = 0; i < k.param_at.size(); ++i) {
     std::memcpy(params.data() + k.param_at[i], args[i], k.param_bytes[i]);
+    arguments.push_back(params.data() + k.param_at[i]);
+  }
 }
 
 void KernelWork::run(QueuedOp& op) {

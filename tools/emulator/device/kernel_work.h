@@ -21,6 +21,7 @@ struct KernelWork : Work {
   Function& function;
   const LaunchShape shape;
   std::vector<u8> params;
+  std::vector<void*> arguments;  // each parameter's place in `params`
 };
 
 // cudaError_t of a launch that a device refuses, and why.
