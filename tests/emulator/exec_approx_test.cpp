@@ -1,5 +1,5 @@
-// Approximations: PTX ISA 9.0's bounds and its tables of special operands. The exact value is a long
-// double's; nothing is asked of the last bits but the bound.
+// Approximations: PTX ISA 9.0's bounds and its tables of special operands. The exact value is a
+// long double's; nothing is asked of the last bits but the bound.
 #include "run_ptx.h"
 
 using namespace ptx_test;
@@ -10,11 +10,12 @@ float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x)
 
 bool near(double got, long double exact, long double bound) {
   if (exact != exact) return got != got;
-  if (std::isinf(exact) || exact == 0) return got == double(exact) && std::signbit(got) == std::signbit(exact);
+  if (std::isinf(exact) || exact == 0)
+    return got == double(exact) && std::signbit(got) == std::signbit(exact);
   return std::fabs((long double)got - exact) <= bound;
 }
-// Within `relative`, and half a unit in the last place for the result's own rounding; what is smaller
-// than a normal number, or larger than all, may be rounded to that.
+// Within `relative`, and half a unit in the last place for the result's own rounding; what is
+// smaller than a normal number, or larger than all, may be rounded to that.
 bool near32(float got, long double exact, long double relative, bool ftz) {
   const long double size = std::fabs(exact);
   if (size > 0x1.fffffcp127L && std::isfinite(exact)) return std::fabs(got) > 0x1.fffff0p127f;
@@ -29,7 +30,8 @@ void unary(const std::string& name, long double relative, F&& exact) {
   for (const bool ftz : {false, true})
     check_each<float>(name + (ftz ? ".approx.ftz.f32" : ".approx.f32"), cases<float>(3000),
                       [=](float got, float a) {
-                        return near32(got, exact((long double)(ftz ? flushed(a) : a)), relative, ftz);
+                        return near32(got, exact((long double)(ftz ? flushed(a) : a)), relative,
+                                      ftz);
                       });
 }
 

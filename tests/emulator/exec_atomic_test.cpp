@@ -12,11 +12,14 @@ template <class T, class F>
 void check_word(const std::string& op, const std::string& type, F&& f) {
   const std::string t = PtxType<T>::mem, reg = PtxType<T>::reg, size = std::to_string(sizeof(T));
   for (const std::string space : {".global", ""}) {
-    Ptx ptx(kernel_text(4, ".reg ." + reg + " %x, %old; .reg .pred %over;\n"
-                               "mad.wide.u32 %l0, %i0, " + size + ", %a0; mad.wide.u32 %l1, %i0, " + size +
-                               ", %a1;\nmad.wide.u32 %l2, %i0, " + size + ", %a2; mad.wide.u32 %l3, %i0, " +
-                               size + ", %a3;\nld.global." + t + " %x, [%l1];\natom" + space + "." + op + "." +
-                               type + " %old, [%l0], %x;\nst.global." + t + " [%l2], %old;\nred" + space +
+    Ptx ptx(kernel_text(4, ".reg ." + reg +
+                               " %x, %old; .reg .pred %over;\n"
+                               "mad.wide.u32 %l0, %i0, " +
+                               size + ", %a0; mad.wide.u32 %l1, %i0, " + size +
+                               ", %a1;\nmad.wide.u32 %l2, %i0, " + size +
+                               ", %a2; mad.wide.u32 %l3, %i0, " + size + ", %a3;\nld.global." + t +
+                               " %x, [%l1];\natom" + space + "." + op + "." + type +
+                               " %old, [%l0], %x;\nst.global." + t + " [%l2], %old;\nred" + space +
                                "." + (op == "exch" ? "add" : op) + "." + type + " [%l3], %x;"));
     const auto pairs = cases<T, T>(300);
     std::vector<T> words, operands;
@@ -43,8 +46,10 @@ void check_word(const std::string& op, const std::string& type, F&& f) {
 TEST_CASE("What an atomic does to a word", "[emulator]") {
   const auto sum = [](auto a, auto b) {
     using T = decltype(a);
-    if constexpr (std::is_floating_point_v<T>) return T(a + b);
-    else return T(u64(a) + u64(b));
+    if constexpr (std::is_floating_point_v<T>)
+      return T(a + b);
+    else
+      return T(u64(a) + u64(b));
   };
   check_word<u32>("add", "u32", sum);
   check_word<i32>("add", "s32", sum);

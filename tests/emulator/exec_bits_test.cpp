@@ -1,5 +1,5 @@
-// Logic, shifts and bit fields: PTX ISA 9.0, "Logic and Shift Instructions" and those of the integer
-// instructions that look at bits. The oracles follow the ISA's pseudocode, bit by bit.
+// Logic, shifts and bit fields: PTX ISA 9.0, "Logic and Shift Instructions" and those of the
+// integer instructions that look at bits. The oracles follow the ISA's pseudocode, bit by bit.
 #include "run_ptx.h"
 
 using namespace ptx_test;
@@ -24,9 +24,8 @@ void logic(const std::string& t) {
            [=](T a, u32 n) { return n >= bits ? T(0) : T(a >> n); });
   check<T>("shr.u" + width, cases<T, u32>(),
            [=](T a, u32 n) { return n >= bits ? T(0) : T(a >> n); });
-  check<S>("shr.s" + width, cases<S, u32>(), [=](S a, u32 n) {
-    return n >= bits ? S(a < 0 ? -1 : 0) : S(a >> n);
-  });
+  check<S>("shr.s" + width, cases<S, u32>(),
+           [=](S a, u32 n) { return n >= bits ? S(a < 0 ? -1 : 0) : S(a >> n); });
   check<T>("shl." + t + " $d, $0, 3;", cases<T>(), [](T a) { return T(a << 3); });
   check<S>("shr.s" + width + " $d, $0, 15;", cases<S>(), [](S a) { return S(a >> 15); });
 }
@@ -38,8 +37,7 @@ T extracted(T a, u32 b, u32 c) {  // bfe
   const u32 top = 8 * sizeof(T) - 1, at = b & 255, n = c & 255;
   const bool sign = std::is_signed_v<T> && n != 0 && bit(u64(a), std::min(at + n - 1, top));
   u64 d = 0;
-  for (u32 i = 0; i <= top; ++i)
-    d |= u64(i < n && at + i <= top ? bit(u64(a), at + i) : sign) << i;
+  for (u32 i = 0; i <= top; ++i) d |= u64(i < n && at + i <= top ? bit(u64(a), at + i) : sign) << i;
   return T(d);
 }
 template <class T>
@@ -80,7 +78,8 @@ void fields(const std::string& width) {
   check<u32>("bfind.shiftamt.s" + width, cases<S>(), [](S a) { return top_bit<S>(a, true); });
 }
 
-u32 picked(u32 a, u32 b, const u32 (&bytes)[4]) {  // from the highest, as the ISA's table lists them
+u32 picked(u32 a, u32 b,
+           const u32 (&bytes)[4]) {  // from the highest, as the ISA's table lists them
   const u64 both = u64(b) << 32 | a;
   u32 d = 0;
   for (const u32 i : bytes) d = d << 8 | u32(both >> 8 * i & 255);
@@ -184,7 +183,7 @@ TEST_CASE("Masks of bits, and the n-th set one", "[emulator]") {
   check<u32>("fns.b32", all, [](u32 mask, u32 base, i32 offset) {
     if (offset == 0) return bit(mask, base) ? base : ~0u;
     i64 count = (offset < 0 ? -i64(offset) : i64(offset)) - 1;
-    for (i32 at = i32(base); at >= 0 && at < 32; at += offset > 0 ? 1 : -1)
+    for (i32 at = i32(base); at >= 0 && at<32; at += offset> 0 ? 1 : -1)
       if (bit(mask, u32(at)) && count-- == 0) return u32(at);
     return ~0u;
   });

@@ -85,7 +85,8 @@ TEST_CASE("A comparison joined with a predicate", "[emulator]") {
   // Both results, in two bits: p = (a < b) OP c, q = !(a < b) OP c.
   const auto ask = [&](const std::string& op, bool negated, auto join) {
     check<u32>("setp.ne.u32 %q2, $2, 0; setp.lt." + op + ".s32 %q0|%q1, $0, $1, " +
-                   (negated ? "!" : "") + "%q2;\nselp.u32 %t0, 1, 0, %q0; selp.u32 %t1, 2, 0, %q1; "
+                   (negated ? "!" : "") +
+                   "%q2;\nselp.u32 %t0, 1, 0, %q0; selp.u32 %t1, 2, 0, %q1; "
                    "or.b32 $d, %t0, %t1;",
                all, [=](i32 a, i32 b, u32 c) {
                  const bool joined = (c != 0) != negated;
@@ -98,9 +99,10 @@ TEST_CASE("A comparison joined with a predicate", "[emulator]") {
     ask("xor", negated, [](bool a, bool b) { return a != b; });
   }
   // One of the results may be thrown away, and p may be c.
-  check<u32>("setp.ne.u32 %q0, $2, 0; setp.lt.and.s32 %q0|%q1, $0, $1, %q0;\n"
-             "selp.u32 %t0, 1, 0, %q0; selp.u32 %t1, 2, 0, %q1; or.b32 $d, %t0, %t1;",
-             all, [](i32 a, i32 b, u32 c) { return u32(a < b && c) | u32(!(a < b) && c) << 1; });
+  check<u32>(
+      "setp.ne.u32 %q0, $2, 0; setp.lt.and.s32 %q0|%q1, $0, $1, %q0;\n"
+      "selp.u32 %t0, 1, 0, %q0; selp.u32 %t1, 2, 0, %q1; or.b32 $d, %t0, %t1;",
+      all, [](i32 a, i32 b, u32 c) { return u32(a < b && c) | u32(!(a < b) && c) << 1; });
   check<u32>("setp.eq.s32 %q0|%q1, $0, $1; selp.u32 $d, 1, 0, %q1;", cases<i32, i32>(),
              [](i32 a, i32 b) { return u32(a != b); });
 }
@@ -117,14 +119,12 @@ TEST_CASE("Selecting", "[emulator]") {
   for (const char* t : {"b32", "u32", "s32"}) ask(t, u32{});
   for (const char* t : {"b64", "u64", "s64"}) ask(t, u64{});
   // A selection keeps every bit of a NaN.
-  check_each<float>(p + "selp.f32 $d, $0, $1, %q0;", cases<float, float, i32>(),
-                    [](float d, float a, float b, i32 c) {
-                      return bits_of(d) == bits_of(c > 5 ? a : b);
-                    });
-  check_each<double>(p + "selp.f64 $d, $0, $1, %q0;", cases<double, double, i32>(),
-                     [](double d, double a, double b, i32 c) {
-                       return bits_of(d) == bits_of(c > 5 ? a : b);
-                     });
+  check_each<float>(
+      p + "selp.f32 $d, $0, $1, %q0;", cases<float, float, i32>(),
+      [](float d, float a, float b, i32 c) { return bits_of(d) == bits_of(c > 5 ? a : b); });
+  check_each<double>(
+      p + "selp.f64 $d, $0, $1, %q0;", cases<double, double, i32>(),
+      [](double d, double a, double b, i32 c) { return bits_of(d) == bits_of(c > 5 ? a : b); });
   check<i32>("slct.s32.s32", cases<i32, i32, i32>(),
              [](i32 a, i32 b, i32 c) { return c >= 0 ? a : b; });
   check<u32>("slct.u32.f32", cases<u32, u32, float>(),
@@ -153,9 +153,8 @@ TEST_CASE("Registers out of parts, and parts out of registers", "[emulator]") {
              [](u32 a, u32 b) { return u64(b) << 32 | a; });
   check<u32>("mov.b32 $d, {$0, $1};", cases<u16, u16>(),
              [](u16 a, u16 b) { return u32(b) << 16 | a; });
-  check<u64>("mov.b64 $d, {$0, $1, $1, $0};", cases<u16, u16>(), [](u16 a, u16 b) {
-    return u64(a) << 48 | u64(b) << 32 | u64(b) << 16 | a;
-  });
+  check<u64>("mov.b64 $d, {$0, $1, $1, $0};", cases<u16, u16>(),
+             [](u16 a, u16 b) { return u64(a) << 48 | u64(b) << 32 | u64(b) << 16 | a; });
   check<u64>("mov.b64 $d, {$0, 7};", cases<u32>(), [](u32 a) { return u64(7) << 32 | a; });
   check<u32>("mov.b64 {%t0, $d}, $0;", cases<u64>(), [](u64 a) { return a >> 32; });
   check<u32>("mov.b64 {_, $d}, $0;", cases<u64>(), [](u64 a) { return a >> 32; });

@@ -11,7 +11,8 @@ using i128 = __int128;
 
 // Of an integer's register, 16 bits at least.
 template <class T>
-using Register = std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, i16, u16>, T>;
+using Register =
+    std::conditional_t<sizeof(T) == 1, std::conditional_t<std::is_signed_v<T>, i16, u16>, T>;
 
 template <class D, class S>
 D saturated(S x) {
@@ -51,8 +52,8 @@ D under(int mode, S x) {
 }
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
 
-// Clamped to the result's range; a NaN is 0, but 1 << 63 where either side has 64 bits (f64 to fewer:
-// 1 << the result's highest bit).
+// Clamped to the result's range; a NaN is 0, but 1 << 63 where either side has 64 bits (f64 to
+// fewer: 1 << the result's highest bit).
 template <class D, class S>
 D to_integer(int mode, S x) {
   if (x != x) {

@@ -48,12 +48,18 @@ TEST_CASE("Accesses out of bounds name their thread and instruction", "[emulator
 
 TEST_CASE("Misaligned accesses", "[emulator]") {
   Array<u8> bytes(512, 0);
-  for (const auto& [type, at] : {std::pair<const char*, u32>{"u16", 1}, {"u32", 2}, {"u64", 4},
-                                 {"v2.u32", 4}, {"v4.f32", 8}, {"v2.u16", 2}}) {
+  for (const auto& [type, at] : {std::pair<const char*, u32>{"u16", 1},
+                                 {"u32", 2},
+                                 {"u64", 4},
+                                 {"v2.u32", 4},
+                                 {"v4.f32", 8},
+                                 {"v2.u16", 2}}) {
     const std::string t = type;
-    const std::string reg = t.starts_with("v2") ? t.ends_with("16") ? "{%h0, %h1}" : "{%r0, %r1}"
+    const std::string reg = t.starts_with("v2")   ? t.ends_with("16") ? "{%h0, %h1}" : "{%r0, %r1}"
                             : t.starts_with("v4") ? "{%f0, %f1, %f2, %f3}"
-                            : t == "u16" ? "%h0" : t == "u64" ? "%l0" : "%r0";
+                            : t == "u16"          ? "%h0"
+                            : t == "u64"          ? "%l0"
+                                                  : "%r0";
     Ptx ptx(kernel_text(1, "setp.ne.u32 %p0, %i3, 17; @%p0 bra OUT;\nld.global." + t + " " + reg +
                                ", [%a0+" + std::to_string(at) + "];\nOUT:"));
     const Outcome o = fails(ptx, {}, Fault::misaligned, bytes);
@@ -64,16 +70,18 @@ TEST_CASE("Misaligned accesses", "[emulator]") {
 TEST_CASE("Accesses out of shared and local memory", "[emulator]") {
   const std::string shared = ".shared .align 4 .b8 s[64];\n";
   Array<u32> out(64, 0);
-  Ptx over(shared + kernel_text(1, "mov.u32 %r0, s; mad.lo.u32 %r0, %i3, 4, %r0;\n"
-                                   "st.shared.u32 [%r0], %i3;"));
+  Ptx over(shared + kernel_text(1,
+                                "mov.u32 %r0, s; mad.lo.u32 %r0, %i3, 4, %r0;\n"
+                                "st.shared.u32 [%r0], %i3;"));
   CHECK(fails(over, {}, Fault::illegal_address, out).fault.thread[0] == 16);
   Launch more;
   more.shared = 64;
   CHECK(over.run("k", more, out).ok);  // dynamic shared memory follows
   Ptx under(shared + kernel_text(1, "mov.u32 %r0, s;\nld.shared.u32 %r1, [%r0+-4];"));
   fails(under, {}, Fault::illegal_address, out);
-  Ptx local(".global .u32 x;\n" + kernel_text(1, ".local .align 4 .b8 d[16]; mov.u64 %l0, d;\n"
-                                                 "cvta.local.u64 %l1, %l0; st.u32 [%l1+16], %i3;"));
+  Ptx local(".global .u32 x;\n" + kernel_text(1,
+                                              ".local .align 4 .b8 d[16]; mov.u64 %l0, d;\n"
+                                              "cvta.local.u64 %l1, %l0; st.u32 [%l1+16], %i3;"));
   fails(local, {}, Fault::illegal_address, out);
   Ptx null(kernel_text(1, "mov.u64 %l0, 0;\nld.u32 %r0, [%l0];"));
   fails(null, {}, Fault::illegal_address, out);
@@ -86,13 +94,16 @@ TEST_CASE("Accesses out of shared and local memory", "[emulator]") {
 TEST_CASE("A missing barrier is found whatever the order was", "[emulator]") {
   const auto text = [](const char* barrier, const char* after) {
     return ".shared .align 4 .b8 s[512];\n" + kernel_text(1, std::string(R"(
-    mov.u32 %r1, s; mad.lo.u32 %r2, %i3, 4, %r1; st.shared.u32 [%r2], %i3; )") + barrier + R"(
-    xor.b32 %r3, %i3, 64; mad.lo.u32 %r4, %r3, 4, %r1; ld.shared.u32 %r5, [%r4]; )" + after);
+    mov.u32 %r1, s; mad.lo.u32 %r2, %i3, 4, %r1; st.shared.u32 [%r2], %i3; )") +
+                                                                 barrier + R"(
+    xor.b32 %r3, %i3, 64; mad.lo.u32 %r4, %r3, 4, %r1; ld.shared.u32 %r5, [%r4]; )" +
+                                                                 after);
   };
   Array<u32> out(4, 0);
   Launch l;
   l.block = {128};
-  Ptx right(text("bar.sync 0;", "")), wrong(text("", "")), again(text("bar.sync 0;", "st.shared.u32 [%r2], %r5;")),
+  Ptx right(text("bar.sync 0;", "")), wrong(text("", "")),
+      again(text("bar.sync 0;", "st.shared.u32 [%r2], %r5;")),
       within(text("bar.warp.sync -1;", ""));
   for (u64 seed = 0; seed < 30; ++seed) {
     l.seed = seed;
@@ -139,12 +150,14 @@ TEST_CASE("Threads that wait for ever", "[emulator]") {
   Array<u32> out(1, 0);
   Launch l;
   l.block = {128};
-  Ptx half(kernel_text(1, "setp.lt.u32 %p0, %i3, 40; @%p0 bra OUT;\nbar.sync 1, 128;\n"
-                          "OUT: bar.sync 0;"));
+  Ptx half(kernel_text(1,
+                       "setp.lt.u32 %p0, %i3, 40; @%p0 bra OUT;\nbar.sync 1, 128;\n"
+                       "OUT: bar.sync 0;"));
   const Outcome o = fails(half, l, Fault::barrier, out);
   CHECK(o.fault.ptx.find("bar.sync") != std::string::npos);
-  Ptx warp(kernel_text(1, "setp.lt.u32 %p0, %i3, 3; @%p0 bra OUT;\nbar.warp.sync -1;\nbra END;\n"
-                          "OUT: bar.sync 1, 64;\nEND:"));
+  Ptx warp(kernel_text(1,
+                       "setp.lt.u32 %p0, %i3, 3; @%p0 bra OUT;\nbar.warp.sync -1;\nbra END;\n"
+                       "OUT: bar.sync 1, 64;\nEND:"));
   CHECK(fails(warp, {}, Fault::barrier, out).fault.ptx.find("bar") != std::string::npos);
 }
 
@@ -155,8 +168,9 @@ TEST_CASE("Member masks that do not name the lanes", "[emulator]") {
   Ptx counts(kernel_text(1, "bar.sync 1, 33;"));
   fails(counts, {}, Fault::barrier, out);
   Ptx part(".shared .align 16 .b8 s[512];\n" +
-           kernel_text(1, "setp.eq.u32 %p0, %i3, 5; @%p0 exit; mov.u32 %r0, s;\n"
-                          "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r0];"));
+           kernel_text(1,
+                       "setp.eq.u32 %p0, %i3, 5; @%p0 exit; mov.u32 %r0, s;\n"
+                       "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r1}, [%r0];"));
   fails(part, {}, Fault::barrier, out);
 }
 
@@ -164,7 +178,8 @@ TEST_CASE("Traps and what is not known", "[emulator]") {
   Array<u32> out(1, 0);
   Ptx trap(kernel_text(1, "setp.ne.u32 %p0, %i3, 21; @%p0 bra OUT;\ntrap;\nOUT:"));
   CHECK(fails(trap, {}, Fault::assertion, out).fault.thread[0] == 21);
-  Ptx unknown(kernel_text(1, "setp.ne.u32 %p0, %i3, 99; @%p0 bra OUT;\nfrobnicate.b32 %r0, %r1;\nOUT:"));
+  Ptx unknown(
+      kernel_text(1, "setp.ne.u32 %p0, %i3, 99; @%p0 bra OUT;\nfrobnicate.b32 %r0, %r1;\nOUT:"));
   CHECK(unknown.run("k", {}, out).ok);  // nobody came there
   Launch l;
   l.block = {128};

@@ -1,5 +1,5 @@
-// Arithmetic in f32 and f64: PTX ISA 9.0, "Floating-Point Instructions". Rounding as IEEE 754 has it,
-// by the host's own unit under the same mode; flushing and saturation by hand.
+// Arithmetic in f32 and f64: PTX ISA 9.0, "Floating-Point Instructions". Rounding as IEEE 754 has
+// it, by the host's own unit under the same mode; flushing and saturation by hand.
 #include <cfenv>
 
 #include "run_ptx.h"
@@ -63,7 +63,9 @@ T lesser(T a, T b) {
   return a < b ? a : b;
 }
 template <class T>
-T greater(T a, T b) { return -lesser<T>(-a, -b); }
+T greater(T a, T b) {
+  return -lesser<T>(-a, -b);
+}
 
 template <class T>
 void rounded(const std::string& t) {
@@ -107,7 +109,8 @@ TEST_CASE("Flushing subnormals", "[emulator]") {
                [=](float a, float b) { return f(div<float>(mode, f(a), f(b))); });
   check<float>("fma.rn.ftz.f32", cases<float, float, float>(),
                [=](float a, float b, float c) { return f(fma<float>(mode, f(a), f(b), f(c))); });
-  check<float>("rcp.rn.ftz.f32", cases<float>(), [=](float a) { return f(div<float>(mode, 1, f(a))); });
+  check<float>("rcp.rn.ftz.f32", cases<float>(),
+               [=](float a) { return f(div<float>(mode, 1, f(a))); });
   check<float>("sqrt.rn.ftz.f32", cases<float>(), [=](float a) { return root<float>(mode, f(a)); });
   check<float>("neg.ftz.f32", cases<float>(), [=](float a) { return -f(a); });
   check<float>("abs.ftz.f32", cases<float>(), [=](float a) { return std::fabs(f(a)); });
@@ -140,8 +143,10 @@ TEST_CASE("NaN in f32 is one NaN", "[emulator]") {
   check_each<float>("mul.rz.f32", all, [=](float d, float a, float b) {
     return one(d, mul<float>(FE_TOWARDZERO, a, b));
   });
-  check_each<float>("min.f32", all, [=](float d, float a, float b) { return one(d, lesser(a, b)); });
-  check_each<float>("max.f32", all, [=](float d, float a, float b) { return one(d, greater(a, b)); });
+  check_each<float>("min.f32", all,
+                    [=](float d, float a, float b) { return one(d, lesser(a, b)); });
+  check_each<float>("max.f32", all,
+                    [=](float d, float a, float b) { return one(d, greater(a, b)); });
   check_each<float>("sqrt.rn.f32", cases<float>(),
                     [=](float d, float a) { return one(d, root<float>(n, a)); });
 }
@@ -156,9 +161,8 @@ TEST_CASE("Minimum and maximum with modifiers", "[emulator]") {
   const auto sign = [](float r, float a, float b) {
     return std::copysign(r, std::signbit(a) != std::signbit(b) ? -1.f : 1.f);
   };
-  check<float>("min.xorsign.abs.f32", all, [=](float a, float b) {
-    return sign(lesser(std::fabs(a), std::fabs(b)), a, b);
-  });
+  check<float>("min.xorsign.abs.f32", all,
+               [=](float a, float b) { return sign(lesser(std::fabs(a), std::fabs(b)), a, b); });
   check<float>("max.NaN.xorsign.abs.f32", all, [=](float a, float b) {
     return a != a || b != b ? nan : sign(greater(std::fabs(a), std::fabs(b)), a, b);
   });
@@ -183,7 +187,8 @@ TEST_CASE("Immediates of floating types", "[emulator]") {
   check<float>("mul.f32 $d, $0, 0f3F000000;", cases<float>(), [](float a) { return a * 0.5f; });
   check<float>("fma.rn.f32 $d, $0, 0fBF800000, 0f40490FDB;", cases<float>(),
                [](float a) { return std::fma(a, -1.f, f32(0x40490fdb)); });
-  check<double>("add.f64 $d, $0, 0d3FF0000000000000;", cases<double>(), [](double a) { return a + 1; });
+  check<double>("add.f64 $d, $0, 0d3FF0000000000000;", cases<double>(),
+                [](double a) { return a + 1; });
   check<double>("sub.f64 $d, 0dC000000000000000, $0;", cases<double>(),
                 [](double a) { return -2 - a; });
 }

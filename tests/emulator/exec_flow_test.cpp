@@ -209,10 +209,11 @@ TEST_CASE("Registers that share a place do not meet in loops", "[emulator]") {
   // %r1 lives round the loop; the many others are alive for a moment each.
   std::string body = "mov.u32 %r0, 0; mov.u32 %r1, 3; add.u32 %r2, %i0, 1; mov.u32 %r3, 0;\nL:\n";
   for (u32 i = 10; i < 40; ++i)
-    body += "mad.lo.u32 %r" + std::to_string(i) + ", %r3, " + std::to_string(i) + ", %i0; add.u32 %r0, %r0, %r" +
-            std::to_string(i) + ";\n";
-  body += "nanosleep.u32 %r1; add.u32 %r0, %r0, %r1; mov.u32 %r50, %r0; xor.b32 %r0, %r50, 1;\n"
-          "add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, %r2; @%p0 bra L;\n";
+    body += "mad.lo.u32 %r" + std::to_string(i) + ", %r3, " + std::to_string(i) +
+            ", %i0; add.u32 %r0, %r0, %r" + std::to_string(i) + ";\n";
+  body +=
+      "nanosleep.u32 %r1; add.u32 %r0, %r0, %r1; mov.u32 %r50, %r0; xor.b32 %r0, %r50, 1;\n"
+      "add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, %r2; @%p0 bra L;\n";
   Ptx ptx(kernel_text(1, body + kStore));
   Launch l;
   check_threads(ptx, l, [](u32 i) {

@@ -1,5 +1,5 @@
-// f16, bf16, their pairs, tf32 and the 8-bit floats: arithmetic, comparisons and cvt. The oracle finds
-// the nearest number of a format by looking through all of them.
+// f16, bf16, their pairs, tf32 and the 8-bit floats: arithmetic, comparisons and cvt. The oracle
+// finds the nearest number of a format by looking through all of them.
 #include <algorithm>
 
 #include "run_ptx.h"
@@ -13,7 +13,8 @@ struct Form {
   bool infinities;  // e4m3 has none
   u32 bits() const { return 1 + exponent + fraction; }
 };
-constexpr Form kHalf = {5, 10, true}, kBrain = {8, 7, true}, kE4 = {4, 3, false}, kE5 = {5, 2, true};
+constexpr Form kHalf = {5, 10, true}, kBrain = {8, 7, true}, kE4 = {4, 3, false},
+               kE5 = {5, 2, true};
 
 double value(const Form& f, u32 x) {
   const u32 fraction = x & ((1u << f.fraction) - 1), e = x >> f.fraction & ((1u << f.exponent) - 1);
@@ -23,12 +24,13 @@ double value(const Form& f, u32 x) {
     if (f.infinities) return fraction ? NAN : sign * INFINITY;
     if (fraction == (1u << f.fraction) - 1) return NAN;
   }
-  const double m = e ? 1 + std::ldexp(fraction, -i32(f.fraction)) : std::ldexp(fraction, -i32(f.fraction));
+  const double m =
+      e ? 1 + std::ldexp(fraction, -i32(f.fraction)) : std::ldexp(fraction, -i32(f.fraction));
   return sign * std::ldexp(m, (e ? i32(e) : 1) - bias);
 }
 
-// All numbers from 0 on of a format, so that their index is their bits; the last is the first that is
-// too large: twice the largest's half step further on.
+// All numbers from 0 on of a format, so that their index is their bits; the last is the first that
+// is too large: twice the largest's half step further on.
 const std::vector<long double>& numbers(const Form& f) {
   static std::vector<long double> known[4];
   auto& v = known[f.fraction == 10 ? 0 : f.fraction == 7 ? 1 : f.fraction == 3 ? 2 : 3];
@@ -62,8 +64,8 @@ bool is_nan(const Form& f, u32 x) { return std::isnan(value(f, x)); }
 std::vector<u16> operands(const Form& f) {
   std::vector<u16> v;
   const u32 one = value(f, 0x3c00) == 1 ? 0x3c00 : 0x3f80, top = f.fraction == 10 ? 0x7c00 : 0x7f80;
-  for (const u32 x : {0u, 1u, 2u, (1u << f.fraction) - 1, 1u << f.fraction, one, one + 1, one - 1, one * 2 / 2 + 3,
-                      top - 1, top, top + 1, 0x7fffu, 0x1234u, 0x4248u, 0x5555u})
+  for (const u32 x : {0u, 1u, 2u, (1u << f.fraction) - 1, 1u << f.fraction, one, one + 1, one - 1,
+                      one * 2 / 2 + 3, top - 1, top, top + 1, 0x7fffu, 0x1234u, 0x4248u, 0x5555u})
     v.push_back(u16(x)), v.push_back(u16(x | 0x8000));
   return v;
 }
@@ -89,8 +91,8 @@ auto tuples(const Form& f) {
     return all;
   }
 }
-// The one rounding of an exact result; sums of two finite halves are exact in a long double, those of
-// bf16 with far exponents are not, but near enough to both to round alike.
+// The one rounding of an exact result; sums of two finite halves are exact in a long double, those
+// of bf16 with far exponents are not, but near enough to both to round alike.
 u32 rounded(const Form& f, long double x) { return encoded(f, x); }
 
 void arithmetic(const Form& f, const std::string& t) {
@@ -101,9 +103,11 @@ void arithmetic(const Form& f, const std::string& t) {
   check<u16>("mul.rn." + t, two, [&](u16 a, u16 b) { return rounded(f, v(a) * v(b)); });
   check<u16>("fma.rn." + t, tuples<3>(f), [&](u16 a, u16 b, u16 c) {
     // The product is exact in a double, the sum not always: what is lost must not tip a tie.
-    const long double p = v(a) * v(b), s = p + v(c), back = s - p, lost = (p - (s - back)) + (v(c) - back);
+    const long double p = v(a) * v(b), s = p + v(c), back = s - p,
+                      lost = (p - (s - back)) + (v(c) - back);
     if (lost == 0 || lost != lost) return rounded(f, s);
-    const long double nudged = std::nextafter(s, lost > 0 ? (long double)INFINITY : -(long double)INFINITY);
+    const long double nudged =
+        std::nextafter(s, lost > 0 ? (long double)INFINITY : -(long double)INFINITY);
     const u32 exact = rounded(f, s), moved = rounded(f, nudged);
     return exact == moved ? exact : moved;
   });
@@ -131,16 +135,22 @@ void arithmetic(const Form& f, const std::string& t) {
     return rounded(f, v(u16(a)) + v(u16(b))) | rounded(f, v(u16(a >> 16)) + v(u16(b >> 16))) << 16;
   });
   check<u32>("max." + t + "x2", pairs, [&](u32 a, u32 b) {
-    return u32(extreme(u16(a), u16(b), true)) | u32(extreme(u16(a >> 16), u16(b >> 16), true)) << 16;
+    return u32(extreme(u16(a), u16(b), true)) | u32(extreme(u16(a >> 16), u16(b >> 16), true))
+                                                    << 16;
   });
   check<u32>("neg." + t + "x2", cases<u32>(), [](u32 a) { return a ^ 0x80008000u; });
-  for (const auto& [q, kind] : {std::pair{"lt", 0}, {"eq", 1}, {"neu", 2}, {"geu", 3}, {"nan", 4}, {"ne", 5}}) {
+  for (const auto& [q, kind] :
+       {std::pair{"lt", 0}, {"eq", 1}, {"neu", 2}, {"geu", 3}, {"nan", 4}, {"ne", 5}}) {
     const int k = kind;
     check<u32>(std::string("setp.") + q + "." + t + " %q0, $0, $1; selp.u32 $d, 1, 0, %q0;", two,
                [&, k](u16 x, u16 y) {
                  const long double a = v(x), b = v(y);
-                 return u32(k == 0 ? a < b : k == 1 ? a == b : k == 2 ? !(a == b) : k == 3 ? !(a < b)
-                            : k == 4 ? a != a || b != b : a < b || a > b);
+                 return u32(k == 0   ? a < b
+                            : k == 1 ? a == b
+                            : k == 2 ? !(a == b)
+                            : k == 3 ? !(a < b)
+                            : k == 4 ? a != a || b != b
+                                     : a < b || a > b);
                });
   }
 }
@@ -166,9 +176,11 @@ TEST_CASE("Halves from and to other types", "[emulator]") {
     const std::string t = name;
     check<float>("cvt.f32." + t, tuples<1>(f), [=](u16 a) { return float(value(f, a)); });
     check<u16>("cvt.rn." + t + ".f32", cases<float>(3000), [=](float a) { return encoded(f, a); });
-    check<u16>("cvt.rz." + t + ".f32", cases<float>(3000), [=](float a) { return encoded(f, a, 'z'); });
-    check<u16>("cvt.rn.relu." + t + ".f32", cases<float>(3000),
-               [=](float a) { return a != a ? 0x7fffu : a > 0 ? encoded(f, a) : 0u; });
+    check<u16>("cvt.rz." + t + ".f32", cases<float>(3000),
+               [=](float a) { return encoded(f, a, 'z'); });
+    check<u16>("cvt.rn.relu." + t + ".f32", cases<float>(3000), [=](float a) {
+      return a != a ? 0x7fffu : a > 0 ? encoded(f, a) : 0u;
+    });
     check<u32>("cvt.rn." + t + "x2.f32", cases<float, float>(),
                [=](float a, float b) { return encoded(f, a) << 16 | encoded(f, b); });
     check<u16>("cvt.rn." + t + ".s32", cases<i32>(), [=](i32 a) { return encoded(f, a); });

@@ -1,5 +1,5 @@
-// Integer arithmetic: PTX ISA 9.0, "Integer Arithmetic Instructions" and "Extended-Precision Integer
-// Arithmetic Instructions", against plain C++ in wider types.
+// Integer arithmetic: PTX ISA 9.0, "Integer Arithmetic Instructions" and "Extended-Precision
+// Integer Arithmetic Instructions", against plain C++ in wider types.
 #include "run_ptx.h"
 
 using namespace ptx_test;
@@ -86,15 +86,16 @@ TEST_CASE("Operands may be immediates", "[emulator]") {
 }
 
 TEST_CASE("Saturating sums", "[emulator]") {
-  const auto limit = [](i64 x) { return i32(x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x); };
+  const auto limit = [](i64 x) {
+    return i32(x > INT32_MAX ? INT32_MAX : x < INT32_MIN ? INT32_MIN : x);
+  };
   check<i32>("add.sat.s32", cases<i32, i32>(), [=](i32 a, i32 b) { return limit(i64(a) + b); });
   check<i32>("sub.sat.s32", cases<i32, i32>(), [=](i32 a, i32 b) { return limit(i64(a) - b); });
 }
 
 TEST_CASE("Two halves side by side", "[emulator]") {
-  check<u32>("add.u16x2", cases<u32, u32>(), [](u32 a, u32 b) {
-    return ((a + b) & 0xffff) | (((a >> 16) + (b >> 16)) << 16);
-  });
+  check<u32>("add.u16x2", cases<u32, u32>(),
+             [](u32 a, u32 b) { return ((a + b) & 0xffff) | (((a >> 16) + (b >> 16)) << 16); });
 }
 
 TEST_CASE("Products of 24 bits", "[emulator]") {
@@ -109,7 +110,9 @@ TEST_CASE("Products of 24 bits", "[emulator]") {
 }
 
 TEST_CASE("Dot products of bytes", "[emulator]") {
-  const auto byte = [](u32 x, int i, bool s) { return s ? i32(i8(x >> 8 * i)) : i32(u8(x >> 8 * i)); };
+  const auto byte = [](u32 x, int i, bool s) {
+    return s ? i32(i8(x >> 8 * i)) : i32(u8(x >> 8 * i));
+  };
   const auto half = [](u32 x, int i, bool s) {
     return s ? i32(i16(x >> 16 * i)) : i32(u16(x >> 16 * i));
   };
@@ -135,12 +138,11 @@ TEST_CASE("Dot products of bytes", "[emulator]") {
 // 128-bit sums out of 64- and 32-bit parts: the carry goes from instruction to instruction.
 TEST_CASE("Chains of carries", "[emulator]") {
   const auto two = cases<u64, u64>();
-  const std::string split =
-      "mov.b64 {%t0, %t1}, $0; mov.b64 {%t2, %t3}, $1; ";
-  check<u64>(split + "add.cc.u32 %t4, %t0, %t2; addc.u32 %t5, %t1, %t3; mov.b64 $d, {%t4, %t5};", two,
-             [](u64 a, u64 b) { return a + b; });
-  check<u64>(split + "sub.cc.u32 %t4, %t0, %t2; subc.u32 %t5, %t1, %t3; mov.b64 $d, {%t4, %t5};", two,
-             [](u64 a, u64 b) { return a - b; });
+  const std::string split = "mov.b64 {%t0, %t1}, $0; mov.b64 {%t2, %t3}, $1; ";
+  check<u64>(split + "add.cc.u32 %t4, %t0, %t2; addc.u32 %t5, %t1, %t3; mov.b64 $d, {%t4, %t5};",
+             two, [](u64 a, u64 b) { return a + b; });
+  check<u64>(split + "sub.cc.u32 %t4, %t0, %t2; subc.u32 %t5, %t1, %t3; mov.b64 $d, {%t4, %t5};",
+             two, [](u64 a, u64 b) { return a - b; });
   // The carry out of the last part too.
   check<u32>(split + "add.cc.u32 %t4, %t0, %t2; addc.cc.u32 %t5, %t1, %t3; addc.u32 $d, 0, 0;", two,
              [](u64 a, u64 b) { return u32((u128(a) + b) >> 64); });
@@ -151,7 +153,8 @@ TEST_CASE("Chains of carries", "[emulator]") {
   check<u64>("sub.cc.s64 %u0, $0, $1; subc.s64 $d, 5, 0;", two,
              [](u64 a, u64 b) { return u64(5 - (a < b)); });
   // The high 64 bits of a product of 64 bits from products of 32: all the mad forms.
-  const std::string product = split +
+  const std::string product =
+      split +
       "mul.lo.u32 %t4, %t0, %t2; mul.hi.u32 %t5, %t0, %t2;\n"
       "mad.lo.cc.u32 %t5, %t0, %t3, %t5; madc.hi.u32 %t6, %t0, %t3, 0;\n"
       "mad.lo.cc.u32 %t5, %t1, %t2, %t5; madc.hi.cc.u32 %t6, %t1, %t2, %t6; addc.u32 %t7, 0, 0;\n"
@@ -162,10 +165,8 @@ TEST_CASE("Chains of carries", "[emulator]") {
   check<u64>("mad.lo.cc.u64 %u0, $0, $1, $0; madc.hi.u64 $d, $0, $1, 0;", two,
              [](u64 a, u64 b) { return u64((u128(a) * b + a) >> 64); });
   check<u32>("add.cc.u32 %t0, $0, -1; madc.lo.cc.u32 %t1, $0, $1, $1; addc.u32 $d, 0, 0;",
-             cases<u32, u32>(), [](u32 a, u32 b) {
-               return u32((u64(u32(a * b)) + b + (a != 0)) >> 32);
-             });
-  check<i32>("mad.hi.cc.s32 %t0, $0, $1, $1; addc.s32 $d, 0, 0;", cases<i32, i32>(), [](i32 a, i32 b) {
-    return i32((u64(u32(i64(a) * b >> 32)) + u32(b)) >> 32);
-  });
+             cases<u32, u32>(),
+             [](u32 a, u32 b) { return u32((u64(u32(a * b)) + b + (a != 0)) >> 32); });
+  check<i32>("mad.hi.cc.s32 %t0, $0, $1, $1; addc.s32 $d, 0, 0;", cases<i32, i32>(),
+             [](i32 a, i32 b) { return i32((u64(u32(i64(a) * b >> 32)) + u32(b)) >> 32); });
 }

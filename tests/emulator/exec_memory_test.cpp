@@ -7,18 +7,26 @@ using namespace ptx_test;
 namespace {
 
 // Copies elements of type `type` through registers of class `reg` (with lanes of `n` elements).
-void check_copy(const std::string& space_in, const std::string& type, const std::string& reg, u32 bytes,
-                u32 n) {
+void check_copy(const std::string& space_in, const std::string& type, const std::string& reg,
+                u32 bytes, u32 n) {
   std::string list;
   for (u32 i = 0; i < n; ++i) list += (i ? ", " : "") + std::string("%z") + std::to_string(i);
   const std::string v = n == 1 ? "" : ".v" + std::to_string(n),
                     data = n == 1 ? list : "{" + list + "}";
   const u32 step = bytes * n;
-  Ptx ptx(kernel_text(2, ".reg ." + reg + " %z<4>;\nsetp.ge.u32 %p0, %i0, 150; @%p0 bra END;\n"
-                             "mad.wide.u32 %l0, %i0, " + std::to_string(step) + ", %a0;\n"
-                             "mad.wide.u32 %l1, %i0, " + std::to_string(step) + ", %a1;\n"
-                             "ld." + space_in + v + "." + type + " " + data + ", [%l0];\n"
-                             "st.global" + v + "." + type + " [%l1], " + data + ";\nEND:"));
+  Ptx ptx(kernel_text(2, ".reg ." + reg +
+                             " %z<4>;\nsetp.ge.u32 %p0, %i0, 150; @%p0 bra END;\n"
+                             "mad.wide.u32 %l0, %i0, " +
+                             std::to_string(step) +
+                             ", %a0;\n"
+                             "mad.wide.u32 %l1, %i0, " +
+                             std::to_string(step) +
+                             ", %a1;\n"
+                             "ld." +
+                             space_in + v + "." + type + " " + data +
+                             ", [%l0];\n"
+                             "st.global" +
+                             v + "." + type + " [%l1], " + data + ";\nEND:"));
   std::mt19937 g(step);
   std::vector<u8> bytes_in;
   for (u32 i = 0; i < 150 * step; ++i) bytes_in.push_back(u8(g()));
@@ -51,8 +59,8 @@ TEST_CASE("Every width from and to global memory", "[emulator]") {
 
 TEST_CASE("Loads extend by the type's sign", "[emulator]") {
   const auto ask = [](const std::string& type, const std::string& reg, u32 bytes, auto wants) {
-    Ptx ptx(kernel_text(2, ".reg ." + reg + " %z;\nmad.wide.u32 %l0, %i0, 8, %a0;\nld.global." + type +
-                               " %z, [%l0+0];\nmad.wide.u32 %l1, %i0, 8, %a1;\nst.global.b" +
+    Ptx ptx(kernel_text(2, ".reg ." + reg + " %z;\nmad.wide.u32 %l0, %i0, 8, %a0;\nld.global." +
+                               type + " %z, [%l0+0];\nmad.wide.u32 %l1, %i0, 8, %a1;\nst.global.b" +
                                std::to_string(8 * bytes) + " [%l1], %z;"));
     std::vector<u64> in;
     std::mt19937_64 g(3);
@@ -248,9 +256,9 @@ TEST_CASE("Special registers", "[emulator]") {
     for (u32 t = 0; t < 60; ++t) {
       const u32* r = &out[(b * 60 + t) * 16];
       const u32 lane = t % 32, bit = 1u << lane;
-      const std::vector<u32> want = {t % 5, t / 5 % 3, t / 15, b / 2 % 2, 2, 3, lane, t / 32,
-                                     bit - 1, ~(bit - 1), bit, bit | (bit - 1), ~(bit | (bit - 1)), 48,
-                                     32, b % 2};
+      const std::vector<u32> want = {
+          t % 5,      t / 5 % 3, t / 15,          b / 2 % 2,          2,  3,  lane, t / 32, bit - 1,
+          ~(bit - 1), bit,       bit | (bit - 1), ~(bit | (bit - 1)), 48, 32, b % 2};
       CHECK(std::vector<u32>(r, r + 16) == want);
     }
 }

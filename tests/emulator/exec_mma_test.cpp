@@ -1,5 +1,5 @@
-// Tensor core instructions against a plain product, with the lane layouts of PTX ISA 9.0, "Warp-level
-// matrix instructions", written out here a second time.
+// Tensor core instructions against a plain product, with the lane layouts of PTX ISA 9.0,
+// "Warp-level matrix instructions", written out here a second time.
 #include "run_ptx.h"
 
 using namespace ptx_test;
@@ -11,10 +11,10 @@ float from_f16(u16 h) { return float(std::bit_cast<_Float16>(h)); }
 u16 to_bf16(float x) { return u16(bits_of(x) >> 16); }  // small whole numbers: exact
 
 struct Product {
-  const char* name;      // "m16n8k16.row.col.f32.f16.f16.f32"
+  const char* name;  // "m16n8k16.row.col.f32.f16.f16.f32"
   u32 m, n, k;
-  char in;               // h f16, b bf16, t tf32, d f64, c s8, u u8
-  char out;              // f f32, h f16, d f64, i s32
+  char in;   // h f16, b bf16, t tf32, d f64, c s8, u u8
+  char out;  // f f32, h f16, d f64, i s32
 };
 
 u32 bytes_in(char t) { return t == 'h' || t == 'b' ? 2 : t == 't' ? 4 : t == 'd' ? 8 : 1; }
@@ -73,23 +73,28 @@ void check_product(const Product& p) {
     return "{" + s + "}";
   };
   const auto loads = [&](const std::string& name, u32 n, u32 bytes, u32 pointer, bool real) {
-    std::string s = "mad.wide.u32 %l" + std::to_string(pointer) + ", %i3, " + std::to_string(n * bytes) +
-                    ", %a" + std::to_string(pointer) + ";\n";
+    std::string s = "mad.wide.u32 %l" + std::to_string(pointer) + ", %i3, " +
+                    std::to_string(n * bytes) + ", %a" + std::to_string(pointer) + ";\n";
     for (u32 i = 0; i < n; ++i)
-      s += "ld.global." + std::string(bytes == 8 ? "f64 " : real ? "f32 " : "b32 ") + name + std::to_string(i) +
-           ", [%l" + std::to_string(pointer) + "+" + std::to_string(i * bytes) + "];\n";
+      s += "ld.global." +
+           std::string(bytes == 8 ? "f64 "
+                       : real     ? "f32 "
+                                  : "b32 ") +
+           name + std::to_string(i) + ", [%l" + std::to_string(pointer) + "+" +
+           std::to_string(i * bytes) + "];\n";
     return s;
   };
   const std::string ca = p.out == 'f' ? "f32" : p.out == 'd' ? "f64" : "b32";
   std::string stores = "mad.wide.u32 %l4, %i3, " + std::to_string(rc * lane_out) + ", %a3;\n";
   for (u32 i = 0; i < rc; ++i)
-    stores += "st.global." + ca + " [%l4+" + std::to_string(i * lane_out) + "], %y" + std::to_string(i) + ";\n";
-  Ptx ptx(kernel_text(4, ".reg ." + std::string(each == 8 ? "f64" : "b32") + " %x<16>, %w<16>;\n.reg ." + ca +
-                             " %z<8>, %y<8>;\n" + loads("%x", ra, lane_in, 0, false) +
-                             loads("%w", rb, lane_in, 1, false) + loads("%z", rc, lane_out, 2, p.out == 'f') +
-                             "mma.sync.aligned." + p.name + " " + registers("%y", rc) + ", " +
-                             registers("%x", ra) + ", " + registers("%w", rb) + ", " +
-                             registers("%z", rc) + ";\n" + stores));
+    stores += "st.global." + ca + " [%l4+" + std::to_string(i * lane_out) + "], %y" +
+              std::to_string(i) + ";\n";
+  Ptx ptx(kernel_text(
+      4, ".reg ." + std::string(each == 8 ? "f64" : "b32") + " %x<16>, %w<16>;\n.reg ." + ca +
+             " %z<8>, %y<8>;\n" + loads("%x", ra, lane_in, 0, false) +
+             loads("%w", rb, lane_in, 1, false) + loads("%z", rc, lane_out, 2, p.out == 'f') +
+             "mma.sync.aligned." + p.name + " " + registers("%y", rc) + ", " + registers("%x", ra) +
+             ", " + registers("%w", rb) + ", " + registers("%z", rc) + ";\n" + stores));
   Array<u8> ia(a), ib(b), ic(c), out(c.size(), 0);
   const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
   INFO(p.name << ": " << o.fault.what);
@@ -142,11 +147,14 @@ TEST_CASE("Products of a warp", "[emulator]") {
 TEST_CASE("Matrices between shared memory and registers", "[emulator]") {
   for (const u32 n : {1u, 2u, 4u})
     for (const bool trans : {false, true}) {
-      const std::string regs = n == 1 ? "{%r10}" : n == 2 ? "{%r10, %r11}" : "{%r10, %r11, %r12, %r13}";
-      const std::string form = ".sync.aligned.m8n8.x" + std::to_string(n) + (trans ? ".trans" : "") +
-                               ".shared.b16 ";
+      const std::string regs = n == 1   ? "{%r10}"
+                               : n == 2 ? "{%r10, %r11}"
+                                        : "{%r10, %r11, %r12, %r13}";
+      const std::string form =
+          ".sync.aligned.m8n8.x" + std::to_string(n) + (trans ? ".trans" : "") + ".shared.b16 ";
       // Rows of 16 bytes lie 80 apart, so that nothing fits by chance.
-      Ptx ptx(".shared .align 16 .b8 s[2560];\n.shared .align 16 .b8 t[2560];\n" + kernel_text(3, R"(
+      Ptx ptx(
+          ".shared .align 16 .b8 s[2560];\n.shared .align 16 .b8 t[2560];\n" + kernel_text(3, R"(
     mov.u32 %r0, s; mad.lo.u32 %r1, %i3, 80, %r0; mov.u32 %r2, t; mad.lo.u32 %r3, %i3, 80, %r2;
     mad.wide.u32 %l0, %i3, 16, %a0; ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%l0];
     st.shared.v4.u32 [%r1], {%r4, %r5, %r6, %r7}; bar.warp.sync -1;
@@ -166,7 +174,8 @@ TEST_CASE("Matrices between shared memory and registers", "[emulator]") {
         for (u32 j = 0; j < n; ++j)
           for (u32 e = 0; e < 2; ++e) {
             const u32 row = l / 4, col = l % 4 * 2 + e;
-            CHECK(got[l * 8 + j * 2 + e] == in[(8 * j + (trans ? col : row)) * 8 + (trans ? row : col)]);
+            CHECK(got[l * 8 + j * 2 + e] ==
+                  in[(8 * j + (trans ? col : row)) * 8 + (trans ? row : col)]);
           }
       for (u32 i = 0; i < 64 * n; ++i) CHECK(back[i] == in[i]);
     }
@@ -179,19 +188,20 @@ TEST_CASE("wmma by its loads and stores", "[emulator]") {
       const std::string eight = "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}",
                         more = "{%r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15}",
                         sums = "{%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}";
-      Ptx ptx(kernel_text(4, "wmma.load.a.sync.aligned." + la + ".m16n16k16.global.f16 " + eight +
-                                 ", [%a0], 24;\nwmma.load.b.sync.aligned." + lb +
-                                 ".m16n16k16.global.f16 " + more + ", [%a1], 16;\n"
-                                 "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " + sums +
-                                 ", [%a2], 16;\nwmma.mma.sync.aligned." + la + "." + lb +
-                                 ".m16n16k16.f32.f32 " + sums + ", " + eight + ", " + more + ", " + sums +
-                                 ";\nwmma.store.d.sync.aligned.col.m16n16k16.global.f32 [%a3], " + sums +
-                                 ", 16;"));
+      Ptx ptx(kernel_text(
+          4, "wmma.load.a.sync.aligned." + la + ".m16n16k16.global.f16 " + eight +
+                 ", [%a0], 24;\nwmma.load.b.sync.aligned." + lb + ".m16n16k16.global.f16 " + more +
+                 ", [%a1], 16;\n"
+                 "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " +
+                 sums + ", [%a2], 16;\nwmma.mma.sync.aligned." + la + "." + lb +
+                 ".m16n16k16.f32.f32 " + sums + ", " + eight + ", " + more + ", " + sums +
+                 ";\nwmma.store.d.sync.aligned.col.m16n16k16.global.f32 [%a3], " + sums + ", 16;"));
       std::mt19937 g(4);
       std::vector<u16> a, b;
       std::vector<float> c;
       for (u32 i = 0; i < 24 * 16; ++i) a.push_back(to_f16(float(i32(g() % 9) - 4)));
-      for (u32 i = 0; i < 256; ++i) b.push_back(to_f16(float(i32(g() % 9) - 4))), c.push_back(float(g() % 9));
+      for (u32 i = 0; i < 256; ++i)
+        b.push_back(to_f16(float(i32(g() % 9) - 4))), c.push_back(float(g() % 9));
       Array<u16> ia(a), ib(b);
       Array<float> ic(c), out(256, 0);
       const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
@@ -201,7 +211,8 @@ TEST_CASE("wmma by its loads and stores", "[emulator]") {
         for (u32 j = 0; j < 16; ++j) {
           float want = c[i * 16 + j];
           for (u32 k = 0; k < 16; ++k)
-            want += from_f16(a[a_col ? k * 24 + i : i * 24 + k]) * from_f16(b[b_col ? j * 16 + k : k * 16 + j]);
+            want += from_f16(a[a_col ? k * 24 + i : i * 24 + k]) *
+                    from_f16(b[b_col ? j * 16 + k : k * 16 + j]);
           CHECK(out[j * 16 + i] == want);
         }
     }

@@ -1,5 +1,5 @@
-// What lanes do together: PTX ISA 9.0, "shfl.sync", "vote.sync", "match.sync", "redux.sync", "elect",
-// "activemask", "bar.warp.sync"; whole warps, diverged ones, and short last warps.
+// What lanes do together: PTX ISA 9.0, "shfl.sync", "vote.sync", "match.sync", "redux.sync",
+// "elect", "activemask", "bar.warp.sync"; whole warps, diverged ones, and short last warps.
 #include <map>
 
 #include "run_ptx.h"
@@ -8,8 +8,9 @@ using namespace ptx_test;
 
 namespace {
 
-// A kernel that runs `body` in the lanes of k1[thread]'s bit pattern: member mask %r1, value %r0 (from
-// k0), result %r2 to k2, and a second one %r3 to k3. Lanes not in the mask of their warp leave early.
+// A kernel that runs `body` in the lanes of k1[thread]'s bit pattern: member mask %r1, value %r0
+// (from k0), result %r2 to k2, and a second one %r3 to k3. Lanes not in the mask of their warp
+// leave early.
 std::string group_kernel(const std::string& body) {
   return kernel_text(4, R"(
     mad.wide.u32 %l0, %i0, 4, %a0; ld.global.u32 %r0, [%l0];
@@ -69,10 +70,21 @@ TEST_CASE("Shuffles", "[emulator]") {
     const char* mode;
     u32 b, c;
   };
-  for (const Case s : {Case{"bfly", 1, 31}, {"bfly", 16, 31}, {"bfly", 31, 31}, {"bfly", 5, 0x181f},
-                       {"up", 1, 0}, {"up", 7, 0}, {"up", 3, 0x1800}, {"down", 1, 31},
-                       {"down", 9, 31}, {"down", 2, 0x1c1f}, {"idx", 0, 31}, {"idx", 13, 31},
-                       {"idx", 37, 31}, {"idx", 2, 0x181f}, {"idx", 9, 0x100f}}) {
+  for (const Case s : {Case{"bfly", 1, 31},
+                       {"bfly", 16, 31},
+                       {"bfly", 31, 31},
+                       {"bfly", 5, 0x181f},
+                       {"up", 1, 0},
+                       {"up", 7, 0},
+                       {"up", 3, 0x1800},
+                       {"down", 1, 31},
+                       {"down", 9, 31},
+                       {"down", 2, 0x1c1f},
+                       {"idx", 0, 31},
+                       {"idx", 13, 31},
+                       {"idx", 37, 31},
+                       {"idx", 2, 0x181f},
+                       {"idx", 9, 0x100f}}) {
     const auto source = [=](u32 lane, bool* valid) {
       const u32 segment = s.c >> 8 & 31, clamp = s.c & 31, by = s.b & 31;
       const i32 last = i32((lane & segment) | (clamp & ~segment & 31)), first = i32(lane & segment);
@@ -88,7 +100,8 @@ TEST_CASE("Shuffles", "[emulator]") {
     const std::string b = std::to_string(s.b), c = std::to_string(s.c);
     check_group("shfl.sync." + std::string(s.mode) + ".b32 %r2|%p1, %r0, " + b + ", " + c +
                     ", %r1;\nselp.u32 %r3, 1, 0, %p1;\n"
-                    "mov.u32 %r20, " + b + ";\nmov.u32 %r21, %r1;",
+                    "mov.u32 %r20, " +
+                    b + ";\nmov.u32 %r21, %r1;",
                 [&](u32 lane, u32 mask, const u32* v, u32* second) {
                   bool valid = false;
                   const u32 from = source(lane, &valid);
@@ -119,9 +132,10 @@ TEST_CASE("Votes", "[emulator]") {
               [=](u32, u32 mask, const u32* v, u32*) { return u32(yes(mask, v) == mask); });
   check_group(p + "vote.sync.any.pred %p2, %p1, %r1;" + out,
               [=](u32, u32 mask, const u32* v, u32*) { return u32(yes(mask, v) != 0); });
-  check_group(p + "vote.sync.uni.pred %p2, %p1, %r1;" + out, [=](u32, u32 mask, const u32* v, u32*) {
-    return u32(yes(mask, v) == mask || yes(mask, v) == 0);
-  });
+  check_group(p + "vote.sync.uni.pred %p2, %p1, %r1;" + out,
+              [=](u32, u32 mask, const u32* v, u32*) {
+                return u32(yes(mask, v) == mask || yes(mask, v) == 0);
+              });
 }
 
 TEST_CASE("Matches", "[emulator]") {
@@ -135,12 +149,13 @@ TEST_CASE("Matches", "[emulator]") {
   check_group("cvt.u64.u32 %l5, %r0; shl.b64 %l5, %l5, 32; match.any.sync.b64 %r2, %l5, %r1;",
               [=](u32 lane, u32 mask, const u32* v, u32*) { return like(lane, mask, v); });
   // In half of the warps all have the same value.
-  check_group("mov.u32 %r5, %warpid; and.b32 %r5, %r5, 1; mul.lo.u32 %r5, %r5, %r0;\n"
-              "match.all.sync.b32 %r2|%p1, %r5, %r1; selp.u32 %r3, 1, 0, %p1;\n"
-              "mov.u32 %r6, %warpid; and.b32 %r6, %r6, 1; setp.eq.u32 %p2, %r6, 1; @%p2 mov.u32 %r2, "
-              "5; @%p2 mov.u32 %r3, 5;\n@!%p2 sub.u32 %r2, %r2, %r1; @!%p2 add.u32 %r2, %r2, 5; "
-              "@!%p2 add.u32 %r3, %r3, 4;",
-              [](u32, u32, const u32*, u32* second) { return *second = 5; });
+  check_group(
+      "mov.u32 %r5, %warpid; and.b32 %r5, %r5, 1; mul.lo.u32 %r5, %r5, %r0;\n"
+      "match.all.sync.b32 %r2|%p1, %r5, %r1; selp.u32 %r3, 1, 0, %p1;\n"
+      "mov.u32 %r6, %warpid; and.b32 %r6, %r6, 1; setp.eq.u32 %p2, %r6, 1; @%p2 mov.u32 %r2, "
+      "5; @%p2 mov.u32 %r3, 5;\n@!%p2 sub.u32 %r2, %r2, %r1; @!%p2 add.u32 %r2, %r2, 5; "
+      "@!%p2 add.u32 %r3, %r3, 4;",
+      [](u32, u32, const u32*, u32* second) { return *second = 5; });
   check_group("match.all.sync.b32 %r2|%p1, %r0, %r1; selp.u32 %r3, 1, 0, %p1;",
               [=](u32 lane, u32 mask, const u32* v, u32* second) {
                 *second = like(lane, mask, v) == mask;
@@ -169,32 +184,35 @@ TEST_CASE("Reductions over a group", "[emulator]") {
 }
 
 TEST_CASE("Who is here, and who leads", "[emulator]") {
-  check_group("activemask.b32 %r2; and.b32 %r5, %r2, %r11; setp.ne.u32 %p1, %r5, 0;\n"
-              "not.b32 %r6, %r1; and.b32 %r6, %r6, %r2; setp.eq.and.u32 %p1, %r6, 0, %p1;\n"
-              "selp.u32 %r2, 1, 0, %p1;",
-              [](u32, u32, const u32*, u32*) { return 1u; });
+  check_group(
+      "activemask.b32 %r2; and.b32 %r5, %r2, %r11; setp.ne.u32 %p1, %r5, 0;\n"
+      "not.b32 %r6, %r1; and.b32 %r6, %r6, %r2; setp.eq.and.u32 %p1, %r6, 0, %p1;\n"
+      "selp.u32 %r2, 1, 0, %p1;",
+      [](u32, u32, const u32*, u32*) { return 1u; });
   check_group("elect.sync %r2|%p1, %r1; selp.u32 %r3, 1, 0, %p1;",
               [](u32 lane, u32 mask, const u32*, u32* second) {
                 *second = lane == u32(std::countr_zero(mask));
                 return u32(std::countr_zero(mask));
               });
   // Two groups of one warp at the same instruction, each with its mask.
-  check_group("setp.lt.u32 %p2, %r10, 9; selp.b32 %r5, 511, -512, %p2; and.b32 %r5, %r5, %r1;\n"
-              "elect.sync %r2|%p1, %r5; selp.u32 %r3, 1, 0, %p1;",
-              [](u32 lane, u32 mask, const u32*, u32* second) {
-                const u32 group = mask & (lane < 9 ? 511u : ~511u);
-                *second = lane == u32(std::countr_zero(group));
-                return u32(std::countr_zero(group));
-              });
-  check_group("setp.lt.u32 %p2, %r10, 9; selp.b32 %r5, 511, -512, %p2; and.b32 %r5, %r5, %r1;\n"
-              "redux.sync.add.u32 %r2, %r0, %r5; vote.sync.ballot.b32 %r3, %p2, %r5;",
-              [](u32 lane, u32 mask, const u32* v, u32* second) {
-                const u32 group = mask & (lane < 9 ? 511u : ~511u);
-                u32 sum = 0;
-                members(group, [&](u32 l) { sum += v[l]; });
-                *second = lane < 9 ? group : 0;
-                return sum;
-              });
+  check_group(
+      "setp.lt.u32 %p2, %r10, 9; selp.b32 %r5, 511, -512, %p2; and.b32 %r5, %r5, %r1;\n"
+      "elect.sync %r2|%p1, %r5; selp.u32 %r3, 1, 0, %p1;",
+      [](u32 lane, u32 mask, const u32*, u32* second) {
+        const u32 group = mask & (lane < 9 ? 511u : ~511u);
+        *second = lane == u32(std::countr_zero(group));
+        return u32(std::countr_zero(group));
+      });
+  check_group(
+      "setp.lt.u32 %p2, %r10, 9; selp.b32 %r5, 511, -512, %p2; and.b32 %r5, %r5, %r1;\n"
+      "redux.sync.add.u32 %r2, %r0, %r5; vote.sync.ballot.b32 %r3, %p2, %r5;",
+      [](u32 lane, u32 mask, const u32* v, u32* second) {
+        const u32 group = mask & (lane < 9 ? 511u : ~511u);
+        u32 sum = 0;
+        members(group, [&](u32 l) { sum += v[l]; });
+        *second = lane < 9 ? group : 0;
+        return sum;
+      });
 }
 
 // Lanes write, meet, and read each other's word, having taken sides before that.

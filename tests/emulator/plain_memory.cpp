@@ -1,5 +1,5 @@
-// The interpreter's memory for its own tests: blocks of malloc, exactly as long as asked for, so that
-// the sanitizers see what the interpreter's checks let through.
+// The interpreter's memory for its own tests: blocks of malloc, exactly as long as asked for, so
+// that the sanitizers see what the interpreter's checks let through.
 #include <cstdlib>
 #include <map>
 

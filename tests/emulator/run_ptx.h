@@ -119,8 +119,8 @@ class Ptx {
 };
 
 // A kernel `k` that has these pointers as parameters and registers for a test's hand-written body:
-// %p, %h (16 bits), %r, %l (64 bits), %f, %g (f64), the pointers in %a0.., the thread's index within
-// the grid in %i and as 64 bits in %il.
+// %p, %h (16 bits), %r, %l (64 bits), %f, %g (f64), the pointers in %a0.., the thread's index
+// within the grid in %i and as 64 bits in %il.
 inline std::string kernel_text(u32 pointers, const std::string& body) {
   std::string params, loads;
   for (u32 i = 0; i < pointers; ++i) {
@@ -140,9 +140,9 @@ inline std::string kernel_text(u32 pointers, const std::string& body) {
 
 template <class T>
 struct PtxType;  // a register's type, and the one that ld and st name
-#define WT_PTX_TYPE(T, REG, MEM)               \
-  template <>                                  \
-  struct PtxType<T> {                          \
+#define WT_PTX_TYPE(T, REG, MEM)                        \
+  template <>                                           \
+  struct PtxType<T> {                                   \
     static constexpr const char *reg = REG, *mem = MEM; \
   };
 WT_PTX_TYPE(u16, "b16", "u16")
@@ -157,9 +157,12 @@ WT_PTX_TYPE(double, "f64", "f64")
 
 template <class T>
 auto bits_of(T x) {
-  if constexpr (sizeof(T) == 2) return std::bit_cast<u16>(x);
-  else if constexpr (sizeof(T) == 4) return std::bit_cast<u32>(x);
-  else return std::bit_cast<u64>(x);
+  if constexpr (sizeof(T) == 2)
+    return std::bit_cast<u16>(x);
+  else if constexpr (sizeof(T) == 4)
+    return std::bit_cast<u32>(x);
+  else
+    return std::bit_cast<u64>(x);
 }
 inline float f32(u32 bits) { return std::bit_cast<float>(bits); }
 inline double f64(u64 bits) { return std::bit_cast<double>(bits); }
@@ -171,19 +174,64 @@ const std::vector<T>& edges() {
     std::vector<T> v;
     if constexpr (std::is_floating_point_v<T>) {
       using L = std::numeric_limits<T>;
-      for (const T x : {T(0), L::denorm_min(), T(L::min() - L::denorm_min()), L::min(), T(1e-20),
-                        T(0.25), T(0.5), T(1), T(1 + L::epsilon()), T(1 - L::epsilon() / 2), T(1.5),
-                        T(2), T(2.5), T(3), T(126), T(127.5), T(149), T(255), T(256.5), T(32768),
-                        T(65504), T(65520), T(8388607.5), T(16777217), T(2147483520), T(0x1p31),
-                        T(0x1p32), T(0x1p53), T(0x1p63), T(0x1p64), T(0x1.fffffep126), L::max(),
-                        L::infinity(), L::quiet_NaN()})
+      for (const T x : {T(0),
+                        L::denorm_min(),
+                        T(L::min() - L::denorm_min()),
+                        L::min(),
+                        T(1e-20),
+                        T(0.25),
+                        T(0.5),
+                        T(1),
+                        T(1 + L::epsilon()),
+                        T(1 - L::epsilon() / 2),
+                        T(1.5),
+                        T(2),
+                        T(2.5),
+                        T(3),
+                        T(126),
+                        T(127.5),
+                        T(149),
+                        T(255),
+                        T(256.5),
+                        T(32768),
+                        T(65504),
+                        T(65520),
+                        T(8388607.5),
+                        T(16777217),
+                        T(2147483520),
+                        T(0x1p31),
+                        T(0x1p32),
+                        T(0x1p53),
+                        T(0x1p63),
+                        T(0x1p64),
+                        T(0x1.fffffep126),
+                        L::max(),
+                        L::infinity(),
+                        L::quiet_NaN()})
         v.push_back(x), v.push_back(-x);
     } else {
       using U = std::make_unsigned_t<T>;
       const u32 bits = 8 * sizeof(T);
-      for (u64 x : {u64(0), u64(1), u64(2), u64(3), u64(5), u64(7), u64(31), u64(32), u64(33), u64(63),
-                    u64(64), u64(65), u64(127), u64(128), u64(255), u64(256), u64(1) << (bits - 1),
-                    u64(1) << (bits / 2), (u64(1) << (bits / 2)) - 1, u64(0x5555555555555555),
+      for (u64 x : {u64(0),
+                    u64(1),
+                    u64(2),
+                    u64(3),
+                    u64(5),
+                    u64(7),
+                    u64(31),
+                    u64(32),
+                    u64(33),
+                    u64(63),
+                    u64(64),
+                    u64(65),
+                    u64(127),
+                    u64(128),
+                    u64(255),
+                    u64(256),
+                    u64(1) << (bits - 1),
+                    u64(1) << (bits / 2),
+                    (u64(1) << (bits / 2)) - 1,
+                    u64(0x5555555555555555),
                     u64(0x0123456789abcdef)}) {
         v.push_back(T(U(x))), v.push_back(T(U(~x))), v.push_back(T(U(0 - x)));
       }
@@ -287,13 +335,15 @@ std::vector<D> run_form(const std::string& form, const Cases<A...>& all, const s
     };
     return std::make_tuple(
         std::make_unique<Array<A>>(column(std::integral_constant<size_t, I>{}))...);
-  }(std::make_index_sequence<n>{});
+  }
+  (std::make_index_sequence<n>{});
   Launch l;
   l.block = {96};
   l.grid = {u32((all.size() + 95) / 96)};
   l.seed = seed;
   const Outcome o = std::apply(
-      [&](const auto&... p) { return ptx.run("k", l, out, selected, u32(all.size()), *p...); }, inputs);
+      [&](const auto&... p) { return ptx.run("k", l, out, selected, u32(all.size()), *p...); },
+      inputs);
   INFO(form << ": " << o.fault.what);
   REQUIRE(o.ok);
   return out.values();

@@ -68,11 +68,12 @@ void add(LaunchCounts& to, const LaunchCounts& from) {
 double ratio(u64 a, u64 b) { return b ? double(a) / double(b) : 0; }
 
 void print_table(const std::vector<const KernelProfile*>& kernels, u64 all) {
-  std::fprintf(stderr,
-               "emulator: what ran, by warp instructions (lanes: active ones of 32; sectors: 32-byte "
-               "ones a\nrequest to global memory; wavefronts: turns a request to shared memory)\n"
-               "%6s %8s %14s %6s %8s %11s  %s\n",
-               "share", "launches", "instructions", "lanes", "sectors", "wavefronts", "kernel");
+  std::fprintf(
+      stderr,
+      "emulator: what ran, by warp instructions (lanes: active ones of 32; sectors: 32-byte "
+      "ones a\nrequest to global memory; wavefronts: turns a request to shared memory)\n"
+      "%6s %8s %14s %6s %8s %11s  %s\n",
+      "share", "launches", "instructions", "lanes", "sectors", "wavefronts", "kernel");
   for (const KernelProfile* k : kernels)
     std::fprintf(stderr, "%5.1f%% %8llu %14llu %6.1f %8.1f %11.1f  %s\n",
                  100 * ratio(k->counts.warp_instructions, all),

@@ -53,11 +53,16 @@ document.addEventListener('click', e => {
 std::string escaped(const std::string& s) {
   std::string r;
   for (char c : s) {
-    if (c == '&') r += "&amp;";
-    else if (c == '<') r += "&lt;";
-    else if (c == '>') r += "&gt;";
-    else if (c == '"') r += "&quot;";
-    else r += c;
+    if (c == '&')
+      r += "&amp;";
+    else if (c == '<')
+      r += "&lt;";
+    else if (c == '>')
+      r += "&gt;";
+    else if (c == '"')
+      r += "&quot;";
+    else
+      r += c;
   }
   return r;
 }
@@ -127,10 +132,12 @@ void ptx_pane(std::ostream& out, const KernelProfile& k) {
 
 void source_pane(std::ostream& out, const KernelProfile& k) {
   std::map<std::pair<u32, u32>, LineCounts> lines;
-  for (size_t i = 0; i < k.lines.size(); ++i) add(lines[line_of(k.kernel->body.code[i])], k.lines[i]);
+  for (size_t i = 0; i < k.lines.size(); ++i)
+    add(lines[line_of(k.kernel->body.code[i])], k.lines[i]);
   u64 most = 0;
   for (const auto& [at, c] : lines) most = std::max(most, c.executed);
-  out << "<div class=pane><table><tr><th>line<th class=t>source<th>executed<th>lanes<th>units</tr>\n";
+  out << "<div class=pane><table><tr><th>line<th "
+         "class=t>source<th>executed<th>lanes<th>units</tr>\n";
   u32 file = ~0u, shown = 0;
   std::vector<std::string> text;
   for (const auto& [at, c] : lines) {
@@ -139,7 +146,8 @@ void source_pane(std::ostream& out, const KernelProfile& k) {
       file = at.first;
       shown = 0;
       text.clear();
-      const std::string name = file < k.kernel->module->files.size() ? k.kernel->module->files[file] : "";
+      const std::string name =
+          file < k.kernel->module->files.size() ? k.kernel->module->files[file] : "";
       std::ifstream in(name);
       for (std::string line; std::getline(in, line);) text.push_back(line);
       out << "<tr><td colspan=5 class=t><b>" << escaped(name) << "</b>"
@@ -147,9 +155,11 @@ void source_pane(std::ostream& out, const KernelProfile& k) {
     }
     // A few lines around those that ran, for the reader to find the place.
     const u32 from = std::max(shown + 1, at.second > 2 ? at.second - 2 : 1);
-    if (from > shown + 1 && shown) out << "<tr><td></td><td class=code>...</td><td></td><td></td><td></td></tr>\n";
+    if (from > shown + 1 && shown)
+      out << "<tr><td></td><td class=code>...</td><td></td><td></td><td></td></tr>\n";
     for (u32 l = from; l < at.second; ++l)
-      out << "<tr><td>" << l << "</td><td class=code>" << (l <= text.size() ? escaped(text[l - 1]) : "")
+      out << "<tr><td>" << l << "</td><td class=code>"
+          << (l <= text.size() ? escaped(text[l - 1]) : "")
           << "</td><td></td><td></td><td></td></tr>\n";
     out << "<tr data-l=\"" << at.first << ":" << at.second << "\"><td>" << at.second
         << "</td><td class=code>" << (at.second <= text.size() ? escaped(text[at.second - 1]) : "")

@@ -18,7 +18,7 @@
 namespace emu {
 namespace {
 
-constexpr int kExitCode = 86;     // of a program with findings
+constexpr int kExitCode = 86;  // of a program with findings
 constexpr u64 kPrintedOfAKind = 2;
 constexpr size_t kLongestName = 140;
 
@@ -42,14 +42,22 @@ std::string shortened(std::string text) {
 
 const char* text_of(KernelFault::Kind kind) {
   switch (kind) {
-    case KernelFault::Kind::illegal_address: return "illegal address";
-    case KernelFault::Kind::misaligned: return "misaligned address";
-    case KernelFault::Kind::illegal_instruction: return "illegal instruction";
-    case KernelFault::Kind::assertion: return "assertion failed";
-    case KernelFault::Kind::barrier: return "barrier not met by all threads";
-    case KernelFault::Kind::race: return "race";
-    case KernelFault::Kind::order: return "access that nothing orders";
-    case KernelFault::Kind::limit: return "limit";
+    case KernelFault::Kind::illegal_address:
+      return "illegal address";
+    case KernelFault::Kind::misaligned:
+      return "misaligned address";
+    case KernelFault::Kind::illegal_instruction:
+      return "illegal instruction";
+    case KernelFault::Kind::assertion:
+      return "assertion failed";
+    case KernelFault::Kind::barrier:
+      return "barrier not met by all threads";
+    case KernelFault::Kind::race:
+      return "race";
+    case KernelFault::Kind::order:
+      return "access that nothing orders";
+    case KernelFault::Kind::limit:
+      return "limit";
   }
   return "fault";
 }
@@ -78,9 +86,9 @@ void print_leaks() {
       text += (blocks > 1 ? "\n  " : "") + describe_address(b.begin) + describe(b.from);
   });
   if (blocks)
-    finding(std::to_string(blocks) + " blocks were never freed: " + std::to_string(bytes) +
-                " bytes",
-            text);
+    finding(
+        std::to_string(blocks) + " blocks were never freed: " + std::to_string(bytes) + " bytes",
+        text);
 }
 
 // Runs after the program's own handlers and destructors, which may still use the runtime.
@@ -131,8 +139,8 @@ std::string describe(const CallSite& site) {
     if (f.file.empty()) continue;
     char offset[32];
     std::snprintf(offset, sizeof offset, " + 0x%" PRIx64, f.offset);
-    text += "\n      at " + (f.name.empty() ? f.file + offset
-                                            : shortened(f.name) + offset + " (" + f.file + ")");
+    text += "\n      at " +
+            (f.name.empty() ? f.file + offset : shortened(f.name) + offset + " (" + f.file + ")");
     if (f.name == "main") break;
   }
   return text;

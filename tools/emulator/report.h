@@ -16,8 +16,8 @@ struct CallSite {
 std::string describe(const CallSite& site);
 std::string demangled(const std::string& name);
 
-// A finding: `head` names it (equal heads are printed twice at most, and counted), `more` is printed
-// below it, indented.
+// A finding: `head` names it (equal heads are printed twice at most, and counted), `more` is
+// printed below it, indented.
 void finding(const std::string& head, const std::string& more);
 void finding(const KernelFault& fault, const QueuedOp& op);
 // Why a call returns an error; printed once for each text, never counted.

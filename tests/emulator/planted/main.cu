@@ -1,5 +1,5 @@
-// planted NAME: runs one program with a known fault. "planted: its own check says N" is the last line,
-// where the program lives as long.
+// planted NAME: runs one program with a known fault. "planted: its own check says N" is the last
+// line, where the program lives as long.
 #include <cstring>
 
 #include "faults.h"

@@ -45,8 +45,7 @@ int diverged_syncthreads() {
   return wait();
 }
 __global__ void waits_for_ever(float* p) {
-  if (threadIdx.x < 32)
-    asm volatile("bar.sync 1, 64;");
+  if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");
   p[threadIdx.x] = 1;
 }
 int barrier_without_partner() {

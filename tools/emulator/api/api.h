@@ -62,8 +62,6 @@ inline void* pointer_to(u64 address) { return reinterpret_cast<void*>(address); 
 StreamRef stream_or_note(const char* name, cudaStream_t stream);
 EventRef event_or_note(const char* name, cudaEvent_t event);
 
-
-
 // Queues the work, or adds it to the graph that the stream is captured into. Null: the error.
 cudaError_t put(const char* name, const StreamRef& stream, WorkRef work, OpRef* op = nullptr);
 

@@ -6,8 +6,9 @@ namespace emu {
 
 cudaError_t Call::begin() {
   if (in_host_function() && !(flags_ & kNoDevice)) {
-    note(std::string(name_) + " was called from a host function of a stream, which may call nothing "
-                              "of CUDA");
+    note(std::string(name_) +
+         " was called from a host function of a stream, which may call nothing "
+         "of CUDA");
     return cudaErrorNotPermitted;
   }
   if (flags_ & kNoDevice) return cudaSuccess;
@@ -56,8 +57,9 @@ cudaError_t put(const char* name, const StreamRef& s, WorkRef work, OpRef* op) {
   }
   if (s->legacy)
     if (const int e = check_implicit(s->device)) {
-      note(std::string(name) + ": the legacy default stream would wait for a stream that is "
-                               "captured");
+      note(std::string(name) +
+           ": the legacy default stream would wait for a stream that is "
+           "captured");
       return cudaError_t(e);
     }
   const OpRef queued = enqueue(*s, std::move(work));

@@ -49,8 +49,8 @@ cudaError_t request_3d(const char* name, const cudaMemcpy3DParms* p, cudaStream_
 
 // The part of a symbol that a copy is about.
 cudaError_t request_symbol(const char* name, const void* symbol, size_t offset, void* to,
-                           const void* from, size_t bytes, cudaMemcpyKind kind,
-                           cudaStream_t stream, bool async) {
+                           const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                           bool async) {
   return call(name, async ? kPlain : kUnsafe, [&] {
     u64 address = 0, size = 0;
     int error = 0;
@@ -109,8 +109,8 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, const void* const* from, const
   return call("cudaMemcpyBatchAsync", [&] {
     if (!to || !from || !sizes || !stream) return cudaErrorInvalidValue;
     for (size_t i = 0; i < count; ++i) {
-      const cudaError_t e = copy(
-          {"cudaMemcpyBatchAsync", line(to[i], from[i], sizes[i]), cudaMemcpyDefault, stream, true});
+      const cudaError_t e = copy({"cudaMemcpyBatchAsync", line(to[i], from[i], sizes[i]),
+                                  cudaMemcpyDefault, stream, true});
       if (e != cudaSuccess) return e;
     }
     return cudaSuccess;
@@ -173,8 +173,8 @@ cudaError_t cudaMemset2D(void* to, size_t pitch, int value, size_t width, size_t
 }
 cudaError_t cudaMemset2DAsync(void* to, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream) {
-  return request_fill({"cudaMemset2DAsync", rows(to, pitch, nullptr, 0, width, height),
-                             u8(value), 1, stream, true});
+  return request_fill({"cudaMemset2DAsync", rows(to, pitch, nullptr, 0, width, height), u8(value),
+                       1, stream, true});
 }
 cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent) {
   return request_fill({"cudaMemset3D", box(to, extent), u8(value)});

@@ -37,28 +37,35 @@ Side side_of(const CopyRequest& r, u64 begin, u64 end, const char* what) {
 bool fits(cudaMemcpyKind kind, const Side& to, const Side& from) {
   // Page-locked memory is both sides' by its unified address, pageable memory the host's alone.
   switch (kind) {
-    case cudaMemcpyHostToHost: return to.place != Place::device && from.place != Place::device;
+    case cudaMemcpyHostToHost:
+      return to.place != Place::device && from.place != Place::device;
     case cudaMemcpyHostToDevice:
       return to.place != Place::pageable && from.place != Place::device;
     case cudaMemcpyDeviceToHost:
       return to.place != Place::device && from.place != Place::pageable;
     case cudaMemcpyDeviceToDevice:
       return to.place != Place::pageable && from.place != Place::pageable;
-    default: return true;
+    default:
+      return true;
   }
 }
 
 const char* text_of(cudaMemcpyKind kind) {
   switch (kind) {
-    case cudaMemcpyHostToHost: return "cudaMemcpyHostToHost";
-    case cudaMemcpyHostToDevice: return "cudaMemcpyHostToDevice";
-    case cudaMemcpyDeviceToHost: return "cudaMemcpyDeviceToHost";
-    default: return "cudaMemcpyDeviceToDevice";
+    case cudaMemcpyHostToHost:
+      return "cudaMemcpyHostToHost";
+    case cudaMemcpyHostToDevice:
+      return "cudaMemcpyHostToDevice";
+    case cudaMemcpyDeviceToHost:
+      return "cudaMemcpyDeviceToHost";
+    default:
+      return "cudaMemcpyDeviceToDevice";
   }
 }
 const char* text_of(Place p) {
-  return p == Place::device ? "device memory" : p == Place::pageable ? "memory of the host"
-                                                                      : "page-locked memory";
+  return p == Place::device     ? "device memory"
+         : p == Place::pageable ? "memory of the host"
+                                : "page-locked memory";
 }
 
 struct Sides {
@@ -75,8 +82,8 @@ cudaError_t sides_of(const CopyRequest& r, Sides* sides) {
   if (sides->to.place == Place::wrong || sides->from.place == Place::wrong)
     return cudaErrorInvalidValue;
   if (!fits(r.kind, sides->to, sides->from)) {
-    note(std::string(r.name) + " with " + text_of(r.kind) + " from " +
-         text_of(sides->from.place) + " to " + text_of(sides->to.place));
+    note(std::string(r.name) + " with " + text_of(r.kind) + " from " + text_of(sides->from.place) +
+         " to " + text_of(sides->to.place));
     return cudaErrorInvalidValue;
   }
   return cudaSuccess;
@@ -131,8 +138,8 @@ cudaError_t copy(const CopyRequest& r) {
   copy_peers(*s, r.shape);
   // Within devices even the plain call returns at once; the host's pageable memory is waited for.
   const bool within = !to_host && !from_host && sides.to.place == Place::device;
-  const bool waits = r.async ? sides.to.place == Place::pageable || (to_host && from_host)
-                             : !within;
+  const bool waits =
+      r.async ? sides.to.place == Place::pageable || (to_host && from_host) : !within;
   if (waits) wait_for(op);
   return cudaSuccess;
 }

@@ -21,8 +21,8 @@ cudaError_t with_function(const char* name, const void* kernel, F&& f) {
 cudaError_t set_attribute(Function& f, cudaFuncAttribute attribute, int value, int device) {
   switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize: {
-      const u64 most = gpu_model().shared_optin - std::min(info(*f.kernel).static_shared,
-                                                           gpu_model().shared_optin);
+      const u64 most = gpu_model().shared_optin -
+                       std::min(info(*f.kernel).static_shared, gpu_model().shared_optin);
       if (value < 0 || u64(value) > most) {
         note("cudaFuncSetAttribute(" + demangled(f.name) + "): " + std::to_string(value) +
              " bytes of dynamic shared memory, of which " + gpu_model().name + " has " +
@@ -39,7 +39,8 @@ cudaError_t set_attribute(Function& f, cudaFuncAttribute attribute, int value, i
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
       f.nonportable_clusters = value != 0;
       return cudaSuccess;
-    default: return cudaErrorInvalidValue;
+    default:
+      return cudaErrorInvalidValue;
   }
 }
 
@@ -113,8 +114,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
                                                                    unsigned) {
   return with_function("cudaOccupancyMaxActiveBlocksPerMultiprocessor", kernel, [&](Function& f) {
     if (!blocks || threads <= 0) return cudaErrorInvalidValue;
-    const bool fits = u32(threads) <= info(*f.kernel).max_threads &&
-                      shared <= dynamic_limit(f, current_device());
+    const bool fits =
+        u32(threads) <= info(*f.kernel).max_threads && shared <= dynamic_limit(f, current_device());
     *blocks = fits ? resident_blocks(f, u64(threads), shared) : 0;
     return cudaSuccess;
   });

@@ -39,9 +39,9 @@ cudaError_t change_edges(const char* name, cudaGraph_t graph, const cudaGraphNod
 }
 
 const char* name_of_type(int type) {
-  static constexpr const char* kNames[] = {"kernel", "copy",  "fill",  "host",      "graph",
-                                           "empty",  "wait",  "record", "signal",   "semaphore",
-                                           "malloc", "free",  "batch", "conditional"};
+  static constexpr const char* kNames[] = {"kernel", "copy", "fill",   "host",       "graph",
+                                           "empty",  "wait", "record", "signal",     "semaphore",
+                                           "malloc", "free", "batch",  "conditional"};
   return type >= 0 && type < 14 ? kNames[type] : "node";
 }
 

@@ -59,8 +59,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
 cudaError_t cudaGraphInstantiateWithParams(cudaGraphExec_t* exec, cudaGraph_t graph,
                                            cudaGraphInstantiateParams* p) {
   if (!p) return call("cudaGraphInstantiateWithParams", [] { return cudaErrorInvalidValue; });
-  const cudaError_t e =
-      instantiate_graph("cudaGraphInstantiateWithParams", exec, graph, p->flags);
+  const cudaError_t e = instantiate_graph("cudaGraphInstantiateWithParams", exec, graph, p->flags);
   p->errNode_out = nullptr;
   p->result_out = e == cudaSuccess ? cudaGraphInstantiateSuccess : cudaGraphInstantiateError;
   return e;
@@ -72,9 +71,8 @@ cudaError_t cudaGraphExecGetFlags(cudaGraphExec_t exec, unsigned long long* flag
   });
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  return call("cudaGraphExecDestroy", [&] {
-    return drop_exec(exec) ? cudaSuccess : cudaErrorInvalidValue;
-  });
+  return call("cudaGraphExecDestroy",
+              [&] { return drop_exec(exec) ? cudaSuccess : cudaErrorInvalidValue; });
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
@@ -95,8 +93,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream) {
   return with_exec("cudaGraphUpload", exec, [&](GraphExec&) {
-    return stream_or_note("cudaGraphUpload", stream) ? cudaSuccess
-                                                     : cudaErrorInvalidResourceHandle;
+    return stream_or_note("cudaGraphUpload", stream) ? cudaSuccess : cudaErrorInvalidResourceHandle;
   });
 }
 
@@ -166,8 +163,7 @@ cudaError_t cudaGraphNodeSetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, 
     return cudaSuccess;
   });
 }
-cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node,
-                                    unsigned* enabled) {
+cudaError_t cudaGraphNodeGetEnabled(cudaGraphExec_t exec, cudaGraphNode_t node, unsigned* enabled) {
   return with_exec("cudaGraphNodeGetEnabled", exec, [&](GraphExec& e) {
     const GraphNode* n = find_node(node);
     const ExecNode* x = n ? node_of(e, n) : nullptr;

@@ -88,8 +88,8 @@ cudaError_t cudaGraphAddMemcpyNode1D(NODE, void* to, const void* from, size_t by
   return add("cudaGraphAddMemcpyNode1D", PLACE, cudaGraphNodeTypeMemcpy,
              [&](WorkRef* w) { return make_copy(to, from, bytes, kind, w); });
 }
-cudaError_t cudaGraphAddMemcpyNodeToSymbol(NODE, const void* symbol, const void* from,
-                                           size_t bytes, size_t offset, cudaMemcpyKind kind) {
+cudaError_t cudaGraphAddMemcpyNodeToSymbol(NODE, const void* symbol, const void* from, size_t bytes,
+                                           size_t offset, cudaMemcpyKind kind) {
   return add("cudaGraphAddMemcpyNodeToSymbol", PLACE, cudaGraphNodeTypeMemcpy, [&](WorkRef* w) {
     return make_symbol_copy(symbol, offset, nullptr, from, bytes, kind, w);
   });
@@ -139,8 +139,8 @@ cudaError_t cudaGraphMemsetNodeGetParams(cudaGraphNode_t node, cudaMemsetParams*
                    [&](GraphNode& n) {
                      const auto* f = dynamic_cast<FillWork*>(n.work.get());
                      if (!p || !f) return cudaErrorInvalidValue;
-                     *p = {pointer_to(f->shape.to), f->shape.to_pitch,         f->value,
-                           f->bytes,                f->shape.width / f->bytes, f->shape.height};
+                     *p = {pointer_to(f->shape.to),   f->shape.to_pitch, f->value, f->bytes,
+                           f->shape.width / f->bytes, f->shape.height};
                      return cudaSuccess;
                    });
 }
@@ -174,12 +174,12 @@ cudaError_t cudaGraphAddEmptyNode(NODE) {
 }
 cudaError_t cudaGraphAddChildGraphNode(NODE, cudaGraph_t child) {
   GraphRef copy;
-  const cudaError_t e = add("cudaGraphAddChildGraphNode", PLACE, cudaGraphNodeTypeGraph,
-                            [&](WorkRef*) {
-                              const GraphRef g = find_graph(child);
-                              if (g) copy = clone(*g);
-                              return g ? cudaSuccess : cudaErrorInvalidValue;
-                            });
+  const cudaError_t e =
+      add("cudaGraphAddChildGraphNode", PLACE, cudaGraphNodeTypeGraph, [&](WorkRef*) {
+        const GraphRef g = find_graph(child);
+        if (g) copy = clone(*g);
+        return g ? cudaSuccess : cudaErrorInvalidValue;
+      });
   if (e != cudaSuccess) return e;
   const Locked lock;
   GraphNode* n = find_node(*node);

@@ -64,7 +64,9 @@ cudaError_t apply(const cudaLaunchConfig_t& c, LaunchShape* shape) {
   for (unsigned i = 0; i < c.numAttrs; ++i) {
     const cudaLaunchAttribute& a = c.attrs[i];
     switch (a.id) {
-      case cudaLaunchAttributeCooperative: shape->cooperative = a.val.cooperative; break;
+      case cudaLaunchAttributeCooperative:
+        shape->cooperative = a.val.cooperative;
+        break;
       case cudaLaunchAttributeClusterDimension:
         shape->cluster = {a.val.clusterDim.x, a.val.clusterDim.y, a.val.clusterDim.z};
         break;
@@ -77,7 +79,8 @@ cudaError_t apply(const cudaLaunchConfig_t& c, LaunchShape* shape) {
       case cudaLaunchAttributePreferredSharedMemoryCarveout:
       case cudaLaunchAttributeClusterSchedulingPolicyPreference:
       // A launch may begin before the last one ends; ours never does.
-      case cudaLaunchAttributeProgrammaticStreamSerialization: break;
+      case cudaLaunchAttributeProgrammaticStreamSerialization:
+        break;
       default:
         note("cudaLaunchKernelExC: attribute " + std::to_string(int(a.id)) + " is not emulated");
         return cudaErrorNotSupported;
@@ -94,8 +97,8 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
 }
 cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block, void** args,
                                         size_t shared, cudaStream_t stream) {
-  return launch("cudaLaunchCooperativeKernel", kernel,
-                {dims(grid), dims(block), {}, shared, true}, args, stream);
+  return launch("cudaLaunchCooperativeKernel", kernel, {dims(grid), dims(block), {}, shared, true},
+                args, stream);
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* c, const void* kernel, void** args) {
   if (!c) return call("cudaLaunchKernelExC", [] { return cudaErrorInvalidValue; });
@@ -113,8 +116,7 @@ STUB unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
   configurations.push_back({grid, block, shared, stream});
   return 0;
 }
-STUB cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared,
-                                            void* stream) {
+STUB cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared, void* stream) {
   if (configurations.empty()) return cudaErrorMissingConfiguration;
   const Configuration c = configurations.back();
   configurations.pop_back();
@@ -135,6 +137,5 @@ STUB cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, 
 }
 STUB cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void** args,
                                          size_t shared, cudaStream_t stream) {
-  return cudaLaunchKernel(kernel, grid, block, args, shared,
-                          stream ? stream : cudaStreamPerThread);
+  return cudaLaunchKernel(kernel, grid, block, args, shared, stream ? stream : cudaStreamPerThread);
 }

@@ -11,15 +11,15 @@ cudaStream_t own(cudaStream_t stream) { return stream ? stream : cudaStreamPerTh
 
 }  // namespace
 
-#define PT(name, suffix, parameters, ...)                                        \
+#define PT(name, suffix, parameters, ...)                                                 \
   extern "C" __attribute__((visibility("default"))) cudaError_t name##suffix parameters { \
-    return name(__VA_ARGS__);                                                    \
+    return name(__VA_ARGS__);                                                             \
   }
 // A synchronous call is the asynchronous one and a wait, or `name` where the two differ by more.
-#define PTDS(name, parameters, ...)                                                          \
-  extern "C" __attribute__((visibility("default"))) cudaError_t name##_ptds parameters {     \
-    const cudaError_t e = name##Async(__VA_ARGS__, cudaStreamPerThread);                     \
-    return e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e;                \
+#define PTDS(name, parameters, ...)                                                      \
+  extern "C" __attribute__((visibility("default"))) cudaError_t name##_ptds parameters { \
+    const cudaError_t e = name##Async(__VA_ARGS__, cudaStreamPerThread);                 \
+    return e == cudaSuccess ? cudaStreamSynchronize(cudaStreamPerThread) : e;            \
   }
 
 // clang-format off

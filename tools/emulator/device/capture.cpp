@@ -105,9 +105,9 @@ int check_unsafe() {
   int error = 0;
   for (const CaptureRef& c : captures()) {
     const bool own = c->thread == this_thread();
-    const bool forbids = own ? c->mode != cudaStreamCaptureModeRelaxed
-                             : c->mode == cudaStreamCaptureModeGlobal &&
-                                   thread_mode == cudaStreamCaptureModeGlobal;
+    const bool forbids =
+        own ? c->mode != cudaStreamCaptureModeRelaxed
+            : c->mode == cudaStreamCaptureModeGlobal && thread_mode == cudaStreamCaptureModeGlobal;
     if (forbids) error = invalidate(*c, cudaErrorStreamCaptureUnsupported);
   }
   return error;

@@ -7,8 +7,8 @@ namespace emu {
 struct Capture {
   u64 id = 0;
   GraphRef graph;
-  int mode = 0;     // cudaStreamCaptureMode
-  u64 thread = 0;   // that began it
+  int mode = 0;    // cudaStreamCaptureMode
+  u64 thread = 0;  // that began it
   Stream* origin = nullptr;
   bool invalid = false, over = false;
   size_t nodes_before = 0;  // cudaStreamBeginCaptureToGraph: what the graph had
@@ -19,7 +19,8 @@ using CaptureRef = std::shared_ptr<Capture>;
 // All of these return a cudaError_t.
 int begin_capture(const StreamRef& s, int mode, GraphRef into, std::vector<GraphNode*> after);
 int end_capture(const StreamRef& s, GraphRef* graph);
-// A call that conflicts with captures: of the stream, of the device (-1: of any), or for its thread.
+// A call that conflicts with captures: of the stream, of the device (-1: of any), or for its
+// thread.
 int check_stream_sync(const Stream& s);
 int check_device_sync(int device);
 int check_unsafe();

@@ -22,13 +22,20 @@ thread_local int current = 0;
 
 u64* limit_of(Context& c, int limit) {
   switch (limit) {
-    case cudaLimitStackSize: return &c.stack;
-    case cudaLimitPrintfFifoSize: return &c.printf_fifo;
-    case cudaLimitMallocHeapSize: return &c.heap;
-    case cudaLimitDevRuntimePendingLaunchCount: return &c.pending_launches;
-    case cudaLimitMaxL2FetchGranularity: return &c.l2_granularity;
-    case cudaLimitPersistingL2CacheSize: return &c.persisting_l2;
-    default: return nullptr;
+    case cudaLimitStackSize:
+      return &c.stack;
+    case cudaLimitPrintfFifoSize:
+      return &c.printf_fifo;
+    case cudaLimitMallocHeapSize:
+      return &c.heap;
+    case cudaLimitDevRuntimePendingLaunchCount:
+      return &c.pending_launches;
+    case cudaLimitMaxL2FetchGranularity:
+      return &c.l2_granularity;
+    case cudaLimitPersistingL2CacheSize:
+      return &c.persisting_l2;
+    default:
+      return nullptr;
   }
 }
 

@@ -56,8 +56,9 @@ u64 hash_of(u64 h, const u8* p, u64 bytes) {
 const char* place_of(u64 address) {
   const Block* b = find_block(address);
   if (!b) return "host";
-  return b->kind == BlockKind::device ? "device" : b->kind == BlockKind::pinned ? "pinned"
-                                                                                : "managed";
+  return b->kind == BlockKind::device   ? "device"
+         : b->kind == BlockKind::pinned ? "pinned"
+                                        : "managed";
 }
 bool on_device(u64 address) {
   const Block* b = find_block(address);
@@ -73,18 +74,18 @@ u8* usable(const QueuedOp& op, u64 address, u64 bytes, const char* what) {
   std::snprintf(text, sizeof text, "%s: 0x%llx is ", what,
                 static_cast<unsigned long long>(address));
   finding(name_of(op) + " uses memory that is gone",
-          text + describe_address(address) + "\n  operation " + std::to_string(op.serial) +
-              " on " + op.stream + ", queued" + describe(op.from));
+          text + describe_address(address) + "\n  operation " + std::to_string(op.serial) + " on " +
+              op.stream + ", queued" + describe(op.from));
   lose_device(op.device, cudaErrorIllegalAddress);
   return nullptr;
 }
 
 // Memory that was no block when the copy was queued is the program's own, pageable.
 void CopyWork::run(QueuedOp& op) {
-  const bool from_block = in_device_space(shape.from) || in_host_space(shape.from) ||
-                          find_block(shape.from);
-  const bool to_block = in_device_space(shape.to) || in_host_space(shape.to) ||
-                        find_block(shape.to);
+  const bool from_block =
+      in_device_space(shape.from) || in_host_space(shape.from) || find_block(shape.from);
+  const bool to_block =
+      in_device_space(shape.to) || in_host_space(shape.to) || find_block(shape.to);
   if (watched_ && hash_source() != hash_)
     finding("host memory changed before its copy to the device ran",
             describe_address(shape.from) + "\n  " + describe_op(&op));
@@ -104,9 +105,9 @@ void CopyWork::run(QueuedOp& op) {
   });
   ++totals().copies;
   const bool within = on_device(shape.from) && on_device(shape.to);
-  const double rate = within ? gpu_model().bytes_per_ns() / 2
+  const double rate = within                              ? gpu_model().bytes_per_ns() / 2
                       : took_ || !from_block || !to_block ? kPageableRate
-                                                           : kLinkRate;
+                                                          : kLinkRate;
   op.nanoseconds = kStart + double(shape.bytes()) / rate;
   // The work outlives its run in the memory of recent operations.
   taken_ = {};

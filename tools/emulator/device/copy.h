@@ -27,7 +27,8 @@ struct CopyWork : Work {
 
   // Pageable memory: the call takes the bytes. Not for a graph's node.
   void take_source();
-  // Page-locked memory: the call remembers the bytes, and the copy compares. Not for a graph's node.
+  // Page-locked memory: the call remembers the bytes, and the copy compares. Not for a graph's
+  // node.
   void watch_source();
 
   const CopyShape shape;
@@ -45,7 +46,7 @@ struct FillWork : Work {
   void run(QueuedOp& op) override;
   std::string name() const override;
   Touch touches(u64 begin, u64 end) const override;
-  const CopyShape shape;  // of `to`
+  const CopyShape shape;   // of `to`
   const u32 value, bytes;  // of an element: 1, 2 or 4
 };
 

@@ -153,15 +153,24 @@ GraphRef clone(const Graph& g) {
 
 int node_type(WorkKind kind) {
   switch (kind) {
-    case WorkKind::copy: return cudaGraphNodeTypeMemcpy;
-    case WorkKind::fill: return cudaGraphNodeTypeMemset;
-    case WorkKind::host: return cudaGraphNodeTypeHost;
-    case WorkKind::record: return cudaGraphNodeTypeEventRecord;
-    case WorkKind::wait: return cudaGraphNodeTypeWaitEvent;
-    case WorkKind::take: return cudaGraphNodeTypeMemAlloc;
-    case WorkKind::give: return cudaGraphNodeTypeMemFree;
-    case WorkKind::join: return cudaGraphNodeTypeEmpty;
-    default: return cudaGraphNodeTypeKernel;
+    case WorkKind::copy:
+      return cudaGraphNodeTypeMemcpy;
+    case WorkKind::fill:
+      return cudaGraphNodeTypeMemset;
+    case WorkKind::host:
+      return cudaGraphNodeTypeHost;
+    case WorkKind::record:
+      return cudaGraphNodeTypeEventRecord;
+    case WorkKind::wait:
+      return cudaGraphNodeTypeWaitEvent;
+    case WorkKind::take:
+      return cudaGraphNodeTypeMemAlloc;
+    case WorkKind::give:
+      return cudaGraphNodeTypeMemFree;
+    case WorkKind::join:
+      return cudaGraphNodeTypeEmpty;
+    default:
+      return cudaGraphNodeTypeKernel;
   }
 }
 
@@ -188,8 +197,8 @@ void launch(GraphExec& e, Stream& stream) {
   const std::string name = "graph " + std::to_string(e.graph);
   std::vector<OpRef> before;
   if (e.last) before.push_back(e.last);
-  const OpRef begin = enqueue(
-      stream, std::make_shared<Mark>(WorkKind::join, "begin of " + name), std::move(before));
+  const OpRef begin = enqueue(stream, std::make_shared<Mark>(WorkKind::join, "begin of " + name),
+                              std::move(before));
   std::vector<OpRef> ops;
   std::vector<bool> waited(e.nodes.size());
   for (const ExecNode& n : e.nodes) {
@@ -213,8 +222,8 @@ void launch(GraphExec& e, Stream& stream) {
   std::vector<OpRef> ends;
   for (size_t i = 0; i < ops.size(); ++i)
     if (!waited[i]) ends.push_back(ops[i]);
-  e.last = enqueue(stream, std::make_shared<Mark>(WorkKind::join, "end of " + name),
-                   std::move(ends));
+  e.last =
+      enqueue(stream, std::make_shared<Mark>(WorkKind::join, "end of " + name), std::move(ends));
   ++e.launches;
 }
 

@@ -40,7 +40,8 @@ GraphRef clone(const Graph& g);
 // The cudaGraphNodeType of a piece of work.
 int node_type(WorkKind kind);
 
-// A graph made ready: its nodes in an order that respects what they wait for, child graphs dissolved.
+// A graph made ready: its nodes in an order that respects what they wait for, child graphs
+// dissolved.
 struct ExecNode {
   u64 id = 0;  // of the graph's node
   int type = 0, device = 0;

@@ -17,11 +17,16 @@ constexpr double kLaunchNanoseconds = 3000;  // modelled, of an empty kernel
 
 int error_of(KernelFault::Kind kind) {
   switch (kind) {
-    case KernelFault::Kind::illegal_address: return cudaErrorIllegalAddress;
-    case KernelFault::Kind::misaligned: return cudaErrorMisalignedAddress;
-    case KernelFault::Kind::illegal_instruction: return cudaErrorIllegalInstruction;
-    case KernelFault::Kind::assertion: return cudaErrorAssert;
-    default: return cudaErrorLaunchFailure;
+    case KernelFault::Kind::illegal_address:
+      return cudaErrorIllegalAddress;
+    case KernelFault::Kind::misaligned:
+      return cudaErrorMisalignedAddress;
+    case KernelFault::Kind::illegal_instruction:
+      return cudaErrorIllegalInstruction;
+    case KernelFault::Kind::assertion:
+      return cudaErrorAssert;
+    default:
+      return cudaErrorLaunchFailure;
   }
 }
 
@@ -75,9 +80,7 @@ void KernelWork::run(QueuedOp& op) {
   if (shape.cooperative) r.grid_workspace = grid_workspace(op.device);
   r.op = settings().order ? &op : nullptr;
   Module& m = *function.module;
-  r.symbol_address = [&](const std::string& name) {
-    return variable_address(m, name, op.device);
-  };
+  r.symbol_address = [&](const std::string& name) { return variable_address(m, name, op.device); };
   r.warn = [&](const KernelFault& f) { finding(f, op); };
   std::vector<LineCounts> lines;
   if (!settings().profile.empty()) {
@@ -103,8 +106,8 @@ void KernelWork::run(QueuedOp& op) {
 }
 
 std::string KernelWork::name() const {
-  std::string text = demangled(function.name) + "<<<" + triple(shape.grid) + "  " +
-                     triple(shape.block);
+  std::string text =
+      demangled(function.name) + "<<<" + triple(shape.grid) + "  " + triple(shape.block);
   if (shape.dynamic_shared) text += "  " + std::to_string(shape.dynamic_shared) + " bytes";
   return text + ">>>";
 }
@@ -190,11 +193,11 @@ int check_launch(const Function& f, const LaunchShape& s, int device, std::strin
     return cudaErrorNotSupported;
   }
   if (s.cooperative) {
-    const u64 room = u64(resident_blocks(f, block.count(), s.dynamic_shared)) *
-                     u64(g.multiprocessors);
+    const u64 room =
+        u64(resident_blocks(f, block.count(), s.dynamic_shared)) * u64(g.multiprocessors);
     if (grid.count() > room) {
-      *why = "a cooperative launch of " + std::to_string(grid.count()) +
-             " blocks, of which " + std::to_string(room) + " fit on the device at a time";
+      *why = "a cooperative launch of " + std::to_string(grid.count()) + " blocks, of which " +
+             std::to_string(room) + " fit on the device at a time";
       return cudaErrorCooperativeLaunchTooLarge;
     }
   }

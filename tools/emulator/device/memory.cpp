@@ -16,10 +16,10 @@ namespace emu {
 namespace {
 
 constexpr u64 kPage = 4096;
-constexpr u64 kLarge = u64(256) << 10;     // from here on blocks are filled by mapping
-constexpr u64 kTemplate = u64(8) << 20;    // bytes 0xff that large blocks begin as
-constexpr u64 kHostSpace = u64(1) << 38;   // addresses of page-locked and managed memory
-constexpr size_t kRemembered = 20000;      // freed blocks that findings can name
+constexpr u64 kLarge = u64(256) << 10;    // from here on blocks are filled by mapping
+constexpr u64 kTemplate = u64(8) << 20;   // bytes 0xff that large blocks begin as
+constexpr u64 kHostSpace = u64(1) << 38;  // addresses of page-locked and managed memory
+constexpr size_t kRemembered = 20000;     // freed blocks that findings can name
 
 u64 round_up(u64 x, u64 to) { return (x + to - 1) / to * to; }
 
@@ -234,8 +234,10 @@ void free_block(u64 begin) {
   if (!b.registered) {
     end_block(b);
     if (b.kind == BlockKind::device) m.used[b.device] -= round_up(b.bytes(), 512);
-    if (m.freed.insert_or_assign(begin, Freed{b.end, b.serial, b.device, b.kind, b.from,
-                                              CallSite::here()}).second)
+    if (m.freed
+            .insert_or_assign(begin,
+                              Freed{b.end, b.serial, b.device, b.kind, b.from, CallSite::here()})
+            .second)
       m.freed_order.push_back(begin);
     if (m.freed_order.size() > kRemembered) {
       m.freed.erase(m.freed_order.front());

@@ -15,8 +15,8 @@ enum class BlockKind : u8 { device, pinned, managed };
 
 struct Block {
   u64 begin = 0, end = 0;  // as the program sees it; end is exclusive
-  i64 alias = 0;           // added to an address: where the emulator may touch it; 0 for host memory
-  int device = 0;          // pinned: the device that was current
+  i64 alias = 0;   // added to an address: where the emulator may touch it; 0 for host memory
+  int device = 0;  // pinned: the device that was current
   BlockKind kind = BlockKind::device;
   u64 serial = 0;           // of the allocation, from 1
   bool registered = false;  // by cudaHostRegister: the program's own memory

@@ -13,8 +13,8 @@ using OpRef = std::shared_ptr<QueuedOp>;
 
 enum class WorkKind : u8 { kernel, copy, fill, host, external, record, wait, join, take, give };
 
-// What is to be done. A graph's node shares it with the graph's launches: it does not change once it
-// is queued; other parameters are another Work.
+// What is to be done. A graph's node shares it with the graph's launches: it does not change once
+// it is queued; other parameters are another Work.
 struct Work {
   explicit Work(WorkKind k) : kind(k) {}
   virtual ~Work() = default;
@@ -39,9 +39,9 @@ struct QueuedOp {
   std::vector<OpRef> next;   // that wait for this
   u32 waiting = 0;           // operations of `after` not done
   bool done = false, running = false;
-  ClockRef clock;        // what is over before it begins
-  double issued = 0;     // modelled nanoseconds: when the host asked for it
-  double end = 0;        // when it was over, once it is done
+  ClockRef clock;     // what is over before it begins
+  double issued = 0;  // modelled nanoseconds: when the host asked for it
+  double end = 0;     // when it was over, once it is done
   double nanoseconds = 0;
   std::string stream;  // "stream 3": for findings
   CallSite from;

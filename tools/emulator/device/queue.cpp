@@ -146,8 +146,8 @@ void progress() {
     while (!q.ready.empty()) run(0);
     return;
   }
-  if (!q.ready.empty() && q.dice.below(4) == 0)
-    do run(q.dice.below(u32(q.ready.size())));
+  if (!q.ready.empty() && q.dice.below(4) == 0) do
+      run(q.dice.below(u32(q.ready.size())));
     while (!q.ready.empty() && q.dice.below(3));
   while (q.pending.size() > kMostPending && !q.ready.empty())
     run(q.dice.below(u32(q.ready.size())));

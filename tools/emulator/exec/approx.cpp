@@ -1,6 +1,6 @@
 // Instructions that NVIDIA documents as approximate: the exact result, moved by a part of the
-// documented bound that hangs on the operand's bits. Tests that need more than the documents promise
-// fail here as they may on a GPU; the same operand gives the same result, as on a GPU.
+// documented bound that hangs on the operand's bits. Tests that need more than the documents
+// promise fail here as they may on a GPU; the same operand gives the same result, as on a GPU.
 #include <cmath>
 
 #include "exec/half_bits.h"
@@ -39,14 +39,20 @@ double approximate(What what, double a, double b, u64 bits) {
       if (!std::isfinite(x) || x == 0) return x;
       return a > 0.5 && a < 2 ? x + e * 0x1p-22 : relative(x, 0x1p-22);
     }
-    case What::rcp: return relative(1 / a, 0x1p-24);  // with the rounding after it: 1 ulp
-    case What::sqrt: return relative(std::sqrt(a), 0x1p-23);
-    case What::rsqrt: return relative(1 / std::sqrt(a), 0x1p-22 * 0.93);
+    case What::rcp:
+      return relative(1 / a, 0x1p-24);  // with the rounding after it: 1 ulp
+    case What::sqrt:
+      return relative(std::sqrt(a), 0x1p-23);
+    case What::rsqrt:
+      return relative(1 / std::sqrt(a), 0x1p-22 * 0.93);
     case What::sin:
       return std::isfinite(a) ? (a == 0 ? a : std::sin(a) + e * 0x1p-21) : NAN;
-    case What::cos: return std::isfinite(a) ? (a == 0 ? 1 : std::cos(a) + e * 0x1p-21) : NAN;
-    case What::tanh: return relative(std::tanh(a), 0x1p-11);
-    case What::div: return relative(a / b, 0x1p-23);  // 2 ulp
+    case What::cos:
+      return std::isfinite(a) ? (a == 0 ? 1 : std::cos(a) + e * 0x1p-21) : NAN;
+    case What::tanh:
+      return relative(std::tanh(a), 0x1p-11);
+    case What::div:
+      return relative(a / b, 0x1p-23);  // 2 ulp
   }
   return 0;
 }
@@ -63,8 +69,9 @@ void run32(Warp& w, const Op& op) {
     std::memcpy(&more, &b, 4);
     // PTX ISA, "div.approx": a divisor beyond 2^126 gives 0.
     const bool vast = W == What::div && op.aux & 2 && std::fabs(b) > 0x1p126f && std::isfinite(b);
-    const float exact = vast ? (std::isfinite(a) ? std::copysign(0.f, a) * std::copysign(1.f, b) : NAN)
-                             : float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
+    const float exact =
+        vast ? (std::isfinite(a) ? std::copysign(0.f, a) * std::copysign(1.f, b) : NAN)
+             : float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
     r[l] = canonical(ftz ? flushed(exact) : exact);
   });
   for_lanes(w.mask, [&](u32 l) { w.at<float>(op.d)[l] = r[l]; });
@@ -163,9 +170,9 @@ void decode_approximate(Decoder& d) {
 
 std::vector<OpcodeEntry> approx_opcodes() {
   return {
-      {"ex2", decode_as<What::ex2>},   {"lg2", decode_as<What::lg2>},
+      {"ex2", decode_as<What::ex2>},     {"lg2", decode_as<What::lg2>},
       {"rsqrt", decode_as<What::rsqrt>}, {"sin", decode_as<What::sin>},
-      {"cos", decode_as<What::cos>},   {"tanh", decode_as<What::tanh>},
+      {"cos", decode_as<What::cos>},     {"tanh", decode_as<What::tanh>},
   };
 }
 

@@ -90,7 +90,8 @@ void decode_cp(Decoder& d) {
   }
 }
 
-// --- mbarrier: 64 bits of shared memory, opaque to programs. Ours: bit 63 the phase, 42-62 the
+// --- mbarrier ---
+// 64 bits of shared memory, opaque to programs. Ours: bit 63 the phase, 42-62 the
 // arrivals of a phase, 21-41 those still to come, 0-20 bytes to come (two's complement). ---
 struct Mbarrier {
   u64 word;
@@ -119,22 +120,33 @@ void mbarrier(Warp& w, const Op& op) {
     const u64 before = b.word;
     const u32 count = op.b == kNoSlot ? 1 : w.at<u32>(op.b)[l];
     switch (W) {
-      case Mb::init: b.set(false, count, count, 0); break;
-      case Mb::inval: b.word = ~u64(0); break;
+      case Mb::init:
+        b.set(false, count, count, 0);
+        break;
+      case Mb::inval:
+        b.word = ~u64(0);
+        break;
       case Mb::arrive:
         if (op.aux >> 8 & 1) {  // .expect_tx: count is bytes
           b.set(b.phase(), b.total(), b.pending() - 1, b.bytes() + i32(count));
         } else {
           if (b.pending() < count)
-            fault(KernelFault::Kind::barrier, l, "more arrivals at an mbarrier than it was made for");
+            fault(KernelFault::Kind::barrier, l,
+                  "more arrivals at an mbarrier than it was made for");
           b.set(b.phase(), b.total(), b.pending() - count, b.bytes());
         }
         b.settle();
         if (op.d != kNoSlot) w.at<u64>(op.d)[l] = before;
         break;
-      case Mb::expect: b.set(b.phase(), b.total(), b.pending(), b.bytes() + i32(count)); break;
-      case Mb::test: yes |= u32(b.phase() != bool(w.at<u64>(op.b)[l] >> 63)) << l; break;
-      case Mb::parity: yes |= u32(b.phase() != bool(w.at<u32>(op.b)[l] & 1)) << l; break;
+      case Mb::expect:
+        b.set(b.phase(), b.total(), b.pending(), b.bytes() + i32(count));
+        break;
+      case Mb::test:
+        yes |= u32(b.phase() != bool(w.at<u64>(op.b)[l] >> 63)) << l;
+        break;
+      case Mb::parity:
+        yes |= u32(b.phase() != bool(w.at<u32>(op.b)[l] & 1)) << l;
+        break;
     }
     if (W != Mb::test && W != Mb::parity) std::memcpy(p[l], &b.word, 8);
   });

@@ -15,30 +15,50 @@ constexpr u32 kSpaceShift = 8, kReturns = 1 << 16;
 template <class T>
 T applied(What what, T old, T x, T y) {
   switch (what) {
-    case What::add: return T(old + x);
-    case What::exchange: return x;
-    case What::minimum: return x < old ? x : old;
-    case What::maximum: return old < x ? x : old;
-    default: break;
+    case What::add:
+      return T(old + x);
+    case What::exchange:
+      return x;
+    case What::minimum:
+      return x < old ? x : old;
+    case What::maximum:
+      return old < x ? x : old;
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     switch (what) {
-      case What::band: return T(U(old) & U(x));
-      case What::bor: return T(U(old) | U(x));
-      case What::bxor: return T(U(old) ^ U(x));
-      case What::swap: return old == x ? y : old;
-      case What::inc: return U(old) >= U(x) ? T(0) : T(U(old) + 1);
-      case What::dec: return old == 0 || U(old) > U(x) ? x : T(U(old) - 1);
-      default: break;
+      case What::band:
+        return T(U(old) & U(x));
+      case What::bor:
+        return T(U(old) | U(x));
+      case What::bxor:
+        return T(U(old) ^ U(x));
+      case What::swap:
+        return old == x ? y : old;
+      case What::inc:
+        return U(old) >= U(x) ? T(0) : T(U(old) + 1);
+      case What::dec:
+        return old == 0 || U(old) > U(x) ? x : T(U(old) - 1);
+      default:
+        break;
     }
   }
   return old;
 }
-struct F16 { u16 bits; };
-struct Bf16 { u16 bits; };
-struct F16x2 { u16 low, high; };
-struct Bf16x2 { u16 low, high; };
+struct F16 {
+  u16 bits;
+};
+struct Bf16 {
+  u16 bits;
+};
+struct F16x2 {
+  u16 low, high;
+};
+struct Bf16x2 {
+  u16 low, high;
+};
 u16 added(const Format& f, u16 a, u16 b) {
   return u16(encode_float(f, add_to_odd(decode_float(f, a), decode_float(f, b))));
 }
@@ -81,21 +101,33 @@ void atomic(Warp& w, const Op& op) {
 template <class T>
 Handler of(const Decoder& d, What what) {
   switch (what) {
-    case What::add: return atomic<T, What::add>;
-    case What::exchange: return atomic<T, What::exchange>;
-    case What::minimum: return atomic<T, What::minimum>;
-    case What::maximum: return atomic<T, What::maximum>;
-    default: break;
+    case What::add:
+      return atomic<T, What::add>;
+    case What::exchange:
+      return atomic<T, What::exchange>;
+    case What::minimum:
+      return atomic<T, What::minimum>;
+    case What::maximum:
+      return atomic<T, What::maximum>;
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     switch (what) {
-      case What::band: return atomic<T, What::band>;
-      case What::bor: return atomic<T, What::bor>;
-      case What::bxor: return atomic<T, What::bxor>;
-      case What::swap: return atomic<T, What::swap>;
-      case What::inc: return atomic<T, What::inc>;
-      case What::dec: return atomic<T, What::dec>;
-      default: break;
+      case What::band:
+        return atomic<T, What::band>;
+      case What::bor:
+        return atomic<T, What::bor>;
+      case What::bxor:
+        return atomic<T, What::bxor>;
+      case What::swap:
+        return atomic<T, What::swap>;
+      case What::inc:
+        return atomic<T, What::inc>;
+      case What::dec:
+        return atomic<T, What::dec>;
+      default:
+        break;
     }
   }
   d.unknown("atomic");
@@ -103,9 +135,9 @@ Handler of(const Decoder& d, What what) {
 
 What what_of(const Decoder& d) {
   static constexpr std::pair<const char*, What> kNames[] = {
-      {"add", What::add},   {"and", What::band},     {"or", What::bor},      {"xor", What::bxor},
-      {"exch", What::exchange}, {"cas", What::swap}, {"inc", What::inc},     {"dec", What::dec},
-      {"min", What::minimum}, {"max", What::maximum}};
+      {"add", What::add},       {"and", What::band},   {"or", What::bor},  {"xor", What::bxor},
+      {"exch", What::exchange}, {"cas", What::swap},   {"inc", What::inc}, {"dec", What::dec},
+      {"min", What::minimum},   {"max", What::maximum}};
   for (const auto& [name, what] : kNames)
     if (d.has(name)) return what;
   d.unknown("atomic");
@@ -136,18 +168,44 @@ void decode_atomic(Decoder& d, bool returns) {
   const bool halves = t == f16 || t == bf16 || t == f16x2 || t == bf16x2;
   if (halves && what != What::add) d.unknown("atomic of halves");
   switch (t) {
-    case f32: op.run = of<float>(d, what); break;
-    case f64: op.run = of<double>(d, what); break;
-    case s32: op.run = of<i32>(d, what); break;
-    case s64: op.run = of<i64>(d, what); break;
-    case b16: case ptx::Type::u16: op.run = of<emu::u16>(d, what); break;
-    case b32: case ptx::Type::u32: op.run = of<emu::u32>(d, what); break;
-    case b64: case ptx::Type::u64: op.run = of<emu::u64>(d, what); break;
-    case f16: op.run = atomic<F16, What::add>; break;
-    case bf16: op.run = atomic<Bf16, What::add>; break;
-    case f16x2: op.run = atomic<F16x2, What::add>; break;
-    case bf16x2: op.run = atomic<Bf16x2, What::add>; break;
-    default: d.unknown("atomic");
+    case f32:
+      op.run = of<float>(d, what);
+      break;
+    case f64:
+      op.run = of<double>(d, what);
+      break;
+    case s32:
+      op.run = of<i32>(d, what);
+      break;
+    case s64:
+      op.run = of<i64>(d, what);
+      break;
+    case b16:
+    case ptx::Type::u16:
+      op.run = of<emu::u16>(d, what);
+      break;
+    case b32:
+    case ptx::Type::u32:
+      op.run = of<emu::u32>(d, what);
+      break;
+    case b64:
+    case ptx::Type::u64:
+      op.run = of<emu::u64>(d, what);
+      break;
+    case f16:
+      op.run = atomic<F16, What::add>;
+      break;
+    case bf16:
+      op.run = atomic<Bf16, What::add>;
+      break;
+    case f16x2:
+      op.run = atomic<F16x2, What::add>;
+      break;
+    case bf16x2:
+      op.run = atomic<Bf16x2, What::add>;
+      break;
+    default:
+      d.unknown("atomic");
   }
 }
 

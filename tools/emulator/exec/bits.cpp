@@ -1,4 +1,5 @@
-// Logic, shifts and bit fields: PTX ISA, "Logic and shift instructions" and the integer ones on bits.
+// Logic, shifts and bit fields: PTX ISA, "Logic and shift instructions" and the integer ones on
+// bits.
 #include <type_traits>
 
 #include "exec/lanes.h"
@@ -18,11 +19,36 @@ void logic(Warp& w, const Op& op, F f) {
   set_lanes(w, w.at<T>(op.d), [=](u32 l) { return T(f(a[l], b[l])); });
 }
 
-struct And { template <class T> T operator()(T a, T b) const { return T(a & b); } };
-struct Or { template <class T> T operator()(T a, T b) const { return T(a | b); } };
-struct Xor { template <class T> T operator()(T a, T b) const { return T(a ^ b); } };
-struct Not { template <class T> T operator()(T a, T) const { return T(~a); } };
-struct LogicalNot { template <class T> T operator()(T a, T) const { return T(a == 0); } };
+struct And {
+  template <class T>
+  T operator()(T a, T b) const {
+    return T(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  T operator()(T a, T b) const {
+    return T(a | b);
+  }
+};
+struct Xor {
+  template <class T>
+  T operator()(T a, T b) const {
+    return T(a ^ b);
+  }
+};
+struct Not {
+  template <class T>
+  T operator()(T a, T) const {
+    return T(~a);
+  }
+};
+struct LogicalNot {
+  template <class T>
+  T operator()(T a, T) const {
+    return T(a == 0);
+  }
+};
 
 template <class F>
 void decode_logic(Decoder& d) {
@@ -122,7 +148,8 @@ void field_extract(Warp& w, const Op& op) {
     const u32 p = at[l] & 255, n = count[l] & 255;
     U r = 0;
     bool sign = false;
-    if (std::is_signed_v<T> && n) sign = U(a[l]) >> (p + n - 1 < bits - 1 ? p + n - 1 : bits - 1) & 1;
+    if (std::is_signed_v<T> && n)
+      sign = U(a[l]) >> (p + n - 1 < bits - 1 ? p + n - 1 : bits - 1) & 1;
     for (u32 i = 0; i < bits; ++i) {
       const bool bit = i < n && p + i < bits ? bool(U(a[l]) >> (p + i) & 1) : sign;
       r |= U(bit) << i;
@@ -220,8 +247,9 @@ void decode_lop3(Decoder& d) {
     set_lanes(w, w.at<u32>(o.d), [=](u32 l) {
       u32 r = 0;
       for (u32 i = 0; i < 8; ++i)
-        r |= table >> i & 1 ? (i & 4 ? a[l] : ~a[l]) & (i & 2 ? b[l] : ~b[l]) & (i & 1 ? c[l] : ~c[l])
-                            : 0;
+        r |= table >> i & 1
+                 ? (i & 4 ? a[l] : ~a[l]) & (i & 2 ? b[l] : ~b[l]) & (i & 1 ? c[l] : ~c[l])
+                 : 0;
       return r;
     });
   };
@@ -300,9 +328,9 @@ std::vector<OpcodeEntry> bit_opcodes() {
            by_lane<u64>(w, op, [&](u32 l) { return reversed(a[l]); });
          })
                                  : Handler([](Warp& w, const Op& op) {
-           const u32* a = w.at<u32>(op.a);
-           by_lane<u32>(w, op, [&](u32 l) { return reversed(a[l]); });
-         });
+                                     const u32* a = w.at<u32>(op.a);
+                                     by_lane<u32>(w, op, [&](u32 l) { return reversed(a[l]); });
+                                   });
        }},
       {"fns",
        [](Decoder& d) {

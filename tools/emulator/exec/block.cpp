@@ -8,35 +8,64 @@ u32 special_value(Special s, const ThreadBlock& t, u32 thread) {
   const LaunchRequest& r = *t.request;
   const u32 lane = thread % kLanes;
   switch (s) {
-    case Special::tid_x: return thread % r.block.x;
-    case Special::tid_y: return thread / r.block.x % r.block.y;
-    case Special::tid_z: return thread / r.block.x / r.block.y;
-    case Special::ntid_x: return r.block.x;
-    case Special::ntid_y: return r.block.y;
-    case Special::ntid_z: return r.block.z;
-    case Special::ctaid_x: return t.id[0];
-    case Special::ctaid_y: return t.id[1];
-    case Special::ctaid_z: return t.id[2];
-    case Special::nctaid_x: return r.grid.x;
-    case Special::nctaid_y: return r.grid.y;
-    case Special::nctaid_z: return r.grid.z;
-    case Special::laneid: return lane;
-    case Special::warpid: return thread / kLanes;
-    case Special::nwarpid: return (t.threads + kLanes - 1) / kLanes;
-    case Special::smid: return (t.id[0] + t.id[1] * 7 + t.id[2] * 13) % 16;
-    case Special::nsmid: return 16;
-    case Special::gridid: return 1;
-    case Special::lanemask_eq: return 1u << lane;
-    case Special::lanemask_le: return u32((u64(2) << lane) - 1);
-    case Special::lanemask_lt: return (1u << lane) - 1;
-    case Special::lanemask_ge: return ~((1u << lane) - 1);
-    case Special::lanemask_gt: return u32(~((u64(2) << lane) - 1));
-    case Special::dynamic_smem_size: return r.dynamic_shared;
-    case Special::total_smem_size: return t.shared_end - kSharedBegin;
-    case Special::grid_workspace_high: return u32(r.grid_workspace >> 32);
-    case Special::grid_workspace_low: return u32(r.grid_workspace);
-    case Special::zero: return 0;
-    case Special::one: return 1;
+    case Special::tid_x:
+      return thread % r.block.x;
+    case Special::tid_y:
+      return thread / r.block.x % r.block.y;
+    case Special::tid_z:
+      return thread / r.block.x / r.block.y;
+    case Special::ntid_x:
+      return r.block.x;
+    case Special::ntid_y:
+      return r.block.y;
+    case Special::ntid_z:
+      return r.block.z;
+    case Special::ctaid_x:
+      return t.id[0];
+    case Special::ctaid_y:
+      return t.id[1];
+    case Special::ctaid_z:
+      return t.id[2];
+    case Special::nctaid_x:
+      return r.grid.x;
+    case Special::nctaid_y:
+      return r.grid.y;
+    case Special::nctaid_z:
+      return r.grid.z;
+    case Special::laneid:
+      return lane;
+    case Special::warpid:
+      return thread / kLanes;
+    case Special::nwarpid:
+      return (t.threads + kLanes - 1) / kLanes;
+    case Special::smid:
+      return (t.id[0] + t.id[1] * 7 + t.id[2] * 13) % 16;
+    case Special::nsmid:
+      return 16;
+    case Special::gridid:
+      return 1;
+    case Special::lanemask_eq:
+      return 1u << lane;
+    case Special::lanemask_le:
+      return u32((u64(2) << lane) - 1);
+    case Special::lanemask_lt:
+      return (1u << lane) - 1;
+    case Special::lanemask_ge:
+      return ~((1u << lane) - 1);
+    case Special::lanemask_gt:
+      return u32(~((u64(2) << lane) - 1));
+    case Special::dynamic_smem_size:
+      return r.dynamic_shared;
+    case Special::total_smem_size:
+      return t.shared_end - kSharedBegin;
+    case Special::grid_workspace_high:
+      return u32(r.grid_workspace >> 32);
+    case Special::grid_workspace_low:
+      return u32(r.grid_workspace);
+    case Special::zero:
+      return 0;
+    case Special::one:
+      return 1;
   }
   return 0;
 }
@@ -154,7 +183,8 @@ bool arrive(ThreadBlock& t, Warp& w, Fragment& f, const Op& op) {
     b.expected = count;
   }
   b.arrived += u32(__builtin_popcount(f.mask));
-  // A count is in whole warps: lanes that are not there, or have exited, come with the first that is.
+  // A count is in whole warps: lanes that are not there, or have exited, come with the first that
+  // is.
   if (op.b != kNoSlot && f.mask & (w.live & (0 - w.live)))
     b.arrived += kLanes - u32(__builtin_popcount(w.live));
   if (op.aux >> 2 & 3) {
@@ -174,9 +204,9 @@ bool arrive(ThreadBlock& t, Warp& w, Fragment& f, const Op& op) {
 }
 
 void ThreadBlock::exit_lanes(Warp& w, u32 mask) {
-  static constexpr u32 kAll[kLanes] = {
-      ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
-      ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
+  static constexpr u32 kAll[kLanes] = {~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
+                                       ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u,
+                                       ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u, ~0u};
   if (!copies[w.index].empty()) complete_copies(w, mask, kAll);
   w.live &= ~mask;
   exited += u32(__builtin_popcount(mask));

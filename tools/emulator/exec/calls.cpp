@@ -49,16 +49,24 @@ std::string converted(Warp& w, u32 lane, const std::string& spec, u64* arguments
       plain += c;
   }
   switch (kind) {
-    case 'd': case 'i': case 'o': case 'u': case 'x': case 'X': {
+    case 'd':
+    case 'i':
+    case 'o':
+    case 'u':
+    case 'x':
+    case 'X': {
       const u64 x = take(wide ? 8 : 4);
       plain.insert(plain.size() - 1, "ll");
       const bool sign = kind == 'd' || kind == 'i';
       std::snprintf(out, sizeof out, plain.c_str(),
-                    wide ? static_cast<long long>(x)
-                         : sign ? static_cast<long long>(i32(x)) : static_cast<long long>(u32(x)));
+                    wide   ? static_cast<long long>(x)
+                    : sign ? static_cast<long long>(i32(x))
+                           : static_cast<long long>(u32(x)));
       return out;
     }
-    case 'c': std::snprintf(out, sizeof out, plain.c_str(), int(take(4))); return out;
+    case 'c':
+      std::snprintf(out, sizeof out, plain.c_str(), int(take(4)));
+      return out;
     case 's': {
       const std::string text = text_at(w, lane, take(8));
       if (plain.size() == 2) return text;
@@ -68,7 +76,9 @@ std::string converted(Warp& w, u32 lane, const std::string& spec, u64* arguments
       padded.pop_back();
       return padded;
     }
-    case 'p': std::snprintf(out, sizeof out, "0x%llx", static_cast<unsigned long long>(take(8))); return out;
+    case 'p':
+      std::snprintf(out, sizeof out, "0x%llx", static_cast<unsigned long long>(take(8)));
+      return out;
     default: {
       const u64 bits = take(8);
       double x;
@@ -99,8 +109,10 @@ std::string formatted(Warp& w, u32 lane, const std::string& format, u64 argument
 
 u64 parameter(const Warp& w, u32 lane, const Op& op, u32 n) {
   u64 x;
-  std::memcpy(&x, w.local + u64(lane) * w.block->kernel->info.local_bytes +
-                      w.block->kernel->lists[op.e + n], 8);
+  std::memcpy(
+      &x,
+      w.local + u64(lane) * w.block->kernel->info.local_bytes + w.block->kernel->lists[op.e + n],
+      8);
   return x;
 }
 
@@ -113,16 +125,17 @@ void print(Warp& w, const Op& op) {
         format ? formatted(w, l, text_at(w, l, format), parameter(w, l, op, 2), &result) : "";
     if (!format) result = -1;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    std::memcpy(w.local + u64(l) * w.block->kernel->info.local_bytes +
-                    w.block->kernel->lists[op.e], &result, 4);
+    std::memcpy(w.local + u64(l) * w.block->kernel->info.local_bytes + w.block->kernel->lists[op.e],
+                &result, 4);
   });
 }
 
 void assertion(Warp& w, const Op& op) {  // (message, file, line, function, size of a character)
   const u32 l = u32(__builtin_ctz(w.mask));
   u32 line;
-  std::memcpy(&line, w.local + u64(l) * w.block->kernel->info.local_bytes +
-                         w.block->kernel->lists[op.e + 3], 4);
+  std::memcpy(
+      &line,
+      w.local + u64(l) * w.block->kernel->info.local_bytes + w.block->kernel->lists[op.e + 3], 4);
   fault(KernelFault::Kind::assertion, l,
         text_at(w, l, parameter(w, l, op, 2)) + ":" + std::to_string(line) + ": " +
             text_at(w, l, parameter(w, l, op, 4)) + ": assertion `" +

@@ -60,8 +60,9 @@ Handler pick(Test q);
 template <class T>
 Handler predicate_of(Test q) {
   switch (q) {
-#define X(NAME) \
-  case Test::NAME: return set_predicate<T, Test::NAME>;
+#define X(NAME)    \
+  case Test::NAME: \
+    return set_predicate<T, Test::NAME>;
     WT_TESTS(X)
 #undef X
   }
@@ -70,8 +71,9 @@ Handler predicate_of(Test q) {
 template <class T>
 Handler value_of(Test q) {
   switch (q) {
-#define X(NAME) \
-  case Test::NAME: return set_value<T, Test::NAME>;
+#define X(NAME)    \
+  case Test::NAME: \
+    return set_value<T, Test::NAME>;
     WT_TESTS(X)
 #undef X
   }
@@ -101,8 +103,10 @@ void set_half(Warp& w, const Op& op) {
   }
   u32 r = 0;
   switch (Test(op.width)) {
-#define X(NAME) \
-  case Test::NAME: r = compare<float, Test::NAME>(a, b); break;
+#define X(NAME)                           \
+  case Test::NAME:                        \
+    r = compare<float, Test::NAME>(a, b); \
+    break;
     WT_TESTS(X)
 #undef X
   }
@@ -120,8 +124,10 @@ void set_half_pair(Warp& w, const Op& op) {
     }
     u32 r = 0;
     switch (Test(op.width)) {
-#define X(NAME) \
-  case Test::NAME: r = compare<float, Test::NAME>(a, b); break;
+#define X(NAME)                           \
+  case Test::NAME:                        \
+    r = compare<float, Test::NAME>(a, b); \
+    break;
       WT_TESTS(X)
 #undef X
     }
@@ -190,8 +196,6 @@ void decode_set(Decoder& d) {
 
 }  // namespace
 
-std::vector<OpcodeEntry> compare_opcodes() {
-  return {{"setp", decode_setp}, {"set", decode_set}};
-}
+std::vector<OpcodeEntry> compare_opcodes() { return {{"setp", decode_setp}, {"set", decode_set}}; }
 
 }  // namespace emu

@@ -19,12 +19,14 @@ void integer_to_integer(Warp& w, const Op& op) {
     return;
   }
   write_lanes<D>(w, op.d, op.aux >> 8 & 255, [=](u32 l) {
-    const __int128 x = a[l], low = std::numeric_limits<D>::min(), top = std::numeric_limits<D>::max();
+    const __int128 x = a[l], low = std::numeric_limits<D>::min(),
+                   top = std::numeric_limits<D>::max();
     return D(x < low ? low : x > top ? top : x);
   });
 }
 
-// What a NaN becomes: 0, but where 64 bits are on either side the highest bit alone (PTX ISA 9.0, "cvt").
+// What a NaN becomes: 0, but where 64 bits are on either side the highest bit alone (PTX ISA 9.0,
+// "cvt").
 template <class D>
 constexpr D of_nan(bool wide) {
   return wide ? D(std::make_unsigned_t<D>(1) << (8 * sizeof(D) - 1)) : D(0);
@@ -91,12 +93,22 @@ void to_whole(Warp& w, const Op& op) {
 const Format* format_of(ptx::Type t) {
   using enum ptx::Type;
   switch (t) {
-    case f16: case f16x2: return &kF16;
-    case bf16: case bf16x2: return &kBf16;
-    case tf32: return &kTf32;
-    case e4m3: case e4m3x2: return &kE4m3;
-    case e5m2: case e5m2x2: return &kE5m2;
-    default: return nullptr;
+    case f16:
+    case f16x2:
+      return &kF16;
+    case bf16:
+    case bf16x2:
+      return &kBf16;
+    case tf32:
+      return &kTf32;
+    case e4m3:
+    case e4m3x2:
+      return &kE4m3;
+    case e5m2:
+    case e5m2x2:
+      return &kE5m2;
+    default:
+      return nullptr;
   }
 }
 struct Narrow {
@@ -106,9 +118,8 @@ struct Narrow {
 };
 // Packed in Op::aux and offset; unpacked here so that one handler serves all.
 Narrow narrow_of(const Op& op) {
-  return {ptx::Type(op.aux & 255),        ptx::Type(op.aux >> 8 & 255),
-          Round(op.aux >> 16 & 15),       bool(op.aux >> 20 & 1),
-          bool(op.aux >> 21 & 1),         bool(op.aux >> 22 & 1),
+  return {ptx::Type(op.aux & 255), ptx::Type(op.aux >> 8 & 255), Round(op.aux >> 16 & 15),
+          bool(op.aux >> 20 & 1),  bool(op.aux >> 21 & 1),       bool(op.aux >> 22 & 1),
           bool(op.aux >> 23 & 1)};
 }
 double shaped(double x, const Narrow& n) {
@@ -119,28 +130,46 @@ double shaped(double x, const Narrow& n) {
 double lane_value(const Warp& w, Slot s, ptx::Type t, u32 l) {
   using enum ptx::Type;
   switch (t) {
-    case f16: return f16_to_float(w.at<emu::u16>(s)[l]);
-    case bf16: return bf16_to_float(w.at<emu::u16>(s)[l]);
-    case f32: return w.at<float>(s)[l];
-    case f64: return w.at<double>(s)[l];
-    case s8: return w.at<i8>(s)[2 * l];
-    case ptx::Type::u8: return w.at<emu::u8>(s)[2 * l];
-    case s16: return w.at<i16>(s)[l];
-    case ptx::Type::u16: return w.at<emu::u16>(s)[l];
-    case s32: return w.at<i32>(s)[l];
-    case ptx::Type::u32: return w.at<emu::u32>(s)[l];
-    case s64: return double(w.at<i64>(s)[l]);
-    case ptx::Type::u64: return double(w.at<emu::u64>(s)[l]);
-    default: return NAN;
+    case f16:
+      return f16_to_float(w.at<emu::u16>(s)[l]);
+    case bf16:
+      return bf16_to_float(w.at<emu::u16>(s)[l]);
+    case f32:
+      return w.at<float>(s)[l];
+    case f64:
+      return w.at<double>(s)[l];
+    case s8:
+      return w.at<i8>(s)[2 * l];
+    case ptx::Type::u8:
+      return w.at<emu::u8>(s)[2 * l];
+    case s16:
+      return w.at<i16>(s)[l];
+    case ptx::Type::u16:
+      return w.at<emu::u16>(s)[l];
+    case s32:
+      return w.at<i32>(s)[l];
+    case ptx::Type::u32:
+      return w.at<emu::u32>(s)[l];
+    case s64:
+      return double(w.at<i64>(s)[l]);
+    case ptx::Type::u64:
+      return double(w.at<emu::u64>(s)[l]);
+    default:
+      return NAN;
   }
 }
 double rounded(double x, Round r) {
   switch (r) {
-    case Round::nearest: return std::nearbyint(x);
-    case Round::zero: return std::trunc(x);
-    case Round::down: return std::floor(x);
-    case Round::up: return std::ceil(x);
-    default: return std::round(x);
+    case Round::nearest:
+      return std::nearbyint(x);
+    case Round::zero:
+      return std::trunc(x);
+    case Round::down:
+      return std::floor(x);
+    case Round::up:
+      return std::ceil(x);
+    default:
+      return std::round(x);
   }
 }
 
@@ -179,7 +208,8 @@ void to_narrow(Warp& w, const Op& op) {  // to f16, bf16 or tf32
       w.at<u16>(op.d)[l] = u16(bits);
   });
 }
-// Two floats to a pair, the first to the upper half; or a pair of 8-bit floats from a pair of halves.
+// Two floats to a pair, the first to the upper half; or a pair of 8-bit floats from a pair of
+// halves.
 void to_pair(Warp& w, const Op& op) {
   const Narrow n = narrow_of(op);
   const Format& f = *format_of(n.to);
@@ -235,19 +265,27 @@ Round round_of(const Decoder& d) {
 template <class D, class S>
 Handler to_integer(Round r) {
   switch (r) {
-    case Round::zero: return float_to_integer<D, S, Round::zero>;
-    case Round::down: return float_to_integer<D, S, Round::down>;
-    case Round::up: return float_to_integer<D, S, Round::up>;
-    default: return float_to_integer<D, S, Round::nearest>;
+    case Round::zero:
+      return float_to_integer<D, S, Round::zero>;
+    case Round::down:
+      return float_to_integer<D, S, Round::down>;
+    case Round::up:
+      return float_to_integer<D, S, Round::up>;
+    default:
+      return float_to_integer<D, S, Round::nearest>;
   }
 }
 template <class T>
 Handler whole(Round r) {
   switch (r) {
-    case Round::zero: return to_whole<T, Round::zero>;
-    case Round::down: return to_whole<T, Round::down>;
-    case Round::up: return to_whole<T, Round::up>;
-    default: return to_whole<T, Round::nearest>;
+    case Round::zero:
+      return to_whole<T, Round::zero>;
+    case Round::down:
+      return to_whole<T, Round::down>;
+    case Round::up:
+      return to_whole<T, Round::up>;
+    default:
+      return to_whole<T, Round::nearest>;
   }
 }
 bool is_narrow(ptx::Type t) { return format_of(t) != nullptr; }
@@ -293,7 +331,8 @@ void decode_cvt(Decoder& d) {
   Op& op = d.op();
   op.d = d.slot(0, to);
   op.a = d.slot(1, from);
-  const u32 from_bytes = d.lane_bytes(d.operand(1), from), to_bytes = d.lane_bytes(d.operand(0), to);
+  const u32 from_bytes = d.lane_bytes(d.operand(1), from),
+            to_bytes = d.lane_bytes(d.operand(0), to);
   op.aux = from_bytes | to_bytes << 8 | u32(d.has("sat")) << 16 | u32(d.has("ftz")) << 17;
   if (is_float(to)) {
     if (is_float(from)) {
@@ -304,30 +343,28 @@ void decode_cvt(Decoder& d) {
       }
       op.csr = csr_of(d);
       op.run = by_float(d, to, [&](auto x) {
-        return by_float(d, from, [&](auto y) -> Handler {
-          return float_to_float<decltype(x), decltype(y)>;
-        });
+        return by_float(
+            d, from, [&](auto y) -> Handler { return float_to_float<decltype(x), decltype(y)>; });
       });
       return;
     }
     op.csr = csr_of(d);
     op.run = by_float(d, to, [&](auto x) {
-      return by_integer(d, from, [&](auto y) -> Handler {
-        return integer_to_float<decltype(x), decltype(y)>;
-      });
+      return by_integer(
+          d, from, [&](auto y) -> Handler { return integer_to_float<decltype(x), decltype(y)>; });
     });
     return;
   }
   if (is_float(from)) {
     op.run = by_integer(d, to, [&](auto x) {
-      return by_float(d, from, [&](auto y) { return to_integer<decltype(x), decltype(y)>(round_of(d)); });
+      return by_float(d, from,
+                      [&](auto y) { return to_integer<decltype(x), decltype(y)>(round_of(d)); });
     });
     return;
   }
   op.run = by_integer(d, to, [&](auto x) {
-    return by_integer(d, from, [&](auto y) -> Handler {
-      return integer_to_integer<decltype(x), decltype(y)>;
-    });
+    return by_integer(
+        d, from, [&](auto y) -> Handler { return integer_to_integer<decltype(x), decltype(y)>; });
   });
 }
 

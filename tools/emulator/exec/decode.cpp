@@ -22,8 +22,8 @@ const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
   return *all;
 }
 
-// An instruction that is not understood stops the kernel when it is reached, not before: a library's
-// kernel may hold some that no test comes to.
+// An instruction that is not understood stops the kernel when it is reached, not before: a
+// library's kernel may hold some that no test comes to.
 void unknown_instruction(Warp&, const Op&) {
   fault(KernelFault::Kind::illegal_instruction, 0,
         "the emulator does not know this instruction or form of it");
@@ -79,8 +79,8 @@ Decoder::Decoder(const ptx::Module& module, Program::Kernel& kernel)
   for (u32 l = 0; l < 4; ++l) constants_[l].reserve(64);
 }
 
-// Registers that are never alive together share a place. A guarded or diverged write touches its own
-// lanes alone, so those of the others keep what another register has there.
+// Registers that are never alive together share a place. A guarded or diverged write touches its
+// own lanes alone, so those of the others keep what another register has there.
 void Decoder::place_registers() {
   const ptx::Function& f = kernel_.body;
   const Liveness live = liveness(f);
@@ -274,8 +274,7 @@ Slot Decoder::slot(const ptx::Operand& o, ptx::Type t) {
 
 u32 Decoder::pred(const ptx::Operand& o) {
   if (o.kind == ptx::Operand::Kind::sink) return kNoSlot;
-  if (o.kind != ptx::Operand::Kind::reg ||
-      kernel_.body.registers[o.index].type != ptx::Type::pred)
+  if (o.kind != ptx::Operand::Kind::reg || kernel_.body.registers[o.index].type != ptx::Type::pred)
     unknown("predicate");
   return registers_[o.index];
 }
@@ -288,28 +287,49 @@ u32 Decoder::list(const std::vector<Slot>& slots) {
 
 Slot Decoder::special(const std::string& name, ptx::Type t) {
   static const std::unordered_map<std::string_view, Special> known = {
-      {"%tid.x", Special::tid_x}, {"%tid.y", Special::tid_y}, {"%tid.z", Special::tid_z},
-      {"%ntid.x", Special::ntid_x}, {"%ntid.y", Special::ntid_y}, {"%ntid.z", Special::ntid_z},
-      {"%ctaid.x", Special::ctaid_x}, {"%ctaid.y", Special::ctaid_y},
-      {"%ctaid.z", Special::ctaid_z}, {"%nctaid.x", Special::nctaid_x},
-      {"%nctaid.y", Special::nctaid_y}, {"%nctaid.z", Special::nctaid_z},
-      {"%laneid", Special::laneid}, {"%warpid", Special::warpid}, {"%nwarpid", Special::nwarpid},
-      {"%smid", Special::smid}, {"%nsmid", Special::nsmid}, {"%gridid", Special::gridid},
-      {"%lanemask_eq", Special::lanemask_eq}, {"%lanemask_le", Special::lanemask_le},
-      {"%lanemask_lt", Special::lanemask_lt}, {"%lanemask_ge", Special::lanemask_ge},
+      {"%tid.x", Special::tid_x},
+      {"%tid.y", Special::tid_y},
+      {"%tid.z", Special::tid_z},
+      {"%ntid.x", Special::ntid_x},
+      {"%ntid.y", Special::ntid_y},
+      {"%ntid.z", Special::ntid_z},
+      {"%ctaid.x", Special::ctaid_x},
+      {"%ctaid.y", Special::ctaid_y},
+      {"%ctaid.z", Special::ctaid_z},
+      {"%nctaid.x", Special::nctaid_x},
+      {"%nctaid.y", Special::nctaid_y},
+      {"%nctaid.z", Special::nctaid_z},
+      {"%laneid", Special::laneid},
+      {"%warpid", Special::warpid},
+      {"%nwarpid", Special::nwarpid},
+      {"%smid", Special::smid},
+      {"%nsmid", Special::nsmid},
+      {"%gridid", Special::gridid},
+      {"%lanemask_eq", Special::lanemask_eq},
+      {"%lanemask_le", Special::lanemask_le},
+      {"%lanemask_lt", Special::lanemask_lt},
+      {"%lanemask_ge", Special::lanemask_ge},
       {"%lanemask_gt", Special::lanemask_gt},
       {"%dynamic_smem_size", Special::dynamic_smem_size},
       {"%total_smem_size", Special::total_smem_size},
       // Where cooperative groups find the barrier of the grid.
-      {"%envreg1", Special::grid_workspace_high}, {"%envreg2", Special::grid_workspace_low},
+      {"%envreg1", Special::grid_workspace_high},
+      {"%envreg2", Special::grid_workspace_low},
       // A grid without clusters is one of clusters of one block.
-      {"%clusterid.x", Special::ctaid_x}, {"%clusterid.y", Special::ctaid_y},
-      {"%clusterid.z", Special::ctaid_z}, {"%nclusterid.x", Special::nctaid_x},
-      {"%nclusterid.y", Special::nctaid_y}, {"%nclusterid.z", Special::nctaid_z},
-      {"%cluster_ctaid.x", Special::zero}, {"%cluster_ctaid.y", Special::zero},
-      {"%cluster_ctaid.z", Special::zero}, {"%cluster_ctarank", Special::zero},
-      {"%cluster_nctaid.x", Special::one}, {"%cluster_nctaid.y", Special::one},
-      {"%cluster_nctaid.z", Special::one}, {"%cluster_nctarank", Special::one},
+      {"%clusterid.x", Special::ctaid_x},
+      {"%clusterid.y", Special::ctaid_y},
+      {"%clusterid.z", Special::ctaid_z},
+      {"%nclusterid.x", Special::nctaid_x},
+      {"%nclusterid.y", Special::nctaid_y},
+      {"%nclusterid.z", Special::nctaid_z},
+      {"%cluster_ctaid.x", Special::zero},
+      {"%cluster_ctaid.y", Special::zero},
+      {"%cluster_ctaid.z", Special::zero},
+      {"%cluster_ctarank", Special::zero},
+      {"%cluster_nctaid.x", Special::one},
+      {"%cluster_nctaid.y", Special::one},
+      {"%cluster_nctaid.z", Special::one},
+      {"%cluster_nctarank", Special::one},
   };
   const bool wide = ptx::type_bytes(t) == 8;
   const std::string key = name + (wide ? "/8" : "");

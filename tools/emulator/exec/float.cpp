@@ -26,22 +26,22 @@ T greater(T a, T b) {
 
 // FP addition and its like may not move across the change of the rounding mode around the call:
 // they read and write memory, and the call goes through a pointer.
-#define WT_BINARY(NAME, EXPRESSION)                                            \
-  template <class T>                                                           \
-  void NAME(Warp& w, const Op& op) {                                           \
-    const T *x = w.at<T>(op.a), *y = w.at<T>(op.b);                            \
-    set_lanes(w, w.at<T>(op.d), [=](u32 l) {                                   \
-      const T a = x[l], b = y[l];                                              \
-      return canonical(T(EXPRESSION));                                         \
-    });                                                                        \
-  }                                                                            \
-  template <class T>                                                           \
-  void NAME##_sat(Warp& w, const Op& op) {                                     \
-    const T *x = w.at<T>(op.a), *y = w.at<T>(op.b);                            \
-    set_lanes(w, w.at<T>(op.d), [=](u32 l) {                                   \
-      const T a = x[l], b = y[l];                                              \
-      return clamped(T(EXPRESSION));                                           \
-    });                                                                        \
+#define WT_BINARY(NAME, EXPRESSION)                 \
+  template <class T>                                \
+  void NAME(Warp& w, const Op& op) {                \
+    const T *x = w.at<T>(op.a), *y = w.at<T>(op.b); \
+    set_lanes(w, w.at<T>(op.d), [=](u32 l) {        \
+      const T a = x[l], b = y[l];                   \
+      return canonical(T(EXPRESSION));              \
+    });                                             \
+  }                                                 \
+  template <class T>                                \
+  void NAME##_sat(Warp& w, const Op& op) {          \
+    const T *x = w.at<T>(op.a), *y = w.at<T>(op.b); \
+    set_lanes(w, w.at<T>(op.d), [=](u32 l) {        \
+      const T a = x[l], b = y[l];                   \
+      return clamped(T(EXPRESSION));                \
+    });                                             \
   }
 WT_BINARY(add, a + b)
 WT_BINARY(sub, a - b)
@@ -52,8 +52,7 @@ WT_BINARY(div, a / b)
 template <class T>
 void fma(Warp& w, const Op& op) {
   const T *a = w.at<T>(op.a), *b = w.at<T>(op.b), *c = w.at<T>(op.c);
-  set_lanes(w, w.at<T>(op.d),
-            [=](u32 l) { return canonical(T(std::fma(a[l], b[l], c[l]))); });
+  set_lanes(w, w.at<T>(op.d), [=](u32 l) { return canonical(T(std::fma(a[l], b[l], c[l]))); });
 }
 template <class T>
 void fma_sat(Warp& w, const Op& op) {
@@ -120,12 +119,18 @@ void copysign(Warp& w, const Op& op) {  // (sign, magnitude): the other way roun
 template <class T>
 bool answers(T x, u32 question) {
   switch (question) {
-    case 0: return std::isfinite(x);
-    case 1: return std::isinf(x);
-    case 2: return x == x;
-    case 3: return x != x;
-    case 4: return std::isnormal(x);
-    default: return std::fpclassify(x) == FP_SUBNORMAL;
+    case 0:
+      return std::isfinite(x);
+    case 1:
+      return std::isinf(x);
+    case 2:
+      return x == x;
+    case 3:
+      return x != x;
+    case 4:
+      return std::isnormal(x);
+    default:
+      return std::fpclassify(x) == FP_SUBNORMAL;
   }
 }
 template <class T>
@@ -140,8 +145,8 @@ bool is_half(ptx::Type t) { return is_float(t) && t != ptx::Type::f32 && t != pt
 
 }  // namespace
 
-void decode_half_arithmetic(Decoder& d);    // half.cpp
-void decode_approximate(Decoder& d);        // approx.cpp
+void decode_half_arithmetic(Decoder& d);  // half.cpp
+void decode_approximate(Decoder& d);      // approx.cpp
 bool is_approximate(const Decoder& d) { return d.has("approx") || d.has("full"); }
 
 // add, sub, mul, mad, fma, div, min, max, neg, abs, sqrt, rcp, copysign of floating types.
@@ -170,7 +175,7 @@ void decode_float_arithmetic(Decoder& d) {
   if (name == "copysign") op.run = WT_FLOAT(copysign);
   if (name == "min" || name == "max") {
     op.aux |= (d.has("NaN") ? kNan : 0) | (d.has("abs") ? kMagnitude : 0) |
-             (d.has("xorsign") ? kXorSign : 0);
+              (d.has("xorsign") ? kXorSign : 0);
     op.run = by_float(d, t, [&](auto x) -> Handler {
       return name == "max" ? extreme<decltype(x), true> : extreme<decltype(x), false>;
     });
@@ -187,7 +192,7 @@ std::vector<OpcodeEntry> float_opcodes() {
       {"testp",
        [](Decoder& d) {
          const ptx::Type t = d.type();
-         static constexpr std::string_view kQuestions[] = {"finite",    "infinite", "number",
+         static constexpr std::string_view kQuestions[] = {"finite",     "infinite", "number",
                                                            "notanumber", "normal",   "subnormal"};
          d.op().d = d.pred(d.operand(0));
          d.op().a = d.slot(1, t);

@@ -1,5 +1,5 @@
-// Arithmetic in f16, bf16 and their pairs. Products of two are exact in double, and a sum rounded to
-// odd there is rounded once more to the type: the result is that of a single rounding.
+// Arithmetic in f16, bf16 and their pairs. Products of two are exact in double, and a sum rounded
+// to odd there is rounded once more to the type: the result is that of a single rounding.
 #include "exec/half_bits.h"
 #include "exec/lanes.h"
 
@@ -34,14 +34,22 @@ u16 compute(What what, u16 x, u16 y, u16 z, u32 how) {
   if (how & kFlush) x = flushed(x, how), y = flushed(y, how), z = flushed(z, how);
   const double a = value(x, how), b = value(y, how);
   switch (what) {
-    case What::add: return result(add_to_odd(a, b), how);
-    case What::sub: return result(add_to_odd(a, -b), how);
-    case What::mul: return result(a * b, how);
-    case What::fma: return result(add_to_odd(a * b, value(z, how)), how);
-    case What::minimum: return extreme(x, y, how, false);
-    case What::maximum: return extreme(x, y, how, true);
-    case What::negate: return x ^ 0x8000;
-    case What::absolute: return x & 0x7fff;
+    case What::add:
+      return result(add_to_odd(a, b), how);
+    case What::sub:
+      return result(add_to_odd(a, -b), how);
+    case What::mul:
+      return result(a * b, how);
+    case What::fma:
+      return result(add_to_odd(a * b, value(z, how)), how);
+    case What::minimum:
+      return extreme(x, y, how, false);
+    case What::maximum:
+      return extreme(x, y, how, true);
+    case What::negate:
+      return x ^ 0x8000;
+    case What::absolute:
+      return x & 0x7fff;
   }
   return 0;
 }

@@ -9,7 +9,8 @@ double decode_float(const Format& f, u32 bits) {
   const double sign = bits >> (f.exponent_bits + f.fraction_bits) & 1 ? -1 : 1;
   if (f.has_infinity && exponent == top) return fraction ? NAN : sign * INFINITY;
   if (!f.has_infinity && exponent == top && fraction == (1u << f.fraction_bits) - 1) return NAN;
-  if (exponent == 0) return sign * std::ldexp(double(fraction), 1 - f.bias() - i32(f.fraction_bits));
+  if (exponent == 0)
+    return sign * std::ldexp(double(fraction), 1 - f.bias() - i32(f.fraction_bits));
   return sign * std::ldexp(double(fraction | 1u << f.fraction_bits),
                            i32(exponent) - f.bias() - i32(f.fraction_bits));
 }
@@ -32,19 +33,28 @@ u32 encode_float(const Format& f, double x, Round round, bool finite) {
   u64 n = u64(whole);
   bool more = false;
   switch (round) {
-    case Round::nearest: more = rest > 0.5 || (rest == 0.5 && n & 1); break;
-    case Round::away: more = rest >= 0.5; break;
-    case Round::zero: break;
-    case Round::down: more = rest > 0 && sign; break;
-    case Round::up: more = rest > 0 && !sign; break;
+    case Round::nearest:
+      more = rest > 0.5 || (rest == 0.5 && n & 1);
+      break;
+    case Round::away:
+      more = rest >= 0.5;
+      break;
+    case Round::zero:
+      break;
+    case Round::down:
+      more = rest > 0 && sign;
+      break;
+    case Round::up:
+      more = rest > 0 && !sign;
+      break;
   }
   n += more;
   // Fraction and exponent lie side by side: a carry out of the fraction is the next exponent.
   const u64 biased = exponent < lowest ? n : n + (u64(exponent + f.bias() - 1) << f.fraction_bits);
   if (biased <= largest) return sign | u32(biased);
   if (finite) return sign | largest;
-  const bool stays = round == Round::zero || (round == Round::down && !sign) ||
-                     (round == Round::up && sign);
+  const bool stays =
+      round == Round::zero || (round == Round::down && !sign) || (round == Round::up && sign);
   if (stays) return sign | largest;
   return sign | (f.has_infinity ? infinity : infinity + ones);
 }

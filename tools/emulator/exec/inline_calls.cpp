@@ -1,6 +1,6 @@
 // Calls by copying: nvcc leaves few (division, slow paths of trigonometry, __noinline__), and
-// diverged lanes in a copied body need no stack of their own. Parameters are .param variables of the
-// caller, which live in its local memory.
+// diverged lanes in a copied body need no stack of their own. Parameters are .param variables of
+// the caller, which live in its local memory.
 #include <stdexcept>
 #include <unordered_map>
 

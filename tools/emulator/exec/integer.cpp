@@ -46,14 +46,14 @@ T saturated(Wide<T> x) {
 }
 
 // f(a, b) for unsigned lanes of the same width where the sign does not matter.
-#define WT_BINARY(NAME, EXPRESSION)                                               \
-  template <class T>                                                              \
-  void NAME(Warp& w, const Op& op) {                                              \
-    binary<T>(w, op, [](auto a, auto b) { return EXPRESSION; });                  \
-  }                                                                               \
-  void decode_##NAME(Decoder& d) {                                                \
-    const ptx::Type t = d.type();                                                 \
-    plain_operands(d, t);                                                         \
+#define WT_BINARY(NAME, EXPRESSION)                                                     \
+  template <class T>                                                                    \
+  void NAME(Warp& w, const Op& op) {                                                    \
+    binary<T>(w, op, [](auto a, auto b) { return EXPRESSION; });                        \
+  }                                                                                     \
+  void decode_##NAME(Decoder& d) {                                                      \
+    const ptx::Type t = d.type();                                                       \
+    plain_operands(d, t);                                                               \
     d.op().run = by_integer(d, t, [](auto x) -> Handler { return NAME<decltype(x)>; }); \
   }
 WT_BINARY(plain_add, Unsigned<T>(Unsigned<T>(a) + Unsigned<T>(b)))
@@ -117,16 +117,14 @@ template <class T>
 void mad_low(Warp& w, const Op& op) {
   const T* c = w.at<T>(op.c);
   const T *a = w.at<T>(op.a), *b = w.at<T>(op.b);
-  set_lanes(w, w.at<T>(op.d), [=](u32 l) {
-    return T(Unsigned<T>(low(a[l], b[l])) + Unsigned<T>(c[l]));
-  });
+  set_lanes(w, w.at<T>(op.d),
+            [=](u32 l) { return T(Unsigned<T>(low(a[l], b[l])) + Unsigned<T>(c[l])); });
 }
 template <class T>
 void mad_high(Warp& w, const Op& op) {
   const T *a = w.at<T>(op.a), *b = w.at<T>(op.b), *c = w.at<T>(op.c);
-  set_lanes(w, w.at<T>(op.d), [=](u32 l) {
-    return T(Unsigned<T>(high(a[l], b[l])) + Unsigned<T>(c[l]));
-  });
+  set_lanes(w, w.at<T>(op.d),
+            [=](u32 l) { return T(Unsigned<T>(high(a[l], b[l])) + Unsigned<T>(c[l])); });
 }
 template <class T>
 void mad_wide(Warp& w, const Op& op) {
@@ -134,9 +132,8 @@ void mad_wide(Warp& w, const Op& op) {
     using W = Wide<T>;
     const T *a = w.at<T>(op.a), *b = w.at<T>(op.b);
     const W* c = w.at<W>(op.c);
-    set_lanes(w, w.at<W>(op.d), [=](u32 l) {
-      return W(Unsigned<W>(W(a[l]) * W(b[l])) + Unsigned<W>(c[l]));
-    });
+    set_lanes(w, w.at<W>(op.d),
+              [=](u32 l) { return W(Unsigned<W>(W(a[l]) * W(b[l])) + Unsigned<W>(c[l])); });
   }
 }
 template <class T>
@@ -283,8 +280,10 @@ void decode_float_arithmetic(Decoder& d);
 
 std::vector<OpcodeEntry> integer_opcodes() {
   return {
-      {"add", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_add_sub(d, false); }},
-      {"sub", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_add_sub(d, true); }},
+      {"add",
+       [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_add_sub(d, false); }},
+      {"sub",
+       [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_add_sub(d, true); }},
       {"mul", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_mul(d, false); }},
       {"mad", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_mul(d, true); }},
       {"div", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_div(d); }},

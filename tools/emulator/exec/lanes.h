@@ -51,15 +51,28 @@ template <class F>
 inline Handler by_integer(const Decoder& d, ptx::Type t, F&& f) {
   using enum ptx::Type;
   switch (t) {
-    case s8: return f(i8{});
-    case b8: case ptx::Type::u8: return f(emu::u8{});
-    case s16: return f(i16{});
-    case b16: case ptx::Type::u16: return f(emu::u16{});
-    case s32: return f(i32{});
-    case b32: case ptx::Type::u32: return f(emu::u32{});
-    case s64: return f(i64{});
-    case b64: case ptx::Type::u64: return f(emu::u64{});
-    default: d.unknown("type");
+    case s8:
+      return f(i8{});
+    case b8:
+    case ptx::Type::u8:
+      return f(emu::u8{});
+    case s16:
+      return f(i16{});
+    case b16:
+    case ptx::Type::u16:
+      return f(emu::u16{});
+    case s32:
+      return f(i32{});
+    case b32:
+    case ptx::Type::u32:
+      return f(emu::u32{});
+    case s64:
+      return f(i64{});
+    case b64:
+    case ptx::Type::u64:
+      return f(emu::u64{});
+    default:
+      d.unknown("type");
   }
 }
 template <class F>

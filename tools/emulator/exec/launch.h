@@ -46,7 +46,14 @@ const KernelInfo& info(const Program::Kernel& k);
 // Something that a GPU would have faulted at, or that is wrong though it would not have.
 struct KernelFault {
   enum class Kind : u8 {
-    illegal_address, misaligned, illegal_instruction, assertion, barrier, race, order, limit
+    illegal_address,
+    misaligned,
+    illegal_instruction,
+    assertion,
+    barrier,
+    race,
+    order,
+    limit
   };
   Kind kind = Kind::illegal_address;
   std::string what;  // one line
@@ -60,7 +67,7 @@ struct KernelFault {
 
 struct LaunchCounts {
   u64 warp_instructions = 0, lane_instructions = 0;
-  u64 global_requests = 0, global_sectors = 0;      // loads and stores; 32-byte sectors
+  u64 global_requests = 0, global_sectors = 0;     // loads and stores; 32-byte sectors
   u64 shared_requests = 0, shared_wavefronts = 0;  // banks of 4 bytes; 1 a request is the best
   u64 barriers = 0, atomics = 0;
 };
@@ -79,11 +86,11 @@ struct LaunchRequest {
   const GpuModel* gpu = nullptr;
   u64 seed = 0;  // of the order of blocks and warps
   bool cooperative = false;
-  u64 grid_workspace = 0;  // cooperative: 64 zeroed bytes of device memory for grid.sync()
-  const QueuedOp* op = nullptr;                            // for note_access(); null: not checked
-  std::function<u64(const std::string&)> symbol_address;   // of the module's variables, generic
-  std::vector<LineCounts>* profile = nullptr;              // by instruction; null: not asked for
-  std::function<void(const KernelFault&)> warn;            // findings that do not end the kernel
+  u64 grid_workspace = 0;        // cooperative: 64 zeroed bytes of device memory for grid.sync()
+  const QueuedOp* op = nullptr;  // for note_access(); null: not checked
+  std::function<u64(const std::string&)> symbol_address;  // of the module's variables, generic
+  std::vector<LineCounts>* profile = nullptr;             // by instruction; null: not asked for
+  std::function<void(const KernelFault&)> warn;           // findings that do not end the kernel
 };
 
 // Runs the grid to its end. False: it met the fault, and the context is lost as on hardware.

@@ -1,7 +1,7 @@
 // Where a kernel's registers are alive, by data flow over its blocks: how many it needs at once, an
-// estimate of what ptxas does (it moves instructions, unrolls, and aligns pairs), and which can share
-// a place. nvcc gives each value a register of its own; without sharing, the registers of a warp
-// would not fit into the cache.
+// estimate of what ptxas does (it moves instructions, unrolls, and aligns pairs), and which can
+// share a place. nvcc gives each value a register of its own; without sharing, the registers of a
+// warp would not fit into the cache.
 #include <algorithm>
 
 #include "exec/decode.h"
@@ -16,8 +16,8 @@ using Bits = std::vector<u64>;
 bool has_result(const ptx::Instruction& in) {
   const std::string_view name = in.opcode[0];
   return name != "st" && name != "red" && name != "bra" && name != "bar" && name != "call" &&
-         name != "stmatrix" && name != "cp" && name != "ret" && name != "exit" && name != "barrier" &&
-         name != "nanosleep";
+         name != "stmatrix" && name != "cp" && name != "ret" && name != "exit" &&
+         name != "barrier" && name != "nanosleep";
 }
 
 template <class F>
@@ -75,7 +75,8 @@ void clear(Bits& bits, u32 r) { bits[r / 64] &= ~(u64(1) << r % 64); }
 template <class Each>
 void backwards(const ptx::Function& f, const Blocks& blocks, u32 b, Bits& live, Each&& each) {
   for (u32 i = blocks.begin[b + 1]; i-- > blocks.begin[b];) {
-    step(f.code[i], [&](u32 r) { clear(live, r); }, [&](u32 r) { set(live, r); });
+    step(
+        f.code[i], [&](u32 r) { clear(live, r); }, [&](u32 r) { set(live, r); });
     each(i);
   }
 }
@@ -123,15 +124,15 @@ Liveness liveness(const ptx::Function& f) {
     Bits& live = out[b];
     const auto all = [&](auto&& each) {
       for (u32 i = 0; i < live.size(); ++i)
-        for (u64 bits = live[i]; bits; bits &= bits - 1)
-          each(i * 64 + u32(__builtin_ctzll(bits)));
+        for (u64 bits = live[i]; bits; bits &= bits - 1) each(i * 64 + u32(__builtin_ctzll(bits)));
     };
     all([&](u32 r) { touch(r, blocks.begin[b + 1] - 1); });
     backwards(f, blocks, b, live, [&](u32 i) {
       u32 sum = 0;
       all([&](u32 r) { sum += weight[r]; });
       result.registers = std::max(result.registers, sum);
-      step(f.code[i], [&](u32 r) { touch(r, i); }, [&](u32 r) { touch(r, i); });
+      step(
+          f.code[i], [&](u32 r) { touch(r, i); }, [&](u32 r) { touch(r, i); });
     });
     all([&](u32 r) { touch(r, blocks.begin[b]); });
   }

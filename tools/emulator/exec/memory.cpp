@@ -5,8 +5,8 @@
 namespace emu {
 namespace {
 
-// Of ld and st: Op::a is the address's base, Op::width its bytes, Op::e the list of the data's slots.
-// aux: bits 0-7 elements, 8-15 bytes of a register, 16-19 space, 20 ordered.
+// Of ld and st: Op::a is the address's base, Op::width its bytes, Op::e the list of the data's
+// slots. aux: bits 0-7 elements, 8-15 bytes of a register, 16-19 space, 20 ordered.
 u32 packed(u32 elements, u32 lane, ptx::Space space, bool ordered) {
   return elements | lane << 8 | u32(space) << 16 | u32(ordered) << 20;
 }
@@ -95,9 +95,10 @@ void decode_access(Decoder& d, bool is_store) {
   op.offset = a.offset;
   op.e = d.list(slots);
   op.aux = packed(u32(slots.size()), lane, a.space, is_ordered(d));
-  if (is_float(t)) t = ptx::type_bytes(t) == 4   ? ptx::Type::u32
-                       : ptx::type_bytes(t) == 8 ? ptx::Type::u64
-                                                 : ptx::Type::u16;
+  if (is_float(t))
+    t = ptx::type_bytes(t) == 4   ? ptx::Type::u32
+        : ptx::type_bytes(t) == 8 ? ptx::Type::u64
+                                  : ptx::Type::u16;
   if (a.space == ptx::Space::param && a.base != kNoSlot) {
     // An address in a register is that of a parameter of the kernel, or of a call's.
     op.aux = packed(u32(slots.size()), lane, ptx::Space::generic, false);

@@ -1,6 +1,6 @@
 // Tensor core instructions: ldmatrix and mma.sync; PTX ISA, "Warp-level matrix instructions", whose
-// figures say which lane holds which element. Sums are taken in f32 in the order of k: hardware adds
-// in wider blocks and truncates, so no test may depend on the last bits of either.
+// figures say which lane holds which element. Sums are taken in f32 in the order of k: hardware
+// adds in wider blocks and truncates, so no test may depend on the last bits of either.
 #include "exec/block.h"
 #include "exec/half_bits.h"
 #include "exec/lanes.h"
@@ -77,9 +77,14 @@ void decode_matrices(Decoder& d, bool store) {
 enum class Element : u8 { f16, bf16, tf32, f64, s8, u8, f32, s32 };
 u32 per_register(Element e) {
   switch (e) {
-    case Element::f16: case Element::bf16: return 2;
-    case Element::s8: case Element::u8: return 4;
-    default: return 1;
+    case Element::f16:
+    case Element::bf16:
+      return 2;
+    case Element::s8:
+    case Element::u8:
+      return 4;
+    default:
+      return 1;
   }
 }
 double element(const Warp& w, const Slot* slots, Element e, u32 lane, u32 index) {
@@ -87,11 +92,16 @@ double element(const Warp& w, const Slot* slots, Element e, u32 lane, u32 index)
   if (e == Element::f64) return w.at<double>(slots[index])[lane];
   const u32 word = w.at<u32>(slots[index / n])[lane], part = index % n;
   switch (e) {
-    case Element::f16: return f16_to_float(u16(word >> 16 * part));
-    case Element::bf16: return bf16_to_float(u16(word >> 16 * part));
-    case Element::s8: return i8(word >> 8 * part);
-    case Element::u8: return emu::u8(word >> 8 * part);
-    case Element::s32: return i32(word);
+    case Element::f16:
+      return f16_to_float(u16(word >> 16 * part));
+    case Element::bf16:
+      return bf16_to_float(u16(word >> 16 * part));
+    case Element::s8:
+      return i8(word >> 8 * part);
+    case Element::u8:
+      return emu::u8(word >> 8 * part);
+    case Element::s32:
+      return i32(word);
     case Element::tf32: {  // the lower 13 bits are not looked at
       const u32 cut = word & 0xffffe000u;
       float x;
@@ -112,7 +122,9 @@ struct Shape {
   u32 m, n, k;
   Element a, b, c, d;
 };
-u32 side_by_side(Element e) { return e == Element::f64 || e == Element::tf32 ? 1 : per_register(e); }
+u32 side_by_side(Element e) {
+  return e == Element::f64 || e == Element::tf32 ? 1 : per_register(e);
+}
 
 void place_a(const Shape& s, u32 lane, u32 i, u32* row, u32* col) {
   const u32 p = side_by_side(s.a), block = i / p, rows = s.m / 8;
@@ -132,19 +144,22 @@ void place_c(u32 lane, u32 i, u32* row, u32* col) {
 // Op::e lists d, a, b, c; their numbers and the shape are in aux and offset.
 void multiply(Warp& w, const Op& op) {
   const Slot* lists = w.block->kernel->lists.data() + op.e;
-  const Shape s = {lists[0], lists[1], lists[2], Element(lists[3]), Element(lists[4]),
-                   Element(lists[5]), Element(lists[6])};
+  const Shape s = {lists[0],          lists[1],          lists[2],         Element(lists[3]),
+                   Element(lists[4]), Element(lists[5]), Element(lists[6])};
   const Slot *d = lists + 8, *a = d + (op.aux & 255), *b = a + (op.aux >> 8 & 255),
              *c = b + (op.aux >> 16 & 255);
   static thread_local double A[16][64], B[64][8], C[16][8];
   const u32 na = s.m * s.k / kLanes, nb = s.k * s.n / kLanes, nc = s.m * s.n / kLanes;
   u32 row, col;
   for (u32 l = 0; l < kLanes; ++l) {
-    for (u32 i = 0; i < na; ++i) place_a(s, l, i, &row, &col), A[row][col] = element(w, a, s.a, l, i);
-    for (u32 i = 0; i < nb; ++i) place_b(s, l, i, &row, &col), B[row][col] = element(w, b, s.b, l, i);
+    for (u32 i = 0; i < na; ++i)
+      place_a(s, l, i, &row, &col), A[row][col] = element(w, a, s.a, l, i);
+    for (u32 i = 0; i < nb; ++i)
+      place_b(s, l, i, &row, &col), B[row][col] = element(w, b, s.b, l, i);
     for (u32 i = 0; i < nc; ++i) place_c(l, i, &row, &col), C[row][col] = element(w, c, s.c, l, i);
   }
-  // Products of two narrow floats are exact in double; the sum of a k-slice is rounded once, to f32.
+  // Products of two narrow floats are exact in double; the sum of a k-slice is rounded once, to
+  // f32.
   for (u32 i = 0; i < s.m; ++i)
     for (u32 j = 0; j < s.n; ++j) {
       double sum = C[i][j];
@@ -173,15 +188,24 @@ void multiply(Warp& w, const Op& op) {
 Element element_of(const Decoder& d, ptx::Type t) {
   using enum ptx::Type;
   switch (t) {
-    case f16: return Element::f16;
-    case bf16: return Element::bf16;
-    case tf32: return Element::tf32;
-    case f64: return Element::f64;
-    case f32: return Element::f32;
-    case s8: return Element::s8;
-    case ptx::Type::u8: return Element::u8;
-    case s32: return Element::s32;
-    default: d.unknown("mma's element");
+    case f16:
+      return Element::f16;
+    case bf16:
+      return Element::bf16;
+    case tf32:
+      return Element::tf32;
+    case f64:
+      return Element::f64;
+    case f32:
+      return Element::f32;
+    case s8:
+      return Element::s8;
+    case ptx::Type::u8:
+      return Element::u8;
+    case s32:
+      return Element::s32;
+    default:
+      d.unknown("mma's element");
   }
 }
 
@@ -194,8 +218,7 @@ void decode_mma(Decoder& d) {
   const Element ed = element_of(d, d.type(0)), ea = element_of(d, d.type(1)),
                 eb = element_of(d, d.type(2)), ec = element_of(d, d.type(3));
   if (m % 8 || m > 16 || n != 8 || k > 64) d.unknown("mma's shape");
-  std::vector<Slot> list = {m, n, k, u32(ea), u32(eb), u32(ec), u32(ed),
-                            u32(d.has("satfinite"))};
+  std::vector<Slot> list = {m, n, k, u32(ea), u32(eb), u32(ec), u32(ed), u32(d.has("satfinite"))};
   u32 counts[4];
   for (u32 i = 0; i < 4; ++i) {
     const ptx::Operand& o = d.operand(i);

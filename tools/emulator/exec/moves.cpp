@@ -35,7 +35,8 @@ void pack(Warp& w, const Op& op) {
   for (u32 i = 0; i < n; ++i)
     for (u32 l = 0; l < kLanes; ++l)
       std::memcpy(bytes + l * whole + i * part, w.at<u8>(from[i]) + l * part, part);
-  for_lanes(w.mask, [&](u32 l) { std::memcpy(w.at<u8>(op.d) + l * whole, bytes + l * whole, whole); });
+  for_lanes(w.mask,
+            [&](u32 l) { std::memcpy(w.at<u8>(op.d) + l * whole, bytes + l * whole, whole); });
 }
 void unpack(Warp& w, const Op& op) {
   const u32 part = op.width, n = op.aux, whole = part * n;
@@ -82,10 +83,8 @@ void decode_mov(Decoder& d) {
     }
     return;
   }
-  if (d.operand(1).kind == Kind::vector)
-    return decode_vector(d, d.operand(1), d.operand(0), true);
-  if (d.operand(0).kind == Kind::vector)
-    return decode_vector(d, d.operand(0), d.operand(1), false);
+  if (d.operand(1).kind == Kind::vector) return decode_vector(d, d.operand(1), d.operand(0), true);
+  if (d.operand(0).kind == Kind::vector) return decode_vector(d, d.operand(0), d.operand(1), false);
   const ptx::Operand& from = d.operand(1);
   op.d = d.slot(0, t);
   if (from.kind == Kind::special &&
@@ -139,7 +138,8 @@ void decode_slct(Decoder& d) {
     const i32* c = w.at<i32>(o.c);
     const float* f = w.at<float>(o.c);
     const bool is_real = o.aux;
-    set_lanes(w, w.at<u32>(o.d), [=](u32 l) { return (is_real ? f[l] >= 0 : c[l] >= 0) ? a[l] : b[l]; });
+    set_lanes(w, w.at<u32>(o.d),
+              [=](u32 l) { return (is_real ? f[l] >= 0 : c[l] >= 0) ? a[l] : b[l]; });
   };
 }
 
@@ -185,9 +185,10 @@ void decode_isspacep(Decoder& d) {
   Op& op = d.op();
   op.d = d.pred(d.operand(0));
   op.a = d.slot(1, ptx::Type::b64);
-  op.offset = d.has("shared") ? i64(kSharedWindow) : d.has("local") ? i64(kLocalWindow)
-                                                : d.has("param")    ? i64(kParamWindow)
-                                                                    : 0;
+  op.offset = d.has("shared")  ? i64(kSharedWindow)
+              : d.has("local") ? i64(kLocalWindow)
+              : d.has("param") ? i64(kParamWindow)
+                               : 0;
   op.run = [](Warp& w, const Op& o) {
     const u64* a = w.at<u64>(o.a);
     set_pred(w, o.d, lane_bits([&](u32 l) { return (a[l] & kWindowMask) == u64(o.offset); }));
@@ -198,11 +199,8 @@ void decode_isspacep(Decoder& d) {
 
 std::vector<OpcodeEntry> move_opcodes() {
   return {
-      {"mov", decode_mov},
-      {"selp", decode_selp},
-      {"slct", decode_slct},
-      {"cvta", decode_cvta},
-      {"isspacep", decode_isspacep},
+      {"mov", decode_mov},   {"selp", decode_selp},         {"slct", decode_slct},
+      {"cvta", decode_cvta}, {"isspacep", decode_isspacep},
   };
 }
 

@@ -10,13 +10,16 @@ struct Program::Impl {
   std::unordered_map<std::string, std::unique_ptr<Kernel>> kernels;
 };
 
-Program::Program(std::string ptx) : impl_(new Impl) { impl_->module = ptx::parse_module(std::move(ptx)); }
+Program::Program(std::string ptx) : impl_(new Impl) {
+  impl_->module = ptx::parse_module(std::move(ptx));
+}
 Program::~Program() = default;
 
 const ptx::Module& Program::module() const { return *impl_->module; }
 
 const Program::Kernel* Program::kernel(const std::string& name) {
-  if (const auto it = impl_->kernels.find(name); it != impl_->kernels.end()) return it->second.get();
+  if (const auto it = impl_->kernels.find(name); it != impl_->kernels.end())
+    return it->second.get();
   ptx::Function* f = impl_->module->find(name);
   if (!f || !f->is_entry) return nullptr;
   ptx::parse_body(*impl_->module, *f);
@@ -26,8 +29,8 @@ const Program::Kernel* Program::kernel(const std::string& name) {
   kernel->info.name = name;
   inline_calls(*impl_->module, kernel->body);
   if (f->max_threads[0])
-    kernel->info.max_threads = f->max_threads[0] * std::max(f->max_threads[1], 1u) *
-                               std::max(f->max_threads[2], 1u);
+    kernel->info.max_threads =
+        f->max_threads[0] * std::max(f->max_threads[1], 1u) * std::max(f->max_threads[2], 1u);
   Decoder(*impl_->module, *kernel).run();
   return (impl_->kernels[name] = std::move(kernel)).get();
 }

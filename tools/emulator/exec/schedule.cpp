@@ -177,13 +177,15 @@ struct Turn {
   // False: the turn is over.
   bool other(const Op& op, u32 mask) {
     switch (op.control) {
-      case Control::plain: return true;
+      case Control::plain:
+        return true;
       case Control::moded:
         w.mask = mask;
         if (mask) run_moded(w, op);
         ++f().pc;
         return true;
-      case Control::branch: return branch(op, mask);
+      case Control::branch:
+        return branch(op, mask);
       case Control::exit:
         if (mask) return exit(mask);
         ++f().pc;
@@ -200,8 +202,10 @@ struct Turn {
         ++f().pc;
         return t.random->below(4) != 0;
       case Control::warp_sync:
-      case Control::warp_aligned: return sync(op);
-      case Control::barrier: return barrier(op, mask);
+      case Control::warp_aligned:
+        return sync(op);
+      case Control::barrier:
+        return barrier(op, mask);
     }
     return true;
   }

@@ -18,10 +18,18 @@ void shuffle(Warp& w, const Op& op) {
     u32 from = l;
     bool good = true;
     switch (way) {
-      case Way::up: from = l - by, good = i32(from) >= i32(top); break;
-      case Way::down: from = l + by, good = from <= top; break;
-      case Way::bfly: from = l ^ by, good = from <= top; break;
-      case Way::idx: from = bottom | (by & ~segment), good = from <= top; break;
+      case Way::up:
+        from = l - by, good = i32(from) >= i32(top);
+        break;
+      case Way::down:
+        from = l + by, good = from <= top;
+        break;
+      case Way::bfly:
+        from = l ^ by, good = from <= top;
+        break;
+      case Way::idx:
+        from = bottom | (by & ~segment), good = from <= top;
+        break;
     }
     if (!good) from = l;
     // Undefined by the ISA where lane `from` is not there to give; NaN shows it.
@@ -135,12 +143,24 @@ void reduce(Warp& w, const Op& op) {
         r[l] = x;
       } else {
         switch (Fold(op.aux)) {
-          case Fold::add: r[l] = T(u32(y) + u32(x)); break;
-          case Fold::minimum: r[l] = x < y ? x : y; break;
-          case Fold::maximum: r[l] = x > y ? x : y; break;
-          case Fold::band: r[l] = T(u32(y) & u32(x)); break;
-          case Fold::bor: r[l] = T(u32(y) | u32(x)); break;
-          case Fold::bxor: r[l] = T(u32(y) ^ u32(x)); break;
+          case Fold::add:
+            r[l] = T(u32(y) + u32(x));
+            break;
+          case Fold::minimum:
+            r[l] = x < y ? x : y;
+            break;
+          case Fold::maximum:
+            r[l] = x > y ? x : y;
+            break;
+          case Fold::band:
+            r[l] = T(u32(y) & u32(x));
+            break;
+          case Fold::bor:
+            r[l] = T(u32(y) | u32(x));
+            break;
+          case Fold::bxor:
+            r[l] = T(u32(y) ^ u32(x));
+            break;
         }
       }
       first = false;

@@ -1,6 +1,7 @@
-// wmma: PTX ISA leaves open which lane holds which element of a fragment. Here lane l holds elements
-// l * n, l * n + 1, ... of the matrix row by row, n being the elements of a lane, and begins anew
-// where a fragment has room for more than the matrix (those of f16 hold each element twice).
+// wmma: PTX ISA leaves open which lane holds which element of a fragment. Here lane l holds
+// elements l * n, l * n + 1, ... of the matrix row by row, n being the elements of a lane, and
+// begins anew where a fragment has room for more than the matrix (those of f16 hold each element
+// twice).
 #include "exec/block.h"
 #include "exec/half_bits.h"
 #include "exec/lanes.h"
@@ -30,11 +31,16 @@ void set_bits(Warp& w, const Slot* slots, Type t, u32 lane, u32 i, u32 bits) {
 }
 double value_of(Type t, u32 bits) {
   switch (t) {
-    case Type::f16: return f16_to_float(u16(bits));
-    case Type::bf16: return bf16_to_float(u16(bits));
-    case Type::s8: return i8(bits);
-    case Type::u8: return emu::u8(bits);
-    case Type::s32: return i32(bits);
+    case Type::f16:
+      return f16_to_float(u16(bits));
+    case Type::bf16:
+      return bf16_to_float(u16(bits));
+    case Type::s8:
+      return i8(bits);
+    case Type::u8:
+      return emu::u8(bits);
+    case Type::s32:
+      return i32(bits);
     default: {
       const u32 cut = t == Type::tf32 ? bits & 0xffffe000u : bits;
       float x;
@@ -52,8 +58,8 @@ u32 encoded(Type t, double x) {
   return bits;
 }
 
-// Op::e lists: registers' number, rows, cols, column-major, type, space, base bytes, then the slots.
-// Each access is of one element a lane.
+// Op::e lists: registers' number, rows, cols, column-major, type, space, base bytes, then the
+// slots. Each access is of one element a lane.
 constexpr u32 kHead = 7;
 void access(Warp& w, const Op& op, bool store) {
   const Slot* list = w.block->kernel->lists.data() + op.e;
@@ -142,13 +148,14 @@ void decode_access(Decoder& d, bool store) {
     if (part.starts_with("shared")) space = ptx::Space::shared;
   const Decoder::Address a = d.address(where, space);
   if (a.base == kNoSlot) d.unknown("wmma's address");
-  std::vector<Slot> list = {0, size.rows, size.cols, d.has("col"), u32(t), u32(a.space), a.base_bytes};
+  std::vector<Slot> list = {0,      size.rows,    size.cols,   d.has("col"),
+                            u32(t), u32(a.space), a.base_bytes};
   list[0] = add_slots(d, fragment, list);
   op.a = a.base;
   op.offset = a.offset;
   op.d = d.scratch(8);
-  op.b = d.operands() > 2 ? d.slot(2, Type::b32)
-                          : d.constant(d.has("col") ? size.rows : size.cols, 4);
+  op.b =
+      d.operands() > 2 ? d.slot(2, Type::b32) : d.constant(d.has("col") ? size.rows : size.cols, 4);
   op.e = d.list(list);
   op.control = Control::warp_aligned;
   op.run = store ? Handler([](Warp& w, const Op& o) { access(w, o, true); })
