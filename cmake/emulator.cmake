@@ -54,7 +54,7 @@ function(wt_cuda_program name)
   add_executable(${name} ${ARGN})
   set_target_properties(${name} PROPERTIES CUDA_RUNTIME_LIBRARY Shared CUDA_STANDARD 20
     CUDA_ARCHITECTURES 80-virtual RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/textbook")
-  target_compile_options(${name} PRIVATE -lineinfo)
+  target_compile_options(${name} PRIVATE -lineinfo -UNDEBUG)  # asserts are part of what runs
 endfunction()
 
 # Of the interpreter (label emulator), and with the libraries, under the label ptx, CUDA programs of

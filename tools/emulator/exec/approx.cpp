@@ -102,8 +102,9 @@ void run64(Warp& w, const Op& op) {
     std::memcpy(&bits, &x[l], 8);
     const double a = std::fabs(x[l]) < 0x1p-1022 ? std::copysign(0., x[l]) : x[l];
     const double exact = W == What::rcp ? 1 / a : 1 / std::sqrt(a);
-    const double near = std::isfinite(exact) ? exact * (1 + wobble(bits) * 0x1p-21) : exact;
+    const double near = std::isfinite(exact) ? exact * (1 + wobble(bits) * 0x1p-22) : exact;
     std::memcpy(&bits, &near, 8);
+    if (std::isfinite(near)) bits += 0x80000000u;  // to the nearest that has no lower half
     bits &= ~u64(0xffffffff);
     if (std::fabs(near) < 0x1p-1022) bits &= u64(1) << 63;
     std::memcpy(&r[l], &bits, 8);

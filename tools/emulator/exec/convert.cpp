@@ -67,9 +67,11 @@ T limited(T x) {
 template <class D, class S>
 void float_to_float(Warp& w, const Op& op) {
   const S* a = w.at<S>(op.a);
-  const bool sat = op.aux >> 16 & 1;
+  const bool sat = op.aux >> 16 & 1, flush = op.aux >> 17 & 1 && std::is_same_v<D, S>;
   set_lanes(w, w.at<D>(op.d), [=](u32 l) {
-    const D x = canonical(D(a[l]));
+    D x = canonical(D(a[l]));
+    // Nothing is computed where the types are the same, so the processor flushes nothing.
+    if (flush && std::fabs(x) < D(0x1p-126)) x = std::copysign(D(0), x);
     return sat ? limited(x) : x;
   });
 }
