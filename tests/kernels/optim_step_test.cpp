@@ -140,6 +140,7 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
       {8, 16, NonFinite::stop, 0, 0, 0, 0, 0},
       {inf, 16, NonFinite::stop, 0, 0, kFoundBadLoss, kFoundBadLoss, 1},
       {8, inf, NonFinite::stop, 0, 0, kFoundBadGradient, kFoundBadGradient, 1},
+      {8, inf, NonFinite::stop, 0, kFoundBadLoss, kFoundBadGradient, kFoundBadLoss, 1},
       {NAN, NAN, NonFinite::skip, 0, 0, kFoundBadLoss | kFoundBadGradient, 0, 1},
       {inf, 16, NonFinite::ignore, 0, 0, kFoundBadLoss, 0, 0},
       {8, 16, NonFinite::ignore, 1, 0, 0, 0, 1},

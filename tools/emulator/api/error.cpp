@@ -51,5 +51,10 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** function
   return cudaSuccess;
 }
 
-cudaError_t cudaProfilerStart() { return cudaSuccess; }
-cudaError_t cudaProfilerStop() { return cudaSuccess; }
+// Of cuda_profiler_api.h.
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaProfilerStart() {
+  return cudaSuccess;
+}
+extern "C" __attribute__((visibility("default"))) cudaError_t cudaProfilerStop() {
+  return cudaSuccess;
+}

@@ -78,6 +78,15 @@ cudaError_t cudaGraphKernelNodeSetAttribute(cudaGraphNode_t, cudaLaunchAttribute
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphKernelNodeGetAttribute(cudaGraphNode_t node, cudaLaunchAttributeID,
+                                            cudaLaunchAttributeValue* value) {
+  return with_node("cudaGraphKernelNodeGetAttribute", node, cudaGraphNodeTypeKernel,
+                   [&](GraphNode&) {
+                     if (value) *value = {};
+                     return value ? cudaSuccess : cudaErrorInvalidValue;
+                   });
+}
+
 // --- copies ---
 cudaError_t cudaGraphAddMemcpyNode(NODE, const cudaMemcpy3DParms* p) {
   return add("cudaGraphAddMemcpyNode", PLACE, cudaGraphNodeTypeMemcpy,

@@ -1,4 +1,6 @@
 // Streams, and work of the host's on them.
+#include <algorithm>
+
 #include "api/api.h"
 #include "device/capture.h"
 #include "device/copy.h"
@@ -148,6 +150,15 @@ cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
 cudaError_t cudaStreamCopyAttributes(cudaStream_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaStreamSetAttribute(cudaStream_t, cudaStreamAttrID, const cudaStreamAttrValue*) {
   return cudaSuccess;
+}
+cudaError_t cudaStreamGetAttribute(cudaStream_t stream, cudaStreamAttrID id,
+                                   cudaStreamAttrValue* value) {
+  return with_stream("cudaStreamGetAttribute", stream, [&](const StreamRef& s) {
+    if (!value) return cudaErrorInvalidValue;
+    *value = {};
+    if (id == cudaLaunchAttributePriority) value->priority = s->priority;
+    return cudaSuccess;
+  });
 }
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t stream, void* pointer, size_t, unsigned) {
   return with_stream("cudaStreamAttachMemAsync", stream, [&](const StreamRef&) {

@@ -243,9 +243,7 @@ void decode_add_sub(Decoder& d, bool sub) {
     sub ? decode_plain_sub(d) : decode_plain_add(d);
   }
 }
-bool floating(const Decoder& d) {
-  return !d.has("u16x2") && !d.has("s16x2") && is_float(d.type());
-}
+bool floating(const Decoder& d) { return !d.has("u16x2") && !d.has("s16x2") && is_float(d.type()); }
 
 void decode_mul(Decoder& d, bool mad) {
   if (mad && d.has("cc")) return decode_chain(d, kMultiplies);
