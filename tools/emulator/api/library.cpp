@@ -42,9 +42,8 @@ cudaError_t load_image(cudaLibrary_t* library, const void* code) {
 
 cudaError_t cudaLibraryLoadData(cudaLibrary_t* library, const void* code, cudaJitOption*, void**,
                                 unsigned, cudaLibraryOption*, void**, unsigned) {
-  return call("cudaLibraryLoadData", kUnsafe, [&] {
-    return library && code ? load_image(library, code) : cudaErrorInvalidValue;
-  });
+  return call("cudaLibraryLoadData", kUnsafe,
+              [&] { return library && code ? load_image(library, code) : cudaErrorInvalidValue; });
 }
 cudaError_t cudaLibraryLoadFromFile(cudaLibrary_t* library, const char* path, cudaJitOption*,
                                     void**, unsigned, cudaLibraryOption*, void**, unsigned) {

@@ -74,8 +74,7 @@ cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object
     return cudaSuccess;
   });
 }
-cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object,
-                                       unsigned count) {
+cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned count) {
   return with_graph("cudaGraphReleaseUserObject", graph, [&](Graph& g) {
     const auto held = objects().find(object);
     for (size_t i = 0; held && count && i < g.kept.size();) {
