@@ -9,11 +9,11 @@
 #include <iostream>
 #include <set>
 
+#include "device/errors.h"
 #include "device/lock.h"
 #include "device/op.h"
 #include "device/settings.h"
 #include "profile.h"
-#include "symbols.h"
 
 namespace emu {
 namespace {
@@ -21,6 +21,12 @@ namespace {
 constexpr int kExitCode = 86;  // of a program with findings
 constexpr u64 kPrintedOfAKind = 2;
 constexpr size_t kLongestName = 140;
+
+// Frames that are in every launch, or of the signal: nothing the reader wrote.
+bool is_stub(const Frame& f) {
+  return f.name.starts_with("__cudaLaunchKernel_helper") || f.name.starts_with("__device_stub__") ||
+         (f.name.empty() && f.file.starts_with("libc.so"));
+}
 
 struct Reports {
   std::map<std::string, u64> heads;
@@ -96,6 +102,7 @@ __attribute__((destructor)) void at_end() {
   if (is_forked_child()) return;
   const Locked lock;
   const Settings& s = settings();
+  report_unseen_error();
   if (s.leaks) print_leaks();
   if (!s.profile.empty()) profile_write(s.profile);
   if (s.summary) {
@@ -136,7 +143,7 @@ std::string describe(const CallSite& site) {
   std::string text;
   for (int i = 0; i < site.count; ++i) {
     const Frame f = name_frame(site.frames[i]);
-    if (f.file.empty()) continue;
+    if (f.file.empty() || is_stub(f)) continue;
     char offset[32];
     std::snprintf(offset, sizeof offset, " + 0x%" PRIx64, f.offset);
     text += "\n      at " +

@@ -2,6 +2,7 @@
 // Everything is called under the runtime's lock, but for what runs in a signal handler.
 #pragma once
 #include "exec/launch.h"
+#include "symbols.h"
 
 namespace emu {
 
@@ -14,7 +15,6 @@ struct CallSite {
 };
 // One line a frame, "\n    at name + 0x12 (file)"; empty when nothing is known.
 std::string describe(const CallSite& site);
-std::string demangled(const std::string& name);
 
 // A finding: `head` names it (equal heads are printed twice at most, and counted), `more` is
 // printed below it, indented.

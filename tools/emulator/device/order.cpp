@@ -26,9 +26,11 @@ struct Memo {
 };
 Memo memo;
 
+// Operations run out of the order they were queued in: one with a later serial that ran already did
+// not wait for this one, so nothing orders the two.
 bool is_before(u32 tag, const QueuedOp& op) {
   if (memo.op == op.serial && memo.before == (tag & kSerialMask)) return true;
-  const u64 serial = whole(tag, op.serial);
+  const u64 serial = whole(tag, newest_serial());
   u32 lane = 0;
   const bool before = serial <= op.clock->floor || !lane_of(serial, &lane) ||
                       (lane == op.lane && serial < op.serial) || op.clock->has(lane, serial);
@@ -63,12 +65,12 @@ bool note(const QueuedOp& op, u64 address, u64 bytes, bool write, bool atomic, C
     const u32 first = u32(at & 31), count = u32(std::min(next, end) - at);
     const u32 mask = (count == 32 ? ~u32(0) : (1u << count) - 1) << first;
     if (conflicts(s->writer, s->written, mask, me, op)) {
-      *found = {recent_op(whole(s->writer, op.serial)), true};
+      *found = {recent_op(whole(s->writer, newest_serial())), true};
       return false;
     }
     if (write) {
       if (conflicts(s->reader, s->read, mask, me, op)) {
-        *found = {recent_op(whole(s->reader, op.serial)), false};
+        *found = {recent_op(whole(s->reader, newest_serial())), false};
         return false;
       }
       fill_in(s->writer, s->written, me, mask);
