@@ -20,7 +20,7 @@ void check_word(const std::string& op, const std::string& type, F&& f) {
                                ", %a2; mad.wide.u32 %l3, %i0, " + size + ", %a3;\nld.global." + t +
                                " %x, [%l1];\natom" + space + "." + op + "." + type +
                                " %old, [%l0], %x;\nst.global." + t + " [%l2], %old;\nred" + space +
-                               "." + (op == "exch" ? "add" : op) + "." + type + " [%l3], %x;"));
+                               "." + (op == "exch" ? "or" : op) + "." + type + " [%l3], %x;"));
     const auto pairs = cases<T, T>(300);
     std::vector<T> words, operands;
     for (const auto& [w, x] : pairs) words.push_back(w), operands.push_back(x);
@@ -129,6 +129,33 @@ TEST_CASE("All threads on one word", "[emulator]") {
     std::sort(olds.begin(), olds.end());
     for (u32 i = 0; i < 150; ++i) CHECK(olds[i] == i);
     CHECK(o.counts.atomics > 0);
+  }
+}
+
+TEST_CASE("Scopes and orders, in shared memory and by generic addresses", "[emulator]") {
+  Ptx ptx(".shared .align 8 .b8 s[16];\n" + kernel_text(1, R"(
+    setp.eq.u32 %p0, %i3, 0; mov.u64 %l0, 0; @%p0 st.shared.v2.u64 [s], {%l0, %l0}; bar.sync 0;
+    mov.f64 %g0, 0d3FE0000000000000; atom.shared.add.f64 %g1, [s], %g0;
+    mov.u32 %r0, s; add.u32 %r0, %r0, 8; atom.shared.cta.add.u32 %r1, [%r0], 2;
+    cvt.u64.u32 %l1, %r0; cvta.shared.u64 %l2, %l1; atom.add.release.gpu.u32 %r2, [%l2+4], 3;
+    atom.global.sys.add.u32 %r3, [%a0+16], 1; mov.b32 %r6, 0x3c003800;
+    atom.add.noftz.f16x2 %r4, [%a0+20], %r6;
+    atom.acq_rel.gpu.global.add.u32 %r5, [%a0+24], %i3;
+    bar.sync 0; ld.shared.v2.u64 {%l3, %l4}, [s]; @%p0 st.global.v2.u64 [%a0], {%l3, %l4};)"));
+  for (u64 seed = 0; seed < 4; ++seed) {
+    Array<u32> out(8, 0);
+    Launch l;
+    l.block = {64};
+    l.seed = seed;
+    const Outcome o = ptx.run("k", l, out);
+    INFO(o.fault.what << o.fault.ptx);
+    REQUIRE(o.ok);
+    CHECK(f64(u64(out[1]) << 32 | out[0]) == 32);
+    CHECK(out[2] == 128);
+    CHECK(out[3] == 192);
+    CHECK(out[4] == 64);
+    CHECK(out[5] == 0x54005000);  // 64 and 32
+    CHECK(out[6] == 64 * 63 / 2);
   }
 }
 

@@ -76,6 +76,10 @@ TEST_CASE("Integers to integers", "[emulator]") {
       using R = Register<D>;
       // A result narrower than its register is extended as its type's sign says.
       check<R>("cvt." + types, cases<Register<S>>(60), [](Register<S> a) { return R(D(S(a))); });
+      using FromLimits = std::numeric_limits<S>;
+      if (i128(saturated<D>(FromLimits::min())) == i128(FromLimits::min()) &&
+          i128(saturated<D>(FromLimits::max())) == i128(FromLimits::max()))
+        return;  // .sat is for what may not fit
       check<R>("cvt.sat." + types, cases<Register<S>>(60),
                [](Register<S> a) { return R(saturated<D>(S(a))); });
     });

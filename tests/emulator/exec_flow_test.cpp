@@ -104,7 +104,8 @@ ret;
     add.f64 %g1, %g1, %g2; cvt.rzi.u32.f64 %r0, %g1;
     SKIP:
     { .param .b32 p0; .param .b32 r0; st.param.b32 [p0+0], %r1; @%p0 call (r0), add_up, (p0);
-    @%p0 ld.param.b32 %r2, [r0+0]; @%p0 add.u32 %r0, %r0, %r2; }
+    @!%p0 bra NONE; ld.param.b32 %r2, [r0+0]; add.u32 %r0, %r0, %r2; }
+    NONE:
     )" + kStore));
   Launch l;
   l.block = {80};
@@ -203,6 +204,26 @@ TEST_CASE("A lane that waits for another of its warp gets what it waits for", "[
     REQUIRE(ptx.run("k", l, out, lock).ok);
     CHECK(lock[1] == 128);
   }
+}
+
+TEST_CASE("A guarded result is alive round the loop", "[emulator]") {
+  std::string body =
+      "mov.u32 %r0, 0; mov.u32 %r1, 3; mov.u32 %r3, 0; and.b32 %r4, %i0, 7;\nL:\n"
+      "setp.eq.u32 %p0, %r3, %r4; @%p0 mov.u32 %r1, 1000; add.u32 %r0, %r0, %r1;\n";
+  for (u32 i = 10; i < 20; ++i) {
+    const std::string r = "%r" + std::to_string(i);
+    body += "mul.lo.u32 " + r + ", %r0, 5; xor.b32 %r0, %r0, " + r + ";\n";
+  }
+  Ptx ptx(kernel_text(
+      1, body + "add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 12; @%p1 bra L;\n" + kStore));
+  check_threads(ptx, {}, [](u32 i) {
+    u32 sum = 0;
+    for (u32 t = 0; t < 12; ++t) {
+      sum += t >= (i & 7) ? 1000 : 3;
+      for (u32 j = 10; j < 20; ++j) sum ^= sum * 5;
+    }
+    return sum;
+  });
 }
 
 TEST_CASE("Registers that share a place do not meet in loops", "[emulator]") {

@@ -148,10 +148,17 @@ TEST_CASE("Chains of carries", "[emulator]") {
              [](u64 a, u64 b) { return u32((u128(a) + b) >> 64); });
   check<u32>(split + "sub.cc.u32 %t4, %t0, %t2; subc.cc.u32 %t5, %t1, %t3; subc.u32 $d, 0, 0;", two,
              [](u64 a, u64 b) { return a < b ? ~0u : 0u; });
+  // A difference's carry is set where nothing was borrowed: __int128's division reads it by addc.
+  check<u32>(split + "sub.cc.u32 %t4, %t0, %t2; subc.cc.u32 %t5, %t1, %t3; addc.u32 $d, 0, 0;", two,
+             [](u64 a, u64 b) { return a >= b ? 1u : 0u; });
   check<u64>("add.cc.u64 %u0, $0, $1; addc.u64 $d, 5, 0;", two,
              [](u64 a, u64 b) { return 5 + u64((u128(a) + b) >> 64); });
   check<u64>("sub.cc.s64 %u0, $0, $1; subc.s64 $d, 5, 0;", two,
              [](u64 a, u64 b) { return u64(5 - (a < b)); });
+  check<u64>("sub.cc.u64 %u0, $0, $1; subc.cc.u64 %u1, $0, $1; subc.u64 $d, 7, $0;", two,
+             [](u64 a, u64 b) { return 7 - a - (a < b); });  // of equal ones nothing was borrowed
+  check<u32>("mad.hi.cc.u32 %t0, $0, $1, $1; addc.u32 $d, 0, 0;", cases<u32, u32>(),
+             [](u32 a, u32 b) { return u32(((u64(a) * b >> 32) + b) >> 32); });
   // The high 64 bits of a product of 64 bits from products of 32: all the mad forms.
   const std::string product =
       split +

@@ -224,6 +224,37 @@ TEST_CASE("Shared, local and constant memory, and the windows of generic address
   }
 }
 
+TEST_CASE("Volatile and ordered accesses, and pairs in shared and local memory", "[emulator]") {
+  Ptx ptx(".const .align 4 .f32 c[2] = {0f3F800000, 0f40000000};\n.shared .align 8 .b8 s[512];\n" +
+          kernel_text(1, R"(
+    .local .align 16 .b8 d[32];
+    mad.wide.u32 %l0, %i0, 32, %a0; ld.volatile.global.f32 %f0, [%l0]; ld.acquire.gpu.u32 %r0, [%l0+4];
+    ld.relaxed.gpu.global.u32 %r1, [%l0+8]; ld.volatile.global.u32 %r2, [%l0+12]; ld.const.f32 %f1, [c+4];
+    add.f32 %f0, %f0, %f1; mov.u32 %r3, s; mad.lo.u32 %r3, %i3, 8, %r3;
+    st.shared.v2.u32 [%r3], {%r0, %r1}; ld.shared.v2.u32 {%r4, %r5}, [%r3];
+    ld.shared.v2.f32 {%f2, %f3}, [%r3]; mov.u64 %l1, d; st.local.v2.u32 [%l1], {%r5, %r4};
+    ld.local.u64 %l2, [%l1]; st.local.v2.u64 [%l1+16], {%l2, %l2}; ld.local.v2.u64 {%l3, %l4}, [d+16];
+    mov.b32 %r6, %f3; st.volatile.global.f32 [%l0], %f0; st.volatile.global.u32 [%l0+4], %r6;
+    st.release.gpu.u32 [%l0+8], %r2; membar.gl; fence.acq_rel.gpu; st.global.v2.u64 [%l0+16], {%l3, %l4};
+    prefetch.global.L2 [%l0];)"));
+  Array<float> c(std::vector<float>{1, 2});
+  ptx.set_symbol("c", c.address());
+  std::vector<u32> in;
+  for (u32 i = 0; i < 512; ++i) in.push_back(i % 8 ? i * 77 : bits_of(float(i)));
+  Array<u32> words(in);
+  Launch l;
+  l.block = {64};
+  const Outcome o = ptx.run("k", l, words);
+  INFO(o.fault.what << o.fault.ptx);
+  REQUIRE(o.ok);
+  for (u32 i = 0; i < 64; ++i) {
+    const u32 *x = &in[8 * i], *y = &words[8 * i];
+    const std::vector<u32> want = {
+        bits_of(float(8 * i) + 2), x[2], x[3], x[3], x[2], x[1], x[2], x[1]};
+    CHECK(std::vector<u32>(y, y + 8) == want);
+  }
+}
+
 TEST_CASE("What was never written is NaN", "[emulator]") {
   Ptx ptx(".shared .align 4 .b8 s[128];\n" + kernel_text(1, R"(
     .local .align 4 .b8 depot[8];

@@ -181,39 +181,99 @@ TEST_CASE("Matrices between shared memory and registers", "[emulator]") {
     }
 }
 
+namespace {
+
+// `in`: h f16, b bf16, c s8; `out`: f f32, h f16, i s32. Leading dimensions are longer than the
+// rows.
+struct Wmma {
+  u32 m, n, k;
+  char in, out;
+};
+void check_wmma(const Wmma& p, bool a_col, bool b_col) {
+  const std::string la = a_col ? "col" : "row", lb = b_col ? "col" : "row",
+                    shape = ".m" + std::to_string(p.m) + "n" + std::to_string(p.n) + "k" +
+                            std::to_string(p.k),
+                    ti = p.in == 'h'   ? "f16"
+                         : p.in == 'b' ? "bf16"
+                                       : "s8",
+                    to = p.out == 'f'   ? "f32"
+                         : p.out == 'h' ? "f16"
+                                        : "s32";
+  const u32 each = p.in == 'c' ? 1 : 2, out_each = p.out == 'h' ? 2 : 4;
+  const u32 na = p.in == 'h' ? 8 : p.m * p.k * each / 128,
+            nb = p.in == 'h' ? 8 : p.k * p.n * each / 128;
+  const u32 nc = p.out == 'h' ? 4 : 8, lda = (a_col ? p.m : p.k) + 16,
+            ldb = (b_col ? p.k : p.n) + 16;
+  const std::string space = p.in == 'b' ? "." : ".global.";  // generic addresses for some
+  const auto list = [](const std::string& name, u32 n) {
+    std::string r;
+    for (u32 i = 0; i < n; ++i) r += (i ? ", " : "") + name + std::to_string(i);
+    return "{" + r + "}";
+  };
+  const std::string A = list("%x", na), B = list("%w", nb), C = list("%z", nc);
+  const std::string types =
+      p.in == 'h' ? "." + to + "." + to : "." + to + "." + ti + "." + ti + "." + to;
+  Ptx ptx(kernel_text(
+      4, ".reg .b32 %x<8>, %w<8>; .reg ." + std::string(p.out == 'f' ? "f32" : "b32") +
+             " %z<8>;\n" + "wmma.load.a.sync.aligned." + la + shape + space + ti + " " + A +
+             ", [%a0], " + std::to_string(lda) + ";\nwmma.load.b.sync.aligned." + lb + shape +
+             space + ti + " " + B + ", [%a1], " + std::to_string(ldb) +
+             ";\nwmma.load.c.sync.aligned.row" + shape + ".global." + to + " " + C + ", [%a2], " +
+             std::to_string(p.n) + ";\nwmma.mma.sync.aligned." + la + "." + lb + shape + types +
+             " " + C + ", " + A + ", " + B + ", " + C + ";\nwmma.store.d.sync.aligned.row" + shape +
+             ".global." + to + " [%a3], " + C + ", " + std::to_string(p.n) +
+             ";\nwmma.store.d.sync.aligned.col" + shape + ".global." + to + " [%a3+" +
+             std::to_string(p.m * p.n * out_each) + "], " + C + ", " + std::to_string(p.m) + ";"));
+  std::mt19937 g(p.m + a_col);
+  const auto draw = [&](size_t n) {
+    std::vector<i32> v;
+    for (size_t i = 0; i < n; ++i) v.push_back(i32(g() % 9) - 4);
+    return v;
+  };
+  const std::vector<i32> a = draw(lda * (a_col ? p.k : p.m)), b = draw(ldb * (b_col ? p.n : p.k)),
+                         c = draw(p.m * p.n);
+  const auto bytes = [](const std::vector<i32>& v, char t) {
+    const u32 size = t == 'c' ? 1 : t == 'h' || t == 'b' ? 2 : 4;
+    std::vector<u8> r(v.size() * size);
+    for (size_t i = 0; i < v.size(); ++i) {
+      const u32 word = t == 'h'   ? to_f16(float(v[i]))
+                       : t == 'b' ? to_bf16(float(v[i]))
+                       : t == 'f' ? bits_of(float(v[i]))
+                                  : u32(v[i]);
+      std::memcpy(&r[i * size], &word, size);
+    }
+    return r;
+  };
+  Array<u8> ia(bytes(a, p.in)), ib(bytes(b, p.in)), ic(bytes(c, p.out)),
+      out(2 * p.m * p.n * out_each, 0);
+  const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
+  INFO(shape << types << o.fault.what << o.fault.ptx);
+  REQUIRE(o.ok);
+  std::vector<i32> rows(p.m * p.n), columns(p.m * p.n);
+  for (u32 i = 0; i < p.m; ++i)
+    for (u32 j = 0; j < p.n; ++j) {
+      i32 sum = c[i * p.n + j];
+      for (u32 k = 0; k < p.k; ++k)
+        sum += a[a_col ? k * lda + i : i * lda + k] * b[b_col ? j * ldb + k : k * ldb + j];
+      rows[i * p.n + j] = columns[j * p.m + i] = sum;
+    }
+  std::vector<u8> want = bytes(rows, p.out), more = bytes(columns, p.out);
+  want.insert(want.end(), more.begin(), more.end());
+  CHECK(out.values() == want);
+}
+
+}  // namespace
+
 TEST_CASE("wmma by its loads and stores", "[emulator]") {
   for (const bool a_col : {false, true})
-    for (const bool b_col : {false, true}) {
-      const std::string la = a_col ? "col" : "row", lb = b_col ? "col" : "row";
-      const std::string eight = "{%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}",
-                        more = "{%r8, %r9, %r10, %r11, %r12, %r13, %r14, %r15}",
-                        sums = "{%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}";
-      Ptx ptx(kernel_text(
-          4, "wmma.load.a.sync.aligned." + la + ".m16n16k16.global.f16 " + eight +
-                 ", [%a0], 24;\nwmma.load.b.sync.aligned." + lb + ".m16n16k16.global.f16 " + more +
-                 ", [%a1], 16;\n"
-                 "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " +
-                 sums + ", [%a2], 16;\nwmma.mma.sync.aligned." + la + "." + lb +
-                 ".m16n16k16.f32.f32 " + sums + ", " + eight + ", " + more + ", " + sums +
-                 ";\nwmma.store.d.sync.aligned.col.m16n16k16.global.f32 [%a3], " + sums + ", 16;"));
-      std::mt19937 g(4);
-      std::vector<u16> a, b;
-      std::vector<float> c;
-      for (u32 i = 0; i < 24 * 16; ++i) a.push_back(to_f16(float(i32(g() % 9) - 4)));
-      for (u32 i = 0; i < 256; ++i)
-        b.push_back(to_f16(float(i32(g() % 9) - 4))), c.push_back(float(g() % 9));
-      Array<u16> ia(a), ib(b);
-      Array<float> ic(c), out(256, 0);
-      const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
-      INFO(o.fault.what << o.fault.ptx);
-      REQUIRE(o.ok);
-      for (u32 i = 0; i < 16; ++i)
-        for (u32 j = 0; j < 16; ++j) {
-          float want = c[i * 16 + j];
-          for (u32 k = 0; k < 16; ++k)
-            want += from_f16(a[a_col ? k * 24 + i : i * 24 + k]) *
-                    from_f16(b[b_col ? j * 16 + k : k * 16 + j]);
-          CHECK(out[j * 16 + i] == want);
-        }
-    }
+    for (const bool b_col : {false, true})
+      for (const Wmma& p : {Wmma{16, 16, 16, 'h', 'f'},
+                            {16, 16, 16, 'h', 'h'},
+                            {32, 8, 16, 'h', 'f'},
+                            {8, 32, 16, 'h', 'h'},
+                            {16, 16, 16, 'b', 'f'},
+                            {32, 8, 16, 'b', 'f'},
+                            {8, 32, 16, 'b', 'f'},
+                            {16, 16, 16, 'c', 'i'}})
+        check_wmma(p, a_col, b_col);
 }

@@ -60,6 +60,7 @@ std::string describe_address(u64 address) {
 }
 
 // Every access is in order, but for those of a test that says otherwise.
+bool reachable(const Block& block, int device) { return block.device == device; }
 bool note_access(const QueuedOp&, u64 address, u32 bytes, bool write, Conflict*, bool atomic) {
   if (noted) noted->push_back({address, bytes, write, atomic});
   return true;

@@ -146,6 +146,7 @@ rc=0
 (ulimit -f 1 && "$python" "$convert" plain.pt --output large.safetensors --force) >out 2>&1 || rc=$?
 [ $rc -eq 8 ] || fail "a write that fails half way: exit code $rc: $(cat out)"
 [ -z "$(find . -name "*large*")" ] || fail "a write that fails half way left something behind"
+rm out
 mkdir folder
 refused 8 "cannot be written: it is no regular file" plain.pt --output folder --force
 mkfifo pipe

@@ -63,6 +63,8 @@ StreamRef stream_or_note(const char* name, cudaStream_t stream);
 EventRef event_or_note(const char* name, cudaEvent_t event);
 
 // Queues the work, or adds it to the graph that the stream is captured into. Null: the error.
-cudaError_t put(const char* name, const StreamRef& stream, WorkRef work, OpRef* op = nullptr);
+// `more`: what it has to wait for besides.
+cudaError_t put(const char* name, const StreamRef& stream, WorkRef work, OpRef* op = nullptr,
+                std::vector<OpRef> more = {});
 
 }  // namespace emu

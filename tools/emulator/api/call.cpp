@@ -48,7 +48,8 @@ EventRef event_or_note(const char* name, cudaEvent_t event) {
   return e;
 }
 
-cudaError_t put(const char* name, const StreamRef& s, WorkRef work, OpRef* op) {
+cudaError_t put(const char* name, const StreamRef& s, WorkRef work, OpRef* op,
+                std::vector<OpRef> more) {
   if (s->capture) {
     if (s->capture->invalid) return cudaErrorStreamCaptureInvalidated;
     const int type = node_type(work->kind);
@@ -62,7 +63,7 @@ cudaError_t put(const char* name, const StreamRef& s, WorkRef work, OpRef* op) {
            "captured");
       return cudaError_t(e);
     }
-  const OpRef queued = enqueue(*s, std::move(work));
+  const OpRef queued = enqueue(*s, std::move(work), std::move(more));
   if (op) *op = queued;
   return cudaSuccess;
 }

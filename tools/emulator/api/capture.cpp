@@ -72,7 +72,7 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
     if (!s) return cudaErrorInvalidResourceHandle;
     if (!status) return cudaErrorInvalidValue;
     // The legacy stream cannot be asked while it would wait for one that is captured.
-    if (s->legacy && check_implicit(s->device)) return cudaErrorStreamCaptureImplicit;
+    if (s->legacy && check_implicit(s->device, false)) return cudaErrorStreamCaptureImplicit;
     const auto& c = s->capture;
     *status = !c           ? cudaStreamCaptureStatusNone
               : c->invalid ? cudaStreamCaptureStatusInvalidated

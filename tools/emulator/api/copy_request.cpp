@@ -96,14 +96,16 @@ void poison(const CopyShape& s) {
       std::memset(pointer_to(s.to + z * s.to_slice + y * s.to_pitch), 0xff, s.width);
 }
 
-void copy_peers(Stream& s, const CopyShape& shape) {
-  // A copy between devices comes behind the default streams of both, and before what follows there.
+// Devices whose memory a copy on the default stream of another one touches: it comes behind their
+// default streams, and before what follows there.
+std::vector<StreamRef> peers_of(const Stream& s, const CopyShape& shape) {
+  std::vector<StreamRef> peers;
   for (const u64 address : {shape.to, shape.from}) {
     const Block* b = find_block(address);
-    if (!b || b->kind != BlockKind::device || b->device == s.device || !s.legacy) continue;
-    enqueue(*legacy_stream(b->device), std::make_shared<Mark>(WorkKind::join, "copy of a peer"),
-            {s.last});
+    if (s.legacy && b && b->kind == BlockKind::device && b->device != s.device)
+      peers.push_back(legacy_stream(b->device));
   }
+  return peers;
 }
 
 }  // namespace
@@ -134,8 +136,14 @@ cudaError_t copy(const CopyRequest& r) {
       poison(c);
   }
   OpRef op;
-  if (const cudaError_t e = put(r.name, s, work, &op); e != cudaSuccess) return e;
-  copy_peers(*s, r.shape);
+  const std::vector<StreamRef> peers = peers_of(*s, r.shape);
+  std::vector<OpRef> before;
+  for (const StreamRef& p : peers)
+    for (const OpRef& o : predecessors(*p)) before.push_back(o);
+  if (const cudaError_t e = put(r.name, s, work, &op, std::move(before)); e != cudaSuccess)
+    return e;
+  for (const StreamRef& p : peers)
+    enqueue(*p, std::make_shared<Mark>(WorkKind::join, "copy by a peer"), {op});
   // Within devices even the plain call returns at once; the host's pageable memory is waited for.
   const bool within = !to_host && !from_host && sides.to.place == Place::device;
   const bool waits =

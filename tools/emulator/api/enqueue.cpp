@@ -62,3 +62,12 @@ EXPORT int64_t __wt_emu_alias(uint64_t address, uint64_t bytes) {
   const Block* b = find_block(address, bytes);
   return b ? b->alias : INT64_MIN;
 }
+
+EXPORT uint64_t __wt_emu_findings() {
+  const Locked lock;
+  return findings();
+}
+EXPORT void __wt_emu_forget_findings() {
+  const Locked lock;
+  forget_findings();
+}

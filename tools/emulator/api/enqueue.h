@@ -21,4 +21,8 @@ void __wt_emu_enqueue(void* stream, const char* name, const EmuAccess* accesses,
 // What to add to a device address so that the emulator may touch it; INT64_MIN when the bytes do
 // not all lie in one live block.
 int64_t __wt_emu_alias(uint64_t address, uint64_t bytes);
+
+// How many findings there were; for tests, which forget those that they provoked.
+uint64_t __wt_emu_findings(void);
+void __wt_emu_forget_findings(void);
 }

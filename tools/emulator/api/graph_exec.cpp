@@ -80,10 +80,11 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     const StreamRef s = stream_or_note("cudaGraphLaunch", stream);
     if (!s) return cudaErrorInvalidResourceHandle;
     if (s->capture) {
-      // A graph launched under capture would be a child graph of what is captured.
-      note("cudaGraphLaunch into a stream that is captured is not emulated");
-      s->capture->invalid = true;
-      return cudaErrorStreamCaptureUnsupported;
+      if (s->capture->invalid) return cudaErrorStreamCaptureInvalidated;
+      GraphNode* n = capture_node(*s, cudaGraphNodeTypeGraph, nullptr);
+      n->child = graph_of(e);
+      n->child->parent = n;
+      return cudaSuccess;
     }
     if (s->legacy)
       if (const int error = check_implicit(s->device)) return cudaError_t(error);

@@ -113,12 +113,14 @@ int check_unsafe() {
   return error;
 }
 
-int check_implicit(int device) {
+int check_implicit(int device, bool invalidates) {
   int error = 0;
   for (const CaptureRef& c : captures())
     for (const StreamRef& s : c->streams)
-      if (s->device == device && !s->non_blocking)
-        error = invalidate(*c, cudaErrorStreamCaptureImplicit);
+      if (s->device == device && !s->non_blocking) {
+        error = cudaErrorStreamCaptureImplicit;
+        if (invalidates) c->invalid = true;
+      }
   return error;
 }
 

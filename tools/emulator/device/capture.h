@@ -25,7 +25,7 @@ int check_stream_sync(const Stream& s);
 int check_device_sync(int device);
 int check_unsafe();
 // Work on the legacy stream would order captured blocking streams.
-int check_implicit(int device);
+int check_implicit(int device, bool invalidates = true);
 int wait_captured(const StreamRef& s, Event& e);  // the event was recorded in a capture
 // Exchanges this thread's mode.
 void exchange_capture_mode(int* mode);

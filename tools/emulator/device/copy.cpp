@@ -7,7 +7,6 @@
 
 #include "device/context.h"
 #include "device/gpu.h"
-#include "device/lock.h"
 #include "device/queue.h"
 
 namespace emu {
@@ -181,15 +180,13 @@ Work::Touch FillWork::touches(u64 begin, u64 end) const {
   return shape.to < end && begin < shape.to_end() ? Touch::writes : Touch::no;
 }
 
+void HostWork::call(int error) const {
+  if (callback)
+    callback(stream, error, data);
+  else
+    function(data);
+}
 void HostWork::run(QueuedOp& op) {
-  const int error = device_error(op.device);
-  {
-    const HostFunction outside;
-    if (callback)
-      callback(stream, error, data);
-    else
-      function(data);
-  }
   // It may have told a thread that everything before it is over.
   host_learns(*op.clock, op.lane, op.serial);
   op.nanoseconds = 5000;

@@ -55,7 +55,8 @@ struct HostWork : Work {
   HostWork(void (*f)(void*), void* d) : Work(WorkKind::host), function(f), data(d) {}
   HostWork(void* s, void (*f)(void*, int, void*), void* d)
       : Work(WorkKind::host), stream(s), callback(f), data(d) {}
-  void run(QueuedOp& op) override;
+  void call(int error) const;       // outside the lock
+  void run(QueuedOp& op) override;  // when it has returned
   std::string name() const override;
   bool runs_on_lost_device() const override { return callback; }
   Touch touches(u64, u64) const override { return Touch::writes; }  // nobody knows

@@ -2,6 +2,7 @@
 
 #include <zstd.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace emu {
@@ -80,6 +81,23 @@ char suffix_of(const std::string& ptx) {
   return i < ptx.size() && (ptx[i] == 'a' || ptx[i] == 'f') ? ptx[i] : char(0);
 }
 
+// A later part without what only the first may say, and without the files its lines are numbered
+// by. Dynamic shared memory is declared once.
+void append_part(std::string& whole, const std::string& part) {
+  constexpr const char* kDropped[] = {".version", ".target", ".address_size", ".file", ".loc"};
+  for (size_t at = 0; at < part.size();) {
+    const size_t end = std::min(part.find('\n', at), part.size());
+    const std::string line = part.substr(at, end - at);
+    at = end + 1;
+    const size_t begin = std::min(line.find_first_not_of(" \t"), line.size());
+    bool dropped =
+        line.compare(begin, 15, ".extern .shared") == 0 && whole.find(line) != std::string::npos;
+    for (const char* word : kDropped)
+      dropped = dropped || line.compare(begin, std::strlen(word), word) == 0;
+    if (!dropped) whole += line + "\n";
+  }
+}
+
 }  // namespace
 
 std::string ptx_for(const void* fat_binary, u32 capability, std::string* what_there_is) {
@@ -119,6 +137,21 @@ std::string ptx_for(const void* fat_binary, u32 capability, std::string* what_th
   }
   if (what_there_is->empty()) *what_there_is = "nothing";
   return best;
+}
+
+std::string linked_ptx_for(const void* const* fat_binaries, u32 capability,
+                           std::string* what_there_is) {
+  std::string whole;
+  for (; *fat_binaries; ++fat_binaries) {
+    std::string what;
+    const std::string part = ptx_for(*fat_binaries, capability, &what);
+    *what_there_is += (what_there_is->empty() ? "" : "; ") + what;
+    if (whole.empty())
+      whole = part;
+    else
+      append_part(whole, part);
+  }
+  return whole;
 }
 
 }  // namespace emu

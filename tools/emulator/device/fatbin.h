@@ -8,4 +8,9 @@ namespace emu {
 // specific one (sm_90a) before the plain. Empty: there is none, and `what_there_is` says what.
 std::string ptx_for(const void* fat_binary, u32 capability, std::string* what_there_is);
 
+// Of a program compiled for separate linking (nvcc -rdc=true): the driver links a list of fat
+// binaries, ended by null. One text of all their PTX; source lines are kept of the first part only.
+std::string linked_ptx_for(const void* const* fat_binaries, u32 capability,
+                           std::string* what_there_is);
+
 }  // namespace emu

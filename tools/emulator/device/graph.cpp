@@ -227,4 +227,19 @@ void launch(GraphExec& e, Stream& stream) {
   ++e.launches;
 }
 
+GraphRef graph_of(const GraphExec& e) {
+  GraphRef g = make_graph();
+  std::vector<GraphNode*> nodes;
+  for (const ExecNode& x : e.nodes) {
+    std::vector<GraphNode*> after;
+    for (const u32 a : x.after) after.push_back(nodes[a]);
+    GraphNode* n = add_node(*g, x.type, x.enabled ? x.work : nullptr, std::move(after));
+    n->device = x.device;
+    n->event = x.event;
+    nodes.push_back(n);
+  }
+  g->kept = e.kept;
+  return g;
+}
+
 }  // namespace emu

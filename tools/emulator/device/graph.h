@@ -66,5 +66,7 @@ ExecRef find_exec(const void* handle);
 bool drop_exec(const void* handle);
 ExecNode* node_of(GraphExec& e, const GraphNode* n);
 void launch(GraphExec& e, Stream& stream);
+// The same as a graph again: launched while its stream is captured, it is a node there.
+GraphRef graph_of(const GraphExec& e);
 
 }  // namespace emu

@@ -41,6 +41,8 @@ u64 grid_workspace(int device) {
     at = b->begin;
   }
   std::memset(reinterpret_cast<void*>(at + u64(block_at(at)->alias)), 0, 64);
+  // Launches that nothing orders share it, one after the other.
+  std::fill_n(shadow_of(at), 2, Sector{});
   return at;
 }
 

@@ -1,7 +1,7 @@
 // One lock around the runtime: calls of the program's threads take turns, and whoever waits for
-// something runs it. Host functions of streams run outside it, since they may wait for a thread
-// that is in a call.
+// something runs it. Host functions of streams run on a thread of their own, as the driver's do.
 #pragma once
+#include <functional>
 
 namespace emu {
 
@@ -13,22 +13,17 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-// Gives up the lock, however often this thread holds it, and is in a host function meanwhile.
-class HostFunction {
- public:
-  HostFunction();
-  ~HostFunction();
-  HostFunction(const HostFunction&) = delete;
-  HostFunction& operator=(const HostFunction&) = delete;
-
- private:
-  int depth_;
-};
-bool in_host_function();
-
-// Waits until another thread has finished an operation.
+// Waits until another thread has finished an operation, or until the time is over. The lock is free
+// meanwhile.
 void wait_for_change();
+void wait_for_change(int milliseconds);
 void tell_change();
+
+// Runs `work` on the thread of host functions, outside the lock, and `after` under it. One at a
+// time, in the order they came. No other thread would do: whatever it goes on to do may be what the
+// function waits for.
+void run_on_host_thread(std::function<void()> work, std::function<void()> after);
+bool in_host_function();
 
 // The parent of this process used the runtime: its state here is torn, every call fails.
 bool is_forked_child();

@@ -19,6 +19,7 @@ constexpr u64 kPage = 4096;
 constexpr u64 kLarge = u64(256) << 10;    // from here on blocks are filled by mapping
 constexpr u64 kTemplate = u64(8) << 20;   // bytes 0xff that large blocks begin as
 constexpr u64 kHostSpace = u64(1) << 38;  // addresses of page-locked and managed memory
+constexpr u64 kTrim = 8192;               // frees after which unused shadow goes back
 constexpr size_t kRemembered = 20000;     // freed blocks that findings can name
 
 u64 round_up(u64 x, u64 to) { return (x + to - 1) / to * to; }
@@ -31,9 +32,9 @@ void* at(u64 address) { return reinterpret_cast<void*>(address); }
   _exit(2);
 }
 
-u64 reserve(u64 bytes, int rights) {
+u64 reserve(u64 bytes, int rights) {  // 0: there is no room
   void* p = mmap(nullptr, bytes, rights, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) no_space(bytes);
+  if (p == MAP_FAILED) return 0;
   // Pages are touched one by one and given back: huge ones would cost what sparse blocks save.
   madvise(p, bytes, MADV_NOHUGEPAGE);
   return reinterpret_cast<u64>(p);
@@ -41,19 +42,29 @@ u64 reserve(u64 bytes, int rights) {
 
 // Addresses that blocks are cut from, and the shadow beside them.
 struct Region {
-  u64 base = 0, size = 0, cursor = 0;
+  u64 base = 0, size = 0, cursor = 0, frees = 0;
   i64 alias = 0;
   Sector* shadow = nullptr;
   bool has(u64 address) const { return address - base < size; }
 };
 
-Region make_region(u64 size, bool host) {
-  Region r;
-  r.size = size;
-  r.base = r.cursor = reserve(size, PROT_NONE);
-  if (!host) r.alias = i64(reserve(size, PROT_READ | PROT_WRITE) - r.base);
-  r.shadow = static_cast<Sector*>(at(reserve(size / 32 * sizeof(Sector), PROT_READ | PROT_WRITE)));
-  return r;
+// As much of `size` as the process may have, and at least `least`.
+Region make_region(u64 size, u64 least, bool host) {
+  for (; size >= least; size /= 2) {
+    Region r;
+    const int rights = PROT_READ | PROT_WRITE;
+    const u64 shadow_bytes = size / 32 * sizeof(Sector);
+    const u64 bytes = host ? 0 : reserve(size, rights), shadow = reserve(shadow_bytes, rights);
+    r.size = size;
+    r.base = r.cursor = reserve(size, PROT_NONE);
+    r.alias = host ? 0 : i64(bytes - r.base);
+    r.shadow = static_cast<Sector*>(at(shadow));
+    if (r.base && shadow && (host || bytes)) return r;
+    if (r.base) munmap(at(r.base), size);
+    if (shadow) munmap(at(shadow), shadow_bytes);
+    if (bytes) munmap(at(bytes), size);
+  }
+  no_space(least);
 }
 
 struct Freed {
@@ -77,13 +88,14 @@ struct Memory {
   Region& device(int d) {
     // Going round a space many times the memory keeps freed addresses apart from new ones.
     if (!started[d]) {
-      devices[d] = make_region(std::max<u64>(16 * gpu_model().memory, u64(4) << 30), false);
+      const u64 memory = gpu_model().memory;
+      devices[d] = make_region(std::max<u64>(16 * memory, u64(4) << 30), memory, false);
       started[d] = true;
     }
     return devices[d];
   }
   Region& host_region() {
-    if (!host.size) host = make_region(kHostSpace, true);
+    if (!host.size) host = make_region(kHostSpace, u64(1) << 32, true);
     return host;
   }
   const Region* region_of(u64 address) const {
@@ -127,13 +139,18 @@ void begin_block(const Block& b) {
   std::memset(at(where), 0xff, b.bytes());
 }
 
+// Pages go back at once. Blocks never share one: the gaps between them are that large.
 void end_block(const Block& b) {
-  const u64 where = b.begin + u64(b.alias), pages = round_up(b.bytes(), kPage);
-  if (b.kind != BlockKind::device)
-    map_fixed(where, pages, PROT_NONE, MAP_ANONYMOUS, -1);
-  else if (b.bytes() >= kLarge)
-    map_fixed(where, pages, PROT_READ | PROT_WRITE, MAP_ANONYMOUS, -1);
-  // Small ones leave their pages: neighbours share them, and the call would cost more.
+  const u64 first = (b.begin + u64(b.alias)) / kPage * kPage;
+  const u64 bytes = round_up(b.end + u64(b.alias), kPage) - first;
+  const bool own = b.kind == BlockKind::device;
+  if (own && b.bytes() < kLarge) {
+    madvise(at(first), bytes, MADV_DONTNEED);
+    return;
+  }
+  map_fixed(first, bytes, own ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_ANONYMOUS, -1);
+  // Alike to what surrounds it, so that the kernel makes one mapping of them again.
+  madvise(at(first), bytes, MADV_NOHUGEPAGE);
 }
 
 void clear_shadow(const Region& r, u64 begin, u64 end) {
@@ -148,6 +165,23 @@ void clear_shadow(const Region& r, u64 begin, u64 end) {
   std::memset(static_cast<void*>(from), 0, inner - first);
   std::memset(at(last), 0, first + bytes - last);
   madvise(at(inner), last - inner, MADV_DONTNEED);
+}
+
+// Gives back the shadow between live blocks: small blocks share its pages, so it stays at a free.
+void trim_shadow(Region& r) {
+  constexpr u64 kCovered = kPage / sizeof(Sector) * 32;  // by a page of the shadow
+  const auto& blocks = memory().blocks;
+  u64 from = r.base;
+  const auto give_back = [&](u64 to) {
+    const u64 first = round_up(from - r.base, kCovered), last = (to - r.base) / kCovered * kCovered;
+    if (first < last)
+      madvise(r.shadow + first / 32, (last - first) / 32 * sizeof(Sector), MADV_DONTNEED);
+  };
+  for (auto b = blocks.lower_bound(r.base); b != blocks.end() && r.has(b->first); ++b) {
+    give_back(b->second.begin);
+    from = b->second.end;
+  }
+  give_back(r.base + r.size);
 }
 
 // The next place after the cursor, going round once; 0: none. A gap on both sides makes small
@@ -233,7 +267,9 @@ void free_block(u64 begin) {
   const Block& b = found->second;
   if (!b.registered) {
     end_block(b);
-    if (b.kind == BlockKind::device) m.used[b.device] -= round_up(b.bytes(), 512);
+    const bool own = b.kind == BlockKind::device;
+    if (own) m.used[b.device] -= round_up(b.bytes(), 512);
+    Region& r = own ? m.devices[b.device] : m.host;
     if (m.freed
             .insert_or_assign(begin,
                               Freed{b.end, b.serial, b.device, b.kind, b.from, CallSite::here()})
@@ -243,6 +279,7 @@ void free_block(u64 begin) {
       m.freed.erase(m.freed_order.front());
       m.freed_order.pop_front();
     }
+    if (++r.frees % kTrim == 0) trim_shadow(r);
   }
   m.blocks.erase(found);
 }

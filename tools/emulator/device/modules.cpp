@@ -26,8 +26,9 @@ Registry& registry() {
 struct Wrapper {
   u32 magic, version;
   const void* data;
+  const void* const* parts;  // version 2: to be linked
 };
-constexpr u32 kWrapperMagic = 0x466243b1;
+constexpr u32 kWrapperMagic = 0x466243b1, kLinked = 2;
 
 int fail(Module& m, int error, std::string why) {
   m.error = error;
@@ -40,7 +41,8 @@ int read_program(Module& m) {
   if (m.error) return m.error;
   if (m.program) return 0;
   std::string what;
-  std::string ptx = ptx_for(m.image, gpu_model().capability(), &what);
+  std::string ptx = m.parts ? linked_ptx_for(m.parts, gpu_model().capability(), &what)
+                            : ptx_for(m.image, gpu_model().capability(), &what);
   if (ptx.empty())
     return fail(m, cudaErrorNoKernelImageForDevice,
                 "no PTX for sm_" + std::to_string(gpu_model().capability()) + ": the program has " +
@@ -102,6 +104,7 @@ Module* add_module(const void* wrapper) {
   Wrapper w;
   std::memcpy(&w, wrapper, sizeof w);
   m->image = w.magic == kWrapperMagic ? w.data : wrapper;
+  if (w.magic == kWrapperMagic && w.version == kLinked) m->parts = w.parts;
   registry().modules.push_back(std::move(m));
   return registry().modules.back().get();
 }

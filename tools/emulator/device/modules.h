@@ -19,7 +19,7 @@ struct DeviceVariable {
 
 struct Module {
   const void* image = nullptr;
-  std::string path;  // of a library loaded from a file; else empty
+  const void* const* parts = nullptr;  // images to be linked into one; null: `image` is whole
   std::unique_ptr<Program> program;
   std::string why_not;  // it cannot be used
   int error = 0;

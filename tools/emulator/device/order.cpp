@@ -22,19 +22,20 @@ u64 whole(u32 tag, u64 newest) {
 // Of the operation that asked last: most accesses of a kernel meet one other operation.
 struct Memo {
   u64 op = 0;
-  u32 before = 0;
+  u32 other = 0;
+  bool before = false;
 };
 Memo memo;
 
 // Operations run out of the order they were queued in: one with a later serial that ran already did
 // not wait for this one, so nothing orders the two.
 bool is_before(u32 tag, const QueuedOp& op) {
-  if (memo.op == op.serial && memo.before == (tag & kSerialMask)) return true;
+  if (memo.op == op.serial && memo.other == (tag & kSerialMask)) return memo.before;
   const u64 serial = whole(tag, newest_serial());
   u32 lane = 0;
   const bool before = serial <= op.clock->floor || !lane_of(serial, &lane) ||
                       (lane == op.lane && serial < op.serial) || op.clock->has(lane, serial);
-  if (before) memo = {op.serial, tag & kSerialMask};
+  memo = {op.serial, tag & kSerialMask, before};
   return before;
 }
 
@@ -74,7 +75,8 @@ bool note(const QueuedOp& op, u64 address, u64 bytes, bool write, bool atomic, C
         return false;
       }
       fill_in(s->writer, s->written, me, mask);
-    } else {
+    } else if (s->reader == me || s->reader == 0 || is_before(s->reader, op)) {
+      // Of two readers that nothing orders the first stays: a write of the second will meet it.
       fill_in(s->reader, s->read, me, mask);
     }
     at = next;

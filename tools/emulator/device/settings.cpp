@@ -37,7 +37,7 @@ u64 number(const char* name, const char* text, u64 least, const char* allowed) {
   if (*end == 'm' || *end == 'M') shift = 20;
   if (*end == 'g' || *end == 'G') shift = 30;
   if (shift) ++end;
-  if (*end || n < least || n > (~u64(0) >> (shift + 8))) bad(name, text, allowed);
+  if (*end || n > (~u64(0) >> (shift + 8)) || n << shift < least) bad(name, text, allowed);
   return n << shift;
 }
 

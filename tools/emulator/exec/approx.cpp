@@ -21,6 +21,11 @@ double wobble(u64 bits) {
   return double(i64(bits)) * 0x1p-63;
 }
 
+u32 fraction(float x) {
+  u32 bits;
+  std::memcpy(&bits, &x, 4);
+  return bits & 0x7fffff;
+}
 float flushed(float x) { return std::fabs(x) < 0x1p-126f ? std::copysign(0.f, x) : x; }
 
 // The bounds of PTX ISA 9.0: relative, or absolute where `absolute` says so.
@@ -69,10 +74,12 @@ void run32(Warp& w, const Op& op) {
     std::memcpy(&more, &b, 4);
     // PTX ISA, "div.approx": a divisor beyond 2^126 gives 0.
     const bool vast = W == What::div && op.aux & 2 && std::fabs(b) > 0x1p126f && std::isfinite(b);
-    const float exact =
-        vast ? (std::isfinite(a) ? std::copysign(0.f, a) * std::copysign(1.f, b) : NAN)
-             : float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
-    r[l] = canonical(ftz ? flushed(exact) : exact);
+    float near = vast ? (std::isfinite(a) ? std::copysign(0.f, a) * std::copysign(1.f, b) : NAN)
+                      : float(approximate(W, a, b, u64(W == What::div ? more : 0) << 32 | bits));
+    // A reciprocal is a power of two where its operand is one, and nowhere else: nvcc's division of
+    // 128 bits reads the fraction.
+    if (W == What::rcp && (fraction(near) == 0) != (fraction(a) == 0)) near = 1 / a;
+    r[l] = canonical(ftz ? flushed(near) : near);
   });
   for_lanes(w.mask, [&](u32 l) { w.at<float>(op.d)[l] = r[l]; });
 }

@@ -16,7 +16,7 @@ void complete_copies(Warp& w, u32 mask, const u32* last_group) {
     }
     u8* to = t.shared.data() + c.to;
     std::memset(to, 0, c.bytes);
-    std::memcpy(to, reinterpret_cast<const void*>(c.from), c.read_bytes);
+    if (c.read_bytes) std::memcpy(to, reinterpret_cast<const void*>(c.from), c.read_bytes);
   }
   queue.swap(left);
 }

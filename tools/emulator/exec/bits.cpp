@@ -202,7 +202,7 @@ u32 nth_set(u32 mask, u32 base, i32 n) {
   if (n == 0) return mask >> (base & 31) & 1 ? base : ~0u;
   i32 i = i32(base & 31);
   const i32 step = n > 0 ? 1 : -1;
-  u32 left = u32(n > 0 ? n : -n);
+  u32 left = n > 0 ? u32(n) : 0 - u32(n);
   for (; i >= 0 && i < 32; i += step)
     if (mask >> i & 1 && --left == 0) return u32(i);
   return ~0u;

@@ -29,16 +29,26 @@ u32 compare(const T* a, const T* b) {
   });
 }
 
-// d = result BOOL c and e = !result BOOL c; aux: 0 none, 1 and, 2 or, 3 xor; +4: c is negated.
+// aux: 0 none, 1 and, 2 or, 3 xor with the predicate c; +4: c is negated; +8: f16 is flushed.
+u32 joined(const Warp& w, const Op& op, u32 bits) {
+  if (!(op.aux & 3)) return bits;
+  const u32 c = w.preds[op.c] ^ (op.aux & 4 ? kAllLanes : 0);
+  return (op.aux & 3) == 1 ? bits & c : (op.aux & 3) == 2 ? bits | c : bits ^ c;
+}
+// d = result BOOL c and e = !result BOOL c.
 void give(Warp& w, const Op& op, u32 r) {
-  const auto combined = [&](u32 bits) {
-    if (!(op.aux & 3)) return bits;
-    const u32 c = w.preds[op.c] ^ (op.aux & 4 ? kAllLanes : 0);
-    return (op.aux & 3) == 1 ? bits & c : (op.aux & 3) == 2 ? bits | c : bits ^ c;
-  };
-  const u32 yes = combined(r), no = combined(~r);
+  const u32 yes = joined(w, op, r), no = joined(w, op, ~r);
   set_pred(w, op.d, yes);
   set_pred(w, op.e, no);
+}
+// Of `set`: Op::offset is the value of both halves of d where true. Of single results low is high.
+void give_value(Warp& w, const Op& op, u32 low, u32 high) {
+  const u32 l_bits = joined(w, op, low), h_bits = joined(w, op, high), yes = u32(op.offset);
+  if (op.target == 2)
+    return set_lanes(w, w.at<u16>(op.d), [=](u32 l) { return u16(l_bits >> l & 1 ? yes : 0); });
+  set_lanes(w, w.at<u32>(op.d), [=](u32 l) {
+    return (l_bits >> l & 1 ? yes & 0xffff : 0) | (h_bits >> l & 1 ? yes & 0xffff0000u : 0);
+  });
 }
 
 template <class T, Test Q>
@@ -47,12 +57,9 @@ void set_predicate(Warp& w, const Op& op) {
 }
 template <class T, Test Q>
 void set_value(Warp& w, const Op& op) {
-  const u32 r = compare<T, Q>(w.at<T>(op.a), w.at<T>(op.b)), yes = op.aux;
-  set_lanes(w, w.at<u32>(op.d), [=](u32 l) { return r >> l & 1 ? yes : 0; });
+  const u32 r = compare<T, Q>(w.at<T>(op.a), w.at<T>(op.b));
+  give_value(w, op, r, r);
 }
-
-template <class T, template <class, Test> class Which>
-Handler pick(Test q);
 
 #define WT_TESTS(X) \
   X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(equ) X(neu) X(ltu) X(leu) X(gtu) X(geu) X(num) X(nan)
@@ -92,50 +99,52 @@ Test test_of(const Decoder& d) {
   d.unknown("comparison");
 }
 
-// Halves are compared as floats, at leisure.
-template <bool Brain>
-void set_half(Warp& w, const Op& op) {
+// Halves are compared as floats, at leisure. `part`: of a pair, 1 the upper one.
+template <bool Brain, bool Pair>
+u32 compare_halves(const Warp& w, const Op& op, u32 part) {
   float a[kLanes], b[kLanes];
-  for (u32 l = 0; l < kLanes; ++l) {
-    const u16 x = w.at<u16>(op.a)[l], y = w.at<u16>(op.b)[l];
-    a[l] = Brain ? bf16_to_float(x) : f16_to_float(x);
-    b[l] = Brain ? bf16_to_float(y) : f16_to_float(y);
-  }
-  u32 r = 0;
+  const auto value = [&](Slot s, u32 l) {
+    u16 x = Pair ? u16(w.at<u32>(s)[l] >> 16 * part) : w.at<u16>(s)[l];
+    if (!Brain && op.aux & 8 && !(x & 0x7c00)) x &= 0x8000;
+    return Brain ? bf16_to_float(x) : f16_to_float(x);
+  };
+  for (u32 l = 0; l < kLanes; ++l) a[l] = value(op.a, l), b[l] = value(op.b, l);
   switch (Test(op.width)) {
-#define X(NAME)                           \
-  case Test::NAME:                        \
-    r = compare<float, Test::NAME>(a, b); \
-    break;
+#define X(NAME)    \
+  case Test::NAME: \
+    return compare<float, Test::NAME>(a, b);
     WT_TESTS(X)
 #undef X
   }
-  give(w, op, r);
+  return 0;
+}
+template <bool Brain>
+void set_half(Warp& w, const Op& op) {
+  give(w, op, compare_halves<Brain, false>(w, op, 0));
 }
 // Of pairs the first predicate is the lower half's, the second the upper half's.
 template <bool Brain>
 void set_half_pair(Warp& w, const Op& op) {
-  for (u32 part = 0; part < 2; ++part) {
-    float a[kLanes], b[kLanes];
-    for (u32 l = 0; l < kLanes; ++l) {
-      const u16 x = u16(w.at<u32>(op.a)[l] >> 16 * part), y = u16(w.at<u32>(op.b)[l] >> 16 * part);
-      a[l] = Brain ? bf16_to_float(x) : f16_to_float(x);
-      b[l] = Brain ? bf16_to_float(y) : f16_to_float(y);
-    }
-    u32 r = 0;
-    switch (Test(op.width)) {
-#define X(NAME)                           \
-  case Test::NAME:                        \
-    r = compare<float, Test::NAME>(a, b); \
-    break;
-      WT_TESTS(X)
-#undef X
-    }
-    Op one = op;
-    one.d = part ? op.e : op.d;
-    one.e = kNoSlot;
-    give(w, one, r);
+  const u32 low = joined(w, op, compare_halves<Brain, true>(w, op, 0)),
+            high = joined(w, op, compare_halves<Brain, true>(w, op, 1));
+  set_pred(w, op.d, low);
+  set_pred(w, op.e, high);
+}
+template <bool Brain, bool Pair>
+void set_value_half(Warp& w, const Op& op) {
+  const u32 low = compare_halves<Brain, Pair>(w, op, 0);
+  give_value(w, op, low, Pair ? compare_halves<Brain, true>(w, op, 1) : low);
+}
+
+// The joined predicate is operand 3; `aux` as above.
+void decode_join(Decoder& d) {
+  Op& op = d.op();
+  op.aux = d.has("and") ? 1 : d.has("or") ? 2 : d.has("xor") ? 3 : 0;
+  if (op.aux) {
+    op.c = d.pred(d.operand(3));
+    if (d.operand(3).negated) op.aux |= 4;
   }
+  if (d.has("ftz")) op.aux |= 8;
 }
 
 void decode_setp(Decoder& d) {
@@ -151,11 +160,7 @@ void decode_setp(Decoder& d) {
   }
   op.a = d.slot(1, t);
   op.b = d.slot(2, t);
-  op.aux = d.has("and") ? 1 : d.has("or") ? 2 : d.has("xor") ? 3 : 0;
-  if (op.aux) {
-    op.c = d.pred(d.operand(3));
-    if (d.operand(3).negated) op.aux |= 4;
-  }
+  decode_join(d);
   op.width = u8(q);
   if (t == ptx::Type::f32) op.csr = csr_of(d);  // .ftz: subnormals are compared as zeros
   using enum ptx::Type;
@@ -178,20 +183,42 @@ void decode_setp(Decoder& d) {
 void decode_set(Decoder& d) {
   const Test q = test_of(d);
   const ptx::Type to = d.type(0), t = d.type(1);
-  if (d.has("and") || d.has("or") || d.has("xor") || ptx::type_bytes(to) != 4)
-    d.unknown("set with a predicate");
+  using enum ptx::Type;
   Op& op = d.op();
   op.d = d.slot(0, to);
   op.a = d.slot(1, t);
   op.b = d.slot(2, t);
-  op.aux = to == ptx::Type::f32 ? 0x3f800000u : ~0u;
-  if (t == ptx::Type::f32) op.csr = csr_of(d);
-  if (t == ptx::Type::f32)
-    op.run = value_of<float>(q);
-  else if (t == ptx::Type::f64)
-    op.run = value_of<double>(q);
-  else
-    op.run = by_integer(d, t, [&](auto x) { return value_of<decltype(x)>(q); });
+  decode_join(d);
+  op.width = emu::u8(q);
+  op.target = ptx::type_bytes(to);
+  if (op.target != 2 && op.target != 4) d.unknown("set");
+  op.offset = to == f32                    ? 0x3f800000
+              : to == f16 || to == f16x2   ? 0x3c003c00
+              : to == bf16 || to == bf16x2 ? 0x3f803f80
+                                           : 0xffffffff;
+  if (t == f32) op.csr = csr_of(d);
+  switch (t) {
+    case f32:
+      op.run = value_of<float>(q);
+      break;
+    case f64:
+      op.run = value_of<double>(q);
+      break;
+    case f16:
+      op.run = set_value_half<false, false>;
+      break;
+    case bf16:
+      op.run = set_value_half<true, false>;
+      break;
+    case f16x2:
+      op.run = set_value_half<false, true>;
+      break;
+    case bf16x2:
+      op.run = set_value_half<true, true>;
+      break;
+    default:
+      op.run = by_integer(d, t, [&](auto x) { return value_of<decltype(x)>(q); });
+  }
 }
 
 }  // namespace

@@ -129,6 +129,18 @@ double shaped(double x, const Narrow& n) {
   if (n.sat) x = limited(x);
   return x;
 }
+// Rounded to odd where a double has too few bits, so that rounding once more is rounding once.
+double of_whole(__int128 x) {
+  const double near = double(x);
+  const __int128 lost = x - __int128(near);
+  u64 bits;
+  std::memcpy(&bits, &near, 8);
+  if (lost == 0 || bits & 1) return near;
+  bits = (lost > 0) == (near > 0) ? bits + 1 : bits - 1;
+  double odd;
+  std::memcpy(&odd, &bits, 8);
+  return odd;
+}
 double lane_value(const Warp& w, Slot s, ptx::Type t, u32 l) {
   using enum ptx::Type;
   switch (t) {
@@ -153,9 +165,9 @@ double lane_value(const Warp& w, Slot s, ptx::Type t, u32 l) {
     case ptx::Type::u32:
       return w.at<emu::u32>(s)[l];
     case s64:
-      return double(w.at<i64>(s)[l]);
+      return of_whole(w.at<i64>(s)[l]);
     case ptx::Type::u64:
-      return double(w.at<emu::u64>(s)[l]);
+      return of_whole(w.at<emu::u64>(s)[l]);
     default:
       return NAN;
   }
@@ -306,6 +318,8 @@ void decode_narrow(Decoder& d, ptx::Type to, ptx::Type from) {
   if (to == from && is_integral(d)) {
     if (is_pair(to)) d.unknown("pair to itself");
     op.run = narrow_to_whole;
+  } else if (to == from && d.has("sat")) {
+    op.run = to_narrow;
   } else if (to == from) {
     op.run = [](Warp& w, const Op& o) {
       const u16* a = w.at<u16>(o.a);

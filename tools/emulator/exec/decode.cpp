@@ -24,8 +24,8 @@ const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
 
 // An instruction that is not understood stops the kernel when it is reached, not before: a
 // library's kernel may hold some that no test comes to.
-void unknown_instruction(Warp&, const Op&) {
-  fault(KernelFault::Kind::illegal_instruction, 0,
+void unknown_instruction(Warp& w, const Op&) {
+  fault(KernelFault::Kind::illegal_instruction, u32(__builtin_ctz(w.mask)),
         "the emulator does not know this instruction or form of it");
 }
 

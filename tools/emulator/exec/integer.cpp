@@ -4,6 +4,10 @@
 #include "exec/lanes.h"
 
 namespace emu {
+
+// add, sub, mul and their like exist for floats too: float.cpp's opcodes are asked for those.
+void decode_float_arithmetic(Decoder& d);
+
 namespace {
 
 template <class T>
@@ -155,6 +159,8 @@ void sad(Warp& w, const Op& op) {
 }
 
 // --- chains of carries; one bit a lane in the warp ---
+// A difference is a sum with the complement: its carry is set where nothing was borrowed. nvcc's
+// own code reads it so, with addc after subc.cc (__int128's division).
 constexpr u32 kTakesCarry = 1, kGivesCarry = 2, kSubtracts = 4, kMultiplies = 8, kHigh = 16;
 template <class T>
 void chained(Warp& w, const Op& op) {
@@ -170,16 +176,11 @@ void chained(Warp& w, const Op& op) {
       x = how & kHigh ? U(high(T(a[l]), T(b[l]))) : U(a[l] * b[l]);
       y = c[l];
     }
-    const U bit = how & kTakesCarry ? U(in >> l & 1) : U(0);
+    const bool subtracts = how & kSubtracts;
+    const U bit = how & kTakesCarry ? U(in >> l & 1) : U(subtracts);
     U sum;
-    bool over;
-    if (how & kSubtracts) {  // the carry is a borrow
-      over = __builtin_sub_overflow(x, y, &sum);
-      over |= __builtin_sub_overflow(sum, bit, &sum);
-    } else {
-      over = __builtin_add_overflow(x, y, &sum);
-      over |= __builtin_add_overflow(sum, bit, &sum);
-    }
+    bool over = __builtin_add_overflow(x, subtracts ? U(~y) : y, &sum);
+    over |= __builtin_add_overflow(sum, bit, &sum);
     r[l] = sum;
     out |= u32(over) << l;
   }
@@ -245,6 +246,12 @@ void decode_add_sub(Decoder& d, bool sub) {
 }
 bool floating(const Decoder& d) { return !d.has("u16x2") && !d.has("s16x2") && is_float(d.type()); }
 
+void decode_extreme(Decoder& d, bool max) {
+  if (floating(d)) return decode_float_arithmetic(d);
+  if (d.has("relu")) d.unknown("relu of integers");
+  max ? decode_maximum(d) : decode_minimum(d);
+}
+
 void decode_mul(Decoder& d, bool mad) {
   if (mad && d.has("cc")) return decode_chain(d, kMultiplies);
   const ptx::Type t = d.type();
@@ -275,9 +282,6 @@ void decode_dot(Decoder& d, bool two) {
 
 }  // namespace
 
-// add, sub, mul and their like exist for floats too: float.cpp's opcodes are asked for those.
-void decode_float_arithmetic(Decoder& d);
-
 std::vector<OpcodeEntry> integer_opcodes() {
   return {
       {"add",
@@ -287,8 +291,8 @@ std::vector<OpcodeEntry> integer_opcodes() {
       {"mul", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_mul(d, false); }},
       {"mad", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_mul(d, true); }},
       {"div", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_div(d); }},
-      {"min", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_minimum(d); }},
-      {"max", [](Decoder& d) { floating(d) ? decode_float_arithmetic(d) : decode_maximum(d); }},
+      {"min", [](Decoder& d) { decode_extreme(d, false); }},
+      {"max", [](Decoder& d) { decode_extreme(d, true); }},
       {"rem", decode_rem},
       {"neg",
        [](Decoder& d) {

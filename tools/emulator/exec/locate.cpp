@@ -69,7 +69,8 @@ void global(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes])
     w.seen = b;
   }
   const auto usable = [&](const Block& block) {
-    return block.kind != BlockKind::device || block.device == w.block->request->device;
+    const int device = w.block->request->device;
+    return block.device == device || reachable(block, device);
   };
   if (b && low >= b->begin && high + a.bytes <= b->end && usable(*b)) [[likely]] {
     for (u32 l = 0; l < kLanes; ++l) p[l] = reinterpret_cast<u8*>(at[l] + u64(b->alias));
