@@ -20,7 +20,7 @@ namespace wt {
 // --- gradients ---
 
 Tensor& Tensor::set_requires_grad(bool on, Frame at) & {
-  checked();
+  checked(at);
   if (!on) {
     if (p_->node && !p_->node->is_leaf())
       throw UsageError(str("[set_requires_grad] only a leaf can stop requiring grad; use detach()",
@@ -44,7 +44,7 @@ Tensor Tensor::set_requires_grad(bool on, Frame at) && {
   return std::move(*this);
 }
 
-bool Tensor::is_leaf() const { return !checked()->node || p_->node->is_leaf(); }
+bool Tensor::is_leaf(Frame at) const { return !checked(at)->node || p_->node->is_leaf(); }
 
 // The entry that retain_grad() made, null when there is none.
 static RetainedGrad* retained_grad(const TensorImpl* p) {
@@ -55,7 +55,7 @@ static RetainedGrad* retained_grad(const TensorImpl* p) {
 }
 
 void Tensor::retain_grad(Frame at) const {
-  checked();
+  checked(at);
   Node* n = p_->node;
   if (!n)
     throw UsageError(str("[retain_grad] the tensor does not require grad: ", wt::describe(*this),
@@ -65,8 +65,8 @@ void Tensor::retain_grad(Frame at) const {
   n->spill->retained.push_back({p_->output_index, nullptr});
 }
 
-Tensor Tensor::grad() const {
-  checked();
+Tensor Tensor::grad(Frame at) const {
+  checked(at);
   const Leaf* l = leaf_of(p_);
   if (!l) {
     const RetainedGrad* r = retained_grad(p_);
@@ -80,14 +80,16 @@ Tensor Tensor::grad() const {
   return Tensor(detail::retained(l->grad));
 }
 
-void Tensor::set_grad(const Tensor& g) const {
-  checked();
+void Tensor::set_grad(const Tensor& g, Frame at) const {
+  checked(at);
   Leaf* l = leaf_of(p_);
-  if (!l) throw UsageError("[set_grad] only a leaf that requires grad has a gradient");
+  if (!l) throw UsageError(
+        str("[set_grad] only a leaf that requires grad has a gradient\n  at ", describe(at)));
   if (!g.defined()) return zero_grad();
   if (g.shape() != shape() || g.impl()->key != p_->key)
     throw ShapeError(str("[set_grad] the gradient must look like the tensor\n  tensor ",
-                         wt::describe(*this), "\n  gradient ", wt::describe(g)));
+                         wt::describe(*this), "\n  gradient ", wt::describe(g), "\n  at ",
+                         describe(at)));
   if (!l->grad) {
     const CategoryScope scope(Category::gradient);
     l->grad = new_like(p_);
@@ -97,8 +99,8 @@ void Tensor::set_grad(const Tensor& g) const {
   l->invalid = false;
 }
 
-void Tensor::zero_grad() const {
-  checked();
+void Tensor::zero_grad(Frame at) const {
+  checked(at);
   Leaf* l = leaf_of(p_);
   if (!l) {
     RetainedGrad* r = retained_grad(p_);
@@ -125,7 +127,7 @@ Tensor Tensor::operator[](Position i) && { return std::move(*this).select(0, i.v
 Tensor Tensor::operator[](std::initializer_list<Index> at) const& { return Tensor(*this)[at]; }
 
 Tensor Tensor::operator[](std::initializer_list<Index> at) && {
-  checked();
+  checked(at.size() ? at.begin()->at : Frame{});
   for (const Index& i : at)
     if (i.kind == Index::Kind::tensor) return index(*this, at);
   Tensor t = std::move(*this);
@@ -159,14 +161,14 @@ WT_VIEW_METHOD(slice, (i64 axis, Slice range, Frame at), axis, range)
 
 Tensor Tensor::t(Frame at) const& { return Tensor(*this).t(at); }
 Tensor Tensor::t(Frame at) && {
-  if (ndim() < 2) return std::move(*this);
+  if (ndim(at) < 2) return std::move(*this);
   return wt::transpose(In(std::move(*this), at.file, at.line), -2, -1);
 }
 Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) const& {
   return Tensor(*this).narrow(axis, begin, length, at);
 }
 Tensor Tensor::narrow(i64 axis, i64 begin, i64 length, Frame at) && {
-  const i64 n = size(axis);
+  const i64 n = size(axis, at);
   if (begin < 0 || length < 0 || begin > n || length > n - begin)
     throw IndexError(str("[narrow] ", length, " elements from ", begin, " on are outside [0, ", n,
                          ") of axis ", axis, "\n  at ", describe(at)));
@@ -273,7 +275,7 @@ void fill_in_place_backward(Backward&) {}
 }  // namespace
 
 Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
-  checked();
+  checked(at);
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   const Tensor converted =
@@ -292,7 +294,7 @@ Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
 }
 
 Tensor& Tensor::fill_(Scalar value, Frame at) & {
-  if (mode.recomputation && detail::leaves_alone(checked())) return *this;
+  if (mode.recomputation && detail::leaves_alone(checked(at))) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::fill_, self);
   s.begin_in_place();

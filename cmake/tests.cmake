@@ -24,7 +24,7 @@ endfunction()
 # program has an eager simt, as users have; the others' work runs late, so that what reads, frees or
 # blames too early shows where most is watched.
 function(wt_add_test file flavour program)
-  cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS" "LABELS")
+  cmake_parse_arguments(PARSE_ARGV 3 T "RACE;GPU" "SHARDS" "")
   get_filename_component(folder "${file}" DIRECTORY)
   get_filename_component(name "${file}" NAME_WE)
   string(REGEX REPLACE "_test[.]cpp$" "" label "${file}")
@@ -49,7 +49,7 @@ function(wt_add_test file flavour program)
     endif()
     add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/${name_of_script}" ${script}
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
-    set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder};${T_LABELS}" TIMEOUT 300
+    set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder}" TIMEOUT 300
       SKIP_RETURN_CODE 77
       ENVIRONMENT "WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
@@ -75,8 +75,7 @@ function(wt_fuzz_targets)
 endfunction()
 
 # wt_tests(file options file options ...): all of tests/, with the options of the files that have
-# some: RACE, GPU, SHARDS n, LABELS l... Test files are compiled once, -O0 and
-# uninstrumented, and linked with each flavour of the library: 2.6 instead of 17 s a file. A file
+# some: RACE, GPU, SHARDS n. Test files are compiled once, -O0 and uninstrumented, and linked with each flavour of the library: 2.6 instead of 17 s a file. A file
 # that is not called *_test.cpp holds helpers: it is linked but has no ctest entry.
 function(wt_tests)
   if(NOT WARPTAPE_BUILD_TESTS)

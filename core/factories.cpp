@@ -214,11 +214,11 @@ Tensor linspace(double begin, double end, i64 n, const TensorOptions& o, Frame a
   });
 }
 
-Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(), options_of(t), at); }
-Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(), options_of(t), at); }
-Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(), options_of(t), at); }
+Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(at), options_of(t, at), at); }
+Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(at), options_of(t, at), at); }
+Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(at), options_of(t, at), at); }
 Tensor full_like(const Tensor& t, Scalar v, Frame at) {
-  return full(t.shape(), v, options_of(t), at);
+  return full(t.shape(at), v, options_of(t, at), at);
 }
 
 Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {

@@ -10,8 +10,8 @@ inline DType dtype_or_default(const TensorOptions& o) {
   return o.dtype.value_or(mode.default_dtype);
 }
 
-inline TensorOptions options_of(const Tensor& like) {
-  return {.dtype = like.dtype(), .device = like.device()};
+inline TensorOptions options_of(const Tensor& like, Frame at) {
+  return {.dtype = like.dtype(at), .device = like.device(at)};
 }
 
 // `write(memory, elements)` fills it on the cpu, then it is moved: the same bits on every device.

@@ -11,9 +11,6 @@
 #include "warptape/core/storage.h"
 
 namespace wt {
-namespace detail {
-void forget_mailboxes(DeviceKind k);  // kernels/cuda/state.h
-}
 namespace {
 
 struct Box {
@@ -42,7 +39,6 @@ MailboxRecord* existing(Device d) {
 
 }  // namespace
 
-// Before a device's memory goes as a whole.
 void detail::forget_mailboxes(DeviceKind k) {
   Boxes& b = boxes();
   const std::lock_guard lock(b.mutex);

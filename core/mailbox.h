@@ -44,4 +44,9 @@ void clear_mailbox(Device d);
 // The address of the raised flag: nonzero makes steps skip. Device memory.
 const i32* mailbox_flag(Device d);
 
+namespace detail {
+// Before the memory of all devices of a kind goes as a whole.
+void forget_mailboxes(DeviceKind k);
+}  // namespace detail
+
 }  // namespace wt

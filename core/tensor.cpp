@@ -14,17 +14,20 @@ namespace wt {
 namespace detail {
 
 void use_of_undefined(Frame at) {
-  const bool known = mode.frame || at.file;
+  const bool known = mode.frame || is_users(at);
   throw UsageError(str("use of an undefined tensor (never assigned, or moved from)",
                        known ? "\n  at " + describe_place(at) : ""));
 }
 
 }  // namespace detail
 
-i64 Tensor::size(i64 axis) const {
-  const Geometry& g = geometry();
-  if (g.ndim == 0) throw ShapeError("[size] a 0-d tensor has no axes");
-  return g.shape[normalize_axis("size", axis, g.ndim)];
+i64 Tensor::size(i64 axis, Frame at) const {
+  const Geometry& g = geometry(at);
+  if (axis < -g.ndim || axis >= g.ndim)  // of a 0-d tensor, any
+    throw ShapeError(str("[size] ",
+                         g.ndim == 0 ? "a 0-d tensor has no axes" : bad_axis(axis, g.ndim),
+                         "\n  at ", describe_place(at)));
+  return g.shape[axis < 0 ? axis + g.ndim : axis];
 }
 
 void* Tensor::host_data(DType t, bool writing, Frame at) const {
@@ -86,15 +89,15 @@ TensorImpl* new_in_order(const TensorImpl* like, DType t) {
   return p;
 }
 
-bool Tensor::is_contiguous(MemoryFormat format) const {
-  const Geometry& g = geometry();
+bool Tensor::is_contiguous(MemoryFormat format, Frame at) const {
+  const Geometry& g = geometry(at);
   if (format == MemoryFormat::channels_last) return is_channels_last(g);
   return format == MemoryFormat::preserve || g.dense;
 }
 
 void Tensor::rebind(Storage* storage, i64 byte_offset, VersionCell* cell) const {
   TensorImpl* p = p_;
-  checked();
+  checked({});
   if (p->cell->views.load(std::memory_order_relaxed) != 0 || (p->flags & kIsView))
     throw InplaceError(
         str("a tensor with live views cannot move into an arena; a view was made at ",

@@ -83,19 +83,25 @@ class WT_GUARD Tensor {
   // The same object (not equal values).
   bool same_as(const Tensor& o) const { return p_ == o.p_; }
 
-  Shape shape() const { return Shape(geometry().shape, geometry().ndim); }
-  Shape strides() const { return Shape(geometry().strides, geometry().ndim); }
-  int ndim() const { return geometry().ndim; }
-  i64 numel() const { return geometry().numel; }
+  Shape shape(Frame at = Frame::here()) const {
+    const Geometry& g = geometry(at);
+    return Shape(g.shape, g.ndim);
+  }
+  Shape strides(Frame at = Frame::here()) const {
+    const Geometry& g = geometry(at);
+    return Shape(g.strides, g.ndim);
+  }
+  int ndim(Frame at = Frame::here()) const { return geometry(at).ndim; }
+  i64 numel(Frame at = Frame::here()) const { return geometry(at).numel; }
   // Size of an axis; negative counts from the end. Throws ShapeError.
-  WT_API i64 size(i64 axis) const;
-  DType dtype() const { return geometry().dtype; }
-  Device device() const { return device_of(checked()); }
-  bool is_contiguous() const { return geometry().dense; }
-  WT_API bool is_contiguous(MemoryFormat format) const;
+  WT_API i64 size(i64 axis, Frame at = Frame::here()) const;
+  DType dtype(Frame at = Frame::here()) const { return geometry(at).dtype; }
+  Device device(Frame at = Frame::here()) const { return device_of(checked(at)); }
+  bool is_contiguous(Frame at = Frame::here()) const { return geometry(at).dense; }
+  WT_API bool is_contiguous(MemoryFormat format, Frame at = Frame::here()) const;
   // Writes since the storage was made; shared by all views of one root.
-  u32 version() const { return checked()->cell->version; }
-  bool is_view() const { return (checked()->flags & kIsView) != 0; }
+  u32 version(Frame at = Frame::here()) const { return checked(at)->cell->version; }
+  bool is_view(Frame at = Frame::here()) const { return (checked(at)->flags & kIsView) != 0; }
 
   // Elements in memory order from the first one; only for cpu tensors of this dtype: simt's memory
   // stands for a GPU's, and what reads it would break on one. Reading form. Throws DtypeError,
@@ -123,17 +129,17 @@ class WT_GUARD Tensor {
   std::vector<T> to_vector(Frame at = Frame::here()) const;
 
   // --- gradients ---
-  bool requires_grad() const { return checked()->node != nullptr; }
+  bool requires_grad(Frame at = Frame::here()) const { return checked(at)->node != nullptr; }
   // Makes this a leaf whose gradient is wanted (or stops that). Throws for integer dtypes and for
   // non-leaf tensors.
   WT_API Tensor& set_requires_grad(bool on = true, Frame at = Frame::here()) &;
   WT_API Tensor set_requires_grad(bool on = true, Frame at = Frame::here()) &&;
-  WT_API bool is_leaf() const;
+  WT_API bool is_leaf(Frame at = Frame::here()) const;
   // The gradient of a leaf (or after retain_grad()), a tensor of its own; undefined when there is
   // none. Throws NumericError after a backward that threw and before zero_grad().
-  WT_API Tensor grad() const;
-  WT_API void set_grad(const Tensor& g) const;
-  WT_API void zero_grad() const;
+  WT_API Tensor grad(Frame at = Frame::here()) const;
+  WT_API void set_grad(const Tensor& g, Frame at = Frame::here()) const;
+  WT_API void zero_grad(Frame at = Frame::here()) const;
   // backward() also keeps the gradient of this tensor, which is no leaf, for grad(): after all its
   // hooks, added up over several backwards until zero_grad(). Nothing for leaves, which always keep
   // theirs. Throws UsageError for a tensor that needs no gradient.
@@ -256,12 +262,12 @@ class WT_GUARD Tensor {
 
  private:
   friend class In;
-  const TensorImpl* checked() const {
+  const TensorImpl* checked(Frame at = {}) const {
     if (!p_) [[unlikely]]
-      detail::use_of_undefined();
+      detail::use_of_undefined(at);
     return p_;
   }
-  const Geometry& geometry() const { return checked()->geometry; }
+  const Geometry& geometry(Frame at) const { return checked(at)->geometry; }
   WT_API void* host_data(DType t, bool writing, Frame at) const;
 
   TensorImpl* p_ = nullptr;

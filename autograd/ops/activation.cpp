@@ -68,7 +68,7 @@ constexpr elementwise::InPlace tanh_ = elementwise::in_place_of<pw::Tanh>("tanh_
 
 #define WT_IN_PLACE(name)                                               \
   Tensor& Tensor::name(Frame at)& {                                     \
-    checked();                                                          \
+    checked(at);                                                          \
     write_in_place(info::name, *this, elementwise::NoParameters{}, at); \
     return *this;                                                       \
   }                                                                     \
@@ -87,7 +87,7 @@ WT_IN_PLACE(tanh_)
 #undef WT_IN_PLACE
 
 Tensor& Tensor::clamp_(Scalar lo, Scalar hi, Frame at) & {
-  checked();
+  checked(at);
   const DType t = elementwise::dtype_with_number(elementwise::dtype_with_number(dtype(), lo), hi);
   if (t != dtype())
     throw DtypeError(str("[clamp_] the result would be ", dtype_name(t), ", the tensor is ",
@@ -108,19 +108,19 @@ void check_positive(const char* op, const char* argument, double v, Frame at) {
 }  // namespace
 
 Tensor& Tensor::leaky_relu_(double slope, Frame at) & {
-  checked();
+  checked(at);
   check_positive("leaky_relu_", "slope", slope, at);
   write_in_place(info::leaky_relu_, *this, pw::LeakyRelu{{}, slope}, at);
   return *this;
 }
 Tensor& Tensor::elu_(double alpha, Frame at) & {
-  checked();
+  checked(at);
   check_positive("elu_", "alpha", alpha, at);
   write_in_place(info::elu_, *this, pw::Elu{{}, alpha}, at);
   return *this;
 }
 Tensor& Tensor::softplus_(double beta, double threshold, Frame at) & {
-  checked();
+  checked(at);
   check_softplus("softplus_", beta, at);
   write_in_place(info::softplus_, *this, pw::Softplus{{}, beta, threshold}, at);
   return *this;

@@ -75,7 +75,7 @@ Tensor dropout(const In& x, double p, bool training) {
 }
 
 Tensor& Tensor::dropout_(double p, bool training, Frame at) & {
-  checked();
+  checked(at);
   detail::check_probability("dropout_", p, at);
   if (!training || p == 0) return *this;
   const RandomCall draw = next_random_call(RandomStream::dropout);

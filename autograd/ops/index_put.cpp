@@ -191,8 +191,8 @@ Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
 
 Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
                            IndexPutOptions options, Frame where) & {
-  checked();
-  value.checked();
+  checked(where);
+  value.checked(where);
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   check_target(*this, where);
   const Write w{info::index_put_, value, options.accumulate, where};

@@ -157,8 +157,8 @@ void check_fits(const OpScope& s, DType t) {
 }  // namespace
 
 Tensor& Tensor::add_(const Tensor& other, Frame at) & {
-  checked();
-  other.checked();
+  checked(at);
+  other.checked(at);
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   const Tensor source = detail::readable_beside(*this, other, at);
@@ -182,7 +182,7 @@ Tensor& Tensor::add_(const Tensor& other, Frame at) & {
 }
 
 Tensor& Tensor::mul_(Scalar factor, Frame at) & {
-  checked();
+  checked(at);
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::mul_, self);

@@ -85,8 +85,8 @@ Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& 
     throw UsageError(str("[normal] std must not be negative, got ", std, "\n  at ", describe(at)));
   return normal_numbers("normal", mean, std, shape, o, at);
 }
-Tensor rand_like(const Tensor& t, Frame at) { return rand(t.shape(), options_of(t), at); }
-Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(), options_of(t), at); }
+Tensor rand_like(const Tensor& t, Frame at) { return rand(t.shape(at), options_of(t, at), at); }
+Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(at), options_of(t, at), at); }
 
 Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
   if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));

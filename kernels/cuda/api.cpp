@@ -5,6 +5,7 @@
 
 #include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
+#include "warptape/core/mailbox.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/cuda/state.h"
 

@@ -42,8 +42,6 @@ CudaState& cuda_state();
 // cudaSetDevice() beside the library restores what was.
 extern constinit thread_local int entered_device;
 
-void forget_mailboxes(DeviceKind k);  // core/mailbox.cpp
-
 // Connects allocator, copies and streams to the core. Throws NotAvailable, UsageError (WT_ALLOC).
 void connect_cuda(CudaState& s);
 void disconnect_cuda();

@@ -72,11 +72,17 @@ class Arena {
     return base + offset;
   }
 
+  // `p` may point anywhere into the block: views begin where they like.
   void use(const void* p, void* stream) {
+    const char* at = static_cast<const char*>(p);
+    if (at < base || at >= base + kArenaBytes) return;
     const std::lock_guard lock(mutex);
-    auto it = blocks_.find(size_t(static_cast<const char*>(p) - base));
-    if (it == blocks_.end() || !it->second.live || it->second.stream == stream) return;
-    std::vector<void*>& u = it->second.users;
+    auto it = blocks_.upper_bound(size_t(at - base));
+    if (it == blocks_.begin()) return;
+    --it;
+    Block& b = it->second;
+    if (!b.live || at >= base + it->first + b.bytes || b.stream == stream) return;
+    std::vector<void*>& u = b.users;
     if (std::find(u.begin(), u.end(), stream) == u.end()) u.push_back(stream);
   }
 

@@ -121,6 +121,7 @@ TEST_CASE("Tensor: a moved-from tensor is undefined and every use throws", "[wal
   for (size_t i = 0; i < uses.size(); ++i) {
     CAPTURE(i);
     CHECK_THROWS_AS(uses[i](), UsageError);
+    CHECK(mentions(message_of(uses[i]), "tensor_test.cpp:"));
   }
   CHECK(values(b) == Values{1});
   a = b;  // it can be given a value again

@@ -142,7 +142,7 @@ TEST_CASE("Every order of two accesses is a race", "[emulator]") {
   const std::string write = "st.shared.u32 [s], %i3;", read = "ld.shared.u32 %r2, [s];";
   ordered(write, read, "warp 1 wrote");
   ordered(write, write, "warp 1 wrote");
-  ordered(read, write, "reads");
+  ordered(read, write, "warp 1 read ");
   // The one that writes was the last that read, but not the only one.
   ordered(read, read + write, "reads");
 }
@@ -213,4 +213,52 @@ TEST_CASE("Traps and what is not known", "[emulator]") {
   l.block = {128};
   const Outcome o = fails(unknown, l, Fault::illegal_instruction, out);
   CHECK(o.fault.ptx.find("frobnicate") != std::string::npos);
+}
+
+TEST_CASE("No modifier of an instruction is ignored in silence", "[emulator]") {
+  Array<u32> out(1, 0);
+  for (const char* form :
+       {"add.sideways.s32 %r0, %r1, %r2;", "add.rn.bf16x4 %r0, %r1, %r2;",
+        "cvt.rs.f16x2.f32 %r0, %f1, %f2, %r1;", "match.some.sync.b32 %r0, %r1, -1;",
+        "redux.sync.nand.b32 %r0, %r1, -1;", "shf.m.wrap.b32 %r0, %r1, %r2, %r3;",
+        "slct.ftz.u32.f32 %r0, %r1, %r2, %f1;", "ld.global.v8.b32 %r0, [%a0];",
+        "bar.red.nor.pred %p1, 0, %p2;", "mma.sync.aligned.m8n8k4.kind::f8f6f4 %r0, %r1, %r2, %r3;"}) {
+    Ptx ptx(kernel_text(1, form));
+    INFO(form);
+    fails(ptx, {}, Fault::illegal_instruction, out);
+  }
+  for (const char* form :
+       {"ld.weak.global.nc.L1::no_allocate.L2::128B.u32 %r0, [%a0];", "fence.proxy.async;",
+        "fence.acq_rel.cluster;", "prefetch.global.L2::evict_last [%a0];", "membar.gl;",
+        "atom.add.noftz.gpu.global.relaxed.f16 %h0, [%a0], %h1;", "pmevent.mask 3;",
+        "discard.global.L2 [%a0], 128;", "rsqrt.approx.ftz.f64 %g0, %g1;",
+        "tanh.approx.f16 %h0, %h1;"}) {
+    Ptx ptx(kernel_text(1, form));
+    const Outcome o = ptx.run("k", {}, out);
+    INFO(form << ": " << o.fault.what);
+    CHECK(o.ok);
+  }
+}
+
+TEST_CASE("A race is told once an instruction, and the kernel goes on", "[emulator]") {
+  Array<u32> out(128, 0);
+  std::vector<emu::KernelFault> warned;
+  Launch l;
+  l.block = {128};
+  l.warned = &warned;
+  Ptx ptx(".shared .align 4 .b8 s[4];\n" + kernel_text(1, R"(
+    st.shared.u32 [s], %i3; mad.wide.u32 %l0, %i3, 4, %a0; st.global.u32 [%l0], %i3;)"));
+  CHECK(ptx.run("k", l, out).ok);
+  REQUIRE(warned.size() == 1);
+  CHECK(warned[0].ptx.find("st.shared.u32") != std::string::npos);
+  CHECK(warned[0].what.find("__syncthreads() is missing") != std::string::npos);
+  for (u32 i = 0; i < 128; ++i) REQUIRE(out[i] == i);
+}
+
+TEST_CASE("A kernel has the shared memory that it names, not all of its module's", "[emulator]") {
+  Array<u32> out(1, 0);
+  Ptx ptx(".shared .align 4 .b8 mine[40];\n.shared .align 4 .b8 others[49152];\n" +
+          kernel_text(1, "st.shared.u32 [mine+36], %i3;"));
+  CHECK(emu::info(*ptx.program().kernel("k")).static_shared == 40);
+  CHECK(ptx.run("k", {}, out).ok);
 }

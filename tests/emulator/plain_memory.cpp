@@ -59,6 +59,8 @@ std::string describe_address(u64 address) {
   return b ? "in block #" + std::to_string(b->serial) : "no block near";
 }
 
+std::string describe_op(const QueuedOp*) { return "an operation"; }
+
 // Every access is in order, but for those of a test that says otherwise.
 bool reachable(const Block& block, int device) { return block.device == device; }
 bool note_access(const QueuedOp&, u64 address, u32 bytes, bool write, Conflict*, bool atomic) {

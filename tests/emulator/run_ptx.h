@@ -60,6 +60,7 @@ struct Launch {
   bool cooperative = false;
   const emu::QueuedOp* op = nullptr;
   std::vector<emu::LineCounts>* profile = nullptr;
+  std::vector<emu::KernelFault>* warned = nullptr;  // races and accesses out of order, if not null
 };
 struct Outcome {
   bool ok = false;
@@ -97,6 +98,7 @@ class Ptx {
     if (l.profile) l.profile->assign(1000, {});
     r.profile = l.profile;
     r.symbol_address = [this](const std::string& s) { return symbols_.at(s); };
+    if (l.warned) r.warn = [&](const emu::KernelFault& f) { l.warned->push_back(f); };
     Outcome o;
     o.ok = emu::run_kernel(r, &o.counts, &o.fault);
     return o;

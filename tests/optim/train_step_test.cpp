@@ -18,114 +18,13 @@
 #include "warptape/core/stream.h"
 #include "warptape/optim/clip.h"
 #include "warptape/tests/optim/devices.h"
+#include "warptape/tests/optim/train_step_net.h"
 #include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
-
-namespace {
-
-struct Pair {
-  Tensor x, y;
-  i64 size() const { return x.size(0); }
-  Pair narrow(i64 begin, i64 n) const { return {x.narrow(0, begin, n), y.narrow(0, begin, n)}; }
-  std::array<Tensor*, 2> tensors() { return {&x, &y}; }
-};
-
-// What nn::Loss is to TrainStep.
-struct SumAndWeight {
-  Tensor sum, weight;
-};
-
-// Two layers with noise between them and a running mean, in f64.
-struct Net : nn::Module<Net> {
-  nn::Param w1 = add("w1", rand({4, 8}, {.dtype = f64}));
-  nn::Param w2 = add("w2", rand({8, 1}, {.dtype = f64}));
-  nn::Buffer running = add_buffer("running", zeros({8}, {.dtype = f64}));
-  nn::Buffer constant = add_buffer("constant", ones({3}, {.dtype = f64}));
-  bool noisy = true;
-
-  Tensor forward(Tensor x) {
-    Tensor h = relu(matmul(x, w1));
-    {
-      const NoGrad no_grad;
-      Tensor r = running.tensor();
-      r.copy_(wt::add(mul(r, 0.9), mul(mean(h, 0), 0.1)));
-    }
-    if (noisy) h = dropout(mul(h, rand(h.shape(), {.dtype = f64, .device = h.device()})), 0.25);
-    return matmul(h, w2);
-  }
-};
-
-Tensor squares(Net& net, const Pair& b) {
-  Tensor e = add(net(b.x), mul(b.y, -1.0));
-  return sum(mul(e, e));
-}
-SumAndWeight loss_of(Net& net, const Pair& b) {
-  return {squares(net, b), tensor(double(b.size()), {.dtype = f64, .device = b.x.device()})};
-}
-
-Pair data(i64 n, u64 seed = 5) {
-  Generator g(seed);
-  Generator* const before = mode.generator;
-  mode.generator = &g;
-  Pair p{rand({n, 4}, {.dtype = f64}), rand({n, 1}, {.dtype = f64})};
-  mode.generator = before;
-  return p;
-}
-
-// All that a step may change.
-struct State {
-  std::vector<std::vector<double>> values;
-  Generator random;
-  friend bool operator==(const State&, const State&) = default;
-};
-State state_of(const Net& net, const optim::Optimizer& opt) {
-  State s{{}, generator()};
-  for (const auto& t : net.state_dict()) s.values.push_back(t.tensor.to_vector<double>());
-  for (const auto& t : opt.state()) s.values.push_back(t.tensor.to_vector<double>());
-  return s;
-}
-
-struct Setup {
-  Net net;
-  std::unique_ptr<optim::AdamW> opt;
-  explicit Setup(Device d = Device::cpu(), u64 seed = 1) : net((manual_seed(seed), Net())) {
-    net.to(d);
-    opt = std::make_unique<optim::AdamW>(net, optim::AdamWOptions{.lr = 0.05});
-  }
-};
-
-// Where the host hears late of a step that was refused, that counts as attempted, and only
-// dropout's random state is taken back.
-State known_late(Device d, State after, const State& before) {
-  if (!stream_backend(d)) return after;
-  after.random = before.random;
-  after.values.back() = before.values.back();  // optim.attempted
-  return after;
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
-
-// An operator whose kernel met a bad label.
-void raise_mailbox(Device d) {
-  const MailboxRecord r{i32(MailboxCode::label_out_of_range), 0, 3, 17, 10};
-  copy_bytes(mailbox_of(d), d, &r, Device::cpu(), sizeof r);
-}
-
-}  // namespace
+using namespace wt_test;
 
 TEST_CASE("A step is a transaction: it trains, counts and reports", "[wall][transaction]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
@@ -577,70 +476,5 @@ TEST_CASE("Random: a draw belongs to its step, later its graph cannot be walked"
     step(data(4), loss);
     CHECK_THROWS_AS(kept.backward(), InplaceError);
     CHECK(generator().calls(RandomStream::dropout) > 0);
-  }
-}
-
-// --- a device with a queue: the host is ahead ---
-
-TEST_CASE("A step is a transaction: behind a queue it trains as on the cpu",
-          "[wall][transaction]") {
-  NEEDS_OPERATORS(Device::simt());
-  const auto losses = [](Device d) {
-    Setup s(d);
-    TrainStep step{s.net, *s.opt, {.clip_norm = 1, .schedule = optim::cosine(300)}};
-    std::vector<StepResult> results;
-    const Pair batch = data(8);
-    {
-      const SyncGuard no_wait;
-      for (int i = 0; i < 200; ++i)  // past a refill of the schedule's table
-        results.push_back(step(batch, [&](const Pair& b) { return loss_of(s.net, b); }));
-    }
-    std::vector<double> values;
-    for (const StepResult& r : results) {
-      values.push_back(r.loss());
-      values.push_back(r.lr());
-    }
-    return values;
-  };
-  const std::vector<double> cpu = losses(Device::cpu());
-  for (const u64 seed : {1, 2}) {
-    const WithStreams lazy(SimtStreams::lazy, seed);
-    const std::vector<double> simt = losses(ready(Device::simt()));
-    REQUIRE(simt.size() == cpu.size());
-    double worst = 0;
-    for (size_t i = 0; i < cpu.size(); ++i) worst = std::max(worst, std::abs(simt[i] - cpu[i]));
-    CHECK(worst < 1e-9);
-  }
-}
-
-TEST_CASE("A step is a transaction: behind a queue news of earlier steps come late, but they come",
-          "[wall][transaction]") {
-  NEEDS_OPERATORS(Device::simt());
-  const WithStreams lazy(SimtStreams::lazy);
-  const Device d = ready(Device::simt());
-  Setup s(d);
-  TrainStep step{s.net, *s.opt};
-  const Pair batch = data(8);
-  const auto good = [&](const Pair& b) { return loss_of(s.net, b); };
-  SECTION("the loss was not finite, and steps followed") {
-    step(batch, [&](const Pair& b) {
-      const SumAndWeight l = loss_of(s.net, b);
-      return SumAndWeight{mul(l.sum, std::numeric_limits<double>::infinity()), l.weight};
-    });
-    step(batch, good);
-    const StepResult r = step(batch, good);
-    CHECK(mentions(message_of([&] { (void)r.loss(); }), "the loss is not finite"));
-    CHECK(s.opt->applied() == 0);  // they skipped
-    CHECK(step(batch, good).applied() == 1);
-  }
-  SECTION("a bad label, and the next step's callback threw") {
-    step(batch, [&](const Pair& b) {
-      raise_mailbox(d);
-      return loss_of(s.net, b);
-    });
-    CHECK_THROWS_AS(step(batch, [&](const Pair&) -> SumAndWeight { throw std::bad_alloc(); }),
-                    std::bad_alloc);
-    CHECK(mentions(message_of([&] { (void)step(batch, good).loss(); }), "label 17 at sample 3"));
-    CHECK(step(batch, good).applied() == 1);
   }
 }

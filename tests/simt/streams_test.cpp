@@ -14,6 +14,8 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/tensor.h"
+#include "warptape/kernels/copy.h"
+#include "warptape/kernels/run.h"
 #include "warptape/kernels/simt/runtime.h"
 #include "warptape/tests/simt/broken_kernels.h"
 #include "warptape/tests/simt/device_memory.h"
@@ -245,6 +247,25 @@ TEST_CASE("lazy simt: operators record their streams", "[streams]") {
     side.synchronize();
     CHECK(peek(y) == 2);
     CHECK(first(w) == 9);
+  }
+}
+
+TEST_CASE("lazy simt: a launch records blocks that its views begin in the middle of", "[streams]") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const WithStreams lazy(SimtStreams::lazy, seed);
+    const Stream side(kSimt);
+    const Tensor out = zeros({16}, {.device = kSimt});
+    Tensor x = ones_on_simt();
+    side.wait(Stream::current(kSimt));
+    {
+      const Tensor middle = x.narrow(0, 24, 16);
+      run(CopyArgs{view_of(out.impl()), view_of(middle.impl())},
+          Launch{.stream = side.native(), .device = kSimt});
+    }
+    x = Tensor();
+    wait();  // all that x's own stream has to do
+    side.synchronize();
+    CHECK(peek(out) == 1);
   }
 }
 

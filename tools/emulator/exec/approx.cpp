@@ -119,7 +119,7 @@ void run64(Warp& w, const Op& op) {
   for_lanes(w.mask, [&](u32 l) { w.at<double>(op.d)[l] = r[l]; });
 }
 
-constexpr u32 kBrain = 1, kPair = 2;
+constexpr u32 kBrain = 1, kPair = 2, kFlush = 4;
 template <What W>
 void run16(Warp& w, const Op& op) {
   const bool brain = op.aux & kBrain;
@@ -128,6 +128,8 @@ void run16(Warp& w, const Op& op) {
   const auto one = [&](u16 x) {
     const double a = decode_float(format, x);
     const double exact = W == What::tanh ? std::tanh(a) : std::exp2(a);
+    if (op.aux & kFlush && std::fabs(exact) < (brain ? 0x1p-126 : 0x1p-14))
+      return u16(std::signbit(exact) ? 0x8000 : 0);
     const bool kept = !std::isfinite(exact) || exact == 0 || exact == 1;
     return u16(encode_float(format, kept ? exact : exact * (1 + 0.5 * bound * wobble(x))));
   };
@@ -144,24 +146,26 @@ void run16(Warp& w, const Op& op) {
 template <What W>
 void decode_as(Decoder& d) {
   const ptx::Type t = d.type();
+  const bool ftz = d.has("ftz"), is_approximate = d.has("approx");  // or .full
   Op& op = d.op();
   if (t == ptx::Type::f32) {
     plain_operands(d, t);
     if (op.b == kNoSlot) op.b = op.a;
-    op.aux = u32(d.has("ftz")) | u32(d.has("approx")) << 1;
+    op.aux = u32(ftz) | u32(is_approximate) << 1;
     op.run = run32<W>;
     return;
   }
   if (t == ptx::Type::f64) {
     if (W != What::rcp && W != What::rsqrt) d.unknown("approximation in f64");
     plain_operands(d, t);
-    op.run = d.has("ftz") ? run64<W> : rsqrt64;
+    op.run = ftz ? run64<W> : rsqrt64;
     return;
   }
   if (W != What::tanh && W != What::ex2) d.unknown("approximation of halves");
   const bool pair = t == ptx::Type::f16x2 || t == ptx::Type::bf16x2;
   plain_operands(d, pair ? ptx::Type::b32 : ptx::Type::b16);
-  op.aux = (t == ptx::Type::bf16 || t == ptx::Type::bf16x2 ? kBrain : 0) | (pair ? kPair : 0);
+  op.aux = (t == ptx::Type::bf16 || t == ptx::Type::bf16x2 ? kBrain : 0) | (pair ? kPair : 0) |
+           (ftz ? kFlush : 0);
   op.run = run16<W>;
 }
 

@@ -156,8 +156,7 @@ void mbarrier(Warp& w, const Op& op) {
 void decode_mbarrier(Decoder& d) {
   Op& op = d.op();
   const bool tests = d.has("test_wait") || d.has("try_wait");
-  const bool arrives = d.has("arrive") || d.has("arrive_drop");
-  if (d.has("arrive_drop") || d.has("complete_tx") || d.has("pending_count")) d.unknown("mbarrier");
+  const bool arrives = d.has("arrive");
   const u32 first = tests || arrives ? 1 : 0;
   ptx::Space space = ptx::Space::generic;
   for (const std::string_view part : d.in().opcode) {
@@ -201,6 +200,7 @@ void nothing(Warp&, const Op&) {}
 
 std::vector<OpcodeEntry> async_opcodes() {
   const auto fence = [](Decoder& d) {
+    d.take_all();  // all of them are as strong as the strongest here
     d.op().run = nothing;
     d.op().control = Control::yield;
   };

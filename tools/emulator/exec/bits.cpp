@@ -269,7 +269,8 @@ std::vector<OpcodeEntry> bit_opcodes() {
       {"shf",
        [](Decoder& d) {
          plain_operands(d, ptx::Type::b32);
-         d.op().aux = u32(d.has("r")) | u32(d.has("wrap")) << 1;
+         const bool right = !d.has("l") && d.has("r"), wraps = !d.has("clamp") && d.has("wrap");
+         d.op().aux = u32(right) | u32(wraps) << 1;
          d.op().run = [](Warp& w, const Op& op) {
            const u32 *a = w.at<u32>(op.a), *b = w.at<u32>(op.b), *c = w.at<u32>(op.c);
            by_lane<u32>(w, op, [&](u32 l) { return funnel(a[l], b[l], c[l], op.aux); });
@@ -291,7 +292,7 @@ std::vector<OpcodeEntry> bit_opcodes() {
       {"bmsk",
        [](Decoder& d) {
          plain_operands(d, ptx::Type::b32);
-         d.op().aux = d.has("wrap");
+         d.op().aux = !d.has("clamp") && d.has("wrap");
          d.op().run = [](Warp& w, const Op& op) {
            const u32 *a = w.at<u32>(op.a), *b = w.at<u32>(op.b);
            by_lane<u32>(w, op, [&](u32 l) {

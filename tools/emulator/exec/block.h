@@ -1,6 +1,7 @@
 // A thread block while it runs, its shared memory and its barriers.
 #pragma once
 #include <memory>
+#include <set>
 
 #include "exec/kernel.h"
 
@@ -48,6 +49,7 @@ struct ThreadBlock {
   std::vector<std::vector<AsyncCopy>> copies;  // by warp
   std::vector<std::vector<u32>> groups;        // by warp: the open group of each lane
   Barrier barriers[16];
+  std::set<u32>* told = nullptr;  // instructions of this launch that tell() spoke of
   bool done = false;
   u32 current = 0;  // the warp that steps
 
@@ -55,6 +57,9 @@ struct ThreadBlock {
   // A turn of a warp that can run. False: none can, though the block is not done.
   bool step();
   void exit_lanes(Warp& w, u32 mask);
+  // A finding at which hardware would go on, as the kernel does here; once an instruction. A fault
+  // where LaunchRequest::warn is not set.
+  void tell(KernelFault::Kind kind, u32 lane, const std::string& what);
 };
 
 // Pointers to `bytes` for every lane that counts (lanes that do not get a valid pointer too, of

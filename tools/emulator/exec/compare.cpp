@@ -89,13 +89,13 @@ Handler value_of(Test q) {
 
 Test test_of(const Decoder& d) {
 #define X(NAME) \
-  if (d.in().opcode[1] == #NAME) return Test::NAME;
+  if (d.in().opcode[1] == #NAME && d.has(#NAME)) return Test::NAME;
   WT_TESTS(X)
 #undef X
-  if (d.in().opcode[1] == "lo") return Test::lt;
-  if (d.in().opcode[1] == "ls") return Test::le;
-  if (d.in().opcode[1] == "hi") return Test::gt;
-  if (d.in().opcode[1] == "hs") return Test::ge;
+  if (d.in().opcode[1] == "lo" && d.has("lo")) return Test::lt;
+  if (d.in().opcode[1] == "ls" && d.has("ls")) return Test::le;
+  if (d.in().opcode[1] == "hi" && d.has("hi")) return Test::gt;
+  if (d.in().opcode[1] == "hs" && d.has("hs")) return Test::ge;
   d.unknown("comparison");
 }
 

@@ -1,9 +1,11 @@
 #include "exec/decode.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <numeric>
 #include <queue>
 #include <stdexcept>
+#include <unordered_set>
 
 namespace emu {
 
@@ -13,7 +15,7 @@ const std::unordered_map<std::string_view, DecodeFunction>& opcodes() {
   static const auto* all = [] {
     auto* map = new std::unordered_map<std::string_view, DecodeFunction>;
     for (const auto family :
-         {move_opcodes, integer_opcodes, bit_opcodes, float_opcodes, half_opcodes, approx_opcodes,
+         {move_opcodes, integer_opcodes, bit_opcodes, float_opcodes, approx_opcodes,
           compare_opcodes, convert_opcodes, memory_opcodes, atomic_opcodes, warp_opcodes,
           mma_opcodes, async_opcodes, flow_opcodes, call_opcodes})
       for (const OpcodeEntry& e : family()) map->emplace(e.name, e.decode);
@@ -113,10 +115,27 @@ void Decoder::place_registers() {
   }
 }
 
-// Shared, local and parameter space get their places.
+namespace {
+
+void add_names(const ptx::Operand& o, std::unordered_set<std::string_view>& names) {
+  if (!o.name.empty()) names.insert(o.name);
+  for (const ptx::Operand& e : o.elements) add_names(e, names);
+}
+std::unordered_set<std::string_view> names_in(const ptx::Function& f) {
+  std::unordered_set<std::string_view> names;
+  for (const ptx::Instruction& in : f.code)
+    for (const ptx::Operand& o : in.operands) add_names(o, names);
+  return names;
+}
+
+}  // namespace
+
+// Shared, local and parameter space get their places. What a module declares outside of functions
+// takes shared memory of the kernels that name it alone.
 void Decoder::lay_out() {
   const ptx::Function& f = kernel_.body;
   place_registers();
+  const std::unordered_set<std::string_view> named = names_in(f);
   u64 shared = kSharedBegin, local = 0;
   const auto put = [](u64& at, const ptx::Variable& v) {
     at = round_up(at, std::max(v.align, 1u));
@@ -128,11 +147,11 @@ void Decoder::lay_out() {
   u32 dynamic_align = 16;
   for (const std::vector<ptx::Variable>* list : {&module_.variables, &f.variables})
     for (const ptx::Variable& v : *list) {
+      if (list == &module_.variables && !named.contains(v.name)) continue;
       if (v.space == ptx::Space::shared && v.bytes == 0) {
         dynamic = true;
         dynamic_align = std::max(dynamic_align, v.align);
       } else if (v.space == ptx::Space::shared) {
-        // A module's variable counts only for kernels that name it; the few bytes do no harm.
         places_[v.name] = {ptx::Space::shared, put(shared, v)};
       } else if (v.space == ptx::Space::local || v.space == ptx::Space::param) {
         places_[v.name] = {ptx::Space::local, put(local, v)};
@@ -176,9 +195,11 @@ void Decoder::decode_one(u32 index) {
   op_->guard_negated = in_->guard_negated;
   const auto found = opcodes().find(in_->opcode[0]);
   const Op before = *op_;
+  asked_ = 0;
   try {
     if (found == opcodes().end()) unknown("");
     found->second(*this);
+    check_modifiers();
     use_mode();
   } catch (const std::invalid_argument&) {
     *op_ = before;
@@ -196,9 +217,39 @@ void Decoder::use_mode() {
 }
 
 bool Decoder::has(std::string_view modifier) const {
+  u64 found = 0;
   for (size_t i = 1; i < in_->opcode.size(); ++i)
-    if (in_->opcode[i] == modifier) return true;
-  return false;
+    if (in_->opcode[i] == modifier) found |= u64(1) << (i & 63);
+  asked_ |= found;
+  return found;
+}
+
+void Decoder::check_modifiers() const {
+  // What is the default where it may be said, or speaks of caches, scopes and weaker orders than ours.
+  static const std::unordered_set<std::string_view> harmless = {
+      "rn", "rni", "noftz", "lo", "to", "sync", "aligned", "uni", "v2", "v4", "idx", "ballot", "cta", "gpu",
+      "sys", "cluster", "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio",
+      "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "global", "local", "const", "generic", "x1",
+      "x2", "x4"};
+  ptx::Type t;
+  for (size_t i = 1; i < in_->opcode.size(); ++i) {
+    const std::string_view part = in_->opcode[i];
+    if (asked_ >> (i & 63) & 1 || harmless.contains(part) || ptx::parse_type(part, &t)) continue;
+    if (part.starts_with("shared") || part.starts_with("param") || part.starts_with("L1::") ||
+        part.starts_with("L2::"))
+      continue;
+    unknown("modifier");
+  }
+}
+
+Decoder::Shape Decoder::shape() const {
+  Shape s{};
+  for (const std::string_view part : in_->opcode)
+    if (std::sscanf(std::string(part).c_str(), "m%un%uk%u", &s.m, &s.n, &s.k) == 3) {
+      (void)has(part);
+      return s;
+    }
+  unknown("shape");
 }
 
 ptx::Type Decoder::type(u32 n) const {

@@ -18,8 +18,17 @@ class Decoder {
   Program::Kernel& kernel() { return kernel_; }
   Op& op() { return *op_; }
 
-  // Modifiers: "rn" of add.rn.f32. Each is asked for once; what nobody asked for is unknown.
+  // Modifiers: "rn" of add.rn.f32. What no decoding function asked for, and what is neither a type nor
+  // says where or how weakly memory is touched, makes the instruction unknown: no modifier is ignored
+  // in silence.
   bool has(std::string_view modifier) const;
+  // All modifiers are known to change nothing here: of hints and fences.
+  void take_all() { asked_ = ~u64(0); }
+  // Of "m16n8k16"; unknown without one.
+  struct Shape {
+    u32 m, n, k;
+  };
+  Shape shape() const;
   // The n-th type of the opcode, from the left ("f32", "s64" of cvt.rn.f32.s64).
   ptx::Type type(u32 n = 0) const;
   u32 types() const;
@@ -55,11 +64,13 @@ class Decoder {
   void place_registers();
   void decode_one(u32 index);
   void use_mode();
+  void check_modifiers() const;
   Slot special(const std::string& name, ptx::Type t);
 
   const ptx::Module& module_;
   Program::Kernel& kernel_;
   const ptx::Instruction* in_ = nullptr;
+  mutable u64 asked_ = 0;  // a bit for each part of the opcode
   Op* op_ = nullptr;
   std::unordered_map<std::string, Place> places_;
   std::unordered_map<std::string, Slot> specials_;
@@ -77,7 +88,6 @@ std::vector<OpcodeEntry> move_opcodes();
 std::vector<OpcodeEntry> integer_opcodes();
 std::vector<OpcodeEntry> bit_opcodes();
 std::vector<OpcodeEntry> float_opcodes();
-std::vector<OpcodeEntry> half_opcodes();
 std::vector<OpcodeEntry> approx_opcodes();
 std::vector<OpcodeEntry> compare_opcodes();
 std::vector<OpcodeEntry> convert_opcodes();

@@ -31,6 +31,7 @@ void decode_barrier(Decoder& d) {
       op.run = nothing;
       return;
     }
+    if (!d.has("arrive")) d.unknown("barrier.cluster");
     op.a = d.constant(15, 4);
     op.aux = 2;
     op.control = Control::barrier;
@@ -43,6 +44,7 @@ void decode_barrier(Decoder& d) {
   if (red) {
     const bool counts = d.has("popc");
     op.aux |= (counts ? 1u : d.has("and") ? 2u : 3u) << 2;
+    if (op.aux >> 2 == 3 && !d.has("or")) d.unknown("bar.red");
     op.d = counts ? d.slot(0, ptx::Type::b32) : d.pred(d.operand(0));
   }
   op.a = d.slot(at++, ptx::Type::b32);
@@ -169,7 +171,11 @@ std::vector<OpcodeEntry> flow_opcodes() {
          };
        }},
       {"brkpt", [](Decoder& d) { d.op().run = nothing; }},
-      {"pmevent", [](Decoder& d) { d.op().run = nothing; }},
+      {"pmevent",
+       [](Decoder& d) {
+         d.take_all();
+         d.op().run = nothing;
+       }},
       {"bar", decode_barrier},
       {"barrier", decode_barrier},
   };

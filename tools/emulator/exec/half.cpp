@@ -98,6 +98,4 @@ void decode_half_arithmetic(Decoder& d) {
   if (!op.run || (d.operands() > 3 && name != "fma")) d.unknown("half arithmetic");
 }
 
-std::vector<OpcodeEntry> half_opcodes() { return {}; }
-
 }  // namespace emu

@@ -41,6 +41,12 @@ std::string text_of(const ptx::Module& m, const ptx::Instruction& in) {
   return std::string(at, stop);
 }
 
+u32 pc_of(const Warp& w, u32 lane) {
+  for (const Fragment& f : w.fragments)
+    if (f.mask >> lane & 1) return f.pc;
+  return 0;
+}
+
 KernelFault described(const LaunchRequest& r, const ThreadBlock& t, const FaultError& e) {
   KernelFault f;
   f.kind = e.kind;
@@ -51,10 +57,7 @@ KernelFault described(const LaunchRequest& r, const ThreadBlock& t, const FaultE
   f.thread[0] = thread % r.block.x;
   f.thread[1] = thread / r.block.x % r.block.y;
   f.thread[2] = thread / r.block.x / r.block.y;
-  u32 pc = 0;
-  const Warp& w = t.warps[t.current];
-  for (const Fragment& x : w.fragments)
-    if (x.mask >> e.lane & 1) pc = x.pc;
+  const u32 pc = pc_of(t.warps[t.current], e.lane);
   const ptx::Instruction& in = r.kernel->body.code[r.kernel->code[pc].source];
   const ptx::Module& m = *r.kernel->module;
   f.ptx_line = in.ptx_line;
@@ -80,6 +83,12 @@ struct Order {
 
 }  // namespace
 
+void ThreadBlock::tell(KernelFault::Kind kind, u32 lane, const std::string& what) {
+  if (!request->warn) fault(kind, lane, what);
+  if (told->insert(pc_of(warps[current], lane)).second)
+    request->warn(described(*request, *this, {kind, lane, what}));
+}
+
 bool run_kernel(const LaunchRequest& r, LaunchCounts* counts, KernelFault* found) {
   const u64 blocks = r.grid.count();
   if (blocks == 0 || r.block.count() == 0) return true;
@@ -93,10 +102,12 @@ bool run_kernel(const LaunchRequest& r, LaunchCounts* counts, KernelFault* found
   while (pool.size() < window) pool.push_back(std::make_unique<ThreadBlock>());
   if (pool.size() > 64 && window < 64) pool.resize(64);
   u64 next = 0;
+  std::set<u32> told;
   std::vector<ThreadBlock*> active;
   const auto start = [&](ThreadBlock* t) {
     t->counts = counts;
     t->random = &random;
+    t->told = &told;
     t->constants = constants.used;
     t->begin(*r.kernel, r, order.at(next++));
   };

@@ -90,7 +90,9 @@ struct LaunchRequest {
   const QueuedOp* op = nullptr;  // for note_access(); null: not checked
   std::function<u64(const std::string&)> symbol_address;  // of the module's variables, generic
   std::vector<LineCounts>* profile = nullptr;             // by instruction; null: not asked for
-  std::function<void(const KernelFault&)> warn;           // findings that do not end the kernel
+  // Races and accesses that nothing orders, at which hardware goes on: told, and the kernel goes on.
+  // Null: they are faults.
+  std::function<void(const KernelFault&)> warn;
 };
 
 // Runs the grid to its end. False: it met the fault, and the context is lost as on hardware.

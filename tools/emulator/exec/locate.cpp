@@ -32,10 +32,11 @@ void check_order(Warp& w, const Access& a, const u64 (&at)[kLanes]) {
   const auto ask = [&](u32 lane, u64 address, u32 bytes) {
     Conflict c;
     if (note_access(*r.op, address, bytes, a.write, &c, a.ordered)) return;
-    fault(Kind::order, lane,
-          std::string(verb(a)) + " " + std::to_string(a.bytes) + " bytes at " + hex(address) +
-              " which nothing orders after the operation that " +
-              (c.other_wrote ? "wrote" : "read") + " them: " + describe_address(address));
+    w.block->tell(Kind::order, lane,
+                  std::string(verb(a)) + " " + std::to_string(a.bytes) + " bytes at " +
+                      hex(address) + " which nothing orders after the operation that " +
+                      (c.other_wrote ? "wrote" : "read") + " them: " + describe_address(address) +
+                      "\n  the other is " + describe_op(c.other));
   };
   // One stretch, as most accesses are, is asked for at once.
   const u32 first = u32(__builtin_ctz(w.mask));
@@ -89,11 +90,11 @@ void global(Warp& w, const Access& a, const u64 (&at)[kLanes], u8* (&p)[kLanes])
 }
 
 // --- shared memory ---
-[[noreturn]] void race(u32 lane, const Access& a, u32 offset, const char* did, u32 other) {
-  fault(Kind::race, lane,
-        std::string(verb(a)) + " shared memory at offset " + std::to_string(offset) +
-            " which warp " + std::to_string(other) + " " + did +
-            " with no barrier between: __syncthreads() is missing");
+void race(Warp& w, const Access& a, u32 lane, u32 offset, const char* did, u32 other) {
+  w.block->tell(Kind::race, lane,
+                std::string(verb(a)) + " shared memory at offset " + std::to_string(offset) +
+                    " which warp " + std::to_string(other) + " " + did +
+                    " with no barrier between: __syncthreads() is missing");
 }
 
 void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
@@ -103,11 +104,11 @@ void note_shared(Warp& w, const Access& a, u32 lane, u32 offset) {
     const u8 bytes = u8(((1u << (end - at)) - 1) << (at & 3));
     SharedWord& word = t.words[at / 4];
     const bool written = word.write_epoch == t.epoch && word.write_bytes & bytes;
-    if (written && word.write_warp != w.index) race(lane, a, at, "wrote", word.write_warp);
+    if (written && word.write_warp != w.index) race(w, a, lane, at, "wrote", word.write_warp);
     if (a.write) {
       const bool read = word.read_epoch == t.epoch && word.read_bytes & bytes;
       if (read && (word.read_warp != w.index || word.many_readers))
-        race(lane, a, at, "reads", word.read_warp);
+        race(w, a, lane, at, "read", word.read_warp);
       if (word.write_epoch != t.epoch || word.write_warp != w.index) word.write_bytes = 0;
       word.write_epoch = t.epoch;
       word.write_warp = u16(w.index);

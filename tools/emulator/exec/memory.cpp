@@ -114,6 +114,11 @@ void decode_access(Decoder& d, bool is_store) {
   if (is_ordered(d)) op.control = Control::yield;
 }
 
+void decode_hint(Decoder& d) {  // to caches, of which there are none
+  d.take_all();
+  d.op().run = [](Warp&, const Op&) {};
+}
+
 }  // namespace
 
 std::vector<OpcodeEntry> memory_opcodes() {
@@ -121,10 +126,10 @@ std::vector<OpcodeEntry> memory_opcodes() {
       {"ld", [](Decoder& d) { decode_access(d, false); }},
       {"ldu", [](Decoder& d) { decode_access(d, false); }},
       {"st", [](Decoder& d) { decode_access(d, true); }},
-      {"prefetch", [](Decoder& d) { d.op().run = [](Warp&, const Op&) {}; }},
-      {"prefetchu", [](Decoder& d) { d.op().run = [](Warp&, const Op&) {}; }},
-      {"discard", [](Decoder& d) { d.op().run = [](Warp&, const Op&) {}; }},
-      {"applypriority", [](Decoder& d) { d.op().run = [](Warp&, const Op&) {}; }},
+      {"prefetch", decode_hint},
+      {"prefetchu", decode_hint},
+      {"discard", decode_hint},
+      {"applypriority", decode_hint},
   };
 }
 

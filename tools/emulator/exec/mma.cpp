@@ -211,9 +211,7 @@ Element element_of(const Decoder& d, ptx::Type t) {
 
 void decode_mma(Decoder& d) {
   Op& op = d.op();
-  u32 m = 0, n = 0, k = 0;
-  for (const std::string_view part : d.in().opcode)
-    if (std::sscanf(std::string(part).c_str(), "m%un%uk%u", &m, &n, &k) == 3) break;
+  const auto [m, n, k] = d.shape();
   if (!k || d.has("sp") || !d.has("row") || !d.has("col")) d.unknown("mma's shape");
   const Element ed = element_of(d, d.type(0)), ea = element_of(d, d.type(1)),
                 eb = element_of(d, d.type(2)), ec = element_of(d, d.type(3));

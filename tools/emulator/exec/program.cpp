@@ -31,6 +31,7 @@ const Program::Kernel* Program::kernel(const std::string& name) {
   if (f->max_threads[0])
     kernel->info.max_threads =
         f->max_threads[0] * std::max(f->max_threads[1], 1u) * std::max(f->max_threads[2], 1u);
+  kernel->info.uses_clusters = f->cluster[0] > 1 || f->cluster[1] > 1 || f->cluster[2] > 1;
   Decoder(*impl_->module, *kernel).run();
   return (impl_->kernels[name] = std::move(kernel)).get();
 }

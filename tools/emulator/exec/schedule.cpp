@@ -191,7 +191,6 @@ struct Turn {
         ++f().pc;
         return true;
       case Control::trap:
-      case Control::wait:
         w.mask = mask;
         if (mask) op.run(w, op);
         ++f().pc;

@@ -27,7 +27,6 @@ enum class Control : u8 {
   warp_sync,     // waits for the lanes of the member mask in slot Op::c
   warp_aligned,  // needs all 32 lanes: mma, ldmatrix, wmma
   barrier,       // of the block; exec/barriers.cpp
-  wait,          // Op::run says by Warp::must_wait whether to come back later
   yield,         // plain, after which other warps get their turn: nanosleep, fences, volatile loads
 };
 
@@ -73,7 +72,6 @@ struct Warp {
   u32 carry = 0;  // the condition code, a bit a lane
   u32 live = 0;   // lanes that have not exited
   u32 index = 0;  // in the block
-  bool must_wait = false;
   ThreadBlock* block = nullptr;
   u8* local = nullptr;  // lane by lane, Kernel::local_bytes each
   std::vector<Fragment> fragments;

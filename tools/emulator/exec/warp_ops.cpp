@@ -120,7 +120,7 @@ void decode_match(Decoder& d) {
   op.d = d.slot(to, ptx::Type::b32);
   op.a = d.slot(1, t);
   op.c = d.slot(2, ptx::Type::b32);
-  op.aux = d.has("all");
+  op.aux = !d.has("any") && d.has("all");
   if (to.second >= 0) {
     ptx::Operand p = to;
     p.index = u32(to.second);
@@ -179,6 +179,7 @@ void decode_redux(Decoder& d) {
                : d.has("and") ? Fold::band
                : d.has("or")  ? Fold::bor
                               : Fold::bxor);
+  if (Fold(op.aux) == Fold::bxor && !d.has("xor")) d.unknown("redux");
   if (d.has("f32")) d.unknown("redux of floats");
   op.control = Control::warp_sync;
   op.run = is_signed(d.type()) ? Handler(reduce<i32>) : Handler(reduce<u32>);

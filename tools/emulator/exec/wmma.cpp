@@ -121,11 +121,6 @@ void multiply(Warp& w, const Op& op) {
       set_bits(w, slots[0], t, l, i, encoded(t, C[(l * elements + i) % (m * n)]));
 }
 
-void shape_of(const Decoder& d, u32* m, u32* n, u32* k) {
-  for (const std::string_view part : d.in().opcode)
-    if (std::sscanf(std::string(part).c_str(), "m%un%uk%u", m, n, k) == 3) return;
-  d.unknown("wmma's shape");
-}
 u32 add_slots(Decoder& d, const ptx::Operand& o, std::vector<Slot>& list) {
   const size_t before = list.size();
   if (o.kind != ptx::Operand::Kind::vector) d.unknown("wmma's fragment");
@@ -135,8 +130,7 @@ u32 add_slots(Decoder& d, const ptx::Operand& o, std::vector<Slot>& list) {
 
 void decode_access(Decoder& d, bool store) {
   Op& op = d.op();
-  u32 m = 0, n = 0, k = 0;
-  shape_of(d, &m, &n, &k);
+  const auto [m, n, k] = d.shape();
   const std::string_view which = d.in().opcode[2];  // wmma.load.a...
   const Matrix size = matrix_of(which[0], m, n, k);
   const Type t = d.type();
@@ -164,8 +158,7 @@ void decode_access(Decoder& d, bool store) {
 
 void decode_multiply(Decoder& d) {
   Op& op = d.op();
-  u32 m = 0, n = 0, k = 0;
-  shape_of(d, &m, &n, &k);
+  const auto [m, n, k] = d.shape();
   if (m * k > 32 * 16 || k * n > 32 * 16 || d.has("satfinite")) d.unknown("wmma's shape");
   // f16 products name the types of d and c alone; the others name all four.
   const bool two = d.types() == 2;
@@ -181,10 +174,12 @@ void decode_multiply(Decoder& d) {
 }  // namespace
 
 void decode_wmma(Decoder& d) {
-  const std::string_view what = d.in().opcode[1];
-  if (what == "load") return decode_access(d, false);
-  if (what == "store") return decode_access(d, true);
-  if (what == "mma") return decode_multiply(d);
+  // Which layout a and b have does not matter to a product: their fragments say nothing of it.
+  for (const char* layout : {"row", "col"}) (void)d.has(layout);
+  if (d.has("mma")) return decode_multiply(d);
+  for (const char* matrix : {"a", "b", "c", "d"}) (void)d.has(matrix);
+  if (d.has("load")) return decode_access(d, false);
+  if (d.has("store")) return decode_access(d, true);
   d.unknown("wmma");
 }
 
