@@ -83,7 +83,8 @@ Tensor Tensor::grad(Frame at) const {
 void Tensor::set_grad(const Tensor& g, Frame at) const {
   checked(at);
   Leaf* l = leaf_of(p_);
-  if (!l) throw UsageError(
+  if (!l)
+    throw UsageError(
         str("[set_grad] only a leaf that requires grad has a gradient\n  at ", describe(at)));
   if (!g.defined()) return zero_grad();
   if (g.shape() != shape() || g.impl()->key != p_->key)

@@ -340,11 +340,11 @@ T Tensor::item(Frame at) const {
 template <class T>
 std::vector<T> Tensor::to_vector(Frame at) const {
   if constexpr (std::is_same_v<T, bool>) {
-    std::vector<u8> bytes(static_cast<size_t>(numel()));
+    std::vector<u8> bytes(static_cast<size_t>(numel(at)));
     detail::copy_out(*this, DType::boolean, bytes.data(), at);  // anything but zero is true
     return std::vector<bool>(bytes.begin(), bytes.end());
   } else {
-    std::vector<T> values(static_cast<size_t>(numel()));
+    std::vector<T> values(static_cast<size_t>(numel(at)));
     detail::copy_out(*this, detail::dtype_of_type<T>(), values.data(), at);
     return values;
   }

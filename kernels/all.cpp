@@ -23,7 +23,11 @@
 #define WT_IF_1(pointer) pointer
 #define WT_IF_EXPANDED(condition, pointer) WT_IF_##condition(pointer)
 #define WT_IF(condition, pointer) WT_IF_EXPANDED(condition, pointer)
+#if WARPTAPE_HAS_SIMT
 #define WT_ON_SIMT(contract) WT_IF(WT_HAS_CU, &contract##_on_simt)
+#else
+#define WT_ON_SIMT(contract) nullptr
+#endif
 #if WARPTAPE_HAS_CUDA
 #define WT_ON_CUDA(contract) WT_IF(WT_HAS_CU, &contract##_on_cuda)
 #else
@@ -70,7 +74,13 @@ void start_simt_device();  // kernels/simt/device.cpp
 
 void start_device(DeviceKind k) {
   if (k == DeviceKind::cuda) return start_cuda_device();
+#if WARPTAPE_HAS_SIMT
   if (k == DeviceKind::simt) return start_simt_device();
+#else
+  if (k == DeviceKind::simt)
+    throw NotAvailable(
+        str("this build has no kernels for simt: configure it with ", "-DWARPTAPE_WITH_SIMT=ON"));
+#endif
   throw InternalError(str(device_kind_name(k), " has nothing to start"));
 }
 

@@ -5,16 +5,18 @@
 #   tools/quickstart.sh [--with-cuda] [OPTIONS OF wt train ...]     e.g. --device simt --steps 50
 #
 # The cuda device is built where an NVIDIA driver answers, or with --with-cuda: compiling for it takes
-# longer than everything else, and without a driver the training runs on the cpu anyway.
+# longer than everything else, and without a driver the training runs on the cpu anyway. The simt
+# device is built where the options ask for it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = -h ] || [ "${1:-}" = --help ]; then
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' tools/quickstart.sh
   exit 0
 fi
-cuda=OFF options=()
+cuda=OFF simt=OFF options=()
 for option in "$@"; do
   if [ "$option" = --with-cuda ]; then cuda=ON; else options+=("$option"); fi
+  case $option in *simt*) simt=ON ;; esac
 done
 tools/setup.sh
 if [ $cuda = ON ]; then
@@ -26,7 +28,8 @@ else
   echo "quickstart: building without the cuda device, since no NVIDIA driver answers (--with-cuda: all the same)"
 fi
 build=build/quickstart
-cmake --preset release -B $build -DWARPTAPE_WITH_CUDA=$cuda -DWARPTAPE_UNITY=ON -DWARPTAPE_BUILD_TESTS=OFF
+cmake --preset release -B $build -DWARPTAPE_WITH_CUDA=$cuda -DWARPTAPE_WITH_SIMT=$simt \
+  -DWARPTAPE_UNITY=ON -DWARPTAPE_BUILD_TESTS=OFF
 cmake --build $build --target wt --parallel "$(nproc)"
 echo "quickstart: training; the model and its report go to runs/quickstart"
 set -- "${options[@]}"

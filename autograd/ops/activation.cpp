@@ -68,7 +68,7 @@ constexpr elementwise::InPlace tanh_ = elementwise::in_place_of<pw::Tanh>("tanh_
 
 #define WT_IN_PLACE(name)                                               \
   Tensor& Tensor::name(Frame at)& {                                     \
-    checked(at);                                                          \
+    checked(at);                                                        \
     write_in_place(info::name, *this, elementwise::NoParameters{}, at); \
     return *this;                                                       \
   }                                                                     \

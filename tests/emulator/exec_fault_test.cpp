@@ -222,7 +222,8 @@ TEST_CASE("No modifier of an instruction is ignored in silence", "[emulator]") {
         "cvt.rs.f16x2.f32 %r0, %f1, %f2, %r1;", "match.some.sync.b32 %r0, %r1, -1;",
         "redux.sync.nand.b32 %r0, %r1, -1;", "shf.m.wrap.b32 %r0, %r1, %r2, %r3;",
         "slct.ftz.u32.f32 %r0, %r1, %r2, %f1;", "ld.global.v8.b32 %r0, [%a0];",
-        "bar.red.nor.pred %p1, 0, %p2;", "mma.sync.aligned.m8n8k4.kind::f8f6f4 %r0, %r1, %r2, %r3;"}) {
+        "bar.red.nor.pred %p1, 0, %p2;",
+        "mma.sync.aligned.m8n8k4.kind::f8f6f4 %r0, %r1, %r2, %r3;"}) {
     Ptx ptx(kernel_text(1, form));
     INFO(form);
     fails(ptx, {}, Fault::illegal_instruction, out);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # run_ptx_case.sh BUILD PROGRAM ARGS...: a ctest entry that walks the emulated cuda device too (the
-# operators' matrix that alone), with two seeds of interleaving, and where limits matter with those of
-# smaller GPUs. Each ends with the emulator's count of what ran.
+# operators' matrix that alone), with two seeds of interleaving, and where limits matter with the
+# shared memory of smaller GPUs. Each ends with the emulator's count of what ran.
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
 build=$1
@@ -11,11 +11,11 @@ case $* in *ops_test* | *torch_test*) WT_TEST_DEVICES=cuda ;; esac
 export LD_LIBRARY_PATH="$build/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 # One test of that file makes the device fault on purpose, which is a finding.
 case $* in *cuda_gpu_test*) export WT_EMU_CHECK=report ;; esac
-gpus=h100
-case $* in *cuda_path_test*) gpus="h100 a100 rtx4090" ;; esac
-for gpu in $gpus; do
+limits=227K
+case $* in *cuda_path_test*) limits="227K 163K 99K" ;; esac  # of an H100, an A100, an RTX 4090
+for shared in $limits; do
   for seed in ${WT_EMU_SEEDS:-1 2}; do
-    WT_EMU_GPU=$gpu WT_EMU_STREAMS=lazy:$seed "$here/run_case.sh" "$@"
+    WT_EMU_SHARED=$shared WT_EMU_STREAMS=lazy:$seed "$here/run_case.sh" "$@"
     rc=$?
     [ $rc -eq 0 ] || exit $rc
   done

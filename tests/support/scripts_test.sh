@@ -131,8 +131,8 @@ if [ $rc != 3 ] || [ "$said" != "ptxas warning : Registers are spilled" ] ||
   bad=1
 fi
 
-# quickstart SMI CUDA OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what nvidia-smi
-# prints; CUDA: what the build is told.
+# quickstart SMI CUDA SIMT OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what nvidia-smi
+# prints; CUDA and SIMT: what the build is told.
 mkdir -p "$scratch/build/quickstart"
 cp "$here/../../tools/quickstart.sh" "$scratch/tools/"
 printf '#!/bin/sh\n' >"$scratch/tools/setup.sh"
@@ -140,19 +140,20 @@ printf '#!/bin/sh\necho "cmake $*"\n' >"$scratch/bin/cmake"
 printf '#!/bin/sh\necho "wt $*"\n' >"$scratch/build/quickstart/wt"
 chmod +x "$scratch/tools/setup.sh" "$scratch/build/quickstart/wt"
 quickstart() {
-  local smi=$1 cuda=$2 out
-  shift 2
+  local smi=$1 cuda=$2 simt=$3 out
+  shift 3
   printf '#!/bin/sh\necho "%s"\n' "$smi" >"$scratch/bin/nvidia-smi"
   chmod +x "$scratch/bin/nvidia-smi"
   out=$(PATH=$scratch/bin:$PATH "$scratch/tools/quickstart.sh" "$@" 2>&1)
-  if ! grep -q -- "^cmake .*-DWARPTAPE_WITH_CUDA=$cuda " <<<"$out" ||
+  if ! grep -q -- "^cmake .*-DWARPTAPE_WITH_CUDA=$cuda -DWARPTAPE_WITH_SIMT=$simt " <<<"$out" ||
     [ "$(grep -c '^quickstart: building' <<<"$out")" != 1 ] ||
     ! grep -q '^wt train charlm .* --steps 5$' <<<"$out"; then
-    echo "FAILED quickstart $* where nvidia-smi says '$smi': wanted cuda $cuda, said: $out"
+    echo "FAILED quickstart $* where nvidia-smi says '$smi': wanted cuda $cuda and simt $simt, said: $out"
     bad=1
   fi
 }
-quickstart "GPU 0: NVIDIA H100 (UUID: GPU-1)" AUTO --steps 5
-quickstart "NVIDIA-SMI has failed" OFF --steps 5
-quickstart "NVIDIA-SMI has failed" ON --with-cuda --steps 5
+quickstart "GPU 0: NVIDIA H100 (UUID: GPU-1)" AUTO OFF --steps 5
+quickstart "NVIDIA-SMI has failed" OFF OFF --steps 5
+quickstart "NVIDIA-SMI has failed" ON OFF --with-cuda --steps 5
+quickstart "NVIDIA-SMI has failed" OFF ON --device simt --steps 5
 exit $bad

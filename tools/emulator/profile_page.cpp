@@ -1,6 +1,7 @@
 #include "profile_page.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -16,14 +17,14 @@ constexpr const char* kHead = R"(<!doctype html>
   :root { --ink: #e6e7e9; --soft: #9aa1ab; --line: #33373d; --page: #16181b; --hot: 240, 130, 60; }
 }
 body { font: 14px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--page);
-  margin: 2em auto; max-width: 1500px; padding: 0 1.5em; }
+  margin: 2em auto; max-width: 1800px; padding: 0 1.5em; }
 h1 { font-size: 1.4em; } h2 { font-size: 1.1em; margin: 2.2em 0 .3em; }
 p, figcaption { color: var(--soft); max-width: 70em; }
 table { border-collapse: collapse; } td, th { padding: .15em .6em; text-align: right;
   vertical-align: top; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th { font-weight: 600; color: var(--soft); } td.t, th.t { text-align: left; }
 td.code { text-align: left; font: 12.5px/1.4 ui-monospace, monospace; white-space: pre; }
-.panes { display: grid; grid-template-columns: 1fr 1fr; gap: 1.5em; align-items: start; }
+.panes { display: grid; grid-template-columns: 3fr 2fr; gap: 1.5em; align-items: start; }
 .pane { overflow: auto; max-height: 75vh; border: 1px solid var(--line); border-radius: 6px; }
 .pane table { width: 100%; } .pane th { position: sticky; top: 0; background: var(--page); }
 tr.at { outline: 2px solid rgb(var(--hot)); outline-offset: -2px; } tr[data-l] { cursor: pointer; }
@@ -34,7 +35,8 @@ details > summary { cursor: pointer; font-weight: 600; margin-top: 1.6em; }
 <p>Counts of what ran, not times: instructions are nvcc's PTX, a warp's step each. <b>Lanes</b> are the
 active ones of 32; <b>sectors</b> the 32-byte stretches that a request to global memory touches (4 for
 32 floats side by side); <b>wavefronts</b> the turns that a request to shared memory takes (1 without
-bank conflicts, more for 8 or 16 bytes a lane). A click on a line marks what belongs to it.</p>
+bank conflicts, more for 8 or 16 bytes a lane); <b>units</b> are either, of the line's requests. A click
+on a line marks what belongs to it.</p>
 )";
 constexpr const char* kTail = R"(<script>
 document.addEventListener('click', e => {
@@ -119,13 +121,12 @@ std::string ptx_text(const ptx::Module& m, const ptx::Instruction& in) {
 void ptx_pane(std::ostream& out, const KernelProfile& k) {
   u64 most = 0;
   for (const LineCounts& c : k.lines) most = std::max(most, c.executed);
-  out << "<div class=pane><table><tr><th class=t>PTX<th>executed<th>lanes<th>units</tr>\n";
+  out << "<div class=pane><table><tr><th>executed<th>lanes<th>units<th class=t>PTX</tr>\n";
   for (size_t i = 0; i < k.lines.size(); ++i) {
     const ptx::Instruction& in = k.kernel->body.code[i];
     const auto [file, line] = line_of(in);
-    out << "<tr data-l=\"" << file << ":" << line << "\"><td class=code>"
-        << escaped(ptx_text(*k.kernel->module, in)) << "</td>" << cells(k.lines[i], most)
-        << "</tr>\n";
+    out << "<tr data-l=\"" << file << ":" << line << "\">" << cells(k.lines[i], most)
+        << "<td class=code>" << escaped(ptx_text(*k.kernel->module, in)) << "</td></tr>\n";
   }
   out << "</table></div>\n";
 }
@@ -136,8 +137,8 @@ void source_pane(std::ostream& out, const KernelProfile& k) {
     add(lines[line_of(k.kernel->body.code[i])], k.lines[i]);
   u64 most = 0;
   for (const auto& [at, c] : lines) most = std::max(most, c.executed);
-  out << "<div class=pane><table><tr><th>line<th "
-         "class=t>source<th>executed<th>lanes<th>units</tr>\n";
+  out << "<div class=pane><table><tr><th>executed<th>lanes<th>units<th>line<th "
+         "class=t>source</tr>\n";
   u32 file = ~0u, shown = 0;
   std::vector<std::string> text;
   for (const auto& [at, c] : lines) {
@@ -150,20 +151,23 @@ void source_pane(std::ostream& out, const KernelProfile& k) {
           file < k.kernel->module->files.size() ? k.kernel->module->files[file] : "";
       std::ifstream in(name);
       for (std::string line; std::getline(in, line);) text.push_back(line);
-      out << "<tr><td colspan=5 class=t><b>" << escaped(name) << "</b>"
+      out << "<tr><td colspan=5 class=t><b>"
+          << escaped(std::filesystem::path(name).lexically_normal().string()) << "</b>"
           << (text.empty() ? " (not here: lines by number)" : "") << "</td></tr>\n";
     }
     // A few lines around those that ran, for the reader to find the place.
     const u32 from = std::max(shown + 1, at.second > 2 ? at.second - 2 : 1);
-    if (from > shown + 1 && shown)
-      out << "<tr><td></td><td class=code>...</td><td></td><td></td><td></td></tr>\n";
-    for (u32 l = from; l < at.second; ++l)
-      out << "<tr><td>" << l << "</td><td class=code>"
-          << (l <= text.size() ? escaped(text[l - 1]) : "")
-          << "</td><td></td><td></td><td></td></tr>\n";
-    out << "<tr data-l=\"" << at.first << ":" << at.second << "\"><td>" << at.second
-        << "</td><td class=code>" << (at.second <= text.size() ? escaped(text[at.second - 1]) : "")
-        << "</td>" << cells(c, most) << "</tr>\n";
+    if (from > shown + 1 && shown) out << "<tr><td><td><td><td><td class=code>...</td></tr>\n";
+    const auto line = [&](u32 l) {
+      out << "<td>" << l << "</td><td class=code>" << (l <= text.size() ? escaped(text[l - 1]) : "")
+          << "</td></tr>\n";
+    };
+    for (u32 l = from; l < at.second; ++l) {
+      out << "<tr><td><td><td>";
+      line(l);
+    }
+    out << "<tr data-l=\"" << at.first << ":" << at.second << "\">" << cells(c, most);
+    line(at.second);
     shown = at.second;
   }
   out << "</table></div>\n";
@@ -197,9 +201,9 @@ std::string profile_page(const std::vector<const KernelProfile*>& kernels, u64 a
   for (const KernelProfile* k : kernels) {
     out << "<details id=k" << n << (n == 0 ? " open" : "") << "><summary>" << escaped(k->name)
         << "</summary><p>" << escaped(k->full_name) << "<br>" << number(k->launches)
-        << " launches, the last of " << k->grid.x << " x " << k->grid.y << " x " << k->grid.z
-        << " blocks of " << k->block.x << " x " << k->block.y << " x " << k->block.z
-        << " threads; about " << k->kernel->info.registers << " registers, "
+        << (k->launches == 1 ? " launch of " : " launches, the last of ") << k->grid.x << " x "
+        << k->grid.y << " x " << k->grid.z << " blocks of " << k->block.x << " x " << k->block.y
+        << " x " << k->block.z << " threads; about " << k->kernel->info.registers << " registers, "
         << number(k->kernel->info.static_shared) << " bytes of static shared memory</p>"
         << "<div class=panes>\n";
     source_pane(out, *k);

@@ -1,6 +1,6 @@
-// The host's path to cuda devices, end to end: which device and stream work goes to, what a device's
-// limits make of a launch, what cuBLASLt refuses. Needs a GPU or an emulated one (docs/emulator.md);
-// there with two devices, and with the limits of smaller GPUs.
+// The host's path to cuda devices, end to end: which device and stream work goes to, what a
+// device's limits make of a launch, what cuBLASLt refuses. Needs a GPU or an emulated one
+// (docs/emulator.md); there with two devices, and with the limits of smaller GPUs.
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -23,8 +23,8 @@ namespace {
 
 const Device kFirst = Device::cuda(0), kSecond = Device::cuda(1);
 
-#define NEED_GPUS(n)                                                          \
-  if (!cuda::is_available()) SKIP_TEST(cuda::why_not().c_str());              \
+#define NEED_GPUS(n)                                             \
+  if (!cuda::is_available()) SKIP_TEST(cuda::why_not().c_str()); \
   if (cuda::device_count() < (n)) SKIP_TEST("there are too few cuda devices")
 
 // Values that are exact in f32 and differ by row and column.
@@ -63,7 +63,8 @@ std::vector<Tensor> trained(Device d, Device elsewhere) {
   const Tensor labels = tensor(classes).to(d);
   for (int step = 0; step < 4; ++step) {
     Loss loss = cross_entropy(net(x), labels);
-    const Tensor other = counting({64}).to(elsewhere);  // its device is the thread's current one now
+    const Tensor other =
+        counting({64}).to(elsewhere);  // its device is the thread's current one now
     loss.sum.backward();
     (void)(other + 1.0).to_vector<float>();
     (void)optim::clip_grad_norm_(net, 1.0);

@@ -131,6 +131,7 @@ const GpuModel& gpu_model() {
     if (found) {
       auto* m = new GpuModel(*found);
       m->memory = std::min(m->memory, settings().memory);
+      m->shared_optin = u32(std::min<u64>(m->shared_optin, settings().shared));
       return m;
     }
     std::string names;

@@ -71,6 +71,8 @@ Settings read() {
   }
   if (const char* text = get("WT_EMU_MEMORY"))
     s.memory = number("WT_EMU_MEMORY", text, 1 << 20, "bytes, at least 1M; 512M, 4G");
+  if (const char* text = get("WT_EMU_SHARED"))
+    s.shared = number("WT_EMU_SHARED", text, 48 << 10, "bytes, at least 48K; 99K, 163K");
   read_streams(s);
   s.order = flag("WT_EMU_ORDER", true);
   s.leaks = flag("WT_EMU_LEAKS", false);

@@ -10,6 +10,7 @@ struct Settings {
   std::string gpu = "h100";
   int devices = 1;
   u64 memory = u64(4) << 30;  // a device's, at most; the model's if that is less
+  u64 shared = ~u64(0);       // a block's, at most; the model's if that is less
   bool eager = false;
   u64 seed = 1;
   bool order = true;  // shadow of accesses between streams

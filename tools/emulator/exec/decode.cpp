@@ -225,12 +225,14 @@ bool Decoder::has(std::string_view modifier) const {
 }
 
 void Decoder::check_modifiers() const {
-  // What is the default where it may be said, or speaks of caches, scopes and weaker orders than ours.
+  // What is the default where it may be said, or speaks of caches, scopes and weaker orders than
+  // ours.
   static const std::unordered_set<std::string_view> harmless = {
-      "rn", "rni", "noftz", "lo", "to", "sync", "aligned", "uni", "v2", "v4", "idx", "ballot", "cta", "gpu",
-      "sys", "cluster", "weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio",
-      "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "global", "local", "const", "generic", "x1",
-      "x2", "x4"};
+      "rn",     "rni",      "noftz",   "lo",      "to",      "sync",    "aligned", "uni",
+      "v2",     "v4",       "idx",     "ballot",  "cta",     "gpu",     "sys",     "cluster",
+      "weak",   "volatile", "relaxed", "acquire", "release", "acq_rel", "sc",      "mmio",
+      "nc",     "ca",       "cg",      "cs",      "lu",      "cv",      "wb",      "wt",
+      "global", "local",    "const",   "generic", "x1",      "x2",      "x4"};
   ptx::Type t;
   for (size_t i = 1; i < in_->opcode.size(); ++i) {
     const std::string_view part = in_->opcode[i];

@@ -18,9 +18,9 @@ class Decoder {
   Program::Kernel& kernel() { return kernel_; }
   Op& op() { return *op_; }
 
-  // Modifiers: "rn" of add.rn.f32. What no decoding function asked for, and what is neither a type nor
-  // says where or how weakly memory is touched, makes the instruction unknown: no modifier is ignored
-  // in silence.
+  // Modifiers: "rn" of add.rn.f32. What no decoding function asked for, and what is neither a type
+  // nor says where or how weakly memory is touched, makes the instruction unknown: no modifier is
+  // ignored in silence.
   bool has(std::string_view modifier) const;
   // All modifiers are known to change nothing here: of hints and fences.
   void take_all() { asked_ = ~u64(0); }

@@ -90,8 +90,8 @@ struct LaunchRequest {
   const QueuedOp* op = nullptr;  // for note_access(); null: not checked
   std::function<u64(const std::string&)> symbol_address;  // of the module's variables, generic
   std::vector<LineCounts>* profile = nullptr;             // by instruction; null: not asked for
-  // Races and accesses that nothing orders, at which hardware goes on: told, and the kernel goes on.
-  // Null: they are faults.
+  // Races and accesses that nothing orders, at which hardware goes on: told, and the kernel goes
+  // on. Null: they are faults.
   std::function<void(const KernelFault&)> warn;
 };
 

@@ -149,7 +149,7 @@ struct Turn {
       const Op& op = code[f().pc];
       if (op.is_join && w.fragments.size() > 1 && !resumed && !join()) break;
       resumed = false;
-      const u32 mask = guarded(w, op, f().mask);
+      const u32 here = f().mask, mask = guarded(w, op, here);
       if (op.control == Control::plain) [[likely]] {
         // The common case, with as little around it as can be.
         if (mask) {
@@ -162,10 +162,10 @@ struct Turn {
       }
       ++steps;
       lanes += u32(__builtin_popcount(mask));
-      if (Profiled && mask) {
+      if (Profiled) {  // a branch that no lane takes was asked of all
         LineCounts& line = (*t.request->profile)[op.source];
         ++line.executed;
-        line.lanes += u32(__builtin_popcount(mask));
+        line.lanes += u32(__builtin_popcount(op.control == Control::branch ? here : mask));
       }
     }
     w.instructions += steps;

@@ -118,8 +118,8 @@ struct Function {
   std::vector<Register> registers;
   std::vector<Variable> variables;  // of the body, names made unique where scopes repeat them
   std::vector<Instruction> code;
-  u64 body_begin = 0, body_end = 0;                      // in Module::text, braces included
-  u32 body_line = 0;                                     // PTX line of body_begin
+  u64 body_begin = 0, body_end = 0;  // in Module::text, braces included
+  u32 body_line = 0;                 // PTX line of body_begin
 };
 
 struct Module {
