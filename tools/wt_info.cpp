@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <thread>
 
+#include "warptape/config.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/json.h"
@@ -32,7 +33,9 @@ void print_table() {
   std::printf("\ndevices\n");
   std::printf("  cpu     %u threads of the machine, %d used\n", std::thread::hardware_concurrency(),
               num_threads());
-  std::printf("  simt    the CUDA kernels, run by the executor on the cpu\n");
+  std::printf("  simt    %s\n", WARPTAPE_HAS_SIMT
+                                    ? "the CUDA kernels, run by the executor on the cpu"
+                                    : "not here: configure with -DWARPTAPE_WITH_SIMT=ON");
   if (cuda::is_available())
     std::printf("  cuda    %d device%s\n", cuda::device_count(),
                 cuda::device_count() > 1 ? "s" : "");
