@@ -75,8 +75,9 @@ function(wt_fuzz_targets)
 endfunction()
 
 # wt_tests(file options file options ...): all of tests/, with the options of the files that have
-# some: RACE, GPU, SHARDS n. Test files are compiled once, -O0 and uninstrumented, and linked with each flavour of the library: 2.6 instead of 17 s a file. A file
-# that is not called *_test.cpp holds helpers: it is linked but has no ctest entry.
+# some: RACE, GPU, SHARDS n. Test files are compiled once, -O0 and uninstrumented, and linked with
+# each flavour of the library: 2.6 instead of 17 s a file. A file that is not called *_test.cpp
+# holds helpers: it is linked but has no ctest entry.
 function(wt_tests)
   if(NOT WARPTAPE_BUILD_TESTS)
     return()

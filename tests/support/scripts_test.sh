@@ -131,8 +131,8 @@ if [ $rc != 3 ] || [ "$said" != "ptxas warning : Registers are spilled" ] ||
   bad=1
 fi
 
-# quickstart SMI CUDA SIMT OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what nvidia-smi
-# prints; CUDA and SIMT: what the build is told.
+# quickstart SMI CUDA SIMT OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what
+# nvidia-smi prints; CUDA and SIMT: what the build is told.
 mkdir -p "$scratch/build/quickstart"
 cp "$here/../../tools/quickstart.sh" "$scratch/tools/"
 printf '#!/bin/sh\n' >"$scratch/tools/setup.sh"
