@@ -18,7 +18,9 @@ build() {  # PROJECT FOLDER OPTIONS...
   echo "$1: $said"
 }
 build find_package "$scratch" -DCMAKE_PREFIX_PATH="$scratch/prefix"
-build subdirectory "$tree/consumers" -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_UNITY=ON
+# With the cpu alone, as tools/quickstart.sh builds it.
+build subdirectory "$tree/consumers" -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_WITH_SIMT=OFF \
+  -DWARPTAPE_UNITY=ON
 if command -v pkg-config >/dev/null; then
   export PKG_CONFIG_PATH=$scratch/prefix/lib/pkgconfig:$scratch/prefix/lib/$(uname -m)-linux-gnu/pkgconfig
   # shellcheck disable=SC2046

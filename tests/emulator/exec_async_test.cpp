@@ -45,9 +45,7 @@ TEST_CASE("Copies are there when they were waited for, and not before", "[emulat
   for (u32 i = 0; i < in.size(); ++i) in[i] = 1000 + i;
   Launch l;
   l.block = {64};
-  const Outcome o = ptx.run("k", l, in, out);
-  INFO(o.fault.what);
-  REQUIRE(o.ok);
+  runs(ptx, l, in, out);
   for (u32 i = 0; i < 64; ++i) {
     CHECK(out[8 * i] == ~0u);  // not to be read yet
     CHECK(out[8 * i + 1] == in[8 * i + 1]);
@@ -66,9 +64,7 @@ TEST_CASE("A copy of fewer bytes is filled with zeros", "[emulator]") {
     st.global.v4.u32 [%l1], {%r4, %r5, %r6, %r7};)"));
   Array<u8> in(512, 0), out(512, 1);
   for (u32 i = 0; i < 512; ++i) in[i] = u8(i * 7 + 1);
-  const Outcome o = ptx.run("k", {}, in, out);
-  INFO(o.fault.what);
-  REQUIRE(o.ok);
+  runs(ptx, {}, in, out);
   for (u32 i = 0; i < 512; ++i) CHECK(out[i] == (i % 16 < i / 16 % 16 ? in[i] : 0));
 }
 
@@ -108,9 +104,7 @@ TEST_CASE("An mbarrier's phases", "[emulator]") {
     Launch l;
     l.block = {96};
     l.seed = seed;
-    const Outcome o = ptx.run("k", l, out);
-    INFO(o.fault.what << o.fault.ptx);
-    REQUIRE(o.ok);
+    runs(ptx, l, out);
     for (u32 i = 0; i < 96; ++i) CHECK(out[i] == 1000 + i);  // mirrored twice
   }
 }

@@ -29,9 +29,7 @@ void check_word(const std::string& op, const std::string& type, F&& f) {
     Launch l;
     l.block = {64};
     l.grid = {u32(words.size() / 64)};
-    const Outcome o = ptx.run("k", l, memory, in, old, reduced);
-    INFO("atom" << space << "." << op << "." << type << ": " << o.fault.what << o.fault.ptx);
-    REQUIRE(o.ok);
+    runs(ptx, l, memory, in, old, reduced);
     for (size_t i = 0; i < words.size(); ++i) {
       CAPTURE(shown(words[i]), shown(operands[i]));
       REQUIRE(bits_of(old[i]) == bits_of(words[i]));
@@ -84,9 +82,7 @@ TEST_CASE("Compare and swap", "[emulator]") {
     for (u32 i = 0; i < 64; ++i) memory[i] = T(i), in[i] = T(i % 3 ? i : i + 1);
     Launch l;
     l.block = {64};
-    const Outcome o = ptx.run("k", l, memory, in);
-    INFO(o.fault.what);
-    REQUIRE(o.ok);
+    runs(ptx, l, memory, in);
     for (u32 i = 0; i < 64; ++i) {
       CHECK(memory[i] == T(i % 3 ? 99 : i));
       CHECK(in[i] == T(i));
@@ -111,9 +107,7 @@ TEST_CASE("All threads on one word", "[emulator]") {
     l.grid = {3};
     l.block = {100};
     l.seed = seed;
-    const Outcome o = ptx.run("k", l, word, out);
-    INFO(o.fault.what);
-    REQUIRE(o.ok);
+    const Outcome o = runs(ptx, l, word, out);
     CHECK(word[0] == 150);
     CHECK(word[1] == 299);
     CHECK(f32(word[2]) == 300.f);
@@ -147,9 +141,7 @@ TEST_CASE("Scopes and orders, in shared memory and by generic addresses", "[emul
     Launch l;
     l.block = {64};
     l.seed = seed;
-    const Outcome o = ptx.run("k", l, out);
-    INFO(o.fault.what << o.fault.ptx);
-    REQUIRE(o.ok);
+    runs(ptx, l, out);
     CHECK(f64(u64(out[1]) << 32 | out[0]) == 32);
     CHECK(out[2] == 128);
     CHECK(out[3] == 192);

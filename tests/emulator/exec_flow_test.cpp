@@ -12,9 +12,7 @@ void check_threads(Ptx& ptx, Launch l, F&& wants, u32 seeds = 20) {
   for (u64 seed = 0; seed < seeds; ++seed) {
     Array<u32> out(n, 0xeeeeeeee);
     l.seed = seed;
-    const Outcome o = ptx.run("k", l, out);
-    INFO("seed " << seed << ": " << o.fault.what << " at " << o.fault.ptx);
-    REQUIRE(o.ok);
+    runs(ptx, l, out);
     for (u32 i = 0; i < n; ++i) {
       CAPTURE(i);
       REQUIRE(out[i] == wants(i));

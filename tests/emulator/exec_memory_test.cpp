@@ -33,9 +33,7 @@ void check_copy(const std::string& space_in, const std::string& type, const std:
   Array<u8> in(bytes_in), out(bytes_in.size(), 0);
   Launch l;
   l.block = {160};
-  const Outcome o = ptx.run("k", l, in, out);
-  INFO(space_in << v << "." << type << " in ." << reg << ": " << o.fault.what);
-  REQUIRE(o.ok);
+  runs(ptx, l, in, out);
   CHECK(out.values() == in.values());
 }
 
@@ -135,9 +133,7 @@ ret;
   const S s = {{0x11223344, 0x55667788, 0x99aabbcc, 0xddeeff00, 0x04030201, 0x0605}};
   Launch l;
   l.block = {1};
-  const Outcome o = ptx.run("k", l, u8(200), s, 2.5, i8(-3), out, V{{1, 2, 3, 4}}, 1.25f, u16(9));
-  INFO(o.fault.what << " " << o.fault.ptx);
-  REQUIRE(o.ok);
+  runs(ptx, l, u8(200), s, 2.5, i8(-3), out, V{{1, 2, 3, 4}}, 1.25f, u16(9));
   const auto at = [&]<class T>(u32 i, T) {
     T x;
     std::memcpy(&x, &out[i], sizeof x);
@@ -202,9 +198,7 @@ TEST_CASE("Shared, local and constant memory, and the windows of generic address
   Launch l;
   l.block = {64};
   l.shared = 64 * 16;
-  const Outcome o = ptx.run("k", l, out);
-  INFO(o.fault.what << " " << o.fault.ptx);
-  REQUIRE(o.ok);
+  runs(ptx, l, out);
   for (u32 i = 0; i < 64; ++i) {
     CAPTURE(i);
     const u32* r = &out[16 * i];
@@ -244,9 +238,7 @@ TEST_CASE("Volatile and ordered accesses, and pairs in shared and local memory",
   Array<u32> words(in);
   Launch l;
   l.block = {64};
-  const Outcome o = ptx.run("k", l, words);
-  INFO(o.fault.what << o.fault.ptx);
-  REQUIRE(o.ok);
+  runs(ptx, l, words);
   for (u32 i = 0; i < 64; ++i) {
     const u32 *x = &in[8 * i], *y = &words[8 * i];
     const std::vector<u32> want = {
@@ -304,8 +296,7 @@ TEST_CASE("Counts of sectors and bank conflicts", "[emulator]") {
   std::vector<emu::LineCounts> profile;
   Launch l;
   l.profile = &profile;
-  const Outcome o = ptx.run("k", l, in);
-  REQUIRE(o.ok);
+  const Outcome o = runs(ptx, l, in);
   CHECK(o.counts.global_requests == 2);
   CHECK(o.counts.global_sectors == 4 + 32);
   CHECK(o.counts.shared_requests == 3);

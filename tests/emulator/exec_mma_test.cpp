@@ -96,9 +96,7 @@ void check_product(const Product& p) {
              "mma.sync.aligned." + p.name + " " + registers("%y", rc) + ", " + registers("%x", ra) +
              ", " + registers("%w", rb) + ", " + registers("%z", rc) + ";\n" + stores));
   Array<u8> ia(a), ib(b), ic(c), out(c.size(), 0);
-  const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
-  INFO(p.name << ": " << o.fault.what);
-  REQUIRE(o.ok);
+  runs(ptx, {}, ia, ib, ic, out);
   for (u32 lane = 0; lane < 32; ++lane)
     for (u32 i = 0; i < p.m * p.n / 32; ++i) {
       const u32 row = lane / 4 + i / 2 * 8, col = lane % 4 * 2 + i % 2;
@@ -167,9 +165,7 @@ TEST_CASE("Matrices between shared memory and registers", "[emulator]") {
       std::mt19937 g(n);
       for (u32 i = 0; i < 256; ++i) in.push_back(u16(g()));
       Array<u16> from(in), got(256, 0), back(256, 0);
-      const Outcome o = ptx.run("k", {}, from, got, back);
-      INFO(form << o.fault.what);
-      REQUIRE(o.ok);
+      runs(ptx, {}, from, got, back);
       for (u32 l = 0; l < 32; ++l)
         for (u32 j = 0; j < n; ++j)
           for (u32 e = 0; e < 2; ++e) {
@@ -246,9 +242,7 @@ void check_wmma(const Wmma& p, bool a_col, bool b_col) {
   };
   Array<u8> ia(bytes(a, p.in)), ib(bytes(b, p.in)), ic(bytes(c, p.out)),
       out(2 * p.m * p.n * out_each, 0);
-  const Outcome o = ptx.run("k", {}, ia, ib, ic, out);
-  INFO(shape << types << o.fault.what << o.fault.ptx);
-  REQUIRE(o.ok);
+  runs(ptx, {}, ia, ib, ic, out);
   std::vector<i32> rows(p.m * p.n), columns(p.m * p.n);
   for (u32 i = 0; i < p.m; ++i)
     for (u32 j = 0; j < p.n; ++j) {

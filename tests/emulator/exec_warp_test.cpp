@@ -44,9 +44,7 @@ void check_group(const std::string& body, F&& wants) {
     Launch l;
     l.block = {threads};
     l.seed = seed;
-    const Outcome o = ptx.run("k", l, in, member, out, more);
-    INFO(body << " seed " << seed << ": " << o.fault.what);
-    REQUIRE(o.ok);
+    runs(ptx, l, in, member, out, more);
     for (u32 i = 0; i < threads; ++i) {
       u32 warp[32] = {}, second = u32(-77), first = u32(-77);
       for (u32 j = 0; j < 32 && (i & ~31u) + j < threads; ++j) warp[j] = values[(i & ~31u) + j];

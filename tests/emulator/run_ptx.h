@@ -120,6 +120,15 @@ class Ptx {
   std::map<std::string, u64> symbols_;
 };
 
+// Runs kernel `k` to its end: a fault fails the test and is told.
+template <class... A>
+Outcome runs(Ptx& ptx, const Launch& l, const A&... arguments) {
+  Outcome o = ptx.run("k", l, arguments...);
+  INFO(o.fault.what << " at " << o.fault.ptx);
+  REQUIRE(o.ok);
+  return o;
+}
+
 // A kernel `k` that has these pointers as parameters and registers for a test's hand-written body:
 // %p, %h (16 bits), %r, %l (64 bits), %f, %g (f64), the pointers in %a0.., the thread's index
 // within the grid in %i and as 64 bits in %il.
