@@ -262,7 +262,7 @@ class WT_GUARD Tensor {
 
  private:
   friend class In;
-  const TensorImpl* checked(Frame at = {}) const {
+  const TensorImpl* checked(Frame at) const {
     if (!p_) [[unlikely]]
       detail::use_of_undefined(at);
     return p_;

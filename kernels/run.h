@@ -25,7 +25,8 @@ WT_COLD u32 built_on() {
 bool same_name(const char* a, const char* b);
 
 template <class Args>
-WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& list, Device d) {
+WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& list,
+                                        const Device& d) {
   const char* contract = ContractTable<Args>::kName;
   const char* wanted = overriding_variant(contract);
   if (!wanted) return nullptr;
@@ -39,7 +40,12 @@ WT_COLD const Variant<Args>* overridden(const Args& a, const Variants<Args>& lis
 }
 
 template <class Args>
-WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list, Device d) {
+WT_COLD bool refused_on(const Variant<Args>& v, const Args& a, const Device& d) {
+  return v.why_not_on(a, device_limits(d)) != nullptr;
+}
+
+template <class Args>
+WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list, const Device& d) {
   const Variant<Args>& first = list.rows[0];  // most often all that is asked for
   if (!first.why_not && !first.why_not_on && !first.rank_of && first.deterministic) return &first;
   const Variant<Args>* best = nullptr;
@@ -47,7 +53,9 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
   for (int i = 0; i < list.count; ++i) {
     const Variant<Args>& v = list.rows[i];
     if (best && v.rank <= score) break;
-    if (refusal(v, a, d)) continue;
+    if (v.why_not && v.why_not(a)) continue;
+    if (v.why_not_on) [[unlikely]]
+      if (refused_on(v, a, d)) continue;
     if (!v.deterministic && mode.determinism == Determinism::strict) continue;
     if (!v.rank_of) return &v;  // the rest rank lower
     const int r = v.rank_of(a);
@@ -68,8 +76,12 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
 WT_COLD void prepare_launch(const void* args, size_t bytes, Launch& l);
 
 template <class Args>
-WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>& v) {
-  if (l.device.is_meta) return;
+WT_COLD void launch_slowly(const Args& a, const Launch& given, const Variant<Args>& v) {
+  if (given.device.is_meta) return;
+  Launch l = given;
+  if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices))
+    prepare_launch(&a, sizeof a, l);
+  if (!(mode.slow & kSlowProfile)) return v.launch(a, l);
   const profiler::RangeScope range({profiler::Kind::kernel, ContractTable<Args>::kName, v.name,
                                     l.op, mode.frame, mode.id, l.device, l.stream,
                                     double(a.bytes()), double(a.flops()), &a});
@@ -81,7 +93,7 @@ WT_COLD void launch_observed(const Args& a, const Launch& l, const Variant<Args>
 // override that cannot, NotAvailable when the device is not built or nothing supports the
 // arguments.
 template <class Args>
-WT_HOT const Variant<Args>& choose(const Args& a, Device d, const OpInfo* op = nullptr) {
+WT_HOT const Variant<Args>& choose(const Args& a, const Device& d, const OpInfo* op = nullptr) {
   const Variants<Args>* list = ContractTable<Args>::rows[int(d.kind)];
   if (!list) [[unlikely]]
     detail::no_variant(ContractTable<Args>::kName, op, d.kind, detail::built_on<Args>(), nullptr);
@@ -115,12 +127,11 @@ WT_HOT void run(const Args& a, Launch l) {
       if (s) release(s);
     }
   } free{workspace};
-  if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices)) [[unlikely]]
-    detail::prepare_launch(&a, sizeof a, l);
-  if ((u32(l.device.is_meta) | (mode.slow & kSlowProfile)) == 0) [[likely]]
+  const u32 slow = process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices);
+  if ((slow | u32(l.device.is_meta) | (mode.slow & kSlowProfile)) == 0) [[likely]]
     v.launch(a, l);
   else
-    detail::launch_observed(a, l, v);
+    detail::launch_slowly(a, l, v);
 }
 
 // --- the list of all contracts, for tests, benchmarks and `wt ops` ---

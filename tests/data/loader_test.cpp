@@ -259,11 +259,33 @@ TEST_CASE("loader: a worker's batches do not depend on the caller's modes") {
   CHECK_THROWS_AS((Loader{Slow{4}, {.workers = 1, .prefetch = 0}}), UsageError);
 }
 
+// Batches after the first of a loader wait until `open`: meanwhile its workers hold no lock. A fork
+// beside a thread that allocates hangs the child under AddressSanitizer, whose allocator's locks
+// are then nobody's (glibc hands its own over).
+struct Gated {
+  struct Gate {
+    std::atomic<bool> open{false};
+    std::atomic<int> waiting{0};
+  };
+  std::shared_ptr<Gate> gate = std::make_shared<Gate>();
+
+  i64 size() const { return 40; }
+  Batch batch(std::span<const i64> indices) const {
+    if (indices[0] != 0) {
+      ++gate->waiting;
+      while (!gate->open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {ones({i64(indices.size()), 2}), ones({i64(indices.size())})};
+  }
+};
+
 TEST_CASE("loader: a child of fork() is told that the workers are not there") {
-  Loader loader{Slow{40}, {.batch = 4, .workers = 2}};
+  const Gated data;
+  Loader loader{data, {.batch = 4, .workers = 2}};
   Loader alone{Slow{40}, {.batch = 4}};
   Batch batch;
   REQUIRE(loader.next(batch));
+  while (data.gate->waiting < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);  // what hangs is killed
@@ -275,6 +297,7 @@ TEST_CASE("loader: a child of fork() is told that the workers are not there") {
     good &= own.next(batch);
     ::_exit(good ? 0 : 1);
   }
+  data.gate->open = true;
   int status = -1;
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(status == 0);

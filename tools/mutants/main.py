@@ -72,7 +72,7 @@ class Session:
             if part.name not in self.seconds:
                 folder = self.run_folder(Path(tempfile.mkdtemp(dir=self.scratch, prefix="b")))
                 begin = now()
-                case = self.runner.test(self.tree.build / self.tree.program, part, folder, 900)
+                case, _ = self.runner.test(self.tree.build / self.tree.program, part, folder, 900)
                 self.seconds[part.name] = now() - begin
                 if case:
                     self.red[part.name] = case
@@ -87,7 +87,7 @@ class Session:
     def limit(self, part):
         return 20 + 10 * self.seconds.get(part.name, 2)
 
-    def judge(self, fault, only_part=None, only_case=""):
+    def judge(self, fault, only_parts=(), only_case=""):
         """Builds a fault and tests it. An Outcome, or in words why it is no fault."""
         users = self.tree.users.get(fault.file, ())
         if not users or len(users) > MOST_OBJECTS:
@@ -101,16 +101,14 @@ class Session:
                 return why
             killer, case = None, ""
             folder = self.run_folder(program.parent)
-            parts = [only_part] if only_part else self.near.order(fault.file, fault.line,
-                                                                  self.seconds)
-            for part in parts:
-                if not only_part and not self.passes(part):
+            for part in only_parts or self.near.order(fault.file, fault.line, self.seconds):
+                if not only_parts and not self.passes(part):
                     continue
-                case = self.runner.test(program, part, folder, self.limit(part), only_case)
+                case, row = self.runner.test(program, part, folder, self.limit(part), only_case)
                 # Twice, so that a test that fails now and then kills nothing.
                 if case and (case == "time" or self.runner.test(program, part, folder,
-                                                                self.limit(part), only_case)):
-                    killer = part
+                                                                self.limit(part), only_case)[0]):
+                    killer = Part(f"ops:{row}") if row else part
                     break
             outcome = Outcome(fault, "killed" if killer else "survived", objects=len(users),
                               seconds=cpu_seconds() - spent)
@@ -277,7 +275,7 @@ def again(options, scratch, runner):
         indented = f.after and re.match(r"\s*", (ROOT / f.file).read_text().split("\n")[line - 1])[0]
         verdict = session.judge(faults.Fault(f.file, line, f.kind, f.before,
                                              (indented or "") + f.after),
-                                Part(old.part), old.case)
+                                Part(old.part).shards(), old.case)
         if not isinstance(verdict, Outcome):
             say(f"  {f.file}:{line} {f.words()}: not here any more ({verdict})")
             continue
@@ -285,7 +283,7 @@ def again(options, scratch, runner):
         bad += verdict.outcome != "killed"
         say(f"  {f.file}:{line} {f.words()}",
             f"    {'killed again' if verdict.outcome == 'killed' else 'SURVIVED'}"
-            f" ({old.part}: {old.case}), {verdict.seconds:.0f} CPU s")
+            f" ({verdict.part or old.part}: {old.case}), {verdict.seconds:.0f} CPU s")
     if bad:
         say(f"FAILED: {bad} faults survive that the suite killed at {result.commit[:12]}")
     return 1 if bad else 0

@@ -35,6 +35,15 @@ class Part:
             spec = '"' + case.replace('"', "?").replace(",", "\\,") + '"'
         return [str(program), "-#", spec], env
 
+    def shards(self):
+        """The part, then the others of its file: a row moves to another shard when one is added."""
+        file, slash, n = self.name.rpartition("/")
+        if not slash:
+            return [self]
+        stem = file.rpartition(":")[0]
+        return [self] + [p for i in range(1, int(n) + 1)
+                         if (p := Part(f"{stem}:{i}/{n}")) != self]
+
 
 class Runner:
     """Runs programs in groups of their own, so that stopping leaves none behind."""
@@ -94,20 +103,23 @@ class Runner:
         return code, out.decode(errors="replace")
 
     def test(self, program, part, folder, seconds, case="", stop_early=True):
-        """What the part says of the program: "" (it passes), "time" or the case that fails."""
+        """What the part says of the program: "" (it passes), "time" or the case that fails; and the
+        operator whose row failed, where the matrix names one."""
         command, env = part.command(program, case)
         # One folder for whatever a faulty program writes.
         env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TMPDIR=str(folder),
                    HOME=str(folder))
         code, out = self.run(command + (["-a"] if stop_early else []), folder, env, seconds)
         if code is None:
-            return "time"
+            return "time", ""
         ran = re.search(r"^All tests passed|^test cases:", out, re.M)
         if code == 0 and ran and "No test cases matched" not in out:
-            return ""
+            return "", ""
         if code == 0:
-            return NO_CASE
-        return failing_cases(out)[0] if failing_cases(out) else f"exit code {code}"
+            return NO_CASE, ""
+        row = re.search(r"WT_OPTEST='--op\s+(\w+)", out)
+        return (failing_cases(out)[0] if failing_cases(out) else f"exit code {code}",
+                row[1] if row else "")
 
 
 def failing_cases(out):
