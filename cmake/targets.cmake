@@ -96,7 +96,7 @@ endfunction()
 
 # What kernels/all.cpp lists: the contracts of every x.h beside an x.cpp, and whether there is an x.cu.
 function(wt_contracts)
-  wt_files(present kernels/*.h kernels/*.cpp kernels/*.cu EXCEPT "/run[.]")
+  wt_files(present kernels/*.h kernels/*.cpp kernels/*.cu EXCEPT "/run[._]")
   set(lines "")
   foreach(header IN LISTS present)
     get_filename_component(family "${header}" NAME_WE)

@@ -53,6 +53,8 @@ struct Variant {
   i64 (*workspace)(const Args&) = nullptr;  // bytes; null: none
   void (*launch)(const Args&, const Launch&) = nullptr;
   bool deterministic = true;  // false: not the default under Determinism::strict
+  // Nothing but why_not decides whether it runs: one test for three on the way of every launch.
+  bool plain = !why_not_on && !rank_of && deterministic;
 };
 
 template <class Args>

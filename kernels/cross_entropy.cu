@@ -197,13 +197,28 @@ __global__ void __launch_bounds__(kTeamThreads<Block>) cross_entropy_rows(LossFo
       total += v;
     };
     for (i64 i = team.rank; i < split.head; i += team.size) single(i);
-    for (i64 p = team.rank; p < split.packs; p += team.size) {
-      const auto v = vload<Pack16<T>>(x.data + split.head + p * kPerPack<T>);
+    const auto load = [&](i64 p) WT_INLINE_LAMBDA {
+      return vload<Pack16<T>>(x.data + split.head + p * kPerPack<T>);
+    };
+    const auto add = [&](const Pack16<T>& v) WT_INLINE_LAMBDA {
       state.add(v);
       if (smooth)
 #pragma unroll
         for (int j = 0; j < kPerPack<T>; ++j) total += float(v.v[j]);
+    };
+    // Four packs are asked for before the first is added: one at a time, 50,304 classes are 7 to 13
+    // waits for memory a row. A warp has 8 packs a lane at most before a block is better, and many
+    // neighbours that work while it waits.
+    constexpr int kAhead = Block ? 4 : 2;
+    i64 p = team.rank;
+    for (; p + (kAhead - 1) * team.size < split.packs; p += kAhead * team.size) {
+      Pack16<T> v[kAhead];
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) v[k] = load(p + k * team.size);
+#pragma unroll
+      for (int k = 0; k < kAhead; ++k) add(v[k]);
     }
+    for (; p < split.packs; p += team.size) add(load(p));
     for (i64 i = split.tail + team.rank; i < n; i += team.size) single(i);
     // Each thread's sum stands on its own maximum; one more factor puts it on the row's.
     const float largest = team.reduce(state.max, Larger());

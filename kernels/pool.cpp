@@ -3,11 +3,11 @@
 // images out to threads.
 #include "warptape/kernels/pool.h"
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/common/pool_windows.h"
 #include "warptape/kernels/cpu/pool.h"
 
 namespace wt {
@@ -36,25 +36,6 @@ T& element(const ConvTensor& t, i64 n, i64 c, const i64* at) {
   return static_cast<T*>(t.data)[offset(t, n, c, at)];
 }
 
-// f(position, tap) for the taps of window q that lie inside, in order.
-template <class F>
-void for_window(const PoolShape& s, const i64* q, F&& f) {
-  PoolWindow w[3];
-  for (int d = 0; d < 3; ++d) w[d] = pool_window(s, d, q[d]);
-  i64 t[3], p[3];
-  const auto place = [&](int d) { return w[d].start + t[d] * (s.adaptive ? 1 : s.dilation[d]); };
-  for (t[0] = w[0].begin; t[0] < w[0].end; ++t[0]) {
-    p[0] = place(0);
-    for (t[1] = w[1].begin; t[1] < w[1].end; ++t[1]) {
-      p[1] = place(1);
-      for (t[2] = w[2].begin; t[2] < w[2].end; ++t[2]) {
-        p[2] = place(2);
-        f(p, (t[0] * s.kernel[1] + t[1]) * s.kernel[2] + t[2]);
-      }
-    }
-  }
-}
-
 // --- taps ---
 
 void put_tap(const PoolShape& s, const ConvTensor& taps, i64 at, i64 tap) {
@@ -67,70 +48,15 @@ i64 tap_at(const PoolShape& s, const ConvTensor& taps, i64 at) {
   return s.taps() <= 256 ? i64(static_cast<const u8*>(taps.data)[at])
                          : i64(static_cast<const i32*>(taps.data)[at]);
 }
-// Where the tap of q points to; false outside, where a window with nothing inside points.
-bool tap_position(const PoolShape& s, const ConvTensor& taps, i64 at, const i64* q, i64* p) {
-  i64 tap = tap_at(s, taps, at);
-  bool inside = true;
-  for (int d = 3; d-- > 0;) {
-    const i64 step = s.adaptive ? 1 : s.dilation[d];
-    p[d] = pool_window(s, d, q[d]).start + tap % s.kernel[d] * step;
-    tap /= s.kernel[d];
-    inside &= p[d] >= 0 && p[d] < s.in[d];
-  }
-  return inside;
-}
-
-// --- from an input position to its windows ---
-
-// Windows that reach input position p along an axis: [first, last].
-struct Reached {
-  i64 first, last;
-};
-Reached windows_of(const PoolShape& s, int axis, i64 p) {
-  if (s.adaptive) {
-    // Window q begins at or before p while q * in / out <= p.
-    const i64 in = s.in[axis], out = s.out[axis];
-    i64 first = p * (out / in) + p * (out % in) / in, last = first;
-    while (first > 0 &&
-           pool_window(s, axis, first - 1).start + pool_window(s, axis, first - 1).end > p)
-      --first;
-    while (pool_window(s, axis, first).start + pool_window(s, axis, first).end <= p) ++first;
-    last = std::max(last, first);
-    while (last + 1 < out && pool_window(s, axis, last + 1).start <= p) ++last;
-    return {first, last};
-  }
-  const i64 at = p + s.padding[axis], stride = s.stride[axis];
-  const i64 reach = s.dilation[axis] * (s.kernel[axis] - 1) + 1;
-  const i64 first = at < reach ? 0 : (at - reach) / stride + 1;
-  return {first, std::min(at / stride, s.out[axis] - 1)};
-}
-
-// The tap that reaches p from window q, or -1.
-i64 tap_of(const PoolShape& s, int axis, i64 q, i64 p) {
-  const PoolWindow w = pool_window(s, axis, q);
-  const i64 step = s.adaptive ? 1 : s.dilation[axis], way = p - w.start;
-  return way % step == 0 && way / step >= w.begin && way / step < w.end ? way / step : -1;
-}
+// --- inputs ---
 
 // f(n, c, p, windows) for every input element; windows(g) calls g(q, tap) for those that reach it.
 template <class F>
 void for_inputs(const PoolShape& s, F&& f) {
   for_planes(s, [&](i64 n, i64 c) {
     i64 p[3];
-    Reached r[3];
-    const auto windows = [&](auto&& g) {
-      i64 q[3];
-      for (q[0] = r[0].first; q[0] <= r[0].last; ++q[0]) {
-        const i64 a = tap_of(s, 0, q[0], p[0]);
-        for (q[1] = r[1].first; q[1] <= r[1].last; ++q[1]) {
-          const i64 b = tap_of(s, 1, q[1], p[1]);
-          for (q[2] = r[2].first; q[2] <= r[2].last; ++q[2]) {
-            const i64 t = tap_of(s, 2, q[2], p[2]);
-            if (a >= 0 && b >= 0 && t >= 0) g(q, (a * s.kernel[1] + b) * s.kernel[2] + t);
-          }
-        }
-      }
-    };
+    ReachedWindows<i64> r[3];
+    const auto windows = [&](auto&& g) { for_windows(s, p, r, g); };
     for (p[0] = 0; p[0] < s.in[0]; ++p[0]) {
       r[0] = windows_of(s, 0, p[0]);
       for (p[1] = 0; p[1] < s.in[1]; ++p[1]) {
@@ -187,7 +113,7 @@ void max_gather(const MaxPoolGatherArgs& a) {
   for_planes(s, [&](i64 n, i64 c) {
     for_outputs(s, [&](const i64* q) {
       i64 p[3];
-      const bool inside = tap_position(s, a.taps, offset(a.taps, n, c, q), q, p);
+      const bool inside = tap_position(s, tap_at(s, a.taps, offset(a.taps, n, c, q)), q, p);
       element<T>(a.y, n, c, q) = inside ? element<T>(a.x, n, c, p) : T(ComputeType<T>(0));
     });
   });

@@ -29,45 +29,6 @@ struct PoolShape {
   i64 taps() const { return kernel[0] * kernel[1] * kernel[2]; }
 };
 
-// The taps [begin, end) of window q that lie inside, and where tap 0 is.
-struct PoolWindow {
-  i64 start, begin, end;
-};
-WT_HOT PoolWindow pool_window(const PoolShape& s, int axis, i64 q) {
-  const i64 in = s.in[axis];
-  if (s.adaptive) {
-    // q * in / out without the product, which can be too large.
-    const i64 out = s.out[axis], whole = in / out, rest = in % out;
-    const i64 first = q * whole + q * rest / out;
-    const i64 last = (q + 1) * whole + ((q + 1) * rest + out - 1) / out;
-    return {first, 0, last - first};
-  }
-  const i64 start = q * s.stride[axis] - s.padding[axis], step = s.dilation[axis];
-  // Most windows are dense, and a division costs as much as a short row of a plane.
-  const auto taps_to = [step](i64 length) {
-    return step == 1 ? length : (length + step - 1) / step;
-  };
-  const i64 begin = start < 0 ? taps_to(-start) : 0;
-  const i64 end = start < in ? taps_to(in - start) : 0;
-  return {start, begin, end < s.kernel[axis] ? end : s.kernel[axis]};
-}
-
-// What element q of an average is divided by.
-inline double pool_divisor(const PoolShape& s, const i64* q) {
-  if (s.divisor != 0) return double(s.divisor);
-  double count = 1;
-  for (int d = 0; d < 3; ++d) {
-    const PoolWindow w = pool_window(s, d, q[d]);
-    if (s.adaptive || !s.count_padding) {
-      count *= double(w.end - w.begin);
-    } else {
-      const i64 end = s.in[d] + s.padding[d] - w.start;
-      count *= double(end < s.kernel[d] ? end : s.kernel[d]);
-    }
-  }
-  return count;
-}
-
 // y = the window's largest element, the first of them; NaN where it has one, then the last of them;
 // -inf where nothing lies inside. taps (u8 where the shape's taps() <= 256, else i32): the tap of
 // that element, counted in C order over `kernel`; indices (i64): its position in C order over `in`

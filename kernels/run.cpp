@@ -138,7 +138,7 @@ namespace {
 void check_environment() {
   const Environment& e = environment();
   if (!e.error.empty()) throw UsageError(e.error);
-  if (!e.head) mode.slow &= ~u32(kSlowEnvironment);
+  if (!e.head && !may_be_tuned()) mode.slow &= ~u32(kSlowEnvironment);
 }
 }  // namespace
 

@@ -1,9 +1,12 @@
 // `run`: from arguments to a launched kernel. Host code only.
 #pragma once
+#include <algorithm>
+
 #include "warptape/core/mode.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/run_tuned.h"
 
 namespace wt {
 
@@ -45,17 +48,17 @@ WT_COLD bool refused_on(const Variant<Args>& v, const Args& a, const Device& d) 
 }
 
 template <class Args>
-WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list, const Device& d) {
-  const Variant<Args>& first = list.rows[0];  // most often all that is asked for
-  if (!first.why_not && !first.why_not_on && !first.rank_of && first.deterministic) return &first;
+WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& list,
+                                         const Device& d) {
   const Variant<Args>* best = nullptr;
   int score = -1;
   for (int i = 0; i < list.count; ++i) {
     const Variant<Args>& v = list.rows[i];
     if (best && v.rank <= score) break;
     if (v.why_not && v.why_not(a)) continue;
-    if (v.why_not_on) [[unlikely]]
-      if (refused_on(v, a, d)) continue;
+    if (v.plain) [[likely]]
+      return &v;
+    if (v.why_not_on && refused_on(v, a, d)) continue;
     if (!v.deterministic && mode.determinism == Determinism::strict) continue;
     if (!v.rank_of) return &v;  // the rest rank lower
     const int r = v.rank_of(a);
@@ -65,6 +68,33 @@ WT_HOT const Variant<Args>* best_variant(const Args& a, const Variants<Args>& li
     }
   }
   return best;
+}
+
+// The fastest variant that takes the arguments, by what was measured on this device, and never one
+// that was found wrong there. Null: nothing is known.
+template <class Args>
+WT_COLD const Variant<Args>* tuned_variant(const Args& a, const Variants<Args>& list,
+                                           const Device& d) {
+  if (d.kind == DeviceKind::cpu || d.is_meta) return nullptr;
+  const char* contract = ContractTable<Args>::kName;
+  const TunedSize* known = tuned_size(contract, d, dtype_of(a), double(a.bytes()));
+  if (!known) return nullptr;
+  const auto takes = [&](const Variant<Args>& v) {
+    return !refusal(v, a, d) && (v.deterministic || mode.determinism != Determinism::strict);
+  };
+  for (const std::string& name : known->fastest)
+    for (int i = 0; i < list.count; ++i)
+      if (name == list.rows[i].name && takes(list.rows[i])) return &list.rows[i];
+  if (known->off.empty()) return nullptr;
+  bool any = false;
+  for (int i = 0; i < list.count; ++i) {
+    if (!takes(list.rows[i])) continue;
+    any = true;
+    if (std::find(known->off.begin(), known->off.end(), list.rows[i].name) == known->off.end())
+      return &list.rows[i];
+  }
+  if (any) all_variants_off(contract, d);
+  return nullptr;
 }
 
 // Before a launch while process_slow says that there are several streams or cuda devices: tells the
@@ -98,8 +128,10 @@ WT_HOT const Variant<Args>& choose(const Args& a, const Device& d, const OpInfo*
   if (!list) [[unlikely]]
     detail::no_variant(ContractTable<Args>::kName, op, d.kind, detail::built_on<Args>(), nullptr);
   const Variant<Args>* v = nullptr;
-  if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]]
+  if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]] {
     v = detail::overridden(a, *list, d);
+    if (!v) v = detail::tuned_variant(a, *list, d);
+  }
   if (!v) v = detail::best_variant(a, *list, d);
   if (!v) [[unlikely]] {
     const Variant<Args>& last = list->rows[list->count - 1];

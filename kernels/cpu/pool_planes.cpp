@@ -8,6 +8,7 @@
 // row is added to all that the windows reach. Averages of whole planes are sums.
 #include <limits>
 
+#include "warptape/kernels/common/pool_windows.h"
 #include "warptape/kernels/cpu/pool.h"
 
 namespace wt {

@@ -2,6 +2,7 @@
 // window), of pixels for windows of 2 x 2 in steps of 2 where rows have no gaps; other windows over
 // such rows are cpu/pool_planes.cpp's. The additions are those of the reference, in its order, for
 // windows that do not overlap.
+#include "warptape/kernels/common/pool_windows.h"
 #include "warptape/kernels/cpu/pool.h"
 
 namespace wt {

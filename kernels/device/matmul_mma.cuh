@@ -69,8 +69,6 @@ struct MmaLoader {
       const int o = outer(i), n = inner(i);
       const T* at = from + o * lead + n;
       if (o < outers && n + 8 <= inners) {
-        // 16 bytes a thread, the most that one instruction carries: a warp asks for 512 bytes in 16
-        // sectors.
         piece[i] = vload<Pack<T, 8>>(at);
       } else {
         // At the edge one by one. Zeros add nothing to a sum, so no loop below asks where the edge
@@ -79,6 +77,15 @@ struct MmaLoader {
         for (int e = 0; e < 8; ++e) piece[i].v[e] = o < outers && n + e < inners ? at[e] : T(0.0f);
       }
     }
+  }
+  // Of a tile that lies inside. Without the branches of an edge: where two ways meet, nvcc waits
+  // for what either has asked for, and one piece after the other would come before the products.
+  __device__ __forceinline__ void load_whole(const T* from, i64 lead) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i)
+      // 16 bytes a thread, the most that one instruction carries: a warp asks for 512 bytes in 16
+      // sectors.
+      piece[i] = vload<Pack<T, 8>>(from + outer(i) * lead + inner(i));
   }
   __device__ __forceinline__ void store(Tile& to) const {
 #pragma unroll
@@ -90,6 +97,9 @@ struct MmaLoader {
 template <int WarpsM, int WarpsN, int TilesM>
 struct MmaShape {
   static constexpr int kThreads = 32 * WarpsM * WarpsN;
+  // That a processor is to hold: 128 registers a thread for four small blocks, all 255 for a large
+  // one, which would spill with fewer.
+  static constexpr int kBlocks = kThreads <= 128 ? 4 : 1;
   static constexpr int kWarpRows = 16 * TilesM, kWarpColumns = 32;
   static constexpr int kRows = WarpsM * kWarpRows, kColumns = WarpsN * kWarpColumns;
 };
@@ -125,7 +135,7 @@ __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, 
 
 // TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
 template <class T, class S, bool TA, bool TB>
-__global__ void __launch_bounds__(S::kThreads)
+__global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     matmul_mma(const __grid_constant__ MatmulArgs g, i64 batches, bool pairs) {
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = MmaTile<T, S::kRows, !TA>;
@@ -161,9 +171,7 @@ __global__ void __launch_bounds__(S::kThreads)
     a_next.load(a, a_lead, m_left, clamp_left(g.k));
     b_next.load(b, b_lead, n_left, clamp_left(g.k));
     int buffer = 0;
-    // The tile of step s + 1 leaves memory before step s is multiplied and is put into shared
-    // memory after it: its hundreds of cycles pass behind the mma instructions.
-    for (i64 left = g.k; left > 0; left -= kMmaDepth, buffer ^= 1) {
+    const auto put = [&]() WT_INLINE_LAMBDA {
       a_next.store(a_tile[buffer]);
       b_next.store(b_tile[buffer]);
       // Without it a warp multiplies what others have not written. A second barrier, between
@@ -171,12 +179,10 @@ __global__ void __launch_bounds__(S::kThreads)
       // passed the barrier of step s + 1, and no warp gets there before it has read what it needs
       // of step s.
       __syncthreads();
-      if (left > kMmaDepth) {
-        a += kMmaDepth * g.a_column;
-        b += kMmaDepth * g.b_row;
-        a_next.load(a, a_lead, m_left, clamp_left(left - kMmaDepth));
-        b_next.load(b, b_lead, n_left, clamp_left(left - kMmaDepth));
-      }
+      a += kMmaDepth * g.a_column;
+      b += kMmaDepth * g.b_row;
+    };
+    const auto multiply = [&]() WT_INLINE_LAMBDA {
 #pragma unroll
       for (int p = 0; p < kMmaDepth; p += 16) {
         // Of 64 x 32 elements a warp: 4 + 2 ldmatrix for 16 mma. Each fragment of a serves
@@ -200,6 +206,26 @@ __global__ void __launch_bounds__(S::kThreads)
       if (sums_rows)
         // Blocks of the first column only; the tile is here anyway, so dy is not read again.
         for (int p = 0; p < kMmaDepth; ++p) row_sum += a_tile[buffer].at(int(threadIdx.x), p);
+      buffer ^= 1;
+    };
+    // The tile of step s + 1 leaves memory before step s is multiplied and is put into shared
+    // memory after it: its hundreds of cycles pass behind the mma instructions.
+    i64 left = g.k;
+    if (m_left >= S::kRows && n_left >= S::kColumns)
+      for (; left >= 2 * kMmaDepth; left -= kMmaDepth) {
+        put();
+        a_next.load_whole(a, a_lead);
+        b_next.load_whole(b, b_lead);
+        multiply();
+      }
+    // At the edges of the matrices, and the last steps.
+    for (; left > 0; left -= kMmaDepth) {
+      put();
+      if (left > kMmaDepth) {
+        a_next.load(a, a_lead, m_left, clamp_left(left - kMmaDepth));
+        b_next.load(b, b_lead, n_left, clamp_left(left - kMmaDepth));
+      }
+      multiply();
     }
     // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.
 #pragma unroll

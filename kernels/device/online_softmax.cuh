@@ -47,17 +47,19 @@ struct OnlineSoftmax {
     raise_max(v);
     sum += exp_for<T>(v - base());
   }
-  // One rescaling for the pack.
-  __device__ __forceinline__ void add(const Pack16<T>& v) {
-    // The pack's own maximum first: the sum, which every step waits for, is then rescaled at most
-    // once for 4 or 8 elements, whose exponentials depend on nothing but that maximum.
-    float largest = float(v.v[0]);
+  // One rescaling for all of them.
+  template <int N>
+  __device__ __forceinline__ void add(const T (&v)[N]) {
+    // Their own maximum first: the sum, which every step waits for, is then rescaled at most once
+    // for 4 or 8 elements, whose exponentials depend on nothing but that maximum.
+    float largest = float(v[0]);
 #pragma unroll
-    for (int j = 1; j < kPerPack<T>; ++j) largest = ::max(largest, float(v.v[j]));
+    for (int j = 1; j < N; ++j) largest = ::max(largest, float(v[j]));
     raise_max(largest);
 #pragma unroll
-    for (int j = 0; j < kPerPack<T>; ++j) sum += exp_for<T>(float(v.v[j]) - base());
+    for (int j = 0; j < N; ++j) sum += exp_for<T>(float(v[j]) - base());
   }
+  __device__ __forceinline__ void add(const Pack16<T>& v) { add(v.v); }
 };
 
 }  // namespace WT_DEVICE_NS

@@ -1,201 +1,13 @@
 // The kernels of reductions on simt and cuda.
 //   naive  a thread an output, one element after the other
-//   block  a warp or a block an output (or 32 neighbouring outputs), loads that coalesce, the
+//   block  a warp or a block an output (or 32 to 64 neighbouring outputs), loads that coalesce, the
 //          reduction of few long outputs split over blocks and finished by a second kernel
 #pragma once
-#include "warptape/kernels/device/block_reduce.cuh"
-#include "warptape/kernels/device/float_types.cuh"
-#include "warptape/kernels/device/strided_index.cuh"
-#include "warptape/kernels/device/vector.cuh"
-#include "warptape/kernels/reduce.h"
+#include "warptape/kernels/device/reduce_operands.cuh"
 
 namespace wt {
-
-// Found by its argument: what device/block_reduce.cuh shuffles, member by member.
-namespace red {
-template <class C>
-static __device__ __forceinline__ Candidate<C> shuffle_xor(Candidate<C> c, int lanes) {
-  return {wt::shuffle_xor(c.value, lanes), wt::shuffle_xor(c.place, lanes)};
-}
-template <class C>
-static __device__ __forceinline__ Spread<C> shuffle_xor(Spread<C> s, int lanes) {
-  return {wt::shuffle_xor(s.count, lanes), wt::shuffle_xor(s.mean, lanes),
-          wt::shuffle_xor(s.squares, lanes)};
-}
-template <class C>
-static __device__ __forceinline__ Scaled<C> shuffle_xor(Scaled<C> s, int lanes) {
-  return {wt::shuffle_xor(s.largest, lanes), wt::shuffle_xor(s.sum, lanes)};
-}
-}  // namespace red
-
 inline namespace WT_DEVICE_NS {
 namespace {
-
-using detail::ReducePlan;
-
-template <class F, class C>
-using StateOf = typename F::template State<C>;
-
-template <class F, class C>
-struct Merge {
-  using State = StateOf<F, C>;
-  __device__ __forceinline__ State operator()(State a, State b) const {
-    return F::template merge<C>(a, b);
-  }
-};
-
-// --- what the elements are ---
-// A source has ComputeType, what an element becomes, Element, what is loaded at once (void: it is
-// told at run time, one after the other), and load(). Few instantiations keep the compile time
-// down: integers are one source, and so is every float where a thread has few elements.
-template <class T>
-struct Typed {
-  using Element = T;
-  using ComputeType = wt::ComputeType<T>;
-  const T* p;
-  explicit Typed(const View& v) : p(v.as<T>()) {}
-  __device__ __forceinline__ ComputeType load(i64 at) const {
-    return static_cast<ComputeType>(p[at]);
-  }
-};
-struct Integers {
-  using Element = void;
-  using ComputeType = i64;
-  const void* p;
-  int size;  // u8 and bool are one: bools are 0 or 1
-  explicit Integers(const View& v) : p(v.data), size(int(item_size(v.dtype()))) {}
-  __device__ __forceinline__ i64 load(i64 at) const {
-    // The same for all threads: the branch costs an instruction a load, and a kernel per integer
-    // type would cost nvcc and the binary three times as much.
-    if (size == 1) return static_cast<const u8*>(p)[at];
-    if (size == 4) return static_cast<const i32*>(p)[at];
-    return static_cast<const i64*>(p)[at];
-  }
-};
-struct Floats {  // f32, f16, bf16
-  using Element = void;
-  using ComputeType = float;
-  const void* p;
-  DType dtype;
-  explicit Floats(const View& v) : p(v.data), dtype(v.dtype()) {}
-  __device__ __forceinline__ float load(i64 at) const {
-    // For the kernels in which a thread has few elements; long rows are read in packs, with the
-    // type known.
-    if (dtype == DType::f32) return static_cast<const float*>(p)[at];
-    if (dtype == DType::f16) return static_cast<float>(static_cast<const __half*>(p)[at]);
-    return static_cast<float>(static_cast<const __nv_bfloat16*>(p)[at]);
-  }
-};
-// Not zero when the element is not, whatever its dtype.
-struct Bits {
-  using Element = void;
-  using ComputeType = i64;
-  const void* p;
-  int size;
-  i64 keep;  // all bits but the sign of a float
-  explicit Bits(const View& v)
-      : p(v.data),
-        size(int(item_size(v.dtype()))),
-        keep(is_floating(v.dtype()) ? i64(~u64(0) >> (65 - 8 * size)) : i64(-1)) {}
-  __device__ __forceinline__ i64 load(i64 at) const {
-    if (size == 1) return static_cast<const u8*>(p)[at];
-    if (size == 2) return static_cast<const u16*>(p)[at] & keep;
-    if (size == 4) return static_cast<const i32*>(p)[at] & keep;
-    return static_cast<const i64*>(p)[at] & keep;
-  }
-};
-
-// --- where the results go ---
-struct Target {
-  void* p;
-  DType dtype;
-  explicit Target(const View& v) : p(v.data), dtype(v.dtype()) {}
-
-  __device__ __forceinline__ void store(i64 at, double v) const { static_cast<double*>(p)[at] = v; }
-  __device__ __forceinline__ void store(i64 at, float v) const {
-    if (dtype == DType::f32)
-      static_cast<float*>(p)[at] = v;
-    else if (dtype == DType::f16)
-      static_cast<__half*>(p)[at] = __half(v);
-    else
-      static_cast<__nv_bfloat16*>(p)[at] = __nv_bfloat16(v);
-  }
-  __device__ __forceinline__ void store(i64 at, i64 v) const {
-    if (dtype == DType::i64)
-      static_cast<i64*>(p)[at] = v;
-    else if (dtype == DType::i32)
-      static_cast<i32*>(p)[at] = i32(v);
-    else
-      static_cast<u8*>(p)[at] = u8(v);
-  }
-  __device__ __forceinline__ void store(i64 at, bool v) const { static_cast<bool*>(p)[at] = v; }
-
-  __device__ __forceinline__ double load(i64 at, double) const {
-    return static_cast<const double*>(p)[at];
-  }
-  __device__ __forceinline__ float load(i64 at, float) const {
-    if (dtype == DType::f32) return static_cast<const float*>(p)[at];
-    if (dtype == DType::f16) return static_cast<float>(static_cast<const __half*>(p)[at]);
-    return static_cast<float>(static_cast<const __nv_bfloat16*>(p)[at]);
-  }
-  __device__ __forceinline__ i64 load(i64 at, i64) const { return static_cast<const i64*>(p)[at]; }
-};
-
-template <class C, class F, class State>
-__device__ __forceinline__ void finish(const Target& out, i64 at, const F& f, State s) {
-  auto y = f.template finish<C>(s);
-  // The old value is read by the one thread that writes the new one: no atomic, no second pass.
-  if constexpr (F::kAccumulates)
-    if (f.accumulate) y = pw::plus(out.load(at, y), y);
-  out.store(at, y);
-}
-
-// --- where the elements lie ---
-template <int N>
-struct AnyMap {
-  // Decided on the host for the whole call. 64-bit division is dozens of instructions, and only
-  // tensors of 2^31 elements need it.
-  bool small;
-  IndexMap<N> near;
-  IndexMap64<N> far;
-
-  explicit AnyMap(const LoopNest<N>& nest) : small(fits_32_bits(nest)), near{}, far{} {
-    if (small)
-      near = index_map_32(nest);
-    else
-      far = index_map_64(nest);
-  }
-  __device__ __forceinline__ void offsets(i64 i, i64 (&at)[N]) const {
-    if (small) {
-      i32 o[N];
-      near.offsets(u32(i), o);
-      for (int k = 0; k < N; ++k) at[k] = o[k];
-    } else {
-      far.offsets(i, at);
-    }
-  }
-};
-
-struct Places {
-  i64 outputs, length;
-  i64 step;  // between reduced elements where they lie in one line, else 0
-  AnyMap<2> kept;
-  AnyMap<1> reduced;
-
-  explicit Places(const ReducePlan& p)
-      : outputs(p.kept.numel),
-        length(p.reduced.numel),
-        step(p.reduced.ndim <= 1 ? p.reduced.inner_stride(0) : 0),
-        kept(p.kept),
-        reduced(p.reduced) {}
-  __device__ __forceinline__ i64 element(i64 i) const {
-    // Nearly always: one multiplication where a division a dimension would be.
-    if (step) return i * step;
-    i64 at[1];
-    reduced.offsets(i, at);
-    return at[0];
-  }
-};
 
 // --- naive ---
 constexpr int kThreads = 256;
@@ -292,41 +104,114 @@ __global__ void __launch_bounds__(kThreads)
     finish<C>(out, at[1], f, state);
 }
 
-// --- columns: 32 neighbouring outputs a block, a warp a row ---
-constexpr int kRowsAtOnce = kThreads / 32;
+// --- columns: the kept axis is innermost, so neighbouring outputs have neighbouring elements ---
+// A thread has V neighbouring outputs; V = 1: any columns; else V elements are 16 bytes, and so is
+// each load.
+template <class Source>
+constexpr int kColumnPack = 1;
+template <>
+constexpr int kColumnPack<Typed<float>> = 4;
+template <>
+constexpr int kColumnPack<Typed<__half>> = 8;
+template <>
+constexpr int kColumnPack<Typed<__nv_bfloat16>> = 8;
+template <class F>
+constexpr bool kHasPacks = !std::is_same_v<F, red::Truth>;  // reads bits of any type
+template <int V>
+struct ColumnTile {
+  // 128 bytes of a row (f32) either way: a warp reads one row, or four rows in packs.
+  static constexpr int kAcross = V == 1 ? 32 : 8;   // threads
+  static constexpr int kOutputs = kAcross * V;      // of a block
+  static constexpr int kRows = kThreads / kAcross;  // that a block reads at once
+  static constexpr int kAhead = V == 1 ? 8 : 4;     // loads of a thread under way
+};
 
-template <class F, class Source>
+// The elements of one row that a thread reads at once, as they lie in memory.
+template <int V, class Source>
+struct ColumnElements {
+  static constexpr bool kTyped = !std::is_void_v<typename Source::Element>;
+  using C = typename Source::ComputeType;
+  std::conditional_t<kTyped, typename Source::Element, C> v[V];
+  __device__ __forceinline__ void load(const Source& in, i64 at) {
+    if constexpr (kTyped)
+      load_vector(v, in.p + at);
+    else
+      v[0] = in.load(at);
+  }
+};
+
+template <int V, class F, class Source, class State>
+__device__ __forceinline__ void reduce_column_strip(State (&states)[V], const Source& in, i64 start,
+                                                    const F& f, const Places& places, i64 begin,
+                                                    i64 end) {
+  using C = typename Source::ComputeType;
+  constexpr int kRows = ColumnTile<V>::kRows, kAhead = ColumnTile<V>::kAhead;
+  ColumnElements<V, Source> row[kAhead];
+  const auto take = [&](const ColumnElements<V, Source>& r, i64 i) WT_INLINE_LAMBDA {
+#pragma unroll
+    for (int j = 0; j < V; ++j) f.template take<C>(states[j], static_cast<C>(r.v[j]), i);
+  };
+  i64 i = begin;
+  // All loads of a turn are asked for before the first is used. Left to the compiler they were not:
+  // between two of them stood the branch for a reduced axis in several pieces, and memory was
+  // waited for once a row. V = 1 of 16-bit floats has 16 bytes a thread under way, packs 64.
+  for (; i + (kAhead - 1) * kRows < end; i += kAhead * kRows) {
+    i64 at[kAhead];
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) at[k] = start + places.element(i + k * kRows);
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) row[k].load(in, at[k]);
+#pragma unroll
+    for (int k = 0; k < kAhead; ++k) take(row[k], i + k * kRows);
+  }
+  for (; i < end; i += kRows) {
+    row[0].load(in, start + places.element(i));
+    take(row[0], i);
+  }
+}
+
+template <class F, class Source, int V>
 __global__ void __launch_bounds__(kThreads)
     reduce_columns(Target out, Source in, F f, Places places,
                    StateOf<F, typename Source::ComputeType>* partial) {
   using C = typename Source::ComputeType;
   using State = StateOf<F, C>;
-  // The kept axis is innermost, so a row of neighbouring outputs is a row of neighbouring elements:
-  // each warp's load is 128 bytes in a row (f32), and no two threads of a warp share an output.
-  WT_SHARED(State, tile, [kRowsAtOnce][32]);
-  const int column = int(threadIdx.x) % 32, row = int(threadIdx.x) / 32;
-  const i64 o = i64(blockIdx.x) * 32 + column;
-  auto state = F::template identity<C>();
+  using Tile = ColumnTile<V>;
+  WT_SHARED(State, tile, [kThreads / 32][Tile::kOutputs]);
+  const int across = int(threadIdx.x) % Tile::kAcross, row = int(threadIdx.x) / Tile::kAcross;
+  const i64 first = i64(blockIdx.x) * Tile::kOutputs;
+  State states[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) states[j] = F::template identity<C>();
   i64 at[2] = {0, 0};
-  if (o < places.outputs) {
+  if (first + across * V < places.outputs) {
     const Part part(places.length);
-    places.kept.offsets(o, at);
-    // Four rows of the warp are under way at once; the arithmetic of a sum alone would not fill the
-    // wait.
-#pragma unroll 4
-    for (i64 i = part.begin + row; i < part.end; i += kRowsAtOnce)
-      f.template take<C>(state, in.load(at[0] + places.element(i)), i);
+    places.kept.offsets(first + across * V, at);
+    reduce_column_strip<V>(states, in, at[0], f, places, part.begin + row, part.end);
   }
-  tile[row][column] = state;
+  const int lane = int(threadIdx.x) % 32;
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    // The rows of a warp are merged in its registers: a quarter of the shared memory, and of the
+    // turns of the loop at the end.
+#pragma unroll
+    for (int lanes = Tile::kAcross; lanes < 32; lanes *= 2)
+      states[j] = F::template merge<C>(states[j], shuffle_xor(states[j], lanes));
+    if (lane < Tile::kAcross) tile[threadIdx.x / 32][across * V + j] = states[j];
+  }
   __syncthreads();
-  // Warp 0 merges the eight rows, in order, a column a lane. Returning is safe here: no barrier
+  // A thread an output merges the eight warps' states, in order. Returning is safe here: no barrier
   // follows.
-  if (row != 0 || o >= places.outputs) return;
-  for (int r = 1; r < kRowsAtOnce; ++r) state = F::template merge<C>(state, tile[r][column]);
-  if (partial)
+  const i64 o = first + threadIdx.x;
+  if (threadIdx.x >= Tile::kOutputs || o >= places.outputs) return;
+  State state = tile[0][threadIdx.x];
+  for (int w = 1; w < kThreads / 32; ++w) state = F::template merge<C>(state, tile[w][threadIdx.x]);
+  if (partial) {
     partial[o * gridDim.y + blockIdx.y] = state;
-  else
-    finish<C>(out, at[1], f, state);
+    return;
+  }
+  places.kept.offsets(o, at);
+  finish<C>(out, at[1], f, state);
 }
 
 // --- the second pass: a warp an output ---
@@ -350,7 +235,7 @@ __global__ void __launch_bounds__(128)
 
 // --- choosing ---
 struct Schedule {
-  enum class Walk { naive, warp_rows, block_rows, columns } walk;
+  enum class Walk { naive, warp_rows, block_rows, columns, packed_columns } walk;
   i64 blocks;
   int threads, parts;
 };
@@ -364,15 +249,30 @@ int parts_for(i64 blocks, i64 length, i64 shortest) {
   return parts > 1 ? int(parts) : 1;
 }
 
-Schedule schedule_of(const ReducePlan& p) {
+// Every row of columns can be read in 16-byte packs.
+bool columns_in_packs(const ReducePlan& p, const View& in) {
+  if (!is_floating(in.dtype()) || in.dtype() == DType::f64 || !aligned_16(in.data)) return false;
+  const i64 pack = 16 / item_size(in.dtype());
+  if (p.kept.inner() % pack != 0 || p.reduced.ndim > 1 || p.reduced.inner_stride(0) % pack != 0)
+    return false;
+  for (int d = 1; d < p.kept.ndim; ++d)
+    if (p.kept.stride[0][d] % pack != 0) return false;
+  return true;
+}
+
+// packs: the kernels know the elements' type.
+Schedule schedule_of(const ReducePlan& p, const View& in, bool packs) {
   using Walk = Schedule::Walk;
   const i64 outputs = p.kept.numel, length = p.reduced.numel;
   // A warp an output would have half its lanes without an element.
   if (length <= 16) return {Walk::naive, (outputs + 127) / 128, 128, 1};
   // What decides is which axis has stride 1: neighbouring threads must read along that one.
   if (p.reduced.inner_stride(0) != 1 && p.kept.inner_stride(0) == 1 && p.kept.inner() >= 16) {
-    const i64 blocks = (outputs + 31) / 32;
-    return {Walk::columns, blocks, kThreads, parts_for(blocks, length, 256)};
+    const bool packed = packs && columns_in_packs(p, in);
+    const i64 each = packed ? 8 * 16 / item_size(in.dtype()) : 32;  // ColumnTile::kOutputs
+    const i64 blocks = (outputs + each - 1) / each;
+    return {packed ? Walk::packed_columns : Walk::columns, blocks, kThreads,
+            parts_for(blocks, length, 256)};
   }
   // A block an output pays two barriers and eight partial sums; a warp has 32 elements a lane at
   // most here.
@@ -403,7 +303,10 @@ void launch_block(const ReduceArgs<F>& a, const Launch& l, const ReducePlan& pla
                       .stream = l.stream,
                       .op_name = name_of(l)};
   if (s.walk == Schedule::Walk::columns)
-    launch<reduce_columns<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial);
+    launch<reduce_columns<F, Source, 1>>(config, Target(a.out), Source(a.in), a.f, places, partial);
+  else if (s.walk == Schedule::Walk::packed_columns)
+    launch<reduce_columns<F, Source, kColumnPack<Source>>>(config, Target(a.out), Source(a.in), a.f,
+                                                           places, partial);
   else
     launch<reduce_rows<F, Source>>(config, Target(a.out), Source(a.in), a.f, places, partial,
                                    s.walk == Schedule::Walk::warp_rows ? 32 : s.threads);
@@ -446,7 +349,7 @@ template <class F>
 void block(const ReduceArgs<F>& a, const Launch& l) {
   ReducePlan plan;
   detail::plan_reduction(plan, a);
-  const Schedule s = schedule_of(plan);
+  const Schedule s = schedule_of(plan, a.in, kHasPacks<F>);
   if (s.walk == Schedule::Walk::naive) return naive_with(a, l, plan, s.threads);
   if constexpr (std::is_same_v<F, red::Truth>) {
     launch_block<F, Bits>(a, l, plan, s);
@@ -465,7 +368,7 @@ template <class F>
 i64 block_workspace(const ReduceArgs<F>& a) {
   ReducePlan plan;
   detail::plan_reduction(plan, a);
-  const Schedule s = schedule_of(plan);
+  const Schedule s = schedule_of(plan, a.in, kHasPacks<F>);
   return s.parts > 1 ? plan.kept.numel * s.parts * i64(sizeof(StateOf<F, double>)) : 0;
 }
 

@@ -153,7 +153,7 @@ def hot_region(listing):
             found.append(region(loop.blocks, head, lambda n: head in blocks[n].next, True))
     if not found:
         found.append(region(nodes, 0, lambda n: blocks[n].leaves, False))
-    return max(found, key=lambda h: (moved(h.path)[0] > 0, h.bytes, slots_per_kb(h.path)))
+    return max(found, key=lambda h: (moved(h.path)[0] > 0, h.bytes, -slots_per_kb(h.path)))
 
 
 def moved(path):

@@ -1,0 +1,106 @@
+// What `wt tune` found out about the variants on one device, and what `run` makes of it.
+//
+// A tune file has a row for each variant that was tried at some size: whether its values are right,
+// and how long it takes. Of rows of one contract and dtype those count whose `bytes()` are nearest.
+// The file of a cuda device lies in the user's cache folder under the device's name; WT_TUNE=FILE
+// takes another one, for simt too, and WT_TUNE=off none. Host code only.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/kernels/contract.h"
+
+namespace wt {
+
+enum class TuneVerdict : u8 {
+  right,    // agrees with the cpu's reference, and with itself
+  wrong,    // values differ from the reference's
+  unequal,  // right, but repeated launches differ in a bit though the variant is called
+            // deterministic
+  failed,   // threw, or the process that tried it ended
+};
+const char* tune_verdict_name(TuneVerdict v);
+
+struct TuneRow {
+  std::string contract, dtype, shape, variant;
+  i64 bytes = 0;
+  TuneVerdict verdict = TuneVerdict::right;
+  double median_us = 0, spread = 0;  // 0: not timed. spread: (p90 - p10) / median
+  double fraction = 0;               // of the time that `bound` allows; 0: not known
+  std::string bound;                 // "copy", "gemm"
+};
+
+struct TuneFile {
+  std::string device, driver, runtime, version, date;
+  bool complete = false;
+  std::vector<TuneRow> rows;
+
+  // A text with a line a row, columns separated by tabs, and the number of rows at its end.
+  std::string text() const;
+  // DataError that names `source` for anything that is not such a text.
+  static TuneFile parse(const std::string& text, const std::string& source);
+};
+
+// Name of the device that the file of `d` has to be of.
+std::string tune_device_name(Device d);
+// Where the file of `d` lies; "" where there is no folder for it.
+std::string tune_path(Device d);
+// For `wt info`: the file in force for `d` and its age, or why there is none.
+std::string describe_tuning(Device d);
+
+namespace detail {
+
+// What is known of a contract and dtype at one size. Names of variants.
+struct TunedSize {
+  double log_bytes;
+  std::vector<std::string> fastest;  // of the right ones, the fastest first
+  std::vector<std::string> off;      // never chosen, whatever their rank
+};
+// Whether any tune file may be in force: then every launch asks.
+bool may_be_tuned();
+// Null: nothing is known. The first call for a device reads its file; one that cannot be used is
+// named once on stderr (WT_TUNE: throws).
+const TunedSize* tuned_size(const char* contract, Device d, DType t, double bytes);
+[[noreturn]] void all_variants_off(const char* contract, Device d);
+// For tests: forgets what was read; this thread looks again.
+void forget_tuning();
+
+// The dtype that arguments are told apart by; u8 where they have none.
+template <class Args>
+DType dtype_of(const Args& a) {
+  if constexpr (requires { DType(a.dtype); })
+    return a.dtype;
+  else if constexpr (requires { a.shape.dtype; })
+    return a.shape.dtype;
+  else if constexpr (requires { a.scores.q; })
+    return a.scores.q.dtype();
+  else if constexpr (requires { a.x.dtype(); })
+    return a.x.dtype();
+  else if constexpr (requires { a.in.dtype(); })
+    return a.in.dtype();
+  else if constexpr (requires { a.in[0].dtype(); })
+    return a.in[0].dtype();
+  else if constexpr (requires { a.a.dtype(); })
+    return a.a.dtype();
+  else if constexpr (requires { a.logits.dtype(); })
+    return a.logits.dtype();
+  else if constexpr (requires { a.log_probs.dtype(); })
+    return a.log_probs.dtype();
+  else if constexpr (requires { a.gy.dtype(); })
+    return a.gy.dtype();
+  else if constexpr (requires { a.gx.dtype(); })
+    return a.gx.dtype();
+  else if constexpr (requires { a.gout.dtype(); })
+    return a.gout.dtype();
+  else if constexpr (requires { a.weight.dtype(); })
+    return a.weight.dtype();
+  else if constexpr (requires { a.source.dtype(); })
+    return a.source.dtype();
+  else if constexpr (requires { a.out.dtype(); })
+    return a.out.dtype();
+  else
+    return DType::u8;
+}
+
+}  // namespace detail
+}  // namespace wt
