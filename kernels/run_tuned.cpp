@@ -1,9 +1,7 @@
 #include "warptape/kernels/run_tuned.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -17,59 +15,12 @@
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/warning.h"
+#include "warptape/kernels/run_tune_file.h"
 
 namespace wt {
 namespace {
 
-constexpr const char* kFirstLine = "warptape tune 1";
-constexpr const char* kColumns =
-    "contract\tdtype\tshape\tbytes\tvariant\tverdict\tmedian us\tspread\tfraction\tof";
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
-
-std::vector<std::string_view> split(std::string_view line, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t end; (end = line.find(at)) != line.npos; line.remove_prefix(end + 1))
-    parts.push_back(line.substr(0, end));
-  parts.push_back(line);
-  return parts;
-}
-
-template <class T>
-bool read(std::string_view text, T& value) {
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && at == text.data() + text.size();
-}
-
-bool read_verdict(std::string_view text, TuneVerdict& v) {
-  for (int i = 0; i < 4; ++i)
-    if (text == tune_verdict_name(TuneVerdict(i))) {
-      v = TuneVerdict(i);
-      return true;
-    }
-  return false;
-}
-
-// A field's text has neither tabs nor ends of lines.
-std::string field(std::string text) {
-  for (char& c : text)
-    if (u8(c) < ' ') c = ' ';
-  return text;
-}
-
-std::string number(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", v);
-  return text;
-}
-
-bool read_row(std::string_view line, TuneRow& r) {
-  const std::vector<std::string_view> f = split(line, '\t');
-  if (f.size() != 10) return false;
-  r.contract = f[0], r.dtype = f[1], r.shape = f[2], r.variant = f[4], r.bound = f[9];
-  return read(f[3], r.bytes) && r.bytes >= 0 && read_verdict(f[5], r.verdict) &&
-         read(f[6], r.median_us) && read(f[7], r.spread) && read(f[8], r.fraction) &&
-         std::isfinite(r.median_us) && r.median_us >= 0;
-}
 
 std::string cache_folder() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/')
@@ -111,6 +62,7 @@ struct Known {
   std::map<std::string, std::vector<detail::TunedSize>, std::less<>> sizes;
 };
 
+constexpr const char* kAnyDtype = "*";
 std::string key_of(std::string_view contract, std::string_view dtype) {
   return str(contract, " ", dtype);
 }
@@ -125,14 +77,15 @@ Known known_of(TuneFile file) {
   for (const TuneRow& r : file.rows)
     if (r.verdict != TuneVerdict::right) off[r.contract].push_back(r.variant);
   for (const TuneRow& r : file.rows) {
+    const std::vector<std::string>& bad = off[r.contract];
+    if (r.median_us <= 0 || std::find(bad.begin(), bad.end(), r.variant) != bad.end()) continue;
     std::vector<detail::TunedSize>& sizes = known.sizes[key_of(r.contract, r.dtype)];
     const double log_bytes = std::log2(double(r.bytes) + 1);
-    if (sizes.empty() || sizes.back().log_bytes != log_bytes)
-      sizes.push_back({log_bytes, {}, off[r.contract]});
-    const std::vector<std::string>& bad = sizes.back().off;
-    if (r.median_us > 0 && std::find(bad.begin(), bad.end(), r.variant) == bad.end())
-      sizes.back().fastest.push_back(r.variant);
+    if (sizes.empty() || sizes.back().log_bytes != log_bytes) sizes.push_back({log_bytes, {}, bad});
+    sizes.back().fastest.push_back(r.variant);
   }
+  for (const auto& [contract, bad] : off)
+    if (!bad.empty()) known.sizes[key_of(contract, kAnyDtype)] = {{0, {}, bad}};
   return known;
 }
 
@@ -161,65 +114,6 @@ const Known* load(Device d) {
 }
 
 }  // namespace
-
-const char* tune_verdict_name(TuneVerdict v) {
-  static constexpr const char* kNames[] = {"right", "wrong", "unequal", "failed"};
-  return kNames[int(v)];
-}
-
-std::string TuneFile::text() const {
-  std::string out =
-      str(kFirstLine, "\ndevice\t", field(device), "\ndriver\t", field(driver), "\nruntime\t",
-          field(runtime), "\nwarptape\t", field(version), "\ndate\t", field(date), "\nstate\t",
-          complete ? "complete" : "partial", "\n", kColumns, "\n");
-  for (const TuneRow& r : rows)
-    out += str(field(r.contract), "\t", field(r.dtype), "\t", field(r.shape), "\t", r.bytes, "\t",
-               field(r.variant), "\t", tune_verdict_name(r.verdict), "\t", number(r.median_us),
-               "\t", number(r.spread), "\t", number(r.fraction), "\t", field(r.bound), "\n");
-  return out + str("end\t", rows.size(), "\n");
-}
-
-TuneFile TuneFile::parse(const std::string& text, const std::string& source) {
-  int at = 0;
-  const auto damaged = [&](const char* what) {
-    throw DataError(str(source, ": line ", at, " of a tune file ", what));
-  };
-  if (!text.ends_with('\n'))
-    throw DataError(str(source, " is no tune file, or its end is missing"));
-  const std::vector<std::string_view> lines =
-      split(std::string_view(text).substr(0, text.size() - 1), '\n');
-  const auto next = [&]() -> std::string_view {
-    if (size_t(at) == lines.size()) damaged("is missing");
-    return lines[size_t(at++)];
-  };
-  if (next() != kFirstLine) damaged("is not \"warptape tune 1\"");
-  TuneFile file;
-  std::string state;
-  const std::pair<const char*, std::string*> head[] = {
-      {"device", &file.device},    {"driver", &file.driver}, {"runtime", &file.runtime},
-      {"warptape", &file.version}, {"date", &file.date},     {"state", &state}};
-  for (const auto& [key, value] : head) {
-    const std::vector<std::string_view> f = split(next(), '\t');
-    if (f.size() != 2 || f[0] != key) damaged("is another than expected");
-    *value = f[1];
-  }
-  if (state != "complete" && state != "partial") damaged("has no such state");
-  file.complete = state == "complete";
-  if (next() != kColumns) damaged("has other columns");
-  for (;;) {
-    const std::string_view line = next();
-    if (line.starts_with("end\t")) {
-      size_t rows = 0;
-      if (!read(line.substr(4), rows) || rows != file.rows.size()) damaged("counts other rows");
-      break;
-    }
-    TuneRow r;
-    if (!read_row(line, r)) damaged("is no row");
-    file.rows.push_back(std::move(r));
-  }
-  if (size_t(at) != lines.size()) damaged("comes after the end");
-  return file;
-}
 
 std::string tune_device_name(Device d) {
   return d.kind == DeviceKind::cuda ? cuda::properties(d.index).name : device_kind_name(d.kind);
@@ -289,8 +183,10 @@ const TunedSize* tuned_size(const char* contract, Device d, DType t, double byte
     }
   }
   if (!at->second) return nullptr;
-  const auto found = at->second->sizes.find(key_of(contract, dtype_name(t)));
-  if (found == at->second->sizes.end()) return nullptr;
+  const auto& sizes = at->second->sizes;
+  auto found = sizes.find(key_of(contract, dtype_name(t)));
+  if (found == sizes.end()) found = sizes.find(key_of(contract, kAnyDtype));
+  if (found == sizes.end()) return nullptr;
   const double wanted = std::log2(bytes + 1);
   return &*std::min_element(
       found->second.begin(), found->second.end(), [&](const TunedSize& a, const TunedSize& b) {

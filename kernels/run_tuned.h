@@ -1,9 +1,7 @@
-// What `wt tune` found out about the variants on one device, and what `run` makes of it.
-//
-// A tune file has a row for each variant that was tried at some size: whether its values are right,
-// and how long it takes. Of rows of one contract and dtype those count whose `bytes()` are nearest.
-// The file of a cuda device lies in the user's cache folder under the device's name; WT_TUNE=FILE
-// takes another one, for simt too, and WT_TUNE=off none. Host code only.
+// What `run` makes of a tune file (kernels/run_tune_file.h): of the rows of one contract and dtype
+// those count whose `bytes()` are nearest. The file of a cuda device lies in the user's cache
+// folder under the device's name; WT_TUNE=FILE takes another one, for simt too, and WT_TUNE=off
+// none. Host code only.
 #pragma once
 #include <string>
 #include <vector>
@@ -11,42 +9,6 @@
 #include "warptape/kernels/contract.h"
 
 namespace wt {
-
-enum class TuneVerdict : u8 {
-  right,    // agrees with the cpu's reference, and with itself
-  wrong,    // values differ from the reference's
-  unequal,  // right, but repeated launches differ in a bit though the variant is called
-            // deterministic
-  failed,   // threw, or the process that tried it ended
-};
-const char* tune_verdict_name(TuneVerdict v);
-
-struct TuneRow {
-  std::string contract, dtype, shape, variant;
-  i64 bytes = 0;
-  TuneVerdict verdict = TuneVerdict::right;
-  double median_us = 0, spread = 0;  // 0: not timed. spread: (p90 - p10) / median
-  double fraction = 0;               // of the time that `bound` allows; 0: not known
-  std::string bound;                 // "copy", "gemm"
-};
-
-struct TuneFile {
-  std::string device, driver, runtime, version, date;
-  bool complete = false;
-  std::vector<TuneRow> rows;
-
-  // A text with a line a row, columns separated by tabs, and the number of rows at its end.
-  std::string text() const;
-  // DataError that names `source` for anything that is not such a text.
-  static TuneFile parse(const std::string& text, const std::string& source);
-};
-
-// Name of the device that the file of `d` has to be of.
-std::string tune_device_name(Device d);
-// Where the file of `d` lies; "" where there is no folder for it.
-std::string tune_path(Device d);
-// For `wt info`: the file in force for `d` and its age, or why there is none.
-std::string describe_tuning(Device d);
 
 namespace detail {
 

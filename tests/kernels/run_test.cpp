@@ -2,12 +2,16 @@
 // contract of the test's own, whose rows only write down that they ran.
 #include "warptape/kernels/run.h"
 
+#include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include "warptape/core/error.h"
 #include "warptape/core/memory.h"
+#include "warptape/kernels/run_tune_file.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/temp_dir.h"
 
 namespace {
 struct Args {
@@ -138,4 +142,82 @@ TEST_CASE("run: every contract has a reference on cpu and two rungs on simt", "[
       for (int i = 1; i < c.count(d); ++i)  // best_variant stops at the first that ranks lower
         CHECK(c.variant(d, i).rank <= c.variant(d, i - 1).rank);
   }
+}
+
+// --- by what `wt tune` has measured ---
+namespace {
+
+class TunedBy {
+ public:
+  explicit TunedBy(const std::string& text) {
+    const std::string path = dir_ / "tune.tsv";
+    std::ofstream(path, std::ios::binary) << text;
+    use(path);
+  }
+  ~TunedBy() {
+    ::unsetenv("WT_TUNE");
+    detail::forget_tuning();
+  }
+  static void use(const std::string& file) {
+    ::setenv("WT_TUNE", file.c_str(), 1);
+    detail::forget_tuning();
+  }
+
+ private:
+  TempDir dir_;
+};
+
+TuneRow tuned(const char* variant, i64 bytes, double us, TuneVerdict verdict = TuneVerdict::right) {
+  return {"a_test", "u8", "small 0", "", variant, bytes, verdict, us};
+}
+std::string tune_text(std::vector<TuneRow> rows, const char* device = "simt") {
+  TuneFile f;
+  f.device = device, f.complete = true, f.rows = std::move(rows);
+  return f.text();
+}
+
+}  // namespace
+
+TEST_CASE("run: the fastest variant by the tune file, at the nearest size") {
+  const Device simt = Device::simt();
+  CHECK(runs(5, simt) == "S");
+  {
+    const TunedBy file(tune_text({tuned("naive", 1, 2.0), tuned("vectorized", 1, 3.0),
+                                  tuned("naive", 10, 3.0), tuned("vectorized", 10, 2.0)}));
+    CHECK(runs(1, simt) == "N");
+    CHECK(runs(2, simt) == "N");
+    CHECK(runs(9, simt) == "S");
+    CHECK(runs(50, simt) == "S");  // naive would not take it
+    CHECK(runs(5) == "v");         // the cpu is not tuned
+    const DeterminismScope strict(Determinism::strict);
+    CHECK(runs(9, simt) == "N");
+  }
+  CHECK(runs(1, simt) == "S");
+}
+
+TEST_CASE("run: a variant that was found wrong is not chosen") {
+  const Device simt = Device::simt();
+  const TunedBy file(tune_text({tuned("vectorized", 10, 0, TuneVerdict::wrong)}));
+  CHECK(runs(5, simt) == "N");
+  const std::string text = message_of([&] { (void)runs(50, simt); });
+  CHECK(mentions(text, "NotAvailable"));
+  CHECK(mentions(text, "found every variant on simt wrong"));
+  CHECK(ran.empty());
+  TunedBy::use("off");
+  CHECK(runs(50, simt) == "S");
+}
+
+TEST_CASE("run: a tune file that cannot be used is named") {
+  const Device simt = Device::simt();
+  const auto message = [&](const std::string& text) {
+    const TunedBy file(text);
+    return message_of([&] { (void)runs(5, simt); });
+  };
+  CHECK(mentions(message(tune_text({}, "NVIDIA H100")), "is of another device: NVIDIA H100"));
+  CHECK(mentions(message("not one\n"), "UsageError: WT_TUNE: "));
+  TunedBy::use("/no/such/file");
+  CHECK(mentions(message_of([&] { (void)runs(5, simt); }), "cannot be read"));
+  ::unsetenv("WT_TUNE");
+  detail::forget_tuning();
+  CHECK(runs(5, simt) == "S");
 }

@@ -1,0 +1,169 @@
+// What the kernels of attention share. The ladder of both directions:
+//   naive  one thread a query (or a key), elements from memory as they are needed
+//   flash  a block 128 queries (or keys), whose vectors stay in registers; keys and values (or
+//          queries and gradients) come by tiles through shared memory (Dao et al. 2022)
+#pragma once
+#include "warptape/kernels/attention.h"
+#include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/row_kernels.cuh"
+#include "warptape/kernels/dropout.h"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+constexpr int kAttentionThreads = 128;
+
+// [batch, head, row, element] of one operand.
+template <class T>
+struct HeadRows {
+  T* data;
+  i64 batch, head, row, step;
+  explicit HeadRows(const View& v)
+      : data(v.as<T>()),
+        batch(v.stride(0)),
+        head(v.stride(1)),
+        row(v.stride(2)),
+        step(v.stride(3)) {}
+  __device__ __forceinline__ T* at(i64 b, i64 h, i64 i = 0) const {
+    return data + b * batch + h * head + i * row;
+  }
+};
+
+template <class T>
+struct Scores {
+  using A = ComputeType<T>;
+  HeadRows<const T> q, k;
+  const void* mask;
+  i64 mask_stride[4];
+  i64 batches, heads, shared, queries, keys;  // shared: heads that share one of k and v
+  int depth;
+  A scale, keep_scale;
+  bool mask_is_bool, causal;
+  u32 threshold;
+  PhiloxKey key;
+  u64 call;
+  const i64* call_base;
+
+  explicit Scores(const AttentionScores& s)
+      : q(s.q),
+        k(s.k),
+        mask(s.mask ? s.mask.data : nullptr),
+        mask_stride{},
+        batches(s.q.size(0)),
+        heads(s.q.size(1)),
+        shared(s.k.size(1) ? s.q.size(1) / s.k.size(1) : 1),
+        queries(s.q.size(2)),
+        keys(s.k.size(2)),
+        depth(int(s.q.size(3))),
+        scale(A(s.scale)),
+        keep_scale(A(s.keep_scale)),
+        mask_is_bool(s.mask && s.mask.dtype() == DType::boolean),
+        causal(s.causal),
+        threshold(s.threshold),
+        key(s.key),
+        call(s.call),
+        call_base(s.call_base) {
+    for (int d = 0; s.mask && d < 4; ++d) mask_stride[d] = s.mask.stride(d);
+  }
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(q.data), f(k.data), f(mask), f(call_base);
+  }
+
+  // The score of a pair, from its product; -inf where the query must not see the key.
+  __device__ __forceinline__ A score(i64 b, i64 h, i64 i, i64 j, A product) const {
+    if (causal && j > i) return -A(INFINITY);
+    const A s = product * scale;
+    if (!mask) return s;
+    const i64 at =
+        b * mask_stride[0] + h * mask_stride[1] + i * mask_stride[2] + j * mask_stride[3];
+    if (mask_is_bool) return static_cast<const bool*>(mask)[at] ? s : -A(INFINITY);
+    return s + A(static_cast<const T*>(mask)[at]);
+  }
+  // What dropout makes of p(i, j).
+  __device__ __forceinline__ A keep(i64 b, i64 h, i64 i, i64 j) const {
+    if (!threshold) return A(1);
+    // The place among all pairs decides, so that forward, backward and every variant agree without
+    // a mask in memory.
+    const u64 e = u64(((b * heads + h) * queries + i) * keys + j);
+    const PhiloxBlock r = philox(key, e / 4, call + (call_base ? u64(*call_base) : 0));
+    const u32 lane = u32(e % 4);
+    const u32 word = lane == 0 ? r.v[0] : lane == 1 ? r.v[1] : lane == 2 ? r.v[2] : r.v[3];
+    return DropoutArgs::keeps(word, threshold) ? keep_scale : A(0);
+  }
+  // Keys that query i may see, under `causal`.
+  __device__ __forceinline__ i64 keys_of(i64 i) const {
+    return causal && i + 1 < keys ? i + 1 : keys;
+  }
+};
+
+template <class A, class T>
+__device__ __forceinline__ A product_of(const T* a, i64 a_step, const T* b, i64 b_step, i64 n) {
+  A sum = 0;
+  for (i64 e = 0; e < n; ++e) sum += A(a[e * a_step]) * A(b[e * b_step]);
+  return sum;
+}
+
+// --- flash ---
+
+constexpr int kWidest = 64;  // elements of a vector that a thread keeps in registers
+constexpr int kTile = 16;    // vectors in shared memory
+
+// Vectors [first, first + kTile) of one head, zeros behind the last one and behind each one's end:
+// they add nothing to a product, so that every loop over them has a length the compiler knows.
+struct VectorTile {
+  alignas(16) float v[kTile][kWidest];
+
+  template <class T>
+  __device__ __forceinline__ void load(const T* head, i64 row, i64 step, i64 first, i64 rows,
+                                       int width) {
+#pragma unroll
+    for (int i = int(threadIdx.x); i < kTile * kWidest; i += kAttentionThreads) {
+      const int r = i / kWidest, e = i % kWidest;
+      const bool there = first + r < rows && e < width;
+      v[r][e] = there ? float(head[(first + r) * row + e * step]) : 0.0f;
+    }
+  }
+};
+
+// A vector of this thread's own.
+struct OwnVector {
+  float v[kWidest];
+
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int e = 0; e < kWidest; ++e) v[e] = 0;
+  }
+  template <class T>
+  __device__ __forceinline__ void load(const T* from, i64 step, int width, bool there) {
+#pragma unroll
+    for (int e = 0; e < kWidest; ++e) v[e] = there && e < width ? float(from[e * step]) : 0.0f;
+  }
+  template <class T>
+  __device__ __forceinline__ void store(T* to, i64 step, int width, float factor) const {
+#pragma unroll
+    for (int e = 0; e < kWidest; ++e)
+      if (e < width) to[e * step] = T(v[e] * factor);
+  }
+  __device__ __forceinline__ float product(const float (&other)[kWidest]) const {
+    // Four chains: one would wait four cycles for each of its additions.
+    float sum[4] = {};
+#pragma unroll
+    for (int e = 0; e < kWidest; ++e) sum[e % 4] += v[e] * other[e];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+  }
+  __device__ __forceinline__ void add(float factor, const float (&other)[kWidest]) {
+#pragma unroll
+    for (int e = 0; e < kWidest; ++e) v[e] += factor * other[e];
+  }
+};
+
+inline const char* why_not_flash(const AttentionScores& s, const View& v) {
+  if (s.q.dtype() == DType::f64) return "f64 has the naive rung only";
+  return s.q.size(3) > kWidest || v.size(3) > kWidest ? "vectors of at most 64 elements" : nullptr;
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+}  // namespace wt

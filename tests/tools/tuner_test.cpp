@@ -1,0 +1,153 @@
+// `wt tune` over planted variants: right, wrong, unsteady, throwing, and one that ended the
+// process.
+#include "warptape/tools/tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+
+#include "warptape/core/error.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/temp_dir.h"
+
+using namespace wt;
+using namespace wt::tools;
+
+namespace {
+
+TuneVariant planted(const std::string& name, std::vector<double> values, double us = 0) {
+  TuneVariant v{name, true, [values] { return values; }, {}};
+  if (us > 0) v.time = [us] { return TuneTime{us, 0.1, 10 / us, "copy"}; };
+  return v;
+}
+TuneVariant unsteady(const std::string& name, bool deterministic) {
+  auto calls = std::make_shared<int>(0);
+  return {name, deterministic, [calls] { return std::vector<double>{1, 2 + 1e-9 * ++*calls}; }, {}};
+}
+TuneVariant throwing(const std::string& name) {
+  return {name, true, []() -> std::vector<double> { throw InternalError("planted"); }, {}};
+}
+TuneSubject subject(std::vector<TuneVariant> variants) {
+  return {"1x2", 4096, 1e-5, {1, 2}, std::move(variants)};
+}
+TuneTask task(const std::string& contract, const std::string& size,
+              std::vector<TuneVariant> variants) {
+  return {contract, "f32", size, [variants] { return subject(variants); }};
+}
+TuneFile of_device() {
+  TuneFile f;
+  f.device = "planted", f.version = "0", f.date = "2026-01-01";
+  return f;
+}
+std::string text_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+TuneVerdict verdict(const TuneFile& f, const std::string& variant) {
+  for (const TuneRow& r : f.rows)
+    if (r.variant == variant) return r.verdict;
+  throw UsageError("no row of " + variant);
+}
+int count(const TuneFile& f, const std::string& variant) {
+  return int(std::count_if(f.rows.begin(), f.rows.end(),
+                           [&](const TuneRow& r) { return r.variant == variant; }));
+}
+
+}  // namespace
+
+TEST_CASE("tuner: what is wrong, unsteady or throws is found, and what is right is timed") {
+  const TempDir dir;
+  const std::string path = dir / "tune.tsv";
+  TuneFile file = of_device();
+  const std::vector<TuneTask> tasks{
+      task("planted_kernel", "small 0",
+           {planted("naive", {1, 2}), planted("wrong", {1, 2.1}), planted("not_written", {1, NAN}),
+            planted("short", {1}), unsteady("unsteady", true), unsteady("atomics", false),
+            throwing("throwing")}),
+      task(
+          "planted_kernel", "host 0",
+          {planted("naive", {1, 2}, 50), planted("wrong", {1, 2}, 1), planted("fast", {1, 2}, 20)}),
+  };
+  CHECK(tune(tasks, file, {.path = path}));
+  CHECK(verdict(file, "naive") == TuneVerdict::right);
+  CHECK(verdict(file, "atomics") == TuneVerdict::right);
+  CHECK(verdict(file, "wrong") == TuneVerdict::wrong);
+  CHECK(verdict(file, "not_written") == TuneVerdict::wrong);
+  CHECK(verdict(file, "short") == TuneVerdict::wrong);
+  CHECK(verdict(file, "unsteady") == TuneVerdict::unequal);
+  CHECK(verdict(file, "throwing") == TuneVerdict::failed);
+  CHECK(count(file, "wrong") == 1);  // not tried again, whatever it takes at another size
+
+  const TuneFile read = TuneFile::parse(text_of(path), path);
+  CHECK(read.complete);
+  CHECK(read.text() == file.text());
+  const std::string table = tune_table(read);
+  CHECK(table.find("OFF: unequal") != table.npos);
+  CHECK(table.find("fast") < table.find("50.0 us"));
+  CHECK(table.find("50 %") != table.npos);
+  CHECK(tune_page(read).find("width:50%") != std::string::npos);
+}
+
+TEST_CASE("tuner: a stopped run goes on where it was, past a variant that ended the process") {
+  const TempDir dir;
+  const std::string path = dir / "tune.tsv";
+  TuneFile file = of_device();
+  int made = 0;
+  std::vector<TuneTask> tasks;
+  for (int i = 0; i < 4; ++i)
+    tasks.push_back({"k" + std::to_string(i), "f32", "small 0", [&made] {
+                       ++made;
+                       return subject({planted("naive", {1, 2}), planted("best", {1, 2})});
+                     }});
+  int asked = 0;
+  CHECK(!tune(tasks, file, {.path = path, .stopped = [&] { return ++asked > 2; }}));
+  CHECK(made == 2);
+  TuneFile read = TuneFile::parse(text_of(path), path);
+  CHECK(!read.complete);
+
+  // The device is lost while k2's "best" runs: the process ends, and leaves a note.
+  tasks[2].make = [] {
+    TuneVariant lost{"best", true, []() -> std::vector<double> { throw DeviceError("lost"); }, {}};
+    return subject({planted("naive", {1, 2}), lost});
+  };
+  CHECK_THROWS_AS(tune(tasks, read, {.path = path}), DeviceError);
+  CHECK(std::filesystem::exists(path + ".trying"));
+  read = TuneFile::parse(text_of(path), path);
+  CHECK(count(read, "best") == 2);
+  made = 0;
+  CHECK(tune(tasks, read, {.path = path}));
+  CHECK(made == 1);  // k3; k0 and k1 were done
+  CHECK(!std::filesystem::exists(path + ".trying"));
+  CHECK(count(read, "naive") == 4);
+  CHECK(count(read, "best") == 4);
+  for (const TuneRow& r : read.rows)
+    CHECK((r.verdict == TuneVerdict::failed) == (r.contract == "k2" && r.variant == "best"));
+}
+
+TEST_CASE("tuner: a file that cannot be written, or is none, is an error and stays as it was") {
+  const TempDir dir;
+  TuneFile file = of_device();
+  const std::vector<TuneTask> tasks{task("k", "small 0", {planted("naive", {1, 2})})};
+  CHECK_THROWS_AS(tune(tasks, file, {.path = dir / "no/tune.tsv"}), CheckpointError);
+
+  TuneFile good = of_device();
+  good.rows.push_back({"k", "f32", "small 0", "tab\there", "naive", 64});
+  const std::string text = good.text();
+  CHECK(TuneFile::parse(text, "t").rows[0].shape == "tab here");
+  for (size_t cut = 0; cut < text.size(); ++cut)
+    CHECK_THROWS_AS(TuneFile::parse(text.substr(0, cut), "t"), DataError);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string t = text;
+    return t.replace(t.find(from), from.size(), to);
+  };
+  CHECK_THROWS_AS(TuneFile::parse(with("tune 1", "tune 2"), "t"), DataError);
+  CHECK_THROWS_AS(TuneFile::parse(with("right", "rigth"), "t"), DataError);
+  CHECK_THROWS_AS(TuneFile::parse(with("end\t1", "end\t2"), "t"), DataError);
+  CHECK_THROWS_AS(TuneFile::parse(with("\t64\t", "\t-64\t"), "t"), DataError);
+  CHECK_THROWS_AS(TuneFile::parse(text + "more\n", "t"), DataError);
+}

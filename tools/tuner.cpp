@@ -1,0 +1,256 @@
+#include "warptape/tools/tuner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "warptape/core/atomic_file.h"
+#include "warptape/core/error.h"
+#include "warptape/tools/report_style.h"
+#include "warptape/tools/svg_chart.h"
+
+namespace wt::tools {
+namespace {
+
+constexpr int kRepeats = 3;  // launches whose values have to be equal to the last bit
+
+// What is tried right now, beside the file: whoever finds it knows what ended the process.
+class Note {
+ public:
+  explicit Note(const std::string& path) : path_(path + ".trying") {}
+  void write(const TuneRow& r) const {
+    write_file_atomically(path_,
+                          str(r.contract, "\t", r.dtype, "\t", r.size, "\t", r.variant, "\t", "\n"),
+                          {.durable = false});
+  }
+  void remove() const {
+    std::error_code gone;
+    std::filesystem::remove(path_, gone);
+  }
+  // The row of what a process before this one has tried last.
+  bool read(TuneRow& r) const {
+    std::ifstream in(path_);
+    std::string end;
+    return std::getline(in, r.contract, '\t') && std::getline(in, r.dtype, '\t') &&
+           std::getline(in, r.size, '\t') && std::getline(in, r.variant, '\t');
+  }
+
+ private:
+  std::string path_;
+};
+
+using TaskKey = std::string;
+TaskKey key_of(const std::string& contract, const std::string& dtype, const std::string& size) {
+  return str(contract, "\t", dtype, "\t", size);
+}
+
+class Tuner {
+ public:
+  Tuner(TuneFile& file, const TuneOptions& o) : file_(file), o_(o), note_(o.path) {
+    for (const TuneRow& r : file.rows) {
+      done_.insert(key_of(r.contract, r.dtype, r.size));
+      if (r.verdict != TuneVerdict::right) bad_.insert({r.contract, r.variant});
+    }
+    TuneRow r;
+    if (!note_.read(r)) return;
+    // The rows of a task are written together: this one's are not there.
+    r.verdict = TuneVerdict::failed;
+    r.shape = "ended the process";
+    bad_.insert({r.contract, r.variant});
+    carried_[key_of(r.contract, r.dtype, r.size)].push_back(r);
+    note_.remove();
+  }
+
+  bool run(const std::vector<TuneTask>& tasks) {
+    size_t n = 0;
+    for (const TuneTask& t : tasks) {
+      if (o_.stopped && o_.stopped()) break;
+      if (!done_.contains(key_of(t.contract, t.dtype, t.size))) one(t);
+      ++n;
+      if (o_.done) o_.done(n);
+    }
+    file_.complete = n == tasks.size();
+    write();
+    return file_.complete;
+  }
+
+ private:
+  void write() const { write_file_atomically(o_.path, file_.text()); }
+
+  void one(const TuneTask& t) {
+    const TuneSubject s = t.make();
+    std::vector<TuneRow> rows = carried_[key_of(t.contract, t.dtype, t.size)];
+    for (const TuneVariant& v : s.variants) {
+      if (bad_.contains({t.contract, v.name})) continue;
+      TuneRow r;
+      r.contract = t.contract, r.dtype = t.dtype, r.size = t.size, r.shape = s.shape;
+      r.variant = v.name, r.bytes = s.bytes;
+      note_.write(r);
+      judge(s, v, r);
+      note_.remove();
+      if (r.verdict != TuneVerdict::right) bad_.insert({t.contract, v.name});
+      rows.push_back(r);
+    }
+    if (rows.empty()) return;
+    file_.rows.insert(file_.rows.end(), rows.begin(), rows.end());
+    file_.complete = false;
+    write();
+  }
+
+  void judge(const TuneSubject& s, const TuneVariant& v, TuneRow& r) const {
+    try {
+      const std::vector<double> first = v.values();
+      if (!(tune_error(first, s.want) <= s.tolerance)) {
+        r.verdict = TuneVerdict::wrong;
+        return;
+      }
+      for (int i = 1; v.deterministic && i < kRepeats; ++i)
+        if (!same_bits(v.values(), first)) r.verdict = TuneVerdict::unequal;
+      if (r.verdict != TuneVerdict::right || !v.time) return;
+      const TuneTime t = v.time();
+      r.median_us = t.median_us, r.spread = t.spread, r.fraction = t.fraction, r.bound = t.bound;
+    } catch (const DeviceError&) {
+      throw;  // this process gets nothing more done on the device: the note stays
+    } catch (const OutOfMemory&) {
+      r.shape += ", out of memory";  // says nothing of the variant
+    } catch (const Error&) {
+      r.verdict = TuneVerdict::failed;
+    }
+  }
+  static bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
+             return x == y || (std::isnan(x) && std::isnan(y));
+           });
+  }
+
+  TuneFile& file_;
+  const TuneOptions& o_;
+  Note note_;
+  std::set<TaskKey> done_;
+  std::set<std::pair<std::string, std::string>> bad_;  // contract, variant
+  std::map<TaskKey, std::vector<TuneRow>> carried_;
+};
+
+// Rows of one task, the fastest first and what is wrong last.
+std::vector<std::vector<TuneRow>> by_task(const TuneFile& file) {
+  std::vector<std::vector<TuneRow>> groups;
+  std::map<TaskKey, size_t> at;
+  for (const TuneRow& r : file.rows) {
+    const auto [where, is_new] = at.try_emplace(key_of(r.contract, r.dtype, r.size), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[where->second].push_back(r);
+  }
+  for (std::vector<TuneRow>& g : groups)
+    std::stable_sort(g.begin(), g.end(), [](const TuneRow& a, const TuneRow& b) {
+      const bool timed_a = a.median_us > 0, timed_b = b.median_us > 0;
+      return timed_a != timed_b ? timed_a : a.median_us < b.median_us;
+    });
+  return groups;
+}
+
+// Groups that say something: timed, or with a variant that is not right.
+bool is_news(const std::vector<TuneRow>& g) {
+  return std::any_of(g.begin(), g.end(), [](const TuneRow& r) {
+    return r.median_us > 0 || r.verdict != TuneVerdict::right;
+  });
+}
+
+std::string percent(double v) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.0f %%", 100 * v);
+  return text;
+}
+std::string microseconds(double us) {
+  char text[32];
+  std::snprintf(text, sizeof text, us < 100 ? "%.1f us" : "%.0f us", us);
+  return text;
+}
+
+}  // namespace
+
+double tune_error(const std::vector<double>& got, const std::vector<double>& want) {
+  if (got.size() != want.size()) return std::numeric_limits<double>::infinity();
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(want[i]) && std::isnan(got[i])) continue;
+    if (std::isinf(want[i]) && got[i] == want[i]) continue;
+    error += (got[i] - want[i]) * (got[i] - want[i]);
+    norm += want[i] * want[i];
+  }
+  if (!(error >= 0)) return std::numeric_limits<double>::infinity();
+  return error == 0 ? 0 : std::sqrt(error / std::max(norm, 1e-300));
+}
+
+bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o) {
+  return Tuner(file, o).run(tasks);
+}
+
+std::string tune_table(const TuneFile& file) {
+  std::string out;
+  char line[256];
+  int right = 0, off = 0;
+  for (const TuneRow& r : file.rows) (r.verdict == TuneVerdict::right ? right : off) += 1;
+  for (const std::vector<TuneRow>& g : by_task(file)) {
+    if (!is_news(g)) continue;
+    for (const TuneRow& r : g) {
+      const bool first = &r == &g[0], timed = r.median_us > 0;
+      std::snprintf(line, sizeof line, "%-26s %-5s %-24s %-14s %10s %8s  %s\n",
+                    first ? r.contract.c_str() : "", first ? r.dtype.c_str() : "",
+                    first ? r.shape.c_str() : "", r.variant.c_str(),
+                    timed ? microseconds(r.median_us).c_str() : "-",
+                    r.fraction > 0 ? percent(r.fraction).c_str() : "",
+                    r.verdict == TuneVerdict::right
+                        ? r.bound.c_str()
+                        : str("OFF: ", tune_verdict_name(r.verdict)).c_str());
+      out += line;
+    }
+  }
+  return out + str(right, " results right, ", off, " variants off\n");
+}
+
+std::string tune_page(const TuneFile& file) {
+  std::string rows;
+  for (const std::vector<TuneRow>& g : by_task(file)) {
+    if (!is_news(g)) continue;
+    for (const TuneRow& r : g) {
+      const bool first = &r == &g[0], good = r.verdict == TuneVerdict::right;
+      const double width = std::min(100.0, 100 * r.fraction);
+      rows += str("<tr><th scope=\"row\">", first ? html_escape(r.contract) : "", "</th><td>",
+                  first ? r.dtype : "", "</td><td>", first ? html_escape(r.shape) : "", "</td><td>",
+                  html_escape(r.variant), "</td><td>",
+                  r.median_us > 0 ? microseconds(r.median_us) : "-", "</td><td class=\"bar\">");
+      if (good && r.fraction > 0)
+        rows += str("<i style=\"width:", width, "%\"></i><span>", percent(r.fraction), " of ",
+                    html_escape(r.bound), "</span>");
+      else if (!good)
+        rows += str("<b class=\"code\">off: ", tune_verdict_name(r.verdict), "</b>");
+      rows += "</td></tr>\n";
+    }
+  }
+  return str(
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
+      "<title>wt tune</title>\n<style>",
+      kReportStyle,
+      ".bar{position:relative;min-width:220px;text-align:left}"
+      ".bar i{position:absolute;left:12px;top:5px;bottom:5px;background:var(--train);"
+      "opacity:.35;border-radius:3px;max-width:calc(100% - 12px)}.bar span{position:relative;"
+      "padding-left:6px}</style></head>\n<body><main><h1>Variants on ",
+      html_escape(file.device), "</h1>\n<p class=\"sub\">warptape ", html_escape(file.version),
+      ", driver for CUDA ", html_escape(file.driver.empty() ? "-" : file.driver), ", ",
+      html_escape(file.date),
+      file.copy_gb_s > 0 ? str(", a copy reaches ", std::llround(file.copy_gb_s), " GB/s") : "",
+      "</p>\n<section class=\"card wide\"><table class=\"numbers\"><thead><tr><th>kernel</th>"
+      "<th>dtype</th><th>shape</th><th>variant</th><th>median</th><th class=\"bar\">of the "
+      "ceiling</th></tr></thead><tbody>\n",
+      rows, "</tbody></table></section></main></body></html>\n");
+}
+
+}  // namespace wt::tools
