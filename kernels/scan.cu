@@ -1,7 +1,7 @@
 // Scans on simt and cuda. The ladder:
 //   naive  one thread a line, an element after the other
 //   ahead  one thread a line, which reads eight elements before it adds the first
-//   block  one block a line: tiles of 16 bytes a thread, scanned by shuffles; for lines of
+//   block  one block a line: tiles of four elements a thread, scanned by shuffles; for lines of
 //          neighbours, and for few and long ones
 #include "warptape/kernels/scan.h"
 
@@ -116,38 +116,52 @@ struct Step {
   }
 };
 
+// Elements a thread and tile. Not the eight of 16 bytes for 16-bit floats: their doubles would take
+// 100 registers a thread, and two blocks a multiprocessor would be all that fit.
 template <class T>
-constexpr int kRun = kPerPack<T>;  // elements a thread and tile
+constexpr int kRun = sizeof(T) == 8 ? 2 : 4;
+template <class T>
+using Run = Pack<T, kRun<T>>;
 
-// v = elements p, p + 1, ... of a line, counted in the direction of the scan; `pad` past the end.
+// Where a run that begins at element p, counted in the direction of the scan, lies in its line: the
+// lowest of its elements. Those outside of [0, n) are not there.
 template <class T>
-__device__ __forceinline__ void load_run(T (&v)[kRun<T>], RowOf<const T> line, i64 n, i64 p,
-                                         bool reverse, T pad) {
-  const i64 lowest = reverse ? n - p - kRun<T> : p;
-  if (line.step == 1 && p + kRun<T> <= n && aligned_16(line.data + lowest)) {
-    const auto pack = vload<Pack16<T>>(line.data + lowest);
-#pragma unroll
-    for (int j = 0; j < kRun<T>; ++j) v[j] = reverse ? pack.v[kRun<T> - 1 - j] : pack.v[j];
-  } else {
-#pragma unroll
-    for (int j = 0; j < kRun<T>; ++j)
-      v[j] = p + j < n ? line[reverse ? n - 1 - p - j : p + j] : pad;
-  }
+__device__ __forceinline__ i64 lowest_of(i64 n, i64 p, bool reverse) {
+  return reverse ? n - p - kRun<T> : p;
 }
 template <class T>
-__device__ __forceinline__ void store_run(RowOf<T> line, const T (&v)[kRun<T>], i64 n, i64 p,
-                                          bool reverse) {
-  const i64 lowest = reverse ? n - p - kRun<T> : p;
-  if (line.step == 1 && p + kRun<T> <= n && aligned_16(line.data + lowest)) {
-    Pack16<T> pack;
+__device__ __forceinline__ bool is_pack(RowOf<const T> line, i64 n, i64 lowest) {
+  return line.step == 1 && lowest >= 0 && lowest + kRun<T> <= n &&
+         reinterpret_cast<uintptr_t>(line.data + lowest) % sizeof(Run<T>) == 0;
+}
+// A run in the order of memory, as one access where it may be.
+template <class T>
+__device__ __forceinline__ Run<T> load_run(RowOf<const T> line, i64 n, i64 p, bool reverse,
+                                           float pad) {
+  const i64 lowest = lowest_of<T>(n, p, reverse);
+  if (is_pack(line, n, lowest)) return vload<Run<T>>(line.data + lowest);
+  Run<T> v;
 #pragma unroll
-    for (int j = 0; j < kRun<T>; ++j) pack.v[j] = reverse ? v[kRun<T> - 1 - j] : v[j];
-    vstore(line.data + lowest, pack);
+  for (int m = 0; m < kRun<T>; ++m)
+    v.v[m] = lowest + m >= 0 && lowest + m < n ? line[lowest + m] : T(pad);
+  return v;
+}
+template <class T>
+__device__ __forceinline__ void store_run(RowOf<T> line, const Run<T>& v, i64 n, i64 p,
+                                          bool reverse) {
+  const i64 lowest = lowest_of<T>(n, p, reverse);
+  if (is_pack<T>({line.data, line.step}, n, lowest)) {
+    vstore(line.data + lowest, v);
   } else {
 #pragma unroll
-    for (int j = 0; j < kRun<T>; ++j)
-      if (p + j < n) line[reverse ? n - 1 - p - j : p + j] = v[j];
+    for (int m = 0; m < kRun<T>; ++m)
+      if (lowest + m >= 0 && lowest + m < n) line[lowest + m] = v.v[m];
   }
+}
+// Element j in the direction of the scan; j is known when the loops are unrolled.
+template <class T>
+__device__ __forceinline__ Carry<T> element(const Run<T>& v, int j, bool reverse) {
+  return widened<T>(reverse ? v.v[kRun<T> - 1 - j] : v.v[j]);
 }
 
 template <class T>
@@ -161,24 +175,24 @@ __global__ void __launch_bounds__(kBlockThreads) scan_block(Scan<T> a) {
   const int warps = int(blockDim.x / 32);
   const bool factors = a.factor != nullptr, terms = a.term != nullptr, reverse = a.reverse;
   const i64 n = a.rows.length, tile = i64(blockDim.x) * kRun<T>;
-  const T one = T(1.0f), zero = T(0.0f);
   int buffer = 0;
   for (i64 line = blockIdx.x; line < a.rows.count; line += gridDim.x) {
     const auto out = a.rows.row(a.Out, a.out, line);
     const auto factor = a.operand(a.Factor, a.factor, line), term = a.operand(a.Term, a.term, line);
     C carry = terms ? 0 : 1;  // the same in all threads
-    T f[kRun<T>], t[kRun<T>];
+    Run<T> f{}, t{};
     i64 p = i64(threadIdx.x) * kRun<T>;
-    if (factors) load_run(f, factor, n, p, reverse, one);
-    if (terms) load_run(t, term, n, p, reverse, zero);
+    if (factors) f = load_run(factor, n, p, reverse, 1);
+    if (terms) t = load_run(term, n, p, reverse, 0);
     for (i64 begin = 0; begin < n; begin += tile, p += tile, buffer ^= 1) {
       // Of the thread's own elements, then of its and all lanes' before it: five rounds of
       // shuffles, in which the distance doubles.
       Step<C> step{1, 0};
 #pragma unroll
       for (int j = 0; j < kRun<T>; ++j)
-        step = Step<C>{factors ? widened<T>(f[j]) : C(1), terms ? widened<T>(t[j]) : C(0)}.after(
-            step, factors, terms);
+        step = Step<C>{factors ? element<T>(f, j, reverse) : C(1),
+                       terms ? element<T>(t, j, reverse) : C(0)}
+                   .after(step, factors, terms);
 #pragma unroll
       for (int d = 1; d < 32; d *= 2) {
         Step<C> earlier{1, 0};
@@ -195,9 +209,9 @@ __global__ void __launch_bounds__(kBlockThreads) scan_block(Scan<T> a) {
       if (terms) before.value = __shfl_up_sync(kAllLanes, step.value, 1u);
       if (lane == 0) before = {1, 0};
       // The next tile is asked for before this one is waited for.
-      T next_f[kRun<T>], next_t[kRun<T>];
-      if (factors) load_run(next_f, factor, n, p + tile, reverse, one);
-      if (terms) load_run(next_t, term, n, p + tile, reverse, zero);
+      Run<T> next_f{}, next_t{};
+      if (factors) next_f = load_run(factor, n, p + tile, reverse, 1);
+      if (terms) next_t = load_run(term, n, p + tile, reverse, 0);
       // A product of many factors may leave the range of double where the recurrence itself does
       // not: ten factors of 1e38 after a zero. inf * 0 would make NaN of it, so a tile in which
       // that happens is scanned by one thread. The only barrier a tile: the two buffers take turns.
@@ -223,21 +237,22 @@ __global__ void __launch_bounds__(kBlockThreads) scan_block(Scan<T> a) {
           carry = Step<C>{warp_factor[buffer][w], warp_value[buffer][w]}(carry, factors, terms);
         }
         x = before(x, factors, terms);
-        T y[kRun<T>];
+        Run<T> y;
 #pragma unroll
         for (int j = 0; j < kRun<T>; ++j) {
-          if (factors) x *= widened<T>(f[j]);
-          if (terms) x += widened<T>(t[j]);
-          y[j] = narrowed<T>(x);
+          if (factors) x *= element<T>(f, j, reverse);
+          if (terms) x += element<T>(t, j, reverse);
+          const T value = narrowed<T>(x);
+          if (reverse)
+            y.v[kRun<T> - 1 - j] = value;
+          else
+            y.v[j] = value;
         }
         // out may be an operand: a thread writes what it has read itself.
         store_run(out, y, n, p, reverse);
       }
-#pragma unroll
-      for (int j = 0; j < kRun<T>; ++j) {
-        if (factors) f[j] = next_f[j];
-        if (terms) t[j] = next_t[j];
-      }
+      f = next_f;
+      t = next_t;
     }
   }
 }
