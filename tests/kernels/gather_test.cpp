@@ -137,7 +137,7 @@ TEST_CASE("scatter kernels: every variant, dtype and layout, in the order of the
                  zeros({3, 0}, {.dtype = i64_type, .device = d}), 1, nullptr);
     }
   for (const char* name : {"cpu:reference", "cpu:threaded", "simt:naive", "simt:winners",
-                           "simt:atomics", "simt:tiles"}) {
+                           "simt:atomics", "simt:tiles", "simt:sorted"}) {
     CAPTURE(name);
     CHECK(ran.count(name) == 1);
   }
@@ -151,6 +151,11 @@ TEST_CASE("scatter kernels: long lines, and places that half of a line names") {
     const Tensor index = tensor(at).reshape({2, n}).to(d);
     for (DType t : {f32, bf16})
       check_both(numbers({2, 700}, t, d), numbers({2, n}, t, d, 5), index, 1, nullptr);
+    // Several runs of the sort, and of the columns that share an index.
+    check_both(numbers({300, 5}, f32, d), numbers({n, 5}, f32, d, 5),
+               indices({n, 1}, 300, d).expand({n, 5}), 0, nullptr);
+    check_both(numbers({2, 300, 3}, f16, d), numbers({3, 600, 2}, f16, d, 5).transpose(0, 2),
+               indices({1, 600, 3}, 300, d).expand({2, 600, 3}), 1, nullptr);
   }
 }
 
