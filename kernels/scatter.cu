@@ -1,12 +1,11 @@
 // Scatter on simt and cuda: of kernels/gather.h, whose gather is in gather.cu. The ladder:
-//   naive    one thread an element of the source, which reads its whole line of indices: the last
-//            (set) or the first (add) of a place acts
-//   winners  set: each place's last element by atomicMax, whose result has no order; then one
-//            thread an element of the source
-//   atomics  add, i32 and i64: sums that wrap are the same in every order
-//   tiles    add, f32 f16 bf16: one warp a line, 32 elements a turn in order, sums in shared memory
-//   sorted   add, the same: a stable sort of the index by place, then one thread adds all of a
-//   place
+//   naive   one thread an element of the source, which reads its whole line of indices: the last
+//           (set) or the first (add) of a place acts
+//   places  many threads find out who acts. set: each place's last element by atomicMax, whose
+//           result has no order. i32 and i64: atomics, for sums that wrap are the same in every
+//           order. f32 f16 bf16: a stable sort by place, then one thread adds all of a place
+//   tiles   one warp a line, 32 elements a turn in order, who tell each other where they go; sums
+//           (f32 f16 bf16) in shared memory
 #include "warptape/kernels/device/position_sort.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 #include "warptape/kernels/device/scatter.cuh"
@@ -125,15 +124,7 @@ void launch_walk(const ScatterArgs& a, const Launch& l, const Walk& w) {
                 });
 }
 
-const char* why_not_winners(const ScatterArgs& a) {
-  if (a.mode != ScatterMode::set) return "for writing only, not for adding";
-  return a.index.numel() < (1ll << 32) - 1 ? nullptr : "places are counted in 32 bits";
-}
-i64 winners_workspace(const ScatterArgs& a) {
-  return a.index.numel() == 0 ? 0 : 4 * walk_of(a, true).winners;
-}
 void launch_winners(const ScatterArgs& a, const Launch& l) {
-  if (a.index.numel() == 0) return;
   const Walk distinct = walk_of(a, true);
   launch<scatter_clear_winners>(grid_of(l, ceil_div(distinct.winners, kThreads), kThreads),
                                 static_cast<u32*>(l.workspace), distinct.winners);
@@ -145,12 +136,6 @@ void launch_winners(const ScatterArgs& a, const Launch& l) {
   });
 }
 
-const char* why_not_atomics(const ScatterArgs& a) {
-  const DType t = a.out.dtype();
-  return a.mode == ScatterMode::add && (t == DType::i64 || t == DType::i32)
-             ? nullptr
-             : "for adding i64 or i32 only: atomics add in any order";
-}
 void launch_atomics(const ScatterArgs& a, const Launch& l) {
   if (a.out.dtype() == DType::i64)
     launch_walk<scatter_add_atomics<unsigned long long>, unsigned long long>(a, l,
@@ -159,16 +144,24 @@ void launch_atomics(const ScatterArgs& a, const Launch& l) {
     launch_walk<scatter_add_atomics<u32>, u32>(a, l, walk_of(a, false));
 }
 
-const char* why_not_added(const ScatterArgs& a) {
+bool adds_floats(const ScatterArgs& a) {
   const DType t = a.out.dtype();
-  return a.mode == ScatterMode::add && (t == DType::f32 || t == DType::f16 || t == DType::bf16)
-             ? nullptr
-             : "for adding f32, f16 or bf16 only";
+  return a.mode == ScatterMode::add && (t == DType::f32 || t == DType::f16 || t == DType::bf16);
+}
+bool adds_words(const ScatterArgs& a) {
+  const DType t = a.out.dtype();
+  return a.mode == ScatterMode::add && (t == DType::i64 || t == DType::i32);
 }
 // So few indices a line that every thread may read them all.
 bool few_indices(const ScatterArgs& a) { return axis_size(a.index, a.axis) <= 32; }
 
-i64 sums_bytes(const ScatterArgs& a) { return axis_size(a.out, a.axis) * i64(sizeof(float)); }
+i64 sums_bytes(const ScatterArgs& a) {
+  return adds_floats(a) ? axis_size(a.out, a.axis) * i64(sizeof(float)) : 0;
+}
+const char* why_not_tiles(const ScatterArgs& a) {
+  if (a.mode == ScatterMode::add && !adds_floats(a)) return "it adds f32, f16 and bf16 only";
+  return axis_size(a.out, a.axis) < (1ll << 31) ? nullptr : "places are counted in 31 bits";
+}
 const char* why_not_tiles_on(const ScatterArgs& a, const DeviceLimits& limits) {
   return sums_bytes(a) <= limits.shared_bytes - 2 * 1024
              ? nullptr
@@ -176,15 +169,21 @@ const char* why_not_tiles_on(const ScatterArgs& a, const DeviceLimits& limits) {
 }
 int rank_of_tiles(const ScatterArgs& a) {
   if (few_indices(a)) return 5;
-  // Lines whose elements are neighbours, enough of them for the machine, and not much longer in out
-  // than in the index, for all of out's line is read and written.
+  // Lines whose elements are neighbours, enough of them for the machine, and for adding not much
+  // longer in out than in the index, for all of out's line is read and written.
   const i64 n = axis_size(a.index, a.axis), lines = a.index.numel() / n;
   const bool good = a.source.stride(a.axis) <= 1 && a.index.stride(a.axis) == 1 && lines >= 128 &&
-                    axis_size(a.out, a.axis) <= 4 * n;
+                    (a.mode == ScatterMode::set || axis_size(a.out, a.axis) <= 4 * n);
   return good ? 30 : 15;
 }
 void launch_tiles(const ScatterArgs& a, const Launch& l) {
   if (a.index.numel() == 0) return;
+  if (a.mode == ScatterMode::set)
+    return with_unit(item_size(a.out.dtype()), [&](auto tag) {
+      using U = typename decltype(tag)::type;
+      const ScatterLines<U> k = lines_of<U>(a);
+      launch<scatter_tiles<U>>(grid_of(l, k.rows.count, 32), k);
+    });
   with_float(a.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ScatterLines<T> k = lines_of<T>(a);
@@ -202,21 +201,7 @@ LoopNest<2> copies_of(const ScatterArgs& a) {
   finish_geometry(source);
   return loop_nest<2>({{a.source.data, &source}, {a.out.data, &out}});
 }
-const char* why_not_sorted(const ScatterArgs& a) {
-  if (const char* why = why_not_added(a)) return why;
-  if (a.index.numel() == 0) return nullptr;
-  const Walk w = walk_of(a, true);
-  return a.index.numel() < (1ll << 31) && w.winners < (1ll << 32) - 1 && fits_32_bits(w.nest) &&
-                 fits_32_bits(copies_of(a))
-             ? nullptr
-             : "elements and their places are counted in 31 bits";
-}
-int rank_of_sorted(const ScatterArgs& a) { return few_indices(a) ? 5 : 20; }
-i64 sorted_workspace(const ScatterArgs& a) {
-  return a.index.numel() == 0 ? 0 : 4 * position_sort_space(walk_of(a, true).nest.numel).total;
-}
 void launch_sorted(const ScatterArgs& a, const Launch& l) {
-  if (a.index.numel() == 0) return;
   const Walk w = walk_of(a, true);
   const i64 n = w.nest.numel;
   const u32 no_place = u32(w.winners);  // the largest key
@@ -238,28 +223,49 @@ void launch_sorted(const ScatterArgs& a, const Launch& l) {
   });
 }
 
+const char* why_not_places(const ScatterArgs& a) {
+  if (a.mode == ScatterMode::add && !adds_floats(a) && !adds_words(a))
+    return "f64 and u8 are added by the naive rung only";
+  if (a.index.numel() == 0) return nullptr;
+  const Walk w = walk_of(a, true);
+  const bool fits = a.index.numel() < (1ll << 31) && w.winners < (1ll << 32) - 1 &&
+                    fits_32_bits(w.nest) && fits_32_bits(copies_of(a));
+  return fits || (!adds_floats(a) && a.index.numel() < (1ll << 32) - 1)
+             ? nullptr
+             : "elements and their places are counted in 31 bits";
+}
+int rank_of_places(const ScatterArgs& a) { return few_indices(a) && !adds_words(a) ? 5 : 20; }
+i64 places_workspace(const ScatterArgs& a) {
+  if (a.index.numel() == 0 || adds_words(a)) return 0;
+  const Walk w = walk_of(a, true);
+  return 4 * (a.mode == ScatterMode::set ? w.winners : position_sort_space(w.nest.numel).total);
+}
+void launch_places(const ScatterArgs& a, const Launch& l) {
+  if (a.index.numel() == 0) return;
+  if (a.mode == ScatterMode::set)
+    launch_winners(a, l);
+  else if (adds_words(a))
+    launch_atomics(a, l);
+  else
+    launch_sorted(a, l);
+}
+
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, scatter, ScatterArgs,
-            {.name = "winners",
-             .rank = 30,
-             .why_not = why_not_winners,
-             .workspace = winners_workspace,
-             .launch = launch_winners},
-            {.name = "atomics", .rank = 30, .why_not = why_not_atomics, .launch = launch_atomics},
             {.name = "tiles",
              .rank = 30,
-             .why_not = why_not_added,
+             .why_not = why_not_tiles,
              .why_not_on = why_not_tiles_on,
              .rank_of = rank_of_tiles,
              .launch = launch_tiles},
-            {.name = "sorted",
+            {.name = "places",
              .rank = 20,
-             .why_not = why_not_sorted,
-             .rank_of = rank_of_sorted,
-             .workspace = sorted_workspace,
-             .launch = launch_sorted},
+             .why_not = why_not_places,
+             .rank_of = rank_of_places,
+             .workspace = places_workspace,
+             .launch = launch_places},
             {.name = "naive", .rank = 10, .launch = launch_naive});
 
 }  // namespace wt

@@ -99,18 +99,50 @@ __global__ void __launch_bounds__(kThreads) scatter_add_naive(ScatterLines<T> a)
   out = T(sum);
 }
 
-// --- add: a warp a line ---
+// --- a warp a line ---
+
+// Which lanes go to the same place as this one: they agree with it in all `bits` of `to`, a vote a
+// bit. Nothing for a lane that goes nowhere.
+__device__ __forceinline__ unsigned lanes_alike(i64 to, bool good, int bits) {
+  unsigned same = __ballot_sync(kAllLanes, good);
+  for (int b = 0; b < bits; ++b) {
+    const bool set = to >> b & 1;
+    const unsigned with = __ballot_sync(kAllLanes, set);
+    same &= set ? with : ~with;
+  }
+  return good ? same : 0;
+}
+// Votes that tell the places of a line apart.
+__device__ __forceinline__ int bits_of(i64 limit) { return 32 - __clz(int(limit) - 1); }
+
+template <class U>
+__global__ void __launch_bounds__(32) scatter_tiles(ScatterLines<U> a) {
+  const int lane = int(threadIdx.x), bits = bits_of(a.target.limit);
+  const i64 n = a.rows.length, step = a.rows.step[a.Index];
+  for (i64 line = blockIdx.x; line < a.rows.count; line += gridDim.x) {
+    const IndexList index = a.indices(line);
+    const auto out = a.rows.row(a.Out, a.out, line);
+    const auto source = a.rows.row(a.Source, a.source, line);
+    for (i64 tile_begin = 0; tile_begin < n; tile_begin += 32) {
+      const i64 j = tile_begin + lane;
+      const i64 to = j < n ? index[j * step] : -1;
+      const bool good =
+          j < n && a.target.good(to, a.rows.start(a.Place, line) + j * a.rows.step[a.Place]);
+      // Everything is read once, in a row where the axis is the innermost. The last lane of a place
+      // writes; the turns follow each other, and __syncwarp keeps their writes in this order.
+      if (lanes_alike(to, good, bits) >> lane == 1) out[to] = source[j];
+      __syncwarp();
+    }
+  }
+}
 
 template <class T>
 __global__ void __launch_bounds__(32) scatter_add_tiles(ScatterLines<T> a) {
   // One warp a block: __syncwarp, which costs next to nothing, is barrier enough.
   WT_DYN_SHARED(float, sums);
   WT_SHARED(float, tile, [32]);
-  const int lane = int(threadIdx.x);
-  const int limit = int(a.target.limit);
+  const int lane = int(threadIdx.x), limit = int(a.target.limit), bits = bits_of(limit);
   const i64 n = a.rows.length, step = a.rows.step[a.Index];
-  // Votes that tell two places of a line apart.
-  const int bits = 32 - __clz(limit - 1);
   for (i64 line = blockIdx.x; line < a.rows.count; line += gridDim.x) {
     const IndexList index = a.indices(line);
     const auto out = a.rows.row(a.Out, a.out, line);
@@ -125,15 +157,9 @@ __global__ void __launch_bounds__(32) scatter_add_tiles(ScatterLines<T> a) {
       const bool good =
           j < n && a.target.good(to, a.rows.start(a.Place, line) + j * a.rows.step[a.Place]);
       tile[lane] = good ? float(source[j]) : 0.0f;
-      // Which lanes go to the same place as this one: they agree with it in all bits of `to`, a
-      // vote a bit. One of them, the first, then adds the values of all in their order. Atomics
-      // would need no votes and add in any order.
-      unsigned same = __ballot_sync(kAllLanes, good);
-      for (int b = 0; b < bits; ++b) {
-        const bool set = to >> b & 1;
-        const unsigned with = __ballot_sync(kAllLanes, set);
-        same &= set ? with : ~with;
-      }
+      // The first lane of a place adds the values of all in their order. Atomics would need no
+      // votes and add in any order.
+      const unsigned same = lanes_alike(to, good, bits);
       __syncwarp();  // `tile` is written, and what the last turn added is there
       if (good && (same & ((1u << lane) - 1)) == 0) {
         float sum = sums[to];

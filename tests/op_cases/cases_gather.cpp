@@ -53,6 +53,15 @@ void add_gather(std::vector<OpCase>& rows) {
         elements(k.index, [k](const std::vector<Array>& in, const Place& i) {
           return at(in[0], named(k, in[1], i));
         })));
+  // One index for a row of neighbours.
+  c.samples.push_back(two_inputs(
+      "", {{5, 16}}, index_input({3, 1}, 5),
+      [](const Tensor& x, const Tensor& i) {
+        return gather(x, 0, i.expand({3, 16}));
+      },
+      elements({3, 16}, [](const std::vector<Array>& in, const Place& i) {
+        return at(in[0], {i64(at(in[1], {i[0], 0})), i[1]});
+      })));
   const WithIndex call = [](const Tensor& x, const Tensor& i) { return gather(x, 1, i); };
   c.errors = {
       undefined_first("gather", call),
