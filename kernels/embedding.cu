@@ -11,6 +11,7 @@
 #include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/device/bad_index.cuh"
 #include "warptape/kernels/device/index_list.cuh"
+#include "warptape/kernels/device/position_sort.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
@@ -160,24 +161,6 @@ __global__ void __launch_bounds__(64) embedding_backward_naive(EmbeddingScatter<
   }
 }
 
-// Radix sort, 8 bits a pass. Each warp owns a run of positions (a chunk): it counts its digits, the
-// counts are scanned digit by digit, and it places its positions in order. Nothing depends on which
-// warp comes first.
-constexpr int kDigits = 256;
-constexpr i64 kMaxChunks = 256;
-
-struct PositionSort {
-  const u32 *keys, *positions;
-  u32 *keys_out, *positions_out;
-  u32* table;  // [digit][chunk]: counts, then where the chunk's first such digit goes
-  u32 n, chunk, chunks;
-  int shift;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(keys), f(positions), f(keys_out), f(positions_out), f(table);
-  }
-};
-
 // keys[i] = index of position i, `limit` for what adds nothing; clears the ranges.
 template <class T>
 __global__ void __launch_bounds__(128)
@@ -190,79 +173,6 @@ __global__ void __launch_bounds__(128)
     positions[i] = u32(i);
   }
   for (i64 v = first; v <= a.limit; v += stride) begin[v] = end[v] = 0;
-}
-
-__global__ void __launch_bounds__(32) embedding_count_digits(PositionSort s) {
-  // One warp a block: __syncwarp, which costs next to nothing, is barrier enough.
-  WT_SHARED(u32, count, [kDigits]);
-  const u32 lane = threadIdx.x, begin = blockIdx.x * s.chunk;
-  const u32 end = s.n - begin < s.chunk ? s.n : begin + s.chunk;
-  for (u32 d = lane; d < kDigits; d += 32) count[d] = 0;
-  __syncwarp();
-  // Atomics of integers in shared memory: any order of additions gives the same counts. Lanes with
-  // one digit are served one after the other, so equal tokens in a row are the slow case.
-  for (u32 i = begin + lane; i < end; i += 32) atomicAdd(&count[s.keys[i] >> s.shift & 255], 1u);
-  __syncwarp();
-  // By digits, then chunks: the scan of the table in this order gives each chunk its place for each
-  // digit.
-  for (u32 d = lane; d < kDigits; d += 32) s.table[d * s.chunks + blockIdx.x] = count[d];
-}
-
-// Exclusive sum over the table by one block; each thread takes a run of it.
-constexpr int kScanThreads = 256;
-__global__ void __launch_bounds__(kScanThreads) embedding_scan_counts(PositionSort s) {
-  WT_SHARED(u32, sums, [kScanThreads]);
-  const u32 run = kDigits * s.chunks / kScanThreads, begin = threadIdx.x * run;
-  u32 sum = 0;
-  for (u32 i = begin; i < begin + run; ++i) sum += s.table[i];
-  // Two passes over its run: the sum first; where the run begins is known only when all threads
-  // have theirs.
-  sums[threadIdx.x] = sum;
-  __syncthreads();
-  // 256 threads read sums[0], then sums[1], ... together: one address, sent to all lanes, no
-  // conflict.
-  u32 at = 0;
-  for (u32 t = 0; t < threadIdx.x; ++t) at += sums[t];
-  for (u32 i = begin; i < begin + run; ++i) {
-    const u32 count = s.table[i];
-    s.table[i] = at;
-    at += count;
-  }
-}
-static_assert(kDigits % kScanThreads == 0);
-
-__global__ void __launch_bounds__(32) embedding_place(PositionSort s) {
-  WT_SHARED(u32, next, [kDigits]);
-  const u32 lane = threadIdx.x, begin = blockIdx.x * s.chunk;
-  const u32 end = s.n - begin < s.chunk ? s.n : begin + s.chunk;
-  for (u32 d = lane; d < kDigits; d += 32) next[d] = s.table[d * s.chunks + blockIdx.x];
-  __syncwarp();
-  for (u32 tile = begin; tile < end; tile += 32) {
-    const u32 i = tile + lane;
-    const bool inside = i < end;
-    const u32 key = inside ? s.keys[i] : 0, digit = key >> s.shift & 255;
-    // Stable, which atomics would not be: the lanes of a tile are ranked among those with the same
-    // digit. Eight votes, a bit each, leave in `same` the lanes that agree with this one in all
-    // bits.
-    unsigned same = __ballot_sync(0xffffffffu, inside);  // lanes with the same digit
-#pragma unroll
-    for (int bit = 0; bit < 8; ++bit) {
-      const bool set = digit >> bit & 1;
-      const unsigned with = __ballot_sync(0xffffffffu, set);
-      same &= set ? with : ~with;
-    }
-    // Of these, those before this lane.
-    const u32 rank = u32(__popc(same & ((1u << lane) - 1)));
-    // All lanes have read next[digit] before the first of a digit moves it: that is the first
-    // __syncwarp. The second keeps the next tile from reading it too early.
-    const u32 to = next[digit] + rank;
-    __syncwarp();
-    if (inside && rank == 0) next[digit] += u32(__popc(same));
-    __syncwarp();
-    if (!inside) continue;
-    s.keys_out[to] = key;
-    s.positions_out[to] = s.positions[i];
-  }
 }
 
 __global__ void __launch_bounds__(128)
@@ -312,24 +222,21 @@ __global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(Embeddin
 }
 
 // How the workspace of `sorted` is laid out, in u32.
-struct SortSpace {
-  i64 n, limit, chunk, chunks, table, begin, end, total;
+struct RangeSpace {
+  PositionSortSpace sort;
+  i64 limit, begin, end, total;
 };
-inline SortSpace sort_space(const EmbeddingBackwardArgs& a) {
-  SortSpace s;
-  s.n = a.indices.numel();
+inline RangeSpace range_space(const EmbeddingBackwardArgs& a) {
+  RangeSpace s;
+  s.sort = position_sort_space(a.indices.numel());
   s.limit = a.gweight.size(0);
-  s.chunk = ceil_div(ceil_div(s.n, kMaxChunks), 32) * 32;
-  if (s.chunk < 512) s.chunk = 512;
-  s.chunks = ceil_div(s.n, s.chunk);
-  s.table = 4 * s.n;  // after keys and positions, twice each
-  s.begin = s.table + kDigits * s.chunks;
+  s.begin = s.sort.total;
   s.end = s.begin + s.limit + 1;
   s.total = s.end + s.limit + 1;
   return s;
 }
 inline i64 sorted_workspace(const EmbeddingBackwardArgs& a) {
-  return a.gweight.numel() == 0 ? 0 : 4 * sort_space(a).total;
+  return a.gweight.numel() == 0 ? 0 : 4 * range_space(a).total;
 }
 
 template <class T>
@@ -363,37 +270,18 @@ const char* why_not_sorted(const EmbeddingBackwardArgs& a) {
 }
 void launch_sorted(const EmbeddingBackwardArgs& a, const Launch& l) {
   if (a.gweight.numel() == 0) return;
-  const SortSpace space = sort_space(a);
+  const RangeSpace space = range_space(a);
+  const i64 n = space.sort.n;
   u32* w = static_cast<u32*>(l.workspace);
   with_float(a.gweight.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     EmbeddingScatter<T> k = scatter_args<T>(a);
     u32 *begin = w + space.begin, *end = w + space.end;
-    u32 *keys = w, *positions = w + space.n, *spare_keys = w + 2 * space.n,
-        *spare_positions = w + 3 * space.n;
-    const i64 longest = space.n > space.limit ? space.n : space.limit + 1;
-    launch<embedding_keys<T>>(grid_of(l, ceil_div(longest, 128), 128), k, keys, positions, begin,
-                              end);
-    for (int shift = 0; space.n > 0 && space.limit >> shift > 0; shift += 8) {
-      const PositionSort s{keys,
-                           positions,
-                           spare_keys,
-                           spare_positions,
-                           w + space.table,
-                           u32(space.n),
-                           u32(space.chunk),
-                           u32(space.chunks),
-                           shift};
-      launch<embedding_count_digits>(grid_of(l, space.chunks, 32), s);
-      launch<embedding_scan_counts>(grid_of(l, 1, kScanThreads), s);
-      launch<embedding_place>(grid_of(l, space.chunks, 32), s);
-      u32 *const old_keys = keys, *const old_positions = positions;
-      keys = spare_keys, positions = spare_positions;
-      spare_keys = old_keys, spare_positions = old_positions;
-    }
-    launch<embedding_ranges>(grid_of(l, ceil_div(space.n, 128), 128), keys, u32(space.n), begin,
-                             end);
-    k.positions = positions, k.begin = begin, k.end = end;
+    const i64 longest = n > space.limit ? n : space.limit + 1;
+    launch<embedding_keys<T>>(grid_of(l, ceil_div(longest, 128), 128), k, w, w + n, begin, end);
+    const SortedPositions sorted = sort_positions(l, w, space.sort, space.limit);
+    launch<embedding_ranges>(grid_of(l, ceil_div(n, 128), 128), sorted.keys, u32(n), begin, end);
+    k.positions = sorted.positions, k.begin = begin, k.end = end;
     Config c = grid_of(l, space.limit, kSlices * 32);
     const i64 tiles = ceil_div(k.width, 32);
     c.grid.y = unsigned(tiles < 64 ? tiles : 64);
