@@ -6,17 +6,21 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/random_fill.h"
+#include "warptape/kernels/run.h"
 
 namespace wt::nn::init {
 namespace {
 
-// A RandomFill of the tensor's shape by fill(), which finish() may work on.
-template <class F, class G>
-void draw(const Tensor& t, DType drawn, F fill, G finish) {
+// Numbers of the tensor's shape, made on device d, which finish() may work on.
+template <class F>
+void draw(const Tensor& t, DType drawn, Device d, RandomFillArgs a, F finish) {
   const RandomCall c = next_random_call(RandomStream::init);
   if (!t.device().is_meta) {
-    const Tensor values = empty(t.shape(), {.dtype = drawn, .device = Device::cpu()});
-    fill(RandomFill{values.impl()->data, drawn, values.numel(), c.key, c.call});
+    const Tensor values = empty(t.shape(), {.dtype = drawn, .device = d});
+    a.out = view_of(values.impl());
+    a.key = c.key;
+    a.call = c.call;
+    if (values.numel() > 0) run(a, {nullptr, mode.native_stream, nullptr, d});
     finish(values);
     const NoGrad no_grad;
     Tensor to = t;
@@ -24,10 +28,9 @@ void draw(const Tensor& t, DType drawn, F fill, G finish) {
   }
   count_random_call(RandomStream::init, c);
 }
-template <class F>
-void draw(const Tensor& t, F fill) {
+void draw(const Tensor& t, const RandomFillArgs& a) {
   const DType own = t.dtype();
-  draw(t, is_floating(own) && computes(own) ? own : f64, fill, [](const Tensor&) {});
+  draw(t, is_floating(own) && computes(own) ? own : f64, t.device(), a, [](const Tensor&) {});
 }
 
 // Rows of [n, m], n <= m, made orthonormal one after the other; twice, for what rounding leaves.
@@ -55,18 +58,19 @@ void check_axes(const char* who, const Tensor& t) {
 }  // namespace
 
 void uniform_(const Tensor& t, double low, double high) {
-  draw(t, [=](const RandomFill& f) { init_uniform(f, low, high); });
+  draw(t, {.kind = RandomKind::init_uniform, .low = low, .high = high});
 }
 
 void normal_(const Tensor& t, double mean, double std) {
-  draw(t, [=](const RandomFill& f) { init_normal(f, mean, std); });
+  draw(t, {.kind = RandomKind::init_normal, .mean = mean, .std = std});
 }
 
 void trunc_normal_(const Tensor& t, double mean, double std, double low, double high) {
   if (!(low < high) || !(std > 0))
     throw UsageError(str("[trunc_normal_] needs low < high and std > 0, got low ", low, ", high ",
                          high, ", std ", std));
-  draw(t, [=](const RandomFill& f) { init_trunc_normal(f, mean, std, low, high); });
+  draw(t,
+       {.kind = RandomKind::init_trunc_normal, .mean = mean, .std = std, .low = low, .high = high});
 }
 
 void constant_(const Tensor& t, double value) {
@@ -135,8 +139,9 @@ void orthogonal_(const Tensor& t, double gain) {
   check_axes("orthogonal_", t);
   if (t.numel() == 0) return;
   const size_t rows = size_t(t.size(0)), columns = size_t(t.numel()) / rows;
-  const auto normal = [](const RandomFill& f) { init_normal(f, 0, 1); };
-  draw(t, f64, normal, [&](const Tensor& values) {
+  const RandomFillArgs normal{.kind = RandomKind::init_normal};
+  // On the cpu, where its rows are made orthonormal.
+  draw(t, f64, Device::cpu(), normal, [&](const Tensor& values) {
     auto* const v = static_cast<double*>(values.impl()->data);
     if (rows <= columns) {
       orthonormalise(v, rows, columns);

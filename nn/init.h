@@ -1,6 +1,6 @@
-// Initialisers: fill a tensor from the generator's init stream, drawn on the cpu so that every
-// device starts from the same bits. They are not recorded. Names and defaults are PyTorch's
-// torch.nn.init; layers begin as PyTorch's do.
+// Initialisers: fill a tensor from the generator's init stream, with the same bits on every
+// device. They are not recorded. Names and defaults are PyTorch's torch.nn.init; layers begin as
+// PyTorch's do.
 #pragma once
 #include <optional>
 

@@ -1,5 +1,5 @@
-// Random numbers. They are made on the cpu, where vector code is (kernels/random_fill.h), so the
-// factories of core/factories.h that draw are defined here, above the kernels.
+// Random numbers. Kernels make them (kernels/random_fill.h), so the factories of core/factories.h
+// that draw are defined here, above the kernels.
 #include "warptape/autograd/ops/random.h"
 
 #include "warptape/autograd/composite_scope.h"
@@ -11,6 +11,7 @@
 #include "warptape/core/factory.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/random_fill.h"
+#include "warptape/kernels/run.h"
 
 namespace wt {
 namespace info {
@@ -24,13 +25,18 @@ using detail::options_of;
 // One call of the user stream. What throws has drawn nothing: the call is counted by drawn().
 class UserCall {
  public:
-  // fill(RandomFill) writes it.
-  template <class F>
-  Tensor made(const Shape& shape, DType t, const TensorOptions& o, Frame at, F fill) const {
-    return detail::made_on_cpu(shape, t, o, at, [&](void* to, i64 n) {
-      fill(RandomFill{to, t, n, call_.key, call_.call});
-    });
+  // Where it is wanted: the same bits on every device.
+  Tensor made(const Shape& shape, DType t, TensorOptions o, Frame at, RandomFillArgs a) const {
+    o.dtype = t;
+    Tensor out = empty(shape, o, at);
+    if (out.numel() == 0 || o.device.is_meta) return out;
+    a.out = view_of(out.impl());
+    a.key = call_.key;
+    a.call = call_.call;
+    run(a, {nullptr, mode.native_stream, nullptr, o.device});
+    return out;
   }
+  const RandomCall& where() const { return call_; }
   Tensor drawn(Tensor t) const {
     count_random_call(RandomStream::user, call_);
     return t;
@@ -67,7 +73,7 @@ void require_probabilities(const OpScope& s, const Tensor& p) {
 Tensor rand(const Shape& shape, const TensorOptions& o, Frame at) {
   const DType t = random_dtype(o, "rand");
   const UserCall call;
-  return call.drawn(call.made(shape, t, o, at, fill_uniform));
+  return call.drawn(call.made(shape, t, o, at, {}));
 }
 
 static Tensor normal_numbers(const char* op, double mean, double std, const Shape& shape,
@@ -75,7 +81,7 @@ static Tensor normal_numbers(const char* op, double mean, double std, const Shap
   const DType t = random_dtype(o, op);
   const UserCall call;
   return call.drawn(
-      call.made(shape, t, o, at, [=](const RandomFill& f) { fill_normal(f, mean, std); }));
+      call.made(shape, t, o, at, {.kind = RandomKind::normal, .mean = mean, .std = std}));
 }
 Tensor randn(const Shape& shape, const TensorOptions& o, Frame at) {
   return normal_numbers("randn", 0, 1, shape, o, at);
@@ -93,14 +99,16 @@ Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Fr
   const DType t = require_stored(o.dtype.value_or(DType::i64), "randint");
   const UserCall call;
   return call.drawn(
-      call.made(shape, t, o, at, [=](const RandomFill& f) { fill_integers(f, low, high); }));
+      call.made(shape, t, o, at, {.kind = RandomKind::integers, .least = low, .limit = high}));
 }
 
 Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
   if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
   const DType t = require_stored(o.dtype.value_or(DType::i64), "randperm");
   const UserCall call;
-  return call.drawn(call.made({n}, t, o, at, fill_permutation));
+  return call.drawn(detail::made_on_cpu({n}, t, o, at, [&](void* to, i64) {
+    fill_permutation(to, t, n, call.where().key, call.where().call);
+  }));
 }
 
 Tensor bernoulli(const In& x) {
@@ -109,7 +117,7 @@ Tensor bernoulli(const In& x) {
   const Tensor p = s.operand(0);
   if (!s.device().is_meta) require_probabilities(s, p);
   const UserCall call;
-  const Tensor u = call.made(p.shape(), f64, {.device = p.device()}, s.frame(), fill_uniform);
+  const Tensor u = call.made(p.shape(), f64, {.device = p.device()}, s.frame(), {});
   return call.drawn(s.finish(to_dtype(lt(u, p), p.dtype())));
 }
 
@@ -117,7 +125,7 @@ Tensor bernoulli(double p, const Shape& shape, const TensorOptions& o, Frame at)
   detail::check_probability("bernoulli", p, at);
   const DType t = require_stored(detail::dtype_or_default(o), "bernoulli");
   const UserCall call;
-  return call.drawn(call.made(shape, t, o, at, [=](const RandomFill& f) { fill_bernoulli(f, p); }));
+  return call.drawn(call.made(shape, t, o, at, {.kind = RandomKind::bernoulli, .p = p}));
 }
 
 namespace detail {

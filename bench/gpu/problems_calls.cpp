@@ -261,6 +261,7 @@ void add_order(Rows to) {
                          return bincount(in[0]);
                        }};
          });
+  to.add({"random_fill"}, kTwo, kOdd, kPlane, one([](const T& x) { return randn_like(x); }));
   to.add({"multinomial"}, kFloat, {{5, 33}}, {{65536, 1024}}, [](const Shape& s) {
     return Call{text(s), {{s, Fill::positive}}, [](const Ts& in) {
                   return multinomial(in[0].detach(), 16, {.replacement = true});

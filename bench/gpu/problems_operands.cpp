@@ -18,6 +18,7 @@
 #include "warptape/kernels/mse.h"
 #include "warptape/kernels/nll.h"
 #include "warptape/kernels/pool.h"
+#include "warptape/kernels/random_fill.h"
 #include "warptape/kernels/reduce.h"
 #include "warptape/kernels/resize.h"
 #include "warptape/kernels/rms_norm.h"
@@ -129,6 +130,7 @@ void add_indexing(Launchers& to) {
 void add_order_and_matrices(Launchers& to) {
   to.add<SortArgs>([](auto& a, auto& o) { o.out(a.values, a.indices).in(a.in); });
   to.add<BincountArgs>([](auto& a, auto& o) { o.out(a.out).in(a.in, a.weights); });
+  to.add<RandomFillArgs>([](auto& a, auto& o) { o.out(a.out); });
   to.add<MultinomialArgs>([](auto& a, auto& o) { o.out(a.out).in(a.p); });
   to.add<ScanArgs>([](auto& a, auto& o) { o.out(a.out).in(a.factor, a.term); });
   to.add<CholeskyArgs>([](auto& a, auto& o) {

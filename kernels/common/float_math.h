@@ -22,8 +22,8 @@ constexpr float kInf = __builtin_inff(), kNan = __builtin_nanf("");
 
 WT_FLOAT_MATH_HD u32 bits_of(float x) { return __builtin_bit_cast(u32, x); }
 WT_FLOAT_MATH_HD float of_bits(u32 b) { return __builtin_bit_cast(float, b); }
-WT_FLOAT_MATH u64 bits_of(double x) { return __builtin_bit_cast(u64, x); }
-WT_FLOAT_MATH double of_bits(u64 b) { return __builtin_bit_cast(double, b); }
+WT_FLOAT_MATH_HD u64 bits_of(double x) { return __builtin_bit_cast(u64, x); }
+WT_FLOAT_MATH_HD double of_bits(u64 b) { return __builtin_bit_cast(double, b); }
 WT_FLOAT_MATH_HD float magnitude(float x) { return of_bits(bits_of(x) & 0x7fffffffu); }
 // |x| with the sign of s.
 WT_FLOAT_MATH_HD float with_sign(float x, float s) {
@@ -34,13 +34,16 @@ WT_FLOAT_MATH_HD float with_sign(float x, float s) {
 // is a call of libm, right but slow.
 #if defined(__CUDA_ARCH__)
 WT_FLOAT_MATH_HD float fused(float a, float b, float c) { return ::fmaf(a, b, c); }
+WT_FLOAT_MATH_HD double fused(double a, double b, double c) { return ::fma(a, b, c); }
 // a * b rounded, which no compiler may make part of a fused step.
 WT_FLOAT_MATH_HD float product(float a, float b) { return ::__fmul_rn(a, b); }
+WT_FLOAT_MATH_HD double product(double a, double b) { return ::__dmul_rn(a, b); }
 #else
 WT_FLOAT_MATH_HD float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
+WT_FLOAT_MATH_HD double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 WT_FLOAT_MATH_HD float product(float a, float b) { return a * b; }
+WT_FLOAT_MATH_HD double product(double a, double b) { return a * b; }
 #endif
-WT_FLOAT_MATH double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 
 // --- exponentials ---
 // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds, and leaves n in the low bits.

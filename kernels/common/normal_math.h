@@ -1,7 +1,7 @@
 // What normal numbers are made of, in double: the logarithm, sine and cosine of a part of a turn,
 // and quantiles of the normal distribution. Like common/float_math.h's functions these have no
 // branches, calls or tables, every step is one that IEEE 754 defines, so a number has the same bits
-// on every machine and in vector code. A few units in the last place from the truth
+// on every machine, in vector code and on a GPU. A few units in the last place from the truth
 // (tests/kernels/common/normal_math_test.cpp); polynomials by tools/fit_float_math.py.
 #pragma once
 #include "warptape/kernels/common/float_math.h"
@@ -16,9 +16,15 @@ using float_math::of_bits;
 constexpr double kWhole = 0x1p52;
 constexpr u64 kWholeBits = 0x4330000000000000u;
 
+#if defined(__CUDA_ARCH__)
+WT_HD WT_HOT double square_root(double x) { return ::__dsqrt_rn(x); }
+#else
+WT_HD WT_HOT double square_root(double x) { return __builtin_sqrt(x); }
+#endif
+
 // uniform53() of the two words of a pair, the first in the low half. Instruction sets below AVX-512
 // cannot convert 64-bit integers.
-WT_HOT double uniform53_of_pair(u64 pair) {
+WT_HD WT_HOT double uniform53_of_pair(u64 pair) {
   const double first = of_bits((pair & 0xffffffffu) | kWholeBits) - kWhole;
   const double rest = of_bits((pair >> 43) | kWholeBits) - kWhole;
   return fused(first, 0x1p-32, rest * 0x1p-53);
@@ -26,7 +32,7 @@ WT_HOT double uniform53_of_pair(u64 pair) {
 
 // For positive normal x; finite for 0. x = 2^e (1 + f), sqrt(1/2) <= 1 + f < sqrt(2), and
 // log(1 + f) = 2 atanh(f / (2 + f)).
-WT_HOT double log(double x) {
+WT_HD WT_HOT double log(double x) {
   constexpr u64 kOne = 0x3ff0000000000000u, kSqrtHalf = 0x3fe6a09e667f3bcdu;
   const u64 b = bits_of(x) + (kOne - kSqrtHalf);
   const double f = of_bits((b & 0xfffffffffffffu) + kSqrtHalf) - 1.0;
@@ -47,7 +53,7 @@ struct Point {
   double cosine, sine;
 };
 // Of the angle 2 pi t, 0 <= t <= 1. t = quarters / 4 + r, exact, and |r| <= 1/8.
-WT_HOT Point on_circle(double t) {
+WT_HD WT_HOT Point on_circle(double t) {
   constexpr double kTurn = 0x1.921fb54442d18p+2;
   const double shifted = fused(t, 4.0, 0x1.8p52), quarters = shifted - 0x1.8p52;
   const u64 quadrant = bits_of(shifted);
@@ -67,8 +73,8 @@ WT_HOT Point on_circle(double t) {
 
 // A point of the normal distribution in two dimensions from two uniform numbers of [0, 1) (Box and
 // Muller, 1958).
-WT_HOT Point normal_pair(double u, double v) {
-  const double radius = __builtin_sqrt(-2.0 * log(1.0 - u));
+WT_HD WT_HOT Point normal_pair(double u, double v) {
+  const double radius = square_root(-2.0 * log(1.0 - u));
   const Point p = on_circle(v);
   return {radius * p.cosine, radius * p.sine};
 }
@@ -77,12 +83,12 @@ WT_HOT Point normal_pair(double u, double v) {
 // 8.3 for 1. Wichura's PPND16 (algorithm AS 241, Applied Statistics 37, 1988). Quotients of
 // polynomials, of 0.180625 - (p - 1/2)^2 in the middle and of sqrt(-log p) in the tails, where the
 // last piece begins at e^-25.
-WT_HOT double normal_quantile(double p) {
+WT_HD WT_HOT double normal_quantile(double p) {
   const double off = p - 0.5, side = p < 0.5 ? -1.0 : 1.0;
   const bool middle = off * side <= 0.425;
   // Beyond 1/2 a number nearer to 1 cannot be told from it.
   const double upper = 1.0 - p < 0x1p-54 ? 0x1p-54 : 1.0 - p;
-  const double root = __builtin_sqrt(-log(p < 0.5 ? p : upper));
+  const double root = square_root(-log(p < 0.5 ? p : upper));
   const bool far = root > 5.0;
   const double r = middle ? fused(-off, off, 0.180625) : root - (far ? 5.0 : 1.6);
   const auto pick = [=](double a, double b, double c) WT_INLINE_LAMBDA {

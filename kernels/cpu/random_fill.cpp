@@ -1,4 +1,4 @@
-#include "warptape/kernels/random_fill.h"
+#include "warptape/kernels/cpu/random_fill.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "warptape/kernels/common/normal_math.h"
+#include "warptape/kernels/common/random_values.h"
 #include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/cpu/philox_words.h"
@@ -17,6 +18,14 @@ namespace {
 
 using normal_math::Point;
 using normal_math::uniform53_of_pair;
+
+struct RandomFill {
+  void* out;
+  DType dtype;
+  i64 n;
+  PhiloxKey key;
+  u64 call;
+};
 
 // Elements at a time: loops of a fixed length become vector code. in_pieces() cuts at multiples.
 constexpr int kBatch = 64;
@@ -218,46 +227,48 @@ void fill(const RandomFill& f, const D& d) {
   in_pieces(f.n, [&](i64 from, i64 to) { piece(f, d, words, from, to); });
 }
 
-double phi(double x) { return 0.5 * std::erfc(-x * 0.7071067811865476); }
-
-}  // namespace
-
 void fill_uniform(const RandomFill& f) {
   if (f.dtype == DType::f64) return fill(f, UniformOfPair<2>{0, 1});
   const int bits = f.dtype == DType::f32 ? 24 : f.dtype == DType::f16 ? 11 : 8;
   fill(f, UniformOfWord{32 - bits, std::ldexp(1.0, -bits)});
 }
-void fill_normal(const RandomFill& f, double mean, double std) { fill(f, Normal{mean, std}); }
-void fill_integers(const RandomFill& f, i64 low, i64 high) {
-  fill(f, Integers{u64(low), u64(high) - u64(low)});
-}
-void fill_bernoulli(const RandomFill& f, double p) { fill(f, Bernoulli{p}); }
 
-void fill_permutation(const RandomFill& f) {
-  const PhiloxWords source(f.key, f.call);
+}  // namespace
+
+void random_fill_vector(const RandomFillArgs& a, const Launch&) {
+  const RandomFill f{a.out.data, a.out.dtype(), a.out.numel(), a.key, a.call};
+  switch (a.kind) {
+    case RandomKind::uniform:
+      return fill_uniform(f);
+    case RandomKind::normal:
+      return fill(f, Normal{a.mean, a.std});
+    case RandomKind::integers:
+      return fill(f, Integers{u64(a.least), u64(a.limit) - u64(a.least)});
+    case RandomKind::bernoulli:
+      return fill(f, Bernoulli{a.p});
+    case RandomKind::init_uniform:
+      return fill(f, UniformOfPair<4>{a.low, a.high - a.low});
+    case RandomKind::init_normal:
+      return fill(f, OneNormal{a.mean, a.std});
+    case RandomKind::init_trunc_normal:
+      const TruncRange r = trunc_range(a.mean, a.std, a.low, a.high);
+      return fill(f, TruncNormal{r.first, r.width, a.mean, r.scale, a.low, a.high});
+  }
+}
+
+void fill_permutation(void* out, DType t, i64 n, PhiloxKey key, u64 call) {
+  const PhiloxWords source(key, call);
   constexpr i64 kCounters = PhiloxWords::kCounters;
   alignas(64) u32 words[PhiloxWords::kWords];
-  dispatch_all(f.dtype, [&]<class S>() {
-    S* const order = static_cast<S*>(f.out);
-    for (i64 i = 0; i < f.n; ++i) order[i] = stored<S>(i);
-    for (i64 i = f.n - 1; i > 0; --i) {
+  dispatch_all(t, [&]<class S>() {
+    S* const order = static_cast<S*>(out);
+    for (i64 i = 0; i < n; ++i) order[i] = stored<S>(i);
+    for (i64 i = n - 1; i > 0; --i) {
       const i64 lane = i % kCounters;
-      if (i == f.n - 1 || lane == kCounters - 1) source.draw(words, u64(i - lane));
+      if (i == n - 1 || lane == kCounters - 1) source.draw(words, u64(i - lane));
       std::swap(order[i], order[Integers::below(u64(i + 1), words + 4 * lane)]);
     }
   });
-}
-
-void init_uniform(const RandomFill& f, double low, double high) {
-  fill(f, UniformOfPair<4>{low, high - low});
-}
-void init_normal(const RandomFill& f, double mean, double std) { fill(f, OneNormal{mean, std}); }
-void init_trunc_normal(const RandomFill& f, double mean, double std, double low, double high) {
-  const double a = (low - mean) / std, b = (high - mean) / std;
-  // Where the interval lies right of the mean both probabilities would be near 1 and lose digits.
-  const bool flip = a > 0;
-  const double first = phi(flip ? -b : a), last = phi(flip ? -a : b);
-  fill(f, TruncNormal{first, last - first, mean, flip ? -std : std, low, high});
 }
 
 }  // namespace wt

@@ -9,6 +9,7 @@
 
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/decompose.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/loss.h"
@@ -16,7 +17,6 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/autograd/ops/sort.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/npy.h"
@@ -57,8 +57,8 @@ struct Twofold : nn::Module<Twofold> {
   nn::Sequential body = add("body", nn::Sequential{nn::Linear{4, 8}, nn::ReLU{}});
   Tensor forward(Tensor x) { return body(std::move(x)); }
 };
-struct Sorted : nn::Module<Sorted> {
-  Tensor forward(Tensor x) { return sort(std::move(x)).values; }
+struct Factored : nn::Module<Factored> {
+  Tensor forward(Tensor x) { return cholesky(std::move(x)); }
 };
 data::Batch batch(i64 n) { return {ones({n, 4}), zeros({n}, {.dtype = DType::i64})}; }
 
@@ -187,9 +187,14 @@ const Examples kOperands{
        VariantScope v("matmul", "tensor_core");
        matmul(ones({2, 3}, on(kSimt)), ones({3, 2}, on(kSimt)));
      }},
-    {"a kernel that a device does not have", [](auto&) { sort(ones({3}, on(kSimt))); }},
+    {"a kernel that a device does not have",
+     [](auto&) {
+       cholesky(ones({3, 3}, on(kSimt)));
+     }},
     {"a kernel that a device does not have, in a module",
-     [](auto&) { Sorted()(ones({3}, on(kSimt))); }},
+     [](auto&) {
+       Factored()(ones({3, 3}, on(kSimt)));
+     }},
     {"elements of a device's memory", [](auto&) { ones({2}, on(kSimt)).data<float>(); }},
     {"item() of an integer that is no double",
      [](auto&) { tensor({i64(9007199254740993)}).item(); }},

@@ -12,6 +12,7 @@
 #include "warptape/core/operators.h"
 #include "warptape/core/random.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 
 using namespace wt;
 
@@ -23,19 +24,21 @@ constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 }  // namespace
 
 TEST_CASE("NaN is larger than any number, -0 equals 0", "[autograd]") {
-  for (const DType t : {f64, f32, DType::f16, DType::bf16}) {
-    const Tensor x = tensor({1.0, kNan, -kInf, 0.0, kInf, -0.0, kNan, -1.0}).to(t);
-    CHECK(argsort(x).to_vector<i64>() == Places{2, 7, 3, 5, 0, 4, 1, 6});
-    CHECK(argsort(x, 0, {.descending = true}).to_vector<i64>() == Places{1, 6, 4, 0, 3, 5, 7, 2});
-    CHECK(topk(x, 3).indices.to_vector<i64>() == Places{1, 6, 4});
-    CHECK(topk(x, 2, 0, {.largest = false}).indices.to_vector<i64>() == Places{2, 7});
-    CHECK(std::isnan(sort(x).values.to_vector<double>()[7]));
-    CHECK(!std::signbit(sort(x).values.to_vector<double>()[2]));
+  for (const Device d : wt_test::kernel_devices()) {
+    for (const DType t : {f64, f32, DType::f16, DType::bf16}) {
+      const Tensor x = tensor({1.0, kNan, -kInf, 0.0, kInf, -0.0, kNan, -1.0}).to(t).to(d);
+      CHECK(argsort(x).to_vector<i64>() == Places{2, 7, 3, 5, 0, 4, 1, 6});
+      CHECK(argsort(x, 0, {.descending = true}).to_vector<i64>() == Places{1, 6, 4, 0, 3, 5, 7, 2});
+      CHECK(topk(x, 3).indices.to_vector<i64>() == Places{1, 6, 4});
+      CHECK(topk(x, 2, 0, {.largest = false}).indices.to_vector<i64>() == Places{2, 7});
+      CHECK(std::isnan(sort(x).values.to_vector<double>()[7]));
+      CHECK(!std::signbit(sort(x).values.to_vector<double>()[2]));
+    }
+    const i64 least = std::numeric_limits<i64>::min(), most = std::numeric_limits<i64>::max();
+    const Tensor n = tensor(Places{most, least, 0, most - 1}, {.dtype = DType::i64}).to(d);
+    CHECK(sort(n).values.to_vector<i64>() == Places{least, 0, most - 1, most});
+    CHECK(argsort(n, 0, {.descending = true}).to_vector<i64>() == Places{0, 3, 2, 1});
   }
-  const i64 least = std::numeric_limits<i64>::min(), most = std::numeric_limits<i64>::max();
-  const Tensor n = tensor(Places{most, least, 0, most - 1}, {.dtype = DType::i64});
-  CHECK(sort(n).values.to_vector<i64>() == Places{least, 0, most - 1, most});
-  CHECK(argsort(n, 0, {.descending = true}).to_vector<i64>() == Places{0, 3, 2, 1});
 }
 
 TEST_CASE("sort hands both of its outputs the same order under a graph", "[autograd]") {
@@ -59,15 +62,20 @@ TEST_CASE("bincount takes every integer dtype", "[autograd]") {
 
 TEST_CASE("multinomial: one seed, the same places; a call that throws has drawn nothing",
           "[autograd]") {
-  const Tensor p = tensor({{0.1, 0.0, 0.4, 0.5}, {1.0, 1.0, 1.0, 0.0}});
-  manual_seed(5);
-  const Places first = multinomial(p, 100, {.replacement = true}).to_vector<i64>();
-  const Places second = multinomial(p, 100, {.replacement = true}).to_vector<i64>();
-  CHECK(first != second);
-  manual_seed(5);
-  CHECK_THROWS_AS(multinomial(p, 4), UsageError);
-  CHECK(multinomial(p, 100, {.replacement = true}).to_vector<i64>() == first);
-  CHECK(multinomial(p, 2).shape() == Shape{2, 2});
+  Places everywhere;
+  for (const Device d : wt_test::kernel_devices()) {
+    const Tensor p = tensor({{0.1, 0.0, 0.4, 0.5}, {1.0, 1.0, 1.0, 0.0}}).to(d);
+    manual_seed(5);
+    const Places first = multinomial(p, 100, {.replacement = true}).to_vector<i64>();
+    const Places second = multinomial(p, 100, {.replacement = true}).to_vector<i64>();
+    CHECK(first != second);
+    manual_seed(5);
+    CHECK_THROWS_AS(multinomial(p, 4), UsageError);
+    CHECK(multinomial(p, 100, {.replacement = true}).to_vector<i64>() == first);
+    CHECK(multinomial(p, 2).shape() == Shape{2, 2});
+    if (everywhere.empty()) everywhere = first;
+    CHECK(first == everywhere);
+  }
   CHECK(multinomial(empty({3, 4}, {.device = Device::meta()}), 2).shape() == Shape{3, 2});
 }
 
