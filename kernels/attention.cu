@@ -73,17 +73,17 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_naive(AttentionFo
 
 // --- flash ---
 
-template <class T>
+template <class T, int W>
 __global__ void __launch_bounds__(kAttentionThreads) attention_flash(AttentionForward<T> a) {
-  WT_SHARED(VectorTile, k_tile, );
-  WT_SHARED(VectorTile, v_tile, );
+  WT_SHARED(VectorTile<W>, k_tile, );
+  WT_SHARED(VectorTile<W>, v_tile, );
   const Scores<T>& s = a.s;
   const i64 blocks = (s.queries + kAttentionThreads - 1) / kAttentionThreads;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kAttentionThreads;
   const i64 h = head % s.heads, b = head / s.heads, i = first + threadIdx.x;
   const bool live = i < s.queries;
   // Without a query of its own a thread stays: it loads its part of the tiles.
-  OwnVector q, y;
+  OwnVector<W> q, y;
   q.load(s.q.at(b, h, live ? i : 0), s.q.step, s.depth, live);
   y.clear();
   float most = -INFINITY, sum = 0;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_flash(AttentionFo
       const float factor = expf(most - largest);
       sum *= factor;
 #pragma unroll
-      for (int e = 0; e < kWidest; ++e) y.v[e] *= factor;
+      for (int e = 0; e < W; ++e) y.v[e] *= factor;
       most = largest;
     }
     if (most == -INFINITY) continue;  // nothing is seen yet; the barriers are at the loop's head
@@ -146,7 +146,9 @@ void launch_flash(const AttentionForwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     const auto k = forward_of<T>(a);
     const i64 blocks = ceil_div(k.s.queries, kAttentionThreads) * k.s.batches * k.s.heads;
-    launch<attention_flash<T>>(grid_of(l, blocks, kAttentionThreads), k);
+    with_width(a.scores, a.v, [&](auto width) {
+      launch<attention_flash<T, decltype(width)::value>>(grid_of(l, blocks, kAttentionThreads), k);
+    });
   });
 }
 

@@ -116,11 +116,11 @@ __global__ void __launch_bounds__(kAttentionThreads)
 
 // --- flash ---
 
-template <class T>
+template <class T, int W>
 __global__ void __launch_bounds__(kAttentionThreads)
     attention_queries_flash(AttentionBackward<T> a) {
-  WT_SHARED(VectorTile, k_tile, );
-  WT_SHARED(VectorTile, v_tile, );
+  WT_SHARED(VectorTile<W>, k_tile, );
+  WT_SHARED(VectorTile<W>, v_tile, );
   const Scores<T>& s = a.s;
   const i64 blocks = (s.queries + kAttentionThreads - 1) / kAttentionThreads;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kAttentionThreads;
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
   const bool live = i < s.queries;
   // 192 of a thread's 255 registers: the tiles' vectors are read from shared memory as they are
   // multiplied.
-  OwnVector q, g, sum;
+  OwnVector<W> q, g, sum;
   q.load(s.q.at(b, h, live ? i : 0), s.q.step, s.depth, live);
   g.load(a.gout.at(b, h, live ? i : 0), a.gout.step, a.width, live);
   sum.clear();
@@ -153,10 +153,10 @@ __global__ void __launch_bounds__(kAttentionThreads)
 }
 
 // A thread a key. OfValues: gv, which needs no values; else gk.
-template <class T, bool OfValues>
+template <class T, int W, bool OfValues>
 __global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(AttentionBackward<T> a) {
-  WT_SHARED(VectorTile, q_tile, );
-  WT_SHARED(VectorTile, g_tile, );
+  WT_SHARED(VectorTile<W>, q_tile, );
+  WT_SHARED(VectorTile<W>, g_tile, );
   WT_SHARED(float, lse_tile, [kTile]);
   WT_SHARED(float, whole_tile, [kTile]);
   const Scores<T>& s = a.s;
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(Attent
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kAttentionThreads;
   const i64 g = head % groups, b = head / groups, j = first + threadIdx.x;
   const bool live = j < s.keys;
-  OwnVector k, v, sum;
+  OwnVector<W> k, v, sum;
   k.load(s.k.at(b, g, live ? j : 0), s.k.step, s.depth, live);
   if constexpr (!OfValues) v.load(a.v.at(b, g, live ? j : 0), a.v.step, a.width, live);
   sum.clear();
@@ -242,9 +242,12 @@ void launch_flash(const AttentionBackwardArgs& a, const Launch& l) {
     const i64 query_blocks = ceil_div(k.s.queries, kAttentionThreads) * heads;
     const i64 key_blocks = ceil_div(k.s.keys, kAttentionThreads) * groups;
     launch<attention_whole<T>>(a_thread_each(l, heads * k.s.queries), k);
-    launch<attention_queries_flash<T>>(grid_of(l, query_blocks, kAttentionThreads), k);
-    launch<attention_keys_flash<T, true>>(grid_of(l, key_blocks, kAttentionThreads), k);
-    launch<attention_keys_flash<T, false>>(grid_of(l, key_blocks, kAttentionThreads), k);
+    with_width(a.scores, a.v, [&](auto width) {
+      constexpr int W = decltype(width)::value;
+      launch<attention_queries_flash<T, W>>(grid_of(l, query_blocks, kAttentionThreads), k);
+      launch<attention_keys_flash<T, W, true>>(grid_of(l, key_blocks, kAttentionThreads), k);
+      launch<attention_keys_flash<T, W, false>>(grid_of(l, key_blocks, kAttentionThreads), k);
+    });
   });
 }
 

@@ -27,10 +27,8 @@ struct ConvShape {
   i64 stride[3], padding[3], dilation[3];
   DType dtype = DType::f32;
 
-  WT_HOT
-  i64 in_group() const { return in_channels / groups; }
-  WT_HOT
-  i64 out_group() const { return out_channels / groups; }
+  WT_HD WT_HOT i64 in_group() const { return in_channels / groups; }
+  WT_HD WT_HOT i64 out_group() const { return out_channels / groups; }
   i64 x_numel() const { return batch * in_channels * in[0] * in[1] * in[2]; }
   i64 y_numel() const { return batch * out_channels * out[0] * out[1] * out[2]; }
   i64 w_numel() const { return out_channels * in_group() * kernel[0] * kernel[1] * kernel[2]; }

@@ -107,20 +107,21 @@ __device__ __forceinline__ A product_of(const T* a, i64 a_step, const T* b, i64 
 
 // --- flash ---
 
-constexpr int kWidest = 64;  // elements of a vector that a thread keeps in registers
+constexpr int kWidest = 64;  // elements of a vector that a thread keeps in registers: W, 32 or 64
 constexpr int kTile = 16;    // vectors in shared memory
 
 // Vectors [first, first + kTile) of one head, zeros behind the last one and behind each one's end:
 // they add nothing to a product, so that every loop over them has a length the compiler knows.
+template <int W>
 struct VectorTile {
-  alignas(16) float v[kTile][kWidest];
+  alignas(16) float v[kTile][W];
 
   template <class T>
   __device__ __forceinline__ void load(const T* head, i64 row, i64 step, i64 first, i64 rows,
                                        int width) {
 #pragma unroll
-    for (int i = int(threadIdx.x); i < kTile * kWidest; i += kAttentionThreads) {
-      const int r = i / kWidest, e = i % kWidest;
+    for (int i = int(threadIdx.x); i < kTile * W; i += kAttentionThreads) {
+      const int r = i / W, e = i % W;
       const bool there = first + r < rows && e < width;
       v[r][e] = there ? float(head[(first + r) * row + e * step]) : 0.0f;
     }
@@ -128,36 +129,46 @@ struct VectorTile {
 };
 
 // A vector of this thread's own.
+template <int W>
 struct OwnVector {
-  float v[kWidest];
+  float v[W];
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (int e = 0; e < kWidest; ++e) v[e] = 0;
+    for (int e = 0; e < W; ++e) v[e] = 0;
   }
   template <class T>
   __device__ __forceinline__ void load(const T* from, i64 step, int width, bool there) {
 #pragma unroll
-    for (int e = 0; e < kWidest; ++e) v[e] = there && e < width ? float(from[e * step]) : 0.0f;
+    for (int e = 0; e < W; ++e) v[e] = there && e < width ? float(from[e * step]) : 0.0f;
   }
   template <class T>
   __device__ __forceinline__ void store(T* to, i64 step, int width, float factor) const {
 #pragma unroll
-    for (int e = 0; e < kWidest; ++e)
+    for (int e = 0; e < W; ++e)
       if (e < width) to[e * step] = T(v[e] * factor);
   }
-  __device__ __forceinline__ float product(const float (&other)[kWidest]) const {
+  __device__ __forceinline__ float product(const float (&other)[W]) const {
     // Four chains: one would wait four cycles for each of its additions.
     float sum[4] = {};
 #pragma unroll
-    for (int e = 0; e < kWidest; ++e) sum[e % 4] += v[e] * other[e];
+    for (int e = 0; e < W; ++e) sum[e % 4] += v[e] * other[e];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
   }
-  __device__ __forceinline__ void add(float factor, const float (&other)[kWidest]) {
+  __device__ __forceinline__ void add(float factor, const float (&other)[W]) {
 #pragma unroll
-    for (int e = 0; e < kWidest; ++e) v[e] += factor * other[e];
+    for (int e = 0; e < W; ++e) v[e] += factor * other[e];
   }
 };
+
+// Calls f with the number of elements that vectors are padded to.
+template <class F>
+void with_width(const AttentionScores& s, const View& v, F&& f) {
+  if (s.q.size(3) <= 32 && v.size(3) <= 32)
+    f(std::integral_constant<int, 32>{});
+  else
+    f(std::integral_constant<int, kWidest>{});
+}
 
 inline const char* why_not_flash(const AttentionScores& s, const View& v) {
   if (s.q.dtype() == DType::f64) return "f64 has the naive rung only";

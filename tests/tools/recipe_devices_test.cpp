@@ -48,7 +48,6 @@ struct Problem {
   std::string data;
   i64 batch;
 };
-// Convolutions are the cpu's alone: on simt images go through the MLP.
 const std::vector<std::string> kMlp = {"model=mlp"};
 const std::vector<std::string> kTinyGpt = {"layers=1", "heads=2", "channels=16", "context=16",
                                            "dropout=0.1"};
@@ -171,6 +170,12 @@ TEST_CASE("fashion on simt follows the cpu, also when every rung is swapped in t
   const TempDir dir;
   wt_test::write_tiny_fashion(dir, 64, 8);
   check_recipe({"fashion", kMlp, dir.path, 8});
+}
+
+TEST_CASE("fashion's CNN on simt follows the cpu, also when every rung is swapped in the middle") {
+  const TempDir dir;
+  wt_test::write_tiny_fashion(dir, 64, 8);
+  check_recipe({"fashion", {}, dir.path, 4});
 }
 
 TEST_CASE("fashion on simt follows the cpu on the real images") {
