@@ -27,6 +27,13 @@ const TunedSize* tuned_size(const char* contract, Device d, DType t, double byte
 // For tests: forgets what was read; this thread looks again.
 void forget_tuning();
 
+// An operand that is a number is an empty view.
+template <int N>
+DType first_dtype(const View (&views)[N]) {
+  for (const View& v : views)
+    if (v) return v.dtype();
+  return DType::u8;
+}
 // The dtype that arguments are told apart by; u8 where they have none.
 template <class Args>
 DType dtype_of(const Args& a) {
@@ -41,7 +48,7 @@ DType dtype_of(const Args& a) {
   else if constexpr (requires { a.in.dtype(); })
     return a.in.dtype();
   else if constexpr (requires { a.in[0].dtype(); })
-    return a.in[0].dtype();
+    return first_dtype(a.in);
   else if constexpr (requires { a.a.dtype(); })
     return a.a.dtype();
   else if constexpr (requires { a.logits.dtype(); })
