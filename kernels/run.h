@@ -77,7 +77,7 @@ WT_COLD const Variant<Args>* tuned_variant(const Args& a, const Variants<Args>& 
                                            const Device& d) {
   if (d.kind == DeviceKind::cpu || d.is_meta) return nullptr;
   const char* contract = ContractTable<Args>::kName;
-  const TunedSize* known = tuned_size(contract, d, dtype_of(a), double(a.bytes()));
+  const TunedSize* known = tuned_size(contract, d, args_dtype(a), double(a.bytes()));
   if (!known) return nullptr;
   const auto takes = [&](const Variant<Args>& v) {
     return !refusal(v, a, d) && (v.deterministic || mode.determinism != Determinism::strict);

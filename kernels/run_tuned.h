@@ -36,7 +36,7 @@ DType first_dtype(const View (&views)[N]) {
 }
 // The dtype that arguments are told apart by; u8 where they have none.
 template <class Args>
-DType dtype_of(const Args& a) {
+DType args_dtype(const Args& a) {
   if constexpr (requires { DType(a.dtype); })
     return a.dtype;
   else if constexpr (requires { a.shape.dtype; })

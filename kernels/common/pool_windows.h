@@ -3,7 +3,8 @@
 //
 // Shape is PoolShape, or any struct with its sizes in integers of another width.
 #pragma once
-#include "warptape/kernels/pool.h"
+#include "warptape/core/macros.h"
+#include "warptape/core/types.h"
 
 namespace wt {
 #ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's

@@ -3,8 +3,10 @@
 #pragma once
 #include <math.h>
 
+#include "warptape/core/dtype.h"
+#include "warptape/core/philox.h"
 #include "warptape/kernels/common/normal_math.h"
-#include "warptape/kernels/random_fill.h"
+#include "warptape/kernels/common/random_kind.h"
 
 namespace wt {
 #ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
@@ -34,7 +36,8 @@ struct RandomValues {
   TruncRange trunc{};
   u64 least, width;
 
-  explicit RandomValues(const RandomFillArgs& a)
+  template <class Args>  // RandomFillArgs
+  explicit RandomValues(const Args& a)
       : kind(a.kind),
         mean(a.mean),
         std(a.std),

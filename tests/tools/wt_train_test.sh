@@ -93,7 +93,6 @@ errors() {
   expect 2 "did you mean 'adagrad'" train charlm --optimizer adagrat --steps 1
   printf x >"$here/file"
   expect 8 "$here/file" train charlm $tiny --steps 1 --out "$here/file/run"
-  [ "$(wc -l <"$here/err")" -eq 2 ] || fail "more than the error: $(cat "$here/err")"
   [ -e "$here/file/run" ] && fail "something was made under a file"
   expect 2 "f32 only" train charlm --precision f16 --steps 1
   "$wt" train charlm $tiny --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
