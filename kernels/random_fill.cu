@@ -2,6 +2,8 @@
 // IEEE 754's (common/random_values.h).
 //   naive     one thread an element
 //   counters  one thread a counter of Philox, whose two or four elements it writes at once
+#include "warptape/kernels/random_fill.h"
+
 #include "warptape/kernels/common/random_values.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"

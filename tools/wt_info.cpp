@@ -6,6 +6,7 @@
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/json.h"
+#include "warptape/kernels/run_tune_file.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -41,6 +42,9 @@ void print_table() {
                 cuda::device_count() > 1 ? "s" : "");
   else
     std::printf("  cuda    not here: %s\n", cuda::why_not().c_str());
+  for (int i = 0; i < cuda::device_count(); ++i)
+    std::printf("  cuda:%d  %s; wt tune: %s\n", i, cuda::properties(i).name.c_str(),
+                describe_tuning(Device::cuda(i)).c_str());
   std::printf("\nparts\n");
   for (const Feature& f : b.features)
     std::printf("  %-12s %-8s %s%s%s\n", f.name, f.state, f.version, f.on() ? "" : "  ",
