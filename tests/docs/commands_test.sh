@@ -16,6 +16,7 @@ ran=0 bad=0
 while IFS= read -r command; do
   case $command in
     "wt train "*) command="$(sed -E 's/ --steps [0-9]+//' <<<"$command") --steps 2" ;;
+    "wt tune "*) command="$command --device simt --output tune.tsv" ;;  # there is no GPU
   esac
   ran=$((ran + 1))
   if ! (eval "\"$wt\" ${command#wt }") >out 2>err </dev/null; then
