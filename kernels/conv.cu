@@ -281,10 +281,10 @@ void launch_channels(const ConvBackwardInputArgs& a, const Launch& l) {
 
 template <class Args>
 const char* why_not_channels(const Args& a) {
-  if (const char* why = why_not_32_bits(a.shape, a.x, a.y, a.w)) return why;
-  return a.shape.groups * ceil_div(a.shape.in_channels + a.shape.out_channels, kEach) > 65535
-             ? "more than 65535 blocks of channels"
-             : nullptr;
+  const ConvShape& s = a.shape;
+  if (const char* why = why_not_32_bits(s, a.x, a.y, a.w)) return why;
+  const i64 most = s.in_group() > s.out_group() ? s.in_group() : s.out_group();
+  return s.groups * ceil_div(most, kEach) > 65535 ? "more than 65535 blocks of channels" : nullptr;
 }
 
 }  // namespace

@@ -79,20 +79,13 @@ Config team_grid(const Launch& l, i64 rows, i64 length, i64 item_size) {
 template <int Vec, int PerLane, class T>
 __device__ __forceinline__ void load_lane(float (&v)[PerLane], const T* row, int n, int lane,
                                           float pad) {
-  [[maybe_unused]] Pack16<T> pack[PerLane / Vec];
-  // All packs are asked for before the first is looked at: with the conversion in the same turn,
-  // and in one branch with the load, each would be waited for before the next is asked for.
-  if constexpr (Vec > 1) {
-#pragma unroll
-    for (int k = 0; k < PerLane / Vec; ++k)
-      if (const int at = (k * 32 + lane) * Vec; at + Vec <= n) pack[k] = vload<Pack16<T>>(row + at);
-  }
 #pragma unroll
   for (int k = 0; k < PerLane / Vec; ++k) {
     const int at = (k * 32 + lane) * Vec;
     if (Vec > 1 && at + Vec <= n) {
+      const auto pack = vload<Pack16<T>>(row + at);
 #pragma unroll
-      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack[k].v[j % kPerPack<T>]);
+      for (int j = 0; j < Vec; ++j) v[k * Vec + j] = float(pack.v[j % kPerPack<T>]);
     } else {
 #pragma unroll
       for (int j = 0; j < Vec; ++j) v[k * Vec + j] = at + j < n ? float(row[at + j]) : pad;

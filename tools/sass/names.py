@@ -4,6 +4,7 @@ import subprocess
 
 TYPES = {"__nv_bfloat16": "bf16", "__half": "f16", "float": "f32", "double": "f64",
          "unsigned char": "u8", "unsigned short": "u16", "unsigned int": "u32",
+         "unsigned long long": "u64", "long long": "i64",  # before the shorter ones
          "unsigned long": "u64", "long": "i64", "int": "i32"}
 SCOPES = re.compile(r"\(anonymous namespace\)::|\b(?:wt|cuda|detail|pw|red)::")
 
