@@ -90,9 +90,9 @@ __global__ void __launch_bounds__(kAttentionThreads)
     attention_keys_naive(AttentionBackward<T> a, bool of_values) {
   using A = ComputeType<T>;
   const Scores<T>& s = a.s;
-  const i64 groups = s.heads / s.shared, row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (row >= s.batches * groups * s.keys) return;
-  const i64 j = row % s.keys, g = row / s.keys % groups, b = row / s.keys / groups;
+  const i64 row = i64(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (row >= s.batches * s.groups * s.keys) return;
+  const i64 j = row % s.keys, g = row / s.keys % s.groups, b = row / s.keys / s.groups;
   const HeadRows<const T>& from = of_values ? a.gout : s.q;
   const HeadRows<T>& to = of_values ? a.gv : a.gk;
   const i64 width = of_values ? a.width : s.depth;
@@ -160,10 +160,9 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(Attent
   WT_SHARED(float, lse_tile, [kTile]);
   WT_SHARED(float, whole_tile, [kTile]);
   const Scores<T>& s = a.s;
-  const i64 groups = s.heads / s.shared;
   const i64 blocks = (s.keys + kAttentionThreads - 1) / kAttentionThreads;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kAttentionThreads;
-  const i64 g = head % groups, b = head / groups, j = first + threadIdx.x;
+  const i64 g = head % s.groups, b = head / s.groups, j = first + threadIdx.x;
   const bool live = j < s.keys;
   OwnVector<W> k, v, sum;
   k.load(s.k.at(b, g, live ? j : 0), s.k.step, s.depth, live);
@@ -227,7 +226,7 @@ void launch_naive(const AttentionBackwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     const auto k = backward_of<T>(a, l);
     const i64 rows = k.s.batches * k.s.heads * k.s.queries;
-    const i64 keys = k.s.batches * (k.s.heads / k.s.shared) * k.s.keys;
+    const i64 keys = k.s.batches * k.s.groups * k.s.keys;
     launch<attention_whole<T>>(a_thread_each(l, rows), k);
     launch<attention_queries_naive<T>>(a_thread_each(l, rows), k);
     launch<attention_keys_naive<T>>(a_thread_each(l, keys), k, true);
@@ -238,7 +237,7 @@ void launch_flash(const AttentionBackwardArgs& a, const Launch& l) {
   with_float(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = backward_of<T>(a, l);
-    const i64 heads = k.s.batches * k.s.heads, groups = k.s.batches * (k.s.heads / k.s.shared);
+    const i64 heads = k.s.batches * k.s.heads, groups = k.s.batches * k.s.groups;
     const i64 query_blocks = ceil_div(k.s.queries, kAttentionThreads) * heads;
     const i64 key_blocks = ceil_div(k.s.keys, kAttentionThreads) * groups;
     launch<attention_whole<T>>(a_thread_each(l, heads * k.s.queries), k);

@@ -36,7 +36,8 @@ struct Scores {
   HeadRows<const T> q, k;
   const void* mask;
   i64 mask_stride[4];
-  i64 batches, heads, shared, queries, keys;  // shared: heads that share one of k and v
+  // groups: heads of k and v; shared: heads of q that share one of them, none where q has no heads.
+  i64 batches, heads, groups, shared, queries, keys;
   int depth;
   A scale, keep_scale;
   bool mask_is_bool, causal;
@@ -52,7 +53,8 @@ struct Scores {
         mask_stride{},
         batches(s.q.size(0)),
         heads(s.q.size(1)),
-        shared(s.k.size(1) ? s.q.size(1) / s.k.size(1) : 1),
+        groups(s.k.size(1)),
+        shared(groups ? heads / groups : 0),
         queries(s.q.size(2)),
         keys(s.k.size(2)),
         depth(int(s.q.size(3))),

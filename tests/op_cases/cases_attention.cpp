@@ -133,7 +133,13 @@ void add_attention(std::vector<OpCase>& rows) {
   add({2, 3, 3}, {2, 0, 3}, {2, 0, 2}, plain);
   add({1, 4, 66, 8}, {1, 2, 66, 8}, {1, 2, 66, 8},
       {"grouped heads, dropout", "", {.causal = true, .dropout_p = 0.5, .enable_gqa = true}});
+  const Way grouped{"grouped heads", "", {.causal = true, .enable_gqa = true}};
+  // Above 32 elements a thread keeps twice the registers; above 64 none.
+  add({1, 2, 2, 33}, {1, 1, 17, 33}, {1, 1, 17, 35}, {"", "", {.enable_gqa = true}});
+  add({1, 1, 2, 65}, {1, 1, 3, 65}, {1, 1, 3, 2}, causal);
   for (Sample& s : c.samples) s.constant = s.inputs[1].shape[1] == 0;  // no key: zeros
+  add({1, 0, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, grouped);  // keys that no query has
+  c.samples.back().torch.clear();
   const auto x = [](const Shape& s, Device d, DType t = f32) {
     return ones(s, {.dtype = t, .device = d});
   };

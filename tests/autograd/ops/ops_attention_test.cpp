@@ -1,5 +1,5 @@
-// Attention beside what its row in op_cases shows: the chain of operators on other devices, memory,
-// threads, masks that want gradients, shapes beyond 2^31 scores.
+// Attention beside what its row in op_cases shows: devices beside each other, memory,
+// threads, equal bits, masks that want gradients, shapes beyond 2^31 scores.
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -35,7 +35,7 @@ Run run_attention(const Shape& q, const Shape& k, const Shape& v, const Attentio
 
 }  // namespace
 
-TEST_CASE("attention: a device without the kernels takes the chain of operators") {
+TEST_CASE("attention: every device follows the cpu, dropout's choices included") {
   for (Device d : operator_devices())
     for (const AttentionOptions& o :
          {AttentionOptions{}, AttentionOptions{.causal = true, .dropout_p = 0.25},
@@ -62,6 +62,20 @@ TEST_CASE("attention: one and two threads give the same bits") {
   const Run one = both(1), two = both(2);
   set_num_threads(before);
   CHECK(one.values == two.values);
+}
+
+TEST_CASE("attention: a second run has the bits of the first") {
+  for (Device d : operator_devices())
+    for (const char* rung : {"flash", "naive"}) {
+      if (d.kind == DeviceKind::cpu) continue;  // its threads are above
+      CAPTURE(device_kind_name(d.kind), rung);
+      const VariantScope forward("attention_forward", rung), backward("attention_backward", rung);
+      const auto run = [&] {
+        return run_attention({1, 4, 35, 40}, {1, 2, 37, 40}, {1, 2, 37, 40},
+                             {.causal = true, .dropout_p = 0.25, .enable_gqa = true}, d);
+      };
+      CHECK(run().values == run().values);
+    }
 }
 
 TEST_CASE("attention: memory grows with the rows, not with the pairs") {
