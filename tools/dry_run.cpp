@@ -16,7 +16,7 @@ void dry_run(const TrainOptions& o) {
     const DefaultDevice there(d);
     return find_recipe(o.recipe).make(Settings(o.set));
   };
-  const Device device = device_for(*make_on(Device::meta()), o.device);
+  const Device device = device_for(o.device);
   const Device meta = Device::meta(device.kind);
   manual_seed(o.seed);
   const std::unique_ptr<Recipe> recipe = make_on(meta);

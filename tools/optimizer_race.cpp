@@ -100,7 +100,7 @@ RacePlan::RacePlan(const TrainOptions& options) : options_(options) {
   settings.finish(kRaceName);
   start_.settings = recipe->settings();
   start_.item = recipe->item();
-  device_ = device_for(*recipe, options.device);
+  device_ = device_for(options.device);
   start_.device = to_string(device_);
   start_.batch = defaults_.batch;
 }

@@ -58,7 +58,7 @@ TrainedModel load_trained(const std::string& path, const std::string& device) {
     const DefaultDevice nothing(Device::meta());
     t.recipe = find_recipe(t.name).make(Settings::parse(set));
   });
-  t.device = device_for(*t.recipe, device);
+  t.device = device_for(device);
   t.step =
       from_file(t.path, [&] { return integer_of(number_in(file, "train.step"), "train.step"); });
   t.averaged = has_average(file);

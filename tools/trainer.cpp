@@ -35,7 +35,7 @@ Trainer::Trainer(const TrainOptions& o) : o_(o) {
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
-  device_ = device_for(*recipe_, o.device);
+  device_ = device_for(o.device);
   d_ = resolve(o, *recipe_);
 }
 
