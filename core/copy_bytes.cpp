@@ -1,6 +1,7 @@
 #include "warptape/core/copy_bytes.h"
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "warptape/core/device.h"
@@ -28,7 +29,9 @@ const CopyBackend& backend(Device d) {
 
 }  // namespace
 
-void set_copy_backend(DeviceKind k, const CopyBackend* b) { backends[int(k)] = b; }
+const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b) {
+  return std::exchange(backends[int(k)], b);
+}
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {
   if (bytes == 0 || to_device.is_meta || from_device.is_meta) return;

@@ -20,6 +20,7 @@ struct CopyBackend {
   void (*fill_zero)(void* to, Device d, i64 bytes);
   void (*wait)(Device d);
 };
-void set_copy_backend(DeviceKind k, const CopyBackend* b);
+// Returns the one before.
+const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b);
 
 }  // namespace wt

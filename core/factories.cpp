@@ -183,37 +183,6 @@ Tensor ones(const Shape& shape, const TensorOptions& o, Frame at) {
   return full(shape, 1, with, at);
 }
 
-Tensor eye(i64 n, const TensorOptions& o, Frame at) {
-  if (n < 0) throw ShapeError(str("[eye] a negative size: ", n));
-  return generate({n, n}, dtype_or_default(o), o, at,
-                  [n](i64 i) { return Scalar(i / n == i % n ? 1 : 0); });
-}
-
-Tensor arange(Scalar begin, Scalar end, Scalar step, const TensorOptions& o, Frame at) {
-  const bool integer = begin.kind != Scalar::Kind::floating && end.kind != Scalar::Kind::floating &&
-                       step.kind != Scalar::Kind::floating;
-  const double steps = (end.f - begin.f) / step.f;
-  if (step.f == 0 || !std::isfinite(steps))
-    throw UsageError("[arange] the step must be finite and not zero");
-  if (steps > 0x1p62)
-    throw ShapeError(str("[arange] ", steps, " elements overflow 64 bits\n  at ", describe(at)));
-  const i64 n = i64(std::max(0.0, std::ceil(steps)));
-  const DType t = o.dtype.value_or(integer ? DType::i64 : mode.default_dtype);
-  return generate({n}, t, o, at, [=](i64 i) {
-    return integer ? Scalar(i64(u64(begin.i) + u64(i) * u64(step.i)))
-                   : Scalar(begin.f + double(i) * step.f);
-  });
-}
-Tensor arange(Scalar end, const TensorOptions& o, Frame at) { return arange(0, end, 1, o, at); }
-
-Tensor linspace(double begin, double end, i64 n, const TensorOptions& o, Frame at) {
-  if (n < 0) throw ShapeError(str("[linspace] a negative number of values: ", n));
-  const double step = n > 1 ? (end - begin) / double(n - 1) : 0;
-  return generate({n}, dtype_or_default(o), o, at, [=](i64 i) {
-    return Scalar(i < n / 2 || n == 1 ? begin + step * double(i) : end - step * double(n - 1 - i));
-  });
-}
-
 Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(at), options_of(t, at), at); }
 Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(at), options_of(t, at), at); }
 Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(at), options_of(t, at), at); }

@@ -6,6 +6,7 @@
 
 #include "warptape/kernels/common/random_values.h"
 #include "warptape/kernels/device/float_types.cuh"
+#include "warptape/kernels/device/put.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {
@@ -26,38 +27,6 @@ struct RandomMemory {
     f(out);
   }
 };
-
-template <class S, class V>
-__device__ __forceinline__ void put_as(void* out, i64 i, V v) {
-  static_cast<S*>(out)[i] = S(v);
-}
-// Integers are cut as C++ does, whose signed and unsigned bits are the same.
-template <class V>
-__device__ __forceinline__ void put(DType t, void* out, i64 i, V v) {
-  switch (t) {
-    case DType::f64:
-      return put_as<double>(out, i, v);
-    case DType::f32:
-      return put_as<float>(out, i, v);
-    case DType::f16:
-      return put_as<__half>(out, i, float(v));
-    case DType::bf16:
-      return put_as<__nv_bfloat16>(out, i, float(v));
-    case DType::boolean:
-      return put_as<u8>(out, i, v != V(0));
-    case DType::i64:
-    case DType::u64:
-      return put_as<i64>(out, i, v);
-    case DType::i32:
-    case DType::u32:
-      return put_as<i32>(out, i, i64(v));
-    case DType::i16:
-    case DType::u16:
-      return put_as<i16>(out, i, i64(v));
-    default:
-      return put_as<i8>(out, i, i64(v));
-  }
-}
 
 __global__ void __launch_bounds__(kThreads) random_fill_naive(RandomMemory m) {
   const i64 stride = i64(gridDim.x) * blockDim.x;

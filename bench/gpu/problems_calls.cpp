@@ -262,6 +262,9 @@ void add_order(Rows to) {
                        }};
          });
   to.add({"random_fill"}, kTwo, kOdd, kPlane, one([](const T& x) { return randn_like(x); }));
+  to.add({"sequence"}, kTwo, kOdd, kPlane, one([](const T& x) {
+           return arange(0, x.numel(), 1, {.dtype = x.dtype(), .device = x.device()});
+         }));
   to.add({"multinomial"}, kFloat, {{5, 33}}, {{65536, 1024}}, [](const Shape& s) {
     return Call{text(s), {{s, Fill::positive}}, [](const Ts& in) {
                   return multinomial(in[0].detach(), 16, {.replacement = true});
