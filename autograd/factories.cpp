@@ -37,10 +37,8 @@ Tensor arange(Scalar begin, Scalar end, Scalar step, const TensorOptions& o, Fra
   const i64 n = i64(std::max(0.0, std::ceil(steps)));
   const DType t = o.dtype.value_or(integer ? DType::i64 : mode.default_dtype);
   if (integer)
-    return made({n}, t, o, at,
-                {.kind = SequenceKind::integers, .first = begin.i, .step = step.i});
-  return made({n}, t, o, at,
-              {.kind = SequenceKind::reals, .begin = begin.f, .stride = step.f});
+    return made({n}, t, o, at, {.kind = SequenceKind::integers, .first = begin.i, .step = step.i});
+  return made({n}, t, o, at, {.kind = SequenceKind::reals, .begin = begin.f, .stride = step.f});
 }
 Tensor arange(Scalar end, const TensorOptions& o, Frame at) { return arange(0, end, 1, o, at); }
 

@@ -1,4 +1,4 @@
-// wt ops: one row an operator.
+// wt ops: one row an operator, and one a factory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/run.h"
+#include "warptape/tools/factories.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -59,12 +60,10 @@ const char* support(const OpFacts& f, DeviceKind d) {
   return d == DeviceKind::cpu ? "all" : is_built(d) ? f.on_simt : "none";
 }
 
-// Of all the operator's contracts, in the order in which the device lists them; none where the
-// operator does not run, although a part that it is made of may.
-std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
+// Of all these contracts, in the order in which the device lists them.
+std::vector<std::string> variants_of(const std::vector<std::string>& contracts, DeviceKind d) {
   std::vector<std::string> names;
-  if (support(f, d) == std::string_view("none")) return names;
-  for (const std::string& contract : words(f.contracts))
+  for (const std::string& contract : contracts)
     for (const ContractInfo& c : all_contracts()) {
       if (contract != c.name) continue;
       for (int i = 0; i < c.count(d); ++i) {
@@ -73,6 +72,12 @@ std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
       }
     }
   return names;
+}
+
+// None where the operator does not run, although a part that it is made of may.
+std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
+  if (support(f, d) == std::string_view("none")) return {};
+  return variants_of(words(f.contracts), d);
 }
 
 std::string joined(const std::vector<std::string>& list) {
@@ -122,6 +127,47 @@ void print_ops_as_json() {
   }
 }
 
+std::vector<std::string> variants(const Factory& f, DeviceKind d) {
+  return f.contract ? variants_of(words(f.contract), d) : std::vector<std::string>{};
+}
+
+void print_factories_as_json() {
+  for (const Factory& f : kFactories) {
+    nlohmann::ordered_json row;
+    row["name"] = f.name;
+    row["kind"] = f.contract ? "factory" : "host";
+    for (int d = 0; d < kNumDeviceKinds; ++d) {
+      const DeviceKind kind = DeviceKind(d);
+      row["variants"][device_kind_name(kind)] = variants(f, kind);
+      row["devices"][device_kind_name(kind)] =
+          kind == DeviceKind::cpu || is_built(kind) ? "all" : "none";
+    }
+    fmt::print("{}\n", row.dump());
+  }
+}
+
+// "  cpu: a,b  simt: c"
+template <class F>
+std::string listed_variants(const F& f) {
+  std::string text;
+  for (int d = 0; d < kNumDeviceKinds; ++d) {
+    const std::vector<std::string> names = variants(f, DeviceKind(d));
+    if (!names.empty())
+      text += fmt::format("  {}: {}", device_kind_name(DeviceKind(d)), joined(names));
+  }
+  return text;
+}
+
+void print_factories_as_table() {
+  fmt::print("\n{:<20}{}\n", "factory", "made by, and variants");
+  for (const Factory& f : kFactories)
+    fmt::print("{:<20}{}{}\n", f.name,
+               !f.contract    ? "the host, and copied"
+               : !*f.contract ? "nothing: no element is written"
+                              : f.contract,
+               listed_variants(f));
+}
+
 void print_ops_as_table() {
   fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {}\n", "operator", "dtypes", "deriv.", "autocast",
              "cases", "variants");
@@ -145,14 +191,18 @@ void print_ops_as_table() {
 
 void add_ops(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand(
-      "ops", "operators: dtypes, derivatives, autocast class, test cases, kernel variants");
+      "ops",
+      "operators: dtypes, derivatives, autocast class, test cases, kernel variants; factories");
   auto json = std::make_shared<bool>(false);
   c->add_flag("--json", *json, "one JSON object a line");
   c->callback([json, &code] {
-    if (*json)
+    if (*json) {
       print_ops_as_json();
-    else
+      print_factories_as_json();
+    } else {
       print_ops_as_table();
+      print_factories_as_table();
+    }
     code = 0;
   });
 }

@@ -23,6 +23,7 @@
 #include "warptape/kernels/resize.h"
 #include "warptape/kernels/rms_norm.h"
 #include "warptape/kernels/scan.h"
+#include "warptape/kernels/sequence.h"
 #include "warptape/kernels/softmax.h"
 #include "warptape/kernels/sort.h"
 #include "warptape/kernels/unfold.h"
@@ -131,6 +132,7 @@ void add_order_and_matrices(Launchers& to) {
   to.add<SortArgs>([](auto& a, auto& o) { o.out(a.values, a.indices).in(a.in); });
   to.add<BincountArgs>([](auto& a, auto& o) { o.out(a.out).in(a.in, a.weights); });
   to.add<RandomFillArgs>([](auto& a, auto& o) { o.out(a.out); });
+  to.add<SequenceArgs>([](auto& a, auto& o) { o.out(a.out); });
   to.add<MultinomialArgs>([](auto& a, auto& o) { o.out(a.out).in(a.p); });
   to.add<ScanArgs>([](auto& a, auto& o) { o.out(a.out).in(a.factor, a.term); });
   to.add<CholeskyArgs>([](auto& a, auto& o) {

@@ -92,7 +92,8 @@ def trains(wt, device, command, data):
 
 def device_table(wt):
     declared_in = families()
-    rows = [json.loads(line) for line in lines_of(wt, "ops", "--json")]
+    rows = map(json.loads, lines_of(wt, "ops", "--json"))
+    rows = [row for row in rows if row["kind"] not in ("factory", "host")]
     table = ["| | cpu | simt | cuda |", "|---|---|---|---|"]
 
     def add(what, cpu, simt):

@@ -11,7 +11,7 @@ using namespace wt_test;
 namespace {
 
 const std::vector<DType> kFloating{f64, f32, f16, bf16};
-const std::vector<DType> kWhole{DType::i64, DType::i32, DType::i16, DType::i8, DType::u64,
+const std::vector<DType> kWhole{DType::i64, DType::i32, DType::i16, DType::i8,     DType::u64,
                                 DType::u32, DType::u16, DType::u8,  DType::boolean};
 
 std::vector<u8> bytes_of(const Tensor& t) {

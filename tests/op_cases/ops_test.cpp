@@ -13,6 +13,7 @@
 #include "warptape/tests/op_cases/support.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
+#include "warptape/tools/factories.h"
 
 using namespace wt;
 using namespace wt_test;
@@ -209,6 +210,17 @@ TEST_CASE("operators: what wt ops prints is what the checks prove", "[ops]") {
   CHECK(text_of(file) == facts);
 }
 
+TEST_CASE("factories: wt ops lists those of the header", "[ops]") {
+  std::set<std::string> listed, contracts;
+  for (const tools::Factory& f : tools::kFactories) {
+    CHECK(listed.insert(f.name).second);
+    if (f.contract && *f.contract) contracts.insert(f.contract);
+  }
+  CHECK(listed == matches("core", "factories.h", R"re(\nWT_API Tensor (?!from_values)(\w+)\()re"));
+  for (const ContractInfo& c : all_contracts()) contracts.erase(c.name);
+  CHECK(contracts.empty());  // each is one
+}
+
 TEST_CASE("contracts: those of the headers are in the list", "[wall][run][ops]") {
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) {
@@ -226,11 +238,10 @@ TEST_CASE("contracts: each belongs to an operator's row", "[ops]") {
   // Kernels of the optimizers, which tests/optim covers, of the save policies, which
   // tests/autograd/save_policy_test.cpp does, and of factories, which
   // tests/kernels/random_kernels_test.cpp and sequence_kernels_test.cpp do.
-  std::set<std::string> covered{"sgd_step",  "adamw_step",   "step_advance", "step_restore",
-                                "grad_norm", "step_decide",  "grad_scale",   "loss_add",
-                                "bit_pack",  "bit_unpack",   "adam_step",    "adagrad_step",
-                                "lion_step", "rmsprop_step", "ema_step",     "random_fill",
-                                "sequence"};
+  std::set<std::string> covered{
+      "sgd_step",   "adamw_step",   "step_advance", "step_restore", "grad_norm", "step_decide",
+      "grad_scale", "loss_add",     "bit_pack",     "bit_unpack",   "adam_step", "adagrad_step",
+      "lion_step",  "rmsprop_step", "ema_step",     "random_fill",  "sequence"};
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) listed.insert(c.name);
   for (const OpCase& row : op_cases())

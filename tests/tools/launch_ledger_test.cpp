@@ -30,7 +30,8 @@ struct Ledger : profiler::Observer {
     ++(r.device == kSimt ? device_launches : host_launches)[std::string(r.name) + ":" + r.variant];
   }
   void allocated(const profiler::Memory& m) noexcept override {
-    if (m.device == Device::cpu()) ++host_tensors[m.owner ? std::string(m.owner->name) : "no operator"];
+    if (m.device == Device::cpu())
+      ++host_tensors[m.owner ? std::string(m.owner->name) : "no operator"];
   }
 };
 
@@ -125,7 +126,7 @@ TEST_CASE("launch ledger: a training step of the recipes has no host step") {
   }
   SECTION("charlm") {
     wt_test::write_tiny_text(dir / "text", 60);
-    check_stays(third_step("charlm", {"layers=1", "heads=2", "channels=16", "context=16"},
-                           dir / "text"));
+    check_stays(
+        third_step("charlm", {"layers=1", "heads=2", "channels=16", "context=16"}, dir / "text"));
   }
 }
