@@ -1,7 +1,7 @@
 // Random numbers on the cpu: the definitions, an element at a time.
 #include "warptape/kernels/random_fill.h"
 
-#include "warptape/kernels/common/put.h"
+#include "warptape/kernels/common/number.h"
 #include "warptape/kernels/common/random_values.h"
 #include "warptape/kernels/cpu/random_fill.h"
 

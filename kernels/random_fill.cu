@@ -6,7 +6,7 @@
 
 #include "warptape/kernels/common/random_values.h"
 #include "warptape/kernels/device/float_types.cuh"
-#include "warptape/kernels/device/put.cuh"
+#include "warptape/kernels/device/number.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {

@@ -1,7 +1,7 @@
 // Sequences of numbers on the cpu.
 #include "warptape/kernels/sequence.h"
 
-#include "warptape/kernels/common/put.h"
+#include "warptape/kernels/common/number.h"
 #include "warptape/kernels/common/sequence_values.h"
 
 namespace wt {

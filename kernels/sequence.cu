@@ -3,7 +3,7 @@
 #include "warptape/kernels/sequence.h"
 
 #include "warptape/kernels/common/sequence_values.h"
-#include "warptape/kernels/device/put.cuh"
+#include "warptape/kernels/device/number.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
 namespace wt {

@@ -14,6 +14,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/channel_norm.h"
+#include "warptape/kernels/running_stats.h"
 
 namespace wt {
 namespace info {
@@ -149,26 +150,15 @@ struct Running {
 
   bool moves() const { return mean.defined(); }
 
-  // (1 - momentum) old + momentum batch, rounded once to the old one's dtype.
-  static Tensor moved(const Tensor& old, const Tensor& batch, const Tensor& share,
-                      std::optional<double> momentum) {
-    const DType wide = promote(old.dtype(), batch.dtype());
-    const Tensor a = to_dtype(old, wide), b = to_dtype(batch, wide);
-    if (momentum) return to_dtype(add(mul(a, 1 - *momentum), mul(b, *momentum)), old.dtype());
-    const Tensor m = to_dtype(share, wide);
-    return to_dtype(add(mul(a, sub(1.0, m)), mul(b, m)), old.dtype());
-  }
   // From batch statistics: mean [statistics], and variance [statistics] over `values` each.
-  void prepare(const Tensor& batch_mean, const Tensor& variance, i64 values, i64 channels) {
-    const auto of_channel = [&](const Tensor& t) {
-      return t.numel() == channels ? t : wt::mean(t.reshape({-1, channels}), 0);
-    };
-    Tensor share;
-    if (count.defined()) new_count = add(count, 1);
-    if (!momentum) share = reciprocal(to_dtype(new_count, DType::f64));
-    const double unbiased = double(values) / double(values - 1);
-    new_mean = moved(mean, of_channel(batch_mean), share, momentum);
-    new_var = moved(var, of_channel(mul(variance, unbiased)), share, momentum);
+  void prepare(const View& batch_mean, const View& variance, i64 values, const Launch& l) {
+    new_mean = empty_like(mean), new_var = empty_like(var);
+    if (count.defined()) new_count = empty_like(count);
+    const auto view = [](const Tensor& t) { return t.defined() ? view_of(t.impl()) : View{}; };
+    run(RunningStatsArgs{view(new_mean), view(new_var), view(new_count), view(mean), view(var),
+                         view(count), batch_mean, variance, momentum.value_or(-1),
+                         double(values) / double(values - 1)},
+        l);
   }
   // Only once, also when a checkpointed function runs again (copy_).
   void write() {
@@ -244,7 +234,8 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
           s.launch());
     if (running.moves()) {
       const NoGrad no_grad;
-      running.prepare(stats.select(0, 0), variance, values_of(shape, a.groups), shape.shape[1]);
+      running.prepare(view_of(stats.select(0, 0).impl()), view_of(variance.impl()),
+                      values_of(shape, a.groups), s.launch());
     }
     run(ChannelNormForwardArgs{out.view(), x.view(), view_of(stats.impl()), weight, bias, a.groups},
         s.launch());

@@ -204,6 +204,13 @@ void add_rows(Rows to) {
          kTwo,
          {{3, 8, 33, 0, 0}, {3, 8, 33, 0, 1}, {3, 8, 33, 4, 0}, {3, 8, 33, 4, 1}, {3, 8, 49, 4, 0}},
          channel_norm_sizes(64), channel_norm_sizes(256), channel_norm_call);
+  to.add({"running_stats"}, kTwo, {{3, 8, 33}}, {{64, 256, 49}}, [](const Shape& s) {
+    return Call{text(s), {{s}, {{s[1]}}, {{s[1]}}}, [](const Ts& in) {
+                  return batch_norm(in[0].detach(), {.running_mean = in[1].detach(),
+                                                     .running_var = in[2].detach(),
+                                                     .training = true});
+                }};
+  });
   to.add({"cross_entropy_forward", "cross_entropy_backward"}, kTwo, small,
          {{8192, 50257}, {65536, 1024}},
          loss_of_labels([](const T& x, const T& y) { return cross_entropy(x, y); }));

@@ -22,6 +22,7 @@
 #include "warptape/kernels/reduce.h"
 #include "warptape/kernels/resize.h"
 #include "warptape/kernels/rms_norm.h"
+#include "warptape/kernels/running_stats.h"
 #include "warptape/kernels/scan.h"
 #include "warptape/kernels/sequence.h"
 #include "warptape/kernels/softmax.h"
@@ -83,6 +84,9 @@ void add_norms(Launchers& to) {
   to.add<RmsNormForwardArgs>([](auto& a, auto& o) { o.out(a.y, a.stats).in(a.x, a.weight); });
   to.add<RmsNormBackwardInputArgs>(
       [](auto& a, auto& o) { o.out(a.gx).in(a.gy, a.x, a.stats, a.weight); });
+  to.add<RunningStatsArgs>([](auto& a, auto& o) {
+    o.out(a.new_mean, a.new_var).in(a.mean, a.var, a.batch_mean, a.batch_var);
+  });
   to.add<ChannelStatsArgs>([](auto& a, auto& o) { o.out(a.stats, a.variance).in(a.x); });
   to.add<ChannelNormForwardArgs>(
       [](auto& a, auto& o) { o.out(a.y).in(a.x, a.stats, a.weight, a.bias); });

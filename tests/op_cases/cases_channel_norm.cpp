@@ -151,7 +151,9 @@ void add_running_sample(OpCase& c, const Shape& shape, double momentum, bool ins
 }
 
 void add_batch_norm(std::vector<OpCase>& rows) {
-  OpCase c{"batch_norm", kContracts, kFloats};
+  std::vector<std::string> contracts = kContracts;
+  contracts.push_back("running_stats");
+  OpCase c{"batch_norm", contracts, kFloats};
   c.cancels = true;
   struct Case {
     Shape x;

@@ -1,5 +1,5 @@
-// A number written as an element of a dtype that is known when the kernel runs: where all threads
-// have the same one, the branch costs less than a kernel for each.
+// Numbers as elements of a dtype that is known when the kernel runs: where all threads have the
+// same one, the branch costs less than a kernel for each.
 #pragma once
 #include "warptape/core/dtype.h"
 #include "warptape/kernels/device/float_types.cuh"
@@ -7,6 +7,20 @@
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
+
+// Element i, of a floating dtype that computes.
+__device__ __forceinline__ double number(DType t, const void* in, i64 i) {
+  switch (t) {
+    case DType::f64:
+      return static_cast<const double*>(in)[i];
+    case DType::f32:
+      return static_cast<const float*>(in)[i];
+    case DType::f16:
+      return float(static_cast<const __half*>(in)[i]);
+    default:
+      return float(static_cast<const __nv_bfloat16*>(in)[i]);
+  }
+}
 
 template <class S, class V>
 __device__ __forceinline__ void put_as(void* out, i64 i, V v) {

@@ -1,9 +1,24 @@
-// A number written as an element of a dtype, on the host; kernels/device/put.cuh is the device's.
+// A number written as an element of a dtype, on the host; kernels/device/number.cuh is the
+// device's.
 #pragma once
 #include "warptape/core/dtype.h"
 #include "warptape/core/half.h"
 
 namespace wt {
+
+// Element i, of a floating dtype that computes.
+inline double number(DType t, const void* in, i64 i) {
+  switch (t) {
+    case DType::f64:
+      return static_cast<const double*>(in)[i];
+    case DType::f32:
+      return static_cast<const float*>(in)[i];
+    case DType::f16:
+      return float(static_cast<const Half*>(in)[i]);
+    default:
+      return float(static_cast<const BFloat16*>(in)[i]);
+  }
+}
 
 template <class S, class V>
 inline void put_as(void* out, i64 i, V v) {
