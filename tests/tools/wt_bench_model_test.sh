@@ -26,4 +26,18 @@ if grep -v '"bound":"[a-z]' <<<"$rows" | grep -q .; then fail "a line has no bou
 said=$("$wt" bench model --only copy_bites 2>&1)
 [ $? -eq 2 ] || fail "--only copy_bites: exit code is not 2"
 grep -q copy_bytes <<<"$said" || fail "--only copy_bites does not name the near one: $said"
+# Beside an earlier table: of the same rows nothing is new, better or gone; of a row that waited more
+# the fraction before is lower.
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+"$wt" bench model --before "$table" >"$scratch/same" || fail "--before: exit code $?"
+grep -qE '^[0-9]+ rows: 0 new, 0 better and 0 worse' "$scratch/same" || fail "--before itself: $(tail -2 "$scratch/same")"
+if grep -q '^gone:' "$scratch/same"; then fail "--before itself: rows are gone"; fi
+grep -v '^copy_bytes' "$table" >"$scratch/older"
+"$wt" bench model --all --only copy_bytes --before "$scratch/older" >"$scratch/added" || fail "--before: exit code $?"
+grep -qE '^copy_bytes .* - ' "$scratch/added" || fail "a new kernel has a figure of before: $(cat "$scratch/added")"
+echo nonsense >"$scratch/older"
+"$wt" bench model --before "$scratch/older" >/dev/null 2>&1 && fail "a file that is no table is taken"
+"$wt" bench model --before "$scratch/none" >/dev/null 2>&1
+[ $? -eq 3 ] || fail "a missing table: exit code is not 3"
 exit $bad
