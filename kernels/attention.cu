@@ -2,29 +2,11 @@
 // ladder.
 #include "warptape/kernels/attention.h"
 
-#include "warptape/kernels/device/attention.cuh"
+#include "warptape/kernels/device/attention_mma.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
-
-template <class T>
-struct AttentionForward {
-  using A = ComputeType<T>;
-  Scores<T> s;
-  HeadRows<const T> v;
-  HeadRows<T> out;
-  A* lse;
-  int width;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    s.visit_pointers(f);
-    f(v.data), f(out.data), f(lse);
-  }
-  __device__ __forceinline__ void save(i64 row, A most, A sum) const {
-    if (lse) lse[row] = most == -A(INFINITY) ? A(INFINITY) : most + A(log(sum));
-  }
-};
 
 // --- naive ---
 
@@ -128,11 +110,6 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_flash(AttentionFo
 
 // --- launch ---
 
-template <class T>
-AttentionForward<T> forward_of(const AttentionForwardArgs& a) {
-  return {Scores<T>(a.scores), HeadRows<const T>(a.v), HeadRows<T>(a.out),
-          a.lse.as<ComputeType<T>>(), int(a.v.size(3))};
-}
 void launch_naive(const AttentionForwardArgs& a, const Launch& l) {
   with_float_or_double(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -156,6 +133,13 @@ void launch_flash(const AttentionForwardArgs& a, const Launch& l) {
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, attention_forward, AttentionForwardArgs,
+            {.name = "tensor_core",
+             .rank = 30,
+             .why_not =
+                 [](const AttentionForwardArgs& a) { return why_not_attention_mma(a.scores, a.v); },
+             .why_not_on = [](const AttentionForwardArgs&,
+                              const DeviceLimits& d) { return why_not_attention_mma_on(d); },
+             .launch = attention_mma_forward},
             {.name = "flash",
              .rank = 20,
              .why_not = [](const AttentionForwardArgs& a) { return why_not_flash(a.scores, a.v); },

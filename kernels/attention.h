@@ -10,8 +10,9 @@ namespace wt {
 //   p(i, j) = exp(s(i, j) - lse(i)),  lse(i) = log sum_j exp(s(i, j))
 // Pairs that may not attend (mask false, or j > i under `causal`) have p = 0; a query without any
 // key gives zeros. q [B, H, L, E], k [B, Hk, S, E], v [B, Hk, S, Ev], one dtype of f64 f32 f16 bf16
-// (16 bits compute in f32), any strides; H is a multiple of Hk. mask: [B, H, L, S], bool or of q's
-// dtype, any strides (expanded ones too), or absent.
+// (16 bits compute in f32, but p~ and its gradient may be rounded to 16 bits before they are
+// multiplied by v, k or q: tensor cores want them so), any strides; H is a multiple of Hk. mask:
+// [B, H, L, S], bool or of q's dtype, any strides (expanded ones too), or absent.
 //
 // Dropout: p~(i, j) = keep ? p(i, j) * keep_scale : 0 with the draw of kernels/dropout.h for the
 // element [b, h, i, j] of [B, H, L, S]; threshold 0 drops nothing.

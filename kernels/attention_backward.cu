@@ -3,27 +3,11 @@
 // gk.
 #include "warptape/kernels/attention.h"
 
-#include "warptape/kernels/device/attention.cuh"
+#include "warptape/kernels/device/attention_mma.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
-
-template <class T>
-struct AttentionBackward {
-  using A = ComputeType<T>;
-  Scores<T> s;
-  HeadRows<const T> v, gout, out;
-  HeadRows<T> gq, gk, gv;
-  const A* lse;
-  A* whole;  // D, a number a query: in the workspace
-  int width;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    s.visit_pointers(f);
-    f(v.data), f(gout.data), f(out.data), f(gq.data), f(gk.data), f(gv.data), f(lse), f(whole);
-  }
-};
 
 // --- naive ---
 
@@ -209,14 +193,6 @@ i64 workspace(const AttentionBackwardArgs& a) {
   return q.size(0) * q.size(1) * q.size(2) * item_size(a.lse.dtype());
 }
 
-template <class T>
-AttentionBackward<T> backward_of(const AttentionBackwardArgs& a, const Launch& l) {
-  using A = ComputeType<T>;
-  return {Scores<T>(a.scores),      HeadRows<const T>(a.v), HeadRows<const T>(a.gout),
-          HeadRows<const T>(a.out), HeadRows<T>(a.gq),      HeadRows<T>(a.gk),
-          HeadRows<T>(a.gv),        a.lse.as<const A>(),    static_cast<A*>(l.workspace),
-          int(a.v.size(3))};
-}
 Config a_thread_each(const Launch& l, i64 rows) {
   return grid_of(l, ceil_div(rows, kAttentionThreads), kAttentionThreads);
 }
@@ -232,6 +208,14 @@ void launch_naive(const AttentionBackwardArgs& a, const Launch& l) {
     launch<attention_keys_naive<T>>(a_thread_each(l, keys), k, true);
     launch<attention_keys_naive<T>>(a_thread_each(l, keys), k, false);
   });
+}
+void launch_mma(const AttentionBackwardArgs& a, const Launch& l) {
+  with_half(a.scores.q.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto k = backward_of<T>(a, l);
+    launch<attention_whole<T>>(a_thread_each(l, k.s.batches * k.s.heads * k.s.queries), k);
+  });
+  attention_mma_backward(a, l);
 }
 void launch_flash(const AttentionBackwardArgs& a, const Launch& l) {
   with_float(a.scores.q.dtype(), [&](auto tag) {
@@ -253,12 +237,20 @@ void launch_flash(const AttentionBackwardArgs& a, const Launch& l) {
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
-WT_VARIANTS(WT_DEVICE_NS, attention_backward, AttentionBackwardArgs,
-            {.name = "flash",
-             .rank = 20,
-             .why_not = [](const AttentionBackwardArgs& a) { return why_not_flash(a.scores, a.v); },
-             .workspace = workspace,
-             .launch = launch_flash},
-            {.name = "naive", .rank = 10, .workspace = workspace, .launch = launch_naive});
+WT_VARIANTS(
+    WT_DEVICE_NS, attention_backward, AttentionBackwardArgs,
+    {.name = "tensor_core",
+     .rank = 30,
+     .why_not = [](const AttentionBackwardArgs& a) { return why_not_attention_mma(a.scores, a.v); },
+     .why_not_on = [](const AttentionBackwardArgs&,
+                      const DeviceLimits& d) { return why_not_attention_mma_on(d); },
+     .workspace = workspace,
+     .launch = launch_mma},
+    {.name = "flash",
+     .rank = 20,
+     .why_not = [](const AttentionBackwardArgs& a) { return why_not_flash(a.scores, a.v); },
+     .workspace = workspace,
+     .launch = launch_flash},
+    {.name = "naive", .rank = 10, .workspace = workspace, .launch = launch_naive});
 
 }  // namespace wt

@@ -2,6 +2,8 @@
 //   naive  one thread a query (or a key), elements from memory as they are needed
 //   flash  a block 128 queries (or keys), whose vectors stay in registers; keys and values (or
 //          queries and gradients) come by tiles through shared memory (Dao et al. 2022)
+//   tensor_core  a warp 16 queries (or keys), both products of a tile by mma.m16n8k16
+//          (device/attention_mma.cuh)
 #pragma once
 #include "warptape/kernels/attention.h"
 #include "warptape/kernels/device/float_types.cuh"
@@ -105,6 +107,57 @@ __device__ __forceinline__ A product_of(const T* a, i64 a_step, const T* b, i64 
   A sum = 0;
   for (i64 e = 0; e < n; ++e) sum += A(a[e * a_step]) * A(b[e * b_step]);
   return sum;
+}
+
+// --- arguments of the kernels ---
+
+template <class T>
+struct AttentionForward {
+  using A = ComputeType<T>;
+  Scores<T> s;
+  HeadRows<const T> v;
+  HeadRows<T> out;
+  A* lse;
+  int width;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    s.visit_pointers(f);
+    f(v.data), f(out.data), f(lse);
+  }
+  __device__ __forceinline__ void save(i64 row, A most, A sum) const {
+    if (lse) lse[row] = most == -A(INFINITY) ? A(INFINITY) : most + A(log(sum));
+  }
+};
+
+template <class T>
+AttentionForward<T> forward_of(const AttentionForwardArgs& a) {
+  return {Scores<T>(a.scores), HeadRows<const T>(a.v), HeadRows<T>(a.out),
+          a.lse.as<ComputeType<T>>(), int(a.v.size(3))};
+}
+
+template <class T>
+struct AttentionBackward {
+  using A = ComputeType<T>;
+  Scores<T> s;
+  HeadRows<const T> v, gout, out;
+  HeadRows<T> gq, gk, gv;
+  const A* lse;
+  A* whole;  // D, a number a query: in the workspace
+  int width;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    s.visit_pointers(f);
+    f(v.data), f(gout.data), f(out.data), f(gq.data), f(gk.data), f(gv.data), f(lse), f(whole);
+  }
+};
+
+template <class T>
+AttentionBackward<T> backward_of(const AttentionBackwardArgs& a, const Launch& l) {
+  using A = ComputeType<T>;
+  return {Scores<T>(a.scores),      HeadRows<const T>(a.v), HeadRows<const T>(a.gout),
+          HeadRows<const T>(a.out), HeadRows<T>(a.gq),      HeadRows<T>(a.gk),
+          HeadRows<T>(a.gv),        a.lse.as<const A>(),    static_cast<A*>(l.workspace),
+          int(a.v.size(3))};
 }
 
 // --- flash ---

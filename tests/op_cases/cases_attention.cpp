@@ -89,6 +89,7 @@ Array attention_oracle(const std::vector<Array>& in, const Way& w) {
     }
     r.v.push_back(y);
     r.magnitude.push_back(size * (1 + 2 * one.size));
+    r.rounded.push_back(size);  // the probabilities (kernels/attention.h)
   }
   r.terms = double(q.shape[n - 1] + keys) + 16;
   return r;
@@ -138,6 +139,7 @@ void add_attention(std::vector<OpCase>& rows) {
   // Above 32 elements a thread keeps twice the registers; above 64 none.
   add({1, 2, 2, 33}, {1, 1, 17, 33}, {1, 1, 17, 35}, {"", "", {.enable_gqa = true}});
   add({1, 1, 2, 65}, {1, 1, 3, 65}, {1, 1, 3, 2}, causal);
+  add({1, 1, 66, 32}, {1, 1, 130, 32}, {1, 1, 130, 32}, plain);        // whole tiles of whole packs
   for (Sample& s : c.samples) s.constant = s.inputs[1].shape[1] == 0;  // no key: zeros
   add({1, 0, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, grouped);              // keys that no query has
   c.samples.back().torch.clear();

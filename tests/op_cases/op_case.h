@@ -29,6 +29,8 @@ struct Array {
   std::vector<double> v;
   double terms = kTermsOfFunction;
   std::vector<double> magnitude{};  // empty: |v|
+  // Absolute values that a variant may round to the operands' dtype on the way; empty: none.
+  std::vector<double> rounded{};
 };
 
 // Value: of the dtype under test. Index: i64. Truth: bool.

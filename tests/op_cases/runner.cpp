@@ -83,8 +83,9 @@ std::string check_values(const Case& c, const Tensor& y, const std::vector<Array
     return "mistrusted: nearly all expected values are equal";
   const std::vector<double> got = y.to_vector<double>();
   return compare("value", got, v, [&](size_t i) {
-    return value_bound(t, c.dtype, want.terms, v[i],
-                       want.magnitude.empty() ? std::fabs(v[i]) : want.magnitude[i]);
+    const double on_the_way = want.rounded.empty() ? 0 : precision_of(c.dtype).u * want.rounded[i];
+    return on_the_way + value_bound(t, c.dtype, want.terms, v[i],
+                                    want.magnitude.empty() ? std::fabs(v[i]) : want.magnitude[i]);
   });
 }
 
