@@ -51,22 +51,30 @@ struct SwizzledTile {
     return float(v[place(o, n / 8)][n % 8]);
   }
 
-  // Asks for the tile. `from`: its first element; `lead`: elements from one contiguous run to the
-  // next; x_left and p_left: how far the operand reaches from there. What lies outside is zero and
-  // not read, which costs no branch: the copy is told how many bytes there are. So whole tiles and
-  // edges have one loop.
+  // The thread's first piece of a tile; the next ones are Threads pieces on, whole rows: so one
+  // pointer serves all of them, and one place, as the permutations come again every 8 rows.
+  template <int Threads>
+  __device__ __forceinline__ static const T* mine(const T* from, i64 lead) {
+    static_assert(Threads % (8 * kRow) == 0 && kPieces % Threads == 0);
+    return from + int(threadIdx.x) / kRow * lead + int(threadIdx.x) % kRow * 8;
+  }
+  // Asks for the tile. `from`: mine(); `lead`: elements from one contiguous run to the next; x_left
+  // and p_left: how far the operand reaches from the tile's first element. What lies outside is
+  // zero and not read, which costs no branch: the copy is told how many bytes there are. So whole
+  // tiles and edges have one loop.
   template <int Threads>
   __device__ __forceinline__ void copy(const T* from, i64 lead, int x_left, int p_left) {
+    const int o = int(threadIdx.x) / kRow, n = int(threadIdx.x) % kRow;
     const int outers = Along ? x_left : p_left, inners = Along ? p_left : x_left;
+    int bytes = 2 * inners - 16 * n;
+    bytes = bytes < 0 ? 0 : bytes < 16 ? bytes : 16;
+    // Neighbouring threads copy neighbouring pieces: of 64-byte rows four threads two sectors. In
+    // shared memory 8 of them fill 8 different places, whatever the permutation.
+    T* const to = v[place(o, n)];
 #pragma unroll
     for (int i = 0; i < kPieces / Threads; ++i) {
-      // Neighbouring threads copy neighbouring pieces: of 64-byte rows four threads two sectors.
-      // In shared memory 8 of them fill 8 different places, whatever the permutation.
-      const int piece = int(threadIdx.x) + i * Threads, o = piece / kRow, n = piece % kRow;
-      const int left = o < outers ? 2 * (inners - 8 * n) : 0;
-      const int bytes = left < 0 ? 0 : left < 16 ? left : 16;
-      // An address far outside would be allowed with no bytes to read, but looks like a mistake.
-      cp_async<16>(v[place(o, n)], bytes ? from + o * lead + 8 * n : from, bytes);
+      const int row = i * (Threads / kRow);
+      cp_async<16>(to + i * Threads * 8, from + row * lead, o + row < outers ? bytes : 0);
     }
   }
 };
@@ -90,12 +98,13 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
     matmul_pipelined(const __grid_constant__ MatmulArgs g, i64 batches, bool pairs) {
   using S = LargeMma;
   constexpr int kTilesM = S::kWarpRows / 16;
+  using ATile = SwizzledTile<T, S::kRows, !TA>;
+  using BTile = SwizzledTile<T, S::kColumns, TB>;
+  static_assert(conflict_free<ATile>() && conflict_free<BTile>());
   struct Stage {
-    SwizzledTile<T, S::kRows, !TA> a;
-    SwizzledTile<T, S::kColumns, TB> b;
+    ATile a;
+    BTile b;
   };
-  static_assert(conflict_free<SwizzledTile<T, S::kRows, !TA>>() &&
-                conflict_free<SwizzledTile<T, S::kColumns, TB>>());
   WT_DYN_SHARED(Stage, stages);
   const TilePlace place = tile_place(blockIdx.x, u32((g.m + S::kRows - 1) / S::kRows),
                                      u32((g.n + S::kColumns - 1) / S::kColumns));
@@ -109,25 +118,22 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
 
   for (i64 z = blockIdx.z; z < batches; z += gridDim.z) {
     const Matrices<T> x = matrices_at<T>(g, z);
-    const T* a = x.a + i0 * g.a_row;
-    const T* b = x.b + j0 * g.b_column;
-    i64 to_ask = g.k;  // of k, what no copy has been asked for
-    int filled = 0;    // the stage that is copied to next
-    const auto ask = [&]() WT_INLINE_LAMBDA {
-      if (to_ask > 0) {
-        stages[filled].a.template copy<S::kThreads>(a, a_lead, m_left, clamp_left(to_ask));
-        stages[filled].b.template copy<S::kThreads>(b, b_lead, n_left, clamp_left(to_ask));
+    const T* a = ATile::template mine<S::kThreads>(x.a + i0 * g.a_row, a_lead);
+    const T* b = BTile::template mine<S::kThreads>(x.b + j0 * g.b_column, b_lead);
+    // Asks for the next tiles; `left`: of k, from their first element on.
+    const auto ask = [&](Stage& to, i64 left) WT_INLINE_LAMBDA {
+      if (left > 0) {
+        to.a.template copy<S::kThreads>(a, a_lead, m_left, clamp_left(left));
+        to.b.template copy<S::kThreads>(b, b_lead, n_left, clamp_left(left));
         a += kMmaDepth * g.a_column;
         b += kMmaDepth * g.b_row;
-        to_ask -= kMmaDepth;
-        filled = (filled + 1) % kStages;
       }
       // Empty groups at the end: the wait below counts groups, so each step has to make one.
       cp_async_commit();
     };
     float sum[kTilesM][4][4] = {};
     float row_sum = 0;
-    for (int s = 0; s < kStages - 1; ++s) ask();
+    for (int s = 0; s < kStages - 1; ++s) ask(stages[s], g.k - s * kMmaDepth);
     int stage = 0;
     for (i64 left = g.k; left > 0; left -= kMmaDepth) {
       // All but the two youngest groups, so that of this step has landed: my part of it. The
@@ -135,7 +141,7 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
       // multiplied in the step before, by warps that may have been behind this one.
       cp_async_wait<kStages - 2>();
       __syncthreads();
-      ask();
+      ask(stages[(stage + kStages - 1) % kStages], left - (kStages - 1) * kMmaDepth);
 #pragma unroll
       for (int p = 0; p < kMmaDepth; p += 16)
         multiply_16<T>(stages[stage].a, stages[stage].b, p, warp_row, warp_column, sum);
