@@ -1,8 +1,9 @@
 // Matrix product on simt and cuda: one thread an element (naive), tiles in shared memory with
 // register blocking (tiled), and the list of variants. device/matmul_mma.cuh has the tensor-core
-// rung.
+// rung, device/matmul_pipelined.cuh the same with a pipeline of asynchronous copies.
 #include "warptape/kernels/device/matmul.cuh"
 #include "warptape/kernels/device/matmul_mma.cuh"
+#include "warptape/kernels/device/matmul_pipelined.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -320,6 +321,9 @@ int tiled_rank(const MatmulArgs& g) {
   return double(g.m) * double(g.n) * double(g.k) <= 32 * 32 * 32 ? 0 : 30;
 }
 int tensor_core_rank(const MatmulArgs& g) { return tiled_rank(g) ? 50 : 0; }
+// Below tensor_core, which takes the same: no GPU has shown yet that it is the faster of the two,
+// so it is chosen by name, or by `wt tune` on a GPU where it is.
+int pipelined_rank(const MatmulArgs& g) { return tiled_rank(g) ? 40 : 0; }
 
 }  // namespace
 }  // namespace WT_DEVICE_NS
@@ -339,6 +343,12 @@ WT_VARIANTS(
      .why_not_on = tensor_core_why_not_on,
      .rank_of = tensor_core_rank,
      .launch = tensor_core},
+    {.name = "pipelined",
+     .rank = 40,
+     .why_not = tensor_core_why_not,
+     .why_not_on = pipelined_why_not_on,
+     .rank_of = pipelined_rank,
+     .launch = pipelined},
     {.name = "tiled", .rank = 30, .why_not = tiled_why_not, .rank_of = tiled_rank, .launch = tiled},
     {.name = "naive", .rank = 1, .why_not = naive_why_not, .launch = naive});
 

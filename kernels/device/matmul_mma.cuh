@@ -133,6 +133,45 @@ __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, 
   }
 }
 
+// Adds the products of 16 p to a warp's sums; Tile has fragments() as MmaTile.
+template <class T, int TilesM, class ATile, class BTile>
+__device__ __forceinline__ void multiply_16(const ATile& a, const BTile& b, int p, int warp_row,
+                                            int warp_column, float (&sum)[TilesM][4][4]) {
+  // Of 64 x 32 elements a warp: 4 + 2 ldmatrix for 16 mma. Each fragment of a serves four mma, each
+  // of b as many as the warp has tiles in a column; from shared memory anew for each they would be
+  // the limit.
+  uint32_t fa[TilesM][4], fb[2][4];
+#pragma unroll
+  for (int r = 0; r < TilesM; ++r) a.fragments(fa[r], warp_row + 16 * r, p, false);
+#pragma unroll
+  for (int c = 0; c < 2; ++c) b.fragments(fb[c], warp_column + 16 * c, p, true);
+#pragma unroll
+  for (int r = 0; r < TilesM; ++r)
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+      // 2048 products and sums an instruction. Neighbours in this order have different sums, so
+      // that none waits for the result of the one before it. p ascends in every sum and no other
+      // block adds to it: the same operands give the same bits.
+      mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
+}
+
+// A warp's sums to memory; i, j: the first of them.
+template <class T, int TilesM>
+__device__ __forceinline__ void finish_warp(const MatmulArgs& g, T* out, i64 i, i64 j,
+                                            const float (&sum)[TilesM][4][4], bool pairs) {
+  const int lane = int(threadIdx.x) % 32;
+  // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.
+  i += lane / 4;
+  j += lane % 4 * 2;
+#pragma unroll
+  for (int r = 0; r < TilesM; ++r)
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      finish_pair(g, out, i + 16 * r, j + 8 * c, sum[r][c][0], sum[r][c][1], pairs);
+      finish_pair(g, out, i + 16 * r + 8, j + 8 * c, sum[r][c][2], sum[r][c][3], pairs);
+    }
+}
+
 // TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
 template <class T, class S, bool TA, bool TB>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
@@ -147,7 +186,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
                                      u32((g.n + S::kColumns - 1) / S::kColumns));
   // i0, j0: the block's corner of out; warp_row, warp_column: the warp's, from there.
   const i64 i0 = place.row * S::kRows, j0 = place.column * S::kColumns;
-  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  const int warp = int(threadIdx.x) / 32;
   const int warp_row = warp / (S::kColumns / S::kWarpColumns) * S::kWarpRows;
   const int warp_column = warp % (S::kColumns / S::kWarpColumns) * S::kWarpColumns;
   const i64 a_lead = TA ? g.a_column : g.a_row, b_lead = TB ? g.b_column : g.b_row;
@@ -184,25 +223,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     };
     const auto multiply = [&]() WT_INLINE_LAMBDA {
 #pragma unroll
-      for (int p = 0; p < kMmaDepth; p += 16) {
-        // Of 64 x 32 elements a warp: 4 + 2 ldmatrix for 16 mma. Each fragment of a serves
-        // four mma, each of b as many as the warp has tiles in a column; from shared memory anew
-        // for each they would be the limit.
-        uint32_t fa[kTilesM][4], fb[2][4];
-#pragma unroll
-        for (int r = 0; r < kTilesM; ++r)
-          a_tile[buffer].fragments(fa[r], warp_row + 16 * r, p, false);
-#pragma unroll
-        for (int c = 0; c < 2; ++c) b_tile[buffer].fragments(fb[c], warp_column + 16 * c, p, true);
-#pragma unroll
-        for (int r = 0; r < kTilesM; ++r)
-#pragma unroll
-          for (int c = 0; c < 4; ++c)
-            // 2048 products and sums an instruction. Neighbours in this order have different sums,
-            // so that none waits for the result of the one before it. p ascends in every sum and no
-            // other block adds to it: the same operands give the same bits.
-            mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
-      }
+      for (int p = 0; p < kMmaDepth; p += 16)
+        multiply_16<T>(a_tile[buffer], b_tile[buffer], p, warp_row, warp_column, sum);
       if (sums_rows)
         // Blocks of the first column only; the tile is here anyway, so dy is not read again.
         for (int p = 0; p < kMmaDepth; ++p) row_sum += a_tile[buffer].at(int(threadIdx.x), p);
@@ -227,16 +249,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       }
       multiply();
     }
-    // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.
-#pragma unroll
-    for (int r = 0; r < kTilesM; ++r)
-#pragma unroll
-      for (int c = 0; c < 4; ++c) {
-        const i64 i = i0 + warp_row + 16 * r + lane / 4;
-        const i64 j = j0 + warp_column + 8 * c + lane % 4 * 2;
-        finish_pair(g, x.out, i, j, sum[r][c][0], sum[r][c][1], pairs);
-        finish_pair(g, x.out, i + 8, j, sum[r][c][2], sum[r][c][3], pairs);
-      }
+    finish_warp(g, x.out, i0 + warp_row, j0 + warp_column, sum, pairs);
     if (sums_rows && i0 + threadIdx.x < g.m) {
       T& to = static_cast<T*>(g.row_sum)[i0 + threadIdx.x];
       to = T(g.row_sum_accumulate ? row_sum + float(to) : row_sum);
@@ -245,12 +258,17 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   }
 }
 
-template <class T, class S, bool TA, bool TB>
-void launch_mma(const MatmulArgs& g, const Launch& l) {
+// Two neighbours of out are 4 aligned bytes, wherever a row begins.
+bool pairs_aligned(const MatmulArgs& g) {
   bool pairs = reinterpret_cast<uintptr_t>(g.out) % 4 == 0 && g.out_row % 2 == 0;
   for (int d = 0; d < g.batch_ndim; ++d) pairs &= g.batch[d].out % 2 == 0;
+  return pairs;
+}
+
+template <class T, class S, bool TA, bool TB>
+void launch_mma(const MatmulArgs& g, const Launch& l) {
   launch<matmul_mma<T, S, TA, TB>>(tile_grid(g, l, S::kRows, S::kColumns, S::kThreads), g,
-                                   g.batches(), pairs);
+                                   g.batches(), pairs_aligned(g));
 }
 
 template <class T, class S>

@@ -6,6 +6,8 @@
 //  - for different blocks: __threadfence and an atomic after the first access, an atomic on the
 //  same
 //    address before the second (the "last block" pattern).
+// An asynchronous copy writes when it is asked for and again when its thread has waited for it;
+// between the two no access of its bytes is ordered with it, of the same thread neither.
 // Atomics do not race with each other. Also finds accesses outside live device memory.
 #include <sys/mman.h>
 
@@ -44,6 +46,7 @@ struct Race {
   Access first, second;
   const char* space;
   dim3 first_block, second_block;
+  bool under_way = false;  // the first is a copy that nobody has waited for
 };
 
 // An atomic after a fence: what the block did before it is visible to who reads the atomic.
@@ -102,6 +105,10 @@ struct Checker {
   std::vector<Race> races;
   std::set<std::tuple<uint32_t, uint32_t, Touch, Touch>> seen;
   bool fenced[kMaxThreads] = {};
+  // Of each word of shared memory the copy that is under way to it, if its epoch is `block_epoch`
+  // or later; made by the first copy.
+  std::vector<Access> under_way;
+  size_t copies_under_way = 0;
   std::unordered_map<const char*, std::vector<Release>> releases;
   std::vector<Acquired> acquired;  // by the running block
 
@@ -144,11 +151,23 @@ struct Checker {
       if (first <= e) found = block;
     return found;
   }
-  void report(const Access& first, const Access& second, bool is_shared) {
+  void report(const Access& first, const Access& second, bool is_shared, bool under_way = false) {
     if (!seen.insert({first.site, second.site, first.touch, second.touch}).second) return;
     if (races.size() < kMaxReports)
       races.push_back({first, second, is_shared ? "shared" : "global", block_of(first.epoch),
-                       blocks.back().second});
+                       blocks.back().second, under_way});
+  }
+
+  Access* copy_words(const char* p) {
+    return &under_way[size_t(p - block_shared->begin()) / sizeof(uint32_t)];
+  }
+  bool meets_copy(const char* p, size_t bytes, const Access& now) {
+    for (const char* q = p; q < p + bytes; q += 4 - reinterpret_cast<uintptr_t>(q) % 4)
+      if (const Access& copy = *copy_words(q); copy.epoch >= block_epoch) {
+        report(copy, now, true, true);
+        return true;
+      }
+    return false;
   }
 
   // Compares `now` with the history and adds it; true if a race was found.
@@ -231,7 +250,11 @@ struct Checker {
 
   WT_FN void access(unsigned me, const char* p, size_t bytes, Touch kind, Instruction& from) {
     const Access now{epoch, me, kind, from.site, clocks[me / 32].own[me % 32]};
-    if (block_shared->holds(p)) return touch_range(*block_shared, p, bytes, now, true);
+    if (block_shared->holds(p)) {
+      if (copies_under_way && meets_copy(p, bytes, now)) [[unlikely]]
+        return;
+      return touch_range(*block_shared, p, bytes, now, true);
+    }
     if (!global.holds(p)) return;  // a thread's own stack, constants
     if (from.grid != grid || p < from.begin || p + bytes > from.end) [[unlikely]]
       find_block(p, bytes, now, from);
@@ -249,7 +272,8 @@ std::string place(const Site& s) {
   return s.code ? source_line(static_cast<const char*>(s.code) - 1) : at(s.loc);
 }
 const char* verb(Touch t) {
-  return t == Touch::read ? "read" : t == Touch::write ? "write" : "atomic";
+  static const char* const verbs[] = {"read", "write", "atomic", "asynchronous copy"};
+  return verbs[unsigned(t)];
 }
 
 void Checker::find_block(const char* p, size_t bytes, const Access& now, Instruction& from) {
@@ -269,6 +293,7 @@ void grid_begin() {
   if (c.epoch > kLastEpoch) {
     c.global.clear();
     for (auto& [base, shadow] : c.shared) shadow.clear();
+    c.under_way.clear();
     c.epoch = 1;
   }
   c.grid_epoch = ++c.epoch;
@@ -292,11 +317,12 @@ std::string grid_end() {
         strf("%s at %s", verb(r.second.touch), place(c.sites[r.second.site]).c_str());
     if (!pairs.insert(first + second).second) continue;
     if (!text.empty()) text += "\n  ";
-    text += strf(
-        "race in %s memory: %s by thread %u of block %s, then %s by thread %u of block %s, "
-        "without synchronisation between them",
-        r.space, first.c_str(), r.first.thread, dim_text(r.first_block).c_str(), second.c_str(),
-        r.second.thread, dim_text(r.second_block).c_str());
+    text +=
+        strf("race in %s memory: %s by thread %u of block %s, then %s by thread %u of block %s, %s",
+             r.space, first.c_str(), r.first.thread, dim_text(r.first_block).c_str(),
+             second.c_str(), r.second.thread, dim_text(r.second_block).c_str(),
+             r.under_way ? "while the copy is under way: its thread has not waited for it"
+                         : "without synchronisation between them");
   }
   if (c.seen.size() > c.races.size()) text += "\n  and more";
   return text;
@@ -309,6 +335,7 @@ void block_begin(dim3 block, unsigned threads, const char* shared, size_t shared
   c.acquired.clear();
   for (unsigned w = 0; w < (threads + 31) / 32; ++w) c.clocks[w].reset();
   std::memset(c.fenced, 0, threads);
+  c.copies_under_way = 0;
   auto it = c.shared.find(shared);
   if (it == c.shared.end()) it = c.shared.emplace(shared, Shadow(shared, shared_bytes)).first;
   c.block_shared = &it->second;
@@ -324,9 +351,33 @@ void executor_read(unsigned thread, const void* p, size_t bytes, Loc at) {
   from.site = c.site(at);
   c.access(thread, static_cast<const char*>(p), bytes, Touch::read, from);
 }
+void copy_access(unsigned thread, const char* to, size_t bytes, const char* from,
+                 size_t source_bytes, Loc at) {
+  Checker& c = checker();
+  Checker::Instruction instruction;
+  instruction.site = c.site(at);
+  if (source_bytes) c.access(thread, from, source_bytes, Touch::read, instruction);
+  c.access(thread, to, bytes, Touch::copy, instruction);
+}
+void copy_begin(unsigned thread, const char* to, size_t bytes, const char* from,
+                size_t source_bytes, Loc at) {
+  Checker& c = checker();
+  copy_access(thread, to, bytes, from, source_bytes, at);
+  if (c.under_way.empty()) c.under_way.resize(kSharedArena / 4);
+  const Access now{c.epoch, thread, Touch::copy, c.site(at), 0};
+  for (size_t i = 0; i < bytes; i += 4) *c.copy_words(to + i) = now;
+  ++c.copies_under_way;
+}
+void copy_end(unsigned thread, const char* to, size_t bytes, const char* from, size_t source_bytes,
+              Loc at) {
+  Checker& c = checker();
+  for (size_t i = 0; i < bytes; i += 4) *c.copy_words(to + i) = Access{};
+  --c.copies_under_way;
+  copy_access(thread, to, bytes, from, source_bytes, at);
+}
 
-constexpr RaceHooks kHooks{grid_begin, grid_end, block_begin,  barrier,
-                           warp_sync,  fence,    executor_read};
+constexpr RaceHooks kHooks{grid_begin, grid_end,      block_begin, barrier, warp_sync,
+                           fence,      executor_read, copy_begin,  copy_end};
 
 }  // namespace
 

@@ -7,7 +7,8 @@
 
 namespace wt::simt_runtime {
 
-enum class Touch : uint32_t { read, write, atomic };
+// `copy`: the write of an asynchronous copy.
+enum class Touch : uint32_t { read, write, atomic, copy };
 
 // One remembered access. Epochs count barriers and block starts over the life of the program, so an
 // epoch also tells the block; 0 means none. Packed: the checker's time is mostly cache misses here.

@@ -109,6 +109,11 @@ struct RaceHooks {
   void (*fence)();
   // An operation of the executor that reads memory for `thread` (ldmatrix).
   void (*read)(unsigned thread, const void* p, size_t bytes, Loc at);
+  // An asynchronous copy of `thread` is asked for, and its thread has waited for it.
+  void (*copy_begin)(unsigned thread, const char* to, size_t bytes, const char* from,
+                     size_t source_bytes, Loc at);
+  void (*copy_end)(unsigned thread, const char* to, size_t bytes, const char* from,
+                   size_t source_bytes, Loc at);
 };
 extern const RaceHooks* race_hooks;
 

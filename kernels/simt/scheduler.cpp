@@ -238,6 +238,7 @@ void run_block(Exec& x, uint64_t linear) {
   if (x.order == SimtOrder::random) x.rng = (x.seed + linear + 1) * 0x9e3779b97f4a7c15ull | 1;
   x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
   begin_shared(x, g.shared_bytes);
+  if (x.copies.used) begin_copies(x);
   if (race_hooks)
     race_hooks->block_begin({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}, x.n, x.shared,
                             kSharedArena);

@@ -63,6 +63,25 @@ struct SharedArray {
   size_t bytes;
 };
 
+// Asynchronous copies (async_copy.cpp). `group`: how many the thread had committed before it.
+struct AsyncCopy {
+  char* to;
+  const char* from;
+  int bytes, source_bytes;
+  unsigned group;
+  Loc at;
+  bool landed;
+};
+struct ThreadCopies {
+  std::vector<AsyncCopy> queue;
+  unsigned group = 0;
+};
+struct AsyncCopies {
+  bool used = false;  // by this block
+  std::vector<ThreadCopies> threads;
+  const char *live_begin = nullptr, *live_end = nullptr;  // device memory that was copied from last
+};
+
 struct Exec {
   // Ready threads: not started, or parked and released. One word a warp, one bit a warp that has
   // any.
@@ -111,6 +130,7 @@ struct Exec {
   size_t shared_used = 0, static_bytes = 0;
   std::vector<SharedArray> arrays;
   char* dynamic = nullptr;
+  AsyncCopies copies;
 
   Exec();
   ~Exec();
@@ -152,6 +172,8 @@ void switch_under_asan(Exec& x, unsigned me, unsigned to, void* sp, Loc at, unsi
 constexpr size_t kSharedArena = 320 * 1024;
 void begin_shared(Exec& x, size_t dynamic_bytes);
 void finish_shared(Exec& x);
+// async_copy.cpp: forgets the copies of the block before.
+void begin_copies(Exec& x);
 // fault.cpp: turns a fault of kernel code into an error of the launch.
 void install_signal_stack(Exec& x);
 void remove_signal_stack(Exec& x);

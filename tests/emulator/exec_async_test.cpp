@@ -66,6 +66,15 @@ TEST_CASE("A copy of fewer bytes is filled with zeros", "[emulator]") {
   for (u32 i = 0; i < 512; ++i) in[i] = u8(i * 7 + 1);
   runs(ptx, {}, in, out);
   for (u32 i = 0; i < 512; ++i) CHECK(out[i] == (i % 16 < i / 16 % 16 ? in[i] : 0));
+  // What is not read may lie behind the end, what is may not.
+  Array<u8> until(512 - 1, 0), before(512 - 2, 0);
+  for (u32 i = 0; i < 511; ++i) until[i] = in[i];
+  runs(ptx, {}, until, out);
+  for (u32 i = 0; i < 512; ++i) CHECK(out[i] == (i % 16 < i / 16 % 16 ? in[i] : 0));
+  const Outcome far = ptx.run("k", {}, before, out);
+  CHECK(!far.ok);
+  CHECK(int(far.fault.kind) == int(Fault::illegal_address));
+  CHECK(far.fault.thread[0] == 31);
 }
 
 TEST_CASE("Copies out of bounds or misaligned", "[emulator]") {

@@ -352,6 +352,33 @@ std::vector<Problem> large_problems(DType t, std::initializer_list<int> transpos
   return all;
 }
 
+// k below, at and beyond what a pipeline of four stages of 32 has under way, with and without a
+// rest.
+std::vector<Problem> long_problems() {
+  std::vector<Problem> all;
+  const i64 ks[] = {32, 64, 97, 128, 160, 259};
+  for (int i = 0; i < 6; ++i)
+    all.push_back({.m = i % 2 ? 40 : 131,
+                   .n = i % 2 ? 131 : 24,
+                   .k = ks[i],
+                   .dtype = i % 3 ? DType::f16 : DType::bf16,
+                   .ta = i % 2 != 0,
+                   .tb = i / 2 % 2 != 0,
+                   .align = true,
+                   .bias = true,
+                   .row_sum = true});
+  for (int flags = 0; flags < 4; ++flags)
+    all.push_back({.m = 128,
+                   .n = 128,
+                   .k = 192,
+                   .dtype = DType::f16,
+                   .ta = (flags & 1) != 0,
+                   .tb = (flags & 2) != 0,
+                   .align = true,
+                   .accumulate = flags != 0});
+  return all;
+}
+
 constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
 
 }  // namespace
@@ -418,6 +445,7 @@ TEST_CASE("matmul: every variant of simt and cuda against a triple loop in doubl
     tally.check_all(large_problems(DType::f32, {0, 3}));
     tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
     tally.check_all(large_problems(DType::bf16, {2}));
+    tally.check_all(long_problems());
     tally.everyone_ran();
   }
 }

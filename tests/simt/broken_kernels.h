@@ -15,6 +15,8 @@ struct BrokenKernel {
 };
 extern const BrokenKernel broken_kernels[];
 extern const int broken_kernel_count;
+extern const BrokenKernel broken_copies[];  // asynchronous ones
+extern const int broken_copy_count;
 
 }  // namespace simt
 }  // namespace wt

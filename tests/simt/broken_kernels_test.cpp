@@ -107,6 +107,40 @@ constexpr Expected kExpected[] = {
     {"trap", "__trap() at @trap|thread (77,0,0)", nullptr, nullptr},
 };
 
+constexpr Expected kExpectedCopies[] = {
+    {"copy_without_wait", "wrong", nullptr,
+     "race in shared memory: asynchronous copy at @copy_without_wait by|read at "
+     "@copy_without_wait_read|while the copy is under way"},
+    {"copy_used_at_once", "wrong", nullptr,
+     "asynchronous copy at @copy_used_at_once by thread 0 |read at @copy_used_at_once_read by "
+     "thread 0 |while the copy is under way"},
+    {"copy_not_committed", "wrong", nullptr,
+     "asynchronous copy at @copy_not_committed|read at @copy_not_committed_read|while the copy is "
+     "under way"},
+    {"copy_wrong_group", "wrong", nullptr,
+     "asynchronous copy at @copy_wrong_group|read at @copy_wrong_group_read|while the copy is "
+     "under way"},
+    {"copy_without_barrier", "wrong", nullptr,
+     "race in shared memory|asynchronous copy at @copy_without_barrier|read at "
+     "@copy_without_barrier_read|without synchronisation"},
+    {"copy_into_used_stage", "wrong", nullptr,
+     "read at @copy_into_used_stage_read|then asynchronous copy at @copy_into_used_stage|without "
+     "synchronisation"},
+    {"copy_misaligned_source", "cp_async at @copy_misaligned_source|source that is misaligned",
+     nullptr, nullptr},
+    {"copy_misaligned_target", "cp_async at @copy_misaligned_target|destination that is misaligned",
+     nullptr, nullptr},
+    {"copy_beyond_source",
+     "cp_async at @copy_beyond_source: reads 4 bytes outside live device memory|thread (127,0,0)",
+     nullptr, nullptr},
+    {"copy_beyond_array",
+     "cp_async at @copy_beyond_array: its destination is not in a shared array|thread (127,0,0)",
+     nullptr, nullptr},
+    {"copy_more_than_its_size",
+     "cp_async at @copy_more_than_its_size wants more bytes from the source than it copies",
+     nullptr, nullptr},
+};
+
 Values input() {
   Values x(512);
   for (int i = 0; i < 512; ++i) x[i] = float(i * 37 % 101) - 50;
@@ -122,8 +156,11 @@ Values want(const std::string& name) {
   for (int i = 0; i < 512; ++i) tiles += x[i] * float(i % 128 % 3 - 1);
   for (int t = 0; t < 128; ++t) {
     o[t] = x[t];
-    if (name == "missing_barrier") o[t] = x[127 - t];
-    if (name == "missing_trailing_barrier") o[t] = tiles;
+    if (name == "missing_barrier" || name == "copy_without_wait" || name == "copy_not_committed" ||
+        name == "copy_without_barrier")
+      o[t] = x[127 - t];
+    if (name == "copy_wrong_group") o[t] = x[127 - t] + x[255 - t];
+    if (name == "missing_trailing_barrier" || name == "copy_into_used_stage") o[t] = tiles;
     if (name == "plain_shared_add" || name == "scratch_reused" || name == "no_syncwarp") o[t] = all;
     if (name == "two_blocks_add") o[t] = 2 * x[t];
     if (name == "uninitialised_shared" && t >= 64) o[t] = 0;
@@ -131,13 +168,16 @@ Values want(const std::string& name) {
   return o;
 }
 
-const std::map<std::string, int>& bug_lines() {
-  static const std::map<std::string, int> lines = [] {
-    std::map<std::string, int> found;
-    std::ifstream source(WT_SOURCE_DIR "/tests/simt/broken_kernels.cu");
-    std::string text;
-    for (int line = 1; std::getline(source, text); ++line)
-      if (const size_t i = text.find("// BUG "); i != text.npos) found[text.substr(i + 7)] = line;
+const std::map<std::string, std::string>& bug_lines() {
+  static const std::map<std::string, std::string> lines = [] {
+    std::map<std::string, std::string> found;
+    for (const std::string file : {"broken_kernels.cu", "broken_copies.cu"}) {
+      std::ifstream source(WT_SOURCE_DIR "/tests/simt/" + file);
+      std::string text;
+      for (int line = 1; std::getline(source, text); ++line)
+        if (const size_t i = text.find("// BUG "); i != text.npos)
+          found[text.substr(i + 7)] = file + ":" + std::to_string(line);
+    }
     return found;
   }();
   return lines;
@@ -151,7 +191,7 @@ std::string with_lines(std::string text) {
     const auto line = bug_lines().find(text.substr(i + 1, end - i - 1));
     if (line == bug_lines().end())
       FAIL("no line has the comment BUG " << text.substr(i + 1, end - i - 1));
-    text.replace(i, end - i, "broken_kernels.cu:" + std::to_string(line->second));
+    text.replace(i, end - i, line->second);
   }
   return text;
 }
@@ -207,11 +247,8 @@ void check(const simt::BrokenKernel& kernel, const Expected& expected, bool forw
     CHECK(contains_all(got, text));
 }
 
-}  // namespace
-
-TEST_CASE("broken kernels are diagnosed with their source lines") {
+void check_all(const simt::BrokenKernel* kernels, const Expected* expected, int count) {
   const WithStreams eager(SimtStreams::eager);  // what a wait says of them: streams_test.cpp
-  REQUIRE(sizeof kExpected / sizeof kExpected[0] == size_t(simt::broken_kernel_count));
   struct Order {
     SimtOrder order;
     uint64_t seed;
@@ -220,17 +257,29 @@ TEST_CASE("broken kernels are diagnosed with their source lines") {
        {Order{SimtOrder::forward, 1}, Order{SimtOrder::reverse, 1}, Order{SimtOrder::random, 5}}) {
     const WithSimt options(o.order, o.seed);
     simt_options().spin_limit = 20000;
-    for (int i = 0; i < simt::broken_kernel_count; ++i) {
-      const simt::BrokenKernel& kernel = simt::broken_kernels[i];
-      REQUIRE(std::string(kernel.name) == kExpected[i].name);
+    for (int i = 0; i < count; ++i) {
+      const simt::BrokenKernel& kernel = kernels[i];
+      REQUIRE(std::string(kernel.name) == expected[i].name);
       CAPTURE(kernel.name, int(o.order));
-      check(kernel, kExpected[i], o.order == SimtOrder::forward);
+      check(kernel, expected[i], o.order == SimtOrder::forward);
       // The executor works on after every error.
       const DeviceArray<float> sum(1), ones(Values(256, 1));
       simt::test_block_sum(sum, ones, 256);
       CHECK(sum.host()[0] == 256);
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("broken kernels are diagnosed with their source lines") {
+  REQUIRE(sizeof kExpected / sizeof kExpected[0] == size_t(simt::broken_kernel_count));
+  check_all(simt::broken_kernels, kExpected, simt::broken_kernel_count);
+}
+
+TEST_CASE("broken asynchronous copies are diagnosed with their source lines") {
+  REQUIRE(sizeof kExpectedCopies / sizeof kExpectedCopies[0] == size_t(simt::broken_copy_count));
+  check_all(simt::broken_copies, kExpectedCopies, simt::broken_copy_count);
 }
 
 TEST_CASE("without strict, threads that returned do not hold up a barrier") {

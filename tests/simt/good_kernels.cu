@@ -1,5 +1,5 @@
 // Correct kernels: every feature of the executor once. They must pass in every order and flavour.
-#include "warptape/kernels/simt/simt.h"
+#include "warptape/kernels/device/async_copy.cuh"
 //
 #include "warptape/tests/simt/good_kernels.h"
 
@@ -135,6 +135,40 @@ __global__ void reverse_kernel(float* out, const float* in, int n) {
   for (int i = threadIdx.x; i < n; i += blockDim.x) out[i] = buffer[n - 1 - i];
 }
 
+template <int Bytes>
+__device__ void copy_inside(float* to, const float* in, int i, int n) {
+  const int left = (n - i) * 4;
+  cp_async<Bytes>(to, left > 0 ? in + i : in, left < 0 ? 0 : left < Bytes ? left : Bytes);
+}
+__global__ void copy_pipeline_kernel(float* out, const float* in, int n) {
+  constexpr int kStages = 3, kRow = 256;
+  struct alignas(16) Stage {
+    float v[kRow];
+  };
+  WT_SHARED(Stage, stage, [kStages]);
+  const int t = threadIdx.x, rows = (n + kRow - 1) / kRow;
+  const auto copy = [&](int row) WT_INLINE_LAMBDA {
+    if (row < rows) {
+      float* to = stage[row % kStages].v;
+      if (t < 32)
+        copy_inside<16>(to + 4 * t, in, row * kRow + 4 * t, n);
+      else
+        copy_inside<8>(to + 64 + 2 * t, in, row * kRow + 64 + 2 * t, n);
+      copy_inside<4>(to + 192 + t, in, row * kRow + 192 + t, n);
+    }
+    cp_async_commit();
+  };
+  float sum[4] = {};
+  for (int row = 0; row < kStages - 1; ++row) copy(row);
+  for (int row = 0; row < rows; ++row) {
+    cp_async_wait<kStages - 2>();
+    __syncthreads();
+    copy(row + kStages - 1);
+    for (int i = 0; i < 4; ++i) sum[i] += stage[row % kStages].v[(255 - t - 64 * i)];
+  }
+  for (int i = 0; i < 4; ++i) out[255 - t - 64 * i] = sum[i];
+}
+
 __global__ void last_block_kernel(float* out, float* part, unsigned* ticket) {
   WT_SHARED(int, last, );
   if (threadIdx.x % 16 == 0) part[blockIdx.x * 2 + threadIdx.x / 16] = float(blockIdx.x + 1);
@@ -245,6 +279,9 @@ void test_atomics(int* i, unsigned* u, unsigned long long* l, float* f, double* 
 }
 void test_reverse(float* out, const float* in, int n) {
   launch<reverse_kernel>({.grid = 1, .block = 128, .shared_bytes = n * sizeof(float)}, out, in, n);
+}
+void test_copy_pipeline(float* out, const float* in, int n) {
+  launch<copy_pipeline_kernel>({.grid = 1, .block = 64}, out, in, n);
 }
 void test_last_block(float* out, float* part, unsigned* ticket, int blocks) {
   launch<last_block_kernel>({.grid = unsigned(blocks), .block = 32}, out, part, ticket);

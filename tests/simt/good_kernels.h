@@ -30,6 +30,9 @@ void test_ldmatrix_mma(float* c, const uint16_t* a, const uint16_t* b);
 void test_atomics(int* i, unsigned* u, unsigned long long* l, float* f, double* d);
 // out[i] = in[n - 1 - i] through dynamic shared memory of n floats, n <= 56 * 1024.
 void test_reverse(float* out, const float* in, int n);
+// out[i] = sum of in[tile][i], i below 256, rows of 256; through a ring of 3 asynchronous stages of
+// 16, 8 and 4 bytes a copy. What lies beyond `n` elements is not read and counts as zero.
+void test_copy_pipeline(float* out, const float* in, int n);
 // out[0] = sum over blocks of part[block], computed by the last block to arrive.
 void test_last_block(float* out, float* part, unsigned* ticket, int blocks);
 // order[i] = which block ran as the i-th, of blocks of one thread; ticket[0] is zero before.

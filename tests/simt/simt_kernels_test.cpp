@@ -165,6 +165,20 @@ TEST_CASE("dynamic shared memory, beyond the static limit too") {
   });
 }
 
+TEST_CASE("asynchronous copies of 16, 8 and 4 bytes, with zeros for what lies beyond the source") {
+  in_every_order([] {
+    for (const int n : {1, 255, 256, 517, 1280, 1999}) {
+      const std::vector<float> x = ramp(size_t(n));
+      const DeviceArray<float> in(x), out(256);
+      test_copy_pipeline(out, in, n);
+      std::vector<float> sum(256, 0);
+      for (int i = 0; i < n; ++i) sum[size_t(i % 256)] += x[size_t(i)];
+      CAPTURE(n);
+      CHECK(out.host() == sum);
+    }
+  });
+}
+
 TEST_CASE("the last block reads what the others wrote") {
   in_every_order([] {
     const DeviceArray<float> out(1), part(14);

@@ -35,11 +35,20 @@ void copy_later(Warp& w, const Op& op) {
   // Lanes that read nothing (a tile's edge) may hold any address.
   u32 readers = 0;
   for_lanes(mask, [&](u32 l) { readers |= u32(!read || read[l] != 0) << l; });
-  if (readers) {
-    w.mask = readers;
-    locate(w, op, op.b, lists[1], i64(i32(lists[2])), {ptx::Space::global, bytes, false}, from);
-    w.mask = mask;
+  // Lanes that read part of their bytes: memory may end behind it. Those of one size together.
+  for (u32 rest = readers; rest;) {
+    const u32 n = read ? std::min(read[__builtin_ctz(rest)], bytes) : bytes;
+    w.mask = 0;
+    for_lanes(rest, [&](u32 l) {
+      if (!read || std::min(read[l], bytes) == n) w.mask |= 1u << l;
+    });
+    u8* some[kLanes];
+    locate(w, op, op.b, lists[1], i64(i32(lists[2])), {ptx::Space::global, n, false, false, bytes},
+           some);
+    for_lanes(w.mask, [&](u32 l) { from[l] = some[l]; });
+    rest &= ~w.mask;
   }
+  w.mask = mask;
   const std::vector<u32>& group = t.groups[w.index];
   for_lanes(mask, [&](u32 l) {
     const u32 n = read ? std::min(read[l], bytes) : bytes;

@@ -68,6 +68,7 @@ struct Access {
   ptx::Space space;
   u32 bytes;
   bool write = false, ordered = false;
+  u32 align = 0;  // of the address, where it is not `bytes`
 };
 void locate(Warp& w, const Op& op, Slot base, u32 base_bytes, i64 offset, const Access& access,
             u8* (&pointers)[kLanes]);

@@ -23,7 +23,7 @@ std::string hex(u64 x) {
 [[noreturn]] void misaligned(u32 lane, const Access& a, u64 address) {
   fault(Kind::misaligned, lane,
         std::string(verb(a)) + " " + std::to_string(a.bytes) + " bytes at " + hex(address) +
-            ", which is not a multiple of " + std::to_string(a.bytes));
+            ", which is not a multiple of " + std::to_string(a.align ? a.align : a.bytes));
 }
 
 void check_order(Warp& w, const Access& a, const u64 (&at)[kLanes]) {
@@ -236,9 +236,10 @@ void locate(Warp& w, const Op& op, Slot base, u32 base_bytes, i64 offset, const 
   }
   u64 any = 0, all = ~u64(0);
   for (u32 l = 0; l < kLanes; ++l) any |= at[l], all &= at[l];
-  if (any & (a.bytes - 1)) [[unlikely]]
+  const u32 beside = (a.align ? a.align : a.bytes) - 1;
+  if (any & beside) [[unlikely]]
     for_lanes(w.mask, [&](u32 l) {
-      if (at[l] & (a.bytes - 1)) misaligned(l, a, at[l]);
+      if (at[l] & beside) misaligned(l, a, at[l]);
     });
   ptx::Space space = a.space;
   if (space == ptx::Space::generic && (any & kWindowMask) == (all & kWindowMask)) {
