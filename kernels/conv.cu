@@ -3,9 +3,10 @@
 //   naive     one thread an element, any shape and strides
 //   channels  one thread eight channels of a pixel: an element of x is read once for eight products
 //   tiled     64 channels of 64 pixels a block, through shared memory: device/conv_tiled.cuh
+//   tensor_core  the same on mma.m16n8k16, for f16 and bf16: device/conv_mma.cuh
 #include "warptape/kernels/conv.h"
 
-#include "warptape/kernels/device/conv_tiled.cuh"
+#include "warptape/kernels/device/conv_mma.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -330,48 +331,80 @@ ConvTileAxis tile_axis(const ConvShape& s, int d, bool forward) {
           .reach = i32(-s.dilation[d] / common)};
 }
 
+// Weights in the workspace: rows of as many as there are, or of whole packs of eight.
 template <class Args>
-i64 tiled_workspace(const Args& a) {
-  return a.shape.w_numel() * item_size(a.shape.dtype);
+i64 packed_numel(const Args& a, i64 unit) {
+  const ConvShape& s = a.shape;
+  return s.groups * summed(a) * s.kernel[0] * s.kernel[1] * s.kernel[2] *
+         (ceil_div(made(a), unit) * unit);
+}
+template <class Args, i64 Unit>
+i64 packed_workspace(const Args& a) {
+  return packed_numel(a, Unit) * item_size(a.shape.dtype);
+}
+template <class T, class Args>
+ConvTiles<T> tiles_of(const Args& a, i64 unit, const Launch& l) {
+  const ConvShape& s = a.shape;
+  const bool forward = goes_forward(a);
+  const ConvTensor to = written(a), from = gathered(a);
+  ConvTensor w = a.w;
+  if (!forward) w.batch = a.w.channel, w.channel = a.w.batch;
+  const auto by = [](i64 n) { return fast_divisor(u32(n > 0 ? n : 1)); };
+  const ConvTileAxis x0 = tile_axis(s, 0, forward), x1 = tile_axis(s, 1, forward),
+                     x2 = tile_axis(s, 2, forward);
+  const bool packs = aligned_16(from.data) && from.channel == 1 && summed(a) % 8 == 0 &&
+                     from.batch % 8 == 0 && from.at[0] % 8 == 0 && from.at[1] % 8 == 0 &&
+                     from.at[2] % 8 == 0;
+  return {{x0, x1, x2},
+          i32(s.batch),
+          i32(made(a)),
+          i32(summed(a)),
+          x0.phases * x1.phases * x2.phases,
+          ConvPlanes<T, i32>(to),
+          ConvPlanes<const T, i32>(from),
+          ConvPlanes<const T, i32>(w),
+          i32(s.out_group() * a.w.batch),
+          static_cast<T*>(l.workspace),
+          static_cast<const T*>(a.bias),
+          packs,
+          by(ceil_div(made(a), unit) * unit),
+          by(summed(a)),
+          by(s.kernel[0] * s.kernel[1] * s.kernel[2]),
+          by(s.kernel[1]),
+          by(s.kernel[2])};
+}
+// Packs the weights, and says of which grid the tiles are.
+template <class T, class Args>
+Config pack_weights(const ConvTiles<T>& k, const Args& a, i64 unit, int threads, const Launch& l) {
+  const i64 count = packed_numel(a, unit);
+  launch<conv_pack_weights<T>>(grid_of(l, ceil_div(count, kTileThreads), kTileThreads), k,
+                               u32(count));
+  i64 pixels = k.batch;  // of the first phase, which has the most
+  for (const ConvTileAxis& x : k.axis) pixels *= ceil_div(x.size, x.period);
+  Config c = grid_of(l, ceil_div(pixels, kTileSide), threads);
+  c.grid.y = unsigned(ceil_div(made(a), kTileSide));
+  c.grid.z = unsigned(a.shape.groups * k.phases);
+  return c;
 }
 template <class Args>
 void launch_tiled(const Args& a, const Launch& l) {
-  const ConvShape& s = a.shape;
-  with_float(s.dtype, [&](auto tag) {
+  with_float(a.shape.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const bool forward = goes_forward(a);
-    const ConvTensor to = written(a), from = gathered(a);
-    ConvTensor w = a.w;
-    if (!forward) w.batch = a.w.channel, w.channel = a.w.batch;
-    const auto by = [](i64 n) { return fast_divisor(u32(n > 0 ? n : 1)); };
-    const ConvTileAxis axis[3] = {tile_axis(s, 0, forward), tile_axis(s, 1, forward),
-                                  tile_axis(s, 2, forward)};
-    const i32 phases = axis[0].phases * axis[1].phases * axis[2].phases;
-    const ConvTiles<T> k{{axis[0], axis[1], axis[2]},
-                         i32(s.batch),
-                         i32(made(a)),
-                         i32(summed(a)),
-                         phases,
-                         ConvPlanes<T, i32>(to),
-                         ConvPlanes<const T, i32>(from),
-                         ConvPlanes<const T, i32>(w),
-                         i32(s.out_group() * a.w.batch),
-                         static_cast<T*>(l.workspace),
-                         static_cast<const T*>(a.bias),
-                         by(made(a)),
-                         by(summed(a)),
-                         by(s.kernel[0] * s.kernel[1] * s.kernel[2]),
-                         by(s.kernel[1]),
-                         by(s.kernel[2])};
-    i64 pixels = s.batch;  // of the first phase, which has the most
-    for (const ConvTileAxis& x : axis) pixels *= ceil_div(x.size, x.period);
-    launch<conv_pack_weights<T>>(grid_of(l, ceil_div(s.w_numel(), kTileThreads), kTileThreads), k,
-                                 u32(s.w_numel()));
-    Config c = grid_of(l, ceil_div(pixels, kTileSide), kTileThreads);
-    c.grid.y = unsigned(ceil_div(made(a), kTileSide));
-    c.grid.z = unsigned(s.groups * phases);
-    launch<conv_tiled<T>>(c, k);
+    const ConvTiles<T> k = tiles_of<T>(a, 1, l);
+    launch<conv_tiled<T>>(pack_weights(k, a, 1, kTileThreads, l), k);
   });
+}
+template <class T, class Args>
+void launch_mma(const Args& a, const Launch& l) {
+  const ConvTiles<T> k = tiles_of<T>(a, 8, l);
+  launch<conv_mma<T>>(pack_weights(k, a, 8, kConvMmaThreads, l), k);
+}
+template <class Args>
+void launch_tensor_core(const Args& a, const Launch& l) {
+  if (a.shape.dtype == DType::f16)
+    launch_mma<__half>(a, l);
+  else
+    launch_mma<__nv_bfloat16>(a, l);
 }
 
 template <class Args>
@@ -392,15 +425,37 @@ int tiled_rank(const Args& a) {
   return made(a) > 16 && summed(a) * s.kernel[0] * s.kernel[1] * s.kernel[2] >= 16 ? 30 : 15;
 }
 
+template <class Args>
+const char* why_not_tensor_core(const Args& a) {
+  if (!is_half(a.shape.dtype)) return "takes f16 and bf16 only";
+  if (const char* why = why_not_tiled(a)) return why;
+  return packed_numel(a, 8) >= i64(1) << 31 ? "weights of 2^31 elements" : nullptr;
+}
+template <class Args>
+const char* why_not_tensor_core_on(const Args&, const DeviceLimits& d) {
+  return d.major >= 8 ? nullptr : "mma.m16n8k16 needs compute capability 8.0";
+}
+template <class Args>
+int tensor_core_rank(const Args& a) {
+  return tiled_rank(a) == 30 ? 40 : 16;
+}
+
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, conv_forward, ConvForwardArgs,
+            {.name = "tensor_core",
+             .rank = 40,
+             .why_not = why_not_tensor_core<ConvForwardArgs>,
+             .why_not_on = why_not_tensor_core_on<ConvForwardArgs>,
+             .rank_of = tensor_core_rank<ConvForwardArgs>,
+             .workspace = packed_workspace<ConvForwardArgs, 8>,
+             .launch = launch_tensor_core<ConvForwardArgs>},
             {.name = "tiled",
              .rank = 30,
              .why_not = why_not_tiled<ConvForwardArgs>,
              .rank_of = tiled_rank<ConvForwardArgs>,
-             .workspace = tiled_workspace<ConvForwardArgs>,
+             .workspace = packed_workspace<ConvForwardArgs, 1>,
              .launch = launch_tiled<ConvForwardArgs>},
             {.name = "channels",
              .rank = 20,
@@ -408,11 +463,18 @@ WT_VARIANTS(WT_DEVICE_NS, conv_forward, ConvForwardArgs,
              .launch = launch_channels},
             {.name = "naive", .rank = 10, .launch = launch_naive});
 WT_VARIANTS(WT_DEVICE_NS, conv_backward_input, ConvBackwardInputArgs,
+            {.name = "tensor_core",
+             .rank = 40,
+             .why_not = why_not_tensor_core<ConvBackwardInputArgs>,
+             .why_not_on = why_not_tensor_core_on<ConvBackwardInputArgs>,
+             .rank_of = tensor_core_rank<ConvBackwardInputArgs>,
+             .workspace = packed_workspace<ConvBackwardInputArgs, 8>,
+             .launch = launch_tensor_core<ConvBackwardInputArgs>},
             {.name = "tiled",
              .rank = 30,
              .why_not = why_not_tiled<ConvBackwardInputArgs>,
              .rank_of = tiled_rank<ConvBackwardInputArgs>,
-             .workspace = tiled_workspace<ConvBackwardInputArgs>,
+             .workspace = packed_workspace<ConvBackwardInputArgs, 1>,
              .launch = launch_tiled<ConvBackwardInputArgs>},
             {.name = "channels",
              .rank = 20,

@@ -60,9 +60,10 @@ struct ConvTiles {
   ConvPlanes<T, i32> to;
   ConvPlanes<const T, i32> from, w;  // w: `batch` by the result's channels, `channel` the others
   i32 w_group;                       // from a group's weights to the next one's
-  T* packed;                         // [group][tap][depth_channels][rows]
+  T* packed;                         // [group][tap][depth_channels][pitch], zeros past the rows
   const T* bias;
-  FastDivisor by_rows, by_channels, by_taps, by_kernel1, by_kernel2;  // for packing
+  bool packs;  // eight channels that are gathered are one 16-byte pack
+  FastDivisor by_pitch, by_channels, by_taps, by_kernel1, by_kernel2;  // for packing
   template <class F>
   void visit_pointers(F&& f) const {
     f(to.data), f(from.data), f(w.data), f(packed), f(bias);
@@ -76,71 +77,85 @@ __global__ void __launch_bounds__(kTileThreads)
     conv_pack_weights(const __grid_constant__ ConvTiles<T> a, u32 count) {
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= count) return;
-  u32 rest = divide(i, a.by_rows);
-  const u32 row = i - rest * a.by_rows.divisor;
+  u32 rest = divide(i, a.by_pitch);
+  const u32 row = i - rest * a.by_pitch.divisor;
   const u32 terms = divide(rest, a.by_channels), c = rest - terms * a.by_channels.divisor;
   const u32 group = divide(terms, a.by_taps), tap = terms - group * a.by_taps.divisor;
   rest = divide(tap, a.by_kernel2);
   const u32 k2 = tap - rest * a.by_kernel2.divisor;
   const u32 k0 = divide(rest, a.by_kernel1), k1 = rest - k0 * a.by_kernel1.divisor;
-  a.packed[i] = a.w.data[i32(group) * a.w_group + i32(row) * a.w.batch + i32(c) * a.w.channel +
-                         i32(k0) * a.w.at[0] + i32(k1) * a.w.at[1] + i32(k2) * a.w.at[2]];
+  a.packed[i] =
+      i32(row) < a.rows
+          ? a.w.data[i32(group) * a.w_group + i32(row) * a.w.batch + i32(c) * a.w.channel +
+                     i32(k0) * a.w.at[0] + i32(k1) * a.w.at[1] + i32(k2) * a.w.at[2]]
+          : T(0.0f);
 }
 
-template <class T>
-__global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant__ ConvTiles<T> a) {
-  WT_SHARED(TileRows, weights, [2]);
-  WT_SHARED(TileRows, patches, [2]);
-  WT_SHARED(i32, pixel_to, [kTileSide]);  // where the result's pixels lie
-  const int t = int(threadIdx.x), column = t % kTileSide, slice = t / kTileSide;
-
-  // The phase: once a block, so divisions may be here.
-  const i32 group = i32(blockIdx.z) / a.phases;
-  i32 phase = i32(blockIdx.z) % a.phases;
+// What a block is about: its group, its phase, and what pixels and taps that phase has.
+struct ConvBlock {
+  i32 group, depth;  // depth: terms of a sum; 0 where the phase has no pixel for the block
+  u32 pixels;
   i32 first_at[3], positions[3], taps[3], first_tap[3], offset[3];
+};
+// The same for all threads, and once a block, so divisions may be here.
+template <class T>
+__device__ __forceinline__ ConvBlock conv_block(const ConvTiles<T>& a) {
+  ConvBlock b;
+  b.group = i32(blockIdx.z) / a.phases;
+  i32 phase = i32(blockIdx.z) % a.phases;
+  b.pixels = u32(a.batch), b.depth = a.depth_channels;
 #pragma unroll
   for (int d = 2; d >= 0; --d) {
     const ConvTileAxis& x = a.axis[d];
-    first_at[d] = phase % x.phases;
+    b.first_at[d] = phase % x.phases;
     phase /= x.phases;
-    positions[d] = (x.size - first_at[d] + x.period - 1) / x.period;
-    i32 k = 0, from = first_at[d] + x.shift;
+    b.positions[d] = (x.size - b.first_at[d] + x.period - 1) / x.period;
+    i32 k = 0, from = b.first_at[d] + x.shift;
     while (k < x.kernel && k < x.period && from % x.period != 0) ++k, from -= x.dilation;
     const bool any = k < x.kernel && from % x.period == 0;
-    taps[d] = any ? (x.kernel - k + x.tap_step - 1) / x.tap_step : 0;
-    first_tap[d] = k;
-    offset[d] = any ? from / x.period : 0;
+    b.taps[d] = any ? (x.kernel - k + x.tap_step - 1) / x.tap_step : 0;
+    b.first_tap[d] = k;
+    b.offset[d] = any ? from / x.period : 0;
+    b.pixels *= u32(b.positions[d]);
+    b.depth *= b.taps[d];
   }
-  const u32 pixels = u32(a.batch) * u32(positions[0]) * u32(positions[1]) * u32(positions[2]);
   // Other phases may have more pixels than this one: then the block has nothing to do.
-  const i32 depth =
-      blockIdx.x * kTileSide < pixels ? a.depth_channels * taps[0] * taps[1] * taps[2] : 0;
+  if (blockIdx.x * kTileSide >= b.pixels) b.depth = 0;
+  return b;
+}
 
-  // A thread gathers for one pixel, so the divisions that find it are once a thread.
-  const u32 pixel = blockIdx.x * kTileSide + u32(column);
-  const bool real = pixel < pixels;
-  i32 base[3], to = 0, rest = real ? i32(pixel) : 0;
+// Terms of a sum, counted channel by channel within a tap. Where a tap lies, and whether that is
+// inside of what is gathered, is so found once for all channels of it, not once a term. The lanes
+// of a warp that gathers walk the same terms: no branch here splits it.
+template <class T>
+struct ConvTerms {
+  const ConvTiles<T>& a;
+  const ConvBlock& b;
+  i32 c = 0, m[3] = {0, 0, 0};
+  u32 w_at = 0;  // the term's weights in `packed`, from those of the group
+  bool there = false;
+  // For a thread that gathers: its pixel, and where the term lies from its image on.
+  bool real = false, inside = false;
+  i32 base[3] = {0, 0, 0}, from_at = 0;
+
+  __device__ __forceinline__ ConvTerms(const ConvTiles<T>& tiles, const ConvBlock& block)
+      : a(tiles), b(block) {}
+  // Tells the image that the pixel gathers from; returns where it lies in `to`, or -1.
+  __device__ __forceinline__ i32 set_pixel(u32 pixel, const T*& image) {
+    real = pixel < b.pixels;
+    i32 to = 0, rest = real ? i32(pixel) : 0;
 #pragma unroll
-  for (int d = 2; d >= 0; --d) {
-    const i32 next = rest / positions[d], j = rest - next * positions[d];
-    base[d] = j * a.axis[d].stride + offset[d];
-    to += (first_at[d] + j * a.axis[d].period) * a.to.at[d];
-    rest = next;
+    for (int d = 2; d >= 0; --d) {
+      const i32 next = rest / b.positions[d], j = rest - next * b.positions[d];
+      base[d] = j * a.axis[d].stride + b.offset[d];
+      to += (b.first_at[d] + j * a.axis[d].period) * a.to.at[d];
+      rest = next;
+    }
+    image = a.from.data + rest * a.from.batch + b.group * a.depth_channels * a.from.channel;
+    return real ? to + rest * a.to.batch : -1;
   }
-  if (slice == 0) pixel_to[column] = real ? to + rest * a.to.batch : -1;
-  const T* image = a.from.data + rest * a.from.batch + group * a.depth_channels * a.from.channel;
-  const i32 row0 = i32(blockIdx.y) * kTileSide;
-  const bool real_row = row0 + column < a.rows;
-  const T* w = a.packed + u32(group) * a.by_taps.divisor * u32(a.depth_channels * a.rows) +
-               (real_row ? row0 + column : 0);
-
-  // Terms are counted channel by channel within a tap. Where a tap lies, and whether that is inside
-  // of what is gathered, is so found once for all channels of it, not once a term.
-  i32 c = 0, m[3] = {0, 0, 0}, from_at = 0;
-  u32 w_at = 0;
-  bool there = false, inside = false;
-  const auto find_tap = [&]() WT_INLINE_LAMBDA {
-    there = m[0] < taps[0];
+  __device__ __forceinline__ void find_tap() {
+    there = m[0] < b.taps[0];
     inside = real && there;
     if (!there) return;
     u32 at = u32(c) * u32(a.from.channel), tap = 0;
@@ -149,43 +164,65 @@ __global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant
       const i32 p = base[d] + m[d] * a.axis[d].reach;
       inside = inside && u32(p) < u32(a.axis[d].from_size);
       at += u32(p) * u32(a.from.at[d]);
-      tap = tap * u32(a.axis[d].kernel) + u32(first_tap[d] + m[d] * a.axis[d].tap_step);
+      tap = tap * u32(a.axis[d].kernel) + u32(b.first_tap[d] + m[d] * a.axis[d].tap_step);
     }
     from_at = i32(at);
-    w_at = (tap * u32(a.depth_channels) + u32(c)) * u32(a.rows);
-  };
-  // All lanes of a warp gather the same terms: no branch here splits one.
-  const auto advance = [&](i32 terms) WT_INLINE_LAMBDA {
-    c += terms, from_at += terms * a.from.channel, w_at += u32(terms) * u32(a.rows);
+    w_at = (tap * u32(a.depth_channels) + u32(c)) * a.by_pitch.divisor;
+  }
+  __device__ __forceinline__ void advance(i32 terms) {
+    c += terms, from_at += terms * a.from.channel, w_at += u32(terms) * a.by_pitch.divisor;
     if (c < a.depth_channels) return;
     do {
       c -= a.depth_channels;
-      if (++m[2] < taps[2]) continue;
+      if (++m[2] < b.taps[2]) continue;
       m[2] = 0;
-      if (++m[1] < taps[1]) continue;
+      if (++m[1] < b.taps[1]) continue;
       m[1] = 0, ++m[0];
     } while (c >= a.depth_channels);
     find_tap();
-  };
+  }
+};
+template <class T>
+__device__ __forceinline__ const T* group_weights(const ConvTiles<T>& a, const ConvBlock& b) {
+  return a.packed + u32(b.group) * a.by_taps.divisor * u32(a.depth_channels) * a.by_pitch.divisor;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant__ ConvTiles<T> a) {
+  WT_SHARED(TileRows, weights, [2]);
+  WT_SHARED(TileRows, patches, [2]);
+  WT_SHARED(i32, pixel_to, [kTileSide]);  // where the result's pixels lie
+  const int t = int(threadIdx.x), column = t % kTileSide, slice = t / kTileSide;
+  const ConvBlock b = conv_block(a);
+  // A thread gathers for one pixel, so the divisions that find it are once a thread. It also
+  // fetches the weights of the same terms, of one channel.
+  ConvTerms<T> term(a, b);
+  const T* image;
+  const i32 to = term.set_pixel(blockIdx.x * kTileSide + u32(column), image);
+  if (slice == 0) pixel_to[column] = to;
+  const i32 row0 = i32(blockIdx.y) * kTileSide;
+  const bool real_row = row0 + column < a.rows;
+  const T* w = group_weights(a, b) + (real_row ? row0 + column : 0);
+
   float v[kTileTerms], u[kTileTerms];
   const auto load = [&]() WT_INLINE_LAMBDA {
 #pragma unroll
     for (int i = 0; i < kTileTerms; ++i) {
-      v[i] = inside ? float(image[from_at]) : 0.0f;
-      u[i] = there && real_row ? float(w[w_at]) : 0.0f;
-      advance(1);
+      v[i] = term.inside ? float(image[term.from_at]) : 0.0f;
+      u[i] = term.there && real_row ? float(w[term.w_at]) : 0.0f;
+      term.advance(1);
     }
-    advance(kTileDepth - kTileTerms);
+    term.advance(kTileDepth - kTileTerms);
   };
   float sum[4][4] = {};
-  if (depth > 0) {
-    find_tap();
-    advance(slice * kTileTerms);
+  if (b.depth > 0) {
+    term.find_tap();
+    term.advance(slice * kTileTerms);
     load();
   }
   __syncthreads();  // pixel_to
   int buffer = 0;
-  for (i32 left = depth; left > 0; left -= kTileDepth, buffer ^= 1) {
+  for (i32 left = b.depth; left > 0; left -= kTileDepth, buffer ^= 1) {
 #pragma unroll
     for (int i = 0; i < kTileTerms; ++i) {
       patches[buffer][slice * kTileTerms + i][column] = v[i];
@@ -204,7 +241,7 @@ __global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant
     if (at < 0) continue;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-      const i32 row = row0 + t / 16 * 4 + r, channel = group * a.rows + row;
+      const i32 row = row0 + t / 16 * 4 + r, channel = b.group * a.rows + row;
       if (row < a.rows)
         a.to.data[at + channel * a.to.channel] =
             T(a.bias ? sum[r][j] + float(a.bias[channel]) : sum[r][j]);

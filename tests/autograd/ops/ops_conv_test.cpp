@@ -22,6 +22,7 @@ struct Problem {
   ConvOptions options;
   bool channels_last = false, bias = false;
   bool gradient_last = false;  // the gradient has its channels last
+  DType dtype = DType::f32;
 };
 
 struct Outcome {
@@ -36,16 +37,16 @@ Outcome outcome(const Problem& p, const char* variant, Device d = Device::cpu(),
   const VariantScope a("conv_forward", variant), b("conv_backward_input", variant),
       c("conv_backward_weight", of_weight ? of_weight : variant);
   manual_seed(5);
-  Tensor x = randn(p.x).to(d);
+  Tensor x = randn(p.x).to(p.dtype).to(d);
   if (p.channels_last) x = contiguous(x, MemoryFormat::channels_last);
   x.set_requires_grad();
-  const Tensor w = randn(p.w).to(d).set_requires_grad();
-  const Tensor bias = randn({p.w[0]}).to(d).set_requires_grad();
+  const Tensor w = randn(p.w).to(p.dtype).to(d).set_requires_grad();
+  const Tensor bias = randn({p.w[0]}).to(p.dtype).to(d).set_requires_grad();
   Tensor y = p.w.ndim() == 3   ? p.bias ? conv1d(x, w, bias, p.options) : conv1d(x, w, p.options)
                : p.w.ndim() == 4 ? p.bias ? conv2d(x, w, bias, p.options) : conv2d(x, w, p.options)
                : p.bias ? conv3d(x, w, bias, p.options)
                                : conv3d(x, w, p.options);
-  Tensor weights = randn(y.shape()).to(d);
+  Tensor weights = randn(y.shape()).to(p.dtype).to(d);
   if (p.gradient_last) weights = contiguous(weights, MemoryFormat::channels_last);
   std::vector<Tensor> leaves{x, w};
   if (p.bias) leaves.push_back(bias);
@@ -60,7 +61,8 @@ void check_near(const Tensor& got, const Tensor& want, double terms, double part
   double largest = partial;
   for (double v : b) largest = std::max(largest, std::fabs(v));
   for (size_t i = 0; i < a.size(); ++i)
-    if (std::fabs(a[i] - b[i]) > 0x1p-23 * (8 + std::sqrt(terms)) * largest) {
+    if (std::fabs(a[i] - b[i]) >
+        0x1p-23 * (8 + std::sqrt(terms)) * largest + 4 * roundoff(want.dtype()) * std::fabs(b[i])) {
       CAPTURE(i, a[i], b[i]);
       FAIL_CHECK("differs");
       return;
@@ -140,8 +142,8 @@ TEST_CASE("conv: rungs of simt and cuda agree with the reference over random sha
 
 // Tiles are 64 channels by 64 pixels by 16 terms: one less, as many, one more; several steps and
 // several tiles; strides whose phases have different numbers of pixels, or no tap at all.
-TEST_CASE("conv: rungs of simt and cuda around the edges of tiles, equal bits every time") {
-  const Problem problems[] = {
+const std::vector<Problem>& tile_problems() {
+  static const std::vector<Problem> problems = {
       {{1, 16, 8, 8}, {64, 16, 1, 1}, {}},
       {{1, 17, 5, 13}, {65, 17, 1, 1}, {}},
       {{2, 5, 9, 7}, {63, 5, 3, 3}, {.padding = 1}},
@@ -154,8 +156,11 @@ TEST_CASE("conv: rungs of simt and cuda around the edges of tiles, equal bits ev
       {{3, 1, 24, 23}, {6, 1, 5, 5}, {}},
       {{2, 6, 14, 14}, {6, 1, 7, 7}, {.padding = 3, .groups = 6}},
       {{1, 3, 40, 41}, {24, 3, 7, 7}, {.stride = 2, .padding = 3}}};
+  return problems;
+}
+TEST_CASE("conv: rungs of simt and cuda around the edges of tiles, equal bits every time") {
   for (const Device d : gpu_devices())
-    for (Problem p : problems)
+    for (Problem p : tile_problems())
       for (const bool channels_last : {false, true}) {
         if (channels_last && p.x.ndim() != 4) continue;
         p.channels_last = p.gradient_last = channels_last;
@@ -169,6 +174,27 @@ TEST_CASE("conv: rungs of simt and cuda around the edges of tiles, equal bits ev
           if (!channels_last) check_equal(got, outcome(p, rung, d, of_weight));
         }
       }
+}
+
+TEST_CASE("conv: tensor cores around the edges of tiles, equal bits every time") {
+  std::vector<Problem> problems = tile_problems();
+  // Packs of eight channels where channels are last; steps of 32 terms, and one pack more.
+  problems.push_back({{1, 32, 6, 7}, {32, 32, 3, 3}, {.padding = 1}});
+  problems.push_back({{2, 40, 5, 5}, {72, 40, 2, 2}, {.stride = 2, .padding = 1}});
+  problems.push_back({{1, 48, 9, 9}, {16, 24, 3, 3}, {.dilation = 2, .groups = 2}});
+  for (const Device d : gpu_devices())
+    for (const DType t : {DType::f16, DType::bf16})
+      for (Problem p : problems)
+        for (const bool channels_last : {false, true}) {
+          if (channels_last && p.x.ndim() != 4) continue;
+          p.channels_last = p.gradient_last = channels_last;
+          p.bias = true;
+          p.dtype = t;
+          CAPTURE(d, t, p.x, p.w, channels_last);
+          const Outcome got = outcome(p, "tensor_core", d, "tiled");
+          check_near(got, outcome(p, "reference"));
+          if (t == DType::f16) check_equal(got, outcome(p, "tensor_core", d, "tiled"));
+        }
 }
 
 TEST_CASE("conv: the direct variant agrees with the reference over random shapes") {
