@@ -22,6 +22,7 @@ struct Problem {
   ConvOptions options;
   bool channels_last = false, bias = false;
   bool gradient_last = false;  // the gradient has its channels last
+  DType dtype = DType::f32;
 };
 
 struct Outcome {
@@ -29,21 +30,23 @@ struct Outcome {
   std::vector<Tensor> gradients;  // of x, w and the bias
 };
 
-// Forward and gradients, under a variant ("" is the best one).
-Outcome outcome(const Problem& p, const char* variant) {
+// Forward and gradients, under a variant ("" is the best one), the weight's gradient under one of
+// another name if given. Values are the same on all devices.
+Outcome outcome(const Problem& p, const char* variant, Device d = Device::cpu(),
+                const char* of_weight = nullptr) {
   const VariantScope a("conv_forward", variant), b("conv_backward_input", variant),
-      c("conv_backward_weight", variant);
+      c("conv_backward_weight", of_weight ? of_weight : variant);
   manual_seed(5);
-  Tensor x = randn(p.x);
+  Tensor x = randn(p.x).to(p.dtype).to(d);
   if (p.channels_last) x = contiguous(x, MemoryFormat::channels_last);
   x.set_requires_grad();
-  const Tensor w = randn(p.w).set_requires_grad();
-  const Tensor bias = randn({p.w[0]}).set_requires_grad();
+  const Tensor w = randn(p.w).to(p.dtype).to(d).set_requires_grad();
+  const Tensor bias = randn({p.w[0]}).to(p.dtype).to(d).set_requires_grad();
   Tensor y = p.w.ndim() == 3   ? p.bias ? conv1d(x, w, bias, p.options) : conv1d(x, w, p.options)
                : p.w.ndim() == 4 ? p.bias ? conv2d(x, w, bias, p.options) : conv2d(x, w, p.options)
                : p.bias ? conv3d(x, w, bias, p.options)
                                : conv3d(x, w, p.options);
-  Tensor weights = randn(y.shape());
+  Tensor weights = randn(y.shape()).to(p.dtype).to(d);
   if (p.gradient_last) weights = contiguous(weights, MemoryFormat::channels_last);
   std::vector<Tensor> leaves{x, w};
   if (p.bias) leaves.push_back(bias);
@@ -58,7 +61,8 @@ void check_near(const Tensor& got, const Tensor& want, double terms, double part
   double largest = partial;
   for (double v : b) largest = std::max(largest, std::fabs(v));
   for (size_t i = 0; i < a.size(); ++i)
-    if (std::fabs(a[i] - b[i]) > 0x1p-23 * (8 + std::sqrt(terms)) * largest) {
+    if (std::fabs(a[i] - b[i]) >
+        0x1p-23 * (8 + std::sqrt(terms)) * largest + 4 * roundoff(want.dtype()) * std::fabs(b[i])) {
       CAPTURE(i, a[i], b[i]);
       FAIL_CHECK("differs");
       return;
@@ -99,7 +103,99 @@ Problem random_problem(u64& seed) {
   return p;
 }
 
+// Every result of `got` near that of `want`.
+void check_near(const Outcome& got, const Outcome& want) {
+  const double pixels = double(want.y.numel());
+  check_near(got.y, want.y, pixels);
+  for (size_t k = 0; k < want.gradients.size(); ++k)  // that of a bias may be one number near 0
+    check_near(got.gradients[k], want.gradients[k], pixels, k == 2 ? std::sqrt(pixels) : 1);
+}
+void check_equal(const Outcome& a, const Outcome& b) {
+  check_equal(a.y, b.y);
+  for (size_t k = 0; k < a.gradients.size(); ++k) check_equal(a.gradients[k], b.gradients[k]);
+}
+
+// The devices that are no cpu, and what their ladders have: for forward and input, for the weight.
+std::vector<Device> gpu_devices() {
+  std::vector<Device> all = kernel_devices();
+  std::erase_if(all, [](const Device& d) { return d.kind == DeviceKind::cpu; });
+  return all;
+}
+constexpr std::pair<const char*, const char*> kGpuRungs[] = {
+    {"naive", "naive"}, {"channels", "taps"}, {"tiled", "tiled"}};
+
 }  // namespace
+
+TEST_CASE("conv: rungs of simt and cuda agree with the reference over random shapes") {
+  for (const Device d : gpu_devices()) {
+    u64 seed = 29;
+    for (int i = 0; i < 30; ++i) {
+      const Problem p = random_problem(seed);
+      const Outcome want = outcome(p, "reference");
+      for (const auto& [rung, of_weight] : kGpuRungs) {
+        CAPTURE(i, d, rung, p.x, p.w, p.options.groups, p.channels_last, p.gradient_last);
+        check_near(outcome(p, rung, d, of_weight), want);
+      }
+    }
+  }
+}
+
+// Tiles are 64 channels by 64 pixels by 16 terms: one less, as many, one more; several steps and
+// several tiles; strides whose phases have different numbers of pixels, or no tap at all.
+const std::vector<Problem>& tile_problems() {
+  static const std::vector<Problem> problems = {
+      {{1, 16, 8, 8}, {64, 16, 1, 1}, {}},
+      {{1, 17, 5, 13}, {65, 17, 1, 1}, {}},
+      {{2, 5, 9, 7}, {63, 5, 3, 3}, {.padding = 1}},
+      {{1, 33, 6, 6}, {20, 33, 3, 3}, {.stride = 2, .padding = 1}},
+      {{1, 20, 11, 10}, {24, 20, 3, 2}, {.stride = {3, 2}, .padding = {1, 0}, .dilation = {2, 4}}},
+      {{1, 18, 9, 9}, {18, 18, 1, 1}, {.stride = 4}},
+      {{1, 36, 7, 7}, {72, 18, 2, 2}, {.stride = 2, .groups = 2}},
+      {{1, 18, 3, 4, 5}, {20, 18, 2, 3, 2}, {.stride = {1, 2, 2}, .padding = {1, 1, 0}}},
+      {{2, 40, 30}, {24, 40, 5}, {.stride = 6, .padding = 2, .dilation = 3}},
+      {{3, 1, 24, 23}, {6, 1, 5, 5}, {}},
+      {{2, 6, 14, 14}, {6, 1, 7, 7}, {.padding = 3, .groups = 6}},
+      {{1, 3, 40, 41}, {24, 3, 7, 7}, {.stride = 2, .padding = 3}}};
+  return problems;
+}
+TEST_CASE("conv: rungs of simt and cuda around the edges of tiles, equal bits every time") {
+  for (const Device d : gpu_devices())
+    for (Problem p : tile_problems())
+      for (const bool channels_last : {false, true}) {
+        if (channels_last && p.x.ndim() != 4) continue;
+        p.channels_last = p.gradient_last = channels_last;
+        p.bias = true;
+        const Outcome want = outcome(p, "reference");
+        for (const auto& [rung, of_weight] : kGpuRungs) {
+          if (std::string_view(rung) == "naive") continue;
+          CAPTURE(d, rung, p.x, p.w, channels_last);
+          const Outcome got = outcome(p, rung, d, of_weight);
+          check_near(got, want);
+          if (!channels_last) check_equal(got, outcome(p, rung, d, of_weight));
+        }
+      }
+}
+
+TEST_CASE("conv: tensor cores around the edges of tiles, equal bits every time") {
+  std::vector<Problem> problems = tile_problems();
+  // Packs of eight channels where channels are last; steps of 32 terms, and one pack more.
+  problems.push_back({{1, 32, 6, 7}, {32, 32, 3, 3}, {.padding = 1}});
+  problems.push_back({{2, 40, 5, 5}, {72, 40, 2, 2}, {.stride = 2, .padding = 1}});
+  problems.push_back({{1, 48, 9, 9}, {16, 24, 3, 3}, {.dilation = 2, .groups = 2}});
+  for (const Device d : gpu_devices())
+    for (const DType t : {DType::f16, DType::bf16})
+      for (Problem p : problems)
+        for (const bool channels_last : {false, true}) {
+          if (channels_last && p.x.ndim() != 4) continue;
+          p.channels_last = p.gradient_last = channels_last;
+          p.bias = true;
+          p.dtype = t;
+          CAPTURE(d, t, p.x, p.w, channels_last);
+          const Outcome got = outcome(p, "tensor_core", d, "tiled");
+          check_near(got, outcome(p, "reference"));
+          if (t == DType::f16) check_equal(got, outcome(p, "tensor_core", d, "tiled"));
+        }
+}
 
 TEST_CASE("conv: the direct variant agrees with the reference over random shapes") {
   u64 seed = 17;
@@ -114,10 +210,7 @@ TEST_CASE("conv: the direct variant agrees with the reference over random shapes
       cpu_isa_in_use = use;
       const Outcome got = outcome(p, "direct");
       cpu_isa_in_use = isa;
-      const double pixels = double(want.y.numel());
-      check_near(got.y, want.y, pixels);
-      for (size_t k = 0; k < want.gradients.size(); ++k)  // that of a bias may be one number near 0
-        check_near(got.gradients[k], want.gradients[k], pixels, k == 2 ? std::sqrt(pixels) : 1);
+      check_near(got, want);
     }
   }
 }
@@ -145,10 +238,7 @@ TEST_CASE("conv: depthwise and stepping shapes in both orders agree with the ref
       p.channels_last = p.gradient_last = channels_last;
       p.bias = true;
       CAPTURE(p.x, p.w, channels_last);
-      const Outcome want = outcome(p, "reference"), got = outcome(p, "direct");
-      check_near(got.y, want.y, double(want.y.numel()));
-      for (size_t k = 0; k < 3; ++k)
-        check_near(got.gradients[k], want.gradients[k], double(want.y.numel()));
+      check_near(outcome(p, "direct"), outcome(p, "reference"));
     }
 }
 
@@ -207,9 +297,7 @@ TEST_CASE("conv: equal bits with one thread and with two, and run after run") {
       const Outcome one = outcome(p, "direct");
       set_num_threads(2);
       for (int run = 0; run < 3; ++run) {
-        const Outcome two = outcome(p, "direct");
-        check_equal(one.y, two.y);
-        for (size_t k = 0; k < 3; ++k) check_equal(one.gradients[k], two.gradients[k]);
+        check_equal(one, outcome(p, "direct"));
       }
     }
   set_num_threads(before);
