@@ -139,7 +139,7 @@ void add_attention(std::vector<OpCase>& rows) {
   add({1, 2, 2, 33}, {1, 1, 17, 33}, {1, 1, 17, 35}, {"", "", {.enable_gqa = true}});
   add({1, 1, 2, 65}, {1, 1, 3, 65}, {1, 1, 3, 2}, causal);
   for (Sample& s : c.samples) s.constant = s.inputs[1].shape[1] == 0;  // no key: zeros
-  add({1, 0, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, grouped);  // keys that no query has
+  add({1, 0, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, grouped);              // keys that no query has
   c.samples.back().torch.clear();
   const auto x = [](const Shape& s, Device d, DType t = f32) {
     return ones(s, {.dtype = t, .device = d});
