@@ -1,12 +1,12 @@
-// Normalisation by channels on simt and cuda. The ladder so far:
-//   naive  one thread a statistic, or a cell (one channel of one sample), element after element
-// What is missing above it is a block a statistic, with loads that coalesce: 64 channels of batch
-// normalisation are 64 threads here, on a machine that holds more than 200,000.
-#include "warptape/kernels/channel_norm.h"
-
-#include "warptape/kernels/common/channels.h"
-#include "warptape/kernels/device/float_types.cuh"
-#include "warptape/kernels/device/row_kernels.cuh"
+// Normalisation by channels on simt and cuda: statistics and values (channel_norm_backward.cu has
+// the gradients). The ladder of each:
+//   naive    one thread a statistic, or a cell (one channel of one sample), element after element:
+//            64 channels of batch normalisation are 64 threads, on a machine that holds 200,000
+//   planes   teams of threads take the rows of neighbours inside channels, 16 bytes a lane; a
+//            statistic's rows are shared out to many blocks, whose parts a second kernel joins
+//   columns  where channels are neighbours (NHWC): lanes side by side take 16 bytes of channels
+//            each and walk over the places
+#include "warptape/kernels/device/channel_norm.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -37,33 +37,6 @@ struct ChannelNormForward {
   template <class F>
   void visit_pointers(F&& f) const {
     f(y.data), f(x.data), f(stats), f(weight), f(bias);
-  }
-};
-template <class T>
-struct ChannelNormSums {
-  using A = ComputeType<T>;
-  ChannelShape shape;
-  A* sums;
-  Cells<const T> gy, x;
-  const A* stats;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(sums), f(gy.data), f(x.data), f(stats);
-  }
-};
-template <class T>
-struct ChannelNormBackward {
-  using A = ComputeType<T>;
-  ChannelShape shape;
-  Cells<T> gx;
-  Cells<const T> gy, x;
-  const A* stats;
-  const T* weight;
-  const A* sums;
-  A count;
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(gx.data), f(gy.data), f(x.data), f(stats), f(weight), f(sums);
   }
 };
 
@@ -142,73 +115,241 @@ __global__ void __launch_bounds__(kThreads) channel_norm_naive(ChannelNormForwar
   for (i64 i = 0; i < s.size; ++i) y[i] = T(centre.distance(A(x[i])) * centre.rstd * w + b);
 }
 
-// --- sums for the gradients: a thread a channel, or a cell where each sample has its own ---
+// --- statistics: parts ---
 
-template <class T>
-__global__ void __launch_bounds__(kThreads) channel_norm_sums_naive(ChannelNormSums<T> a) {
-  using A = ComputeType<T>;
-  const ChannelShape& s = a.shape;
-  const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = s.cells();
-  if (cell >= all) return;
-  // groups 0 adds over samples as well: C threads, and each reads N runs of S elements.
-  const i64 c = cell % s.channels, n0 = s.batch() ? 0 : cell / s.channels;
-  const i64 n1 = s.batch() ? s.samples : n0 + 1;
-  // No float atomics, which would let all threads of the machine add to 2 C numbers: their order,
-  // and with it the last bits, would differ from run to run.
-  A plain = 0, product = 0;
-  for (i64 n = n0; n < n1; ++n) {
-    const Centre<A> centre(s, a.stats, s.statistic(n, c));
-    const auto gy = a.gy.row(n, c);
-    const auto x = a.x.row(n, c);
-    // Two loads an element for three operations: the arithmetic is free, the wait is not. Nothing
-    // but the compiler's unrolling has several loads of a thread under way.
-    A plain_part = 0, product_part = 0;
-    for (i64 i = 0; i < s.size; ++i) {
-      const A g = A(gy[i]);
-      plain_part += g;
-      product_part += g * (centre.distance(A(x[i])) * centre.rstd);
-    }
-    plain += plain_part;
-    product += product_part;
-  }
-  a.sums[cell] = plain;  // zeros, too, where there are no samples or places
-  a.sums[all + cell] = product;
+// What a part of a statistic comes to: its elements, their sum as distances from `base`, their
+// squared distances from their own mean. 16 bytes, written and read as one.
+using StatsPack = Pack<float, 4>;  // count, sum, squares, base
+
+// `distance` is the mean's from base. Two numbers without overlap make the mean (Knuth's exact sum:
+// of base and distance either may be the larger).
+template <class A>
+__device__ __forceinline__ void finish_statistic(float* stats, float* variance, i64 all, i64 k,
+                                                 float base, A distance, float spread, float eps) {
+  const float near = float(distance), mean = base + near, part = mean - base;
+  stats[k] = mean;
+  stats[all + k] = (base - (mean - part)) + (near - part);
+  stats[2 * all + k] = 1.0f / sqrtf(spread + eps);
+  if (variance) variance[k] = spread;
 }
 
-// --- gradient of x: a thread a cell ---
+// One pass, where naive needs two: a thread takes squares around the first element that it meets
+// itself. That one may be far off; but it is one of the thread's own at most 256 elements, so that
+// their true squares are 1 / 256 of these at least, and two digits are what can be lost. Around one
+// element for the whole tensor it could be all of them.
+struct OwnSquares {
+  float centre = 0, sum = 0, squares = 0;
+  __device__ __forceinline__ void add(float x) {
+    const float d = x - centre;
+    sum += d;
+    squares += d * d;
+  }
+  // Squares around the mean; a NaN stays one.
+  __device__ __forceinline__ float spread(float count) const {
+    const float rest = squares - sum * (sum / count);
+    return rest < 0 ? 0 : rest;
+  }
+};
+
+// Block (statistic, part of it).
+template <class T>
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_stats_planes(ChannelStats<T> a, SmallShape s, PlaneRows p, PlaneParts q,
+                         StatsPack* parts) {
+  const u32 k = q.parts == 1 ? blockIdx.x : blockIdx.x / q.parts, part = blockIdx.x - k * q.parts;
+  const u32 band = p.chunks == 1 ? part : part / p.chunks, chunk = part - band * p.chunks;
+  const u32 n0 = s.batch() ? 0 : k / s.groups;
+  const u32 c0 = s.batch() ? k : (k - n0 * s.groups) * s.width;
+  const u32 begin = band * q.rows_each + (threadIdx.x >> p.log_lanes);
+  const u32 end = q.rows - band * q.rows_each < q.rows_each ? q.rows : (band + 1) * q.rows_each;
+  // The statistic's first element is what all of its parts count their sums from: an offset of all
+  // elements costs no digits. One address for all threads.
+  const float base = float(*a.x.at(n0, c0));
+  OwnSquares own;
+  int count = 0;
+  for (u32 r = begin; r < end; r += blockDim.x >> p.log_lanes) {
+    const i64 at =
+        s.batch() ? r * a.x.sample + c0 * a.x.channel : n0 * a.x.sample + (c0 + r) * a.x.channel;
+    const RowOf<const T> x[1] = {{a.x.data + at, a.x.step}};
+    const int shift = window_shift<T>(at);
+    walk_windows(p, x, shift, int(chunk * p.chunk), windows_end<T>(p, shift, chunk),
+                 [&](int, const float(&v)[1][kPerPack<T>], int lo, int hi) WT_INLINE_LAMBDA {
+                   if (count == 0) {
+#pragma unroll
+                     for (int j = 0; j < kPerPack<T>; ++j)
+                       if (j == lo) own.centre = v[0][j];
+                   }
+#pragma unroll
+                   for (int j = 0; j < kPerPack<T>; ++j)
+                     if (j >= lo && j < hi) own.add(v[0][j]);
+                   count += hi - lo;
+                 });
+  }
+  // Threads are joined as Chan, Golub and LeVeque do: squares around each one's mean, and the
+  // distances of these means from the block's.
+  const float mine = float(count);
+  const float sum = count ? own.sum + mine * (own.centre - base) : 0.0f;
+  const auto both = block_reduce(TwoSums<float>{mine, sum}, PlusBoth());
+  const float mean = both.second / both.first, away = count ? sum / mine - mean : 0.0f;
+  const float squares =
+      block_reduce(count ? own.spread(mine) + mine * (away * away) : 0.0f, Plus());
+  if (threadIdx.x != 0) return;
+  if (q.parts == 1)
+    finish_statistic(a.stats, a.variance, s.statistics(), k, base, mean, squares / both.first,
+                     a.eps);
+  else
+    vstore(parts + blockIdx.x, StatsPack{both.first, both.second, squares, base});
+}
+
+// Block (part, group of columns).
+template <class T>
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_stats_columns(ChannelStats<T> a, SmallShape s, Columns c, StatsPack* parts) {
+  constexpr int V = kPerPack<T>;
+  // By threads last: neighbours write and read neighbouring banks. 8 KiB for f32, else 16.
+  WT_SHARED(float, sums, [V][kChannelThreads]);
+  WT_SHARED(float, spreads, [V][kChannelThreads]);
+  const ColumnThread t(c, s.channels, V);
+  OwnSquares own[V];
+  if (t.valid > 0 && t.begin + t.slot < t.end) {
+    // The first place's channels; the walk finds them in L1 once more.
+    const T* const first = column_at(a.x, c, s, t, t.begin + t.slot);
+#pragma unroll
+    for (int j = 0; j < V; ++j)
+      if (j < t.valid) own[j].centre = float(first[j]);
+    const Cells<const T> operands[1] = {a.x};
+    walk_columns(operands, c, s, t, [&](u32, const float(&v)[1][V]) WT_INLINE_LAMBDA {
+#pragma unroll
+      for (int j = 0; j < V; ++j) own[j].add(v[0][j]);
+    });
+  }
+  const auto count_of = [&](u32 slot) WT_INLINE_LAMBDA {
+    const u32 all = t.end - t.begin;
+    return slot < all ? float(((all - slot - 1) >> (8 - c.log_lanes)) + 1) : 0.0f;
+  };
+  static_assert(kChannelThreads == 1 << 8);
+  const float mine = count_of(t.slot);
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    float base = 0;
+    if (j < t.valid && mine > 0) {
+      const u32 channel = t.first + j;
+      base = float(*a.x.at(t.slab, s.batch() ? channel : channel - channel % s.width));
+    }
+    sums[j][threadIdx.x] = mine > 0 ? own[j].sum + mine * (own[j].centre - base) : 0.0f;
+    spreads[j][threadIdx.x] = mine > 0 ? own[j].spread(mine) : 0.0f;
+  }
+  __syncthreads();
+  // A thread a channel joins what the others have, in the order of the slots.
+  const u32 lane = threadIdx.x & (c.lanes - 1), j = threadIdx.x >> c.log_lanes;
+  const u32 channel = t.first + j;
+  if (j >= u32(V) || channel >= s.channels) return;
+  const float count = float(t.end - t.begin);
+  float sum = 0, squares = 0;
+  for (u32 slot = 0; slot < t.slots; ++slot) sum += sums[j][(slot << c.log_lanes) + lane];
+  const float mean = sum / count;
+  for (u32 slot = 0; slot < t.slots; ++slot) {
+    const float its = count_of(slot);
+    if (its == 0) break;
+    const u32 at = (slot << c.log_lanes) + lane;
+    const float away = sums[j][at] / its - mean;
+    squares += spreads[j][at] + its * (away * away);
+  }
+  const float base = float(*a.x.at(t.slab, s.batch() ? channel : channel - channel % s.width));
+  if (c.parts == 1 && s.width == 1)
+    finish_statistic(a.stats, a.variance, s.statistics(), s.statistic(t.slab, channel), base, mean,
+                     squares / count, a.eps);
+  else
+    vstore(parts + i64(t.slab * c.parts + t.part) * s.channels + channel,
+           StatsPack{count, sum, squares, base});
+}
+
+// Where the parts of statistic k are: part e at (k / per) * slab + (k % per) * own +
+// (e / inner) * stride + e % inner.
+struct StatsParts {
+  u32 per, inner, entries;
+  i64 slab, own, stride;
+};
+// A block a statistic. Few numbers, so that f64 costs nothing even where it is slow; and a first
+// element far from all others (an outlier that every part counts from) costs no digits.
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_stats_join(float* stats, float* variance, const StatsPack* parts, StatsParts w,
+                       float eps) {
+  const u32 k = blockIdx.x;
+  const StatsPack* const own = parts + (k / w.per) * w.slab + (k % w.per) * w.own;
+  const auto part = [&](u32 e) WT_INLINE_LAMBDA {
+    return vload<StatsPack>(own + (e / w.inner) * w.stride + e % w.inner);
+  };
+  TwoSums<double> both{0, 0};
+  for (u32 e = threadIdx.x; e < w.entries; e += blockDim.x) {
+    const StatsPack v = part(e);
+    both = PlusBoth()(both, TwoSums<double>{double(v.v[0]), double(v.v[1])});
+  }
+  both = block_reduce(both, PlusBoth());
+  const double mean = both.second / both.first;
+  double squares = 0;
+  for (u32 e = threadIdx.x; e < w.entries; e += blockDim.x) {
+    const StatsPack v = part(e);
+    const double away = double(v.v[1]) / double(v.v[0]) - mean;
+    squares += double(v.v[2]) + double(v.v[0]) * (away * away);
+  }
+  squares = block_reduce(squares, Plus());
+  if (threadIdx.x == 0)
+    finish_statistic(stats, variance, gridDim.x, k, part(0).v[3], mean, float(squares / both.first),
+                     eps);
+}
+
+// --- values: rows and columns ---
 
 template <class T>
-__global__ void __launch_bounds__(kThreads) channel_norm_backward_naive(ChannelNormBackward<T> a) {
-  using A = ComputeType<T>;
-  const ChannelShape& s = a.shape;
-  const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
-  if (cell >= s.samples * s.channels) return;
-  const i64 n = cell / s.channels, c = cell % s.channels;
-  A mean_g = 0, mean_gh = 0;
-  if (a.sums) {
-    // Each cell of a statistic adds up its channels' sums again, C / groups pairs: cheaper than a
-    // kernel of its own, and all of them come from L2, where the sums kernel left them.
-    const StatisticCells cells(s, s.statistic(n, c));
-    for (i64 k = cells.c0; k < cells.c1; ++k) {
-      const A w = a.weight ? A(a.weight[k]) : A(1);
-      mean_g += w * a.sums[s.cell(n, k)];
-      mean_gh += w * a.sums[s.cells() + s.cell(n, k)];
-    }
-    mean_g /= a.count;
-    mean_gh /= a.count;
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_norm_planes(ChannelNormForward<T> a, SmallShape s, PlaneRows p) {
+  const u32 rows = p.chunks == 1 ? blockIdx.x : blockIdx.x / p.chunks;
+  const u32 chunk = blockIdx.x - rows * p.chunks;
+  const u32 row = rows * (kChannelThreads >> p.log_lanes) + (threadIdx.x >> p.log_lanes);
+  if (row >= s.samples * s.channels) return;  // no barrier follows
+  const u32 n = row / s.channels, c = row - n * s.channels;
+  const i64 at = n * a.x.sample + c * a.x.channel;
+  const RowOf<const T> x[1] = {{a.x.data + at, a.x.step}};
+  const RowOf<T> y = a.y.row(n, c);
+  // Five loads a thread, which the elements do not wait for: theirs are under way as well.
+  const SmallCentre centre(s, a.stats, s.statistic(n, c));
+  const float scale = centre.rstd * (a.weight ? float(a.weight[c]) : 1.0f);
+  const float b = a.bias ? float(a.bias[c]) : 0.0f;
+  const int shift = window_shift<T>(at);
+  walk_windows(p, x, shift, int(chunk * p.chunk), windows_end<T>(p, shift, chunk),
+               [&](int i, const float(&v)[1][kPerPack<T>], int lo, int hi) WT_INLINE_LAMBDA {
+                 Pack16<T> out;
+#pragma unroll
+                 for (int j = 0; j < kPerPack<T>; ++j)
+                   out.v[j] = T(centre.distance(v[0][j]) * scale + b);
+                 store_window(y, out, i, lo, hi, p.packs);
+               });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kChannelThreads)
+    channel_norm_columns(ChannelNormForward<T> a, SmallShape s, Columns c) {
+  constexpr int V = kPerPack<T>;
+  const ColumnThread t(c, s.channels, V);
+  if (t.valid <= 0) return;  // no barrier follows
+  // Once a thread, for all the places that it walks over.
+  float mean[V], rest[V], scale[V], b[V];
+#pragma unroll
+  for (int j = 0; j < V; ++j) {
+    const u32 channel = j < t.valid ? t.first + j : t.first;
+    const SmallCentre centre(s, a.stats, s.statistic(t.slab, channel));
+    mean[j] = centre.mean, rest[j] = centre.rest;
+    scale[j] = centre.rstd * (a.weight ? float(a.weight[channel]) : 1.0f);
+    b[j] = a.bias ? float(a.bias[channel]) : 0.0f;
   }
-  const Centre<A> centre(s, a.stats, s.statistic(n, c));
-  const A w = a.weight ? A(a.weight[c]) : A(1);
-  const auto gx = a.gx.row(n, c);
-  const auto gy = a.gy.row(n, c);
-  const auto x = a.x.row(n, c);
-  for (i64 i = 0; i < s.size; ++i) {
-    // h is computed anew from x, which the tape has anyway. Saved by the forward it would be a
-    // tensor more in memory, and no byte less to read here.
-    const A h = centre.distance(A(x[i])) * centre.rstd;
-    // gx may be gy: both are this thread's own element.
-    gx[i] = T(centre.rstd * (A(gy[i]) * w - mean_g - h * mean_gh));
-  }
+  const Cells<const T> operands[1] = {a.x};
+  walk_columns(operands, c, s, t, [&](u32 place, const float(&v)[1][V]) WT_INLINE_LAMBDA {
+    Pack16<T> out;
+#pragma unroll
+    for (int j = 0; j < V; ++j) out.v[j] = T(((v[0][j] - mean[j]) - rest[j]) * scale[j] + b[j]);
+    store_column(column_at(a.y, c, s, t, place), out, c, t.valid);
+  });
 }
 
 // --- launch ---
@@ -233,31 +374,139 @@ void launch_naive(const ChannelNormForwardArgs& a, const Launch& l) {
     launch<channel_norm_naive<T>>(grid_of(l, ceil_div(cells, kThreads), kThreads), k);
   });
 }
-void launch_naive(const ChannelNormSumsArgs& a, const Launch& l) {
-  with_float_or_double(a.x.dtype(), [&](auto tag) {
+
+// --- choice and launch of the rungs above ---
+
+template <class T>
+ChannelStats<T> stats_args(const ChannelStatsArgs& a) {
+  return {ChannelShape(a.x, a.groups), Cells<const T>(a.x), a.stats.as<float>(),
+          a.variance.as<float>(),      float(a.x.numel()),  float(a.eps)};
+}
+template <class T>
+ChannelNormForward<T> forward_args(const ChannelNormForwardArgs& a) {
+  return {ChannelShape(a.x, a.groups), Cells<T>(a.y),          Cells<const T>(a.x),
+          a.stats.as<const float>(),   a.weight.as<const T>(), a.bias.as<const T>()};
+}
+
+template <class Args>
+const char* why_not_planes(const Args& a) {
+  return channels_too_large(a.x);
+}
+template <class Args>
+const char* why_not_columns(const Args& a) {
+  if (!channels_last(a.x)) return "neighbouring elements of x must be channels (NHWC)";
+  if constexpr (requires { a.y; })
+    if (!channels_last(a.y)) return "neighbouring elements of y must be channels (NHWC)";
+  return channels_too_large(a.x);
+}
+
+struct StatsPlanes {
+  PlaneRows rows;
+  PlaneParts parts;
+};
+template <class T>
+StatsPlanes stats_planes(const ChannelStatsArgs& a) {
+  const ChannelShape s(a.x, a.groups);
+  const Cells<const T> x(a.x);
+  // Neighbouring channels of a group that lie one after the other are one long row.
+  const bool merged = !s.batch() && x.step == 1 && (s.width() == 1 || x.channel == s.size);
+  const i64 rows = s.batch() ? s.samples : merged ? 1 : s.width();
+  StatsPlanes p;
+  p.rows = plane_rows(x, s.statistics() * rows, merged ? s.width() * s.size : s.size, in_packs(x));
+  p.parts = plane_parts(p.rows, s.statistics(), rows);
+  return p;
+}
+template <class T>
+Columns stats_columns(const ChannelStatsArgs& a) {
+  const ChannelShape s(a.x, a.groups);
+  const Cells<const T> x(a.x);
+  return make_columns<T>(s, s.batch(), places_even(x, s), columns_in_packs(x, s), kMostParts);
+}
+i64 planes_workspace(const ChannelStatsArgs& a) {
+  i64 bytes = 0;
+  with_float(a.x.dtype(), [&](auto tag) {
+    const u32 parts = stats_planes<typename decltype(tag)::type>(a).parts.parts;
+    if (parts > 1) bytes = 16 * parts * ChannelShape(a.x, a.groups).statistics();
+  });
+  return bytes;
+}
+i64 columns_workspace(const ChannelStatsArgs& a) {
+  i64 bytes = 0;
+  with_float(a.x.dtype(), [&](auto tag) {
+    const Columns c = stats_columns<typename decltype(tag)::type>(a);
+    bytes = 16 * i64(c.slabs) * c.parts * a.x.size(1);
+  });
+  return bytes;
+}
+void join_stats(const ChannelStatsArgs& a, const Launch& l, const StatsParts& w) {
+  const i64 statistics = ChannelShape(a.x, a.groups).statistics();
+  launch<channel_stats_join>(grid_of(l, statistics, w.entries <= 128 ? 32 : kChannelThreads),
+                             a.stats.as<float>(), a.variance.as<float>(),
+                             static_cast<const StatsPack*>(l.workspace), w, float(a.eps));
+}
+
+void launch_planes(const ChannelStatsArgs& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = ComputeType<T>;
-    const ChannelNormSums<T> k{ChannelShape(a.x, a.groups), a.sums.as<A>(), Cells<const T>(a.gy),
-                               Cells<const T>(a.x), a.stats.as<const A>()};
-    launch<channel_norm_sums_naive<T>>(grid_of(l, ceil_div(k.shape.cells(), kThreads), kThreads),
-                                       k);
+    const ChannelStats<T> k = stats_args<T>(a);
+    const StatsPlanes p = stats_planes<T>(a);
+    const i64 statistics = k.shape.statistics(), parts = p.parts.parts;
+    launch<channel_stats_planes<T>>(grid_of(l, statistics * parts, p.parts.threads), k,
+                                    SmallShape(k.shape), p.rows, p.parts,
+                                    static_cast<StatsPack*>(l.workspace));
+    if (parts > 1)
+      join_stats(a, l,
+                 {.per = u32(statistics),
+                  .inner = u32(parts),
+                  .entries = u32(parts),
+                  .slab = 0,
+                  .own = parts,
+                  .stride = 0});
   });
 }
-void launch_naive(const ChannelNormBackwardArgs& a, const Launch& l) {
-  with_float_or_double(a.x.dtype(), [&](auto tag) {
+void launch_columns(const ChannelStatsArgs& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = ComputeType<T>;
-    const ChannelShape s(a.x, a.groups);
-    const ChannelNormBackward<T> k{s,
-                                   Cells<T>(a.gx),
-                                   Cells<const T>(a.gy),
-                                   Cells<const T>(a.x),
-                                   a.stats.as<const A>(),
-                                   a.weight.as<const T>(),
-                                   a.sums.as<const A>(),
-                                   A(s.count())};
-    const i64 cells = s.samples * s.channels;
-    launch<channel_norm_backward_naive<T>>(grid_of(l, ceil_div(cells, kThreads), kThreads), k);
+    const ChannelStats<T> k = stats_args<T>(a);
+    const Columns c = stats_columns<T>(a);
+    const ChannelShape& s = k.shape;
+    launch<channel_stats_columns<T>>(grid_of(l, column_blocks(c), kChannelThreads), k,
+                                     SmallShape(s), c, static_cast<StatsPack*>(l.workspace));
+    const u32 width = u32(s.width());
+    if (c.parts > 1 || width > 1)
+      join_stats(a, l,
+                 {.per = u32(s.batch() ? s.channels : s.groups),
+                  .inner = width,
+                  .entries = c.parts * width,
+                  .slab = c.parts * s.channels,
+                  .own = width,
+                  .stride = s.channels});
+  });
+}
+
+void launch_planes(const ChannelNormForwardArgs& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ChannelNormForward<T> k = forward_args<T>(a);
+    const ChannelShape& s = k.shape;
+    const i64 rows = s.samples * s.channels;
+    const PlaneRows p =
+        plane_rows(k.x, rows, s.size, in_packs(k.x) && in_packs(k.y) && same_shift(k.x, k.y, s));
+    const i64 bands = ceil_div(rows, kChannelThreads >> p.log_lanes);
+    launch<channel_norm_planes<T>>(grid_of(l, bands * p.chunks, kChannelThreads), k, SmallShape(s),
+                                   p);
+  });
+}
+void launch_columns(const ChannelNormForwardArgs& a, const Launch& l) {
+  with_float(a.x.dtype(), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ChannelNormForward<T> k = forward_args<T>(a);
+    const ChannelShape& s = k.shape;
+    const Columns c =
+        make_columns<T>(s, s.batch(), places_even(k.x, s) && places_even(k.y, s),
+                        columns_in_packs(k.x, s) && columns_in_packs(k.y, s), 1ll << 20);
+    launch<channel_norm_columns<T>>(grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s),
+                                    c);
   });
 }
 
@@ -265,12 +514,26 @@ void launch_naive(const ChannelNormBackwardArgs& a, const Launch& l) {
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, channel_stats, ChannelStatsArgs,
+            {.name = "columns",
+             .rank = 30,
+             .why_not = why_not_columns<ChannelStatsArgs>,
+             .workspace = columns_workspace,
+             .launch = launch_columns},
+            {.name = "planes",
+             .rank = 20,
+             .why_not = why_not_planes<ChannelStatsArgs>,
+             .workspace = planes_workspace,
+             .launch = launch_planes},
             {.name = "naive", .rank = 10, .launch = launch_naive});
 WT_VARIANTS(WT_DEVICE_NS, channel_norm_forward, ChannelNormForwardArgs,
-            {.name = "naive", .rank = 10, .launch = launch_naive});
-WT_VARIANTS(WT_DEVICE_NS, channel_norm_sums, ChannelNormSumsArgs,
-            {.name = "naive", .rank = 10, .launch = launch_naive});
-WT_VARIANTS(WT_DEVICE_NS, channel_norm_backward, ChannelNormBackwardArgs,
+            {.name = "columns",
+             .rank = 30,
+             .why_not = why_not_columns<ChannelNormForwardArgs>,
+             .launch = launch_columns},
+            {.name = "planes",
+             .rank = 20,
+             .why_not = why_not_planes<ChannelNormForwardArgs>,
+             .launch = launch_planes},
             {.name = "naive", .rank = 10, .launch = launch_naive});
 
 }  // namespace wt

@@ -29,6 +29,23 @@ __device__ __forceinline__ T shuffle_xor(T v, int lanes) {
   return __shfl_xor_sync(kAllLanes, v, lanes);
 }
 
+// Two sums that are reduced together: of values and of squares, or of g and of g * h. Two
+// butterflies in one: their shuffles do not wait for each other.
+template <class A>
+struct TwoSums {
+  A first, second;
+};
+template <class A>
+__device__ __forceinline__ TwoSums<A> shuffle_xor(TwoSums<A> v, int lanes) {
+  return {wt::shuffle_xor(v.first, lanes), wt::shuffle_xor(v.second, lanes)};
+}
+struct PlusBoth {
+  template <class A>
+  __device__ __forceinline__ TwoSums<A> operator()(TwoSums<A> a, TwoSums<A> b) const {
+    return {a.first + b.first, a.second + b.second};
+  }
+};
+
 // Over groups of Width neighbouring lanes; all 32 lanes call it. `op` must commute bit for bit (a
 // sum of products that the compiler may fuse does not).
 template <int Width = 32, class T, class Op>

@@ -16,22 +16,6 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-// Two sums that are reduced together: of values and of squares, or of g and of g * h.
-template <class A>
-struct TwoSums {
-  A first, second;
-};
-template <class A>
-__device__ __forceinline__ TwoSums<A> shuffle_xor(TwoSums<A> v, int lanes) {
-  return {wt::shuffle_xor(v.first, lanes), wt::shuffle_xor(v.second, lanes)};
-}
-struct PlusBoth {
-  template <class A>
-  __device__ __forceinline__ TwoSums<A> operator()(TwoSums<A> a, TwoSums<A> b) const {
-    return {a.first + b.first, a.second + b.second};
-  }
-};
-
 // --- the kernels ---
 // Kernel: the arguments, with Element, rows, and functions of the host: rows_of, packs_fit, of and
 // cache_bytes.
