@@ -10,6 +10,10 @@
 // counted phase by phase, so that a tile's have the same taps, and within a phase both directions
 // are one problem: pixel j takes position j * stride + offset + m * reach by its tap m, and nothing
 // has to be divided to find it.
+//
+// Where a tap lies outside of what is gathered, a tile has a zero and the product is made; the
+// rungs below leave it out. The sums are the same but where a weight is NaN or infinite: then zero
+// times it is NaN, at the border too.
 #pragma once
 #include "warptape/kernels/device/conv.cuh"
 #include "warptape/kernels/device/vector.cuh"

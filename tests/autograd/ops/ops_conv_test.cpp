@@ -197,6 +197,21 @@ TEST_CASE("conv: tensor cores around the edges of tiles, equal bits every time")
         }
 }
 
+// Few weights of many pixels: parts that are summed by a second kernel, the last of them shorter.
+TEST_CASE("conv: a long sum in parts on simt and cuda") {
+  for (const Device d : gpu_devices())
+    for (const Problem& p : {Problem{{3, 1, 61, 47}, {2, 1, 3, 3}, {.padding = 1}, false, true},
+                             Problem{{1, 2, 9001}, {3, 2, 5}, {.stride = 2}, false, true}}) {
+      const Outcome want = outcome(p, "reference");
+      for (const char* of_weight : {"taps", "tiled"}) {
+        CAPTURE(d, of_weight, p.x, p.w);
+        const Outcome got = outcome(p, "channels", d, of_weight);
+        check_near(got, want);
+        check_equal(got, outcome(p, "channels", d, of_weight));
+      }
+    }
+}
+
 TEST_CASE("conv: the direct variant agrees with the reference over random shapes") {
   u64 seed = 17;
   const int isa = cpu_isa();
@@ -267,17 +282,21 @@ TEST_CASE("conv: to few channels, further elements at the end included") {
 }
 
 TEST_CASE("conv: NHWC in gives NHWC out, and the same values") {
-  manual_seed(3);
-  const Tensor x = randn({2, 5, 9, 7}), w = randn({6, 5, 3, 3}), bias = randn({6});
-  const Tensor last = contiguous(x, MemoryFormat::channels_last);
-  const Tensor y = conv2d(x, w, bias, {.padding = 1});
-  const Tensor z = conv2d(last, w, bias, {.padding = 1});
-  CHECK(y.is_contiguous());
-  CHECK(z.is_contiguous(MemoryFormat::channels_last));
-  check_near(z, y, 45);
-  const Tensor t = conv_transpose2d(contiguous(y, MemoryFormat::channels_last), w, {.stride = 2});
-  CHECK(t.is_contiguous(MemoryFormat::channels_last));
-  check_near(t, conv_transpose2d(y, w, {.stride = 2}), 54);
+  for (const Device d : operator_devices()) {
+    CAPTURE(d);
+    manual_seed(3);
+    const Tensor x = randn({2, 5, 9, 7}).to(d), w = randn({6, 5, 3, 3}).to(d),
+                 bias = randn({6}).to(d);
+    const Tensor last = contiguous(x, MemoryFormat::channels_last);
+    const Tensor y = conv2d(x, w, bias, {.padding = 1});
+    const Tensor z = conv2d(last, w, bias, {.padding = 1});
+    CHECK(y.is_contiguous());
+    CHECK(z.is_contiguous(MemoryFormat::channels_last));
+    check_near(z, y, 45);
+    const Tensor t = conv_transpose2d(contiguous(y, MemoryFormat::channels_last), w, {.stride = 2});
+    CHECK(t.is_contiguous(MemoryFormat::channels_last));
+    check_near(t, conv_transpose2d(y, w, {.stride = 2}), 54);
+  }
 }
 
 TEST_CASE("conv: equal bits with one thread and with two, and run after run") {
@@ -304,61 +323,76 @@ TEST_CASE("conv: equal bits with one thread and with two, and run after run") {
 }
 
 TEST_CASE("conv: what is not finite in one channel stays out of the others' gradients") {
-  manual_seed(12);
-  for (const bool channels_last : {false, true}) {
-    const Tensor x = randn({1, 2, 11, 9}), w = randn({7, 2, 3, 3}).set_requires_grad();
-    Tensor y = conv2d(x, w), g = randn(y.shape());  // planes of 63, no whole vectors
-    for (int c : {0, 2, 4, 6}) {
-      Tensor plane = select(g, 1, c);
-      plane.fill_(INFINITY);
+  for (const Device d : operator_devices()) {
+    CAPTURE(d);
+    manual_seed(12);
+    for (const bool channels_last : {false, true}) {
+      const Tensor x = randn({1, 2, 11, 9}).to(d);
+      const Tensor w = randn({7, 2, 3, 3}).to(d).set_requires_grad();
+      Tensor y = conv2d(x, w), g = randn(y.shape()).to(d);  // planes of 63, no whole vectors
+      for (int c : {0, 2, 4, 6}) {
+        Tensor plane = select(g, 1, c);
+        plane.fill_(INFINITY);
+      }
+      if (channels_last) g = contiguous(g, MemoryFormat::channels_last);
+      const std::vector<float> of =
+          grads(std::span(&y, 1), std::span(&w, 1), {.grad_outputs = {g}})[0].to_vector<float>();
+      for (size_t i = 0; i < of.size(); ++i) CHECK(std::isfinite(of[i]) == (i / 18 % 2 == 1));
     }
-    if (channels_last) g = contiguous(g, MemoryFormat::channels_last);
-    const std::vector<float> of =
-        grads(std::span(&y, 1), std::span(&w, 1), {.grad_outputs = {g}})[0].to_vector<float>();
-    for (size_t i = 0; i < of.size(); ++i) CHECK(std::isfinite(of[i]) == (i / 18 % 2 == 1));
   }
 }
 
 TEST_CASE("conv: gradients add up in a leaf's own memory") {
-  manual_seed(9);
-  const Tensor x = randn({2, 3, 8, 8});
-  Tensor w = randn({4, 3, 3, 3}).set_requires_grad(), b = randn({4}).set_requires_grad();
-  sum(conv2d(x, w, b)).backward();
-  const Tensor once = clone(w.grad()), bias_once = clone(b.grad());
-  sum(conv2d(x, w, b)).backward();
-  check_near(w.grad(), once + once, 72);
-  check_near(b.grad(), bias_once + bias_once, 72);
-  // The bias alone.
-  const Tensor fixed = detach(w);
-  b.zero_grad();
-  sum(conv2d(x, fixed, b)).backward();
-  check_near(b.grad(), bias_once, 72);
+  for (const Device d : operator_devices()) {
+    CAPTURE(d);
+    manual_seed(9);
+    const Tensor x = randn({2, 3, 8, 8}).to(d);
+    Tensor w = randn({4, 3, 3, 3}).to(d).set_requires_grad();
+    Tensor b = randn({4}).to(d).set_requires_grad();
+    sum(conv2d(x, w, b)).backward();
+    const Tensor once = clone(w.grad()), bias_once = clone(b.grad());
+    sum(conv2d(x, w, b)).backward();
+    check_near(w.grad(), once + once, 72);
+    check_near(b.grad(), bias_once + bias_once, 72);
+    // The bias alone.
+    const Tensor fixed = detach(w);
+    b.zero_grad();
+    sum(conv2d(x, fixed, b)).backward();
+    check_near(b.grad(), bias_once, 72);
+  }
 }
 
 TEST_CASE("conv: operands of any strides") {
-  manual_seed(4);
-  const Tensor x = randn({2, 9, 3, 8}), w = randn({3, 3, 3, 4});
-  const Tensor turned = permute(x, {0, 2, 3, 1}),
-               steps = slice(x, 1, {.begin = 0, .end = 9, .step = 3});
-  const Tensor v = permute(w, {3, 1, 2, 0});
-  check_equal(conv2d(turned, v), conv2d(contiguous(turned), contiguous(v)));
-  check_equal(conv2d(steps, w), conv2d(contiguous(steps), w));
-  const Tensor wide = expand(randn({1, 3, 1, 8}), {2, 3, 6, 8});
-  check_equal(conv2d(wide, w), conv2d(contiguous(wide), w));
+  for (const Device d : operator_devices()) {
+    CAPTURE(d);
+    manual_seed(4);
+    const Tensor x = randn({2, 9, 3, 8}).to(d), w = randn({3, 3, 3, 4}).to(d);
+    const Tensor turned = permute(x, {0, 2, 3, 1}),
+                 steps = slice(x, 1, {.begin = 0, .end = 9, .step = 3});
+    const Tensor v = permute(w, {3, 1, 2, 0});
+    check_equal(conv2d(turned, v), conv2d(contiguous(turned), contiguous(v)));
+    check_equal(conv2d(steps, w), conv2d(contiguous(steps), w));
+    const Tensor wide = expand(randn({1, 3, 1, 8}).to(d), {2, 3, 6, 8});
+    check_equal(conv2d(wide, w), conv2d(contiguous(wide), w));
+  }
 }
 
 TEST_CASE("conv: NaN and infinity reach what reads them, and nothing else") {
   Tensor x = ones({1, 1, 5, 5});
-  const Tensor w = ones({1, 1, 3, 3});
   x.mutable_data<float>()[0] = std::numeric_limits<float>::quiet_NaN();
   x.mutable_data<float>()[24] = std::numeric_limits<float>::infinity();
-  for (const char* variant : {"direct", "reference"}) {
+  const auto check = [&](const char* variant, Device d) {
+    CAPTURE(variant, d);
     const VariantScope scope("conv_forward", variant);
-    const std::vector<float> y = conv2d(x, w).to_vector<float>();
+    const std::vector<float> y =
+        conv2d(x.to(d), ones({1, 1, 3, 3}, {.device = d})).to_vector<float>();
     CHECK(std::isnan(y[0]));
     CHECK(std::isinf(y[8]));
     for (int i = 1; i < 8; ++i) CHECK(y[size_t(i)] == 9.0f);
-  }
+  };
+  for (const char* variant : {"direct", "reference"}) check(variant, Device::cpu());
+  for (const Device d : gpu_devices())
+    for (const char* variant : {"naive", "channels", "tiled"}) check(variant, d);
 }
 
 TEST_CASE("conv: shapes of more than 2^31 elements, on meta") {
