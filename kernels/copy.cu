@@ -162,32 +162,90 @@ __global__ void __launch_bounds__(kThreads) copy_elements(T* out, const T* in, i
   out[at[0]] = in[at[1]];
 }
 
-// out[j * step_out + i] = in[i * step_in + j] for i < n0, j < n1, for each matrix of `outer`, 32 x
-// 32 elements a block: both sides are read and written along their rows.
+// A tile of `kTile` elements square; rows of 64 bytes at least, so that each is whole sectors.
+template <class T>
+constexpr int kTile = sizeof(T) <= 2 ? 64 : 32;
+// What shared memory is addressed by: 4 bytes, or one element if that is more.
+template <class T>
+using TileWord = Pack<T, sizeof(T) < 4 ? 4 / int(sizeof(T)) : 1>;
+
+// out[j * step_out + i] = in[i * step_in + j] for i < n0, j < n1, for each matrix of `outer`, a
+// tile a block: both sides are read and written along their rows. `pairs`: two 2-byte elements are
+// one access on both sides.
 template <class T, class Map>
 __global__ void __launch_bounds__(kThreads)
-    copy_tiles(T* out, const T* in, i64 n0, i64 n1, i64 step_out, i64 step_in, Map outer) {
-  // The 33rd column is never used. With rows of 32 words a column would lie in one bank, and the
-  // transposed read below would be 32 reads, one after the other; with 33 (4-byte elements) each
-  // element of a column is in the next bank.
-  WT_SHARED(T, tile, [32][33]);
+    copy_tiles(T* out, const T* in, i64 n0, i64 n1, u32 tiles0, u32 tiles1, i64 step_out,
+               i64 step_in, bool pairs, Map outer) {
+  constexpr int kSide = kTile<T>, kWarps = kThreads / 32, kAcross = kSide / 32;
+  constexpr int kEach = kSide * kAcross / kWarps, kPerWord = int(sizeof(TileWord<T>) / sizeof(T));
+  // The last word of a row is never used. With rows of 32 words a column would lie in one bank, and
+  // the transposed read below would be 32 reads, one after the other; with an odd number each
+  // element of a column is in another bank.
+  WT_SHARED(TileWord<T>, tile, [kSide][kSide / kPerWord + 1]);
   // One block a tile: blockIdx.x counts tiles along out's rows first, then in's, then matrices.
-  const i64 tiles0 = (n0 + 31) / 32, tiles1 = (n1 + 31) / 32;
-  const i64 matrix = i64(blockIdx.x) / (tiles0 * tiles1);
-  const i64 i0 = i64(blockIdx.x) % tiles0 * 32, j0 = i64(blockIdx.x) / tiles0 % tiles1 * 32;
+  // Two divisions of 32 bits; in 64 bits they would be more instructions than all of the copy.
+  const u32 rows = blockIdx.x / tiles0, matrix = rows / tiles1;
+  const i64 i0 = i64(blockIdx.x - rows * tiles0) * kSide, j0 = i64(rows - matrix * tiles1) * kSide;
   typename Map::Offset at[2];
   outer.offsets(typename Map::Index(matrix), at);
-  const int x = int(threadIdx.x) % 32;
-  // Eight warps, four rows each: a warp reads 32 neighbours along in's rows, 128 bytes of 4-byte
-  // elements.
-  for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
-    if (i0 + y < n0 && j0 + x < n1) tile[y][x] = in[at[1] + (i0 + y) * step_in + j0 + x];
+  const int x = int(threadIdx.x) % 32, y = int(threadIdx.x) / 32;
+  // What the tile has of the matrix. Counted from this thread in 32 bits, addresses go on by
+  // additions: a copy is nothing but loads, stores and what finds their places.
+  const int height = int(n0 - i0 < kSide ? n0 - i0 : kSide) - y;
+  const int width = int(n1 - j0 < kSide ? n1 - j0 : kSide) - y;
+  const T* from = in + at[1] + (i0 + y) * step_in + j0;
+  const i64 next_in = kWarps * step_in, next_out = kWarps * step_out;
+  if (kPerWord == 2 && pairs) {
+    // All loads before the first store: 32 bytes a thread under way.
+    TileWord<T> v[kEach / 2] = {};
+    const bool inside = 2 * x < width + y;
+#pragma unroll
+    for (int k = 0; k < kEach / 2; ++k, from += next_in)
+      if (inside && k * kWarps < height) v[k] = *reinterpret_cast<const TileWord<T>*>(from + 2 * x);
+#pragma unroll
+    for (int k = 0; k < kEach / 2; ++k) tile[y + k * kWarps][x] = v[k];
+  } else {
+    // Eight warps: a warp reads 32 neighbours along in's rows, 128 bytes of 4-byte elements.
+    T v[kEach] = {};
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int beside = k % kAcross * 32;
+      if (k / kAcross * kWarps < height && x + beside < width + y) v[k] = from[x + beside];
+      if (k % kAcross == kAcross - 1) from += next_in;
+    }
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int row = y + k / kAcross * kWarps, column = x + k % kAcross * 32;
+      tile[row][column / kPerWord].v[column % kPerWord] = v[k];
+    }
+  }
   __syncthreads();
   // Now neighbours along out's rows. The element was loaded by another warp: without the barrier it
   // may not be there yet. Straight from `in`, either the reads or the writes would be 32 sectors a
   // warp.
-  for (int y = int(threadIdx.x) / 32; y < 32; y += kThreads / 32)
-    if (j0 + y < n1 && i0 + x < n0) out[at[0] + (j0 + y) * step_out + i0 + x] = tile[x][y];
+  T* to = out + at[0] + (j0 + y) * step_out + i0;
+  if (kPerWord == 2 && pairs) {
+    // Rows 2 x and 2 x + 1 of lanes 16 apart are in one bank: two turns for a read, of half as many
+    // stores.
+    const bool inside = 2 * x < height + y;
+#pragma unroll
+    for (int k = 0; k < kEach / 2; ++k, to += next_out) {
+      const int column = y + k * kWarps;
+      TileWord<T> v;
+#pragma unroll
+      for (int j = 0; j < kPerWord; ++j)
+        v.v[j] = tile[(2 * x + j) % kSide][column / kPerWord].v[column % kPerWord];
+      if (inside && k * kWarps < width) *reinterpret_cast<TileWord<T>*>(to + 2 * x) = v;
+    }
+  } else {
+#pragma unroll
+    for (int k = 0; k < kEach; ++k) {
+      const int beside = k % kAcross * 32, column = y + k / kAcross * kWarps;
+      if (k / kAcross * kWarps < width && x + beside < height + y)
+        to[x + beside] = tile[x + beside][column / kPerWord].v[column % kPerWord];
+      if (k % kAcross == kAcross - 1) to += next_out;
+    }
+  }
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -260,13 +318,20 @@ template <class T>
 void copy_transposed(const CopyArgs& a, const LoopNest<2>& nest, const LoopNest<2>& outer,
                      const Launch& l) {
   // 32 x 32 elements by 256 threads: four a thread each way, and 4 KiB of shared memory for 4-byte
-  // ones.
-  const i64 tiles = (nest.size[0] + 31) / 32 * ((nest.size[1] + 31) / 32) * outer.numel;
+  // ones. 64 x 64 of narrower ones: 8 KiB for 2 bytes.
+  const i64 n0 = nest.size[0], n1 = nest.size[1];
+  const i64 tiles0 = (n0 + kTile<T> - 1) / kTile<T>, tiles1 = (n1 + kTile<T> - 1) / kTile<T>;
+  const i64 step_out = nest.stride[0][1], step_in = nest.stride[1][0];
+  bool pairs =
+      sizeof(T) == 2 && (n0 | n1 | step_out | step_in) % 2 == 0 &&
+      (reinterpret_cast<uintptr_t>(a.out.data) | reinterpret_cast<uintptr_t>(a.in.data)) % 4 == 0;
+  for (int d = 0; d < outer.ndim; ++d)
+    pairs = pairs && (outer.stride[0][d] | outer.stride[1][d]) % 2 == 0;
   Config config = one_thread_each(0, l);
-  config.grid = unsigned(tiles);
+  config.grid = unsigned(tiles0 * tiles1 * outer.numel);
   with_index_map(outer, [&](auto map) {
-    launch<copy_tiles<T, decltype(map)>>(config, a.out.as<T>(), a.in.as<T>(), nest.size[0],
-                                         nest.size[1], nest.stride[0][1], nest.stride[1][0], map);
+    launch<copy_tiles<T, decltype(map)>>(config, a.out.as<T>(), a.in.as<T>(), n0, n1, u32(tiles0),
+                                         u32(tiles1), step_out, step_in, pairs, map);
   });
 }
 void copy_transposed_of(const CopyArgs& a, const LoopNest<2>& nest, const LoopNest<2>& outer,

@@ -4,8 +4,8 @@
 //   vectorized  one thread 16 bytes
 // Gradient of the table, without floating-point atomics, so that the order of additions is fixed:
 //   naive       one thread an element of the table, each reading all indices
-//   sorted      a stable radix sort of the positions by index, then one block a table row adds its
-//               positions; four warps take a quarter of them each
+//   sorted      a stable radix sort of the positions by index, then a warp adds the positions of a
+//               table row, 16 bytes a lane; four warps those of a frequent one
 #include "warptape/kernels/embedding.h"
 
 #include "warptape/kernels/common/rows.h"
@@ -184,40 +184,84 @@ __global__ void __launch_bounds__(128)
   if (i == n - 1 || keys[i + 1] != keys[i]) end[keys[i]] = i + 1;
 }
 
-constexpr int kSlices = 4;  // warps of a block; each adds a run of a table row's positions
+constexpr int kSlices = 4;  // warps of a block, and table rows that it takes
+// A table row with this many positions is shared by the block's warps, a run of the positions each.
+constexpr u32 kFrequent = 16;
 
-template <class T>
-__global__ void __launch_bounds__(kSlices * 32) embedding_backward_rows(EmbeddingScatter<T> a) {
-  WT_SHARED(float, parts, [kSlices][32]);
+// sum += the gradients of positions [from, to), in order. Four of them are read at a time: each is
+// somewhere else in memory, and one after the other would wait for each.
+template <int Vec, class T>
+__device__ __forceinline__ void add_positions(float (&sum)[Vec], const EmbeddingScatter<T>& a,
+                                              i64 row_stride, i64 column, u32 from, u32 to) {
+#pragma unroll 4
+  for (u32 k = from; k < to; ++k) {
+    if constexpr (Vec > 1) {
+      const auto g = vload<Pack16<T>>(a.gout + a.positions[k] * row_stride + column);
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) sum[j] += float(g.v[j]);
+    } else {
+      sum[0] += float(a.rows.row(a.GOut, a.gout, a.positions[k])[column]);
+    }
+  }
+}
+template <int Vec, class T>
+__device__ __forceinline__ void write_row(const EmbeddingScatter<T>& a, i64 v, i64 column,
+                                          const float (&sum)[Vec]) {
+  T* const to = a.gweight + v * a.width + column;
+  Pack<T, Vec> out{};
+  if (a.accumulate) load_vector(out.v, to);
+#pragma unroll
+  for (int j = 0; j < Vec; ++j) out.v[j] = T(a.accumulate ? float(out.v[j]) + sum[j] : sum[j]);
+  store_vector(to, out.v);
+}
+
+// Block (four table rows, 32 * Vec columns). Most rows of a vocabulary have a few positions or
+// none: a warp adds them alone, without a barrier. A block a row and 32 columns would be a million
+// blocks for 50,000 rows of 768, nearly all of them with nothing but their zeros to write.
+// Vec = kPerPack<T>: the rows of gout are `row_stride` apart and, like gweight's, begin at 16-byte
+// boundaries; Vec = 1: any. Twelve blocks a processor leave 40 registers: of itself ptxas aims at
+// 32 for bf16, and spills.
+template <class T, int Vec>
+__global__ void __launch_bounds__(kSlices * 32, Vec > 1 ? 12 : 1)
+    embedding_backward_rows(EmbeddingScatter<T> a, i64 row_stride) {
+  // Lanes last: neighbours write and read neighbouring banks.
+  WT_SHARED(float, parts, [kSlices][Vec][32]);
   const u32 slice = threadIdx.x / 32, lane = threadIdx.x % 32;
-  for (i64 v = blockIdx.x; v < a.limit; v += gridDim.x) {
-    const u32 first = a.begin[v], count = a.end[v] - first;
-    if (count == 0 && a.accumulate) continue;  // the same for the whole block
-    // The four warps take a quarter each of this row's positions, in order: four rows are read at a
-    // time. The positions of one frequent token are still the work of one block a tile.
-    const u32 run = (count + kSlices - 1) / kSlices;
-    const u32 from = slice * run < count ? slice * run : count;
-    const u32 to = from + run < count ? from + run : count;
-    for (i64 tile = i64(blockIdx.y) * 32; tile < a.width; tile += i64(gridDim.y) * 32) {
-      const i64 d = tile + lane;
-      float sum = 0;
-      if (d < a.width)
-        for (u32 k = from; k < to; ++k)
-          // A gradient's row lies anywhere, its 32 neighbouring elements are read in a row, 128
-          // bytes (f32).
-          sum += float(a.rows.row(a.GOut, a.gout, a.positions[first + k])[d]);
-      parts[slice][lane] = sum;
+  const i64 first_row = i64(blockIdx.x) * kSlices;
+  for (i64 tile = i64(blockIdx.y) * 32 * Vec; tile < a.width; tile += i64(gridDim.y) * 32 * Vec) {
+    const i64 column = tile + lane * Vec;
+    const bool inside = column < a.width;
+#pragma unroll 1
+    for (i64 v = first_row; v < first_row + kSlices && v < a.limit; ++v) {
+      const u32 begin = a.begin[v], count = a.end[v] - begin;
+      if (count < kFrequent) continue;  // the same for the whole block
+      // A quarter each of this row's positions, in order. The positions of one frequent token are
+      // still the work of one block a tile.
+      const u32 run = (count + kSlices - 1) / kSlices;
+      const u32 from = slice * run < count ? slice * run : count;
+      const u32 to = from + run < count ? from + run : count;
+      float sum[Vec] = {};
+      if (inside) add_positions<Vec>(sum, a, row_stride, column, begin + from, begin + to);
+#pragma unroll
+      for (int j = 0; j < Vec; ++j) parts[slice][j][lane] = sum[j];
       __syncthreads();
-      if (slice == 0 && d < a.width) {
-        T& gw = a.gweight[v * a.width + d];
-        float total = a.accumulate ? float(gw) : 0.0f;
+      if (slice == 0 && inside) {
         // In the order of the positions, whatever the order in which warps arrived.
-        for (int k = 0; k < kSlices; ++k) total += parts[k][lane];
-        gw = T(total);
+#pragma unroll
+        for (int j = 0; j < Vec; ++j)
+          for (int k = 1; k < kSlices; ++k) sum[j] += parts[k][j][lane];
+        write_row<Vec>(a, v, column, sum);
       }
-      // The next tile writes `parts` again, which warp 0 may still be reading.
+      // The next row writes `parts` again, which warp 0 may still be reading.
       __syncthreads();
     }
+    const i64 v = first_row + slice;
+    if (v >= a.limit || !inside) continue;  // no barrier between here and the end of the turn
+    const u32 begin = a.begin[v], end = a.end[v];
+    if (end - begin >= kFrequent || (end == begin && a.accumulate)) continue;
+    float sum[Vec] = {};
+    add_positions<Vec>(sum, a, row_stride, column, begin, end);
+    write_row<Vec>(a, v, column, sum);
   }
 }
 
@@ -282,10 +326,18 @@ void launch_sorted(const EmbeddingBackwardArgs& a, const Launch& l) {
     const SortedPositions sorted = sort_positions(l, w, space.sort, space.limit);
     launch<embedding_ranges>(grid_of(l, ceil_div(n, 128), 128), sorted.keys, u32(n), begin, end);
     k.positions = sorted.positions, k.begin = begin, k.end = end;
-    Config c = grid_of(l, space.limit, kSlices * 32);
-    const i64 tiles = ceil_div(k.width, 32);
+    constexpr i64 V = kPerPack<T>;
+    // Positions one stride apart, and every row at a 16-byte boundary.
+    const i64 row_stride = k.rows.dims > 0 ? k.rows.stride[k.GOut][0] : 0;
+    const bool packs = k.rows.dims <= 1 && k.rows.unit_step(k.GOut) && row_stride % V == 0 &&
+                       k.width % V == 0 && aligned_16(k.gout) && aligned_16(k.gweight);
+    Config c = grid_of(l, ceil_div(space.limit, kSlices), kSlices * 32);
+    const i64 tiles = ceil_div(k.width, packs ? 32 * V : 32);
     c.grid.y = unsigned(tiles < 64 ? tiles : 64);
-    launch<embedding_backward_rows<T>>(c, k);
+    if (packs)
+      launch<embedding_backward_rows<T, int(V)>>(c, k, row_stride);
+    else
+      launch<embedding_backward_rows<T, 1>>(c, k, row_stride);
   });
 }
 

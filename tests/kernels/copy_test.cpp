@@ -310,7 +310,8 @@ TEST_CASE("copy: any strides and broadcast sources, every variant and width", "[
 TEST_CASE("copy: transposed matrices of every width", "[kernels]") {
   const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const DType t = GENERATE(DType::u8, DType::f16, DType::f32, DType::i64);
-  const Shape shape = GENERATE(Shape{3, 33, 65}, Shape{1, 8, 9}, Shape{2, 64, 32}, Shape{4, 7, 40});
+  const Shape shape = GENERATE(Shape{3, 33, 65}, Shape{1, 8, 9}, Shape{2, 64, 32}, Shape{4, 7, 40},
+                               Shape{2, 70, 132});
   std::vector<double> v(size_t(numel_of(shape)));
   for (size_t i = 0; i < v.size(); ++i) v[i] = double(i % 251);
   const Tensor x = tensor(v).view(shape).to(t).to(d);
