@@ -13,18 +13,6 @@
 namespace wt::bench {
 namespace {
 
-// The thread's processor time: while another process has the core, nothing passes.
-double processor_us() {
-#if defined(CLOCK_THREAD_CPUTIME_ID)
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return double(t.tv_sec) * 1e6 + double(t.tv_nsec) * 1e-3;
-#else
-  return std::chrono::duration<double, std::micro>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-#endif
-}
 double time_us(const std::function<void()>& work) {
   const double start = processor_us();
   work();
@@ -142,6 +130,18 @@ Row measure(const CpuKernelOptions& o, const Problem& p, const VariantRun& v, co
 }
 
 }  // namespace
+
+double processor_us() {
+#if defined(CLOCK_THREAD_CPUTIME_ID)
+  timespec t{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return double(t.tv_sec) * 1e6 + double(t.tv_nsec) * 1e-3;
+#else
+  return std::chrono::duration<double, std::micro>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+#endif
+}
 
 CpuCeilings measure_cpu_kernels(const CpuKernelOptions& o,
                                 const std::function<void(const Row&)>& done) {

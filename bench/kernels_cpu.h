@@ -26,6 +26,8 @@ CpuCeilings measure_cpu_kernels(const CpuKernelOptions& o,
                                 const std::function<void(const Row&)>& done);
 // Names that `only` may have.
 std::vector<std::string> cpu_kernel_names();
+// The thread's processor time: while another process has the core, nothing passes.
+double processor_us();
 // Of the last minute; negative where it is not known.
 double load_average();
 

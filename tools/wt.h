@@ -17,6 +17,9 @@ CLI::Validator at_least(long long least);
 // 0 to 2^64 - 1, digits alone: CLI11 takes -1 for the largest.
 CLI::Validator a_seed();
 
+// The contracts of --op: those called so, and of an operator all whose names begin so. UsageError.
+std::vector<std::string> contracts_of(const std::vector<std::string>& names);
+
 void add_info(CLI::App& app, int& code);
 void add_ops(CLI::App& app, int& code);
 void add_train(CLI::App& app, int& code);
@@ -25,6 +28,12 @@ void add_predict(CLI::App& app, int& code);
 void add_generate(CLI::App& app, int& code);
 void add_tune(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
-void add_bench_model(CLI::App& bench, int& code);  // of `wt bench`
+// Of `wt bench`:
+void add_bench_model(CLI::App& bench, int& code);
+void add_bench_counters(CLI::App& bench, int& code);
+void add_bench_compare(CLI::App& bench, int& code);
+void add_bench_ladder(CLI::App& bench, int& code);
+// The table of `wt bench counters` of these contracts, f32 if no other is named.
+int print_counters(const std::vector<std::string>& contracts, const std::string& dtype);
 
 }  // namespace wt::tools

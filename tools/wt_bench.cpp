@@ -221,6 +221,9 @@ void add_bench(CLI::App& app, int& code) {
   add_operators(*c, code);
   add_kernels(*c, code);
   add_bench_model(*c, code);
+  add_bench_counters(*c, code);
+  add_bench_compare(*c, code);
+  add_bench_ladder(*c, code);
 }
 
 }  // namespace wt::tools

@@ -271,19 +271,6 @@ int work_in_children(Options o, Device d) {
   return kExitDevice;
 }
 
-std::vector<std::string> contracts_of(const std::vector<std::string>& names) {
-  std::vector<std::string> all, wanted;
-  for (const ContractInfo& c : all_contracts()) all.push_back(c.name);
-  for (const std::string& n : names) {
-    bool known = false;
-    // An operator's name stands for its contracts: softmax for softmax_forward, softmax_backward.
-    for (const std::string& c : all)
-      if (c == n || c.starts_with(n + "_")) wanted.push_back(c), known = true;
-    if (!known) throw UsageError(str("--op: no kernel is called '", n, "'", did_you_mean(n, all)));
-  }
-  return wanted;
-}
-
 int tune_device(Options o) {
   o.only = contracts_of(o.only);
   const Device d = Device::parse(o.device.c_str());
@@ -298,6 +285,19 @@ int tune_device(Options o) {
 }
 
 }  // namespace
+
+std::vector<std::string> contracts_of(const std::vector<std::string>& names) {
+  std::vector<std::string> all, wanted;
+  for (const ContractInfo& c : all_contracts()) all.push_back(c.name);
+  for (const std::string& n : names) {
+    bool known = false;
+    // An operator's name stands for its contracts: softmax for softmax_forward, softmax_backward.
+    for (const std::string& c : all)
+      if (c == n || c.starts_with(n + "_")) wanted.push_back(c), known = true;
+    if (!known) throw UsageError(str("--op: no kernel is called '", n, "'", did_you_mean(n, all)));
+  }
+  return wanted;
+}
 
 void add_tune(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand(

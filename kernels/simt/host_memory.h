@@ -14,6 +14,31 @@
 namespace wt {
 inline namespace simt {
 
+// What a vector access of so many bytes moves, as one value: a copy of a struct would be taken
+// apart into its members before the race checker and the counters are told of it.
+template <size_t Bytes>
+struct AccessBits;
+template <>
+struct AccessBits<1> {
+  using type = unsigned char;
+};
+template <>
+struct AccessBits<2> {
+  using type = unsigned short;
+};
+template <>
+struct AccessBits<4> {
+  using type = unsigned;
+};
+template <>
+struct AccessBits<8> {
+  using type = unsigned long long;
+};
+template <>
+struct AccessBits<16> {
+  typedef unsigned long long type __attribute__((vector_size(16)));
+};
+
 // Every 8- and 16-byte access goes through these: alignment is checked in all flavours and the
 // compiler sees one access. V is a vector type or any trivially copyable struct of that size.
 template <class V>
@@ -22,7 +47,7 @@ WT_FN V vload(const void* p, Loc at = Loc::current()) {
                 sizeof(V) <= 16 && alignof(V) == sizeof(V));
   if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
     exec_misaligned(p, sizeof(V), false, at);
-  return *static_cast<const V*>(p);
+  return __builtin_bit_cast(V, *static_cast<const typename AccessBits<sizeof(V)>::type*>(p));
 }
 template <class V>
 WT_FN void vstore(void* p, V v, Loc at = Loc::current()) {
@@ -30,7 +55,8 @@ WT_FN void vstore(void* p, V v, Loc at = Loc::current()) {
                 sizeof(V) <= 16 && alignof(V) == sizeof(V));
   if (reinterpret_cast<uintptr_t>(p) % sizeof(V) != 0) [[unlikely]]
     exec_misaligned(p, sizeof(V), true, at);
-  *static_cast<V*>(p) = v;
+  using Bits = typename AccessBits<sizeof(V)>::type;
+  *static_cast<Bits*>(p) = __builtin_bit_cast(Bits, v);
 }
 
 // Real atomics: two OS threads may run grids over the same memory. Relaxed, as CUDA's are.

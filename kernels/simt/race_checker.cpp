@@ -17,6 +17,7 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "warptape/kernels/simt/access_counter.h"
 #include "warptape/kernels/simt/race_shadow.h"
 #include "warptape/kernels/simt/scheduler.h"
 
@@ -248,7 +249,10 @@ struct Checker {
         if (r.block_epoch != block_epoch) acquired.push_back({r, epoch, uint16_t(me)});
   }
 
-  WT_FN void access(unsigned me, const char* p, size_t bytes, Touch kind, Instruction& from) {
+  WT_FN void access(unsigned me, const char* p, size_t bytes, Touch kind, Instruction& from,
+                    Loc at = {nullptr, 0}) {
+    if (counting && (block_shared->holds(p) || global.holds(p))) [[unlikely]]
+      count_access(me, p, bytes, kind, block_shared->holds(p), {from.code, at});
     const Access now{epoch, me, kind, from.site, clocks[me / 32].own[me % 32]};
     if (block_shared->holds(p)) {
       if (copies_under_way && meets_copy(p, bytes, now)) [[unlikely]]
@@ -303,11 +307,13 @@ void grid_begin() {
   c.races.clear();
   c.seen.clear();
   c.releases.clear();
+  if (counting) count_grid_begin();
 }
 
 std::string grid_end() {
   Checker& c = checker();
   in_block = false;
+  if (counting) count_grid_end();
   std::string text;
   std::set<std::string> pairs;  // one source line may be several instructions
   for (const Race& r : c.races) {
@@ -340,16 +346,20 @@ void block_begin(dim3 block, unsigned threads, const char* shared, size_t shared
   if (it == c.shared.end()) it = c.shared.emplace(shared, Shadow(shared, shared_bytes)).first;
   c.block_shared = &it->second;
   in_block = true;
+  if (counting) count_block_begin(threads);
 }
 
-void barrier() { ++checker().epoch; }
+void barrier() {
+  ++checker().epoch;
+  if (counting) count_barrier();
+}
 void warp_sync(unsigned warp, unsigned mask) { checker().clocks[warp].sync(mask); }
 void fence() { checker().fenced[exec().cur] = true; }
 void executor_read(unsigned thread, const void* p, size_t bytes, Loc at) {
   Checker& c = checker();
   Checker::Instruction from;
   from.site = c.site(at);
-  c.access(thread, static_cast<const char*>(p), bytes, Touch::read, from);
+  c.access(thread, static_cast<const char*>(p), bytes, Touch::read, from, at);
 }
 void copy_access(unsigned thread, const char* to, size_t bytes, const char* from,
                  size_t source_bytes, Loc at) {

@@ -169,12 +169,14 @@ int find_module(dl_phdr_info* info, size_t, void* data) {
   return 0;
 }
 
-// Output of `addr2line -i`: "file:line" of the innermost inlined function first.
-std::string run_addr2line(const Module& m) {
-  char offset[32];
-  std::snprintf(offset, sizeof offset, "0x%zx", size_t(m.code - m.base));
-  char name[] = "addr2line", inlines[] = "-i", exe[] = "-e";
-  char* argv[] = {name, inlines, exe, const_cast<char*>(m.path), offset, nullptr};
+// Output of `addr2line -i` for addresses of the module: "file:line" of the innermost inlined
+// function first. Of several, each begins with a line of its address.
+std::string run_addr2line(const Module& m, const std::vector<uintptr_t>& codes) {
+  std::vector<std::string> words{"addr2line", codes.size() > 1 ? "-ia" : "-i", "-e", m.path};
+  for (const uintptr_t code : codes) words.push_back(strf("0x%zx", size_t(code - m.base)));
+  std::vector<char*> argv;
+  for (std::string& w : words) argv.push_back(w.data());
+  argv.push_back(nullptr);
   int out[2];
   if (pipe2(out, O_CLOEXEC) != 0) return {};
   posix_spawn_file_actions_t actions;
@@ -182,7 +184,7 @@ std::string run_addr2line(const Module& m) {
   posix_spawn_file_actions_adddup2(&actions, out[1], 1);
   posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
   pid_t child;
-  const int failed = posix_spawnp(&child, name, &actions, nullptr, argv, environ);
+  const int failed = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   close(out[1]);
   std::string text;
@@ -193,27 +195,60 @@ std::string run_addr2line(const Module& m) {
   return text;
 }
 
-std::string look_up_line(const void* code) {
-  Module m{reinterpret_cast<uintptr_t>(code)};
-  if (!dl_iterate_phdr(find_module, &m)) return "?";
-  const std::string text = run_addr2line(m);
-  std::string fallback = strf("%s+0x%zx", base_name(m.path), size_t(m.code - m.base));
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
   for (size_t i = 0; i < text.size();) {
     size_t end = text.find('\n', i);
     if (end == text.npos) end = text.size();
-    std::string line = text.substr(i, end - i);
+    const std::string line = text.substr(i, end - i);
+    lines.push_back(line.substr(0, line.find(" (disc")));
     i = end + 1;
-    line = line.substr(0, line.find(" (disc"));
-    if (line.empty() || line[0] == '?') continue;
-    const bool ours = line.find("kernels/simt/host_") != line.npos ||
-                      line.find("core/half.h") != line.npos ||
-                      line.find("kernels/device/launch.cuh") != line.npos;
-    if (!ours) return base_name(line.c_str());
   }
-  return fallback;
+  return lines;
+}
+
+// Whether a line of addr2line is one of the user's.
+bool says_something(const std::string& line) {
+  if (line.empty() || line[0] == '?') return false;
+  for (const char* own : {"kernels/simt/host_", "core/half.h", "kernels/device/launch.cuh"})
+    if (line.find(own) != line.npos) return false;
+  return true;
+}
+
+std::string look_up_line(const void* code) {
+  Module m{reinterpret_cast<uintptr_t>(code)};
+  if (!dl_iterate_phdr(find_module, &m)) return "?";
+  for (const std::string& line : lines_of(run_addr2line(m, {m.code})))
+    if (says_something(line)) return base_name(line.c_str());
+  return strf("%s+0x%zx", base_name(m.path), size_t(m.code - m.base));
 }
 
 }  // namespace
+
+std::vector<std::vector<std::string>> source_frames(const std::vector<const void*>& codes) {
+  std::vector<std::vector<std::string>> frames(codes.size());
+  // By module: one process reads its debug information for all addresses.
+  std::map<std::string, std::pair<Module, std::vector<size_t>>> modules;
+  for (size_t i = 0; i < codes.size(); ++i) {
+    Module m{reinterpret_cast<uintptr_t>(codes[i]) - 1};
+    if (!codes[i] || !dl_iterate_phdr(find_module, &m)) continue;
+    modules.try_emplace(m.path, m, std::vector<size_t>{}).first->second.second.push_back(i);
+  }
+  for (const auto& [path, module] : modules) {
+    const auto& [m, members] = module;
+    std::vector<uintptr_t> addresses;
+    for (const size_t i : members) addresses.push_back(reinterpret_cast<uintptr_t>(codes[i]) - 1);
+    addresses.push_back(addresses.back());  // at least two, which are told apart
+    size_t at = 0;
+    for (const std::string& line : lines_of(run_addr2line(m, addresses))) {
+      if (line.starts_with("0x"))
+        ++at;
+      else if (at <= members.size() && at > 0 && says_something(line))
+        frames[members[at - 1]].push_back(line);
+    }
+  }
+  return frames;
+}
 
 // A look-up starts a process that reads all debug information: each address once.
 std::string source_line(const void* code) {

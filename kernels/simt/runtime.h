@@ -95,6 +95,9 @@ std::string at(Loc loc);  // "softmax.cu:41"
 std::string kernel_name(const char* pretty);
 // "softmax.cu:41" of a code address, from debug information; skips the executor's own headers.
 std::string source_line(const void* code);
+// Of each return address "path/softmax.cu:41", the innermost of inlined functions first; those of
+// the executor's own headers are left out.
+std::vector<std::vector<std::string>> source_frames(const std::vector<const void*>& codes);
 std::string strf(const char* format, ...) __attribute__((format(printf, 1, 2)));
 std::string dim_text(dim3 d);
 

@@ -1,0 +1,47 @@
+// What each variant of a contract asks of a GPU's memory system, counted on simt: the rows of
+// `wt bench counters`.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "warptape/bench/gpu/problems.h"
+#include "warptape/kernels/simt/counters.h"
+
+namespace wt::bench {
+
+struct CounterOptions {
+  std::vector<std::string> only{};  // contracts
+  std::string variant{};            // empty: all that take the operands
+  DType dtype = DType::f32;
+  Scale scale = Scale::small;
+  int shape = -1;  // of the row's; -1: all
+};
+
+// Sums over accesses.
+struct AccessSums {
+  double requests = 0, lanes = 0, units = 0, least = 0;
+  void add(const SimtAccess& a) {
+    requests += double(a.requests), lanes += double(a.lanes);
+    units += double(a.units), least += double(a.least);
+  }
+};
+
+struct CounterRow {
+  std::string contract, variant, shape, dtype;
+  double bytes = 0;  // that the contract says must move
+  std::vector<SimtKernelCounts> kernels{};
+  AccessSums loads{}, stores{}, shared{};  // device memory, device memory, shared memory
+  double threads = 0, barriers = 0, read = 0, written = 0;
+  double asked() const { return 32 * (loads.units + stores.units); }
+};
+
+void count_kernels(const CounterOptions& o, const std::function<void(const CounterRow&)>& done);
+
+// The accesses beside the lines of their kernels. `find` gives a file's lines by the path that
+// debug information has for it; none: the places without their text.
+std::string annotated_listing(
+    const CounterRow& row,
+    const std::function<std::vector<std::string>(const std::string& path)>& find);
+
+}  // namespace wt::bench

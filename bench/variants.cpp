@@ -1,0 +1,96 @@
+#include "warptape/bench/variants.h"
+
+#include <algorithm>
+
+#include "warptape/bench/kernels_cpu.h"
+#include "warptape/core/device.h"
+#include "warptape/core/suggest.h"
+
+namespace wt::bench {
+namespace {
+
+double time_of(const Problem& p, const VariantRun& v) {
+  if (p.device.kind == DeviceKind::cuda)
+    return time_cold(p.device, v.launch, {.seconds = 0.05, .loaded = true}).median_us;
+  const double start = processor_us();
+  v.launch(0);
+  return processor_us() - start;
+}
+
+const VariantRun& named(const Problem& p, const std::string& name) {
+  std::vector<std::string> names;
+  for (const VariantRun& v : p.variants) {
+    if (v.name == name) return v;
+    names.push_back(v.name);
+  }
+  std::string all;
+  for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
+  throw UsageError(str(p.contract, " has no variant '", name, "' on ", to_string(p.device),
+                       did_you_mean(name, names), " (it has ", all, ")"));
+}
+
+}  // namespace
+
+std::vector<PairedTimes> time_in_pairs(const PairOptions& o) {
+  const int threads = num_threads();
+  if (o.device.kind == DeviceKind::cpu) set_num_threads(1);
+  std::vector<PairedTimes> all;
+  std::string refused;
+  for (const ProblemRow& row : problem_rows()) {
+    if (row.contract != o.contract) continue;
+    for (int shape = 0; shape < row.shapes; ++shape) {
+      const Problem p = row.make(o.device, o.dtype, o.scale, shape, 1);
+      const VariantRun &a = named(p, o.a), &b = named(p, o.b);
+      const char* why = a.why_not() ? a.why_not() : b.why_not();
+      if (why) {
+        refused = why;
+        continue;
+      }
+      a.launch(0), b.launch(0);
+      PairedTimes times{p.shape, {}, {}};
+      for (int i = 0; i < o.rounds; ++i) {
+        const double a1 = time_of(p, a), b1 = time_of(p, b);
+        const double b2 = time_of(p, b), a2 = time_of(p, a);
+        times.a_us.push_back((a1 + a2) / 2), times.b_us.push_back((b1 + b2) / 2);
+      }
+      all.push_back(times);
+    }
+  }
+  set_num_threads(threads);
+  if (all.empty())
+    throw UsageError(str(o.contract, ": no size that both variants take",
+                         refused.empty() ? "" : " (" + refused + ")"));
+  return all;
+}
+
+std::vector<Ladder> time_ladders(const std::vector<std::string>& contracts, Device d, DType t,
+                                 Scale scale, int windows) {
+  const int threads = num_threads();
+  if (d.kind == DeviceKind::cpu) set_num_threads(1);
+  std::vector<Ladder> all;
+  for (const ProblemRow& row : problem_rows()) {
+    if (std::find(contracts.begin(), contracts.end(), row.contract) == contracts.end()) continue;
+    if (std::find(row.dtypes.begin(), row.dtypes.end(), t) == row.dtypes.end()) continue;
+    for (int shape = 0; shape < row.shapes; ++shape) {
+      const Problem p = row.make(d, t, scale, shape, 1);
+      Ladder ladder{p.contract, p.shape, p.bytes, p.flops, {}};
+      for (auto v = p.variants.rbegin(); v != p.variants.rend(); ++v) {
+        Rung rung{v->name, "", {}, v->name == p.chosen};
+        if (const char* why = v->why_not()) {
+          rung.why_not = why;
+        } else {
+          std::vector<double> us{time_of(p, *v)};  // the first one also fills caches
+          for (int i = 0; i < windows && us[0] < 1e6; ++i) us.push_back(time_of(p, *v));
+          if (us.size() > 1) us.erase(us.begin());
+          rung.time = summarize(us);
+        }
+        ladder.rungs.push_back(rung);
+      }
+      if (!ladder.rungs.empty()) all.push_back(std::move(ladder));
+    }
+  }
+  set_num_threads(threads);
+  return all;
+}
+
+}  // namespace wt::bench

@@ -1,0 +1,44 @@
+// Two variants of a kernel timed beside each other, for `wt bench compare`, and all of them, for
+// `wt bench ladder`.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/bench/gpu/measure.h"
+#include "warptape/bench/gpu/problems.h"
+
+namespace wt::bench {
+
+struct PairedTimes {
+  std::string shape;
+  std::vector<double> a_us, b_us;  // a pair each round
+};
+struct PairOptions {
+  std::string contract, a, b;
+  Device device;
+  DType dtype = DType::f32;
+  Scale scale = Scale::host;
+  int rounds = 7;
+};
+// For each shape that both take: rounds of A B B A, the two of a kind added up, so that what rises
+// or falls evenly is in both. On the cpu one thread's processor time. UsageError for unknown
+// variants and those that take no shape.
+std::vector<PairedTimes> time_in_pairs(const PairOptions& o);
+
+// A contract's variants at one size, the plainest first.
+struct Rung {
+  std::string variant;
+  std::string why_not;  // not empty: it does not take the operands, and was not timed
+  Timing time;
+  bool chosen = false;  // by `run`
+};
+struct Ladder {
+  std::string contract, shape;
+  double bytes = 0, flops = 0;  // of one call
+  std::vector<Rung> rungs;
+};
+// On the cpu one thread's processor time, on cuda cold; what takes longer than a second runs once.
+std::vector<Ladder> time_ladders(const std::vector<std::string>& contracts, Device d, DType t,
+                                 Scale scale, int windows);
+
+}  // namespace wt::bench

@@ -1,0 +1,258 @@
+// Puts the accesses of single threads together again as a warp would have made them.
+//
+// A thread runs alone from one barrier to the next, so the lanes of a warp come one after the
+// other. The k-th time that a lane is at an instruction since the last barrier belongs to the k-th
+// time of the others: exact where all turns of a loop are made by the same lanes or by fewer and
+// fewer; where an inner loop has another number of turns for each lane, lanes may be counted
+// together that would have come apart. Evaluated at each barrier.
+#include "warptape/kernels/simt/counters.h"
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "warptape/kernels/simt/access_counter.h"
+#include "warptape/kernels/simt/scheduler.h"
+
+namespace wt {
+namespace simt_runtime {
+
+bool counting = false;
+
+namespace {
+
+constexpr uint64_t kSector = 32, kBank = 4, kBanks = 32;
+
+struct Request {
+  unsigned lanes = 0;  // a bit each
+  uint64_t address[32];
+};
+
+// An instruction: its place, and what it does there. One place can load and store (a copy).
+struct Instruction {
+  const void* code = nullptr;
+  Loc at{nullptr, 0};
+  Touch kind = Touch::read;
+  bool shared = false;
+  size_t bytes = 0;
+  SimtAccess sum{};  // of the kernel that is counted
+  std::vector<std::vector<Request>> warps = std::vector<std::vector<Request>>(kWarps);
+  // Executions by each thread since the barrier.
+  std::vector<uint32_t> turns = std::vector<uint32_t>(kMaxThreads);
+};
+
+struct Kernel {
+  SimtKernelCounts sum;
+  std::vector<Instruction> instructions;
+  // Of the place and what is done there: an index above.
+  std::map<std::tuple<const void*, const char*, unsigned, Touch, bool, size_t>, size_t> index;
+};
+
+struct Counter {
+  std::vector<Kernel> kernels;
+  std::map<std::string, size_t> by_title;
+  Kernel* now = nullptr;
+  std::unordered_set<uint64_t> read, written;  // sectors of this launch
+  const void* last_code = nullptr;             // consecutive lanes are at the same place
+  size_t last = 0;
+};
+Counter* counter = nullptr;
+std::mutex counter_mutex;
+
+unsigned count_distinct(uint64_t* first, unsigned n) {
+  std::sort(first, first + n);
+  return unsigned(std::unique(first, first + n) - first);
+}
+
+// Sectors of a request, and how few would do.
+void add_sectors(const Request& r, size_t bytes, SimtAccess& sum,
+                 std::unordered_set<uint64_t>* seen, std::unordered_set<uint64_t>* seen_too) {
+  std::vector<uint64_t> sectors;
+  uint64_t addresses[32];
+  unsigned n = 0;
+  for (unsigned rest = r.lanes; rest; rest &= rest - 1) {
+    const uint64_t a = r.address[__builtin_ctz(rest)];
+    addresses[n++] = a;
+    for (uint64_t s = a / kSector; s <= (a + bytes - 1) / kSector; ++s) sectors.push_back(s);
+  }
+  const unsigned found = count_distinct(sectors.data(), unsigned(sectors.size()));
+  sum.units += found;
+  for (unsigned i = 0; i < found; ++i) {
+    if (seen) seen->insert(sectors[i]);
+    if (seen_too) seen_too->insert(sectors[i]);
+  }
+  const uint64_t different = count_distinct(addresses, n) * uint64_t(bytes);
+  sum.least += std::min<uint64_t>(found, (different + kSector - 1) / kSector);
+}
+
+// Accesses of 8 bytes are served a half warp at a time, of 16 bytes a quarter. In each the bank
+// with most different words says how many passes there are; an atomic takes one a lane.
+void add_wavefronts(const Request& r, size_t bytes, bool atomic, SimtAccess& sum) {
+  const unsigned group = bytes <= 4 ? 32 : bytes <= 8 ? 16 : 8;
+  for (unsigned first = 0; first < 32; first += group) {
+    std::vector<uint64_t> words[kBanks];
+    uint64_t all = 0;
+    for (unsigned lane = first; lane < first + group; ++lane) {
+      if (!(r.lanes >> lane & 1)) continue;
+      const uint64_t a = r.address[lane];
+      for (uint64_t w = a / kBank; w <= (a + bytes - 1) / kBank; ++w)
+        words[w % kBanks].push_back(atomic ? w << 5 | lane : w);
+    }
+    size_t most = 0;
+    for (std::vector<uint64_t>& bank : words) {
+      const unsigned n = count_distinct(bank.data(), unsigned(bank.size()));
+      most = std::max<size_t>(most, n);
+      all += n;
+    }
+    sum.units += most;
+    sum.least += (all + kBanks - 1) / kBanks;
+  }
+}
+
+void evaluate(Instruction& in) {
+  Counter& c = *counter;
+  const bool atomic = in.kind == Touch::atomic;
+  for (std::vector<Request>& warp : in.warps) {
+    for (const Request& r : warp) {
+      ++in.sum.requests;
+      in.sum.lanes += unsigned(__builtin_popcount(r.lanes));
+      if (in.shared)
+        add_wavefronts(r, in.bytes, atomic, in.sum);
+      else
+        add_sectors(r, in.bytes, in.sum, in.kind != Touch::write ? &c.read : nullptr,
+                    in.kind != Touch::read ? &c.written : nullptr);
+    }
+    warp.clear();
+  }
+  std::fill(in.turns.begin(), in.turns.end(), 0);
+}
+
+void evaluate_all() {
+  for (Instruction& in : counter->now->instructions) evaluate(in);
+}
+
+}  // namespace
+
+void count_grid_begin() {
+  Counter& c = *counter;
+  const GridLaunch& g = *exec().grid;
+  const std::string title = kernel_title(g);
+  const auto [at, added] = c.by_title.emplace(title, c.kernels.size());
+  if (added) {
+    c.kernels.emplace_back();
+    c.kernels.back().sum.kernel = title;
+  }
+  c.now = &c.kernels[at->second];
+  c.last_code = nullptr;
+  ++c.now->sum.launches;
+}
+
+void count_block_begin(unsigned threads) {
+  evaluate_all();
+  ++counter->now->sum.blocks;
+  counter->now->sum.threads += threads;
+}
+
+void count_barrier() {
+  evaluate_all();
+  ++counter->now->sum.barriers;
+}
+
+void count_grid_end() {
+  Counter& c = *counter;
+  evaluate_all();
+  c.now->sum.read += c.read.size() * kSector;
+  c.now->sum.written += c.written.size() * kSector;
+  c.read.clear();
+  c.written.clear();
+}
+
+void count_access(unsigned thread, const void* p, size_t bytes, Touch kind, bool shared,
+                  const CountedPlace& place) {
+  Counter& c = *counter;
+  Kernel& k = *c.now;
+  const auto same = [&](const Instruction& in) {
+    return in.kind == kind && in.shared == shared && in.bytes == bytes;
+  };
+  size_t i = c.last;
+  if (!place.code || place.code != c.last_code || !same(k.instructions[i])) {
+    const auto [at, added] =
+        k.index.emplace(std::tuple(place.code, place.at.file, place.at.line, kind, shared, bytes),
+                        k.instructions.size());
+    if (added) {
+      Instruction in;
+      in.code = place.code, in.at = place.at;
+      in.kind = kind, in.shared = shared, in.bytes = bytes;
+      k.instructions.push_back(std::move(in));
+    }
+    i = at->second;
+    c.last_code = place.code, c.last = i;
+  }
+  Instruction& in = k.instructions[i];
+  std::vector<Request>& warp = in.warps[thread / 32];
+  const uint32_t turn = in.turns[thread]++;
+  if (turn >= warp.size()) warp.resize(turn + 1);
+  warp[turn].lanes |= 1u << (thread % 32);
+  warp[turn].address[thread % 32] = reinterpret_cast<uintptr_t>(p);
+}
+
+namespace {
+
+SimtAccess finished(const Instruction& in, const std::vector<std::string>& where) {
+  SimtAccess a = in.sum;
+  a.kind = in.kind == Touch::read    ? SimtAccess::Kind::load
+           : in.kind == Touch::write ? SimtAccess::Kind::store
+                                     : SimtAccess::Kind::atomic;
+  a.shared = in.shared;
+  a.bytes = unsigned(in.bytes);
+  a.where = where;
+  return a;
+}
+
+SimtKernelCounts finished(Kernel& k) {
+  std::vector<const void*> codes;
+  for (const Instruction& in : k.instructions) codes.push_back(in.code);
+  const std::vector<std::vector<std::string>> where = source_frames(codes);
+  for (size_t i = 0; i < k.instructions.size(); ++i) {
+    const Instruction& in = k.instructions[i];
+    if (in.sum.requests == 0) continue;
+    k.sum.accesses.push_back(finished(
+        in, in.code ? where[i] : std::vector<std::string>{strf("%s:%u", in.at.file, in.at.line)}));
+  }
+  std::stable_sort(k.sum.accesses.begin(), k.sum.accesses.end(),
+                   [](const SimtAccess& a, const SimtAccess& b) { return a.where < b.where; });
+  return std::move(k.sum);
+}
+
+}  // namespace
+}  // namespace simt_runtime
+
+bool simt_can_count() { return simt_runtime::race_hooks != nullptr; }
+
+void simt_start_counting() {
+  using namespace simt_runtime;
+  if (!simt_can_count())
+    throw UsageError("simt counts accesses only where its kernels are instrumented (flavour race)");
+  const SimtUnprotect nothing_queued;
+  const std::lock_guard lock(counter_mutex);
+  delete counter;
+  counter = new Counter;
+  counting = true;
+}
+
+std::vector<SimtKernelCounts> simt_stop_counting() {
+  using namespace simt_runtime;
+  const SimtUnprotect nothing_queued;
+  const std::lock_guard lock(counter_mutex);
+  counting = false;
+  std::vector<SimtKernelCounts> all;
+  if (!counter) return all;
+  for (Kernel& k : counter->kernels) all.push_back(finished(k));
+  delete counter;
+  counter = nullptr;
+  return all;
+}
+
+}  // namespace wt

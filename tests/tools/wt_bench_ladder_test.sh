@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# wt bench ladder: every rung of a kernel is there, the plainest first, one is the chosen one; on simt
+# the counters take the place of times. Usage: wt_bench_ladder_test.sh PATH_OF_WT
+set -uo pipefail
+wt=$1
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+out=$("$wt" bench ladder --op softmax --scale small --windows 1) || fail "exit code $?"
+for contract in softmax_forward softmax_backward; do
+  grep -q "^$contract " <<<"$out" || fail "no ladder of $contract"
+done
+rows=$("$wt" bench ladder --op softmax_forward --scale small --windows 1 --json) || fail "--json"
+grep -q '"bench":"softmax_forward","impl":"reference"' <<<"$rows" || fail "no reference: $rows"
+head -n 1 <<<"$rows" | grep -q '"impl":"reference"' || fail "the plainest is not the first"
+shapes=$(grep -o '"shape":"[^"]*"' <<<"$rows" | sort -u | wc -l)
+[ "$(grep -c '"chosen":1' <<<"$rows")" -eq "$shapes" ] || fail "not one chosen rung a size: $rows"
+
+said=$("$wt" bench ladder --op softmix 2>&1)
+[ $? -eq 2 ] || fail "--op softmix: exit code is not 2"
+grep -q softmax <<<"$said" || fail "the near name is not said: $said"
+"$wt" bench ladder >/dev/null 2>&1
+[ $? -eq 2 ] || fail "without --op: exit code is not 2"
+
+if [ -x "${wt%/*}/wt_race" ]; then
+  "$wt" bench ladder --op softmax_forward --device simt | grep -q '^softmax_forward  *naive .* of ' ||
+    fail "no counters on simt"
+fi
+exit $bad
