@@ -13,7 +13,7 @@ namespace wt::bench {
 namespace {
 
 // An operator over some operands.
-struct Problem {
+struct Timed {
   const char* name;
   std::vector<Shape> shapes;
   std::vector<DType> dtypes;
@@ -25,8 +25,8 @@ const std::vector<DType> kAll{DType::f32, DType::f64, DType::f16, DType::bf16};
 const std::vector<DType> kWide{DType::f32, DType::f64};
 const std::vector<DType> kSingle{DType::f32};
 
-Problem conv2d_row(const Shape& x, const Shape& w, i64 stride, i64 padding,
-                   std::vector<DType> dtypes) {
+Timed conv2d_row(const Shape& x, const Shape& w, i64 stride, i64 padding,
+                 std::vector<DType> dtypes) {
   return {"conv2d",
           {x, w},
           std::move(dtypes),
@@ -35,7 +35,7 @@ Problem conv2d_row(const Shape& x, const Shape& w, i64 stride, i64 padding,
           },
           str(" stride ", stride, " padding ", padding)};
 }
-Problem conv1d_row(const Shape& x, const Shape& w, i64 stride, i64 padding) {
+Timed conv1d_row(const Shape& x, const Shape& w, i64 stride, i64 padding) {
   return {"conv1d",
           {x, w},
           kSingle,
@@ -44,7 +44,7 @@ Problem conv1d_row(const Shape& x, const Shape& w, i64 stride, i64 padding) {
           },
           str(" stride ", stride, " padding ", padding)};
 }
-Problem transposed_row(const Shape& x, const Shape& w, i64 stride, i64 padding) {
+Timed transposed_row(const Shape& x, const Shape& w, i64 stride, i64 padding) {
   return {"conv_transpose2d",
           {x, w},
           kSingle,
@@ -53,7 +53,7 @@ Problem transposed_row(const Shape& x, const Shape& w, i64 stride, i64 padding) 
           },
           str(" stride ", stride, " padding ", padding)};
 }
-Problem attention_row(const Shape& q, bool causal) {
+Timed attention_row(const Shape& q, bool causal) {
   return {"attention",
           {q, q, q},
           kWide,
@@ -62,14 +62,14 @@ Problem attention_row(const Shape& q, bool causal) {
           },
           causal ? " causal" : ""};
 }
-Problem cdist_row(const Shape& a, const Shape& b, std::vector<DType> dtypes, double p = 2) {
+Timed cdist_row(const Shape& a, const Shape& b, std::vector<DType> dtypes, double p = 2) {
   return {"cdist",
           {a, b},
           std::move(dtypes),
           [p](const std::vector<Tensor>& in) { return cdist(in[0], in[1], p); },
           str(" p ", p)};
 }
-Problem max_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
+Timed max_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
   return {"max_pool2d",
           {x},
           kAll,
@@ -78,7 +78,7 @@ Problem max_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
           },
           str(" kernel ", kernel, " stride ", stride, " padding ", padding)};
 }
-Problem avg_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
+Timed avg_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
   return {"avg_pool2d",
           {x},
           kAll,
@@ -87,7 +87,7 @@ Problem avg_pool_row(const Shape& x, i64 kernel, i64 stride, i64 padding) {
           },
           str(" kernel ", kernel, " stride ", stride, " padding ", padding)};
 }
-Problem adaptive_avg_pool_row(const Shape& x, i64 sizes) {
+Timed adaptive_avg_pool_row(const Shape& x, i64 sizes) {
   return {"adaptive_avg_pool2d",
           {x},
           kAll,
@@ -95,7 +95,7 @@ Problem adaptive_avg_pool_row(const Shape& x, i64 sizes) {
           str(" sizes ", sizes)};
 }
 
-std::vector<Problem> all_problems() {
+std::vector<Timed> all_problems() {
   return {conv2d_row({64, 3, 32, 32}, {64, 3, 3, 3}, 1, 1, kAll),
           conv2d_row({64, 64, 16, 16}, {64, 64, 3, 3}, 1, 1, kAll),
           conv2d_row({16, 64, 56, 56}, {64, 64, 3, 3}, 1, 1, kAll),
@@ -129,7 +129,7 @@ std::vector<Problem> all_problems() {
           attention_row({2, 8, 1024, 64}, true)};
 }
 
-std::string text(const Problem& row) {
+std::string text(const Timed& row) {
   std::string all;
   for (const Shape& s : row.shapes) {
     if (!all.empty()) all += ' ';
@@ -152,7 +152,7 @@ double now_us(int threads) {
       .count();
 }
 
-OperatorRow measure(const OperatorOptions& o, const Problem& row, DType t, bool gradients) {
+OperatorRow measure(const OperatorOptions& o, const Timed& row, DType t, bool gradients) {
   std::vector<Tensor> in;
   for (const Shape& s : row.shapes)
     in.push_back(to_dtype(randn(s), t).set_requires_grad(gradients));
@@ -179,7 +179,7 @@ void measure_operators(const OperatorOptions& o,
                        const std::function<void(const OperatorRow&)>& done) {
   const int before = num_threads();
   set_num_threads(o.threads);
-  for (const Problem& row : all_problems()) {
+  for (const Timed& row : all_problems()) {
     if (!o.only.empty() && std::find(o.only.begin(), o.only.end(), row.name) == o.only.end())
       continue;
     for (DType t : row.dtypes)
@@ -190,7 +190,7 @@ void measure_operators(const OperatorOptions& o,
 
 std::vector<std::string> operator_names() {
   std::vector<std::string> names;
-  for (const Problem& row : all_problems())
+  for (const Timed& row : all_problems())
     if (names.empty() || names.back() != row.name) names.push_back(row.name);
   return names;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/core/error.h"
+#include "warptape/core/types.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 
