@@ -23,7 +23,7 @@ grep -q softmax_forward <<<"$said" || fail "the near name is not said: $said"
 [ $? -eq 2 ] || fail "without --op: exit code is not 2"
 
 if [ -x "${wt%/*}/wt_race" ]; then
-  "$wt" bench ladder --op softmax_forward --device simt | grep -q '^softmax_forward  *naive .* of ' ||
-    fail "no counters on simt"
+  out=$("$wt" bench ladder --op softmax_forward --device simt) || fail "simt: exit code $?"
+  grep -q '^softmax_forward  *naive .* of ' <<<"$out" || fail "no counters on simt: $out"
 fi
 exit $bad
