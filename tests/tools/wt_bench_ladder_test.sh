@@ -16,14 +16,14 @@ head -n 1 <<<"$rows" | grep -q '"impl":"reference"' || fail "the plainest is not
 shapes=$(grep -o '"shape":"[^"]*"' <<<"$rows" | sort -u | wc -l)
 [ "$(grep -c '"chosen":1' <<<"$rows")" -eq "$shapes" ] || fail "not one chosen rung a size: $rows"
 
-said=$("$wt" bench ladder --op softmix 2>&1)
-[ $? -eq 2 ] || fail "--op softmix: exit code is not 2"
-grep -q softmax <<<"$said" || fail "the near name is not said: $said"
+said=$("$wt" bench ladder --op softmax_froward 2>&1)
+[ $? -eq 2 ] || fail "--op softmax_froward: exit code is not 2"
+grep -q softmax_forward <<<"$said" || fail "the near name is not said: $said"
 "$wt" bench ladder >/dev/null 2>&1
 [ $? -eq 2 ] || fail "without --op: exit code is not 2"
 
 if [ -x "${wt%/*}/wt_race" ]; then
-  "$wt" bench ladder --op softmax_forward --device simt | grep -q '^softmax_forward  *naive .* of ' ||
-    fail "no counters on simt"
+  out=$("$wt" bench ladder --op softmax_forward --device simt) || fail "simt: exit code $?"
+  grep -q '^softmax_forward  *naive .* of ' <<<"$out" || fail "no counters on simt: $out"
 fi
 exit $bad
