@@ -49,7 +49,7 @@ expect 2 'A: is required|A is required' --json
 expect 2 'requires --kernel|--kernel' a b --rounds 3
 
 # Two variants: any verdict is right.
-expect 0 '^add .* f32 cpu +3 ' reference vectorized --kernel add --scale small --rounds 3
+expect 0 '^add .* f32 cpu +5 ' reference vectorized --kernel add --scale small --rounds 5
 expect 2 "no variant 'vectorised'.*did you mean 'vectorized'" reference vectorised --kernel add
 expect 2 'wt bench counters' naive naive --kernel add --device simt
 expect 2 "softmax_forward" naive naive --kernel softmax_forwrd
