@@ -18,8 +18,9 @@ __device__ __forceinline__ float over_row(float x, F&& join) {
   return join(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
+// Two blocks a processor leave a thread 255 registers: aiming at three, nvcc spills.
 template <class T, int W>
-__global__ void __launch_bounds__(kAttentionThreads) attention_mma(AttentionForward<T> a) {
+__global__ void __launch_bounds__(kAttentionThreads, 2) attention_mma(AttentionForward<T> a) {
   using Tile = MmaVectors<T, kKeys, W>;
   WT_SHARED(Tile, k_tile, );
   WT_SHARED(Tile, v_tile, );
