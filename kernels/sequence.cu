@@ -15,6 +15,7 @@ constexpr i64 kThreads = 256;
 struct SequenceMemory {
   SequenceValues values;
   void* out;
+  DType dtype;
   i64 n;
   template <class F>
   void visit_pointers(F&& f) const {
@@ -25,14 +26,13 @@ struct SequenceMemory {
 __global__ void __launch_bounds__(kThreads) sequence_naive(SequenceMemory m) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < m.n; i += stride)
-    m.values.element(i,
-                     [&](i64 at, auto v) WT_INLINE_LAMBDA { put(m.values.dtype, m.out, at, v); });
+    m.values.element(i, [&](i64 at, auto v) WT_INLINE_LAMBDA { put(m.dtype, m.out, at, v); });
 }
 
 void launch_naive(const SequenceArgs& a, const Launch& l) {
   const i64 n = a.out.numel();
   launch<sequence_naive>(grid_of(l, ceil_div(n, kThreads), kThreads),
-                         SequenceMemory{SequenceValues(a), a.out.data, n});
+                         SequenceMemory{SequenceValues(a), a.out.data, a.out.dtype(), n});
 }
 
 }  // namespace

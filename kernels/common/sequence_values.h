@@ -12,7 +12,7 @@ inline namespace WT_DEVICE_NS {
 
 struct SequenceValues {
   SequenceKind kind;
-  DType dtype;
+  bool floats, truth;  // what the dtype is: its table is the host's
   i64 first, step;
   i64 n;  // elements; identity: of a row
   double begin, end, stride;
@@ -20,7 +20,8 @@ struct SequenceValues {
   template <class Args>  // SequenceArgs
   explicit SequenceValues(const Args& a)
       : kind(a.kind),
-        dtype(a.out.dtype()),
+        floats(is_floating(a.out.dtype())),
+        truth(a.out.dtype() == DType::boolean),
         first(a.first),
         step(a.step),
         n(kind == SequenceKind::identity ? a.out.size(1) : a.out.numel()),
@@ -34,8 +35,8 @@ struct SequenceValues {
     if (kind == SequenceKind::integers) return put(i, i64(u64(first) + u64(i) * u64(step)));
     if (kind == SequenceKind::identity) return put(i, i64(i / n == i % n));
     const double x = real(i);
-    if (is_floating(dtype)) return put(i, x);
-    if (dtype == DType::boolean) return put(i, i64(x != 0));
+    if (floats) return put(i, x);
+    if (truth) return put(i, i64(x != 0));
     put(i, x >= -0x1p63 && x < 0x1p63 ? i64(x) : -0x7fffffffffffffff - 1);
   }
 
