@@ -20,8 +20,7 @@ template <class T>
 struct Points {
   T* data;
   i64 batch, row, step;
-  explicit Points(const View& v)
-      : data(v.as<T>()), batch(0), row(0), step(0) {
+  explicit Points(const View& v) : data(v.as<T>()), batch(0), row(0), step(0) {
     if (!v) return;
     batch = v.stride(0), row = v.stride(1), step = v.stride(2);
   }
@@ -199,11 +198,17 @@ __global__ void __launch_bounds__(kThreads) cdist_backward_naive(CdistBackward<T
 template <class T>
 CdistForward<T> forward_of(const CdistForwardArgs& a) {
   using C = ComputeType<T>;
-  return {Points<const T>(a.a), Points<const T>(a.b), Points<T>(a.y),
-          Points<C>(a.y),       a.y.dtype() != a.a.dtype(),
-          a.y.size(0),          a.y.size(1),
-          a.y.size(2),          a.a.size(2),
-          metric_of(a.p),       C(a.p)};
+  return {Points<const T>(a.a),
+          Points<const T>(a.b),
+          Points<T>(a.y),
+          Points<C>(a.y),
+          a.y.dtype() != a.a.dtype(),
+          a.y.size(0),
+          a.y.size(1),
+          a.y.size(2),
+          a.a.size(2),
+          metric_of(a.p),
+          C(a.p)};
 }
 void launch_naive(const CdistForwardArgs& a, const Launch& l) {
   with_float_or_double(a.a.dtype(), [&](auto tag) {
@@ -223,10 +228,17 @@ void launch_backward(const CdistBackwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const auto kernel_of = [&](const View& out) {
-      return CdistBackward<T>{Points<const T>(a.a), Points<const T>(a.b), Points<const T>(a.gy),
-                              Points<const C>(a.y), Points<T>(out),       a.y.size(0),
-                              a.y.size(1),          a.y.size(2),          a.a.size(2),
-                              metric_of(a.p),       C(a.p)};
+      return CdistBackward<T>{Points<const T>(a.a),
+                              Points<const T>(a.b),
+                              Points<const T>(a.gy),
+                              Points<const C>(a.y),
+                              Points<T>(out),
+                              a.y.size(0),
+                              a.y.size(1),
+                              a.y.size(2),
+                              a.a.size(2),
+                              metric_of(a.p),
+                              C(a.p)};
     };
     const auto config = [&](const View& out) {
       return grid_of(l, ceil_div(out.numel(), kThreads), kThreads);
@@ -242,10 +254,9 @@ void launch_backward(const CdistBackwardArgs& a, const Launch& l) {
 WT_VARIANTS(WT_DEVICE_NS, cdist_forward, CdistForwardArgs,
             {.name = "tiles",
              .rank = 20,
-             .why_not =
-                 [](const CdistForwardArgs& a) -> const char* {
-                   return a.a.dtype() == DType::f64 ? "f64 has the naive rung only" : nullptr;
-                 },
+             .why_not = [](const CdistForwardArgs& a) -> const char* {
+               return a.a.dtype() == DType::f64 ? "f64 has the naive rung only" : nullptr;
+             },
              .launch = launch_tiles},
             {.name = "naive", .rank = 10, .launch = launch_naive});
 WT_VARIANTS(WT_DEVICE_NS, cdist_backward, CdistBackwardArgs,

@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(kThreads)
   i32 at[kAxisOperands];
   a.walk.offsets(u32(i), at);
   const i64* first = a.axis.first + at[Place];
-  a.to[at[To]] = pulled(a.from + at[From], at[Place] == 0 ? 0 : first[-1], first[0], first[1],
-                        a.axis, a.step);
+  a.to[at[To]] =
+      pulled(a.from + at[From], at[Place] == 0 ? 0 : first[-1], first[0], first[1], a.axis, a.step);
 }
 
 // --- host side ---
@@ -166,22 +166,26 @@ void launch_naive(const ResizeArgs& a, const Launch& l) {
   const LoopNest<kAxisOperands> nest = axis_nest(a.out, a.in, a.axis);
   with_float_or_double(a.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<resize_naive<T>>(
-        thread_each(l, nest.numel),
-        Resize<T, IndexMap64<kAxisOperands>>{a.out.as<T>(), a.in.as<const T>(), {a.map, {}, {}},
-                                             axis_step(a.in, a.axis), nest.numel,
-                                             index_map_64(nest)});
+    launch<resize_naive<T>>(thread_each(l, nest.numel),
+                            Resize<T, IndexMap64<kAxisOperands>>{a.out.as<T>(),
+                                                                 a.in.as<const T>(),
+                                                                 {a.map, {}, {}},
+                                                                 axis_step(a.in, a.axis),
+                                                                 nest.numel,
+                                                                 index_map_64(nest)});
   });
 }
 void launch_backward_naive(const ResizeBackwardArgs& a, const Launch& l) {
   const LoopNest<kAxisOperands> nest = axis_nest(a.gin, a.gout, a.axis);
   with_float_or_double(a.gin.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<resize_backward_naive<T>>(
-        thread_each(l, nest.numel),
-        Resize<T, IndexMap64<kAxisOperands>>{a.gin.as<T>(), a.gout.as<const T>(), {a.map, {}, {}},
-                                             axis_step(a.gout, a.axis), nest.numel,
-                                             index_map_64(nest)});
+    launch<resize_backward_naive<T>>(thread_each(l, nest.numel),
+                                     Resize<T, IndexMap64<kAxisOperands>>{a.gin.as<T>(),
+                                                                          a.gout.as<const T>(),
+                                                                          {a.map, {}, {}},
+                                                                          axis_step(a.gout, a.axis),
+                                                                          nest.numel,
+                                                                          index_map_64(nest)});
   });
 }
 
@@ -208,12 +212,11 @@ void launch_by_taps(const ResizeArgs& a, const Launch& l) {
   with_float(a.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     each_part(a.out, a.in, a.axis, [&](const LoopNest<kAxisOperands>& nest, const i64* first) {
-      launch<resize_by_taps<T>>(
-          grid_of(l, ceil_div(nest.numel, kThreads * kBatch), kThreads),
-          Resize<T, IndexMap<kAxisOperands>>{
-              a.out.as<T>() + first[To], a.in.as<const T>() + first[From],
-              from_place(axis, first[Place]), axis_step(a.in, a.axis), nest.numel,
-              index_map_32(nest)});
+      launch<resize_by_taps<T>>(grid_of(l, ceil_div(nest.numel, kThreads * kBatch), kThreads),
+                                Resize<T, IndexMap<kAxisOperands>>{
+                                    a.out.as<T>() + first[To], a.in.as<const T>() + first[From],
+                                    from_place(axis, first[Place]), axis_step(a.in, a.axis),
+                                    nest.numel, index_map_32(nest)});
     });
   });
 }
@@ -227,10 +230,9 @@ void launch_backward_by_taps(const ResizeBackwardArgs& a, const Launch& l) {
     each_part(a.gin, a.gout, a.axis, [&](const LoopNest<kAxisOperands>& nest, const i64* first) {
       launch<resize_backward_by_taps<T>>(
           thread_each(l, nest.numel),
-          Resize<T, IndexMap<kAxisOperands>>{a.gin.as<T>() + first[To],
-                                             a.gout.as<const T>() + first[From], axis,
-                                             axis_step(a.gout, a.axis), nest.numel,
-                                             index_map_32(nest)});
+          Resize<T, IndexMap<kAxisOperands>>{
+              a.gin.as<T>() + first[To], a.gout.as<const T>() + first[From], axis,
+              axis_step(a.gout, a.axis), nest.numel, index_map_32(nest)});
     });
   });
 }

@@ -83,8 +83,8 @@ void launch_naive(const UnfoldBackwardArgs& a, const Launch& l) {
 const char* why_not_narrow(const UnfoldBackwardArgs& a) {
   if (a.gx.dtype() == DType::f64) return "f64 has the naive rung only";
   constexpr i64 kLimit = 1ll << 31;
-  const bool fits = fits_32_bits(axis_nest(a.gx, a.gout, a.axis)) && a.gout.numel() < kLimit &&
-                    a.step < kLimit;
+  const bool fits =
+      fits_32_bits(axis_nest(a.gx, a.gout, a.axis)) && a.gout.numel() < kLimit && a.step < kLimit;
   return fits ? nullptr : "elements and steps below 2^31 only";
 }
 void launch_narrow(const UnfoldBackwardArgs& a, const Launch& l) {
