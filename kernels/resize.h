@@ -1,5 +1,6 @@
 // Resizing along one axis, and its transpose.
 #pragma once
+#include "warptape/kernels/common/float_math.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -40,7 +41,9 @@ struct ResizeMap {
     if (align_corners)
       at = out > 1 ? double(i) * (double(in - 1) / double(out - 1)) : 0;
     else
-      at = (double(i) + 0.5) * (scale > 0 ? 1 / scale : double(in) / double(out)) - 0.5;
+      // The product rounded by itself: nvcc would make one fused step of it and the 0.5.
+      at = float_math::product(double(i) + 0.5, scale > 0 ? 1 / scale : double(in) / double(out)) -
+           0.5;
     if (at < 0) at = 0;
     if (!(at < double(in - 1))) return {in - 1, 0};
     const i64 low = i64(at);
