@@ -18,6 +18,8 @@ inline namespace WT_DEVICE_NS {
 namespace {
 
 constexpr int kChannelThreads = 256;
+constexpr i64 kNaiveThreads = 64;  // few rows to hand out: small blocks spread over processors
+constexpr int kJoinWarps = 4;
 
 // ChannelShape where every count fits: divisions of 32 bits are some 20 instructions, of 64 bits a
 // call of 70 and more.
@@ -333,7 +335,10 @@ __device__ __forceinline__ void store_column(T* p, const Pack16<T>& pack, const 
 
 // --- choice ---
 
-inline const char* channels_too_large(const View& x) {
+// The reasons of `planes` and `columns`.
+template <class Args>
+const char* channels_too_large(const Args& a) {
+  const View& x = a.x;
   if (x.dtype() == DType::f64) return "f64 has the naive rung only";
   constexpr i64 kLimit = (1ll << 31) - 1024;
   const i64 n = x.size(0), c = x.size(1), s = x.size(2);
@@ -343,6 +348,14 @@ inline const char* channels_too_large(const View& x) {
 }
 inline bool channels_last(const View& v) {
   return v.stride(1) == 1 && v.size(1) > 1 && (v.size(2) == 1 || v.stride(2) != 1);
+}
+template <class Args>
+const char* why_not_columns(const Args& a) {
+  bool last = channels_last(a.x);
+  if constexpr (requires { a.gy; }) last = last && channels_last(a.gy);
+  if constexpr (requires { a.gx; }) last = last && channels_last(a.gx);
+  if constexpr (requires { a.y; }) last = last && channels_last(a.y);
+  return last ? channels_too_large(a) : "neighbouring elements must be channels (NHWC)";
 }
 
 }  // namespace

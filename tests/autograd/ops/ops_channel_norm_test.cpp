@@ -247,6 +247,41 @@ TEST_CASE("batch_norm: what throws has written no running statistics") {
   CHECK(values(spread) == Values{2, 0, 0});
 }
 
+TEST_CASE("batch_norm: averages of all batches and their count, on every device") {
+  const Shape shape{3, 5, 7};
+  for (const Device d : kernel_devices())
+    for (const DType t : {f64, f32, f16}) {
+      CAPTURE(device_kind_name(d.kind), dtype_name(t));
+      // Every second element, so that neither is dense.
+      const Tensor both = zeros({5, 2}, {.dtype = t, .device = d});
+      const Tensor mean = both.select(1, 0), var = both.select(1, 1);
+      const Tensor count = zeros({}, {.dtype = DType::i64, .device = d});
+      std::vector<double> sums(10);
+      for (int batch = 1; batch <= 3; ++batch) {
+        const std::vector<double> x = random_values(numel_of(shape), u64(batch));
+        (void)batch_norm(to_tensor(x, shape, t, d), {.running_mean = mean,
+                                                     .running_var = var,
+                                                     .training = true,
+                                                     .momentum = std::nullopt,
+                                                     .num_batches_tracked = count});
+        const std::vector<double> stored = to_doubles(to_tensor(x, shape, t, Device::cpu()));
+        for (size_t c = 0; c < 5; ++c) {
+          double sum = 0, squares = 0;
+          for (size_t n = 0; n < 3; ++n)
+            for (size_t i = 0; i < 7; ++i) sum += stored[(n * 5 + c) * 7 + i] / 21;
+          for (size_t n = 0; n < 3; ++n)
+            for (size_t i = 0; i < 7; ++i)
+              squares += std::pow(stored[(n * 5 + c) * 7 + i] - sum, 2) / 20;
+          sums[2 * c] += sum, sums[2 * c + 1] += squares;
+        }
+        CHECK(count.item() == batch);
+        const std::vector<double> got = to_doubles(both);
+        for (size_t k = 0; k < got.size(); ++k)  // three roundings of what lies below 1
+          CHECK(close(got[k], sums[k] / batch, 3 * error_bound(t, 21, sums[k] / batch, 1)));
+      }
+    }
+}
+
 TEST_CASE("batch_norm: in place without a graph, shapes beyond 2^31 on meta") {
   Tensor x = to_tensor(random_values(40, 1), {4, 10}, f32, {});
   const void* storage = x.data<float>();
