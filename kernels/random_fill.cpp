@@ -14,9 +14,9 @@ void random_fill_reference(const RandomFillArgs& a, const Launch&) {
   for (i64 i = 0; i < a.out.numel(); ++i) {
     const PhiloxBlock b = philox(a.key, u64(i / each), a.call);
     if (r.whole())
-      put(a.out.dtype(), a.out.data, i, r.integer(b, int(i % each)));
+      HostNumbers::put(a.out.dtype(), a.out.data, i, r.integer(b, int(i % each)));
     else
-      put(a.out.dtype(), a.out.data, i, r.number(b, int(i % each)));
+      HostNumbers::put(a.out.dtype(), a.out.data, i, r.number(b, int(i % each)));
   }
 }
 

@@ -38,9 +38,9 @@ __global__ void __launch_bounds__(kThreads) random_fill_naive(RandomMemory m) {
     const int k = int(u64(i) - counter * each);
     const PhiloxBlock b = philox(m.key, counter, m.call);
     if (m.values.whole())
-      put(m.dtype, m.out, i, m.values.integer(b, k));
+      DeviceNumbers::put(m.dtype, m.out, i, m.values.integer(b, k));
     else
-      put(m.dtype, m.out, i, m.values.number(b, k));
+      DeviceNumbers::put(m.dtype, m.out, i, m.values.number(b, k));
   }
 }
 

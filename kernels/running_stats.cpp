@@ -8,14 +8,16 @@ namespace wt {
 namespace {
 
 void move(const View& to, const View& old, const View& batch, double factor, double share) {
-  const i64 channels = to.numel(), samples = batch.numel() / channels;
+  const i64 channels = to.numel();
+  if (channels == 0) return;
+  const i64 samples = batch.numel() / channels;
   for (i64 c = 0; c < channels; ++c) {
     double sum = 0;
     for (i64 i = 0; i < samples; ++i)
-      sum += number(batch.dtype(), batch.data, (i * channels + c) * batch.stride(0));
-    const double was = number(old.dtype(), old.data, c * old.stride(0));
-    put(to.dtype(), to.data, c * to.stride(0),
-        moved_statistic(was, factor * (sum / double(samples)), share));
+      sum += HostNumbers::at(batch.dtype(), batch.data, (i * channels + c) * batch.stride(0));
+    const double was = HostNumbers::at(old.dtype(), old.data, c * old.stride(0));
+    HostNumbers::put(to.dtype(), to.data, c * to.stride(0),
+                     moved_statistic(was, factor * (sum / double(samples)), share));
   }
 }
 

@@ -48,10 +48,10 @@ __device__ __forceinline__ void move(const Statistics& s, i64 c, const RunningSt
                                      double share) {
   double sum = 0;
   for (i64 i = 0; i < a.samples; ++i)
-    sum += number(s.batch_dtype, s.batch, (i * a.channels + c) * s.batch_step);
-  const double old = number(s.dtype, s.old, c * s.old_step);
-  put(s.dtype, s.to, c * s.to_step,
-      moved_statistic(old, s.factor * (sum / double(a.samples)), share));
+    sum += DeviceNumbers::at(s.batch_dtype, s.batch, (i * a.channels + c) * s.batch_step);
+  const double old = DeviceNumbers::at(s.dtype, s.old, c * s.old_step);
+  DeviceNumbers::put(s.dtype, s.to, c * s.to_step,
+                     moved_statistic(old, s.factor * (sum / double(a.samples)), share));
 }
 
 __global__ void __launch_bounds__(kThreads) running_stats_naive(RunningStats a) {

@@ -10,7 +10,7 @@ namespace {
 void sequence_reference(const SequenceArgs& a, const Launch&) {
   const SequenceValues values(a);
   for (i64 i = 0; i < a.out.numel(); ++i)
-    values.element(i, [&](i64 at, auto v) { put(a.out.dtype(), a.out.data, at, v); });
+    values.element(i, [&](i64 at, auto v) { HostNumbers::put(a.out.dtype(), a.out.data, at, v); });
 }
 
 }  // namespace

@@ -26,7 +26,8 @@ struct SequenceMemory {
 __global__ void __launch_bounds__(kThreads) sequence_naive(SequenceMemory m) {
   const i64 stride = i64(gridDim.x) * blockDim.x;
   for (i64 i = i64(blockIdx.x) * blockDim.x + threadIdx.x; i < m.n; i += stride)
-    m.values.element(i, [&](i64 at, auto v) WT_INLINE_LAMBDA { put(m.dtype, m.out, at, v); });
+    m.values.element(
+        i, [&](i64 at, auto v) WT_INLINE_LAMBDA { DeviceNumbers::put(m.dtype, m.out, at, v); });
 }
 
 void launch_naive(const SequenceArgs& a, const Launch& l) {
