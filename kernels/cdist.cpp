@@ -16,41 +16,18 @@ T& element(const View& v, i64 n, i64 i, i64 k) {
   return v.as<T>()[n * v.stride(0) + i * v.stride(1) + k * v.stride(2)];
 }
 
-// --- the norm ---
-
-template <class C>
-C with(Metric m, C sum, C size, C p) {
-  switch (m) {
-    case Metric::count:
-      return sum + C(size != 0);
-    case Metric::manhattan:
-      return sum + size;
-    case Metric::euclidean:
-      return sum + size * size;
-    case Metric::largest:
-      return size > sum || std::isnan(size) ? size : sum;
-    case Metric::power:
-      break;
-  }
-  return sum + std::pow(size, p);
-}
-template <class C>
-C finished(Metric m, C sum, C p) {
-  return m == Metric::euclidean ? std::sqrt(sum) : m == Metric::power ? std::pow(sum, 1 / p) : sum;
-}
-
 template <class T, class Y>
 void forward(const CdistForwardArgs& a) {
   using C = ComputeType<T>;
-  const Metric m = metric_of(a.p);
+  const NormSteps<C> norm{metric_of(a.p), C(a.p)};
   for (i64 n = 0; n < a.y.size(0); ++n)
     for (i64 i = 0; i < a.y.size(1); ++i)
       for (i64 j = 0; j < a.y.size(2); ++j) {
         C sum = 0;
         for (i64 k = 0; k < a.a.size(2); ++k)
-          sum = with(m, sum, std::fabs(C(element<T>(a.a, n, i, k)) - C(element<T>(a.b, n, j, k))),
-                     C(a.p));
-        element<Y>(a.y, n, i, j) = Y(finished(m, sum, C(a.p)));
+          sum =
+              norm.with(sum, std::fabs(C(element<T>(a.a, n, i, k)) - C(element<T>(a.b, n, j, k))));
+        element<Y>(a.y, n, i, j) = Y(norm.finished(sum));
       }
 }
 void forward_reference(const CdistForwardArgs& a, const Launch&) {
@@ -59,36 +36,13 @@ void forward_reference(const CdistForwardArgs& a, const Launch&) {
   });
 }
 
-// --- its derivative ---
-
-template <class C>
-C sign_of(C d) {
-  return C(d > 0) - C(d < 0);
-}
-template <class C>
-C slope(Metric m, C d, C y, C p) {
-  switch (m) {
-    case Metric::count:
-      return 0;
-    case Metric::manhattan:
-      return sign_of(d);
-    case Metric::euclidean:
-      return y == 0 ? 0 : d / y;
-    case Metric::largest:
-      return std::fabs(d) == y ? sign_of(d) : 0;
-    case Metric::power:
-      break;
-  }
-  return d == 0 || y == 0 ? 0 : sign_of(d) * std::pow(std::fabs(d) / y, p - 1);
-}
-
 template <class T>
 void backward(const CdistBackwardArgs& a) {
   using C = ComputeType<T>;
-  const Metric m = metric_of(a.p);
+  const NormSteps<C> norm{metric_of(a.p), C(a.p)};
   const auto share = [&](i64 n, i64 i, i64 j, i64 k) {
     const C d = C(element<T>(a.a, n, i, k)) - C(element<T>(a.b, n, j, k));
-    return C(element<T>(a.gy, n, i, j)) * slope(m, d, element<C>(a.y, n, i, j), C(a.p));
+    return C(element<T>(a.gy, n, i, j)) * norm.slope(d, element<C>(a.y, n, i, j));
   };
   const i64 rows = a.y.size(1), columns = a.y.size(2);
   for (i64 n = 0; n < a.y.size(0); ++n)

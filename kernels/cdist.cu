@@ -29,27 +29,6 @@ struct Points {
   }
 };
 
-template <class C>
-__device__ __forceinline__ C with(Metric m, C sum, C size, C p) {
-  switch (m) {  // the same for all threads
-    case Metric::count:
-      return sum + C(size != 0);
-    case Metric::manhattan:
-      return sum + size;
-    case Metric::euclidean:
-      return sum + size * size;
-    case Metric::largest:
-      return size > sum || size != size ? size : sum;
-    case Metric::power:
-      break;
-  }
-  return sum + pow(size, p);
-}
-template <class C>
-__device__ __forceinline__ C finished(Metric m, C sum, C p) {
-  return m == Metric::euclidean ? sqrt(sum) : m == Metric::power ? pow(sum, 1 / p) : sum;
-}
-
 // --- forward ---
 
 template <class T>
@@ -60,8 +39,7 @@ struct CdistForward {
   Points<C> wide_y;  // where y is in the dtype that is computed in
   bool is_wide;
   i64 batches, rows, columns, depth;
-  Metric metric;
-  C p;
+  NormSteps<C> norm;  // the same for all threads, and so are its branches
   template <class F>
   void visit_pointers(F&& f) const {
     f(a.data), f(b.data), f(y.data);
@@ -82,8 +60,8 @@ __global__ void __launch_bounds__(kThreads) cdist_naive(CdistForward<T> a) {
     const i64 j = at % a.columns, i = at / a.columns % a.rows, n = at / a.columns / a.rows;
     C sum = 0;
     for (i64 k = 0; k < a.depth; ++k)
-      sum = with(a.metric, sum, C(fabs(C(a.a.at(n, i, k)) - C(a.b.at(n, j, k)))), a.p);
-    a.put(n, i, j, finished(a.metric, sum, a.p));
+      sum = a.norm.with(sum, C(fabs(C(a.a.at(n, i, k)) - C(a.b.at(n, j, k)))));
+    a.put(n, i, j, a.norm.finished(sum));
   }
 }
 
@@ -124,13 +102,13 @@ __global__ void __launch_bounds__(kThreads) cdist_tiles(CdistForward<T> a) {
         const float b = b_tile.v[lane][k];
 #pragma unroll
         for (int s = 0; s < kEach; ++s)
-          sum[s] = with(a.metric, sum[s], fabsf(a_tile.v[warp + 8 * s][k] - b), a.p);
+          sum[s] = a.norm.with(sum[s], fabsf(a_tile.v[warp + 8 * s][k] - b));
       }
     }
 #pragma unroll
     for (int s = 0; s < kEach; ++s) {
       const i64 i = i0 + warp + 8 * s, j = j0 + lane;
-      if (i < a.rows && j < a.columns) a.put(n, i, j, finished(a.metric, sum[s], a.p));
+      if (i < a.rows && j < a.columns) a.put(n, i, j, a.norm.finished(sum[s]));
     }
   }
 }
@@ -144,34 +122,12 @@ struct CdistBackward {
   Points<const C> y;
   Points<T> out;  // ga, or gb
   i64 batches, rows, columns, depth;
-  Metric metric;
-  C p;
+  NormSteps<C> norm;  // the same for all threads, and so are its branches
   template <class F>
   void visit_pointers(F&& f) const {
     f(a.data), f(b.data), f(gy.data), f(y.data), f(out.data);
   }
 };
-
-template <class C>
-__device__ __forceinline__ C sign_of(C d) {
-  return C(d > 0) - C(d < 0);
-}
-template <class C>
-__device__ __forceinline__ C slope(Metric m, C d, C y, C p) {
-  switch (m) {
-    case Metric::count:
-      return 0;
-    case Metric::manhattan:
-      return sign_of(d);
-    case Metric::euclidean:
-      return y == 0 ? 0 : d / y;
-    case Metric::largest:
-      return fabs(d) == y ? sign_of(d) : 0;
-    case Metric::power:
-      break;
-  }
-  return d == 0 || y == 0 ? 0 : sign_of(d) * pow(fabs(d) / y, p - 1);
-}
 
 // OfB: gb, whose sums run over the points of a.
 template <class T, bool OfB>
@@ -186,7 +142,7 @@ __global__ void __launch_bounds__(kThreads) cdist_backward_naive(CdistBackward<T
     for (i64 o = 0; o < others; ++o) {
       const i64 i = OfB ? o : own, j = OfB ? own : o;
       const C other = C((OfB ? a.a : a.b).at(n, o, k)), d = OfB ? other - mine : mine - other;
-      const C share = C(a.gy.at(n, i, j)) * slope(a.metric, d, a.y.at(n, i, j), a.p);
+      const C share = C(a.gy.at(n, i, j)) * a.norm.slope(d, a.y.at(n, i, j));
       sum += OfB ? -share : share;
     }
     a.out.at(n, own, k) = T(sum);
@@ -207,8 +163,7 @@ CdistForward<T> forward_of(const CdistForwardArgs& a) {
           a.y.size(1),
           a.y.size(2),
           a.a.size(2),
-          metric_of(a.p),
-          C(a.p)};
+          {metric_of(a.p), C(a.p)}};
 }
 void launch_naive(const CdistForwardArgs& a, const Launch& l) {
   with_float_or_double(a.a.dtype(), [&](auto tag) {
@@ -228,17 +183,11 @@ void launch_backward(const CdistBackwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     const auto kernel_of = [&](const View& out) {
-      return CdistBackward<T>{Points<const T>(a.a),
-                              Points<const T>(a.b),
-                              Points<const T>(a.gy),
-                              Points<const C>(a.y),
-                              Points<T>(out),
-                              a.y.size(0),
-                              a.y.size(1),
-                              a.y.size(2),
-                              a.a.size(2),
-                              metric_of(a.p),
-                              C(a.p)};
+      return CdistBackward<T>{Points<const T>(a.a),  Points<const T>(a.b),
+                              Points<const T>(a.gy), Points<const C>(a.y),
+                              Points<T>(out),        a.y.size(0),
+                              a.y.size(1),           a.y.size(2),
+                              a.a.size(2),           {metric_of(a.p), C(a.p)}};
     };
     const auto config = [&](const View& out) {
       return grid_of(l, ceil_div(out.numel(), kThreads), kThreads);

@@ -1,18 +1,9 @@
 // Distances of every point of one set to every point of another.
 #pragma once
+#include "warptape/kernels/common/metric.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
-
-// The norms that have code of their own.
-enum class Metric : u8 { count, manhattan, euclidean, largest, power };
-constexpr Metric metric_of(double p) {
-  return p == 0                 ? Metric::count
-         : p == 1               ? Metric::manhattan
-         : p == 2               ? Metric::euclidean
-         : p == __builtin_inf() ? Metric::largest
-                                : Metric::power;
-}
 
 // y[n, i, j] = the p-norm of d = a[n, i, :] - b[n, j, :]: the root of the sum of squares for p = 2,
 // sum |d| for p = 1, the largest |d| for p = inf, the number of d that are not 0 for p = 0, else
