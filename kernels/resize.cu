@@ -162,47 +162,35 @@ i64 backward_workspace(const ResizeBackwardArgs& a) {
 }
 Config thread_each(const Launch& l, i64 n) { return grid_of(l, ceil_div(n, kThreads), kThreads); }
 
+// `first`: of a part of the walk, where its operands begin.
+template <class T, class Map>
+Resize<T, Map> kernel_of(const View& to, const View& from, int axis, const Axis& on, i64 numel,
+                         const Map& walk, const i64 (&first)[kAxisOperands]) {
+  return {to.as<T>() + first[To],
+          from.as<const T>() + first[From],
+          on,
+          axis_step(from, axis),
+          numel,
+          walk};
+}
+
 void launch_naive(const ResizeArgs& a, const Launch& l) {
   const LoopNest<kAxisOperands> nest = axis_nest(a.out, a.in, a.axis);
   with_float_or_double(a.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<resize_naive<T>>(thread_each(l, nest.numel),
-                            Resize<T, IndexMap64<kAxisOperands>>{a.out.as<T>(),
-                                                                 a.in.as<const T>(),
-                                                                 {a.map, {}, {}},
-                                                                 axis_step(a.in, a.axis),
-                                                                 nest.numel,
-                                                                 index_map_64(nest)});
+    launch<resize_naive<T>>(
+        thread_each(l, nest.numel),
+        kernel_of<T>(a.out, a.in, a.axis, {a.map, {}, {}}, nest.numel, index_map_64(nest), {}));
   });
 }
 void launch_backward_naive(const ResizeBackwardArgs& a, const Launch& l) {
   const LoopNest<kAxisOperands> nest = axis_nest(a.gin, a.gout, a.axis);
   with_float_or_double(a.gin.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<resize_backward_naive<T>>(thread_each(l, nest.numel),
-                                     Resize<T, IndexMap64<kAxisOperands>>{a.gin.as<T>(),
-                                                                          a.gout.as<const T>(),
-                                                                          {a.map, {}, {}},
-                                                                          axis_step(a.gout, a.axis),
-                                                                          nest.numel,
-                                                                          index_map_64(nest)});
+    launch<resize_backward_naive<T>>(
+        thread_each(l, nest.numel),
+        kernel_of<T>(a.gin, a.gout, a.axis, {a.map, {}, {}}, nest.numel, index_map_64(nest), {}));
   });
-}
-
-// f(map, first) for the parts of a walk that have 32-bit coordinates.
-template <class F>
-void each_part(const View& to, const View& from, int axis, F&& f) {
-  const i64 zero[kAxisOperands] = {};
-  for_each_part(axis_nest(to, from, axis), zero, 0,
-                [&](const LoopNest<kAxisOperands>& nest, const i64(&first)[kAxisOperands], i64) {
-                  f(nest, first);
-                });
-}
-
-// A part that begins within the axis: its places count from there.
-Axis from_place(Axis axis, i64 place) {
-  axis.taps += place;
-  return axis;
 }
 
 void launch_by_taps(const ResizeArgs& a, const Launch& l) {
@@ -211,13 +199,17 @@ void launch_by_taps(const ResizeArgs& a, const Launch& l) {
   launch<resize_taps>(thread_each(l, a.map.out), axis);
   with_float(a.out.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    each_part(a.out, a.in, a.axis, [&](const LoopNest<kAxisOperands>& nest, const i64* first) {
-      launch<resize_by_taps<T>>(grid_of(l, ceil_div(nest.numel, kThreads * kBatch), kThreads),
-                                Resize<T, IndexMap<kAxisOperands>>{
-                                    a.out.as<T>() + first[To], a.in.as<const T>() + first[From],
-                                    from_place(axis, first[Place]), axis_step(a.in, a.axis),
-                                    nest.numel, index_map_32(nest)});
-    });
+    using Nest = LoopNest<kAxisOperands>;
+    const i64 zero[kAxisOperands] = {};
+    for_each_part(
+        axis_nest(a.out, a.in, a.axis), zero, 0,
+        [&](const Nest& nest, const i64(&first)[kAxisOperands], i64) {
+          Axis part = axis;
+          part.taps += first[Place];  // its places count from its first one
+          launch<resize_by_taps<T>>(
+              grid_of(l, ceil_div(nest.numel, kThreads * kBatch), kThreads),
+              kernel_of<T>(a.out, a.in, a.axis, part, nest.numel, index_map_32(nest), first));
+        });
   });
 }
 void launch_backward_by_taps(const ResizeBackwardArgs& a, const Launch& l) {
@@ -225,15 +217,12 @@ void launch_backward_by_taps(const ResizeBackwardArgs& a, const Launch& l) {
   const Axis axis = axis_of(a.map, l.workspace);
   launch<resize_taps>(thread_each(l, a.map.out), axis);
   launch<resize_first>(thread_each(l, a.map.in + 2), axis);
+  const LoopNest<kAxisOperands> nest = axis_nest(a.gin, a.gout, a.axis);
   with_float(a.gin.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    each_part(a.gin, a.gout, a.axis, [&](const LoopNest<kAxisOperands>& nest, const i64* first) {
-      launch<resize_backward_by_taps<T>>(
-          thread_each(l, nest.numel),
-          Resize<T, IndexMap<kAxisOperands>>{
-              a.gin.as<T>() + first[To], a.gout.as<const T>() + first[From], axis,
-              axis_step(a.gout, a.axis), nest.numel, index_map_32(nest)});
-    });
+    launch<resize_backward_by_taps<T>>(
+        thread_each(l, nest.numel),
+        kernel_of<T>(a.gin, a.gout, a.axis, axis, nest.numel, index_map_32(nest), {}));
   });
 }
 

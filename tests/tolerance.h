@@ -6,8 +6,8 @@
 //              library, 8 for a formula of several, K + 8 for a sum of K products
 //   magnitude  what these roundings are relative to: the sum of absolute values that were added, or
 //              |reference|
-// Where a contract lets variants round what is between two products to the operands' dtype, half a
-// unit in that dtype's last place of the absolute values that were added comes on top.
+// Where a contract lets variants round what is between two products of 16-bit operands to 16 bits,
+// half a unit in their last place of the absolute values that were added comes on top.
 // NaN is never equal to a number, nor inf to a finite one.
 #pragma once
 #include <cmath>

@@ -29,7 +29,8 @@ struct Array {
   std::vector<double> v;
   double terms = kTermsOfFunction;
   std::vector<double> magnitude{};  // empty: |v|
-  // Absolute values that a variant may round to the operands' dtype on the way; empty: none.
+  // Absolute values that a variant may round to 16 bits on the way, where the operands have as
+  // many; empty: none.
   std::vector<double> rounded{};
 };
 
