@@ -12,7 +12,8 @@ CounterRow count(const Problem& p, const VariantRun& v) {
                  .variant = v.name,
                  .shape = p.shape,
                  .dtype = dtype_name(p.dtype),
-                 .bytes = p.bytes};
+                 .bytes = p.bytes,
+                 .flops = p.flops};
   simt_start_counting();
   try {
     v.launch(0);
@@ -102,7 +103,9 @@ void count_kernels(const CounterOptions& o, const std::function<void(const Count
       if (o.shape >= 0 && o.shape != shape) continue;
       const Problem p = row.make(Device::simt(), o.dtype, o.scale, shape, 1);
       for (auto v = p.variants.rbegin(); v != p.variants.rend(); ++v)  // the plainest first
-        if (!v->why_not() && (o.variant.empty() || o.variant == v->name)) done(count(p, *v));
+        if (!v->why_not() && (o.variant.empty() || o.variant == v->name) &&
+            (!o.defaults || v->name == p.chosen))
+          done(count(p, *v));
     }
   }
 }

@@ -13,6 +13,7 @@ namespace wt::bench {
 struct CounterOptions {
   std::vector<std::string> only{};  // contracts
   std::string variant{};            // empty: all that take the operands
+  bool defaults = false;            // only what `run` chooses
   DType dtype = DType::f32;
   Scale scale = Scale::small;
   int shape = -1;  // of the row's; -1: all
@@ -30,6 +31,7 @@ struct AccessSums {
 struct CounterRow {
   std::string contract, variant, shape, dtype;
   double bytes = 0;  // that the contract says must move
+  double flops = 0;
   std::vector<SimtKernelCounts> kernels{};
   AccessSums loads{}, stores{}, shared{};  // device memory, device memory, shared memory
   double threads = 0, barriers = 0, read = 0, written = 0;

@@ -100,8 +100,9 @@ template <class T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_sums_columns(ChannelNormSums<T> a, SmallShape s, Columns c, SumsPack* parts) {
   constexpr int V = kPerPack<T>;
-  WT_SHARED(float, plain, [V][kChannelThreads]);
-  WT_SHARED(float, product, [V][kChannelThreads]);
+  WT_SHARED(float, plain, [V * kColumnRow]);
+  WT_SHARED(float, product, [V * kColumnRow]);
+  const u32 row = column_row(c);
   const ColumnThread t(c, s.channels, V);
   float mean[V], rest[V], sum[V] = {}, with_h[V] = {};
 #pragma unroll
@@ -120,8 +121,8 @@ __global__ void __launch_bounds__(kChannelThreads)
   });
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    plain[j][threadIdx.x] = sum[j];
-    product[j][threadIdx.x] = with_h[j];
+    plain[j * row + threadIdx.x] = sum[j];
+    product[j * row + threadIdx.x] = with_h[j];
   }
   __syncthreads();
   // A thread a channel adds what the others have, in the order of the slots.
@@ -130,8 +131,8 @@ __global__ void __launch_bounds__(kChannelThreads)
   if (j >= u32(V) || channel >= s.channels) return;
   float first = 0, second = 0;
   for (u32 slot = 0; slot < t.slots; ++slot) {
-    first += plain[j][(slot << c.log_lanes) + lane];
-    second += product[j][(slot << c.log_lanes) + lane];
+    first += plain[j * row + (slot << c.log_lanes) + lane];
+    second += product[j * row + (slot << c.log_lanes) + lane];
   }
   if (t.begin < t.end) second *= SmallCentre(s, a.stats, s.statistic(t.slab, channel)).rstd;
   if (c.parts == 1) {

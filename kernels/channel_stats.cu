@@ -164,9 +164,9 @@ template <class T>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_stats_columns(ChannelStats<T> a, SmallShape s, Columns c, StatsPack* parts) {
   constexpr int V = kPerPack<T>;
-  // By threads last: neighbours write and read neighbouring banks. 8 KiB for f32, else 16.
-  WT_SHARED(float, sums, [V][kChannelThreads]);
-  WT_SHARED(float, spreads, [V][kChannelThreads]);
+  WT_SHARED(float, sums, [V * kColumnRow]);
+  WT_SHARED(float, spreads, [V * kColumnRow]);
+  const u32 row = column_row(c);
   const ColumnThread t(c, s.channels, V);
   OwnSquares own[V];
   if (t.valid > 0 && t.begin + t.slot < t.end) {
@@ -194,8 +194,8 @@ __global__ void __launch_bounds__(kChannelThreads)
       const u32 channel = t.first + j;
       base = float(*a.x.at(t.slab, s.batch() ? channel : channel - channel % s.width));
     }
-    sums[j][threadIdx.x] = mine > 0 ? own[j].sum + mine * (own[j].centre - base) : 0.0f;
-    spreads[j][threadIdx.x] = mine > 0 ? own[j].spread(mine) : 0.0f;
+    sums[j * row + threadIdx.x] = mine > 0 ? own[j].sum + mine * (own[j].centre - base) : 0.0f;
+    spreads[j * row + threadIdx.x] = mine > 0 ? own[j].spread(mine) : 0.0f;
   }
   __syncthreads();
   // A thread a channel joins what the others have, in the order of the slots.
@@ -204,14 +204,14 @@ __global__ void __launch_bounds__(kChannelThreads)
   if (j >= u32(V) || channel >= s.channels) return;
   const float count = float(t.end - t.begin);
   float sum = 0, squares = 0;
-  for (u32 slot = 0; slot < t.slots; ++slot) sum += sums[j][(slot << c.log_lanes) + lane];
+  for (u32 slot = 0; slot < t.slots; ++slot) sum += sums[j * row + (slot << c.log_lanes) + lane];
   const float mean = sum / count;
   for (u32 slot = 0; slot < t.slots; ++slot) {
     const float its = count_of(slot);
     if (its == 0) break;
-    const u32 at = (slot << c.log_lanes) + lane;
-    const float away = sums[j][at] / its - mean;
-    squares += spreads[j][at] + its * (away * away);
+    const u32 at = j * row + (slot << c.log_lanes) + lane;
+    const float away = sums[at] / its - mean;
+    squares += spreads[at] + its * (away * away);
   }
   const float base = float(*a.x.at(t.slab, s.batch() ? channel : channel - channel % s.width));
   if (c.parts == 1 && s.width == 1)

@@ -192,8 +192,9 @@ constexpr int kRowWarps = 8;  // rows at a time
 template <class T, int Vec>
 __global__ void __launch_bounds__(kRowWarps * 32)
     layer_norm_columns(NormBackwardParams<T> a, float* parts) {
-  // Lanes last: a warp writes 32 banks, whatever Vec is. 8 KiB of it for f32, 16 for 16-bit types.
-  WT_SHARED(float, tile, [kRowWarps][2][Vec][32]);
+  // Lanes last: a warp writes 32 banks, whatever Vec is. It reads Vec columns of 32 / Vec lanes,
+  // for which a row is that much longer than 32. 10 KiB of it for f32, 18 for 16-bit types.
+  WT_SHARED(float, tile, [kRowWarps][2][Vec][Vec == 1 ? 32 : 32 + 32 / Vec]);
   const int lane = int(threadIdx.x) % 32, warp = int(threadIdx.x) / 32;
   const i64 n = a.rows.length, column = (i64(blockIdx.x) * 32 + lane) * Vec;
   // Rows are divided over gridDim.y parts, because columns alone are too few: 768 of them in f32
@@ -234,7 +235,6 @@ __global__ void __launch_bounds__(kRowWarps * 32)
   __syncthreads();
   for (int i = int(threadIdx.x); i < 2 * 32 * Vec; i += kRowWarps * 32) {
     // Neighbouring threads take neighbouring columns, so that the writes to `parts` are in a row.
-    // Vec of them then read one bank, one after the other: 8 or 16 reads a thread, once a block.
     const int which = i / (32 * Vec), j = i % Vec, from = i / Vec % 32;
     const i64 to = (i64(blockIdx.x) * 32 + from) * Vec + j;
     float sum = 0;

@@ -82,6 +82,7 @@ void print_json(const bench::CounterRow& r) {
   };
   add("load", r.loads), add("store", r.stores), add("shared", r.shared);
   row.more.push_back({"contract_bytes", r.bytes});
+  row.more.push_back({"contract_flops", r.flops});
   row.more.push_back({"asked_bytes", r.asked()});
   row.more.push_back({"read_bytes", r.read});
   row.more.push_back({"written_bytes", r.written});
@@ -163,6 +164,8 @@ void add_bench_counters(CLI::App& bench, int& code) {
   c->add_option("--only", o->count.only, "this contract, and those of further --only")
       ->check([](const std::string& given) { return one_of(contracts())(given); });
   c->add_option("--variant", o->count.variant, "this one alone");
+  c->add_flag("--defaults", o->count.defaults,
+              "only the variants that an operator takes by default");
   c->add_option("--dtype", o->dtype)
       ->check(one_of({"f32", "f16", "bf16", "f64"}))
       ->capture_default_str();

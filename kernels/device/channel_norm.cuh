@@ -213,6 +213,13 @@ struct Columns {
   bool even;             // neighbouring places are a `step` apart across samples, too
   bool packs;
 };
+// Words of shared memory by (channel of a pack, thread): rows for the channels, the threads side by
+// side. What reads a few lanes of every row finds each in banks of its own, because a row is so
+// many lanes longer than all banks. kColumnRow: at most.
+constexpr u32 kColumnRow = kChannelThreads + 16;
+__device__ __forceinline__ u32 column_row(const Columns& c) {
+  return kChannelThreads + (c.lanes & 31);
+}
 template <class T>
 Columns make_columns(const ChannelShape& s, bool whole, bool even, bool packs, i64 most_parts) {
   constexpr i64 V = kPerPack<T>;
