@@ -16,7 +16,7 @@
 #include "warptape/tests/support/variants.h"
 
 using namespace wt;
-using wt_test::kernel_devices;
+using wt_test::operator_devices;
 using wt_test::random_values;
 
 namespace {
@@ -125,17 +125,19 @@ TEST_CASE("unfold: windows that overlap are not written in place") {
 }
 
 TEST_CASE("unfold: what is shown k times gets the sum of k gradients, equal bits every time") {
-  for (const DType t : {f64, f32, f16, bf16}) {
-    CAPTURE(dtype_name(t));
-    Tensor x = ones({5}, {.dtype = t, .requires_grad = true});
-    unfold(x, 0, 3, 1).backward(ones({3, 3}, {.dtype = t}));
-    CHECK(values(x.grad()) == Values{1, 2, 3, 2, 1});
+  for (const Device d : operator_devices()) {
+    for (const DType t : {f64, f32, f16, bf16}) {
+      CAPTURE(to_string(d), dtype_name(t));
+      Tensor x = ones({5}, {.dtype = t, .device = d, .requires_grad = true});
+      unfold(x, 0, 3, 1).backward(ones({3, 3}, {.dtype = t, .device = d}));
+      CHECK(values(x.grad()) == Values{1, 2, 3, 2, 1});
+    }
+    // 16-bit sums are not rounded on the way: 2048 + 1 is 2048 in f16.
+    Tensor h = zeros({1}, {.dtype = f16, .device = d, .requires_grad = true});
+    const Tensor g = tensor({2048.0, 1.0, 1.0, 1.0, 1.0}, {.dtype = f16, .device = d});
+    unfold(expand(h, {5}), 0, 5, 1).backward(g.reshape({1, 5}));
+    CHECK(values(h.grad()) == Values{2052});
   }
-  // 16-bit sums are not rounded on the way: 2048 + 1 is 2048 in f16.
-  Tensor h = zeros({1}, {.dtype = f16, .requires_grad = true});
-  const Tensor g = tensor({2048.0, 1.0, 1.0, 1.0, 1.0}, {.dtype = f16});
-  unfold(expand(h, {5}), 0, 5, 1).backward(g.reshape({1, 5}));
-  CHECK(values(h.grad()) == Values{2052});
 
   // Large enough for threads, which share the rows here and the columns there.
   const Tensor big = tensor(random_values(64 * 65 * 70, 5)).to(f32).reshape({64, 65, 70});

@@ -70,16 +70,19 @@ Outcome outcome(const Problem& p, const char* variant, DType t = f32) {
 }  // namespace
 
 TEST_CASE("max_pool: NaN wherever a window has one, the last of them; -inf is a value") {
-  const Tensor x = plane({1, kNaN, 3, 4, kNaN, 2, -kInf, -kInf, 0, 0, -kInf, -kInf}, 3, 4);
-  const MaxPool p = max_pool2d_with_indices(x, 2, {.stride = 1});
-  const std::vector<float> y = p.values.to_vector<float>();
-  CHECK(std::isnan(y[0]));
-  CHECK(std::isnan(y[1]));
-  CHECK(y[2] == 4);
-  CHECK(std::isnan(y[3]));
-  CHECK(y[4] == 2);
-  CHECK(y[5] == -kInf);
-  CHECK(p.indices.to_vector<i64>() == std::vector<i64>{4, 1, 3, 4, 5, 6});
+  for (const Device d : operator_devices()) {
+    CAPTURE(to_string(d));
+    const Tensor x = plane({1, kNaN, 3, 4, kNaN, 2, -kInf, -kInf, 0, 0, -kInf, -kInf}, 3, 4).to(d);
+    const MaxPool p = max_pool2d_with_indices(x, 2, {.stride = 1});
+    const std::vector<float> y = p.values.to_vector<float>();
+    CHECK(std::isnan(y[0]));
+    CHECK(std::isnan(y[1]));
+    CHECK(y[2] == 4);
+    CHECK(std::isnan(y[3]));
+    CHECK(y[4] == 2);
+    CHECK(y[5] == -kInf);
+    CHECK(p.indices.to_vector<i64>() == std::vector<i64>{4, 1, 3, 4, 5, 6});
+  }
   // The vector variant does the same.
   Tensor wide = full({1, 1, 2, 64}, 1.0f);
   wide.mutable_data<float>()[1] = wide.mutable_data<float>()[65] = kNaN;
@@ -104,24 +107,29 @@ TEST_CASE("max_pool: NaN wherever a window has one, the last of them; -inf is a 
 TEST_CASE("max_pool: indices name the chosen elements, in every rank and layout") {
   manual_seed(2);
   const Tensor x = randn({2, 3, 6, 7});
-  for (const Tensor& t : {x, contiguous(x, MemoryFormat::channels_last)}) {
-    const MaxPool p =
-        max_pool2d_with_indices(t, {2, 3}, {.stride = 2, .padding = {1, 1}, .ceil_mode = true});
-    CHECK(p.indices.dtype() == DType::i64);
-    CHECK_FALSE(p.indices.requires_grad());
-    const std::vector<float> v = p.values.to_vector<float>(), all = x.to_vector<float>();
-    const std::vector<i64> at = p.indices.to_vector<i64>();
-    const size_t windows = v.size() / 6;
-    for (size_t i = 0; i < v.size(); ++i) CHECK(all[i / windows * 42 + size_t(at[i])] == v[i]);
-  }
+  for (const Device d : operator_devices())
+    for (const Tensor& t : {x, contiguous(x, MemoryFormat::channels_last)}) {
+      CAPTURE(to_string(d));
+      const MaxPool p = max_pool2d_with_indices(
+          t.to(d), {2, 3}, {.stride = 2, .padding = {1, 1}, .ceil_mode = true});
+      CHECK(p.indices.dtype() == DType::i64);
+      CHECK_FALSE(p.indices.requires_grad());
+      const std::vector<float> v = p.values.to_vector<float>(), all = x.to_vector<float>();
+      const std::vector<i64> at = p.indices.to_vector<i64>();
+      const size_t windows = v.size() / 6;
+      for (size_t i = 0; i < v.size(); ++i) CHECK(all[i / windows * 42 + size_t(at[i])] == v[i]);
+    }
   CHECK(max_pool1d_with_indices(tensor({1, 5, 2, 2, 9, 9}).to(f32).reshape({1, 6}), 3)
             .indices.to_vector<i64>() == std::vector<i64>{1, 4});
   CHECK(max_pool3d_with_indices(arange(8).to(f32).reshape({1, 2, 2, 2}), 2)
             .indices.to_vector<i64>() == std::vector<i64>{7});
   // A window with nothing inside: dilation over a short axis.
-  const MaxPool none = max_pool1d_with_indices(ones({1, 1, 4}), 2, {.padding = 1, .dilation = 5});
-  CHECK(none.values.to_vector<float>() == std::vector<float>{-kInf});
-  CHECK(none.indices.to_vector<i64>() == std::vector<i64>{-1});
+  for (const Device d : operator_devices()) {
+    const MaxPool none =
+        max_pool1d_with_indices(ones({1, 1, 4}, {.device = d}), 2, {.padding = 1, .dilation = 5});
+    CHECK(none.values.to_vector<float>() == std::vector<float>{-kInf});
+    CHECK(none.indices.to_vector<i64>() == std::vector<i64>{-1});
+  }
 }
 
 TEST_CASE("pool: the fast variants give the reference's bits") {

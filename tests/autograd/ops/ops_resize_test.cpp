@@ -11,6 +11,7 @@
 #include "warptape/tests/support/variants.h"
 
 using namespace wt;
+using wt_test::operator_devices;
 using wt_test::random_values;
 
 namespace {
@@ -25,34 +26,46 @@ const TensorOptions kMeta{.device = Device::meta()};
 }  // namespace
 
 TEST_CASE("resize: known numbers") {
-  const Tensor x = tensor({1.0, 2.0, 4.0}, {.dtype = f64});
-  const auto to = [&](i64 n, ResizeOptions o) { return values(resize_axis(x, 0, n, o)); };
-  CHECK(to(6, {}) == Values{1, 1, 2, 2, 4, 4});
-  CHECK(to(2, {}) == Values{1, 2});
-  CHECK(to(6, {.mode = ResizeMode::linear}) == Values{1, 1.25, 1.75, 2.5, 3.5, 4});
-  CHECK(to(5, {.mode = ResizeMode::linear, .align_corners = true}) == Values{1, 1.5, 2, 3, 4});
-  CHECK(to(1, {.mode = ResizeMode::linear, .align_corners = true}) == Values{1});
-  CHECK(to(1, {.mode = ResizeMode::linear}) == Values{2});
-  CHECK(values(resize_axis_backward(ones({6}, {.dtype = f64}), 0, 3, {})) == Values{2, 2, 2});
-  // A scale that the sizes do not say: steps of 1 / 1.7, not of 3 / 5.
-  CHECK(to(5, {.scale = 1.7}) == Values{1, 1, 2, 2, 4});
-  // f32 cannot tell 22 * 26 / 44 from 13, PyTorch's neighbour is the one before.
-  const Tensor line = arange(26, {.dtype = f64});
-  CHECK(values(resize_axis(line, 0, 44))[22] == 12);
+  for (const Device d : operator_devices()) {
+    CAPTURE(to_string(d));
+    const Tensor x = tensor({1.0, 2.0, 4.0}, {.dtype = f64, .device = d});
+    const auto to = [&](i64 n, ResizeOptions o) { return values(resize_axis(x, 0, n, o)); };
+    CHECK(to(6, {}) == Values{1, 1, 2, 2, 4, 4});
+    CHECK(to(2, {}) == Values{1, 2});
+    CHECK(to(6, {.mode = ResizeMode::linear}) == Values{1, 1.25, 1.75, 2.5, 3.5, 4});
+    CHECK(to(5, {.mode = ResizeMode::linear, .align_corners = true}) == Values{1, 1.5, 2, 3, 4});
+    CHECK(to(1, {.mode = ResizeMode::linear, .align_corners = true}) == Values{1});
+    CHECK(to(1, {.mode = ResizeMode::linear}) == Values{2});
+    CHECK(values(resize_axis_backward(ones({6}, {.dtype = f64, .device = d}), 0, 3, {})) ==
+          Values{2, 2, 2});
+    // A scale that the sizes do not say: steps of 1 / 1.7, not of 3 / 5.
+    CHECK(to(5, {.scale = 1.7}) == Values{1, 1, 2, 2, 4});
+    // f32 cannot tell 22 * 26 / 44 from 13, PyTorch's neighbour is the one before.
+    const Tensor line = arange(26, {.dtype = f64, .device = d});
+    CHECK(values(resize_axis(line, 0, 44))[22] == 12);
+  }
 }
 
 TEST_CASE("resize: one axis and its transpose, <A x, y> = <x, A' y>") {
-  for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
-    for (const bool corners : {false, true})
-      for (const auto& [n, m] :
-           {std::pair<i64, i64>{5, 9}, {9, 5}, {1, 7}, {7, 1}, {4, 8}, {6, 6}, {2, 31}, {31, 2}}) {
-        const ResizeOptions o{mode, corners};
-        CAPTURE(n, m, corners, int(mode));
-        const Tensor x = random_tensor({3, n, 2}, 1), y = random_tensor({3, m, 2}, 2);
-        const double a = mul(resize_axis(x, 1, m, o), y).sum().item();
-        const double b = mul(x, resize_axis_backward(y, 1, n, o)).sum().item();
-        CHECK(std::fabs(a - b) < 1e-13);
-      }
+  for (const Device d : operator_devices())
+    for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
+      for (const bool corners : {false, true})
+        for (const auto& [n, m] : {std::pair<i64, i64>{5, 9},
+                                   {9, 5},
+                                   {1, 7},
+                                   {7, 1},
+                                   {4, 8},
+                                   {6, 6},
+                                   {2, 31},
+                                   {31, 2}}) {
+          const ResizeOptions o{mode, corners};
+          CAPTURE(to_string(d), n, m, corners, int(mode));
+          const Tensor x = random_tensor({3, n, 2}, 1).to(d);
+          const Tensor y = random_tensor({3, m, 2}, 2).to(d);
+          const double a = mul(resize_axis(x, 1, m, o), y).sum().item();
+          const double b = mul(x, resize_axis_backward(y, 1, n, o)).sum().item();
+          CHECK(std::fabs(a - b) < 1e-13);
+        }
 }
 
 TEST_CASE("resize: equal bits whatever the layout, the axis and the number of threads") {
@@ -84,14 +97,17 @@ TEST_CASE("resize: equal bits whatever the layout, the axis and the number of th
 }
 
 TEST_CASE("resize: NaN and inf reach only what is made of them") {
-  const Tensor x = tensor({1.0, INFINITY, 3.0, NAN, 5.0});
-  const Values y = values(resize_axis(x, 0, 9, {ResizeMode::linear, true}));
-  CHECK(y[0] == 1);
-  CHECK(y[1] == INFINITY);
-  CHECK(y[2] == INFINITY);
-  CHECK(y[4] == 3);  // weight 0 of NaN is nothing
-  CHECK(std::isnan(y[5]));
-  CHECK(y[8] == 5);
+  for (const Device d : operator_devices()) {
+    CAPTURE(to_string(d));
+    const Tensor x = tensor({1.0, INFINITY, 3.0, NAN, 5.0}, {.device = d});
+    const Values y = values(resize_axis(x, 0, 9, {ResizeMode::linear, true}));
+    CHECK(y[0] == 1);
+    CHECK(y[1] == INFINITY);
+    CHECK(y[2] == INFINITY);
+    CHECK(y[4] == 3);  // weight 0 of NaN is nothing
+    CHECK(std::isnan(y[5]));
+    CHECK(y[8] == 5);
+  }
 }
 
 TEST_CASE("upsample: 16-bit floats are rounded once") {
