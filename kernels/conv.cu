@@ -142,9 +142,6 @@ ConvTiles<T> tiles_of(const Args& a, i64 unit, const Launch& l) {
   const auto by = [](i64 n) { return fast_divisor(u32(n > 0 ? n : 1)); };
   const ConvTileAxis x0 = tile_axis(s, 0, forward), x1 = tile_axis(s, 1, forward),
                      x2 = tile_axis(s, 2, forward);
-  const bool packs = aligned_16(from.data) && from.channel == 1 && summed(a) % 8 == 0 &&
-                     from.batch % 8 == 0 && from.at[0] % 8 == 0 && from.at[1] % 8 == 0 &&
-                     from.at[2] % 8 == 0;
   return {{x0, x1, x2},
           i32(s.batch),
           i32(made(a)),
@@ -156,7 +153,6 @@ ConvTiles<T> tiles_of(const Args& a, i64 unit, const Launch& l) {
           i32(s.out_group() * a.w.batch),
           static_cast<T*>(l.workspace),
           static_cast<const T*>(a.bias),
-          packs,
           by(ceil_div(made(a), unit) * unit),
           by(summed(a)),
           by(s.kernel[0] * s.kernel[1] * s.kernel[2]),
@@ -184,17 +180,17 @@ void launch_tiled(const Args& a, const Launch& l) {
     launch<conv_tiled<T>>(pack_weights(k, a, 1, kTileThreads, l), k);
   });
 }
-template <class T, class Args>
-void launch_mma(const Args& a, const Launch& l) {
-  const ConvTiles<T> k = tiles_of<T>(a, 8, l);
-  launch<conv_mma<T>>(pack_weights(k, a, 8, kConvMmaThreads, l), k);
-}
 template <class Args>
 void launch_tensor_core(const Args& a, const Launch& l) {
-  if (a.shape.dtype == DType::f16)
-    launch_mma<__half>(a, l);
-  else
-    launch_mma<__nv_bfloat16>(a, l);
+  with_half(a.shape.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ConvTiles<T> k = tiles_of<T>(a, 8, l);
+    const Config c = pack_weights(k, a, 8, kConvMmaThreads, l);
+    if (packs_of_channels(gathered(a), summed(a)))
+      launch<conv_mma<T, true>>(c, k);
+    else
+      launch<conv_mma<T, false>>(c, k);
+  });
 }
 
 template <class Args>
@@ -220,10 +216,6 @@ const char* why_not_tensor_core(const Args& a) {
   if (!is_half(a.shape.dtype)) return "takes f16 and bf16 only";
   if (const char* why = why_not_tiled(a)) return why;
   return packed_numel(a, 8) >= i64(1) << 31 ? "weights of 2^31 elements" : nullptr;
-}
-template <class Args>
-const char* why_not_tensor_core_on(const Args&, const DeviceLimits& d) {
-  return d.major >= 8 ? nullptr : "mma.m16n8k16 needs compute capability 8.0";
 }
 template <class Args>
 int tensor_core_rank(const Args& a) {

@@ -3,13 +3,14 @@
 //   naive  one block a weight, its threads the pixels
 //   taps   one block an input and output channel: an element of y is read once for nine products
 //   tiled  64 output channels by 64 pairs of input channel and tap a block, through shared memory
+//   tensor_core  the same on mma.m16n8k16, for f16 and bf16: device/conv_weight_mma.cuh
 // Above naive the pixels are cut into parts, each of which has blocks of its own: a small weight of
 // many pixels would else be a few blocks. device/conv_weight_tiled.cuh has the stage that adds the
 // parts, in order, and the rung `tiled`.
 #include "warptape/kernels/conv.h"
 
 #include "warptape/kernels/device/block_reduce.cuh"
-#include "warptape/kernels/device/conv_weight_tiled.cuh"
+#include "warptape/kernels/device/conv_weight_mma.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -96,14 +97,14 @@ constexpr int kMostTaps = 9;  // of a block: each has a sum in a register of eve
 
 // blockIdx.x: the pair of channels; y: which nine taps; z: the part.
 template <class T>
-__global__ void __launch_bounds__(kConvThreads)
+__global__ void __launch_bounds__(kConvThreads, 2048 / kConvThreads)
     conv_weight_taps(const __grid_constant__ ConvWeightSum<T> a) {
   const ConvShape32& s = a.shape;
   const i32 c = i32(blockIdx.x) % s.in_group, o = i32(blockIdx.x) / s.in_group;
   const i32 channel = o / s.out_group * s.in_group + c;
   const i32 first = i32(blockIdx.y) * kMostTaps;
   const i32 taps = min(kMostTaps, i32(a.by_taps.divisor) - first);
-  const ConvColumn start = column_of(a, u32(first));
+  const ConvColumn start = column_at(a, 0, u32(first));
   const u32 pixels = u32(s.batch) * u32(s.out[0]) * u32(s.out[1]) * u32(s.out[2]);
   const u32 begin = blockIdx.z * a.each;
   const u32 end = pixels - begin < a.each ? pixels : begin + a.each;
@@ -182,7 +183,7 @@ void launch_sum(const ConvWeightSum<T>& k, const Launch& l) {
 ConvParts parts_of_taps(const ConvBackwardWeightArgs& a) {
   const ConvShape& s = a.shape;
   return conv_parts(s, s.out_channels * s.in_group() * ceil_div(taps_of(s), kMostTaps), 4 * 4 * 132,
-                    8 * kConvThreads);
+                    8 * kConvThreads, kTileDepth);
 }
 i64 taps_workspace(const ConvBackwardWeightArgs& a) { return parts_workspace(parts_of_taps(a)); }
 void launch_taps(const ConvBackwardWeightArgs& a, const Launch& l) {
@@ -190,7 +191,7 @@ void launch_taps(const ConvBackwardWeightArgs& a, const Launch& l) {
   const ConvParts parts = parts_of_taps(a);
   with_float(s.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const ConvWeightSum<T> k = weight_sum_of<T>(a, parts, l);
+    const ConvWeightSum<T> k = weight_sum_of<T>(a, parts, false, l);
     Config c = grid_of(l, s.out_channels * s.in_group(), kConvThreads);
     c.grid.y = unsigned(ceil_div(taps_of(s), kMostTaps));
     c.grid.z = unsigned(parts.count);
@@ -209,7 +210,8 @@ i64 row_tiles(const ConvShape& s) { return ceil_div(s.out_group(), kTileSide); }
 i64 column_tiles(const ConvShape& s) { return ceil_div(s.in_group() * taps_of(s), kTileSide); }
 ConvParts parts_of_tiled(const ConvBackwardWeightArgs& a) {
   const ConvShape& s = a.shape;
-  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * kTileDepth);
+  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * kTileDepth,
+                    kTileDepth);
 }
 i64 tiled_workspace(const ConvBackwardWeightArgs& a) { return parts_workspace(parts_of_tiled(a)); }
 void launch_tiled(const ConvBackwardWeightArgs& a, const Launch& l) {
@@ -217,7 +219,7 @@ void launch_tiled(const ConvBackwardWeightArgs& a, const Launch& l) {
   const ConvParts parts = parts_of_tiled(a);
   with_float(s.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const ConvWeightSum<T> k = weight_sum_of<T>(a, parts, l);
+    const ConvWeightSum<T> k = weight_sum_of<T>(a, parts, false, l);
     Config c = grid_of(l, row_tiles(s) * column_tiles(s) * s.groups, kTileThreads);
     c.grid.y = unsigned(parts.count);
     launch<conv_weight_tiled<T>>(c, k, u32(row_tiles(s)), u32(column_tiles(s)));
@@ -238,10 +240,45 @@ int tiled_rank(const ConvBackwardWeightArgs& a) {
   return there * 8 >= row_tiles(s) * column_tiles(s) * tile ? 30 : 15;
 }
 
+ConvParts parts_of_mma(const ConvBackwardWeightArgs& a) {
+  const ConvShape& s = a.shape;
+  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * kMmaDepth,
+                    kMmaDepth);
+}
+i64 mma_workspace(const ConvBackwardWeightArgs& a) { return parts_workspace(parts_of_mma(a)); }
+void launch_tensor_core(const ConvBackwardWeightArgs& a, const Launch& l) {
+  const ConvShape& s = a.shape;
+  const ConvParts parts = parts_of_mma(a);
+  with_half(s.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const ConvWeightMma<T> k{weight_sum_of<T>(a, parts, true, l), u32(row_tiles(s)),
+                             u32(column_tiles(s))};
+    Config c = grid_of(l, row_tiles(s) * column_tiles(s) * s.groups, kConvMmaThreads);
+    c.grid.y = unsigned(parts.count);
+    if (packs_of_channels(a.y, s.out_group()) && packs_of_channels(a.x, s.in_group()))
+      launch<conv_weight_mma<T, true>>(c, k);
+    else
+      launch<conv_weight_mma<T, false>>(c, k);
+    launch_sum(k.sum, l);
+  });
+}
+const char* why_not_tensor_core(const ConvBackwardWeightArgs& a) {
+  if (!is_half(a.shape.dtype)) return "takes f16 and bf16 only";
+  return why_not_tiled(a);
+}
+int mma_rank(const ConvBackwardWeightArgs& a) { return tiled_rank(a) == 30 ? 40 : 16; }
+
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, conv_backward_weight, ConvBackwardWeightArgs,
+            {.name = "tensor_core",
+             .rank = 40,
+             .why_not = why_not_tensor_core,
+             .why_not_on = why_not_tensor_core_on<ConvBackwardWeightArgs>,
+             .rank_of = mma_rank,
+             .workspace = mma_workspace,
+             .launch = launch_tensor_core},
             {.name = "tiled",
              .rank = 30,
              .why_not = why_not_tiled,

@@ -138,7 +138,7 @@ void add_products(Rows to) {
       small.push_back({2, l[1], l[4] + 4, l[3], l[4], l[5], nhwc});
       real.push_back({l[0], l[1], l[2], l[3], l[4], l[5], nhwc});
     }
-  to.add({"conv_forward", "conv_backward_input", "conv_backward_weight"}, kFloat, small, real, real,
+  to.add({"conv_forward", "conv_backward_input", "conv_backward_weight"}, kThree, small, real, real,
          conv_call);
   to.add({"attention_forward", "attention_backward"}, kTwo, {{1, 2, 33, 16, 0}, {1, 2, 33, 16, 1}},
          {{8, 8, 256, 64, 0}, {2, 8, 1024, 64, 1}}, {{16, 16, 1024, 64, 0}, {8, 16, 2048, 64, 1}},

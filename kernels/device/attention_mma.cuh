@@ -5,6 +5,7 @@
 // are rounded to 16 bits between the two products.
 #pragma once
 #include "warptape/kernels/device/attention.cuh"
+#include "warptape/kernels/device/mma_tile.cuh"
 #include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
@@ -167,13 +168,6 @@ void with_mma_width(const AttentionScores& s, const View& v, F&& f) {
     f(std::integral_constant<int, 64>{});
   else
     f(std::integral_constant<int, kWidestMma>{});
-}
-template <class F>
-void with_half(DType t, F&& f) {
-  if (t == DType::f16)
-    f(std::type_identity<__half>{});
-  else
-    f(std::type_identity<__nv_bfloat16>{});
 }
 
 }  // namespace

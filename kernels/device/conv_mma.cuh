@@ -11,9 +11,41 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
+// Eight channels of a pixel lie at a boundary of 16 bytes, in 16-bit floats.
+inline bool packs_of_channels(const ConvTensor& t, i64 channels) {
+  return aligned_16(t.data) && t.channel == 1 && channels % 8 == 0 && t.batch % 8 == 0 &&
+         t.at[0] % 8 == 0 && t.at[1] % 8 == 0 && t.at[2] % 8 == 0;
+}
+template <class Args>
+const char* why_not_tensor_core_on(const Args&, const DeviceLimits& d) {
+  return d.major >= 8 ? nullptr : "mma.m16n8k16 needs compute capability 8.0";
+}
+
+// The pack at p, or zeros. One instruction that a lane skips: a branch would be a place where two
+// ways meet, and there nvcc waits for what either has asked for, so that the loads of a step would
+// come before the products of the one before.
+// As words: of eight numbers nvcc would take it apart at once, and so wait for it.
+using PackWords = Pack<uint32_t, 4>;
+template <class T>
+__device__ __forceinline__ PackWords load_or_zero(const T* p, bool there) {
+  PackWords r = {};
+#ifdef __CUDA_ARCH__
+  asm volatile(
+      "{\n\t.reg .pred there;\n\tsetp.ne.u32 there, %5, 0;\n\t"
+      "mov.u32 %0, 0;\n\tmov.u32 %1, 0;\n\tmov.u32 %2, 0;\n\tmov.u32 %3, 0;\n\t"
+      "@there ld.global.v4.u32 {%0, %1, %2, %3}, [%4];\n\t}"
+      : "=&r"(r.v[0]), "=&r"(r.v[1]), "=&r"(r.v[2]), "=&r"(r.v[3])
+      : "l"(p), "r"(uint32_t(there)));
+#else
+  if (there) r = vload<PackWords>(p);
+#endif
+  return r;
+}
+
 constexpr int kConvMmaThreads = 128;  // 2 x 2 warps, each 32 channels by 32 pixels
 
-template <class T>
+// Packs: of channels. No question of the loop's: see load_or_zero.
+template <class T, bool Packs>
 __global__ void __launch_bounds__(kConvMmaThreads, 4)
     conv_mma(const __grid_constant__ ConvTiles<T> a) {
   using Weights = MmaTile<T, kTileSide, false>;  // rows of neighbouring channels, as packed
@@ -38,17 +70,18 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
   const bool real_rows = u32(row0 + w_row) < a.by_pitch.divisor;
   const T* w = group_weights(a, b) + (real_rows ? row0 + w_row : 0);
 
-  Pack<T, 8> v[2], u[2];
+  PackWords u[2];
+  std::conditional_t<Packs, PackWords, Pack<T, 8>> v[2];
   const auto load = [&]() WT_INLINE_LAMBDA {
+    // First where all of them are, then the packs: a walk's loops are places where ways meet, too.
+    const T *u_at[2], *v_at[2];
+    bool u_there[2], v_there[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
-      Pack<T, 8> zeros;
-#pragma unroll
-      for (int e = 0; e < 8; ++e) zeros.v[e] = T(0.0f);
-      u[j] = w_walk.there && real_rows ? vload<Pack<T, 8>>(w + w_walk.w_at) : zeros;
+      u_at[j] = w + w_walk.w_at, u_there[j] = w_walk.there && real_rows;
       w_walk.advance(16);
-      if (a.packs) {  // the same for all threads
-        v[j] = term.inside ? vload<Pack<T, 8>>(image + term.from_at) : zeros;
+      if constexpr (Packs) {
+        v_at[j] = image + term.from_at, v_there[j] = term.inside;
         term.advance(8);
       } else {
 #pragma unroll
@@ -59,6 +92,11 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
       }
     }
     term.advance(kMmaDepth - 16);
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      u[j] = load_or_zero(u_at[j], u_there[j]);
+      if constexpr (Packs) v[j] = load_or_zero(v_at[j], v_there[j]);
+    }
   };
   if (b.depth > 0) {
     term.find_tap();

@@ -66,7 +66,6 @@ struct ConvTiles {
   i32 w_group;                       // from a group's weights to the next one's
   T* packed;                         // [group][tap][depth_channels][pitch], zeros past the rows
   const T* bias;
-  bool packs;  // eight channels that are gathered are one 16-byte pack
   FastDivisor by_pitch, by_channels, by_taps, by_kernel1, by_kernel2;  // for packing
   template <class F>
   void visit_pointers(F&& f) const {

@@ -15,19 +15,20 @@ namespace {
 
 // How a call's pixels are cut. It depends on the shape alone, and so does the order of the sums.
 struct ConvParts {
-  u32 each = 0;  // pixels of a part, a multiple of `unit`
+  u32 each = 0;  // pixels of a part: whole steps
   i64 count = 0;
   i64 stride = 0;  // floats of a part: the weights' sums, then those of y
 };
 constexpr i64 kMostParts = 264;  // two a processor of an H100
-// `blocks` of every part; `least`: pixels below which a block has more to do at its ends.
-inline ConvParts conv_parts(const ConvShape& s, i64 blocks, i64 wanted, i64 least) {
+// `blocks` of every part, which go `step` pixels at a time; `least`: pixels below which a block has
+// more to do at its ends.
+inline ConvParts conv_parts(const ConvShape& s, i64 blocks, i64 wanted, i64 least, i64 step) {
   const i64 pixels = s.batch * s.out[0] * s.out[1] * s.out[2];
   i64 count = blocks > 0 ? wanted / blocks : 1;
   if (count > kMostParts) count = kMostParts;
   if (count > pixels / least) count = pixels / least;
   if (count < 1) count = 1;
-  const i64 each = ceil_div(ceil_div(pixels, count), kTileDepth) * kTileDepth;
+  const i64 each = ceil_div(ceil_div(pixels, count), step) * step;
   return {u32(each), each > 0 ? ceil_div(pixels, each) : 0, s.w_numel() + s.out_channels};
 }
 
@@ -35,8 +36,9 @@ inline ConvParts conv_parts(const ConvShape& s, i64 blocks, i64 wanted, i64 leas
 template <class T>
 struct ConvWeightSum {
   ConvShape32 shape;
-  FastDivisor by_out[3], by_columns, by_taps, by_kernel1, by_kernel2;
+  FastDivisor by_out[3], by_columns, by_taps, by_in_group, by_kernel1, by_kernel2;
   u32 columns;  // weights of an output channel: input channels of a group, times taps
+  bool by_tap;  // columns go by tap, then channel; else by channel, then tap
   ConvPlanes<T, i32> w;
   ConvPlanes<const T, i32> y, x;
   T* y_sum;
@@ -51,7 +53,7 @@ struct ConvWeightSum {
 };
 
 template <class T>
-ConvWeightSum<T> weight_sum_of(const ConvBackwardWeightArgs& a, const ConvParts& parts,
+ConvWeightSum<T> weight_sum_of(const ConvBackwardWeightArgs& a, const ConvParts& parts, bool by_tap,
                                const Launch& l) {
   const ConvShape& s = a.shape;
   const auto by = [](i64 n) { return fast_divisor(u32(n)); };
@@ -60,9 +62,11 @@ ConvWeightSum<T> weight_sum_of(const ConvBackwardWeightArgs& a, const ConvParts&
           {by(s.out[0]), by(s.out[1]), by(s.out[2])},
           by(s.in_group() * taps),
           by(taps),
+          by(s.in_group()),
           by(s.kernel[1]),
           by(s.kernel[2]),
           u32(s.in_group() * taps),
+          by_tap,
           ConvPlanes<T, i32>(a.w),
           ConvPlanes<const T, i32>(a.y),
           ConvPlanes<const T, i32>(a.x),
@@ -100,39 +104,58 @@ struct ConvColumn {
   i32 c, k[3];
 };
 template <class T>
-__device__ __forceinline__ ConvColumn column_of(const ConvWeightSum<T>& a, u32 column) {
-  const u32 c = divide(column, a.by_taps), tap = column - c * a.by_taps.divisor;
+__device__ __forceinline__ ConvColumn column_at(const ConvWeightSum<T>& a, u32 c, u32 tap) {
   const u32 plane = divide(tap, a.by_kernel2), k0 = divide(plane, a.by_kernel1);
   return {
       i32(c),
       {i32(k0), i32(plane - k0 * a.by_kernel1.divisor), i32(tap - plane * a.by_kernel2.divisor)}};
 }
+template <class T>
+__device__ __forceinline__ ConvColumn column_of(const ConvWeightSum<T>& a, u32 column) {
+  const FastDivisor& by = a.by_tap ? a.by_in_group : a.by_taps;
+  const u32 outer = divide(column, by), inner = column - outer * by.divisor;
+  return a.by_tap ? column_at(a, inner, outer) : column_at(a, outer, inner);
+}
+// Where a column's elements of x are: `from` and a place along each axis, beside those of a pixel.
+struct alignas(16) ConvReach {
+  i32 from, p[3];
+};
+template <class T>
+__device__ __forceinline__ ConvReach reach_of(const ConvWeightSum<T>& a, i32 group, u32 column) {
+  const ConvShape32& s = a.shape;
+  // A column that is not there lies outside of x at every pixel: the loop asks one question less.
+  if (column >= a.columns) return {0, {-(1 << 30), 0, 0}};
+  const ConvColumn at = column_of(a, column);
+  return {(group * s.in_group + at.c) * a.x.channel,
+          {at.k[0] * s.dilation[0] - s.padding[0], at.k[1] * s.dilation[1] - s.padding[1],
+           at.k[2] * s.dilation[2] - s.padding[2]}};
+}
+// Whether the pixel's element of a column lies in x, and where in its image.
+template <class T>
+__device__ __forceinline__ bool taken(const ConvWeightSum<T>& a, const ConvPixel& at,
+                                      const ConvReach& in_shared, i32& from) {
+  const ConvShape32& s = a.shape;
+  const ConvReach r = vload<ConvReach>(&in_shared);
+  const i32 p0 = at.q[0] * s.stride[0] + r.p[0], p1 = at.q[1] * s.stride[1] + r.p[1],
+            p2 = at.q[2] * s.stride[2] + r.p[2];
+  // Unsigned, because outside of x it may wrap around.
+  from = i32(u32(r.from) + u32(p0) * u32(a.x.at[0]) + u32(p1) * u32(a.x.at[1]) +
+             u32(p2) * u32(a.x.at[2]));
+  return u32(p0) < u32(s.in[0]) && u32(p1) < u32(s.in[1]) && u32(p2) < u32(s.in[2]);
+}
 
 template <class T>
 __global__ void __launch_bounds__(kTileThreads)
     conv_weight_tiled(const __grid_constant__ ConvWeightSum<T> a, u32 row_tiles, u32 column_tiles) {
-  struct alignas(16) Reach {  // of a column
-    i32 from, p[3];
-  };
   WT_SHARED(TileRows, channels, [2]);
   WT_SHARED(TileRows, patches, [2]);
-  WT_SHARED(Reach, reach, [kTileSide]);
+  WT_SHARED(ConvReach, reach, [kTileSide]);
   const ConvShape32& s = a.shape;
   const int t = int(threadIdx.x);
   const u32 tile = blockIdx.x / column_tiles;
   const i32 column0 = i32(blockIdx.x % column_tiles) * kTileSide;
   const i32 row0 = i32(tile % row_tiles) * kTileSide, group = i32(tile / row_tiles);
-  if (t < kTileSide) {
-    // A column that is not there lies outside of x at every pixel: the loop asks one question less.
-    Reach r = {0, {-(1 << 30), 0, 0}};
-    if (u32(column0 + t) < a.columns) {
-      const ConvColumn at = column_of(a, u32(column0 + t));
-      r.from = (group * s.in_group + at.c) * a.x.channel;
-#pragma unroll
-      for (int d = 0; d < 3; ++d) r.p[d] = at.k[d] * s.dilation[d] - s.padding[d];
-    }
-    reach[t] = r;
-  }
+  if (t < kTileSide) reach[t] = reach_of(a, group, u32(column0 + t));
   __syncthreads();
 
   // A thread gathers one pixel of a step for four channels and four columns: the divisions that
@@ -153,12 +176,8 @@ __global__ void __launch_bounds__(kTileThreads)
     for (int j = 0; j < kTileTerms; ++j) {
       const i32 row = row0 + slice + 16 * j;
       u[j] = real && row < s.out_group ? float(y[(group * s.out_group + row) * a.y.channel]) : 0.0f;
-      const Reach r = vload<Reach>(&reach[slice + 16 * j]);
-      const i32 p0 = at.q[0] * s.stride[0] + r.p[0], p1 = at.q[1] * s.stride[1] + r.p[1],
-                p2 = at.q[2] * s.stride[2] + r.p[2];
-      v[j] = real && u32(p0) < u32(s.in[0]) && u32(p1) < u32(s.in[1]) && u32(p2) < u32(s.in[2])
-                 ? float(x[r.from + p0 * a.x.at[0] + p1 * a.x.at[1] + p2 * a.x.at[2]])
-                 : 0.0f;
+      i32 from;
+      v[j] = taken(a, at, reach[slice + 16 * j], from) && real ? float(x[from]) : 0.0f;
     }
   };
   float sum[4][4] = {}, y_sum = 0;

@@ -1,11 +1,21 @@
 // A tile of 16-bit floats in shared memory for mma.m16n8k16: for the tensor-core rungs
 // of the matrix product and of convolution.
 #pragma once
+#include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/simt/simt.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
+
+// f(TypeTag<T>) for the types that mma multiplies.
+template <class F>
+void with_half(DType t, F&& f) {
+  if (t == DType::f16)
+    f(TypeTag<__half>{});
+  else
+    f(TypeTag<__nv_bfloat16>{});
+}
 
 // Two mma steps of 16 between barriers: rows of 64 bytes, which four threads fetch as two 32-byte
 // sectors with nothing wasted. Twice the depth would halve the barriers and double shared memory.

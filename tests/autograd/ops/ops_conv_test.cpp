@@ -191,9 +191,9 @@ TEST_CASE("conv: tensor cores around the edges of tiles, equal bits every time")
           p.bias = true;
           p.dtype = t;
           CAPTURE(d, t, p.x, p.w, channels_last);
-          const Outcome got = outcome(p, "tensor_core", d, "tiled");
+          const Outcome got = outcome(p, "tensor_core", d);
           check_near(got, outcome(p, "reference"));
-          if (t == DType::f16) check_equal(got, outcome(p, "tensor_core", d, "tiled"));
+          if (t == DType::f16) check_equal(got, outcome(p, "tensor_core", d));
         }
 }
 
@@ -202,12 +202,13 @@ TEST_CASE("conv: a long sum in parts on simt and cuda") {
   for (const Device d : gpu_devices())
     for (const Problem& p : {Problem{{3, 1, 61, 47}, {2, 1, 3, 3}, {.padding = 1}, false, true},
                              Problem{{1, 2, 9001}, {3, 2, 5}, {.stride = 2}, false, true}}) {
-      const Outcome want = outcome(p, "reference");
-      for (const char* of_weight : {"taps", "tiled"}) {
+      for (const char* of_weight : {"taps", "tiled", "tensor_core"}) {
+        Problem q = p;
+        if (std::string_view(of_weight) == "tensor_core") q.dtype = DType::f16;
         CAPTURE(d, of_weight, p.x, p.w);
-        const Outcome got = outcome(p, "channels", d, of_weight);
-        check_near(got, want);
-        check_equal(got, outcome(p, "channels", d, of_weight));
+        const Outcome got = outcome(q, "channels", d, of_weight);
+        check_near(got, outcome(q, "reference"));
+        check_equal(got, outcome(q, "channels", d, of_weight));
       }
     }
 }
