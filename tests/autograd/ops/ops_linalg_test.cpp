@@ -1,5 +1,6 @@
 // Linear algebra: what the rows cannot say.
 #include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "warptape/core/operators.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
 
 using namespace wt;
@@ -128,28 +130,72 @@ TEST_CASE("the gradient of cholesky is that of a symmetric matrix, as in PyTorch
         Values{2, 0, 1, 2});
 }
 
-TEST_CASE("a matrix with NaN is not positive definite to any variant of cholesky", "[autograd]") {
-  for (const ContractInfo& c : all_contracts()) {
-    if (c.name != std::string("cholesky")) continue;
-    for (int i = 0; i < c.count(DeviceKind::cpu); ++i) {
-      const char* const variant = c.variant(DeviceKind::cpu, i).name;
-      INFO(variant);
-      const VariantScope scope{"cholesky", variant};
-      const Tensor good = mul(eye(200, {.dtype = f64}), 2.0);
-      CHECK_NOTHROW((void)cholesky(good));
-      // 200 rows are more than one block of LAPACK's: NaN on the diagonal and below it.
-      constexpr std::pair<int, int> kPlaces[] = {{0, 0}, {150, 150}, {199, 199}, {199, 0}, {70, 3}};
-      for (const auto& [row, column] : kPlaces)
-        for (const DType t : {f64, f32}) {
-          Tensor bad = good.clone();
-          bad.mutable_data<double>()[row * 200 + column] = kNan;
-          INFO("NaN at " << row << ", " << column);
-          CHECK(mentions(message_of([&] { (void)cholesky(bad.to(t)); }),
-                         str("leading minor of order ", row + 1)));
-        }
-      CHECK(mentions(message_of([&] { (void)cholesky(stack({good, good * kNan})); }), "matrix 1"));
+namespace {
+// Calls f on every device under each of its variants of the contract.
+void under_each_variant(const std::string& contract, const std::function<void(Device)>& f) {
+  for (const Device d : wt_test::kernel_devices())
+    for (const ContractInfo& c : all_contracts()) {
+      if (c.name != contract) continue;
+      for (int i = 0; i < c.count(d.kind); ++i) {
+        const char* const variant = c.variant(d.kind, i).name;
+        INFO(device_kind_name(d.kind) << " " << variant);
+        const VariantScope scope{contract, variant};
+        f(d);
+      }
     }
-  }
+}
+}  // namespace
+
+TEST_CASE("a matrix with NaN is not positive definite to any variant of cholesky", "[autograd]") {
+  under_each_variant("cholesky", [](Device d) {
+    // On the cpu more rows than one block of LAPACK's has, elsewhere than one of a kernel's.
+    const int n = d.kind == DeviceKind::cpu ? 200 : 70;
+    const Tensor good = mul(eye(n, {.dtype = f64}), 2.0);
+    CHECK_NOTHROW((void)cholesky(good.to(d)));
+    // NaN on the diagonal and below it.
+    const std::pair<int, int> places[] = {
+        {0, 0}, {n - 50, n - 50}, {n - 1, n - 1}, {n - 1, 0}, {n / 2, 3}};
+    for (const auto& [row, column] : places)
+      for (const DType t : {f64, f32}) {
+        Tensor bad = good.clone();
+        bad.mutable_data<double>()[row * n + column] = kNan;
+        INFO("NaN at " << row << ", " << column);
+        CHECK(mentions(message_of([&] { (void)cholesky(bad.to(t).to(d)); }),
+                       str("leading minor of order ", row + 1)));
+      }
+    CHECK(mentions(message_of([&] {
+                     (void)cholesky(stack({good, good * kNan}).to(d));
+                   }),
+                   "matrix 1"));
+  });
+}
+
+TEST_CASE("decompositions of what is not finite end", "[autograd]") {
+  Values v(2 * 5 * 5, 1.0);
+  v[3] = kNan, v[24] = kNan, v[25 + 7] = INFINITY;
+  const Tensor bad = tensor(v).view({2, 5, 5});
+  under_each_variant("qr",
+                     [&](Device d) { CHECK(std::isnan(qr(bad.to(d)).r.to_vector<double>()[3])); });
+  under_each_variant("eigh", [&](Device d) {
+    // LAPACK gives NaN, or an error as the iteration of our own.
+    const std::string text = message_of([&] {
+      for (const DType t : {f64, f32})
+        if (std::isnan(eigh(bad.to(t).to(d)).values.to_vector<double>()[0]))
+          throw NumericError("does not converge");
+    });
+    CHECK(mentions(text, "does not converge"));
+  });
+}
+
+TEST_CASE("eigh: equal eigenvalues, and some that are 0", "[autograd]") {
+  // 35 rows: an odd number, and more than a warp has lanes.
+  Values v(35 * 35, 0.0), want(35, 0.0);
+  for (size_t i = 20; i < 35; ++i) v[i * 36] = double(i < 25 ? 25 : i), want[i] = v[i * 36];
+  under_each_variant("eigh", [&](Device d) {
+    for (const DType t : {f64, f32})
+      CHECK(eigh(tensor(v).view({35, 35}).to(t).to(d)).values.to_vector<double>() == want);
+    CHECK(eigh(zeros({3, 3}, {.device = d})).values.to_vector<double>() == Values{0, 0, 0});
+  });
 }
 
 TEST_CASE("solve_triangular reads one triangle; a zero pivot gives infinities", "[autograd]") {
