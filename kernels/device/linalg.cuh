@@ -30,5 +30,13 @@ inline i64 matrix_threads(i64 matrices, i64 work) {
   return matrices < most ? matrices : most;
 }
 
+// `rank` of a kernel with a block a matrix, which is below the plainest one's where the matrices
+// are many and so small that most of a block would look on.
+inline int rank_of_block(const View& in, int rank) {
+  const MatrixBatch m(in);
+  const i64 side = m.rows < m.columns ? m.columns : m.rows;
+  return side <= 8 && m.count >= 2048 ? 5 : rank;
+}
+
 }  // namespace WT_DEVICE_NS
 }  // namespace wt
