@@ -6,10 +6,12 @@
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/decompose.h"
+#include "warptape/autograd/ops/diagonal.h"
 #include "warptape/autograd/ops/einsum.h"
 #include "warptape/autograd/ops/linalg.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
@@ -196,6 +198,54 @@ TEST_CASE("eigh: equal eigenvalues, and some that are 0", "[autograd]") {
       CHECK(eigh(tensor(v).view({35, 35}).to(t).to(d)).values.to_vector<double>() == want);
     CHECK(eigh(zeros({3, 3}, {.device = d})).values.to_vector<double>() == Values{0, 0, 0});
   });
+}
+
+TEST_CASE("cholesky and triangular systems of several tiles", "[autograd]") {
+  // 70 rows are three tiles of 32, 40 right sides are two; the last ones are not full.
+  constexpr int n = 70;
+  const Tensor x = waves({2, n, n}), b = waves({2, n, 40});
+  const Tensor m = matmul(x, x.transpose(1, 2)) + mul(eye(n, {.dtype = f64}), 20.0);
+  const auto distance = [](const Tensor& p, const Tensor& q) {
+    return max(abs(p.to(Device::cpu()).to(f64) - q)).item();
+  };
+  under_each_variant("cholesky", [&](Device d) {
+    for (const DType t : {f64, f32}) {
+      const Tensor l = cholesky(m.to(t).to(d));
+      CHECK(distance(matmul(l, l.transpose(1, 2)), m) < (t == f64 ? 1e-12 : 1e-4));
+      CHECK(triu(l, 1).to_vector<double>() == Values(2 * n * n, 0.0));
+      CHECK(cholesky(m.to(t).to(d)).to_vector<double>() == l.to_vector<double>());
+    }
+  });
+  const Tensor a = mul(x, 0.05) + eye(n, {.dtype = f64});
+  under_each_variant("solve_triangular", [&](Device d) {
+    for (int choice = 0; choice < 8; ++choice) {
+      const SolveTriangularOptions o{.upper = (choice & 1) != 0,
+                                     .transposed = (choice & 2) != 0,
+                                     .unitriangular = choice >= 4};
+      Tensor e = o.upper ? triu(a, o.unitriangular) : tril(a, o.unitriangular ? -1 : 0);
+      if (o.unitriangular) e = e + eye(n, {.dtype = f64});
+      if (o.transposed) e = e.transpose(1, 2);
+      INFO("choice " << choice);
+      for (const DType t : {f64, f32})
+        CHECK(
+            distance(
+                matmul(e,
+                       solve_triangular(a.to(t).to(d), b.to(t).to(d), o).to(Device::cpu()).to(f64)),
+                b) < (t == f64 ? 1e-12 : 1e-4));
+    }
+  });
+}
+
+TEST_CASE("the first of many small matrices that is not positive is told", "[autograd]") {
+  // So many that a block each would be a waste.
+  Values v(2050 * 4, 1.0);
+  for (size_t i = 0; i < v.size(); i += 4) v[i] = 2;
+  v[4 * 2049] = -1, v[4 * 2047 + 3] = 0.25;
+  for (const Device d : wt_test::kernel_devices())
+    CHECK(mentions(message_of([&] {
+                     (void)cholesky(tensor(v).view({2050, 2, 2}).to(d));
+                   }),
+                   "matrix 2047 is not positive definite: its leading minor of order 2"));
 }
 
 TEST_CASE("solve_triangular reads one triangle; a zero pivot gives infinities", "[autograd]") {
