@@ -13,6 +13,18 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 #endif
 
+// What a matrix is multiplied by, a power of two that changes no digit: its largest element then is
+// near 1, and squares neither overflow nor vanish. 1 for a matrix of zeros, and for one with
+// infinities.
+template <class T>
+WT_HD T scale_of(T largest) {
+  constexpr int kMost = sizeof(T) == 4 ? 120 : 1000;  // 1 / scale must be a number too
+  int exponent = 0;
+  if (largest > 0 && largest < INFINITY) frexp(double(largest), &exponent);
+  exponent = exponent > kMost ? kMost : exponent < -kMost ? -kMost : exponent;
+  return T(ldexp(1.0, -exponent));
+}
+
 // --- cholesky ---
 
 // The order of the first leading minor that is not positive, or 0.
@@ -79,7 +91,10 @@ template <class T>
 WT_HD void qr_of(T* q, T* r, const T* in, i64 m, i64 n, double* work) {
   const i64 k = m < n ? m : n;
   double *const a = work, *const vectors = a + m * n, *const basis = vectors + k * m;
-  for (i64 i = 0; i < m * n; ++i) a[i] = double(in[i]);
+  double largest = 0;
+  for (i64 i = 0; i < m * n; ++i) largest = fmax(largest, fabs(double(in[i])));
+  const double scale = scale_of(largest), back = 1 / scale;
+  for (i64 i = 0; i < m * n; ++i) a[i] = double(in[i]) * scale;
   for (i64 j = 0; j < k; ++j) {
     double* v = vectors + j * m;
     double below = 0;
@@ -90,7 +105,7 @@ WT_HD void qr_of(T* q, T* r, const T* in, i64 m, i64 n, double* work) {
     for (i64 c = j; c < n; ++c) reflect(a + c, n, v, j, m);
   }
   for (i64 i = 0; i < k; ++i)
-    for (i64 j = 0; j < n; ++j) r[i * n + j] = T(j < i ? 0 : a[i * n + j]);
+    for (i64 j = 0; j < n; ++j) r[i * n + j] = T(j < i ? 0 : a[i * n + j] * back);
   for (i64 i = 0; i < m; ++i)
     for (i64 j = 0; j < k; ++j) basis[i * k + j] = i == j;
   for (i64 j = k; j-- > 0;)
@@ -100,7 +115,11 @@ WT_HD void qr_of(T* q, T* r, const T* in, i64 m, i64 n, double* work) {
 
 // --- eigh: Jacobi's rotations ---
 
-constexpr int kJacobiSweeps = 50;  // a handful is enough; what is not finite never ends
+constexpr int kJacobiSweeps = 50;  // a handful is enough
+
+// What is smaller than this part of the whole matrix is taken for 0.
+template <class T>
+constexpr T kJacobiZero = sizeof(T) == 4 ? T(6e-9) : T(1e-17);
 
 template <class T>
 struct Rotation {
@@ -147,14 +166,18 @@ WT_HD inline i64 eigh_work(i64 n) { return 2 * n * n; }
 template <class T>
 WT_HD i32 eigh_of(T* values, T* out, const T* in, i64 n, double* work) {
   double *const a = work, *const v = a + n * n;
-  double size = 0;
+  double largest = 0, size = 0;
+  for (i64 i = 0; i < n; ++i)
+    for (i64 j = 0; j <= i; ++j) largest = fmax(largest, fabs(double(in[i * n + j])));
+  const double scale = scale_of(largest), back = 1 / scale;
   for (i64 i = 0; i < n; ++i)
     for (i64 j = 0; j < n; ++j) {
-      a[i * n + j] = double(i < j ? in[j * n + i] : in[i * n + j]);
+      a[i * n + j] = scale * double(i < j ? in[j * n + i] : in[i * n + j]);
       v[i * n + j] = i == j;
       size += a[i * n + j] * a[i * n + j];
     }
-  const double nothing = 1e-17 * sqrt(size);
+  if (!(size < INFINITY)) return 1;  // or NaN: that would never end
+  const double nothing = kJacobiZero<double> * sqrt(size);
   bool done = false;
   for (int sweep = 0; sweep < kJacobiSweeps && !done; ++sweep) {
     done = true;
@@ -167,7 +190,7 @@ WT_HD i32 eigh_of(T* values, T* out, const T* in, i64 n, double* work) {
   }
   for (i64 i = 0; i < n; ++i) {
     const i64 to = rank_on_diagonal(a, n + 1, n, i);
-    values[to] = T(a[i * n + i]);
+    values[to] = T(a[i * n + i] * back);
     for (i64 k = 0; k < n; ++k) out[k * n + to] = T(v[k * n + i]);
   }
   return done ? 0 : 1;
