@@ -1,4 +1,5 @@
 // Linear algebra: what the rows cannot say.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -200,14 +201,18 @@ TEST_CASE("eigh: equal eigenvalues, and some that are 0", "[autograd]") {
   });
 }
 
+namespace {
+// The largest difference of p, wherever it is, to q.
+double distance(const Tensor& p, const Tensor& q) {
+  return max(abs(p.to(Device::cpu()).to(f64) - q)).item();
+}
+}  // namespace
+
 TEST_CASE("cholesky and triangular systems of several tiles", "[autograd]") {
   // 70 rows are three tiles of 32, 40 right sides are two; the last ones are not full.
   constexpr int n = 70;
   const Tensor x = waves({2, n, n}), b = waves({2, n, 40});
   const Tensor m = matmul(x, x.transpose(1, 2)) + mul(eye(n, {.dtype = f64}), 20.0);
-  const auto distance = [](const Tensor& p, const Tensor& q) {
-    return max(abs(p.to(Device::cpu()).to(f64) - q)).item();
-  };
   under_each_variant("cholesky", [&](Device d) {
     for (const DType t : {f64, f32}) {
       const Tensor l = cholesky(m.to(t).to(d));
@@ -246,6 +251,54 @@ TEST_CASE("the first of many small matrices that is not positive is told", "[aut
                      (void)cholesky(tensor(v).view({2050, 2, 2}).to(d));
                    }),
                    "matrix 2047 is not positive definite: its leading minor of order 2"));
+}
+
+TEST_CASE("qr and eigh of more rows than a warp has lanes, large and small ones", "[autograd]") {
+  // Squares of 1e25 are more than f32 can hold, those of 1e-25 less.
+  for (const double scale : {1.0, 1e25, 1e-25}) {
+    INFO("scale " << scale);
+    for (const Shape& shape : {Shape{2, 70, 41}, Shape{2, 41, 70}}) {
+      const Tensor x = waves(shape);
+      under_each_variant("qr", [&](Device d) {
+        for (const DType t : {f64, f32}) {
+          const QrResult y = qr(mul(x, scale).to(t).to(d));
+          const double bound = t == f64 ? 1e-13 : 1e-5;
+          CHECK(distance(div(matmul(y.q, y.r), scale), x) < 4 * bound);
+          const Tensor one = eye(41, {.dtype = f64});
+          CHECK(distance(matmul(y.q.transpose(1, 2), y.q), one) < bound);
+          CHECK(qr(mul(x, scale).to(t).to(d)).r.to_vector<double>() == y.r.to_vector<double>());
+        }
+      });
+    }
+    const Tensor x = waves({2, 41, 41}), m = x + x.transpose(1, 2);
+    under_each_variant("eigh", [&](Device d) {
+      for (const DType t : {f64, f32}) {
+        const EighResult y = eigh(mul(m, scale).to(t).to(d));
+        const double bound = t == f64 ? 2e-13 : 1e-4;
+        const Tensor again =
+            matmul(mul(y.vectors, y.values.unsqueeze(-2)), y.vectors.transpose(1, 2));
+        CHECK(distance(div(again, scale), m) < bound);
+        const Tensor one = eye(41, {.dtype = f64});
+        CHECK(distance(matmul(y.vectors.transpose(1, 2), y.vectors), one) < bound);
+        const Values w = y.values.to_vector<double>();
+        CHECK(std::is_sorted(w.begin(), w.begin() + 41));
+      }
+    });
+  }
+}
+
+TEST_CASE("qr and eigh in shared memory take what fits into it", "[autograd]") {
+  const Device simt{DeviceKind::simt, 0};
+  const DeviceLimits small{8, 0, 1, 48 * 1024};
+  detail::set_simt_limits(&small);
+  const Tensor x = ones({80, 80}, {.device = simt});
+  CHECK_NOTHROW((void)qr(x));
+  for (const char* const contract : {"qr", "eigh"}) {
+    const VariantScope scope{contract, "shared"};
+    CHECK(mentions(message_of([&] { contract[0] == 'q' ? (void)qr(x) : (void)eigh(x); }),
+                   "takes matrices that fit into a block's shared memory only"));
+  }
+  detail::set_simt_limits(nullptr);
 }
 
 TEST_CASE("solve_triangular reads one triangle; a zero pivot gives infinities", "[autograd]") {
