@@ -63,7 +63,7 @@ struct Pair {
 
 // Rows of v are the vectors, so that lanes go along them.
 template <class T, bool Shared>
-__global__ void __launch_bounds__(kBlockThreads) eigh_block(Eigh<T> g) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksAtOnce) eigh_block(Eigh<T> g) {
   const int n = int(g.n), rows = even(n), pairs = rows / 2, step = row_step(n, Shared);
   T* const a = block_work<T, Shared>(g.work, block_elements(n, Shared));
   T *const v = a + rows * step, *const cosines = v + rows * step, *const sines = cosines + pairs;
@@ -193,7 +193,7 @@ void launch_block(const EighArgs& a, const Launch& l) {
                                   eigh_args<T>(a, l));
   });
 }
-const char* why_not_block(const EighArgs& a) { return why_not_block(a.in); }
+const char* why_not_block(const EighArgs& a) { return why_not_dense(a.in); }
 const char* why_not_shared(const EighArgs& a, const DeviceLimits& limits) {
   return fits_shared(block_bytes(a, true), limits) ? nullptr : kNotShared;
 }

@@ -63,7 +63,7 @@ __device__ __forceinline__ void reflect_column(T* column, const T* v, T head, T 
 }
 
 template <class T, bool Shared>
-__global__ void __launch_bounds__(kBlockThreads) qr_block(Qr<T> a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksAtOnce) qr_block(Qr<T> a) {
   const int m = int(a.m), n = int(a.n), k = int(a.k()), step = column_step(m, Shared);
   T* const matrix = block_work<T, Shared>(a.work, block_elements(m, n, Shared));
   T* const basis = matrix + n * step;
@@ -161,7 +161,7 @@ void launch_block(const QrArgs& a, const Launch& l) {
         qr_args<T>(a, l));
   });
 }
-const char* why_not_block(const QrArgs& a) { return why_not_block(a.in); }
+const char* why_not_block(const QrArgs& a) { return why_not_dense(a.in); }
 const char* why_not_shared(const QrArgs& a, const DeviceLimits& limits) {
   return fits_shared(block_bytes(a, true), limits) ? nullptr : kNotShared;
 }

@@ -37,7 +37,9 @@ inline i64 matrix_threads(i64 matrices, i64 work) {
 
 // --- a block a matrix ---
 
-constexpr int kBlockThreads = 256;
+// Four such blocks a processor leave a thread 64 registers, which are enough; told nothing, nvcc
+// aims at more blocks and spills.
+constexpr int kBlockThreads = 256, kBlocksAtOnce = 4;
 
 // Where a block works on its matrix: in shared memory, or in a part of the launch's work space.
 template <class T, bool Shared>
@@ -58,7 +60,7 @@ constexpr const char* kNotShared = "takes matrices that fit into a block's share
 inline i64 block_threads(i64 columns) { return columns < 8 ? 32 * columns : kBlockThreads; }
 
 // Columns, counted from one end to the other, are addressed in an int.
-inline const char* why_not_block(const View& in) {
+inline const char* why_not_dense(const View& in) {
   const MatrixBatch m(in);
   if (const char* why = why_not_matrix_type(in.dtype())) return why;
   return m.rows > 32000 || m.columns > 32000 ? "takes at most 32000 rows and columns" : nullptr;
