@@ -1,23 +1,21 @@
 // Matrices taken apart, and triangular systems.
 //
 // Batches of dense matrices in C order, f32 or f64: the last two axes are rows and columns, the
-// others count. On one thread, LAPACK too, so that the number of threads changes no bit.
+// others count. On the cpu on one thread, LAPACK too, so that the number of threads changes no bit.
+//
+// Whether a matrix could be taken apart is known where it is done: `info`, i32 of the batch's
+// shape, is written for every matrix, 0 where all is well. What comes out of another one is of no
+// use.
 #pragma once
 #include "warptape/kernels/contract.h"
 
 namespace wt {
 
-// Where a matrix of the batch could not be taken apart; host memory. matrix -1: nowhere.
-struct LinalgFailure {
-  i64 matrix = -1;
-  i64 order = 0;  // cholesky: of the first leading minor that is not positive, or NaN
-};
-
 // out [.., n, n] = the lower triangular L with L L^T = in, of which the lower triangle is read; out
-// may be in. Above the diagonal it is zero.
+// may be in. Above the diagonal it is zero. info: the order of the first leading minor that is not
+// positive, or NaN.
 struct CholeskyArgs {
-  View out, in;
-  LinalgFailure* failure;
+  View out, in, info;
   i64 bytes() const { return out.bytes() + in.bytes(); }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * in.size(in.ndim() - 1) / 3; }
 };
@@ -44,10 +42,10 @@ struct QrArgs {
 WT_CONTRACT(qr, QrArgs);
 
 // in [.., n, n] = vectors diag(values) vectors^T, the lower triangle being read: values [.., n]
-// ascend, the columns of vectors [.., n, n] are orthonormal.
+// ascend, the columns of vectors [.., n, n] are orthonormal. info: not 0 where the iteration does
+// not converge.
 struct EighArgs {
-  View values, vectors, in;
-  LinalgFailure* failure;
+  View values, vectors, in, info;
   i64 bytes() const { return values.bytes() + vectors.bytes() + in.bytes(); }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * 9 * in.size(in.ndim() - 1); }
 };

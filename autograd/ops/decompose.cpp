@@ -45,6 +45,29 @@ std::string which(const OpScope& s, i64 matrix) {
   return s.geometry(0).ndim > 2 ? str(" ", matrix) : "";
 }
 
+Shape batch_of(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
+
+// What the kernel finds out about each matrix, beside the matrices.
+Tensor new_info(const OpScope& s) {
+  const Shape batch = batch_of(s.geometry(0));
+  return Tensor(new_contiguous(batch.data(), batch.ndim(), DType::i32, s.device()));
+}
+struct Failure {
+  i64 matrix = -1;  // the first one that could not be taken apart; -1: none
+  i64 info = 0;
+};
+// Waits for the device: an error names the line that called the operator, and nobody goes on with
+// a factor that is none.
+Failure failure_of(const OpScope& s, const Tensor& info) {
+  // No kernel writes where there is nothing to take apart.
+  if (s.device().is_meta || s.geometry(0).numel == 0) return {};
+  const NoGrad no_grad;
+  const std::vector<i32> found = info.to_vector<i32>();
+  for (size_t i = 0; i < found.size(); ++i)
+    if (found[i] != 0) return {i64(i), found[i]};
+  return {};
+}
+
 // --- cholesky ---
 // ga = (s + s^T) / 2, s = L^-T phi(L^T gL) L^-1, phi being the lower triangle with half of the
 // diagonal.
@@ -74,23 +97,21 @@ void solve_triangular_backward(Backward& g) {
   if (g.wants(1)) g.put_broadcast(1, gb);
 }
 
-Shape batch_of(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
-
 }  // namespace
 
 Tensor cholesky(const In& a) {
   OpScope s(info::cholesky, a);
   require_matrices(s, 0, "a", true);
   s.save_output();
-  const Tensor in = dense(s);
+  const Tensor in = dense(s), info = new_info(s);
   Result y = s.result(shape_of(s.geometry(0)), s.dtype());
   s.record(cholesky_backward);
-  LinalgFailure failure;
-  run(CholeskyArgs{y.view(), view_of(in.impl()), &failure}, s.launch());
+  run(CholeskyArgs{y.view(), view_of(in.impl()), view_of(info.impl())}, s.launch());
+  const Failure failure = failure_of(s, info);
   if (failure.matrix >= 0)
     s.fail<NumericError>(str("matrix", which(s, failure.matrix),
-                             " is not positive definite: its leading minor of order ",
-                             failure.order, " is not positive"));
+                             " is not positive definite: its leading minor of order ", failure.info,
+                             " is not positive"));
   return s.finish(std::move(y));
 }
 
@@ -142,12 +163,12 @@ EighResult eigh(const In& a) {
   OpScope s(info::eigh, a);
   require_matrices(s, 0, "a", true);
   const Shape shape = shape_of(s.geometry(0));
-  const Tensor in = dense(s);
+  const Tensor in = dense(s), info = new_info(s);
   std::vector<Result> out;
   out.push_back(s.result(Shape(shape.data(), shape.ndim() - 1), s.dtype()));
   out.push_back(s.result(shape, s.dtype()));
-  LinalgFailure failure;
-  run(EighArgs{out[0].view(), out[1].view(), view_of(in.impl()), &failure}, s.launch());
+  run(EighArgs{out[0].view(), out[1].view(), view_of(in.impl()), view_of(info.impl())}, s.launch());
+  const Failure failure = failure_of(s, info);
   if (failure.matrix >= 0)
     s.fail<NumericError>(
         str("the iteration does not converge for matrix", which(s, failure.matrix)));

@@ -3,6 +3,9 @@
 #include "warptape/core/geometry.h"
 
 namespace wt {
+#ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
+inline namespace WT_DEVICE_NS {
+#endif
 
 struct MatrixBatch {
   i64 count = 1, rows, columns;
@@ -12,4 +15,7 @@ struct MatrixBatch {
   i64 size() const { return rows * columns; }  // elements of one
 };
 
+#ifdef WT_DEVICE_NS
+}  // namespace WT_DEVICE_NS
+#endif
 }  // namespace wt

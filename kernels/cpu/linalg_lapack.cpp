@@ -108,8 +108,7 @@ void cholesky_of(const CholeskyArgs& a) {
       std::memmove(out + i * n, in + i * n, size_t(i + 1) * sizeof(T));
       std::fill(out + i * n + i + 1, out + (i + 1) * n, T(0));
     }
-    const i64 order = failed_order(out, n, potrf(int(n), out));
-    if (order > 0 && a.failure->matrix < 0) *a.failure = {b, order};
+    a.info.as<i32>()[b] = i32(failed_order(out, n, potrf(int(n), out)));
   }
 }
 
@@ -146,9 +145,8 @@ void eigh_of(const EighArgs& a, void* workspace) {
   int* const ints = reinterpret_cast<int*>(work + eigh_floats(n));
   for (i64 b = 0; b < m.count; ++b) {
     std::memcpy(matrix, a.in.as<T>() + b * m.size(), size_t(m.size()) * sizeof(T));
-    const int info = syevd(int(n), matrix, a.values.as<T>() + b * n, work, int(eigh_floats(n)),
-                           ints, int(eigh_ints(n)));
-    if (info > 0 && a.failure->matrix < 0) *a.failure = {b, info};
+    a.info.as<i32>()[b] = syevd(int(n), matrix, a.values.as<T>() + b * n, work, int(eigh_floats(n)),
+                                ints, int(eigh_ints(n)));
     T* const out = a.vectors.as<T>() + b * m.size();
     for (i64 i = 0; i < n; ++i)
       for (i64 j = 0; j < n; ++j) out[i * n + j] = matrix[i + j * n];
