@@ -48,8 +48,8 @@ WT_API Tensor rand(const Shape& shape, const TensorOptions& o = {}, Frame at = F
 WT_API Tensor randn(const Shape& shape, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor normal(double mean, double std, const Shape& shape, const TensorOptions& o = {},
                      Frame at = Frame::here());
-// Integers of [low, high), and 0, ..., n - 1 in random order; dtype unset: i64. Throw UsageError
-// for an empty range, DtypeError for 8-bit floats.
+// Integers of [low, high), and 0, ..., n - 1 in random order (argsort's of 64 random bits for
+// each); dtype unset: i64. Throw UsageError for an empty range, DtypeError for 8-bit floats.
 WT_API Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o = {},
                       Frame at = Frame::here());
 WT_API Tensor randperm(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());

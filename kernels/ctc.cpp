@@ -4,66 +4,19 @@
 #include <algorithm>
 #include <cmath>
 
+#include "warptape/kernels/common/ctc.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/ctc.h"
 
 namespace wt {
 namespace {
 
-// What both directions read of sample n.
 template <class T>
-struct Sample {
-  const T* y;
-  i64 step, class_step;  // strides of y
-  const i64* target;
-  i64 target_step;
-  i64 classes, steps, labels, blank;
-
-  i64 states() const { return 2 * labels + 1; }
-  i64 class_of(i64 s) const {
-    if (s % 2 == 0) return blank;
-    const i64 label = target[s / 2 * target_step];
-    return label >= 0 && label < classes ? label : 0;
-  }
-  // A path may come from two states before.
-  bool skips(i64 s) const { return s % 2 == 1 && s >= 2 && class_of(s) != class_of(s - 2); }
-  ComputeType<T> at(i64 t, i64 s) const {
-    return ComputeType<T>(y[t * step + class_of(s) * class_step]);
-  }
-};
-i64 number(const View& v, i64 n) { return v.as<const i64>()[n * v.stride(0)]; }
-
-// Where sample n's labels begin: rows, or one after another.
-template <class Args>
-i64 start_of(const Args& a, i64 n) {
-  if (a.targets.ndim() == 2) return n * a.targets.stride(0);
-  i64 before = 0;
-  for (i64 k = 0; k < n; ++k) before += number(a.target_lengths, k);
-  return before * a.targets.stride(0);
-}
+using Sample = CtcSample<T, ComputeType<T>>;
 template <class T, class Args>
 Sample<T> sample_of(const Args& a, i64 n) {
-  return {.y = a.log_probs.template as<const T>() + n * a.log_probs.stride(1),
-          .step = a.log_probs.stride(0),
-          .class_step = a.log_probs.stride(2),
-          .target = a.targets.template as<const i64>() + start_of(a, n),
-          .target_step = a.targets.stride(a.targets.ndim() - 1),
-          .classes = a.log_probs.size(2),
-          .steps = number(a.input_lengths, n),
-          .labels = number(a.target_lengths, n),
-          .blank = a.blank};
-}
-template <class A, class Args>
-A scale_of(const Args& a, i64 n) {
-  return a.divide_by_length ? A(1) / A(std::max<i64>(number(a.target_lengths, n), 1)) : A(1);
-}
-
-// log(exp(a) + exp(b) + exp(c)), -inf for three of those.
-template <class A>
-A log_sum(A a, A b, A c) {
-  const A m = std::max(a, std::max(b, c));
-  if (m == -A(INFINITY)) return m;
-  return m + std::log(std::exp(a - m) + std::exp(b - m) + std::exp(c - m));
+  const CtcOperands<T, ComputeType<T>> all(a);
+  return all.sample(n, all.labels_before(n));
 }
 
 // The loss; fills alpha, rows of `width` states.
@@ -84,21 +37,21 @@ A run_forward(const Sample<T>& x, A* alpha, i64 width) {
   return -log_sum(last[states - 1], states > 1 ? last[states - 2] : none, none);
 }
 
+template <class T>
 void report_bad_label(const CtcForwardArgs& a) {
   if (!a.mailbox || a.mailbox->raised != 0) return;
-  const i64 classes = a.log_probs.size(2);
+  const CtcOperands<T, ComputeType<T>> all(a);
   i64 before = 0;  // labels of earlier samples
-  for (i64 n = 0; n < a.log_probs.size(1); ++n) {
-    const i64 start = start_of(a, n), labels = number(a.target_lengths, n);
-    for (i64 k = 0; k < labels; ++k) {
-      const i64 label =
-          a.targets.as<const i64>()[start + k * a.targets.stride(a.targets.ndim() - 1)];
-      if (label >= 0 && label < classes) continue;
-      const i64 place = a.targets.ndim() == 2 ? n * a.targets.size(1) + k : before + k;
-      *a.mailbox = {i32(MailboxCode::label_out_of_range), a.op_id, place, label, classes};
+  for (i64 n = 0; n < all.samples; ++n) {
+    const Sample<T> x = all.sample(n, before);
+    for (i64 k = 0; k < x.labels; ++k) {
+      const i64 label = x.target[k * x.target_step];
+      if (label >= 0 && label < x.classes) continue;
+      *a.mailbox = {i32(MailboxCode::label_out_of_range), a.op_id, all.first_place(n, before) + k,
+                    label, x.classes};
       return;
     }
-    before += labels;
+    before += x.labels;
   }
 }
 
@@ -150,14 +103,14 @@ void ctc_forward_samples(const CtcForwardArgs& a, i64 begin, i64 end) {
 }
 
 void ctc_add_losses(const CtcForwardArgs& a) {
-  report_bad_label(a);
   dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
+    report_bad_label<T>(a);
+    const CtcOperands<T, A> all(a);
     const A* losses = a.losses.as<A>();
     double sum = 0;
     for (i64 n = 0; n < a.log_probs.size(1); ++n)
-      if (!(a.zero_infinity && losses[n] == A(INFINITY)))
-        sum += double(scale_of<A>(a, n) * losses[n]);
+      if (!(a.zero_infinity && losses[n] == A(INFINITY))) sum += double(all.scale(n) * losses[n]);
     *a.loss_sum.as<A>() = A(sum);
   });
 }
@@ -171,6 +124,7 @@ void ctc_backward_samples(const CtcBackwardArgs& a, void* workspace, i64 begin, 
   dispatch_floating(a.log_probs.dtype(), [&]<class T>() {
     using A = ComputeType<T>;
     const A grad = *a.grad.as<const A>();
+    const CtcOperands<T, A> all(a);
     for (i64 n = begin; n < end; ++n) {
       T* gx = a.gx.as<T>() + n * a.gx.stride(1);
       const Sample<T> x = sample_of<T>(a, n);
@@ -182,7 +136,7 @@ void ctc_backward_samples(const CtcBackwardArgs& a, void* workspace, i64 begin, 
       if (loss == A(INFINITY)) continue;
       A* beta = static_cast<A*>(workspace) + n * (2 * width + classes);
       run_backward(x, a.alpha.as<const A>() + n * a.alpha.size(1) * width, beta, width, loss,
-                   grad * scale_of<A>(a, n), gx, a.gx.stride(0), a.gx.stride(2), beta + 2 * width);
+                   grad * all.scale(n), gx, a.gx.stride(0), a.gx.stride(2), beta + 2 * width);
     }
   });
 }

@@ -22,8 +22,4 @@ struct RandomFillArgs {
 };
 WT_CONTRACT(random_fill, RandomFillArgs);
 
-// 0, 1, ..., n - 1 shuffled (Fisher and Yates), one counter a step, on one thread of the host: each
-// step exchanges what the steps before have left. Dtypes as those of integers.
-void fill_permutation(void* out, DType t, i64 n, PhiloxKey key, u64 call);
-
 }  // namespace wt

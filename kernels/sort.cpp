@@ -2,6 +2,7 @@
 #include "warptape/kernels/sort.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -44,9 +45,55 @@ void fill_keys(std::span<Keyed> e, const T* in, i64 step, bool descending) {
   }
 }
 
-void put_first_in_order(std::span<Keyed> e, i64 k) {
-  if (k < i64(e.size())) std::nth_element(e.begin(), e.begin() + k, e.end(), before);
+constexpr i64 kFew = 32;
+
+// Elements whose places ascend, in order. Many are spread by the leading digits of their keys
+// first, each read and written once, until few are left together: of random keys a pass is enough,
+// and 60,000 take a quarter of what std::sort takes. `other`: as long as e.
+void put_in_order(std::span<Keyed> e, std::span<Keyed> other) {
+  constexpr int kMostDigits = 13;
+  if (i64(e.size()) <= kFew) {
+    for (size_t i = 1; i < e.size(); ++i) {
+      const Keyed v = e[i];
+      size_t j = i;
+      for (; j > 0 && v.key < e[j - 1].key; --j) e[j] = e[j - 1];
+      e[j] = v;
+    }
+    return;
+  }
+  if (e.size() > std::numeric_limits<u32>::max()) return std::sort(e.begin(), e.end(), before);
+  i64 least = e[0].key, most = least;
+  for (const Keyed& v : e) least = std::min(least, v.key), most = std::max(most, v.key);
+  if (least == most) return;
+  const int digits = std::min(int(std::bit_width(e.size())) - 3, kMostDigits);
+  const int shift = std::max(int(std::bit_width(u64(most) - u64(least))) - digits, 0);
+  const auto bucket = [=](const Keyed& v) { return size_t((u64(v.key) - u64(least)) >> shift); };
+  std::array<u32, 1 << kMostDigits> ends;  // first where each begins
+  std::fill_n(ends.begin(), size_t(1) << digits, 0);
+  for (const Keyed& v : e) ++ends[bucket(v)];
+  for (u32 sum = 0; u32 & n : std::span(ends).first(size_t(1) << digits)) {
+    const u32 begin = sum;
+    sum += n;
+    n = begin;
+  }
+  for (const Keyed& v : e) other[ends[bucket(v)]++] = v;
+  for (u32 begin = 0; const u32 end : std::span(ends).first(size_t(1) << digits)) {
+    if (end - begin > 1)
+      put_in_order(other.subspan(begin, end - begin), e.subspan(begin, end - begin));
+    begin = end;
+  }
+  std::copy(other.begin(), other.end(), e.begin());
+}
+
+// The first k; `other` as above if they are all.
+void put_first_in_order(std::span<Keyed> e, i64 k, std::span<Keyed> other) {
+  if (k == i64(e.size())) return put_in_order(e, other);
+  std::nth_element(e.begin(), e.begin() + k, e.end(), before);
   std::sort(e.begin(), e.begin() + k, before);
+}
+
+bool two_scratches(const SortArgs& a) {
+  return a.in.ndim() > 0 && a.in.size(a.axis) > kFew && a.indices.size(a.axis) == a.in.size(a.axis);
 }
 
 template <class T>
@@ -57,10 +104,11 @@ void sort_rows(const SortArgs& a, Keyed* scratch, i64 begin, i64 end) {
   enum { Indices, Values };  // the operands of `out`
   const Rows<2> out = rows_along<2>(a.axis, {{a.indices}, {values}});
   const std::span<Keyed> e(scratch, size_t(in.length));
+  const std::span<Keyed> other = two_scratches(a) ? std::span(e.data() + e.size(), e.size()) : e;
   for (i64 row = begin; row < end; ++row) {
     const auto from = in.row(In, a.in.as<T>(), row);
     fill_keys(e, from.data, from.step, a.descending);
-    put_first_in_order(e, out.length);
+    put_first_in_order(e, out.length, other);
     const auto places = out.row(Indices, a.indices.as<i64>(), row);
     for (i64 i = 0; i < out.length; ++i) places[i] = e[size_t(i)].place;
     if (!a.values) continue;
@@ -168,7 +216,8 @@ i64 sort_row_count(const SortArgs& a) {
   return a.in.numel() == 0 || a.indices.numel() == 0 ? 0 : rows_along<1>(a.axis, {{a.in}}).count;
 }
 i64 sort_scratch(const SortArgs& a) {
-  return a.in.numel() == 0 ? 0 : rows_along<1>(a.axis, {{a.in}}).length * i64(sizeof(Keyed));
+  if (a.in.numel() == 0) return 0;
+  return rows_along<1>(a.axis, {{a.in}}).length * i64(sizeof(Keyed)) * (two_scratches(a) ? 2 : 1);
 }
 void sort_rows(const SortArgs& a, void* scratch, i64 begin, i64 end) {
   dispatch_compute(a.in.dtype(),

@@ -28,7 +28,7 @@ constexpr Factory kFactories[] = {{"empty", ""},
                                   {"randn_like", "random_fill"},
                                   {"normal", "random_fill"},
                                   {"randint", "random_fill"},
-                                  {"randperm", nullptr},
+                                  {"randperm", "sort"},
                                   {"tensor", nullptr}};
 
 }  // namespace wt::tools

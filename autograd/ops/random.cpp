@@ -2,6 +2,8 @@
 // that draw are defined here, above the kernels.
 #include "warptape/autograd/ops/random.h"
 
+#include <limits>
+
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
@@ -10,8 +12,10 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/random.h"
+#include "warptape/kernels/copy.h"
 #include "warptape/kernels/random_fill.h"
 #include "warptape/kernels/run.h"
+#include "warptape/kernels/sort.h"
 
 namespace wt {
 namespace info {
@@ -106,9 +110,22 @@ Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
   if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
   const DType t = require_stored(o.dtype.value_or(DType::i64), "randperm");
   const UserCall call;
-  return call.drawn(detail::made_on_cpu({n}, t, o, at, [&](void* to, i64) {
-    fill_permutation(to, t, n, call.where().key, call.where().call);
-  }));
+  TensorOptions made = o;
+  made.dtype = t;
+  Tensor out = empty({n}, made, at);
+  if (n > 0 && !o.device.is_meta) {
+    const TensorOptions numbers{.dtype = DType::i64, .device = o.device};
+    // Of 64 bits: a million have equal ones among them with a probability of 3 in 10^8.
+    const Tensor keys = call.made({n}, DType::i64, numbers, at,
+                                  {.kind = RandomKind::integers,
+                                   .least = std::numeric_limits<i64>::min(),
+                                   .limit = std::numeric_limits<i64>::max()});
+    const Tensor order = t == DType::i64 ? out : empty({n}, numbers, at);
+    const Launch launch{nullptr, mode.native_stream, nullptr, o.device};
+    run(SortArgs{{}, view_of(order.impl()), view_of(keys.impl())}, launch);
+    if (t != DType::i64) run(CopyArgs{view_of(out.impl()), view_of(order.impl())}, launch);
+  }
+  return call.drawn(std::move(out));
 }
 
 Tensor bernoulli(const In& x) {

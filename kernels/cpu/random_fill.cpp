@@ -256,19 +256,4 @@ void random_fill_vector(const RandomFillArgs& a, const Launch&) {
   }
 }
 
-void fill_permutation(void* out, DType t, i64 n, PhiloxKey key, u64 call) {
-  const PhiloxWords source(key, call);
-  constexpr i64 kCounters = PhiloxWords::kCounters;
-  alignas(64) u32 words[PhiloxWords::kWords];
-  dispatch_all(t, [&]<class S>() {
-    S* const order = static_cast<S*>(out);
-    for (i64 i = 0; i < n; ++i) order[i] = stored<S>(i);
-    for (i64 i = n - 1; i > 0; --i) {
-      const i64 lane = i % kCounters;
-      if (i == n - 1 || lane == kCounters - 1) source.draw(words, u64(i - lane));
-      std::swap(order[i], order[Integers::below(u64(i + 1), words + 4 * lane)]);
-    }
-  });
-}
-
 }  // namespace wt

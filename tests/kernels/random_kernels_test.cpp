@@ -94,6 +94,25 @@ TEST_CASE("random fill: memory that begins anywhere", "[kernels][random]") {
   }
 }
 
+TEST_CASE("randperm: the same order on every device, by whatever rung sorts", "[kernels][random]") {
+  for (const i64 n : {0, 1, 2, 64, 65, 2049, 9000})
+    for (const DType t : {DType::i64, DType::i32, DType::i8, DType::boolean, f32, f16}) {
+      if (n > 65 && t != DType::i64) continue;
+      CAPTURE(n, dtype_name(t));
+      const auto draw = [&](Device d) {
+        manual_seed(5);
+        const Tensor p = randperm(n, {.dtype = t, .device = d}), next = rand({}, {.device = d});
+        CHECK(p.device() == d);
+        CHECK(p.dtype() == t);
+        return std::pair{bytes_of(p), values(next)};
+      };
+      const auto want = draw(Device::cpu());
+      for (const Device d : kernel_devices()) CHECK(draw(d) == want);
+    }
+  CHECK(randperm(3, {.dtype = f32, .requires_grad = true}).requires_grad());
+  CHECK_THROWS_AS((void)randperm(3, {.dtype = DType::f8_e4m3}), DtypeError);
+}
+
 TEST_CASE("random numbers of one seed are the same on every device", "[kernels][random]") {
   const auto draw = [](Device d) {
     manual_seed(21);

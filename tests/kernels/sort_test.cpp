@@ -133,6 +133,38 @@ TEST_CASE("sort kernels: every dtype, ties, NaN, both zeros", "[kernels]") {
   }
 }
 
+TEST_CASE("sort kernels: keys most of which lie close together", "[kernels]") {
+  Places keys;
+  for (i64 i = 0; i < 6000; ++i) {
+    const i64 near = i * 7919 % 97;
+    keys.push_back(i % 500 == 3   ? std::numeric_limits<i64>::max() - near
+                   : i % 500 == 9 ? std::numeric_limits<i64>::min() + near
+                   : i % 5 == 1   ? (i64(1) << (i / 5 % 63)) + near
+                                  : near);
+  }
+  for (const i64 n : {31, 32, 33, 34, 63, 64, 65, 129, 6000})
+    for (const bool descending : {false, true}) {
+      Places want(static_cast<size_t>(n));
+      std::iota(want.begin(), want.end(), 0);
+      std::stable_sort(want.begin(), want.end(), [&](i64 a, i64 b) {
+        const i64 x = keys[size_t(a)], y = keys[size_t(b)];
+        return descending ? x > y : x < y;
+      });
+      for (const Device d : kernel_devices()) {
+        CAPTURE(n, descending, device_kind_name(d.kind));
+        const Tensor x = tensor(keys).narrow(0, 0, n).to(d);
+        Tensor indices = zeros({n}, {.dtype = DType::i64, .device = d});
+        each_or_best(
+            d, SortArgs{{}, view(indices), view(x), 0, descending}, n * n,
+            [&] {
+              CHECK(indices.to_vector<i64>() == want);
+              indices.fill_(7);
+            },
+            nullptr);
+      }
+    }
+}
+
 TEST_CASE("sort kernels: rows that lie in any way", "[kernels]") {
   for (const Device d : kernel_devices()) {
     const Tensor x = to_tensor(random_values(70 * 6, 5), {70, 6}, f32, d);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/factories.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/optimizer.h"
@@ -129,4 +130,20 @@ TEST_CASE("launch ledger: a training step of the recipes has no host step") {
     check_stays(
         third_step("charlm", {"layers=1", "heads=2", "channels=16", "context=16"}, dir / "text"));
   }
+}
+
+TEST_CASE("launch ledger: a permutation is drawn and put in order on the device") {
+  const WithStreams lazy(SimtStreams::lazy);
+  (void)randperm(3000, {.dtype = DType::i32, .device = ready(kSimt)});
+  Ledger l;
+  {
+    const WatchedCopies copies(l);
+    const profiler::ObserverScope watch(l);
+    (void)randperm(3000, {.dtype = DType::i32, .device = kSimt});
+  }
+  INFO("on simt:\n" << text_of(l.device_launches));
+  CHECK(l.device_launches.size() == 3);
+  CHECK(text_of(l.host_launches) == "");
+  CHECK(text_of(l.host_tensors) == "");
+  CHECK(text_of(l.copies) == "");
 }
