@@ -202,6 +202,25 @@ TEST_CASE("lazy simt: memory is not used again while queued work needs it", "[st
   }
 }
 
+TEST_CASE("lazy simt: who asks whether an event has passed is told of a failure", "[streams]") {
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const WithStreams lazy(SimtStreams::lazy, seed);
+    const Stream side(kSimt);
+    const DeviceArray<float> sum(1);
+    Tensor x = ones_on_simt(4);
+    wait();
+    simt::row_sum_launch(sum, static_cast<const float*>(x.impl()->data), 1, 4, side.native());
+    x = Tensor();
+    Event copied(kSimt);
+    copied.record();
+    const auto ask = [&] {
+      for (int i = 0; i < 1000 && !(copied.done() && side.done()); ++i) {}
+    };
+    CHECK_THROWS_AS(ask(), KernelError);
+    wait();  // it is said once
+  }
+}
+
 TEST_CASE("lazy simt: a use on another stream that nobody recorded is reported", "[streams]") {
   const auto run = [](uint64_t seed, bool recorded) -> std::string {
     const WithStreams lazy(SimtStreams::lazy, seed);
