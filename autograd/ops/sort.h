@@ -16,14 +16,14 @@ struct SortResult {
 };
 // The elements along an axis in ascending order, and their places. Equal elements keep their order,
 // -0 equals 0, NaN is larger than any number: last, or first when descending. Every computing
-// dtype. The gradient goes back to the places. On the cpu. Throws ShapeError for the axis,
+// dtype. The gradient goes back to the places. Throws ShapeError for the axis,
 // DtypeError for dtypes that are for storage only.
 WT_API SortResult sort(const In& x, Dim axis = -1, SortOptions options = {});
 // The places of sort alone (i64). No gradient.
 WT_API Tensor argsort(const In& x, Dim axis = -1, SortOptions options = {});
 // The k largest (or least) elements along an axis, the first of them first, and their places; of
 // equal ones those that come first are taken. The result is always sorted. The gradient goes back
-// to the places. On the cpu. Throws ShapeError for the axis and when k is negative or more than the
+// to the places. Throws ShapeError for the axis and when k is negative or more than the
 // axis has, DtypeError for dtypes that are for storage only.
 WT_API SortResult topk(const In& x, i64 k, Dim axis = -1, TopkOptions options = {});
 // How often each of 0, 1, ..., max(x) occurs in x (1-d, of integers): i64, of max(minlength,
@@ -41,7 +41,7 @@ struct MultinomialOptions {
 // `draws` places (i64) from each row of p ([places] or [rows, places]), with probabilities in
 // proportion to the row; without replacement no place twice, in the order of successive draws
 // (Efraimidis and Spirakis, 2006). Philox numbers of the generator's user stream: one seed gives
-// the same bits, whatever the threads. No gradient. On the cpu. Throws DtypeError unless p is
+// the same bits, whatever the threads. No gradient. Throws DtypeError unless p is
 // floating, ShapeError for other ranks or when a row has fewer places than draws, UsageError when p
 // has a negative or infinite element or NaN, a row of zeros, or without replacement fewer places
 // above zero than draws.
