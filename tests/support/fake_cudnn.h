@@ -13,8 +13,8 @@
 namespace wt_test {
 
 struct FakeEngine {
-  int mode = wt::kHeuristicA;  // which heuristics name it
-  std::vector<int> notes;      // numerical
+  int mode = wt::kHeuristicA;    // which heuristics name it
+  std::vector<int> notes = {};  // numerical
   wt::i64 workspace = 0;
   int plan_status = 0;     // of finalizing its plan
   int execute_status = 0;  // of executing it

@@ -93,11 +93,11 @@ ConvShape shape_of(i64 batch, i64 in_channels, i64 out_channels, i64 groups, std
 }
 
 // A tensor of a convolution on some device: its memory and how it lies there.
-struct Operand {
+struct Laid {
   Tensor memory;
   ConvTensor view;
 };
-Operand operand(const Case& c, i64 first, i64 second, const i64* sizes, u64 seed, Device d) {
+Laid operand(const Case& c, i64 first, i64 second, const i64* sizes, u64 seed, Device d) {
   ConvTensor t;
   i64 next = c.gaps ? 2 : 1;
   const auto take = [&](i64& stride, i64 size) { stride = next, next *= size; };
@@ -106,11 +106,11 @@ Operand operand(const Case& c, i64 first, i64 second, const i64* sizes, u64 seed
   if (!c.channels_last) take(t.channel, second);
   take(t.batch, first);
   const std::vector<double> values = wt_test::random_values(next, seed);
-  Operand o{tensor(values).to(c.shape.dtype).to(d), t};
-  o.view.data = o.memory.data_ptr();
+  Laid o{tensor(values).to(c.shape.dtype).to(d), t};
+  o.view.data = o.memory.impl()->data;
   return o;
 }
-std::vector<double> values_of(const Operand& o) {
+std::vector<double> values_of(const Laid& o) {
   return o.memory.to(Device::cpu()).to(f64).to_vector<double>();
 }
 
@@ -140,21 +140,21 @@ Results three_passes(const Case& c, bool bias, bool accumulate, Device d) {
                         : operand(c, s.batch, s.out_channels, s.out, seed, d);
   };
   {
-    const Operand x = make(0, 1), w = make(1, 2), y = make(2, 3);
-    const ConvForwardArgs a{s, y.view, x.view, w.view, bias ? b.data_ptr() : nullptr};
+    const Laid x = make(0, 1), w = make(1, 2), y = make(2, 3);
+    const ConvForwardArgs a{s, y.view, x.view, w.view, bias ? b.impl()->data : nullptr};
     if (cudnn) REQUIRE(conv_forward_cudnn_why_not(a) == nullptr);
     cudnn ? conv_forward_cudnn(a, l) : run(a, l);
     r.y = values_of(y);
   }
   {
-    const Operand x = make(0, 4), w = make(1, 5), y = make(2, 6);
-    const ConvBackwardInputArgs a{s, x.view, y.view, w.view, bias ? b.data_ptr() : nullptr};
+    const Laid x = make(0, 4), w = make(1, 5), y = make(2, 6);
+    const ConvBackwardInputArgs a{s, x.view, y.view, w.view, bias ? b.impl()->data : nullptr};
     if (cudnn) REQUIRE(conv_backward_input_cudnn_why_not(a) == nullptr);
     cudnn ? conv_backward_input_cudnn(a, l) : run(a, l);
     r.x = values_of(x);
   }
   {
-    const Operand x = make(0, 7), w = make(1, 8), y = make(2, 10);
+    const Laid x = make(0, 7), w = make(1, 8), y = make(2, 10);
     ConvBackwardWeightArgs a{s, w.view, y.view, x.view};
     a.accumulate = accumulate;
     if (cudnn) REQUIRE(conv_backward_weight_cudnn_why_not(a) == nullptr);
@@ -175,7 +175,7 @@ void check_passes(const Case& c, bool bias, bool accumulate) {
   CHECK(worst(cpu.w, gpu.w) < bound);
 }
 
-ConvForwardArgs small(const Case& c, std::vector<Operand>& keep) {
+ConvForwardArgs small(const Case& c, std::vector<Laid>& keep) {
   const ConvShape& s = c.shape;
   keep.push_back(operand(c, s.batch, s.out_channels, s.out, 1, kCuda));
   keep.push_back(operand(c, s.batch, s.in_channels, s.in, 2, kCuda));
@@ -222,10 +222,10 @@ TEST_CASE("cudnn: padding behind, and what cannot be said to it") {
   Case c{"same", shape_of(1, 1, 1, 1, {4, 4}, 2, 1, 0, 1, f32)};
   for (int d : {1, 2}) c.shape.out[d] = 4;  // one more behind than before
   check_passes(c, true, false);
-  CHECK(wt_test::mentions(cudnn.last(), "before=[0,0] behind=[1,1]"));
+  CHECK(mentions(cudnn.last(), "before=[0,0] behind=[1,1]"));
   CHECK(cudnn.violations() == std::vector<std::string>{});
 
-  std::vector<Operand> keep;
+  std::vector<Laid> keep;
   ConvForwardArgs a = small(kSmall, keep);
   const auto refuses = [&](auto change, const char* why) {
     ConvForwardArgs changed = a;
@@ -255,7 +255,7 @@ TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made on
                    {.plan_status = 3000},
                    {.workspace = kMostCudnnWorkspace + 1},
                    {.notes = {kNoteStrictNan}, .workspace = 1000}};
-  std::vector<Operand> keep;
+  std::vector<Laid> keep;
   const ConvForwardArgs a = small(kSmall, keep);
   for (int i = 0; i < 3; ++i) conv_forward_cudnn(a, Launch{.device = kCuda});
   CHECK(cudnn.last_engine() == 6);
@@ -265,7 +265,7 @@ TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made on
   // In f16 sums are f32 on tensor cores too.
   Case half = kSmall;
   half.shape.dtype = f16;
-  std::vector<Operand> other;
+  std::vector<Laid> other;
   conv_forward_cudnn(small(half, other), Launch{.device = kCuda});
   CHECK(cudnn.last_engine() == 1);
   // What is aligned less is another problem.
@@ -274,13 +274,13 @@ TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made on
   moved.shape.out_channels = 2;
   moved.shape.kernel[1] = 3;
   conv_forward_cudnn(moved, Launch{.device = kCuda});
-  CHECK(wt_test::mentions(cudnn.last(), "/4 y="));
+  CHECK(mentions(cudnn.last(), "/4 y="));
   CHECK(cudnn.violations() == std::vector<std::string>{});
   // Mode A knows none: its fallback is asked.
   cudnn.engines = {{.notes = {kNoteNondeterministic}}, {.mode = kHeuristicFallback}};
   Case more = kSmall;
   more.shape.batch = 2;
-  std::vector<Operand> third;
+  std::vector<Laid> third;
   conv_forward_cudnn(small(more, third), Launch{.device = kCuda});
   CHECK(cudnn.last_engine() == 1);
   CHECK(cuda.violations() == std::vector<std::string>{});
@@ -291,14 +291,15 @@ TEST_CASE("cudnn: a context that broke is a device's error") {
   FakeCuda cuda;
   FakeCudnn cudnn;
   cudnn.engines[0].execute_status = kCudnnExecutionFailed;
-  std::vector<Operand> keep;
+  std::vector<Laid> keep;
   const ConvForwardArgs a = small(kSmall, keep);
   try {
     conv_forward_cudnn(a, Launch{.device = kCuda});
     FAIL("nothing was thrown");
   } catch (const DeviceError& e) {
     CHECK(std::string(e.what()) ==
-          "cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (the fake says so ) on cuda:0");
+          "DeviceError: cudnnBackendExecute: CUDNN_STATUS_EXECUTION_FAILED (the fake says so ) on "
+          "cuda:0");
   }
 }
 
@@ -309,7 +310,7 @@ TEST_CASE("cudnn: plans on disk serve the next process, damaged ones are made an
   const Warnings heard;
   FakeCuda cuda;
   FakeCudnn cudnn;
-  std::vector<Operand> keep;
+  std::vector<Laid> keep;
   const ConvForwardArgs a = small(kSmall, keep);
   const auto next_process = [&] {
     wt::detail::replace_cudnn(&FakeCudnn::api());
@@ -318,7 +319,7 @@ TEST_CASE("cudnn: plans on disk serve the next process, damaged ones are made an
   next_process();
   CHECK(cudnn.calls("plan") == 1);
   const std::string folder = cudnn_plan_folder(kCuda);
-  CHECK(wt_test::mentions(folder, "/warptape/cudnn-Fake-9.8.0"));
+  CHECK(mentions(folder, "/warptape/cudnn-Fake-9.8.0"));
   std::vector<std::filesystem::path> files;
   for (const auto& f : std::filesystem::directory_iterator(folder)) files.push_back(f.path());
   REQUIRE(files.size() == 1);
@@ -394,7 +395,7 @@ TEST_CASE("cudnn: a library that is absent, too old, or none says so") {
 
   FakeCuda cuda;
   wt::detail::replace_cudnn(nullptr, "there is none");
-  std::vector<Operand> keep;
+  std::vector<Laid> keep;
   CHECK(std::string(conv_forward_cudnn_why_not(small(kSmall, keep))) == "there is none");
   CHECK(describe_cudnn() == "not used: there is none");
   wt::detail::restore_cudnn();
@@ -439,7 +440,7 @@ TEST_CASE("cudnn: operators on a device, and our own kernels where it cannot") {
     agrees();
     CHECK(warnings().size() == 3);
     for (const std::string& w : warnings())
-      CHECK(wt_test::mentions(w, "cuDNN cannot: cudnnBackendExecute: CUDNN_STATUS_NOT_SUPPORTED"));
+      CHECK(mentions(w, "cuDNN cannot: cudnnBackendExecute: CUDNN_STATUS_NOT_SUPPORTED"));
     CHECK(cudnn.violations() == std::vector<std::string>{});
   }
   {
@@ -450,7 +451,7 @@ TEST_CASE("cudnn: operators on a device, and our own kernels where it cannot") {
     agrees();
     CHECK(cudnn.calls("execute") == 0);
     REQUIRE(warnings().size() == 3);
-    CHECK(wt_test::mentions(warnings()[0], "it has no engine; our own kernel \""));
+    CHECK(mentions(warnings()[0], "it has no engine; our own kernel \""));
   }
   {
     FakeCudnn cudnn;
@@ -462,8 +463,8 @@ TEST_CASE("cudnn: operators on a device, and our own kernels where it cannot") {
     agrees();
     FAIL("nothing was thrown");
   } catch (const UsageError& e) {
-    CHECK(wt_test::mentions(e.what(), "variant \"cudnn\" on cuda"));
-    CHECK(wt_test::mentions(e.what(), "there is none"));
+    CHECK(mentions(e.what(), "variant \"cudnn\" on cuda"));
+    CHECK(mentions(e.what(), "there is none"));
   }
   wt::detail::restore_cudnn();
 }
