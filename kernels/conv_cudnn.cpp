@@ -47,9 +47,7 @@ i64 padding_behind(const ConvShape& s, int d) {
   return std::max(i64{0}, (s.out[d] - 1) * s.stride[d] + reach - s.in[d] - s.padding[d]);
 }
 
-i64 alignment_of(const void* p) {
-  return i64{1} << __builtin_ctzll(reinterpret_cast<u64>(p) | 16);
-}
+i64 alignment_of(const void* p) { return i64{1} << __builtin_ctzll(reinterpret_cast<u64>(p) | 16); }
 
 // Sizes and strides of one tensor, as the graph and the key have them. The stride of an axis of one
 // element is anything in ours; cuDNN finds out the layout by the strides.
@@ -93,13 +91,10 @@ Tensors tensors_of(const Problem& p) {
 
 CudnnKey key_of(const Problem& p, const Tensors& t) {
   static constexpr const char* kPassNames[] = {"conv_forward", "conv_backward_input",
-                                           "conv_backward_weight"};
+                                               "conv_backward_weight"};
   CudnnKey key{kPassNames[int(p.pass)], {}};
   const ConvShape& s = p.shape;
-  key.words = {t.x.type,
-               s.groups,
-               p.accumulate,
-               p.bias != nullptr,
+  key.words = {t.x.type, s.groups, p.accumulate, p.bias != nullptr,
                p.bias ? alignment_of(p.bias) : 0};
   for (const CudnnTensor* one : {&t.x, &t.w, &t.y}) {
     key.words.push_back(one->alignment);
@@ -143,8 +138,7 @@ void describe(CudnnGraph& graph, const void* problem) {
   // With a bias the convolution's result is virtual.
   CudnnTensor sum = p.pass == Pass::forward ? t.y : t.x;
   if (p.bias) sum.id = kSum, sum.type = kCudnnFloat, sum.is_virtual = true, sum.alignment = 16;
-  const CudnnDescriptor& x =
-      graph.tensor(p.bias && p.pass == Pass::data ? sum : t.x);
+  const CudnnDescriptor& x = graph.tensor(p.bias && p.pass == Pass::data ? sum : t.x);
   const CudnnDescriptor& w = graph.tensor(t.w);
   const CudnnDescriptor& y = graph.tensor(p.bias && p.pass == Pass::forward ? sum : t.y);
   const Names& n = kNames[int(p.pass)];
@@ -181,8 +175,8 @@ const char* why_not(const Problem& p) {
   if (s.x_numel() == 0 || s.y_numel() == 0 || s.w_numel() == 0) return "takes no empty tensors";
   for (int d = 0; d < 3; ++d) {
     if (s.padding[d] < 0) return "takes no negative padding";
-    const i64 left = s.in[d] + s.padding[d] + padding_behind(s, d) -
-                     ((s.kernel[d] - 1) * s.dilation[d] + 1);
+    const i64 left =
+        s.in[d] + s.padding[d] + padding_behind(s, d) - ((s.kernel[d] - 1) * s.dilation[d] + 1);
     if (left < 0 || left / s.stride[d] + 1 != s.out[d])
       return "takes no image of which a kernel's step at the end is left out";
   }
@@ -228,8 +222,7 @@ WT_COLD void launch_own(const Args& a, Launch l, const std::string& reason) {
 // False when cuDNN cannot, and nothing was queued.
 bool convolve(const Problem& p, const Launch& l, std::string& reason) {
   const Tensors t = tensors_of(p);
-  CudnnPlan& plan =
-      cudnn_plan(l.device, key_of(p, t), p.shape.dtype == DType::f32, describe, &p);
+  CudnnPlan& plan = cudnn_plan(l.device, key_of(p, t), p.shape.dtype == DType::f32, describe, &p);
   bool done = false;
   if (plan.why_not.empty()) {
     // The size of a plan is known on its device alone, so it is asked for here.

@@ -52,10 +52,9 @@ struct State {
 const State& real() {
   static const State* s = [] {  // outlives static destructors, as the library does
     auto* made = new State;
-    made->found = detail::find_cudnn([](const char* file) { return dlopen(file, RTLD_NOW); },
-                                     [](void* library, const char* name) {
-                                       return dlsym(library, name);
-                                     });
+    made->found =
+        detail::find_cudnn([](const char* file) { return dlopen(file, RTLD_NOW); },
+                           [](void* library, const char* name) { return dlsym(library, name); });
     return made;
   }();
   return *s;
@@ -111,16 +110,15 @@ CudnnFound find_cudnn(void* (*open)(const char* file),
     found.why_not = str(found.file, " is cuDNN ", cudnn_version_text(version), ", older than 9.0");
     return found;
   }
-  for (const Name n : {take(api->error_text, "cudnnGetErrorString"),
-                       take(api->last_error_text, "cudnnGetLastErrorString"),
-                       take(api->create, "cudnnCreate"), take(api->destroy, "cudnnDestroy"),
-                       take(api->set_stream, "cudnnSetStream"),
-                       take(api->make_descriptor, "cudnnBackendCreateDescriptor"),
-                       take(api->free_descriptor, "cudnnBackendDestroyDescriptor"),
-                       take(api->set_attribute, "cudnnBackendSetAttribute"),
-                       take(api->get_attribute, "cudnnBackendGetAttribute"),
-                       take(api->finalize, "cudnnBackendFinalize"),
-                       take(api->execute, "cudnnBackendExecute")})
+  for (const Name n :
+       {take(api->error_text, "cudnnGetErrorString"),
+        take(api->last_error_text, "cudnnGetLastErrorString"), take(api->create, "cudnnCreate"),
+        take(api->destroy, "cudnnDestroy"), take(api->set_stream, "cudnnSetStream"),
+        take(api->make_descriptor, "cudnnBackendCreateDescriptor"),
+        take(api->free_descriptor, "cudnnBackendDestroyDescriptor"),
+        take(api->set_attribute, "cudnnBackendSetAttribute"),
+        take(api->get_attribute, "cudnnBackendGetAttribute"),
+        take(api->finalize, "cudnnBackendFinalize"), take(api->execute, "cudnnBackendExecute")})
     if (!n.found) {
       found.why_not = str(found.file, " lacks ", n.name);
       return found;

@@ -147,8 +147,8 @@ inline constexpr size_t kOldestCudnn = 90000;
 // WT_CUDNN (a file, or "off"), else libcudnn.so.9 as the system finds it, in $CUDNN_ROOT/lib and in
 // the Python wheels of $VIRTUAL_ENV and $CONDA_PREFIX.
 const CudnnApi* cudnn_api();
-const char* cudnn_why_not();     // null when there is one; lives for ever
-std::string describe_cudnn();    // for `wt info`: its version and file, or why there is none
+const char* cudnn_why_not();   // null when there is one; lives for ever
+std::string describe_cudnn();  // for `wt info`: its version and file, or why there is none
 std::string cudnn_version_text(size_t version);
 
 // A call that failed: what cuDNN says about it is the text.
@@ -165,8 +165,7 @@ class CudnnDescriptor {
  public:
   CudnnDescriptor() = default;
   CudnnDescriptor(const CudnnApi& api, CudnnDescriptorType type);
-  CudnnDescriptor(CudnnDescriptor&& o) noexcept
-      : api_(o.api_), p_(std::exchange(o.p_, nullptr)) {}
+  CudnnDescriptor(CudnnDescriptor&& o) noexcept : api_(o.api_), p_(std::exchange(o.p_, nullptr)) {}
   CudnnDescriptor& operator=(CudnnDescriptor&& o) noexcept {
     std::swap(api_, o.api_);
     std::swap(p_, o.p_);

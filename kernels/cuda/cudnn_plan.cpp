@@ -156,8 +156,9 @@ CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
 }
 
 // --- plans on disk ---
-// "warptape cudnn plan 1", device, version and key, the number of bytes and a hash of the JSON text,
-// each on a line, and that text. A file is named by a hash of the key, and says the key itself.
+// "warptape cudnn plan 1", device, version and key, the number of bytes and a hash of the JSON
+// text, each on a line, and that text. A file is named by a hash of the key, and says the key
+// itself.
 
 constexpr const char* kFirstLine = "warptape cudnn plan 1";
 constexpr i64 kMostJson = i64{4} << 20;

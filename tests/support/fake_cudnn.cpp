@@ -164,8 +164,7 @@ struct Values {
 
   i64 offset(const std::vector<i64>& at) const {
     i64 o = 0;
-    for (size_t d = 0; d < at.size(); ++d)
-      o += (t->dims[d] == 1 ? 0 : at[d]) * t->strides[d];
+    for (size_t d = 0; d < at.size(); ++d) o += (t->dims[d] == 1 ? 0 : at[d]) * t->strides[d];
     return o;
   }
   i64 span() const {
@@ -237,8 +236,8 @@ void convolve(const Operation& op, Values& x, Values& w, Values& y) {
       xat[1] = yat[1] / out_group * in_group + at[0];
       for (size_t d = 0; d < at.size(); ++d) wat[d + 1] = at[d];
       for (size_t d = 0; d < spatial; ++d) {
-        const i64 p = yat[d + 2] * op.conv.strides[d] - op.conv.before[d] +
-                      at[d + 1] * op.conv.dilations[d];
+        const i64 p =
+            yat[d + 2] * op.conv.strides[d] - op.conv.before[d] + at[d + 1] * op.conv.dilations[d];
         if (p < 0 || p >= op.x.dims[d + 2]) return;
         xat[d + 2] = p;
       }
@@ -384,9 +383,9 @@ struct FakeCudnnCalls {
   static int finish(Descriptor& d) {
     switch (d.type) {
       case kCudnnTensor: {
-        d.tensor = {d.one<i64>(kTensorId),          d.one<int>(kTensorDataType),
-                    d.all<i64>(kTensorDimensions),  d.all<i64>(kTensorStrides),
-                    d.one<i64>(kTensorAlignment),   d.one<char>(kTensorIsVirtual) != 0};
+        d.tensor = {d.one<i64>(kTensorId),         d.one<int>(kTensorDataType),
+                    d.all<i64>(kTensorDimensions), d.all<i64>(kTensorStrides),
+                    d.one<i64>(kTensorAlignment),  d.one<char>(kTensorIsVirtual) != 0};
         const Tensor& t = d.tensor;
         if (t.dims.size() != t.strides.size()) return refuse(2000, "dimensions and strides");
         for (size_t i = 0; i < t.dims.size(); ++i)
@@ -559,10 +558,10 @@ struct FakeCudnnCalls {
 
 const CudnnApi& FakeCudnn::api() {
   using C = FakeCudnnCalls;
-  static constexpr CudnnApi table = {
-      C::version,       C::error_text,    C::last_error_text, C::create,
-      C::destroy,       C::set_stream,    C::make_descriptor, C::free_descriptor,
-      C::set_attribute, C::get_attribute, C::finalize,        C::execute};
+  static constexpr CudnnApi table = {C::version,         C::error_text,      C::last_error_text,
+                                     C::create,          C::destroy,         C::set_stream,
+                                     C::make_descriptor, C::free_descriptor, C::set_attribute,
+                                     C::get_attribute,   C::finalize,        C::execute};
   return table;
 }
 

@@ -1,7 +1,8 @@
-// A cuDNN without a GPU: it notes the descriptors that are made, complains of what cuDNN would refuse
-// (attributes that the descriptor does not have, wrong types and counts, what is missing when it is
-// finalized, what refers to something unfinished), and computes convolution graphs on the host over
-// the tensors that a variant pack names, through the CUDA runtime in use: a fake or an emulated one.
+// A cuDNN without a GPU: it notes the descriptors that are made, complains of what cuDNN would
+// refuse (attributes that the descriptor does not have, wrong types and counts, what is missing
+// when it is finalized, what refers to something unfinished), and computes convolution graphs on
+// the host over the tensors that a variant pack names, through the CUDA runtime in use: a fake or
+// an emulated one.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,7 +14,7 @@
 namespace wt_test {
 
 struct FakeEngine {
-  int mode = wt::kHeuristicA;    // which heuristics name it
+  int mode = wt::kHeuristicA;   // which heuristics name it
   std::vector<int> notes = {};  // numerical
   wt::i64 workspace = 0;
   int plan_status = 0;     // of finalizing its plan

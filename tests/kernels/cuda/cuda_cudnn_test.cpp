@@ -59,9 +59,8 @@ struct Warnings {
   Warnings() {
     warnings().clear();
     wt::detail::forget_warnings();
-    before_ = set_warning_handler([](std::string_view line) noexcept {
-      warnings().emplace_back(line);
-    });
+    before_ =
+        set_warning_handler([](std::string_view line) noexcept { warnings().emplace_back(line); });
   }
   ~Warnings() { set_warning_handler(before_); }
   WarningHandler before_;
@@ -86,7 +85,8 @@ ConvShape shape_of(i64 batch, i64 in_channels, i64 out_channels, i64 groups, std
     s.stride[d] = missing ? 1 : stride;
     s.padding[d] = missing ? 0 : padding;
     s.dilation[d] = missing ? 1 : dilation;
-    s.out[d] = (s.in[d] + 2 * s.padding[d] - (s.kernel[d] - 1) * s.dilation[d] - 1) / s.stride[d] + 1;
+    s.out[d] =
+        (s.in[d] + 2 * s.padding[d] - (s.kernel[d] - 1) * s.dilation[d] - 1) / s.stride[d] + 1;
   }
   s.dtype = t;
   return s;
@@ -167,9 +167,7 @@ Results three_passes(const Case& c, bool bias, bool accumulate, Device d) {
 void check_passes(const Case& c, bool bias, bool accumulate) {
   const Results cpu = three_passes(c, bias, accumulate, Device::cpu()),
                 gpu = three_passes(c, bias, accumulate, kCuda);
-  const double bound = c.shape.dtype == f32   ? 1e-4
-                       : c.shape.dtype == f16 ? 3e-2
-                                              : 2e-1;
+  const double bound = c.shape.dtype == f32 ? 1e-4 : c.shape.dtype == f16 ? 3e-2 : 2e-1;
   CHECK(worst(cpu.y, gpu.y) < bound);
   CHECK(worst(cpu.x, gpu.x) < bound);
   CHECK(worst(cpu.w, gpu.w) < bound);
@@ -305,8 +303,7 @@ TEST_CASE("cudnn: a context that broke is a device's error") {
 
 TEST_CASE("cudnn: plans on disk serve the next process, damaged ones are made anew") {
   const TempDir dir;
-  const Environment cache("XDG_CACHE_HOME", dir.path.c_str()),
-      plans("WT_CUDNN_PLANS", nullptr);
+  const Environment cache("XDG_CACHE_HOME", dir.path.c_str()), plans("WT_CUDNN_PLANS", nullptr);
   const Warnings heard;
   FakeCuda cuda;
   FakeCudnn cudnn;
@@ -331,9 +328,8 @@ TEST_CASE("cudnn: plans on disk serve the next process, damaged ones are made an
 
   std::string good;
   std::getline(std::ifstream(files[0]), good, '\0');
-  for (const std::string& bad :
-       {std::string(), std::string("{}"), good.substr(0, good.size() - 1), good + "x",
-        good.substr(0, good.find("[")) + "\n"}) {
+  for (const std::string& bad : {std::string(), std::string("{}"), good.substr(0, good.size() - 1),
+                                 good + "x", good.substr(0, good.find("[")) + "\n"}) {
     CAPTURE(bad);
     std::ofstream(files[0]) << bad;
     warnings().clear();
