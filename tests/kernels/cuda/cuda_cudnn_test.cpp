@@ -1,20 +1,16 @@
-// Convolutions through cuDNN's graphs, over a fake cuDNN: on a fake runtime what is built and kept,
-// and on an emulated device, beside our own kernels, what an operator makes of it.
-#include <algorithm>
-#include <cstdlib>
+// Convolutions through cuDNN's graphs, over a fake cuDNN on a fake runtime: what is built, chosen
+// and kept. cuda_cudnn_path_test.cpp has what operators make of it.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
-#include "warptape/autograd/ops.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/mode.h"
-#include "warptape/core/warning.h"
 #include "warptape/kernels/conv.h"
 #include "warptape/kernels/cuda/cudnn_plan.h"
 #include "warptape/kernels/run.h"
+#include "warptape/tests/kernels/cuda/cudnn_support.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/fake_cuda.h"
@@ -32,39 +28,16 @@ void conv_backward_weight_cudnn(const ConvBackwardWeightArgs& a, const Launch& l
 }  // namespace wt
 
 using namespace wt;
+using wt_test::Environment;
 using wt_test::FakeCuda;
 using wt_test::FakeCudnn;
+using wt_test::Warnings;
+using wt_test::warnings;
+using wt_test::worst;
 
 namespace {
 
 const Device kCuda = Device::cuda(0);
-
-// An environment variable for the life of this; null: unset.
-struct Environment {
-  Environment(const char* name, const char* value) : name_(name) {
-    if (const char* was = std::getenv(name)) before_ = was, had_ = true;
-    value ? setenv(name, value, 1) : unsetenv(name);
-  }
-  ~Environment() { had_ ? setenv(name_, before_.c_str(), 1) : unsetenv(name_); }
-  const char* name_;
-  std::string before_;
-  bool had_ = false;
-};
-
-std::vector<std::string>& warnings() {
-  static std::vector<std::string> list;
-  return list;
-}
-struct Warnings {
-  Warnings() {
-    warnings().clear();
-    wt::detail::forget_warnings();
-    before_ =
-        set_warning_handler([](std::string_view line) noexcept { warnings().emplace_back(line); });
-  }
-  ~Warnings() { set_warning_handler(before_); }
-  WarningHandler before_;
-};
 
 struct Case {
   const char* name;
@@ -112,16 +85,6 @@ Laid operand(const Case& c, i64 first, i64 second, const i64* sizes, u64 seed, D
 }
 std::vector<double> values_of(const Laid& o) {
   return o.memory.to(Device::cpu()).to(f64).to_vector<double>();
-}
-
-double worst(const std::vector<double>& a, const std::vector<double>& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double d = std::fabs(a[i] - b[i]);
-    if (!(d <= most)) most = d;
-  }
-  return most;
 }
 
 // All three passes on one device: by cuDNN, or by the cpu's own kernels.
@@ -394,73 +357,5 @@ TEST_CASE("cudnn: a library that is absent, too old, or none says so") {
   std::vector<Laid> keep;
   CHECK(std::string(conv_forward_cudnn_why_not(small(kSmall, keep))) == "there is none");
   CHECK(describe_cudnn() == "not used: there is none");
-  wt::detail::restore_cudnn();
-}
-
-// --- with our own kernels beside it ---
-
-TEST_CASE("cudnn: operators on a device, and our own kernels where it cannot") {
-  if (!cuda::is_available()) SKIP_TEST(cuda::why_not().c_str());
-  if (!ContractTable<ConvForwardArgs>::rows[int(DeviceKind::cuda)])
-    SKIP_TEST("this build has no kernels for cuda");
-  const Environment off("WT_CUDNN_PLANS", "off");
-  const Warnings heard;
-  const auto train = [&](Device d) {
-    Tensor x = tensor(wt_test::random_values(2 * 3 * 6 * 6, 1)).to(f32).reshape({2, 3, 6, 6}),
-           w = tensor(wt_test::random_values(4 * 3 * 3 * 3, 2)).to(f32).reshape({4, 3, 3, 3}),
-           b = tensor(wt_test::random_values(4, 3)).to(f32);
-    x = x.to(d).set_requires_grad(), w = w.to(d).set_requires_grad();
-    b = b.to(d).set_requires_grad();
-    const Tensor y = conv2d(x, w, b, {.stride = 2, .padding = 1});
-    (y * y).sum().backward();
-    std::vector<std::vector<double>> all;
-    for (const Tensor& t : {y.detach(), x.grad(), w.grad(), b.grad()})
-      all.push_back(t.to(Device::cpu()).to(f64).to_vector<double>());
-    return all;
-  };
-  const auto cpu = train(Device::cpu());
-  const auto agrees = [&] {
-    const VariantScope forward("conv_forward", "cudnn"), data("conv_backward_input", "cudnn"),
-        filter("conv_backward_weight", "cudnn");
-    const auto gpu = train(kCuda);
-    for (size_t i = 0; i < cpu.size(); ++i) CHECK(worst(cpu[i], gpu[i]) < 1e-4);
-  };
-  {
-    FakeCudnn cudnn;
-    train(kCuda);
-    CHECK(cudnn.calls("execute") == 0);  // never without being asked for
-    agrees();
-    CHECK(cudnn.calls("execute") == 3);
-    CHECK(warnings().empty());
-    cudnn.engines[0].execute_status = kCudnnNotSupported;
-    agrees();
-    CHECK(warnings().size() == 3);
-    for (const std::string& w : warnings())
-      CHECK(mentions(w, "cuDNN cannot: cudnnBackendExecute: CUDNN_STATUS_NOT_SUPPORTED"));
-    CHECK(cudnn.violations() == std::vector<std::string>{});
-  }
-  {
-    FakeCudnn cudnn;
-    cudnn.engines.clear();
-    warnings().clear();
-    wt::detail::forget_warnings();
-    agrees();
-    CHECK(cudnn.calls("execute") == 0);
-    REQUIRE(warnings().size() == 3);
-    CHECK(mentions(warnings()[0], "it has no engine; our own kernel \""));
-  }
-  {
-    FakeCudnn cudnn;
-    cudnn.create_status = kCudnnNotInitialized;
-    agrees();
-  }
-  wt::detail::replace_cudnn(nullptr, "there is none");
-  try {
-    agrees();
-    FAIL("nothing was thrown");
-  } catch (const UsageError& e) {
-    CHECK(mentions(e.what(), "variant \"cudnn\" on cuda"));
-    CHECK(mentions(e.what(), "there is none"));
-  }
   wt::detail::restore_cudnn();
 }
