@@ -243,7 +243,17 @@ WT_VARIANTS(WT_DEVICE_NS, conv_forward, ConvForwardArgs,
              .rank = 20,
              .why_not = why_not_channels<ConvForwardArgs>,
              .launch = launch_channels},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+// cuDNN comes last: no GPU has shown yet where it is right and the faster one, so it is chosen by
+// name, or by `wt tune` on a GPU where it is.
+#if defined(__CUDACC__)
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = conv_forward_cudnn_why_not,
+             .launch = conv_forward_cudnn}
+#endif
+);
 WT_VARIANTS(WT_DEVICE_NS, conv_backward_input, ConvBackwardInputArgs,
             {.name = "tensor_core",
              .rank = 40,
@@ -262,6 +272,14 @@ WT_VARIANTS(WT_DEVICE_NS, conv_backward_input, ConvBackwardInputArgs,
              .rank = 20,
              .why_not = why_not_channels<ConvBackwardInputArgs>,
              .launch = launch_channels},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+#if defined(__CUDACC__)
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = conv_backward_input_cudnn_why_not,
+             .launch = conv_backward_input_cudnn}
+#endif
+);
 
 }  // namespace wt

@@ -171,6 +171,13 @@ void launch_naive(const ConvBackwardWeightArgs& a, const Launch& l) {
   launch_bias_gradient(a, l);
 }
 
+#if defined(__CUDACC__)
+void launch_cudnn(const ConvBackwardWeightArgs& a, const Launch& l) {
+  conv_backward_weight_cudnn(a, l);
+  launch_bias_gradient(a, l);
+}
+#endif
+
 i64 taps_of(const ConvShape& s) { return s.kernel[0] * s.kernel[1] * s.kernel[2]; }
 i64 parts_workspace(const ConvParts& p) { return p.count * p.stride * i64(sizeof(float)); }
 template <class T>
@@ -290,6 +297,14 @@ WT_VARIANTS(WT_DEVICE_NS, conv_backward_weight, ConvBackwardWeightArgs,
              .why_not = why_not_taps,
              .workspace = taps_workspace,
              .launch = launch_taps},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+#if defined(__CUDACC__)  // last: see conv.cu
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = conv_backward_weight_cudnn_why_not,
+             .launch = launch_cudnn}
+#endif
+);
 
 }  // namespace wt

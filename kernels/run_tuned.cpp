@@ -11,6 +11,7 @@
 #include <optional>
 #include <sstream>
 
+#include "warptape/core/cache_folder.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
@@ -21,14 +22,6 @@ namespace wt {
 namespace {
 
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{64} << 20;
-
-std::string cache_folder() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && *xdg == '/')
-    return str(xdg, "/warptape");
-  if (const char* home = std::getenv("HOME"); home && *home == '/')
-    return str(home, "/.cache/warptape");
-  return {};
-}
 
 std::string asked_for() {
   const char* text = std::getenv("WT_TUNE");
@@ -124,7 +117,7 @@ std::string tune_path(Device d) {
   if (asked == "off") return {};
   if (!asked.empty()) return asked;
   if (d.kind != DeviceKind::cuda) return {};
-  const std::string folder = cache_folder();
+  const std::string folder = user_cache_folder();
   if (folder.empty()) return {};
   std::string name = tune_device_name(d);
   for (char& c : name)
@@ -154,7 +147,7 @@ static bool look_for_files() {
   const std::string asked = asked_for();
   if (!asked.empty()) return asked != "off";
   // The names of devices are not asked for here: a program for the cpu never starts CUDA.
-  const std::string folder = cache_folder();
+  const std::string folder = user_cache_folder();
   if (folder.empty()) return false;
   std::error_code error;
   for (std::filesystem::directory_iterator f(folder, error), end; !error && f != end;

@@ -1,0 +1,75 @@
+// Execution plans of cuDNN: a graph of operations, the engine that computes it, and what is kept of
+// both. Building a plan takes cuDNN milliseconds to seconds (some engines are compiled then), so a
+// plan is made once for each thread, device and key, and its JSON form is written to the user's
+// cache folder for the next process.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/kernels/cuda/cudnn_api.h"
+
+namespace wt {
+
+// All that the choice of a plan depends on beside device and library: which computation it is, and
+// sizes, strides, alignments.
+struct CudnnKey {
+  std::string name;  // "conv_forward"
+  std::vector<i64> words;
+  std::string text() const;
+  friend bool operator==(const CudnnKey&, const CudnnKey&) = default;
+};
+
+// A tensor of a graph. Strides in elements; a virtual one is never in memory.
+struct CudnnTensor {
+  i64 id = 0;
+  int type = kCudnnFloat;
+  int ndim = 0;
+  i64 dims[5] = {}, strides[5] = {};
+  i64 alignment = 16;
+  bool is_virtual = false;
+};
+
+// Operations and what they point to, which lives as long as this.
+class CudnnGraph {
+ public:
+  explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
+  const CudnnApi& api() const { return api_; }
+  // Finalized.
+  const CudnnDescriptor& tensor(const CudnnTensor& t);
+  const CudnnDescriptor& keep(CudnnDescriptor d);
+  void operation(CudnnDescriptor d);
+  // The graph of these operations.
+  CudnnDescriptor build(void* handle) const;
+
+ private:
+  const CudnnApi& api_;
+  std::vector<std::vector<CudnnDescriptor>> kept_;  // a descriptor each: references stay good
+  std::vector<CudnnDescriptor> operations_;
+};
+
+struct CudnnPlan {
+  CudnnDescriptor plan;
+  i64 workspace = 0;
+  std::string why_not;  // cuDNN cannot: empty when it can
+};
+
+// The most that a plan may ask for.
+inline constexpr i64 kMostCudnnWorkspace = i64{512} << 20;
+
+// The thread's plan of `key` on `d`: what it has, else what the disk has, else what cuDNN's
+// heuristics (mode A, then its fallback) rank first of the engines that are deterministic and, of
+// f32, round as f32 does (`exact`): no TF32, no Winograd, no Fourier transform. `describe` adds the
+// operations. Never null; throws DeviceError for a broken device.
+CudnnPlan& cudnn_plan(Device d, const CudnnKey& key, bool exact,
+                      void (*describe)(CudnnGraph& graph, const void* problem),
+                      const void* problem);
+
+// Queues the plan. `ids` and `pointers`: the tensors in memory. False when cuDNN cannot after all:
+// nothing was queued then, and why_not is set. Throws DeviceError.
+bool cudnn_run(CudnnPlan& plan, Device d, void* stream, int count, const i64* ids, void** pointers,
+               void* workspace);
+
+// Where the plans of `d` lie; "" where there is no folder, or with WT_CUDNN_PLANS=off.
+std::string cudnn_plan_folder(Device d);
+
+}  // namespace wt
