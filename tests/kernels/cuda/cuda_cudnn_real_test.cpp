@@ -102,7 +102,7 @@ TEST_CASE("cudnn: the real library plans every pass for an H100") {
   }
   described = device.get();
   executed = restored = 0;
-  const CudnnApi api = planning_only();
+  static const CudnnApi api = planning_only();  // the thread keeps plans of it until it ends
   const auto walk = [&] {
     wt::detail::replace_cudnn(&api);
     int convolutions = 0;
