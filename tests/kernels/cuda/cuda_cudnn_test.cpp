@@ -111,7 +111,7 @@ Results three_passes(const Case& c, bool bias, bool accumulate, Device d) {
   }
   {
     const Laid x = make(0, 4), w = make(1, 5), y = make(2, 6);
-    const ConvBackwardInputArgs a{s, x.view, y.view, w.view, bias ? b.impl()->data : nullptr};
+    const ConvBackwardInputArgs a{s, x.view, y.view, w.view};
     if (cudnn) REQUIRE(conv_backward_input_cudnn_why_not(a) == nullptr);
     cudnn ? conv_backward_input_cudnn(a, l) : run(a, l);
     r.x = values_of(x);
@@ -203,6 +203,9 @@ TEST_CASE("cudnn: padding behind, and what cannot be said to it") {
   refuses([](auto& x) { x.x.at[2] = -1; }, "takes no operand that repeats or goes backwards");
   refuses([](auto& x) { x.shape.out[2] = 2; },
           "takes no image of which a kernel's step at the end is left out");
+  const ConvBackwardInputArgs data{a.shape, a.x, a.y, a.w, a.w.data};
+  REQUIRE(conv_backward_input_cudnn_why_not(data) != nullptr);
+  CHECK(std::string(conv_backward_input_cudnn_why_not(data)) == "adds no bias");
 }
 
 TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made once") {
