@@ -27,7 +27,7 @@ void check(cublasStatus_t status, const char* call) { cublas_check(status, call,
 // All that the choice of an algorithm depends on; compared as bytes, so without padding.
 struct PlanKey {
   i64 m, n, k, lead_out, lead_a, lead_b, batches, stride_out, stride_a, stride_b;
-  u32 alignments;  // log2 of what out, a, b and bias are aligned to
+  u32 alignments;  // log2 of what out, a, b and the epilogue's vector are aligned to
   u8 dtype, ta, tb, flags;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
@@ -81,10 +81,12 @@ Types types_of(DType t) {
   }
 }
 
-// One product: one batch dimension at most.
+// One product: one batch dimension at most. Its row sums are made only where they are asked for: by
+// the epilogue, which writes them beside the product and reads a no second time.
 class Product {
  public:
-  explicit Product(const MatmulArgs& g) : g_(g), types_(types_of(g.dtype)) {
+  explicit Product(const MatmulArgs& g, bool row_sums = false) : g_(g), types_(types_of(g.dtype)) {
+    const void* const vector = row_sums ? g.row_sum : g.bias;
     const auto [ta, lead_a] = leading_dimension(g.m, g.k, g.a_row, g.a_column);
     const auto [tb, lead_b] = leading_dimension(g.k, g.n, g.b_row, g.b_column);
     const i64 lead_out = g.m == 1 ? g.n : g.out_row;
@@ -100,17 +102,19 @@ class Product {
             batch.a,
             batch.b,
             alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16 |
-                alignment_log2(g.bias) << 24,
+                alignment_log2(vector) << 24,
             u8(g.dtype),
             ta,
             tb,
-            u8(g.accumulate | (g.bias != nullptr) << 1)};
+            u8(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2)};
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.scale), "MatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (g.bias) {
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, g.bias);
+    if (vector) {
+      // BGRADB: sums over k of its second operand, which is a.
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE,
+          row_sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS);
+      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
     }
     layout(first_, tb ? g.k : g.n, tb ? g.n : g.k, lead_b, batch.b);
     layout(second_, ta ? g.m : g.k, ta ? g.k : g.m, lead_a, batch.a);
@@ -208,6 +212,16 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
   return nullptr;
 }
 
+const char* matmul_vendor_sums_why_not(const MatmulArgs& g) {
+  if (const char* why = matmul_vendor_why_not(g)) return why;
+  if (!g.row_sum) return "makes row sums, and none are wanted";
+  if (g.bias || g.row_sum_accumulate) return "makes row sums anew, beside a product without a bias";
+  if (g.dtype == DType::f64) return "makes no row sums in f64";
+  return reinterpret_cast<u64>(g.row_sum) % 16 == 0
+             ? nullptr
+             : "makes no row sums that begin between 16-byte boundaries";
+}
+
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
 
 namespace {
@@ -255,6 +269,10 @@ void matmul_vendor(const MatmulArgs& all, const Launch& l) {
     }
   }
   if (all.row_sum) cuda::launch_row_sums(all, l);
+}
+
+void matmul_vendor_sums(const MatmulArgs& g, const Launch& l) {
+  if (!Product(g, true).run(library(l.device), l)) matmul_vendor(g, l);
 }
 
 }  // namespace wt

@@ -22,6 +22,7 @@ CONFLICTS = {
                           "queries; a warp's lanes read one query together",
     "argmax": "states of 20 bytes, merged once a block",
     "bincount": "all elements in nine counters: atomics on one address wait for each other",
+    "cholesky": "roots down a tile's diagonal; else as attention_backward: rows of a triangle",
     "conv_backward_weight": "tiles stored down their columns: every bank twice, 6 % of passes",
     "logsumexp": "states of two words, merged once a block",
     # Stored by other runs, the 16-bit kernels spill.
@@ -38,6 +39,7 @@ BYTES = {
     "conv_backward_input": "weights laid out anew for the tiles",
     "conv_backward_weight": "sums of parts of the pixels, added by a second kernel",
     "conv_forward": "weights laid out anew for the tiles",
+    "ctc_backward": "beta of all steps in a workspace",
     "embedding_backward": "the indices are sorted first",
     "layer_norm_backward_params": "parts of the rows, added by a second kernel",
     "max_pool_gather": "four bytes of each sector of places are wanted",

@@ -12,6 +12,8 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
+#include "warptape/kernels/matmul.h"
+#include "warptape/kernels/run.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/optimizer.h"
@@ -167,6 +169,34 @@ TEST_CASE("cuda path: layers of one input, one output and one row") {
     const std::vector<Tensor> cpu = layer(Device::cpu()), gpu = layer(kFirst);
     for (size_t i = 0; i < cpu.size(); ++i) CHECK(worst_difference(cpu[i], gpu[i]) < 1e-4);
   }
+}
+
+TEST_CASE("cuda path: row sums by cuBLASLt's epilogue, or by our kernel where it has none") {
+  NEED_GPUS(1);
+  constexpr i64 kOut = 40, kIn = 24;
+  for (const DType t : {DType::f32, DType::f16, DType::bf16})
+    for (const i64 rows : {i64{1}, i64{33}, i64{200}})
+      for (const char* answer : {"", "none", "status"}) {
+        CAPTURE(dtype_name(t), rows, answer);
+        const Heuristic now(answer);
+        const VariantScope by_epilogue("matmul", "vendor_sums");
+        // Of a linear layer: dW = dy^T x, and the bias's. Sixteenths, whose sums are exact in f32.
+        const Tensor dy = counting({rows, kOut}).to(t), x = counting({rows, kIn}, 4).to(t);
+        const Tensor on_device = dy.to(kFirst), inputs = x.to(kFirst);
+        const Tensor dw = zeros({kOut, kIn}, {.dtype = t, .device = kFirst});
+        const Tensor db = zeros({kOut}, {.dtype = t, .device = kFirst});
+        MatmulArgs g;
+        g.out = dw.impl()->data, g.a = on_device.impl()->data, g.b = inputs.impl()->data;
+        g.row_sum = db.impl()->data;
+        g.m = kOut, g.n = kIn, g.k = rows, g.dtype = t;
+        g.out_row = kIn, g.a_row = 1, g.a_column = kOut, g.b_row = kIn, g.b_column = 1;
+        run(g, Launch{.device = kFirst});
+        const auto same = [](const Tensor& got, const Tensor& want) {
+          return got.to_vector<double>() == want.to_vector<double>();
+        };
+        CHECK(same(dw, matmul(dy.to(f64).t(), x.to(f64)).to(t)));
+        CHECK(same(db, dy.to(f64).sum({0}).to(t)));
+      }
 }
 
 TEST_CASE("cuda path: a product works whatever cuBLASLt makes of it") {

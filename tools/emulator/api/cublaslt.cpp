@@ -136,6 +136,11 @@ class Call {
       out_.bias = {q.bias, bias_type(p_), 1, 0, out_.batches > 1 ? q.bias_stride : 0};
       if (const auto s = operand("bias", out_.bias, p_.m, 1, algo.bias_alignment, false)) return s;
     }
+    if (q.epilogue & CUBLASLT_EPILOGUE_BGRADB) {
+      out_.bias = {q.bias, bias_type(p_), 1, 0, 0};
+      if (const auto s = operand("bias gradient", out_.bias, p_.n, 1, algo.bias_alignment, true))
+        return s;
+    }
     return aliasing();
   }
 

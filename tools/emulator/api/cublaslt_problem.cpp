@@ -60,14 +60,17 @@ cublasStatus_t check_layout(const char* call, const Layout& l, char name) {
 cublasStatus_t check_epilogue(const char* call, const Problem& p) {
   const u32 e = p.desc->epilogue;
   const u32 known = CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU | CUBLASLT_EPILOGUE_BIAS |
-                    CUBLASLT_EPILOGUE_GELU;
+                    CUBLASLT_EPILOGUE_GELU | CUBLASLT_EPILOGUE_BGRADB;
   if (e == 0 || (e & ~known) || ((e & CUBLASLT_EPILOGUE_RELU) && (e & CUBLASLT_EPILOGUE_GELU)) ||
-      ((e & CUBLASLT_EPILOGUE_DEFAULT) && e != CUBLASLT_EPILOGUE_DEFAULT))
+      ((e & CUBLASLT_EPILOGUE_DEFAULT) && e != CUBLASLT_EPILOGUE_DEFAULT) ||
+      ((e & CUBLASLT_EPILOGUE_BGRADB) && e != CUBLASLT_EPILOGUE_BGRADB))
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "epilogue %u", e);
   if (e == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (p.desc->scale != CUDA_R_32F)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "only the default epilogue in f64 and i32");
-  if (!(e & CUBLASLT_EPILOGUE_BIAS)) return CUBLAS_STATUS_SUCCESS;
+  if (!(e & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB))) return CUBLAS_STATUS_SUCCESS;
+  if ((e & CUBLASLT_EPILOGUE_BGRADB) && (is_i32(p.desc->compute) || p.layouts[3]->batches > 1))
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "sums of B of integers, or of a batch");
   const u32 own = p.type(3) == CUDA_R_8I ? u32(CUDA_R_32F) : p.type(3);
   if (bias_type(p) != own)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "bias of type %u", bias_type(p));
@@ -151,7 +154,7 @@ bool choose(const Problem& p, const u32 (&promised)[4], i32 splits, Algo* out) {
     if (out->alignment[i] < least) return false;
   }
   out->bias_alignment = 1;
-  if (p.desc->epilogue & CUBLASLT_EPILOGUE_BIAS) {
+  if (p.desc->epilogue & (CUBLASLT_EPILOGUE_BIAS | CUBLASLT_EPILOGUE_BGRADB)) {
     out->bias_alignment = std::min(u32(16), alignment_of(p.desc->bias));
     if (out->bias_alignment < element_bytes(bias_type(p))) return false;
   }

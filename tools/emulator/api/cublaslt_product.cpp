@@ -241,6 +241,22 @@ void write_batch(const Product& p, i64 z, const Sum* const* parts, Scale alpha, 
   }
 }
 
+// The sums of op(B) over k. In another order than a plain loop's, as the products.
+void write_sums_of_b(const Product& p, const Aliases& at) {
+  for (i64 j = 0; j < p.n; ++j) {
+    float sum = 0;
+    with_type(p.b.type, [&]<class T>(T*) {
+      const T* from = reinterpret_cast<const T*>(i64(p.b.at) + at.b) + j * p.b.column;
+      for (i64 first = 0; first < kStep; ++first)
+        for (i64 k = first; k < p.k; k += kStep)
+          sum += operand<float>(from[k * p.b.row], Rounding::none);
+    });
+    with_type(p.bias.type, [&]<class T>(T*) {
+      reinterpret_cast<T*>(i64(p.bias.at) + at.bias)[j] = stored<T>(sum);
+    });
+  }
+}
+
 template <class Sum, class Scale>
 bool run_typed(const Product& p, const Aliases& at) {
   Scale alpha, beta;
@@ -258,6 +274,7 @@ bool run_typed(const Product& p, const Aliases& at) {
       sums.over(p.k * s / p.splits, p.k * (s + 1) / p.splits, parts[size_t(s)]);
     write_batch<Scale, Sum>(p, z, parts.data(), alpha, beta, at);
   }
+  if (p.epilogue & CUBLASLT_EPILOGUE_BGRADB) write_sums_of_b(p, at);
   return true;
 }
 
@@ -286,7 +303,8 @@ bool run_product(const Product& p) {
              find(&at.b, extent_of(p.b, p.k, p.n, p.batches)) &&
              find(&at.d, extent_of(p.d, p.m, p.n, p.batches));
   if (all && p.reads_c) all = find(&at.c, extent_of(p.c, p.m, p.n, p.batches));
-  if (all && p.bias.at) all = find(&at.bias, extent_of(p.bias, p.m, 1, p.batches));
+  const i64 vector = p.epilogue & CUBLASLT_EPILOGUE_BGRADB ? p.n : p.m;
+  if (all && p.bias.at) all = find(&at.bias, extent_of(p.bias, vector, 1, p.batches));
   if (all && p.splits > 1) all = find(&at.workspace, {p.workspace, p.workspace_bytes});
   if (!all) return false;
   switch (p.compute) {

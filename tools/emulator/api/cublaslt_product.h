@@ -23,7 +23,7 @@ struct Product {
   u64 alpha = 0, beta = 0;
   bool reads_c = false;  // beta is not zero, or not known yet
   u32 epilogue = 0;
-  Matrix bias;  // [m]
+  Matrix bias;  // [m]; of BGRADB the sums of op(B) over k, [n], which are written
   i32 splits = 1;
   u64 workspace = 0, workspace_bytes = 0;  // of partial sums
 };
