@@ -215,7 +215,8 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
 const char* matmul_vendor_sums_why_not(const MatmulArgs& g) {
   if (const char* why = matmul_vendor_why_not(g)) return why;
   if (!g.row_sum) return "makes row sums, and none are wanted";
-  if (g.bias || g.row_sum_accumulate) return "makes row sums anew, beside a product without a bias";
+  if (g.bias || g.accumulate || g.row_sum_accumulate)
+    return "makes row sums beside a product that is neither added to anything nor has a bias";
   if (g.dtype == DType::f64) return "makes no row sums in f64";
   return reinterpret_cast<u64>(g.row_sum) % 16 == 0
              ? nullptr

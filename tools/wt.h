@@ -17,8 +17,10 @@ CLI::Validator at_least(long long least);
 // 0 to 2^64 - 1, digits alone: CLI11 takes -1 for the largest.
 CLI::Validator a_seed();
 
-// The contracts of --op: those called so, and of an operator all whose names begin so. UsageError.
+// The contracts of --op: those called so, all whose names begin so, or those that an operator of
+// this name runs. UsageError.
 std::vector<std::string> contracts_of(const std::vector<std::string>& names);
+std::vector<std::string> contracts_of_operator(const std::string& name);  // none: no such operator
 
 void add_info(CLI::App& app, int& code);
 void add_ops(CLI::App& app, int& code);

@@ -189,6 +189,12 @@ void print_ops_as_table() {
 
 }  // namespace
 
+std::vector<std::string> contracts_of_operator(const std::string& name) {
+  for (const OpFacts& f : kFacts)
+    if (name == f.name) return words(f.contracts);
+  return {};
+}
+
 void add_ops(CLI::App& app, int& code) {
   CLI::App* c = app.add_subcommand(
       "ops",

@@ -291,9 +291,15 @@ std::vector<std::string> contracts_of(const std::vector<std::string>& names) {
   for (const ContractInfo& c : all_contracts()) all.push_back(c.name);
   for (const std::string& n : names) {
     bool known = false;
-    // An operator's name stands for its contracts: softmax for softmax_forward, softmax_backward.
+    // An operator's name stands for its contracts: softmax for softmax_forward, softmax_backward,
+    // and conv2d, whose kernels are not called so, for those that it runs.
     for (const std::string& c : all)
       if (c == n || c.starts_with(n + "_")) wanted.push_back(c), known = true;
+    if (!known) {
+      const std::vector<std::string> run = contracts_of_operator(n);
+      wanted.insert(wanted.end(), run.begin(), run.end());
+      known = !run.empty();
+    }
     if (!known) throw UsageError(str("--op: no kernel is called '", n, "'", did_you_mean(n, all)));
   }
   return wanted;

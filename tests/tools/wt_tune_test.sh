@@ -52,6 +52,8 @@ WT_TUNE=off expect 0 "loss" train charlm $tiny --device simt --out "$here/b"
 printf 'junk\n' >"$file"
 expect 0 "written anew" tune --device simt --quick --op sum --output "$file"
 
+expect 0 "results right" tune --device simt --quick --op conv2d --output "$here/conv.tsv"
+grep -q conv_backward_weight "$here/conv.tsv" || fail "--op conv2d: not the kernels that it runs"
 expect 2 "did you mean" tune --device simt --op softmax_forwrd --output "$here/x"
 expect 2 "--output FILE is needed on simt" tune --device simt
 expect 2 "the cpu is what the others are held against" tune --device cpu

@@ -220,6 +220,11 @@ class Call {
         d.bytes != u64(p_.m) * u64(p_.n) * u64(out_.batches) * element_bytes(out_.d.type);
     const Extent a = extent_of(out_.a, p_.m, p_.k, out_.batches);
     const Extent b = extent_of(out_.b, p_.k, p_.n, out_.batches);
+    if (out_.epilogue & CUBLASLT_EPILOGUE_BGRADB) {
+      const Extent sums = extent_of(out_.bias, p_.n, 1, 1);
+      if (meet(sums, a) || meet(sums, b) || (!holes && meet(sums, d)))
+        return refuse(CUBLAS_STATUS_INVALID_VALUE, kName, "the bias gradient overlaps A, B or D");
+    }
     // With holes in D the others may lie in them: columns of one buffer, say.
     if (!holes && meet(d, a)) return clash("A", a);
     if (!holes && meet(d, b)) return clash("B", b);
