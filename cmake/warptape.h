@@ -14,6 +14,7 @@
 #include "warptape/core/dtype.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/npy.h"

@@ -336,11 +336,11 @@ WT_VARIANTS(
      .why_not = matmul_vendor_why_not,
      .workspace = matmul_vendor_workspace,
      .launch = matmul_vendor},
-    // Row sums by cuBLASLt's epilogue. Below `vendor`, which has a kernel of our own for them,
-    // until `wt tune` on a GPU finds it right and the faster one.
+    // The same, with row sums by cuBLASLt's epilogue where it makes them. Below `vendor`, which has
+    // a kernel of our own for them, until `wt tune` on a GPU finds it right and the faster one.
     {.name = "vendor_sums",
      .rank = 90,
-     .why_not = matmul_vendor_sums_why_not,
+     .why_not = matmul_vendor_why_not,
      .workspace = matmul_vendor_workspace,
      .launch = matmul_vendor_sums},
 #endif

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "warptape/core/error.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/common/leading_dimension.h"
 #include "warptape/kernels/cuda/blas.h"
@@ -68,7 +69,8 @@ struct Types {
   cudaDataType_t data, scale;
   cublasComputeType_t compute;
 };
-Types types_of(DType t) {
+// tf32: f32 may be rounded to it.
+Types types_of(DType t, bool tf32) {
   switch (t) {
     case DType::f64:
       return {CUDA_R_64F, CUDA_R_64F, CUBLAS_COMPUTE_64F};
@@ -77,7 +79,7 @@ Types types_of(DType t) {
     case DType::bf16:
       return {CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F};
     default:
-      return {CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F};
+      return {CUDA_R_32F, CUDA_R_32F, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F};
   }
 }
 
@@ -85,7 +87,9 @@ Types types_of(DType t) {
 // the epilogue, which writes them beside the product and reads a no second time.
 class Product {
  public:
-  explicit Product(const MatmulArgs& g, bool row_sums = false) : g_(g), types_(types_of(g.dtype)) {
+  explicit Product(const MatmulArgs& g, bool row_sums = false) : g_(g) {
+    const bool tf32 = g.dtype == DType::f32 && matmul_precision() == MatmulPrecision::high;
+    types_ = types_of(g.dtype, tf32);
     const void* const vector = row_sums ? g.row_sum : g.bias;
     const auto [ta, lead_a] = leading_dimension(g.m, g.k, g.a_row, g.a_column);
     const auto [tb, lead_b] = leading_dimension(g.k, g.n, g.b_row, g.b_column);
@@ -106,7 +110,7 @@ class Product {
             u8(g.dtype),
             ta,
             tb,
-            u8(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2)};
+            u8(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2 | tf32 << 3)};
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.scale), "MatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -212,17 +216,6 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
   return nullptr;
 }
 
-const char* matmul_vendor_sums_why_not(const MatmulArgs& g) {
-  if (const char* why = matmul_vendor_why_not(g)) return why;
-  if (!g.row_sum) return "makes row sums, and none are wanted";
-  if (g.bias || g.accumulate || g.row_sum_accumulate)
-    return "makes row sums beside a product that is neither added to anything nor has a bias";
-  if (g.dtype == DType::f64) return "makes no row sums in f64";
-  return reinterpret_cast<u64>(g.row_sum) % 16 == 0
-             ? nullptr
-             : "makes no row sums that begin between 16-byte boundaries";
-}
-
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
 
 namespace {
@@ -272,8 +265,12 @@ void matmul_vendor(const MatmulArgs& all, const Launch& l) {
   if (all.row_sum) cuda::launch_row_sums(all, l);
 }
 
+// What beta does beside BGRADB no documentation says: sums that come with a product that is added
+// to something are our kernel's, as those of f64 are, and those between 16-byte boundaries.
 void matmul_vendor_sums(const MatmulArgs& g, const Launch& l) {
-  if (!Product(g, true).run(library(l.device), l)) matmul_vendor(g, l);
+  const bool by_epilogue = g.row_sum && !g.bias && !g.accumulate && !g.row_sum_accumulate &&
+                           g.dtype != DType::f64 && reinterpret_cast<u64>(g.row_sum) % 16 == 0;
+  if (!by_epilogue || !Product(g, true).run(library(l.device), l)) matmul_vendor(g, l);
 }
 
 }  // namespace wt

@@ -82,7 +82,6 @@ inline Config tile_grid(const MatmulArgs& g, const Launch& l, int rows, int colu
 const char* matmul_vendor_why_not(const MatmulArgs& g);
 i64 matmul_vendor_workspace(const MatmulArgs& g);
 void matmul_vendor(const MatmulArgs& g, const Launch& l);
-const char* matmul_vendor_sums_why_not(const MatmulArgs& g);
 void matmul_vendor_sums(const MatmulArgs& g, const Launch& l);
 
 }  // namespace wt

@@ -12,6 +12,7 @@
 #include "warptape/core/async_copy.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/matmul_precision.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/matmul.h"
@@ -214,6 +215,29 @@ TEST_CASE("cuda path: row sums by cuBLASLt's epilogue, or by our kernel where it
         CHECK(got_b == want_b);
       }
     }
+}
+
+TEST_CASE("cuda path: f32 products are rounded to TF32 only where that is asked for") {
+  NEED_GPUS(1);
+  // 12 bits behind the point: TF32 has ten.
+  const double fine = 1 + 0x1p-12;
+  const auto product = [&](DType t) {
+    const Tensor x = full({16, 32}, fine, {.dtype = t, .device = kFirst});
+    const Tensor y = eye(32, {.dtype = t, .device = kFirst});
+    return matmul(x, y).to_vector<double>();
+  };
+  CHECK(matmul_precision() == MatmulPrecision::highest);
+  const std::vector<double> exact(16 * 32, fine);
+  // In one thread: what it remembers of a problem must say which precision it was for.
+  CHECK(product(DType::f32) == exact);
+  set_matmul_precision(MatmulPrecision::high);
+  const std::vector<double> rounded = product(DType::f32), wide = product(DType::f64);
+  set_matmul_precision(MatmulPrecision::highest);
+  CHECK(wide == exact);
+  for (const double v : rounded) CHECK(std::fabs(v - fine) <= 0x1p-11);
+  // A GPU's heuristic may have no TF32 kernel for this size; the emulated device always rounds.
+  if (std::getenv("WT_EMU_SUMMARY")) CHECK(rounded != exact);
+  CHECK(product(DType::f32) == exact);
 }
 
 TEST_CASE("cuda path: a product works whatever cuBLASLt makes of it") {
