@@ -215,15 +215,18 @@ const char* why_not_taps(const ConvBackwardWeightArgs& a) {
 
 i64 row_tiles(const ConvShape& s) { return ceil_div(s.out_group(), kTileSide); }
 i64 column_tiles(const ConvShape& s) { return ceil_div(s.in_group() * taps_of(s), kTileSide); }
-ConvParts parts_of_tiled(const ConvBackwardWeightArgs& a) {
+// `step`: pixels that a block multiplies at a time.
+ConvParts parts_of_tiles(const ConvBackwardWeightArgs& a, i64 step) {
   const ConvShape& s = a.shape;
-  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * kTileDepth,
-                    kTileDepth);
+  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * step, step);
 }
-i64 tiled_workspace(const ConvBackwardWeightArgs& a) { return parts_workspace(parts_of_tiled(a)); }
+template <i64 Step>
+i64 tiles_workspace(const ConvBackwardWeightArgs& a) {
+  return parts_workspace(parts_of_tiles(a, Step));
+}
 void launch_tiled(const ConvBackwardWeightArgs& a, const Launch& l) {
   const ConvShape& s = a.shape;
-  const ConvParts parts = parts_of_tiled(a);
+  const ConvParts parts = parts_of_tiles(a, kTileDepth);
   with_float(s.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ConvWeightSum<T> k = weight_sum_of<T>(a, parts, false, l);
@@ -247,15 +250,9 @@ int tiled_rank(const ConvBackwardWeightArgs& a) {
   return there * 8 >= row_tiles(s) * column_tiles(s) * tile ? 30 : 15;
 }
 
-ConvParts parts_of_mma(const ConvBackwardWeightArgs& a) {
-  const ConvShape& s = a.shape;
-  return conv_parts(s, row_tiles(s) * column_tiles(s) * s.groups, 4 * 132, 16 * kMmaDepth,
-                    kMmaDepth);
-}
-i64 mma_workspace(const ConvBackwardWeightArgs& a) { return parts_workspace(parts_of_mma(a)); }
 void launch_tensor_core(const ConvBackwardWeightArgs& a, const Launch& l) {
   const ConvShape& s = a.shape;
-  const ConvParts parts = parts_of_mma(a);
+  const ConvParts parts = parts_of_tiles(a, kMmaDepth);
   with_half(s.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ConvWeightMma<T> k{weight_sum_of<T>(a, parts, true, l), u32(row_tiles(s)),
@@ -284,13 +281,13 @@ WT_VARIANTS(WT_DEVICE_NS, conv_backward_weight, ConvBackwardWeightArgs,
              .why_not = why_not_tensor_core,
              .why_not_on = why_not_tensor_core_on<ConvBackwardWeightArgs>,
              .rank_of = mma_rank,
-             .workspace = mma_workspace,
+             .workspace = tiles_workspace<kMmaDepth>,
              .launch = launch_tensor_core},
             {.name = "tiled",
              .rank = 30,
              .why_not = why_not_tiled,
              .rank_of = tiled_rank,
-             .workspace = tiled_workspace,
+             .workspace = tiles_workspace<kTileDepth>,
              .launch = launch_tiled},
             {.name = "taps",
              .rank = 20,

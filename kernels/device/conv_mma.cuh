@@ -44,6 +44,26 @@ __device__ __forceinline__ PackWords load_or_zero(const T* p, bool there) {
 
 constexpr int kConvMmaThreads = 128;  // 2 x 2 warps, each 32 channels by 32 pixels
 
+// A step of a warp: 32 rows of `a` by 32 columns of `b`, in 2 x 4 tiles.
+template <class T, class A, class B>
+__device__ __forceinline__ void multiply_mma(float (&sum)[2][4][4], const A& a, int row, const B& b,
+                                             int column) {
+#pragma unroll
+  for (int p = 0; p < kMmaDepth; p += 16) {
+    uint32_t fa[2][4], fb[2][4];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      a.fragments(fa[r], row + 16 * r, p, false);
+      b.fragments(fb[r], column + 16 * r, p, true);
+    }
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
+  }
+}
+
 // Packs: of channels. No question of the loop's: see load_or_zero.
 template <class T, bool Packs>
 __global__ void __launch_bounds__(kConvMmaThreads, 4)
@@ -118,20 +138,7 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
     // One a step is enough: see conv_tiled.
     __syncthreads();
     if (left > kMmaDepth) load();
-#pragma unroll
-    for (int p = 0; p < kMmaDepth; p += 16) {
-      uint32_t fa[2][4], fb[2][4];
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        weights[buffer].fragments(fa[r], warp_row + 16 * r, p, false);
-        patches[buffer].fragments(fb[r], warp_column + 16 * r, p, true);
-      }
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int c = 0; c < 4; ++c)
-          mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
-    }
+    multiply_mma<T>(sum, weights[buffer], warp_row, patches[buffer], warp_column);
   }
   // Sums 0 and 1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; 2 and 3 lie 8 rows
   // below.

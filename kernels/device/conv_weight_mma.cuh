@@ -82,20 +82,7 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
     // One a step is enough: see conv_tiled.
     __syncthreads();
     if (i + kMmaDepth < end) load(i + kMmaDepth + u32(lane));
-#pragma unroll
-    for (int p = 0; p < kMmaDepth; p += 16) {
-      uint32_t fa[2][4], fb[2][4];
-#pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        channels[buffer].fragments(fa[r], warp_row + 16 * r, p, false);
-        patches[buffer].fragments(fb[r], warp_column + 16 * r, p, true);
-      }
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int c = 0; c < 4; ++c)
-          mma_m16n8k16<T>(sum[r][c], fa[r], {fb[c / 2][c % 2 * 2], fb[c / 2][c % 2 * 2 + 1]});
-    }
+    multiply_mma<T>(sum, channels[buffer], warp_row, patches[buffer], warp_column);
     // The tile is here anyway: y is not read again for the bias.
     if (sums_y)
       for (int p = 0; p < kMmaDepth; ++p) y_sum += channels[buffer].at(t, p);

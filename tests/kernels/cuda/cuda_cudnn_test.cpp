@@ -18,15 +18,6 @@
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tests/support/variants.h"
 
-namespace wt {  // kernels/device/conv.cuh, which is not for host code
-const char* conv_forward_cudnn_why_not(const ConvForwardArgs& a);
-const char* conv_backward_input_cudnn_why_not(const ConvBackwardInputArgs& a);
-const char* conv_backward_weight_cudnn_why_not(const ConvBackwardWeightArgs& a);
-void conv_forward_cudnn(const ConvForwardArgs& a, const Launch& l);
-void conv_backward_input_cudnn(const ConvBackwardInputArgs& a, const Launch& l);
-void conv_backward_weight_cudnn(const ConvBackwardWeightArgs& a, const Launch& l);
-}  // namespace wt
-
 using namespace wt;
 using wt_test::Environment;
 using wt_test::FakeCuda;
