@@ -72,7 +72,7 @@ ContractList all_contracts() {
 void start_cuda_device();  // kernels/cuda/device.cpp
 void start_simt_device();  // kernels/simt/device.cpp
 
-void start_device(DeviceKind k) {
+static void start_memory(DeviceKind k) {
   if (k == DeviceKind::cuda) return start_cuda_device();
 #if WARPTAPE_HAS_SIMT
   if (k == DeviceKind::simt) return start_simt_device();
@@ -82,6 +82,10 @@ void start_device(DeviceKind k) {
         str("this build has no kernels for simt: configure it with ", "-DWARPTAPE_WITH_SIMT=ON"));
 #endif
   throw InternalError(str(device_kind_name(k), " has nothing to start"));
+}
+void start_device(DeviceKind k) {
+  start_memory(k);
+  detail::start_first_uses(k);
 }
 
 #if !WARPTAPE_HAS_CUDA

@@ -6,6 +6,7 @@
 #include "warptape/core/profiler.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/run_first_use.h"
 #include "warptape/kernels/run_tuned.h"
 
 namespace wt {
@@ -106,16 +107,35 @@ WT_COLD const Variant<Args>* tuned_variant(const Args& a, const Variants<Args>& 
 WT_COLD void prepare_launch(const void* args, size_t bytes, Launch& l);
 
 template <class Args>
+void launch_known(const Args& a, const Launch& l, const Variant<Args>& v) {
+  v.launch(a, l);
+}
+// As the device's variants are launched that nobody has tried on it yet.
+template <class Args>
+WT_COLD void launch_tried(const Args& a, const Launch& l, const Variant<Args>& v) {
+  if ((mode.slow & (kSlowOverride | kSlowEnvironment)) &&
+      overriding_variant(ContractTable<Args>::kName))
+    return v.launch(a, l);  // as it was named
+  const bool launched = l.device.kind == DeviceKind::cuda
+                            ? launched_as_first_use<Args, DeviceKind::cuda>(a, l, v)
+                            : launched_as_first_use<Args, DeviceKind::simt>(a, l, v);
+  if (!launched) v.launch(a, l);
+}
+
+// Whatever has more to it than calling the kernel: all devices but the cpu, and profiling.
+template <class Args>
 WT_COLD void launch_slowly(const Args& a, const Launch& given, const Variant<Args>& v) {
   if (given.device.is_meta) return;
   Launch l = given;
   if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices))
     prepare_launch(&a, sizeof a, l);
-  if (!(mode.slow & kSlowProfile)) return v.launch(a, l);
+  const bool tried = first_uses_on.load(std::memory_order_relaxed) >> int(l.device.kind) & 1;
+  const auto launch = tried ? &launch_tried<Args> : &launch_known<Args>;
+  if (!(mode.slow & kSlowProfile)) return launch(a, l, v);
   const profiler::RangeScope range({profiler::Kind::kernel, ContractTable<Args>::kName, v.name,
                                     l.op, mode.frame, mode.id, l.device, l.stream,
                                     double(a.bytes()), double(a.flops()), &a});
-  v.launch(a, l);
+  launch(a, l, v);
 }
 }  // namespace detail
 
@@ -159,8 +179,8 @@ WT_HOT void run(const Args& a, Launch l) {
       if (s) release(s);
     }
   } free{workspace};
-  const u32 slow = process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices);
-  if ((slow | u32(l.device.is_meta) | (mode.slow & kSlowProfile)) == 0) [[likely]]
+  const u32 device = u32(l.device.kind) | u32(l.device.is_meta);  // 0: the cpu
+  if ((device | (mode.slow & kSlowProfile)) == 0) [[likely]]
     v.launch(a, l);
   else
     detail::launch_slowly(a, l, v);

@@ -7,6 +7,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/json.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
+#include "warptape/kernels/run_first_use.h"
 #include "warptape/kernels/run_tune_file.h"
 #include "warptape/tools/wt.h"
 
@@ -46,8 +47,9 @@ void print_table() {
   else
     std::printf("  cuda    not here: %s\n", cuda::why_not().c_str());
   for (int i = 0; i < cuda::device_count(); ++i)
-    std::printf("  cuda:%d  %s; wt tune: %s\n", i, cuda::properties(i).name.c_str(),
-                describe_tuning(Device::cuda(i)).c_str());
+    std::printf("  cuda:%d  %s; wt tune: %s; first uses of kernels: %s\n", i,
+                cuda::properties(i).name.c_str(), describe_tuning(Device::cuda(i)).c_str(),
+                describe_first_uses(Device::cuda(i)).c_str());
   std::printf("\nparts\n");
   for (const Feature& f : b.features)
     std::printf("  %-12s %-8s %s%s%s\n", f.name, f.state, f.version, f.on() ? "" : "  ",

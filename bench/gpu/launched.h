@@ -32,9 +32,9 @@ struct CallRow {
   std::function<Call(const Shape&)> call;
 };
 
-// What a launch reads and writes, as its contract's line says (problems_operands.cpp). Views borrow
-// their geometry from the operator: copies take its place. Outputs get memory of their own, which
-// nobody has written yet.
+// What a launch reads and writes, as its contract's line says (kernels/run_operands.h). Views
+// borrow their geometry from the operator: copies take its place. Outputs get memory of their own,
+// which nobody has written yet.
 class Operands {
  public:
   template <std::same_as<View>... V>
@@ -47,6 +47,7 @@ class Operands {
     ((own(views), out(views.data, extent(views), views ? views.dtype() : DType::u8)), ...);
     return *this;
   }
+  Operands& in(const void*, i64, DType) { return *this; }
   Operands& out(void*& data, i64 elements, DType t) {
     if (data) written_.push_back({&data, nullptr, elements, t});
     data = nullptr;

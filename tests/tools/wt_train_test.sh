@@ -216,7 +216,8 @@ follow() {  # NAME FILE FILE: $steps steps, each within 1e-3 relative
 
 # follows_cpu DEVICE STEPS: the losses of a device, also with another rung for the run or from a step on
 follows_cpu() {
-  local device=$1 steps=$2 common recipe rungs
+  local device=$1 steps=$2 common recipe rungs tried
+  export WT_FIRST_USE="$here/first.tsv"
   tiny_fashion "$here/data" 64 8
   seq 2000 | tr '\n' ' ' >"$here/text"
   rungs='matmul:naive,cross_entropy_forward:block,cross_entropy_backward:block,dropout:naive'
@@ -237,6 +238,11 @@ follows_cpu() {
     follow "  with WT_KERNEL=$rungs" "$here/cpu/metrics.jsonl" "$here/named/metrics.jsonl"
     rm -r "$here/cpu" "$here/other" "$here/swap" "$here/named"
   done
+  # Every kernel's first use was beside the plainest variant, on the values of training.
+  grep '^off' "$WT_FIRST_USE" && fail "a variant differs from the plainest one"
+  tried=$(grep -c '^agreed' "$WT_FIRST_USE")
+  echo "first uses that agreed: $tried"
+  [ "$tried" -ge 60 ] || fail "only $tried first uses"
 }
 devices() { follows_cpu simt 50; }
 # The emulated cuda device: wt_train_test.sh WT emulated BUILD

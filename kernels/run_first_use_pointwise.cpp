@@ -1,0 +1,27 @@
+// The pointwise list's part of what contracts touch.
+#include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/run_first_use_lists.h"
+
+namespace wt::detail {
+namespace {
+struct PointwiseOperands {
+  template <class Args>
+  void operator()(Args& a, Touched& t) const {
+    t.out(a.out);
+    for (View& v : a.in) t.in(v);
+  }
+};
+}  // namespace
+
+void add_pointwise_lists(TouchedLists& to) {
+#define WT_POINTWISE_LIST(contract, Args) to.add<Args>(PointwiseOperands{});
+  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_LIST)
+  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_LIST)
+  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_LIST)
+  WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_LIST)
+  WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_LIST)
+  WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_LIST)
+#undef WT_POINTWISE_LIST
+}
+
+}  // namespace wt::detail
