@@ -69,6 +69,8 @@ struct CudaApi {
   int (*elapsed)(float* ms, void* from, void* to);
   // The kernel may be launched with so much dynamic shared memory on the current device.
   int (*allow_shared)(const void* kernel, int bytes);
+  // A function of libcuda by name, which is not linked; null where the driver has none.
+  void* (*driver_function)(const char* name);
   int (*last_error)();  // reads and clears the thread's last error
   const char* (*error_text)(int);
 };

@@ -46,6 +46,20 @@ int properties(cuda::Properties* p, int index) {
   return cudaSuccess;
 }
 
+void* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  constexpr unsigned kWanted = 12000;  // as of CUDA 12.0, which is where the newest of them came
+  const cudaError_t e =
+      cudaGetDriverEntryPointByVersion(name, &found, kWanted, cudaEnableDefault, &result);
+#else
+  const cudaError_t e = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (e != cudaSuccess) cudaGetLastError();  // a refused question is no launch's error
+  return e == cudaSuccess && result == cudaDriverEntryPointSuccess ? found : nullptr;
+}
+
 int copy(void* to, const void* from, size_t bytes, CudaCopy kind, void* s) {
   static constexpr cudaMemcpyKind kKinds[] = {cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost,
                                               cudaMemcpyDeviceToDevice, cudaMemcpyDefault};
@@ -95,6 +109,7 @@ constexpr CudaApi kApi = {
           return int(
               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
         },
+    .driver_function = driver_function,
     .last_error = [] { return int(cudaGetLastError()); },
     .error_text = [](int code) { return cudaGetErrorString(cudaError_t(code)); },
 };

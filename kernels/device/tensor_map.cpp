@@ -1,0 +1,57 @@
+// Tensor maps of TMA. They are made by the driver's cuTensorMapEncodeTiled, which is asked of the
+// runtime by name: nothing is linked against libcuda, and a driver that lacks it is no error until
+// a kernel is named that needs it.
+#include "warptape/kernels/device/tensor_map.h"
+
+#include "warptape/core/error.h"
+#include "warptape/kernels/cuda/api.h"
+#include "warptape/kernels/simt/executor.h"
+
+namespace wt {
+namespace {
+
+// cuTensorMapEncodeTiled of cuda.h, its enumerations as the ints that they are.
+using Encode = int (*)(void* map, int type, unsigned rank, void* data, const uint64_t* sizes,
+                       const uint64_t* strides, const unsigned* box, const unsigned* steps,
+                       int interleave, int swizzle, int l2_promotion, int fill);
+enum : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };  // CUtensorMapDataType
+enum : int { kNoSwizzle = 0, kSwizzle128 = 3 };            // CUtensorMapSwizzle
+enum : int { kNoInterleave = 0, kL2Lines256 = 3, kZeros = 0 };
+
+Encode find_encode() {
+  const CudaApi* api = cuda_api();
+  return api && api->driver_function
+             ? reinterpret_cast<Encode>(api->driver_function("cuTensorMapEncodeTiled"))
+             : nullptr;
+}
+
+}  // namespace
+
+void tensor_map_rejected(const char* reason, const TensorBox& b) {
+  throw KernelError(str(reason, ": ", b.outer, " runs of ", b.inner, " elements of ", b.item,
+                        " bytes, ", b.stride_bytes, " bytes from one to the next, in boxes of ",
+                        b.box_outer, " by ", b.box_inner));
+}
+
+const char* why_no_cuda_tensor_map() {
+  return find_encode() ? nullptr
+                       : "needs a CUDA driver that makes tensor maps (cuTensorMapEncodeTiled, CUDA "
+                         "12.0 or newer)";
+}
+
+void make_cuda_tensor_map(void* map, const TensorBox& b) {
+  if (const char* problem = tensor_box_problem(b)) tensor_map_rejected(problem, b);
+  const Encode encode = find_encode();
+  if (!encode) throw NotAvailable(str("a tensor map ", why_no_cuda_tensor_map()));
+  const uint64_t sizes[2] = {uint64_t(b.inner), uint64_t(b.outer)};
+  const uint64_t strides[1] = {uint64_t(b.stride_bytes)};
+  const unsigned box[2] = {unsigned(b.box_inner), unsigned(b.box_outer)}, steps[2] = {1, 1};
+  const int type = b.item == 4 ? kFloat32 : b.bfloat ? kBfloat16 : kFloat16;
+  const int code =
+      encode(map, type, 2, const_cast<void*>(b.data), sizes, strides, box, steps, kNoInterleave,
+             b.swizzled ? kSwizzle128 : kNoSwizzle, kL2Lines256, kZeros);
+  if (code != 0)
+    tensor_map_rejected(str("cuTensorMapEncodeTiled: CUDA driver error ", code).c_str(), b);
+}
+
+}  // namespace wt
