@@ -45,7 +45,7 @@ void pass_wait(MbarrierState& b, unsigned thread) {
 }
 
 void touch_barrier(Exec& x, const MbarrierState& b, bool made, Loc here) {
-  if (race_hooks) race_hooks->mbarrier_touch(x.cur, b.place, made, here);
+  if (race_hooks) race_hooks->mbarrier_touch(b.index, x.cur, b.place, made, here);
 }
 
 void check_parity(Exec& x, unsigned parity, Loc here) {

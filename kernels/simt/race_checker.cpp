@@ -98,6 +98,7 @@ struct MbarrierClocks {
   unsigned threads = 0, first_load = 0, width = 0;     // 0: none used in this block
   std::vector<uint32_t> known;                         // by thread
   std::vector<std::vector<uint32_t>> released, ended;  // by barrier: in this phase, before it
+  std::vector<Access> made;                            // mbarrier_init
   uint32_t landed = 1;
 
   void begin(unsigned n) {
@@ -108,12 +109,14 @@ struct MbarrierClocks {
     known.assign(size_t(n) * width, 0);
     released.clear();
     ended.clear();
+    made.clear();
     landed = 1;
   }
   void make(unsigned barrier) {
     if (barrier < released.size()) return;
     released.resize(barrier + 1, std::vector<uint32_t>(width));
     ended.resize(barrier + 1, std::vector<uint32_t>(width));
+    made.resize(barrier + 1);
   }
   unsigned load_of(unsigned barrier) const {
     const unsigned thread = first_load + barrier % kLoads;
@@ -457,12 +460,21 @@ void copy_end(unsigned thread, const char* to, size_t bytes, const char* from, s
 }
 
 // --- mbarriers ---
-void mbarrier_touch(unsigned thread, const void* p, bool made, Loc at) {
+void mbarrier_touch(unsigned barrier, unsigned thread, const void* p, bool made, Loc at) {
   Checker& c = checker();
   Checker::Instruction from;
   from.site = c.site(at);
   c.by_barrier.begin(exec().n);
-  c.access(thread, static_cast<const char*>(p), 8, made ? Touch::write : Touch::atomic, from, at);
+  c.by_barrier.make(barrier);
+  const Touch kind = made ? Touch::write : Touch::atomic;
+  c.access(thread, static_cast<const char*>(p), 8, kind, from, at);
+  // The history of a word has one write, and who made it has used it since.
+  Access& first = c.by_barrier.made[barrier];
+  const Access now{c.epoch, thread, kind, from.site, c.clocks[thread / 32].own[thread % 32]};
+  if (made)
+    first = now;
+  else if (first.thread != thread && !c.ordered(first, thread, true))
+    c.report(first, now, true);
 }
 void mbarrier_arrive(unsigned barrier, unsigned thread) {
   Checker& c = checker();

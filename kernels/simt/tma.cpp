@@ -105,7 +105,7 @@ void exec_tma_load_2d(void* destination, const TensorBox& box, int inner, int ou
     WT_FAIL(x, "tma_load_2d at %s: %s (%s)", at(here).c_str(), problem,
             thread_text(x, x.cur).c_str());
   MbarrierState& b = find_barrier(x, landed, "tma_load_2d", here);
-  if (race_hooks) race_hooks->mbarrier_touch(x.cur, b.place, false, here);
+  if (race_hooks) race_hooks->mbarrier_touch(b.index, x.cur, b.place, false, here);
   if (!b.fenced)
     WT_FAIL(
         x,
