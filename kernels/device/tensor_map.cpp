@@ -27,6 +27,22 @@ Encode find_encode() {
 
 }  // namespace
 
+const char* tensor_box_problem(const TensorBox& b) {
+  constexpr int64_t kSide = int64_t(1) << 32, kStride = int64_t(1) << 40;
+  if (reinterpret_cast<uintptr_t>(b.data) % 16 != 0)
+    return "a tensor map's data begin at a multiple of 16 bytes";
+  if (b.inner < 1 || b.outer < 1 || b.inner > kSide || b.outer > kSide)
+    return "a tensor map has 1 to 2^32 elements a side";
+  if (b.stride_bytes % 16 != 0 || b.stride_bytes < 0 || b.stride_bytes >= kStride)
+    return "a tensor map's stride is a multiple of 16 bytes below 2^40";
+  if (b.box_inner < 1 || b.box_inner > 256 || b.box_outer < 1 || b.box_outer > 256)
+    return "a box of TMA has 1 to 256 elements a side";
+  if (b.box_inner * b.item % 16 != 0) return "a row of a box of TMA is a multiple of 16 bytes";
+  if (b.swizzled && b.box_inner * b.item != 128)
+    return "a row of a box with the 128-byte swizzle is 128 bytes";
+  return nullptr;
+}
+
 void tensor_map_rejected(const char* reason, const TensorBox& b) {
   throw KernelError(str(reason, ": ", b.outer, " runs of ", b.inner, " elements of ", b.item,
                         " bytes, ", b.stride_bytes, " bytes from one to the next, in boxes of ",

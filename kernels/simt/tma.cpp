@@ -61,19 +61,19 @@ void land(Exec& x, size_t which) {
   const TensorBox& b = l.box;
   const Span in = inside(l.inner, b.box_inner, b.inner);
   const size_t row_bytes = size_t(b.box_inner) * size_t(b.item);
-  std::vector<char> row(row_bytes);
+  char row[2048];  // of at most 256 elements of 8 bytes; an error below abandons this frame
   for (int i = 0; i < b.box_outer; ++i) {
     const int64_t r = int64_t(l.outer) + i;
-    std::memset(row.data(), 0, row_bytes);
+    std::memset(row, 0, row_bytes);
     if (r >= 0 && r < b.outer && in.first < in.last)
-      std::memcpy(row.data() + (in.first - l.inner) * b.item,
+      std::memcpy(row + (in.first - l.inner) * b.item,
                   static_cast<const char*>(b.data) + r * b.stride_bytes + in.first * b.item,
                   size_t(in.last - in.first) * size_t(b.item));
     char* const to = l.to + size_t(i) * row_bytes;
     for (size_t piece = 0; piece < row_bytes; piece += 16) {
       const size_t place =
           b.swizzled ? piece ^ (reinterpret_cast<uintptr_t>(to) >> 7 & 7) << 4 : piece;
-      std::memcpy(to + place, row.data() + piece, 16);
+      std::memcpy(to + place, row + piece, 16);
     }
   }
   std::erase_if(u.tiles, [&](const TmaTile& t) {

@@ -168,7 +168,8 @@ __global__ void product(float* o, const __grid_constant__ TensorMap map) {
   }
   float early = 0;
   if (B == Bug::wgmma_not_waited) early = d[3];  // BUG wgmma_not_waited
-  if (B != Bug::wgmma_not_committed) wgmma_wait<0>();
+  wgmma_wait<0>();
+  if (B == Bug::wgmma_not_committed) early = d[3];  // BUG wgmma_not_committed
   if (B == Bug::wgmma_no_second_fence) {
     for (int i = 0; i < 32; ++i) d[i] *= 2;
   } else {

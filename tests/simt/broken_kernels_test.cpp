@@ -227,7 +227,9 @@ constexpr Expected kExpectedHopper[] = {
     {"wgmma_wrong_group", "wrong", nullptr,
      "read at @wgmma_wrong_group of an accumulator of the wgmma at @wgmma, which has not been "
      "waited for"},
-    {"wgmma_not_committed", "any", nullptr, nullptr},
+    {"wgmma_not_committed", "wrong", nullptr,
+     "read at @wgmma_not_committed of an accumulator of the wgmma at @wgmma, which has not been "
+     "waited for"},
     {"wgmma_tile_overwritten",
      "tma_load_2d at @wgmma_tile_overwritten: it writes a tile that the wgmma at @wgmma still "
      "reads",
