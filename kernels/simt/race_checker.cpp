@@ -22,6 +22,7 @@
 #include <unordered_map>
 
 #include "warptape/kernels/simt/access_counter.h"
+#include "warptape/kernels/simt/race_clocks.h"
 #include "warptape/kernels/simt/race_shadow.h"
 #include "warptape/kernels/simt/scheduler.h"
 
@@ -64,68 +65,6 @@ struct Acquired {
   Release release;
   uint32_t epoch;
   uint16_t thread;
-};
-
-// Which __syncwarp of a lane the other lanes of its warp know of, directly or through others.
-struct WarpClocks {
-  uint32_t own[32], seen[32][32];
-  bool used = true;
-  void reset() {
-    if (!used) return;
-    for (uint32_t& c : own) c = 1;
-    std::memset(seen, 0, sizeof seen);
-    used = false;
-  }
-  void sync(unsigned mask) {
-    used = true;
-    uint32_t merged[32] = {};
-    for (unsigned rest = mask; rest; rest &= rest - 1) {
-      const uint32_t* known = seen[__builtin_ctz(rest)];
-      for (unsigned k = 0; k < 32; ++k) merged[k] = known[k] > merged[k] ? known[k] : merged[k];
-    }
-    for (unsigned rest = mask; rest; rest &= rest - 1)
-      merged[__builtin_ctz(rest)] = own[__builtin_ctz(rest)]++;
-    for (unsigned rest = mask; rest; rest &= rest - 1)
-      std::memcpy(seen[__builtin_ctz(rest)], merged, sizeof merged);
-  }
-};
-
-// What each thread knows of the others by mbarriers, once a block has one: the count of the last
-// __syncwarp or arrival of theirs that came before. Behind the block's threads there are a few more
-// for the loads of mbarriers.
-struct MbarrierClocks {
-  static constexpr unsigned kLoads = 32;
-  unsigned threads = 0, first_load = 0, width = 0;     // 0: none used in this block
-  std::vector<uint32_t> known;                         // by thread
-  std::vector<std::vector<uint32_t>> released, ended;  // by barrier: in this phase, before it
-  std::vector<Access> made;                            // mbarrier_init
-  uint32_t landed = 1;
-
-  void begin(unsigned n) {
-    if (width) return;
-    threads = n;
-    first_load = (n + 31) / 32 * 32;
-    width = first_load + kLoads;
-    known.assign(size_t(n) * width, 0);
-    released.clear();
-    ended.clear();
-    made.clear();
-    landed = 1;
-  }
-  void make(unsigned barrier) {
-    if (barrier < released.size()) return;
-    released.resize(barrier + 1, std::vector<uint32_t>(width));
-    ended.resize(barrier + 1, std::vector<uint32_t>(width));
-    made.resize(barrier + 1);
-  }
-  unsigned load_of(unsigned barrier) const {
-    const unsigned thread = first_load + barrier % kLoads;
-    return thread < kMaxThreads ? thread : kMaxThreads - 1;
-  }
-  static void merge(uint32_t* to, const uint32_t* from, unsigned n) {
-    for (unsigned i = 0; i < n; ++i) to[i] = from[i] > to[i] ? from[i] : to[i];
-  }
-  uint32_t* of(unsigned thread) { return &known[size_t(thread) * width]; }
 };
 
 struct Checker {
@@ -304,6 +243,7 @@ struct Checker {
     if (block_shared->holds(p)) {
       if (copies_under_way && meets_copy(p, bytes, now)) [[unlikely]]
         return;
+      if (kind != Touch::read && exec().units) check_tile(me, p, bytes, now);
       return touch_range(*block_shared, p, bytes, now, true);
     }
     if (!global.holds(p)) {  // a thread's own stack, constants
@@ -317,6 +257,7 @@ struct Checker {
   }
   void find_block(const char* p, size_t bytes, const Access& now, Instruction& from);
   void check_register(unsigned me, const char* p, const Access& now);
+  void check_tile(unsigned me, const char* p, size_t bytes, const Access& now);
 };
 
 __thread bool in_block = false;
@@ -347,6 +288,13 @@ void Checker::check_register(unsigned me, const char* p, const Access& now) {
     WT_FAIL(x, "%s at %s of an accumulator of the wgmma at %s, which has not been waited for (%s)",
             now.touch == Touch::read ? "read" : "write", place(sites[now.site]).c_str(),
             at(*asked).c_str(), thread_text(x, me).c_str());
+}
+
+void Checker::check_tile(unsigned me, const char* p, size_t bytes, const Access& now) {
+  Exec& x = exec();
+  if (const Loc* asked = wgmma_of_tile(x, p, bytes))
+    WT_FAIL(x, "write at %s into a tile of the wgmma at %s, which has not been waited for (%s)",
+            place(sites[now.site]).c_str(), at(*asked).c_str(), thread_text(x, me).c_str());
 }
 
 // --- Hooks ---

@@ -189,6 +189,8 @@ std::string units_text(const Exec& x);
 // wgmma.cpp: where the wgmma was asked for whose accumulator `p` is, a register of `thread` that it
 // has not got back; or null.
 const Loc* wgmma_of_register(const Exec& x, unsigned thread, const void* p);
+// Or that reads these bytes of shared memory and has not been waited for.
+const Loc* wgmma_of_tile(const Exec& x, const char* p, size_t bytes);
 // fault.cpp: turns a fault of kernel code into an error of the launch.
 void install_signal_stack(Exec& x);
 void remove_signal_stack(Exec& x);

@@ -36,9 +36,13 @@ struct Operand {
   }
 };
 
+Operand operand_of(const Exec& x, uint64_t bits, bool across) {
+  return {x.shared, uint32_t(bits & 0x3fff) << 4, uint32_t(bits >> 16 & 0x3fff) << 4,
+          uint32_t(bits >> 32 & 0x3fff) << 4, across};
+}
+
 Operand decode(Exec& x, const char* name, uint64_t bits, bool across, int lines, Loc here) {
-  Operand o{x.shared, uint32_t(bits & 0x3fff) << 4, uint32_t(bits >> 16 & 0x3fff) << 4,
-            uint32_t(bits >> 32 & 0x3fff) << 4, across};
+  const Operand o = operand_of(x, bits, across);
   const char* problem = nullptr;
   if (bits >> 62 != 1)
     problem = "has another swizzle than that of 128 bytes, which is all that simt knows";
@@ -111,11 +115,6 @@ __attribute__((target("avx2,fma"))) void multiply_avx2(const float (*a)[kRows],
 bool cpu_has_avx2() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
-
-Operand operand_of(const Exec& x, uint64_t bits, bool across) {
-  return {x.shared, uint32_t(bits & 0x3fff) << 4, uint32_t(bits >> 16 & 0x3fff) << 4,
-          uint32_t(bits >> 32 & 0x3fff) << 4, across};
 }
 
 void compute(const Exec& x, Warpgroup& g, Wgmma& m) {
@@ -222,6 +221,11 @@ const Wgmma* reader_under_way(const Exec& x, const char* p, size_t bytes) {
     for (const Wgmma& m : g.products)
       if ((m.reads[0].meets(p, bytes) || m.reads[1].meets(p, bytes)) && !g.waited_for(m)) return &m;
   return nullptr;
+}
+
+const Loc* wgmma_of_tile(const Exec& x, const char* p, size_t bytes) {
+  const Wgmma* const m = reader_under_way(x, p, bytes);
+  return m ? &m->at : nullptr;
 }
 
 const Loc* wgmma_of_register(const Exec& x, unsigned thread, const void* p) {

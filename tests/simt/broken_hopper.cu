@@ -38,6 +38,7 @@ enum class Bug {
   wgmma_wrong_group,
   wgmma_not_committed,
   wgmma_tile_overwritten,
+  wgmma_tile_stored,
   wgmma_before_load,
   wgmma_wrong_swizzle,
   wgmma_unswizzled_tile,
@@ -166,6 +167,8 @@ __global__ void product(float* o, const __grid_constant__ TensorMap map) {
       tma_load_2d(tiles[0].v, &map, 0, 0, &full[1]);  // BUG wgmma_tile_overwritten
     }
   }
+  if (B == Bug::wgmma_tile_stored && t == 0)
+    tiles[0].v[3][5] = __half(9.0f);  // BUG wgmma_tile_stored
   float early = 0;
   if (B == Bug::wgmma_not_waited) early = d[3];  // BUG wgmma_not_waited
   wgmma_wait<0>();
@@ -269,6 +272,7 @@ const BrokenKernel broken_hopper[] = {
     WT_PRODUCT(wgmma_wrong_group),
     WT_PRODUCT(wgmma_not_committed),
     WT_PRODUCT(wgmma_tile_overwritten),
+    WT_PRODUCT(wgmma_tile_stored),
     WT_PRODUCT(wgmma_before_load),
     WT_PRODUCT(wgmma_wrong_swizzle),
     WT_PRODUCT(wgmma_unswizzled_tile),

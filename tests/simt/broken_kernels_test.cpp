@@ -234,6 +234,9 @@ constexpr Expected kExpectedHopper[] = {
      "tma_load_2d at @wgmma_tile_overwritten: it writes a tile that the wgmma at @wgmma still "
      "reads",
      nullptr, nullptr},
+    {"wgmma_tile_stored", "any", nullptr,
+     "write at @wgmma_tile_stored into a tile of the wgmma at @wgmma, which has not been waited "
+     "for"},
     {"wgmma_before_load",
      "wgmma at @wgmma: A is what the TMA load at @tma_swizzled brings, which is under way", nullptr,
      nullptr},
