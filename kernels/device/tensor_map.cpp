@@ -18,11 +18,18 @@ enum : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };  // CUtensorMapDataTyp
 enum : int { kNoSwizzle = 0, kSwizzle128 = 3 };            // CUtensorMapSwizzle
 enum : int { kNoInterleave = 0, kL2Lines256 = 3, kZeros = 0 };
 
+// Asked once a thread and table of functions: why_not_on comes by before launches.
 Encode find_encode() {
+  thread_local const CudaApi* asked = nullptr;
+  thread_local Encode found = nullptr;
   const CudaApi* api = cuda_api();
-  return api && api->driver_function
-             ? reinterpret_cast<Encode>(api->driver_function("cuTensorMapEncodeTiled"))
-             : nullptr;
+  if (api != asked) {
+    asked = api;
+    found = api && api->driver_function
+                ? reinterpret_cast<Encode>(api->driver_function("cuTensorMapEncodeTiled"))
+                : nullptr;
+  }
+  return found;
 }
 
 }  // namespace
