@@ -39,6 +39,17 @@ enum CudaCode : int {
   kCudaSystemNotReady = 802,
   kCudaDriverMismatch = 803,
 };
+// Arguments of the driver's cuTensorMapEncodeTiled; the same.
+enum CudaTensorMap : int {
+  kTensorNoInterleave = 0,
+  kTensorNoSwizzle = 0,
+  kTensorZeros = 0,
+  kTensorL2Lines256 = 3,
+  kTensorSwizzle128 = 3,
+  kTensorFloat16 = 6,
+  kTensorFloat32 = 7,
+  kTensorBfloat16 = 9,
+};
 enum class CudaCopy : u8 { to_device, to_host, within, any };
 
 struct CudaApi {

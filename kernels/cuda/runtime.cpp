@@ -1,5 +1,6 @@
 // The toolkit's runtime behind CudaApi. Links libcudart, never libcuda: without a driver the
 // program starts, and these calls return errors.
+#include <cuda.h>  // for the values of enumerations
 #include <cuda_runtime_api.h>
 
 #include "warptape/kernels/cuda/api.h"
@@ -29,6 +30,16 @@ static_assert(int(kCudaInvalidPc) == int(cudaErrorInvalidPc));
 static_assert(int(kCudaLaunchFailure) == int(cudaErrorLaunchFailure));
 static_assert(int(kCudaSystemNotReady) == int(cudaErrorSystemNotReady));
 static_assert(int(kCudaDriverMismatch) == int(cudaErrorSystemDriverMismatch));
+
+static_assert(int(kTensorNoInterleave) == int(CU_TENSOR_MAP_INTERLEAVE_NONE));
+static_assert(int(kTensorNoSwizzle) == int(CU_TENSOR_MAP_SWIZZLE_NONE));
+static_assert(int(kTensorZeros) == int(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+static_assert(int(kTensorL2Lines256) == int(CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
+static_assert(int(kTensorSwizzle128) == int(CU_TENSOR_MAP_SWIZZLE_128B));
+static_assert(int(kTensorFloat16) == int(CU_TENSOR_MAP_DATA_TYPE_FLOAT16));
+static_assert(int(kTensorFloat32) == int(CU_TENSOR_MAP_DATA_TYPE_FLOAT32));
+static_assert(int(kTensorBfloat16) == int(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16));
+static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) <= 128);
 
 cudaStream_t stream(void* s) { return static_cast<cudaStream_t>(s); }
 cudaEvent_t event(void* e) { return static_cast<cudaEvent_t>(e); }

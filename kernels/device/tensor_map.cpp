@@ -14,16 +14,13 @@ namespace {
 using Encode = int (*)(void* map, int type, unsigned rank, void* data, const uint64_t* sizes,
                        const uint64_t* strides, const unsigned* box, const unsigned* steps,
                        int interleave, int swizzle, int l2_promotion, int fill);
-enum : int { kFloat16 = 6, kFloat32 = 7, kBfloat16 = 9 };  // CUtensorMapDataType
-enum : int { kNoSwizzle = 0, kSwizzle128 = 3 };            // CUtensorMapSwizzle
-enum : int { kNoInterleave = 0, kL2Lines256 = 3, kZeros = 0 };
 
-// Asked once a thread and table of functions: why_not_on comes by before launches.
+// Found once a thread and table of functions: why_not_on comes by before launches.
 Encode find_encode() {
   thread_local const CudaApi* asked = nullptr;
   thread_local Encode found = nullptr;
   const CudaApi* api = cuda_api();
-  if (api != asked) {
+  if (api != asked || !found) {
     asked = api;
     found = api && api->driver_function
                 ? reinterpret_cast<Encode>(api->driver_function("cuTensorMapEncodeTiled"))
@@ -69,10 +66,10 @@ void make_cuda_tensor_map(void* map, const TensorBox& b) {
   const uint64_t sizes[2] = {uint64_t(b.inner), uint64_t(b.outer)};
   const uint64_t strides[1] = {uint64_t(b.stride_bytes)};
   const unsigned box[2] = {unsigned(b.box_inner), unsigned(b.box_outer)}, steps[2] = {1, 1};
-  const int type = b.item == 4 ? kFloat32 : b.bfloat ? kBfloat16 : kFloat16;
-  const int code =
-      encode(map, type, 2, const_cast<void*>(b.data), sizes, strides, box, steps, kNoInterleave,
-             b.swizzled ? kSwizzle128 : kNoSwizzle, kL2Lines256, kZeros);
+  const int type = b.item == 4 ? kTensorFloat32 : b.bfloat ? kTensorBfloat16 : kTensorFloat16;
+  const int code = encode(map, type, 2, const_cast<void*>(b.data), sizes, strides, box, steps,
+                          kTensorNoInterleave, b.swizzled ? kTensorSwizzle128 : kTensorNoSwizzle,
+                          kTensorL2Lines256, kTensorZeros);
   if (code != 0)
     tensor_map_rejected(str("cuTensorMapEncodeTiled: CUDA driver error ", code).c_str(), b);
 }

@@ -29,7 +29,7 @@ __device__ __forceinline__ T* align_1024(T* p) {
 
 #if defined(__CUDACC__)
 
-struct alignas(64) TensorMap {
+struct alignas(128) TensorMap {  // as CUDA 13 has it; 64 is what the hardware asks for
   uint64_t opaque[16];
 };
 inline TensorMap tensor_map_2d(const TensorBox& box) {
