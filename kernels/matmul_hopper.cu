@@ -70,7 +70,9 @@ const char* hopper_why_not_on(const MatmulArgs&, const DeviceLimits& d) {
   // wgmma is Hopper's alone: neither older nor newer GPUs have it.
   if (d.major != 9) return "TMA and wgmma of this kernel need compute capability 9.0 (Hopper)";
   if (d.shared_bytes < i64(kHopperShared) + 64) return "needs 97 KiB of shared memory a block";
-#if defined(__CUDACC__)
+#if defined(__CUDACC__) && !defined(WARPTAPE_BUILT_FOR_90A)
+  return "this build has no code for Hopper's own instructions (CMAKE_CUDA_ARCHITECTURES: 90a)";
+#elif defined(__CUDACC__)
   return why_no_cuda_tensor_map();
 #else
   return nullptr;

@@ -270,9 +270,10 @@ Outcome run_case(const Case& c, const Place& p) {
   } catch (const UsageError& e) {
     const std::string text = e.what();
     const bool refused = text.find("does not take these arguments") != std::string::npos;
-    // Of kernels/device/tensor_map.cpp.
-    const bool lacks_driver = refused && text.find("needs a CUDA driver that") != std::string::npos;
-    return {refused ? "" : text, refused, false, lacks_driver};
+    // Of kernels/device/tensor_map.cpp and kernels/matmul_hopper.cu.
+    const bool lacks = refused && (text.find("needs a CUDA driver that") != std::string::npos ||
+                                   text.find("this build has no code for") != std::string::npos);
+    return {refused ? "" : text, refused, false, lacks};
   } catch (const NotAvailable& e) {
     const bool missing = std::string(e.what()).find("] has no kernel for ") != std::string::npos;
     return {missing ? "" : e.what(), false, missing};
