@@ -158,6 +158,12 @@ function(wt_kernels)
   wt_files(cpp kernels/*.cpp kernels/common/*.cpp kernels/cpu/*.cpp kernels/cuda/*.cpp
     kernels/device/*.cpp)
   wt_files(cu kernels/*.cu)
+  # Hopper's own instructions are in machine code for 90a alone, and a GPU's properties do not say what
+  # it was built for.
+  if(CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
+    set_property(SOURCE kernels/matmul_hopper.cu APPEND PROPERTY
+      COMPILE_DEFINITIONS WARPTAPE_BUILT_FOR_90A)
+  endif()
   wt_files(vendor kernels/*_cublas.cpp)
   list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
   wt_files(executor kernels/simt/*.cpp EXCEPT "/race_")

@@ -1,6 +1,7 @@
 // Matrix product on simt and cuda: one thread an element (naive), tiles in shared memory with
 // register blocking (tiled), and the list of variants. device/matmul_mma.cuh has the tensor-core
-// rung, device/matmul_pipelined.cuh the same with a pipeline of asynchronous copies.
+// rung, device/matmul_pipelined.cuh the same with a pipeline of asynchronous copies;
+// matmul_hopper.cu is Hopper's rung.
 #include "warptape/kernels/device/matmul.cuh"
 #include "warptape/kernels/device/matmul_mma.cuh"
 #include "warptape/kernels/device/matmul_pipelined.cuh"
@@ -324,6 +325,9 @@ int tensor_core_rank(const MatmulArgs& g) { return tiled_rank(g) ? 50 : 0; }
 // Below tensor_core, which takes the same: no GPU has shown yet that it is the faster of the two,
 // so it is chosen by name, or by `wt tune` on a GPU where it is.
 int pipelined_rank(const MatmulArgs& g) { return tiled_rank(g) ? 40 : 0; }
+// Below all others: neither its fences nor its descriptors have met a GPU, so nobody gets it who
+// has not named it, or whose `wt tune` has found it right and fast.
+int hopper_rank(const MatmulArgs&) { return 0; }
 
 }  // namespace
 }  // namespace WT_DEVICE_NS
@@ -357,6 +361,12 @@ WT_VARIANTS(
      .rank_of = pipelined_rank,
      .launch = pipelined},
     {.name = "tiled", .rank = 30, .why_not = tiled_why_not, .rank_of = tiled_rank, .launch = tiled},
+    {.name = "hopper",
+     .rank = 1,
+     .why_not = hopper_why_not,
+     .why_not_on = hopper_why_not_on,
+     .rank_of = hopper_rank,
+     .launch = hopper},
     {.name = "naive", .rank = 1, .why_not = naive_why_not, .launch = naive});
 
 }  // namespace wt

@@ -39,6 +39,17 @@ enum CudaCode : int {
   kCudaSystemNotReady = 802,
   kCudaDriverMismatch = 803,
 };
+// Arguments of the driver's cuTensorMapEncodeTiled; the same.
+enum CudaTensorMap : int {
+  kTensorNoInterleave = 0,
+  kTensorNoSwizzle = 0,
+  kTensorZeros = 0,
+  kTensorL2Lines256 = 3,
+  kTensorSwizzle128 = 3,
+  kTensorFloat16 = 6,
+  kTensorFloat32 = 7,
+  kTensorBfloat16 = 9,
+};
 enum class CudaCopy : u8 { to_device, to_host, within, any };
 
 struct CudaApi {
@@ -69,6 +80,8 @@ struct CudaApi {
   int (*elapsed)(float* ms, void* from, void* to);
   // The kernel may be launched with so much dynamic shared memory on the current device.
   int (*allow_shared)(const void* kernel, int bytes);
+  // A function of libcuda by name, which is not linked; null where the driver has none.
+  void* (*driver_function)(const char* name);
   int (*last_error)();  // reads and clears the thread's last error
   const char* (*error_text)(int);
 };

@@ -1,5 +1,6 @@
 // The toolkit's runtime behind CudaApi. Links libcudart, never libcuda: without a driver the
 // program starts, and these calls return errors.
+#include <cuda.h>  // for the values of enumerations
 #include <cuda_runtime_api.h>
 
 #include "warptape/kernels/cuda/api.h"
@@ -30,6 +31,16 @@ static_assert(int(kCudaLaunchFailure) == int(cudaErrorLaunchFailure));
 static_assert(int(kCudaSystemNotReady) == int(cudaErrorSystemNotReady));
 static_assert(int(kCudaDriverMismatch) == int(cudaErrorSystemDriverMismatch));
 
+static_assert(int(kTensorNoInterleave) == int(CU_TENSOR_MAP_INTERLEAVE_NONE));
+static_assert(int(kTensorNoSwizzle) == int(CU_TENSOR_MAP_SWIZZLE_NONE));
+static_assert(int(kTensorZeros) == int(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+static_assert(int(kTensorL2Lines256) == int(CU_TENSOR_MAP_L2_PROMOTION_L2_256B));
+static_assert(int(kTensorSwizzle128) == int(CU_TENSOR_MAP_SWIZZLE_128B));
+static_assert(int(kTensorFloat16) == int(CU_TENSOR_MAP_DATA_TYPE_FLOAT16));
+static_assert(int(kTensorFloat32) == int(CU_TENSOR_MAP_DATA_TYPE_FLOAT32));
+static_assert(int(kTensorBfloat16) == int(CU_TENSOR_MAP_DATA_TYPE_BFLOAT16));
+static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) <= 128);
+
 cudaStream_t stream(void* s) { return static_cast<cudaStream_t>(s); }
 cudaEvent_t event(void* e) { return static_cast<cudaEvent_t>(e); }
 
@@ -44,6 +55,20 @@ int properties(cuda::Properties* p, int index) {
   p->l2_bytes = d.l2CacheSize;
   p->shared_bytes = i64(d.sharedMemPerBlockOptin);
   return cudaSuccess;
+}
+
+void* driver_function(const char* name) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+#if CUDART_VERSION >= 12050
+  constexpr unsigned kWanted = 12000;  // as of CUDA 12.0, which is where the newest of them came
+  const cudaError_t e =
+      cudaGetDriverEntryPointByVersion(name, &found, kWanted, cudaEnableDefault, &result);
+#else
+  const cudaError_t e = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault, &result);
+#endif
+  if (e != cudaSuccess) cudaGetLastError();  // a refused question is no launch's error
+  return e == cudaSuccess && result == cudaDriverEntryPointSuccess ? found : nullptr;
 }
 
 int copy(void* to, const void* from, size_t bytes, CudaCopy kind, void* s) {
@@ -95,6 +120,7 @@ constexpr CudaApi kApi = {
           return int(
               cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
         },
+    .driver_function = driver_function,
     .last_error = [] { return int(cudaGetLastError()); },
     .error_text = [](int code) { return cudaGetErrorString(cudaError_t(code)); },
 };

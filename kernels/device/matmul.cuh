@@ -76,6 +76,11 @@ inline Config tile_grid(const MatmulArgs& g, const Launch& l, int rows, int colu
           .op_name = l.op ? l.op->name : nullptr};
 }
 
+// matmul_hopper.cu: TMA and wgmma.
+const char* hopper_why_not(const MatmulArgs& g);
+const char* hopper_why_not_on(const MatmulArgs& g, const DeviceLimits& d);
+void hopper(const MatmulArgs& g, const Launch& l);
+
 }  // namespace WT_DEVICE_NS
 
 // matmul_cublas.cpp: cuBLASLt.

@@ -5,7 +5,7 @@
 // are; ldmatrix turns it on the way to the registers. Rows of shared memory are padded by 16 bytes:
 // the 8 rows of an ldmatrix then lie in different banks.
 #pragma once
-#include "warptape/kernels/device/matmul.cuh"
+#include "warptape/kernels/device/matmul_finish.cuh"
 #include "warptape/kernels/device/mma_tile.cuh"
 
 namespace wt {
@@ -72,31 +72,6 @@ struct MmaShape {
 // bytes for a quarter of them: per byte from L2 the large tile computes twice as much.
 using LargeMma = MmaShape<2, 4, 4>;  // 128 x 128, 256 threads
 using SmallMma = MmaShape<2, 2, 2>;  // 64 x 64, 128 threads
-
-template <class T>
-__device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, i64 j, float first,
-                                            float second, bool pairs) {
-  if (i >= g.m || j >= g.n) return;
-  const T* bias = static_cast<const T*>(g.bias);
-  T* at = out + i * g.out_row + j;
-  const bool both = j + 1 < g.n;
-  if (bias) {
-    first += float(bias[j]);
-    if (both) second += float(bias[j + 1]);
-  }
-  if (g.accumulate) {
-    first += float(at[0]);
-    if (both) second += float(at[1]);
-  }
-  if (both && pairs) {
-    // 4 bytes a lane: the four lanes of a row write 16 bytes of it, half a sector. The next tile to
-    // the right is the other half; L2 joins the two before anything goes to memory.
-    vstore(at, Pack<T, 2>{T(first), T(second)});
-  } else {
-    at[0] = T(first);
-    if (both) at[1] = T(second);
-  }
-}
 
 // Adds the products of 16 p to a warp's sums; Tile has fragments() as MmaTile.
 template <class T, int TilesM, class ATile, class BTile>
@@ -221,13 +196,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     }
     __syncthreads();  // the next batch index writes the first buffer again
   }
-}
-
-// Two neighbours of out are 4 aligned bytes, wherever a row begins.
-bool pairs_aligned(const MatmulArgs& g) {
-  bool pairs = reinterpret_cast<uintptr_t>(g.out) % 4 == 0 && g.out_row % 2 == 0;
-  for (int d = 0; d < g.batch_ndim; ++d) pairs &= g.batch[d].out % 2 == 0;
-  return pairs;
 }
 
 template <class T, class S, bool TA, bool TB>

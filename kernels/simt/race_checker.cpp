@@ -5,12 +5,16 @@
 //  - a chain of __syncwarp that both lanes took part in (shuffles and votes do not order memory);
 //  - for different blocks: __threadfence and an atomic after the first access, an atomic on the
 //  same
-//    address before the second (the "last block" pattern).
+//    address before the second (the "last block" pattern);
+//  - an arrival at an mbarrier after the first access and a wait for that phase before the second.
 // An asynchronous copy writes when it is asked for and again when its thread has waited for it;
-// between the two no access of its bytes is ordered with it, of the same thread neither.
+// between the two no access of its bytes is ordered with it, of the same thread neither. A TMA load
+// writes when it is asked for and again when it lands; the second write is no thread's, and ordered
+// for those who have waited for its mbarrier's phase.
 // Atomics do not race with each other. Also finds accesses outside live device memory.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <set>
@@ -18,6 +22,7 @@
 #include <unordered_map>
 
 #include "warptape/kernels/simt/access_counter.h"
+#include "warptape/kernels/simt/race_clocks.h"
 #include "warptape/kernels/simt/race_shadow.h"
 #include "warptape/kernels/simt/scheduler.h"
 
@@ -48,6 +53,7 @@ struct Race {
   const char* space;
   dim3 first_block, second_block;
   bool under_way = false;  // the first is a copy that nobody has waited for
+  unsigned threads;        // of a block
 };
 
 // An atomic after a fence: what the block did before it is visible to who reads the atomic.
@@ -61,34 +67,11 @@ struct Acquired {
   uint16_t thread;
 };
 
-// Which __syncwarp of a lane the other lanes of its warp know of, directly or through others.
-struct WarpClocks {
-  uint32_t own[32], seen[32][32];
-  bool used = true;
-  void reset() {
-    if (!used) return;
-    for (uint32_t& c : own) c = 1;
-    std::memset(seen, 0, sizeof seen);
-    used = false;
-  }
-  void sync(unsigned mask) {
-    used = true;
-    uint32_t merged[32] = {};
-    for (unsigned rest = mask; rest; rest &= rest - 1) {
-      const uint32_t* known = seen[__builtin_ctz(rest)];
-      for (unsigned k = 0; k < 32; ++k) merged[k] = known[k] > merged[k] ? known[k] : merged[k];
-    }
-    for (unsigned rest = mask; rest; rest &= rest - 1)
-      merged[__builtin_ctz(rest)] = own[__builtin_ctz(rest)]++;
-    for (unsigned rest = mask; rest; rest &= rest - 1)
-      std::memcpy(seen[__builtin_ctz(rest)], merged, sizeof merged);
-  }
-};
-
 struct Checker {
   uint32_t epoch = 1, grid_epoch = 1, block_epoch = 1, grid = 0;
   std::vector<std::pair<uint32_t, dim3>> blocks;  // first epoch of each block of the grid
   WarpClocks clocks[kWarps];
+  MbarrierClocks by_barrier;
   Shadow global{arena_base(), kArenaBytes};
   std::map<const char*, Shadow> shared;  // one an OS thread
   Shadow* block_shared = nullptr;
@@ -143,7 +126,10 @@ struct Checker {
     if (a.epoch < grid_epoch) return true;
     if (a.epoch < block_epoch) return is_shared || released_to_us(a, me);
     if (a.epoch != epoch || a.thread == me) return true;
-    return a.thread / 32u == me / 32u && clocks[me / 32].seen[me % 32][a.thread % 32] >= a.clock;
+    if (a.thread / 32u == me / 32u && clocks[me / 32].seen[me % 32][a.thread % 32] >= a.clock)
+      return true;
+    return by_barrier.width &&
+           by_barrier.known[size_t(me) * by_barrier.width + a.thread] >= a.clock;
   }
 
   dim3 block_of(uint32_t e) const {
@@ -156,7 +142,7 @@ struct Checker {
     if (!seen.insert({first.site, second.site, first.touch, second.touch}).second) return;
     if (races.size() < kMaxReports)
       races.push_back({first, second, is_shared ? "shared" : "global", block_of(first.epoch),
-                       blocks.back().second, under_way});
+                       blocks.back().second, under_way, exec().n});
   }
 
   Access* copy_words(const char* p) {
@@ -257,15 +243,21 @@ struct Checker {
     if (block_shared->holds(p)) {
       if (copies_under_way && meets_copy(p, bytes, now)) [[unlikely]]
         return;
+      if (kind != Touch::read && exec().units) check_tile(me, p, bytes, now);
       return touch_range(*block_shared, p, bytes, now, true);
     }
-    if (!global.holds(p)) return;  // a thread's own stack, constants
+    if (!global.holds(p)) {  // a thread's own stack, constants
+      if (exec().units) check_register(me, p, now);
+      return;
+    }
     if (from.grid != grid || p < from.begin || p + bytes > from.end) [[unlikely]]
       find_block(p, bytes, now, from);
     if (kind == Touch::atomic && (fenced[me] || !releases.empty())) synchronise(p, me);
     touch_range(global, p, bytes, now, false);
   }
   void find_block(const char* p, size_t bytes, const Access& now, Instruction& from);
+  void check_register(unsigned me, const char* p, const Access& now);
+  void check_tile(unsigned me, const char* p, size_t bytes, const Access& now);
 };
 
 __thread bool in_block = false;
@@ -288,6 +280,21 @@ void Checker::find_block(const char* p, size_t bytes, const Access& now, Instruc
   WT_FAIL(x, "%s of %zu bytes outside live device memory at %s by %s",
           now.touch == Touch::read ? "read" : "write", bytes, place(sites[now.site]).c_str(),
           thread_text(x, x.cur).c_str());
+}
+
+void Checker::check_register(unsigned me, const char* p, const Access& now) {
+  Exec& x = exec();
+  if (const Loc* asked = wgmma_of_register(x, me, p))
+    WT_FAIL(x, "%s at %s of an accumulator of the wgmma at %s, which has not been waited for (%s)",
+            now.touch == Touch::read ? "read" : "write", place(sites[now.site]).c_str(),
+            at(*asked).c_str(), thread_text(x, me).c_str());
+}
+
+void Checker::check_tile(unsigned me, const char* p, size_t bytes, const Access& now) {
+  Exec& x = exec();
+  if (const Loc* asked = wgmma_of_tile(x, p, bytes))
+    WT_FAIL(x, "write at %s into a tile of the wgmma at %s, which has not been waited for (%s)",
+            place(sites[now.site]).c_str(), at(*asked).c_str(), thread_text(x, me).c_str());
 }
 
 // --- Hooks ---
@@ -317,8 +324,10 @@ std::string grid_end() {
   std::string text;
   std::set<std::string> pairs;  // one source line may be several instructions
   for (const Race& r : c.races) {
-    const std::string first =
-        strf("%s at %s", verb(r.first.touch), place(c.sites[r.first.site]).c_str());
+    // One that landed is no thread's.
+    const bool tma = r.first.touch == Touch::copy && r.first.thread >= r.threads;
+    const std::string first = strf("%s at %s", tma ? "a TMA load" : verb(r.first.touch),
+                                   place(c.sites[r.first.site]).c_str());
     const std::string second =
         strf("%s at %s", verb(r.second.touch), place(c.sites[r.second.site]).c_str());
     if (!pairs.insert(first + second).second) continue;
@@ -327,8 +336,9 @@ std::string grid_end() {
         strf("race in %s memory: %s by thread %u of block %s, then %s by thread %u of block %s, %s",
              r.space, first.c_str(), r.first.thread, dim_text(r.first_block).c_str(),
              second.c_str(), r.second.thread, dim_text(r.second_block).c_str(),
-             r.under_way ? "while the copy is under way: its thread has not waited for it"
-                         : "without synchronisation between them");
+             tma           ? "without a wait for its mbarrier between them"
+             : r.under_way ? "while the copy is under way: its thread has not waited for it"
+                           : "without synchronisation between them");
   }
   if (c.seen.size() > c.races.size()) text += "\n  and more";
   return text;
@@ -342,6 +352,7 @@ void block_begin(dim3 block, unsigned threads, const char* shared, size_t shared
   for (unsigned w = 0; w < (threads + 31) / 32; ++w) c.clocks[w].reset();
   std::memset(c.fenced, 0, threads);
   c.copies_under_way = 0;
+  c.by_barrier.width = 0;
   auto it = c.shared.find(shared);
   if (it == c.shared.end()) it = c.shared.emplace(shared, Shadow(shared, shared_bytes)).first;
   c.block_shared = &it->second;
@@ -353,7 +364,17 @@ void barrier() {
   ++checker().epoch;
   if (counting) count_barrier();
 }
-void warp_sync(unsigned warp, unsigned mask) { checker().clocks[warp].sync(mask); }
+void warp_sync(unsigned warp, unsigned mask) {
+  Checker& c = checker();
+  c.clocks[warp].sync(mask);
+  MbarrierClocks& m = c.by_barrier;
+  if (!m.width) return;
+  std::vector<uint32_t> all(m.width);
+  for (unsigned rest = mask; rest; rest &= rest - 1)
+    m.merge(all.data(), m.of(warp * 32 + unsigned(__builtin_ctz(rest))), m.width);
+  for (unsigned rest = mask; rest; rest &= rest - 1)
+    std::memcpy(m.of(warp * 32 + unsigned(__builtin_ctz(rest))), all.data(), 4 * m.width);
+}
 void fence() { checker().fenced[exec().cur] = true; }
 void executor_read(unsigned thread, const void* p, size_t bytes, Loc at) {
   Checker& c = checker();
@@ -386,8 +407,70 @@ void copy_end(unsigned thread, const char* to, size_t bytes, const char* from, s
   copy_access(thread, to, bytes, from, source_bytes, at);
 }
 
-constexpr RaceHooks kHooks{grid_begin, grid_end,      block_begin, barrier, warp_sync,
-                           fence,      executor_read, copy_begin,  copy_end};
+// --- mbarriers ---
+void mbarrier_touch(unsigned barrier, unsigned thread, const void* p, bool made, Loc at) {
+  Checker& c = checker();
+  Checker::Instruction from;
+  from.site = c.site(at);
+  c.by_barrier.begin(exec().n);
+  c.by_barrier.make(barrier);
+  const Touch kind = made ? Touch::write : Touch::atomic;
+  c.access(thread, static_cast<const char*>(p), 8, kind, from, at);
+  // The history of a word has one write, and who made it has used it since.
+  Access& first = c.by_barrier.made[barrier];
+  const Access now{c.epoch, thread, kind, from.site, c.clocks[thread / 32].own[thread % 32]};
+  if (made)
+    first = now;
+  else if (first.thread != thread && !c.ordered(first, thread, true))
+    c.report(first, now, true);
+}
+void mbarrier_arrive(unsigned barrier, unsigned thread) {
+  Checker& c = checker();
+  MbarrierClocks& m = c.by_barrier;
+  WarpClocks& w = c.clocks[thread / 32];
+  m.make(barrier);
+  uint32_t* const to = m.released[barrier].data();
+  m.merge(to, m.of(thread), m.width);
+  m.merge(to + thread / 32 * 32, w.seen[thread % 32], 32);
+  w.used = true;
+  m.merge(to + thread, &w.own[thread % 32], 1);
+  ++w.own[thread % 32];
+}
+void mbarrier_phase(unsigned barrier) {
+  MbarrierClocks& m = checker().by_barrier;
+  m.make(barrier);
+  m.merge(m.ended[barrier].data(), m.released[barrier].data(), m.width);
+  std::fill(m.released[barrier].begin(), m.released[barrier].end(), 0);
+  ++m.landed;
+}
+void mbarrier_wait(unsigned barrier, unsigned thread) {
+  MbarrierClocks& m = checker().by_barrier;
+  m.make(barrier);
+  m.merge(m.of(thread), m.ended[barrier].data(), m.width);
+}
+void tma_end(unsigned barrier, const char* to, size_t bytes, Loc at) {
+  Checker& c = checker();
+  MbarrierClocks& m = c.by_barrier;
+  m.make(barrier);
+  const unsigned thread = m.load_of(barrier);
+  const Access now{c.epoch, thread, Touch::copy, c.site(at), m.landed};
+  // No comparison: what was before was compared when the load was asked for, what came since has
+  // met a copy under way.
+  for (size_t i = 0; i < bytes; i += 4) {
+    *c.copy_words(to + i) = Access{};
+    Word& word = c.block_shared->word(to + i);
+    word.all.write = now;
+    if (word.parts_grid == c.grid)
+      for (unsigned k = 0; k < 4; ++k) c.parts[word.parts + k].write = now;
+  }
+  --c.copies_under_way;
+  uint32_t& clock = m.released[barrier][thread];
+  clock = m.landed > clock ? m.landed : clock;
+}
+
+constexpr RaceHooks kHooks{grid_begin,      grid_end,       block_begin,   barrier,  warp_sync,
+                           fence,           executor_read,  copy_begin,    copy_end, mbarrier_touch,
+                           mbarrier_arrive, mbarrier_phase, mbarrier_wait, tma_end};
 
 }  // namespace
 

@@ -83,6 +83,10 @@ const char* op_name(unsigned op) {
       return "ldmatrix";
     case Wait::poll:
       return "a poll";
+    case Wait::mbarrier:
+      return "mbarrier_wait";
+    case Wait::wgmma:
+      return "wgmma";
     case Wait::none:
       break;
   }
@@ -141,7 +145,7 @@ std::string deadlock_text(const Exec& x, Loc here, unsigned op) {
                           dim_text({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}).c_str(), x.n);
   for (const auto& [state, threads] : states)
     text += strf("\n  %zu thread(s) %s: ", threads.size(), state.c_str()) + ranges(threads);
-  return text;
+  return text + units_text(x);
 }
 
 // --- Source lines of code addresses ---

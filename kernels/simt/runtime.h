@@ -117,6 +117,13 @@ struct RaceHooks {
                      size_t source_bytes, Loc at);
   void (*copy_end)(unsigned thread, const char* to, size_t bytes, const char* from,
                    size_t source_bytes, Loc at);
+  // mbarriers, by their number in the block: made or used; a thread arrives; a phase ends; a thread
+  // has waited for one. A TMA load, begun by copy_begin, has landed and is the barrier's.
+  void (*mbarrier_touch)(unsigned barrier, unsigned thread, const void* p, bool made, Loc at);
+  void (*mbarrier_arrive)(unsigned barrier, unsigned thread);
+  void (*mbarrier_phase)(unsigned barrier);
+  void (*mbarrier_wait)(unsigned barrier, unsigned thread);
+  void (*tma_end)(unsigned barrier, const char* to, size_t bytes, Loc at);
 };
 extern const RaceHooks* race_hooks;
 

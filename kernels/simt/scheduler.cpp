@@ -154,7 +154,8 @@ WT_FN void thread_done(Exec& x) {
     x.entry(x.body);
     thread_done(x);
     Fiber* mine = x.fiber[x.cur];
-    const int next = pick(x);
+    int next = pick(x);
+    if (next < 0 && x.live && x.units) next = run_units(x);
     if (next < 0) {
       if (x.live) fail_deadlock(x, {nullptr, 0}, 0);
       mine->next_free = x.free_fibers;
@@ -239,6 +240,7 @@ void run_block(Exec& x, uint64_t linear) {
   x.cur = x.order == SimtOrder::reverse ? x.n - 1 : 0;
   begin_shared(x, g.shared_bytes);
   if (x.copies.used) begin_copies(x);
+  if (x.units) begin_units(x);
   if (race_hooks)
     race_hooks->block_begin({::blockIdx.x, ::blockIdx.y, ::blockIdx.z}, x.n, x.shared,
                             kSharedArena);
@@ -254,6 +256,7 @@ void run_block(Exec& x, uint64_t linear) {
   wt_fiber_switch(&x.main_sp, sp, nullptr, 0);
   if (x.asan) __sanitizer_finish_switch_fiber(x.main_fake, nullptr, nullptr);
   x.running = false;
+  if (x.units) finish_units(x);
   finish_shared(x);
 }
 
@@ -352,6 +355,7 @@ Exec::Exec() {
 
 Exec::~Exec() {
   remove_signal_stack(*this);
+  drop_units(*this);
   reset_fibers(*this);
   for (Fiber* f : fibers) {
     munmap(f->low - kPage, stack_bytes + kPage);

@@ -23,7 +23,9 @@ enum class Wait : unsigned {
   syncwarp,
   mma,
   ldmatrix,
-  poll
+  poll,
+  mbarrier,
+  wgmma
 };
 constexpr unsigned wait_op(Wait w, unsigned variant = 0) { return unsigned(w) << 4 | variant; }
 const char* op_name(unsigned op);
@@ -82,6 +84,8 @@ struct AsyncCopies {
   const char *live_begin = nullptr, *live_end = nullptr;  // device memory that was copied from last
 };
 
+struct AsyncUnits;  // async_units.h
+
 struct Exec {
   // Ready threads: not started, or parked and released. One word a warp, one bit a warp that has
   // any.
@@ -131,6 +135,7 @@ struct Exec {
   std::vector<SharedArray> arrays;
   char* dynamic = nullptr;
   AsyncCopies copies;
+  AsyncUnits* units = nullptr;  // made by the first mbarrier or wgmma of a block
 
   Exec();
   ~Exec();
@@ -174,6 +179,18 @@ void begin_shared(Exec& x, size_t dynamic_bytes);
 void finish_shared(Exec& x);
 // async_copy.cpp: forgets the copies of the block before.
 void begin_copies(Exec& x);
+// mbarrier.cpp: mbarriers, TMA and wgmma. run_units lets them work while no thread can go on, and
+// returns the thread that then can, or -1; finish_units finds what a block has not waited for.
+void begin_units(Exec& x);
+int run_units(Exec& x) WT_COLD;
+void finish_units(Exec& x);
+void drop_units(Exec& x);
+std::string units_text(const Exec& x);
+// wgmma.cpp: where the wgmma was asked for whose accumulator `p` is, a register of `thread` that it
+// has not got back; or null.
+const Loc* wgmma_of_register(const Exec& x, unsigned thread, const void* p);
+// Or that reads these bytes of shared memory and has not been waited for.
+const Loc* wgmma_of_tile(const Exec& x, const char* p, size_t bytes);
 // fault.cpp: turns a fault of kernel code into an error of the launch.
 void install_signal_stack(Exec& x);
 void remove_signal_stack(Exec& x);
@@ -257,9 +274,11 @@ WT_FN void switch_to(Exec& x, unsigned me, unsigned to, Loc at, unsigned op) {
 // The running thread waits: it is in no ready set, or in one if it may go on later.
 WT_FN void park(Exec& x, Loc at, unsigned op) {
   const unsigned me = x.cur;
-  const int to = pick(x);
-  if (to < 0) [[unlikely]]
-    fail_deadlock(x, at, op);
+  int to = pick(x);
+  if (to < 0) [[unlikely]] {
+    if (x.units) to = run_units(x);
+    if (to < 0) fail_deadlock(x, at, op);
+  }
   if (unsigned(to) == me) return;
   switch_to(x, me, unsigned(to), at, op);
 }

@@ -57,7 +57,8 @@ void add_matmul_cases(std::vector<OpCase>& rows) {
                                            {{40, 32}, {32, 40}},
                                            {{16, 16}, {16, 16}},
                                            {{2, 9, 24}, {24, 7}},
-                                           {{1, 40}, {40, 1}}};
+                                           {{1, 40}, {40, 1}},
+                                           {{65, 8}, {8, 136}}};  // beyond tiles of 64 and 128
   for (const auto& [a, b] : pairs)
     c.samples.push_back({"",
                          {{a}, {b}},

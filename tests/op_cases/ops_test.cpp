@@ -75,18 +75,22 @@ TEST_CASE("operators: values and gradients on every device and variant", "[ops]"
         if (!selection().fits("variant", variant)) continue;
         const Place place{d, variant};
         int ran = 0;
+        bool lacks = false;
         for (const Case& c : all_cases(*row)) {
           if (!wanted(c) || !runs_on(c, d)) continue;
           const LeakGuard guard;
           const Outcome o = run_case(c, place);
           ran += !o.refused && !o.missing;
+          lacks |= o.lacks;
           if (o.missing) incomplete.insert(str(" ", device_kind_name(d.kind), ":", row->name));
           if (o.wrong.empty()) continue;
           UNSCOPED_INFO(o.wrong);
           FAIL_CHECK(reproducer(c, place));
         }
         INFO(row->name << " " << device_kind_name(d.kind) << ":" << variant);
-        if (selection().all()) CHECK(ran > 0);
+        // What needs a driver's own functions cannot run on an emulated device, which has no
+        // driver.
+        if (selection().all() && !lacks) CHECK(ran > 0);
       }
     }
   }

@@ -268,9 +268,12 @@ Outcome run_case(const Case& c, const Place& p) {
     if (wrong.empty() && r.y.requires_grad()) wrong = check_gradients(c, r, in);
     return {wrong};
   } catch (const UsageError& e) {
-    const bool refused =
-        std::string(e.what()).find("does not take these arguments") != std::string::npos;
-    return {refused ? "" : e.what(), refused};
+    const std::string text = e.what();
+    const bool refused = text.find("does not take these arguments") != std::string::npos;
+    // Of kernels/device/tensor_map.cpp and kernels/matmul_hopper.cu.
+    const bool lacks = refused && (text.find("needs a CUDA driver that") != std::string::npos ||
+                                   text.find("this build has no code for") != std::string::npos);
+    return {refused ? "" : text, refused, false, lacks};
   } catch (const NotAvailable& e) {
     const bool missing = std::string(e.what()).find("] has no kernel for ") != std::string::npos;
     return {missing ? "" : e.what(), false, missing};

@@ -61,11 +61,13 @@ std::vector<Case> all_cases(const OpCase& row);
 std::vector<std::string> variants_of(const OpCase& row, Device d);
 
 // Values against the oracle and gradients against the cpu's in f64. Returns what is wrong, or "".
-// `refused`: the variant does not take these arguments.
+// `refused`: the variant does not take these arguments; `lacks`: because driver or build have not
+// what it needs, whatever the arguments.
 struct Outcome {
   std::string wrong;
   bool refused = false;
   bool missing = false;  // not all kernels that a gradient needs are built on this device
+  bool lacks = false;
 };
 Outcome run_case(const Case& c, const Place& p);
 

@@ -17,6 +17,8 @@ extern const BrokenKernel broken_kernels[];
 extern const int broken_kernel_count;
 extern const BrokenKernel broken_copies[];  // asynchronous ones
 extern const int broken_copy_count;
+extern const BrokenKernel broken_hopper[];  // mbarrier, TMA, wgmma; two of them are right
+extern const int broken_hopper_count;
 
 }  // namespace simt
 }  // namespace wt

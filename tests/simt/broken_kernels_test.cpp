@@ -2,10 +2,12 @@
 #include "warptape/tests/simt/broken_kernels.h"
 
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <string>
 
+#include "warptape/core/half.h"
 #include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/simt/good_kernels.h"
 #include "warptape/tests/support/catch.h"
@@ -141,15 +143,143 @@ constexpr Expected kExpectedCopies[] = {
      nullptr, nullptr},
 };
 
+constexpr Expected kExpectedHopper[] = {
+    {"loads", "right", nullptr, nullptr},
+    {"barrier_not_made", "mbarrier_wait at @barrier_wait: no mbarrier_init has made", nullptr,
+     nullptr},
+    {"barrier_made_twice",
+     "mbarrier_init at @barrier_made_twice: the mbarrier has been made before", nullptr, nullptr},
+    {"barrier_misplaced",
+     "mbarrier_init at @barrier_misplaced: the mbarrier is not in a shared array", nullptr,
+     nullptr},
+    {"barrier_without_sync", "any", nullptr,
+     "race in shared memory|write at @barrier_made|atomic at @barrier_wait"},
+    {"barrier_without_fence", "tma_load_2d at @tma_load|no mbarrier_init_fence", nullptr, nullptr},
+    {"barrier_overwritten",
+     "mbarrier_arrive at @barrier_expect: something has been written over the mbarrier made at "
+     "@barrier_made",
+     nullptr, nullptr},
+    {"barrier_passed_early", "wrong", nullptr,
+     "race in shared memory: asynchronous copy at @tma_load by|read at @barrier_passed_early|while "
+     "the copy is under way"},
+    {"barrier_hangs",
+     "deadlock|128 thread(s) waiting in mbarrier_wait at @barrier_hangs|made at @barrier_made is "
+     "in phase 1: 1 of 1 arrivals are missing",
+     nullptr, nullptr},
+    {"barrier_too_few_arrivals",
+     "deadlock|waiting in mbarrier_wait at @barrier_wait|made at @barrier_made is in phase 0: 1 of "
+     "2 arrivals are missing, 0 bytes",
+     nullptr, nullptr},
+    {"barrier_too_many_arrivals",
+     "mbarrier_arrive at @barrier_too_many_arrivals: more than the 1 arrivals", nullptr, nullptr},
+    {"barrier_more_bytes",
+     "the mbarrier made at @barrier_made: everybody has arrived and its loads have landed, but it "
+     "expects 128 bytes more than they bring",
+     nullptr, nullptr},
+    {"barrier_fewer_bytes",
+     "the mbarrier made at @barrier_made: its phase 0 ends while the TMA load at "
+     "@barrier_fewer_bytes|expects fewer bytes than its loads bring",
+     nullptr, nullptr},
+    {"barrier_two_phases",
+     "the mbarrier made at @barrier_made: phase 1 has ended before anybody waited for phase 0",
+     nullptr, nullptr},
+    {"tma_read_early", "wrong", nullptr,
+     "race in shared memory: asynchronous copy at @tma_load by|read at @tma_read_early|while the "
+     "copy is under way"},
+    {"tma_wait_of_another", "wrong", nullptr,
+     "race in shared memory|at @tma_load|read at @tma_wait_of_another"},
+    {"tma_not_waited",
+     "ended while the TMA load at @tma_load is under way: nobody has waited for it", nullptr,
+     nullptr},
+    {"tma_into_used_stage", "wrong", nullptr,
+     "race in shared memory|read at @tma_read|asynchronous copy at @tma_second_load|without "
+     "synchronisation"},
+    {"tma_twice",
+     "tma_load_2d at @tma_twice: the one at @tma_load, to the same bytes, is under way", nullptr,
+     nullptr},
+    {"tma_misaligned_target",
+     "tma_load_2d at @tma_misaligned_target: its destination is not at a multiple of 128 bytes",
+     nullptr, nullptr},
+    {"tma_beyond_array",
+     "tma_load_2d at @tma_beyond_array: its destination is not in a shared array", nullptr,
+     nullptr},
+    {"map_misaligned", "a tensor map's data begin at a multiple of 16 bytes", nullptr, nullptr},
+    {"map_stride", "a tensor map's stride is a multiple of 16 bytes|100 bytes from one to the next",
+     nullptr, nullptr},
+    {"map_box_row", "a row of a box of TMA is a multiple of 16 bytes|boxes of 4 by 30", nullptr,
+     nullptr},
+    {"map_box", "a box of TMA has 1 to 256 elements a side", nullptr, nullptr},
+    {"map_swizzle", "a row of a box with the 128-byte swizzle is 128 bytes", nullptr, nullptr},
+    {"map_beyond_source",
+     "tma_load_2d at @tma_second_load: run 6 of its matrix lies outside live device memory",
+     nullptr, nullptr},
+    {"product", "right", nullptr, nullptr},
+    {"tma_misaligned_swizzle",
+     "tma_load_2d at @tma_swizzled: its destination, swizzled, is not at a multiple of 1024 bytes",
+     nullptr, nullptr},
+    {"wgmma_no_fence", "wgmma at @wgmma: no wgmma_fence before the first wgmma", nullptr, nullptr},
+    {"wgmma_no_second_fence",
+     "wgmma at @wgmma: no wgmma_fence since the thread has written its accumulators", nullptr,
+     nullptr},
+    {"wgmma_not_waited", "wrong", nullptr,
+     "read at @wgmma_not_waited of an accumulator of the wgmma at @wgmma, which has not been "
+     "waited for"},
+    {"wgmma_wrong_group", "wrong", nullptr,
+     "read at @wgmma_wrong_group of an accumulator of the wgmma at @wgmma, which has not been "
+     "waited for"},
+    {"wgmma_not_committed", "wrong", nullptr,
+     "read at @wgmma_not_committed of an accumulator of the wgmma at @wgmma, which has not been "
+     "waited for"},
+    {"wgmma_tile_overwritten",
+     "tma_load_2d at @wgmma_tile_overwritten: it writes a tile that the wgmma at @wgmma still "
+     "reads",
+     nullptr, nullptr},
+    {"wgmma_tile_stored", "any", nullptr,
+     "write at @wgmma_tile_stored into a tile of the wgmma at @wgmma, which has not been waited "
+     "for"},
+    {"wgmma_before_load",
+     "wgmma at @wgmma: A is what the TMA load at @tma_swizzled brings, which is under way", nullptr,
+     nullptr},
+    {"wgmma_wrong_swizzle", "wgmma at @wgmma: the descriptor of B has another swizzle", nullptr,
+     nullptr},
+    {"wgmma_unswizzled_tile",
+     "wgmma at @wgmma: A is read as swizzled, the TMA load at @tma_swizzled was not", nullptr,
+     nullptr},
+    {"wgmma_wrong_start", "wgmma at @wgmma: the descriptor of A begins in the middle of eight rows",
+     nullptr, nullptr},
+    {"wgmma_beyond_array", "wgmma at @wgmma: A is not in a shared array", nullptr, nullptr},
+    {"wgmma_of_three_warps", "deadlock|waiting in wgmma at @wgmma", nullptr, nullptr},
+    {"wgmma_two_descriptors", "wgmma at @wgmma: the threads of a warpgroup do one and the same",
+     nullptr, nullptr},
+};
+
 Values input() {
   Values x(512);
   for (int i = 0; i < 512; ++i) x[i] = float(i * 37 % 101) - 50;
   return x;
 }
 
+// A A^T of the first two or all four blocks of 16 columns, thread by thread, where row i of A are
+// the 64 halves from 8 i on.
+Values products() {
+  const Values x = input();
+  std::vector<u16> bits(2 * x.size());
+  std::memcpy(bits.data(), x.data(), 4 * x.size());
+  const auto a = [&](int i, int k) { return wt::detail::half_to_float(bits[8 * i + k]); };
+  Values o(128);
+  for (int t = 0; t < 128; ++t)
+    for (int i = 0; i < 32; ++i) {
+      const int row = t / 32 * 16 + t % 32 / 4 + i % 4 / 2 * 8,
+                column = t % 4 * 2 + i / 4 * 8 + i % 2;
+      for (int k = 0; k < 64; ++k) o[t] += a(row, k) * a(column, k);
+    }
+  return o;
+}
+
 // What the kernel would give without its mistake; for those that fail it does not matter.
 Values want(const std::string& name) {
   const Values x = input();
+  if (name == "product" || name.rfind("wgmma_", 0) == 0) return products();
   Values o(128);
   float all = 0, tiles = 0;
   for (int t = 0; t < 128; ++t) all += x[t];
@@ -160,6 +290,9 @@ Values want(const std::string& name) {
         name == "copy_without_barrier")
       o[t] = x[127 - t];
     if (name == "copy_wrong_group") o[t] = x[127 - t] + x[255 - t];
+    if (name == "loads" || name == "tma_read_early" || name == "tma_wait_of_another" ||
+        name == "barrier_passed_early" || name == "tma_into_used_stage")
+      o[t] = x[127 - t] + x[255 - t];
     if (name == "missing_trailing_barrier" || name == "copy_into_used_stage") o[t] = tiles;
     if (name == "plain_shared_add" || name == "scratch_reused" || name == "no_syncwarp") o[t] = all;
     if (name == "two_blocks_add") o[t] = 2 * x[t];
@@ -171,7 +304,7 @@ Values want(const std::string& name) {
 const std::map<std::string, std::string>& bug_lines() {
   static const std::map<std::string, std::string> lines = [] {
     std::map<std::string, std::string> found;
-    for (const std::string file : {"broken_kernels.cu", "broken_copies.cu"}) {
+    for (const std::string file : {"broken_kernels.cu", "broken_copies.cu", "broken_hopper.cu"}) {
       std::ifstream source(WT_SOURCE_DIR "/tests/simt/" + file);
       std::string text;
       for (int line = 1; std::getline(source, text); ++line)
@@ -280,6 +413,11 @@ TEST_CASE("broken kernels are diagnosed with their source lines") {
 TEST_CASE("broken asynchronous copies are diagnosed with their source lines") {
   REQUIRE(sizeof kExpectedCopies / sizeof kExpectedCopies[0] == size_t(simt::broken_copy_count));
   check_all(simt::broken_copies, kExpectedCopies, simt::broken_copy_count);
+}
+
+TEST_CASE("broken uses of mbarrier, TMA and wgmma are diagnosed with their source lines") {
+  REQUIRE(sizeof kExpectedHopper / sizeof kExpectedHopper[0] == size_t(simt::broken_hopper_count));
+  check_all(simt::broken_hopper, kExpectedHopper, simt::broken_hopper_count);
 }
 
 TEST_CASE("without strict, threads that returned do not hold up a barrier") {

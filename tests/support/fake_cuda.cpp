@@ -198,6 +198,7 @@ struct FakeCalls {
     WT_FAKE_ENTER(allow_shared);
     return bytes > f().shared_bytes ? f().last_error_ = 1 : 0;
   }
+  static void* driver_function(const char*) { return f().driver_function; }
   static int last_error() { return std::exchange(f().last_error_, 0); }
   static const char* error_text(int code) {
     return code == kCudaIllegalAddress ? "an illegal memory access was encountered" : "fake error";
@@ -232,6 +233,7 @@ static constexpr CudaApi kFake = {
     .wait_event = FakeCalls::wait_event,
     .elapsed = FakeCalls::elapsed,
     .allow_shared = FakeCalls::allow_shared,
+    .driver_function = FakeCalls::driver_function,
     .last_error = FakeCalls::last_error,
     .error_text = FakeCalls::error_text,
 };

@@ -41,6 +41,7 @@ class FakeCuda {
   const wt::CudaApi& api() const;
   int driver_version = 13000, runtime_version = 13000;
   int major = 9, minor = 0;
+  void* driver_function = nullptr;  // what the driver has, whatever the name
   wt::i64 shared_bytes = 227 * 1024;
   int device() const { return current_; }  // the current one
 

@@ -1,15 +1,20 @@
 // matmul and linear: shapes, what is copied, error texts, gradients.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "warptape/autograd/grad_check.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
+#include "warptape/kernels/matmul.h"
+#include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;
@@ -168,5 +173,41 @@ TEST_CASE("matmul and linear: both derivatives against differences") {
     in.push_back(numbers({2}).set_requires_grad());
     CHECK(grad_check(layer, in).message == "");
     CHECK(grad_grad_check(layer, in, options).message == "");
+  }
+}
+
+TEST_CASE("linear: forward and gradients by Hopper's rung") {
+  if (!ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)]) SKIP_TEST("no simt here");
+  // Every product of the two passes has rows at multiples of 16 bytes, ends in the middle of tiles
+  // and reads one operand at least across its rows.
+  for (const DType t : {DType::f16, DType::bf16}) {
+    const Device d = Device::simt();
+    const auto pass = [&](const char* variant) {
+      const VariantScope scope("matmul", variant);
+      const Tensor x = numbers({3, 45, 72}, t).to(d).set_requires_grad();
+      const Tensor w = numbers({136, 72}, t).to(d).set_requires_grad();
+      const Tensor b = numbers({136}, t).to(d).set_requires_grad();
+      const Tensor y = linear(x, w, b);
+      std::vector<Tensor> all{detach(y)};
+      const Tensor weights = numbers({3, 45, 136}, t).to(d);
+      for (const Tensor& g :
+           grads(std::span(&y, 1), std::vector<Tensor>{x, w, b}, {.grad_outputs = {weights}}))
+        all.push_back(g);
+      const Tensor z = matmul(x, numbers({3, 72, 24}, t).to(d));  // a batch
+      all.push_back(detach(z));
+      return all;
+    };
+    const std::vector<Tensor> got = pass("hopper"), want = pass("tensor_core");
+    REQUIRE(got.size() == want.size());
+    // Both sum in f32, in another order, and round once.
+    const double roundoff = t == DType::f16 ? 0x1p-10 : 0x1p-7;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const std::vector<double> a = got[i].to_vector<double>(), b = want[i].to_vector<double>();
+      double worst = 0;
+      for (size_t e = 0; e < a.size(); ++e)
+        worst = std::max(worst, std::fabs(a[e] - b[e]) / (1 + std::fabs(b[e])));
+      INFO(dtype_name(t) << " " << i);
+      CHECK(worst <= roundoff);
+    }
   }
 }
