@@ -151,8 +151,10 @@ CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
   }
   CudnnPlan none;
   none.why_not = !last.empty() ? last
-                 : seen        ? "it has no engine that repeats its results bit by bit in this type"
-                               : "it has no engine";
+                 : seen && exact
+                     ? "it has no engine that repeats its results and rounds as f32 does"
+                 : seen ? "it has no engine that repeats its results bit by bit"
+                        : "it has no engine";
   return none;
 }
 
