@@ -86,7 +86,9 @@ TEST_CASE("operators: values and gradients on every device and variant", "[ops]"
           FAIL_CHECK(reproducer(c, place));
         }
         INFO(row->name << " " << device_kind_name(d.kind) << ":" << variant);
-        if (selection().all()) CHECK(ran > 0);
+        // Whether there is a cuDNN, and what it takes of a row, is not the build's to say:
+        // cuda_cudnn_rows_test.cpp has one that takes all.
+        if (selection().all() && !variant.ends_with(":cudnn")) CHECK(ran > 0);
       }
     }
   }
