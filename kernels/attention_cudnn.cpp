@@ -45,8 +45,10 @@ struct Sizes {
   CudnnTensor scores() const {
     return CudnnTensor::packed(0, kCudnnFloat, {batch, heads, queries, keys});
   }
-  CudnnTensor rows(i64 id) const {
-    return CudnnTensor::packed(id, kCudnnFloat, {batch, heads, queries, 1});
+  CudnnTensor rows(i64 id, const void* data = nullptr) const {
+    CudnnTensor t = CudnnTensor::packed(id, kCudnnFloat, {batch, heads, queries, 1});
+    t.alignment = cudnn_alignment(data);
+    return t;
   }
   // Scores seen from the keys.
   CudnnTensor turned() const {
@@ -84,7 +86,7 @@ void describe_forward(CudnnGraph& graph, const void* problem) {
                                graph.pointwise(kPointwiseSub, n.scores(), *s, most));
   Ref sum = graph.reduction(kReductionAdd, n.rows(0), powers);
   // cuDNN 9.26 finds no engine for a graph that leaves this out, even where nobody asks for it.
-  graph.pointwise(kPointwiseAdd, n.rows(a.lse ? i64{kLse} : 0), most,
+  graph.pointwise(kPointwiseAdd, n.rows(a.lse ? i64{kLse} : 0, a.lse.data), most,
                   graph.pointwise(kPointwiseLog, n.rows(0), sum));
   Ref p = graph.pointwise(kPointwiseDiv, n.scores().step(n.type), powers, sum);
   graph.matmul(tensor_of(kOut, a.out), p, graph.tensor(tensor_of(kV, a.v)));
@@ -116,7 +118,7 @@ void describe_backward(CudnnGraph& graph, const void* problem) {
   Ref products = graph.matmul(n.scores(), q, k);
   const CudnnDescriptor* s = &graph.pointwise(
       kPointwiseSub, n.scores(), graph.pointwise(kPointwiseMul, n.scores(), products, scale),
-      graph.tensor(n.rows(kLse)));
+      graph.tensor(n.rows(kLse, a.lse.data)));
   if (a.scores.causal) s = &without_later_keys(graph, n, *s);
   Ref p = graph.pointwise(kPointwiseExp, n.scores(), *s);
   product_with(graph.reshape(n.turned(), p), gout, a.gv, kGv);
@@ -188,7 +190,7 @@ const char* attention_forward_cudnn_why_not(const AttentionForwardArgs& a) {
 void attention_forward_cudnn(const AttentionForwardArgs& a, const Launch& l) {
   CudnnCall call = call_of("attention_forward", a.scores, &a, describe_forward,
                            {{kQ, &a.scores.q}, {kK, &a.scores.k}, {kV, &a.v}, {kOut, &a.out}});
-  call.key.words.push_back(bool(a.lse));
+  call.key.words.push_back(a.lse ? cudnn_alignment(a.lse.data) : 0);
   if (a.lse) call.bind(kLse, a.lse.data);
   Numbers numbers;
   numbers.bind(call, a.scores);
@@ -216,6 +218,7 @@ void attention_backward_cudnn(const AttentionBackwardArgs& a, const Launch& l) {
                             {kGq, &a.gq},
                             {kGk, &a.gk},
                             {kGv, &a.gv}});
+  call.key.words.push_back(cudnn_alignment(a.lse.data));
   call.bind(kLse, a.lse.data), call.bind(kWhole, l.workspace);
   Numbers numbers;
   numbers.bind(call, a.scores);

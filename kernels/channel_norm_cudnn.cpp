@@ -1,11 +1,15 @@
 // Batch norm's elementwise halves through cuDNN's graphs: y of x and its statistics, and x's
-// gradient of the sums.
+// gradient of the sums. They are written out, step by step, and fused by cuDNN.
 //
-// cuDNN's own operations for batch norm do statistics and y, or sums and gradient, at once; ours
-// are contracts of their own, so that they can be joined across parts of a batch and kept with what
-// rounding left of the mean. Of the statistics alone cuDNN has sum and sum of squares, which cancel
-// where the mean is large, and of the sums a graph each, which reads the gradient twice: those two
-// have no variant here. What is left is written out, step by step, and fused by cuDNN.
+// The two contracts that add up have no variant here, as no graph equals them:
+//   channel_stats      cuDNN's batch norm writes y beside the statistics (twice the bytes of ours)
+//   and
+//                      keeps nothing of what rounding left of the mean; sum and sum of squares
+//                      cancel where the mean is large; and for deviations from a mean of the same
+//                      graph cuDNN 9.19 and 9.26 have no engine
+//   channel_norm_sums  two sums in a graph have one, with channels last, which may add in any
+//   order;
+//                      asked to repeat itself (an attribute of a reduction) it does not compile
 #include "warptape/kernels/channel_norm.h"
 #include "warptape/kernels/cuda/cudnn_variant.h"
 

@@ -36,14 +36,17 @@ int first_axis(const PoolShape& s) {
   return cudnn_first_axis(w.in, w.out, w.kernel, w.padding);
 }
 
+bool channels_last(const Problem& p) {
+  const PoolShape& s = p.shape;
+  return s.channels > 1 && p.x.channel == 1 && (p.x.at[2] != 1 || (s.in[2] == 1 && p.x.at[1] != 1));
+}
 struct Tensors {
   CudnnTensor x, y;
 };
 Tensors tensors_of(const Problem& p) {
   const PoolShape& s = p.shape;
   const int from = first_axis(s);
-  const bool last =
-      s.channels > 1 && p.x.channel == 1 && (p.x.at[2] != 1 || (s.in[2] == 1 && p.x.at[1] != 1));
+  const bool last = channels_last(p);
   return {cudnn_image(kX, s.dtype, p.x, s.batch, s.channels, s.in, from, last),
           cudnn_image(kY, s.dtype, p.y, s.batch, s.channels, s.out, from, last)};
 }
@@ -97,6 +100,18 @@ const char* why_not_divisor(const PoolShape& s) {
   return nullptr;
 }
 
+// The engine for these is compiled of parts whose sums, as those of reductions show, may come in
+// any order without a note of it.
+const char* why_not_order(const Problem& p) {
+  if (p.pass != Pass::average_backward || !channels_last(p)) return nullptr;
+  for (int d = 0; d < 3; ++d) {
+    const CudnnWindow w = window_of(p.shape, d);
+    if (w.kernel > w.stride && w.out > 1)
+      return "promises no order of sums where windows overlap and channels are innermost";
+  }
+  return nullptr;
+}
+
 const char* why_not(const Problem& p) {
   const PoolShape& s = p.shape;
   if (s.dtype != DType::f32 && s.dtype != DType::f16 && s.dtype != DType::bf16)
@@ -114,6 +129,7 @@ const char* why_not(const Problem& p) {
   }
   if (p.pass != Pass::max)
     if (const char* why = why_not_divisor(s)) return why;
+  if (const char* why = why_not_order(p)) return why;
   const Tensors t = tensors_of(p);
   for (const CudnnTensor* one : {&t.x, &t.y})
     if (const char* why = cudnn_why_not(*one)) return why;
