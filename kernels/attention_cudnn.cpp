@@ -85,7 +85,7 @@ void describe_forward(CudnnGraph& graph, const void* problem) {
   Ref powers = graph.pointwise(kPointwiseExp, n.scores(),
                                graph.pointwise(kPointwiseSub, n.scores(), *s, most));
   Ref sum = graph.reduction(kReductionAdd, n.rows(0), powers);
-  // cuDNN 9.26 finds no engine for a graph that leaves this out, even where nobody asks for it.
+  // cuDNN 9.19 and 9.26 have no engine for a graph that leaves this out, even where nobody asks.
   graph.pointwise(kPointwiseAdd, n.rows(a.lse ? i64{kLse} : 0, a.lse.data), most,
                   graph.pointwise(kPointwiseLog, n.rows(0), sum));
   Ref p = graph.pointwise(kPointwiseDiv, n.scores().step(n.type), powers, sum);
