@@ -110,6 +110,7 @@ TEST_CASE("cudnn: pooling") {
       // The last window reaches beyond the padding, which counts for nothing.
       {"ceiling", {6, 6}, {4, 4}, 3, 2, 1, DType::f32, false, false},
       {"divisor", {6, 6}, {4, 4}, 3, 2, 1, DType::f32, false, true, false, 9},
+      {"divisor beside it", {6, 6}, {4, 4}, 3, 2, 1, DType::f32, false, false, false, 9},
       {"channels last", {5, 6}, {3, 4}, 2, 2, 1, DType::f16, true},
       {"bf16", {4, 4}, {2, 2}, 2, 2, 0, DType::bf16, true},
       {"rest", {8, 7}, {2, 2}, 3, 3, 0},
