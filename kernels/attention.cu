@@ -2,6 +2,7 @@
 // ladder.
 #include "warptape/kernels/attention.h"
 
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/attention_mma.cuh"
 
 namespace wt {
@@ -144,6 +145,14 @@ WT_VARIANTS(WT_DEVICE_NS, attention_forward, AttentionForwardArgs,
              .rank = 20,
              .why_not = [](const AttentionForwardArgs& a) { return why_not_flash(a.scores, a.v); },
              .launch = launch_flash},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+#if defined(__CUDACC__)  // last: see conv.cu
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = attention_forward_cudnn_why_not,
+             .launch = attention_forward_cudnn}
+#endif
+);
 
 }  // namespace wt

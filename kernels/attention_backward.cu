@@ -3,6 +3,7 @@
 // gk.
 #include "warptape/kernels/attention.h"
 
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/attention_mma.cuh"
 
 namespace wt {
@@ -251,6 +252,15 @@ WT_VARIANTS(
      .why_not = [](const AttentionBackwardArgs& a) { return why_not_flash(a.scores, a.v); },
      .workspace = workspace,
      .launch = launch_flash},
-    {.name = "naive", .rank = 10, .workspace = workspace, .launch = launch_naive});
+    {.name = "naive", .rank = 10, .workspace = workspace, .launch = launch_naive}
+#if defined(__CUDACC__)  // last: see conv.cu
+    ,
+    {.name = "cudnn",
+     .rank = 5,
+     .why_not = attention_backward_cudnn_why_not,
+     .workspace = attention_backward_cudnn_workspace,
+     .launch = attention_backward_cudnn}
+#endif
+);
 
 }  // namespace wt

@@ -6,6 +6,7 @@
 //            statistic's rows are shared out to many blocks, whose parts a second kernel joins
 //   columns  where channels are neighbours (NHWC): lanes side by side take 16 bytes of channels
 //            each and walk over the places
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/channel_norm.cuh"
 
 namespace wt {
@@ -152,6 +153,14 @@ WT_VARIANTS(WT_DEVICE_NS, channel_norm_forward, ChannelNormForwardArgs,
              .rank = 20,
              .why_not = channels_too_large<ChannelNormForwardArgs>,
              .launch = launch_planes},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+#if defined(__CUDACC__)  // last: see conv.cu
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = channel_norm_forward_cudnn_why_not,
+             .launch = channel_norm_forward_cudnn}
+#endif
+);
 
 }  // namespace wt

@@ -1,4 +1,5 @@
 // Normalisation by channels on simt and cuda: the gradient of x. channel_norm.cu has the ladder.
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/channel_norm.cuh"
 
 namespace wt {
@@ -238,6 +239,14 @@ WT_VARIANTS(WT_DEVICE_NS, channel_norm_backward, ChannelNormBackwardArgs,
              .why_not = channels_too_large<ChannelNormBackwardArgs>,
              .workspace = means_workspace,
              .launch = launch_planes},
-            {.name = "naive", .rank = 10, .launch = launch_naive});
+            {.name = "naive", .rank = 10, .launch = launch_naive}
+#if defined(__CUDACC__)  // last: see conv.cu
+            ,
+            {.name = "cudnn",
+             .rank = 5,
+             .why_not = channel_norm_backward_cudnn_why_not,
+             .launch = channel_norm_backward_cudnn}
+#endif
+);
 
 }  // namespace wt

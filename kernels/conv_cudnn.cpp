@@ -3,19 +3,14 @@
 // A graph is one convolution, or a forward one whose result, in f32 and never in memory, has the
 // bias added. What cuDNN has no deterministic engine for our own kernels compute, and one line says
 // so.
-#include <algorithm>
-
-#include "warptape/core/error.h"
-#include "warptape/core/storage.h"
-#include "warptape/core/warning.h"
 #include "warptape/kernels/conv.h"
-#include "warptape/kernels/cuda/cudnn_plan.h"
+#include "warptape/kernels/cuda/cudnn_variant.h"
 
 namespace wt {
 namespace {
 
 enum class Pass : u8 { forward, data, filter };
-enum Id : i64 { kX = 1, kW, kY, kBias, kSum };
+enum Id : i64 { kX = 1, kW, kY, kBias };
 
 struct Problem {
   Pass pass;
@@ -34,48 +29,11 @@ Problem problem_of(const ConvBackwardWeightArgs& a) {
   return {Pass::filter, a.shape, a.x, a.w, a.y, nullptr, a.accumulate};
 }
 
-// cuDNN has two or three spatial axes: a first one that does nothing is left out.
 int first_axis(const ConvShape& s) {
-  return s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.padding[0] == 0 ? 1 : 0;
+  return cudnn_first_axis(s.in[0], s.out[0], s.kernel[0], s.padding[0]);
 }
-
-// Padding behind the last element. An engine more takes what is padded alike at both ends, and
-// elements behind the last one that a kernel reaches make no difference.
-i64 padding_behind(const ConvShape& s, int d) {
-  const i64 reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
-  const i64 alike = s.in[d] + 2 * s.padding[d] - reach;
-  if (alike >= 0 && alike / s.stride[d] + 1 == s.out[d]) return s.padding[d];
-  return std::max(i64{0}, (s.out[d] - 1) * s.stride[d] + reach - s.in[d] - s.padding[d]);
-}
-
-i64 alignment_of(const void* p) { return i64{1} << __builtin_ctzll(reinterpret_cast<u64>(p) | 16); }
-
-// Sizes and strides of one tensor, as the graph and the key have them. The stride of an axis of one
-// element is anything in ours; cuDNN finds out the layout by the strides.
-CudnnTensor tensor_of(Id id, const Problem& p, const ConvTensor& t, i64 first, i64 second,
-                      const i64* sizes, bool channels_last) {
-  const int from = first_axis(p.shape), spatial = 3 - from;
-  CudnnTensor to;
-  to.id = id;
-  to.type = p.shape.dtype == DType::f16    ? kCudnnHalf
-            : p.shape.dtype == DType::bf16 ? kCudnnBfloat16
-                                           : kCudnnFloat;
-  to.ndim = spatial + 2;
-  to.alignment = alignment_of(t.data);
-  to.dims[0] = first, to.dims[1] = second;
-  to.strides[0] = t.batch, to.strides[1] = t.channel;
-  for (int d = 0; d < spatial; ++d)
-    to.dims[d + 2] = sizes[from + d], to.strides[d + 2] = t.at[from + d];
-  i64 next = 1;  // from the innermost axis outwards
-  const auto see = [&](int axis) {
-    if (to.dims[axis] == 1) to.strides[axis] = next;
-    next = std::max(next, to.strides[axis] * to.dims[axis]);
-  };
-  if (channels_last) see(1);
-  for (int d = spatial + 1; d >= 2; --d) see(d);
-  if (!channels_last) see(1);
-  see(0);
-  return to;
+CudnnWindow window_of(const ConvShape& s, int d) {
+  return {s.in[d], s.out[d], s.kernel[d], s.stride[d], s.padding[d], s.dilation[d]};
 }
 
 struct Tensors {
@@ -85,9 +43,10 @@ Tensors tensors_of(const Problem& p) {
   const ConvShape& s = p.shape;
   const bool last = (s.in_channels > 1 && p.x.channel == 1 && p.x.at[2] != 1) ||
                     (s.out_channels > 1 && p.y.channel == 1 && p.y.at[2] != 1);
-  return {tensor_of(kX, p, p.x, s.batch, s.in_channels, s.in, last),
-          tensor_of(kW, p, p.w, s.out_channels, s.in_group(), s.kernel, last),
-          tensor_of(kY, p, p.y, s.batch, s.out_channels, s.out, last)};
+  const int from = first_axis(s);
+  return {cudnn_image(kX, s.dtype, p.x, s.batch, s.in_channels, s.in, from, last),
+          cudnn_image(kW, s.dtype, p.w, s.out_channels, s.in_group(), s.kernel, from, last),
+          cudnn_image(kY, s.dtype, p.y, s.batch, s.out_channels, s.out, from, last)};
 }
 
 CudnnKey key_of(const Problem& p, const Tensors& t) {
@@ -96,14 +55,10 @@ CudnnKey key_of(const Problem& p, const Tensors& t) {
   CudnnKey key{kPassNames[int(p.pass)], {}};
   const ConvShape& s = p.shape;
   key.words = {t.x.type, s.groups, p.accumulate, p.bias != nullptr,
-               p.bias ? alignment_of(p.bias) : 0};
-  for (const CudnnTensor* one : {&t.x, &t.w, &t.y}) {
-    key.words.push_back(one->alignment);
-    key.words.insert(key.words.end(), one->dims, one->dims + one->ndim);
-    key.words.insert(key.words.end(), one->strides, one->strides + one->ndim);
-  }
+               p.bias ? cudnn_alignment(p.bias) : 0};
+  for (const CudnnTensor* one : {&t.x, &t.w, &t.y}) key.add(*one);
   for (int d = first_axis(s); d < 3; ++d)
-    for (const i64 w : {s.stride[d], s.padding[d], padding_behind(s, d), s.dilation[d]})
+    for (const i64 w : {s.stride[d], s.padding[d], window_of(s, d).padding_behind(), s.dilation[d]})
       key.words.push_back(w);
   return key;
 }
@@ -124,7 +79,7 @@ void describe(CudnnGraph& graph, const void* problem) {
   const Tensors t = tensors_of(p);
   const int from = first_axis(s), spatial = 3 - from;
   i64 behind[3];
-  for (int d = 0; d < 3; ++d) behind[d] = padding_behind(s, d);
+  for (int d = 0; d < 3; ++d) behind[d] = window_of(s, d).padding_behind();
 
   CudnnDescriptor conv(graph.api(), kCudnnConvolution);
   conv.set(kConvComputeType, kTypeDataType, kCudnnFloat);
@@ -137,8 +92,7 @@ void describe(CudnnGraph& graph, const void* problem) {
   conv.finalize();
 
   // With a bias the convolution's result is virtual.
-  CudnnTensor sum = t.y;
-  if (p.bias) sum.id = kSum, sum.type = kCudnnFloat, sum.is_virtual = true, sum.alignment = 16;
+  const CudnnTensor sum = p.bias ? t.y.step() : t.y;
   const CudnnDescriptor& x = graph.tensor(t.x);
   const CudnnDescriptor& w = graph.tensor(t.w);
   const CudnnDescriptor& y = graph.tensor(sum);
@@ -154,19 +108,10 @@ void describe(CudnnGraph& graph, const void* problem) {
   if (!p.bias) return;
 
   CudnnTensor bias{.id = kBias, .type = t.x.type, .ndim = sum.ndim};
-  bias.alignment = alignment_of(p.bias);
+  bias.alignment = cudnn_alignment(p.bias);
   for (int d = 0; d < sum.ndim; ++d) bias.dims[d] = 1, bias.strides[d] = 1;
   bias.dims[1] = sum.dims[1], bias.strides[0] = sum.dims[1];
-  CudnnDescriptor mode(graph.api(), kCudnnPointwise);
-  mode.set(kPointwiseMode, kTypePointwiseMode, kPointwiseAdd);
-  mode.set(kPointwiseMathPrecision, kTypeDataType, kCudnnFloat);
-  mode.finalize();
-  CudnnDescriptor add(graph.api(), kCudnnPointwiseOperation);
-  add.set(kPointwiseDescriptor, graph.keep(std::move(mode)));
-  add.set(kPointwiseX, y);
-  add.set(kPointwiseB, graph.tensor(bias));
-  add.set(kPointwiseY, graph.tensor(t.y));
-  graph.operation(std::move(add));
+  graph.pointwise(kPointwiseAdd, t.y, y, graph.tensor(bias));
 }
 
 const char* why_not(const Problem& p) {
@@ -178,78 +123,26 @@ const char* why_not(const Problem& p) {
   if (p.bias && p.pass == Pass::data) return "adds no bias";
   for (int d = 0; d < 3; ++d) {
     if (s.padding[d] < 0) return "takes no negative padding";
-    const i64 left =
-        s.in[d] + s.padding[d] + padding_behind(s, d) - ((s.kernel[d] - 1) * s.dilation[d] + 1);
-    if (left < 0 || left / s.stride[d] + 1 != s.out[d])
+    if (!window_of(s, d).agrees())
       return "takes no image of which a kernel's step at the end is left out";
   }
   const Tensors t = tensors_of(p);
   for (const CudnnTensor* one : {&t.x, &t.w, &t.y})
-    for (int d = 0; d < one->ndim; ++d) {
-      if (one->strides[d] <= 0) return "takes no operand that repeats or goes backwards";
-      if (one->dims[d] > INT32_MAX) return "takes sizes below 2^31 only";
-    }
+    if (const char* why = cudnn_why_not(*one)) return why;
   return cudnn_why_not();  // last: it looks for the library
-}
-
-// The best of our own kernels, with the workspace that it asks for.
-template <class Args>
-WT_COLD void launch_own(const Args& a, Launch l, const std::string& reason) {
-  const char* contract = ContractTable<Args>::kName;
-  const Variants<Args>* list = ContractTable<Args>::rows[int(l.device.kind)];
-  const Variant<Args>* best = nullptr;
-  int score = -1;
-  for (int i = 0; list && i < list->count; ++i) {
-    const Variant<Args>& v = list->rows[i];
-    if (std::string_view(v.name) == "cudnn" || refusal(v, a, l.device)) continue;
-    const int rank = v.rank_of ? v.rank_of(a) : v.rank;
-    if (rank > score) best = &v, score = rank;
-  }
-  if (!best) throw NotAvailable(str("[", contract, "] cuDNN cannot: ", reason));
-  warn_once(str(contract, " without cuDNN"),
-            str("[", contract, "] cuDNN cannot: ", reason, "; our own kernel \"", best->name,
-                "\" computes here (and for every such convolution)"));
-  const CategoryScope scope(Category::workspace);
-  const i64 bytes = best->workspace ? best->workspace(a) : 0;
-  Storage* workspace = bytes ? allocate(l.device, bytes) : nullptr;
-  struct Free {
-    Storage* s;
-    ~Free() {
-      if (s) release(s);
-    }
-  } free{workspace};
-  l.workspace = workspace ? workspace->data : nullptr;
-  best->launch(a, l);
-}
-
-// False when cuDNN cannot, and nothing was queued.
-bool convolve(const Problem& p, const Launch& l, std::string& reason) {
-  const Tensors t = tensors_of(p);
-  CudnnPlan& plan = cudnn_plan(l.device, key_of(p, t), p.shape.dtype == DType::f32, describe, &p);
-  bool done = false;
-  if (plan.why_not.empty()) {
-    // The size of a plan is known on its device alone, so it is asked for here.
-    const CategoryScope scope(Category::workspace);
-    Storage* workspace = plan.workspace ? allocate(l.device, plan.workspace) : nullptr;
-    struct Free {
-      Storage* s;
-      ~Free() {
-        if (s) release(s);
-      }
-    } free{workspace};
-    const i64 ids[] = {kX, kW, kY, kBias};
-    void* pointers[] = {p.x.data, p.w.data, p.y.data, const_cast<void*>(p.bias)};
-    done = cudnn_run(plan, l.device, l.stream, p.bias ? 4 : 3, ids, pointers,
-                     workspace ? workspace->data : nullptr);
-  }
-  if (!done) reason = plan.why_not;
-  return done;
 }
 
 template <class Args>
 void launch(const Args& a, const Launch& l) {
+  const Problem p = problem_of(a);
+  CudnnCall call{.key = key_of(p, tensors_of(p)),
+                 .exact = p.shape.dtype == DType::f32,
+                 .describe = describe,
+                 .problem = &p};
+  call.bind(kX, p.x.data), call.bind(kW, p.w.data), call.bind(kY, p.y.data);
+  if (p.bias) call.bind(kBias, p.bias);
   std::string reason;
-  if (!convolve(problem_of(a), l, reason)) launch_own(a, l, reason);
+  if (!cudnn_compute(call, l, reason)) launch_without_cudnn(a, l, reason);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "warptape/kernels/pool.h"
 
 #include "warptape/kernels/common/pool_windows.h"
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 #include "warptape/kernels/device/strided_index.cuh"
@@ -377,15 +378,26 @@ const char* why_not(const AvgPoolBackwardArgs& a) { return why_not(a.shape, a.gx
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
-#define WT_POOL_LADDER(contract, Args)                                                             \
+#define WT_POOL_LADDER(contract, Args, ...)                                                        \
   WT_VARIANTS(WT_DEVICE_NS, contract, Args,                                                        \
               {.name = "compact", .rank = 20, .why_not = why_not, .launch = launch_compact<Args>}, \
-              {.name = "naive", .rank = 10, .launch = launch_naive<Args>})
-WT_POOL_LADDER(max_pool_forward, MaxPoolForwardArgs);
-WT_POOL_LADDER(max_pool_backward, MaxPoolBackwardArgs);
-WT_POOL_LADDER(max_pool_gather, MaxPoolGatherArgs);
-WT_POOL_LADDER(avg_pool_forward, AvgPoolForwardArgs);
-WT_POOL_LADDER(avg_pool_backward, AvgPoolBackwardArgs);
+              {.name = "naive", .rank = 10, .launch = launch_naive<Args>} __VA_ARGS__)
+#if defined(__CUDACC__)  // last: see conv.cu
+#define WT_POOL_CUDNN(contract, Args)                  \
+  WT_POOL_LADDER(contract, Args, ,                     \
+                 {.name = "cudnn",                     \
+                  .rank = 5,                           \
+                  .why_not = contract##_cudnn_why_not, \
+                  .launch = contract##_cudnn})
+#else
+#define WT_POOL_CUDNN(contract, Args) WT_POOL_LADDER(contract, Args, )
+#endif
+WT_POOL_CUDNN(max_pool_forward, MaxPoolForwardArgs);
+WT_POOL_LADDER(max_pool_backward, MaxPoolBackwardArgs, );
+WT_POOL_LADDER(max_pool_gather, MaxPoolGatherArgs, );
+WT_POOL_CUDNN(avg_pool_forward, AvgPoolForwardArgs);
+WT_POOL_CUDNN(avg_pool_backward, AvgPoolBackwardArgs);
+#undef WT_POOL_CUDNN
 #undef WT_POOL_LADDER
 
 }  // namespace wt

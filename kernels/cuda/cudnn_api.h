@@ -23,7 +23,13 @@ enum CudnnStatus : int {
   kCudnnExecutionFailed = 5000,
 };
 
-enum CudnnDataType : int { kCudnnFloat = 0, kCudnnHalf = 2, kCudnnBfloat16 = 9 };
+enum CudnnDataType : int {
+  kCudnnFloat = 0,
+  kCudnnHalf = 2,
+  kCudnnInt32 = 4,
+  kCudnnBfloat16 = 9,
+  kCudnnBoolean = 11,
+};
 
 enum CudnnDescriptorType : int {
   kCudnnPointwise = 0,
@@ -39,11 +45,20 @@ enum CudnnDescriptorType : int {
   kCudnnOperationGraph = 15,
   kCudnnVariantPack = 16,
   kCudnnTensor = 17,
+  kCudnnMatmul = 18,
+  kCudnnMatmulOperation = 19,
+  kCudnnReduction = 21,
+  kCudnnReductionOperation = 22,
+  kCudnnResample = 24,
+  kCudnnResampleForward = 25,
+  kCudnnResampleBackward = 26,
+  kCudnnReshapeOperation = 31,
 };
 
 enum CudnnAttribute : int {
   kPointwiseMode = 0,
   kPointwiseMathPrecision = 1,
+  kPointwiseAxis = 9,
   kConvComputeType = 100,
   kConvMode = 101,
   kConvDilations = 102,
@@ -81,6 +96,7 @@ enum CudnnAttribute : int {
   kPointwiseX = 751,
   kPointwiseB = 752,
   kPointwiseY = 753,
+  kPointwiseT = 758,
   kGraphHandle = 800,
   kGraphOperations = 801,
   kTensorAlignment = 900,
@@ -89,10 +105,38 @@ enum CudnnAttribute : int {
   kTensorStrides = 903,
   kTensorId = 906,
   kTensorIsVirtual = 907,
+  kTensorIsByValue = 908,
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
   kEngineNumericalNote = 1303,
+  kMatmulComputeType = 1500,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kMatmulC = 1522,
+  kMatmulDescriptor = 1523,
+  kReductionOperator = 1600,
+  kReductionComputeType = 1601,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kReductionDescriptor = 1612,
+  kResampleMode = 1700,
+  kResampleComputeType = 1701,
+  kResampleSpatialDims = 1702,
+  kResamplePostPaddings = 1703,
+  kResamplePrePaddings = 1704,
+  kResampleStrides = 1705,
+  kResampleWindow = 1706,
+  kResampleNan = 1707,
+  kResamplePaddingMode = 1708,
+  kResampleForwardX = 1710,
+  kResampleForwardY = 1711,
+  kResampleForwardDescriptor = 1716,
+  kResampleBackwardDx = 1720,
+  kResampleBackwardDy = 1721,
+  kResampleBackwardDescriptor = 1725,
+  kReshapeX = 2200,
+  kReshapeY = 2201,
 };
 
 enum CudnnAttributeType : int {
@@ -104,9 +148,13 @@ enum CudnnAttributeType : int {
   kTypePointer = 6,
   kTypeConvMode = 7,
   kTypeHeuristicMode = 8,
+  kTypeNanPropagation = 10,
   kTypeNumericalNote = 11,
   kTypePointwiseMode = 14,
   kTypeDescriptor = 15,
+  kTypeReduction = 18,
+  kTypeResampleMode = 21,
+  kTypePaddingMode = 22,
   kTypeChar = 24,
 };
 
@@ -122,7 +170,25 @@ enum CudnnNumericalNote : int {
   kNoteCount = 16,  // there are 10; room for those of later versions
 };
 inline constexpr int kCrossCorrelation = 1;
-inline constexpr int kPointwiseAdd = 0;
+enum CudnnPointwiseMode : int {
+  kPointwiseAdd = 0,
+  kPointwiseMul = 1,
+  kPointwiseDiv = 6,
+  kPointwiseSub = 9,
+  kPointwiseExp = 13,
+  kPointwiseLog = 15,
+  kPointwiseGreaterEqual = 303,
+  kPointwiseGenIndex = 501,  // an element's place along an axis
+  kPointwiseSelect = 601,    // t ? x : b
+};
+enum CudnnReductionMode : int { kReductionAdd = 0, kReductionMax = 3 };
+enum CudnnResampleMode : int {
+  kResampleAverage = 2,  // what lies in the padding counts as zeros
+  kResampleMax = 3,
+  kResampleAverageInside = 4,
+};
+enum CudnnPaddingMode : int { kPaddingZero = 0, kPaddingNegativeInfinity = 1 };
+inline constexpr int kPropagateNan = 1;
 
 // Statuses are CudnnStatus and the codes between.
 struct CudnnApi {

@@ -151,8 +151,10 @@ CudnnPlan choose(const Library& l, const CudnnDescriptor& graph, bool exact) {
   }
   CudnnPlan none;
   none.why_not = !last.empty() ? last
-                 : seen        ? "it has no engine that repeats its results bit by bit in this type"
-                               : "it has no engine";
+                 : seen && exact
+                     ? "it has no engine that repeats its results and rounds as f32 does"
+                 : seen ? "it has no engine that repeats its results bit by bit"
+                        : "it has no engine";
   return none;
 }
 
@@ -227,46 +229,16 @@ bool load(CudnnPlan& to, const Library& l, const std::string& path, const std::s
 
 }  // namespace
 
+void CudnnKey::add(const CudnnTensor& t) {
+  words.push_back(t.alignment);
+  words.insert(words.end(), t.dims, t.dims + t.ndim);
+  words.insert(words.end(), t.strides, t.strides + t.ndim);
+}
+
 std::string CudnnKey::text() const {
   std::string out = name;
   for (const i64 w : words) out += str(" ", w);
   return out;
-}
-
-const CudnnDescriptor& CudnnGraph::keep(CudnnDescriptor d) {
-  std::vector<CudnnDescriptor> one;
-  one.push_back(std::move(d));
-  return kept_.emplace_back(std::move(one)).front();
-}
-
-const CudnnDescriptor& CudnnGraph::tensor(const CudnnTensor& t) {
-  CudnnDescriptor d(api_, kCudnnTensor);
-  d.set(kTensorDataType, kTypeDataType, t.type);
-  d.set(kTensorDimensions, kTypeInt64, t.ndim, t.dims);
-  d.set(kTensorStrides, kTypeInt64, t.ndim, t.strides);
-  d.set(kTensorId, t.id);
-  d.set(kTensorAlignment, t.alignment);
-  if (t.is_virtual) {
-    const bool yes = true;
-    d.set(kTensorIsVirtual, kTypeBoolean, 1, &yes);
-  }
-  d.finalize();
-  return keep(std::move(d));
-}
-
-void CudnnGraph::operation(CudnnDescriptor d) {
-  d.finalize();
-  operations_.push_back(std::move(d));
-}
-
-CudnnDescriptor CudnnGraph::build(void* handle) const {
-  std::vector<void*> raw;
-  for (const CudnnDescriptor& d : operations_) raw.push_back(d.get());
-  CudnnDescriptor graph(api_, kCudnnOperationGraph);
-  graph.set(kGraphOperations, kTypeDescriptor, i64(raw.size()), raw.data());
-  graph.set(kGraphHandle, kTypeHandle, 1, &handle);
-  graph.finalize();
-  return graph;
 }
 
 std::string cudnn_plan_folder(Device d) {

@@ -1,12 +1,12 @@
-// Execution plans of cuDNN: a graph of operations, the engine that computes it, and what is kept of
-// both. Building a plan takes cuDNN milliseconds to seconds (some engines are compiled then), so a
-// plan is made once for each thread, device and key, and its JSON form is written to the user's
-// cache folder for the next process.
+// Execution plans of cuDNN: the engine that computes a graph, and what is kept of both. Building a
+// plan takes cuDNN milliseconds to seconds (some engines are compiled then), so a plan is made once
+// for each thread, device and key, and its JSON form is written to the user's cache folder for the
+// next process.
 #pragma once
 #include <string>
 #include <vector>
 
-#include "warptape/kernels/cuda/cudnn_api.h"
+#include "warptape/kernels/cuda/cudnn_graph.h"
 
 namespace wt {
 
@@ -15,36 +15,9 @@ namespace wt {
 struct CudnnKey {
   std::string name;  // "conv_forward"
   std::vector<i64> words;
+  void add(const CudnnTensor& t);  // sizes, strides, alignment; not its type
   std::string text() const;
   friend bool operator==(const CudnnKey&, const CudnnKey&) = default;
-};
-
-// A tensor of a graph. Strides in elements; a virtual one is never in memory.
-struct CudnnTensor {
-  i64 id = 0;
-  int type = kCudnnFloat;
-  int ndim = 0;
-  i64 dims[5] = {}, strides[5] = {};
-  i64 alignment = 16;
-  bool is_virtual = false;
-};
-
-// Operations and what they point to, which lives as long as this.
-class CudnnGraph {
- public:
-  explicit CudnnGraph(const CudnnApi& api) : api_(api) {}
-  const CudnnApi& api() const { return api_; }
-  // Finalized.
-  const CudnnDescriptor& tensor(const CudnnTensor& t);
-  const CudnnDescriptor& keep(CudnnDescriptor d);
-  void operation(CudnnDescriptor d);
-  // The graph of these operations.
-  CudnnDescriptor build(void* handle) const;
-
- private:
-  const CudnnApi& api_;
-  std::vector<std::vector<CudnnDescriptor>> kept_;  // a descriptor each: references stay good
-  std::vector<CudnnDescriptor> operations_;
 };
 
 struct CudnnPlan {

@@ -1,6 +1,7 @@
 // What the kernels of convolution share.
 #pragma once
 #include "warptape/kernels/conv.h"
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 #include "warptape/kernels/device/strided_index.cuh"
@@ -74,12 +75,5 @@ inline const char* why_not_32_bits(const ConvShape& s, const ConvTensor& x, cons
 
 }  // namespace
 }  // namespace WT_DEVICE_NS
-// conv_cudnn.cpp: cuDNN, where it is found. The third leaves y_sum alone.
-const char* conv_forward_cudnn_why_not(const ConvForwardArgs& a);
-const char* conv_backward_input_cudnn_why_not(const ConvBackwardInputArgs& a);
-const char* conv_backward_weight_cudnn_why_not(const ConvBackwardWeightArgs& a);
-void conv_forward_cudnn(const ConvForwardArgs& a, const Launch& l);
-void conv_backward_input_cudnn(const ConvBackwardInputArgs& a, const Launch& l);
-void conv_backward_weight_cudnn(const ConvBackwardWeightArgs& a, const Launch& l);
 
 }  // namespace wt

@@ -89,8 +89,9 @@ TEST_CASE("operators: values and gradients on every device and variant", "[ops]"
         }
         INFO(row->name << " " << device_kind_name(d.kind) << ":" << variant);
         // What needs a driver's own functions cannot run on an emulated device, which has no
-        // driver.
-        if (selection().all() && !lacks) CHECK(ran > 0);
+        // driver. Whether there is a cuDNN, and what it takes of a row, is not the build's to say:
+        // cuda_cudnn_rows_test.cpp has one that takes all.
+        if (selection().all() && !lacks && !variant.ends_with(":cudnn")) CHECK(ran > 0);
       }
     }
   }

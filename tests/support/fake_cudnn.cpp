@@ -1,11 +1,9 @@
 #include "warptape/tests/support/fake_cudnn.h"
 
-#include <cstring>
 #include <set>
 
-#include "warptape/core/error.h"
-#include "warptape/core/half.h"
 #include "warptape/kernels/cuda/api.h"
+#include "warptape/tests/support/fake_cudnn_graph.h"
 
 namespace wt_test {
 
@@ -14,246 +12,9 @@ using namespace wt;
 namespace {
 
 FakeCudnn* current = nullptr;  // one at a time
-int live = 0;
 
-struct Row {
-  int descriptor, attribute, type;
-  i64 least, most;
-  bool mandatory;
-};
-constexpr Row kRows[] = {
-    {kCudnnTensor, kTensorDataType, kTypeDataType, 1, 1, true},
-    {kCudnnTensor, kTensorDimensions, kTypeInt64, 1, 8, true},
-    {kCudnnTensor, kTensorStrides, kTypeInt64, 1, 8, true},
-    {kCudnnTensor, kTensorId, kTypeInt64, 1, 1, true},
-    {kCudnnTensor, kTensorAlignment, kTypeInt64, 1, 1, true},
-    {kCudnnTensor, kTensorIsVirtual, kTypeBoolean, 1, 1, false},
-    {kCudnnConvolution, kConvComputeType, kTypeDataType, 1, 1, true},
-    {kCudnnConvolution, kConvMode, kTypeConvMode, 1, 1, true},
-    {kCudnnConvolution, kConvSpatialDims, kTypeInt64, 1, 1, true},
-    {kCudnnConvolution, kConvDilations, kTypeInt64, 2, 3, true},
-    {kCudnnConvolution, kConvStrides, kTypeInt64, 2, 3, true},
-    {kCudnnConvolution, kConvPrePaddings, kTypeInt64, 2, 3, true},
-    {kCudnnConvolution, kConvPostPaddings, kTypeInt64, 2, 3, true},
-    {kCudnnConvForward, kForwardAlpha, kTypeFloat, 1, 1, true},
-    {kCudnnConvForward, kForwardBeta, kTypeFloat, 1, 1, true},
-    {kCudnnConvForward, kForwardConv, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvForward, kForwardW, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvForward, kForwardX, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvForward, kForwardY, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardData, kDataAlpha, kTypeFloat, 1, 1, true},
-    {kCudnnConvBackwardData, kDataBeta, kTypeFloat, 1, 1, true},
-    {kCudnnConvBackwardData, kDataConv, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardData, kDataW, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardData, kDataDx, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardData, kDataDy, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterAlpha, kTypeFloat, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterBeta, kTypeFloat, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterConv, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterDw, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterX, kTypeDescriptor, 1, 1, true},
-    {kCudnnConvBackwardFilter, kFilterDy, kTypeDescriptor, 1, 1, true},
-    {kCudnnPointwise, kPointwiseMode, kTypePointwiseMode, 1, 1, true},
-    {kCudnnPointwise, kPointwiseMathPrecision, kTypeDataType, 1, 1, true},
-    {kCudnnPointwiseOperation, kPointwiseDescriptor, kTypeDescriptor, 1, 1, true},
-    {kCudnnPointwiseOperation, kPointwiseX, kTypeDescriptor, 1, 1, true},
-    {kCudnnPointwiseOperation, kPointwiseB, kTypeDescriptor, 1, 1, true},
-    {kCudnnPointwiseOperation, kPointwiseY, kTypeDescriptor, 1, 1, true},
-    {kCudnnOperationGraph, kGraphHandle, kTypeHandle, 1, 1, true},
-    {kCudnnOperationGraph, kGraphOperations, kTypeDescriptor, 1, 99, true},
-    {kCudnnEngineHeuristic, kHeuristicGraph, kTypeDescriptor, 1, 1, true},
-    {kCudnnEngineHeuristic, kHeuristicMode, kTypeHeuristicMode, 1, 1, true},
-    {kCudnnExecutionPlan, kPlanHandle, kTypeHandle, 1, 1, true},
-    {kCudnnExecutionPlan, kPlanConfig, kTypeDescriptor, 1, 1, false},  // or its text
-    {kCudnnExecutionPlan, kPlanJson, kTypeChar, 1, 1 << 20, false},
-    {kCudnnVariantPack, kPackIds, kTypeInt64, 1, 99, true},
-    {kCudnnVariantPack, kPackPointers, kTypePointer, 1, 99, true},
-    {kCudnnVariantPack, kPackWorkspace, kTypePointer, 1, 1, true},
-};
-
-size_t bytes_of(int type) {
-  switch (type) {
-    case kTypeInt64:
-    case kTypeHandle:
-    case kTypePointer:
-    case kTypeDescriptor:
-      return 8;
-    case kTypeBoolean:
-    case kTypeChar:
-      return 1;
-    default:
-      return 4;
-  }
-}
-
-struct Tensor {
-  i64 id = 0;
-  int type = 0;
-  std::vector<i64> dims, strides;
-  i64 alignment = 0;
-  bool is_virtual = false;
-  friend bool operator==(const Tensor&, const Tensor&) = default;
-};
-struct Conv {
-  std::vector<i64> strides, dilations, before, behind;
-};
-struct Operation {
-  int type = 0;
-  Conv conv;
-  float alpha = 1, beta = 0;
-  Tensor x, w, y;  // of an addition: x + w is y
-};
-
-}  // namespace
-
-struct FakeGraph {
-  std::vector<Operation> operations;
-  int engine = -1;
-};
-
-namespace {
-
-struct Descriptor {
-  explicit Descriptor(int t) : type(t) { ++live; }
-  ~Descriptor() { --live; }
-  int type;
-  bool final = false;
-  std::map<int, std::vector<char>> set;
-  std::map<int, i64> counts;
-  // What it stands for once it is finalized.
-  Tensor tensor;
-  Conv conv;
-  Operation operation;
-  FakeGraph graph;  // of an engine, too
-  int mode = 0;
-
-  template <class T>
-  std::vector<T> all(int attribute) const {
-    const auto at = set.find(attribute);
-    if (at == set.end()) return {};
-    std::vector<T> v(at->second.size() / sizeof(T));
-    std::memcpy(v.data(), at->second.data(), at->second.size());
-    return v;
-  }
-  template <class T>
-  T one(int attribute) const {
-    const std::vector<T> v = all<T>(attribute);
-    return v.empty() ? T{} : v[0];
-  }
-};
-
+using Descriptor = FakeDescriptor;
 Descriptor& of(const void* p) { return *static_cast<Descriptor*>(const_cast<void*>(p)); }
-
-std::string text_of(const std::vector<i64>& v) {
-  std::string s = "[";
-  for (size_t i = 0; i < v.size(); ++i) s += str(i ? "," : "", v[i]);
-  return s + "]";
-}
-std::string text_of(const Tensor& t) {
-  return str(text_of(t.dims), "/", text_of(t.strides), "/", t.alignment, t.is_virtual ? "v" : "");
-}
-
-size_t item_of(int type) { return type == kCudnnFloat ? 4 : 2; }
-
-// A tensor's elements in the order of its dimensions, and back.
-struct Values {
-  const Tensor* t;
-  std::vector<char> bytes;
-  std::vector<float> virtuals;
-  void* device = nullptr;
-
-  i64 offset(const std::vector<i64>& at) const {
-    i64 o = 0;
-    for (size_t d = 0; d < at.size(); ++d) o += (t->dims[d] == 1 ? 0 : at[d]) * t->strides[d];
-    return o;
-  }
-  i64 span() const {
-    i64 last = 0;
-    for (size_t d = 0; d < t->dims.size(); ++d) last += (t->dims[d] - 1) * t->strides[d];
-    return last + 1;
-  }
-  double get(const std::vector<i64>& at) const {
-    const i64 o = offset(at);
-    if (t->is_virtual) return virtuals[size_t(o)];
-    const char* p = bytes.data() + size_t(o) * item_of(t->type);
-    if (t->type == kCudnnFloat) {
-      float f;
-      std::memcpy(&f, p, 4);
-      return f;
-    }
-    u16 b;
-    std::memcpy(&b, p, 2);
-    if (t->type == kCudnnHalf) {
-      Half h;
-      h.bits = b;
-      return float(h);
-    }
-    BFloat16 h;
-    h.bits = b;
-    return float(h);
-  }
-  void put(const std::vector<i64>& at, double v) {
-    const i64 o = offset(at);
-    if (t->is_virtual) {
-      virtuals[size_t(o)] = float(v);
-      return;
-    }
-    char* p = bytes.data() + size_t(o) * item_of(t->type);
-    if (t->type == kCudnnFloat) {
-      const float f = float(v);
-      std::memcpy(p, &f, 4);
-    } else {
-      const u16 b = t->type == kCudnnHalf ? Half(float(v)).bits : BFloat16(float(v)).bits;
-      std::memcpy(p, &b, 2);
-    }
-  }
-};
-
-template <class F>
-void each(const std::vector<i64>& dims, F f) {
-  std::vector<i64> at(dims.size(), 0);
-  for (;;) {
-    f(at);
-    size_t d = dims.size();
-    while (d > 0 && ++at[d - 1] == dims[d - 1]) at[--d] = 0;
-    if (d == 0) return;
-  }
-}
-
-// Adds each product of the convolution where the direction wants it.
-void convolve(const Operation& op, Values& x, Values& w, Values& y) {
-  const i64 in_group = op.w.dims[1], groups = op.x.dims[1] / in_group,
-            out_group = op.w.dims[0] / groups;
-  const size_t spatial = op.x.dims.size() - 2;
-  Values& to = op.type == kCudnnConvForward ? y : op.type == kCudnnConvBackwardData ? x : w;
-  std::vector<double> sums(size_t(to.span()), 0.0);
-  std::vector<i64> xat(op.x.dims.size()), wat(op.w.dims.size());
-  each(op.y.dims, [&](const std::vector<i64>& yat) {
-    std::vector<i64> range(op.w.dims.begin() + 1, op.w.dims.end());
-    each(range, [&](const std::vector<i64>& at) {  // channel of the group, place in the kernel
-      wat[0] = yat[1];
-      xat[0] = yat[0];
-      xat[1] = yat[1] / out_group * in_group + at[0];
-      for (size_t d = 0; d < at.size(); ++d) wat[d + 1] = at[d];
-      for (size_t d = 0; d < spatial; ++d) {
-        const i64 p =
-            yat[d + 2] * op.conv.strides[d] - op.conv.before[d] + at[d + 1] * op.conv.dilations[d];
-        if (p < 0 || p >= op.x.dims[d + 2]) return;
-        xat[d + 2] = p;
-      }
-      if (op.type == kCudnnConvForward)
-        sums[size_t(y.offset(yat))] += x.get(xat) * w.get(wat);
-      else if (op.type == kCudnnConvBackwardData)
-        sums[size_t(x.offset(xat))] += y.get(yat) * w.get(wat);
-      else
-        sums[size_t(w.offset(wat))] += y.get(yat) * x.get(xat);
-    });
-  });
-  each(to.t->dims, [&](const std::vector<i64>& at) {
-    const double before = op.beta != 0 ? op.beta * to.get(at) : 0;
-    to.put(at, op.alpha * sums[size_t(to.offset(at))] + before);
-  });
-}
 
 }  // namespace
 
@@ -303,13 +64,13 @@ struct FakeCudnnCalls {
                            const void* values) {
     Descriptor& d = of(descriptor);
     if (d.final) return refuse(2000, str("set ", attribute, " after finalize"));
-    for (const Row& r : kRows) {
+    for (const FakeRow& r : fake_rows()) {
       if (r.descriptor != d.type || r.attribute != attribute) continue;
       if (r.type != type) return refuse(2010, str("attribute ", attribute, " of type ", type));
       if (count < r.least || count > r.most || !values)
         return refuse(2005, str("attribute ", attribute, " with ", count, " values"));
       const char* p = static_cast<const char*>(values);
-      d.set[attribute].assign(p, p + size_t(count) * bytes_of(type));
+      d.set[attribute].assign(p, p + size_t(count) * fake_bytes_of(type));
       if (type == kTypeDescriptor)
         for (void* other : d.all<void*>(attribute))
           if (!other || !of(other).final)
@@ -372,7 +133,7 @@ struct FakeCudnnCalls {
   static int finalize(void* descriptor) {
     Descriptor& d = of(descriptor);
     if (d.final) return refuse(2000, "finalized twice");
-    for (const Row& r : kRows)
+    for (const FakeRow& r : fake_rows())
       if (r.descriptor == d.type && r.mandatory && !d.set.count(r.attribute))
         return refuse(2000, str("descriptor ", d.type, " lacks attribute ", r.attribute));
     const int status = finish(d);
@@ -381,63 +142,10 @@ struct FakeCudnnCalls {
   }
 
   static int finish(Descriptor& d) {
+    if (fake_is_operation(d.type)) return fake_finish_operation(d, refuse);
     switch (d.type) {
-      case kCudnnTensor: {
-        d.tensor = {d.one<i64>(kTensorId),         d.one<int>(kTensorDataType),
-                    d.all<i64>(kTensorDimensions), d.all<i64>(kTensorStrides),
-                    d.one<i64>(kTensorAlignment),  d.one<char>(kTensorIsVirtual) != 0};
-        const Tensor& t = d.tensor;
-        if (t.dims.size() != t.strides.size()) return refuse(2000, "dimensions and strides");
-        for (size_t i = 0; i < t.dims.size(); ++i)
-          if (t.dims[i] <= 0 || t.strides[i] <= 0) return refuse(2000, "not positive");
-        if (t.alignment % i64(item_of(t.type))) return refuse(2000, "alignment");
-        return 0;
-      }
-      case kCudnnConvolution: {
-        d.conv = {d.all<i64>(kConvStrides), d.all<i64>(kConvDilations),
-                  d.all<i64>(kConvPrePaddings), d.all<i64>(kConvPostPaddings)};
-        const size_t n = size_t(d.one<i64>(kConvSpatialDims));
-        for (const auto* v : {&d.conv.strides, &d.conv.dilations, &d.conv.before, &d.conv.behind})
-          if (v->size() != n) return refuse(2000, "a list is not as long as there are axes");
-        if (d.one<int>(kConvMode) != kCrossCorrelation) return refuse(3000, "flips the kernel");
-        return 0;
-      }
-      case kCudnnConvForward:
-        return finish_conv(d, kForwardConv, kForwardX, kForwardW, kForwardY, kForwardAlpha,
-                           kForwardBeta);
-      case kCudnnConvBackwardData:
-        return finish_conv(d, kDataConv, kDataDx, kDataW, kDataDy, kDataAlpha, kDataBeta);
-      case kCudnnConvBackwardFilter:
-        return finish_conv(d, kFilterConv, kFilterX, kFilterDw, kFilterDy, kFilterAlpha,
-                           kFilterBeta);
-      case kCudnnPointwise:
-        return d.one<int>(kPointwiseMode) == kPointwiseAdd ? 0 : refuse(3000, "adds only");
-      case kCudnnPointwiseOperation: {
-        Operation& op = d.operation;
-        op.type = d.type;
-        if (of(d.one<void*>(kPointwiseDescriptor)).type != kCudnnPointwise)
-          return refuse(2012, "no pointwise descriptor");
-        op.x = of(d.one<void*>(kPointwiseX)).tensor;
-        op.w = of(d.one<void*>(kPointwiseB)).tensor;
-        op.y = of(d.one<void*>(kPointwiseY)).tensor;
-        if (op.x.dims != op.y.dims) return refuse(2008, "x and y of an addition differ");
-        for (size_t i = 0; i < op.w.dims.size(); ++i)
-          if (op.w.dims[i] != 1 && op.w.dims[i] != op.x.dims[i])
-            return refuse(2008, "b does not broadcast");
-        return 0;
-      }
-      case kCudnnOperationGraph: {
-        std::map<i64, Tensor> seen;
-        for (void* p : d.all<void*>(kGraphOperations)) {
-          const Operation& op = d.graph.operations.emplace_back(of(p).operation);
-          for (const Tensor* t : {&op.x, &op.w, &op.y}) {
-            const auto [at, is_new] = seen.emplace(t->id, *t);
-            if (!is_new && !(at->second == *t))
-              return refuse(2009, str("two tensors have the id ", t->id));
-          }
-        }
-        return 0;
-      }
+      case kCudnnOperationGraph:
+        return fake_finish_graph(d, refuse);
       case kCudnnEngineHeuristic:
         d.graph = of(d.one<void*>(kHeuristicGraph)).graph;
         d.mode = d.one<int>(kHeuristicMode);
@@ -467,34 +175,6 @@ struct FakeCudnnCalls {
     }
   }
 
-  static int finish_conv(Descriptor& d, int conv, int x, int w, int y, int alpha, int beta) {
-    Operation& op = d.operation;
-    op.type = d.type;
-    if (of(d.one<void*>(conv)).type != kCudnnConvolution) return refuse(2012, "no convolution");
-    for (const int t : {x, w, y})
-      if (of(d.one<void*>(t)).type != kCudnnTensor) return refuse(2012, "no tensor");
-    op.conv = of(d.one<void*>(conv)).conv;
-    op.x = of(d.one<void*>(x)).tensor;
-    op.w = of(d.one<void*>(w)).tensor;
-    op.y = of(d.one<void*>(y)).tensor;
-    op.alpha = d.one<float>(alpha);
-    op.beta = d.one<float>(beta);
-    const size_t n = op.conv.strides.size();
-    if (op.x.dims.size() != n + 2 || op.w.dims.size() != n + 2 || op.y.dims.size() != n + 2)
-      return refuse(2000, "a tensor has other axes than the convolution");
-    if (op.x.dims[0] != op.y.dims[0] || op.w.dims[0] != op.y.dims[1] ||
-        op.x.dims[1] % op.w.dims[1] || op.w.dims[0] % (op.x.dims[1] / op.w.dims[1]))
-      return refuse(2008, "channels do not agree");
-    for (size_t i = 0; i < n; ++i) {
-      const i64 left = op.x.dims[i + 2] + op.conv.before[i] + op.conv.behind[i] -
-                       ((op.w.dims[i + 2] - 1) * op.conv.dilations[i] + 1);
-      if (op.conv.before[i] < 0 || op.conv.behind[i] < 0 || left < 0 ||
-          left / op.conv.strides[i] + 1 != op.y.dims[i + 2])
-        return refuse(2008, str("the output's axis ", i, " has another size"));
-    }
-    return 0;
-  }
-
   static int execute(void* handle, void* plan, void* pack) {
     ++f().calls_["execute"];
     if (!handle || *static_cast<int*>(handle) != 7) return refuse(2000, "no handle");
@@ -510,14 +190,14 @@ struct FakeCudnnCalls {
       cuda.fill(workspace, 0xA5, size_t(engine.workspace), stream_);
     }
     cuda.wait_stream(stream_);
-    std::map<i64, Values> values;
-    for (const Operation& op : graph.operations)
-      for (const Tensor* t : {&op.x, &op.w, &op.y}) {
+    std::map<i64, FakeValues> values;
+    for (const FakeOperation& op : graph.operations)
+      for (const FakeTensor* t : op.tensors()) {
         if (values.count(t->id)) continue;
-        Values& v = values[t->id];
+        FakeValues& v = values[t->id];
         v.t = t;
         if (t->is_virtual) {
-          v.virtuals.resize(size_t(v.span()));
+          v.steps.resize(size_t(t->span()));
           continue;
         }
         for (size_t i = 0; i < ids.size(); ++i)
@@ -525,32 +205,35 @@ struct FakeCudnnCalls {
         if (!v.device) return refuse(2002, str("tensor ", t->id, " has no pointer"));
         if (reinterpret_cast<u64>(v.device) % u64(t->alignment))
           return refuse(2003, str("tensor ", t->id, " is not aligned as it says"));
-        v.bytes.resize(size_t(v.span()) * item_of(t->type));
-        cuda.copy(v.bytes.data(), v.device, v.bytes.size(), CudaCopy::to_host, stream_);
+        v.bytes.resize(size_t(t->span()) * t->item());
+        if (t->by_value)
+          std::memcpy(v.bytes.data(), v.device, v.bytes.size());
+        else
+          cuda.copy(v.bytes.data(), v.device, v.bytes.size(), CudaCopy::to_host, stream_);
       }
     cuda.wait_stream(stream_);
-    for (const Operation& op : graph.operations) {
-      Values &x = values[op.x.id], &w = values[op.w.id], &y = values[op.y.id];
-      if (op.type != kCudnnPointwiseOperation)
-        convolve(op, x, w, y);
-      else
-        each(op.y.dims, [&](const std::vector<i64>& at) { y.put(at, x.get(at) + w.get(at)); });
-    }
-    const Operation& first = graph.operations.front();
-    f().last_ = str(first.type == kCudnnConvForward        ? "forward"
-                    : first.type == kCudnnConvBackwardData ? "data"
-                                                           : "filter",
-                    " x=", text_of(first.x), " w=", text_of(first.w), " y=", text_of(first.y),
-                    " before=", text_of(first.conv.before), " behind=", text_of(first.conv.behind),
-                    " beta=", first.beta, " operations=", graph.operations.size());
-    f().last_engine_ = graph.engine;
-    const Operation& last = graph.operations.back();
-    Values& out = values[last.type == kCudnnConvBackwardData     ? last.x.id
-                         : last.type == kCudnnConvBackwardFilter ? last.w.id
-                                                                 : last.y.id];
-    cuda.copy(out.device, out.bytes.data(), out.bytes.size(), CudaCopy::to_device, stream_);
+    for (const FakeOperation& op : graph.operations) fake_compute(op, values);
+    for (const FakeOperation& op : graph.operations)
+      if (FakeValues& out = values[op.output().id]; !out.t->is_virtual)
+        cuda.copy(out.device, out.bytes.data(), out.bytes.size(), CudaCopy::to_device, stream_);
     cuda.wait_stream(stream_);
+    f().last_ = text_of(graph);
+    f().last_engine_ = graph.engine;
     return 0;
+  }
+
+  static std::string text_of(const FakeGraph& graph) {
+    const FakeOperation& first = graph.operations.front();
+    std::string text = first.name();
+    if (first.windows.strides.empty()) {
+      for (size_t i = 1; i < graph.operations.size(); ++i) text += " " + graph.operations[i].name();
+      return text;
+    }
+    text += str(" x=", first.x.text());
+    if (first.has_w) text += str(" w=", first.w.text());
+    return str(text, " y=", first.y.text(), " before=", fake_text(first.windows.before),
+               " behind=", fake_text(first.windows.behind), " beta=", first.beta,
+               " operations=", graph.operations.size());
   }
 
   static inline void* stream_ = nullptr;
@@ -578,6 +261,6 @@ int FakeCudnn::calls(const std::string& name) const {
   const auto at = calls_.find(name);
   return at == calls_.end() ? 0 : at->second;
 }
-int FakeCudnn::live_descriptors() { return live; }
+int FakeCudnn::live_descriptors() { return FakeDescriptor::live; }
 
 }  // namespace wt_test

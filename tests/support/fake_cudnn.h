@@ -1,8 +1,8 @@
 // A cuDNN without a GPU: it notes the descriptors that are made, complains of what cuDNN would
 // refuse (attributes that the descriptor does not have, wrong types and counts, what is missing
-// when it is finalized, what refers to something unfinished), and computes convolution graphs on
-// the host over the tensors that a variant pack names, through the CUDA runtime in use: a fake or
-// an emulated one.
+// when it is finalized, what refers to something unfinished), and computes graphs of convolutions,
+// resampling, products, reductions and pointwise steps on the host over the tensors that a variant
+// pack names, through the CUDA runtime in use: a fake or an emulated one.
 #pragma once
 #include <map>
 #include <memory>
@@ -37,7 +37,8 @@ class FakeCudnn {
   // How often a function was called: "execute", and "plan" for a plan finalized by its engine,
   // "restored" for one by its text.
   int calls(const std::string& name) const;
-  // Of the last graph executed, "conv_forward x=[2,3,5,5]/[75,25,5,1]/16 ...".
+  // Of the last graph executed, "forward x=[2,3,5,5]/[75,25,5,1]/16 ..."; of one without windows
+  // the operations' names.
   const std::string& last() const { return last_; }
   int last_engine() const { return last_engine_; }
   static int live_descriptors();

@@ -1,5 +1,8 @@
-// Convolutions by name through a fake cuDNN on a device that has our own kernels beside it: what
-// operators make of it, and what happens where cuDNN cannot. Needs a GPU or an emulated one.
+// Operators whose kernels are named `cudnn`, through a fake cuDNN on a device that has our own
+// kernels beside it: what they make of it, and what happens where cuDNN cannot. Needs a GPU or an
+// emulated one.
+#include <memory>
+
 #include "warptape/autograd/ops.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
@@ -84,4 +87,83 @@ TEST_CASE("cudnn: operators on a device, and our own kernels where it cannot") {
     CHECK(mentions(e.what(), "there is none"));
   }
   wt::detail::restore_cudnn();
+}
+
+namespace {
+
+using Values = std::vector<std::vector<double>>;
+
+Tensor made(Device d, Shape shape, DType t, u64 seed) {
+  return tensor(wt_test::random_values(numel_of(shape), seed)).to(t).reshape(shape).to(d);
+}
+Values values_of(std::initializer_list<Tensor> tensors) {
+  Values all;
+  for (const Tensor& t : tensors) all.push_back(t.to(Device::cpu()).to(f64).to_vector<double>());
+  return all;
+}
+
+Values attend(Device d) {
+  Tensor q = made(d, {2, 4, 6, 8}, f16, 1).set_requires_grad(),
+         k = made(d, {2, 2, 5, 8}, f16, 2).set_requires_grad(),
+         v = made(d, {2, 2, 5, 8}, f16, 3).set_requires_grad();
+  const Tensor y =
+      scaled_dot_product_attention(q, k, v, AttentionOptions{.causal = true, .enable_gqa = true});
+  (y * y).sum().backward();
+  return values_of({y.detach(), q.grad(), k.grad(), v.grad()});
+}
+Values pool(Device d) {
+  Tensor x = made(d, {2, 3, 7, 7}, f32, 1).set_requires_grad();
+  const Tensor y = avg_pool2d(x, 3, {.stride = 2, .padding = 1});
+  (y * y).sum().backward();
+  const NoGrad no_grad;
+  return values_of({y.detach(), x.grad(), max_pool2d(x, 2)});
+}
+Values normalise(Device d) {
+  Tensor x = made(d, {4, 3, 5, 5}, f32, 1).set_requires_grad(),
+         w = made(d, {3}, f32, 2).set_requires_grad(), b = made(d, {3}, f32, 3);
+  const Tensor y = batch_norm(x, {.weight = w, .bias = b, .training = true});
+  (y * y * y).sum().backward();
+  return values_of({y.detach(), x.grad(), w.grad()});
+}
+
+// By cuDNN, `graphs` of them; where its engine cannot, by our own kernels and with a line a kernel.
+void check_path(Values (*train)(Device), std::initializer_list<const char*> contracts,
+                double bound) {
+  if (!cuda::is_available()) SKIP_TEST(cuda::why_not().c_str());
+  const Environment off("WT_CUDNN_PLANS", "off");
+  const Warnings heard;
+  const Values cpu = train(Device::cpu());
+  FakeCudnn cudnn;
+  train(kCuda);
+  CHECK(cudnn.calls("execute") == 0);  // never without being asked for
+  const auto agrees = [&] {
+    std::vector<std::unique_ptr<VariantScope>> scopes;
+    for (const char* contract : contracts)
+      scopes.push_back(std::make_unique<VariantScope>(contract, "cudnn"));
+    const Values gpu = train(kCuda);
+    while (!scopes.empty()) scopes.pop_back();
+    REQUIRE(gpu.size() == cpu.size());
+    for (size_t i = 0; i < cpu.size(); ++i) CHECK(worst(cpu[i], gpu[i]) < bound);
+  };
+  agrees();
+  CHECK(cudnn.calls("execute") == int(contracts.size()));
+  CHECK(warnings().empty());
+  cudnn.engines[0].execute_status = kCudnnNotSupported;
+  agrees();
+  CHECK(warnings().size() == contracts.size());
+  for (const std::string& w : warnings())
+    CHECK(mentions(w, "cuDNN cannot: cudnnBackendExecute: CUDNN_STATUS_NOT_SUPPORTED"));
+  CHECK(cudnn.violations() == std::vector<std::string>{});
+}
+
+}  // namespace
+
+TEST_CASE("cudnn: attention on a device, and our own kernels where it cannot") {
+  check_path(attend, {"attention_forward", "attention_backward"}, 2e-2);
+}
+TEST_CASE("cudnn: pooling on a device, and our own kernels where it cannot") {
+  check_path(pool, {"avg_pool_forward", "avg_pool_backward", "max_pool_forward"}, 1e-5);
+}
+TEST_CASE("cudnn: batch norm on a device, and our own kernels where it cannot") {
+  check_path(normalise, {"channel_norm_forward", "channel_norm_backward"}, 1e-4);
 }

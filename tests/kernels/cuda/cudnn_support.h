@@ -7,17 +7,8 @@
 #include <vector>
 
 #include "warptape/core/warning.h"
-#include "warptape/kernels/conv.h"
+#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/tests/support/catch.h"
-
-namespace wt {  // kernels/device/conv.cuh, which is not for host code
-const char* conv_forward_cudnn_why_not(const ConvForwardArgs& a);
-const char* conv_backward_input_cudnn_why_not(const ConvBackwardInputArgs& a);
-const char* conv_backward_weight_cudnn_why_not(const ConvBackwardWeightArgs& a);
-void conv_forward_cudnn(const ConvForwardArgs& a, const Launch& l);
-void conv_backward_input_cudnn(const ConvBackwardInputArgs& a, const Launch& l);
-void conv_backward_weight_cudnn(const ConvBackwardWeightArgs& a, const Launch& l);
-}  // namespace wt
 
 namespace wt_test {
 
