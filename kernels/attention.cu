@@ -2,8 +2,8 @@
 // ladder.
 #include "warptape/kernels/attention.h"
 
-#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/attention_mma.cuh"
+#include "warptape/kernels/device/cudnn_functions.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

@@ -3,8 +3,8 @@
 // gk.
 #include "warptape/kernels/attention.h"
 
-#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/attention_mma.cuh"
+#include "warptape/kernels/device/cudnn_functions.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

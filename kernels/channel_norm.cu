@@ -6,8 +6,8 @@
 //            statistic's rows are shared out to many blocks, whose parts a second kernel joins
 //   columns  where channels are neighbours (NHWC): lanes side by side take 16 bytes of channels
 //            each and walk over the places
-#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/channel_norm.cuh"
+#include "warptape/kernels/device/cudnn_functions.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

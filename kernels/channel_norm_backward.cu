@@ -1,6 +1,6 @@
 // Normalisation by channels on simt and cuda: the gradient of x. channel_norm.cu has the ladder.
-#include "warptape/kernels/cuda/cudnn_functions.h"
 #include "warptape/kernels/device/channel_norm.cuh"
+#include "warptape/kernels/device/cudnn_functions.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {

@@ -5,7 +5,7 @@
 #include "warptape/kernels/pool.h"
 
 #include "warptape/kernels/common/pool_windows.h"
-#include "warptape/kernels/cuda/cudnn_functions.h"
+#include "warptape/kernels/device/cudnn_functions.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 #include "warptape/kernels/device/strided_index.cuh"

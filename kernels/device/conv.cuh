@@ -1,7 +1,7 @@
 // What the kernels of convolution share.
 #pragma once
 #include "warptape/kernels/conv.h"
-#include "warptape/kernels/cuda/cudnn_functions.h"
+#include "warptape/kernels/device/cudnn_functions.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 #include "warptape/kernels/device/strided_index.cuh"

@@ -26,10 +26,16 @@ optim       contracts autograd nn
 dist        contracts autograd nn optim
 '
 # A reference names its variants in its table: kernels/x.cpp may include kernels/cpu/x.h too.
-# Beside that: the host side of launches knows both devices, and kernels that copy asynchronously take
-# the executor's side of it (in simt.h it would be in all kernels).
+# Beside that: the host side of launches and of tensor maps knows both devices, and kernels that copy
+# asynchronously take the executor's side of it (in simt.h it would be in all kernels), which reads
+# tensor maps. cuDNN's graphs have the images of convolution and pooling.
 exceptions='
 kernels/device/async_copy.cuh kernels/simt/async_copy.h
+kernels/cuda/cudnn_graph.h kernels/conv.h
+kernels/device/mbarrier.cuh kernels/simt/hopper.h
+kernels/device/tensor_map.cpp kernels/cuda/api.h
+kernels/device/tensor_map.cpp kernels/simt/executor.h
+kernels/simt/hopper.h kernels/device/tensor_map.h
 kernels/device/launch.cpp kernels/cuda/api.h
 kernels/device/launch.cpp kernels/simt/executor.h
 kernels/device/launch.cpp kernels/simt/runtime.h

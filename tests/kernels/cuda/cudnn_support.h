@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "warptape/core/warning.h"
-#include "warptape/kernels/cuda/cudnn_functions.h"
+#include "warptape/kernels/device/cudnn_functions.h"
 #include "warptape/tests/support/catch.h"
 
 namespace wt_test {
