@@ -1,15 +1,12 @@
 // Batch norm's elementwise halves through cuDNN's graphs: y of x and its statistics, and x's
 // gradient of the sums. They are written out, step by step, and fused by cuDNN.
 //
-// The two contracts that add up have no variant here, as no graph equals them:
-//   channel_stats      cuDNN's batch norm writes y beside the statistics (twice the bytes of ours)
-//   and
-//                      keeps nothing of what rounding left of the mean; sum and sum of squares
-//                      cancel where the mean is large; and for deviations from a mean of the same
-//                      graph cuDNN 9.19 and 9.26 have no engine
-//   channel_norm_sums  two sums in a graph have one, with channels last, which may add in any
-//   order;
-//                      asked to repeat itself (an attribute of a reduction) it does not compile
+// The two contracts that add up have no variant here, as no graph equals them. channel_stats:
+// cuDNN's batch norm writes y beside the statistics, twice the bytes of ours, and keeps nothing of
+// what rounding left of the mean; sum and sum of squares cancel where the mean is large; and for
+// deviations from a mean of the same graph cuDNN 9.19 and 9.26 have no engine. channel_norm_sums:
+// for two sums in a graph, channels last, they have one that may add in any order; asked to repeat
+// itself (an attribute of a reduction) it does not compile.
 #include "warptape/kernels/channel_norm.h"
 #include "warptape/kernels/cuda/cudnn_variant.h"
 

@@ -80,16 +80,13 @@ WT_COLD const Variant<Args>* tuned_variant(const Args& a, const Variants<Args>& 
   const char* contract = ContractTable<Args>::kName;
   const TunedSize* known = tuned_size(contract, d, args_dtype(a), double(a.bytes()));
   if (!known) return nullptr;
-  const auto takes = [&](const Variant<Args>& v) {
-    return !refusal(v, a, d) && (v.deterministic || mode.determinism != Determinism::strict);
-  };
   for (const std::string& name : known->fastest)
     for (int i = 0; i < list.count; ++i)
-      if (name == list.rows[i].name && takes(list.rows[i])) return &list.rows[i];
+      if (name == list.rows[i].name && takes(list.rows[i], a, d)) return &list.rows[i];
   if (known->off.empty()) return nullptr;
   bool any = false;
   for (int i = 0; i < list.count; ++i) {
-    if (!takes(list.rows[i])) continue;
+    if (!takes(list.rows[i], a, d)) continue;
     any = true;
     if (std::find(known->off.begin(), known->off.end(), list.rows[i].name) == known->off.end())
       return &list.rows[i];

@@ -24,13 +24,39 @@ namespace detail {
 
 constinit std::atomic<u32> first_uses_on{0};
 
+// The sets of all contracts that hold something. Under the mutex of FirstUses.
+class AgreedEverywhere {
+ public:
+  // Where the set is full the kind is asked for again, which is right and slow.
+  void add(AgreedKinds& set, u32 kind) {
+    if (!set.listed_) {
+      set.next_ = std::exchange(first_, &set);
+      set.listed_ = true;
+    }
+    for (u32 at = kind * 0x9E3779B1u, n = 0; n < AgreedKinds::kSlots; ++n, ++at) {
+      std::atomic<u32>& slot = set.slots_[at % AgreedKinds::kSlots];
+      const u32 there = slot.load(std::memory_order_relaxed);
+      if (there == 0) slot.store(kind, std::memory_order_relaxed);
+      if (there == 0 || there == kind) return;
+    }
+  }
+  // Every launch asks again: what agreed is in the files.
+  void clear() {
+    for (AgreedKinds* set = first_; set; set = set->next_)
+      for (std::atomic<u32>& slot : set->slots_) slot.store(0, std::memory_order_relaxed);
+  }
+
+ private:
+  AgreedKinds* first_ = nullptr;
+};
+
 namespace {
 
 // One trial at a time: what it finds is for all threads.
 struct FirstUses {
   std::mutex mutex;
   std::map<std::pair<DeviceKind, int>, std::unique_ptr<FirstUseFile>> files;
-  AgreedKinds* agreed = nullptr;  // those that hold something
+  AgreedEverywhere agreed;
 };
 FirstUses& first_uses() {
   static auto* all = new FirstUses;
@@ -63,33 +89,45 @@ void launch(const FirstUse& u, int row) {
   u.variants.launch(u.args, l, row);
 }
 
+bool is_off(const FirstUse& u, const FirstUseFile& file, int row) {
+  return !file.off(u.variants.contract, u.variants.name(row)).empty();
+}
+
+void warn_off(const FirstUse& u, const FirstUseFile& file, int row) {
+  const char *contract = u.variants.contract, *name = u.variants.name(row);
+  const std::string d = to_string(u.launch.device);
+  warn_once(
+      str(contract, " ", name, " ", d),
+      str("variant ", name, " of ", contract, " is not used on ", d, ": ", file.off(contract, name),
+          file.path().empty() ? "" : str(". Please report ", file.path())));
+}
+
 // What every device has proved by being simple: `naive`, else the last of those that take the
-// arguments. -1: there is none beside `row`.
+// arguments. -1: there is none.
 int plainest(const FirstUse& u, const FirstUseFile& file) {
   int found = -1;
   for (int i = u.variants.count - 1; i >= 0; --i) {
-    const char* name = u.variants.name(i);
-    if (u.variants.refusal(u.args, u.launch.device, i)) continue;
-    if (!file.off(u.variants.contract, name).empty()) continue;
-    if (same_name(name, "naive")) return i;
+    if (u.variants.rank(u.args, u.launch.device, i) < 0 || is_off(u, file, i)) continue;
+    if (same_name(u.variants.name(i), "naive")) return i;
     if (found < 0) found = i;
   }
   return found;
 }
 
-// The chosen variant, or the next one in rank that is not off. -1: all are.
+// The chosen variant, or the best of the others where that one is off. -1: all are.
 int not_off(const FirstUse& u, const FirstUseFile& file) {
-  for (int i = u.row; i < u.variants.count; ++i) {
-    const char *contract = u.variants.contract, *name = u.variants.name(i);
-    if (i != u.row && u.variants.refusal(u.args, u.launch.device, i)) continue;
-    const std::string why = file.off(contract, name);
-    if (why.empty()) return i;
-    warn_once(
-        str(contract, " ", name, " ", to_string(u.launch.device)),
-        str("variant ", name, " of ", contract, " is not used on ", to_string(u.launch.device),
-            ": ", why, file.path().empty() ? "" : str(". Please report ", file.path())));
+  if (!is_off(u, file, u.row)) return u.row;
+  warn_off(u, file, u.row);
+  int best = -1, score = -1;
+  for (int i = 0; i < u.variants.count; ++i) {
+    const int rank = u.variants.rank(u.args, u.launch.device, i);
+    if (rank <= score) continue;
+    if (is_off(u, file, i))
+      warn_off(u, file, i);
+    else
+      best = i, score = rank;
   }
-  return -1;
+  return best;
 }
 
 bool is_tuned(const FirstUse& u, const char* name) {
@@ -112,48 +150,60 @@ class Trial {
     list(args_.data(), touched_);  // may change its copy
   }
 
-  // Launches both. True: they agree. What is in memory then is the plain one's.
+  // Launches both; what is in memory then is the plain one's. True: they agree.
   bool run() {
     if (touched_.outs.empty()) {
       launch(u_, row_);
       return false;
     }
+    // All memory before the first launch: a launch that adds to its results is not made thrice.
+    Bytes before, got, want;
+    try {
+      before = got = want = Bytes(bytes_of(touched_.outs));
+    } catch (const std::bad_alloc&) {  // another time
+      launch(u_, plain_);
+      return false;
+    }
     const SyncGuard may_wait(false);
     const Device d = u_.launch.device;
-    const Bytes before = read_blocks(d, touched_.outs);
-    Bytes got;
-    if (!tried(before, got)) return false;
+    read_blocks(d, touched_.outs, before);
+    const bool ran = tried(got);
     write_blocks(d, touched_.outs, before);
     launch(u_, plain_);
-    const Bytes want = read_blocks(d, touched_.outs);
+    if (!ran) return false;
+    read_blocks(d, touched_.outs, want);
     return judged(before, got, want);
   }
 
  private:
-  // The variant's own launch. False: it failed, and the plain one has taken its place.
-  bool tried(const Bytes& before, Bytes& got) {
+  // The variant's own launch. False: it failed.
+  bool tried(Bytes& got) {
     file_.trying(kind_);
     try {
       launch(u_, row_);
-      got = read_blocks(u_.launch.device, touched_.outs);
+      read_blocks(u_.launch.device, touched_.outs, got);
       file_.ran(kind_);
       return true;
     } catch (const OutOfMemory&) {
       file_.ran(kind_);  // says nothing of the variant
       throw;
     } catch (const DeviceError& e) {
-      file_.put_off(kind_, str("it failed: ", e.what()));
+      put_off(str("it failed: ", e.what()));
       throw DeviceError(str(e.what(), "\n  This was the first use of variant ", kind_.variant,
                             " of ", kind_.contract, " on ", to_string(u_.launch.device),
                             ": it is off from now on",
                             file_.path().empty() ? "" : str("; please report ", file_.path())));
     } catch (const Error& e) {
-      file_.put_off(kind_, str("it failed: ", e.what()));
+      put_off(str("it failed: ", e.what()));
+      return false;
     }
-    write_blocks(u_.launch.device, touched_.outs, before);
-    launch(u_, plain_);
-    (void)not_off(u_, file_);  // warns
-    return false;
+  }
+
+  // At every kind of arguments, also where it agreed.
+  void put_off(const std::string& why) {
+    file_.put_off(kind_, why);
+    first_uses().agreed.clear();
+    warn_off(u_, file_, row_);
   }
 
   bool judged(const Bytes& before, const Bytes& got, const Bytes& want) {
@@ -164,22 +214,19 @@ class Trial {
     if (c.verdict == Verdict::differs)  // reading the operands is only now worth its while
       c = compare_blocks(touched_.outs, before, got, want, terms,
                          largest_summand(u_.launch.device, touched_.ins, terms));
-    const std::string what =
-        str(kind_.variant, " of ", kind_.contract, " (", dtype_name(kind_.dtype), ", ",
-            i64(u_.bytes), " bytes) on ", to_string(u_.launch.device));
-    if (c.verdict == Verdict::differs) {
-      file_.put_off(kind_, str("its first results differ from those of ", u_.variants.name(plain_),
-                               " (", dtype_name(kind_.dtype), ", ", i64(u_.bytes),
-                               " bytes, by up to ", c.error, " of their size)"));
-      (void)not_off(u_, file_);
-    }
-    if (c.verdict == Verdict::agrees) {
-      file_.put_agreed(kind_);
-      if (is_verbose())
-        std::fprintf(stderr, "warptape: first use of %s agrees with %s, to %.1e of the size\n",
-                     what.c_str(), u_.variants.name(plain_), c.error);
-    }
-    return c.verdict == Verdict::agrees;
+    const char* plain = u_.variants.name(plain_);
+    if (c.verdict == Verdict::differs && !touched_.is_sensitive)
+      put_off(str("its first results differ from those of ", plain, " (", dtype_name(kind_.dtype),
+                  ", ", i64(u_.bytes), " bytes, by up to ", c.error, " of their size)"));
+    if (c.verdict != Verdict::agrees) return false;
+    file_.put_agreed(kind_);
+    if (is_verbose())
+      std::fprintf(stderr,
+                   "warptape: first use of %s of %s (%s, %lld bytes) on %s agrees with %s, to %.1e "
+                   "of the size\n",
+                   kind_.variant.c_str(), kind_.contract.c_str(), dtype_name(kind_.dtype),
+                   (long long)(u_.bytes), to_string(u_.launch.device).c_str(), plain, c.error);
+    return true;
   }
 
   const FirstUse& u_;
@@ -192,40 +239,24 @@ class Trial {
 
 }  // namespace
 
-void AgreedKinds::add(u32 kind) {
-  const std::lock_guard lock(first_uses().mutex);
-  if (!listed_) {
-    next_ = std::exchange(first_uses().agreed, this);
-    listed_ = true;
-  }
-  for (u32 at = kind * 0x9E3779B1u, n = 0; n < kSlots; ++n, ++at) {
-    std::atomic<u32>& slot = slots_[at % kSlots];
-    if (slot.load(std::memory_order_relaxed) == kind) return;
-    if (slot.load(std::memory_order_relaxed) != 0) continue;
-    slot.store(kind, std::memory_order_relaxed);
-    return;
-  }
-}
-
-bool launch_first_use(const FirstUse& u) {
+void launch_first_use(const FirstUse& u) {
   const std::lock_guard lock(first_uses().mutex);
   FirstUseFile& file = file_of(u.launch.device);
   const int row = not_off(u, file);
-  if (row < 0) all_variants_off(u.variants.contract, u.launch.device);
+  if (row < 0)
+    throw NotAvailable(str("[", u.variants.contract, "] every variant that takes these arguments ",
+                           "is off on ", to_string(u.launch.device), "; please report ",
+                           file.path(), ". WT_FIRST_USE=off runs them nevertheless"));
   const char* name = u.variants.name(row);
   const int plain = plainest(u, file);
   const TriedKind kind{u.variants.contract, name, u.dtype, size_class(i64(u.bytes)), u.layout};
   const ListTouched list = touched_by(u.variants.contract);
-  if (row == plain || plain < 0 || !list || file.agreed(kind) || is_tuned(u, name)) {
+  bool agreed = true;
+  if (row == plain || plain < 0 || !list || file.agreed(kind) || is_tuned(u, name))
     launch(u, row);
-    return row == u.row;
-  }
-  try {
-    return Trial(u, file, row, plain, list).run() && row == u.row;
-  } catch (const std::bad_alloc&) {  // the host has no memory for the results: another time
-    launch(u, plain);
-    return false;
-  }
+  else
+    agreed = Trial(u, file, row, plain, list).run();
+  if (agreed && row == u.row) first_uses().agreed.add(u.agreed, u.kind);
 }
 
 void start_first_uses(DeviceKind k) {
@@ -241,8 +272,7 @@ void stop_first_uses(DeviceKind k) {
 void forget_first_uses() {
   const std::lock_guard lock(first_uses().mutex);
   first_uses().files.clear();
-  for (AgreedKinds* a = first_uses().agreed; a; a = a->next_)
-    for (std::atomic<u32>& slot : a->slots_) slot.store(0, std::memory_order_relaxed);
+  first_uses().agreed.clear();
 }
 
 }  // namespace detail

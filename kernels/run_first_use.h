@@ -25,8 +25,9 @@ namespace detail {
 // Kinds of devices whose first uses are tried, a bit each: cuda's, from its start on.
 extern constinit std::atomic<u32> first_uses_on;
 void start_first_uses(DeviceKind k);  // as WT_FIRST_USE says
+// For tests: nothing is tried any more; what was tried, and what was read, is forgotten.
 void stop_first_uses(DeviceKind k);
-void forget_first_uses();  // for tests: what was tried, and what was read
+void forget_first_uses();
 
 // The kinds of arguments (kind_of_arguments()) that a contract's variants have agreed at. A set
 // that is read without a lock.
@@ -40,10 +41,9 @@ class AgreedKinds {
     }
     return false;
   }
-  void add(u32 kind);  // full: it is asked for again, which is right and slow
 
  private:
-  friend void forget_first_uses();
+  friend class AgreedEverywhere;  // which writes
   static constexpr u32 kSlots = 64;
   std::atomic<u32> slots_[kSlots] = {};
   AgreedKinds* next_ = nullptr;  // of all that hold something
@@ -73,7 +73,7 @@ struct ErasedVariants {
   int count;
   size_t args_size;
   const char* (*name)(int row);
-  const char* (*refusal)(const void* args, Device d, int row);
+  int (*rank)(const void* args, Device d, int row);  // below 0: it does not take the arguments
   i64 (*workspace)(const void* args, int row);
   void (*launch)(const void* args, const Launch& l, int row);
 };
@@ -87,8 +87,10 @@ const ErasedVariants& erased_variants() {
       ContractTable<Args>::rows[int(kind)]->count,
       sizeof(Args),
       [](int i) { return row(i).name; },
-      [](const void* a, Device d, int i) {
-        return refusal(row(i), *static_cast<const Args*>(a), d);
+      [](const void* given, Device d, int i) {
+        const Args& a = *static_cast<const Args*>(given);
+        if (!takes(row(i), a, d)) return -1;
+        return row(i).rank_of ? row(i).rank_of(a) : row(i).rank;
       },
       [](const void* a, int i) {
         return row(i).workspace ? row(i).workspace(*static_cast<const Args*>(a)) : i64{0};
@@ -108,10 +110,11 @@ struct FirstUse {
   DType dtype;
   u32 layout;
   double bytes, flops;
+  AgreedKinds& agreed;
+  u32 kind;  // what is put there, once the variant may be launched at such arguments as it is
 };
-// Makes the launch, by another variant where this one is off or gives other values. True where the
-// variant may be launched at such arguments from now on.
-bool launch_first_use(const FirstUse& use);
+// Makes the launch, by another variant where this one is off or gives other values.
+void launch_first_use(const FirstUse& use);
 
 // Sizes that count as one: to a factor of four.
 inline u32 size_class(i64 bytes) { return u32(std::bit_width(u64(bytes)) + 1) / 2; }
@@ -127,11 +130,10 @@ WT_COLD bool launched_as_first_use(const Args& a, const Launch& l, const Variant
   const int row = int(&v - ContractTable<Args>::rows[int(kind)]->rows);
   const DType t = args_dtype(a);
   const u32 layout = layout_of(a);
-  const u32 kind_of_a = kind_of_arguments(row, t, i64(a.bytes()), layout, l.device.index);
-  if (agreed.has(kind_of_a)) return false;
-  const ErasedVariants& variants = erased_variants<Args, kind>();
-  if (launch_first_use({variants, &a, l, row, t, layout, double(a.bytes()), double(a.flops())}))
-    agreed.add(kind_of_a);
+  const u32 of_a = kind_of_arguments(row, t, i64(a.bytes()), layout, l.device.index);
+  if (agreed.has(of_a)) return false;
+  launch_first_use({erased_variants<Args, kind>(), &a, l, row, t, layout, double(a.bytes()),
+                    double(a.flops()), agreed, of_a});
   return true;
 }
 

@@ -84,10 +84,14 @@ FirstUseFile::FirstUseFile(Device d) {
     header_ = header_of(d);
     begin_anew_ = !read();
   } catch (const Error& e) {
-    if (asked_for_) throw UsageError(str("WT_FIRST_USE: ", e.what()));
-    warn_once(path_, str("first uses of kernels are not kept: ", e.what()));
-    path_.clear();
+    cannot_keep(e);
   }
+}
+
+void FirstUseFile::cannot_keep(const Error& e) {
+  if (asked_for_) throw UsageError(str("WT_FIRST_USE: ", e.what()));
+  warn_once(path_, str("first uses of kernels are not kept: ", e.what()));
+  path_.clear();
 }
 
 // False: there is no file of this build, device and driver.
@@ -126,12 +130,10 @@ bool FirstUseFile::read() {
 void FirstUseFile::begin_anew() {
   std::error_code error;  // the write names what is wrong
   std::filesystem::create_directories(std::filesystem::absolute(path_, error).parent_path(), error);
-  begin_anew_ = false;
   try {
     write_file_atomically(path_, header_ + "\n", {.durable = false});
   } catch (const Error& e) {
-    warn_once(path_, str("first uses of kernels are not kept: ", e.what()));
-    path_.clear();
+    cannot_keep(e);
   }
 }
 
@@ -142,7 +144,8 @@ std::string FirstUseFile::off(const std::string& contract, const std::string& va
 
 // One write of a whole line at the end: those of several processes stay apart.
 void FirstUseFile::append(const std::string& line) {
-  if (begin_anew_) begin_anew();
+  if (begin_anew_ && !read()) begin_anew();  // another process may have begun it by now
+  begin_anew_ = false;
   if (path_.empty()) return;
   const int fd = ::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
   const std::string text = line + "\n";

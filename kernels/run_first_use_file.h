@@ -7,6 +7,7 @@
 
 #include "warptape/core/device_type.h"
 #include "warptape/core/dtype.h"
+#include "warptape/core/error.h"
 #include "warptape/core/types.h"
 
 namespace wt::detail {
@@ -44,6 +45,7 @@ class FirstUseFile {
   static std::string text_of(const TriedKind& k);
   bool read();
   void begin_anew();
+  void cannot_keep(const Error& e);
   void append(const std::string& line);
 
   std::string path_, header_;

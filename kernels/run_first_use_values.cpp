@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
@@ -11,6 +12,8 @@
 
 namespace wt::detail {
 namespace {
+
+size_t padded(const Touched::Block& b) { return size_t(b.bytes() + 7) & ~size_t{7}; }
 
 // Calls f with the elements as T.
 template <class F>
@@ -56,7 +59,7 @@ double tolerance(DType t) {
   }
 }
 
-// One operand's part of a comparison.
+// One operand's part of a comparison. Integers are equal or not.
 template <class T>
 void compare(const T* before, const T* got, const T* want, i64 n, double relative, double absolute,
              Comparison& result) {
@@ -64,6 +67,13 @@ void compare(const T* before, const T* got, const T* want, i64 n, double relativ
     return std::memcmp(got + i, before + i, sizeof(T)) != 0 ||
            std::memcmp(want + i, before + i, sizeof(T)) != 0;
   };
+  if constexpr (std::is_integral_v<T>) {
+    if (std::memcmp(got, want, size_t(n) * sizeof(T)) != 0) {
+      result.verdict = Verdict::differs;
+      result.error = 1;
+    }
+    return;
+  }
   double squares = 0;
   i64 count = 0;
   for (i64 i = 0; i < n; ++i) {
@@ -90,7 +100,8 @@ void compare(const T* before, const T* got, const T* want, i64 n, double relativ
 }
 
 double largest_of(Device d, const Touched::Block& b) {
-  const Bytes bytes = read_blocks(d, {b});
+  Bytes bytes(bytes_of({b}));
+  read_blocks(d, {b}, bytes);
   double largest = 0;
   with_elements(bytes.data(), b.dtype, [&](const auto* v) {
     for (i64 i = 0; i < b.elements; ++i) {
@@ -110,18 +121,18 @@ Touched& Touched::add(std::vector<Block>& to, const View& v) {
   return add(to, v.data, last + 1, v.dtype());
 }
 
-static size_t padded(const Touched::Block& b) { return size_t(b.bytes() + 7) & ~size_t{7}; }
-
-Bytes read_blocks(Device d, const std::vector<Touched::Block>& blocks) {
+size_t bytes_of(const std::vector<Touched::Block>& blocks) {
   size_t total = 0;
   for (const Touched::Block& b : blocks) total += padded(b);
-  Bytes bytes(total);
+  return total;
+}
+
+void read_blocks(Device d, const std::vector<Touched::Block>& blocks, Bytes& bytes) {
   char* to = bytes.data();
   for (const Touched::Block& b : blocks) {
     copy_bytes(to, Device::cpu(), b.data, d, b.bytes());
     to += padded(b);
   }
-  return bytes;
 }
 
 void write_blocks(Device d, const std::vector<Touched::Block>& blocks, const Bytes& bytes) {

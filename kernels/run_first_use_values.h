@@ -1,6 +1,7 @@
 // What two launches of a contract wrote, compared. Host code only.
 #pragma once
 #include <concepts>
+#include <cstddef>
 #include <vector>
 
 #include "warptape/core/device_type.h"
@@ -28,12 +29,17 @@ class Touched {
     return *this;
   }
   Touched& inout(View& v) { return out(v); }
+  Touched& sensitive() {
+    is_sensitive = true;
+    return *this;
+  }
   Touched& out(void*& data, i64 elements, DType t) { return add(outs, data, elements, t); }
   Touched& in(const void* data, i64 elements, DType t) {
     return add(ins, const_cast<void*>(data), elements, t);
   }
 
   std::vector<Block> outs, ins;
+  bool is_sensitive = false;  // right results may differ by more than rounding
 
  private:
   Touched& add(std::vector<Block>& to, void* data, i64 elements, DType t) {
@@ -45,7 +51,8 @@ class Touched {
 
 // Bytes of blocks, one behind the other: the next one of eight bytes begins where it may.
 using Bytes = std::vector<char>;
-Bytes read_blocks(Device d, const std::vector<Touched::Block>& blocks);
+std::size_t bytes_of(const std::vector<Touched::Block>& blocks);
+void read_blocks(Device d, const std::vector<Touched::Block>& blocks, Bytes& to);
 void write_blocks(Device d, const std::vector<Touched::Block>& blocks, const Bytes& bytes);
 
 enum class Verdict : u8 {

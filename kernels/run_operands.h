@@ -4,6 +4,7 @@
 //   o.out(view...), o.out(pointer, elements, dtype)   written; absent ones are null
 //   o.inout(view)                                      read and written
 //   o.in(view...), o.in(pointer, elements, dtype)      read
+//   o.sensitive()                                      right results may differ beyond rounding
 // What is not listed is not compared: a sign that is free, memory that is defined in part.
 // Host code only; each that includes this compiles every list.
 #pragma once
@@ -211,16 +212,18 @@ void list_order_and_matrices(To& to) {
   to.template add<BincountArgs>([](auto& a, auto& o) { o.out(a.out).in(a.in, a.weights); });
   to.template add<RandomFillArgs>([](auto& a, auto& o) { o.out(a.out); });
   to.template add<SequenceArgs>([](auto& a, auto& o) { o.out(a.out); });
-  to.template add<MultinomialArgs>([](auto& a, auto& o) { o.out(a.out).in(a.p); });
+  to.template add<MultinomialArgs>([](auto& a, auto& o) { o.out(a.out).in(a.p).sensitive(); });
   to.template add<ScanArgs>([](auto& a, auto& o) { o.out(a.out).in(a.factor, a.term); });
-  to.template add<CholeskyArgs>([](auto& a, auto& o) { o.out(a.out, a.info).in(a.in); });
+  to.template add<CholeskyArgs>(
+      [](auto& a, auto& o) { o.out(a.out, a.info).in(a.in).sensitive(); });
   to.template add<CdistForwardArgs>([](auto& a, auto& o) { o.out(a.y).in(a.a, a.b); });
   to.template add<CdistBackwardArgs>(
       [](auto& a, auto& o) { o.out(a.ga, a.gb).in(a.gy, a.y, a.a, a.b); });
-  to.template add<SolveTriangularArgs>([](auto& a, auto& o) { o.inout(a.out).in(a.a); });
-  to.template add<QrArgs>([](auto& a, auto& o) { o.out(a.q, a.r).in(a.in); });
+  to.template add<SolveTriangularArgs>(
+      [](auto& a, auto& o) { o.inout(a.out).in(a.a).sensitive(); });
+  to.template add<QrArgs>([](auto& a, auto& o) { o.out(a.q, a.r).in(a.in).sensitive(); });
   to.template add<EighArgs>([](auto& a, auto& o) {
-    o.out(a.values, a.info).in(a.vectors, a.in);  // a vector's sign is free
+    o.out(a.values, a.info).in(a.vectors, a.in).sensitive();  // a vector's sign is free
   });
 }
 

@@ -8,23 +8,14 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/run.h"
+#include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;
+using wt_test::Warnings;
+using wt_test::warnings;
 
 namespace {
-
-std::vector<std::string> lines;
-void collect(std::string_view line) noexcept { lines.emplace_back(line); }
-
-struct Collected {
-  Collected() : before(set_warning_handler(collect)) {
-    lines.clear();
-    detail::forget_warnings();
-  }
-  ~Collected() { set_warning_handler(before); }
-  WarningHandler before;
-};
 
 // A reference over this would take much longer than 10 ms; other variants take floats only.
 Tensor whole_numbers() { return ones({320, 320}, {.dtype = DType::i64}); }
@@ -32,24 +23,25 @@ Tensor whole_numbers() { return ones({320, 320}, {.dtype = DType::i64}); }
 }  // namespace
 
 TEST_CASE("slow reference: a long run that nothing faster takes is told once, with the reasons") {
-  const Collected guard;
+  const Warnings guard;
   const Tensor a = whole_numbers();
   (void)matmul(ones({2, 2}, {.dtype = DType::i64}), ones({2, 2}, {.dtype = DType::i64}));
-  CHECK(lines.empty());
+  CHECK(warnings().empty());
   (void)matmul(a, a);
-  REQUIRE(lines.size() == 1);
-  CAPTURE(lines[0]);
-  CHECK(lines[0].starts_with("[matmul] the kernel 'matmul' took "));
-  CHECK(lines[0].find("tiny, packed: takes f32 and f64 only; widened: takes f16 and bf16 only") !=
+  REQUIRE(warnings().size() == 1);
+  CAPTURE(warnings()[0]);
+  CHECK(warnings()[0].starts_with("[matmul] the kernel 'matmul' took "));
+  CHECK(warnings()[0].find(
+            "tiny, packed: takes f32 and f64 only; widened: takes f16 and bf16 only") !=
         std::string::npos);
   (void)matmul(a, a);
-  CHECK(lines.size() == 1);
+  CHECK(warnings().size() == 1);
 }
 
 TEST_CASE("slow reference: one that was asked for says nothing") {
-  const Collected guard;
+  const Warnings guard;
   const VariantScope reference("matmul", "reference");
   const Tensor a = ones({320, 320});
   (void)matmul(a, a);
-  CHECK(lines.empty());
+  CHECK(warnings().empty());
 }

@@ -7,6 +7,7 @@
 
 using namespace wt;
 using wt_test::DescribedH100;
+using wt_test::image_at;
 
 namespace {
 
@@ -55,25 +56,11 @@ void plan_attention(const Heads& c, DType t, bool with_lse) {
   attention_backward_cudnn(b, kLaunch);
 }
 
-ConvTensor image(u64 address, i64 channels, const i64* sizes, bool last) {
-  ConvTensor t;
-  t.data = reinterpret_cast<void*>(address);
-  i64 next = 1;
-  if (last) t.channel = next, next *= channels;
-  for (int d = 2; d >= 0; --d) t.at[d] = next, next *= sizes[d];
-  if (!last) t.channel = next, next *= channels;
-  t.batch = next;
-  return t;
-}
-
 }  // namespace
 
 TEST_CASE("cudnn: the real library compiles attention for an H100") {
-  const wt_test::Environment off("WT_CUDNN_PLANS", "off");
-  const wt_test::Warnings heard;
-  wt_test::FakeCuda cuda;
-  const DescribedH100 h100(true);
-  if (h100.why_not()) SKIP_TEST(h100.why_not());
+  const wt_test::CompilingTest test;
+  if (test.h100.why_not()) SKIP_TEST(test.h100.why_not());
   const Heads cases[] = {
       {"square", 8, 8, 512, 512, 64, 64},
       {"causal, rows first", 8, 8, 512, 512, 128, 128, true, true},
@@ -90,17 +77,14 @@ TEST_CASE("cudnn: the real library compiles attention for an H100") {
     graphs += 2;
   }
   plan_attention(cases[1], f16, false);
-  CHECK(h100.executed() == graphs + 1);
+  CHECK(DescribedH100::executed() == graphs + 1);
   for (const std::string& line : wt_test::warnings()) WARN(line);
   CHECK(wt_test::warnings().empty());
 }
 
 TEST_CASE("cudnn: the real library compiles pooling for an H100") {
-  const wt_test::Environment off("WT_CUDNN_PLANS", "off");
-  const wt_test::Warnings heard;
-  wt_test::FakeCuda cuda;
-  const DescribedH100 h100(true);
-  if (h100.why_not()) SKIP_TEST(h100.why_not());
+  const wt_test::CompilingTest test;
+  if (test.h100.why_not()) SKIP_TEST(test.h100.why_not());
   int graphs = 0;
   for (const DType t : {f32, f16})
     for (const bool last : {false, true})
@@ -115,8 +99,8 @@ TEST_CASE("cudnn: the real library compiles pooling for an H100") {
             s.kernel[d] = missing ? 1 : last ? 2 : 3, s.stride[d] = missing ? 1 : 2;
             s.padding[d] = !missing, s.dilation[d] = 1;
           }
-          const ConvTensor x = image(1 << 20, s.channels, s.in, last),
-                           y = image(1 << 24, s.channels, s.out, last);
+          const ConvTensor x = image_at(1 << 20, s.channels, s.in, last),
+                           y = image_at(1 << 24, s.channels, s.out, last);
           // With channels last the engine that takes a gradient, or three axes, may use tensor
           // cores by its notes, and nobody says for what: not in f32.
           const bool whole = last && t == f32;
@@ -136,16 +120,13 @@ TEST_CASE("cudnn: the real library compiles pooling for an H100") {
             ++graphs;
           }
         }
-  CHECK(h100.executed() == graphs);
+  CHECK(DescribedH100::executed() == graphs);
   CHECK(wt_test::warnings().empty());
 }
 
 TEST_CASE("cudnn: the real library compiles batch norm for an H100") {
-  const wt_test::Environment off("WT_CUDNN_PLANS", "off");
-  const wt_test::Warnings heard;
-  wt_test::FakeCuda cuda;
-  const DescribedH100 h100(true);
-  if (h100.why_not()) SKIP_TEST(h100.why_not());
+  const wt_test::CompilingTest test;
+  if (test.h100.why_not()) SKIP_TEST(test.h100.why_not());
   int graphs = 0;
   for (const DType t : {f32, bf16})
     for (const bool columns : {false, true})
@@ -176,6 +157,6 @@ TEST_CASE("cudnn: the real library compiles batch norm for an H100") {
           channel_norm_backward_cudnn(b, kLaunch);
           graphs += 2;
         }
-  CHECK(h100.executed() == graphs);
+  CHECK(DescribedH100::executed() == graphs);
   CHECK(wt_test::warnings().empty());
 }

@@ -5,21 +5,7 @@
 
 using namespace wt;
 using wt_test::DescribedH100;
-
-namespace {
-
-ConvTensor tensor_at(u64 address, i64 channels, const i64* sizes, bool last) {
-  ConvTensor t;
-  t.data = reinterpret_cast<void*>(address);  // never touched
-  i64 next = 1;
-  if (last) t.channel = next, next *= channels;
-  for (int d = 2; d >= 0; --d) t.at[d] = next, next *= sizes[d];
-  if (!last) t.channel = next, next *= channels;
-  t.batch = next;
-  return t;
-}
-
-}  // namespace
+using wt_test::image_at;
 
 TEST_CASE("cudnn: the real library plans every pass for an H100") {
   const TempDir dir;
@@ -51,9 +37,9 @@ TEST_CASE("cudnn: the real library plans every pass for an H100") {
                              s.stride[d] +
                          1;
             }
-            const ConvTensor x = tensor_at(1 << 20, s.in_channels, s.in, last),
-                             y = tensor_at(1 << 24, s.out_channels, s.out, last),
-                             w = tensor_at(1 << 28, s.in_group(), s.kernel, last);
+            const ConvTensor x = image_at(1 << 20, s.in_channels, s.in, last),
+                             y = image_at(1 << 24, s.out_channels, s.out, last),
+                             w = image_at(1 << 28, s.in_group(), s.kernel, last);
             const Launch l{.device = Device::cuda(0)};
             for (const void* bias :
                  {static_cast<const void*>(nullptr), static_cast<const void*>(y.data)}) {

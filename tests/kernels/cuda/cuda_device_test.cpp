@@ -17,6 +17,7 @@
 #include "warptape/core/stream.h"
 #include "warptape/kernels/cuda/device.h"
 #include "warptape/tests/simt/device_memory.h"
+#include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/fake_cuda.h"
 
@@ -26,6 +27,7 @@ extern bool launches_wait;
 }  // namespace wt
 
 using namespace wt;
+using wt_test::Environment;
 using wt_test::FakeCuda;
 
 namespace {
@@ -50,13 +52,6 @@ std::vector<float> counting(i64 n) {
   for (i64 i = 0; i < n; ++i) v[size_t(i)] = float(i % 1000);
   return v;
 }
-
-// Sets a variable of the environment for a scope.
-struct Environment {
-  Environment(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Environment() { unsetenv(name_); }
-  const char* name_;
-};
 
 }  // namespace
 

@@ -152,4 +152,25 @@ class DescribedH100 {
   std::string why_not_;  // last: it is what describing the device comes to
 };
 
+// What a test of compiled plans needs around it; no plans on disk.
+struct CompilingTest {
+  Environment plans{"WT_CUDNN_PLANS", "off"};
+  Warnings heard;
+  FakeCuda cuda;
+  DescribedH100 h100{true};
+};
+
+// An image that is never touched, without gaps.
+inline wt::ConvTensor image_at(wt::u64 address, wt::i64 channels, const wt::i64* sizes,
+                               bool channels_last) {
+  wt::ConvTensor t;
+  t.data = reinterpret_cast<void*>(address);
+  wt::i64 next = 1;
+  if (channels_last) t.channel = next, next *= channels;
+  for (int d = 2; d >= 0; --d) t.at[d] = next, next *= sizes[d];
+  if (!channels_last) t.channel = next, next *= channels;
+  t.batch = next;
+  return t;
+}
+
 }  // namespace wt_test
