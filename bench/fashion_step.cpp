@@ -1,12 +1,12 @@
 // fashion_cnn: a whole step of the CNN of `wt train fashion` without its dropout, as bench/peers
 // does it.
 #include <cmath>
-#include <cstring>
 
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/pool.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/bench/overhead_rows.h"
+#include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/nn/layers.h"
 #include "warptape/nn/loss.h"
@@ -19,7 +19,8 @@ constexpr i64 kFlat = 64 * 7 * 7;
 
 void fill(const Tensor& t, u64 seed, double fan_in) {
   const Tensor from = hashed(t.shape(), seed, 1 / std::sqrt(fan_in));
-  std::memcpy(t.impl()->data, from.impl()->data, size_t(t.numel()) * sizeof(float));
+  copy_bytes(t.impl()->data, t.device(), from.impl()->data, from.device(),
+             t.numel() * i64(sizeof(float)));
 }
 
 struct FashionCnn : nn::Module<FashionCnn> {

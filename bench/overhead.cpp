@@ -39,6 +39,10 @@ double quantile(std::vector<double> v, double q) {
 OverheadRow measure(const OverheadOptions& o, const char* name, const char* shape, double units,
                     const std::function<void()>& call) {
   OverheadRow row{.bench = name, .shape = shape};
+  if (o.take_step) {
+    o.take_step(call);
+    return row;
+  }
   for (int i = 0; i < 3; ++i) call();
   memory::reset_peak(Device::cpu());
   const auto run = [&](i64 n) {
@@ -90,6 +94,7 @@ data::Batch hashed_images(i64 n) {
 
 OverheadRow measure_steps(const OverheadOptions& o, const char* name, const char* shape,
                           const std::function<void()>& step, const std::function<double()>& loss) {
+  if (o.take_step) return measure(o, name, shape, 1, step);
   for (int i = 0; !o.fixed_calls && i < kCheckSteps; ++i) step();
   const double check = o.fixed_calls ? -1 : loss();
   OverheadRow row = measure(o, name, shape, 1, step);

@@ -1,5 +1,6 @@
 // What the framework costs beside the arithmetic: the rows of `wt bench overhead`.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct OverheadOptions {
   double window_s = 0.1;
   i64 fixed_calls = 0;              // > 0: one window of exactly this many calls (callgrind)
   std::vector<std::string> only{};  // rows; empty: all
+  // If there is one it gets the step (tape_add: a chain) in place of the measurement.
+  std::function<void(const std::function<void()>&)> take_step{};
 };
 
 // tape_add: x = x + one on one f32 element, chains of 100, forward + backward + free, us an
