@@ -31,9 +31,13 @@ const VariantRun& named(const Problem& p, const std::string& name) {
 
 }  // namespace
 
+OneThread::OneThread(Device d) : before_(num_threads()) {
+  if (d.kind == DeviceKind::cpu) set_num_threads(1);
+}
+OneThread::~OneThread() { set_num_threads(before_); }
+
 std::vector<PairedTimes> time_in_pairs(const PairOptions& o) {
-  const int threads = num_threads();
-  if (o.device.kind == DeviceKind::cpu) set_num_threads(1);
+  const OneThread one_thread(o.device);
   std::vector<PairedTimes> all;
   std::string refused;
   for (const ProblemRow& row : problem_rows()) {
@@ -56,40 +60,43 @@ std::vector<PairedTimes> time_in_pairs(const PairOptions& o) {
       all.push_back(times);
     }
   }
-  set_num_threads(threads);
   if (all.empty())
     throw UsageError(str(o.contract, ": no size that both variants take",
                          refused.empty() ? "" : " (" + refused + ")"));
   return all;
 }
 
+Ladder time_ladder(const Problem& p, int windows,
+                   const std::function<bool(const std::string& variant)>& wanted) {
+  Ladder ladder{p.contract, p.shape, p.bytes, p.flops, {}};
+  for (auto v = p.variants.rbegin(); v != p.variants.rend(); ++v) {
+    if (wanted && !wanted(v->name)) continue;
+    Rung rung{v->name, "", {}, v->name == p.chosen};
+    if (const char* why = v->why_not()) {
+      rung.why_not = why;
+    } else {
+      std::vector<double> us{time_of(p, *v)};  // the first one also fills caches
+      for (int i = 0; i < windows && us[0] < 1e6; ++i) us.push_back(time_of(p, *v));
+      if (us.size() > 1) us.erase(us.begin());
+      rung.time = summarize(us);
+    }
+    ladder.rungs.push_back(rung);
+  }
+  return ladder;
+}
+
 std::vector<Ladder> time_ladders(const std::vector<std::string>& contracts, Device d, DType t,
                                  Scale scale, int windows) {
-  const int threads = num_threads();
-  if (d.kind == DeviceKind::cpu) set_num_threads(1);
+  const OneThread one_thread(d);
   std::vector<Ladder> all;
   for (const ProblemRow& row : problem_rows()) {
     if (std::find(contracts.begin(), contracts.end(), row.contract) == contracts.end()) continue;
     if (std::find(row.dtypes.begin(), row.dtypes.end(), t) == row.dtypes.end()) continue;
     for (int shape = 0; shape < row.shapes; ++shape) {
-      const Problem p = row.make(d, t, scale, shape, 1);
-      Ladder ladder{p.contract, p.shape, p.bytes, p.flops, {}};
-      for (auto v = p.variants.rbegin(); v != p.variants.rend(); ++v) {
-        Rung rung{v->name, "", {}, v->name == p.chosen};
-        if (const char* why = v->why_not()) {
-          rung.why_not = why;
-        } else {
-          std::vector<double> us{time_of(p, *v)};  // the first one also fills caches
-          for (int i = 0; i < windows && us[0] < 1e6; ++i) us.push_back(time_of(p, *v));
-          if (us.size() > 1) us.erase(us.begin());
-          rung.time = summarize(us);
-        }
-        ladder.rungs.push_back(rung);
-      }
+      Ladder ladder = time_ladder(row.make(d, t, scale, shape, 1), windows);
       if (!ladder.rungs.empty()) all.push_back(std::move(ladder));
     }
   }
-  set_num_threads(threads);
   return all;
 }
 

@@ -1,6 +1,7 @@
 // Two variants of a kernel timed beside each other, for `wt bench compare`, and all of them, for
 // `wt bench ladder`.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,18 @@
 #include "warptape/bench/gpu/problems.h"
 
 namespace wt::bench {
+
+// The cpu's kernels are timed on one thread.
+class [[nodiscard]] OneThread {
+ public:
+  explicit OneThread(Device d);
+  ~OneThread();
+  OneThread(const OneThread&) = delete;
+  OneThread& operator=(const OneThread&) = delete;
+
+ private:
+  int before_;
+};
 
 struct PairedTimes {
   std::string shape;
@@ -37,7 +50,11 @@ struct Ladder {
   double bytes = 0, flops = 0;  // of one call
   std::vector<Rung> rungs;
 };
-// On the cpu one thread's processor time, on cuda cold; what takes longer than a second runs once.
+// On the cpu one thread's processor time, on cuda cold; what takes longer than a second runs once,
+// and variants that are not wanted (if that is asked) never.
+Ladder time_ladder(const Problem& p, int windows,
+                   const std::function<bool(const std::string& variant)>& wanted = {});
+// Of all problems of these contracts.
 std::vector<Ladder> time_ladders(const std::vector<std::string>& contracts, Device d, DType t,
                                  Scale scale, int windows);
 

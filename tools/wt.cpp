@@ -113,6 +113,12 @@ CLI::Validator at_least(long long least) {
   return number<long long>(str("an integer of at least ", least), str("AT LEAST ", least).c_str(),
                            [=](long long v) { return v >= least; });
 }
+
+DType float_named(const std::string& name) {
+  for (const DType t : {DType::f32, DType::f16, DType::bf16, DType::f64})
+    if (name == dtype_name(t)) return t;
+  throw UsageError(str("'", name, "' is no floating dtype (f32, f16, bf16, f64)"));
+}
 CLI::Validator a_seed() {
   return number<u64>("an integer from 0 to 18446744073709551615", "", [](u64) { return true; });
 }

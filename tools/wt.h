@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "warptape/core/dtype.h"
+
 namespace wt::tools {
 
 // Checks that an option's value is one of these; else the near name is part of the error.
@@ -16,6 +18,9 @@ CLI::Validator from_0_to(double most);
 CLI::Validator at_least(long long least);
 // 0 to 2^64 - 1, digits alone: CLI11 takes -1 for the largest.
 CLI::Validator a_seed();
+
+// f32, f16, bf16 or f64, as an option's one_of() has let through.
+DType float_named(const std::string& name);
 
 // The contracts of --op: those called so, all whose names begin so, or those that an operator of
 // this name runs. UsageError.
@@ -35,6 +40,7 @@ void add_bench_model(CLI::App& bench, int& code);
 void add_bench_counters(CLI::App& bench, int& code);
 void add_bench_compare(CLI::App& bench, int& code);
 void add_bench_ladder(CLI::App& bench, int& code);
+void add_bench_gemm(CLI::App& bench, int& code);
 // The table of `wt bench counters` of these contracts, f32 if no other is named.
 int print_counters(const std::vector<std::string>& contracts, const std::string& dtype);
 

@@ -94,8 +94,7 @@ void compare_two_variants(const CompareCommand& c) {
         "--device: times on simt say nothing of a GPU; wt bench counters compares there");
   require_available(d);
   bench::PairOptions o{.contract = c.contract, .a = c.a, .b = c.b, .device = d};
-  for (const DType t : {DType::f32, DType::f16, DType::bf16, DType::f64})
-    if (c.dtype == dtype_name(t)) o.dtype = t;
+  o.dtype = float_named(c.dtype);
   o.scale = c.scale == "small" ? bench::Scale::small : bench::Scale::host;
   o.rounds = c.rounds;
   const std::vector<bench::PairedTimes> times = bench::time_in_pairs(o);

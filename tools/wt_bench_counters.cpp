@@ -139,18 +139,12 @@ std::vector<std::string> contracts() {
   return names;
 }
 
-DType dtype_of(const std::string& name) {
-  for (const DType t : {DType::f32, DType::f16, DType::bf16, DType::f64})
-    if (name == dtype_name(t)) return t;
-  throw UsageError("--dtype");
-}
-
 }  // namespace
 
 int print_counters(const std::vector<std::string>& contracts, const std::string& dtype) {
   CountersCommand c;
   c.count.only = contracts, c.dtype = dtype;
-  c.count.dtype = dtype_of(dtype);
+  c.count.dtype = float_named(dtype);
   return count(c);
 }
 
@@ -179,7 +173,7 @@ void add_bench_counters(CLI::App& bench, int& code) {
       ->capture_default_str();
   c->add_flag("--json", o->json, "one JSON object a line");
   c->callback([o, &code] {
-    o->count.dtype = dtype_of(o->dtype);
+    o->count.dtype = float_named(o->dtype);
     o->count.scale = o->scale == "small" ? bench::Scale::small : bench::Scale::host;
     code = count(*o);
   });

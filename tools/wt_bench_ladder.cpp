@@ -109,9 +109,7 @@ int climb(const LadderCommand& c) {
     throw UsageError("--json: wt bench counters --json has the figures of simt");
   if (d.kind == DeviceKind::simt) return print_counters(contracts, c.dtype);
   require_available(d);
-  DType t = DType::f32;
-  for (const DType one : {DType::f16, DType::bf16, DType::f64})
-    if (c.dtype == dtype_name(one)) t = one;
+  const DType t = float_named(c.dtype);
   const bench::Scale scale = c.scale == "small"  ? bench::Scale::small
                              : c.scale == "host" ? bench::Scale::host
                                                  : bench::Scale::real;

@@ -124,6 +124,8 @@ struct PointwiseOperands {
 };
 #define WT_POINTWISE_LAUNCHER(contract, Args) to.add<Args>(PointwiseOperands{});
 
+Problem launched(const std::string& contract, const Call& call, Device d, DType t, int sets);
+
 void add_launchers(Launchers& to);
 void add_pointwise_launchers(Launchers& to);
 void add_pointwise_backward_launchers(Launchers& to);

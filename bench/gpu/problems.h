@@ -47,6 +47,11 @@ struct ProblemRow {
 const std::vector<ProblemRow>& problem_rows();
 std::vector<std::string> missing_rows();
 
+// How the operands of a product [m, k] x [k, n] lie: both as they are, the second transposed (the
+// forward of a linear layer), the first (its weight's gradient).
+enum class Layout : u8 { nn, nt, tn };
+Problem matmul_problem(Device d, DType t, i64 m, i64 n, i64 k, Layout layout, int sets);
+
 // Fills the outputs with NaN (integers: a bit pattern no kernel writes).
 void poison_outputs(Problem& p);
 // Up to 2^18 elements of each output, evenly spaced, as doubles.

@@ -96,12 +96,17 @@ void add_elements(Rows to) {
 }
 
 // --- products ---
-// m, n, k, is b transposed
+// m, n, k, Layout
 Call matmul_call(const Shape& s) {
-  const bool nt = s[3] == 1;
-  return {text({s[0], s[1], s[2]}) + (nt ? " nt" : " nn"),
-          {{{s[0], s[2]}}, {nt ? Shape{s[1], s[2]} : Shape{s[2], s[1]}}},
-          [nt](const Ts& in) { return nt ? linear(in[0], in[1]) : matmul(in[0], in[1]); }};
+  static const char* const kNames[] = {" nn", " nt", " tn"};
+  const auto layout = Layout(s[3]);
+  const Shape a = layout == Layout::tn ? Shape{s[2], s[0]} : Shape{s[0], s[2]};
+  const Shape b = layout == Layout::nt ? Shape{s[1], s[2]} : Shape{s[2], s[1]};
+  const auto run = [layout](const Ts& in) {
+    if (layout == Layout::nt) return linear(in[0], in[1]);
+    return matmul(layout == Layout::tn ? in[0].transpose(0, 1) : in[0], in[1]);
+  };
+  return {text({s[0], s[1], s[2]}) + kNames[s[3]], {{a}, {b}}, run};
 }
 // batch, in channels, size, out channels, kernel, padding, is NHWC
 Call conv_call(const Shape& s) {
@@ -321,6 +326,10 @@ void add_call_rows(std::vector<CallRow>& rows) {
        {add_elements, add_products, add_rows, add_indexing, add_order, add_windows, add_matrices})
     add(Rows{rows});
   add_pointwise_call_rows(rows);
+}
+
+Problem matmul_problem(Device d, DType t, i64 m, i64 n, i64 k, Layout layout, int sets) {
+  return launched("matmul", matmul_call({m, n, k, i64(layout)}), d, t, sets);
 }
 
 }  // namespace wt::bench

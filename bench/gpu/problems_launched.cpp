@@ -127,22 +127,28 @@ void take_launch(Problem& p, const Call& call, int set, void* args, size_t size,
   p.operands.push_back(r.operands);
 }
 
+Problem launched(const std::string& contract, const Call& call, Device d, DType t, int sets) {
+  static const Launchers all = [] {
+    Launchers l;
+    add_launchers(l);
+    return l;
+  }();
+  Problem p;
+  p.contract = contract, p.shape = call.text, p.dtype = t, p.device = d;
+  return all.by_contract.at(contract)(std::move(p), call, sets);
+}
+
 void add_launched_rows(std::vector<ProblemRow>& rows) {
-  Launchers launchers;
-  add_launchers(launchers);
   std::vector<CallRow> calls;
   add_call_rows(calls);
   for (const CallRow& c : calls)
     for (const std::string& contract : c.contracts) {
-      const auto make = [c, contract, launch = launchers.by_contract.at(contract)](
-                            Device d, DType t, Scale scale, int shape, int sets) {
+      const auto make = [c, contract](Device d, DType t, Scale scale, int shape, int sets) {
         const auto& sizes = scale == Scale::small  ? c.small
                             : scale == Scale::host ? c.host
                                                    : c.real;
         const Call call = c.call(sizes[std::min(size_t(shape), sizes.size() - 1)]);
-        Problem p;
-        p.contract = contract, p.shape = call.text, p.dtype = t, p.device = d;
-        return launch(std::move(p), call, sets);
+        return launched(contract, call, d, t, sets);
       };
       rows.push_back({contract, c.dtypes, int(c.real.size()), make});
     }
