@@ -7,8 +7,6 @@
 #include <numbers>
 #include <set>
 
-#include "warptape/core/json.h"
-
 namespace wt::tools {
 namespace {
 
@@ -20,55 +18,30 @@ struct TimedLine {
 // Numbers that tell two measurements of one operator apart.
 bool is_part_of_name(const std::string& key) { return key == "threads" || key == "gradients"; }
 
-TimedLine parse_line(std::string_view text, const std::string& path, u64 at,
-                     const std::string& field) {
-  JsonReader reader(text, path, at);
+TimedLine timed_line(const BenchLine& l, const std::string& field) {
   TimedLine line;
-  std::map<std::string, std::string> words;
-  std::string more;
-  reader.expect('{');
-  for (bool first = true; !reader.accept('}'); first = false) {
-    if (!first) reader.expect(',');
-    const std::string key = reader.string();
-    reader.expect(':');
-    const char next = reader.peek();
-    if (next == '{' || next == '[') {
-      reader.skip_value();
-      continue;
-    }
-    const JsonScalar value = reader.scalar();
-    if (key == field) line.us = value.number();
-    if (is_part_of_name(key)) more += " " + key + " " + value.text;
-    if (value.kind == JsonScalar::Kind::string) words[key] = value.text;
-  }
-  reader.finish();
-  if (!words.contains("bench")) reader.fail("no \"bench\": not a line of wt bench --json");
-  line.name = words["bench"];
+  line.name = l.word("bench");
   for (const char* key : {"shape", "dtype", "device"})
-    if (!words[key].empty()) line.name += " " + words[key];
-  line.name += more;
-  line.impl = words["impl"], line.machine = words["machine"];
+    if (!l.word(key).empty()) line.name += " " + l.word(key);
+  for (const auto& [key, value] : l.values)
+    if (is_part_of_name(key)) line.name += " " + key + " " + value.text;
+  line.impl = l.word("impl"), line.machine = l.word("machine");
+  line.us = l.number(field);
   return line;
 }
 
 }  // namespace
 
-TimedFile read_timings(std::string_view text, const std::string& path, const std::string& field) {
+TimedFile timings_of(const std::vector<BenchLine>& from, const std::string& field) {
   std::vector<TimedLine> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view one = text.substr(at, end - at);
-    if (one.find_first_not_of(" \t\r") != one.npos)
-      lines.push_back(parse_line(one, path, u64(at), field));
-    at = end + 1;
-  }
+  for (const BenchLine& l : from) lines.push_back(timed_line(l, field));
   TimedFile file;
   if (!lines.empty()) file.machine = lines[0].machine;
   std::map<std::string, std::set<std::string>> variants;
   for (const TimedLine& l : lines) variants[l.name].insert(l.impl);
   std::map<std::string, size_t> index;
   for (const TimedLine& l : lines) {
-    if (!(l.us > 0) || !std::isfinite(l.us)) continue;
+    if (!(l.us > 0)) continue;
     const bool several = variants[l.name].size() > 1;
     const std::string name = several ? l.name + " " + l.impl : l.name;
     const auto [at, added] = index.emplace(name, file.rows.size());

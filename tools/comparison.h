@@ -1,8 +1,9 @@
 // Two sets of timings compared by ratios: what `wt bench compare` says and when it says it.
 #pragma once
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "warptape/tools/bench_lines.h"
 
 namespace wt::tools {
 
@@ -16,11 +17,10 @@ struct TimedFile {
   std::vector<TimedRow> rows;  // in the order of the file
   std::string machine;         // of the first line
 };
-// The lines of `wt bench ... --json` or wt_gpu_bench --json. Lines of one thing are its runs; the
-// variant is part of the name only where a file has several of one contract. `field`: the time that
-// is taken, "median_us" or "min_us"; lines without it (modelled, counted) are left out. Throws
-// DataError with file and place.
-TimedFile read_timings(std::string_view text, const std::string& path, const std::string& field);
+// Lines of one thing are its runs; the variant is part of the name only where there are several of
+// one contract. `field`: the time that is taken, "median_us" or "min_us"; lines without it
+// (modelled, counted) are left out.
+TimedFile timings_of(const std::vector<BenchLine>& lines, const std::string& field);
 
 enum class Verdict { faster, slower, same, undecided, too_few };
 const char* verdict_text(Verdict v);

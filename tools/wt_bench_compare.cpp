@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "warptape/bench/variants.h"
-#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/comparison.h"
 #include "warptape/tools/std_output.h"
@@ -19,11 +18,8 @@ struct CompareCommand {
   CompareOptions compare;
 };
 
-TimedFile timings_of(const std::string& path, const std::string& of) {
-  const InputFile in(path);
-  std::string text(in.size(), '\0');
-  in.read(0, text.data(), in.size(), "results");
-  const TimedFile f = read_timings(text, path, of + "_us");
+TimedFile timings_in(const std::string& path, const std::string& of) {
+  const TimedFile f = timings_of(read_bench_file(path), of + "_us");
   if (f.rows.empty())
     throw DataError(str(path, ": no line has ", of, "_us: what was not timed cannot be compared"));
   return f;
@@ -74,7 +70,7 @@ void print_comparisons(const std::vector<Comparison>& all, const CompareCommand&
 }
 
 void compare_two_files(const CompareCommand& c) {
-  const TimedFile a = timings_of(c.a, c.of), b = timings_of(c.b, c.of);
+  const TimedFile a = timings_in(c.a, c.of), b = timings_in(c.b, c.of);
   if (a.machine != b.machine)
     std::fprintf(stderr, "measured on different machines: %s; %s\n",
                  printable_lines(a.machine).c_str(), printable_lines(b.machine).c_str());

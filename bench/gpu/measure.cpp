@@ -144,14 +144,9 @@ Timing time_round_trip(Device d, const std::function<void(int)>& work) {
   return summarize(std::move(us));
 }
 
-// Contracts whose time goes into sums of products.
-static bool is_products(const std::string& contract) {
-  return contract == "matmul" || contract.starts_with("conv") || contract.starts_with("attention");
-}
-
 void compare_with_roof(Row& row, DType t, const Ceilings& c) {
   const double copy_us = c.copy_gb_s > 0 ? row.bytes / c.copy_gb_s * 1e-3 : 0;
-  const bool products = is_products(row.bench);
+  const bool products = is_product(row.bench);
   const double gemm = products ? c.gemm(t) : 0;
   const double gemm_us = gemm > 0 ? row.flops / gemm * 1e-6 : 0;
   if (products && gemm == 0) return;  // its roof was not measured

@@ -59,6 +59,10 @@ struct Row {
   std::string check{};  // of the values: "ok", or what is wrong
   std::vector<std::pair<std::string, double>> more{};
 };
+// Whether a contract's time goes into sums of products, whose rate is then its roof.
+inline bool is_product(const std::string& contract) {
+  return contract == "matmul" || contract.starts_with("conv") || contract.starts_with("attention");
+}
 // Sets roof, ratio and bound from bytes, flops and the median.
 void compare_with_roof(Row& row, DType t, const Ceilings& c);
 

@@ -13,6 +13,10 @@ using namespace wt::tools;
 
 namespace {
 
+TimedFile read_timings(const std::string& text, const std::string& path, const std::string& field) {
+  return timings_of(read_bench_lines(text, path), field);
+}
+
 // About normal, of deviation 1.
 class Noise {
  public:
