@@ -76,9 +76,7 @@ std::vector<TimedRung> rungs_of(const StepLadder& l, DeviceKind kind) {
   return rungs;
 }
 
-// Appends the step as it is chosen to `plain_us`, beside each round of the rungs.
-void climb(StepLadder& l, const StepLadderOptions& o, const Step& step,
-           std::vector<double>& plain_us) {
+void climb(StepLadder& l, const StepLadderOptions& o, const Step& step) {
   {
     StepLaunches launches(l);
     const profiler::ObserverScope watch(launches);
@@ -88,11 +86,13 @@ void climb(StepLadder& l, const StepLadderOptions& o, const Step& step,
   std::vector<TimedRung> rungs = rungs_of(l, o.device.kind);
   for (TimedRung& t : rungs) begin_with(t, step, o.device);
   const int steps = steps_of(step_us(step, o.device, 1));
+  std::vector<double> chosen_us;
   for (int round = 0; round < o.rounds; ++round) {
-    plain_us.push_back(step_us(step, o.device, steps));
+    chosen_us.push_back(step_us(step, o.device, steps));
     for (TimedRung& t : rungs)
       if (t.rung.why_not.empty() && t.us[0] < 1e6) t.once(step, o.device);
   }
+  l.step = summarize(chosen_us);
   for (TimedRung& t : rungs) {
     if (t.us.size() > 1) t.us.erase(t.us.begin());
     if (!t.us.empty()) t.rung.time = summarize(t.us);
@@ -115,9 +115,7 @@ StepLadders time_step_ladders(const StepLadderOptions& o) {
   OverheadOptions options{.only = {o.model}};
   options.take_step = [&](const Step& step) {
     for (int i = 0; i < 3; ++i) step();
-    std::vector<double> us;
-    for (StepLadder& l : all.ladders) climb(l, o, step, us);
-    if (!us.empty()) all.step = summarize(us);
+    for (StepLadder& l : all.ladders) climb(l, o, step);
   };
   all.shape = overhead(options).at(0).shape;
   return all;

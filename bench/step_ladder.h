@@ -17,11 +17,11 @@ struct StepLadder {
   std::string contract;
   int launches = 0;                   // a step; 0: the model does not use the contract
   std::vector<std::string> chosen{};  // the variants that the step launches if none is named
+  Timing step{};                      // with those, in turns with the rungs
   std::vector<StepRung> rungs{};
 };
 struct StepLadders {
   std::string shape;  // of the model and its batch
-  Timing step{};      // as the library chooses
   std::vector<StepLadder> ladders{};
 };
 struct StepLadderOptions {

@@ -49,9 +49,8 @@ void add_ceiling(Roofline& r, const BenchLine& l) {
 void compare_with_roof(const Roofline& r, RooflinePoint& p) {
   const bool is_product = bench::is_product(p.kernel);
   const double copy = p.gb_s / r.copy_gb_s;
-  const auto peak = r.gflop_s.find(p.dtype);
-  const double product =
-      is_product && peak != r.gflop_s.end() && peak->second > 0 ? p.gflop_s / peak->second : 0;
+  const double peak = r.peak(p.dtype);
+  const double product = is_product && peak > 0 ? p.gflop_s / peak : 0;
   if (is_product && product == 0) return;
   p.fraction = std::max(copy, product);
   p.bound = product > copy ? "gemm" : "copy";
@@ -99,10 +98,15 @@ std::string axis_below(const LogAxis& x, int columns) {
 
 }  // namespace
 
+double Roofline::peak(const std::string& dtype) const {
+  auto found = gflop_s.find(dtype);
+  if (found == gflop_s.end() && dtype == "f16") found = gflop_s.find("bf16");
+  return found == gflop_s.end() ? 0 : found->second;
+}
+
 double Roofline::roof(double intensity, const std::string& dtype) const {
-  const auto peak = gflop_s.find(dtype);
-  const double memory = copy_gb_s * intensity;
-  return peak == gflop_s.end() || peak->second <= 0 ? memory : std::min(memory, peak->second);
+  const double memory = copy_gb_s * intensity, products = peak(dtype);
+  return products > 0 ? std::min(memory, products) : memory;
 }
 
 Roofline roofline_of(const std::vector<BenchLine>& lines, const std::string& path) {

@@ -22,6 +22,8 @@ struct Roofline {
   std::map<std::string, double> gflop_s;  // of the best product, by dtype
   std::vector<RooflinePoint> points;      // by intensity
 
+  // GFLOP/s of the best product, f16's as bf16's where it has none of its own. 0: not measured.
+  double peak(const std::string& dtype) const;
   // GFLOP/s at an intensity. Without a product's rate for the dtype what memory allows.
   double roof(double intensity, const std::string& dtype) const;
 };

@@ -22,6 +22,9 @@ CLI::Validator a_seed();
 // f32, f16, bf16 or f64, as an option's one_of() has let through.
 DType float_named(const std::string& name);
 
+// "a,b"; "-" for none.
+std::string joined(const std::vector<std::string>& list);
+
 // The contracts of --op: those called so, all whose names begin so, or those that an operator of
 // this name runs. UsageError.
 std::vector<std::string> contracts_of(const std::vector<std::string>& names);

@@ -45,31 +45,24 @@ void print_ladder_json(const bench::Ladder& l, const LadderCommand& c, const ben
   }
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& n : names) all += (all.empty() ? "" : ", ") + n;
-  return all;
-}
-
 void print_steps(const bench::StepLadders& all, const LadderCommand& c, Device d) {
   std::printf("%s, %s: us a step in the median of %d, the plainest rung first; f32, %s%s\n",
               c.model.c_str(), all.shape.c_str(), c.windows, to_string(d).c_str(),
               d.kind == DeviceKind::cpu ? ", one thread" : "");
-  if (all.step.samples > 0) std::printf("as the library chooses: %.1f\n", all.step.median_us);
   for (const bench::StepLadder& l : all.ladders) {
     if (l.launches == 0) {
       std::printf("\n%s: no launch in a step of %s\n", l.contract.c_str(), c.model.c_str());
       continue;
     }
-    std::printf("\n%s, %d launches a step, chosen: %s\n", l.contract.c_str(), l.launches,
-                joined(l.chosen).c_str());
+    std::printf("\n%s, %d launches a step, chosen: %s (%.1f)\n", l.contract.c_str(), l.launches,
+                joined(l.chosen).c_str(), l.step.median_us);
     for (const bench::StepRung& r : l.rungs) {
       if (!r.why_not.empty())
         std::printf("  %-16s %12s  %s\n", r.variant.c_str(), "-",
                     printable_lines(r.why_not).c_str());
       else
         std::printf("  %-16s %12.1f  %6.2f of the step as chosen\n", r.variant.c_str(),
-                    r.time.median_us, r.time.median_us / all.step.median_us);
+                    r.time.median_us, r.time.median_us / l.step.median_us);
     }
   }
 }
@@ -82,10 +75,11 @@ void print_steps_json(const bench::StepLadders& all, const LadderCommand& c, Dev
     row.more = {{"launches", launches}};
     std::printf("%s\n", to_json(row, machine).c_str());
   };
-  if (all.step.samples > 0) print("chosen", all.step, 0);
-  for (const bench::StepLadder& l : all.ladders)
+  for (const bench::StepLadder& l : all.ladders) {
+    if (l.launches > 0) print(l.contract + ":chosen", l.step, l.launches);
     for (const bench::StepRung& r : l.rungs)
       if (r.why_not.empty()) print(l.contract + ":" + r.variant, r.time, l.launches);
+  }
 }
 
 int climb_in_steps(const LadderCommand& c, const std::vector<std::string>& contracts, Device d) {

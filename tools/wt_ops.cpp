@@ -80,12 +80,6 @@ std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
   return variants_of(words(f.contracts), d);
 }
 
-std::string joined(const std::vector<std::string>& list) {
-  std::string text;
-  for (const std::string& s : list) text += (text.empty() ? "" : ",") + s;
-  return text.empty() ? "-" : text;
-}
-
 std::vector<std::string> lacking(const OpFacts& f) {
   std::vector<std::string> list;
   std::string rest = f.lacking;
@@ -188,6 +182,12 @@ void print_ops_as_table() {
 }
 
 }  // namespace
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& s : list) text += (text.empty() ? "" : ",") + s;
+  return text.empty() ? "-" : text;
+}
 
 std::vector<std::string> contracts_of_operator(const std::string& name) {
   for (const OpFacts& f : kFacts)

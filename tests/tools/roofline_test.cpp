@@ -61,6 +61,13 @@ TEST_CASE("roofline: a kernel is held against what its intensity allows") {
   CHECK(r.points[3].bound.empty());
 }
 
+TEST_CASE("roofline: products of f16 are held against those of bf16, as in all benchmarks") {
+  const Roofline r =
+      of(kCeilings + line("ceiling_gemm", 3, 4000, "bf16") + line("matmul", 20, 1600, "f16"));
+  CHECK(r.points[0].fraction == Approx(0.4));
+  CHECK(r.points[0].bound == "gemm");
+}
+
 TEST_CASE("roofline: launches that are too small, ceilings and what was not timed are no points") {
   const std::string untimed = "{\"bench\":\"add\",\"median_us\":null,\"gb_s\":null}\n";
   CHECK(of(kCeilings + untimed + line("add", 0.9, 0.1)).points.empty());

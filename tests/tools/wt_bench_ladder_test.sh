@@ -28,7 +28,7 @@ grep -q '^matmul, 8 launches a step, chosen: ' <<<"$out" || fail "the step's pro
 grep -q '^  reference  .* of the step as chosen$' <<<"$out" || fail "no reference in steps: $out"
 grep -q '^sort: no launch in a step of mlp_tiny$' <<<"$out" || fail "sort is not told: $out"
 rows=$("$wt" bench ladder --model mlp_tiny --op matmul --windows 1 --json) || fail "--model --json"
-for impl in chosen matmul:reference; do
+for impl in matmul:chosen matmul:reference; do
   grep -q "\"bench\":\"mlp_tiny\",\"impl\":\"$impl\"" <<<"$rows" || fail "no $impl: $rows"
 done
 said=$("$wt" bench ladder --model mlp_tini --op matmul 2>&1)
