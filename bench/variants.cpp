@@ -1,6 +1,7 @@
 #include "warptape/bench/variants.h"
 
 #include <algorithm>
+#include <cstdio>
 
 #include "warptape/bench/kernels_cpu.h"
 #include "warptape/core/device.h"
@@ -64,6 +65,16 @@ std::vector<PairedTimes> time_in_pairs(const PairOptions& o) {
     throw UsageError(str(o.contract, ": no size that both variants take",
                          refused.empty() ? "" : " (" + refused + ")"));
   return all;
+}
+
+void print_json_lines(const Ladder& l, const std::string& dtype, const Machine& m) {
+  for (const Rung& r : l.rungs) {
+    if (!r.why_not.empty()) continue;
+    Row row{.bench = l.contract, .impl = r.variant, .shape = l.shape, .dtype = dtype};
+    row.time = r.time, row.bytes = l.bytes, row.flops = l.flops;
+    row.more = {{"chosen", r.chosen ? 1 : 0}};
+    std::printf("%s\n", to_json(row, m).c_str());
+  }
 }
 
 Ladder time_ladder(const Problem& p, int windows,

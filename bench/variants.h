@@ -50,6 +50,8 @@ struct Ladder {
   double bytes = 0, flops = 0;  // of one call
   std::vector<Rung> rungs;
 };
+// A line of --json for each variant that was timed.
+void print_json_lines(const Ladder& l, const std::string& dtype, const Machine& m);
 // On the cpu one thread's processor time, on cuda cold; what takes longer than a second runs once,
 // and variants that are not wanted (if that is asked) never.
 Ladder time_ladder(const Problem& p, int windows,

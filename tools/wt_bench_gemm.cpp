@@ -73,16 +73,6 @@ class Table {
   std::vector<std::string> names_;
 };
 
-void print_rows(const bench::Ladder& l, const std::string& dtype, const bench::Machine& m) {
-  for (const bench::Rung& r : l.rungs) {
-    if (rate(l, r) == 0) continue;
-    bench::Row row{.bench = "matmul", .impl = r.variant, .shape = l.shape, .dtype = dtype};
-    row.time = r.time, row.bytes = l.bytes, row.flops = l.flops;
-    row.more = {{"chosen", r.chosen ? 1 : 0}};
-    std::printf("%s\n", to_json(row, m).c_str());
-  }
-}
-
 // One dtype: sizes from the smallest to the largest, so that the time of what is left out is known.
 void measure(const GemmCommand& c, const std::string& dtype, Device d, const bench::Machine& m) {
   if (!c.json)
@@ -104,7 +94,7 @@ void measure(const GemmCommand& c, const std::string& dtype, Device d, const ben
       for (const bench::Rung& r : l.rungs)
         if (rate(l, r) > 0) us_a_flop[r.variant] = r.time.median_us / l.flops;
       if (c.json)
-        print_rows(l, dtype, m);
+        bench::print_json_lines(l, dtype, m);
       else
         table.add(l);
       flush_stdout();

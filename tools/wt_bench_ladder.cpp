@@ -35,16 +35,6 @@ void print_ladder(const bench::Ladder& l) {
   }
 }
 
-void print_ladder_json(const bench::Ladder& l, const LadderCommand& c, const bench::Machine& m) {
-  for (const bench::Rung& r : l.rungs) {
-    if (!r.why_not.empty()) continue;
-    bench::Row row{.bench = l.contract, .impl = r.variant, .shape = l.shape, .dtype = c.dtype};
-    row.time = r.time, row.bytes = l.bytes, row.flops = l.flops;
-    row.more = {{"chosen", r.chosen ? 1 : 0}};
-    std::printf("%s\n", to_json(row, m).c_str());
-  }
-}
-
 void print_steps(const bench::StepLadders& all, const LadderCommand& c, Device d) {
   std::printf("%s, %s: us a step in the median of %d, the plainest rung first; f32, %s%s\n",
               c.model.c_str(), all.shape.c_str(), c.windows, to_string(d).c_str(),
@@ -117,7 +107,7 @@ int climb(const LadderCommand& c) {
                 d.kind == DeviceKind::cpu ? ", one thread's processor time" : "");
   for (const bench::Ladder& l : all) {
     if (c.json)
-      print_ladder_json(l, c, machine);
+      bench::print_json_lines(l, c.dtype, machine);
     else
       print_ladder(l);
     flush_stdout();
