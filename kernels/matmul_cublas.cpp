@@ -218,15 +218,19 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
 
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
 
+void matmul_vendor(const MatmulArgs& g, const Launch& l);
+void matmul_vendor_sums(const MatmulArgs& g, const Launch& l);
+
 namespace {
 
-// The best of our own kernels. None of them needs a workspace.
+// The best of our own kernels whose workspace is not larger than cuBLASLt's, which is there.
 WT_COLD void launch_own(const MatmulArgs& g, const Launch& l) {
   const Variant<MatmulArgs>* best = nullptr;
   int score = -1;
   for (int i = 0; i < matmul_on_cuda.count; ++i) {
     const Variant<MatmulArgs>& v = matmul_on_cuda.rows[i];
-    if (v.workspace || refusal(v, g, l.device)) continue;
+    const bool own = v.launch != matmul_vendor && v.launch != matmul_vendor_sums;
+    if (!own || refusal(v, g, l.device) || (v.workspace && v.workspace(g) > kWorkspace)) continue;
     const int rank = v.rank_of ? v.rank_of(g) : v.rank;
     if (rank > score) best = &v, score = rank;
   }

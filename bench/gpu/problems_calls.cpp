@@ -129,10 +129,12 @@ Call attention_call(const Shape& s) {
   return {text(q) + (s[4] ? " causal" : ""), {{q}, {q}, {q}}, run};
 }
 void add_products(Rows to) {
-  to.add({"matmul"}, kThree, {{33, 65, 47, 0}, {64, 128, 64, 1}, {1, 40, 72, 1}},
-         {{1024, 1024, 1024, 0}, {2048, 3072, 768, 1}, {128, 512, 784, 1}},
-         // the second a transformer's layer, the third mlp_small's
-         {{4096, 4096, 4096, 0}, {8192, 3072, 768, 1}, {128, 512, 784, 1}}, matmul_call);
+  to.add({"matmul"}, kThree, {{33, 65, 47, 0}, {64, 128, 64, 1}, {1, 40, 72, 1}, {64, 40, 1096, 2}},
+         {{1024, 1024, 1024, 0}, {2048, 3072, 768, 1}, {128, 512, 784, 1}, {256, 256, 8192, 2}},
+         // The second a transformer's layer, the third mlp_small's, the fourth a weight's gradient,
+         // whose few tiles the rungs of split-K are for.
+         {{4096, 4096, 4096, 0}, {8192, 3072, 768, 1}, {128, 512, 784, 1}, {256, 256, 8192, 2}},
+         matmul_call);
   // First layers, a residual network's and those of the MNIST example, in both memory orders.
   const i64 layers[][6] = {{64, 3, 32, 64, 3, 1}, {64, 64, 16, 64, 3, 1},  {16, 64, 56, 64, 3, 1},
                            {64, 1, 28, 6, 5, 0},  {16, 64, 32, 128, 1, 0}, {64, 1, 28, 32, 3, 0},

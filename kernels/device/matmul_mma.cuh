@@ -97,16 +97,26 @@ __device__ __forceinline__ void multiply_16(const ATile& a, const BTile& b, int 
 
 // A warp's sums to memory; i, j: the first of them.
 template <class T, int TilesM>
-__device__ __forceinline__ void finish_warp(const MatmulArgs& g, T* out, i64 i, i64 j,
-                                            const float (&sum)[TilesM][4][4], bool pairs) {
+__device__ __forceinline__ void finish_warp(const MatmulArgs& g, const KParts& parts, T* out, i64 z,
+                                            i64 i, i64 j, const float (&sum)[TilesM][4][4],
+                                            bool pairs) {
   const int lane = int(threadIdx.x) % 32;
   // d0, d1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; d2, d3 8 rows below.
   i += lane / 4;
   j += lane % 4 * 2;
+  float* const part = parts.at(g, z);
 #pragma unroll
   for (int r = 0; r < TilesM; ++r)
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
+      if (part) {  // four lanes fill a sector of a row
+        if (j + 8 * c >= parts.pitch) continue;
+        float* const at = part + (i + 16 * r) * parts.pitch + j + 8 * c;
+        if (i + 16 * r < g.m) vstore(at, Pack<float, 2>{sum[r][c][0], sum[r][c][1]});
+        if (i + 16 * r + 8 < g.m)
+          vstore(at + 8 * parts.pitch, Pack<float, 2>{sum[r][c][2], sum[r][c][3]});
+        continue;
+      }
       finish_pair(g, out, i + 16 * r, j + 8 * c, sum[r][c][0], sum[r][c][1], pairs);
       finish_pair(g, out, i + 16 * r + 8, j + 8 * c, sum[r][c][2], sum[r][c][3], pairs);
     }
@@ -115,7 +125,8 @@ __device__ __forceinline__ void finish_warp(const MatmulArgs& g, T* out, i64 i, 
 // TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
 template <class T, class S, bool TA, bool TB>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
-    matmul_mma(const __grid_constant__ MatmulArgs g, i64 batches, bool pairs) {
+    matmul_mma(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
+               i64 batches, bool pairs) {
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = MmaTile<T, S::kRows, !TA>;
   using BTile = MmaTile<T, S::kColumns, TB>;
@@ -134,8 +145,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
 
   for (i64 z = blockIdx.z; z < batches; z += gridDim.z) {
     const Matrices<T> x = matrices_at<T>(g, z);
-    const T* a = x.a + i0 * g.a_row;
-    const T* b = x.b + j0 * g.b_column;
+    const T* a = x.a + i0 * g.a_row + parts.first() * g.a_column;
+    const T* b = x.b + j0 * g.b_column + parts.first() * g.b_row;
+    const i64 k = parts.terms(g.k);
     const int m_left = clamp_left(g.m - i0), n_left = clamp_left(g.n - j0);
     // Registers of a thread, large tiles: 64 sums, 16 + 8 of fragments, 8 + 8 of tiles on their
     // way; with addresses, and fragments read ahead, nvcc takes 220. 256 such threads are nearly
@@ -147,8 +159,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     MmaLoader<T, S::kColumns, TB, S::kThreads> b_next;
     float sum[kTilesM][4][4] = {};
     float row_sum = 0;
-    a_next.load(a, a_lead, m_left, clamp_left(g.k));
-    b_next.load(b, b_lead, n_left, clamp_left(g.k));
+    a_next.load(a, a_lead, m_left, clamp_left(k));
+    b_next.load(b, b_lead, n_left, clamp_left(k));
     int buffer = 0;
     const auto put = [&]() WT_INLINE_LAMBDA {
       a_next.store(a_tile[buffer]);
@@ -172,7 +184,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     };
     // The tile of step s + 1 leaves memory before step s is multiplied and is put into shared
     // memory after it: its hundreds of cycles pass behind the mma instructions.
-    i64 left = g.k;
+    i64 left = k;
     if (m_left >= S::kRows && n_left >= S::kColumns)
       for (; left >= 2 * kMmaDepth; left -= kMmaDepth) {
         put();
@@ -189,45 +201,41 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       }
       multiply();
     }
-    finish_warp(g, x.out, i0 + warp_row, j0 + warp_column, sum, pairs);
-    if (sums_rows && i0 + threadIdx.x < g.m) {
-      T& to = static_cast<T*>(g.row_sum)[i0 + threadIdx.x];
-      to = T(g.row_sum_accumulate ? row_sum + float(to) : row_sum);
-    }
+    finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, pairs);
+    if (sums_rows) finish_row_sum<T>(g, parts, i0 + threadIdx.x, row_sum);
     __syncthreads();  // the next batch index writes the first buffer again
   }
 }
 
 template <class T, class S, bool TA, bool TB>
-void launch_mma(const MatmulArgs& g, const Launch& l) {
-  launch<matmul_mma<T, S, TA, TB>>(tile_grid(g, l, S::kRows, S::kColumns, S::kThreads), g,
-                                   g.batches(), pairs_aligned(g));
+void launch_mma(const MatmulArgs& g, const Launch& l, const KParts& parts) {
+  Config c = tile_grid(g, l, S::kRows, S::kColumns, S::kThreads);
+  c.grid.y = unsigned(parts.count);
+  launch<matmul_mma<T, S, TA, TB>>(c, g, parts, g.batches(), pairs_aligned(g));
 }
 
 template <class T, class S>
-void launch_mma(const MatmulArgs& g, const Launch& l) {
+void launch_mma(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   const bool ta = g.a_column != 1, tb = g.b_column != 1;
   if (ta)
-    tb ? launch_mma<T, S, true, true>(g, l) : launch_mma<T, S, true, false>(g, l);
+    tb ? launch_mma<T, S, true, true>(g, l, parts) : launch_mma<T, S, true, false>(g, l, parts);
   else
-    tb ? launch_mma<T, S, false, true>(g, l) : launch_mma<T, S, false, false>(g, l);
+    tb ? launch_mma<T, S, false, true>(g, l, parts) : launch_mma<T, S, false, false>(g, l, parts);
 }
 
 template <class T>
 void launch_mma(const MatmulArgs& g, const Launch& l) {
+  const KParts whole{.each = g.k};
   // Large tiles read each operand less often but need enough of them to fill the machine.
   const double large = double(tiles(g.m, LargeMma::kRows)) * tiles(g.n, LargeMma::kColumns);
   if (large * double(g.batches()) >= 64)
-    launch_mma<T, LargeMma>(g, l);
+    launch_mma<T, LargeMma>(g, l, whole);
   else
-    launch_mma<T, SmallMma>(g, l);
+    launch_mma<T, SmallMma>(g, l, whole);
 }
 
 void tensor_core(const MatmulArgs& g, const Launch& l) {
-  if (g.dtype == DType::f16)
-    launch_mma<__half>(g, l);
-  else
-    launch_mma<__nv_bfloat16>(g, l);
+  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_mma<T>(g, l); });
 }
 
 const char* tensor_core_why_not(const MatmulArgs& g) {

@@ -95,7 +95,8 @@ constexpr bool conflict_free() {
 // TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
 template <class T, bool TA, bool TB>
 __global__ void __launch_bounds__(LargeMma::kThreads, 2)
-    matmul_pipelined(const __grid_constant__ MatmulArgs g, i64 batches, bool pairs) {
+    matmul_pipelined(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
+                     i64 batches, bool pairs) {
   using S = LargeMma;
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = SwizzledTile<T, S::kRows, !TA>;
@@ -118,8 +119,9 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
 
   for (i64 z = blockIdx.z; z < batches; z += gridDim.z) {
     const Matrices<T> x = matrices_at<T>(g, z);
-    const T* a = ATile::template mine<S::kThreads>(x.a + i0 * g.a_row, a_lead);
-    const T* b = BTile::template mine<S::kThreads>(x.b + j0 * g.b_column, b_lead);
+    const i64 k0 = parts.first(), k = parts.terms(g.k);
+    const T* a = ATile::template mine<S::kThreads>(x.a + i0 * g.a_row + k0 * g.a_column, a_lead);
+    const T* b = BTile::template mine<S::kThreads>(x.b + j0 * g.b_column + k0 * g.b_row, b_lead);
     // Asks for the next tiles; `left`: of k, from their first element on.
     const auto ask = [&](Stage& to, i64 left) WT_INLINE_LAMBDA {
       if (left > 0) {
@@ -133,9 +135,9 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
     };
     float sum[kTilesM][4][4] = {};
     float row_sum = 0;
-    for (int s = 0; s < kStages - 1; ++s) ask(stages[s], g.k - s * kMmaDepth);
+    for (int s = 0; s < kStages - 1; ++s) ask(stages[s], k - s * kMmaDepth);
     int stage = 0;
-    for (i64 left = g.k; left > 0; left -= kMmaDepth) {
+    for (i64 left = k; left > 0; left -= kMmaDepth) {
       // All but the two youngest groups, so that of this step has landed: my part of it. The
       // barrier is for the others' parts, and for the stage that ask() fills: the one that was
       // multiplied in the step before, by warps that may have been behind this one.
@@ -149,37 +151,34 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
         for (int p = 0; p < kMmaDepth; ++p) row_sum += stages[stage].a.at(int(threadIdx.x), p);
       stage = (stage + 1) % kStages;
     }
-    finish_warp(g, x.out, i0 + warp_row, j0 + warp_column, sum, pairs);
-    if (sums_rows && i0 + threadIdx.x < g.m) {
-      T& to = static_cast<T*>(g.row_sum)[i0 + threadIdx.x];
-      to = T(g.row_sum_accumulate ? row_sum + float(to) : row_sum);
-    }
+    finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, pairs);
+    if (sums_rows) finish_row_sum<T>(g, parts, i0 + threadIdx.x, row_sum);
     __syncthreads();  // the next batch index fills the first stages again
   }
 }
 
 template <class T, bool TA, bool TB>
-void launch_pipelined(const MatmulArgs& g, const Launch& l) {
+void launch_pipelined(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   using S = LargeMma;
   Config c = tile_grid(g, l, S::kRows, S::kColumns, S::kThreads);
+  c.grid.y = unsigned(parts.count);
   c.shared_bytes = size_t(kStages) * (S::kRows + S::kColumns) * kMmaDepth * sizeof(T);
-  launch<matmul_pipelined<T, TA, TB>>(c, g, g.batches(), pairs_aligned(g));
+  launch<matmul_pipelined<T, TA, TB>>(c, g, parts, g.batches(), pairs_aligned(g));
 }
 
 template <class T>
-void launch_pipelined(const MatmulArgs& g, const Launch& l) {
+void launch_pipelined(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   const bool ta = g.a_column != 1, tb = g.b_column != 1;
   if (ta)
-    tb ? launch_pipelined<T, true, true>(g, l) : launch_pipelined<T, true, false>(g, l);
+    tb ? launch_pipelined<T, true, true>(g, l, parts)
+       : launch_pipelined<T, true, false>(g, l, parts);
   else
-    tb ? launch_pipelined<T, false, true>(g, l) : launch_pipelined<T, false, false>(g, l);
+    tb ? launch_pipelined<T, false, true>(g, l, parts)
+       : launch_pipelined<T, false, false>(g, l, parts);
 }
 
 void pipelined(const MatmulArgs& g, const Launch& l) {
-  if (g.dtype == DType::f16)
-    launch_pipelined<__half>(g, l);
-  else
-    launch_pipelined<__nv_bfloat16>(g, l);
+  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_pipelined<T>(g, l, {.each = g.k}); });
 }
 
 const char* pipelined_why_not_on(const MatmulArgs&, const DeviceLimits& d) {

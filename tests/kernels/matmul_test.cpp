@@ -2,6 +2,7 @@
 // strides, transposes, batches, bias, accumulation and row sums.
 #include "warptape/kernels/matmul.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -385,6 +386,34 @@ std::vector<Problem> long_problems() {
   return all;
 }
 
+// k in two to five parts, with a short last one; columns that are no multiple of four; batches.
+std::vector<Problem> split_problems(DType t) {
+  std::vector<Problem> all;
+  const i64 ks[] = {512, 775, 1033, 1280};
+  for (int flags = 0; flags < 4; ++flags)
+    all.push_back({.m = flags % 2 ? 70 : 9,
+                   .n = flags / 2 ? 13 : 66,
+                   .k = ks[flags],
+                   .dtype = t,
+                   .ta = (flags & 1) != 0,
+                   .tb = (flags & 2) != 0,
+                   .pad = flags == 2 ? 3 : 0,
+                   .align = true,
+                   .bias = flags != 1,
+                   .accumulate = flags == 1,
+                   .row_sum = flags != 3});
+  all.push_back({.m = 3,
+                 .n = 5,
+                 .k = 545,
+                 .dtype = t,
+                 .tb = true,
+                 .align = true,
+                 .bias = true,
+                 .accumulate = true,
+                 .batch = {{2, 1, 0, 1}, {2, 1, 1, 1}}});
+  return all;
+}
+
 constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
 
 }  // namespace
@@ -452,31 +481,84 @@ TEST_CASE("matmul: every variant of simt and cuda against a triple loop in doubl
     tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
     tally.check_all(large_problems(DType::bf16, {2}));
     tally.check_all(long_problems());
+    for (DType t : {DType::f32, DType::f16, DType::bf16}) tally.check_all(split_problems(t));
     tally.everyone_ran();
   }
 }
 
 namespace {
 
-// The bits that a variant of simt writes.
-std::vector<double> bits_of(const Setup& s, const char* variant) {
-  const Buffer out(s.out.values, s.p.dtype, Device::simt());
-  MatmulArgs g = s.args;
-  g.out = out.data();
+const Variant<MatmulArgs>& simt_variant(const char* name) {
   const Variants<MatmulArgs>& list = *ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)];
   for (int i = 0; i < list.count; ++i)
-    if (std::string(list.rows[i].name) == variant) {
-      REQUIRE(refusal(list.rows[i], g, Device::simt()) == nullptr);
-      list.rows[i].launch(g, {.device = Device::simt()});
-    }
-  return out.tensor.to_vector<double>();
+    if (std::string(list.rows[i].name) == name) return list.rows[i];
+  throw UsageError(str("no variant ", name));
+}
+
+// The bits that a variant of simt writes, of the row sums too.
+std::vector<u64> bits_of(const Setup& s, const char* variant) {
+  const Device d = Device::simt();
+  const Buffer out(s.out.values, s.p.dtype, d), sums(s.row_sum.values, s.p.dtype, d);
+  MatmulArgs g = s.args;
+  g.out = out.data();
+  if (g.row_sum) g.row_sum = sums.data();
+  const Variant<MatmulArgs>& v = simt_variant(variant);
+  REQUIRE(refusal(v, g, d) == nullptr);
+  const Tensor workspace =
+      empty({v.workspace ? v.workspace(g) : 1}, {.dtype = DType::u8, .device = d});
+  v.launch(g, {.workspace = workspace.impl()->data, .device = d});
+  std::vector<u64> all;  // padding is NaN, which is not equal to itself
+  for (const Tensor& t : {out.tensor, sums.tensor})
+    for (const double x : t.to_vector<double>()) all.push_back(std::bit_cast<u64>(x));
+  return all;
+}
+
+// The same bits, in whatever order blocks and warps run.
+void check_orders(const Setup& s, const char* variant) {
+  const SimtOptions before = simt_options();
+  const std::vector<u64> first = bits_of(s, variant);
+  for (const SimtOrder order : {SimtOrder::reverse, SimtOrder::random, SimtOrder::forward}) {
+    simt_options().order = order;
+    CHECK(bits_of(s, variant) == first);
+  }
+  simt_options() = before;
 }
 
 }  // namespace
 
+TEST_CASE("matmul: k in parts gives the same bits in every order, and where it is the default") {
+  if (!ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)]) SKIP_TEST("no simt here");
+  for (const DType t : {DType::f32, DType::f16}) {
+    const Setup s = set_up({.m = 70,
+                            .n = 66,
+                            .k = 1033,
+                            .dtype = t,
+                            .ta = true,
+                            .align = true,
+                            .bias = true,
+                            .row_sum = true},
+                           Device::simt());
+    INFO(text(s.p));
+    check_orders(s, "split_k");
+    if (t == DType::f16) check_orders(s, "pipelined_split_k");
+    CHECK(std::string(choose(s.args, Device::simt()).name) == "split_k");  // four parts
+  }
+  // Two parts may not be worth the second kernel: only who names it gets it. One is refused, and so
+  // are tiles that fill a GPU by themselves.
+  MatmulArgs g;
+  g.m = g.n = 64, g.k = 512;
+  CHECK(simt_variant("split_k").why_not(g) == nullptr);
+  CHECK(std::string(choose(g, Device::simt()).name) == "tiled");
+  g.k = 511;
+  CHECK(simt_variant("split_k").why_not(g) != nullptr);
+  g.k = 4096, g.m = g.n = 64 * 12;  // 144 tiles: two blocks each would be more than 264
+  CHECK(simt_variant("split_k").why_not(g) != nullptr);
+  g.m = g.n = 64 * 11;
+  CHECK(simt_variant("split_k").why_not(g) == nullptr);
+}
+
 TEST_CASE("matmul: Hopper's rung gives the same bits in every order, and only to who names it") {
   if (!ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)]) SKIP_TEST("no simt here");
-  const SimtOptions before = simt_options();
   // One stage, all of them, and a second and third round; tiles that end in the middle.
   for (const i64 k : {8, 64, 192, 200, 456})
     for (const DType t : {DType::f16, DType::bf16}) {
@@ -485,27 +567,19 @@ TEST_CASE("matmul: Hopper's rung gives the same bits in every order, and only to
           .m = 130, .n = 72, .k = k, .dtype = t, .ta = ta, .tb = tb, .align = true, .bias = true};
       const Setup s = set_up(p, Device::simt());
       INFO(text(p));
-      const std::vector<double> first = bits_of(s, "hopper");
-      for (const SimtOrder order : {SimtOrder::reverse, SimtOrder::random, SimtOrder::forward}) {
-        simt_options().order = order;
-        CHECK(bits_of(s, "hopper") == first);
-      }
-      simt_options() = before;
+      check_orders(s, "hopper");
       CHECK(std::string(choose(s.args, Device::simt()).name) != "hopper");
     }
   // In the words of a user who named it on another GPU.
   const MatmulArgs any{};
-  const Variants<MatmulArgs>& list = *ContractTable<MatmulArgs>::rows[int(DeviceKind::simt)];
-  for (int i = 0; i < list.count; ++i)
-    if (std::string(list.rows[i].name) == "hopper") {
-      const auto refuses = [&](const DeviceLimits& d, const char* why) {
-        const char* said = list.rows[i].why_not_on(any, d);
-        CHECK(std::string(said ? said : "").find(why) != std::string::npos);
-      };
-      refuses({8, 0, 108, 163 * 1024}, "compute capability 9.0");
-      refuses({10, 0, 148, 227 * 1024}, "compute capability 9.0");
-      refuses({9, 0, 132, 48 * 1024}, "shared memory");
-      CHECK(list.rows[i].why_not_on(any, {9, 0, 132, 227 * 1024}) == nullptr);
-      CHECK(list.rows[i].rank_of(any) == 0);
-    }
+  const Variant<MatmulArgs>& rung = simt_variant("hopper");
+  const auto refuses = [&](const DeviceLimits& d, const char* why) {
+    const char* said = rung.why_not_on(any, d);
+    CHECK(std::string(said ? said : "").find(why) != std::string::npos);
+  };
+  refuses({8, 0, 108, 163 * 1024}, "compute capability 9.0");
+  refuses({10, 0, 148, 227 * 1024}, "compute capability 9.0");
+  refuses({9, 0, 132, 48 * 1024}, "shared memory");
+  CHECK(rung.why_not_on(any, {9, 0, 132, 227 * 1024}) == nullptr);
+  CHECK(rung.rank_of(any) == 0);
 }

@@ -58,7 +58,8 @@ void add_matmul_cases(std::vector<OpCase>& rows) {
                                            {{16, 16}, {16, 16}},
                                            {{2, 9, 24}, {24, 7}},
                                            {{1, 40}, {40, 1}},
-                                           {{65, 8}, {8, 136}}};  // beyond tiles of 64 and 128
+                                           {{65, 8}, {8, 136}},    // beyond tiles of 64 and 128
+                                           {{3, 528}, {528, 8}}};  // k in two parts
   for (const auto& [a, b] : pairs)
     c.samples.push_back({"",
                          {{a}, {b}},
@@ -99,7 +100,8 @@ void add_matmul_cases(std::vector<OpCase>& rows) {
                              {{0, 3}, {2, 3}},
                              {{3, 0}, {2, 0}},
                              {{33, 31}, {17, 31}},
-                             {{16, 32}, {40, 32}}}) {
+                             {{16, 32}, {40, 32}},
+                             {{520, 8}, {8, 8}}}) {  // weight gradient: k in two parts
     l.samples.push_back({"no bias",
                          {{x}, {w}},
                          [](std::span<const Tensor> in) { return linear(in[0], in[1]); },

@@ -42,6 +42,7 @@ BYTES = {
     "ctc_backward": "beta of all steps in a workspace",
     "embedding_backward": "the indices are sorted first",
     "layer_norm_backward_params": "parts of the rows, added by a second kernel",
+    "matmul": "split_k: sums of parts of k, added by a second kernel",
     "max_pool_gather": "four bytes of each sector of places are wanted",
     "multinomial": "sums of the weights in a workspace",
     "resize_backward": "a table of taps",

@@ -1,0 +1,144 @@
+// Split-K: the matrix product's last two rungs for results of a few tiles only.
+//
+// A tile is a block's, and a result of 256 x 256 has 16 tiles of 64: 16 of an H100's 132 processors
+// multiply, one block each, with nothing to do while a load is under way. Such results are what
+// training makes: a weight's gradient is as small as the weight, and its k is all rows of a batch.
+// So k is cut into parts with blocks of their own. They leave f32 sums in a workspace, and a second
+// kernel adds the parts in their order, whatever order the blocks ran in: the same operands give
+// the same bits. How many parts there are follows from the shape alone, and so the bits do not
+// depend on the GPU.
+//
+// The second kernel, and what it reads and writes, is the price: 8 bytes an element and part, most
+// of it in L2.
+#pragma once
+#include "warptape/kernels/device/matmul_mma.cuh"
+#include "warptape/kernels/device/matmul_pipelined.cuh"
+#include "warptape/kernels/device/matmul_tiled.cuh"
+
+namespace wt {
+inline namespace WT_DEVICE_NS {
+namespace {
+
+// Blocks that a product should have: two for each of an H100's 132 processors. And the shortest
+// part: 8 steps of 32, which a pipeline of four stages still fills.
+constexpr i64 kSplitBlocks = 264, kShortestPart = 256;
+constexpr int kSplitSide = SmallMma::kRows;  // of the tiles of `split_k`, f32's too
+static_assert(kSplitSide == SmallMma::kColumns && LargeMma::kRows == LargeMma::kColumns);
+
+// How k is cut for tiles of side x side. No memory yet.
+inline KParts parts_of(const MatmulArgs& g, int side) {
+  KParts parts{.each = g.k, .pitch = (g.n + 3) / 4 * 4};
+  const double all = double(tiles(g.m, side)) * tiles(g.n, side) * double(g.batches());
+  if (all == 0 || all > double(kSplitBlocks)) return parts;
+  const i64 wanted = kSplitBlocks / i64(all), most = g.k / kShortestPart;
+  const i64 count = wanted < most ? wanted : most;
+  if (count < 2) return parts;
+  parts.each = ((g.k + count - 1) / count + kMmaDepth - 1) / kMmaDepth * kMmaDepth;
+  parts.count = int((g.k + parts.each - 1) / parts.each);
+  return parts;
+}
+
+template <int Side>
+i64 split_workspace(const MatmulArgs& g) {
+  const KParts p = parts_of(g, Side);
+  return 4 * p.count * (g.batches() * g.m * p.pitch + (g.row_sum ? g.m : 0));
+}
+
+template <int Side>
+KParts parts_in(const MatmulArgs& g, const Launch& l) {
+  KParts p = parts_of(g, Side);
+  p.sums = static_cast<float*>(l.workspace);
+  if (g.row_sum) p.row_sums = p.sums + p.count * g.batches() * g.m * p.pitch;
+  return p;
+}
+
+constexpr int kAddThreads = 256;
+
+// The second stage: a thread four columns of a row; behind them, a thread a row sum.
+template <class T>
+__global__ void __launch_bounds__(kAddThreads)
+    matmul_add_parts(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
+                     bool pairs) {
+  // 32 bits: a product that is split has at most 264 tiles.
+  const u32 fours = u32(parts.pitch / 4), index = blockIdx.x * kAddThreads + threadIdx.x;
+  const u32 i = index / fours, j = index % fours * 4;
+  const i64 z = blockIdx.z;
+  if (i >= u32(g.m)) {
+    const u32 row = index - u32(g.m) * fours;
+    if (!g.row_sum || row >= u32(g.m)) return;
+    float sum = 0;
+    for (int p = 0; p < parts.count; ++p) sum += parts.row_sums[p * g.m + row];
+    finish(static_cast<T*>(g.row_sum)[row], sum, g.row_sum_accumulate);
+    return;
+  }
+  const i64 step = g.m * parts.pitch;
+  const float* from = parts.sums + z * parts.count * step + i64(i) * parts.pitch + j;
+  float sum[4] = {};
+  // Parts come one after the other into the sum, but four of them are asked for at once: 64 bytes
+  // of a thread under way, and a warp's 512 of each part are neighbours.
+#pragma unroll 4
+  for (int p = 0; p < parts.count; ++p) {
+    float part[4];
+    load_vector<4>(part, from + p * step);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sum[e] += part[e];
+  }
+  T* const out = matrices_at<T>(g, z).out;
+  finish_pair(g, out, i, j, sum[0], sum[1], pairs);
+  finish_pair(g, out, i, j + 2, sum[2], sum[3], pairs);
+}
+
+template <class T>
+void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l) {
+  const i64 threads = g.m * (parts.pitch / 4) + (g.row_sum ? g.m : 0);
+  const Config c{.grid = dim3(tiles(threads, kAddThreads), 1, unsigned(g.batches())),
+                 .block = kAddThreads,
+                 .stream = l.stream,
+                 .op_name = l.op ? l.op->name : nullptr};
+  launch<matmul_add_parts<T>>(c, g, parts, pairs_aligned(g));
+}
+
+void split_k(const MatmulArgs& g, const Launch& l) {
+  const KParts parts = parts_in<kSplitSide>(g, l);
+  with_float(g.dtype, [&]<class T>(TypeTag<T>) {
+    if constexpr (std::is_same_v<T, float>)
+      launch_tiled<T, kSplitSide>(g, l, parts);
+    else
+      launch_mma<T, SmallMma>(g, l, parts);
+    add_parts<T>(g, parts, l);
+  });
+}
+
+void pipelined_split_k(const MatmulArgs& g, const Launch& l) {
+  const KParts parts = parts_in<LargeMma::kRows>(g, l);
+  with_half(g.dtype, [&]<class T>(TypeTag<T>) {
+    launch_pipelined<T>(g, l, parts);
+    add_parts<T>(g, parts, l);
+  });
+}
+
+template <int Side>
+const char* why_not_split(const MatmulArgs& g) {
+  return parts_of(g, Side).count > 1
+             ? nullptr
+             : "splits no product whose tiles are enough for a GPU or whose k is below 512";
+}
+const char* split_k_why_not(const MatmulArgs& g) {
+  const char* why = g.dtype == DType::f32 ? nullptr : tensor_core_why_not(g);
+  return why ? "takes f32, and what tensor_core takes" : why_not_split<kSplitSide>(g);
+}
+const char* split_k_why_not_on(const MatmulArgs& g, const DeviceLimits& d) {
+  return g.dtype == DType::f32 ? nullptr : tensor_core_why_not_on(g, d);
+}
+// From four parts on. By then the blocks of one kernel would be a half of the processors, and its k
+// 1024; with fewer parts the second kernel may cost what they save, which a `wt tune` can tell.
+int split_k_rank(const MatmulArgs& g) { return parts_of(g, kSplitSide).count >= 4 ? 55 : 5; }
+
+const char* pipelined_split_k_why_not(const MatmulArgs& g) {
+  const char* why = tensor_core_why_not(g);
+  return why ? why : why_not_split<LargeMma::kRows>(g);
+}
+
+}  // namespace
+}  // namespace WT_DEVICE_NS
+}  // namespace wt
