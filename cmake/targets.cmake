@@ -164,6 +164,11 @@ function(wt_kernels)
     set_property(SOURCE kernels/matmul_hopper.cu APPEND PROPERTY
       COMPILE_DEFINITIONS WARPTAPE_BUILT_FOR_90A)
   endif()
+  # The only divisions in these kernels are those of the activations in their epilogues. Exact ones
+  # are calls, and what lives across a call does not fit beside 128 sums; two units in the last place
+  # of f32 are below what the result's rounding or the sum's order makes.
+  set_property(SOURCE kernels/matmul.cu APPEND PROPERTY
+    COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-prec-div=false>)
   wt_files(vendor kernels/*_cublas.cpp)
   list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
   wt_files(executor kernels/simt/*.cpp EXCEPT "/race_")

@@ -6,6 +6,7 @@
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/slow_reference.h"
 #include "warptape/kernels/cpu/matmul.h"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 
@@ -82,22 +83,25 @@ WT_VARIANTS(cpu, matmul, MatmulArgs,
              .rank = 50,
              .why_not = matmul_tiny_why_not,
              .rank_of = matmul_tiny_rank,
-             .launch = matmul_tiny},
+             .launch = with_epilogue<matmul_tiny>},
             {.name = "packed",
              .rank = 40,
              .why_not = matmul_packed_why_not,
              .rank_of = matmul_packed_rank,
              .workspace = matmul_packed_workspace,
-             .launch = matmul_packed},
+             .launch = with_epilogue<matmul_packed>},
             {.name = "widened",
              .rank = 30,
              .why_not = matmul_widened_why_not,
              .workspace = matmul_widened_workspace,
-             .launch = matmul_widened},
-            {.name = "blas", .rank = 20, .why_not = matmul_blas_why_not, .launch = matmul_blas},
+             .launch = with_epilogue<matmul_widened>},
+            {.name = "blas",
+             .rank = 20,
+             .why_not = matmul_blas_why_not,
+             .launch = with_epilogue<matmul_blas>},
             {.name = "reference",
              .rank = 1,
              .why_not = reference_why_not,
-             .launch = told_if_slow<matmul_reference>});
+             .launch = told_if_slow<with_epilogue<matmul_reference>>});
 
 }  // namespace wt

@@ -7,6 +7,7 @@
 //                      device/matmul_split.cuh
 //   hopper             TMA and wgmma: matmul_hopper.cu
 #include "warptape/kernels/device/matmul_split.cuh"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -36,8 +37,8 @@ __global__ void __launch_bounds__(kNaiveSide* kNaiveSide)
     // L2 at best. The arithmetic units wait; the rungs above exist to load an element once and use
     // it many times.
     for (i64 p = 0; p < g.k; ++p) sum += Sum(a[p * g.a_column]) * Sum(b[p * g.b_row]);
-    if (g.bias) sum += Sum(static_cast<const T*>(g.bias)[j]);
-    finish(x.out[i * g.out_row + j], sum, g.accumulate);
+    Sum all[] = {sum};
+    finish_some(g, x.out + i * g.out_row + j, j, all, false);
   }
 }
 
@@ -135,13 +136,14 @@ WT_VARIANTS(
      .why_not = matmul_vendor_why_not,
      .workspace = matmul_vendor_workspace,
      .launch = matmul_vendor},
-    // The same, with row sums by cuBLASLt's epilogue where it makes them. Below `vendor`, which has
-    // a kernel of our own for them, until `wt tune` on a GPU finds it right and the faster one.
-    {.name = "vendor_sums",
+    // The same, with row sums and activations by cuBLASLt's epilogues where it has them. Below
+    // `vendor`, which has kernels of our own for them, until `wt tune` on a GPU finds it right and
+    // the faster one.
+    {.name = "vendor_epilogues",
      .rank = 90,
      .why_not = matmul_vendor_why_not,
      .workspace = matmul_vendor_workspace,
-     .launch = matmul_vendor_sums},
+     .launch = matmul_vendor_epilogues},
 #endif
     {.name = "split_k",
      .rank = 55,
@@ -175,7 +177,7 @@ WT_VARIANTS(
      .why_not = hopper_why_not,
      .why_not_on = hopper_why_not_on,
      .rank_of = hopper_rank,
-     .launch = hopper},
+     .launch = with_epilogue<hopper>},
     {.name = "naive", .rank = 1, .why_not = naive_why_not, .launch = naive});
 
 }  // namespace wt

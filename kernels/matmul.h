@@ -1,6 +1,9 @@
 // Contract of the matrix product.
 //
-//   out[.., i, j] = sum_p a[.., i, p] * b[.., p, j]  (+ bias[j])  (+ out[.., i, j])
+//   z[.., i, j]   = sum_p a[.., i, p] * b[.., p, j]  (+ bias[j])  (+ residual[.., i, j])
+//   out[.., i, j] = z                                (+ out[.., i, j])
+//                   or f(z), aux = z                 forward of an activation f
+//                   or z * f'(aux)                   its gradient
 //   row_sum[i]    = sum_p a[i, p]                    (+ row_sum[i])
 //
 // Shapes: a [.., m, k], b [.., k, n], out [.., m, n]; the batch dimensions are equal after
@@ -14,10 +17,25 @@
 //
 // `row_sum` rides along where a = dy^T: the gradients of a linear layer's weight and bias then read
 // dy once. Only without a batch, and with n > 0.
+//
+// An epilogue is for floating types and comes without `accumulate`. residual and aux have out's
+// shape and strides; variants may round z to the dtype before the activation, as an operator after
+// the product would.
 #pragma once
+#include "warptape/core/activation.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
+
+struct MatmulEpilogue {
+  Activation activation = Activation::none;
+  // False: out = f(z), and z is left in aux, unless that is null. True: out = z * f'(x), where aux
+  // holds what f' is told from: relu's result, of the others the x that they were applied to.
+  bool gradient = false;
+  const void* residual = nullptr;
+  void* aux = nullptr;
+  WT_HD explicit operator bool() const { return activation != Activation::none || residual; }
+};
 
 struct MatmulArgs {
   void* out = nullptr;
@@ -32,6 +50,7 @@ struct MatmulArgs {
   DType dtype = DType::f32;
   bool accumulate = false;          // add to what out holds; else its old contents are never read
   bool row_sum_accumulate = false;  // the same for row_sum
+  MatmulEpilogue epilogue{};
   u8 batch_ndim = 0;
   struct Batch {
     i64 size, out, a, b;  // of one batch dimension: its size, and the strides of the three
@@ -46,6 +65,8 @@ struct MatmulArgs {
     f(b);
     f(bias);
     f(row_sum);
+    f(epilogue.residual);
+    f(epilogue.aux);
   }
   WT_HOT
   i64 batches() const {
@@ -61,6 +82,8 @@ struct MatmulArgs {
       if (batch[d].b != 0) in_b *= batch[d].size;
       written *= batch[d].size;
     }
+    if (epilogue.residual || epilogue.aux)
+      written += m * n * batches() * ((epilogue.residual != nullptr) + (epilogue.aux != nullptr));
     const i64 sums = row_sum ? m * (row_sum_accumulate ? 2 : 1) : 0;
     return item_size(dtype) * (in_a + in_b + written + (bias ? n : 0) + sums);
   }
@@ -90,6 +113,9 @@ MatmulArgs matmul_at(const MatmulArgs& all, i64 index) {
   one.out = static_cast<char*>(all.out) + out * item;
   one.a = static_cast<const char*>(all.a) + a * item;
   one.b = static_cast<const char*>(all.b) + b * item;
+  MatmulEpilogue& e = one.epilogue;
+  if (e.residual) e.residual = static_cast<const char*>(e.residual) + out * item;
+  if (e.aux) e.aux = static_cast<char*>(e.aux) + out * item;
   one.batch_ndim = 0;
   return one;
 }

@@ -10,6 +10,7 @@
 #include "warptape/kernels/common/leading_dimension.h"
 #include "warptape/kernels/cuda/blas.h"
 #include "warptape/kernels/matmul.h"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 
@@ -29,7 +30,8 @@ void check(cublasStatus_t status, const char* call) { cublas_check(status, call,
 struct PlanKey {
   i64 m, n, k, lead_out, lead_a, lead_b, batches, stride_out, stride_a, stride_b;
   u32 alignments;  // log2 of what out, a, b and the epilogue's vector are aligned to
-  u8 dtype, ta, tb, flags;
+  u8 dtype, activation;
+  u16 flags;
   friend bool operator==(const PlanKey&, const PlanKey&) = default;
 };
 static_assert(sizeof(PlanKey) == 88);
@@ -83,11 +85,46 @@ Types types_of(DType t, bool tf32) {
   }
 }
 
-// One product: one batch dimension at most. Its row sums are made only where they are asked for: by
-// the epilogue, which writes them beside the product and reads a no second time.
+// cuBLASLt's name of an epilogue. Its gelu is the one by tanh (no documentation says so; PyTorch
+// relies on it, and `wt tune` and first uses compare it with ours).
+cublasLtEpilogue_t epilogue_of(const MatmulArgs& g, bool row_sums) {
+  const bool bias = g.bias != nullptr, aux = g.epilogue.aux != nullptr;
+  if (row_sums) return CUBLASLT_EPILOGUE_BGRADB;  // sums over k of its second operand, which is a
+  if (g.epilogue.gradient) return CUBLASLT_EPILOGUE_DGELU;
+  switch (g.epilogue.activation) {
+    case Activation::relu:
+      return bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+    case Activation::gelu_tanh:
+      if (aux) return bias ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX;
+      return bias ? CUBLASLT_EPILOGUE_GELU_BIAS : CUBLASLT_EPILOGUE_GELU;
+    default:
+      return bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+}
+
+bool at_16(const void* p) { return reinterpret_cast<u64>(p) % 16 == 0; }
+
+// Whether cuBLASLt has g's epilogue: relu and gelu by tanh forward, of the gradients that of gelu
+// (relu's reads a bit mask of its own, where ours reads the result). Never in f64.
+bool has_epilogue(const MatmulArgs& g) {
+  const MatmulEpilogue& e = g.epilogue;
+  const bool gelu = e.activation == Activation::gelu_tanh;
+  const bool relu = e.activation == Activation::relu && !e.gradient && !e.aux;
+  if (!relu && !gelu && e.activation != Activation::none) return false;
+  if (g.dtype == DType::f64 || (e.gradient && g.bias) || !at_16(e.residual)) return false;
+  if (!e.aux) return true;
+  bool fits = at_16(e.aux) && g.out_row % 8 == 0;
+  for (int d = 0; d < g.batch_ndim; ++d) fits &= g.batch[d].out % 8 == 0;
+  return fits;
+}
+
+// One product: one batch dimension at most, and an epilogue that cuBLASLt has. Its row sums are
+// made only where they are asked for: by the epilogue, which writes them beside the product and
+// reads a no second time.
 class Product {
  public:
   explicit Product(const MatmulArgs& g, bool row_sums = false) : g_(g) {
+    const MatmulEpilogue& e = g.epilogue;
     const bool tf32 = g.dtype == DType::f32 && matmul_precision() == MatmulPrecision::high;
     types_ = types_of(g.dtype, tf32);
     const void* const vector = row_sums ? g.row_sum : g.bias;
@@ -95,30 +132,32 @@ class Product {
     const auto [tb, lead_b] = leading_dimension(g.k, g.n, g.b_row, g.b_column);
     const i64 lead_out = g.m == 1 ? g.n : g.out_row;
     const MatmulArgs::Batch one{1, 0, 0, 0}, &batch = g.batch_ndim ? g.batch[0] : one;
-    key_ = {g.m,
-            g.n,
-            g.k,
-            lead_out,
-            lead_a,
-            lead_b,
-            batch.size,
-            batch.out,
-            batch.a,
-            batch.b,
-            alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16 |
-                alignment_log2(vector) << 24,
-            u8(g.dtype),
-            ta,
-            tb,
-            u8(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2 | tf32 << 3)};
+    key_ = {
+        g.m,
+        g.n,
+        g.k,
+        lead_out,
+        lead_a,
+        lead_b,
+        batch.size,
+        batch.out,
+        batch.a,
+        batch.b,
+        alignment_log2(g.out) | alignment_log2(g.a) << 8 | alignment_log2(g.b) << 16 |
+            alignment_log2(vector) << 24,
+        u8(g.dtype),
+        u8(e.activation),
+        u16(g.accumulate | (g.bias != nullptr) << 1 | row_sums << 2 | tf32 << 3 | ta << 4 |
+            tb << 5 | e.gradient << 6 | (e.aux != nullptr) << 7 | (e.residual != nullptr) << 8)};
     check(cublasLtMatmulDescInit(&product_, types_.compute, types_.scale), "MatmulDescInit");
     set(CUBLASLT_MATMUL_DESC_TRANSA, tb ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, ta ? CUBLAS_OP_T : CUBLAS_OP_N);
-    if (vector) {
-      // BGRADB: sums over k of its second operand, which is a.
-      set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-          row_sums ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS);
-      set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(g, row_sums));
+    if (vector) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, vector);
+    if (e.aux) {
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.aux);
+      set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, lead_out);
+      if (g.batch_ndim) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, batch.out);
     }
     layout(first_, tb ? g.k : g.n, tb ? g.n : g.k, lead_b, batch.b);
     layout(second_, ta ? g.m : g.k, ta ? g.k : g.m, lead_a, batch.a);
@@ -134,11 +173,12 @@ class Product {
     const float one_f = 1, zero_f = 0;
     const bool wide = types_.scale == CUDA_R_64F;
     const void* alpha = wide ? static_cast<const void*>(&one) : &one_f;
-    const void* beta = g_.accumulate ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
+    const void* const added = g_.accumulate ? g_.out : g_.epilogue.residual;  // its C
+    const void* beta = added ? alpha : wide ? static_cast<const void*>(&zero) : &zero_f;
     const cublasStatus_t status =
         cublasLtMatmul(library.handle, &product_, alpha, g_.b, &first_, g_.a, &second_, beta,
-                       g_.out, &result_, g_.out, &result_, &chosen.algorithm, l.workspace,
-                       kWorkspace, static_cast<cudaStream_t>(l.stream));
+                       added ? added : g_.out, &result_, g_.out, &result_, &chosen.algorithm,
+                       l.workspace, kWorkspace, static_cast<cudaStream_t>(l.stream));
     chosen.usable = status != CUBLAS_STATUS_NOT_SUPPORTED;
     if (chosen.usable) cublas_check(status, "[matmul] cublasLtMatmul", l.device);
     return chosen.usable;
@@ -176,7 +216,7 @@ class Product {
     const u32 out = 1u << alignment_log2(g_.out);
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, 1u << alignment_log2(g_.b));
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, 1u << alignment_log2(g_.a));
-    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, out);
+    want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, g_.epilogue.residual ? 16u : out);
     want(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, out);
     cublasLtMatmulHeuristicResult_t results[4];
     int count = 0;
@@ -219,7 +259,7 @@ const char* matmul_vendor_why_not(const MatmulArgs& g) {
 i64 matmul_vendor_workspace(const MatmulArgs&) { return kWorkspace; }
 
 void matmul_vendor(const MatmulArgs& g, const Launch& l);
-void matmul_vendor_sums(const MatmulArgs& g, const Launch& l);
+void matmul_vendor_epilogues(const MatmulArgs& g, const Launch& l);
 
 namespace {
 
@@ -229,7 +269,7 @@ WT_COLD void launch_own(const MatmulArgs& g, const Launch& l) {
   int score = -1;
   for (int i = 0; i < matmul_on_cuda.count; ++i) {
     const Variant<MatmulArgs>& v = matmul_on_cuda.rows[i];
-    const bool own = v.launch != matmul_vendor && v.launch != matmul_vendor_sums;
+    const bool own = v.launch != matmul_vendor && v.launch != matmul_vendor_epilogues;
     if (!own || refusal(v, g, l.device) || (v.workspace && v.workspace(g) > kWorkspace)) continue;
     const int rank = v.rank_of ? v.rank_of(g) : v.rank;
     if (rank > score) best = &v, score = rank;
@@ -243,38 +283,50 @@ WT_COLD void launch_own(const MatmulArgs& g, const Launch& l) {
   best->launch(g, l);
 }
 
-void multiply(const MatmulArgs& g, Library& lt, const Launch& l) {
-  if (!Product(g).run(lt, l)) launch_own(g, l);
+// One batch dimension at most. False: nothing was queued, for cuBLASLt has no algorithm.
+bool by_library(const MatmulArgs& g, const Launch& l) {
+  return Product(g).run(library(l.device), l);
+}
+void multiply(const MatmulArgs& g, const Launch& l) {
+  if (!by_library(g, l)) launch_own(g, l);
+}
+
+// f(product) with one batch dimension at most: cuBLASLt strides over the innermost, the others are
+// walked here.
+template <class F>
+void each_product(const MatmulArgs& g, F f) {
+  if (g.batch_ndim <= 1) return f(g);
+  MatmulArgs outer = g;
+  outer.batch_ndim = u8(g.batch_ndim - 1);
+  const i64 count = outer.batches();
+  for (i64 i = 0; i < count; ++i) {
+    MatmulArgs one = matmul_at(outer, i);
+    one.batch_ndim = 1;
+    one.batch[0] = g.batch[g.batch_ndim - 1];
+    f(one);
+  }
 }
 
 }  // namespace
 
-void matmul_vendor(const MatmulArgs& all, const Launch& l) {
-  Library& lt = library(l.device);
-  MatmulArgs g = all;
-  g.row_sum = nullptr;  // a kernel of its own, below
-  if (g.batch_ndim <= 1) {
-    multiply(g, lt, l);
-  } else {  // cuBLASLt strides over one batch dimension: the innermost; the others are walked here
-    MatmulArgs outer = g;
-    outer.batch_ndim = u8(g.batch_ndim - 1);
-    const i64 count = outer.batches();
-    for (i64 i = 0; i < count; ++i) {
-      MatmulArgs one = matmul_at(outer, i);
-      one.batch_ndim = 1;
-      one.batch[0] = g.batch[g.batch_ndim - 1];
-      multiply(one, lt, l);
-    }
-  }
-  if (all.row_sum) cuda::launch_row_sums(all, l);
+void matmul_vendor(const MatmulArgs& g, const Launch& l) {
+  MatmulArgs product = without_epilogue(g);
+  product.row_sum = nullptr;  // a kernel of its own, below
+  each_product(product, [&](const MatmulArgs& one) { multiply(one, l); });
+  if (g.epilogue) run_epilogue(g, l);
+  if (g.row_sum) cuda::launch_row_sums(g, l);
 }
 
-// What beta does beside BGRADB no documentation says: sums that come with a product that is added
-// to something are our kernel's, as those of f64 are, and those between 16-byte boundaries.
-void matmul_vendor_sums(const MatmulArgs& g, const Launch& l) {
-  const bool by_epilogue = g.row_sum && !g.bias && !g.accumulate && !g.row_sum_accumulate &&
-                           g.dtype != DType::f64 && reinterpret_cast<u64>(g.row_sum) % 16 == 0;
-  if (!by_epilogue || !Product(g, true).run(library(l.device), l)) matmul_vendor(g, l);
+void matmul_vendor_epilogues(const MatmulArgs& g, const Launch& l) {
+  if (g.epilogue && !g.row_sum && has_epilogue(g))
+    return each_product(g, [&](const MatmulArgs& one) {
+      if (!by_library(one, l)) matmul_vendor(one, l);
+    });
+  // What beta does beside BGRADB no documentation says: sums that come with a product that is added
+  // to something are our kernel's, as those of f64 are, and those between 16-byte boundaries.
+  const bool sums = g.row_sum && !g.bias && !g.accumulate && !g.row_sum_accumulate && !g.epilogue &&
+                    g.dtype != DType::f64 && at_16(g.row_sum);
+  if (!sums || !Product(g, true).run(library(l.device), l)) matmul_vendor(g, l);
 }
 
 }  // namespace wt

@@ -31,7 +31,7 @@ void launch_hopper(const MatmulArgs& g, const Launch& l) {
   c.shared_bytes = kHopperShared;
   launch<matmul_hopper<T, TA, TB>>(c, g, operand_map(g, g.a, g.m, TA ? g.a_column : g.a_row, TA),
                                    operand_map(g, g.b, g.n, TB ? g.b_column : g.b_row, !TB),
-                                   pairs_aligned(g));
+                                   packs_aligned(g, 2));
 }
 
 template <class T>

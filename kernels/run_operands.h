@@ -102,6 +102,13 @@ void list_shapes(To& to) {
     o.out(a.row_sum, a.m, a.dtype).in(a.bias, a.n, a.dtype);
     o.in(a.a, matrix_span(a, a.m, a.k, a.a_row, a.a_column, &Batch::a), a.dtype);
     o.in(a.b, matrix_span(a, a.k, a.n, a.b_row, a.b_column, &Batch::b), a.dtype);
+    MatmulEpilogue& e = a.epilogue;
+    const i64 span = matrix_span(a, a.m, a.n, a.out_row, 1, &Batch::out);
+    o.in(e.residual, span, a.dtype);
+    if (e.gradient)
+      o.in(e.aux, span, a.dtype);
+    else
+      o.out(e.aux, span, a.dtype);
   });
   to.template add<ConvForwardArgs>([](auto& a, auto& o) {
     const ConvShape& s = a.shape;

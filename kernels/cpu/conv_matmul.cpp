@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "warptape/kernels/cpu/conv.h"
-#include "warptape/kernels/cpu/inner_run.h"
+#include "warptape/kernels/run_inner.h"
 
 namespace wt {
 

@@ -7,8 +7,8 @@
 #include "warptape/core/half.h"
 #include "warptape/kernels/cpu/conv.h"
 #include "warptape/kernels/cpu/image_copies.h"
-#include "warptape/kernels/cpu/inner_run.h"
 #include "warptape/kernels/cpu/threads.h"
+#include "warptape/kernels/run_inner.h"
 
 namespace wt {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "warptape/kernels/cpu/image_copies.h"
-#include "warptape/kernels/cpu/inner_run.h"
 #include "warptape/kernels/cpu/pool.h"
+#include "warptape/kernels/run_inner.h"
 
 namespace wt {
 

@@ -87,6 +87,6 @@ void hopper(const MatmulArgs& g, const Launch& l);
 const char* matmul_vendor_why_not(const MatmulArgs& g);
 i64 matmul_vendor_workspace(const MatmulArgs& g);
 void matmul_vendor(const MatmulArgs& g, const Launch& l);
-void matmul_vendor_sums(const MatmulArgs& g, const Launch& l);
+void matmul_vendor_epilogues(const MatmulArgs& g, const Launch& l);
 
 }  // namespace wt

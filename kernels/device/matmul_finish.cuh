@@ -1,6 +1,9 @@
 // What was summed goes to memory: the end that the rungs of the matrix product share.
 #pragma once
+#define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
 #include "warptape/kernels/device/matmul.cuh"
+#include "warptape/kernels/pointwise.h"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -11,6 +14,139 @@ __device__ __forceinline__ void finish(T& to, typename MatmulSum<T>::type sum, b
   using Sum = typename MatmulSum<T>::type;
   to = T(accumulate ? sum + Sum(to) : sum);
 }
+
+// --- an epilogue: kernels/run_matmul_epilogue.h has it as a pass of its own ---
+
+// f(z), or z * f'(saved).
+template <class F, class A>
+__device__ __forceinline__ A activated_by(bool gradient, A z, A saved) {
+  return gradient ? pw::Grad0<F>().value(z, saved) : F().value(z);
+}
+template <int N, class A>
+__device__ __forceinline__ void activate(const MatmulEpilogue& e, A (&z)[N], const A (&saved)[N]) {
+  // The same way for all threads. Each has its loop, so that N elements' chains of arithmetic run
+  // beside each other.
+  switch (e.activation) {
+    case Activation::none:
+      return;
+    case Activation::relu:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Relu>(e.gradient, z[k], saved[k]);
+      return;
+    case Activation::gelu:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Gelu>(e.gradient, z[k], saved[k]);
+      return;
+    case Activation::gelu_tanh:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::GeluTanh>(e.gradient, z[k], saved[k]);
+      return;
+    case Activation::silu:
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Silu>(e.gradient, z[k], saved[k]);
+      return;
+  }
+}
+
+// N neighbours of a row, `left` of them there. Packs: as one access, where all are.
+template <int N, class T, class A>
+__device__ __forceinline__ void read_some(A (&v)[N], const T* from, int left, bool packs) {
+  T t[N];
+  if (packs && left >= N) {
+    load_vector(t, from);
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; ++k) t[k] = k < left ? from[k] : T(0);
+  }
+#pragma unroll
+  for (int k = 0; k < N; ++k) v[k] = A(t[k]);
+}
+template <int N, class T, class A>
+__device__ __forceinline__ void write_some(T* to, const A (&v)[N], int left, bool packs) {
+  T t[N];
+#pragma unroll
+  for (int k = 0; k < N; ++k) t[k] = T(v[k]);
+  if (packs && left >= N) {
+    store_vector(to, t);
+  } else {
+#pragma unroll
+    for (int k = 0; k < N; ++k)
+      if (k < left) to[k] = t[k];
+  }
+}
+
+// The end of N sums of a row, whatever is to come of them. `out`: the first one's place; j: its
+// column.
+template <class T, int N, class A>
+__device__ __forceinline__ void finish_some(const MatmulArgs& g, T* out, i64 j, A (&z)[N],
+                                            bool packs) {
+  const int left = clamp_left(g.n - j);
+  if (g.bias) {
+    const T* bias = static_cast<const T*>(g.bias) + j;
+#pragma unroll
+    for (int k = 0; k < N; ++k) z[k] += k < left ? A(bias[k]) : A(0);
+  }
+  A more[N] = {};
+  if (g.accumulate) {
+    read_some(more, out, left, packs);
+#pragma unroll
+    for (int k = 0; k < N; ++k) z[k] += more[k];
+  }
+  if constexpr (std::is_floating_point_v<A>) {
+    const MatmulEpilogue& e = g.epilogue;
+    const i64 at = out - static_cast<T*>(g.out);  // in residual and aux, too
+    if (e.residual) {
+      read_some(more, static_cast<const T*>(e.residual) + at, left, packs);
+#pragma unroll
+      for (int k = 0; k < N; ++k) z[k] += more[k];
+    }
+    if (e.aux) {
+      T* const aux = static_cast<T*>(e.aux) + at;
+      if (e.gradient)
+        read_some(more, aux, left, packs);
+      else
+        write_some(aux, z, left, packs);
+    }
+    activate(e, z, more);
+  }
+  write_some(out, z, left, packs);
+}
+
+// N neighbours of out, residual and aux can be moved at once, wherever a row begins.
+inline bool packs_aligned(const MatmulArgs& g, int n) {
+  const void* const all[] = {g.out, g.epilogue.residual, g.epilogue.aux};
+  bool packs = g.out_row % n == 0;
+  for (const void* p : all)
+    packs &= reinterpret_cast<uintptr_t>(p) % uintptr_t(n * item_size(g.dtype)) == 0;
+  for (int d = 0; d < g.batch_ndim; ++d) packs &= g.batch[d].out % n == 0;
+  return packs;
+}
+
+// Sums that tensor cores or tiles leave in registers are scattered, so an epilogue, which reads and
+// writes memory of its own, gets them by way of shared memory: a band of rows at a time, in the
+// memory of the operands' tiles, read as packs of four neighbours.
+constexpr int kStaged = 4;
+
+// A band of Rows x Columns sums, `pitch` floats from row to row; i0, j0: its corner in out, the
+// matrix of this batch index. To be
+// called by all threads of the block, with barriers before and behind.
+template <class T, int Rows, int Columns, int Threads>
+__device__ __forceinline__ void finish_band(const MatmulArgs& g, const float* band, int pitch,
+                                            T* out, i64 i0, i64 j0, bool packs) {
+  constexpr int kPacks = Columns / kStaged;
+  // Rolled up: the code of the activations once.
+#pragma unroll 1
+  for (int p = int(threadIdx.x); p < Rows * kPacks; p += Threads) {
+    const int row = p / kPacks, column = p % kPacks * kStaged;
+    const i64 i = i0 + row, j = j0 + column;
+    if (i >= g.m || j >= g.n) continue;
+    float z[kStaged];
+    load_vector(z, band + row * pitch + column);
+    finish_some(g, out + i * g.out_row + j, j, z, packs);
+  }
+}
+
+// --- a product alone ---
 
 template <class T>
 __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, i64 j, float first,
@@ -35,14 +171,6 @@ __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, 
     at[0] = T(first);
     if (both) at[1] = T(second);
   }
-}
-
-// Two neighbours of out can be written at once, wherever a row begins.
-inline bool pairs_aligned(const MatmulArgs& g) {
-  bool pairs = reinterpret_cast<uintptr_t>(g.out) % uintptr_t(2 * item_size(g.dtype)) == 0 &&
-               g.out_row % 2 == 0;
-  for (int d = 0; d < g.batch_ndim; ++d) pairs &= g.batch[d].out % 2 == 0;
-  return pairs;
 }
 
 // k in parts, each with blocks of its own (blockIdx.y), which leave their sums in a workspace;

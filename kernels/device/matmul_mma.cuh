@@ -122,17 +122,61 @@ __device__ __forceinline__ void finish_warp(const MatmulArgs& g, const KParts& p
     }
 }
 
-// TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
-template <class T, class S, bool TA, bool TB>
+// Rows of a band in shared memory: eight more floats than columns, so that the eight rows of a
+// store by fragments begin in four different quarters of the banks, half a warp at a time.
+template <class S>
+constexpr int kBandPitch = S::kColumns + 8;
+template <class S>
+constexpr int kBandBytes = S::kWarpRows* kBandPitch<S> * 4;
+
+// The sums of a block with an epilogue: a row of warps a band. `memory`: kBandBytes.
+template <class T, class S>
+__device__ __forceinline__ void finish_staged(const MatmulArgs& g, void* memory, T* out, i64 i0,
+                                              i64 j0, const float (&sum)[S::kWarpRows / 16][4][4],
+                                              bool packs) {
+  float* const band = static_cast<float*>(memory);
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  constexpr int kWarpsN = S::kColumns / S::kWarpColumns;
+  float* const mine =
+      band + lane / 4 * kBandPitch<S> + warp % kWarpsN * S::kWarpColumns + lane % 4 * 2;
+#pragma unroll 1
+  for (int b = 0; b < S::kRows / S::kWarpRows; ++b) {
+    __syncthreads();  // the tiles, or the band before, have been read
+    if (warp / kWarpsN == b) {
+#pragma unroll
+      for (int r = 0; r < S::kWarpRows / 16; ++r)
+#pragma unroll
+        for (int c = 0; c < 4; ++c)
+#pragma unroll
+          for (int h = 0; h < 2; ++h)  // the row, and that 8 rows below
+            vstore(mine + (16 * r + 8 * h) * kBandPitch<S> + 8 * c,
+                   Pack<float, 2>{sum[r][c][2 * h], sum[r][c][2 * h + 1]});
+    }
+    __syncthreads();
+    finish_band<T, S::kWarpRows, S::kColumns, S::kThreads>(g, band, kBandPitch<S>, out,
+                                                           i0 + b * S::kWarpRows, j0, packs);
+  }
+}
+
+// TA, TB: stored transposed. Ends: with an epilogue, and not in parts; a kernel of its own, for
+// what an epilogue keeps in registers makes the loop slower. `packs`: two neighbours of out (with
+// an epilogue, four of all that it reads and writes) may be moved at once.
+template <class T, class S, bool TA, bool TB, bool Ends>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
     matmul_mma(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
-               i64 batches, bool pairs) {
+               i64 batches, bool packs) {
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = MmaTile<T, S::kRows, !TA>;
   using BTile = MmaTile<T, S::kColumns, TB>;
   // A buffer is multiplied while the other is filled: see the loop.
-  WT_SHARED(ATile, a_tile, [2]);
-  WT_SHARED(BTile, b_tile, [2]);
+  struct Tiles {
+    ATile a[2];
+    BTile b[2];
+  };
+  WT_SHARED(Tiles, tiles, [1]);
+  static_assert(sizeof(Tiles) >= kBandBytes<S>);
+  ATile(&a_tile)[2] = tiles[0].a;
+  BTile(&b_tile)[2] = tiles[0].b;
   const TilePlace place = tile_place(blockIdx.x, u32((g.m + S::kRows - 1) / S::kRows),
                                      u32((g.n + S::kColumns - 1) / S::kColumns));
   // i0, j0: the block's corner of out; warp_row, warp_column: the warp's, from there.
@@ -201,41 +245,59 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       }
       multiply();
     }
-    finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, pairs);
+    if constexpr (Ends)
+      finish_staged<T, S>(g, tiles, x.out, i0, j0, sum, packs);
+    else
+      finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, packs);
     if (sums_rows) finish_row_sum<T>(g, parts, i0 + threadIdx.x, row_sum);
     __syncthreads();  // the next batch index writes the first buffer again
   }
 }
 
-template <class T, class S, bool TA, bool TB>
+template <class T, class S, bool TA, bool TB, bool Ends>
 void launch_mma(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   Config c = tile_grid(g, l, S::kRows, S::kColumns, S::kThreads);
   c.grid.y = unsigned(parts.count);
-  launch<matmul_mma<T, S, TA, TB>>(c, g, parts, g.batches(), pairs_aligned(g));
+  launch<matmul_mma<T, S, TA, TB, Ends>>(c, g, parts, g.batches(),
+                                         packs_aligned(g, Ends ? kStaged : 2));
 }
 
-template <class T, class S>
+// With an epilogue of an a as it is: see ends_in_kernel().
+template <class T, class S, bool Ends = false>
 void launch_mma(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   const bool ta = g.a_column != 1, tb = g.b_column != 1;
-  if (ta)
-    tb ? launch_mma<T, S, true, true>(g, l, parts) : launch_mma<T, S, true, false>(g, l, parts);
-  else
-    tb ? launch_mma<T, S, false, true>(g, l, parts) : launch_mma<T, S, false, false>(g, l, parts);
+  if (!ta)
+    tb ? launch_mma<T, S, false, true, Ends>(g, l, parts)
+       : launch_mma<T, S, false, false, Ends>(g, l, parts);
+  else if constexpr (!Ends)
+    tb ? launch_mma<T, S, true, true, false>(g, l, parts)
+       : launch_mma<T, S, true, false, false>(g, l, parts);
 }
 
-template <class T>
+template <class T, bool Ends>
 void launch_mma(const MatmulArgs& g, const Launch& l) {
   const KParts whole{.each = g.k};
   // Large tiles read each operand less often but need enough of them to fill the machine.
   const double large = double(tiles(g.m, LargeMma::kRows)) * tiles(g.n, LargeMma::kColumns);
   if (large * double(g.batches()) >= 64)
-    launch_mma<T, LargeMma>(g, l, whole);
+    launch_mma<T, LargeMma, Ends>(g, l, whole);
   else
-    launch_mma<T, SmallMma>(g, l, whole);
+    launch_mma<T, SmallMma, Ends>(g, l, whole);
 }
 
+template <bool Ends>
+void tensor_core_product(const MatmulArgs& g, const Launch& l) {
+  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_mma<T, Ends>(g, l); });
+}
+// Whether the tensor-core rungs have kernels for its epilogue: of the products that operators make,
+// x w^T and dy w. Others have it as a pass of its own.
+inline bool ends_in_kernel(const MatmulArgs& g) { return g.epilogue && g.a_column == 1; }
+
 void tensor_core(const MatmulArgs& g, const Launch& l) {
-  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_mma<T>(g, l); });
+  if (ends_in_kernel(g))
+    tensor_core_product<true>(g, l);
+  else
+    with_epilogue<tensor_core_product<false>>(g, l);
 }
 
 const char* tensor_core_why_not(const MatmulArgs& g) {

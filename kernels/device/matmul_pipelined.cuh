@@ -92,11 +92,11 @@ constexpr bool conflict_free() {
   return true;
 }
 
-// TA, TB: stored transposed. `pairs`: two neighbours of out may be written at once.
-template <class T, bool TA, bool TB>
+// TA, TB, Ends, `packs`: as of matmul_mma.
+template <class T, bool TA, bool TB, bool Ends>
 __global__ void __launch_bounds__(LargeMma::kThreads, 2)
     matmul_pipelined(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
-                     i64 batches, bool pairs) {
+                     i64 batches, bool packs) {
   using S = LargeMma;
   constexpr int kTilesM = S::kWarpRows / 16;
   using ATile = SwizzledTile<T, S::kRows, !TA>;
@@ -106,6 +106,7 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
     ATile a;
     BTile b;
   };
+  static_assert(kStages * sizeof(Stage) >= kBandBytes<S>);
   WT_DYN_SHARED(Stage, stages);
   const TilePlace place = tile_place(blockIdx.x, u32((g.m + S::kRows - 1) / S::kRows),
                                      u32((g.n + S::kColumns - 1) / S::kColumns));
@@ -151,34 +152,45 @@ __global__ void __launch_bounds__(LargeMma::kThreads, 2)
         for (int p = 0; p < kMmaDepth; ++p) row_sum += stages[stage].a.at(int(threadIdx.x), p);
       stage = (stage + 1) % kStages;
     }
-    finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, pairs);
+    if constexpr (Ends)
+      finish_staged<T, S>(g, stages, x.out, i0, j0, sum, packs);
+    else
+      finish_warp(g, parts, x.out, z, i0 + warp_row, j0 + warp_column, sum, packs);
     if (sums_rows) finish_row_sum<T>(g, parts, i0 + threadIdx.x, row_sum);
     __syncthreads();  // the next batch index fills the first stages again
   }
 }
 
-template <class T, bool TA, bool TB>
+template <class T, bool TA, bool TB, bool Ends>
 void launch_pipelined(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   using S = LargeMma;
   Config c = tile_grid(g, l, S::kRows, S::kColumns, S::kThreads);
   c.grid.y = unsigned(parts.count);
   c.shared_bytes = size_t(kStages) * (S::kRows + S::kColumns) * kMmaDepth * sizeof(T);
-  launch<matmul_pipelined<T, TA, TB>>(c, g, parts, g.batches(), pairs_aligned(g));
+  launch<matmul_pipelined<T, TA, TB, Ends>>(c, g, parts, g.batches(),
+                                            packs_aligned(g, Ends ? kStaged : 2));
 }
 
-template <class T>
+template <class T, bool Ends = false>
 void launch_pipelined(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   const bool ta = g.a_column != 1, tb = g.b_column != 1;
-  if (ta)
-    tb ? launch_pipelined<T, true, true>(g, l, parts)
-       : launch_pipelined<T, true, false>(g, l, parts);
-  else
-    tb ? launch_pipelined<T, false, true>(g, l, parts)
-       : launch_pipelined<T, false, false>(g, l, parts);
+  if (!ta)
+    tb ? launch_pipelined<T, false, true, Ends>(g, l, parts)
+       : launch_pipelined<T, false, false, Ends>(g, l, parts);
+  else if constexpr (!Ends)
+    tb ? launch_pipelined<T, true, true, false>(g, l, parts)
+       : launch_pipelined<T, true, false, false>(g, l, parts);
 }
 
+template <bool Ends>
+void pipelined_product(const MatmulArgs& g, const Launch& l) {
+  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_pipelined<T, Ends>(g, l, {.each = g.k}); });
+}
 void pipelined(const MatmulArgs& g, const Launch& l) {
-  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_pipelined<T>(g, l, {.each = g.k}); });
+  if (ends_in_kernel(g))
+    pipelined_product<true>(g, l);
+  else
+    with_epilogue<pipelined_product<false>>(g, l);
 }
 
 const char* pipelined_why_not_on(const MatmulArgs&, const DeviceLimits& d) {

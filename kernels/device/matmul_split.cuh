@@ -58,7 +58,7 @@ constexpr int kAddThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kAddThreads)
     matmul_add_parts(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
-                     bool pairs) {
+                     bool packs) {
   // 32 bits: a product that is split has at most 264 tiles.
   const u32 fours = u32(parts.pitch / 4), index = blockIdx.x * kAddThreads + threadIdx.x;
   const u32 i = index / fours, j = index % fours * 4;
@@ -83,9 +83,7 @@ __global__ void __launch_bounds__(kAddThreads)
 #pragma unroll
     for (int e = 0; e < 4; ++e) sum[e] += part[e];
   }
-  T* const out = matrices_at<T>(g, z).out;
-  finish_pair(g, out, i, j, sum[0], sum[1], pairs);
-  finish_pair(g, out, i, j + 2, sum[2], sum[3], pairs);
+  finish_some(g, matrices_at<T>(g, z).out + i64(i) * g.out_row + j, j, sum, packs);
 }
 
 template <class T>
@@ -95,7 +93,7 @@ void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l) {
                  .block = kAddThreads,
                  .stream = l.stream,
                  .op_name = l.op ? l.op->name : nullptr};
-  launch<matmul_add_parts<T>>(c, g, parts, pairs_aligned(g));
+  launch<matmul_add_parts<T>>(c, g, parts, packs_aligned(g, 4));
 }
 
 void split_k(const MatmulArgs& g, const Launch& l) {

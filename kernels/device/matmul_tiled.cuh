@@ -111,13 +111,37 @@ __device__ __forceinline__ void multiply_tile(
   }
 }
 
+// The sums of a block with an epilogue: 64 rows a band, in the memory of the tiles.
 template <class T, int Side>
+__device__ __forceinline__ void finish_staged(
+    const MatmulArgs& g, float* band, T* out, i64 i0, i64 j0,
+    const float (&sum)[Blocking<Side>::kEach][Blocking<Side>::kEach], bool packs) {
+  constexpr int kPitch = Side + 4, kRows = 64;
+  static_assert(4 * sizeof(SharedTile<Side>) >= kRows * kPitch * 4);
+  const int tx = int(threadIdx.x) % 16, ty = int(threadIdx.x) / 16;
+#pragma unroll
+  for (int b = 0; b < Side / kRows; ++b) {
+    __syncthreads();  // the tiles, or the band before, have been read
+#pragma unroll
+    for (int r = 0; r < 4; ++r)
+#pragma unroll
+      for (int c = 0; c < Blocking<Side>::kEach; c += 4) {
+        const float(&from)[Blocking<Side>::kEach] = sum[4 * b + r];
+        vstore(band + (ty * 4 + r) * kPitch + Blocking<Side>::offset(tx, c),
+               Pack<float, 4>{from[c], from[c + 1], from[c + 2], from[c + 3]});
+      }
+    __syncthreads();
+    finish_band<T, kRows, Side, kTiledThreads>(g, band, kPitch, out, i0 + b * kRows, j0, packs);
+  }
+}
+
+template <class T, int Side, bool Ends>
 __global__ void __launch_bounds__(kTiledThreads)
     matmul_tiled(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
-                 i64 batches, bool a_vectors, bool b_vectors) {
+                 i64 batches, bool a_vectors, bool b_vectors, bool packs) {
   constexpr int kEach = Blocking<Side>::kEach;
-  WT_SHARED(SharedTile<Side>, a_tile, [2]);
-  WT_SHARED(SharedTile<Side>, b_tile, [2]);
+  WT_SHARED(SharedTile<Side>, tiles, [4]);
+  SharedTile<Side>*const a_tile = tiles, *const b_tile = tiles + 2;
   const int tx = int(threadIdx.x) % 16, ty = int(threadIdx.x) / 16;
   const TilePlace place =
       tile_place(blockIdx.x, u32((g.m + Side - 1) / Side), u32((g.n + Side - 1) / Side));
@@ -155,25 +179,29 @@ __global__ void __launch_bounds__(kTiledThreads)
       if (sums_rows)
         for (int p = 0; p < kDepth; ++p) row_sum += a_tile[buffer][p][threadIdx.x];
     }
-    float* const part = parts.at(g, z);
+    if constexpr (Ends) {
+      finish_staged<T, Side>(g, &tiles[0][0][0], x.out, i0, j0, sum, packs);
+    } else {
+      float* const part = parts.at(g, z);
 #pragma unroll
-    for (int r = 0; r < kEach; ++r) {
-      const i64 i = i0 + Blocking<Side>::offset(ty, r);
-      if (i >= g.m) continue;
+      for (int r = 0; r < kEach; ++r) {
+        const i64 i = i0 + Blocking<Side>::offset(ty, r);
+        if (i >= g.m) continue;
 #pragma unroll
-      for (int c = 0; c < kEach; ++c) {
-        const i64 j = j0 + Blocking<Side>::offset(tx, c);
-        if (part) {
-          if (c % 4 == 0 && j < parts.pitch)
-            vstore(part + i * parts.pitch + j,
-                   Pack<float, 4>{sum[r][c], sum[r][c + 1], sum[r][c + 2], sum[r][c + 3]});
-          continue;
+        for (int c = 0; c < kEach; ++c) {
+          const i64 j = j0 + Blocking<Side>::offset(tx, c);
+          if (part) {
+            if (c % 4 == 0 && j < parts.pitch)
+              vstore(part + i * parts.pitch + j,
+                     Pack<float, 4>{sum[r][c], sum[r][c + 1], sum[r][c + 2], sum[r][c + 3]});
+            continue;
+          }
+          if (j >= g.n) continue;
+          const float bias = g.bias ? float(static_cast<const T*>(g.bias)[j]) : 0.0f;
+          // One element a store: for a row and c the 16 threads of tx are four floats apart, but
+          // the four of c .. c + 3 fill the sectors together.
+          finish(x.out[i * g.out_row + j], sum[r][c] + bias, g.accumulate);
         }
-        if (j >= g.n) continue;
-        const float bias = g.bias ? float(static_cast<const T*>(g.bias)[j]) : 0.0f;
-        // One element a store: for a row and c the 16 threads of tx are four floats apart, but the
-        // four of c .. c + 3 fill the sectors together.
-        finish(x.out[i * g.out_row + j], sum[r][c] + bias, g.accumulate);
       }
     }
     if (sums_rows) finish_row_sum<T>(g, parts, i0 + threadIdx.x, row_sum);
@@ -190,29 +218,32 @@ bool four_aligned(const MatmulArgs& g, const void* data, i64 lead, i64 MatmulArg
   return true;
 }
 
-template <class T, int Side>
+template <class T, int Side, bool Ends = false>
 void launch_tiled(const MatmulArgs& g, const Launch& l, const KParts& parts) {
   Config c = tile_grid(g, l, Side, Side, kTiledThreads);
   c.grid.y = unsigned(parts.count);
-  launch<matmul_tiled<T, Side>>(
+  launch<matmul_tiled<T, Side, Ends>>(
       c, g, parts, g.batches(),
       four_aligned(g, g.a, g.a_column == 1 ? g.a_row : g.a_column, &MatmulArgs::Batch::a),
-      four_aligned(g, g.b, g.b_column == 1 ? g.b_row : g.b_column, &MatmulArgs::Batch::b));
+      four_aligned(g, g.b, g.b_column == 1 ? g.b_row : g.b_column, &MatmulArgs::Batch::b),
+      packs_aligned(g, kStaged));
 }
 
-template <class T>
+template <class T, bool Ends>
 void launch_tiled(const MatmulArgs& g, const Launch& l) {
   const KParts whole{.each = g.k};
   // Large tiles read each operand less often but need enough of them to fill the machine.
   // 64 tiles are half of an H100's 132 processors.
   if (double(tiles(g.m, 128)) * tiles(g.n, 128) * double(g.batches()) >= 64)
-    launch_tiled<T, 128>(g, l, whole);
+    launch_tiled<T, 128, Ends>(g, l, whole);
   else
-    launch_tiled<T, 64>(g, l, whole);
+    launch_tiled<T, 64, Ends>(g, l, whole);
 }
 
 void tiled(const MatmulArgs& g, const Launch& l) {
-  with_float(g.dtype, [&]<class T>(TypeTag<T>) { launch_tiled<T>(g, l); });
+  with_float(g.dtype, [&]<class T>(TypeTag<T>) {
+    g.epilogue ? launch_tiled<T, true>(g, l) : launch_tiled<T, false>(g, l);
+  });
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ struct Problem {
   i64 pad = 0;                  // elements between the rows of all three
   bool align = false;           // rows begin at multiples of 8 elements
   bool bias = false, accumulate = false, row_sum = false;
+  Activation activation = Activation::none;
+  bool gradient = false, residual = false, aux = false;
   std::vector<MatmulArgs::Batch> batch{};  // sizes; strides are 0 (broadcast) or 1 (set here)
 };
 
@@ -40,6 +42,10 @@ std::string text(const Problem& p) {
   if (p.bias) s += " bias";
   if (p.accumulate) s += " accumulate";
   if (p.row_sum) s += " row_sum";
+  if (p.activation != Activation::none) s += str(" activation ", int(p.activation));
+  if (p.gradient) s += " gradient";
+  if (p.residual) s += " residual";
+  if (p.aux) s += " aux";
   for (const auto& b : p.batch) s += str(" batch ", b.size, "(", b.out, b.a, b.b, ")");
   return s;
 }
@@ -87,6 +93,7 @@ double sum_error(DType t) {
 
 struct Exact {
   double value = 0, magnitude = 0;  // the sum, and the sum of the terms' absolute values
+  double more = 0;                  // that is allowed
   bool written = false;             // false: padding
   void add(double v) {
     value += v;
@@ -98,8 +105,8 @@ struct Setup {
   Problem p;
   MatmulArgs args;
   i64 out_row, a_lead, b_lead;
-  Buffer a, b, out, bias, row_sum;
-  std::vector<Exact> want_out, want_sums;  // by solve()
+  Buffer a, b, out, bias, row_sum, residual, aux;
+  std::vector<Exact> want_out, want_sums, want_aux;  // by solve()
 };
 
 Setup set_up(const Problem& problem, Device d) {
@@ -136,6 +143,9 @@ Setup set_up(const Problem& problem, Device d) {
           Buffer(out, p.dtype, d),
           Buffer(random.fill(p.n), p.dtype, d),
           Buffer(sums, p.dtype, d),
+          Buffer(random.fill(p.residual ? out_size : 0), p.dtype, d),
+          Buffer(random.fill(p.aux || p.gradient ? out_size : 0), p.dtype, d),
+          {},
           {},
           {}};
   MatmulArgs& g = s.args;
@@ -152,9 +162,57 @@ Setup set_up(const Problem& problem, Device d) {
   g.b_column = p.tb ? b_lead : 1;
   g.dtype = p.dtype;
   g.accumulate = g.row_sum_accumulate = p.accumulate;
+  g.epilogue.activation = p.activation;
+  g.epilogue.gradient = p.gradient;
+  if (p.residual) g.epilogue.residual = s.residual.data();
+  if (p.aux || p.gradient) g.epilogue.aux = s.aux.data();
   g.batch_ndim = u8(p.batch.size());
   for (size_t i = 0; i < p.batch.size(); ++i) g.batch[i] = p.batch[i];
   return s;
+}
+
+// An activation, or its derivative told from x (of relu from its result).
+double activated(Activation f, double x) {
+  switch (f) {
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::gelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2));
+    case Activation::gelu_tanh:
+      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+    case Activation::silu:
+      return x / (1 + std::exp(-x));
+    default:
+      return x;
+  }
+}
+double slope_of(Activation f, double x) {
+  const double normal = std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
+  const double sigmoid = 1 / (1 + std::exp(-x));
+  const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
+  switch (f) {
+    case Activation::relu:
+      return x > 0;
+    case Activation::gelu:
+      return 0.5 * std::erfc(-x / std::sqrt(2)) + x * normal;
+    case Activation::gelu_tanh:
+      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
+    default:
+      return sigmoid * (1 + x * (1 - sigmoid));
+  }
+}
+
+// What becomes of z, and how far off it may be when z is rounded to the dtype on its way: no slope
+// of these activations is above 1.13.
+Exact finished(const Setup& s, size_t at, Exact z) {
+  const Problem& p = s.p;
+  const double slope = p.gradient ? slope_of(p.activation, s.aux.values[at]) : 1.13;
+  // A slope is one less something near one: its error is not relative.
+  z.more = std::abs(slope) * (z.more + result_error(p.dtype) * std::abs(z.value)) +
+           8 * sum_error(p.dtype) * std::abs(z.value);
+  z.value = p.gradient ? z.value * slope : activated(p.activation, z.value);
+  z.magnitude *= std::abs(slope);
+  return z;
 }
 
 // The triple loop.
@@ -164,6 +222,7 @@ void solve(Setup& s) {
   const double *a = s.a.values.data(), *b = s.b.values.data();
   s.want_out.assign(s.out.values.size(), {});
   s.want_sums.assign(static_cast<size_t>(p.m), {});
+  s.want_aux.assign(s.aux.values.size(), {});
   for (i64 index = 0; index < g.batches(); ++index) {
     i64 rest = index, at_out = 0, at_a = 0, at_b = 0;
     for (int d = g.batch_ndim; d-- > 0;) {
@@ -183,6 +242,12 @@ void solve(Setup& s) {
         }
         if (p.bias) want.add(s.bias.values[size_t(j)]);
         if (p.accumulate) want.add(s.out.values[size_t(at)]);
+        if (p.residual) {
+          want.more = result_error(p.dtype) * std::abs(want.value);  // rounded before, too
+          want.add(s.residual.values[size_t(at)]);
+        }
+        if (p.aux) s.want_aux[size_t(at)] = want;
+        if (p.activation != Activation::none) want = finished(s, size_t(at), want);
         s.want_out[size_t(at)] = want;
       }
   }
@@ -207,7 +272,10 @@ std::string difference(const Problem& p, const char* what, const Buffer& before,
       if (!same) return str(what, " ", i, " was overwritten");
       continue;
     }
-    const double bound = u * std::abs(w.value) + double(p.k + 2) * e * w.magnitude * (1 + 1e-6);
+    // Of an activation's own arithmetic, a few roundings in f32 of numbers about as large as z.
+    const double own = p.activation == Activation::none ? 0 : 8 * e * (w.magnitude + 1);
+    const double bound =
+        u * std::abs(w.value) + double(p.k + 2) * e * w.magnitude * (1 + 1e-6) + w.more + own;
     if (!(std::abs(got[i] - w.value) <= bound))  // true for NaN
       return str(what, " ", i, " is ", got[i], ", not ", w.value, " (allowed ", bound, ")");
   }
@@ -219,6 +287,8 @@ void run_variant(const Setup& s, const Variant<MatmulArgs>& v, Device d) {
   MatmulArgs g = s.args;
   g.out = out.data();
   if (s.p.row_sum) g.row_sum = row_sum.data();
+  const Buffer aux(s.aux.values, s.p.dtype, d);
+  if (g.epilogue.aux) g.epilogue.aux = aux.data();
   static constexpr OpInfo info{.name = "matmul"};
   Launch l{.op = &info, .device = d};
   Tensor workspace;
@@ -230,6 +300,7 @@ void run_variant(const Setup& s, const Variant<MatmulArgs>& v, Device d) {
   INFO(device_kind_name(d.kind) << " " << v.name << " " << text(s.p));
   CHECK(difference(s.p, "element", s.out, out.tensor, s.want_out) == "");
   CHECK(difference(s.p, "row sum", s.row_sum, row_sum.tensor, s.want_sums) == "");
+  CHECK(difference(s.p, "aux", s.aux, aux.tensor, s.want_aux) == "");
 }
 
 // How the cpu's kernels are run.
@@ -414,6 +485,47 @@ std::vector<Problem> split_problems(DType t) {
   return all;
 }
 
+// Every activation forward and backward, with what else an epilogue has; whole and ragged tiles, a
+// bias, a batch, k in parts.
+std::vector<Problem> epilogue_problems(DType t) {
+  std::vector<Problem> all;
+  int turn = 0;
+  for (const Activation f : {Activation::none, Activation::relu, Activation::gelu,
+                             Activation::gelu_tanh, Activation::silu})
+    for (const bool gradient : {false, true}) {
+      if (gradient && f == Activation::none) continue;
+      Problem p{.m = 33, .n = 40, .k = 24, .dtype = t, .align = true, .bias = !gradient};
+      p.activation = f, p.gradient = gradient;
+      p.residual = f == Activation::none || turn % 2 == 1;
+      p.aux = !gradient && f != Activation::none && turn % 3 != 0;
+      p.ta = turn % 2 == 0, p.tb = turn % 4 < 2;
+      all.push_back(p);
+      p.m = 7, p.n = 13, p.pad = 1, p.align = turn % 2 == 0;  // rows that begin anywhere
+      all.push_back(p);
+      p.n = 8, p.pad = 0, p.align = true, p.bias = false;
+      p.batch = {{2, 1, 1, 0}, {2, 1, 0, 1}};
+      all.push_back(p);
+      ++turn;
+    }
+  for (const bool gradient : {false, true}) {
+    Problem p{.m = 9, .n = 24, .k = 1040, .dtype = t, .align = true, .row_sum = gradient};
+    p.activation = Activation::gelu_tanh, p.gradient = gradient, p.residual = p.aux = !gradient;
+    all.push_back(p);
+    p = {.m = 0, .n = 4, .k = 3, .dtype = t, .activation = Activation::relu, .gradient = gradient};
+    all.push_back(p);
+    p.m = 3, p.k = 0, p.bias = !gradient;
+    all.push_back(p);
+  }
+  return all;
+}
+// Beyond a band of 64 rows, in tiles of 128 too.
+std::vector<Problem> large_epilogue_problems(DType t) {
+  Problem p{.m = 130, .n = 136, .k = 40, .dtype = t, .align = true, .bias = true};
+  p.activation = Activation::gelu_tanh, p.residual = p.aux = true;
+  p.batch = {{16, 1, 0, 1}};
+  return {p};
+}
+
 constexpr DType kAll[] = {DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32};
 
 }  // namespace
@@ -424,6 +536,7 @@ TEST_CASE("matmul: every cpu variant against a triple loop in double") {
     tally.check_all(shapes(t, kCpuSizes));
     tally.check_all(empty_problems(t));
     tally.check_all(batched_problems(t));
+    if (is_floating(t)) tally.check_all(epilogue_problems(t));
   }
   tally.everyone_ran();
 }
@@ -476,7 +589,9 @@ TEST_CASE("matmul: every variant of simt and cuda against a triple loop in doubl
       tally.check_all(shapes(t, kAlignedSizes, true));
       tally.check_all(empty_problems(t));
       tally.check_all(batched_problems(t));
+      if (is_floating(t)) tally.check_all(epilogue_problems(t));
     }
+    for (DType t : {DType::f32, DType::bf16}) tally.check_all(large_epilogue_problems(t));
     tally.check_all(large_problems(DType::f32, {0, 3}));
     tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
     tally.check_all(large_problems(DType::bf16, {2}));

@@ -199,7 +199,7 @@ TEST_CASE("cuda path: row sums by cuBLASLt's epilogue, or by our kernel where it
         CAPTURE(dtype_name(t), rows, answer);
         std::vector<double> got_w, got_b;
         where_cublaslt_answers(answer, [&] {
-          const VariantScope by_epilogue("matmul", "vendor_sums");
+          const VariantScope by_epilogue("matmul", "vendor_epilogues");
           const Tensor on_device = dy.to(kFirst), inputs = x.to(kFirst);
           const Tensor dw = zeros({kOut, kIn}, {.dtype = t, .device = kFirst});
           const Tensor db = zeros({kOut}, {.dtype = t, .device = kFirst});

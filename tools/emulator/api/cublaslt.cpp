@@ -141,6 +141,11 @@ class Call {
       if (const auto s = operand("bias gradient", out_.bias, p_.n, 1, algo.bias_alignment, true))
         return s;
     }
+    if (uses_aux(q.epilogue)) {
+      out_.aux = {q.aux, p_.type(3), 1, q.aux_ld, out_.batches > 1 ? q.aux_stride : 0};
+      const bool writes = q.epilogue != CUBLASLT_EPILOGUE_DGELU;
+      if (const auto s = operand("aux", out_.aux, p_.m, p_.n, 16, writes)) return s;
+    }
     return aliasing();
   }
 
@@ -224,6 +229,10 @@ class Call {
       const Extent sums = extent_of(out_.bias, p_.n, 1, 1);
       if (meet(sums, a) || meet(sums, b) || (!holes && meet(sums, d)))
         return refuse(CUBLAS_STATUS_INVALID_VALUE, kName, "the bias gradient overlaps A, B or D");
+    }
+    if (uses_aux(out_.epilogue) && !holes) {
+      const Extent aux = extent_of(out_.aux, p_.m, p_.n, out_.batches);
+      if (meet(d, aux)) return clash("aux", aux);
     }
     // With holes in D the others may lie in them: columns of one buffer, say.
     if (!holes && meet(d, a)) return clash("A", a);

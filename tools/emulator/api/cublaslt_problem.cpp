@@ -57,14 +57,46 @@ cublasStatus_t check_layout(const char* call, const Layout& l, char name) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
+// The relu's bit mask, and sums over D, have no stand-in.
+bool known_epilogue(u32 e) {
+  switch (e) {
+    case CUBLASLT_EPILOGUE_DEFAULT:
+    case CUBLASLT_EPILOGUE_BIAS:
+    case CUBLASLT_EPILOGUE_RELU:
+    case CUBLASLT_EPILOGUE_RELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU:
+    case CUBLASLT_EPILOGUE_GELU_BIAS:
+    case CUBLASLT_EPILOGUE_GELU_AUX:
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+    case CUBLASLT_EPILOGUE_DGELU:
+    case CUBLASLT_EPILOGUE_BGRADB:
+      return true;
+    default:
+      return false;
+  }
+}
+
+cublasStatus_t check_aux(const char* call, const Problem& p) {
+  const Desc& q = *p.desc;
+  if (!uses_aux(q.epilogue))
+    return q.aux ? refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "aux without an epilogue that has it")
+                 : CUBLAS_STATUS_SUCCESS;
+  if (q.aux_ld < p.m || q.aux_ld % 8)
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, call,
+                  "aux's leading dimension %ld must be a multiple of 8 and at least %ld", q.aux_ld,
+                  p.m);
+  if (p.layouts[3]->batches > 1 && q.aux_stride % 8)
+    return refuse(CUBLAS_STATUS_INVALID_VALUE, call, "aux's batch stride %ld is no multiple of 8",
+                  q.aux_stride);
+  if (p.type(3) == CUDA_R_8I || (q.aux_type >= 0 && u32(q.aux_type) != p.type(3)))
+    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "aux of type %d", q.aux_type);
+  return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t check_epilogue(const char* call, const Problem& p) {
   const u32 e = p.desc->epilogue;
-  const u32 known = CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU | CUBLASLT_EPILOGUE_BIAS |
-                    CUBLASLT_EPILOGUE_GELU | CUBLASLT_EPILOGUE_BGRADB;
-  if (e == 0 || (e & ~known) || ((e & CUBLASLT_EPILOGUE_RELU) && (e & CUBLASLT_EPILOGUE_GELU)) ||
-      ((e & CUBLASLT_EPILOGUE_DEFAULT) && e != CUBLASLT_EPILOGUE_DEFAULT) ||
-      ((e & CUBLASLT_EPILOGUE_BGRADB) && e != CUBLASLT_EPILOGUE_BGRADB))
-    return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "epilogue %u", e);
+  if (!known_epilogue(e)) return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "epilogue %u", e);
+  if (const auto s = check_aux(call, p)) return s;
   if (e == CUBLASLT_EPILOGUE_DEFAULT) return CUBLAS_STATUS_SUCCESS;
   if (p.desc->scale != CUDA_R_32F)
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call, "only the default epilogue in f64 and i32");
@@ -112,7 +144,7 @@ cublasStatus_t read_problem(const char* call, cublasLtMatmulDesc_t desc, cublasL
       return refuse(CUBLAS_STATUS_INVALID_VALUE, call, "operation %d", op);
   const bool foreign = std::any_of(q.scales, q.scales + 8, [](u64 s) { return s != 0; }) ||
                        std::any_of(q.scale_modes, q.scale_modes + 6, [](i32 s) { return s != 0; });
-  if (q.op_c != CUBLAS_OP_N || q.fill != CUBLAS_FILL_MODE_FULL || q.aux || foreign ||
+  if (q.op_c != CUBLAS_OP_N || q.fill != CUBLAS_FILL_MODE_FULL || foreign ||
       (q.pointer_mode != CUBLASLT_POINTER_MODE_HOST &&
        q.pointer_mode != CUBLASLT_POINTER_MODE_DEVICE))
     return refuse(CUBLAS_STATUS_NOT_SUPPORTED, call,

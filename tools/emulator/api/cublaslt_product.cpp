@@ -174,6 +174,14 @@ Scale gelu(Scale x) {
   return Scale(0.5 * v * (1 + std::tanh(0.7978845608028654 * (v + 0.044715 * v * v * v))));
 }
 
+// Its derivative.
+template <class Scale>
+Scale gelu_slope(Scale x) {
+  const double v = double(x), c = 0.7978845608028654;
+  const double t = std::tanh(c * (v + 0.044715 * v * v * v));
+  return Scale(0.5 * (1 + t) + 0.5 * v * (1 - t * t) * c * (1 + 3 * 0.044715 * v * v));
+}
+
 template <class Scale>
 Scale finish(Scale x, u32 epilogue) {
   if (epilogue & CUBLASLT_EPILOGUE_RELU) return x < 0 ? Scale(0) : x;
@@ -207,7 +215,7 @@ bool factor(const Product& p, u64 value, Scale* out) {
 }
 
 struct Aliases {
-  i64 a = 0, b = 0, c = 0, d = 0, bias = 0, workspace = 0;
+  i64 a = 0, b = 0, c = 0, d = 0, bias = 0, aux = 0, workspace = 0;
 };
 
 template <class Scale, class Sum>
@@ -232,6 +240,14 @@ void write_batch(const Product& p, i64 z, const Sum* const* parts, Scale alpha, 
         v = alpha * Scale(sum);
       if (beta != 0) v += beta * read(p.c, at.c, z * p.c.batch + i * p.c.row + j * p.c.column);
       if (p.epilogue & CUBLASLT_EPILOGUE_BIAS) v += read(p.bias, at.bias, z * p.bias.batch + i);
+      const i64 place = z * p.aux.batch + i * p.aux.row + j * p.aux.column;
+      if (p.epilogue == CUBLASLT_EPILOGUE_DGELU) {
+        v *= gelu_slope(read(p.aux, at.aux, place));
+      } else if (uses_aux(p.epilogue)) {
+        with_type(p.aux.type, [&]<class T>(T*) {
+          reinterpret_cast<T*>(i64(p.aux.at) + at.aux)[place] = stored<T>(v);
+        });
+      }
       line[size_t(i)] = finish(v, p.epilogue);
     }
     with_type(p.d.type, [&]<class T>(T*) {
@@ -305,6 +321,7 @@ bool run_product(const Product& p) {
   if (all && p.reads_c) all = find(&at.c, extent_of(p.c, p.m, p.n, p.batches));
   const i64 vector = p.epilogue & CUBLASLT_EPILOGUE_BGRADB ? p.n : p.m;
   if (all && p.bias.at) all = find(&at.bias, extent_of(p.bias, vector, 1, p.batches));
+  if (all && p.aux.at) all = find(&at.aux, extent_of(p.aux, p.m, p.n, p.batches));
   if (all && p.splits > 1) all = find(&at.workspace, {p.workspace, p.workspace_bytes});
   if (!all) return false;
   switch (p.compute) {

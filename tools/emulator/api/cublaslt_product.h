@@ -24,9 +24,15 @@ struct Product {
   bool reads_c = false;  // beta is not zero, or not known yet
   u32 epilogue = 0;
   Matrix bias;  // [m]; of BGRADB the sums of op(B) over k, [n], which are written
+  Matrix aux;   // [m, n]: what GELU_AUX writes and DGELU reads
   i32 splits = 1;
   u64 workspace = 0, workspace_bytes = 0;  // of partial sums
 };
+
+inline bool uses_aux(u32 epilogue) {
+  return epilogue == CUBLASLT_EPILOGUE_GELU_AUX || epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS ||
+         epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
 
 // Bytes of workspace that `splits` parts of k need.
 u64 split_bytes(i64 m, i64 n, i32 compute, i32 splits);

@@ -7,10 +7,10 @@
 namespace wt {
 
 template <class Args>
-const Variant<Args>& inner_variant(const Args& a) {
-  const Variants<Args>& list = *ContractTable<Args>::rows[int(DeviceKind::cpu)];
-  const Variant<Args>* const best = detail::best_variant(a, list, Device::cpu());
-  if (!best) throw InternalError("a variant of the cpu hands on what no other variant takes");
+const Variant<Args>& inner_variant(const Args& a, const Device& d = Device::cpu()) {
+  const Variants<Args>& list = *ContractTable<Args>::rows[int(d.kind)];
+  const Variant<Args>* const best = detail::best_variant(a, list, d);
+  if (!best) throw InternalError("a variant hands on what no other variant takes");
   return *best;
 }
 template <class Args>
@@ -22,7 +22,7 @@ i64 inner_workspace(const Args& a) {
 template <class Args>
 void inner_run(const Args& a, Launch l, void* workspace) {
   l.workspace = workspace;
-  inner_variant(a).launch(a, l);
+  inner_variant(a, l.device).launch(a, l);
 }
 
 }  // namespace wt

@@ -1,0 +1,22 @@
+// An epilogue of the matrix product as a pass of its own, for variants that multiply elsewhere or
+// have no place for it in their tiles: by the elementwise contracts of the device.
+#pragma once
+#include "warptape/kernels/matmul.h"
+
+namespace wt {
+
+// What g's epilogue leaves to the product alone.
+MatmulArgs without_epilogue(const MatmulArgs& g);
+// The rest, once that product is made.
+void run_epilogue(const MatmulArgs& g, const Launch& l);
+
+// A variant whose launch `Multiply` knows of no epilogue, with one.
+template <void (*Multiply)(const MatmulArgs&, const Launch&)>
+void with_epilogue(const MatmulArgs& g, const Launch& l) {
+  if (!g.epilogue) [[likely]]
+    return Multiply(g, l);
+  Multiply(without_epilogue(g), l);
+  run_epilogue(g, l);
+}
+
+}  // namespace wt
