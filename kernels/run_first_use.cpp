@@ -28,14 +28,14 @@ constinit std::atomic<u32> first_uses_on{0};
 class AgreedEverywhere {
  public:
   // Where the set is full the kind is asked for again, which is right and slow.
-  void add(AgreedKinds& set, u32 kind) {
+  void add(AgreedKinds& set, u64 kind) {
     if (!set.listed_) {
       set.next_ = std::exchange(first_, &set);
       set.listed_ = true;
     }
-    for (u32 at = kind * 0x9E3779B1u, n = 0; n < AgreedKinds::kSlots; ++n, ++at) {
-      std::atomic<u32>& slot = set.slots_[at % AgreedKinds::kSlots];
-      const u32 there = slot.load(std::memory_order_relaxed);
+    for (u32 at = AgreedKinds::first_slot(kind), n = 0; n < AgreedKinds::kSlots; ++n, ++at) {
+      std::atomic<u64>& slot = set.slots_[at % AgreedKinds::kSlots];
+      const u64 there = slot.load(std::memory_order_relaxed);
       if (there == 0) slot.store(kind, std::memory_order_relaxed);
       if (there == 0 || there == kind) return;
     }
@@ -43,7 +43,7 @@ class AgreedEverywhere {
   // Every launch asks again: what agreed is in the files.
   void clear() {
     for (AgreedKinds* set = first_; set; set = set->next_)
-      for (std::atomic<u32>& slot : set->slots_) slot.store(0, std::memory_order_relaxed);
+      for (std::atomic<u64>& slot : set->slots_) slot.store(0, std::memory_order_relaxed);
   }
 
  private:

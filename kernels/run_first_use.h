@@ -33,9 +33,9 @@ void forget_first_uses();
 // that is read without a lock.
 class AgreedKinds {
  public:
-  bool has(u32 kind) const {
-    for (u32 at = kind * 0x9E3779B1u, n = 0; n < kSlots; ++n, ++at) {
-      const u32 there = slots_[at % kSlots].load(std::memory_order_relaxed);
+  bool has(u64 kind) const {
+    for (u32 at = first_slot(kind), n = 0; n < kSlots; ++n, ++at) {
+      const u64 there = slots_[at % kSlots].load(std::memory_order_relaxed);
       if (there == kind) return true;
       if (there == 0) return false;
     }
@@ -45,16 +45,20 @@ class AgreedKinds {
  private:
   friend class AgreedEverywhere;  // which writes
   static constexpr u32 kSlots = 64;
-  std::atomic<u32> slots_[kSlots] = {};
+  static u32 first_slot(u64 kind) { return u32(kind * 0x9E3779B97F4A7C15u >> 58); }
+  std::atomic<u64> slots_[kSlots] = {};
   AgreedKinds* next_ = nullptr;  // of all that hold something
   bool listed_ = false;
 };
 
-// What two launches may differ in beside dtype and size: which operands are transposed or dense.
+// What two launches may differ in beside dtype and size: which operands are transposed or dense,
+// and what comes behind a product.
 template <class Args>
 u32 layout_of(const Args& a) {
   if constexpr (requires { a.b_column; })
-    return u32(a.a_column != 1) | u32(a.b_column != 1) << 1 | u32(a.batch_ndim != 0) << 2;
+    return u32(a.a_column != 1) | u32(a.b_column != 1) << 1 | u32(a.batch_ndim != 0) << 2 |
+           u32(a.epilogue.activation) << 3 | u32(a.epilogue.gradient) << 6 |
+           u32(a.epilogue.residual != nullptr) << 7 | u32(a.epilogue.aux != nullptr) << 8;
   else if constexpr (requires { a.x.channel; })
     return u32(a.x.channel != 1);
   else if constexpr (requires { a.x.dense(); })
@@ -111,16 +115,16 @@ struct FirstUse {
   u32 layout;
   double bytes, flops;
   AgreedKinds& agreed;
-  u32 kind;  // what is put there, once the variant may be launched at such arguments as it is
+  u64 kind;  // what is put there, once the variant may be launched at such arguments as it is
 };
 // Makes the launch, by another variant where this one is off or gives other values.
 void launch_first_use(const FirstUse& use);
 
 // Sizes that count as one: to a factor of four.
 inline u32 size_class(i64 bytes) { return u32(std::bit_width(u64(bytes)) + 1) / 2; }
-inline u32 kind_of_arguments(int row, DType t, i64 bytes, u32 layout, u8 device) {
-  return 1u << 31 | u32(row) << 24 | u32(t) << 19 | size_class(bytes) << 13 | (layout & 7) << 10 |
-         device;
+inline u64 kind_of_arguments(int row, DType t, i64 bytes, u32 layout, u8 device) {
+  return u64{1} << 63 | u64(layout) << 27 | u64(row) << 19 | u64(t) << 14 |
+         u64(size_class(bytes)) << 8 | device;
 }
 
 // Whether the launch was made here.
@@ -130,7 +134,7 @@ WT_COLD bool launched_as_first_use(const Args& a, const Launch& l, const Variant
   const int row = int(&v - ContractTable<Args>::rows[int(kind)]->rows);
   const DType t = args_dtype(a);
   const u32 layout = layout_of(a);
-  const u32 of_a = kind_of_arguments(row, t, i64(a.bytes()), layout, l.device.index);
+  const u64 of_a = kind_of_arguments(row, t, i64(a.bytes()), layout, l.device.index);
   if (agreed.has(of_a)) return false;
   launch_first_use({erased_variants<Args, kind>(), &a, l, row, t, layout, double(a.bytes()),
                     double(a.flops()), agreed, of_a});

@@ -8,6 +8,7 @@
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/matrix_operand.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
@@ -74,90 +75,6 @@ void check_dtype(const OpScope& s) {
 }
 
 // --- from tensors to the kernel's arguments ---
-
-struct Matrix {
-  const TensorImpl* tensor;
-  i64 rows, columns, row, column;  // sizes and strides
-};
-
-// Strides of size-1 axes are made to fit. False when the kernels could not read it: no unit stride,
-// or rows that overlap.
-WT_HOT
-bool normalise(Matrix& m) {
-  if (m.columns <= 1) {
-    m.column = 1;
-    if (m.rows <= 1) m.row = 1;
-    return m.row >= 1;
-  }
-  if (m.rows <= 1) {
-    m.row = m.column == 1 ? m.columns : 1;
-    return m.column >= 1;
-  }
-  return (m.column == 1 && m.row >= m.columns) || (m.row == 1 && m.column >= m.rows);
-}
-
-WT_COLD
-Tensor contiguous_copy(const TensorImpl* p) {
-  const NoGrad no_grad;
-  return contiguous(Tensor(detail::retained(const_cast<TensorImpl*>(p))));
-}
-
-// The last two axes of p. A layout that kernels cannot read is copied into `copy`.
-WT_HOT
-Matrix last_two(const TensorImpl* p, Tensor& copy) {
-  const auto read = [](const TensorImpl* q) WT_INLINE_LAMBDA {
-    const Geometry& g = q->geometry;
-    const int r = g.ndim - 2, c = g.ndim - 1;
-    return Matrix{q, g.shape[r], g.shape[c], g.strides[r], g.strides[c]};
-  };
-  Matrix m = read(p);
-  if (!normalise(m)) [[unlikely]] {
-    copy = contiguous_copy(p);
-    m = read(copy.impl());
-    normalise(m);
-  }
-  return m;
-}
-
-// All axes but the last merged into rows.
-WT_HOT
-Matrix rows_of(const TensorImpl* p, Tensor& copy) {
-  const auto read = [](const TensorImpl* q, Matrix& m) WT_INLINE_LAMBDA {
-    const Geometry& g = q->geometry;
-    const int c = g.ndim - 1;
-    m = {q, 1, g.shape[c], g.shape[c], g.strides[c]};
-    bool merges = true;
-    for (int d = c; d-- > 0;) {
-      if (g.shape[d] == 1) continue;
-      if (m.rows == 1)
-        m.row = g.strides[d];
-      else
-        merges &= g.strides[d] == m.rows * m.row;
-      m.rows *= g.shape[d];
-    }
-    return normalise(m) && merges;
-  };
-  Matrix m;
-  if (!read(p, m)) [[unlikely]] {
-    copy = contiguous_copy(p);
-    read(copy.impl(), m);
-  }
-  return m;
-}
-
-WT_HOT
-void set_matrices(MatmulArgs& g, const Matrix& a, bool ta, const Matrix& b, bool tb) {
-  g.a = a.tensor->data;
-  g.b = b.tensor->data;
-  g.m = ta ? a.columns : a.rows;
-  g.k = ta ? a.rows : a.columns;
-  g.n = tb ? b.rows : b.columns;
-  g.a_row = ta ? a.column : a.row;
-  g.a_column = ta ? a.row : a.column;
-  g.b_row = tb ? b.column : b.row;
-  g.b_column = tb ? b.row : b.column;
-  g.dtype = dtype_of(a.tensor);
-}
 
 // The batch dimensions of out, a and b, innermost first on the way: those along which only a moves
 // become rows (one large product instead of many small ones), neighbours that step alike become
@@ -280,14 +197,6 @@ void put_product(Backward& g, u32 i, const Tensor& x, const Tensor& y, Transpose
   g.put(i, product(x, y, t));
 }
 
-// [.., c] as [rows, c].
-Tensor flat_rows(const Tensor& x) {
-  const i64 columns = x.size(-1);
-  i64 rows = 1;
-  for (int d = 0; d + 1 < x.ndim(); ++d) rows *= x.size(d);
-  return reshape(x, {rows, columns});
-}
-
 void product_backward(Backward& g) {
   const Transposed t = g.attribute<Transposed>();
   const Tensor& dc = g.grad();
@@ -365,28 +274,6 @@ namespace {
   throw ShapeError(text);
 }
 
-// dw (+)= dy^T x and db (+)= the sum of dy's rows, in one launch.
-void put_weight_gradients(Backward& g, bool with_bias) {
-  const In dy(g.grad()), x(g.saved(0));
-  const OpScope s(info::linear, dy, x);
-  Tensor copy_dy, copy_x;
-  const Matrix a = rows_of(dy.impl(), copy_dy), b = rows_of(x.impl(), copy_x);
-  MatmulArgs args;
-  set_matrices(args, a, true, b, false);
-  args.out_row = args.n > 1 ? args.n : 1;
-  GradDestination dw = g.destination(1);
-  GradDestination db = with_bias ? g.destination(2) : GradDestination();
-  args.out = dw.impl()->data;
-  args.accumulate = dw.accumulate();
-  if (with_bias) {
-    args.row_sum = db.impl()->data;
-    args.row_sum_accumulate = db.accumulate();
-  }
-  run(args, s.launch());
-  g.put(1, std::move(dw));
-  g.put(2, std::move(db));
-}
-
 void linear_backward(Backward& g) {
   const bool bias = g.node->n_edges == 3 && g.wants(2);
   const bool weight = g.wants(1);
@@ -397,7 +284,8 @@ void linear_backward(Backward& g) {
     else
       g.put(0, matmul(dy, w));
   }
-  if (weight && !g.recording() && g.input_shape(1)[1] > 0) return put_weight_gradients(g, bias);
+  if (weight && !g.recording() && g.input_shape(1)[1] > 0)
+    return put_weight_gradients(g, info::linear, g.grad(), g.saved(0), 1, bias ? 2 : -1);
   if (weight) g.put(1, product(flat_rows(g.grad()), flat_rows(g.saved(0)), {true, false}));
   if (bias) g.put_broadcast(2, g.take_grad());
 }

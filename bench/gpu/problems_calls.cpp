@@ -96,6 +96,16 @@ void add_elements(Rows to) {
 }
 
 // --- products ---
+// m, n, k, Activation: a linear layer with all that an epilogue has.
+Call fused_linear_call(const Shape& s) {
+  const auto f = Activation(s[3]);
+  static const char* const kNames[] = {"", " relu", " gelu", " gelu_tanh", " silu"};
+  return {text({s[0], s[1], s[2]}) + " nt bias residual" + kNames[s[3]],
+          {{{s[0], s[2]}}, {{s[1], s[2]}}, {{s[1]}}, {{s[0], s[1]}}},
+          [f](const Ts& in) {
+            return fused_linear(in[0], in[1], {.bias = in[2], .residual = in[3], .activation = f});
+          }};
+}
 // m, n, k, Layout
 Call matmul_call(const Shape& s) {
   static const char* const kNames[] = {" nn", " nt", " tn"};
@@ -135,6 +145,11 @@ void add_products(Rows to) {
          // whose few tiles the rungs of split-K are for.
          {{4096, 4096, 4096, 0}, {8192, 3072, 768, 1}, {128, 512, 784, 1}, {256, 256, 8192, 2}},
          matmul_call);
+  // A transformer's first layer of two, as large as the one above, and a classifier's.
+  const i64 relu = i64(Activation::relu), gelu = i64(Activation::gelu_tanh);
+  to.add({"matmul"}, kThree, {{33, 64, 48, gelu}, {30, 17, 9, relu}},
+         {{2048, 3072, 768, gelu}, {128, 512, 784, relu}},
+         {{8192, 3072, 768, gelu}, {128, 512, 784, relu}}, fused_linear_call);
   // First layers, a residual network's and those of the MNIST example, in both memory orders.
   const i64 layers[][6] = {{64, 3, 32, 64, 3, 1}, {64, 64, 16, 64, 3, 1},  {16, 64, 56, 64, 3, 1},
                            {64, 1, 28, 6, 5, 0},  {16, 64, 32, 128, 1, 0}, {64, 1, 28, 32, 3, 0},

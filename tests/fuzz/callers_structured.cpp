@@ -186,6 +186,33 @@ void add_products(Callers& to) {
     const Tensor b = d.tensor(d.bent({out}));
     return linear(x, w, b);
   };
+  static constexpr Activation kActivations[] = {Activation::none, Activation::relu,
+                                                Activation::gelu, Activation::gelu_tanh,
+                                                Activation::silu};
+  to["fused_linear"] = [](Draw& d) {
+    d.floats();
+    const i64 in = d.size(), out = d.size();
+    Shape s = d.shape(0, 3), y = s;
+    s.push_back(in), y.push_back(out);
+    const Tensor x = d.tensor(d.bent(s)), w = d.tensor(d.bent({out, in}));
+    FusedLinearOptions o{.activation = kActivations[d.pick(5)]};
+    if (d.flag()) o.bias = d.tensor(d.bent({out}));
+    if (d.flag()) o.residual = d.tensor(d.bent(y));
+    return fused_linear(x, w, o);
+  };
+  to["feed_forward"] = [](Draw& d) {
+    d.floats();
+    const i64 in = d.size(), hidden = d.size(), out = d.size();
+    Shape s = d.shape(0, 3), y = s;
+    s.push_back(in), y.push_back(out);
+    const Tensor x = d.tensor(d.bent(s));
+    const Tensor w1 = d.tensor(d.bent({hidden, in})), w2 = d.tensor(d.bent({out, hidden}));
+    FeedForwardOptions o{.activation = kActivations[d.pick(5)]};
+    if (d.flag()) o.bias1 = d.tensor(d.bent({hidden}));
+    if (d.flag()) o.bias2 = d.tensor(d.bent({out}));
+    if (d.flag()) o.residual = d.tensor(d.bent(y));
+    return feed_forward(x, w1, w2, o);
+  };
   to["addmm"] = [](Draw& d) {
     const i64 m = d.size(), k = d.size(), n = d.size();
     const Tensor a = d.tensor(d.bent({m, k})), b = d.tensor(d.bent({k, n}));
