@@ -29,7 +29,7 @@ struct OptionalOperands {
   std::optional<In> more[3];
   const In* list[6];
   int size = 0;
-  i8 place[3];  // of each option in the list, or -1
+  i8 place[3];                                         // of each option in the list, or -1
   OptionalOperands(const OptionalOperands&) = delete;  // the list leads into it
   OptionalOperands(std::initializer_list<const In*> fixed,
                    std::initializer_list<const Tensor*> options) {

@@ -20,7 +20,7 @@ GROUPS = {
     "elementwise, comparisons": ["pointwise", "tensor"],
     "reductions, statistics": ["reduce", "stats"],
     "views, copies, rearranging, padding": ["shape", "arrange", "diagonal", "pad"],
-    "matrix products, einsum": ["matmul", "linalg", "einsum"],
+    "matrix products, einsum": ["matmul", "fused_linear", "linalg", "einsum"],
     "softmax, layer and RMS norm, dropout": ["softmax", "norm", "dropout"],
     "losses": ["loss", "elementwise_loss", "distance", "ctc"],
     "indexing, embedding": ["index", "gather"],
