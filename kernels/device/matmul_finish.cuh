@@ -128,8 +128,8 @@ inline bool packs_aligned(const MatmulArgs& g, int n) {
 constexpr int kStaged = 4;
 
 // A band of Rows x Columns sums, `pitch` floats from row to row; i0, j0: its corner in out, the
-// matrix of this batch index. To be
-// called by all threads of the block, with barriers before and behind.
+// matrix of this batch index. To be called by all threads of the block, with barriers before and
+// behind.
 template <class T, int Rows, int Columns, int Threads>
 __device__ __forceinline__ void finish_band(const MatmulArgs& g, const float* band, int pitch,
                                             T* out, i64 i0, i64 j0, bool packs) {
