@@ -169,6 +169,7 @@ WT_VARIANTS(
      .rank = 35,
      .why_not = pipelined_split_k_why_not,
      .why_not_on = pipelined_why_not_on,
+     .rank_of = pipelined_split_k_rank,
      .workspace = split_workspace<LargeMma::kRows>,
      .launch = pipelined_split_k},
     {.name = "tiled", .rank = 30, .why_not = tiled_why_not, .rank_of = tiled_rank, .launch = tiled},

@@ -58,11 +58,10 @@ constexpr int kAddThreads = 256;
 template <class T>
 __global__ void __launch_bounds__(kAddThreads)
     matmul_add_parts(const __grid_constant__ MatmulArgs g, const __grid_constant__ KParts parts,
-                     bool packs) {
-  // 32 bits: a product that is split has at most 264 tiles.
+                     i64 batches, bool packs) {
+  // 32 bits: see why_not_split().
   const u32 fours = u32(parts.pitch / 4), index = blockIdx.x * kAddThreads + threadIdx.x;
   const u32 i = index / fours, j = index % fours * 4;
-  const i64 z = blockIdx.z;
   if (i >= u32(g.m)) {
     const u32 row = index - u32(g.m) * fours;
     if (!g.row_sum || row >= u32(g.m)) return;
@@ -72,28 +71,32 @@ __global__ void __launch_bounds__(kAddThreads)
     return;
   }
   const i64 step = g.m * parts.pitch;
-  const float* from = parts.sums + z * parts.count * step + i64(i) * parts.pitch + j;
-  float sum[4] = {};
-  // Parts come one after the other into the sum, but four of them are asked for at once: 64 bytes
-  // of a thread under way, and a warp's 512 of each part are neighbours.
+  for (i64 z = blockIdx.z; z < batches; z += gridDim.z) {
+    const float* from = parts.sums + z * parts.count * step + i64(i) * parts.pitch + j;
+    float sum[4] = {};
+    // Parts come one after the other into the sum, but four of them are asked for at once: 64 bytes
+    // of a thread under way, and a warp's 512 of each part are neighbours.
 #pragma unroll 4
-  for (int p = 0; p < parts.count; ++p) {
-    float part[4];
-    load_vector<4>(part, from + p * step);
+    for (int p = 0; p < parts.count; ++p) {
+      float part[4];
+      load_vector<4>(part, from + p * step);
 #pragma unroll
-    for (int e = 0; e < 4; ++e) sum[e] += part[e];
+      for (int e = 0; e < 4; ++e) sum[e] += part[e];
+    }
+    finish_some(g, matrices_at<T>(g, z).out + i64(i) * g.out_row + j, j, sum, packs);
   }
-  finish_some(g, matrices_at<T>(g, z).out + i64(i) * g.out_row + j, j, sum, packs);
 }
 
 template <class T>
 void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l) {
   const i64 threads = g.m * (parts.pitch / 4) + (g.row_sum ? g.m : 0);
-  const Config c{.grid = dim3(tiles(threads, kAddThreads), 1, unsigned(g.batches())),
-                 .block = kAddThreads,
-                 .stream = l.stream,
-                 .op_name = l.op ? l.op->name : nullptr};
-  launch<matmul_add_parts<T>>(c, g, parts, packs_aligned(g, 4));
+  const i64 batches = g.batches();
+  const Config c{
+      .grid = dim3(tiles(threads, kAddThreads), 1, unsigned(batches < 65535 ? batches : 65535)),
+      .block = kAddThreads,
+      .stream = l.stream,
+      .op_name = l.op ? l.op->name : nullptr};
+  launch<matmul_add_parts<T>>(c, g, parts, batches, packs_aligned(g, 4));
 }
 
 void split_k(const MatmulArgs& g, const Launch& l) {
@@ -115,26 +118,33 @@ void pipelined_split_k(const MatmulArgs& g, const Launch& l) {
   });
 }
 
-template <int Side>
+// Products that are not worth it come in one part, so that who names a rung gets it throughout.
 const char* why_not_split(const MatmulArgs& g) {
-  return parts_of(g, Side).count > 1
-             ? nullptr
-             : "splits no product whose tiles are enough for a GPU or whose k is below 512";
+  // The second stage counts in 32 bits.
+  return double(g.m) * double(g.n + 4) >= double(i64{1} << 31)
+             ? "takes results of fewer than 2^31 elements only"
+             : nullptr;
 }
 const char* split_k_why_not(const MatmulArgs& g) {
   const char* why = g.dtype == DType::f32 ? nullptr : tensor_core_why_not(g);
-  return why ? "takes f32, and what tensor_core takes" : why_not_split<kSplitSide>(g);
+  return why ? "takes f32, and what tensor_core takes" : why_not_split(g);
 }
 const char* split_k_why_not_on(const MatmulArgs& g, const DeviceLimits& d) {
   return g.dtype == DType::f32 ? nullptr : tensor_core_why_not_on(g, d);
 }
 // From four parts on. By then the blocks of one kernel would be a half of the processors, and its k
 // 1024; with fewer parts the second kernel may cost what they save, which a `wt tune` can tell.
-int split_k_rank(const MatmulArgs& g) { return parts_of(g, kSplitSide).count >= 4 ? 55 : 5; }
+int split_k_rank(const MatmulArgs& g) {
+  const int count = parts_of(g, kSplitSide).count;
+  return count >= 4 ? 55 : count > 1 ? 5 : 0;
+}
 
 const char* pipelined_split_k_why_not(const MatmulArgs& g) {
   const char* why = tensor_core_why_not(g);
-  return why ? why : why_not_split<LargeMma::kRows>(g);
+  return why ? why : why_not_split(g);
+}
+int pipelined_split_k_rank(const MatmulArgs& g) {
+  return parts_of(g, LargeMma::kRows).count > 1 ? 35 : 0;
 }
 
 }  // namespace

@@ -658,18 +658,21 @@ TEST_CASE("matmul: k in parts gives the same bits in every order, and where it i
     if (t == DType::f16) check_orders(s, "pipelined_split_k");
     CHECK(std::string(choose(s.args, Device::simt()).name) == "split_k");  // four parts
   }
-  // Two parts may not be worth the second kernel: only who names it gets it. One is refused, and so
-  // are tiles that fill a GPU by themselves.
+  // Two parts may not be worth the second kernel: only who names it gets it. Products of one part,
+  // of a short k or of tiles that fill a GPU by themselves, have the lowest rank.
   MatmulArgs g;
   g.m = g.n = 64, g.k = 512;
-  CHECK(simt_variant("split_k").why_not(g) == nullptr);
+  const auto rank = [&] { return simt_variant("split_k").rank_of(g); };
+  CHECK(rank() == 5);
   CHECK(std::string(choose(g, Device::simt()).name) == "tiled");
   g.k = 511;
-  CHECK(simt_variant("split_k").why_not(g) != nullptr);
+  CHECK(rank() == 0);
   g.k = 4096, g.m = g.n = 64 * 12;  // 144 tiles: two blocks each would be more than 264
-  CHECK(simt_variant("split_k").why_not(g) != nullptr);
+  CHECK(rank() == 0);
   g.m = g.n = 64 * 11;
-  CHECK(simt_variant("split_k").why_not(g) == nullptr);
+  CHECK(rank() == 5);
+  g.m = g.n = 64 * 8;
+  CHECK(rank() == 55);
 }
 
 TEST_CASE("matmul: Hopper's rung gives the same bits in every order, and only to who names it") {
