@@ -15,7 +15,7 @@ constexpr int kThreads = 256;
 struct DecidePointers : StepDecideArgs {
   template <class F>
   void visit_pointers(F&& f) const {
-    f(partials), f(norm), f(factor), f(step), f(mailbox);
+    f(partials), f(norm), f(factor), f(step), f(mailbox), f(scaler), f(found);
   }
 };
 struct LossPointers : LossAddArgs {

@@ -23,12 +23,15 @@ WT_CONTRACT(grad_norm, GradNormArgs);
 enum class NonFinite : u8 { ignore, skip, stop };
 
 // norm = sqrt(sum of partials), clip = min(1, max_norm / (norm + 1e-6)), 1 for max_norm 0; NaN
-// stays NaN. Without `step`: *norm and *factor = clip.
+// stays NaN. Without `step`: *norm and *factor = clip; with a scaler the gradients are scaled:
+// both are divided by its scale, *found = the norm is not finite, and scaler->found is raised too.
 //
-// With it the gradients are those of a sum of losses: everything is divided by step->weight first.
-//   step: grad_norm, loss = loss_sum / weight, factor = clip / weight, found;
-//   step->stop = found if on_found is stop, the mailbox is lowered and stop is 0;
-//   step->skip = mailbox | stop | (found, unless on_found is ignore).
+// With it the gradients are those of a sum of losses: everything is divided by step->weight first,
+// with a scaler by step->seed too.
+//   step: grad_norm, loss = loss_sum / weight, factor = clip / (weight * seed), found, bad_index;
+//   step->stop = found if on_found is stop, the mailbox is lowered, stop is 0 and there is no scale
+//     left to lower;
+//   step->skip = refused by the mailbox or stop, or found, unless on_found is ignore.
 // No partials (null): the norm is not known, NaN and not counted as found.
 struct StepDecideArgs {
   const double* partials;
@@ -38,7 +41,10 @@ struct StepDecideArgs {
   double* factor;
   StepBlock* step;
   NonFinite on_found;
-  const i32* mailbox;  // null: none
+  const i32* mailbox;           // null: none
+  LossScale* scaler = nullptr;  // null: gradients are not scaled
+  bool unscaled = false;        // without `step`: grad_unscale has divided them already
+  i32* found = nullptr;
   i64 bytes() const { return 8 * count; }
   i64 flops() const { return count; }
 };
@@ -80,23 +86,31 @@ WT_HD WT_HOT double clip_of(double norm, double max_norm) {
   return c > 1 ? 1 : c;
 }
 
+WT_HD WT_HOT void decide_alone(const StepDecideArgs& a, double norm) {
+  const double scale = a.scaler && !a.unscaled ? a.scaler->inverse : 1;
+  norm *= scale;
+  *a.norm = norm;
+  *a.factor = clip_of(norm, a.max_norm) * scale;
+  if (!a.scaler) return;
+  *a.found = !is_finite(norm);
+  a.scaler->found |= *a.found;
+}
 WT_HD WT_HOT void decide(const StepDecideArgs& a, double norm) {
-  if (!a.step) {
-    *a.norm = norm;
-    *a.factor = clip_of(norm, a.max_norm);
-    return;
-  }
+  if (!a.step) return decide_alone(a, norm);
   StepBlock& s = *a.step;
-  const double scale = 1 / s.weight;
+  const double per_item = 1 / s.weight, scale = a.scaler ? per_item / s.seed : per_item;
   norm *= scale < 0 ? -scale : scale;
-  s.loss = s.loss_sum * scale;
+  s.loss = s.loss_sum * per_item;
   s.found = (is_finite(s.loss) ? 0 : kFoundBadLoss) |
             (!a.partials || is_finite(norm) ? 0 : kFoundBadGradient);
   s.grad_norm = norm;
   s.factor = clip_of(norm, a.max_norm) * scale;
-  const bool bad_index = a.mailbox && *a.mailbox;
-  if (!s.stop && a.on_found == NonFinite::stop && !bad_index) s.stop = s.found;
-  s.skip = bad_index || s.stop || (s.found && a.on_found != NonFinite::ignore);
+  s.bad_index = a.mailbox && *a.mailbox;
+  const bool may_stop = !a.scaler || a.scaler->scale <= a.scaler->min_scale;
+  if (!s.stop && a.on_found == NonFinite::stop && !s.bad_index && may_stop) s.stop = s.found;
+  s.skip = s.bad_index || s.stop                                ? kSkipRefused
+           : s.found && (a.scaler || a.on_found != NonFinite::ignore) ? kSkipFound
+                                                                : kSkipNot;
 }
 
 WT_HD WT_HOT double read_scalar(const void* p, DType t) {

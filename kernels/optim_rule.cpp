@@ -7,6 +7,16 @@
 #include "warptape/kernels/cpu/optim_rule.h"
 
 namespace wt {
+
+void write_half(const RuleArgs& a, i64 begin, i64 end) {
+  const float* p = static_cast<const float*>(a.param) + begin;
+  if (!a.half) return;
+  if (a.half_dtype == DType::f16)
+    detail::convert_row(static_cast<Half*>(a.half) + begin, p, end - begin);
+  else
+    detail::convert_row(static_cast<BFloat16*>(a.half) + begin, p, end - begin);
+}
+
 namespace {
 
 constexpr auto square_root = [](const auto& x, auto& y) { y = std::sqrt(x); };
@@ -16,6 +26,7 @@ const char* not_f32_or_f64(DType t) {
 }
 template <class Args>
 const char* refuse(const Args& a) {
+  if (a.half && a.dtype != DType::f32) return "a 16-bit copy is written of f32 parameters only";
   return not_f32_or_f64(a.dtype);
 }
 
@@ -37,10 +48,9 @@ void loop(const typename Rule<T>::Args& a) {
 template <template <class> class Rule>
 void reference(const typename Rule<float>::Args& a, const Launch&) {
   if (a.flags.skip()) return;
-  if (a.dtype == DType::f32)
-    loop<Rule, float>(a);
-  else
-    loop<Rule, double>(a);
+  if (a.dtype == DType::f64) return loop<Rule, double>(a);
+  loop<Rule, float>(a);
+  write_half(a, 0, a.n);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The rules of optim_rule.h on simt and cuda.
 //   naive       a thread an element
 //   vectorized  f32, 16-byte accesses, two of each array in flight where there are few arrays
+// Kernels that also write the 16-bit copy are instances of their own: the others are as without.
 #include "warptape/kernels/optim_rule.h"
 
 #include "warptape/kernels/device/vector.cuh"
@@ -26,11 +27,19 @@ struct RulePointers : Args {
     f(this->param), f(this->grad), f(this->block), f(this->grad_factor);
     for (int k = 0; k < kRuleStates; ++k) f(this->state[k]);
     for (int k = 0; k < 3; ++k) f(this->flags.flag[k]);
+    f(this->half);
   }
 };
 
+// In place of the 16-bit type: no copy is written.
+struct NoHalf {};
+template <class H>
+constexpr bool kWritesHalf = true;
+template <>
+constexpr bool kWritesHalf<NoHalf> = false;
+
 // Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment.
-template <class T, int V, class Rule>
+template <class T, class H, int V, class Rule>
 __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i64 i) {
   // Registers, as every index below is known at compile time. Unused states cost nothing: the
   // compiler sees that nobody reads them.
@@ -56,12 +65,19 @@ __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i
     for (int k = 0; k < kRuleStates; ++k) s[k][j] = state[k];
   }
   store_vector(static_cast<T*>(a.param) + i, p);
+  if constexpr (kWritesHalf<H>) {
+    // 2 bytes an element more, where a cast of its own would read 4 and write 2.
+    H h[V];
+#pragma unroll
+    for (int j = 0; j < V; ++j) h[j] = H(p[j]);
+    store_vector(static_cast<H*>(a.half) + i, h);
+  }
 #pragma unroll
   for (int k = 0; k < Rule::kStates; ++k)
     if (a.state[k]) store_vector(static_cast<T*>(a.state[k]) + i, s[k]);
 }
 
-template <template <class> class Rule, class T, int V>
+template <template <class> class Rule, class T, class H, int V>
 __global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Rule<T>::Args> a) {
   const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
   // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
@@ -71,40 +87,47 @@ __global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Ru
   // Learning rate and counts come from the device as well, once a thread: a captured graph can be
   // replayed with another rate. Some loads of one address and a division or two, beside V elements.
   const Rule<T> rule(a);
-  if (i + V <= a.n) return rule_pack<T, V>(a, rule, i);
+  if (i + V <= a.n) return rule_pack<T, H, V>(a, rule, i);
   // The last thread, where V does not divide n.
-  for (i64 k = i; k < a.n; ++k) rule_pack<T, 1>(a, rule, k);
+  for (i64 k = i; k < a.n; ++k) rule_pack<T, H, 1>(a, rule, k);
 }
 
-template <template <class> class Rule, class T, int V>
+template <template <class> class Rule, class T, class H, int V>
 void launch_rule(const typename Rule<T>::Args& a, const Launch& l) {
   const i64 threads = (a.n + V - 1) / V;
-  launch<rule_kernel<Rule, T, V>>({.grid = unsigned((threads + kThreads - 1) / kThreads),
-                                   .block = kThreads,
-                                   .stream = l.stream,
-                                   .op_name = l.op ? l.op->name : nullptr},
-                                  RulePointers<typename Rule<T>::Args>{a});
+  launch<rule_kernel<Rule, T, H, V>>({.grid = unsigned((threads + kThreads - 1) / kThreads),
+                                      .block = kThreads,
+                                      .stream = l.stream,
+                                      .op_name = l.op ? l.op->name : nullptr},
+                                     RulePointers<typename Rule<T>::Args>{a});
+}
+template <template <class> class Rule, int V>
+void launch_f32(const typename Rule<float>::Args& a, const Launch& l) {
+  if (!a.half) return launch_rule<Rule, float, NoHalf, V>(a, l);
+  if (a.half_dtype == DType::f16) return launch_rule<Rule, float, __half, V>(a, l);
+  launch_rule<Rule, float, __nv_bfloat16, V>(a, l);
 }
 template <template <class> class Rule>
 void naive(const typename Rule<float>::Args& a, const Launch& l) {
-  a.dtype == DType::f32 ? launch_rule<Rule, float, 1>(a, l) : launch_rule<Rule, double, 1>(a, l);
+  a.dtype == DType::f32 ? launch_f32<Rule, 1>(a, l) : launch_rule<Rule, double, NoHalf, 1>(a, l);
 }
 template <template <class> class Rule>
 void vectorized(const typename Rule<float>::Args& a, const Launch& l) {
   // Adam's four operands of 16 bytes are enough loads under way; sgd has fewer and little
   // arithmetic to hide them behind, so its threads take 32 bytes of each.
-  launch_rule<Rule, float, Rule<float>::kPack>(a, l);
+  launch_f32<Rule, Rule<float>::kPack>(a, l);
 }
 
 template <class Args>
 const char* not_f32_or_f64(const Args& a) {
+  if (a.half && a.dtype != DType::f32) return "a 16-bit copy is written of f32 parameters only";
   return a.dtype == DType::f32 || a.dtype == DType::f64 ? nullptr : "parameters must be f32 or f64";
 }
 template <class Args>
 const char* not_packs(const Args& a) {
   if (a.dtype != DType::f32) return "parameters must be f32";
-  return aligned_16(a.param) && aligned_16(a.grad) && aligned_16(a.state[0]) &&
-                 aligned_16(a.state[1]) && aligned_16(a.state[2])
+  return aligned_16(a.param) && aligned_16(a.grad) && aligned_16(a.half) &&
+                 aligned_16(a.state[0]) && aligned_16(a.state[1]) && aligned_16(a.state[2])
              ? nullptr
              : "pointers must be 16-byte aligned";
 }

@@ -8,7 +8,7 @@ namespace wt {
 
 inline constexpr int kRuleStates = 3;
 
-// f32 or f64, n elements each, no overlap. Nothing is written while flags.skip().
+// f32 or f64, n elements each, no overlap. Nothing is written while flags.skip(), half included.
 struct RuleArgs {
   void* param = nullptr;
   const void* grad = nullptr;
@@ -18,11 +18,15 @@ struct RuleArgs {
   const OptimBlock* block = nullptr;
   const double* grad_factor = nullptr;  // null: 1
   StepFlags flags{};
+  // The new parameters rounded to f16 or bf16, for operators that want them so: written where they
+  // are in registers, instead of by a cast that reads them again. f32 parameters only; null: none.
+  void* half = nullptr;
+  DType half_dtype = DType::f16;
 
   int states() const {
     return (state[0] != nullptr) + (state[1] != nullptr) + (state[2] != nullptr);
   }
-  i64 bytes() const { return n * item_size(dtype) * (3 + 2 * states()); }
+  i64 bytes() const { return n * (item_size(dtype) * (3 + 2 * states()) + (half ? 2 : 0)); }
 };
 
 // Stochastic gradient descent, state momentum (or null):

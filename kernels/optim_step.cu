@@ -23,7 +23,7 @@ struct SquareRoot {
 struct AdvancePointers : StepAdvanceArgs {
   template <class F>
   void visit_pointers(F&& f) const {
-    f(block), f(step), f(flags.flag[0]), f(flags.flag[1]), f(flags.flag[2]);
+    f(block), f(step), f(scaler), f(flags.flag[0]), f(flags.flag[1]), f(flags.flag[2]);
   }
 };
 struct RestorePointers : StepRestoreArgs {

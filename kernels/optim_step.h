@@ -4,6 +4,7 @@
 // A training step never waits for the host: what changes from step to step (rate, step count, clip
 // factor, flags) lies on the device and kernels take pointers. No STL: .cu files include this.
 #pragma once
+#include "warptape/kernels/common/loss_scale.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -42,21 +43,28 @@ struct StepRecord {
   i64 attempt;  // its number, from 0
   i64 applied;  // applied count after it
   i32 skipped, found;
+  double scale;  // of the loss; 1: none
 };
 inline constexpr i64 kStepRing = 256;  // records kept
 
 enum StepFound : i32 { kFoundNothing = 0, kFoundBadLoss = 1, kFoundBadGradient = 2 };
+// Why a step does nothing. Ranks agree on the largest: one that found an overflow lowers the scale
+// of all.
+enum StepSkip : i32 { kSkipNot = 0, kSkipRefused = 1, kSkipFound = 2 };
 
 // One a TrainStep.
 struct StepBlock {
   double loss_sum, weight;  // over the micro-batches
   double loss, grad_norm;   // of the mean
-  double factor;            // what gradients are multiplied by: clip / weight
+  double factor;            // what gradients are multiplied by: clip / (weight * seed)
   i32 found;                // StepFound bits of this step
   i32 stop;                 // the first `found` that stops, until the host lowers it
-  i32 skip;                 // the step's one predicate
-  i32 unused;
-  i64 call_base;               // calls of the dropout stream before this step
+  i32 skip;                 // the step's one predicate, a StepSkip
+  i32 bad_index;            // the mailbox was raised when the step decided
+  i64 call_base;            // calls of the dropout stream before this step
+  double seed;              // of a scaled step: what its backward began with
+  float seed_f32;
+  i32 seed_power;
   StepRecord ring[kStepRing];  // [attempt % kStepRing]
 };
 
@@ -68,7 +76,8 @@ struct StepAdvanceArgs {
   StepBlock* step;  // null: a bare optimizer step, no record
   bool count;
   StepFlags flags;
-  i64 dropout_calls = 0;  // that this step made
+  i64 dropout_calls = 0;        // that this step made
+  LossScale* scaler = nullptr;  // moves with `step`, unless the step was refused
   i64 bytes() const { return sizeof(OptimBlock) + (step ? i64(sizeof(StepRecord)) : 0); }
   i64 flops() const { return 0; }
 };
@@ -119,8 +128,18 @@ WT_HD WT_HOT void advance(const StepAdvanceArgs& a, Root root) {
     b.applied += !skipped;
     if (a.step && !skipped) a.step->call_base += a.dropout_calls;
     if (a.step)
-      a.step->ring[attempt % kStepRing] = {a.step->loss, a.step->grad_norm, b.rate,       attempt,
-                                           b.applied,    skipped,           a.step->found};
+      a.step->ring[attempt % kStepRing] = {
+          .loss = a.step->loss,
+          .grad_norm = a.step->grad_norm,
+          .lr = b.rate,
+          .attempt = attempt,
+          .applied = b.applied,
+          .skipped = skipped,
+          .found = a.step->found,
+          .scale = a.scaler ? a.scaler->scale : 1,
+      };
+    if (a.step && a.scaler && a.step->skip != kSkipRefused)
+      next_scale(*a.scaler, a.step->skip == kSkipFound);
   }
   derive(b, root);
 }

@@ -5,6 +5,9 @@
 
 namespace wt {
 
+// Writes a.half for the parameters [begin, end), where there is one. kernels/optim_rule.cpp.
+void write_half(const RuleArgs& a, i64 begin, i64 end);
+
 const char* sgd_step_why_not(const SgdStepArgs& a);
 void sgd_step_avx2(const SgdStepArgs& a, const Launch& l);
 const char* adamw_step_why_not(const AdamwStepArgs& a);
