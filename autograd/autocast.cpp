@@ -17,13 +17,21 @@ class AutocastCache {
     const bool valid = e.cast.defined() && e.version == leaf->cell->version &&
                        e.cast.dtype() == t && e.cast.requires_grad() == mode.grad;
     if (!valid) {
-      Tensor fresh = to_dtype(Tensor(detail::retained(leaf)), t);
+      Tensor fresh = lowered(Tensor(detail::retained(leaf)), t);
       e = {Tensor(detail::retained(leaf)), fresh, leaf->cell->version};
     }
     return e.cast;
   }
 
  private:
+  // By an optimizer's copy, if it keeps one that is of the leaf's present values.
+  static Tensor lowered(const Tensor& leaf, DType t) {
+    const Leaf* l = leaf_of(leaf.impl());
+    if (l->half && dtype_of(l->half) == t && l->half_version == leaf.impl()->cell->version)
+      return detail::to_dtype_stored(leaf, l->half);
+    return to_dtype(leaf, t);
+  }
+
   struct Entry {
     Tensor leaf{}, cast{};  // the leaf is held: another tensor could get its address
     u32 version = 0;
@@ -34,6 +42,10 @@ class AutocastCache {
 AutocastScope::AutocastScope(DType t, bool on)
     : before_(mode.autocast_dtype), on_before_((mode.slow & kSlowAutocast) != 0) {
   if (!is_half(t)) throw DtypeError(str("[autocast] lowers to f16 or bf16, got ", dtype_name(t)));
+  if (t == DType::f16 && on && mode.unscaled_step)
+    throw UsageError(
+        "[autocast] f16 inside a TrainStep that does not scale the loss: gradients below 6e-8 "
+        "would become zero\n  Try TrainStep's {.precision = f16}, which scales, or bf16");
   if (!mode.autocast_cache) {
     cache_ = std::make_unique<AutocastCache>();
     mode.autocast_cache = cache_.get();

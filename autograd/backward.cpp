@@ -129,12 +129,20 @@ Shape Backward::input_shape(u32 i) const {
   return Shape(o.shape, o.ndim);
 }
 
-GradSlot Backward::slot(u32 i) {
+GradSlot Backward::converted_slot(u32 i) {
+  const Edge& e = node->edges[i];
+  if (!e.node) return {};
+  const u32 key = e.node->output_info(e.output).key;
+  if (!(device_of_key(key) == device_of_key(node->output.key))) return {};
+  return slot_of(i, key);
+}
+
+GradSlot Backward::slot_of(u32 i, u32 key) {
   Node* d = node->edges[i].node;
   if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
   auto* l = static_cast<Leaf*>(d);
   // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
-  if (!l->hooks.empty() || mode.anomaly || l->output.key != node->output.key) return {};
+  if (!l->hooks.empty() || mode.anomaly || l->output.key != key) return {};
   if (!l->grad) {
     const CategoryScope scope(Category::gradient);
     l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),

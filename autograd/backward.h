@@ -89,7 +89,9 @@ struct Backward {
   Shape input_shape(u32 i) const;
   // Where input i's gradient may be written directly; empty when it must be returned with put().
   // Asking counts as having written: fill it.
-  GradSlot slot(u32 i);
+  GradSlot slot(u32 i) { return slot_of(i, node->output.key); }
+  // The same for a gradient that is converted to the leaf's dtype on the way: to_dtype's.
+  GradSlot converted_slot(u32 i);
   // The same or, where it is empty, a new contiguous tensor of the input's shape and the dtype and
   // device of the node's output. Hand it over with put() once the kernel has run.
   GradDestination destination(u32 i) {
@@ -101,6 +103,7 @@ struct Backward {
   Launch launch() const;
   static constexpr int kUnpacked = 256;
   const Tensor& saved_slow(u32 i);
+  GradSlot slot_of(u32 i, u32 key);
   void unbind();
   // Hands input i's gradient over. Checked for shape, dtype and device.
   void put(u32 i, Tensor t);

@@ -31,10 +31,27 @@ struct EnginePool {
 
 bool lower(const Engine::Pending& a, const Engine::Pending& b) { return a.sequence < b.sequence; }
 
+std::string shape_text(const Leaf* l) {
+  return str("a leaf of shape ", Shape(l->output.shape, l->output.ndim));
+}
+
 WT_COLD void throw_walk_clash(const Node* n) {
   throw UsageError(str("[backward] ", describe(n),
                        ": another backward is walking this node; two live walks may not share a "
                        "leaf or a graph"));
+}
+
+WT_COLD void throw_mixed_scales(const Leaf* l) {
+  const bool unscaled = l->scaler & kUnscaledBit;
+  throw UsageError(
+      str("[backward] the gradient of ", shape_text(l), " holds ",
+          unscaled     ? "what unscale_() has divided already"
+          : l->scaler  ? "what a GradScaler has scaled"
+                       : "what was never scaled",
+          ", and this backward brings another scale: they do not add up\n  the leaf was made at ",
+          describe_frame(l->frame), "\n  Try ",
+          unscaled ? "unscale_() after the last backward() of the step"
+                   : "scaler.scale(loss).backward() for every loss, or zero_grad() between"));
 }
 
 }  // namespace
@@ -57,6 +74,8 @@ WT_HOT void Engine::touch(Node* n) {
     throw_walk_clash(n);
   if (n->is_leaf()) {
     auto* l = static_cast<Leaf*>(n);
+    if (l->written && l->scaler != scaler_ && l->scaler != kAnyScaler && !capturing_) [[unlikely]]
+      throw_mixed_scales(l);
     leaves_.push_back({l, mark, l->task, l->capture});
     retain(l);
     l->capture = ~0u;
@@ -345,6 +364,10 @@ void Engine::finish(bool ok) noexcept {
     }
   }
   for (LeafUse& u : leaves_) {
+    if (marked_ && !capturing_) {
+      u.leaf->scaler = scaler_;
+      ++u.leaf->backwards;
+    }
     u.leaf->task = u.previous_task;
     u.leaf->capture = u.previous_capture;
     u.leaf->walk.store(u.previous_walk, std::memory_order_release);  // another thread may go on
@@ -366,6 +389,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   e.walk_ = walk_counter.fetch_add(1, std::memory_order_relaxed) + 1;
   e.create_graph_ = options.create_graph;
   e.retain_ = options.retain || options.create_graph;
+  e.scaler_ = options.scaler;
   e.capturing_ = captures != nullptr;
   if (captures) e.captures_.swap(*captures);
   e.outer_ = current_engine;

@@ -47,6 +47,7 @@ class Engine {
   std::vector<Capture> captures_;
   Pending single_{};  // one pending node is kept out of the heap: a chain never touches it
   u32 walk_ = 0;
+  u32 scaler_ = 0;  // whose scale the seeds carry (Leaf::scaler)
   bool create_graph_ = false, retain_ = false, capturing_ = false;
   bool marked_ = false;  // pass 1 went through: gradients may have been touched
   Engine* outer_ = nullptr;
@@ -87,6 +88,7 @@ WT_HOT void Engine::deliver(const Edge& e, Tensor&& t) {
 
 struct WalkOptions {
   bool create_graph = false, retain = false;
+  u32 scaler = 0;
 };
 // Runs one walk; `captures` null: gradients go to the leaves. Seeds are used up.
 void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions options,

@@ -36,21 +36,44 @@ void check_seed(const char* op, const Tensor& root, const Tensor& seed) {
                          "output ", describe(root), "\n  gradient ", describe(seed), at_line()));
 }
 
+// A loss with a derivative in it that is a constant to the graph: its share of the gradient would
+// silently be zero.
+void check_derivatives(const Tensor& root) {
+  if (!(root.impl()->flags & kConstantDerivative)) return;
+  throw UsageError(
+      str("[backward] this loss contains a derivative that grad() or grads() took without "
+          "create_graph: it has no graph, so parameters would get no gradient through it",
+          at_line(), "\n  Try {.create_graph = true} there, or .detach() if a constant is meant"));
+}
+
+// From `seed`, whose scale is that of `scaler` (Leaf::scaler).
+void walk_from(const Tensor& root, Tensor seed, BackwardOptions options, u32 scaler) {
+  check_derivatives(root);
+  walk({&root, 1}, {&seed, 1}, {.retain = options.retain_graph, .scaler = scaler}, nullptr);
+  mode.slow &= ~u32(kSlowConstant);  // what is made from here on belongs to another loss
+}
+
 }  // namespace
 
 void Tensor::backward(BackwardOptions options, Frame at) const {
   const FrameScope frame(at);
   check_root("backward", *this);
-  Tensor seed = seed_for("backward", *this);
-  walk({this, 1}, {&seed, 1}, {.retain = options.retain_graph}, nullptr);
+  walk_from(*this, seed_for("backward", *this), options, 0);
 }
 
 void Tensor::backward(const Tensor& gradient, BackwardOptions options, Frame at) const {
   const FrameScope frame(at);
   check_root("backward", *this);
   check_seed("backward", *this, gradient);
-  Tensor seed = gradient.detach();
-  walk({this, 1}, {&seed, 1}, {.retain = options.retain_graph}, nullptr);
+  walk_from(*this, gradient.detach(), options, 0);
+}
+
+void detail::backward_scaled(const Tensor& root, const Tensor& seed, u32 scaler,
+                             BackwardOptions options, Frame at) {
+  const FrameScope frame(at);
+  check_root("backward", root);
+  check_seed("backward", root, seed);
+  walk_from(root, seed.detach(), options, scaler);
 }
 
 std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
@@ -80,6 +103,12 @@ std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
     if (!results[i].defined() && !options.allow_unused)
       throw UsageError(str("[grads] no output depends on input ", i, ": ", describe(inputs[i]),
                            at_line(), "\n  Try {.allow_unused = true}"));
+  if (!options.create_graph) {
+    // Operators hand the mark on from here on, and backward() refuses what bears it.
+    for (const Tensor& r : results)
+      if (r.defined()) r.impl()->flags |= kConstantDerivative;
+    mode.slow |= kSlowConstant;
+  }
   return results;
 }
 

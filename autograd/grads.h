@@ -42,6 +42,9 @@ class TensorList {
   std::span<const Tensor> tensors_;
 };
 
+// A result without create_graph is a constant to the graphs it enters: backward() of a loss that
+// was made from one throws UsageError, unless it went through detach() or a NoGrad scope.
+//
 // d outputs / d inputs, a tensor an input, without touching any .grad: grads(loss, {w, b}),
 // grads(loss, net.parameters()), grads({y, z}, x). Throws UsageError for outputs that need no
 // gradient, for a graph freed by an earlier backward and (unless allow_unused) unused inputs.
@@ -56,6 +59,9 @@ Tensor grad(const L& loss, const Tensor& input, const GradOptions& options = {},
   return grad(loss.mean(at), input, options, at);
 }
 namespace detail {
+// backward() from a seed that carries the scale of a GradScaler (Leaf::scaler).
+void backward_scaled(const Tensor& root, const Tensor& seed, u32 scaler, BackwardOptions options,
+                     Frame at);
 struct SeveralInputsAreForGrads {
   template <class... T>
   SeveralInputsAreForGrads(const Tensor&, const Tensor&, const T&...);

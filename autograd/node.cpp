@@ -124,6 +124,7 @@ namespace {
 void delete_leaf(Leaf* l) {
   if (l->grad) release(l->grad);
   if (l->pending) release(l->pending);
+  if (l->half) release(l->half);
   for (const HookEntry& h : l->hooks)
     if (h.deleter) h.deleter(h.context);
   delete l;
@@ -293,7 +294,10 @@ void detail::replace_data(TensorImpl* p, TensorImpl* from) {
     l->output.key = p->key;
     if (l->grad) release(l->grad);
     l->grad = nullptr;
-    l->in_arena = l->written = l->invalid = false;
+    l->in_arena = l->written = l->invalid = l->from_f16 = false;
+    l->scaler = 0;
+    if (l->half) release(l->half);
+    l->half = nullptr;
   }
 }
 

@@ -72,7 +72,7 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
   mode.op = &info_;
   mode.operand = a_;
   for (int i = 0; i < n; ++i) inputs[i]->open();
-  open_slow(info_, outer_op_, inputs, n, types);
+  constant_ = open_slow(info_, outer_op_, inputs, n, types);
   bool any = false;
   for (int i = 0; i < n; ++i) any |= impl(i)->node != nullptr;
   recording_ = any && mode.grad;
@@ -88,7 +88,7 @@ static std::string dtype_hint(const In* const* in, int n) {
   return str(".to(", dtype_name(dtype_of(in[0]->impl())), ") on the other one");
 }
 
-void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
+bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types) {
   // A throw from a constructor runs no destructor: the owner tag is put back here.
   struct Restore {
@@ -140,6 +140,10 @@ void OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   }
   mode.operand = in[0];  // conversions, operators themselves, have left none
   restore.ok = true;
+  if (!(mode.slow & kSlowConstant && mode.grad)) return false;
+  bool constant = false;
+  for (int i = 0; i < n; ++i) constant |= (in[i]->impl()->flags & kConstantDerivative) != 0;
+  return constant;
 }
 
 // In operand i's order, or where that has none (expanded) in that of another one of its shape.
@@ -195,7 +199,8 @@ void OpScope::end_observed(const OpInfo& info) {
   if (mode.slow & kSlowProfile) profiler::end_op(info);
 }
 
-void OpScope::finish_slow(const OpInfo& info, TensorImpl* out) {
+void OpScope::finish_slow(const OpInfo& info, TensorImpl* out, bool constant) {
+  if (constant) out->flags |= kConstantDerivative;
   if (mode.slow & kSlowInference) out->flags |= kInference;
   if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf()) detail::pack_slots(out->node);
   end_observed(info);
@@ -299,6 +304,7 @@ static void hand_on_retained(const TensorImpl* out, Node* to) {
 void OpScope::finish_in_place() {
   TensorImpl* out = impl(0);
   out->cell->wrote(intern_frame(frame()));
+  if (constant_) out->flags |= kConstantDerivative;
   if (Node* n = node_) {
     for (int i = 0; i < n_; ++i) {
       Node* from = impl(i)->node;
@@ -352,6 +358,7 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
     impls[k]->node = n;
     impls[k]->output_index = u16(k);
     if (mode.slow & kSlowInference) impls[k]->flags |= kInference;
+    if (constant_) impls[k]->flags |= kConstantDerivative;
     tensors.push_back(Tensor(impls[k]));
   }
   empty_rvalues(nullptr);

@@ -231,7 +231,7 @@ class OpScope {
     if ((key_difference | mode.slow | process_slow.load(std::memory_order_relaxed)) != 0)
         [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
-      open_slow(info_, outer_op_, in, n_, types);
+      constant_ = open_slow(info_, outer_op_, in, n_, types);
     }
     bool any = a_->opened()->node != nullptr;
     if (n_ > 1) any |= b_->opened()->node != nullptr;
@@ -277,7 +277,8 @@ class OpScope {
     for (int i = 3; i < n_; ++i) empty_rvalue(input(i), reused);
   }
 
-  static void open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
+  // True where the result bears the mark kConstantDerivative.
+  static bool open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types);
   static TensorImpl* in_some_order(const In* const* in, int n, int i, DType t);
   static void abandon(Node* n);
@@ -286,7 +287,7 @@ class OpScope {
                                                   Frame at);
   static void fill_extra(SavedSlot& slot, TensorImpl* newest, int older);
   static void release_extras(TensorImpl* newest);
-  static void finish_slow(const OpInfo& info, TensorImpl* out);
+  static void finish_slow(const OpInfo& info, TensorImpl* out, bool constant);
   WT_COLD static void end_observed(const OpInfo& info);
   static void share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code);
   static void drop_stale_node(TensorImpl* out);
@@ -311,6 +312,7 @@ class OpScope {
   bool unfinished_ = true;
   bool rvalues_ = true;    // some operand is one (or was not looked at)
   bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
+  bool constant_ = false;  // an operand is a derivative without a graph, and this is recording
 };
 
 // --- hot pieces ---
@@ -429,8 +431,8 @@ WT_HOT Tensor OpScope::finish(Result y) {
   }
   empty_rvalues(y.from_);
   unfinished_ = false;
-  if (mode.slow & (kSlowInference | kSlowSaving | kSlowProfile)) [[unlikely]]
-    finish_slow(info_, out);
+  if (mode.slow & (kSlowInference | kSlowSaving | kSlowProfile | kSlowConstant)) [[unlikely]]
+    finish_slow(info_, out, constant_);
   return Tensor(out);
 }
 

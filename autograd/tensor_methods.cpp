@@ -97,7 +97,8 @@ void Tensor::set_grad(const Tensor& g, Frame at) const {
   }
   detail::copy_into(l->grad, g.impl());
   l->written = true;
-  l->invalid = false;
+  l->invalid = l->from_f16 = false;
+  l->scaler = 0;
 }
 
 void Tensor::zero_grad(Frame at) const {
@@ -110,8 +111,8 @@ void Tensor::zero_grad(Frame at) const {
     r->grad = nullptr;
     return;
   }
-  l->written = false;
-  l->invalid = false;
+  l->written = l->invalid = l->from_f16 = false;
+  l->scaler = 0;
   // A gradient of its own is given back; an arena's slot stays and is overwritten.
   if (!l->in_arena && l->grad) {
     release(l->grad);

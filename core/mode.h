@@ -58,6 +58,7 @@ enum SlowPath : u32 {
   kSlowOverride = 8,      // a VariantScope is open
   kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
   kSlowSaving = 32,       // a save policy or a checkpoint is in force
+  kSlowConstant = 64,     // derivatives were taken without create_graph: operators hand the mark on
 };
 
 enum class Determinism : u8 { standard, strict };
@@ -77,6 +78,7 @@ struct Mode {
   bool grad = true;
   bool anomaly = false;
   bool no_sync = false;  // a wait of the host for a device throws
+  bool unscaled_step = false;  // a TrainStep without loss scaling runs: f16 would lose gradients
   Determinism determinism = Determinism::standard;
   Category category = Category::activation;
   DType default_dtype = DType::f32;

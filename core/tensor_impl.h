@@ -13,6 +13,7 @@ enum TensorFlags : u8 {
   kIsView = 2,       // counted in cell->views
   kInference = 4,    // made under InferenceMode: may not be saved
   kArena = 8,        // a parameter or gradient inside an optimizer's arena
+  kConstantDerivative = 16,  // made from a derivative that has no graph of its own (grads())
 };
 
 struct TensorImpl {

@@ -146,6 +146,7 @@ Arenas::~Arenas() {
       const bool forgotten = (!l || l->holder == 0) && p->storage == a.param.get();
       if (!forgotten && (!l || l->holder != id_)) continue;
       if (l) {
+        if (l->half) release(std::exchange(l->half, nullptr));
         l->holder = 0;
         l->in_arena = false;  // the gradient stays, but zero_grad() may give it back now
       }
@@ -264,6 +265,7 @@ std::vector<std::pair<const Arena*, const Slot*>> Arenas::in_order() const {
 
 const std::vector<Run>& Arenas::collect() {
   runs_.clear();
+  written_ = {};
   for (const Arena& a : arenas_) {
     bool open = false;
     for (const Slot& s : a.slots) {
@@ -276,6 +278,11 @@ const std::vector<Run>& Arenas::collect() {
         throw NumericError(str("[optimizer] the gradient of ", s.entry.name,
                                " is invalid after a backward that threw", at_line(),
                                "\n  Try zero_grad()"));
+      if (!written_.first) written_.first = &s;
+      if (l->scaler != leaf_of(written_.first->entry.tensor.impl())->scaler) written_.other = &s;
+      if (l->from_f16) written_.from_f16 = &s;
+      written_.fresh |= l->grad->cell->version != s.stepped;
+      written_.backwards = std::max(written_.backwards, l->backwards - s.backwards);
       if (open)
         runs_.back().count += s.padded;
       else
@@ -287,8 +294,20 @@ const std::vector<Run>& Arenas::collect() {
 }
 
 void Arenas::zero_grad() noexcept {
+  for (Arena& a : arenas_)
+    for (Slot& s : a.slots) {
+      s.entry.tensor.zero_grad();
+      if (const Leaf* l = leaf_of(s.entry.tensor.impl())) s.backwards = l->backwards;
+    }
+}
+
+u32 Arenas::pending_backwards() const {
+  u32 n = 0;
   for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) s.entry.tensor.zero_grad();
+    for (const Slot& s : a.slots)
+      if (const Leaf* l = leaf_of(s.entry.tensor.impl()); l && l->written)
+        n = std::max(n, l->backwards - s.backwards);
+  return n;
 }
 
 void Arenas::fill_grad_zero() {
@@ -300,8 +319,15 @@ void Arenas::fill_grad_zero() {
       if (!device_of(l->grad).is_meta)
         fill_zero(l->grad->data, device_of(l->grad), g.numel * item_size(g.dtype));
       l->grad->cell->wrote(mode.frame);
-      l->invalid = false;
+      l->invalid = l->from_f16 = false;
+      l->scaler = kAnyScaler;
     }
+}
+
+void Arenas::mark_unscaled() noexcept {
+  for (const Arena& a : arenas_)
+    for (const Slot& s : a.slots)
+      if (Leaf* l = leaf_of(s.entry.tensor.impl()); l && l->written) l->scaler |= kUnscaledBit;
 }
 
 void Arenas::add_average() {
@@ -315,12 +341,60 @@ void Arenas::add_average() {
   }
 }
 
-void Arenas::bump_versions() noexcept {
-  for (const Arena& a : arenas_)
+void Arenas::attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept {
+  a.half = std::move(memory);
+  a.half_dtype = t;
+  for (size_t i = 0; i < a.slots.size(); ++i) {
+    Slot& s = a.slots[i];
+    Geometry g = s.entry.tensor.impl()->geometry;
+    g.dtype = t;
+    s.half = tensor_over(a.half.get(), s.offset * item_size(t), g);
+    s.half.impl()->cell = &cells[i];
+  }
+}
+
+void Arenas::keep_half(DType t) {
+  struct Made {
+    Arena* arena;
+    CellStorage memory;
+  };
+  std::vector<Made> made;
+  for (Arena& a : arenas_)
+    if (a.dtype == DType::f32 && !(a.half && a.half_dtype == t))
+      made.push_back({&a, zeroed_with_cells(device_, a.elements * item_size(t), a.slots.size(),
+                                            Category::parameter)});
+  for (Made& m : made)
+    attach_half(*m.arena, std::move(m.memory.storage), m.memory.cells, t);
+  for (const Arena& a : arenas_) {
+    if (!a.half) continue;
     for (const Slot& s : a.slots) {
       const TensorImpl* p = s.entry.tensor.impl();
-      const Leaf* l = leaf_of(p);
-      if (l && l->written) p->cell->wrote(mode.frame);
+      Leaf* l = leaf_of(p);
+      if (!l || (l->half == s.half.impl() && l->half_version == p->cell->version)) continue;
+      wt::detail::copy_into(s.half.impl(), p);
+      if (l->half != s.half.impl()) {
+        if (l->half) release(l->half);
+        l->half = wt::detail::retained(s.half.impl());
+      }
+      l->half_version = p->cell->version;
+    }
+  }
+}
+
+void Arenas::bump_versions() noexcept {
+  for (Arena& a : arenas_)
+    for (Slot& s : a.slots) {
+      TensorImpl* p = s.entry.tensor.impl();
+      Leaf* l = leaf_of(p);
+      if (!l || !l->written) continue;
+      const bool had_half = l->half && l->half_version == p->cell->version;
+      p->cell->wrote(mode.frame);
+      s.stepped = l->grad->cell->version;
+      s.backwards = l->backwards;
+      // The update wrote the copy too, or neither.
+      if (!had_half) continue;
+      l->half->cell->wrote(mode.frame);
+      l->half_version = p->cell->version;
     }
 }
 

@@ -71,6 +71,9 @@ struct Slot {
   i64 offset;   // in elements
   i64 padded;   // elements up to the next slot
   i64 order;    // of registration, over all arenas
+  Tensor half{};         // over Arena::half, if there is one
+  u32 stepped = ~0u;     // the gradient's version when a step last used it
+  u32 backwards = 0;     // Leaf::backwards then
 };
 
 struct Arena {
@@ -79,6 +82,8 @@ struct Arena {
   i64 elements = 0;
   StorageRef param, grad, state[kMaxStates];
   StorageRef average;  // of the weights, if the optimizer keeps one
+  StorageRef half;     // the weights in 16 bits, if operators are to find them so
+  DType half_dtype = DType::f16;
   std::vector<Slot> slots;
 
   void* at(const StorageRef& s, i64 element) const {
@@ -90,6 +95,15 @@ struct Arena {
 struct Run {
   const Arena* arena;
   i64 begin, count;  // in elements
+};
+
+// What is known of the written gradients together: which steps they allow.
+struct Written {
+  const Slot* first = nullptr;  // null: there are none
+  const Slot* other = nullptr;  // one with another scaler than the first
+  const Slot* from_f16 = nullptr;
+  bool fresh = false;   // some backward came since the last step
+  u32 backwards = 0;    // how many came since the last step or zero_grad()
 };
 
 class Arenas {
@@ -115,11 +129,19 @@ class Arenas {
   // left invalid.
   const std::vector<Run>& collect();
   const std::vector<Run>& runs() const { return runs_; }
+  const Written& written() const { return written_; }
+  // unscale_() has divided the written gradients by their scale.
+  void mark_unscaled() noexcept;
   void zero_grad() noexcept;
+  // Backwards whose gradients no step has used.
+  u32 pending_backwards() const;
   // Zeros in every written slot, which stays written.
   void fill_grad_zero();
   // A copy of the weights in every arena's `average`. Throws OutOfMemory; then nothing has changed.
   void add_average();
+  // Keeps a 16-bit copy of every f32 parameter for autocast, and brings those up to date that are
+  // not of their parameter's present values. Throws OutOfMemory; then nothing has changed.
+  void keep_half(DType t);
   bool has_average() const { return static_cast<bool>(arenas_.front().average); }
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
@@ -144,8 +166,11 @@ class Arenas {
   u64 id_;
   int n_states_;
   Device device_;
+  void attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept;
+
   std::vector<Arena> arenas_;
   std::vector<Run> runs_;
+  Written written_{};
 };
 
 }  // namespace wt::optim::detail

@@ -7,6 +7,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/arena.h"
 
 namespace wt::optim {
 
@@ -19,10 +20,20 @@ static void check_max_norm(const char* what, double max_norm) {
     throw UsageError(str("[", what, "] max_norm must be above 0, got ", max_norm, at_line()));
 }
 
+// What limits a scaled gradient limits the scale, not the gradient.
+static void check_unscaled(const char* what, const Tensor& parameter) {
+  const Leaf* l = leaf_of(parameter.impl());
+  if (!l || !l->written || l->scaler == 0 || l->scaler & kUnscaledBit) return;
+  throw UsageError(str("[", what, "] the gradients are scaled by a GradScaler", at_line(),
+                       "\n  Try scaler.unscale_(opt) before it"));
+}
+
 Tensor clip_factor(Optimizer& opt, double max_norm, Frame at) {
   const FrameScope frame(at);
   check_max_norm("clip_factor", max_norm);
   opt.prepare();
+  if (const detail::Slot* s = opt.arenas().written().first)
+    check_unscaled("clip_factor", s->entry.tensor);
   const i64 n = opt.add_norm();
   Tensor factor = opt.own_factor();
   run(StepDecideArgs{.partials = opt.partials(),
@@ -100,6 +111,7 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
   for (const Tensor& p : parameters) {
     Tensor g = p.grad();
     if (!g.defined()) continue;
+    check_unscaled("clip_grad_norm_", p);
     if (!grads.empty() && g.device() != grads[0].device())
       throw UsageError(str("[clip_grad_norm_] the gradients lie on several devices", at_line()));
     grads.push_back(std::move(g));
@@ -129,6 +141,7 @@ void clip_grad_value_(std::span<const Tensor> parameters, double limit, Frame at
   if (!(limit > 0))
     throw UsageError(str("[clip_grad_value_] the limit must be above 0, got ", limit, at_line()));
   const NoGrad no_grad;
+  for (const Tensor& p : parameters) check_unscaled("clip_grad_value_", p);
   for (const Tensor& p : parameters) {
     Tensor g = p.grad();
     if (g.defined()) g.clamp_(-limit, limit);  // takes no memory: all are limited, or none

@@ -33,7 +33,7 @@ constexpr i64 kTableSize = 256;
 constexpr size_t kHostBytes = offsetof(OptimBlock, applied);
 constexpr i64 kBlock = sizeof(OptimBlock);
 // The blocks of the groups, then these.
-constexpr i64 kNormAt = 0, kFactorAt = 8, kMarkAt = 16, kTailBytes = 24;
+constexpr i64 kNormAt = 0, kFactorAt = 8, kMarkAt = 16, kFoundAt = 24, kTailBytes = 32;
 // The value of optim.kind.<optimizer>: what the state's names and scalars mean.
 constexpr i64 kMark = 1;
 
@@ -250,7 +250,18 @@ void Optimizer::set_lr_factor(double factor) {
 
 // --- steps ---
 
-void Optimizer::zero_grad(const ZeroGradOptions& options) {
+void Optimizer::zero_grad(const ZeroGradOptions& options, Frame at) {
+  if (windows_.equal > 1 && windows_.length > 1 && !options.discard) {
+    const FrameScope frame(at);
+    const u32 pending = arenas_->pending_backwards();
+    if (pending > 0 && pending < windows_.length)
+      throw UsageError(str("[zero_grad] the gradients of ", pending, " backward() calls would be "
+                           "lost: steps came after every ", windows_.length,
+                           " so far, and this last window is shorter", at_line(),
+                           "\n  Try a step() for it, with its own number of micro-batches in the "
+                           "mean, or TrainStep's micro_batches; zero_grad({.discard = true}) drops "
+                           "them"));
+  }
   if (options.set_to_none)
     arenas_->zero_grad();
   else
@@ -286,14 +297,15 @@ const double* Optimizer::partials() const {
 }
 
 void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
-                      i64 dropout_calls) {
+                      i64 dropout_calls, LossScale* scaler) {
   Memory& m = *memory_;
   for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
   if (arenas_->has_average()) update_average(flags);
   arenas_->bump_versions();
   // Group 0 writes the record and counts the dropout calls.
   for (size_t g = 0; g < m.host.size(); ++g) {
-    wt::run(StepAdvanceArgs{m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls},
+    wt::run(StepAdvanceArgs{m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls,
+                            g == 0 ? scaler : nullptr},
             m.launch());
     ++m.host[g].attempted;  // no device decides about this one
   }
@@ -303,6 +315,7 @@ void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlo
 void Optimizer::step(const StepOptions& options, Frame at) {
   const FrameScope frame(at);
   prepare();
+  check_step("step", 0);
   Tensor keep_factor, keep_skip;
   const Device d = memory_->device;
   const auto* factor = static_cast<const double*>(
@@ -312,6 +325,51 @@ void Optimizer::step(const StepOptions& options, Frame at) {
   apply(factor, {{skip, mailbox_, nullptr}}, nullptr);
 }
 
+void Optimizer::check_step(const char* caller, u32 scaler) {
+  const detail::Written& w = arenas_->written();
+  const auto fail = [&](const std::string& what, const char* hint) {
+    throw UsageError(str("[", kind_.name, "] ", caller, "() ", what, at_line(), "\n  Try ", hint));
+  };
+  if (!w.first)
+    fail("without a gradient: no backward() came since zero_grad()", "loss.backward() before it");
+  const auto scaler_of = [](const Slot& s) { return leaf_of(s.entry.tensor.impl())->scaler; };
+  const auto differs = [&](const Slot* s) {
+    const u32 of = s ? scaler_of(*s) : kAnyScaler;
+    return of != kAnyScaler && (of & ~kUnscaledBit) != scaler;
+  };
+  if (const Slot* s = differs(w.first) ? w.first : differs(w.other) ? w.other : nullptr) {
+    if (scaler == 0)
+      fail(str("with gradients that a GradScaler has scaled: that of ", s->entry.name),
+           "scaler.step(opt), which divides by the scale and skips inf");
+    fail(str("of a GradScaler that has not scaled the gradient of ", s->entry.name),
+         "scaler.scale(loss).backward() for every loss");
+  }
+  if (w.from_f16 && scaler == 0)
+    fail(str("with gradients that went through f16 without loss scaling: that of ",
+             w.from_f16->entry.name, "; what is below 6e-8 has become zero"),
+         "optim::GradScaler, TrainStep's {.precision = f16}, or bf16");
+  if (!w.fresh)
+    fail("a second time with the same gradients: no backward() came since the last step",
+         "zero_grad() and loss.backward() between two steps");
+  Windows next = windows_;
+  if (next.steps++ == 0) next.first = w.backwards;
+  next.equal = next.length == w.backwards ? next.equal + 1 : 1;
+  next.length = w.backwards;
+  if (next.steps == 3 && next.first == 1 && next.length > 1 && next.equal == 2)
+    fail(str("after ", next.length, " backward() calls, while the first one came after a single "
+             "one: batch 0 was stepped on alone"),
+         str("(i + 1) % ", next.length, " == 0 instead of i % ", next.length,
+             " == 0, or TrainStep's micro_batches")
+             .c_str());
+  windows_ = next;
+}
+
+void Optimizer::keep_half(DType t) { arenas_->keep_half(t); }
+
+i32* Optimizer::own_found() const {
+  char* b = static_cast<char*>(memory_->block->data);
+  return b ? reinterpret_cast<i32*>(b + memory_->tail(kFoundAt)) : nullptr;
+}
 double* Optimizer::own_norm() const {
   char* b = static_cast<char*>(memory_->block->data);
   return b ? reinterpret_cast<double*>(b + memory_->tail(kNormAt)) : nullptr;

@@ -44,6 +44,7 @@ struct ZeroGradOptions {
   // true: gradients are gone, no memory is touched. false: those that are there become zeros, so
   // that weight decay and momentum go on.
   bool set_to_none = true;
+  bool discard = false;  // gradients that no step has used are not wanted: see zero_grad()
 };
 
 struct Betas {
@@ -66,14 +67,18 @@ class WT_API Optimizer {
   Optimizer& operator=(const Optimizer&) = delete;
 
   // Marks all gradients unwritten. A parameter that no backward reaches before the next step is
-  // neither updated nor decayed, and counts in no norm.
-  void zero_grad(const ZeroGradOptions& options = {});
+  // neither updated nor decayed, and counts in no norm. Throws UsageError where a loop that steps
+  // after every k backwards (k > 1) would lose those of a shorter last window, unless `discard`.
+  void zero_grad(const ZeroGradOptions& options = {}, Frame at = Frame::here());
 
   // One update from the gradients. While the device's mailbox holds a bad label or index, or `skip`
   // is raised, nothing changes but the attempted count. This protects parameters and the
   // optimizer's state only; TrainStep also protects buffers and random state. Throws UsageError
-  // when another optimizer took the parameters over, NumericError for gradients that a throwing
-  // backward left invalid; then nothing has changed.
+  // when another optimizer took the parameters over, when no backward came since the last step, for
+  // gradients that are scaled (GradScaler::step is for these) or went through f16 unscaled, and
+  // where the first step came after one backward and all others come after k: `i % k == 0` is true
+  // for batch 0. Throws NumericError for gradients that a throwing backward left invalid. Then
+  // nothing has changed.
   void step(const StepOptions& options = {}, Frame at = Frame::here());
 
   // Group 0 has the parameters that no pattern names, 1 is the first of the options' groups.
@@ -123,7 +128,14 @@ class WT_API Optimizer {
   const double* partials() const;
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
-             i64 dropout_calls = 0);
+             i64 dropout_calls = 0, LossScale* scaler = nullptr);
+  // After prepare(): throws UsageError unless the written gradients are fit for a step of `caller`
+  // by the scaler with this number (0: none; Leaf::scaler), and counts its backwards.
+  void check_step(const char* caller, u32 scaler);
+  // Whether inf or NaN was found: a flag of the optimizer's own, for GradScaler.
+  i32* own_found() const;
+  // 16-bit copies of the parameters for autocast, which updates keep; after prepare().
+  void keep_half(DType t);
   // The block's own norm and clip factor, for clip_factor().
   double* own_norm() const;
   Tensor own_factor() const;
@@ -175,6 +187,12 @@ class WT_API Optimizer {
   Schedule schedule_;
   const i32* mailbox_ = nullptr;
   bool averaged_ = false;  // an EmaScope is open
+  // How many backwards came before each step of a raw loop.
+  struct Windows {
+    i64 steps = 0;
+    u32 first = 0, length = 0;  // of the first one, and of the last `equal` ones
+    i64 equal = 0;
+  } windows_;
 };
 
 // In its scope the parameters are their averages, for evaluation:

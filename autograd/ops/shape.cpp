@@ -411,8 +411,15 @@ Tensor clone(const In& x) {
 
 namespace {
 void to_dtype_backward(Backward& g) {
-  g.put(0, to_dtype(g.take_grad(),
-                    DType(g.node->edges[0].node->output_info(g.node->edges[0].output).key & 0xff)));
+  const Edge& e = g.node->edges[0];
+  const DType t = DType(e.node->output_info(e.output).key & 0xff);
+  Leaf* const leaf = e.node->is_leaf() ? static_cast<Leaf*>(e.node) : nullptr;
+  if (!leaf || g.some) return g.put(0, to_dtype(g.take_grad(), t));
+  leaf->from_f16 |= dtype_of(g.grad().impl()) == DType::f16;
+  // A leaf's first gradient is converted into its place, not by way of a tensor of its own.
+  const GradSlot to = leaf->written ? GradSlot{} : g.converted_slot(0);
+  if (!to) return g.put(0, to_dtype(g.take_grad(), t));
+  run(CopyArgs{to.view(), view_of(g.grad().impl())}, g.launch());
 }
 void to_device_backward(Backward& g) {
   const Edge& e = g.node->edges[0];
@@ -427,6 +434,13 @@ Tensor to_dtype(const In& x, DType t) {
   Result y = s.result(s.geometry(0).shape, s.geometry(0).ndim, t);
   if (is_floating(t)) s.record(to_dtype_backward);
   copy_views(y.view(), s.view(0), s);
+  return s.finish(std::move(y));
+}
+
+Tensor detail::to_dtype_stored(const In& x, const TensorImpl* stored) {
+  OpScope s(info::to_dtype, x);
+  Result y(alias_of(stored));
+  s.record(to_dtype_backward);
   return s.finish(std::move(y));
 }
 
