@@ -45,9 +45,9 @@ WT_COLD void throw_mixed_scales(const Leaf* l) {
   const bool unscaled = l->scaler & kUnscaledBit;
   throw UsageError(
       str("[backward] the gradient of ", shape_text(l), " holds ",
-          unscaled     ? "what unscale_() has divided already"
-          : l->scaler  ? "what a GradScaler has scaled"
-                       : "what was never scaled",
+          unscaled    ? "what unscale_() has divided already"
+          : l->scaler ? "what a GradScaler has scaled"
+                      : "what was never scaled",
           ", and this backward brings another scale: they do not add up\n  the leaf was made at ",
           describe_frame(l->frame), "\n  Try ",
           unscaled ? "unscale_() after the last backward() of the step"

@@ -152,18 +152,18 @@ struct Node {
 
 // The gradient state of a leaf: a node without backward, owned by its tensor and by consumers.
 struct Leaf : Node {
-  TensorImpl* grad = nullptr;             // the accumulated gradient, or an arena's slot
-  TensorImpl* pending = nullptr;          // with tensor hooks: this walk's sum before accumulation
-  bool in_arena = false;                  // `grad` is an arena slot: never replaced
-  bool written = false;                   // a backward wrote it since zero_grad()
-  bool invalid = false;                   // a backward threw half way: zero_grad() first
-  u32 capture = ~0u;                      // grads(): which result this leaf is
-  u64 holder = 0;                         // the optimizer that laid it out; 0: none
+  TensorImpl* grad = nullptr;     // the accumulated gradient, or an arena's slot
+  TensorImpl* pending = nullptr;  // with tensor hooks: this walk's sum before accumulation
+  bool in_arena = false;          // `grad` is an arena slot: never replaced
+  bool written = false;           // a backward wrote it since zero_grad()
+  bool invalid = false;           // a backward threw half way: zero_grad() first
+  u32 capture = ~0u;              // grads(): which result this leaf is
+  u64 holder = 0;                 // the optimizer that laid it out; 0: none
   // Loss scaling. The GradScaler whose scale is in `grad`, with kUnscaledBit once it was divided
   // out; 0: none was.
   u32 scaler = 0;
-  bool from_f16 = false;       // part of `grad` came through f16: without scaling it lost small ones
-  u32 backwards = 0;           // walks that have reached the leaf, ever
+  bool from_f16 = false;  // part of `grad` came through f16: without scaling it lost small ones
+  u32 backwards = 0;      // walks that have reached the leaf, ever
   TensorImpl* half = nullptr;  // a 16-bit copy that an optimizer keeps; valid at half_version
   u32 half_version = 0;
   void (*ready)(Leaf*, void*) = nullptr;  // fires when the last use of a walk has arrived

@@ -77,7 +77,7 @@ enum class SavePolicy : u8 {
 struct Mode {
   bool grad = true;
   bool anomaly = false;
-  bool no_sync = false;  // a wait of the host for a device throws
+  bool no_sync = false;        // a wait of the host for a device throws
   bool unscaled_step = false;  // a TrainStep without loss scaling runs: f16 would lose gradients
   Determinism determinism = Determinism::standard;
   Category category = Category::activation;

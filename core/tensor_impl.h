@@ -9,10 +9,10 @@ namespace wt {
 struct Node;  // autograd/node.h: a recorded operator, or a leaf's gradient state
 
 enum TensorFlags : u8 {
-  kSavedOutput = 1,  // its producer's node keeps a raw pointer to it
-  kIsView = 2,       // counted in cell->views
-  kInference = 4,    // made under InferenceMode: may not be saved
-  kArena = 8,        // a parameter or gradient inside an optimizer's arena
+  kSavedOutput = 1,          // its producer's node keeps a raw pointer to it
+  kIsView = 2,               // counted in cell->views
+  kInference = 4,            // made under InferenceMode: may not be saved
+  kArena = 8,                // a parameter or gradient inside an optimizer's arena
   kConstantDerivative = 16,  // made from a derivative that has no graph of its own (grads())
 };
 

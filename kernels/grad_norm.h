@@ -108,9 +108,9 @@ WT_HD WT_HOT void decide(const StepDecideArgs& a, double norm) {
   s.bad_index = a.mailbox && *a.mailbox;
   const bool may_stop = !a.scaler || a.scaler->scale <= a.scaler->min_scale;
   if (!s.stop && a.on_found == NonFinite::stop && !s.bad_index && may_stop) s.stop = s.found;
-  s.skip = s.bad_index || s.stop                                ? kSkipRefused
+  s.skip = s.bad_index || s.stop                                      ? kSkipRefused
            : s.found && (a.scaler || a.on_found != NonFinite::ignore) ? kSkipFound
-                                                                : kSkipNot;
+                                                                      : kSkipNot;
 }
 
 WT_HD WT_HOT double read_scalar(const void* p, DType t) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/kernels/common/dtypes.h"
+#include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/optim_rule.h"
 
 namespace wt {

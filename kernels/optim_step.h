@@ -62,7 +62,7 @@ struct StepBlock {
   i32 skip;                 // the step's one predicate, a StepSkip
   i32 bad_index;            // the mailbox was raised when the step decided
   i64 call_base;            // calls of the dropout stream before this step
-  double seed;              // of a scaled step: what its backward began with
+  double seed;              // what a scaled step began its backward with; 0: not scaled
   float seed_f32;
   i32 seed_power;
   StepRecord ring[kStepRing];  // [attempt % kStepRing]

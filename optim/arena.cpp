@@ -363,8 +363,7 @@ void Arenas::keep_half(DType t) {
     if (a.dtype == DType::f32 && !(a.half && a.half_dtype == t))
       made.push_back({&a, zeroed_with_cells(device_, a.elements * item_size(t), a.slots.size(),
                                             Category::parameter)});
-  for (Made& m : made)
-    attach_half(*m.arena, std::move(m.memory.storage), m.memory.cells, t);
+  for (Made& m : made) attach_half(*m.arena, std::move(m.memory.storage), m.memory.cells, t);
   for (const Arena& a : arenas_) {
     if (!a.half) continue;
     for (const Slot& s : a.slots) {

@@ -67,13 +67,13 @@ inline constexpr int kMaxStates = 3;
 
 struct Slot {
   Entry entry;
-  Tensor grad;  // over the arena: the leaf's own, unless somebody moved the parameter
-  i64 offset;   // in elements
-  i64 padded;   // elements up to the next slot
-  i64 order;    // of registration, over all arenas
-  Tensor half{};         // over Arena::half, if there is one
-  u32 stepped = ~0u;     // the gradient's version when a step last used it
-  u32 backwards = 0;     // Leaf::backwards then
+  Tensor grad;        // over the arena: the leaf's own, unless somebody moved the parameter
+  i64 offset;         // in elements
+  i64 padded;         // elements up to the next slot
+  i64 order;          // of registration, over all arenas
+  Tensor half{};      // over Arena::half, if there is one
+  u32 stepped = ~0u;  // the gradient's version when a step last used it
+  u32 backwards = 0;  // Leaf::backwards then
 };
 
 struct Arena {
@@ -102,8 +102,8 @@ struct Written {
   const Slot* first = nullptr;  // null: there are none
   const Slot* other = nullptr;  // one with another scaler than the first
   const Slot* from_f16 = nullptr;
-  bool fresh = false;   // some backward came since the last step
-  u32 backwards = 0;    // how many came since the last step or zero_grad()
+  bool fresh = false;  // some backward came since the last step
+  u32 backwards = 0;   // how many came since the last step or zero_grad()
 };
 
 class Arenas {

@@ -255,9 +255,10 @@ void Optimizer::zero_grad(const ZeroGradOptions& options, Frame at) {
     const FrameScope frame(at);
     const u32 pending = arenas_->pending_backwards();
     if (pending > 0 && pending < windows_.length)
-      throw UsageError(str("[zero_grad] the gradients of ", pending, " backward() calls would be "
-                           "lost: steps came after every ", windows_.length,
-                           " so far, and this last window is shorter", at_line(),
+      throw UsageError(str("[zero_grad] the gradients of ", pending,
+                           " backward() calls would be "
+                           "lost: steps came after every ",
+                           windows_.length, " so far, and this last window is shorter", at_line(),
                            "\n  Try a step() for it, with its own number of micro-batches in the "
                            "mean, or TrainStep's micro_batches; zero_grad({.discard = true}) drops "
                            "them"));
@@ -316,51 +317,66 @@ void Optimizer::step(const StepOptions& options, Frame at) {
   const FrameScope frame(at);
   prepare();
   check_step("step", 0);
+  apply_step(options, nullptr, nullptr);
+}
+
+void Optimizer::apply_step(const StepOptions& options, const double* factor, const i32* found) {
   Tensor keep_factor, keep_skip;
   const Device d = memory_->device;
-  const auto* factor = static_cast<const double*>(
-      scalar_pointer("grad_factor", options.grad_factor, DType::f64, d, keep_factor));
+  if (options.grad_factor.defined())
+    factor = static_cast<const double*>(
+        scalar_pointer("grad_factor", options.grad_factor, DType::f64, d, keep_factor));
   const auto* skip =
       static_cast<const i32*>(scalar_pointer("skip", options.skip, DType::i32, d, keep_skip));
-  apply(factor, {{skip, mailbox_, nullptr}}, nullptr);
+  apply(factor, {{skip, mailbox_, found}}, nullptr);
+}
+
+[[noreturn]] static void refuse_step(const char* kind, const char* caller, const std::string& why,
+                                     const std::string& hint) {
+  throw UsageError(str("[", kind, "] ", caller, "() ", why, at_line(), "\n  Try ", hint));
+}
+
+void Optimizer::check_gradients(const char* caller, u32 scaler) const {
+  const detail::Written& w = arenas_->written();
+  if (!w.first)
+    refuse_step(kind_.name, caller, "without a gradient: no backward() came since zero_grad()",
+                "loss.backward() before it");
+  for (const Slot* s : {w.first, w.other}) {
+    const u32 of = s ? leaf_of(s->entry.tensor.impl())->scaler : kAnyScaler;
+    if (of == kAnyScaler || (of & ~kUnscaledBit) == scaler) continue;
+    if (scaler == 0)
+      refuse_step(kind_.name, caller,
+                  "with gradients that a GradScaler has scaled: that of " + s->entry.name,
+                  "scaler.step(opt), which divides by the scale and skips inf");
+    refuse_step(kind_.name, caller,
+                "of a GradScaler that has not scaled the gradient of " + s->entry.name,
+                "scaler.scale(loss).backward() for every loss");
+  }
 }
 
 void Optimizer::check_step(const char* caller, u32 scaler) {
+  check_gradients(caller, scaler);
   const detail::Written& w = arenas_->written();
-  const auto fail = [&](const std::string& what, const char* hint) {
-    throw UsageError(str("[", kind_.name, "] ", caller, "() ", what, at_line(), "\n  Try ", hint));
-  };
-  if (!w.first)
-    fail("without a gradient: no backward() came since zero_grad()", "loss.backward() before it");
-  const auto scaler_of = [](const Slot& s) { return leaf_of(s.entry.tensor.impl())->scaler; };
-  const auto differs = [&](const Slot* s) {
-    const u32 of = s ? scaler_of(*s) : kAnyScaler;
-    return of != kAnyScaler && (of & ~kUnscaledBit) != scaler;
-  };
-  if (const Slot* s = differs(w.first) ? w.first : differs(w.other) ? w.other : nullptr) {
-    if (scaler == 0)
-      fail(str("with gradients that a GradScaler has scaled: that of ", s->entry.name),
-           "scaler.step(opt), which divides by the scale and skips inf");
-    fail(str("of a GradScaler that has not scaled the gradient of ", s->entry.name),
-         "scaler.scale(loss).backward() for every loss");
-  }
   if (w.from_f16 && scaler == 0)
-    fail(str("with gradients that went through f16 without loss scaling: that of ",
-             w.from_f16->entry.name, "; what is below 6e-8 has become zero"),
-         "optim::GradScaler, TrainStep's {.precision = f16}, or bf16");
+    refuse_step(kind_.name, caller,
+                str("with gradients that went through f16 without loss scaling: that of ",
+                    w.from_f16->entry.name, "; what is below 6e-8 has become zero"),
+                "optim::GradScaler, TrainStep's {.precision = f16}, or bf16");
   if (!w.fresh)
-    fail("a second time with the same gradients: no backward() came since the last step",
-         "zero_grad() and loss.backward() between two steps");
+    refuse_step(kind_.name, caller,
+                "a second time with the same gradients: no backward() came since the last step",
+                "zero_grad() and loss.backward() between two steps");
   Windows next = windows_;
   if (next.steps++ == 0) next.first = w.backwards;
   next.equal = next.length == w.backwards ? next.equal + 1 : 1;
   next.length = w.backwards;
   if (next.steps == 3 && next.first == 1 && next.length > 1 && next.equal == 2)
-    fail(str("after ", next.length, " backward() calls, while the first one came after a single "
-             "one: batch 0 was stepped on alone"),
-         str("(i + 1) % ", next.length, " == 0 instead of i % ", next.length,
-             " == 0, or TrainStep's micro_batches")
-             .c_str());
+    refuse_step(kind_.name, caller,
+                str("after ", next.length,
+                    " backward() calls, while the first one came after a "
+                    "single one: batch 0 was stepped on alone"),
+                str("(i + 1) % ", next.length, " == 0 instead of i % ", next.length,
+                    " == 0, or TrainStep's micro_batches"));
   windows_ = next;
 }
 

@@ -129,11 +129,15 @@ class WT_API Optimizer {
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
              i64 dropout_calls = 0, LossScale* scaler = nullptr);
-  // After prepare(): throws UsageError unless the written gradients are fit for a step of `caller`
-  // by the scaler with this number (0: none; Leaf::scaler), and counts its backwards.
+  // After prepare(): throws UsageError unless there are written gradients, all of them of the
+  // scaler with this number (0: none; Leaf::scaler). check_step(): and unless they are fit for a
+  // step; it counts their backwards.
+  void check_gradients(const char* caller, u32 scaler) const;
   void check_step(const char* caller, u32 scaler);
   // Whether inf or NaN was found: a flag of the optimizer's own, for GradScaler.
   i32* own_found() const;
+  // apply(), with the factor (unless options has one) and the flags of a bare step.
+  void apply_step(const StepOptions& options, const double* factor, const i32* found);
   // 16-bit copies of the parameters for autocast, which updates keep; after prepare().
   void keep_half(DType t);
   // The block's own norm and clip factor, for clip_factor().

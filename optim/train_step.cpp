@@ -4,10 +4,13 @@
 #include <cmath>
 #include <cstddef>
 
+#include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/shape.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
 
@@ -40,12 +43,14 @@ void lower_stop(const Tensor& block) {
   fill_zero(field<i32>(block, offsetof(StepBlock, stop)), block.device(), sizeof(i32));
 }
 
-[[noreturn]] void throw_non_finite(i32 found, const std::string& parameter) {
+[[noreturn]] void throw_non_finite(i32 found, const std::string& parameter, bool scaled) {
   throw NumericError(
       str("[TrainStep] the ", found & kFoundBadLoss ? "loss" : "gradient", " is not finite",
+          scaled ? ", and the loss scale is at its smallest already" : "",
           parameter.empty() ? "" : "\n  first in the gradient of " + parameter,
-          "\n  The step changed nothing\n  Try a lower learning rate, or AnomalyMode to find the "
-          "line"));
+          "\n  The step changed nothing\n  Try ", scaled ? "bf16, which has f32's range, " : "",
+          "a lower learning rate, or AnomalyMode to "
+          "find the line"));
 }
 
 template <class F>
@@ -64,12 +69,14 @@ StepRecord StepResult::read() const {
   if (block_.device().is_meta)
     throw PlacementError("[StepResult] a step on the meta device has no values");
   wt::detail::before_wait("StepResult", block_.device());
-  const auto block = read_field<StepBlock>(block_, 0);  // at once: each copy is a round trip
+  // All of it at once, the mailbox's flag as the newest step saw it included: each copy is a round
+  // trip.
+  const auto block = read_field<StepBlock>(block_, 0);
   const StepRecord& r = block.ring[attempt_ % kStepRing];
-  check_mailbox(block_.device());
+  if (block.bad_index || is_synchronous(block_.device())) check_mailbox(block_.device());
   if (block.stop) {
     lower_stop(block_);
-    throw_non_finite(block.stop, "");  // `found` is the newest step's
+    throw_non_finite(block.stop, "", block.seed != 0);  // `found` is the newest step's
   }
   if (r.attempt != attempt_)
     throw UsageError(str("[StepResult] step ", attempt_, " was read after ", kStepRing,
@@ -99,9 +106,16 @@ struct TrainStep::Snapshot {
 
 TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options)
     : net_(net.state()), opt_(opt), options_(std::move(options)) {
-  if (options_.precision != DType::f32)
-    throw NotAvailable(str("[TrainStep] precision ", dtype_name(options_.precision),
-                           " needs loss scaling, which is not there yet: use f32"));
+  if (options_.precision != DType::f32 && !is_half(options_.precision))
+    throw UsageError(str("[TrainStep] precision must be f32, f16 or bf16, got ",
+                         dtype_name(options_.precision)));
+  if (options_.precision == DType::f16) {
+    if (options_.on_nonfinite == NonFinite::ignore)
+      throw UsageError(
+          "[TrainStep] on_nonfinite = ignore with precision f16: a gradient that the scale made "
+          "inf would be applied; use skip or stop");
+    scaler_ = std::make_unique<optim::GradScaler>(options_.loss_scale);
+  }
   if (options_.graph)
     throw NotAvailable(
         "[TrainStep] graph = true needs CUDA graph capture, which is not there yet: use false");
@@ -121,6 +135,8 @@ TrainStep::~TrainStep() = default;
 
 void TrainStep::prepare_memory() {
   opt_.prepare();
+  if (is_half(options_.precision)) opt_.keep_half(options_.precision);
+  scaler_block();  // on the parameters' device from here on
   const Device d = opt_.device();
   if (block_.defined() && block_.device() == d) return;
   const CategoryScope scope(Category::optimizer);
@@ -134,7 +150,7 @@ void TrainStep::prepare_memory() {
 i64 TrainStep::begin(i64 batch_size) {
   if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
-  opt_.zero_grad();
+  opt_.arenas().zero_grad();
   prepare_memory();
   // What an earlier operator left there is not this step's failure.
   if (is_synchronous(opt_.device())) check_mailbox(opt_.device());
@@ -233,7 +249,40 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
                   .step = step_block(block_),
                   .first = part == 0},
       launch_on(opt_.device()));
-  sum.backward({}, Frame{});
+  backward(sum, part);
+}
+
+void TrainStep::backward(const Tensor& sum, i64 part) {
+  if (!scaler_) return sum.backward({}, Frame{});
+  if (part == 0) seed_loss();
+  // A 16-bit seed would be the overflow that the scale is to find.
+  const bool wide = sum.dtype() == DType::f32 || sum.dtype() == DType::f64;
+  const Tensor root = wide ? sum : to_dtype(sum, DType::f32);
+  const Tensor seed = root.dtype() == DType::f64
+                          ? optim::detail::scalar_over(block_.impl()->storage,
+                                                       offsetof(StepBlock, seed), DType::f64)
+                          : optim::detail::scalar_over(block_.impl()->storage,
+                                                       offsetof(StepBlock, seed_f32), DType::f32);
+  detail::backward_scaled(root, seed.reshape(root.shape()), scaler_->id(), {}, Frame{});
+}
+
+// What the backward of every micro-batch, on every rank, begins with.
+void TrainStep::seed_loss() {
+  LossSeedArgs args{.step = step_block(block_), .scaler = scaler_block(), .parts = parts_};
+  args.fix = options_.reducer == nullptr;
+  run(args, launch_on(opt_.device()));
+  if (!options_.reducer) return;
+  options_.reducer->max(optim::detail::scalar_over(block_.impl()->storage,
+                                                   offsetof(StepBlock, seed_power), DType::i32));
+  args.propose = false, args.fix = true;
+  run(args, launch_on(opt_.device()));
+}
+
+optim::GradScaler& TrainStep::scaler() {
+  if (!scaler_)
+    throw UsageError(str("[TrainStep] precision ", dtype_name(options_.precision),
+                         " has no loss scale; f16 has one"));
+  return *scaler_;
 }
 
 StepFlags TrainStep::skip_flag() const {
@@ -268,7 +317,8 @@ StepResult TrainStep::finish() {
                      .factor = nullptr,
                      .step = step_block(block_),
                      .on_found = options_.on_nonfinite,
-                     .mailbox = opt_.mailbox()},
+                     .mailbox = opt_.mailbox(),
+                     .scaler = scaler_block()},
       launch_on(d));
   if (options_.reducer)
     options_.reducer->max(optim::detail::scalar_over(block_.impl()->storage,
@@ -283,7 +333,7 @@ StepResult TrainStep::finish() {
   }
   const i64 dropout_calls = i64(generator_->calls(RandomStream::dropout));
   opt_.apply(field<double>(block_, offsetof(StepBlock, factor)), skip_flag(), step_block(block_),
-             dropout_calls);
+             dropout_calls, scaler_block());
   restore_where_skipped();
   if (skipped) restore_snapshots();  // identities too
   leave_random(dropout_calls, skipped);
@@ -292,7 +342,8 @@ StepResult TrainStep::finish() {
 
 // Policy stop, where the host knows at once. Names the first bad gradient.
 void TrainStep::report_found(i32 found) {
-  if (!found || options_.on_nonfinite != NonFinite::stop) return;
+  // A scaled step stops at the smallest scale only.
+  if (!found || !read_field<i32>(block_, offsetof(StepBlock, stop))) return;
   lower_stop(block_);
   if (options_.before_stop)
     options_.before_stop({.loss = read_field<double>(block_, offsetof(StepBlock, loss)),
@@ -301,7 +352,8 @@ void TrainStep::report_found(i32 found) {
                           .attempt = opt_.attempted(),
                           .applied = opt_.applied(),
                           .skipped = 1,
-                          .found = found});
+                          .found = found,
+                          .scale = scaler_ ? scaler_->get_scale() : 1});
   std::string name;
   for (const nn::NamedTensor& p : opt_.parameters()) {
     const Tensor g = p.tensor.grad();
@@ -310,7 +362,7 @@ void TrainStep::report_found(i32 found) {
     if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
       name = p.name;
   }
-  throw_non_finite(found, name);
+  throw_non_finite(found, name, scaler_ != nullptr);
 }
 
 // Enqueued on the device: buffers go back under the same flag that guards the parameters.
@@ -347,7 +399,7 @@ void TrainStep::restore_snapshots() noexcept {
 void TrainStep::roll_back() noexcept {
   restore_snapshots();
   *generator_ = generator_before_;
-  opt_.zero_grad();
+  opt_.arenas().zero_grad();
   // Where the host is ahead it may hold the error of an earlier step, which nobody has heard of.
   if (is_synchronous(opt_.device())) clear_mailbox(opt_.device());
 }

@@ -19,9 +19,11 @@
 #include <memory>
 #include <vector>
 
+#include "warptape/autograd/autocast.h"
 #include "warptape/core/batch.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
+#include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/reducer.h"
 
@@ -36,19 +38,25 @@ concept LossLike = requires(const L& l) {
 };
 
 struct TrainStepOptions {
-  DType precision = DType::f32;  // f32: parameters as they are
-  i64 micro_batches = 1;         // at most the batch's size; their losses and gradients add up
-  double clip_norm = 0;          // of the mean loss's gradient; 0: no clipping
-  optim::Schedule schedule{};    // given to the optimizer
-  bool graph = false;            // capture as one CUDA graph
+  // f16, bf16: the forward runs under AutocastScope, on 16-bit copies of the f32 parameters that
+  // every update writes beside them; parameters, gradients, losses and the optimizer's state stay
+  // f32. f16 is scaled (loss_scale below). f32: as the model is.
+  DType precision = DType::f32;
+  i64 micro_batches = 1;       // at most the batch's size; their losses and gradients add up
+  double clip_norm = 0;        // of the mean loss's gradient; 0: no clipping
+  optim::Schedule schedule{};  // given to the optimizer
+  bool graph = false;          // capture as one CUDA graph
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
-  // step changes nothing but `attempted`; ignore: step anyway.
+  // step changes nothing but `attempted`; ignore: step anyway. With f16 a step is skipped and the
+  // scale lowered as long as that can help; `stop` throws at loss_scale.min_scale, `skip` never
+  // does, ignore is refused.
   NonFinite on_nonfinite = NonFinite::stop;
   // Called before that NumericError, where the host knows at once (no queue): gradients are those
   // of the refused step, which has not been rolled back yet.
   std::function<void(const StepRecord&)> before_stop = {};
-  optim::Reducer* reducer = nullptr;  // other ranks; not owned
-  double ema_decay = 0;               // above 0: opt.track_ema(ema_decay)
+  optim::Reducer* reducer = nullptr;      // other ranks; not owned
+  double ema_decay = 0;                   // above 0: opt.track_ema(ema_decay)
+  optim::GradScalerOptions loss_scale{};  // of precision f16
 };
 
 // What a step did. Reading waits for the device, once, and throws what the device found meanwhile
@@ -63,6 +71,7 @@ class WT_API StepResult {
   double lr() const { return read().lr; }                // the rate it used
   i64 applied() const { return read().applied; }         // applied steps after it
   bool skipped() const { return read().skipped != 0; }
+  double scale() const { return read().scale; }  // of the loss; 1: none
   StepRecord read() const;
 
  private:
@@ -73,7 +82,7 @@ class WT_API StepResult {
 class WT_API TrainStep {
  public:
   // Keeps references to `opt` and to the module's state. Throws NotAvailable for what is not there
-  // yet (precision other than f32, graph), UsageError for options out of range.
+  // yet (graph), UsageError for options out of range.
   TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
@@ -96,7 +105,7 @@ class WT_API TrainStep {
         const i64 from = size * i / parts, to = size * (i + 1) / parts;
         Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
         detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
-        accept(loss_of(std::as_const(part)), i);
+        accept(in_precision([&] { return loss_of(std::as_const(part)); }), i);
       }
       return finish();
     } catch (...) {
@@ -111,6 +120,9 @@ class WT_API TrainStep {
   // Makes the generator what the device says: a skip that the host has not seen took its dropout
   // calls back. Waits for the device; call it before saving random state.
   void sync_random();
+  // The loss's scaler: its state belongs into a checkpoint. Throws UsageError unless precision is
+  // f16.
+  optim::GradScaler& scaler();
 
  private:
   struct Snapshot;
@@ -155,7 +167,24 @@ class WT_API TrainStep {
     }
   }
   void check_plain_tensor() const;
+  // f() as the forward runs: under autocast, or where f16 is refused because nothing scales it.
+  template <class F>
+  auto in_precision(F f) const {
+    const UnscaledScope unscaled(!scaler_);
+    if (options_.precision == DType::f32) return f();
+    const AutocastScope autocast(options_.precision);
+    return f();
+  }
+  struct WT_GUARD UnscaledScope {
+    explicit UnscaledScope(bool on) : before(mode.unscaled_step) { mode.unscaled_step = on; }
+    ~UnscaledScope() { mode.unscaled_step = before; }
+    const bool before;
+  };
+  void backward(const Tensor& sum, i64 part);
+  void seed_loss();
+  LossScale* scaler_block() const { return scaler_ ? scaler_->on_device(opt_.device()) : nullptr; }
 
+  std::unique_ptr<optim::GradScaler> scaler_;  // of f16
   std::shared_ptr<nn::detail::ModuleState> net_;
   optim::Optimizer& opt_;
   TrainStepOptions options_;

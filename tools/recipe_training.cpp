@@ -77,6 +77,11 @@ i64 integer_of(const std::vector<nn::NamedTensor>& values, const std::string& na
   return v;
 }
 
+DType precision_of(const std::string& name) {
+  if (name == "bf16") return DType::bf16;
+  return name == "f32" || name == "O0" ? DType::f32 : DType::f16;
+}
+
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
   RecipeDefaults d = r.defaults();
   d.lr = o.lr > 0 ? o.lr : d.lr * find_optimizer(o.optimizer).lr_factor;
@@ -120,7 +125,7 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
 
 RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
                                std::function<void(const wt::StepRecord&)> before_stop)
-    : recipe_(r) {
+    : recipe_(r), scaled_(precision_of(o.precision) == DType::f16) {
   r.model().train();
   optimizer_ = make_optimizer(
       r.model(),
@@ -134,7 +139,8 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
             .patience = 1});
   step_ = std::make_unique<TrainStep>(
       r.model(), *optimizer_,
-      TrainStepOptions{.micro_batches = o.micro_batches,
+      TrainStepOptions{.precision = precision_of(o.precision),
+                       .micro_batches = o.micro_batches,
                        .clip_norm = d.clip,
                        .schedule = schedule_of(o.schedule, std::min(d.warmup, steps / 2), steps),
                        .graph = o.graph,
@@ -156,6 +162,8 @@ std::vector<nn::NamedTensor> RecipeTraining::state() {
   for (nn::NamedTensor& t : optimizer_->state()) all.push_back(std::move(t));
   if (plateau_)
     for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
+  if (scaled_)
+    for (nn::NamedTensor& t : step_->scaler().state_dict()) all.push_back(std::move(t));
   step_->sync_random();
   const Generator& g = generator();
   all.push_back(named_number("rng.seed", i64(g.seed())));
@@ -176,6 +184,7 @@ void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
   recipe_.model().load_state_dict(nn::with_prefix(values, "model."));
   optimizer_->load_state(beginning_with(values, {"optim.", "ema."}));
   if (plateau_) plateau_->load_state(beginning_with(values, {"sched."}));
+  if (scaled_) step_->scaler().load_state_dict(values);
   generator() = g;
 }
 

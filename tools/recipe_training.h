@@ -14,6 +14,8 @@
 
 namespace wt::tools {
 
+// f32, f16 or bf16 of `--precision`, whose O0 to O3 are the levels that apex named.
+DType precision_of(const std::string& name);
 // The recipe's defaults with what the options say.
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
 
@@ -37,7 +39,7 @@ class RecipeTraining {
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }
 
-  // model.*, optim.*, ema.*, sched.*, rng.*.
+  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*.
   std::vector<nn::NamedTensor> state();
   // Throws DataError for random state, UsageError for a model or optimizer, that is not like ours.
   void load_state(const std::vector<nn::NamedTensor>& values);
@@ -47,6 +49,7 @@ class RecipeTraining {
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::ReduceLROnPlateau> plateau_;
   std::unique_ptr<TrainStep> step_;
+  bool scaled_;  // by a loss scale
 };
 
 // f(), which takes something from that file: what it finds to be wrong is a DataError that names

@@ -30,8 +30,7 @@ void check_kept(const char* option, const std::string& value) {
 
 Trainer::Trainer(const TrainOptions& o) : o_(o) {
   if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
-  if (o.precision != "f32")
-    throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
+  o_.precision = dtype_name(precision_of(o.precision));
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
@@ -83,11 +82,13 @@ bool Trainer::train_one(Progress& bar) {
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
   if (c_.step % every == 0 || c_.step == total_ || c_.step == first_step_ + 1) {
     const double seconds = std::max(seconds_since(logged_at_), 1e-9);
-    log_step(r, double(c_.step - logged_step_) / seconds);
+    const wt::StepRecord done = r.read();  // once: it waits for the device
+    log_step(done, double(c_.step - logged_step_) / seconds);
     logged_at_ = Clock::now();
     logged_step_ = c_.step;
-    bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(r.lr()), " |g| ",
-                        three_digits(r.grad_norm()), " mem ",
+    bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(done.lr), " |g| ",
+                        three_digits(done.grad_norm),
+                        is_scaled() ? str(" scale ", three_digits(done.scale)) : "", " mem ",
                         bytes_text(memory::stats(device_).live)));
   }
   bar.update();
@@ -95,11 +96,12 @@ bool Trainer::train_one(Progress& bar) {
 }
 
 // rate: steps a second
-void Trainer::log_step(const StepResult& r, double rate) {
-  loss_ = r.loss();
+void Trainer::log_step(const wt::StepRecord& r, double rate) {
+  loss_ = r.loss;
   if (!out_) return;
-  StepRecord record{.step = c_.step, .epoch = epoch_now(), .loss = loss_, .lr = r.lr()};
-  if (!std::isnan(r.grad_norm())) record.grad_norm = r.grad_norm();
+  StepRecord record{.step = c_.step, .epoch = epoch_now(), .loss = loss_, .lr = r.lr};
+  if (!std::isnan(r.grad_norm)) record.grad_norm = r.grad_norm;
+  if (is_scaled()) record.scale = r.scale;
   record.items_per_second = rate * double(d_.batch * recipe_->items_per_sample());
   record.bytes = u64(memory::stats(device_).live);
   write([&] { out_->log(record, 1e3 / rate); });

@@ -52,7 +52,7 @@ class Trainer {
   std::vector<nn::NamedTensor> state(const Counters& c);
   bool train_one(Progress& bar);
   void use_kernels();
-  void log_step(const StepResult& r, double rate);
+  void log_step(const wt::StepRecord& r, double rate);
   void measure_held_out();
   void evaluate();
   void judge();
@@ -68,6 +68,7 @@ class Trainer {
   void write_sample();
   void print_summary() const;
   void print_doubts() const;
+  bool is_scaled() const { return o_.precision == "f16"; }
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
   double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
   bool out_of_patience() const { return o_.patience > 0 && c_.worse >= o_.patience; }

@@ -33,6 +33,7 @@ nn::Metadata Trainer::metadata() const {
                  {"micro_batches", std::to_string(o_.micro_batches)},
                  {"steps", std::to_string(total_)},
                  {"seed", std::to_string(o_.seed)},
+                 {"precision", o_.precision},
                  {"optimizer", o_.optimizer},
                  {"lr", json_number(d_.lr)},
                  {"weight_decay", json_number(d_.weight_decay)},

@@ -63,8 +63,11 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--micro-batches", o->micro_batches, "parts of a batch, one after another")
       ->check(at_least(1))
       ->capture_default_str();
-  c->add_option("--precision", o->precision, "f16 and bf16 are not there yet")
-      ->check(one_of({"f32", "f16", "bf16"}))
+  c->add_option(
+       "--precision", o->precision,
+       "f16 (with loss scaling) or bf16: products in 16 bits, weights in f32; O0 is f32, O1 to "
+       "O3 are f16")
+      ->check(one_of({"f32", "f16", "bf16", "O0", "O1", "O2", "O3"}))
       ->capture_default_str();
   c->add_option("--optimizer", o->optimizer)
       ->check(one_of(optimizer_names()))

@@ -1,0 +1,120 @@
+// Loss scaling for f16 in loops of your own. TrainStep{.precision = f16} does all of this by
+// itself.
+//
+//   optim::GradScaler scaler;
+//   for (auto& [x, y] : loader) {
+//     opt.zero_grad();
+//     const auto loss = [&] {
+//       const AutocastScope autocast(DType::f16);
+//       return cross_entropy(net(x), y);
+//     }();
+//     scaler.scale(loss).backward();
+//     scaler.unscale_(opt);                      // only to clip or look at gradients
+//     optim::clip_grad_norm_(net, 1.0);
+//     scaler.step(opt);                          // nothing where a gradient is inf or NaN
+//     scaler.update();
+//   }
+//
+// Gradients that are too small for f16 (below 6e-8) would become zero; the scale lifts them, and is
+// divided out in f32. Scale, growth count and what was found lie on the device: nothing here waits
+// for it. Names, defaults and the rule are those of torch.amp.GradScaler.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "warptape/autograd/loss.h"
+#include "warptape/kernels/common/loss_scale.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::optim {
+
+struct GradScalerOptions {
+  double init_scale = 65536;
+  double growth_factor = 2;     // above 1
+  double backoff_factor = 0.5;  // in (0, 1)
+  i64 growth_interval = 2000;   // steps without inf before the scale grows
+  // inf or NaN at this scale is no matter of scaling any more: NumericError.
+  double min_scale = 1;
+  bool enabled = true;  // false: a scale of 1 that never moves; nothing is skipped
+};
+
+class GradScaler;
+
+// A loss whose backward begins with the scale.
+class [[nodiscard]] ScaledLoss {
+ public:
+  // Gradients of the mean loss times the scale. Throws UsageError where they would be added to
+  // gradients of another scale.
+  WT_API void backward(BackwardOptions options = {}, Frame at = Frame::here()) const;
+
+ private:
+  friend class GradScaler;
+  ScaledLoss(const GradScaler& scaler, Tensor loss) : scaler_(scaler), loss_(std::move(loss)) {}
+  const GradScaler& scaler_;
+  Tensor loss_;
+};
+
+class WT_API GradScaler {
+ public:
+  // Throws UsageError for options out of range.
+  explicit GradScaler(const GradScalerOptions& options = {}, const CallLine& = {});
+  ~GradScaler();
+  GradScaler(const GradScaler&) = delete;
+  GradScaler& operator=(const GradScaler&) = delete;
+
+  // Takes what backward() is called on: a loss or a tensor of one element. The result does nothing
+  // but backward().
+  ScaledLoss scale(const Loss& loss, Frame at = Frame::here()) const;
+  ScaledLoss scale(const Tensor& loss, Frame at = Frame::here()) const;
+
+  // Divides the gradients of `opt` by the scale, in place, in one pass that also looks for inf and
+  // NaN: for clipping, or to look at them. After the last backward of a step, once. Throws
+  // UsageError otherwise, and where the gradients are not this scaler's; nothing has changed then.
+  void unscale_(Optimizer& opt, Frame at = Frame::here());
+  // opt.step() with unscaled gradients, unless one of them is inf or NaN (then the optimizer only
+  // counts an attempt). Does not change .grad. A grad_factor wants unscale_() before. Throws what
+  // opt.step() throws, and UsageError for a second call before update().
+  void step(Optimizer& opt, const StepOptions& options = {}, Frame at = Frame::here());
+  // The rule, once a step, after all optimizers: found inf: scale *= backoff_factor; else, after
+  // growth_interval steps, scale *= growth_factor. Throws UsageError when no step() came before,
+  // and NumericError when inf was found at min_scale already: at once where the device has no
+  // queue, else get_scale() and state_dict() do.
+  void update(Frame at = Frame::here());
+
+  bool is_enabled() const { return options_.enabled; }
+  // These wait for the device.
+  double get_scale(Frame at = Frame::here()) const;
+  i64 get_growth_tracker(Frame at = Frame::here()) const;
+  // 0-d tensors on the cpu: scaler.scale, .growth_factor, .backoff_factor, .min_scale (f64),
+  // .growth_interval, .growth_tracker (i64).
+  std::vector<nn::NamedTensor> state_dict(Frame at = Frame::here()) const;
+  // Takes the values with these names from among `values`. Throws UsageError for one that is
+  // missing or out of range; then nothing has changed.
+  void load_state_dict(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
+
+  // --- internal: what TrainStep is made of ---
+  u32 id() const { return id_; }  // Leaf::scaler
+  // The scalars in d's memory; those of another device move there, which waits for it.
+  LossScale* on_device(Device d) const;
+  Tensor seed(Device d, DType t) const;  // the scale as a 0-d tensor, f32 or f64
+  // Throws NumericError where the floor was met.
+  void check_floor(const LossScale& now) const;
+
+ private:
+  enum class Stage : u8 { unscaled, stepped };
+  struct Memory;
+
+  LossScale read() const;
+  void write(const LossScale& values) const;
+  Stage* stage_of(const Optimizer& opt);
+  void decide(Optimizer& opt, bool unscaled) const;
+
+  GradScalerOptions options_;
+  u32 id_;
+  // A scaler works on the device of the first loss it is given, and follows later ones.
+  mutable std::unique_ptr<Memory> memory_;
+  std::vector<std::pair<const Optimizer*, Stage>> stages_;  // since the last update()
+};
+
+}  // namespace wt::optim

@@ -1,0 +1,248 @@
+// TrainStep in f16 and bf16: it trains as f32 does, keeps f32 where f32 is kept, skips what
+// overflows, and adds micro-batches up.
+#include <cmath>
+
+#include "warptape/core/profiler.h"
+#include "warptape/optim/arena.h"
+#include "warptape/tests/optim/devices.h"
+#include "warptape/tests/optim/scaled_net.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/leak_guard.h"
+
+using namespace wt;
+using namespace wt_test;
+
+namespace {
+
+auto loss_of(ScaledNet& net) {
+  return [&net](const Labelled& b) { return cross_entropy(net(b.x), b.y); };
+}
+
+// Every 16-bit copy is its parameter, rounded, and autocast may use it.
+void check_halves(const optim::Optimizer& opt, DType t) {
+  for (const auto& [arena, slot] : opt.arenas().in_order()) {
+    const Tensor& p = slot->entry.tensor;
+    CHECK(p.dtype() == f32);
+    const Leaf* l = leaf_of(p.impl());
+    REQUIRE(l->half);
+    CHECK(l->half_version == p.impl()->cell->version);
+    CHECK(slot->half.dtype() == t);
+    CHECK(slot->half.to_vector<double>() == p.detach().to(t).to_vector<double>());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("TrainStep f16, bf16: trains as f32 does, with f32 parameters and state", "[precision]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const DType t = GENERATE(f16, bf16);
+  const LeakGuard guard;
+  const auto train = [&](DType precision) {
+    ScaledNet net = scaled_net(d);
+    optim::AdamW opt(net, {.lr = 0.02});
+    TrainStep step{net, opt, {.precision = precision, .clip_norm = 1}};
+    const Labelled batch = labelled(32, d);
+    std::vector<double> losses;
+    for (int i = 0; i < 30; ++i) {
+      const StepResult r = step(batch, loss_of(net));
+      CHECK(!r.skipped());
+      CHECK(r.scale() == (precision == f16 ? 65536 : 1));
+      losses.push_back(r.loss());
+      if (precision != f32 && i % 10 == 0) check_halves(opt, t);
+    }
+    for (const auto& s : opt.state()) CHECK(!is_half(s.tensor.dtype()));
+    return losses;
+  };
+  const std::vector<double> half = train(t), wide = train(f32);
+  CHECK(wide.back() < 0.3 * wide.front());
+  const double unit = t == f16 ? 1e-3 : 8e-3;  // of one rounding
+  for (size_t i = 0; i < wide.size(); ++i) CHECK(std::abs(half[i] - wide[i]) < 8 * unit);
+}
+
+TEST_CASE("TrainStep f16: one overflow skips one step and changes nothing else",
+          "[precision][transaction]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  ScaledNet net = scaled_net(d);
+  optim::AdamW opt(net, {.lr = 0.02});
+  TrainStep step{net, opt, {.precision = f16, .schedule = optim::warmup(10)}};
+  const Labelled batch = labelled(32, d);
+  Overflow bad(net.first.weight.tensor());
+  step(batch, loss_of(net));
+  const std::vector<double> before = values_of(net);
+  bad.on = true;
+  const StepResult skipped = step(batch, loss_of(net));
+  bad.on = false;
+  CHECK(skipped.skipped());
+  CHECK(skipped.scale() == 65536);
+  CHECK(skipped.applied() == 1);
+  CHECK(values_of(net) == before);
+  check_halves(opt, f16);
+  const StepResult next = step(batch, loss_of(net));
+  CHECK(!next.skipped());
+  CHECK(next.scale() == 32768);
+  CHECK(next.applied() == 2);
+  CHECK(next.lr() == 0.02 * optim::warmup(10).at(1));  // T22: schedules count applied steps
+  CHECK(step.attempted() == 3);
+  CHECK(step.scaler().get_scale() == 32768);
+  check_halves(opt, f16);
+}
+
+TEST_CASE("TrainStep f16: a NaN that no scale helps stops at the smallest one", "[precision]") {
+  ScaledNet net = scaled_net(Device::cpu());
+  optim::AdamW opt(net);
+  TrainStep step{net, opt, {.precision = f16, .loss_scale = {.init_scale = 4}}};
+  Overflow bad(net.first.weight.tensor());
+  bad.on = true;
+  const Labelled batch = labelled(8, Device::cpu());
+  const std::vector<double> before = values_of(net);
+  int steps = 0;
+  const std::string text = message_of([&] {
+    for (; steps < 10; ++steps) CHECK(step(batch, loss_of(net)).skipped());
+  });
+  CHECK(steps == 2);
+  CHECK(mentions(text, "the loss scale is at its smallest already"));
+  CHECK(mentions(text, "first in the gradient of first.weight"));
+  CHECK(mentions(text, "Try bf16"));
+  CHECK(values_of(net) == before);
+  bad.on = false;
+  CHECK_NOTHROW(step(batch, loss_of(net)));
+  // skip: never.
+  TrainStep patient{
+      net,
+      opt,
+      {.precision = f16, .on_nonfinite = NonFinite::skip, .loss_scale = {.init_scale = 2}}};
+  bad.on = true;
+  for (int i = 0; i < 4; ++i) CHECK(patient(batch, loss_of(net)).skipped());
+  CHECK(mentions(message_of([&] {
+                   const TrainStep s(net, opt,
+                                     {.precision = f16, .on_nonfinite = NonFinite::ignore});
+                 }),
+                 "use skip or stop"));
+  CHECK(mentions(message_of([&] { const TrainStep s(net, opt, {.precision = f64}); }),
+                 "precision must be f32, f16 or bf16, got f64"));
+}
+
+TEST_CASE("T12, f16: micro-batches of unequal weight add up to the full batch",
+          "[precision][trap]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const DType t = GENERATE(f16, bf16);
+  const auto train = [&](i64 parts) {
+    ScaledNet net = scaled_net(d);
+    optim::Sgd opt(net, {.lr = 0.1});
+    TrainStep step{net, opt, {.precision = t, .micro_batches = parts}};
+    Labelled batch = labelled(17, d);
+    std::vector<i64> y = batch.y.to_vector<i64>();
+    for (size_t i = 0; i < 6; ++i) y[i] = -100;  // without weight: the first part has none at all
+    batch.y = tensor(y).to(d);
+    std::vector<double> all;
+    for (int i = 0; i < 3; ++i) {
+      const StepResult r = step(batch, loss_of(net));
+      CHECK(!r.skipped());
+      all.push_back(r.loss());
+      all.push_back(r.grad_norm());
+    }
+    return all;
+  };
+  const std::vector<double> whole = train(1), parts = train(5);
+  const double unit = t == f16 ? 1e-3 : 8e-3;
+  for (size_t i = 0; i < whole.size(); ++i)
+    CHECK(std::abs(whole[i] - parts[i]) < 2 * unit * std::abs(whole[i]));
+}
+
+TEST_CASE("T30: parameters, statistics and optimizer state stay f32 in an f16 step",
+          "[precision][trap]") {
+  nn::Sequential net{nn::Linear{8, 16}, nn::BatchNorm1d{16}, nn::ReLU{}, nn::Linear{16, 4}};
+  optim::AdamW opt(net);
+  TrainStep step{net, opt, {.precision = f16}};
+  const Labelled batch = labelled(16, Device::cpu());
+  step(batch, [&](const Labelled& b) {
+    const Tensor y = net(b.x);
+    CHECK(y.dtype() == f16);
+    const Loss loss = cross_entropy(y, b.y);
+    CHECK(loss.sum.dtype() == f32);
+    return loss;
+  });
+  for (const auto& t : net.state_dict()) CHECK(!is_half(t.tensor.dtype()));
+  for (const auto& t : opt.state()) CHECK(!is_half(t.tensor.dtype()));
+  for (const auto& p : net.parameters()) CHECK(p.grad().dtype() == f32);
+}
+
+TEST_CASE("a step casts no weight: updates write the 16-bit copies", "[precision]") {
+  // What is launched under the name of to_dtype, and how many elements of weights it casts down.
+  struct Casts : profiler::Observer {
+    int n = 0;
+    void begin(const profiler::Range& r) noexcept override {
+      n += r.kind == profiler::Kind::kernel && std::string_view(r.name) == "copy" && r.op &&
+           std::string_view(r.op->name) == "to_dtype";
+    }
+  };
+  ScaledNet net = scaled_net(Device::cpu());
+  optim::AdamW opt(net);
+  const Labelled batch = labelled(16, Device::cpu());
+  const auto casts = [&](i64 parts) {
+    TrainStep step{net, opt, {.precision = bf16, .micro_batches = parts}};
+    step(batch, loss_of(net));
+    Casts heard;
+    {
+      const profiler::ObserverScope scope(heard);
+      step(batch, loss_of(net));
+    }
+    return heard.n;
+  };
+  // The batch down, the logits up; their gradient down, and those of two weights and two biases up.
+  CHECK(casts(1) == 7);
+  // Second parts add to what is there: the same casts.
+  CHECK(casts(3) == 21);
+}
+
+TEST_CASE("weights that are written by hand are what the next f16 step uses", "[precision]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  ScaledNet a = scaled_net(d, 3), b = scaled_net(d, 4);
+  optim::Sgd opt_a(a), opt_b(b);
+  TrainStep step_a{a, opt_a, {.precision = f16}}, step_b{b, opt_b, {.precision = f16}};
+  const Labelled batch = labelled(16, d);
+  step_a(batch, loss_of(a));
+  step_b(batch, loss_of(b));
+  b.load_state_dict(a.state_dict());
+  CHECK(step_a(batch, loss_of(a)).loss() == step_b(batch, loss_of(b)).loss());
+  CHECK(values_of(a) == values_of(b));
+  check_halves(opt_b, f16);
+}
+
+TEST_CASE("ranks agree on the seed of an f16 backward and on the scale", "[precision]") {
+  // Another rank, whose first micro-batch weighs 256 times as much, whose gradients are the same,
+  // and which may have met an overflow.
+  struct Other : optim::Reducer {
+    bool overflow = false;
+    void sum(const Tensor& t) override {
+      const NoGrad no_grad;
+      Tensor to = t;
+      to.mul_(2);
+    }
+    void max(const Tensor& t) override {
+      Tensor to = t;
+      if (seeds == 0 || seeds % 2 == 0)
+        to.copy_(wt::add(to, 8));  // seed_power
+      else if (overflow)
+        to.copy_(full({}, i64(kSkipFound), {.dtype = i32}));
+      ++seeds;
+    }
+    int seeds = 0;
+  };
+  ScaledNet net = scaled_net(Device::cpu()), alone = scaled_net(Device::cpu());
+  optim::Sgd opt(net, {.lr = 0.1}), opt_alone(alone, {.lr = 0.1});
+  Other other;
+  TrainStep step{net, opt, {.precision = f16, .reducer = &other}};
+  TrainStep step_alone{alone, opt_alone, {.precision = f16}};
+  const Labelled batch = labelled(16, Device::cpu());
+  const StepResult r = step(batch, loss_of(net)), r_alone = step_alone(batch, loss_of(alone));
+  CHECK(r.loss() == r_alone.loss());
+  CHECK(std::abs(r.grad_norm() - r_alone.grad_norm()) < 1e-3 * r_alone.grad_norm());
+  CHECK(r.scale() == 65536);
+  other.overflow = true;
+  const std::vector<double> before = values_of(net);
+  CHECK(step(batch, loss_of(net)).skipped());
+  CHECK(values_of(net) == before);
+  CHECK(step.scaler().get_scale() == 32768);
+}
