@@ -147,7 +147,7 @@ void TrainStep::prepare_memory() {
   base_known_ = false;
 }
 
-i64 TrainStep::begin(i64 batch_size) {
+void TrainStep::begin(i64 batch_size) {
   if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
   opt_.arenas().zero_grad();
@@ -156,8 +156,66 @@ i64 TrainStep::begin(i64 batch_size) {
   if (is_synchronous(opt_.device())) check_mailbox(opt_.device());
   take_snapshots();
   enter_random();
-  return parts_;
 }
+
+// --- whether micro-batches add up ---
+
+void TrainStep::begin_verify(i64 batch_size) {
+  if (options_.micro_batches < 2)
+    throw UsageError(
+        "[TrainStep] verify() compares micro-batches with the whole batch: "
+        "micro_batches is 1");
+  begin(batch_size);
+}
+
+// The gradients that are there, divided as an update would; then everything is as it was when the
+// verification began.
+TrainStep::Gradients TrainStep::take_gradients() {
+  const auto block = read_field<StepBlock>(block_, 0);
+  check_mailbox(opt_.device());
+  const double factor = 1 / (block.weight * (scaler_ ? block.seed : 1));
+  Gradients all;
+  for (const nn::NamedTensor& p : opt_.parameters()) {
+    all.emplace_back();
+    if (const Tensor g = p.tensor.grad(); g.defined()) all.back() = g.to_vector<double>();
+    for (double& v : all.back()) v *= factor;
+  }
+  restore_snapshots();
+  *generator_ = generator_before_;
+  enter_random();
+  opt_.arenas().zero_grad();
+  return all;
+}
+
+GradientAgreement TrainStep::compare(const Gradients& whole, const Gradients& parts) const {
+  // A wrong weight is off by several per cent; sums in another order by far less than these.
+  const DType t = options_.precision;
+  const double bound = t == DType::bf16 ? 0.1 : t == DType::f16 ? 0.02 : 1e-4;
+  const std::vector<nn::NamedTensor> names = opt_.parameters();
+  GradientAgreement found;
+  double difference = 0, norm = 0;
+  for (size_t k = 0; k < whole.size(); ++k) {
+    double d = 0, n = 0;
+    const size_t size = std::max(whole[k].size(), parts[k].size());
+    for (size_t i = 0; i < size; ++i) {
+      const double a = whole[k].empty() ? 0 : whole[k][i], b = parts[k].empty() ? 0 : parts[k][i];
+      d += (a - b) * (a - b);
+      n += a * a;
+    }
+    difference += d;
+    norm += n;
+    const double relative = d == 0 ? 0 : std::sqrt(d / n);
+    if (found.parameter.empty() || !(relative <= found.parameter_difference)) {
+      found.parameter = names[k].name;
+      found.parameter_difference = relative;
+    }
+  }
+  found.difference = difference == 0 ? 0 : std::sqrt(difference / norm);
+  found.agrees = found.difference <= bound;
+  return found;
+}
+
+// --- random state ---
 
 // Dropout inside the step counts its calls from a device scalar. The device's own count goes on
 // where it was unless the host drew, or was seeded, in between.

@@ -17,6 +17,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "warptape/autograd/autocast.h"
@@ -59,6 +60,14 @@ struct TrainStepOptions {
   optim::GradScalerOptions loss_scale{};  // of precision f16
 };
 
+// How far the gradients of micro-batches are from those of the whole batch.
+struct GradientAgreement {
+  double difference = 0;            // |parts - whole| / |whole|, 2-norms over all parameters
+  std::string parameter{};          // the one that differs most
+  double parameter_difference = 0;  // the same of that one
+  bool agrees = false;              // no more than roundings of the step's precision explain
+};
+
 // What a step did. Reading waits for the device, once, and throws what the device found meanwhile
 // (IndexError, NumericError). Records are kept for kStepRing steps; an older one throws UsageError.
 class WT_API StepResult {
@@ -99,15 +108,36 @@ class WT_API TrainStep {
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
-    const i64 size = detail::batch_size(batch), parts = begin(size);
+    begin(detail::batch_size(batch));
     try {
-      for (i64 i = 0; i < parts; ++i) {
-        const i64 from = size * i / parts, to = size * (i + 1) / parts;
-        Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
-        detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
-        accept(in_precision([&] { return loss_of(std::as_const(part)); }), i);
-      }
+      run_parts(batch, loss_of);
       return finish();
+    } catch (...) {
+      roll_back();
+      throw;
+    }
+  }
+
+  // Whether micro-batches add up: the gradients of this batch cut into micro_batches against those
+  // of the whole, without a step; nothing has changed afterwards. They differ where a loss gives a
+  // weight that is not what its sum is divided by, and where a sample's loss depends on its
+  // neighbours (batch statistics) or on its place (dropout): call net.eval() to leave these out.
+  // Waits for the device. Throws UsageError for micro_batches of 1.
+  template <class Batch, class F>
+  GradientAgreement verify(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
+    check_batch_type<Batch>();
+    const FrameScope frame(at);
+    begin_verify(detail::batch_size(batch));
+    try {
+      const i64 parts = parts_;
+      parts_ = 1;
+      run_parts(batch, loss_of);
+      const Gradients whole = take_gradients();
+      parts_ = parts;
+      run_parts(batch, loss_of);
+      const GradientAgreement found = compare(whole, take_gradients());
+      roll_back();
+      return found;
     } catch (...) {
       roll_back();
       throw;
@@ -126,8 +156,22 @@ class WT_API TrainStep {
 
  private:
   struct Snapshot;
+  using Gradients = std::vector<std::vector<double>>;  // of the mean loss, a parameter each
 
-  i64 begin(i64 batch_size);
+  void begin(i64 batch_size);
+  void begin_verify(i64 batch_size);
+  Gradients take_gradients();
+  GradientAgreement compare(const Gradients& whole, const Gradients& parts) const;
+  template <class Batch, class F>
+  void run_parts(const Batch& batch, F& loss_of) {
+    const i64 size = detail::batch_size(batch);
+    for (i64 i = 0; i < parts_; ++i) {
+      const i64 from = size * i / parts_, to = size * (i + 1) / parts_;
+      Batch part = parts_ == 1 ? batch : detail::narrow_batch(batch, from, to - from);
+      detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
+      accept(in_precision([&] { return loss_of(std::as_const(part)); }), i);
+    }
+  }
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
   StepResult finish();
   void roll_back() noexcept;

@@ -246,3 +246,34 @@ TEST_CASE("ranks agree on the seed of an f16 backward and on the scale", "[preci
   CHECK(values_of(net) == before);
   CHECK(step.scaler().get_scale() == 32768);
 }
+
+TEST_CASE("T9, T12: verify() tells whether micro-batches add up", "[precision][trap]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const DType t = GENERATE(f32, f16, bf16);
+  ScaledNet net = scaled_net(d);
+  optim::AdamW opt(net);
+  TrainStep step{net, opt, {.precision = t, .micro_batches = 3}};
+  Labelled batch = labelled(16, d);
+  std::vector<i64> y = batch.y.to_vector<i64>();
+  for (const size_t i : {0u, 1u, 2u, 9u}) y[i] = -100;
+  batch.y = tensor(y).to(d);
+  const std::vector<double> before = values_of(net);
+  const Generator random = generator();
+  const GradientAgreement right = step.verify(batch, loss_of(net));
+  CHECK(right.agrees);
+  CHECK(right.difference < (t == bf16 ? 0.05 : t == f16 ? 0.01 : 1e-5));
+  // The mean of means: every part counts its samples, not its labels.
+  const GradientAgreement wrong = step.verify(batch, [&](const Labelled& b) {
+    const Tensor mean = cross_entropy(net(b.x), b.y).mean();
+    return Loss{mul(mean, double(b.size())), b.size()};
+  });
+  CHECK(!wrong.agrees);
+  CHECK(wrong.difference > 0.01);
+  CHECK(!wrong.parameter.empty());
+  CHECK(values_of(net) == before);
+  CHECK(generator() == random);
+  CHECK(step.attempted() == 0);
+  CHECK(!step(batch, loss_of(net)).skipped());
+  TrainStep whole{net, opt};
+  CHECK(mentions(message_of([&] { whole.verify(batch, loss_of(net)); }), "micro_batches is 1"));
+}
