@@ -44,6 +44,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/nn/module.h"
 #include "warptape/optim/clip.h"
+#include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/lbfgs.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/plateau.h"

@@ -24,6 +24,7 @@
 #include "warptape/kernels/index.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/linalg.h"
+#include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/mse.h"
 #include "warptape/kernels/nll.h"
@@ -260,6 +261,7 @@ void list_optim_operands(To& to) {
   const auto rule = [](auto& a, auto& o) {
     o.out(a.param, a.n, a.dtype).in(a.grad, a.n, a.dtype);
     for (void*& state : a.state) o.out(state, a.n, a.dtype);
+    o.out(a.half, a.n, a.half_dtype);
   };
   to.template add<SgdStepArgs>(rule);
   to.template add<AdamwStepArgs>(rule);
@@ -270,6 +272,10 @@ void list_optim_operands(To& to) {
   to.template add<EmaStepArgs>(rule);
   to.template add<StepRestoreArgs>([](auto& a, auto& o) { o.out(a.to, a.size, DType::u8); });
   to.template add<GradScaleArgs>([](auto& a, auto& o) { o.out(a.x, a.n, a.dtype); });
+  to.template add<GradUnscaleArgs>([](auto& a, auto& o) {
+    void* partials = a.partials;
+    o.out(a.x, a.n, a.dtype).out(partials, norm_chunks(a.n), DType::f64);
+  });
   to.template add<GradNormArgs>([](auto& a, auto& o) {
     void* partials = a.partials;
     o.out(partials, norm_chunks(a.n), DType::f64).in(a.grad, a.n, a.dtype);

@@ -2,6 +2,7 @@
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/optim_step.h"
 
@@ -73,6 +74,17 @@ Problem grad_scale_problem(Device d, DType t, Scale scale, int, int sets) {
     return GradScaleArgs{data(out[0]), n, t, data<double>(m.scalar(0.5, DType::f64))};
   }));
 }
+LossScale* loss_scale(Maker& m) {
+  const LossScale s;
+  return reinterpret_cast<LossScale*>(m.bytes(&s, sizeof s).impl()->data);
+}
+Problem grad_unscale_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.normal({n}, t), m.out({norm_chunks(n)}, DType::f64)};
+    return GradUnscaleArgs{data(out[0]), n, t, loss_scale(m), data<double>(out[1])};
+  }));
+}
 Problem restore_problem(Device d, DType t, Scale scale, int, int sets) {
   const i64 n = elements(scale);
   return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
@@ -111,6 +123,16 @@ Problem loss_add_problem(Device d, DType t, Scale, int, int sets) {
     return a;
   }));
 }
+Problem loss_seed_problem(Device d, DType t, Scale, int, int sets) {
+  return in_place(problem_of(d, t, "1", sets, [&](Maker& m, std::vector<Tensor>&) {
+    return LossSeedArgs{step(m), loss_scale(m), 1};
+  }));
+}
+Problem scale_update_problem(Device d, DType t, Scale, int, int sets) {
+  return in_place(problem_of(d, t, "1", sets, [&](Maker& m, std::vector<Tensor>&) {
+    return LossScaleUpdateArgs{loss_scale(m)};
+  }));
+}
 
 }  // namespace
 
@@ -128,6 +150,9 @@ void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"grad_scale", kFloat, 1, grad_scale_problem});
   rows.push_back({"step_decide", kFloat, 1, decide_problem});
   rows.push_back({"loss_add", kFloat, 1, loss_add_problem});
+  rows.push_back({"loss_seed", kFloat, 1, loss_seed_problem});
+  rows.push_back({"loss_scale_update", kFloat, 1, scale_update_problem});
+  rows.push_back({"grad_unscale", kFloat, 1, grad_unscale_problem});
 }
 
 }  // namespace wt::bench
