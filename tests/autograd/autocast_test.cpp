@@ -85,6 +85,52 @@ TEST_CASE("autocast: every operator of a class gives that class's dtype") {
   CHECK(tried[Autocast::none] >= 10);
 }
 
+// 16-bit operands of hundreds, whose exponentials, squares, products and sums pass 65504.
+TEST_CASE("autocast: no operator of class f32 overflows where f32 does not") {
+  std::map<std::string, const OpInfo*> infos;
+  for (const OpInfo* i : all_ops()) infos[i->name] = i;
+  std::map<std::string, int> tried;
+  int would_overflow = 0;
+  for (const wt_test::OpCase& c : wt_test::op_cases()) {
+    const OpInfo& info = *infos[c.name];
+    const bool half = std::find(c.dtypes.begin(), c.dtypes.end(), f16) != c.dtypes.end();
+    if (info.autocast != Autocast::f32 || info.in_place || !half) continue;
+    for (const wt_test::Sample& s : c.samples) {
+      if (s.result) continue;
+      std::vector<Tensor> in = inputs(s, f16);
+      bool large = false;
+      for (size_t k = 0; k < in.size(); ++k) {
+        const wt_test::Input& i = s.inputs[k];
+        // Where the operator takes any number.
+        if (i.role == wt_test::Role::value && i.values.empty() && i.low < 0 && i.high > 0) {
+          in[k] = mul(in[k], 300 / std::max(-i.low, i.high));
+          large = true;
+        }
+      }
+      if (!large) continue;
+      CAPTURE(c.name, s.label);
+      std::vector<Tensor> wide;
+      for (const Tensor& x : in) wide.push_back(is_half(x.dtype()) ? x.to(f32) : x);
+      const Values want = values(s.call(wide));
+      Tensor y;
+      {
+        const AutocastScope autocast(DType::f16);
+        y = s.call(in);
+      }
+      CHECK(y.dtype() == f32);
+      const Values got = values(y);
+      REQUIRE(got.size() == want.size());
+      for (size_t i = 0; i < want.size(); ++i) {
+        CHECK((got[i] == want[i] || (got[i] != got[i] && want[i] != want[i])));
+        would_overflow += std::isfinite(want[i]) && std::fabs(want[i]) > 65504;
+      }
+      ++tried[c.name];
+    }
+  }
+  CHECK(tried.size() >= 20);
+  CHECK(would_overflow > 0);
+}
+
 TEST_CASE("autocast: promote takes the widest, f16 with bf16 meets in f32") {
   const AutocastScope autocast(DType::f16);
   const Tensor half = ones({3}, {.dtype = f16}), brain = ones({3}, {.dtype = bf16}),
