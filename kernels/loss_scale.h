@@ -12,12 +12,13 @@ namespace wt {
 //   seed = scale / 2^power,  2^(power - 1) < weight * parts <= 2^power
 //
 // where weight is that of the first of `parts` micro-batches: about the mean's gradients, and a
-// power of two changes no bit of them. `propose` computes step->seed_power, `fix` the seed from it;
-// several ranks agree on the largest power in between.
+// power of two changes no bit of them. (Where that has no weight, `samples` of the whole batch
+// stands for the product.) `propose` computes step->seed_power, `fix` the seed from it; several
+// ranks agree on the largest power in between.
 struct LossSeedArgs {
   StepBlock* step;
   const LossScale* scaler;
-  i64 parts;
+  i64 parts, samples;
   bool propose = true, fix = true;
   i64 bytes() const { return 32; }
   i64 flops() const { return 2; }
@@ -60,7 +61,9 @@ WT_HD WT_HOT i32 power_above(double v) {
 
 WT_HD WT_HOT void seed_loss(const LossSeedArgs& a) {
   StepBlock& s = *a.step;
-  if (a.propose) s.seed_power = power_above(s.weight * double(a.parts));
+  const bool weighs = s.weight > 0;  // false for NaN
+  if (a.propose)
+    s.seed_power = power_above(weighs ? s.weight * double(a.parts) : double(a.samples));
   if (!a.fix) return;
   double seed = a.scaler->scale;
   for (i32 k = s.seed_power; k > 0; --k) seed *= 0.5;

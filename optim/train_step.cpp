@@ -150,6 +150,7 @@ void TrainStep::prepare_memory() {
 void TrainStep::begin(i64 batch_size) {
   if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
+  samples_ = batch_size;
   opt_.arenas().zero_grad();
   prepare_memory();
   // What an earlier operator left there is not this step's failure.
@@ -326,7 +327,8 @@ void TrainStep::backward(const Tensor& sum, i64 part) {
 
 // What the backward of every micro-batch, on every rank, begins with.
 void TrainStep::seed_loss() {
-  LossSeedArgs args{.step = step_block(block_), .scaler = scaler_block(), .parts = parts_};
+  LossSeedArgs args{
+      .step = step_block(block_), .scaler = scaler_block(), .parts = parts_, .samples = samples_};
   args.fix = options_.reducer == nullptr;
   run(args, launch_on(opt_.device()));
   if (!options_.reducer) return;

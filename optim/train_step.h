@@ -239,7 +239,7 @@ class WT_API TrainStep {
   Tensor call_base_;          // StepBlock::call_base
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
-  i64 parts_ = 1;
+  i64 parts_ = 1, samples_ = 0;
 };
 
 }  // namespace wt

@@ -125,7 +125,7 @@ Problem loss_add_problem(Device d, DType t, Scale, int, int sets) {
 }
 Problem loss_seed_problem(Device d, DType t, Scale, int, int sets) {
   return in_place(problem_of(d, t, "1", sets, [&](Maker& m, std::vector<Tensor>&) {
-    return LossSeedArgs{step(m), loss_scale(m), 1};
+    return LossSeedArgs{step(m), loss_scale(m), 1, 2};
   }));
 }
 Problem scale_update_problem(Device d, DType t, Scale, int, int sets) {

@@ -162,7 +162,8 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
       const StepBlock s = step.read();
       CHECK(s.found == c.found);
       CHECK(s.stop == c.want_stop);
-      CHECK(s.skip == c.skip);
+      CHECK((s.skip != kSkipNot) == (c.skip != 0));
+      CHECK((s.skip == kSkipRefused) == (c.skip && (c.mailbox || c.want_stop)));
       if (c.found == 0) {
         CHECK(s.loss == 4);
         CHECK(s.grad_norm == 2);

@@ -1,5 +1,7 @@
 // What the tests of mixed precision train: two linear layers, f32, four classes.
 #pragma once
+#include <limits>
+
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/loss.h"
