@@ -113,6 +113,16 @@ void GradScaler::write(const LossScale& values) const {
     copy_bytes(m.data(), m.block->device, &values, Device::cpu(), sizeof values);
 }
 
+double GradScaler::exchange_scale(double scale) const {
+  LossScale now = read();
+  const double before = now.scale;
+  if (scale > 0) {
+    wt::detail::set_scale(now, scale);
+    write(now);
+  }
+  return before;
+}
+
 Tensor GradScaler::seed(Device d, DType t) const {
   on_device(d);
   Storage* const s = memory_->block.get();

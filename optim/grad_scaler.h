@@ -97,6 +97,8 @@ class WT_API GradScaler {
   u32 id() const { return id_; }  // Leaf::scaler
   // The scalars in d's memory; those of another device move there, which waits for it.
   LossScale* on_device(Device d) const;
+  // The scale before; sets another one, with the count as it is, unless `scale` is 0.
+  double exchange_scale(double scale) const;
   Tensor seed(Device d, DType t) const;  // the scale as a 0-d tensor, f32 or f64
   // Throws NumericError where the floor was met.
   void check_floor(const LossScale& now) const;

@@ -105,7 +105,7 @@ struct TrainStep::Snapshot {
 };
 
 TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options)
-    : net_(net.state()), opt_(opt), options_(std::move(options)) {
+    : net_module_(net), net_(net.state()), opt_(opt), options_(std::move(options)) {
   if (options_.precision != DType::f32 && !is_half(options_.precision))
     throw UsageError(str("[TrainStep] precision must be f32, f16 or bf16, got ",
                          dtype_name(options_.precision)));
@@ -336,6 +336,15 @@ void TrainStep::seed_loss() {
                                                    offsetof(StepBlock, seed_power), DType::i32));
   args.propose = false, args.fix = true;
   run(args, launch_on(opt_.device()));
+}
+
+TrainStep::ScaleScope::ScaleScope(TrainStep& s, double wanted) : step(s) {
+  if (!s.scaler_) return;
+  before = s.scaler_->exchange_scale(wanted);
+  scale = wanted > 0 ? wanted : before;
+}
+TrainStep::ScaleScope::~ScaleScope() {
+  if (before > 0) step.scaler_->exchange_scale(before);
 }
 
 optim::GradScaler& TrainStep::scaler() {

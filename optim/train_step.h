@@ -26,6 +26,7 @@
 #include "warptape/core/random.h"
 #include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/optimizer.h"
+#include "warptape/optim/overflow_watch.h"
 #include "warptape/optim/reducer.h"
 
 namespace wt {
@@ -144,6 +145,34 @@ class WT_API TrainStep {
     }
   }
 
+  // Where a step that was skipped met inf or NaN first: makes it once more, with checks behind
+  // every module and every gradient, and takes everything back. `scale` is what the step had
+  // (StepResult::scale()); 0: the present one. Random state should be as before that step. Waits
+  // for the device. Modules that return something other than a Tensor are not looked at.
+  template <class Batch, class F>
+  OverflowReport explain(const Batch& batch, F&& loss_of, double scale = 0,
+                         Frame at = Frame::here()) {
+    check_batch_type<Batch>();
+    const FrameScope frame(at);
+    begin(detail::batch_size(batch));
+    const ScaleScope scaled(*this, scale);
+    optim::detail::OverflowWatch watch(net_module_);
+    try {
+      const AnomalyMode anomaly;
+      run_parts(batch, loss_of);
+      watch.look_at_gradients(opt_.parameters());
+    } catch (const NumericError& e) {
+      watch.backward(e);
+    } catch (...) {
+      roll_back();
+      throw;
+    }
+    roll_back();
+    OverflowReport found = watch.report();
+    found.scale = scaled.scale;
+    return found;
+  }
+
   // Steps so far; applied() waits for the device.
   i64 attempted() const { return opt_.attempted(); }
   i64 applied() const { return opt_.applied(); }
@@ -228,7 +257,16 @@ class WT_API TrainStep {
   void seed_loss();
   LossScale* scaler_block() const { return scaler_ ? scaler_->on_device(opt_.device()) : nullptr; }
 
+  // Another loss scale for the scope, if there is one at all.
+  struct WT_GUARD ScaleScope {
+    ScaleScope(TrainStep& step, double scale);
+    ~ScaleScope();
+    TrainStep& step;
+    double scale = 1, before = 0;
+  };
+
   std::unique_ptr<optim::GradScaler> scaler_;  // of f16
+  nn::ModuleBase net_module_;
   std::shared_ptr<nn::detail::ModuleState> net_;
   optim::Optimizer& opt_;
   TrainStepOptions options_;

@@ -153,6 +153,11 @@ StepResult RecipeTraining::step(const data::Batch& b) {
   return (*step_)(b, [&](const data::Batch& part) { return recipe_.loss(part); });
 }
 
+OverflowReport RecipeTraining::explain(const data::Batch& b, double scale) {
+  return step_->explain(
+      b, [&](const data::Batch& part) { return recipe_.loss(part); }, scale);
+}
+
 void RecipeTraining::evaluated(double monitored) {
   if (plateau_) plateau_->step(monitored);
 }

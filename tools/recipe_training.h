@@ -35,6 +35,8 @@ class RecipeTraining {
                  std::function<void(const wt::StepRecord&)> before_stop = {});
 
   StepResult step(const data::Batch& b);
+  // Where that step, which was skipped, met inf or NaN first.
+  OverflowReport explain(const data::Batch& b, double scale);
   // Given to a rate that waits for a plateau.
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }

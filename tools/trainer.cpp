@@ -9,6 +9,7 @@
 #include "warptape/core/json.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
+#include "warptape/core/stream.h"
 #include "warptape/tools/dry_run.h"
 #include "warptape/tools/number_text.h"
 #include "warptape/tools/recipe_device.h"
@@ -77,6 +78,8 @@ bool Trainer::train_one(Progress& bar) {
     throw;
   }
   ++c_.step;
+  // Where work has finished when it is queued, asking costs nothing.
+  if (is_scaled() && !stream_backend(device_) && r.skipped()) explain_skip(r.read(), batch, bar);
   c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
@@ -93,6 +96,18 @@ bool Trainer::train_one(Progress& bar) {
   }
   bar.update();
   return c_.step < total_;
+}
+
+// A scale that is too large is tried every 2000 steps, and a run has some skips of which nobody
+// need know more; but a model that overflows by itself shows in the first ones.
+void Trainer::explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar) {
+  constexpr size_t kExplained = 20;
+  if (skips_.size() == kExplained) return;
+  const std::string why = training_->explain(batch, r.scale).text();
+  skips_.emplace_back("skipped step " + std::to_string(c_.step),
+                      str("scale ", three_digits(r.scale), ": ", why));
+  if (!o_.quiet)
+    bar.write(str("step ", c_.step, " was skipped at scale ", three_digits(r.scale), ": ", why));
 }
 
 // rate: steps a second

@@ -53,6 +53,7 @@ class Trainer {
   bool train_one(Progress& bar);
   void use_kernels();
   void log_step(const wt::StepRecord& r, double rate);
+  void explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar);
   void measure_held_out();
   void evaluate();
   void judge();
@@ -108,6 +109,7 @@ class Trainer {
   std::optional<EvalResult> eval_;
   std::optional<VariantScope> kernels_;
   std::optional<RefusedStep> refused_;
+  std::vector<std::pair<std::string, std::string>> skips_;  // step, where it overflowed first
   bool nan_reported_ = false;
   std::set<std::string> said_;  // why something could not be written
   i64 failed_writes_ = 0;

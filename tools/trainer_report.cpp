@@ -30,6 +30,7 @@ ReportOptions Trainer::report() const {
   if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
   ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
   ro.summary.emplace_back("peak memory", bytes_text(peak_));
+  for (const auto& skip : skips_) ro.summary.push_back(skip);
   return ro;
 }
 

@@ -278,3 +278,44 @@ TEST_CASE("T9, T12: verify() tells whether micro-batches add up", "[precision][t
   TrainStep whole{net, opt};
   CHECK(mentions(message_of([&] { whole.verify(batch, loss_of(net)); }), "micro_batches is 1"));
 }
+
+TEST_CASE("explain() names the module or operator where a skipped step overflowed first",
+          "[precision]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  ScaledNet net = scaled_net(d);
+  optim::AdamW opt(net);
+  TrainStep step{net, opt, {.precision = f16}};
+  const Labelled batch = labelled(16, d);
+  step(batch, loss_of(net));
+  const std::vector<double> before = values_of(net);
+  const Generator random = generator();
+  using Where = OverflowReport::Where;
+  CHECK(step.explain(batch, loss_of(net)).where == Where::nowhere);
+  // The forward: activations beyond 65504.
+  const auto large = [&](const Labelled& b) { return cross_entropy(net(mul(b.x, 3e5)), b.y); };
+  const StepResult skipped = step(batch, large);
+  REQUIRE(skipped.skipped());
+  OverflowReport r = step.explain(batch, large, skipped.scale());
+  CHECK(r.where == Where::forward);
+  CHECK(r.text() == "inf or NaN first in what first (Linear) returns");
+  CHECK(r.scale == 65536);
+  // The backward: a gradient that the scale makes too large.
+  const auto steep = [&](const Labelled& b) {
+    const Loss loss = cross_entropy(net(b.x), b.y);
+    return Loss{mul(loss.sum, 1e5), loss.weight};
+  };
+  REQUIRE(step(batch, steep).skipped());
+  r = step.explain(batch, steep, 65536);
+  CHECK(r.where == Where::backward);
+  CHECK(mentions(r.text(), "backward] gradient of input"));
+  CHECK(mentions(r.text(), "precision_test.cpp"));
+  // What a hook does to a parameter's gradient.
+  Overflow bad(net.last.weight.tensor());
+  bad.on = true;
+  r = step.explain(batch, loss_of(net));
+  CHECK(r.where == Where::gradient);
+  CHECK(r.name == "last.weight");
+  CHECK(values_of(net) == before);
+  CHECK(generator() == random);
+  CHECK(step.scaler().get_scale() == 16384);  // two skips
+}
