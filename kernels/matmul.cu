@@ -178,7 +178,7 @@ WT_VARIANTS(
      .why_not = hopper_why_not,
      .why_not_on = hopper_why_not_on,
      .rank_of = hopper_rank,
-     .launch = with_epilogue<hopper>},
+     .launch = hopper},
     {.name = "naive", .rank = 1, .why_not = naive_why_not, .launch = naive});
 
 }  // namespace wt

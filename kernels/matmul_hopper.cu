@@ -25,32 +25,41 @@ TensorMap operand_map(const MatmulArgs& g, const void* data, i64 lines, i64 lead
   return tensor_map_2d(box);
 }
 
-template <class T, bool TA, bool TB>
+template <class T, bool TA, bool TB, bool Ends>
 void launch_hopper(const MatmulArgs& g, const Launch& l) {
   Config c = tile_grid(g, l, kHopperSide, kHopperSide, kHopperThreads);
   c.shared_bytes = kHopperShared;
-  launch<matmul_hopper<T, TA, TB>>(c, g, operand_map(g, g.a, g.m, TA ? g.a_column : g.a_row, TA),
-                                   operand_map(g, g.b, g.n, TB ? g.b_column : g.b_row, !TB),
-                                   packs_aligned(g, 2));
+  launch<matmul_hopper<T, TA, TB, Ends>>(c, g,
+                                         operand_map(g, g.a, g.m, TA ? g.a_column : g.a_row, TA),
+                                         operand_map(g, g.b, g.n, TB ? g.b_column : g.b_row, !TB),
+                                         packs_aligned(g, Ends ? kStaged : 2));
 }
 
-template <class T>
+template <class T, bool Ends>
 void launch_hopper(const MatmulArgs& g, const Launch& l) {
   const bool ta = g.a_column != 1, tb = g.b_column != 1;
-  if (ta)
-    tb ? launch_hopper<T, true, true>(g, l) : launch_hopper<T, true, false>(g, l);
-  else
-    tb ? launch_hopper<T, false, true>(g, l) : launch_hopper<T, false, false>(g, l);
+  if (!ta)
+    tb ? launch_hopper<T, false, true, Ends>(g, l) : launch_hopper<T, false, false, Ends>(g, l);
+  else if constexpr (!Ends)
+    tb ? launch_hopper<T, true, true, false>(g, l) : launch_hopper<T, true, false, false>(g, l);
+}
+
+template <bool Ends>
+void hopper_product(const MatmulArgs& g, const Launch& l) {
+  // A grid a matrix: a tensor map begins at an address that the host knows.
+  const i64 batches = g.batches();
+  for (i64 z = 0; z < batches; ++z)
+    with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_hopper<T, Ends>(matmul_at(g, z), l); });
+  if (g.row_sum) launch_row_sums(g, l);
 }
 
 }  // namespace
 
 void hopper(const MatmulArgs& g, const Launch& l) {
-  // A grid a matrix: a tensor map begins at an address that the host knows.
-  const i64 batches = g.batches();
-  for (i64 z = 0; z < batches; ++z)
-    with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_hopper<T>(matmul_at(g, z), l); });
-  if (g.row_sum) launch_row_sums(g, l);
+  if (ends_in_kernel(g))
+    hopper_product<true>(g, l);
+  else
+    with_epilogue<hopper_product<false>>(g, l);
 }
 
 const char* hopper_why_not(const MatmulArgs& g) {

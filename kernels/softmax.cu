@@ -88,13 +88,18 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_column(SoftmaxForwa
   for (int k = 1; k < kSplits; ++k) largest = max(largest, maxima[k][column]);
   for (int k = 0; k < kSplits; ++k) sum += rescaled<T>(sums[k][column], maxima[k][column], largest);
   const float scale = scale_of(sum, a.log);
-  // The second read of x: from L2, as far as it holds 32 columns a block of all blocks that run.
-  for (i64 i = split; i < n; i += kAhead * kSplits) {
-    load_split(v, x, i, n, T(0.0f));
+  const auto put = [&](i64 i) WT_INLINE_LAMBDA {
 #pragma unroll
     for (int k = 0; k < kAhead; ++k)
       if (i + k * kSplits < n)
         y[i + k * kSplits] = T(softmax_value<T>(float(v[k]), largest, scale, a.log));
+  };
+  // Columns of one turn are in registers still.
+  if (n <= kAhead * kSplits) return put(split);
+  // The second read of x: from L2, as far as it holds 32 columns a block of all blocks that run.
+  for (i64 i = split; i < n; i += kAhead * kSplits) {
+    load_split(v, x, i, n, T(0.0f));
+    put(i);
   }
 }
 

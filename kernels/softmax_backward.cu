@@ -72,13 +72,18 @@ __global__ void __launch_bounds__(kColumns* kSplits) softmax_backward_column(Sof
   float sum = 0;
   // gx[i] needs the sum over all of the row, seven eighths of which other warps have.
   for (int k = 0; k < kSplits; ++k) sum += sums[k][column];
-  for (i64 i = split; i < n; i += kAhead * kSplits) {
-    load_split(g, gy, i, n, T(0.0f));
-    load_split(v, y, i, n, T(0.0f));
+  const auto put = [&](i64 i) WT_INLINE_LAMBDA {
 #pragma unroll
     for (int k = 0; k < kAhead; ++k)
       if (i + k * kSplits < n)
         gx[i + k * kSplits] = T(backward_value<T>(float(g[k]), float(v[k]), sum, a.log));
+  };
+  // Columns of one turn are in registers still.
+  if (n <= kAhead * kSplits) return put(split);
+  for (i64 i = split; i < n; i += kAhead * kSplits) {
+    load_split(g, gy, i, n, T(0.0f));
+    load_split(v, y, i, n, T(0.0f));
+    put(i);
   }
 }
 

@@ -42,6 +42,12 @@ std::vector<Prediction> one_each(std::vector<Prediction> rows) {
   return kept;
 }
 
+// The form for tensors of 2^31 elements and more.
+bool for_huge_tensors(const bench::MachineCode& code) {
+  const auto has = [&](const char* part) { return code.kernel.find(part) != std::string::npos; };
+  return has("IndexMap64") || (has("pool") && has(",i64>"));
+}
+
 std::vector<Prediction> predict(const PredictionOptions& o,
                                 const std::vector<bench::MachineCode>& table) {
   std::vector<Prediction> rows;
@@ -52,8 +58,7 @@ std::vector<Prediction> predict(const PredictionOptions& o,
     if (!o.dtype.empty() && code.dtype() != o.dtype) continue;
     if (!o.all && o.dtype.empty() && code.dtype() != "f32" && code.dtype() != "bf16") continue;
     if (code.reads + code.writes == 0) continue;
-    // The form for tensors of 2^31 elements and more.
-    if (!o.all && code.kernel.find("IndexMap64") != std::string::npos) continue;
+    if (!o.all && for_huge_tensors(code)) continue;
     Prediction p{&code, {}};
     for (const bench::Gpu& gpu : bench::modelled_gpus()) p.on.push_back(model(code, gpu));
     rows.push_back(std::move(p));

@@ -122,6 +122,10 @@ inline bool packs_aligned(const MatmulArgs& g, int n) {
   return packs;
 }
 
+// Whether the tensor-core rungs have kernels for its epilogue: of the products that operators make,
+// x w^T and dy w. Others have it as a pass of its own.
+inline bool ends_in_kernel(const MatmulArgs& g) { return g.epilogue && g.a_column == 1; }
+
 // Sums that tensor cores or tiles leave in registers are scattered, so an epilogue, which reads and
 // writes memory of its own, gets them by way of shared memory: a band of rows at a time, in the
 // memory of the operands' tiles, read as packs of four neighbours.

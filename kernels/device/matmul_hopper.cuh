@@ -47,11 +47,36 @@ __device__ __forceinline__ void load_tile(unsigned char (&to)[2][kBoxBytes], con
 #endif
 }
 
-// TA, TB: stored transposed.
-template <class T, bool TA, bool TB>
+// The sums of a block with an epilogue: one band, in the memory of the stages. 8 more floats a row
+// than columns: the eight rows of a store begin in four different quarters of the banks.
+constexpr int kHopperPitch = kHopperSide + 8;
+static_assert(kHopperSide * kHopperPitch * 4 <= kHopperStages * int(sizeof(HopperStage)));
+
+// To be called by all threads of the block, when all products are made.
+template <class T>
+__device__ __forceinline__ void finish_staged(const MatmulArgs& g, void* stages, i64 i0, i64 j0,
+                                              const float (&sum)[kHopperSide / 2], bool packs) {
+  float* const band = static_cast<float*>(stages);
+  const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
+  __syncthreads();  // the other warpgroup too has multiplied the last tiles
+  if (warp < kHopperConsumers / 32) {
+    float* const mine = band + (warp * 16 + lane / 4) * kHopperPitch + lane % 4 * 2;
+#pragma unroll
+    for (int c = 0; c < kHopperSide / 8; ++c) {
+      vstore(mine + 8 * c, Pack<float, 2>{sum[4 * c], sum[4 * c + 1]});
+      vstore(mine + 8 * kHopperPitch + 8 * c, Pack<float, 2>{sum[4 * c + 2], sum[4 * c + 3]});
+    }
+  }
+  __syncthreads();
+  finish_band<T, kHopperSide, kHopperSide, kHopperThreads>(g, band, kHopperPitch,
+                                                           static_cast<T*>(g.out), i0, j0, packs);
+}
+
+// TA, TB, Ends, `packs`: as of matmul_mma.
+template <class T, bool TA, bool TB, bool Ends>
 __global__ void __launch_bounds__(kHopperThreads, 2)
     matmul_hopper(const __grid_constant__ MatmulArgs g, const __grid_constant__ TensorMap a_map,
-                  const __grid_constant__ TensorMap b_map, bool pairs) {
+                  const __grid_constant__ TensorMap b_map, bool packs) {
 #if WT_HAS_HOPPER
   // A tile's row is along k where its lines are rows of memory: a as it is, b transposed.
   constexpr bool kAcrossA = TA, kAcrossB = !TB;
@@ -71,13 +96,15 @@ __global__ void __launch_bounds__(kHopperThreads, 2)
     }
     mbarrier_init_fence();
   }
-  __syncthreads();  // the last one: from here on warps go their own ways
+  __syncthreads();  // from here on warps go their own ways, to the last product
 
   int stage = 0;
   unsigned parity = 0;  // of the phase that belongs to this round through the stages
   const auto next = [&]() WT_INLINE_LAMBDA {
     if (++stage == kHopperStages) stage = 0, parity ^= 1;
   };
+  // 64 sums of a thread, all the registers that the products take: operands have none.
+  float sum[kHopperSide / 2] = {};
   if (warp == kHopperConsumers / 32) {
     if (lane == 0)
       for (int step = 0; step < steps; ++step, next()) {
@@ -89,10 +116,9 @@ __global__ void __launch_bounds__(kHopperThreads, 2)
         load_tile(stages[stage].a, &a_map, kAcrossA, int(i0), step * kHopperDepth, &full[stage]);
         load_tile(stages[stage].b, &b_map, kAcrossB, int(j0), step * kHopperDepth, &full[stage]);
       }
+    if constexpr (Ends) __syncwarp();  // the lanes that ask for nothing have run ahead
   } else {
     const int group = warp / 4;
-    // 64 sums of a thread, all the registers that the products take: operands have none.
-    float sum[kHopperSide / 2] = {};
     for (int step = 0; step < steps; ++step, next()) {
       mbarrier_wait(&full[stage], parity);
       const uint64_t a = wgmma_descriptor(stages[stage].a[group]);
@@ -114,14 +140,17 @@ __global__ void __launch_bounds__(kHopperThreads, 2)
     wgmma_wait<0>();
     // Each sum has its terms in the order of k, and no other block adds to it: the same operands
     // give the same bits.
-    const i64 i = i0 + warp * 16 + lane / 4, j = j0 + lane % 4 * 2;
-    T* const out = static_cast<T*>(g.out);
+    if constexpr (!Ends) {
+      const i64 i = i0 + warp * 16 + lane / 4, j = j0 + lane % 4 * 2;
+      T* const out = static_cast<T*>(g.out);
 #pragma unroll
-    for (int c = 0; c < kHopperSide / 8; ++c) {
-      finish_pair(g, out, i, j + 8 * c, sum[4 * c], sum[4 * c + 1], pairs);
-      finish_pair(g, out, i + 8, j + 8 * c, sum[4 * c + 2], sum[4 * c + 3], pairs);
+      for (int c = 0; c < kHopperSide / 8; ++c) {
+        finish_pair(g, out, i, j + 8 * c, sum[4 * c], sum[4 * c + 1], packs);
+        finish_pair(g, out, i + 8, j + 8 * c, sum[4 * c + 2], sum[4 * c + 3], packs);
+      }
     }
   }
+  if constexpr (Ends) finish_staged<T>(g, stages, i0, j0, sum, packs);
 #else
   __trap();  // compiled for another architecture, where hopper_why_not_on refuses
 #endif

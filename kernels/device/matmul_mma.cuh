@@ -289,10 +289,6 @@ template <bool Ends>
 void tensor_core_product(const MatmulArgs& g, const Launch& l) {
   with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_mma<T, Ends>(g, l); });
 }
-// Whether the tensor-core rungs have kernels for its epilogue: of the products that operators make,
-// x w^T and dy w. Others have it as a pass of its own.
-inline bool ends_in_kernel(const MatmulArgs& g) { return g.epilogue && g.a_column == 1; }
-
 void tensor_core(const MatmulArgs& g, const Launch& l) {
   if (ends_in_kernel(g))
     tensor_core_product<true>(g, l);

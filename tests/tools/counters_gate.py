@@ -34,7 +34,7 @@ CONFLICTS = {
 # contract: why it moves more than its operands.
 BYTES = {
     "attention_backward": "three kernels that read the operands each",
-    "cdist_backward": "only `naive`",
+    "cdist_backward": "few points: `naive`",
     "channel_stats": "parts of a column's places, joined by a second kernel",
     "conv_backward_input": "weights laid out anew for the tiles",
     "conv_backward_weight": "sums of parts of the pixels, added by a second kernel",
