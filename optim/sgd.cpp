@@ -9,7 +9,7 @@ using detail::Run;
 
 namespace {
 
-[[noreturn]] void refuse_momentum() {
+[[noreturn]] void refuse_mixed_momentum() {
   throw UsageError(
       "[Sgd] momentum cannot be turned on or off, nor be on in some groups only: its buffers are "
       "made with the optimizer");
@@ -19,7 +19,7 @@ OptimBlock checked(const SgdOptions& o) {
   if (o.nesterov && (o.momentum == 0 || o.dampening != 0))
     throw UsageError("[Sgd] nesterov needs momentum and no dampening");
   for (const ParamGroup& g : o.groups) {
-    if (g.momentum && (*g.momentum == 0) != (o.momentum == 0)) refuse_momentum();
+    if (g.momentum && (*g.momentum == 0) != (o.momentum == 0)) refuse_mixed_momentum();
     if (o.nesterov && g.dampening && *g.dampening != 0)
       throw UsageError("[Sgd] nesterov needs no dampening in every group");
   }
@@ -46,7 +46,7 @@ Sgd::Sgd(std::span<const nn::NamedTensor> p, const SgdOptions& o, const CallLine
     : Sgd(entries_of(p), o) {}
 
 void Sgd::set_momentum(double v, i64 group) {
-  if ((momentum(group) == 0) != (v == 0)) refuse_momentum();
+  if ((momentum(group) == 0) != (v == 0)) refuse_mixed_momentum();
   set(&OptimBlock::momentum, v, group);
 }
 
