@@ -6,6 +6,7 @@
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/slow_reference.h"
 #include "warptape/kernels/cpu/conv.h"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 
@@ -152,13 +153,15 @@ WT_VARIANTS(cpu, conv_forward, ConvForwardArgs,
              .rank = 20,
              .why_not = direct_why_not<ConvForwardArgs>,
              .workspace = conv_direct_forward_workspace,
-             .launch = conv_direct_forward},
+             .launch = with_epilogue<conv_direct_forward>},
             {.name = "widened",
              .rank = 10,
              .why_not = widened_why_not<ConvForwardArgs>,
              .workspace = conv_widened_workspace,
-             .launch = conv_widened_forward},
-            {.name = "reference", .rank = 1, .launch = told_if_slow<forward_reference>});
+             .launch = with_epilogue<conv_widened_forward>},
+            {.name = "reference",
+             .rank = 1,
+             .launch = told_if_slow<with_epilogue<forward_reference>>});
 
 WT_VARIANTS(cpu, conv_backward_input, ConvBackwardInputArgs,
             {.name = "matmul",

@@ -4,26 +4,45 @@
 //   channels  one thread eight channels of a pixel: an element of x is read once for eight products
 //   tiled     64 channels of 64 pixels a block, through shared memory: device/conv_tiled.cuh
 //   tensor_core  the same on mma.m16n8k16, for f16 and bf16: device/conv_mma.cuh
+// All of them make an epilogue before they write: device/conv_finish.cuh.
 #include "warptape/kernels/conv.h"
 
 #include "warptape/kernels/device/conv_direct.cuh"
 #include "warptape/kernels/device/conv_mma.cuh"
+#include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
+// Calls f with whether there is an epilogue, as a type.
+template <class F>
+void with_end(const ConvForwardArgs& a, F f) {
+  a.epilogue ? f(std::true_type{}) : f(std::false_type{});
+}
+template <class F>
+void with_end(const ConvBackwardInputArgs&, F f) {
+  f(std::false_type{});
+}
+
 template <class T>
 ConvNaive<T> naive_of(const ConvShape& s, const ConvTensor& to, const ConvTensor& from,
-                      const ConvTensor& w, const void* bias) {
-  return {s, ConvPlanes<T, i64>(to), ConvPlanes<const T, i64>(from), ConvPlanes<const T, i64>(w),
-          static_cast<const T*>(bias)};
+                      const ConvTensor& w, const void* bias, const ConvEnd& end = {}) {
+  return {s,
+          ConvPlanes<T, i64>(to),
+          ConvPlanes<const T, i64>(from),
+          ConvPlanes<const T, i64>(w),
+          static_cast<const T*>(bias),
+          end};
 }
 void launch_naive(const ConvForwardArgs& a, const Launch& l) {
   with_float_or_double(a.shape.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch<conv_naive<T>>(grid_of(l, ceil_div(a.shape.y_numel(), kConvThreads), kConvThreads),
-                          naive_of<T>(a.shape, a.y, a.x, a.w, a.bias));
+    with_end(a, [&]<class Ends>(Ends) {
+      launch<conv_naive<T, Ends::value>>(
+          grid_of(l, ceil_div(a.shape.y_numel(), kConvThreads), kConvThreads),
+          naive_of<T>(a.shape, a.y, a.x, a.w, a.bias, end_of(a)));
+    });
   });
 }
 void launch_naive(const ConvBackwardInputArgs& a, const Launch& l) {
@@ -37,7 +56,7 @@ void launch_naive(const ConvBackwardInputArgs& a, const Launch& l) {
 template <class T>
 ConvChannels<T> channels_of(const ConvShape& s, const i64 (&pixels)[3], i64 channels,
                             const ConvTensor& to, const ConvTensor& from, const ConvTensor& w,
-                            const void* bias) {
+                            const void* bias, const ConvEnd& end = {}) {
   const auto by = [&](int d) { return fast_divisor(u32(pixels[d] > 0 ? pixels[d] : 1)); };
   return {ConvShape32(s),
           {by(0), by(1), by(2)},
@@ -45,7 +64,8 @@ ConvChannels<T> channels_of(const ConvShape& s, const i64 (&pixels)[3], i64 chan
           ConvPlanes<T, i32>(to),
           ConvPlanes<const T, i32>(from),
           ConvPlanes<const T, i32>(w),
-          static_cast<const T*>(bias)};
+          static_cast<const T*>(bias),
+          end};
 }
 Config channels_grid(const Launch& l, i64 pixels, i64 blocks) {
   Config c = grid_of(l, ceil_div(pixels, kConvThreads), kConvThreads);
@@ -56,9 +76,11 @@ void launch_channels(const ConvForwardArgs& a, const Launch& l) {
   const ConvShape& s = a.shape;
   with_float(s.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto k = channels_of<T>(s, s.out, s.out_group(), a.y, a.x, a.w, a.bias);
+    const auto k = channels_of<T>(s, s.out, s.out_group(), a.y, a.x, a.w, a.bias, end_of(a));
     const i64 pixels = s.batch * s.out[0] * s.out[1] * s.out[2];
-    launch<conv_channels<T>>(channels_grid(l, pixels, s.groups * k.blocks), k);
+    with_end(a, [&]<class Ends>(Ends) {
+      launch<conv_channels<T, Ends::value>>(channels_grid(l, pixels, s.groups * k.blocks), k);
+    });
   });
 }
 void launch_channels(const ConvBackwardInputArgs& a, const Launch& l) {
@@ -157,7 +179,8 @@ ConvTiles<T> tiles_of(const Args& a, i64 unit, const Launch& l) {
           by(summed(a)),
           by(s.kernel[0] * s.kernel[1] * s.kernel[2]),
           by(s.kernel[1]),
-          by(s.kernel[2])};
+          by(s.kernel[2]),
+          end_of(a)};
 }
 // Packs the weights, and says of which grid the tiles are.
 template <class T, class Args>
@@ -177,7 +200,8 @@ void launch_tiled(const Args& a, const Launch& l) {
   with_float(a.shape.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ConvTiles<T> k = tiles_of<T>(a, 1, l);
-    launch<conv_tiled<T>>(pack_weights(k, a, 1, kTileThreads, l), k);
+    const Config c = pack_weights(k, a, 1, kTileThreads, l);
+    with_end(a, [&]<class Ends>(Ends) { launch<conv_tiled<T, Ends::value>>(c, k); });
   });
 }
 template <class Args>
@@ -186,10 +210,11 @@ void launch_tensor_core(const Args& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     const ConvTiles<T> k = tiles_of<T>(a, 8, l);
     const Config c = pack_weights(k, a, 8, kConvMmaThreads, l);
-    if (packs_of_channels(gathered(a), summed(a)))
-      launch<conv_mma<T, true>>(c, k);
-    else
-      launch<conv_mma<T, false>>(c, k);
+    const bool packs = packs_of_channels(gathered(a), summed(a));
+    with_end(a, [&]<class Ends>(Ends) {
+      packs ? launch<conv_mma<T, true, Ends::value>>(c, k)
+            : launch<conv_mma<T, false, Ends::value>>(c, k);
+    });
   });
 }
 
@@ -251,7 +276,7 @@ WT_VARIANTS(WT_DEVICE_NS, conv_forward, ConvForwardArgs,
             {.name = "cudnn",
              .rank = 5,
              .why_not = conv_forward_cudnn_why_not,
-             .launch = conv_forward_cudnn}
+             .launch = with_epilogue<conv_forward_cudnn>}
 #endif
 );
 WT_VARIANTS(WT_DEVICE_NS, conv_backward_input, ConvBackwardInputArgs,

@@ -17,8 +17,11 @@
 // behind the last follows from `out`. One dtype: f64 f32 f16 bf16 (16-bit types are summed in f32).
 // Any strides, outputs do not overlap operands. Nothing is saved. Sums have an order that depends
 // on the shapes alone.
+//
+// The first may have the epilogue of a matrix product (kernels/matmul.h), z = its sum with the bias
+// (+ residual): y = f(z), aux = z, or y = z * f'(aux). residual and aux have y's shape and strides.
 #pragma once
-#include "warptape/kernels/contract.h"
+#include "warptape/kernels/matmul.h"
 
 namespace wt {
 
@@ -52,9 +55,11 @@ struct ConvForwardArgs {
   ConvShape shape;
   ConvTensor y, x, w;
   const void* bias = nullptr;
+  MatmulEpilogue epilogue{};
   i64 bytes() const {
-    return item_size(shape.dtype) *
-           (shape.x_numel() + shape.y_numel() + shape.w_numel() + (bias ? shape.out_channels : 0));
+    const i64 of_y = 1 + (epilogue.residual != nullptr) + (epilogue.aux != nullptr);
+    return item_size(shape.dtype) * (shape.x_numel() + of_y * shape.y_numel() + shape.w_numel() +
+                                     (bias ? shape.out_channels : 0));
   }
   double flops() const { return shape.flops(); }
 };

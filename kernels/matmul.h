@@ -33,7 +33,7 @@ struct MatmulEpilogue {
   // holds what f' is told from: relu's result, of the others the x that they were applied to.
   bool gradient = false;
   const void* residual = nullptr;
-  void* aux = nullptr;
+  void* aux = nullptr;  // only beside an activation
   WT_HD explicit operator bool() const { return activation != Activation::none || residual; }
 };
 

@@ -51,14 +51,20 @@ class AgreedKinds {
   bool listed_ = false;
 };
 
+template <class Epilogue>
+u32 epilogue_of(const Epilogue& e) {
+  return u32(e.activation) | u32(e.gradient) << 3 | u32(e.residual != nullptr) << 4 |
+         u32(e.aux != nullptr) << 5;
+}
 // What two launches may differ in beside dtype and size: which operands are transposed or dense,
 // and what comes behind a product.
 template <class Args>
 u32 layout_of(const Args& a) {
   if constexpr (requires { a.b_column; })
     return u32(a.a_column != 1) | u32(a.b_column != 1) << 1 | u32(a.batch_ndim != 0) << 2 |
-           u32(a.epilogue.activation) << 3 | u32(a.epilogue.gradient) << 6 |
-           u32(a.epilogue.residual != nullptr) << 7 | u32(a.epilogue.aux != nullptr) << 8;
+           epilogue_of(a.epilogue) << 3;
+  else if constexpr (requires { a.x.channel, a.epilogue; })
+    return u32(a.x.channel != 1) | epilogue_of(a.epilogue) << 3;
   else if constexpr (requires { a.x.channel; })
     return u32(a.x.channel != 1);
   else if constexpr (requires { a.x.dense(); })

@@ -19,6 +19,19 @@ Geometry geometry_of_out(const MatmulArgs& g) {
   return all;
 }
 
+// [batch, channels, ...] as y lies.
+Geometry geometry_of_y(const ConvForwardArgs& a) {
+  const ConvShape& s = a.shape;
+  Geometry all;
+  all.ndim = 5;
+  all.dtype = s.dtype;
+  all.shape[0] = s.batch, all.strides[0] = a.y.batch;
+  all.shape[1] = s.out_channels, all.strides[1] = a.y.channel;
+  for (int d = 0; d < 3; ++d) all.shape[2 + d] = s.out[d], all.strides[2 + d] = a.y.at[d];
+  finish_geometry(all);
+  return all;
+}
+
 template <class F>
 void pass(const Launch& l, View out, View first, View second = {}) {
   PointwiseArgs<F> k{out, {first}};
@@ -34,22 +47,10 @@ void activate(const MatmulEpilogue& e, const Launch& l, const View& out, const V
     pass<F>(l, out, e.aux ? aux : out);
 }
 
-}  // namespace
-
-MatmulArgs without_epilogue(const MatmulArgs& g) {
-  MatmulArgs product = g;
-  product.epilogue = {};
-  const MatmulEpilogue& e = g.epilogue;
-  // z where it is to be left: the activation then reads it from there.
-  if (e.aux && !e.gradient) product.out = e.aux;
-  return product;
-}
-
-void run_epilogue(const MatmulArgs& g, const Launch& l) {
-  const Geometry geometry = geometry_of_out(g);
+// z is where the product left it: see without_epilogue().
+void run_epilogue(const MatmulEpilogue& e, void* to, const Geometry& geometry, const Launch& l) {
   if (geometry.numel == 0) return;
-  const MatmulEpilogue& e = g.epilogue;
-  const View out{g.out, &geometry}, aux{e.aux, &geometry};
+  const View out{to, &geometry}, aux{e.aux, &geometry};
   const View z = e.aux && !e.gradient ? aux : out;
   if (e.residual) pass<pw::Add>(l, z, z, View{const_cast<void*>(e.residual), &geometry});
   switch (e.activation) {
@@ -64,6 +65,31 @@ void run_epilogue(const MatmulArgs& g, const Launch& l) {
     case Activation::silu:
       return activate<pw::Silu>(e, l, out, aux);
   }
+}
+
+}  // namespace
+
+MatmulArgs without_epilogue(const MatmulArgs& g) {
+  MatmulArgs product = g;
+  product.epilogue = {};
+  const MatmulEpilogue& e = g.epilogue;
+  // z where it is to be left: the activation then reads it from there.
+  if (e.aux && !e.gradient) product.out = e.aux;
+  return product;
+}
+
+void run_epilogue(const MatmulArgs& g, const Launch& l) {
+  run_epilogue(g.epilogue, g.out, geometry_of_out(g), l);
+}
+
+ConvForwardArgs without_epilogue(const ConvForwardArgs& a) {
+  ConvForwardArgs product = a;
+  product.epilogue = {};
+  if (a.epilogue.aux && !a.epilogue.gradient) product.y.data = a.epilogue.aux;
+  return product;
+}
+void run_epilogue(const ConvForwardArgs& a, const Launch& l) {
+  run_epilogue(a.epilogue, a.y.data, geometry_of_y(a), l);
 }
 
 }  // namespace wt

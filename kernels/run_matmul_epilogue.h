@@ -1,6 +1,8 @@
-// An epilogue of the matrix product as a pass of its own, for variants that multiply elsewhere or
-// have no place for it in their tiles: by the elementwise contracts of the device.
+// An epilogue of the matrix product, or of a convolution, as a pass of its own, for variants that
+// multiply elsewhere or have no place for it in their tiles: by the elementwise contracts of the
+// device.
 #pragma once
+#include "warptape/kernels/conv.h"
 #include "warptape/kernels/matmul.h"
 
 namespace wt {
@@ -17,6 +19,16 @@ void with_epilogue(const MatmulArgs& g, const Launch& l) {
     return Multiply(g, l);
   Multiply(without_epilogue(g), l);
   run_epilogue(g, l);
+}
+
+// The same of a convolution.
+ConvForwardArgs without_epilogue(const ConvForwardArgs& a);
+void run_epilogue(const ConvForwardArgs& a, const Launch& l);
+template <void (*Convolve)(const ConvForwardArgs&, const Launch&)>
+void with_epilogue(const ConvForwardArgs& a, const Launch& l) {
+  if (!a.epilogue) return Convolve(a, l);
+  Convolve(without_epilogue(a), l);
+  run_epilogue(a, l);
 }
 
 }  // namespace wt

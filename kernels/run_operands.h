@@ -95,6 +95,15 @@ inline i64 matrix_span(const MatmulArgs& a, i64 rows, i64 columns, i64 row, i64 
   return last + 1;
 }
 
+template <class O>
+void add_epilogue(MatmulEpilogue& e, i64 span, DType t, O& o) {
+  o.in(e.residual, span, t);
+  if (e.gradient)
+    o.in(e.aux, span, t);
+  else
+    o.out(e.aux, span, t);
+}
+
 template <class To>
 void list_shapes(To& to) {
   to.template add<MatmulArgs>([](auto& a, auto& o) {
@@ -103,18 +112,13 @@ void list_shapes(To& to) {
     o.out(a.row_sum, a.m, a.dtype).in(a.bias, a.n, a.dtype);
     o.in(a.a, matrix_span(a, a.m, a.k, a.a_row, a.a_column, &Batch::a), a.dtype);
     o.in(a.b, matrix_span(a, a.k, a.n, a.b_row, a.b_column, &Batch::b), a.dtype);
-    MatmulEpilogue& e = a.epilogue;
-    const i64 span = matrix_span(a, a.m, a.n, a.out_row, 1, &Batch::out);
-    o.in(e.residual, span, a.dtype);
-    if (e.gradient)
-      o.in(e.aux, span, a.dtype);
-    else
-      o.out(e.aux, span, a.dtype);
+    add_epilogue(a.epilogue, matrix_span(a, a.m, a.n, a.out_row, 1, &Batch::out), a.dtype, o);
   });
   to.template add<ConvForwardArgs>([](auto& a, auto& o) {
     const ConvShape& s = a.shape;
     o.out(a.y.data, y_span(a.y, s), s.dtype).in(a.bias, s.out_channels, s.dtype);
     o.in(a.x.data, x_span(a.x, s), s.dtype).in(a.w.data, w_span(a.w, s), s.dtype);
+    add_epilogue(a.epilogue, y_span(a.y, s), s.dtype, o);
   });
   to.template add<ConvBackwardInputArgs>([](auto& a, auto& o) {
     const ConvShape& s = a.shape;

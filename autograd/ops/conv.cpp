@@ -4,14 +4,12 @@
 //   x = conv_input(y, w)    dy = conv(dx, w)           dw = conv_weight(y, dx)
 //   w = conv_weight(y, x)   dy = conv(x, dw)           dx = conv_input(y, dw)
 #include "warptape/autograd/ops/conv.h"
-#include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
-#include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/convolution.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/window.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/kernels/conv.h"
 
 namespace wt {
 namespace info {
@@ -35,45 +33,9 @@ const OpInfo& transposed_info(int axes) {
                      : info::conv_transpose3d;
 }
 
-// What a node keeps: the numbers of the spatial axes. `padding` is what lies before the first
-// element; sizes say what lies behind the last.
-struct ConvSteps {
-  i32 stride[3], padding[3], dilation[3];
-  i32 groups;
-  i32 axes;
-};
-enum : int { kX, kWeight, kBias };
+using detail::ConvSteps, detail::conv_shape, detail::conv_to, detail::packed_bias;
+enum : int { kX = detail::kConvX, kWeight = detail::kConvWeight, kBias = detail::kConvBias };
 
-// --- from tensors to the kernels' arguments ---
-
-// Of x [.., C, in...], y [.., O, out...] and a weight of this shape.
-ConvShape conv_shape(const Shape& x, const Shape& y, const Shape& w, const ConvSteps& c, DType t) {
-  ConvShape s;
-  const int lead = x.ndim() - c.axes;
-  s.batch = lead == 2 ? x[0] : 1;
-  s.in_channels = x[lead - 1];
-  s.out_channels = y[lead - 1];
-  s.groups = c.groups;
-  s.dtype = t;
-  for (int d = 0; d < 3; ++d) {
-    const int own = d - (3 - c.axes);
-    s.in[d] = own < 0 ? 1 : x[lead + own];
-    s.out[d] = own < 0 ? 1 : y[lead + own];
-    s.kernel[d] = own < 0 ? 1 : w[2 + own];
-    s.stride[d] = own < 0 ? 1 : c.stride[own];
-    s.padding[d] = own < 0 ? 0 : c.padding[own];
-    s.dilation[d] = own < 0 ? 1 : c.dilation[own];
-  }
-  return s;
-}
-
-// A bias as the kernels read it: without gaps.
-Tensor packed_bias(const OpScope& s, int i) {
-  if (i >= s.size()) return {};
-  const Tensor b(detail::retained(s.impl(i)));
-  const NoGrad no_grad;
-  return contiguous(b);
-}
 const void* data_of(const Tensor& t) { return t.defined() ? t.impl()->data : nullptr; }
 
 // --- the three operators ---
@@ -87,7 +49,7 @@ Tensor run_conv(OpScope& s, const ConvSteps& c, const Shape& out) {
   const Shape x = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
   const Shape shape = detail::with_channels(x, c.axes, w[0], out);
   check_numel(s, shape);
-  const Tensor bias = packed_bias(s, kBias);
+  const Tensor bias = packed_bias(s, s.size() > kBias ? kBias : -1);
   s.save_input_if(s.wants(kWeight), kX);
   s.save_input_if(s.wants(kX), kWeight);
   Result y = detail::result_in_order_of(s, kX, shape, c.axes);
@@ -107,7 +69,7 @@ Tensor run_conv_input(OpScope& s, const ConvSteps& c, const Shape& in) {
   const Shape shape =
       detail::with_channels(y, c.axes, checked_mul(w[1], c.groups, "weight's size"), in);
   check_numel(s, shape);
-  const Tensor bias = packed_bias(s, kBias);
+  const Tensor bias = packed_bias(s, s.size() > kBias ? kBias : -1);
   s.save_input_if(s.wants(kWeight), kX);
   s.save_input_if(s.wants(kX), kWeight);
   Result x = detail::result_in_order_of(s, kX, shape, c.axes);
@@ -137,11 +99,7 @@ Tensor run_conv_weight(OpScope& s, const ConvSteps& c, const Shape& w) {
   return s.finish(std::move(r));
 }
 
-// For backwards: without checks and bias.
-Tensor conv_to(const In& x, const In& w, const ConvSteps& c, const Shape& out) {
-  OpScope s(conv_info(c.axes), x, w);
-  return run_conv(s, c, out);
-}
+// For backwards, as conv_to(): without checks and bias.
 Tensor conv_input_to(const In& y, const In& w, const ConvSteps& c, const Shape& in) {
   OpScope s(transposed_info(c.axes), y, w);
   return run_conv_input(s, c, in);
@@ -187,13 +145,7 @@ void put_weight_gradients(Backward& g, const ConvSteps& c, const Tensor& y, cons
 
 void conv_backward(Backward& g) {
   const auto c = g.attribute<ConvSteps>();
-  const bool bias = g.node->n_edges > kBias && g.wants(kBias), weight = g.wants(kWeight);
-  const Tensor gy = detail::gapless(g.grad(), weight ? g.saved(0) : Tensor(), c.axes);
-  if (g.wants(kX))
-    g.put(kX, conv_input_to(gy, g.saved(1), c, detail::spatial(g.input_shape(kX), c.axes)));
-  if (weight && !g.recording()) return put_weight_gradients(g, c, gy, g.saved(0), bias);
-  if (weight) g.put(kWeight, conv_weight_to(gy, g.saved(0), c, g.input_shape(kWeight)));
-  if (bias) g.put(kBias, sum_of_channels(gy, c.axes));
+  detail::put_conv_gradients(g, c, g.grad(), g.node->n_edges > kBias);
 }
 
 void conv_input_backward(Backward& g) {
@@ -233,7 +185,7 @@ ConvSteps steps_of(const OpScope& s, int axes, const PerAxis& stride, const PerA
 }
 
 // Ranks, dtype, kernel and bias; `first` and `second` name what the weight's first two axes are.
-void check_operands(const OpScope& s, int axes, i64 groups, bool transposed) {
+void check_operands(const OpScope& s, int axes, i64 groups, bool transposed, bool bias) {
   const Geometry &x = s.geometry(kX), &w = s.geometry(kWeight);
   detail::WindowCheck{s, axes}.input("x");
   if (w.ndim != axes + 2)
@@ -254,7 +206,7 @@ void check_operands(const OpScope& s, int axes, i64 groups, bool transposed) {
     s.fail<ShapeError>(str("x has ", channels, " channels, weight takes ",
                            transposed ? got : checked_mul(got, groups, "weight's channels"),
                            groups == 1 ? std::string() : str(" in groups ", groups)));
-  if (s.size() <= kBias) return;
+  if (!bias) return;
   const i64 results = transposed ? checked_mul(w.shape[1], groups, "weight's size") : w.shape[0];
   const Geometry& b = s.geometry(kBias);
   if (b.ndim != 1 || b.shape[0] != results)
@@ -284,16 +236,14 @@ Shape conv_sizes(const OpScope& s, ConvSteps& c, const Shape& in, const Shape& k
 }
 
 Tensor conv(OpScope& s, int axes, const ConvOptions& o) {
-  ConvSteps c = steps_of(s, axes, o.stride, o.dilation, o.groups);
-  check_operands(s, axes, o.groups, false);
-  const Shape out = conv_sizes(s, c, detail::spatial(shape_of(s.geometry(kX)), axes),
-                               detail::spatial(shape_of(s.geometry(kWeight)), axes), o.padding);
-  return run_conv(s, c, out);
+  ConvSteps c;
+  const Shape y = detail::check_conv(s, axes, o, s.size() > kBias, c);
+  return run_conv(s, c, detail::spatial(y, axes));
 }
 
 Tensor conv_transpose(OpScope& s, int axes, const ConvTransposeOptions& o) {
   ConvSteps c = steps_of(s, axes, o.stride, o.dilation, o.groups);
-  check_operands(s, axes, o.groups, true);
+  check_operands(s, axes, o.groups, true, s.size() > kBias);
   const detail::WindowCheck check{s, axes};
   i32 extra[3];
   check.numbers("padding", o.padding, 0, c.padding);
@@ -364,6 +314,60 @@ Tensor conv_weight_grad(const In& gy, const In& x, const Shape& weight, const Co
 }
 
 namespace detail {
+
+// --- for ops/fused_conv.cpp ---
+
+ConvShape conv_shape(const Shape& x, const Shape& y, const Shape& w, const ConvSteps& c, DType t) {
+  ConvShape s;
+  const int lead = x.ndim() - c.axes;
+  s.batch = lead == 2 ? x[0] : 1;
+  s.in_channels = x[lead - 1];
+  s.out_channels = y[lead - 1];
+  s.groups = c.groups;
+  s.dtype = t;
+  for (int d = 0; d < 3; ++d) {
+    const int own = d - (3 - c.axes);
+    s.in[d] = own < 0 ? 1 : x[lead + own];
+    s.out[d] = own < 0 ? 1 : y[lead + own];
+    s.kernel[d] = own < 0 ? 1 : w[2 + own];
+    s.stride[d] = own < 0 ? 1 : c.stride[own];
+    s.padding[d] = own < 0 ? 0 : c.padding[own];
+    s.dilation[d] = own < 0 ? 1 : c.dilation[own];
+  }
+  return s;
+}
+
+Tensor packed_bias(const OpScope& s, int i) {
+  if (i < 0) return {};
+  const Tensor b(retained(s.impl(i)));
+  const NoGrad no_grad;
+  return contiguous(b);
+}
+Tensor conv_to(const In& x, const In& w, const ConvSteps& c, const Shape& out) {
+  OpScope s(conv_info(c.axes), x, w);
+  return run_conv(s, c, out);
+}
+
+void put_conv_gradients(Backward& g, const ConvSteps& c, const Tensor& dy, bool bias) {
+  bias = bias && g.wants(kBias);
+  const bool weight = g.wants(kWeight);
+  const Tensor gy = gapless(dy, weight ? g.saved(0) : Tensor(), c.axes);
+  if (g.wants(kX)) g.put(kX, conv_input_to(gy, g.saved(1), c, spatial(g.input_shape(kX), c.axes)));
+  if (weight && !g.recording()) return put_weight_gradients(g, c, gy, g.saved(0), bias);
+  if (weight) g.put(kWeight, conv_weight_to(gy, g.saved(0), c, g.input_shape(kWeight)));
+  if (bias) g.put(kBias, sum_of_channels(gy, c.axes));
+}
+
+Shape check_conv(const OpScope& s, int axes, const ConvOptions& o, bool bias, ConvSteps& c) {
+  c = steps_of(s, axes, o.stride, o.dilation, o.groups);
+  check_operands(s, axes, o.groups, false, bias);
+  const Shape x = shape_of(s.geometry(kX)), w = shape_of(s.geometry(kWeight));
+  const Shape y =
+      with_channels(x, axes, w[0], conv_sizes(s, c, spatial(x, axes), spatial(w, axes), o.padding));
+  check_numel(s, y);
+  return y;
+}
+
 OpInfos conv_ops() {
   static constexpr const OpInfo* kOps[] = {&info::conv1d,           &info::conv2d,
                                            &info::conv3d,           &info::conv_transpose1d,

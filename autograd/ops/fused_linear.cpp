@@ -1,18 +1,14 @@
 #include "warptape/autograd/ops/fused_linear.h"
 
-#include <initializer_list>
-#include <optional>
-
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/fused.h"
 #include "warptape/autograd/ops/internal/matrix_operand.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
-#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
-#include "warptape/kernels/pointwise.h"
 
 namespace wt {
 namespace info {
@@ -23,25 +19,6 @@ constexpr OpInfo feed_forward{.name = "feed_forward", .autocast = Autocast::lowe
 namespace {
 
 // --- operands ---
-
-// x, the weights and what of the options is there.
-struct OptionalOperands {
-  std::optional<In> more[3];
-  const In* list[6];
-  int size = 0;
-  i8 place[3];                                         // of each option in the list, or -1
-  OptionalOperands(const OptionalOperands&) = delete;  // the list leads into it
-  OptionalOperands(std::initializer_list<const In*> fixed,
-                   std::initializer_list<const Tensor*> options) {
-    for (const In* in : fixed) list[size++] = in;
-    int k = 0;
-    for (const Tensor* t : options) {
-      place[k] = t->defined() ? i8(size) : i8(-1);
-      if (t->defined()) list[size++] = &more[k].emplace(*t);
-      ++k;
-    }
-  }
-};
 
 void check_floating(const OpScope& s) {
   if (s.dtype() > DType::bf16)
@@ -107,57 +84,6 @@ void run_layer(const Layer& layer, const Launch& l) {
   run(g, l);
 }
 
-// --- activations ---
-
-// relu's derivative is told from its result, those of the others from what they were applied to.
-bool is_smooth(Activation f) { return f != Activation::none && f != Activation::relu; }
-
-// call(entry of kernels/pointwise.h); not for Activation::none.
-template <class Call>
-Tensor with_entry(Activation f, Call call) {
-  switch (f) {
-    case Activation::gelu:
-      return call(pw::Gelu{});
-    case Activation::gelu_tanh:
-      return call(pw::GeluTanh{});
-    case Activation::silu:
-      return call(pw::Silu{});
-    default:
-      return call(pw::Relu{});
-  }
-}
-Tensor activated(Activation f, const Tensor& z) {
-  switch (f) {
-    case Activation::none:
-      return z;
-    case Activation::relu:
-      return relu(z);
-    case Activation::gelu:
-      return gelu(z);
-    case Activation::gelu_tanh:
-      return gelu_tanh(z);
-    case Activation::silu:
-      return silu(z);
-  }
-  return z;
-}
-// dy f'(z) by operators, for derivatives of it. y = f(z).
-Tensor recorded_gradient(Activation f, const Tensor& dy, const Tensor& z, const Tensor& y) {
-  if (f == Activation::none) return dy;
-  return with_entry(f, [&]<class F>(F) -> Tensor { return F::d0(dy, z, y); });
-}
-// The same in one kernel. `saved`: see is_smooth().
-Tensor gradient(const Backward& g, Activation f, const Tensor& dy, const Tensor& saved) {
-  if (f == Activation::none) return dy;
-  Tensor dz = empty(dy.shape(), {.dtype = dy.dtype(), .device = dy.device()});
-  return with_entry(f, [&]<class F>(F) -> Tensor {
-    run(PointwiseArgs<pw::Grad0<F>>{view_of(dz.impl()),
-                                    {view_of(dy.impl()), view_of(saved.impl())}},
-        g.launch());
-    return std::move(dz);
-  });
-}
-
 // --- gradients of a layer, once dz, that of x w^T + .., is there ---
 
 // What takes part of the inputs `weight` and `bias`; bias below 0: there is none.
@@ -193,25 +119,23 @@ struct FusedLinear {
   Activation activation;
   i8 bias = -1, residual = -1;
 };
-// Slots. Those of bias and residual, with x and w, are what z is made of anew where a gradient is
-// to have gradients; elsewhere they are empty.
-enum { kX, kW, kTold, kBias, kResidual };
 
 void fused_linear_backward(Backward& g) {
   const auto a = g.attribute<FusedLinear>();
   Tensor dz;
   if (!g.recording() || !is_smooth(a.activation)) {
-    const Tensor none, &told = a.activation == Activation::none ? none : g.saved(kTold);
+    const Tensor none, &told = a.activation == Activation::none ? none : g.saved(kSavedTold);
     dz = g.recording() ? recorded_gradient(a.activation, g.grad(), told, told)
-                       : gradient(g, a.activation, g.grad(), told);
+                       : activation_gradient(g, a.activation, g.grad(), told);
   } else {
-    Tensor z = plain_linear(g.saved(kX), g.saved(kW), a.bias < 0 ? nullptr : &g.saved(kBias));
-    if (a.residual >= 0) z = z + g.saved(kResidual);
+    Tensor z = plain_linear(g.saved(kSavedX), g.saved(kSavedWeight),
+                            a.bias < 0 ? nullptr : &g.saved(kSavedBias));
+    if (a.residual >= 0) z = z + g.saved(kSavedResidual);
     dz = recorded_gradient(a.activation, g.grad(), z, Tensor());
   }
-  if (g.wants(0)) put_input(g, dz, g.saved(kW));
+  if (g.wants(0)) put_input(g, dz, g.saved(kSavedWeight));
   if (g.wants(1))
-    put_parameters(g, info::fused_linear, dz, g.saved(kX), 1, a.bias);
+    put_parameters(g, info::fused_linear, dz, g.saved(kSavedX), 1, a.bias);
   else if (a.bias >= 0 && g.wants(u32(a.bias)))
     g.put_broadcast(u32(a.bias), dz);
   if (a.residual >= 0 && g.wants(u32(a.residual))) g.put(u32(a.residual), std::move(dz));

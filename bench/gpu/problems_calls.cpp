@@ -130,6 +130,23 @@ Call conv_call(const Shape& s) {
            {{s[3], s[1], s[4], s[4]}}},
           run};
 }
+// The same with all that an epilogue has; the last: Activation.
+Call fused_conv_call(const Shape& s) {
+  static const char* const kNames[] = {"", " relu", " gelu", " gelu_tanh", " silu"};
+  Call c = conv_call(s);
+  const bool nhwc = s[6] == 1;
+  const i64 size = s[2] + 2 * s[5] - s[4] + 1;
+  c.text += str(" bias residual", kNames[s[7]]);
+  c.given.push_back({{s[3]}});
+  c.given.push_back({nhwc ? Shape{s[0], size, size, s[3]} : Shape{s[0], s[3], size, size}});
+  c.run = [nhwc, f = Activation(s[7]), o = ConvOptions{.padding = s[5]}](const Ts& in) {
+    const auto image = [nhwc](const Tensor& t) { return nhwc ? t.permute({0, 3, 1, 2}) : t; };
+    const Tensor y = fused_conv2d(
+        image(in[0]), in[1], {.bias = in[2], .residual = image(in[3]), .activation = f, .conv = o});
+    return nhwc ? y.permute({0, 2, 3, 1}) : y;
+  };
+  return c;
+}
 // batch, heads, queries, width, is causal
 Call attention_call(const Shape& s) {
   const Shape q{s[0], s[1], s[2], s[3]};
@@ -162,6 +179,13 @@ void add_products(Rows to) {
     }
   to.add({"conv_forward", "conv_backward_input", "conv_backward_weight"}, kThree, small, real, real,
          conv_call);
+  // A residual block's second convolution.
+  small.clear(), real.clear();
+  for (i64 nhwc : {0, 1}) {
+    small.push_back({2, 64, 7, 64, 3, 1, nhwc, relu});
+    real.push_back({16, 64, 56, 64, 3, 1, nhwc, relu});
+  }
+  to.add({"conv_forward"}, kThree, small, real, real, fused_conv_call);
   to.add({"attention_forward", "attention_backward"}, kTwo, {{1, 2, 33, 16, 0}, {1, 2, 33, 16, 1}},
          {{8, 8, 256, 64, 0}, {2, 8, 1024, 64, 1}}, {{16, 16, 1024, 64, 0}, {8, 16, 2048, 64, 1}},
          attention_call);

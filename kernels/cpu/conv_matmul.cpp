@@ -57,6 +57,7 @@ MatmulArgs product(const ConvForwardArgs& a) {
   g.a = a.x.data, g.a_row = row_step(s.batch, a.x.batch, g.k);
   g.b = a.w.data, g.b_row = 1, g.b_column = row_step(s.out_channels, a.w.batch, g.k);
   g.bias = a.bias;
+  g.epilogue = a.epilogue;  // residual and aux lie as y does, and so as out
   return g;
 }
 // Its bias, one for every term, is still to be set.

@@ -1,7 +1,7 @@
 // Convolution without shared memory, forward and by input: one thread an element, or eight channels
 // of a pixel.
 #pragma once
-#include "warptape/kernels/device/conv.cuh"
+#include "warptape/kernels/device/conv_finish.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -16,13 +16,17 @@ struct ConvNaive {
   ConvPlanes<T, i64> to;
   ConvPlanes<const T, i64> from, w;
   const T* bias;
+  ConvEnd end;
   template <class F>
   void visit_pointers(F&& f) const {
     f(to.data), f(from.data), f(w.data), f(bias);
+    end.visit_pointers(f);
   }
 };
 
-template <class T>
+// Ends, here and below: with an epilogue. Kernels of their own, for what an epilogue keeps in
+// registers makes a loop slower.
+template <class T, bool Ends>
 __global__ void __launch_bounds__(kConvThreads) conv_naive(ConvNaive<T> a) {
   using A = ComputeType<T>;
   const ConvShape& s = a.shape;
@@ -54,8 +58,14 @@ __global__ void __launch_bounds__(kConvThreads) conv_naive(ConvNaive<T> a) {
         }
   }
   if (a.bias) sum += A(a.bias[o]);
-  a.to.data[n * a.to.batch + o * a.to.channel + q[0] * a.to.at[0] + q[1] * a.to.at[1] +
-            q[2] * a.to.at[2]] = T(sum);
+  const i64 at[] = {n * a.to.batch + o * a.to.channel + q[0] * a.to.at[0] + q[1] * a.to.at[1] +
+                    q[2] * a.to.at[2]};
+  if constexpr (Ends) {
+    A z[] = {sum};
+    finish_at(a.end, a.to.data, at, z);
+  } else {
+    a.to.data[at[0]] = T(sum);
+  }
 }
 
 template <class T>
@@ -108,9 +118,11 @@ struct ConvChannels {
   ConvPlanes<T, i32> to;
   ConvPlanes<const T, i32> from, w;
   const T* bias;
+  ConvEnd end;
   template <class F>
   void visit_pointers(F&& f) const {
     f(to.data), f(from.data), f(w.data), f(bias);
+    end.visit_pointers(f);
   }
 };
 
@@ -127,17 +139,27 @@ __device__ __forceinline__ void own_pixel(const ConvChannels<T>& a, const i32 (&
   n = i32(rest);
 }
 
-template <class T>
-__device__ __forceinline__ void put_channels(const ConvChannels<T>& a, const float (&sum)[kEach],
-                                             i32 n, i32 first, int count, const i32 (&at)[3]) {
+template <bool Ends, class T>
+__device__ __forceinline__ void put_channels(const ConvChannels<T>& a, float (&sum)[kEach], i32 n,
+                                             i32 first, int count, const i32 (&at)[3]) {
   T* to = a.to.data + n * a.to.batch + first * a.to.channel + at[0] * a.to.at[0] +
           at[1] * a.to.at[1] + at[2] * a.to.at[2];
+  if constexpr (Ends) {
+    i64 places[kEach];
 #pragma unroll
-  for (int j = 0; j < kEach; ++j)
-    if (j < count) to[j * a.to.channel] = T(a.bias ? sum[j] + float(a.bias[first + j]) : sum[j]);
+    for (int j = 0; j < kEach; ++j) {
+      places[j] = j < count ? to - a.to.data + j * a.to.channel : -1;
+      if (a.bias && j < count) sum[j] += float(a.bias[first + j]);
+    }
+    finish_at(a.end, a.to.data, places, sum);
+  } else {
+#pragma unroll
+    for (int j = 0; j < kEach; ++j)
+      if (j < count) to[j * a.to.channel] = T(a.bias ? sum[j] + float(a.bias[first + j]) : sum[j]);
+  }
 }
 
-template <class T>
+template <class T, bool Ends>
 __global__ void __launch_bounds__(kConvThreads) conv_channels(ConvChannels<T> a) {
   const ConvShape32& s = a.shape;
   const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -175,7 +197,7 @@ __global__ void __launch_bounds__(kConvThreads) conv_channels(ConvChannels<T> a)
         }
       }
   }
-  put_channels(a, sum, n, o, count, q);
+  put_channels<Ends>(a, sum, n, o, count, q);
 }
 
 template <class T>
@@ -213,7 +235,7 @@ __global__ void __launch_bounds__(kConvThreads) conv_input_channels(ConvChannels
       }
     }
   }
-  put_channels(a, sum, n, group * s.in_group + c, count, p);
+  put_channels<false>(a, sum, n, group * s.in_group + c, count, p);
 }
 
 }  // namespace

@@ -65,13 +65,18 @@ __device__ __forceinline__ void multiply_mma(float (&sum)[2][4][4], const A& a, 
 }
 
 // Packs: of channels. No question of the loop's: see load_or_zero.
-template <class T, bool Packs>
+template <class T, bool Packs, bool Ends>
 __global__ void __launch_bounds__(kConvMmaThreads, 4)
     conv_mma(const __grid_constant__ ConvTiles<T> a) {
   using Weights = MmaTile<T, kTileSide, false>;  // rows of neighbouring channels, as packed
   using Patches = MmaTile<T, kTileSide, true>;   // rows of a pixel's terms, as gathered
-  WT_SHARED(Weights, weights, [2]);
-  WT_SHARED(Patches, patches, [2]);
+  struct Tiles {
+    Weights weights[2];
+    Patches patches[2];
+  };
+  WT_SHARED(Tiles, tiles, [1]);
+  Weights(&weights)[2] = tiles[0].weights;
+  Patches(&patches)[2] = tiles[0].patches;
   WT_SHARED(i32, pixel_to, [kTileSide]);
   const int t = int(threadIdx.x), lane = t % 32;
   const ConvBlock b = conv_block(a);
@@ -142,20 +147,42 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
   }
   // Sums 0 and 1 of a tile are row lane / 4, columns 2 (lane % 4) and the next; 2 and 3 lie 8 rows
   // below.
+  if constexpr (Ends) {
+    float* const band = reinterpret_cast<float*>(tiles);
+    static_assert(sizeof(Tiles) >= kBandFloats * sizeof(float));
+    const bool turned = lines_are_pixels(a);
+    __syncthreads();  // the tiles have been read
 #pragma unroll
-  for (int c = 0; c < 4; ++c)
+    for (int r = 0; r < 4; ++r)
 #pragma unroll
-    for (int second = 0; second < 2; ++second) {
-      const i32 at = pixel_to[warp_column + 8 * c + lane % 4 * 2 + second];
-      if (at < 0) continue;
-#pragma unroll
-      for (int r = 0; r < 4; ++r) {
-        const i32 row = row0 + warp_row + 8 * r + lane / 4, channel = b.group * a.rows + row;
-        const float v = sum[r / 2][c][r % 2 * 2 + second];
-        if (row < a.rows)
-          a.to.data[at + channel * a.to.channel] = T(a.bias ? v + float(a.bias[channel]) : v);
+      for (int c = 0; c < 4; ++c) {
+        const int row = warp_row + 8 * r + lane / 4, pixel = warp_column + 8 * c + lane % 4 * 2;
+        const float first = sum[r / 2][c][r % 2 * 2], second = sum[r / 2][c][r % 2 * 2 + 1];
+        if (turned) {
+          band[band_at(pixel, row)] = first;
+          band[band_at(pixel + 1, row)] = second;
+        } else {
+          vstore(band + band_at(row, pixel), Pack<float, 2>{first, second});
+        }
       }
-    }
+    __syncthreads();
+    finish_tile<T, kConvMmaThreads>(a, b.group, row0, band, pixel_to);
+  } else {
+#pragma unroll
+    for (int c = 0; c < 4; ++c)
+#pragma unroll
+      for (int second = 0; second < 2; ++second) {
+        const i32 at = pixel_to[warp_column + 8 * c + lane % 4 * 2 + second];
+        if (at < 0) continue;
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+          const i32 row = row0 + warp_row + 8 * r + lane / 4, channel = b.group * a.rows + row;
+          const float v = sum[r / 2][c][r % 2 * 2 + second];
+          if (row < a.rows)
+            a.to.data[at + channel * a.to.channel] = T(a.bias ? v + float(a.bias[channel]) : v);
+        }
+      }
+  }
 }
 
 }  // namespace

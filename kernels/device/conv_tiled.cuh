@@ -15,7 +15,7 @@
 // rungs below leave it out. The sums are the same but where a weight is NaN or infinite: then zero
 // times it is NaN, at the border too.
 #pragma once
-#include "warptape/kernels/device/conv.cuh"
+#include "warptape/kernels/device/conv_finish.cuh"
 #include "warptape/kernels/device/vector.cuh"
 
 namespace wt {
@@ -67,9 +67,11 @@ struct ConvTiles {
   T* packed;                         // [group][tap][depth_channels][pitch], zeros past the rows
   const T* bias;
   FastDivisor by_pitch, by_channels, by_taps, by_kernel1, by_kernel2;  // for packing
+  ConvEnd end;
   template <class F>
   void visit_pointers(F&& f) const {
     f(to.data), f(from.data), f(w.data), f(packed), f(bias);
+    end.visit_pointers(f);
   }
 };
 
@@ -190,10 +192,51 @@ __device__ __forceinline__ const T* group_weights(const ConvTiles<T>& a, const C
   return a.packed + u32(b.group) * a.by_taps.divisor * u32(a.depth_channels) * a.by_pitch.divisor;
 }
 
+// With an epilogue a block's sums go by way of shared memory, in the memory of its tiles: what the
+// epilogue reads and writes are then packs of four neighbours, be they channels of a pixel or
+// pixels of a channel. A line of the band is what lies further apart in y.
+constexpr int kBandFloats = kTileSide * kTileSide;
 template <class T>
-__global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant__ ConvTiles<T> a) {
-  WT_SHARED(TileRows, weights, [2]);
-  WT_SHARED(TileRows, patches, [2]);
+__device__ __forceinline__ bool lines_are_pixels(const ConvTiles<T>& a) {
+  return a.to.channel == 1;
+}
+// The place of element `i` of a line. Groups of four are exchanged as the line's number says: both
+// rungs store the sums of 8 to 32 lines at once, down a column of them, and meet every bank once.
+__device__ __forceinline__ int band_at(int line, int i) {
+  const int exchange = (line & 1) << 2 ^ (line & 6) ^ (line >> 3 & 3);
+  return line * kTileSide + ((i / kStaged ^ exchange) * kStaged + i % kStaged);
+}
+// To be called by all threads of the block, with a barrier before.
+template <class T, int Threads>
+__device__ __forceinline__ void finish_tile(const ConvTiles<T>& a, i32 group, i32 row0,
+                                            const float* band, const i32* pixel_to) {
+  constexpr int kPacks = kTileSide / kStaged;
+  const bool turned = lines_are_pixels(a);
+  // Rolled up: the code of the activations once.
+#pragma unroll 1
+  for (int p = int(threadIdx.x); p < kTileSide * kPacks; p += Threads) {
+    const int line = p / kPacks, first = p % kPacks * kStaged;
+    float z[kStaged];
+    i32 at[kStaged];
+    load_vector(z, band + band_at(line, first));
+#pragma unroll
+    for (int k = 0; k < kStaged; ++k) {
+      const i32 row = row0 + (turned ? first + k : line), channel = group * a.rows + row;
+      const i32 pixel = pixel_to[turned ? line : first + k];
+      const bool there = pixel >= 0 && row < a.rows;
+      at[k] = there ? pixel + channel * a.to.channel : -1;
+      if (a.bias && there) z[k] += float(a.bias[channel]);
+    }
+    finish_at(a.end, a.to.data, at, z);
+  }
+}
+
+// With an epilogue ptxas would take 66 registers, two more than four blocks of a processor have.
+template <class T, bool Ends>
+__global__ void __launch_bounds__(kTileThreads, 4)
+    conv_tiled(const __grid_constant__ ConvTiles<T> a) {
+  WT_SHARED(TileRows, tiles, [4]);
+  TileRows *const weights = tiles, *const patches = tiles + 2;
   WT_SHARED(i32, pixel_to, [kTileSide]);  // where the result's pixels lie
   const int t = int(threadIdx.x), column = t % kTileSide, slice = t / kTileSide;
   const ConvBlock b = conv_block(a);
@@ -238,16 +281,33 @@ __global__ void __launch_bounds__(kTileThreads) conv_tiled(const __grid_constant
     if (left > kTileDepth) load();
     multiply_tile(sum, weights[buffer], patches[buffer]);
   }
+  if constexpr (Ends) {
+    float* const band = &tiles[0][0][0];
+    static_assert(sizeof(TileRows[4]) >= kBandFloats * sizeof(float));
+    const bool turned = lines_are_pixels(a);
+    __syncthreads();  // the tiles have been read
 #pragma unroll
-  for (int j = 0; j < 4; ++j) {
-    const i32 at = pixel_to[t % 16 * 4 + j];
-    if (at < 0) continue;
+    for (int i = 0; i < 4; ++i) {
+      Pack<float, 4> pack;
 #pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      const i32 row = row0 + t / 16 * 4 + r, channel = b.group * a.rows + row;
-      if (row < a.rows)
-        a.to.data[at + channel * a.to.channel] =
-            T(a.bias ? sum[r][j] + float(a.bias[channel]) : sum[r][j]);
+      for (int k = 0; k < 4; ++k) pack.v[k] = turned ? sum[k][i] : sum[i][k];
+      const int line = (turned ? t % 16 : t / 16) * 4 + i, first = (turned ? t / 16 : t % 16) * 4;
+      vstore(band + band_at(line, first), pack);
+    }
+    __syncthreads();
+    finish_tile<T, kTileThreads>(a, b.group, row0, band, pixel_to);
+  } else {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const i32 at = pixel_to[t % 16 * 4 + j];
+      if (at < 0) continue;
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const i32 row = row0 + t / 16 * 4 + r, channel = b.group * a.rows + row;
+        if (row < a.rows)
+          a.to.data[at + channel * a.to.channel] =
+              T(a.bias ? sum[r][j] + float(a.bias[channel]) : sum[r][j]);
+      }
     }
   }
 }

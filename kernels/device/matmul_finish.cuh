@@ -1,8 +1,7 @@
 // What was summed goes to memory: the end that the rungs of the matrix product share.
 #pragma once
-#define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
+#include "warptape/kernels/device/epilogue.cuh"
 #include "warptape/kernels/device/matmul.cuh"
-#include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
@@ -16,37 +15,6 @@ __device__ __forceinline__ void finish(T& to, typename MatmulSum<T>::type sum, b
 }
 
 // --- an epilogue: kernels/run_matmul_epilogue.h has it as a pass of its own ---
-
-// f(z), or z * f'(saved).
-template <class F, class A>
-__device__ __forceinline__ A activated_by(bool gradient, A z, A saved) {
-  return gradient ? pw::Grad0<F>().value(z, saved) : F().value(z);
-}
-template <int N, class A>
-__device__ __forceinline__ void activate(const MatmulEpilogue& e, A (&z)[N], const A (&saved)[N]) {
-  // The same way for all threads. Each has its loop, so that N elements' chains of arithmetic run
-  // beside each other.
-  switch (e.activation) {
-    case Activation::none:
-      return;
-    case Activation::relu:
-#pragma unroll
-      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Relu>(e.gradient, z[k], saved[k]);
-      return;
-    case Activation::gelu:
-#pragma unroll
-      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Gelu>(e.gradient, z[k], saved[k]);
-      return;
-    case Activation::gelu_tanh:
-#pragma unroll
-      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::GeluTanh>(e.gradient, z[k], saved[k]);
-      return;
-    case Activation::silu:
-#pragma unroll
-      for (int k = 0; k < N; ++k) z[k] = activated_by<pw::Silu>(e.gradient, z[k], saved[k]);
-      return;
-  }
-}
 
 // N neighbours of a row, `left` of them there. Packs: as one access, where all are.
 template <int N, class T, class A>
@@ -125,11 +93,6 @@ inline bool packs_aligned(const MatmulArgs& g, int n) {
 // Whether the tensor-core rungs have kernels for its epilogue: of the products that operators make,
 // x w^T and dy w. Others have it as a pass of its own.
 inline bool ends_in_kernel(const MatmulArgs& g) { return g.epilogue && g.a_column == 1; }
-
-// Sums that tensor cores or tiles leave in registers are scattered, so an epilogue, which reads and
-// writes memory of its own, gets them by way of shared memory: a band of rows at a time, in the
-// memory of the operands' tiles, read as packs of four neighbours.
-constexpr int kStaged = 4;
 
 // A band of Rows x Columns sums, `pitch` floats from row to row; i0, j0: its corner in out, the
 // matrix of this batch index. To be called by all threads of the block, with barriers before and

@@ -25,7 +25,8 @@ GROUPS = {
     "losses": ["loss", "elementwise_loss", "distance", "ctc"],
     "indexing, embedding": ["index", "gather"],
     "attention": ["attention"],
-    "convolution, pooling, resizing, batch norm": ["conv", "pool", "resize", "channel_norm"],
+    "convolution, pooling, resizing, batch norm": ["conv", "fused_conv", "pool", "resize",
+                                                   "channel_norm"],
     "sorting, scans, random draws, decompositions": ["sort", "scan", "random", "decompose"],
 }
 MOST_NAMES = 6  # that a cell lists

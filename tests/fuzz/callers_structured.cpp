@@ -28,9 +28,12 @@ Shape kernel_shape(Draw& d, i64 out, i64 in, int axes) {
   return d.bent(s);
 }
 
-using Conv = Tensor (*)(const In&, const In&, const ConvOptions&);
-using ConvBias = Tensor (*)(const In&, const In&, const In&, const ConvOptions&);
-Results convolved(Draw& d, int axes, Conv plain, ConvBias with_bias) {
+struct Convolution {
+  Tensor x, w;
+  i64 out;
+  ConvOptions options;
+};
+Convolution convolution(Draw& d, int axes) {
   d.floats();
   const i64 groups = 1 + d.pick(2), in = groups * (1 + d.pick(2)), out = groups * (1 + d.pick(3));
   const Tensor x = d.tensor(image(d, axes, in));
@@ -40,9 +43,26 @@ Results convolved(Draw& d, int axes, Conv plain, ConvBias with_bias) {
   o.padding = d.chance(0.2) ? ConvPadding(Padding::same) : ConvPadding(per_axis(d, axes, 0, 2));
   o.dilation = per_axis(d, axes, 1, 2);
   o.groups = d.chance(0.1) ? d.number(0, 3) : groups;
-  if (d.flag()) return plain(x, w, o);
-  const Tensor b = d.tensor(d.bent({out}));
-  return with_bias(x, w, b, o);
+  return {x, w, out, o};
+}
+
+using Conv = Tensor (*)(const In&, const In&, const ConvOptions&);
+using ConvBias = Tensor (*)(const In&, const In&, const In&, const ConvOptions&);
+Results convolved(Draw& d, int axes, Conv plain, ConvBias with_bias) {
+  const Convolution c = convolution(d, axes);
+  if (d.flag()) return plain(c.x, c.w, c.options);
+  const Tensor b = d.tensor(d.bent({c.out}));
+  return with_bias(c.x, c.w, b, c.options);
+}
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::gelu,
+                                       Activation::gelu_tanh, Activation::silu};
+using FusedConv = Tensor (*)(const In&, const In&, const FusedConvOptions&);
+Results fused(Draw& d, int axes, FusedConv conv) {
+  const Convolution c = convolution(d, axes);
+  FusedConvOptions o{.activation = kActivations[d.pick(5)], .conv = c.options};
+  if (d.flag()) o.bias = d.tensor(d.bent({c.out}));
+  if (d.flag()) o.residual = d.tensor(d.bent(conv(c.x, c.w, {.conv = c.options}).shape()));
+  return conv(c.x, c.w, o);
 }
 using Up = Tensor (*)(const In&, const In&, const ConvTransposeOptions&);
 using UpBias = Tensor (*)(const In&, const In&, const In&, const ConvTransposeOptions&);
@@ -100,6 +120,9 @@ void add_spatial(Callers& to) {
   to["conv1d"] = [](Draw& d) { return convolved(d, 1, conv1d, conv1d); };
   to["conv2d"] = [](Draw& d) { return convolved(d, 2, conv2d, conv2d); };
   to["conv3d"] = [](Draw& d) { return convolved(d, 3, conv3d, conv3d); };
+  to["fused_conv1d"] = [](Draw& d) { return fused(d, 1, fused_conv1d); };
+  to["fused_conv2d"] = [](Draw& d) { return fused(d, 2, fused_conv2d); };
+  to["fused_conv3d"] = [](Draw& d) { return fused(d, 3, fused_conv3d); };
   to["conv_transpose1d"] = [](Draw& d) {
     return transposed(d, 1, conv_transpose1d, conv_transpose1d);
   };
@@ -186,9 +209,6 @@ void add_products(Callers& to) {
     const Tensor b = d.tensor(d.bent({out}));
     return linear(x, w, b);
   };
-  static constexpr Activation kActivations[] = {Activation::none, Activation::relu,
-                                                Activation::gelu, Activation::gelu_tanh,
-                                                Activation::silu};
   to["fused_linear"] = [](Draw& d) {
     d.floats();
     const i64 in = d.size(), out = d.size();

@@ -172,6 +172,10 @@ const golden::Examples kLayers = {
      [](auto&) {
        conv2d(ones({1, 1, 8, 8}), ones({4, 1, 3, 3}, {.dtype = f64}));
      }},
+    {"a residual of the image before its convolution",
+     [](auto&) {
+       fused_conv2d(ones({1, 4, 8, 8}), ones({4, 4, 3, 3}), {.residual = ones({1, 4, 8, 8})});
+     }},
     {"an output padding beyond the stride",
      [](auto&) {
        conv_transpose2d(ones({1, 1, 4, 4}), ones({1, 2, 3, 3}), {.stride = 2, .output_padding = 2});

@@ -14,6 +14,7 @@
 #include "warptape/kernels/cpu/matmul.h"
 #include "warptape/kernels/run.h"
 #include "warptape/kernels/simt/executor.h"
+#include "warptape/tests/support/activations.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
 
@@ -171,46 +172,15 @@ Setup set_up(const Problem& problem, Device d) {
   return s;
 }
 
-// An activation, or its derivative told from x (of relu from its result).
-double activated(Activation f, double x) {
-  switch (f) {
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::gelu:
-      return x * 0.5 * std::erfc(-x / std::sqrt(2));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    default:
-      return x;
-  }
-}
-double slope_of(Activation f, double x) {
-  const double normal = std::exp(-x * x / 2) / std::sqrt(2 * M_PI);
-  const double sigmoid = 1 / (1 + std::exp(-x));
-  const double c = std::sqrt(2 / M_PI), t = std::tanh(c * (x + 0.044715 * x * x * x));
-  switch (f) {
-    case Activation::relu:
-      return x > 0;
-    case Activation::gelu:
-      return 0.5 * std::erfc(-x / std::sqrt(2)) + x * normal;
-    case Activation::gelu_tanh:
-      return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x);
-    default:
-      return sigmoid * (1 + x * (1 - sigmoid));
-  }
-}
-
-// What becomes of z, and how far off it may be when z is rounded to the dtype on its way: no slope
-// of these activations is above 1.13.
+// What becomes of z, and how far off it may be when z is rounded to the dtype on its way.
 Exact finished(const Setup& s, size_t at, Exact z) {
   const Problem& p = s.p;
-  const double slope = p.gradient ? slope_of(p.activation, s.aux.values[at]) : 1.13;
+  const double slope =
+      p.gradient ? wt_test::slope_of(p.activation, s.aux.values[at]) : wt_test::kSteepestActivation;
   // A slope is one less something near one: its error is not relative.
   z.more = std::abs(slope) * (z.more + result_error(p.dtype) * std::abs(z.value)) +
            8 * sum_error(p.dtype) * std::abs(z.value);
-  z.value = p.gradient ? z.value * slope : activated(p.activation, z.value);
+  z.value = p.gradient ? z.value * slope : wt_test::activated(p.activation, z.value);
   z.magnitude *= std::abs(slope);
   return z;
 }

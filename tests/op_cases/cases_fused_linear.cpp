@@ -1,44 +1,9 @@
 // Rows of the linear layers with an epilogue.
 #include "warptape/autograd/ops/fused_linear.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/activation_case.h"
 
 namespace wt_test {
 namespace {
-
-const char* name_of(Activation f) {
-  constexpr const char* kNames[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
-  return kNames[int(f)];
-}
-// As PyTorch writes it, of `z`.
-std::string torch_of(Activation f, const std::string& z) {
-  switch (f) {
-    case Activation::relu:
-      return "F.relu(" + z + ")";
-    case Activation::gelu:
-      return "F.gelu(" + z + ")";
-    case Activation::gelu_tanh:
-      return "F.gelu(" + z + ", approximate='tanh')";
-    case Activation::silu:
-      return "F.silu(" + z + ")";
-    default:
-      return z;
-  }
-}
-
-double activated(Activation f, double x) {
-  switch (f) {
-    case Activation::relu:
-      return std::max(x, 0.0);
-    case Activation::gelu:
-      return 0.5 * x * std::erfc(-x / std::sqrt(2));
-    case Activation::gelu_tanh:
-      return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-    case Activation::silu:
-      return x / (1 + std::exp(-x));
-    default:
-      return x;
-  }
-}
 
 // f(x w^T + bias + residual). What of x was rounded on its way is weighed by w.
 Array layer(const Array& x, const Array& w, const Array* bias, const Array* residual,
@@ -64,16 +29,11 @@ Array layer(const Array& x, const Array& w, const Array* bias, const Array* resi
         z += r, size += std::fabs(r), rounded += std::fabs(z);
       }
       y.v.push_back(activated(f, z));
-      y.magnitude.push_back(1.2 * size);  // no slope of them is above 1.13
-      y.rounded.push_back(1.2 * rounded);
+      y.magnitude.push_back(kSteepestActivation * size);
+      y.rounded.push_back(kSteepestActivation * rounded);
     }
   return y;
 }
-
-struct Way {
-  Activation activation;
-  bool bias, residual;
-};
 
 Sample fused_linear_sample(const Shape& x, const Shape& w, const Way& way) {
   Shape y = x;

@@ -71,13 +71,13 @@ static void add_bias(Array& r, const Array& bias, int lead) {
     add(r, i, bias.v[size_t(unravel(i, r.shape)[size_t(lead - 1)])]);
 }
 
-static Oracle forward_oracle(const ConvCase& k) {
+Oracle forward_oracle(const ConvCase& k) {
   return [k](const std::vector<Array>& in) {
     const Shape y = result_shape(k, k.w[0], out_size);
     Array r = zeros_like(y, double(count(k.w)) / double(std::max<i64>(k.w[0], 1)));
     for_terms(k, k.x, y,
               [&](i64 i, i64 x, i64 w) { add(r, i, in[0].v[size_t(x)] * in[1].v[size_t(w)]); });
-    if (in.size() > 2) add_bias(r, in[2], y.ndim() - axes_of(k));
+    if (k.bias) add_bias(r, in[2], y.ndim() - axes_of(k));
     return r;
   };
 }

@@ -21,6 +21,8 @@ bool batched(const ConvCase& k);
 i64 out_size(const ConvCase& k, int axis);
 // [N, channels, size...] of x's kind.
 Shape result_shape(const ConvCase& k, i64 channels, i64 (*size)(const ConvCase&, int));
+// Of x, w and, if there is one, the bias.
+Oracle forward_oracle(const ConvCase& k);
 Oracle weight_oracle(const ConvCase& k);
 ConvOptions options(const ConvCase& k);
 

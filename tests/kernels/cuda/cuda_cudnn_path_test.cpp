@@ -167,3 +167,38 @@ TEST_CASE("cudnn: pooling on a device, and our own kernels where it cannot") {
 TEST_CASE("cudnn: batch norm on a device, and our own kernels where it cannot") {
   check_path(normalise, {"channel_norm_forward", "channel_norm_backward"}, 1e-4);
 }
+
+TEST_CASE("cudnn: a convolution's epilogue is a second pass, of the sums that cuDNN made") {
+  if (!cuda::is_available()) SKIP_TEST(cuda::why_not().c_str());
+  const Environment off("WT_CUDNN_PLANS", "off");
+  const auto train = [&](Device d, Activation f) {
+    const auto leaf = [d](const Shape& s, u64 seed) {
+      return tensor(wt_test::random_values(numel_of(s), seed))
+          .to(f32)
+          .reshape(s)
+          .to(d)
+          .set_requires_grad();
+    };
+    const Tensor x = leaf({2, 3, 6, 6}, 1), w = leaf({4, 3, 3, 3}, 2), b = leaf({4}, 3),
+                 r = leaf({2, 4, 4, 4}, 4);
+    const Tensor y = fused_conv2d(x, w, {.bias = b, .residual = r, .activation = f});
+    (y * y).sum().backward();
+    std::vector<std::vector<double>> all;
+    for (const Tensor& t : {y.detach(), x.grad(), w.grad(), b.grad(), r.grad()})
+      all.push_back(t.to(Device::cpu()).to(f64).to_vector<double>());
+    return all;
+  };
+  FakeCudnn cudnn;
+  const VariantScope forward("conv_forward", "cudnn");
+  for (const Activation f : {Activation::none, Activation::relu, Activation::gelu}) {
+    const auto cpu = [&] {
+      const VariantScope own("conv_forward", "direct");
+      return train(Device::cpu(), f);
+    }();
+    const int before = cudnn.calls("execute");
+    const auto gpu = train(kCuda, f);
+    CHECK(cudnn.calls("execute") == before + 1);
+    for (size_t i = 0; i < cpu.size(); ++i) CHECK(worst(cpu[i], gpu[i]) < 1e-4);
+  }
+  CHECK(cudnn.violations() == std::vector<std::string>{});
+}
