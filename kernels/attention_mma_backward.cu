@@ -9,27 +9,55 @@ namespace {
 
 constexpr int kTile32 = 32;
 
+// This warp's 16 vectors of the block's 64, by way of two tiles.
+template <class T, int W, class Tile>
+__device__ __forceinline__ void take_own(MmaOwn<T, W>& own, Tile& low, Tile& high, const T* head,
+                                         const HeadRows<const T>& from, i64 first, i64 rows,
+                                         int width) {
+  low.load(head, from.row, from.step, first, rows, width);
+  high.load(head, from.row, from.step, first + kTile32, rows, width);
+  __syncthreads();
+  const int warp = int(threadIdx.x) / 32;
+  own.take(warp < 2 ? low : high, warp % 2 * 16);
+}
+
 template <class T, int W>
-__global__ void __launch_bounds__(kAttentionThreads) attention_queries_mma(AttentionBackward<T> a) {
-  using Own = MmaVectors<T, kMmaRows, W>;
-  using Tile = MmaVectors<T, kTile32, W>;
-  WT_SHARED(Own, own_tile, );
-  WT_SHARED(Tile, k_tile, );
-  WT_SHARED(Tile, v_tile, );
+struct KeyStage {
+  MmaVectors<T, kTile32, W> k, v;
+};
+
+// Blocks of a processor, as many as go without spills. Asked for none, nvcc holds what is the same
+// for all tiles of a pipeline in so many registers that two are left, and spills.
+template <int W>
+constexpr int kQueryBlocks = W == 128 ? 2 : 3;
+template <int W, bool OfValues>
+constexpr int kKeyBlocks = W == 128 ? 2 : (W == 64 ? 3 : 4) + OfValues;
+
+template <class T, int W, int Stages>
+__global__ void __launch_bounds__(kAttentionThreads, kQueryBlocks<W>)
+    attention_queries_mma(AttentionBackward<T> a) {
+  using Stage = KeyStage<T, W>;
+  WT_DYN_SHARED(Stage, stages);
   const Scores<T>& s = a.s;
   const i64 blocks = (s.queries + kMmaRows - 1) / kMmaRows;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kMmaRows;
   const i64 h = head % s.heads, b = head / s.heads, g = h / s.shared;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const i64 row = first + 16 * warp + lane / 4;
+  const i64 keys = s.keys_of(first + kMmaRows - 1);
+  StageRing<Stages, Stage> ring{stages};
+  const auto ask = [&](Stage& to, i64 j0) WT_INLINE_LAMBDA {
+    constexpr bool kAsync = Stages > 1;
+    if (kAsync && j0 >= keys) return;
+    to.k.template load<kAsync>(s.k.at(b, g), s.k.row, s.k.step, j0, s.keys, s.depth);
+    to.v.template load<kAsync>(a.v.at(b, g), a.v.row, a.v.step, j0, s.keys, a.width);
+  };
+  ring.begin(ask, i64(0));
   MmaOwn<T, W> q, gout;
-  own_tile.load(s.q.at(b, h), s.q.row, s.q.step, first, s.queries, s.depth);
+  Stage& spare = ring.spare();
+  take_own(q, spare.k, spare.v, s.q.at(b, h), s.q, first, s.queries, s.depth);
   __syncthreads();
-  q.take(own_tile, 16 * warp);
-  __syncthreads();
-  own_tile.load(a.gout.at(b, h), a.gout.row, a.gout.step, first, s.queries, a.width);
-  __syncthreads();
-  gout.take(own_tile, 16 * warp);
+  take_own(gout, spare.k, spare.v, a.gout.at(b, h), a.gout, first, s.queries, a.width);
   float lse[2], whole[2], sum[W / 8][4] = {};
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -37,15 +65,12 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_queries_mma(Atten
     lse[half] = i < s.queries ? a.lse[head * s.queries + i] : 0.0f;
     whole[half] = i < s.queries ? a.whole[head * s.queries + i] : 0.0f;
   }
-  const i64 keys = s.keys_of(first + kMmaRows - 1);
+#pragma unroll 1
   for (i64 j0 = 0; j0 < keys; j0 += kTile32) {
-    __syncthreads();
-    k_tile.load(s.k.at(b, g), s.k.row, s.k.step, j0, s.keys, s.depth);
-    v_tile.load(a.v.at(b, g), a.v.row, a.v.step, j0, s.keys, a.width);
-    __syncthreads();
+    Stage& tile = ring.next(ask, j0, j0 + kTile32);
     float x[kTile32 / 8][4] = {}, d[kTile32 / 8][4] = {};
-    multiply_along<T, W>(x, q, k_tile);
-    multiply_along<T, W>(d, gout, v_tile);
+    multiply_along<T, W>(x, q, tile.k);
+    multiply_along<T, W>(d, gout, tile.v);
 #pragma unroll
     for (int n = 0; n < kTile32 / 8; ++n)
 #pragma unroll
@@ -59,7 +84,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_queries_mma(Atten
           x[n][c] = 0;
         }
       }
-    multiply_across<T, W>(sum, x, k_tile);
+    multiply_across<T, W>(sum, x, tile.k);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half)
@@ -67,49 +92,71 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_queries_mma(Atten
       store_row<T, W>(sum, half, a.gq.at(b, h, i), a.gq.step, s.depth, 1.0f);
 }
 
+template <class T, int W>
+struct QueryStage {
+  MmaVectors<T, kTile32, W> q, g;
+  float lse[kTile32], whole[kTile32];
+
+  // Of row `at` of [B, H, L] and the ones after it, `left` of them.
+  template <bool Async>
+  __device__ __forceinline__ void load_numbers(const AttentionBackward<T>& a, i64 at, i64 left) {
+    const int t = int(threadIdx.x);
+    if (t >= kTile32) return;
+    if constexpr (Async) {
+      cp_async<4>(&lse[t], a.lse + at + t, t < left ? 4 : 0);
+      cp_async<4>(&whole[t], a.whole + at + t, t < left ? 4 : 0);
+    } else if (t < left) {
+      lse[t] = a.lse[at + t];
+      whole[t] = a.whole[at + t];
+    }
+  }
+};
+
 // OfValues: gv, which needs no values; else gk.
-template <class T, int W, bool OfValues>
-__global__ void __launch_bounds__(kAttentionThreads) attention_keys_mma(AttentionBackward<T> a) {
-  using Own = MmaVectors<T, kMmaRows, W>;
-  using Tile = MmaVectors<T, kTile32, W>;
-  WT_SHARED(Own, own_tile, );
-  WT_SHARED(Tile, q_tile, );
-  WT_SHARED(Tile, g_tile, );
-  WT_SHARED(float, lse_tile, [kTile32]);
-  WT_SHARED(float, whole_tile, [kTile32]);
+template <class T, int W, bool OfValues, int Stages>
+__global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<W, OfValues>)
+    attention_keys_mma(AttentionBackward<T> a) {
+  using Stage = QueryStage<T, W>;
+  WT_DYN_SHARED(Stage, stages);
   const Scores<T>& s = a.s;
   const i64 blocks = (s.keys + kMmaRows - 1) / kMmaRows;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kMmaRows;
   const i64 g = head % s.groups, b = head / s.groups;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const i64 row = first + 16 * warp + lane / 4;
+  // Under `causal` no query before the block's first key sees any of its keys.
+  const i64 begin = s.causal ? first / kTile32 * kTile32 : 0, last_head = (g + 1) * s.shared;
+  StageRing<Stages, Stage> ring{stages};
+  struct Place {
+    i64 h, i0;
+  };
+  const auto ask = [&](Stage& to, const Place& at) WT_INLINE_LAMBDA {
+    constexpr bool kAsync = Stages > 1;
+    const i64 h = at.h, i0 = at.i0;
+    if (kAsync && (h >= last_head || i0 >= s.queries)) return;
+    to.q.template load<kAsync>(s.q.at(b, h), s.q.row, s.q.step, i0, s.queries, s.depth);
+    to.g.template load<kAsync>(a.gout.at(b, h), a.gout.row, a.gout.step, i0, s.queries, a.width);
+    to.template load_numbers<kAsync>(a, (b * s.heads + h) * s.queries + i0, s.queries - i0);
+  };
+  ring.begin(ask, Place{g * s.shared, begin});
   MmaOwn<T, W> k, v;
-  own_tile.load(s.k.at(b, g), s.k.row, s.k.step, first, s.keys, s.depth);
-  __syncthreads();
-  k.take(own_tile, 16 * warp);
+  Stage& spare = ring.spare();
+  take_own(k, spare.q, spare.g, s.k.at(b, g), s.k, first, s.keys, s.depth);
   if constexpr (!OfValues) {
     __syncthreads();
-    own_tile.load(a.v.at(b, g), a.v.row, a.v.step, first, s.keys, a.width);
-    __syncthreads();
-    v.take(own_tile, 16 * warp);
+    take_own(v, spare.q, spare.g, a.v.at(b, g), a.v, first, s.keys, a.width);
   }
   float sum[W / 8][4] = {};
-  for (i64 h = g * s.shared; h < (g + 1) * s.shared; ++h)
-    // Under `causal` no query before the block's first key sees any of its keys.
-    for (i64 i0 = s.causal ? first / kTile32 * kTile32 : 0; i0 < s.queries; i0 += kTile32) {
-      __syncthreads();
-      q_tile.load(s.q.at(b, h), s.q.row, s.q.step, i0, s.queries, s.depth);
-      g_tile.load(a.gout.at(b, h), a.gout.row, a.gout.step, i0, s.queries, a.width);
-      if (threadIdx.x < kTile32 && i0 + threadIdx.x < s.queries) {
-        const i64 at = (b * s.heads + h) * s.queries + i0 + threadIdx.x;
-        lse_tile[threadIdx.x] = a.lse[at];
-        whole_tile[threadIdx.x] = a.whole[at];
-      }
-      __syncthreads();
+  for (i64 h = g * s.shared; h < last_head; ++h)
+#pragma unroll 1
+    for (i64 i0 = begin; i0 < s.queries; i0 += kTile32) {
+      const bool last = i0 + kTile32 >= s.queries;  // of this head
+      Stage& tile =
+          ring.next(ask, Place{h, i0}, last ? Place{h + 1, begin} : Place{h, i0 + kTile32});
       // Keys are rows here and queries columns: the scores' other half.
       float x[kTile32 / 8][4] = {}, d[kTile32 / 8][4] = {};
-      multiply_along<T, W>(x, k, q_tile);
-      if constexpr (!OfValues) multiply_along<T, W>(d, v, g_tile);
+      multiply_along<T, W>(x, k, tile.q);
+      if constexpr (!OfValues) multiply_along<T, W>(d, v, tile.g);
 #pragma unroll
       for (int n = 0; n < kTile32 / 8; ++n)
 #pragma unroll
@@ -118,16 +165,16 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_mma(Attentio
           const i64 i = i0 + column, j = row + c / 2 * 8;
           float value = 0;
           if (i < s.queries && j < s.keys) {
-            const float p = expf(s.score(b, h, i, j, x[n][c]) - lse_tile[column]);
+            const float p = expf(s.score(b, h, i, j, x[n][c]) - tile.lse[column]);
             const float keep = s.keep(b, h, i, j);
-            value = OfValues ? keep * p : p * (keep * d[n][c] - whole_tile[column]) * s.scale;
+            value = OfValues ? keep * p : p * (keep * d[n][c] - tile.whole[column]) * s.scale;
           }
           x[n][c] = value;
         }
       if constexpr (OfValues)
-        multiply_across<T, W>(sum, x, g_tile);
+        multiply_across<T, W>(sum, x, tile.g);
       else
-        multiply_across<T, W>(sum, x, q_tile);
+        multiply_across<T, W>(sum, x, tile.q);
     }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -142,22 +189,25 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_mma(Attentio
 
 }  // namespace
 
+template <int Stages>
 void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l) {
   with_half(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = backward_of<T>(a, l);
-    const Config queries =
-        grid_of(l, ceil_div(k.s.queries, kMmaRows) * k.s.batches * k.s.heads, kAttentionThreads);
-    const Config keys =
-        grid_of(l, ceil_div(k.s.keys, kMmaRows) * k.s.batches * k.s.groups, kAttentionThreads);
     with_mma_width(a.scores, a.v, [&](auto width) {
       constexpr int W = decltype(width)::value;
-      launch<attention_queries_mma<T, W>>(queries, k);
-      launch<attention_keys_mma<T, W, true>>(keys, k);
-      launch<attention_keys_mma<T, W, false>>(keys, k);
+      const Config queries = grid_of(l, ceil_div(k.s.queries, kMmaRows) * k.s.batches * k.s.heads,
+                                     kAttentionThreads, Stages * sizeof(KeyStage<T, W>));
+      const Config keys = grid_of(l, ceil_div(k.s.keys, kMmaRows) * k.s.batches * k.s.groups,
+                                  kAttentionThreads, Stages * sizeof(QueryStage<T, W>));
+      launch<attention_queries_mma<T, W, Stages>>(queries, k);
+      launch<attention_keys_mma<T, W, true, Stages>>(keys, k);
+      launch<attention_keys_mma<T, W, false, Stages>>(keys, k);
     });
   });
 }
+template void attention_mma_backward<1>(const AttentionBackwardArgs& a, const Launch& l);
+template void attention_mma_backward<2>(const AttentionBackwardArgs& a, const Launch& l);
 
 }  // namespace WT_DEVICE_NS
 }  // namespace wt
