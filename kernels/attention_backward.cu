@@ -145,7 +145,7 @@ WT_VARIANTS(
      .why_not_on = [](const AttentionBackwardArgs&,
                       const DeviceLimits& d) { return why_not_attention_mma_on(d); },
      .workspace = workspace,
-     .launch = launch_with_whole<attention_mma_backward<1>>},
+     .launch = launch_with_whole<attention_mma_backward>},
     // Below tensor_core until a device's `wt tune` has timed it.
     {.name = "pipelined",
      .rank = 25,
@@ -156,7 +156,7 @@ WT_VARIANTS(
      .why_not_on = [](const AttentionBackwardArgs&,
                       const DeviceLimits& d) { return why_not_attention_mma_on(d); },
      .workspace = workspace,
-     .launch = launch_with_whole<attention_mma_backward<2>>},
+     .launch = launch_with_whole<attention_pipelined_backward>},
     {.name = "flash",
      .rank = 20,
      .why_not = [](const AttentionBackwardArgs& a) { return why_not_flash(a.scores, a.v); },

@@ -104,10 +104,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_mma(AttentionF
   }
 }
 
-}  // namespace
-
 template <int Stages>
-void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l) {
+void launch_mma(const AttentionForwardArgs& a, const Launch& l) {
   with_half(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = forward_of<T>(a);
@@ -119,8 +117,13 @@ void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l) {
     });
   });
 }
-template void attention_mma_forward<1>(const AttentionForwardArgs& a, const Launch& l);
-template void attention_mma_forward<2>(const AttentionForwardArgs& a, const Launch& l);
+
+}  // namespace
+
+void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l) { launch_mma<1>(a, l); }
+void attention_pipelined_forward(const AttentionForwardArgs& a, const Launch& l) {
+  launch_mma<2>(a, l);
+}
 
 }  // namespace WT_DEVICE_NS
 }  // namespace wt

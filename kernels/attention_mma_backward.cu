@@ -187,10 +187,8 @@ __global__ void __launch_bounds__(kAttentionThreads, kKeyBlocks<W, OfValues>)
   }
 }
 
-}  // namespace
-
 template <int Stages>
-void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l) {
+void launch_mma(const AttentionBackwardArgs& a, const Launch& l) {
   with_half(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = backward_of<T>(a, l);
@@ -206,8 +204,15 @@ void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l) {
     });
   });
 }
-template void attention_mma_backward<1>(const AttentionBackwardArgs& a, const Launch& l);
-template void attention_mma_backward<2>(const AttentionBackwardArgs& a, const Launch& l);
+
+}  // namespace
+
+void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l) {
+  launch_mma<1>(a, l);
+}
+void attention_pipelined_backward(const AttentionBackwardArgs& a, const Launch& l) {
+  launch_mma<2>(a, l);
+}
 
 }  // namespace WT_DEVICE_NS
 }  // namespace wt

@@ -16,12 +16,11 @@
 namespace wt {
 inline namespace WT_DEVICE_NS {
 
-// Stages 1: tensor_core, 2: pipelined.
-template <int Stages>
 void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l);
+void attention_pipelined_forward(const AttentionForwardArgs& a, const Launch& l);
 // All but D, which lies in the workspace already.
-template <int Stages>
 void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l);
+void attention_pipelined_backward(const AttentionBackwardArgs& a, const Launch& l);
 
 namespace {
 
