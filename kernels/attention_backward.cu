@@ -124,14 +124,15 @@ void launch_naive(const AttentionBackwardArgs& a, const Launch& l) {
   });
 }
 // D, then the rung's own kernels.
-template <void (*Rest)(const AttentionBackwardArgs&, const Launch&)>
+template <auto Queries, auto Keys>
 void launch_with_whole(const AttentionBackwardArgs& a, const Launch& l) {
   with_float(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = backward_of<T>(a, l);
     launch<attention_whole<T>>(a_thread_each(l, k.s.batches * k.s.heads * k.s.queries), k);
   });
-  Rest(a, l);
+  Queries(a, l);
+  Keys(a, l);
 }
 
 }  // namespace
@@ -145,7 +146,7 @@ WT_VARIANTS(
      .why_not_on = [](const AttentionBackwardArgs&,
                       const DeviceLimits& d) { return why_not_attention_mma_on(d); },
      .workspace = workspace,
-     .launch = launch_with_whole<attention_mma_backward>},
+     .launch = launch_with_whole<attention_mma_queries, attention_mma_keys>},
     // Below tensor_core until a device's `wt tune` has timed it.
     {.name = "pipelined",
      .rank = 25,
@@ -156,12 +157,12 @@ WT_VARIANTS(
      .why_not_on = [](const AttentionBackwardArgs&,
                       const DeviceLimits& d) { return why_not_attention_mma_on(d); },
      .workspace = workspace,
-     .launch = launch_with_whole<attention_pipelined_backward>},
+     .launch = launch_with_whole<attention_pipelined_queries, attention_pipelined_keys>},
     {.name = "flash",
      .rank = 20,
      .why_not = [](const AttentionBackwardArgs& a) { return why_not_flash(a.scores, a.v); },
      .workspace = workspace,
-     .launch = launch_with_whole<attention_flash_backward>},
+     .launch = launch_with_whole<attention_flash_queries, attention_flash_keys>},
     {.name = "naive", .rank = 10, .workspace = workspace, .launch = launch_naive}
 #if defined(__CUDACC__)  // last: see conv.cu
     ,

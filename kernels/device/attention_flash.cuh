@@ -11,8 +11,9 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 
 void attention_flash_forward(const AttentionForwardArgs& a, const Launch& l);
-// All but D, which lies in the workspace already.
-void attention_flash_backward(const AttentionBackwardArgs& a, const Launch& l);
+// D lies in the workspace already.
+void attention_flash_queries(const AttentionBackwardArgs& a, const Launch& l);
+void attention_flash_keys(const AttentionBackwardArgs& a, const Launch& l);
 
 namespace {
 

@@ -18,9 +18,11 @@ inline namespace WT_DEVICE_NS {
 
 void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l);
 void attention_pipelined_forward(const AttentionForwardArgs& a, const Launch& l);
-// All but D, which lies in the workspace already.
-void attention_mma_backward(const AttentionBackwardArgs& a, const Launch& l);
-void attention_pipelined_backward(const AttentionBackwardArgs& a, const Launch& l);
+// D lies in the workspace already.
+void attention_mma_queries(const AttentionBackwardArgs& a, const Launch& l);
+void attention_pipelined_queries(const AttentionBackwardArgs& a, const Launch& l);
+void attention_mma_keys(const AttentionBackwardArgs& a, const Launch& l);
+void attention_pipelined_keys(const AttentionBackwardArgs& a, const Launch& l);
 
 namespace {
 
@@ -240,6 +242,23 @@ __device__ __forceinline__ void store_row(const float (&y)[W / 8][4], int half, 
       if (e + 1 < width) to[(e + 1) * step] = T(second);
     }
   }
+}
+
+// --- backward ---
+// Tiles are 32 vectors: two products' scores are in registers at a time.
+
+constexpr int kTile32 = 32;
+
+// This warp's 16 vectors of the block's 64, by way of two tiles.
+template <class T, int W, class Tile>
+__device__ __forceinline__ void take_own(MmaOwn<T, W>& own, Tile& low, Tile& high, const T* head,
+                                         const HeadRows<const T>& from, i64 first, i64 rows,
+                                         int width) {
+  low.load(head, from.row, from.step, first, rows, width);
+  high.load(head, from.row, from.step, first + kTile32, rows, width);
+  __syncthreads();
+  const int warp = int(threadIdx.x) / 32;
+  own.take(warp < 2 ? low : high, warp % 2 * 16);
 }
 
 // Calls f with the number of elements that vectors are padded to.
