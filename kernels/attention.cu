@@ -2,6 +2,7 @@
 // ladder.
 #include "warptape/kernels/attention.h"
 
+#include "warptape/kernels/device/attention_flash.cuh"
 #include "warptape/kernels/device/attention_mma.cuh"
 #include "warptape/kernels/device/cudnn_functions.h"
 
@@ -54,61 +55,6 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_naive(AttentionFo
   }
 }
 
-// --- flash ---
-
-template <class T, int W>
-__global__ void __launch_bounds__(kAttentionThreads) attention_flash(AttentionForward<T> a) {
-  WT_SHARED(VectorTile<W>, k_tile, );
-  WT_SHARED(VectorTile<W>, v_tile, );
-  const Scores<T>& s = a.s;
-  const i64 blocks = (s.queries + kAttentionThreads - 1) / kAttentionThreads;
-  const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kAttentionThreads;
-  const i64 h = head % s.heads, b = head / s.heads, i = first + threadIdx.x;
-  const bool live = i < s.queries;
-  // Without a query of its own a thread stays: it loads its part of the tiles.
-  OwnVector<W> q, y;
-  q.load(s.q.at(b, h, live ? i : 0), s.q.step, s.depth, live);
-  y.clear();
-  float most = -INFINITY, sum = 0;
-  // Under `causal` the block ends with its last query's last key: half of the tiles are not read.
-  const i64 keys = s.keys_of(first + kAttentionThreads - 1), own_keys = live ? s.keys_of(i) : 0;
-  for (i64 j0 = 0; j0 < keys; j0 += kTile) {
-    __syncthreads();  // everybody is done with the tiles before
-    k_tile.load(s.k.at(b, h / s.shared), s.k.row, s.k.step, j0, s.keys, s.depth);
-    v_tile.load(a.v.at(b, h / s.shared), a.v.row, a.v.step, j0, s.keys, a.width);
-    __syncthreads();
-    // All threads read the same vector at a time: one address a warp, which shared memory hands to
-    // all of its lanes at once.
-    float p[kTile], largest = -INFINITY;
-#pragma unroll
-    for (int r = 0; r < kTile; ++r) {
-      p[r] = -INFINITY;
-      if (j0 + r < own_keys) p[r] = s.score(b, h, i, j0 + r, q.product(k_tile.v[r]));
-      if (p[r] > largest || p[r] != p[r]) largest = p[r];
-    }
-    if (largest > most || largest != largest) {
-      // What was added stands on the old maximum: one factor brings it onto the new one, once a
-      // tile at most.
-      const float factor = expf(most - largest);
-      sum *= factor;
-#pragma unroll
-      for (int e = 0; e < W; ++e) y.v[e] *= factor;
-      most = largest;
-    }
-    if (most == -INFINITY) continue;  // nothing is seen yet; the barriers are at the loop's head
-#pragma unroll
-    for (int r = 0; r < kTile; ++r) {
-      p[r] = expf(p[r] - most);
-      sum += p[r];
-      if (s.threshold && j0 + r < own_keys) p[r] *= s.keep(b, h, i, j0 + r);
-      y.add(p[r], v_tile.v[r]);
-    }
-  }
-  if (!live) return;
-  a.save(head * s.queries + i, most, sum);
-  y.store(a.out.at(b, h, i), a.out.step, a.width, most == -INFINITY ? 0.0f : 1 / sum);
-}
-
 // --- launch ---
 
 void launch_naive(const AttentionForwardArgs& a, const Launch& l) {
@@ -117,16 +63,6 @@ void launch_naive(const AttentionForwardArgs& a, const Launch& l) {
     const auto k = forward_of<T>(a);
     const i64 rows = k.s.batches * k.s.heads * k.s.queries;
     launch<attention_naive<T>>(grid_of(l, ceil_div(rows, kAttentionThreads), kAttentionThreads), k);
-  });
-}
-void launch_flash(const AttentionForwardArgs& a, const Launch& l) {
-  with_float(a.scores.q.dtype(), [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const auto k = forward_of<T>(a);
-    const i64 blocks = ceil_div(k.s.queries, kAttentionThreads) * k.s.batches * k.s.heads;
-    with_width(a.scores, a.v, [&](auto width) {
-      launch<attention_flash<T, decltype(width)::value>>(grid_of(l, blocks, kAttentionThreads), k);
-    });
   });
 }
 
@@ -141,10 +77,20 @@ WT_VARIANTS(WT_DEVICE_NS, attention_forward, AttentionForwardArgs,
              .why_not_on = [](const AttentionForwardArgs&,
                               const DeviceLimits& d) { return why_not_attention_mma_on(d); },
              .launch = attention_mma_forward},
+            // Below tensor_core until a device's `wt tune` has timed it.
+            {.name = "pipelined",
+             .rank = 25,
+             .why_not =
+                 [](const AttentionForwardArgs& a) {
+                   return why_not_attention_pipelined(a.scores, a.v, a.scores.k, a.v);
+                 },
+             .why_not_on = [](const AttentionForwardArgs&,
+                              const DeviceLimits& d) { return why_not_attention_mma_on(d); },
+             .launch = attention_pipelined_forward},
             {.name = "flash",
              .rank = 20,
              .why_not = [](const AttentionForwardArgs& a) { return why_not_flash(a.scores, a.v); },
-             .launch = launch_flash},
+             .launch = attention_flash_forward},
             {.name = "naive", .rank = 10, .launch = launch_naive}
 #if defined(__CUDACC__)  // last: see conv.cu
             ,

@@ -8,9 +8,6 @@ namespace {
 
 constexpr int kKeys = 64;  // of a tile
 
-// The larger one; NaN stays.
-__device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
-
 // The four lanes that share a row of scores.
 template <class F>
 __device__ __forceinline__ float over_row(float x, F&& join) {
@@ -18,32 +15,42 @@ __device__ __forceinline__ float over_row(float x, F&& join) {
   return join(x, __shfl_xor_sync(0xffffffffu, x, 2));
 }
 
-// Two blocks a processor leave a thread 255 registers: aiming at three, nvcc spills.
 template <class T, int W>
+struct KeyStage {
+  MmaVectors<T, kKeys, W> k, v;
+};
+
+// Two blocks a processor leave a thread 255 registers: aiming at three, nvcc spills.
+template <class T, int W, int Stages>
 __global__ void __launch_bounds__(kAttentionThreads, 2) attention_mma(AttentionForward<T> a) {
-  using Tile = MmaVectors<T, kKeys, W>;
-  WT_SHARED(Tile, k_tile, );
-  WT_SHARED(Tile, v_tile, );
+  using Stage = KeyStage<T, W>;
+  WT_DYN_SHARED(Stage, stages);
   const Scores<T>& s = a.s;
   const i64 blocks = (s.queries + kMmaRows - 1) / kMmaRows;
   const i64 head = i64(blockIdx.x) / blocks, first = i64(blockIdx.x) % blocks * kMmaRows;
   const i64 h = head % s.heads, b = head / s.heads, g = h / s.shared;
   const int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
   const i64 own = first + 16 * warp, row = own + lane / 4;  // this thread's: row and row + 8
-  MmaOwn<T, W> q;
-  k_tile.load(s.q.at(b, h), s.q.row, s.q.step, first, s.queries, s.depth);
-  __syncthreads();
-  q.take(k_tile, 16 * warp);
-  float y[W / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {};
   // Under `causal` the block ends with its last query's last key: half of the tiles are not read.
   const i64 keys = s.keys_of(first + kMmaRows - 1);
+  StageRing<Stages, Stage> ring{stages};
+  const auto ask = [&](Stage& to, i64 j0) WT_INLINE_LAMBDA {
+    constexpr bool kAsync = Stages > 1;
+    if (j0 >= keys) return;
+    to.k.template load<kAsync>(s.k.at(b, g), s.k.row, s.k.step, j0, s.keys, s.depth);
+    to.v.template load<kAsync>(a.v.at(b, g), a.v.row, a.v.step, j0, s.keys, a.width);
+  };
+  ring.begin(ask, i64(0));
+  MmaOwn<T, W> q;
+  ring.spare().k.load(s.q.at(b, h), s.q.row, s.q.step, first, s.queries, s.depth);
+  __syncthreads();
+  q.take(ring.spare().k, 16 * warp);
+  float y[W / 8][4] = {}, most[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+#pragma unroll 1
   for (i64 j0 = 0; j0 < keys; j0 += kKeys) {
-    __syncthreads();  // everybody is done with the tiles before, and with the queries
-    k_tile.load(s.k.at(b, g), s.k.row, s.k.step, j0, s.keys, s.depth);
-    v_tile.load(a.v.at(b, g), a.v.row, a.v.step, j0, s.keys, a.width);
-    __syncthreads();
+    Stage& tile = ring.next(ask, j0, j0 + kKeys);
     float x[kKeys / 8][4] = {};
-    multiply_along<T, W>(x, q, k_tile);
+    multiply_along<T, W>(x, q, tile.k);
     // Most tiles lie below the diagonal and within the keys: nothing is asked an element there.
     const bool open = !s.mask && j0 + kKeys <= s.keys && (!s.causal || j0 + kKeys <= own + 1);
 #pragma unroll
@@ -82,7 +89,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_mma(AttentionF
           if (s.threshold && i < s.queries && j < s.keys) x[n][c] *= s.keep(b, h, i, j);
         }
     }
-    multiply_across<T, W>(y, x, v_tile);
+    multiply_across<T, W>(y, x, tile.v);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -97,17 +104,25 @@ __global__ void __launch_bounds__(kAttentionThreads, 2) attention_mma(AttentionF
   }
 }
 
-}  // namespace
-
-void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l) {
+template <int Stages>
+void launch_mma(const AttentionForwardArgs& a, const Launch& l) {
   with_half(a.scores.q.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto k = forward_of<T>(a);
     const i64 blocks = ceil_div(k.s.queries, kMmaRows) * k.s.batches * k.s.heads;
     with_mma_width(a.scores, a.v, [&](auto width) {
-      launch<attention_mma<T, decltype(width)::value>>(grid_of(l, blocks, kAttentionThreads), k);
+      constexpr int W = decltype(width)::value;
+      launch<attention_mma<T, W, Stages>>(
+          grid_of(l, blocks, kAttentionThreads, Stages * sizeof(KeyStage<T, W>)), k);
     });
   });
+}
+
+}  // namespace
+
+void attention_mma_forward(const AttentionForwardArgs& a, const Launch& l) { launch_mma<1>(a, l); }
+void attention_pipelined_forward(const AttentionForwardArgs& a, const Launch& l) {
+  launch_mma<2>(a, l);
 }
 
 }  // namespace WT_DEVICE_NS

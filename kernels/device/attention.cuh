@@ -1,9 +1,12 @@
 // What the kernels of attention share. The ladder of both directions:
 //   naive  one thread a query (or a key), elements from memory as they are needed
-//   flash  a block 128 queries (or keys), whose vectors stay in registers; keys and values (or
-//          queries and gradients) come by tiles through shared memory (Dao et al. 2022)
+//   flash  a query's (or key's) vectors stay in the registers of one to eight lanes; keys and
+//   values
+//          (or queries and gradients) come by tiles through shared memory (Dao et al. 2022;
+//          device/attention_flash.cuh)
 //   tensor_core  a warp 16 queries (or keys), both products of a tile by mma.m16n8k16
 //          (device/attention_mma.cuh)
+//   pipelined  the same, the next tile under way while one is multiplied
 #pragma once
 #include "warptape/kernels/attention.h"
 #include "warptape/kernels/device/float_types.cuh"
@@ -109,6 +112,9 @@ __device__ __forceinline__ A product_of(const T* a, i64 a_step, const T* b, i64 
   return sum;
 }
 
+// The larger one; NaN stays.
+__device__ __forceinline__ float larger(float a, float b) { return a > b || a != a ? a : b; }
+
 // --- arguments of the kernels ---
 
 template <class T>
@@ -158,76 +164,6 @@ AttentionBackward<T> backward_of(const AttentionBackwardArgs& a, const Launch& l
           HeadRows<const T>(a.out), HeadRows<T>(a.gq),      HeadRows<T>(a.gk),
           HeadRows<T>(a.gv),        a.lse.as<const A>(),    static_cast<A*>(l.workspace),
           int(a.v.size(3))};
-}
-
-// --- flash ---
-
-constexpr int kWidest = 64;  // elements of a vector that a thread keeps in registers: W, 32 or 64
-constexpr int kTile = 16;    // vectors in shared memory
-
-// Vectors [first, first + kTile) of one head, zeros behind the last one and behind each one's end:
-// they add nothing to a product, so that every loop over them has a length the compiler knows.
-template <int W>
-struct VectorTile {
-  alignas(16) float v[kTile][W];
-
-  template <class T>
-  __device__ __forceinline__ void load(const T* head, i64 row, i64 step, i64 first, i64 rows,
-                                       int width) {
-#pragma unroll
-    for (int i = int(threadIdx.x); i < kTile * W; i += kAttentionThreads) {
-      const int r = i / W, e = i % W;
-      const bool there = first + r < rows && e < width;
-      v[r][e] = there ? float(head[(first + r) * row + e * step]) : 0.0f;
-    }
-  }
-};
-
-// A vector of this thread's own.
-template <int W>
-struct OwnVector {
-  float v[W];
-
-  __device__ __forceinline__ void clear() {
-#pragma unroll
-    for (int e = 0; e < W; ++e) v[e] = 0;
-  }
-  template <class T>
-  __device__ __forceinline__ void load(const T* from, i64 step, int width, bool there) {
-#pragma unroll
-    for (int e = 0; e < W; ++e) v[e] = there && e < width ? float(from[e * step]) : 0.0f;
-  }
-  template <class T>
-  __device__ __forceinline__ void store(T* to, i64 step, int width, float factor) const {
-#pragma unroll
-    for (int e = 0; e < W; ++e)
-      if (e < width) to[e * step] = T(v[e] * factor);
-  }
-  __device__ __forceinline__ float product(const float (&other)[W]) const {
-    // Four chains: one would wait four cycles for each of its additions.
-    float sum[4] = {};
-#pragma unroll
-    for (int e = 0; e < W; ++e) sum[e % 4] += v[e] * other[e];
-    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
-  }
-  __device__ __forceinline__ void add(float factor, const float (&other)[W]) {
-#pragma unroll
-    for (int e = 0; e < W; ++e) v[e] += factor * other[e];
-  }
-};
-
-// Calls f with the number of elements that vectors are padded to.
-template <class F>
-void with_width(const AttentionScores& s, const View& v, F&& f) {
-  if (s.q.size(3) <= 32 && v.size(3) <= 32)
-    f(std::integral_constant<int, 32>{});
-  else
-    f(std::integral_constant<int, kWidest>{});
-}
-
-inline const char* why_not_flash(const AttentionScores& s, const View& v) {
-  if (s.q.dtype() == DType::f64) return "f64 has the naive rung only";
-  return s.q.size(3) > kWidest || v.size(3) > kWidest ? "vectors of at most 64 elements" : nullptr;
 }
 
 }  // namespace

@@ -136,10 +136,28 @@ void add_attention(std::vector<OpCase>& rows) {
   add({1, 4, 66, 8}, {1, 2, 66, 8}, {1, 2, 66, 8},
       {"grouped heads, dropout", "", {.causal = true, .dropout_p = 0.5, .enable_gqa = true}});
   const Way grouped{"grouped heads", "", {.causal = true, .enable_gqa = true}};
-  // Above 32 elements a thread keeps twice the registers; above 64 none.
+  // Tiles are padded to 32, 64, 128 and 256 elements, which one to eight lanes share; beyond that
+  // there are none.
   add({1, 2, 2, 33}, {1, 1, 17, 33}, {1, 1, 17, 35}, {"", "", {.enable_gqa = true}});
   add({1, 1, 2, 65}, {1, 1, 3, 65}, {1, 1, 3, 2}, causal);
-  add({1, 1, 66, 32}, {1, 1, 130, 32}, {1, 1, 130, 32}, plain);        // whole tiles of whole packs
+  add({1, 1, 3, 66}, {1, 1, 18, 66}, {1, 1, 18, 129}, {"bool mask", "", {}, truth_input({3, 18})});
+  add({1, 4, 19, 100}, {1, 2, 18, 100}, {1, 2, 18, 90},
+      {"grouped heads, dropout", "", {.causal = true, .dropout_p = 0.5, .enable_gqa = true}});
+  add({1, 4, 18, 136}, {1, 2, 19, 136}, {1, 2, 19, 200},
+      {"grouped heads, dropout", "", {.causal = true, .dropout_p = 0.5, .enable_gqa = true}});
+  add({1, 1, 2, 256}, {1, 1, 17, 256}, {1, 1, 17, 5}, {"added mask", "", {}, Input{{2, 17}}});
+  add({1, 1, 2, 257}, {1, 1, 3, 257}, {1, 1, 3, 2}, causal);
+  add({1, 1, 66, 32}, {1, 1, 130, 32}, {1, 1, 130, 32}, plain);  // whole tiles of whole packs
+  // Vectors at multiples of 16 bytes, which go into tiles by cp.async: tiles of 32, 64 and 128
+  // elements, their vectors whole and in part, heads that follow each other in one pipeline.
+  add({1, 2, 70, 24}, {1, 2, 67, 24}, {1, 2, 67, 16},
+      {"bool mask", "", {.causal = true}, truth_input({70, 67})});
+  add({1, 4, 35, 40}, {1, 2, 70, 40}, {1, 2, 70, 64},
+      {"grouped heads, dropout", "", {.dropout_p = 0.5, .enable_gqa = true}});
+  add({1, 2, 66, 72}, {1, 2, 65, 72}, {1, 2, 65, 128}, causal);
+  add({1, 1, 130, 128}, {1, 1, 33, 128}, {1, 1, 33, 104}, {"added mask", "", {}, Input{{130, 1}}});
+  add({2, 0, 8}, {2, 30, 8}, {2, 30, 8}, plain);
+  add({2, 30, 8}, {2, 0, 8}, {2, 0, 8}, plain);
   for (Sample& s : c.samples) s.constant = s.inputs[1].shape[1] == 0;  // no key: zeros
   add({1, 0, 3, 8}, {1, 2, 4, 8}, {1, 2, 4, 8}, grouped);              // keys that no query has
   c.samples.back().torch.clear();

@@ -1,6 +1,7 @@
 // Deliberately wrong asynchronous copies, one mistake each; see broken_kernels.cu.
 #include "warptape/kernels/device/async_copy.cuh"
 //
+#include "warptape/kernels/device/attention_mma.cuh"
 #include "warptape/tests/simt/broken_kernels.h"
 
 namespace wt {
@@ -99,6 +100,18 @@ __global__ void copy_more_than_its_size(float* o, const float* x) {
   cp_async<4>(s + t, x + t, 8);  // BUG copy_more_than_its_size
   o[t] = x[t];
 }
+// A tile of attention's rung `pipelined`, its fragments taken without the wait of StageRing.
+__global__ void tile_without_wait(float* o, const float* x) {
+  using Tile = MmaVectors<__half, 32, 32>;
+  WT_SHARED(Tile, tile, );
+  tile.load<true>(reinterpret_cast<const __half*>(x), 32, 1, 0, 32, 32);
+  cp_async_commit();
+  __syncthreads();
+  uint32_t r[4];
+  tile.rows_of(r, 0, 0);
+  o[threadIdx.x] = float(__builtin_bit_cast(Pack<__half, 2>, r[0]).v[0]);
+  cp_async_wait<0>();
+}
 
 template <void (*Kernel)(float*, const float*)>
 void run(float* o, const float* x) {
@@ -115,7 +128,7 @@ const BrokenKernel broken_copies[] = {
     WT_BROKEN(copy_without_barrier),    WT_BROKEN(copy_into_used_stage),
     WT_BROKEN(copy_misaligned_source),  WT_BROKEN(copy_misaligned_target),
     WT_BROKEN(copy_beyond_source),      WT_BROKEN(copy_beyond_array),
-    WT_BROKEN(copy_more_than_its_size),
+    WT_BROKEN(copy_more_than_its_size), WT_BROKEN(tile_without_wait),
 };
 const int broken_copy_count = int(sizeof broken_copies / sizeof broken_copies[0]);
 

@@ -141,6 +141,9 @@ constexpr Expected kExpectedCopies[] = {
     {"copy_more_than_its_size",
      "cp_async at @copy_more_than_its_size wants more bytes from the source than it copies",
      nullptr, nullptr},
+    {"tile_without_wait", "wrong", nullptr,
+     "race in shared memory: asynchronous copy at |attention_mma.cuh|read at |while the copy is "
+     "under way"},
 };
 
 constexpr Expected kExpectedHopper[] = {
