@@ -69,6 +69,14 @@ WT_VARIANTS(cpu, lion_step, LionStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = lion_step_why_not,
                         .launch = lion_step_avx2)  //
             {.name = "reference", .why_not = refuse, .launch = reference<detail::LionRule>});
+WT_VARIANTS(cpu, nadam_step, NadamStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = nadam_step_why_not,
+                        .launch = nadam_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::NadamRule>});
+WT_VARIANTS(cpu, radam_step, RadamStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = radam_step_why_not,
+                        .launch = radam_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::RadamRule>});
 WT_VARIANTS(cpu, ema_step, EmaStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = ema_step_why_not,
                         .launch = ema_step_avx2)  //

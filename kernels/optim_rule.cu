@@ -146,6 +146,18 @@ WT_VARIANTS(WT_DEVICE_NS, lion_step, LionStepArgs,
              .why_not = not_packs,
              .launch = vectorized<detail::LionRule>},
             {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::LionRule>});
+WT_VARIANTS(WT_DEVICE_NS, nadam_step, NadamStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::NadamRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::NadamRule>});
+WT_VARIANTS(WT_DEVICE_NS, radam_step, RadamStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::RadamRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RadamRule>});
 WT_VARIANTS(
     WT_DEVICE_NS, ema_step, EmaStepArgs,
     {.name = "vectorized", .rank = 10, .why_not = not_packs, .launch = vectorized<detail::EmaRule>},

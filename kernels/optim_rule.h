@@ -36,7 +36,8 @@ struct SgdStepArgs : RuleArgs {
 };
 WT_CONTRACT(sgd_step, SgdStepArgs);
 
-// Adam with decoupled weight decay, states m and v:
+// Adam with decoupled weight decay, states m, v and, for amsgrad, the largest v so far (or null),
+// which then takes v's place under the root:
 //   g = grad * grad_factor; param *= 1 - rate * weight_decay
 //   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
 //   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
@@ -45,7 +46,7 @@ struct AdamwStepArgs : RuleArgs {
 };
 WT_CONTRACT(adamw_step, AdamwStepArgs);
 
-// Adam, states m and v. The decay is part of the gradient:
+// Adam, states as of adamw_step. The decay is part of the gradient:
 //   g = grad * grad_factor + weight_decay * param
 //   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
 //   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
@@ -80,6 +81,28 @@ struct LionStepArgs : RuleArgs {
   i64 flops() const { return n * 11; }
 };
 WT_CONTRACT(lion_step, LionStepArgs);
+
+// NAdam (Dozat 2016), states m and v. `decoupled`: the decay is beside the step, as in adamw_step.
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   mu_product' = mu_product * mu
+//   param -= rate * ((1 - mu) / (1 - mu_product') * g + mu_next / (1 - mu_product' * mu_next) * m)
+//            / (sqrt(v) / bias2_sqrt + eps)
+struct NadamStepArgs : RuleArgs {
+  bool decoupled = false;
+  i64 flops() const { return n * 18; }
+};
+WT_CONTRACT(nadam_step, NadamStepArgs);
+
+// RAdam (Liu et al. 2020), states m and v. `decoupled` as in nadam_step.
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   param -= rate / bias1 * m * (rectify > 0 ? rectify / (sqrt(v) + eps) : 1)
+struct RadamStepArgs : RuleArgs {
+  bool decoupled = false;
+  i64 flops() const { return n * 15; }
+};
+WT_CONTRACT(radam_step, RadamStepArgs);
 
 // The average of the weights: `param` is the average and `grad` the weights, no states:
 //   param += (1 - ema_decay) * (grad - param)
@@ -129,6 +152,7 @@ struct SgdRule {
 template <class T>
 struct AdamMoments {
   T step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  bool has_largest;
   template <class Args>
   WT_HD WT_HOT explicit AdamMoments(const Args& a)
       : step_size(T(a.block->rate / a.block->bias1)),
@@ -137,14 +161,21 @@ struct AdamMoments {
         one_minus_beta2(T(1 - a.block->beta2)),
         bias2_scale(T(1 / a.block->bias2_sqrt)),
         eps(T(a.block->eps)),
-        factor(factor_of<T>(a)) {}
+        factor(factor_of<T>(a)),
+        has_largest(a.state[2] != nullptr) {}
   template <class V, class Root>
   WT_HD WT_HOT void move(const V& g, V* state, Root root, V& step) const {
     V &m = state[0], &v = state[1];
     m += one_minus_beta1 * (g - m);
     v = beta2 * v + one_minus_beta2 * g * g;
+    V under = v;
+    if (has_largest) {
+      V& largest = state[2];
+      largest = largest > v ? largest : v;  // a v of NaN is seen
+      under = largest;
+    }
     V denominator;
-    root(v, denominator);
+    root(under, denominator);
     denominator = denominator * bias2_scale + eps;
     step = step_size * m / denominator;
   }
@@ -153,7 +184,7 @@ struct AdamMoments {
 template <class T>
 struct AdamwRule {
   using Args = AdamwStepArgs;
-  static constexpr int kStates = 2, kPack = 4;
+  static constexpr int kStates = 3, kPack = 4;
   T decay;
   AdamMoments<T> moments;
   WT_HD WT_HOT explicit AdamwRule(const Args& a)
@@ -169,7 +200,7 @@ struct AdamwRule {
 template <class T>
 struct AdamRule {
   using Args = AdamStepArgs;
-  static constexpr int kStates = 2, kPack = 4;
+  static constexpr int kStates = 3, kPack = 4;
   T weight_decay;
   AdamMoments<T> moments;
   WT_HD WT_HOT explicit AdamRule(const Args& a)
@@ -263,6 +294,78 @@ struct LionRule {
     const V step = c > zero ? up : below;
     param = param * decay - step;
     state[0] = beta2 * state[0] + one_minus_beta2 * g;
+  }
+};
+
+// A decay of one of two kinds; the other one's scalar leaves the parameter as it is.
+template <class T>
+struct EitherDecay {
+  T in_gradient, beside;
+  template <class Args>
+  WT_HD WT_HOT explicit EitherDecay(const Args& a)
+      : in_gradient(T(a.decoupled ? 0 : a.block->weight_decay)),
+        beside(T(a.decoupled ? 1 - a.block->rate * a.block->weight_decay : 1)) {}
+};
+
+template <class T>
+struct NadamRule {
+  using Args = NadamStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  EitherDecay<T> decay;
+  T gradient_rate, mean_rate, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  WT_HD WT_HOT explicit NadamRule(const Args& a)
+      : decay(a),
+        gradient_rate(T(a.block->rate * (1 - a.block->mu) / (1 - product_of(a)))),
+        mean_rate(T(a.block->rate * a.block->mu_next / (1 - product_of(a) * a.block->mu_next))),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        bias2_scale(T(1 / a.block->bias2_sqrt)),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)) {}
+  WT_HD WT_HOT static double product_of(const Args& a) { return a.block->mu_product * a.block->mu; }
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + decay.in_gradient * param;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V denominator;
+    root(v, denominator);
+    denominator = denominator * bias2_scale + eps;
+    const V step = gradient_rate * g + mean_rate * m;
+    param = param * decay.beside - step / denominator;
+  }
+};
+
+template <class T>
+struct RadamRule {
+  using Args = RadamStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  EitherDecay<T> decay;
+  T step_size, beta2, one_minus_beta1, one_minus_beta2, rectify, eps, factor;
+  WT_HD WT_HOT explicit RadamRule(const Args& a)
+      : decay(a),
+        step_size(T(a.block->rate / a.block->bias1)),
+        beta2(T(a.block->beta2)),
+        one_minus_beta1(T(1 - a.block->beta1)),
+        one_minus_beta2(T(1 - a.block->beta2)),
+        rectify(T(a.block->rectify)),
+        eps(T(a.block->eps)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + decay.in_gradient * param;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V step = step_size * m;
+    if (rectify > 0) {
+      V denominator;
+      root(v, denominator);
+      step = step * rectify / (denominator + eps);
+    }
+    param = param * decay.beside - step;
   }
 };
 

@@ -17,15 +17,21 @@ struct OptimBlock {
   double beta1 = 0, beta2 = 0, eps = 0;
   double alpha = 0;                  // rmsprop: of the running average of squares
   double lr_decay = 0;               // adagrad
+  double momentum_decay = 0;         // nadam
+  double mu_base = 1;                // 0.96^momentum_decay
   double ema_decay = 0;              // of the average of the weights
   const double* schedule = nullptr;  // factors of lr for applied counts from schedule_begin on
   i64 schedule_begin = 0, schedule_size = 0;
   i64 applied = 0;    // steps that changed the parameters: schedule and bias correction count these
   i64 attempted = 0;  // all steps: data and logs count these
+  double mu_product = 1;  // nadam: of the mu of all applied steps
   // What the next step uses, derived from the above.
   double rate = 0;        // lr * lr_factor * schedule
   double bias1 = 1;       // 1 - beta1^(applied + 1)
   double bias2_sqrt = 1;  // sqrt(1 - beta2^(applied + 1))
+  double mu = 0;          // nadam: beta1 * (1 - mu_base^(applied + 1) / 2)
+  double mu_next = 0;     // of the step after
+  double rectify = 0;     // radam: see detail::rectification()
 };
 
 // A step does nothing while one of these is raised. Null pointers count as lowered.
@@ -96,6 +102,19 @@ WT_HD WT_HOT double integer_power(double x, i64 n) {
   return r;
 }
 
+// What RAdam (Liu et al. 2020) multiplies a step by while the variance of 1 / sqrt(v) is known well
+// enough, and bias2_sqrt with it; 0 where it is not. beta2_power: beta2^t, of step t.
+template <class Root>
+WT_HD WT_HOT double rectification(double beta2, double beta2_power, i64 t, double bias2_sqrt,
+                                  Root root) {
+  const double most = 2 / (1 - beta2) - 1;
+  const double now = most - 2 * double(t) * beta2_power / (1 - beta2_power);
+  if (!(now > 5)) return 0;
+  double r = 0;
+  root((now - 4) * (now - 2) * most / ((most - 4) * (most - 2) * now), r);
+  return r * bias2_sqrt;
+}
+
 template <class Root>
 WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
   double factor = b.lr_factor;
@@ -105,8 +124,13 @@ WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
   }
   b.rate = b.lr * factor;
   if (b.beta1 != 0 || b.beta2 != 0) {
-    b.bias1 = 1 - integer_power(b.beta1, b.applied + 1);
-    root(1 - integer_power(b.beta2, b.applied + 1), b.bias2_sqrt);
+    const i64 t = b.applied + 1;
+    const double beta2_power = integer_power(b.beta2, t), mu_power = integer_power(b.mu_base, t);
+    b.bias1 = 1 - integer_power(b.beta1, t);
+    root(1 - beta2_power, b.bias2_sqrt);
+    b.mu = b.beta1 * (1 - 0.5 * mu_power);
+    b.mu_next = b.beta1 * (1 - 0.5 * mu_power * b.mu_base);
+    b.rectify = rectification(b.beta2, beta2_power, t, b.bias2_sqrt, root);
   }
 }
 
@@ -117,6 +141,7 @@ WT_HD WT_HOT void advance(const StepAdvanceArgs& a, Root root) {
     const bool skipped = a.flags.skip();
     const i64 attempt = b.attempted++;
     b.applied += !skipped;
+    if (!skipped) b.mu_product *= b.mu;
     if (a.step && !skipped) a.step->call_base += a.dropout_calls;
     if (a.step)
       a.step->ring[attempt % kStepRing] = {a.step->loss, a.step->grad_norm, b.rate,       attempt,

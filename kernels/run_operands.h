@@ -267,6 +267,8 @@ void list_optim_operands(To& to) {
   to.template add<AdagradStepArgs>(rule);
   to.template add<RmspropStepArgs>(rule);
   to.template add<LionStepArgs>(rule);
+  to.template add<NadamStepArgs>(rule);
+  to.template add<RadamStepArgs>(rule);
   to.template add<EmaStepArgs>(rule);
   to.template add<StepRestoreArgs>([](auto& a, auto& o) { o.out(a.to, a.size, DType::u8); });
   to.template add<GradScaleArgs>([](auto& a, auto& o) { o.out(a.x, a.n, a.dtype); });

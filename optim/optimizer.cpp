@@ -180,6 +180,7 @@ void Optimizer::set_hyper(const OptimBlock& values, i64 group) {
   Memory& m = *memory_;
   OptimBlock& host = m.host[size_t(group)];
   host = values;
+  host.mu_base = std::pow(0.96, host.momentum_decay);
   host.schedule = m.table ? static_cast<const double*>(m.table->data) : nullptr;
   host.schedule_size = m.table ? kTableSize : 0;
   OptimBlock* const to = m.on_device(size_t(group));

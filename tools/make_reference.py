@@ -127,12 +127,38 @@ RULES = {
         "RMSprop",
         {"lr": 0.005, "alpha": 0.95, "eps": 1e-3, "momentum": 0.5, "centered": True},
     ),
+    "adam_amsgrad": (
+        "Adam",
+        {"lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1, "amsgrad": True},
+    ),
+    "adamw_amsgrad": ("AdamW", {"lr": 0.02, "betas": (0.7, 0.8), "amsgrad": True}),
+    "nadam_default": ("NAdam", {"lr": 2e-3}),
+    "nadam_decay": (
+        "NAdam",
+        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.1, "momentum_decay": 0.1},
+    ),
+    "nadam_decoupled": (
+        "NAdam",
+        {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ),
+    "radam_default": ("RAdam", {"lr": 1e-3}),
+    "radam_decay": (
+        "RAdam",
+        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.1},
+    ),
+    "radam_decoupled": (
+        "RAdam",
+        {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ),
 }
 
 
 def rules():
     for case, (make, options) in RULES.items():
+        # Of NAdam's states one is a scalar of the default dtype.
+        torch.set_default_dtype(torch.float64)
         trajectory(case, getattr(torch.optim, make), options, (torch.float64,))
+        torch.set_default_dtype(torch.float32)
     adamw_groups()
     adamw_ema()
     lbfgs("lbfgs_wolfe", {"max_iter": 2, "history_size": 5, "line_search_fn": "strong_wolfe"})

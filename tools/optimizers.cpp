@@ -5,9 +5,9 @@
 namespace wt::tools {
 
 const std::vector<OptimizerInfo>& optimizers() {
-  static const std::vector<OptimizerInfo> kAll = {{"sgd", 30, true},    {"adam", 1, false},
-                                                  {"adamw", 1, false},  {"adagrad", 10, false},
-                                                  {"rmsprop", 1, true}, {"lion", 0.2, false}};
+  static const std::vector<OptimizerInfo> kAll = {
+      {"sgd", 30, true},    {"adam", 1, false},   {"adamw", 1, false}, {"adagrad", 10, false},
+      {"rmsprop", 1, true}, {"lion", 0.2, false}, {"nadam", 1, false}, {"radam", 1, false}};
   return kAll;
 }
 
@@ -26,7 +26,7 @@ const OptimizerInfo& find_optimizer(const std::string& name) {
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
                                                  const OptimizerChoice& c) {
-  find_optimizer(c.name);  // throws for an unknown one, so that the last one below is Lion
+  find_optimizer(c.name);  // throws for an unknown one, so that the last one below is known
   const double lr = c.lr, decay = c.weight_decay;
   if (c.name == "sgd")
     return std::make_unique<optim::Sgd>(
@@ -41,7 +41,11 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
   if (c.name == "rmsprop")
     return std::make_unique<optim::RmsProp>(
         m, optim::RmsPropOptions{.lr = lr, .weight_decay = decay, .momentum = c.momentum});
-  return std::make_unique<optim::Lion>(m, optim::LionOptions{.lr = lr, .weight_decay = decay});
+  if (c.name == "lion")
+    return std::make_unique<optim::Lion>(m, optim::LionOptions{.lr = lr, .weight_decay = decay});
+  if (c.name == "nadam")
+    return std::make_unique<optim::NAdam>(m, optim::NAdamOptions{.lr = lr, .weight_decay = decay});
+  return std::make_unique<optim::RAdam>(m, optim::RAdamOptions{.lr = lr, .weight_decay = decay});
 }
 
 }  // namespace wt::tools

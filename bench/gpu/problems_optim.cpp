@@ -21,6 +21,7 @@ OptimBlock* block(Maker& m) {
   b.weight_decay = 0.01;
   b.beta1 = 0.9, b.beta2 = 0.999, b.eps = 1e-8;
   b.bias1 = 0.1, b.bias2_sqrt = 0.03;
+  b.mu = 0.45, b.mu_next = 0.46, b.rectify = 0.3;
   b.alpha = 0.99, b.ema_decay = 0.999;
   return reinterpret_cast<OptimBlock*>(m.bytes(&b, sizeof b).impl()->data);
 }
@@ -121,6 +122,8 @@ void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"adagrad_step", kFloat, 1, rule_problem<AdagradStepArgs, 1>});
   rows.push_back({"rmsprop_step", kFloat, 1, rule_problem<RmspropStepArgs, 2>});
   rows.push_back({"lion_step", kFloat, 1, rule_problem<LionStepArgs, 1>});
+  rows.push_back({"nadam_step", kFloat, 1, rule_problem<NadamStepArgs, 2>});
+  rows.push_back({"radam_step", kFloat, 1, rule_problem<RadamStepArgs, 2>});
   rows.push_back({"ema_step", kFloat, 1, rule_problem<EmaStepArgs, 0>});
   rows.push_back({"step_advance", kFloat, 1, advance_problem});
   rows.push_back({"step_restore", kFloat, 1, restore_problem});

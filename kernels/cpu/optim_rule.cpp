@@ -74,6 +74,10 @@ void rmsprop_step_avx2(const RmspropStepArgs& a, const Launch&) {
 }
 const char* lion_step_why_not(const LionStepArgs& a) { return optim_why_not(a); }
 void lion_step_avx2(const LionStepArgs& a, const Launch&) { step_avx2<detail::LionRule>(a); }
+const char* nadam_step_why_not(const NadamStepArgs& a) { return optim_why_not(a); }
+void nadam_step_avx2(const NadamStepArgs& a, const Launch&) { step_avx2<detail::NadamRule>(a); }
+const char* radam_step_why_not(const RadamStepArgs& a) { return optim_why_not(a); }
+void radam_step_avx2(const RadamStepArgs& a, const Launch&) { step_avx2<detail::RadamRule>(a); }
 const char* ema_step_why_not(const EmaStepArgs& a) { return optim_why_not(a); }
 void ema_step_avx2(const EmaStepArgs& a, const Launch&) { step_avx2<detail::EmaRule>(a); }
 #endif

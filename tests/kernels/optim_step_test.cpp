@@ -77,6 +77,44 @@ TEST_CASE("step_advance counts, derives the next rate and writes the record",
   });
 }
 
+TEST_CASE(
+    "step_advance derives the scalars of NAdam and RAdam, a skipped step multiplies nothing") {
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const double beta1 = 0.9, beta2 = 0.99, base = 0.75;
+    const OnDevice<OptimBlock> block(
+        OptimBlock{.lr = 1, .beta1 = beta1, .beta2 = beta2, .mu_base = base}, d);
+    const OnDevice<i32> skip(1, d);
+    const auto advance = [&](bool count, const i32* flag) {
+      launch({block.get(), nullptr, count, {{flag, nullptr, nullptr}}});
+    };
+    advance(false, nullptr);
+    double product = 1;
+    bool rectified = false;
+    for (int t = 1; t <= 12; ++t) {
+      CAPTURE(t);
+      advance(false, nullptr);  // as often as one likes
+      advance(true, skip.get());
+      const OptimBlock b = block.read();
+      const double mu = beta1 * (1 - 0.5 * std::pow(base, t));
+      CHECK(std::abs(b.mu - mu) <= 1e-15);
+      CHECK(std::abs(b.mu_next - beta1 * (1 - 0.5 * std::pow(base, t + 1))) <= 1e-15);
+      CHECK(std::abs(b.mu_product - product) <= 1e-15);
+      const double bias2 = 1 - std::pow(beta2, t), most = 2 / (1 - beta2) - 1;
+      const double rho = most - 2 * t * std::pow(beta2, t) / bias2;
+      const double r =
+          rho > 5
+              ? std::sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho) * bias2)
+              : 0;
+      CHECK(std::abs(b.rectify - r) <= 1e-13);
+      CHECK(rectified <= (r > 0));
+      rectified = r > 0;
+      advance(true, nullptr);
+      product *= mu;
+    }
+    CHECK(rectified);
+  });
+}
+
 TEST_CASE("step_restore: every variant, only under a flag", "[wall][transaction]") {
   for (const i64 n : {0, 1, 16, 37, 5000})
     for (const bool raised : {false, true})

@@ -89,7 +89,10 @@ const std::vector<std::pair<const char*, Setup::Make>>& optimizers() {
                     .lr = 0.01, .groups = {{.names = {"*.bias"}, .weight_decay = 0}}})},
       {"adagrad", maker<optim::Adagrad>(optim::AdagradOptions{})},
       {"rmsprop", maker<optim::RmsProp>(optim::RmsPropOptions{.momentum = 0.9, .centered = true})},
-      {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})}};
+      {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})},
+      {"nadam", maker<optim::NAdam>(optim::NAdamOptions{})},
+      {"radam", maker<optim::RAdam>(optim::RAdamOptions{})},
+      {"amsgrad", maker<optim::AdamW>(optim::AdamWOptions{.amsgrad = true})}};
   return all;
 }
 
