@@ -57,7 +57,7 @@ __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i
   }
   store_vector(static_cast<T*>(a.param) + i, p);
 #pragma unroll
-  for (int k = 0; k < Rule::kStates; ++k)
+  for (int k = 0; k < detail::written_states<Rule>(); ++k)
     if (a.state[k]) store_vector(static_cast<T*>(a.state[k]) + i, s[k]);
 }
 
@@ -158,6 +158,12 @@ WT_VARIANTS(WT_DEVICE_NS, radam_step, RadamStepArgs,
              .why_not = not_packs,
              .launch = vectorized<detail::RadamRule>},
             {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RadamRule>});
+WT_VARIANTS(WT_DEVICE_NS, muon_step, MuonStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::MuonRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::MuonRule>});
 WT_VARIANTS(
     WT_DEVICE_NS, ema_step, EmaStepArgs,
     {.name = "vectorized", .rank = 10, .why_not = not_packs, .launch = vectorized<detail::EmaRule>},

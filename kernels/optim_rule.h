@@ -104,6 +104,15 @@ struct RadamStepArgs : RuleArgs {
 };
 WT_CONTRACT(radam_step, RadamStepArgs);
 
+// Muon's step (Jordan et al. 2024), states momentum and the direction, which is only read:
+//   g = grad * grad_factor; momentum += (1 - block.momentum) * (g - momentum)
+//   param = param * (1 - rate * weight_decay) - rate * direction
+struct MuonStepArgs : RuleArgs {
+  i64 bytes() const { return n * item_size(dtype) * 6; }
+  i64 flops() const { return n * 7; }
+};
+WT_CONTRACT(muon_step, MuonStepArgs);
+
 // The average of the weights: `param` is the average and `grad` the weights, no states:
 //   param += (1 - ema_decay) * (grad - param)
 struct EmaStepArgs : RuleArgs {
@@ -113,8 +122,17 @@ WT_CONTRACT(ema_step, EmaStepArgs);
 
 // --- the formulas, for the kernels of every device ---
 // Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
-// the square root of x. kPack: elements that a thread of the vectorized rung works on.
+// the square root of x. kPack: elements that a thread of the vectorized rung works on. kWritten: of
+// the kStates states the first ones that change; all, where it is not said.
 namespace detail {
+
+template <class Rule>
+constexpr int written_states() {
+  if constexpr (requires { Rule::kWritten; })
+    return Rule::kWritten;
+  else
+    return Rule::kStates;
+}
 
 template <class T>
 WT_HD WT_HOT T factor_of(const RuleArgs& a) {
@@ -366,6 +384,24 @@ struct RadamRule {
       step = step * rectify / (denominator + eps);
     }
     param = param * decay.beside - step;
+  }
+};
+
+template <class T>
+struct MuonRule {
+  using Args = MuonStepArgs;
+  static constexpr int kStates = 2, kWritten = 1, kPack = 4;
+  T decay, rate, one_minus_momentum, factor;
+  WT_HD WT_HOT explicit MuonRule(const Args& a)
+      : decay(T(1 - a.block->rate * a.block->weight_decay)),
+        rate(T(a.block->rate)),
+        one_minus_momentum(T(1 - a.block->momentum)),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
+    V &momentum = state[0], &direction = state[1];
+    momentum += one_minus_momentum * (grad * factor - momentum);
+    param = param * decay - rate * direction;
   }
 };
 

@@ -122,7 +122,8 @@ class WT_API Optimizer {
   // Enqueues the norm of those ranges' gradients as partial sums; returns how many.
   i64 add_norm();
   const double* partials() const;
-  // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
+  // Enqueues the update of those ranges and the count. Nothing throws but DeviceError, and
+  // OutOfMemory before anything was changed.
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
              i64 dropout_calls = 0);
   // The block's own norm and clip factor, for clip_factor().
@@ -136,9 +137,16 @@ class WT_API Optimizer {
     const char* name;                                                   // "Sgd"
     std::vector<const char*> slots;                                     // state slots: "momentum"
     std::vector<std::pair<const char*, double OptimBlock::*>> scalars;  // saved options: "lr"
+    std::vector<std::vector<const char*>> group_slots{};  // of each group, where they differ
+
+    const std::vector<const char*>& slots_of(int group) const {
+      return group_slots.empty() ? slots : group_slots[size_t(group)];
+    }
   };
   Optimizer(std::vector<detail::Entry> entries, const Kind& kind, const OptimBlock& hyper,
             const std::vector<ParamGroup>& groups = {});
+  // Before the updates of a step: what may throw. It may write nothing that outlives the step.
+  virtual void begin_update(const double* /*grad_factor*/) {}
   virtual void update(const detail::Run& run, const double* grad_factor,
                       const StepFlags& flags) = 0;
 
@@ -150,7 +158,7 @@ class WT_API Optimizer {
   void set_hyper(const OptimBlock& values, i64 group);
   const OptimBlock* block(const detail::Run& run) const;
   Launch launch() const;
-  // Fills a state of every parameter, by its number in Kind::slots.
+  // Fills a state of every parameter, by its number in Kind::slots_of().
   void fill_state(size_t slot, double value);
   static std::vector<detail::Entry> entries_of(const nn::ModuleBase& m);
   static std::vector<detail::Entry> entries_of(std::span<const nn::NamedTensor> parameters);
@@ -162,6 +170,7 @@ class WT_API Optimizer {
   static Blocks blocks_of(const Kind& kind, const OptimBlock& hyper,
                           const std::vector<ParamGroup>& groups, std::vector<detail::Entry>& all);
   static void check(const Kind& kind, const OptimBlock& b);
+  static std::vector<int> state_counts(const Kind& kind);
   Optimizer(std::vector<detail::Entry>&& entries, const Kind& kind, const Blocks& blocks);
   void make_memory(const Blocks& values);
   void write_blocks(const Blocks& values);

@@ -42,7 +42,7 @@ constexpr Entrant kEntrants[] = {
     {"adam", "adam", 1, 0, false},        {"adamw", "adamw", 1, 0, true},
     {"adagrad", "adagrad", 10, 0, false}, {"rmsprop", "rmsprop", 1, 0, false},
     {"lion", "lion", 0.5, 0, true},       {"nadam", "nadam", 1, 0, false},
-    {"radam", "radam", 1, 0, false}};
+    {"radam", "radam", 1, 0, false},      {"muon", "muon", 20, 0.95, true}};
 
 void refuse_options(const TrainOptions& o) {
   const TrainOptions plain;

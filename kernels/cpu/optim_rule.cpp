@@ -38,7 +38,7 @@ WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i
       if (s[k]) state[k] = load8(s[k] + i);
     rule.update(param, load8(g + i), state, SquareRoot());
     store8(p + i, param);
-    for (int k = 0; k < rule.kStates; ++k)
+    for (int k = 0; k < detail::written_states<Rule<float>>(); ++k)
       if (s[k]) store8(s[k] + i, state[k]);
   }
   for (i64 i = whole; i < end; ++i) {
@@ -46,7 +46,7 @@ WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i
     for (int k = 0; k < rule.kStates; ++k)
       if (s[k]) state[k] = s[k][i];
     rule.update(p[i], g[i], state, SquareRoot());
-    for (int k = 0; k < rule.kStates; ++k)
+    for (int k = 0; k < detail::written_states<Rule<float>>(); ++k)
       if (s[k]) s[k][i] = state[k];
   }
 }
@@ -78,6 +78,8 @@ const char* nadam_step_why_not(const NadamStepArgs& a) { return optim_why_not(a)
 void nadam_step_avx2(const NadamStepArgs& a, const Launch&) { step_avx2<detail::NadamRule>(a); }
 const char* radam_step_why_not(const RadamStepArgs& a) { return optim_why_not(a); }
 void radam_step_avx2(const RadamStepArgs& a, const Launch&) { step_avx2<detail::RadamRule>(a); }
+const char* muon_step_why_not(const MuonStepArgs& a) { return optim_why_not(a); }
+void muon_step_avx2(const MuonStepArgs& a, const Launch&) { step_avx2<detail::MuonRule>(a); }
 const char* ema_step_why_not(const EmaStepArgs& a) { return optim_why_not(a); }
 void ema_step_avx2(const EmaStepArgs& a, const Launch&) { step_avx2<detail::EmaRule>(a); }
 #endif

@@ -277,6 +277,13 @@ TEST_CASE("lion_step: nothing to follow moves nothing") {
   });
 }
 
+TEST_CASE("muon_step: every variant; the direction stays") {
+  check_rule<MuonStepArgs>(3, 0, [](double& p, double g, double* s) {
+    s[0] += 0.25 * (g - s[0]);
+    p = p * (1 - 0.125 * 0.25) - 0.125 * s[1];
+  });
+}
+
 TEST_CASE("ema_step: every variant") {
   // The weights are not multiplied by the gradients' factor.
   check_rule<EmaStepArgs>(0, 0,
@@ -292,6 +299,7 @@ TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]"
   check_flags<LionStepArgs>();
   check_flags<NadamStepArgs>();
   check_flags<RadamStepArgs>();
+  check_flags<MuonStepArgs>();
   check_flags<EmaStepArgs>();
 }
 

@@ -20,6 +20,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/lbfgs.h"
+#include "warptape/optim/muon.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -92,7 +93,8 @@ const std::vector<std::pair<const char*, Setup::Make>>& optimizers() {
       {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})},
       {"nadam", maker<optim::NAdam>(optim::NAdamOptions{})},
       {"radam", maker<optim::RAdam>(optim::RAdamOptions{})},
-      {"amsgrad", maker<optim::AdamW>(optim::AdamWOptions{.amsgrad = true})}};
+      {"amsgrad", maker<optim::AdamW>(optim::AdamWOptions{.amsgrad = true})},
+      {"muon", maker<optim::Muon>(optim::MuonOptions{})}};
   return all;
 }
 
