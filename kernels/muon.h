@@ -61,8 +61,8 @@ struct MuonDirection {
   T momentum, rest, factor;
   bool nesterov;
   WT_HD WT_HOT explicit MuonDirection(const MuonDirectionArgs& a)
-      : momentum(T(a.block->momentum)),
-        rest(T(1 - a.block->momentum)),
+      : momentum(scalars_of<T>(*a.block).momentum),
+        rest(scalars_of<T>(*a.block).one_minus_momentum),
         factor(T(a.grad_factor ? *a.grad_factor : 1)),
         nesterov(a.nesterov) {}
   WT_HD WT_HOT T operator()(T grad, T before) const {

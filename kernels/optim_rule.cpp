@@ -21,7 +21,7 @@ const char* refuse(const Args& a) {
 
 template <template <class> class Rule, class T>
 void loop(const typename Rule<T>::Args& a) {
-  const Rule<T> rule(a);
+  const Rule<T> rule(a, detail::scalars_of<T>(*a.block));
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
   for (i64 i = 0; i < a.n; ++i) {

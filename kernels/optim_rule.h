@@ -121,9 +121,10 @@ struct EmaStepArgs : RuleArgs {
 WT_CONTRACT(ema_step, EmaStepArgs);
 
 // --- the formulas, for the kernels of every device ---
-// Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
-// the square root of x. kPack: elements that a thread of the vectorized rung works on. kWritten: of
-// the kStates states the first ones that change; all, where it is not said.
+// A rule is made of its arguments and of the block's scalars (RuleScalars), which only need
+// loading. V is T or a vector of T; root(x, y) makes y the square root of x. kPack: elements that a
+// thread of the vectorized rung works on. kWritten: of the kStates states the first ones that
+// change; all, where it is not said.
 namespace detail {
 
 template <class Rule>
@@ -145,11 +146,11 @@ struct SgdRule {
   static constexpr int kStates = 1, kPack = 8;
   T weight_decay, rate, momentum, keep, factor;
   bool has_momentum, nesterov;
-  WT_HD WT_HOT explicit SgdRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        momentum(T(a.block->momentum)),
-        keep(T(a.block->applied > 0 ? 1 - a.block->dampening : 1)),
+  WT_HD WT_HOT explicit SgdRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        rate(s.rate),
+        momentum(s.momentum),
+        keep(s.keep),
         factor(factor_of<T>(a)),
         has_momentum(a.state[0] != nullptr),
         nesterov(a.nesterov) {}
@@ -172,13 +173,13 @@ struct AdamMoments {
   T step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
   bool has_largest;
   template <class Args>
-  WT_HD WT_HOT explicit AdamMoments(const Args& a)
-      : step_size(T(a.block->rate / a.block->bias1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        bias2_scale(T(1 / a.block->bias2_sqrt)),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit AdamMoments(const Args& a, const RuleScalars<T>& s)
+      : step_size(s.step_size),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        bias2_scale(s.bias2_scale),
+        eps(s.eps),
         factor(factor_of<T>(a)),
         has_largest(a.state[2] != nullptr) {}
   template <class V, class Root>
@@ -205,8 +206,8 @@ struct AdamwRule {
   static constexpr int kStates = 3, kPack = 4;
   T decay;
   AdamMoments<T> moments;
-  WT_HD WT_HOT explicit AdamwRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)), moments(a) {}
+  WT_HD WT_HOT explicit AdamwRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay), moments(a, s) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
     V step;
@@ -221,8 +222,8 @@ struct AdamRule {
   static constexpr int kStates = 3, kPack = 4;
   T weight_decay;
   AdamMoments<T> moments;
-  WT_HD WT_HOT explicit AdamRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)), moments(a) {}
+  WT_HD WT_HOT explicit AdamRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay), moments(a, s) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
     V step;
@@ -236,10 +237,10 @@ struct AdagradRule {
   using Args = AdagradStepArgs;
   static constexpr int kStates = 1, kPack = 4;
   T weight_decay, step_size, eps, factor;
-  WT_HD WT_HOT explicit AdagradRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        step_size(T(a.block->rate / (1 + double(a.block->applied) * a.block->lr_decay))),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit AdagradRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        step_size(s.adagrad_rate),
+        eps(s.eps),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
@@ -258,13 +259,13 @@ struct RmspropRule {
   static constexpr int kStates = 3, kPack = 4;
   T weight_decay, rate, alpha, one_minus_alpha, momentum, eps, factor;
   bool has_momentum, centered;
-  WT_HD WT_HOT explicit RmspropRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        alpha(T(a.block->alpha)),
-        one_minus_alpha(T(1 - a.block->alpha)),
-        momentum(T(a.block->momentum)),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit RmspropRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        rate(s.rate),
+        alpha(s.alpha),
+        one_minus_alpha(s.one_minus_alpha),
+        momentum(s.momentum),
+        eps(s.eps),
         factor(factor_of<T>(a)),
         has_momentum(a.state[1] != nullptr),
         centered(a.state[2] != nullptr) {}
@@ -295,13 +296,13 @@ struct LionRule {
   using Args = LionStepArgs;
   static constexpr int kStates = 1, kPack = 4;
   T decay, rate, beta1, beta2, one_minus_beta1, one_minus_beta2, factor;
-  WT_HD WT_HOT explicit LionRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        beta1(T(a.block->beta1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
+  WT_HD WT_HOT explicit LionRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay),
+        rate(s.rate),
+        beta1(s.beta1),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
@@ -320,9 +321,8 @@ template <class T>
 struct EitherDecay {
   T in_gradient, beside;
   template <class Args>
-  WT_HD WT_HOT explicit EitherDecay(const Args& a)
-      : in_gradient(T(a.decoupled ? 0 : a.block->weight_decay)),
-        beside(T(a.decoupled ? 1 - a.block->rate * a.block->weight_decay : 1)) {}
+  WT_HD WT_HOT explicit EitherDecay(const Args& a, const RuleScalars<T>& s)
+      : in_gradient(a.decoupled ? T(0) : s.weight_decay), beside(a.decoupled ? s.decay : T(1)) {}
 };
 
 template <class T>
@@ -331,17 +331,16 @@ struct NadamRule {
   static constexpr int kStates = 2, kPack = 4;
   EitherDecay<T> decay;
   T gradient_rate, mean_rate, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
-  WT_HD WT_HOT explicit NadamRule(const Args& a)
-      : decay(a),
-        gradient_rate(T(a.block->rate * (1 - a.block->mu) / (1 - product_of(a)))),
-        mean_rate(T(a.block->rate * a.block->mu_next / (1 - product_of(a) * a.block->mu_next))),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        bias2_scale(T(1 / a.block->bias2_sqrt)),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit NadamRule(const Args& a, const RuleScalars<T>& s)
+      : decay(a, s),
+        gradient_rate(s.gradient_rate),
+        mean_rate(s.mean_rate),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        bias2_scale(s.bias2_scale),
+        eps(s.eps),
         factor(factor_of<T>(a)) {}
-  WT_HD WT_HOT static double product_of(const Args& a) { return a.block->mu_product * a.block->mu; }
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
     const V g = grad * factor + decay.in_gradient * param;
@@ -362,14 +361,14 @@ struct RadamRule {
   static constexpr int kStates = 2, kPack = 4;
   EitherDecay<T> decay;
   T step_size, beta2, one_minus_beta1, one_minus_beta2, rectify, eps, factor;
-  WT_HD WT_HOT explicit RadamRule(const Args& a)
-      : decay(a),
-        step_size(T(a.block->rate / a.block->bias1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        rectify(T(a.block->rectify)),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit RadamRule(const Args& a, const RuleScalars<T>& s)
+      : decay(a, s),
+        step_size(s.step_size),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        rectify(s.rectify),
+        eps(s.eps),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
@@ -392,10 +391,10 @@ struct MuonRule {
   using Args = MuonStepArgs;
   static constexpr int kStates = 2, kWritten = 1, kPack = 4;
   T decay, rate, one_minus_momentum, factor;
-  WT_HD WT_HOT explicit MuonRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        one_minus_momentum(T(1 - a.block->momentum)),
+  WT_HD WT_HOT explicit MuonRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay),
+        rate(s.rate),
+        one_minus_momentum(s.one_minus_momentum),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
@@ -410,7 +409,8 @@ struct EmaRule {
   using Args = EmaStepArgs;
   static constexpr int kStates = 0, kPack = 4;
   T weight;
-  WT_HD WT_HOT explicit EmaRule(const Args& a) : weight(T(1 - a.block->ema_decay)) {}
+  WT_HD WT_HOT explicit EmaRule(const Args&, const RuleScalars<T>& s)
+      : weight(s.one_minus_ema_decay) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V*, Root) const {
     param += weight * (grad - param);

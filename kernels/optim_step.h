@@ -8,6 +8,30 @@
 
 namespace wt {
 
+// What rules multiply by, computed in f64 by step_advance and rounded once: a kernel's threads load
+// some of these and neither divide nor wait for one scalar to find another. Four at a time are one
+// load of f32, two of f64; which rule takes which is in optim_rule.h.
+template <class T>
+struct alignas(16) RuleScalars {
+  T decay = 0;  // 1 - rate * weight_decay
+  T eps = 0, one_minus_beta1 = 0, one_minus_beta2 = 0;
+
+  T beta2 = 0;
+  T step_size = 0;    // rate / bias1
+  T bias2_scale = 0;  // 1 / bias2_sqrt
+  T rate = 0;
+
+  T weight_decay = 0, momentum = 0, one_minus_momentum = 0;
+  T keep = 0;  // sgd: what the buffer takes of a gradient
+
+  T beta1 = 0, alpha = 0, one_minus_alpha = 0;
+  T adagrad_rate = 0;  // rate / (1 + applied * lr_decay)
+
+  T gradient_rate = 0, mean_rate = 0;  // nadam: of the gradient and of its average
+  T rectify = 0;                       // radam
+  T one_minus_ema_decay = 0;
+};
+
 // One a group of an optimizer, in the memory of its parameters' device. Fields above `applied` are
 // written by the host only, those from it on by kernels only.
 struct OptimBlock {
@@ -32,13 +56,18 @@ struct OptimBlock {
   double mu = 0;          // nadam: beta1 * (1 - mu_base^(applied + 1) / 2)
   double mu_next = 0;     // of the step after
   double rectify = 0;     // radam: see detail::rectification()
+  RuleScalars<float> f32{};
+  RuleScalars<double> f64{};
 };
 
 // A step does nothing while one of these is raised. Null pointers count as lowered.
 struct StepFlags {
   const i32* flag[3] = {};
   WT_HD WT_HOT bool skip() const {
-    return (flag[0] && *flag[0]) || (flag[1] && *flag[1]) || (flag[2] && *flag[2]);
+    // All are read, none waits for what another one said.
+    i32 any = 0;
+    for (int k = 0; k < 3; ++k) any |= flag[k] ? *flag[k] : 0;
+    return any != 0;
   }
 };
 
@@ -115,6 +144,45 @@ WT_HD WT_HOT double rectification(double beta2, double beta2_power, i64 t, doubl
   return r * bias2_sqrt;
 }
 
+template <class T>
+WT_HD WT_HOT const RuleScalars<T>& scalars_of(const OptimBlock& b) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return b.f32;
+  else
+    return b.f64;
+}
+
+// The scalars that rules load, of the fields above them.
+WT_HD WT_HOT void pack(OptimBlock& b) {
+  RuleScalars<double>& s = b.f64;
+  s.decay = 1 - b.rate * b.weight_decay;
+  s.eps = b.eps;
+  s.one_minus_beta1 = 1 - b.beta1;
+  s.one_minus_beta2 = 1 - b.beta2;
+  s.beta2 = b.beta2;
+  s.step_size = b.rate / b.bias1;
+  s.bias2_scale = 1 / b.bias2_sqrt;
+  s.rate = b.rate;
+  s.weight_decay = b.weight_decay;
+  s.momentum = b.momentum;
+  s.one_minus_momentum = 1 - b.momentum;
+  s.keep = b.applied > 0 ? 1 - b.dampening : 1;
+  s.beta1 = b.beta1;
+  s.alpha = b.alpha;
+  s.one_minus_alpha = 1 - b.alpha;
+  s.adagrad_rate = b.rate / (1 + double(b.applied) * b.lr_decay);
+  const double product = b.mu_product * b.mu;
+  s.gradient_rate = b.rate * (1 - b.mu) / (1 - product);
+  s.mean_rate = b.rate * b.mu_next / (1 - product * b.mu_next);
+  s.rectify = b.rectify;
+  s.one_minus_ema_decay = 1 - b.ema_decay;
+  constexpr int kScalars = sizeof(RuleScalars<double>) / sizeof(double);
+  static_assert(sizeof(RuleScalars<float>) == kScalars * sizeof(float));
+  const double* const from = reinterpret_cast<const double*>(&b.f64);
+  float* const to = reinterpret_cast<float*>(&b.f32);
+  for (int k = 0; k < kScalars; ++k) to[k] = float(from[k]);
+}
+
 template <class Root>
 WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
   double factor = b.lr_factor;
@@ -132,6 +200,7 @@ WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
     b.mu_next = b.beta1 * (1 - 0.5 * mu_power * b.mu_base);
     b.rectify = rectification(b.beta2, beta2_power, t, b.bias2_sqrt, root);
   }
+  pack(b);
 }
 
 template <class Root>

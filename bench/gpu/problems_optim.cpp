@@ -24,6 +24,7 @@ OptimBlock* block(Maker& m) {
   b.bias1 = 0.1, b.bias2_sqrt = 0.03;
   b.mu = 0.45, b.mu_next = 0.46, b.rectify = 0.3;
   b.alpha = 0.99, b.ema_decay = 0.999;
+  detail::pack(b);
   return reinterpret_cast<OptimBlock*>(m.bytes(&b, sizeof b).impl()->data);
 }
 StepBlock* step(Maker& m) {

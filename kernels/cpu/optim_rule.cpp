@@ -26,7 +26,7 @@ struct SquareRoot {
 
 template <template <class> class Rule>
 WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
-  const Rule<float> rule(a);
+  const Rule<float> rule(a, a.block->f32);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float* s[kRuleStates];

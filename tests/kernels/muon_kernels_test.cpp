@@ -17,7 +17,7 @@ TEST_CASE("muon_direction: every variant, plain and nesterov, with and without a
           for_each_variant<MuonDirectionArgs>([&](Device d, auto launch) {
             const Buffer out(Values(size_t(s.n), 5.0), t, d, s.skip),
                 g(numbers(s.n, 1), t, d, s.skip), m(numbers(s.n, 2), t, d, s.skip);
-            const OnDevice<OptimBlock> block(OptimBlock{.momentum = 0.75}, d);
+            const OnDevice<OptimBlock> block(packed({.momentum = 0.75}), d);
             const OnDevice<double> factor(0.5, d);
             const Values before = m.values(), grad = g.values();
             if (!launch({out.data(), g.data(), m.data(), s.n, t, block.get(),

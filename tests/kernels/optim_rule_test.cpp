@@ -49,7 +49,7 @@ void check_rule(unsigned states, unsigned squares, const Formula& formula,
             for (double& x : v) x = 2 + x * x;
           state.emplace_back(v, t, d, s.skip);
         }
-        const OnDevice<OptimBlock> block(scalars, d);
+        const OnDevice<OptimBlock> block(packed(scalars), d);
         const OnDevice<double> factor(0.5, d);
         Args a;
         a.param = p.data();
@@ -87,7 +87,7 @@ void check_flags() {
       const Buffer p(x, f32, d, 0), g(Values(100, 2.0), f32, d, 0);
       std::vector<Buffer> state(kRuleStates, Buffer(x, f32, d, 0));
       for (Buffer& b : state) b.tensor = b.tensor.clone();
-      const OnDevice<OptimBlock> block(kBlock, d);
+      const OnDevice<OptimBlock> block(packed(kBlock), d);
       const OnDevice<i32> one(1, d), zero(0, d);
       Args a;
       a.param = p.data();
@@ -159,7 +159,7 @@ TEST_CASE("amsgrad: an average of squares that is NaN is not hidden by the large
     const Buffer p(Values(17, 1.0), f32, d, 0), g(Values(17, NAN), f32, d, 0),
         m(Values(17, 0.0), f32, d, 0), v(Values(17, 1.0), f32, d, 0),
         most(Values(17, 9.0), f32, d, 0);
-    const OnDevice<OptimBlock> block(kBlock, d);
+    const OnDevice<OptimBlock> block(packed(kBlock), d);
     AdamwStepArgs a;
     a.param = p.data();
     a.grad = g.data();
@@ -237,7 +237,7 @@ TEST_CASE("rmsprop_step: a variance that rounds below zero counts as zero") {
     for_each_variant<RmspropStepArgs>([&](Device d, auto launch) {
       const Values zero(9, 0.0), one(9, 1.0), half(9, 0.5);
       const Buffer p(zero, t, d, 0), g(one, t, d, 0), square(half, t, d, 0), average(one, t, d, 0);
-      const OnDevice<OptimBlock> block(kBlock, d);
+      const OnDevice<OptimBlock> block(packed(kBlock), d);
       RmspropStepArgs a;
       a.param = p.data();
       a.grad = g.data();
@@ -265,7 +265,7 @@ TEST_CASE("lion_step: nothing to follow moves nothing") {
         m(Values(17, 0.0), f32, d, 0);
     OptimBlock b = kBlock;
     b.weight_decay = 0;
-    const OnDevice<OptimBlock> block(b, d);
+    const OnDevice<OptimBlock> block(packed(b), d);
     LionStepArgs a;
     a.param = p.data();
     a.grad = g.data();
@@ -309,7 +309,7 @@ TEST_CASE("cpu steps: as many threads as one likes, the same bits") {
   Values squares = numbers(n, 3);
   for (double& v : squares) v *= v;
   const Device d = Device::cpu();
-  const OnDevice<OptimBlock> block(kBlock, d);
+  const OnDevice<OptimBlock> block(packed(kBlock), d);
   const int before = num_threads();
   const auto with_threads = [&](int threads) {
     set_num_threads(threads);

@@ -115,6 +115,59 @@ TEST_CASE(
   });
 }
 
+TEST_CASE("step_advance leaves what rules load, in both precisions", "[wall][device_scalars]") {
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const OnDevice<OptimBlock> block(OptimBlock{.lr = 0.3,
+                                                .momentum = 0.7,
+                                                .dampening = 0.2,
+                                                .weight_decay = 0.1,
+                                                .beta1 = 0.9,
+                                                .beta2 = 0.99,
+                                                .eps = 1e-3,
+                                                .alpha = 0.8,
+                                                .lr_decay = 0.4,
+                                                .mu_base = 0.75,
+                                                .ema_decay = 0.6},
+                                     d);
+    for (int t = 1; t <= 8; ++t) {
+      CAPTURE(t);
+      launch({block.get(), nullptr, t > 1, {}});
+      const OptimBlock b = block.read();
+      const double mu = 0.9 * (1 - 0.5 * std::pow(0.75, t));
+      const double next = 0.9 * (1 - 0.5 * std::pow(0.75, t + 1));
+      double product = 1;
+      for (int k = 1; k <= t; ++k) product *= 0.9 * (1 - 0.5 * std::pow(0.75, k));
+      const Values want{1 - 0.3 * 0.1,
+                        1e-3,
+                        1 - 0.9,
+                        1 - 0.99,
+                        0.99,
+                        0.3 / (1 - std::pow(0.9, t)),
+                        1 / std::sqrt(1 - std::pow(0.99, t)),
+                        0.3,
+                        0.1,
+                        0.7,
+                        1 - 0.7,
+                        t > 1 ? 1 - 0.2 : 1,
+                        0.9,
+                        0.8,
+                        1 - 0.8,
+                        0.3 / (1 + (t - 1) * 0.4),
+                        0.3 * (1 - mu) / (1 - product),
+                        0.3 * next / (1 - product * next),
+                        b.rectify,
+                        1 - 0.6};
+      const auto* const is = reinterpret_cast<const double*>(&b.f64);
+      const auto* const rounded = reinterpret_cast<const float*>(&b.f32);
+      for (size_t k = 0; k < want.size(); ++k) {
+        CAPTURE(k);
+        CHECK(std::abs(is[k] - want[k]) <= 1e-13 * std::abs(want[k]));
+        CHECK(rounded[k] == float(is[k]));
+      }
+    }
+  });
+}
+
 TEST_CASE("step_restore: every variant, only under a flag", "[wall][transaction]") {
   for (const i64 n : {0, 1, 16, 37, 5000})
     for (const bool raised : {false, true})
