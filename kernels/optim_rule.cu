@@ -54,8 +54,9 @@ __device__ __forceinline__ void nothing_sinks() {
 #endif
 }
 
-// Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment.
-template <class Rule, class T, int V>
+// Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment. Grouped: scalars come as
+// groups; the loop over the last elements asks for each that it needs.
+template <class Rule, class T, int V, bool Grouped = true>
 __device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
   // Registers, as every index below is known at compile time. Unused states cost nothing: the
   // compiler sees that nobody reads them.
@@ -72,7 +73,8 @@ __device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
   // Learning rate and counts come from the device as well, so that a captured graph can be replayed
   // with another rate; they and the flags are asked for while the data are on their way. What a
   // rule does not take is not loaded.
-  const Rule rule(a, load_scalars<T>(a.block));
+  const Rule rule =
+      Grouped ? Rule(a, load_scalars<T>(a.block)) : Rule(a, detail::scalars_of<T>(*a.block));
   // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
   // flags are a few bytes in device memory, read by all threads from the same address; one that is
   // set makes the launch a kernel that writes nothing.
@@ -101,7 +103,7 @@ __global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Ru
   const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
   if (i + V <= a.n) return rule_pack<Rule<T>, T, V>(a, i);
   // The last thread, where V does not divide n.
-  for (i64 k = i; k < a.n; ++k) rule_pack<Rule<T>, T, 1>(a, k);
+  for (i64 k = i; k < a.n; ++k) rule_pack<Rule<T>, T, 1, false>(a, k);
 }
 
 template <template <class> class Rule, class T, int V>
