@@ -33,7 +33,7 @@ const char* refuse(const Args& a) {
 
 template <template <class> class Rule, class T>
 void loop(const typename Rule<T>::Args& a) {
-  const Rule<T> rule(a);
+  const Rule<T> rule(a, detail::scalars_of<T>(*a.block));
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
   for (i64 i = 0; i < a.n; ++i) {
@@ -41,7 +41,7 @@ void loop(const typename Rule<T>::Args& a) {
     for (int k = 0; k < rule.kStates; ++k)
       if (a.state[k]) state[k] = static_cast<const T*>(a.state[k])[i];
     rule.update(p[i], g[i], state, square_root);
-    for (int k = 0; k < rule.kStates; ++k)
+    for (int k = 0; k < detail::written_states<Rule<T>>(); ++k)
       if (a.state[k]) static_cast<T*>(a.state[k])[i] = state[k];
   }
 }
@@ -80,6 +80,18 @@ WT_VARIANTS(cpu, lion_step, LionStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = lion_step_why_not,
                         .launch = lion_step_avx2)  //
             {.name = "reference", .why_not = refuse, .launch = reference<detail::LionRule>});
+WT_VARIANTS(cpu, nadam_step, NadamStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = nadam_step_why_not,
+                        .launch = nadam_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::NadamRule>});
+WT_VARIANTS(cpu, radam_step, RadamStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = radam_step_why_not,
+                        .launch = radam_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::RadamRule>});
+WT_VARIANTS(cpu, muon_step, MuonStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = muon_step_why_not,
+                        .launch = muon_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::MuonRule>});
 WT_VARIANTS(cpu, ema_step, EmaStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = ema_step_why_not,
                         .launch = ema_step_avx2)  //

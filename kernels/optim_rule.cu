@@ -38,9 +38,35 @@ constexpr bool kWritesHalf = true;
 template <>
 constexpr bool kWritesHalf<NoHalf> = false;
 
-// Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment.
-template <class T, class H, int V, class Rule>
-__device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i64 i) {
+// As a few loads of 16 bytes that wait for nothing.
+template <class T>
+__device__ __forceinline__ RuleScalars<T> load_scalars(const OptimBlock* block) {
+  constexpr int kGroup = 16 / sizeof(T), kScalars = sizeof(RuleScalars<T>) / sizeof(T);
+  static_assert(kScalars % kGroup == 0);
+  RuleScalars<T> s;
+  const T* const from = reinterpret_cast<const T*>(&detail::scalars_of<T>(*block));
+  T* const to = reinterpret_cast<T*>(&s);
+#pragma unroll
+  for (int k = 0; k < kScalars; k += kGroup) {
+    const auto group = vload<Pack<T, kGroup>>(from + k);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) to[k + j] = group.v[j];
+  }
+  return s;
+}
+
+// What stands above a branch stays there: a compiler moves loads below it where their values are
+// needed behind it alone, and data would be asked for only when the branch's own load has come.
+__device__ __forceinline__ void nothing_sinks() {
+#if defined(__CUDA_ARCH__)
+  asm volatile("" ::: "memory");
+#endif
+}
+
+// Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment. Grouped: scalars come as
+// groups; the loop over the last elements asks for each that it needs.
+template <class Rule, class T, class H, int V, bool Grouped = true>
+__device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
   // Registers, as every index below is known at compile time. Unused states cost nothing: the
   // compiler sees that nobody reads them.
   T p[V], g[V], s[kRuleStates][V] = {};
@@ -53,6 +79,15 @@ __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i
     // Optional ones are absent for the whole call: no lanes part ways, and nothing is read for
     // them.
     if (a.state[k]) load_vector(s[k], static_cast<T*>(a.state[k]) + i);
+  // Learning rate and counts come from the device as well, so that a captured graph can be replayed
+  // with another rate; they and the flags are asked for while the data are on their way. What a
+  // rule does not take is not loaded.
+  const Rule rule =
+      Grouped ? Rule(a, load_scalars<T>(a.block)) : Rule(a, detail::scalars_of<T>(*a.block));
+  // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
+  // flags are a few bytes in device memory, read by all threads from the same address; one that is
+  // set makes the launch a kernel that writes nothing.
+  const bool skip = a.flags.skip();
 #pragma unroll
   for (int j = 0; j < V; ++j) {
     T state[kRuleStates];
@@ -64,6 +99,8 @@ __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i
 #pragma unroll
     for (int k = 0; k < kRuleStates; ++k) s[k][j] = state[k];
   }
+  nothing_sinks();
+  if (skip) return;
   store_vector(static_cast<T*>(a.param) + i, p);
   if constexpr (kWritesHalf<H>) {
     // 2 bytes an element more, where a cast of its own would read 4 and write 2.
@@ -73,23 +110,16 @@ __device__ __forceinline__ void rule_pack(const RuleArgs& a, const Rule& rule, i
     store_vector(static_cast<H*>(a.half) + i, h);
   }
 #pragma unroll
-  for (int k = 0; k < Rule::kStates; ++k)
+  for (int k = 0; k < detail::written_states<Rule>(); ++k)
     if (a.state[k]) store_vector(static_cast<T*>(a.state[k]) + i, s[k]);
 }
 
 template <template <class> class Rule, class T, class H, int V>
 __global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Rule<T>::Args> a) {
   const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
-  // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
-  // flags are a few bytes in device memory, read by all threads from the same address; one that is
-  // set makes the launch a kernel that writes nothing.
-  if (i >= a.n || a.flags.skip()) return;
-  // Learning rate and counts come from the device as well, once a thread: a captured graph can be
-  // replayed with another rate. Some loads of one address and a division or two, beside V elements.
-  const Rule<T> rule(a);
-  if (i + V <= a.n) return rule_pack<T, H, V>(a, rule, i);
+  if (i + V <= a.n) return rule_pack<Rule<T>, T, H, V>(a, i);
   // The last thread, where V does not divide n.
-  for (i64 k = i; k < a.n; ++k) rule_pack<T, H, 1>(a, rule, k);
+  for (i64 k = i; k < a.n; ++k) rule_pack<Rule<T>, T, H, 1, false>(a, k);
 }
 
 template <template <class> class Rule, class T, class H, int V>
@@ -169,6 +199,24 @@ WT_VARIANTS(WT_DEVICE_NS, lion_step, LionStepArgs,
              .why_not = not_packs,
              .launch = vectorized<detail::LionRule>},
             {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::LionRule>});
+WT_VARIANTS(WT_DEVICE_NS, nadam_step, NadamStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::NadamRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::NadamRule>});
+WT_VARIANTS(WT_DEVICE_NS, radam_step, RadamStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::RadamRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RadamRule>});
+WT_VARIANTS(WT_DEVICE_NS, muon_step, MuonStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::MuonRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::MuonRule>});
 WT_VARIANTS(
     WT_DEVICE_NS, ema_step, EmaStepArgs,
     {.name = "vectorized", .rank = 10, .why_not = not_packs, .launch = vectorized<detail::EmaRule>},

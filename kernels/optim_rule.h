@@ -40,7 +40,8 @@ struct SgdStepArgs : RuleArgs {
 };
 WT_CONTRACT(sgd_step, SgdStepArgs);
 
-// Adam with decoupled weight decay, states m and v:
+// Adam with decoupled weight decay, states m, v and, for amsgrad, the largest v so far (or null),
+// which then takes v's place under the root:
 //   g = grad * grad_factor; param *= 1 - rate * weight_decay
 //   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
 //   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
@@ -49,7 +50,7 @@ struct AdamwStepArgs : RuleArgs {
 };
 WT_CONTRACT(adamw_step, AdamwStepArgs);
 
-// Adam, states m and v. The decay is part of the gradient:
+// Adam, states as of adamw_step. The decay is part of the gradient:
 //   g = grad * grad_factor + weight_decay * param
 //   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
 //   param -= rate / bias1 * m / (sqrt(v) / bias2_sqrt + eps)
@@ -85,6 +86,37 @@ struct LionStepArgs : RuleArgs {
 };
 WT_CONTRACT(lion_step, LionStepArgs);
 
+// NAdam (Dozat 2016), states m and v. `decoupled`: the decay is beside the step, as in adamw_step.
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   mu_product' = mu_product * mu
+//   param -= rate * ((1 - mu) / (1 - mu_product') * g + mu_next / (1 - mu_product' * mu_next) * m)
+//            / (sqrt(v) / bias2_sqrt + eps)
+struct NadamStepArgs : RuleArgs {
+  bool decoupled = false;
+  i64 flops() const { return n * 18; }
+};
+WT_CONTRACT(nadam_step, NadamStepArgs);
+
+// RAdam (Liu et al. 2020), states m and v. `decoupled` as in nadam_step.
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); v = beta2 * v + (1 - beta2) * g * g
+//   param -= rate / bias1 * m * (rectify > 0 ? rectify / (sqrt(v) + eps) : 1)
+struct RadamStepArgs : RuleArgs {
+  bool decoupled = false;
+  i64 flops() const { return n * 15; }
+};
+WT_CONTRACT(radam_step, RadamStepArgs);
+
+// Muon's step (Jordan et al. 2024), states momentum and the direction, which is only read:
+//   g = grad * grad_factor; momentum += (1 - block.momentum) * (g - momentum)
+//   param = param * (1 - rate * weight_decay) - rate * direction
+struct MuonStepArgs : RuleArgs {
+  i64 bytes() const { return n * item_size(dtype) * 6; }
+  i64 flops() const { return n * 7; }
+};
+WT_CONTRACT(muon_step, MuonStepArgs);
+
 // The average of the weights: `param` is the average and `grad` the weights, no states:
 //   param += (1 - ema_decay) * (grad - param)
 struct EmaStepArgs : RuleArgs {
@@ -93,9 +125,19 @@ struct EmaStepArgs : RuleArgs {
 WT_CONTRACT(ema_step, EmaStepArgs);
 
 // --- the formulas, for the kernels of every device ---
-// Scalars are computed in f64 and then rounded once. V is T or a vector of T; root(x, y) makes y
-// the square root of x. kPack: elements that a thread of the vectorized rung works on.
+// A rule is made of its arguments and of the block's scalars (RuleScalars), which only need
+// loading. V is T or a vector of T; root(x, y) makes y the square root of x. kPack: elements that a
+// thread of the vectorized rung works on. kWritten: of the kStates states the first ones that
+// change; all, where it is not said.
 namespace detail {
+
+template <class Rule>
+constexpr int written_states() {
+  if constexpr (requires { Rule::kWritten; })
+    return Rule::kWritten;
+  else
+    return Rule::kStates;
+}
 
 template <class T>
 WT_HD WT_HOT T factor_of(const RuleArgs& a) {
@@ -108,11 +150,11 @@ struct SgdRule {
   static constexpr int kStates = 1, kPack = 8;
   T weight_decay, rate, momentum, keep, factor;
   bool has_momentum, nesterov;
-  WT_HD WT_HOT explicit SgdRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        momentum(T(a.block->momentum)),
-        keep(T(a.block->applied > 0 ? 1 - a.block->dampening : 1)),
+  WT_HD WT_HOT explicit SgdRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        rate(s.rate),
+        momentum(s.momentum),
+        keep(s.keep),
         factor(factor_of<T>(a)),
         has_momentum(a.state[0] != nullptr),
         nesterov(a.nesterov) {}
@@ -133,22 +175,30 @@ struct SgdRule {
 template <class T>
 struct AdamMoments {
   T step_size, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  bool has_largest;
   template <class Args>
-  WT_HD WT_HOT explicit AdamMoments(const Args& a)
-      : step_size(T(a.block->rate / a.block->bias1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
-        bias2_scale(T(1 / a.block->bias2_sqrt)),
-        eps(T(a.block->eps)),
-        factor(factor_of<T>(a)) {}
+  WT_HD WT_HOT explicit AdamMoments(const Args& a, const RuleScalars<T>& s)
+      : step_size(s.step_size),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        bias2_scale(s.bias2_scale),
+        eps(s.eps),
+        factor(factor_of<T>(a)),
+        has_largest(a.state[2] != nullptr) {}
   template <class V, class Root>
   WT_HD WT_HOT void move(const V& g, V* state, Root root, V& step) const {
     V &m = state[0], &v = state[1];
     m += one_minus_beta1 * (g - m);
     v = beta2 * v + one_minus_beta2 * g * g;
+    V under = v;
+    if (has_largest) {
+      V& largest = state[2];
+      largest = largest > v ? largest : v;  // a v of NaN is seen
+      under = largest;
+    }
     V denominator;
-    root(v, denominator);
+    root(under, denominator);
     denominator = denominator * bias2_scale + eps;
     step = step_size * m / denominator;
   }
@@ -157,11 +207,11 @@ struct AdamMoments {
 template <class T>
 struct AdamwRule {
   using Args = AdamwStepArgs;
-  static constexpr int kStates = 2, kPack = 4;
+  static constexpr int kStates = 3, kPack = 4;
   T decay;
   AdamMoments<T> moments;
-  WT_HD WT_HOT explicit AdamwRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)), moments(a) {}
+  WT_HD WT_HOT explicit AdamwRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay), moments(a, s) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
     V step;
@@ -173,11 +223,11 @@ struct AdamwRule {
 template <class T>
 struct AdamRule {
   using Args = AdamStepArgs;
-  static constexpr int kStates = 2, kPack = 4;
+  static constexpr int kStates = 3, kPack = 4;
   T weight_decay;
   AdamMoments<T> moments;
-  WT_HD WT_HOT explicit AdamRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)), moments(a) {}
+  WT_HD WT_HOT explicit AdamRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay), moments(a, s) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
     V step;
@@ -191,10 +241,10 @@ struct AdagradRule {
   using Args = AdagradStepArgs;
   static constexpr int kStates = 1, kPack = 4;
   T weight_decay, step_size, eps, factor;
-  WT_HD WT_HOT explicit AdagradRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        step_size(T(a.block->rate / (1 + double(a.block->applied) * a.block->lr_decay))),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit AdagradRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        step_size(s.adagrad_rate),
+        eps(s.eps),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
@@ -213,13 +263,13 @@ struct RmspropRule {
   static constexpr int kStates = 3, kPack = 4;
   T weight_decay, rate, alpha, one_minus_alpha, momentum, eps, factor;
   bool has_momentum, centered;
-  WT_HD WT_HOT explicit RmspropRule(const Args& a)
-      : weight_decay(T(a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        alpha(T(a.block->alpha)),
-        one_minus_alpha(T(1 - a.block->alpha)),
-        momentum(T(a.block->momentum)),
-        eps(T(a.block->eps)),
+  WT_HD WT_HOT explicit RmspropRule(const Args& a, const RuleScalars<T>& s)
+      : weight_decay(s.weight_decay),
+        rate(s.rate),
+        alpha(s.alpha),
+        one_minus_alpha(s.one_minus_alpha),
+        momentum(s.momentum),
+        eps(s.eps),
         factor(factor_of<T>(a)),
         has_momentum(a.state[1] != nullptr),
         centered(a.state[2] != nullptr) {}
@@ -250,13 +300,13 @@ struct LionRule {
   using Args = LionStepArgs;
   static constexpr int kStates = 1, kPack = 4;
   T decay, rate, beta1, beta2, one_minus_beta1, one_minus_beta2, factor;
-  WT_HD WT_HOT explicit LionRule(const Args& a)
-      : decay(T(1 - a.block->rate * a.block->weight_decay)),
-        rate(T(a.block->rate)),
-        beta1(T(a.block->beta1)),
-        beta2(T(a.block->beta2)),
-        one_minus_beta1(T(1 - a.block->beta1)),
-        one_minus_beta2(T(1 - a.block->beta2)),
+  WT_HD WT_HOT explicit LionRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay),
+        rate(s.rate),
+        beta1(s.beta1),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
         factor(factor_of<T>(a)) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
@@ -270,12 +320,101 @@ struct LionRule {
   }
 };
 
+// A decay of one of two kinds; the other one's scalar leaves the parameter as it is.
+template <class T>
+struct EitherDecay {
+  T in_gradient, beside;
+  template <class Args>
+  WT_HD WT_HOT explicit EitherDecay(const Args& a, const RuleScalars<T>& s)
+      : in_gradient(a.decoupled ? T(0) : s.weight_decay), beside(a.decoupled ? s.decay : T(1)) {}
+};
+
+template <class T>
+struct NadamRule {
+  using Args = NadamStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  EitherDecay<T> decay;
+  T gradient_rate, mean_rate, beta2, one_minus_beta1, one_minus_beta2, bias2_scale, eps, factor;
+  WT_HD WT_HOT explicit NadamRule(const Args& a, const RuleScalars<T>& s)
+      : decay(a, s),
+        gradient_rate(s.gradient_rate),
+        mean_rate(s.mean_rate),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        bias2_scale(s.bias2_scale),
+        eps(s.eps),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + decay.in_gradient * param;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V denominator;
+    root(v, denominator);
+    denominator = denominator * bias2_scale + eps;
+    const V step = gradient_rate * g + mean_rate * m;
+    param = param * decay.beside - step / denominator;
+  }
+};
+
+template <class T>
+struct RadamRule {
+  using Args = RadamStepArgs;
+  static constexpr int kStates = 2, kPack = 4;
+  EitherDecay<T> decay;
+  T step_size, beta2, one_minus_beta1, one_minus_beta2, rectify, eps, factor;
+  WT_HD WT_HOT explicit RadamRule(const Args& a, const RuleScalars<T>& s)
+      : decay(a, s),
+        step_size(s.step_size),
+        beta2(s.beta2),
+        one_minus_beta1(s.one_minus_beta1),
+        one_minus_beta2(s.one_minus_beta2),
+        rectify(s.rectify),
+        eps(s.eps),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root root) const {
+    const V g = grad * factor + decay.in_gradient * param;
+    V &m = state[0], &v = state[1];
+    m += one_minus_beta1 * (g - m);
+    v = beta2 * v + one_minus_beta2 * g * g;
+    V step = step_size * m;
+    if (rectify > 0) {
+      V denominator;
+      root(v, denominator);
+      step = step * rectify / (denominator + eps);
+    }
+    param = param * decay.beside - step;
+  }
+};
+
+template <class T>
+struct MuonRule {
+  using Args = MuonStepArgs;
+  static constexpr int kStates = 2, kWritten = 1, kPack = 4;
+  T decay, rate, one_minus_momentum, factor;
+  WT_HD WT_HOT explicit MuonRule(const Args& a, const RuleScalars<T>& s)
+      : decay(s.decay),
+        rate(s.rate),
+        one_minus_momentum(s.one_minus_momentum),
+        factor(factor_of<T>(a)) {}
+  template <class V, class Root>
+  WT_HD WT_HOT void update(V& param, const V& grad, V* state, Root) const {
+    V &momentum = state[0], &direction = state[1];
+    momentum += one_minus_momentum * (grad * factor - momentum);
+    param = param * decay - rate * direction;
+  }
+};
+
 template <class T>
 struct EmaRule {
   using Args = EmaStepArgs;
   static constexpr int kStates = 0, kPack = 4;
   T weight;
-  WT_HD WT_HOT explicit EmaRule(const Args& a) : weight(T(1 - a.block->ema_decay)) {}
+  WT_HD WT_HOT explicit EmaRule(const Args&, const RuleScalars<T>& s)
+      : weight(s.one_minus_ema_decay) {}
   template <class V, class Root>
   WT_HD WT_HOT void update(V& param, const V& grad, V*, Root) const {
     param += weight * (grad - param);

@@ -27,6 +27,7 @@
 #include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/mse.h"
+#include "warptape/kernels/muon.h"
 #include "warptape/kernels/nll.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/optim_step.h"
@@ -273,7 +274,22 @@ void list_optim_operands(To& to) {
   to.template add<AdagradStepArgs>(rule);
   to.template add<RmspropStepArgs>(rule);
   to.template add<LionStepArgs>(rule);
+  to.template add<NadamStepArgs>(rule);
+  to.template add<RadamStepArgs>(rule);
   to.template add<EmaStepArgs>(rule);
+  to.template add<MuonStepArgs>([](auto& a, auto& o) {  // the direction is only read
+    o.out(a.param, a.n, a.dtype).out(a.state[0], a.n, a.dtype);
+    o.in(a.grad, a.n, a.dtype).in(a.state[1], a.n, a.dtype);
+  });
+  to.template add<MuonDirectionArgs>([](auto& a, auto& o) {
+    o.out(a.out, a.n, a.dtype).in(a.grad, a.n, a.dtype).in(a.momentum, a.n, a.dtype);
+  });
+  to.template add<MuonNormalizeArgs>([](auto& a, auto& o) {
+    o.out(a.out, a.n, a.dtype).in(a.in, a.n, a.dtype).in(a.partials, a.count, DType::f64);
+  });
+  to.template add<MuonPolynomialArgs>([](auto& a, auto& o) {
+    o.out(a.square, a.rows * a.rows, a.dtype).in(a.gram, a.rows * a.rows, a.dtype);
+  });
   to.template add<StepRestoreArgs>([](auto& a, auto& o) { o.out(a.to, a.size, DType::u8); });
   to.template add<GradScaleArgs>([](auto& a, auto& o) { o.out(a.x, a.n, a.dtype); });
   to.template add<GradUnscaleArgs>([](auto& a, auto& o) {

@@ -131,7 +131,8 @@ std::vector<Entry> trainable(const nn::ModuleBase& m) {
   return entries;
 }
 
-Arenas::Arenas(std::vector<Entry> entries, int n_states) : id_(++arena_ids), n_states_(n_states) {
+Arenas::Arenas(std::vector<Entry> entries, std::vector<int> n_states)
+    : id_(++arena_ids), n_states_(std::move(n_states)) {
   if (entries.empty())
     throw UsageError(str("[optimizer] the module has no parameter that requires grad", at_line()));
   lay_out(std::move(entries), nullptr);
@@ -183,7 +184,7 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     CellStorage grad = zeroed_with_cells(d, bytes, n, Category::gradient);
     a.param = std::move(param.storage);
     a.grad = std::move(grad.storage);
-    for (int k = 0; k < n_states_; ++k) a.state[k] = zeroed(d, bytes, Category::optimizer);
+    for (int k = 0; k < states_of(a); ++k) a.state[k] = zeroed(d, bytes, Category::optimizer);
     if (old && old->front().average) a.average = zeroed(d, bytes, Category::optimizer);
     cells.push_back(param.cells);
     for (size_t i = 0; i < n; ++i) {
@@ -213,7 +214,7 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     WT_INTERNAL_ASSERT(b != old->end() && b->elements == a.elements);
     if (a.average)
       copy_if_real(a.average->data, d, b->average->data, device_, a.elements * item_size(a.dtype));
-    for (int k = 0; k < n_states_; ++k)
+    for (int k = 0; k < states_of(a); ++k)
       copy_if_real(a.state[k]->data, d, b->state[k]->data, device_,
                    a.elements * item_size(a.dtype));
   }

@@ -110,8 +110,8 @@ class Arenas {
  public:
   // Lays the parameters out and takes them over from an earlier optimizer. Throws UsageError (none,
   // several devices, a dtype other than f32 and f64), InplaceError (a live view), OutOfMemory; then
-  // nothing has changed.
-  Arenas(std::vector<Entry> entries, int n_states);
+  // nothing has changed. n_states: of each group; a single number is that of all.
+  Arenas(std::vector<Entry> entries, std::vector<int> n_states);
   ~Arenas();
   Arenas(const Arenas&) = delete;
   Arenas& operator=(const Arenas&) = delete;
@@ -163,8 +163,12 @@ class Arenas {
   bool rebuild();
   void lay_out(std::vector<Entry> entries, const std::vector<Arena>* old);
 
+  int states_of(const Arena& a) const {
+    return n_states_[n_states_.size() == 1 ? 0 : size_t(a.group)];
+  }
+
   u64 id_;
-  int n_states_;
+  std::vector<int> n_states_;
   Device device_;
   void attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept;
 

@@ -28,7 +28,8 @@ std::vector<Override> overrides(const ParamGroup& g) {
           {"alpha", g.alpha, &OptimBlock::alpha},
           {"lr_decay", g.lr_decay, &OptimBlock::lr_decay},
           {"beta1", beta(&Betas::first), &OptimBlock::beta1},
-          {"beta2", beta(&Betas::second), &OptimBlock::beta2}};
+          {"beta2", beta(&Betas::second), &OptimBlock::beta2},
+          {"momentum_decay", g.momentum_decay, &OptimBlock::momentum_decay}};
 }
 
 // Puts the parameters that match into group number k.

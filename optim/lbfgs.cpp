@@ -66,7 +66,7 @@ struct Lbfgs::Impl {
   LbfgsHistory history;
 
   Impl(std::vector<Entry> entries, const LbfgsOptions& o)
-      : options(o), arenas(std::move(entries), 0) {
+      : options(o), arenas(std::move(entries), {0}) {
     if (options.max_eval == 0) options.max_eval = options.max_iter * 5 / 4;
   }
 

@@ -87,8 +87,14 @@ Optimizer::Optimizer(std::vector<Entry> entries, const Kind& kind, const OptimBl
     : Optimizer(std::move(entries), kind, blocks_of(kind, hyper, groups, entries)) {}
 Optimizer::Optimizer(std::vector<Entry>&& entries, const Kind& kind, const Blocks& blocks)
     : kind_(kind),
-      arenas_(std::make_unique<detail::Arenas>(std::move(entries), int(kind.slots.size()))) {
+      arenas_(std::make_unique<detail::Arenas>(std::move(entries), state_counts(kind))) {
   make_memory(blocks);
+}
+std::vector<int> Optimizer::state_counts(const Kind& kind) {
+  std::vector<int> counts;
+  for (const auto& slots : kind.group_slots) counts.push_back(int(slots.size()));
+  if (counts.empty()) counts.push_back(int(kind.slots.size()));
+  return counts;
 }
 Optimizer::~Optimizer() = default;
 
@@ -180,6 +186,7 @@ void Optimizer::set_hyper(const OptimBlock& values, i64 group) {
   Memory& m = *memory_;
   OptimBlock& host = m.host[size_t(group)];
   host = values;
+  host.mu_base = std::pow(0.96, host.momentum_decay);
   host.schedule = m.table ? static_cast<const double*>(m.table->data) : nullptr;
   host.schedule_size = m.table ? kTableSize : 0;
   OptimBlock* const to = m.on_device(size_t(group));
@@ -300,6 +307,7 @@ const double* Optimizer::partials() const {
 void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
                       i64 dropout_calls, LossScale* scaler) {
   Memory& m = *memory_;
+  begin_update(grad_factor);
   for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
   if (arenas_->has_average()) update_average(flags);
   arenas_->bump_versions();
@@ -405,8 +413,8 @@ std::vector<nn::NamedTensor> Optimizer::parameters() const {
 std::vector<nn::NamedTensor> Optimizer::state() const {
   std::vector<nn::NamedTensor> all;
   for (const auto& [a, s] : arenas_->in_order())
-    for (size_t k = 0; k < kind_.slots.size(); ++k)
-      all.push_back({str("optim.", kind_.slots[k], ".", s->entry.name),
+    for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k)
+      all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
                      detail::tensor_over(a->state[k].get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
   for (nn::NamedTensor& t : ema()) all.push_back({"ema." + t.name, std::move(t.tensor)});

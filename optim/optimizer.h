@@ -58,6 +58,7 @@ struct ParamGroup {
   std::vector<std::string> names{};
   std::optional<double> lr{}, weight_decay{}, momentum{}, dampening{}, eps{}, alpha{}, lr_decay{};
   std::optional<Betas> betas{};
+  std::optional<double> momentum_decay{};
 };
 
 class WT_API Optimizer {
@@ -126,7 +127,8 @@ class WT_API Optimizer {
   // Enqueues the norm of those ranges' gradients as partial sums; returns how many.
   i64 add_norm();
   const double* partials() const;
-  // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
+  // Enqueues the update of those ranges and the count. Nothing throws but DeviceError, and
+  // OutOfMemory before anything was changed.
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
              i64 dropout_calls = 0, LossScale* scaler = nullptr);
   // After prepare(): throws UsageError unless there are written gradients, all of them of the
@@ -151,9 +153,16 @@ class WT_API Optimizer {
     const char* name;                                                   // "Sgd"
     std::vector<const char*> slots;                                     // state slots: "momentum"
     std::vector<std::pair<const char*, double OptimBlock::*>> scalars;  // saved options: "lr"
+    std::vector<std::vector<const char*>> group_slots{};  // of each group, where they differ
+
+    const std::vector<const char*>& slots_of(int group) const {
+      return group_slots.empty() ? slots : group_slots[size_t(group)];
+    }
   };
   Optimizer(std::vector<detail::Entry> entries, const Kind& kind, const OptimBlock& hyper,
             const std::vector<ParamGroup>& groups = {});
+  // Before the updates of a step: what may throw. It may write nothing that outlives the step.
+  virtual void begin_update(const double* /*grad_factor*/) {}
   virtual void update(const detail::Run& run, const double* grad_factor,
                       const StepFlags& flags) = 0;
 
@@ -165,7 +174,7 @@ class WT_API Optimizer {
   void set_hyper(const OptimBlock& values, i64 group);
   const OptimBlock* block(const detail::Run& run) const;
   Launch launch() const;
-  // Fills a state of every parameter, by its number in Kind::slots.
+  // Fills a state of every parameter, by its number in Kind::slots_of().
   void fill_state(size_t slot, double value);
   static std::vector<detail::Entry> entries_of(const nn::ModuleBase& m);
   static std::vector<detail::Entry> entries_of(std::span<const nn::NamedTensor> parameters);
@@ -177,6 +186,7 @@ class WT_API Optimizer {
   static Blocks blocks_of(const Kind& kind, const OptimBlock& hyper,
                           const std::vector<ParamGroup>& groups, std::vector<detail::Entry>& all);
   static void check(const Kind& kind, const OptimBlock& b);
+  static std::vector<int> state_counts(const Kind& kind);
   Optimizer(std::vector<detail::Entry>&& entries, const Kind& kind, const Blocks& blocks);
   void make_memory(const Blocks& values);
   void write_blocks(const Blocks& values);
@@ -248,9 +258,11 @@ struct AdamOptions {
   double eps = 1e-8;
   double weight_decay = 0;
   std::vector<ParamGroup> groups{};
+  bool amsgrad = false;
 };
 // Adam (Kingma and Ba 2015): the decay is part of the gradient. The bias correction counts applied
-// steps of the optimizer, not of each parameter.
+// steps of the optimizer, not of each parameter. With amsgrad (Reddi et al. 2018) the largest
+// average of squares so far stands under the root: a third state.
 class WT_API Adam : public Optimizer {
  public:
   explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {}, const CallLine& = {});
@@ -261,9 +273,12 @@ class WT_API Adam : public Optimizer {
 
  protected:
   Adam(const char* name, std::vector<detail::Entry> entries, const AdamOptions& o);
+  template <class Args>
+  void update_by(const detail::Run&, const double*, const StepFlags&);
 
  private:
   void update(const detail::Run&, const double*, const StepFlags&) override;
+  bool amsgrad_;
 };
 
 struct AdamWOptions {
@@ -272,6 +287,7 @@ struct AdamWOptions {
   double eps = 1e-8;
   double weight_decay = 1e-2;
   std::vector<ParamGroup> groups{};
+  bool amsgrad = false;
 };
 // Adam with decoupled weight decay (Loshchilov and Hutter 2019): p -= lr weight_decay p beside the
 // step.
@@ -283,6 +299,56 @@ class WT_API AdamW : public Adam {
 
  private:
   void update(const detail::Run&, const double*, const StepFlags&) override;
+};
+
+struct NAdamOptions {
+  double lr = 2e-3;
+  Betas betas{};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  double momentum_decay = 4e-3;
+  bool decoupled_weight_decay = false;  // as AdamW's; else part of the gradient
+  std::vector<ParamGroup> groups{};
+};
+// Adam with Nesterov's momentum (Dozat 2016), PyTorch's NAdam: the first average is weighed by
+// mu = beta1 (1 - 0.96^(t momentum_decay) / 2), whose product over applied steps is part of the
+// state (optim.mu_product).
+class WT_API NAdam : public Optimizer {
+ public:
+  explicit NAdam(const nn::ModuleBase& m, const NAdamOptions& o = {}, const CallLine& = {});
+  explicit NAdam(std::span<const nn::NamedTensor> parameters, const NAdamOptions& o = {},
+                 const CallLine& = {});
+  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
+
+ private:
+  NAdam(std::vector<detail::Entry> entries, const NAdamOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+  bool decoupled_;
+};
+
+struct RAdamOptions {
+  double lr = 1e-3;
+  Betas betas{};
+  double eps = 1e-8;
+  double weight_decay = 0;
+  bool decoupled_weight_decay = false;  // as AdamW's; else part of the gradient
+  std::vector<ParamGroup> groups{};
+};
+// Rectified Adam (Liu et al. 2020): steps of momentum alone until enough squares have been averaged
+// for a variance, Adam's times a factor that grows to 1 from there on.
+class WT_API RAdam : public Optimizer {
+ public:
+  explicit RAdam(const nn::ModuleBase& m, const RAdamOptions& o = {}, const CallLine& = {});
+  explicit RAdam(std::span<const nn::NamedTensor> parameters, const RAdamOptions& o = {},
+                 const CallLine& = {});
+  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
+
+ private:
+  RAdam(std::vector<detail::Entry> entries, const RAdamOptions& o);
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+  bool decoupled_;
 };
 
 struct AdagradOptions {

@@ -21,6 +21,7 @@ What the files hold:
   k + 1. The gradients are given, so an optimizer is followed without any operator.
 - `adam_*`, `adagrad_*`, `rmsprop_*`, ...: the same in f64 only. `adamw_groups`: two groups;
   `adamw_ema`: the average of the weights beside them; `lbfgs_*`: 50 steps with a closure.
+- `muon_*`: w by Muon with products in f64, b by AdamW.
 - `clip_norm`: the total norm of given gradients and the factor that clip_grad_norm_ applies.
 - `clip_p_norms`: the same for other norms.
 - `schedule_rules`: factors of the rate; `schedule_plateau`: rates after each metric.
@@ -127,12 +128,77 @@ RULES = {
         "RMSprop",
         {"lr": 0.005, "alpha": 0.95, "eps": 1e-3, "momentum": 0.5, "centered": True},
     ),
+    "adam_amsgrad": (
+        "Adam",
+        {"lr": 0.02, "betas": (0.8, 0.9), "weight_decay": 0.1, "amsgrad": True},
+    ),
+    "adamw_amsgrad": ("AdamW", {"lr": 0.02, "betas": (0.7, 0.8), "amsgrad": True}),
+    "nadam_default": ("NAdam", {"lr": 2e-3}),
+    "nadam_decay": (
+        "NAdam",
+        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.1, "momentum_decay": 0.1},
+    ),
+    "nadam_decoupled": (
+        "NAdam",
+        {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ),
+    "radam_default": ("RAdam", {"lr": 1e-3}),
+    "radam_decay": (
+        "RAdam",
+        {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-5, "weight_decay": 0.1},
+    ),
+    "radam_decoupled": (
+        "RAdam",
+        {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True},
+    ),
 }
+
+
+def muon(case, options, adamw):
+    from torch.optim import _muon
+
+    def zeropower(grad, coefficients, steps, eps):
+        """torch's, whose products are in bf16, in the dtype of the gradient."""
+        a, b, c = coefficients
+        tall = grad.size(0) > grad.size(1)
+        x = grad.T if tall else grad
+        x = x / x.norm().clamp(min=eps)
+        for _ in range(steps):
+            gram = x @ x.T
+            x = a * x + (b * gram + c * gram @ gram) @ x
+        return x.T if tall else x
+
+    w0, b0, grad_w, grad_b = optim_problem()
+    if options.pop("tall", False):
+        w0, grad_w = w0.T.contiguous(), grad_w.transpose(1, 2).contiguous()
+    w, b = w0.clone().requires_grad_(), b0.clone().requires_grad_()
+    theirs, _muon._zeropower_via_newtonschulz = _muon._zeropower_via_newtonschulz, zeropower
+    optimizers = torch.optim.Muon([w], **options), torch.optim.AdamW([b], foreach=False, **adamw)
+
+    class Both:
+        def step(self):
+            for optimizer in optimizers:
+                optimizer.step()
+
+    values = follow(Both(), w, b, grad_w, grad_b)
+    _muon._zeropower_via_newtonschulz = theirs
+    write(case, **{k: float(v) for k, v in options.items()}, **values)
+
+
+def muons():
+    adamw = {"lr": 0.01, "betas": (0.9, 0.95), "eps": 1e-10, "weight_decay": 0.1}
+    muon("muon_default", {"lr": 0.02, "weight_decay": 0.0}, adamw)
+    decay = {"lr": 0.02, "weight_decay": 0.1, "momentum": 0.8, "nesterov": False}
+    muon("muon_decay", dict(decay), adamw)
+    muon("muon_tall", dict(decay, tall=True, ns_steps=4), adamw)
 
 
 def rules():
     for case, (make, options) in RULES.items():
+        # Of NAdam's states one is a scalar of the default dtype.
+        torch.set_default_dtype(torch.float64)
         trajectory(case, getattr(torch.optim, make), options, (torch.float64,))
+        torch.set_default_dtype(torch.float32)
     adamw_groups()
     adamw_ema()
     lbfgs("lbfgs_wolfe", {"max_iter": 2, "history_size": 5, "line_search_fn": "strong_wolfe"})
@@ -476,7 +542,8 @@ def layers():
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for group in (optimizers, rules, clip_norm, clip_p_norms, schedules, pointwise, softmaxes, layers):
+    optimizing = optimizers, rules, muons, clip_norm, clip_p_norms, schedules
+    for group in (*optimizing, pointwise, softmaxes, layers):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")

@@ -41,7 +41,8 @@ constexpr Entrant kEntrants[] = {
     {"sgd", "sgd", 50, 0, false},         {"momentum", "sgd", 10, 0.9, false},
     {"adam", "adam", 1, 0, false},        {"adamw", "adamw", 1, 0, true},
     {"adagrad", "adagrad", 10, 0, false}, {"rmsprop", "rmsprop", 1, 0, false},
-    {"lion", "lion", 0.5, 0, true}};
+    {"lion", "lion", 0.5, 0, true},       {"nadam", "nadam", 1, 0, false},
+    {"radam", "radam", 1, 0, false},      {"muon", "muon", 20, 0.95, true}};
 
 void refuse_options(const TrainOptions& o) {
   const TrainOptions plain;

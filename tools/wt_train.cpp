@@ -25,7 +25,7 @@ void check_given(const CLI::App& c, const TrainOptions& o) {
   if (o.recipe == kRaceName) return;  // it has its own optimizers and steps
   if (given("--momentum") && !find_optimizer(o.optimizer).momentum)
     throw UsageError(
-        str("--momentum: ", o.optimizer, " has none\n  Try --optimizer sgd, or rmsprop"));
+        str("--momentum: ", o.optimizer, " has none\n  Try --optimizer sgd, rmsprop or muon"));
   if (o.steps > 0 && o.warmup > o.steps)
     throw UsageError(str("--warmup ", o.warmup, " is more than --steps ", o.steps));
 }
@@ -73,14 +73,14 @@ void add_train(CLI::App& app, int& code) {
       ->check(one_of(optimizer_names()))
       ->capture_default_str();
   c->add_option("--lr", o->lr,
-                "default: the recipe's for adamw; sgd 30, adagrad 10, lion 0.2 times")
+                "default: the recipe's for adamw; sgd 30, adagrad 10, muon 20, lion 0.2 times")
       ->check(positive());
   c->add_option("--schedule", o->schedule, "of the rate, over all steps")
       ->check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
       ->capture_default_str();
   c->add_option("--warmup", o->warmup, "steps; default: the recipe's, at most half of all")
       ->check(at_least(0));
-  c->add_option("--momentum", o->momentum, "of sgd and rmsprop")
+  c->add_option("--momentum", o->momentum, "of sgd, rmsprop and muon")
       ->check(from_0_to(0.9999))
       ->capture_default_str();
   c->add_option("--weight-decay", o->weight_decay, "default: the recipe's")->check(not_negative());

@@ -3,6 +3,7 @@
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/loss_scale.h"
+#include "warptape/kernels/muon.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/optim_step.h"
 
@@ -22,7 +23,9 @@ OptimBlock* block(Maker& m) {
   b.weight_decay = 0.01;
   b.beta1 = 0.9, b.beta2 = 0.999, b.eps = 1e-8;
   b.bias1 = 0.1, b.bias2_sqrt = 0.03;
+  b.mu = 0.45, b.mu_next = 0.46, b.rectify = 0.3;
   b.alpha = 0.99, b.ema_decay = 0.999;
+  detail::pack(b);
   return reinterpret_cast<OptimBlock*>(m.bytes(&b, sizeof b).impl()->data);
 }
 StepBlock* step(Maker& m) {
@@ -59,6 +62,53 @@ Problem rule_problem(Device d, DType t, Scale scale, int shape, int sets) {
                                a.block = block(m);
                                return a;
                              }));
+}
+Problem muon_step_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.normal({n}, t), m.normal({n}, t)};
+    MuonStepArgs a;
+    a.param = data(out[0]), a.state[0] = data(out[1]);
+    a.grad = data(m.normal({n}, t)), a.state[1] = data(m.normal({n}, t));
+    a.n = n, a.dtype = t;
+    a.block = block(m);
+    return a;
+  }));
+}
+Problem muon_direction_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({n}, t)};
+    MuonDirectionArgs a;
+    a.out = data(out[0]), a.grad = data(m.normal({n}, t)), a.momentum = data(m.normal({n}, t));
+    a.n = n, a.dtype = t;
+    a.block = block(m);
+    return a;
+  });
+}
+Problem muon_normalize_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({n}, t)};
+    MuonNormalizeArgs a;
+    a.out = data(out[0]), a.in = data(m.normal({n}, t));
+    a.n = n, a.dtype = t;
+    a.count = norm_chunks(n), a.eps = 1e-7;
+    a.partials = data<double>(m.normal({a.count}, DType::f64, true));
+    return a;
+  });
+}
+Problem muon_polynomial_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 rows = scale == Scale::small ? 101 : scale == Scale::host ? 2048 : 4096;
+  return in_place(
+      problem_of(d, t, str(rows, "x", rows), sets, [&](Maker& m, std::vector<Tensor>& out) {
+        out = {m.normal({rows, rows}, t)};
+        MuonPolynomialArgs a;
+        a.square = data(out[0]), a.gram = data(m.normal({rows, rows}, t));
+        a.rows = rows, a.dtype = t;
+        a.a = 3.4, a.b = -4.8, a.c = 2;
+        return a;
+      }));
 }
 Problem grad_norm_problem(Device d, DType t, Scale scale, int, int sets) {
   const i64 n = elements(scale);
@@ -143,6 +193,12 @@ void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"adagrad_step", kFloat, 1, rule_problem<AdagradStepArgs, 1>});
   rows.push_back({"rmsprop_step", kFloat, 1, rule_problem<RmspropStepArgs, 2>});
   rows.push_back({"lion_step", kFloat, 1, rule_problem<LionStepArgs, 1>});
+  rows.push_back({"nadam_step", kFloat, 1, rule_problem<NadamStepArgs, 2>});
+  rows.push_back({"radam_step", kFloat, 1, rule_problem<RadamStepArgs, 2>});
+  rows.push_back({"muon_step", kFloat, 1, muon_step_problem});
+  rows.push_back({"muon_direction", kFloat, 1, muon_direction_problem});
+  rows.push_back({"muon_normalize", kFloat, 1, muon_normalize_problem});
+  rows.push_back({"muon_polynomial", kFloat, 1, muon_polynomial_problem});
   rows.push_back({"ema_step", kFloat, 1, rule_problem<EmaStepArgs, 0>});
   rows.push_back({"step_advance", kFloat, 1, advance_problem});
   rows.push_back({"step_restore", kFloat, 1, restore_problem});

@@ -27,7 +27,7 @@ struct SquareRoot {
 
 template <template <class> class Rule>
 WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
-  const Rule<float> rule(a);
+  const Rule<float> rule(a, a.block->f32);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float* s[kRuleStates];
@@ -39,7 +39,7 @@ WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i
       if (s[k]) state[k] = load8(s[k] + i);
     rule.update(param, load8(g + i), state, SquareRoot());
     store8(p + i, param);
-    for (int k = 0; k < rule.kStates; ++k)
+    for (int k = 0; k < detail::written_states<Rule<float>>(); ++k)
       if (s[k]) store8(s[k] + i, state[k]);
   }
   for (i64 i = whole; i < end; ++i) {
@@ -47,7 +47,7 @@ WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i
     for (int k = 0; k < rule.kStates; ++k)
       if (s[k]) state[k] = s[k][i];
     rule.update(p[i], g[i], state, SquareRoot());
-    for (int k = 0; k < rule.kStates; ++k)
+    for (int k = 0; k < detail::written_states<Rule<float>>(); ++k)
       if (s[k]) s[k][i] = state[k];
   }
 }
@@ -83,6 +83,12 @@ void rmsprop_step_avx2(const RmspropStepArgs& a, const Launch&) {
 }
 const char* lion_step_why_not(const LionStepArgs& a) { return optim_why_not(a); }
 void lion_step_avx2(const LionStepArgs& a, const Launch&) { step_avx2<detail::LionRule>(a); }
+const char* nadam_step_why_not(const NadamStepArgs& a) { return optim_why_not(a); }
+void nadam_step_avx2(const NadamStepArgs& a, const Launch&) { step_avx2<detail::NadamRule>(a); }
+const char* radam_step_why_not(const RadamStepArgs& a) { return optim_why_not(a); }
+void radam_step_avx2(const RadamStepArgs& a, const Launch&) { step_avx2<detail::RadamRule>(a); }
+const char* muon_step_why_not(const MuonStepArgs& a) { return optim_why_not(a); }
+void muon_step_avx2(const MuonStepArgs& a, const Launch&) { step_avx2<detail::MuonRule>(a); }
 const char* ema_step_why_not(const EmaStepArgs& a) { return optim_why_not(a); }
 void ema_step_avx2(const EmaStepArgs& a, const Launch&) { step_avx2<detail::EmaRule>(a); }
 #endif

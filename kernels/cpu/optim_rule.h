@@ -20,6 +20,12 @@ const char* rmsprop_step_why_not(const RmspropStepArgs& a);
 void rmsprop_step_avx2(const RmspropStepArgs& a, const Launch& l);
 const char* lion_step_why_not(const LionStepArgs& a);
 void lion_step_avx2(const LionStepArgs& a, const Launch& l);
+const char* nadam_step_why_not(const NadamStepArgs& a);
+void nadam_step_avx2(const NadamStepArgs& a, const Launch& l);
+const char* radam_step_why_not(const RadamStepArgs& a);
+void radam_step_avx2(const RadamStepArgs& a, const Launch& l);
+const char* muon_step_why_not(const MuonStepArgs& a);
+void muon_step_avx2(const MuonStepArgs& a, const Launch& l);
 const char* ema_step_why_not(const EmaStepArgs& a);
 void ema_step_avx2(const EmaStepArgs& a, const Launch& l);
 

@@ -6,6 +6,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
@@ -57,6 +58,12 @@ struct OnDevice {
     return v;
   }
 };
+
+// The block as step_advance would leave it, of the rate and the corrections that it has.
+inline OptimBlock packed(OptimBlock b) {
+  wt::detail::pack(b);
+  return b;
+}
 
 // Calls f(device, launch) for each variant of `contract`, forced.
 template <class Args, class F>

@@ -24,14 +24,19 @@ const OptimBlock kBlock{.momentum = 0.75,
                         .lr_decay = 0.5,
                         .ema_decay = 0.75,
                         .applied = 2,
+                        .mu_product = 0.25,
                         .rate = 0.125,
                         .bias1 = 0.5,
-                        .bias2_sqrt = 0.25};
+                        .bias2_sqrt = 0.25,
+                        .mu = 0.5,
+                        .mu_next = 0.625,
+                        .rectify = 0.75};
 
 // `squares`: the bits of the states that must not be negative; `states`: those that are there.
 template <class Args>
 void check_rule(unsigned states, unsigned squares, const Formula& formula,
-                const std::function<void(Args&)>& options = {}) {
+                const std::function<void(Args&)>& options = {},
+                const OptimBlock& scalars = kBlock) {
   for (const DType t : {f32, f64})
     for (const Sizes s : kSizes) {
       CAPTURE(dtype_name(t), s.n, s.skip, states);
@@ -44,7 +49,7 @@ void check_rule(unsigned states, unsigned squares, const Formula& formula,
             for (double& x : v) x = 2 + x * x;
           state.emplace_back(v, t, d, s.skip);
         }
-        const OnDevice<OptimBlock> block(kBlock, d);
+        const OnDevice<OptimBlock> block(packed(scalars), d);
         const OnDevice<double> factor(0.5, d);
         Args a;
         a.param = p.data();
@@ -82,7 +87,7 @@ void check_flags() {
       const Buffer p(x, f32, d, 0), g(Values(100, 2.0), f32, d, 0);
       std::vector<Buffer> state(kRuleStates, Buffer(x, f32, d, 0));
       for (Buffer& b : state) b.tensor = b.tensor.clone();
-      const OnDevice<OptimBlock> block(kBlock, d);
+      const OnDevice<OptimBlock> block(packed(kBlock), d);
       const OnDevice<i32> one(1, d), zero(0, d);
       Args a;
       a.param = p.data();
@@ -132,6 +137,77 @@ TEST_CASE("adam_step: every variant") {
   });
 }
 
+TEST_CASE("adam_step and adamw_step with amsgrad: every variant") {
+  // The largest are between 2 and 3 as the averages are: about half of them stay.
+  check_rule<AdamwStepArgs>(7, 6, [](double& p, double g, double* s) {
+    s[0] += 0.25 * (g - s[0]);
+    s[1] = 0.875 * s[1] + 0.125 * g * g;
+    s[2] = std::max(s[2], s[1]);
+    p = p * (1 - 0.125 * 0.25) - 0.125 / 0.5 * s[0] / (std::sqrt(s[2]) / 0.25 + 0.01);
+  });
+  check_rule<AdamStepArgs>(7, 6, [](double& p, double grad, double* s) {
+    const double g = grad + 0.25 * p;
+    s[0] += 0.25 * (g - s[0]);
+    s[1] = 0.875 * s[1] + 0.125 * g * g;
+    s[2] = std::max(s[2], s[1]);
+    p -= 0.125 / 0.5 * s[0] / (std::sqrt(s[2]) / 0.25 + 0.01);
+  });
+}
+
+TEST_CASE("amsgrad: an average of squares that is NaN is not hidden by the largest so far") {
+  for_each_variant<AdamwStepArgs>([&](Device d, auto launch) {
+    const Buffer p(Values(17, 1.0), f32, d, 0), g(Values(17, NAN), f32, d, 0),
+        m(Values(17, 0.0), f32, d, 0), v(Values(17, 1.0), f32, d, 0),
+        most(Values(17, 9.0), f32, d, 0);
+    const OnDevice<OptimBlock> block(packed(kBlock), d);
+    AdamwStepArgs a;
+    a.param = p.data();
+    a.grad = g.data();
+    a.state[0] = m.data(), a.state[1] = v.data(), a.state[2] = most.data();
+    a.n = 17;
+    a.block = block.get();
+    if (!launch(a)) return;
+    for (const Buffer* b : {&p, &v, &most})
+      for (const double x : b->values()) CHECK(std::isnan(x));
+  });
+}
+
+TEST_CASE("nadam_step: every variant, both kinds of decay") {
+  for (const bool decoupled : {false, true})
+    check_rule<NadamStepArgs>(
+        3, 2,
+        [&](double& p, double grad, double* s) {
+          const double g = decoupled ? grad : grad + 0.25 * p;
+          if (decoupled) p *= 1 - 0.125 * 0.25;
+          s[0] += 0.25 * (g - s[0]);
+          s[1] = 0.875 * s[1] + 0.125 * g * g;
+          const double product = 0.25 * 0.5, under = std::sqrt(s[1]) / 0.25 + 0.01;
+          p -= 0.125 * (1 - 0.5) / (1 - product) * g / under;
+          p -= 0.125 * 0.625 / (1 - product * 0.625) * s[0] / under;
+        },
+        [&](NadamStepArgs& a) { a.decoupled = decoupled; });
+}
+
+TEST_CASE("radam_step: every variant, both kinds of decay, before and after rectification") {
+  for (const bool decoupled : {false, true})
+    for (const double rectify : {0.0, 0.75}) {
+      CAPTURE(decoupled, rectify);
+      OptimBlock b = kBlock;
+      b.rectify = rectify;
+      check_rule<RadamStepArgs>(
+          3, 2,
+          [&](double& p, double grad, double* s) {
+            const double g = decoupled ? grad : grad + 0.25 * p;
+            if (decoupled) p *= 1 - 0.125 * 0.25;
+            s[0] += 0.25 * (g - s[0]);
+            s[1] = 0.875 * s[1] + 0.125 * g * g;
+            const double step = 0.125 / 0.5 * s[0];
+            p -= rectify > 0 ? step * rectify / (std::sqrt(s[1]) + 0.01) : step;
+          },
+          [&](RadamStepArgs& a) { a.decoupled = decoupled; }, b);
+    }
+}
+
 TEST_CASE("adagrad_step: every variant") {
   check_rule<AdagradStepArgs>(1, 1, [](double& p, double grad, double* s) {
     const double g = grad + 0.25 * p;
@@ -161,7 +237,7 @@ TEST_CASE("rmsprop_step: a variance that rounds below zero counts as zero") {
     for_each_variant<RmspropStepArgs>([&](Device d, auto launch) {
       const Values zero(9, 0.0), one(9, 1.0), half(9, 0.5);
       const Buffer p(zero, t, d, 0), g(one, t, d, 0), square(half, t, d, 0), average(one, t, d, 0);
-      const OnDevice<OptimBlock> block(kBlock, d);
+      const OnDevice<OptimBlock> block(packed(kBlock), d);
       RmspropStepArgs a;
       a.param = p.data();
       a.grad = g.data();
@@ -189,7 +265,7 @@ TEST_CASE("lion_step: nothing to follow moves nothing") {
         m(Values(17, 0.0), f32, d, 0);
     OptimBlock b = kBlock;
     b.weight_decay = 0;
-    const OnDevice<OptimBlock> block(b, d);
+    const OnDevice<OptimBlock> block(packed(b), d);
     LionStepArgs a;
     a.param = p.data();
     a.grad = g.data();
@@ -198,6 +274,13 @@ TEST_CASE("lion_step: nothing to follow moves nothing") {
     a.block = block.get();
     if (!launch(a)) return;
     CHECK(p.values() == Values(17, 4.0));
+  });
+}
+
+TEST_CASE("muon_step: every variant; the direction stays") {
+  check_rule<MuonStepArgs>(3, 0, [](double& p, double g, double* s) {
+    s[0] += 0.25 * (g - s[0]);
+    p = p * (1 - 0.125 * 0.25) - 0.125 * s[1];
   });
 }
 
@@ -214,6 +297,9 @@ TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]"
   check_flags<AdagradStepArgs>();
   check_flags<RmspropStepArgs>();
   check_flags<LionStepArgs>();
+  check_flags<NadamStepArgs>();
+  check_flags<RadamStepArgs>();
+  check_flags<MuonStepArgs>();
   check_flags<EmaStepArgs>();
 }
 
@@ -223,7 +309,7 @@ TEST_CASE("cpu steps: as many threads as one likes, the same bits") {
   Values squares = numbers(n, 3);
   for (double& v : squares) v *= v;
   const Device d = Device::cpu();
-  const OnDevice<OptimBlock> block(kBlock, d);
+  const OnDevice<OptimBlock> block(packed(kBlock), d);
   const int before = num_threads();
   const auto with_threads = [&](int threads) {
     set_num_threads(threads);

@@ -77,6 +77,97 @@ TEST_CASE("step_advance counts, derives the next rate and writes the record",
   });
 }
 
+TEST_CASE(
+    "step_advance derives the scalars of NAdam and RAdam, a skipped step multiplies nothing") {
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const double beta1 = 0.9, beta2 = 0.99, base = 0.75;
+    const OnDevice<OptimBlock> block(
+        OptimBlock{.lr = 1, .beta1 = beta1, .beta2 = beta2, .mu_base = base}, d);
+    const OnDevice<i32> skip(1, d);
+    const auto advance = [&](bool count, const i32* flag) {
+      launch({block.get(), nullptr, count, {{flag, nullptr, nullptr}}});
+    };
+    advance(false, nullptr);
+    double product = 1;
+    bool rectified = false;
+    for (int t = 1; t <= 12; ++t) {
+      CAPTURE(t);
+      advance(false, nullptr);  // as often as one likes
+      advance(true, skip.get());
+      const OptimBlock b = block.read();
+      const double mu = beta1 * (1 - 0.5 * std::pow(base, t));
+      CHECK(std::abs(b.mu - mu) <= 1e-15);
+      CHECK(std::abs(b.mu_next - beta1 * (1 - 0.5 * std::pow(base, t + 1))) <= 1e-15);
+      CHECK(std::abs(b.mu_product - product) <= 1e-15);
+      const double bias2 = 1 - std::pow(beta2, t), most = 2 / (1 - beta2) - 1;
+      const double rho = most - 2 * t * std::pow(beta2, t) / bias2;
+      const double r =
+          rho > 5
+              ? std::sqrt((rho - 4) * (rho - 2) * most / ((most - 4) * (most - 2) * rho) * bias2)
+              : 0;
+      CHECK(std::abs(b.rectify - r) <= 1e-13);
+      CHECK(rectified <= (r > 0));
+      rectified = r > 0;
+      advance(true, nullptr);
+      product *= mu;
+    }
+    CHECK(rectified);
+  });
+}
+
+TEST_CASE("step_advance leaves what rules load, in both precisions", "[wall][device_scalars]") {
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const OnDevice<OptimBlock> block(OptimBlock{.lr = 0.3,
+                                                .momentum = 0.7,
+                                                .dampening = 0.2,
+                                                .weight_decay = 0.1,
+                                                .beta1 = 0.9,
+                                                .beta2 = 0.99,
+                                                .eps = 1e-3,
+                                                .alpha = 0.8,
+                                                .lr_decay = 0.4,
+                                                .mu_base = 0.75,
+                                                .ema_decay = 0.6},
+                                     d);
+    for (int t = 1; t <= 8; ++t) {
+      CAPTURE(t);
+      launch({block.get(), nullptr, t > 1, {}});
+      const OptimBlock b = block.read();
+      const double mu = 0.9 * (1 - 0.5 * std::pow(0.75, t));
+      const double next = 0.9 * (1 - 0.5 * std::pow(0.75, t + 1));
+      double product = 1;
+      for (int k = 1; k <= t; ++k) product *= 0.9 * (1 - 0.5 * std::pow(0.75, k));
+      const Values want{1 - 0.3 * 0.1,
+                        1e-3,
+                        1 - 0.9,
+                        1 - 0.99,
+                        0.99,
+                        0.3 / (1 - std::pow(0.9, t)),
+                        1 / std::sqrt(1 - std::pow(0.99, t)),
+                        0.3,
+                        0.1,
+                        0.7,
+                        1 - 0.7,
+                        t > 1 ? 1 - 0.2 : 1,
+                        0.9,
+                        0.8,
+                        1 - 0.8,
+                        0.3 / (1 + (t - 1) * 0.4),
+                        0.3 * (1 - mu) / (1 - product),
+                        0.3 * next / (1 - product * next),
+                        b.rectify,
+                        1 - 0.6};
+      const auto* const is = reinterpret_cast<const double*>(&b.f64);
+      const auto* const rounded = reinterpret_cast<const float*>(&b.f32);
+      for (size_t k = 0; k < want.size(); ++k) {
+        CAPTURE(k);
+        CHECK(std::abs(is[k] - want[k]) <= 1e-13 * std::abs(want[k]));
+        CHECK(rounded[k] == float(is[k]));
+      }
+    }
+  });
+}
+
 TEST_CASE("step_restore: every variant, only under a flag", "[wall][transaction]") {
   for (const i64 n : {0, 1, 16, 37, 5000})
     for (const bool raised : {false, true})

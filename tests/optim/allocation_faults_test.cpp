@@ -20,6 +20,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/lbfgs.h"
+#include "warptape/optim/muon.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -89,7 +90,11 @@ const std::vector<std::pair<const char*, Setup::Make>>& optimizers() {
                     .lr = 0.01, .groups = {{.names = {"*.bias"}, .weight_decay = 0}}})},
       {"adagrad", maker<optim::Adagrad>(optim::AdagradOptions{})},
       {"rmsprop", maker<optim::RmsProp>(optim::RmsPropOptions{.momentum = 0.9, .centered = true})},
-      {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})}};
+      {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})},
+      {"nadam", maker<optim::NAdam>(optim::NAdamOptions{})},
+      {"radam", maker<optim::RAdam>(optim::RAdamOptions{})},
+      {"amsgrad", maker<optim::AdamW>(optim::AdamWOptions{.amsgrad = true})},
+      {"muon", maker<optim::Muon>(optim::MuonOptions{})}};
   return all;
 }
 

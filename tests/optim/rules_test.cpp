@@ -35,7 +35,34 @@ Made make_adam(const Problem& p, const Arrays& r) {
       p.parameters(), optim::AdamOptions{.lr = option(r, "lr", 1e-3),
                                          .betas = betas_of(r),
                                          .eps = option(r, "eps", 1e-8),
-                                         .weight_decay = option(r, "weight_decay", 0)});
+                                         .weight_decay = option(r, "weight_decay", 0),
+                                         .amsgrad = option(r, "amsgrad", 0) != 0});
+}
+Made make_adamw(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::AdamW>(
+      p.parameters(), optim::AdamWOptions{.lr = option(r, "lr", 1e-3),
+                                          .betas = betas_of(r),
+                                          .eps = option(r, "eps", 1e-8),
+                                          .weight_decay = option(r, "weight_decay", 0),
+                                          .amsgrad = option(r, "amsgrad", 0) != 0});
+}
+bool is_decoupled(const Arrays& r) { return option(r, "decoupled_weight_decay", 0) != 0; }
+Made make_nadam(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::NAdam>(
+      p.parameters(), optim::NAdamOptions{.lr = option(r, "lr", 2e-3),
+                                          .betas = betas_of(r),
+                                          .eps = option(r, "eps", 1e-8),
+                                          .weight_decay = option(r, "weight_decay", 0),
+                                          .momentum_decay = option(r, "momentum_decay", 4e-3),
+                                          .decoupled_weight_decay = is_decoupled(r)});
+}
+Made make_radam(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::RAdam>(
+      p.parameters(), optim::RAdamOptions{.lr = option(r, "lr", 1e-3),
+                                          .betas = betas_of(r),
+                                          .eps = option(r, "eps", 1e-8),
+                                          .weight_decay = option(r, "weight_decay", 0),
+                                          .decoupled_weight_decay = is_decoupled(r)});
 }
 Made make_adagrad(const Problem& p, const Arrays& r) {
   return std::make_unique<optim::Adagrad>(
@@ -65,7 +92,11 @@ const std::vector<Case> kCases{
     {"adam_default", make_adam},        {"adam_decay", make_adam},
     {"adagrad_default", make_adagrad},  {"adagrad_decay", make_adagrad},
     {"rmsprop_default", make_rmsprop},  {"rmsprop_momentum", make_rmsprop},
-    {"rmsprop_centered", make_rmsprop},
+    {"rmsprop_centered", make_rmsprop}, {"adam_amsgrad", make_adam},
+    {"adamw_amsgrad", make_adamw},      {"nadam_default", make_nadam},
+    {"nadam_decay", make_nadam},        {"nadam_decoupled", make_nadam},
+    {"radam_default", make_radam},      {"radam_decay", make_radam},
+    {"radam_decoupled", make_radam},
 };
 
 using State = std::vector<nn::NamedTensor>;
@@ -173,7 +204,8 @@ TEST_CASE("variants of a rule agree over steps") {
   const bool cpu = d == Device::cpu();
   for (const auto& [contract, name] :
        {std::pair{"adam_step", "adam_decay"}, std::pair{"adagrad_step", "adagrad_decay"},
-        std::pair{"rmsprop_step", "rmsprop_centered"}}) {
+        std::pair{"rmsprop_step", "rmsprop_centered"}, std::pair{"adamw_step", "adamw_amsgrad"},
+        std::pair{"nadam_step", "nadam_decay"}, std::pair{"radam_step", "radam_decay"}}) {
     CAPTURE(to_string(d), name);
     const Arrays r = load_reference(reference_path(std::string(name) + "_f64"));
     for (const char* variant : {cpu ? "reference" : "naive", cpu ? "avx2" : "vectorized"}) {
@@ -295,6 +327,35 @@ TEST_CASE("the state of another optimizer is refused and nothing is loaded") {
   const Problem y(f64, Device::cpu());
   optim::RmsProp centered{y.parameters(), {.centered = true}};
   CHECK_THROWS_AS(plain.load_state(copy_of(centered.state())), UsageError);
+  const Problem z(f64, Device::cpu());
+  optim::Adam amsgrad{z.parameters(), {.amsgrad = true}};
+  CHECK_THROWS_AS(adam.load_state(copy_of(amsgrad.state())), UsageError);
+  CHECK_THROWS_AS(amsgrad.load_state(copy_of(adam.state())), UsageError);
+}
+
+TEST_CASE("NAdam: groups have decays of momentum and products of their own, moves keep them") {
+  const LeakGuard guard;
+  const Problem p(f64, Device::cpu());
+  optim::NAdam opt{p.parameters(), {.groups = {{.names = {"b"}, .momentum_decay = 0.5}}}};
+  const auto product = [&](const char* name) {
+    for (const nn::NamedTensor& t : opt.state())
+      if (t.name == name) return t.tensor.item();
+    return -1.0;
+  };
+  double first = 1, second = 1;
+  for (size_t step = 0; step < 5; ++step) {
+    p.set_grads(step);
+    opt.step();
+    first *= 0.9 * (1 - 0.5 * std::pow(0.96, double(step + 1) * 0.004));
+    second *= 0.9 * (1 - 0.5 * std::pow(0.96, double(step + 1) * 0.5));
+    CHECK(std::abs(product("optim.mu_product") / first - 1) <= 1e-14);
+    CHECK(std::abs(product("optim.group1.mu_product") / second - 1) <= 1e-14);
+    opt.set_lr(0.01);  // derives the next step anew, and counts none
+    opt.set_lr(0.02, 1);
+  }
+  CHECK_THROWS_AS(
+      (optim::RAdam{p.parameters(), {.groups = {{.names = {"b"}, .momentum_decay = 0.5}}}}),
+      UsageError);
 }
 
 TEST_CASE("options out of range are refused with their name") {
@@ -309,6 +370,10 @@ TEST_CASE("options out of range are refused with their name") {
   CHECK_THROWS_AS((optim::RmsProp{q, {.alpha = 1}}), UsageError);
   CHECK_THROWS_AS((optim::RmsProp{q, {.momentum = -0.5}}), UsageError);
   CHECK_THROWS_AS((optim::Lion{q, {.betas = {1, 0.5}}}), UsageError);
+  CHECK_THROWS_AS((optim::NAdam{q, {.momentum_decay = -1}}), UsageError);
+  CHECK_THROWS_AS((optim::NAdam{q, {.betas = {1, 0.5}}}), UsageError);
+  CHECK_THROWS_AS((optim::RAdam{q, {.betas = {0.5, 1}}}), UsageError);
+  CHECK_THROWS_AS((optim::RAdam{q, {.eps = INFINITY}}), UsageError);
   optim::Lion lion{q};
   CHECK_THROWS_AS(lion.set_betas({0.5, 1}), UsageError);
   CHECK(lion.betas().second == 0.99);

@@ -10,11 +10,11 @@ tiny="--batch 16 --set model=mlp --set width=4 --set held_out=50"
 
 "$wt" train optimizer-race $tiny --steps 20 --set seeds=2 --out "$here/a" >"$here/out" 2>"$here/err" ||
   fail "exit code $?: $(cat "$here/err")"
-for name in sgd momentum adam adamw adagrad rmsprop lion; do
+for name in sgd momentum adam adamw adagrad rmsprop lion nadam radam muon; do
   grep -q "^$name  *[0-9.e-]*  *[0-9.]* +- [0-9.]* " "$here/out" || fail "no row of $name: $(cat "$here/out")"
 done
-tail -n 1 "$here/out" | grep -q '^{"recipe":"optimizer-race",.*"runs_finished":14,' || fail "the last line is no JSON"
-[ "$(wc -l <"$here/a/race.csv")" = $((1 + 14 * 21)) ] || fail "race.csv has $(wc -l <"$here/a/race.csv") lines"
+tail -n 1 "$here/out" | grep -q '^{"recipe":"optimizer-race",.*"runs_finished":20,' || fail "the last line is no JSON"
+[ "$(wc -l <"$here/a/race.csv")" = $((1 + 20 * 21)) ] || fail "race.csv has $(wc -l <"$here/a/race.csv") lines"
 for f in race.svg report.html; do [ -s "$here/a/$f" ] || fail "no $f"; done
 "$wt" train optimizer-race $tiny --steps 20 --out "$here/a" >/dev/null 2>"$here/err"
 [ $? -eq 8 ] || fail "another race may write there"
@@ -30,7 +30,7 @@ kill -INT $pid
 wait $pid
 rc=$?
 [ $rc -eq 130 ] || fail "exit code $rc after Ctrl-C"
-grep -q "interrupted after 1 of 21 runs; what there is has been written" "$here/err" || fail "$(cat "$here/err")"
+grep -q "interrupted after 1 of 30 runs; what there is has been written" "$here/err" || fail "$(cat "$here/err")"
 [ "$(wc -l <"$here/b/race.csv")" -ge 2 ] || fail "race.csv is empty after Ctrl-C"
 [ -s "$here/b/report.html" ] || fail "no report after Ctrl-C"
 [ -z "$(find "$here" -name '*.tmp-*')" ] || fail "temporary files stay"

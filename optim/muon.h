@@ -1,0 +1,81 @@
+// Muon (Jordan et al. 2024, "Muon: An optimizer for hidden layers in neural networks").
+//
+//   optim::Muon opt{net, {.lr = 0.02, .adamw = {.lr = 3e-4, .names = {"token.weight", "head.*"}}}};
+//
+// Matrices move along the direction of their momentum with all singular values near 1, found by
+// Newton-Schulz steps on the device; everything else is AdamW's.
+#pragma once
+#include "warptape/optim/optimizer.h"
+
+namespace wt::optim {
+
+// AdamW for what Muon leaves out.
+struct MuonAdamWOptions {
+  double lr = 3e-4;
+  Betas betas{0.9, 0.95};
+  double eps = 1e-10;
+  double weight_decay = 0;
+  // Patterns of parameters that are AdamW's although they are matrices: embeddings, the last layer.
+  std::vector<std::string> names{};
+};
+
+struct MuonOptions {
+  double lr = 0.02;
+  double momentum = 0.95;
+  double weight_decay = 0;  // decoupled, as AdamW's
+  bool nesterov = true;
+  int ns_steps = 5;   // Newton-Schulz steps, 1 to 99
+  double eps = 1e-7;  // the least norm that a direction is divided by
+  MuonAdamWOptions adamw{};
+  // All parameters of a group are Muon's, or all are AdamW's; it sets only what its rule has.
+  std::vector<ParamGroup> groups{};
+};
+
+// A parameter of at least two dimensions is a matrix [shape[0], the rest] and Muon's, unless
+// adamw.names name it:
+//   momentum += (1 - beta) (g - momentum); d = nesterov ? g + beta (momentum - g) : momentum
+//   x = d / max(|d|, eps) (Frobenius norm); ns_steps times: A = x x^T,
+//     x = 3.4445 x - 4.7750 A x + 2.0315 A A x
+//   p -= lr (weight_decay p + max(1, rows / columns)^0.5 x)
+// torch.optim.Muon's formulas, whose products are in bf16; here they are of the parameter's dtype
+// (matmul; f32 in TF32 after set_matmul_precision(MatmulPrecision::high)).
+//
+// A step has three products a Newton-Schulz step and matrix, and needs memory for one more copy of
+// the matrices for its duration. State: momentum_buffer, of AdamW's parameters exp_avg and
+// exp_avg_sq. Group 0 has the matrices that no group names, 1 to n are `groups`, then comes one of
+// AdamW's parameters that no group names, if there are any.
+//
+// Throws UsageError: nothing is Muon's, a group mixes the two rules or sets what its rule does not
+// have, ns_steps out of range, a matrix whose first dimension is neither the outermost nor the
+// innermost in memory.
+class WT_API Muon : public Optimizer {
+ public:
+  explicit Muon(const nn::ModuleBase& m, const MuonOptions& o = {}, const CallLine& = {});
+  explicit Muon(std::span<const nn::NamedTensor> parameters, const MuonOptions& o = {},
+                const CallLine& = {});
+  // Whether a group's parameters are Muon's.
+  bool is_muon(i64 group) const;
+  double momentum(i64 group = 0) const { return hyper(group).momentum; }
+  void set_momentum(double v, i64 group = 0);
+
+ private:
+  struct Plan;
+  static Plan plan(const std::vector<detail::Entry>& entries, const MuonOptions& o);
+  Muon(std::vector<detail::Entry> entries, const MuonOptions& o);
+  Muon(std::vector<detail::Entry>&& entries, const MuonOptions& o, Plan&& plan);
+  void begin_update(const double* grad_factor) override;
+  void update(const detail::Run&, const double*, const StepFlags&) override;
+
+  struct Buffers;
+  Tensor directions(const detail::Run& r, const double* grad_factor, Buffers& b) const;
+  Buffers buffers() const;
+
+  std::vector<bool> muon_;  // of each group
+  bool nesterov_;
+  int ns_steps_;
+  double eps_;
+  std::vector<Tensor> directions_;  // of this step's runs of Muon's, until they are used
+  size_t next_ = 0;
+};
+
+}  // namespace wt::optim
