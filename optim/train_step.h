@@ -17,9 +17,11 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "warptape/core/batch.h"
+#include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/optimizer.h"
@@ -96,9 +98,12 @@ class WT_API TrainStep {
         const i64 from = size * i / parts, to = size * (i + 1) / parts;
         Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
         detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
-        accept(loss_of(std::as_const(part)), i);
+        accept(call_users(loss_of, part), i);
       }
       return finish();
+    } catch (const OutOfMemory& e) {
+      roll_back();
+      throw told_of_step(e);
     } catch (...) {
       roll_back();
       throw;
@@ -119,6 +124,7 @@ class WT_API TrainStep {
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
   StepResult finish();
   void roll_back() noexcept;
+  OutOfMemory told_of_step(const OutOfMemory& e) const;
   void prepare_memory();
   void take_snapshots();
   void enter_random();
@@ -141,6 +147,16 @@ class WT_API TrainStep {
     static_assert(detail::Narrows<B>,
                   "TrainStep: the batch needs narrow(begin, n), some of its samples, for "
                   "micro-batches");
+  }
+  // What the callback computes bears its own lines, not the step's: errors, leaks and profiles are
+  // about them.
+  template <class F, class B>
+  static auto call_users(F& loss_of, const B& part) {
+    struct OwnLines {
+      const FrameId before = std::exchange(mode.frame, 0);
+      ~OwnLines() { mode.frame = before; }
+    } own_lines;
+    return loss_of(part);
   }
   template <class L>
   void accept(L&& loss, i64 part) {
