@@ -87,6 +87,11 @@ RecipeDefaults resolve(const TrainOptions& o, const Recipe& r) {
   return d;
 }
 
+void check_precision(const TrainOptions& o) {
+  if (o.precision != "f32")
+    throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
+}
+
 void check_samples(const std::string& path, const char* part, i64 samples) {
   if (samples == 0)
     throw DataError(str(printable_path(path), ": the data has no ", part, " samples"));

@@ -17,6 +17,8 @@ namespace wt::tools {
 // The recipe's defaults with what the options say.
 RecipeDefaults resolve(const TrainOptions& o, const Recipe& r);
 
+// Throws NotAvailable for a precision that training does not have yet.
+void check_precision(const TrainOptions& o);
 // Throws DataError for data of which a part is empty; `path` is where it is from.
 void check_samples(const std::string& path, const char* part, i64 samples);
 // Throws UsageError where there are more than an integer counts.

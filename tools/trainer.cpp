@@ -10,6 +10,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/tools/dry_run.h"
+#include "warptape/tools/memory_remedies.h"
 #include "warptape/tools/number_text.h"
 #include "warptape/tools/recipe_device.h"
 #include "warptape/tools/trainer.h"
@@ -30,12 +31,12 @@ void check_kept(const char* option, const std::string& value) {
 
 Trainer::Trainer(const TrainOptions& o) : o_(o) {
   if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
-  if (o.precision != "f32")
-    throw NotAvailable(str("precision ", o.precision, " is not there yet: f32 only"));
+  check_precision(o);
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
   device_ = device_for(o.device);
+  if (o.memory_limit) limit_.emplace(device_, o.memory_limit);
   d_ = resolve(o, *recipe_);
 }
 
@@ -236,9 +237,15 @@ int Trainer::run() {
 }
 
 int train(const TrainOptions& options) {
-  if (!options.dry_run) return Trainer(options).run();
-  dry_run(options);
-  return 0;
+  if (options.dry_run) {
+    dry_run(options);
+    return 0;
+  }
+  try {
+    return Trainer(options).run();
+  } catch (const OutOfMemory& e) {
+    throw with_remedies(e, options);
+  }
 }
 
 }  // namespace wt::tools
