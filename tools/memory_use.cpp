@@ -84,7 +84,9 @@ std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data) {
   check_precision(o);
   if (o.recipe != kRaceName)
     return {{"", o, [o] { return find_recipe(o.recipe).make(Settings(o.set)); }, with_data}};
-  const auto plan = std::make_shared<RacePlan>(o);
+  TrainOptions race = o;
+  race.dry_run = false;  // of a race there is none, but of its memory
+  const auto plan = std::make_shared<RacePlan>(race);
   std::vector<MemoryJob> jobs;
   for (const Racer& r : plan->start().racers) {
     MemoryJob job{r.name, o, [plan] { return plan->make_recipe(); }, with_data};

@@ -65,32 +65,32 @@ std::string holder_tables(const MemoryUse& use, int rows) {
     i64 bytes = 0, blocks = 0;
   };
   std::map<std::string, Sum> by_operator;
-  i64 all = 0;
-  std::vector<const memory::Holder*> places;
+  i64 activations = 0;
   for (const memory::Holder& h : use.holders) {
     if (!is_activation(h)) continue;
     const OpInfo* op = h.backward ? h.backward : h.op;
     Sum& s =
         by_operator[(op ? std::string(op->name) : "no operator") + (h.backward ? ".backward" : "")];
-    s.bytes += h.bytes, s.blocks += h.blocks, all += h.bytes;
-    places.push_back(&h);
+    s.bytes += h.bytes, s.blocks += h.blocks, activations += h.bytes;
   }
   std::vector<std::pair<std::string, Sum>> sorted(by_operator.begin(), by_operator.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
-  std::string text = line("activations at the peak, by operator: %.2f MiB", mib(all));
-  const auto row = [&](i64 bytes, i64 blocks, const std::string& name) {
-    text += line("%10.2f MiB %5.1f %% %6lld  ", mib(bytes), 100.0 * double(bytes) / double(all),
-                 static_cast<long long>(blocks));
+  const auto row = [](i64 bytes, i64 blocks, i64 of, const std::string& name) {
+    std::string text =
+        line("%10.2f MiB %5.1f %% %6lld", mib(bytes),
+             100.0 * double(bytes) / double(std::max<i64>(of, 1)), static_cast<long long>(blocks));
     text.back() = ' ';
-    text += printable_lines(name) + "\n";
+    return str(text, " ", printable_lines(name), "\n");
   };
-  const auto shown = [&](size_t n) { return std::min(n, size_t(rows)); };
-  for (size_t i = 0; i < shown(sorted.size()); ++i)
-    row(sorted[i].second.bytes, sorted[i].second.blocks, sorted[i].first);
-  text += "\nby place\n";
-  for (size_t i = 0; i < shown(places.size()); ++i)
-    row(places[i]->bytes, places[i]->blocks, places[i]->title());
+  std::string text = line("activations at the peak, by operator: %.2f MiB", mib(activations));
+  for (size_t i = 0; i < std::min(sorted.size(), size_t(rows)); ++i)
+    text += row(sorted[i].second.bytes, sorted[i].second.blocks, activations, sorted[i].first);
+  text += "\nall at the peak, by place\n";
+  for (size_t i = 0; i < std::min(use.holders.size(), size_t(rows)); ++i) {
+    const memory::Holder& h = use.holders[i];
+    text += row(h.bytes, h.blocks, use.peak.bytes, str(category_name(h.category), "  ", h.title()));
+  }
   return text;
 }
 

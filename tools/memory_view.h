@@ -9,7 +9,8 @@ namespace wt::tools {
 
 // Bytes by category: predicted, and measured unless null. The columns add up.
 std::string category_table(const MemoryUse& predicted, const MemoryUse* measured);
-// The activations at the peak: by operator, then the places that hold most, `rows` of each.
+// What is there at the peak: activations by operator, then the places that hold most of anything,
+// `rows` of each.
 std::string holder_tables(const MemoryUse& use, int rows);
 // Levels as a stack of letters, one a category (p parameter, g gradient, ...), over allocations and
 // releases; bytes upwards.

@@ -42,6 +42,7 @@ expect() {  # expect CODE TEXT ARGS...: exit code, and a part of what is said
 expect 0 "activations at the peak, by operator" charlm --batch 4 $tiny --svg "$here/t.svg"
 grep -q "</svg>" "$here/t.svg" || fail "no picture"
 expect 0 "a activation" charlm --batch 4 $tiny --dry-run
+expect 0 "optimizer-race with adam" optimizer-race --batch 8 --dry-run
 expect 0 "the largest that is predicted to fit into 4096 KiB" charlm $tiny --fit 4MiB
 expect 4 "a batch of one sample is predicted to take" charlm $tiny --fit 100KiB
 expect 4 "Try --micro-batches" charlm --batch 64 $tiny --memory-limit 2MiB
