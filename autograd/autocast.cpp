@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "warptape/autograd/live_graph.h"
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/shape.h"
@@ -21,6 +22,12 @@ class AutocastCache {
       e = {Tensor(detail::retained(leaf)), fresh, leaf->cell->version};
     }
     return e.cast;
+  }
+  int held(const Storage* s) const {
+    int n = 0;
+    for (const auto& [leaf, e] : entries_)
+      n += (leaf->storage == s) + (e.cast.defined() && e.cast.impl()->storage == s);
+    return n;
   }
 
  private:
@@ -78,6 +85,10 @@ void cast_operand(const In& x, DType t) {
 }
 
 }  // namespace
+
+int detail::held_by_autocast(const Storage* s) {
+  return mode.autocast_cache ? mode.autocast_cache->held(s) : 0;
+}
 
 namespace detail {
 

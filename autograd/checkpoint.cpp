@@ -1,6 +1,7 @@
 #include "warptape/autograd/checkpoint.h"
 
 #include "warptape/autograd/backward.h"
+#include "warptape/autograd/live_graph.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/random.h"
@@ -88,6 +89,19 @@ namespace detail {
 
 RecomputedSlot::~RecomputedSlot() { segment->slots[number] = nullptr; }
 
+void add_held(const PackedSlot* form, HeldTensors& out) {
+  const auto* slot = dynamic_cast<const RecomputedSlot*>(form);
+  if (!slot) return;  // what other forms hold is their own copy
+  const Segment& segment = *slot->segment;
+  const std::string where = " of checkpoint <- " + describe_frame(segment.line);
+  const auto add = [&](const Tensor& t, const char* part) {
+    out.push_back({t.impl(), part + where, &segment});
+  };
+  for (const Seen& s : segment.inputs) add(s.tensor, "an input");
+  for (const Seen& s : segment.leaves) add(s.tensor, "a leaf");
+  if (slot->again.defined()) out.push_back({slot->again.impl(), "recomputed" + where, slot});
+}
+
 Tensor RecomputedSlot::unpack(Backward&) {
   if (!again.defined()) segment->run_again();
   if (!again.defined())
@@ -149,6 +163,7 @@ void recompute_slot(Node* n, SavedSlot& s) {
   Segment& segment = run.segment;
   const u32 i = run.slot++;
   if (!run.replaying) {
+    if (!segment.line) segment.line = n->frame;  // checkpoint() itself cannot know its caller
     segment.slots.push_back(nullptr);
     if (!can_pack(s)) return;
     auto form = std::make_unique<RecomputedSlot>(segment.shared_from_this(), i, s.tensor);

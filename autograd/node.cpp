@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <mutex>
+#include <unordered_set>
 
+#include "warptape/autograd/live_graph.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/returned_memory.h"
 
@@ -24,6 +26,7 @@ struct ReturnedNodes {
   std::mutex mutex;
   Node* list = nullptr;
   i64 count = 0;
+  std::vector<char*> slabs;  // all of the process
 };
 ReturnedNodes& returned() {
   static ReturnedNodes* r = new ReturnedNodes;  // outlives static destructors
@@ -52,7 +55,7 @@ Node* take_returned() {
   return take_some(r.list, r.count, kSlab);
 }
 
-// Takes whole slabs out of the list and gives them back to the system.
+// Takes whole slabs out of the list and gives them back to the system. The caller holds the mutex.
 void trim_slabs(Node*& list, i64& count) {
   const auto slab_of = [](const Node* n) {
     return reinterpret_cast<u64>(n) & ~u64(kSlabBytes - 1);
@@ -66,6 +69,7 @@ void trim_slabs(Node*& list, i64& count) {
     size_t end = i + 1;
     while (end < nodes.size() && slab_of(nodes[end]) == slab_of(nodes[i])) ++end;
     if (end - i == size_t(kSlab)) {
+      std::erase(returned().slabs, reinterpret_cast<char*>(slab_of(nodes[i])));
       std::free(nodes[i]);  // the slab's first node
     } else {
       for (size_t k = i; k < end; ++k, ++count) {
@@ -87,6 +91,16 @@ Node* node_slow() {
   }
   auto* slab = static_cast<char*>(std::aligned_alloc(kSlabBytes, kSlabBytes));
   if (!slab) throw OutOfMemory("the host has no memory for the tape's nodes");
+  {
+    ReturnedNodes& r = returned();
+    const std::lock_guard lock(r.mutex);
+    try {
+      r.slabs.push_back(slab);
+    } catch (const std::bad_alloc&) {
+      std::free(slab);
+      throw OutOfMemory("the host has no memory for the tape's nodes");
+    }
+  }
   ThreadNodes& t = thread_nodes;
   for (int i = 0; i < kSlab; ++i) {
     auto* n = new (slab + size_t(i) * kStride) Node;
@@ -107,11 +121,28 @@ i64 pooled_nodes() {
 }
 
 void trim_nodes() {
-  i64 count = 0;
-  trim_slabs(thread_nodes.free, count);
   ReturnedNodes& r = returned();
   const std::lock_guard lock(r.mutex);
+  i64 count = 0;
+  trim_slabs(thread_nodes.free, count);
   trim_slabs(r.list, r.count);
+}
+
+std::vector<Node*> live_nodes() {
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);
+  std::unordered_set<const Node*> free;
+  for (const Node* n = thread_nodes.free; n; n = n->next) free.insert(n);
+  for (const Node* n = r.list; n; n = n->next) free.insert(n);
+  std::vector<Node*> live;
+  if (thread_impls.home == kLastHome) return live;  // other threads may go by it too
+  for (char* slab : r.slabs) {
+    for (int i = 0; i < kSlab; ++i) {
+      auto* n = reinterpret_cast<Node*>(slab + size_t(i) * kStride);
+      if (n->home == thread_impls.home && !free.contains(n)) live.push_back(n);
+    }
+  }
+  return live;
 }
 
 void end_nodes() {

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <vector>
 
+#include "warptape/core/asker.h"
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/thread_object.h"
@@ -76,6 +77,16 @@ void follow_observers() {
 void allocated(const Storage* s, Device d, i64 bytes) {
   const Memory m{d, bytes, s, mode.category, mode.op, mode.id};
   tell([&](Observer& o) { o.allocated(m); });
+}
+
+Asker asker() {
+  Asker who;
+  for (const Open& o : open_ranges()) {
+    if (o.range.frame) who.frame = o.range.frame;
+    if (o.range.kind == Kind::backward) who.backward = o.range.op;
+  }
+  if (!who.frame) who.frame = mode.frame;
+  return who;
 }
 
 void freed(const Storage* s) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <mutex>
 #include <new>
 #include <vector>
@@ -11,6 +10,8 @@
 #include "warptape/core/error.h"
 #include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/memory_limit.h"
+#include "warptape/core/out_of_memory.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/returned_memory.h"
 #include "warptape/core/tensor_impl.h"
@@ -127,54 +128,28 @@ void register_thread() {
 
 namespace {
 
-std::string bytes_text(i64 b) {
-  if (b < 10 * 1024) return str(b, " bytes");
-  if (b < (10 << 20)) return str(b / 1024, " KiB");
-  if (b < (i64{10} << 30)) return str(b >> 20, " MiB");
-  return b < i64{10} << 40 ? str(b >> 30, " GiB") : str(b >> 40, " TiB");
-}
-
-[[noreturn]] void out_of_memory(Device d, i64 bytes, const char* why) {
-  const memory::Stats s = memory::stats(d);
-  const std::string module = module_path_of(mode.id);
-  std::string text = str("[", module.empty() ? "" : module + ".",
-                         mode.op ? mode.op->name : "allocation", "] asked for ", bytes_text(bytes),
-                         " on ", to_string(d), why, "\n  held: ", bytes_text(s.live), " (");
-  bool first = true;
-  for (int c = 0; c < kNumCategories; ++c) {
-    if (!s.by_category[c]) continue;
-    text += str(first ? "" : ", ", category_name(Category(c)), " ", bytes_text(s.by_category[c]));
-    first = false;
-  }
-  text += ")";
-  throw OutOfMemory(text + at_line() + "\n  Nothing was changed\n  Try a smaller batch");
-}
-
-// What the system can still give to a process, in bytes: the kernel promises more than it has and
-// kills the process that takes it up on that.
-i64 available_memory() {
-  std::ifstream in("/proc/meminfo");
-  for (std::string word; in >> word;) {
-    i64 kib = 0;
-    if (word == "MemAvailable:" && in >> kib) return kib * 1024;
-  }
-  return kLargestBlock;
-}
-
 // Above this a request is compared with what there is, which costs a file's reading.
 constexpr i64 kLargeRequest = i64{1} << 30;
+
+constinit thread_local i64 limits[kCounterRows] = {};  // of live bytes; 0: none
 
 void check_request(Device d, i64 bytes) {
   if (bytes < 0) throw InternalError("a negative allocation");
   if (bytes > kLargestBlock && !d.is_meta) out_of_memory(d, bytes, ", more than any memory has");
-  if (const i64 limit = thread_memory.fail_above; limit && bytes > limit)
-    out_of_memory(d, bytes, str(", and tests allow ", bytes_text(limit)).c_str());
+  if (const i64 most = thread_memory.fail_above; most && bytes > most)
+    out_of_memory(d, bytes, str(", and tests allow ", memory::bytes_text(most)), 0);
+  if (const i64 limit = limits[counter_row(d)]) {
+    const i64 room = limit - thread_memory.counters[counter_row(d)].live;
+    if (bytes > room)
+      out_of_memory(d, bytes, str(", and the limit is ", memory::bytes_text(limit)),
+                    std::max<i64>(0, room));
+  }
   if (bytes < kLargeRequest || d != Device::cpu()) return;
   if (bytes <= available_memory()) return;
   trim_thread(thread_memory);
   trim_returned();
   if (const i64 there = available_memory(); bytes > there)
-    out_of_memory(d, bytes, str(", where ", bytes_text(there), " are available").c_str());
+    out_of_memory(d, bytes, str(", where ", memory::bytes_text(there), " are available"), there);
 }
 
 Storage* header() {
@@ -247,7 +222,7 @@ Storage* take_block(Device d, i64 bytes) {
     s->data = guard_allocator().take(d, bytes);
     if (s->data) return s;
     free_header(s);
-    out_of_memory(d, bytes, " between guard pages");
+    out_of_memory(d, bytes, " between guard pages", 0);
   }
   if (d.is_meta || bytes == 0) return s;
   try {  // a device may also throw: no driver, an error that stuck
@@ -285,7 +260,7 @@ Storage* allocate_slow(Device d, i64 bytes) {
   check_request(d, bytes);
   if (t.fail_countdown && --t.fail_countdown == 0) {
     t.slow &= ~u32(kSlowFailing);
-    out_of_memory(d, bytes, " and the test made it fail");
+    out_of_memory(d, bytes, " and the test made it fail", 0);
   }
   for (StorageLog* l = t.log; l; l = l->outer)  // so that nothing throws once there is a block
     if (l->made.size() == l->made.capacity()) l->made.reserve(2 * l->made.size() + 64);
@@ -456,11 +431,23 @@ void fail_nth_request(u64 n) {
   t.slow = n ? t.slow | detail::kSlowFailing : t.slow & ~u32(detail::kSlowFailing);
 }
 
+static void follow_limits(detail::ThreadMemory& t) {
+  const bool any = t.fail_above || std::any_of(std::begin(detail::limits), std::end(detail::limits),
+                                               [](i64 limit) { return limit != 0; });
+  t.slow = any ? t.slow | detail::kSlowLimited : t.slow & ~u32(detail::kSlowLimited);
+}
+
 void fail_requests_above(i64 bytes) {
   detail::ThreadMemory& t = detail::thread_memory;
   t.fail_above = bytes;
-  t.slow = bytes ? t.slow | detail::kSlowLimited : t.slow & ~u32(detail::kSlowLimited);
+  follow_limits(t);
 }
+
+void set_limit(Device d, i64 bytes) {
+  detail::limits[detail::counter_row(d)] = bytes;
+  follow_limits(detail::thread_memory);
+}
+i64 limit(Device d) { return detail::limits[detail::counter_row(d)]; }
 
 void fail_next_tensor() { detail::thread_memory.fail_next_tensor = true; }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
@@ -471,6 +472,18 @@ void TrainStep::roll_back() noexcept {
   opt_.arenas().zero_grad();
   // Where the host is ahead it may hold the error of an earlier step, which nobody has heard of.
   if (is_synchronous(opt_.device())) clear_mailbox(opt_.device());
+}
+
+// The error with what the step knows: which one it was, and what keeps its numbers.
+OutOfMemory TrainStep::told_of_step(const OutOfMemory& e) const {
+  std::string text = e.what() + std::strlen(e.kind()) + 2;
+  constexpr const char* kEnd = "\n  Nothing was changed";
+  const size_t end = text.find(kEnd);
+  if (end == text.npos) return e;  // not of an allocation
+  return OutOfMemory(str(
+      text.substr(0, end), kEnd, ": parameters, buffers and optimizer state are as before step ",
+      opt_.attempted() + 1, "\n  Try micro_batches = ", 2 * parts_,
+      ", which computes the same from smaller parts of the batch, or checkpoint()"));
 }
 
 }  // namespace wt

@@ -18,10 +18,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/core/batch.h"
+#include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/grad_scaler.h"
@@ -113,6 +115,9 @@ class WT_API TrainStep {
     try {
       run_parts(batch, loss_of);
       return finish();
+    } catch (const OutOfMemory& e) {
+      roll_back();
+      throw told_of_step(e);
     } catch (...) {
       roll_back();
       throw;
@@ -198,12 +203,13 @@ class WT_API TrainStep {
       const i64 from = size * i / parts_, to = size * (i + 1) / parts_;
       Batch part = parts_ == 1 ? batch : detail::narrow_batch(batch, from, to - from);
       detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
-      accept(in_precision([&] { return loss_of(std::as_const(part)); }), i);
+      accept(in_precision([&] { return call_users(loss_of, std::as_const(part)); }), i);
     }
   }
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
   StepResult finish();
   void roll_back() noexcept;
+  OutOfMemory told_of_step(const OutOfMemory& e) const;
   void prepare_memory();
   void take_snapshots();
   void enter_random();
@@ -226,6 +232,16 @@ class WT_API TrainStep {
     static_assert(detail::Narrows<B>,
                   "TrainStep: the batch needs narrow(begin, n), some of its samples, for "
                   "micro-batches");
+  }
+  // What the callback computes bears its own lines, not the step's: errors, leaks and profiles are
+  // about them.
+  template <class F, class B>
+  static auto call_users(F& loss_of, const B& part) {
+    struct OwnLines {
+      const FrameId before = std::exchange(mode.frame, 0);
+      ~OwnLines() { mode.frame = before; }
+    } own_lines;
+    return loss_of(part);
   }
   template <class L>
   void accept(L&& loss, i64 part) {

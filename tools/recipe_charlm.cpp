@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -26,7 +27,8 @@ constexpr i64 kMostWindows =
 struct GptShape {
   i64 layers, heads, channels, context;
   double dropout;
-  bool rotary;  // positions turn queries and keys (Su et al. 2021); else they are learned
+  bool rotary;      // positions turn queries and keys (Su et al. 2021); else they are learned
+  bool checkpoint;  // backward computes each block's activations again instead of keeping them
 };
 
 // One pre-norm block: causal attention, then an MLP (Radford et al. 2019).
@@ -75,12 +77,14 @@ struct Gpt : nn::Module<Gpt> {
   std::vector<GptBlock> blocks;
   nn::LayerNorm norm;
   nn::Linear head;
+  bool checkpointed;
 
   explicit Gpt(const GptShape& s)
       : token(add("token", nn::Embedding{kBytes, s.channels})),
         drop(add("drop", nn::Dropout{s.dropout})),
         norm(add("norm", nn::LayerNorm{s.channels})),
-        head(add("head", nn::Linear{s.channels, kBytes})) {
+        head(add("head", nn::Linear{s.channels, kBytes})),
+        checkpointed(s.checkpoint) {
     set_type("Gpt");
     if (!s.rotary) place = add("place", nn::Embedding{s.context, s.channels});
     for (i64 i = 0; i < s.layers; ++i)
@@ -91,7 +95,9 @@ struct Gpt : nn::Module<Gpt> {
     Tensor h = token(x);
     if (place) h = h + (*place)(arange(x.size(1), {.dtype = DType::i64, .device = x.device()}));
     h = drop(std::move(h));
-    for (GptBlock& b : blocks) h = b(std::move(h));
+    for (GptBlock& b : blocks)
+      h = checkpointed ? checkpoint([b](const Tensor& in) mutable { return b(in); }, h)
+                       : b(std::move(h));
     return head(norm(std::move(h)));
   }
 };
@@ -157,6 +163,7 @@ GptShape shape_of(Settings& s) {
   g.context = s.integer("context", 128, 1, 8192);
   g.dropout = s.real("dropout", 0, 0, 0.9);
   g.rotary = s.choice("positions", {"rotary", "learned"}) == "rotary";
+  g.checkpoint = s.flag("checkpoint", false);
   if (g.channels % g.heads != 0)
     throw UsageError(str("--set channels=", g.channels, " is no multiple of heads=", g.heads));
   if (g.rotary && g.channels / g.heads % 2 != 0)

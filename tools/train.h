@@ -27,7 +27,8 @@ struct TrainOptions {
   double ema = 0;                                               // decay; 0: no average
   i64 patience = 0;                                             // evaluations; 0: no early stopping
   i64 eval_every = 0, save_every = 0, log_every = 0;            // steps; 0: chosen
-  i64 sample = 240;                                             // bytes of text in the report
+  i64 memory_limit = 0;  // bytes of the device; 0: all there are
+  i64 sample = 240;      // bytes of text in the report
   int keep = 2, threads = 0, workers = 0;
   u64 seed = 1;
   bool resume = false, dry_run = false, quiet = false, graph = false;

@@ -11,6 +11,7 @@
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 #include "warptape/tools/dry_run.h"
+#include "warptape/tools/memory_remedies.h"
 #include "warptape/tools/number_text.h"
 #include "warptape/tools/recipe_device.h"
 #include "warptape/tools/trainer.h"
@@ -36,6 +37,7 @@ Trainer::Trainer(const TrainOptions& o) : o_(o) {
   manual_seed(o.seed);
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
   device_ = device_for(o.device);
+  if (o.memory_limit) limit_.emplace(device_, o.memory_limit);
   d_ = resolve(o, *recipe_);
 }
 
@@ -253,9 +255,15 @@ int Trainer::run() {
 }
 
 int train(const TrainOptions& options) {
-  if (!options.dry_run) return Trainer(options).run();
-  dry_run(options);
-  return 0;
+  if (options.dry_run) {
+    dry_run(options);
+    return 0;
+  }
+  try {
+    return Trainer(options).run();
+  } catch (const OutOfMemory& e) {
+    throw with_remedies(e, options);
+  }
 }
 
 }  // namespace wt::tools

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/core/memory_limit.h"
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/evaluation.h"
@@ -98,6 +99,7 @@ class Trainer {
 
   TrainOptions o_;
   Device device_ = Device::cpu();
+  std::optional<memory::LimitScope> limit_;
   std::unique_ptr<Recipe> recipe_;
   RecipeDefaults d_;
   std::optional<RecipeData> data_;

@@ -37,6 +37,7 @@ void add_eval(CLI::App& app, int& code);
 void add_predict(CLI::App& app, int& code);
 void add_generate(CLI::App& app, int& code);
 void add_tune(CLI::App& app, int& code);
+void add_memory(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 // Of `wt bench`:
 void add_bench_model(CLI::App& bench, int& code);

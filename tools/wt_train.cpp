@@ -1,5 +1,6 @@
 // wt train RECIPE
 #include "warptape/core/factories.h"
+#include "warptape/tools/number_text.h"
 #include "warptape/tools/optimizer_race.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipes.h"
@@ -116,6 +117,10 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--workers", o->workers, "threads that make batches ahead")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
+  c->add_option_function<std::string>(
+      "--memory-limit",
+      [o](const std::string& text) { o->memory_limit = bytes_of_text(text, "--memory-limit"); },
+      "of the device for tensors, as 16GiB or 500MB; more is out of memory, with advice");
   c->add_option("--seed", o->seed)->check(a_seed())->capture_default_str();
   c->add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
   c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel")

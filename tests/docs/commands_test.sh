@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The `wt` commands that README.md and docs/wt.md show, run in order in a folder that has the files
+# The `wt` commands that README.md, docs/wt.md and docs/memory.md show, run in order in a folder that has the files
 # they name; a training ends after two steps. Usage: commands_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
@@ -25,7 +25,8 @@ while IFS= read -r command; do
     echo "FAILED: $command: $(cat err)"
     bad=1
   fi
-done < <(sed -nE 's/^    (wt [^#]*[^# ]) *(#.*)?$/\1/p' "$root/README.md" "$root/docs/wt.md")
+done < <(sed -nE 's/^    (wt [^#]*[^# ]) *(#.*)?$/\1/p' "$root/README.md" "$root/docs/wt.md" \
+  "$root/docs/memory.md")
 echo "$ran commands of the pages run"
 [ $ran -ge 6 ] || { echo "FAILED: fewer than the pages have"; bad=1; }
 exit $bad
