@@ -122,9 +122,9 @@ TEST_CASE("Arenas: a slot that no backward reached is not updated, not decayed, 
   opt.zero_grad();
   sum(b).backward();
   CHECK(values(b.grad()) == Values{1, 1, 1, 1});
-  // Nothing at all: the step counts, nothing moves.
+  // Nothing at all is no step.
   opt.zero_grad();
-  opt.step();
+  CHECK_THROWS_AS(opt.step(), UsageError);
   CHECK(values(b) == b_after);
 }
 
@@ -151,6 +151,7 @@ TEST_CASE("Arenas: after Module::to another optimizer's parameters are still its
   optim::Sgd first{net, {.lr = 1}};
   optim::Sgd second{net, {.lr = 0.5}};
   net.to(Device::simt());
+  net.a.tensor().set_grad(ones({3}, {.dtype = f64, .device = Device::simt()}));
   CHECK_THROWS_AS(first.step(), UsageError);
   CHECK_NOTHROW(second.step());
 }
@@ -252,8 +253,8 @@ TEST_CASE("Arenas: frozen parameters are left alone", "[wall][arenas]") {
   CHECK(opt.parameters().size() == 1);
   Tensor a = net.a.tensor();
   sum(a).backward();
-  a.set_requires_grad(false);  // frozen later
-  opt.step();
+  a.set_requires_grad(false);  // frozen later: there is nothing to step
+  CHECK_THROWS_AS(opt.step(), UsageError);
   CHECK(values(a) == Values{1, 2, 3});
   a.set_requires_grad();  // and thawed: a new leaf, a new slot
   opt.zero_grad();
@@ -327,5 +328,6 @@ TEST_CASE("Arenas: invalid gradients stop a bare step", "[wall][arenas][engine]"
   CHECK_THROWS_AS(opt.step(), NumericError);
   CHECK(values(net.a.tensor()) == Values{1, 2, 3});
   opt.zero_grad();
+  sum(net.a.tensor()).backward();
   CHECK_NOTHROW(opt.step());
 }

@@ -229,6 +229,8 @@ TEST_CASE("A step is a transaction: a bare step skips while the mailbox is raise
   CHECK(s.net.w1.tensor().to_vector<double>() == before);
   CHECK(s.opt->applied() == 0);
   CHECK(s.opt->attempted() == 1);
+  s.opt->zero_grad();
+  squares(s.net, batch).backward();
   s.opt->step();
   CHECK(s.opt->applied() == 1);
 }
