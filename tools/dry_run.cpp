@@ -10,7 +10,7 @@ namespace wt::tools {
 
 void dry_run(const TrainOptions& o) {
   const MemoryJob job = memory_jobs(o, true).front();
-  const MemoryUse use = predicted_use(job);  // before anything is printed: it may fail
+  const MemoryUse use = predicted_steps(job);  // before anything is printed: it may fail
   {
     const DefaultDevice there(Device::meta(device_for(o.device).kind));
     const std::unique_ptr<Recipe> recipe = job.make();

@@ -30,11 +30,13 @@ void add(memory::Level& l, Category c, i64 bytes) {
   l.by_category[size_t(c)] += bytes;
 }
 
-// The steps. `data`: what makes the batches, once the recipe is there.
+// The steps. `next` makes the batches; `built` hears that model and optimizer are there.
 void train_steps(const MemoryJob& job, Recipe& recipe,
-                 const std::function<data::Batch(i64 batch)>& next) {
+                 const std::function<data::Batch(i64 batch)>& next,
+                 const std::function<void()>& built = {}) {
   const RecipeDefaults d = resolve(job.options, recipe);
   RecipeTraining training(job.options, d, recipe, 1);
+  if (built) built();
   for (int i = 0; i < kSteps; ++i) {
     const CategoryScope scope(Category::dataset);
     const data::Batch b = next(d.batch);
@@ -114,17 +116,29 @@ MemoryUse predicted_use(const MemoryJob& job) {
   return use;
 }
 
-i64 predicted_peak(const MemoryJob& job) {
+// Levels alone. steps_only: from where model and optimizer are there.
+static MemoryUse predicted_level(const MemoryJob& job, bool steps_only) {
   const Device device = device_for(job.options.device);
   i64 data_bytes = 0;
+  MemoryUse use;
   const memory::Prediction p = memory::predict(device, [&] {
     manual_seed(job.options.seed);
     const std::unique_ptr<Recipe> recipe = job.make();
     data_bytes = dataset_bytes(job, *recipe, device);
-    train_steps(job, *recipe, [&](i64 n) { return recipe->shape_batch(n); });
+    use.batch = resolve(job.options, *recipe).batch;
+    train_steps(
+        job, *recipe, [&](i64 n) { return recipe->shape_batch(n); },
+        [&] {
+          if (steps_only) memory::reset_peak(Device::meta(device.kind));
+        });
   });
-  return p.peak + data_bytes;
+  for (int c = 0; c < kNumCategories; ++c) add(use.peak, Category(c), p.by_category[c]);
+  add(use.peak, Category::dataset, data_bytes);
+  return use;
 }
+
+i64 predicted_peak(const MemoryJob& job) { return predicted_level(job, false).peak.bytes; }
+MemoryUse predicted_steps(const MemoryJob& job) { return predicted_level(job, true); }
 
 MemoryUse measured_use(const MemoryJob& job) {
   const Device device = device_for(job.options.device);

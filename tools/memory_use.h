@@ -35,6 +35,9 @@ std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data);
 MemoryUse predicted_use(const MemoryJob& job);
 // Bytes of predicted_use() alone, at less cost.
 i64 predicted_peak(const MemoryJob& job);
+// The level of the steps alone, which is what `wt train` reports as peak_bytes: while an optimizer
+// is made, the parameters lie there twice, which can be more.
+MemoryUse predicted_steps(const MemoryJob& job);
 // Three steps on the device itself, on the first batches of the data or on made-up ones.
 MemoryUse measured_use(const MemoryJob& job);
 
