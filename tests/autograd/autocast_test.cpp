@@ -96,7 +96,8 @@ TEST_CASE("autocast: no operator of class f32 overflows where f32 does not") {
     const bool half = std::find(c.dtypes.begin(), c.dtypes.end(), f16) != c.dtypes.end();
     if (info.autocast != Autocast::f32 || info.in_place || !half) continue;
     for (const wt_test::Sample& s : c.samples) {
-      if (s.result) continue;
+      // Of what an operator returns; this sample returns what it writes.
+      if (s.result || s.label.starts_with("running statistics")) continue;
       std::vector<Tensor> in = inputs(s, f16);
       bool large = false;
       for (size_t k = 0; k < in.size(); ++k) {

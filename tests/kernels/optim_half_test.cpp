@@ -21,16 +21,16 @@ void check_copies(int states) {
           std::vector<Buffer> state;
           for (int k = 0; k < states; ++k)
             state.emplace_back(Values(size_t(s.n), 0.5), f32, d, s.skip);
-          const OnDevice<OptimBlock> block(OptimBlock{.lr = 0.1,
-                                                      .weight_decay = 0.01,
-                                                      .beta1 = 0.9,
-                                                      .beta2 = 0.99,
-                                                      .eps = 1e-8,
-                                                      .alpha = 0.9,
-                                                      .ema_decay = 0.9,
-                                                      .rate = 0.1,
-                                                      .bias1 = 0.5,
-                                                      .bias2_sqrt = 0.5},
+          const OnDevice<OptimBlock> block(packed(OptimBlock{.lr = 0.1,
+                                                             .weight_decay = 0.01,
+                                                             .beta1 = 0.9,
+                                                             .beta2 = 0.99,
+                                                             .eps = 1e-8,
+                                                             .alpha = 0.9,
+                                                             .ema_decay = 0.9,
+                                                             .rate = 0.1,
+                                                             .bias1 = 0.5,
+                                                             .bias2_sqrt = 0.5}),
                                            d);
           const OnDevice<i32> flag(skipped, d);
           Args a;
@@ -60,6 +60,9 @@ TEST_CASE("rules write the rounded parameters beside them, unless the step is sk
   check_copies<RmspropStepArgs>(3);
   check_copies<LionStepArgs>(1);
   check_copies<EmaStepArgs>(0);
+  check_copies<NadamStepArgs>(2);
+  check_copies<RadamStepArgs>(2);
+  check_copies<MuonStepArgs>(2);
 }
 
 TEST_CASE("a 16-bit copy is of f32 parameters") {

@@ -293,7 +293,7 @@ TEST_CASE("zero_grad: none or zeros") {
   p.set_grads(0);
   opt.zero_grad();
   CHECK(!p.w.grad().defined());
-  opt.step();
+  CHECK_THROWS_AS(opt.step(), UsageError);
   const std::vector<double> start = p.w.to_vector<double>();
   p.set_grads(0);
   opt.zero_grad({.set_to_none = false});

@@ -148,8 +148,10 @@ TEST_CASE("Schedules: a resumed optimizer goes on where the schedule was", "[sch
   };
   const Tensor x = zeros({1}, {.dtype = f64, .requires_grad = true});
   const auto opt = make(x);
-  x.set_grad(ones({1}, {.dtype = f64}));
-  for (int i = 0; i < 25; ++i) opt->step();
+  for (int i = 0; i < 25; ++i) {
+    x.set_grad(ones({1}, {.dtype = f64}));
+    opt->step();
+  }
   std::vector<nn::NamedTensor> saved;
   for (const nn::NamedTensor& t : opt->state()) saved.push_back({t.name, t.tensor.clone()});
   const Tensor y = zeros({1}, {.dtype = f64, .requires_grad = true});

@@ -82,6 +82,7 @@ TEST_CASE("dampening counts from the second applied step, nesterov looks ahead")
     x.set_grad(tensor({1.0}, {.dtype = f64}));
     opt.step();
     CHECK(x.item() == 0.0);  // the first buffer is the gradient itself
+    x.set_grad(tensor({1.0}, {.dtype = f64}));
     opt.step();
     CHECK(x.item() == -(0.5 * 1 + 0.75 * 1));
   }

@@ -51,8 +51,8 @@ int lines(const std::string& text) { return int(std::count(text.begin(), text.en
 
 TEST_CASE("optimizer race: every optimizer with every seed, from the same weights") {
   const Race race = run(tiny());
-  REQUIRE(race.racers.size() == 7);
-  REQUIRE(race.runs.size() == 14);
+  REQUIRE(race.racers.size() == 10);
+  REQUIRE(race.runs.size() == 20);
   for (const RaceRun& r : race.runs) {
     CAPTURE(race.racers[r.racer].name);
     CHECK(r.finished);
@@ -107,7 +107,7 @@ TEST_CASE("optimizer race: stopped at any step, what is there is kept") {
     if (stop_after == 0) CHECK(race.runs.empty());
     if (!race.runs.empty()) CHECK(!race.runs.back().finished);
     for (std::size_t i = 0; i + 1 < race.runs.size(); ++i) CHECK(race.runs[i].finished);
-    CHECK(race_rows(race).size() == 7);
+    CHECK(race_rows(race).size() == 10);
     CHECK(mentions(race_table(race), "not finished"));
     CHECK(mentions(race_json(race), race.runs.size() > 1 ? "\"best\":\"" : "\"best\":null"));
     CHECK(mentions(race_page(race), "</html>"));
@@ -199,7 +199,7 @@ TEST_CASE("optimizer race: results are written whole, and not over those of anot
   const Race race = run(o);
   write_race(dir.path, race);
   CHECK(dir.count() == 3);
-  CHECK(lines(slurp(dir / "race.csv")) == 1 + 14 * 21);
+  CHECK(lines(slurp(dir / "race.csv")) == 1 + 20 * 21);
   CHECK(slurp(dir / "race.svg").ends_with("</svg>\n"));
   CHECK(slurp(dir / "report.html").ends_with("</html>\n"));
   o.out = dir.path;
