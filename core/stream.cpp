@@ -154,6 +154,7 @@ bool Stream::done() const {
 
 void Stream::synchronize() const {
   detail::before_wait("Stream::synchronize", device());
+  const SyncGuard counted(OnSync::allow);
   if (const StreamBackend* b = stream_backend(device())) b->stream_wait(device(), native());
   check_mailbox(device());
 }

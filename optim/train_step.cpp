@@ -64,6 +64,7 @@ StepRecord StepResult::read() const {
   if (block_.device().is_meta)
     throw PlacementError("[StepResult] a step on the meta device has no values");
   wt::detail::before_wait("StepResult", block_.device());
+  const SyncGuard counted(OnSync::allow);
   const auto block = read_field<StepBlock>(block_, 0);  // at once: each copy is a round trip
   const StepRecord& r = block.ring[attempt_ % kStepRing];
   check_mailbox(block_.device());

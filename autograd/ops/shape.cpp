@@ -1,6 +1,7 @@
 // Views, and the copies that go with them. A view's node leads to the base; its backward puts the
 // gradient back into the base's shape.
 #include <deque>
+#include <optional>
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
@@ -438,7 +439,11 @@ Tensor to_device(const In& x, Device d) {
     throw PlacementError(str("[to_device] a meta tensor has no values to move to ", to_string(d),
                              "\n  at ", describe(x.frame()),
                              "\n  Try loading or initialising it there"));
-  if (d == Device::cpu()) detail::before_wait("to_device", from, x.frame());
+  std::optional<SyncGuard> counted;
+  if (d == Device::cpu()) {
+    detail::before_wait("to_device", from, x.frame());
+    counted.emplace(OnSync::allow);
+  }
   const FrameScope frame(x.frame());
   const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
   const In in(dense);
