@@ -10,6 +10,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/in.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
@@ -155,6 +156,8 @@ std::string SyncGuard::describe() const {
 
 void detail::before_wait(const char* what, Device d, Frame at) {
   if (d.is_meta || d.kind == DeviceKind::cpu) return;
+  if (mode.capture && d == mode.capture->device)
+    not_in_a_graph(what, "the host waits for the device", at);
   const Frame line = is_users(at) || !mode.frame ? at : frame_of(mode.frame);
   if (mode.on_sync == OnSync::allow) return;
   if (mode.sync_guard) mode.sync_guard->note(what, d, line);
@@ -228,6 +231,7 @@ void ModeCopy::adopt() const {
   mode.recomputation = nullptr;
   mode.autocast_cache = nullptr;
   mode.sync_guard = nullptr;
+  mode.capture = nullptr;
   if (mode.save == SavePolicy::recompute) mode.save = SavePolicy::keep;
   mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
 }

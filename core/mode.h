@@ -24,6 +24,9 @@ struct RandomLog;      // core/random.h
 struct Recomputation;  // autograd/checkpoint.h
 class AutocastCache;   // autograd/autocast.h
 class SyncGuard;       // below
+namespace detail {
+struct Capture;  // core/graph_capture.h
+}
 
 // Who owns an allocation in memory reports.
 enum class Category : u8 {
@@ -102,7 +105,8 @@ struct Mode {
   RandomLog* random_log = nullptr;         // draws of a checkpoint, recorded or given again
   Recomputation* recomputation = nullptr;  // the checkpoint that runs, for the first time or again
   AutocastCache* autocast_cache = nullptr;
-  SyncGuard* sync_guard = nullptr;  // the innermost one of this thread
+  SyncGuard* sync_guard = nullptr;     // the innermost one of this thread
+  detail::Capture* capture = nullptr;  // this thread's work goes into a graph (core/graph.h)
 };
 
 extern constinit thread_local Mode mode;
@@ -113,6 +117,7 @@ enum ProcessSlow : u32 {
   kSlowStreams = 1,      // some device has more than its default stream
   kSlowDevices = 2,      // more than one cuda device is in use
   kSlowObserved = 4,     // a profiler observer is registered
+  kSlowCapture = 8,      // some thread's work goes into a graph
   kSlowHostCopies = 256  // counted: host tensors that a device reads or writes right now
 };
 extern constinit std::atomic<u32> process_slow;
@@ -219,7 +224,8 @@ class WT_GUARD SyncGuard {
   std::vector<Wait> waits_;
 };
 namespace detail {
-// The host is about to wait for `d` in `what`: does what the innermost SyncGuard says.
+// The host is about to wait for `d` in `what`: does what the innermost SyncGuard says. Under a
+// capture it throws, naming the line, what a graph cannot hold (core/graph.h).
 WT_API void before_wait(const char* what, Device d, Frame at = {});
 }  // namespace detail
 // Operators recorded in the scope hold what backward needs by `p`; scopes nest, the innermost one

@@ -14,6 +14,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -444,6 +445,8 @@ Tensor to_device(const In& x, Device d) {
     detail::before_wait("to_device", from, x.frame());
     counted.emplace(OnSync::allow);
   }
+  if (detail::recording_graph()) [[unlikely]]
+    detail::not_in_a_graph("to_device", "it copies between the device and host memory", x.frame());
   const FrameScope frame(x.frame());
   const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
   const In in(dense);
