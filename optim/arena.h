@@ -121,6 +121,11 @@ class Arenas {
   // A copy of the weights in every arena's `average`. Throws OutOfMemory; then nothing has changed.
   void add_average();
   bool has_average() const { return static_cast<bool>(arenas_.front().average); }
+  // Goes up when memory has moved or been added: what has its addresses is of the past.
+  u64 generation() const { return generation_; }
+  // Which slots a backward has written, a byte each, and what a replayed backward does to them.
+  std::vector<char> written_slots() const;
+  void wrote_slots(const std::vector<char>& slots) noexcept;
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
 
@@ -143,6 +148,7 @@ class Arenas {
 
   u64 id_;
   int n_states_;
+  u64 generation_ = 0;
   Device device_;
   std::vector<Arena> arenas_;
   std::vector<Run> runs_;

@@ -124,6 +124,8 @@ class WT_API Optimizer {
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError.
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
              i64 dropout_calls = 0);
+  // The host's part of apply(), which leaves it out while work is recorded: for each replay.
+  void count_step() noexcept;
   // The block's own norm and clip factor, for clip_factor().
   double* own_norm() const;
   Tensor own_factor() const;

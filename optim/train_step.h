@@ -17,6 +17,7 @@
 #include <concepts>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "warptape/core/batch.h"
@@ -40,7 +41,8 @@ struct TrainStepOptions {
   i64 micro_batches = 1;         // at most the batch's size; their losses and gradients add up
   double clip_norm = 0;          // of the mean loss's gradient; 0: no clipping
   optim::Schedule schedule{};    // given to the optimizer
-  bool graph = false;            // capture as one CUDA graph
+  // Capture the step as one graph and replay it: optim/captured_step.h. Eager on the cpu.
+  bool graph = false;
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway.
   NonFinite on_nonfinite = NonFinite::stop;
@@ -49,6 +51,7 @@ struct TrainStepOptions {
   std::function<void(const StepRecord&)> before_stop = {};
   optim::Reducer* reducer = nullptr;  // other ranks; not owned
   double ema_decay = 0;               // above 0: opt.track_ema(ema_decay)
+  i64 graph_shapes = 8;               // batches of so many shapes get a graph each
 };
 
 // What a step did. Reading waits for the device, once, and throws what the device found meanwhile
@@ -73,7 +76,7 @@ class WT_API StepResult {
 class WT_API TrainStep {
  public:
   // Keeps references to `opt` and to the module's state. Throws NotAvailable for what is not there
-  // yet (precision other than f32, graph), UsageError for options out of range.
+  // yet (precision other than f32, a graph with a reducer), UsageError for options out of range.
   TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
@@ -90,14 +93,11 @@ class WT_API TrainStep {
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
-    const i64 size = detail::batch_size(batch), parts = begin(size);
+    const i64 size = detail::batch_size(batch);
+    if (captured_) return captured_step(batch, size, loss_of);
+    const i64 parts = begin(size);
     try {
-      for (i64 i = 0; i < parts; ++i) {
-        const i64 from = size * i / parts, to = size * (i + 1) / parts;
-        Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
-        detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
-        accept(loss_of(std::as_const(part)), i);
-      }
+      forward(batch, size, parts, loss_of);
       return finish();
     } catch (...) {
       roll_back();
@@ -112,8 +112,45 @@ class WT_API TrainStep {
   // calls back. Waits for the device; call it before saving random state.
   void sync_random();
 
+  // With graph = true: how many graphs there are, and why steps run eagerly where they do (naming
+  // operator and line; empty if none does).
+  i64 captures() const;
+  const std::string& why_eager() const;
+
  private:
   struct Snapshot;
+  struct CapturedSteps;
+  struct CapturedEntry;
+
+  template <class Batch, class F>
+  void forward(const Batch& batch, i64 size, i64 parts, F& loss_of) {
+    for (i64 i = 0; i < parts; ++i) {
+      const i64 from = size * i / parts, to = size * (i + 1) / parts;
+      Batch part = parts == 1 ? batch : detail::narrow_batch(batch, from, to - from);
+      detail::for_each_tensor(part, [&](Tensor& t) { move_to_device(t); });
+      accept(loss_of(std::as_const(part)), i);
+    }
+  }
+  template <class Batch, class F>
+  StepResult captured_step(const Batch& batch, i64 size, F& loss_of) {
+    static char kind;  // its address stands for the types
+    Batch placed = batch;
+    std::vector<Tensor*> tensors;
+    detail::for_each_tensor(placed, [&](Tensor& t) { tensors.push_back(&t); });
+    return run_captured(tensors, size, &kind,
+                        [&](i64 parts) { forward(placed, size, parts, loss_of); });
+  }
+  // captured_step.cpp. `tensors` are those of the batch that `forward` reads: they are put on the
+  // device, in the graph's own memory where there is one.
+  StepResult run_captured(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
+                          const std::function<void(i64)>& forward);
+  StepResult run_eagerly(const std::vector<Tensor*>& tensors, i64 size,
+                         const std::function<void(i64)>& forward);
+  bool still_stands(const CapturedEntry& e);
+  void place_batch(const std::vector<Tensor*>& tensors, CapturedEntry& e);
+  bool capture(CapturedEntry& e, i64 size, const std::function<void(i64)>& forward);
+  void check_buffers(CapturedEntry& e);
+  StepResult replay(CapturedEntry& e);
 
   i64 begin(i64 batch_size);
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
@@ -167,6 +204,7 @@ class WT_API TrainStep {
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1;
+  std::unique_ptr<CapturedSteps> captured_;  // graph = true
 };
 
 }  // namespace wt
