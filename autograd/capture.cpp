@@ -28,17 +28,6 @@ std::string text_of(const std::vector<Shape>& shapes) {
   return text;
 }
 
-// A warning is one line.
-std::string one_line(const std::string& text) {
-  std::string line;
-  for (const char c : text)
-    if (c != '\n')
-      line += c;
-    else
-      line += ',';
-  return line;
-}
-
 // Results without their place on the tape; copies: in memory that no graph has.
 std::vector<Tensor> given_out(const std::vector<Tensor>& results, bool copies) {
   const NoGrad no_grad;
@@ -270,7 +259,7 @@ std::vector<Tensor> CapturedCalls::eagerly(Entry& e, const std::string& why, Fra
   e.phase = Entry::Phase::eager;
   why_eager = why;
   warn_once(str("capture ", why),
-            str("capture at ", describe(at), " runs its function each time: ", one_line(why)));
+            str("capture at ", describe(at), " runs its function each time: ", why));
   const std::vector<Tensor> slots = std::move(e.slots);
   e.slots.clear();
   e.graph.reset();

@@ -13,7 +13,7 @@
 namespace wt {
 namespace {
 
-const GraphBackend* backends[kNumDeviceKinds] = {};
+const GraphBackend* graph_backends[kNumDeviceKinds] = {};
 
 // Throws NotAvailable where there are no graphs.
 const GraphBackend& backend_of(Device d) {
@@ -21,14 +21,14 @@ const GraphBackend& backend_of(Device d) {
   if (d.kind == DeviceKind::cpu)
     throw NotAvailable("[Graph] the cpu launches nothing that a graph could keep\n  Try cuda");
   (void)stream_backend(d);  // starts the device
-  const GraphBackend* b = backends[int(d.kind)];
+  const GraphBackend* b = graph_backends[int(d.kind)];
   if (!b) throw NotAvailable(str("[Graph] ", device_kind_name(d.kind), " has no graphs"));
   return *b;
 }
 
 }  // namespace
 
-void set_graph_backend(DeviceKind k, const GraphBackend* b) { backends[int(k)] = b; }
+void set_graph_backend(DeviceKind k, const GraphBackend* b) { graph_backends[int(k)] = b; }
 
 namespace detail {
 

@@ -30,12 +30,6 @@ std::vector<char> modes_of(const std::shared_ptr<nn::detail::ModuleState>& net) 
   return modes;
 }
 
-// A warning is one line.
-std::string one_line(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ',');
-  return text;
-}
-
 }  // namespace
 
 TrainStep::CapturedSteps::CapturedSteps(const TrainStepOptions& o) : limit(o.graph_shapes) {
@@ -83,8 +77,7 @@ bool TrainStep::CapturedSteps::prepare(Entry& e, Device d) {
 
 void TrainStep::CapturedSteps::runs_eagerly(const std::string& why) {
   why_eager = why;
-  warn_once("TrainStep " + why,
-            "TrainStep{.graph = true} runs such steps eagerly: " + one_line(why));
+  warn_once("TrainStep " + why, "TrainStep{.graph = true} runs such steps eagerly: " + why);
 }
 
 i64 TrainStep::captures() const {
