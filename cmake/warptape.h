@@ -3,6 +3,7 @@
 #pragma once
 
 #include "warptape/autograd/autocast.h"
+#include "warptape/autograd/capture.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/custom.h"

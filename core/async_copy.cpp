@@ -4,6 +4,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/pinned.h"
 
 namespace wt {
@@ -79,6 +80,7 @@ Tensor copy_async(const Tensor& x, Device d, Frame at) {
       from.is_meta || d.is_meta || x.numel() == 0 ||
       !((from == Device::cpu() && has_queue(d)) || (d == Device::cpu() && has_queue(from)));
   if (plain) return x.detach().to(d, at);
+  detail::not_in_a_graph("copy_async", "it copies between the device and host memory", at);
   const Tensor dense = x.contiguous(MemoryFormat::contiguous, at);
   const Geometry& g = dense.impl()->geometry;
   const i64 bytes = bytes_for(g.numel, g.dtype);

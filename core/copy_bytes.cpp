@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "warptape/core/device.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/storage.h"
 
 namespace wt {
@@ -18,6 +19,13 @@ constexpr CopyBackend kCpu = {
     [](void* to, const void* from, Device, i64 bytes) { std::memmove(to, from, size_t(bytes)); },
     [](void* to, Device, i64 bytes) { std::memset(to, 0, size_t(bytes)); }, [](Device) {}};
 const CopyBackend* backends[kNumDeviceKinds] = {&kCpu, nullptr, nullptr};
+
+// A replay would copy again what lies at the host's address then.
+void check_graph(Device a, Device b) {
+  if (detail::recording_graph() && (a == mode.capture->device || b == mode.capture->device))
+      [[unlikely]]
+    detail::not_in_a_graph("copy", "it copies between the device and host memory");
+}
 
 const CopyBackend& backend(Device d) {
   if (!backends[int(d.kind)]) {
@@ -36,6 +44,7 @@ const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b) {
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {
   if (bytes == 0 || to_device.is_meta || from_device.is_meta) return;
   if (to_device == from_device) return backend(to_device).within(to, from, to_device, bytes);
+  check_graph(to_device, from_device);
   if (from_device == Device::cpu()) return backend(to_device).from_host(to, to_device, from, bytes);
   if (to_device == Device::cpu()) return backend(from_device).to_host(to, from_device, from, bytes);
   std::vector<char> bounce(static_cast<size_t>(bytes));
@@ -48,6 +57,8 @@ void fill_zero(void* to, Device d, i64 bytes) {
 }
 
 void synchronize(Device d) {
+  if (detail::recording_graph() && d == mode.capture->device)
+    detail::not_in_a_graph("synchronize", "the host waits for the device");
   if (!d.is_meta && d.kind != DeviceKind::cpu) backend(d).wait(d);
 }
 

@@ -7,6 +7,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factory.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/half.h"
 #include "warptape/core/random.h"
 #include "warptape/core/thread_object.h"
@@ -142,7 +143,11 @@ RandomCall next_random_call(RandomStream s) {
     return log->calls[log->next];
   }
   const Generator& g = generator();
-  return {g.key(s), g.calls(s), s == RandomStream::dropout ? g.dropout_base() : Tensor()};
+  Tensor base = s == RandomStream::dropout ? g.dropout_base() : Tensor();
+  if (s == RandomStream::dropout && !base.defined())
+    detail::not_in_a_graph("random",
+                           "the host counts its draws, and a replay would repeat this one");
+  return {g.key(s), g.calls(s), std::move(base)};
 }
 
 void count_random_call(RandomStream s, const RandomCall& call) {
@@ -191,6 +196,8 @@ Tensor full_like(const Tensor& t, Scalar v, Frame at) {
 }
 
 Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {
+  if (detail::recording_graph())  // a launch, where a copy from the host cannot be
+    return full({}, value, o, at);
   return generate({}, o.dtype.value_or(dtype_of_scalar(value)), o, at, [=](i64) { return value; });
 }
 

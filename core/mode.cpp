@@ -10,9 +10,11 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/in.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
+#include "warptape/core/warning.h"
 
 namespace wt {
 
@@ -120,11 +122,51 @@ const ModulePath* intern_module_path(const ModulePath* parent, std::string_view 
   return it->second;
 }
 
+// --- SyncGuard ---
+namespace {
+std::string wait_text(const SyncGuard::Wait& w) {
+  return str(w.what, " waits for ", to_string(w.device),
+             w.at ? " at " + describe(w.at) : std::string());
+}
+}  // namespace
+
+void SyncGuard::note(const char* what, Device d, Frame at) {
+  const FrameId line = intern_frame(at);
+  for (Wait& w : waits_)
+    if (intern_frame(w.at) == line && w.device == d && w.what == what) {
+      ++w.count;
+      return;
+    }
+  waits_.push_back({what, d, at, 1});
+}
+
+i64 SyncGuard::count() const {
+  i64 n = 0;
+  for (const Wait& w : waits_) n += w.count;
+  return n;
+}
+
+std::string SyncGuard::describe() const {
+  std::string text;
+  for (const Wait& w : waits_)
+    text += str(text.empty() ? "" : "\n", wait_text(w), ", ", w.count,
+                w.count == 1 ? " time" : " times");
+  return text;
+}
+
 void detail::before_wait(const char* what, Device d, Frame at) {
-  if (!mode.no_sync || d.is_meta || d.kind == DeviceKind::cpu) return;
-  throw UsageError(str("[", what, "] the host would wait for ", to_string(d),
-                       " inside a SyncGuard\n  at ",
-                       describe(mode.frame ? frame_of(mode.frame) : at)));
+  if (d.is_meta || d.kind == DeviceKind::cpu) return;
+  if (mode.capture && d == mode.capture->device)
+    not_in_a_graph(what, "the host waits for the device", at);
+  const Frame line = is_users(at) || !mode.frame ? at : frame_of(mode.frame);
+  if (mode.on_sync == OnSync::allow) return;
+  if (mode.sync_guard) mode.sync_guard->note(what, d, line);
+  if (mode.on_sync == OnSync::count) return;
+  if (mode.on_sync == OnSync::error)
+    throw UsageError(str("[", what, "] the host would wait for ", to_string(d),
+                         " inside a SyncGuard\n  at ", describe_place(line)));
+  const std::string text = "SyncGuard: " + wait_text({what, d, line, 1});
+  warn_once(text, text);
 }
 
 InferenceMode::InferenceMode() : grad_before_(mode.grad), slow_before_(mode.slow) {
@@ -188,6 +230,8 @@ void ModeCopy::adopt() const {
   mode.random_log = nullptr;
   mode.recomputation = nullptr;
   mode.autocast_cache = nullptr;
+  mode.sync_guard = nullptr;
+  mode.capture = nullptr;
   if (mode.save == SavePolicy::recompute) mode.save = SavePolicy::keep;
   mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
 }

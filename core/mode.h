@@ -7,6 +7,7 @@
 #include <atomic>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"
@@ -22,6 +23,10 @@ struct StreamState;    // core/stream.h
 struct RandomLog;      // core/random.h
 struct Recomputation;  // autograd/checkpoint.h
 class AutocastCache;   // autograd/autocast.h
+class SyncGuard;       // below
+namespace detail {
+struct Capture;  // core/graph_capture.h
+}
 
 // Who owns an allocation in memory reports.
 enum class Category : u8 {
@@ -74,10 +79,13 @@ enum class SavePolicy : u8 {
   invert,     // the input is computed from the output, where the operator says how
 };
 
+// What a wait of the host for a device does.
+enum class OnSync : u8 { allow, count, warn, error };
+
 struct Mode {
   bool grad = true;
   bool anomaly = false;
-  bool no_sync = false;        // a wait of the host for a device throws
+  OnSync on_sync = OnSync::allow;  // of the innermost SyncGuard
   bool unscaled_step = false;  // a TrainStep without loss scaling runs: f16 would lose gradients
   Determinism determinism = Determinism::standard;
   Category category = Category::activation;
@@ -99,6 +107,8 @@ struct Mode {
   RandomLog* random_log = nullptr;         // draws of a checkpoint, recorded or given again
   Recomputation* recomputation = nullptr;  // the checkpoint that runs, for the first time or again
   AutocastCache* autocast_cache = nullptr;
+  SyncGuard* sync_guard = nullptr;     // the innermost one of this thread
+  detail::Capture* capture = nullptr;  // this thread's work goes into a graph (core/graph.h)
 };
 
 extern constinit thread_local Mode mode;
@@ -109,6 +119,7 @@ enum ProcessSlow : u32 {
   kSlowStreams = 1,      // some device has more than its default stream
   kSlowDevices = 2,      // more than one cuda device is in use
   kSlowObserved = 4,     // a profiler observer is registered
+  kSlowCapture = 8,      // some thread's work goes into a graph
   kSlowHostCopies = 256  // counted: host tensors that a device reads or writes right now
 };
 extern constinit std::atomic<u32> process_slow;
@@ -170,21 +181,53 @@ class WT_GUARD AnomalyMode {
  private:
   bool before_;
 };
-// A wait of the host for a device throws UsageError in the scope: shows what makes a training loop
-// wait (item(), to_vector(), a copy to the cpu, synchronize(), reading a StepResult). Work on the
-// cpu itself is no wait.
+// Finds what makes a training loop wait: item(), to_vector(), a copy to the cpu, synchronize(),
+// reading a StepResult. Each wait of the host for a device in the scope is
+//   OnSync::count  counted, by line;
+//   OnSync::warn   counted, and told through the warning handler, each line once a process;
+//   OnSync::error  a UsageError before it waits (what SyncGuard{} does).
+// OnSync::allow, which SyncGuard{false} is too, suspends an outer guard. Work on the cpu itself is
+// no wait. Guards nest; the innermost one counts. It counts the waits of its own thread: threads
+// that a ModeCopy gave it to warn and throw alike, and count nothing.
 class WT_GUARD SyncGuard {
  public:
-  [[nodiscard]] explicit SyncGuard(bool on = true) : before_(mode.no_sync) { mode.no_sync = on; }
-  ~SyncGuard() { mode.no_sync = before_; }
+  // One line of the user's program that waited.
+  struct Wait {
+    std::string what;  // "item"
+    Device device;     // that was waited for
+    Frame at;
+    i64 count;
+  };
+  [[nodiscard]] explicit SyncGuard(OnSync on)
+      : on_before_(mode.on_sync), guard_before_(mode.sync_guard) {
+    mode.on_sync = on;
+    mode.sync_guard = this;
+  }
+  [[nodiscard]] explicit SyncGuard(bool on = true)
+      : SyncGuard(on ? OnSync::error : OnSync::allow) {}
+  ~SyncGuard() {
+    mode.on_sync = on_before_;
+    mode.sync_guard = guard_before_;
+  }
   SyncGuard(const SyncGuard&) = delete;
   SyncGuard& operator=(const SyncGuard&) = delete;
 
+  // So far, with those that an error prevented.
+  i64 count() const;
+  // In the order of each line's first wait.
+  const std::vector<Wait>& waits() const { return waits_; }
+  // One line for each: "item waits for cuda at train.cpp:57, 20 times".
+  std::string describe() const;
+  void note(const char* what, Device d, Frame at);  // for the library
+
  private:
-  bool before_;
+  OnSync on_before_;
+  SyncGuard* guard_before_;
+  std::vector<Wait> waits_;
 };
 namespace detail {
-// The host is about to wait for `d` in `what`. Throws UsageError under a SyncGuard.
+// The host is about to wait for `d` in `what`: does what the innermost SyncGuard says. Under a
+// capture it throws, naming the line, what a graph cannot hold (core/graph.h).
 WT_API void before_wait(const char* what, Device d, Frame at = {});
 }  // namespace detail
 // Operators recorded in the scope hold what backward needs by `p`; scopes nest, the innermost one

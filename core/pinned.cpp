@@ -37,20 +37,23 @@ bool is_free(PinnedBlock* b) {
   return true;
 }
 
-// The first block of the class that no copy uses; with `wait`, else the oldest after its copy.
-PinnedBlock* pop(Pool& p, u32 c, bool wait) {
+// The first block of the class and kind of device that no copy uses; with `wait`, else the oldest
+// after its copy. Another kind's memory is not locked for this one, and not this one's to free.
+PinnedBlock* pop(Pool& p, u32 c, DeviceKind kind, bool wait) {
+  PinnedBlock** oldest = nullptr;
   for (PinnedBlock** at = &p.idle[c]; *at; at = &(*at)->next) {
+    if ((*at)->device.kind != kind) continue;
+    if (!oldest) oldest = at;
     if (!is_free(*at)) continue;
     PinnedBlock* b = *at;
     *at = b->next;
     return b;
   }
-  PinnedBlock* oldest = wait ? p.idle[c] : nullptr;
-  if (oldest) {
-    p.idle[c] = oldest->next;
-    oldest->wait();
-  }
-  return oldest;
+  if (!wait || !oldest) return nullptr;
+  PinnedBlock* b = *oldest;
+  *oldest = b->next;
+  b->wait();
+  return b;
 }
 
 void trim_locked(Pool& p) {
@@ -98,7 +101,7 @@ PinnedBlock* take_pinned(Device d, i64 bytes) {
   const i64 rounded = i64(detail::class_bytes(c));
   Pool& p = pool();
   const std::lock_guard lock(p.mutex);
-  if (PinnedBlock* b = pop(p, c, p.bytes + rounded > kLimit)) {
+  if (PinnedBlock* b = pop(p, c, d.kind, p.bytes + rounded > kLimit)) {
     b->device = d;
     return b;
   }

@@ -9,7 +9,7 @@ namespace wt {
 struct PinnedBlock {
   void* data = nullptr;
   i64 bytes = 0;  // of its size class
-  Device device;  // whose copy `event` marks
+  Device device;  // whose copy `event` marks; of the kind that has locked the memory
   Event event{Device::cpu()};
   std::atomic<bool> busy{false};  // a copy may be under way until `event`
   bool visible = false;           // a tensor lies in it: operators must look whether it is busy

@@ -8,6 +8,7 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/guard_alloc.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/memory_limit.h"
@@ -226,16 +227,8 @@ Storage* take_block(Device d, i64 bytes) {
   }
   if (d.is_meta || bytes == 0) return s;
   try {  // a device may also throw: no driver, an error that stuck
-    if (!block_allocators[int(d.kind)]) {
-      require_available(d);
-      start_device(d.kind);
-    }
-    const BlockAllocator* a = block_allocators[int(d.kind)];
-    s->data = a->take(d, bytes);
-    if (!s->data) {
-      a->trim();
-      s->data = a->take(d, bytes);
-    }
+    if (!mode.capture || !take_from_graph(d, bytes, s->data)) [[likely]]
+      s->data = take_device_block(d, bytes);
   } catch (...) {
     free_header(s);
     throw;
@@ -248,6 +241,21 @@ Storage* take_block(Device d, i64 bytes) {
 }
 
 }  // namespace
+
+void* take_device_block(Device d, i64 bytes) {
+  if (!block_allocators[int(d.kind)]) {
+    require_available(d);
+    start_device(d.kind);
+  }
+  const BlockAllocator* a = block_allocators[int(d.kind)];
+  void* data = a->take(d, bytes);
+  if (data) return data;
+  a->trim();
+  return a->take(d, bytes);
+}
+void give_device_block(Device d, void* data, i64 bytes) noexcept {
+  if (const BlockAllocator* a = block_allocators[int(d.kind)]) a->give(d, data, bytes);
+}
 
 bool StorageLog::has(const Storage* s) const {
   return std::find(made.begin(), made.end(), s) != made.end();
@@ -284,9 +292,10 @@ static void release_elsewhere(Storage* s) {
     if (s->extra->deleter) s->extra->deleter(s->extra->argument);
     delete s->extra;
   } else if (s->data && !s->borrowed) {
-    const BlockAllocator& a =
-        s->device == Device::cpu() ? guard_allocator() : *block_allocators[int(s->device.kind)];
-    a.give(s->device, s->data, s->bytes);
+    if (s->device == Device::cpu())
+      guard_allocator().give(s->device, s->data, s->bytes);
+    else if (!give_to_graph(s->device, s->data, s->bytes))
+      give_device_block(s->device, s->data, s->bytes);
   }
   free_header(s);
 }
@@ -458,6 +467,7 @@ u64 request_count() {
 }
 
 void empty_cache() {
+  detail::not_in_a_graph("empty_cache", "memory goes back to the device");
   detail::trim_thread(detail::thread_memory);
   detail::trim_impls(detail::thread_impls.free);
   detail::trim_returned();

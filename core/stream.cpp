@@ -7,6 +7,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
@@ -64,6 +65,12 @@ void give_stream(StreamState* p) {
   s.idle.push_back(p);
 }
 
+// Events, and streams beside the graph's, have no place in a graph.
+void check_graph(const char* what, Device d) {
+  if (detail::recording_graph() && d == mode.capture->device) [[unlikely]]
+    detail::not_in_a_graph(what, "it orders or asks streams, and a graph has one");
+}
+
 i64 host_time() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
@@ -107,6 +114,7 @@ void Event::swap(Event& o) noexcept {
 void Event::record() { record_on(detail::native_stream(device_)); }
 
 void Event::record_on(void* stream) {
+  check_graph("Event::record", device_);
   const StreamBackend* b = stream_backend(device_);
   if (!b) {
     host_ns_ = host_time();
@@ -117,6 +125,7 @@ void Event::record_on(void* stream) {
 }
 
 bool Event::done() const {
+  check_graph("Event::done", device_);
   return !native_ || stream_backend(device_)->event_done(device_, native_);
 }
 
@@ -148,17 +157,20 @@ Stream Stream::current(Device d) {
 }
 
 bool Stream::done() const {
+  check_graph("Stream::done", device());
   const StreamBackend* b = stream_backend(device());
   return !b || b->stream_done(device(), native());
 }
 
 void Stream::synchronize() const {
   detail::before_wait("Stream::synchronize", device());
+  const SyncGuard counted(OnSync::allow);
   if (const StreamBackend* b = stream_backend(device())) b->stream_wait(device(), native());
   check_mailbox(device());
 }
 
 void Stream::wait(const Event& e) const {
+  check_graph("Stream::wait", device());
   const StreamBackend* b = stream_backend(device());
   if (b && e.native())
     b->stream_after(device(), native(), e.native());
@@ -167,6 +179,7 @@ void Stream::wait(const Event& e) const {
 }
 
 void Stream::wait(const Stream& o) const {
+  check_graph("Stream::wait", device());
   if (*this == o || !stream_backend(o.device())) return;
   Event e(o.device());
   e.record_on(o.native());
@@ -175,6 +188,7 @@ void Stream::wait(const Stream& o) const {
 
 StreamScope::StreamScope(const Stream& s)
     : held_(s), before_(mode.stream), native_before_(mode.native_stream), id_before_(mode.id) {
+  check_graph("StreamScope", s.device());
   if (!stream_backend(s.device())) return;  // nothing is ever queued there
   mode.stream = s.native() ? s.state_.get() : nullptr;
   mode.native_stream = s.native();
@@ -195,6 +209,7 @@ void follow_stream(const StreamState* from, const StreamState* to) {
   const Device d = from ? from->device : to->device;
   const StreamBackend* b = stream_backend(d);
   if (!b) return;
+  check_graph("backward", d);
   void* event = b->take_event(d, false);
   b->record(d, event, from ? from->native : nullptr);
   b->stream_after(to ? to->device : d, to ? to->native : nullptr, event);
@@ -210,6 +225,7 @@ void follow_stream_quietly(const StreamState* from, const StreamState* to) noexc
 
 void prepare_operand(const TensorImpl* p) {
   const Storage* s = p->storage;
+  if (mode.capture) note_graph_operand(p);
   if (!s->special() || !s->data) return;
   const Device d = s->device;
   if (d == Device::cpu()) return wait_for_host_access(p);

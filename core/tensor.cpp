@@ -125,6 +125,7 @@ void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
     throw PlacementError(
         str("[item] a meta tensor has no values: ", describe(t), "\n  at ", wt::describe(at)));
   before_wait("item", d, at);
+  const SyncGuard counted(OnSync::allow);  // what follows is the same wait
   const NoGrad no_grad;
   const FrameScope frame(at);
   const Tensor dense = t.to(as, at).contiguous(MemoryFormat::contiguous, at);

@@ -1,5 +1,6 @@
 #include "warptape/core/warning.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <mutex>
@@ -39,7 +40,9 @@ void warn_once(std::string_view key, std::string_view line) {
     const std::lock_guard lock(told().mutex);
     if (!told().keys.emplace(key).second) return;
   }
-  handler(line);
+  std::string text(line);
+  std::replace(text.begin(), text.end(), '\n', ',');
+  handler(text);
 }
 
 namespace detail {

@@ -18,7 +18,8 @@ using WarningHandler = void (*)(std::string_view line) noexcept;
 WT_API WarningHandler set_warning_handler(WarningHandler handler);
 
 // --- for the library ---
-// Hands `line` to the handler unless a warning of this key has been handed out already.
+// Hands `line` to the handler unless a warning of this key has been handed out already. Ends of
+// lines in it (it may be an error's text) become commas.
 void warn_once(std::string_view key, std::string_view line);
 namespace detail {
 void forget_warnings();  // for tests: every warning is news again

@@ -12,6 +12,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/warning.h"
@@ -252,6 +253,11 @@ void launch_first_use(const FirstUse& u) {
   const TriedKind kind{u.variants.contract, name, u.dtype, size_class(i64(u.bytes)), u.layout};
   const ListTouched list = touched_by(u.variants.contract);
   bool agreed = true;
+  if (recording_graph() && row != plain && plain >= 0 && list && !file.agreed(kind) &&
+      !is_tuned(u, name)) {
+    launch(u, plain);  // comparing would wait
+    return;
+  }
   if (row == plain || plain < 0 || !list || file.agreed(kind) || is_tuned(u, name))
     launch(u, row);
   else

@@ -237,6 +237,7 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     }
   }
   device_ = d;
+  ++generation_;
   arenas_ = std::move(made);
   runs_ = std::move(runs);
 }
@@ -340,6 +341,28 @@ void Arenas::add_average() {
     copy_if_real(made[i]->data, device_, a.param->data, device_, a.elements * item_size(a.dtype));
     a.average = std::move(made[i]);
   }
+  ++generation_;
+}
+
+std::vector<char> Arenas::written_slots() const {
+  std::vector<char> slots;
+  for (const Arena& a : arenas_)
+    for (const Slot& s : a.slots) {
+      const Leaf* l = leaf_of(s.entry.tensor.impl());
+      slots.push_back(l && l->written);
+    }
+  return slots;
+}
+
+void Arenas::wrote_slots(const std::vector<char>& slots) noexcept {
+  size_t i = 0;
+  for (const Arena& a : arenas_)
+    for (const Slot& s : a.slots) {
+      Leaf* l = leaf_of(s.entry.tensor.impl());
+      if (!slots[i++] || !l) continue;
+      l->written = true;
+      l->grad->cell->wrote(mode.frame);
+    }
 }
 
 void Arenas::attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept {
@@ -365,6 +388,7 @@ void Arenas::keep_half(DType t) {
       made.push_back({&a, zeroed_with_cells(device_, a.elements * item_size(t), a.slots.size(),
                                             Category::parameter)});
   for (Made& m : made) attach_half(*m.arena, std::move(m.memory.storage), m.memory.cells, t);
+  generation_ += !made.empty();
   for (const Arena& a : arenas_) {
     if (!a.half) continue;
     for (const Slot& s : a.slots) {

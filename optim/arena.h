@@ -143,6 +143,11 @@ class Arenas {
   // not of their parameter's present values. Throws OutOfMemory; then nothing has changed.
   void keep_half(DType t);
   bool has_average() const { return static_cast<bool>(arenas_.front().average); }
+  // Goes up when memory has moved or been added: what has its addresses is of the past.
+  u64 generation() const { return generation_; }
+  // Which slots a backward has written, a byte each, and what a replayed backward does to them.
+  std::vector<char> written_slots() const;
+  void wrote_slots(const std::vector<char>& slots) noexcept;
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
 
@@ -169,6 +174,7 @@ class Arenas {
 
   u64 id_;
   std::vector<int> n_states_;
+  u64 generation_ = 0;
   Device device_;
   void attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept;
 

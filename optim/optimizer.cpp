@@ -8,6 +8,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
@@ -310,14 +311,18 @@ void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlo
   begin_update(grad_factor);
   for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
   if (arenas_->has_average()) update_average(flags);
-  arenas_->bump_versions();
   // Group 0 writes the record and counts the dropout calls.
-  for (size_t g = 0; g < m.host.size(); ++g) {
+  for (size_t g = 0; g < m.host.size(); ++g)
     wt::run(StepAdvanceArgs{m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls,
                             g == 0 ? scaler : nullptr},
             m.launch());
-    ++m.host[g].attempted;  // no device decides about this one
-  }
+  if (!wt::detail::recording_graph()) count_step();
+}
+
+void Optimizer::count_step() noexcept {
+  Memory& m = *memory_;
+  arenas_->bump_versions();
+  for (OptimBlock& b : m.host) ++b.attempted;  // no device decides about this one
   --m.table_left;
 }
 

@@ -142,6 +142,8 @@ class WT_API Optimizer {
   void apply_step(const StepOptions& options, const double* factor, const i32* found);
   // 16-bit copies of the parameters for autocast, which updates keep; after prepare().
   void keep_half(DType t);
+  // The host's part of apply(), which leaves it out while work is recorded: for each replay.
+  void count_step() noexcept;
   // The block's own norm and clip factor, for clip_factor().
   double* own_norm() const;
   Tensor own_factor() const;

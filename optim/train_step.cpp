@@ -8,12 +8,14 @@
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
+#include "warptape/optim/captured_step.h"
 
 namespace wt {
 
@@ -32,7 +34,7 @@ T* field(const Tensor& block, size_t at) {
   return begin ? reinterpret_cast<T*>(begin + at) : nullptr;
 }
 // The host knows what a kernel did as soon as it is launched.
-bool is_synchronous(Device d) { return stream_backend(d) == nullptr; }
+bool is_synchronous(Device d) { return stream_backend(d) == nullptr && !detail::recording_graph(); }
 
 template <class T>
 T read_field(const Tensor& block, size_t at) {
@@ -70,6 +72,7 @@ StepRecord StepResult::read() const {
   if (block_.device().is_meta)
     throw PlacementError("[StepResult] a step on the meta device has no values");
   wt::detail::before_wait("StepResult", block_.device());
+  const SyncGuard counted(OnSync::allow);
   // All of it at once, the mailbox's flag as the newest step saw it included: each copy is a round
   // trip.
   const auto block = read_field<StepBlock>(block_, 0);
@@ -87,24 +90,6 @@ StepRecord StepResult::read() const {
 
 // --- the step ---
 
-// A registered buffer as it was when the step began.
-struct TrainStep::Snapshot {
-  std::shared_ptr<nn::detail::ParamSlot> slot;
-  Tensor tensor;  // what sat in the slot: a forward may put another tensor there
-  Tensor copy;
-  u32 version = 0;
-  const void* data = nullptr;
-
-  bool is_current() const {
-    return slot->tensor.same_as(tensor) && copy.defined() && tensor.impl()->data == data &&
-           tensor.version() == version;
-  }
-  void remember() {
-    version = tensor.version();
-    data = tensor.impl()->data;
-  }
-};
-
 TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options)
     : net_module_(net), net_(net.state()), opt_(opt), options_(std::move(options)) {
   if (options_.precision != DType::f32 && !is_half(options_.precision))
@@ -117,9 +102,7 @@ TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStep
           "inf would be applied; use skip or stop");
     scaler_ = std::make_unique<optim::GradScaler>(options_.loss_scale);
   }
-  if (options_.graph)
-    throw NotAvailable(
-        "[TrainStep] graph = true needs CUDA graph capture, which is not there yet: use false");
+  if (options_.graph) captured_ = std::make_unique<CapturedSteps>(options_);
   if (options_.micro_batches < 1)
     throw UsageError(
         str("[TrainStep] micro_batches must be at least 1, got ", options_.micro_batches));

@@ -49,7 +49,8 @@ struct TrainStepOptions {
   i64 micro_batches = 1;       // at most the batch's size; their losses and gradients add up
   double clip_norm = 0;        // of the mean loss's gradient; 0: no clipping
   optim::Schedule schedule{};  // given to the optimizer
-  bool graph = false;          // capture as one CUDA graph
+  // Capture the step as one graph and replay it: optim/captured_step.h. Eager on the cpu.
+  bool graph = false;
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway. With f16 a step is skipped and the
   // scale lowered as long as that can help; `stop` throws at loss_scale.min_scale, `skip` never
@@ -60,6 +61,7 @@ struct TrainStepOptions {
   std::function<void(const StepRecord&)> before_stop = {};
   optim::Reducer* reducer = nullptr;      // other ranks; not owned
   double ema_decay = 0;                   // above 0: opt.track_ema(ema_decay)
+  i64 graph_shapes = 8;                   // batches of so many shapes get a graph each
   optim::GradScalerOptions loss_scale{};  // of precision f16
 };
 
@@ -94,7 +96,7 @@ class WT_API StepResult {
 class WT_API TrainStep {
  public:
   // Keeps references to `opt` and to the module's state. Throws NotAvailable for what is not there
-  // yet (graph), UsageError for options out of range.
+  // yet (a graph with a reducer), UsageError for options out of range.
   TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
@@ -111,7 +113,9 @@ class WT_API TrainStep {
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
-    begin(detail::batch_size(batch));
+    const i64 size = detail::batch_size(batch);
+    if (captured_) return captured_step(batch, size, loss_of);
+    begin(size);
     try {
       run_parts(batch, loss_of);
       return finish();
@@ -188,9 +192,36 @@ class WT_API TrainStep {
   // f16.
   optim::GradScaler& scaler();
 
+  // With graph = true: how many graphs there are, and why steps run eagerly where they do (naming
+  // operator and line; empty if none does).
+  i64 captures() const;
+  const std::string& why_eager() const;
+
  private:
   struct Snapshot;
   using Gradients = std::vector<std::vector<double>>;  // of the mean loss, a parameter each
+  struct CapturedSteps;
+  struct CapturedEntry;
+
+  template <class Batch, class F>
+  StepResult captured_step(const Batch& batch, i64 size, F& loss_of) {
+    static char kind;  // its address stands for the types
+    Batch placed = batch;
+    std::vector<Tensor*> tensors;
+    detail::for_each_tensor(placed, [&](Tensor& t) { tensors.push_back(&t); });
+    return run_captured(tensors, size, &kind, [&] { run_parts(placed, loss_of); });
+  }
+  // captured_step.cpp. `tensors` are those of the batch that `forward` reads: they are put on the
+  // device, in the graph's own memory where there is one.
+  StepResult run_captured(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
+                          const std::function<void()>& forward);
+  StepResult run_eagerly(const std::vector<Tensor*>& tensors, i64 size,
+                         const std::function<void()>& forward);
+  bool still_stands(const CapturedEntry& e);
+  void place_batch(const std::vector<Tensor*>& tensors, CapturedEntry& e);
+  bool capture(CapturedEntry& e, i64 size, const std::function<void()>& forward);
+  void check_buffers(CapturedEntry& e);
+  StepResult replay(CapturedEntry& e);
 
   void begin(i64 batch_size);
   void begin_verify(i64 batch_size);
@@ -294,6 +325,7 @@ class WT_API TrainStep {
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1, samples_ = 0;
+  std::unique_ptr<CapturedSteps> captured_;  // graph = true
 };
 
 }  // namespace wt

@@ -11,6 +11,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factory.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/random_fill.h"
@@ -31,6 +32,7 @@ class UserCall {
  public:
   // Where it is wanted: the same bits on every device.
   Tensor made(const Shape& shape, DType t, TensorOptions o, Frame at, RandomFillArgs a) const {
+    detail::random_not_in_a_graph(o.device, at);
     o.dtype = t;
     Tensor out = empty(shape, o, at);
     if (out.numel() == 0 || o.device.is_meta) return out;

@@ -1,6 +1,7 @@
 // Views, and the copies that go with them. A view's node leads to the base; its backward puts the
 // gradient back into the base's shape.
 #include <deque>
+#include <optional>
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
@@ -13,6 +14,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -452,7 +454,13 @@ Tensor to_device(const In& x, Device d) {
     throw PlacementError(str("[to_device] a meta tensor has no values to move to ", to_string(d),
                              "\n  at ", describe(x.frame()),
                              "\n  Try loading or initialising it there"));
-  if (d == Device::cpu()) detail::before_wait("to_device", from, x.frame());
+  std::optional<SyncGuard> counted;
+  if (d == Device::cpu()) {
+    detail::before_wait("to_device", from, x.frame());
+    counted.emplace(OnSync::allow);
+  }
+  if (detail::recording_graph()) [[unlikely]]
+    detail::not_in_a_graph("to_device", "it copies between the device and host memory", x.frame());
   const FrameScope frame(x.frame());
   const Tensor dense = contiguous(Tensor(detail::retained(x.impl())));
   const In in(dense);

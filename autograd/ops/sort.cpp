@@ -13,6 +13,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/sort.h"
 
@@ -155,6 +156,7 @@ Tensor multinomial(const In& x, i64 draws, MultinomialOptions options) {
     rows.shape[1] = rows.strides[0] = draws;
     rows.strides[1] = 1;
   }
+  detail::random_not_in_a_graph(s.device(), s.frame());
   const RandomCall draw = next_random_call(RandomStream::user);
   run(MultinomialArgs{View{y.view().data, &rows}, view_of(p.impl()), options.replacement, draw.key,
                       draw.call},

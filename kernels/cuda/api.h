@@ -38,6 +38,8 @@ enum CudaCode : int {
   kCudaLaunchFailure = 719,
   kCudaSystemNotReady = 802,
   kCudaDriverMismatch = 803,
+  kCudaCaptureUnsupported = 900,
+  kCudaCaptureInvalidated = 901,
 };
 // Arguments of the driver's cuTensorMapEncodeTiled; the same.
 enum CudaTensorMap : int {
@@ -78,6 +80,15 @@ struct CudaApi {
   int (*query_event)(void*);
   int (*wait_event)(void*);
   int (*elapsed)(float* ms, void* from, void* to);
+  // Graphs. From begin_capture on, work of this thread on the stream is recorded, and calls of this
+  // thread that a capture forbids fail and spoil it; other threads go on.
+  int (*begin_capture)(void* stream);
+  int (*end_capture)(void* stream, void** graph);  // a cudaGraph_t; null after an error
+  int (*instantiate)(void** exec, void* graph);
+  int (*graph_size)(void* graph, size_t* nodes);
+  int (*free_graph)(void* graph);
+  int (*launch_graph)(void* exec, void* stream);
+  int (*free_exec)(void* exec);
   // The kernel may be launched with so much dynamic shared memory on the current device.
   int (*allow_shared)(const void* kernel, int bytes);
   // A function of libcuda by name, which is not linked; null where the driver has none.

@@ -6,6 +6,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/suggest.h"
@@ -226,6 +227,8 @@ void connect_cuda(CudaState& s) {
   set_block_allocator(DeviceKind::cuda, &kBlocks);
   set_copy_backend(DeviceKind::cuda, &kCopies);
   set_stream_backend(DeviceKind::cuda, &kStreams);
+  // A launch that waits cannot be captured.
+  set_graph_backend(DeviceKind::cuda, s.sync_launches ? nullptr : &cuda_graphs);
 }
 
 void disconnect_cuda() {
@@ -233,6 +236,7 @@ void disconnect_cuda() {
   set_block_allocator(DeviceKind::cuda, nullptr);
   set_copy_backend(DeviceKind::cuda, nullptr);
   set_stream_backend(DeviceKind::cuda, nullptr);
+  set_graph_backend(DeviceKind::cuda, nullptr);
   launches_wait = false;
   process_slow.fetch_and(~u32(kSlowStreams | kSlowDevices), std::memory_order_relaxed);
 }

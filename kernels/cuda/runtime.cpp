@@ -31,6 +31,9 @@ static_assert(int(kCudaLaunchFailure) == int(cudaErrorLaunchFailure));
 static_assert(int(kCudaSystemNotReady) == int(cudaErrorSystemNotReady));
 static_assert(int(kCudaDriverMismatch) == int(cudaErrorSystemDriverMismatch));
 
+static_assert(int(kCudaCaptureUnsupported) == int(cudaErrorStreamCaptureUnsupported));
+static_assert(int(kCudaCaptureInvalidated) == int(cudaErrorStreamCaptureInvalidated));
+
 static_assert(int(kTensorNoInterleave) == int(CU_TENSOR_MAP_INTERLEAVE_NONE));
 static_assert(int(kTensorNoSwizzle) == int(CU_TENSOR_MAP_SWIZZLE_NONE));
 static_assert(int(kTensorZeros) == int(CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
@@ -43,6 +46,8 @@ static_assert(sizeof(CUtensorMap) == 128 && alignof(CUtensorMap) <= 128);
 
 cudaStream_t stream(void* s) { return static_cast<cudaStream_t>(s); }
 cudaEvent_t event(void* e) { return static_cast<cudaEvent_t>(e); }
+cudaGraph_t graph(void* g) { return static_cast<cudaGraph_t>(g); }
+cudaGraphExec_t exec(void* e) { return static_cast<cudaGraphExec_t>(e); }
 
 int properties(cuda::Properties* p, int index) {
   cudaDeviceProp d;
@@ -115,6 +120,23 @@ constexpr CudaApi kApi = {
     .wait_event = [](void* e) { return int(cudaEventSynchronize(event(e))); },
     .elapsed = [](float* ms, void* from,
                   void* to) { return int(cudaEventElapsedTime(ms, event(from), event(to))); },
+    .begin_capture =
+        [](void* s) {
+          return int(cudaStreamBeginCapture(stream(s), cudaStreamCaptureModeThreadLocal));
+        },
+    .end_capture =
+        [](void* s, void** g) {
+          return int(cudaStreamEndCapture(stream(s), reinterpret_cast<cudaGraph_t*>(g)));
+        },
+    .instantiate =
+        [](void** e, void* g) {
+          return int(
+              cudaGraphInstantiateWithFlags(reinterpret_cast<cudaGraphExec_t*>(e), graph(g), 0));
+        },
+    .graph_size = [](void* g, size_t* n) { return int(cudaGraphGetNodes(graph(g), nullptr, n)); },
+    .free_graph = [](void* g) { return int(cudaGraphDestroy(graph(g))); },
+    .launch_graph = [](void* e, void* s) { return int(cudaGraphLaunch(exec(e), stream(s))); },
+    .free_exec = [](void* e) { return int(cudaGraphExecDestroy(exec(e))); },
     .allow_shared =
         [](const void* kernel, int bytes) {
           return int(

@@ -11,6 +11,10 @@
 #include "warptape/kernels/cuda/allocator.h"
 #include "warptape/kernels/cuda/api.h"
 
+namespace wt {
+struct GraphBackend;  // core/graph_capture.h
+}
+
 namespace wt::detail {
 
 inline constexpr int kMaxCudaDevices = 64;
@@ -45,5 +49,6 @@ extern constinit thread_local int entered_device;
 // Connects allocator, copies and streams to the core. Throws NotAvailable, UsageError (WT_ALLOC).
 void connect_cuda(CudaState& s);
 void disconnect_cuda();
+extern const GraphBackend cuda_graphs;  // graph.cpp
 
 }  // namespace wt::detail

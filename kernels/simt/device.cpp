@@ -5,10 +5,11 @@
 #include <mutex>
 
 #include "warptape/core/copy_bytes.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/stream.h"
-#include "warptape/kernels/simt/queues.h"
+#include "warptape/kernels/simt/queued_work.h"
 
 namespace wt {
 namespace {
@@ -39,17 +40,26 @@ constexpr BlockAllocator kBlocks = {take, give, trim,
                                     [](Device) { return i64(simt_arena_info().committed); }};
 
 // --- copies ---
+// True: the copy went into the graph that this thread captures.
+bool recorded(const Copy& c, Device d) {
+  if (!recording()) return false;
+  record(c, current_stream(d));
+  return true;
+}
+
 void eager_copy(void* to, Device, const void* from, i64 bytes) {
   const ArenaOpen open;
   std::memcpy(to, from, size_t(bytes));
 }
 
 constexpr CopyBackend kEagerCopies = {eager_copy, eager_copy,
-                                      [](void* to, const void* from, Device, i64 bytes) {
+                                      [](void* to, const void* from, Device d, i64 bytes) {
+                                        if (recorded({to, from, size_t(bytes)}, d)) return;
                                         const ArenaOpen open;
                                         std::memmove(to, from, size_t(bytes));
                                       },
-                                      [](void* to, Device, i64 bytes) {
+                                      [](void* to, Device d, i64 bytes) {
+                                        if (recorded({to, nullptr, size_t(bytes)}, d)) return;
                                         const ArenaOpen open;
                                         std::memset(to, 0, size_t(bytes));
                                       },
@@ -62,9 +72,11 @@ constexpr CopyBackend kLazyCopies = {[](void* host, Device d, const void* device
                                        staged_from_host(device, d, host, bytes);
                                      },
                                      [](void* to, const void* from, Device d, i64 bytes) {
+                                       if (recorded({to, from, size_t(bytes)}, d)) return;
                                        queue_copy({to, from, size_t(bytes)}, current_stream(d));
                                      },
                                      [](void* to, Device d, i64 bytes) {
+                                       if (recorded({to, nullptr, size_t(bytes)}, d)) return;
                                        queue_copy({to, nullptr, size_t(bytes)}, current_stream(d));
                                      },
                                      [](Device d) { wait_for(queue_mark(current_stream(d))); }};
@@ -145,6 +157,7 @@ void start_simt_device() {
   set_block_allocator(DeviceKind::simt, &kBlocks);
   set_copy_backend(DeviceKind::simt, queues ? &kLazyCopies : &kEagerCopies);
   set_stream_backend(DeviceKind::simt, queues ? &kStreams : &kNoQueues);
+  set_graph_backend(DeviceKind::simt, &simt_graphs);
 }
 
 void set_simt_streams(SimtStreams mode, uint64_t seed) {

@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "warptape/core/crc32c.h"
-#include "warptape/core/in.h"
-#include "warptape/core/mode.h"
 #include "warptape/core/philox.h"
+#include "warptape/kernels/simt/queued_work.h"
 
 namespace wt {
 namespace simt_runtime {
@@ -21,18 +20,6 @@ namespace {
 
 // As many as CUDA's queues hold before a launch waits.
 constexpr size_t kMostQueued = 1024;
-
-// Where the user asked for an entry; text is made only when there is something to say.
-struct Place {
-  const OpInfo* op = mode.op;
-  Frame at = mode.frame ? frame_of(mode.frame) : mode.operand ? mode.operand->frame() : Frame{};
-  const ModulePath* module = mode.module;
-
-  std::string text() const {
-    if (!at) return {};
-    return "\n  queued at " + describe(at) + (module ? ", in " + wt::to_string(module) : "");
-  }
-};
 
 struct HostRange {
   const char* begin = nullptr;
@@ -184,93 +171,6 @@ Queues& queues() {
   return q;
 }
 
-[[noreturn]] void fail_with(const std::string& what, const Place& place) {
-  throw KernelError(what + place.text());
-}
-
-// A pointer that an entry uses, and what it was then.
-struct Held {
-  const void* pointer;
-  int argument;  // counted from 1
-  Allocation memory;
-};
-
-void hold(std::vector<Held>& list, const void* p, int argument, const std::string& title,
-          const Place& place) {
-  Held h{p, argument, {}};
-  if (!find_allocation(p, h.memory))
-    fail_with(strf("%s: argument %d is %p, memory of simt that has been freed", title.c_str(),
-                   argument, p),
-              place);
-  list.push_back(h);
-}
-
-// What the streams of the work did not say to the allocator shows here.
-void check_held(const std::vector<Held>& list, const std::string& title) {
-  for (const Held& h : list)
-    if (!still_there(h.memory))
-      throw KernelError(
-          strf("%s: argument %d, %p, was freed on its own stream before this ran: nobody had "
-               "recorded that this stream uses it",
-               title.c_str(), h.argument, h.pointer));
-}
-
-// Everything of a launch, its own.
-struct QueuedLaunch {
-  GridLaunch grid;
-  SimtOptions options;
-  Place place;
-  std::vector<Held> held;
-  std::unique_ptr<unsigned char[]> memory;
-
-  void run() {
-    try {
-      check_held(held, kernel_title(grid));
-      run_launch(grid, options);
-    } catch (const KernelError& e) {
-      const std::string text = place.text(), what = e.what(), kind = "KernelError: ";
-      if (text.empty()) throw;
-      throw KernelError((what.starts_with(kind) ? what.substr(kind.size()) : what) + text);
-    }
-  }
-};
-
-struct QueuedCopy {
-  Copy copy;
-  Place place;
-  std::vector<Held> held;
-  bool compare;  // the host's bytes with their checksum
-  u32 sum = 0;
-
-  const char* title() const {
-    return copy.host_from ? "copy from the host"
-           : copy.host_to ? "copy to the host"
-           : copy.from    ? "copy within the device"
-                          : "fill with zeros";
-  }
-  const void* host() const { return copy.host_from ? copy.from : copy.to; }
-  void run() const {
-    try {
-      check_held(held, title());
-    } catch (const KernelError&) {
-      fail_with(str(title(),
-                    ": device memory was freed on its own stream before this ran: nobody "
-                    "had recorded that this stream uses it"),
-                place);
-    }
-    if (compare && crc32c(host(), copy.bytes) != sum)
-      fail_with(str(title(), ": the host changed ", copy.bytes,
-                    " bytes of its buffer before the "
-                    "copy had run"),
-                place);
-    const ArenaOpen open;
-    if (copy.from)
-      std::memmove(copy.to, copy.from, copy.bytes);
-    else
-      std::memset(copy.to, 0, copy.bytes);
-  }
-};
-
 }  // namespace
 
 int read_stream_mode() {
@@ -295,28 +195,12 @@ void* new_queue() {
 }
 
 void queue_launch(const GridLaunch& g, const SimtOptions& options) {
-  auto launch = std::make_shared<QueuedLaunch>();
-  launch->grid = g;
-  launch->options = options;
-  for (int i = 0; i < g.pointer_count; ++i)
-    if (g.pointers[i])
-      hold(launch->held, g.pointers[i], g.pointer_args[i], kernel_title(g), launch->place);
-  launch->grid.pointer_count = 0;  // what they point at is looked at before the grid runs
-  launch->grid.pointers = nullptr;
-  launch->grid.pointer_args = nullptr;
-  constexpr size_t kAlign = 64;
-  launch->memory = std::make_unique<unsigned char[]>(g.body_bytes + kAlign);
-  auto at = (reinterpret_cast<uintptr_t>(launch->memory.get()) + kAlign - 1) / kAlign * kAlign;
-  launch->grid.body = reinterpret_cast<void*>(at);
-  std::memcpy(launch->grid.body, g.body, g.body_bytes);
-  queues().push_work(g.stream, {.work = [launch] { launch->run(); }});
+  auto launch = std::make_shared<const QueuedLaunch>(g);
+  queues().push_work(g.stream, {.work = [launch, options] { launch->run(options); }});
 }
 
 void queue_copy(const Copy& c, void* stream) {
-  auto copy = std::make_shared<QueuedCopy>();
-  copy->copy = c;
-  if (!c.host_to) hold(copy->held, c.to, 1, copy->title(), copy->place);
-  if (!c.host_from && c.from) hold(copy->held, c.from, 2, copy->title(), copy->place);
+  auto copy = std::make_shared<QueuedCopy>(c);
   Entry e{.work = [copy] { copy->run(); }};
   copy->compare = c.host_to || c.host_from;
   if (copy->compare) {
@@ -331,6 +215,10 @@ void queue_copy(const Copy& c, void* stream) {
     if (copy->compare) copy->sum = crc32c(copy->host(), c.bytes);
   }
   queues().push_work(stream, std::move(e));
+}
+
+void queue_work(std::function<void()> work, void* stream) {
+  queues().push_work(stream, {.work = std::move(work)});
 }
 
 MarkRef queue_mark(void* stream) {

@@ -12,6 +12,10 @@
 
 #include "warptape/kernels/simt/runtime.h"
 
+namespace wt {
+struct GraphBackend;  // core/graph_capture.h
+}
+
 namespace wt::simt_runtime {
 
 // -1: WT_SIMT_STREAMS has not been read.
@@ -46,6 +50,7 @@ struct Copy {
   bool host_to = false, host_from = false;
 };
 void queue_copy(const Copy& c, void* stream);
+void queue_work(std::function<void()> work, void* stream);
 MarkRef queue_mark(void* stream);
 void queue_wait(void* stream, MarkRef mark);
 // The host lets go of a block of the arena, and of host memory (a report if a copy still needs it).
@@ -58,5 +63,12 @@ void wait_for_all();
 void wait_quietly();  // for destructors: the next wait throws
 // The host asks without waiting. Time passes: an entry or none may run.
 bool has_reached(const MarkRef& mark);
+
+// --- graphs (graph.cpp) ---
+// While this thread records, its launches and copies within the device go into the graph.
+bool recording();
+void record(const GridLaunch& g);
+void record(const Copy& c, void* stream);
+extern const GraphBackend simt_graphs;
 
 }  // namespace wt::simt_runtime

@@ -488,6 +488,8 @@ void exec_launch(const GridLaunch& g) {
   const SimtOptions& options = simt_options();
   if (inside_kernel()) throw InternalError("simt: a kernel launched a kernel");
   check_pointers(g);
+  if (recording()) [[unlikely]]
+    return record(g);
   if (lazy()) [[unlikely]]
     return queue_launch(g, options);
   run_launch(g, options);

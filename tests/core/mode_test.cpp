@@ -12,6 +12,7 @@
 #include "warptape/core/stream.h"
 #include "warptape/kernels/run.h"
 #include "warptape/nn/module.h"
+#include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"
@@ -105,6 +106,65 @@ TEST_CASE("Mode: under a sync guard a wait of the host throws and names the line
   CHECK(sum(here).item() == 2);  // the cpu waits for nobody
   const SyncGuard off(false);
   CHECK(sum(x).item() == 2);
+}
+
+TEST_CASE("Mode: a sync guard counts waits by line, or warns of each line once", "[wall][mode]") {
+  const Tensor x = ones({2}, {.device = Device::simt()});
+  int line = 0;
+  {
+    const SyncGuard guard(OnSync::count);
+    for (int i = 0; i < 3; ++i) {
+      line = __LINE__ + 1;
+      (void)sum(x).item();
+    }
+    CHECK(guard.count() == 3);
+    REQUIRE(guard.waits().size() == 1);
+    {
+      const SyncGuard suspended(OnSync::allow);
+      (void)x.to_vector<float>();
+      CHECK(suspended.count() == 0);
+      const SyncGuard inner(OnSync::count);
+      Stream::current(Device::simt()).synchronize();
+      CHECK(inner.count() == 1);
+    }
+    (void)x.to(Device::cpu());
+    REQUIRE(guard.waits().size() == 2);
+    CHECK(guard.count() == 4);
+    const SyncGuard::Wait& first = guard.waits()[0];
+    CHECK(first.what == "item");
+    CHECK(first.device == Device::simt());
+    CHECK(first.at.line == u32(line));
+    CHECK(first.count == 3);
+    const std::string at = "mode_test.cpp:" + std::to_string(line);
+    CHECK(
+        mentions(guard.describe(), "item waits for simt at " + at + ", 3 times\nto_device waits"));
+    CHECK(mentions(guard.describe(), ", 1 time"));
+    std::thread([copy = ModeCopy(), &x] {
+      copy.adopt();
+      (void)sum(x).item();  // allowed, and counted by nobody
+    }).join();
+    CHECK(guard.count() == 4);
+  }
+  const wt_test::Warnings heard;
+  const SyncGuard guard(OnSync::warn);
+  for (int i = 0; i < 3; ++i) {
+    line = __LINE__ + 1;
+    (void)sum(x).item();
+  }
+  CHECK(guard.count() == 3);
+  REQUIRE(wt_test::warnings().size() == 1);
+  CHECK(mentions(wt_test::warnings()[0],
+                 "SyncGuard: item waits for simt at mode_test.cpp:" + std::to_string(line)));
+}
+
+TEST_CASE("Mode: a sync guard names the line inside a scope of another one", "[wall][mode]") {
+  const Tensor x = ones({2}, {.device = Device::simt()});
+  const FrameScope step(Frame{"step.cpp", 7});
+  const SyncGuard guard(OnSync::count);
+  const int line = __LINE__ + 1;
+  (void)x.sum().item();
+  REQUIRE(guard.waits().size() == 1);
+  CHECK(guard.waits()[0].at.line == u32(line));
 }
 
 TEST_CASE("Mode: a thread begins with the defaults; a worker gets an explicit copy",

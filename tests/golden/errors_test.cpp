@@ -429,11 +429,11 @@ const Examples kTraining{
        b.y.fill_(3);
        step(b, [&](const data::Batch& p) { return cross_entropy(net(p.x), p.y); }).loss();
      }},
-    {"a precision that is not there yet",
+    {"a precision that no step has",
      [](auto&) {
        Net net;
        optim::Sgd opt{net};
-       TrainStep step{net, opt, {.precision = f16}};
+       TrainStep step{net, opt, {.precision = f64}};
      }},
     {"a recipe that is not there", [](auto&) { tools::find_recipe("fashon"); }},
 };

@@ -453,7 +453,7 @@ TEST_CASE(
 
 TEST_CASE("what is not there yet says so") {
   Setup s;
-  CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.graph = true}}), NotAvailable);
+  CHECK_NOTHROW((TrainStep{s.net, *s.opt, {.graph = true}}));
   CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.micro_batches = 0}}), UsageError);
   CHECK_THROWS_AS((TrainStep{s.net, *s.opt, {.clip_norm = -1}}), UsageError);
 }

@@ -194,6 +194,51 @@ struct FakeCalls {
     *ms = float(f().events_.at(to)->ms - f().events_.at(from)->ms);
     return 0;
   }
+  static int begin_capture(void* s) {
+    WT_FAKE_ENTER(begin_capture);
+    if (!s) return f().spoil("a capture of the default stream");
+    if (f().capture_) return f().spoil("a capture inside a capture");
+    f().capture_ = std::make_unique<FakeCuda::Capture>(FakeCuda::Capture{s, {}});
+    return 0;
+  }
+  static int end_capture(void* s, void** graph) {
+    const int code = f().enter("end_capture");
+    *graph = nullptr;
+    const auto c = std::move(f().capture_);
+    if (code) return code;
+    if (!c || c->stream != s) return f().last_error_ = 1;
+    if (c->spoiled) return f().last_error_ = kCudaCaptureInvalidated;
+    return new_graph({std::move(c->work)}, graph);
+  }
+  static int new_graph(FakeCuda::FakeGraph g, void** handle) {
+    auto made = std::make_unique<FakeCuda::FakeGraph>(std::move(g));
+    *handle = made.get();
+    f().graphs_[*handle] = std::move(made);
+    return 0;
+  }
+  static int instantiate(void** exec, void* graph) {
+    WT_FAKE_ENTER(instantiate);
+    return new_graph(*f().graphs_.at(graph), exec);
+  }
+  static int graph_size(void* graph, size_t* nodes) {
+    *nodes = f().graphs_.at(graph)->work.size();
+    return 0;
+  }
+  static int launch_graph(void* exec, void* s) {
+    WT_FAKE_ENTER(launch_graph);
+    for (const FakeCuda::Work& w : f().graphs_.at(exec)->work) f().push(s, w);
+    return 0;
+  }
+  static int free_graph(void* graph) {
+    WT_FAKE_ENTER(free_graph);
+    if (!f().graphs_.erase(graph)) f().complain("cudaGraphDestroy of a graph that is not live");
+    return 0;
+  }
+  static int free_exec(void* exec) {
+    WT_FAKE_ENTER(free_exec);
+    if (!f().graphs_.erase(exec)) f().complain("cudaGraphExecDestroy of none that is live");
+    return 0;
+  }
   static int allow_shared(const void*, int bytes) {
     WT_FAKE_ENTER(allow_shared);
     return bytes > f().shared_bytes ? f().last_error_ = 1 : 0;
@@ -232,6 +277,13 @@ static constexpr CudaApi kFake = {
     .query_event = FakeCalls::query_event,
     .wait_event = FakeCalls::wait_event,
     .elapsed = FakeCalls::elapsed,
+    .begin_capture = FakeCalls::begin_capture,
+    .end_capture = FakeCalls::end_capture,
+    .instantiate = FakeCalls::instantiate,
+    .graph_size = FakeCalls::graph_size,
+    .free_graph = FakeCalls::free_graph,
+    .launch_graph = FakeCalls::launch_graph,
+    .free_exec = FakeCalls::free_exec,
     .allow_shared = FakeCalls::allow_shared,
     .driver_function = FakeCalls::driver_function,
     .last_error = FakeCalls::last_error,
@@ -260,7 +312,17 @@ int FakeCuda::enter(const char* call) {
   const auto it = failing_.find(call);
   const int code = it == failing_.end() ? 0 : it->second;
   if (code) last_error_ = code;  // as CUDA's, until somebody reads it
-  return code;
+  if (code || !capture_) return code;
+  // What a capture forbids to its thread, and work on the legacy stream beside it.
+  static const std::set<std::string> kForbidden = {
+      "device_synchronize", "take_memory", "free_memory", "take_host",  "free_host", "query_stream",
+      "wait_stream",        "query_event", "wait_event",  "make_event", "elapsed",   "make_stream"};
+  return kForbidden.count(call) ? spoil(call) : 0;
+}
+int FakeCuda::spoil(const char* call) {
+  complain(str(call, " while a stream is captured"));
+  if (capture_) capture_->spoiled = true;
+  return last_error_ = kCudaCaptureUnsupported;
 }
 int FakeCuda::calls(const std::string& call) const {
   const auto it = calls_.find(call);

@@ -44,6 +44,7 @@ class FakeCuda {
   void* driver_function = nullptr;  // what the driver has, whatever the name
   wt::i64 shared_bytes = 227 * 1024;
   int device() const { return current_; }  // the current one
+  bool capturing() const { return capture_ != nullptr; }
 
  private:
   struct Work {
@@ -61,11 +62,26 @@ class FakeCuda {
     std::shared_ptr<Mark> mark;
     double ms = 0;
   };
+  // A stream's work while it is captured: it goes here and does not run.
+  struct Capture {
+    void* stream;
+    std::vector<Work> work;
+    bool spoiled = false;
+  };
+  struct FakeGraph {
+    std::vector<Work> work;
+  };
   friend struct FakeCalls;
   int enter(const char* call);
+  int spoil(const char* call);
   void complain(std::string text) { violations_.push_back(std::move(text)); }
   void check_range(const void* p, size_t bytes, const char* what);
-  void push(void* stream, Work w) { streams_[stream].work.push_back(std::move(w)); }
+  void push(void* stream, Work w) {
+    if (capture_ && stream == capture_->stream)
+      capture_->work.push_back(std::move(w));
+    else
+      streams_[stream].work.push_back(std::move(w));
+  }
 
   int devices_;
   size_t limit_;
@@ -74,6 +90,8 @@ class FakeCuda {
   std::map<void*, Stream> streams_;
   std::set<void*> made_streams_;
   std::map<void*, std::unique_ptr<FakeEvent>> events_;
+  std::unique_ptr<Capture> capture_;
+  std::map<void*, std::unique_ptr<FakeGraph>> graphs_;  // and those made ready
   std::map<std::string, int> failing_, calls_;
   std::vector<std::string> violations_;
   double clock_ms_ = 0;

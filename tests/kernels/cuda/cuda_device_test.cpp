@@ -55,6 +55,21 @@ std::vector<float> counting(i64 n) {
 
 }  // namespace
 
+// --- page-locked memory ---
+TEST_CASE("cuda: page-locked memory stays with the kind of device that has locked it") {
+  FakeCuda fake;
+  {
+    const Tensor there = empty({1000}, {.device = kCuda});
+    std::vector<float> values(1000);
+    copy_bytes(values.data(), Device::cpu(), there.impl()->data, kCuda, 4000);
+    CHECK(fake.calls("take_host") == 1);
+    const WithStreams lazy(SimtStreams::lazy);
+    (void)ones({1000}, {.device = Device::simt()}).to(Device::cpu());
+  }  // which trims
+  CHECK(fake.calls("free_host") == 1);
+  CHECK(fake.violations() == std::vector<std::string>{});
+}
+
 // --- availability ---
 TEST_CASE("cuda: the reasons for having no device are told apart") {
   FakeCuda fake;

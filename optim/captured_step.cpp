@@ -1,0 +1,246 @@
+#include "warptape/optim/captured_step.h"
+
+#include <algorithm>
+
+#include "warptape/core/at_line.h"
+#include "warptape/core/error.h"
+#include "warptape/core/warning.h"
+#include "warptape/kernels/copy.h"
+#include "warptape/kernels/run.h"
+#include "warptape/optim/arena.h"
+
+namespace wt {
+
+namespace info {
+constexpr OpInfo captured_step{.name = "train_step", .derivative = Derivative::none};
+}
+
+namespace {
+
+// How often a capture that runs out of memory, or meets another buffer, is warmed up once more.
+constexpr int kMostTries = 3;
+
+std::vector<char> modes_of(const std::shared_ptr<nn::detail::ModuleState>& net) {
+  std::vector<char> modes;
+  const auto visit = [&](const auto& self, const nn::detail::ModuleState& m) -> void {
+    modes.push_back(m.training);
+    for (const auto& child : m.children) self(self, *child.second);
+  };
+  visit(visit, *net);
+  return modes;
+}
+
+}  // namespace
+
+TrainStep::CapturedSteps::CapturedSteps(const TrainStepOptions& o) : limit(o.graph_shapes) {
+  if (o.graph_shapes < 1)
+    throw UsageError(str("[TrainStep] graph_shapes must be at least 1, got ", o.graph_shapes));
+  if (o.reducer)
+    throw NotAvailable(
+        "[TrainStep] graph = true with a reducer needs collectives inside the graph, which are not "
+        "there yet: use false");
+}
+
+TrainStep::CapturedEntry& TrainStep::CapturedSteps::entry_of(Key key) {
+  for (const auto& e : entries)
+    if (e->key == key) return *e;
+  if (i64(entries.size()) >= limit) {
+    const auto text = [](const Key& k) {
+      std::string s;
+      for (const auto& [shape, dtype] : k.tensors)
+        s += str(s.empty() ? "" : ", ", shape, " ", dtype_name(dtype));
+      return s;
+    };
+    throw UsageError(
+        str("[TrainStep] a batch of ", text(key), " after ", entries.size(),
+            " other kinds, the last ", text(entries.back()->key), ", where graph_shapes is ", limit,
+            at_line(), "\n  Try batches of fewer shapes, a larger graph_shapes, or graph = false"));
+  }
+  entries.push_back(std::make_unique<Entry>(Entry{.key = std::move(key)}));
+  return *entries.back();
+}
+
+bool TrainStep::CapturedSteps::prepare(Entry& e, Device d) {
+  if (e.graph) return true;
+  const auto other = std::find_if(entries.begin(), entries.end(),
+                                  [](const auto& o) { return o->graph != nullptr; });
+  try {
+    e.graph = other == entries.end() ? std::make_unique<Graph>(d)
+                                     : std::make_unique<Graph>(*(*other)->graph, std::in_place);
+  } catch (const NotAvailable& why) {
+    off = true;
+    why_eager = why.what();
+    return false;
+  }
+  return true;
+}
+
+void TrainStep::CapturedSteps::runs_eagerly(const std::string& why) {
+  why_eager = why;
+  warn_once("TrainStep " + why, "TrainStep{.graph = true} runs such steps eagerly: " + why);
+}
+
+i64 TrainStep::captures() const {
+  if (!captured_) return 0;
+  return std::count_if(captured_->entries.begin(), captured_->entries.end(),
+                       [](const auto& e) { return e->phase == CapturedSteps::Phase::replay; });
+}
+
+const std::string& TrainStep::why_eager() const {
+  static const std::string none;
+  return captured_ ? captured_->why_eager : none;
+}
+
+StepResult TrainStep::run_eagerly(const std::vector<Tensor*>& tensors, i64 size,
+                                  const std::function<void()>& forward) {
+  begin(size);
+  try {
+    for (Tensor* t : tensors) move_to_device(*t);
+    forward();
+    return finish();
+  } catch (...) {
+    roll_back();
+    throw;
+  }
+}
+
+StepResult TrainStep::run_captured(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
+                                   const std::function<void()>& forward) {
+  using Phase = CapturedSteps::Phase;
+  CapturedSteps& c = *captured_;
+  // Parameters that moved are followed, 16-bit copies of those that were written by hand are made
+  // anew and the schedule's next stretch goes up before anything is recorded or replayed.
+  opt_.arenas().zero_grad();
+  prepare_memory();
+  const Device d = opt_.device();
+  if (!c.device || !(*c.device == d)) {
+    c.entries.clear();
+    c.device = d;
+    c.off = d.is_meta || d.kind == DeviceKind::cpu;
+    c.why_eager =
+        c.off ? str("a graph needs a device that launches, and this is ", to_string(d)) : "";
+  }
+  if (c.off || !std::exchange(c.has_run, true)) return run_eagerly(tensors, size, forward);
+
+  CapturedSteps::Key key{
+      kind, std::min(options_.micro_batches, size), {}, modes_of(net_), detail::AmbientKey::now()};
+  for (const Tensor* t : tensors)
+    key.tensors.emplace_back(t->defined() ? std::pair{t->shape(), t->dtype()}
+                                          : std::pair{Shape(), DType::f32});
+  CapturedEntry& e = c.entry_of(std::move(key));
+  if (e.phase == Phase::eager || !c.prepare(e, d)) return run_eagerly(tensors, size, forward);
+  if (e.phase == Phase::replay && !still_stands(e)) e.phase = Phase::warm_up;
+  place_batch(tensors, e);
+  if (e.phase == Phase::capture && capture(e, size, forward)) e.phase = Phase::replay;
+  switch (e.phase) {
+    case Phase::replay:
+      return replay(e);
+    case Phase::eager:
+      return run_eagerly(tensors, size, forward);
+    default:
+      break;
+  }
+  StepResult r = e.graph->warm_up([&] { return run_eagerly(tensors, size, forward); });
+  e.changed.clear();
+  for (const Snapshot& s : snapshots_) e.changed.push_back(!s.is_current());
+  e.phase = Phase::capture;
+  return r;
+}
+
+// Whether what the graph has addresses of lies where it lay, and its random keys are the
+// generator's.
+bool TrainStep::still_stands(const CapturedEntry& e) {
+  if (e.generation != opt_.arenas().generation() || e.block != block_.impl()->data ||
+      !e.graph->is_current())
+    return false;
+  if (e.dropout_calls && (e.seed != generator().seed() || e.fork != generator().fork()))
+    return false;
+  return std::all_of(e.buffers.begin(), e.buffers.end(), [](const Snapshot& s) {
+    return s.slot->tensor.same_as(s.tensor) && s.tensor.impl()->data == s.data;
+  });
+}
+
+// Puts the batch where the graph reads it.
+void TrainStep::place_batch(const std::vector<Tensor*>& tensors, CapturedEntry& e) {
+  const NoGrad no_grad;
+  const CategoryScope scope(Category::buffer);
+  e.slots.resize(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors[i]->defined()) continue;
+    if (!e.slots[i].defined()) {
+      const Tensor there = tensors[i]->to(e.graph->device());
+      e.slots[i] = there.same_as(*tensors[i]) ? there.clone() : there;
+    } else {
+      e.slots[i].copy_(*tensors[i]);
+    }
+    *tensors[i] = e.slots[i];
+  }
+}
+
+// False: it is to be warmed up once more, or cannot be captured; its phase says which.
+bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>& forward) {
+  using Phase = CapturedSteps::Phase;
+  begin(size);
+  try {
+    e.graph->capture([&] {
+      for (size_t i = 0; i < snapshots_.size(); ++i) {
+        const Snapshot& s = snapshots_[i];
+        if (i < e.changed.size() && e.changed[i])
+          run(CopyArgs{view_of(s.copy.impl()), view_of(s.tensor.impl())},
+              {&info::captured_step, mode.native_stream, nullptr, opt_.device()});
+      }
+      forward();
+      e.dropout_calls = i64(generator_->calls(RandomStream::dropout));
+      finish();
+      check_buffers(e);
+    });
+  } catch (...) {
+    roll_back();
+    const std::string& why = e.graph->broken();
+    if (why.empty()) throw;
+    const bool again = e.graph->short_of_memory() || e.phase == Phase::warm_up;
+    e.phase = again && ++e.tries < kMostTries ? Phase::warm_up : Phase::eager;
+    if (e.phase == Phase::eager) {
+      captured_->runs_eagerly(why);
+      e.graph.reset();
+    }
+    return false;
+  }
+  e.generation = opt_.arenas().generation();
+  e.block = block_.impl()->data;
+  e.seed = generator_->seed();
+  e.fork = generator_->fork();
+  e.written = opt_.arenas().written_slots();
+  e.buffers = snapshots_;
+  generator_left_ = *generator_ = generator_before_;  // nothing has run
+  return true;
+}
+
+// At the end of a capture: the buffers that the step wrote are those that it has copied first.
+void TrainStep::check_buffers(CapturedEntry& e) {
+  for (size_t i = 0; i < snapshots_.size(); ++i) {
+    const Snapshot& s = snapshots_[i];
+    if (s.is_current()) continue;
+    if (!s.slot->tensor.same_as(s.tensor))
+      detail::not_in_a_graph(
+          "TrainStep",
+          ("buffer " + s.slot->name + " is given another tensor; copy_() into it").c_str());
+    if (i < e.changed.size() && e.changed[i]) continue;
+    e.phase = CapturedSteps::Phase::warm_up;
+    detail::not_in_a_graph("TrainStep",
+                           ("buffer " + s.slot->name + " was not written before").c_str());
+  }
+}
+
+StepResult TrainStep::replay(CapturedEntry& e) {
+  enter_random();
+  e.graph->replay(frame_of(mode.frame));
+  leave_random(e.dropout_calls, false);
+  opt_.arenas().wrote_slots(e.written);
+  for (size_t i = 0; i < e.buffers.size(); ++i)
+    if (e.changed[i]) e.buffers[i].tensor.impl()->cell->wrote(mode.frame);
+  opt_.count_step();
+  return StepResult(block_, opt_.attempted() - 1);
+}
+
+}  // namespace wt
