@@ -246,10 +246,11 @@ TEST_CASE("contracts: each belongs to an operator's row", "[ops]") {
   // Kernels of the optimizers, which tests/optim covers, of the save policies, which
   // tests/autograd/save_policy_test.cpp does, and of factories, which
   // tests/kernels/random_kernels_test.cpp and sequence_kernels_test.cpp do.
-  std::set<std::string> covered{
-      "sgd_step",   "adamw_step",   "step_advance", "step_restore", "grad_norm", "step_decide",
-      "grad_scale", "loss_add",     "bit_pack",     "bit_unpack",   "adam_step", "adagrad_step",
-      "lion_step",  "rmsprop_step", "ema_step",     "random_fill",  "sequence"};
+  std::set<std::string> covered{"sgd_step",     "adamw_step",  "step_advance",       "step_restore",
+                                "grad_norm",    "step_decide", "grad_scale",         "loss_add",
+                                "bit_pack",     "bit_gate",    "activation_inverse", "adam_step",
+                                "adagrad_step", "lion_step",   "rmsprop_step",       "ema_step",
+                                "random_fill",  "sequence"};
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) listed.insert(c.name);
   for (const OpCase& row : op_cases())
