@@ -3,12 +3,14 @@
 #pragma once
 
 #include "warptape/autograd/autocast.h"
+#include "warptape/autograd/autopilot.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"

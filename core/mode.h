@@ -57,8 +57,7 @@ enum SlowPath : u32 {
   kSlowInference = 4,
   kSlowOverride = 8,      // a VariantScope is open
   kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
-  kSlowSaving = 32,       // a save policy or a checkpoint is in force
-  // 64: kSlowNoReuse (autograd/autopilot.h)
+  kSlowSaving = 32,       // a save policy or a checkpoint is in force; 64: autograd/autopilot.h
 };
 
 enum class Determinism : u8 { standard, strict };
@@ -68,13 +67,10 @@ enum class Determinism : u8 { standard, strict };
 // policy cannot hold (a leaf, a tensor that is not dense) is kept.
 enum class SavePolicy : u8 {
   keep,       // the tensor itself
-  recompute,  // nothing, where an operator or two make it again from what is saved anyway
-              // (autograd/op_saving.h: activations, norms, dropout); bits as under bit_mask. In
-              // checkpoint(): nothing, the whole function runs again
+  recompute,  // nothing: made again of what is saved anyway (checkpoint(): all of it runs again)
   offload,    // a copy in host memory (page-locked under cuda, copied without waiting)
   bit_mask,   // one bit an element where backward asks only whether it is positive (relu)
-  invert,     // the input is computed from the output, where the operator says how: within a
-              // stated error (silu, gelu, mish: kernels/common/activation_inverse.h)
+  invert,     // the input is computed from the output, where the operator says how: op_saving.h
 };
 
 struct Mode {
@@ -190,7 +186,7 @@ namespace detail {
 WT_API void before_wait(const char* what, Device d, Frame at = {});
 }  // namespace detail
 // Operators recorded in the scope hold what backward needs by `p`; scopes nest, the innermost one
-// counts.
+// counts. autograd/op_saving.h has what operators offer to `recompute` and `invert`.
 class WT_GUARD SaveScope {
  public:
   [[nodiscard]] explicit SaveScope(SavePolicy p);
