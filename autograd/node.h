@@ -52,6 +52,8 @@ struct PackedSlot {
   virtual Tensor unpack(Backward& g) = 0;
   // For backward functions that need no tensor for these; null: there are none.
   virtual const SignBits* sign_bits() const { return nullptr; }
+  // Another slot of the same form is in memory::saved_by_rule() already.
+  virtual bool counted() const { return false; }
 };
 
 struct SavedSlot {
@@ -77,8 +79,12 @@ enum NodeFlags : u8 {
   kFreedNode = 2,       // its slots were released by a backward
   kSpilled = 4,         // edges, slots or outputs live in `spill`
   kAttributeOwner = 8,  // `attribute_deleter` must run
-  kMayRepeat = 16,      // recorded under SavePolicy::recompute: `made` is known
-  kCountedOutput = 32   // in memory::saved_by_rule(), once however many slots hold it no more
+  kUnderPolicy = 16     // recorded under a save policy: `policy` and `made` are known
+};
+// Of a node's output 0; apart from the flags because a reader on another thread may set them.
+enum NodePolicy : u8 {
+  kRepeats = 1,  // SavePolicy::recompute may make it again: it was not written since
+  kCounted = 2   // in memory::saved_by_rule(), once however many slots hold it no more
 };
 
 constexpr int kInlineEdges = 3, kInlineSlots = 3, kAttributeBytes = 48;
@@ -114,7 +120,8 @@ struct Node {
   u8 n_outputs;
   u16 n_edges;
   u16 n_slots;
-  u8 home;  // as Storage::home
+  u8 home;    // as Storage::home
+  u8 policy;  // NodePolicy bits
   u32 mode_id;
   u64 sequence;
   const OpInfo* info;
@@ -122,7 +129,7 @@ struct Node {
   FrameId frame;
   std::atomic<u32> walk;  // the backward walk that claims this node; 0: none
   u32 task;               // its place in that walk (leaves: uses that are still to come)
-  u32 made;               // with kMayRepeat: the version of output 0 when it was made
+  u32 made;               // the version of output 0 when it was made
   NodeSpill* spill;
   Node* next;  // free list, and the list of nodes about to die
   Edge* edges;

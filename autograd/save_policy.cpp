@@ -23,7 +23,9 @@ using HostCopy = std::shared_ptr<const Tensor>;
 struct OffloadedSlot final : PackedSlot {
   Device device;
   HostCopy host;
-  OffloadedSlot(Device d, HostCopy h) : device(d), host(std::move(h)) {}
+  bool shared;
+  OffloadedSlot(Device d, HostCopy h, bool s) : device(d), host(std::move(h)), shared(s) {}
+  bool counted() const override { return shared; }
   Tensor unpack(Backward&) override {
     const CategoryScope scope(Category::activation);
     return copy_async(*host, device);
@@ -81,11 +83,12 @@ std::unique_ptr<PackedSlot> offload(const TensorImpl* p) {
   const std::lock_guard lock(mutex);
   HostCopies& copies = HostCopies::of(p->storage);
   HostCopy host = copies.find(p);
-  if (!host) {
+  const bool shared = host != nullptr;
+  if (!shared) {
     host = std::make_shared<Tensor>(copy_async(Tensor(alias_of(p)), Device::cpu()));
     copies.add(p, host);
   }
-  return std::make_unique<OffloadedSlot>(d, std::move(host));
+  return std::make_unique<OffloadedSlot>(d, std::move(host), shared);
 }
 
 std::unique_ptr<PackedSlot> bit_mask(const OpInfo* op, const SavedSlot& slot) {
@@ -168,23 +171,27 @@ i64 spared_by_bits(const TensorImpl* p) { return bytes_of(p) - (p->geometry.nume
 
 void count_packed(Node* n, const SavedSlot& s, memory::SavingRule rule) {
   Node* maker = maker_of(n, s);
-  if (maker && maker->flags & kCountedOutput) return;  // with its maker's, or another reader's
-  if (maker) maker->flags |= kCountedOutput;
+  if (maker && maker->flags & kUnderPolicy) {
+    if (maker->policy & kCounted) return;  // with its maker's, or another reader's
+    maker->policy |= kCounted;
+  }
   const bool bits = rule == memory::SavingRule::bit_mask;
   count_saved(rule, bits ? spared_by_bits(s.tensor) : bytes_of(s.tensor));
 }
 // The slot keeps what its maker holds as bits: these spared nothing.
 void count_kept(Node* n, const SavedSlot& s) {
   Node* maker = maker_of(n, s);
-  if (!maker || maker == n || !(maker->flags & kCountedOutput) || !is_masked(maker)) return;
-  maker->flags &= u8(~kCountedOutput);
+  if (!maker || maker == n || !(maker->flags & kUnderPolicy) || !(maker->policy & kCounted) ||
+      !is_masked(maker))
+    return;
+  maker->policy &= u8(~kCounted);
   count_saved(memory::SavingRule::bit_mask, -spared_by_bits(s.tensor), -1);
 }
 
 }  // namespace
 
 void pack(Node* n, SavedSlot& s, std::unique_ptr<PackedSlot> form, memory::SavingRule rule) {
-  count_packed(n, s, rule);
+  if (!form->counted()) count_packed(n, s, rule);
   replace_by(n, s, std::move(form));
 }
 
@@ -239,10 +246,9 @@ static memory::SavingRule rule_of(const SavedSlot& s) {
 
 void pack_slots(Node* n, const TensorImpl* out) noexcept {
   if (mode.save == SavePolicy::keep) return;
-  if (keeps_recipes()) {
-    n->flags |= kMayRepeat;
-    n->made = out->cell->version;
-  }
+  n->flags |= kUnderPolicy;
+  n->policy = keeps_recipes() ? kRepeats : 0;
+  n->made = out->cell->version;
   struct Plain {  // the policy's own work is recorded nowhere
     const Mode before = mode;
     Plain() {

@@ -78,7 +78,7 @@ bool find_operand(Node* n, Recipe& r) {
 
 std::shared_ptr<const Recipe> recipe_of(const Edge& e) {
   Node* n = e.node;
-  if (!n || n->is_leaf() || !(n->flags & kMayRepeat) || (n->flags & kFreedNode) ||
+  if (!n || !(n->flags & kUnderPolicy) || !(n->policy & kRepeats) || (n->flags & kFreedNode) ||
       n->n_outputs != 1)
     return nullptr;
   const OpSaving* saving = saving_of(n->info);

@@ -9,6 +9,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
@@ -112,12 +113,14 @@ TEST_CASE("offload: what two nodes save goes to the host once") {
       return add(mul(y, y), mul(matmul(y, w), matmul(batch, w)));
     };
     const Values want = values(grad(call().sum(), w));
+    memory::reset_saved_by_rule();
     const Tensor z = [&] {
       const SaveScope scope(SavePolicy::offload);
       return call();
     }();
     // y, matmul(y, w), matmul(batch, w) and batch, which has no node and is saved by two.
     CHECK(live(Device::cpu()) - host_before == 4 * one);
+    CHECK(memory::saved_by_rule()[memory::SavingRule::offload].bytes == 4 * one);
     CHECK(values(grad(z.sum(), w)) == want);
     CHECK(live(Device::cpu()) == host_before);
   }
