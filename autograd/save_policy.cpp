@@ -136,7 +136,7 @@ Tensor copy_in_order(const TensorImpl* p, const Geometry& order) {
 
 Tensor bit_gate(const OpInfo& info, const In& gy, const SignBits& sign, const BitGate& gate) {
   OpScope s(info, gy);
-  if (s.recording()) s.save_extra(sign.bits);
+  if (s.recording()) s.save_extra(Tensor(alias_of(sign.bits.impl())));
   const bool there = same_order(s.geometry(0), sign.order);
   Tensor copy = there ? Tensor() : copy_in_order(s.impl(0), sign.order);
   const View in = there ? s.view(0) : view_of(copy.impl());
