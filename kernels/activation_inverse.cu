@@ -3,7 +3,7 @@
 #define WT_FORMULAS_BY_LIBM 1  // before pointwise_math.h: an element at a time
 #include "warptape/kernels/activation_inverse.h"
 
-#include "warptape/kernels/common/activation_inverse.h"
+#include "warptape/kernels/activation_inverse_math.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 

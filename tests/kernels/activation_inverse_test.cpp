@@ -1,4 +1,4 @@
-// Inverse activations: the budget of kernels/common/activation_inverse.h, against slopes in double.
+// Inverse activations: the budget of kernels/activation_inverse_math.h, against slopes in double.
 #include "warptape/kernels/activation_inverse.h"
 
 #include "warptape/autograd/ops/pointwise.h"

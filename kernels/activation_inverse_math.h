@@ -13,28 +13,32 @@
 
 namespace wt {
 
-// The minimum of F: where, how low, and F'' there; F'(0); and the least x that is told apart: f of
-// less is no number that f32 (f64) has. From the definitions with 40 digits.
+// The minimum of F: where, how low, and F'' there; F'(0); and the least x that is told apart: F of
+// less is no number that f32 (f64) has.
 template <class F>
 struct Turn;
 template <>
 struct Turn<pw::Silu> {
-  static constexpr double kAt = -1.27846454276107379511, kLow = -0.278464542761073795109;
+  static constexpr double kAt = turning_point(InvertedActivation::silu);
+  static constexpr double kLow = -0.278464542761073795109;
   static constexpr double kBend = 0.21781170572, kSlopeAtZero = 0.5, kLeast[2] = {-110, -760};
 };
 template <>
 struct Turn<pw::Gelu> {
-  static constexpr double kAt = -0.751791524693564457458, kLow = -0.169971207479903661694;
+  static constexpr double kAt = turning_point(InvertedActivation::gelu);
+  static constexpr double kLow = -0.169971207479903661694;
   static constexpr double kBend = 0.431493992314, kSlopeAtZero = 0.5, kLeast[2] = {-15, -40};
 };
 template <>
 struct Turn<pw::GeluTanh> {
-  static constexpr double kAt = -0.752461422071016258488, kLow = -0.170040750571254050639;
+  static constexpr double kAt = turning_point(InvertedActivation::gelu_tanh);
+  static constexpr double kLow = -0.170040750571254050639;
   static constexpr double kBend = 0.430400091025, kSlopeAtZero = 0.5, kLeast[2] = {-15, -40};
 };
 template <>
 struct Turn<pw::Mish> {
-  static constexpr double kAt = -1.19243121451549521214, kLow = -0.308843413017250406629;
+  static constexpr double kAt = turning_point(InvertedActivation::mish);
+  static constexpr double kLow = -0.308843413017250406629;
   static constexpr double kBend = 0.26694791405, kSlopeAtZero = 0.6, kLeast[2] = {-110, -760};
 };
 
