@@ -1,4 +1,5 @@
 // SavePolicy::recompute: what an operator or two make again from what is saved anyway is not held.
+#include <cmath>
 #include <functional>
 
 #include "warptape/autograd/autopilot.h"
@@ -215,7 +216,7 @@ TEST_CASE("recompute: writing what it is made from throws and names the lines") 
     const NoGrad no_grad;
     u.mul_(2.0);
   }
-  const std::string text = message_of([&] { grad(z.sum(), w); });
+  const std::string text = message_of([&] { (void)grad(z.sum(), w); });
   CHECK(mentions(text, "[mul.backward] a saved tensor of gelu <- "));
   CHECK(mentions(text, "save_recompute_test.cpp:" + std::to_string(line) + " was modified"));
   CHECK(mentions(text, "written at "));
@@ -244,9 +245,9 @@ TEST_CASE("recompute: a graph may be walked in parts and again") {
   const Tensor v = randn({8, 8}).set_requires_grad();
   const Tensor h = gelu(matmul(x, w)), y = sum(matmul(h, v));
   const Values want = values(sum(h, 0));
-  grad(sum(h), x);
+  (void)grad(sum(h), x);
   const Values got = values(grad(y, v).select(1, 0));
-  for (size_t i = 0; i < want.size(); ++i) CHECK(got[i] == Catch::Approx(want[i]));
+  for (size_t i = 0; i < want.size(); ++i) CHECK(std::fabs(got[i] - want[i]) < 1e-5);
 }
 
 TEST_CASE("recompute: together with checkpoint, whose function is run again whole") {
@@ -295,7 +296,7 @@ TEST_CASE("memory::saved_by_rule says what each rule has spared") {
   const auto spared = [&](SavePolicy p, const std::function<Tensor()>& f) {
     memory::reset_saved_by_rule();
     const SaveScope scope(p);
-    f();
+    (void)f();
     return memory::saved_by_rule();
   };
   memory::SavedByRule s = spared(SavePolicy::recompute, [&] {
