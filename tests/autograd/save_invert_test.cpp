@@ -94,7 +94,7 @@ TEST_CASE("invert: beside what saves the output too, the input is spared") {
     }
 }
 
-TEST_CASE("invert: second derivatives go through the recovered input") {
+TEST_CASE("invert: second derivatives of activations go through the recovered input") {
   for (const Device d : kernel_devices())
     for (const Row& row : kRows) {
       CAPTURE(to_string(d), row.name);
