@@ -105,6 +105,12 @@ const Tensor& Backward::saved_slow(u32 i) {
   return reinterpret_cast<const Tensor&>(s.packed->value);
 }
 
+const SignBits* Backward::sign_bits_slow(u32 i) const {
+  const SavedSlot& s = node->slots[i];
+  if (!s.packed || (node->flags & kFreedNode)) throw_freed(node);
+  return s.packed->sign_bits();
+}
+
 void Backward::unbind() {
   if (n_bound & kUnpacked)
     for (u32 i = 0; i < node->n_slots; ++i) {

@@ -78,6 +78,13 @@ struct Backward {
   // Slot i of the node, checked against its version. Throws InplaceError naming the line that needs
   // it, UsageError when an earlier backward freed it.
   const Tensor& saved(u32 i);
+  // The bits that the slot holds instead of an output of which only the sign is asked
+  // (OpInfo::sign_of_output); null: saved(i). Throws as saved() does when they were freed.
+  WT_HOT const SignBits* sign_bits(u32 i) const {
+    if (node->slots[i].kind != SlotKind::packed) [[likely]]
+      return nullptr;
+    return sign_bits_slow(i);
+  }
   bool has_saved(u32 i) const { return node->slots[i].kind != SlotKind::empty; }
   // True when the caller may overwrite slot i: this is its last use and nobody else can see it.
   bool may_overwrite_saved(u32 i) const;
@@ -104,6 +111,7 @@ struct Backward {
   static constexpr int kUnpacked = 256;
   const Tensor& saved_slow(u32 i);
   GradSlot slot_of(u32 i, u32 key);
+  const SignBits* sign_bits_slow(u32 i) const;
   void unbind();
   // Hands input i's gradient over. Checked for shape, dtype and device.
   void put(u32 i, Tensor t);

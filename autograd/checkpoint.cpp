@@ -168,7 +168,7 @@ void recompute_slot(Node* n, SavedSlot& s) {
     if (!can_pack(s)) return;
     auto form = std::make_unique<RecomputedSlot>(segment.shared_from_this(), i, s.tensor);
     segment.slots[i] = form.get();
-    return pack(n, s, std::move(form));
+    return replace_by(n, s, std::move(form));
   }
   if (i >= segment.slots.size() || !segment.slots[i]) return;
   RecomputedSlot& wanted = *segment.slots[i];

@@ -89,7 +89,8 @@ int slot_to_invert_from(OpScope& s, const CustomCall& call, const Save& save, co
 void pack_inverted(Node* n, const CustomCall& call, int output_slot) {
   for (u32 k = 0; k < n->n_slots; ++k)
     if (n->slots[k].kind == SlotKind::owned && can_pack(n->slots[k]) && n->slots[k].edge == 0)
-      pack(n, n->slots[k], std::make_unique<InvertedSlot>(call.invert, u32(output_slot)));
+      pack(n, n->slots[k], std::make_unique<InvertedSlot>(call.invert, u32(output_slot)),
+           memory::SavingRule::invert);
 }
 
 }  // namespace

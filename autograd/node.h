@@ -34,6 +34,13 @@ enum class SlotKind : u8 {
 constexpr u8 kNoEdge = 255;  // the slot's tensor had no producer
 constexpr u8 kSelf = 254;    // the slot's tensor is this node's output
 
+// What a relu's backward asks of its output: a bit an element, in the output's order of memory
+// (kernels/bit_mask.h).
+struct SignBits {
+  Tensor bits;
+  Geometry order;
+};
+
 // A tensor held in another form (SavePolicy); autograd/save_policy.cpp has the forms.
 struct PackedSlot {
   TensorImpl* value = nullptr;  // while its node's backward runs
@@ -43,6 +50,10 @@ struct PackedSlot {
   virtual ~PackedSlot();
   // The tensor as it was saved, without a node. Nothing is recorded meanwhile.
   virtual Tensor unpack(Backward& g) = 0;
+  // For backward functions that need no tensor for these; null: there are none.
+  virtual const SignBits* sign_bits() const { return nullptr; }
+  // Another slot of the same form is in memory::saved_by_rule() already.
+  virtual bool counted() const { return false; }
 };
 
 struct SavedSlot {
@@ -65,9 +76,15 @@ struct OutputInfo {
 
 enum NodeFlags : u8 {
   kLeafNode = 1,
-  kFreedNode = 2,      // its slots were released by a backward
-  kSpilled = 4,        // edges, slots or outputs live in `spill`
-  kAttributeOwner = 8  // `attribute_deleter` must run
+  kFreedNode = 2,       // its slots were released by a backward
+  kSpilled = 4,         // edges, slots or outputs live in `spill`
+  kAttributeOwner = 8,  // `attribute_deleter` must run
+  kUnderPolicy = 16     // recorded under a save policy: `policy` and `made` are known
+};
+// Of a node's output 0; apart from the flags because a reader on another thread may set them.
+enum NodePolicy : u8 {
+  kRepeats = 1,  // SavePolicy::recompute may make it again: it was not written since
+  kCounted = 2   // in memory::saved_by_rule(), once however many slots hold it no more
 };
 
 constexpr int kInlineEdges = 3, kInlineSlots = 3, kAttributeBytes = 48;
@@ -103,7 +120,8 @@ struct Node {
   u8 n_outputs;
   u16 n_edges;
   u16 n_slots;
-  u8 home;  // as Storage::home
+  u8 home;    // as Storage::home
+  u8 policy;  // NodePolicy bits
   u32 mode_id;
   u64 sequence;
   const OpInfo* info;
@@ -111,6 +129,7 @@ struct Node {
   FrameId frame;
   std::atomic<u32> walk;  // the backward walk that claims this node; 0: none
   u32 task;               // its place in that walk (leaves: uses that are still to come)
+  u32 made;               // the version of output 0 when it was made
   NodeSpill* spill;
   Node* next;  // free list, and the list of nodes about to die
   Edge* edges;
@@ -221,8 +240,8 @@ void forget_saved_output(TensorImpl* p);
 void drop_slots(Node* n);
 namespace detail {
 // Puts the slots of a node that was just recorded into the form that the mode's policy asks for.
-// What cannot be put, for want of memory too, is kept.
-void pack_slots(Node* n) noexcept;
+// What cannot be put, for want of memory too, is kept. `out`: its output 0.
+void pack_slots(Node* n, const TensorImpl* out) noexcept;
 // While a checkpointed function runs: the tensor was made outside of it; a recomputation must leave
 // it alone, because the forward has written it already.
 bool made_outside(const TensorImpl* p);

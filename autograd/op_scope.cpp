@@ -3,6 +3,7 @@
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/stream.h"
 
@@ -73,6 +74,7 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
   mode.operand = a_;
   for (int i = 0; i < n; ++i) inputs[i]->open();
   constant_ = open_slow(info_, outer_op_, inputs, n, types);
+  repeated_ = (mode.slow & kSlowNoReuse) != 0;
   bool any = false;
   for (int i = 0; i < n; ++i) any |= impl(i)->node != nullptr;
   recording_ = any && mode.grad;
@@ -138,6 +140,8 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
       if (dtype_of(in[i]->impl()) != wide)
         in[i]->replace(to_dtype(Tensor(detail::retained(in[i]->impl())), wide));
   }
+  if (detail::keeps_recipes())
+    for (int i = 0; i < n; ++i) detail::check_recipe(in[i]->impl());
   mode.operand = in[0];  // conversions, operators themselves, have left none
   restore.ok = true;
   if (!(mode.slow & kSlowConstant && mode.grad)) return false;
@@ -202,7 +206,8 @@ void OpScope::end_observed(const OpInfo& info) {
 void OpScope::finish_slow(const OpInfo& info, TensorImpl* out, bool constant) {
   if (constant) out->flags |= kConstantDerivative;
   if (mode.slow & kSlowInference) out->flags |= kInference;
-  if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf()) detail::pack_slots(out->node);
+  if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf())
+    detail::pack_slots(out->node, out);
   end_observed(info);
 }
 
@@ -322,7 +327,7 @@ void OpScope::finish_in_place() {
       out->node = nullptr;
     }
     fill_slots(&out);
-    if (mode.slow & kSlowSaving) detail::pack_slots(n);
+    if (mode.slow & kSlowSaving) detail::pack_slots(n, out);
     n->sequence += 1;
     mode.sequence = n->sequence;
     node_ = nullptr;
@@ -351,7 +356,7 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
     mode.sequence = n->sequence;
     node_ = nullptr;
     for (size_t k = 1; k < impls.size(); ++k) retain(n);
-    if (mode.slow & kSlowSaving) detail::pack_slots(n);
+    if (mode.slow & kSlowSaving) detail::pack_slots(n, impls[0]);
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
     outputs[k].p_ = nullptr;

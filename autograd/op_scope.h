@@ -12,7 +12,9 @@
 // Order matters: all that can fail (checks, output, node, workspace) comes before the launch, so an
 // operator that throws has changed nothing, and an rvalue operand is still the user's.
 #pragma once
+#include "warptape/autograd/autopilot.h"
 #include "warptape/autograd/node.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/in.h"
 #include "warptape/kernels/run.h"
 
@@ -58,14 +60,14 @@ class OpScope {
       : info_(info), a_(&a), b_(&b), n_(2) {
     const TensorImpl *p = a.open(), *q = b.open();
     open(types, p && q ? p->key ^ q->key : ~0u);
-    repeated_ = a.opened() == b.opened();
+    repeated_ |= a.opened() == b.opened();
   }
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, const In& c,
                  Types types = Types::same)
       : info_(info), a_(&a), b_(&b), c_(&c), n_(3) {
     a.open(), b.open(), c.open();
     open(types, ~0u);
-    repeated_ = a.opened() == b.opened() || a.opened() == c.opened() || b.opened() == c.opened();
+    repeated_ |= a.opened() == b.opened() || a.opened() == c.opened() || b.opened() == c.opened();
   }
   // Operands of a list (cat, custom operators).
   OpScope(const OpInfo& info, const In* const* inputs, int n, Types types = Types::same);
@@ -232,6 +234,7 @@ class OpScope {
         [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
       constant_ = open_slow(info_, outer_op_, in, n_, types);
+      repeated_ = (mode.slow & kSlowNoReuse) != 0;
     }
     bool any = a_->opened()->node != nullptr;
     if (n_ > 1) any |= b_->opened()->node != nullptr;
@@ -311,7 +314,7 @@ class OpScope {
   bool recording_ = false;
   bool unfinished_ = true;
   bool rvalues_ = true;    // some operand is one (or was not looked at)
-  bool repeated_ = false;  // f(std::move(x), x): nothing may be taken
+  bool repeated_ = false;  // nothing may be taken: f(std::move(x), x), AutopilotScope{false}
   bool constant_ = false;  // an operand is a derivative without a graph, and this is recording
 };
 
@@ -412,8 +415,10 @@ WT_HOT void OpScope::fill_slots(TensorImpl* const* out) const {
 WT_HOT Tensor OpScope::finish(Result y) {
   TensorImpl* out = y.p_;
   y.p_ = nullptr;
-  if (y.from_) [[unlikely]]
+  if (y.from_) [[unlikely]] {
     ++out->cell->version;
+    detail::count_saved(memory::SavingRule::reuse, out->storage->bytes);
+  }
   if (Node* n = node_) {
     set_edges(y.from_);
     n->output.key = out->key;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "warptape/autograd/autocast.h"
+#include "warptape/autograd/autopilot.h"
 #include "warptape/autograd/capture.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
@@ -11,6 +12,7 @@
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/leak_watch.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/autograd/why_alive.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"

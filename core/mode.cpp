@@ -180,9 +180,6 @@ InferenceMode::~InferenceMode() {
 
 SaveScope::SaveScope(SavePolicy p)
     : before_(mode.save), slow_before_((mode.slow & kSlowSaving) != 0) {
-  if (p == SavePolicy::recompute)
-    throw UsageError(
-        "SaveScope cannot recompute: there is no function to run again\n  Try checkpoint");
   mode.save = p;
   mode.slow |= kSlowSaving;
 }
@@ -227,12 +224,12 @@ void ModeCopy::adopt() const {
   mode.op = nullptr;
   mode.operand = nullptr;
   // These belong to scopes on the parent's stack.
+  if (mode.recomputation) mode.save = SavePolicy::keep;
   mode.random_log = nullptr;
   mode.recomputation = nullptr;
   mode.autocast_cache = nullptr;
   mode.sync_guard = nullptr;
   mode.capture = nullptr;
-  if (mode.save == SavePolicy::recompute) mode.save = SavePolicy::keep;
   mode.sequence = sequence > copy_.sequence ? sequence : copy_.sequence;
 }
 

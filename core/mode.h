@@ -62,7 +62,7 @@ enum SlowPath : u32 {
   kSlowInference = 4,
   kSlowOverride = 8,      // a VariantScope is open
   kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
-  kSlowSaving = 32,       // a save policy or a checkpoint is in force
+  kSlowSaving = 32,       // a save policy or a checkpoint is in force; 128: autograd/autopilot.h
   kSlowConstant = 64,     // derivatives were taken without create_graph: operators hand the mark on
 };
 
@@ -73,10 +73,10 @@ enum class Determinism : u8 { standard, strict };
 // policy cannot hold (a leaf, a tensor that is not dense) is kept.
 enum class SavePolicy : u8 {
   keep,       // the tensor itself
-  recompute,  // nothing: the forward runs again. Set by checkpoint(), not by SaveScope
+  recompute,  // nothing: made again of what is saved anyway (checkpoint(): all of it runs again)
   offload,    // a copy in host memory (page-locked under cuda, copied without waiting)
   bit_mask,   // one bit an element where backward asks only whether it is positive (relu)
-  invert,     // the input is computed from the output, where the operator says how
+  invert,     // the input is computed from the output, where the operator says how: op_saving.h
 };
 
 // What a wait of the host for a device does.
@@ -231,7 +231,7 @@ namespace detail {
 WT_API void before_wait(const char* what, Device d, Frame at = {});
 }  // namespace detail
 // Operators recorded in the scope hold what backward needs by `p`; scopes nest, the innermost one
-// counts. Throws UsageError for SavePolicy::recompute.
+// counts. autograd/op_saving.h has what operators offer to `recompute` and `invert`.
 class WT_GUARD SaveScope {
  public:
   [[nodiscard]] explicit SaveScope(SavePolicy p);

@@ -15,13 +15,16 @@
 #include "warptape/core/out_of_memory.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/returned_memory.h"
+#include "warptape/core/storage_companion.h"
 #include "warptape/core/tensor_impl.h"
 
 namespace wt {
 
 struct StorageExtra {
-  void (*deleter)(void*) = nullptr;
+  void (*deleter)(void*) = nullptr;  // of a borrowed block
   void* argument = nullptr;
+  void (*companion_deleter)(void*) = nullptr;
+  void* companion = nullptr;
 };
 
 namespace detail {
@@ -290,8 +293,10 @@ static void release_elsewhere(Storage* s) {
   }
   if (s->extra) {
     if (s->extra->deleter) s->extra->deleter(s->extra->argument);
+    if (s->extra->companion) s->extra->companion_deleter(s->extra->companion);
     delete s->extra;
-  } else if (s->data && !s->borrowed) {
+  }
+  if (s->data && !s->borrowed) {
     if (s->device == Device::cpu())
       guard_allocator().give(s->device, s->data, s->bytes);
     else if (!give_to_graph(s->device, s->data, s->bytes))
@@ -390,6 +395,18 @@ Storage* adopt_memory(Device d, void* data, i64 bytes, void (*deleter)(void*), v
 void* adopted_argument(const Storage* s, void (*deleter)(void*)) {
   if (!s->special() || !s->borrowed || !s->extra || s->extra->deleter != deleter) return nullptr;
   return s->extra->argument;
+}
+
+void set_companion(Storage* s, void* companion, void (*deleter)(void*)) {
+  WT_INTERNAL_ASSERT(s->special());
+  if (!s->extra) s->extra = new StorageExtra;
+  s->extra->companion_deleter = deleter;
+  s->extra->companion = companion;
+}
+
+void* companion_of(const Storage* s, void (*deleter)(void*)) {
+  if (!s->special() || !s->extra || s->extra->companion_deleter != deleter) return nullptr;
+  return s->extra->companion;
 }
 
 void set_block_allocator(DeviceKind k, const BlockAllocator* a) {

@@ -224,8 +224,8 @@ class WT_GUARD Tensor {
   WT_API Tensor name(__VA_ARGS__)&&
   WT_IN_PLACE(add_, const Tensor& other, Frame at = Frame::here());
   WT_IN_PLACE(mul_, Scalar factor, Frame at = Frame::here());
-  // Activations, in the storage of what they are given (docs in autograd/ops/pointwise.h). Those
-  // whose gradient cannot be told from the result keep a copy of it while gradients are recorded.
+  // Activations, in the storage of what they are given (docs in autograd/ops/pointwise.h). Where
+  // the result does not tell the gradient they keep a copy while recording, or less in a SaveScope.
   WT_IN_PLACE(clamp_, Scalar lo, Scalar hi, Frame at = Frame::here());
   WT_IN_PLACE(elu_, double alpha = 1, Frame at = Frame::here());
   WT_IN_PLACE(gelu_, Frame at = Frame::here());

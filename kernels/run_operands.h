@@ -8,6 +8,7 @@
 // What is not listed is not compared: a sign that is free, memory that is defined in part.
 // Host code only; each that includes this compiles every list.
 #pragma once
+#include "warptape/kernels/activation_inverse.h"
 #include "warptape/kernels/attention.h"
 #include "warptape/kernels/bit_mask.h"
 #include "warptape/kernels/cdist.h"
@@ -216,7 +217,8 @@ void list_indexing(To& to) {
   // All of the table: its row has more positions than it has rows.
   to.template add<IndexPutArgs>([](auto& a, auto& o) { o.out(a.table).in(a.rows, a.values); });
   to.template add<BitPackArgs>([](auto& a, auto& o) { o.out(a.bits).in(a.in); });
-  to.template add<BitUnpackArgs>([](auto& a, auto& o) { o.out(a.out).in(a.bits); });
+  to.template add<BitGateArgs>([](auto& a, auto& o) { o.out(a.out).in(a.gy, a.bits); });
+  to.template add<ActivationInverseArgs>([](auto& a, auto& o) { o.out(a.x).in(a.y, a.bits); });
 }
 
 template <class To>

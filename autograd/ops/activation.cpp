@@ -144,6 +144,29 @@ Tensor Tensor::softplus_(double beta, double threshold, Frame at) && {
 }
 
 namespace detail {
+OpSavings activation_savings() {
+  using elementwise::saving_of_entry;
+  static constexpr OpSaving kSavings[] = {
+      saving_of_entry<pw::Clamp>(),
+      saving_of_entry<pw::Elu>(),
+      saving_of_entry<pw::LeakyRelu>(),
+      saving_of_entry<pw::Softplus>(),
+      saving_of_entry<pw::Clamp>(info::clamp_.info),
+      saving_of_entry<pw::Elu>(info::elu_.info),
+      saving_of_entry<pw::Gelu>(info::gelu_.info),
+      saving_of_entry<pw::Hardsigmoid>(info::hardsigmoid_.info),
+      saving_of_entry<pw::Hardswish>(info::hardswish_.info),
+      saving_of_entry<pw::LeakyRelu>(info::leaky_relu_.info),
+      saving_of_entry<pw::Mish>(info::mish_.info),
+      saving_of_entry<pw::Relu>(info::relu_.info),
+      saving_of_entry<pw::Sigmoid>(info::sigmoid_.info),
+      saving_of_entry<pw::Silu>(info::silu_.info),
+      saving_of_entry<pw::Softplus>(info::softplus_.info),
+      saving_of_entry<pw::Tanh>(info::tanh_.info),
+  };
+  return kSavings;
+}
+
 OpInfos activation_ops() {
   static constexpr const OpInfo* kOps[] = {
       &kEntry<pw::Clamp>.info,    &kEntry<pw::Elu>.info,    &kEntry<pw::LeakyRelu>.info,

@@ -6,11 +6,13 @@
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/channel_norm.h"
@@ -31,7 +33,7 @@ struct ChannelNormAttributes {
   bool constant;    // the statistics do not depend on x
   i8 weight, bias;  // their operands; -1: none
 };
-enum : int { kSavedX, kSavedStats, kSavedWeight };  // slots
+enum : int { kSavedX, kSavedStats, kSavedWeight, kSavedBias };  // slots; the last for `again` alone
 
 DType wide_dtype(DType t) { return t == DType::f64 ? t : DType::f32; }
 
@@ -220,7 +222,9 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
   if (s.recording()) {
     s.save_input(0);
     s.save_extra(Tensor(alias_of(stats.impl())));
-    s.save_input_if(a.weight >= 0 && s.wants(0), a.weight);
+    const bool again = detail::keeps_recipes();
+    s.save_input_if(a.weight >= 0 && (again || s.wants(0)), a.weight);
+    if (again) s.save_input_if(a.bias >= 0, a.bias);
   }
   Result y = x.copied() ? s.result(shape_of(shape), shape.dtype) : s.result_in_order();
   const Channels out(y.impl());
@@ -244,6 +248,25 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
     const NoGrad no_grad;
     running.write();
   }
+  return s.finish(std::move(y));
+}
+
+// From the statistics of the first time: running ones are left alone.
+Tensor channel_norm_again(Node& n, const Tensor& x, const Tensor* saved) {
+  const auto a = n.attribute<ChannelNormAttributes>();
+  const In in(x);
+  OpScope s(*n.info, in);
+  const Channels seen(x.impl());
+  Tensor weight, bias;
+  if (saved[kSavedWeight].defined()) weight = contiguous(saved[kSavedWeight]);
+  if (saved[kSavedBias].defined()) bias = contiguous(saved[kSavedBias]);
+  const auto view = [](const Tensor& t) { return t.defined() ? view_of(t.impl()) : View{}; };
+  Result y = seen.copied() ? s.result(shape_of(s.geometry(0)), x.dtype()) : s.result_in_order();
+  const Channels out(y.impl());
+  if (x.numel() > 0)
+    run(ChannelNormForwardArgs{out.view(), seen.view(), view(saved[kSavedStats]), view(weight),
+                               view(bias), a.groups},
+        s.launch());
   return s.finish(std::move(y));
 }
 
@@ -398,6 +421,13 @@ Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
 }
 
 namespace detail {
+OpSavings channel_norm_savings() {
+  static constexpr OpSaving kSavings[] = {
+      {.op = &info::batch_norm, .again = channel_norm_again, .operand_slot = kSavedX},
+      {.op = &info::group_norm, .again = channel_norm_again, .operand_slot = kSavedX},
+      {.op = &info::instance_norm, .again = channel_norm_again, .operand_slot = kSavedX}};
+  return kSavings;
+}
 OpInfos channel_norm_ops() {
   static constexpr const OpInfo* kOps[] = {&info::batch_norm, &info::group_norm,
                                            &info::instance_norm};

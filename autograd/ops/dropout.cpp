@@ -3,6 +3,7 @@
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
@@ -58,6 +59,10 @@ void dropout_backward(Backward& g) {
   g.put(0, detail::dropout_with(g.take_grad(), g.attribute<Draw>(), base));
 }
 
+Tensor dropout_again(Node& n, const Tensor& x, const Tensor* saved) {
+  return detail::dropout_with(x, n.attribute<Draw>(), n.n_slots ? saved[0] : Tensor());
+}
+
 }  // namespace
 
 Tensor dropout(const In& x, double p, bool training) {
@@ -100,6 +105,11 @@ Tensor Tensor::dropout_(double p, bool training, Frame at) && {
 }
 
 namespace detail {
+OpSavings dropout_savings() {
+  static constexpr OpSaving kSavings[] = {{.op = &info::dropout, .again = dropout_again},
+                                          {.op = &info::dropout_, .again = dropout_again}};
+  return kSavings;
+}
 OpInfos dropout_ops() {
   static constexpr const OpInfo* kOps[] = {&info::dropout, &info::dropout_};
   return kOps;

@@ -5,11 +5,13 @@
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/rms_norm.h"
@@ -28,7 +30,7 @@ struct LayerNormAttributes {
 };
 // Operands, and slots of the node.
 enum : int { kX, kWeight, kBias };
-enum : int { kSavedX, kSavedStats, kSavedWeight };
+enum : int { kSavedX, kSavedStats, kSavedWeight, kSavedBias };  // the last for `again` alone
 
 // --- from tensors to the kernels' arguments ---
 
@@ -102,7 +104,9 @@ View save_for_backward(OpScope& s, const RowsOf& x, bool weighted) {
   const View room = view_of(stats.impl());
   s.save_input(kX);
   s.save_extra(std::move(stats));
-  s.save_input_if(weighted && s.wants(kX), kWeight);
+  const bool again = detail::keeps_recipes();
+  s.save_input_if(weighted && (again || s.wants(kX)), kWeight);
+  if (again) s.save_input_if(s.size() > kBias, kBias);
   return room;
 }
 
@@ -124,6 +128,16 @@ Tensor layer_norm_forward(OpScope& s, const Shape& normalized, double eps) {
                            bias ? bias->view() : View{}, eps},
       s.launch());
   return s.finish(std::move(y));
+}
+
+Tensor layer_norm_again(Node& n, const Tensor& x, const Tensor* saved) {
+  const auto a = n.attribute<LayerNormAttributes>();
+  const Shape last(x.impl()->geometry.shape + x.ndim() - a.axes, a.axes);
+  if (saved[kSavedBias].defined())
+    return layer_norm(x, last, saved[kSavedWeight], saved[kSavedBias], {.eps = a.eps});
+  if (saved[kSavedWeight].defined())
+    return layer_norm(x, last, saved[kSavedWeight], {.eps = a.eps});
+  return layer_norm(x, last, {.eps = a.eps});
 }
 
 // --- backward ---
@@ -239,6 +253,13 @@ void rms_norm_backward(Backward& g) {
   g.put(kX, std::move(gx));
 }
 
+Tensor rms_norm_again(Node& n, const Tensor& x, const Tensor* saved) {
+  const auto a = n.attribute<LayerNormAttributes>();
+  const Shape last(x.impl()->geometry.shape + x.ndim() - a.axes, a.axes);
+  if (saved[kSavedWeight].defined()) return rms_norm(x, last, saved[kSavedWeight], {.eps = a.eps});
+  return rms_norm(x, last, {.eps = a.eps});
+}
+
 Tensor rms_norm_forward(OpScope& s, const Shape& normalized, std::optional<double> given) {
   const double eps = given                     ? *given
                      : s.dtype() == DType::f64 ? std::numeric_limits<double>::epsilon()
@@ -286,6 +307,12 @@ Tensor rms_norm(const In& x, const Shape& normalized_shape, const In& weight,
 }
 
 namespace detail {
+OpSavings norm_savings() {
+  static constexpr OpSaving kSavings[] = {
+      {.op = &info::layer_norm, .again = layer_norm_again, .operand_slot = kSavedX},
+      {.op = &info::rms_norm, .again = rms_norm_again, .operand_slot = kSavedX}};
+  return kSavings;
+}
 OpInfos norm_ops() {
   static constexpr const OpInfo* kOps[] = {&info::layer_norm, &info::rms_norm};
   return kOps;

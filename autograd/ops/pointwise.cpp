@@ -2,6 +2,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/in_place.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -88,14 +89,20 @@ void write_in_place(const InPlace& op, Tensor& x, const void* parameters,
   else if (op.entry->needs[0] & kNeedsOut)
     s.save_output();
   s.record(op.entry->backward);
+  std::unique_ptr<PackedSlot> form;  // of the input
   if (needs_input && s.recording()) {
     const NoGrad no_grad;
-    s.keep_copy(0, clone(x));
+    form = detail::form_of_overwritten(op.info, x.impl());
+    if (!form) s.keep_copy(0, clone(x));
   }
   if (set_attribute) set_attribute(s, parameters);
   const View in = s.view(0);
   op.entry->launch(s.view(0), &in, {}, parameters, s.launch());
   s.finish_in_place();
+  if (form) {
+    Node* n = x.impl()->node;
+    detail::pack(n, n->slots[0], std::move(form), detail::rule_of_overwritten());
+  }
 }
 
 }  // namespace elementwise
@@ -229,6 +236,13 @@ void accumulate(TensorImpl*& have, Tensor t) {
   Tensor sum(have);
   have = nullptr;
   have = add(std::move(sum), std::move(t)).release_impl();
+}
+
+OpSavings pointwise_savings() {
+#define WT_SAVING(M, name, F) elementwise::saving_of_entry<pw::F>(),
+  static constexpr OpSaving kSavings[] = {WT_POINTWISE_UNARY(WT_SAVING, )};
+#undef WT_SAVING
+  return kSavings;
 }
 
 OpInfos pointwise_ops() {

@@ -5,6 +5,7 @@
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
@@ -576,6 +577,13 @@ Tensor stack(std::span<const Tensor> parts, i64 axis, Frame at) {
 }
 
 namespace detail {
+OpSavings shape_savings() {
+  static constexpr OpSaving kSavings[] = {
+      {.op = &info::to_dtype, .again = [](Node& n, const Tensor& x, const Tensor*) {
+         return wt::to_dtype(x, DType(n.output.key & 0xff));
+       }}};
+  return kSavings;
+}
 OpInfos shape_ops() {
   static constexpr const OpInfo* kOps[] = {
       &info::view,      &info::transpose, &info::permute,  &info::expand,         &info::squeeze,

@@ -298,9 +298,13 @@ void add_indexing(Rows to) {
                   return gather(in[0], 1, in[1]);
                 }};
   });
-  to.add({"bit_pack", "bit_unpack"}, kTwo, {{1003}}, {{1 << 26}}, one([](const T& x) {
+  to.add({"bit_pack", "bit_gate"}, kTwo, {{1003}}, {{1 << 26}}, one([](const T& x) {
            const SaveScope save(SavePolicy::bit_mask);
            return relu(x);
+         }));
+  to.add({"activation_inverse"}, kTwo, {{1003}}, {{1 << 26}}, one([](const T& x) {
+           const SaveScope save(SavePolicy::invert);
+           return gelu(x);
          }));
 }
 

@@ -1,4 +1,4 @@
-// The fast variants of kernels/bit_mask.cpp (cpu/bit_mask.cpp): dense f32, with AVX2.
+// The fast variants of kernels/bit_mask.cpp (cpu/bit_mask.cpp): f32, with AVX2.
 #pragma once
 #include "warptape/kernels/bit_mask.h"
 #include "warptape/kernels/cpu/isa.h"
@@ -6,8 +6,8 @@
 namespace wt {
 
 const char* bit_pack_why_not(const BitPackArgs& a);
-const char* bit_unpack_why_not(const BitUnpackArgs& a);
+const char* bit_gate_why_not(const BitGateArgs& a);
 void bit_pack_avx2(const BitPackArgs& a, const Launch& l);
-void bit_unpack_avx2(const BitUnpackArgs& a, const Launch& l);
+void bit_gate_avx2(const BitGateArgs& a, const Launch& l);
 
 }  // namespace wt

@@ -3,7 +3,10 @@
 // autograd/ops/pointwise.cpp, ops/activation.cpp and ops/where.cpp.
 #pragma once
 #include "warptape/autograd/backward.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/bit_gate.h"
+#include "warptape/autograd/ops/internal/inverses.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
@@ -163,6 +166,12 @@ constexpr bool kParametric = !std::is_empty_v<F>;
 template <class F>
 void unary_backward(Backward& g) {
   constexpr bool kIn = (F::kNeeds0 & kNeedsA) != 0, kOut = (F::kNeeds0 & kNeedsOut) != 0;
+  if constexpr (F::kSignOfOutput)
+    if (const SignBits* sign = g.sign_bits(0)) [[unlikely]] {
+      detail::BitGate gate;
+      if constexpr (kParametric<F>) gate = {true, g.attribute<F>().slope};
+      return g.put(0, detail::bit_gate(kEntry<pw::Grad0<F>>.info, g.take_grad(), *sign, gate));
+    }
   const Tensor none;
   const Tensor& x = kIn ? g.saved(0) : none;
   const Tensor& y = kOut ? g.saved(kIn) : none;
@@ -268,6 +277,24 @@ WT_HOT Tensor unary_inline(const Entry& e, L launch, const In& x, const P& param
 template <class P>
 __attribute__((noinline)) Tensor unary(const Entry& e, const In& x, const P& parameters) {
   return unary_inline(e, LaunchEntry{e, &parameters}, x, parameters);
+}
+
+template <class F>
+Tensor unary_again(Node& n, const Tensor& x, const Tensor*) {
+  if constexpr (kParametric<F>)
+    return unary(kEntry<F>, x, n.attribute<F>());
+  else
+    return unary(kEntry<F>, x, NoParameters{});
+}
+
+// What F, or its form in place, offers the save policies. A leaky relu of a NaN has its slope.
+template <class F>
+constexpr OpSaving saving_of_entry(const OpInfo& info = kEntry<F>.info) {
+  return {.op = &info,
+          .again = unary_again<F>,
+          .inverse = find_inverse<F>(),
+          .operand_slot = F::kNeeds0 & kNeedsA ? 0 : -1,
+          .nan_is_above = !kParametric<F>};
 }
 
 // tensor op number, number op tensor
