@@ -1,20 +1,4 @@
-// TrainStep{.graph = true}: a step as one graph. Internal; what a user should know:
-//
-//   TrainStep step{net, opt, {.graph = true}};
-//
-// The first step runs eagerly, the second one too with the graph's memory, the third one is
-// captured (core/graph.h): snapshots of buffers, forward, backward, norm, decision, update, counts.
-// It and all later ones are a replay: the batch is copied into the graph's own tensors, one launch
-// follows, and nothing comes back. loss_of is called in a capture for the last time: what it
-// computes on the host stays as it was. Rates, counts, the schedule and dropout's calls lie on the
-// device and go on.
-//
-// A captured step is one on a device with a queue, simt's too: the host hears of a skipped step
-// when it reads a StepResult. A batch of another shape, another loss_of (its type), another mode of
-// a module or of the thread (train(), autocast, variants) is captured anew, up to
-// TrainStepOptions::graph_shapes; one more throws UsageError. Parameters that moved, or a new seed,
-// replace the graphs. What a graph cannot hold (item(), rand(), a copy from the host in loss_of)
-// makes such steps run eagerly from then on; one warning names operator and line.
+// What TrainStep{.graph = true} keeps; optim/train_step.h says what it does. Internal.
 #pragma once
 #include <memory>
 #include <optional>

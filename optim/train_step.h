@@ -13,6 +13,20 @@
 // when it reads a StepResult or waits: what was skipped counts as attempted then, steps after it
 // skip until the host has heard, and of the host's random state only dropout's is taken back
 // (sync_random()).
+//
+// With graph = true a step is one graph. The first one runs eagerly, the second one too with the
+// graph's memory, the third one is captured (core/graph.h): snapshots of buffers, forward,
+// backward, norm, decision, update, counts. It and all later ones are a replay: the batch is copied
+// into the graph's own tensors, one launch follows, and nothing comes back. loss_of is called in a
+// capture for the last time: what it computes on the host stays as it was. Rates, counts, the
+// schedule and dropout's calls lie on the device and go on.
+//
+// A captured step is one on a device with a queue, simt's too: the host hears of a skipped step
+// when it reads a StepResult. A batch of another shape, another loss_of (its type), another mode of
+// a module or of the thread (train(), autocast, variants) is captured anew, up to
+// TrainStepOptions::graph_shapes; one more throws UsageError. Parameters that moved, or a new seed,
+// replace the graphs. What a graph cannot hold (item(), rand(), a copy from the host in loss_of)
+// makes such steps run eagerly from then on; one warning names operator and line.
 #pragma once
 #include <concepts>
 #include <functional>
@@ -49,7 +63,7 @@ struct TrainStepOptions {
   i64 micro_batches = 1;       // at most the batch's size; their losses and gradients add up
   double clip_norm = 0;        // of the mean loss's gradient; 0: no clipping
   optim::Schedule schedule{};  // given to the optimizer
-  // Capture the step as one graph and replay it: optim/captured_step.h. Eager on the cpu.
+  // Capture the step as one graph and replay it, as said above. Eager on the cpu.
   bool graph = false;
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway. With f16 a step is skipped and the
