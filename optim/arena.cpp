@@ -267,7 +267,8 @@ std::vector<std::pair<const Arena*, const Slot*>> Arenas::in_order() const {
 
 const std::vector<Run>& Arenas::collect() {
   runs_.clear();
-  written_ = {};
+  Written w;  // a local: members would be stored for every slot
+  u32 scaler = 0;
   for (const Arena& a : arenas_) {
     bool open = false;
     for (const Slot& s : a.slots) {
@@ -280,11 +281,14 @@ const std::vector<Run>& Arenas::collect() {
         throw NumericError(str("[optimizer] the gradient of ", s.entry.name,
                                " is invalid after a backward that threw", at_line(),
                                "\n  Try zero_grad()"));
-      if (!written_.first) written_.first = &s;
-      if (l->scaler != leaf_of(written_.first->entry.tensor.impl())->scaler) written_.other = &s;
-      if (l->from_f16) written_.from_f16 = &s;
-      written_.fresh |= l->grad->cell->version != s.stepped;
-      written_.backwards = std::max(written_.backwards, l->backwards - s.backwards);
+      if (!w.first) {
+        w.first = &s;
+        scaler = l->scaler;
+      }
+      if (l->scaler != scaler) w.other = &s;
+      if (l->from_f16) w.from_f16 = &s;
+      w.fresh |= l->grad->cell->version != s.stepped;
+      w.backwards = std::max(w.backwards, l->backwards - s.backwards);
       if (open)
         runs_.back().count += s.padded;
       else
@@ -292,6 +296,7 @@ const std::vector<Run>& Arenas::collect() {
       open = true;
     }
   }
+  written_ = w;
   return runs_;
 }
 
