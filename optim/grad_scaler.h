@@ -10,7 +10,7 @@
 //     }();
 //     scaler.scale(loss).backward();
 //     scaler.unscale_(opt);                      // only to clip or look at gradients
-//     optim::clip_grad_norm_(net, 1.0);
+//     const Tensor norm = optim::clip_grad_norm_(net, 1.0);
 //     scaler.step(opt);                          // nothing where a gradient is inf or NaN
 //     scaler.update();
 //   }
