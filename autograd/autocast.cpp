@@ -5,6 +5,7 @@
 #include "warptape/autograd/live_graph.h"
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/stored_cast.h"
 #include "warptape/autograd/ops/shape.h"
 
 namespace wt {

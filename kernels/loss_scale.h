@@ -73,6 +73,7 @@ WT_HD WT_HOT void seed_loss(const LossSeedArgs& a) {
 }
 
 WT_HD WT_HOT void update_scale(LossScale& s) {
+  s.exhausted |= s.found && s.scale <= s.min_scale;
   next_scale(s, s.found != 0);
   s.found = 0;
 }

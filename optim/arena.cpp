@@ -359,13 +359,15 @@ std::vector<char> Arenas::written_slots() const {
   return slots;
 }
 
-void Arenas::wrote_slots(const std::vector<char>& slots) noexcept {
+void Arenas::wrote_slots(const std::vector<char>& slots, u32 scaler) noexcept {
   size_t i = 0;
   for (const Arena& a : arenas_)
     for (const Slot& s : a.slots) {
       Leaf* l = leaf_of(s.entry.tensor.impl());
       if (!slots[i++] || !l) continue;
       l->written = true;
+      l->scaler = scaler;
+      ++l->backwards;
       l->grad->cell->wrote(mode.frame);
     }
 }

@@ -147,7 +147,7 @@ class Arenas {
   u64 generation() const { return generation_; }
   // Which slots a backward has written, a byte each, and what a replayed backward does to them.
   std::vector<char> written_slots() const;
-  void wrote_slots(const std::vector<char>& slots) noexcept;
+  void wrote_slots(const std::vector<char>& slots, u32 scaler) noexcept;
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
 

@@ -236,7 +236,7 @@ StepResult TrainStep::replay(CapturedEntry& e) {
   enter_random();
   e.graph->replay(frame_of(mode.frame));
   leave_random(e.dropout_calls, false);
-  opt_.arenas().wrote_slots(e.written);
+  opt_.arenas().wrote_slots(e.written, scaler_ ? scaler_->id() : 0);
   for (size_t i = 0; i < e.buffers.size(); ++i)
     if (e.changed[i]) e.buffers[i].tensor.impl()->cell->wrote(mode.frame);
   opt_.count_step();

@@ -130,8 +130,11 @@ Tensor GradScaler::seed(Device d, DType t) const {
                          : detail::scalar_over(s, offsetof(LossScale, scale_f32), DType::f32);
 }
 
-void GradScaler::check_floor(const LossScale& now) const {
-  if (!now.exhausted) return;
+LossScale GradScaler::read_checked() const {
+  LossScale now = read();
+  if (!now.exhausted) return now;
+  now.exhausted = 0;
+  write(now);
   throw NumericError(
       str("[GradScaler] gradients are inf or NaN at the smallest scale, ", now.min_scale,
           ": this is not the scale's doing any more", at_line(),
@@ -244,16 +247,14 @@ void GradScaler::update(Frame at) {
   Memory& m = *memory_;
   const Device d = m.block->device;
   run(LossScaleUpdateArgs{m.data()}, launch_on(d));
-  if (!stream_backend(d) && !d.is_meta) check_floor(read());
+  if (!stream_backend(d) && !d.is_meta) read_checked();
 }
 
 // --- state ---
 
 double GradScaler::get_scale(Frame at) const {
   const FrameScope frame(at);
-  const LossScale now = read();
-  check_floor(now);
-  return now.scale;
+  return read_checked().scale;
 }
 i64 GradScaler::get_growth_tracker(Frame at) const {
   const FrameScope frame(at);
@@ -263,7 +264,6 @@ i64 GradScaler::get_growth_tracker(Frame at) const {
 std::vector<nn::NamedTensor> GradScaler::state_dict(Frame at) const {
   const FrameScope frame(at);
   const LossScale now = read();
-  check_floor(now);
   std::vector<nn::NamedTensor> all;
   for (const Field& f : kFields)
     all.push_back({str("scaler.", f.name), f.number

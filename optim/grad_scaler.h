@@ -78,8 +78,8 @@ class WT_API GradScaler {
   void step(Optimizer& opt, const StepOptions& options = {}, Frame at = Frame::here());
   // The rule, once a step, after all optimizers: found inf: scale *= backoff_factor; else, after
   // growth_interval steps, scale *= growth_factor. Throws UsageError when no step() came before,
-  // and NumericError when inf was found at min_scale already: at once where the device has no
-  // queue, else get_scale() and state_dict() do.
+  // and NumericError, once, when inf was found at min_scale already: at once where the device has
+  // no queue, else get_scale() does.
   void update(Frame at = Frame::here());
 
   bool is_enabled() const { return options_.enabled; }
@@ -100,14 +100,14 @@ class WT_API GradScaler {
   // The scale before; sets another one, with the count as it is, unless `scale` is 0.
   double exchange_scale(double scale) const;
   Tensor seed(Device d, DType t) const;  // the scale as a 0-d tensor, f32 or f64
-  // Throws NumericError where the floor was met.
-  void check_floor(const LossScale& now) const;
 
  private:
   enum class Stage : u8 { unscaled, stepped };
   struct Memory;
 
   LossScale read() const;
+  // The same; throws NumericError where inf was met at the smallest scale, and forgets it.
+  LossScale read_checked() const;
   void write(const LossScale& values) const;
   Stage* stage_of(const Optimizer& opt);
   void decide(Optimizer& opt, bool unscaled) const;

@@ -92,9 +92,8 @@ bool Trainer::train_one(Progress& bar) {
     logged_at_ = Clock::now();
     logged_step_ = c_.step;
     bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(done.lr), " |g| ",
-                        three_digits(done.grad_norm),
-                        is_scaled() ? str(" scale ", done.scale) : "", " mem ",
-                        bytes_text(memory::stats(device_).live)));
+                        three_digits(done.grad_norm), is_scaled() ? str(" scale ", done.scale) : "",
+                        " mem ", bytes_text(memory::stats(device_).live)));
   }
   bar.update();
   return c_.step < total_;
@@ -106,10 +105,8 @@ void Trainer::explain_skip(const wt::StepRecord& r, const data::Batch& batch, Pr
   constexpr size_t kExplained = 20;
   if (skips_.size() == kExplained) return;
   const std::string why = training_->explain(batch, r.scale).text();
-  skips_.emplace_back("skipped step " + std::to_string(c_.step),
-                      str("scale ", r.scale, ": ", why));
-  if (!o_.quiet)
-    bar.write(str("step ", c_.step, " was skipped at scale ", r.scale, ": ", why));
+  skips_.emplace_back("skipped step " + std::to_string(c_.step), str("scale ", r.scale, ": ", why));
+  if (!o_.quiet) bar.write(str("step ", c_.step, " was skipped at scale ", r.scale, ": ", why));
 }
 
 // rate: steps a second

@@ -9,6 +9,7 @@
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/internal/stored_cast.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/reduce.h"

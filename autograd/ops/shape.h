@@ -58,10 +58,6 @@ inline Tensor stack(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at 
 // The same values as another dtype, itself when it is that already. The gradient comes back in the
 // original's dtype; of integers there is none.
 WT_API Tensor to_dtype(const In& x, DType t);
-namespace detail {
-// The same, of an x whose converted values are there already: no kernel runs.
-Tensor to_dtype_stored(const In& x, const TensorImpl* stored);
-}  // namespace detail
 // The same values on another device, itself when it is there already. The gradient comes back on
 // the original's device.
 WT_API Tensor to_device(const In& x, Device d);

@@ -19,7 +19,7 @@ struct LossScale {
   i64 growth_tracker = 0;   // steps without inf or NaN since the scale last changed
   float scale_f32 = 65536;  // what an f32 loss begins its backward with
   i32 found = 0;            // a raw loop's optimizer met inf or NaN since the last update
-  i32 exhausted = 0;        // ... at min_scale: a smaller scale is not allowed
+  i32 exhausted = 0;        // ... at min_scale, until the host has heard of it
   i32 unused = 0;
 };
 
@@ -38,7 +38,6 @@ WT_HD WT_HOT void set_scale(LossScale& s, double scale) {
 // backoff_factor, not below min_scale; after growth_interval steps without, it grows.
 WT_HD WT_HOT void next_scale(LossScale& s, bool found) {
   if (found) {
-    s.exhausted |= s.scale <= s.min_scale;
     const double lower = s.scale * s.backoff_factor;
     set_scale(s, lower > s.min_scale ? lower : s.min_scale);
     s.growth_tracker = 0;

@@ -179,6 +179,7 @@ void add_fused_conv3d(std::vector<OpCase>& rows) {
   const std::vector<i64> one{1, 1, 1}, none{0, 0, 0};
   rows.push_back(row(
       3, {{{{2, 1, 3, 3, 2}, {2, 1, 2, 2, 2}, true, one, none, one, {}}, {kNone, true, true}},
+          {{{3, 2, 2, 2, 3}, {4, 2, 2, 2, 3}, true, one, none, one, {}}, {kTanh, true, true}},
           {{{1, 2, 3, 2, 2},
             {2, 2, 2, 1, 2},
             true,

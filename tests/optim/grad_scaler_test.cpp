@@ -181,6 +181,7 @@ TEST_CASE("GradScaler: inf at the floor stops, with advice", "[grad_scaler]") {
   CHECK(mentions(text, "at the smallest scale, 1"));
   CHECK(mentions(text, "Try bf16"));
   CHECK(l.opt.applied() == 0);
+  CHECK(scaler.get_scale() == 1);  // it is said once
 }
 
 TEST_CASE("GradScaler: disabled it neither scales nor skips", "[grad_scaler]") {

@@ -117,6 +117,8 @@ TEST_CASE("TrainStep f16: a NaN that no scale helps stops at the smallest one", 
       {.precision = f16, .on_nonfinite = NonFinite::skip, .loss_scale = {.init_scale = 2}}};
   bad.on = true;
   for (int i = 0; i < 4; ++i) CHECK(patient(batch, loss_of(net)).skipped());
+  CHECK(patient.scaler().get_scale() == 1);
+  CHECK(patient.scaler().state_dict().size() == 6);  // a checkpoint can be written
   CHECK(mentions(message_of([&] {
                    const TrainStep s(net, opt,
                                      {.precision = f16, .on_nonfinite = NonFinite::ignore});
@@ -318,4 +320,42 @@ TEST_CASE("explain() names the module or operator where a skipped step overflowe
   CHECK(values_of(net) == before);
   CHECK(generator() == random);
   CHECK(step.scaler().get_scale() == 16384);  // two skips
+}
+
+TEST_CASE("captured f16 and bf16 steps have the bits of eager ones", "[precision][capture]") {
+  const DType t = GENERATE(f16, bf16);
+  const Device d = ready(Device::simt());
+  const auto train = [&](bool graph) {
+    ScaledNet net = scaled_net(d);
+    optim::AdamW opt(net, {.lr = 0.02});
+    TrainStep step{net,
+                   opt,
+                   {.precision = t,
+                    .micro_batches = 2,
+                    .clip_norm = 1,
+                    .graph = graph,
+                    .on_nonfinite = NonFinite::skip,
+                    .loss_scale = {.growth_interval = 5}}};
+    std::vector<double> all;
+    for (int i = 0; i < 20; ++i) {
+      Labelled batch = labelled(16, d, u64(i));
+      if (i == 12) batch.x = mul(batch.x, 1e30);  // inf in f16, and in bf16's products
+      const StepRecord r = step(batch, loss_of(net)).read();
+      all.insert(all.end(), {r.loss, r.grad_norm, r.scale, double(r.applied), double(r.skipped)});
+      if (i != 8) continue;
+      const NoGrad no_grad;  // by hand: copies are made anew
+      Tensor weight = net.last.weight.tensor();
+      weight.mul_(0.5);
+    }
+    CHECK(step.captures() == (graph ? 1 : 0));
+    CHECK(step.why_eager().empty());
+    check_halves(opt, t);
+    for (double& v : all)
+      if (std::isnan(v)) v = -1;  // is equal to itself
+    for (const double v : values_of(net)) all.push_back(v);
+    // The gradients that are there are the scaler's.
+    if (t == f16) CHECK(mentions(message_of([&] { opt.step(); }), "that a GradScaler has scaled"));
+    return all;
+  };
+  CHECK(train(true) == train(false));
 }

@@ -94,7 +94,8 @@ errors() {
   printf x >"$here/file"
   expect 8 "$here/file" train charlm $tiny --steps 1 --out "$here/file/run"
   [ -e "$here/file/run" ] && fail "something was made under a file"
-  expect 2 "f32 only" train charlm --precision f16 --steps 1
+  expect 2 "'f8' is not one of f32,f16,bf16" train charlm --precision f8 --steps 1
+  expect 2 "use skip or stop" train charlm --precision f16 --on-nan ignore --steps 1
   "$wt" train charlm $tiny --steps 2 --quiet --out "$here/run" >/dev/null 2>&1 || fail "a plain run"
   expect 8 "another run" train charlm $tiny --steps 2 --quiet --out "$here/run"
   expect 2 "started with batch" train charlm $tiny --steps 2 --batch 3 --quiet --resume auto --out "$here/run"
@@ -342,6 +343,33 @@ optimizers() {  # each one learns, with its own rate; each schedule runs
   done
 }
 
+precision() {  # 16 bits learn as f32 does, are resumed with their scale, and say what overflowed
+  local o
+  tiny_fashion "$here/data" 64 32
+  train() { "$wt" train fashion --data "$here/data" --set model=mlp --batch 16 "$@" 2>"$here/err"; }
+  for o in f32 bf16 f16; do
+    train --epochs 12 --quiet --precision $o >"$here/$o" || fail "$o: $(cat "$here/err")"
+    [ "$(sed -n 's/.*"precision":"\([a-z0-9]*\)".*/\1/p' "$here/$o")" = $o ] || fail "$o: $(cat "$here/$o")"
+    awk -v l="$(field eval_loss <"$here/$o")" -v w="$(field eval_loss <"$here/f32")" \
+      'BEGIN { exit !(l < 1.02 * w) }' || fail "$o: held-out loss $(field eval_loss <"$here/$o")"
+  done
+  train --epochs 12 --quiet --precision O2 >"$here/out" || fail "$(cat "$here/err")"
+  [ "$(field eval_loss <"$here/out")" = "$(field eval_loss <"$here/f16")" ] || fail "O2 is not f16"
+  # Resumed in the middle or not, the losses are the same. A rate that is far too high makes
+  # activations overflow.
+  local steps=(--steps 24 --precision f16 --optimizer sgd --lr 60 --clip-norm 0 --warmup 0 --on-nan skip --log-every 1)
+  train "${steps[@]}" --out "$here/whole" >"$here/out" || fail "$(cat "$here/err")"
+  grep -q "was skipped at scale 65536: inf or NaN first in " "$here/err" || fail "$(cat "$here/err")"
+  grep -q "skipped step" "$here/whole/report.html" || fail "the report does not name the skipped step"
+  [ "$(field skipped_steps <"$here/out")" -gt 0 ] || fail "$(cat "$here/out")"
+  grep -q '"scale":32768' "$here/whole/metrics.jsonl" || fail "$(cat "$here/whole/metrics.jsonl")"
+  train "${steps[@]}" --save-every 7 --keep 9 --out "$here/parts" --quiet >"$here/out" || fail "$(cat "$here/err")"
+  rm "$here"/parts/ckpt/step-*2[0-9].safetensors  # 21 and 24: as if killed before step 21 was saved
+  train "${steps[@]}" --save-every 7 --out "$here/parts" --resume auto --quiet >"$here/out" || fail "$(cat "$here/err")"
+  grep -q "going on at step 14" "$here/err" || fail "$(cat "$here/err")"
+  [ "$(losses "$here/whole/metrics.jsonl")" = "$(losses "$here/parts/metrics.jsonl")" ] ||
+    fail "resumed at another scale"
+}
 begun() {  # --init-from: a run begins with the weights of another, and a resumed one with its own
   local common="fashion --data $here/data --set model=mlp --epochs 2 --batch 20 --quiet" first
   tiny_fashion "$here/data" 200 50
