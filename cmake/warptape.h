@@ -1,19 +1,17 @@
 // All of warptape that programs use: tensors, operators, modules, optimizers, data. The headers
-// behind it can be included one by one.
+// behind it can be included one by one. What few programs need is not in it and has headers of its
+// own: capture() (autograd/capture.h), core/memory_trace.h, memory_fit.h and memory_limit.h,
+// autograd/why_alive.h, leak_watch.h and saved_by_rule.h.
 #pragma once
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/autopilot.h"
-#include "warptape/autograd/capture.h"
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/grads.h"
-#include "warptape/autograd/leak_watch.h"
 #include "warptape/autograd/ops.h"
-#include "warptape/autograd/saved_by_rule.h"
-#include "warptape/autograd/why_alive.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"
@@ -21,9 +19,6 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/matmul_precision.h"
 #include "warptape/core/memory.h"
-#include "warptape/core/memory_fit.h"
-#include "warptape/core/memory_limit.h"
-#include "warptape/core/memory_trace.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/plot.h"

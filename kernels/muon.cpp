@@ -3,8 +3,6 @@
 
 #include <cmath>
 
-#include "warptape/kernels/cpu/pieces.h"
-
 namespace wt {
 namespace {
 
@@ -18,9 +16,7 @@ void direction_of(const MuonDirectionArgs& a) {
   const detail::MuonDirection<T> direction(a);
   T* out = static_cast<T*>(a.out);
   const T *g = static_cast<const T*>(a.grad), *m = static_cast<const T*>(a.momentum);
-  in_pieces(a.n, [&](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) out[i] = direction(g[i], m[i]);
-  });
+  for (i64 i = 0; i < a.n; ++i) out[i] = direction(g[i], m[i]);
 }
 void direction_reference(const MuonDirectionArgs& a, const Launch&) {
   a.dtype == DType::f32 ? direction_of<float>(a) : direction_of<double>(a);
@@ -33,9 +29,7 @@ void normalize(const MuonNormalizeArgs& a) {
   const T scale = T(detail::muon_scale(std::sqrt(sum), a.eps));
   T* out = static_cast<T*>(a.out);
   const T* in = static_cast<const T*>(a.in);
-  in_pieces(a.n, [&](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) out[i] = in[i] * scale;
-  });
+  for (i64 i = 0; i < a.n; ++i) out[i] = in[i] * scale;
 }
 void normalize_reference(const MuonNormalizeArgs& a, const Launch&) {
   a.dtype == DType::f32 ? normalize<float>(a) : normalize<double>(a);
@@ -45,11 +39,9 @@ template <class T>
 void polynomial(const MuonPolynomialArgs& a) {
   T* square = static_cast<T*>(a.square);
   const T* gram = static_cast<const T*>(a.gram);
-  in_row_pieces(a.rows, a.rows, [&](i64 begin, i64 end) {
-    for (i64 row = begin; row < end; ++row)
-      for (i64 i = row * a.rows, j = 0; j < a.rows; ++i, ++j)
-        square[i] = detail::muon_term(a, row == j, gram[i], square[i]);
-  });
+  for (i64 row = 0; row < a.rows; ++row)
+    for (i64 i = row * a.rows, j = 0; j < a.rows; ++i, ++j)
+      square[i] = detail::muon_term(a, row == j, gram[i], square[i]);
 }
 void polynomial_reference(const MuonPolynomialArgs& a, const Launch&) {
   a.dtype == DType::f32 ? polynomial<float>(a) : polynomial<double>(a);

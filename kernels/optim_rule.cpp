@@ -4,19 +4,9 @@
 #include <cmath>
 
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/optim_rule.h"
 
 namespace wt {
-
-void write_half(const RuleArgs& a, i64 begin, i64 end) {
-  const float* p = static_cast<const float*>(a.param) + begin;
-  if (!a.half) return;
-  if (a.half_dtype == DType::f16)
-    detail::convert_row(static_cast<Half*>(a.half) + begin, p, end - begin);
-  else
-    detail::convert_row(static_cast<BFloat16*>(a.half) + begin, p, end - begin);
-}
 
 namespace {
 

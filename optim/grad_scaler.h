@@ -24,8 +24,11 @@
 #include <vector>
 
 #include "warptape/autograd/loss.h"
-#include "warptape/kernels/common/loss_scale.h"
 #include "warptape/optim/optimizer.h"
+
+namespace wt {
+struct LossScale;  // kernels/common/loss_scale.h
+}
 
 namespace wt::optim {
 

@@ -5,7 +5,7 @@
 
 namespace wt {
 
-// Writes a.half for the parameters [begin, end), where there is one. kernels/optim_rule.cpp.
+// Writes a.half for the parameters [begin, end), where there is one.
 void write_half(const RuleArgs& a, i64 begin, i64 end);
 
 const char* sgd_step_why_not(const SgdStepArgs& a);
