@@ -1,7 +1,7 @@
 // All of warptape that programs use: tensors, operators, modules, optimizers, data. The headers
 // behind it can be included one by one. What few programs need is not in it and has headers of its
 // own: capture() (autograd/capture.h), core/memory_trace.h, memory_fit.h and memory_limit.h,
-// autograd/why_alive.h, leak_watch.h and saved_by_rule.h.
+// autograd/why_alive.h and leak_watch.h.
 #pragma once
 
 #include "warptape/autograd/autocast.h"
@@ -12,6 +12,7 @@
 #include "warptape/autograd/grad_check.h"
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"
