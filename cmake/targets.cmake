@@ -167,7 +167,8 @@ function(wt_kernels)
   # The only divisions in these kernels are those of the activations in their epilogues. Exact ones
   # are calls, and what lives across a call does not fit beside 128 sums; two units in the last place
   # of f32 are below what the result's rounding or the sum's order makes.
-  set_property(SOURCE kernels/matmul.cu APPEND PROPERTY
+  set_property(SOURCE kernels/matmul.cu kernels/matmul_pipelined.cu kernels/matmul_small_tiles.cu
+    kernels/matmul_tensor_core.cu APPEND PROPERTY
     COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-prec-div=false>)
   wt_files(vendor kernels/*_cublas.cpp)
   list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
@@ -205,7 +206,8 @@ function(wt_link_library)
   # that call themselves internal in the comment at their head. Each is compiled alone by the target
   # all_verify_interface_header_sets.
   wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h kernels/*.h
-    kernels/common/float_math.h kernels/common/metric.h kernels/common/random_kind.h
+    kernels/common/float_math.h kernels/common/loss_scale.h kernels/common/metric.h
+    kernels/common/random_kind.h
     kernels/common/sequence_kind.h kernels/common/strided.h)
   set(headers "")
   foreach(header IN LISTS present)

@@ -4,7 +4,8 @@
 # is followed by three of yardstick.cpp: slowness says how many times longer they took than on the
 # machine for which budget.sh has its limits; one machine differs from itself by half within minutes.
 # When ccache answers from its cache nothing is measured: the figures of the compilation that filled
-# the cache are looked up instead, so a warm cache hides no slow file.
+# the cache are looked up instead, so a warm cache hides no slow file. (A statistic "..._storage_hit"
+# is no answer: it may be the list of what was compiled before.)
 log=$1
 shift
 here=$(dirname "$0")
@@ -31,7 +32,7 @@ spent=$({ time "$@" >&3 2>&4; } 2>&1)
 rc=$?
 seconds=$(awk '{printf "%.2f", $1 + $2}' <<<"${spent##*$'\n'}")
 slow=1
-if grep -q '_hit' "$stats" 2>/dev/null; then
+if grep -qE '^(direct|preprocessed)_cache_hit' "$stats" 2>/dev/null; then
   [ -r "$memory" ] && read -r seconds slow <"$memory"
 else
   if [ "${seconds%.*}" -ge "${WARPTAPE_SLOW_FILE:-10}" ]; then slow=$(slowness); fi

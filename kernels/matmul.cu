@@ -1,12 +1,16 @@
-// Matrix product on simt and cuda: the first rung, row sums and the list of variants. The ladder:
+// Matrix product on simt and cuda: the first rung, row sums, split-K's second stage and the list of
+// variants. The ladder:
 //   naive              one thread an element
 //   tiled              tiles in shared memory, register blocking: device/matmul_tiled.cuh
-//   tensor_core        mma.m16n8k16, for f16 and bf16: device/matmul_mma.cuh
-//   pipelined          the same with a pipeline of asynchronous copies: device/matmul_pipelined.cuh
+//   tensor_core        mma.m16n8k16, for f16 and bf16: matmul_tensor_core.cu, matmul_small_tiles.cu
+//                      and device/matmul_mma.cuh
+//   pipelined          the same with a pipeline of asynchronous copies: matmul_pipelined.cu and
+//                      device/matmul_pipelined.cuh
 //   split_k, pipelined_split_k  k in parts with blocks of their own, for results of few tiles:
 //                      device/matmul_split.cuh
 //   hopper             TMA and wgmma: matmul_hopper.cu
 #include "warptape/kernels/device/matmul_split.cuh"
+#include "warptape/kernels/device/matmul_tiled.cuh"
 #include "warptape/kernels/run_matmul_epilogue.h"
 
 namespace wt {
@@ -107,6 +111,46 @@ const char* naive_why_not(const MatmulArgs& g) {
     default:
       return "takes f64, f32, f16, bf16, i64 and i32 only";
   }
+}
+
+}  // namespace
+
+void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l) {
+  const i64 threads = g.m * (parts.pitch / 4) + (g.row_sum ? g.m : 0);
+  const i64 batches = g.batches();
+  const Config c{
+      .grid = dim3(tiles(threads, kAddThreads), 1, unsigned(batches < 65535 ? batches : 65535)),
+      .block = kAddThreads,
+      .stream = l.stream,
+      .op_name = l.op ? l.op->name : nullptr};
+  with_float(g.dtype, [&]<class T>(TypeTag<T>) {
+    launch<matmul_add_parts<T>>(c, g, parts, batches, packs_aligned(g, 4));
+  });
+}
+
+namespace {
+
+void split_k(const MatmulArgs& g, const Launch& l) {
+  const KParts parts = parts_in<kSplitSide>(g, l);
+  if (g.dtype == DType::f32)
+    launch_tiled<float, kSplitSide>(g, l, parts);
+  else
+    tensor_core_parts(g, l, parts);
+  add_parts(g, parts, l);
+}
+
+const char* split_k_why_not(const MatmulArgs& g) {
+  const char* why = g.dtype == DType::f32 ? nullptr : tensor_core_why_not(g);
+  return why ? "takes f32, and what tensor_core takes" : why_not_split(g);
+}
+const char* split_k_why_not_on(const MatmulArgs& g, const DeviceLimits& d) {
+  return g.dtype == DType::f32 ? nullptr : tensor_core_why_not_on(g, d);
+}
+// From four parts on. By then the blocks of one kernel would be a half of the processors, and its k
+// 1024; with fewer parts the second kernel may cost what they save, which a `wt tune` can tell.
+int split_k_rank(const MatmulArgs& g) {
+  const int count = parts_of(g, kSplitSide).count;
+  return count >= 4 ? 55 : count > 1 ? 5 : 0;
 }
 
 const char* tiled_why_not(const MatmulArgs& g) {

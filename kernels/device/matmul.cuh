@@ -76,6 +76,13 @@ inline Config tile_grid(const MatmulArgs& g, const Launch& l, int rows, int colu
           .op_name = l.op ? l.op->name : nullptr};
 }
 
+// matmul_pipelined.cu: stages of cp.async.
+const char* pipelined_why_not_on(const MatmulArgs& g, const DeviceLimits& d);
+void pipelined(const MatmulArgs& g, const Launch& l);
+const char* pipelined_split_k_why_not(const MatmulArgs& g);
+int pipelined_split_k_rank(const MatmulArgs& g);
+void pipelined_split_k(const MatmulArgs& g, const Launch& l);
+
 // matmul_hopper.cu: TMA and wgmma.
 const char* hopper_why_not(const MatmulArgs& g);
 const char* hopper_why_not_on(const MatmulArgs& g, const DeviceLimits& d);

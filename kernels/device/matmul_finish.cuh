@@ -6,6 +6,28 @@
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
+// k in parts, each with blocks of its own (blockIdx.y), which leave their sums in a workspace;
+// matmul_split.cuh has the stage that adds them. Of a product that is not split there is one part,
+// and `sums` is null.
+struct KParts {
+  i64 each;  // terms of a part; the last may have fewer
+  int count = 1;
+  i64 pitch = 0;              // of `sums`: from a row to the next, a multiple of 4
+  float* sums = nullptr;      // [batches, count, m, pitch]; behind n there are zeros
+  float* row_sums = nullptr;  // [count, m]
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(sums), f(row_sums);
+  }
+  // The block's terms: the first, and how many.
+  __device__ __forceinline__ i64 first() const { return i64(blockIdx.y) * each; }
+  __device__ __forceinline__ i64 terms(i64 k) const { return min(k - first(), each); }
+  // Where the block's part of matrix z goes; null where it is the whole.
+  __device__ __forceinline__ float* at(const MatmulArgs& g, i64 z) const {
+    return sums ? sums + (z * count + i64(blockIdx.y)) * g.m * pitch : nullptr;
+  }
+};
+
 namespace {
 
 template <class T>
@@ -139,28 +161,6 @@ __device__ __forceinline__ void finish_pair(const MatmulArgs& g, T* out, i64 i, 
     if (both) at[1] = T(second);
   }
 }
-
-// k in parts, each with blocks of its own (blockIdx.y), which leave their sums in a workspace;
-// matmul_split.cuh has the stage that adds them. Of a product that is not split there is one part,
-// and `sums` is null.
-struct KParts {
-  i64 each;  // terms of a part; the last may have fewer
-  int count = 1;
-  i64 pitch = 0;              // of `sums`: from a row to the next, a multiple of 4
-  float* sums = nullptr;      // [batches, count, m, pitch]; behind n there are zeros
-  float* row_sums = nullptr;  // [count, m]
-  template <class F>
-  void visit_pointers(F&& f) const {
-    f(sums), f(row_sums);
-  }
-  // The block's terms: the first, and how many.
-  __device__ __forceinline__ i64 first() const { return i64(blockIdx.y) * each; }
-  __device__ __forceinline__ i64 terms(i64 k) const { return min(k - first(), each); }
-  // Where the block's part of matrix z goes; null where it is the whole.
-  __device__ __forceinline__ float* at(const MatmulArgs& g, i64 z) const {
-    return sums ? sums + (z * count + i64(blockIdx.y)) * g.m * pitch : nullptr;
-  }
-};
 
 // Row i's sum of the block's terms.
 template <class T>

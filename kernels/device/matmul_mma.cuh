@@ -274,29 +274,7 @@ void launch_mma(const MatmulArgs& g, const Launch& l, const KParts& parts) {
        : launch_mma<T, S, true, false, false>(g, l, parts);
 }
 
-template <class T, bool Ends>
-void launch_mma(const MatmulArgs& g, const Launch& l) {
-  const KParts whole{.each = g.k};
-  // Large tiles read each operand less often but need enough of them to fill the machine.
-  const double large = double(tiles(g.m, LargeMma::kRows)) * tiles(g.n, LargeMma::kColumns);
-  if (large * double(g.batches()) >= 64)
-    launch_mma<T, LargeMma, Ends>(g, l, whole);
-  else
-    launch_mma<T, SmallMma, Ends>(g, l, whole);
-}
-
-template <bool Ends>
-void tensor_core_product(const MatmulArgs& g, const Launch& l) {
-  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_mma<T, Ends>(g, l); });
-}
-void tensor_core(const MatmulArgs& g, const Launch& l) {
-  if (ends_in_kernel(g))
-    tensor_core_product<true>(g, l);
-  else
-    with_epilogue<tensor_core_product<false>>(g, l);
-}
-
-const char* tensor_core_why_not(const MatmulArgs& g) {
+inline const char* tensor_core_why_not(const MatmulArgs& g) {
   if (!is_half(g.dtype)) return "takes f16 and bf16 only";
   const i64 a_lead = g.a_column == 1 ? g.a_row : g.a_column;
   const i64 b_lead = g.b_column == 1 ? g.b_row : g.b_column;
@@ -304,10 +282,17 @@ const char* tensor_core_why_not(const MatmulArgs& g) {
   for (int d = 0; d < g.batch_ndim; ++d) aligned &= g.batch[d].a % 8 == 0 && g.batch[d].b % 8 == 0;
   return aligned ? nullptr : "needs rows of a and b that begin at multiples of 16 bytes";
 }
-const char* tensor_core_why_not_on(const MatmulArgs&, const DeviceLimits& d) {
+inline const char* tensor_core_why_not_on(const MatmulArgs&, const DeviceLimits& d) {
   return d.major >= 8 ? nullptr : "mma.m16n8k16 needs compute capability 8.0";
 }
 
 }  // namespace
+
+// matmul_tensor_core.cu
+void tensor_core(const MatmulArgs& g, const Launch& l);
+// matmul_small_tiles.cu: tiles of 64 x 64, for all of k and for parts of it.
+void tensor_core_small(const MatmulArgs& g, const Launch& l);
+void tensor_core_parts(const MatmulArgs& g, const Launch& l, const KParts& parts);
+
 }  // namespace WT_DEVICE_NS
 }  // namespace wt

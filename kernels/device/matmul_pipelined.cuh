@@ -182,21 +182,6 @@ void launch_pipelined(const MatmulArgs& g, const Launch& l, const KParts& parts)
        : launch_pipelined<T, true, false, false>(g, l, parts);
 }
 
-template <bool Ends>
-void pipelined_product(const MatmulArgs& g, const Launch& l) {
-  with_half(g.dtype, [&]<class T>(TypeTag<T>) { launch_pipelined<T, Ends>(g, l, {.each = g.k}); });
-}
-void pipelined(const MatmulArgs& g, const Launch& l) {
-  if (ends_in_kernel(g))
-    pipelined_product<true>(g, l);
-  else
-    with_epilogue<pipelined_product<false>>(g, l);
-}
-
-const char* pipelined_why_not_on(const MatmulArgs&, const DeviceLimits& d) {
-  return d.major >= 8 ? nullptr : "cp.async and mma.m16n8k16 need compute capability 8.0";
-}
-
 }  // namespace
 }  // namespace WT_DEVICE_NS
 }  // namespace wt

@@ -1,4 +1,4 @@
-// Split-K: the matrix product's last two rungs for results of a few tiles only.
+// Split-K: how the matrix product's last two rungs cut k, and the kernel that adds the parts.
 //
 // A tile is a block's, and a result of 256 x 256 has 16 tiles of 64: 16 of an H100's 132 processors
 // multiply, one block each, with nothing to do while a load is under way. Such results are what
@@ -12,8 +12,6 @@
 // of it in L2.
 #pragma once
 #include "warptape/kernels/device/matmul_mma.cuh"
-#include "warptape/kernels/device/matmul_pipelined.cuh"
-#include "warptape/kernels/device/matmul_tiled.cuh"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -87,66 +85,17 @@ __global__ void __launch_bounds__(kAddThreads)
   }
 }
 
-template <class T>
-void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l) {
-  const i64 threads = g.m * (parts.pitch / 4) + (g.row_sum ? g.m : 0);
-  const i64 batches = g.batches();
-  const Config c{
-      .grid = dim3(tiles(threads, kAddThreads), 1, unsigned(batches < 65535 ? batches : 65535)),
-      .block = kAddThreads,
-      .stream = l.stream,
-      .op_name = l.op ? l.op->name : nullptr};
-  launch<matmul_add_parts<T>>(c, g, parts, batches, packs_aligned(g, 4));
-}
-
-void split_k(const MatmulArgs& g, const Launch& l) {
-  const KParts parts = parts_in<kSplitSide>(g, l);
-  with_float(g.dtype, [&]<class T>(TypeTag<T>) {
-    if constexpr (std::is_same_v<T, float>)
-      launch_tiled<T, kSplitSide>(g, l, parts);
-    else
-      launch_mma<T, SmallMma>(g, l, parts);
-    add_parts<T>(g, parts, l);
-  });
-}
-
-void pipelined_split_k(const MatmulArgs& g, const Launch& l) {
-  const KParts parts = parts_in<LargeMma::kRows>(g, l);
-  with_half(g.dtype, [&]<class T>(TypeTag<T>) {
-    launch_pipelined<T>(g, l, parts);
-    add_parts<T>(g, parts, l);
-  });
-}
-
 // Products that are not worth it come in one part, so that who names a rung gets it throughout.
-const char* why_not_split(const MatmulArgs& g) {
+inline const char* why_not_split(const MatmulArgs& g) {
   // The second stage counts in 32 bits.
   return double(g.m) * double(g.n + 4) >= double(i64{1} << 31)
              ? "takes results of fewer than 2^31 elements only"
              : nullptr;
 }
-const char* split_k_why_not(const MatmulArgs& g) {
-  const char* why = g.dtype == DType::f32 ? nullptr : tensor_core_why_not(g);
-  return why ? "takes f32, and what tensor_core takes" : why_not_split(g);
-}
-const char* split_k_why_not_on(const MatmulArgs& g, const DeviceLimits& d) {
-  return g.dtype == DType::f32 ? nullptr : tensor_core_why_not_on(g, d);
-}
-// From four parts on. By then the blocks of one kernel would be a half of the processors, and its k
-// 1024; with fewer parts the second kernel may cost what they save, which a `wt tune` can tell.
-int split_k_rank(const MatmulArgs& g) {
-  const int count = parts_of(g, kSplitSide).count;
-  return count >= 4 ? 55 : count > 1 ? 5 : 0;
-}
-
-const char* pipelined_split_k_why_not(const MatmulArgs& g) {
-  const char* why = tensor_core_why_not(g);
-  return why ? why : why_not_split(g);
-}
-int pipelined_split_k_rank(const MatmulArgs& g) {
-  return parts_of(g, LargeMma::kRows).count > 1 ? 35 : 0;
-}
-
 }  // namespace
+
+// Adds the parts in their order: the second stage (matmul.cu).
+void add_parts(const MatmulArgs& g, const KParts& parts, const Launch& l);
+
 }  // namespace WT_DEVICE_NS
 }  // namespace wt
