@@ -212,12 +212,11 @@ void NpzFile::read_directory() {
     Member m = parse_entry(directory, at, start);
     std::string name = m.file_name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    if (!by_name_.try_emplace(name, members_.size()).second)
-      data_error(path, m.entry, "the archive has '" + printable(name) + "' twice");
     names_.push_back(std::move(name));
     members_.push_back(std::move(m));
   }
   if (at != bytes) data_error(path, start + at, "bytes after the last entry of the zip directory");
+  sort_names();
   check_layout(start);
 }
 
@@ -319,14 +318,30 @@ u64 NpzFile::content_start(const Member& m) const {
   return start;
 }
 
-bool NpzFile::contains(const std::string& name) const { return by_name_.contains(name); }
+void NpzFile::sort_names() {
+  for (size_t i = 0; i < names_.size(); ++i) by_name_.push_back(i);
+  std::ranges::stable_sort(by_name_, {}, [&](size_t i) -> const std::string& { return names_[i]; });
+  for (size_t i = 1; i < by_name_.size(); ++i)
+    if (const std::string& name = names_[by_name_[i]]; name == names_[by_name_[i - 1]])
+      data_error(file_.path(), members_[by_name_[i]].entry,
+                 "the archive has '" + printable(name) + "' twice");
+}
+
+// The place in members_, or -1.
+i64 NpzFile::find(const std::string& name) const {
+  const auto found = std::ranges::lower_bound(
+      by_name_, name, {}, [&](size_t i) -> const std::string& { return names_[i]; });
+  return found != by_name_.end() && names_[*found] == name ? i64(*found) : -1;
+}
+
+bool NpzFile::contains(const std::string& name) const { return find(name) >= 0; }
 
 Tensor NpzFile::read(const std::string& name) const {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end())
+  const i64 found = find(name);
+  if (found < 0)
     throw UsageError(str("[NpzFile] ", printable(file_.path(), 400), " has no array '",
                          printable(name), "'", did_you_mean(name, names_)));
-  const Member& m = members_[found->second];
+  const Member& m = members_[size_t(found)];
   const std::string label =
       printable(file_.path(), 400) + ": member '" + printable(m.file_name) + "'";
   Stream stream(*this, m, label);

@@ -4,7 +4,6 @@
 //   data::NpzFile file("train.npz");          // np.savez or np.savez_compressed
 //   data::TensorDataset set{file.read("x"), file.read("y")};
 #pragma once
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +52,8 @@ class WT_API NpzFile {
 
   void read_directory();
   Member parse_entry(const std::vector<u8>& directory, u64& at, u64 base) const;
+  void sort_names();
+  i64 find(const std::string& name) const;
   void check_layout(u64 directory) const;
   bool is_descriptor(const Member& m, u64 at, u64 bytes) const;
   u64 content_start(const Member& m) const;
@@ -61,7 +62,7 @@ class WT_API NpzFile {
   ParseLimits limits_;
   std::vector<std::string> names_;
   std::vector<Member> members_;
-  std::map<std::string, size_t> by_name_;  // the place in names_ and members_
+  std::vector<size_t> by_name_;  // places in names_ and members_
 };
 
 // Arrays by name into an archive of stored members, as np.savez writes them. Names are letters,

@@ -136,21 +136,31 @@ void backward_reference(const AttentionBackwardArgs& a, const Launch& l) {
   });
 }
 
-// Which of two functions of one name a table means.
-constexpr const char* (*why_not_forward)(const AttentionForwardArgs&) = attention::blocked_why_not;
-constexpr const char* (*why_not_backward)(const AttentionBackwardArgs&) =
-    attention::blocked_why_not;
-constexpr i64 (*room_forward)(const AttentionForwardArgs&) = attention::blocked_workspace;
-constexpr i64 (*room_backward)(const AttentionBackwardArgs&) = attention::blocked_workspace;
+// Which of the functions of one name a table means.
+template <class Args>
+struct Blocked {
+  static constexpr const char* (*why_not)(const Args&) = attention::blocked_why_not;
+  static constexpr i64 (*workspace)(const Args&) = attention::blocked_workspace;
+};
+template <class Args>
+struct Widened {
+  static constexpr const char* (*why_not)(const Args&) = attention::widened_why_not;
+  static constexpr i64 (*workspace)(const Args&) = attention::widened_workspace;
+};
 
 }  // namespace
 
 WT_VARIANTS(cpu, attention_forward, AttentionForwardArgs,
             {.name = "blocked",
              .rank = 20,
-             .why_not = why_not_forward,
-             .workspace = room_forward,
+             .why_not = Blocked<AttentionForwardArgs>::why_not,
+             .workspace = Blocked<AttentionForwardArgs>::workspace,
              .launch = attention::blocked_forward},
+            {.name = "widened",
+             .rank = 20,
+             .why_not = Widened<AttentionForwardArgs>::why_not,
+             .workspace = Widened<AttentionForwardArgs>::workspace,
+             .launch = attention::widened_forward},
             {.name = "reference",
              .rank = 1,
              .workspace = forward_workspace,
@@ -158,9 +168,14 @@ WT_VARIANTS(cpu, attention_forward, AttentionForwardArgs,
 WT_VARIANTS(cpu, attention_backward, AttentionBackwardArgs,
             {.name = "blocked",
              .rank = 20,
-             .why_not = why_not_backward,
-             .workspace = room_backward,
+             .why_not = Blocked<AttentionBackwardArgs>::why_not,
+             .workspace = Blocked<AttentionBackwardArgs>::workspace,
              .launch = attention::blocked_backward},
+            {.name = "widened",
+             .rank = 20,
+             .why_not = Widened<AttentionBackwardArgs>::why_not,
+             .workspace = Widened<AttentionBackwardArgs>::workspace,
+             .launch = attention::widened_backward},
             {.name = "reference",
              .rank = 1,
              .workspace = backward_workspace,

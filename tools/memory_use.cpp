@@ -7,7 +7,7 @@
 #include "warptape/core/json.h"
 #include "warptape/core/memory_fit.h"
 #include "warptape/core/random.h"
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 #include "warptape/tools/recipe_device.h"
 #include "warptape/tools/recipe_training.h"
 
@@ -83,7 +83,7 @@ void count_dataset(MemoryUse& use, i64 bytes) {
 }  // namespace
 
 std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data) {
-  if (o.recipe != kRaceName)
+  if (!is_race(o.recipe))
     return {{"", o, [o] { return find_recipe(o.recipe).make(Settings(o.set)); }, with_data}};
   TrainOptions race = o;
   race.dry_run = false;  // of a race there is none, but of its memory
@@ -93,7 +93,9 @@ std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data) {
     MemoryJob job{r.name, o, [plan] { return plan->make_recipe(); }, with_data};
     job.options.optimizer = r.optimizer;
     job.options.momentum = r.momentum;
-    if (job.options.clip < 0) job.options.clip = 0;  // as the race has it
+    job.options.precision = r.precision;
+    if (job.options.clip < 0 && !plan->start().of_precisions())
+      job.options.clip = 0;  // as the race has it
     jobs.push_back(std::move(job));
   }
   return jobs;

@@ -21,7 +21,7 @@ struct MemoryUse {
 };
 inline constexpr i64 kTimelineColumns = 240;
 
-// One training that a recipe stands for: `optimizer-race` has one for each optimizer.
+// One training that a recipe stands for: a race has one for each racer.
 struct MemoryJob {
   std::string label;  // the optimizer; empty where there is one job
   TrainOptions options;

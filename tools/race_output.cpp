@@ -57,17 +57,26 @@ std::string state_of(const RaceRow& row, const Race& race) {
 // The cells of a row as text; `between` stands between mean and deviation.
 std::vector<std::string> cells(const RaceRow& row, const Race& race, const char* between) {
   const Racer& r = race.racers[row.racer];
-  return {r.name,
-          short_number(r.lr),
-          text_of(row.train_loss, 4, between),
-          text_of(row.loss, 4, between),
-          text_of(times(row.accuracy, 100), 2, between),
-          row.finished ? fixed_digits(row.seconds, 1) : "-",
-          state_of(row, race)};
+  std::vector<std::string> out{r.name,
+                               short_number(r.lr),
+                               text_of(row.train_loss, 4, between),
+                               text_of(row.loss, 4, between),
+                               text_of(times(row.accuracy, 100), 2, between),
+                               row.finished ? fixed_digits(row.seconds, 1) : "-"};
+  if (race.of_precisions()) {
+    out.push_back(std::isnan(row.distance) ? "-" : fixed_digits(row.distance, 2));
+    out.push_back(row.finished ? fixed_digits(row.skipped, 1) : "-");
+  }
+  out.push_back(state_of(row, race));
+  return out;
 }
-
-constexpr const char* kHeads[] = {"optimizer", "lr", "train loss", "held-out loss", "accuracy %",
-                                  "seconds",   ""};
+std::vector<std::string> heads(const Race& race) {
+  std::vector<std::string> out{race.varied(),   "lr",         "train loss",
+                               "held-out loss", "accuracy %", "seconds"};
+  if (race.of_precisions()) out.insert(out.end(), {"from f32", "skipped"});
+  out.emplace_back();
+  return out;
+}
 
 std::string headline(const Race& race) {
   return str(race.seeds, race.seeds == 1 ? " seed" : " seeds", ", ", race.steps, " steps of ",
@@ -102,7 +111,7 @@ std::string card(const char* style, const std::string& title, const std::string&
 
 std::string html_table(const Race& race) {
   std::string out = "<table class=\"numbers\"><thead><tr>";
-  for (const char* head : kHeads) out += std::string("<th>") + head + "</th>";
+  for (const std::string& head : heads(race)) out += "<th>" + head + "</th>";
   out += "</tr></thead><tbody>";
   for (const RaceRow& row : race_rows(race)) {
     out += "<tr>";
@@ -112,11 +121,12 @@ std::string html_table(const Race& race) {
     out += "</tr>";
   }
   return out +
-         "</tbody></table><p class=\"note\">Mean \xc2\xb1 standard deviation over the seeds; "
-         ""
-         "best held-out loss first; training loss of the last tenth of the steps. Every optimizer "
-         "has the same initial weights, order of "
-         "the data and number of steps.</p>";
+         "</tbody></table><p class=\"note\">Mean \xc2\xb1 standard deviation over the seeds; " +
+         (race.of_precisions() ? "from f32: difference of the mean held-out losses in pooled "
+                                 "standard deviations; skipped: steps a run. "
+                               : "best held-out loss first. ") +
+         "Training loss of the last tenth of the steps. Every " + race.varied() +
+         " has the same initial weights, order of the data and number of steps.</p>";
 }
 
 }  // namespace
@@ -132,15 +142,22 @@ std::vector<RaceRow> race_rows(const Race& race) {
       if (!run.finished) continue;
       ++row.finished;
       row.seconds += run.seconds;
+      row.skipped += double(run.skipped);
       train.push_back(final_loss(run));
       loss.push_back(run.evals.back().loss);
       accuracy.push_back(run.evals.back().accuracy);
     }
-    if (row.finished > 0) row.seconds /= double(row.finished);
+    if (row.finished > 0) row.seconds /= double(row.finished), row.skipped /= double(row.finished);
     row.train_loss = spread_of(train), row.loss = spread_of(loss);
     row.accuracy = spread_of(accuracy);
+    const RaceSpread& first = r ? rows[0].loss : row.loss;
+    row.distance =
+        (row.loss.mean - first.mean) /
+        std::sqrt((row.loss.deviation * row.loss.deviation + first.deviation * first.deviation) /
+                  2);
     rows.push_back(row);
   }
+  if (race.of_precisions()) return rows;
   std::stable_sort(rows.begin(), rows.end(), [](const RaceRow& a, const RaceRow& b) {
     if ((a.finished > 0) != (b.finished > 0)) return a.finished > 0;
     return a.finished > 0 && a.loss.mean < b.loss.mean;
@@ -149,9 +166,9 @@ std::vector<RaceRow> race_rows(const Race& race) {
 }
 
 std::string race_table(const Race& race) {
-  std::vector<std::vector<std::string>> lines{{std::begin(kHeads), std::end(kHeads)}};
+  std::vector<std::vector<std::string>> lines{heads(race)};
   for (const RaceRow& row : race_rows(race)) lines.push_back(cells(row, race, " +- "));
-  std::vector<std::size_t> widths(std::size(kHeads));
+  std::vector<std::size_t> widths(lines[0].size());
   for (const auto& line : lines) {
     for (std::size_t c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].size());
   }
@@ -179,27 +196,33 @@ std::string race_json(const Race& race) {
     const auto add = [&](const char* key, double v) {
       std::isnan(v) ? o.add_null(key) : o.add(key, v);
     };
-    o.add("optimizer", r.name).add("lr", r.lr);
+    o.add(race.varied(), r.name).add("lr", r.lr);
     add("train_loss", row.train_loss.mean);
     add("eval_loss", row.loss.mean);
     add("eval_loss_deviation", row.loss.deviation);
     add("accuracy", row.accuracy.mean);
     add("accuracy_deviation", row.accuracy.deviation);
+    if (race.of_precisions()) {
+      add("from_f32", row.distance);
+      o.add("skipped", row.skipped);
+    }
     o.add("finished", row.finished).add("diverged", row.diverged).add("seconds", row.seconds);
     results += (results.empty() ? "" : ",") + o.str();
   }
   JsonObject o;
-  o.add("recipe", kRaceName).add("of", race.recipe).add("device", race.device);
+  o.add("recipe", race.name).add("of", race.recipe).add("device", race.device);
   o.add("seeds", race.seeds).add("steps", race.steps).add("runs_finished", finished);
-  if (!rows.empty() && rows[0].finished > 0)
-    o.add("best", race.racers[rows[0].racer].name);
-  else
-    o.add_null("best");
+  if (!race.of_precisions()) {
+    if (!rows.empty() && rows[0].finished > 0)
+      o.add("best", race.racers[rows[0].racer].name);
+    else
+      o.add_null("best");
+  }
   return o.add_raw("results", "[" + results + "]").str();
 }
 
 std::string race_csv(const Race& race) {
-  std::string out = "optimizer,seed,step,train_loss,eval_loss,accuracy\n";
+  std::string out = str(race.varied(), ",seed,step,train_loss,eval_loss,accuracy\n");
   for (const RaceRun& run : race.runs) {
     std::map<i64, std::pair<std::optional<double>, const RaceEval*>> lines;
     for (const auto& [step, loss] : run.train) lines[i64(step)].first = loss;
@@ -236,7 +259,8 @@ std::string race_svg(const Race& race, bool held_out) {
 }
 
 std::string race_page(const Race& race) {
-  const std::string title = "Optimizer race: " + race.recipe + " on " + race.device;
+  const std::string title = str(race.of_precisions() ? "Precision" : "Optimizer",
+                                " race: ", race.recipe, " on ", race.device);
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "

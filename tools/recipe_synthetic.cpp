@@ -2,7 +2,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/data/synthetic.h"
 #include "warptape/nn/layers.h"
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 
 namespace wt::tools {
 namespace {

@@ -36,7 +36,7 @@ const RecipeInfo& find_recipe(const std::string& name) {
     if (name == r.name) return r;
     names.push_back(r.name);
   }
-  names.push_back("optimizer-race");  // a command of its own
+  for (const char* race : {"optimizer-race", "precision-race"}) names.push_back(race);
   std::string all;
   for (const std::string_view n : names) all += (all.empty() ? "" : ", ") + std::string(n);
   throw UsageError(

@@ -25,7 +25,7 @@ struct MemoryCommand {
   bool json = false;
 };
 
-// The job that takes most; of optimizer-race the others are listed.
+// The job that takes most; of a race the others are listed.
 MemoryJob largest_job(const MemoryCommand& c) {
   std::vector<MemoryJob> jobs = memory_jobs(c.train, !c.train.data.empty());
   if (jobs.size() == 1) return std::move(jobs[0]);

@@ -1,8 +1,8 @@
 // wt train RECIPE
 #include "warptape/core/factories.h"
 #include "warptape/tools/number_text.h"
-#include "warptape/tools/optimizer_race.h"
 #include "warptape/tools/optimizers.h"
+#include "warptape/tools/race.h"
 #include "warptape/tools/recipes.h"
 #include "warptape/tools/train.h"
 #include "warptape/tools/wt.h"
@@ -23,7 +23,7 @@ void check_given(const CLI::App& c, const TrainOptions& o) {
           str(name, " is about the run's folder, and there is none\n  Try --out FOLDER"));
   if (given("--kernel-from") && o.kernels.empty())
     throw UsageError("--kernel-from says when --kernel begins, and there is no --kernel");
-  if (o.recipe == kRaceName) return;  // it has its own optimizers and steps
+  if (o.recipe == kOptimizerRace) return;  // it has its own optimizers and steps
   if (given("--momentum") && !find_optimizer(o.optimizer).momentum)
     throw UsageError(
         str("--momentum: ", o.optimizer, " has none\n  Try --optimizer sgd, rmsprop or muon"));
@@ -42,9 +42,12 @@ void add_train(CLI::App& app, int& code) {
     text += str("  ", r.name, "  ", r.summary, "\n      --set ", r.make(Settings({}))->settings(),
                 "\n");
   }
-  text += str("  ", kRaceName, "  the optimizers over equal seeds: a table, race.csv, race.svg\n",
-              "      --set recipe=", "synthetic seeds=3 held_out=2000 lr_sgd=...",
-              " and what the recipe has\n");
+  text +=
+      str("  ", kOptimizerRace, "  the optimizers over equal seeds: a table, race.csv, race.svg\n",
+          "      --set recipe=", "synthetic seeds=3 held_out=2000 lr_sgd=...",
+          " and what the recipe has\n  ", kPrecisionRace,
+          "  f32, f16 and bf16 over equal seeds, and how far they end from f32\n",
+          "      --set recipe=", "synthetic seeds=3 held_out=2000 and what the recipe has\n");
   c->footer(text);
   c->add_option("recipe", o->recipe, "what to train")->required();
   c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
@@ -134,7 +137,7 @@ void add_train(CLI::App& app, int& code) {
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
   c->callback([c, o, &code] {
     check_given(*c, *o);
-    code = o->recipe == kRaceName ? optimizer_race(*o) : train(*o);
+    code = is_race(o->recipe) ? run_race(*o) : train(*o);
   });
 }
 

@@ -55,4 +55,12 @@ i64 blocked_workspace(const AttentionBackwardArgs& a);
 void blocked_forward(const AttentionForwardArgs& a, const Launch& l);
 void blocked_backward(const AttentionBackwardArgs& a, const Launch& l);
 
+// cpu/attention_widened.cpp: f16 and bf16 by way of f32 copies.
+const char* widened_why_not(const AttentionForwardArgs& a);
+const char* widened_why_not(const AttentionBackwardArgs& a);
+i64 widened_workspace(const AttentionForwardArgs& a);
+i64 widened_workspace(const AttentionBackwardArgs& a);
+void widened_forward(const AttentionForwardArgs& a, const Launch& l);
+void widened_backward(const AttentionBackwardArgs& a, const Launch& l);
+
 }  // namespace wt::attention

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
   WT_SHARED(Tiles, tiles, [1]);
   Weights(&weights)[2] = tiles[0].weights;
   Patches(&patches)[2] = tiles[0].patches;
-  WT_SHARED(i32, pixel_to, [kTileSide]);
+  WT_SHARED(TilePixels, pixels);
   const int t = int(threadIdx.x), lane = t % 32;
   const ConvBlock b = conv_block(a);
   const i32 row0 = i32(blockIdx.y) * kTileSide;
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
   ConvTerms<T> term(a, b);
   const T* image;
   const i32 to = term.set_pixel(blockIdx.x * kTileSide + u32(column), image);
-  if (slice == 0) pixel_to[column] = to;
+  if (slice == 0) pixels.to[column] = to;
   // And it fetches eight neighbouring channels of two terms, 16 apart: eight lanes read a row.
   const int w_term = t / 8, w_row = t % 8 * 8;
   ConvTerms<T> w_walk(a, b);
@@ -132,7 +132,7 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
   }
   const int warp_row = t / 64 * 32, warp_column = t / 32 % 2 * 32;
   float sum[2][4][4] = {};
-  __syncthreads();  // pixel_to
+  __syncthreads();  // pixels
   int buffer = 0;
   for (i32 left = b.depth; left > 0; left -= kMmaDepth, buffer ^= 1) {
 #pragma unroll
@@ -166,13 +166,13 @@ __global__ void __launch_bounds__(kConvMmaThreads, 4)
         }
       }
     __syncthreads();
-    finish_tile<T, kConvMmaThreads>(a, b.group, row0, band, pixel_to);
+    finish_tile<T, kConvMmaThreads>(a, b.group, row0, band, pixels);
   } else {
 #pragma unroll
     for (int c = 0; c < 4; ++c)
 #pragma unroll
       for (int second = 0; second < 2; ++second) {
-        const i32 at = pixel_to[warp_column + 8 * c + lane % 4 * 2 + second];
+        const i32 at = pixels.to[warp_column + 8 * c + lane % 4 * 2 + second];
         if (at < 0) continue;
 #pragma unroll
         for (int r = 0; r < 4; ++r) {

@@ -206,10 +206,14 @@ __device__ __forceinline__ int band_at(int line, int i) {
   const int exchange = (line & 1) << 2 ^ (line & 6) ^ (line >> 3 & 3);
   return line * kTileSide + ((i / kStaged ^ exchange) * kStaged + i % kStaged);
 }
+// Where the pixels of a tile lie in the result; below 0: nowhere.
+struct alignas(16) TilePixels {
+  i32 to[kTileSide];
+};
 // To be called by all threads of the block, with a barrier before.
 template <class T, int Threads>
 __device__ __forceinline__ void finish_tile(const ConvTiles<T>& a, i32 group, i32 row0,
-                                            const float* band, const i32* pixel_to) {
+                                            const float* band, const TilePixels& pixels) {
   constexpr int kPacks = kTileSide / kStaged;
   const bool turned = lines_are_pixels(a);
   // Rolled up: the code of the activations once.
@@ -219,12 +223,19 @@ __device__ __forceinline__ void finish_tile(const ConvTiles<T>& a, i32 group, i3
     float z[kStaged];
     i32 at[kStaged];
     load_vector(z, band + band_at(line, first));
+    i32 pixel[kStaged];
+    if (turned) {
+#pragma unroll
+      for (int k = 0; k < kStaged; ++k) pixel[k] = pixels.to[line];
+    } else {
+      // One access: four would meet every bank twice, as the lanes are four words apart.
+      load_vector(pixel, pixels.to + first);
+    }
 #pragma unroll
     for (int k = 0; k < kStaged; ++k) {
       const i32 row = row0 + (turned ? first + k : line), channel = group * a.rows + row;
-      const i32 pixel = pixel_to[turned ? line : first + k];
-      const bool there = pixel >= 0 && row < a.rows;
-      at[k] = there ? pixel + channel * a.to.channel : -1;
+      const bool there = pixel[k] >= 0 && row < a.rows;
+      at[k] = there ? pixel[k] + channel * a.to.channel : -1;
       if (a.bias && there) z[k] += float(a.bias[channel]);
     }
     finish_at(a.end, a.to.data, at, z);
@@ -237,7 +248,7 @@ __global__ void __launch_bounds__(kTileThreads, 4)
     conv_tiled(const __grid_constant__ ConvTiles<T> a) {
   WT_SHARED(TileRows, tiles, [4]);
   TileRows *const weights = tiles, *const patches = tiles + 2;
-  WT_SHARED(i32, pixel_to, [kTileSide]);  // where the result's pixels lie
+  WT_SHARED(TilePixels, pixels);
   const int t = int(threadIdx.x), column = t % kTileSide, slice = t / kTileSide;
   const ConvBlock b = conv_block(a);
   // A thread gathers for one pixel, so the divisions that find it are once a thread. It also
@@ -245,7 +256,7 @@ __global__ void __launch_bounds__(kTileThreads, 4)
   ConvTerms<T> term(a, b);
   const T* image;
   const i32 to = term.set_pixel(blockIdx.x * kTileSide + u32(column), image);
-  if (slice == 0) pixel_to[column] = to;
+  if (slice == 0) pixels.to[column] = to;
   const i32 row0 = i32(blockIdx.y) * kTileSide;
   const bool real_row = row0 + column < a.rows;
   const T* w = group_weights(a, b) + (real_row ? row0 + column : 0);
@@ -266,7 +277,7 @@ __global__ void __launch_bounds__(kTileThreads, 4)
     term.advance(slice * kTileTerms);
     load();
   }
-  __syncthreads();  // pixel_to
+  __syncthreads();  // pixels
   int buffer = 0;
   for (i32 left = b.depth; left > 0; left -= kTileDepth, buffer ^= 1) {
 #pragma unroll
@@ -295,11 +306,11 @@ __global__ void __launch_bounds__(kTileThreads, 4)
       vstore(band + band_at(line, first), pack);
     }
     __syncthreads();
-    finish_tile<T, kTileThreads>(a, b.group, row0, band, pixel_to);
+    finish_tile<T, kTileThreads>(a, b.group, row0, band, pixels);
   } else {
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const i32 at = pixel_to[t % 16 * 4 + j];
+      const i32 at = pixels.to[t % 16 * 4 + j];
       if (at < 0) continue;
 #pragma unroll
       for (int r = 0; r < 4; ++r) {

@@ -12,7 +12,7 @@
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tools/evaluation.h"
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
 

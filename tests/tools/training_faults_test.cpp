@@ -6,7 +6,7 @@
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/temp_dir.h"
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 #include "warptape/tools/recipe_training.h"
 
 using namespace wt;

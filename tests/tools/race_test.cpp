@@ -1,5 +1,5 @@
 // The race of the optimizers: equal conditions for all, and what becomes of its runs.
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 
 TrainOptions tiny(std::vector<std::string> more = {}) {
   TrainOptions o;
-  o.recipe = kRaceName;
+  o.recipe = kOptimizerRace;
   o.device = "cpu";
   o.steps = 20;
   o.batch = 16;
@@ -203,8 +203,62 @@ TEST_CASE("optimizer race: results are written whole, and not over those of anot
   CHECK(slurp(dir / "race.svg").ends_with("</svg>\n"));
   CHECK(slurp(dir / "report.html").ends_with("</html>\n"));
   o.out = dir.path;
-  CHECK(mentions(message_of([&] { optimizer_race(o); }), "holds race.csv of another run"));
+  CHECK(mentions(message_of([&] { run_race(o); }), "holds race.csv of another run"));
   std::filesystem::remove(dir / "race.csv");
   spit(dir / "metrics.jsonl", "");
-  CHECK_THROWS_AS(optimizer_race(o), wt::CheckpointError);
+  CHECK_THROWS_AS(run_race(o), wt::CheckpointError);
+}
+
+TEST_CASE("precision race: f32, f16 and bf16 from the same weights, f32 as a run of its own") {
+  TrainOptions o = tiny();
+  o.recipe = kPrecisionRace;
+  const Race race = run(o);
+  REQUIRE(race.runs.size() == 6);
+  for (const RaceRun& r : race.runs) {
+    CAPTURE(race.racers[r.racer].name, r.seed);
+    CHECK(r.finished);
+    CHECK(r.skipped == 0);
+    const RaceRun& f32 = run_of(race, "f32", r.seed);
+    CHECK(r.evals[0].loss == f32.evals[0].loss);
+    CHECK((r.train == f32.train) == (r.racer == 0));
+    CHECK(std::abs(r.evals.back().loss - f32.evals.back().loss) < 0.05 * f32.evals.back().loss);
+  }
+  CHECK(race.racers[0].lr == RacePlan(o).make_recipe()->defaults().lr);
+  o.lr = 0.0123;
+  CHECK(RacePlan(o).start().racers[2].lr == 0.0123);
+  o.precision = "f16";
+  CHECK(mentions(message_of([&] { RacePlan{o}; }), "precision-race takes no --precision"));
+  o = tiny({"lr_adam=1"});
+  o.recipe = kPrecisionRace;
+  CHECK(mentions(message_of([&] { RacePlan{o}; }), "no setting 'lr_adam'"));
+}
+
+TEST_CASE("precision race: rows say how many deviations a mean is from f32's") {
+  Race race;
+  race.name = kPrecisionRace;
+  race.recipe = "r", race.settings = "a=1", race.device = "cpu", race.item = "images";
+  race.steps = 2, race.batch = 8, race.seeds = 2, race.held_out = 10;
+  race.racers = {{"f32", "adamw", 1e-3}, {"f16", "adamw", 1e-3}, {"bf16", "adamw", 1e-3}};
+  const auto add = [&](std::size_t r, wt::u64 seed, double loss, i64 skipped) {
+    RaceRun run{.racer = r, .seed = seed};
+    run.train = {{2, loss}}, run.evals = {{2, loss, 0.5}};
+    run.steps = 2, run.skipped = skipped, run.finished = true;
+    race.runs.push_back(run);
+  };
+  add(0, 1, 1.0, 0), add(1, 1, 0.7, 1), add(0, 2, 1.2, 0), add(1, 2, 0.9, 2);
+  const std::vector<RaceRow> rows = race_rows(race);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0].racer == 0);  // not the best first
+  CHECK(rows[0].distance == 0);
+  CHECK(std::abs(rows[1].distance - -0.3 / std::sqrt(0.02)) < 1e-9);
+  CHECK(rows[1].skipped == 1.5);
+  CHECK(std::isnan(rows[2].distance));
+  const std::string table = race_table(race);
+  CHECK(mentions(table, "precision"));
+  CHECK(mentions(table, "     -2.12      1.5\n"));
+  CHECK(mentions(race_json(race), "\"precision\":\"f16\""));
+  CHECK(mentions(race_json(race), "\"from_f32\":-2.12"));
+  CHECK(!mentions(race_json(race), "\"best\""));
+  CHECK(race_csv(race).starts_with("precision,seed,"));
+  CHECK(mentions(race_page(race), "Precision race: r on cpu"));
 }

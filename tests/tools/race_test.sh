@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `wt train optimizer-race` from outside. Usage: optimizer_race_test.sh PATH_OF_WT
+# `wt train optimizer-race | precision-race` from outside. Usage: race_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-race-XXXXXX")
@@ -20,6 +20,11 @@ for f in race.svg report.html; do [ -s "$here/a/$f" ] || fail "no $f"; done
 [ $? -eq 8 ] || fail "another race may write there"
 "$wt" train optimizer-rase >/dev/null 2>"$here/err"
 [ $? -eq 2 ] && grep -q "did you mean 'optimizer-race'" "$here/err" || fail "near name: $(cat "$here/err")"
+
+"$wt" train precision-race $tiny --steps 20 --set seeds=2 --out "$here/p" >"$here/out" 2>"$here/err" ||
+  fail "exit code $?: $(cat "$here/err")"
+for name in f32 f16 bf16; do grep -q "^$name  *0.0" "$here/out" || fail "no row of $name: $(cat "$here/out")"; done
+tail -n 1 "$here/out" | grep -q '^{"recipe":"precision-race",.*"runs_finished":6,' || fail "the last line is no JSON"
 
 # Ctrl-C in the middle: what is there is written, the exit code says so.
 "$wt" train optimizer-race $tiny --steps 1000000 --set lr_sgd=0 --quiet --out "$here/b" >"$here/out" 2>"$here/err" &

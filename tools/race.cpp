@@ -1,4 +1,4 @@
-#include "warptape/tools/optimizer_race.h"
+#include "warptape/tools/race.h"
 
 #include <algorithm>
 #include <chrono>
@@ -46,9 +46,11 @@ constexpr Entrant kEntrants[] = {
 
 void refuse_options(const TrainOptions& o) {
   const TrainOptions plain;
+  const bool precisions = o.recipe == kPrecisionRace;
   const std::pair<bool, const char*> given[] = {
-      {o.optimizer != plain.optimizer, "--optimizer: all of them take part"},
-      {o.lr != plain.lr, "--lr: each has its own\n  Try --set lr_adam=1e-3"},
+      {precisions && o.precision != plain.precision, "--precision: all of them take part"},
+      {!precisions && o.optimizer != plain.optimizer, "--optimizer: all of them take part"},
+      {!precisions && o.lr != plain.lr, "--lr: each has its own\n  Try --set lr_adam=1e-3"},
       {o.resume, "--resume: every run is made from the start"},
       {o.dry_run, "--dry-run\n  Try --steps 1"},
       {o.graph, "--graph"},
@@ -58,23 +60,38 @@ void refuse_options(const TrainOptions& o) {
       {o.schedule == "plateau", "--schedule plateau: all have the same schedule"},
       {!o.kernels.empty(), "--kernel"}};
   for (const auto& [is_given, what] : given) {
-    if (is_given) throw UsageError(str(kRaceName, " takes no ", what));
+    if (is_given) throw UsageError(str(o.recipe, " takes no ", what));
   }
 }
 
-bool is_own(const std::string& assignment) {
+bool is_own(const std::string& assignment, bool precisions) {
   const std::string key = assignment.substr(0, assignment.find('='));
-  return key == "recipe" || key == "seeds" || key == "held_out" || key.starts_with("lr_");
+  return key == "recipe" || key == "seeds" || key == "held_out" ||
+         (!precisions && key.starts_with("lr_"));
 }
 
-std::vector<Racer> make_racers(Settings& s, const TrainOptions& o, const RecipeDefaults& d) {
+std::vector<Racer> optimizers(Settings& s, const TrainOptions& o, const RecipeDefaults& d) {
   std::vector<Racer> racers;
   for (const Entrant& e : kEntrants) {
     Racer r{.name = e.name, .optimizer = e.optimizer, .momentum = e.momentum};
     r.lr = s.real(str("lr_", e.name).c_str(), d.lr * e.lr_factor, 0, 1e6);
     if (o.weight_decay >= 0 || e.decay) r.weight_decay = d.weight_decay;
+    r.precision = o.precision;
     racers.push_back(r);
   }
+  return racers;
+}
+
+// f32 first: the others are compared with it.
+std::vector<Racer> precisions(const TrainOptions& o, const RecipeDefaults& d) {
+  std::vector<Racer> racers;
+  for (const char* name : {"f32", "f16", "bf16"})
+    racers.push_back({.name = name,
+                      .optimizer = o.optimizer,
+                      .lr = d.lr,
+                      .momentum = o.momentum,
+                      .weight_decay = d.weight_decay,
+                      .precision = name});
   return racers;
 }
 
@@ -82,8 +99,11 @@ std::vector<Racer> make_racers(Settings& s, const TrainOptions& o, const RecipeD
 
 RacePlan::RacePlan(const TrainOptions& options) : options_(options) {
   refuse_options(options);
+  start_.name = options.recipe;
+  const bool of_precisions = start_.of_precisions();
   std::vector<std::string> own;
-  for (const std::string& a : options.set) (is_own(a) ? own : recipe_set_).push_back(a);
+  for (const std::string& a : options.set)
+    (is_own(a, of_precisions) ? own : recipe_set_).push_back(a);
   Settings settings(own);
   std::vector<std::string> names{"synthetic"};
   for (const RecipeInfo& r : recipes()) names.push_back(r.name);
@@ -94,11 +114,14 @@ RacePlan::RacePlan(const TrainOptions& options) : options_(options) {
   held_out_ = settings.integer("held_out", 2000, 0, 1'000'000'000);
   const std::unique_ptr<Recipe> recipe = make_recipe();
   TrainOptions o = options_;
-  o.lr = recipe->defaults().lr;
-  if (o.clip < 0) o.clip = 0;  // it would hide what a rule does with large gradients
+  if (!of_precisions) {
+    o.lr = recipe->defaults().lr;
+    if (o.clip < 0) o.clip = 0;  // it would hide what a rule does with large gradients
+  }
   defaults_ = resolve(o, *recipe);
-  start_.racers = make_racers(settings, options_, defaults_);
-  settings.finish(kRaceName);
+  start_.racers =
+      of_precisions ? precisions(options_, defaults_) : optimizers(settings, options_, defaults_);
+  settings.finish(start_.name.c_str());
   start_.settings = recipe->settings();
   start_.item = recipe->item();
   device_ = device_for(options.device);
@@ -141,10 +164,11 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
   TrainOptions o = options_;
   o.optimizer = r.optimizer;
   o.momentum = r.momentum;
+  o.precision = r.precision;
   RecipeDefaults d = defaults_;
   d.lr = r.lr;
   d.weight_decay = r.weight_decay;
-  // The same start, order and masks for every optimizer.
+  // The same start, order and masks for every racer.
   manual_seed(seed);
   const std::unique_ptr<Recipe> recipe = make_recipe();
   recipe->model().to(device_);
@@ -165,14 +189,15 @@ RaceRun RacePlan::run_one(std::size_t racer, u64 seed, const RecipeData& data,
     if (!loader.next(batch) && !loader.next(batch)) throw DataError("the data has no batch");
     const Clock::time_point begin = Clock::now();
     try {
-      sum += training.step(batch).loss();
+      const StepRecord r = training.step(batch).read();
+      r.skipped ? ++run.skipped : (sum += r.loss, ++summed);
     } catch (const NumericError&) {
       run.diverged = true;
       return run;
     }
     run.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
-    ++run.steps, ++summed;
-    if (run.steps % point == 0 || run.steps == start_.steps) {
+    ++run.steps;
+    if (summed > 0 && (run.steps % point == 0 || run.steps == start_.steps)) {
       run.train.emplace_back(double(run.steps), sum / double(summed));
       sum = 0, summed = 0;
     }
@@ -191,7 +216,7 @@ Race RacePlan::run(const std::function<bool()>& stop,
   const RecipeData data = load();
   Race race = start_;
   const i64 runs = race.seeds * i64(race.racers.size());
-  Progress bar({.desc = kRaceName,
+  Progress bar({.desc = race.name,
                 .total = runs * race.steps,
                 .unit = "step",
                 .disable = options_.quiet,
@@ -208,7 +233,7 @@ Race RacePlan::run(const std::function<bool()>& stop,
   return race;
 }
 
-int optimizer_race(const TrainOptions& options) {
+int run_race(const TrainOptions& options) {
   RacePlan plan(options);
   std::optional<DirectoryLock> lock;
   if (!options.out.empty()) {
