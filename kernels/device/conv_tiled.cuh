@@ -308,9 +308,11 @@ __global__ void __launch_bounds__(kTileThreads, 4)
     __syncthreads();
     finish_tile<T, kTileThreads>(a, b.group, row0, band, pixels);
   } else {
+    i32 pixel[4];
+    load_vector(pixel, pixels.to + t % 16 * 4);
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
-      const i32 at = pixels.to[t % 16 * 4 + j];
+      const i32 at = pixel[j];
       if (at < 0) continue;
 #pragma unroll
       for (int r = 0; r < 4; ++r) {

@@ -20,8 +20,8 @@ SLACK = 512
 CONFLICTS = {
     "argmax": "states of 20 bytes, merged once a block",
     "bincount": "all elements in nine counters: atomics on one address wait for each other",
-    "cholesky": "roots down a tile's diagonal; else rows of a triangle, where lanes begin at different places",
-    "conv_forward": "nchw: the sums of an epilogue leave by pixels, 3 % of passes more than the store alone",
+    "cholesky": "roots down a tile's diagonal; else rows of a triangle, where lanes begin at "
+                "different places",
     "conv_backward_weight": "tiles stored down their columns: every bank twice, 6 % of passes",
     "logsumexp": "states of two words, merged once a block",
     # Stored by other runs, the 16-bit kernels spill.
