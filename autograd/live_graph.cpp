@@ -1,5 +1,12 @@
 #include "warptape/autograd/live_graph.h"
 
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "warptape/core/memory_limit.h"
+#include "warptape/core/out_of_memory.h"
+
 namespace wt::detail {
 
 LiveGraph::LiveGraph() : nodes_(live_nodes()) {
@@ -40,6 +47,39 @@ void LiveGraph::for_each_below(Node* end, std::unordered_map<const Node*, bool>&
           from && !from->is_leaf() && seen.emplace(from, true).second)
         waiting.push_back(from);
   }
+}
+
+std::string largest_kept(Device d, i64 held) {
+  struct Group {
+    KeptOutput of;
+    i64 bytes = 0, count = 0;
+  };
+  std::map<std::tuple<const OpInfo*, u32, FrameId, i64>, Group> groups;
+  for (const KeptOutput& k : kept_outputs()) {
+    i64 bytes = item_size(DType(k.info.key & 0xFF));
+    for (int i = 0; i < k.info.ndim; ++i) bytes *= k.info.shape[i];
+    if (!(device_of_key(k.info.key) == d) || bytes == 0) continue;
+    Group& g = groups[{k.op, k.mode_id, k.frame, bytes}];
+    g.of = k;
+    g.bytes += bytes;
+    ++g.count;
+  }
+  std::vector<Group> all;
+  for (const auto& [place, g] : groups)
+    if (g.bytes >= held / 100) all.push_back(g);
+  std::stable_sort(all.begin(), all.end(),
+                   [](const Group& a, const Group& b) { return a.bytes > b.bytes; });
+  if (all.size() > 10) all.resize(10);
+  std::string text;
+  for (const Group& g : all) {
+    const std::string module = module_path_of(g.of.mode_id);
+    text += str(text.empty() ? "\n  the largest that graphs keep for a backward:" : "", "\n    ",
+                memory::bytes_text(g.bytes), g.count > 1 ? str(" in ", g.count, " tensors") : "",
+                ": ", Shape(g.of.info.shape, g.of.info.ndim), " ",
+                dtype_name(DType(g.of.info.key & 0xFF)), " of ", module.empty() ? "" : module + ".",
+                g.of.op->name, " <- ", describe_frame(g.of.frame));
+  }
+  return text;
 }
 
 HeldTensors held_by(const SavedSlot& s) {

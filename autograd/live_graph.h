@@ -43,5 +43,16 @@ int held_by_autocast(const Storage* s);
 // node.cpp: the nodes that this thread took from its pools and that nobody dropped, leaves
 // excluded. Looks at all slabs of the process.
 std::vector<Node*> live_nodes();
+// An output that a node of this thread's keeps for a backward, as its own node describes it.
+struct KeptOutput {
+  const OpInfo* op;
+  u32 mode_id;
+  FrameId frame;
+  OutputInfo info;
+};
+// node.cpp: each once, but for those that do not fit into a node (more than three operands, a
+// second output) and those held in another form. Reads nodes and nothing that they point to:
+// another thread may drop graphs of this one's meanwhile.
+std::vector<KeptOutput> kept_outputs();
 
 }  // namespace wt::detail

@@ -103,7 +103,7 @@ Node* node_slow() {
   }
   ThreadNodes& t = thread_nodes;
   for (int i = 0; i < kSlab; ++i) {
-    auto* n = new (slab + size_t(i) * kStride) Node;
+    auto* n = new (slab + size_t(i) * kStride) Node();
     n->home = home_of_new();
     n->next = t.free;
     t.free = n;
@@ -128,9 +128,8 @@ void trim_nodes() {
   trim_slabs(r.list, r.count);
 }
 
-std::vector<Node*> live_nodes() {
-  ReturnedNodes& r = returned();
-  const std::lock_guard lock(r.mutex);
+// The caller holds the mutex.
+static std::vector<Node*> live_nodes(ReturnedNodes& r) {
   std::unordered_set<const Node*> free;
   for (const Node* n = thread_nodes.free; n; n = n->next) free.insert(n);
   for (const Node* n = r.list; n; n = n->next) free.insert(n);
@@ -143,6 +142,40 @@ std::vector<Node*> live_nodes() {
     }
   }
   return live;
+}
+
+std::vector<Node*> live_nodes() {
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);
+  return live_nodes(r);
+}
+
+// The node that made what the slot keeps; null where it is not known without leaving `n`.
+static const Node* maker_of(const Node* n, const SavedSlot& s) {
+  if (!s.tensor || (s.kind != SlotKind::owned && s.kind != SlotKind::raw_output)) return nullptr;
+  if (s.edge == kSelf) return s.output == 0 ? n : nullptr;
+  if (s.edge >= n->n_edges || s.edge >= kInlineEdges || n->edges != n->inline_edges) return nullptr;
+  return n->inline_edges[s.edge].output == 0 ? n->inline_edges[s.edge].node : nullptr;
+}
+
+__attribute__((no_sanitize("thread"))) std::vector<KeptOutput> kept_outputs() {
+  ReturnedNodes& r = returned();
+  const std::lock_guard lock(r.mutex);  // slabs stay
+  const std::vector<Node*> live = live_nodes(r);
+  const std::unordered_set<const Node*> known(live.begin(), live.end());
+  std::unordered_set<const Node*> found;
+  std::vector<KeptOutput> kept;
+  for (const Node* n : live) {
+    if (n->slots != n->inline_slots) continue;
+    for (int i = 0; i < n->n_slots && i < kInlineSlots; ++i) {
+      const Node* made = maker_of(n, n->inline_slots[i]);
+      while (known.contains(made) && made->info->view && made->n_edges == 1)
+        made = made->inline_edges[0].node;  // a view's bytes are another one's
+      if (known.contains(made) && found.insert(made).second)
+        kept.push_back({made->info, made->mode_id, made->frame, made->output});
+    }
+  }
+  return kept;
 }
 
 void end_nodes() {

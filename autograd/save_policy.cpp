@@ -78,14 +78,15 @@ struct MaskedSlot final : PackedSlot {
 std::unique_ptr<PackedSlot> offload(const TensorImpl* p) {
   const Device d = device_of(p);
   // On cpu it is where it would go. What is not dense would come back with other strides.
-  if (d == Device::cpu() || d.is_meta || !p->geometry.dense) return nullptr;
+  if (d.kind == DeviceKind::cpu || !p->geometry.dense) return nullptr;
+  const Device host_of = d.is_meta ? Device::meta() : Device::cpu();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   HostCopies& copies = HostCopies::of(p->storage);
   HostCopy host = copies.find(p);
   const bool shared = host != nullptr;
   if (!shared) {
-    host = std::make_shared<Tensor>(copy_async(Tensor(alias_of(p)), Device::cpu()));
+    host = std::make_shared<Tensor>(copy_async(Tensor(alias_of(p)), host_of));
     copies.add(p, host);
   }
   return std::make_unique<OffloadedSlot>(d, std::move(host), shared);

@@ -50,6 +50,22 @@ std::string by_category(const memory::Stats& s) {
   return text.empty() ? text : text + ")";
 }
 
+// What is neither free nor ours: other processes, and the context of each.
+std::string others_text(Device d, const DeviceRoom& there, i64 reserved) {
+  const i64 others = there.total - there.free - reserved;
+  if (d.kind != DeviceKind::cuda || others <= 0) return "";
+  return str(" and ", memory::bytes_text(others), " are others' (processes, contexts, libraries)");
+}
+
+// The message is there without it too: no memory may be left for looking.
+std::string kept_text(Device d, i64 held) noexcept {
+  try {
+    return detail::largest_kept(d, held);
+  } catch (...) {
+    return "";
+  }
+}
+
 }  // namespace
 
 i64 detail::available_memory() { return meminfo("MemAvailable:", kLargestBlock); }
@@ -69,8 +85,9 @@ void detail::out_of_memory(Device d, i64 bytes, const std::string& why, i64 room
     if (there.total)
       text += str("\n  ", d.kind == DeviceKind::cuda ? "the device" : "the machine", " has ",
                   memory::bytes_text(there.total), ", of which ", memory::bytes_text(there.free),
-                  " are free");
+                  " are free", others_text(d, there, s.reserved));
   }
+  text += kept_text(d, s.live);
   newest_failure = {d, bytes, s.live, room};
   throw OutOfMemory(text + at_line() + "\n  Nothing was changed\n  Try a smaller batch");
 }

@@ -10,9 +10,14 @@ namespace wt::detail {
 // kills the process that takes it up on that.
 i64 available_memory();
 
+// autograd/live_graph.cpp: a line for each of the ten largest groups of tensors on `d`, of one
+// operator, place and size, that this thread's graphs keep for a backward, from a hundredth of
+// `held` bytes on. Empty: there are none. What other threads recorded is not looked at.
+std::string largest_kept(Device d, i64 held);
+
 // Throws OutOfMemory: operator and module, what was asked, what the device has, who holds how much,
-// the line. `why` follows the device; `room`: bytes that could still be had; -1: the device is
-// asked and what it has is said.
+// the largest tensors that graphs keep, the line. `why` follows the device; `room`: bytes that
+// could still be had; -1: the device is asked and what it has is said.
 [[noreturn]] void out_of_memory(Device d, i64 bytes, const std::string& why, i64 room = -1);
 
 }  // namespace wt::detail

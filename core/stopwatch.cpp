@@ -9,6 +9,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
+#include "warptape/core/warning.h"
 
 namespace wt {
 namespace {
@@ -20,6 +21,17 @@ i64 now_ns() {
 
 void wait_for(Device d) {
   if (!d.is_meta) Stream::current(d).synchronize();
+}
+
+// Time of the cpu in which another device is at work is that of the launches.
+void warn_of_work_left(Device d) {
+  if (d.kind != DeviceKind::cpu) return;
+  if (const std::optional<Device> busy = detail::device_at_work()) {
+    const std::string name = to_string(*busy);
+    warn_once("Stopwatch at work",
+              str("[Stopwatch] a time of the cpu was read while ", name, " has work queued: it is ",
+                  "that of the launches. Stopwatch{x.device()} waits for the device"));
+  }
 }
 
 }  // namespace
@@ -37,6 +49,7 @@ void Stopwatch::stop() {
   if (!running_) return;
   wait_for(device_);
   before_ns_ += now_ns() - begin_ns_;
+  warn_of_work_left(device_);
   running_ = false;
 }
 
@@ -50,7 +63,9 @@ void Stopwatch::start() {
 double Stopwatch::seconds() const {
   if (!running_) return double(before_ns_) * 1e-9;
   wait_for(device_);
-  return double(before_ns_ + now_ns() - begin_ns_) * 1e-9;
+  const double seconds = double(before_ns_ + now_ns() - begin_ns_) * 1e-9;
+  warn_of_work_left(device_);
+  return seconds;
 }
 
 namespace bench {

@@ -18,7 +18,8 @@ namespace wt {
 
 // Wall time on a clock that never jumps. Starting and reading wait for the work that is queued on
 // the device's current stream, a natural wait of the host: they throw what kernels reported
-// meanwhile (IndexError), and DeviceError.
+// meanwhile (IndexError), and DeviceError. A watch of the cpu waits for no other device: reading it
+// while one has work queued hands out a warning, once a process.
 class WT_API Stopwatch {
  public:
   explicit Stopwatch(Device d = {});  // starts

@@ -9,6 +9,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/graph_capture.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/core/memory.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/tensor.h"
@@ -221,6 +222,20 @@ void follow_stream_quietly(const StreamState* from, const StreamState* to) noexc
     follow_stream(from, to);
   } catch (...) {  // the device failed: the next call that may throw says so
   }
+}
+
+std::optional<Device> device_at_work() {
+  if (recording_graph()) return {};
+  for (int k = 0; k < kNumDeviceKinds; ++k) {
+    const StreamBackend* b = backends[k];
+    if (!b || !b->stream_done) continue;
+    const int count = DeviceKind(k) == DeviceKind::cuda ? cuda::device_count() : 1;
+    for (int i = 0; i < count; ++i) {
+      const Device d{DeviceKind(k), false, u8(i)};
+      if (memory::stats(d).reserved > 0 && !b->stream_done(d, native_stream(d))) return d;
+    }
+  }
+  return {};
 }
 
 void prepare_operand(const TensorImpl* p) {

@@ -18,6 +18,7 @@
 // WT_SIMT_STREAMS=lazy makes its work run late (docs/simt.md).
 #pragma once
 #include <memory>
+#include <optional>
 
 #include "warptape/core/device.h"
 #include "warptape/core/mode.h"
@@ -150,6 +151,9 @@ inline void* native_stream(Device d) {
 // stream of the other one's device. Null and null: nothing to do.
 void follow_stream(const StreamState* from, const StreamState* to);
 void follow_stream_quietly(const StreamState* from, const StreamState* to) noexcept;
+// A device whose current stream (of this thread) has work that has not finished. Asks only devices
+// that have memory of tensors; nothing is asked while a graph is recorded.
+std::optional<Device> device_at_work();
 // Called for each operand while process_slow is set: waits for copies that touch its host memory,
 // tells the allocator which stream uses it. Throws PlacementError when the current stream belongs
 // to another device.

@@ -14,7 +14,7 @@ using WarningHandler = void (*)(std::string_view line) noexcept;
 //
 // This is the one place where the library writes without being asked: until a handler is set,
 // warnings go to stderr. Each is written once a process, and each is about time that is lost
-// without a trace, which nobody looks for who has not been told.
+// without a trace, or measured wrongly, which nobody looks for who has not been told.
 WT_API WarningHandler set_warning_handler(WarningHandler handler);
 
 // --- for the library ---

@@ -102,15 +102,18 @@ WT_HD WT_HOT void decide(const StepDecideArgs& a, double norm) {
   norm *= scale < 0 ? -scale : scale;
   s.loss = s.loss_sum * per_item;
   s.found = (is_finite(s.loss) ? 0 : kFoundBadLoss) |
-            (!a.partials || is_finite(norm) ? 0 : kFoundBadGradient);
+            (!a.partials || is_finite(norm) ? 0 : kFoundBadGradient) |
+            (s.weight == 0 ? kFoundNoWeight : 0);
   s.grad_norm = norm;
   s.factor = clip_of(norm, a.max_norm) * scale;
   s.bad_index = a.mailbox && *a.mailbox;
-  const bool may_stop = !a.scaler || a.scaler->scale <= a.scaler->min_scale;
+  const bool no_weight = (s.found & kFoundNoWeight) != 0;  // no scale helps, none is lowered
+  const bool may_stop = !a.scaler || no_weight || a.scaler->scale <= a.scaler->min_scale;
   if (!s.stop && a.on_found == NonFinite::stop && !s.bad_index && may_stop) s.stop = s.found;
-  s.skip = s.bad_index || s.stop                                      ? kSkipRefused
-           : s.found && (a.scaler || a.on_found != NonFinite::ignore) ? kSkipFound
-                                                                      : kSkipNot;
+  const bool skip = s.found && (a.scaler || a.on_found != NonFinite::ignore);
+  s.skip = s.bad_index || s.stop || (skip && no_weight) ? kSkipRefused
+           : skip                                       ? kSkipFound
+                                                        : kSkipNot;
 }
 
 WT_HD WT_HOT double read_scalar(const void* p, DType t) {

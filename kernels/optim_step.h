@@ -82,7 +82,13 @@ struct StepRecord {
 };
 inline constexpr i64 kStepRing = 256;  // records kept
 
-enum StepFound : i32 { kFoundNothing = 0, kFoundBadLoss = 1, kFoundBadGradient = 2 };
+// No weight: 0 items, whose mean is 0 / 0. That is the batch's matter and no overflow.
+enum StepFound : i32 {
+  kFoundNothing = 0,
+  kFoundBadLoss = 1,
+  kFoundBadGradient = 2,
+  kFoundNoWeight = 4
+};
 // Why a step does nothing. Ranks agree on the largest: one that found an overflow lowers the scale
 // of all.
 enum StepSkip : i32 { kSkipNot = 0, kSkipRefused = 1, kSkipFound = 2 };

@@ -47,6 +47,13 @@ void lower_stop(const Tensor& block) {
 }
 
 [[noreturn]] void throw_non_finite(i32 found, const std::string& parameter, bool scaled) {
+  if (found & kFoundNoWeight)
+    throw NumericError(
+        "[TrainStep] the weights of the batch's losses add up to 0: it has no item that counts, "
+        "and "
+        "a mean of none is 0 / 0\n  The step changed nothing\n  Try leaving out batches whose "
+        "labels "
+        "are all ignored, or on_nonfinite = skip");
   throw NumericError(
       str("[TrainStep] the ", found & kFoundBadLoss ? "loss" : "gradient", " is not finite",
           scaled ? ", and the loss scale is at its smallest already" : "",

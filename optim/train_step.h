@@ -68,7 +68,8 @@ struct TrainStepOptions {
   // A loss or gradient that is not finite. stop: throw NumericError, nothing changed; skip: the
   // step changes nothing but `attempted`; ignore: step anyway. With f16 a step is skipped and the
   // scale lowered as long as that can help; `stop` throws at loss_scale.min_scale, `skip` never
-  // does, ignore is refused.
+  // does, ignore is refused. Losses whose weights add up to 0 (a batch of padding) are not finite
+  // either; they lower no scale.
   NonFinite on_nonfinite = NonFinite::stop;
   // Called before that NumericError, where the host knows at once (no queue): gradients are those
   // of the refused step, which has not been rolled back yet.

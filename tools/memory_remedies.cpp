@@ -41,6 +41,15 @@ std::optional<Remedy> in_parts(TrainOptions o, i64 batch, i64 bytes) {
   return {};
 }
 
+// Not with checkpoints: what they keep, their inputs, is not offloaded.
+std::optional<Remedy> in_host_memory(TrainOptions o, i64 bytes) {
+  if (o.offload || device_for(o.device).kind == DeviceKind::cpu) return {};
+  o.offload = true;
+  if (const i64 peak = peak_of(o); peak <= bytes)
+    return Remedy{"--offload", peak, "the same numbers, activations wait in host memory"};
+  return {};
+}
+
 std::optional<Remedy> in_16_bits(TrainOptions o, i64 bytes) {
   if (o.precision != "f32") return {};
   o.precision = "bf16";
@@ -69,6 +78,7 @@ std::vector<Remedy> remedies(const TrainOptions& o, i64 bytes) {
     else if (auto r = in_parts(c, facts.batch, bytes); r && found.empty())
       found.push_back({"--set checkpoint=true " + r->change, r->peak, r->meaning});
   }
+  if (auto r = in_host_memory(o, bytes)) found.push_back(*r);
   if (auto r = in_16_bits(o, bytes)) found.push_back(*r);
   const memory::BatchFit fit = memory::fit_batch_by(
       [&](i64 n) {

@@ -16,7 +16,8 @@ struct Remedy {
 
 // Changes of the options each of which is enough: the predicted peak is at most `bytes`. The
 // cheapest first: parts of a batch, checkpointed blocks (where the recipe has them), the two
-// together, 16-bit activations, a smaller batch.
+// together, activations in host memory (where the device is not the host), 16-bit activations, a
+// smaller batch.
 std::vector<Remedy> remedies(const TrainOptions& o, i64 bytes);
 
 // The error's message with what is enough in place of its last line, for a run with these options.

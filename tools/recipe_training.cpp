@@ -1,10 +1,13 @@
 #include "warptape/tools/recipe_training.h"
 
+#include <optional>
+
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/suggest.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/optimizers.h"
+#include "warptape/tools/recipe_device.h"
 
 namespace wt::tools {
 namespace {
@@ -125,7 +128,11 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
 
 RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
                                std::function<void(const wt::StepRecord&)> before_stop)
-    : recipe_(r), scaled_(precision_of(o.precision) == DType::f16) {
+    : recipe_(r), scaled_(precision_of(o.precision) == DType::f16), offload_(o.offload) {
+  if (o.offload && device_for(o.device).kind == DeviceKind::cpu)
+    throw UsageError(
+        "--offload keeps in host memory what the device need not, and cpu is the host"
+        "\n  Try --micro-batches");
   r.model().train();
   optimizer_ = make_optimizer(
       r.model(),
@@ -150,12 +157,18 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
 }
 
 StepResult RecipeTraining::step(const data::Batch& b) {
-  return (*step_)(b, [&](const data::Batch& part) { return recipe_.loss(part); });
+  return (*step_)(b, [&](const data::Batch& part) { return loss(part); });
+}
+
+Loss RecipeTraining::loss(const data::Batch& part) {
+  std::optional<SaveScope> scope;
+  if (offload_) scope.emplace(SavePolicy::offload);
+  return recipe_.loss(part);
 }
 
 OverflowReport RecipeTraining::explain(const data::Batch& b, double scale) {
   return step_->explain(
-      b, [&](const data::Batch& part) { return recipe_.loss(part); }, scale);
+      b, [&](const data::Batch& part) { return loss(part); }, scale);
 }
 
 void RecipeTraining::evaluated(double monitored) {

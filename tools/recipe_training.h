@@ -31,6 +31,7 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
 class RecipeTraining {
  public:
   // `d` is resolved; `steps` is the length of the schedule; `before_stop` as in TrainStepOptions.
+  // Throws UsageError for options that have no effect on the device.
   RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
                  std::function<void(const wt::StepRecord&)> before_stop = {});
 
@@ -47,11 +48,14 @@ class RecipeTraining {
   void load_state(const std::vector<nn::NamedTensor>& values);
 
  private:
+  Loss loss(const data::Batch& part);
+
   Recipe& recipe_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::ReduceLROnPlateau> plateau_;
   std::unique_ptr<TrainStep> step_;
   bool scaled_;  // by a loss scale
+  bool offload_;
 };
 
 // f(), which takes something from that file: what it finds to be wrong is a DataError that names

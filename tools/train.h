@@ -32,6 +32,7 @@ struct TrainOptions {
   int keep = 2, threads = 0, workers = 0;
   u64 seed = 1;
   bool resume = false, dry_run = false, quiet = false, graph = false;
+  bool offload = false;   // what backward needs lies in host memory until then
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
   i64 kernels_from = 0;
 };

@@ -107,6 +107,8 @@ void add_options(CLI::App& c, MemoryCommand& o) {
   c.add_option("--micro-batches", t.micro_batches, "parts of a batch, one after another")
       ->check(at_least(1))
       ->capture_default_str();
+  c.add_flag("--offload", t.offload,
+             "keep in host memory what backward needs: less of the device's, copies to and fro");
   c.add_option("--precision", t.precision)
       ->check(one_of({"f32", "f16", "bf16"}))
       ->capture_default_str();

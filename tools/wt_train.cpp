@@ -132,6 +132,8 @@ void add_train(CLI::App& app, int& code) {
        "--resume", [o](const std::string&) { o->resume = true; },
        "auto: go on from the newest valid checkpoint in --out, if there is one")
       ->check(one_of({"auto"}));
+  c->add_flag("--offload", o->offload,
+              "keep in host memory what backward needs: less of the device's, copies to and fro");
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph; not there yet");
   c->add_flag("--quiet", o->quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");

@@ -39,12 +39,14 @@ struct Library {
   void* handle = nullptr;
   std::string why_not;  // there is no handle
   std::unordered_map<CudnnKey, CudnnPlan, KeyHash> plans;
+  std::unordered_map<std::string, int> shapes{};  // plans of each computation
 
   Library() = default;
   Library(const Library&) = delete;
   ~Library() { clear(); }
   void clear() {
     plans.clear();
+    shapes.clear();
     if (handle) api->destroy(handle);  // errors at the end of the process are nobody's
     handle = nullptr;
     why_not.clear();
@@ -227,6 +229,20 @@ bool load(CudnnPlan& to, const Library& l, const std::string& path, const std::s
   }
 }
 
+// Plans of one computation, each for sizes of its own, until a person is told: more than the layers
+// of a large model, trained and evaluated at two sizes of a batch, have.
+constexpr int kManyShapes = 256;
+
+void count_plan(Library& l, const std::string& computation) {
+  if (++l.shapes[computation] != kManyShapes) return;
+  warn_once(
+      "cudnn shapes",
+      str("cuDNN has planned ", computation, " for ", kManyShapes,
+          " different shapes: each new one costs a search, of milliseconds to seconds, and "
+          "memory for its plan. Try inputs of few sizes: Loader's {.drop_last = true}, images "
+          "and sequences padded to some lengths"));
+}
+
 }  // namespace
 
 void CudnnKey::add(const CudnnTensor& t) {
@@ -276,6 +292,7 @@ CudnnPlan& cudnn_plan(Device d, const CudnnKey& key, bool exact,
       }
     }
   }
+  if (made.why_not.empty()) count_plan(l, key.name);
   return l.plans.emplace(key, std::move(made)).first->second;
 }
 

@@ -32,7 +32,8 @@ inline constexpr i64 kMostCudnnWorkspace = i64{512} << 20;
 // The thread's plan of `key` on `d`: what it has, else what the disk has, else what cuDNN's
 // heuristics (mode A, then its fallback) rank first of the engines that are deterministic and, of
 // f32, round as f32 does (`exact`): no TF32, no Winograd, no Fourier transform. `describe` adds the
-// operations. Never null; throws DeviceError for a broken device.
+// operations. A computation that is planned for very many shapes gets a warning, once. Never null;
+// throws DeviceError for a broken device.
 CudnnPlan& cudnn_plan(Device d, const CudnnKey& key, bool exact,
                       void (*describe)(CudnnGraph& graph, const void* problem),
                       const void* problem);

@@ -1,5 +1,8 @@
 // In place: what may be written while gradients are recorded, and what may not.
+#include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"
@@ -136,6 +139,39 @@ TEST_CASE("In place: over a saved input, or a saved output, backward throws and 
   const std::string over = message_of([&] { e.backward(); });
   CHECK(mentions(over, "[exp.backward] its output was overwritten in place"));
   CHECK(mentions(over, "exp <- " + at(output)));
+}
+
+TEST_CASE(
+    "trap T17: relu_ is legal where backward asks for its output, refused where its input "
+    "was saved",
+    "[in_place][trap]") {
+  const LeakGuard guard;
+  // square saved its input, which relu_ then overwrote: both lines are named.
+  const Tensor w = leaf({-1, 2});
+  Tensor x = w * 1;
+  const int saved = __LINE__ + 1;
+  const Tensor y = square(x);
+  const int written = __LINE__ + 1;
+  x.relu_();
+  const std::string text = message_of([&] { sum(y).backward(); });
+  CHECK(mentions(text, "[square.backward] saved tensor 0 was modified in place"));
+  CHECK(mentions(text, "written at " + at(written)));
+  CHECK(mentions(text, "needed by square <- " + at(saved)));
+  CHECK(!w.grad().defined());
+  // Behind a convolution, which needs its input and its weight, it costs nothing.
+  const Tensor kernel = ones({1, 1, 2}, {.dtype = f64}).set_requires_grad();
+  const Tensor in = tensor({1, -3, 2}, {.dtype = f64}).reshape({1, 1, 3});
+  const auto gradient = [&](bool in_place) {
+    Tensor out = conv1d(in, kernel);  // -2, -1
+    out = add(out, 1.5);              // -0.5, 0.5
+    if (in_place)
+      out.relu_();
+    else
+      out = relu(out);
+    return values(grad(sum(out), kernel));
+  };
+  CHECK(gradient(true) == Values{-3, 2});
+  CHECK(gradient(false) == Values{-3, 2});
 }
 
 TEST_CASE("In place: what cannot be written in place is refused before anything is",

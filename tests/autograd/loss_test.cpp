@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/distance.h"
+#include "warptape/autograd/ops/elementwise_loss.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -34,6 +36,42 @@ TEST_CASE("Losses: as an operand a loss is its mean, on either side and in any m
   CHECK((a + x).shape() == Shape{2});
   CHECK(gt(a, 4.0).item() == 1);
   CHECK(maximum(a, 7).item() == 7);
+}
+
+TEST_CASE("trap T3: no loss broadcasts: shapes that differ are refused by both names",
+          "[losses][trap]") {
+  const LeakGuard guard;
+  using Of = Loss (*)(const Tensor&, const Tensor&);
+  const std::pair<const char*, Of> losses[] = {
+      {"mse_loss", [](const Tensor& x, const Tensor& y) { return mse_loss(x, y); }},
+      {"l1_loss", [](const Tensor& x, const Tensor& y) { return l1_loss(x, y); }},
+      {"smooth_l1_loss", [](const Tensor& x, const Tensor& y) { return smooth_l1_loss(x, y); }},
+      {"huber_loss", [](const Tensor& x, const Tensor& y) { return huber_loss(x, y); }},
+      {"binary_cross_entropy",
+       [](const Tensor& x, const Tensor& y) { return binary_cross_entropy(x, y); }},
+      {"binary_cross_entropy_with_logits",
+       [](const Tensor& x, const Tensor& y) { return binary_cross_entropy_with_logits(x, y); }},
+      {"kl_div", [](const Tensor& x, const Tensor& y) { return kl_div(x, y); }},
+      {"nll_loss", [](const Tensor& x, const Tensor& y) { return nll_loss(x, y.to(DType::i64)); }},
+      {"cross_entropy",
+       [](const Tensor& x, const Tensor& y) { return cross_entropy(x, y.to(DType::i64)); }}};
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    const TensorOptions there{.device = d};
+    for (const auto& [name, loss] : losses) {
+      CAPTURE(name, to_string(d));
+      // A column and a row would give a matrix of losses, a number and a vector a vector.
+      for (const auto& [x, y] : {std::pair(Shape{4, 1}, Shape{1, 4}),
+                                 {Shape{1, 3}, Shape{5, 3}},
+                                 {Shape{2, 3}, Shape{3}},
+                                 {Shape{4, 1}, Shape{1}}}) {
+        const std::string text =
+            message_of([&] { (void)loss(full(x, 0.5, there), full(y, 0.5, there)); });
+        CHECK(mentions(text, str("ShapeError: [", name, "]")));
+        CHECK(mentions(text, str(x)));
+        CHECK(mentions(text, str(y)));
+      }
+    }
+  }
 }
 
 TEST_CASE("Losses: a number times a loss is a loss: the sum scaled, the weight kept",

@@ -101,6 +101,29 @@ TEST_CASE("offload: a device holds nothing for backward, the host does") {
   }
 }
 
+TEST_CASE("offload: on meta, what would go to the host is not the device's") {
+  const LeakGuard guard;
+  const Device d = Device::meta(DeviceKind::simt);
+  const auto kept = [&](SavePolicy p) {
+    const SaveScope scope(p);
+    const Tensor w = ones({64, 64}, {.device = d, .requires_grad = true});
+    const i64 before = memory::stats(d).live;
+    const Tensor y = sum(square(w * 2));
+    const i64 bytes = memory::stats(d).live - before;
+    y.backward();
+    CHECK(w.grad().shape() == Shape{64, 64});
+    CHECK(w.grad().device() == d);
+    return bytes;
+  };
+  CHECK(kept(SavePolicy::keep) - kept(SavePolicy::offload) == 64 * 64 * 4);
+  // The meta device of the cpu is its own host.
+  const Tensor w = ones({64}, {.device = Device::meta(), .requires_grad = true});
+  const SaveScope scope(SavePolicy::offload);
+  memory::reset_saved_by_rule();
+  sum(square(w * 2)).backward();
+  CHECK(memory::saved_by_rule()[memory::SavingRule::offload].bytes == 0);
+}
+
 TEST_CASE("offload: what two nodes save goes to the host once") {
   for (const Device d : kernel_devices()) {
     if (d == Device::cpu()) continue;

@@ -40,7 +40,8 @@ TEST_CASE("why_alive: a tensor that only its variables keep", "[memory]") {
                  "[why_alive] the tensor is undefined"));
 }
 
-TEST_CASE("why_alive: a graph that saved it keeps it, whatever variable is gone", "[memory]") {
+TEST_CASE("trap T16: why_alive: a graph that saved it keeps it, whatever variable is gone",
+          "[memory][trap]") {
   const LeakGuard guard;
   const Tensor w = ones({8}, {.requires_grad = true});
   const Tensor x = ones({8});

@@ -181,6 +181,18 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
   // error: nodiscard
   x.to(Device::cpu());
 #endif
+#ifdef WT_TRAP_discarded_copy_async
+  // error: nodiscard
+  copy_async(x, Device::cpu());
+#endif
+#ifdef WT_TRAP_discarded_scale
+  // error: nodiscard
+  optim::GradScaler{}.scale(mse_loss(x, y));
+#endif
+#ifdef WT_TRAP_misspelled_option
+  // error: num_works
+  const data::LoaderOptions o{.batch = 2, .num_works = 4};
+#endif
 #ifdef WT_TRAP_discarded_loss
   // error: nodiscard
   mse_loss(x, y);

@@ -5,6 +5,7 @@
 #include <warptape/autograd/grads.h>
 #include <warptape/autograd/loss.h>
 #include <warptape/autograd/ops.h>
+#include <warptape/core/async_copy.h>
 #include <warptape/core/factories.h>
 #include <warptape/core/mode.h>
 #include <warptape/data/combine.h>

@@ -16,6 +16,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
+#include "warptape/core/memory_limit.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -255,6 +256,84 @@ TEST_CASE("memory: no room for a tensor's header gives its block back", "[wall][
     CHECK_THROWS_AS((void)make(), OutOfMemory);
     CHECK_NOTHROW((void)make());
   }
+}
+
+TEST_CASE("trap T5: empty_cache gives back what nobody uses, and cures no lack of memory",
+          "[memory][trap]") {
+  constexpr i64 kMiB = 1 << 20;
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    CAPTURE(to_string(d));
+    (void)empty({1}, {.device = d});
+    const LeakGuard guard;
+    memory::empty_cache();
+    const Tensor held = full({kMiB}, 7, {.dtype = DType::u8, .device = d});
+    { const Tensor temporary = empty({8 * kMiB}, {.dtype = DType::u8, .device = d}); }
+    const memory::Stats before = memory::stats(d);
+    memory::empty_cache();
+    const memory::Stats after = memory::stats(d);
+    CHECK(after.live == before.live);
+    CHECK(after.by_category[int(Category::activation)] ==
+          before.by_category[int(Category::activation)]);
+    // There are no pools of blocks under ASan, and simt's arena keeps what it has.
+    if (d == Device::cpu() && before.reserved >= before.live + 8 * kMiB)
+      CHECK(after.reserved <= before.reserved - 8 * kMiB);
+    CHECK(after.reserved >= kMiB);
+    CHECK(held.select(0, kMiB - 1).item<i64>() == 7);
+    // What did not fit before does not fit afterwards: unused blocks were never in the way.
+    const memory::LimitScope limit(d, before.live + 4 * kMiB);
+    const auto too_large = [&] { (void)empty({5 * kMiB}, {.dtype = DType::u8, .device = d}); };
+    CHECK_THROWS_AS(too_large(), OutOfMemory);
+    memory::empty_cache();
+    CHECK_THROWS_AS(too_large(), OutOfMemory);
+    CHECK_NOTHROW((void)empty({4 * kMiB}, {.dtype = DType::u8, .device = d}));
+  }
+}
+
+TEST_CASE("memory: out of memory lists the largest tensors that graphs keep, by operator and line",
+          "[memory]") {
+  for (const Device d : {Device::cpu(), Device::simt(), Device::meta()}) {
+    CAPTURE(to_string(d));
+    (void)empty({1}, {.device = d});
+    const LeakGuard guard;
+    struct Net : nn::Module<Net> {
+      nn::Linear up = add("up", nn::Linear{64, 1024});
+      Tensor forward(Tensor x) { return tanh(up(std::move(x))); }
+    } net;
+    net.to(d);
+    const Tensor x = ones({64, 64}, {.device = d});
+    const int first = __LINE__ + 1;
+    const Tensor a = net(x), b = net(x);
+    const int second = __LINE__ + 1;
+    const Tensor c = square(a.slice(0, {0, 32}).reshape({32, 1024}));
+    const memory::LimitScope limit(d, memory::stats(d).live + 1000);
+    const std::string text = message_of([&] { (void)mul(a, b); });
+    CHECK(mentions(text, "] asked for 256 KiB on " + to_string(d) + ", and the limit is "));
+    CHECK(mentions(text, "\n  the largest that graphs keep for a backward:\n"));
+    // tanh keeps its output; so does square what it read, a view of the first of them.
+    const std::string place = " <- memory_test.cpp:";
+    CHECK(mentions(text, str("512 KiB in 2 tensors: [64, 1024] f32 of tanh", place)));
+    CHECK(text.find("slice") == text.npos);
+    CHECK(mentions(text, "\n  Nothing was changed"));
+    (void)first, (void)second, (void)c;
+  }
+  // Another thread may drop the graphs meanwhile: what is said is old then, and nothing worse.
+  std::vector<Tensor> results;
+  const Tensor v = leaf({1, 2, 3});
+  for (int i = 0; i < 500; ++i) results.push_back(tanh(square(v * 2)));
+  std::thread drops([&] {
+    for (Tensor& t : results) t = Tensor();
+  });
+  for (int i = 0; i < 50; ++i) {
+    memory::fail_nth_request(1);
+    CHECK(mentions(message_of([&] { (void)empty({3}); }), "and the test made it fail"));
+  }
+  drops.join();
+  // Without graphs there is nothing to list; what is under a hundredth of all is not.
+  const Tensor x = ones({1 << 20});
+  const Tensor w = leaf({1, 2});
+  const Tensor y = square(w * 2);
+  const memory::LimitScope limit(Device::cpu(), memory::stats(Device::cpu()).live + 1000);
+  CHECK(message_of([&] { (void)(x + 1); }).find("graphs keep") == std::string::npos);
 }
 
 TEST_CASE("memory: empty_cache gives unused blocks, tensors and nodes back", "[wall][memory]") {

@@ -9,6 +9,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/stream.h"
+#include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/fake_cuda.h"
@@ -61,6 +62,43 @@ TEST_CASE("stopwatch and time: they wait for the device") {
   const bench::TimeSpread t =
       bench::time(queue, {.device = d, .seconds = 0, .min_samples = 2, .sample_seconds = 0});
   CHECK(t.samples == 2);
+  CHECK(fake.queued() == 0);
+}
+
+TEST_CASE("trap T18: a watch of the cpu that is read while a device is at work says so", "[trap]") {
+  wt_test::FakeCuda fake;
+  const wt_test::Warnings heard;
+  const std::vector<std::string>& said = wt_test::warnings();
+  const Device d = Device::cuda();
+  const Tensor host = pin(zeros({4}), d);
+  const Tensor there = host.to(d);
+  const auto queue = [&] { (void)copy_async(host, d); };
+  Stream::current(d).synchronize();
+  Stopwatch of_cpu, of_device(d);
+  (void)of_cpu.seconds();
+  CHECK(said.empty());  // nothing is queued
+  queue();
+  (void)of_device.seconds();  // waits
+  CHECK(fake.queued() == 0);
+  CHECK(said.empty());
+  queue();
+  CHECK(of_cpu.seconds() > 0);
+  CHECK(fake.queued() > 0);  // it waits for nothing
+  REQUIRE(said.size() == 1);
+  CHECK(mentions(said[0], "was read while cuda:0 has work queued"));
+  CHECK(mentions(said[0], "Stopwatch{x.device()}"));
+  of_cpu.stop();
+  CHECK(said.size() == 1);  // once a process
+  detail::forget_warnings();
+  of_cpu.start();
+  of_cpu.stop();
+  CHECK(said.size() == 2);
+  // What is measured over many calls has warm-ups that do not count, and waits.
+  int calls = 0;
+  const bench::TimeSpread t =
+      bench::time([&] { ++calls, queue(); },
+                  {.device = d, .warmups = 4, .seconds = 0, .min_samples = 2, .sample_seconds = 0});
+  CHECK(calls == 4 + 1 + t.samples);
   CHECK(fake.queued() == 0);
 }
 

@@ -47,6 +47,24 @@ void write(const std::string& path, const std::string& bytes) {
 
 }  // namespace
 
+// PyTorch's DataLoader takes `num_works=4` until the line runs; here it is no member. That the
+// compiler's message names it: tests/compile_fail/traps.cpp.
+template <class O>
+concept HasMisspelling = requires {
+  O{.num_works = 4};
+};
+template <class O>
+concept HasWorkers = requires {
+  O{.workers = 4};
+};
+
+TEST_CASE("trap T14: an option that does not exist does not compile", "[trap]") {
+  CHECK(HasWorkers<LoaderOptions>);
+  CHECK(!HasMisspelling<LoaderOptions>);
+  Loader loader{numbers(4), {.batch = 2, .workers = 1}};
+  CHECK(all(loader) == std::vector<i64>{0, 1, 2, 3});
+}
+
 TEST_CASE("loader: every sample once an epoch, the order a function of seed and epoch",
           "[wall][random]") {
   Loader plain{numbers(10), {.batch = 4}};

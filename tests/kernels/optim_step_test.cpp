@@ -225,8 +225,10 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
     NonFinite on_found;
     i32 mailbox, stop;
     i32 found, want_stop, skip;
+    double weight = 2;
   };
   const double inf = INFINITY;
+  constexpr i32 kNoItems = kFoundNoWeight | kFoundBadLoss | kFoundBadGradient;
   const std::vector<Case> cases{
       {8, 16, NonFinite::stop, 0, 0, 0, 0, 0},
       {inf, 16, NonFinite::stop, 0, 0, kFoundBadLoss, kFoundBadLoss, 1},
@@ -237,6 +239,9 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
       {8, 16, NonFinite::ignore, 1, 0, 0, 0, 1},
       {inf, 16, NonFinite::stop, 1, 0, kFoundBadLoss, 0, 1},  // a bad label's own garbage
       {8, 16, NonFinite::skip, 0, 1, 0, 1, 1},
+      {0, 0, NonFinite::stop, 0, 0, kNoItems, kNoItems, 1, 0},
+      {0, 0, NonFinite::skip, 0, 0, kNoItems, 0, 2, 0},  // refused: no scale is lowered
+      {0, 0, NonFinite::ignore, 0, 0, kNoItems, 0, 0, 0},
   };
   for (size_t i = 0; i < cases.size(); ++i) {
     const Case& c = cases[i];
@@ -244,7 +249,7 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
     for_each_variant<StepDecideArgs>([&](Device d, auto launch) {
       StepBlock start{};
       start.loss_sum = c.loss_sum;
-      start.weight = 2;
+      start.weight = c.weight;
       start.stop = c.stop;
       const OnDevice<StepBlock> step(start, d);
       const OnDevice<i32> mailbox(c.mailbox, d);
@@ -254,7 +259,8 @@ TEST_CASE("step_decide: the one predicate of a training step", "[wall][transacti
       CHECK(s.found == c.found);
       CHECK(s.stop == c.want_stop);
       CHECK((s.skip != kSkipNot) == (c.skip != 0));
-      CHECK((s.skip == kSkipRefused) == (c.skip && (c.mailbox || c.want_stop)));
+      CHECK((s.skip == kSkipRefused) ==
+            (c.skip && (c.mailbox || c.want_stop || (c.found & kFoundNoWeight))));
       if (c.found == 0) {
         CHECK(s.loss == 4);
         CHECK(s.grad_norm == 2);

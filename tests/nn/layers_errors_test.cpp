@@ -41,6 +41,28 @@ TEST_CASE("convolutions refuse numbers that do not fit", "[layers]") {
   REFUSES("[Conv2d] x must have 3 or 4 axes, got [5, 5]", mirrored(ones({5, 5})));
 }
 
+TEST_CASE("trap T2: integers into a layer of floats: the error says which cast", "[layers][trap]") {
+  const LeakGuard guard;
+  nn::Linear fc{3, 1};
+  REFUSES("[linear] operands differ in dtype\n  operand 0: [3] i64 cpu", fc(tensor({1, 2, 3})));
+  REFUSES("Try .to(f32) on the first one", fc(tensor({1, 2, 3})));
+  REFUSES("[conv1d]", nn::Conv1d{1, 2, {.kernel = 1}}(tensor({1, 2, 3}).reshape({1, 1, 3})));
+  CHECK_NOTHROW((void)fc(tensor({1., 2., 3.})));
+  CHECK_NOTHROW((void)fc(tensor({1, 2, 3}).to(f32)));
+}
+
+// That the result of to() must be used is for the compiler: tests/compile_fail/traps.cpp.
+TEST_CASE("trap T13: a model on a device refuses a tensor that stayed behind", "[layers][trap]") {
+  const LeakGuard guard;
+  nn::Linear fc{3, 1};
+  fc.to(Device::simt());
+  const Tensor x = ones({2, 3});
+  (void)x.to(Device::simt());  // as `x.to(gpu)` of PyTorch: x itself is where it was
+  REFUSES("[linear] operands are on cpu and simt\n  operand 0: [2, 3] f32 cpu", fc(x));
+  REFUSES("Try .to(Device) on one of them", fc(x));
+  CHECK(fc(x.to(Device::simt())).device() == Device::simt());
+}
+
 TEST_CASE("other layers refuse numbers and shapes that do not fit", "[layers]") {
   const LeakGuard guard;
   REFUSES("[InstanceNorm2d] x must have 3 or 4 axes, got [2, 3]",

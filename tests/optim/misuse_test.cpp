@@ -1,9 +1,12 @@
 // Mistakes of training loops that frameworks let pass: each is refused by a message that names the
 // fix, and nothing has changed. The numbers are those of the traps list.
+#include <cmath>
+
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/grad_scaler.h"
+#include "warptape/tests/optim/devices.h"
 #include "warptape/tests/optim/scaled_net.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
@@ -29,7 +32,7 @@ struct Loop {
 
 }  // namespace
 
-TEST_CASE("T1: a derivative without create_graph inside a loss", "[trap]") {
+TEST_CASE("trap T1: a derivative without create_graph inside a loss", "[trap]") {
   manual_seed(1);
   nn::Linear net{1, 1};
   const Tensor x = rand({8, 1}).set_requires_grad();
@@ -78,7 +81,7 @@ TEST_CASE("T1: a derivative without create_graph inside a loss", "[trap]") {
   CHECK(is_right(derivative(true)));
 }
 
-TEST_CASE("T8: a second step without a new backward", "[trap]") {
+TEST_CASE("trap T8: a second step without a new backward", "[trap]") {
   Loop l;
   l.loss().backward();
   l.opt.step();
@@ -95,7 +98,8 @@ TEST_CASE("T8: a second step without a new backward", "[trap]") {
   CHECK(!l.refused([&] { l.opt.step(); }).empty());
 }
 
-TEST_CASE("T8: a scaler's step beside a bare one, and a scale that nobody divides out", "[trap]") {
+TEST_CASE("trap T8: a scaler's step beside a bare one, and a scale that nobody divides out",
+          "[trap]") {
   Loop l;
   optim::GradScaler scaler;
   scaler.scale(l.loss()).backward();
@@ -148,7 +152,7 @@ TEST_CASE("scaled and unscaled gradients do not add up", "[trap]") {
   CHECK_NOTHROW(scaler.scale(l.loss()).backward());
 }
 
-TEST_CASE("T20: clipping scaled gradients", "[trap]") {
+TEST_CASE("trap T20: clipping scaled gradients", "[trap]") {
   Loop l;
   optim::GradScaler scaler;
   scaler.scale(l.loss()).backward();
@@ -160,7 +164,46 @@ TEST_CASE("T20: clipping scaled gradients", "[trap]") {
     CHECK(mentions(l.refused(clip), "unscale_(opt) before"));
 }
 
-TEST_CASE("T10: stepping at batch 0 of a window", "[trap]") {
+TEST_CASE("trap T9: TrainStep divides what it accumulates, a raw loop adds it up", "[trap]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  constexpr double kRate = 0.01;
+  const Labelled batch = labelled(16, d);
+  // How far one step of SGD moves the last bias.
+  const auto moved = [&](const std::function<void(ScaledNet&, optim::Sgd&)>& step) {
+    ScaledNet net = scaled_net(d);
+    optim::Sgd opt{net, {.lr = kRate}};
+    const std::vector<double> from = net.last.bias.tensor().to_vector<double>();
+    step(net, opt);
+    std::vector<double> by = net.last.bias.tensor().to_vector<double>();
+    for (size_t i = 0; i < by.size(); ++i) by[i] -= from[i];
+    return by;
+  };
+  const auto in_parts = [&](i64 k) {
+    return moved([&](ScaledNet& net, optim::Sgd& opt) {
+      TrainStep step{net, opt, {.micro_batches = k}};
+      step(batch, [&](const Labelled& b) { return cross_entropy(net(b.x), b.y); });
+    });
+  };
+  const auto raw = [&](i64 k, double factor) {
+    return moved([&](ScaledNet& net, optim::Sgd& opt) {
+      for (i64 i = 0; i < k; ++i) {
+        const Labelled part = batch.narrow(16 / k * i, 16 / k);
+        (factor * cross_entropy(net(part.x), part.y)).backward();
+      }
+      opt.step();
+    });
+  };
+  const std::vector<double> whole = in_parts(1), parts = in_parts(4), summed = raw(4, 1),
+                            divided = raw(4, 0.25);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    CHECK(std::abs(parts[i] - whole[i]) < 1e-6);
+    CHECK(std::abs(divided[i] - whole[i]) < 1e-6);
+    CHECK(std::abs(summed[i] - 4 * whole[i]) < 4e-6);  // as with four times the rate
+  }
+  CHECK(std::abs(whole[0]) > 1e-4);
+}
+
+TEST_CASE("trap T10: stepping at batch 0 of a window", "[trap]") {
   Loop l;
   std::string text;
   int i = 0;
@@ -187,7 +230,7 @@ TEST_CASE("T10: stepping at batch 0 of a window", "[trap]") {
   CHECK(right.opt.applied() == 4);
 }
 
-TEST_CASE("T11: the last, shorter window is dropped by zero_grad", "[trap]") {
+TEST_CASE("trap T11: the last, shorter window is dropped by zero_grad", "[trap]") {
   Loop l;
   const auto epoch = [&](int batches) {
     for (int i = 0; i < batches; ++i) {
@@ -208,7 +251,7 @@ TEST_CASE("T11: the last, shorter window is dropped by zero_grad", "[trap]") {
   CHECK_NOTHROW(l.opt.zero_grad());  // nothing is pending
 }
 
-TEST_CASE("T30: f16 without loss scaling", "[trap]") {
+TEST_CASE("trap T30: f16 without loss scaling", "[trap]") {
   Loop l;
   {
     const AutocastScope autocast(DType::f16);

@@ -82,7 +82,7 @@ TEST_CASE("TrainStep f16: one overflow skips one step and changes nothing else",
   CHECK(!next.skipped());
   CHECK(next.scale() == 32768);
   CHECK(next.applied() == 2);
-  CHECK(next.lr() == 0.02 * optim::warmup(10).at(1));  // T22: schedules count applied steps
+  CHECK(next.lr() == 0.02 * optim::warmup(10).at(1));
   CHECK(step.attempted() == 3);
   CHECK(step.scaler().get_scale() == 32768);
   check_halves(opt, f16);
@@ -128,7 +128,7 @@ TEST_CASE("TrainStep f16: a NaN that no scale helps stops at the smallest one", 
                  "precision must be f32, f16 or bf16, got f64"));
 }
 
-TEST_CASE("T12, f16: micro-batches of unequal weight add up to the full batch",
+TEST_CASE("trap T12, f16: micro-batches of unequal weight add up to the full batch",
           "[precision][trap]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   const DType t = GENERATE(f16, bf16);
@@ -155,7 +155,7 @@ TEST_CASE("T12, f16: micro-batches of unequal weight add up to the full batch",
     CHECK(std::abs(whole[i] - parts[i]) < 2 * unit * std::abs(whole[i]));
 }
 
-TEST_CASE("T30: parameters, statistics and optimizer state stay f32 in an f16 step",
+TEST_CASE("trap T30: parameters, statistics and optimizer state stay f32 in an f16 step",
           "[precision][trap]") {
   nn::Sequential net{nn::Linear{8, 16}, nn::BatchNorm1d{16}, nn::ReLU{}, nn::Linear{16, 4}};
   optim::AdamW opt(net);
@@ -250,7 +250,7 @@ TEST_CASE("ranks agree on the seed of an f16 backward and on the scale", "[preci
   CHECK(step.scaler().get_scale() == 32768);
 }
 
-TEST_CASE("T9, T12: verify() tells whether micro-batches add up", "[precision][trap]") {
+TEST_CASE("trap T9, T12: verify() tells whether micro-batches add up", "[precision][trap]") {
   const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
   const DType t = GENERATE(f32, f16, bf16);
   ScaledNet net = scaled_net(d);
@@ -279,6 +279,81 @@ TEST_CASE("T9, T12: verify() tells whether micro-batches add up", "[precision][t
   CHECK(!step(batch, loss_of(net)).skipped());
   TrainStep whole{net, opt};
   CHECK(mentions(message_of([&] { whole.verify(batch, loss_of(net)); }), "micro_batches is 1"));
+}
+
+TEST_CASE("trap T22: a schedule counts applied steps, in a raw loop too", "[precision][trap]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  ScaledNet net = scaled_net(d);
+  optim::Sgd opt(net, {.lr = 0.5});
+  const optim::Schedule schedule = optim::warmup(10);
+  opt.set_schedule(schedule);
+  optim::GradScaler scaler;
+  const Labelled batch = labelled(16, d);
+  Overflow bad(net.first.weight.tensor());
+  i64 applied = 0;
+  for (int i = 0; i < 6; ++i) {
+    bad.on = i == 1 || i == 2 || i == 4;
+    CHECK(opt.rate() == 0.5 * schedule.at(applied));
+    opt.zero_grad();
+    scaler.scale(cross_entropy(net(batch.x), batch.y)).backward();
+    scaler.step(opt);
+    scaler.update();
+    applied += bad.on ? 0 : 1;
+    CHECK(opt.applied() == applied);
+    CHECK(opt.attempted() == i + 1);
+  }
+  // And in TrainStep, whose result has the rate that its step used.
+  TrainStep step{net, opt, {.precision = f16, .schedule = schedule}};
+  bad.on = true;
+  CHECK(step(batch, loss_of(net)).skipped());
+  bad.on = false;
+  CHECK(step(batch, loss_of(net)).lr() == 0.5 * schedule.at(applied));
+}
+
+TEST_CASE("a batch of zero tokens is named, changes nothing and lowers no scale", "[precision]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const DType t = GENERATE(f32, f16, bf16);
+  const i64 parts = GENERATE(1, 3);
+  CAPTURE(to_string(d), dtype_name(t), parts);
+  const LeakGuard guard;
+  ScaledNet net = scaled_net(d);
+  optim::AdamW opt(net);
+  const Labelled batch = labelled(6, d);
+  const Labelled padding{batch.x, full({6}, -100, {.dtype = DType::i64, .device = d})};
+  for (const NonFinite policy : {NonFinite::stop, NonFinite::skip}) {
+    TrainStep step{
+        net, opt, {.precision = t, .micro_batches = parts, .clip_norm = 1, .on_nonfinite = policy}};
+    step(batch, loss_of(net));
+    const std::vector<double> before = values_of(net);
+    const i64 applied = opt.applied();
+    for (int i = 0; i < 3; ++i) {
+      std::string text;
+      bool skipped = false;
+      text = message_of([&] { skipped = step(padding, loss_of(net)).skipped(); });
+      CHECK(skipped == (policy == NonFinite::skip));
+      if (policy == NonFinite::stop) {
+        CHECK(mentions(text,
+                       "NumericError: [TrainStep] the weights of the batch's losses add up to 0"));
+        CHECK(mentions(text, "Try leaving out batches whose labels are all ignored"));
+      }
+      CHECK(values_of(net) == before);
+      CHECK(opt.applied() == applied);
+    }
+    const StepResult next = step(batch, loss_of(net));
+    CHECK(!next.skipped());
+    CHECK(next.scale() == (t == f16 ? 65536 : 1));
+    // No samples at all are refused before anything runs.
+    CHECK(mentions(message_of([&] { step(batch.narrow(0, 0), loss_of(net)); }),
+                   "UsageError: [TrainStep] the batch is empty"));
+  }
+  // In a loop of one's own it is as in PyTorch: the mean is NaN, and labels that are ignored send
+  // no gradient.
+  opt.zero_grad();
+  const Loss none = cross_entropy(net(padding.x), padding.y);
+  CHECK(std::isnan(none.item()));
+  none.backward();
+  for (const auto& p : net.parameters())
+    for (const double g : p.grad().to_vector<double>()) CHECK(g == 0);
 }
 
 TEST_CASE("explain() names the module or operator where a skipped step overflowed first",

@@ -1,6 +1,7 @@
 // What `wt memory` predicts, measures and advises. The command itself: wt_memory_test.sh.
 #include "warptape/tools/memory_use.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "warptape/core/memory_limit.h"
@@ -122,6 +123,57 @@ TEST_CASE("remedies are enough, the cheapest first") {
   CHECK(remedies(o, 1000).empty());
 }
 
+TEST_CASE("a device beside the host: activations in host memory are predicted, and are a remedy") {
+  TrainOptions o = tiny("charlm");
+  o.device = "simt";
+  const i64 all = predicted_peak(memory_jobs(o, false).front());
+  TrainOptions off = o;
+  off.offload = true;
+  const MemoryJob job = memory_jobs(off, false).front();
+  const MemoryUse predicted = predicted_use(job);
+  CHECK(double(predicted.peak.bytes) < 0.9 * double(all));
+  {
+    const LeakGuard guard;
+    const MemoryUse measured = measured_use(job);
+    CAPTURE(predicted.peak.bytes, measured.peak.bytes);
+    CHECK(double(predicted.peak.bytes) >= 0.97 * double(measured.peak.bytes));
+    CHECK(double(predicted.peak.bytes) <= 1.03 * double(measured.peak.bytes));
+  }
+  const auto named = [](const std::vector<Remedy>& all, const std::string& change) {
+    return std::find_if(all.begin(), all.end(),
+                        [&](const Remedy& r) { return r.change == change; }) -
+           all.begin();
+  };
+  const auto what = remedies(o, predicted.peak.bytes);
+  const auto at = named(what, "--offload"), parts = named(what, "--micro-batches 2");
+  REQUIRE(at < std::ssize(what));
+  CHECK(what[size_t(at)].peak == predicted.peak.bytes);
+  CHECK((parts == std::ssize(what) || parts < at));  // parts of a batch cost less
+  CHECK(named(remedies(o, predicted.peak.bytes - 1), "--offload") >=
+        std::ssize(remedies(o, predicted.peak.bytes - 1)));
+  // It is no change of the numbers.
+  const TempDir dir;
+  wt_test::write_tiny_text(dir / "text", 60);
+  o.data = dir / "text";
+  o.steps = 2;
+  o.quiet = true;
+  const auto loss = [&] {
+    const CapturedOutput out;
+    CHECK(train(o) == 0);
+    const std::string text = out.text();
+    const size_t from = text.find("\"train_loss\":");
+    return text.substr(from, text.find(",\"accuracy\"") - from);
+  };
+  const std::string plain = loss();
+  o.offload = true;
+  CHECK(loss() == plain);
+  // The cpu's activations are in the host's memory.
+  o.device = "cpu";
+  CHECK(mentions(message_of([&] { train(o); }), "--offload keeps in host memory what"));
+  o.offload = false;
+  for (const Remedy& r : remedies(o, all)) CHECK(r.change != "--offload");
+}
+
 TEST_CASE("a training that is out of memory says what is enough, and that is enough") {
   const TempDir dir;
   wt_test::write_tiny_text(dir / "text", 60);
@@ -137,6 +189,8 @@ TEST_CASE("a training that is out of memory says what is enough, and that is eno
   CHECK(mentions(text, "asked for "));
   CHECK(mentions(text, " on cpu, and the limit is "));
   CHECK(mentions(text, "held: "));
+  CHECK(mentions(text, "\n  the largest that graphs keep for a backward:\n    "));
+  CHECK(mentions(text, " <- recipe_charlm.cpp:"));
   CHECK(mentions(
       text, "Nothing was changed: parameters, buffers and optimizer state are as before step 1"));
   CHECK(mentions(text, "Try --micro-batches 2 (predicted peak "));

@@ -27,6 +27,7 @@ for device in cpu simt; do
   adds_up charlm --batch 4 --device $device $tiny
   adds_up fashion --batch 4 --device $device --set model=mlp
 done
+adds_up charlm --batch 4 --device simt $tiny --offload
 adds_up cifar --batch 4 --set width=8
 adds_up fashion --batch 4 --set width=8
 adds_up optimizer-race --batch 8
@@ -46,6 +47,7 @@ expect 0 "optimizer-race with adam" optimizer-race --batch 8 --dry-run
 expect 0 "the largest that is predicted to fit into 4096 KiB" charlm $tiny --fit 4MiB
 expect 4 "a batch of one sample is predicted to take" charlm $tiny --fit 100KiB
 expect 4 "Try --micro-batches" charlm --batch 64 $tiny --memory-limit 2MiB
+expect 2 "and cpu is the host" charlm --offload $tiny --device cpu
 expect 2 "is no number of bytes" charlm --fit much
 expect 2 "did you mean 'charlm'" charml
 expect 2 "--fit" charlm --fit 1MiB --memory-limit 1MiB

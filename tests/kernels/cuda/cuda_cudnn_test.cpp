@@ -241,6 +241,32 @@ TEST_CASE("cudnn: an engine is chosen that repeats itself, and a plan is made on
   CHECK(cuda.violations() == std::vector<std::string>{});
 }
 
+TEST_CASE("trap T7: cudnn searches once a shape, and a warning comes with very many shapes",
+          "[trap]") {
+  const Environment off("WT_CUDNN_PLANS", "off");
+  const Warnings heard;
+  FakeCuda cuda;
+  FakeCudnn cudnn;
+  std::vector<Laid> keep;
+  const auto run_batch = [&](i64 batch) {
+    keep.clear();
+    Case c = kSmall;
+    c.shape.batch = batch;
+    conv_forward_cudnn(small(c, keep), Launch{.device = kCuda});
+  };
+  for (int again = 0; again < 2; ++again)
+    for (i64 batch = 1; batch <= 255; ++batch) run_batch(batch);
+  CHECK(cudnn.calls("heuristic") == 255);
+  CHECK(warnings() == std::vector<std::string>{});
+  for (i64 batch = 256; batch <= 300; ++batch) run_batch(batch);
+  REQUIRE(warnings().size() == 1);
+  CHECK(mentions(warnings()[0], "cuDNN has planned conv_forward for 256 different shapes"));
+  CHECK(mentions(warnings()[0], "drop_last"));
+  // The choice itself never depends on what was fastest by chance: engines that repeat their
+  // results, ranked by the library ("an engine is chosen that repeats itself").
+  CHECK(cudnn.calls("heuristic") == 300);
+}
+
 TEST_CASE("cudnn: a context that broke is a device's error") {
   const Environment off("WT_CUDNN_PLANS", "off");
   FakeCuda cuda;
