@@ -42,6 +42,7 @@ struct FakeCalls {
     p->major = f().major;
     p->minor = f().minor;
     p->shared_bytes = f().shared_bytes;
+    p->memory_bytes = i64(f().limit_);
     return 0;
   }
   static int memory_info(size_t* free, size_t* total) {

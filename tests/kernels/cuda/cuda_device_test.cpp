@@ -186,7 +186,17 @@ TEST_CASE("cuda: no memory on the device is OutOfMemory and leaves nothing behin
   {
     const Tensor x = zeros({256, 1024});
     const Tensor a = x.to(kCuda);
-    CHECK_THROWS_AS(use(zeros({4096, 1024}).to(kCuda)), OutOfMemory);
+    const Tensor large = zeros({4096, 1024});
+    CHECK_THROWS_AS(use(large.to(kCuda)), OutOfMemory);
+    // What another process holds is told apart from what this one does.
+    void* others = nullptr;
+    REQUIRE(fake.api().take_memory(&others, size_t{2} << 20) == kCudaSuccess);
+    const std::string text = message_of<OutOfMemory>([&] { use(large.to(kCuda)); });
+    INFO(text);
+    CHECK(has(text, "asked for 16 MiB on cuda:0"));
+    CHECK(has(text, "the device has 8192 KiB, of which "));
+    CHECK(has(text, " are free and 2048 KiB are others' (processes, contexts, libraries)"));
+    CHECK(fake.api().free_memory(others) == kCudaSuccess);
     CHECK(a.to(Device::cpu()).to_vector<float>()[5] == 0);
   }
   CHECK(memory::live_objects() == before);
