@@ -102,18 +102,19 @@ WT_HD WT_HOT void decide(const StepDecideArgs& a, double norm) {
   norm *= scale < 0 ? -scale : scale;
   s.loss = s.loss_sum * per_item;
   s.found = (is_finite(s.loss) ? 0 : kFoundBadLoss) |
-            (!a.partials || is_finite(norm) ? 0 : kFoundBadGradient) |
-            (s.weight == 0 ? kFoundNoWeight : 0);
+            (!a.partials || is_finite(norm) ? 0 : kFoundBadGradient);
+  if (s.found && s.weight == 0) s.found |= kFoundNoWeight;
   s.grad_norm = norm;
   s.factor = clip_of(norm, a.max_norm) * scale;
   s.bad_index = a.mailbox && *a.mailbox;
-  const bool no_weight = (s.found & kFoundNoWeight) != 0;  // no scale helps, none is lowered
-  const bool may_stop = !a.scaler || no_weight || a.scaler->scale <= a.scaler->min_scale;
+  // Where nothing has weight no scale helps, and none is lowered.
+  const bool may_stop =
+      !a.scaler || s.found >= kFoundNoWeight || a.scaler->scale <= a.scaler->min_scale;
   if (!s.stop && a.on_found == NonFinite::stop && !s.bad_index && may_stop) s.stop = s.found;
-  const bool skip = s.found && (a.scaler || a.on_found != NonFinite::ignore);
-  s.skip = s.bad_index || s.stop || (skip && no_weight) ? kSkipRefused
-           : skip                                       ? kSkipFound
-                                                        : kSkipNot;
+  i32 skip = kSkipNot;
+  if (s.found && (a.scaler || a.on_found != NonFinite::ignore))
+    skip = s.found >= kFoundNoWeight ? kSkipRefused : kSkipFound;
+  s.skip = s.bad_index || s.stop ? kSkipRefused : skip;
 }
 
 WT_HD WT_HOT double read_scalar(const void* p, DType t) {
