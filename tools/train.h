@@ -34,6 +34,7 @@ struct TrainOptions {
   bool resume = false, dry_run = false, quiet = false, graph = false;
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
   i64 kernels_from = 0;
+  i64 exponents = 0;  // steps between two records of the gradients' exponents; 0: none
 };
 
 // Trains and prints the summary's JSON line last on stdout. Returns the process's exit code (0, 130
