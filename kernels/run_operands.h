@@ -20,6 +20,7 @@
 #include "warptape/kernels/ctc.h"
 #include "warptape/kernels/dropout.h"
 #include "warptape/kernels/embedding.h"
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/kernels/gather.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/index.h"
@@ -301,6 +302,11 @@ void list_optim_operands(To& to) {
   to.template add<GradNormArgs>([](auto& a, auto& o) {
     void* partials = a.partials;
     o.out(partials, norm_chunks(a.n), DType::f64).in(a.grad, a.n, a.dtype);
+  });
+  to.template add<ExponentCountsArgs>([](auto& a, auto& o) {
+    void* counts = a.counts;
+    o.out(counts, a.rows * kExponentBins, DType::i64).in(a.x, a.n, a.dtype);
+    o.in(a.parts, a.part_count * i64(sizeof(ExponentPart)), DType::u8);
   });
 }
 

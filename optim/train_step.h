@@ -41,6 +41,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/optim/grad_scaler.h"
+#include "warptape/optim/gradient_exponents.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/overflow_watch.h"
 #include "warptape/optim/reducer.h"
@@ -196,6 +197,13 @@ class WT_API TrainStep {
     found.scale = scaled.scale;
     return found;
   }
+
+  // Binary exponents of the last step's gradients (of the mean loss, before clipping), a row a
+  // parameter, whether it was skipped or not: what f16 loses of them without the loss scale and
+  // with it. One kernel an arena when it is asked for; steps pay nothing. Waits for the device.
+  // Throws UsageError where there are no gradients: before the first step, after one that threw,
+  // after verify() and explain().
+  GradientExponents gradient_exponents(Frame at = Frame::here());
 
   // Steps so far; applied() waits for the device.
   i64 attempted() const { return opt_.attempted(); }

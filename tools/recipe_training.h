@@ -38,6 +38,8 @@ class RecipeTraining {
   StepResult step(const data::Batch& b);
   // Where that step, which was skipped, met inf or NaN first.
   OverflowReport explain(const data::Batch& b, double scale);
+  // Of the gradients of the last step, unless it was explained since.
+  GradientExponents exponents() { return step_->gradient_exponents(); }
   // Given to a rate that waits for a plateau.
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }

@@ -76,6 +76,9 @@ border-radius:4px;overflow-wrap:normal;white-space:nowrap}
 .heat .right{background:rgb(var(--right)/var(--v))}
 .heat .wrong{background:rgb(var(--wrong)/var(--v))}
 .heat .strong{color:var(--strong)}
+.exponents{display:block;width:100%;height:auto;margin-top:4px}
+.exponents .heat{fill:rgb(var(--right)/var(--v))}
+.exponents .bad{fill:rgb(var(--wrong)/var(--v))}
 pre{font:13px/1.45 ui-monospace,"DejaVu Sans Mono",Menlo,Consolas,monospace;margin:8px 0;
 white-space:pre-wrap;overflow-wrap:anywhere;max-height:480px;overflow-y:auto}
 .code{color:var(--eval);font-size:.85em}

@@ -188,6 +188,7 @@ void MetricsWriter::log(const StepRecord& r) {
   add_optional(out, "scale", r.scale);
   add_optional(out, "items_per_second", r.items_per_second);
   r.bytes ? out.add("bytes", *r.bytes) : out.add_null("bytes");
+  add_optional(out, "slowest_ms", r.slowest_ms);
   append(out.str());
 }
 
@@ -213,6 +214,7 @@ RunHistory read_metrics(const std::string& path) {
     r.scale = optional_number(fields, "scale");
     r.items_per_second = optional_number(fields, "items_per_second");
     r.bytes = optional_integer(fields, "bytes", path);
+    r.slowest_ms = optional_number(fields, "slowest_ms");
     out.steps.push_back(r);
     return true;
   });

@@ -20,8 +20,8 @@ struct RunHeader {
   std::vector<std::pair<std::string, OptionValue>> options;
 };
 
-// {"step", "epoch", "loss", "lr", "grad_norm", "scale", "items_per_second", "bytes"}; absent is
-// null.
+// {"step", "epoch", "loss", "lr", "grad_norm", "scale", "items_per_second", "bytes", "slowest_ms"};
+// absent is null.
 struct StepRecord {
   i64 step = 0;
   double epoch = 0;
@@ -29,6 +29,9 @@ struct StepRecord {
   double lr = 0;
   std::optional<double> grad_norm = {}, scale = {}, items_per_second = {};
   std::optional<u64> bytes = {};
+  // The longest turn of the loop since the record before, with waiting for data, evaluation and
+  // checkpoint.
+  std::optional<double> slowest_ms = {};
 };
 
 // {"step", "epoch", "eval_loss", "accuracy"}

@@ -102,6 +102,10 @@ void RunOutput::write_report(const ReportOptions& o) {
   tools::write_report(dir_.report_path(), dir_.metrics_path(), o);
 }
 
+void RunOutput::write_exponents(const std::vector<ExponentSnapshot>& snapshots) {
+  write_file_atomically(folder_ + "/exponents.json", exponents_json(snapshots) + "\n");
+}
+
 void RunOutput::write_nan_report(const NanReport& r) {
   write_file_atomically(folder_ + "/nan-report.json", to_json(r) + "\n");
 }

@@ -140,6 +140,8 @@ std::string charts(const RunHistory& history, const ReportOptions& options) {
       history, "Loss scale", "", false, [](auto& r) { return r.scale; }, true);
   out += step_chart(history, "Throughput", options.item + " a second", true,
                     [](auto& r) { return r.items_per_second; });
+  out += step_chart(history, "Slowest step", "ms, between two points", true,
+                    [](auto& r) { return r.slowest_ms; });
   return out + render_chart(memory_chart(history));
 }
 
@@ -157,7 +159,7 @@ std::string sections(const ReportOptions& o) {
   std::string out;
   if (o.classes) out += render_classes(*o.classes, o.confusion ? &*o.confusion : nullptr);
   if (o.confusion) out += render_confusion(*o.confusion);
-  return out + render_samples(o.samples);
+  return out + render_exponents(o.exponents) + render_samples(o.samples);
 }
 
 std::string tile(const std::string& value, const std::string& label) {

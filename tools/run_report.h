@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "warptape/nn/metrics.h"
+#include "warptape/tools/exponent_report.h"
 #include "warptape/tools/report_sections.h"
 #include "warptape/tools/run_metrics.h"
 
@@ -28,6 +29,7 @@ struct ReportOptions {
   std::optional<metrics::ClassificationReport> classes = {};
   std::optional<ReportConfusion> confusion = {};
   std::vector<ReportSample> samples = {};
+  std::vector<ExponentSnapshot> exponents = {};
 };
 
 // Sets classes and confusion from what an evaluation counted, if it counted anything. names: of the

@@ -35,6 +35,7 @@ struct TrainOptions {
   bool offload = false;   // what backward needs lies in host memory until then
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
   i64 kernels_from = 0;
+  i64 exponents = 0;  // steps between two records of the gradients' exponents; 0: none
 };
 
 // Trains and prints the summary's JSON line last on stdout. Returns the process's exit code (0, 130

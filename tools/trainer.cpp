@@ -66,7 +66,9 @@ void Trainer::use_kernels() {
 bool Trainer::train_one(Progress& bar) {
   const data::LoaderState before = loader_->state();
   data::Batch batch;
-  if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
+  timed(&StepTime::data, [&] {
+    if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
+  });
   use_kernels();
   StepResult r;
   try {
@@ -80,8 +82,8 @@ bool Trainer::train_one(Progress& bar) {
     throw;
   }
   ++c_.step;
-  // Where work has finished when it is queued, asking costs nothing.
-  if (is_scaled() && !stream_backend(device_) && r.skipped()) explain_skip(r.read(), batch, bar);
+  turn_.step = c_.step;
+  timed(&StepTime::recording, [&] { record(batch, r, bar); });
   c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
@@ -97,6 +99,19 @@ bool Trainer::train_one(Progress& bar) {
   }
   bar.update();
   return c_.step < total_;
+}
+
+// What is kept of a step beside its numbers. Where work has finished when it is queued, asking
+// whether it was skipped costs nothing.
+void Trainer::record(const data::Batch& batch, const StepResult& r, Progress& bar) {
+  turn_.skipped = !stream_backend(device_) && r.skipped();
+  record_exponents(turn_.skipped);
+  if (is_scaled() && turn_.skipped) explain_skip(r.read(), batch, bar);
+}
+
+void Trainer::record_exponents(bool skipped) {
+  if (o_.exponents == 0 || !(skipped || c_.step % o_.exponents == 0 || c_.step == total_)) return;
+  exponents_.add({c_.step, skipped, training_->exponents()});
 }
 
 // A scale that is too large is tried every 2000 steps, and a run has some skips of which nobody
@@ -118,6 +133,7 @@ void Trainer::log_step(const wt::StepRecord& r, double rate) {
   if (is_scaled()) record.scale = r.scale;
   record.items_per_second = rate * double(d_.batch * recipe_->items_per_sample());
   record.bytes = u64(memory::stats(device_).live);
+  record.slowest_ms = 1e3 * std::max(times_.take_longest().value_or(0), seconds_since(turn_begin_));
   write([&] { out_->log(record, 1e3 / rate); });
 }
 
@@ -195,14 +211,18 @@ void Trainer::loop() {
   if (c_.due) finish_evaluation(bar);  // of a run that ended in it
   bool more = c_.step < total_ && !out_of_patience();
   while (more && !signals_.stop_requested()) {
+    turn_ = {};
+    turn_begin_ = Clock::now();
     more = train_one(bar);
     if (c_.due) {
-      finish_evaluation(bar);
+      timed(&StepTime::evaluation, [&] { finish_evaluation(bar); });
       more = more && !out_of_patience();
     }
     if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
-      not_training([&] { write([&] { save(); }); });
+      timed(&StepTime::checkpoint, [&] { not_training([&] { write([&] { save(); }); }); });
     if (c_.due && more) go_on_without_best();
+    turn_.total = seconds_since(turn_begin_);
+    times_.add(turn_);
   }
 }
 
@@ -237,8 +257,10 @@ int Trainer::run() {
     // A run that was over when it was resumed: its metrics have this, the report and summary not.
     if (!eval_ && !signals_.stop_requested()) measure_held_out();
     write_sample();
+    if (out_ && !exponents_.kept().empty()) out_->write_exponents(exponents_.kept());
     if (out_) out_->write_report(report());
   });
+  print_exponents();
   print_doubts();
   print_summary();
   if (signals_.stop_requested())

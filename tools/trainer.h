@@ -13,10 +13,12 @@
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/evaluation.h"
+#include "warptape/tools/exponent_report.h"
 #include "warptape/tools/nan_report.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
 #include "warptape/tools/run_signals.h"
+#include "warptape/tools/step_times.h"
 #include "warptape/tools/train.h"
 
 namespace wt::tools {
@@ -54,6 +56,8 @@ class Trainer {
   bool train_one(Progress& bar);
   void use_kernels();
   void log_step(const wt::StepRecord& r, double rate);
+  void record(const data::Batch& batch, const StepResult& r, Progress& bar);
+  void record_exponents(bool skipped);
   void explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar);
   void measure_held_out();
   void evaluate();
@@ -70,6 +74,7 @@ class Trainer {
   void write_sample();
   void print_summary() const;
   void print_doubts() const;
+  void print_exponents() const;
   bool is_scaled() const { return o_.precision == "f16"; }
   double epoch_now() const { return double(c_.step) / double(loader_->size()); }
   double monitored() const { return o_.monitor == "loss" ? eval_->loss : eval_->accuracy; }
@@ -86,6 +91,13 @@ class Trainer {
       could_not_write(e);
       return false;
     }
+  }
+  // f(), whose time is a part of this turn's.
+  template <class F>
+  void timed(double StepTime::*part, F&& f) {
+    const Clock::time_point begin = Clock::now();
+    f();
+    turn_.*part += seconds_since(begin);
   }
   // Evaluating and saving are no training: counted, they would show as dips of the throughput.
   template <class F>
@@ -121,6 +133,10 @@ class Trainer {
   Clock::time_point begin_ = Clock::now();                 // of the run
   Clock::time_point start_ = begin_, logged_at_ = start_;  // of training, moved on by what is none
   i64 logged_step_ = 0, first_step_ = 0;
+  Clock::time_point turn_begin_ = begin_;
+  StepTime turn_;  // of the loop, so far
+  StepTimes times_;
+  ExponentHistory exponents_;
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
   RunSignals signals_;
 };

@@ -30,7 +30,9 @@ ReportOptions Trainer::report() const {
   if (!sample_.empty()) ro.samples.push_back({"after step " + std::to_string(c_.step), sample_});
   ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
   ro.summary.emplace_back("peak memory", bytes_text(peak_));
+  if (times_.count() > 0) ro.summary.emplace_back("step time", times_.text());
   for (const auto& skip : skips_) ro.summary.push_back(skip);
+  ro.exponents = exponents_.kept();
   return ro;
 }
 
@@ -42,6 +44,12 @@ void Trainer::write_sample() {
                      [&](char) { return !signals_.stop_requested(); });
   if (!o_.quiet)
     std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
+}
+
+void Trainer::print_exponents() const {
+  if (o_.quiet || exponents_.kept().empty()) return;
+  const GradientExponents& newest = exponents_.kept().back().exponents;
+  std::fputs(newest.text({.colour = colour_on_stderr()}).c_str(), stderr);
 }
 
 // What else would look like a success, --quiet or not.
@@ -64,6 +72,8 @@ void Trainer::print_summary() const {
   if (const auto& b = data_->baseline; b && eval_ && !o_.quiet)
     std::fprintf(stderr, "held-out loss %.4f nats, %s %.4f nats\n", eval_->loss, b->label.c_str(),
                  b->loss);
+  if (times_.count() > 0 && !o_.quiet)
+    std::fprintf(stderr, "step time: %s\n", times_.text().c_str());
   JsonObject j;
   const auto add = [&](const char* key, bool known, double v) {
     if (known)
@@ -83,6 +93,16 @@ void Trainer::print_summary() const {
   j.add("seconds", seconds);
   const double items = double((c_.step - first_step_) * d_.batch * recipe_->items_per_sample());
   j.add("items_per_second", items / std::max(training, 1e-9));
+  const std::optional<SlowStep> slowest = times_.worst();
+  add("step_ms_p50", slowest.has_value(), 1e3 * times_.quantile(0.5));
+  add("step_ms_p99", slowest.has_value(), 1e3 * times_.quantile(0.99));
+  add("step_ms_slowest", slowest.has_value(), slowest ? 1e3 * slowest->time.total : 0);
+  if (slowest) {
+    j.add("slowest_step", slowest->time.step);
+    j.add("slowest_with", cause_text(slowest->cause));
+  } else {
+    j.add_null("slowest_step").add_null("slowest_with");
+  }
   j.add("peak_bytes", peak_);
   j.add("skipped_steps", training_->optimizer().attempted() - training_->optimizer().applied());
   if (out_)

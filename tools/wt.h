@@ -46,6 +46,7 @@ void add_bench_compare(CLI::App& bench, int& code);
 void add_bench_ladder(CLI::App& bench, int& code);
 void add_bench_gemm(CLI::App& bench, int& code);
 void add_bench_roofline(CLI::App& bench, int& code);
+void add_bench_throughput(CLI::App& bench, int& code);
 // The table of `wt bench counters` of these contracts, f32 if no other is named.
 int print_counters(const std::vector<std::string>& contracts, const std::string& dtype);
 

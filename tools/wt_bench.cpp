@@ -226,6 +226,7 @@ void add_bench(CLI::App& app, int& code) {
   add_bench_ladder(*c, code);
   add_bench_gemm(*c, code);
   add_bench_roofline(*c, code);
+  add_bench_throughput(*c, code);
 }
 
 }  // namespace wt::tools

@@ -110,6 +110,10 @@ void add_train(CLI::App& app, int& code) {
       ->check(at_least(1));
   c->add_option("--log-every", o->log_every, "steps; default: a 500th of the run")
       ->check(at_least(1));
+  c->add_option("--exponents", o->exponents,
+                "every so many steps, and of skipped ones: what 16 bits keep of each parameter's "
+                "gradient, in the terminal and the report")
+      ->check(at_least(1));
   c->add_option("--sample", o->sample, "bytes of text in the report of a text model")
       ->check(at_least(0))
       ->capture_default_str();

@@ -1,6 +1,9 @@
 // Optimizer steps and the small kernels around them.
+#include <algorithm>
+
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/error.h"
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/muon.h"
@@ -117,6 +120,24 @@ Problem grad_norm_problem(Device d, DType t, Scale scale, int, int sets) {
     return GradNormArgs{data(m.normal({n}, t)), n, t, data<double>(out[0])};
   });
 }
+// One row, as of a model that is one large matrix: all blocks add to the same counters.
+Problem exponent_counts_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 n = elements(scale);
+  return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
+    std::vector<ExponentPart> parts;
+    for (i64 at = 0; at < n; at += kExponentPart)
+      parts.push_back({at, i32(std::min(kExponentPart, n - at)), 0});
+    out = {m.indices({kExponentBins}, 1)};
+    ExponentCountsArgs a{};
+    a.x = data(m.normal({n}, t)), a.n = n, a.dtype = t;
+    const i64 bytes = i64(parts.size() * sizeof(ExponentPart));
+    a.parts = data<ExponentPart>(m.bytes(parts.data(), bytes));
+    a.part_count = i64(parts.size());
+    a.counts = data<i64>(out[0]), a.rows = 1;
+    a.factor = 1.0 / 64;
+    return a;
+  }));
+}
 Problem grad_scale_problem(Device d, DType t, Scale scale, int, int sets) {
   const i64 n = elements(scale);
   return in_place(problem_of(d, t, str(n), sets, [&](Maker& m, std::vector<Tensor>& out) {
@@ -203,6 +224,7 @@ void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"step_advance", kFloat, 1, advance_problem});
   rows.push_back({"step_restore", kFloat, 1, restore_problem});
   rows.push_back({"grad_norm", kFloat, 1, grad_norm_problem});
+  rows.push_back({"exponent_counts", kFloat, 1, exponent_counts_problem});
   rows.push_back({"grad_scale", kFloat, 1, grad_scale_problem});
   rows.push_back({"step_decide", kFloat, 1, decide_problem});
   rows.push_back({"loss_add", kFloat, 1, loss_add_problem});

@@ -291,6 +291,23 @@ TEST_CASE("A step is a transaction: losses and gradients that are not finite: st
     CHECK(known_late(d, after, before) == before);
     CHECK(step(batch, good).applied() == 2);
   }
+  SECTION("skip and ignore look at gradients, not at the loss alone") {
+    if (bad_loss) return;
+    const u64 hook =
+        register_hook(s.net.w2.tensor(), [](const Tensor& g) { return mul(g, std::nan("")); });
+    const State before = state_of(s.net, *s.opt);
+    TrainStep skip{s.net, *s.opt, {.on_nonfinite = NonFinite::skip}};
+    const StepResult r = skip(batch, good);
+    CHECK(std::isfinite(r.loss()));
+    CHECK(r.skipped());
+    State after = state_of(s.net, *s.opt);
+    after.values.back() = before.values.back();
+    CHECK(known_late(d, after, before) == before);
+    TrainStep ignore{s.net, *s.opt, {.on_nonfinite = NonFinite::ignore}};
+    CHECK(!ignore(batch, good).skipped());
+    CHECK(std::isnan(s.net.w2.tensor().to_vector<double>()[0]));
+    remove_hook(s.net.w2.tensor(), hook);
+  }
   SECTION("ignore") {
     if (!bad_loss) return;
     TrainStep step{s.net, *s.opt, {.on_nonfinite = NonFinite::ignore}};

@@ -23,6 +23,7 @@ CONFLICTS = {
     "cholesky": "roots down a tile's diagonal; else rows of a triangle, where lanes begin at "
                 "different places",
     "conv_backward_weight": "tiles stored down their columns: every bank twice, 6 % of passes",
+    "exponent_counts": "elements in some ten counters, of which there are eight copies a block",
     "logsumexp": "states of two words, merged once a block",
     # Stored by other runs, the 16-bit kernels spill.
     "matmul": "f32 tiles stored across their rows: every bank twice, 3 to 6 % of the passes; "

@@ -49,7 +49,7 @@ std::string run_to(const std::string& path, wt::i64 last) {
 TEST_CASE("metrics: lines have the documented keys in their order") {
   const TempDir dir;
   auto out = MetricsWriter::create(dir / "m", kRun);
-  out.log(StepRecord{12, 1, 0.1f, 3e-4, 2.5, 65536, 1e6, 4096});
+  out.log(StepRecord{12, 1, 0.1f, 3e-4, 2.5, 65536, 1e6, 4096, 12.5});
   out.log(StepRecord{13, 1, std::nan(""), 0});
   out.log(EvalRecord{13, 1, 1.5, 0.75});
   out.log(EvalRecord{14, 2, std::numeric_limits<double>::infinity(), {}});
@@ -59,9 +59,9 @@ TEST_CASE("metrics: lines have the documented keys in their order") {
       R"({"schema":1,"version":"0.1.0","recipe":"charlm","device":"cpu","seed":18446744073709551615,)"
       R"("options":{"batch":64,"lr":0.0003,"graph":false,"data":"a\"b","resume":null}})"
       "\n"
-      R"({"step":12,"epoch":1,"loss":0.10000000149011612,"lr":0.0003,"grad_norm":2.5,"scale":65536,"items_per_second":1000000,"bytes":4096})"
+      R"({"step":12,"epoch":1,"loss":0.10000000149011612,"lr":0.0003,"grad_norm":2.5,"scale":65536,"items_per_second":1000000,"bytes":4096,"slowest_ms":12.5})"
       "\n"
-      R"({"step":13,"epoch":1,"loss":"NaN","lr":0,"grad_norm":null,"scale":null,"items_per_second":null,"bytes":null})"
+      R"({"step":13,"epoch":1,"loss":"NaN","lr":0,"grad_norm":null,"scale":null,"items_per_second":null,"bytes":null,"slowest_ms":null})"
       "\n"
       R"({"step":13,"epoch":1,"eval_loss":1.5,"accuracy":0.75})"
       "\n"

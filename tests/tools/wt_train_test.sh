@@ -11,7 +11,7 @@ bad=0
 fail() { echo "FAILED: $*"; bad=1; }
 field() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" | tail -n 1; }
 # metrics without what depends on time and memory
-history() { sed -E 's/,"items_per_second":[^,}]*,"bytes":[^,}]*//' "$1"; }
+history() { sed -E 's/,"items_per_second":[^,}]*,"bytes":[^,}]*,"slowest_ms":[^,}]*//' "$1"; }
 
 . "${0%/*}/../support/tiny_fashion.sh"
 
@@ -358,7 +358,21 @@ precision() {  # 16 bits learn as f32 does, are resumed with their scale, and sa
   # Resumed in the middle or not, the losses are the same. A rate that is far too high makes
   # activations overflow.
   local steps=(--steps 24 --precision f16 --optimizer sgd --lr 60 --clip-norm 0 --warmup 0 --on-nan skip --log-every 1)
-  train "${steps[@]}" --out "$here/whole" >"$here/out" || fail "$(cat "$here/err")"
+  train "${steps[@]}" --exponents 10 --out "$here/whole" >"$here/out" || fail "$(cat "$here/err")"
+  # What the gradients were, beside the numbers of the run, which it does not change (below).
+  grep -q "^gradients of step 24 by binary exponent" "$here/err" || fail "no map: $(cat "$here/err")"
+  grep -q $'\x1b' "$here/err" && fail "colours in a file"
+  for part in "Gradient exponents <small>step 24" "Gradient exponents of a skipped step" \
+    "Gradient exponents over the run" "step time</th><td>p50 "; do
+    grep -q "$part" "$here/whole/report.html" || fail "the report has no $part"
+  done
+  for part in '"step":10,"skipped":' '"step":20,"skipped":' '"step":24,"skipped":' '"skipped":true' \
+    '"inf":[1-9]'; do
+    grep -q "$part" "$here/whole/exponents.json" || fail "exponents.json: no $part"
+  done
+  grep -q '^step time: p50 .* slowest .* ms (step [0-9]*: ' "$here/err" || fail "no step time: $(cat "$here/err")"
+  grep -q '"step_ms_slowest":[0-9.]*,"slowest_step":[0-9]*,"slowest_with":"' "$here/out" || fail "$(cat "$here/out")"
+  grep -q '"slowest_ms":[0-9]' "$here/whole/metrics.jsonl" || fail "no slowest_ms"
   grep -q "was skipped at scale 65536: inf or NaN first in " "$here/err" || fail "$(cat "$here/err")"
   grep -qE "skipped step 2<.*scale 65536: inf or NaN first in backward: [^<]*recorded by 5[.]linear" "$here/whole/report.html" ||
     fail "the report does not name the layer that overflowed"
