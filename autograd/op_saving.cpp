@@ -6,6 +6,7 @@ namespace wt {
 
 namespace detail {
 OpSavings activation_savings();
+OpSavings add_norm_savings();
 OpSavings channel_norm_savings();
 OpSavings dropout_savings();
 OpSavings norm_savings();
@@ -17,8 +18,9 @@ const OpSaving* saving_of(const OpInfo* op) {
   static const auto& all = *new std::unordered_map<const OpInfo*, const OpSaving*>([] {
     std::unordered_map<const OpInfo*, const OpSaving*> list;
     for (const OpSavings family :
-         {detail::activation_savings(), detail::channel_norm_savings(), detail::dropout_savings(),
-          detail::norm_savings(), detail::pointwise_savings(), detail::shape_savings()})
+         {detail::activation_savings(), detail::add_norm_savings(), detail::channel_norm_savings(),
+          detail::dropout_savings(), detail::norm_savings(), detail::pointwise_savings(),
+          detail::shape_savings()})
       for (const OpSaving& s : family) list.emplace(s.op, &s);
     return list;
   }());

@@ -10,8 +10,9 @@ namespace wt {
 
 struct Node;
 
-// The output of a recorded operator once more, from its operand 0, by one cheap kernel. `saved`:
-// what its slots hold, undefined where that is nothing. Not recorded.
+// The output of a recorded operator once more (of several: the first), by one cheap kernel from its
+// operand 0, or from what `operand_slot` holds. `saved`: what its slots hold, undefined where that
+// is nothing. Not recorded.
 using MakeAgain = Tensor (*)(Node& recorded, const Tensor& operand, const Tensor* saved);
 
 // How operand 0 is told from the output, which has its shape, dtype and order in memory, and a bit
@@ -25,8 +26,8 @@ struct OpSaving {
   const OpInfo* op;
   MakeAgain again = nullptr;         // null: under SavePolicy::recompute the output is kept
   const Inverse* inverse = nullptr;  // null: under SavePolicy::invert operand 0 is kept
-  i8 operand_slot = -1;              // the slot that holds operand 0; -1: none does
-  bool nan_is_above = true;          // to a backward that asks for the sign of the output
+  i8 operand_slot = -1;      // the slot with what `again` is given; -1: by operand 0's recipe
+  bool nan_is_above = true;  // to a backward that asks for the sign of the output
 };
 using OpSavings = std::span<const OpSaving>;
 

@@ -339,7 +339,15 @@ void OpScope::finish_in_place() {
 
 std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
   std::vector<TensorImpl*> impls;
-  for (Result& r : outputs) impls.push_back(r.p_);
+  const In* reused = nullptr;  // an operand whose tensor one of them has become
+  for (Result& r : outputs) {
+    impls.push_back(r.p_);
+    if (!r.from_) continue;
+    WT_INTERNAL_ASSERT(!reused);
+    reused = r.from_;
+    ++r.p_->cell->version;
+    detail::count_saved(memory::SavingRule::reuse, r.p_->storage->bytes);
+  }
   std::vector<Tensor> tensors;
   tensors.reserve(outputs.size());
   Node* n = node_;
@@ -348,7 +356,7 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
       if (!n->spill) n->spill = new NodeSpill;
       n->spill->outputs.resize(outputs.size() - 1);
     }
-    set_edges(nullptr);
+    set_edges(reused);
     n->n_outputs = u8(outputs.size());
     for (u32 k = 0; k < impls.size(); ++k) set_output(n, k, impls[k]);
     fill_slots(impls.data());
@@ -360,13 +368,14 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
   }
   for (size_t k = 0; k < outputs.size(); ++k) {
     outputs[k].p_ = nullptr;
+    if (!n && impls[k]->node) drop_stale_node(impls[k]);
     impls[k]->node = n;
     impls[k]->output_index = u16(k);
     if (mode.slow & kSlowInference) impls[k]->flags |= kInference;
     if (constant_) impls[k]->flags |= kConstantDerivative;
     tensors.push_back(Tensor(impls[k]));
   }
-  empty_rvalues(nullptr);
+  empty_rvalues(reused);
   return tensors;
 }
 

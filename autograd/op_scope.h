@@ -200,7 +200,7 @@ class OpScope {
   WT_HOT Tensor finish(Result y);
   // A tensor made elsewhere becomes the output (custom operators).
   static Result adopt(Tensor t) { return Result(t.release_impl()); }
-  // The same for several differentiable outputs.
+  // The same for several differentiable outputs, of which one may have taken an rvalue's storage.
   std::vector<Tensor> finish(std::vector<Result> outputs);
   // In-place operators: operand 0 is the output. begin_in_place() checks the rules (InplaceError).
   void begin_in_place() const;

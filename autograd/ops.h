@@ -2,6 +2,7 @@
 // operators are defined in autograd/ops/<family>.cpp beside their backward. Files of the library
 // include the families they use.
 #pragma once
+#include "warptape/autograd/ops/add_norm.h"
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/channel_norm.h"

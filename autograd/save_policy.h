@@ -37,7 +37,8 @@ memory::SavingRule rule_of_overwritten();
 // can be made from that node again.
 inline void check_recipe(const TensorImpl* p) {
   Node* n = p->node;
-  if (n && n->flags & kUnderPolicy && n->made != p->cell->version) n->policy &= u8(~kRepeats);
+  if (n && n->flags & kUnderPolicy && p->output_index == 0 && n->made != p->cell->version)
+    n->policy &= u8(~kRepeats);
 }
 
 }  // namespace wt::detail

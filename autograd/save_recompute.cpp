@@ -79,16 +79,17 @@ bool find_operand(Node* n, Recipe& r) {
 std::shared_ptr<const Recipe> recipe_of(const Edge& e) {
   Node* n = e.node;
   if (!n || !(n->flags & kUnderPolicy) || !(n->policy & kRepeats) || (n->flags & kFreedNode) ||
-      n->n_outputs != 1)
+      e.output != 0)
     return nullptr;
   const OpSaving* saving = saving_of(n->info);
   if (!saving || !saving->again) return nullptr;
   auto r = std::make_shared<Recipe>(n, *saving);
   for (u32 k = 0; k < n->n_slots; ++k) {
     const SavedSlot& s = n->slots[k];
-    if (s.edge == kSelf && s.kind != SlotKind::packed) return nullptr;  // it holds its output
+    if (s.edge == kSelf && s.output == e.output && s.kind != SlotKind::packed)
+      return nullptr;  // it holds its output
     Held& held = r->slots.emplace_back();
-    if (s.kind != SlotKind::owned || !s.tensor) continue;
+    if ((s.kind != SlotKind::owned && s.kind != SlotKind::raw_output) || !s.tensor) continue;
     if (s.tensor->cell->version != s.version) return nullptr;
     held = {Tensor(leaf_of(s.tensor) ? retained(s.tensor) : alias_of(s.tensor)), s.version};
   }

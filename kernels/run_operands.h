@@ -9,6 +9,7 @@
 // Host code only; each that includes this compiles every list.
 #pragma once
 #include "warptape/kernels/activation_inverse.h"
+#include "warptape/kernels/add_norm.h"
 #include "warptape/kernels/attention.h"
 #include "warptape/kernels/bit_mask.h"
 #include "warptape/kernels/cdist.h"
@@ -167,6 +168,15 @@ void list_norms(To& to) {
       [](auto& a, auto& o) { o.out(a.y, a.stats).in(a.x, a.weight); });
   to.template add<RmsNormBackwardInputArgs>(
       [](auto& a, auto& o) { o.out(a.gx).in(a.gy, a.x, a.stats, a.weight); });
+  to.template add<AddLayerNormForwardArgs>(
+      [](auto& a, auto& o) { o.out(a.y, a.sum, a.stats).in(a.x, a.residual, a.weight, a.bias); });
+  to.template add<AddRmsNormForwardArgs>(
+      [](auto& a, auto& o) { o.out(a.y, a.sum, a.stats).in(a.x, a.residual, a.weight); });
+  const auto added_backward = [](auto& a, auto& o) {
+    o.out(a.gx).in(a.gy, a.gsum, a.x, a.stats, a.weight);
+  };
+  to.template add<AddLayerNormBackwardInputArgs>(added_backward);
+  to.template add<AddRmsNormBackwardInputArgs>(added_backward);
   to.template add<RunningStatsArgs>([](auto& a, auto& o) {
     o.out(a.new_mean, a.new_var).in(a.mean, a.var, a.batch_mean, a.batch_var);
   });

@@ -32,6 +32,22 @@ Tensor LayerNorm::forward(Tensor x) {
   return layer_norm(std::move(x), normalized_shape_, options);
 }
 
+// For norms with hooks, which are about the sum.
+template <class Norm>
+static AddNormResult called_with_sum(Norm& norm, Tensor x, const Tensor& residual) {
+  AddNormResult r;
+  r.sum = std::move(x) + residual;
+  r.y = norm(r.sum);
+  return r;
+}
+
+AddNormResult LayerNorm::of_sum(Tensor x, const Tensor& residual) {
+  if (!state_->hooks.empty()) return called_with_sum(*this, std::move(x), residual);
+  const detail::CallScope scope(*this, Frame{});
+  return add_layer_norm(std::move(x), residual, normalized_shape_,
+                        {.weight = weight, .bias = bias, .eps = eps_});
+}
+
 template <class Self>
 detail::ChannelNorm<Self>::ChannelNorm(const char* type, i64 c, DType dtype, bool affine,
                                        bool track)
@@ -139,6 +155,12 @@ Tensor RMSNorm::forward(Tensor x) {
   const RmsNormOptions options{.eps = eps_};
   if (weight.defined()) return rms_norm(std::move(x), normalized_shape_, weight, options);
   return rms_norm(std::move(x), normalized_shape_, options);
+}
+
+AddNormResult RMSNorm::of_sum(Tensor x, const Tensor& residual) {
+  if (!state_->hooks.empty()) return called_with_sum(*this, std::move(x), residual);
+  const detail::CallScope scope(*this, Frame{});
+  return add_rms_norm(std::move(x), residual, normalized_shape_, {.weight = weight, .eps = eps_});
 }
 
 }  // namespace wt::nn

@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 
+#include "warptape/autograd/ops/add_norm.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -21,6 +22,9 @@ class WT_API LayerNorm : public Module<LayerNorm> {
   explicit LayerNorm(i64 features, const LayerNormOptions& o = {}, const CallLine& = {})
       : LayerNorm(Shape{features}, o) {}
   Tensor forward(Tensor x);
+  // The norm of x + residual, and that sum, in one kernel (wt::add_layer_norm). Hooks are called as
+  // by a call with the sum, which then is made first.
+  AddNormResult of_sum(Tensor x, const Tensor& residual);
   Param weight;
   Param bias;
 
@@ -171,6 +175,8 @@ class WT_API RMSNorm : public Module<RMSNorm> {
   explicit RMSNorm(i64 features, const RMSNormOptions& o = {}, const CallLine& = {})
       : RMSNorm(Shape{features}, o) {}
   Tensor forward(Tensor x);
+  // As LayerNorm's (wt::add_rms_norm).
+  AddNormResult of_sum(Tensor x, const Tensor& residual);
   Param weight;
 
  private:

@@ -60,11 +60,11 @@ Tensor TransformerEncoderLayer::feed_forward(Tensor x) {
 
 Tensor TransformerEncoderLayer::forward(Tensor x, const EncoderMasks& masks) {
   if (norm_first_) {
-    x = x + attend(norm1(x), masks);
-    return x + feed_forward(norm2(x));
+    AddNormResult r = norm2.of_sum(attend(norm1(x), masks), x);
+    return feed_forward(std::move(r.y)) + r.sum;
   }
-  x = norm1(x + attend(x, masks));
-  return norm2(x + feed_forward(x));
+  x = norm1.of_sum(attend(x, masks), x).y;
+  return norm2.of_sum(feed_forward(x), x).y;
 }
 
 TransformerEncoder::TransformerEncoder(i64 d_model, i64 nhead, i64 num_layers,
@@ -123,13 +123,13 @@ Tensor TransformerDecoderLayer::feed_forward(Tensor x) {
 
 Tensor TransformerDecoderLayer::forward(Tensor x, const Tensor& memory, const DecoderMasks& masks) {
   if (norm_first_) {
-    x = x + attend_self(norm1(x), masks);
-    x = x + attend_memory(norm2(x), memory, masks);
-    return x + feed_forward(norm3(x));
+    AddNormResult r = norm2.of_sum(attend_self(norm1(x), masks), x);
+    r = norm3.of_sum(attend_memory(r.y, memory, masks), r.sum);
+    return feed_forward(std::move(r.y)) + r.sum;
   }
-  x = norm1(x + attend_self(x, masks));
-  x = norm2(x + attend_memory(x, memory, masks));
-  return norm3(x + feed_forward(x));
+  x = norm1.of_sum(attend_self(x, masks), x).y;
+  x = norm2.of_sum(attend_memory(x, memory, masks), x).y;
+  return norm3.of_sum(feed_forward(x), x).y;
 }
 
 TransformerDecoder::TransformerDecoder(i64 d_model, i64 nhead, i64 num_layers,

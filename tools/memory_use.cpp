@@ -37,6 +37,7 @@ void train_steps(const MemoryJob& job, Recipe& recipe,
   const RecipeDefaults d = resolve(job.options, recipe);
   RecipeTraining training(job.options, d, recipe, 1);
   if (built) built();
+  memory::reset_saved_by_rule();
   for (int i = 0; i < kSteps; ++i) {
     const CategoryScope scope(Category::dataset);
     const data::Batch b = next(d.batch);
@@ -51,6 +52,8 @@ MemoryUse traced(Device device, const std::function<void()>& work) {
   const memory::Level before = trace.now();
   work();
   MemoryUse use;
+  use.spared = memory::saved_by_rule();
+  for (memory::SavedBytes& rule : use.spared.rules) rule.bytes /= kSteps, rule.tensors /= kSteps;
   use.peak = trace.peak();
   use.holders = trace.at_peak();
   use.timeline = trace.timeline(kTimelineColumns);
@@ -187,6 +190,11 @@ std::string memory_json(const TrainOptions& o, const MemoryUse& predicted,
     j.add("measured_bytes", measured->peak.bytes);
   else
     j.add_null("measured_bytes");
+  JsonObject spared;
+  const memory::SavedByRule& rules = measured ? measured->spared : predicted.spared;
+  for (int r = 0; r < memory::kNumSavingRules; ++r)
+    spared.add(memory::saving_rule_name(memory::SavingRule(r)), rules.rules[r].bytes);
+  j.add_raw("spared", spared.str());
   j.add_raw("categories", by.str());
   return j.str();
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/autograd/saved_by_rule.h"
 #include "warptape/core/memory_trace.h"
 #include "warptape/tools/recipes.h"
 #include "warptape/tools/train.h"
@@ -17,7 +18,8 @@ struct MemoryUse {
   memory::Level peak{};                   // of the device the model is on; the categories add up
   std::vector<memory::Holder> holders{};  // at the peak, the largest first; they add up to it
   std::vector<memory::Level> timeline{};  // at most kTimelineColumns levels over all steps
-  i64 pooled = 0;  // measured: kept by the pools and in no tensor, afterwards
+  i64 pooled = 0;                // measured: kept by the pools and in no tensor, afterwards
+  memory::SavedByRule spared{};  // by the rules about saved tensors, in a step
 };
 inline constexpr i64 kTimelineColumns = 240;
 
@@ -41,8 +43,9 @@ MemoryUse predicted_steps(const MemoryJob& job);
 // Three steps on the device itself, on the first batches of the data or on made-up ones.
 MemoryUse measured_use(const MemoryJob& job);
 
-// {"recipe", "device", "precision", "batch", "predicted_bytes", "measured_bytes", "categories"};
-// the categories add up to the measured bytes, or to the predicted ones where `measured` is null.
+// {"recipe", "device", "precision", "batch", "predicted_bytes", "measured_bytes", "spared",
+// "categories"}; the categories add up to the measured bytes, or to the predicted ones where
+// `measured` is null. spared: bytes a step by the name of the rule.
 std::string memory_json(const TrainOptions& o, const MemoryUse& predicted,
                         const MemoryUse* measured);
 

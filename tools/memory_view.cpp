@@ -94,6 +94,20 @@ std::string holder_tables(const MemoryUse& use, int rows) {
   return text;
 }
 
+std::string spared_table(const memory::SavedByRule& spared) {
+  std::string text = line("spared in a step, by rule"), idle;
+  for (int r = 0; r < memory::kNumSavingRules; ++r) {
+    const auto rule = memory::SavingRule(r);
+    const memory::SavedBytes& s = spared[rule];
+    if (s.tensors == 0)
+      idle += str(idle.empty() ? "" : ", ", memory::saving_rule_name(rule));
+    else
+      text += line("%10.2f MiB %6lld tensors  %s", mib(s.bytes), static_cast<long long>(s.tensors),
+                   memory::saving_rule_name(rule));
+  }
+  return idle.empty() ? text : text + line("nothing by %s", idle.c_str());
+}
+
 std::string draw_timeline(const std::vector<memory::Level>& levels, int columns, int rows) {
   i64 most = 1;
   for (const memory::Level& l : levels) most = std::max(most, l.bytes);

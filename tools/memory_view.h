@@ -12,6 +12,8 @@ std::string category_table(const MemoryUse& predicted, const MemoryUse* measured
 // What is there at the peak: activations by operator, then the places that hold most of anything,
 // `rows` of each.
 std::string holder_tables(const MemoryUse& use, int rows);
+// What the rules about saved tensors have spared in a step; those that spared nothing in one line.
+std::string spared_table(const memory::SavedByRule& spared);
 // Levels as a stack of letters, one a category (p parameter, g gradient, ...), over allocations and
 // releases; bytes upwards.
 std::string draw_timeline(const std::vector<memory::Level>& levels, int columns = 72,

@@ -65,8 +65,8 @@ struct GptBlock : nn::Module<GptBlock> {
     Tensor y =
         scaled_dot_product_attention(slice(qk, 1, {0, heads}), slice(qk, 1, {heads, 2 * heads}),
                                      split(2 * c, 3 * c), {.causal = true});
-    x = x + drop(out(reshape(transpose(std::move(y), 1, 2), {n, t, c})));
-    return x + drop(down(gelu(up(norm2(x)))));
+    AddNormResult r = norm2.of_sum(drop(out(reshape(transpose(std::move(y), 1, 2), {n, t, c}))), x);
+    return drop(down(gelu(up(std::move(r.y))))) + r.sum;
   }
 };
 

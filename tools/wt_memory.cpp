@@ -64,8 +64,9 @@ void print_report(const MemoryCommand& c, const MemoryJob& job, const MemoryUse&
       c.fit ? str(", the largest that is predicted to fit into ", memory::bytes_text(c.fit)).c_str()
             : "");
   const MemoryUse& shown = measured ? *measured : predicted;
-  std::printf("%s\n%s\n%s", category_table(predicted, measured).c_str(),
-              holder_tables(shown, c.rows).c_str(), draw_timeline(shown.timeline).c_str());
+  std::printf("%s\n%s\n%s\n%s", category_table(predicted, measured).c_str(),
+              holder_tables(shown, c.rows).c_str(), spared_table(shown.spared).c_str(),
+              draw_timeline(shown.timeline).c_str());
 }
 
 void show(const MemoryCommand& c) {

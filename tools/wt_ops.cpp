@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/factories.h"
@@ -24,6 +25,9 @@ struct OpFacts {
   // What has kernels on simt, of values and gradients: "all", "part" or "none"; cuda has the same
   // sources. Where it is part: what is lacking, "; " between.
   const char *on_simt, *lacking;
+  // For a backward of all operands: "operand 0, its result", "nothing", "as its parts" of operators
+  // made of others, "-" of those without a gradient. "its own": statistics, a mask.
+  const char* held;
 };
 constexpr OpFacts kFacts[] = {
 #include "warptape/tools/op_facts.inc"
@@ -103,6 +107,17 @@ const char* kind_of(const OpFacts& f) {
   return info.view ? "view" : !*f.contracts ? "host" : info.composite ? "composite" : "kernel";
 }
 
+// The policies of SaveScope under which less is held, but for offload, which takes everything:
+// bit_mask, a bit an element; recompute, the result is made again; invert, from the result.
+std::vector<std::string> policies_of(const OpInfo& op) {
+  std::vector<std::string> names;
+  const OpSaving* saving = saving_of(&op);
+  if (op.sign_of_output) names.push_back("bit_mask");
+  if (saving && saving->again) names.push_back("recompute");
+  if (saving && saving->inverse) names.push_back("invert");
+  return names;
+}
+
 void print_ops_as_json() {
   for (const OpFacts& f : kFacts) {
     nlohmann::ordered_json row;
@@ -117,6 +132,8 @@ void print_ops_as_json() {
     for (int d = 0; d < kNumDeviceKinds; ++d)
       row["devices"][device_kind_name(DeviceKind(d))] = support(f, DeviceKind(d));
     row["lacking_on_simt"] = lacking(f);
+    row["held"] = f.held;
+    row["policies"] = policies_of(info_of(f));
     fmt::print("{}\n", row.dump());
   }
 }
@@ -163,8 +180,8 @@ void print_factories_as_table() {
 }
 
 void print_ops_as_table() {
-  fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {}\n", "operator", "dtypes", "deriv.", "autocast",
-             "cases", "variants");
+  fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<24}{:<20}{}\n", "operator", "dtypes", "deriv.",
+             "autocast", "cases", "held for backward", "less under", "variants");
   for (const OpFacts& f : kFacts) {
     const std::string kind = kind_of(f);
     std::string devices = kind == "kernel" ? "" : kind;
@@ -176,8 +193,9 @@ void print_ops_as_table() {
           fmt::format("{}{}{}: {}", devices.empty() ? "" : "  ", device_kind_name(DeviceKind(d)),
                       part ? " (in part)" : "", joined(names));
     }
-    fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {}\n", f.name, f.dtypes, f.derivatives,
-               autocast_name(info_of(f).autocast), f.cases, devices);
+    fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<22}  {:<18}  {}\n", f.name, f.dtypes,
+               f.derivatives, autocast_name(info_of(f).autocast), f.cases, f.held,
+               joined(policies_of(info_of(f))), devices);
   }
 }
 
@@ -196,9 +214,10 @@ std::vector<std::string> contracts_of_operator(const std::string& name) {
 }
 
 void add_ops(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand(
-      "ops",
-      "operators: dtypes, derivatives, autocast class, test cases, kernel variants; factories");
+  CLI::App* c = app.add_subcommand("ops",
+                                   "operators: dtypes, derivatives, autocast class, test cases, "
+                                   "what backward holds and which save "
+                                   "policies make that less, kernel variants; factories");
   auto json = std::make_shared<bool>(false);
   c->add_flag("--json", *json, "one JSON object a line");
   c->callback([json, &code] {

@@ -147,7 +147,7 @@ struct FeedForward {
   Activation activation;
   i8 bias1 = -1, bias2 = -1, residual = -1;
 };
-enum { kInput, kWeight1, kWeight2, kHidden, kBefore, kBias1 };
+enum { kFed, kWeight1, kWeight2, kHidden, kBefore, kBias1 };
 
 void feed_forward_backward(Backward& g) {
   const auto a = g.attribute<FeedForward>();
@@ -157,7 +157,7 @@ void feed_forward_backward(Backward& g) {
   Tensor h, dz;
   if (g.recording()) {
     const Tensor z =
-        plain_linear(g.saved(kInput), g.saved(kWeight1), a.bias1 < 0 ? nullptr : &g.saved(kBias1));
+        plain_linear(g.saved(kFed), g.saved(kWeight1), a.bias1 < 0 ? nullptr : &g.saved(kBias1));
     h = activated(a.activation, z);
     if (first) dz = recorded_gradient(a.activation, matmul(dy, g.saved(kWeight2)), z, h);
   } else {
@@ -179,7 +179,7 @@ void feed_forward_backward(Backward& g) {
   put_parameters(g, op, dy, h, 2, a.bias2);
   if (first) {
     put_input(g, dz, g.saved(kWeight1));
-    put_parameters(g, op, dz, g.saved(kInput), 1, a.bias1);
+    put_parameters(g, op, dz, g.saved(kFed), 1, a.bias1);
   }
   if (a.residual >= 0 && g.wants(u32(a.residual))) g.put(u32(a.residual), g.take_grad());
 }

@@ -246,6 +246,23 @@ void add_rows(Rows to) {
                          return rms_norm(in[0], in[1].shape(), in[1], {.eps = 1e-5});
                        }};
          });
+  const Sizes real{{65536, 1024}, {8192, 8192}};
+  to.add({"add_layer_norm_forward", "add_layer_norm_backward_input"}, kTwo, small, real,
+         [](const Shape& s) {
+           return Call{text(s), {{s}, {s}, {{s[1]}}, {{s[1]}}}, [](const Ts& in) {
+                         const AddNormResult r = add_layer_norm(in[0], in[1], in[2].shape(),
+                                                                {.weight = in[2], .bias = in[3]});
+                         return stack({r.y, r.sum});
+                       }};
+         });
+  to.add({"add_rms_norm_forward", "add_rms_norm_backward_input"}, kTwo, small, real,
+         [](const Shape& s) {
+           return Call{text(s), {{s}, {s}, {{s[1]}}}, [](const Ts& in) {
+                         const AddNormResult r = add_rms_norm(in[0], in[1], in[2].shape(),
+                                                              {.weight = in[2], .eps = 1e-5});
+                         return stack({r.y, r.sum});
+                       }};
+         });
   to.add({"channel_stats", "channel_norm_forward", "channel_norm_sums", "channel_norm_backward"},
          kTwo,
          {{3, 8, 33, 0, 0}, {3, 8, 33, 0, 1}, {3, 8, 33, 4, 0}, {3, 8, 33, 4, 1}, {3, 8, 49, 4, 0}},

@@ -42,27 +42,10 @@ WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, c
   store_part8(y + whole, h * w + (bias ? load_part8(bias + whole, count, 0) : splat8(0)), count);
 }
 
-WT_TARGET_AVX2 void forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) {
-  enum { Y, X };  // the operands of `rows`
-  const auto rows = rows_of(a);
-  const float *weight = a.weight.as<const float>(), *bias = a.bias.as<const float>();
-  float* stats = a.stats.as<float>();
-  if (rows.length == 0) return;
-  for (i64 row = begin; row < end; ++row) {
-    const float* x = rows.row(X, a.x.as<const float>(), row).data;
-    const Moments m = moments_of(x, rows.length);
-    const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(rows.length) + float(a.eps))};
-    float* y = rows.row(Y, a.y.as<float>(), row).data;
-    (streams_row(a.y, y, rows.length) ? forward_row<true> : forward_row<false>)(y, x, weight, bias,
-                                                                                rows.length, s);
-    if (stats) stats[row] = s.first + s.mean, stats[rows.count + row] = s.rstd;
-  }
-  _mm_sfence();  // what went past the caches is there before anything that follows
-}
-
 template <bool Stream>
 WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* x,
-                                       const float* weight, i64 n, float mean, float rstd) {
+                                       const float* weight, const float* gsum, i64 n, float mean,
+                                       float rstd) {
   f32x8 s0 = splat8(0), s1 = s0, p0 = s0, p1 = s0;
   i64 i = 0;
   for (; i + 16 <= n; i += 16) {
@@ -80,24 +63,8 @@ WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* 
     if constexpr (Stream) expect8(gy + n + i), expect8(x + n + i);
     const f32x8 g = eight(gy, i, n) * eight_or_ones(weight, i, n);
     const f32x8 h = (eight(x, i, n) - mean) * rstd, v = rstd * (g - sum - h * product);
-    put_eight<Stream>(gx, i, n, v);
+    put_eight<Stream>(gx, i, n, gsum ? v + eight(gsum, i, n) : v);
   }
-}
-
-WT_TARGET_AVX2 void backward_input_rows(const LayerNormBackwardInputArgs& a, i64 begin, i64 end) {
-  enum { GX, GY, X };  // the operands of `rows`
-  const auto rows = rows_of(a);
-  const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
-  for (i64 row = begin; row < end; ++row) {
-    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
-    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
-    const float* x = rows.row(X, a.x.as<const float>(), row).data;
-    (streams_row(a.gx, gx, rows.length) ? backward_input_row<true>
-                                        : backward_input_row<false>)(gx, gy, x, weight, rows.length,
-                                                                     stats[row],
-                                                                     stats[rows.count + row]);
-  }
-  _mm_sfence();
 }
 
 // Rows are added to the sums of a block of rows, those to the totals: few roundings follow each
@@ -147,14 +114,51 @@ const char* layer_norm_backward_params_why_not(const LayerNormBackwardParamsArgs
   return norm_rows_why_not(a.x, rows_of(a));
 }
 
+void layer_norm_forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) {
+  enum { Y, X };  // the operands of `rows`
+  const auto rows = rows_of(a);
+  const float *weight = a.weight.as<const float>(), *bias = a.bias.as<const float>();
+  float* stats = a.stats.as<float>();
+  if (rows.length == 0) return;
+  for (i64 row = begin; row < end; ++row) {
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
+    const Moments m = moments_of(x, rows.length);
+    const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(rows.length) + float(a.eps))};
+    float* y = rows.row(Y, a.y.as<float>(), row).data;
+    (streams_row(a.y, y, rows.length) ? forward_row<true> : forward_row<false>)(y, x, weight, bias,
+                                                                                rows.length, s);
+    if (stats) stats[row] = s.first + s.mean, stats[rows.count + row] = s.rstd;
+  }
+  _mm_sfence();  // what went past the caches is there before anything that follows
+}
+
+void layer_norm_backward_input_rows(const LayerNormBackwardInputArgs& a, const View& gsum,
+                                    i64 begin, i64 end) {
+  enum { GX, GY, X, GSum };  // the operands of `rows`
+  const auto rows = rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}, {gsum ? gsum : a.gy}});
+  const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
+  for (i64 row = begin; row < end; ++row) {
+    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
+    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
+    const float* x = rows.row(X, a.x.as<const float>(), row).data;
+    const float* more = gsum ? rows.row(GSum, gsum.as<const float>(), row).data : nullptr;
+    (streams_row(a.gx, gx, rows.length) ? backward_input_row<true>
+                                        : backward_input_row<false>)(gx, gy, x, weight, more,
+                                                                     rows.length, stats[row],
+                                                                     stats[rows.count + row]);
+  }
+  _mm_sfence();
+}
+
 void layer_norm_forward_avx2(const LayerNormForwardArgs& a, const Launch&) {
   const auto rows = rows_of(a);
-  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { forward_rows(a, b, e); });
+  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { layer_norm_forward_rows(a, b, e); });
 }
 
 void layer_norm_backward_input_avx2(const LayerNormBackwardInputArgs& a, const Launch&) {
   const auto rows = rows_of(a);
-  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { backward_input_rows(a, b, e); });
+  in_row_pieces(rows.count, rows.length,
+                [&](i64 b, i64 e) { layer_norm_backward_input_rows(a, {}, b, e); });
 }
 
 i64 layer_norm_backward_params_workspace(const LayerNormBackwardParamsArgs& a) {

@@ -14,4 +14,10 @@ const char* layer_norm_backward_params_why_not(const LayerNormBackwardParamsArgs
 i64 layer_norm_backward_params_workspace(const LayerNormBackwardParamsArgs& a);
 void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const Launch& l);
 
+// Rows [begin, end) of the first two, by the calling thread. gsum, of gx's shape, is added where it
+// is given.
+void layer_norm_forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end);
+void layer_norm_backward_input_rows(const LayerNormBackwardInputArgs& a, const View& gsum,
+                                    i64 begin, i64 end);
+
 }  // namespace wt

@@ -54,7 +54,7 @@ WT_TARGET_AVX2 double rms_squares(const float* x, i64 n) {
 
 template <bool Stream>
 WT_TARGET_AVX2 void rms_backward_row(float* gx, const float* gy, const float* x,
-                                     const float* weight, i64 n, float rstd) {
+                                     const float* weight, const float* gsum, i64 n, float rstd) {
   const double product = sum_in_parts(n, [&](i64 i) WT_TARGET_AVX2 {
     return weighted(eight(gy, i, n), weight, i, n) * eight(x, i, n);
   });
@@ -62,7 +62,8 @@ WT_TARGET_AVX2 void rms_backward_row(float* gx, const float* gy, const float* x,
   for (i64 i = 0; i < n; i += 8) {
     if constexpr (Stream) expect8(gy + n + i), expect8(x + n + i);
     const f32x8 g = weighted(eight(gy, i, n), weight, i, n);
-    put_eight<Stream>(gx, i, n, (g - eight(x, i, n) * slope) * rstd);
+    const f32x8 v = (g - eight(x, i, n) * slope) * rstd;
+    put_eight<Stream>(gx, i, n, gsum ? v + eight(gsum, i, n) : v);
   }
 }
 
@@ -75,14 +76,14 @@ const char* rms_norm_backward_input_why_not(const RmsNormBackwardInputArgs& a) {
   return norm_rows_why_not(a.x, rows_of(a));
 }
 
-void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch&) {
+void rms_norm_forward_rows(const RmsNormForwardArgs& a, i64 begin, i64 end) {
   enum { Y, X };  // the operands of `rows`
   const auto rows = rows_of(a);
   const i64 n = rows.length;
   const float* weight = a.weight.as<const float>();
   float* stats = a.stats.as<float>();
   if (n == 0) return;
-  for (i64 row = 0; row < rows.count; ++row) {
+  for (i64 row = begin; row < end; ++row) {
     float* y = rows.row(Y, a.y.as<float>(), row).data;
     const float* x = rows.row(X, a.x.as<const float>(), row).data;
     const float rstd = float(1 / std::sqrt(rms_squares(x, n) / double(n) + a.eps));
@@ -92,19 +93,28 @@ void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch&) {
   _mm_sfence();
 }
 
-void rms_norm_backward_input_avx2(const RmsNormBackwardInputArgs& a, const Launch&) {
-  enum { GX, GY, X };  // the operands of `rows`
-  const auto rows = rows_of(a);
+void rms_norm_backward_input_rows(const RmsNormBackwardInputArgs& a, const View& gsum, i64 begin,
+                                  i64 end) {
+  enum { GX, GY, X, GSum };  // the operands of `rows`
+  const auto rows = rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}, {gsum ? gsum : a.gy}});
   const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
-  for (i64 row = 0; row < rows.count; ++row) {
+  for (i64 row = begin; row < end; ++row) {
     float* gx = rows.row(GX, a.gx.as<float>(), row).data;
     const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
     const float* x = rows.row(X, a.x.as<const float>(), row).data;
+    const float* more = gsum ? rows.row(GSum, gsum.as<const float>(), row).data : nullptr;
     (streams_row(a.gx, gx, rows.length)
          ? rms_backward_row<true>
-         : rms_backward_row<false>)(gx, gy, x, weight, rows.length, stats[rows.count + row]);
+         : rms_backward_row<false>)(gx, gy, x, weight, more, rows.length, stats[rows.count + row]);
   }
   _mm_sfence();
+}
+
+void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch&) {
+  rms_norm_forward_rows(a, 0, rows_of(a).count);
+}
+void rms_norm_backward_input_avx2(const RmsNormBackwardInputArgs& a, const Launch&) {
+  rms_norm_backward_input_rows(a, {}, 0, rows_of(a).count);
 }
 #endif
 }  // namespace wt

@@ -77,6 +77,81 @@ __device__ __forceinline__ const T* at_or_null(const T* p, i64 i) {
   return p ? p + i : nullptr;
 }
 
+// --- Add: x + residual is normalised, its gradient comes by two ways ---
+// Kernel: has the operands X, Residual and Sum, or GSum, and whether they are there.
+
+__device__ __forceinline__ bool equally_far(const void* a, const void* b) {  // from a boundary
+  return ((reinterpret_cast<uintptr_t>(a) ^ reinterpret_cast<uintptr_t>(b)) & 15) == 0;
+}
+
+// How a row is read for the first time: with Add the sum is made, rounded as it is written. The
+// places are found once a row: that can take 64-bit divisions.
+template <class T, bool Add>
+struct FirstRead {
+  RowOf<const T> x, residual;
+  RowOf<T> sum;
+
+  // What is normalised: x, or the sum once it is written.
+  __device__ __forceinline__ RowOf<const T> normalised() const {
+    if constexpr (Add)
+      return {sum.data, sum.step};
+    else
+      return x;
+  }
+  __device__ __forceinline__ T one(i64 i) const {
+    if constexpr (Add) {
+      using A = ComputeType<T>;
+      return sum[i] = T(A(x[i]) + A(residual[i]));
+    } else {
+      return x[i];
+    }
+  }
+  __device__ __forceinline__ Pack16<T> pack(i64 i) const {
+    auto v = vload<Pack16<T>>(x.data + i);
+    if constexpr (Add) {
+      const auto r = vload<Pack16<T>>(residual.data + i);
+#pragma unroll
+      for (int j = 0; j < kPerPack<T>; ++j) v.v[j] = T(float(v.v[j]) + float(r.v[j]));
+      vstore(sum.data + i, v);
+    }
+    return v;
+  }
+  // Neighbours, and with Add as far from a boundary as each other.
+  __device__ __forceinline__ bool packs() const {
+    if constexpr (Add)
+      return x.step == 1 && residual.step == 1 && sum.step == 1 && equally_far(x.data, sum.data) &&
+             equally_far(residual.data, sum.data);
+    else
+      return x.step == 1;
+  }
+};
+template <class T, bool Add, template <class, bool> class Kernel>
+__device__ __forceinline__ FirstRead<T, Add> first_read(const Kernel<T, Add>& a, i64 row) {
+  if constexpr (Add)
+    return {a.rows.row(a.X, a.x, row), a.rows.row(a.Residual, a.residual, row),
+            a.rows.row(a.Sum, a.sum, row)};
+  else
+    return {a.rows.row(a.X, a.x, row), {}, {}};
+}
+// A lane's part: x, in v, becomes the sum. `residual`: registers that are free.
+template <int PerLane, class T, template <class, bool> class Kernel>
+__device__ __forceinline__ void add_residual_lane(const Kernel<T, true>& a, float (&v)[PerLane],
+                                                  float (&residual)[PerLane], i64 row, int lane) {
+  constexpr int Vec = kPerPack<T>;
+  const int n = int(a.rows.length);
+  load_lane<Vec>(residual, a.residual + a.rows.start(a.Residual, row), n, lane, 0);
+#pragma unroll
+  for (int k = 0; k < PerLane; ++k) v[k] = float(T(v[k] + residual[k]));
+  store_lane<Vec>(a.sum + a.rows.start(a.Sum, row), v, n, lane);
+}
+
+// The row of what has reached the sum by the way beside the norm; without Add of no use.
+template <class T, bool Add, template <class, bool> class Kernel>
+__device__ __forceinline__ RowOf<const T> row_beside(const Kernel<T, Add>& a, i64 row) {
+  if constexpr (Add) return a.rows.row(a.GSum, a.gsum, row);
+  return {nullptr, 1};
+}
+
 // --- choice and launch ---
 
 constexpr int kWarpLongest = 1024;

@@ -21,7 +21,7 @@ GROUPS = {
     "reductions, statistics": ["reduce", "stats"],
     "views, copies, rearranging, padding": ["shape", "arrange", "diagonal", "pad"],
     "matrix products, einsum": ["matmul", "fused_linear", "linalg", "einsum"],
-    "softmax, layer and RMS norm, dropout": ["softmax", "norm", "dropout"],
+    "softmax, layer and RMS norm, dropout": ["softmax", "norm", "add_norm", "dropout"],
     "losses": ["loss", "elementwise_loss", "distance", "ctc"],
     "indexing, embedding": ["index", "gather"],
     "attention": ["attention"],

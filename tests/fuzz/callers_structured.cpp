@@ -330,6 +330,23 @@ void add_norms(Callers& to) {
     const Tensor w = d.tensor(d.bent(last));
     return rms_norm(x, last, w, o);
   };
+  const auto added = [](auto call) {
+    return [call](Draw& d) {
+      d.floats();
+      const Shape s = d.shape(1, 4);
+      const Shape last{s[s.ndim() - 1]};
+      const Tensor x = d.tensor(s), residual = d.tensor(d.bent(s));
+      const AddNormResult r =
+          call(x, residual, d.as_argument(last), perhaps(d, last), d.real(1e-5, 0.1));
+      return d.flag() ? r.y : d.flag() ? r.sum : r.y + r.sum;
+    };
+  };
+  to["add_layer_norm"] = added([](auto& x, auto& r, const Shape& last, const Tensor& w, double e) {
+    return add_layer_norm(x, r, last, {.weight = w, .eps = e});
+  });
+  to["add_rms_norm"] = added([](auto& x, auto& r, const Shape& last, const Tensor& w, double e) {
+    return add_rms_norm(x, r, last, {.weight = w, .eps = e});
+  });
   to["batch_norm"] = [](Draw& d) {
     d.floats();
     const i64 c = 1 + d.pick(4);

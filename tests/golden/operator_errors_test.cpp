@@ -213,6 +213,10 @@ const golden::Examples kLayers = {
      [](auto&) {
        layer_norm(ones({2, 4}), {3});
      }},
+    {"a residual of another shape",
+     [](auto&) {
+       (void)add_layer_norm(ones({2, 4}), ones({1, 4}), {4});
+     }},
     {"a mask that does not broadcast",
      [](auto&) {
        scaled_dot_product_attention(ones({2, 4, 8}), ones({2, 5, 8}), ones({2, 5, 8}),

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/node.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/core/philox.h"
 #include "warptape/kernels/run.h"
@@ -337,11 +338,64 @@ Derivatives check_derivatives(const OpCase& row) {
   return {2, ""};
 }
 
+// --- what a backward reads ---
+
+namespace {
+
+// The node of that operator, at or behind `n`: what calls of a row wrap around it lies before.
+const Node* node_of(const Node* n, const OpInfo* op, int depth = 4) {
+  if (!n || n->is_leaf() || depth == 0) return nullptr;
+  if (n->info == op) return n;
+  for (u32 i = 0; i < n->n_edges; ++i)
+    if (const Node* found = node_of(n->edges[i].node, op, depth - 1)) return found;
+  return nullptr;
+}
+
+std::string name_of_slot(const Node* n, const SavedSlot& s, const Inputs& in) {
+  if (s.edge == kSelf)
+    return n->info->sign_of_output ? "its result's sign"
+           : n->n_outputs > 1      ? str("result ", int(s.output))
+                                   : std::string("its result");
+  if (s.edge != kNoEdge)
+    return str(n->info->in_place && s.tensor->storage != in.tensors[s.edge].impl()->storage
+                   ? "a copy of "
+                   : "",
+               "operand ", int(s.edge));
+  for (size_t i = 0; i < in.tensors.size(); ++i)
+    if (s.tensor->storage == in.tensors[i].impl()->storage) return str("operand ", i);
+  return "its own";
+}
+
+}  // namespace
+
+// Of all ways in which a row calls the operator.
+static std::string held_by(const OpCase& row, const OpInfo* op) {
+  std::vector<std::string> names;
+  bool recorded = false;
+  for (size_t k = 0; k < row.samples.size(); ++k) {
+    if (!row.samples[k].gradients) continue;
+    const Inputs in = make_inputs({&row, int(k), f64, 'c', seed_of(row, k)}, Device::cpu(), true);
+    const Tensor y = row.samples[k].call(in.tensors);
+    const Node* n = node_of(y.impl()->node, op);
+    if (!n) continue;
+    recorded = true;
+    for (u32 i = 0; i < n->n_slots; ++i) {
+      const SavedSlot& s = n->slots[i];
+      if (s.kind == SlotKind::empty || !s.tensor) continue;
+      const std::string name = name_of_slot(n, s, in);
+      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    }
+  }
+  if (!recorded) return op->derivative == Derivative::none ? "-" : "as its parts";
+  std::sort(names.begin(), names.end());
+  return names.empty() ? "nothing" : joined(names, ", ");
+}
+
 std::string op_facts() {
   std::ostringstream out;
   out << "// Written by the operator tests (tests/op_cases/ops_test.cpp says how): do not edit.\n"
          "// {name, dtypes, derivatives that are proved, cases, contracts, on simt, lacking "
-         "there}\n";
+         "there,\n// what is held for backward}\n";
   for (const OpInfo* op : all_ops())
     for (const OpCase& row : op_cases()) {
       if (row.name != op->name) continue;
@@ -351,7 +405,8 @@ std::string op_facts() {
       const Support& cpu = support_on(row, Device::cpu());
       const Support& simt = support_on(row, Device::simt());
       out << joined(row.contracts.empty() ? cpu.contracts : row.contracts, " ") << "\", \""
-          << simt.extent << "\", \"" << joined(simt.lacking, "; ") << "\"},\n";
+          << simt.extent << "\", \"" << joined(simt.lacking, "; ") << "\", \"" << held_by(row, op)
+          << "\"},\n";
     }
   return out.str();
 }

@@ -89,12 +89,26 @@ TEST_CASE("memory as JSON has the keys of the design, and its categories are tho
   MemoryUse m = u;
   m.peak.bytes = m.peak.by_category[size_t(Category::activation)] = 7;
   m.peak.by_category[size_t(Category::parameter)] = 0;
+  m.spared.rules[int(memory::SavingRule::reuse)] = {12, 3};
   CHECK(memory_json(o, u, nullptr) ==
         R"({"recipe":"charlm","device":"cpu","precision":"f32","batch":8,"predicted_bytes":30,)"
-        R"("measured_bytes":null,"categories":{"parameter":10,"activation":20}})");
+        R"("measured_bytes":null,"spared":{"bit_mask":0,"recompute":0,"invert":0,"offload":0,)"
+        R"("reuse":0},"categories":{"parameter":10,"activation":20}})");
   CHECK(memory_json(o, u, &m) ==
         R"({"recipe":"charlm","device":"cpu","precision":"f32","batch":8,"predicted_bytes":30,)"
-        R"("measured_bytes":7,"categories":{"activation":7}})");
+        R"("measured_bytes":7,"spared":{"bit_mask":0,"recompute":0,"invert":0,"offload":0,)"
+        R"("reuse":12},"categories":{"activation":7}})");
+}
+
+TEST_CASE("memory: what rules have spared, and those that have not") {
+  memory::SavedByRule spared;
+  spared.rules[int(memory::SavingRule::reuse)] = {3 << 20, 5};
+  spared.rules[int(memory::SavingRule::bit_mask)] = {1 << 19, 2};
+  CHECK(spared_table(spared) ==
+        "spared in a step, by rule\n"
+        "      0.50 MiB      2 tensors  bit_mask\n"
+        "      3.00 MiB      5 tensors  reuse\n"
+        "nothing by recompute, invert, offload\n");
 }
 
 TEST_CASE("remedies are enough, the cheapest first") {

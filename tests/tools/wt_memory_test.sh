@@ -42,6 +42,11 @@ expect() {  # expect CODE TEXT ARGS...: exit code, and a part of what is said
 }
 expect 0 "activations at the peak, by operator" charlm --batch 4 $tiny --svg "$here/t.svg"
 grep -q "</svg>" "$here/t.svg" || fail "no picture"
+grep -q "^spared in a step, by rule$" "$here/out" || fail "no rules"
+grep -Eq "^ +[0-9.]+ MiB +[1-9][0-9]* tensors  reuse$" "$here/out" || fail "nothing was reused"
+grep -q "^nothing by bit_mask, recompute, invert, offload$" "$here/out" || fail "no idle rules"
+reuse() { "$wt" memory charlm --batch 4 $tiny --json "$@" | field reuse; }
+[ "$(reuse)" -gt 0 ] && [ "$(reuse --dry-run)" -gt 0 ] || fail "reuse: $(reuse), $(reuse --dry-run)"
 expect 0 "a activation" charlm --batch 4 $tiny --dry-run
 expect 0 "optimizer-race with adam" optimizer-race --batch 8 --dry-run
 expect 0 "the largest that is predicted to fit into 4096 KiB" charlm $tiny --fit 4MiB
