@@ -145,7 +145,7 @@ RandomCall next_random_call(RandomStream s) {
   const Generator& g = generator();
   Tensor base = s == RandomStream::dropout ? g.dropout_base() : Tensor();
   if (s == RandomStream::dropout && !base.defined())
-    detail::not_in_a_graph("random",
+    detail::not_in_a_graph("dropout",
                            "the host counts its draws, and a replay would repeat this one");
   return {g.key(s), g.calls(s), std::move(base)};
 }

@@ -106,7 +106,7 @@ void random_not_in_a_graph(Device d, Frame at) {
 
 void note_graph_operand(const TensorImpl* p) {
   Capture* c = mode.capture;
-  if (!c || !c->recording || !(device_of(p) == c->device)) return;
+  if (!c || !c->recording || !c->memory || !(device_of(p) == c->device)) return;
   Storage* s = p->storage;
   if (!s->data || c->memory->owns(s->data)) return;
   if (p->flags & kIsView) {  // a handle would be a live view of somebody's parameter
@@ -122,7 +122,7 @@ void note_graph_operand(const TensorImpl* p) {
 
 bool take_from_graph(Device d, i64 bytes, void*& data) {
   Capture& c = *mode.capture;
-  if (!(d == c.device)) return false;
+  if (!c.memory || !(d == c.device)) return false;
   data = c.memory->take(bytes, !c.recording);
   if (data || !c.recording) return true;
   c.short_of_memory = true;
@@ -132,7 +132,7 @@ bool take_from_graph(Device d, i64 bytes, void*& data) {
 
 bool give_to_graph(Device d, void* data, i64 bytes) noexcept {
   if (graph_blocks.load(std::memory_order_relaxed) && GraphMemory::give(data)) return true;
-  if (!recording_graph() || !(mode.capture->device == d)) return false;
+  if (!recording_graph() || !mode.capture->memory || !(mode.capture->device == d)) return false;
   mode.capture->given.emplace_back(data, bytes);  // its allocator may ask the device
   return true;
 }

@@ -56,7 +56,7 @@ struct OutsideTensor {
 struct Capture {
   Device device;
   void* stream;
-  GraphMemory* memory;
+  GraphMemory* memory;                         // null: save_graph() looks on, and the work runs
   bool recording;                              // false: a warm-up, which runs
   std::string broken{};                        // why this cannot be a graph; the first reason
   bool short_of_memory = false;                // it is what the warm-up left

@@ -155,9 +155,9 @@ std::string SyncGuard::describe() const {
 }
 
 void detail::before_wait(const char* what, Device d, Frame at) {
-  if (d.is_meta || d.kind == DeviceKind::cpu) return;
-  if (mode.capture && d == mode.capture->device)
+  if (mode.capture && d == mode.capture->device)  // the cpu's is save_graph()
     not_in_a_graph(what, "the host waits for the device", at);
+  if (d.is_meta || d.kind == DeviceKind::cpu) return;
   const Frame line = is_users(at) || !mode.frame ? at : frame_of(mode.frame);
   if (mode.on_sync == OnSync::allow) return;
   if (mode.sync_guard) mode.sync_guard->note(what, d, line);

@@ -338,7 +338,7 @@ Tensor attention(const In* const* in, int n, const AttentionOptions& o) {
   for (int i = 0; i < n; ++i)
     if (!in[i]->impl()) detail::use_of_undefined(in[i]->frame());
   const bool draws = o.dropout_p > 0;
-  const RandomCall draw = draws ? next_random_call(RandomStream::dropout) : RandomCall{};
+  const RandomCall draw = draws ? detail::next_dropout_call(in[0]->frame()) : RandomCall{};
   const bool mask_wants = n > kMask && mode.grad && in[kMask]->impl()->node;
   Tensor y = has_kernels(device_of(in[kQuery]->impl())) && !mask_wants
                  ? attention_by_kernel(in, n, o, draw)

@@ -73,7 +73,7 @@ Tensor dropout(const In& x, double p, bool training) {
     x.take();
     return Tensor(x.give());
   }
-  const RandomCall draw = next_random_call(RandomStream::dropout);
+  const RandomCall draw = detail::next_dropout_call(x.frame());
   Tensor y = detail::dropout_with(x, {draw.key, draw.call, p}, draw.base);
   count_random_call(RandomStream::dropout, draw);  // only now: a call that throws has drawn nothing
   return y;
@@ -83,7 +83,7 @@ Tensor& Tensor::dropout_(double p, bool training, Frame at) & {
   checked(at);
   detail::check_probability("dropout_", p, at);
   if (!training || p == 0) return *this;
-  const RandomCall draw = next_random_call(RandomStream::dropout);
+  const RandomCall draw = detail::next_dropout_call(at);
   if (!mode.recomputation || !detail::leaves_alone(p_)) {
     const Draw d{draw.key, draw.call, p};
     const In self(*this, at.file, at.line);

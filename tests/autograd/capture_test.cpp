@@ -9,8 +9,8 @@
 #include "warptape/nn/layers.h"
 #include "warptape/tests/simt/device_memory.h"
 #include "warptape/tests/support/ambient.h"
-#include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
+#include "warptape/tests/support/errors.h"
 
 using namespace wt;
 using wt_test::Warnings;
@@ -19,18 +19,6 @@ namespace {
 
 const Device kSimt = Device::simt();
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
 std::vector<float> values(const Tensor& t) { return t.to_vector<float>(); }
 
 template <class F>

@@ -13,7 +13,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/simt/device_memory.h"
-#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 
 using namespace wt;
 
@@ -21,18 +21,6 @@ namespace {
 
 const Device kSimt = Device::simt();
 
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
-}
 std::vector<float> values(const Tensor& t) { return t.to_vector<float>(); }
 
 // Both ways in which simt runs its work.

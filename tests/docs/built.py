@@ -138,12 +138,13 @@ def check_readers():
     text = (ROOT / "SECURITY.md").read_text()
     listed = set(re.findall(r"^\|[^|]*\| `(\w+)", text.split("## Readers")[1], re.M))
     there = set()
-    for folder in ("core", "data", "nn"):
+    for folder in ("core", "data", "nn", "autograd"):
         for header in (ROOT / folder).glob("*.h"):
             source = header.read_text()
             there |= set(re.findall(r"WT_API \w+ ((?:read|load)_\w+)\(const std::string& path", source))
             there |= set(re.findall(r"explicit (\w+File)\(const std::string& path, const", source))
             there |= set(re.findall(r"static (\w+File) open\(const std::string& path", source))
+            there |= set(re.findall(r"static (\w+) load\(const std::string& path", source))
     bad = [f"SECURITY.md lists no reader {r}" for r in sorted(there - listed)]
     bad += [f"SECURITY.md lists {r}, which is not there" for r in sorted(listed - there)]
     fuzzed = set(re.findall(r"takes_(\w+)", (ROOT / "tests/fuzz/readers.h").read_text()))

@@ -5,6 +5,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/in.h"
 #include "warptape/core/philox.h"
+#include "warptape/core/random.h"
 
 namespace wt::detail {
 
@@ -12,6 +13,12 @@ namespace wt::detail {
 inline void check_probability(const char* op, double p, Frame at) {
   if (!(p >= 0 && p <= 1))
     throw UsageError(str("[", op, "] p must be in [0, 1], got ", p, "\n  at ", describe(at)));
+}
+
+// The next call of dropout, which errors say was made at that line.
+inline RandomCall next_dropout_call(Frame at) {
+  const FrameScope line(at);
+  return next_random_call(RandomStream::dropout);
 }
 
 struct DropoutDraw {
