@@ -99,8 +99,7 @@ void Writer::call(ProgramCall& c) {
 std::string slots_text(const std::vector<ProgramSlot>& slots) {
   std::string text;
   for (const ProgramSlot& s : slots)
-    text += str(text.empty() ? "" : ", ", shape_of(s.geometry),
-                " ", dtype_name(s.geometry.dtype));
+    text += str(text.empty() ? "" : ", ", shape_of(s.geometry), " ", dtype_name(s.geometry.dtype));
   return text;
 }
 
@@ -108,7 +107,8 @@ std::string slots_text(const std::vector<ProgramSlot>& slots) {
 
 class Reader {
  public:
-  Reader(std::string path, std::vector<u64> words) : path_(std::move(path)), words_(std::move(words)) {}
+  Reader(std::string path, std::vector<u64> words)
+      : path_(std::move(path)), words_(std::move(words)) {}
 
   [[noreturn]] void fail(const std::string& why) const {
     data_error(path_, 8 * at_, str("of '", kLaunches, "': ", why));
@@ -245,8 +245,7 @@ ProgramCall Reader::call(const SavedProgram& p) {
 const TensorEntry& launches_of(const SafetensorsFile& file) {
   const std::string* format = file.find_metadata(kKey);
   const TensorEntry* e = file.find(kLaunches);
-  if (!format || !e)
-    data_error(file.path(), 8, "it is no saved graph: save_graph() writes those");
+  if (!format || !e) data_error(file.path(), 8, "it is no saved graph: save_graph() writes those");
   if (*format != str(kFormat)) {
     const std::string* version = file.find_metadata("warptape");
     data_error(file.path(), 8,
@@ -275,7 +274,9 @@ void write_program(const std::string& path, SavedProgram& p) {
   std::vector<SafetensorsItem> items = {
       {kLaunches, DType::i64, {i64(w.words().size())}, w.words().data()}};
   for (size_t i = 0; i < p.constants.size(); ++i)
-    items.push_back({name_of_constant(i), DType::u8, {i64(p.constants[i].bytes.size())},
+    items.push_back({name_of_constant(i),
+                     DType::u8,
+                     {i64(p.constants[i].bytes.size())},
                      p.constants[i].bytes.data()});
   write_safetensors(path, items,
                     {.metadata = {{kKey, str(kFormat)},
@@ -297,7 +298,8 @@ SavedProgram read_program(const std::string& path, const ParseLimits& limits) {
   p.pool_bytes = r.number(std::min(limits.max_bytes, u64(kMostSavedElements)), "bytes of the pool");
   p.constants.resize(r.count("the number of constants"));
   if (p.constants.size() + 1 != file.entries().size())
-    r.fail(str("there are ", file.entries().size() - 1, " other tensors, not ", p.constants.size()));
+    r.fail(
+        str("there are ", file.entries().size() - 1, " other tensors, not ", p.constants.size()));
   for (size_t i = 0; i < p.constants.size(); ++i) {
     ProgramConstant& c = p.constants[i];
     c.lead = u32(r.number(kSavedAlignment - 1, "a constant's lead"));

@@ -209,7 +209,9 @@ static std::vector<SavedGraph::Slot> slots_of(const std::vector<ProgramSlot>& sl
   for (const ProgramSlot& s : slots) all.push_back({shape_of(s.geometry), s.geometry.dtype});
   return all;
 }
-std::vector<SavedGraph::Slot> SavedGraph::inputs() const { return slots_of(state_->program.inputs); }
+std::vector<SavedGraph::Slot> SavedGraph::inputs() const {
+  return slots_of(state_->program.inputs);
+}
 std::vector<SavedGraph::Slot> SavedGraph::results() const {
   return slots_of(state_->program.results);
 }

@@ -28,7 +28,7 @@ struct ProgramSlot {
 struct ProgramCall {
   std::unique_ptr<AnyLaunch> launch;
   std::string op;                      // the operator's name; empty: none
-  std::vector<ProgramPlace> places{};    // of its operands, in the order of its contract's line
+  std::vector<ProgramPlace> places{};  // of its operands, in the order of its contract's line
   std::deque<Geometry> geometries{};   // of its views
 };
 

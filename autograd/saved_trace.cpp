@@ -204,8 +204,8 @@ Reference Trace::refer(const void* data, i64 bytes, bool written) {
 
 void Trace::record(const profiler::Range& r) {
   const auto refuse = [&](const std::string& why) {
-    failed_ = str("[", r.op ? r.op->name : r.name, "] a file cannot hold this: ", why,
-                  "\n  at ", describe_place(frame_of(r.frame)));
+    failed_ = str("[", r.op ? r.op->name : r.name, "] a file cannot hold this: ", why, "\n  at ",
+                  describe_place(frame_of(r.frame)));
   };
   Recorded now{{any_launch(r.name, r.args), r.op ? r.op->name : ""}, {}};
   if (!now.call.launch)
@@ -225,7 +225,9 @@ void Trace::plan(SavedProgram& to) {
     if (b.first >= 0 && b.bytes > 0) order.push_back(&b);
   std::stable_sort(order.begin(), order.end(),
                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
-  const auto rounded = [](u64 n) { return (n + kSavedAlignment - 1) / kSavedAlignment * kSavedAlignment; };
+  const auto rounded = [](u64 n) {
+    return (n + kSavedAlignment - 1) / kSavedAlignment * kSavedAlignment;
+  };
   for (Block* b : order) {
     u64 at = 0;
     for (const Block* other : placed) {  // by offset
@@ -235,9 +237,10 @@ void Trace::plan(SavedProgram& to) {
     }
     b->offset = at;
     to.pool_bytes = std::max(to.pool_bytes, rounded(at + u64(b->bytes)));
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), b,
-                                   [](const Block* x, const Block* y) { return x->offset < y->offset; }),
-                  b);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), b,
+                         [](const Block* x, const Block* y) { return x->offset < y->offset; }),
+        b);
   }
 }
 

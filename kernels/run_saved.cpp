@@ -25,8 +25,8 @@ bool sound_axes(std::initializer_list<SavedAxis> axes) {
 // --- the contracts: what is saved of each, and what its kernels rely on ---
 namespace {
 
-using detail::like;
 using detail::LaunchFields;
+using detail::like;
 using detail::sound_axes;
 
 // Contiguous, with so many elements.
@@ -250,7 +250,8 @@ static i64 statistics(const View& x, i64 groups) {
 }
 static const char* saved_operands_wrong(const ChannelStatsArgs& a) {
   const i64 n = statistics(a.x, a.groups);
-  return n >= 0 && a.stats && statistics_of(a.stats, 3 * n, a.x) && statistics_of(a.variance, n, a.x)
+  return n >= 0 && a.stats && statistics_of(a.stats, 3 * n, a.x) &&
+                 statistics_of(a.variance, n, a.x)
              ? nullptr
              : kShapes;
 }
@@ -321,8 +322,9 @@ static const char* saved_operands_wrong(const AttentionForwardArgs& a) {
     return x.size(0) == b && x.size(1) == h && x.size(2) == n;
   };
   const i64 shared = k.size(1);
-  if (shared < 1 || heads % shared || !has(k, batch, shared, keys) || !has(v, batch, shared, keys) ||
-      !has(a.out, batch, heads, queries) || k.size(3) != q.size(3) || a.out.size(3) != v.size(3))
+  if (shared < 1 || heads % shared || !has(k, batch, shared, keys) ||
+      !has(v, batch, shared, keys) || !has(a.out, batch, heads, queries) ||
+      k.size(3) != q.size(3) || a.out.size(3) != v.size(3))
     return kShapes;
   if (mask && (mask.ndim() != 4 || !has(mask, batch, heads, queries) || mask.size(3) != keys ||
                (mask.dtype() != DType::boolean && mask.dtype() != q.dtype())))
@@ -363,9 +365,9 @@ static const char* saved_operands_wrong(const ReduceArgs<E>& a) {
   if (at != a.out.ndim()) return kShapes;
   const DType t = a.in.dtype();
   const bool wide = E::kOutput == red::Output::wide && !is_floating(t);
-  const DType result = E::kOutput == red::Output::truth              ? DType::boolean
+  const DType result = E::kOutput == red::Output::truth           ? DType::boolean
                        : wide || E::kOutput == red::Output::place ? DType::i64
-                                                                     : t;
+                                                                  : t;
   return a.out.dtype() == result ? nullptr : kShapes;
 }
 

@@ -23,8 +23,8 @@ inline bool broadcasts(const View& v, const View& of) {
 
 // A contract that can be saved has, in namespace wt:
 //   saved_fields(Args&, LaunchFields&)      its scalars
-//   saved_fields_wrong(const Args&)         if operands' lengths are made of them; null: they are sound
-//   saved_operands_wrong(const Args&)       null: no kernel leaves the operands
+//   saved_fields_wrong(const Args&)         if operands' lengths are made of them; null: they are
+//   sound saved_operands_wrong(const Args&)       null: no kernel leaves the operands
 template <class Args, class List>
 class LaunchOf final : public AnyLaunch {
  public:
@@ -63,7 +63,7 @@ struct SavedLists {
   // Takes the lines of kernels/run_operands.h; those without saved_fields() cannot be saved.
   template <class Args, class List>
   void add(List) {
-    if constexpr (requires(Args& a, LaunchFields& f) { saved_fields(a, f); })
+    if constexpr (requires(Args & a, LaunchFields & f) { saved_fields(a, f); })
       by_contract[ContractTable<Args>::kName] = [](const void* args) -> std::unique_ptr<AnyLaunch> {
         return std::make_unique<LaunchOf<Args, List>>(args);
       };

@@ -87,6 +87,8 @@ void check_same_bits(const MakeF& make, const Shape& shape, DType t = f32) {
       const auto f = make(d);
       save_graph(dir / "f.wtg", f, input(0, shape, d, t));
       const NoGrad no_grad;
+      (void)f(
+          input(0, shape, d, t));  // a variant's first use on cuda gives the plainest one's bits
       for (u64 i = 0; i < 6; ++i) wanted.push_back(values(f(input(i, shape, d, t))));
     }
     const SavedGraph loaded = SavedGraph::load(dir / "f.wtg", d);
@@ -282,7 +284,7 @@ TEST_CASE("saved graph: read by a process that has no model", "[saved]") {
     {
       const auto f = evaluated<Transformer>(d);
       save_graph(dir / "f.wtg", f, input(0, {2, 7}, d, DType::i64));
-      wanted = values(f(input(4, {2, 7}, d, DType::i64)));
+      for (int i = 0; i < 2; ++i) wanted = values(f(input(4, {2, 7}, d, DType::i64)));
     }
     ::setenv("WT_SAVED_GRAPH_TEST", (dir.path + " " + to_string(d)).c_str(), 1);
     CHECK(run_elsewhere("saved graph: read by a process that has no model") == 0);
@@ -335,15 +337,19 @@ TEST_CASE("saved graph: what a file cannot hold is named with its line", "[saved
   const TempDir dir;
   Mlp net;
   CHECK(mentions(save_error(dir / "f", net, Tensor()), "undefined"));
-  CHECK_THROWS_AS(save_graph(dir / "f", [](const Tensor&) { return Tensor(); }, ones({2})),
+  CHECK_THROWS_AS(save_graph(
+                      dir / "f", [](const Tensor&) { return Tensor(); }, ones({2})),
                   UsageError);
-  CHECK_THROWS_AS(save_graph(dir / "f", [](const Tensor& a, const Tensor&) { return a; }, ones({2}),
-                             ones({2}, {.device = Device::simt()})),
+  CHECK_THROWS_AS(save_graph(
+                      dir / "f", [](const Tensor& a, const Tensor&) { return a; }, ones({2}),
+                      ones({2}, {.device = Device::simt()})),
                   PlacementError);
-  CHECK_THROWS_AS(save_graph(dir / "f", [](const Tensor& a) { return a; },
-                             empty({2}, {.device = Device::meta()})),
-                  PlacementError);
-  CHECK_THROWS_AS(save_graph(dir / "none/f", [](const Tensor& a) { return neg(a); }, ones({2})),
+  CHECK_THROWS_AS(
+      save_graph(
+          dir / "f", [](const Tensor& a) { return a; }, empty({2}, {.device = Device::meta()})),
+      PlacementError);
+  CHECK_THROWS_AS(save_graph(
+                      dir / "none/f", [](const Tensor& a) { return neg(a); }, ones({2})),
                   CheckpointError);
   CHECK(dir.count() == 0);
 }
@@ -351,8 +357,9 @@ TEST_CASE("saved graph: what a file cannot hold is named with its line", "[saved
 TEST_CASE("saved graph: inputs that do not fit name both sides", "[saved]") {
   const Device d = Device::simt();
   const TempDir dir;
-  save_graph(dir / "f.wtg", [](const Tensor& a, const Tensor& b) { return add(a, b); },
-             ones({2, 3}, {.device = d}), ones({3}, {.device = d}));
+  save_graph(
+      dir / "f.wtg", [](const Tensor& a, const Tensor& b) { return add(a, b); },
+      ones({2, 3}, {.device = d}), ones({3}, {.device = d}));
   const SavedGraph loaded = SavedGraph::load(dir / "f.wtg", d);
   const Tensor a = ones({2, 3}, {.device = d}), b = ones({3}, {.device = d});
   const auto refused = [&](const std::vector<Tensor>& in) {
@@ -375,11 +382,10 @@ TEST_CASE("saved graph: bad indices are reported under the operator's name", "[s
     INFO(to_string(d));
     const TempDir dir;
     const Tensor table = input(0, {5, 2}, d);
-    save_graph(dir / "f.wtg", [&](const Tensor& i) { return embedding(i, table); },
-               tensor({1, 2}).to(d));
+    save_graph(
+        dir / "f.wtg", [&](const Tensor& i) { return embedding(i, table); }, tensor({1, 2}).to(d));
     const SavedGraph loaded = SavedGraph::load(dir / "f.wtg", d);
-    const std::string text =
-        message_of([&] { (void)values(loaded(tensor({1, 7}).to(d))); });
+    const std::string text = message_of([&] { (void)values(loaded(tensor({1, 7}).to(d))); });
     CHECK(mentions(text, "embedding"));
     CHECK(mentions(text, "7"));
     CHECK(values(loaded(tensor({4, 0}).to(d))).size() == 4);
@@ -396,8 +402,7 @@ TEST_CASE("saved graph: damaged and foreign files are refused, and none half loa
     try {
       (void)SavedGraph::load(dir / "bad.wtg", Device::cpu());
     } catch (const DataError& e) {
-      return mentions(e.what(), "bad.wtg") &&
-             std::string(e.what()).find('\n') == std::string::npos;
+      return mentions(e.what(), "bad.wtg") && std::string(e.what()).find('\n') == std::string::npos;
     }
     return false;
   };
@@ -430,8 +435,7 @@ TEST_CASE("saved graph: launches that lie cannot leave their memory", "[saved]")
   const TempDir dir;
   manual_seed(3);
   save_graph(dir / "mlp.wtg", evaluated<Mlp>(Device::cpu()), input(0, {5, 6}, Device::cpu()));
-  save_graph(dir / "cnn.wtg", evaluated<Cnn>(Device::cpu()),
-             input(0, {1, 2, 8, 8}, Device::cpu()));
+  save_graph(dir / "cnn.wtg", evaluated<Cnn>(Device::cpu()), input(0, {1, 2, 8, 8}, Device::cpu()));
   save_graph(dir / "former.wtg", evaluated<Transformer>(Device::cpu()),
              input(0, {1, 3}, Device::cpu(), DType::i64));
   FuzzPlan plan(2500, 5);
@@ -463,14 +467,14 @@ TEST_CASE("saved graph: launches that lie cannot leave their memory", "[saved]")
     }
     write_launches(dir / name, dir / "lies.wtg", words);
     try {
-      const SavedGraph g = SavedGraph::load(dir / "lies.wtg", Device::cpu(), {.max_bytes = 1 << 20});
+      const SavedGraph g =
+          SavedGraph::load(dir / "lies.wtg", Device::cpu(), {.max_bytes = 1 << 20});
       ++loaded;
       std::vector<Tensor> inputs;
       for (const SavedGraph::Slot& s : g.inputs())
         inputs.push_back(zeros(s.shape, {.dtype = s.dtype}));
       (void)g.run(inputs);
-    } catch (const Error&) {
-    }
+    } catch (const Error&) {}
   }
   CHECK(loaded > plan.cases / 50);  // the others said why
 }
