@@ -1,7 +1,7 @@
 // All of warptape that programs use: tensors, operators, modules, optimizers, data. The headers
 // behind it can be included one by one. What few programs need is not in it and has headers of its
-// own: capture() (autograd/capture.h), core/memory_trace.h, memory_fit.h and memory_limit.h,
-// autograd/why_alive.h and leak_watch.h.
+// own: capture() and save_graph() (autograd/capture.h, saved_graph.h), core/memory_trace.h,
+// memory_fit.h and memory_limit.h, autograd/why_alive.h and leak_watch.h.
 #pragma once
 
 #include "warptape/autograd/autocast.h"
