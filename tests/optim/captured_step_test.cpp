@@ -250,6 +250,18 @@ TEST_CASE("captured step: what a graph cannot hold is named, and the steps run e
       return plain_loss(net, {add(p.x, rand(p.x.shape(), {.device = p.x.device()})), p.y});
     });
   }
+  SECTION("a buffer that is given another tensor") {
+    const auto loss = [](Mixed& net, const Pair& p) {
+      const Tensor l = plain_loss(net, p);
+      nn::Buffer mean = net.bn.buffer("running_mean");
+      mean = mul(mean.tensor(), 0.5);
+      return l;
+    };
+    const Run captured = steps(true, loss);
+    CHECK(captured.captures == 0);
+    CHECK(mentions(captured.why_eager, "running_mean is given another tensor; copy_() into it"));
+    check_same(steps(false, loss), captured);
+  }
   SECTION("host memory") {
     const int line = __LINE__ + 3;
     const Tensor here = rand({8, 6});
