@@ -197,11 +197,24 @@ static void saved_fields(AvgPoolForwardArgs& a, LaunchFields& f) {
   saved_shape(a.shape, f);
   saved_strides(a.y, f), saved_strides(a.x, f);
 }
+// Every window begins before the input's end and has at most half of itself before its beginning:
+// then it has something inside.
+static bool windows_inside(const PoolShape& s) {
+  for (int d = 0; d < 3; ++d) {
+    const i64 reach = (s.kernel[d] - 1) * s.dilation[d] + 1;
+    if (s.out[d] == 0) continue;
+    if (s.in[d] < 1 || s.padding[d] < 0) return false;
+    if (s.adaptive ? s.kernel[d] > s.in[d] + 2
+                   : 2 * s.padding[d] > reach || reach > s.in[d] + 2 * s.padding[d] ||
+                         (s.out[d] - 1) * s.stride[d] >= s.in[d] + s.padding[d])
+      return false;
+  }
+  return true;
+}
 template <class A>
 static const char* pool_wrong(const A& a) {
   const PoolShape& s = a.shape;
-  // Adaptive windows begin at q * in / out.
-  return sound_windows(s) && sound_tensor(a.x, s.batch, s.channels, s.in) &&
+  return sound_windows(s) && windows_inside(s) && sound_tensor(a.x, s.batch, s.channels, s.in) &&
                  sound_tensor(a.y, s.batch, s.channels, s.out)
              ? nullptr
              : kWindows;
