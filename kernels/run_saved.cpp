@@ -239,6 +239,8 @@ static const char* saved_operands_wrong(const AvgPoolForwardArgs& a) {
 
 static void saved_fields(LayerNormForwardArgs& a, LaunchFields& f) { f(a.eps); }
 static void saved_fields(RmsNormForwardArgs& a, LaunchFields& f) { f(a.eps); }
+static void saved_fields(AddLayerNormForwardArgs& a, LaunchFields& f) { f(a.eps); }
+static void saved_fields(AddRmsNormForwardArgs& a, LaunchFields& f) { f(a.eps); }
 template <class A>
 static const char* rows_wrong(const A& a) {
   if (!like(a.y, a.x) || a.x.ndim() < 1) return kShapes;
@@ -249,6 +251,15 @@ static const char* rows_wrong(const A& a) {
 }
 static const char* saved_operands_wrong(const RmsNormForwardArgs& a) { return rows_wrong(a); }
 static const char* saved_operands_wrong(const LayerNormForwardArgs& a) {
+  if (const char* why = rows_wrong(a)) return why;
+  return weights_of(a.bias, a.x.size(a.x.ndim() - 1), a.x) ? nullptr : kShapes;
+}
+
+static const char* saved_operands_wrong(const AddRmsNormForwardArgs& a) {
+  return like(a.residual, a.x) && like(a.sum, a.x) ? rows_wrong(a) : kShapes;
+}
+static const char* saved_operands_wrong(const AddLayerNormForwardArgs& a) {
+  if (!like(a.residual, a.x) || !like(a.sum, a.x)) return kShapes;
   if (const char* why = rows_wrong(a)) return why;
   return weights_of(a.bias, a.x.size(a.x.ndim() - 1), a.x) ? nullptr : kShapes;
 }
