@@ -43,6 +43,11 @@ TEST_CASE("cudnn: rows of the table reach every variant") {
     INFO(variant << " " << count);
     CHECK(count > 0);
   }
-  CHECK(warnings() == std::vector<std::string>{});
+  // The rows have more shapes than a program should: that is said, and nothing else.
+  std::vector<std::string> said = warnings();
+  std::erase_if(said, [](const std::string& w) {
+    return w.find("different shapes: each new one costs a search") != w.npos;
+  });
+  CHECK(said == std::vector<std::string>{});
   CHECK(cudnn.violations() == std::vector<std::string>{});
 }
