@@ -39,8 +39,11 @@ function(wt_add_test file flavour program)
   if(flavour MATCHES "^(asan|race)$")
     set(streams lazy:1)
   endif()
+  set(limit 300)
   if(NOT T_SHARDS)
     set(T_SHARDS 1)
+  else()
+    set(limit 600)  # one row, attention, is most of its shard
   endif()
   foreach(shard RANGE 1 ${T_SHARDS})
     set(test "${label}.${flavour}")
@@ -49,7 +52,7 @@ function(wt_add_test file flavour program)
     endif()
     add_test(NAME ${test} COMMAND "${PROJECT_SOURCE_DIR}/tests/support/${name_of_script}" ${script}
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
-    set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder}" TIMEOUT 300
+    set_tests_properties(${test} PROPERTIES LABELS "${flavour};${folder}" TIMEOUT ${limit}
       SKIP_RETURN_CODE 77
       ENVIRONMENT "WT_FIRST_USE=off;WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
