@@ -3,12 +3,22 @@
 
 #include <cmath>
 
+#include "warptape/kernels/activation_values.h"
 #include "warptape/kernels/common/channels.h"
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/channel_norm.h"
 
 namespace wt {
 namespace {
+
+// gz of gy and h in channel c.
+template <class A, class T, class Args>
+A gradient_of_z(const Args& a, i64 c, A gy, A h) {
+  if (a.activation == Activation::none) return gy;
+  const T *weight = a.weight.template as<const T>(), *bias = a.bias.template as<const T>();
+  const A z = h * (weight ? A(weight[c]) : A(1)) + (bias ? A(bias[c]) : A(0));
+  return activation_gradient(a.activation, gy, z);
+}
 
 // f(value) for the elements of statistic k, in order.
 template <class T, class F>
@@ -60,7 +70,8 @@ void forward_reference(const ChannelNormForwardArgs& a, const Launch&) {
         const Centre<A> centre(s, stats, s.statistic(n, c));
         const A w = weight ? A(weight[c]) : A(1), b = bias ? A(bias[c]) : A(0);
         for (i64 i = 0; i < s.size; ++i)
-          y.row(n, c)[i] = T(centre.distance(A(x.row(n, c)[i])) * centre.rstd * w + b);
+          y.row(n, c)[i] =
+              T(activated(a.activation, centre.distance(A(x.row(n, c)[i])) * centre.rstd * w + b));
       }
   });
 }
@@ -79,9 +90,10 @@ void sums_reference(const ChannelNormSumsArgs& a, const Launch&) {
       for (i64 n = n0; n < (s.batch() ? s.samples : n0 + 1); ++n) {
         const Centre<A> centre(s, stats, s.statistic(n, c));
         for (i64 i = 0; i < s.size; ++i) {
-          const A g = A(gy.row(n, c)[i]);
+          const A h = centre.distance(A(x.row(n, c)[i])) * centre.rstd;
+          const A g = gradient_of_z<A, T>(a, c, A(gy.row(n, c)[i]), h);
           plain += double(g);
-          product += double(g * (centre.distance(A(x.row(n, c)[i])) * centre.rstd));
+          product += double(g * h);
         }
       }
       sums[cell] = A(plain);
@@ -106,7 +118,7 @@ void backward_reference(const ChannelNormBackwardArgs& a, const Launch&) {
         mean.go_to(n, c);
         for (i64 i = 0; i < s.size; ++i) {
           const A h = centre.distance(A(x.row(n, c)[i])) * centre.rstd;
-          const A g = A(gy.row(n, c)[i]) * w;
+          const A g = gradient_of_z<A, T>(a, c, A(gy.row(n, c)[i]), h) * w;
           gx.row(n, c)[i] = T(centre.rstd * (g - mean.g - h * mean.gh));
         }
       }

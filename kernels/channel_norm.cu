@@ -29,8 +29,9 @@ struct ChannelNormForward {
 
 // --- values: a thread a cell ---
 
-template <class T>
-__global__ void __launch_bounds__(kNaiveThreads) channel_norm_naive(ChannelNormForward<T> a) {
+template <class T, class... Behind>
+__global__ void __launch_bounds__(kNaiveThreads)
+    channel_norm_naive(ChannelNormForward<T> a, Behind... behind) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -44,14 +45,18 @@ __global__ void __launch_bounds__(kNaiveThreads) channel_norm_naive(ChannelNormF
   const auto x = a.x.row(n, c);
   const auto y = a.y.row(n, c);
   // y may be x: an element is read and written by the same thread, before it goes to the next.
-  for (i64 i = 0; i < s.size; ++i) y[i] = T(centre.distance(A(x[i])) * centre.rstd * w + b);
+  for (i64 i = 0; i < s.size; ++i) {
+    A z = centre.distance(A(x[i])) * centre.rstd * w + b;
+    (behind.value(z), ...);
+    y[i] = T(z);
+  }
 }
 
 // --- values: rows and columns ---
 
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_norm_planes(ChannelNormForward<T> a, SmallShape s, PlaneRows p) {
+    channel_norm_planes(ChannelNormForward<T> a, SmallShape s, PlaneRows p, Behind... behind) {
   const u32 rows = p.chunks == 1 ? blockIdx.x : blockIdx.x / p.chunks;
   const u32 chunk = blockIdx.x - rows * p.chunks;
   const u32 row = rows * (kChannelThreads >> p.log_lanes) + (threadIdx.x >> p.log_lanes);
@@ -69,15 +74,18 @@ __global__ void __launch_bounds__(kChannelThreads)
                [&](int i, const float(&v)[1][kPerPack<T>], int lo, int hi) WT_INLINE_LAMBDA {
                  Pack16<T> out;
 #pragma unroll
-                 for (int j = 0; j < kPerPack<T>; ++j)
-                   out.v[j] = T(centre.distance(v[0][j]) * scale + b);
+                 for (int j = 0; j < kPerPack<T>; ++j) {
+                   float z = centre.distance(v[0][j]) * scale + b;
+                   (behind.value(z), ...);
+                   out.v[j] = T(z);
+                 }
                  store_window(y, out, i, lo, hi, p.packs);
                });
 }
 
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_norm_columns(ChannelNormForward<T> a, SmallShape s, Columns c) {
+    channel_norm_columns(ChannelNormForward<T> a, SmallShape s, Columns c, Behind... behind) {
   constexpr int V = kPerPack<T>;
   const ColumnThread t(c, s.channels, V);
   if (t.valid <= 0) return;  // no barrier follows
@@ -95,7 +103,11 @@ __global__ void __launch_bounds__(kChannelThreads)
   walk_columns(operands, c, s, t, [&](u32 place, const float(&v)[1][V]) WT_INLINE_LAMBDA {
     Pack16<T> out;
 #pragma unroll
-    for (int j = 0; j < V; ++j) out.v[j] = T(((v[0][j] - mean[j]) - rest[j]) * scale[j] + b[j]);
+    for (int j = 0; j < V; ++j) {
+      float z = ((v[0][j] - mean[j]) - rest[j]) * scale[j] + b[j];
+      (behind.value(z), ...);
+      out.v[j] = T(z);
+    }
     store_column(column_at(a.y, c, s, t, place), out, c, t.valid);
   });
 }
@@ -112,7 +124,10 @@ void launch_naive(const ChannelNormForwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     const ChannelNormForward<T> k = forward_args<T>(a);
     const i64 cells = k.shape.samples * k.shape.channels;
-    launch<channel_norm_naive<T>>(grid_of(l, ceil_div(cells, kNaiveThreads), kNaiveThreads), k);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_norm_naive<T, decltype(behind)...>>(
+          grid_of(l, ceil_div(cells, kNaiveThreads), kNaiveThreads), k, behind...);
+    });
   });
 }
 void launch_planes(const ChannelNormForwardArgs& a, const Launch& l) {
@@ -124,8 +139,10 @@ void launch_planes(const ChannelNormForwardArgs& a, const Launch& l) {
     const PlaneRows p =
         plane_rows(k.x, rows, s.size, in_packs(k.x) && in_packs(k.y) && same_shift(k.x, k.y, s));
     const i64 bands = ceil_div(rows, kChannelThreads >> p.log_lanes);
-    launch<channel_norm_planes<T>>(grid_of(l, bands * p.chunks, kChannelThreads), k, SmallShape(s),
-                                   p);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_norm_planes<T, decltype(behind)...>>(
+          grid_of(l, bands * p.chunks, kChannelThreads), k, SmallShape(s), p, behind...);
+    });
   });
 }
 void launch_columns(const ChannelNormForwardArgs& a, const Launch& l) {
@@ -136,8 +153,10 @@ void launch_columns(const ChannelNormForwardArgs& a, const Launch& l) {
     const Columns c =
         make_columns<T>(s, s.batch(), places_even(k.x, s) && places_even(k.y, s),
                         columns_in_packs(k.x, s) && columns_in_packs(k.y, s), 1ll << 20);
-    launch<channel_norm_columns<T>>(grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s),
-                                    c);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_norm_columns<T, decltype(behind)...>>(
+          grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s), c, behind...);
+    });
   });
 }
 

@@ -1,6 +1,7 @@
 // Normalisation by channels: batch (Ioffe and Szegedy 2015, arXiv:1502.03167), group (Wu and He
 // 2018, arXiv:1803.08494) and instance normalisation, forward and backward.
 #pragma once
+#include "warptape/core/activation.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -29,35 +30,45 @@ struct ChannelStatsArgs {
 };
 WT_CONTRACT(channel_stats, ChannelStatsArgs);
 
-// y = (x - mean) * rstd * weight + bias. y: x's shape and dtype; may be x.
+// The three contracts below know an activation f behind the norm, y = f(z): nothing but x, its
+// statistics and the parameters is read for its gradient, as z is made again in registers.
+
+// z = (x - mean) * rstd * weight + bias, y = f(z). y: x's shape and dtype; may be x.
 struct ChannelNormForwardArgs {
   View y;
   View x, stats, weight, bias;
   i64 groups;
+  Activation activation = Activation::none;
   i64 bytes() const { return x.bytes() + y.bytes(); }
   i64 flops() const { return 4 * x.numel(); }
 };
 WT_CONTRACT(channel_norm_forward, ChannelNormForwardArgs);
 
-// With h = (x - mean) * rstd: the sums of gy, then of gy * h. sums: [2, C] over all samples for
-// groups 0, else [2, N, C], of each sample's channels. Zeros where there is nothing to add.
+// With h = (x - mean) * rstd and gz = gy * f'(z): the sums of gz, then of gz * h. sums: [2, C] over
+// all samples for groups 0, else [2, N, C], of each sample's channels. Zeros where there is nothing
+// to add. weight and bias are read with an activation only.
 struct ChannelNormSumsArgs {
   View sums;
   View gy, x, stats;
   i64 groups;
+  Activation activation = Activation::none;
+  View weight{}, bias{};
   i64 bytes() const { return gy.bytes() + x.bytes() + sums.bytes(); }
   i64 flops() const { return 5 * x.numel(); }
 };
 WT_CONTRACT(channel_norm_sums, ChannelNormSumsArgs);
 
-// With g = gy * weight:
+// With g = gz * weight:
 //   gx = rstd * (g - sum(g) / M - h * sum(g * h) / M)
 // The sums over what shares a statistic come from `sums`, as channel_norm_sums writes them. Absent:
-// the statistics were constants, and gx = rstd * g. gx may be gy.
+// the statistics were constants, and gx = rstd * g. gx may be gy. bias is read with an activation
+// only.
 struct ChannelNormBackwardArgs {
   View gx;
   View gy, x, stats, weight, sums;
   i64 groups;
+  Activation activation = Activation::none;
+  View bias{};
   i64 bytes() const { return gx.bytes() + gy.bytes() + x.bytes(); }
   i64 flops() const { return 6 * x.numel(); }
 };

@@ -24,9 +24,9 @@ struct ChannelNormBackward {
 
 // --- gradient of x: a thread a cell ---
 
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kNaiveThreads)
-    channel_norm_backward_naive(ChannelNormBackward<T> a) {
+    channel_norm_backward_naive(ChannelNormBackward<T> a, Behind... behind) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -47,6 +47,8 @@ __global__ void __launch_bounds__(kNaiveThreads)
   }
   const Centre<A> centre(s, a.stats, s.statistic(n, c));
   const A w = a.weight ? A(a.weight[c]) : A(1);
+  [[maybe_unused]] A scale = 0, b = 0;
+  (behind.line(c, A(1), scale, b), ...);
   const auto gx = a.gx.row(n, c);
   const auto gy = a.gy.row(n, c);
   const auto x = a.x.row(n, c);
@@ -55,7 +57,9 @@ __global__ void __launch_bounds__(kNaiveThreads)
     // tensor more in memory, and no byte less to read here.
     const A h = centre.distance(A(x[i])) * centre.rstd;
     // gx may be gy: both are this thread's own element.
-    gx[i] = T(centre.rstd * (A(gy[i]) * w - mean_g - h * mean_gh));
+    A g = A(gy[i]);
+    (behind.gradient(g, h * scale + b), ...);
+    gx[i] = T(centre.rstd * (g * w - mean_g - h * mean_gh));
   }
 }
 
@@ -98,16 +102,19 @@ struct CellGradient {
       mean_gh = w * a.sums[s.cells() + s.cell(n, c)] / a.count;
     }
   }
-  __device__ __forceinline__ float operator()(float gy, float x) const {
-    const float h = centre.distance(x) * centre.rstd;
+  template <class... Behind>
+  __device__ __forceinline__ float operator()(float gy, float x, float scale, float shift,
+                                              const Behind&... behind) const {
+    const float d = centre.distance(x), h = d * centre.rstd;
+    (behind.gradient(gy, d * scale + shift), ...);
     return centre.rstd * (gy * w - mean_g - h * mean_gh);
   }
 };
 
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_backward_planes(ChannelNormBackward<T> a, SmallShape s, PlaneRows p,
-                            const float* means) {
+    channel_backward_planes(ChannelNormBackward<T> a, SmallShape s, PlaneRows p, const float* means,
+                            Behind... behind) {
   const u32 rows = p.chunks == 1 ? blockIdx.x : blockIdx.x / p.chunks;
   const u32 chunk = blockIdx.x - rows * p.chunks;
   const u32 row = rows * (kChannelThreads >> p.log_lanes) + (threadIdx.x >> p.log_lanes);
@@ -117,28 +124,33 @@ __global__ void __launch_bounds__(kChannelThreads)
   const RowOf<const T> operands[2] = {a.gy.row(n, c), {a.x.data + at, a.x.step}};
   const RowOf<T> gx = a.gx.row(n, c);
   const CellGradient<T> gradient(a, s, means, n, c);
+  [[maybe_unused]] float scale = 0, b = 0;
+  (behind.line(c, gradient.centre.rstd, scale, b), ...);
   const int shift = window_shift<T>(at);
   // gx may be gy: a window is written by the thread that read it.
   walk_windows(p, operands, shift, int(chunk * p.chunk), windows_end<T>(p, shift, chunk),
                [&](int i, const float(&v)[2][kPerPack<T>], int lo, int hi) WT_INLINE_LAMBDA {
                  Pack16<T> out;
 #pragma unroll
-                 for (int j = 0; j < kPerPack<T>; ++j) out.v[j] = T(gradient(v[0][j], v[1][j]));
+                 for (int j = 0; j < kPerPack<T>; ++j)
+                   out.v[j] = T(gradient(v[0][j], v[1][j], scale, b, behind...));
                  store_window(gx, out, i, lo, hi, p.packs);
                });
 }
 
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_backward_columns(ChannelNormBackward<T> a, SmallShape s, Columns c,
-                             const float* means) {
+    channel_backward_columns(ChannelNormBackward<T> a, SmallShape s, Columns c, const float* means,
+                             Behind... behind) {
   constexpr int V = kPerPack<T>;
   const ColumnThread t(c, s.channels, V);
   if (t.valid <= 0) return;  // no barrier follows
-  float mean[V], rest[V], rstd[V], w[V], mean_g[V], mean_gh[V];
+  float mean[V], rest[V], rstd[V], w[V], mean_g[V], mean_gh[V], scale[V] = {}, b[V] = {};
 #pragma unroll
   for (int j = 0; j < V; ++j) {
-    const CellGradient<T> g(a, s, means, t.slab, j < t.valid ? t.first + j : t.first);
+    const u32 channel = j < t.valid ? t.first + j : t.first;
+    const CellGradient<T> g(a, s, means, t.slab, channel);
+    (behind.line(channel, g.centre.rstd, scale[j], b[j]), ...);
     mean[j] = g.centre.mean, rest[j] = g.centre.rest, rstd[j] = g.centre.rstd;
     w[j] = g.w, mean_g[j] = g.mean_g, mean_gh[j] = g.mean_gh;
   }
@@ -147,8 +159,10 @@ __global__ void __launch_bounds__(kChannelThreads)
     Pack16<T> out;
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      const float h = ((v[1][j] - mean[j]) - rest[j]) * rstd[j];
-      out.v[j] = T(rstd[j] * (v[0][j] * w[j] - mean_g[j] - h * mean_gh[j]));
+      const float d = (v[1][j] - mean[j]) - rest[j], h = d * rstd[j];
+      float gy = v[0][j];
+      (behind.gradient(gy, d * scale[j] + b[j]), ...);
+      out.v[j] = T(rstd[j] * (gy * w[j] - mean_g[j] - h * mean_gh[j]));
     }
     store_column(column_at(a.gx, c, s, t, place), out, c, t.valid);
   });
@@ -174,8 +188,10 @@ void launch_naive(const ChannelNormBackwardArgs& a, const Launch& l) {
     using T = typename decltype(tag)::type;
     const ChannelNormBackward<T> k = backward_args<T>(a);
     const i64 cells = k.shape.samples * k.shape.channels;
-    launch<channel_norm_backward_naive<T>>(
-        grid_of(l, ceil_div(cells, kNaiveThreads), kNaiveThreads), k);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_norm_backward_naive<T, decltype(behind)...>>(
+          grid_of(l, ceil_div(cells, kNaiveThreads), kNaiveThreads), k, behind...);
+    });
   });
 }
 
@@ -206,8 +222,10 @@ void launch_planes(const ChannelNormBackwardArgs& a, const Launch& l) {
                                    in_packs(k.x) && in_packs(k.gy) && in_packs(k.gx) &&
                                        same_shift(k.x, k.gy, s) && same_shift(k.x, k.gx, s));
     const i64 bands = ceil_div(rows, kChannelThreads >> p.log_lanes);
-    launch<channel_backward_planes<T>>(grid_of(l, bands * p.chunks, kChannelThreads), k,
-                                       SmallShape(s), p, means);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_backward_planes<T, decltype(behind)...>>(
+          grid_of(l, bands * p.chunks, kChannelThreads), k, SmallShape(s), p, means, behind...);
+    });
   });
 }
 void launch_columns(const ChannelNormBackwardArgs& a, const Launch& l) {
@@ -220,8 +238,10 @@ void launch_columns(const ChannelNormBackwardArgs& a, const Launch& l) {
         s, s.batch(), places_even(k.x, s) && places_even(k.gy, s) && places_even(k.gx, s),
         columns_in_packs(k.x, s) && columns_in_packs(k.gy, s) && columns_in_packs(k.gx, s),
         1ll << 20);
-    launch<channel_backward_columns<T>>(grid_of(l, column_blocks(c), kChannelThreads), k,
-                                        SmallShape(s), c, means);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_backward_columns<T, decltype(behind)...>>(
+          grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s), c, means, behind...);
+    });
   });
 }
 

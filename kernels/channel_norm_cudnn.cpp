@@ -66,12 +66,13 @@ const float* row_of(const View& v, int row) { return v.as<float>() + row * v.siz
 struct Problem {
   View x, stats, weight, bias, gy, sums, out;
   Axes axes;
+  Activation activation;
 };
 Problem problem_of(const ChannelNormForwardArgs& a) {
-  return {a.x, a.stats, a.weight, a.bias, {}, {}, a.y, Axes(a.x, layout_of(a.x))};
+  return {a.x, a.stats, a.weight, a.bias, {}, {}, a.y, Axes(a.x, layout_of(a.x)), a.activation};
 }
 Problem problem_of(const ChannelNormBackwardArgs& a) {
-  return {a.x, a.stats, a.weight, {}, a.gy, a.sums, a.gx, Axes(a.x, layout_of(a.x))};
+  return {a.x, a.stats, a.weight, {}, a.gy, a.sums, a.gx, Axes(a.x, layout_of(a.x)), a.activation};
 }
 
 // The tensors in memory of the graph, with their pointers, in one place for the key and the run.
@@ -137,6 +138,7 @@ void describe(CudnnGraph& graph, const void* problem) {
 
 const char* why_not(const Problem& p, i64 groups) {
   if (groups != 0) return "takes batch norm only";
+  if (p.activation != Activation::none) return "has no activation behind the norm";
   const DType t = p.x.dtype();
   if (t != DType::f32 && t != DType::f16 && t != DType::bf16) return "takes f32, f16 and bf16 only";
   if (p.x.numel() == 0) return "takes no empty tensors";

@@ -21,8 +21,9 @@ struct ChannelNormSums {
 
 // --- sums for the gradients: a thread a channel, or a cell where each sample has its own ---
 
-template <class T>
-__global__ void __launch_bounds__(kNaiveThreads) channel_norm_sums_naive(ChannelNormSums<T> a) {
+template <class T, class... Behind>
+__global__ void __launch_bounds__(kNaiveThreads)
+    channel_norm_sums_naive(ChannelNormSums<T> a, Behind... behind) {
   using A = ComputeType<T>;
   const ChannelShape& s = a.shape;
   const i64 cell = i64(blockIdx.x) * blockDim.x + threadIdx.x, all = s.cells();
@@ -35,15 +36,19 @@ __global__ void __launch_bounds__(kNaiveThreads) channel_norm_sums_naive(Channel
   A plain = 0, product = 0;
   for (i64 n = n0; n < n1; ++n) {
     const Centre<A> centre(s, a.stats, s.statistic(n, c));
+    [[maybe_unused]] A w = 0, b = 0;
+    (behind.line(c, A(1), w, b), ...);
     const auto gy = a.gy.row(n, c);
     const auto x = a.x.row(n, c);
     // Two loads an element for three operations: the arithmetic is free, the wait is not. Nothing
     // but the compiler's unrolling has several loads of a thread under way.
     A plain_part = 0, product_part = 0;
     for (i64 i = 0; i < s.size; ++i) {
-      const A g = A(gy[i]);
+      A g = A(gy[i]);
+      const A h = centre.distance(A(x[i])) * centre.rstd;
+      (behind.gradient(g, h * w + b), ...);
       plain_part += g;
-      product_part += g * (centre.distance(A(x[i])) * centre.rstd);
+      product_part += g * h;
     }
     plain += plain_part;
     product += product_part;
@@ -57,10 +62,10 @@ __global__ void __launch_bounds__(kNaiveThreads) channel_norm_sums_naive(Channel
 using SumsPack = Pack<float, 2>;  // of gy, and of gy * h
 
 // Block (cell of `sums`, part of it).
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
     channel_sums_planes(ChannelNormSums<T> a, SmallShape s, PlaneRows p, PlaneParts q,
-                        SumsPack* parts) {
+                        SumsPack* parts, Behind... behind) {
   const u32 cell = q.parts == 1 ? blockIdx.x : blockIdx.x / q.parts;
   const u32 part = blockIdx.x - cell * q.parts;
   const u32 band = p.chunks == 1 ? part : part / p.chunks, chunk = part - band * p.chunks;
@@ -68,6 +73,8 @@ __global__ void __launch_bounds__(kChannelThreads)
   const u32 begin = band * q.rows_each + (threadIdx.x >> p.log_lanes);
   const u32 end = q.rows - band * q.rows_each < q.rows_each ? q.rows : (band + 1) * q.rows_each;
   const SmallCentre centre(s, a.stats, s.statistic(n0, c));
+  [[maybe_unused]] float scale = 0, shift = 0;
+  (behind.line(c, centre.rstd, scale, shift), ...);
   TwoSums<float> sums{0, 0};
   for (u32 n = n0 + begin; n < n0 + end; n += blockDim.x >> p.log_lanes) {
     const i64 at = n * a.x.sample + c * a.x.channel;
@@ -78,8 +85,11 @@ __global__ void __launch_bounds__(kChannelThreads)
 #pragma unroll
                    for (int j = 0; j < kPerPack<T>; ++j)
                      if (j >= lo && j < hi) {
-                       sums.first += v[0][j];
-                       sums.second += v[0][j] * centre.distance(v[1][j]);
+                       float g = v[0][j];
+                       const float d = centre.distance(v[1][j]);
+                       (behind.gradient(g, d * scale + shift), ...);
+                       sums.first += g;
+                       sums.second += g * d;
                      }
                  });
   }
@@ -96,27 +106,32 @@ __global__ void __launch_bounds__(kChannelThreads)
 }
 
 // Block (slab, part, group of columns).
-template <class T>
+template <class T, class... Behind>
 __global__ void __launch_bounds__(kChannelThreads)
-    channel_sums_columns(ChannelNormSums<T> a, SmallShape s, Columns c, SumsPack* parts) {
+    channel_sums_columns(ChannelNormSums<T> a, SmallShape s, Columns c, SumsPack* parts,
+                         Behind... behind) {
   constexpr int V = kPerPack<T>;
   WT_SHARED(float, plain, [V * kColumnRow]);
   WT_SHARED(float, product, [V * kColumnRow]);
   const u32 row = column_row(c);
   const ColumnThread t(c, s.channels, V);
-  float mean[V], rest[V], sum[V] = {}, with_h[V] = {};
+  float mean[V], rest[V], sum[V] = {}, with_h[V] = {}, scale[V] = {}, shift[V] = {};
 #pragma unroll
   for (int j = 0; j < V; ++j) {
     const u32 channel = j < t.valid ? t.first + j : 0;
     const SmallCentre centre(s, a.stats, s.statistic(t.slab, channel));
     mean[j] = centre.mean, rest[j] = centre.rest;
+    (behind.line(channel, centre.rstd, scale[j], shift[j]), ...);
   }
   const Cells<const T> operands[2] = {a.gy, a.x};
   walk_columns(operands, c, s, t, [&](u32, const float(&v)[2][V]) WT_INLINE_LAMBDA {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-      sum[j] += v[0][j];
-      with_h[j] += v[0][j] * ((v[1][j] - mean[j]) - rest[j]);
+      float g = v[0][j];
+      const float d = (v[1][j] - mean[j]) - rest[j];
+      (behind.gradient(g, d * scale[j] + shift[j]), ...);
+      sum[j] += g;
+      with_h[j] += g * d;
     }
   });
 #pragma unroll
@@ -177,8 +192,10 @@ void launch_naive(const ChannelNormSumsArgs& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
     const ChannelNormSums<T> k = sums_args<T>(a);
-    launch<channel_norm_sums_naive<T>>(
-        grid_of(l, ceil_div(k.shape.cells(), kNaiveThreads), kNaiveThreads), k);
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_norm_sums_naive<T, decltype(behind)...>>(
+          grid_of(l, ceil_div(k.shape.cells(), kNaiveThreads), kNaiveThreads), k, behind...);
+    });
   });
 }
 
@@ -229,9 +246,11 @@ void launch_planes(const ChannelNormSumsArgs& a, const Launch& l) {
     const ChannelNormSums<T> k = sums_args<T>(a);
     const SumsPlanes p = sums_planes<T>(a);
     const i64 cells = k.shape.cells(), parts = p.parts.parts;
-    launch<channel_sums_planes<T>>(grid_of(l, cells * parts, p.parts.threads), k,
-                                   SmallShape(k.shape), p.rows, p.parts,
-                                   static_cast<SumsPack*>(l.workspace));
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_sums_planes<T, decltype(behind)...>>(
+          grid_of(l, cells * parts, p.parts.threads), k, SmallShape(k.shape), p.rows, p.parts,
+          static_cast<SumsPack*>(l.workspace), behind...);
+    });
     if (parts > 1)
       join_sums(a, l,
                 {.cells = u32(cells),
@@ -248,8 +267,11 @@ void launch_columns(const ChannelNormSumsArgs& a, const Launch& l) {
     const ChannelNormSums<T> k = sums_args<T>(a);
     const Columns c = sums_columns<T>(a);
     const ChannelShape& s = k.shape;
-    launch<channel_sums_columns<T>>(grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s),
-                                    c, static_cast<SumsPack*>(l.workspace));
+    with_activation<T>(a, [&](auto... behind) {
+      launch<channel_sums_columns<T, decltype(behind)...>>(
+          grid_of(l, column_blocks(c), kChannelThreads), k, SmallShape(s), c,
+          static_cast<SumsPack*>(l.workspace), behind...);
+    });
     if (c.parts > 1)
       join_sums(a, l,
                 {.cells = u32(s.cells()),

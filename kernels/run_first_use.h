@@ -57,7 +57,7 @@ u32 epilogue_of(const Epilogue& e) {
          u32(e.aux != nullptr) << 5;
 }
 // What two launches may differ in beside dtype and size: which operands are transposed or dense,
-// and what comes behind a product.
+// and what comes behind a product or a norm.
 template <class Args>
 u32 layout_of(const Args& a) {
   if constexpr (requires { a.b_column; })
@@ -67,6 +67,8 @@ u32 layout_of(const Args& a) {
     return u32(a.x.channel != 1) | epilogue_of(a.epilogue) << 3;
   else if constexpr (requires { a.x.channel; })
     return u32(a.x.channel != 1);
+  else if constexpr (requires { a.x.dense(), a.activation; })
+    return u32(a.x && !a.x.dense()) | u32(a.activation) << 3;
   else if constexpr (requires { a.x.dense(); })
     return u32(a.x && !a.x.dense());
   else if constexpr (requires { a.in.dense(); })

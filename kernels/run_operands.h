@@ -184,9 +184,9 @@ void list_norms(To& to) {
   to.template add<ChannelNormForwardArgs>(
       [](auto& a, auto& o) { o.out(a.y).in(a.x, a.stats, a.weight, a.bias); });
   to.template add<ChannelNormSumsArgs>(
-      [](auto& a, auto& o) { o.out(a.sums).in(a.gy, a.x, a.stats); });
+      [](auto& a, auto& o) { o.out(a.sums).in(a.gy, a.x, a.stats, a.weight, a.bias); });
   to.template add<ChannelNormBackwardArgs>(
-      [](auto& a, auto& o) { o.out(a.gx).in(a.gy, a.x, a.stats, a.weight, a.sums); });
+      [](auto& a, auto& o) { o.out(a.gx).in(a.gy, a.x, a.stats, a.weight, a.bias, a.sums); });
 }
 
 template <class To>

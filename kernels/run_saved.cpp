@@ -265,7 +265,10 @@ static const char* saved_operands_wrong(const AddLayerNormForwardArgs& a) {
 }
 
 static void saved_fields(ChannelStatsArgs& a, LaunchFields& f) { f(a.groups, a.eps); }
-static void saved_fields(ChannelNormForwardArgs& a, LaunchFields& f) { f(a.groups); }
+static void saved_fields(ChannelNormForwardArgs& a, LaunchFields& f) {
+  f(a.groups);
+  f.choice(a.activation, int(Activation::silu) + 1);
+}
 // How many statistics x has; -1: groups or axes are wrong.
 static i64 statistics(const View& x, i64 groups) {
   if (!x || x.ndim() != 3 || groups < 0) return -1;

@@ -73,14 +73,16 @@ Tensor BatchNorm::forward(Tensor x) {
     throw ShapeError(str("[", state_->type, "] x must have ", least_axes_,
                          least_axes_ == most_axes_ ? std::string() : str(" or ", most_axes_),
                          " axes, got ", x.shape(), at_line()));
-  return batch_norm(std::move(x), {.weight = weight,
-                                   .bias = bias,
-                                   .running_mean = running_mean,
-                                   .running_var = running_var,
-                                   .training = is_training(),
-                                   .momentum = options_.momentum,
-                                   .num_batches_tracked = num_batches_tracked,
-                                   .eps = options_.eps});
+  const wt::BatchNormOptions o{.weight = weight,
+                               .bias = bias,
+                               .running_mean = running_mean,
+                               .running_var = running_var,
+                               .training = is_training(),
+                               .momentum = options_.momentum,
+                               .num_batches_tracked = num_batches_tracked,
+                               .eps = options_.eps};
+  if (options_.activation == Activation::none) return batch_norm(std::move(x), o);
+  return fused_batch_norm(std::move(x), options_.activation, o);
 }
 
 InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormOptions& o, int axes)
@@ -99,14 +101,16 @@ Tensor InstanceNorm::forward(Tensor x) {
     throw ShapeError(str("[", state_->type, "] x ", x.shape(), " has ", x.size(alone ? 0 : 1),
                          " channels, needs ", channels_, at_line()));
   if (alone) x = unsqueeze(std::move(x), 0);
-  Tensor y =
-      instance_norm(std::move(x), {.weight = weight,
-                                   .bias = bias,
-                                   .running_mean = running_mean,
-                                   .running_var = running_var,
-                                   .use_input_stats = is_training() || !running_mean.defined(),
-                                   .momentum = options_.momentum,
-                                   .eps = options_.eps});
+  const wt::InstanceNormOptions o{.weight = weight,
+                                  .bias = bias,
+                                  .running_mean = running_mean,
+                                  .running_var = running_var,
+                                  .use_input_stats = is_training() || !running_mean.defined(),
+                                  .momentum = options_.momentum,
+                                  .eps = options_.eps};
+  Tensor y = options_.activation == Activation::none
+                 ? instance_norm(std::move(x), o)
+                 : fused_instance_norm(std::move(x), options_.activation, o);
   return alone ? squeeze(std::move(y), 0) : y;
 }
 
@@ -132,14 +136,17 @@ GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o, const 
                                          1, o.affine))),
       bias(add("bias", make_constant({channels}, o.dtype, 0, o.affine))),
       groups_(groups),
-      eps_(o.eps) {
+      eps_(o.eps),
+      activation_(o.activation) {
   if (groups < 1 || channels % groups != 0)
     throw ShapeError(str("[GroupNorm] groups ", groups, " does not divide the ", channels,
                          " channels", at_line()));
 }
 
 Tensor GroupNorm::forward(Tensor x) {
-  return group_norm(std::move(x), groups_, {.weight = weight, .bias = bias, .eps = eps_});
+  const wt::GroupNormOptions o{.weight = weight, .bias = bias, .eps = eps_};
+  if (activation_ == Activation::none) return group_norm(std::move(x), groups_, o);
+  return fused_group_norm(std::move(x), groups_, activation_, o);
 }
 
 RMSNorm::RMSNorm(const Shape& normalized_shape, const RMSNormOptions& o, const CallLine&)

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "warptape/autograd/ops/add_norm.h"
+#include "warptape/core/activation.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -56,6 +57,7 @@ struct BatchNormOptions {
   bool affine = true;                    // false: neither weight nor bias
   bool track_running_stats = true;       // false: those of the batch, in evaluation too
   DType dtype = DType::f32;
+  Activation activation = Activation::none;  // behind the norm, in one kernel with it
 };
 // Each channel normalised over all samples: by the batch's statistics in training, which also moves
 // the running ones, and by the running ones in evaluation (wt::batch_norm). The running statistics
@@ -93,6 +95,7 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;  // false: neither weight nor bias
   DType dtype = DType::f32;
+  Activation activation = Activation::none;  // behind the norm, in one kernel with it
 };
 // Each sample's channels normalised in groups (wt::group_norm). weight starts as ones, bias as
 // zeros. Throws ShapeError unless groups divides the channels.
@@ -106,6 +109,7 @@ class WT_API GroupNorm : public Module<GroupNorm> {
  private:
   i64 groups_;
   double eps_;
+  Activation activation_;
 };
 
 struct InstanceNormOptions {
@@ -114,6 +118,7 @@ struct InstanceNormOptions {
   bool affine = false;               // true: weight and bias
   bool track_running_stats = false;  // true: running statistics, used in evaluation
   DType dtype = DType::f32;
+  Activation activation = Activation::none;  // behind the norm, in one kernel with it
 };
 // Each channel of each sample normalised by its own mean and variance (wt::instance_norm).
 // Beginnings and buffers are BatchNorm's. Throws ShapeError for another rank or number of channels.

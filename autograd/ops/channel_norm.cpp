@@ -8,7 +8,10 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_saving.h"
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/internal/channels.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
+#include "warptape/autograd/ops/internal/fused.h"
+#include "warptape/autograd/ops/internal/running_statistics.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
@@ -16,13 +19,15 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/kernels/channel_norm.h"
-#include "warptape/kernels/running_stats.h"
 
 namespace wt {
 namespace info {
 constexpr OpInfo batch_norm{.name = "batch_norm", .autocast = Autocast::f32};
 constexpr OpInfo group_norm{.name = "group_norm", .autocast = Autocast::f32};
 constexpr OpInfo instance_norm{.name = "instance_norm", .autocast = Autocast::f32};
+constexpr OpInfo fused_batch_norm{.name = "fused_batch_norm", .autocast = Autocast::f32};
+constexpr OpInfo fused_group_norm{.name = "fused_group_norm", .autocast = Autocast::f32};
+constexpr OpInfo fused_instance_norm{.name = "fused_instance_norm", .autocast = Autocast::f32};
 }  // namespace info
 
 namespace {
@@ -32,77 +37,12 @@ struct ChannelNormAttributes {
   double eps;
   bool constant;    // the statistics do not depend on x
   i8 weight, bias;  // their operands; -1: none
+  Activation activation;
 };
-enum : int { kSavedX, kSavedStats, kSavedWeight, kSavedBias };  // slots; the last for `again` alone
+// Slots. Without an activation the last is for `again` alone.
+enum : int { kNormX, kNormStats, kNormWeight, kNormBias };
 
 DType wide_dtype(DType t) { return t == DType::f64 ? t : DType::f32; }
-
-// --- from tensors to the kernels' arguments ---
-
-// The geometry of [N, C, d...] as [N, C, S]. False where the last axes do not lie evenly.
-bool merge_places(const Geometry& g, Geometry& to) {
-  to = g;
-  to.ndim = 3;
-  i64 size = 1, step = 1;
-  for (int d = g.ndim; d-- > 2;) {
-    if (g.shape[d] == 1) continue;
-    if (size == 1)
-      step = g.strides[d];
-    else if (g.numel > 0 && g.strides[d] != size * step)
-      return false;
-    size *= g.shape[d];
-  }
-  to.shape[2] = size;
-  to.strides[2] = step;
-  finish_geometry(to);
-  return true;
-}
-
-// A tensor as [N, C, S], copied where it cannot be seen so. Lives as long as the view is used.
-class Channels {
- public:
-  explicit Channels(const TensorImpl* p) : impl_(p) {
-    if (merge_places(p->geometry, seen_)) return;
-    const NoGrad no_grad;
-    copy_ = contiguous(Tensor(detail::retained(const_cast<TensorImpl*>(p))));
-    impl_ = copy_.impl();
-    merge_places(impl_->geometry, seen_);
-  }
-  Channels(const Channels&) = delete;
-  Channels& operator=(const Channels&) = delete;
-  View view() const { return {impl_->data, &seen_}; }
-  bool copied() const { return copy_.defined(); }
-
- private:
-  const TensorImpl* impl_;
-  Tensor copy_;
-  Geometry seen_;
-};
-
-// A new tensor of x's shape and dtype, in x's order of axes where that has one piece a channel.
-Tensor new_like_channels(const TensorImpl* x) {
-  Geometry merged;
-  if (!merge_places(x->geometry, merged)) return Tensor(new_like(x));
-  return Tensor(new_in_order(x, dtype_of(x)));
-}
-// gy in the order of `like`: the fast kernels read both alike.
-Tensor in_order_of(const Tensor& gy, const Tensor& like) {
-  const Geometry &a = gy.impl()->geometry, &b = like.impl()->geometry;
-  bool alike = true;
-  for (int d = 0; d < a.ndim; ++d) alike &= a.shape[d] == 1 || a.strides[d] == b.strides[d];
-  if (alike) return gy;
-  Tensor copy(new_in_order(like.impl(), gy.dtype()));
-  detail::copy_into(copy.impl(), gy.impl());
-  return copy;
-}
-
-i64 statistics_of(const Geometry& x, i64 groups) {
-  return groups ? x.shape[0] * groups : x.shape[1];
-}
-i64 values_of(const Geometry& x, i64 groups) {  // that share a statistic
-  const i64 statistics = statistics_of(x, groups);
-  return statistics ? x.numel / statistics : 0;
-}
 
 // --- checks ---
 
@@ -140,40 +80,6 @@ void check_running(const OpScope& s, const Tensor& mean, const Tensor& var, bool
 void check_momentum(const OpScope& s, double momentum) {
   if (!(momentum >= 0 && momentum <= 1))
     s.fail<UsageError>(str("momentum must be in [0, 1], got ", momentum));
-}
-
-// --- running statistics ---
-
-// Where they lie, and their new values, made before anything is written.
-struct Running {
-  Tensor mean, var, count;           // the user's; undefined: none
-  std::optional<double> momentum{};  // none: by the count
-  Tensor new_mean{}, new_var{}, new_count{};
-
-  bool moves() const { return mean.defined(); }
-
-  // From batch statistics: mean [statistics], and variance [statistics] over `values` each.
-  void prepare(const View& batch_mean, const View& variance, i64 values, const Launch& l) {
-    new_mean = empty_like(mean), new_var = empty_like(var);
-    if (count.defined()) new_count = empty_like(count);
-    const auto view = [](const Tensor& t) { return t.defined() ? view_of(t.impl()) : View{}; };
-    run(RunningStatsArgs{view(new_mean), view(new_var), view(new_count), view(mean), view(var),
-                         view(count), batch_mean, variance, momentum.value_or(-1),
-                         double(values) / double(values - 1)},
-        l);
-  }
-  // Only once, also when a checkpointed function runs again (copy_).
-  void write() {
-    mean.copy_(new_mean);
-    var.copy_(new_var);
-    if (count.defined()) count.copy_(new_count);
-  }
-};
-
-// Statistics of running ones, as channel_stats writes them: [3, C].
-Tensor constant_stats(const Tensor& mean, const Tensor& var, double eps, DType t) {
-  const Tensor m = to_dtype(mean, t), rstd = rsqrt(add(to_dtype(var, t), eps));
-  return stack({m, zeros_like(m), rstd});
 }
 
 // --- forward ---
@@ -222,9 +128,9 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
   if (s.recording()) {
     s.save_input(0);
     s.save_extra(Tensor(alias_of(stats.impl())));
-    const bool again = detail::keeps_recipes();
-    s.save_input_if(a.weight >= 0 && (again || s.wants(0)), a.weight);
-    if (again) s.save_input_if(a.bias >= 0, a.bias);
+    const bool all = detail::keeps_recipes() || a.activation != Activation::none;
+    s.save_input_if(a.weight >= 0 && (all || s.wants(0)), a.weight);
+    if (all) s.save_input_if(a.bias >= 0, a.bias);
   }
   Result y = x.copied() ? s.result(shape_of(shape), shape.dtype) : s.result_in_order();
   const Channels out(y.impl());
@@ -241,7 +147,8 @@ Tensor channel_norm(OpScope& s, const ChannelNormAttributes& a, const Tensor& co
       running.prepare(view_of(stats.select(0, 0).impl()), view_of(variance.impl()),
                       values_of(shape, a.groups), s.launch());
     }
-    run(ChannelNormForwardArgs{out.view(), x.view(), view_of(stats.impl()), weight, bias, a.groups},
+    run(ChannelNormForwardArgs{out.view(), x.view(), view_of(stats.impl()), weight, bias, a.groups,
+                               a.activation},
         s.launch());
   }
   if (running.moves() && shape.numel > 0) {
@@ -258,14 +165,14 @@ Tensor channel_norm_again(Node& n, const Tensor& x, const Tensor* saved) {
   OpScope s(*n.info, in);
   const Channels seen(x.impl());
   Tensor weight, bias;
-  if (saved[kSavedWeight].defined()) weight = contiguous(saved[kSavedWeight]);
-  if (saved[kSavedBias].defined()) bias = contiguous(saved[kSavedBias]);
+  if (saved[kNormWeight].defined()) weight = contiguous(saved[kNormWeight]);
+  if (saved[kNormBias].defined()) bias = contiguous(saved[kNormBias]);
   const auto view = [](const Tensor& t) { return t.defined() ? view_of(t.impl()) : View{}; };
   Result y = seen.copied() ? s.result(shape_of(s.geometry(0)), x.dtype()) : s.result_in_order();
   const Channels out(y.impl());
   if (x.numel() > 0)
-    run(ChannelNormForwardArgs{out.view(), seen.view(), view(saved[kSavedStats]), view(weight),
-                               view(bias), a.groups},
+    run(ChannelNormForwardArgs{out.view(), seen.view(), view(saved[kNormStats]), view(weight),
+                               view(bias), a.groups, a.activation},
         s.launch());
   return s.finish(std::move(y));
 }
@@ -274,7 +181,7 @@ Tensor channel_norm_again(Node& n, const Tensor& x, const Tensor* saved) {
 
 // The same gradients from operators that record, in the dtype that the kernels compute in.
 void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {
-  const Tensor& saved = g.saved(kSavedX);
+  const Tensor& saved = g.saved(kNormX);
   const DType t = saved.dtype(), wide = wide_dtype(t);
   const i64 n = saved.size(0), c = saved.size(1), places = c && n ? saved.numel() / (n * c) : 0;
   const Shape cells{n, c, places};
@@ -283,16 +190,23 @@ void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {
   const Dims axes = a.groups ? Dims{2} : Dims{0, 2};
   const auto mean_of = [&](const Tensor& v) { return mean(v, axes, {.keep_dim = true}); };
   const Tensor x = reshape(to_dtype(saved, wide), seen);
-  const Tensor gy = reshape(to_dtype(g.grad(), wide), cells);
+  Tensor gy = reshape(to_dtype(g.grad(), wide), cells);
   Tensor centre, rstd;
   if (a.constant) {
-    const Tensor stats = g.saved(kSavedStats).reshape({3, 1, c, 1});
+    const Tensor stats = g.saved(kNormStats).reshape({3, 1, c, 1});
     centre = stats.select(0, 0), rstd = stats.select(0, 2);
   } else {
     centre = mean_of(x);
     rstd = rsqrt(add(mean_of(square(sub(x, centre))), a.eps));
   }
   const Tensor h = mul(sub(x, centre), rstd);
+  const auto parameter = [&](int slot) { return to_dtype(g.saved(slot), wide).reshape({1, c, 1}); };
+  if (a.activation != Activation::none) {
+    Tensor z = reshape(h, cells);
+    if (g.has_saved(kNormWeight)) z = mul(z, parameter(kNormWeight));
+    if (g.has_saved(kNormBias)) z = add(z, parameter(kNormBias));
+    gy = recorded_gradient(a.activation, gy, z, z);  // relu's result has z's sign
+  }
   const auto put = [&](int operand, const Tensor& of_cells) {
     if (operand >= 0 && g.wants(u32(operand)))
       g.put(u32(operand), to_dtype(sum(of_cells, {0, 2}), t));
@@ -301,8 +215,7 @@ void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {
   put(a.bias, gy);
   if (!g.wants(0)) return;
   Tensor gh = gy;
-  if (g.has_saved(kSavedWeight))
-    gh = mul(gy, to_dtype(g.saved(kSavedWeight), wide).reshape({1, c, 1}));
+  if (g.has_saved(kNormWeight)) gh = mul(gy, parameter(kNormWeight));
   gh = reshape(gh, seen);
   Tensor gx = gh;
   if (!a.constant) gx = sub(sub(gh, mean_of(gh)), mul(h, mean_of(mul(gh, h))));
@@ -322,7 +235,7 @@ void put_parameters(Backward& g, const ChannelNormAttributes& a, const Tensor& s
 void channel_norm_backward(Backward& g) {
   const auto a = g.attribute<ChannelNormAttributes>();
   if (g.recording()) return channel_norm_composite(g, a);
-  const Tensor &saved = g.saved(kSavedX), &stats = g.saved(kSavedStats);
+  const Tensor &saved = g.saved(kNormX), &stats = g.saved(kNormStats);
   const i64 n = saved.size(0), c = saved.size(1);
   const bool parameters =
       (a.weight >= 0 && g.wants(u32(a.weight))) || (a.bias >= 0 && g.wants(u32(a.bias)));
@@ -330,31 +243,34 @@ void channel_norm_backward(Backward& g) {
   const Tensor ordered = in_order_of(g.grad(), gx);
   const Channels x(saved.impl()), gy(ordered.impl()), out(gx.impl());
   const Launch launch = g.launch();
+  Tensor weight, bias;
+  if (g.has_saved(kNormWeight)) weight = contiguous(g.saved(kNormWeight));
+  if (a.activation != Activation::none && g.has_saved(kNormBias))
+    bias = contiguous(g.saved(kNormBias));
+  const auto view = [](const Tensor& t) { return t.defined() ? view_of(t.impl()) : View{}; };
   Tensor sums;
   if (parameters || !a.constant) {
     sums = empty(a.groups ? Shape{2, n, c} : Shape{2, c},
                  {.dtype = stats.dtype(), .device = stats.device()});
     run(ChannelNormSumsArgs{view_of(sums.impl()), gy.view(), x.view(), view_of(stats.impl()),
-                            a.groups},
+                            a.groups, a.activation, view(weight), view(bias)},
         launch);
     put_parameters(g, a, sums, saved.dtype());
   }
   if (!g.wants(0)) return;
-  Tensor weight;
-  if (g.has_saved(kSavedWeight)) weight = contiguous(g.saved(kSavedWeight));
   if (saved.numel() > 0)
     run(ChannelNormBackwardArgs{out.view(), gy.view(), x.view(), view_of(stats.impl()),
-                                weight.defined() ? view_of(weight.impl()) : View{},
-                                a.constant ? View{} : view_of(sums.impl()), a.groups},
+                                view(weight), a.constant ? View{} : view_of(sums.impl()), a.groups,
+                                a.activation, view(bias)},
         launch);
   g.put(0, std::move(gx));
 }
 
-}  // namespace
+// --- the operators, with an activation or none ---
 
-Tensor batch_norm(const In& x, const BatchNormOptions& o) {
+Tensor batch_norm_of(const OpInfo& op, const In& x, Activation f, const BatchNormOptions& o) {
   const NormOperands in(x, o.weight, o.bias);
-  OpScope s(info::batch_norm, in.list, in.size);
+  OpScope s(op, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");
   check_channels(s, o.bias, "bias");
@@ -377,12 +293,13 @@ Tensor batch_norm(const In& x, const BatchNormOptions& o) {
     const NoGrad no_grad;
     constant = constant_stats(o.running_mean, o.running_var, o.eps, wide_dtype(s.dtype()));
   }
-  return channel_norm(s, {0, o.eps, !own, in.weight, in.bias}, constant, running);
+  return channel_norm(s, {0, o.eps, !own, in.weight, in.bias, f}, constant, running);
 }
 
-Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
+Tensor group_norm_of(const OpInfo& op, const In& x, i64 groups, Activation f,
+                     const GroupNormOptions& o) {
   const NormOperands in(x, o.weight, o.bias);
-  OpScope s(info::group_norm, in.list, in.size);
+  OpScope s(op, in.list, in.size);
   check_x(s, o.eps);
   const Geometry& g = s.geometry(0);
   if (groups < 1 || g.shape[1] % groups != 0)
@@ -391,12 +308,12 @@ Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
   check_channels(s, o.bias, "bias");
   if (g.numel == groups) s.fail<ShapeError>("needs more than one value a group, got 1");
   Running none{};
-  return channel_norm(s, {groups, o.eps, false, in.weight, in.bias}, {}, none);
+  return channel_norm(s, {groups, o.eps, false, in.weight, in.bias, f}, {}, none);
 }
 
-Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
+Tensor instance_norm_of(const OpInfo& op, const In& x, Activation f, const InstanceNormOptions& o) {
   const NormOperands in(x, o.weight, o.bias);
-  OpScope s(info::instance_norm, in.list, in.size);
+  OpScope s(op, in.list, in.size);
   check_x(s, o.eps);
   check_channels(s, o.weight, "weight");
   check_channels(s, o.bias, "bias");
@@ -416,21 +333,46 @@ Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
     constant = constant_stats(o.running_mean, o.running_var, o.eps, wide_dtype(s.dtype()));
   }
   const i64 groups = o.use_input_stats ? g.shape[1] : 0;
-  return channel_norm(s, {groups, o.eps, !o.use_input_stats, in.weight, in.bias}, constant,
+  return channel_norm(s, {groups, o.eps, !o.use_input_stats, in.weight, in.bias, f}, constant,
                       running);
+}
+
+}  // namespace
+
+Tensor batch_norm(const In& x, const BatchNormOptions& o) {
+  return batch_norm_of(info::batch_norm, x, Activation::none, o);
+}
+Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& o) {
+  return group_norm_of(info::group_norm, x, groups, Activation::none, o);
+}
+Tensor instance_norm(const In& x, const InstanceNormOptions& o) {
+  return instance_norm_of(info::instance_norm, x, Activation::none, o);
+}
+Tensor fused_batch_norm(const In& x, Activation f, const BatchNormOptions& o) {
+  return batch_norm_of(info::fused_batch_norm, x, f, o);
+}
+Tensor fused_group_norm(const In& x, i64 groups, Activation f, const GroupNormOptions& o) {
+  return group_norm_of(info::fused_group_norm, x, groups, f, o);
+}
+Tensor fused_instance_norm(const In& x, Activation f, const InstanceNormOptions& o) {
+  return instance_norm_of(info::fused_instance_norm, x, f, o);
 }
 
 namespace detail {
 OpSavings channel_norm_savings() {
+  static constexpr auto offer = [](const OpInfo& op) {
+    return OpSaving{.op = &op, .again = channel_norm_again, .operand_slot = kNormX};
+  };
   static constexpr OpSaving kSavings[] = {
-      {.op = &info::batch_norm, .again = channel_norm_again, .operand_slot = kSavedX},
-      {.op = &info::group_norm, .again = channel_norm_again, .operand_slot = kSavedX},
-      {.op = &info::instance_norm, .again = channel_norm_again, .operand_slot = kSavedX}};
+      offer(info::batch_norm),       offer(info::group_norm),
+      offer(info::instance_norm),    offer(info::fused_batch_norm),
+      offer(info::fused_group_norm), offer(info::fused_instance_norm)};
   return kSavings;
 }
 OpInfos channel_norm_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::batch_norm, &info::group_norm,
-                                           &info::instance_norm};
+  static constexpr const OpInfo* kOps[] = {&info::batch_norm,       &info::group_norm,
+                                           &info::instance_norm,    &info::fused_batch_norm,
+                                           &info::fused_group_norm, &info::fused_instance_norm};
   return kOps;
 }
 }  // namespace detail

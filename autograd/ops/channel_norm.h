@@ -4,6 +4,7 @@
 #pragma once
 #include <optional>
 
+#include "warptape/core/activation.h"
 #include "warptape/core/in.h"
 
 namespace wt {
@@ -52,5 +53,18 @@ struct InstanceNormOptions {
 // batch_norm's do. Throws what batch_norm throws, and ShapeError for fewer than two places a
 // channel.
 WT_API Tensor instance_norm(const In& x, const InstanceNormOptions& options = {});
+
+// f(batch_norm(x, options)), f the activation, in one kernel: behind a convolution x is all that is
+// saved, beside its statistics and the parameters, as backward makes the norm's result z again in
+// registers and takes f'(z) from it. The values are those of the two operators (in f32 the same
+// numbers), but that z is not rounded to 16 bits in between. Throws what batch_norm throws.
+WT_API Tensor fused_batch_norm(const In& x, Activation activation,
+                               const BatchNormOptions& options = {});
+// f(group_norm(x, groups, options)), as fused_batch_norm.
+WT_API Tensor fused_group_norm(const In& x, i64 groups, Activation activation,
+                               const GroupNormOptions& options = {});
+// f(instance_norm(x, options)), as fused_batch_norm.
+WT_API Tensor fused_instance_norm(const In& x, Activation activation,
+                                  const InstanceNormOptions& options = {});
 
 }  // namespace wt

@@ -192,25 +192,25 @@ void add_products(Rows to) {
 }
 
 // --- rows: softmax, normalisation, losses ---
-// samples, channels, places, groups (0: batch), is NHWC
+// samples, channels, places, groups (0: batch), is NHWC, with relu
 Call channel_norm_call(const Shape& s) {
-  const auto run = [groups = s[3], nhwc = s[4] == 1](const Ts& in) {
+  const Activation f = s[5] ? Activation::relu : Activation::none;
+  const auto run = [f, groups = s[3], nhwc = s[4] == 1](const Ts& in) {
     const Tensor x = nhwc ? in[0].transpose(1, 2) : in[0];
-    const Tensor y = groups ? group_norm(x, groups, {.weight = in[1], .bias = in[2]})
-                            : batch_norm(x, {.weight = in[1], .bias = in[2], .training = true});
+    const Tensor y =
+        groups ? fused_group_norm(x, groups, f, {.weight = in[1], .bias = in[2]})
+               : fused_batch_norm(x, f, {.weight = in[1], .bias = in[2], .training = true});
     return nhwc ? y.transpose(1, 2) : y;
   };
   return {str(text({s[0], s[1], s[2]}), s[4] ? " nhwc" : " nchw",
-              s[3] ? str(" groups ", s[3]) : std::string(" batch")),
+              s[3] ? str(" groups ", s[3]) : std::string(" batch"), s[5] ? " relu" : ""),
           {{s[4] ? Shape{s[0], s[2], s[1]} : Shape{s[0], s[1], s[2]}}, {{s[1]}}, {{s[1]}}},
           run};
 }
 Sizes channel_norm_sizes(i64 n) {
-  return {{n, 64, 4096, 0, 0},
-          {n, 64, 4096, 0, 1},
-          {n, 64, 4096, 16, 0},
-          {n, 64, 4096, 16, 1},
-          {n * 5 / 2, 2048, 49, 0, 0}};
+  return {{n, 64, 4096, 0, 0, 0},        {n, 64, 4096, 0, 1, 0},  {n, 64, 4096, 16, 0, 0},
+          {n, 64, 4096, 16, 1, 0},       {n, 64, 4096, 0, 0, 1},  {n, 64, 4096, 0, 1, 1},
+          {n * 5 / 2, 2048, 49, 0, 0, 0}};
 }
 // Logits or log-probabilities, and labels.
 MakeCall loss_of_labels(Loss (*f)(const T&, const T&)) {
@@ -265,7 +265,13 @@ void add_rows(Rows to) {
          });
   to.add({"channel_stats", "channel_norm_forward", "channel_norm_sums", "channel_norm_backward"},
          kTwo,
-         {{3, 8, 33, 0, 0}, {3, 8, 33, 0, 1}, {3, 8, 33, 4, 0}, {3, 8, 33, 4, 1}, {3, 8, 49, 4, 0}},
+         {{3, 8, 33, 0, 0, 0},
+          {3, 8, 33, 0, 1, 0},
+          {3, 8, 33, 4, 0, 0},
+          {3, 8, 33, 4, 1, 0},
+          {3, 8, 33, 0, 0, 1},
+          {3, 8, 33, 0, 1, 1},
+          {3, 8, 49, 4, 0, 0}},
          channel_norm_sizes(64), channel_norm_sizes(256), channel_norm_call);
   to.add({"running_stats"}, kTwo, {{3, 8, 33}}, {{64, 256, 49}}, [](const Shape& s) {
     return Call{text(s), {{s}, {{s[1]}}, {{s[1]}}}, [](const Ts& in) {

@@ -10,6 +10,7 @@
 #include "warptape/kernels/channel_norm.h"
 #include "warptape/kernels/common/channels.h"
 #include "warptape/kernels/device/block_reduce.cuh"
+#include "warptape/kernels/device/epilogue.cuh"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
@@ -46,6 +47,77 @@ struct SmallCentre {
       : mean(stats[k]), rest(stats[s.statistics() + k]), rstd(stats[2 * i64(s.statistics()) + k]) {}
   __device__ __forceinline__ float distance(float x) const { return (x - mean) - rest; }
 };
+
+// --- an activation behind the norm ---
+
+// y = f(z) of one element, and its gradient. relu has kernels of its own: behind a convolution it
+// is what networks have, and the others' formulas would cost its kernels registers.
+struct ReluBehind {
+  explicit ReluBehind(Activation) {}
+  template <class A>
+  __device__ __forceinline__ A value(A z) const {
+    return pw::Relu::value(z);
+  }
+  template <class A>
+  __device__ __forceinline__ A gradient(A gy, A z) const {
+    return pw::Grad0<pw::Relu>().value(gy, z);  // z has the sign of its result
+  }
+};
+struct SmoothBehind {
+  Activation f;
+  explicit SmoothBehind(Activation which) : f(which) {}
+  template <class A>
+  __device__ __forceinline__ A value(A z) const {
+    A v[1] = {z};
+    activate(MatmulEpilogue{.activation = f}, v, v);
+    return v[0];
+  }
+  template <class A>
+  __device__ __forceinline__ A gradient(A gy, A z) const {
+    A v[1] = {gy};
+    const A before[1] = {z};
+    activate(MatmulEpilogue{.activation = f, .gradient = true}, v, before);
+    return v[0];
+  }
+};
+// Kernels take it, with what z is made of, behind their arguments; or nothing, and then they have
+// no code for it.
+template <class T, class Act>
+struct ActivationBehind {
+  const T *weight, *bias;
+  Act act;
+  template <class F>
+  void visit_pointers(F&& f) const {
+    f(weight), f(bias);
+  }
+  template <class A>
+  __device__ __forceinline__ void value(A& z) const {
+    z = act.value(z);
+  }
+  // gy becomes gz.
+  template <class A>
+  __device__ __forceinline__ void gradient(A& gy, A z) const {
+    gy = act.gradient(gy, z);
+  }
+  // z = distance * scale + shift in channel c.
+  template <class A>
+  __device__ __forceinline__ void line(i64 c, A rstd, A& scale, A& shift) const {
+    scale = rstd * (weight ? A(weight[c]) : A(1));
+    shift = bias ? A(bias[c]) : A(0);
+  }
+};
+// call() or call(ActivationBehind).
+template <class T, class Args, class Call>
+void with_activation(const Args& a, Call call) {
+  const T *const weight = a.weight.template as<const T>(), *const bias =
+                                                               a.bias.template as<const T>();
+  if (a.activation == Activation::none)
+    call();
+  else if (a.activation == Activation::relu)
+    call(ActivationBehind<T, ReluBehind>{weight, bias, ReluBehind(a.activation)});
+  else
+    call(ActivationBehind<T, SmoothBehind>{weight, bias, SmoothBehind(a.activation)});
+}
 
 // --- planes: rows of neighbours ---
 

@@ -347,7 +347,12 @@ void add_norms(Callers& to) {
   to["add_rms_norm"] = added([](auto& x, auto& r, const Shape& last, const Tensor& w, double e) {
     return add_rms_norm(x, r, last, {.weight = w, .eps = e});
   });
-  to["batch_norm"] = [](Draw& d) {
+  // A norm by itself (f is null), and with an activation behind it.
+  const auto both = [&to](const std::string& name, auto call) {
+    to[name] = [call](Draw& d) { return call(d, nullptr); };
+    to["fused_" + name] = [call](Draw& d) { return call(d, &kActivations[d.pick(5)]); };
+  };
+  both("batch_norm", [](Draw& d, const Activation* f) {
     d.floats();
     const i64 c = 1 + d.pick(4);
     const Tensor x = d.tensor(image(d, int(d.pick(3)), c));
@@ -361,9 +366,9 @@ void add_norms(Callers& to) {
     o.training = d.flag();
     o.momentum = d.real(0, 1);
     o.eps = d.real(1e-5, 0.1);
-    return batch_norm(x, o);
-  };
-  to["group_norm"] = [](Draw& d) {
+    return f ? fused_batch_norm(x, *f, o) : batch_norm(x, o);
+  });
+  both("group_norm", [](Draw& d, const Activation* f) {
     d.floats();
     const i64 groups = 1 + d.pick(3), c = groups * (1 + d.pick(3));
     const Tensor x = d.tensor(image(d, int(d.pick(3)), c));
@@ -371,9 +376,10 @@ void add_norms(Callers& to) {
     o.weight = perhaps(d, {c});
     o.bias = perhaps(d, {c});
     o.eps = d.real(1e-5, 0.1);
-    return group_norm(x, d.chance(0.8) ? groups : d.number(0, 4), o);
-  };
-  to["instance_norm"] = [](Draw& d) {
+    const i64 given = d.chance(0.8) ? groups : d.number(0, 4);
+    return f ? fused_group_norm(x, given, *f, o) : group_norm(x, given, o);
+  });
+  both("instance_norm", [](Draw& d, const Activation* f) {
     d.floats();
     const i64 c = 1 + d.pick(3);
     const Tensor x = d.tensor(image(d, 1 + int(d.pick(2)), c));
@@ -386,8 +392,8 @@ void add_norms(Callers& to) {
       o.running_var = d.target(d.bent({c}));
     }
     o.momentum = d.real(0, 1);
-    return instance_norm(x, o);
-  };
+    return f ? fused_instance_norm(x, *f, o) : instance_norm(x, o);
+  });
   to["scaled_dot_product_attention"] = [](Draw& d) {
     d.floats();
     const i64 l = d.size(), s = d.size(), e = d.size(), v = d.size(), heads = 1 + d.pick(2);

@@ -205,6 +205,10 @@ const golden::Examples kLayers = {
      [](auto&) {
        batch_norm(ones({2, 3}), {.running_mean = zeros({2}), .running_var = ones({2})});
      }},
+    {"one value a channel, with its activation",
+     [](auto&) {
+       fused_batch_norm(ones({1, 3}), Activation::relu, {.training = true});
+     }},
     {"groups of channels that do not divide",
      [](auto&) {
        group_norm(ones({2, 4, 3}), 3);
