@@ -1,5 +1,5 @@
-// Activations behind another kernel's results (core/activation.h), and their gradients, of an element
-// that a loop on the cpu has at hand. device/epilogue.cuh has those of the other devices.
+// Activations behind another kernel's results (core/activation.h), and their gradients, of an
+// element that a loop on the cpu has at hand. device/epilogue.cuh has those of the other devices.
 #pragma once
 #include "warptape/core/activation.h"
 #include "warptape/kernels/pointwise_activations.h"

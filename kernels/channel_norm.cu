@@ -6,6 +6,7 @@
 //            statistic's rows are shared out to many blocks, whose parts a second kernel joins
 //   columns  where channels are neighbours (NHWC): lanes side by side take 16 bytes of channels
 //            each and walk over the places
+// Each has the activation behind the norm in its own kernels (Behind), which are not those without.
 #include "warptape/kernels/device/channel_norm.cuh"
 #include "warptape/kernels/device/cudnn_functions.h"
 

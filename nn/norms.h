@@ -57,7 +57,7 @@ struct BatchNormOptions {
   bool affine = true;                    // false: neither weight nor bias
   bool track_running_stats = true;       // false: those of the batch, in evaluation too
   DType dtype = DType::f32;
-  Activation activation = Activation::none;  // behind the norm, in one kernel with it
+  Activation activation = Activation::none;  // behind the norm (wt::fused_batch_norm)
 };
 // Each channel normalised over all samples: by the batch's statistics in training, which also moves
 // the running ones, and by the running ones in evaluation (wt::batch_norm). The running statistics
@@ -95,7 +95,7 @@ struct GroupNormOptions {
   double eps = 1e-5;
   bool affine = true;  // false: neither weight nor bias
   DType dtype = DType::f32;
-  Activation activation = Activation::none;  // behind the norm, in one kernel with it
+  Activation activation = Activation::none;  // behind the norm (wt::fused_group_norm)
 };
 // Each sample's channels normalised in groups (wt::group_norm). weight starts as ones, bias as
 // zeros. Throws ShapeError unless groups divides the channels.
@@ -118,7 +118,7 @@ struct InstanceNormOptions {
   bool affine = false;               // true: weight and bias
   bool track_running_stats = false;  // true: running statistics, used in evaluation
   DType dtype = DType::f32;
-  Activation activation = Activation::none;  // behind the norm, in one kernel with it
+  Activation activation = Activation::none;  // behind the norm (wt::fused_instance_norm)
 };
 // Each channel of each sample normalised by its own mean and variance (wt::instance_norm).
 // Beginnings and buffers are BatchNorm's. Throws ShapeError for another rank or number of channels.

@@ -28,10 +28,10 @@ struct ConvBlock : nn::Module<ConvBlock> {
   nn::BatchNorm2d norm;
   ConvBlock(i64 in, i64 out)
       : conv(add("conv", nn::Conv2d{in, out, {.kernel = 3, .padding = 1, .bias = false}})),
-        norm(add("norm", nn::BatchNorm2d{out})) {
+        norm(add("norm", nn::BatchNorm2d{out, {.activation = Activation::relu}})) {
     set_type("ConvBlock");
   }
-  Tensor forward(Tensor x) { return relu(norm(conv(std::move(x)))); }
+  Tensor forward(Tensor x) { return norm(conv(std::move(x))); }
 };
 
 // x [N, C, S, S] -> logits [N, 10]

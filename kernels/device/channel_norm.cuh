@@ -109,8 +109,8 @@ struct ActivationBehind {
 // call() or call(ActivationBehind).
 template <class T, class Args, class Call>
 void with_activation(const Args& a, Call call) {
-  const T *const weight = a.weight.template as<const T>(), *const bias =
-                                                               a.bias.template as<const T>();
+  const T* const weight = a.weight.template as<const T>();
+  const T* const bias = a.bias.template as<const T>();
   if (a.activation == Activation::none)
     call();
   else if (a.activation == Activation::relu)

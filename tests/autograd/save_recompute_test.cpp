@@ -91,6 +91,11 @@ std::vector<Row> rows(const Tensor& weight, const Tensor& bias) {
       {"rms_norm, plain", [=](const Tensor& x) { return rms_norm(u(x), last); }, 2, 1},
       {"batch_norm",
        [=](const Tensor& x) { return batch_norm(u(x), {.weight = weight, .bias = bias}); }, 2, 1},
+      {"fused_batch_norm",
+       [=](const Tensor& x) {
+         return fused_batch_norm(u(x), Activation::silu, {.weight = weight, .bias = bias});
+       },
+       2, 1},
       {"group_norm",
        [=](const Tensor& x) { return group_norm(u(x), 2, {.weight = weight, .bias = bias}); }, 2,
        1},

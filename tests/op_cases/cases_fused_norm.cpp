@@ -30,18 +30,12 @@ void add_batch(std::vector<OpCase>& rows) {
     bool training;
     bool torch = false;
   };
-  const Case cases[] = {{{3, 4, 5}, kRelu, 2, true, true},
-                        {{2, 3, 3, 2}, kGelu, 2, true, true},
-                        {{3, 4, 5}, kSilu, 2, false, true},
-                        {{7, 5}, kTanh, 0, true, true},
-                        {{7, 3}, kRelu, 1, false, true},
-                        {{2, 2, 1, 3, 2}, kSilu, 1, true},
-                        {{31, 33}, kRelu, 2, true},
-                        {{3, 7, 31}, kGelu, 2, true},
-                        {{2, 257, 3}, kRelu, 2, true},
-                        {{600, 9}, kTanh, 2, true},
-                        {{3, 4, 5}, kNone, 2, true},
-                        {{0, 3, 4}, kRelu, 2, false},
+  const Case cases[] = {{{3, 4, 5}, kRelu, 2, true, true},  {{2, 3, 3, 2}, kGelu, 2, true, true},
+                        {{3, 4, 5}, kSilu, 2, false, true}, {{7, 5}, kTanh, 0, true, true},
+                        {{7, 3}, kRelu, 1, false, true},    {{2, 2, 1, 3, 2}, kSilu, 1, true},
+                        {{31, 33}, kRelu, 2, true},         {{3, 7, 31}, kGelu, 2, true},
+                        {{2, 257, 3}, kRelu, 2, true},      {{600, 9}, kTanh, 2, true},
+                        {{3, 4, 5}, kNone, 2, true},        {{0, 3, 4}, kRelu, 2, false},
                         {{3, 4, 0}, kGelu, 2, false}};
   for (const Case& k : cases) {
     const int running = k.training ? 0 : 1 + k.parameters;
@@ -62,30 +56,27 @@ void add_batch(std::vector<OpCase>& rows) {
     const std::string names = "abcde";
     if (k.torch)
       c.samples.back().torch = torch_of(
-          k.f,
-          str("F.batch_norm(a, ", k.training ? "None" : names.substr(size_t(running), 1), ", ",
-              k.training ? "None" : names.substr(size_t(running) + 1, 1), ", ",
-              torch_parameters(k.parameters), ", training=", k.training ? "True" : "False",
-              ", eps=0.001)"));
+          k.f, str("F.batch_norm(a, ", k.training ? "None" : names.substr(size_t(running), 1), ", ",
+                   k.training ? "None" : names.substr(size_t(running) + 1, 1), ", ",
+                   torch_parameters(k.parameters), ", training=", k.training ? "True" : "False",
+                   ", eps=0.001)"));
   }
   const std::string tag = "[fused_batch_norm] ";
   c.errors = {
       undefined_operand("fused_batch_norm",
                         [](const Tensor& a, const Tensor& b) {
-                          (void)fused_batch_norm(a, kRelu,
-                                                 {.weight = b, .training = true});
+                          (void)fused_batch_norm(a, kRelu, {.weight = b, .training = true});
                         }),
-      error_input<ShapeError>("one value", tag + "training needs more than one value a channel",
-                              [](Device d) {
-                                (void)fused_batch_norm(ones({1, 4, 1}, {.device = d}), kRelu,
-                                                       {.training = true});
-                              }),
-      error_input<ShapeError>("weight", tag + "weight must be [4], one a channel, got [3]",
-                              [](Device d) {
-                                (void)fused_batch_norm(ones({2, 4, 3}, {.device = d}), kRelu,
-                                                       {.weight = ones({3}, {.device = d}),
-                                                        .training = true});
-                              })};
+      error_input<ShapeError>(
+          "one value", tag + "training needs more than one value a channel",
+          [](Device d) {
+            (void)fused_batch_norm(ones({1, 4, 1}, {.device = d}), kRelu, {.training = true});
+          }),
+      error_input<ShapeError>(
+          "weight", tag + "weight must be [4], one a channel, got [3]", [](Device d) {
+            (void)fused_batch_norm(ones({2, 4, 3}, {.device = d}), kRelu,
+                                   {.weight = ones({3}, {.device = d}), .training = true});
+          })};
   rows.push_back(std::move(c));
 }
 
@@ -99,39 +90,35 @@ void add_group(std::vector<OpCase>& rows) {
     int parameters;
     bool torch = false;
   };
-  const Case cases[] = {{{2, 4, 5}, 2, kRelu, 2, true},
-                        {{2, 6, 2, 2}, 3, kSilu, 2, true},
-                        {{3, 4, 3}, 1, kGelu, 2, true},
-                        {{3, 4, 3}, 4, kTanh, 0, true},
-                        {{3, 6}, 2, kRelu, 1},
-                        {{2, 33, 3}, 11, kRelu, 2},
-                        {{2, 6, 257}, 3, kSilu, 2},
-                        {{2, 520, 3}, 2, kRelu, 2},
-                        {{31, 8, 5, 1}, 8, kGelu, 1},
-                        {{0, 4, 3}, 2, kRelu, 2},
+  const Case cases[] = {{{2, 4, 5}, 2, kRelu, 2, true}, {{2, 6, 2, 2}, 3, kSilu, 2, true},
+                        {{3, 4, 3}, 1, kGelu, 2, true}, {{3, 4, 3}, 4, kTanh, 0, true},
+                        {{3, 6}, 2, kRelu, 1},          {{2, 33, 3}, 11, kRelu, 2},
+                        {{2, 6, 257}, 3, kSilu, 2},     {{2, 520, 3}, 2, kRelu, 2},
+                        {{31, 8, 5, 1}, 8, kGelu, 1},   {{0, 4, 3}, 2, kRelu, 2},
                         {{3, 4, 0}, 2, kGelu, 2}};
   for (const Case& k : cases) {
-    c.samples.push_back({str(name_of(k.f), ", groups ", k.groups, ", parameters ", k.parameters),
-                         inputs_of(k.x, k.parameters, false),
-                         [=](std::span<const Tensor> in) {
-                           return fused_group_norm(in[0], k.groups, k.f,
-                                                   {.weight = nth(in, 1, k.parameters),
-                                                    .bias = nth(in, 2, k.parameters),
-                                                    .eps = 1e-2});
-                         },
-                         behind(k.f, norm_oracle(k.groups, 1e-2, k.parameters, 0))});
+    c.samples.push_back(
+        {str(name_of(k.f), ", groups ", k.groups, ", parameters ", k.parameters),
+         inputs_of(k.x, k.parameters, false),
+         [=](std::span<const Tensor> in) {
+           return fused_group_norm(
+               in[0], k.groups, k.f,
+               {.weight = nth(in, 1, k.parameters), .bias = nth(in, 2, k.parameters), .eps = 1e-2});
+         },
+         behind(k.f, norm_oracle(k.groups, 1e-2, k.parameters, 0))});
     if (k.torch)
-      c.samples.back().torch =
-          torch_of(k.f, str("F.group_norm(a, ", k.groups, ", ", torch_parameters(k.parameters),
-                            ", eps=0.01)"));
+      c.samples.back().torch = torch_of(k.f, str("F.group_norm(a, ", k.groups, ", ",
+                                                 torch_parameters(k.parameters), ", eps=0.01)"));
   }
-  c.errors = {undefined_operand("fused_group_norm",
-                                [](const Tensor& a, const Tensor& b) {
-                                  (void)fused_group_norm(a, 1, kRelu, {.weight = b});
-                                }),
-              error_input<ShapeError>(
-                  "groups", "[fused_group_norm] groups 3 does not divide the 4 channels",
-                  [](Device d) { (void)fused_group_norm(ones({2, 4}, {.device = d}), 3, kRelu); })};
+  c.errors = {
+      undefined_operand("fused_group_norm",
+                        [](const Tensor& a, const Tensor& b) {
+                          (void)fused_group_norm(a, 1, kRelu, {.weight = b});
+                        }),
+      error_input<ShapeError>(
+          "groups", "[fused_group_norm] groups 3 does not divide the 4 channels", [](Device d) {
+            (void)fused_group_norm(ones({2, 4}, {.device = d}), 3, kRelu);
+          })};
   rows.push_back(std::move(c));
 }
 
@@ -145,16 +132,11 @@ void add_instance(std::vector<OpCase>& rows) {
     bool own;
     bool torch = false;
   };
-  const Case cases[] = {{{2, 4, 5}, kRelu, 2, true, true},
-                        {{2, 3, 2, 3}, kGelu, 2, true, true},
-                        {{3, 4, 5}, kSilu, 2, false, true},
-                        {{3, 2, 7}, kTanh, 0, true, true},
-                        {{1, 3, 5}, kSilu, 1, true},
-                        {{2, 33, 3}, kRelu, 2, true},
-                        {{3, 7, 31}, kGelu, 2, true},
-                        {{2, 3, 257}, kRelu, 1, true},
-                        {{7, 3}, kRelu, 2, false},
-                        {{0, 3, 4}, kRelu, 2, true}};
+  const Case cases[] = {{{2, 4, 5}, kRelu, 2, true, true},  {{2, 3, 2, 3}, kGelu, 2, true, true},
+                        {{3, 4, 5}, kSilu, 2, false, true}, {{3, 2, 7}, kTanh, 0, true, true},
+                        {{1, 3, 5}, kSilu, 1, true},        {{2, 33, 3}, kRelu, 2, true},
+                        {{3, 7, 31}, kGelu, 2, true},       {{2, 3, 257}, kRelu, 1, true},
+                        {{7, 3}, kRelu, 2, false},          {{0, 3, 4}, kRelu, 2, true}};
   for (const Case& k : cases) {
     const int running = k.own ? 0 : 1 + k.parameters;
     c.samples.push_back(
@@ -171,19 +153,20 @@ void add_instance(std::vector<OpCase>& rows) {
          },
          behind(k.f, norm_oracle(k.own ? k.x[1] : 0, 1e-2, k.parameters, running))});
     if (k.torch)
-      c.samples.back().torch = torch_of(
-          k.f, str("F.instance_norm(a, ", k.own ? "None, None" : "d, e", ", ",
-                   torch_parameters(k.parameters), ", use_input_stats=", k.own ? "True" : "False",
-                   ", eps=0.01)"));
+      c.samples.back().torch =
+          torch_of(k.f, str("F.instance_norm(a, ", k.own ? "None, None" : "d, e", ", ",
+                            torch_parameters(k.parameters),
+                            ", use_input_stats=", k.own ? "True" : "False", ", eps=0.01)"));
   }
-  c.errors = {
-      undefined_operand("fused_instance_norm",
-                        [](const Tensor& a, const Tensor& b) {
-                          (void)fused_instance_norm(a, kRelu, {.weight = b});
-                        }),
-      error_input<ShapeError>(
-          "one place", "[fused_instance_norm] needs more than one place a channel, got 1",
-          [](Device d) { (void)fused_instance_norm(ones({5, 4}, {.device = d}), kRelu); })};
+  c.errors = {undefined_operand("fused_instance_norm",
+                                [](const Tensor& a, const Tensor& b) {
+                                  (void)fused_instance_norm(a, kRelu, {.weight = b});
+                                }),
+              error_input<ShapeError>(
+                  "one place", "[fused_instance_norm] needs more than one place a channel, got 1",
+                  [](Device d) {
+                    (void)fused_instance_norm(ones({5, 4}, {.device = d}), kRelu);
+                  })};
   rows.push_back(std::move(c));
 }
 

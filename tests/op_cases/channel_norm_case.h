@@ -6,7 +6,7 @@
 namespace wt_test {
 
 inline const std::vector<std::string> kChannelNorm{"channel_stats", "channel_norm_forward",
-                                          "channel_norm_sums", "channel_norm_backward"};
+                                                   "channel_norm_sums", "channel_norm_backward"};
 
 struct Statistic {
   double mean = 0, variance = 0, size = 0;  // size: the mean of |x|

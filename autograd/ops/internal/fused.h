@@ -1,5 +1,5 @@
-// What operators with bias, residual and activation share. Internal to ops/fused_linear.cpp and
-// ops/fused_conv.cpp.
+// What operators with bias, residual and activation share. Internal to ops/fused_linear.cpp,
+// ops/fused_conv.cpp and ops/channel_norm.cpp.
 #pragma once
 #include <initializer_list>
 #include <optional>

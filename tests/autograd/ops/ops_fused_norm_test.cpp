@@ -1,5 +1,5 @@
-// Normalisation by channels with an activation, beside what their rows in op_cases show: the bits of
-// the two operators one by one, in both orders of memory, and what is held.
+// Normalisation by channels with an activation, beside what their rows in op_cases show: the bits
+// of the two operators one by one, in both orders of memory, and what is held.
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/channel_norm.h"
 #include "warptape/autograd/ops/conv.h"
@@ -22,7 +22,7 @@ using namespace wt_test;
 namespace {
 
 constexpr Activation kActivations[] = {Activation::relu, Activation::gelu, Activation::gelu_tanh,
-                               Activation::silu};
+                                       Activation::silu};
 
 Tensor behind(Activation f, const Tensor& z) {
   switch (f) {
@@ -150,16 +150,15 @@ TEST_CASE("fused norms: behind a convolution its output is held, and nothing els
       std::vector<Values> gradients[2];
       for (const bool fused : {true, false}) {
         const i64 before = memory::stats(d).live;
-        const Tensor loss = sum(normed(Norm::training, f, fused,
-                                       conv2d(x, kernel, {.padding = 1}), w, b, {}, {}));
+        const Tensor loss =
+            sum(normed(Norm::training, f, fused, conv2d(x, kernel, {.padding = 1}), w, b, {}, {}));
         const i64 held = memory::stats(d).live - before, tensors = fused ? 1 : 2;
         CHECK(held >= tensors * one);
         CHECK(held <= tensors * one + small);
         for (const Tensor& g : grads({loss}, {kernel, w, b}))
           gradients[fused].push_back(to_doubles(g));
       }
-      if (f == Activation::relu && d.kind != DeviceKind::cuda)
-        CHECK(gradients[0] == gradients[1]);
+      if (f == Activation::relu && d.kind != DeviceKind::cuda) CHECK(gradients[0] == gradients[1]);
     }
 }
 
