@@ -33,7 +33,7 @@ struct Mlp : nn::Module<Mlp> {
 struct Cnn : nn::Module<Cnn> {
   nn::Conv2d conv1 = add("conv1", nn::Conv2d{2, 8, {.kernel = 3, .padding = 1}});
   nn::BatchNorm2d bn = add("bn", nn::BatchNorm2d{8});
-  nn::GroupNorm gn = add("gn", nn::GroupNorm{2, 8});
+  nn::GroupNorm gn = add("gn", nn::GroupNorm{2, 8, {.activation = Activation::silu}});
   nn::Conv2d conv2 = add("conv2", nn::Conv2d{8, 8, {.kernel = 3, .stride = 2}});
   nn::ConvTranspose2d up = add("up", nn::ConvTranspose2d{8, 4, {.kernel = 2, .stride = 2}});
   nn::Dropout drop = add("drop", nn::Dropout{0.5});

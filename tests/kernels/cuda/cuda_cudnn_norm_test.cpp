@@ -121,6 +121,7 @@ TEST_CASE("cudnn: batch norm that it does not take") {
     CHECK(std::string(said) == why);
   };
   refuses([](auto& p) { p.groups = 2; }, "takes batch norm only");
+  refuses([](auto& p) { p.activation = Activation::relu; }, "has no activation behind the norm");
   refuses([&](auto& p) { p.y = p.x; }, "writes its result beside its operands only");
   refuses([&](auto& p) { p.y = other.view(); },
           "takes tensors without gaps in one order of their axes only");
