@@ -73,8 +73,8 @@ __global__ void __launch_bounds__(kChannelThreads)
   const u32 begin = band * q.rows_each + (threadIdx.x >> p.log_lanes);
   const u32 end = q.rows - band * q.rows_each < q.rows_each ? q.rows : (band + 1) * q.rows_each;
   const SmallCentre centre(s, a.stats, s.statistic(n0, c));
-  [[maybe_unused]] float scale = 0, shift = 0;
-  (behind.line(c, centre.rstd, scale, shift), ...);
+  [[maybe_unused]] float scale = 0, b = 0;
+  (behind.line(c, centre.rstd, scale, b), ...);
   TwoSums<float> sums{0, 0};
   for (u32 n = n0 + begin; n < n0 + end; n += blockDim.x >> p.log_lanes) {
     const i64 at = n * a.x.sample + c * a.x.channel;
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kChannelThreads)
                      if (j >= lo && j < hi) {
                        float g = v[0][j];
                        const float d = centre.distance(v[1][j]);
-                       (behind.gradient(g, d * scale + shift), ...);
+                       (behind.gradient(g, d * scale + b), ...);
                        sums.first += g;
                        sums.second += g * d;
                      }
@@ -115,13 +115,13 @@ __global__ void __launch_bounds__(kChannelThreads)
   WT_SHARED(float, product, [V * kColumnRow]);
   const u32 row = column_row(c);
   const ColumnThread t(c, s.channels, V);
-  float mean[V], rest[V], sum[V] = {}, with_h[V] = {}, scale[V] = {}, shift[V] = {};
+  float mean[V], rest[V], sum[V] = {}, with_h[V] = {}, scale[V] = {}, b[V] = {};
 #pragma unroll
   for (int j = 0; j < V; ++j) {
     const u32 channel = j < t.valid ? t.first + j : 0;
     const SmallCentre centre(s, a.stats, s.statistic(t.slab, channel));
     mean[j] = centre.mean, rest[j] = centre.rest;
-    (behind.line(channel, centre.rstd, scale[j], shift[j]), ...);
+    (behind.line(channel, centre.rstd, scale[j], b[j]), ...);
   }
   const Cells<const T> operands[2] = {a.gy, a.x};
   walk_columns(operands, c, s, t, [&](u32, const float(&v)[2][V]) WT_INLINE_LAMBDA {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kChannelThreads)
     for (int j = 0; j < V; ++j) {
       float g = v[0][j];
       const float d = (v[1][j] - mean[j]) - rest[j];
-      (behind.gradient(g, d * scale[j] + shift[j]), ...);
+      (behind.gradient(g, d * scale[j] + b[j]), ...);
       sum[j] += g;
       with_h[j] += g * d;
     }
