@@ -52,8 +52,8 @@ struct SmallCentre {
 
 // y = f(z) of one element, and its gradient. relu has kernels of its own: behind a convolution it
 // is what networks have, and the others' formulas would cost its kernels registers.
-struct ReluBehind {
-  explicit ReluBehind(Activation) {}
+struct Relued {
+  explicit Relued(Activation) {}
   template <class A>
   __device__ __forceinline__ A value(A z) const {
     return pw::Relu::value(z);
@@ -63,9 +63,9 @@ struct ReluBehind {
     return pw::Grad0<pw::Relu>().value(gy, z);  // z has the sign of its result
   }
 };
-struct SmoothBehind {
+struct Smooth {
   Activation f;
-  explicit SmoothBehind(Activation which) : f(which) {}
+  explicit Smooth(Activation which) : f(which) {}
   template <class A>
   __device__ __forceinline__ A value(A z) const {
     A v[1] = {z};
@@ -83,7 +83,7 @@ struct SmoothBehind {
 // Kernels take it, with what z is made of, behind their arguments; or nothing, and then they have
 // no code for it.
 template <class T, class Act>
-struct ActivationBehind {
+struct After {
   const T *weight, *bias;
   Act act;
   template <class F>
@@ -106,7 +106,7 @@ struct ActivationBehind {
     shift = bias ? A(bias[c]) : A(0);
   }
 };
-// call() or call(ActivationBehind).
+// call() or call(After).
 template <class T, class Args, class Call>
 void with_activation(const Args& a, Call call) {
   const T* const weight = a.weight.template as<const T>();
@@ -114,9 +114,9 @@ void with_activation(const Args& a, Call call) {
   if (a.activation == Activation::none)
     call();
   else if (a.activation == Activation::relu)
-    call(ActivationBehind<T, ReluBehind>{weight, bias, ReluBehind(a.activation)});
+    call(After<T, Relued>{weight, bias, Relued(a.activation)});
   else
-    call(ActivationBehind<T, SmoothBehind>{weight, bias, SmoothBehind(a.activation)});
+    call(After<T, Smooth>{weight, bias, Smooth(a.activation)});
 }
 
 // --- planes: rows of neighbours ---
