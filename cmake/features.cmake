@@ -59,8 +59,9 @@ macro(wt_package name package version what apt)
     find_package(${package} ${version} MODULE QUIET)
   endif()
   set(wt_version "${${package}_VERSION}")
-  if(NOT wt_version)  # ZLIB before CMake 3.26
-    set(wt_version "${${package}_VERSION_STRING}")
+  if(NOT wt_version)  # ZLIB before CMake 3.26, LibLZMA
+    string(TOUPPER "${package}" wt_upper)
+    set(wt_version "${${wt_upper}_VERSION_STRING}")
   endif()
   set(wt_how "apt-get install ${apt}; -D${package}_ROOT=DIR says where it is")
   foreach(part IN ITEMS ${ARGN})
@@ -72,7 +73,11 @@ macro(wt_package name package version what apt)
   wt_feature_found(${name} ${package}_FOUND "${wt_version}" "${wt_how}")
   if(WARPTAPE_HAS_${name})
     target_link_libraries(wt_features INTERFACE ${package}::${package})
-    string(APPEND WT_PC_PRIVATE " ${${package}_LIBRARY}")
+    get_target_property(wt_library_file ${package}::${package} IMPORTED_LOCATION)
+    if(NOT wt_library_file)  # a library for each configuration
+      get_target_property(wt_library_file ${package}::${package} IMPORTED_LOCATION_RELEASE)
+    endif()
+    string(APPEND WT_PC_PRIVATE " ${wt_library_file}")
   endif()
 endmacro()
 
@@ -98,7 +103,11 @@ include(cmake/cuda.cmake)
 wt_package(OPENBLAS OpenBLAS "" "OpenBLAS for matrix products on the cpu device"
   libopenblas-pthread-dev)
 wt_package(ZLIB ZLIB "" "zlib for gzip files" zlib1g-dev)
+wt_package(LZMA LibLZMA "" "liblzma for xz files" liblzma-dev)
 wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
+wt_package(JPEG TurboJPEG "" "libjpeg-turbo for JPEG images" libturbojpeg0-dev)
+wt_package(WEBP WebP "" "libwebp for WebP images" libwebp-dev)
+wt_package(LMDB LMDB "" "LMDB for its databases" liblmdb-dev)
 
 # wt_uses(target names...): compiles the target with the headers of these imported targets.
 function(wt_uses target)
