@@ -6,6 +6,8 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/pixel_levels.h"
+#include "warptape/data/resident.h"
 
 namespace wt::data {
 namespace {
@@ -126,12 +128,22 @@ const std::array<const char*, 10>& Cifar10::class_names() {
 namespace {
 // One image.
 void standardise(const u8* pixels, float* x) {
-  for (int c = 0; c < 3; ++c) {
-    const float scale = 1 / (255.0f * kDeviation[c]), shift = kMean[c] / kDeviation[c];
-    for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = float(pixels[p]) * scale - shift;
-  }
+  static const detail::PixelLevels levels[3] = {
+      {kMean[0], kDeviation[0]}, {kMean[1], kDeviation[1]}, {kMean[2], kDeviation[2]}};
+  for (int c = 0; c < 3; ++c)
+    for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = levels[c][pixels[p]];
 }
 }  // namespace
+
+ResidentImages Cifar10::resident(Device d) const { return resident(d, {}); }
+ResidentImages Cifar10::resident(Device d, const ResidentImagesOptions& o) const {
+  ResidentImagesOptions own = o;
+  own.mean.assign(kMean, kMean + 3);
+  own.std.assign(kDeviation, kDeviation + 3);
+  own.flatten = flatten_;
+  own.classes = kClasses;
+  return ResidentImages(images_.view({size(), 3, 32, 32}), labels_, d, own);
+}
 
 Tensor Cifar10::prepare(const Tensor& images) {
   detail::check_images("Cifar10", images, {3, 32, 32});

@@ -86,7 +86,7 @@ TEST_CASE("optimizer race: Adam and AdamW without weight decay are one and the s
 }
 
 TEST_CASE("optimizer race: a rate that is far too high is a divergence of that optimizer only") {
-  const Race race = run(tiny({"lr_sgd=1000000"}));
+  const Race race = run(tiny({"lr_sgd=1000000000000"}));
   const RaceRow row = race_rows(race).back();
   CHECK(race.racers[row.racer].name == "sgd");
   CHECK(row.diverged == 2);
