@@ -133,6 +133,22 @@ std::vector<u8> read_bytes(const std::string& path, const ParseLimits& limits) {
   return bytes;
 }
 
+std::vector<u8> read_text(const std::string& path, const ParseLimits& limits) {
+  Content file(path, limits);
+  std::vector<u8> bytes;
+  i64 line = 1;
+  for (u64 begin = 0;; begin = bytes.size()) {
+    file.append(bytes, u64{1} << 20);
+    if (bytes.size() == begin) return bytes;
+    const auto from = bytes.begin() + i64(begin), nul = std::find(from, bytes.end(), u8{0});
+    line += std::count(from, nul, u8{'\n'});
+    if (nul != bytes.end())
+      data_error(path, u64(nul - bytes.begin()),
+                 str("line ", line, ": a NUL byte; this is no text"));
+    if (const auto size = file.size(); size && begin == 0) bytes.reserve(size_t(*size));
+  }
+}
+
 std::vector<u8> read_first_bytes(const std::string& path, size_t n) {
   Content file(path, {.max_bytes = ~u64{0}});
   std::vector<u8> bytes;

@@ -45,6 +45,12 @@ class Content {
 
 // The content of `path`, as Content reads it.
 std::vector<u8> read_bytes(const std::string& path, const ParseLimits& limits = {});
+// The whole content of a text file. A NUL byte is refused with its line, and looked for on the way:
+// a file that is no text, a large one full of holes above all, is refused by its first piece.
+std::vector<u8> read_text(const std::string& path, const ParseLimits& limits = {});
+inline std::string_view text_of(const std::vector<u8>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 // At most its first `n` bytes (inflated), reading little more than these from the disk.
 std::vector<u8> read_first_bytes(const std::string& path, size_t n);
 // How many bytes read_bytes() would give; a gzip file must be inflated for that.

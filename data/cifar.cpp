@@ -10,7 +10,7 @@
 namespace wt::data {
 namespace {
 
-constexpr i64 kPlane = 32 * 32, kPixels = 3 * kPlane, kRecord = 1 + kPixels;
+constexpr i64 kPlane = 32 * 32, kImage = 3 * kPlane, kRecord = 1 + kImage;
 // Of the 50,000 training images, as everybody rounds them.
 constexpr float kMean[3] = {0.4914f, 0.4822f, 0.4465f}, kDeviation[3] = {0.2470f, 0.2435f, 0.2616f};
 
@@ -73,7 +73,7 @@ std::vector<u8> read_records(const std::string& path, const ParseLimits& limits 
 void split_records(const std::vector<u8>& bytes, i64 n, u8* images, u8* labels) {
   for (i64 i = 0; i < n; ++i) {
     labels[i] = bytes[size_t(i * kRecord)];
-    std::memcpy(images + i * kPixels, bytes.data() + i * kRecord + 1, size_t(kPixels));
+    std::memcpy(images + i * kImage, bytes.data() + i * kRecord + 1, size_t(kImage));
   }
 }
 
@@ -98,14 +98,14 @@ Cifar10::Cifar10(const std::string& root, const Cifar10Options& o) : flatten_(o.
   }
   const CategoryScope scope(Category::dataset);
   const TensorOptions host{.dtype = DType::u8, .device = Device::cpu()};
-  images_ = empty({total, kPixels}, host);
+  images_ = empty({total, kImage}, host);
   labels_ = empty({total}, host);
   u8* images = images_.mutable_data<u8>();
   u8* labels = labels_.mutable_data<u8>();
   for (std::vector<u8>& file : files) {
     const i64 n = i64(file.size()) / kRecord;
     split_records(file, n, images, labels);
-    images += n * kPixels;
+    images += n * kImage;
     labels += n;
     std::vector<u8>().swap(file);
   }
@@ -125,7 +125,7 @@ const std::array<const char*, 10>& Cifar10::class_names() {
 
 namespace {
 // One image.
-void standardise(const u8* pixels, float* x) {
+void standardise_image(const u8* pixels, float* x) {
   for (int c = 0; c < 3; ++c) {
     const float scale = 1 / (255.0f * kDeviation[c]), shift = kMean[c] / kDeviation[c];
     for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = float(pixels[p]) * scale - shift;
@@ -138,13 +138,13 @@ Tensor Cifar10::prepare(const Tensor& images) {
   const Tensor from = images.to(Device::cpu()).contiguous();
   Tensor x = empty(from.shape(), {.dtype = DType::f32, .device = Device::cpu()});
   for (i64 i = 0; i < from.size(0); ++i)
-    standardise(from.data<u8>() + i * kPixels, x.mutable_data<float>() + i * kPixels);
+    standardise_image(from.data<u8>() + i * kImage, x.mutable_data<float>() + i * kImage);
   return x;
 }
 
 Batch Cifar10::batch(std::span<const i64> indices) const {
   const i64 n = i64(indices.size());
-  Batch b{empty(flatten_ ? Shape{n, kPixels} : Shape{n, 3, 32, 32},
+  Batch b{empty(flatten_ ? Shape{n, kImage} : Shape{n, 3, 32, 32},
                 {.dtype = DType::f32, .device = Device::cpu()}),
           empty({n}, {.dtype = DType::i64, .device = Device::cpu()})};
   float* x = b.x.mutable_data<float>();
@@ -154,7 +154,7 @@ Batch Cifar10::batch(std::span<const i64> indices) const {
   for (i64 i = 0; i < n; ++i) {
     const i64 k = indices[size_t(i)];
     detail::check_sample("Cifar10", k, size());
-    standardise(images + k * kPixels, x + i * kPixels);
+    standardise_image(images + k * kImage, x + i * kImage);
     y[i] = labels[k];
   }
   return b;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "warptape/core/safetensors.h"
+#include "warptape/data/bpe.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
@@ -73,6 +74,14 @@ bool takes(std::string_view content, Read read) {
 }
 
 }  // namespace
+
+bool takes_bpe(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::BpeTokenizer t = data::BpeTokenizer::load(path);
+    require(t.vocab_size() == i64(256 + t.merges().size() + t.specials().size()), "every id once");
+    require(t.decode(t.encode("low lowest\xff")) == "low lowest\xff", "a round trip");
+  });
+}
 
 bool takes_cifar(std::string_view file) {
   return takes(file, [&](const std::string& path) {

@@ -9,6 +9,7 @@ namespace wt_test {
 
 // True if the reader takes the file. A refusal is a DataError that names the file and the byte, and
 // what is taken is not more than the file can hold: std::logic_error otherwise.
+bool takes_bpe(std::string_view file);
 bool takes_cifar(std::string_view file);
 bool takes_csv(std::string_view file);
 bool takes_idx(std::string_view file);
