@@ -11,11 +11,13 @@
 
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
+#include "warptape/data/bytes.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
 #include "warptape/data/npz.h"
+#include "warptape/data/tokens.h"
 
 using namespace wt;
 
@@ -44,7 +46,11 @@ class MemoryFile {
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
-bool packed(std::string_view file) { return file.starts_with("\x1f\x8b"); }
+bool packed(std::string_view file) {
+  return file.starts_with("\x1f\x8b") || file.starts_with(std::string_view("\xfd"
+                                                                           "7zXZ\0",
+                                                                           6));
+}
 u64 bytes_of(const Tensor& t) { return u64(t.numel()) * u64(item_size(t.dtype())); }
 
 void keep(std::string_view content) {
@@ -90,6 +96,15 @@ bool takes_cifar(std::string_view file) {
     require(f.images.shape() == Shape{n, 3, 32, 32}, "a label an image");
     require(packed(file) || u64(n) * 3073 == file.size(), "whole records");
     for (const u8 label : f.labels.to_vector<u8>()) require(label < 10, "labels are classes");
+  });
+}
+
+bool takes_cifar100(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::Cifar100File f = data::read_cifar100(path);
+    require(packed(file) || u64(f.fine.numel()) * 3074 == file.size(), "whole records");
+    for (const u8 label : f.fine.to_vector<u8>()) require(label < 100, "labels are classes");
+    for (const u8 label : f.coarse.to_vector<u8>()) require(label < 20, "labels are superclasses");
   });
 }
 
@@ -145,6 +160,22 @@ bool takes_safetensors(std::string_view file) {
     }
     require(bytes + 8 < file.size(), "no more than the file has");
     f.verify();
+  });
+}
+
+bool takes_tokens(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::TokenFile f = data::read_tokens(path, {.vocab_size = 1000});
+    const u64 head = f.format == data::TokenFormat::llm_c ? 1024 : 0;
+    require(packed(file) || u64(f.tokens.numel()) * 2 + head == file.size(), "the file's length");
+    for (const i64 token : f.tokens.to_vector<i64>())
+      require(token >= 0 && token < 1000, "tokens of the vocabulary");
+  });
+}
+
+bool takes_xz(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    require(data::read_bytes(path, {.max_inflated = 1 << 20}).size() <= 1 << 20, "the limit");
   });
 }
 

@@ -11,11 +11,14 @@ namespace wt_test {
 // what is taken is not more than the file can hold: std::logic_error otherwise.
 bool takes_bpe(std::string_view file);
 bool takes_cifar(std::string_view file);
+bool takes_cifar100(std::string_view file);
 bool takes_csv(std::string_view file);
 bool takes_idx(std::string_view file);
 bool takes_image(std::string_view file);
 bool takes_npy(std::string_view file);
 bool takes_npz(std::string_view file);
 bool takes_safetensors(std::string_view file);
+bool takes_tokens(std::string_view file);
+bool takes_xz(std::string_view file);
 
 }  // namespace wt_test
