@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/core/json.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
 #include "warptape/data/bytes.h"
@@ -17,6 +18,7 @@
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
 #include "warptape/data/npz.h"
+#include "warptape/data/parallel_text.h"
 #include "warptape/data/tokens.h"
 
 using namespace wt;
@@ -131,6 +133,15 @@ bool takes_image(std::string_view file) {
     // A bit of a PNG may become four bytes, and deflate packs a thousand bytes into one.
     const bool png = file.starts_with("\x89PNG");
     require(u64(t.numel()) <= (png ? 32 * 1032 : 1) * file.size(), "no more than the file has");
+  });
+}
+
+bool takes_lines(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    for (const std::string& line : data::read_lines(path)) {
+      require(is_utf8(line) && line.find('\n') == line.npos, "a line of UTF-8");
+      require(packed(file) || line.size() <= file.size(), "no more than the file has");
+    }
   });
 }
 
