@@ -17,6 +17,7 @@
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/tokens.h"
@@ -159,6 +160,25 @@ bool takes_npz(std::string_view file) {
     require(bytes <= 1032 * file.size(), "no more than deflate packs");
   });
 }
+
+namespace {
+bool takes_mesh(std::string_view file, data::Mesh (*read)(const std::string&, const ParseLimits&)) {
+  return takes(file, [&](const std::string& path) {
+    const data::Mesh m = read(path, {});
+    require(packed(file) || u64(m.vertices.numel() + m.faces.numel()) <= 3 * file.size(),
+            "no more than the file has");
+    for (const i64 i : m.faces.to_vector<i64>())
+      require(i >= 0 && i < m.vertices.size(0), "faces of vertices");
+    require(m.degenerate <= m.faces.size(0), "degenerate ones among them");
+    if (m.degenerate < m.faces.size(0)) (void)data::sample_surface(m, 3);
+  });
+}
+}  // namespace
+
+bool takes_obj(std::string_view file) { return takes_mesh(file, data::read_obj); }
+bool takes_off(std::string_view file) { return takes_mesh(file, data::read_off); }
+bool takes_ply(std::string_view file) { return takes_mesh(file, data::read_ply); }
+bool takes_xyz(std::string_view file) { return takes_mesh(file, data::read_xyz); }
 
 bool takes_safetensors(std::string_view file) {
   return takes(file, [&](const std::string& path) {

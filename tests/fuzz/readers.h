@@ -18,8 +18,12 @@ bool takes_image(std::string_view file);
 bool takes_lines(std::string_view file);
 bool takes_npy(std::string_view file);
 bool takes_npz(std::string_view file);
+bool takes_obj(std::string_view file);
+bool takes_off(std::string_view file);
+bool takes_ply(std::string_view file);
 bool takes_safetensors(std::string_view file);
 bool takes_tokens(std::string_view file);
+bool takes_xyz(std::string_view file);
 bool takes_xz(std::string_view file);
 
 }  // namespace wt_test
