@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "warptape/core/hold_write_signals.h"
 
@@ -22,6 +24,35 @@ constexpr double kSmoothing = 0.3;
 constexpr double kLineSeconds = 10, kLineFraction = 0.05, kLineFloorSeconds = 1;
 
 std::atomic<bool> bar_on_stderr{false};
+
+// The bars that are being drawn on stderr, from above, with what stands there. The cursor rests in
+// the last one's line.
+struct Shown {
+  const void* bar;
+  std::string line;
+};
+struct Screen {
+  std::mutex mutex;  // bars of several threads share it
+  std::vector<Shown> bars;
+};
+Screen& screen() {
+  static Screen* const only = new Screen;  // a bar may be closed by a destructor at the very end
+  return *only;
+}
+
+constexpr std::string_view kClearRest = "\x1b[K";
+std::string lines_up(std::size_t n) { return n ? "\x1b[" + std::to_string(n) + "A" : ""; }
+std::string lines_down(std::size_t n) { return n ? "\x1b[" + std::to_string(n) + "B" : ""; }
+// Each in a line of its own, the cursor in the last.
+std::string drawn_again(const std::vector<Shown>& bars) {
+  std::string out;
+  for (const Shown& shown : bars) {
+    if (&shown != &bars.front()) out += '\n';
+    out += "\r" + shown.line;
+    out += kClearRest;
+  }
+  return out;
+}
 
 double monotonic_seconds() {
   using namespace std::chrono;
@@ -230,15 +261,39 @@ void Progress::draw_line(double now, bool final) {
     put(line + "\n");
     return;
   }
+  if (to_stderr_) {
+    Screen& s = screen();
+    const std::lock_guard lock(s.mutex);
+    auto own = std::find_if(s.bars.begin(), s.bars.end(),
+                            [&](const Shown& shown) { return shown.bar == this; });
+    if (own == s.bars.end()) {
+      if (!s.bars.empty()) write_stderr("\n");
+      own = s.bars.insert(s.bars.end(), {this, {}});
+    }
+    const std::size_t at = std::size_t(own - s.bars.begin()), below = s.bars.size() - 1 - at;
+    own->line = line;
+    if (final) s.bars.erase(own);
+    bar_on_stderr.store(!s.bars.empty());
+    if (at + below > 0) {
+      drawn_width_ = final ? 0 : width_of(line);
+      line += kClearRest;
+      if (!final)
+        write_stderr(lines_up(below) + "\r" + line + lines_down(below));
+      else if (options_.leave)  // above those that go on
+        write_stderr(lines_up(at + below) + "\r" + line + "\n" + drawn_again(s.bars));
+      else
+        write_stderr(lines_up(at + below) + drawn_again(s.bars) + "\n\r" + std::string(kClearRest) +
+                     lines_up(1));
+      return;
+    }
+  }
   if (final && !options_.leave) {
-    if (to_stderr_) bar_on_stderr.store(false);
     put("\r" + std::string(drawn_width_, ' ') + "\r");
     return;
   }
   const std::size_t width = width_of(line);
   line.append(drawn_width_ - std::min(drawn_width_, width), ' ');
   drawn_width_ = final ? 0 : width;
-  if (to_stderr_) bar_on_stderr.store(!final);
   put("\r" + line + (final ? "\n" : ""));
 }
 
@@ -246,6 +301,19 @@ void Progress::set_postfix(std::string text) { postfix_ = without_controls(std::
 
 void Progress::write(std::string_view line) {
   if (options_.disable) return;
+  if (to_stderr_) {
+    Screen& s = screen();
+    const std::lock_guard lock(s.mutex);
+    const bool alone = s.bars.size() == 1 && s.bars[0].bar == this;
+    if (!s.bars.empty() && !alone) {
+      std::string above = "\r";
+      for (const char c : line)
+        above += c == '\n' ? std::string(kClearRest) + '\n' : std::string(1, c);
+      write_stderr(lines_up(s.bars.size() - 1) + above + std::string(kClearRest) + "\n" +
+                   drawn_again(s.bars));
+      return;
+    }
+  }
   if (options_.style == ProgressStyle::lines || closed_) {
     put(std::string(line) + "\n");
     return;
