@@ -139,7 +139,9 @@ void add_train(CLI::App& app, int& code) {
   c->add_flag("--offload", o->offload,
               "keep in host memory what backward needs: less of the device's, copies to and fro");
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph; not there yet");
-  c->add_flag("--quiet", o->quiet);
+  auto* quiet = c->add_flag("--quiet", o->quiet);
+  c->add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
+      ->excludes(quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
   c->callback([c, o, &code] {
     check_given(*c, *o);

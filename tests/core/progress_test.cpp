@@ -1,4 +1,4 @@
-#include "warptape/core/progress.h"
+#include "warptape/core/progress_head.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -270,7 +270,7 @@ TEST_CASE("progress: a stderr whose reader has gone ends nothing") {
 
 namespace {
 
-// What a terminal shows of what was written to it: \r, \n, and the sequences A, B and K.
+// What a terminal shows of what was written to it: \r, \n, and the sequences A, B, J and K.
 class Terminal {
  public:
   explicit Terminal(std::string_view text) {
@@ -286,7 +286,9 @@ class Terminal {
         for (i += 2; text[i] >= '0' && text[i] <= '9'; ++i) n = n * 10 + size_t(text[i] - '0');
         if (text[i] == 'A') row_ -= std::min(row_, n);
         if (text[i] == 'B') row_ = std::min(row_ + n, lines_.size() - 1);
-        if (text[i] == 'K') lines_[row_].resize(std::min(lines_[row_].size(), column_));
+        if (text[i] == 'J') lines_.resize(row_ + 1);
+        if (text[i] == 'K' || text[i] == 'J')
+          lines_[row_].resize(std::min(lines_[row_].size(), column_));
       } else {
         std::string& line = lines_[row_];
         line.resize(std::max(line.size(), column_ + 1), ' ');
@@ -402,6 +404,31 @@ TEST_CASE("progress: nested loops, whose inner bars come and go") {
     outer.close();
     CHECK(bars.terminal().row() == expected.size() + 1);
   }
+}
+
+TEST_CASE("progress: lines above the bars are replaced in place") {
+  using wt::detail::set_progress_head;
+  Bars bars;
+  set_progress_head({"nobody sees this"});
+  Progress a(bars.options("a"));
+  CHECK(bars.lines() == Screen{"a:   0%"});
+  set_progress_head({"one", "two"});
+  a.update(2);
+  CHECK(bars.lines() == Screen{"one", "two", "a:  20%"});
+  a.write("said");
+  {
+    Progress b(bars.options("b"));
+    CHECK(bars.lines() == Screen{"said", "one", "two", "a:  20%", "b:   0%"});
+    set_progress_head({"three", "2", "1"});
+    CHECK(bars.lines() == Screen{"said", "three", "2", "1", "a:  20%", "b:   0%"});
+  }
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "three", "2", "1", "a:  20%"});
+  set_progress_head({"one"});
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%"});
+  a.close();
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%", ""});
+  Progress c(bars.options("c"));
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%", "c:   0%"});
 }
 
 TEST_CASE("progress: where there is no terminal, bars at once are plain lines") {

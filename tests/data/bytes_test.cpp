@@ -98,10 +98,10 @@ TEST_CASE("content: xz within the limits of size and memory, damage with its pla
 TEST_CASE("content: whatever is done to an xz file, it is read or refused with its place") {
   if (!WARPTAPE_HAS_LZMA) SKIP_TEST("this build has no liblzma");
   FuzzPlan plan(3'000, 41);
-  const std::string golden = wt_test::kXzAbc + wt_test::kXzZeros;
+  const std::string golden = wt_test::kXzAbc + wt_test::kXzDefg;
   long long accepted = 0;
   for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_xz(mutated(golden, plan.random, {"\xff", "YZ", "\x21\x01"}));
+    accepted += wt_test::takes_lines(mutated(golden, plan.random, {"\xff", "YZ", "\x21\x01"}));
   CHECK(accepted < plan.cases);
 }
 

@@ -12,7 +12,6 @@
 #include "warptape/core/json.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
-#include "warptape/data/bytes.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
@@ -201,12 +200,6 @@ bool takes_tokens(std::string_view file) {
     require(packed(file) || u64(f.tokens.numel()) * 2 + head == file.size(), "the file's length");
     for (const i64 token : f.tokens.to_vector<i64>())
       require(token >= 0 && token < 1000, "tokens of the vocabulary");
-  });
-}
-
-bool takes_xz(std::string_view file) {
-  return takes(file, [&](const std::string& path) {
-    require(data::read_bytes(path, {.max_inflated = 1 << 20}).size() <= 1 << 20, "the limit");
   });
 }
 

@@ -24,6 +24,5 @@ bool takes_ply(std::string_view file);
 bool takes_safetensors(std::string_view file);
 bool takes_tokens(std::string_view file);
 bool takes_xyz(std::string_view file);
-bool takes_xz(std::string_view file);
 
 }  // namespace wt_test
