@@ -1,6 +1,7 @@
 // Text files from strangers, line by line, with errors that say where. Internal to the readers of
 // this folder.
 #pragma once
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -33,7 +34,7 @@ class Lines {
     const size_t end = std::min(text_.find('\n', at_), text_.size());
     line = {text_.substr(at_, end - at_), base_ + at_, ++number_};
     if (line.text.ends_with('\r')) line.text.remove_suffix(1);
-    at_ = end + 1;
+    at_ = std::min(end + 1, text_.size());
     return true;
   }
   // The next line; its absence is an error.

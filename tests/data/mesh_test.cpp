@@ -142,6 +142,9 @@ TEST_CASE("mesh: PLY in text and both byte orders, other elements and properties
       (void)wt_test::takes_ply(bad);  // refused with its place or read as something else
     }
   }
+  CHECK(
+      mentions(refusal("m.ply", ply_binary(true).substr(0, ply_binary(true).find("header\n") + 6)),
+               "the file ends before its last element"));  // not even the line's end is there
   const auto edited = [](const std::string& from, const std::string& to) {
     std::string text = kPlyText;
     return refusal("m.ply", text.replace(text.find(from), from.size(), to));
