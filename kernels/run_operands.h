@@ -24,6 +24,7 @@
 #include "warptape/kernels/exponent_counts.h"
 #include "warptape/kernels/gather.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/kernels/image_batch.h"
 #include "warptape/kernels/index.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/linalg.h"
@@ -317,6 +318,15 @@ void list_optim_operands(To& to) {
     void* counts = a.counts;
     o.out(counts, a.rows * kExponentBins, DType::i64).in(a.x, a.n, a.dtype);
     o.in(a.parts, a.part_count * i64(sizeof(ExponentPart)), DType::u8);
+  });
+  to.template add<ImageBatchArgs>([](auto& a, auto& o) {
+    o.out(a.out).in(a.images);
+    if (a.targets) {
+      void* targets = a.targets;
+      o.out(targets, a.count(), DType::i64).in(a.labels, a.images.size(0), DType::i64);
+    }
+    if (a.order) o.in(a.order, a.count(), DType::i64);
+    if (a.cursor) o.in(a.cursor, 2, DType::i64);
   });
 }
 

@@ -1,0 +1,89 @@
+// A training batch of images, out of a dataset that stays where it lies: gathered, cropped,
+// mirrored, with holes, standardised and cast in one launch, labels included.
+#pragma once
+#include "warptape/kernels/common/image_draws.h"
+#include "warptape/kernels/contract.h"
+
+namespace wt {
+
+// Sample i of the batch, 0 <= i < n, is row
+//   order[i]                            where a list is given
+//   place + i                           in order
+//   permute(key(seed, epoch), place + i, N)   shuffled (core/permutation.h)
+// of the images. With `cursor`, epoch and place are cursor[0] and cursor[1] in memory of the
+// device: a captured launch is another batch at each replay.
+//
+// images: [N, C, H, W], u8 f16 bf16 or f32, any strides; out: [n, C, h, w], f32 f16 or bf16, C at
+// most kImageChannels, contiguous or channels_last. A sample's ImageView (image_draws.h) says which
+// pixel of its image is at a place of the output, mirrored or outside:
+//   out = fma(pixel, scale[c], shift[c]), rounded once; 0 inside of a hole.
+// labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone.
+// Rows outside [0, N) are the caller's fault.
+inline constexpr int kImageChannels = 4;
+
+struct ImageBatchArgs {
+  View out{};
+  View images{};
+  i64* targets = nullptr;
+  const i64* labels = nullptr;
+  const i64* order = nullptr;
+  const i64* cursor = nullptr;
+  bool shuffle = false;
+  u64 seed = 0;
+  i64 epoch = 0, place = 0;
+  ImageAugment augment{};
+  float scale[kImageChannels] = {1, 1, 1, 1};
+  float shift[kImageChannels] = {};
+
+  i64 count() const { return out.size(0); }
+  i64 bytes() const {
+    return out.bytes() + out.numel() * item_size(images.dtype()) + (targets ? count() * 16 : 0) +
+           (order ? count() * 8 : 0);
+  }
+  i64 flops() const { return 2 * out.numel(); }
+};
+WT_CONTRACT(image_batch, ImageBatchArgs);
+
+namespace detail {
+
+// Null, or what is wrong with the arguments, for all variants.
+inline const char* bad_image_batch(const ImageBatchArgs& a) {
+  const DType from = a.images.dtype(), to = a.out.dtype();
+  if (from != DType::u8 && from != DType::f32 && from != DType::f16 && from != DType::bf16)
+    return "images must be u8, f16, bf16 or f32";
+  if (to != DType::f32 && to != DType::f16 && to != DType::bf16)
+    return "the output must be f32, f16 or bf16";
+  if (a.out.size(1) > kImageChannels) return "more than four channels";
+  if (a.out.size(2) * a.out.size(3) > (i64{1} << 30) || a.images.size(2) > (1 << 20) ||
+      a.images.size(3) > (1 << 20))
+    return "images of more than 2^30 pixels, or 2^20 in a row";
+  return nullptr;
+}
+
+// What a sample's draws are made from, and which row it is.
+struct ImageSource {
+  const i64* order;
+  const i64* cursor;
+  u64 rows;
+  bool shuffle;
+  u64 seed;
+  i64 epoch, place;
+
+  explicit ImageSource(const ImageBatchArgs& a)
+      : order(a.order),
+        cursor(a.cursor),
+        rows(u64(a.images.size(0))),
+        shuffle(a.shuffle),
+        seed(a.seed),
+        epoch(a.epoch),
+        place(a.place) {}
+  WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
+  WT_HD i64 row(i64 sample, i64 epoch_now) const {
+    if (order) return order[sample];
+    const i64 at = (cursor ? cursor[1] : place) + sample;
+    return shuffle ? i64(permute(permutation_key(seed, u64(epoch_now)), u64(at), rows)) : at;
+  }
+};
+
+}  // namespace detail
+}  // namespace wt
