@@ -16,12 +16,13 @@ class Maker {
   Tensor bytes(const void* host, i64 size);
   Tensor scalar(double v, DType t);
   Tensor out(const Shape& s, DType t);
-
- private:
+  // As long as the problem is there.
   Tensor kept(Tensor t) {
     keep_.push_back(t);
     return t;
   }
+
+ private:
   Device device_;
   u64 seed_;
   std::vector<Tensor>& keep_;
@@ -74,5 +75,6 @@ Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one)
 // Rows by origin; problems.cpp sorts them.
 void add_launched_rows(std::vector<ProblemRow>& rows);  // launched.h
 void add_optim_rows(std::vector<ProblemRow>& rows);
+void add_data_rows(std::vector<ProblemRow>& rows);
 
 }  // namespace wt::bench

@@ -1,0 +1,43 @@
+// Batches out of datasets that lie on the device.
+#include "warptape/bench/gpu/maker.h"
+#include "warptape/core/str.h"
+#include "warptape/kernels/image_batch.h"
+
+namespace wt::bench {
+namespace {
+
+struct ImageShape {
+  i64 count, batch, channels, side;
+};
+
+// CIFAR-10 and Fashion-MNIST: shuffled, cropped out of padding, half of them mirrored.
+Problem image_batch_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const ImageShape s = scale == Scale::small ? ImageShape{33, 7, shape ? 1 : 3, 9}
+                       : shape               ? ImageShape{60'000, 8192, 1, 28}
+                                             : ImageShape{50'000, 2000, 3, 32};
+  const std::string text = str(s.batch, " of ", s.count, "x", s.channels, "x", s.side, "x", s.side);
+  return problem_of(d, t, text, sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.out({s.batch, s.channels, s.side, s.side}, t), m.out({s.batch}, DType::i64)};
+    const Shape images{s.count, s.channels, s.side, s.side};
+    std::vector<u8> pixels(size_t(numel_of(images)));
+    for (size_t i = 0; i < pixels.size(); ++i) pixels[i] = u8(i * 2654435761u >> 13);
+    const Tensor in = m.kept(m.bytes(pixels.data(), i64(pixels.size())).view(images));
+    ImageBatchArgs a{
+        .seed = 3, .epoch = 1, .augment = {.padding = 4, .random_crop = true, .mirror = 0.5f}};
+    a.shuffle = true;
+    a.out = {out[0].impl()->data, &out[0].impl()->geometry};
+    a.images = {in.impl()->data, &in.impl()->geometry};
+    a.targets = static_cast<i64*>(out[1].impl()->data);
+    a.labels = static_cast<const i64*>(m.indices({s.count}, 10).impl()->data);
+    for (int c = 0; c < 3; ++c) a.scale[c] = 1 / 63.0f, a.shift[c] = -2;
+    return a;
+  });
+}
+
+}  // namespace
+
+void add_data_rows(std::vector<ProblemRow>& rows) {
+  rows.push_back({"image_batch", {DType::f32, DType::f16, DType::bf16}, 2, image_batch_problem});
+}
+
+}  // namespace wt::bench
