@@ -326,6 +326,7 @@ void list_optim_operands(To& to) {
       o.out(targets, a.count(), DType::i64).in(a.labels, a.images.size(0), DType::i64);
     }
     if (a.order) o.in(a.order, a.count(), DType::i64);
+    if (a.ids) o.in(a.ids, a.count(), DType::i64);
     if (a.cursor) o.in(a.cursor, 2, DType::i64);
   });
 }
