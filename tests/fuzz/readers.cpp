@@ -20,6 +20,8 @@
 #include "warptape/data/npz.h"
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/tokens.h"
+#include "warptape/data/shard_parts.h"
+#include "warptape/data/tfrecord.h"
 
 using namespace wt;
 
@@ -200,6 +202,53 @@ bool takes_tokens(std::string_view file) {
     require(packed(file) || u64(f.tokens.numel()) * 2 + head == file.size(), "the file's length");
     for (const i64 token : f.tokens.to_vector<i64>())
       require(token >= 0 && token < 1000, "tokens of the vocabulary");
+  });
+}
+
+bool takes_shard(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::Shards s(path);
+    require(s.bytes() + u64(s.size()) * 12 < file.size(), "no more than the file has");
+    for (i64 i = 0; i < s.size(); ++i)
+      require(s.get(i).size() == s.fields().size(), "a value a field");
+    require(data::check_shards(path).damage.empty(), "what is read is what verify passes");
+  });
+}
+
+bool takes_shard_record(std::string_view record) {
+  static const std::vector<data::ShardField> fields{
+      {.name = "a", .dtype = DType::f32, .shape = {-1, 2, -1}},
+      {.name = "b", .kind = data::ShardKind::bytes},
+      {.name = "s", .kind = data::ShardKind::string},
+      {.name = "t", .dtype = DType::boolean, .shape = {3}}};
+  return takes(record, [&](const std::string& path) {
+    u64 bytes = 0;
+    for (const data::ShardValue& v : data::detail::parse_shard_record(fields, record, path, 0))
+      bytes += std::holds_alternative<Tensor>(v) ? bytes_of(std::get<Tensor>(v))
+                                                 : std::get<std::string>(v).size();
+    require(bytes + 32 == record.size(), "all that is there, and no more");
+  });
+}
+
+bool takes_tfrecord(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    data::TfRecordReader reader(path);
+    const data::TfRecords set(path);
+    std::string record;
+    u64 bytes = 0;
+    for (i64 i = 0; reader.next(record); ++i) {
+      require(set.bytes(i) == record, "by its number as in order");
+      bytes += record.size() + 16;
+    }
+    require(packed(file) || bytes == file.size(), "all that is there, and no more");
+  });
+}
+
+bool takes_tf_example(std::string_view record) {
+  return takes(record, [&](const std::string& path) {
+    const data::TfExample example = data::parse_tf_example(record, path);
+    const std::string again = data::tf_example_bytes(example);
+    require(data::tf_example_bytes(data::parse_tf_example(again)) == again, "the same again");
   });
 }
 
