@@ -6,7 +6,6 @@
 
 #include <filesystem>
 
-#include "warptape/core/build_info.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/shard_parts.h"
@@ -16,6 +15,9 @@
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
+
+// There under AddressSanitizer, which keeps freed memory for a while.
+extern "C" void __asan_init() __attribute__((weak));
 
 using namespace wt;
 namespace fs = std::filesystem;
@@ -280,7 +282,7 @@ TEST_CASE("shards: a pack is read in less memory than it has") {
     for (auto& [a, y] : data::Loader{data::Shards{dir / "p"}, {.batch = 2}})
       for (const i64 v : y.to_vector<i64>()) sum += v;
     const bool good = sum == 63 * 32 && data::check_shards(dir / "p").damage.empty();
-    ::_exit(!good ? 1 : peak() - before > 24 * 1024 && !build_info().sanitizers[0] ? 2 : 0);
+    ::_exit(!good ? 1 : peak() - before > 24 * 1024 && !__asan_init ? 2 : 0);
   }
   int status = 0;
   REQUIRE(waitpid(child, &status, 0) == child);
@@ -288,7 +290,7 @@ TEST_CASE("shards: a pack is read in less memory than it has") {
   CHECK(WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("shards: whatever is done to a file, the reader refuses it or reads what is there") {
+TEST_CASE("shard: whatever is done to a file, the reader refuses it or reads what is there") {
   const TempDir dir;
   data::ShardWriter w(dir / "p", kMixed);
   for (i64 i = 0; i < 3; ++i) w.add(mixed_record(i));
@@ -306,7 +308,7 @@ TEST_CASE("shards: whatever is done to a file, the reader refuses it or reads wh
   CHECK(accepted < plan.cases / 2);
 }
 
-TEST_CASE("shard records: whatever is done to one, the reader refuses it or reads what is there") {
+TEST_CASE("shard_record: whatever is done to one, the reader refuses it or reads what is there") {
   const auto number = [](u64 v) {
     std::string s;
     data::detail::append_le(s, v);

@@ -225,7 +225,7 @@ TEST_CASE("tfrecord: whatever is done to a file, the reader refuses it or reads 
   CHECK(accepted < plan.cases / 2);
 }
 
-TEST_CASE("tf.Example: whatever is done to one, the reader refuses it or reads what is there") {
+TEST_CASE("tf_example: whatever is done to one, the reader refuses it or reads what is there") {
   const std::string golden = data::tf_example_bytes(tf_sample(3));
   const std::vector<std::string_view> words{
       "\xff\xff\xff\xff\xff",    "\x0a", "\x0b", "\x12\x02", "\x1a",
