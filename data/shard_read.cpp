@@ -23,6 +23,11 @@ class ShardCursor {
     at_ += n;
     return bytes_.substr(at_ - n, n);
   }
+  // A field's text is made for the error alone: this runs for every record.
+  std::string_view take(u64 n, const ShardField& f) {
+    if (n > left()) return take(n, std::string_view(f.describe()));
+    return take(n, std::string_view());
+  }
   template <class T>
   T number(std::string_view what) {
     return detail::load_le<T>(take(sizeof(T), what).data());
@@ -123,7 +128,7 @@ Tensor parse_tensor(ShardCursor& c, const ShardField& f) {
     shape.push_back(n);
   }
   const u64 bytes = u64(numel_of(shape) * item_size(f.dtype));
-  const std::string_view content = c.take(bytes, f.describe());
+  const std::string_view content = c.take(bytes, f);
   if (f.dtype == DType::boolean)
     for (const char b : content)
       if (u8(b) > 1)
@@ -146,7 +151,7 @@ ShardRecord detail::parse_shard_record(const std::vector<ShardField>& fields,
       record.emplace_back(parse_tensor(c, f));
       continue;
     }
-    std::string text(c.take(c.number<u64>("a length"), f.describe()));
+    std::string text(c.take(c.number<u64>("a length"), f));
     if (f.kind == ShardKind::string && !is_utf8(text))
       c.fail(str("field ", f.describe(), " is not UTF-8"));
     record.emplace_back(std::move(text));
