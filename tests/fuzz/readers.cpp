@@ -19,9 +19,9 @@
 #include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/parallel_text.h"
-#include "warptape/data/tokens.h"
 #include "warptape/data/shard_parts.h"
 #include "warptape/data/tfrecord.h"
+#include "warptape/data/tokens.h"
 
 using namespace wt;
 

@@ -22,12 +22,12 @@ bool takes_obj(std::string_view file);
 bool takes_off(std::string_view file);
 bool takes_ply(std::string_view file);
 bool takes_safetensors(std::string_view file);
-bool takes_tokens(std::string_view file);
-bool takes_xyz(std::string_view file);
 bool takes_shard(std::string_view file);
 // A record's bytes behind a good check sum.
 bool takes_shard_record(std::string_view record);
 bool takes_tfrecord(std::string_view file);
 bool takes_tf_example(std::string_view record);
+bool takes_tokens(std::string_view file);
+bool takes_xyz(std::string_view file);
 
 }  // namespace wt_test
