@@ -129,7 +129,7 @@ TEST_CASE("readers: a file of holes is refused by its first bytes, not loaded fo
   const auto image = [](const std::string& path, const ParseLimits& l) {
     (void)read_image(path, l);
   };
-  CHECK(mentions(refusal("", image), "at byte 0: neither PNG nor PPM nor PGM"));
+  CHECK(mentions(refusal("", image), "at byte 0: neither PNG nor JPEG nor WebP nor PPM nor PGM"));
   CHECK(mentions(refusal("P5 1 1 255\nx", image), "the limit is 1073741824"));
   CHECK(mentions(refusal("\x89PNG\r\n\x1a\n", image), "the limit is 1073741824"));
   const auto idx = [](const std::string& path, const ParseLimits& l) { (void)read_idx(path, l); };
