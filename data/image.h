@@ -1,4 +1,4 @@
-// Single images from files.
+// Single images from files and into them.
 #pragma once
 #include <span>
 #include <string>
@@ -28,5 +28,10 @@ WT_API Tensor read_image(const std::string& path, const ParseLimits& limits = {}
 // The same of a file's content; `name` stands for the path in messages.
 WT_API Tensor decode_image(std::span<const u8> bytes, const std::string& name,
                            const ParseLimits& limits = {});
+
+// A PNG file of u8 [H, W, C], C = 1 to 4: grey, grey and alpha, RGB, RGBA. Throws ShapeError,
+// DtypeError, NotAvailable without libspng; a file is written whole or not at all.
+WT_API std::string png_of(const Tensor& image);
+WT_API void write_png(const std::string& path, const Tensor& image);
 
 }  // namespace wt::data
