@@ -12,8 +12,7 @@
 // `static constexpr bool in_memory = true` (or `bool in_memory() const`) says that samples lie in
 // memory and making a batch is little more than copying: a Loader with workers = kAuto takes none.
 //
-// A dataset of single samples, with `get(i)` in batch()'s place: data/samples.h. One without an
-// order or a size, whose samples come one after the other: data/stream_loader.h.
+// A dataset of single samples, with `get(i)` in batch()'s place: data/samples.h.
 #pragma once
 #include <array>
 #include <concepts>
