@@ -11,8 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <vector>
 
 #include "warptape/core/hold_write_signals.h"
+#include "warptape/core/progress_head.h"
 
 namespace wt {
 namespace {
@@ -22,6 +25,41 @@ constexpr double kSmoothing = 0.3;
 constexpr double kLineSeconds = 10, kLineFraction = 0.05, kLineFloorSeconds = 1;
 
 std::atomic<bool> bar_on_stderr{false};
+
+// The bars that are being drawn on stderr, from above, with what stands there. The cursor rests in
+// the last one's line.
+struct Shown {
+  const void* bar;
+  std::string line;
+};
+constexpr std::string_view kClearRest = "\x1b[K";
+std::string lines_up(std::size_t n) { return n ? "\x1b[" + std::to_string(n) + "A" : ""; }
+std::string lines_down(std::size_t n) { return n ? "\x1b[" + std::to_string(n) + "B" : ""; }
+
+struct Screen {
+  std::mutex mutex;  // bars of several threads share it
+  std::vector<std::string> head;
+  std::vector<Shown> bars;
+
+  // From the last line to the first one.
+  std::string to_top() const { return lines_up(head.size() + bars.size() - 1); }
+  // Each in a line of its own, the cursor in the last.
+  std::string drawn() const {
+    std::string out;
+    const auto add = [&](const std::string& line) {
+      if (!out.empty()) out += '\n';
+      out += "\r" + line;
+      out += kClearRest;
+    };
+    for (const std::string& line : head) add(line);
+    for (const Shown& shown : bars) add(shown.line);
+    return out;
+  }
+};
+Screen& screen() {
+  static Screen* const only = new Screen;  // a bar may be closed by a destructor at the very end
+  return *only;
+}
 
 double monotonic_seconds() {
   using namespace std::chrono;
@@ -50,14 +88,6 @@ bool locale_is_utf8() {
     if (value && *value) return contains_utf8_name(value);
   }
   return false;
-}
-
-ProgressStyle style_of_stderr() {
-  const char* const term = std::getenv("TERM");
-  if (!::isatty(STDERR_FILENO) || (term && std::strcmp(term, "dumb") == 0)) {
-    return ProgressStyle::lines;
-  }
-  return locale_is_utf8() ? ProgressStyle::bar : ProgressStyle::ascii_bar;
 }
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }
@@ -118,6 +148,36 @@ std::string bar_text(double fraction, std::size_t width, ProgressStyle style) {
 
 }  // namespace
 
+ProgressStyle detail::style_of_stderr() {
+  const char* const term = std::getenv("TERM");
+  if (!::isatty(STDERR_FILENO) || (term && std::strcmp(term, "dumb") == 0)) {
+    return ProgressStyle::lines;
+  }
+  return locale_is_utf8() ? ProgressStyle::bar : ProgressStyle::ascii_bar;
+}
+
+// Asked at every redraw: a resized window needs no signal handler.
+detail::TerminalSize detail::stderr_size() {
+  winsize size{};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0) size = {};
+  const auto given = [](const char* name, int otherwise) {
+    const char* const text = std::getenv(name);
+    const int value = text ? std::atoi(text) : 0;
+    return value > 1 ? value : otherwise;
+  };
+  return {given("COLUMNS", size.ws_col > 1 ? size.ws_col : 80) - 1,
+          given("LINES", size.ws_row > 0 ? size.ws_row : 24)};
+}
+
+void detail::set_progress_head(std::vector<std::string> lines) {
+  Screen& s = screen();
+  const std::lock_guard lock(s.mutex);
+  if (s.bars.empty()) return;
+  const std::string top = s.to_top();
+  s.head = std::move(lines);
+  write_stderr(top + s.drawn() + "\x1b[J");  // more lines may have been there
+}
+
 std::string detail::format_progress(const ProgressFigures& f) {
   const bool known = f.total >= 0 && f.n <= f.total;
   const std::string prefix = f.desc.empty() ? "" : f.desc + ": ";
@@ -145,7 +205,7 @@ std::string detail::format_progress(const ProgressFigures& f) {
 Progress::Progress(ProgressOptions options) : options_(std::move(options)) {
   to_stderr_ = !options_.sink;
   options_.desc = without_controls(options_.desc);
-  if (options_.style == ProgressStyle::automatic) options_.style = style_of_stderr();
+  if (options_.style == ProgressStyle::automatic) options_.style = detail::style_of_stderr();
   if (!options_.clock) options_.clock = monotonic_seconds;
   start_ = drawn_at_ = options_.clock();
   n_ = drawn_n_ = options_.initial;
@@ -168,16 +228,7 @@ Progress::~Progress() {
 void Progress::put(std::string_view text) { to_stderr_ ? write_stderr(text) : options_.sink(text); }
 
 int Progress::columns() const {
-  if (options_.columns > 0) return options_.columns;
-  if (const char* const text = std::getenv("COLUMNS")) {
-    const int value = std::atoi(text);
-    if (value > 1) return value - 1;
-  }
-  // Asked at every redraw: a resized window needs no signal handler. One column stays free, because
-  // a full line makes some terminals wrap.
-  winsize size{};
-  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1) return size.ws_col - 1;
-  return 79;
+  return options_.columns > 0 ? options_.columns : detail::stderr_size().columns;
 }
 
 double Progress::elapsed() const { return options_.clock() - start_; }
@@ -230,15 +281,43 @@ void Progress::draw_line(double now, bool final) {
     put(line + "\n");
     return;
   }
+  if (to_stderr_) {
+    Screen& s = screen();
+    const std::lock_guard lock(s.mutex);
+    auto own = std::find_if(s.bars.begin(), s.bars.end(),
+                            [&](const Shown& shown) { return shown.bar == this; });
+    if (own == s.bars.end()) {
+      if (!s.bars.empty()) write_stderr("\n");
+      own = s.bars.insert(s.bars.end(), {this, {}});
+    }
+    const std::size_t below = std::size_t(s.bars.end() - own) - 1;
+    const bool alone = s.bars.size() == 1 && s.head.empty();
+    const std::string top = s.to_top();
+    own->line = line;
+    if (final) s.bars.erase(own);
+    bar_on_stderr.store(!s.bars.empty());
+    if (!alone) {
+      drawn_width_ = final ? 0 : width_of(line);
+      line += kClearRest;
+      if (!final)
+        write_stderr(lines_up(below) + "\r" + line + lines_down(below));
+      else if (s.bars.empty())
+        write_stderr(options_.leave ? "\r" + line + "\n" : "\r" + std::string(kClearRest));
+      else if (options_.leave)  // above those that go on
+        write_stderr(top + "\r" + line + "\n" + s.drawn());
+      else
+        write_stderr(top + s.drawn() + "\n\r" + std::string(kClearRest) + lines_up(1));
+      if (s.bars.empty()) s.head.clear();
+      return;
+    }
+  }
   if (final && !options_.leave) {
-    if (to_stderr_) bar_on_stderr.store(false);
     put("\r" + std::string(drawn_width_, ' ') + "\r");
     return;
   }
   const std::size_t width = width_of(line);
   line.append(drawn_width_ - std::min(drawn_width_, width), ' ');
   drawn_width_ = final ? 0 : width;
-  if (to_stderr_) bar_on_stderr.store(!final);
   put("\r" + line + (final ? "\n" : ""));
 }
 
@@ -246,6 +325,18 @@ void Progress::set_postfix(std::string text) { postfix_ = without_controls(std::
 
 void Progress::write(std::string_view line) {
   if (options_.disable) return;
+  if (to_stderr_) {
+    Screen& s = screen();
+    const std::lock_guard lock(s.mutex);
+    const bool alone = s.head.empty() && s.bars.size() == 1 && s.bars[0].bar == this;
+    if (!s.bars.empty() && !alone) {
+      std::string above = "\r";
+      for (const char c : line)
+        above += c == '\n' ? std::string(kClearRest) + '\n' : std::string(1, c);
+      write_stderr(s.to_top() + above + std::string(kClearRest) + "\n" + s.drawn());
+      return;
+    }
+  }
   if (options_.style == ProgressStyle::lines || closed_) {
     put(std::string(line) + "\n");
     return;

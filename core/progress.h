@@ -7,8 +7,9 @@
 // On a terminal it is redrawn at most ten times a second; elsewhere (a file, a Slurm log) it is a
 // plain line at most every 10 s or every 5 %, never faster than one a second. It honours COLUMNS,
 // the terminal's size, TERM=dumb and whether the locale has UTF-8; it uses no colour and never
-// hides the cursor, so nothing stays broken however the program ends. A stderr that nobody reads
-// any more, or that cannot be written, shows nothing and ends nothing.
+// hides the cursor, so nothing stays broken however the program ends. Bars of nested loops or
+// several threads stand below each other; a finished one goes above them. A dead stderr ends
+// nothing.
 #pragma once
 #include <functional>
 #include <iterator>

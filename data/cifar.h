@@ -1,4 +1,5 @@
-// CIFAR-10 from its binary files (Krizhevsky 2009, https://www.cs.toronto.edu/~kriz/cifar.html).
+// CIFAR-10 and CIFAR-100 from their binary files (Krizhevsky 2009,
+// https://www.cs.toronto.edu/~kriz/cifar.html).
 #pragma once
 #include <array>
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace wt::data {
 
-// Images and labels of one batch file, plain or .gz: records of a label byte and 3072 bytes of
+// Images and labels of one batch file, plain, gzip or xz: records of a label byte and 3072 bytes of
 // pixels (red, green, blue planes of 32 rows). The file must be a whole number of records. Throws
 // DataError with path and byte offset, also for labels outside the classes.
 struct CifarFile {
@@ -22,11 +23,12 @@ struct Cifar10Options {
   bool flatten = false;  // x [N, 3072] instead of [N, 3, 32, 32]
 };
 // x is f32, standardised by the training set's mean and deviation of each channel; y is i64 in
-// [0, 10). The files lie in `root`, or in its folder "cifar-10-batches-bin". Throws DataError for a
-// missing folder or file and what read_cifar10() refuses.
+// [0, 10). The files, also with .gz or .xz, lie in `root`, or in its folder "cifar-10-batches-bin".
+// Throws DataError for a missing folder or file and what read_cifar10() refuses.
 class WT_API Cifar10 {
  public:
   explicit Cifar10(const std::string& root, const Cifar10Options& o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return labels_.size(0); }
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;
@@ -39,6 +41,37 @@ class WT_API Cifar10 {
   // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit.
   ResidentImages resident(Device d) const;
   ResidentImages resident(Device d, const ResidentImagesOptions& o) const;
+
+ private:
+  Tensor images_;  // [N, 3072] u8
+  Tensor labels_;  // [N] u8
+  bool flatten_;
+};
+
+// As CifarFile, of records with a byte for the superclass and one for the class before the pixels.
+struct Cifar100File {
+  Tensor images;  // [N, 3, 32, 32] u8
+  Tensor coarse;  // [N] u8 in [0, 20)
+  Tensor fine;    // [N] u8 in [0, 100)
+};
+WT_API Cifar100File read_cifar100(const std::string& path, const ParseLimits& limits = {});
+
+struct Cifar100Options {
+  bool train = true;     // train.bin; else test.bin
+  bool flatten = false;  // x [N, 3072] instead of [N, 3, 32, 32]
+  bool coarse = false;   // y is the superclass in [0, 20) instead of the class in [0, 100)
+};
+// As Cifar10, in `root` or its folder "cifar-100-binary".
+class WT_API Cifar100 {
+ public:
+  explicit Cifar100(const std::string& root, const Cifar100Options& o = {});
+  i64 size() const { return labels_.size(0); }
+  Batch batch(std::span<const i64> indices) const;
+  static constexpr i64 kClasses = 100, kCoarseClasses = 20;
+  static const std::array<const char*, 100>& class_names();
+  static const std::array<const char*, 20>& coarse_names();
+  static Tensor prepare(const Tensor& images);
+  static i64 bytes_of(const std::string& root, const Cifar100Options& o = {});
 
  private:
   Tensor images_;  // [N, 3072] u8

@@ -300,30 +300,12 @@ std::vector<std::string> header_names(const std::string& path, const std::vector
   return names;
 }
 
-// The whole text. A NUL is looked for on the way: a file that is no text, a large one full of holes
-// above all, is refused by its first piece.
-std::vector<u8> read_text(const std::string& path, const ParseLimits& limits) {
-  Content file(path, limits);
-  std::vector<u8> bytes;
-  i64 line = 1;
-  for (u64 begin = 0;; begin = bytes.size()) {
-    file.append(bytes, u64{1} << 20);
-    if (bytes.size() == begin) return bytes;
-    const auto from = bytes.begin() + i64(begin), nul = std::find(from, bytes.end(), u8{0});
-    line += std::count(from, nul, u8{'\n'});
-    if (nul != bytes.end())
-      data_error(path, u64(nul - bytes.begin()),
-                 str("line ", line, ": a NUL byte; this is no text"));
-    if (const auto size = file.size(); size && begin == 0) bytes.reserve(size_t(*size));
-  }
-}
-
 }  // namespace
 
 CsvTable read_csv(const std::string& path, const CsvOptions& o, const ParseLimits& limits) {
   Builder table(path, o);
   const std::vector<u8> bytes = read_text(path, limits);
-  Rows rows(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, o, limits);
+  Rows rows(path, text_of(bytes), o, limits);
   std::vector<Field> row;
   if (!rows.next(row)) data_error(path, 0, "the table is empty");
   if (o.header) {

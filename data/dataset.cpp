@@ -86,8 +86,7 @@ Tensor detail::gather_rows(const char* dataset, const Tensor& t, std::span<const
   return out;
 }
 
-TensorDataset::TensorDataset(Tensor x, Tensor y)
-    : x_(x.contiguous()), y_(y.contiguous()) {
+TensorDataset::TensorDataset(Tensor x, Tensor y) : x_(x.contiguous()), y_(y.contiguous()) {
   if (x.ndim() == 0 || y.ndim() == 0 || x.size(0) != y.size(0))
     throw ShapeError(str("[TensorDataset] x and y need equal first sizes\n  x ", describe(x),
                          "\n  y ", describe(y)));

@@ -22,7 +22,7 @@ bool is_digit(u8 c) { return c >= '0' && c <= '9'; }
 // Reads the header of a Netpbm file and, of the plain kinds, its samples.
 class PnmReader {
  public:
-  PnmReader(const std::string& path, const std::vector<u8>& bytes) : path_(path), bytes_(bytes) {}
+  PnmReader(const std::string& path, std::span<const u8> bytes) : path_(path), bytes_(bytes) {}
 
   Tensor read(const ParseLimits& limits) {
     const char kind = char(bytes_[1]);
@@ -123,7 +123,7 @@ class PnmReader {
   }
 
   const std::string& path_;
-  const std::vector<u8>& bytes_;
+  const std::span<const u8> bytes_;
   u64 at_ = 0, maxval_ = 255;
 };
 
@@ -133,13 +133,8 @@ const char* other_format(std::string_view head) {
     std::string_view bytes;
     const char* name;
   };
-  static constexpr std::array<Magic, 7> magics{{{"\xff\xd8\xff", "JPEG"},
-                                                {"\x1f\x8b", "gzip"},
-                                                {"GIF8", "GIF"},
-                                                {"BM", "BMP"},
-                                                {"II*", "TIFF"},
-                                                {"MM", "TIFF"},
-                                                {"RIFF", "WebP"}}};
+  static constexpr std::array<Magic, 5> magics{
+      {{"\x1f\x8b", "gzip"}, {"GIF8", "GIF"}, {"BM", "BMP"}, {"II*", "TIFF"}, {"MM", "TIFF"}}};
   for (const Magic& m : magics) {
     if (head.starts_with(m.bytes)) return m.name;
   }
@@ -162,31 +157,65 @@ Tensor detail::empty_image(const std::string& path, u64 at, u64 height, u64 widt
                {.dtype = DType::u8, .device = Device::cpu()});
 }
 
-// What is no image is refused by its first bytes, before the rest is read.
-static bool is_png(const InputFile& file) {
-  std::string bytes(size_t(std::min<u64>(file.size(), 16)), '\0');
-  file.read(0, bytes.data(), bytes.size(), "the magic number");
-  const std::string_view head = bytes;
-  const std::string& path = file.path();
-  if (head.starts_with("\x89PNG\r\n\x1a\n")) return true;
-  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7') return false;
+namespace {
+
+enum class Format { pnm, png, jpeg, webp };
+
+// By the first bytes, at most 16. What is no image is refused by them, before the rest is read.
+Format format_of(const std::string& path, std::string_view head) {
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
+  if (head.starts_with("\xff\xd8\xff")) return Format::jpeg;
+  if (head.starts_with("RIFF") && head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"))
+    return Format::webp;
+  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7') return Format::pnm;
   if (head.empty()) data_error(path, 0, "the file is empty");
   if (head.starts_with("\x89PNG"))
     data_error(path, 4, "a PNG file whose line ends were changed on the way (text mode?)");
   const char* const name = other_format(head);
   data_error(path, 0,
-             name ? str("a ", name, " file; PNG, PPM and PGM are read")
-                  : str("neither PNG nor PPM nor PGM: it begins with \"", printable(head), "\""));
+             name ? str("a ", name, " file; PNG, JPEG, WebP, PPM and PGM are read")
+                  : str("neither PNG nor JPEG nor WebP nor PPM nor PGM: it begins with \"",
+                        printable(head), "\""));
 }
+
+Tensor decode(const std::string& path, Format format, std::span<const u8> bytes,
+              const ParseLimits& limits) {
+  switch (format) {
+    case Format::png:
+      return detail::read_png(path, bytes, limits);
+    case Format::jpeg:
+      return detail::read_jpeg(path, bytes, limits);
+    case Format::webp:
+      return detail::read_webp(path, bytes, limits);
+    default:
+      return PnmReader(path, bytes).read(limits);
+  }
+}
+
+void check_size(const std::string& path, u64 bytes, const ParseLimits& limits) {
+  if (const u64 most = std::min(kMaxImageFile, limits.max_bytes); bytes > most)
+    data_error(path, 0, str("the image file has ", bytes, " bytes, the limit is ", most));
+}
+
+}  // namespace
 
 Tensor read_image(const std::string& path, const ParseLimits& limits) {
   const InputFile file(path);
-  const bool png = is_png(file);
-  if (const u64 most = std::min(kMaxImageFile, limits.max_bytes); file.size() > most)
-    data_error(path, 0, str("the image file has ", file.size(), " bytes, the limit is ", most));
+  std::string head(size_t(std::min<u64>(file.size(), 16)), '\0');
+  file.read(0, head.data(), head.size(), "the magic number");
+  const Format format = format_of(path, head);
+  check_size(path, file.size(), limits);
   std::vector<u8> bytes(static_cast<size_t>(file.size()));
   file.read(0, bytes.data(), bytes.size(), "the image");
-  return png ? detail::read_png(path, bytes, limits) : PnmReader(path, bytes).read(limits);
+  return decode(path, format, bytes, limits);
+}
+
+Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ParseLimits& limits) {
+  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<size_t>(bytes.size(), 16));
+  const Format format = format_of(name, head);
+  check_size(name, bytes.size(), limits);
+  return decode(name, format, bytes, limits);
 }
 
 }  // namespace wt::data

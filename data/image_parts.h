@@ -1,7 +1,7 @@
 // Internal to read_image(): the parts of it that lie in files of their own.
 #pragma once
+#include <span>
 #include <string>
-#include <vector>
 
 #include "warptape/core/parse_limits.h"
 #include "warptape/core/tensor.h"
@@ -13,7 +13,9 @@ namespace wt::data::detail {
 Tensor empty_image(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
                    const ParseLimits& limits);
 
-// `bytes` begin with a PNG file's signature.
-Tensor read_png(const std::string& path, const std::vector<u8>& bytes, const ParseLimits& limits);
+// `bytes` begin with the format's signature; `path` is for messages.
+Tensor read_png(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
+Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
+Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
 
 }  // namespace wt::data::detail

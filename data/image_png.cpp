@@ -24,7 +24,7 @@ struct PngChunk {
   u32 size = 0;
   u64 at = 0, end = 0;  // in the file
 };
-bool next_chunk(const std::vector<u8>& bytes, PngChunk& c) {
+bool next_chunk(std::span<const u8> bytes, PngChunk& c) {
   constexpr u64 kFrame = 12;  // length, type, checksum
   c.at = c.end ? c.end : 8;   // behind the signature
   if (bytes.size() - c.at < kFrame) return false;
@@ -97,7 +97,7 @@ class PngDataLength {
 
 class PngReader {
  public:
-  PngReader(const std::string& path, const std::vector<u8>& bytes)
+  PngReader(const std::string& path, std::span<const u8> bytes)
       : path_(path), bytes_(bytes), context_(spng_ctx_new(0), spng_ctx_free) {
     if (!context_) throw OutOfMemory("libspng has no memory");
   }
@@ -224,7 +224,7 @@ class PngReader {
   }
 
   const std::string& path_;
-  const std::vector<u8>& bytes_;
+  const std::span<const u8> bytes_;
   std::unique_ptr<spng_ctx, decltype(&spng_ctx_free)> context_;
   spng_ihdr header_{};
   spng_trns key_{};
@@ -236,13 +236,13 @@ class PngReader {
 
 }  // namespace
 
-Tensor read_png(const std::string& path, const std::vector<u8>& bytes, const ParseLimits& limits) {
+Tensor read_png(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits) {
   return PngReader(path, bytes).read(limits);
 }
 
 #else
 
-Tensor read_png(const std::string& path, const std::vector<u8>&, const ParseLimits&) {
+Tensor read_png(const std::string& path, std::span<const u8>, const ParseLimits&) {
   throw NotAvailable(str(printable(path, 400),
                          " is PNG and this build has no libspng\n  Try convert FILE.png FILE.ppm, "
                          "or install libspng-dev and configure again"));

@@ -17,13 +17,6 @@
 namespace wt::data {
 namespace {
 
-template <class T>
-T little(const u8* p) {
-  T v;
-  std::memcpy(&v, p, sizeof v);
-  return v;
-}
-
 Tensor tensor_of(const wt::detail::NpyBytes& file, const ParseLimits& limits) {
   const auto header = wt::detail::read_npy_header(file, limits);
   const size_t dims = header.shape.size();

@@ -1,6 +1,6 @@
 // Batches of images on simt and cuda.
 //   naive       a thread a pixel
-//   vectorized  a thread neighbouring pixels, written 16 bytes at a time
+//   vectorized  a thread neighbouring pixels, written 16 bytes at a time; images are not resized
 #include "warptape/kernels/image_batch.h"
 
 #include "warptape/kernels/device/float_types.cuh"
@@ -29,7 +29,7 @@ struct ImageGather {
 
   template <class F>
   void visit_pointers(F&& f) const {
-    f(out), f(images), f(targets), f(labels), f(source.order), f(source.cursor);
+    f(out), f(images), f(targets), f(labels), f(source.order), f(source.ids), f(source.cursor);
   }
 };
 
@@ -94,7 +94,39 @@ __device__ __forceinline__ void make_pixels(const ImageGather& a, const ImageSam
   }
 }
 
-template <class T, int V, bool Last>
+// Pixel x of row y out of a window of another size, all channels.
+template <class T, bool Last>
+__device__ __forceinline__ void resize_pixel(const ImageGather& a, const ImageSample& s, i64 sample,
+                                             i32 y, i32 x) {
+  const ImageView v = s.view;
+  const ImageTaps down = image_taps(y, v.height, a.height, a.augment.antialias),
+                  along = image_taps(v.mirrored ? a.width - 1 - x : x, v.width, a.width,
+                                     a.augment.antialias);
+  const i64 corner = s.row * a.image_stride + v.top * a.row_stride + v.left * a.column_stride;
+  float sum[kImageChannels] = {}, weights = 0;
+  // Neighbouring lanes weight nearly the same pixels, which come from the first-level cache.
+  for (i32 i = down.begin; i < down.end; ++i) {
+    const float height = down.weight(i);
+    for (i32 k = along.begin; k < along.end; ++k) {
+      const float weight = height * along.weight(k);
+      const i64 at = corner + i * a.row_stride + k * a.column_stride;
+      weights += weight;
+#pragma unroll
+      for (int c = 0; c < kImageChannels; ++c)
+        if (c < a.channels) sum[c] += weight * load_pixel(a, at + c * a.channel_stride);
+    }
+  }
+  const bool hole = y >= v.hole_top && y < v.hole_top + a.augment.hole && x >= v.hole_left &&
+                    x < v.hole_left + a.augment.hole;
+  T* const out =
+      static_cast<T*>(a.out) + sample * a.out_sample + (i64(y) * a.width + x) * a.out_pixel;
+#pragma unroll
+  for (int c = 0; c < kImageChannels; ++c)
+    if (c < a.channels)
+      out[c * a.out_channel] = T(hole ? 0.0f : __fmaf_rn(sum[c] / weights, a.scale[c], a.shift[c]));
+}
+
+template <class T, int V, bool Last, bool Resize>
 __global__ void __launch_bounds__(kThreads) image_batch_kernel(ImageGather a) {
   WT_SHARED(ImageSample, own, [1]);
   const i32 groups = a.width / V;  // of V pixels in a row
@@ -105,8 +137,8 @@ __global__ void __launch_bounds__(kThreads) image_batch_kernel(ImageGather a) {
       const i64 epoch = a.source.epoch_now();
       ImageSample s;
       s.row = a.source.row(sample, epoch);
-      s.view = draw_image_view(a.augment, a.source.seed, epoch, s.row, a.rows, a.columns, a.height,
-                               a.width);
+      s.view = draw_image_view(a.augment, a.source.seed, epoch, a.source.id(sample, s.row), a.rows,
+                               a.columns, a.height, a.width);
       own[0] = s;
       if (a.targets && tile == 0) a.targets[sample] = a.labels[s.row];
     }
@@ -116,11 +148,15 @@ __global__ void __launch_bounds__(kThreads) image_batch_kernel(ImageGather a) {
     const i64 group = tile * kThreads + threadIdx.x;
     if (group >= i64(groups) * a.height) continue;
     const i32 y = i32(u32(group) / u32(groups));
-    make_pixels<T, V, Last>(a, s, sample, y, (i32(group) - y * groups) * V);
+    const i32 x = (i32(group) - y * groups) * V;
+    if constexpr (Resize)
+      resize_pixel<T, Last>(a, s, sample, y, x);
+    else
+      make_pixels<T, V, Last>(a, s, sample, y, x);
   }
 }
 
-template <class T, int V, bool Last>
+template <class T, int V, bool Last, bool Resize>
 void launch_pixels(const ImageBatchArgs& b, const Launch& l) {
   const View& in = b.images;
   ImageGather a{detail::ImageSource(b), b.augment};
@@ -138,24 +174,31 @@ void launch_pixels(const ImageBatchArgs& b, const Launch& l) {
   a.tiles = pixels ? ceil_div(pixels / V, kThreads) : 1;
   a.blocks = b.count() * a.tiles;
   if (a.blocks == 0) return;
-  launch<image_batch_kernel<T, V, Last>>(grid_of(l, a.blocks, kThreads), a);
+  launch<image_batch_kernel<T, V, Last, Resize>>(grid_of(l, a.blocks, kThreads), a);
 }
 
-template <int V, bool Last>
+template <int V, bool Last, bool Resize>
 void launch_type(const ImageBatchArgs& a, const Launch& l) {
   switch (a.out.dtype()) {
     case DType::f16:
-      return launch_pixels < __half, V == 1 ? 1 : 8, Last > (a, l);
+      return launch_pixels < __half, V == 1 ? 1 : 8, Last, Resize > (a, l);
     case DType::bf16:
-      return launch_pixels < __nv_bfloat16, V == 1 ? 1 : 8, Last > (a, l);
+      return launch_pixels < __nv_bfloat16, V == 1 ? 1 : 8, Last, Resize > (a, l);
     default:
-      return launch_pixels<float, V, Last>(a, l);
+      return launch_pixels<float, V, Last, Resize>(a, l);
   }
 }
-void launch_naive(const ImageBatchArgs& a, const Launch& l) {
-  a.out.dense() ? launch_type<1, false>(a, l) : launch_type<1, true>(a, l);
+template <bool Last>
+void launch_single(const ImageBatchArgs& a, const Launch& l) {
+  a.augment.fit == ImageFit::window ? launch_type<1, Last, false>(a, l)
+                                    : launch_type<1, Last, true>(a, l);
 }
-void launch_vectorized(const ImageBatchArgs& a, const Launch& l) { launch_type<4, false>(a, l); }
+void launch_naive(const ImageBatchArgs& a, const Launch& l) {
+  a.out.dense() ? launch_single<false>(a, l) : launch_single<true>(a, l);
+}
+void launch_vectorized(const ImageBatchArgs& a, const Launch& l) {
+  launch_type<4, false, false>(a, l);
+}
 
 const char* why_not(const ImageBatchArgs& a) {
   if (const char* why = detail::bad_image_batch(a)) return why;
@@ -167,6 +210,7 @@ const char* why_not(const ImageBatchArgs& a) {
 }
 const char* why_not_vectorized(const ImageBatchArgs& a) {
   if (const char* why = why_not(a)) return why;
+  if (a.augment.fit != ImageFit::window) return "images are resized";
   if (!a.out.dense()) return "the output must be contiguous";
   return a.out.size(3) % (16 / item_size(a.out.dtype())) == 0 && aligned_16(a.out.data)
              ? nullptr

@@ -15,9 +15,10 @@ namespace wt {
 //
 // images: [N, C, H, W], u8 f16 bf16 or f32, any strides; out: [n, C, h, w], f32 f16 or bf16, C at
 // most kImageChannels, contiguous or channels_last. A sample's ImageView (image_draws.h) says which
-// pixel of its image is at a place of the output, mirrored or outside:
+// pixel of its image is at a place of the output, mirrored or outside, or which are weighted there:
 //   out = fma(pixel, scale[c], shift[c]), rounded once; 0 inside of a hole.
-// labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone.
+// labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone;
+// with `ids` (i64 [n]) on (seed, epoch, id) and the row's pixels.
 // Rows outside [0, N) are the caller's fault.
 inline constexpr int kImageChannels = 4;
 
@@ -27,6 +28,7 @@ struct ImageBatchArgs {
   i64* targets = nullptr;
   const i64* labels = nullptr;
   const i64* order = nullptr;
+  const i64* ids = nullptr;
   const i64* cursor = nullptr;
   bool shuffle = false;
   u64 seed = 0;
@@ -38,7 +40,7 @@ struct ImageBatchArgs {
   i64 count() const { return out.size(0); }
   i64 bytes() const {
     return out.bytes() + out.numel() * item_size(images.dtype()) + (targets ? count() * 16 : 0) +
-           (order ? count() * 8 : 0);
+           (order ? count() * 8 : 0) + (ids ? count() * 8 : 0);
   }
   i64 flops() const { return 2 * out.numel(); }
 };
@@ -63,6 +65,7 @@ inline const char* bad_image_batch(const ImageBatchArgs& a) {
 // What a sample's draws are made from, and which row it is.
 struct ImageSource {
   const i64* order;
+  const i64* ids;
   const i64* cursor;
   u64 rows;
   bool shuffle;
@@ -71,12 +74,15 @@ struct ImageSource {
 
   explicit ImageSource(const ImageBatchArgs& a)
       : order(a.order),
+        ids(a.ids),
         cursor(a.cursor),
         rows(u64(a.images.size(0))),
         shuffle(a.shuffle),
         seed(a.seed),
         epoch(a.epoch),
         place(a.place) {}
+  // What the draws of a sample are made from.
+  WT_HD i64 id(i64 sample, i64 row) const { return ids ? ids[sample] : row; }
   WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
   WT_HD i64 row(i64 sample, i64 epoch_now) const {
     if (order) return order[sample];

@@ -41,9 +41,9 @@
 #include "warptape/kernels/resize.h"
 #include "warptape/kernels/rms_norm.h"
 #include "warptape/kernels/running_stats.h"
+#include "warptape/kernels/sample_batch.h"
 #include "warptape/kernels/scan.h"
 #include "warptape/kernels/sequence.h"
-#include "warptape/kernels/sample_batch.h"
 #include "warptape/kernels/softmax.h"
 #include "warptape/kernels/sort.h"
 #include "warptape/kernels/unfold.h"
@@ -327,6 +327,7 @@ void list_optim_operands(To& to) {
       o.out(targets, a.count(), DType::i64).in(a.labels, a.images.size(0), DType::i64);
     }
     if (a.order) o.in(a.order, a.count(), DType::i64);
+    if (a.ids) o.in(a.ids, a.count(), DType::i64);
     if (a.cursor) o.in(a.cursor, 2, DType::i64);
   });
   // batch_cursor counts: it is launched once.

@@ -131,8 +131,7 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
   return {data.train, options_of(d, seed, workers)};
 }
 
-TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed,
-                           int workers) {
+TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers) {
   check_batch(d.batch, data);
   const data::LoaderOptions o = options_of(d, seed, workers);
   if (data.train.is_resident())

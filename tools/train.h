@@ -31,7 +31,7 @@ struct TrainOptions {
   i64 sample = 240;      // bytes of text in the report
   int keep = 2, threads = 0, workers = 0;
   u64 seed = 1;
-  bool resume = false, dry_run = false, quiet = false, graph = false;
+  bool resume = false, dry_run = false, quiet = false, graph = false, curve = false;
   bool offload = false;   // what backward needs lies in host memory until then
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
   i64 kernels_from = 0;

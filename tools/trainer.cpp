@@ -116,6 +116,7 @@ bool Trainer::train_one(Progress& bar) {
     bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(done.lr), " |g| ",
                         three_digits(done.grad_norm), is_scaled() ? str(" scale ", done.scale) : "",
                         " mem ", bytes_text(memory::stats(device_).live)));
+    if (curve_) curve_->add(c_.step, loss_);
   }
   bar.update();
   return c_.step < total_;
@@ -227,6 +228,7 @@ void Trainer::loop() {
                 .unit = "step",
                 .disable = o_.quiet,
                 .initial = c_.step});
+  if (o_.curve) curve_.emplace();
   begin_ = start_ = logged_at_ = Clock::now();
   if (c_.due) finish_evaluation(bar);  // of a run that ended in it
   bool more = c_.step < total_ && !out_of_patience();
@@ -244,6 +246,7 @@ void Trainer::loop() {
     turn_.total = seconds_since(turn_begin_);
     times_.add(turn_);
   }
+  if (curve_) curve_->draw();
 }
 
 int Trainer::run() {

@@ -14,6 +14,7 @@
 #include "warptape/kernels/run.h"
 #include "warptape/tools/evaluation.h"
 #include "warptape/tools/exponent_report.h"
+#include "warptape/tools/loss_curve.h"
 #include "warptape/tools/nan_report.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
@@ -139,6 +140,7 @@ class Trainer {
   StepTimes times_;
   ExponentHistory exponents_;
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
+  std::optional<LiveCurve> curve_;
   RunSignals signals_;
 };
 

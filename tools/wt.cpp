@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
   add_eval(app, code);
   add_predict(app, code);
   add_generate(app, code);
+  add_data(app, code);
   add_memory(app, code);
   add_tune(app, code);
   add_bench(app, code);

@@ -38,7 +38,10 @@ void add_predict(CLI::App& app, int& code);
 void add_generate(CLI::App& app, int& code);
 void add_tune(CLI::App& app, int& code);
 void add_memory(CLI::App& app, int& code);
+void add_data(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
+// Of `wt data`:
+void add_data_show(CLI::App& data, int& code);
 // Of `wt bench`:
 void add_bench_model(CLI::App& bench, int& code);
 void add_bench_counters(CLI::App& bench, int& code);

@@ -51,7 +51,8 @@ void add_train(CLI::App& app, int& code) {
   c->footer(text);
   c->add_option("recipe", o->recipe, "what to train")->required();
   c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--data", o->data, "file or folder with the data; synthetic: made up, of the same shapes");
+  c->add_option("--data", o->data,
+                "file or folder with the data; synthetic: made up, of the same shapes");
   c->add_option("--out", o->out,
                 "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
   c->add_option("--init-from", o->init_from,
@@ -124,9 +125,10 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--workers", o->workers, "threads that make batches ahead")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
-  c->add_option("--resident", o->resident,
-                "the training data on the device, from where no step copies any of it: auto does so "
-                "on simt and cuda, where it is at most a tenth of the free memory")
+  c->add_option(
+       "--resident", o->resident,
+       "the training data on the device, from where no step copies any of it: auto does so "
+       "on simt and cuda, where it is at most a tenth of the free memory")
       ->check(one_of({"auto", "on", "off"}))
       ->capture_default_str();
   c->add_option_function<std::string>(
@@ -144,7 +146,9 @@ void add_train(CLI::App& app, int& code) {
   c->add_flag("--offload", o->offload,
               "keep in host memory what backward needs: less of the device's, copies to and fro");
   c->add_flag("--graph", o->graph, "capture the step as one CUDA graph; not there yet");
-  c->add_flag("--quiet", o->quiet);
+  auto* quiet = c->add_flag("--quiet", o->quiet);
+  c->add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
+      ->excludes(quiet);
   c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
   c->callback([c, o, &code] {
     check_given(*c, *o);

@@ -57,20 +57,21 @@ Problem row_batch_problem(Device d, DType t, Scale scale, int, int sets) {
 Problem token_batch_problem(Device d, DType t, Scale scale, int, int sets) {
   const i64 tokens = scale == Scale::small ? 200 : 100'000'000,
             context = scale == Scale::small ? 9 : 1024, batch = scale == Scale::small ? 3 : 64;
-  return problem_of(d, t, str(batch, "x", context, " of ", tokens), sets,
-                    [&](Maker& m, std::vector<Tensor>& out) {
-                      out = {m.out({batch, context}, DType::i64), m.out({batch, context}, DType::i64)};
-                      std::vector<u8> text(static_cast<size_t>(tokens));
-                      for (size_t i = 0; i < text.size(); ++i) text[i] = u8(i * 2654435761u >> 13);
-                      const Tensor in = m.kept(m.bytes(text.data(), tokens));
-                      TokenBatchArgs a{};
-                      a.x = static_cast<i64*>(out[0].impl()->data);
-                      a.y = static_cast<i64*>(out[1].impl()->data);
-                      a.tokens = {in.impl()->data, &in.impl()->geometry};
-                      a.order.rows = tokens - context, a.order.shuffle = true, a.order.seed = 3;
-                      a.count = batch, a.context = context;
-                      return a;
-                    });
+  return problem_of(
+      d, t, str(batch, "x", context, " of ", tokens), sets,
+      [&](Maker& m, std::vector<Tensor>& out) {
+        out = {m.out({batch, context}, DType::i64), m.out({batch, context}, DType::i64)};
+        std::vector<u8> text(static_cast<size_t>(tokens));
+        for (size_t i = 0; i < text.size(); ++i) text[i] = u8(i * 2654435761u >> 13);
+        const Tensor in = m.kept(m.bytes(text.data(), tokens));
+        TokenBatchArgs a{};
+        a.x = static_cast<i64*>(out[0].impl()->data);
+        a.y = static_cast<i64*>(out[1].impl()->data);
+        a.tokens = {in.impl()->data, &in.impl()->geometry};
+        a.order.rows = tokens - context, a.order.shuffle = true, a.order.seed = 3;
+        a.count = batch, a.context = context;
+        return a;
+      });
 }
 
 }  // namespace

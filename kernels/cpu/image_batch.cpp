@@ -64,7 +64,8 @@ struct ImageRows {
   void sample(i64 i, float* scratch) const {
     const i64 row = source.row(i, epoch);
     if (a.targets) a.targets[i] = a.labels[row];
-    const ImageView v = draw_image_view(a.augment, a.seed, epoch, row, rows, columns, h, w);
+    const ImageView v =
+        draw_image_view(a.augment, a.seed, epoch, source.id(i, row), rows, columns, h, w);
     for (i64 c = 0; c < a.out.size(1); ++c) {
       const u8* const from =
           a.images.as<const u8>() + row * a.images.stride(0) + c * a.images.stride(1);
@@ -86,6 +87,7 @@ struct ImageRows {
 const char* image_batch_rows_refusal(const ImageBatchArgs& a) {
   if (const char* why = detail::bad_image_batch(a)) return why;
   if (a.images.dtype() != DType::u8) return "images must be u8";
+  if (a.augment.fit != ImageFit::window) return "images are resized";
   return a.out.dense() ? nullptr : "the output must be contiguous";
 }
 

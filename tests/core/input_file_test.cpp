@@ -8,11 +8,13 @@
 
 #include "warptape/core/npy.h"
 #include "warptape/core/safetensors.h"
+#include "warptape/data/bpe.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
@@ -60,6 +62,10 @@ TEST_CASE("every reader shows the path it refuses escaped") {
       {"idx", [&] { (void)data::read_idx(path); }},
       {"idx_shape", [&] { (void)data::idx_shape(path); }},
       {"cifar", [&] { (void)data::read_cifar10(path); }},
+      {"cifar100", [&] { (void)data::read_cifar100(path); }},
+      {"bpe", [&] { (void)data::BpeTokenizer::load(path); }},
+      {"off", [&] { (void)data::read_off(path); }},
+      {"ply", [&] { (void)data::read_ply(path); }},
       {"csv", [&] { (void)data::read_csv(path, {.header = false}); }},
       {"image", [&] { (void)data::read_image(path); }},
       {"text", [&] { data::TextBytes({path}, {.context = 1000}); }},

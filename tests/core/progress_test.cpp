@@ -1,9 +1,10 @@
-#include "warptape/core/progress.h"
+#include "warptape/core/progress_head.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -265,4 +266,182 @@ TEST_CASE("progress: a stderr whose reader has gone ends nothing") {
   ::waitpid(pid, &status, 0);
   REQUIRE(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
+}
+
+namespace {
+
+// What a terminal shows of what was written to it: \r, \n, and the sequences A, B, J and K.
+class Terminal {
+ public:
+  explicit Terminal(std::string_view text) {
+    for (size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if (c == '\r') {
+        column_ = 0;
+      } else if (c == '\n') {
+        down(1);
+        column_ = 0;
+      } else if (c == '\x1b') {
+        size_t n = 0;
+        for (i += 2; text[i] >= '0' && text[i] <= '9'; ++i) n = n * 10 + size_t(text[i] - '0');
+        if (text[i] == 'A') row_ -= std::min(row_, n);
+        if (text[i] == 'B') row_ = std::min(row_ + n, lines_.size() - 1);
+        if (text[i] == 'J') lines_.resize(row_ + 1);
+        if (text[i] == 'K' || text[i] == 'J')
+          lines_[row_].resize(std::min(lines_[row_].size(), column_));
+      } else {
+        std::string& line = lines_[row_];
+        line.resize(std::max(line.size(), column_ + 1), ' ');
+        line[column_++] = c;
+      }
+    }
+  }
+  // Without blanks at the end of a line, up to the percentage of a bar.
+  std::vector<std::string> lines() const {
+    std::vector<std::string> out;
+    for (std::string line : lines_) {
+      line = line.substr(0, line.find('|'));
+      line.erase(line.find_last_not_of(' ') + 1);
+      out.push_back(line);
+    }
+    return out;
+  }
+  size_t row() const { return row_; }
+
+ private:
+  void down(size_t n) {
+    row_ += n;
+    if (row_ >= lines_.size()) lines_.resize(row_ + 1);
+  }
+  std::vector<std::string> lines_{""};
+  size_t row_ = 0, column_ = 0;
+};
+
+// Bars on stderr, which is a file meanwhile.
+class Bars {
+ public:
+  Bars() : saved_(::dup(STDERR_FILENO)), file_(::memfd_create("stderr", 0)) {
+    ::dup2(file_, STDERR_FILENO);
+  }
+  ~Bars() {
+    ::dup2(saved_, STDERR_FILENO);
+    ::close(saved_);
+    ::close(file_);
+  }
+  wt::ProgressOptions options(const std::string& desc, bool leave = true) {
+    return {.desc = desc,
+            .total = 10,
+            .style = ProgressStyle::ascii_bar,
+            .columns = 60,
+            .clock = [this] { return now += 1; },
+            .leave = leave};
+  }
+  Terminal terminal() const {
+    std::string text(size_t(::lseek(file_, 0, SEEK_END)), '\0');
+    if (::pread(file_, text.data(), text.size(), 0) < 0) text.clear();
+    return Terminal(text);
+  }
+  std::vector<std::string> lines() const { return terminal().lines(); }
+  double now = 0;
+
+ private:
+  int saved_, file_;
+};
+
+using Screen = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("progress: bars at once have lines of their own, and close in any order") {
+  Bars bars;
+  Progress a(bars.options("a"));
+  a.update(1);
+  CHECK(bars.lines() == Screen{"a:  10%"});
+  Progress b(bars.options("b")), c(bars.options("c"));
+  CHECK(bars.lines() == Screen{"a:  10%", "b:   0%", "c:   0%"});
+  a.update(1);
+  c.update(3);
+  b.update(2);
+  CHECK(bars.lines() == Screen{"a:  20%", "b:  20%", "c:  30%"});
+  CHECK(bars.terminal().row() == 2);
+  b.write("said\nin two lines");
+  CHECK(bars.lines() == Screen{"said", "in two lines", "a:  20%", "b:  20%", "c:  30%"});
+  b.close();
+  CHECK(bars.lines() == Screen{"said", "in two lines", "b:  20%", "a:  20%", "c:  30%"});
+  b.write("by a closed one");
+  a.update(1);
+  c.update(1);
+  CHECK(bars.lines() ==
+        Screen{"said", "in two lines", "b:  20%", "by a closed one", "a:  30%", "c:  40%"});
+  a.close();
+  c.update(6);
+  c.close();
+  CHECK(bars.lines() ==
+        Screen{"said", "in two lines", "b:  20%", "by a closed one", "a:  30%", "c: 100%", ""});
+}
+
+TEST_CASE("progress: nested loops, whose inner bars come and go") {
+  for (const bool leave : {true, false}) {
+    Bars bars;
+    Screen expected;
+    Progress outer(bars.options("outer"));
+    for (int epoch = 0; epoch < 3; ++epoch) {
+      {
+        Progress inner(bars.options("inner", leave));
+        for (int i = 0; i < 10; ++i) inner.update();
+        CHECK(bars.lines().back() == "inner: 100%");
+        CHECK(bars.lines()[expected.size()].starts_with("outer:"));
+      }
+      if (leave) expected.push_back("inner: 100%");
+      outer.update();
+      Screen now = expected;
+      now.push_back("outer:  " + std::to_string(10 * (epoch + 1)) + "%");
+      Screen seen = bars.lines();
+      CHECK(bars.terminal().row() == now.size() - 1);
+      seen.resize(now.size());  // a wiped line may lie below
+      CHECK(seen == now);
+    }
+    outer.close();
+    CHECK(bars.terminal().row() == expected.size() + 1);
+  }
+}
+
+TEST_CASE("progress: lines above the bars are replaced in place") {
+  using wt::detail::set_progress_head;
+  Bars bars;
+  set_progress_head({"nobody sees this"});
+  Progress a(bars.options("a"));
+  CHECK(bars.lines() == Screen{"a:   0%"});
+  set_progress_head({"one", "two"});
+  a.update(2);
+  CHECK(bars.lines() == Screen{"one", "two", "a:  20%"});
+  a.write("said");
+  {
+    Progress b(bars.options("b"));
+    CHECK(bars.lines() == Screen{"said", "one", "two", "a:  20%", "b:   0%"});
+    set_progress_head({"three", "2", "1"});
+    CHECK(bars.lines() == Screen{"said", "three", "2", "1", "a:  20%", "b:   0%"});
+  }
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "three", "2", "1", "a:  20%"});
+  set_progress_head({"one"});
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%"});
+  a.close();
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%", ""});
+  Progress c(bars.options("c"));
+  CHECK(bars.lines() == Screen{"said", "b:   0%", "one", "a:  20%", "c:   0%"});
+}
+
+TEST_CASE("progress: where there is no terminal, bars at once are plain lines") {
+  Bars bars;
+  auto options = bars.options("a");
+  options.style = ProgressStyle::lines;
+  Progress a(options);
+  options.desc = "b";
+  Progress b(options);
+  bars.now += 20;
+  a.update(5);
+  b.update(6);
+  b.write("said");
+  CHECK(bars.lines() == Screen{"a:  50% 5/10 [00:22<00:21,  4.40s/it]",
+                               "b:  60% 6/10 [00:22<00:14,  3.67s/it]", "said", ""});
 }

@@ -6,10 +6,13 @@
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/gzip.h"
+#include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
+#include "warptape/tests/support/xz.h"
 
 using namespace wt;
 using namespace wt::data;
@@ -23,8 +26,10 @@ TEST_CASE("content: plain and gzip files come in the pieces that are asked for")
   const TempDir dir;
   spit(dir / "plain", "abcdefg");
   spit(dir / "packed", wt_test::gzip_stored("abc") + wt_test::gzip_stored("defg"));
-  for (const char* name : {"plain", "packed"}) {
+  spit(dir / "xz", wt_test::kXzAbc + "\0\0\0\0"s + wt_test::kXzDefg);
+  for (const char* name : {"plain", "packed", "xz"}) {
     if (name == "packed"s && !WARPTAPE_HAS_ZLIB) continue;
+    if (name == "xz"s && !WARPTAPE_HAS_LZMA) continue;
     Content file(dir / name);
     std::vector<u8> bytes;
     file.append(bytes, 2);
@@ -62,6 +67,44 @@ TEST_CASE("content: a gzip file may become 1 GiB, or 32 times its size where tha
   CHECK(mentions(message_of([&] { (void)read_csv(dir / "f", {}, small); }), "a NUL byte"));
 }
 
+TEST_CASE("content: xz within the limits of size and memory, damage with its place") {
+  const TempDir dir;
+  spit(dir / "f", wt_test::kXzAbc);
+  if (!WARPTAPE_HAS_LZMA) {
+    CHECK(mentions(message_of([&] { (void)read_bytes(dir / "f"); }), "install liblzma-dev"));
+    SKIP_TEST("this build has no liblzma");
+  }
+  const auto refusal = [&](const std::string& content, const ParseLimits& limits = {}) {
+    spit(dir / "f", content);
+    return message_of([&] { (void)read_bytes(dir / "f", limits); });
+  };
+  spit(dir / "f", wt_test::kXzZeros);
+  CHECK(read_bytes(dir / "f").size() == 2'000'000);
+  CHECK(mentions(
+      refusal(wt_test::kXzZeros, {.max_inflated = u64{1} << 20}),
+      str("an xz file of ", wt_test::kXzZeros.size(), " bytes inflates to more than 1048576")));
+  CHECK(mentions(refusal(wt_test::kXzWide), "bytes to be unpacked, the limit is 134217728"));
+  CHECK(mentions(refusal(wt_test::kXzAbc + "xxxxxxxxxxxx"), "damaged xz data"));
+  for (size_t n = 6; n < wt_test::kXzAbc.size(); ++n)
+    CHECK(mentions(refusal(wt_test::kXzAbc.substr(0, n)), "the xz data ends early"));
+  // Every bit is under a checksum, those of the magic make it another file.
+  for (size_t bit = 6 * 8; bit < wt_test::kXzAbc.size() * 8; ++bit) {
+    std::string bad = wt_test::kXzAbc;
+    bad[bit / 8] ^= char(1 << bit % 8);
+    CHECK(mentions(refusal(bad), dir / "f" + ": at byte "));
+  }
+}
+
+TEST_CASE("content: whatever is done to an xz file, it is read or refused with its place") {
+  if (!WARPTAPE_HAS_LZMA) SKIP_TEST("this build has no liblzma");
+  FuzzPlan plan(3'000, 41);
+  const std::string golden = wt_test::kXzAbc + wt_test::kXzDefg;
+  long long accepted = 0;
+  for (long long i = 0; i < plan.cases; ++i)
+    accepted += wt_test::takes_lines(mutated(golden, plan.random, {"\xff", "YZ", "\x21\x01"}));
+  CHECK(accepted < plan.cases);
+}
+
 TEST_CASE("idx: a gzip file's header may not ask for more than the file can become") {
   if (!WARPTAPE_HAS_ZLIB) SKIP_TEST("this build has no zlib");
   const TempDir dir;
@@ -86,7 +129,7 @@ TEST_CASE("readers: a file of holes is refused by its first bytes, not loaded fo
   const auto image = [](const std::string& path, const ParseLimits& l) {
     (void)read_image(path, l);
   };
-  CHECK(mentions(refusal("", image), "at byte 0: neither PNG nor PPM nor PGM"));
+  CHECK(mentions(refusal("", image), "at byte 0: neither PNG nor JPEG nor WebP nor PPM nor PGM"));
   CHECK(mentions(refusal("P5 1 1 255\nx", image), "the limit is 1073741824"));
   CHECK(mentions(refusal("\x89PNG\r\n\x1a\n", image), "the limit is 1073741824"));
   const auto idx = [](const std::string& path, const ParseLimits& l) { (void)read_idx(path, l); };

@@ -219,10 +219,10 @@ TEST_CASE("image: PGM and PPM files that are refused are named with their byte")
   CHECK(mentions(refusal("P2 2 1 255 100 "), "the file ends where its sample should be"));
   CHECK(mentions(refusal("P4 8 1\n\x01"), "P4 is a Netpbm format that is not read"));
   CHECK(mentions(refusal(""), "the file is empty"));
-  CHECK(mentions(refusal("\xff\xd8\xff\xe0 JFIF"), "a JPEG file; PNG, PPM and PGM are read"));
+  CHECK(mentions(refusal("GIF89a"), "a GIF file; PNG, JPEG, WebP, PPM and PGM are read"));
   CHECK(mentions(refusal("\x1f\x8b\x08 bomb"), "a gzip file; PNG, PPM and PGM are read"));
-  CHECK(
-      mentions(refusal("hello\x01"), "neither PNG nor PPM nor PGM: it begins with \"hello\\x01\""));
+  CHECK(mentions(refusal("hello\x01"),
+                 "neither PNG nor JPEG nor WebP nor PPM nor PGM: it begins with \"hello\\x01\""));
   CHECK(mentions(refusal("\x89PNG\n\x1a\n"), "text mode"));
   CHECK(mentions(message_of([] { (void)read_image("/no/such.png"); }), "/no/such.png"));
   spit(dir / "f", "P5 3 2 255\nabcdef");

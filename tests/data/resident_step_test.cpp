@@ -155,8 +155,7 @@ TEST_CASE("resident loader: captured steps have the bits of eager ones, ragged b
       std::vector<double> want, got;
       manual_seed(4);
       for (int i = 0; i < 24; ++i)
-        want.push_back(
-            a.step(eager.step, [&](const Batch& p) { return eager.loss(p); }).loss());
+        want.push_back(a.step(eager.step, [&](const Batch& p) { return eager.loss(p); }).loss());
       manual_seed(4);
       for (int i = 0; i < 24; ++i)
         got.push_back(
@@ -176,7 +175,9 @@ TEST_CASE("resident loader: a captured step's batch is in the graph: nothing com
     CAPTURE(to_string(d));
     Trainee t(d, {.graph = true});
     ResidentLoader loader{some_images(24, d), kOrder};
-    const auto step = [&] { return loader.step(t.step, [&](const Batch& p) { return t.loss(p); }); };
+    const auto step = [&] {
+      return loader.step(t.step, [&](const Batch& p) { return t.loss(p); });
+    };
     for (int i = 0; i < 5; ++i) (void)step();
     REQUIRE(t.step.captures() == 1);
     Ledger l(d);

@@ -53,7 +53,8 @@ Tensor some_labels(i64 n) {
 
 }  // namespace
 
-TEST_CASE("resident images: the bits of a Loader's batches, by place and by list, on every device") {
+TEST_CASE(
+    "resident images: the bits of a Loader's batches, by place and by list, on every device") {
   const TempDir dir;
   wt_test::write_tiny_fashion(dir, 53, 7);
   wt_test::write_tiny_cifar(dir, 9);
@@ -102,8 +103,7 @@ TEST_CASE("resident images: types, memory formats, and images of any strides") {
 
 TEST_CASE("resident images: a crop and a flip are the same on every device, new ones each epoch") {
   const Tensor images = some_images(20, 3, 8, 8), labels = some_labels(20);
-  const ResidentImagesOptions o{
-      .augment = {.padding = 2, .random_crop = true, .mirror = 0.5f}};
+  const ResidentImagesOptions o{.augment = {.padding = 2, .random_crop = true, .mirror = 0.5f}};
   const auto seen = [&](Device d) {
     return all_of(ResidentLoader{ResidentImages(images, labels, d, o), {.batch = 20}});
   };
@@ -129,8 +129,8 @@ TEST_CASE("resident images: what is refused, before anything is copied") {
   CHECK(mentions(error(images, labels, {.std = {0}}), "std must be positive"));
   CHECK(mentions(error(images, labels, {.dtype = DType::f64}), "f32, f16 or bf16, got f64"));
   CHECK(mentions(error(images, labels, {.height = 9}), "larger than the padded image"));
-  CHECK(mentions(
-      error(images, labels, {.format = MemoryFormat::channels_last, .flatten = true}), "flatten"));
+  CHECK(mentions(error(images, labels, {.format = MemoryFormat::channels_last, .flatten = true}),
+                 "flatten"));
   const ResidentImages set(images, labels, cpu);
   const i64 outside[] = {0, 4};
   CHECK_THROWS_AS(set.batch(outside), IndexError);

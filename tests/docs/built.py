@@ -37,7 +37,7 @@ TRAININGS = {
     "training a CNN: `wt train fashion`": ["fashion"],
 }
 # Of each optional part, how the functions that are called begin.
-CALLS = {"cuda": "cublasLt", "openblas": "cblas_", "spng": "spng_", "zlib": "inflate"}
+CALLS = {"cuda": "cublasLt", "openblas": "cblas_", "lzma": "lzma_", "jpeg": "tj", "webp": "WebP", "spng": "spng_", "zlib": "inflate"}
 
 
 def lines_of(*command, **options):
@@ -141,7 +141,7 @@ def check_readers():
     for folder in ("core", "data", "nn", "autograd"):
         for header in (ROOT / folder).glob("*.h"):
             source = header.read_text()
-            there |= set(re.findall(r"WT_API \w+ ((?:read|load)_\w+)\(const std::string& path", source))
+            there |= set(re.findall(r"WT_API [\w:<>]+ ((?:read|load)_\w+)\(const std::string& path", source))
             there |= set(re.findall(r"explicit (\w+File)\(const std::string& path, const", source))
             there |= set(re.findall(r"static (\w+File) open\(const std::string& path", source))
             there |= set(re.findall(r"static (\w+) load\(const std::string& path", source))

@@ -9,12 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "warptape/core/json.h"
 #include "warptape/core/safetensors.h"
+#include "warptape/data/bpe.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
+#include "warptape/data/parallel_text.h"
+#include "warptape/data/shard_parts.h"
+#include "warptape/data/tfrecord.h"
+#include "warptape/data/tokens.h"
 
 using namespace wt;
 
@@ -43,7 +50,11 @@ class MemoryFile {
 void require(bool holds, const char* what) {
   if (!holds) throw std::logic_error(what);
 }
-bool packed(std::string_view file) { return file.starts_with("\x1f\x8b"); }
+bool packed(std::string_view file) {
+  return file.starts_with("\x1f\x8b") || file.starts_with(std::string_view("\xfd"
+                                                                           "7zXZ\0",
+                                                                           6));
+}
 u64 bytes_of(const Tensor& t) { return u64(t.numel()) * u64(item_size(t.dtype())); }
 
 void keep(std::string_view content) {
@@ -74,6 +85,14 @@ bool takes(std::string_view content, Read read) {
 
 }  // namespace
 
+bool takes_bpe(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::BpeTokenizer t = data::BpeTokenizer::load(path);
+    require(t.vocab_size() == i64(256 + t.merges().size() + t.specials().size()), "every id once");
+    require(t.decode(t.encode("low lowest\xff")) == "low lowest\xff", "a round trip");
+  });
+}
+
 bool takes_cifar(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     const data::CifarFile f = data::read_cifar10(path);
@@ -81,6 +100,15 @@ bool takes_cifar(std::string_view file) {
     require(f.images.shape() == Shape{n, 3, 32, 32}, "a label an image");
     require(packed(file) || u64(n) * 3073 == file.size(), "whole records");
     for (const u8 label : f.labels.to_vector<u8>()) require(label < 10, "labels are classes");
+  });
+}
+
+bool takes_cifar100(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::Cifar100File f = data::read_cifar100(path);
+    require(packed(file) || u64(f.fine.numel()) * 3074 == file.size(), "whole records");
+    for (const u8 label : f.fine.to_vector<u8>()) require(label < 100, "labels are classes");
+    for (const u8 label : f.coarse.to_vector<u8>()) require(label < 20, "labels are superclasses");
   });
 }
 
@@ -105,8 +133,20 @@ bool takes_image(std::string_view file) {
     const Tensor t = data::read_image(path);
     require(t.ndim() == 3 && t.numel() > 0 && t.size(2) <= 4, "pixels of one to four channels");
     // A bit of a PNG may become four bytes, and deflate packs a thousand bytes into one.
-    const bool png = file.starts_with("\x89PNG");
-    require(u64(t.numel()) <= (png ? 32 * 1032 : 1) * file.size(), "no more than the file has");
+    // JPEG and WebP pack one colour into next to nothing.
+    const bool png = file.starts_with("\x89PNG"),
+               codec = file.starts_with("\xff\xd8") || file.starts_with("RIFF");
+    require(codec || u64(t.numel()) <= (png ? 32 * 1032 : 1) * file.size(),
+            "no more than the file has");
+  });
+}
+
+bool takes_lines(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    for (const std::string& line : data::read_lines(path)) {
+      require(is_utf8(line) && line.find('\n') == line.npos, "a line of UTF-8");
+      require(packed(file) || line.size() <= file.size(), "no more than the file has");
+    }
   });
 }
 
@@ -125,6 +165,25 @@ bool takes_npz(std::string_view file) {
   });
 }
 
+namespace {
+bool takes_mesh(std::string_view file, data::Mesh (*read)(const std::string&, const ParseLimits&)) {
+  return takes(file, [&](const std::string& path) {
+    const data::Mesh m = read(path, {});
+    require(packed(file) || u64(m.vertices.numel() + m.faces.numel()) <= 3 * file.size(),
+            "no more than the file has");
+    for (const i64 i : m.faces.to_vector<i64>())
+      require(i >= 0 && i < m.vertices.size(0), "faces of vertices");
+    require(m.degenerate <= m.faces.size(0), "degenerate ones among them");
+    if (m.degenerate < m.faces.size(0)) (void)data::sample_surface(m, 3);
+  });
+}
+}  // namespace
+
+bool takes_obj(std::string_view file) { return takes_mesh(file, data::read_obj); }
+bool takes_off(std::string_view file) { return takes_mesh(file, data::read_off); }
+bool takes_ply(std::string_view file) { return takes_mesh(file, data::read_ply); }
+bool takes_xyz(std::string_view file) { return takes_mesh(file, data::read_xyz); }
+
 bool takes_safetensors(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     SafetensorsFile f = SafetensorsFile::open(path, {.max_bytes = 1 << 20});
@@ -136,6 +195,63 @@ bool takes_safetensors(std::string_view file) {
     }
     require(bytes + 8 < file.size(), "no more than the file has");
     f.verify();
+  });
+}
+
+bool takes_tokens(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::TokenFile f = data::read_tokens(path, {.vocab_size = 1000});
+    const u64 head = f.format == data::TokenFormat::llm_c ? 1024 : 0;
+    require(packed(file) || u64(f.tokens.numel()) * 2 + head == file.size(), "the file's length");
+    for (const i64 token : f.tokens.to_vector<i64>())
+      require(token >= 0 && token < 1000, "tokens of the vocabulary");
+  });
+}
+
+bool takes_shard(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    const data::Shards s(path);
+    require(s.bytes() + u64(s.size()) * 12 < file.size(), "no more than the file has");
+    for (i64 i = 0; i < s.size(); ++i)
+      require(s.get(i).size() == s.fields().size(), "a value a field");
+    require(data::check_shards(path).damage.empty(), "what is read is what verify passes");
+  });
+}
+
+bool takes_shard_record(std::string_view record) {
+  static const std::vector<data::ShardField> fields{
+      {.name = "a", .dtype = DType::f32, .shape = {-1, 2, -1}},
+      {.name = "b", .kind = data::ShardKind::bytes},
+      {.name = "s", .kind = data::ShardKind::string},
+      {.name = "t", .dtype = DType::boolean, .shape = {3}}};
+  return takes(record, [&](const std::string& path) {
+    u64 bytes = 0;
+    for (const data::ShardValue& v : data::detail::parse_shard_record(fields, record, path, 0))
+      bytes += std::holds_alternative<Tensor>(v) ? bytes_of(std::get<Tensor>(v))
+                                                 : std::get<std::string>(v).size();
+    require(bytes + 32 == record.size(), "all that is there, and no more");
+  });
+}
+
+bool takes_tfrecord(std::string_view file) {
+  return takes(file, [&](const std::string& path) {
+    data::TfRecordReader reader(path);
+    const data::TfRecords set(path);
+    std::string record;
+    u64 bytes = 0;
+    for (i64 i = 0; reader.next(record); ++i) {
+      require(set.bytes(i) == record, "by its number as in order");
+      bytes += record.size() + 16;
+    }
+    require(packed(file) || bytes == file.size(), "all that is there, and no more");
+  });
+}
+
+bool takes_tf_example(std::string_view record) {
+  return takes(record, [&](const std::string& path) {
+    const data::TfExample example = data::parse_tf_example(record, path);
+    const std::string again = data::tf_example_bytes(example);
+    require(data::tf_example_bytes(data::parse_tf_example(again)) == again, "the same again");
   });
 }
 

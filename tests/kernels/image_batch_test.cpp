@@ -28,6 +28,37 @@ struct Images {
 
 View view_of(const Tensor& t) { return {t.impl()->data, &t.impl()->geometry}; }
 
+// Of an axis: which pixels make pixel `at`, and their shares.
+std::vector<std::pair<i64, double>> shares(i64 at, i64 from, i64 to, bool antialias) {
+  const double scale = double(from) / double(to), radius = antialias ? std::max(scale, 1.0) : 1,
+               centre = (double(at) + 0.5) * scale;
+  std::vector<std::pair<i64, double>> all;
+  double sum = 0;
+  for (i64 k = 0; k < from; ++k) {
+    const double w = 1 - std::abs(double(k) + 0.5 - centre) / radius;
+    if (w <= 0) continue;
+    all.emplace_back(k, w);
+    sum += w;
+  }
+  for (auto& [k, w] : all) w /= sum;
+  return all;
+}
+
+// The window of image `row`, channel c, resized.
+Values resized(const Values& from, i64 ih, i64 iw, i64 plane, const ImageView& v, i64 h, i64 w,
+               bool antialias) {
+  Values out;
+  for (i64 y = 0; y < h; ++y)
+    for (i64 x = 0; x < w; ++x) {
+      double sum = 0;
+      for (const auto& [i, wy] : shares(y, v.height, h, antialias))
+        for (const auto& [k, wx] : shares(v.mirrored ? w - 1 - x : x, v.width, w, antialias))
+          sum += wy * wx * from[size_t((plane * ih + v.top + i) * iw + v.left + k)];
+      out.push_back(sum);
+    }
+  return out;
+}
+
 // The rule, spelled out: pad, cut a window, mirror it, standardise, make a hole.
 Values expected(const ImageBatchArgs& a, const Tensor& images, const std::vector<i64>& rows, i64 h,
                 i64 w) {
@@ -39,6 +70,12 @@ Values expected(const ImageBatchArgs& a, const Tensor& images, const std::vector
     const ImageView v =
         draw_image_view(a.augment, a.seed, a.epoch, row, i32(ih), i32(iw), i32(h), i32(w));
     for (i64 c = 0; c < channels; ++c) {
+      if (a.augment.fit != ImageFit::window) {
+        for (const double pixel :
+             resized(from, ih, iw, row * channels + c, v, h, w, a.augment.antialias))
+          out.push_back(pixel * double(a.scale[c]) + double(a.shift[c]));
+        continue;
+      }
       Values padded(size_t((ih + 2 * p) * (iw + 2 * p)), 0.0);
       for (i64 y = -p; y < ih + p; ++y)
         for (i64 x = -p; x < iw + p; ++x) {
@@ -99,6 +136,11 @@ TEST_CASE("image_batch: every variant against the rule, in all layouts and dtype
       {2, 1, 1, 1, 1, {.mirror = 0.5f, .hole = 1}},
       {1, 3, 2, 7, 6, {.padding = 2}},                         // the window is the padded image
       {3, 40, 33, 37, 16, {.random_crop = true, .hole = 60}},  // nothing but the hole
+      {3, 40, 50, 16, 16, {.fit = ImageFit::crop, .mirror = 0.5f}},
+      {1, 40, 50, 12, 9, {.fit = ImageFit::crop, .area_most = 0.2f, .antialias = false}},
+      {3, 31, 17, 8, 8, {.fit = ImageFit::whole}},
+      {4, 5, 6, 12, 16, {.fit = ImageFit::whole, .mirror = 1}},
+      {1, 1, 1, 4, 4, {.fit = ImageFit::crop}},
   };
   for (const Shapes& s : shapes)
     for (const DType t : {f32, f16, bf16})
@@ -123,7 +165,9 @@ TEST_CASE("image_batch: every variant against the rule, in all layouts and dtype
           const Values want = expected(a, in.pixels, rows, s.out_h, s.out_w),
                        got = out.to(Device::cpu()).contiguous().to(f64).to_vector<double>();
           REQUIRE(got.size() == want.size());
-          const double unit = t == f32 ? 1e-6 : t == f16 ? 1e-3 : 8e-3;
+          const double unit = t == f32   ? (s.augment.fit == ImageFit::window ? 1e-6 : 1e-5)
+                              : t == f16 ? 1e-3
+                                         : 8e-3;
           double worst = 0;
           for (size_t i = 0; i < got.size(); ++i)
             worst = std::max(worst, std::abs(got[i] - want[i]) / (1 + std::abs(want[i])));
@@ -195,6 +239,66 @@ TEST_CASE("image_batch: what a sample becomes does not depend on its batch", "[d
   });
 }
 
+// torch 2: interpolate(x, size, mode="bilinear", antialias=True, align_corners=False) of the 5 x 7
+// image whose pixel k is k * k % 23.
+TEST_CASE("image_batch: resizes as PyTorch does", "[data]") {
+  for_each_variant<ImageBatchArgs>([&](Device d, auto launch) {
+    std::vector<double> pixels;
+    for (int k = 0; k < 35; ++k) pixels.push_back(k * k % 23);
+    const Tensor in = tensor(pixels).reshape({1, 1, 5, 7}).to(DType::u8).to(d),
+                 out = empty({1, 1, 2, 3}, {.dtype = f32, .device = d});
+    ImageBatchArgs a{.augment = {.fit = ImageFit::whole}};
+    a.out = view_of(out), a.images = view_of(in);
+    if (!launch(a)) return;
+    const Values got = out.to_vector<double>(),
+                 want{8.012987, 8.417113, 8.448053, 6.353896, 7.013369, 9.548700};
+    for (size_t i = 0; i < want.size(); ++i) CHECK(std::abs(got[i] - want[i]) < 1e-4);
+  });
+}
+
+TEST_CASE("image_batch: parts of images have the sizes and shapes that were asked for", "[data]") {
+  const ImageAugment a{.fit = ImageFit::crop};
+  const int draws = 5000;
+  double share = 0, log_ratio = 0;
+  for (int i = 0; i < draws; ++i) {
+    const ImageView v = draw_image_view(a, 3, i % 7, i, 300, 400, 224, 224);
+    REQUIRE((v.top >= 0 && v.left >= 0 && v.height > 0 && v.width > 0));
+    REQUIRE((v.top + v.height <= 300 && v.left + v.width <= 400));
+    const double area = double(v.height) * v.width / (300 * 400),
+                 ratio = double(v.width) / v.height;
+    REQUIRE((area > 0.078 && area <= 1 && ratio > 0.74 && ratio < 1.35));
+    share += area / draws, log_ratio += std::log(ratio) / draws;
+  }
+  // Means of the rule itself, by 400,000 draws of another generator: large parts are drawn again
+  // where they do not fit into the image.
+  CHECK(std::abs(share - 0.4330) < 0.012);
+  CHECK(std::abs(log_ratio - 0.0307) < 0.01);
+  // No part of this shape is large enough: the middle, in the nearest ratio.
+  const ImageView narrow =
+      draw_image_view({.fit = ImageFit::crop, .area_least = 1}, 3, 0, 1, 100, 10, 8, 8);
+  CHECK((narrow.width == 10 && narrow.height == 13 && narrow.top == 43 && narrow.left == 0));
+}
+
+TEST_CASE("image_batch: draws follow the ids", "[data]") {
+  for_each_variant<ImageBatchArgs>([&](Device d, auto launch) {
+    const Images in(4, 1, 9, 9, d);
+    const Tensor ids = tensor(std::vector<i64>{2, 3, 0, 1}).to(d);
+    ImageBatchArgs a{.seed = 8, .augment = {.padding = 3, .random_crop = true, .mirror = 0.5f}};
+    const Tensor out = empty({4, 1, 9, 9}, {.dtype = f32, .device = d});
+    a.out = view_of(out), a.images = view_of(in.pixels);
+    a.ids = static_cast<const i64*>(ids.impl()->data);
+    if (!launch(a)) return;
+    const Values got = out.to_vector<double>();
+    const Values from = in.pixels.to(Device::cpu()).to(f64).to_vector<double>();
+    for (i64 i = 0; i < 4; ++i) {
+      const ImageView v = draw_image_view(a.augment, 8, 0, (i + 2) % 4, 9, 9, 9, 9);
+      const i64 y = 4, x = 4, fy = v.top + y, fx = v.left + (v.mirrored ? 8 - x : x);
+      const bool inside = fy >= 0 && fx >= 0 && fy < 9 && fx < 9;
+      CHECK(got[size_t(i * 81 + 40)] == (inside ? from[size_t(i * 81 + fy * 9 + fx)] : 0));
+    }
+  });
+}
+
 TEST_CASE("image_batch: windows, mirrors and holes are uniform", "[data]") {
   const ImageAugment a{.padding = 2, .random_crop = true, .mirror = 0.25f, .hole = 2};
   const int draws = 20'000;
@@ -216,6 +320,10 @@ TEST_CASE("image_batch: windows, mirrors and holes are uniform", "[data]") {
   // Without draws nothing moves, whatever the seed is.
   const ImageView still = draw_image_view({}, 9, 1, 4, 8, 9, 4, 4);
   CHECK((still.top == 2 && still.left == 2 && !still.mirrored));
+  // round(free / 2) in Python, half to even: 0, 0, 1, 2, 2, 2, 3, 4.
+  const i32 starts[] = {0, 0, 1, 2, 2, 2, 3, 4};
+  for (i32 free = 0; free < 8; ++free)
+    CHECK(draw_image_view({}, 0, 0, 0, 4 + free, 4, 4, 4).top == starts[free]);
 }
 
 TEST_CASE("image_batch: images of floats, empty batches, refused arguments", "[data]") {

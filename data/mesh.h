@@ -1,0 +1,54 @@
+// Triangle meshes and point clouds from OBJ, OFF, PLY and XYZ files, and points on their surface.
+//
+//   const data::Mesh bunny = data::read_mesh("bunny.obj");
+//   const data::SurfacePoints p = data::sample_surface(bunny, 2048);
+//   const Tensor x = data::to_unit_sphere(p.points);
+#pragma once
+#include <string>
+
+#include "warptape/core/parse_limits.h"
+#include "warptape/core/tensor.h"
+
+namespace wt::data {
+
+struct Mesh {
+  Tensor vertices;     // [V, 3] f32 on the cpu
+  Tensor faces;        // [F, 3] i64, each index in [0, V); [0, 3] for points alone
+  i64 degenerate = 0;  // faces of no area; they are kept, and sample_surface() never draws one
+};
+
+// All of them: plain, gzip or xz; text is ASCII with spaces or tabs. A polygon becomes a fan of
+// triangles around its first vertex. Coordinates must be finite and fit into f32. What a format can
+// say beyond vertices and faces (normals, colours, groups) is checked in its form and left out.
+// Throws DataError with path and byte, in text also the line.
+
+// Wavefront OBJ: v, f with v, v/vt, v//vn and v/vt/vn, negative ones counted from the last vertex
+// before the face. What a face names must come before it. No line continuation, no free-form curves
+// and surfaces.
+WT_API Mesh read_obj(const std::string& path, const ParseLimits& limits = {});
+// Object File Format, ASCII, three coordinates a vertex.
+WT_API Mesh read_off(const std::string& path, const ParseLimits& limits = {});
+// Polygon File Format 1.0: ascii, binary_little_endian and binary_big_endian. `vertex` must have x,
+// y and z, `face` a list vertex_indices or vertex_index; other elements and properties are skipped.
+WT_API Mesh read_ply(const std::string& path, const ParseLimits& limits = {});
+// Lines of x, y, z and as many further numbers in each; '#' begins a comment.
+WT_API Mesh read_xyz(const std::string& path, const ParseLimits& limits = {});
+// By the name's ending .obj, .off, .ply or .xyz, before .gz or .xz; UsageError for another.
+WT_API Mesh read_mesh(const std::string& path, const ParseLimits& limits = {});
+
+struct SurfacePoints {
+  Tensor points;   // [n, 3] f32
+  Tensor normals;  // [n, 3] f32 of length 1, to the side that sees the face counter-clockwise
+  Tensor faces;    // [n] i64
+};
+// n points uniformly distributed over the area. Point i depends on (mesh, seed, i) alone, by Philox
+// stream `user`. Throws UsageError for n < 0 and for a mesh without area.
+WT_API SurfacePoints sample_surface(const Mesh& mesh, i64 n, u64 seed = 0);
+
+// Points [N, 3] f32, moved and scaled evenly to the cube [-1/2, 1/2]^3, which the bounding box's
+// longest side fills; or so that their mean is 0 and the farthest one at distance 1 (ModelNet's
+// usual form). Points that are all the same become 0. Throws ShapeError, DtypeError.
+WT_API Tensor to_unit_cube(const Tensor& points);
+WT_API Tensor to_unit_sphere(const Tensor& points);
+
+}  // namespace wt::data

@@ -1,0 +1,135 @@
+// Shards: typed records in files of bounded size, with a check sum a record. The project's own
+// format, for data that is packed once and read often.
+//
+//   data::ShardWriter w("train.shards", {{.name = "x", .dtype = DType::u8, .shape = {3, 32, 32}},
+//                                        {.name = "y", .dtype = DType::i64}});
+//   for (...) w.add({image, label});
+//   w.finish();
+//   for (auto& [x, y] : data::Loader{data::Shards{"train.shards"}, {.batch = 64}}) ...
+//
+// A pack is a folder of files 00000.wtshard, 00001.wtshard, ... All numbers are little-endian:
+//
+//   header   8 bytes magic, u32 version (1), u32 number of the file, u32 the previous file's
+//            footer CRC (0 in the first), u32 bytes of the schema, the schema, u32 CRC of all that
+//   schema   a field: u8 kind, u8 dtype, u8 rank, u8 bytes of the name, i64 sizes[rank], the name
+//   records  a field: fixed shapes are the elements alone; ragged ones have a u64 for each size
+//            of -1 before them; bytes and strings have a u64 length
+//   index    u64 ends[records] (a record begins where the one before it ends), u32 CRCs[records]
+//   footer   u64 offset of the index, u64 records, u32 1 in the pack's last file else 0, u32 CRC of
+//            the index, u32 CRC of the footer so far, u32 the header's CRC
+//
+// Every CRC is CRC-32C. A record is checked whenever it is read.
+#pragma once
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "warptape/core/parse_limits.h"
+#include "warptape/data/dataset.h"
+
+namespace wt::data {
+
+enum class ShardKind : u8 { tensor, bytes, string };
+
+struct ShardField {
+  std::string name{};  // 1 to 255 bytes of UTF-8
+  ShardKind kind = ShardKind::tensor;
+  DType dtype = DType::f32;      // of tensors
+  std::vector<i64> shape = {};   // of tensors; -1: another size in every record
+  bool fixed() const;            // a tensor without a -1
+  std::string describe() const;  // "x u8 [3, 32, 32]"
+  friend bool operator==(const ShardField&, const ShardField&) = default;
+};
+
+// A tensor, or the bytes of a bytes or string field (a string is UTF-8).
+using ShardValue = std::variant<Tensor, std::string>;
+using ShardRecord = std::vector<ShardValue>;  // in the order of the fields
+
+struct ShardWriterOptions {
+  u64 max_file_bytes = u64{256} << 20;  // a record that is larger has a file of its own
+};
+
+// Packs records into the folder `path`, which must not exist (or be empty). Everything is written
+// into "<path>.partial" and renamed by finish(): under `path` there is all or nothing, however the
+// process ends. Without finish() the destructor removes what was written; what a killed process
+// left, the next writer of that path replaces. For one thread.
+class WT_API ShardWriter {
+ public:
+  // UsageError for fields without a name or with one name twice, sizes below -1 and more than 8
+  // dimensions, and for a `path` that is there; CheckpointError if it cannot be written or another
+  // process is writing it.
+  ShardWriter(const std::string& path, std::vector<ShardField> fields,
+              const ShardWriterOptions& o = {});
+  ~ShardWriter();
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  // One value a field; tensors may lie on any device. ShapeError, DtypeError or UsageError with the
+  // field's name for a value that is not what the field says (nothing is written then);
+  // CheckpointError if the disk fails, after which the writer takes no more.
+  void add(const ShardRecord& record);
+  // Flushes, marks the last file and gives the folder its name. CheckpointError.
+  void finish();
+  i64 records() const;
+  u64 bytes() const;  // of the records
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+struct ShardsOptions {
+  std::string x = "x", y = "y";  // the fields of batch()
+  ParseLimits limits = {};       // max_items: records of one file; max_bytes: one record, one index
+};
+
+// The records of a pack's folder, or of one of its files. Headers and indices are read and checked
+// when it is opened, records when they are asked for, with pread into memory of their own: what is
+// held is 12 bytes a record and a descriptor a file. Copies share these; any thread may read.
+class WT_API Shards {
+ public:
+  // DataError with file and byte for what is damaged, missing, of another pack or not finished.
+  explicit Shards(const std::string& path, const ShardsOptions& o = {});
+
+  i64 size() const;
+  const std::vector<ShardField>& fields() const;
+  std::vector<std::string> files() const;
+  u64 bytes() const;  // of the records
+
+  // Throws IndexError, and DataError for a record that is damaged.
+  ShardRecord get(i64 i) const;
+  // Fields ShardsOptions::x and y of these records, [n, shape...], in the file's dtypes. Throws
+  // IndexError, DataError, and UsageError for fields that are not there or whose size varies.
+  Batch batch(std::span<const i64> indices) const;
+  // Any fields by name; all that have a fixed shape if none is named.
+  std::vector<std::pair<std::string, Tensor>> columns(
+      std::span<const i64> indices, const std::vector<std::string>& names = {}) const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<const Impl> impl_;
+};
+
+// What is wrong with a pack, and where.
+struct ShardDamage {
+  std::string file;
+  u64 offset = 0;
+  i64 record = -1;  // of the file; -1: header, index or footer
+  std::string what;
+};
+struct ShardCheck {
+  i64 files = 0, records = 0;
+  u64 bytes = 0;  // of the files that were read
+  std::vector<ShardDamage> damage;
+};
+// Reads every byte of a pack's folder, or one file, and lists all that is damaged; `progress` is
+// told how many more bytes were read and may throw to end it. Holds one index and 1 MiB.
+WT_API ShardCheck check_shards(const std::string& path,
+                               const std::function<void(u64)>& progress = {},
+                               const ParseLimits& limits = {});
+
+}  // namespace wt::data

@@ -1,0 +1,251 @@
+// JPEG and WebP: real files, every kind that an encoder writes, and damaged ones.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "warptape/config.h"
+#include "warptape/core/factories.h"
+#include "warptape/data/image.h"
+#include "warptape/tests/fuzz/readers.h"
+#include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/mutate.h"
+#include "warptape/tests/support/temp_dir.h"
+#include "warptape/tests/support/test_data.h"
+#if WARPTAPE_HAS_JPEG
+#include <turbojpeg.h>
+#endif
+#if WARPTAPE_HAS_WEBP
+#include <webp/encode.h>
+#endif
+
+using namespace wt;
+using data::read_image;
+
+namespace {
+
+std::vector<u8> bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+std::string text_of(std::span<const u8> b) { return {b.begin(), b.end()}; }
+
+std::string refusal(std::span<const u8> bytes, const ParseLimits& limits = {}) {
+  return message_of([&] { (void)data::decode_image(bytes, "x.img", limits); });
+}
+
+// Smooth colours, which a codec keeps to a few levels.
+std::vector<u8> gradient(int w, int h, int channels) {
+  std::vector<u8> v;
+  for (int y = 0; y < h; ++y)
+    for (int x = 0; x < w; ++x)
+      for (int c = 0; c < channels; ++c)
+        v.push_back(u8(c == 3 ? 128 + x : c == 0 ? 255 * x / w : c == 1 ? 255 * y / h : 90));
+  return v;
+}
+
+double mean_difference(const Tensor& image, const std::vector<u8>& want) {
+  const std::vector<u8> got = image.to_vector<u8>();
+  REQUIRE(got.size() == want.size());
+  double sum = 0;
+  for (size_t i = 0; i < got.size(); ++i) sum += std::abs(int(got[i]) - int(want[i]));
+  return sum / double(got.size());
+}
+
+#if WARPTAPE_HAS_JPEG
+std::vector<u8> jpeg(const std::vector<u8>& pixels, int w, int h, int format, int sampling,
+                     int flags = 0) {
+  const tjhandle t = tjInitCompress();
+  unsigned char* out = nullptr;
+  unsigned long size = 0;
+  REQUIRE(tjCompress2(t, pixels.data(), w, 0, h, format, &out, &size, sampling, 95, flags) == 0);
+  std::vector<u8> bytes(out, out + size);
+  tjFree(out);
+  tjDestroy(t);
+  return bytes;
+}
+
+// With a directory of one entry before it that says how the camera was held.
+std::vector<u8> held(std::vector<u8> bytes, int orientation, bool big) {
+  std::string tiff = big ? std::string("MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0", 19)
+                         : std::string("II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0", 18);
+  tiff += char(orientation);
+  tiff += big ? std::string("\0\0", 2) : std::string("\0\0\0", 3);
+  tiff += std::string(4, '\0');
+  std::string segment = std::string("Exif\0\0", 6) + tiff;
+  segment = std::string("\xff\xe1", 2) + char(0) + char(segment.size() + 2) + segment;
+  bytes.insert(bytes.begin() + 2, segment.begin(), segment.end());
+  return bytes;
+}
+#define NEEDS_JPEG() (void)0
+#else
+#define NEEDS_JPEG() SKIP_TEST("this build has no libjpeg-turbo")
+#endif
+
+}  // namespace
+
+#if WARPTAPE_HAS_JPEG
+TEST_CASE("jpeg: colours, grey, inks and progressive files", "[data]") {
+  const std::vector<u8> rgb = gradient(37, 21, 3), grey = gradient(37, 21, 1);
+  for (const int sampling : {TJSAMP_444, TJSAMP_420, TJSAMP_422})
+    for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+      const Tensor t =
+          data::decode_image(jpeg(rgb, 37, 21, TJPF_RGB, sampling, flags), "a colour image");
+      CHECK(t.shape() == Shape{21, 37, 3});
+      CHECK(mean_difference(t, rgb) < 3);
+    }
+  const Tensor g = data::decode_image(jpeg(grey, 37, 21, TJPF_GRAY, TJSAMP_GRAY), "grey");
+  CHECK(g.shape() == Shape{21, 37, 1});
+  CHECK(mean_difference(g, grey) < 2);
+  // With Adobe's marker, which this encoder writes: a stored value is light, not ink.
+  const std::vector<u8> inks = gradient(16, 16, 4);
+  std::vector<u8> light;
+  for (size_t i = 0; i < inks.size(); i += 4)
+    for (size_t c = 0; c < 3; ++c) light.push_back(u8((inks[i + c] * inks[i + 3] + 127) / 255));
+  const std::vector<u8> file = jpeg(inks, 16, 16, TJPF_CMYK, TJSAMP_444);
+  const Tensor t = data::decode_image(file, "inks");
+  CHECK(t.shape() == Shape{16, 16, 3});
+  CHECK(mean_difference(t, light) < 3);
+}
+
+TEST_CASE("jpeg: an image is turned as the camera was held", "[data]") {
+  // What is in the corner of the stored image, clockwise from the upper left: a, b, c, d.
+  const int w = 32, h = 16;
+  std::vector<u8> pixels;
+  for (int y = 0; y < h; ++y)
+    for (int x = 0; x < w; ++x)
+      pixels.push_back(u8(y < h / 2 ? (x < w / 2 ? 10 : 80) : (x < w / 2 ? 240 : 160)));
+  const std::vector<u8> stored = jpeg(pixels, w, h, TJPF_GRAY, TJSAMP_GRAY);
+  const int a = 10, b = 80, c = 160, d = 240;
+  // Upper left, upper right, lower right, lower left, as it is to be seen.
+  const int seen[9][4] = {{},           {a, b, c, d}, {b, a, d, c}, {c, d, a, b}, {d, c, b, a},
+                          {a, d, c, b}, {d, a, b, c}, {c, b, a, d}, {b, c, d, a}};
+  for (const bool big : {false, true})
+    for (int o = 1; o <= 8; ++o) {
+      CAPTURE(big, o);
+      const Tensor t = data::decode_image(held(stored, o, big), "held");
+      const i64 th = t.size(0), tw = t.size(1);
+      CHECK(th == (o < 5 ? h : w));
+      const std::vector<u8> v = t.to_vector<u8>();
+      const int got[4] = {v[0], v[size_t(tw - 1)], v.back(), v[size_t((th - 1) * tw)]};
+      for (int k = 0; k < 4; ++k) CHECK(std::abs(got[k] - seen[o][k]) < 6);
+    }
+  for (const int o : {0, 9, 77})  // no orientation
+    CHECK(data::decode_image(held(stored, o, true), "held").size(0) == h);
+}
+
+TEST_CASE("jpeg: files that were cut or changed are refused, bombs too", "[data]") {
+  const std::vector<u8> rgb = gradient(24, 16, 3);
+  for (const int flags : {0, TJFLAG_PROGRESSIVE}) {
+    const std::vector<u8> whole = jpeg(rgb, 24, 16, TJPF_RGB, TJSAMP_420, flags);
+    for (size_t n = 3; n + 2 < whole.size(); ++n) {
+      CAPTURE(n);
+      REQUIRE_FALSE(refusal({whole.data(), n}).empty());
+    }
+    long long read = 0;
+    for (size_t bit = 24; bit < 8 * std::min<size_t>(whole.size(), 400); ++bit) {
+      std::vector<u8> flipped = whole;
+      flipped[bit / 8] ^= u8(1 << bit % 8);
+      read += refusal(flipped).empty();
+    }
+    CHECK(read > 0);  // quantisation and Huffman tables of other files are right ones
+  }
+  const std::vector<u8> small = jpeg(rgb, 24, 16, TJPF_RGB, TJSAMP_444);
+  CHECK(mentions(refusal({small.data(), small.size() - 40}), "ends early (truncated download?)"));
+  CHECK(mentions(refusal(small, {.max_bytes = 1000}), "the limit is 1000"));
+  // The size stands behind the start of the frame: length, precision, height, width.
+  std::vector<u8> bomb = small;
+  for (size_t i = 2; i + 9 < bomb.size(); ++i)
+    if (bomb[i] == 0xff && bomb[i + 1] == 0xc0) {
+      for (size_t k = 5; k < 9; ++k) bomb[i + k] = 0xfe;
+      break;
+    }
+  CHECK(mentions(refusal(bomb), "65278 x 65278 pixels, the limit is 64000000"));
+}
+
+TEST_CASE("jpeg: whatever is done to a file, it is read or refused with its place", "[data]") {
+  FuzzPlan plan(2'000, 23);
+  const std::vector<u8> rgb = gradient(24, 16, 3);
+  const std::vector<std::string> golden{
+      text_of(jpeg(rgb, 24, 16, TJPF_RGB, TJSAMP_420)),
+      text_of(jpeg(rgb, 24, 16, TJPF_RGB, TJSAMP_444, TJFLAG_PROGRESSIVE)),
+      text_of(jpeg(gradient(8, 8, 4), 8, 8, TJPF_CMYK, TJSAMP_444)),
+      text_of(held(jpeg(rgb, 24, 16, TJPF_RGB, TJSAMP_444), 6, false))};
+  const std::vector<std::string_view> words{"\xff\xd8", "\xff\xda", "\xff\xc0", "\xff\xc2",
+                                            "\xff\xc4", "\xff\xdb", "\xff\xd9", "\xff\xe1",
+                                            "Exif",     "Adobe",    "\xff\xff", "\x01"};
+  long long accepted = 0;
+  for (long long i = 0; i < plan.cases; ++i)
+    accepted +=
+        wt_test::takes_image(mutated(golden[size_t(i) % golden.size()], plan.random, words));
+  CHECK(accepted > 0);
+  CHECK(accepted < plan.cases);
+}
+#endif
+
+TEST_CASE("jpeg: real files", "[data]") {
+  NEEDS_JPEG();
+  const auto file = [](const char* name) { return test_data(std::string("images/") + name); };
+  if (file("testorig.jpg").empty()) SKIP_TEST("no shared/data/images");
+  // The decoder that made it has another inverse transform, which differs by a level here and
+  // there.
+  const Tensor ours = read_image(file("testorig.jpg")), golden = read_image(file("testorig.ppm"));
+  CHECK(ours.shape() == golden.shape());
+  CHECK(mean_difference(ours, golden.to_vector<u8>()) < 0.5);
+  CHECK(read_image(file("hopper_gray.jpg")).shape() == Shape{128, 128, 1});
+  CHECK(read_image(file("hopper.jpg")).shape() == Shape{128, 128, 3});
+  CHECK(read_image(file("pil_sample_cmyk.jpg")).size(2) == 3);
+  CHECK(mentions(message_of([&] { (void)read_image(file("truncated_jpeg.jpg")); }),
+                 "truncated_jpeg.jpg"));
+  for (const char* name : {"flower.jpg", "retina.jpg", "rocket.jpg"}) {
+    const Tensor t = read_image(file(name));
+    CHECK(t.size(2) == 3);
+    // The same from memory.
+    CHECK(data::decode_image(bytes_of(file(name)), name).to_vector<u8>() == t.to_vector<u8>());
+  }
+}
+
+#if WARPTAPE_HAS_WEBP
+TEST_CASE("webp: lossless, lossy, with alpha; cut, changed and animated ones", "[data]") {
+  const auto taken = [](u8* out, size_t size) {
+    std::vector<u8> v(out, out + size);
+    WebPFree(out);
+    return v;
+  };
+  u8* out = nullptr;
+  const std::vector<u8> rgb = gradient(19, 13, 3), rgba = gradient(19, 13, 4);
+  size_t n = WebPEncodeLosslessRGB(rgb.data(), 19, 13, 19 * 3, &out);
+  const std::vector<u8> exact = taken(out, n);
+  CHECK(data::decode_image(exact, "a").to_vector<u8>() == rgb);
+  n = WebPEncodeRGB(rgb.data(), 19, 13, 19 * 3, 90, &out);
+  const std::vector<u8> lossy = taken(out, n);
+  CHECK(mean_difference(data::decode_image(lossy, "a"), rgb) < 4);
+  n = WebPEncodeLosslessRGBA(rgba.data(), 19, 13, 19 * 4, &out);
+  const std::vector<u8> alpha = taken(out, n);
+  const Tensor t = data::decode_image(alpha, "a");
+  CHECK(t.shape() == Shape{13, 19, 4});
+  CHECK(t.to_vector<u8>() == rgba);
+
+  for (const std::vector<u8>* whole : {&exact, &lossy, &alpha}) {
+    for (size_t k = 12; k < whole->size(); ++k) {
+      CAPTURE(k);
+      REQUIRE(mentions(refusal({whole->data(), k}), "truncated download?"));
+    }
+    for (size_t bit = 12 * 8; bit < 8 * std::min<size_t>(whole->size(), 100); ++bit) {
+      std::vector<u8> flipped = *whole;
+      flipped[bit / 8] ^= u8(1 << bit % 8);
+      (void)refusal(flipped);
+    }
+  }
+  FuzzPlan plan(2'000, 24);
+  const std::vector<std::string_view> words{"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X",
+                                            "ALPH", "ANIM", "ANMF", "\xff", "\x01"};
+  const std::vector<std::string> golden{text_of(exact), text_of(lossy), text_of(alpha)};
+  long long accepted = 0;
+  for (long long i = 0; i < plan.cases; ++i)
+    accepted += wt_test::takes_image(mutated(golden[size_t(i) % 3], plan.random, words));
+  CHECK(accepted > 0);
+  CHECK(accepted < plan.cases);
+}
+#endif

@@ -1,0 +1,123 @@
+#include "warptape/tools/transform_text.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "warptape/core/error.h"
+#include "warptape/core/suggest.h"
+
+namespace wt::tools {
+namespace {
+
+using data::Transform;
+
+struct Call {
+  std::string name;
+  std::vector<double> numbers;
+};
+
+class CallReader {
+ public:
+  explicit CallReader(const std::string& text) : text_(text) {}
+  std::vector<Call> read() {
+    std::vector<Call> all;
+    for (skip(); at_ < text_.size(); skip()) {
+      if (!all.empty()) expect(',');
+      all.push_back(call());
+    }
+    return all;
+  }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw UsageError(str("--augment: expected ", what, " at character ", at_ + 1, " of \"", text_,
+                         "\"\n  Try \"RandomCrop(32, 4), RandomHorizontalFlip\""));
+  }
+  void skip() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+  }
+  bool take(char c) {
+    skip();
+    if (at_ == text_.size() || text_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void expect(char c) {
+    if (!take(c)) fail(str("'", c, "'").c_str());
+  }
+  Call call() {
+    skip();
+    Call c;
+    while (at_ < text_.size() && std::isalpha(u8(text_[at_]))) c.name += text_[at_++];
+    if (c.name.empty()) fail("a transform's name");
+    if (!take('(')) return c;
+    if (take(')')) return c;
+    do c.numbers.push_back(number());
+    while (take(','));
+    expect(')');
+    return c;
+  }
+  double number() {
+    skip();
+    double v = 0;
+    const auto [end, why] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    if (why != std::errc() || !std::isfinite(v)) fail("a number");
+    at_ = size_t(end - text_.data());
+    return v;
+  }
+
+  const std::string& text_;
+  size_t at_ = 0;
+};
+
+// How many numbers a transform takes.
+struct Kind {
+  const char* name;
+  size_t least, most;
+};
+constexpr Kind kKinds[] = {{"RandomCrop", 1, 2},           {"CenterCrop", 1, 1},
+                           {"RandomResizedCrop", 1, 3},    {"Resize", 1, 1},
+                           {"RandomHorizontalFlip", 0, 1}, {"Cutout", 1, 1}};
+
+void check(const Call& c) {
+  std::vector<std::string> names;
+  for (const Kind& k : kKinds) {
+    names.emplace_back(k.name);
+    if (c.name != k.name) continue;
+    if (c.numbers.size() < k.least || c.numbers.size() > k.most)
+      throw UsageError(str("--augment: ", c.name, " takes ", k.least,
+                           k.most > k.least ? str(" to ", k.most) : "", " numbers, got ",
+                           c.numbers.size()));
+    return;
+  }
+  throw UsageError(str("--augment: '", c.name, "' is not known", did_you_mean(c.name, names)));
+}
+
+i64 whole(const Call& c, size_t k) {
+  if (c.numbers[k] != std::floor(c.numbers[k]) || std::abs(c.numbers[k]) > 1e6)
+    throw UsageError(str("--augment: ", c.name, " takes a whole number, got ", c.numbers[k]));
+  return i64(c.numbers[k]);
+}
+
+Transform transform_of(const Call& c) {
+  check(c);
+  const size_t n = c.numbers.size();
+  if (c.name == "RandomCrop") return data::RandomCrop{whole(c, 0), n > 1 ? whole(c, 1) : 0};
+  if (c.name == "CenterCrop") return data::CenterCrop{whole(c, 0)};
+  if (c.name == "Resize") return data::Resize{whole(c, 0)};
+  if (c.name == "Cutout") return data::Cutout{whole(c, 0)};
+  if (c.name == "RandomHorizontalFlip")
+    return data::RandomHorizontalFlip{n > 0 ? c.numbers[0] : 0.5};
+  return data::RandomResizedCrop{whole(c, 0),
+                                 {n > 1 ? c.numbers[1] : 0.08, n > 2 ? c.numbers[2] : 1.0}};
+}
+
+}  // namespace
+
+std::vector<Transform> transforms_of(const std::string& text) {
+  std::vector<Transform> all;
+  for (const Call& c : CallReader(text).read()) all.push_back(transform_of(c));
+  return all;
+}
+
+}  // namespace wt::tools

@@ -1,0 +1,16 @@
+// Transforms as text on a command line.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/data/transforms.h"
+
+namespace wt::tools {
+
+// "RandomCrop(32, 4), RandomHorizontalFlip": names and numbers in the order of data/transforms.h's
+// members, with the geometric ones alone: RandomCrop(size[, padding]), CenterCrop(size),
+// RandomResizedCrop(size[, least area, most area]), Resize(size), RandomHorizontalFlip[(p)],
+// Cutout(side). Throws UsageError with the near name, and the place of what it cannot read.
+std::vector<data::Transform> transforms_of(const std::string& text);
+
+}  // namespace wt::tools
