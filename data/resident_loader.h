@@ -183,8 +183,8 @@ class PendingBatch {
  public:
   PendingBatch(ResidentLoader<S>& l, i64 begin, i64 n) : loader_(&l), begin_(begin), n_(n) {
     // Nothing to move or to copy; a step keeps a graph for each kind of batch, which it tells by
-    // the shapes of their tensors: another loader's batch is another kind.
-    kind_ = empty({0, l.id_}, {.dtype = DType::u8, .device = l.set_.device()});
+    // the shapes of their tensors: another loader's batch, or one of another size, is another kind.
+    kind_ = empty({0, l.id_, n}, {.dtype = DType::u8, .device = l.set_.device()});
   }
   i64 size() const { return n_; }
   std::array<Tensor*, 1> tensors() { return {&kind_}; }

@@ -9,7 +9,8 @@ namespace wt {
 //   place + i                                    in order
 //   permute(key(seed, epoch), place + i, rows)   shuffled (core/permutation.h)
 // With `cursor`, epoch and place are cursor[0] and cursor[1] in memory of the device: a captured
-// launch gives another batch at each replay. Rows outside [0, rows) are the caller's fault.
+// launch gives another batch at each replay. Listed rows outside [0, rows) are the caller's fault;
+// places beyond the epoch begin it anew.
 struct BatchOrder {
   const i64* list = nullptr;
   const i64* cursor = nullptr;
@@ -21,7 +22,9 @@ struct BatchOrder {
   WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
   WT_HD i64 row(i64 sample) const {
     if (list) return list[sample];
-    const u64 at = u64((cursor ? cursor[1] : place) + sample);
+    u64 at = u64((cursor ? cursor[1] : place) + sample);
+    // A cursor that somebody wrote to must not send permute() round for ever.
+    if (at >= u64(rows)) at %= u64(rows);
     return i64(shuffle ? permute(permutation_key(seed, u64(epoch_now())), at, u64(rows)) : at);
   }
 };

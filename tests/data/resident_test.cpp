@@ -136,6 +136,10 @@ TEST_CASE("resident images: what is refused, before anything is copied") {
   CHECK_THROWS_AS(set.batch(outside), IndexError);
   CHECK_THROWS_AS(set.batch_at({.place = 2, .count = 3}), IndexError);
   CHECK_THROWS_AS(set.batch_at({.count = 1, .cursor = tensor({1.0, 2.0})}), UsageError);
+  // A cursor beyond the epoch's end stays inside of the set.
+  for (const bool shuffle : {false, true})
+    CHECK(set.batch_at({.shuffle = shuffle, .count = 4, .cursor = tensor({7, 1'000'001})})
+              .y.size(0) == 4);
 }
 
 TEST_CASE("resident images: what does not fit is refused with what to do instead") {
@@ -144,7 +148,7 @@ TEST_CASE("resident images: what does not fit is refused with what to do instead
   const memory::LimitScope little(d, memory::stats(d).live + 50000);
   const std::string m = message_of([&] { ResidentImages(images, labels, d); });
   CAPTURE(m);
-  CHECK(mentions(m, "[ResidentImages] the data has 77 KiB, and simt has 49 KiB free"));
+  CHECK(mentions(m, "[ResidentImages] the data has 76 KiB, and simt has 48 KiB free"));
   CHECK(mentions(m, "Try a data::Loader"));
   CHECK_THROWS_AS(ResidentImages(images, labels, d), OutOfMemory);
 }
@@ -322,7 +326,7 @@ TEST_CASE("plan: the nearest tier that has room, and why") {
   CHECK(plan(79 * GiB, there, {.device_part = 1}).tier == Tier::device);
   CHECK(plan(GiB, {.device = -1, .host = 3 * GiB}).tier == Tier::pinned);
   CHECK(plan(GiB, {.device = 0, .host = -1}).tier == Tier::pinned);
-  CHECK(plan(GiB, there).why == "1.0 GiB are at most 50 % of the 80 GiB free on cuda:0");
+  CHECK(plan(GiB, there).why == "1024 MiB are at most 50 % of the 80 GiB free on cuda:0");
   CHECK(mentions(plan(60 * GiB, there).why, "60 GiB are more than 50 % of the 80 GiB free"));
   CHECK(mentions(plan(60 * GiB, there).why, "read again each epoch"));
   CHECK_THROWS_AS(plan(-1, there), UsageError);
