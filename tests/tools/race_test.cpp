@@ -87,7 +87,8 @@ TEST_CASE("optimizer race: Adam and AdamW without weight decay are one and the s
 
 TEST_CASE("optimizer race: a rate that is far too high is a divergence of that optimizer only") {
   TrainOptions o = tiny({"lr_sgd=1000000"});
-  o.seed = 2;  // of seed 1 the first step leaves a network whose units are all dead: no step follows
+  o.seed =
+      2;  // of seed 1 the first step leaves a network whose units are all dead: no step follows
   const Race race = run(o);
   const RaceRow row = race_rows(race).back();
   CHECK(race.racers[row.racer].name == "sgd");
