@@ -127,7 +127,7 @@ __device__ __forceinline__ void resize_pixel(const ImageGather& a, const ImageSa
 }
 
 template <class T, int V, bool Last, bool Resize>
-__global__ void __launch_bounds__(kThreads) image_batch_kernel(ImageGather a) {
+__global__ void __launch_bounds__(kThreads, 8) image_batch_kernel(ImageGather a) {
   WT_SHARED(ImageSample, own, [1]);
   const i32 groups = a.width / V;  // of V pixels in a row
   for (i64 block = blockIdx.x; block < a.blocks; block += gridDim.x) {
@@ -137,8 +137,8 @@ __global__ void __launch_bounds__(kThreads) image_batch_kernel(ImageGather a) {
       const i64 epoch = a.source.epoch_now();
       ImageSample s;
       s.row = a.source.row(sample, epoch);
-      s.view = draw_image_view(a.augment, a.source.seed, epoch, a.source.id(sample, s.row), a.rows,
-                               a.columns, a.height, a.width);
+      s.view = draw_image_view<Resize>(a.augment, a.source.seed, epoch, a.source.id(sample, s.row),
+                                       a.rows, a.columns, a.height, a.width);
       own[0] = s;
       if (a.targets && tile == 0) a.targets[sample] = a.labels[s.row];
     }

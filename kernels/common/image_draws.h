@@ -66,9 +66,9 @@ WT_HD inline void draw_crop(const ImageAugment& a, PhiloxKey key, i64 row, i64 e
                     float_math::fused(uniform24(b.v[0]), a.area_most - a.area_least, a.area_least),
                 log_ratio = float_math::fused(
                     uniform24(b.v[1]), a.log_ratio_most - a.log_ratio_least, a.log_ratio_least);
-    const double target = float_math::product(area, share), ratio = exp_of_ratio(log_ratio);
-    const i32 width = i32(normal_math::square_root(target * ratio) + 0.5),
-              height = i32(normal_math::square_root(target / ratio) + 0.5);
+    const double target = float_math::product(area, share);
+    const i32 width = i32(normal_math::square_root(target * exp_of_ratio(log_ratio)) + 0.5),
+              height = i32(normal_math::square_root(target * exp_of_ratio(-log_ratio)) + 0.5);
     if (width < 1 || width > columns || height < 1 || height > rows) continue;
     v.height = height, v.width = width;
     v.top = draw_below(b.v[2], rows - height + i64(1));
@@ -88,7 +88,9 @@ WT_HD inline void draw_crop(const ImageAugment& a, PhiloxKey key, i64 row, i64 e
 }  // namespace detail
 
 // Of an image of rows x columns pixels for an output of height x width; `sample` is the number that
-// its draws are made from.
+// its draws are made from. Resized: may a.fit be another than `window`? What draws parts of images
+// takes twice the registers of the rest.
+template <bool Resized = true>
 WT_HD inline ImageView draw_image_view(const ImageAugment& a, u64 seed, i64 epoch, i64 sample,
                                        i32 rows, i32 columns, i32 height, i32 width) {
   const i32 free_rows = rows + 2 * a.padding - height,
@@ -109,7 +111,7 @@ WT_HD inline ImageView draw_image_view(const ImageAugment& a, u64 seed, i64 epoc
       v.left = detail::draw_below(b.v[2], free_columns + i64(1)) - a.padding;
     }
   }
-  if (a.fit == ImageFit::crop)
+  if (Resized && a.fit == ImageFit::crop)
     detail::draw_crop(a, philox_key(seed, RandomStream::augment, 2), sample, epoch, rows, columns,
                       v);
   if (a.hole > 0) {
