@@ -25,18 +25,19 @@ using data::read_image;
 
 namespace {
 
-std::vector<u8> bytes_of(const std::string& path) {
+// Some are for one of the two libraries alone.
+[[maybe_unused]] std::vector<u8> bytes_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-std::string text_of(std::span<const u8> b) { return {b.begin(), b.end()}; }
+[[maybe_unused]] std::string text_of(std::span<const u8> b) { return {b.begin(), b.end()}; }
 
-std::string refusal(std::span<const u8> bytes, const ParseLimits& limits = {}) {
+[[maybe_unused]] std::string refusal(std::span<const u8> bytes, const ParseLimits& limits = {}) {
   return message_of([&] { (void)data::decode_image(bytes, "x.img", limits); });
 }
 
 // Smooth colours, which a codec keeps to a few levels.
-std::vector<u8> gradient(int w, int h, int channels) {
+[[maybe_unused]] std::vector<u8> gradient(int w, int h, int channels) {
   std::vector<u8> v;
   for (int y = 0; y < h; ++y)
     for (int x = 0; x < w; ++x)
@@ -45,7 +46,7 @@ std::vector<u8> gradient(int w, int h, int channels) {
   return v;
 }
 
-double mean_difference(const Tensor& image, const std::vector<u8>& want) {
+[[maybe_unused]] double mean_difference(const Tensor& image, const std::vector<u8>& want) {
   const std::vector<u8> got = image.to_vector<u8>();
   REQUIRE(got.size() == want.size());
   double sum = 0;
