@@ -120,14 +120,21 @@ struct Reader {
   // Image files of a folder and of the folders in it.
   PictureSet folder(const std::string& root) const {
     std::vector<std::pair<std::string, std::string>> files;  // with their class
+    const auto entries = [](const fs::path& in) {
+      std::error_code why;
+      fs::directory_iterator all(in, why);
+      if (why)
+        throw DataError(str(printable_path(in.string()), ": cannot be listed: ", why.message()));
+      return all;
+    };
     const auto list = [&](const fs::path& in, const std::string& label) {
-      for (const fs::directory_entry& e : fs::directory_iterator(in))
+      for (const fs::directory_entry& e : entries(in))
         if (e.is_regular_file() && e.path().filename().string().front() != '.')
           files.emplace_back(e.path().string(),
                              label.empty() ? e.path().filename().string() : label);
     };
     list(root, "");
-    for (const fs::directory_entry& e : fs::directory_iterator(root))
+    for (const fs::directory_entry& e : entries(root))
       if (e.is_directory()) list(e.path(), e.path().filename().string());
     std::sort(files.begin(), files.end());
     PictureSet s{str(i64(files.size()), " files"), {}, {}};
@@ -137,6 +144,8 @@ struct Reader {
       try {
         s.pictures.push_back({seen(permute(data::read_image(path), {2, 0, 1})), label, k});
       } catch (const DataError& e) {
+        s.refused.push_back(e.what());
+      } catch (const NotAvailable& e) {  // a format that this build does not read
         s.refused.push_back(e.what());
       }
     }

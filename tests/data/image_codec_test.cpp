@@ -196,7 +196,12 @@ TEST_CASE("jpeg: real files", "[data]") {
   CHECK(mean_difference(ours, golden.to_vector<u8>()) < 0.5);
   CHECK(read_image(file("hopper_gray.jpg")).shape() == Shape{128, 128, 1});
   CHECK(read_image(file("hopper.jpg")).shape() == Shape{128, 128, 3});
-  CHECK(read_image(file("pil_sample_cmyk.jpg")).size(2) == 3);
+  // Inks under Adobe's mark: red in the upper left corner, black elsewhere at the edges.
+  const Tensor inks = read_image(file("pil_sample_cmyk.jpg"));
+  CHECK(inks.size(2) == 3);
+  const std::vector<u8> v = inks.to_vector<u8>();
+  CHECK((v[0] > 200 && v[1] < 60 && v[2] < 60));
+  CHECK((v[v.size() - 3] < 60 && v[v.size() - 2] < 60 && v[v.size() - 1] < 60));
   CHECK(mentions(message_of([&] { (void)read_image(file("truncated_jpeg.jpg")); }),
                  "truncated_jpeg.jpg"));
   for (const char* name : {"flower.jpg", "retina.jpg", "rocket.jpg"}) {
@@ -239,6 +244,11 @@ TEST_CASE("webp: lossless, lossy, with alpha; cut, changed and animated ones", "
       (void)refusal(flipped);
     }
   }
+  // An extended header whose flags say that an animation follows: 1 x 1, no frames yet.
+  std::string moving("RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\0\0\0\0\0\0", 30);
+  CHECK(mentions(refusal({reinterpret_cast<const u8*>(moving.data()), moving.size()}),
+                 "an animated WebP file"));
+
   FuzzPlan plan(2'000, 24);
   const std::vector<std::string_view> words{"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X",
                                             "ALPH", "ANIM", "ANMF", "\xff", "\x01"};

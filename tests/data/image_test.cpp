@@ -220,7 +220,8 @@ TEST_CASE("image: PGM and PPM files that are refused are named with their byte")
   CHECK(mentions(refusal("P4 8 1\n\x01"), "P4 is a Netpbm format that is not read"));
   CHECK(mentions(refusal(""), "the file is empty"));
   CHECK(mentions(refusal("GIF89a"), "a GIF file; PNG, JPEG, WebP, PPM and PGM are read"));
-  CHECK(mentions(refusal("\x1f\x8b\x08 bomb"), "a gzip file; PNG, PPM and PGM are read"));
+  CHECK(
+      mentions(refusal("\x1f\x8b\x08 bomb"), "a gzip file; PNG, JPEG, WebP, PPM and PGM are read"));
   CHECK(mentions(refusal("hello\x01"),
                  "neither PNG nor JPEG nor WebP nor PPM nor PGM: it begins with \"hello\\x01\""));
   CHECK(mentions(refusal("\x89PNG\n\x1a\n"), "text mode"));
