@@ -3,11 +3,11 @@
 // no list of indices. No STL: kernels include this.
 //
 // A balanced Feistel network (Luby and Rackoff, "How to construct pseudorandom permutations",
-// SIAM J. Comput. 17(2), 1988) permutes the least 4^h >= n numbers; one that is not below n is
-// permuted again until it is (cycle walking: Black and Rogaway, "Ciphers with arbitrary finite
-// domains", CT-RSA 2002). 4^h < 4 n, so that takes less than 4 walks on average. For shuffles on
-// GPUs: Mitchell, Stokes, Frank and Holmes, "Bandwidth-optimal random shuffling for GPUs", ACM
-// TOPC 9(1), 2022.
+// SIAM J. Comput. 17(2), 1988) permutes the least 4^h >= n numbers, at least 64; one that is not
+// below n is permuted again until it is (cycle walking: Black and Rogaway, "Ciphers with arbitrary
+// finite domains", CT-RSA 2002). From n = 16 on that takes less than 4 walks on average. For
+// shuffles on GPUs: Mitchell, Stokes, Frank and Holmes, "Bandwidth-optimal random shuffling for
+// GPUs", ACM TOPC 9(1), 2022.
 #pragma once
 #include "warptape/core/macros.h"
 #include "warptape/core/philox.h"
@@ -33,7 +33,8 @@ namespace detail {
 // More rounds than the four of the proof: halves of few bits mix slowly.
 inline constexpr int kPermutationRounds = 8;
 
-// h of the least 4^h >= n, at least 1.
+// h of the least 4^h >= n. At least 3: of the orders of 4 to 6 numbers, halves of 2 bits make some
+// far more often than others, however many rounds there are.
 WT_HD constexpr u32 permutation_half_bits(u64 n) {
   u32 half = 3;
   while (half < 32 && (n - 1) >> (2 * half)) ++half;

@@ -19,7 +19,7 @@ namespace wt {
 //   out = fma(pixel, scale[c], shift[c]), rounded once; 0 inside of a hole.
 // labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone;
 // with `ids` (i64 [n]) on (seed, epoch, id) and the row's pixels.
-// Rows outside [0, N) are the caller's fault.
+// Listed rows outside [0, N) are the caller's fault; places beyond N begin the order anew.
 inline constexpr int kImageChannels = 4;
 
 struct ImageBatchArgs {
@@ -86,8 +86,9 @@ struct ImageSource {
   WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
   WT_HD i64 row(i64 sample, i64 epoch_now) const {
     if (order) return order[sample];
-    const i64 at = (cursor ? cursor[1] : place) + sample;
-    return shuffle ? i64(permute(permutation_key(seed, u64(epoch_now)), u64(at), rows)) : at;
+    u64 at = u64((cursor ? cursor[1] : place) + sample);
+    if (at >= rows) at %= rows;  // else permute() would go round for ever
+    return i64(shuffle ? permute(permutation_key(seed, u64(epoch_now)), at, rows) : at);
   }
 };
 
