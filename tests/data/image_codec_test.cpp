@@ -176,10 +176,7 @@ TEST_CASE("jpeg: whatever is done to a file, it is read or refused with its plac
   const std::vector<std::string_view> words{"\xff\xd8", "\xff\xda", "\xff\xc0", "\xff\xc2",
                                             "\xff\xc4", "\xff\xdb", "\xff\xd9", "\xff\xe1",
                                             "Exif",     "Adobe",    "\xff\xff", "\x01"};
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted +=
-        wt_test::takes_image(mutated(golden[size_t(i) % golden.size()], plan.random, words));
+  const long long accepted = taken_of(plan, golden, words, wt_test::takes_image);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases);
 }
@@ -253,9 +250,7 @@ TEST_CASE("webp: lossless, lossy, with alpha; cut, changed and animated ones", "
   const std::vector<std::string_view> words{"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X",
                                             "ALPH", "ANIM", "ANMF", "\xff", "\x01"};
   const std::vector<std::string> golden{text_of(exact), text_of(lossy), text_of(alpha)};
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_image(mutated(golden[size_t(i) % 3], plan.random, words));
+  const long long accepted = taken_of(plan, golden, words, wt_test::takes_image);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases);
 }

@@ -410,11 +410,7 @@ TEST_CASE("ppm: whatever is done to a file, it is read or refused with its place
                                         "P2 3 2 15\n1 2 3\n4 5 15\n", "P3 1 2 255 1 2 3 4 5 255"};
   const std::vector<std::string_view> words{"P2", "P3", "P5",  "P6",         " ",        "\n", "#",
                                             "0",  "1",  "255", "4000000000", "99999999", "-"};
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i) {
-    accepted +=
-        wt_test::takes_image(mutated(golden[size_t(i) % golden.size()], plan.random, words));
-  }
+  const long long accepted = taken_of(plan, golden, words, wt_test::takes_image);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases / 2);
 }
