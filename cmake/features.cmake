@@ -107,7 +107,6 @@ wt_package(LZMA LibLZMA "" "liblzma for xz files" liblzma-dev)
 wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
 wt_package(JPEG TurboJPEG "" "libjpeg-turbo for JPEG images" libturbojpeg0-dev)
 wt_package(WEBP WebP "" "libwebp for WebP images" libwebp-dev)
-wt_package(LMDB LMDB "" "LMDB for its databases" liblmdb-dev)
 
 # wt_uses(target names...): compiles the target with the headers of these imported targets.
 function(wt_uses target)

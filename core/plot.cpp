@@ -96,6 +96,10 @@ std::string csv_number(double v) {
 
 }  // namespace
 
+Plot plot(std::vector<PlotSeries> series, PlotOptions options) {
+  return Plot(std::move(series), std::move(options));
+}
+
 Plot::Plot(std::vector<PlotSeries> series, PlotOptions options)
     : series_(std::move(series)), options_(std::move(options)) {
   if (series_.empty()) throw UsageError("[plot] there is no series to draw");

@@ -54,8 +54,6 @@ class WT_API Plot {
   PlotOptions options_;
 };
 
-inline Plot plot(std::vector<PlotSeries> series, PlotOptions options = {}) {
-  return Plot(std::move(series), std::move(options));
-}
+WT_API Plot plot(std::vector<PlotSeries> series, PlotOptions options = {});
 
 }  // namespace wt

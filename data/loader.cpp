@@ -26,9 +26,8 @@ namespace detail {
 
 void check_loader_options(const LoaderOptions& o) {
   if (o.batch < 1) throw UsageError(str("[Loader] the batch must be at least 1, got ", o.batch));
-  if ((o.workers < 0 && o.workers != kAuto) || o.workers > 1024 || o.prefetch < 1 ||
-      o.prefetch > 1024)
-    throw UsageError(str("[Loader] workers must be 0 to 1024 or kAuto, prefetch 1 to 1024, got ",
+  if (o.workers < 0 || o.workers > 1024 || o.prefetch < 1 || o.prefetch > 1024)
+    throw UsageError(str("[Loader] workers must be 0 to 1024 and prefetch 1 to 1024, got ",
                          o.workers, " and ", o.prefetch));
   if (o.sampler && o.shuffle)
     throw UsageError(

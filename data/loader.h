@@ -10,27 +10,15 @@
 // If its size or its version() (data/dataset.h) changes before the epoch's last batch, the next one
 // throws UsageError: what an order of other samples means, and which batches were made before the
 // change, would be luck.
-//
-// What a dataset throws arrives with its origin (batch, epoch, dataset, the samples' indices) and
-// as the type that it had.
 #pragma once
-#include <exception>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "warptape/data/dataset.h"
-#include "warptape/data/loader_stats.h"
-#include "warptape/data/prefetch.h"
 #include "warptape/data/sampler.h"
-#include "warptape/data/samples.h"
 
 namespace wt::data {
-
-// For LoaderOptions::workers: none for datasets that say they are in memory, where workers only
-// cost; else as many as the machine has cores and an epoch batches. Loader::why_workers() says it.
-inline constexpr int kAuto = -1;
 
 struct LoaderOptions {
   i64 batch = 32;
@@ -43,10 +31,6 @@ struct LoaderOptions {
   int prefetch = 2;  // batches that each worker may be ahead
   // Which samples an epoch has and in which order, instead of `shuffle` and `seed`.
   Sampler sampler = {};
-  // Where batches are to be: the next one is copied there while this one is used (data/prefetch.h).
-  std::optional<Device> device = {};
-  // Through page-locked memory: a device's copy runs beside other work from there alone.
-  bool pin_memory = true;
 };
 
 // Where a loader is: the checkpoint keeps it.
@@ -67,16 +51,6 @@ WT_API void check_loader_options(const LoaderOptions& o);
 WT_API std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 sampled, i64 epoch);
 WT_API i64 batches_of(const LoaderOptions& o, i64 samples);
 [[noreturn]] WT_API void bad_loader_state(const LoaderState& s, i64 batches);
-struct WorkerChoice {
-  int workers = 0;
-  std::string why;
-};
-// For options that were checked; `batches` of an epoch.
-WT_API WorkerChoice choose_workers(int asked, InMemory memory, i64 batches);
-// In a catch block: throws what was caught, with its origin in the text where its type allows that.
-[[noreturn]] WT_COLD WT_API void rethrow_with_origin(const std::type_info& dataset,
-                                                     std::span<const i64> samples,
-                                                     const LoaderState& at);
 // The dataset changed in the middle of an epoch.
 [[noreturn]] WT_API void size_changed(const LoaderState& s, i64 samples);
 [[noreturn]] WT_API void version_changed(const LoaderState& s);
@@ -127,32 +101,19 @@ class Loader {
   static_assert(std::default_initializable<Item>, "Loader: a batch needs a default constructor");
 
   // Throws UsageError for options that make no sense and for a sampler beside shuffle, IndexError
-  // for samples that the dataset does not have, NotAvailable for a device that is not there.
+  // for samples that the dataset does not have.
   Loader(D dataset, const LoaderOptions& o = {}) : options_(o) {
     detail::check_loader_options(o);
     dataset_ = std::make_shared<const D>(std::move(dataset));
     begin_epoch(dataset_now());
-    workers_ = detail::choose_workers(o.workers, detail::memory_of(*dataset_), size());
-    if (o.device) {
-      if constexpr (wt::detail::TellsTensors<Item>)
-        to_device_ = std::make_shared<detail::DevicePrefetch>(*o.device, o.pin_memory, times_);
-      else
-        detail::no_tensors_to_move(typeid(Item));
-    }
-    if (workers_.workers > 0)
-      pool_ = std::make_unique<detail::BatchPool>(workers_.workers, workers_.workers * o.prefetch);
+    if (o.workers > 0)
+      pool_ = std::make_unique<detail::BatchPool>(o.workers, o.workers * o.prefetch);
   }
 
   // Batches of the epoch; before its first one, of the dataset as it is now.
   i64 size() const { return batches_of_epoch(state_); }
   const D& dataset() const { return *dataset_; }
   const LoaderOptions& options() const { return options_; }
-  // Threads that make batches, and why so many: "0: the dataset is in memory ...".
-  int workers() const { return workers_.workers; }
-  const std::string& why_workers() const { return workers_.why; }
-  // Where the time went since the loader was made or the last reset (data/loader_stats.h).
-  LoaderStats stats() const { return times_->stats(); }
-  void reset_stats() { times_->reset(); }
   // Counts what next() has given, not what workers have made.
   const LoaderState& state() const { return state_; }
   // The next batch is the one after `s`. Throws UsageError for a position that does not exist. A
@@ -166,9 +127,8 @@ class Loader {
     if (at.epoch < 0 || at.batch < 0 || at.samples < 0 ||
         (at.batch > 0 && at.batch > batches_of_epoch(at)))
       detail::bad_loader_state(s, batches_of_epoch(at));
-    if (pool_) pool_->cancel();
     state_ = at;
-    ahead_ = {};
+    if (pool_) pool_->cancel();
   }
 
   // The next batch of the running epoch; false at its end (then the next call starts a new one).
@@ -178,7 +138,6 @@ class Loader {
   // and for a dataset that changed after the epoch's first batch: put it back as it was, or
   // set_state() to the beginning of an epoch.
   bool next(Item& batch) {
-    const detail::StageTimer timer(*times_, detail::LoaderStage::next);
     if (state_.batch > 0 && state_.batch >= size()) {
       state_ = {state_.epoch + 1, 0};
       return false;
@@ -191,11 +150,13 @@ class Loader {
         detail::version_changed(state_);
       begin_epoch(now);
     }
-    if (to_device_)
-      batch = fetch_on_device();
-    else
-      batch = fetch(state_.batch);
-    times_->add_batch();
+    if (!pool_) {
+      batch = make(*dataset_, *order_, options_.batch, state_);
+    } else {
+      if (!pool_->running()) start_workers();
+      const std::unique_ptr<detail::AnyBatch> made = pool_->take();
+      batch = std::move(static_cast<detail::Made<Item>&>(*made).batch);
+    }
     begun_ = true;
     state_ = {state_.epoch, state_.batch + 1, now.samples};
     return true;
@@ -222,67 +183,9 @@ class Loader {
   std::default_sentinel_t end() const { return {}; }
 
  private:
-  // How batches are made; copies go to the workers.
-  struct Recipe {
-    std::shared_ptr<const D> dataset;
-    std::shared_ptr<const std::vector<i64>> order;
-    i64 batch, epoch;
-    std::shared_ptr<detail::DevicePrefetch> to_device;
-    std::shared_ptr<detail::LoaderTimes> times;
-
-    Item make(i64 k) const {
-      const i64 begin = k * batch, n = std::min(batch, i64(order->size()) - begin);
-      const auto samples = std::span(*order).subspan(size_t(begin), size_t(n));
-      Item item;
-      try {
-        const detail::StageTimer timer(*times, detail::LoaderStage::dataset);
-        item = detail::batch_of(*dataset, samples, epoch);
-      } catch (...) {
-        detail::rethrow_with_origin(typeid(D), samples, {epoch, k});
-      }
-      if (to_device) with_tensors(item, [&](auto tensors) { to_device->pin(tensors); });
-      return item;
-    }
-  };
-  Recipe recipe() const {
-    return {dataset_, order_, options_.batch, state_.epoch, to_device_, times_};
-  }
-  template <class F>
-  static void with_tensors(Item& item, F f) {
-    if constexpr (wt::detail::TellsTensors<Item>) {
-      std::vector<Tensor*> tensors;
-      wt::detail::for_each_tensor(item, [&](Tensor& t) { tensors.push_back(&t); });
-      f(std::span<Tensor* const>(tensors));
-    }
-  }
-  // Batch k of the running epoch, for which this is called in order.
-  Item fetch(i64 k) {
-    if (!pool_) return recipe().make(k);
-    if (!pool_->running()) start_workers(k);
-    const detail::StageTimer timer(*times_, detail::LoaderStage::worker_wait);
-    const std::unique_ptr<detail::AnyBatch> made = pool_->take();
-    return std::move(static_cast<detail::Made<Item>&>(*made).batch);
-  }
-  Item upload(i64 k) {
-    Item item = fetch(k);
-    with_tensors(item, [&](auto tensors) { to_device_->upload(tensors); });
-    return item;
-  }
-  // The copy of the batch behind it is queued before this one is used; what that one throws is for
-  // the next call.
-  Item fetch_on_device() {
-    Ahead now = std::exchange(ahead_, {});
-    if (now.error) std::rethrow_exception(now.error);
-    if (!now.item) now.item = upload(state_.batch);
-    to_device_->wait();
-    if (state_.batch + 1 < size()) {
-      try {
-        ahead_.item = upload(state_.batch + 1);
-      } catch (...) {
-        ahead_.error = std::current_exception();
-      }
-    }
-    return std::move(*now.item);
+  static Item make(const D& dataset, const std::vector<i64>& order, i64 batch, LoaderState at) {
+    const i64 begin = at.batch * batch, n = std::min(batch, i64(order.size()) - begin);
+    return detail::batch_of(dataset, std::span(order).subspan(size_t(begin), size_t(n)), at.epoch);
   }
   // What the order of an epoch is made from.
   struct Basis {
@@ -303,25 +206,18 @@ class Loader {
     if (options_.sampler) sampled_ = i64(order_->size());
     basis_ = now;
     begun_ = false;
-    ahead_ = {};
     if (pool_) pool_->cancel();
   }
-  void start_workers(i64 first) {
-    auto make_one = [r = recipe()](i64 k) -> std::unique_ptr<detail::AnyBatch> {
-      return std::make_unique<detail::Made<Item>>(r.make(k));
+  void start_workers() {
+    auto make_one = [d = dataset_, order = order_, b = options_.batch,
+                     epoch = state_.epoch](i64 k) -> std::unique_ptr<detail::AnyBatch> {
+      return std::make_unique<detail::Made<Item>>(make(*d, *order, b, {epoch, k}));
     };
-    pool_->start(std::move(make_one), first, size());
+    pool_->start(std::move(make_one), state_.batch, size());
   }
 
   std::shared_ptr<const D> dataset_;
   LoaderOptions options_;
-  detail::WorkerChoice workers_;
-  std::shared_ptr<detail::LoaderTimes> times_ = std::make_shared<detail::LoaderTimes>();
-  std::shared_ptr<detail::DevicePrefetch> to_device_;  // null: batches stay where they are made
-  struct Ahead {
-    std::optional<Item> item;
-    std::exception_ptr error;
-  } ahead_;           // batch state_.batch, on its way to the device
   i64 sampled_ = -1;  // what the sampler gives an epoch; -1: not asked yet
   LoaderState state_;
   std::shared_ptr<const std::vector<i64>> order_;
@@ -329,7 +225,5 @@ class Loader {
   bool begun_ = false;                       // a batch of this order has been given
   std::unique_ptr<detail::BatchPool> pool_;  // last: its threads use what is above
 };
-template <SampleSet D>
-Loader(D, const LoaderOptions& = {}) -> Loader<Stacked<D>>;
 
 }  // namespace wt::data

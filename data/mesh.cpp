@@ -39,6 +39,25 @@ Tensor checked_points(const char* name, const Tensor& points) {
   return points.to(Device::cpu()).contiguous();
 }
 
+// One that a program has made may be anything.
+void check_mesh(const Mesh& m) {
+  const auto host = [](const Tensor& t, DType dtype) {
+    return t.defined() && t.ndim() == 2 && t.size(1) == 3 && t.dtype() == dtype &&
+           t.device() == Device::cpu() && t.is_contiguous();
+  };
+  if (!host(m.vertices, DType::f32) || !host(m.faces, DType::i64))
+    throw UsageError(
+        str("[sample_surface] a mesh needs vertices f32 [V, 3] and faces i64 [F, 3], "
+            "contiguous on the cpu, got ",
+            describe(m.vertices), " and ", describe(m.faces)));
+  const i64 vertices = m.vertices.size(0);
+  const i64* corners = m.faces.data<i64>();
+  for (i64 k = 0; k < m.faces.numel(); ++k)
+    if (corners[k] < 0 || corners[k] >= vertices)
+      throw IndexError(str("[sample_surface] vertex ", corners[k], " of face ", k / 3,
+                           " is outside [0, ", vertices, ")"));
+}
+
 // (p - centre) / size
 Tensor moved(const Tensor& points, const Vector& centre, double size) {
   Tensor out = empty(points.shape(), kHostPoints);
@@ -75,6 +94,7 @@ Mesh read_mesh(const std::string& path, const ParseLimits& limits) {
 
 SurfacePoints sample_surface(const Mesh& mesh, i64 n, u64 seed) {
   if (n < 0) throw UsageError(str("[sample_surface] n must not be negative, got ", n));
+  check_mesh(mesh);
   const float* points = mesh.vertices.data<float>();
   const i64* corners = mesh.faces.data<i64>();
   std::vector<double> sums;  // of the areas of faces [0, i]

@@ -42,7 +42,8 @@ struct SurfacePoints {
   Tensor faces;    // [n] i64
 };
 // n points uniformly distributed over the area. Point i depends on (mesh, seed, i) alone, by Philox
-// stream `user`. Throws UsageError for n < 0 and for a mesh without area.
+// stream `user`. Throws UsageError for n < 0, a mesh without area and tensors that are not a
+// mesh's, IndexError for a face of vertices that are not there.
 WT_API SurfacePoints sample_surface(const Mesh& mesh, i64 n, u64 seed = 0);
 
 // Points [N, 3] f32, moved and scaled evenly to the cube [-1/2, 1/2]^3, which the bounding box's

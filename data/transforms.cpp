@@ -154,8 +154,10 @@ ImageSize Compose::output(ImageSize image) const { return sized_ ? size_ : image
 
 ImageBatchArgs Compose::program(i64 channels, ImageSize image, DType from) const {
   if (channels < 1 || channels > kImageChannels)
-    throw ShapeError(str("[Compose] images of 1 to 4 channels, got ", channels,
-                         "\n  Try permute({0, 3, 1, 2}) for images [N, H, W, C]"));
+    throw ShapeError(
+        str("[Compose] images of 1 to 4 channels, got ", channels,
+            "\n  Try permute({0, 3, 1, 2}) for images [N, H, W, C], permute({2, 0, 1}) "
+            "for one [H, W, C], as read_image() gives it"));
   if (from != DType::u8 && from != DType::f32 && !is_half(from))
     throw DtypeError(str("[Compose] images must be u8, f16, bf16 or f32, got ", dtype_name(from)));
   if (to_tensor_ && from != DType::u8)

@@ -96,14 +96,14 @@ class WT_API Compose {
 
   // What an image of height x width becomes.
   ImageSize output(ImageSize image) const;
-  // The arguments of the launch but for the tensors, the seed and the epoch, for images [.., C, H,
-  // W] of dtype `from`. Throws as operator() does.
-  ImageBatchArgs program(i64 channels, ImageSize image, DType from) const;
   // "Compose(RandomCrop(32, padding=4), RandomHorizontalFlip(0.5), ToTensor)".
   std::string text() const;
 
  private:
   void add(const Transform& t);
+  // The arguments of the launch but for the tensors, the seed and the epoch.
+  ImageBatchArgs program(i64 channels, ImageSize image, DType from) const;
+
   std::vector<Transform> list_;
   ImageAugment augment_{};
   ImageSize size_{0};

@@ -19,7 +19,7 @@ namespace wt {
 //   out = fma(pixel, scale[c], shift[c]), rounded once; 0 inside of a hole.
 // labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone;
 // with `ids` (i64 [n]) on (seed, epoch, id) and the row's pixels.
-// Rows outside [0, N) are the caller's fault.
+// Listed rows outside [0, N) are the caller's fault; places beyond N begin the order anew.
 inline constexpr int kImageChannels = 4;
 
 struct ImageBatchArgs {

@@ -53,11 +53,9 @@ std::string present(const std::string& folder, const std::string& name) {
 std::string number_name(i64 label) { return str(label); }
 
 struct Reader {
-  i64 count;
-  bool shuffle;
-  u64 seed;
+  const PictureOptions& o;
 
-  std::vector<i64> order(i64 n) const { return data::epoch_order(n, shuffle, seed, 0); }
+  std::vector<i64> order(i64 n) const { return data::epoch_order(n, o.shuffle, o.seed, 0); }
 
   PictureSet idx(const std::string& path, const std::string& labels, const Names& name) const {
     Tensor t = data::read_idx(path);
@@ -69,11 +67,12 @@ struct Reader {
       throw DataError(
           str(printable_path(labels), ": expected ", t.size(0), " labels, got shape ", l.shape()));
     return {str(t.size(0), " images of ", t.size(2), " x ", t.size(3)),
-            some_of(t, l, name, order(t.size(0)), count),
+            some_of(t, l, name, order(t.size(0)), o.count),
             {}};
   }
 
   PictureSet fashion(const std::string& images, const std::string& labels) const {
+    if (o.digits) return idx(images, labels, number_name);
     PictureSet s = idx(images, labels, [](i64 l) -> std::string {
       const auto& names = data::FashionMnist::class_names();
       return l < i64(names.size()) ? names[size_t(l)] : str(l);
@@ -86,7 +85,7 @@ struct Reader {
     const data::CifarFile f = data::read_cifar10(path);
     const Names name = [](i64 l) { return std::string(data::Cifar10::class_names()[size_t(l)]); };
     return {str("CIFAR-10: ", f.labels.numel(), " images of 32 x 32"),
-            some_of(f.images, f.labels, name, order(f.labels.numel()), count),
+            some_of(f.images, f.labels, name, order(f.labels.numel()), o.count),
             {}};
   }
 
@@ -101,7 +100,7 @@ struct Reader {
     if (t.ndim() != 4 || t.size(1) < 1 || t.size(1) > 4)
       throw DataError(str(printable_path(path), ": no images: its shape is ", t.shape()));
     return {str(t.size(0), " images of ", t.size(2), " x ", t.size(3)),
-            some_of(t, {}, number_name, order(t.size(0)), count),
+            some_of(t, {}, number_name, order(t.size(0)), o.count),
             {}};
   }
 
@@ -112,7 +111,7 @@ struct Reader {
     if (head.size() >= 4 && head[0] == 0 && head[1] == 0) return idx(path, "", number_name);
     if (path.find(".bin") != path.npos) return cifar(path);
     const Tensor image = data::read_image(path);
-    return {str("one image of ", image.size(0), " x ", image.size(1)),
+    return {str("1 image of ", image.size(0), " x ", image.size(1)),
             {{seen(permute(image, {2, 0, 1})), fs::path(path).filename().string(), 0}},
             {}};
   }
@@ -120,23 +119,32 @@ struct Reader {
   // Image files of a folder and of the folders in it.
   PictureSet folder(const std::string& root) const {
     std::vector<std::pair<std::string, std::string>> files;  // with their class
+    const auto entries = [](const fs::path& in) {
+      std::error_code why;
+      fs::directory_iterator all(in, why);
+      if (why)
+        throw DataError(str(printable_path(in.string()), ": cannot be listed: ", why.message()));
+      return all;
+    };
     const auto list = [&](const fs::path& in, const std::string& label) {
-      for (const fs::directory_entry& e : fs::directory_iterator(in))
+      for (const fs::directory_entry& e : entries(in))
         if (e.is_regular_file() && e.path().filename().string().front() != '.')
           files.emplace_back(e.path().string(),
                              label.empty() ? e.path().filename().string() : label);
     };
     list(root, "");
-    for (const fs::directory_entry& e : fs::directory_iterator(root))
+    for (const fs::directory_entry& e : entries(root))
       if (e.is_directory()) list(e.path(), e.path().filename().string());
     std::sort(files.begin(), files.end());
     PictureSet s{str(i64(files.size()), " files"), {}, {}};
     for (const i64 k : order(i64(files.size()))) {
-      if (i64(s.pictures.size()) == count) break;
+      if (i64(s.pictures.size()) == o.count) break;
       const auto& [path, label] = files[size_t(k)];
       try {
         s.pictures.push_back({seen(permute(data::read_image(path), {2, 0, 1})), label, k});
       } catch (const DataError& e) {
+        s.refused.push_back(e.what());
+      } catch (const NotAvailable& e) {  // a format that this build does not read
         s.refused.push_back(e.what());
       }
     }
@@ -149,9 +157,9 @@ struct Reader {
 
 }  // namespace
 
-PictureSet read_pictures(const std::string& path, i64 count, bool shuffle, u64 seed) {
+PictureSet read_pictures(const std::string& path, const PictureOptions& o) {
   const NoGrad no_grad;
-  const Reader r{count, shuffle, seed};
+  const Reader r{o};
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return r.file(path);
   const std::string images = present(path, "train-images-idx3-ubyte"),

@@ -19,10 +19,17 @@ struct PictureSet {
   std::vector<std::string> refused;  // files that could not be read, with the reason
 };
 
-// At most `count` pictures, drawn from `path` by `seed`, or the first ones without: a folder of
-// Fashion-MNIST, MNIST or CIFAR-10, a folder of image files or of folders of them, whose names are
-// classes, an IDX or CIFAR-10 file, .npy (u8), or an image file. Files of a folder that are no
-// images are refused one by one; DataError where nothing is left, or for one file.
-PictureSet read_pictures(const std::string& path, i64 count, bool shuffle, u64 seed);
+struct PictureOptions {
+  i64 count = 48;        // at most
+  bool shuffle = false;  // drawn by `seed`; else the first ones
+  u64 seed = 0;
+  bool digits = false;  // Fashion-MNIST's files hold MNIST, whose classes are the digits
+};
+
+// Some pictures of `path`: a folder of Fashion-MNIST, MNIST or CIFAR-10 (its first file), a folder
+// of image files or of folders of them, whose names are classes, an IDX or CIFAR-10 file, .npy
+// (u8), or an image file. Files of a folder that are no images are refused one by one; DataError
+// where nothing is left, or for one file.
+PictureSet read_pictures(const std::string& path, const PictureOptions& o);
 
 }  // namespace wt::tools

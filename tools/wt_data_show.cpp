@@ -18,6 +18,7 @@ struct ShowOptions {
   i64 count = 48, side = 96, epoch = 0;
   u64 seed = 0;
   bool first = false;
+  std::string classes = "fashion";
 };
 
 std::vector<SheetCell> cells_of(const PictureSet& set, const ShowOptions& o) {
@@ -39,7 +40,9 @@ int show(const ShowOptions& o) {
   if (!page && !o.out.ends_with(".png"))
     throw UsageError(str("--out ", printable_path(o.out), ": a name that ends in .html or .png"));
   (void)transforms_of(o.augment);  // before anything is read
-  const PictureSet set = read_pictures(o.path, o.count, !o.first, o.seed);
+  const PictureSet set = read_pictures(
+      o.path,
+      {.count = o.count, .shuffle = !o.first, .seed = o.seed, .digits = o.classes == "digits"});
   const std::vector<SheetCell> cells = cells_of(set, o);
   for (const std::string& why : set.refused) std::fprintf(stderr, "left out: %s\n", why.c_str());
   std::string drawn = str(cells.size(), " of ", set.what);
@@ -75,6 +78,9 @@ void add_data_show(CLI::App& data, int& code) {
   c->add_flag("--first", o->first, "the first ones, instead of some by --seed");
   c->add_option("--seed", o->seed, "which ones, and what is drawn for them")
       ->check(a_seed())
+      ->capture_default_str();
+  c->add_option("--classes", o->classes, "digits: the files with Fashion-MNIST's names are MNIST's")
+      ->check(one_of({"fashion", "digits"}))
       ->capture_default_str();
   c->add_option("--augment", o->augment,
                 "also show what becomes of them, \"RandomCrop(32, 4), RandomHorizontalFlip\"");

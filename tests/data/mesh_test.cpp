@@ -254,6 +254,20 @@ TEST_CASE("mesh: the unit cube and the unit sphere") {
   CHECK_THROWS_AS(to_unit_cube(m.vertices.view({9})), ShapeError);
 }
 
+TEST_CASE("mesh: points on the surface of what is no mesh are refused") {
+  const Tensor square = tensor({{0.f, 0.f, 0.f}, {1.f, 0.f, 0.f}, {1.f, 1.f, 0.f}}),
+               faces = tensor(std::vector<i64>{0, 1, 2}).view({1, 3});
+  CHECK(sample_surface({square, faces}, 3).points.shape() == Shape{3, 3});
+  const auto refused = [](const Mesh& m) {
+    return message_of([&] { (void)sample_surface(m, 3); });
+  };
+  CHECK(mentions(refused({square, tensor(std::vector<i64>{0, 1, 3}).view({1, 3})}),
+                 "vertex 3 of face 0 is outside [0, 3)"));
+  CHECK(mentions(refused({square.to(DType::f64), faces}), "vertices f32 [V, 3]"));
+  CHECK(mentions(refused({square, faces.view({3, 1})}), "faces i64 [F, 3]"));
+  CHECK(mentions(refused({}), "needs vertices"));
+}
+
 TEST_CASE("mesh: whatever is done to a file, it is read or refused with its place") {
   FuzzPlan plan(1'500, 47);
   const std::string obj = "v 0 0 0\nv 1 0 0\nv 1 1 0\nvt 0 0\nvn 0 0 1\nf 1/1/1 2/1/1 -1//1\n";

@@ -301,9 +301,7 @@ TEST_CASE("shard: whatever is done to a file, the reader refuses it or reads wha
                                             std::string_view("\x01\0\0\0\0\0\0\0", 8),
                                             "\xff\xff\xff\xff\xff\xff\xff\x7f", "\x80"};
   FuzzPlan plan(10'000, 5);
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_shard(mutated(golden, plan.random, words));
+  const long long accepted = taken_of(plan, {golden}, words, wt_test::takes_shard);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases / 2);
 }
@@ -320,9 +318,7 @@ TEST_CASE("shard_record: whatever is done to one, the reader refuses it or reads
   const std::string most = number(u64(INT64_MAX)), none = number(0), over = number(u64{1} << 62);
   const std::vector<std::string_view> words{most, none, over, "\xff", std::string_view("\1\0", 2)};
   FuzzPlan plan(10'000, 6);
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_shard_record(mutated(golden, plan.random, words));
+  const long long accepted = taken_of(plan, {golden}, words, wt_test::takes_shard_record);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases / 2);
 }

@@ -218,9 +218,8 @@ TEST_CASE("tfrecord: whatever is done to a file, the reader refuses it or reads 
   const std::vector<std::string_view> words{"\xff\xff\xff\xff", std::string_view("\0\0\0\0", 4),
                                             "\x1f\x8b\x08", "\x80"};
   FuzzPlan plan(10'000, 7);
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_tfrecord(mutated(i % 4 ? golden : packed, plan.random, words));
+  const long long accepted =
+      taken_of(plan, {packed, golden, golden, golden}, words, wt_test::takes_tfrecord);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases / 2);
 }
@@ -231,9 +230,7 @@ TEST_CASE("tf_example: whatever is done to one, the reader refuses it or reads w
       "\xff\xff\xff\xff\xff",    "\x0a", "\x0b", "\x12\x02", "\x1a",
       std::string_view("\0", 1), "\x80"};
   FuzzPlan plan(10'000, 8);
-  long long accepted = 0;
-  for (long long i = 0; i < plan.cases; ++i)
-    accepted += wt_test::takes_tf_example(mutated(golden, plan.random, words));
+  const long long accepted = taken_of(plan, {golden}, words, wt_test::takes_tf_example);
   CHECK(accepted > 0);
   CHECK(accepted < plan.cases);
 }

@@ -143,6 +143,8 @@ def check_readers():
             source = header.read_text()
             there |= set(re.findall(r"WT_API [\w:<>]+ ((?:read|load)_\w+)\(const std::string& path", source))
             there |= set(re.findall(r"explicit (\w+File)\(const std::string& path, const", source))
+            there |= set(re.findall(r"explicit (\w+Reader)\(const std::string& path", source))
+            there |= set(re.findall(r"WT_API [\w:<>]+ (parse_\w+)\(std::string_view", source))
             there |= set(re.findall(r"static (\w+File) open\(const std::string& path", source))
             there |= set(re.findall(r"static (\w+) load\(const std::string& path", source))
     bad = [f"SECURITY.md lists no reader {r}" for r in sorted(there - listed)]

@@ -279,6 +279,25 @@ TEST_CASE("image_batch: parts of images have the sizes and shapes that were aske
   CHECK((narrow.width == 10 && narrow.height == 13 && narrow.top == 43 && narrow.left == 0));
 }
 
+// A permutation of [0, N) that is asked for another place may never come back.
+TEST_CASE("image_batch: places beyond the images begin the order anew", "[data]") {
+  for_each_variant<ImageBatchArgs>([&](Device d, auto launch) {
+    const Images in(5, 1, 8, 8, d);
+    ImageBatchArgs a{.seed = 2};
+    a.shuffle = true, a.images = view_of(in.pixels);
+    const auto batch = [&](i64 place) {
+      a.place = place;
+      const Tensor out = empty({4, 1, 8, 8}, {.dtype = f32, .device = d});
+      a.out = view_of(out);
+      CHECK(launch(a));
+      return out.to_vector<double>();
+    };
+    const Values late = batch(3), first = batch(0), last = batch(1);
+    CHECK(Values(late.begin() + 128, late.end()) == Values(first.begin(), first.begin() + 128));
+    CHECK(Values(late.begin(), late.begin() + 128) == Values(last.begin() + 128, last.end()));
+  });
+}
+
 TEST_CASE("image_batch: draws follow the ids", "[data]") {
   for_each_variant<ImageBatchArgs>([&](Device d, auto launch) {
     const Images in(4, 1, 9, 9, d);

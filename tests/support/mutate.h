@@ -47,3 +47,15 @@ struct FuzzPlan {
       random.seed(seed + std::strtoull(more, nullptr, 10));
   }
 };
+
+// How many damaged variants of these files, by turns, `takes` says were read; it throws or fails
+// the test for what must not be.
+template <class F>
+long long taken_of(FuzzPlan plan, const std::vector<std::string>& golden,
+                   const std::vector<std::string_view>& words, F takes) {
+  long long taken = 0;
+  for (long long i = 0; i < plan.cases; ++i)
+    taken +=
+        takes(mutated(golden[static_cast<std::size_t>(i) % golden.size()], plan.random, words));
+  return taken;
+}

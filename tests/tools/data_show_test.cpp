@@ -62,21 +62,25 @@ TEST_CASE("transforms as text become those of data/transforms.h", "[data]") {
 TEST_CASE("pictures are read out of every kind of set, with their labels", "[data]") {
   const TempDir dir;
   write_tiny_fashion(dir, 40, 3);
-  PictureSet s = read_pictures(dir.path, 12, false, 0);
+  PictureSet s = read_pictures(dir.path, {.count = 12});
   CHECK(s.what == "Fashion-MNIST: 40 images of 28 x 28");
   REQUIRE(s.pictures.size() == 12);
   CHECK(s.pictures[3].sample == 3);
+  CHECK(s.pictures[0].label.size() > 1);
+  const PictureSet digits = read_pictures(dir.path, {.count = 1, .digits = true});
+  CHECK(digits.what == "40 images of 28 x 28");
+  CHECK(digits.pictures[0].label.size() == 1);
   CHECK(s.pictures[0].pixels.shape() == Shape{1, 28, 28});
-  CHECK(read_pictures(dir.path, 100, true, 1).pictures.size() == 40);
-  CHECK(read_pictures(dir.path, 12, true, 1).pictures[0].sample !=
-        read_pictures(dir.path, 12, true, 2).pictures[0].sample);
-  const PictureSet idx = read_pictures(dir / "t10k-images-idx3-ubyte", 5, false, 0);
+  CHECK(read_pictures(dir.path, {.count = 100, .shuffle = true, .seed = 1}).pictures.size() == 40);
+  CHECK(read_pictures(dir.path, {.count = 12, .shuffle = true, .seed = 1}).pictures[0].sample !=
+        read_pictures(dir.path, {.count = 12, .shuffle = true, .seed = 2}).pictures[0].sample);
+  const PictureSet idx = read_pictures(dir / "t10k-images-idx3-ubyte", {.count = 5});
   CHECK(idx.pictures.size() == 3);
   CHECK(idx.pictures[2].label == "2");
 
   const TempDir cifar;
   write_tiny_cifar(cifar, 5);
-  s = read_pictures(cifar.path, 2, false, 0);
+  s = read_pictures(cifar.path, {.count = 2});
   CHECK(s.pictures[0].pixels.shape() == Shape{3, 32, 32});
   CHECK(s.pictures.size() == 2);
 
@@ -85,19 +89,19 @@ TEST_CASE("pictures are read out of every kind of set, with their labels", "[dat
   spit(folder / "cats/one.pgm", "P5 2 1 255\nab");
   spit(folder / "cats/no.txt", "nothing to see");
   spit(folder / "two.ppm", "P6 1 1 255\nabc");
-  s = read_pictures(folder.path, 9, false, 0);
+  s = read_pictures(folder.path, {.count = 9});
   REQUIRE(s.pictures.size() == 2);
   CHECK(s.pictures[0].label == "cats");
   CHECK(s.pictures[1].label == "two.ppm");
   REQUIRE(s.refused.size() == 1);
   CHECK(mentions(s.refused[0], "no.txt"));
   data::write_npy(folder / "a.npy", zeros({4, 5, 6, 3}, {.dtype = DType::u8}));
-  CHECK(read_pictures(folder / "a.npy", 9, false, 0).pictures[0].pixels.shape() == Shape{3, 5, 6});
+  CHECK(read_pictures(folder / "a.npy", {.count = 9}).pictures[0].pixels.shape() == Shape{3, 5, 6});
 
-  CHECK(mentions(message_of([&] { (void)read_pictures(folder / "cats/no.txt", 1, false, 0); }),
+  CHECK(mentions(message_of([&] { (void)read_pictures(folder / "cats/no.txt", {.count = 1}); }),
                  "it begins with"));
   const TempDir empty_folder;
-  CHECK(mentions(message_of([&] { (void)read_pictures(empty_folder.path, 1, false, 0); }),
+  CHECK(mentions(message_of([&] { (void)read_pictures(empty_folder.path, {.count = 1}); }),
                  "no image among its 0 files"));
 }
 
