@@ -20,12 +20,14 @@ struct BatchOrder {
   i64 epoch = 0, place = 0;
 
   WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
-  WT_HD i64 row(i64 sample) const {
+  WT_HD i64 row(i64 sample) const { return row(sample, epoch_now()); }
+  // The same, where the epoch has been read already.
+  WT_HD i64 row(i64 sample, i64 epoch_now) const {
     if (list) return list[sample];
     u64 at = u64((cursor ? cursor[1] : place) + sample);
     // A cursor that somebody wrote to must not send permute() round for ever.
     if (at >= u64(rows)) at %= u64(rows);
-    return i64(shuffle ? permute(permutation_key(seed, u64(epoch_now())), at, u64(rows)) : at);
+    return i64(shuffle ? permute(permutation_key(seed, u64(epoch_now)), at, u64(rows)) : at);
   }
 };
 
