@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "warptape/data/dataset.h"
-#include "warptape/kernels/common/image_draws.h"
+#include "warptape/kernels/image_batch.h"
 
 namespace wt {
 struct BatchOrder;  // kernels/common/batch_order.h
@@ -38,7 +38,7 @@ struct ResidentImagesOptions {
   MemoryFormat format = MemoryFormat::contiguous;
   i64 height = 0, width = 0;  // of x; 0: the images'. A crop is taken with augment.random_crop
   bool flatten = false;       // x [N, C * H * W]; needs `contiguous`
-  ImageAugment augment{};     // kernels/common/image_draws.h; by (seed, epoch, sample) alone
+  ImageAugment augment{};     // kernels/image_batch.h; by (seed, epoch, sample) alone
   u64 seed = 0;               // of the augmentation where batch() is given indices
   i64 classes = 0;            // labels lie in [0, classes); 0: in [0, 2^31)
 };

@@ -6,8 +6,8 @@
 #include "warptape/core/mode.h"
 #include "warptape/core/stream.h"
 #include "warptape/data/resident.h"
-#include "warptape/kernels/common/batch_order.h"
 #include "warptape/kernels/run.h"
+#include "warptape/kernels/sample_batch.h"
 
 namespace wt::data::detail {
 

@@ -68,8 +68,9 @@ MemoryUse traced(Device device, const std::function<void()>& work) {
 
 i64 dataset_bytes(const MemoryJob& job, const Recipe& recipe, Device device) {
   if (!job.with_data) return 0;
-  const i64 bytes = recipe.dataset_bytes(job.options.data);
-  return device.kind == DeviceKind::cpu ? bytes : 0;
+  if (device.kind == DeviceKind::cpu) return recipe.dataset_bytes(job.options.data);
+  return keeps_data_on_device(job.options, recipe, device) ? recipe.resident_bytes(job.options.data)
+                                                           : 0;
 }
 
 void count_dataset(MemoryUse& use, i64 bytes) {
@@ -159,9 +160,12 @@ MemoryUse measured_use(const MemoryJob& job) {
     const RecipeData data = [&] {
       const CategoryScope scope(Category::dataset);
       const DefaultDevice host(Device::cpu());
-      return recipe->load(job.options.data);
+      RecipeData read = recipe->load(job.options.data);
+      if (keeps_data_on_device(job.options, *recipe, device)) read.train = read.resident(device);
+      read.resident = {};
+      return read;
     }();
-    auto loader = make_loader(d, data, job.options.seed, job.options.workers);
+    TrainBatches loader(d, data, job.options.seed, job.options.workers);
     train_steps(job, *recipe, [&](i64) {
       data::Batch b;
       if (!loader.next(b) && !loader.next(b)) throw DataError("the data has no batch");

@@ -33,7 +33,7 @@ struct MemoryJob {
 std::vector<MemoryJob> memory_jobs(const TrainOptions& o, bool with_data);
 
 // Three steps on the meta device that stands for the one of the options: no tensor gets bytes. A
-// dataset counts where the device is the cpu, on which it lies; only headers are read.
+// dataset counts where it lies on that device; only headers are read.
 MemoryUse predicted_use(const MemoryJob& job);
 // Bytes of predicted_use() alone, at less cost.
 i64 predicted_peak(const MemoryJob& job);

@@ -221,6 +221,9 @@ class CharLm : public Recipe {
     for (const std::string& f : text_files(data)) n += i64(data::content_size(f));
     return n;
   }
+  i64 resident_bytes(const std::string& data) const override {
+    return i64(kTrainPart * double(dataset_bytes(data)));
+  }
   data::Batch shape_batch(i64 batch) const override {
     const TensorOptions meta{.dtype = DType::i64, .device = Device::meta()};
     const Shape shape{batch, shape_.context};

@@ -118,6 +118,12 @@ class Images : public Recipe {
     if (root == kSyntheticData) return 0;  // made as they are asked for
     return D::bytes_of(root, {.train = true}) + D::bytes_of(root, {.train = false});
   }
+  i64 resident_bytes(const std::string& root) const override {
+    need(root);
+    const i64 pixels = numel_of(image_shape()), label = item_size(DType::i64);
+    if (root == kSyntheticData) return kSyntheticTrain * (pixels * item_size(DType::f32) + label);
+    return D::bytes_of(root, {.train = true}) / (pixels + 1) * (pixels + label);
+  }
   data::Batch shape_batch(i64 batch) const override { return meta_batch(batch, image_shape()); }
   const char* item() const override { return "images"; }
   std::vector<std::string> class_names() const override {

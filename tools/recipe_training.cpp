@@ -5,6 +5,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
 #include "warptape/core/suggest.h"
+#include "warptape/data/plan.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/recipe_device.h"
@@ -129,6 +130,18 @@ data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const Recipe
                                            u64 seed, int workers) {
   check_batch(d.batch, data);
   return {data.train, options_of(d, seed, workers)};
+}
+
+bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d) {
+  if (o.resident == "off") return false;
+  if (o.resident == "auto" && (d.kind == DeviceKind::cpu || o.memory_limit)) return false;
+  const i64 bytes = r.resident_bytes(o.data);
+  if (o.resident == "auto")
+    return bytes > 0 && data::plan(bytes, d, {.device_part = 0.1}).tier == data::Tier::device;
+  if (bytes == 0)
+    throw UsageError(str("--resident on: the data of ", o.recipe,
+                         " cannot stay on a device\n  Try --resident auto"));
+  return true;
 }
 
 TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers) {

@@ -30,6 +30,10 @@ void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers);
 
+// Whether the training data lies on the model's device. Throws UsageError where --resident insists
+// and the recipe has no such data.
+bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d);
+
 // The batches of a training: a Loader's, or a ResidentLoader's where the training data is on a
 // device; the same ones.
 class TrainBatches {

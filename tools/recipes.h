@@ -59,6 +59,8 @@ class Recipe {
   virtual RecipeData load(const std::string& data) const = 0;
   // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
   virtual i64 dataset_bytes(const std::string& data) const = 0;
+  // Bytes that RecipeData::resident of load(data) holds on its device; 0 where there is none.
+  virtual i64 resident_bytes(const std::string&) const { return 0; }
   // A batch of the right shapes on the meta device.
   virtual data::Batch shape_batch(i64 batch) const = 0;
 

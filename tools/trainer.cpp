@@ -10,7 +10,6 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
-#include "warptape/data/plan.h"
 #include "warptape/tools/dry_run.h"
 #include "warptape/tools/memory_remedies.h"
 #include "warptape/tools/number_text.h"
@@ -44,18 +43,7 @@ Trainer::Trainer(const TrainOptions& o) : o_(o) {
 
 // Where --resident says so, the training data moves to the device.
 void Trainer::make_resident() {
-  if (o_.resident == "off") return;
-  if (!data_->resident) {
-    if (o_.resident == "on")
-      throw UsageError(str("--resident on: the data of ", o_.recipe,
-                           " cannot stay on a device\n  Try --resident auto"));
-    return;
-  }
-  if (o_.resident == "auto") {
-    if (device_.kind == DeviceKind::cpu || o_.memory_limit) return;
-    const i64 bytes = recipe_->dataset_bytes(o_.data);
-    if (data::plan(bytes, device_, {.device_part = 0.1}).tier != data::Tier::device) return;
-  }
+  if (!keeps_data_on_device(o_, *recipe_, device_)) return;
   data_->train = data_->resident(device_);
   data_->resident = {};  // which held the copy on the host
 }
