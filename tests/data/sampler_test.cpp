@@ -275,12 +275,23 @@ TEST_CASE("samplers: the parts of a distributed one make the dataset, anew each 
           CHECK(again == each * world - n + missing);
         }
       }
-  const Sampler s = distributed_sampler(100, {.rank = 1, .world = 4, .seed = 5});
-  CHECK(s(0) != s(1));
   CHECK(distributed_sampler(8, {.rank = 1, .world = 4, .shuffle = false})(1) ==
         std::vector<i64>{1, 5});
   CHECK_THROWS_AS(distributed_sampler(5, {.rank = 4, .world = 4}), UsageError);
   CHECK_THROWS_AS(distributed_sampler(5, {.rank = -1, .world = 4}), UsageError);
   CHECK_THROWS_AS(distributed_sampler(5, {.world = 0}), UsageError);
   CHECK_THROWS_AS(distributed_sampler(0, {}), UsageError);
+}
+
+// PyTorch's shuffles by epoch 0 until somebody calls set_epoch() (pytorch/pytorch#31771).
+TEST_CASE("trap T21: a distributed sampler shuffles anew each epoch by itself", "[trap]") {
+  std::vector<std::vector<i64>> epochs;
+  Loader loader{
+      TensorDataset(arange(100), arange(100)),
+      {.batch = 25, .sampler = distributed_sampler(100, {.rank = 1, .world = 4, .seed = 5})}};
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (auto& [x, y] : loader) epochs.push_back(y.to_vector<i64>());
+  REQUIRE(epochs.size() == 3);
+  CHECK(epochs[0] != epochs[1]);
+  CHECK(epochs[1] != epochs[2]);
 }
