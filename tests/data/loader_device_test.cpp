@@ -135,7 +135,8 @@ TEST_CASE("loader: a batch whose copy failed comes at the next call", "[streams]
       int thrown = 0;
       Batch b;
       for (i64 k = 0; k < 4;) try {
-          REQUIRE(loader.next(b));
+          const bool more = loader.next(b);
+          REQUIRE(more);
           CHECK(b.y.to_vector<i64>() == std::vector<i64>{3 * k, 3 * k + 1, 3 * k + 2});
           ++k;
         } catch (const DeviceError&) {

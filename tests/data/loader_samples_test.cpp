@@ -10,6 +10,7 @@
 #include "warptape/data/cache.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
+#include "warptape/tests/data/loader_origin.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -215,13 +216,7 @@ TEST_CASE("loader: an error says where it comes from and keeps its type") {
       } catch (const DataError& e) {
         text = e.what();
       }
-      const std::string worker = ", worker ";
-      if (const size_t at = text.find(worker); workers > 0 && at != text.npos) {
-        CHECK(text.find_first_of("01", at) == at + worker.size());
-        text.erase(at, worker.size() + 1);
-      } else {
-        CHECK(workers == 0);
-      }
+      text = wt_test::without_worker(text, workers);
       CHECK(text ==
             "DataError: file x is torn\n  in batch 1 of epoch 0, dataset (anonymous "
             "namespace)::Failing, samples 10, 11, 12, 13, 14, 15, 16, 17, ... (10 in all)\n  Try "
