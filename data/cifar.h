@@ -28,6 +28,7 @@ struct Cifar10Options {
 class WT_API Cifar10 {
  public:
   explicit Cifar10(const std::string& root, const Cifar10Options& o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return labels_.size(0); }
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;

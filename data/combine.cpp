@@ -22,6 +22,11 @@ std::vector<i64> Concat::ends() const {
   return ends;
 }
 
+bool Concat::in_memory() const {
+  return std::all_of(parts_.begin(), parts_.end(),
+                     [](const AnyDataset& d) { return d.in_memory(); });
+}
+
 u64 Concat::version() const {
   u64 sum = 0;
   for (const AnyDataset& d : parts_) sum += d.version();

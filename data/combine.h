@@ -26,6 +26,7 @@ class Subset {
     for (i64 i : *indices_) detail::check_sample("Subset", i, dataset_->size());
   }
   i64 size() const { return i64(indices_->size()); }
+  bool in_memory() const { return detail::memory_of(*dataset_) == detail::InMemory::yes; }
   u64 version() const { return detail::version_of(*dataset_); }
   const std::vector<i64>& indices() const { return *indices_; }
   const D& dataset() const { return *dataset_; }
@@ -57,6 +58,7 @@ class WT_API AnyDataset {
       : held_(std::make_shared<const Held<D>>(std::move(dataset))) {}
   i64 size() const { return held_->size(); }
   u64 version() const { return held_->version(); }
+  bool in_memory() const { return held_->in_memory(); }
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const {
     return held_->batch(samples, epoch);
   }
@@ -69,6 +71,7 @@ class WT_API AnyDataset {
     virtual ~Base() = default;
     virtual i64 size() const = 0;
     virtual u64 version() const = 0;
+    virtual bool in_memory() const = 0;
     virtual Batch batch(std::span<const i64> samples, i64 epoch) const = 0;
     virtual bool is_resident() const { return false; }
     virtual Device device() const { detail::not_resident(); }
@@ -79,6 +82,7 @@ class WT_API AnyDataset {
     explicit Held(D d) : dataset(std::move(d)) {}
     i64 size() const override { return dataset.size(); }
     u64 version() const override { return detail::version_of(dataset); }
+    bool in_memory() const override { return detail::memory_of(dataset) == detail::InMemory::yes; }
     Batch batch(std::span<const i64> samples, i64 epoch) const override {
       return detail::batch_of(dataset, samples, epoch);
     }
@@ -113,6 +117,7 @@ class WT_API Concat {
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
   i64 size() const { return ends().back(); }
+  bool in_memory() const;  // all parts are
   u64 version() const;
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const;
 

@@ -8,6 +8,11 @@
 // size() and samples may change between the epochs of a Loader, not in the middle of one. Where
 // samples can change, `u64 version() const` is another number after each change: a Loader refuses
 // to go on with an epoch whose dataset has a new one.
+//
+// `static constexpr bool in_memory = true` (or `bool in_memory() const`) says that samples lie in
+// memory and making a batch is little more than copying: a Loader with workers = kAuto takes none.
+//
+// A dataset of single samples, with `get(i)` in batch()'s place: data/samples.h.
 #pragma once
 #include <array>
 #include <concepts>
@@ -45,6 +50,17 @@ concept Dataset = std::is_object_v<D> && requires(const D& d, std::span<const i6
   { d.batch(indices) } -> std::movable;
 } && std::copy_constructible<D>;
 
+// Has get(i), or get(i, epoch), in batch()'s place: data/samples.h, whose Stacked makes it a
+// Dataset.
+template <class D>
+concept SampleSet = !Dataset<D> && std::copy_constructible<D> && requires(const D& d, i64 i) {
+  { d.size() } -> std::convertible_to<i64>;
+}
+&&(
+    requires(const D& d, i64 i) { d.get(i); } || requires(const D& d, i64 i) { d.get(i, i); });
+template <SampleSet D>
+class Stacked;
+
 // What a dataset's batch() gives.
 template <Dataset D>
 using BatchOf = decltype(std::declval<const D&>().batch(std::span<const i64>()));
@@ -79,7 +95,7 @@ BatchOf<D> batch_of(const D& d, std::span<const i64> indices, i64 epoch) {
     return d.batch(indices);
 }
 // Another number after each change of the samples; 0 for datasets that do not say.
-template <Dataset D>
+template <class D>
 u64 version_of(const D& d) {
   if constexpr (requires {
                   { d.version() } -> std::convertible_to<u64>;
@@ -87,6 +103,21 @@ u64 version_of(const D& d) {
     return u64(d.version());
   else
     return 0;
+}
+enum class InMemory : u8 { unknown, yes, no };
+// What the dataset says of itself.
+template <class D>
+InMemory memory_of(const D& d) {
+  if constexpr (requires {
+                  { d.in_memory() } -> std::convertible_to<bool>;
+                })
+    return d.in_memory() ? InMemory::yes : InMemory::no;
+  else if constexpr (requires {
+                       { D::in_memory } -> std::convertible_to<bool>;
+                     })
+    return D::in_memory ? InMemory::yes : InMemory::no;
+  else
+    return InMemory::unknown;
 }
 // Makes them contiguous, each where it is. Throws ShapeError unless their first sizes are equal.
 WT_API void prepare_rows(const char* dataset, std::span<Tensor> tensors);
@@ -101,6 +132,7 @@ WT_API Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const 
 class WT_API TensorDataset {
  public:
   TensorDataset(Tensor x, Tensor y);
+  static constexpr bool in_memory = true;
   i64 size() const { return x_.size(0); }
   u64 version() const { return u64(x_.version()) + y_.version(); }
   Batch batch(std::span<const i64> indices) const;
@@ -123,6 +155,7 @@ class TensorsDataset {
       : tensors_{std::move(tensors)...} {
     detail::prepare_rows("TensorsDataset", tensors_);
   }
+  static constexpr bool in_memory = true;
   i64 size() const { return tensors_[0].size(0); }
   u64 version() const {
     u64 sum = 0;
@@ -154,6 +187,7 @@ struct FashionMnistOptions {
 class WT_API FashionMnist {
  public:
   explicit FashionMnist(const std::string& root, const FashionMnistOptions& o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return images_.size(0); }
   Batch batch(std::span<const i64> indices) const;
   static constexpr i64 kClasses = 10;
@@ -191,6 +225,7 @@ class WT_API TextBytes {
   explicit TextBytes(std::vector<u8> bytes, const TextBytesOptions& o = {});
   // Other samples of the same text, whose memory they share.
   TextBytes with(const TextBytesOptions& o) const;
+  static constexpr bool in_memory = true;
   i64 size() const { return count_; }
   Batch batch(std::span<const i64> indices) const;
   std::span<const u8> bytes() const;  // the part that samples may touch

@@ -1,5 +1,6 @@
 // JPEG by libjpeg-turbo (https://libjpeg-turbo.org), which reads untrusted files and is fuzzed.
 #include "warptape/config.h"
+#include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_JPEG

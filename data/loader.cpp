@@ -1,15 +1,13 @@
 #include "warptape/data/loader.h"
 
-#include <unistd.h>
-
-#include <condition_variable>
+#include <algorithm>
 #include <exception>
-#include <mutex>
 #include <numeric>
-#include <thread>
 
-#include "warptape/core/mode.h"
 #include "warptape/core/permutation.h"
+#include "warptape/data/batch_pool.h"
+#include "warptape/data/loader_parts.h"
+#include "warptape/data/prefetch.h"
 
 namespace wt::data {
 
@@ -26,42 +24,14 @@ namespace detail {
 
 void check_loader_options(const LoaderOptions& o) {
   if (o.batch < 1) throw UsageError(str("[Loader] the batch must be at least 1, got ", o.batch));
-  if (o.workers < 0 || o.workers > 1024 || o.prefetch < 1 || o.prefetch > 1024)
-    throw UsageError(str("[Loader] workers must be 0 to 1024 and prefetch 1 to 1024, got ",
+  if ((o.workers < 0 && o.workers != kAuto) || o.workers > 1024 || o.prefetch < 1 ||
+      o.prefetch > 1024)
+    throw UsageError(str("[Loader] workers must be 0 to 1024 or kAuto, prefetch 1 to 1024, got ",
                          o.workers, " and ", o.prefetch));
   if (o.sampler && o.shuffle)
     throw UsageError(
         "[Loader] a sampler says the order itself, shuffle has no effect beside it\n  Try one of "
         "the two");
-}
-
-namespace {
-
-std::vector<i64> sampled_order(const LoaderOptions& o, i64 n, i64 epoch) {
-  std::vector<i64> order = o.sampler(epoch);
-  for (size_t i = 0; i < order.size(); ++i)
-    if (order[i] < 0 || order[i] >= n)
-      throw IndexError(str("[Loader] the sampler gives sample ", order[i], " at place ", i,
-                           " of epoch ", epoch, ", outside [0, ", n, ")"));
-  return order;
-}
-
-}  // namespace
-
-std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 sampled, i64 epoch) {
-  if (n < 0) throw UsageError(str("[Loader] the dataset says it has ", n, " samples"));
-  if (n == 0) throw UsageError("[Loader] the dataset is empty");
-  std::vector<i64> order =
-      o.sampler ? sampled_order(o, n, epoch) : epoch_order(n, o.shuffle, o.seed, epoch);
-  const i64 samples = i64(order.size());
-  if (sampled >= 0 && samples != sampled)
-    throw UsageError(str("[Loader] the sampler gives ", samples, " samples for epoch ", epoch,
-                         ", it gave ", sampled, " for epoch 0: all epochs need equal lengths"));
-  if (samples < 1) throw UsageError("[Loader] the sampler gives no samples");
-  if (o.drop_last && o.batch > samples)
-    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
-                         " samples) and drop_last leaves nothing"));
-  return order;
 }
 
 i64 batches_of(const LoaderOptions& o, i64 samples) {
@@ -80,7 +50,36 @@ void size_changed(const LoaderState& s, i64 samples) {
       "}), which begins the next one"));
 }
 
-void version_changed(const LoaderState& s) {
+namespace {
+
+std::vector<i64> sampled_order(const LoaderOptions& o, i64 n, i64 epoch) {
+  std::vector<i64> order = o.sampler(epoch);
+  for (size_t i = 0; i < order.size(); ++i)
+    if (order[i] < 0 || order[i] >= n)
+      throw IndexError(str("[Loader] the sampler gives sample ", order[i], " at place ", i,
+                           " of epoch ", epoch, ", outside [0, ", n, ")"));
+  return order;
+}
+
+// The samples of an epoch of a dataset of n. Throws IndexError for a sampler's outside [0, n),
+// UsageError where there is no batch or a sampler gives other than `sampled` samples (-1: any).
+std::vector<i64> loader_order(const LoaderOptions& o, i64 n, i64 sampled, i64 epoch) {
+  if (n < 0) throw UsageError(str("[Loader] the dataset says it has ", n, " samples"));
+  if (n == 0) throw UsageError("[Loader] the dataset is empty");
+  std::vector<i64> order =
+      o.sampler ? sampled_order(o, n, epoch) : epoch_order(n, o.shuffle, o.seed, epoch);
+  const i64 samples = i64(order.size());
+  if (sampled >= 0 && samples != sampled)
+    throw UsageError(str("[Loader] the sampler gives ", samples, " samples for epoch ", epoch,
+                         ", it gave ", sampled, " for epoch 0: all epochs need equal lengths"));
+  if (samples < 1) throw UsageError("[Loader] the sampler gives no samples");
+  if (o.drop_last && o.batch > samples)
+    throw UsageError(str("[Loader] a batch of ", o.batch, " is larger than the data (", samples,
+                         " samples) and drop_last leaves nothing"));
+  return order;
+}
+
+[[noreturn]] WT_COLD void version_changed(const LoaderState& s) {
   throw UsageError(
       str("[Loader] the dataset's tensors were written to after the first batch of "
           "epoch ",
@@ -89,149 +88,146 @@ void version_changed(const LoaderState& s) {
           "write between epochs, or give the dataset clones"));
 }
 
-// --- workers ---
+}  // namespace
 
-struct BatchPool::Shared {
-  struct Slot {
-    bool ready = false;
-    std::unique_ptr<AnyBatch> batch{};
-    std::exception_ptr error{};
+struct LoaderCore::Impl {
+  // How batches are made; copies go to the workers.
+  struct Recipe {
+    std::shared_ptr<const AnySet> set;
+    std::shared_ptr<const std::vector<i64>> order;
+    i64 batch, epoch;
+    std::shared_ptr<DevicePrefetch> to_device;
+    std::shared_ptr<LoaderTimes> times;
+
+    std::unique_ptr<AnyBatch> make(i64 k) const {
+      const i64 begin = k * batch, n = std::min(batch, i64(order->size()) - begin);
+      const auto samples = std::span(*order).subspan(size_t(begin), size_t(n));
+      std::unique_ptr<AnyBatch> item;
+      try {
+        const StageTimer timer(*times, LoaderStage::dataset);
+        item = set->batch(samples, epoch);
+      } catch (...) {
+        rethrow_with_origin(set->type, samples, {epoch, k});
+      }
+      if (to_device) to_device->pin(tensors_of(*set, *item));
+      return item;
+    }
   };
 
-  std::mutex mutex;
-  std::condition_variable work, result;
-  std::vector<Slot> slots;  // batch k waits in slot k % ahead
-  std::shared_ptr<const std::function<std::unique_ptr<AnyBatch>(i64)>> make;
-  u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
-  i64 next = 0, taken = 0, end = 0;
-  bool stop = false;
-  std::vector<std::thread> threads;
+  // What the order of an epoch is made from.
+  struct Basis {
+    i64 epoch = 0, samples = 0;
+    u64 version = 0;
+    friend bool operator==(const Basis&, const Basis&) = default;
+  };
 
-  void run(const ModeCopy& of_caller) {
-    of_caller.adopt();
-    const NoGrad no_grad;
-    // Batches made ahead may be for a training that an InferenceMode around the loader's
-    // construction has nothing to do with.
-    mode.slow &= ~u32(kSlowInference);
-    std::unique_lock lock(mutex);
-    for (;;) {
-      work.wait(lock, [&] { return stop || (next < end && next - taken < i64(slots.size())); });
-      if (stop) break;
-      const i64 k = next++;
-      const u64 of_job = job;
-      auto call = make;
-      lock.unlock();
-      Slot made{.ready = true};
-      try {
-        made.batch = (*call)(k);
-      } catch (...) {
-        made.error = std::current_exception();
-      }
-      call.reset();
-      lock.lock();
-      if (of_job == job) {
-        std::swap(slots[size_t(k) % slots.size()], made);
-        result.notify_one();
-      }
-      lock.unlock();
-      made = {};  // tensors are freed without the lock
-      lock.lock();
-    }
+  std::shared_ptr<const AnySet> set;
+  LoaderOptions options;
+  WorkerChoice workers{};
+  std::shared_ptr<LoaderTimes> times = std::make_shared<LoaderTimes>();
+  std::shared_ptr<DevicePrefetch> to_device{};  // null: batches stay where they are made
+  BatchAhead ahead{};
+  i64 sampled = -1;  // what the sampler gives an epoch; -1: not asked yet
+  LoaderState state{};
+  std::shared_ptr<const std::vector<i64>> order{};
+  Basis basis{};                      // of order
+  bool begun = false;                 // a batch of this order has been given
+  std::unique_ptr<BatchPool> pool{};  // last: its threads use what is above
+
+  Recipe recipe() const { return {set, order, options.batch, state.epoch, to_device, times}; }
+  i64 batches_of_epoch(const LoaderState& at) const {
+    if (options.sampler) return batches_of(options, sampled);
+    return batches_of(options, at.batch > 0 ? at.samples : set->size());
   }
+  Basis set_now() const { return {state.epoch, set->size(), set->version()}; }
 
-  // Under the lock; what was there is given back, to be freed without it.
-  std::vector<Slot> reset() {
-    std::vector<Slot> old(slots.size());
-    old.swap(slots);
-    ++job;
-    make.reset();
-    next = taken = end = 0;
-    return old;
+  void begin_epoch(const Basis& now) {
+    order = std::make_shared<const std::vector<i64>>(
+        loader_order(options, now.samples, sampled, now.epoch));
+    if (options.sampler) sampled = i64(order->size());
+    basis = now;
+    begun = false;
+    ahead = {};
+    if (pool) pool->cancel();
+  }
+  // Batch k of the running epoch, for which this is called in order; null behind the last.
+  std::unique_ptr<AnyBatch> fetch(i64 k) {
+    const i64 end = batches_of_epoch(state);
+    if (k >= end) return nullptr;
+    if (!pool) return recipe().make(k);
+    if (!pool->running()) pool->start([r = recipe()](i64 j) { return r.make(j); }, k, end);
+    const StageTimer timer(*times, LoaderStage::worker_wait);
+    return pool->take();
+  }
+  std::unique_ptr<AnyBatch> fetch_on_device() {
+    return next_on_device(
+        *to_device, *set, state.batch, ahead, [this](i64 k) { return fetch(k); },
+        [this] {
+          if (pool) pool->cancel();
+        });
   }
 };
 
-BatchPool::BatchPool(int workers, int ahead)
-    : shared_(std::make_unique<Shared>()), owner_(::getpid()) {
-  shared_->slots.resize(size_t(ahead));
-  try {
-    for (int i = 0; i < workers; ++i)
-      shared_->threads.emplace_back([s = shared_.get(), copy = ModeCopy()] { s->run(copy); });
-  } catch (...) {
-    join();
-    throw;
+LoaderCore::LoaderCore(std::shared_ptr<const AnySet> set, const LoaderOptions& o)
+    : impl_(new Impl{.set = std::move(set), .options = o}) {
+  check_loader_options(o);
+  Impl& i = *impl_;
+  i.begin_epoch(i.set_now());
+  i.workers = choose_workers(o.workers, i.set->in_memory, size());
+  if (o.device) {
+    if (!i.set->tells_tensors) no_tensors_to_move(i.set->batch_type);
+    i.to_device = std::make_shared<DevicePrefetch>(*o.device, o.pin_memory, i.times);
   }
+  if (i.workers.workers > 0)
+    i.pool = std::make_unique<BatchPool>(i.workers.workers, i.workers.workers * o.prefetch);
+}
+LoaderCore::LoaderCore(LoaderCore&&) noexcept = default;
+LoaderCore& LoaderCore::operator=(LoaderCore&&) noexcept = default;
+LoaderCore::~LoaderCore() = default;
+
+i64 LoaderCore::size() const { return impl_->batches_of_epoch(impl_->state); }
+const LoaderOptions& LoaderCore::options() const { return impl_->options; }
+int LoaderCore::workers() const { return impl_->workers.workers; }
+const std::string& LoaderCore::why_workers() const { return impl_->workers.why; }
+LoaderStats LoaderCore::stats() const { return impl_->times->stats(); }
+void LoaderCore::reset_stats() { impl_->times->reset(); }
+const LoaderState& LoaderCore::state() const { return impl_->state; }
+
+void LoaderCore::set_state(const LoaderState& s) {
+  Impl& i = *impl_;
+  LoaderState at = s;
+  if (at.batch == 0)
+    at.samples = 0;
+  else if (at.samples == 0)
+    at.samples = i.set->size();
+  if (at.epoch < 0 || at.batch < 0 || at.samples < 0 ||
+      (at.batch > 0 && at.batch > i.batches_of_epoch(at)))
+    bad_loader_state(s, i.batches_of_epoch(at));
+  if (i.pool) i.pool->cancel();
+  i.state = at;
+  i.ahead = {};
 }
 
-BatchPool::~BatchPool() {
-  if (::getpid() == owner_)
-    join();
-  else
-    (void)shared_.release();  // its threads are not in this process, its mutex may be held for ever
-}
-
-void BatchPool::check_process() const {
-  if (::getpid() != owner_)
-    throw UsageError(
-        "[Loader] it was made before fork(), and its workers are not in this process\n  Try to "
-        "make the loader after fork()");
-}
-
-void BatchPool::join() noexcept {
-  Shared& s = *shared_;
-  {
-    const std::lock_guard lock(s.mutex);
-    s.stop = true;
+std::unique_ptr<AnyBatch> LoaderCore::take() {
+  Impl& i = *impl_;
+  const StageTimer timer(*i.times, LoaderStage::next);
+  LoaderState& at = i.state;
+  if (at.batch > 0 && at.batch >= i.batches_of_epoch(at)) {
+    at = {at.epoch + 1, 0};
+    return nullptr;
   }
-  s.work.notify_all();
-  for (std::thread& t : s.threads) t.join();
-  s.slots.clear();
-}
-
-void BatchPool::start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 first, i64 end) {
-  check_process();
-  auto shared_make = std::make_shared<const decltype(make)>(std::move(make));
-  std::vector<Shared::Slot> old;
-  {
-    const std::lock_guard lock(shared_->mutex);
-    old = shared_->reset();
-    shared_->make = std::move(shared_make);
-    shared_->next = shared_->taken = first;
-    shared_->end = end;
+  const auto now = i.set_now();
+  if (at.batch > 0 && now.samples != at.samples) size_changed(at, now.samples);
+  if (now != i.basis) {
+    if (at.batch > 0 && i.begun && now.epoch == i.basis.epoch && now.samples == i.basis.samples)
+      version_changed(at);
+    i.begin_epoch(now);
   }
-  shared_->work.notify_all();
-}
-
-void BatchPool::cancel() {
-  check_process();
-  std::vector<Shared::Slot> old;
-  const std::lock_guard lock(shared_->mutex);
-  old = shared_->reset();
-}
-
-bool BatchPool::running() const {
-  check_process();
-  const std::lock_guard lock(shared_->mutex);
-  return shared_->taken < shared_->end;
-}
-
-std::unique_ptr<AnyBatch> BatchPool::take() {
-  check_process();
-  Shared& s = *shared_;
-  Shared::Slot slot;
-  {
-    std::unique_lock lock(s.mutex);
-    WT_INTERNAL_ASSERT(s.taken < s.end);
-    Shared::Slot& next = s.slots[size_t(s.taken) % s.slots.size()];
-    s.result.wait(lock, [&] { return next.ready; });
-    std::swap(slot, next);
-    ++s.taken;
-  }
-  s.work.notify_one();
-  if (slot.error) {
-    cancel();
-    std::rethrow_exception(slot.error);
-  }
-  return std::move(slot.batch);
+  std::unique_ptr<AnyBatch> item = i.to_device ? i.fetch_on_device() : i.fetch(at.batch);
+  i.times->add_batch();
+  i.begun = true;
+  at = {at.epoch, at.batch + 1, now.samples};
+  return item;
 }
 
 }  // namespace detail

@@ -52,6 +52,7 @@ class WT_API ResidentImages {
   // OutOfMemory where they do not fit, with what to do instead.
   ResidentImages(const Tensor& images, const Tensor& labels, Device device,
                  ResidentImagesOptions o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return images_.size(0); }
   u64 version() const { return u64(images_.version()) + labels_.version(); }
   Device device() const { return images_.device(); }
@@ -83,6 +84,7 @@ class WT_API ResidentTokens {
   // tokens: [n], u8, u16, i32 or i64. Throws ShapeError, DtypeError, UsageError (options, too few
   // tokens), OutOfMemory.
   ResidentTokens(const Tensor& tokens, Device device, const ResidentTokensOptions& o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return count_; }
   u64 version() const { return tokens_.version(); }
   Device device() const { return tokens_.device(); }
@@ -112,6 +114,7 @@ class WT_API ResidentPoints {
   // one cloud of [N, D], x [points, D]. Throws ShapeError, UsageError, OutOfMemory.
   ResidentPoints(const Tensor& x, const Tensor& y, Device device,
                  const ResidentPointsOptions& o = {});
+  static constexpr bool in_memory = true;
   i64 size() const { return clouds_; }  // clouds: a step on one cloud is an epoch
   i64 points() const { return picks_; }
   u64 version() const { return u64(x_.version()) + y_.version(); }

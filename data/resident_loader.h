@@ -55,8 +55,8 @@ class ResidentLoader {
  public:
   using Item = BatchOf<S>;
 
-  // Of `o`, workers and prefetch have no effect. Throws UsageError for a sampler (a Loader takes
-  // one), an empty set and the options that a Loader refuses.
+  // Of `o`, workers, prefetch and device have no effect. Throws UsageError for a sampler (a Loader
+  // takes one), an empty set and the options that a Loader refuses.
   explicit ResidentLoader(S set, const LoaderOptions& o = {})
       : set_(std::move(set)), options_(o), id_(detail::next_resident_id()) {
     detail::check_resident_options(o, set_.size());

@@ -12,6 +12,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/tfrecord_parts.h"
 
 namespace wt::data {
 namespace {
@@ -54,6 +55,8 @@ void check_tf_bytes(std::string_view record, const char* foot, const std::string
              str("a record of ", length, " bytes, at most ", most, " (ParseLimits::max_bytes)"));
 }
 
+}  // namespace
+
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -68,8 +71,6 @@ std::vector<std::string> files_of_pattern(const std::string& pattern) {
     throw DataError(str(printable_path(pattern), ": cannot be read: no file has such a name"));
   return files;
 }
-
-}  // namespace
 
 struct TfRecordReader::Impl {
   Content file;

@@ -11,6 +11,7 @@ namespace wt::tools {
 namespace {
 
 constexpr i64 kFirstSteps = 3;
+constexpr double kMuchWaiting = 0.2;
 constexpr double kLeast = 1e-6, kMost = 86400, kWidth = 1.01;
 
 size_t class_of(double seconds) {
@@ -72,6 +73,9 @@ void StepTimes::add(const StepTime& t) {
   if (count_ > kFirstSteps && (later_turn_ == 0 || t.total > later_.total))
     later_ = t, later_turn_ = count_;
   longest_ = std::max(longest_.value_or(0), t.total);
+  if (count_ <= kFirstSteps) return;
+  data_ += t.data;
+  stepping_ += std::max(t.data, t.total - t.evaluation - t.checkpoint - t.recording);
 }
 
 double StepTimes::quantile(double q) const {
@@ -80,6 +84,19 @@ double StepTimes::quantile(double q) const {
   for (size_t k = 0; k < classes_.size(); ++k)
     if ((so_far += classes_[k]) >= wanted) return std::clamp(middle_of(k), least_, worst_.total);
   return 0;
+}
+
+std::optional<double> StepTimes::data_share() const {
+  if (stepping_ <= 0) return {};
+  return data_ / stepping_;
+}
+
+std::string data_wait_text(double share, int workers, int cores, bool may_stay) {
+  std::string text = str("waiting for data: ", std::lround(100 * share), " % of the steps' time");
+  if (share <= kMuchWaiting) return text;
+  if (may_stay) return text + "; try --resident on, which keeps the data on the device";
+  if (workers < cores) return text + str("; try --workers ", cores, " (there are ", workers, ")");
+  return text + "; the machine has no more cores: make the samples cheaper, or read them packed";
 }
 
 std::optional<double> StepTimes::take_longest() { return std::exchange(longest_, {}); }

@@ -50,6 +50,9 @@ class StepTimes {
   // The slowest step, and the slowest behind the first three; nothing where there is none.
   std::optional<SlowStep> worst() const { return slow(worst_, worst_turn_); }
   std::optional<SlowStep> worst_later() const { return slow(later_, later_turn_); }
+  // Of the steps behind the first three: the part of their time that the loop waited for batches,
+  // where evaluations, checkpoints and recording do not count as time. Nothing where there is none.
+  std::optional<double> data_share() const;
   // The longest time since the last call; nothing where no step was added.
   std::optional<double> take_longest();
   // "p50 12.3 ms, p99 30.1 ms, slowest 250 ms (step 1: one of the first steps)".
@@ -60,9 +63,13 @@ class StepTimes {
 
   std::vector<i64> classes_;
   i64 count_ = 0, worst_turn_ = 0, later_turn_ = 0;
-  double least_ = 0;
+  double least_ = 0, data_ = 0, stepping_ = 0;
   StepTime worst_{}, later_{};
   std::optional<double> longest_;
 };
+
+// "waiting for data: 34 % of the steps' time"; above 20 % with what to try. `may_stay`: the data
+// could be on the device and is not.
+std::string data_wait_text(double share, int workers, int cores, bool may_stay);
 
 }  // namespace wt::tools

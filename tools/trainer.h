@@ -73,6 +73,7 @@ class Trainer {
   void report_non_finite(const NumericError& e, const data::Batch* batch) noexcept;
   void keep_what_there_is(bool no_output) noexcept;
   ReportOptions report() const;
+  std::string data_wait() const;
   void write_sample();
   void print_summary() const;
   void print_doubts() const;

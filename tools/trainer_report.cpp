@@ -1,6 +1,7 @@
 // What a run says about itself: the report's summary, a sample of text, doubts, the last JSON line.
 #include <cmath>
 #include <cstdio>
+#include <thread>
 
 #include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
@@ -11,6 +12,16 @@
 #include "warptape/tools/trainer.h"
 
 namespace wt::tools {
+
+// Nothing for a run of three steps or fewer.
+std::string Trainer::data_wait() const {
+  const std::optional<double> share = times_.data_share();
+  if (!share) return {};
+  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  // What could stay on the device still has its copy on the host.
+  return data_wait_text(*share, o_.workers, cores,
+                        device_.kind != DeviceKind::cpu && bool(data_->resident));
+}
 
 ReportOptions Trainer::report() const {
   ReportOptions ro;
@@ -31,6 +42,10 @@ ReportOptions Trainer::report() const {
   ro.summary.emplace_back("steps", str(c_.step, " of ", total_));
   ro.summary.emplace_back("peak memory", bytes_text(peak_));
   if (times_.count() > 0) ro.summary.emplace_back("step time", times_.text());
+  if (const std::string waiting = data_wait(); !waiting.empty()) {
+    const size_t colon = waiting.find(": ");
+    ro.summary.emplace_back(waiting.substr(0, colon), waiting.substr(colon + 2));
+  }
   for (const auto& skip : skips_) ro.summary.push_back(skip);
   ro.exponents = exponents_.kept();
   return ro;
@@ -74,6 +89,8 @@ void Trainer::print_summary() const {
                  b->loss);
   if (times_.count() > 0 && !o_.quiet)
     std::fprintf(stderr, "step time: %s\n", times_.text().c_str());
+  if (const std::string waiting = data_wait(); !waiting.empty() && !o_.quiet)
+    std::fprintf(stderr, "%s\n", waiting.c_str());
   JsonObject j;
   const auto add = [&](const char* key, bool known, double v) {
     if (known)
@@ -103,6 +120,8 @@ void Trainer::print_summary() const {
   } else {
     j.add_null("slowest_step").add_null("slowest_with");
   }
+  const std::optional<double> waiting = times_.data_share();
+  add("data_wait", waiting.has_value(), waiting.value_or(0));
   j.add("peak_bytes", peak_);
   j.add("skipped_steps", training_->optimizer().attempted() - training_->optimizer().applied());
   if (out_)

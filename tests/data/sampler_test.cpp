@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <set>
 
 #include "warptape/core/factories.h"
 #include "warptape/core/philox.h"
@@ -222,4 +223,75 @@ TEST_CASE("weighted sampler: weights that say nothing") {
   CHECK(mentions(error({}, 5), "got 0 weights"));
   CHECK(mentions(error({1}, 0), "at least 1 sample, got 0"));
   CHECK(error({1}, 1) == "");
+}
+
+// --- sequential, random, distributed ---
+
+TEST_CASE("samplers: sequential and random", "[random]") {
+  CHECK(sequential_sampler(4)(3) == std::vector<i64>{0, 1, 2, 3});
+  const Sampler all = random_sampler(50, {.seed = 4});
+  CHECK(all(2) == epoch_order(50, true, 4, 2));
+  CHECK(random_sampler(50, {.samples = 20, .seed = 4})(2).size() == 20);
+  // More than there are: each at least once and at most twice, another order the second time.
+  const std::vector<i64> more = random_sampler(50, {.samples = 80, .seed = 4})(1);
+  REQUIRE(more.size() == 80);
+  CHECK(std::set<i64>(more.begin(), more.begin() + 50).size() == 50);
+  CHECK(std::set<i64>(more.begin() + 50, more.end()).size() == 30);
+  CHECK(!std::equal(more.begin(), more.begin() + 30, more.begin() + 50));
+
+  const Sampler drawn = random_sampler(10, {.replacement = true, .samples = 20'000, .seed = 1});
+  std::vector<int> counts(10);
+  for (const i64 i : drawn(0)) ++counts.at(size_t(i));
+  for (const int c : counts) CHECK(std::abs(c - 2000) < 5 * std::sqrt(2000 * 0.9));
+  CHECK(drawn(0) == drawn(0));
+  CHECK(drawn(0) != drawn(1));
+  CHECK_THROWS_AS(sequential_sampler(0), UsageError);
+  CHECK_THROWS_AS(random_sampler(0), UsageError);
+  CHECK_THROWS_AS(random_sampler(5, {.samples = -1}), UsageError);
+}
+
+TEST_CASE("samplers: the parts of a distributed one make the dataset, anew each epoch",
+          "[random]") {
+  for (const i64 n : {1, 7, 12, 100})
+    for (const i64 world : {1, 3, 4, 8})
+      for (const bool drop : {false, true}) {
+        if (drop && n < world) {
+          CHECK_THROWS_AS(distributed_sampler(n, {.world = world, .drop_last = true}), UsageError);
+          continue;
+        }
+        CAPTURE(n, world, drop);
+        const i64 each = drop ? n / world : (n + world - 1) / world;
+        for (i64 epoch = 0; epoch < 3; ++epoch) {
+          std::vector<int> times(size_t(n), 0);
+          for (i64 rank = 0; rank < world; ++rank) {
+            const std::vector<i64> mine = distributed_sampler(
+                n, {.rank = rank, .world = world, .seed = 5, .drop_last = drop})(epoch);
+            CHECK(i64(mine.size()) == each);
+            for (const i64 i : mine) ++times.at(size_t(i));
+          }
+          i64 missing = 0, again = 0;
+          for (const int t : times) missing += t == 0, again += std::max(t - 1, 0);
+          CHECK(missing == (drop ? n % world : 0));
+          CHECK(again == each * world - n + missing);
+        }
+      }
+  CHECK(distributed_sampler(8, {.rank = 1, .world = 4, .shuffle = false})(1) ==
+        std::vector<i64>{1, 5});
+  CHECK_THROWS_AS(distributed_sampler(5, {.rank = 4, .world = 4}), UsageError);
+  CHECK_THROWS_AS(distributed_sampler(5, {.rank = -1, .world = 4}), UsageError);
+  CHECK_THROWS_AS(distributed_sampler(5, {.world = 0}), UsageError);
+  CHECK_THROWS_AS(distributed_sampler(0, {}), UsageError);
+}
+
+// PyTorch's shuffles by epoch 0 until somebody calls set_epoch() (pytorch/pytorch#31771).
+TEST_CASE("trap T21: a distributed sampler shuffles anew each epoch by itself", "[trap]") {
+  std::vector<std::vector<i64>> epochs;
+  Loader loader{
+      TensorDataset(arange(100), arange(100)),
+      {.batch = 25, .sampler = distributed_sampler(100, {.rank = 1, .world = 4, .seed = 5})}};
+  for (int epoch = 0; epoch < 3; ++epoch)
+    for (auto& [x, y] : loader) epochs.push_back(y.to_vector<i64>());
+  REQUIRE(epochs.size() == 3);
+  CHECK(epochs[0] != epochs[1]);
+  CHECK(epochs[1] != epochs[2]);
 }

@@ -105,3 +105,24 @@ TEST_CASE("step times: the longest since it was last asked for") {
   times.add(step_of(3, 0.2));
   CHECK(times.take_longest() == 0.2);
 }
+
+TEST_CASE("step times: the part that waits for data, without the first steps and what is no step") {
+  StepTimes times;
+  for (i64 i = 1; i <= 3; ++i) times.add({.step = i, .total = 10, .data = 9});
+  CHECK(!times.data_share());
+  times.add({.step = 4, .total = 1, .data = 0.5});
+  CHECK(times.data_share() == 0.5);
+  times.add({.step = 5, .total = 10, .evaluation = 4, .checkpoint = 3, .recording = 2});
+  CHECK(times.data_share() == 0.25);
+  times.add({.step = 6, .total = 2, .data = 2, .evaluation = 1});  // never more than all
+  CHECK(times.data_share() == 2.5 / 4);
+}
+
+TEST_CASE("step times: more than 20 % of waiting comes with advice") {
+  CHECK(data_wait_text(0.2, 0, 2, true) == "waiting for data: 20 % of the steps' time");
+  CHECK(data_wait_text(0.004, 0, 2, false) == "waiting for data: 0 % of the steps' time");
+  CHECK(data_wait_text(0.21, 0, 2, false) ==
+        "waiting for data: 21 % of the steps' time; try --workers 2 (there are 0)");
+  CHECK(data_wait_text(0.5, 2, 2, true).find("try --resident on") != std::string::npos);
+  CHECK(data_wait_text(0.5, 2, 2, false).find("no more cores") != std::string::npos);
+}

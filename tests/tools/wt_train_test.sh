@@ -363,7 +363,8 @@ precision() {  # 16 bits learn as f32 does, are resumed with their scale, and sa
   grep -q "^gradients of step 24 by binary exponent" "$here/err" || fail "no map: $(cat "$here/err")"
   grep -q $'\x1b' "$here/err" && fail "colours in a file"
   for part in "Gradient exponents <small>step 24" "Gradient exponents of a skipped step" \
-    "Gradient exponents over the run" "step time</th><td>p50 "; do
+    "Gradient exponents over the run" "step time</th><td>p50 " \
+    "waiting for data</th><td>[0-9]* % of"; do
     grep -q "$part" "$here/whole/report.html" || fail "the report has no $part"
   done
   for part in '"step":10,"skipped":' '"step":20,"skipped":' '"step":24,"skipped":' '"skipped":true' \
@@ -372,6 +373,8 @@ precision() {  # 16 bits learn as f32 does, are resumed with their scale, and sa
   done
   grep -q '^step time: p50 .* slowest .* ms (step [0-9]*: ' "$here/err" || fail "no step time: $(cat "$here/err")"
   grep -q '"step_ms_slowest":[0-9.]*,"slowest_step":[0-9]*,"slowest_with":"' "$here/out" || fail "$(cat "$here/out")"
+  grep -q '^waiting for data: [0-9]* % of the steps' "$here/err" || fail "no waiting for data: $(cat "$here/err")"
+  grep -q '"data_wait":[0-9]' "$here/out" || fail "$(cat "$here/out")"
   grep -q '"slowest_ms":[0-9]' "$here/whole/metrics.jsonl" || fail "no slowest_ms"
   grep -q "was skipped at scale 65536: inf or NaN first in " "$here/err" || fail "$(cat "$here/err")"
   grep -qE "skipped step 2<.*scale 65536: inf or NaN first in backward: [^<]*recorded by 5[.]linear" "$here/whole/report.html" ||
