@@ -8,6 +8,7 @@
 
 #include "warptape/core/input_file.h"
 #include "warptape/data/shard.h"
+#include "warptape/data/shard_map.h"
 
 namespace wt::data::detail {
 
@@ -40,6 +41,7 @@ struct ShardFile {
   u64 begin = 0, index_at = 0;  // of the records
   std::vector<u64> ends{};
   std::vector<u32> crcs{};
+  std::shared_ptr<const ShardMap> map{};  // null: it is read
 
   u64 begin_of(u64 record) const { return record == 0 ? begin : ends[record - 1]; }
   static ShardFile open(const std::string& path, const ParseLimits& limits);

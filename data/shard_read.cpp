@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <map>
 
 #include "warptape/core/checked.h"
 #include "warptape/core/crc32c.h"
@@ -102,16 +104,24 @@ void check_record(const detail::ShardFile& s, u64 i, u32 crc) {
                str("record ", i, " is damaged: its CRC is ", crc, ", the index says ", s.crcs[i]));
 }
 
-// Reads a record's bytes into `to` and checks them.
-void read_record(const detail::ShardFile& s, u64 i, const ParseLimits& limits, std::string& to) {
+// A record's bytes, checked: mapped, or read into `to`.
+std::string_view read_record(const detail::ShardFile& s, u64 i, const ParseLimits& limits,
+                             std::string& to) {
   const u64 begin = s.begin_of(i), n = s.ends[i] - begin;
   if (n > limits.max_bytes)
     data_error(s.file.path(), begin,
                str("record ", i, " has ", n, " bytes, at most ", limits.max_bytes,
                    " (ParseLimits::max_bytes)"));
-  to.resize(n);
-  s.file.read(begin, to.data(), n, "a record");
-  check_record(s, i, crc32c(to.data(), n));
+  std::string_view bytes;
+  if (s.map) {
+    bytes = s.map->bytes(s.file.path(), begin, n);
+  } else {
+    to.resize(n);
+    s.file.read(begin, to.data(), n, "a record");
+    bytes = to;
+  }
+  check_record(s, i, crc32c(bytes.data(), n));
+  return bytes;
 }
 
 Tensor parse_tensor(ShardCursor& c, const ShardField& f) {
@@ -228,13 +238,45 @@ void detail::check_shard_order(const ShardFile& f, const ShardFile* before, u64 
                       : "the pack goes on, but the next file is missing");
 }
 
+namespace {
+
+// Maps those files, all of one folder, that its stamp says are whole.
+void map_verified(std::vector<detail::ShardFile>& files) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(files[0].file.path()).parent_path();
+  const std::vector<detail::StampLine> stamp = detail::read_stamp(folder.empty() ? "." : folder);
+  std::map<std::string, const detail::StampLine*> by_name;
+  for (const detail::StampLine& l : stamp) by_name[l.name] = &l;
+  for (detail::ShardFile& f : files) {
+    const auto found = by_name.find(fs::path(f.file.path()).filename().string());
+    if (found != by_name.end() && found->second->footer_crc == f.footer_crc)
+      f.map = detail::ShardMap::of(f.file.path(), *found->second);
+  }
+}
+
+}  // namespace
+
 struct Shards::Impl {
   ShardsOptions o;
   std::vector<detail::ShardFile> files;
   std::vector<i64> starts;  // the first record of each file
   i64 size = 0;
   u64 bytes = 0;
+  mutable std::atomic<u64> touched{0};  // bytes of mapped files since they were let go
 
+  // The record's bytes of `f`, mapped or in `buffer`.
+  std::string_view read(const detail::ShardFile& f, u64 i, std::string& buffer) const {
+    if (f.map) {
+      // The system may bring 64 KiB around what is touched.
+      const u64 n = f.ends[i] - f.begin_of(i) + (u64{128} << 10);
+      if (touched.fetch_add(n, std::memory_order_relaxed) + n > kMapped) {
+        touched.store(0, std::memory_order_relaxed);
+        for (const detail::ShardFile& each : files)
+          if (each.map) each.map->let_go();
+      }
+    }
+    return read_record(f, i, o.limits, buffer);
+  }
   const detail::ShardFile& find(i64& i) const {
     detail::check_sample("Shards", i, size);
     const auto k = std::upper_bound(starts.begin(), starts.end(), i) - starts.begin() - 1;
@@ -267,12 +309,17 @@ Shards::Shards(const std::string& path, const ShardsOptions& o) {
     s->bytes += f.index_at - f.begin;
     s->files.push_back(std::move(f));
   }
+  if (o.map) map_verified(s->files);
   impl_ = std::move(s);
 }
 
 i64 Shards::size() const { return impl_->size; }
 const std::vector<ShardField>& Shards::fields() const { return impl_->files[0].fields; }
 u64 Shards::bytes() const { return impl_->bytes; }
+i64 Shards::mapped() const {
+  return std::count_if(impl_->files.begin(), impl_->files.end(),
+                       [](const detail::ShardFile& f) { return f.map != nullptr; });
+}
 std::vector<std::string> Shards::files() const {
   std::vector<std::string> names;
   for (const detail::ShardFile& f : impl_->files) names.push_back(f.file.path());
@@ -281,8 +328,8 @@ std::vector<std::string> Shards::files() const {
 
 ShardRecord Shards::get(i64 i) const {
   const detail::ShardFile& f = impl_->find(i);
-  std::string bytes;
-  read_record(f, u64(i), impl_->o.limits, bytes);
+  std::string buffer;
+  const std::string_view bytes = impl_->read(f, u64(i), buffer);
   return detail::parse_shard_record(f.fields, bytes, f.file.path(), f.begin_of(u64(i)));
 }
 
@@ -302,11 +349,11 @@ std::vector<std::pair<std::string, Tensor>> Shards::columns(
     for (const i64 n : all[k].shape) shape.push_back(n);
     out.emplace_back(all[k].name, empty(shape, {.dtype = all[k].dtype, .device = Device::cpu()}));
   }
-  std::string bytes;
+  std::string buffer;
   for (size_t row = 0; row < indices.size(); ++row) {
     i64 i = indices[row];
     const detail::ShardFile& f = impl_->find(i);
-    read_record(f, u64(i), impl_->o.limits, bytes);
+    const std::string_view bytes = impl_->read(f, u64(i), buffer);
     const ShardRecord record =
         detail::parse_shard_record(f.fields, bytes, f.file.path(), f.begin_of(u64(i)));
     for (size_t k = 0; k < wanted.size(); ++k) {
