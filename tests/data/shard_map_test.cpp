@@ -22,10 +22,10 @@ namespace fs = std::filesystem;
 namespace {
 
 void pack_numbers(const std::string& path, i64 n, i64 width, u64 file_bytes) {
-  data::ShardWriter w(path,
-                      {{.name = "x", .dtype = DType::u8, .shape = {width}},
-                       {.name = "y", .dtype = DType::i64}},
-                      {.max_file_bytes = file_bytes});
+  data::ShardWriter w(
+      path,
+      {{.name = "x", .dtype = DType::u8, .shape = {width}}, {.name = "y", .dtype = DType::i64}},
+      {.max_file_bytes = file_bytes});
   for (i64 i = 0; i < n; ++i)
     w.add({full({width}, i % 251, {.dtype = DType::u8}), tensor(i, {.dtype = DType::i64})});
   w.finish();
@@ -48,8 +48,7 @@ int in_child(F f) {
       code = f();
     } catch (const DataError&) {
       code = 98;
-    } catch (...) {
-    }
+    } catch (...) {}
     ::_exit(code);
   }
   int status = 0;
@@ -147,8 +146,7 @@ TEST_CASE("mapped shards: a file cut short while it is mapped is an error, no si
           (void)t.get(3);
           return 2;
         }) == 98);
-  CHECK(mentions(message_of([&] { (void)t.get(0); }),
-                 "changed while it was mapped: it had 400"));
+  CHECK(mentions(message_of([&] { (void)t.get(0); }), "changed while it was mapped: it had 400"));
 }
 
 TEST_CASE("mapped shards: 600 MiB are gone through in less than 100 MiB", "[shards]") {
