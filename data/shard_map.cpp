@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kStampFirst = "wtshard verified 1\n";
 
-std::string folder_of(const std::string& file) {
+std::string stamp_folder_of(const std::string& file) {
   const std::string folder = fs::path(file).parent_path().string();
   return folder.empty() ? "." : folder;
 }
@@ -116,7 +116,7 @@ ShardCheck verify_shards(const std::string& path, const std::function<void(u64)>
   std::vector<detail::StampLine> before = identities();
   ShardCheck check = check_shards(path, progress, limits);
   const std::vector<std::string> files = detail::shard_files(path);
-  const std::string folder = folder_of(files[0]);
+  const std::string folder = stamp_folder_of(files[0]);
   // The other files' lines stay when one file is checked, those of damaged ones never do.
   std::vector<detail::StampLine> lines;
   if (files[0] == path)

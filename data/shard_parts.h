@@ -48,6 +48,17 @@ struct ShardFile {
 };
 
 std::string shard_schema(const std::vector<ShardField>& fields);
+std::vector<ShardField> parse_shard_schema(std::string_view text, const std::string& path,
+                                           u64 offset, const ParseLimits& limits);
+// UsageError for fields that a writer, called `who` in messages, does not take.
+void check_shard_fields(const char* who, const std::vector<ShardField>& fields);
+// A record's bytes in place of what `to` had; the errors of ShardWriter::add().
+void shard_record_bytes(const char* who, const std::vector<ShardField>& fields,
+                        const ShardRecord& values, std::string& to);
+// As Shards::columns().
+std::vector<std::pair<std::string, Tensor>> shard_columns(
+    const char* who, const std::vector<ShardField>& fields, std::span<const i64> indices,
+    const std::vector<std::string>& names, const std::function<ShardRecord(i64)>& get);
 // The files of a folder by name, or the one that `path` is. DataError for a folder without any.
 std::vector<std::string> shard_files(const std::string& path);
 // DataError unless file `i` of a folder continues the one before it.

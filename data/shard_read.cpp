@@ -89,12 +89,7 @@ u64 read_shard_header(detail::ShardFile& s, const ParseLimits& limits) {
   const u32 crc = crc32c(text.data(), text.size(), crc32c(head, sizeof head));
   if (crc != s.header_crc)
     data_error(path, after, str("the header's CRC is ", crc, ", the file says ", s.header_crc));
-  ShardCursor c(text, path, sizeof head);
-  while (c.left() > 0) {
-    if (s.fields.size() >= limits.max_items) c.fail("too many fields");
-    s.fields.push_back(parse_field(c, s.fields));
-  }
-  if (s.fields.empty()) data_error(path, 20, "a schema without fields");
+  s.fields = detail::parse_shard_schema(text, path, sizeof head, limits);
   return after + 4;
 }
 
@@ -150,6 +145,18 @@ Tensor parse_tensor(ShardCursor& c, const ShardField& f) {
 }
 
 }  // namespace
+
+std::vector<ShardField> detail::parse_shard_schema(std::string_view text, const std::string& path,
+                                                   u64 offset, const ParseLimits& limits) {
+  std::vector<ShardField> fields;
+  ShardCursor c(text, path, offset);
+  while (c.left() > 0) {
+    if (fields.size() >= limits.max_items) c.fail("too many fields");
+    fields.push_back(parse_field(c, fields));
+  }
+  if (fields.empty()) data_error(path, offset, "a schema without fields");
+  return fields;
+}
 
 ShardRecord detail::parse_shard_record(const std::vector<ShardField>& fields,
                                        std::string_view bytes, const std::string& path,
@@ -256,6 +263,42 @@ void map_verified(std::vector<detail::ShardFile>& files) {
 
 }  // namespace
 
+std::vector<std::pair<std::string, Tensor>> detail::shard_columns(
+    const char* who, const std::vector<ShardField>& all, std::span<const i64> indices,
+    const std::vector<std::string>& names, const std::function<ShardRecord(i64)>& get) {
+  std::vector<std::string> known;
+  for (const ShardField& f : all) known.push_back(f.name);
+  std::vector<size_t> wanted;
+  for (const std::string& name : names) {
+    const auto at = std::find(known.begin(), known.end(), name);
+    if (at == known.end())
+      throw UsageError(
+          str("[", who, "] no field is called '", printable(name), "'", did_you_mean(name, known)));
+    wanted.push_back(size_t(at - known.begin()));
+  }
+  for (size_t k = 0; names.empty() && k < all.size(); ++k)
+    if (all[k].fixed()) wanted.push_back(k);
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const size_t k : wanted) {
+    if (!all[k].fixed())
+      throw UsageError(str("[", who, "] field ", all[k].describe(),
+                           " has another size in every record\n  Try get()"));
+    Shape shape{i64(indices.size())};
+    for (const i64 n : all[k].shape) shape.push_back(n);
+    out.emplace_back(all[k].name, empty(shape, {.dtype = all[k].dtype, .device = Device::cpu()}));
+  }
+  for (size_t row = 0; row < indices.size(); ++row) {
+    const ShardRecord record = get(indices[row]);
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      const Tensor& t = std::get<Tensor>(record[wanted[k]]);
+      const size_t n = size_t(t.numel() * item_size(t.dtype()));
+      if (n)
+        std::memcpy(static_cast<char*>(out[k].second.impl()->data) + row * n, t.impl()->data, n);
+    }
+  }
+  return out;
+}
+
 struct Shards::Impl {
   ShardsOptions o;
   std::vector<detail::ShardFile> files;
@@ -282,15 +325,6 @@ struct Shards::Impl {
     const auto k = std::upper_bound(starts.begin(), starts.end(), i) - starts.begin() - 1;
     i -= starts[size_t(k)];
     return files[size_t(k)];
-  }
-  size_t field(const std::string& name) const {
-    std::vector<std::string> names;
-    for (const ShardField& f : files[0].fields) {
-      if (f.name == name) return names.size();
-      names.push_back(f.name);
-    }
-    throw UsageError(
-        str("[Shards] no field is called '", printable(name), "'", did_you_mean(name, names)));
   }
 };
 
@@ -335,35 +369,7 @@ ShardRecord Shards::get(i64 i) const {
 
 std::vector<std::pair<std::string, Tensor>> Shards::columns(
     std::span<const i64> indices, const std::vector<std::string>& names) const {
-  std::vector<size_t> wanted;
-  const std::vector<ShardField>& all = fields();
-  for (const std::string& name : names) wanted.push_back(impl_->field(name));
-  for (size_t k = 0; names.empty() && k < all.size(); ++k)
-    if (all[k].fixed()) wanted.push_back(k);
-  std::vector<std::pair<std::string, Tensor>> out;
-  for (const size_t k : wanted) {
-    if (!all[k].fixed())
-      throw UsageError(str("[Shards] field ", all[k].describe(),
-                           " has another size in every record\n  Try get()"));
-    Shape shape{i64(indices.size())};
-    for (const i64 n : all[k].shape) shape.push_back(n);
-    out.emplace_back(all[k].name, empty(shape, {.dtype = all[k].dtype, .device = Device::cpu()}));
-  }
-  std::string buffer;
-  for (size_t row = 0; row < indices.size(); ++row) {
-    i64 i = indices[row];
-    const detail::ShardFile& f = impl_->find(i);
-    const std::string_view bytes = impl_->read(f, u64(i), buffer);
-    const ShardRecord record =
-        detail::parse_shard_record(f.fields, bytes, f.file.path(), f.begin_of(u64(i)));
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      const Tensor& t = std::get<Tensor>(record[wanted[k]]);
-      const size_t n = size_t(t.numel() * item_size(t.dtype()));
-      if (n)
-        std::memcpy(static_cast<char*>(out[k].second.impl()->data) + row * n, t.impl()->data, n);
-    }
-  }
-  return out;
+  return detail::shard_columns("Shards", fields(), indices, names, [&](i64 i) { return get(i); });
 }
 
 Batch Shards::batch(std::span<const i64> indices) const {

@@ -12,6 +12,7 @@
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/data/lmdb.h"
 #include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/shard.h"
@@ -121,18 +122,38 @@ void tokens(DataInfo& info) {
   info.parts.push_back({"tokens", "u16", str(f.tokens.shape())});
 }
 
+DataPart field_part(const data::ShardField& f) {
+  if (f.kind == data::ShardKind::tensor) return {f.name, dtype_name(f.dtype), shape_text(f.shape)};
+  return {f.name, f.kind == data::ShardKind::bytes ? "bytes" : "string", ""};
+}
+
 void shards(DataInfo& info) {
   const data::Shards s(info.path);
   info.samples = s.size();
-  for (const data::ShardField& f : s.fields())
-    info.parts.push_back(
-        f.kind == data::ShardKind::tensor
-            ? DataPart{f.name, dtype_name(f.dtype), shape_text(f.shape)}
-            : DataPart{f.name, f.kind == data::ShardKind::bytes ? "bytes" : "string", ""});
+  for (const data::ShardField& f : s.fields()) info.parts.push_back(field_part(f));
   info.notes.push_back(str(s.files().size(), s.files().size() == 1 ? " file, " : " files, ",
                            s.mapped() == i64(s.files().size())
                                ? "verified: they are mapped"
                                : "not verified as they are: they are read (wt data verify)"));
+}
+
+void lmdb(DataInfo& info) {
+  const data::LmdbReader reader(info.path);
+  info.samples = reader.size();
+  for (const auto& [name, entries] : reader.databases())
+    info.parts.push_back({name, "", str(entries, " entries")});
+  if (!reader.databases().empty()) {
+    info.samples = -1;
+    info.notes.push_back("named databases");
+    return;
+  }
+  try {
+    const data::LmdbRecords records(info.path);
+    info.samples = records.size();
+    for (const data::ShardField& f : records.fields()) info.parts.push_back(field_part(f));
+  } catch (const DataError&) {
+    info.notes.push_back("entries of another program, read as bytes");
+  }
 }
 
 void tfrecord(DataInfo& info) {
@@ -291,7 +312,7 @@ void fill(DataInfo& info, DataKind kind) {
     case DataKind::tfrecord:
       return tfrecord(info);
     case DataKind::lmdb:
-      return;
+      return lmdb(info);
     case DataKind::image:
       return image(info);
     case DataKind::image_folder:

@@ -10,6 +10,7 @@
 #include "warptape/data/bytes.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/idx.h"
+#include "warptape/data/lmdb.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
@@ -308,6 +309,34 @@ PackSource shards(const std::string& path) {
           .record = [set](i64 i) { return set.get(i); }};
 }
 
+PackSource lmdb(const std::string& path) {
+  const data::LmdbRecords set(path);
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  return {.what = "LMDB",
+          .fields = set.fields(),
+          .records = set.size(),
+          .bytes = u64(std::filesystem::file_size(folder ? path + "/data.mdb" : path, ignored)),
+          .record = [set](i64 i) { return set.get(i); }};
+}
+
+// Entries of another program's database, in the order of their keys.
+PackSource raw_lmdb(const std::string& path, const std::string& database) {
+  auto reader = std::make_shared<data::LmdbReader>(path, data::LmdbOptions{.database = database});
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(path, ignored);
+  return {.what = "LMDB",
+          .fields = {{.name = "key", .kind = ShardKind::bytes},
+                     {.name = "value", .kind = ShardKind::bytes}},
+          .records = reader->size(),
+          .bytes = u64(std::filesystem::file_size(folder ? path + "/data.mdb" : path, ignored)),
+          .record = [reader](i64) -> data::ShardRecord {
+            std::string key, value;
+            if (!reader->next(key, value)) throw DataError("the database has fewer entries");
+            return {std::move(key), std::move(value)};
+          }};
+}
+
 }  // namespace
 
 PackSource open_source(const std::string& path, const PackOptions& o) {
@@ -332,6 +361,8 @@ PackSource open_source(const std::string& path, const PackOptions& o) {
       return tokens(path, o);
     case DataKind::shards:
       return shards(path);
+    case DataKind::lmdb:
+      return o.raw ? raw_lmdb(path, o.database) : lmdb(path);
     case DataKind::tfrecord:
       return tfrecord(path, o);
     case DataKind::image_folder:
@@ -343,7 +374,7 @@ PackSource open_source(const std::string& path, const PackOptions& o) {
   }
   throw UsageError(str(printable_path(path), " is ", kind_name(kind),
                        ", which cannot be packed; IDX, CIFAR, folders of images, npz, npy, tokens, "
-                       "text, TFRecord and shards can"));
+                       "text, TFRecord, shards and LMDB can"));
 }
 
 }  // namespace wt::tools

@@ -11,7 +11,8 @@ namespace wt::tools {
 struct PackOptions {
   std::string split = "train";  // of folders that have both: "train", "test" or "all"
   i64 block = 1024;             // tokens of a record
-  bool raw = false;             // TFRecord: a field "record" of bytes
+  bool raw = false;             // TFRecord: a field "record" of bytes; LMDB: key and value
+  std::string database{};       // of LMDB, with `raw`: a named one
 };
 
 struct PackSource {
@@ -32,6 +33,7 @@ struct PackSource {
 //   TFRecord        a field a feature of its tf.Examples: a number, [n], [*] where lengths differ,
 //                   or bytes; with `raw` record bytes
 //   shards          as they are
+//   LMDB            what LmdbWriter has written; with `raw` key bytes, value bytes of any
 // DataError for what cannot be read, UsageError for what cannot be packed.
 PackSource open_source(const std::string& path, const PackOptions& o);
 

@@ -11,6 +11,7 @@
 
 #include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
+#include "warptape/data/lmdb.h"
 #include "warptape/data/shard.h"
 #include "warptape/tools/byte_progress.h"
 #include "warptape/tools/number_text.h"
@@ -74,12 +75,11 @@ struct Packed {
   double seconds = 0;
 };
 
-Packed pack_to(const std::string& out, const PackCommand& o, const std::vector<PackSource>& sources,
-               const RunSignals& signals) {
+template <class Writer>
+Packed pack_with(Writer& writer, const std::vector<PackSource>& sources,
+                 const RunSignals& signals) {
   u64 total = 0;
   for (const PackSource& s : sources) total += s.bytes;
-  data::ShardWriter writer(out, sources[0].fields,
-                           {.max_file_bytes = u64(bytes_of_text(o.shard_bytes, "--shard-bytes"))});
   ByteProgress progress("pack", total, signals);
   for (const PackSource& s : sources)
     for (i64 i = 0; i < s.records; ++i) {
@@ -89,8 +89,20 @@ Packed pack_to(const std::string& out, const PackCommand& o, const std::vector<P
     }
   writer.finish();
   progress.close();
-  return {writer.records(), i64(data::Shards(out).files().size()), writer.bytes(),
-          progress.seconds()};
+  return {writer.records(), 1, writer.bytes(), progress.seconds()};
+}
+
+Packed pack_to(const std::string& out, const PackCommand& o, const std::vector<PackSource>& sources,
+               const RunSignals& signals) {
+  if (o.to == "lmdb") {
+    data::LmdbWriter writer(out, sources[0].fields);
+    return pack_with(writer, sources, signals);
+  }
+  data::ShardWriter writer(out, sources[0].fields,
+                           {.max_file_bytes = u64(bytes_of_text(o.shard_bytes, "--shard-bytes"))});
+  Packed p = pack_with(writer, sources, signals);
+  p.files = i64(data::Shards(out).files().size());
+  return p;
 }
 
 int pack(const PackCommand& o) {
@@ -144,6 +156,9 @@ void add_data_pack(CLI::App& data, int& code) {
                 "with the same fields make one pack")
       ->required();
   c->add_option("--out", o->out, "the pack's folder")->required();
+  c->add_option("--to", o->to, "what is written")
+      ->check(one_of({"shards", "lmdb"}))
+      ->capture_default_str();
   c->add_option("--shard-bytes", o->shard_bytes, "size of a file, at most")->capture_default_str();
   c->add_option("--split", o->how.split, "of MNIST's and CIFAR's folders")
       ->check(one_of({"train", "test", "all"}))
@@ -151,7 +166,9 @@ void add_data_pack(CLI::App& data, int& code) {
   c->add_option("--block", o->how.block, "tokens of a record")
       ->check(at_least(1))
       ->capture_default_str();
-  c->add_flag("--raw", o->how.raw, "TFRecord: records as their bytes, not by features");
+  c->add_flag("--raw", o->how.raw,
+              "TFRecord: records as their bytes; LMDB: keys and values of any database");
+  c->add_option("--database", o->how.database, "a named one of LMDB, with --raw");
   c->add_flag("--force", o->force, "replace a pack that is there");
   c->add_flag("--json", o->json, "the result as an object");
   c->callback([o, &code] { code = pack(*o); });

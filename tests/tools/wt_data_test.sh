@@ -105,6 +105,32 @@ if [ -d "$real" ]; then
   expect 3 "damaged: bad.tfrecord: record 1 at byte" verify bad.tfrecord
 fi
 
+# --- LMDB, where this build has it ---
+if "$wt" info | grep -Eq "^  lmdb +on"; then
+  expect 0 "80 records" pack fashion --to lmdb --out l
+  expect 0 "x  u8   [1, 28, 28]" info l
+  expect 0 "whole: LMDB, 1 file, 80 records" verify l
+  expect 2 "is there already" pack fashion --to lmdb --out l
+  expect 0 '"records":20' pack fashion --to lmdb --out l --split test --force --json
+  expect 0 "20 records" pack l --out from_l
+  expect 0 "x  u8   [1, 28, 28]" info from_l
+  cp l/data.mdb cut.mdb && truncate -s 20000 cut.mdb
+  expect 3 "truncated download?" info cut.mdb
+  expect 3 "truncated download?" verify cut.mdb
+  cp l/data.mdb flipped.mdb
+  printf 'XY' | dd of=flipped.mdb bs=1 seek=14000 conv=notrunc status=none
+  expect 3 "is damaged: its CRC is another" verify flipped.mdb
+  theirs=$root/../shared/data/lmdb/ref_env_64
+  if [ -d "$theirs" ]; then
+    expect 0 "subdb  50 entries" info "$theirs"
+    expect 0 "whole: LMDB, without check sums, 1 file, 50 records" verify "$theirs"
+    expect 0 "50 records" pack "$theirs" --raw --database subdb --out theirs
+    expect 3 "LmdbWriter has not written it" pack "$theirs" --out none
+  fi
+else
+  expect 2 "this build has no liblmdb" pack fashion --to lmdb --out l
+fi
+
 # --- Interrupts: the old pack or none ---
 seq 3000000 >big.txt
 before=$(cat p/*.wtshard | cksum)
