@@ -104,6 +104,7 @@ wt_package(OPENBLAS OpenBLAS "" "OpenBLAS for matrix products on the cpu device"
   libopenblas-pthread-dev)
 wt_package(ZLIB ZLIB "" "zlib for gzip files" zlib1g-dev)
 wt_package(LZMA LibLZMA "" "liblzma for xz files" liblzma-dev)
+wt_package(LMDB LMDB "" "LMDB for its databases" liblmdb-dev)
 wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
 wt_package(JPEG TurboJPEG "" "libjpeg-turbo for JPEG images" libturbojpeg0-dev)
 wt_package(WEBP WebP "" "libwebp for WebP images" libwebp-dev)

@@ -85,11 +85,17 @@ class WT_API ShardWriter {
 struct ShardsOptions {
   std::string x = "x", y = "y";  // the fields of batch()
   ParseLimits limits = {};       // max_items: records of one file; max_bytes: one record, one index
+  bool map = true;  // map the files that verify_shards() found whole; false: read them all
 };
 
 // The records of a pack's folder, or of one of its files. Headers and indices are read and checked
 // when it is opened, records when they are asked for, with pread into memory of their own: what is
 // held is 12 bytes a record and a descriptor a file. Copies share these; any thread may read.
+//
+// Files that have not changed since verify_shards() found them whole are mapped instead, and at
+// most kMapped bytes of them are held at a time. Records are checked all the same; a file that is
+// found changed meanwhile is a DataError. Who cuts a mapped file short in the instant in which a
+// record is being copied ends the process by SIGBUS: replace packs by renaming, or set map = false.
 class WT_API Shards {
  public:
   // DataError with file and byte for what is damaged, missing, of another pack or not finished.
@@ -98,7 +104,9 @@ class WT_API Shards {
   i64 size() const;
   const std::vector<ShardField>& fields() const;
   std::vector<std::string> files() const;
-  u64 bytes() const;  // of the records
+  u64 bytes() const;   // of the records
+  i64 mapped() const;  // how many of the files are mapped
+  static constexpr u64 kMapped = u64{32} << 20;
 
   // Throws IndexError, and DataError for a record that is damaged.
   ShardRecord get(i64 i) const;
@@ -125,11 +133,18 @@ struct ShardCheck {
   i64 files = 0, records = 0;
   u64 bytes = 0;  // of the files that were read
   std::vector<ShardDamage> damage;
+  std::string stamp{}, no_stamp{};  // of verify_shards(): the stamp's path, or why there is none
 };
 // Reads every byte of a pack's folder, or one file, and lists all that is damaged; `progress` is
 // told how many more bytes were read and may throw to end it. Holds one index and 1 MiB.
 WT_API ShardCheck check_shards(const std::string& path,
                                const std::function<void(u64)>& progress = {},
                                const ParseLimits& limits = {});
+// The same, and where nothing is damaged leaves a stamp, the file VERIFIED in the folder: name,
+// size, inode, times and footer's CRC of each file. Shards maps what it still fits. Damage takes a
+// stamp away. That none could be written is no error.
+WT_API ShardCheck verify_shards(const std::string& path,
+                                const std::function<void(u64)>& progress = {},
+                                const ParseLimits& limits = {});
 
 }  // namespace wt::data

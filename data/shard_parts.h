@@ -8,6 +8,7 @@
 
 #include "warptape/core/input_file.h"
 #include "warptape/data/shard.h"
+#include "warptape/data/shard_map.h"
 
 namespace wt::data::detail {
 
@@ -40,12 +41,24 @@ struct ShardFile {
   u64 begin = 0, index_at = 0;  // of the records
   std::vector<u64> ends{};
   std::vector<u32> crcs{};
+  std::shared_ptr<const ShardMap> map{};  // null: it is read
 
   u64 begin_of(u64 record) const { return record == 0 ? begin : ends[record - 1]; }
   static ShardFile open(const std::string& path, const ParseLimits& limits);
 };
 
 std::string shard_schema(const std::vector<ShardField>& fields);
+std::vector<ShardField> parse_shard_schema(std::string_view text, const std::string& path,
+                                           u64 offset, const ParseLimits& limits);
+// UsageError for fields that a writer, called `who` in messages, does not take.
+void check_shard_fields(const char* who, const std::vector<ShardField>& fields);
+// A record's bytes in place of what `to` had; the errors of ShardWriter::add().
+void shard_record_bytes(const char* who, const std::vector<ShardField>& fields,
+                        const ShardRecord& values, std::string& to);
+// As Shards::columns().
+std::vector<std::pair<std::string, Tensor>> shard_columns(
+    const char* who, const std::vector<ShardField>& fields, std::span<const i64> indices,
+    const std::vector<std::string>& names, const std::function<ShardRecord(i64)>& get);
 // The files of a folder by name, or the one that `path` is. DataError for a folder without any.
 std::vector<std::string> shard_files(const std::string& path);
 // DataError unless file `i` of a folder continues the one before it.

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <map>
 
 #include "warptape/core/checked.h"
 #include "warptape/core/crc32c.h"
@@ -87,12 +89,7 @@ u64 read_shard_header(detail::ShardFile& s, const ParseLimits& limits) {
   const u32 crc = crc32c(text.data(), text.size(), crc32c(head, sizeof head));
   if (crc != s.header_crc)
     data_error(path, after, str("the header's CRC is ", crc, ", the file says ", s.header_crc));
-  ShardCursor c(text, path, sizeof head);
-  while (c.left() > 0) {
-    if (s.fields.size() >= limits.max_items) c.fail("too many fields");
-    s.fields.push_back(parse_field(c, s.fields));
-  }
-  if (s.fields.empty()) data_error(path, 20, "a schema without fields");
+  s.fields = detail::parse_shard_schema(text, path, sizeof head, limits);
   return after + 4;
 }
 
@@ -102,16 +99,24 @@ void check_record(const detail::ShardFile& s, u64 i, u32 crc) {
                str("record ", i, " is damaged: its CRC is ", crc, ", the index says ", s.crcs[i]));
 }
 
-// Reads a record's bytes into `to` and checks them.
-void read_record(const detail::ShardFile& s, u64 i, const ParseLimits& limits, std::string& to) {
+// A record's bytes, checked: mapped, or read into `to`.
+std::string_view read_record(const detail::ShardFile& s, u64 i, const ParseLimits& limits,
+                             std::string& to) {
   const u64 begin = s.begin_of(i), n = s.ends[i] - begin;
   if (n > limits.max_bytes)
     data_error(s.file.path(), begin,
                str("record ", i, " has ", n, " bytes, at most ", limits.max_bytes,
                    " (ParseLimits::max_bytes)"));
-  to.resize(n);
-  s.file.read(begin, to.data(), n, "a record");
-  check_record(s, i, crc32c(to.data(), n));
+  std::string_view bytes;
+  if (s.map) {
+    bytes = s.map->bytes(s.file.path(), begin, n);
+  } else {
+    to.resize(n);
+    s.file.read(begin, to.data(), n, "a record");
+    bytes = to;
+  }
+  check_record(s, i, crc32c(bytes.data(), n));
+  return bytes;
 }
 
 Tensor parse_tensor(ShardCursor& c, const ShardField& f) {
@@ -140,6 +145,18 @@ Tensor parse_tensor(ShardCursor& c, const ShardField& f) {
 }
 
 }  // namespace
+
+std::vector<ShardField> detail::parse_shard_schema(std::string_view text, const std::string& path,
+                                                   u64 offset, const ParseLimits& limits) {
+  std::vector<ShardField> fields;
+  ShardCursor c(text, path, offset);
+  while (c.left() > 0) {
+    if (fields.size() >= limits.max_items) c.fail("too many fields");
+    fields.push_back(parse_field(c, fields));
+  }
+  if (fields.empty()) data_error(path, offset, "a schema without fields");
+  return fields;
+}
 
 ShardRecord detail::parse_shard_record(const std::vector<ShardField>& fields,
                                        std::string_view bytes, const std::string& path,
@@ -228,27 +245,86 @@ void detail::check_shard_order(const ShardFile& f, const ShardFile* before, u64 
                       : "the pack goes on, but the next file is missing");
 }
 
+namespace {
+
+// Maps those files, all of one folder, that its stamp says are whole.
+void map_verified(std::vector<detail::ShardFile>& files) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(files[0].file.path()).parent_path();
+  const std::vector<detail::StampLine> stamp = detail::read_stamp(folder.empty() ? "." : folder);
+  std::map<std::string, const detail::StampLine*> by_name;
+  for (const detail::StampLine& l : stamp) by_name[l.name] = &l;
+  for (detail::ShardFile& f : files) {
+    const auto found = by_name.find(fs::path(f.file.path()).filename().string());
+    if (found != by_name.end() && found->second->footer_crc == f.footer_crc)
+      f.map = detail::ShardMap::of(f.file.path(), *found->second);
+  }
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, Tensor>> detail::shard_columns(
+    const char* who, const std::vector<ShardField>& all, std::span<const i64> indices,
+    const std::vector<std::string>& names, const std::function<ShardRecord(i64)>& get) {
+  std::vector<std::string> known;
+  for (const ShardField& f : all) known.push_back(f.name);
+  std::vector<size_t> wanted;
+  for (const std::string& name : names) {
+    const auto at = std::find(known.begin(), known.end(), name);
+    if (at == known.end())
+      throw UsageError(
+          str("[", who, "] no field is called '", printable(name), "'", did_you_mean(name, known)));
+    wanted.push_back(size_t(at - known.begin()));
+  }
+  for (size_t k = 0; names.empty() && k < all.size(); ++k)
+    if (all[k].fixed()) wanted.push_back(k);
+  std::vector<std::pair<std::string, Tensor>> out;
+  for (const size_t k : wanted) {
+    if (!all[k].fixed())
+      throw UsageError(str("[", who, "] field ", all[k].describe(),
+                           " has another size in every record\n  Try get()"));
+    Shape shape{i64(indices.size())};
+    for (const i64 n : all[k].shape) shape.push_back(n);
+    out.emplace_back(all[k].name, empty(shape, {.dtype = all[k].dtype, .device = Device::cpu()}));
+  }
+  for (size_t row = 0; row < indices.size(); ++row) {
+    const ShardRecord record = get(indices[row]);
+    for (size_t k = 0; k < wanted.size(); ++k) {
+      const Tensor& t = std::get<Tensor>(record[wanted[k]]);
+      const size_t n = size_t(t.numel() * item_size(t.dtype()));
+      if (n)
+        std::memcpy(static_cast<char*>(out[k].second.impl()->data) + row * n, t.impl()->data, n);
+    }
+  }
+  return out;
+}
+
 struct Shards::Impl {
   ShardsOptions o;
   std::vector<detail::ShardFile> files;
   std::vector<i64> starts;  // the first record of each file
   i64 size = 0;
   u64 bytes = 0;
+  mutable std::atomic<u64> touched{0};  // bytes of mapped files since they were let go
 
+  // The record's bytes of `f`, mapped or in `buffer`.
+  std::string_view read(const detail::ShardFile& f, u64 i, std::string& buffer) const {
+    if (f.map) {
+      // The system may bring 64 KiB around what is touched.
+      const u64 n = f.ends[i] - f.begin_of(i) + (u64{128} << 10);
+      if (touched.fetch_add(n, std::memory_order_relaxed) + n > kMapped) {
+        touched.store(0, std::memory_order_relaxed);
+        for (const detail::ShardFile& each : files)
+          if (each.map) each.map->let_go();
+      }
+    }
+    return read_record(f, i, o.limits, buffer);
+  }
   const detail::ShardFile& find(i64& i) const {
     detail::check_sample("Shards", i, size);
     const auto k = std::upper_bound(starts.begin(), starts.end(), i) - starts.begin() - 1;
     i -= starts[size_t(k)];
     return files[size_t(k)];
-  }
-  size_t field(const std::string& name) const {
-    std::vector<std::string> names;
-    for (const ShardField& f : files[0].fields) {
-      if (f.name == name) return names.size();
-      names.push_back(f.name);
-    }
-    throw UsageError(
-        str("[Shards] no field is called '", printable(name), "'", did_you_mean(name, names)));
   }
 };
 
@@ -267,12 +343,17 @@ Shards::Shards(const std::string& path, const ShardsOptions& o) {
     s->bytes += f.index_at - f.begin;
     s->files.push_back(std::move(f));
   }
+  if (o.map) map_verified(s->files);
   impl_ = std::move(s);
 }
 
 i64 Shards::size() const { return impl_->size; }
 const std::vector<ShardField>& Shards::fields() const { return impl_->files[0].fields; }
 u64 Shards::bytes() const { return impl_->bytes; }
+i64 Shards::mapped() const {
+  return std::count_if(impl_->files.begin(), impl_->files.end(),
+                       [](const detail::ShardFile& f) { return f.map != nullptr; });
+}
 std::vector<std::string> Shards::files() const {
   std::vector<std::string> names;
   for (const detail::ShardFile& f : impl_->files) names.push_back(f.file.path());
@@ -281,42 +362,14 @@ std::vector<std::string> Shards::files() const {
 
 ShardRecord Shards::get(i64 i) const {
   const detail::ShardFile& f = impl_->find(i);
-  std::string bytes;
-  read_record(f, u64(i), impl_->o.limits, bytes);
+  std::string buffer;
+  const std::string_view bytes = impl_->read(f, u64(i), buffer);
   return detail::parse_shard_record(f.fields, bytes, f.file.path(), f.begin_of(u64(i)));
 }
 
 std::vector<std::pair<std::string, Tensor>> Shards::columns(
     std::span<const i64> indices, const std::vector<std::string>& names) const {
-  std::vector<size_t> wanted;
-  const std::vector<ShardField>& all = fields();
-  for (const std::string& name : names) wanted.push_back(impl_->field(name));
-  for (size_t k = 0; names.empty() && k < all.size(); ++k)
-    if (all[k].fixed()) wanted.push_back(k);
-  std::vector<std::pair<std::string, Tensor>> out;
-  for (const size_t k : wanted) {
-    if (!all[k].fixed())
-      throw UsageError(str("[Shards] field ", all[k].describe(),
-                           " has another size in every record\n  Try get()"));
-    Shape shape{i64(indices.size())};
-    for (const i64 n : all[k].shape) shape.push_back(n);
-    out.emplace_back(all[k].name, empty(shape, {.dtype = all[k].dtype, .device = Device::cpu()}));
-  }
-  std::string bytes;
-  for (size_t row = 0; row < indices.size(); ++row) {
-    i64 i = indices[row];
-    const detail::ShardFile& f = impl_->find(i);
-    read_record(f, u64(i), impl_->o.limits, bytes);
-    const ShardRecord record =
-        detail::parse_shard_record(f.fields, bytes, f.file.path(), f.begin_of(u64(i)));
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      const Tensor& t = std::get<Tensor>(record[wanted[k]]);
-      const size_t n = size_t(t.numel() * item_size(t.dtype()));
-      if (n)
-        std::memcpy(static_cast<char*>(out[k].second.impl()->data) + row * n, t.impl()->data, n);
-    }
-  }
-  return out;
+  return detail::shard_columns("Shards", fields(), indices, names, [&](i64 i) { return get(i); });
 }
 
 Batch Shards::batch(std::span<const i64> indices) const {

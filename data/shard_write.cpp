@@ -19,41 +19,41 @@ namespace fs = std::filesystem;
 constexpr u64 kWritePiece = u64{1} << 20;
 constexpr u64 kMostRecords = u64{1} << 20;  // of a file: readers hold 12 bytes of each
 
-void check_field(const ShardField& f, const std::vector<ShardField>& before) {
+void check_field(const char* who, const ShardField& f, const std::vector<ShardField>& before) {
   if (f.name.empty() || f.name.size() > 255 || !is_utf8(f.name))
-    throw UsageError(str("[ShardWriter] a field's name is 1 to 255 bytes of UTF-8, got '",
+    throw UsageError(str("[", who, "] a field's name is 1 to 255 bytes of UTF-8, got '",
                          printable(f.name), "'"));
   for (const ShardField& b : before)
     if (b.name == f.name)
-      throw UsageError(str("[ShardWriter] two fields are called '", printable(f.name), "'"));
+      throw UsageError(str("[", who, "] two fields are called '", printable(f.name), "'"));
   if (f.kind != ShardKind::tensor) {
     if (!f.shape.empty())
-      throw UsageError(str("[ShardWriter] field '", printable(f.name), "' of bytes has a shape"));
+      throw UsageError(str("[", who, "] field '", printable(f.name), "' of bytes has a shape"));
     return;
   }
   if (f.shape.size() > size_t(kMaxDims))
-    throw UsageError(str("[ShardWriter] field '", printable(f.name), "' has ", f.shape.size(),
+    throw UsageError(str("[", who, "] field '", printable(f.name), "' has ", f.shape.size(),
                          " dimensions, at most ", kMaxDims));
   i64 extent = item_size(f.dtype);
   for (const i64 n : f.shape) {
     if (n < -1)
-      throw UsageError(str("[ShardWriter] field '", printable(f.name), "' has a size of ", n,
+      throw UsageError(str("[", who, "] field '", printable(f.name), "' has a size of ", n,
                            ", expected -1 (ragged) or more"));
     if (n > 0 && !mul_fits(extent, n, extent))
-      throw UsageError(str("[ShardWriter] the sizes of field '", printable(f.name), "' overflow"));
+      throw UsageError(str("[", who, "] the sizes of field '", printable(f.name), "' overflow"));
   }
 }
 
-void append_tensor(std::string& to, const ShardField& f, const Tensor& given) {
+void append_tensor(const char* who, std::string& to, const ShardField& f, const Tensor& given) {
   if (!given.defined())
-    throw UsageError(str("[ShardWriter] field ", f.describe(), " got an undefined tensor"));
+    throw UsageError(str("[", who, "] field ", f.describe(), " got an undefined tensor"));
   if (given.dtype() != f.dtype)
-    throw DtypeError(str("[ShardWriter] field ", f.describe(), " got ", dtype_name(given.dtype())));
+    throw DtypeError(str("[", who, "] field ", f.describe(), " got ", dtype_name(given.dtype())));
   const Shape shape = given.shape();
   bool fits = size_t(shape.size()) == f.shape.size();
   for (size_t d = 0; fits && d < f.shape.size(); ++d)
     fits = f.shape[d] == -1 || f.shape[d] == shape[int(d)];
-  if (!fits) throw ShapeError(str("[ShardWriter] field ", f.describe(), " got ", shape));
+  if (!fits) throw ShapeError(str("[", who, "] field ", f.describe(), " got ", shape));
   for (size_t d = 0; d < f.shape.size(); ++d)
     if (f.shape[d] == -1) detail::append_le(to, u64(shape[int(d)]));
   const Tensor t = given.detach().to(Device::cpu()).contiguous();
@@ -61,15 +61,15 @@ void append_tensor(std::string& to, const ShardField& f, const Tensor& given) {
     to.append(static_cast<const char*>(t.impl()->data), size_t(t.numel() * item_size(f.dtype)));
 }
 
-void append_value(std::string& to, const ShardField& f, const ShardValue& v) {
+void append_value(const char* who, std::string& to, const ShardField& f, const ShardValue& v) {
   const auto* const tensor = std::get_if<Tensor>(&v);
   if ((tensor != nullptr) != (f.kind == ShardKind::tensor))
     throw UsageError(
-        str("[ShardWriter] field ", f.describe(), " got ", tensor ? "a tensor" : "bytes"));
-  if (tensor) return append_tensor(to, f, *tensor);
+        str("[", who, "] field ", f.describe(), " got ", tensor ? "a tensor" : "bytes"));
+  if (tensor) return append_tensor(who, to, f, *tensor);
   const auto& text = std::get<std::string>(v);
   if (f.kind == ShardKind::string && !is_utf8(text))
-    throw UsageError(str("[ShardWriter] field ", f.describe(), " got bytes that are not UTF-8"));
+    throw UsageError(str("[", who, "] field ", f.describe(), " got bytes that are not UTF-8"));
   detail::append_le(to, u64(text.size()));
   to += text;
 }
@@ -103,6 +103,21 @@ std::string detail::shard_schema(const std::vector<ShardField>& fields) {
     s += f.name;
   }
   return s;
+}
+
+void detail::check_shard_fields(const char* who, const std::vector<ShardField>& fields) {
+  if (fields.empty()) throw UsageError(str("[", who, "] needs at least one field"));
+  for (size_t i = 0; i < fields.size(); ++i)
+    check_field(who, fields[i], {fields.begin(), fields.begin() + i64(i)});
+}
+
+void detail::shard_record_bytes(const char* who, const std::vector<ShardField>& fields,
+                                const ShardRecord& values, std::string& to) {
+  if (values.size() != fields.size())
+    throw UsageError(
+        str("[", who, "] a record of ", values.size(), " values for ", fields.size(), " fields"));
+  to.clear();
+  for (size_t i = 0; i < values.size(); ++i) append_value(who, to, fields[i], values[i]);
 }
 
 struct ShardWriter::Impl {
@@ -192,10 +207,8 @@ ShardWriter::ShardWriter(const std::string& path, std::vector<ShardField> fields
   Impl& w = *impl_;
   w.path = path;
   while (w.path.size() > 1 && w.path.back() == '/') w.path.pop_back();
-  if (w.path.empty() || fields.empty())
-    throw UsageError("[ShardWriter] needs a path and at least one field");
-  for (size_t i = 0; i < fields.size(); ++i)
-    check_field(fields[i], {fields.begin(), fields.begin() + i64(i)});
+  if (w.path.empty()) throw UsageError("[ShardWriter] needs a path");
+  detail::check_shard_fields("ShardWriter", fields);
   w.fields = std::move(fields);
   w.o = o;
   std::error_code error;
@@ -217,11 +230,7 @@ void ShardWriter::add(const ShardRecord& values) {
   if (w.done || w.failed)
     throw UsageError(str("[ShardWriter] ", printable_path(w.path),
                          w.done ? " is finished" : " could not be written: see the first error"));
-  if (values.size() != w.fields.size())
-    throw UsageError(str("[ShardWriter] a record of ", values.size(), " values for ",
-                         w.fields.size(), " fields"));
-  w.record.clear();
-  for (size_t i = 0; i < values.size(); ++i) append_value(w.record, w.fields[i], values[i]);
+  detail::shard_record_bytes("ShardWriter", w.fields, values, w.record);
   w.failed = true;
   w.put();
   w.failed = false;

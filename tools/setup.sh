@@ -49,6 +49,7 @@ need header CLI/CLI.hpp libcli11-dev
 need header nlohmann/json.hpp nlohmann-json3-dev
 need header fmt/format.h libfmt-dev
 want header openblas-pthread/cblas.h libopenblas-pthread-dev
+want header lmdb.h liblmdb-dev
 want header lzma.h liblzma-dev
 want header spng.h libspng-dev
 want header turbojpeg.h libturbojpeg0-dev

@@ -41,7 +41,10 @@ void add_memory(CLI::App& app, int& code);
 void add_data(CLI::App& app, int& code);
 void add_bench(CLI::App& app, int& code);
 // Of `wt data`:
+void add_data_info(CLI::App& data, int& code);
+void add_data_pack(CLI::App& data, int& code);
 void add_data_show(CLI::App& data, int& code);
+void add_data_verify(CLI::App& data, int& code);
 // Of `wt bench`:
 void add_bench_model(CLI::App& bench, int& code);
 void add_bench_counters(CLI::App& bench, int& code);

@@ -193,6 +193,10 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
   // error: num_works
   const data::LoaderOptions o{.batch = 2, .num_works = 4};
 #endif
+#ifdef WT_TRAP_fractional_map
+  // error: narrowing
+  const data::LmdbWriterOptions o{.map_bytes = 1e12};
+#endif
 #ifdef WT_TRAP_discarded_loss
   // error: nodiscard
   mse_loss(x, y);

@@ -37,7 +37,7 @@ TRAININGS = {
     "training a CNN: `wt train fashion`": ["fashion"],
 }
 # Of each optional part, how the functions that are called begin.
-CALLS = {"cuda": "cublasLt", "openblas": "cblas_", "lzma": "lzma_", "jpeg": "tj", "webp": "WebP", "spng": "spng_", "zlib": "inflate"}
+CALLS = {"cuda": "cublasLt", "openblas": "cblas_", "lmdb": "mdb_", "lzma": "lzma_", "jpeg": "tj", "webp": "WebP", "spng": "spng_", "zlib": "inflate"}
 
 
 def lines_of(*command, **options):
@@ -169,8 +169,9 @@ def check_promises():
                 for name in re.findall(r"`([^`]*)`", names)
                 if not any(case.startswith(name) for case in cases)]
     sources = [f for folder in ("core", "data", "nn", "tools") for f in (ROOT / folder).rglob("*.cpp")]
-    bad += [f"SECURITY.md says that no file is mapped: {f.name}" for f in sources
+    bad += [f"SECURITY.md says that only verified shards are mapped: {f.name}" for f in sources
             if "mmap(" in f.read_text() and f.name != "guard_alloc.cpp"  # memory, not files
+            and f.name != "shard_map.cpp"  # of files that were verified, as SECURITY.md says
             and "emulator" not in f.parts]  # not of the library or of wt: device memory, symbols
     return bad
 

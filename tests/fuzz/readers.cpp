@@ -16,12 +16,14 @@
 #include "warptape/data/csv.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
+#include "warptape/data/lmdb.h"
 #include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/parallel_text.h"
 #include "warptape/data/shard_parts.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
+#include "warptape/tests/support/temp_dir.h"
 
 using namespace wt;
 
@@ -208,6 +210,24 @@ bool takes_tokens(std::string_view file) {
   });
 }
 
+// Read by another process, which must find the file under a name.
+bool takes_lmdb(std::string_view file) {
+  static const TempDir dir;
+  const std::string path = dir / "data.mdb";
+  spit(path, file);
+  try {
+    data::LmdbReader reader(path, {.timeout = 5});
+    u64 bytes = 0;
+    for (std::string key, value; reader.next(key, value); bytes += value.size())
+      require(value.size() <= file.size(), "a value is no more than the file has");
+    keep(file);
+    return true;
+  } catch (const DataError& e) {
+    const std::string_view said = e.what();
+    require(said.starts_with("DataError: " + path + ": at byte "), e.what());
+    return false;
+  }
+}
 bool takes_shard(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     const data::Shards s(path);

@@ -16,6 +16,7 @@ bool takes_csv(std::string_view file);
 bool takes_idx(std::string_view file);
 bool takes_image(std::string_view file);
 bool takes_lines(std::string_view file);
+bool takes_lmdb(std::string_view file);
 bool takes_npy(std::string_view file);
 bool takes_npz(std::string_view file);
 bool takes_obj(std::string_view file);
