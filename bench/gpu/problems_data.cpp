@@ -2,6 +2,7 @@
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/str.h"
 #include "warptape/kernels/image_batch.h"
+#include "warptape/kernels/image_mix.h"
 
 namespace wt::bench {
 namespace {
@@ -34,9 +35,35 @@ Problem image_batch_problem(Device d, DType t, Scale scale, int shape, int sets)
   });
 }
 
+// A batch of CIFAR-10 or of ImageNet, mixed up or cut, with smoothed labels.
+Problem image_mix_problem(Device d, DType t, Scale scale, int shape, int sets) {
+  const ImageShape s = scale == Scale::small ? ImageShape{0, 5, 3, shape ? 8 : 7}
+                       : shape               ? ImageShape{0, 256, 3, 224}
+                                             : ImageShape{0, 2000, 3, 32};
+  const i64 classes = shape ? 1000 : 10;
+  const std::string text =
+      str(shape ? "cut " : "mixed ", s.batch, "x", s.channels, "x", s.side, "x", s.side);
+  return problem_of(d, t, text, sets, [&](Maker& m, std::vector<Tensor>& out) {
+    const Shape images{s.batch, s.channels, s.side, s.side};
+    out = {m.out(images, t), m.out({s.batch, classes}, DType::f32)};
+    const Tensor in = m.kept(m.normal(images, t)), labels = m.kept(m.indices({s.batch}, classes));
+    ImageMixArgs a{.rule = {.mixup_alpha = 0.2, .cut_share = shape ? 1.0f : 0.0f},
+                   .smoothing = 0.1f,
+                   .seed = 3,
+                   .epoch = 1};
+    a.out = {out[0].impl()->data, &out[0].impl()->geometry};
+    a.targets = {out[1].impl()->data, &out[1].impl()->geometry};
+    a.images = {in.impl()->data, &in.impl()->geometry};
+    a.labels = {labels.impl()->data, &labels.impl()->geometry};
+    return a;
+  });
+}
+
 }  // namespace
 
 void add_data_rows(std::vector<ProblemRow>& rows) {
+  const std::vector<DType> floats{DType::f32, DType::f16, DType::bf16};
+  rows.push_back({"image_mix", floats, 2, image_mix_problem});
   rows.push_back({"image_batch", {DType::f32, DType::f16, DType::bf16}, 2, image_batch_problem});
 }
 
