@@ -6,6 +6,8 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/pixel_levels.h"
+#include "warptape/data/resident.h"
 
 namespace wt::data {
 namespace {
@@ -140,19 +142,30 @@ i64 set_bytes(const CifarKind& kind, const std::string& root, bool train) {
   return n;
 }
 
-void standardise_image(const CifarKind& kind, const u8* pixels, float* x) {
-  for (int c = 0; c < 3; ++c) {
-    const float scale = 1 / (255.0f * kind.deviation[c]), shift = kind.mean[c] / kind.deviation[c];
-    for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = float(pixels[p]) * scale - shift;
+// Of the three channels.
+class ImageLevels {
+ public:
+  explicit ImageLevels(const CifarKind& kind)
+      : levels_{{kind.mean[0], kind.deviation[0]},
+                {kind.mean[1], kind.deviation[1]},
+                {kind.mean[2], kind.deviation[2]}} {}
+  // One image.
+  void standardise(const u8* pixels, float* x) const {
+    for (int c = 0; c < 3; ++c)
+      for (i64 p = c * kPlane; p < (c + 1) * kPlane; ++p) x[p] = levels_[c][pixels[p]];
   }
-}
+
+ private:
+  detail::PixelLevels levels_[3];
+};
 
 Tensor prepare_images(const CifarKind& kind, const char* dataset, const Tensor& images) {
   detail::check_images(dataset, images, {3, 32, 32});
   const Tensor from = images.to(Device::cpu()).contiguous();
   Tensor x = empty(from.shape(), {.dtype = DType::f32, .device = Device::cpu()});
+  const ImageLevels levels(kind);
   for (i64 i = 0; i < from.size(0); ++i)
-    standardise_image(kind, from.data<u8>() + i * kImage, x.mutable_data<float>() + i * kImage);
+    levels.standardise(from.data<u8>() + i * kImage, x.mutable_data<float>() + i * kImage);
   return x;
 }
 
@@ -164,10 +177,11 @@ Batch make_batch(const CifarKind& kind, const char* dataset, const Tensor& image
           empty({n}, {.dtype = DType::i64, .device = Device::cpu()})};
   float* x = b.x.mutable_data<float>();
   i64* y = b.y.mutable_data<i64>();
+  const ImageLevels levels(kind);
   for (i64 i = 0; i < n; ++i) {
     const i64 k = indices[size_t(i)];
     detail::check_sample(dataset, k, labels.size(0));
-    standardise_image(kind, images.data<u8>() + k * kImage, x + i * kImage);
+    levels.standardise(images.data<u8>() + k * kImage, x + i * kImage);
     y[i] = labels.data<u8>()[k];
   }
   return b;
@@ -205,6 +219,15 @@ Tensor Cifar10::prepare(const Tensor& images) {
 }
 Batch Cifar10::batch(std::span<const i64> indices) const {
   return make_batch(kCifar10, "Cifar10", images_, labels_, flatten_, indices);
+}
+ResidentImages Cifar10::resident(Device d) const { return resident(d, {}); }
+ResidentImages Cifar10::resident(Device d, const ResidentImagesOptions& o) const {
+  ResidentImagesOptions own = o;
+  own.mean.assign(kCifar10.mean, kCifar10.mean + 3);
+  own.std.assign(kCifar10.deviation, kCifar10.deviation + 3);
+  own.flatten = flatten_;
+  own.classes = kClasses;
+  return ResidentImages(images_.view({size(), 3, 32, 32}), labels_, d, own);
 }
 
 Cifar100::Cifar100(const std::string& root, const Cifar100Options& o) : flatten_(o.flatten) {

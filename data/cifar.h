@@ -36,6 +36,10 @@ class WT_API Cifar10 {
   static Tensor prepare(const Tensor& images);
   // Bytes that one in `root` will hold.
   static i64 bytes_of(const std::string& root, const Cifar10Options& o = {});
+  // The same samples on a device, as u8, with the same batches; with options, of which mean, std,
+  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit.
+  ResidentImages resident(Device d) const;
+  ResidentImages resident(Device d, const ResidentImagesOptions& o) const;
 
  private:
   Tensor images_;  // [N, 3072] u8

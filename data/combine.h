@@ -46,7 +46,8 @@ class Subset {
   std::shared_ptr<const std::vector<i64>> indices_;
 };
 
-// Any dataset of Batch behind one type; copies share it.
+// Any dataset of Batch behind one type; copies share it. One of a ResidentSet (data/resident.h) is
+// resident, and batch_at() and device() are its own; others throw UsageError there.
 class WT_API AnyDataset {
  public:
   // Its own type is ruled out first: whether it is a dataset depends on whether it can be copied.
@@ -59,6 +60,9 @@ class WT_API AnyDataset {
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const {
     return held_->batch(samples, epoch);
   }
+  bool is_resident() const { return held_->is_resident(); }
+  Device device() const { return held_->device(); }
+  Batch batch_at(const BatchAt& at) const { return held_->batch_at(at); }
 
  private:
   struct Base {
@@ -66,6 +70,9 @@ class WT_API AnyDataset {
     virtual i64 size() const = 0;
     virtual u64 version() const = 0;
     virtual Batch batch(std::span<const i64> samples, i64 epoch) const = 0;
+    virtual bool is_resident() const { return false; }
+    virtual Device device() const { detail::not_resident(); }
+    virtual Batch batch_at(const BatchAt&) const { detail::not_resident(); }
   };
   template <class D>
   struct Held final : Base {
@@ -74,6 +81,19 @@ class WT_API AnyDataset {
     u64 version() const override { return detail::version_of(dataset); }
     Batch batch(std::span<const i64> samples, i64 epoch) const override {
       return detail::batch_of(dataset, samples, epoch);
+    }
+    bool is_resident() const override { return ResidentSet<D>; }
+    Device device() const override {
+      if constexpr (ResidentSet<D>)
+        return dataset.device();
+      else
+        return Base::device();
+    }
+    Batch batch_at(const BatchAt& at) const override {
+      if constexpr (ResidentSet<D>)
+        return dataset.batch_at(at);
+      else
+        return Base::batch_at(at);
     }
     D dataset;
   };

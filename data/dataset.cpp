@@ -9,6 +9,9 @@
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
 #include "warptape/data/idx.h"
+#include "warptape/data/pixel_levels.h"
+#include "warptape/data/resident.h"
+#include "warptape/data/resident_rows.h"
 
 namespace wt::data {
 namespace {
@@ -40,6 +43,12 @@ Tensor host_bytes(const std::vector<u8>& bytes) {
 
 }  // namespace
 
+void detail::not_resident() {
+  throw UsageError(
+      "[AnyDataset] the dataset is not on a device: a data::Loader makes its batches\n  Try "
+      "is_resident() first");
+}
+
 void detail::bad_sample(const char* dataset, i64 i, i64 n) {
   throw IndexError(str("[", dataset, "] sample ", i, " is outside [0, ", n, ")"));
 }
@@ -60,10 +69,11 @@ void detail::prepare_rows(const char* dataset, std::span<Tensor> tensors) {
       throw ShapeError(str("[", dataset, "] all tensors need equal first sizes\n  tensor 0 ",
                            describe(first), "\n  tensor ", i, " ", describe(t)));
   }
-  for (Tensor& t : tensors) t = t.to(Device::cpu()).contiguous();
+  for (Tensor& t : tensors) t = t.contiguous();
 }
 
 Tensor detail::gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices) {
+  if (t.device() != Device::cpu()) return gather_resident_rows(dataset, t, indices);
   Shape shape = t.shape();
   shape[0] = i64(indices.size());
   Tensor out = empty(shape, {.dtype = t.dtype(), .device = Device::cpu()});
@@ -76,8 +86,7 @@ Tensor detail::gather_rows(const char* dataset, const Tensor& t, std::span<const
   return out;
 }
 
-TensorDataset::TensorDataset(Tensor x, Tensor y)
-    : x_(x.to(Device::cpu()).contiguous()), y_(y.to(Device::cpu()).contiguous()) {
+TensorDataset::TensorDataset(Tensor x, Tensor y) : x_(x.contiguous()), y_(y.contiguous()) {
   if (x.ndim() == 0 || y.ndim() == 0 || x.size(0) != y.size(0))
     throw ShapeError(str("[TensorDataset] x and y need equal first sizes\n  x ", describe(x),
                          "\n  y ", describe(y)));
@@ -122,12 +131,22 @@ FashionMnist::FashionMnist(const std::string& root, const FashionMnistOptions& o
 
 namespace {
 constexpr i64 kPixels = 28 * 28;
-// By mean and deviation of Fashion-MNIST's training images.
+constexpr float kMean = 0.2860f, kDeviation = 0.3530f;  // of Fashion-MNIST's training images
 void standardise(const u8* pixels, i64 n, float* x) {
-  constexpr float kScale = 1 / (255.0f * 0.3530f), kShift = 0.2860f / 0.3530f;
-  for (i64 p = 0; p < n; ++p) x[p] = float(pixels[p]) * kScale - kShift;
+  static const detail::PixelLevels levels(kMean, kDeviation);
+  for (i64 p = 0; p < n; ++p) x[p] = levels[pixels[p]];
 }
 }  // namespace
+
+ResidentImages FashionMnist::resident(Device d) const { return resident(d, {}); }
+ResidentImages FashionMnist::resident(Device d, const ResidentImagesOptions& o) const {
+  ResidentImagesOptions own = o;
+  own.mean = {kMean};
+  own.std = {kDeviation};
+  own.flatten = flatten_;
+  own.classes = kClasses;
+  return ResidentImages(images_.view({size(), 1, 28, 28}), labels_, d, own);
+}
 
 Batch FashionMnist::batch(std::span<const i64> indices) const {
   const i64 n = i64(indices.size());

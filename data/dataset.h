@@ -20,6 +20,10 @@
 
 namespace wt::data {
 
+class ResidentImages;  // data/resident.h, with these two
+struct ResidentImagesOptions;
+struct BatchAt;
+
 // Inputs and targets, samples along the first axis of both: `auto& [x, y] = batch`.
 struct Batch {
   Tensor x;
@@ -45,7 +49,16 @@ concept Dataset = std::is_object_v<D> && requires(const D& d, std::span<const i6
 template <Dataset D>
 using BatchOf = decltype(std::declval<const D&>().batch(std::span<const i64>()));
 
+// Lies on a device, where batch_at() makes the batch at a place of an epoch's order in one launch:
+// data/resident.h, whose BatchAt says which.
+template <class S>
+concept ResidentSet = Dataset<S> && requires(const S& s, const BatchAt& at) {
+  { s.batch_at(at) } -> std::same_as<BatchOf<S>>;
+  { s.device() } -> std::convertible_to<Device>;
+};
+
 namespace detail {
+[[noreturn]] WT_COLD WT_API void not_resident();
 [[noreturn]] WT_COLD WT_API void bad_sample(const char* dataset, i64 i, i64 n);
 // Throws IndexError unless i is in [0, n).
 inline void check_sample(const char* dataset, i64 i, i64 n) {
@@ -75,20 +88,25 @@ u64 version_of(const D& d) {
   else
     return 0;
 }
-// Makes them contiguous and on the cpu. Throws ShapeError unless their first sizes are equal.
+// Makes them contiguous, each where it is. Throws ShapeError unless their first sizes are equal.
 WT_API void prepare_rows(const char* dataset, std::span<Tensor> tensors);
-// Rows of a tensor that was prepared, [N, ...] -> [n, ...]. Throws IndexError.
+// Rows of a tensor that was prepared, [N, ...] -> [n, ...], on its device. Throws IndexError.
 WT_API Tensor gather_rows(const char* dataset, const Tensor& t, std::span<const i64> indices);
 }  // namespace detail
 
-// Two tensors of equal length, row by row. Contiguous ones on the cpu are not copied: writing to
-// them changes the samples, which is for between epochs.
+// Two tensors of equal length, row by row, on their device: a batch of a Loader is gathered there,
+// by a list of rows that is sent, and one of a ResidentLoader (data/resident_loader.h) by its
+// place. Contiguous ones are not copied: writing to them changes the samples, which is for between
+// epochs.
 class WT_API TensorDataset {
  public:
   TensorDataset(Tensor x, Tensor y);
   i64 size() const { return x_.size(0); }
   u64 version() const { return u64(x_.version()) + y_.version(); }
   Batch batch(std::span<const i64> indices) const;
+  Device device() const { return x_.device(); }
+  // Throws PlacementError where x and y are on two devices.
+  Batch batch_at(const BatchAt& at) const;
 
  private:
   Tensor x_, y_;
@@ -145,6 +163,10 @@ class WT_API FashionMnist {
   static Tensor prepare(const Tensor& images);
   // Bytes that one in `root` will hold, from the headers of its files.
   static i64 bytes_of(const std::string& root, const FashionMnistOptions& o = {});
+  // The same samples on a device, as u8, with the same batches; with options, of which mean, std,
+  // flatten and classes are this dataset's. Throws OutOfMemory where they do not fit.
+  ResidentImages resident(Device d) const;
+  ResidentImages resident(Device d, const ResidentImagesOptions& o) const;
 
  private:
   Tensor images_;  // [N, 28, 28] u8

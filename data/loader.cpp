@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "warptape/core/mode.h"
-#include "warptape/core/philox.h"
+#include "warptape/core/permutation.h"
 
 namespace wt::data {
 
@@ -17,13 +17,8 @@ std::vector<i64> epoch_order(i64 n, bool shuffle, u64 seed, i64 epoch) {
   std::vector<i64> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
   if (!shuffle) return order;
-  // Fisher and Yates; the draw for place i depends on (seed, epoch, i) alone.
-  const PhiloxKey key = philox_key(seed, RandomStream::shuffle);
-  for (i64 i = n - 1; i > 0; --i) {
-    const PhiloxBlock b = philox(key, u64(i), u64(epoch));
-    const u64 bits = u64(b.v[0]) << 32 | b.v[1];
-    std::swap(order[size_t(i)], order[size_t(u64((unsigned __int128)bits * u64(i + 1) >> 64))]);
-  }
+  const PermutationKey key = permutation_key(seed, u64(epoch));
+  for (i64& place : order) place = i64(permute(key, u64(place), u64(n)));
   return order;
 }
 

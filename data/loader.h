@@ -41,7 +41,8 @@ struct LoaderState {
   friend bool operator==(const LoaderState&, const LoaderState&) = default;
 };
 
-// The samples of one epoch in order: 0..n-1, or a permutation by Philox stream `shuffle`.
+// The samples of one epoch in order: 0..n-1, or the permutation of permutation_key(seed, epoch)
+// (core/permutation.h), which kernels compute where they gather.
 WT_API std::vector<i64> epoch_order(i64 n, bool shuffle, u64 seed, i64 epoch);
 namespace detail {
 WT_API void check_loader_options(const LoaderOptions& o);

@@ -55,9 +55,9 @@ void sample_reference(const ImageBatchArgs& a, i64 i, i64 row, const ImageView& 
 
 void image_batch_reference(const ImageBatchArgs& a, const Launch&) {
   const detail::ImageSource source(a);
-  const i64 epoch = source.epoch_now();
+  const i64 epoch = source.rows.epoch_now();
   for (i64 i = 0; i < a.count(); ++i) {
-    const i64 row = source.row(i, epoch);
+    const i64 row = source.rows.row(i, epoch);
     if (a.targets) a.targets[i] = a.labels[row];
     sample_reference(
         a, i, row,

@@ -29,7 +29,8 @@ struct ImageGather {
 
   template <class F>
   void visit_pointers(F&& f) const {
-    f(out), f(images), f(targets), f(labels), f(source.order), f(source.ids), f(source.cursor);
+    f(out), f(images), f(targets), f(labels), f(source.rows.list), f(source.ids),
+        f(source.rows.cursor);
   }
 };
 
@@ -134,11 +135,12 @@ __global__ void __launch_bounds__(kThreads, 8) image_batch_kernel(ImageGather a)
     const i64 sample = block / a.tiles, tile = block - sample * a.tiles;
     // The epoch's order and the draws are some hundred instructions: one thread's, not every one's.
     if (threadIdx.x == 0) {
-      const i64 epoch = a.source.epoch_now();
+      const i64 epoch = a.source.rows.epoch_now();
       ImageSample s;
-      s.row = a.source.row(sample, epoch);
-      s.view = draw_image_view<Resize>(a.augment, a.source.seed, epoch, a.source.id(sample, s.row),
-                                       a.rows, a.columns, a.height, a.width);
+      s.row = a.source.rows.row(sample, epoch);
+      s.view =
+          draw_image_view<Resize>(a.augment, a.source.rows.seed, epoch, a.source.id(sample, s.row),
+                                  a.rows, a.columns, a.height, a.width);
       own[0] = s;
       if (a.targets && tile == 0) a.targets[sample] = a.labels[s.row];
     }

@@ -1,17 +1,14 @@
 // A training batch of images, out of a dataset that stays where it lies: gathered, cropped,
 // mirrored, with holes, standardised and cast in one launch, labels included.
 #pragma once
+#include "warptape/kernels/common/batch_order.h"
 #include "warptape/kernels/common/image_draws.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
 
-// Sample i of the batch, 0 <= i < n, is row
-//   order[i]                            where a list is given
-//   place + i                           in order
-//   permute(key(seed, epoch), place + i, N)   shuffled (core/permutation.h)
-// of the images. With `cursor`, epoch and place are cursor[0] and cursor[1] in memory of the
-// device: a captured launch is another batch at each replay.
+// Sample i of the batch, 0 <= i < n, is the row of the images that a BatchOrder of `order`,
+// `cursor`, `shuffle`, `seed`, `epoch` and `place` says (common/batch_order.h).
 //
 // images: [N, C, H, W], u8 f16 bf16 or f32, any strides; out: [n, C, h, w], f32 f16 or bf16, C at
 // most kImageChannels, contiguous or channels_last. A sample's ImageView (image_draws.h) says which
@@ -19,7 +16,6 @@ namespace wt {
 //   out = fma(pixel, scale[c], shift[c]), rounded once; 0 inside of a hole.
 // labels: i64 [N], targets: i64 [n], or both null. Every value depends on (seed, epoch, row) alone;
 // with `ids` (i64 [n]) on (seed, epoch, id) and the row's pixels.
-// Listed rows outside [0, N) are the caller's fault; places beyond N begin the order anew.
 inline constexpr int kImageChannels = 4;
 
 struct ImageBatchArgs {
@@ -62,34 +58,15 @@ inline const char* bad_image_batch(const ImageBatchArgs& a) {
   return nullptr;
 }
 
-// What a sample's draws are made from, and which row it is.
+// Which rows there are, and what a sample's draws are made from.
 struct ImageSource {
-  const i64* order;
+  BatchOrder rows;
   const i64* ids;
-  const i64* cursor;
-  u64 rows;
-  bool shuffle;
-  u64 seed;
-  i64 epoch, place;
 
   explicit ImageSource(const ImageBatchArgs& a)
-      : order(a.order),
-        ids(a.ids),
-        cursor(a.cursor),
-        rows(u64(a.images.size(0))),
-        shuffle(a.shuffle),
-        seed(a.seed),
-        epoch(a.epoch),
-        place(a.place) {}
-  // What the draws of a sample are made from.
+      : rows{a.order, a.cursor, a.images.size(0), a.shuffle, a.seed, a.epoch, a.place},
+        ids(a.ids) {}
   WT_HD i64 id(i64 sample, i64 row) const { return ids ? ids[sample] : row; }
-  WT_HD i64 epoch_now() const { return cursor ? cursor[0] : epoch; }
-  WT_HD i64 row(i64 sample, i64 epoch_now) const {
-    if (order) return order[sample];
-    u64 at = u64((cursor ? cursor[1] : place) + sample);
-    if (at >= rows) at %= rows;  // else permute() would go round for ever
-    return i64(shuffle ? permute(permutation_key(seed, u64(epoch_now)), at, rows) : at);
-  }
 };
 
 }  // namespace detail

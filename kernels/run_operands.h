@@ -45,6 +45,7 @@
 #include "warptape/kernels/resize.h"
 #include "warptape/kernels/rms_norm.h"
 #include "warptape/kernels/running_stats.h"
+#include "warptape/kernels/sample_batch.h"
 #include "warptape/kernels/scan.h"
 #include "warptape/kernels/sequence.h"
 #include "warptape/kernels/softmax.h"
@@ -349,6 +350,24 @@ void list_optim_operands(To& to) {
     o.out(a.out).in(a.images);
     if (a.targets) o.out(a.targets).in(a.labels);
     if (a.cursor) o.in(a.cursor, 2, DType::i64);
+  });
+  // batch_cursor counts: it is launched once.
+  to.template add<RowBatchArgs>([](auto& a, auto& o) {
+    for (int t = 0; t < a.tables; ++t) {
+      const i64 rows = a.order.rows * (a.table[t].by_points ? a.points : 1);
+      o.out(a.table[t].out, a.out_rows(t) * a.table[t].row_bytes, DType::u8);
+      o.in(a.table[t].rows, rows * a.table[t].row_bytes, DType::u8);
+    }
+    if (a.order.list) o.in(a.order.list, a.count, DType::i64);
+    if (a.order.cursor) o.in(a.order.cursor, 2, DType::i64);
+  });
+  to.template add<TokenBatchArgs>([](auto& a, auto& o) {
+    void *x = a.x, *y = a.y;
+    o.out(x, a.count * a.context, DType::i64);
+    o.out(y, a.count * (a.every_position ? a.context : 1), DType::i64);
+    o.in(a.tokens);
+    if (a.order.list) o.in(a.order.list, a.count, DType::i64);
+    if (a.order.cursor) o.in(a.order.cursor, 2, DType::i64);
   });
 }
 

@@ -170,7 +170,7 @@ void TrainStep::place_batch(const std::vector<Tensor*>& tensors, CapturedEntry& 
     if (!e.slots[i].defined()) {
       const Tensor there = tensors[i]->to(e.graph->device());
       e.slots[i] = there.same_as(*tensors[i]) ? there.clone() : there;
-    } else {
+    } else if (tensors[i]->numel() > 0) {
       e.slots[i].copy_(*tensors[i]);
     }
     *tensors[i] = e.slots[i];

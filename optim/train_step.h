@@ -215,6 +215,8 @@ class WT_API TrainStep {
   // f16.
   optim::GradScaler& scaler();
 
+  // Whether TrainStepOptions::graph was set.
+  bool graph() const { return captured_ != nullptr; }
   // With graph = true: how many graphs there are, and why steps run eagerly where they do (naming
   // operator and line; empty if none does).
   i64 captures() const;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 
 #include "warptape/autograd/checkpoint.h"
@@ -11,6 +12,8 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/resident.h"
+#include "warptape/data/synthetic.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tools/recipes.h"
 
@@ -155,6 +158,21 @@ std::vector<std::string> text_files(const std::string& data) {
   return files;
 }
 
+// --data synthetic: chains of bytes in which each is drawn by the one before it.
+data::TextBytes synthetic_text(const data::TextBytesOptions& o) {
+  constexpr i64 kChains = 512, kLength = 256;
+  const data::SyntheticTokens chains{{.samples = kChains, .context = kLength, .vocabulary = 64}};
+  std::vector<i64> all(static_cast<size_t>(kChains));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<u8> bytes;
+  for (const i64 token : chains.batch(all).x.to_vector<i64>()) bytes.push_back(u8('0' + token));
+  return data::TextBytes(std::move(bytes), o);
+}
+
+data::TextBytes text_of(const std::string& data, const data::TextBytesOptions& o) {
+  return data == kSyntheticData ? synthetic_text(o) : data::TextBytes(text_files(data), o);
+}
+
 GptShape shape_of(Settings& s) {
   GptShape g{};
   g.layers = s.integer("layers", 4, 1, 64);
@@ -181,8 +199,8 @@ class CharLm : public Recipe {
 
   RecipeData load(const std::string& data) const override {
     const i64 context = shape_.context;
-    const data::TextBytes train(text_files(data),
-                                {.context = context, .end = kTrainPart, .every_position = true});
+    const data::TextBytes train =
+        text_of(data, {.context = context, .end = kTrainPart, .every_position = true});
     // Windows side by side, so that each held-out byte is asked for once.
     data::TextBytesOptions held{
         .context = context, .begin = kTrainPart, .stride = context, .every_position = true};
@@ -191,9 +209,14 @@ class CharLm : public Recipe {
     const data::TextBytes held_out = train.with(held);
     return {
         train, held_out,
-        Baseline{"unigram entropy of the held-out text", data::unigram_entropy(held_out.bytes())}};
+        Baseline{"unigram entropy of the held-out text", data::unigram_entropy(held_out.bytes())},
+        [train, context](Device d) {
+          const Tensor bytes = tensor(train.bytes(), {.device = Device::cpu()});
+          return data::AnyDataset(data::ResidentTokens(bytes, d, {.context = context}));
+        }};
   }
   i64 dataset_bytes(const std::string& data) const override {
+    if (data == kSyntheticData) return i64(synthetic_text({}).bytes().size());
     i64 n = 0;
     for (const std::string& f : text_files(data)) n += i64(data::content_size(f));
     return n;

@@ -1,4 +1,6 @@
 // fashion and cifar: images of ten classes.
+#include <numeric>
+
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/loss.h"
@@ -6,6 +8,8 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/cifar.h"
+#include "warptape/data/resident.h"
+#include "warptape/data/synthetic.h"
 #include "warptape/nn/layers.h"
 #include "warptape/tools/recipes.h"
 
@@ -75,6 +79,27 @@ data::Batch meta_batch(i64 batch, const Shape& image) {
       empty({batch}, {.dtype = DType::i64, .device = Device::meta()})};
 }
 
+constexpr i64 kSyntheticTrain = 4000, kSyntheticHeldOut = 1000;
+
+// --data synthetic: patterns of the same shape that need no file.
+RecipeData synthetic_images(const Shape& image) {
+  const auto images = [&](i64 samples, i64 first) {
+    return data::SyntheticImages{{.samples = samples,
+                                  .classes = kClasses,
+                                  .channels = image[0],
+                                  .height = image[1],
+                                  .width = image[2],
+                                  .first = first}};
+  };
+  const data::SyntheticImages train = images(kSyntheticTrain, 0);
+  return {train, images(kSyntheticHeldOut, kSyntheticTrain), {}, [train](Device d) {
+            std::vector<i64> all(size_t(train.size()));
+            std::iota(all.begin(), all.end(), 0);
+            const data::Batch b = train.batch(all);
+            return data::AnyDataset(data::TensorDataset(b.x.to(d), b.y.to(d)));
+          }};
+}
+
 // What fashion and cifar have in common; D is the dataset.
 template <class D>
 class Images : public Recipe {
@@ -82,10 +107,15 @@ class Images : public Recipe {
   nn::ModuleBase& model() override { return net_; }
   RecipeData load(const std::string& root) const override {
     need(root);
-    return {D(root, {.train = true}), D(root, {.train = false})};
+    if (root == kSyntheticData) return synthetic_images(image_shape());
+    const D train(root, {.train = true});
+    return {train, D(root, {.train = false}), {}, [train](Device d) {
+              return data::AnyDataset(train.resident(d));
+            }};
   }
   i64 dataset_bytes(const std::string& root) const override {
     need(root);
+    if (root == kSyntheticData) return 0;  // made as they are asked for
     return D::bytes_of(root, {.train = true}) + D::bytes_of(root, {.train = false});
   }
   data::Batch shape_batch(i64 batch) const override { return meta_batch(batch, image_shape()); }

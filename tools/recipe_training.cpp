@@ -115,15 +115,39 @@ void check_batch(i64 batch, const RecipeData& data) {
                          " training samples\n  Try --batch ", n));
 }
 
+namespace {
+data::LoaderOptions options_of(const RecipeDefaults& d, u64 seed, int workers) {
+  return {.batch = d.batch,
+          .shuffle = true,
+          .seed = seed,
+          .drop_last = d.drop_last,
+          .workers = workers};
+}
+}  // namespace
+
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers) {
   check_batch(d.batch, data);
-  return {data.train,
-          {.batch = d.batch,
-           .shuffle = true,
-           .seed = seed,
-           .drop_last = d.drop_last,
-           .workers = workers}};
+  return {data.train, options_of(d, seed, workers)};
+}
+
+TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers) {
+  check_batch(d.batch, data);
+  const data::LoaderOptions o = options_of(d, seed, workers);
+  if (data.train.is_resident())
+    resident_.emplace(data.train, o);
+  else
+    host_.emplace(data.train, o);
+}
+bool TrainBatches::next(data::Batch& batch) {
+  return host_ ? host_->next(batch) : resident_->next(batch);
+}
+i64 TrainBatches::size() const { return host_ ? host_->size() : resident_->size(); }
+const data::LoaderState& TrainBatches::state() const {
+  return host_ ? host_->state() : resident_->state();
+}
+void TrainBatches::set_state(const data::LoaderState& s) {
+  host_ ? host_->set_state(s) : resident_->set_state(s);
 }
 
 RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,

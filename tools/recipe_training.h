@@ -4,9 +4,11 @@
 #include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "warptape/core/input_file.h"
+#include "warptape/data/resident_loader.h"
 #include "warptape/optim/plateau.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/recipes.h"
@@ -27,6 +29,22 @@ i64 steps_of_epochs(i64 epochs, i64 steps_each);
 void check_batch(i64 batch, const RecipeData& data);
 data::Loader<data::AnyDataset> make_loader(const RecipeDefaults& d, const RecipeData& data,
                                            u64 seed, int workers);
+
+// The batches of a training: a Loader's, or a ResidentLoader's where the training data is on a
+// device; the same ones.
+class TrainBatches {
+ public:
+  // Throws UsageError for a batch that is larger than the data.
+  TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers);
+  bool next(data::Batch& batch);
+  i64 size() const;
+  const data::LoaderState& state() const;
+  void set_state(const data::LoaderState& s);
+
+ private:
+  std::optional<data::Loader<data::AnyDataset>> host_;
+  std::optional<data::ResidentLoader<data::AnyDataset>> resident_;
+};
 
 class RecipeTraining {
  public:

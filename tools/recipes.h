@@ -2,6 +2,7 @@
 // where its data comes from; training, evaluation and the commands that use a trained model are the
 // same for all.
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,7 +25,14 @@ struct Baseline {
 struct RecipeData {
   data::AnyDataset train, held_out;
   std::optional<Baseline> baseline = {};
+  // `train` on a device, with the same batches; empty where the recipe has no such data. Throws
+  // OutOfMemory.
+  std::function<data::AnyDataset(Device)> resident = {};
 };
+
+// A --data of this name is made and not read, in the shapes of the recipe's own (./synthetic is a
+// folder of that name).
+inline constexpr const char* kSyntheticData = "synthetic";
 
 struct RecipeDefaults {
   i64 batch = 64, eval_batch = 500;

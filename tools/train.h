@@ -35,6 +35,9 @@ struct TrainOptions {
   bool offload = false;   // what backward needs lies in host memory until then
   std::string kernels{};  // CONTRACT:VARIANT for the run from step `kernels_from` on
   i64 kernels_from = 0;
+  // The training data on the device: on, off, or auto: where the device has memory of its own and
+  // the data takes at most a tenth of what is free.
+  std::string resident = "auto";
   i64 exponents = 0;  // steps between two records of the gradients' exponents; 0: none
 };
 

@@ -10,6 +10,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
+#include "warptape/data/plan.h"
 #include "warptape/tools/dry_run.h"
 #include "warptape/tools/memory_remedies.h"
 #include "warptape/tools/number_text.h"
@@ -41,11 +42,30 @@ Trainer::Trainer(const TrainOptions& o) : o_(o) {
   d_ = resolve(o, *recipe_);
 }
 
+// Where --resident says so, the training data moves to the device.
+void Trainer::make_resident() {
+  if (o_.resident == "off") return;
+  if (!data_->resident) {
+    if (o_.resident == "on")
+      throw UsageError(str("--resident on: the data of ", o_.recipe,
+                           " cannot stay on a device\n  Try --resident auto"));
+    return;
+  }
+  if (o_.resident == "auto") {
+    if (device_.kind == DeviceKind::cpu || o_.memory_limit) return;
+    const i64 bytes = recipe_->dataset_bytes(o_.data);
+    if (data::plan(bytes, device_, {.device_part = 0.1}).tier != data::Tier::device) return;
+  }
+  data_->train = data_->resident(device_);
+  data_->resident = {};  // which held the copy on the host
+}
+
 void Trainer::load_data() {
   data_.emplace(recipe_->load(o_.data));
   check_samples(o_.data, "training", data_->train.size());
   check_samples(o_.data, "held-out", data_->held_out.size());
-  loader_.emplace(make_loader(d_, *data_, o_.seed, o_.workers));
+  make_resident();
+  loader_.emplace(d_, *data_, o_.seed, o_.workers);
   total_ = o_.steps    ? o_.steps
            : o_.epochs ? steps_of_epochs(o_.epochs, loader_->size())
            : d_.steps  ? d_.steps

@@ -46,6 +46,7 @@ class Trainer {
 
  private:
   void load_data();
+  void make_resident();
   nn::Metadata metadata() const;
   RunHeader header() const;
   void begin_weights();
@@ -116,7 +117,7 @@ class Trainer {
   std::unique_ptr<Recipe> recipe_;
   RecipeDefaults d_;
   std::optional<RecipeData> data_;
-  std::optional<data::Loader<data::AnyDataset>> loader_;
+  std::optional<TrainBatches> loader_;
   i64 total_ = 0, eval_every_ = 1;  // steps
   Counters c_;
   std::unique_ptr<RecipeTraining> training_;

@@ -48,6 +48,7 @@ void add_bench_counters(CLI::App& bench, int& code);
 void add_bench_compare(CLI::App& bench, int& code);
 void add_bench_ladder(CLI::App& bench, int& code);
 void add_bench_gemm(CLI::App& bench, int& code);
+void add_bench_loader(CLI::App& bench, int& code);
 void add_bench_roofline(CLI::App& bench, int& code);
 void add_bench_throughput(CLI::App& bench, int& code);
 // The table of `wt bench counters` of these contracts, f32 if no other is named.

@@ -5,7 +5,6 @@
 #include "warptape/bench/gpu/measure.h"
 #include "warptape/bench/gpu/problems.h"
 #include "warptape/bench/kernels_cpu.h"
-#include "warptape/bench/loader.h"
 #include "warptape/bench/operators.h"
 #include "warptape/bench/overhead.h"
 #include "warptape/tools/std_output.h"
@@ -39,27 +38,6 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
     row.bytes = r.bytes;
     row.roof = r.roof_gb_s;
     if (r.roof_gb_s > 0) row.ratio = r.bytes / r.median_us * 1e-3 / r.roof_gb_s;
-    std::printf("%s\n", to_json(row, machine).c_str());
-  }
-}
-
-void print_loader(const bench::LoaderBenchOptions& o, bool json) {
-  const std::vector<bench::LoaderRow> rows = bench::loader(o);
-  const bench::Machine machine = bench::describe_machine(Device::cpu());
-  if (!json)
-    std::printf("%-26s %-22s %12s %10s %10s %10s\n", "loader", "shape", "us an epoch", "p10", "p90",
-                "min");
-  for (const bench::LoaderRow& r : rows) {
-    const std::string impl = str("warptape ", r.data, " workers ", r.workers);
-    if (!json) {
-      std::printf("%-26s %-22s %12.0f %10.0f %10.0f %10.0f\n", impl.c_str(), r.shape.c_str(),
-                  r.median_us, r.p10_us, r.p90_us, r.min_us);
-      continue;
-    }
-    bench::Row row{.bench = "loader", .impl = impl, .shape = r.shape, .dtype = "f32"};
-    row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, o.epochs};
-    row.bytes = r.bytes;
-    row.more = {{"workers", double(r.workers)}, {"check_loss", r.check}};
     std::printf("%s\n", to_json(row, machine).c_str());
   }
 }
@@ -136,24 +114,6 @@ void add_kernels(CLI::App& bench, int& code) {
   });
 }
 
-void add_loader(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
-      "loader", "an epoch of Fashion-MNIST in shuffled batches, nothing done with them");
-  auto o = std::make_shared<bench::LoaderBenchOptions>();
-  auto json = std::make_shared<bool>(false);
-  c->add_option("--data", o->root, "folder of the IDX files")->required();
-  c->add_option("--batch", o->batch)->check(at_least(1))->capture_default_str();
-  c->add_option("--workers", o->workers, "a row for each of these numbers")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--epochs", o->epochs)->check(at_least(1))->capture_default_str();
-  c->add_flag("--json", *json, "one JSON object a line");
-  c->callback([o, json, &code] {
-    print_loader(*o, *json);
-    code = 0;
-  });
-}
-
 void print_operator(const bench::OperatorRow& r, const bench::OperatorOptions& o,
                     const bench::Machine& machine, bool json) {
   if (json) {
@@ -217,7 +177,7 @@ void add_bench(CLI::App& app, int& code) {
     print_overhead(*o, *json);
     code = 0;
   });
-  add_loader(*c, code);
+  add_bench_loader(*c, code);
   add_operators(*c, code);
   add_kernels(*c, code);
   add_bench_model(*c, code);

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "warptape/bench/variants.h"
+#include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/tools/comparison.h"
 #include "warptape/tools/std_output.h"

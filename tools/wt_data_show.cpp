@@ -5,6 +5,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/atomic_file.h"
 #include "warptape/core/error.h"
+#include "warptape/core/input_file.h"
 #include "warptape/data/image.h"
 #include "warptape/tools/contact_sheet.h"
 #include "warptape/tools/transform_text.h"

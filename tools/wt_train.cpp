@@ -51,7 +51,8 @@ void add_train(CLI::App& app, int& code) {
   c->footer(text);
   c->add_option("recipe", o->recipe, "what to train")->required();
   c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--data", o->data, "file or folder with the data");
+  c->add_option("--data", o->data,
+                "file or folder with the data; synthetic: made up, of the same shapes");
   c->add_option("--out", o->out,
                 "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
   c->add_option("--init-from", o->init_from,
@@ -123,6 +124,12 @@ void add_train(CLI::App& app, int& code) {
   c->add_option("--threads", o->threads, "default: all of the machine's")->check(at_least(1));
   c->add_option("--workers", o->workers, "threads that make batches ahead")
       ->check(CLI::Range(0, 256))
+      ->capture_default_str();
+  c->add_option(
+       "--resident", o->resident,
+       "the training data on the device, from where no step copies any of it: auto does so "
+       "on simt and cuda, where it is at most a tenth of the free memory")
+      ->check(one_of({"auto", "on", "off"}))
       ->capture_default_str();
   c->add_option_function<std::string>(
       "--memory-limit",

@@ -2,10 +2,7 @@
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/core/str.h"
 #include "warptape/kernels/image_batch.h"
-#include "warptape/kernels/image_color.h"
-#include "warptape/kernels/image_erase.h"
-#include "warptape/kernels/image_mix.h"
-#include "warptape/kernels/image_warp.h"
+#include "warptape/kernels/sample_batch.h"
 
 namespace wt::bench {
 namespace {
@@ -38,84 +35,51 @@ Problem image_batch_problem(Device d, DType t, Scale scale, int shape, int sets)
   });
 }
 
-// A batch of CIFAR-10 or of ImageNet, mixed up or cut, with smoothed labels.
-Problem image_mix_problem(Device d, DType t, Scale scale, int shape, int sets) {
-  const ImageShape s = scale == Scale::small ? ImageShape{0, 5, 3, shape ? 8 : 7}
-                       : shape               ? ImageShape{0, 256, 3, 224}
-                                             : ImageShape{0, 2000, 3, 32};
-  const i64 classes = shape ? 1000 : 10;
-  const std::string text =
-      str(shape ? "cut " : "mixed ", s.batch, "x", s.channels, "x", s.side, "x", s.side);
+// Points of clouds with a value for each: fresh subsets of a tenth.
+Problem row_batch_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 clouds = scale == Scale::small ? 3 : 512, points = scale == Scale::small ? 50 : 10'000,
+            batch = scale == Scale::small ? 2 : 64, picks = points / 10;
+  const std::string text = str(batch, " of ", clouds, " clouds of ", points, "x3");
   return problem_of(d, t, text, sets, [&](Maker& m, std::vector<Tensor>& out) {
-    const Shape images{s.batch, s.channels, s.side, s.side};
-    out = {m.out(images, t), m.out({s.batch, classes}, DType::f32)};
-    const Tensor in = m.kept(m.normal(images, t)), labels = m.kept(m.indices({s.batch}, classes));
-    ImageMixArgs a{.rule = {.mixup_alpha = 0.2, .cut_share = shape ? 1.0f : 0.0f},
-                   .smoothing = 0.1f,
-                   .seed = 3,
-                   .epoch = 1};
-    a.out = {out[0].impl()->data, &out[0].impl()->geometry};
-    a.targets = {out[1].impl()->data, &out[1].impl()->geometry};
-    a.images = {in.impl()->data, &in.impl()->geometry};
-    a.labels = {labels.impl()->data, &labels.impl()->geometry};
+    out = {m.out({batch, picks, 3}, t), m.out({batch, picks}, t)};
+    const Tensor x = m.kept(m.normal({clouds, points, 3}, t)),
+                 y = m.kept(m.normal({clouds, points}, t));
+    RowBatchArgs a{};
+    a.tables = 2;
+    a.table[0] = {out[0].impl()->data, x.impl()->data, 3 * item_size(t), true};
+    a.table[1] = {out[1].impl()->data, y.impl()->data, item_size(t), true};
+    a.order.rows = clouds, a.order.shuffle = true, a.order.seed = 3, a.order.epoch = 1;
+    a.count = batch, a.picks = picks, a.points = points;
     return a;
   });
 }
 
-// Batches of CIFAR-10 and of ImageNet for the transforms that see one batch.
-ImageShape batch_shape(Scale scale, int shape) {
-  if (scale == Scale::small) return {0, 5, 3, shape ? 33 : 7};
-  return shape ? ImageShape{0, 256, 3, 224} : ImageShape{0, 2000, 3, 32};
-}
-std::string text_of(const ImageShape& s) {
-  return str(s.batch, "x", s.channels, "x", s.side, "x", s.side);
-}
-
-Problem image_warp_problem(Device d, DType, Scale scale, int shape, int sets) {
-  const ImageShape s = batch_shape(scale, shape);
-  return problem_of(d, DType::f32, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    const Shape images{s.batch, s.channels, s.side, s.side};
-    out = {m.out(images, DType::f32)};
-    const Tensor in = m.kept(m.normal(images, DType::f32));
-    ImageWarpArgs a{.rule = {.bilinear = shape != 0, .angle_least = -30, .angle_most = 30},
-                    .seed = 3};
-    a.out = {out[0].impl()->data, &out[0].impl()->geometry};
-    a.images = {in.impl()->data, &in.impl()->geometry};
-    return a;
-  });
-}
-
-Problem image_color_problem(Device d, DType, Scale scale, int shape, int sets) {
-  const ImageShape s = batch_shape(scale, shape);
-  return problem_of(d, DType::f32, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    out = {m.normal({s.batch, s.channels, s.side, s.side}, DType::f32, true)};
-    ImageColorArgs a{.rule = {.ops = 15}, .seed = 3};
-    for (int k = 0; k < 4; ++k)
-      a.rule.least[k] = k == 3 ? -0.1 : 0.6, a.rule.most[k] = k == 3 ? 0.1 : 1.4;
-    a.images = {out[0].impl()->data, &out[0].impl()->geometry};
-    return a;
-  });
-}
-
-Problem image_erase_problem(Device d, DType t, Scale scale, int shape, int sets) {
-  const ImageShape s = batch_shape(scale, shape);
-  return problem_of(d, t, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    out = {m.normal({s.batch, s.channels, s.side, s.side}, t)};
-    ImageEraseArgs a{.rule = {.noise = shape != 0}, .seed = 3};
-    a.images = {out[0].impl()->data, &out[0].impl()->geometry};
-    return a;
-  });
+Problem token_batch_problem(Device d, DType t, Scale scale, int, int sets) {
+  const i64 tokens = scale == Scale::small ? 200 : 100'000'000,
+            context = scale == Scale::small ? 9 : 1024, batch = scale == Scale::small ? 3 : 64;
+  return problem_of(
+      d, t, str(batch, "x", context, " of ", tokens), sets,
+      [&](Maker& m, std::vector<Tensor>& out) {
+        out = {m.out({batch, context}, DType::i64), m.out({batch, context}, DType::i64)};
+        std::vector<u8> text(static_cast<size_t>(tokens));
+        for (size_t i = 0; i < text.size(); ++i) text[i] = u8(i * 2654435761u >> 13);
+        const Tensor in = m.kept(m.bytes(text.data(), tokens));
+        TokenBatchArgs a{};
+        a.x = static_cast<i64*>(out[0].impl()->data);
+        a.y = static_cast<i64*>(out[1].impl()->data);
+        a.tokens = {in.impl()->data, &in.impl()->geometry};
+        a.order.rows = tokens - context, a.order.shuffle = true, a.order.seed = 3;
+        a.count = batch, a.context = context;
+        return a;
+      });
 }
 
 }  // namespace
 
 void add_data_rows(std::vector<ProblemRow>& rows) {
-  const std::vector<DType> floats{DType::f32, DType::f16, DType::bf16};
-  rows.push_back({"image_color", {DType::f32}, 2, image_color_problem});
-  rows.push_back({"image_erase", floats, 2, image_erase_problem});
-  rows.push_back({"image_warp", {DType::f32}, 2, image_warp_problem});
-  rows.push_back({"image_mix", floats, 2, image_mix_problem});
   rows.push_back({"image_batch", {DType::f32, DType::f16, DType::bf16}, 2, image_batch_problem});
+  rows.push_back({"row_batch", {DType::f32, DType::f16}, 1, row_batch_problem});
+  rows.push_back({"token_batch", {DType::u8}, 1, token_batch_problem});
 }
 
 }  // namespace wt::bench

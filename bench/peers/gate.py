@@ -173,7 +173,7 @@ class Run:
             if rows:
                 self.program("our tool", command, threads, cores, "A", turn)
         if tool and self.data and "loader" in self.benches:
-            command = [tool, "bench", "loader", "--json", "--data", self.data]
+            command = [tool, "bench", "loader", "--json", "--no-tiers", "--data", self.data]
             for workers in range(threads + 1 if threads > 1 else 1):
                 command += ["--workers", str(workers)]
             self.program("our loader", command, threads, cores, "A", turn)

@@ -24,7 +24,7 @@ struct ImageRows {
   explicit ImageRows(const ImageBatchArgs& args)
       : a(args),
         source(args),
-        epoch(source.epoch_now()),
+        epoch(source.rows.epoch_now()),
         h(i32(a.out.size(2))),
         w(i32(a.out.size(3))),
         rows(i32(a.images.size(2))),
@@ -62,7 +62,7 @@ struct ImageRows {
   }
 
   void sample(i64 i, float* scratch) const {
-    const i64 row = source.row(i, epoch);
+    const i64 row = source.rows.row(i, epoch);
     if (a.targets) a.targets[i] = a.labels[row];
     const ImageView v =
         draw_image_view(a.augment, a.seed, epoch, source.id(i, row), rows, columns, h, w);

@@ -7,6 +7,7 @@
 #include <set>
 #include <vector>
 
+#include "warptape/data/loader.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;
@@ -127,8 +128,7 @@ TEST_CASE("permutation: places, neighbours and the n! orders are equally frequen
 
 TEST_CASE("permutation: a large order has no steps, runs or parts that a shuffle has not") {
   constexpr i64 n = 60000;
-  std::vector<i64> order;
-  for (u64 i = 0; i < u64(n); ++i) order.push_back(i64(permute(permutation_key(1, 0), i, u64(n))));
+  const std::vector<i64> order = data::epoch_order(n, true, 1, 0);
   // Differences of neighbours: 2 (n - d) pairs of (i, i +- d) of n^2; in 20 parts of equal chance.
   std::vector<i64> parts(20), quarters(400);
   for (i64 i = 0; i + 1 < n; ++i) {
@@ -141,4 +141,13 @@ TEST_CASE("permutation: a large order has no steps, runs or parts that a shuffle
   i64 fixed = 0;
   for (i64 i = 0; i < n; ++i) fixed += order[size_t(i)] == i;
   CHECK(fixed < 8);  // 1 is expected
+}
+
+TEST_CASE("permutation: an epoch's order in a Loader is the one that kernels compute") {
+  for (const i64 n : {0, 1, 2, 100}) {
+    const std::vector<i64> order = data::epoch_order(n, true, 9, 4);
+    REQUIRE(i64(order.size()) == n);
+    for (i64 i = 0; i < n; ++i)
+      CHECK(order[size_t(i)] == i64(permute(permutation_key(9, 4), u64(i), u64(n))));
+  }
 }
