@@ -6,10 +6,12 @@
 //                                                                 {0.229, 0.224, 0.225}}};
 //   Tensor x = augment(images, {.samples = rows, .epoch = 3, .seed = 1});   // u8 [N, C, H, W]
 //
-// A Compose becomes one launch for a batch, on the images' device: augmentation on the GPU is on
-// the GPU. What is drawn for a sample depends on (seed, epoch, sample) alone, so that it is the
-// same on every device, in every batch and for any number of workers; the pixels are equal, but for
-// roundings where images are resized (1e-5 of their range).
+// Crops, sizes, flips, ToTensor, Normalize and Cutout become one launch for a batch, on the images'
+// device: augmentation on the GPU is on the GPU. RandomErasing is one more; rotations, affine maps,
+// colours and a step of RandAugment work on f32 images in [0, 1] between two such launches. What is
+// drawn for a sample depends on (seed, epoch, sample) alone, so that it is the same on every
+// device, in every batch and for any number of workers; the pixels are equal, but for roundings
+// where images are resized (1e-5 of their range).
 #pragma once
 #include <initializer_list>
 #include <span>
@@ -19,6 +21,9 @@
 
 #include "warptape/core/tensor.h"
 #include "warptape/kernels/image_batch.h"
+#include "warptape/kernels/image_color.h"
+#include "warptape/kernels/image_erase.h"
+#include "warptape/kernels/image_warp.h"
 
 namespace wt::data {
 
@@ -69,8 +74,75 @@ struct Cutout {
   i64 side;
 };
 
-using Transform = std::variant<RandomCrop, CenterCrop, RandomResizedCrop, Resize,
-                               RandomHorizontalFlip, ToTensor, Normalize, Cutout>;
+// [least, most]; one number x is [-x, x].
+struct Interval {
+  double least = 0, most = 0;
+  Interval(double x) : least(-x), most(x) {}  // NOLINT: implicit by design
+  Interval(double a, double b) : least(a), most(b) {}
+};
+// Of factors: one number x is [max(0, 1 - x), 1 + x].
+struct Factor {
+  double least = 1, most = 1;
+  Factor(double x) : least(x < 1 ? 1 - x : 0), most(1 + x) {}  // NOLINT: implicit by design
+  Factor(double a, double b) : least(a), most(b) {}
+};
+
+// Between four pixels, or the nearest one. Between a pixel and the fill it is linear too (where
+// torchvision weights what is seen of the image twice).
+enum class Interpolation { nearest, bilinear };
+
+// The four that follow keep the image's size. `fill` is what lies outside, in the image's own
+// numbers, one or one a channel.
+
+// By an angle in degrees, counter-clockwise, about the middle.
+struct RandomRotation {
+  Interval degrees;
+  Interpolation interpolation = Interpolation::nearest;
+  std::vector<double> fill{0};
+};
+// Clockwise by an angle, moved by up to `translate` of width and height (whole pixels), scaled,
+// sheared by angles along x and y.
+struct RandomAffine {
+  Interval degrees;
+  double translate[2] = {0, 0};
+  double scale[2] = {1, 1};
+  Interval shear_x{0}, shear_y{0};
+  Interpolation interpolation = Interpolation::nearest;
+  std::vector<double> fill{0};
+};
+// In an order drawn for each image. Of images of 1 or 3 channels, as floats in [0, 1]: nothing is
+// rounded to whole levels between the four.
+struct ColorJitter {
+  Factor brightness{0}, contrast{0}, saturation{0};
+  Interval hue{0};  // parts of the circle, at most 0.5
+};
+// With probability p all three channels become 0.2989 r + 0.587 g + 0.114 b.
+struct RandomGrayscale {
+  double p = 0.1;
+};
+// num_ops of twelve operations of one magnitude, for each image: Identity, ShearX, ShearY,
+// TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, Posterize, Solarize, AutoContrast.
+// torchvision's without Sharpness and Equalize.
+struct RandAugment {
+  i64 num_ops = 2, magnitude = 9, num_magnitude_bins = 31;
+  Interpolation interpolation = Interpolation::nearest;
+  std::vector<double> fill{0};
+};
+// With probability p a rectangle with a share of the area in `scale` and height / width in `ratio`
+// becomes `value`, one or one a channel, or with `random` normal noise (Zhong et al. 2017). Of
+// normalised images.
+struct RandomErasing {
+  double p = 0.5;
+  double scale[2] = {0.02, 0.33};
+  double ratio[2] = {0.3, 3.3};
+  std::vector<double> value{0};
+  bool random = false;
+};
+
+using Transform =
+    std::variant<RandomCrop, CenterCrop, RandomResizedCrop, Resize, RandomHorizontalFlip, ToTensor,
+                 Normalize, Cutout, RandomRotation, RandomAffine, ColorJitter, RandomGrayscale,
+                 RandAugment, RandomErasing>;
 
 struct ComposeCall {
   std::span<const i64> samples =
@@ -83,8 +155,9 @@ struct ComposeCall {
 
 class WT_API Compose {
  public:
-  // Cropping, resizing and flips first, in any order, then ToTensor, Normalize, Cutout; each at
-  // most once, at most one that says the size. Throws UsageError for another order, and for numbers
+  // Cropping, resizing and flips first, in any order, then rotations and colours, which happen in
+  // the order of the list, then ToTensor, Normalize, Cutout, RandomErasing; each at most once, at
+  // most one that says the size. Throws UsageError for another order, and for numbers
   // that make no sense.
   Compose(std::initializer_list<Transform> list) : Compose(std::vector<Transform>(list)) {}
   explicit Compose(const std::vector<Transform>& list);
@@ -100,15 +173,28 @@ class WT_API Compose {
   std::string text() const;
 
  private:
+  struct WarpStep {
+    WarpRule rule;
+    std::vector<double> fill;
+    std::string name;
+  };
+  struct ColorStep {
+    ColorRule rule;
+    std::string name;
+  };
+  struct Lower;
+  class Batch;
+
   void add(const Transform& t);
-  // The arguments of the launch but for the tensors, the seed and the epoch.
-  ImageBatchArgs program(i64 channels, ImageSize image, DType from) const;
+  void check(i64 channels, ImageSize image, DType from) const;
 
   std::vector<Transform> list_;
   ImageAugment augment_{};
   ImageSize size_{0};
-  bool sized_ = false, to_tensor_ = false;
-  std::vector<double> mean_, std_;
+  bool sized_ = false, to_tensor_ = false, erases_ = false;
+  std::vector<std::variant<WarpStep, ColorStep>> steps_;
+  EraseRule erase_{};
+  std::vector<double> mean_, std_, erased_{0};
 };
 
 }  // namespace wt::data

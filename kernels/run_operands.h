@@ -25,6 +25,10 @@
 #include "warptape/kernels/gather.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/image_batch.h"
+#include "warptape/kernels/image_color.h"
+#include "warptape/kernels/image_erase.h"
+#include "warptape/kernels/image_mix.h"
+#include "warptape/kernels/image_warp.h"
 #include "warptape/kernels/index.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/linalg.h"
@@ -328,6 +332,23 @@ void list_optim_operands(To& to) {
     }
     if (a.order) o.in(a.order, a.count(), DType::i64);
     if (a.ids) o.in(a.ids, a.count(), DType::i64);
+    if (a.cursor) o.in(a.cursor, 2, DType::i64);
+  });
+  to.template add<ImageColorArgs>([](auto& a, auto& o) {
+    o.inout(a.images);
+    if (a.ids) o.in(a.ids, a.count(), DType::i64);
+  });
+  to.template add<ImageEraseArgs>([](auto& a, auto& o) {
+    o.inout(a.images);
+    if (a.ids) o.in(a.ids, a.count(), DType::i64);
+  });
+  to.template add<ImageWarpArgs>([](auto& a, auto& o) {
+    o.out(a.out).in(a.images);
+    if (a.ids) o.in(a.ids, a.count(), DType::i64);
+  });
+  to.template add<ImageMixArgs>([](auto& a, auto& o) {
+    o.out(a.out).in(a.images);
+    if (a.targets) o.out(a.targets).in(a.labels);
     if (a.cursor) o.in(a.cursor, 2, DType::i64);
   });
   // batch_cursor counts: it is launched once.

@@ -75,9 +75,11 @@ struct Kind {
   const char* name;
   size_t least, most;
 };
-constexpr Kind kKinds[] = {{"RandomCrop", 1, 2},           {"CenterCrop", 1, 1},
-                           {"RandomResizedCrop", 1, 3},    {"Resize", 1, 1},
-                           {"RandomHorizontalFlip", 0, 1}, {"Cutout", 1, 1}};
+constexpr Kind kKinds[] = {
+    {"RandomCrop", 1, 2},      {"CenterCrop", 1, 1},           {"RandomResizedCrop", 1, 3},
+    {"Resize", 1, 1},          {"RandomHorizontalFlip", 0, 1}, {"Cutout", 1, 1},
+    {"RandomRotation", 1, 1},  {"RandomAffine", 1, 5},         {"ColorJitter", 0, 4},
+    {"RandomGrayscale", 0, 1}, {"RandAugment", 0, 2},          {"RandomErasing", 0, 1}};
 
 void check(const Call& c) {
   std::vector<std::string> names;
@@ -108,8 +110,21 @@ Transform transform_of(const Call& c) {
   if (c.name == "Cutout") return data::Cutout{whole(c, 0)};
   if (c.name == "RandomHorizontalFlip")
     return data::RandomHorizontalFlip{n > 0 ? c.numbers[0] : 0.5};
-  return data::RandomResizedCrop{whole(c, 0),
-                                 {n > 1 ? c.numbers[1] : 0.08, n > 2 ? c.numbers[2] : 1.0}};
+  const auto number = [&](size_t k, double otherwise) { return n > k ? c.numbers[k] : otherwise; };
+  if (c.name == "RandomRotation") return data::RandomRotation{c.numbers[0]};
+  if (c.name == "RandomAffine")
+    return data::RandomAffine{.degrees = c.numbers[0],
+                              .translate = {number(1, 0), number(1, 0)},
+                              .scale = {number(2, 1), number(3, number(2, 1))},
+                              .shear_x = number(4, 0)};
+  if (c.name == "ColorJitter")
+    return data::ColorJitter{number(0, 0), number(1, 0), number(2, 0), number(3, 0)};
+  if (c.name == "RandomGrayscale") return data::RandomGrayscale{number(0, 0.1)};
+  if (c.name == "RandomErasing") return data::RandomErasing{.p = number(0, 0.5)};
+  if (c.name == "RandAugment")
+    return data::RandAugment{.num_ops = n > 0 ? whole(c, 0) : 2,
+                             .magnitude = n > 1 ? whole(c, 1) : 9};
+  return data::RandomResizedCrop{whole(c, 0), {number(1, 0.08), number(2, 1)}};
 }
 
 }  // namespace

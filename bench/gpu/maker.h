@@ -76,5 +76,6 @@ Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one)
 void add_launched_rows(std::vector<ProblemRow>& rows);  // launched.h
 void add_optim_rows(std::vector<ProblemRow>& rows);
 void add_data_rows(std::vector<ProblemRow>& rows);
+void add_image_rows(std::vector<ProblemRow>& rows);
 
 }  // namespace wt::bench

@@ -145,6 +145,7 @@ const std::vector<ProblemRow>& problem_rows() {
     add_launched_rows(all);
     add_optim_rows(all);
     add_data_rows(all);
+    add_image_rows(all);
     for (const ContractInfo& c : all_contracts())
       for (const ProblemRow& r : all)
         if (r.contract == c.name) sorted.push_back(r);

@@ -54,21 +54,30 @@ WT_HD inline float exp_of_ratio(float x) {
   return float_math::exp_near_0(k.r) * float_math::of_bits(k.bits << 23);
 }
 
+// Sides of a part with a drawn share of `area` and a drawn ratio, long / other, rounded. Every step
+// is rounded as it is written, so that all devices take the same part.
+struct DrawnSides {
+  i32 longer, other;
+};
+WT_HD inline DrawnSides draw_sides(const PhiloxBlock& b, float area, float share_least,
+                                   float share_most, float log_least, float log_most) {
+  const float share = float_math::fused(uniform24(b.v[0]), share_most - share_least, share_least),
+              log_ratio = float_math::fused(uniform24(b.v[1]), log_most - log_least, log_least);
+  const double target = float_math::product(area, share);
+  return {i32(normal_math::square_root(target * exp_of_ratio(log_ratio)) + 0.5),
+          i32(normal_math::square_root(target * exp_of_ratio(-log_ratio)) + 0.5)};
+}
+
 // A part of an image of rows x columns, as torchvision's RandomResizedCrop draws it: ten tries,
-// then the middle of the image in the nearest allowed shape. Every step is rounded as it is
-// written, so that all devices take the same part.
+// then the middle of the image in the nearest allowed shape.
 WT_HD inline void draw_crop(const ImageAugment& a, PhiloxKey key, i64 row, i64 epoch, i32 rows,
                             i32 columns, ImageView& v) {
   const float area = float(rows) * float(columns);
   for (u64 attempt = 0; attempt < 10; ++attempt) {
     const PhiloxBlock b = philox(key, u64(row), u64(epoch) << 4 | attempt);
-    const float share =
-                    float_math::fused(uniform24(b.v[0]), a.area_most - a.area_least, a.area_least),
-                log_ratio = float_math::fused(
-                    uniform24(b.v[1]), a.log_ratio_most - a.log_ratio_least, a.log_ratio_least);
-    const double target = float_math::product(area, share);
-    const i32 width = i32(normal_math::square_root(target * exp_of_ratio(log_ratio)) + 0.5),
-              height = i32(normal_math::square_root(target * exp_of_ratio(-log_ratio)) + 0.5);
+    const DrawnSides sides =
+        draw_sides(b, area, a.area_least, a.area_most, a.log_ratio_least, a.log_ratio_most);
+    const i32 width = sides.longer, height = sides.other;
     if (width < 1 || width > columns || height < 1 || height > rows) continue;
     v.height = height, v.width = width;
     v.top = draw_below(b.v[2], rows - height + i64(1));

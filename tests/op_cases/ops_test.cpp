@@ -253,8 +253,9 @@ TEST_CASE("contracts: each belongs to an operator's row", "[ops]") {
       "adam_step",         "adagrad_step",       "lion_step",       "rmsprop_step", "ema_step",
       "random_fill",       "sequence",           "nadam_step",      "radam_step",   "muon_step",
       "muon_direction",    "muon_normalize",     "muon_polynomial", "loss_seed",    "grad_unscale",
-      "loss_scale_update", "activation_inverse", "exponent_counts", "image_batch",  "row_batch",
-      "token_batch",       "batch_cursor"};
+      "loss_scale_update", "activation_inverse", "exponent_counts", "image_batch",  "image_color",
+      "image_erase",       "image_mix",          "image_warp",      "row_batch",    "token_batch",
+      "batch_cursor"};
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) listed.insert(c.name);
   for (const OpCase& row : op_cases())

@@ -48,6 +48,14 @@ TEST_CASE("transforms as text become those of data/transforms.h", "[data]") {
         "Compose(RandomResizedCrop(8), RandomHorizontalFlip(1))");
   CHECK(augment_text("Resize(7), Cutout(3)") == "Compose(Resize(7), Cutout(3))");
   CHECK(augment_text("CenterCrop(5)") == "Compose(CenterCrop(5))");
+  CHECK(augment_text("RandomRotation(20), RandomAffine(5, 0.1, 0.8, 1.2, 3)") ==
+        "Compose(RandomRotation(20), RandomAffine(5, translate=[0.1, 0.1], scale=[0.8, 1.2], "
+        "shear_x=3))");
+  CHECK(augment_text("ColorJitter(0.5, 0, 0, 0.1), RandomGrayscale, RandAugment(3, 5)") ==
+        "Compose(ColorJitter(brightness=[0.5, 1.5], hue=[-0.1, 0.1]), RandomGrayscale(0.1), "
+        "RandAugment(3, 5))");
+  CHECK(augment_text("RandAugment, RandomErasing(1)") ==
+        "Compose(RandAugment(2, 9), RandomErasing(1))");
   CHECK(augment_text("") == "Compose()");
   CHECK(mentions(refusal("RandmCrop(3)"), "did you mean 'RandomCrop'?"));
   CHECK(mentions(refusal("RandomCrop"), "takes 1 to 2 numbers, got 0"));
