@@ -77,6 +77,7 @@ class Pack {
                                      {.name = "y", .dtype = DType::u8}});
     for (i64 i = 0; i < images.size(0); ++i) w.add({images.select(0, i), labels.select(0, i)});
     w.finish();
+    (void)wt::data::verify_shards(path());  // its stamp, without which nothing is mapped
   }
   void remove() const {
     std::error_code ignored;
@@ -88,7 +89,7 @@ class Pack {
 // What FashionMnist gives, out of a pack.
 class PackedFashion {
  public:
-  explicit PackedFashion(const std::string& path) : shards_(path) {}
+  PackedFashion(const std::string& path, bool map) : shards_(path, {.map = map}) {}
   i64 size() const { return shards_.size(); }
   wt::data::Batch batch(std::span<const i64> indices) const {
     const wt::data::Batch b = shards_.batch(indices);
@@ -112,13 +113,14 @@ struct Launches : profiler::Observer {
 // A tier's batches, from the epoch's first one on.
 struct Source {
   std::string tier;
+  int workers;
   std::function<void()> restart;
   std::function<bool(wt::data::Batch&)> next;  // false at the epoch's end
 };
 
 template <class L>
-Source source_of(const char* tier, L& loader, std::function<void()> before = {}) {
-  return {tier,
+Source source_of(const char* tier, int workers, L& loader, std::function<void()> before) {
+  return {tier, workers,
           [&loader, before] {
             if (before) before();
             loader.set_state({});
@@ -138,6 +140,7 @@ class Measure {
   TierRow row(Source& s) {
     TierRow r{.tier = s.tier,
               .shape = str(samples_, " 1x28x28 b", o_.batch, ", ", batches_, " batches")};
+    r.workers = s.workers;
     r.check = check(s);  // also the warm-up
     for (int round = 0; round < o_.rounds; ++round) {
       alone(s, r);
@@ -147,16 +150,11 @@ class Measure {
   }
 
  private:
-  bool next(Source& s, wt::data::Batch& b) const {
-    if (!s.next(b)) return false;
-    b = {b.x.to(o_.device), b.y.to(o_.device)};
-    return true;
-  }
   double check(Source& s) const {
     double squares = 0, labels = 0, pixels = 0, images = 0;
     wt::data::Batch b;
     s.restart();
-    for (i64 i = 0; i < batches_ && next(s, b); ++i) {
+    for (i64 i = 0; i < batches_ && s.next(b); ++i) {
       const Tensor x = b.x.to(Device::cpu()), y = b.y.to(Device::cpu());
       for (const float v : x.to_vector<float>()) squares += double(v) * double(v);
       for (const i64 v : y.to_vector<i64>()) labels += double(v);
@@ -174,7 +172,7 @@ class Measure {
     const auto start = Clock::now();
     {
       const profiler::ObserverScope watch(launches);
-      for (; made < batches_ && next(s, b); ++made) images += b.size();
+      for (; made < batches_ && s.next(b); ++made) images += b.size();
       synchronize(o_.device);
     }
     r.images_s = std::max(r.images_s, double(images) / elapsed(start));
@@ -190,7 +188,7 @@ class Measure {
     const auto start = Clock::now();
     for (; steps < batches_; ++steps) {
       const auto asked = Clock::now();
-      if (!next(s, b)) break;
+      if (!s.next(b)) break;
       waited += elapsed(asked);
       step_(b, [&](const wt::data::Batch& part) {
         return cross_entropy(net_(part.x.flatten(1)), part.y);
@@ -217,14 +215,19 @@ std::vector<TierRow> loader_tiers(const TierOptions& o) {
   const wt::data::FashionMnist set(o.root);
   const Pack pack(o.root);
   const wt::data::LoaderOptions plain{.batch = o.batch, .shuffle = true, .seed = kSeed};
-  wt::data::LoaderOptions threads = plain;
-  threads.workers = o.workers;
-  wt::data::Loader disk(PackedFashion(pack.path()), threads);
-  wt::data::Loader host(set, plain);
+  wt::data::LoaderOptions sent = plain;
+  sent.device = o.device;
+  wt::data::LoaderOptions threads = sent;
+  threads.workers = wt::data::kAuto;
+  wt::data::Loader disk(PackedFashion(pack.path(), false), threads);
+  wt::data::Loader mapped(PackedFashion(pack.path(), true), threads);
+  wt::data::Loader host(set, sent);
   wt::data::ResidentLoader resident(set.resident(o.device), plain);
 
-  Source sources[] = {source_of("disk", disk, [&] { pack.forget(); }), source_of("host", host),
-                      source_of("resident", resident)};
+  const auto forget = [&] { pack.forget(); };
+  Source sources[] = {source_of("disk", disk.workers(), disk, forget),
+                      source_of("mapped", mapped.workers(), mapped, forget),
+                      source_of("pinned", 0, host, {}), source_of("resident", 0, resident, {})};
   Measure measure(o, set.size());
   std::vector<TierRow> rows;
   for (Source& s : sources) rows.push_back(measure.row(s));

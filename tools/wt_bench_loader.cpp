@@ -73,7 +73,7 @@ void add_bench_loader(CLI::App& bench, int& code) {
   CLI::App* c = bench.add_subcommand(
       "loader",
       "an epoch of Fashion-MNIST in shuffled batches, nothing done with them, by workers; then the "
-      "same batches from each tier that data can be kept in: files, host memory, the device");
+      "same batches from each tier that data can be kept in: files, mapped files, host memory, the device");
   auto o = std::make_shared<LoaderCommand>();
   c->add_option("--data", o->epochs.root, "folder of the IDX files")->required();
   c->add_option("--batch", o->epochs.batch)->check(at_least(1))->capture_default_str();

@@ -21,7 +21,7 @@ for device in cpu simt; do
   [ "$(grep -c '"bench":"loader",' <<<"$out")" -eq 2 ] || fail "$device: not two loaders: $out"
   tiers=$(grep '"bench":"loader_tiers"' <<<"$out")
   [ "$(grep -o '"impl":"[a-z]*"' <<<"$tiers" | tr '\n' ' ')" = \
-    '"impl":"disk" "impl":"mapped" "impl":"host" "impl":"resident" ' ] || fail "$device: tiers: $out"
+    '"impl":"disk" "impl":"mapped" "impl":"pinned" "impl":"resident" ' ] || fail "$device: tiers: $out"
   [ "$(number "$tiers" check_loss | sort -u | wc -l)" -eq 1 ] ||
     fail "$device: the tiers' batches differ: $tiers"
   resident=$(grep '"impl":"resident"' <<<"$tiers")
@@ -29,7 +29,7 @@ for device in cpu simt; do
   [ "$(number "$resident" launches)" = 1 ] || fail "$device: not one launch a batch: $resident"
 done
 # 16 images of 784 floats and 16 labels of 8 bytes.
-for tier in disk mapped host; do
+for tier in disk mapped pinned; do
   row=$(grep "\"impl\":\"$tier\"" <<<"$tiers")
   [ "$(number "$row" host_to_device_bytes)" = $((16 * 784 * 4 + 16 * 8)) ] ||
     fail "simt: $tier does not send a batch: $row"
