@@ -14,6 +14,7 @@
 // What follows jpeglib.h:
 #include <jerror.h>
 
+#include "warptape/core/factories.h"
 #include "warptape/data/jpeg_markers.h"
 #endif
 

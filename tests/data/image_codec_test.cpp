@@ -315,22 +315,23 @@ TEST_CASE("jpeg: real files", "[data]") {
 }
 
 #if WARPTAPE_HAS_WEBP
+static std::vector<u8> webp_taken(u8* out, size_t size) {
+  std::vector<u8> v(out, out + size);
+  WebPFree(out);
+  return v;
+}
+
 TEST_CASE("webp: lossless, lossy, with alpha; cut, changed and animated ones", "[data]") {
-  const auto taken = [](u8* out, size_t size) {
-    std::vector<u8> v(out, out + size);
-    WebPFree(out);
-    return v;
-  };
   u8* out = nullptr;
   const std::vector<u8> rgb = gradient(19, 13, 3), rgba = gradient(19, 13, 4);
   size_t n = WebPEncodeLosslessRGB(rgb.data(), 19, 13, 19 * 3, &out);
-  const std::vector<u8> exact = taken(out, n);
+  const std::vector<u8> exact = webp_taken(out, n);
   CHECK(data::decode_image(exact, "a").to_vector<u8>() == rgb);
   n = WebPEncodeRGB(rgb.data(), 19, 13, 19 * 3, 90, &out);
-  const std::vector<u8> lossy = taken(out, n);
+  const std::vector<u8> lossy = webp_taken(out, n);
   CHECK(mean_difference(data::decode_image(lossy, "a"), rgb) < 4);
   n = WebPEncodeLosslessRGBA(rgba.data(), 19, 13, 19 * 4, &out);
-  const std::vector<u8> alpha = taken(out, n);
+  const std::vector<u8> alpha = webp_taken(out, n);
   const Tensor t = data::decode_image(alpha, "a");
   CHECK(t.shape() == Shape{13, 19, 4});
   CHECK(t.to_vector<u8>() == rgba);
@@ -350,7 +351,17 @@ TEST_CASE("webp: lossless, lossy, with alpha; cut, changed and animated ones", "
   std::string moving("RIFF\x16\0\0\0WEBPVP8X\x0a\0\0\0\x02\0\0\0\0\0\0\0\0\0", 30);
   CHECK(mentions(refusal({reinterpret_cast<const u8*>(moving.data()), moving.size()}),
                  "an animated WebP file"));
+}
 
+TEST_CASE("webp: whatever is done to a file, it is read or refused with its place", "[data]") {
+  const std::vector<u8> rgb = gradient(19, 13, 3), rgba = gradient(19, 13, 4);
+  u8* out = nullptr;
+  size_t n = WebPEncodeLosslessRGB(rgb.data(), 19, 13, 19 * 3, &out);
+  const std::vector<u8> exact = webp_taken(out, n);
+  n = WebPEncodeRGB(rgb.data(), 19, 13, 19 * 3, 90, &out);
+  const std::vector<u8> lossy = webp_taken(out, n);
+  n = WebPEncodeLosslessRGBA(rgba.data(), 19, 13, 19 * 4, &out);
+  const std::vector<u8> alpha = webp_taken(out, n);
   FuzzPlan plan(2'000, 24);
   const std::vector<std::string_view> words{"RIFF", "WEBP", "VP8 ", "VP8L", "VP8X",
                                             "ALPH", "ANIM", "ANMF", "\xff", "\x01"};
