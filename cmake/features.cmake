@@ -106,7 +106,7 @@ wt_package(ZLIB ZLIB "" "zlib for gzip files" zlib1g-dev)
 wt_package(LZMA LibLZMA "" "liblzma for xz files" liblzma-dev)
 wt_package(LMDB LMDB "" "LMDB for its databases" liblmdb-dev)
 wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
-wt_package(JPEG TurboJPEG "" "libjpeg-turbo for JPEG images" libturbojpeg0-dev)
+wt_package(JPEG JPEG "" "libjpeg-turbo for JPEG images" libjpeg-dev)
 wt_package(WEBP WebP "" "libwebp for WebP images" libwebp-dev)
 
 # wt_uses(target names...): compiles the target with the headers of these imported targets.

@@ -23,8 +23,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/warptapeConfigVe
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/warptapeConfigVersion.cmake"
-  cmake/cuda20.cmake cmake/find_plain.cmake cmake/FindLMDB.cmake cmake/FindOpenBLAS.cmake
-  cmake/FindSPNG.cmake cmake/FindTurboJPEG.cmake cmake/FindWebP.cmake
+  cmake/cuda20.cmake cmake/find_plain.cmake cmake/FindJPEG.cmake cmake/FindLMDB.cmake
+  cmake/FindOpenBLAS.cmake cmake/FindSPNG.cmake cmake/FindWebP.cmake
   DESTINATION "${wt_package_dir}")
 
 # pkg-config knows flags, not targets: the static library's own dependencies go to Libs.private.

@@ -24,7 +24,8 @@ class PnmReader {
  public:
   PnmReader(const std::string& path, std::span<const u8> bytes) : path_(path), bytes_(bytes) {}
 
-  Tensor read(const ParseLimits& limits) {
+  // Leaves at_ at the first sample.
+  ImageInfo header() {
     const char kind = char(bytes_[1]);
     if (kind != '2' && kind != '3' && kind != '5' && kind != '6')
       fail(0, str("P", kind, " is a Netpbm format that is not read; P2, P3, P5 and P6 are"));
@@ -36,8 +37,16 @@ class PnmReader {
     if (at_ == bytes_.size() || !is_space(bytes_[at_]))
       fail(at_, "one white space must follow the header");
     ++at_;
-    const u64 channels = kind == '3' || kind == '6' ? 3 : 1;
-    const bool plain = kind < '5';
+    return {.format = ImageFormat::pnm,
+            .height = i64(height),
+            .width = i64(width),
+            .channels = kind == '3' || kind == '6' ? 3 : 1};
+  }
+
+  Tensor read(const ParseLimits& limits) {
+    const ImageInfo info = header();
+    const u64 width = u64(info.width), height = u64(info.height), channels = u64(info.channels);
+    const bool plain = bytes_[1] < '5';
     // Before memory is asked for: the file must be long enough for what its header promises.
     const u64 left = bytes_.size() - at_;
     if (width <= kMaxPixels && height <= kMaxPixels) {
@@ -143,8 +152,8 @@ const char* other_format(std::string_view head) {
 
 }  // namespace
 
-Tensor detail::empty_image(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
-                           const ParseLimits& limits) {
+void detail::check_image_size(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
+                              const ParseLimits& limits) {
   if (width > kMaxPixels || height > kMaxPixels || width * height > kMaxPixels)
     data_error(path, at,
                str("the image has ", height, " x ", width, " pixels, the limit is ", kMaxPixels));
@@ -152,22 +161,69 @@ Tensor detail::empty_image(const std::string& path, u64 at, u64 height, u64 widt
     data_error(path, at,
                str("the image has ", width * height * channels, " bytes, the limit is ",
                    limits.max_bytes));
+}
+
+Tensor detail::empty_image(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
+                           const ParseLimits& limits) {
+  check_image_size(path, at, height, width, channels, limits);
   const CategoryScope scope(Category::dataset);
   return empty({i64(height), i64(width), i64(channels)},
                {.dtype = DType::u8, .device = Device::cpu()});
 }
 
+ImageInfo detail::pnm_info(const std::string& path, std::span<const u8> bytes) {
+  return PnmReader(path, bytes).header();
+}
+
 namespace {
 
-enum class Format { pnm, png, jpeg, webp };
-
-// By the first bytes, at most 16. What is no image is refused by them, before the rest is read.
-Format format_of(const std::string& path, std::string_view head) {
-  if (head.starts_with("\x89PNG\r\n\x1a\n")) return Format::png;
-  if (head.starts_with("\xff\xd8\xff")) return Format::jpeg;
+bool format_of(std::string_view head, ImageFormat& format) {
+  const auto is = [&](ImageFormat f) {
+    format = f;
+    return true;
+  };
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return is(ImageFormat::png);
+  if (head.starts_with("\xff\xd8\xff")) return is(ImageFormat::jpeg);
   if (head.starts_with("RIFF") && head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"))
-    return Format::webp;
-  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7') return Format::pnm;
+    return is(ImageFormat::webp);
+  if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7')
+    return is(ImageFormat::pnm);
+  return false;
+}
+
+Tensor decode(const std::string& path, ImageFormat format, std::span<const u8> bytes,
+              const ImageOptions& o) {
+  switch (format) {
+    case ImageFormat::png:
+      return detail::read_png(path, bytes, o);
+    case ImageFormat::jpeg:
+      return detail::read_jpeg(path, bytes, o);
+    case ImageFormat::webp:
+      return detail::read_webp(path, bytes, o);
+    default:
+      return PnmReader(path, bytes).read(o.limits);
+  }
+}
+
+void check_file_size(const std::string& path, u64 bytes, const ParseLimits& limits) {
+  if (const u64 most = std::min(kMaxImageFile, limits.max_bytes); bytes > most)
+    data_error(path, 0, str("the image file has ", bytes, " bytes, the limit is ", most));
+}
+
+std::string_view head_of(std::span<const u8> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 16)};
+}
+
+}  // namespace
+
+bool detail::is_image_head(std::string_view head) {
+  ImageFormat ignored;
+  return format_of(head, ignored);
+}
+
+ImageFormat detail::image_format(const std::string& path, std::string_view head) {
+  ImageFormat format;
+  if (format_of(head, format)) return format;
   if (head.empty()) data_error(path, 0, "the file is empty");
   if (head.starts_with("\x89PNG"))
     data_error(path, 4, "a PNG file whose line ends were changed on the way (text mode?)");
@@ -178,44 +234,31 @@ Format format_of(const std::string& path, std::string_view head) {
                         printable(head), "\""));
 }
 
-Tensor decode(const std::string& path, Format format, std::span<const u8> bytes,
-              const ParseLimits& limits) {
-  switch (format) {
-    case Format::png:
-      return detail::read_png(path, bytes, limits);
-    case Format::jpeg:
-      return detail::read_jpeg(path, bytes, limits);
-    case Format::webp:
-      return detail::read_webp(path, bytes, limits);
-    default:
-      return PnmReader(path, bytes).read(limits);
-  }
-}
-
-void check_size(const std::string& path, u64 bytes, const ParseLimits& limits) {
-  if (const u64 most = std::min(kMaxImageFile, limits.max_bytes); bytes > most)
-    data_error(path, 0, str("the image file has ", bytes, " bytes, the limit is ", most));
-}
-
-}  // namespace
-
-Tensor read_image(const std::string& path, const ParseLimits& limits) {
+std::vector<u8> detail::read_image_file(const std::string& path, const ParseLimits& limits) {
   const InputFile file(path);
   std::string head(size_t(std::min<u64>(file.size(), 16)), '\0');
   file.read(0, head.data(), head.size(), "the magic number");
-  const Format format = format_of(path, head);
-  check_size(path, file.size(), limits);
+  (void)image_format(path, head);
+  check_file_size(path, file.size(), limits);
   std::vector<u8> bytes(static_cast<size_t>(file.size()));
   file.read(0, bytes.data(), bytes.size(), "the image");
-  return decode(path, format, bytes, limits);
+  return bytes;
 }
 
+Tensor read_image(const std::string& path, const ImageOptions& o) {
+  return decode_image(detail::read_image_file(path, o.limits), path, o);
+}
+Tensor read_image(const std::string& path, const ParseLimits& limits) {
+  return read_image(path, ImageOptions{.limits = limits});
+}
+
+Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ImageOptions& o) {
+  const ImageFormat format = detail::image_format(name, head_of(bytes));
+  check_file_size(name, bytes.size(), o.limits);
+  return decode(name, format, bytes, o);
+}
 Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ParseLimits& limits) {
-  const std::string_view head(reinterpret_cast<const char*>(bytes.data()),
-                              std::min<size_t>(bytes.size(), 16));
-  const Format format = format_of(name, head);
-  check_size(name, bytes.size(), limits);
-  return decode(name, format, bytes, limits);
+  return decode_image(bytes, name, ImageOptions{.limits = limits});
 }
 
 }  // namespace wt::data

@@ -1,15 +1,22 @@
 // JPEG by libjpeg-turbo (https://libjpeg-turbo.org), which reads untrusted files and is fuzzed.
+// Through libjpeg's own interface, as TurboJPEG's keeps the first warning only: a harmless one
+// would hide damage.
 #include "warptape/config.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_JPEG
-#include <turbojpeg.h>
-
+#include <csetjmp>
+#include <cstdio>  // before jpeglib.h
 #include <cstring>
-#include <memory>
-#include <optional>
 #include <vector>
+
+#include <jpeglib.h>
+// What follows jpeglib.h:
+#include <jerror.h>
+
+#include "warptape/core/factories.h"
+#include "warptape/data/jpeg_markers.h"
 #endif
 
 namespace wt::data::detail {
@@ -17,88 +24,7 @@ namespace wt::data::detail {
 #if WARPTAPE_HAS_JPEG
 namespace {
 
-// --- markers ---
-
-struct Segment {
-  u8 marker = 0;
-  std::span<const u8> data;  // without marker and length
-};
-
-// The segments before the first scan, as far as they are whole.
-class Segments {
- public:
-  explicit Segments(std::span<const u8> bytes) : bytes_(bytes) {}
-  bool next(Segment& s) {
-    while (at_ + 4 <= bytes_.size() && bytes_[at_] == 0xff && bytes_[at_ + 1] == 0xff) ++at_;
-    if (at_ + 4 > bytes_.size() || bytes_[at_] != 0xff) return false;
-    const size_t length = size_t(bytes_[at_ + 2]) << 8 | bytes_[at_ + 3];
-    constexpr u8 kStartOfScan = 0xda;
-    if (bytes_[at_ + 1] == kStartOfScan || length < 2 || length > bytes_.size() - at_ - 2)
-      return false;
-    s = {bytes_[at_ + 1], bytes_.subspan(at_ + 4, length - 2)};
-    at_ += 2 + length;
-    return true;
-  }
-
- private:
-  std::span<const u8> bytes_;
-  size_t at_ = 2;  // behind the start of the image
-};
-
-// The orientation in a TIFF header's first directory (CIPA DC-008, Exif 2.32, 4.6.4): 1 to 8.
-class ExifOrientation {
- public:
-  explicit ExifOrientation(std::span<const u8> tiff) : tiff_(tiff) {}
-  int read() const {
-    if (tiff_.size() < 8) return 1;
-    if (std::memcmp(tiff_.data(), "II*\0", 4) != 0 && std::memcmp(tiff_.data(), "MM\0*", 4) != 0)
-      return 1;
-    const u64 directory = number(4, 4);
-    if (directory + 2 > tiff_.size()) return 1;
-    const u64 entries = number(directory, 2);
-    for (u64 k = 0; k < entries; ++k) {
-      const u64 at = directory + 2 + 12 * k;
-      if (at + 12 > tiff_.size()) return 1;
-      constexpr u64 kOrientation = 0x0112, kShort = 3;
-      if (number(at, 2) != kOrientation || number(at + 2, 2) != kShort || number(at + 4, 4) != 1)
-        continue;
-      const u64 value = number(at + 8, 2);
-      return value >= 1 && value <= 8 ? int(value) : 1;
-    }
-    return 1;
-  }
-
- private:
-  u64 number(u64 at, u64 bytes) const {
-    const bool little = tiff_[0] == 'I';
-    u64 v = 0;
-    for (u64 k = 0; k < bytes; ++k) v = v << 8 | tiff_[at + (little ? bytes - 1 - k : k)];
-    return v;
-  }
-  std::span<const u8> tiff_;
-};
-
-struct Markers {
-  int orientation = 1;
-  bool adobe = false;  // whose CMYK is inverted
-
-  explicit Markers(std::span<const u8> bytes) {
-    Segment s;
-    bool exif = false;
-    for (Segments all(bytes); all.next(s);) {
-      const std::string_view text(reinterpret_cast<const char*>(s.data.data()), s.data.size());
-      if (s.marker == 0xe1 && !exif && text.starts_with(std::string_view("Exif\0\0", 6))) {
-        orientation = ExifOrientation(s.data.subspan(6)).read();
-        exif = true;
-      }
-      if (s.marker == 0xee && text.starts_with("Adobe")) adobe = true;
-    }
-  }
-};
-
-// --- pixels ---
-
-// Inks to RGB, in place: n pixels of four bytes become n of three.
+// Inks to RGB: n pixels of four bytes become n of three.
 void rgb_of_cmyk(const u8* inks, u8* out, i64 n, bool inverted) {
   for (i64 i = 0; i < n; ++i) {
     const auto light = [&](int k) {
@@ -126,83 +52,179 @@ Tensor turned(const Tensor& image, int orientation) {
   return out;
 }
 
-struct Destroy {
-  void operator()(void* handle) const { tjDestroy(handle); }
-};
-using Handle = std::unique_ptr<void, Destroy>;
+// --- the decoder ---
 
-// One a thread: making one costs as much as decoding a thumbnail.
-Handle& kept_handle() {
-  thread_local Handle handle;
-  return handle;
+// A baseline file has up to four scans, a progressive one some ten: scans without end are a bomb.
+constexpr int kMostScans = 500;
+
+// Warnings after which every pixel is what the file says: bytes between markers that belong to
+// none, version and colour transform of a marker, parameters of a scan that sequential files do not
+// use. All others are of damaged or truncated data.
+bool is_harmless(int warning) {
+  switch (warning) {
+    case JWRN_EXTRANEOUS_DATA:
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL:
+      return true;
+    default:
+      return false;
+  }
 }
-void* decompressor() {
-  Handle& handle = kept_handle();
-  if (!handle) handle.reset(tjInitDecompress());
-  if (!handle) throw OutOfMemory("libjpeg-turbo has no memory");
-  return handle.get();
+
+// libjpeg's structures. Errors leave it by longjmp, so that nothing with a destructor may live in
+// what attempt() calls.
+struct Decompressor {
+  jpeg_decompress_struct c{};
+  jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf back;
+  char message[JMSG_LENGTH_MAX] = {};
+  bool cut = false, too_many_scans = false, no_memory = false;
+
+  Decompressor() {
+    c.err = jpeg_std_error(&errors);
+    c.client_data = this;
+    errors.error_exit = [](j_common_ptr common) { of(common).leave(); };
+    errors.emit_message = [](j_common_ptr common, int level) {
+      if (level < 0 && !is_harmless(common->err->msg_code)) of(common).leave();
+    };
+    errors.output_message = [](j_common_ptr) {};
+    progress.progress_monitor = [](j_common_ptr common) {
+      Decompressor& d = of(common);
+      if (!common->is_decompressor || d.c.input_scan_number <= kMostScans) return;
+      d.too_many_scans = true;
+      std::longjmp(d.back, 1);
+    };
+  }
+  ~Decompressor() { jpeg_destroy_decompress(&c); }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+
+  static Decompressor& of(j_common_ptr common) {
+    return *static_cast<Decompressor*>(common->client_data);
+  }
+  [[noreturn]] void leave() {
+    errors.format_message(reinterpret_cast<j_common_ptr>(&c), message);
+    cut = errors.msg_code == JWRN_JPEG_EOF || errors.msg_code == JWRN_HIT_MARKER ||
+          errors.msg_code == JERR_INPUT_EOF;
+    no_memory = errors.msg_code == JERR_OUT_OF_MEMORY;
+    std::longjmp(back, 1);
+  }
+};
+
+// False if libjpeg gave up. `f` is a plain function: see Decompressor.
+template <class... A>
+[[gnu::noinline]] bool attempt(Decompressor& d, void (*f)(Decompressor&, A...), A... a) {
+  if (setjmp(d.back)) return false;  // NOLINT: its interface
+  f(d, a...);
+  return true;
+}
+
+void read_header(Decompressor& d, const u8* bytes, size_t n) {
+  jpeg_create_decompress(&d.c);  // clears all of it but err and client_data
+  d.c.progress = &d.progress;
+  jpeg_mem_src(&d.c, bytes, static_cast<unsigned long>(n));
+  jpeg_read_header(&d.c, TRUE);
+}
+
+void start(Decompressor& d) { jpeg_start_decompress(&d.c); }
+
+// All rows, `row_bytes` apart.
+void read_rows(Decompressor& d, u8* to, size_t row_bytes) {
+  while (d.c.output_scanline < d.c.output_height) {
+    JSAMPROW row = to + d.c.output_scanline * row_bytes;
+    jpeg_read_scanlines(&d.c, &row, 1);
+  }
+  jpeg_finish_decompress(&d.c);
+}
+
+// Inks have four bytes a pixel, what is wanted three: by way of one row.
+void read_inks(Decompressor& d, u8* to, u8* inks, bool inverted) {
+  for (u32 y = 0; y < d.c.output_height; ++y) {
+    JSAMPROW row = inks;
+    jpeg_read_scanlines(&d.c, &row, 1);
+    rgb_of_cmyk(inks, to + size_t(y) * d.c.output_width * 3, d.c.output_width, inverted);
+  }
+  jpeg_finish_decompress(&d.c);
 }
 
 class JpegReader {
  public:
   JpegReader(const std::string& path, std::span<const u8> bytes)
-      : path_(path), bytes_(bytes), handle_(decompressor()), markers_(bytes) {}
+      : path_(path), bytes_(bytes), markers_(jpeg_markers(bytes)) {}
 
-  Tensor read(const ParseLimits& limits) {
-    int width = 0, height = 0, sampling = 0, colours = 0;
-    if (tjDecompressHeader3(handle_, bytes_.data(), bytes_.size(), &width, &height, &sampling,
-                            &colours) != 0)
-      fail();
-    if (width < 1 || height < 1) data_error(path_, 0, "the JPEG file has no pixels");
-    const bool inks = colours == TJCS_CMYK || colours == TJCS_YCCK, grey = colours == TJCS_GRAY;
-    Tensor image = empty_image(path_, 0, u64(height), u64(width), grey ? 1 : 3, limits);
+  Tensor read(const ImageOptions& o) {
+    check(attempt(d_, read_header, bytes_.data(), bytes_.size()));
+    jpeg_decompress_struct& c = d_.c;
+    if (c.image_width < 1 || c.image_height < 1)
+      data_error(path_, 0, "the JPEG file has no pixels");
+    const bool inks = c.jpeg_color_space == JCS_CMYK || c.jpeg_color_space == JCS_YCCK,
+               grey = c.jpeg_color_space == JCS_GRAYSCALE;
+    if (c.jpeg_color_space == JCS_UNKNOWN)
+      data_error(path_, 0,
+                 str("a JPEG file of ", c.num_components, " channels of unknown colours"));
+    c.out_color_space = inks ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
+    c.scale_num = eighths(o), c.scale_denom = 8;
+    // Before libjpeg asks for memory: it keeps all of a progressive file, whatever its scale.
+    check_image_size(path_, 0, c.image_height, c.image_width, grey ? 1 : inks ? 4 : 3, o.limits);
+    check(attempt(d_, start));
+    Tensor image = empty_image(path_, 0, c.output_height, c.output_width, grey ? 1 : 3, o.limits);
+    u8* const to = image.mutable_data<u8>();
     if (inks) {
-      Tensor four = empty_image(path_, 0, u64(height), u64(width), 4, limits);
-      decode(four, TJPF_CMYK);
-      rgb_of_cmyk(four.data<u8>(), image.mutable_data<u8>(), i64(width) * height, markers_.adobe);
+      std::vector<u8> row(size_t(c.output_width) * 4);
+      check(attempt(d_, read_inks, to, row.data(), markers_.adobe));
     } else {
-      decode(image, grey ? TJPF_GRAY : TJPF_RGB);
+      check(attempt(d_, read_rows, to, size_t(c.output_width) * (grey ? 1 : 3)));
     }
-    return markers_.orientation == 1 ? image : turned(image, markers_.orientation);
+    return o.apply_orientation && markers_.orientation != 1 ? turned(image, markers_.orientation)
+                                                            : image;
   }
 
  private:
-  // Scans without end are a bomb: a progressive file has some ten, 500 are refused. A warning is
-  // a damaged or truncated file.
-  void decode(Tensor& image, int format) {
-    if (tjDecompress2(handle_, bytes_.data(), bytes_.size(), image.mutable_data<u8>(),
-                      int(image.size(1)), 0, int(image.size(0)), format,
-                      TJFLAG_LIMITSCANS | TJFLAG_STOPONWARNING | TJFLAG_ACCURATEDCT) != 0)
-      fail();
+  // The least scale whose height and width are not below the wanted ones. Others than these are
+  // slower than the whole image.
+  unsigned eighths(const ImageOptions& o) const {
+    if (o.fast_height < 1 || o.fast_width < 1) return 8;
+    const bool lies = o.apply_orientation && markers_.orientation >= 5;
+    const u64 height = u64(lies ? o.fast_width : o.fast_height),
+              width = u64(lies ? o.fast_height : o.fast_width);
+    for (const unsigned n : {1u, 2u, 4u})
+      if ((u64(d_.c.image_height) * n + 7) / 8 >= height &&
+          (u64(d_.c.image_width) * n + 7) / 8 >= width)
+        return n;
+    return 8;
   }
 
-  [[noreturn]] void fail() const {
-    const std::string what = tjGetErrorStr2(handle_);
-    kept_handle().reset();  // what it had read of a marker would be taken for the next image's
-    const bool cut = what.find("remature end") != what.npos;
-    data_error(path_, cut ? bytes_.size() : 0,
-               cut ? "the JPEG data ends early (truncated download?)"
-                   : str("damaged JPEG: ", printable(what, 200)));
+  void check(bool went_well) const {
+    if (went_well) return;
+    if (d_.no_memory)
+      throw OutOfMemory(str(printable_path(path_), ": libjpeg-turbo has no memory for the image"));
+    if (d_.too_many_scans)
+      data_error(path_, 0, str("the JPEG file has more than ", kMostScans, " scans"));
+    data_error(path_, d_.cut ? bytes_.size() : 0,
+               d_.cut ? "the JPEG data ends early (truncated download?)"
+                      : str("damaged JPEG: ", printable(d_.message, 200)));
   }
 
   const std::string& path_;
   std::span<const u8> bytes_;
-  void* handle_;
-  Markers markers_;
+  JpegMarkers markers_;
+  Decompressor d_;
 };
 
 }  // namespace
 
-Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits) {
-  return JpegReader(path, bytes).read(limits);
+Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ImageOptions& o) {
+  return JpegReader(path, bytes).read(o);
 }
 
 #else
 
-Tensor read_jpeg(const std::string& path, std::span<const u8>, const ParseLimits&) {
+Tensor read_jpeg(const std::string& path, std::span<const u8>, const ImageOptions&) {
   throw NotAvailable(str(printable(path, 400),
                          " is JPEG and this build has no libjpeg-turbo\n  Try convert FILE.jpg "
-                         "FILE.ppm, or install libturbojpeg0-dev and configure again"));
+                         "FILE.ppm, or install libjpeg-dev and configure again"));
 }
 
 #endif

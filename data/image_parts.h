@@ -2,20 +2,32 @@
 #pragma once
 #include <span>
 #include <string>
+#include <string_view>
 
-#include "warptape/core/parse_limits.h"
-#include "warptape/core/tensor.h"
+#include "warptape/data/image.h"
 
 namespace wt::data::detail {
 
-// An uninitialised u8 [height, width, channels]. Throws DataError, with `at` as the byte, for sizes
-// beyond the limits.
+// Throws DataError, with `at` as the byte, for sizes beyond the limits.
+void check_image_size(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
+                      const ParseLimits& limits);
+// An uninitialised u8 [height, width, channels]; checks its size.
 Tensor empty_image(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
                    const ParseLimits& limits);
 
+// By the first bytes, at most 16. What is no image is refused by them, before the rest is read.
+ImageFormat image_format(const std::string& path, std::string_view head);
+// Whether `head` begins as one of the formats does.
+bool is_image_head(std::string_view head);
+// Of a regular file that is no longer than an image file may be.
+std::vector<u8> read_image_file(const std::string& path, const ParseLimits& limits);
+
+// Height, width and channels of a Netpbm file's header.
+ImageInfo pnm_info(const std::string& path, std::span<const u8> bytes);
+
 // `bytes` begin with the format's signature; `path` is for messages.
-Tensor read_png(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
-Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
-Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits);
+Tensor read_png(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
+Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
+Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
 
 }  // namespace wt::data::detail

@@ -236,13 +236,13 @@ class PngReader {
 
 }  // namespace
 
-Tensor read_png(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits) {
-  return PngReader(path, bytes).read(limits);
+Tensor read_png(const std::string& path, std::span<const u8> bytes, const ImageOptions& o) {
+  return PngReader(path, bytes).read(o.limits);
 }
 
 #else
 
-Tensor read_png(const std::string& path, std::span<const u8>, const ParseLimits&) {
+Tensor read_png(const std::string& path, std::span<const u8>, const ImageOptions&) {
   throw NotAvailable(str(printable(path, 400),
                          " is PNG and this build has no libspng\n  Try convert FILE.png FILE.ppm, "
                          "or install libspng-dev and configure again"));

@@ -10,7 +10,7 @@ namespace wt::data::detail {
 
 #if WARPTAPE_HAS_WEBP
 
-Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ParseLimits& limits) {
+Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ImageOptions& o) {
   const auto check = [&](VP8StatusCode status) {
     switch (status) {
       case VP8_STATUS_OK:
@@ -41,7 +41,7 @@ Tensor read_webp(const std::string& path, std::span<const u8> bytes, const Parse
     data_error(path, 0, "an animated WebP file; single images are read");
   const u64 channels = config.input.has_alpha ? 4 : 3, width = u64(config.input.width),
             height = u64(config.input.height);
-  Tensor image = empty_image(path, 0, height, width, channels, limits);
+  Tensor image = empty_image(path, 0, height, width, channels, o.limits);
   config.output.colorspace = channels == 4 ? MODE_RGBA : MODE_RGB;
   config.output.is_external_memory = 1;
   config.output.u.RGBA = {image.mutable_data<u8>(), int(width * channels), size_t(image.numel())};
@@ -51,7 +51,7 @@ Tensor read_webp(const std::string& path, std::span<const u8> bytes, const Parse
 
 #else
 
-Tensor read_webp(const std::string& path, std::span<const u8>, const ParseLimits&) {
+Tensor read_webp(const std::string& path, std::span<const u8>, const ImageOptions&) {
   throw NotAvailable(str(printable(path, 400),
                          " is WebP and this build has no libwebp\n  Try convert FILE.webp "
                          "FILE.png, or install libwebp-dev and configure again"));

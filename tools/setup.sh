@@ -52,7 +52,7 @@ want header openblas-pthread/cblas.h libopenblas-pthread-dev
 want header lmdb.h liblmdb-dev
 want header lzma.h liblzma-dev
 want header spng.h libspng-dev
-want header turbojpeg.h libturbojpeg0-dev
+want header jpeglib.h libjpeg-dev
 want header webp/decode.h libwebp-dev
 want header zlib.h zlib1g-dev
 want command ccache ccache

@@ -2,6 +2,7 @@
 #include <cstdio>
 
 #include "warptape/bench/gpu/measure.h"
+#include "warptape/bench/image_loader.h"
 #include "warptape/bench/loader.h"
 #include "warptape/bench/loader_tiers.h"
 #include "warptape/core/device.h"
@@ -15,6 +16,7 @@ namespace {
 struct LoaderCommand {
   bench::LoaderBenchOptions epochs;
   bench::TierOptions tiers;
+  bench::ImageLoaderOptions images;  // instead of both, where it has a root
   std::string device = "cpu";
   bool no_tiers = false, json = false;
 };
@@ -24,14 +26,17 @@ void print_epochs(const LoaderCommand& c) {
     std::printf("%-26s %-22s %12s %10s %10s %10s\n", "loader", "shape", "us an epoch", "p10", "p90",
                 "min");
   const bench::Machine machine = bench::describe_machine(Device::cpu());
-  for (const bench::LoaderRow& r : bench::loader(c.epochs)) {
+  const bool folder = !c.images.root.empty();
+  for (const bench::LoaderRow& r :
+       folder ? bench::image_loader(c.images) : bench::loader(c.epochs)) {
     const std::string impl = str("warptape ", r.data, " workers ", r.workers);
     if (!c.json) {
       std::printf("%-26s %-22s %12.0f %10.0f %10.0f %10.0f\n", impl.c_str(), r.shape.c_str(),
                   r.median_us, r.p10_us, r.p90_us, r.min_us);
       continue;
     }
-    bench::Row row{.bench = "loader", .impl = impl, .shape = r.shape, .dtype = "f32"};
+    bench::Row row{
+        .bench = "loader", .impl = impl, .shape = r.shape, .dtype = folder ? "u8" : "f32"};
     row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, c.epochs.epochs};
     row.bytes = r.bytes;
     row.more = {{"workers", double(r.workers)}, {"check_loss", r.check}};
@@ -75,7 +80,15 @@ void add_bench_loader(CLI::App& bench, int& code) {
       "an epoch of Fashion-MNIST in shuffled batches, nothing done with them, by workers; then the "
       "same batches from each tier that data can be kept in: files, mapped files, host memory, the device");
   auto o = std::make_shared<LoaderCommand>();
-  c->add_option("--data", o->epochs.root, "folder of the IDX files")->required();
+  auto* data = c->add_option("--data", o->epochs.root, "folder of Fashion-MNIST's IDX files");
+  c->add_option("--images", o->images.root,
+                "a folder of classes of images instead, by workers: decoded, resized, u8 batches")
+      ->excludes(data);
+  c->add_option("--side", o->images.size, "height and width that images are cut and resized to")
+      ->check(at_least(1))
+      ->capture_default_str();
+  c->add_flag("--fast-downscale", o->images.fast_downscale,
+              "JPEG decoded at 1/2, 1/4 or 1/8 first");
   c->add_option("--batch", o->epochs.batch)->check(at_least(1))->capture_default_str();
   c->add_option("--workers", o->epochs.workers, "a row for each of these numbers")
       ->check(at_least(0))
@@ -92,13 +105,17 @@ void add_bench_loader(CLI::App& bench, int& code) {
   c->add_flag("--no-tiers", o->no_tiers, "only the epochs by workers");
   c->add_flag("--json", o->json, "one JSON object a line");
   c->callback([o, &code] {
+    if (o->epochs.root.empty() && o->images.root.empty())
+      throw UsageError("wt bench loader: --data or --images");
     o->tiers.device = Device::parse(o->device.c_str());
     require_available(o->tiers.device);
     o->tiers.root = o->epochs.root;
     o->tiers.batch = o->epochs.batch;
+    o->images.batch = o->epochs.batch, o->images.workers = o->epochs.workers;
+    o->images.epochs = o->epochs.epochs;
     print_epochs(*o);
     flush_stdout();
-    if (!o->no_tiers) print_tiers(*o);
+    if (!o->no_tiers && o->images.root.empty()) print_tiers(*o);
     code = 0;
   });
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the peers (PyTorch, libtorch from the same wheel, JAX) into the ignored bench/peers/.venv
-# and builds the libtorch program there. Only gate.py and tools/make_reference.py need them.
+# and builds the libtorch program there. Only gate.py and tools/make_reference.py need them. torchvision
+# and Pillow are for image_folder.py.
 # PyPI's PyTorch for Linux is a CUDA build that does not load without NVIDIA's wheels: about 2.5 GB
 # to fetch and 5 GB on disk. Where an index of CPU-only wheels is at hand,
 # PEERS_PIP_ARGS="--index-url URL" makes it a fraction of that.
@@ -17,10 +18,11 @@ if [ ! -x "$venv/bin/python" ]; then
 fi
 pip=("$venv/bin/pip" --disable-pip-version-check --no-input)
 
-# torch goes in alone, then what it needs without triton: 1 GB that only compiles for GPUs.
-torch=$(grep '^torch==' "$here/requirements.txt")
+# torch and torchvision go in alone, then what torch needs without triton: 1 GB that only compiles for
+# GPUs.
+torch=$(grep '^torch' "$here/requirements.txt")
 # shellcheck disable=SC2086  # a list of options, split on purpose
-"${pip[@]}" install --quiet --no-deps ${PEERS_PIP_ARGS:-} "$torch"
+"${pip[@]}" install --quiet --no-deps ${PEERS_PIP_ARGS:-} $torch
 "$venv/bin/python" - > "$venv/torch-needs.txt" <<'PY'
 from importlib import metadata
 for need in metadata.requires("torch"):
@@ -28,7 +30,7 @@ for need in metadata.requires("torch"):
         print(need)
 PY
 "${pip[@]}" install --quiet -r "$venv/torch-needs.txt"
-grep -v '^torch==' "$here/requirements.txt" > "$venv/others.txt"
+grep -v '^torch' "$here/requirements.txt" > "$venv/others.txt"
 "${pip[@]}" install --quiet -r "$venv/others.txt"
 
 root=$("$venv/bin/python" -c 'import os, torch; print(os.path.dirname(torch.__file__))')

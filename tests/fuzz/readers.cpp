@@ -133,6 +133,8 @@ bool takes_idx(std::string_view file) {
 bool takes_image(std::string_view file) {
   return takes(file, [&](const std::string& path) {
     const Tensor t = data::read_image(path);
+    const data::ImageInfo info = data::image_info(path);
+    require(Shape{info.height, info.width, info.channels} == t.shape(), "the header's size");
     require(t.ndim() == 3 && t.numel() > 0 && t.size(2) <= 4, "pixels of one to four channels");
     // A bit of a PNG may become four bytes, and deflate packs a thousand bytes into one.
     // JPEG and WebP pack one colour into next to nothing.
