@@ -9,6 +9,7 @@
 #include <warptape/core/factories.h>
 #include <warptape/core/mode.h>
 #include <warptape/data/combine.h>
+#include <warptape/data/lmdb.h>
 #include <warptape/data/loader.h>
 #include <warptape/nn/layers.h>
 #include <warptape/optim/optimizer.h>
