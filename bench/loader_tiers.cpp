@@ -114,13 +114,15 @@ struct Launches : profiler::Observer {
 struct Source {
   std::string tier;
   int workers;
+  i64 ahead;  // batches sent beyond the one that was asked for, where the epoch has them
   std::function<void()> restart;
   std::function<bool(wt::data::Batch&)> next;  // false at the epoch's end
 };
 
 template <class L>
-Source source_of(const char* tier, int workers, L& loader, std::function<void()> before) {
-  return {tier, workers,
+Source source_of(const char* tier, int workers, i64 ahead, L& loader,
+                 std::function<void()> before) {
+  return {tier, workers, ahead,
           [&loader, before] {
             if (before) before();
             loader.set_state({});
@@ -131,8 +133,8 @@ Source source_of(const char* tier, int workers, L& loader, std::function<void()>
 class Measure {
  public:
   Measure(const TierOptions& o, i64 samples)
-      : o_(o), batches_((samples + o.batch - 1) / o.batch), samples_(samples) {
-    if (o.batches > 0) batches_ = std::min(batches_, o.batches);
+      : o_(o), epoch_((samples + o.batch - 1) / o.batch), batches_(epoch_), samples_(samples) {
+    if (o.batches > 0) batches_ = std::min(epoch_, o.batches);
     manual_seed(kSeed);
     net_.to(o.device);
   }
@@ -176,7 +178,7 @@ class Measure {
       synchronize(o_.device);
     }
     r.images_s = std::max(r.images_s, double(images) / elapsed(start));
-    r.bytes_a_step = double(copied_to_device() - sent) / double(made);
+    r.bytes_a_step = double(copied_to_device() - sent) / double(std::min(epoch_, made + s.ahead));
     r.launches = double(launches.count) / double(made);
   }
   // With a step of a small model after each batch.
@@ -202,7 +204,7 @@ class Measure {
   }
 
   const TierOptions& o_;
-  i64 batches_, samples_;
+  i64 epoch_, batches_, samples_;
   nn::Sequential net_{nn::Linear{784, 128}, nn::ReLU{}, nn::Linear{128, 10}};
   optim::Sgd opt_{net_, {.lr = 1e-3}};
   TrainStep step_{net_, opt_};
@@ -225,9 +227,10 @@ std::vector<TierRow> loader_tiers(const TierOptions& o) {
   wt::data::ResidentLoader resident(set.resident(o.device), plain);
 
   const auto forget = [&] { pack.forget(); };
-  Source sources[] = {source_of("disk", disk.workers(), disk, forget),
-                      source_of("mapped", mapped.workers(), mapped, forget),
-                      source_of("pinned", 0, host, {}), source_of("resident", 0, resident, {})};
+  Source sources[] = {source_of("disk", disk.workers(), 1, disk, forget),
+                      source_of("mapped", mapped.workers(), 1, mapped, forget),
+                      source_of("pinned", 0, 1, host, {}),
+                      source_of("resident", 0, 0, resident, {})};
   Measure measure(o, set.size());
   std::vector<TierRow> rows;
   for (Source& s : sources) rows.push_back(measure.row(s));

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/image_color.h"
 
 namespace wt {
 namespace {
@@ -41,22 +41,24 @@ void color_sample(float* image, i64 pixels, bool grey, const ColorProgram& progr
 }
 
 void image_color_reference(const ImageColorArgs& a, const Launch&) {
-  const i64 channels = a.images.size(1), pixels = a.images.size(2) * a.images.size(3);
-  if (pixels == 0) return;
-  in_row_pieces(a.count(), channels * pixels, [&](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) {
-      ColorProgram program;
-      draw_colors(a.rule, a.seed, a.epoch, a.ids ? a.ids[i] : i, program);
-      color_sample(a.images.as<float>() + i * channels * pixels, pixels, channels == 1, program);
-    }
-  });
+  image_color_samples(a, 0, a.count());
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, image_color, ImageColorArgs,
-            {.name = "reference",
-             .why_not = detail::bad_image_color,
-             .launch = image_color_reference});
+void image_color_samples(const ImageColorArgs& a, i64 begin, i64 end) {
+  const i64 channels = a.images.size(1), pixels = a.images.size(2) * a.images.size(3);
+  if (pixels == 0) return;
+  for (i64 i = begin; i < end; ++i) {
+    ColorProgram program;
+    draw_colors(a.rule, a.seed, a.epoch, a.ids ? a.ids[i] : i, program);
+    color_sample(a.images.as<float>() + i * channels * pixels, pixels, channels == 1, program);
+  }
+}
+
+WT_VARIANTS(
+    cpu, image_color, ImageColorArgs,
+    {.name = "rows", .rank = 10, .why_not = detail::bad_image_color, .launch = image_color_rows},
+    {.name = "reference", .why_not = detail::bad_image_color, .launch = image_color_reference});
 
 }  // namespace wt

@@ -5,10 +5,16 @@
 
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/labels.h"
-#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/image_mix.h"
 
 namespace wt {
 namespace {
+
+Mixture mixture_of(const ImageMixArgs& a, i64 sample) {
+  return draw_mixture(a.rule, a.seed, a.cursor ? a.cursor[0] : a.epoch,
+                      a.cursor ? a.cursor[1] : a.batch, sample, a.count(), i32(a.out.size(2)),
+                      i32(a.out.size(3)));
+}
 
 template <class T>
 void mix_sample(const ImageMixArgs& a, const Mixture& m, i64 sample) {
@@ -40,24 +46,26 @@ void soft_target(const ImageMixArgs& a, const Mixture& m, i64 sample) {
 }
 
 void image_mix_reference(const ImageMixArgs& a, const Launch&) {
-  const i64 n = a.count(), each = n ? a.out.numel() / n : 0;
-  const auto draw = [&](i64 i) {
-    return draw_mixture(a.rule, a.seed, a.cursor ? a.cursor[0] : a.epoch,
-                        a.cursor ? a.cursor[1] : a.batch, i, n, i32(a.out.size(2)),
-                        i32(a.out.size(3)));
-  };
-  dispatch_floating(a.out.dtype(), [&]<class T>() {
-    in_row_pieces(n, each, [&](i64 begin, i64 end) {
-      for (i64 i = begin; i < end; ++i) mix_sample<T>(a, draw(i), i);
-    });
-  });
-  if (a.targets)
-    for (i64 i = 0; i < n; ++i) soft_target(a, draw(i), i);
+  image_mix_samples(a, 0, a.count());
+  image_mix_targets(a);
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, image_mix, ImageMixArgs,
-            {.name = "reference", .why_not = detail::bad_image_mix, .launch = image_mix_reference});
+void image_mix_samples(const ImageMixArgs& a, i64 begin, i64 end) {
+  dispatch_floating(a.out.dtype(), [&]<class T>() {
+    for (i64 i = begin; i < end; ++i) mix_sample<T>(a, mixture_of(a, i), i);
+  });
+}
+
+void image_mix_targets(const ImageMixArgs& a) {
+  if (a.targets)
+    for (i64 i = 0; i < a.count(); ++i) soft_target(a, mixture_of(a, i), i);
+}
+
+WT_VARIANTS(
+    cpu, image_mix, ImageMixArgs,
+    {.name = "rows", .rank = 10, .why_not = detail::bad_image_mix, .launch = image_mix_rows},
+    {.name = "reference", .why_not = detail::bad_image_mix, .launch = image_mix_reference});
 
 }  // namespace wt

@@ -2,7 +2,7 @@
 #include "warptape/kernels/image_warp.h"
 
 #include "warptape/kernels/common/dtypes.h"
-#include "warptape/kernels/cpu/pieces.h"
+#include "warptape/kernels/cpu/image_warp.h"
 
 namespace wt {
 namespace {
@@ -33,25 +33,24 @@ void warp_sample(const ImageWarpArgs& a, i64 sample) {
     }
 }
 
-template <class T>
-void warp_batch(const ImageWarpArgs& a) {
-  const i64 n = a.count();
-  if (a.out.numel() == 0) return;
-  in_row_pieces(n, a.out.numel() / n, [&](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) warp_sample<T>(a, i);
-  });
-}
-
 void image_warp_reference(const ImageWarpArgs& a, const Launch&) {
-  if (a.images.dtype() == DType::u8) return warp_batch<u8>(a);
-  dispatch_floating(a.images.dtype(), [&]<class T>() { warp_batch<T>(a); });
+  image_warp_samples(a, 0, a.count());
 }
 
 }  // namespace
 
-WT_VARIANTS(cpu, image_warp, ImageWarpArgs,
-            {.name = "reference",
-             .why_not = detail::bad_image_warp,
-             .launch = image_warp_reference});
+void image_warp_samples(const ImageWarpArgs& a, i64 begin, i64 end) {
+  if (a.out.numel() == 0) return;
+  const auto warp = [&]<class T>() {
+    for (i64 i = begin; i < end; ++i) warp_sample<T>(a, i);
+  };
+  if (a.images.dtype() == DType::u8) return warp.template operator()<u8>();
+  dispatch_floating(a.images.dtype(), warp);
+}
+
+WT_VARIANTS(
+    cpu, image_warp, ImageWarpArgs,
+    {.name = "rows", .rank = 10, .why_not = detail::bad_image_warp, .launch = image_warp_rows},
+    {.name = "reference", .why_not = detail::bad_image_warp, .launch = image_warp_reference});
 
 }  // namespace wt

@@ -78,7 +78,8 @@ void add_bench_loader(CLI::App& bench, int& code) {
   CLI::App* c = bench.add_subcommand(
       "loader",
       "an epoch of Fashion-MNIST in shuffled batches, nothing done with them, by workers; then the "
-      "same batches from each tier that data can be kept in: files, mapped files, host memory, the device");
+      "same batches from each tier that data can be kept in: files, mapped files, host memory, the "
+      "device");
   auto o = std::make_shared<LoaderCommand>();
   auto* data = c->add_option("--data", o->epochs.root, "folder of Fashion-MNIST's IDX files");
   c->add_option("--images", o->images.root,
