@@ -36,7 +36,8 @@ class Synthetic : public Recipe {
   nn::ModuleBase& model() override { return net_; }
   Tensor logits(const Tensor& x) override { return net_(x); }
   RecipeData load(const std::string& data) const override {
-    if (!data.empty()) throw UsageError("recipe=synthetic takes no --data");
+    if (!data.empty() && data != kSyntheticData)
+      throw UsageError("recipe=synthetic takes no --data");
     return {images(kTrain, 0), images(kHeldOut, kTrain)};
   }
   i64 dataset_bytes(const std::string&) const override { return 0; }  // made as they are asked for
