@@ -1,8 +1,5 @@
 #include "warptape/bench/image_loader.h"
 
-#include <chrono>
-
-#include "warptape/bench/overhead_rows.h"
 #include "warptape/data/image_folder.h"
 #include "warptape/data/loader.h"
 
@@ -35,20 +32,11 @@ std::vector<LoaderRow> image_loader(const ImageLoaderOptions& o) {
                   .shape = str(folder.size(), " 3x", o.size, "x", o.size, " b", o.batch)};
     row.workers = workers;
     row.check = check_of(loader);  // also the warm-up
-    std::vector<double> us;
-    for (int e = 0; e < o.epochs; ++e) {
-      const auto start = std::chrono::steady_clock::now();
+    time_epochs(row, o.epochs, folder.size(), [&] {
       i64 seen = 0;
       for (auto& batch : loader) seen += batch.size();
-      us.push_back(
-          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-              .count());
-      WT_INTERNAL_ASSERT(seen == folder.size());
-    }
-    row.median_us = quantile(us, 0.5);
-    row.p10_us = quantile(us, 0.1);
-    row.p90_us = quantile(us, 0.9);
-    row.min_us = quantile(us, 0);
+      return seen;
+    });
     row.bytes = double(folder.size()) * double(3 * o.size * o.size + 8);
     rows.push_back(row);
   }

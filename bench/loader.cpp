@@ -28,24 +28,31 @@ LoaderRow row_of(const LoaderBenchOptions& o, const char* data, const D& dataset
   LoaderRow row{.data = data, .shape = str(dataset.size(), " 1x28x28 b", o.batch)};
   row.workers = workers;
   row.check = check_of(loader);  // also the warm-up
-  std::vector<double> us;
-  for (int e = 0; e < o.epochs; ++e) {
-    const auto start = std::chrono::steady_clock::now();
+  time_epochs(row, o.epochs, dataset.size(), [&] {
     i64 seen = 0;
     for (auto& batch : loader) seen += batch.size();
-    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
-                     .count());
-    WT_INTERNAL_ASSERT(seen == dataset.size());
-  }
-  row.median_us = quantile(us, 0.5);
-  row.p10_us = quantile(us, 0.1);
-  row.p90_us = quantile(us, 0.9);
-  row.min_us = quantile(us, 0);
+    return seen;
+  });
   row.bytes = double(dataset.size()) * (28 * 28 * 4 + 8);
   return row;
 }
 
 }  // namespace
+
+void time_epochs(LoaderRow& row, int epochs, i64 samples, const std::function<i64()>& epoch) {
+  std::vector<double> us;
+  for (int e = 0; e < epochs; ++e) {
+    const auto start = std::chrono::steady_clock::now();
+    const i64 seen = epoch();
+    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+                     .count());
+    WT_INTERNAL_ASSERT(seen == samples);
+  }
+  row.median_us = quantile(us, 0.5);
+  row.p10_us = quantile(us, 0.1);
+  row.p90_us = quantile(us, 0.9);
+  row.min_us = quantile(us, 0);
+}
 
 std::vector<LoaderRow> loader(const LoaderBenchOptions& o) {
   const wt::data::FashionMnist images(o.root);

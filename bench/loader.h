@@ -1,5 +1,6 @@
 // What a loader alone costs: the rows of `wt bench loader`.
 #pragma once
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,5 +26,8 @@ struct LoaderBenchOptions {
 
 // Throws DataError.
 std::vector<LoaderRow> loader(const LoaderBenchOptions& o);
+
+// Sets the row's times, of `epochs` calls that each go through an epoch and give its samples.
+void time_epochs(LoaderRow& row, int epochs, i64 samples, const std::function<i64()>& epoch);
 
 }  // namespace wt::bench

@@ -117,22 +117,7 @@ class ResidentLoader {
   }
 
   // What is left of the running epoch.
-  class Iterator {
-   public:
-    using value_type = Item;
-    using difference_type = std::ptrdiff_t;
-    explicit Iterator(ResidentLoader* l) : loader_(l) { ++*this; }
-    Item& operator*() { return batch_; }
-    Iterator& operator++() {
-      if (!loader_->next(batch_)) loader_ = nullptr;
-      return *this;
-    }
-    friend bool operator==(const Iterator& i, std::default_sentinel_t) { return !i.loader_; }
-
-   private:
-    ResidentLoader* loader_;
-    Item batch_;
-  };
+  using Iterator = detail::LoaderIterator<ResidentLoader>;
   Iterator begin() { return Iterator(this); }
   std::default_sentinel_t end() const { return {}; }
 

@@ -4,8 +4,8 @@
 #include <set>
 
 #include "warptape/core/factories.h"
-#include "warptape/core/profiler.h"
 #include "warptape/data/transforms.h"
+#include "warptape/tests/data/pictures.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
@@ -15,23 +15,6 @@ using namespace wt_test;
 using data::Compose;
 
 namespace {
-
-Tensor pictures(i64 n, i64 h, i64 w, i64 c = 3, Device d = Device::cpu()) {
-  std::vector<double> v(size_t(n * c * h * w));
-  for (size_t i = 0; i < v.size(); ++i) v[i] = double(mix64(i) % 256);
-  return tensor(v).reshape({n, c, h, w}).to(DType::u8).to(d);
-}
-
-std::vector<double> values(const Tensor& t) {
-  return t.to(Device::cpu()).contiguous().to(DType::f64).to_vector<double>();
-}
-
-struct CountKernels final : profiler::Observer {
-  int kernels = 0;
-  void begin(const profiler::Range& r) noexcept override {
-    kernels += r.kind == profiler::Kind::kernel;
-  }
-};
 
 const Compose kEverything{
     data::RandomCrop{12, 2},
@@ -49,45 +32,48 @@ const Compose kEverything{
 }  // namespace
 
 TEST_CASE("Compose: what a sample becomes is the same in every batch, on every device", "[data]") {
-  const Tensor images = pictures(6, 12, 12);
+  const Tensor images = some_pictures(6, 12, 12);
   const std::vector<i64> rows{40, 3, 17, 8, 5, 99};
   const data::ComposeCall call{.samples = rows, .epoch = 2, .seed = 7};
   const Tensor all = kEverything(images, call);
   CHECK(all.shape() == Shape{6, 3, 12, 12});
   for (i64 i = 0; i < 6; ++i) {
     const i64 row = rows[size_t(i)];
-    CHECK(values(kEverything(images[i], {.samples = {&row, 1}, .epoch = 2, .seed = 7})) ==
-          values(all[i]));
+    CHECK(pixel_values(kEverything(images[i], {.samples = {&row, 1}, .epoch = 2, .seed = 7})) ==
+          pixel_values(all[i]));
   }
-  CHECK(values(kEverything(images, {.samples = rows, .epoch = 3, .seed = 7})) != values(all));
-  CHECK(values(kEverything(images, {.samples = rows, .epoch = 2, .seed = 8})) != values(all));
+  CHECK(pixel_values(kEverything(images, {.samples = rows, .epoch = 3, .seed = 7})) !=
+        pixel_values(all));
+  CHECK(pixel_values(kEverything(images, {.samples = rows, .epoch = 2, .seed = 8})) !=
+        pixel_values(all));
   for (const Device d : kernel_devices()) {
     CAPTURE(to_string(d));
     const Tensor there = kEverything(images.to(d), call);
     CHECK(there.device() == d);
-    CHECK(values(there) == values(all));  // nothing is resized: the same bits
+    CHECK(pixel_values(there) == pixel_values(all));  // nothing is resized: the same bits
     data::ComposeCall last = call;
     last.channels_last = true;
     const Tensor nhwc = kEverything(images.to(d), last);
     CHECK(nhwc.strides()[1] == 1);
-    CHECK(values(nhwc) == values(all));
+    CHECK(pixel_values(nhwc) == pixel_values(all));
     last.dtype = DType::bf16;
-    const std::vector<double> half = values(kEverything(images.to(d), last)), want = values(all);
+    const std::vector<double> half = pixel_values(kEverything(images.to(d), last)),
+                              want = pixel_values(all);
     double worst = 0;
     for (size_t i = 0; i < half.size(); ++i)
       worst = std::max(worst, std::abs(half[i] - want[i]) / (1 + std::abs(want[i])));
     CHECK(worst < 4e-3);
   }
-  CHECK(kEverything(pictures(0, 12, 12)).shape() == Shape{0, 3, 12, 12});
+  CHECK(kEverything(some_pictures(0, 12, 12)).shape() == Shape{0, 3, 12, 12});
 }
 
 TEST_CASE("Compose: a quarter turn moves pixels and nothing else", "[data]") {
   for (const Device d : kernel_devices())
     for (const auto mode : {data::Interpolation::nearest, data::Interpolation::bilinear})
       for (const i64 side : {1, 4, 7}) {
-        const Tensor images = pictures(2, side, side, 1, d);
+        const Tensor images = some_pictures(2, side, side, 1, d);
         const Compose turn{data::RandomRotation{{90, 90}, mode}};
-        const std::vector<double> in = values(images), out = values(turn(images));
+        const std::vector<double> in = pixel_values(images), out = pixel_values(turn(images));
         for (i64 i = 0; i < 2 * side * side; ++i) {
           const i64 n = i / (side * side), y = i / side % side, x = i % side;
           // Counter-clockwise: what was at the right is at the top.
@@ -98,10 +84,10 @@ TEST_CASE("Compose: a quarter turn moves pixels and nothing else", "[data]") {
 
 TEST_CASE("Compose: fills are in the image's own numbers", "[data]") {
   for (const Device d : kernel_devices()) {
-    const Tensor images = pictures(1, 9, 9, 3, d);
+    const Tensor images = some_pictures(1, 9, 9, 3, d);
     const data::RandomRotation turn{{45, 45}, data::Interpolation::nearest, {255, 51, 102}};
     const auto corner = [&](const Compose& c, const Tensor& x) {
-      const std::vector<double> v = values(c(x));
+      const std::vector<double> v = pixel_values(c(x));
       return std::vector<double>{v[0], v[81], v[162]};
     };
     const auto near = [](const std::vector<double>& got, const std::vector<double>& want) {
@@ -119,18 +105,19 @@ TEST_CASE("Compose: fills are in the image's own numbers", "[data]") {
 
 TEST_CASE("Compose: colours of u8 images, raw and in [0, 1]", "[data]") {
   for (const Device d : kernel_devices()) {
-    const Tensor images = pictures(2, 5, 6, 3, d);
+    const Tensor images = some_pictures(2, 5, 6, 3, d);
     const data::ColorJitter brighter{.brightness = {1.5, 1.5}};
-    const std::vector<double> in = values(images), raw = values(Compose{brighter}(images)),
-                              unit = values(Compose{brighter, data::ToTensor{}}(images)),
-                              grey = values(Compose{data::RandomGrayscale{1}}(images));
+    const std::vector<double> in = pixel_values(images),
+                              raw = pixel_values(Compose{brighter}(images)),
+                              unit = pixel_values(Compose{brighter, data::ToTensor{}}(images)),
+                              grey = pixel_values(Compose{data::RandomGrayscale{1}}(images));
     for (size_t i = 0; i < in.size(); ++i) {
       CHECK(std::abs(raw[i] - std::min(255.0, in[i] * 1.5)) < 1e-3);
       CHECK(std::abs(unit[i] - std::min(1.0, in[i] * 1.5 / 255)) < 1e-6);
       const size_t p = i / 90 * 90 + i % 30;
       CHECK(std::abs(grey[i] - (0.2989 * in[p] + 0.587 * in[p + 30] + 0.114 * in[p + 60])) < 1e-3);
     }
-    CHECK(values(images) == in);
+    CHECK(pixel_values(images) == in);
     const Tensor one = images.slice(1, {0, 1});
     CHECK(Compose{data::ColorJitter{0.4, 0.4, 0.4, 0.1}}(one).shape() == Shape{2, 1, 5, 6});
   }
@@ -141,8 +128,9 @@ TEST_CASE("Compose: RandomErasing changes a rectangle of what is there without i
       erased{data::ToTensor{}, data::Normalize{{0.5}, {0.25}},
              data::RandomErasing{.p = 1, .value = {9, 8, 7}}};
   for (const Device d : kernel_devices()) {
-    const Tensor images = pictures(8, 16, 20, 3, d);
-    const std::vector<double> want = values(plain(images)), got = values(erased(images));
+    const Tensor images = some_pictures(8, 16, 20, 3, d);
+    const std::vector<double> want = pixel_values(plain(images)),
+                              got = pixel_values(erased(images));
     for (i64 n = 0; n < 8; ++n) {
       std::set<i64> rows, columns;
       i64 count = 0;
@@ -161,13 +149,13 @@ TEST_CASE("Compose: RandomErasing changes a rectangle of what is there without i
 
 TEST_CASE("Compose: RandAugment does something else to each image", "[data]") {
   for (const Device d : kernel_devices()) {
-    const Tensor one = pictures(1, 10, 10, 3, d);
+    const Tensor one = some_pictures(1, 10, 10, 3, d);
     const Compose augment{data::RandAugment{.num_ops = 1, .magnitude = 15}};
     std::set<std::vector<double>> seen;
     int same = 0;
-    const std::vector<double> before = values(one);
+    const std::vector<double> before = pixel_values(one);
     for (i64 sample = 0; sample < 150; ++sample) {
-      std::vector<double> after = values(augment(one, {.samples = {&sample, 1}}));
+      std::vector<double> after = pixel_values(augment(one, {.samples = {&sample, 1}}));
       double worst = 0;
       for (size_t i = 0; i < after.size(); ++i)
         worst = std::max(worst, std::abs(after[i] - before[i]));
@@ -182,7 +170,7 @@ TEST_CASE("Compose: RandAugment does something else to each image", "[data]") {
 
 TEST_CASE("Compose: launches are as many as docs/data.md says", "[data]") {
   for (const Device d : kernel_devices()) {
-    const Tensor images = pictures(3, 8, 8, 3, d);
+    const Tensor images = some_pictures(3, 8, 8, 3, d);
     const auto launches = [&](const Compose& c) {
       (void)c(images);  // first uses try other variants too
       CountKernels count;
@@ -229,7 +217,7 @@ TEST_CASE("Compose: texts, orders and numbers of the new transforms", "[data]") 
   CHECK(mentions(why({RandomErasing{.p = 3}}), "probability"));
   CHECK(mentions(why({RandomErasing{.scale = {0.5, 0.1}}}), "area"));
   CHECK(mentions(why({RandomErasing{.ratio = {0, 1}}}), "ratios"));
-  const Tensor four = pictures(1, 5, 5, 4), three = pictures(1, 5, 5);
+  const Tensor four = some_pictures(1, 5, 5, 4), three = some_pictures(1, 5, 5);
   CHECK(mentions(message_of([&] { (void)Compose{ColorJitter{0.1}}(four); }),
                  "1 or 3 channels, got 4"));
   CHECK(mentions(message_of([&] { (void)Compose{RandAugment{}}(four); }), "RandAugment(2, 9)"));

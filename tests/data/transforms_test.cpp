@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "warptape/core/factories.h"
-#include "warptape/core/profiler.h"
+#include "warptape/tests/data/pictures.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
@@ -17,33 +17,16 @@ namespace {
 
 const std::vector<double> kMean{0.5, 0.25, 0.125}, kStd{0.5, 0.25, 0.2};
 
-Tensor some_images(i64 n, i64 h, i64 w, Device d = Device::cpu(), i64 c = 3) {
-  std::vector<double> v(size_t(n * c * h * w));
-  for (size_t i = 0; i < v.size(); ++i) v[i] = double(mix64(i) % 256);
-  return tensor(v).reshape({n, c, h, w}).to(DType::u8).to(d);
-}
-
-std::vector<double> values(const Tensor& t) {
-  return t.to(Device::cpu()).contiguous().to(DType::f64).to_vector<double>();
-}
-
-struct CountKernels final : profiler::Observer {
-  int kernels = 0;
-  void begin(const profiler::Range& r) noexcept override {
-    kernels += r.kind == profiler::Kind::kernel;
-  }
-};
-
 }  // namespace
 
 TEST_CASE("Compose: ToTensor and Normalize, as PyTorch's formulas", "[data]") {
   for (const Device d : kernel_devices()) {
-    const Tensor images = some_images(3, 4, 5, d);
-    const std::vector<double> raw = values(images),
-                              unit = values(Compose{data::ToTensor{}}(images)),
-                              normal = values(
+    const Tensor images = some_pictures(3, 4, 5, 3, d);
+    const std::vector<double> raw = pixel_values(images),
+                              unit = pixel_values(Compose{data::ToTensor{}}(images)),
+                              normal = pixel_values(
                                   Compose{data::ToTensor{}, data::Normalize{kMean, kStd}}(images)),
-                              one = values(
+                              one = pixel_values(
                                   Compose{data::ToTensor{}, data::Normalize{{0.5}, {0.1}}}(images));
     REQUIRE(unit.size() == raw.size());
     for (size_t i = 0; i < raw.size(); ++i) {
@@ -52,14 +35,14 @@ TEST_CASE("Compose: ToTensor and Normalize, as PyTorch's formulas", "[data]") {
       CHECK(std::abs(normal[i] - (raw[i] / 255 - kMean[c]) / kStd[c]) < 2e-6);
       CHECK(std::abs(one[i] - (raw[i] / 255 - 0.5) / 0.1) < 2e-6);
     }
-    CHECK(values(Compose{}(images)) == raw);
+    CHECK(pixel_values(Compose{}(images)) == raw);
   }
 }
 
 TEST_CASE("Compose: a sample becomes the same in every batch and on every device", "[data]") {
   const Compose augment{data::RandomResizedCrop{8}, data::RandomHorizontalFlip{}, data::ToTensor{},
                         data::Normalize{kMean, kStd}, data::Cutout{3}};
-  const Tensor images = some_images(6, 12, 10);
+  const Tensor images = some_pictures(6, 12, 10);
   const std::vector<i64> rows{40, 3, 17, 8, 5, 99};
   const Tensor all = augment(images, {.samples = rows, .epoch = 2, .seed = 7});
   CHECK(all.shape() == Shape{6, 3, 8, 8});
@@ -67,14 +50,16 @@ TEST_CASE("Compose: a sample becomes the same in every batch and on every device
     const i64 row = rows[size_t(i)];
     const Tensor one = augment(images[i], {.samples = {&row, 1}, .epoch = 2, .seed = 7});
     CHECK(one.shape() == Shape{3, 8, 8});
-    CHECK(values(one) == values(all[i]));
+    CHECK(pixel_values(one) == pixel_values(all[i]));
   }
-  CHECK(values(augment(images, {.samples = rows, .epoch = 3, .seed = 7})) != values(all));
-  CHECK(values(augment(images, {.samples = rows, .epoch = 2, .seed = 8})) != values(all));
+  CHECK(pixel_values(augment(images, {.samples = rows, .epoch = 3, .seed = 7})) !=
+        pixel_values(all));
+  CHECK(pixel_values(augment(images, {.samples = rows, .epoch = 2, .seed = 8})) !=
+        pixel_values(all));
   for (const Device d : kernel_devices()) {
     const Tensor there = augment(images.to(d), {.samples = rows, .epoch = 2, .seed = 7});
     CHECK(there.device() == d);
-    const std::vector<double> got = values(there), want = values(all);
+    const std::vector<double> got = pixel_values(there), want = pixel_values(all);
     double worst = 0;
     for (size_t i = 0; i < got.size(); ++i) worst = std::max(worst, std::abs(got[i] - want[i]));
     CHECK(worst < 1e-4);  // 1e-5 of [0, 255] over a deviation of 0.2
@@ -83,8 +68,8 @@ TEST_CASE("Compose: a sample becomes the same in every batch and on every device
 
 TEST_CASE("trap T23: augmentation of images on a device is one launch there", "[data][traps]") {
   for (const Device d : kernel_devices()) {
-    const Tensor images = some_images(5, 9, 9, d);
-    const std::vector<double> before = values(images);
+    const Tensor images = some_pictures(5, 9, 9, 3, d);
+    const std::vector<double> before = pixel_values(images);
     const Compose augment{data::RandomCrop{8, 2}, data::RandomHorizontalFlip{}, data::ToTensor{},
                           data::Normalize{kMean, kStd}};
     (void)augment(images);  // first uses try other variants too
@@ -95,12 +80,12 @@ TEST_CASE("trap T23: augmentation of images on a device is one launch there", "[
     }();
     CHECK(count.kernels == 1);
     CHECK(out.device() == d);
-    CHECK(values(images) == before);
+    CHECK(pixel_values(images) == before);
   }
 }
 
 TEST_CASE("Compose: sizes, layouts and dtypes", "[data]") {
-  const Tensor images = some_images(2, 7, 9);
+  const Tensor images = some_pictures(2, 7, 9);
   CHECK(Compose{data::CenterCrop{{3, 5}}}(images).shape() == Shape{2, 3, 3, 5});
   CHECK(Compose{data::Resize{{14, 3}}}(images).shape() == Shape{2, 3, 14, 3});
   CHECK(Compose{data::RandomHorizontalFlip{}}(images).shape() == Shape{2, 3, 7, 9});
@@ -108,11 +93,11 @@ TEST_CASE("Compose: sizes, layouts and dtypes", "[data]") {
   const Compose c{data::RandomCrop{4}, data::ToTensor{}};
   const Tensor last = c(images, {.seed = 1, .channels_last = true});
   CHECK(last.strides()[1] == 1);
-  CHECK(values(last) == values(c(images, {.seed = 1})));
+  CHECK(pixel_values(last) == pixel_values(c(images, {.seed = 1})));
   const Tensor hwc = images.permute({0, 2, 3, 1}).contiguous().permute({0, 3, 1, 2});
-  CHECK(values(c(hwc, {.seed = 1})) == values(last));
+  CHECK(pixel_values(c(hwc, {.seed = 1})) == pixel_values(last));
   CHECK(c(images, {.dtype = DType::f16}).dtype() == DType::f16);
-  CHECK(c(some_images(0, 7, 9)).shape() == Shape{0, 3, 4, 4});
+  CHECK(c(some_pictures(0, 7, 9)).shape() == Shape{0, 3, 4, 4});
   CHECK(c.text() == "Compose(RandomCrop(4), ToTensor)");
 }
 
@@ -146,7 +131,7 @@ TEST_CASE("Compose: orders and numbers that make no sense are refused", "[data]"
   CHECK(mentions(message_of([&] { (void)Compose({RandomHorizontalFlip{2}}); }), "probability"));
   CHECK(mentions(message_of([&] { (void)Compose({RandomResizedCrop{4, {0.5, 0.1}}}); }), "area"));
   CHECK(mentions(message_of([&] { (void)Compose({CenterCrop{0}}); }), "no pixels"));
-  const Tensor images = some_images(2, 7, 9);
+  const Tensor images = some_pictures(2, 7, 9);
   CHECK(mentions(message_of([&] { (void)Compose({RandomCrop{8}})(images); }), "7 x 9"));
   CHECK(mentions(message_of([&] {
                    (void)Compose({RandomCrop{8, 7, PadMode::reflect}})(images);
@@ -158,8 +143,7 @@ TEST_CASE("Compose: orders and numbers that make no sense are refused", "[data]"
                    (void)Compose({ToTensor{}, Normalize{{1, 2}, {1, 2}}})(images);
                  }),
                  "3 channels"));
-  CHECK(mentions(message_of([&] { (void)Compose{}(some_images(1, 3, 3, Device::cpu(), 5)); }),
-                 "permute"));
+  CHECK(mentions(message_of([&] { (void)Compose{}(some_pictures(1, 3, 3, 5)); }), "permute"));
   CHECK(mentions(message_of([&] { (void)Compose{}(images[0][0]); }), "[C, H, W]"));
   const std::vector<i64> one{1};
   CHECK(mentions(message_of([&] { (void)Compose{}(images, {.samples = one}); }),
