@@ -14,6 +14,7 @@ using data::Transform;
 struct Call {
   std::string name;
   std::vector<double> numbers;
+  std::vector<std::string> keywords;  // of each number, as in "padding=4"; empty: none
 };
 
 class CallReader {
@@ -52,10 +53,21 @@ class CallReader {
     if (c.name.empty()) fail("a transform's name");
     if (!take('(')) return c;
     if (take(')')) return c;
-    do c.numbers.push_back(number());
-    while (take(','));
+    do {
+      c.keywords.push_back(keyword());
+      c.numbers.push_back(number());
+    } while (take(','));
     expect(')');
     return c;
+  }
+  std::string keyword() {
+    skip();
+    const size_t begin = at_;
+    while (at_ < text_.size() && (std::isalpha(u8(text_[at_])) || text_[at_] == '_')) ++at_;
+    const std::string word = text_.substr(begin, at_ - begin);
+    if (!word.empty() && take('=')) return word;
+    at_ = begin;
+    return {};
   }
   double number() {
     skip();
@@ -70,27 +82,51 @@ class CallReader {
   size_t at_ = 0;
 };
 
-// How many numbers a transform takes.
+// The numbers that a transform takes, of which `least` have to be there.
 struct Kind {
   const char* name;
-  size_t least, most;
+  size_t least;
+  std::vector<std::string> numbers;
 };
-constexpr Kind kKinds[] = {
-    {"RandomCrop", 1, 2},      {"CenterCrop", 1, 1},           {"RandomResizedCrop", 1, 3},
-    {"Resize", 1, 1},          {"RandomHorizontalFlip", 0, 1}, {"Cutout", 1, 1},
-    {"RandomRotation", 1, 1},  {"RandomAffine", 1, 5},         {"ColorJitter", 0, 4},
-    {"RandomGrayscale", 0, 1}, {"RandAugment", 0, 2},          {"RandomErasing", 0, 1}};
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> all = {
+      {"RandomCrop", 1, {"size", "padding"}},
+      {"CenterCrop", 1, {"size"}},
+      {"RandomResizedCrop", 1, {"size", "least_scale", "most_scale"}},
+      {"Resize", 1, {"size"}},
+      {"RandomHorizontalFlip", 0, {"p"}},
+      {"Cutout", 1, {"side"}},
+      {"RandomRotation", 1, {"degrees"}},
+      {"RandomAffine", 1, {"degrees", "translate", "least_scale", "most_scale", "shear"}},
+      {"ColorJitter", 0, {"brightness", "contrast", "saturation", "hue"}},
+      {"RandomGrayscale", 0, {"p"}},
+      {"RandAugment", 0, {"num_ops", "magnitude"}},
+      {"RandomErasing", 0, {"p"}}};
+  return all;
+}
+
+void check_keywords(const Call& c, const Kind& k) {
+  for (size_t i = 0; i < c.numbers.size(); ++i)
+    if (!c.keywords[i].empty() && c.keywords[i] != k.numbers[i])
+      throw UsageError(str("--augment: number ", i + 1, " of ", c.name, " is '", k.numbers[i],
+                           "', got '", c.keywords[i], "='"));
+}
 
 void check(const Call& c) {
+  if (c.name == "ToTensor" || c.name == "Normalize")
+    throw UsageError(str("--augment: ", c.name,
+                         " is not for --augment: pictures are shown in the levels that they have\n"
+                         "  Try leaving it out"));
   std::vector<std::string> names;
-  for (const Kind& k : kKinds) {
+  for (const Kind& k : kinds()) {
     names.emplace_back(k.name);
     if (c.name != k.name) continue;
-    if (c.numbers.size() < k.least || c.numbers.size() > k.most)
+    const size_t most = k.numbers.size();
+    if (c.numbers.size() < k.least || c.numbers.size() > most)
       throw UsageError(str("--augment: ", c.name, " takes ", k.least,
-                           k.most > k.least ? str(" to ", k.most) : "", " numbers, got ",
+                           most > k.least ? str(" to ", most) : "", " numbers, got ",
                            c.numbers.size()));
-    return;
+    return check_keywords(c, k);
   }
   throw UsageError(str("--augment: '", c.name, "' is not known", did_you_mean(c.name, names)));
 }

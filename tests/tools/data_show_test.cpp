@@ -56,6 +56,11 @@ TEST_CASE("transforms as text become those of data/transforms.h", "[data]") {
         "RandAugment(3, 5))");
   CHECK(augment_text("RandAugment, RandomErasing(1)") ==
         "Compose(RandAugment(2, 9), RandomErasing(1))");
+  CHECK(augment_text("RandomCrop(32, padding=4), ColorJitter(0.5, contrast = 0, saturation=0)") ==
+        augment_text("RandomCrop(32, 4), ColorJitter(0.5)"));
+  CHECK(mentions(refusal("RandomCrop(32, paddng=4)"), "number 2 of RandomCrop is 'padding', got"));
+  CHECK(mentions(refusal("RandomCrop(=4)"), "expected a number at character 12"));
+  CHECK(mentions(refusal("RandomCrop(4), ToTensor"), "ToTensor is not for --augment"));
   CHECK(augment_text("") == "Compose()");
   CHECK(mentions(refusal("RandmCrop(3)"), "did you mean 'RandomCrop'?"));
   CHECK(mentions(refusal("RandomCrop"), "takes 1 to 2 numbers, got 0"));
