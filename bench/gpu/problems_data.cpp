@@ -74,11 +74,23 @@ Problem token_batch_problem(Device d, DType t, Scale scale, int, int sets) {
       });
 }
 
+// By steps of 0, so that every launch finds and leaves the same numbers.
+Problem batch_cursor_problem(Device d, DType t, Scale, int, int sets) {
+  return problem_of(d, t, "2", sets, [&](Maker& m, std::vector<Tensor>& out) {
+    out = {m.indices({2}, 1000)};
+    BatchCursorArgs a{};
+    a.cursor = static_cast<i64*>(out[0].impl()->data);
+    a.limit = 1000;
+    return a;
+  });
+}
+
 }  // namespace
 
 void add_data_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"image_batch", {DType::f32, DType::f16, DType::bf16}, 2, image_batch_problem});
   rows.push_back({"row_batch", {DType::f32, DType::f16}, 1, row_batch_problem});
+  rows.push_back({"batch_cursor", {DType::i64}, 1, batch_cursor_problem});
   rows.push_back({"token_batch", {DType::u8}, 1, token_batch_problem});
 }
 
