@@ -41,6 +41,7 @@ BYTES = {
     "conv_forward": "weights laid out anew for the tiles",
     "ctc_backward": "beta of all steps in a workspace",
     "embedding_backward": "the indices are sorted first",
+    "image_erase": "boxes are drawn: what must be moved is that of their mean",
     "layer_norm_backward_params": "parts of the rows, added by a second kernel",
     "matmul": "split_k: sums of parts of k, added by a second kernel",
     "max_pool_gather": "four bytes of each sector of places are wanted",
