@@ -28,6 +28,12 @@ class Maker {
   std::vector<Tensor>& keep_;
 };
 
+// A problem whose launches change what they begin with.
+inline Problem in_place(Problem p) {
+  p.in_place = true;
+  return p;
+}
+
 // The variants of a contract on the problem's device over one Args a set.
 template <class Args>
 void add_variants(Problem& p, const std::vector<Args>& sets) {

@@ -62,24 +62,25 @@ Problem image_warp_problem(Device d, DType, Scale scale, int shape, int sets) {
 
 Problem image_color_problem(Device d, DType, Scale scale, int shape, int sets) {
   const BatchShape s = batch_shape(scale, shape);
-  return problem_of(d, DType::f32, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
-    out = {m.normal({s.batch, s.channels, s.side, s.side}, DType::f32, true)};
-    ImageColorArgs a{.rule = {.ops = 15}, .seed = 3};
-    for (int k = 0; k < 4; ++k)
-      a.rule.least[k] = k == 3 ? -0.1 : 0.6, a.rule.most[k] = k == 3 ? 0.1 : 1.4;
-    a.images = {out[0].impl()->data, &out[0].impl()->geometry};
-    return a;
-  });
+  return in_place(
+      problem_of(d, DType::f32, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
+        out = {m.normal({s.batch, s.channels, s.side, s.side}, DType::f32, true)};
+        ImageColorArgs a{.rule = {.ops = 15}, .seed = 3};
+        for (int k = 0; k < 4; ++k)
+          a.rule.least[k] = k == 3 ? -0.1 : 0.6, a.rule.most[k] = k == 3 ? 0.1 : 1.4;
+        a.images = {out[0].impl()->data, &out[0].impl()->geometry};
+        return a;
+      }));
 }
 
 Problem image_erase_problem(Device d, DType t, Scale scale, int shape, int sets) {
   const BatchShape s = batch_shape(scale, shape);
-  return problem_of(d, t, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
+  return in_place(problem_of(d, t, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
     out = {m.normal({s.batch, s.channels, s.side, s.side}, t)};
     ImageEraseArgs a{.rule = {.noise = shape != 0}, .seed = 3};
     a.images = {out[0].impl()->data, &out[0].impl()->geometry};
     return a;
-  });
+  }));
 }
 
 }  // namespace

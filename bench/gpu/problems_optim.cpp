@@ -40,10 +40,6 @@ template <class T = void>
 T* data(const Tensor& t) {
   return static_cast<T*>(t.impl()->data);
 }
-Problem in_place(Problem p) {
-  p.in_place = true;
-  return p;
-}
 
 // A rule with all of its first `States` states, in shape 1 none of them. They are not negative:
 // some are averages of squares.
