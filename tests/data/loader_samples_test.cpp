@@ -10,7 +10,7 @@
 #include "warptape/data/cache.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"
-#include "warptape/tests/data/loader_origin.h"
+#include "warptape/tests/data/loaders.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -89,14 +89,6 @@ struct Counted {
   }
 };
 
-template <class L>
-std::vector<i64> targets(L& loader) {
-  std::vector<i64> seen;
-  for (auto& [x, y] : loader)
-    for (const i64 v : y.template to_vector<i64>()) seen.push_back(v);
-  return seen;
-}
-
 }  // namespace
 
 TEST_CASE("loader: samples of get() are stacked") {
@@ -170,7 +162,7 @@ TEST_CASE("loader: samples that cannot be stacked") {
   }
   // By hand, below what takes batches.
   Loader part{Subset(Stacked(Squares{}), {3, 1}), {.batch = 2}};
-  CHECK(targets(part) == std::vector<i64>{0, 1});
+  CHECK(wt_test::targets_of(part) == std::vector<i64>{0, 1});
   CHECK_THROWS_AS(Stacked(Squares{}).batch(std::vector<i64>{10}), IndexError);
   CHECK_THROWS_AS(Stacked(Squares{}).batch({}), UsageError);
 }
@@ -183,7 +175,7 @@ TEST_CASE("trap T25: workers = kAuto takes none for data in memory and says why"
   Loader in_memory{tensors, o};
   CHECK(in_memory.workers() == 0);
   CHECK(in_memory.why_workers().find("0: the dataset is in memory") == 0);
-  CHECK(targets(in_memory) == std::vector<i64>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(wt_test::targets_of(in_memory) == std::vector<i64>{0, 1, 2, 3, 4, 5, 6, 7});
   CHECK(Loader(AnyDataset(Subset(tensors, {1, 2})), o).workers() == 0);
   CHECK(Loader(Concat(tensors, tensors), o).workers() == 0);
 
@@ -294,16 +286,17 @@ TEST_CASE("cache_in_ram: the second epoch does not call the dataset") {
     const LoaderOptions o{.batch = 5, .shuffle = true, .seed = 3, .workers = workers};
     Loader plain{Counted{}, o};
     Loader cached{cache_in_ram(counted), o};
-    CHECK(targets(cached) == targets(plain));
+    CHECK(wt_test::targets_of(cached) == wt_test::targets_of(plain));
     CHECK(*counted.samples == 12);
     const i64 calls = *counted.calls;
-    for (int epoch = 1; epoch < 3; ++epoch) CHECK(targets(cached) == targets(plain));
+    for (int epoch = 1; epoch < 3; ++epoch)
+      CHECK(wt_test::targets_of(cached) == wt_test::targets_of(plain));
     CHECK(*counted.calls == calls);
     CHECK(cached.dataset().cached() == 12);
     CHECK(cached.dataset().cached_bytes() == 12 * (4 + 8));
 
     ++*counted.change;  // between epochs: everything is read anew
-    const std::vector<i64> changed = targets(cached);
+    const std::vector<i64> changed = wt_test::targets_of(cached);
     CHECK(*counted.samples == 24);
     CHECK(*std::min_element(changed.begin(), changed.end()) == 1000);
   }
@@ -313,13 +306,13 @@ TEST_CASE("cache_in_ram: a bound on its memory") {
   const Counted counted;
   Loader loader{cache_in_ram(counted, {.bytes = 5 * 12 + 11}), {.batch = 4}};
   const std::vector<i64> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  for (int epoch = 0; epoch < 3; ++epoch) CHECK(targets(loader) == all);
+  for (int epoch = 0; epoch < 3; ++epoch) CHECK(wt_test::targets_of(loader) == all);
   CHECK(loader.dataset().cached() == 5);
   CHECK(loader.dataset().cached_bytes() == 60);
   CHECK(*counted.samples == 12 + 7 + 7);  // 5 .. 11 are read anew
   const Counted none;
   Loader nothing{cache_in_ram(none, {.bytes = 0}), {.batch = 4}};
-  for (int epoch = 0; epoch < 2; ++epoch) CHECK(targets(nothing) == all);
+  for (int epoch = 0; epoch < 2; ++epoch) CHECK(wt_test::targets_of(nothing) == all);
   CHECK(*none.samples == 24);
   CHECK_THROWS_AS(cache_in_ram(Counted{}, {.bytes = -1}), UsageError);
 }

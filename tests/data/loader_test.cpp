@@ -17,7 +17,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/progress.h"
 #include "warptape/data/idx.h"
-#include "warptape/tests/data/loader_origin.h"
+#include "warptape/tests/data/loaders.h"
 #include "warptape/tests/data/memory_growth.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"

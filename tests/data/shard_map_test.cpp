@@ -1,7 +1,5 @@
 // Shards that are mapped: only while the stamp of verify_shards() fits, and safely.
 #include <signal.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -10,14 +8,13 @@
 #include "warptape/data/loader.h"
 #include "warptape/data/shard_parts.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/child.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/temp_dir.h"
 
-// There under AddressSanitizer, which keeps freed memory for a while.
-extern "C" void __asan_init() __attribute__((weak));
-
 using namespace wt;
+using namespace wt_test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -37,24 +34,6 @@ std::vector<u8> all_bytes(const data::Shards& s) {
   for (i64 i = 0; i < s.size(); ++i)
     for (const u8 b : std::get<Tensor>(s.get(i)[0]).to_vector<u8>()) all.push_back(b);
   return all;
-}
-
-// What a child process of its own returns for f, or the signal it died of, negative.
-template <class F>
-int in_child(F f) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    int code = 99;
-    try {
-      code = f();
-    } catch (const DataError&) {
-      code = 98;
-    } catch (...) {}
-    ::_exit(code);
-  }
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 }  // namespace
@@ -160,20 +139,11 @@ TEST_CASE("mapped shards: 600 MiB are gone through in less than 100 MiB", "[shar
   pack_numbers(dir / "p", n, 1 << 20, u64{64} << 20);
   CHECK(data::verify_shards(dir / "p").damage.empty());
   for (const bool shuffle : {false, true})
-    CHECK(in_child([&] {
-            const auto peak = [] {
-              rusage use{};
-              getrusage(RUSAGE_SELF, &use);
-              return use.ru_maxrss;  // KiB
-            };
-            const long before = peak();
+    CHECK(in_little_memory(100 << 20, [&] {
             const data::Shards s(dir / "p");
-            if (s.mapped() != i64(s.files().size())) return 1;
             i64 sum = 0;
             for (auto& [x, y] : data::Loader{s, {.batch = 2, .shuffle = shuffle, .workers = 2}})
               for (const i64 v : y.to_vector<i64>()) sum += v;
-            if (sum != n * (n - 1) / 2) return 2;
-            // AddressSanitizer keeps what was freed.
-            return peak() - before > 100 * 1024 && !__asan_init ? 3 : 0;
+            return s.mapped() == i64(s.files().size()) && sum == n * (n - 1) / 2;
           }) == 0);
 }

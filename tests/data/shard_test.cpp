@@ -1,7 +1,6 @@
 // Shards: what is written is read, and nothing that is damaged passes.
 #include "warptape/data/shard.h"
 
-#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <filesystem>
@@ -11,13 +10,11 @@
 #include "warptape/data/shard_parts.h"
 #include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/child.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
-
-// There under AddressSanitizer, which keeps freed memory for a while.
-extern "C" void __asan_init() __attribute__((weak));
 
 using namespace wt;
 namespace fs = std::filesystem;
@@ -269,25 +266,12 @@ TEST_CASE("shards: a pack is read in less memory than it has") {
   const Tensor x = zeros({1 << 20}).to(DType::u8);
   for (i64 i = 0; i < 64; ++i) w.add({x, tensor(i, {.dtype = DType::i64})});
   w.finish();
-  // In a process of its own, whose peak is nobody else's.
-  const pid_t child = fork();
-  if (child == 0) {
-    const auto peak = [] {
-      rusage use{};
-      getrusage(RUSAGE_SELF, &use);
-      return use.ru_maxrss;  // KiB
-    };
-    const long before = peak();
-    i64 sum = 0;
-    for (auto& [a, y] : data::Loader{data::Shards{dir / "p"}, {.batch = 2}})
-      for (const i64 v : y.to_vector<i64>()) sum += v;
-    const bool good = sum == 63 * 32 && data::check_shards(dir / "p").damage.empty();
-    ::_exit(!good ? 1 : peak() - before > 24 * 1024 && !__asan_init ? 2 : 0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(wt_test::in_little_memory(24 << 20, [&] {
+          i64 sum = 0;
+          for (auto& [a, y] : data::Loader{data::Shards{dir / "p"}, {.batch = 2}})
+            for (const i64 v : y.to_vector<i64>()) sum += v;
+          return sum == 63 * 32 && data::check_shards(dir / "p").damage.empty();
+        }) == 0);
 }
 
 TEST_CASE("shard: whatever is done to a file, the reader refuses it or reads what is there") {

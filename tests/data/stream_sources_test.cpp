@@ -1,22 +1,18 @@
 // Sources of a StreamLoader: shards, TFRecord files, lines, functions; what they hold.
 #include "warptape/data/stream_sources.h"
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-
 #include <algorithm>
 #include <set>
 
 #include "warptape/config.h"
 #include "warptape/core/factories.h"
+#include "warptape/tests/data/loaders.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/child.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/gzip.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/temp_dir.h"
-
-// There under AddressSanitizer, which keeps freed memory for a while.
-extern "C" void __asan_init() __attribute__((weak));
 
 using namespace wt;
 using namespace wt::data;
@@ -35,13 +31,6 @@ void pack(const std::string& path, i64 n, i64 width, u64 file_bytes) {
   w.finish();
 }
 
-template <class L>
-std::vector<i64> targets(L& loader) {
-  std::vector<i64> seen;
-  for (auto& [x, y] : loader)
-    for (const i64 v : y.template to_vector<i64>()) seen.push_back(v);
-  return seen;
-}
 std::vector<std::string> lines_of(const LineStream& s) {
   const auto keep = [](std::string line) { return line; };
   const auto list = [](std::vector<std::string> lines) { return lines; };
@@ -67,13 +56,13 @@ TEST_CASE("shard stream: a pack's records, in order and shuffled, resumed") {
 
   StreamOptions o{.batch = 8, .shuffle = true, .buffer = 20, .seed = 1, .interleave = 3};
   StreamLoader one{stream, o};
-  const std::vector<i64> order = targets(one);
+  const std::vector<i64> order = wt_test::targets_of(one);
   o.workers = 3;
   StreamLoader three{ShardStream(dir / "p"), o};
-  CHECK(targets(three) == order);
-  CHECK(targets(three) == targets(one));
+  CHECK(wt_test::targets_of(three) == order);
+  CHECK(wt_test::targets_of(three) == wt_test::targets_of(one));
   three.set_state({0, 2});
-  CHECK(targets(three) == std::vector<i64>(order.begin() + 16, order.end()));
+  CHECK(wt_test::targets_of(three) == std::vector<i64>(order.begin() + 16, order.end()));
   CHECK(std::set<i64>(order.begin(), order.end()).size() == 50);
 
   StreamLoader words{
@@ -228,23 +217,12 @@ TEST_CASE("stream loader: a pack that is larger than its buffer is read in bound
   const TempDir dir;
   const i64 n = 12'288, width = 1024;
   pack(dir / "p", n, width, 2 << 20);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const auto peak = [] {
-      rusage use{};
-      getrusage(RUSAGE_SELF, &use);
-      return use.ru_maxrss;  // KiB
-    };
-    const long before = peak();
-    i64 sum = 0;
-    StreamLoader loader{ShardStream(dir / "p"),
-                        {.batch = 16, .shuffle = true, .buffer = 256, .interleave = 2}};
-    for (auto& [x, y] : loader)
-      for (const i64 v : y.to_vector<i64>()) sum += v;
-    ::_exit(sum != 10 * n * (n - 1) / 2 ? 1 : peak() - before > 12 * 1024 && !__asan_init ? 2 : 0);
-  }
-  int status = 0;
-  REQUIRE(waitpid(child, &status, 0) == child);
-  REQUIRE(WIFEXITED(status));
-  CHECK(WEXITSTATUS(status) == 0);
+  CHECK(wt_test::in_little_memory(12 << 20, [&] {
+          i64 sum = 0;
+          StreamLoader loader{ShardStream(dir / "p"),
+                              {.batch = 16, .shuffle = true, .buffer = 256, .interleave = 2}};
+          for (auto& [x, y] : loader)
+            for (const i64 v : y.to_vector<i64>()) sum += v;
+          return sum == 10 * n * (n - 1) / 2;
+        }) == 0);
 }

@@ -1,8 +1,10 @@
-// What an error of a loader says of the worker that met it.
+// What tests of loaders ask of them.
 #pragma once
 #include <cctype>
 #include <string>
+#include <vector>
 
+#include "warptape/core/tensor.h"
 #include "warptape/tests/support/catch.h"
 
 namespace wt_test {
@@ -17,6 +19,15 @@ inline std::string without_worker(std::string text, int workers) {
   while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
   CHECK(std::stoi(text.substr(at + word.size())) < workers);
   return text.erase(at, end - at);
+}
+
+// The y of what is left of an epoch.
+template <class L>
+std::vector<wt::i64> targets_of(L& loader) {
+  std::vector<wt::i64> seen;
+  for (auto& [x, y] : loader)
+    for (const wt::i64 v : y.template to_vector<wt::i64>()) seen.push_back(v);
+  return seen;
 }
 
 }  // namespace wt_test
