@@ -16,12 +16,12 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/random.h"
-#include "warptape/data/idx.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/resident_loader.h"
 #include "warptape/data/shard.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/train_step.h"
+#include "warptape/tools/pack_source.h"
 
 namespace wt::bench {
 namespace {
@@ -32,11 +32,6 @@ constexpr u64 kSeed = 1;
 
 double elapsed(Clock::time_point t) {
   return std::chrono::duration<double>(Clock::now() - t).count();
-}
-
-wt::Tensor read_set(const std::string& root, const char* name) {
-  const std::string plain = root + "/" + name;
-  return wt::data::read_idx(fs::exists(plain) ? plain : plain + ".gz");
 }
 
 // The set as shards, a record an image, for as long as this lives.
@@ -71,11 +66,9 @@ class Pack {
 
  private:
   void write(const std::string& root) const {
-    const Tensor images = read_set(root, "train-images-idx3-ubyte");
-    const Tensor labels = read_set(root, "train-labels-idx1-ubyte");
-    wt::data::ShardWriter w(path(), {{.name = "x", .dtype = DType::u8, .shape = {28, 28}},
-                                     {.name = "y", .dtype = DType::u8}});
-    for (i64 i = 0; i < images.size(0); ++i) w.add({images.select(0, i), labels.select(0, i)});
+    const tools::PackSource source = tools::open_source(root, {});
+    wt::data::ShardWriter w(path(), source.fields);
+    for (i64 i = 0; i < source.records; ++i) w.add(source.record(i));
     w.finish();
     (void)wt::data::verify_shards(path());  // its stamp, without which nothing is mapped
   }
@@ -92,8 +85,8 @@ class PackedFashion {
   PackedFashion(const std::string& path, bool map) : shards_(path, {.map = map}) {}
   i64 size() const { return shards_.size(); }
   wt::data::Batch batch(std::span<const i64> indices) const {
-    const wt::data::Batch b = shards_.batch(indices);
-    return {wt::data::FashionMnist::prepare(b.x.view({b.size(), 1, 28, 28})), b.y.to(DType::i64)};
+    wt::data::Batch b = shards_.batch(indices);
+    return {wt::data::FashionMnist::prepare(b.x), std::move(b.y)};
   }
 
  private:

@@ -60,7 +60,7 @@ bool begins_as_image(const Entry& e) {
   const InputFile file(e.path);
   std::string head(size_t(std::min<u64>(file.size(), 16)), '\0');
   file.read(0, head.data(), head.size(), "the magic number");
-  return is_image_head(head);
+  return image_format(head).has_value();
 }
 
 class Lister {

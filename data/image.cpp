@@ -175,21 +175,19 @@ ImageInfo detail::pnm_info(const std::string& path, std::span<const u8> bytes) {
   return PnmReader(path, bytes).header();
 }
 
-namespace {
+namespace {}  // namespace
 
-bool format_of(std::string_view head, ImageFormat& format) {
-  const auto is = [&](ImageFormat f) {
-    format = f;
-    return true;
-  };
-  if (head.starts_with("\x89PNG\r\n\x1a\n")) return is(ImageFormat::png);
-  if (head.starts_with("\xff\xd8\xff")) return is(ImageFormat::jpeg);
+std::optional<ImageFormat> image_format(std::string_view head) {
+  if (head.starts_with("\x89PNG\r\n\x1a\n")) return ImageFormat::png;
+  if (head.starts_with("\xff\xd8\xff")) return ImageFormat::jpeg;
   if (head.starts_with("RIFF") && head.substr(std::min<size_t>(head.size(), 8)).starts_with("WEBP"))
-    return is(ImageFormat::webp);
+    return ImageFormat::webp;
   if (head.size() > 1 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7')
-    return is(ImageFormat::pnm);
-  return false;
+    return ImageFormat::pnm;
+  return {};
 }
+
+namespace {
 
 Tensor decode(const std::string& path, ImageFormat format, std::span<const u8> bytes,
               const ImageOptions& o) {
@@ -216,14 +214,8 @@ std::string_view head_of(std::span<const u8> bytes) {
 
 }  // namespace
 
-bool detail::is_image_head(std::string_view head) {
-  ImageFormat ignored;
-  return format_of(head, ignored);
-}
-
-ImageFormat detail::image_format(const std::string& path, std::string_view head) {
-  ImageFormat format;
-  if (format_of(head, format)) return format;
+ImageFormat detail::require_image_format(const std::string& path, std::string_view head) {
+  if (const auto format = image_format(head)) return *format;
   if (head.empty()) data_error(path, 0, "the file is empty");
   if (head.starts_with("\x89PNG"))
     data_error(path, 4, "a PNG file whose line ends were changed on the way (text mode?)");
@@ -238,7 +230,7 @@ std::vector<u8> detail::read_image_file(const std::string& path, const ParseLimi
   const InputFile file(path);
   std::string head(size_t(std::min<u64>(file.size(), 16)), '\0');
   file.read(0, head.data(), head.size(), "the magic number");
-  (void)image_format(path, head);
+  (void)require_image_format(path, head);
   check_file_size(path, file.size(), limits);
   std::vector<u8> bytes(static_cast<size_t>(file.size()));
   file.read(0, bytes.data(), bytes.size(), "the image");
@@ -253,7 +245,7 @@ Tensor read_image(const std::string& path, const ParseLimits& limits) {
 }
 
 Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ImageOptions& o) {
-  const ImageFormat format = detail::image_format(name, head_of(bytes));
+  const ImageFormat format = detail::require_image_format(name, head_of(bytes));
   check_file_size(name, bytes.size(), o.limits);
   return decode(name, format, bytes, o);
 }

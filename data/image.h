@@ -1,8 +1,10 @@
 // Single images from files and into them.
 #pragma once
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "warptape/core/parse_limits.h"
@@ -12,6 +14,8 @@ namespace wt::data {
 
 enum class ImageFormat { pnm, png, jpeg, webp };
 WT_API const char* image_format_name(ImageFormat f);  // "PPM", "PNG", "JPEG", "WebP"
+// What a file that begins so is, by at most 16 bytes.
+WT_API std::optional<ImageFormat> image_format(std::string_view head);
 
 struct ImageOptions {
   // Turned and mirrored as EXIF's orientation says; false: as the pixels are stored.

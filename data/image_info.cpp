@@ -17,7 +17,7 @@ class Header {
   ImageInfo read(const ImageOptions& o) const {
     const std::string_view head(reinterpret_cast<const char*>(bytes_.data()),
                                 std::min<size_t>(bytes_.size(), 16));
-    const ImageFormat format = detail::image_format(path_, head);
+    const ImageFormat format = detail::require_image_format(path_, head);
     ImageInfo info = format == ImageFormat::png    ? png()
                      : format == ImageFormat::jpeg ? jpeg(o)
                      : format == ImageFormat::webp ? webp()

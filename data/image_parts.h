@@ -15,10 +15,8 @@ void check_image_size(const std::string& path, u64 at, u64 height, u64 width, u6
 Tensor empty_image(const std::string& path, u64 at, u64 height, u64 width, u64 channels,
                    const ParseLimits& limits);
 
-// By the first bytes, at most 16. What is no image is refused by them, before the rest is read.
-ImageFormat image_format(const std::string& path, std::string_view head);
-// Whether `head` begins as one of the formats does.
-bool is_image_head(std::string_view head);
+// As image_format(). Throws DataError for what is no image, before the rest is read.
+ImageFormat require_image_format(const std::string& path, std::string_view head);
 // Of a regular file that is no longer than an image file may be.
 std::vector<u8> read_image_file(const std::string& path, const ParseLimits& limits);
 

@@ -19,18 +19,13 @@ namespace {
 
 constexpr u64 kTfHead = 12, kTfFoot = 4;
 
-u32 masked_crc(const void* data, u64 n) {
-  const u32 crc = crc32c(data, n);
-  return (crc >> 15 | crc << 17) + 0xa282ead8u;
-}
-
 // The length that a record's head says. DataError for a wrong check sum.
 u64 tf_length(const char* head, const std::string& path, u64 at) {
   u64 length;
   u32 crc;
   std::memcpy(&length, head, 8);
   std::memcpy(&crc, head + 8, 4);
-  if (crc != masked_crc(head, 8))
+  if (crc != masked_crc32c(head, 8))
     data_error(path, at, "not a TFRecord: the check sum of a record's length is wrong");
   return length;
 }
@@ -38,7 +33,7 @@ u64 tf_length(const char* head, const std::string& path, u64 at) {
 void check_tf_bytes(std::string_view record, const char* foot, const std::string& path, u64 at) {
   u32 crc;
   std::memcpy(&crc, foot, 4);
-  if (crc != masked_crc(record.data(), record.size()))
+  if (crc != masked_crc32c(record.data(), record.size()))
     data_error(path, at + kTfHead,
                str("a record of ", record.size(),
                    " bytes is damaged: its check "
@@ -140,9 +135,9 @@ void TfRecordWriter::add(std::string_view record) {
   };
   const u64 length = record.size();
   put(length);
-  put(masked_crc(&length, 8));
+  put(masked_crc32c(&length, 8));
   impl_->pending += record;
-  put(masked_crc(record.data(), record.size()));
+  put(masked_crc32c(record.data(), record.size()));
   if (impl_->pending.size() < (u64{1} << 20)) return;
   impl_->file.write(impl_->pending);
   impl_->pending.clear();

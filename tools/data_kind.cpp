@@ -1,6 +1,7 @@
 #include "warptape/tools/data_kind.h"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "warptape/core/crc32c.h"
@@ -8,6 +9,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
 #include "warptape/data/bytes.h"
+#include "warptape/data/image.h"
 
 namespace wt::tools {
 namespace {
@@ -40,9 +42,7 @@ bool is_idx(std::string_view h) {
 }
 // A record's length and its own check sum (data/tfrecord.h).
 bool is_tfrecord(std::string_view h) {
-  if (h.size() < 12) return false;
-  const u32 crc = crc32c(h.data(), 8);
-  return number32(h, 8) == ((crc >> 15 | crc << 17) + 0xa282ead8u);
+  return h.size() >= 12 && number32(h, 8) == masked_crc32c(h.data(), 8);
 }
 bool is_safetensors(std::string_view h) {
   return h.size() >= 9 && number32(h, 4) == 0 && number32(h, 0) >= 2 && h[8] == '{';
@@ -156,13 +156,13 @@ DataKind data_kind_of(const std::string& path) {
   return fs::is_directory(path, ignored) ? folder_kind(path) : file_kind(path);
 }
 
-std::string_view image_format_of(std::string_view h) {
-  if (h.starts_with("\xff\xd8\xff")) return "JPEG";
-  if (h.starts_with("\x89PNG\r\n\x1a\n")) return "PNG";
-  if (h.starts_with("RIFF") && h.size() >= 12 && h.substr(8, 4) == "WEBP") return "WebP";
-  const bool pnm = h.size() >= 3 && h[0] == 'P' && (h[2] == '\n' || h[2] == ' ' || h[2] == '\r');
-  if (pnm && (h[1] == '2' || h[1] == '3' || h[1] == '5' || h[1] == '6')) return "PPM";
-  return "";
+std::string_view image_format_of(std::string_view head) {
+  const auto format = data::image_format(head);
+  // Text may begin with P5, too.
+  if (format == data::ImageFormat::pnm &&
+      (head.size() < 3 || !(std::isspace(u8(head[2])) || head[2] == '#')))
+    return "";
+  return format ? data::image_format_name(*format) : "";
 }
 
 std::string raw_head(const std::string& path, u64 n) {
@@ -185,10 +185,12 @@ std::string packing_of(const std::string& path) {
 
 std::string present_file(const std::string& folder, const std::string& name) {
   std::error_code ignored;
-  for (const char* packed : {"", ".gz", ".xz"}) {
-    const fs::path file = fs::path(folder) / (name + packed);
-    if (fs::is_regular_file(file, ignored)) return file.string();
-  }
+  std::string dotted = name;  // "train-images.idx3-ubyte" is seen in the wild
+  if (const size_t at = dotted.find("-idx"); at != dotted.npos) dotted[at] = '.';
+  for (const std::string& n : {name, dotted})
+    for (const char* packed : {"", ".gz", ".xz"})
+      if (const fs::path file = fs::path(folder) / (n + packed); fs::is_regular_file(file, ignored))
+        return file.string();
   return "";
 }
 

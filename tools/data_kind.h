@@ -43,7 +43,8 @@ std::string_view image_format_of(std::string_view head);
 std::string raw_head(const std::string& path, u64 n);
 std::string packing_of(const std::string& path);
 
-// `name` in a folder, or the same packed (.gz, .xz); empty where there is none.
+// `name` in a folder (of MNIST also with a dot before "idx"), or the same packed (.gz, .xz); empty
+// where there is none.
 std::string present_file(const std::string& folder, const std::string& name);
 // CIFAR's files, {"data_batch_1", path}, ..., of a folder or its usual folder inside; `labels` is 1
 // for CIFAR-10, 2 for CIFAR-100.

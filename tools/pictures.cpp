@@ -14,6 +14,7 @@
 #include "warptape/data/image.h"
 #include "warptape/data/loader.h"
 #include "warptape/data/npz.h"
+#include "warptape/tools/data_kind.h"
 
 namespace wt::tools {
 namespace {
@@ -38,16 +39,6 @@ std::vector<Picture> some_of(const Tensor& images, const Tensor& labels, const N
     all.push_back({seen(images[k]), std::move(label), k});
   }
   return all;
-}
-
-// `name`, or the same packed; empty where there is none.
-std::string present(const std::string& folder, const std::string& name) {
-  std::error_code ignored;
-  for (const char* packed : {"", ".gz", ".xz"}) {
-    const fs::path file = fs::path(folder) / (name + packed);
-    if (fs::is_regular_file(file, ignored)) return file.string();
-  }
-  return "";
 }
 
 std::string number_name(i64 label) { return str(label); }
@@ -162,11 +153,11 @@ PictureSet read_pictures(const std::string& path, const PictureOptions& o) {
   const Reader r{o};
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return r.file(path);
-  const std::string images = present(path, "train-images-idx3-ubyte"),
-                    labels = present(path, "train-labels-idx1-ubyte");
+  const std::string images = present_file(path, "train-images-idx3-ubyte"),
+                    labels = present_file(path, "train-labels-idx1-ubyte");
   if (!images.empty() && !labels.empty()) return r.fashion(images, labels);
   for (const char* name : {"data_batch_1.bin", "cifar-10-batches-bin/data_batch_1.bin"})
-    if (const std::string batch = present(path, name); !batch.empty()) return r.cifar(batch);
+    if (const std::string batch = present_file(path, name); !batch.empty()) return r.cifar(batch);
   return r.folder(path);
 }
 

@@ -53,11 +53,8 @@ std::string event(i64 step, u32 field, std::string_view content) {
   return out;
 }
 
-// TFRecord: length, its checksum, data, its checksum. Checksums are masked because the CRC of data
-// that holds its own CRC tells nothing (tensorflow/core/lib/hash/crc32c.h).
-u32 masked_crc(std::string_view data) {
-  return std::rotr(crc32c(data.data(), data.size()), 15) + 0xa282ead8u;
-}
+// TFRecord: length, its checksum, data, its checksum.
+u32 masked_crc(std::string_view data) { return masked_crc32c(data.data(), data.size()); }
 
 std::string record(std::string_view data) {
   std::string out;

@@ -42,6 +42,12 @@ expect 0 "CSV" info t.csv
 grep -Eq "^  a +number +2 different" out && grep -Eq "^  b +words" out || fail "csv: $(cat out)"
 expect 0 "faces     i64  [1, 3]" info t.obj
 expect 0 "text, 13 bytes, 3 lines" info t.txt
+printf 'P5abc\n' >p5.txt
+expect 0 "text, 6 bytes, 1 lines" info p5.txt
+cp -r fashion dotted  # as some copies of MNIST have it
+for f in dotted/*-idx*; do mv "$f" "${f/-idx/.idx}"; done
+expect 0 "IDX files, 76 KiB, 100 samples, 10 classes" info dotted
+expect 0 "12 of Fashion-MNIST: 80 images" show dotted --count 12 --out dotted.html
 expect 0 "CIFAR-10, 6 KiB, 2 samples, 10 classes" info cifar.dat
 expect 0 "CIFAR-100, 6 KiB, 2 samples, 100 classes" info cifar100.dat
 expect 3 "nothing that is known: it begins with" info junk
