@@ -1,9 +1,8 @@
 #include "warptape/data/mixes.h"
 
 #include "warptape/core/factories.h"
-#include "warptape/core/mode.h"
 #include "warptape/core/str.h"
-#include "warptape/kernels/run.h"
+#include "warptape/data/launch_parts.h"
 
 namespace wt::data {
 namespace {
@@ -53,8 +52,7 @@ struct Mix {
   Mixed operator()(const Tensor& given, const Tensor& labels, const MixCall& call) const {
     check(given, labels, call);
     const Device d = given.device();
-    const View seen{given.impl()->data, &given.impl()->geometry};
-    const ImageLayout layout = image_layout(seen);
+    const ImageLayout layout = image_layout(view_of(given.impl()));
     const Tensor images = layout == ImageLayout::other ? given.contiguous() : given;
     const i64 n = images.size(0), c = images.size(1), h = images.size(2), w = images.size(3);
     const TensorOptions options{.dtype = images.dtype(), .device = d};
@@ -64,17 +62,18 @@ struct Mix {
               empty({n, classes}, {.dtype = DType::f32, .device = d})};
     if (d.is_meta) return out;
     ImageMixArgs a{};
-    a.out = {out.images.impl()->data, &out.images.impl()->geometry};
-    a.images = {images.impl()->data, &images.impl()->geometry};
-    a.targets = {out.targets.impl()->data, &out.targets.impl()->geometry};
-    a.labels = {labels.impl()->data, &labels.impl()->geometry};
+    a.out = view_of(out.images.impl());
+    a.images = view_of(images.impl());
+    a.targets = view_of(out.targets.impl());
+    a.labels = view_of(labels.impl());
     if (call.cursor.defined()) a.cursor = static_cast<const i64*>(call.cursor.impl()->data);
     a.rule = rule, a.smoothing = float(smoothing);
     a.seed = call.seed, a.epoch = call.epoch, a.batch = call.batch;
     MailboxRecord own{};
     a.mailbox = d == Device::cpu() ? &own : mailbox_of(d);
     a.op_id = mailbox_op_id(info);
-    wt::run(a, Launch{&info, mode.native_stream, nullptr, d});
+    detail::uses({&images, &labels, &call.cursor});
+    wt::run(a, detail::launch_on(info, d));
     if (own.raised)
       fail<IndexError>(str("label ", own.value, " of sample ", own.position, " is outside [0, ",
                            own.limit, ")"));

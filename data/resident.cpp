@@ -22,7 +22,6 @@ constexpr OpInfo cursor{.name = "ResidentLoader", .derivative = Derivative::none
 }  // namespace info
 
 namespace {
-Launch launch_on(const OpInfo& op, Device d) { return {&op, mode.native_stream, nullptr, d}; }
 i64* numbers(const Tensor& t) { return static_cast<i64*>(t.impl()->data); }
 }  // namespace
 
@@ -126,7 +125,7 @@ Batch ResidentImages::batch(std::span<const i64> indices, i64 epoch) const {
 }
 Batch ResidentImages::batch_at(const BatchAt& at) const {
   const BatchOrder order = detail::order_of("ResidentImages", at, size(), device());
-  detail::reads({&at.cursor});
+  detail::uses({&at.cursor});
   return make(at.count, order);
 }
 
@@ -145,8 +144,8 @@ Batch ResidentImages::make(i64 n, const BatchOrder& order) const {
   a.augment = o_.augment;
   std::copy(scale_.begin(), scale_.end(), a.scale);
   std::copy(shift_.begin(), shift_.end(), a.shift);
-  detail::reads({&images_, &labels_});
-  if (n > 0) run(a, launch_on(info::images, device()));
+  detail::uses({&images_, &labels_});
+  if (n > 0) run(a, detail::launch_on(info::images, device()));
   if (o_.flatten) x = x.view({n, channels * o_.height * o_.width});
   return {std::move(x), std::move(y)};
 }
@@ -177,7 +176,7 @@ Batch ResidentTokens::batch(std::span<const i64> indices) const {
 }
 Batch ResidentTokens::batch_at(const BatchAt& at) const {
   const BatchOrder order = detail::order_of("ResidentTokens", at, size(), device());
-  detail::reads({&at.cursor});
+  detail::uses({&at.cursor});
   return make(at.count, order);
 }
 
@@ -185,7 +184,7 @@ Batch ResidentTokens::make(i64 n, const BatchOrder& order) const {
   const TensorOptions made{.dtype = DType::i64, .device = device()};
   Batch b{empty({n, o_.context}, made),
           empty(o_.every_position ? Shape{n, o_.context} : Shape{n}, made)};
-  detail::reads({&tokens_});
+  detail::uses({&tokens_});
   if (n > 0)
     run(TokenBatchArgs{.x = numbers(b.x),
                        .y = numbers(b.y),
@@ -195,7 +194,7 @@ Batch ResidentTokens::make(i64 n, const BatchOrder& order) const {
                        .context = o_.context,
                        .stride = o_.stride,
                        .every_position = o_.every_position},
-        launch_on(info::tokens, device()));
+        detail::launch_on(info::tokens, device()));
   return b;
 }
 
@@ -236,7 +235,7 @@ Batch ResidentPoints::batch(std::span<const i64> indices, i64 epoch) const {
 }
 Batch ResidentPoints::batch_at(const BatchAt& at) const {
   const BatchOrder order = detail::order_of("ResidentPoints", at, size(), device());
-  detail::reads({&at.cursor});
+  detail::uses({&at.cursor});
   return make(at.count, order);
 }
 
@@ -263,8 +262,8 @@ Batch ResidentPoints::make(i64 n, const BatchOrder& order) const {
   Batch b;
   b.x = add(x_, true);
   b.y = y_.same_as(x_) ? b.x : add(y_, y_by_points_);
-  detail::reads({&x_, &y_});
-  if (n > 0) run(a, launch_on(info::points, device()));
+  detail::uses({&x_, &y_});
+  if (n > 0) run(a, detail::launch_on(info::points, device()));
   return b;
 }
 
@@ -297,9 +296,9 @@ void detail::BatchCursor::put(Device d, i64 epoch, i64 place) {
 }
 
 void detail::BatchCursor::advance(i64 count, i64 limit) {
-  reads({&tensor_});
+  uses({&tensor_});
   run(BatchCursorArgs{.cursor = numbers(tensor_), .count = count, .limit = limit},
-      launch_on(info::cursor, tensor_.device()));
+      detail::launch_on(info::cursor, tensor_.device()));
 }
 
 void detail::BatchCursor::moved_to(i64 epoch, i64 place) {

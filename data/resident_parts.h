@@ -1,12 +1,8 @@
 // What the datasets of data/resident.h have in common. Internal.
 #pragma once
-#include <initializer_list>
-
 #include "warptape/core/factories.h"
-#include "warptape/core/mode.h"
-#include "warptape/core/stream.h"
+#include "warptape/data/launch_parts.h"
 #include "warptape/data/resident.h"
-#include "warptape/kernels/run.h"
 #include "warptape/kernels/sample_batch.h"
 
 namespace wt::data::detail {
@@ -28,11 +24,5 @@ BatchOrder order_of(const char* dataset, const BatchAt& at, i64 rows, Device d);
 
 // The tensor on the device, contiguous. Throws OutOfMemory where it does not fit there.
 Tensor resident(const char* dataset, const Tensor& t, Device d);
-
-// What a launch reads, which a capture keeps.
-inline void reads(std::initializer_list<const Tensor*> tensors) {
-  for (const Tensor* t : tensors)
-    if (t->defined()) wt::detail::prepare_operand(t->impl());
-}
 
 }  // namespace wt::data::detail

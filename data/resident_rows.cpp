@@ -24,9 +24,9 @@ void gather(const Tensor* const (&from)[N], Tensor (&out)[N], i64 n, const Batch
     out[i] = empty(shape, {.dtype = t.dtype(), .device = t.device()});
     const i64 bytes = t.size(0) ? t.numel() / t.size(0) * item_size(t.dtype()) : 0;
     a.table[a.tables++] = {out[i].impl()->data, t.impl()->data, bytes, false};
-    detail::reads({from[i]});
+    detail::uses({from[i]});
   }
-  if (n > 0) run(a, {&info::rows, mode.native_stream, nullptr, from[0]->device()});
+  if (n > 0) run(a, detail::launch_on(info::rows, from[0]->device()));
 }
 
 }  // namespace
@@ -46,7 +46,7 @@ Batch TensorDataset::batch_at(const BatchAt& at) const {
     throw PlacementError(str("[TensorDataset] x and y are on two devices\n  x ", describe(x_),
                              "\n  y ", describe(y_)));
   const BatchOrder order = detail::order_of("TensorDataset", at, size(), device());
-  detail::reads({&at.cursor});
+  detail::uses({&at.cursor});
   Tensor out[2];
   gather<2>({&x_, &y_}, out, at.count, order);
   return {std::move(out[0]), std::move(out[1])};

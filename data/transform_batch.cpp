@@ -1,9 +1,8 @@
 // A batch through a Compose: its launches.
 #include "warptape/core/factories.h"
-#include "warptape/core/mode.h"
 #include "warptape/core/str.h"
+#include "warptape/data/launch_parts.h"
 #include "warptape/data/transform_parts.h"
-#include "warptape/kernels/run.h"
 
 namespace wt::data {
 namespace {
@@ -18,8 +17,6 @@ ImageSize size_of(const Tensor& images) {
 Tensor numbers_on(std::span<const i64> values, Device d) {
   return tensor(std::vector<i64>(values.begin(), values.end())).to(d);
 }
-
-View view_of(const Tensor& t) { return {t.impl()->data, &t.impl()->geometry}; }
 
 // One number, or one a channel.
 double of_channel(const std::vector<double>& v, i64 c, double none) {
@@ -81,6 +78,7 @@ class Compose::Batch {
                      ? empty({n, size_.height, size_.width, c}, options).permute({0, 3, 1, 2})
                      : empty({n, c, size_.height, size_.width}, options);
     if (images_.device().is_meta) return out;
+    detail::uses({&images_});
     if (all_.steps_.empty()) {
       gather(images_, out, all_.augment_, all_.to_tensor_ ? 255 : 1);
     } else {
@@ -95,7 +93,7 @@ class Compose::Batch {
  private:
   template <class Args>
   void launch(const Args& a) const {
-    wt::run(a, Launch{&kComposeInfo, mode.native_stream, nullptr, images_.device()});
+    wt::run(a, detail::launch_on(kComposeInfo, images_.device()));
   }
   Tensor planes() const {
     return empty({images_.size(0), images_.size(1), size_.height, size_.width},
@@ -115,7 +113,7 @@ class Compose::Batch {
     gather(a, from, out);
   }
   void gather(ImageBatchArgs& a, const Tensor& from, const Tensor& out) const {
-    a.ids = ids_, a.out = view_of(out), a.images = view_of(from);
+    a.ids = ids_, a.out = view_of(out.impl()), a.images = view_of(from.impl());
     a.seed = call_.seed, a.epoch = call_.epoch;
     launch(a);
   }
@@ -139,7 +137,7 @@ class Compose::Batch {
         continue;
       }
       ImageColorArgs a{};
-      a.images = view_of(seen), a.ids = ids_;
+      a.images = view_of(seen.impl()), a.ids = ids_;
       a.rule = std::get<ColorStep>(step).rule, a.seed = call_.seed, a.epoch = call_.epoch;
       launch(a);
     }
@@ -148,7 +146,7 @@ class Compose::Batch {
   Tensor warped(const WarpStep& step, const Tensor& from, double unit) const {
     Tensor out = planes();
     ImageWarpArgs a{};
-    a.out = view_of(out), a.images = view_of(from), a.ids = ids_;
+    a.out = view_of(out.impl()), a.images = view_of(from.impl()), a.ids = ids_;
     a.rule = step.rule, a.scale = float(1 / unit), a.seed = call_.seed, a.epoch = call_.epoch;
     for (i64 c = 0; c < from.size(1); ++c) a.fill[c] = float(of_channel(step.fill, c, 0) / unit_);
     launch(a);
@@ -157,7 +155,7 @@ class Compose::Batch {
 
   void erase(const Tensor& out) const {
     ImageEraseArgs a{};
-    a.images = view_of(out), a.ids = ids_;
+    a.images = view_of(out.impl()), a.ids = ids_;
     a.rule = all_.erase_, a.seed = call_.seed, a.epoch = call_.epoch;
     for (i64 c = 0; c < out.size(1); ++c) a.value[c] = float(of_channel(all_.erased_, c, 0));
     launch(a);

@@ -231,3 +231,12 @@ TEST_CASE("Compose: texts, orders and numbers of the new transforms", "[data]") 
                  }),
                  "RandomErasing has 2 values"));
 }
+
+TEST_CASE("Compose: a captured one keeps its images", "[data][capture]") {
+  for (const Device d : kernel_devices()) {
+    if (d == Device::cpu()) continue;
+    const Compose c{data::RandomCrop{6, 1}, data::RandomHorizontalFlip{}, data::ToTensor{}};
+    const auto make = [&](const Tensor& images) { return c(images, {.epoch = 1, .seed = 3}); };
+    CHECK(replayed_alone(d, make) == pixel_values(make(some_pictures(3, 8, 8, 3, d))));
+  }
+}

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "warptape/core/graph.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
@@ -110,5 +111,26 @@ TEST_CASE("MixUp and CutMix: what cannot be mixed is refused in words", "[data]"
                      (void)mix(images.to(d), labels_of({0, 2}, d)).targets.to_vector<float>();
                    }),
                    "outside"));
+  }
+}
+
+TEST_CASE("MixUp: a captured one keeps its labels", "[data][capture]") {
+  for (const Device d : kernel_devices()) {
+    if (d == Device::cpu()) continue;
+    const data::MixUp up{.alpha = 0.4, .classes = 3};
+    const Tensor images = rand({4, 1, 3, 3}, {.device = d});
+    const auto targets = [&](const Tensor& labels) {
+      return up(images, labels, {.seed = 2}).targets;
+    };
+    const std::vector<double> want = values(targets(labels_of({2, 0, 1, 1}, d)));
+    Graph graph{d};
+    Tensor labels = labels_of({2, 0, 1, 1}, d), out;
+    for (int i = 0; i < 2; ++i) graph.warm_up([&] { out = targets(labels); });
+    graph.capture([&] { out = targets(labels); });
+    labels = {};
+    std::vector<Tensor> others;
+    for (int i = 0; i < 8; ++i) others.push_back(full({4}, 2, {.dtype = DType::i64, .device = d}));
+    graph.replay();
+    CHECK(values(out) == want);
   }
 }

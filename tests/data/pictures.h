@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "warptape/core/factories.h"
+#include "warptape/core/graph.h"
 #include "warptape/core/philox.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/tensor.h"
@@ -27,5 +28,21 @@ struct CountKernels final : wt::profiler::Observer {
     kernels += r.kind == wt::profiler::Kind::kernel;
   }
 };
+
+// What `f` of u8 pictures gives when a captured graph replays it after its pictures were let go and
+// their size was asked for again: the graph has to have kept them.
+template <class F>
+std::vector<double> replayed_alone(wt::Device d, F f) {
+  wt::Graph graph{d};
+  wt::Tensor pictures = some_pictures(3, 8, 8, 3, d), out;
+  for (int i = 0; i < 2; ++i) graph.warm_up([&] { out = f(pictures); });
+  graph.capture([&] { out = f(pictures); });
+  pictures = {};
+  std::vector<wt::Tensor> others;
+  for (int i = 0; i < 8; ++i)
+    others.push_back(wt::full({3, 3, 8, 8}, 7, {.dtype = wt::DType::u8, .device = d}));
+  graph.replay();
+  return pixel_values(out);
+}
 
 }  // namespace wt_test
