@@ -205,7 +205,7 @@ function(wt_link_library)
   # Public headers: of kernels/ the contracts and what these include, of the other folders all but those
   # that call themselves internal in the comment at their head. Each is compiled alone by the target
   # all_verify_interface_header_sets.
-  wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h kernels/*.h
+  wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h dist/*.h kernels/*.h
     kernels/common/augment_draws.h kernels/common/batch_order.h kernels/common/color_draws.h
     kernels/common/erase_draws.h kernels/common/float_math.h kernels/common/image_draws.h
     kernels/common/image_layout.h kernels/common/loss_scale.h kernels/common/metric.h

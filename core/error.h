@@ -6,6 +6,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "warptape/core/macros.h"
 #include "warptape/core/str.h"
@@ -48,10 +49,27 @@ WT_ERROR_TYPE(DataError, Error, 3);            // a file's content: path and byt
 WT_ERROR_TYPE(OutOfMemory, Error, 4);          // nothing was changed
 WT_ERROR_TYPE(NumericError, Error, 5);         // NaN or inf where the policy says stop
 WT_ERROR_TYPE(DeviceError, Error, 6);          // the hardware or its driver, nothing else
-WT_ERROR_TYPE(PeerFailure, Error, 7);          // another rank died, hung or disagrees
 WT_ERROR_TYPE(CheckpointError, Error, 8);      // an output that cannot be written or read back
 WT_ERROR_TYPE(InternalError, Error, 1);        // our bug
 #undef WT_ERROR_TYPE
+
+// Another rank died, hung, came too late or disagrees; what is known of it. Exit code 7.
+class WT_API PeerFailure : public Error {
+ public:
+  explicit PeerFailure(const std::string& message) : Error("PeerFailure", 7, message) {}
+  PeerFailure(const std::string& message, int rank, std::string host, long long last_step,
+              std::string reason)
+      : Error("PeerFailure", 7, message),
+        rank(rank),
+        last_step(last_step),
+        host(std::move(host)),
+        reason(std::move(reason)) {}
+
+  int rank = -1;             // the one that failed; -1: not known
+  long long last_step = -1;  // that it was heard to begin; -1: none
+  std::string host;          // where it ran
+  std::string reason;        // "died", "sent nothing for 120 s", ...
+};
 
 // For states that only a bug of ours can reach.
 #define WT_INTERNAL_ASSERT(condition)                               \

@@ -130,7 +130,9 @@ Tensor detail::made_on_cpu(const Shape& shape, DType t, const TensorOptions& o, 
 Generator& generator() { return mode.generator ? *mode.generator : own_generator(); }
 void manual_seed(u64 seed) {
   Generator& g = generator();
+  const u64 rank = g.rank();
   g = Generator(seed);
+  g.set_rank(rank);
   if (&g == &main_generator) main_seed = seed;
 }
 

@@ -213,11 +213,13 @@ ModeCopy::ModeCopy() : copy_(mode) {
   const Generator child = generator().next_child();
   seed_ = child.seed();
   fork_ = child.fork();
+  rank_ = child.rank();
 }
 
 void ModeCopy::adopt() const {
   static thread_local Generator adopted;
   adopted = Generator(seed_, fork_);
+  adopted.set_rank(rank_);
   const u64 sequence = mode.sequence;
   mode = copy_;
   mode.generator = &adopted;

@@ -351,7 +351,7 @@ class WT_API ModeCopy {
 
  private:
   Mode copy_;
-  u64 seed_, fork_;
+  u64 seed_, fork_, rank_;
 };
 
 }  // namespace wt

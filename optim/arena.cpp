@@ -372,6 +372,19 @@ void Arenas::wrote_slots(const std::vector<char>& slots, u32 scaler) noexcept {
     }
 }
 
+void Arenas::also_reached(std::span<const char> reached) noexcept {
+  size_t i = 0;
+  for (const Arena& a : arenas_)
+    for (const Slot& s : a.slots) {
+      Leaf* l = leaf_of(s.entry.tensor.impl());
+      if (!reached[i++] || !l || l->written) continue;
+      l->written = true;
+      l->scaler = kAnyScaler;
+      ++l->backwards;
+      l->grad->cell->wrote(mode.frame);
+    }
+}
+
 void Arenas::attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept {
   a.half = std::move(memory);
   a.half_dtype = t;

@@ -148,6 +148,8 @@ class Arenas {
   // Which slots a backward has written, a byte each, and what a replayed backward does to them.
   std::vector<char> written_slots() const;
   void wrote_slots(const std::vector<char>& slots, u32 scaler) noexcept;
+  // Slots that only another rank's backward reached, zero here: they are stepped as written ones.
+  void also_reached(std::span<const char> reached) noexcept;
   // A step wrote the parameters of the collected ranges.
   void bump_versions() noexcept;
 

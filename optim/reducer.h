@@ -1,11 +1,13 @@
-// What a training step needs of other ranks. dist implements it.
+// What a training step needs of other ranks. dist implements it (dist/data_parallel.h).
 #pragma once
+#include <span>
+
 #include "warptape/core/tensor.h"
 
 namespace wt::optim {
 
-// Both work in place on dense tensors of the model's device, on the current stream, and return
-// before the result is there. Every rank calls them in the same order.
+// sum and max work in place on dense tensors of the model's device, on the current stream, and may
+// return before the result is there. Every rank calls everything in the same order.
 class WT_API Reducer {
  public:
   virtual ~Reducer() = default;
@@ -13,6 +15,17 @@ class WT_API Reducer {
   virtual void sum(const Tensor& t) = 0;
   // The predicate: any rank's skip makes all skip.
   virtual void max(const Tensor& t) = 0;
+  // Which parameters a backward reached, a byte each: afterwards those that any rank's did. What
+  // the host knows; the device is not waited for. A parameter that one rank steps and another one
+  // leaves alone would differ from then on.
+  virtual void any(std::span<char> reached) = 0;
+
+  // A backward is about to begin; `last`: its gradients are those to be summed, and may be summed
+  // as they arrive.
+  virtual void begin_backward([[maybe_unused]] bool last) {}
+  // After the last backward, unreached gradients being zero: sums those that it has not summed yet.
+  // False: it does not know the gradients, and sum() is called for each arena.
+  virtual bool sum_gradients() { return false; }
 };
 
 }  // namespace wt::optim

@@ -303,6 +303,7 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
 }
 
 void TrainStep::backward(const Tensor& sum, i64 part) {
+  if (options_.reducer) options_.reducer->begin_backward(part == parts_ - 1);
   if (!scaler_) return sum.backward({}, Frame{});
   if (part == 0) seed_loss();
   // A 16-bit seed would be the overflow that the scale is to find.
@@ -352,10 +353,15 @@ StepFlags TrainStep::skip_flag() const {
 void TrainStep::reduce_gradients() {
   optim::detail::Arenas& arenas = opt_.arenas();
   arenas.zero_unwritten();
-  for (const optim::detail::Arena& a : arenas.all()) {
-    Geometry g{};
-    set_contiguous(g, &a.elements, 1, a.dtype);
-    options_.reducer->sum(optim::detail::tensor_over(a.grad.get(), 0, g));
+  std::vector<char> reached = arenas.written_slots();
+  options_.reducer->any(reached);
+  arenas.also_reached(reached);
+  if (!options_.reducer->sum_gradients()) {
+    for (const optim::detail::Arena& a : arenas.all()) {
+      Geometry g{};
+      set_contiguous(g, &a.elements, 1, a.dtype);
+      options_.reducer->sum(optim::detail::tensor_over(a.grad.get(), 0, g));
+    }
   }
   Geometry pair{};
   const i64 two = 2;

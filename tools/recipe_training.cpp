@@ -234,6 +234,7 @@ void RecipeTraining::load_state(const std::vector<nn::NamedTensor>& values) {
     return u64(integer_of(values, name, std::numeric_limits<i64>::min()));
   };
   Generator g(bits("rng.seed"), bits("rng.fork"));
+  g.set_rank(generator().rank());
   for (const auto& [stream, name] : kStreams)
     g.set_calls(stream, u64(integer_of(values, str("rng.", name), 0, kMostCalls)));
   recipe_.model().load_state_dict(nn::with_prefix(values, "model."));

@@ -444,6 +444,7 @@ TEST_CASE(
   const LeakGuard guard;
   struct Twice : optim::Reducer {  // a second rank with the same batch
     bool other_skips = false;
+    void any(std::span<char>) override {}
     void sum(const Tensor& t) override {
       const NoGrad no_grad;
       Tensor x = t;

@@ -1,0 +1,148 @@
+#include "warptape/dist/communicator.h"
+
+#include "warptape/core/error.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/tensor_impl.h"
+
+namespace wt::dist {
+
+const char* to_string(ReduceOp op) {
+  constexpr const char* kNames[] = {"sum", "mean", "min", "max"};
+  return kNames[int(op)];
+}
+
+const char* to_string(Call::Kind k) {
+  constexpr const char* kNames[] = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                    "send",       "recv",           "barrier"};
+  return kNames[int(k)];
+}
+
+namespace {
+
+using Kind = Call::Kind;
+
+void check_tensor(const Communicator& c, const char* call, const char* what, const Tensor& t) {
+  if (!t.defined()) throw UsageError(str("[", call, "] ", what, " is undefined"));
+  if (t.device().is_meta || !c.takes(t.device()))
+    throw PlacementError(str("[", call, "] ", what, " is on ", to_string(t.device()),
+                             ", whose memory the backend ", c.backend(), " does not send"));
+  if (!t.is_contiguous())
+    throw UsageError(str("[", call, "] ", what, " must be contiguous: ", describe(t),
+                         "\n  Try a contiguous() copy of it"));
+}
+
+void check_written(const char* call, const char* what, const Tensor& t) {
+  if (mode.grad && t.requires_grad())
+    throw InplaceError(str("[", call, "] ", what, " requires grad, and what other ranks write is ",
+                           "not recorded: ", describe(t), "\n  Try it under NoGrad"));
+}
+
+void check_reduced(const char* call, ReduceOp op, DType t) {
+  const bool sums = op == ReduceOp::sum || op == ReduceOp::mean;
+  const bool computes = wt::computes(t);
+  if (!computes || (sums && t == DType::boolean) || (op == ReduceOp::mean && !is_floating(t)))
+    throw DtypeError(str("[", call, "] there is no ", to_string(op), " of ", dtype_name(t)));
+}
+
+void check_rank(const Communicator& c, const char* call, const char* what, int rank) {
+  if (rank < 0 || rank >= c.size())
+    throw UsageError(
+        str("[", call, "] ", what, " must be a rank from 0 to ", c.size() - 1, ", got ", rank));
+}
+
+// `all` has a part of `part`'s size for each rank.
+void check_parts(const Communicator& c, const char* call, const Tensor& part, const Tensor& all) {
+  if (part.dtype() != all.dtype() || part.device() != all.device())
+    throw DtypeError(str("[", call, "] in and out must be of one dtype and device: ",
+                         describe(part), ", ", describe(all)));
+  if (part.numel() * c.size() != all.numel())
+    throw ShapeError(str("[", call, "] the larger tensor must have ", c.size(),
+                         " times the elements of the other one, a part a rank: ", all.numel(),
+                         " beside ", part.numel()));
+}
+
+}  // namespace
+
+Communicator::~Communicator() = default;
+
+void Communicator::set_deadline(std::chrono::milliseconds d) {
+  if (d.count() < 1)
+    throw UsageError(str("[set_deadline] must be at least 1 ms, got ", d.count(), " ms"));
+  deadline_ = d;
+}
+
+Work Communicator::begin(Call call, const char* name, Frame at) {
+  const FrameScope frame(at);
+  const bool writes = call.kind != Kind::barrier && call.kind != Kind::send;
+  if (call.kind != Kind::barrier) {
+    check_tensor(*this, name, "in", call.in);
+    check_tensor(*this, name, "out", call.out);
+  }
+  if (writes) check_written(name, "out", call.out);
+  switch (call.kind) {
+    case Kind::all_reduce:
+      check_reduced(name, call.op, call.in.dtype());
+      break;
+    case Kind::reduce_scatter:
+      check_reduced(name, call.op, call.in.dtype());
+      check_parts(*this, name, call.out, call.in);
+      break;
+    case Kind::all_gather:
+      check_parts(*this, name, call.in, call.out);
+      break;
+    case Kind::broadcast:
+      check_rank(*this, name, "root", call.peer);
+      break;
+    case Kind::send:
+    case Kind::recv:
+      check_rank(*this, name, call.kind == Kind::send ? "to" : "from", call.peer);
+      if (call.peer == rank_)
+        throw UsageError(str("[", name, "] rank ", rank_, " cannot exchange a tensor with itself"));
+      break;
+    case Kind::barrier:
+      break;
+  }
+  call.frame = mode.frame;
+  call.number = calls_++;
+  if (writes) call.out.impl()->cell->wrote(mode.frame);
+  return start(call);
+}
+
+Work Communicator::start_all_reduce(const Tensor& t, ReduceOp op, Frame at) {
+  return begin({.kind = Kind::all_reduce, .op = op, .in = t, .out = t}, "all_reduce", at);
+}
+Work Communicator::start_reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
+                                        Frame at) {
+  return begin({.kind = Kind::reduce_scatter, .op = op, .in = in, .out = out}, "reduce_scatter",
+               at);
+}
+Work Communicator::start_all_gather(const Tensor& out, const Tensor& in, Frame at) {
+  return begin({.kind = Kind::all_gather, .in = in, .out = out}, "all_gather", at);
+}
+Work Communicator::start_broadcast(const Tensor& t, int root, Frame at) {
+  return begin({.kind = Kind::broadcast, .peer = root, .in = t, .out = t}, "broadcast", at);
+}
+Work Communicator::start_send(const Tensor& t, int to, Frame at) {
+  return begin({.kind = Kind::send, .peer = to, .in = t, .out = t}, "send", at);
+}
+Work Communicator::start_recv(const Tensor& t, int from, Frame at) {
+  return begin({.kind = Kind::recv, .peer = from, .in = t, .out = t}, "recv", at);
+}
+
+void Communicator::all_reduce(const Tensor& t, ReduceOp op, Frame at) {
+  start_all_reduce(t, op, at).wait();
+}
+void Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, Frame at) {
+  start_reduce_scatter(out, in, op, at).wait();
+}
+void Communicator::all_gather(const Tensor& out, const Tensor& in, Frame at) {
+  start_all_gather(out, in, at).wait();
+}
+void Communicator::broadcast(const Tensor& t, int root, Frame at) {
+  start_broadcast(t, root, at).wait();
+}
+void Communicator::send(const Tensor& t, int to, Frame at) { start_send(t, to, at).wait(); }
+void Communicator::recv(const Tensor& t, int from, Frame at) { start_recv(t, from, at).wait(); }
+void Communicator::barrier(Frame at) { begin({}, "barrier", at).wait(); }
+
+}  // namespace wt::dist

@@ -1,0 +1,141 @@
+// Ranks that compute together, and what they send each other.
+//
+//   dist::spawn(4, [](dist::Communicator& comm) {      // ranks as threads (dist/spawn.h)
+//     Tensor t = full({1000}, double(comm.rank()));
+//     comm.all_reduce(t, dist::ReduceOp::mean);        // 1.5 everywhere
+//   });
+//
+// Backends: `local` (ranks are threads of one process; tensors of cpu and simt), `mpi` (processes,
+// over Open MPI; the same tensors), `nccl` (a GPU a rank; tensors of cuda). dist/init.h picks one.
+//
+// Every rank calls the same collectives in the same order, with tensors of one dtype and size; the
+// result has the same bits on every rank and in every run. Tensors are dense and contiguous, of any
+// size (0 too). What reads or writes a gradient is not recorded: a tensor that requires grad is
+// taken under NoGrad only.
+//
+// Sums of f16 and bf16 are made in f32 and rounded at the end, where the backend makes them itself
+// (local, mpi); of u8, i32 and i64 they wrap around. bool has min (all) and max (any). Storage-only
+// dtypes (f8, i8, ...) are moved and not reduced.
+//
+// A rank that dies, hangs, comes too late or calls something else makes every other one throw
+// PeerFailure: by the call that waits for it or by the next one, within the deadline. From then on
+// every call throws it. The process should end with its exit code, 7; what a collective was to
+// write is undefined.
+//
+// A communicator belongs to one rank. Its calls come from one thread at a time.
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "warptape/core/tensor.h"
+
+namespace wt::dist {
+
+enum class ReduceOp : u8 { sum, mean, min, max };  // mean: of floating dtypes
+WT_API const char* to_string(ReduceOp op);
+
+// What a collective that was begun has come to. Copies are the same one.
+class WT_API Work {
+ public:
+  // A backend's own.
+  class Pending {
+   public:
+    virtual ~Pending() = default;
+    virtual bool done() = 0;
+    virtual void wait() = 0;
+  };
+  Work() = default;  // has finished
+  explicit Work(std::shared_ptr<Pending> p) : pending_(std::move(p)) {}
+
+  // The result is there.
+  bool done() const { return !pending_ || pending_->done(); }
+  // What is queued from now on, on the current stream of the tensors' device, finds the result; on
+  // a device without queues the host waits for it. Throws PeerFailure.
+  void wait() const {
+    if (pending_) pending_->wait();
+  }
+
+ private:
+  std::shared_ptr<Pending> pending_;
+};
+
+// One call, as backends get it: checked, both tensors defined, dense and contiguous.
+struct Call {
+  enum class Kind : u8 { all_reduce, reduce_scatter, all_gather, broadcast, send, recv, barrier };
+  Kind kind = Kind::barrier;
+  ReduceOp op = ReduceOp::sum;
+  int peer = -1;      // the root, or the other side of send and recv
+  Tensor in, out;     // the same tensor where a collective works in place
+  i64 number = 0;     // of this communicator, from 0
+  FrameId frame = 0;  // the user's line
+};
+WT_API const char* to_string(Call::Kind k);
+
+class WT_API Communicator {
+ public:
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  virtual const char* backend() const = 0;
+  // Whether tensors of this device can be sent.
+  virtual bool takes(Device d) const = 0;
+  // The same ranks for tensors of the cpu; itself where it takes those. What the host has to agree
+  // on goes through it, beside the device's work.
+  virtual Communicator& control() = 0;
+
+  // In place.
+  void all_reduce(const Tensor& t, ReduceOp op = ReduceOp::sum, Frame at = Frame::here());
+  // `out` is part rank() of the reduction of `in`, which has size() times as many elements.
+  void reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op = ReduceOp::sum,
+                      Frame at = Frame::here());
+  // `out` is the `in` of rank 0, then that of rank 1, ...; `in` may be its own part of `out`.
+  void all_gather(const Tensor& out, const Tensor& in, Frame at = Frame::here());
+  // `t` becomes what it is on rank `root`.
+  void broadcast(const Tensor& t, int root = 0, Frame at = Frame::here());
+  // From one rank to another one, in the order of the calls between the two. send() may return
+  // when the tensor can be written again, before it was received.
+  void send(const Tensor& t, int to, Frame at = Frame::here());
+  void recv(const Tensor& t, int from, Frame at = Frame::here());
+  // Every rank has called it; on a device with queues the host waits for it too.
+  void barrier(Frame at = Frame::here());
+
+  // The same, begun: they start after what is queued on the current stream, and run beside what
+  // is queued there afterwards. Nobody writes the tensors before wait() (nor reads what is being
+  // written). Those begun on one communicator run in their order.
+  Work start_all_reduce(const Tensor& t, ReduceOp op = ReduceOp::sum, Frame at = Frame::here());
+  Work start_reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op = ReduceOp::sum,
+                            Frame at = Frame::here());
+  Work start_all_gather(const Tensor& out, const Tensor& in, Frame at = Frame::here());
+  Work start_broadcast(const Tensor& t, int root = 0, Frame at = Frame::here());
+  Work start_send(const Tensor& t, int to, Frame at = Frame::here());
+  Work start_recv(const Tensor& t, int from, Frame at = Frame::here());
+
+  // How long a rank waits for the others in one call.
+  std::chrono::milliseconds deadline() const { return deadline_; }
+  void set_deadline(std::chrono::milliseconds d);
+  // The step this rank is at: what other ranks' failures tell of it.
+  virtual void at_step(i64 step) = 0;
+  // Gives up: the calls of all ranks, under way or to come, throw PeerFailure with this reason,
+  // which names this rank. Any thread may call it.
+  virtual void abort(const std::string& reason) noexcept = 0;
+
+  // The backend's side: begins a call that was checked. Throws PeerFailure if one has been seen,
+  // DeviceError.
+  virtual Work start(const Call& call) = 0;
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size) {}
+
+ private:
+  Work begin(Call call, const char* name, Frame at);
+
+  int rank_, size_;
+  i64 calls_ = 0;
+  std::chrono::milliseconds deadline_ = std::chrono::seconds(120);
+};
+
+}  // namespace wt::dist
