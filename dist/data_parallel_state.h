@@ -21,6 +21,7 @@ struct DataParallel::State {
   std::vector<char> first_reached;  // the first step's, of Unused::refuse and fixed
   bool first_step = true;
   bool alike = false;  // the error that is thrown is every rank's: nobody waits
+  // Counted here: what the optimizer attempted leaves out steps that threw on this rank alone.
   i64 step = 0;
 
   // In a scope all ranks throw, or none does.
