@@ -303,7 +303,7 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
 }
 
 void TrainStep::backward(const Tensor& sum, i64 part) {
-  if (options_.reducer) options_.reducer->begin_backward(part == parts_ - 1);
+  if (options_.reducer) options_.reducer->begin_backward(reduces_ && part == parts_ - 1);
   if (!scaler_) return sum.backward({}, Frame{});
   if (part == 0) seed_loss();
   // A 16-bit seed would be the overflow that the scale is to find.
