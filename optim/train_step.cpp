@@ -373,7 +373,10 @@ void TrainStep::reduce_gradients() {
 StepResult TrainStep::finish() {
   const Device d = opt_.device();
   opt_.prepare();
-  if (options_.reducer) reduce_gradients();
+  if (options_.reducer) {
+    reduce_gradients();
+    opt_.prepare();  // with what only other ranks reached
+  }
   const bool wants_norm = options_.clip_norm > 0 || options_.on_nonfinite != NonFinite::ignore;
   const i64 n = wants_norm ? opt_.add_norm() : 0;
   run(StepDecideArgs{.partials = wants_norm ? opt_.partials() : nullptr,
