@@ -28,7 +28,7 @@ void refuse_second_derivative(const char* name) {
                          "follow a tensor to another rank\n  Try broadcast, which they do"));
 }
 
-struct AllReduce {
+struct AllReduceOp {
   static constexpr OpInfo info{.name = "all_reduce", .derivative = Derivative::linear};
   Communicator* comm;
   ReduceOp op;
@@ -40,7 +40,7 @@ struct AllReduce {
   Grads backward(const Saved&, const Tensor& gy) const { return {all_reduce(*comm, gy, op)}; }
 };
 
-struct AllGather {
+struct AllGatherOp {
   static constexpr OpInfo info{.name = "all_gather", .derivative = Derivative::linear};
   Communicator* comm;
   Shape part;
@@ -59,7 +59,7 @@ struct AllGather {
   }
 };
 
-struct ReduceScatter {
+struct ReduceScatterOp {
   static constexpr OpInfo info{.name = "reduce_scatter", .derivative = Derivative::linear};
   Communicator* comm;
   ReduceOp op;
@@ -77,7 +77,7 @@ struct ReduceScatter {
   }
 };
 
-struct Broadcast {
+struct BroadcastOp {
   static constexpr OpInfo info{.name = "broadcast", .derivative = Derivative::linear};
   Communicator* comm;
   int root;
@@ -89,7 +89,7 @@ struct Broadcast {
   Grads backward(const Saved&, const Tensor& gy) const { return {reduce(*comm, gy, root)}; }
 };
 
-struct Reduce {
+struct ReduceOperator {
   static constexpr OpInfo info{.name = "reduce", .derivative = Derivative::linear};
   Communicator* comm;
   int root;
@@ -103,7 +103,7 @@ struct Reduce {
 };
 
 // The second operand is an empty leaf: it puts the node there, whether x needs a gradient or not.
-struct Send {
+struct SendOp {
   static constexpr OpInfo info{.name = "send", .derivative = Derivative::linear};
   Communicator* comm;
   int to;
@@ -120,7 +120,7 @@ struct Send {
   }
 };
 
-struct Receive {
+struct ReceiveOp {
   static constexpr OpInfo info{.name = "recv", .derivative = Derivative::linear};
   Communicator* comm;
   int from;
@@ -137,12 +137,12 @@ struct Receive {
   }
 };
 
-struct ReceiveAfter : Receive {
+struct ReceiveAfterOp : ReceiveOp {
   Tensor forward(Save& save, const Tensor& start, const Tensor&) const {
-    return Receive::forward(save, start);
+    return ReceiveOp::forward(save, start);
   }
   Grads backward(const Saved& saved, const Tensor& gy) const {
-    Receive::backward(saved, gy);
+    ReceiveOp::backward(saved, gy);
     return {Tensor(), zeros({}, {.dtype = gy.dtype(), .device = gy.device()})};
   }
 };
@@ -167,11 +167,11 @@ Tensor all_reduce(Communicator& comm, const In& x, ReduceOp op) {
     throw UsageError(str("[all_reduce] ", to_string(op),
                          " has no derivative, and x needs one: ", describe(tensor_of(x)), "\n  at ",
                          describe(x.frame()), "\n  Try x.detach()"));
-  return apply(AllReduce{&comm, op}, x);
+  return apply(AllReduceOp{&comm, op}, x);
 }
 
 Tensor all_gather(Communicator& comm, const In& x) {
-  return apply(AllGather{&comm, x.impl() ? tensor_of(x).shape() : Shape()}, x);
+  return apply(AllGatherOp{&comm, x.impl() ? tensor_of(x).shape() : Shape()}, x);
 }
 
 Tensor reduce_scatter(Communicator& comm, const In& x, ReduceOp op) {
@@ -181,24 +181,24 @@ Tensor reduce_scatter(Communicator& comm, const In& x, ReduceOp op) {
   if (const Tensor t = tensor_of(x); t.defined() && (t.ndim() == 0 || t.size(0) % comm.size() != 0))
     throw ShapeError(str("[reduce_scatter] the first axis must be a multiple of ", comm.size(),
                          ", a part a rank: ", describe(t), "\n  at ", describe(x.frame())));
-  return apply(ReduceScatter{&comm, op}, x);
+  return apply(ReduceScatterOp{&comm, op}, x);
 }
 
 Tensor broadcast(Communicator& comm, const In& x, int root) {
-  return apply(Broadcast{&comm, root}, x);
+  return apply(BroadcastOp{&comm, root}, x);
 }
 
 Tensor reduce(Communicator& comm, const In& x, int root) {
   if (root < 0 || root >= comm.size())
     throw UsageError(
         str("[reduce] root must be a rank from 0 to ", comm.size() - 1, ", got ", root));
-  return apply(Reduce{&comm, root}, x);
+  return apply(ReduceOperator{&comm, root}, x);
 }
 
 Tensor send(Communicator& comm, const In& x, int to) {
   const Tensor t = tensor_of(x);
   const Tensor start = t.defined() ? start_of(t) : Tensor();
-  return apply(Send{&comm, to, t.defined() ? t.shape() : Shape()}, x,
+  return apply(SendOp{&comm, to, t.defined() ? t.shape() : Shape()}, x,
                In(start, x.frame().file, x.frame().line));
 }
 
@@ -206,8 +206,8 @@ Tensor recv(Communicator& comm, const Tensor& like, int from, const Tensor& afte
   const FrameScope frame(at);
   if (!like.defined()) throw UsageError("[recv] like is undefined");
   const Tensor start = start_of(like);
-  const Receive op{&comm, from, like.shape()};
-  return after.defined() ? apply(ReceiveAfter{op}, start, after) : apply(op, start);
+  const ReceiveOp op{&comm, from, like.shape()};
+  return after.defined() ? apply(ReceiveAfterOp{op}, start, after) : apply(op, start);
 }
 
 }  // namespace wt::dist
