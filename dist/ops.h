@@ -58,8 +58,9 @@ WT_API Tensor reduce(Communicator& comm, const In& x, int root = 0);
 WT_API Tensor send(Communicator& comm, const In& x, int to);
 
 // What rank `from` sends: a tensor of the shape, dtype and device of `like`, whose values are not
-// read. Its backward, that of grad() with respect to it too, sends the gradient back. Through `after`, the token of a send that this one
-// answers, a backward of what is received reaches what was sent.
+// read. Its backward, that of grad() with respect to it too, sends the gradient back. Through
+// `after`, the token of a send that this one answers, a backward of what is received reaches what
+// was sent.
 //
 //   Tensor sent = dist::send(comm, h, 1);                        // rank 0
 //   dist::recv(comm, h, 1, sent).sum().backward();               // rank 1 does the same, reversed

@@ -10,9 +10,16 @@
 namespace wt::dist {
 namespace {
 
-std::string step_name(const nn::Sequential& net, size_t i) {
-  const std::string name = net[i64(i)].name();
-  return name.empty() ? std::to_string(i) : name;
+// What the net's children are called; a function is none, and has its number.
+std::vector<std::string> step_names(const nn::Sequential& net) {
+  const auto& children = net.state()->children;
+  std::vector<std::string> names;
+  size_t next = 0;
+  for (size_t i = 0; i < net.size(); ++i) {
+    const bool is_child = next < children.size() && net[i64(i)].state() == children[next].second;
+    names.push_back(is_child ? children[next++].first : std::to_string(i));
+  }
+  return names;
 }
 
 i64 parameter_bytes(const nn::ModuleBase& m) {
@@ -37,36 +44,51 @@ void check_shared(const std::vector<nn::Sequential>& stages) {
 // Stage s has steps [begins[s], begins[s + 1]).
 std::vector<nn::Sequential> cut_at(const nn::Sequential& net, std::vector<size_t> begins) {
   begins.push_back(net.size());
+  const std::vector<std::string> names = step_names(net);
   std::vector<nn::Sequential> stages;
   for (size_t s = 0; s + 1 < begins.size(); ++s) {
     nn::Sequential stage;
-    for (size_t i = begins[s]; i < begins[s + 1]; ++i)
-      stage.push_back(step_name(net, i), net[i64(i)]);
+    for (size_t i = begins[s]; i < begins[s + 1]; ++i) stage.push_back(names[i], net[i64(i)]);
     stages.push_back(std::move(stage));
   }
   check_shared(stages);
   return stages;
 }
 
-// Where n runs begin. best[r][i]: the smallest largest run of steps [i, end) in r runs.
-std::vector<size_t> balanced_begins(const std::vector<i64>& bytes, size_t n) {
-  const size_t steps = bytes.size();
-  std::vector<i64> sums(steps + 1, 0);
-  for (size_t i = 0; i < steps; ++i) sums[i + 1] = sums[i] + bytes[i];
-  constexpr i64 kNone = std::numeric_limits<i64>::max();
-  std::vector<std::vector<i64>> best(n + 1, std::vector<i64>(steps + 1, kNone));
-  std::vector<std::vector<size_t>> next(n + 1, std::vector<size_t>(steps + 1, 0));
+// Where `n` runs begin that cost least: join(cost(begin, end), what the runs behind it cost). The
+// last ones of equal cuts.
+template <class Cost, class Join>
+std::vector<size_t> cheapest_begins(size_t steps, size_t n, Cost cost, Join join, double& least) {
+  constexpr double kNone = std::numeric_limits<double>::infinity();
+  std::vector<std::vector<double>> best(n + 1, std::vector<double>(steps + 1, kNone));
+  std::vector<std::vector<size_t>> next(n + 1, std::vector<size_t>(steps + 1, steps));
   best[0][steps] = 0;
   for (size_t r = 1; r <= n; ++r)
     for (size_t i = 0; i < steps; ++i)
       for (size_t j = i + 1; j <= steps; ++j) {
-        if (best[r - 1][j] == kNone) continue;
-        const i64 largest = std::max(sums[j] - sums[i], best[r - 1][j]);
-        if (largest <= best[r][i]) best[r][i] = largest, next[r][i] = j;
+        const double c = join(cost(i, j), best[r - 1][j]);
+        if (c < kNone && c <= best[r][i]) best[r][i] = c, next[r][i] = j;
       }
+  least = best[n][0];
   std::vector<size_t> begins;
   for (size_t r = n, i = 0; r > 0; i = next[r][i], --r) begins.push_back(i);
   return begins;
+}
+
+// The smallest largest run; of those that have it the most even ones.
+std::vector<size_t> balanced_begins(const std::vector<i64>& bytes, size_t n) {
+  std::vector<double> sums(1, 0);
+  for (const i64 b : bytes) sums.push_back(sums.back() + double(b));
+  const auto run = [&](size_t i, size_t j) { return sums[j] - sums[i]; };
+  double largest = 0, squares = 0;
+  cheapest_begins(
+      bytes.size(), n, run, [](double a, double b) { return std::max(a, b); }, largest);
+  const auto square = [&](size_t i, size_t j) {
+    const double b = run(i, j);
+    return b <= largest ? b * b : std::numeric_limits<double>::infinity();
+  };
+  return cheapest_begins(
+      bytes.size(), n, square, [](double a, double b) { return a + b; }, squares);
 }
 
 }  // namespace
@@ -84,8 +106,7 @@ std::vector<nn::Sequential> partition(const nn::Sequential& net, int stages, Fra
 std::vector<nn::Sequential> partition(const nn::Sequential& net,
                                       const std::vector<std::string>& begins, Frame at) {
   const FrameScope frame(at);
-  std::vector<std::string> names;
-  for (size_t i = 0; i < net.size(); ++i) names.push_back(step_name(net, i));
+  const std::vector<std::string> names = step_names(net);
   std::vector<size_t> cuts{0};
   for (const std::string& name : begins) {
     const auto found = std::find(names.begin(), names.end(), name);

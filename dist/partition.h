@@ -8,11 +8,11 @@
 namespace wt::dist {
 
 // `stages` runs of the net's steps, in order and none empty, such that the largest has as few bytes
-// of parameters as possible; of equal ones the cuts that come last, so that activations stay with
-// the layer before them. Handles: a stage shares its modules with `net`, and their parameters keep
-// the names that they have there ("3.weight"), so that the stages' state dicts add up to the net's.
-// Throws UsageError for more stages than steps, and for a parameter that two stages would share:
-// each would train its own.
+// of parameters as possible and the others are as even as can be; of equal cuts the last ones, so
+// that activations stay with the layer before them. Handles: a stage shares its modules with `net`,
+// and their parameters keep the names that they have there ("3.weight"), so that the stages' state
+// dicts add up to the net's. Throws UsageError for more stages than steps, and for a parameter that
+// two stages would share: each would train its own.
 WT_API std::vector<nn::Sequential> partition(const nn::Sequential& net, int stages,
                                              Frame at = Frame::here());
 

@@ -35,7 +35,7 @@ struct OverRanks {
 OverRanks range_over(Communicator& comm, i64 value) {
   const Tensor t = tensor({value, -value}, {.dtype = DType::i64, .device = Device::cpu()});
   comm.control().all_reduce(t, ReduceOp::max);
-  const std::vector<i64> v = t.to_vector<i64>();
+  const i64* v = t.data<i64>();
   return {-v[1], v[0]};
 }
 
@@ -46,7 +46,7 @@ struct Sizes {
 Sizes largest_over(Communicator& comm, Sizes s) {
   const Tensor t = tensor({s.inputs, s.targets}, {.dtype = DType::i64, .device = Device::cpu()});
   comm.control().all_reduce(t, ReduceOp::max);
-  const std::vector<i64> v = t.to_vector<i64>();
+  const i64* v = t.data<i64>();
   return {v[0], v[1]};
 }
 
@@ -75,7 +75,7 @@ Pipeline::Pipeline(Communicator& comm, const PipelineOptions& options, Device de
   if (options.micro_batches < 1)
     throw UsageError(
         str("[Pipeline] micro_batches must be at least 1, got ", options.micro_batches, at_line()));
-  if (!comm.takes(device))
+  if (device.is_meta || !comm.takes(device))
     throw PlacementError(str("[Pipeline] the stage of rank ", comm.rank(), " computes on ",
                              to_string(device), ", whose tensors the backend ", comm.backend(),
                              " does not send", at_line()));
