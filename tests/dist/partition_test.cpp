@@ -51,6 +51,14 @@ TEST_CASE("partition: by bytes of parameters, activations with the layer before 
   CHECK(sizes(dist::partition(wide, 2)) == Steps{4, 2});
 }
 
+TEST_CASE("partition: the largest stage comes first, evenness of the others after it") {
+  const LeakGuard guard;
+  nn::Sequential net;
+  for (const i64 elements : {1, 5, 2, 3}) net.push_back(nn::Linear{1, elements, {.bias = false}});
+  // 6, 2, 3 would be more even than 1, 5, 5.
+  CHECK(sizes(dist::partition(net, 3)) == Steps{1, 1, 2});
+}
+
 TEST_CASE("partition: stages share the net's modules and keep their names") {
   const LeakGuard guard;
   nn::Sequential net = layers();

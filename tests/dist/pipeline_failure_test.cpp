@@ -1,6 +1,9 @@
 // What goes wrong in one stage of a pipeline ends the others, and what is wrong with a batch is
 // refused by all before anything was sent.
+#include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/error.h"
@@ -21,6 +24,15 @@ Loss plain_loss(const Tensor& out, const Tensor& t) { return Loss(sum(out), doub
 struct Broken : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+std::string what_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+  return "";
+}
 
 // A stage whose n-th call throws.
 auto throwing_at(i64 n) {
@@ -86,19 +98,48 @@ TEST_CASE("Pipeline: what the loss throws ends all stages") {
   expect.report();
 }
 
-TEST_CASE("Pipeline: a label that is not there is found before anybody steps") {
-  (void)ready(Device::cpu());
+TEST_CASE("Pipeline: the others hear of it while the broken rank still lives") {
   const LeakGuard guard;
   Expect expect;
-  CHECK_THROWS(dist::spawn(2, [&](dist::Communicator& comm) {
-    nn::Sequential stage = dist::partition(mlp(), 2)[size_t(comm.rank())];
-    const Samples s = samples();
-    dist::Pipeline pipe{stage, comm, {.micro_batches = 2}};
-    const std::string text =
-        message_of([&] { (void)pipe.backward(s.x, full_like(s.y, 9), class_loss); });
-    expect(!text.empty(), "no rank gets a loss");
-    throw UsageError(text);
-  }));
+  std::mutex mutex;
+  std::condition_variable changed;
+  int heard = 0;
+  dist::spawn(3,
+              [&](dist::Communicator& comm) {
+                const Tensor w = ones({2}, {.requires_grad = true}), x = ones({4, 2});
+                const dist::PipelineOptions options{.micro_batches = 4};
+                dist::Pipeline pipe =
+                    comm.rank() == 1
+                        ? dist::Pipeline{throwing_at(2), comm, options}
+                        : dist::Pipeline{[&](Tensor t) { return t * w; }, comm, options};
+                const std::string text = what_of([&] { (void)pipe.backward(x, x, plain_loss); });
+                std::unique_lock lock(mutex);
+                ++heard;
+                changed.notify_all();
+                changed.wait(lock, [&] { return heard == 3; });
+                expect(text.find("the stage broke") != text.npos, text);
+              },
+              {.local = {.deadline = std::chrono::seconds(30)}});
+  expect.report();
+}
+
+TEST_CASE("Pipeline: a label that is not there is found before anybody steps") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  Expect expect;
+  const std::string text = message_of([&] {
+    dist::spawn(2, [&](dist::Communicator& comm) {
+      nn::Sequential net = mlp();
+      net.to(d);
+      nn::Sequential stage = dist::partition(net, 2)[size_t(comm.rank())];
+      const Samples s = samples(4);
+      dist::Pipeline pipe{stage, comm, {.micro_batches = 2}};
+      (void)pipe.backward(s.x, full_like(s.y, 9), class_loss);
+      expect(false, "no rank gets a loss");
+    });
+  });
+  CHECK(mentions(text, "label 9"));
+  expect(true, "");
   expect.report();
 }
 
