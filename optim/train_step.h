@@ -136,10 +136,10 @@ class WT_API TrainStep {
       run_parts(batch, loss_of);
       return finish();
     } catch (const OutOfMemory& e) {
-      roll_back();
+      abandon();
       throw told_of_step(e);
     } catch (...) {
-      roll_back();
+      abandon();
       throw;
     }
   }
@@ -155,7 +155,6 @@ class WT_API TrainStep {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     begin_verify(detail::batch_size(batch));
-    const UnreducedScope unreduced(*this);
     try {
       const i64 parts = parts_;
       parts_ = 1;
@@ -183,7 +182,7 @@ class WT_API TrainStep {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     begin(detail::batch_size(batch));
-    const UnreducedScope unreduced(*this);
+    reduces_ = false;
     const ScaleScope scaled(*this, scale);
     optim::detail::OverflowWatch watch(net_module_);
     try {
@@ -269,6 +268,7 @@ class WT_API TrainStep {
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
   StepResult finish();
   void roll_back() noexcept;
+  void abandon() noexcept;
   OutOfMemory told_of_step(const OutOfMemory& e) const;
   void prepare_memory();
   void take_snapshots();
@@ -333,12 +333,6 @@ class WT_API TrainStep {
   void seed_loss();
   LossScale* scaler_block() const { return scaler_ ? scaler_->on_device(opt_.device()) : nullptr; }
 
-  // Backwards in the scope are for this rank alone to look at.
-  struct WT_GUARD UnreducedScope {
-    explicit UnreducedScope(TrainStep& s) : step(s) { step.reduces_ = false; }
-    ~UnreducedScope() { step.reduces_ = true; }
-    TrainStep& step;
-  };
   // Another loss scale for the scope, if there is one at all.
   struct WT_GUARD ScaleScope {
     ScaleScope(TrainStep& step, double scale);
@@ -360,7 +354,7 @@ class WT_API TrainStep {
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1, samples_ = 0;
-  bool reduces_ = true;                      // gradients of the last part are for the reducer
+  bool reduces_ = false;  // a step with a reducer, whose last call has not returned
   std::unique_ptr<CapturedSteps> captured_;  // graph = true
 };
 
