@@ -15,17 +15,19 @@ class WT_API Reducer {
   virtual void sum(const Tensor& t) = 0;
   // The predicate: any rank's skip makes all skip.
   virtual void max(const Tensor& t) = 0;
-  // Which parameters a backward reached, a byte each: afterwards those that any rank's did. What
-  // the host knows; the device is not waited for. A parameter that one rank steps and another one
-  // leaves alone would differ from then on.
+  // After the last backward, unreached gradients being zero: which parameters it reached, a byte
+  // each, and afterwards those that any rank's did. What the host knows; the device is not waited
+  // for. A parameter that one rank steps and another one leaves alone would differ from then on.
   virtual void any(std::span<char> reached) = 0;
 
   // A backward is about to begin; `last`: its gradients are those to be summed, and may be summed
   // as they arrive.
   virtual void begin_backward([[maybe_unused]] bool last) {}
-  // After the last backward, unreached gradients being zero: sums those that it has not summed yet.
-  // False: it does not know the gradients, and sum() is called for each arena.
+  // After any(): sums the gradients that it has not summed yet. False: it does not know the
+  // gradients, and sum() is called for each arena.
   virtual bool sum_gradients() { return false; }
+  // The step throws before its last call here, which other ranks would wait for.
+  virtual void give_up() noexcept {}
 };
 
 }  // namespace wt::optim

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
@@ -142,6 +143,7 @@ void TrainStep::begin(i64 batch_size) {
   if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
   samples_ = batch_size;
+  reduces_ = options_.reducer != nullptr;
   opt_.arenas().zero_grad();
   prepare_memory();
   // What an earlier operator left there is not this step's failure.
@@ -158,6 +160,7 @@ void TrainStep::begin_verify(i64 batch_size) {
         "[TrainStep] verify() compares micro-batches with the whole batch: "
         "micro_batches is 1");
   begin(batch_size);
+  reduces_ = false;
 }
 
 // The gradients that are there, divided as an update would; then everything is as it was when the
@@ -303,7 +306,7 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
 }
 
 void TrainStep::backward(const Tensor& sum, i64 part) {
-  if (options_.reducer) options_.reducer->begin_backward(part == parts_ - 1);
+  if (options_.reducer) options_.reducer->begin_backward(reduces_ && part == parts_ - 1);
   if (!scaler_) return sum.backward({}, Frame{});
   if (part == 0) seed_loss();
   // A 16-bit seed would be the overflow that the scale is to find.
@@ -373,7 +376,10 @@ void TrainStep::reduce_gradients() {
 StepResult TrainStep::finish() {
   const Device d = opt_.device();
   opt_.prepare();
-  if (options_.reducer) reduce_gradients();
+  if (options_.reducer) {
+    reduce_gradients();
+    opt_.prepare();  // with what only other ranks have reached
+  }
   const bool wants_norm = options_.clip_norm > 0 || options_.on_nonfinite != NonFinite::ignore;
   const i64 n = wants_norm ? opt_.add_norm() : 0;
   run(StepDecideArgs{.partials = wants_norm ? opt_.partials() : nullptr,
@@ -389,6 +395,7 @@ StepResult TrainStep::finish() {
   if (options_.reducer)
     options_.reducer->max(optim::detail::scalar_over(block_.impl()->storage,
                                                      i64(offsetof(StepBlock, skip)), DType::i32));
+  reduces_ = false;
   bool skipped = false;
   if (is_synchronous(d) && !d.is_meta) {
     skipped = read_field<i32>(block_, offsetof(StepBlock, skip)) != 0;
@@ -468,6 +475,12 @@ void TrainStep::roll_back() noexcept {
   opt_.arenas().zero_grad();
   // Where the host is ahead it may hold the error of an earlier step, which nobody has heard of.
   if (is_synchronous(opt_.device())) clear_mailbox(opt_.device());
+}
+
+// As long as other ranks' step waits for this one's part of it, it cannot end there either.
+void TrainStep::abandon() noexcept {
+  if (std::exchange(reduces_, false)) options_.reducer->give_up();
+  roll_back();
 }
 
 // The error with what the step knows: which one it was, and what keeps its numbers.

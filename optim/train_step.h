@@ -136,10 +136,10 @@ class WT_API TrainStep {
       run_parts(batch, loss_of);
       return finish();
     } catch (const OutOfMemory& e) {
-      roll_back();
+      abandon();
       throw told_of_step(e);
     } catch (...) {
-      roll_back();
+      abandon();
       throw;
     }
   }
@@ -180,6 +180,7 @@ class WT_API TrainStep {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     begin(detail::batch_size(batch));
+    reduces_ = false;
     const ScaleScope scaled(*this, scale);
     optim::detail::OverflowWatch watch(net_module_);
     try {
@@ -265,6 +266,7 @@ class WT_API TrainStep {
   void add(Tensor sum, const Tensor& weight, double weight_value, i64 part);
   StepResult finish();
   void roll_back() noexcept;
+  void abandon() noexcept;
   OutOfMemory told_of_step(const OutOfMemory& e) const;
   void prepare_memory();
   void take_snapshots();
@@ -350,6 +352,7 @@ class WT_API TrainStep {
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1, samples_ = 0;
+  bool reduces_ = false;  // a step with a reducer, whose last call has not returned
   std::unique_ptr<CapturedSteps> captured_;  // graph = true
 };
 

@@ -1,0 +1,115 @@
+// Backwards of loops without TrainStep.
+#include "warptape/autograd/ops.h"
+#include "warptape/core/at_line.h"
+#include "warptape/core/error.h"
+#include "warptape/core/factories.h"
+#include "warptape/dist/data_parallel_state.h"
+
+namespace wt::dist {
+
+using optim::detail::Arena;
+using optim::detail::Slot;
+
+DataParallel::NoSync DataParallel::no_sync() { return NoSync(s_->no_sync); }
+
+namespace {
+
+// Gradients other than the zeros that fit anything.
+bool has_gradients(const optim::Optimizer& opt) {
+  for (const Arena& a : opt.arenas().all())
+    for (const Slot& s : a.slots)
+      if (const Leaf* l = leaf_of(s.entry.tensor.impl());
+          l && l->written && l->scaler != kAnyScaler)
+        return true;
+  return false;
+}
+
+}  // namespace
+
+// A window: the backwards since zero_grad() or the last step.
+void DataParallel::State::open_window(Kind k) {
+  opt.prepare();
+  const u32 pending = opt.arenas().pending_backwards();
+  if (pending == 0) {
+    const bool kept = has_gradients(opt);
+    kind = Kind::none;
+    backwards = 0;
+    summed = kept;
+    weight = Tensor();
+  }
+  if (k == Kind::weighted && summed)
+    throw UsageError(str("[DataParallel] a Loss cannot be added to gradients that are a mean over ",
+                         "the ranks already", at_line(),
+                         "\n  Try zero_grad() before it, and no_sync() for all backwards of a step "
+                         "but the last"));
+  if ((kind != Kind::none && kind != k) || (k == Kind::weighted && pending > backwards))
+    throw UsageError(
+        str("[DataParallel] a Loss and a Tensor in one step, or a backward() of the loss itself: ",
+            "what they are divided by differs", at_line(),
+            "\n  Try ddp.backward() with a Loss for all backwards of a step"));
+  kind = k;
+  ++backwards;
+}
+
+template <class F>
+void DataParallel::State::run_backward(DataParallel& self, Kind k, const Tensor& loss_weight,
+                                       F&& backward) {
+  open_window(k);
+  const bool last = no_sync == 0;
+  try {
+    begin_backward(last, k == Kind::mean ? ReduceOp::mean : ReduceOp::sum);
+    backward();
+    if (k == Kind::weighted) {
+      const NoGrad no_grad;
+      const Tensor w = loss_weight.to(DType::f64, Frame{});
+      weight = weight.defined() ? weight + w : w.clone(Frame{});
+    }
+    if (last) finish_window(self);
+  } catch (...) {
+    if (last) self.give_up();
+    throw;
+  }
+}
+
+void DataParallel::State::finish_window(DataParallel& self) {
+  optim::detail::Arenas& arenas = opt.arenas();
+  arenas.zero_unwritten();
+  std::vector<char> reached = arenas.written_slots();
+  self.any(reached);
+  arenas.also_reached(reached);
+  self.sum_gradients();
+  summed = true;
+  if (kind != Kind::weighted) return;
+  const NoGrad no_grad;
+  self.sum(weight);
+  buckets.follow(arenas);  // a single rank's have not yet
+  buckets.for_each([&](Tensor& g) {
+    const Tensor divisor = weight.to(g.dtype(), Frame{});
+    g.copy_(g / divisor, Frame{});
+  });
+}
+
+void DataParallel::backward(const Tensor& loss, Frame at) {
+  const FrameScope frame(at);
+  s_->run_backward(*this, State::Kind::mean, {}, [&] { loss.backward({}, Frame{}); });
+}
+
+void DataParallel::backward(const Loss& loss, Frame at) {
+  const FrameScope frame(at);
+  s_->run_backward(*this, State::Kind::weighted, loss.weight,
+                   [&] { loss.sum.backward({}, Frame{}); });
+}
+
+void DataParallel::backward(const Tensor& loss, const optim::GradScaler& scaler, Frame at) {
+  const FrameScope frame(at);
+  s_->run_backward(*this, State::Kind::mean, {},
+                   [&] { scaler.scale(loss, Frame{}).backward({}, Frame{}); });
+}
+
+void DataParallel::backward(const Loss& loss, const optim::GradScaler& scaler, Frame at) {
+  const FrameScope frame(at);
+  s_->run_backward(*this, State::Kind::weighted, loss.weight,
+                   [&] { scaler.scale(loss.sum, Frame{}).backward({}, Frame{}); });
+}
+
+}  // namespace wt::dist

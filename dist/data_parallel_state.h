@@ -1,0 +1,55 @@
+// What a DataParallel holds. Internal.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/dist/buckets.h"
+#include "warptape/dist/data_parallel.h"
+
+namespace wt::dist {
+
+struct DataParallel::State {
+  State(const nn::ModuleBase& module, optim::Optimizer& optimizer, Communicator& c,
+        const DataParallelOptions& o);
+
+  nn::ModuleBase net;
+  optim::Optimizer& opt;
+  Communicator& comm;
+  DataParallelOptions options;
+  detail::Buckets buckets;
+  std::vector<Missing> missing;
+  std::vector<char> first_reached;  // the first step's, of Unused::refuse and fixed
+  bool first_step = true;
+  bool alike = false;  // the error that is thrown is every rank's: nobody waits
+  i64 step = 0;
+
+  // In a scope all ranks throw, or none does.
+  template <class F>
+  void on_all_ranks(F&& f) {
+    alike = true;
+    f();
+    alike = false;
+  }
+  void begin_backward(bool last, ReduceOp op);
+  void before_first_step();
+  // Reached by any rank; fills `missing`.
+  void agree_on_reached(std::span<char> reached);
+  void keep_to_first(std::span<const char> reached) const;
+  void refuse_missing() const;
+  std::string name_of(size_t slot) const;
+  bool is_frozen(size_t slot) const;
+
+  // Loops of the user's own (data_parallel_loops.cpp).
+  enum class Kind : u8 { none, mean, weighted };
+  i64 no_sync = 0;
+  Kind kind = Kind::none;  // of the backwards since zero_grad()
+  u32 backwards = 0;       // their number
+  bool summed = false;     // their gradients are all ranks' already
+  Tensor weight;           // of Loss: f64, on the model's device
+  void open_window(Kind k);
+  template <class F>
+  void run_backward(DataParallel& self, Kind k, const Tensor& loss_weight, F&& backward);
+  void finish_window(DataParallel& self);
+};
+
+}  // namespace wt::dist
