@@ -28,6 +28,11 @@ void check_loader_options(const LoaderOptions& o) {
       o.prefetch > 1024)
     throw UsageError(str("[Loader] workers must be 0 to 1024 or kAuto, prefetch 1 to 1024, got ",
                          o.workers, " and ", o.prefetch));
+  if (o.world < 1 || o.rank < 0 || o.rank >= o.world)
+    throw UsageError(str("[Loader] rank must be in [0, world), got ", o.rank, " of ", o.world));
+  if (o.batch < o.world)
+    throw UsageError(
+        str("[Loader] a batch of ", o.batch, " has no sample for each of ", o.world, " ranks"));
   if (o.sampler && o.shuffle)
     throw UsageError(
         "[Loader] a sampler says the order itself, shuffle has no effect beside it\n  Try one of "
@@ -35,7 +40,13 @@ void check_loader_options(const LoaderOptions& o) {
 }
 
 i64 batches_of(const LoaderOptions& o, i64 samples) {
-  return samples / o.batch + (!o.drop_last && samples % o.batch != 0);
+  return samples / o.batch + (!o.drop_last && samples % o.batch >= o.world);
+}
+
+BatchPart batch_part(const LoaderOptions& o, i64 samples, i64 k) {
+  const i64 begin = k * o.batch, n = std::min(o.batch, samples - begin);
+  const i64 from = n * o.rank / o.world, to = n * (o.rank + 1) / o.world;
+  return {begin + from, to - from};
 }
 
 void bad_loader_state(const LoaderState& s, i64 batches) {
@@ -95,13 +106,14 @@ struct LoaderCore::Impl {
   struct Recipe {
     std::shared_ptr<const AnySet> set;
     std::shared_ptr<const std::vector<i64>> order;
-    i64 batch, epoch;
+    LoaderOptions options;
+    i64 epoch;
     std::shared_ptr<DevicePrefetch> to_device;
     std::shared_ptr<LoaderTimes> times;
 
     std::unique_ptr<AnyBatch> make(i64 k) const {
-      const i64 begin = k * batch, n = std::min(batch, i64(order->size()) - begin);
-      const auto samples = std::span(*order).subspan(size_t(begin), size_t(n));
+      const BatchPart part = batch_part(options, i64(order->size()), k);
+      const auto samples = std::span(*order).subspan(size_t(part.begin), size_t(part.count));
       std::unique_ptr<AnyBatch> item;
       try {
         const StageTimer timer(*times, LoaderStage::dataset);
@@ -134,7 +146,7 @@ struct LoaderCore::Impl {
   bool begun = false;                 // a batch of this order has been given
   std::unique_ptr<BatchPool> pool{};  // last: its threads use what is above
 
-  Recipe recipe() const { return {set, order, options.batch, state.epoch, to_device, times}; }
+  Recipe recipe() const { return {set, order, options, state.epoch, to_device, times}; }
   i64 batches_of_epoch(const LoaderState& at) const {
     if (options.sampler) return batches_of(options, sampled);
     return batches_of(options, at.batch > 0 ? at.samples : set->size());

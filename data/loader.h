@@ -48,6 +48,11 @@ struct LoaderOptions {
   std::optional<Device> device = {};
   // Through page-locked memory: a device's copy runs beside other work from there alone.
   bool pin_memory = true;
+  // Of several ranks that share each batch: rank's part of the samples of the whole batch, parts
+  // differing by one sample at most. `batch` is that of all, and so are order and position: what a
+  // batch has in it does not depend on the number of ranks, and a position holds for any. An
+  // epoch's last batch is left out where it has fewer samples than there are ranks.
+  i64 rank = 0, world = 1;
 };
 
 // Where a loader is: the checkpoint keeps it.
@@ -65,6 +70,11 @@ WT_API std::vector<i64> epoch_order(i64 n, bool shuffle, u64 seed, i64 epoch);
 namespace detail {
 WT_API void check_loader_options(const LoaderOptions& o);
 WT_API i64 batches_of(const LoaderOptions& o, i64 samples);
+// Places of this rank's samples of batch k in the order of an epoch.
+struct BatchPart {
+  i64 begin, count;
+};
+WT_API BatchPart batch_part(const LoaderOptions& o, i64 samples, i64 k);
 [[noreturn]] WT_COLD WT_API void bad_loader_state(const LoaderState& s, i64 batches);
 // The dataset changed in the middle of an epoch.
 [[noreturn]] WT_COLD WT_API void size_changed(const LoaderState& s, i64 samples);

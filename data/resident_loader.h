@@ -106,7 +106,7 @@ class ResidentLoader {
           PendingBatch<S>(*this, 0, pending_.at.count),
           [&loss_of](const PendingBatch<S>& part) { return loss_of(part.get()); }, line);
       pending_.batch = {};
-      if (pending_.through_cursor) cursor_.moved_to(after.epoch, after.batch * options_.batch);
+      if (advances()) cursor_.moved_to(after.epoch, at(after).place);
       state_ = {here.epoch, here.batch + 1, set_.size()};
       return result;
     } catch (...) {
@@ -130,13 +130,15 @@ class ResidentLoader {
     bool through_cursor = false, made = false, recorded = false;
   };
 
+  // The step itself moves the cursor on. A rank's part of each batch does not follow its part of
+  // the one before, and its place is written before each step: 16 bytes.
+  bool advances() const { return pending_.through_cursor && options_.world == 1; }
   LoaderState begun(const LoaderState& s) const {
     return s.batch < size() ? s : LoaderState{s.epoch + 1, 0};
   }
   BatchAt at(const LoaderState& s) const {
-    const i64 place = s.batch * options_.batch;
-    return {options_.shuffle, options_.seed, s.epoch, place,
-            std::min(options_.batch, set_.size() - place)};
+    const detail::BatchPart part = detail::batch_part(options_, set_.size(), s.batch);
+    return {options_.shuffle, options_.seed, s.epoch, part.begin, part.count};
   }
   // Once a step, but for a capture: what it recorded has not run, and a step that cannot be
   // captured runs again.
@@ -148,7 +150,7 @@ class ResidentLoader {
     BatchAt at = p.at;
     if (p.through_cursor) at.cursor = cursor_.tensor();
     p.batch = set_.batch_at(at);
-    if (p.through_cursor)
+    if (advances())
       cursor_.advance(at.count, options_.drop_last ? size() * options_.batch : set_.size());
     p.made = true;
     p.recorded = recording;

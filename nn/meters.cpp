@@ -59,6 +59,17 @@ double MeanMeter::value() const {
 }
 double MeanMeter::weight() const { return weight_.defined() ? weight_.item() : 0; }
 void MeanMeter::reset() { sum_ = weight_ = Tensor(); }
+std::vector<double> MeanMeter::sums() const {
+  if (!sum_.defined()) return {0, 0};
+  return {sum_.item(), weight_.item()};
+}
+void MeanMeter::set_sums(const std::vector<double>& sums) {
+  if (sums.size() != 2)
+    throw UsageError(str("[MeanMeter] there are ", sums.size(), " sums, it has 2"));
+  const TensorOptions f64_on_cpu{.dtype = DType::f64, .device = Device::cpu()};
+  sum_ = tensor(sums[0], f64_on_cpu);
+  weight_ = tensor(sums[1], f64_on_cpu);
+}
 
 EmaMeter::EmaMeter(double decay) : decay_(decay) {
   if (!(decay >= 0 && decay < 1))

@@ -5,6 +5,8 @@
 //   for (auto& [x, y] : loader) { ...; loss.add(cross_entropy(net(x), y)); }
 //   std::printf("%.4f\n", loss.value());
 #pragma once
+#include <vector>
+
 #include "warptape/autograd/loss.h"
 #include "warptape/core/tensor.h"
 
@@ -23,6 +25,9 @@ class WT_API MeanMeter {
   double value() const;
   double weight() const;
   void reset();
+  // Sum and weight; the mean of another sum.
+  std::vector<double> sums() const;
+  void set_sums(const std::vector<double>& sums);
 
  private:
   void start(Device d);

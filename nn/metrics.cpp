@@ -45,6 +45,17 @@ Tensor chosen(const Tensor& output) {
 
 i64 classes_of(const Tensor& output) { return is_floating(output.dtype()) ? output.size(1) : 0; }
 
+// Two counts, as Accuracy and TopK have them.
+std::vector<double> counted(const Tensor& right, const Tensor& count) {
+  if (!right.defined()) return {0, 0};
+  return {right.item(), count.item()};
+}
+void check_sums(const char* metric, const std::vector<double>& sums, size_t wanted) {
+  if (sums.size() != wanted)
+    throw UsageError(str("[", metric, "] there are ", sums.size(), " sums, it has ", wanted));
+}
+Tensor count_of(double n) { return tensor(i64(n), {.dtype = DType::i64, .device = Device::cpu()}); }
+
 void accumulate(Tensor& total, const Tensor& more) {
   total = total.defined() ? total + more : more;
 }
@@ -70,6 +81,13 @@ void Metric::update(const Tensor& output, const Tensor& target, Frame at) {
   const NoGrad no_grad;
   add(output, target);
 }
+
+std::vector<double> Metric::sums() const {
+  throw NotAvailable(str("[", name_,
+                         "] this metric does not say what it counts in sums: it cannot ",
+                         "be shared between ranks\n  Try overriding sums() and set_sums()"));
+}
+void Metric::set_sums(const std::vector<double>&) { (void)sums(); }
 
 void detail::LabelRange::add(const Tensor& labels) {
   if (labels.numel() == 0) return;
@@ -100,6 +118,18 @@ void Accuracy::add(const Tensor& output, const Tensor& target) {
 double Accuracy::value() const {
   if (classes_ > 0) labels_.check("Accuracy", "label", classes_);
   return part(right_, count_);
+}
+
+std::vector<double> Accuracy::sums() const {
+  if (classes_ > 0) labels_.check("Accuracy", "label", classes_);
+  return counted(right_, count_);
+}
+
+void Accuracy::set_sums(const std::vector<double>& sums) {
+  check_sums("Accuracy", sums, 2);
+  right_ = count_of(sums[0]);
+  count_ = count_of(sums[1]);
+  labels_.reset();
 }
 
 void Accuracy::reset() {
@@ -140,6 +170,18 @@ void TopK::add(const Tensor& output, const Tensor& target) {
 double TopK::value() const {
   labels_.check("TopK", "label", classes_);
   return part(right_, count_);
+}
+
+std::vector<double> TopK::sums() const {
+  labels_.check("TopK", "label", classes_);
+  return counted(right_, count_);
+}
+
+void TopK::set_sums(const std::vector<double>& sums) {
+  check_sums("TopK", sums, 2);
+  right_ = count_of(sums[0]);
+  count_ = count_of(sums[1]);
+  labels_.reset();
 }
 
 void TopK::reset() {
@@ -191,6 +233,17 @@ double ConfusionMatrix::value() const {
     if (i % size_t(classes_ + 1) == 0) right += double(n[i]);
   }
   return all > 0 ? right / all : kNone;
+}
+
+std::vector<double> ConfusionMatrix::sums() const { return counts().to_vector<double>(); }
+
+void ConfusionMatrix::set_sums(const std::vector<double>& sums) {
+  check_sums("ConfusionMatrix", sums, size_t(classes_ * classes_));
+  const std::vector<i64> counts(sums.begin(), sums.end());
+  counts_ =
+      reshape(tensor(counts, {.dtype = DType::i64, .device = Device::cpu()}), {classes_, classes_});
+  labels_.reset();
+  predicted_.reset();
 }
 
 ClassificationReport ConfusionMatrix::report(const ReportOptions& o) const {

@@ -27,6 +27,12 @@ class WT_API Metric {
   // NaN when nothing was counted. Waits for the device.
   virtual double value() const = 0;
   virtual void reset() = 0;
+  // What was counted, as numbers that add up over parts of the data, and a metric made of such a
+  // sum, to be read or reset: ranks that evaluate a part each share theirs so (dist/metrics.h).
+  // Reading waits for the device and throws what value() throws. NotAvailable for a metric that
+  // does not say them.
+  virtual std::vector<double> sums() const;
+  virtual void set_sums(const std::vector<double>& sums);
 
  protected:
   Metric(const Metric&) = default;
@@ -66,6 +72,8 @@ class WT_API Accuracy : public Metric {
   explicit Accuracy(const AccuracyOptions& o = {}) : Metric("accuracy"), o_(o) {}
   double value() const override;
   void reset() override;
+  std::vector<double> sums() const override;
+  void set_sums(const std::vector<double>& sums) override;
 
  protected:
   void add(const Tensor& output, const Tensor& target) override;
@@ -85,6 +93,8 @@ class WT_API TopK : public Metric {
   explicit TopK(i64 k, const AccuracyOptions& o = {});
   double value() const override;
   void reset() override;
+  std::vector<double> sums() const override;
+  void set_sums(const std::vector<double>& sums) override;
 
  protected:
   void add(const Tensor& output, const Tensor& target) override;
@@ -112,6 +122,8 @@ class WT_API ConfusionMatrix : public Metric {
   // As a table, a row for each true class.
   std::string text(const std::vector<std::string>& names = {}) const;
   void reset() override;
+  std::vector<double> sums() const override;
+  void set_sums(const std::vector<double>& sums) override;
 
  protected:
   void add(const Tensor& output, const Tensor& target) override;
@@ -131,6 +143,8 @@ class WT_API MeanLoss : public Metric {
   MeanLoss(std::string name, Function loss) : Metric(std::move(name)), loss_(std::move(loss)) {}
   double value() const override { return mean_.value(); }
   void reset() override { mean_.reset(); }
+  std::vector<double> sums() const override { return mean_.sums(); }
+  void set_sums(const std::vector<double>& sums) override { mean_.set_sums(sums); }
 
  protected:
   void add(const Tensor& output, const Tensor& target) override {

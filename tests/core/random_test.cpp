@@ -51,6 +51,39 @@ TEST_CASE("Random: Philox4x32-10 gives the published known answers", "[wall][ran
   }
 }
 
+TEST_CASE("Random: of ranks with one seed each draws dropout of its own, and all else alike",
+          "[random]") {
+  const auto as_rank = [](u64 rank, const auto& f) {
+    return seeded(7, [&] {
+      generator().set_rank(rank);
+      return values(f());
+    });
+  };
+  const Tensor x = ones({64});
+  const auto drop = [&] { return dropout(x, 0.5); };
+  const auto draw = [] { return rand({64}); };
+  CHECK(as_rank(0, drop) == seeded(7, [&] { return values(drop()); }));
+  CHECK(as_rank(1, drop) != as_rank(0, drop));
+  CHECK(as_rank(1, drop) != as_rank(2, drop));
+  CHECK(as_rank(1, drop) == as_rank(1, drop));
+  CHECK(as_rank(1, draw) == as_rank(0, draw));
+  // What a rank's generator makes is of that rank, and seeding it anew changes no rank.
+  Generator of_rank(7);
+  of_rank.set_rank(3);
+  CHECK(of_rank.next_child().rank() == 3);
+  seeded(1, [] {
+    generator().set_rank(2);
+    manual_seed(5);
+    CHECK(generator().rank() == 2);
+    std::thread worker([copy = ModeCopy()] {
+      copy.adopt();
+      CHECK(generator().rank() == 2);
+    });
+    worker.join();
+    return 0;
+  });
+}
+
 TEST_CASE("Random: a draw depends on seed, stream, fork, element and call, and on nothing else",
           "[wall][random]") {
   const Values first = seeded(1, [] { return values(rand({10})); });

@@ -175,6 +175,47 @@ TEST_CASE("accuracy and top k: on every device, ties, NaN, ignored labels, batch
   CHECK(TopK(5).name() == "top5");
 }
 
+TEST_CASE("metrics: sums of parts give what the whole would have given") {
+  manual_seed(4);
+  const Tensor logits = rand({7, 3}), y = randint(0, 3, {7}, {.dtype = DType::i64});
+  const auto loss = [](const Tensor& out, const Tensor& want) { return cross_entropy(out, want); };
+  const auto make = [&] {
+    std::vector<std::unique_ptr<Metric>> all;
+    all.push_back(std::make_unique<Accuracy>());
+    all.push_back(std::make_unique<TopK>(2));
+    all.push_back(std::make_unique<ConfusionMatrix>(3));
+    all.push_back(std::make_unique<MeanLoss>("loss", loss));
+    return all;
+  };
+  for (const Device d : wt_test::operator_devices()) {
+    CAPTURE(to_string(d));
+    const auto whole = make(), first = make(), second = make(), third = make();  // one saw nothing
+    for (size_t i = 0; i < whole.size(); ++i) {
+      CAPTURE(whole[i]->name());
+      whole[i]->update(logits.to(d), y.to(d));
+      first[i]->update(logits.narrow(0, 0, 4).to(d), y.narrow(0, 0, 4).to(d));
+      second[i]->update(logits.narrow(0, 4, 3).to(d), y.narrow(0, 4, 3).to(d));
+      std::vector<double> sums = first[i]->sums();
+      for (const auto& part : {second[i]->sums(), third[i]->sums()})
+        for (size_t k = 0; k < sums.size(); ++k) sums[k] += part.at(k);
+      third[i]->set_sums(sums);
+      CHECK(third[i]->value() == Approx(whole[i]->value()).epsilon(1e-6));
+      CHECK(third[i]->sums() == sums);
+      CHECK_THROWS_AS(third[i]->set_sums({1}), UsageError);
+      third[i]->reset();
+      third[i]->update(logits.to(d), y.to(d));
+      CHECK(third[i]->value() == whole[i]->value());
+    }
+  }
+  struct Own : Metric {
+    Own() : Metric("own") {}
+    double value() const override { return 0; }
+    void reset() override {}
+    void add(const Tensor&, const Tensor&) override {}
+  } own;
+  CHECK(mentions(message_of([&] { own.set_sums({}); }), "[own] this metric does not say"));
+}
+
 TEST_CASE("accuracy and top k agree with a plain count on random outputs of more dimensions") {
   manual_seed(3);
   const Tensor logits = rand({6, 5, 4, 3}), y = randint(0, 5, {6, 4, 3}, {.dtype = DType::i64});

@@ -1,0 +1,25 @@
+// The ranks that `wt bench allreduce` and `overlap` run on: the processes of mpirun or srun where
+// there are some, else threads of this one.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "warptape/dist/local.h"
+
+namespace wt::bench {
+
+struct WorldOptions {
+  int ranks = 4;  // threads; of processes the launcher has decided
+  dist::Algorithm algorithm = dist::Algorithm::automatic;
+  // A model of the wires between threads: each message waits so long. 0: none.
+  double latency_us = 0, gb_s = 0;
+};
+
+// Were several processes launched?
+bool ranks_are_processes();
+// fn(communicator of the rank), on every rank of this process. What the first one to fail throws.
+void on_each_rank(const WorldOptions& o, const std::function<void(dist::Communicator&)>& fn);
+// "5 us a message, 1 GB/s a link", "none: as fast as memory is"
+std::string wires_text(const WorldOptions& o);
+
+}  // namespace wt::bench
