@@ -44,7 +44,7 @@ struct DataParallel::State {
   enum class Kind : u8 { none, mean, weighted };
   i64 no_sync = 0;
   Kind kind = Kind::none;  // of the backwards since zero_grad()
-  u32 backwards = 0;       // their number
+  u64 seen = 0;            // backwards of all leaves when the last one of them ended
   bool summed = false;     // their gradients are all ranks' already
   Tensor weight;           // of Loss: f64, on the model's device
   void open_window(Kind k);
