@@ -109,6 +109,30 @@ TEST_CASE("replicas that drift are found at the next check, by name and rank", "
   }
 }
 
+TEST_CASE("a sum that comes out wrong on one rank is found by the next check", "[dist]") {
+  const Failure drift = common_failure([](Communicator& inner) {
+    Recorder c(inner);
+    i64 step_number = 0;
+    bool wrong = c.rank() == 1;
+    c.after = [&](const dist::Call& call) {
+      if (!wrong || step_number != 1 || call.in.dtype() != DType::f32) return;
+      wrong = false;
+      const NoGrad no_grad;
+      call.out.narrow(0, 0, 1).add_(ones({1}));  // the one bucket's first element: fc1.weight
+    };
+    manual_seed(7);
+    Mlp net;
+    optim::Sgd opt{net, {.lr = 0.1}};
+    DataParallel ddp{net, opt, c, {.check_every = 3}};
+    TrainStep step{net, opt, {.reducer = &ddp}};
+    for (; step_number < 5; ++step_number)
+      step(Mlp::data(6, step_number), [&](const Batch& b) { return squares(net, b); });
+  });
+  CHECK(drift.rank == 1);
+  CHECK(mentions(drift.text, "before step 3: fc1.weight is another one on rank 1"));
+  CHECK(drift.text.find("more parameters") == std::string::npos);
+}
+
 TEST_CASE("check_replicas() may be called at any time", "[dist]") {
   const Failure drift = common_failure([](Communicator& c) {
     Mlp net;

@@ -51,6 +51,33 @@ inline std::string text_of(const std::exception_ptr& e) {
   });
 }
 
+// A communicator that writes down what is begun on it, and passes it on.
+class Recorder : public Communicator {
+ public:
+  explicit Recorder(Communicator& inner)
+      : Communicator(inner.rank(), inner.size()), inner_(inner) {}
+  const char* backend() const override { return inner_.backend(); }
+  bool takes(Device d) const override { return inner_.takes(d); }
+  Communicator& control() override { return *this; }
+  void at_step(i64 step) override { inner_.at_step(step); }
+  void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  dist::Work start(const dist::Call& call) override {
+    events.push_back(std::string(to_string(call.kind)) + " " + std::to_string(call.in.numel()) +
+                     " " + std::string(dtype_name(call.in.dtype())));
+    const dist::Work work = inner_.start(call);
+    if (after) {
+      work.wait();
+      after(call);
+    }
+    return work;
+  }
+  std::vector<std::string> events;
+  std::function<void(const dist::Call&)> after;  // each call, which is waited for
+
+ private:
+  Communicator& inner_;
+};
+
 struct Batch {
   Tensor x, y;
   i64 size() const { return x.size(0); }
