@@ -118,7 +118,8 @@ TEST_CASE("a sum that comes out wrong on one rank is found by the next check", "
       if (!wrong || step_number != 1 || call.in.dtype() != DType::f32) return;
       wrong = false;
       const NoGrad no_grad;
-      call.out.narrow(0, 0, 1).add_(ones({1}));  // the one bucket's first element: fc1.weight
+      Tensor first = call.out.narrow(0, 0, 1);  // of the one bucket: fc1.weight's
+      first.add_(ones({1}));
     };
     manual_seed(7);
     Mlp net;
