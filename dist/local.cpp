@@ -111,9 +111,9 @@ class LocalCommunicator : public Communicator {
  private:
   // Nothing that is queued for the tensor's device, or copies it, is under way.
   static void settle(const Tensor& t) {
-    detail::wait_for_host_access(t.impl());
+    wt::detail::wait_for_host_access(t.impl());
     if (const StreamBackend* b = stream_backend(t.device()); b && b->stream_wait)
-      b->stream_wait(t.device(), detail::native_stream(t.device()));
+      b->stream_wait(t.device(), wt::detail::native_stream(t.device()));
   }
 
   void serve() {
