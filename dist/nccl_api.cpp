@@ -12,22 +12,20 @@ constexpr const char* kNcclRoots[] = {"NCCL_ROOT", "NCCL_HOME", "CUDA_HOME"};
 constexpr LibrarySearch kNcclSearch = {"libnccl.so.2", "WT_NCCL", kNcclRoots, "nvidia/nccl/lib",
                                        "pip install nvidia-nccl-cu13"};
 
-const detail::NcclFound& real_nccl() {
+const NcclFound& real_nccl() {
   static const auto* found =  // outlives static destructors, as the library does
-      new detail::NcclFound(detail::find_nccl(system_loader));
+      new NcclFound(find_nccl(system_loader));
   return *found;
 }
 
-std::atomic<const detail::NcclFound*> replaced_nccl{nullptr};
+std::atomic<const NcclFound*> replaced_nccl{nullptr};
 
-const detail::NcclFound& nccl_in_use() {
-  const detail::NcclFound* f = replaced_nccl.load(std::memory_order_acquire);
+const NcclFound& nccl_in_use() {
+  const NcclFound* f = replaced_nccl.load(std::memory_order_acquire);
   return f ? *f : real_nccl();
 }
 
 }  // namespace
-
-namespace detail {
 
 NcclFound find_nccl(const LibraryLoader& loader) {
   const LoadedLibrary library = load_library(kNcclSearch, loader);
@@ -77,12 +75,10 @@ void replace_nccl(const NcclApi* api, const char* why_not) {
 }
 void restore_nccl() { replaced_nccl.store(nullptr, std::memory_order_release); }
 
-}  // namespace detail
-
 const NcclApi* nccl_api() { return nccl_in_use().api; }
 
 const char* nccl_why_not() {
-  const detail::NcclFound& found = nccl_in_use();
+  const NcclFound& found = nccl_in_use();
   return found.api ? nullptr : found.why_not.c_str();
 }
 
@@ -93,7 +89,7 @@ std::string nccl_version_text(int version) {
 }
 
 std::string describe_nccl() {
-  const detail::NcclFound& found = nccl_in_use();
+  const NcclFound& found = nccl_in_use();
   if (!found.api) return str("not used: ", found.why_not);
   int version = 0;
   found.api->version(&version);

@@ -87,7 +87,6 @@ const char* nccl_why_not();   // null when there is one; lives for ever
 std::string describe_nccl();  // for `wt info`: its version and file, or why there is none
 std::string nccl_version_text(int version);
 
-namespace detail {
 // What a search for the library comes to.
 struct NcclFound {
   const NcclApi* api = nullptr;
@@ -97,6 +96,5 @@ NcclFound find_nccl(const LibraryLoader& loader);
 // For tests: the table from now on (null: none, for the reason given).
 void replace_nccl(const NcclApi* api, const char* why_not = nullptr);
 void restore_nccl();
-}  // namespace detail
 
 }  // namespace wt::dist
