@@ -136,8 +136,10 @@ class NcclCommunicator final : public Communicator {
   void at_step(i64 step) override { control_.at_step(step); }
   void abort(const std::string& reason) noexcept override { control_.abort(reason); }
   void check() override {
-    if (engine_) engine_->check();
-    control_.check();
+    if (engine_)
+      engine_->check();
+    else
+      control_.check();
   }
   Work start(const Call& call) override;
 

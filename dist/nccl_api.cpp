@@ -31,7 +31,7 @@ NcclFound find_nccl(const LibraryLoader& loader) {
   const LoadedLibrary library = load_library(kNcclSearch, loader);
   NcclFound found{.why_not = library.why_not, .file = library.file};
   if (!library.handle) return found;
-  auto api = std::make_unique<NcclApi>();
+  const auto api = std::make_shared<NcclApi>();
   LibraryFunctions functions(library, loader);
   int version = 0;
   if (!functions.take(api->version, "ncclGetVersion") || api->version(&version) != kNcclSuccess) {
@@ -63,14 +63,16 @@ NcclFound find_nccl(const LibraryLoader& loader) {
     found.why_not = str(found.file, " lacks ", functions.missing);
     return found;
   }
-  found.api = api.release();  // for the life of the process
+  found.own = api;
+  found.api = api.get();
   return found;
 }
 
 void replace_nccl(const NcclApi* api, const char* why_not) {
   // Another thread may still read the one before: they are kept.
   static auto* all = new std::vector<std::unique_ptr<NcclFound>>;
-  all->push_back(std::make_unique<NcclFound>(NcclFound{api, why_not ? why_not : "", ""}));
+  all->push_back(std::make_unique<NcclFound>(
+      NcclFound{.api = api, .why_not = why_not ? why_not : "", .file = ""}));
   replaced_nccl.store(all->back().get(), std::memory_order_release);
 }
 void restore_nccl() { replaced_nccl.store(nullptr, std::memory_order_release); }

@@ -4,6 +4,7 @@
 // compared). Everything that calls NCCL goes through the table, so that it is tested over a fake
 // that computes (tests/support/fake_nccl.h). Internal.
 #pragma once
+#include <memory>
 #include <string>
 
 #include "warptape/core/types.h"
@@ -91,6 +92,7 @@ std::string nccl_version_text(int version);
 struct NcclFound {
   const NcclApi* api = nullptr;
   std::string why_not, file;
+  std::shared_ptr<const NcclApi> own = {};  // where `api` lies
 };
 NcclFound find_nccl(const LibraryLoader& loader);
 // For tests: the table from now on (null: none, for the reason given).

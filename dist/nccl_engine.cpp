@@ -105,21 +105,34 @@ void NcclEngine::connect(const NcclUniqueId& id, std::chrono::milliseconds deadl
 }
 
 NcclEngine::~NcclEngine() {
-  // While an exception passes, the other ranks may never come: then nothing is waited for.
-  const bool leaving = std::uncaught_exceptions() > 0;
+  // While an exception passes, or after a failure, other ranks may never come to what was begun,
+  // nor to the end, at which NCCL's ranks of one process meet: then nothing is waited for.
+  bool together = std::uncaught_exceptions() == 0;
   try {
-    if (!leaving) flush();
-  } catch (const std::exception&) {  // failure_ has it, or its graph was never made
+    if (together) check();
+    if (together) flush();
+  } catch (const std::exception&) {  // a failure; or a group whose graph was never made
+    together = false;
   }
   if (open_) open_->engine = nullptr;
   // What waits for other ranks has its deadline; this is for what waits for this device.
-  const bool finished = watch_->wait_idle(leaving ? std::chrono::milliseconds(0) : deadline_);
+  together = together && watch_->wait_idle(deadline_);
   watch_.reset();
-  if (finished && !failure_->seen())
+  if (together && !failure_->seen())
     comm_.close();
   else
     comm_.abort();
   keep_stream();
+}
+
+void NcclEngine::check() {
+  failure_->check();
+  try {
+    control_.check();
+  } catch (const PeerFailure& e) {
+    failure_->set(e);
+    throw;
+  }
 }
 
 // A thread that was left behind in NCCL may use it yet: it is not lent again.

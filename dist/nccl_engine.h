@@ -17,7 +17,8 @@ class NcclEngine {
   Work start(const Call& call, std::chrono::milliseconds deadline);
   // The host waits for what was begun, and for the current stream.
   void wait();
-  void check() const { failure_->check(); }
+  // Throws the failure that this rank or `control` has seen.
+  void check();
   void fail(const char* operation, const std::string& reason, FrameId where) {
     watch_->fail(operation, reason, where);
   }
