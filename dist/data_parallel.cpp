@@ -103,7 +103,6 @@ void DataParallel::begin_backward(bool last) {
 void DataParallel::State::begin_backward(bool last, ReduceOp op) {
   buckets.disarm();
   if (!last) return;
-  step = opt.attempted();
   if (comm.size() == 1) return;
   comm.at_step(step);
   buckets.follow(opt.arenas());
@@ -125,6 +124,7 @@ void DataParallel::any(std::span<char> reached) {
     std::copy(s.first_reached.begin(), s.first_reached.end(), reached.begin());
   }
   s.first_step = false;
+  ++s.step;
 }
 
 bool DataParallel::sum_gradients() {
@@ -277,7 +277,7 @@ std::vector<DataParallel::Bucket> DataParallel::buckets() const {
 void DataParallel::check_replicas(Frame at) {
   const FrameScope frame(at);
   s_->opt.prepare();
-  detail::check_replicas(s_->comm, s_->opt, s_->opt.attempted());
+  detail::check_replicas(s_->comm, s_->opt, s_->step);
 }
 
 }  // namespace wt::dist

@@ -24,31 +24,39 @@ bool has_gradients(const optim::Optimizer& opt) {
   return false;
 }
 
+// Of all leaves, ever.
+u64 backwards_of(const optim::Optimizer& opt) {
+  u64 n = 0;
+  for (const Arena& a : opt.arenas().all())
+    for (const Slot& s : a.slots)
+      if (const Leaf* l = leaf_of(s.entry.tensor.impl())) n += l->backwards;
+  return n;
+}
+
 }  // namespace
 
 // A window: the backwards since zero_grad() or the last step.
 void DataParallel::State::open_window(Kind k) {
   opt.prepare();
-  const u32 pending = opt.arenas().pending_backwards();
-  if (pending == 0) {
-    const bool kept = has_gradients(opt);
+  const bool kept = has_gradients(opt);
+  if (!kept || opt.arenas().pending_backwards() == 0) {
     kind = Kind::none;
-    backwards = 0;
     summed = kept;
     weight = Tensor();
+  } else if (seen != backwards_of(opt)) {
+    kind = Kind::mean;  // as a backward() of a mean loss
   }
+  if (kind != Kind::none && kind != k)
+    throw UsageError(
+        str("[DataParallel] a Loss and a Tensor in one step, or a backward() of the loss itself: ",
+            "what they are divided by differs", at_line(),
+            "\n  Try ddp.backward() with a Loss for all backwards of a step"));
   if (k == Kind::weighted && summed)
     throw UsageError(str("[DataParallel] a Loss cannot be added to gradients that are a mean over ",
                          "the ranks already", at_line(),
                          "\n  Try zero_grad() before it, and no_sync() for all backwards of a step "
                          "but the last"));
-  if ((kind != Kind::none && kind != k) || (k == Kind::weighted && pending > backwards))
-    throw UsageError(
-        str("[DataParallel] a Loss and a Tensor in one step, or a backward() of the loss itself: ",
-            "what they are divided by differs", at_line(),
-            "\n  Try ddp.backward() with a Loss for all backwards of a step"));
   kind = k;
-  ++backwards;
 }
 
 template <class F>
@@ -65,6 +73,7 @@ void DataParallel::State::run_backward(DataParallel& self, Kind k, const Tensor&
       weight = weight.defined() ? weight + w : w.clone(Frame{});
     }
     if (last) finish_window(self);
+    seen = backwards_of(opt);
   } catch (...) {
     if (last) self.give_up();
     throw;

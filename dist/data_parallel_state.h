@@ -21,6 +21,7 @@ struct DataParallel::State {
   std::vector<char> first_reached;  // the first step's, of Unused::refuse and fixed
   bool first_step = true;
   bool alike = false;  // the error that is thrown is every rank's: nobody waits
+  // Counted here: what the optimizer attempted leaves out steps that threw on this rank alone.
   i64 step = 0;
 
   // In a scope all ranks throw, or none does.
@@ -43,7 +44,7 @@ struct DataParallel::State {
   enum class Kind : u8 { none, mean, weighted };
   i64 no_sync = 0;
   Kind kind = Kind::none;  // of the backwards since zero_grad()
-  u32 backwards = 0;       // their number
+  u64 seen = 0;            // backwards of all leaves when the last one of them ended
   bool summed = false;     // their gradients are all ranks' already
   Tensor weight;           // of Loss: f64, on the model's device
   void open_window(Kind k);

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 
+#include "warptape/core/copy_bytes.h"
 #include "warptape/core/crc32c.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
@@ -41,12 +42,22 @@ std::string describe_model(const nn::ModuleBase& net, const optim::Optimizer& op
   return text;
 }
 
+// Without item(), which would throw a bad label of this rank's before the others know of it.
+static std::string text_of(const Tensor& scalar) {
+  double number = 0;
+  i64 count = 0;
+  const bool counts = scalar.dtype() == DType::i64;
+  void* const to = counts ? static_cast<void*>(&count) : &number;
+  copy_bytes(to, Device::cpu(), scalar.impl()->data, scalar.device(), sizeof number);
+  return counts ? str(count) : str(number);
+}
+
 std::string describe_optimizer(const optim::Optimizer& opt) {
   std::string text;
   for (const nn::NamedTensor& s : opt.state()) {
     const bool scalar = s.tensor.ndim() == 0 && s.name.rfind("optim.", 0) == 0;
     if (scalar && s.name.find("optim.kind.") != 0)
-      text += str(s.name, " = ", s.tensor.item(), "\n");
+      text += str(s.name, " ", text_of(s.tensor), "\n");
     else
       text += s.name + "\n";
   }

@@ -44,6 +44,7 @@ struct ModuleState {
   std::vector<std::shared_ptr<ParamSlot>> slots;
   std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
   std::vector<HookEntry> hooks;
+  std::shared_ptr<void> own;  // what the module's class keeps beside its tensors, for all handles
   // Where it was called last: the interned path and mode id, so that a call looks nothing up. Many
   // threads may call one module.
   std::atomic<const ModulePath*> path{nullptr};

@@ -66,13 +66,17 @@ BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormOptions& o, int lea
     : ChannelNorm(type, c, o.dtype, o.affine, o.track_running_stats),
       options_(o),
       least_axes_(least_axes),
-      most_axes_(most_axes) {}
+      most_axes_(most_axes) {
+  state_->own = std::make_shared<SumOverRanks>();
+}
 
 Tensor BatchNorm::forward(Tensor x) {
   if (x.ndim() < least_axes_ || x.ndim() > most_axes_)
     throw ShapeError(str("[", state_->type, "] x must have ", least_axes_,
                          least_axes_ == most_axes_ ? std::string() : str(" or ", most_axes_),
                          " axes, got ", x.shape(), at_line()));
+  const auto& sum = *static_cast<const SumOverRanks*>(state_->own.get());
+  if (sum && (is_training() || !running_mean.defined())) return forward_over_ranks(x, sum);
   const wt::BatchNormOptions o{.weight = weight,
                                .bias = bias,
                                .running_mean = running_mean,

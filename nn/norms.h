@@ -51,6 +51,9 @@ class ChannelNorm : public Module<Self> {
 };
 }  // namespace detail
 
+// The sum of a tensor over ranks that train one model, differentiable.
+using SumOverRanks = std::function<Tensor(const Tensor&)>;
+
 struct BatchNormOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // none: running statistics average all batches
@@ -66,12 +69,18 @@ struct BatchNormOptions {
 class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
  public:
   Tensor forward(Tensor x);
+  // The layers of a model, by its tree: from here on their statistics in training are those of all
+  // ranks' samples (PyTorch's SyncBatchNorm), made of operators in f32 or wider; an empty function
+  // ends that. Returns how many layers there are. dist/sync_batch_norm.h knows the ranks.
+  static i64 sum_over_ranks(const ModuleBase& net, const SumOverRanks& sum);
 
  protected:
   BatchNorm(const char* type, i64 channels, const BatchNormOptions& o, int least_axes,
             int most_axes);
 
  private:
+  Tensor forward_over_ranks(const Tensor& x, const SumOverRanks& sum);
+
   BatchNormOptions options_;
   int least_axes_, most_axes_;
 };

@@ -148,7 +148,8 @@ class WT_API TrainStep {
   // of the whole, without a step; nothing has changed afterwards. They differ where a loss gives a
   // weight that is not what its sum is divided by, and where a sample's loss depends on its
   // neighbours (batch statistics) or on its place (dropout): call net.eval() to leave these out.
-  // Waits for the device. Throws UsageError for micro_batches of 1.
+  // Waits for the device. Throws UsageError for micro_batches of 1. Of several ranks all call it
+  // together, and each compares its own part of the batch.
   template <class Batch, class F>
   GradientAgreement verify(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
@@ -173,7 +174,8 @@ class WT_API TrainStep {
   // Where a step that was skipped met inf or NaN first: makes it once more, with checks behind
   // every module and every gradient, and takes everything back. `scale` is what the step had
   // (StepResult::scale()); 0: the present one. Random state should be as before that step. Waits
-  // for the device. Modules that return something other than a Tensor are not looked at.
+  // for the device. Modules that return something other than a Tensor are not looked at. Of several
+  // ranks all call it together, and each looks at its own part of the batch.
   template <class Batch, class F>
   OverflowReport explain(const Batch& batch, F&& loss_of, double scale = 0,
                          Frame at = Frame::here()) {

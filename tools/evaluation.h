@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/dist/communicator.h"
 #include "warptape/nn/metrics.h"
 #include "warptape/tools/recipes.h"
 
@@ -20,5 +21,7 @@ struct EvalResult {
   std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names its classes
 };
 EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
+// Each rank its part of the samples; the result is the same on all of them.
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks);
 
 }  // namespace wt::tools

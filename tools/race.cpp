@@ -54,6 +54,7 @@ void refuse_options(const TrainOptions& o) {
       {o.resume, "--resume: every run is made from the start"},
       {o.dry_run, "--dry-run\n  Try --steps 1"},
       {o.graph, "--graph"},
+      {o.ranks != 0, "--ranks"},
       {!o.init_from.empty(), "--init-from: all start from the same random weights"},
       {o.patience != plain.patience, "--patience: all make the same steps"},
       {o.ema != plain.ema, "--ema"},

@@ -144,9 +144,11 @@ bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d) {
   return true;
 }
 
-TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers) {
+TrainBatches::TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers,
+                           i64 rank, i64 world) {
   check_batch(d.batch, data);
-  const data::LoaderOptions o = options_of(d, seed, workers);
+  data::LoaderOptions o = options_of(d, seed, workers);
+  o.rank = rank, o.world = world;
   if (data.train.is_resident())
     resident_.emplace(data.train, o);
   else
@@ -164,7 +166,8 @@ void TrainBatches::set_state(const data::LoaderState& s) {
 }
 
 RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
-                               std::function<void(const wt::StepRecord&)> before_stop)
+                               std::function<void(const wt::StepRecord&)> before_stop,
+                               dist::Communicator* ranks)
     : recipe_(r), scaled_(precision_of(o.precision) == DType::f16), offload_(o.offload) {
   if (o.offload && device_for(o.device).kind == DeviceKind::cpu)
     throw UsageError(
@@ -181,6 +184,8 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
             .mode = o.monitor == "loss" ? optim::PlateauMode::min : optim::PlateauMode::max,
             .factor = 0.3,
             .patience = 1});
+  if (ranks && ranks->size() > 1)
+    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks);
   step_ = std::make_unique<TrainStep>(
       r.model(), *optimizer_,
       TrainStepOptions{.precision = precision_of(o.precision),
@@ -190,6 +195,7 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
                        .graph = o.graph,
                        .on_nonfinite = policy_of(o.on_nan),
                        .before_stop = std::move(before_stop),
+                       .reducer = parallel_.get(),
                        .ema_decay = o.ema});
 }
 

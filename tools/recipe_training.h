@@ -9,6 +9,7 @@
 
 #include "warptape/core/input_file.h"
 #include "warptape/data/resident_loader.h"
+#include "warptape/dist/data_parallel.h"
 #include "warptape/optim/plateau.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tools/recipes.h"
@@ -39,7 +40,9 @@ bool keeps_data_on_device(const TrainOptions& o, const Recipe& r, Device d);
 class TrainBatches {
  public:
   // Throws UsageError for a batch that is larger than the data.
-  TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers);
+  // rank, world: which part of each batch (data/loader.h).
+  TrainBatches(const RecipeDefaults& d, const RecipeData& data, u64 seed, int workers, i64 rank = 0,
+               i64 world = 1);
   bool next(data::Batch& batch);
   i64 size() const;
   const data::LoaderState& state() const;
@@ -52,10 +55,12 @@ class TrainBatches {
 
 class RecipeTraining {
  public:
-  // `d` is resolved; `steps` is the length of the schedule; `before_stop` as in TrainStepOptions.
+  // `d` is resolved; `steps` is the length of the schedule; `before_stop` as in TrainStepOptions;
+  // `ranks`: those that take the steps together.
   // Throws UsageError for options that have no effect on the device.
   RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, Recipe& r, i64 steps,
-                 std::function<void(const wt::StepRecord&)> before_stop = {});
+                 std::function<void(const wt::StepRecord&)> before_stop = {},
+                 dist::Communicator* ranks = nullptr);
 
   StepResult step(const data::Batch& b);
   // Where that step, which was skipped, met inf or NaN first.
@@ -77,6 +82,7 @@ class RecipeTraining {
   Recipe& recipe_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::unique_ptr<optim::ReduceLROnPlateau> plateau_;
+  std::unique_ptr<dist::DataParallel> parallel_;  // of several ranks
   std::unique_ptr<TrainStep> step_;
   bool scaled_;  // by a loss scale
   bool offload_;

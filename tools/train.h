@@ -38,6 +38,9 @@ struct TrainOptions {
   // The training data on the device: on, off, or auto: where the device has memory of its own and
   // the data takes at most a tenth of what is free.
   std::string resident = "auto";
+  // Ranks as threads of this process, which share every batch; 0: one, or as many as mpirun
+  // started.
+  int ranks = 0;
   i64 exponents = 0;  // steps between two records of the gradients' exponents; 0: none
 };
 

@@ -30,14 +30,17 @@ void check_kept(const char* option, const std::string& value) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainOptions& o) : o_(o) {
+Trainer::Trainer(const TrainOptions& o, dist::Communicator& ranks)
+    : o_(o), ranks_(ranks), signals_(ranks) {
+  if (!is_first()) o_.quiet = true, o_.curve = false;
   if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
   o_.precision = dtype_name(precision_of(o.precision));
   if (o.threads > 0) set_num_threads(o.threads);
   manual_seed(o.seed);
+  generator().set_rank(u64(ranks.rank()));
   recipe_ = find_recipe(o.recipe).make(Settings(o.set));
   device_ = device_for(o.device);
-  if (o.memory_limit) limit_.emplace(device_, o.memory_limit);
+  if (o.memory_limit && first_of_process(ranks)) limit_.emplace(device_, o.memory_limit);
   d_ = resolve(o, *recipe_);
 }
 
@@ -53,7 +56,7 @@ void Trainer::load_data() {
   check_samples(o_.data, "training", data_->train.size());
   check_samples(o_.data, "held-out", data_->held_out.size());
   make_resident();
-  loader_.emplace(d_, *data_, o_.seed, o_.workers);
+  loader_.emplace(d_, *data_, o_.seed, o_.workers, ranks_.rank(), ranks_.size());
   total_ = o_.steps    ? o_.steps
            : o_.epochs ? steps_of_epochs(o_.epochs, loader_->size())
            : d_.steps  ? d_.steps
@@ -152,7 +155,7 @@ void Trainer::log_step(const wt::StepRecord& r, double rate) {
 void Trainer::measure_held_out() {
   std::optional<optim::EmaScope> averaged;
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
-  eval_ = tools::evaluate(*recipe_, data_->held_out);
+  eval_ = tools::evaluate(*recipe_, data_->held_out, ranks_);
 }
 
 void Trainer::evaluate() {
@@ -226,8 +229,9 @@ void Trainer::loop() {
     more = train_one(bar);
     if (c_.due) {
       timed(&StepTime::evaluation, [&] { finish_evaluation(bar); });
-      more = more && !out_of_patience();
     }
+    signals_.agree(out_of_patience());
+    more = more && !signals_.done();
     if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
       timed(&StepTime::checkpoint, [&] { not_training([&] { write([&] { save(); }); }); });
     if (c_.due && more) go_on_without_best();
@@ -239,15 +243,18 @@ void Trainer::loop() {
 
 int Trainer::run() {
   load_data();
-  if (!o_.out.empty()) out_.emplace(o_.out, metadata());
+  if (!o_.out.empty() && is_first()) out_.emplace(o_.out, metadata());
   begin();
   if (!o_.quiet) std::fputs(recipe_->model().summary().c_str(), stderr);
+  if (const std::string text = describe_ranks(ranks_); !o_.quiet && !text.empty())
+    std::fprintf(stderr, "%s: each has its part of every batch of %lld\n", text.c_str(),
+                 static_cast<long long>(d_.batch));
   first_step_ = logged_step_ = c_.step;
-  if (c_.step > 0)
+  if (c_.step == 0)
+    evaluate();
+  else if (is_first())
     std::fprintf(stderr, "going on at step %lld of %lld\n", static_cast<long long>(c_.step),
                  static_cast<long long>(total_));
-  else
-    evaluate();
   if (!o_.quiet && c_.step == 0)
     std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
   try {
@@ -271,6 +278,7 @@ int Trainer::run() {
     if (out_ && !exponents_.kept().empty()) out_->write_exponents(exponents_.kept());
     if (out_) out_->write_report(report());
   });
+  if (!is_first()) return signals_.exit_code();
   print_exponents();
   print_doubts();
   print_summary();
@@ -285,15 +293,17 @@ int Trainer::run() {
 }
 
 int train(const TrainOptions& options) {
-  if (options.dry_run) {
-    dry_run(options);
-    return 0;
-  }
-  try {
-    return Trainer(options).run();
-  } catch (const OutOfMemory& e) {
-    throw with_remedies(e, options);
-  }
+  return run_ranks(options.ranks, [&](dist::Communicator& comm) {
+    if (options.dry_run) {
+      if (comm.rank() == 0) dry_run(options);
+      return 0;
+    }
+    try {
+      return Trainer(options, comm).run();
+    } catch (const OutOfMemory& e) {
+      throw with_remedies(e, options);
+    }
+  });
 }
 
 }  // namespace wt::tools

@@ -16,9 +16,9 @@
 #include "warptape/tools/exponent_report.h"
 #include "warptape/tools/loss_curve.h"
 #include "warptape/tools/nan_report.h"
+#include "warptape/tools/ranks.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
-#include "warptape/tools/run_signals.h"
 #include "warptape/tools/step_times.h"
 #include "warptape/tools/train.h"
 
@@ -41,7 +41,8 @@ class Trainer {
   using Clock = std::chrono::steady_clock;
 
  public:
-  explicit Trainer(const TrainOptions& o);
+  // One rank's run. Rank 0 writes, shows progress and decides; the others only train.
+  Trainer(const TrainOptions& o, dist::Communicator& ranks);
   int run();
 
  private:
@@ -112,7 +113,11 @@ class Trainer {
     start_ += spent;
   }
 
+  bool is_first() const { return ranks_.rank() == 0; }
+  std::optional<ResumedCheckpoint> resumed_checkpoint();
+
   TrainOptions o_;
+  dist::Communicator& ranks_;
   Device device_ = Device::cpu();
   std::optional<memory::LimitScope> limit_;
   std::unique_ptr<Recipe> recipe_;
@@ -142,7 +147,7 @@ class Trainer {
   ExponentHistory exponents_;
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
   std::optional<LiveCurve> curve_;
-  RunSignals signals_;
+  SharedSignals signals_;
 };
 
 }  // namespace wt::tools

@@ -52,11 +52,11 @@ ReportOptions Trainer::report() const {
 }
 
 void Trainer::write_sample() {
-  if (recipe_->context() == 0 || o_.sample <= 0 || !out_ || signals_.stop_requested()) return;
+  if (recipe_->context() == 0 || o_.sample <= 0 || !out_ || signals_.interrupted()) return;
   std::optional<optim::EmaScope> averaged;
   if (o_.ema > 0) averaged.emplace(training_->optimizer());
   sample_ = generate(*recipe_, {.bytes = o_.sample, .seed = o_.seed},
-                     [&](char) { return !signals_.stop_requested(); });
+                     [&](char) { return !signals_.interrupted(); });
   if (!o_.quiet)
     std::fprintf(stderr, "--- sampled text\n%s\n---\n", printable_lines(sample_).c_str());
 }
@@ -102,6 +102,7 @@ void Trainer::print_summary() const {
   j.add("device", to_string(device_));
   j.add("precision", o_.precision);
   j.add("seed", o_.seed);
+  j.add("ranks", ranks_.size());
   j.add("steps", c_.step);
   j.add("epochs", epoch_now());
   add("train_loss", !std::isnan(loss_), loss_);

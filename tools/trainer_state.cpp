@@ -3,6 +3,7 @@
 
 #include "warptape/core/input_file.h"
 #include "warptape/core/json.h"
+#include "warptape/dist/share.h"
 #include "warptape/tools/nan_report.h"
 #include "warptape/tools/optimizers.h"
 #include "warptape/tools/trained_model.h"
@@ -64,6 +65,7 @@ RunHeader Trainer::header() const {
                {"micro_batches", o_.micro_batches},
                {"precision", o_.precision},
                {"set", recipe_->settings()},
+               {"ranks", ranks_.size()},
                {"parameters", recipe_->model().parameter_count()}};
   if (o_.ema > 0) h.options.emplace_back("ema", o_.ema);
   if (!o_.data.empty()) h.options.emplace_back("data", o_.data);
@@ -133,14 +135,26 @@ void Trainer::begin_weights() {
   if (!o_.quiet) std::fprintf(stderr, "the weights of %s\n", printable_path(file).c_str());
 }
 
+// Rank 0 reads it for all: the others need not see the folder.
+std::optional<ResumedCheckpoint> Trainer::resumed_checkpoint() {
+  if (o_.out.empty() || !o_.resume) return {};
+  std::optional<ResumedCheckpoint> file;
+  if (out_) file = out_->resume();
+  if (ranks_.size() == 1) return file;
+  const std::string path = dist::share_text(ranks_, file ? file->path : "");
+  if (path.empty()) return {};
+  std::vector<nn::NamedTensor> tensors;
+  if (file) tensors = std::move(file->tensors);
+  return ResumedCheckpoint{{dist::share_tensors(ranks_, tensors), {}}, path};
+}
+
 // From the checkpoint of a run that goes on, else from other weights, else from random ones.
 void Trainer::begin() {
-  std::optional<ResumedCheckpoint> file;
-  if (out_ && o_.resume) file = out_->resume();
+  const std::optional<ResumedCheckpoint> file = resumed_checkpoint();
   if (!file) begin_weights();
   recipe_->model().to(device_);
   training_ = std::make_unique<RecipeTraining>(
-      o_, d_, *recipe_, total_, [this](const wt::StepRecord& r) { remember_refused(r); });
+      o_, d_, *recipe_, total_, [this](const wt::StepRecord& r) { remember_refused(r); }, &ranks_);
   if (file) from_file(file->path, [&] { resume(*file); });
   if (!out_) return;
   const i64 after = file ? c_.step : -1;

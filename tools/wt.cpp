@@ -14,6 +14,7 @@
 #include "warptape/core/std_descriptors.h"
 #include "warptape/core/suggest.h"
 #include "warptape/tools/exit_codes.h"
+#include "warptape/tools/ranks.h"
 #include "warptape/tools/std_output.h"
 #include "warptape/version.h"
 
@@ -79,7 +80,7 @@ CLI::Validator number(const std::string& wanted, const char* kind, F allowed) {
 
 int failed(const std::exception& e, int code) {
   wt::end_progress_line();
-  std::fprintf(stderr, "wt: %s\n", printable_lines(e.what()).c_str());
+  std::fprintf(stderr, "wt: %s%s\n", rank_prefix().c_str(), printable_lines(e.what()).c_str());
   return code;
 }
 

@@ -122,6 +122,10 @@ void add_train(CLI::App& app, int& code) {
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   c->add_option("--threads", o->threads, "default: all of the machine's")->check(at_least(1));
+  c->add_option("--ranks", o->ranks,
+                "threads that share every batch, each with a copy of the model; processes of them, "
+                "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
+      ->check(CLI::Range(1, 1024));
   c->add_option("--workers", o->workers, "threads that make batches ahead")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();

@@ -1,0 +1,97 @@
+#include "warptape/tools/ranks.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+
+#include "warptape/core/device.h"
+#include "warptape/core/error.h"
+#include "warptape/core/factories.h"
+#include "warptape/core/warning.h"
+#include "warptape/dist/init.h"
+#include "warptape/dist/spawn.h"
+
+namespace wt::tools {
+
+namespace {
+
+std::string prefix;
+
+void warn_with_rank(std::string_view line) noexcept {
+  std::fprintf(stderr, "%s%.*s\n", prefix.c_str(), int(line.size()), line.data());
+}
+
+// One of several processes: they share the machine's cores, and it is told whose words are whose.
+void begin_process(const dist::Communicator& comm) {
+  set_num_threads(std::max(1, num_threads() / dist::local_size()));
+  if (comm.rank() == 0) return;
+  prefix = str("[rank ", comm.rank(), "] ");
+  set_warning_handler(warn_with_rank);
+}
+
+bool are_threads(const dist::Communicator& comm) {
+  return std::strcmp(comm.backend(), "local") == 0;
+}
+
+}  // namespace
+
+int run_ranks(int ranks, const std::function<int(dist::Communicator&)>& f) {
+  if (dist::launched()) {
+    const std::unique_ptr<dist::Communicator> comm = dist::init();
+    if (ranks > 0 && ranks != comm->size())
+      throw UsageError(str("--ranks ", ranks, " beside a launcher that started ", comm->size(),
+                           " processes\n  Try without --ranks"));
+    begin_process(*comm);
+    return f(*comm);
+  }
+  int code = 0;
+  dist::spawn(std::max(1, ranks), [&](dist::Communicator& comm) {
+    const int own = f(comm);
+    if (comm.rank() == 0) code = own;
+  });
+  return code;
+}
+
+bool first_of_process(const dist::Communicator& comm) {
+  return comm.rank() == 0 || !are_threads(comm);
+}
+
+const std::string& rank_prefix() { return prefix; }
+
+std::string describe_ranks(const dist::Communicator& comm) {
+  if (comm.size() == 1) return {};
+  return str(comm.size(), " ranks, ",
+             are_threads(comm) ? "threads of this process" : str("over ", comm.backend()));
+}
+
+SharedSignals::SharedSignals(dist::Communicator& comm) : comm_(comm) {
+  if (first_of_process(comm)) own_.emplace();
+}
+
+int SharedSignals::signal_received() const noexcept {
+  return comm_.size() == 1 ? own_->signal_received() : agreed_;
+}
+
+void SharedSignals::agree(bool done) {
+  if (comm_.size() == 1) {
+    done_ = done;
+    return;
+  }
+  const i32 mine[] = {own_ ? own_->signal_received() : 0,
+                      own_ && own_->take_checkpoint_request() ? 1 : 0,
+                      comm_.rank() == 0 && done ? 1 : 0};
+  const Tensor all = tensor(std::span<const i32>(mine), {.device = Device::cpu()});
+  comm_.control().all_reduce(all, dist::ReduceOp::max);
+  const std::vector<i32> agreed = all.to_vector<i32>();
+  if (agreed_ == 0) agreed_ = agreed[0];
+  checkpoint_ = checkpoint_ || agreed[1] != 0;
+  done_ = agreed[2] != 0;
+}
+
+bool SharedSignals::take_checkpoint_request() noexcept {
+  if (comm_.size() == 1) return own_->take_checkpoint_request();
+  return std::exchange(checkpoint_, false);
+}
+
+}  // namespace wt::tools
