@@ -44,9 +44,14 @@ struct Perceptron : nn::Module<Perceptron> {
   static nn::Linear last(Perceptron& p, i64 width) { return p.add("out", nn::Linear{width, 10}); }
 };
 
-// When the parts of a rank's step began.
+auto loss_of(Perceptron& net) {
+  return [&net](const data::Batch& b) { return cross_entropy(net(b.x), b.y); };
+}
+
+// When the parts of a rank's step began, and when it waited for other ranks.
 struct Moments {
-  Clock::time_point begin, backward, waiting, reduced, end;
+  Clock::time_point begin, backward, end;
+  std::vector<std::pair<Clock::time_point, Clock::time_point>> waits;
 };
 
 // Passes all on, and writes down when.
@@ -54,29 +59,44 @@ class Watched : public optim::Reducer {
  public:
   explicit Watched(optim::Reducer& r) : r_(r) {}
   Moments now;
-  void sum(const Tensor& t) override { r_.sum(t); }
-  void max(const Tensor& t) override { r_.max(t); }
+  void sum(const Tensor& t) override {
+    timed([&] { r_.sum(t); });
+  }
+  void max(const Tensor& t) override {
+    timed([&] { r_.max(t); });
+  }
   void any(std::span<char> reached) override {
-    now.waiting = Clock::now();
-    r_.any(reached);
+    timed([&] { r_.any(reached); });
   }
   void begin_backward(bool last) override {
     now.backward = Clock::now();
     r_.begin_backward(last);
   }
   bool sum_gradients() override {
-    const bool done = r_.sum_gradients();
-    now.reduced = Clock::now();
+    bool done = false;
+    timed([&] { done = r_.sum_gradients(); });
     return done;
   }
   void give_up() noexcept override { r_.give_up(); }
 
  private:
+  template <class F>
+  void timed(const F& f) {
+    const auto from = Clock::now();
+    f();
+    now.waits.emplace_back(from, Clock::now());
+  }
   optim::Reducer& r_;
 };
 
 double us_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double, std::micro>(b - a).count();
+}
+
+double waited_us(const Moments& m) {
+  double us = 0;
+  for (const auto& [from, to] : m.waits) us += us_between(from, to);
+  return us;
 }
 
 // Of one rank, and later of all.
@@ -106,13 +126,14 @@ class Rank {
     Watched watched(ddp);
     TrainStep step{net, opt, {.reducer = &watched}};
     m.step = times([&] {
+      watched.now = Moments();
       watched.now.begin = Clock::now();
       step(data::Batch{x_, y_}, loss_of(net));
       watched.now.end = Clock::now();
       m.moments.push_back(watched.now);
     });
     m.moments.erase(m.moments.begin(), m.moments.begin() + kWarmups);
-    for (const Moments& t : m.moments) m.exposed.push_back(us_between(t.waiting, t.reduced));
+    for (const Moments& t : m.moments) m.exposed.push_back(waited_us(t));
     if (comm_.rank() != 0) return;
     for (const auto& b : ddp.buckets()) r.buckets.push_back(b.bytes);
     r.early = ddp.launched_early();
@@ -129,9 +150,6 @@ class Rank {
   }
 
  private:
-  auto loss_of(Perceptron& net) const {
-    return [&net](const data::Batch& b) { return cross_entropy(net(b.x), b.y); };
-  }
   // All ranks begin at once.
   template <class F>
   std::vector<double> times(const F& work) const {
@@ -193,16 +211,27 @@ class OneStep {
     return us(e.begin) >= us(m.begin) && us(e.begin) <= us(m.end);
   }
 
+  // Forward until the backward begins, backward until the first wait after that, then the
+  // optimizer's step; the waits in between.
   void computed(int rank, const Moments& m) {
-    const auto add = [&](SpanKind kind, Clock::time_point from, Clock::time_point to) {
-      TimelineSpan s;
-      s.kind = kind, s.rank = rank, s.from_us = us(from), s.to_us = us(to);
-      spans_.push_back(s);
+    Clock::time_point at = m.begin;
+    SpanKind kind = SpanKind::forward;
+    const auto until = [&](Clock::time_point to, SpanKind next) {
+      if (to > at) add(rank, kind, at, to);
+      at = to, kind = next;
     };
-    add(SpanKind::forward, m.begin, m.backward);
-    add(SpanKind::backward, m.backward, m.waiting);
-    add(SpanKind::wait, m.waiting, m.reduced);
-    add(SpanKind::step, m.reduced, m.end);
+    bool backward = false;
+    for (const auto& [from, to] : m.waits) {
+      if (!backward && from >= m.backward) backward = true, until(m.backward, SpanKind::backward);
+      until(from, SpanKind::wait);
+      until(to, backward ? SpanKind::step : SpanKind::forward);
+    }
+    until(m.end, kind);
+  }
+  void add(int rank, SpanKind kind, Clock::time_point from, Clock::time_point to) {
+    TimelineSpan s;
+    s.kind = kind, s.rank = rank, s.from_us = us(from), s.to_us = us(to);
+    spans_.push_back(s);
   }
 
   // The k-th of the calls that have the next bucket's size is that bucket.

@@ -9,11 +9,11 @@ namespace wt::bench {
 
 struct OverlapOptions {
   WorldOptions world{.ranks = 2};
-  i64 width = 512, layers = 4;  // of hidden layers; 784 go in, 10 come out
-  i64 batch = 64;               // of a rank
-  i64 bucket_bytes = i64{1} << 20;
-  int steps = 11;   // measured, after 3 that are not
-  int threads = 1;  // of kernels
+  i64 width = 512, layers = 4;      // of hidden layers; 784 go in, 10 come out
+  i64 batch = 64;                   // of a rank
+  i64 bucket_bytes = i64{5} << 18;  // a hidden layer
+  int steps = 11;                   // measured, after 3 that are not
+  int threads = 1;                  // of kernels
 };
 
 // Of the slowest rank.
@@ -21,7 +21,7 @@ struct OverlapResult {
   Timing alone;                     // a step without a reducer, all ranks at once
   Timing communication;             // its buckets, one after the other, and nothing else
   Timing step;                      // both
-  Timing exposed;                   // of the step: waited for communication after the backward
+  Timing exposed;                   // of the step: waited for other ranks
   std::vector<i64> buckets;         // bytes, in the order in which they are begun
   i64 early = 0;                    // of them, begun inside the backward
   tools::OverlapTimeline timeline;  // the step whose time is the median
