@@ -188,6 +188,24 @@ TEST_CASE("Pipeline: options that differ from rank to rank, or that cannot be, a
   expect.report();
 }
 
+TEST_CASE("Pipeline: errors of stage and loss name the lines where the user computes") {
+  const LeakGuard guard;
+  const auto text_of = [](auto stage, auto loss_of) {
+    return message_of([&] {
+      dist::spawn(1, [&](dist::Communicator& comm) {
+        dist::Pipeline pipe{stage, comm};
+        (void)pipe.backward(ones({2, 2}), ones({2, 2}), loss_of);
+      });
+    });
+  };
+  const auto line = [](int n) { return "pipeline_failure_test.cpp:" + std::to_string(n) + "\n"; };
+  const Tensor three = ones({3});
+  const auto loss = [&](const Tensor& o, const Tensor&) { return Loss(sum(o + three), 1.0); };
+  CHECK(mentions(text_of([](Tensor t) { return t; }, loss) + "\n", line(__LINE__ - 1)));
+  const auto stage = [&](Tensor t) { return t + three; };
+  CHECK(mentions(text_of(stage, plain_loss) + "\n", line(__LINE__ - 1)));
+}
+
 TEST_CASE("Pipeline: stages and losses that return what cannot go on") {
   const LeakGuard guard;
   const auto text_of = [](auto stage, auto loss_of) {
