@@ -9,6 +9,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/optim/arena_state.h"
 
 namespace wt::optim::detail {
 namespace {
@@ -80,11 +81,6 @@ void check_entry(const Entry& e, Device device) {
 i64 padded_elements(i64 numel, DType t) {
   const i64 bytes = std::max<i64>(numel, 1) * item_size(t);
   return (bytes + kSlotBytes - 1) / kSlotBytes * kSlotBytes / item_size(t);
-}
-
-void copy_if_real(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {
-  if (!to_device.is_meta && !from_device.is_meta)
-    copy_bytes(to, to_device, from, from_device, bytes);
 }
 
 }  // namespace
@@ -176,15 +172,18 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     a->elements += padded;
   }
   std::vector<VersionCell*> cells;
-  size_t n_runs = 0;
+  size_t n_runs = 0, n_pieces = 0;
   for (Arena& a : made) {
+    lay_out_state(a, sharding_.get());
+    n_pieces += a.pieces.size();
     const i64 bytes = a.elements * item_size(a.dtype);
     const size_t n = a.slots.size();
     CellStorage param = zeroed_with_cells(d, bytes, n, Category::parameter);
     CellStorage grad = zeroed_with_cells(d, bytes, n, Category::gradient);
     a.param = std::move(param.storage);
     a.grad = std::move(grad.storage);
-    for (int k = 0; k < states_of(a); ++k) a.state[k] = zeroed(d, bytes, Category::optimizer);
+    for (int k = 0; k < states_of(a); ++k)
+      a.state[k] = zeroed(d, a.state_elements() * item_size(a.dtype), Category::optimizer);
     if (old && old->front().average) a.average = zeroed(d, bytes, Category::optimizer);
     cells.push_back(param.cells);
     for (size_t i = 0; i < n; ++i) {
@@ -195,8 +194,9 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     }
     n_runs += n;
   }
-  std::vector<Run> runs;
+  std::vector<Run> runs, steps;
   runs.reserve(n_runs);
+  if (sharding_) steps.reserve(n_runs + n_pieces);
 
   // Values.
   for (Arena& a : made) {
@@ -211,12 +211,11 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     const auto b = std::find_if(old->begin(), old->end(), [&](const Arena& x) {
       return x.dtype == a.dtype && x.group == a.group;
     });
-    WT_INTERNAL_ASSERT(b != old->end() && b->elements == a.elements);
+    WT_INTERNAL_ASSERT(b != old->end());
     if (a.average)
-      copy_if_real(a.average->data, d, b->average->data, device_, a.elements * item_size(a.dtype));
-    for (int k = 0; k < states_of(a); ++k)
-      copy_if_real(a.state[k]->data, d, b->state[k]->data, device_,
-                   a.elements * item_size(a.dtype));
+      copy_if_real(a.average->data, d, b->average->data, device_,
+                   std::min(a.elements, b->elements) * item_size(a.dtype));
+    for (int k = 0; k < states_of(a); ++k) copy_state(a, d, *b, device_, k);
   }
 
   // From here on nothing throws.
@@ -240,6 +239,7 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
   ++generation_;
   arenas_ = std::move(made);
   runs_ = std::move(runs);
+  steps_ = std::move(steps);
 }
 
 bool Arenas::rebuild() {
@@ -292,11 +292,13 @@ const std::vector<Run>& Arenas::collect() {
       if (open)
         runs_.back().count += s.padded;
       else
-        runs_.push_back({&a, s.offset, s.padded});
+        runs_.push_back({&a, s.offset, s.padded, s.offset});
       open = true;
     }
   }
   written_ = w;
+  if (sharding_) [[unlikely]]
+    cut_steps();
   return runs_;
 }
 
@@ -444,7 +446,8 @@ void Arenas::bump_versions() noexcept {
 
 i64 Arenas::partials() const {
   i64 n = 0;
-  for (const Arena& a : arenas_) n += norm_chunks(a.elements) + i64(a.slots.size());
+  for (const Arena& a : arenas_)
+    n += norm_chunks(a.state_elements()) + i64(a.slots.size() + a.pieces.size());
   return n;
 }
 

@@ -12,6 +12,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/nn/module.h"
+#include "warptape/optim/sharding.h"
 
 namespace wt::optim::detail {
 
@@ -76,6 +77,11 @@ struct Slot {
   u32 backwards = 0;  // Leaf::backwards then
 };
 
+// Elements whose state is kept here, and where it begins in the state's memory.
+struct Piece {
+  i64 begin, count, state;
+};
+
 struct Arena {
   DType dtype = DType::f32;
   int group = 0;
@@ -85,7 +91,9 @@ struct Arena {
   StorageRef half;     // the weights in 16 bits, if operators are to find them so
   DType half_dtype = DType::f16;
   std::vector<Slot> slots;
+  std::vector<Piece> pieces;  // one, the whole arena, unless the state is sharded
 
+  i64 state_elements() const { return pieces.back().state + pieces.back().count; }
   void* at(const StorageRef& s, i64 element) const {
     return s->data ? static_cast<char*>(s->data) + element * item_size(dtype) : nullptr;
   }
@@ -95,6 +103,7 @@ struct Arena {
 struct Run {
   const Arena* arena;
   i64 begin, count;  // in elements
+  i64 state;         // where the range begins in the state's memory; of steps() alone
 };
 
 // What is known of the written gradients together: which steps they allow.
@@ -129,6 +138,8 @@ class Arenas {
   // left invalid.
   const std::vector<Run>& collect();
   const std::vector<Run>& runs() const { return runs_; }
+  // Those parts of them whose state is kept here.
+  const std::vector<Run>& steps() const { return sharding_ ? steps_ : runs_; }
   const Written& written() const { return written_; }
   // unscale_() has divided the written gradients by their scale.
   void mark_unscaled() noexcept;
@@ -137,6 +148,17 @@ class Arenas {
   u32 pending_backwards() const;
   // Zeros in every written slot, which stays written.
   void fill_grad_zero();
+  // From here on state is kept for the pieces alone that `s` names; null: for all. What was there
+  // is kept, as far as it is still kept. Throws OutOfMemory; then nothing has changed.
+  void shard(std::shared_ptr<Sharding> s);
+  Sharding* sharding() const { return sharding_.get(); }
+  // The whole of state k, from all ranks: new memory.
+  StorageRef whole_state(const Arena& a, int k) const;
+  // This rank's pieces of it, from a whole one.
+  void take_state(const Arena& a, int k, const Storage& whole);
+  // A 1-d tensor over all of such memory.
+  static Tensor flat(const Arena& a, Storage* memory, DType t);
+
   // A copy of the weights in every arena's `average`. Throws OutOfMemory; then nothing has changed.
   void add_average();
   // Keeps a 16-bit copy of every f32 parameter for autocast, and brings those up to date that are
@@ -157,7 +179,8 @@ class Arenas {
   const std::vector<Arena>& all() const { return arenas_; }
   // By order of registration.
   std::vector<std::pair<const Arena*, const Slot*>> in_order() const;
-  i64 partials() const;  // room that the norm of any set of ranges needs, in doubles
+  // Room that the norm of any set of ranges needs, in doubles: of one rank.
+  i64 partials() const;
   // Zero-fills what no backward wrote: before a reduction over whole arenas.
   void zero_unwritten();
 
@@ -168,6 +191,7 @@ class Arenas {
     return p->storage == a.param.get() && (!l || l->grad == s.grad.impl());
   }
   bool rebuild();
+  void cut_steps();
   void lay_out(std::vector<Entry> entries, const std::vector<Arena>* old);
 
   int states_of(const Arena& a) const {
@@ -181,7 +205,8 @@ class Arenas {
   void attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept;
 
   std::vector<Arena> arenas_;
-  std::vector<Run> runs_;
+  std::shared_ptr<Sharding> sharding_;
+  std::vector<Run> runs_, steps_;
   Written written_{};
 };
 

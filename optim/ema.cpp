@@ -43,7 +43,7 @@ void Optimizer::update_average(const StepFlags& flags) {
     args.grad = a.param->data;
     args.n = a.elements;
     args.dtype = a.dtype;
-    args.block = block({&a, 0, a.elements});
+    args.block = block({&a, 0, a.elements, 0});
     args.flags = flags;
     run(args, launch());
   }

@@ -168,6 +168,12 @@ GradScaler::Stage* GradScaler::stage_of(const Optimizer& opt) {
   return nullptr;
 }
 
+static void check_whole(const Optimizer& opt) {
+  if (opt.arenas().sharding())
+    throw NotAvailable(str("[GradScaler] the optimizer's state is sharded, and of most gradients ",
+                           "this rank has no sum", at_line(), "\n  Try TrainStep with f16"));
+}
+
 // The norm of the written gradients, over partial sums that are there, and what it says.
 void GradScaler::decide(Optimizer& opt, bool unscaled) const {
   i64 chunks = 0;
@@ -195,6 +201,7 @@ void GradScaler::unscale_(Optimizer& opt, Frame at) {
             " since the last update()", at_line(),
             "\n  Try one unscale_() between the last backward() and step()"));
   opt.prepare();
+  check_whole(opt);
   opt.check_gradients("unscale_", id_);
   LossScale* const scaler = on_device(opt.device());
   auto* partials = const_cast<double*>(opt.partials());
@@ -221,6 +228,7 @@ void GradScaler::step(Optimizer& opt, const StepOptions& options, Frame at) {
     throw UsageError(str("[GradScaler] step() with a grad_factor, and the gradients are scaled",
                          at_line(), "\n  Try scaler.unscale_(opt) before the factor is computed"));
   opt.prepare();
+  check_whole(opt);
   opt.check_step("step", id_);
   const double* factor = nullptr;  // unscale_() has looked already
   if (!stage && options_.enabled) {

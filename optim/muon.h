@@ -65,6 +65,7 @@ class WT_API Muon : public Optimizer {
   Muon(std::vector<detail::Entry>&& entries, const MuonOptions& o, Plan&& plan);
   void begin_update(const double* grad_factor) override;
   void update(const detail::Run&, const double*, const StepFlags&) override;
+  bool is_elementwise() const override { return false; }
 
   struct Buffers;
   Tensor directions(const detail::Run& r, const double* grad_factor, Buffers& b) const;

@@ -110,7 +110,9 @@ void Optimizer::make_memory(const Blocks& values) {
   made->device = d;
   made->host = values;
   made->block = detail::zeroed(d, made->tail(kTailBytes), Category::optimizer);
-  made->partials = detail::zeroed(d, arenas_->partials() * 8, Category::optimizer);
+  const Sharding* const shards = arenas_->sharding();
+  made->partials = detail::zeroed(d, arenas_->partials() * (shards ? shards->world() : 1) * 8,
+                                  Category::optimizer);
   if (schedule_) made->table = detail::zeroed(d, kTableSize * 8, Category::optimizer);
   const i32* mailbox = mailbox_flag(d);
   memory_ = std::move(made);
@@ -293,13 +295,42 @@ const std::vector<Run>& Optimizer::prepare() {
 i64 Optimizer::add_norm() {
   const Memory& m = *memory_;
   auto* partials = static_cast<double*>(m.partials->data);
+  Sharding* const shards = arenas_->sharding();
+  const i64 room = arenas_->partials(), all = shards ? room * shards->world() : 0;
   i64 n = 0;
-  for (const Run& r : arenas_->runs()) {
+  if (shards) {
+    if (!m.device.is_meta) fill_zero(partials, m.device, all * 8);
+    n = room * shards->rank();
+  }
+  for (const Run& r : arenas_->steps()) {
     const Arena& a = *r.arena;
     wt::run(GradNormArgs{a.at(a.grad, r.begin), r.count, a.dtype, partials + n}, m.launch());
     n += norm_chunks(r.count);
   }
-  return n;
+  if (!shards) return n;
+  Geometry g{};
+  set_contiguous(g, &all, 1, DType::f64);
+  shards->sum(detail::tensor_over(m.partials.get(), 0, g));
+  return all;
+}
+
+// After the update of this rank's pieces.
+void Optimizer::gather_parameters() {
+  Sharding* const shards = arenas_->sharding();
+  for (const Arena& a : arenas_->all()) {
+    shards->gather(detail::Arenas::flat(a, a.param.get(), a.dtype));
+    if (a.half) shards->gather(detail::Arenas::flat(a, a.half.get(), a.half_dtype));
+  }
+}
+
+void Optimizer::shard(std::shared_ptr<Sharding> s, Frame at) {
+  const FrameScope frame(at);
+  if (s && !is_elementwise())
+    throw NotAvailable(str("[shard] ", kind_.name, " needs whole matrices on every rank, and its ",
+                           "state cannot be kept in parts", at_line()));
+  prepare();
+  arenas_->shard(std::move(s));
+  make_memory(read_blocks());
 }
 const double* Optimizer::partials() const {
   return static_cast<const double*>(memory_->partials->data);
@@ -309,7 +340,9 @@ void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlo
                       i64 dropout_calls, LossScale* scaler) {
   Memory& m = *memory_;
   begin_update(grad_factor);
-  for (const Run& r : arenas_->runs()) update(r, grad_factor, flags);
+  for (const Run& r : arenas_->steps()) update(r, grad_factor, flags);
+  if (arenas_->sharding()) [[unlikely]]
+    gather_parameters();
   if (arenas_->has_average()) update_average(flags);
   // Group 0 writes the record and counts the dropout calls.
   for (size_t g = 0; g < m.host.size(); ++g)
@@ -415,13 +448,30 @@ std::vector<nn::NamedTensor> Optimizer::parameters() const {
   return all;
 }
 
-std::vector<nn::NamedTensor> Optimizer::state() const {
+std::vector<std::vector<StorageRef>> Optimizer::whole_states() const {
+  std::vector<std::vector<StorageRef>> all;
+  if (!arenas_->sharding()) return all;
+  for (const Arena& a : arenas_->all()) {
+    std::vector<StorageRef>& states = all.emplace_back();
+    for (size_t k = 0; k < kind_.slots_of(a.group).size(); ++k)
+      states.push_back(arenas_->whole_state(a, int(k)));
+  }
+  return all;
+}
+
+std::vector<nn::NamedTensor> Optimizer::state() const { return state_over(whole_states()); }
+
+std::vector<nn::NamedTensor> Optimizer::state_over(
+    const std::vector<std::vector<StorageRef>>& gathered) const {
   std::vector<nn::NamedTensor> all;
   for (const auto& [a, s] : arenas_->in_order())
-    for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k)
+    for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k) {
+      const StorageRef& memory =
+          gathered.empty() ? a->state[k] : gathered[size_t(a - arenas_->all().data())][k];
       all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
-                     detail::tensor_over(a->state[k].get(), s->offset * item_size(a->dtype),
+                     detail::tensor_over(memory.get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
+    }
   for (nn::NamedTensor& t : ema()) all.push_back({"ema." + t.name, std::move(t.tensor)});
   Storage* block = memory_->block.get();
   const auto scalar = [&](const std::string& name, i64 at, DType t) {
@@ -440,7 +490,8 @@ std::vector<nn::NamedTensor> Optimizer::state() const {
 void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   const FrameScope frame(at);
   prepare();
-  const std::vector<nn::NamedTensor> mine = state();
+  const std::vector<std::vector<StorageRef>> gathered = whole_states();
+  const std::vector<nn::NamedTensor> mine = state_over(gathered);
   detail::check_state(kind_.name, mine, values);
   const auto find = [&](const std::string& name) {
     return std::find_if(values.begin(), values.end(),
@@ -466,6 +517,9 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at)
   for (size_t i = 0; i < mine.size(); ++i)
     wt::run(CopyArgs{view_of(mine[i].tensor.impl()), view_of(converted[i].impl())},
             memory_->launch());
+  for (size_t i = 0; i < gathered.size(); ++i)
+    for (size_t k = 0; k < gathered[i].size(); ++k)
+      arenas_->take_state(arenas_->all()[i], int(k), *gathered[i][k].get());
   Blocks blocks = read_blocks();
   for (OptimBlock& b : blocks) {  // the counts are group 0's
     b.applied = blocks[0].applied;

@@ -27,6 +27,7 @@
 
 namespace wt::optim {
 
+class Sharding;
 namespace detail {
 class Arenas;
 struct Entry;
@@ -117,6 +118,12 @@ class WT_API Optimizer {
   // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
+  // From here on this rank keeps and steps a part of the state (optim/sharding.h); null: all of it
+  // again. state() then holds copies of the whole, and it, load_state() and every step are for all
+  // ranks to call together. Throws NotAvailable for rules that need whole matrices (Muon),
+  // OutOfMemory; then nothing has changed.
+  void shard(std::shared_ptr<Sharding> s, Frame at = Frame::here());
+
   // Names and tensors in order of registration.
   std::vector<nn::NamedTensor> parameters() const;
   Device device() const;
@@ -167,6 +174,8 @@ class WT_API Optimizer {
   virtual void begin_update(const double* /*grad_factor*/) {}
   virtual void update(const detail::Run& run, const double* grad_factor,
                       const StepFlags& flags) = 0;
+  // Whether an element's update depends on that element alone.
+  virtual bool is_elementwise() const { return true; }
 
   // The host's copy of what the host writes, and one field of it.
   const OptimBlock& hyper(i64 group = 0) const;
@@ -195,6 +204,11 @@ class WT_API Optimizer {
   void refill_schedule(bool now);
   Blocks read_blocks() const;
   static void check_decay(double v);
+  void gather_parameters();
+  // By arena and slot, where the states that state() shows lie: in the arenas, or gathered.
+  std::vector<std::vector<detail::StorageRef>> whole_states() const;
+  std::vector<nn::NamedTensor> state_over(
+      const std::vector<std::vector<detail::StorageRef>>& gathered) const;
   void update_average(const StepFlags& flags);
 
   Kind kind_;

@@ -25,6 +25,6 @@ Args rule_args(const Run& r, const OptimBlock* block, const double* grad_factor,
   return args;
 }
 // The range in the optimizer's slot number k.
-inline auto state_at(const Run& r, size_t k) { return r.arena->at(r.arena->state[k], r.begin); }
+inline auto state_at(const Run& r, size_t k) { return r.arena->at(r.arena->state[k], r.state); }
 
 }  // namespace wt::optim::detail

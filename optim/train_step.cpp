@@ -303,7 +303,7 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
 }
 
 void TrainStep::backward(const Tensor& sum, i64 part) {
-  if (options_.reducer) options_.reducer->begin_backward(part == parts_ - 1);
+  if (options_.reducer) options_.reducer->begin_backward(reduces_ && part == parts_ - 1);
   if (!scaler_) return sum.backward({}, Frame{});
   if (part == 0) seed_loss();
   // A 16-bit seed would be the overflow that the scale is to find.
@@ -373,7 +373,10 @@ void TrainStep::reduce_gradients() {
 StepResult TrainStep::finish() {
   const Device d = opt_.device();
   opt_.prepare();
-  if (options_.reducer) reduce_gradients();
+  if (options_.reducer) {
+    reduce_gradients();
+    opt_.prepare();  // with what only other ranks reached
+  }
   const bool wants_norm = options_.clip_norm > 0 || options_.on_nonfinite != NonFinite::ignore;
   const i64 n = wants_norm ? opt_.add_norm() : 0;
   run(StepDecideArgs{.partials = wants_norm ? opt_.partials() : nullptr,

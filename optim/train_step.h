@@ -148,12 +148,14 @@ class WT_API TrainStep {
   // of the whole, without a step; nothing has changed afterwards. They differ where a loss gives a
   // weight that is not what its sum is divided by, and where a sample's loss depends on its
   // neighbours (batch statistics) or on its place (dropout): call net.eval() to leave these out.
-  // Waits for the device. Throws UsageError for micro_batches of 1.
+  // Waits for the device. Throws UsageError for micro_batches of 1. Of several ranks all call it
+  // together, and each compares its own part of the batch.
   template <class Batch, class F>
   GradientAgreement verify(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     begin_verify(detail::batch_size(batch));
+    const UnreducedScope unreduced(*this);
     try {
       const i64 parts = parts_;
       parts_ = 1;
@@ -173,13 +175,15 @@ class WT_API TrainStep {
   // Where a step that was skipped met inf or NaN first: makes it once more, with checks behind
   // every module and every gradient, and takes everything back. `scale` is what the step had
   // (StepResult::scale()); 0: the present one. Random state should be as before that step. Waits
-  // for the device. Modules that return something other than a Tensor are not looked at.
+  // for the device. Modules that return something other than a Tensor are not looked at. Of several
+  // ranks all call it together, and each looks at its own part of the batch.
   template <class Batch, class F>
   OverflowReport explain(const Batch& batch, F&& loss_of, double scale = 0,
                          Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     begin(detail::batch_size(batch));
+    const UnreducedScope unreduced(*this);
     const ScaleScope scaled(*this, scale);
     optim::detail::OverflowWatch watch(net_module_);
     try {
@@ -329,6 +333,12 @@ class WT_API TrainStep {
   void seed_loss();
   LossScale* scaler_block() const { return scaler_ ? scaler_->on_device(opt_.device()) : nullptr; }
 
+  // Backwards in the scope are for this rank alone to look at.
+  struct WT_GUARD UnreducedScope {
+    explicit UnreducedScope(TrainStep& s) : step(s) { step.reduces_ = false; }
+    ~UnreducedScope() { step.reduces_ = true; }
+    TrainStep& step;
+  };
   // Another loss scale for the scope, if there is one at all.
   struct WT_GUARD ScaleScope {
     ScaleScope(TrainStep& step, double scale);
@@ -350,6 +360,7 @@ class WT_API TrainStep {
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1, samples_ = 0;
+  bool reduces_ = true;                      // gradients of the last part are for the reducer
   std::unique_ptr<CapturedSteps> captured_;  // graph = true
 };
 
