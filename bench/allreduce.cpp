@@ -141,16 +141,22 @@ std::vector<double> timed(dist::Communicator& comm, int samples, int calls,
   return slowest(comm, us);
 }
 
-// 1e9 bytes a second that this rank copies, while all of them do.
-double memcpy_gb_s(dist::Communicator& comm, i64 bytes, int samples) {
-  std::vector<char> from(size_t(bytes), 1), to(size_t(bytes), 2);
+// 1e9 bytes a second that this rank copies, while all of them do: it ends when the last one has
+// ended, for on few processors the ranks copy in turns. Beyond the caches.
+double memcpy_gb_s(dist::Communicator& comm, int samples) {
+  constexpr int kTimes = 2;
+  const size_t bytes = size_t((i64{512} << 20) / std::max(comm.size(), 16));
+  std::vector<char> from(bytes, 1), to(bytes, 2);
   const Timing t = summarize(timed(
       comm, samples, 1, [] {},
       [&] {
-        std::memcpy(to.data(), from.data(), to.size());
-        std::atomic_signal_fence(std::memory_order_seq_cst);  // the copy is made each time
+        for (int i = 0; i < kTimes; ++i) {
+          std::memcpy(to.data(), from.data(), bytes);
+          std::atomic_signal_fence(std::memory_order_seq_cst);  // each copy is made
+        }
+        comm.control().barrier();
       }));
-  return t.median_us > 0 ? double(bytes) / t.median_us * 1e-3 : 0;
+  return t.median_us > 0 ? kTimes * double(bytes) / t.median_us * 1e-3 : 0;
 }
 
 i64 sum_over_ranks(dist::Communicator& comm, i64 v) {
@@ -206,7 +212,7 @@ i64 measure_allreduce(const AllReduceOptions& o,
     WorldOptions world = o.world;
     world.algorithm = algorithm;
     on_each_rank(world, [&](dist::Communicator& comm) {
-      const double copy = memcpy_gb_s(comm, std::clamp(o.to, kSmall, i64{64} << 20), o.samples);
+      const double copy = memcpy_gb_s(comm, std::min(o.samples, 5));
       for (const i64 wanted : sizes(o)) {
         const i64 item = item_size(o.dtype), n = comm.size();
         AllReduceRow row;

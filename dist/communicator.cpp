@@ -2,6 +2,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
+#include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
 
 namespace wt::dist {
@@ -101,6 +102,10 @@ Work Communicator::begin(Call call, const char* name, Frame at) {
       break;
     case Kind::barrier:
       break;
+  }
+  if (call.kind != Kind::barrier && process_slow.load(std::memory_order_relaxed)) [[unlikely]] {
+    wt::detail::prepare_operand(call.in.impl());
+    if (call.out.impl() != call.in.impl()) wt::detail::prepare_operand(call.out.impl());
   }
   call.frame = mode.frame;
   call.number = calls_++;

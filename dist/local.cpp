@@ -70,11 +70,11 @@ void copy_to_out(const Call& c) {
 void settle(const Call& call) {
   for (const Tensor* t : {&call.in, &call.out}) {
     if (!t->defined()) continue;
-    detail::wait_for_host_access(t->impl());
+    wt::detail::wait_for_host_access(t->impl());
     const Device d = t->device();
     const StreamBackend* const b = stream_backend(d);
-    if (mode.capture || (b && b->stream_wait)) detail::before_wait(to_string(call.kind), d);
-    if (b && b->stream_wait) b->stream_wait(d, detail::native_stream(d));
+    if (mode.capture || (b && b->stream_wait)) wt::detail::before_wait(to_string(call.kind), d);
+    if (b && b->stream_wait) b->stream_wait(d, wt::detail::native_stream(d));
   }
 }
 
@@ -106,6 +106,9 @@ class LocalCommunicator : public Communicator {
   void at_step(i64 step) override { world_->at_step(rank(), step); }
   void abort(const std::string& reason) noexcept override { world_->abort(rank(), reason); }
   bool failed() const noexcept override { return world_->failure().has_value(); }
+  void check() override {
+    if (const auto f = world_->failure()) throw local::failure_of(*f, {});
+  }
 
   Work start(const Call& call) override {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);

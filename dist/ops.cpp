@@ -151,7 +151,7 @@ struct ReceiveAfterOp : ReceiveOp {
 Tensor start_of(const Tensor& like) {
   return empty({0}, {.dtype = like.dtype(),
                      .device = like.device(),
-                     .requires_grad = mode.grad && is_floating(like.dtype())});
+                     .requires_grad = is_floating(like.dtype()) && computes(like.dtype())});
 }
 
 Tensor tensor_of(const In& x) {

@@ -1,11 +1,13 @@
 #include "warptape/tools/comm_paper.h"
 
+#include <cmath>
 #include <cstdio>
 
 #include "warptape/core/build_info.h"
 #include "warptape/core/json.h"
 #include "warptape/core/str.h"
 #include "warptape/tools/comm_networks.h"
+#include "warptape/tools/number_text.h"
 
 namespace wt::tools {
 namespace {
@@ -82,19 +84,51 @@ std::string table_line(const PaperRow& r) {
   return line;
 }
 
+// The published figure minus the model's, in points of per cent.
+int points_off(double modelled, double published) {
+  return int(std::lround(100 * (modelled - published)));
+}
+
 std::string check_lines(const PaperCheck& c) {
   const bool alone = c.without_overlap == 0;
   char line[200];
   if (alone)
-    std::snprintf(line, sizeof line, "  published %.5g %s, modelled %.5g: %+.0f %%\n", c.published,
+    std::snprintf(line, sizeof line, "  published %.4g %s, modelled %.4g: %+.0f %%\n", c.published,
                   c.unit.c_str(), c.modelled, 100 * (c.modelled / c.published - 1));
   else
-    std::snprintf(
-        line, sizeof line,
-        "  published %.3f, modelled %.3f (%+.0f %%); were nothing hidden %.3f (%+.0f %%)\n",
-        c.published, c.modelled, 100 * (c.modelled / c.published - 1), c.without_overlap,
-        100 * (c.without_overlap / c.published - 1));
+    std::snprintf(line, sizeof line,
+                  "  published %.1f %%, modelled %.1f %% (%+d points), were nothing hidden %.1f %% "
+                  "(%+d)\n",
+                  100 * c.published, 100 * c.modelled, points_off(c.modelled, c.published),
+                  100 * c.without_overlap, points_off(c.without_overlap, c.published));
   return c.what + " [" + c.source + "]\n" + line;
+}
+
+std::string size_text(double bytes) { return bytes_text(i64(bytes)); }
+
+// All algorithms for one size and number of GPUs.
+std::string algorithm_line(double bytes, int gpus, const Cluster& c) {
+  char cell[40];
+  std::snprintf(cell, sizeof cell, "%-9s %6d", size_text(bytes).c_str(), gpus);
+  std::string line = cell;
+  for (const CommAlgorithm a : {CommAlgorithm::ring, CommAlgorithm::tree,
+                                CommAlgorithm::hierarchical, CommAlgorithm::in_switch}) {
+    const double us = all_reduce_us(bytes, gpus, c, a);
+    std::snprintf(cell, sizeof cell, " %10.1f %8.2f", us, bus_gb_s(bytes, us, gpus));
+    line += cell;
+  }
+  return line + "\n";
+}
+
+std::string algorithms_text(const Cluster& c) {
+  std::string text = "one all-reduce: microseconds and bus bandwidth, GB/s\n\n";
+  char line[160];
+  std::snprintf(line, sizeof line, "%-9s %6s %19s %19s %19s %19s\n", "bytes", "GPUs", "ring",
+                "tree", "hierarchical", "in switch");
+  text += line;
+  for (const double bytes : {1024.0, 1048576.0, kBucket, 1073741824.0})
+    for (const int gpus : kGpus) text += algorithm_line(bytes, gpus, c);
+  return text;
 }
 
 }  // namespace
@@ -150,6 +184,7 @@ std::vector<PaperCheck> paper_checks() {
 std::string paper_text() {
   const Cluster& c = h100_cluster();
   std::string text = str("modelled, not measured: ", c.name, "; buckets of 25 MiB\n\n");
+  text += algorithms_text(c) + "\ntraining, each step as long as one GPU's:\n\n";
   char line[160];
   std::snprintf(line, sizeof line, "%-26s %-5s %6s  %-12s %10s %10s %12s\n", "network, of a GPU",
                 "dtype", "GPUs", "algorithm", "comm. ms", "exposed ms", "efficiency");

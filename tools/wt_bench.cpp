@@ -178,6 +178,8 @@ void add_bench(CLI::App& app, int& code) {
     code = 0;
   });
   add_bench_loader(*c, code);
+  add_bench_allreduce(*c, code);
+  add_bench_overlap(*c, code);
   add_operators(*c, code);
   add_kernels(*c, code);
   add_bench_model(*c, code);

@@ -217,6 +217,7 @@ std::string to_json(const Row& r, const Machine& m) {
   if (!r.check.empty()) j.add("check", r.check);
   j.add("samples", r.time.samples);
   for (const auto& [key, value] : r.more) j.add(key, value);
+  for (const auto& [key, value] : r.words) j.add(key, value);
   return j.str();
 }
 

@@ -58,6 +58,7 @@ struct Row {
   i64 peak_bytes = 0;
   std::string check{};  // of the values: "ok", or what is wrong
   std::vector<std::pair<std::string, double>> more{};
+  std::vector<std::pair<std::string, std::string>> words{};  // as `more`, after it
 };
 // Whether a contract's time goes into sums of products, whose rate is then its roof.
 inline bool is_product(const std::string& contract) {

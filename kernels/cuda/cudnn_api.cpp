@@ -1,49 +1,18 @@
 // Which cuDNN there is, if any, and what its answers mean.
 #include "warptape/kernels/cuda/cudnn_api.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "warptape/core/error.h"
 
 namespace wt {
 namespace {
 
-constexpr const char* kLibrary = "libcudnn.so.9";
-
-// Where Python's wheels and CUDNN_ROOT have it. The name alone comes first: the system's own, or
-// one that the process has loaded already.
-std::vector<std::string> places() {
-  std::vector<std::string> list{kLibrary};
-  const auto folder = [](const char* variable) {
-    const char* text = std::getenv(variable);
-    return std::string(text ? text : "");
-  };
-  if (const std::string root = folder("CUDNN_ROOT"); !root.empty())
-    for (const char* lib : {"/lib/", "/lib64/"}) list.push_back(root + lib + kLibrary);
-  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
-    const std::string root = folder(variable);
-    if (root.empty()) continue;
-    list.push_back(str(root, "/lib/", kLibrary));
-    std::error_code error;
-    for (std::filesystem::directory_iterator f(root + "/lib", error), end; !error && f != end;
-         f.increment(error))
-      if (f->path().filename().string().starts_with("python3"))
-        list.push_back(str(f->path().string(), "/site-packages/nvidia/cudnn/lib/", kLibrary));
-  }
-  return list;
-}
-
-template <class F>
-bool find(F& function, void* library, const char* name,
-          void* (*symbol)(void* library, const char*)) {
-  function = reinterpret_cast<F>(symbol(library, name));
-  return function != nullptr;
-}
+constexpr const char* kCudnnRoots[] = {"CUDNN_ROOT"};
+constexpr LibrarySearch kCudnnSearch = {"libcudnn.so.9", "WT_CUDNN", kCudnnRoots,
+                                        "nvidia/cudnn/lib", "pip install nvidia-cudnn-cu13"};
 
 struct State {
   detail::CudnnFound found;
@@ -52,9 +21,7 @@ struct State {
 const State& real() {
   static const State* s = [] {  // outlives static destructors, as the library does
     auto* made = new State;
-    made->found =
-        detail::find_cudnn([](const char* file) { return dlopen(file, RTLD_NOW); },
-                           [](void* library, const char* name) { return dlsym(library, name); });
+    made->found = detail::find_cudnn(system_loader);
     return made;
   }();
   return *s;
@@ -72,37 +39,13 @@ const State& state() {
 
 namespace detail {
 
-CudnnFound find_cudnn(void* (*open)(const char* file),
-                      void* (*symbol)(void* library, const char*)) {
-  CudnnFound found;
-  const char* asked = std::getenv("WT_CUDNN");
-  if (asked && std::string(asked) == "off") {
-    found.why_not = "WT_CUDNN=off";
-    return found;
-  }
-  const bool by_name = asked && *asked;
-  void* library = nullptr;
-  for (const std::string& place : by_name ? std::vector<std::string>{asked} : places()) {
-    library = open(place.c_str());
-    found.file = place;
-    if (library) break;
-  }
-  if (!library) {
-    found.why_not = by_name ? str("WT_CUDNN: ", asked, " cannot be loaded")
-                            : str("there is no ", kLibrary,
-                                  " (pip install nvidia-cudnn-cu13, or WT_CUDNN=FILE)");
-    found.file.clear();
-    return found;
-  }
+CudnnFound find_cudnn(const LibraryLoader& loader) {
+  const LoadedLibrary library = load_library(kCudnnSearch, loader);
+  CudnnFound found{.why_not = library.why_not, .file = library.file};
+  if (!library.handle) return found;
   auto api = std::make_unique<CudnnApi>();
-  struct Name {
-    bool found;
-    const char* name;
-  };
-  const auto take = [&](auto& function, const char* name) {
-    return Name{find(function, library, name, symbol), name};
-  };
-  if (!take(api->version, "cudnnGetVersion").found) {
+  LibraryFunctions functions(library, loader);
+  if (!functions.take(api->version, "cudnnGetVersion")) {
     found.why_not = str(found.file, " is no cuDNN: it has no cudnnGetVersion");
     return found;
   }
@@ -110,19 +53,21 @@ CudnnFound find_cudnn(void* (*open)(const char* file),
     found.why_not = str(found.file, " is cuDNN ", cudnn_version_text(version), ", older than 9.0");
     return found;
   }
-  for (const Name n :
-       {take(api->error_text, "cudnnGetErrorString"),
-        take(api->last_error_text, "cudnnGetLastErrorString"), take(api->create, "cudnnCreate"),
-        take(api->destroy, "cudnnDestroy"), take(api->set_stream, "cudnnSetStream"),
-        take(api->make_descriptor, "cudnnBackendCreateDescriptor"),
-        take(api->free_descriptor, "cudnnBackendDestroyDescriptor"),
-        take(api->set_attribute, "cudnnBackendSetAttribute"),
-        take(api->get_attribute, "cudnnBackendGetAttribute"),
-        take(api->finalize, "cudnnBackendFinalize"), take(api->execute, "cudnnBackendExecute")})
-    if (!n.found) {
-      found.why_not = str(found.file, " lacks ", n.name);
-      return found;
-    }
+  functions.take(api->error_text, "cudnnGetErrorString");
+  functions.take(api->last_error_text, "cudnnGetLastErrorString");
+  functions.take(api->create, "cudnnCreate");
+  functions.take(api->destroy, "cudnnDestroy");
+  functions.take(api->set_stream, "cudnnSetStream");
+  functions.take(api->make_descriptor, "cudnnBackendCreateDescriptor");
+  functions.take(api->free_descriptor, "cudnnBackendDestroyDescriptor");
+  functions.take(api->set_attribute, "cudnnBackendSetAttribute");
+  functions.take(api->get_attribute, "cudnnBackendGetAttribute");
+  functions.take(api->finalize, "cudnnBackendFinalize");
+  functions.take(api->execute, "cudnnBackendExecute");
+  if (functions.missing) {
+    found.why_not = str(found.file, " lacks ", functions.missing);
+    return found;
+  }
   found.api = api.release();  // for the life of the process
   return found;
 }

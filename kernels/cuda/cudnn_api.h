@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "warptape/core/device.h"
+#include "warptape/kernels/cuda/load_library.h"
 
 namespace wt {
 
@@ -261,13 +262,12 @@ class CudnnDescriptor {
 };
 
 namespace detail {
-// What a search for the library comes to. Library and symbols are found by the two functions: the
-// system's dlopen and dlsym, or a test's.
+// What a search for the library comes to.
 struct CudnnFound {
   const CudnnApi* api = nullptr;
   std::string why_not, file;
 };
-CudnnFound find_cudnn(void* (*open)(const char* file), void* (*symbol)(void* library, const char*));
+CudnnFound find_cudnn(const LibraryLoader& loader);
 // For tests: the table from now on (null: none, for the reason given); forgets this thread's
 // handles and plans, as the plans of the other library are not this one's.
 void replace_cudnn(const CudnnApi* api, const char* why_not = nullptr);

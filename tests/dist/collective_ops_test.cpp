@@ -269,7 +269,7 @@ TEST_CASE("dist ops: errors name the operator and what does not fit") {
     refused([&] { return recv(comm, none, 1 - comm.rank()); }, "[recv] like is undefined");
     refused([&] { return all_reduce(comm, x, ReduceOp::max); },
             "[all_reduce] max has no derivative");
-    refused([&] { return all_reduce(comm, x, ReduceOp::max); }, "ops_test.cpp:");
+    refused([&] { return all_reduce(comm, x, ReduceOp::max); }, "collective_ops_test.cpp:");
     refused([&] { return reduce_scatter(comm, x); },
             "[reduce_scatter] the first axis must be a multiple of 2");
     refused([&] { return reduce_scatter(comm, ones({})); },

@@ -98,28 +98,35 @@ TEST_CASE("Pipeline: what the loss throws ends all stages") {
   expect.report();
 }
 
-TEST_CASE("Pipeline: the others hear of it while the broken rank still lives") {
+TEST_CASE("Pipeline: the others hear who broke and when, while the broken rank still lives") {
   const LeakGuard guard;
   Expect expect;
   std::mutex mutex;
   std::condition_variable changed;
   int heard = 0;
-  dist::spawn(3,
-              [&](dist::Communicator& comm) {
-                const Tensor w = ones({2}, {.requires_grad = true}), x = ones({4, 2});
-                const dist::PipelineOptions options{.micro_batches = 4};
-                dist::Pipeline pipe =
-                    comm.rank() == 1
-                        ? dist::Pipeline{throwing_at(2), comm, options}
-                        : dist::Pipeline{[&](Tensor t) { return t * w; }, comm, options};
-                const std::string text = what_of([&] { (void)pipe.backward(x, x, plain_loss); });
-                std::unique_lock lock(mutex);
-                ++heard;
-                changed.notify_all();
-                changed.wait(lock, [&] { return heard == 3; });
-                expect(text.find("the stage broke") != text.npos, text);
-              },
-              {.local = {.deadline = std::chrono::seconds(30)}});
+  const auto second_step = [&](dist::Pipeline& pipe, const Tensor& x) {
+    try {
+      (void)pipe.backward(x, x, plain_loss);
+    } catch (const PeerFailure& e) {
+      expect(e.rank == 1 && e.last_step == 1, str("who and when: ", e.what()));
+      throw;
+    }
+  };
+  const auto rank = [&](dist::Communicator& comm) {
+    const Tensor w = ones({2}, {.requires_grad = true}), x = ones({4, 2});
+    const dist::PipelineOptions options{.micro_batches = 4};
+    dist::Pipeline pipe = comm.rank() == 1
+                              ? dist::Pipeline{throwing_at(6), comm, options}
+                              : dist::Pipeline{[&](Tensor t) { return t * w; }, comm, options};
+    (void)pipe.backward(x, x, plain_loss);
+    const std::string text = what_of([&] { second_step(pipe, x); });
+    expect(text.find("the stage broke") != text.npos, text);
+    std::unique_lock lock(mutex);
+    ++heard;
+    changed.notify_all();
+    changed.wait(lock, [&] { return heard == 3; });
+  };
+  dist::spawn(3, rank, {.local = {.deadline = std::chrono::seconds(30)}});
   expect.report();
 }
 
@@ -186,6 +193,24 @@ TEST_CASE("Pipeline: options that differ from rank to rank, or that cannot be, a
     says(make({.device = Device::meta(DeviceKind::cpu)}), "does not send");
   });
   expect.report();
+}
+
+TEST_CASE("Pipeline: errors of stage and loss name the lines where the user computes") {
+  const LeakGuard guard;
+  const auto text_of = [](auto stage, auto loss_of) {
+    return message_of([&] {
+      dist::spawn(1, [&](dist::Communicator& comm) {
+        dist::Pipeline pipe{stage, comm};
+        (void)pipe.backward(ones({2, 2}), ones({2, 2}), loss_of);
+      });
+    });
+  };
+  const auto line = [](int n) { return "pipeline_failure_test.cpp:" + std::to_string(n) + "\n"; };
+  const Tensor three = ones({3});
+  const auto loss = [&](const Tensor& o, const Tensor&) { return Loss(sum(o + three), 1.0); };
+  CHECK(mentions(text_of([](Tensor t) { return t; }, loss) + "\n", line(__LINE__ - 1)));
+  const auto stage = [&](Tensor t) { return t + three; };
+  CHECK(mentions(text_of(stage, plain_loss) + "\n", line(__LINE__ - 1)));
 }
 
 TEST_CASE("Pipeline: stages and losses that return what cannot go on") {

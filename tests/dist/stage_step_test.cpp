@@ -111,6 +111,8 @@ TEST_CASE("agree_on_step: a rank without parameters takes part; no weight at all
     const Loss loss = pipe.backward(s.x, s.y, class_loss);
     const auto step = dist::agree_on_step(first ? &opt : nullptr, comm, loss);
     expect(step.grad_norm.item() > 0 && step.options.skip.item() == 0, "the other rank's norm");
+    const auto negative = dist::agree_on_step(first ? &opt : nullptr, comm, Loss(loss.sum, -2.0));
+    expect(negative.grad_norm.item() > 0, "a norm is not negative");
     opt.zero_grad();
     const Loss none = pipe.backward(s.x, full_like(s.y, -100), class_loss);
     expect(dist::agree_on_step(first ? &opt : nullptr, comm, none).options.skip.item() == 1,

@@ -23,7 +23,7 @@ autograd    contracts
 nn          contracts autograd
 data        contracts
 optim       contracts autograd nn
-dist        contracts autograd nn optim
+dist        contracts autograd nn optim cuda
 '
 # A reference names its variants in its table: kernels/x.cpp may include kernels/cpu/x.h too.
 # Beside that: the host side of launches and of tensor maps knows both devices, and kernels that copy

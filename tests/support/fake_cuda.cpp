@@ -1,5 +1,6 @@
 #include "warptape/tests/support/fake_cuda.h"
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -12,12 +13,14 @@ using namespace wt;
 
 namespace {
 FakeCuda* current = nullptr;  // one at a time
-}
+thread_local int own_device = 0, last_cuda_error = 0;
+}  // namespace
 
 // The table's functions. Each counts itself and fails if told to.
 struct FakeCalls {
   static FakeCuda& f() { return *current; }
-#define WT_FAKE_ENTER(name) \
+#define WT_FAKE_ENTER(name)                                     \
+  const std::lock_guard<std::recursive_mutex> lock(f().mutex_); \
   if (const int code = f().enter(#name)) return code
 
   static int driver_version(int* v) {
@@ -53,11 +56,11 @@ struct FakeCalls {
   }
   static int set_device(int i) {
     WT_FAKE_ENTER(set_device);
-    f().current_ = i;
+    own_device = i;
     return 0;
   }
   static int current_device(int* i) {
-    *i = f().current_;
+    *i = own_device;
     return 0;
   }
   static int device_synchronize() {
@@ -116,7 +119,7 @@ struct FakeCalls {
       if (kind != CudaCopy::to_host) fake.check_range(to, bytes, "copy to");
       std::memmove(to, from, bytes);
     };
-    f().push(stream, {run, nullptr, from, to, bytes});
+    f().push(stream, {.run = run, .waits_for = nullptr, .from = from, .to = to, .bytes = bytes});
     return 0;
   }
   static int fill(void* to, int byte, size_t bytes, void* stream) {
@@ -126,28 +129,54 @@ struct FakeCalls {
       fake.check_range(to, bytes, "fill");
       std::memset(to, byte, bytes);
     };
-    f().push(stream, {run, nullptr, nullptr, to, bytes});
+    f().push(stream, {.run = run, .waits_for = nullptr, .to = to, .bytes = bytes});
     return 0;
   }
   static int make_stream(void** s) {
     WT_FAKE_ENTER(make_stream);
     *s = new char;
     f().made_streams_.insert(*s);
+    f().name_of(*s);
     return 0;
   }
   static int free_stream(void*) { return 0; }
   static int query_stream(void* s) {
     WT_FAKE_ENTER(query_stream);
+    if (f().works) f().run(s);
     return f().queued(s) ? int(kCudaNotReady) : 0;
   }
-  static int wait_stream(void* s) {
-    WT_FAKE_ENTER(wait_stream);
-    f().run(s);
+  // The host waits while other threads may give the device what it is stuck for.
+  template <class Done>
+  static int wait_until(const char* what, Done done) {
+    for (int ms = 0; !done(); ++ms) {
+      if (ms == 60000) {
+        const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
+        f().complain(str(what, " for a minute"));
+        return kCudaLaunchTimeout;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     return 0;
+  }
+  static int wait_stream(void* s) {
+    { WT_FAKE_ENTER(wait_stream); }
+    return wait_until("a wait for a stream", [s] {
+      const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
+      f().run(s);
+      return f().queued(s) == 0;
+    });
   }
   static int stream_after(void* s, void* e) {
     WT_FAKE_ENTER(stream_after);
-    if (auto mark = f().events_.at(e)->mark) f().push(s, {[] {}, mark});
+    if (f().heard) f().heard(str(f().name_of(s), " after ", f().name_of(e)));
+    const std::shared_ptr<FakeCuda::Mark> mark = f().events_.at(e)->mark;
+    if (!mark) return 0;
+    FakeCuda::Capture* c = mark->captured ? f().capture_of(mark->stream) : nullptr;
+    if (mark->captured && !c) return f().spoil("a wait for an event of a capture that has ended");
+    if (!mark->captured && f().capture_of(s)) return f().spoil("a wait for an event from outside");
+    if (c && !c->holds(s)) c->joined[s] = true;
+    if (c && c->joined.count(mark->stream)) c->joined[mark->stream] = true;
+    f().push(s, {.run = [] {}, .waits_for = c ? nullptr : mark});
     return 0;
   }
   static int make_event(void** e, bool timing) {
@@ -165,29 +194,41 @@ struct FakeCalls {
   }
   static int record(void* e, void* s) {
     WT_FAKE_ENTER(record);
-    FakeCuda::FakeEvent* event = f().events_.at(e).get();
-    auto mark = std::make_shared<FakeCuda::Mark>(FakeCuda::Mark{s});
-    event->mark = mark;
+    if (f().heard) f().heard(str("record ", f().name_of(e), " ", f().name_of(s)));
+    const auto it = f().events_.find(e);
+    auto mark = std::make_shared<FakeCuda::Mark>(FakeCuda::Mark{f().queue_of(s)});
+    mark->captured = f().capture_of(s) != nullptr;
+    it->second->mark = mark;
     FakeCuda& fake = f();
-    f().push(s, {[mark, event, &fake] {
-                   mark->passed = true;
-                   event->ms = fake.clock_ms_ += 1.5;
-                 },
-                 nullptr});
+    const auto run = [mark, e, &fake] {
+      mark->passed = true;
+      fake.clock_ms_ += 1.5;
+      if (const auto at = fake.events_.find(e); at != fake.events_.end())
+        at->second->ms = fake.clock_ms_;
+    };
+    f().push(s, {.run = run, .waits_for = nullptr});
     return 0;
   }
   static int query_event(void* e) {
     WT_FAKE_ENTER(query_event);
-    const auto& mark = f().events_.at(e)->mark;
+    const std::shared_ptr<FakeCuda::Mark> mark = f().events_.at(e)->mark;
+    if (mark && mark->captured) return f().spoil("a question about an event of a capture");
+    if (mark && !mark->passed && f().works) f().run(mark->stream);
     return mark && !mark->passed ? int(kCudaNotReady) : 0;
   }
   static int wait_event(void* e) {
-    WT_FAKE_ENTER(wait_event);
-    const std::shared_ptr<FakeCuda::Mark> mark = f().events_.at(e)->mark;
-    if (!mark || mark->passed) return 0;
-    ++f().calls_["waited"];
-    f().run(mark->stream);
-    return 0;
+    std::shared_ptr<FakeCuda::Mark> mark;
+    {
+      WT_FAKE_ENTER(wait_event);
+      mark = f().events_.at(e)->mark;
+      if (!mark || mark->passed) return 0;
+      ++f().calls_["waited"];
+    }
+    return wait_until("a wait for an event", [&] {
+      const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
+      f().run(mark->stream);
+      return mark->passed;
+    });
   }
   static int elapsed(float* ms, void* from, void* to) {
     WT_FAKE_ENTER(elapsed);
@@ -198,17 +239,26 @@ struct FakeCalls {
   static int begin_capture(void* s) {
     WT_FAKE_ENTER(begin_capture);
     if (!s) return f().spoil("a capture of the default stream");
-    if (f().capture_) return f().spoil("a capture inside a capture");
-    f().capture_ = std::make_unique<FakeCuda::Capture>(FakeCuda::Capture{s, {}});
+    if (f().own_capture()) return f().spoil("a capture inside a capture");
+    f().captures_[std::this_thread::get_id()] =
+        std::make_unique<FakeCuda::Capture>(FakeCuda::Capture{s, {}});
     return 0;
   }
   static int end_capture(void* s, void** graph) {
+    const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
     const int code = f().enter("end_capture");
     *graph = nullptr;
-    const auto c = std::move(f().capture_);
+    const auto it = f().captures_.find(std::this_thread::get_id());
+    const auto c = it == f().captures_.end() ? nullptr : std::move(it->second);
+    if (c) f().captures_.erase(it);
     if (code) return code;
-    if (!c || c->stream != s) return f().last_error_ = 1;
-    if (c->spoiled) return f().last_error_ = kCudaCaptureInvalidated;
+    if (!c || c->stream != s) return last_cuda_error = 1;
+    for (const auto& [joined, waited_for] : c->joined)
+      if (!waited_for) {
+        f().complain(str("a capture ends before it waited for ", f().name_of(joined)));
+        return last_cuda_error = kCudaCaptureInvalidated;
+      }
+    if (c->spoiled) return last_cuda_error = kCudaCaptureInvalidated;
     return new_graph({std::move(c->work)}, graph);
   }
   static int new_graph(FakeCuda::FakeGraph g, void** handle) {
@@ -222,6 +272,7 @@ struct FakeCalls {
     return new_graph(*f().graphs_.at(graph), exec);
   }
   static int graph_size(void* graph, size_t* nodes) {
+    const std::lock_guard<std::recursive_mutex> lock(f().mutex_);
     *nodes = f().graphs_.at(graph)->work.size();
     return 0;
   }
@@ -242,10 +293,10 @@ struct FakeCalls {
   }
   static int allow_shared(const void*, int bytes) {
     WT_FAKE_ENTER(allow_shared);
-    return bytes > f().shared_bytes ? f().last_error_ = 1 : 0;
+    return bytes > f().shared_bytes ? last_cuda_error = 1 : 0;
   }
   static void* driver_function(const char*) { return f().driver_function; }
-  static int last_error() { return std::exchange(f().last_error_, 0); }
+  static int last_error() { return std::exchange(last_cuda_error, 0); }
   static const char* error_text(int code) {
     return code == kCudaIllegalAddress ? "an illegal memory access was encountered" : "fake error";
   }
@@ -291,8 +342,10 @@ static constexpr CudaApi kFake = {
     .error_text = FakeCalls::error_text,
 };
 
-FakeCuda::FakeCuda(int devices, size_t memory) : devices_(devices), limit_(memory) {
+FakeCuda::FakeCuda(int devices, size_t memory)
+    : devices_(devices), defaults_(size_t(devices) + 1), limit_(memory) {
   current = this;
+  own_device = last_cuda_error = 0;
   before_ = wt::detail::replace_cuda_state(&kFake);
 }
 
@@ -307,13 +360,15 @@ FakeCuda::~FakeCuda() {
 }
 
 const CudaApi& FakeCuda::api() const { return kFake; }
+FakeCuda& FakeCuda::in_use() { return *current; }
+int FakeCuda::device() const { return own_device; }
 
 int FakeCuda::enter(const char* call) {
   ++calls_[call];
   const auto it = failing_.find(call);
   const int code = it == failing_.end() ? 0 : it->second;
-  if (code) last_error_ = code;  // as CUDA's, until somebody reads it
-  if (code || !capture_) return code;
+  if (code) last_cuda_error = code;  // as CUDA's, until somebody reads it
+  if (code || !own_capture()) return code;
   // What a capture forbids to its thread, and work on the legacy stream beside it.
   static const std::set<std::string> kForbidden = {
       "device_synchronize", "take_memory", "free_memory", "take_host",  "free_host", "query_stream",
@@ -322,8 +377,17 @@ int FakeCuda::enter(const char* call) {
 }
 int FakeCuda::spoil(const char* call) {
   complain(str(call, " while a stream is captured"));
-  if (capture_) capture_->spoiled = true;
-  return last_error_ = kCudaCaptureUnsupported;
+  if (Capture* c = own_capture()) c->spoiled = true;
+  return last_cuda_error = kCudaCaptureUnsupported;
+}
+FakeCuda::Capture* FakeCuda::own_capture() {
+  const auto it = captures_.find(std::this_thread::get_id());
+  return it == captures_.end() ? nullptr : it->second.get();
+}
+FakeCuda::Capture* FakeCuda::capture_of(void* stream) {
+  for (const auto& [thread, c] : captures_)
+    if (c->holds(stream)) return c.get();
+  return nullptr;
 }
 int FakeCuda::calls(const std::string& call) const {
   const auto it = calls_.find(call);
@@ -339,20 +403,61 @@ void FakeCuda::check_range(const void* p, size_t bytes, const char* what) {
   complain(str(what, ": not live device memory"));
 }
 
+void* FakeCuda::queue_of(void* stream) const {
+  return stream ? stream : const_cast<char*>(&defaults_[size_t(own_device)]);
+}
+void FakeCuda::push(void* stream, Work w) {
+  stream = queue_of(stream);
+  if (Capture* c = capture_of(stream)) {
+    if (stream != c->stream) c->joined[stream] = false;
+    c->work.push_back(std::move(w));
+    return;
+  }
+  if (w.make) {
+    Kernel k = w.make();
+    w.run = std::move(k.run);
+    w.ready = std::move(k.ready);
+  }
+  streams_[stream].work.push_back(std::move(w));
+}
+void FakeCuda::queue(void* stream, std::function<Kernel()> make) {
+  const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  push(stream, {.run = nullptr, .waits_for = nullptr, .make = std::move(make)});
+}
+std::string FakeCuda::name_of(void* p) {
+  if (!p || (p >= defaults_.data() && p < defaults_.data() + defaults_.size())) return "default";
+  std::string& name = names_[p];
+  if (name.empty()) {
+    int n = 1;
+    const char kind = made_streams_.count(p) ? 's' : 'e';
+    for (const auto& [other, text] : names_) n += !text.empty() && text[0] == kind;
+    name = str(kind, n);
+  }
+  return name;
+}
+
 void FakeCuda::run(void* stream) {
-  std::deque<Work>& work = streams_[stream].work;
-  while (!work.empty()) {
-    Work w = std::move(work.front());
-    work.pop_front();
-    if (w.waits_for && !w.waits_for->passed) run(w.waits_for->stream);
+  const std::lock_guard<std::recursive_mutex> lock(mutex_);
+  Stream& s = streams_[queue_of(stream)];
+  if (s.running) return;  // it waits for what waits for it
+  s.running = true;
+  while (!s.work.empty()) {
+    const std::shared_ptr<Mark> mark = s.work.front().waits_for;
+    if (mark && !mark->passed) run(mark->stream);
+    if (mark && !mark->passed) break;
+    if (s.work.front().ready && !s.work.front().ready()) break;
+    const Work w = std::move(s.work.front());
+    s.work.pop_front();
     w.run();
   }
+  s.running = false;
 }
 void FakeCuda::run_all() {
+  const std::lock_guard<std::recursive_mutex> lock(mutex_);
   for (auto& [stream, s] : streams_) run(stream);
 }
 size_t FakeCuda::queued(void* stream) const {
-  const auto it = streams_.find(stream);
+  const auto it = streams_.find(queue_of(stream));
   return it == streams_.end() ? 0 : it->second.work.size();
 }
 size_t FakeCuda::queued() const {

@@ -1,13 +1,16 @@
 // A CUDA runtime without a GPU, for the host side of the cuda device. While one exists, cuda:0 (and
 // more) is there: memory is the host's, streams are queues whose work runs when somebody waits for
-// it or the test says run(). So what is read, reused or freed too early shows.
+// it or the test says run(). So what is read, reused or freed too early shows. Threads may share
+// it; the current device, the last error and a capture are a thread's own.
 #pragma once
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "warptape/kernels/cuda/api.h"
@@ -19,6 +22,12 @@ class FakeCuda {
   struct Mark {  // of an event, one a record
     void* stream;
     bool passed = false;
+    bool captured = false;  // recorded into a graph
+  };
+  // Work of a library's. While `ready` says no, the stream is stuck at it.
+  struct Kernel {
+    std::function<void()> run;
+    std::function<bool()> ready;
   };
 
   explicit FakeCuda(int devices = 1, size_t memory = size_t{1} << 30);
@@ -29,6 +38,21 @@ class FakeCuda {
   void run_all();
   size_t queued(void* stream) const;
   size_t queued() const;
+
+  // The device works by itself: who asks whether something is done makes what can run, run.
+  bool works = false;
+  // Queues what `make` makes: now, or at each launch of the graph that the stream's work goes into.
+  void queue(void* stream, std::function<Kernel()> make);
+  // Held through every call; recursive.
+  std::recursive_mutex& mutex() { return mutex_; }
+  // The one that exists.
+  static FakeCuda& in_use();
+  void check_range(const void* p, size_t bytes, const char* what);
+
+  // While set: hears "record e1 s1" and "s1 after e1" when they are asked for.
+  std::function<void(const std::string&)> heard;
+  // "s1", in the order of being made; "default".
+  std::string name_of(void* stream_or_event);
 
   // From now on `call` (a member of CudaApi, "copy") returns `code`; 0 ends it.
   void fail(const std::string& call, int code) { failing_[call] = code; }
@@ -43,19 +67,22 @@ class FakeCuda {
   int major = 9, minor = 0;
   void* driver_function = nullptr;  // what the driver has, whatever the name
   wt::i64 shared_bytes = 227 * 1024;
-  int device() const { return current_; }  // the current one
-  bool capturing() const { return capture_ != nullptr; }
+  int device() const;  // the current one, of this thread
+  bool capturing() const { return !captures_.empty(); }
 
  private:
   struct Work {
     std::function<void()> run;
     std::shared_ptr<Mark> waits_for;
+    std::function<bool()> ready = nullptr;
+    std::function<Kernel()> make = nullptr;  // of the two
     const void* from = nullptr;
     const void* to = nullptr;
     size_t bytes = 0;
   };
   struct Stream {
     std::deque<Work> work;
+    bool running = false;
   };
   struct FakeEvent {
     bool timing;
@@ -67,6 +94,9 @@ class FakeCuda {
     void* stream;
     std::vector<Work> work;
     bool spoiled = false;
+    // Streams that joined it, and whether it has waited for all that they were given since.
+    std::map<void*, bool> joined = {};
+    bool holds(void* s) const { return s == stream || joined.count(s); }
   };
   struct FakeGraph {
     std::vector<Work> work;
@@ -75,28 +105,27 @@ class FakeCuda {
   int enter(const char* call);
   int spoil(const char* call);
   void complain(std::string text) { violations_.push_back(std::move(text)); }
-  void check_range(const void* p, size_t bytes, const char* what);
-  void push(void* stream, Work w) {
-    if (capture_ && stream == capture_->stream)
-      capture_->work.push_back(std::move(w));
-    else
-      streams_[stream].work.push_back(std::move(w));
-  }
+  // A device's default stream has a queue of its own.
+  void* queue_of(void* stream) const;
+  Capture* own_capture();
+  Capture* capture_of(void* stream);
+  void push(void* stream, Work w);
 
   int devices_;
+  std::vector<char> defaults_;  // places that stand for default streams
   size_t limit_;
   size_t device_bytes_ = 0;
   std::map<const char*, size_t> device_memory_, host_memory_;
   std::map<void*, Stream> streams_;
   std::set<void*> made_streams_;
   std::map<void*, std::unique_ptr<FakeEvent>> events_;
-  std::unique_ptr<Capture> capture_;
+  std::map<std::thread::id, std::unique_ptr<Capture>> captures_;
   std::map<void*, std::unique_ptr<FakeGraph>> graphs_;  // and those made ready
   std::map<std::string, int> failing_, calls_;
   std::vector<std::string> violations_;
   double clock_ms_ = 0;
-  int current_ = 0;
-  int last_error_ = 0;
+  std::map<void*, std::string> names_;
+  std::recursive_mutex mutex_;
   void* before_ = nullptr;  // the state that was set aside
 };
 

@@ -60,7 +60,7 @@ i64 lines_of(const std::string& path) {
 
 TEST_CASE("wt train: any number of ranks trains the same, and writes one run") {
   const TempDir dir;
-  wt_test::write_tiny_fashion(dir.path, 64, 17);
+  wt_test::write_tiny_fashion(dir, 64, 17);
   TrainOptions o = tiny_fashion(dir.path);
   const Run alone = run(o);
   CHECK(alone.number("ranks") == 1);
@@ -86,7 +86,7 @@ TEST_CASE("wt train: any number of ranks trains the same, and writes one run") {
 
 TEST_CASE("wt train: a run goes on with another number of ranks") {
   const TempDir dir;
-  wt_test::write_tiny_fashion(dir.path, 64, 16);
+  wt_test::write_tiny_fashion(dir, 64, 16);
   TrainOptions o = tiny_fashion(dir.path);
   o.steps = 400;
   const Run whole = run(o);
@@ -113,7 +113,7 @@ TEST_CASE("wt train: a run goes on with another number of ranks") {
 
 TEST_CASE("wt train: what one rank throws ends all of them with its words") {
   const TempDir dir;
-  wt_test::write_tiny_fashion(dir.path, 64, 16);
+  wt_test::write_tiny_fashion(dir, 64, 16);
   TrainOptions o = tiny_fashion(dir.path);
   o.ranks = 11;
   const CapturedOutput quiet;

@@ -343,7 +343,7 @@ TEST_CASE("cudnn: a library that is absent, too old, or none says so") {
   static std::string version_of;
   const auto find = [](const char* why, void* (*open)(const char*),
                        void* (*symbol)(void*, const char*)) {
-    const wt::detail::CudnnFound found = wt::detail::find_cudnn(open, symbol);
+    const wt::detail::CudnnFound found = wt::detail::find_cudnn({open, symbol});
     CHECK(found.api == nullptr);
     CHECK(found.why_not == why);
   };

@@ -1,0 +1,35 @@
+// A training step of a perceptron over ranks that are threads, buckets reduced while backward goes
+// on: what `wt bench overlap` times and draws.
+#pragma once
+#include "warptape/bench/comm_world.h"
+#include "warptape/bench/gpu/measure.h"
+#include "warptape/tools/overlap_timeline.h"
+
+namespace wt::bench {
+
+struct OverlapOptions {
+  WorldOptions world{.ranks = 2};
+  i64 width = 512, layers = 4;      // of hidden layers; 784 go in, 10 come out
+  i64 batch = 64;                   // of a rank
+  i64 bucket_bytes = i64{5} << 18;  // a hidden layer
+  int steps = 11;                   // measured, after 3 that are not
+  int threads = 1;                  // of kernels
+};
+
+// Of the slowest rank.
+struct OverlapResult {
+  Timing alone;                     // a step without a reducer, all ranks at once
+  Timing communication;             // its buckets, one after the other, and nothing else
+  Timing step;                      // both
+  Timing exposed;                   // of the step: waited for other ranks
+  std::vector<i64> buckets;         // bytes, in the order in which they are begun
+  i64 early = 0;                    // of them, begun inside the backward
+  tools::OverlapTimeline timeline;  // the step whose time is the median
+  // The step against the larger of the two, which no overlap can beat.
+  double against_floor() const;
+};
+
+// Throws UsageError for options out of range.
+OverlapResult measure_overlap(const OverlapOptions& o);
+
+}  // namespace wt::bench

@@ -1,0 +1,15 @@
+// The options of `wt bench` that say on which ranks, and by which algorithm, it runs. Internal.
+#pragma once
+#include "warptape/bench/comm_world.h"
+#include "warptape/tools/wt.h"
+
+namespace wt::tools {
+
+std::vector<std::string> algorithm_names();
+dist::Algorithm algorithm_named(const std::string& name);  // of algorithm_names()
+DType dtype_named(const std::string& name);                // any that computes
+
+// --ranks, --latency, --bandwidth; they exclude `other` where it is there.
+void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
+
+}  // namespace wt::tools

@@ -1,0 +1,45 @@
+#include "warptape/core/error.h"
+#include "warptape/tools/comm_options.h"
+
+namespace wt::tools {
+namespace {
+
+constexpr dist::Algorithm kAlgorithms[] = {dist::Algorithm::automatic, dist::Algorithm::ring,
+                                           dist::Algorithm::tree, dist::Algorithm::chain};
+
+}  // namespace
+
+std::vector<std::string> algorithm_names() {
+  std::vector<std::string> names;
+  for (const dist::Algorithm a : kAlgorithms) names.push_back(to_string(a));
+  return names;
+}
+
+dist::Algorithm algorithm_named(const std::string& name) {
+  for (const dist::Algorithm a : kAlgorithms)
+    if (name == to_string(a)) return a;
+  throw UsageError(str("no algorithm \"", name, "\""));
+}
+
+DType dtype_named(const std::string& name) {
+  for (int t = 0; t < kNumComputeDTypes; ++t)
+    if (name == dtype_name(DType(t))) return DType(t);
+  throw UsageError(str("no dtype \"", name, "\""));
+}
+
+void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
+  CLI::Option* const options[] = {
+      c.add_option("--ranks", o.ranks, "threads of this process; of mpirun's processes it decides")
+          ->check(CLI::Range(1, 256)),
+      c.add_option("--latency", o.latency_us,
+                   "microseconds that each message between threads takes")
+          ->check(not_negative()),
+      c.add_option("--bandwidth", o.gb_s, "GB/s that each link between threads has; 0: no limit")
+          ->check(not_negative())};
+  for (CLI::Option* option : options) {
+    option->capture_default_str();
+    if (other) option->excludes(other);
+  }
+}
+
+}  // namespace wt::tools
