@@ -204,7 +204,6 @@ void Buckets::wait() {
 }
 
 void Buckets::learn_order() {
-  learnt_ = true;
   std::vector<size_t> mine = complete_;
   for (const size_t k : order_)  // those with unreached parameters come last
     if (std::find(mine.begin(), mine.end(), k) == mine.end()) mine.push_back(k);

@@ -36,7 +36,6 @@ class Buckets {
   void wait();
   // Every rank's order is from here on the one in which buckets became complete on rank 0.
   void learn_order();
-  bool order_is_known() const { return learnt_; }
 
   // f(bucket's gradients as one flat tensor), in order.
   template <class F>
@@ -87,7 +86,7 @@ class Buckets {
   std::vector<size_t> complete_;  // since arm(), in the order in which they became so
   size_t next_ = 0;               // in order_
   i64 early_ = 0;
-  bool armed_ = false, in_backward_ = false, learnt_ = false;
+  bool armed_ = false;
   ReduceOp op_ = ReduceOp::sum;
 };
 
