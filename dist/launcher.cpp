@@ -51,6 +51,12 @@ int launcher_local_size() {
   return launched_by_mpi() ? number_of(kNames) : -1;
 }
 
+int launcher_size() {
+  constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE",
+                                    "SLURM_STEP_NUM_TASKS"};
+  return launched_by_mpi() ? number_of(kNames) : -1;
+}
+
 std::string host_name() {
   char name[64] = {};
   return ::gethostname(name, sizeof name - 1) == 0 && name[0] ? name : "localhost";

@@ -9,6 +9,8 @@ bool launched_by_mpi();
 // Of this process among those on this host; -1: the launcher does not say.
 int launcher_local_rank();
 int launcher_local_size();
+// Of all processes of the job; -1: the launcher does not say.
+int launcher_size();
 // Something that is the same for two processes of one host and no others: its name and boot.
 std::string host_identity();
 std::string host_name();

@@ -29,7 +29,7 @@ struct MpiOptions {
   // Where rank 0 listens while the job starts: interfaces, addresses or IPv4 subnets, separated by
   // commas ("eth0", "10.0.0.0/8"). Empty: what Open MPI is told in OMPI_MCA_btl_tcp_if_include,
   // else every address of the host; the loopback alone where all ranks are on one host.
-  std::string interfaces;
+  std::string interfaces = {};
 };
 
 // The calling process's place in the job. All processes call it together. MPI is started by the

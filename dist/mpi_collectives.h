@@ -37,6 +37,8 @@ class MpiCollectives {
     std::string reason;
   };
   Mismatch run(const Call& c, i64 number, i64 step);
+  // What the ranks told in the last collective.
+  std::span<const CallBlock> blocks() const { return blocks_; }
 
  private:
   Mismatch compare() const;

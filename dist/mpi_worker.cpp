@@ -157,6 +157,8 @@ void MpiWorker::collective(const Call& c) {
   ++number_;
   if (pulse_) pulse_->enter(number_);
   const auto m = collectives_.run(c, number_, pulse_ ? pulse_->step() : -1);
+  for (int r = 0; r < link_->size() && pulse_; ++r)
+    pulse_->heard_step(r, collectives_.blocks()[size_t(r)].step);
   if (m.rank >= 0) {
     pulse_->fail(m.rank, m.step, m.reason);
     throw Stopped{Stopped::failed, ""};

@@ -25,7 +25,8 @@ std::string after(milliseconds d) { return str(d.count(), " ms"); }
 }  // namespace
 
 Pulse::Pulse(int rank, std::vector<std::string> hosts, std::vector<Socket> links, milliseconds d)
-    : rank_(rank), hosts_(std::move(hosts)), deadline_ms_(d.count()) {
+    : rank_(rank), hosts_(std::move(hosts)), steps_(hosts_.size()), deadline_ms_(d.count()) {
+  for (auto& s : steps_) s = -1;
   const auto now = PulseClock::now();
   for (Socket& s : links) {
     Peer p;
@@ -106,9 +107,11 @@ void Pulse::post_all(const PulseFrame& f, const std::string& text) {
 // next may be its end.
 void Pulse::settle(Failure f) {
   if (failure_) return;
-  if (f.rank == rank_) f.step = step_;
-  if (f.step < 0 && f.rank >= 0 && size_t(f.rank) < peers_.size())
-    f.step = peers_[size_t(f.rank)].step;
+  if (f.rank >= 0) {
+    f.step = std::max<i64>(f.step, steps_[size_t(f.rank)]);
+    if (f.rank == rank_) f.step = std::max<i64>(f.step, step_);
+    if (size_t(f.rank) < peers_.size()) f.step = std::max(f.step, peers_[size_t(f.rank)].step);
+  }
   if (f.rank >= 0) f.host = hosts_[size_t(f.rank)];
   if (f.reason.size() > kMostPulseText) f.reason.resize(kMostPulseText);
   PulseFrame message = frame(PulseFrame::failure);

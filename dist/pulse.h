@@ -57,6 +57,10 @@ class Pulse {
   std::chrono::milliseconds deadline() const { return std::chrono::milliseconds(deadline_ms_); }
   void at_step(i64 step) { step_ = step; }
   i64 step() const { return step_; }
+  // What `rank` said otherwise of its step, later than in its last beat perhaps.
+  void heard_step(int rank, i64 step) {
+    steps_[size_t(rank)].store(step, std::memory_order_relaxed);
+  }
   // The collectives, numbered from 1: this rank has begun one, and has ended it.
   void enter(i64 call);
   void leave() { busy_ = false; }
@@ -107,6 +111,7 @@ class Pulse {
 
   const int rank_;
   const std::vector<std::string> hosts_;
+  std::vector<std::atomic<i64>> steps_;
   std::atomic<i64> deadline_ms_, step_{-1}, call_{0};
   std::atomic<bool> busy_{false}, failed_{false};
 
