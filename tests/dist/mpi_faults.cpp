@@ -75,6 +75,10 @@ void work(dist::Communicator& comm) {
   const int rank = std::stoi(setting("WT_FAULT_RANK", "1"));
   const i64 at = std::stoll(setting("WT_FAULT_CALL", "0"));
   for (i64 i = 0; i < at + 400; ++i) {
+    if (i == 20) {
+      std::printf("RANK %d works\n", comm.rank());
+      std::fflush(stdout);
+    }
     comm.at_step(i);
     if (i == at && comm.rank() == rank && how != "none" && !fail_by(how, comm, comm.deadline()))
       return;
