@@ -1,13 +1,14 @@
 #include "warptape/dist/local.h"
 
 #include <cstring>
+#include <deque>
 #include <exception>
 #include <thread>
 
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
-#include "warptape/dist/combine.h"
+#include "warptape/dist/local_algorithms.h"
 #include "warptape/dist/local_world.h"
 
 namespace wt::dist {
@@ -22,10 +23,9 @@ namespace {
 using local::Clock;
 using local::World;
 using Kind = Call::Kind;
+using What = TimelineEvent::What;
 
-char* bytes_of(const Tensor& t) { return static_cast<char*>(t.impl()->data); }
-
-// A call that was begun: done once `outcome` is not open.
+// A call that was begun.
 class Item : public Work::Pending {
  public:
   Item(Call c, std::shared_ptr<World> w, std::chrono::milliseconds d)
@@ -51,19 +51,31 @@ class Item : public Work::Pending {
 
  private:
   enum class Outcome : u8 { open, done, failed };
-  std::shared_ptr<World> world_;
+  const std::shared_ptr<World> world_;
   std::mutex mutex_;
   std::condition_variable finished_;
   Outcome outcome_ = Outcome::open;
 };
 
-// A contiguous part of `n` elements: the r-th of `ranks`.
-struct Part {
-  i64 begin, count;
-};
-Part part_of(i64 n, int r, int ranks) {
-  const i64 begin = n * r / ranks;
-  return {begin, n * (r + 1) / ranks - begin};
+// Of a world of one: out = in.
+void copy_to_out(const Call& c) {
+  const void* const from = c.in.impl()->data;
+  void* const to = c.out.impl()->data;
+  if (to != from && c.in.numel())
+    std::memmove(to, from, size_t(c.in.numel() * item_size(c.in.dtype())));
+}
+
+// Nothing that is queued for the tensor's device on the current stream, and no copy of it, is under
+// way any more.
+void settle(const Call& call) {
+  for (const Tensor* t : {&call.in, &call.out}) {
+    if (!t->defined()) continue;
+    detail::wait_for_host_access(t->impl());
+    const Device d = t->device();
+    const StreamBackend* const b = stream_backend(d);
+    if (mode.capture || (b && b->stream_wait)) detail::before_wait(to_string(call.kind), d);
+    if (b && b->stream_wait) b->stream_wait(d, detail::native_stream(d));
+  }
 }
 
 class LocalCommunicator : public Communicator {
@@ -73,16 +85,17 @@ class LocalCommunicator : public Communicator {
     set_deadline(world_->options().deadline);
     if (size() > 1) thread_ = std::thread([this] { serve(); });
   }
+  // What was begun is carried out, unless an exception ends the rank: others may never come to it.
   ~LocalCommunicator() override {
     {
       const std::lock_guard lock(mutex_);
-      if (!items_.empty() && std::uncaught_exceptions() > unwinding_)
-        abort("its communicator ended by an exception");
+      if (!items_.empty() && std::uncaught_exceptions() > exceptions_)
+        abort("an exception ended it");
       ending_ = true;
+      wake_.notify_all();
     }
-    wake_.notify_all();
     if (thread_.joinable()) thread_.join();
-    world_->leave(rank());
+    world_->end(rank());
   }
 
   const char* backend() const override { return "local"; }
@@ -92,30 +105,29 @@ class LocalCommunicator : public Communicator {
   Communicator& control() override { return *this; }
   void at_step(i64 step) override { world_->at_step(rank(), step); }
   void abort(const std::string& reason) noexcept override { world_->abort(rank(), reason); }
+  bool failed() const noexcept override { return world_->failure().has_value(); }
 
   Work start(const Call& call) override {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);
-    for (const Tensor* t : {&call.in, &call.out})
-      if (t->defined()) settle(*t);
+    if (size() == 1) return alone(call);
+    settle(call);
     auto item = std::make_shared<Item>(call, world_, deadline());
-    if (size() == 1) {
-      item->end(carry_out(item->call, Clock::now() + deadline()));
-      return Work(item);
-    }
     const std::lock_guard lock(mutex_);
     items_.push_back(item);
     wake_.notify_all();
-    return Work(item);
+    return Work(std::move(item));
   }
 
  private:
-  // Nothing that is queued for the tensor's device, or copies it, is under way.
-  static void settle(const Tensor& t) {
-    detail::wait_for_host_access(t.impl());
-    if (const StreamBackend* b = stream_backend(t.device()); b && b->stream_wait)
-      b->stream_wait(t.device(), detail::native_stream(t.device()));
+  Work alone(const Call& c) {
+    if (c.kind == Kind::reduce_scatter || c.kind == Kind::all_gather) {
+      settle(c);
+      copy_to_out(c);
+    }
+    return {};
   }
 
+  // The communicator's own thread.
   void serve() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -123,62 +135,54 @@ class LocalCommunicator : public Communicator {
       if (items_.empty()) return;
       const std::shared_ptr<Item> item = items_.front();
       lock.unlock();
-      bool good = false;
-      try {
-        good = carry_out(item->call, Clock::now() + item->deadline);
-      } catch (const std::exception& e) {
-        abort(e.what());
-      }
-      item->end(good);
+      item->end(carry_out(item->call, Clock::now() + item->deadline));
       lock.lock();
       items_.pop_front();
     }
   }
 
+  // False: the world has failed.
   bool carry_out(const Call& c, Clock::time_point deadline) {
-    if (c.kind == Kind::send) return world_->post(rank(), c);
-    if (c.kind == Kind::recv) return world_->fetch(rank(), c, deadline);
-    if (!world_->meet(rank(), c, deadline)) return false;
-    if (c.kind == Kind::all_gather) gather(c);
-    if (c.kind == Kind::broadcast && rank() != c.peer && c.in.numel())
-      std::memcpy(bytes_of(c.out), bytes_of(world_->peer(c.peer).in),
-                  size_t(c.in.numel() * item_size(c.in.dtype())));
-    if (c.kind == Kind::all_reduce || c.kind == Kind::reduce_scatter) return reduce(c, deadline);
-    return world_->meet(rank(), c, deadline);
-  }
-
-  void gather(const Call& c) {
-    const i64 bytes = c.in.numel() * item_size(c.in.dtype());
-    for (int r = 0; r < size() && bytes; ++r)
-      std::memmove(bytes_of(c.out) + r * bytes, bytes_of(world_->peer(r).in), size_t(bytes));
-  }
-
-  bool reduce(const Call& c, Clock::time_point deadline) {
-    const DType t = c.in.dtype();
-    const i64 n = c.in.numel(), wire = item_size(wire_dtype(t)), item = item_size(t);
-    const Part mine = part_of(n, rank(), size());
-    scratch_.resize(size_t(mine.count * wire));
-    char* const sum = scratch_.data();
-    for (int r = 0; r < size(); ++r) {
-      const char* const theirs = bytes_of(world_->peer(r).in) + mine.begin * item;
-      if (r == 0)
-        widen(t, sum, theirs, mine.count);
+    Timeline* const t = world_->options().timeline.get();
+    const Clock::time_point begin = t ? Clock::now() : Clock::time_point();
+    try {
+      if (c.kind == Kind::send)
+        world_->post(rank(), c);
+      else if (c.kind == Kind::recv)
+        world_->fetch(rank(), c, deadline);
       else
-        combine_own(c.op, t, sum, sum, theirs, mine.count);
+        collective(c, deadline, begin);
+    } catch (const local::Ended&) {
+      return false;
+    } catch (const std::exception& e) {  // no memory
+      abort(e.what());
+      return false;
     }
-    if (!world_->meet(rank(), c, deadline)) return false;
-    if (c.kind == Kind::reduce_scatter) {
-      finish(c.op, t, bytes_of(c.out), sum, mine.count, size());
-      return world_->meet(rank(), c, deadline);
+    if (t) t->add(event(What::call, c), begin, Clock::now());
+    return true;
+  }
+
+  void collective(const Call& c, Clock::time_point deadline, Clock::time_point begin) {
+    world_->enter(rank(), c, deadline);
+    try {
+      if (Timeline* const t = world_->options().timeline.get())
+        t->add(event(What::wait, c), begin, Clock::now());
+      local::carry_out(*world_, rank(), c, scratch_);
+    } catch (const local::Ended&) {  // leave() throws it again
+    } catch (const std::exception& e) {
+      abort(e.what());
     }
-    for (int r = 0; r < size(); ++r)
-      finish(c.op, t, bytes_of(world_->peer(r).out) + mine.begin * item, sum, mine.count, size());
-    return world_->meet(rank(), c, deadline);
+    world_->leave(rank());
+  }
+
+  TimelineEvent event(What what, const Call& c) const {
+    const i64 bytes = c.out.defined() ? c.out.numel() * item_size(c.out.dtype()) : 0;
+    return {.what = what, .kind = c.kind, .rank = rank(), .call = c.number, .bytes = bytes};
   }
 
   const std::shared_ptr<World> world_;
-  const int unwinding_ = std::uncaught_exceptions();
-  std::vector<char> scratch_;
+  const int exceptions_ = std::uncaught_exceptions();
+  std::vector<std::byte> scratch_;  // of the thread
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Item>> items_;
@@ -188,8 +192,14 @@ class LocalCommunicator : public Communicator {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Communicator>> local_world(int n, LocalOptions options, Frame) {
-  if (n < 1) throw UsageError(str("[local_world] needs at least 1 rank, got ", n));
+std::vector<std::unique_ptr<Communicator>> local_world(int n, LocalOptions options) {
+  if (n < 1) throw UsageError(str("[local_world] must have at least 1 rank, got ", n));
+  if (options.latency.count() < 0)
+    throw UsageError(
+        str("[local_world] latency must be at least 0, got ", options.latency.count(), " ns"));
+  if (!(options.bandwidth >= 0))
+    throw UsageError(
+        str("[local_world] bandwidth must be at least 0 bytes a second, got ", options.bandwidth));
   const auto world = std::make_shared<World>(n, options);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (int r = 0; r < n; ++r) ranks.push_back(std::make_unique<LocalCommunicator>(r, world));

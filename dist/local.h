@@ -15,27 +15,35 @@
 #include <vector>
 
 #include "warptape/dist/communicator.h"
+#include "warptape/dist/timeline.h"
 
 namespace wt::dist {
 
 // Who adds what to what in a reduction, and who passes it on. The order is fixed by the algorithm,
-// the number of ranks and the size, so that the bits are the same in every run.
+// the number of ranks and the size, so that the bits are the same in every run. n ranks, a message
+// being a chunk of at most 256 KiB; dist/local_algorithms.cpp has them in full.
 enum class Algorithm : u8 {
-  automatic,  // tree up to 64 KiB, ring above
-  ring,   // each rank reduces a part; 2(n-1)/n of the bytes over each link, 2(n-1) messages long
-  tree,   // binomial; all bytes over each link, 2 log2(n) messages long
-  chain,  // rank by rank: ((g0 + g1) + g2) + ..., as one process adds up the parts in turn
+  automatic,  // tree up to 32 KiB, ring above
+  ring,   // part by part: 2(n-1)/n of the bytes over each link, 2(n-1) messages one after another
+  tree,   // in pairs: all bytes over each link, about 2 log2(n) messages one after another
+  chain,  // rank by rank: ((g0 + g1) + g2) + ..., as one process adds up its parts in turn
 };
 WT_API const char* to_string(Algorithm a);
 
 struct LocalOptions {
   Algorithm algorithm = Algorithm::automatic;
   std::chrono::milliseconds deadline = std::chrono::seconds(120);
+  // A model of the links, one a direction between any two ranks: a message of b bytes holds its
+  // link for b / bandwidth and is there `latency` after that. It is really waited for, by the
+  // communicators' threads, so that what overlaps with it shows in the time.
+  std::chrono::nanoseconds latency{0};
+  double bandwidth = 0;  // bytes a second; 0: as fast as memory is
+  // Where what happens is written down; null: nowhere, at no cost.
+  std::shared_ptr<Timeline> timeline = nullptr;
 };
 
-// The communicators of n ranks. Throws UsageError for n < 1. Each ends when it is destroyed; what
-// others wait for it then fails.
-WT_API std::vector<std::unique_ptr<Communicator>> local_world(int n, LocalOptions options = {},
-                                                              Frame at = Frame::here());
+// The communicators of n ranks. Each ends when it is destroyed, after what it has begun; what
+// others wait for it then fails. Throws UsageError for n < 1, for a negative latency or bandwidth.
+WT_API std::vector<std::unique_ptr<Communicator>> local_world(int n, LocalOptions options = {});
 
 }  // namespace wt::dist
