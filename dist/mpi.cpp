@@ -66,6 +66,7 @@ class MpiCommunicator : public Communicator {
   void abort(const std::string& reason) noexcept override {
     if (Pulse* p = worker_->pulse()) p->fail(rank(), -1, "gave up: " + reason);
   }
+  bool failed() const noexcept override { return worker_->pulse() && worker_->pulse()->failed(); }
   Work start(const Call& call) override {
     if (const auto f = worker_->failure()) throw failure_of(*f, call);
     settle_tensor(call.in);
@@ -163,6 +164,8 @@ std::unique_ptr<Communicator> mpi_world(MpiOptions options, Frame at) {
   }
 }
 
+std::string mpi_library() { return mpi_words(); }
+
 }  // namespace wt::dist
 
 #else
@@ -175,6 +178,8 @@ std::unique_ptr<Communicator> mpi_world(MpiOptions, Frame) {
       "WARPTAPE_WITH_MPI is OFF\n  Try apt-get install libopenmpi-dev openmpi-bin, and build "
       "again");
 }
+
+std::string mpi_library() { return {}; }
 
 }  // namespace wt::dist
 #endif

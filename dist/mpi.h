@@ -38,4 +38,7 @@ struct MpiOptions {
 // UsageError (options), PeerFailure (ranks that did not come within the deadline).
 WT_API std::unique_ptr<Communicator> mpi_world(MpiOptions options = {}, Frame at = Frame::here());
 
+// Which MPI this is, in its own words: "Open MPI v4.1.4, ..."; empty where this build has none.
+WT_API std::string mpi_library();
+
 }  // namespace wt::dist

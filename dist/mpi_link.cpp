@@ -69,6 +69,14 @@ void finalize_at_exit(int status, void*) {
 
 void abandon_mpi() { abandoned = true; }
 
+std::string mpi_words() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string words(text, size_t(length));
+  return words.substr(0, words.find('\n'));
+}
+
 void start_mpi() {
   int begun = 0, ended = 0, threads = MPI_THREAD_SINGLE;
   MPI_Initialized(&begun);

@@ -21,6 +21,8 @@ struct Stopped {
 
 // MPI is there for this process. Throws NotAvailable, UsageError.
 void start_mpi();
+// In MPI's own words, on one line; before it is started, too.
+std::string mpi_words();
 // A rank has failed: MPI_Finalize would wait for it.
 void abandon_mpi();
 
