@@ -109,6 +109,19 @@ wt_package(SPNG SPNG 0.7 "libspng for PNG images" libspng-dev ZLIB)
 wt_package(JPEG JPEG "" "libjpeg-turbo for JPEG images" libjpeg-dev)
 wt_package(WEBP WebP "" "libwebp for WebP images" libwebp-dev)
 
+# The C interface alone: its wrapper, asked by FindMPI in the name of C++, as no C is enabled here.
+wt_feature_option(MPI "MPI for ranks in several processes")
+if(WT_LOOK_MPI)
+  include(cmake/find_mpi.cmake)
+endif()
+wt_feature_found(MPI MPI_CXX_FOUND "${MPI_CXX_VERSION}"
+  "apt-get install libopenmpi-dev openmpi-bin; -DMPI_HOME=DIR says where it is")
+if(WARPTAPE_HAS_MPI)
+  target_link_libraries(wt_features INTERFACE MPI::MPI_CXX)
+  list(JOIN MPI_CXX_LIBRARIES " " wt_libraries)
+  string(APPEND WT_PC_PRIVATE " ${wt_libraries}")
+endif()
+
 # wt_uses(target names...): compiles the target with the headers of these imported targets.
 function(wt_uses target)
   foreach(part IN LISTS ARGN)

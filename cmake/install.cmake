@@ -23,7 +23,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/package/warptapeConfigVe
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/package/warptapeConfig.cmake"
   "${PROJECT_BINARY_DIR}/package/warptapeConfigVersion.cmake"
-  cmake/cuda20.cmake cmake/find_plain.cmake cmake/FindJPEG.cmake cmake/FindLMDB.cmake
+  cmake/cuda20.cmake cmake/find_mpi.cmake cmake/find_plain.cmake cmake/FindJPEG.cmake cmake/FindLMDB.cmake
   cmake/FindOpenBLAS.cmake cmake/FindSPNG.cmake cmake/FindWebP.cmake
   DESTINATION "${wt_package_dir}")
 

@@ -51,19 +51,50 @@ void Buckets::cut(const Arenas& arenas) {
   }
 }
 
+// In ranges of equal size, from the end, wherever parameters begin in them.
+void Buckets::cut_shards(const Arenas& arenas) {
+  for (size_t k = 0; k < arenas.all().size(); ++k) {
+    const Arena& a = arenas.all()[k];
+    const size_t first_seat = seats_.size();
+    for (size_t s = 0; s < a.slots.size(); ++s)
+      seats_.push_back({.owner = this, .bucket = 0, .n_buckets = 0, .slot = s});
+    const std::vector<ZeroShards::Piece> ranges = options_.shards->buckets(a.elements);
+    for (auto r = ranges.rbegin(); r != ranges.rend(); ++r) {
+      Bucket b{.arena = k,
+               .first_slot = 0,
+               .n_slots = 0,
+               .begin = r->begin,
+               .count = r->count,
+               .grad = {}};
+      for (size_t s = 0; s < a.slots.size(); ++s) {
+        const Slot& slot = a.slots[s];
+        if (slot.offset + slot.padded <= b.begin || slot.offset >= b.begin + b.count) continue;
+        if (b.n_slots++ == 0) b.first_slot = s;
+        Seat& seat = seats_[first_seat + s];
+        if (seat.n_buckets++ == 0) seat.bucket = buckets_.size();
+      }
+      order_.push_back(buckets_.size());
+      buckets_.push_back(std::move(b));
+    }
+  }
+}
+
 void Buckets::make_views() {
   for (Bucket& b : buckets_) {
     const Arena& a = arenas_->all()[b.arena];
     Geometry g{};
     set_contiguous(g, &b.count, 1, a.dtype);
     b.grad = optim::detail::tensor_over(a.grad.get(), b.begin * item_size(a.dtype), g);
-    b.half = Tensor();
+    b.half = b.piece = Tensor();
     b.work = Work();
+    if (!options_.shards) continue;
+    const i64 piece = b.count / comm_.size();
+    b.piece = range_of(b.grad, {piece * comm_.rank(), piece});
   }
 }
 
 void Buckets::follow(const Arenas& arenas) {
-  if (buckets_.empty()) cut(arenas);
+  if (buckets_.empty()) options_.shards ? cut_shards(arenas) : cut(arenas);
   if (arenas_ != &arenas || generation_ != arenas.generation()) {
     arenas_ = &arenas;
     generation_ = arenas.generation();
@@ -130,21 +161,28 @@ void Buckets::ready(Leaf* l, void* seat) {
 
 // A leaf is ready, too, where nothing came of its uses: its slot holds an earlier step's then.
 void Buckets::arrived(Seat& seat, const Leaf* l) {
-  Bucket& b = buckets_[seat.bucket];
-  if (b.begun)
-    throw UsageError(str("[DataParallel] a gradient of ",
-                         arenas_->all()[b.arena].slots[seat.slot].entry.name,
-                         " came after the sum over all ranks had begun: one backward() reached it "
-                         "twice",
-                         at_line(), "\n  Try no_sync() for all backwards but the last"));
+  const std::span mine(&buckets_[seat.bucket], seat.n_buckets);
+  for (const Bucket& b : mine)
+    if (b.begun)
+      throw UsageError(str("[DataParallel] a gradient of ",
+                           arenas_->all()[b.arena].slots[seat.slot].entry.name,
+                           " came after the sum over all ranks had begun: one backward() reached "
+                           "it twice",
+                           at_line(), "\n  Try no_sync() for all backwards but the last"));
   if (!l->written || seat.arrived) return;
   seat.arrived = true;
-  if (b.arrived++ == 0)
-    b.stream = mode.stream;
-  else
-    b.elsewhere |= b.stream != mode.stream;
-  if (b.arrived < b.n_slots) return;
-  complete_.push_back(seat.bucket);
+  for (Bucket& b : mine) {
+    if (b.arrived++ == 0)
+      b.stream = mode.stream;
+    else
+      b.elsewhere |= b.stream != mode.stream;
+    if (b.arrived == b.n_slots) complete_.push_back(size_t(&b - buckets_.data()));
+  }
+  begin_complete();
+}
+
+// Those whose turn has come.
+void Buckets::begin_complete() {
   while (next_ < order_.size()) {
     Bucket& next = buckets_[order_[next_]];
     // The sum starts after what is queued on the current stream, and no other one.
@@ -165,6 +203,12 @@ double Buckets::compress_factor() const {
   return std::exp2(std::ceil(std::log2(double(comm_.size()))));
 }
 
+Work Buckets::reduce(const Tensor& t) {
+  if (!options_.shards) return comm_.start_all_reduce(t, op_, Frame{});
+  const i64 piece = t.numel() / comm_.size();
+  return comm_.start_reduce_scatter(range_of(t, {piece * comm_.rank(), piece}), t, op_, Frame{});
+}
+
 void Buckets::begin(Bucket& b) {
   b.begun = true;
   if (comm_.size() == 1) return;
@@ -176,9 +220,9 @@ void Buckets::begin(Bucket& b) {
     const double factor = compress_factor();
     if (factor != 1) b.grad.mul_(1 / factor, Frame{});
     b.half.copy_(b.grad, Frame{});
-    b.work = comm_.start_all_reduce(b.half, op_, Frame{});
+    b.work = reduce(b.half);
   } else {
-    b.work = comm_.start_all_reduce(b.grad, op_, Frame{});
+    b.work = reduce(b.grad);
   }
 }
 
@@ -186,9 +230,11 @@ void Buckets::finish(Bucket& b) {
   b.work.wait();
   b.work = Work();
   if (!b.half.defined()) return;
-  b.grad.copy_(b.half, Frame{});
+  Tensor to = b.piece.defined() ? b.piece : b.grad;
+  const i64 n = to.numel();
+  to.copy_(b.piece.defined() ? range_of(b.half, {n * comm_.rank(), n}) : b.half, Frame{});
   const double factor = compress_factor();
-  if (factor != 1) b.grad.mul_(factor, Frame{});
+  if (factor != 1) to.mul_(factor, Frame{});
 }
 
 void Buckets::wait() {

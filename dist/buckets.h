@@ -6,6 +6,7 @@
 
 #include "warptape/autograd/node.h"
 #include "warptape/dist/communicator.h"
+#include "warptape/dist/zero.h"
 #include "warptape/optim/arena.h"
 
 namespace wt::dist::detail {
@@ -17,6 +18,9 @@ class Buckets {
   struct Options {
     i64 bytes, first_bytes;
     DType compress;
+    // Buckets are those of the shards, and each rank gets the sums of its pieces alone. Null: whole
+    // parameters, and all the sums.
+    const ZeroShards* shards = nullptr;
   };
   Buckets(Communicator& comm, const Options& options) : comm_(comm), options_(options) {}
   ~Buckets() { let_go(); }
@@ -55,6 +59,7 @@ class Buckets {
     size_t arena, first_slot, n_slots;
     i64 begin, count;        // elements of the arena
     Tensor grad, half{};     // flat; `half` is what travels when compressed
+    Tensor piece{};          // of grad, what this rank keeps; undefined: all
     size_t arrived = 0;      // gradients that this backward has finished
     bool begun = false;      // since arm()
     bool elsewhere = false;  // its gradients were queued on several streams
@@ -63,15 +68,18 @@ class Buckets {
   };
   struct Seat {
     Buckets* owner = nullptr;
-    size_t bucket = 0, slot = 0;
+    size_t bucket = 0, n_buckets = 1, slot = 0;  // a shard's bucket may end inside a parameter
     bool arrived = false;
   };
   void cut(const optim::detail::Arenas& arenas);
+  void cut_shards(const optim::detail::Arenas& arenas);
   void make_views();
   void listen(Seat& seat, const optim::detail::Slot& slot);
   void let_go() noexcept;
   static void ready(Leaf* l, void* seat);
   void arrived(Seat& seat, const Leaf* l);
+  void begin_complete();
+  Work reduce(const Tensor& t);
   void begin(Bucket& b);
   void finish(Bucket& b);
   double compress_factor() const;

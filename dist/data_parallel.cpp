@@ -28,6 +28,8 @@ void check_options(const DataParallelOptions& o) {
   if (o.compress != DType::f32 && !is_half(o.compress))
     throw UsageError(str("[DataParallel] compress must be f32 (not at all), f16 or bf16, got ",
                          dtype_name(o.compress), at_line()));
+  if (o.zero != 0 && o.zero != 1)
+    throw UsageError(str("[DataParallel] zero must be 0 or 1, got ", o.zero, at_line()));
   if (o.check_every < 0)
     throw UsageError(
         str("[DataParallel] check_every must be at least 0, got ", o.check_every, at_line()));
@@ -36,7 +38,7 @@ void check_options(const DataParallelOptions& o) {
 std::string describe(const DataParallelOptions& o) {
   return str("bucket_bytes ", o.bucket_bytes, "\nfirst_bucket_bytes ", o.first_bucket_bytes,
              "\ncompress ", dtype_name(o.compress), "\nunused ", int(o.unused), "\nbuffers ",
-             int(o.buffers), "\ncheck_every ", o.check_every);
+             int(o.buffers), "\ncheck_every ", o.check_every, "\nzero ", o.zero);
 }
 
 void check_start(Communicator& comm, const nn::ModuleBase& net, const optim::Optimizer& opt,
@@ -57,7 +59,11 @@ DataParallel::State::State(const nn::ModuleBase& module, optim::Optimizer& optim
       opt(optimizer),
       comm(c),
       options(o),
-      buckets(c, {o.bucket_bytes, std::min(o.first_bucket_bytes, o.bucket_bytes), o.compress}) {}
+      shards(o.zero == 1 && c.size() > 1
+                 ? std::make_shared<ZeroShards>(c, o.bucket_bytes / i64(sizeof(float)))
+                 : nullptr),
+      buckets(c, {o.bucket_bytes, std::min(o.first_bucket_bytes, o.bucket_bytes), o.compress,
+                  shards.get()}) {}
 
 DataParallel::DataParallel(const nn::ModuleBase& net, optim::Optimizer& opt, Communicator& comm,
                            const DataParallelOptions& options, Frame at) {
@@ -71,6 +77,7 @@ DataParallel::DataParallel(const nn::ModuleBase& net, optim::Optimizer& opt, Com
   s_ = std::make_unique<State>(net, opt, comm, options);
   s_->step = opt.attempted();
   if (comm.size() == 1) return;
+  if (s_->shards) opt.shard(s_->shards);
   s_->buckets.follow(opt.arenas());
   check_start(comm, net, opt, options);
   detail::broadcast_parameters(comm, net, opt);

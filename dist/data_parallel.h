@@ -78,6 +78,10 @@ struct DataParallelOptions {
   // Before every so many steps the parameters' checksums are compared (a copy to the host of all of
   // them): PeerFailure names what has drifted, and where. 0: never.
   i64 check_every = 0;
+  // 1: each rank keeps the optimizer's state for a part of the parameters and steps that alone
+  // (dist/zero.h): gradients come by reduce_scatter, and parameters go out by all_gather after the
+  // step. 0: every rank does all of it.
+  int zero = 0;
 };
 
 class WT_API DataParallel : public optim::Reducer {

@@ -16,6 +16,7 @@ struct DataParallel::State {
   optim::Optimizer& opt;
   Communicator& comm;
   DataParallelOptions options;
+  std::shared_ptr<ZeroShards> shards;  // of zero = 1
   detail::Buckets buckets;
   std::vector<Missing> missing;
   std::vector<char> first_reached;  // the first step's, of Unused::refuse and fixed

@@ -1,10 +1,63 @@
+// The process's place among others, whoever started it.
+//
+//   auto comm = dist::init();                          // mpirun, srun, or alone
+//   const Device d = dist::device_for_rank(*comm);     // a GPU of its own, or the cpu
+//
+// The same program runs alone (a world of one, which needs no library), on several processes of one
+// host and on many hosts. For ranks that are threads there is dist/spawn.h.
 #pragma once
+#include <chrono>
 #include <memory>
+#include <string>
 
 #include "warptape/dist/communicator.h"
 
 namespace wt::dist {
-inline bool launched() { return false; }
-inline int local_size() { return 1; }
-inline std::unique_ptr<Communicator> init() { return nullptr; }
+
+enum class Backend : u8 {
+  automatic,  // under mpirun or srun mpi, else local
+  mpi,        // processes; tensors of cpu and simt (dist/mpi.h)
+  local,      // a world of one
+  nccl,       // a GPU a rank, over the first that applies of those; not in this build
+};
+WT_API const char* to_string(Backend b);
+
+struct InitOptions {
+  Backend backend = Backend::automatic;
+  std::chrono::milliseconds deadline = std::chrono::seconds(120);
+  std::string interfaces = {};  // as MpiOptions has them
+};
+
+// All processes of a job call it together. Throws NotAvailable where the job has several processes
+// and this build no MPI, UsageError for `local` in such a job, and what mpi_world throws.
+WT_API std::unique_ptr<Communicator> init(InitOptions options = {}, Frame at = Frame::here());
+
+// Of this process among the job's on this host, as the launcher says: before init(), and without
+// asking anybody. 0 and 1 where there is no launcher; -1: it does not say.
+WT_API int local_rank();
+WT_API int local_size();
+
+// The same as the ranks themselves find out, by the names of their hosts. All ranks call it.
+struct LocalPlace {
+  int rank = 0, size = 1;
+};
+WT_API LocalPlace local_place(Communicator& comm);
+
+// The device that this rank's tensors belong on: cuda of its own by its place on the host, so that
+// no two ranks share one unasked; cpu where no rank's host has any. A launcher that shows each rank
+// its own GPUs alone (CUDA_VISIBLE_DEVICES, srun --gpus-per-task) is understood: it is the first of
+// them. All ranks call it. Throws PlacementError on all ranks where a host has fewer GPUs than
+// ranks.
+WT_API Device device_for_rank(Communicator& comm, Frame at = Frame::here());
+
+// --- internal ---
+// What a rank knows of its GPUs.
+struct GpusOfRank {
+  i64 host = 0;     // the same for ranks of one host
+  i64 visible = 0;  // the same for ranks that are shown the same list
+  i64 count = 0;
+};
+// The index for rank `rank`, -1 for the cpu; throws as device_for_rank().
+WT_API int choose_gpu(const GpusOfRank* ranks, int size, int rank);
+
 }  // namespace wt::dist

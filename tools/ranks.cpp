@@ -10,7 +10,10 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/warning.h"
 #include "warptape/dist/init.h"
+#include "warptape/dist/launcher.h"
+#include "warptape/dist/nccl.h"
 #include "warptape/dist/spawn.h"
+#include "warptape/tools/recipe_device.h"
 
 namespace wt::tools {
 
@@ -31,23 +34,37 @@ void begin_process(const dist::Communicator& comm) {
 }
 
 bool are_threads(const dist::Communicator& comm) {
-  return std::strcmp(comm.backend(), "local") == 0;
+  return std::strcmp(const_cast<dist::Communicator&>(comm).control().backend(), "local") == 0;
+}
+
+// f with what moves tensors of this rank's device.
+int run_on_device(dist::Communicator& comm, const std::string& name,
+                  const std::function<int(dist::Communicator&, Device)>& f) {
+  const bool own_gpu = comm.size() > 1 && (name == "auto" || name == "cuda");
+  const Device device = own_gpu ? dist::device_for_rank(comm) : device_for(name);
+  if (own_gpu && name == "cuda" && device.kind != DeviceKind::cuda)
+    require_available(Device::cuda());
+  if (comm.takes(device)) return f(comm, device);
+  const std::unique_ptr<dist::Communicator> over = dist::nccl_communicator(comm, device);
+  if (comm.rank() == 0) std::fprintf(stderr, "%s\n", dist::describe_transport(*over).c_str());
+  return f(*over, device);
 }
 
 }  // namespace
 
-int run_ranks(int ranks, const std::function<int(dist::Communicator&)>& f) {
-  if (dist::launched()) {
+int run_ranks(int ranks, const std::string& device,
+              const std::function<int(dist::Communicator&, Device)>& f) {
+  if (dist::launched_by_mpi()) {
     const std::unique_ptr<dist::Communicator> comm = dist::init();
     if (ranks > 0 && ranks != comm->size())
       throw UsageError(str("--ranks ", ranks, " beside a launcher that started ", comm->size(),
                            " processes\n  Try without --ranks"));
     begin_process(*comm);
-    return f(*comm);
+    return run_on_device(*comm, device, f);
   }
   int code = 0;
   dist::spawn(std::max(1, ranks), [&](dist::Communicator& comm) {
-    const int own = f(comm);
+    const int own = run_on_device(comm, device, f);
     if (comm.rank() == 0) code = own;
   });
   return code;

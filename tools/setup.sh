@@ -55,6 +55,8 @@ want header spng.h libspng-dev
 want header jpeglib.h libjpeg-dev
 want header webp/decode.h libwebp-dev
 want header zlib.h zlib1g-dev
+want header mpi/mpi.h libopenmpi-dev
+want command mpirun openmpi-bin
 want command ccache ccache
 if [ $tests = 1 ]; then
   need header catch2 catch2

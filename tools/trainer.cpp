@@ -293,13 +293,15 @@ int Trainer::run() {
 }
 
 int train(const TrainOptions& options) {
-  return run_ranks(options.ranks, [&](dist::Communicator& comm) {
+  return run_ranks(options.ranks, options.device, [&](dist::Communicator& comm, Device device) {
+    TrainOptions own = options;
+    own.device = to_string(device);
     if (options.dry_run) {
       if (comm.rank() == 0) dry_run(options);
       return 0;
     }
     try {
-      return Trainer(options, comm).run();
+      return Trainer(own, comm).run();
     } catch (const OutOfMemory& e) {
       throw with_remedies(e, options);
     }

@@ -7,6 +7,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/json.h"
 #include "warptape/dist/nccl_api.h"
+#include "warptape/dist/mpi.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
 #include "warptape/kernels/run_first_use.h"
 #include "warptape/kernels/run_tune_file.h"
@@ -30,6 +31,7 @@ void print_json() {
   j.add("cudnn_why_not", std::string(cudnn_why_not() ? cudnn_why_not() : ""));
   j.add("nccl", dist::nccl_api() ? dist::describe_nccl() : std::string());
   j.add("nccl_why_not", std::string(dist::nccl_why_not() ? dist::nccl_why_not() : ""));
+  j.add("mpi_library", dist::mpi_library());
   j.add_raw("features", features.str());
   std::printf("%s\n", j.str().c_str());
 }
@@ -54,9 +56,12 @@ void print_table() {
                 cuda::properties(i).name.c_str(), describe_tuning(Device::cuda(i)).c_str(),
                 describe_first_uses(Device::cuda(i)).c_str());
   std::printf("\nparts\n");
-  for (const Feature& f : b.features)
+  for (const Feature& f : b.features) {
     std::printf("  %-12s %-8s %s%s%s\n", f.name, f.state, f.version, f.on() ? "" : "  ",
                 f.on() ? "" : f.how_to_get);
+    if (f.on() && f.name == std::string("mpi"))
+      std::printf("  %-12s %-8s %s\n", "", "", dist::mpi_library().c_str());
+  }
   std::printf("\nfound when they are asked for\n  cudnn        %s\n", describe_cudnn().c_str());
   std::printf("  nccl         %s\n", dist::describe_nccl().c_str());
   std::printf("\nlimits\n  %d dimensions, 64-bit sizes\n", kMaxDims);

@@ -101,17 +101,21 @@ TEST_CASE("abort wakes a rank's own wait, from another thread") {
 }
 
 TEST_CASE("the deadline names the rank that did not come, and where it is") {
-  // Rank 2 stands still until it hears of the failure.
-  const auto ends = ends_of(4, {.deadline = kShort}, [](Communicator& comm) {
+  // Rank 2 stands still until it hears of the failure; rank 0 comes last, and is impatient.
+  std::atomic<int> begun{0};
+  const auto ends = ends_of(4, kPatient, [&](Communicator& comm) {
     const Tensor x = ones({10});
     comm.at_step(811);
-    comm.set_deadline(kPatient.deadline);
     comm.all_reduce(x);
-    if (comm.rank() == 2)
-      while (!comm.failed()) std::this_thread::yield();
+    while (comm.rank() == 2 && !comm.failed()) std::this_thread::yield();
+    while (comm.rank() == 0 && begun < 2) std::this_thread::yield();
     comm.at_step(812);
-    comm.set_deadline(kShort);
-    fails_for_good(comm, [&] { comm.all_reduce(x); });
+    if (comm.rank() == 0) comm.set_deadline(500ms);
+    fails_for_good(comm, [&] {
+      const Work w = comm.start_all_reduce(x);
+      ++begun;
+      w.wait();
+    });
   });
   for (const RankEnd& e : ends)
     check_end(e, 2, 811,
@@ -151,7 +155,7 @@ TEST_CASE("a receive that nobody sends for ends at the deadline") {
 TEST_CASE("a receive from a rank that ended fails at once, but what it sent before is there") {
   double got = 0;
   const auto ends = ends_of(2, kPatient, [&](Communicator& comm) {
-    if (comm.rank() == 1) return comm.send(full({3}, 5), 0);
+    if (comm.rank() == 1) return comm.send(full({3}, 5.0), 0);
     const Tensor x = zeros({3});
     comm.recv(x, 1);
     got = x[2].item();

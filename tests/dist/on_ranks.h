@@ -25,7 +25,7 @@ struct RankEnd {
 // thread: fn leaves what it sees in variables.
 inline std::vector<RankEnd> ends_of(int ranks, const wt::dist::LocalOptions& options,
                                     const std::function<void(wt::dist::Communicator&)>& fn) {
-  std::vector<RankEnd> ends{size_t(ranks)};
+  std::vector<RankEnd> ends(static_cast<size_t>(ranks));
   wt::dist::spawn(ranks,
                   [&](wt::dist::Communicator& comm) {
                     try {

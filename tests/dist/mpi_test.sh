@@ -1,0 +1,132 @@
+#!/usr/bin/env bash
+# mpi_test.sh PROGRAM HAS_MPI PART: the mpi backend under mpirun. PROGRAM is wt_tests, whose hidden
+# cases are what a rank runs (mpi_ranks.cpp, mpi_faults.cpp). PART:
+#   values     every collective, on 1, 2 and 4 ranks
+#   failures   a rank is killed, stopped, late, gives up, calls something else, leaves: every other
+#              one throws PeerFailure that names it, in time, and ends with 7
+#   partition  two ranks in two network namespaces, whose link is cut (mpi_partition.sh)
+# mpi_test.sh --rank PROGRAM ARGS...: what mpirun starts; it leaves output and exit code in files.
+set -uo pipefail
+if [ "$1" = --rank ]; then
+  shift
+  trap : TERM  # mpirun's signal is for the program; its exit code is wanted
+  rank=${OMPI_COMM_WORLD_RANK:?}
+  "$@" >"$WT_RANKS/$rank.out" 2>&1 </dev/null
+  rc=$?
+  echo $rc >"$WT_RANKS/$rank.code"
+  exit $rc
+fi
+program=$1 has_mpi=$2 part=$3
+[ "$has_mpi" = 1 ] || { echo "SKIPPED: this build has no MPI"; exit 77; }
+command -v mpirun >/dev/null || { echo "SKIPPED: no mpirun"; exit 77; }
+self=$(readlink -f "$0")
+here=$(mktemp -d "${TMPDIR:-/tmp}/wt-mpi-XXXXXX")
+trap 'rm -rf "$here"' EXIT
+export WT_RANKS=$here WT_FAULT_FILE=$here/fault
+# As root, on fewer cores than ranks, without the host's real network.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_MCA_btl=self,vader OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_btl_base_warn_component_unused=0
+export OMPI_MCA_plm_rsh_agent=false
+fail() {
+  echo "FAILED: $*"
+  tail -n 25 "$here"/*.out "$here/mpirun" 2>/dev/null
+  exit 1
+}
+
+# run N TAG [OPTIONS...]: mpirun's exit code; what it and the ranks said is in files.
+run() {
+  local n=$1 tag=$2
+  shift 2
+  rm -f "$here"/*.out "$here"/*.code "$here/fault"
+  timeout -k 5 120 mpirun -n "$n" "$@" "$self" --rank "$program" "$tag" --use-colour no \
+    >"$here/mpirun" 2>&1 </dev/null
+}
+
+# survivors N RANK NAMED LIMIT REASON: all but RANK (-: no one) have ended with 7 and named rank NAMED
+# within LIMIT ms.
+survivors() {
+  local n=$1 lost=$2 named=$3 limit=$4 reason=$5 r line ms
+  for ((r = 0; r < n; ++r)); do
+    [ "$r" = "$lost" ] && continue
+    line=$(grep -h "^RANK $r failed=$named " "$here/$r.out") ||
+      fail "$what: rank $r does not name rank $named"
+    [ "$(cat "$here/$r.code" 2>/dev/null)" = 7 ] || fail "$what: rank $r: exit code $(cat "$here/$r.code")"
+    grep -q -- "$reason" <<<"$line" || fail "$what: no '$reason' in: $line"
+    ms=$(sed -E 's/.* ms=([0-9]+) .*/\1/' <<<"$line")
+    [ "$ms" -le "$limit" ] || fail "$what: rank $r after $ms ms, at most $limit"
+  done
+}
+
+# fault HOW RANK CALL DEADLINE N [OPTIONS...]
+fault() {
+  export WT_FAULT=$1 WT_FAULT_RANK=$2 WT_FAULT_CALL=$3 WT_FAULT_DEADLINE=$4
+  what="$1 of rank $2 of $5 at call $3"
+  local n=$5
+  shift 5
+  run "$n" "[mpi_fault]" "$@"
+}
+
+values() {
+  local n r
+  for n in 1 2 4; do
+    run "$n" "[mpi_values]" || fail "$n ranks: exit code $?"
+    for ((r = 0; r < n; ++r)); do
+      grep -q "^All tests passed" "$here/$r.out" || fail "rank $r of $n"
+    done
+  done
+}
+
+failures() {
+  local i rank
+  # The others are left alone by mpirun (--enable-recovery): they end by themselves.
+  for i in 1 2 3 4; do
+    rank=$((RANDOM % 4))
+    fault kill $rank $((RANDOM % 200)) 60000 4 --enable-recovery
+    survivors 4 $rank $rank 5000 "died: its connection ended"
+  done
+  # mpirun ends the others by SIGTERM a second after the first end: they have reported by then.
+  for rank in 0 1; do
+    fault kill $rank $((RANDOM % 200)) 60000 2
+    [ $? -ne 0 ] || fail "$what: mpirun's exit code is 0"
+    survivors 2 $rank $rank 5000 "died: its connection ended"
+  done
+  # TCP between the ranks of one host, as between two: its errors end nobody.
+  OMPI_MCA_btl=self,tcp OMPI_MCA_btl_tcp_if_include=lo fault kill 2 $((RANDOM % 200)) 60000 3 --enable-recovery
+  survivors 3 2 2 5000 "died: its connection ended"
+  fault exit 1 $((RANDOM % 200)) 60000 3 --enable-recovery
+  survivors 3 1 1 5000 "died: its connection ended"
+  for rank in 0 1; do
+    fault hang $rank $((RANDOM % 100)) 1000 3
+    survivors 3 $rank $rank 6000 "hangs"
+  done
+  fault late 2 $((RANDOM % 100)) 1000 3 --enable-recovery
+  survivors 3 2 2 6000 "did not come to"
+  fault abort 1 7 60000 3 --enable-recovery
+  survivors 3 - 1 5000 "at step 7 gave up: no more disk"
+  fault throw 0 7 60000 3 --enable-recovery
+  survivors 3 0 0 5000 "gave up: ended by an exception"
+  fault leave 1 7 60000 3 --enable-recovery
+  survivors 3 1 1 5000 "has left: it is done with its calls"
+  fault kind 2 4 60000 3 --enable-recovery
+  survivors 3 - 2 5000 "at step 4 called all_gather of 100 f32 where rank 0 called all_reduce (sum) of 100 f32"
+  fault op 0 4 60000 3 --enable-recovery
+  survivors 3 - 0 5000 "called all_reduce (max) of 100 f32 where rank 1 called all_reduce (sum)"
+  fault dtype 1 4 60000 2 --enable-recovery
+  survivors 2 - 1 5000 "called all_reduce (sum) of 100 i32 where rank 0 called all_reduce (sum) of 100 f32"
+  fault count 1 8 60000 3 --enable-recovery
+  survivors 3 - 1 5000 "called all_reduce (sum) of 101 f32 where rank 0 called all_reduce (sum) of 100 f32"
+  fault letter 1 4 60000 3 --enable-recovery
+  survivors 3 1 1 5000 "called send of 100 f32 where rank 2 called recv of 99 f32"
+  # Without a fault nobody fails.
+  fault none 0 10 60000 3
+  [ "$(grep -hc "^RANK [0-2] done" "$here"/[0-2].out | sort -u)" = 1 ] || fail "no fault, and not done"
+}
+
+case $part in
+  values) values ;;
+  failures) failures ;;
+  partition) . "${self%/*}/mpi_partition.sh" ;;
+  *) echo "mpi_test: there is no part '$part'"; exit 2 ;;
+esac
+exit 0

@@ -1,0 +1,148 @@
+// DataParallel whose ranks keep a part of the optimizer's state each.
+#include "warptape/dist/zero.h"
+
+#include "warptape/optim/arena.h"
+#include "warptape/tests/dist/data_parallel_ranks.h"
+#include "warptape/tests/support/catch.h"
+
+using namespace wt_test;
+
+namespace {
+
+struct Plan {
+  int zero = 0;
+  i64 bucket_bytes = 1 << 20, micro_batches = 1, samples = 13;
+  double clip_norm = 0;
+  DType precision = DType::f32, compress = DType::f32;
+  bool inf_on_rank_1 = false;
+};
+
+struct Trained {
+  Weights weights, state;
+  i64 state_bytes = 0, launched_early = 0, applied = 0;
+};
+
+Trained train(Communicator& comm, const Plan& plan) {
+  manual_seed(7);
+  Mlp net;
+  optim::AdamW opt{net, {.lr = 0.01, .eps = 0.1}};
+  DataParallel ddp{net,
+                   opt,
+                   comm,
+                   {.bucket_bytes = plan.bucket_bytes,
+                    .first_bucket_bytes = plan.bucket_bytes,
+                    .compress = plan.compress,
+                    .zero = plan.zero}};
+  TrainStep step{net,
+                 opt,
+                 {.precision = plan.precision,
+                  .micro_batches = plan.micro_batches,
+                  .clip_norm = plan.clip_norm,
+                  .on_nonfinite = NonFinite::skip,
+                  .reducer = &ddp}};
+  for (i64 i = 0; i < 5; ++i) {
+    Batch b = part_of(Mlp::data(plan.samples, i), comm.rank(), comm.size());
+    if (plan.inf_on_rank_1 && i == 2 && comm.rank() == 1) b.y = b.y + double(INFINITY);
+    step(b, [&](const Batch& part) { return squares(net, part); });
+  }
+  Trained t{.weights = weights_of(net), .state = {}};
+  for (const nn::NamedTensor& s : opt.state()) t.state.push_back(s.tensor.to_vector<double>());
+  t.state_bytes = opt.arenas().all()[0].state[0]->bytes;
+  t.launched_early = ddp.launched_early();
+  t.applied = opt.applied();
+  return t;
+}
+
+// The chain adds in the order of ranks, whatever the length of a part.
+std::vector<Trained> train_ranks(int n, const Plan& plan) {
+  std::vector<Trained> all(static_cast<size_t>(n));
+  all_ranks(n, [&](Communicator& c) { all[size_t(c.rank())] = train(c, plan); },
+            {.algorithm = dist::Algorithm::chain});
+  return all;
+}
+
+void check_same_as_whole(int n, Plan plan) {
+  CAPTURE(n, plan.bucket_bytes, plan.micro_batches, plan.samples);
+  plan.zero = 0;
+  const std::vector<Trained> whole = train_ranks(n, plan);
+  plan.zero = 1;
+  for (const Trained& t : train_ranks(n, plan)) {
+    CHECK(t.weights == whole[0].weights);
+    CHECK(t.state == whole[0].state);
+    CHECK(t.applied == whole[0].applied);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("zero: the bits of ranks that keep all of the state", "[dist]") {
+  for (const int n : {1, 2, 3, 4, 8})
+    for (const i64 bucket : {1, 1000, 1 << 20}) check_same_as_whole(n, {.bucket_bytes = bucket});
+  check_same_as_whole(2, {.micro_batches = 3, .samples = 11});
+  check_same_as_whole(2, {.compress = DType::bf16});
+  check_same_as_whole(2, {.precision = DType::f16});
+  check_same_as_whole(3, {.precision = DType::f16, .inf_on_rank_1 = true});
+  check_same_as_whole(2, {.inf_on_rank_1 = true});
+}
+
+TEST_CASE("zero: the norm is that of all ranks' pieces", "[dist]") {
+  const std::vector<Trained> whole = train_ranks(4, {.clip_norm = 0.1});
+  const std::vector<Trained> parts = train_ranks(4, {.zero = 1, .clip_norm = 0.1});
+  for (const Trained& t : parts) CHECK(t.weights == parts[0].weights);
+  // The norm's f64 sum is made in other groups: a unit in the last place of f32 a step, five steps.
+  CHECK(largest_difference(parts[0].weights, whole[0].weights) < 5 * 0x1p-23);
+  CHECK(largest_difference(parts[0].weights, train_ranks(4, {.zero = 1})[0].weights) > 1e-3);
+}
+
+TEST_CASE("zero: each rank has its part of the state; buckets are begun within backward",
+          "[dist]") {
+  const i64 whole = train_ranks(1, {})[0].state_bytes;
+  for (const int n : {2, 4})
+    for (const Trained& t : train_ranks(n, {.zero = 1, .bucket_bytes = 1024})) {
+      const i64 multiple = 64 * n * i64(sizeof(float));
+      CHECK(t.state_bytes == (whole + multiple - 1) / multiple * multiple / n);
+      CHECK(t.launched_early > 0);
+    }
+}
+
+TEST_CASE("zero: a state goes on with another number of ranks", "[dist]") {
+  const auto steps = [](Mlp& net, TrainStep& step, Communicator& comm, i64 from, i64 to) {
+    for (i64 i = from; i < to; ++i)
+      step(part_of(Mlp::data(12, i), comm.rank(), comm.size()),
+           [&](const Batch& b) { return squares(net, b); });
+  };
+  // Checkpoints as one rank would write them.
+  struct Kept {
+    std::vector<nn::NamedTensor> model, state;
+  };
+  const auto run = [&](int n, const Kept* begin, i64 from, i64 to, int zero) {
+    Kept kept;
+    all_ranks(n,
+              [&](Communicator& comm) {
+                manual_seed(7);
+                Mlp net;
+                optim::AdamW opt{net, {.lr = 0.01, .eps = 0.1}};
+                DataParallel ddp{net, opt, comm, {.zero = zero}};
+                if (begin) {
+                  net.load_state_dict(begin->model);
+                  opt.load_state(begin->state);
+                }
+                TrainStep step{net, opt, {.reducer = &ddp}};
+                steps(net, step, comm, from, to);
+                const auto state = opt.state();
+                if (comm.rank() != 0) return;
+                for (const auto& t : net.state_dict())
+                  kept.model.push_back({t.name, t.tensor.detach().clone()});
+                for (const auto& t : state) kept.state.push_back({t.name, t.tensor.clone()});
+              },
+              {.algorithm = dist::Algorithm::chain});
+    return kept;
+  };
+  const Kept three = run(3, nullptr, 0, 3, 1);
+  const Kept two = run(2, &three, 3, 6, 1), two_whole = run(2, &three, 3, 6, 0);
+  REQUIRE(two.model.size() == two_whole.model.size());
+  for (size_t i = 0; i < two.model.size(); ++i)
+    CHECK(two.model[i].tensor.to_vector<double>() == two_whole.model[i].tensor.to_vector<double>());
+  for (size_t i = 0; i < two.state.size(); ++i)
+    CHECK(two.state[i].tensor.to_vector<double>() == two_whole.state[i].tensor.to_vector<double>());
+}
