@@ -1,6 +1,7 @@
 #include "warptape/tools/ranks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <string_view>
@@ -45,28 +46,31 @@ int run_on_device(dist::Communicator& comm, const std::string& name,
   if (own_gpu && name == "cuda" && device.kind != DeviceKind::cuda)
     require_available(Device::cuda());
   if (comm.takes(device)) return f(comm, device);
-  const std::unique_ptr<dist::Communicator> over = dist::nccl_communicator(comm, device);
+  const std::unique_ptr<dist::Communicator> over =
+      dist::nccl_communicator(comm, device, {.deadline = comm.deadline()});
   if (comm.rank() == 0) std::fprintf(stderr, "%s\n", dist::describe_transport(*over).c_str());
   return f(*over, device);
 }
 
 }  // namespace
 
-int run_ranks(int ranks, const std::string& device,
-              const std::function<int(dist::Communicator&, Device)>& f) {
+int run_ranks(const RankOptions& o, const std::function<int(dist::Communicator&, Device)>& f) {
+  const auto deadline = std::max(std::chrono::milliseconds(1),
+                                 std::chrono::milliseconds(i64(1e3 * std::min(o.deadline, 1e9))));
   if (dist::launched_by_mpi()) {
-    const std::unique_ptr<dist::Communicator> comm = dist::init();
-    if (ranks > 0 && ranks != comm->size())
-      throw UsageError(str("--ranks ", ranks, " beside a launcher that started ", comm->size(),
+    const std::unique_ptr<dist::Communicator> comm = dist::init({.deadline = deadline});
+    if (o.ranks > 0 && o.ranks != comm->size())
+      throw UsageError(str("--ranks ", o.ranks, " beside a launcher that started ", comm->size(),
                            " processes\n  Try without --ranks"));
     begin_process(*comm);
-    return run_on_device(*comm, device, f);
+    return run_on_device(*comm, o.device, f);
   }
   int code = 0;
-  dist::spawn(std::max(1, ranks), [&](dist::Communicator& comm) {
-    const int own = run_on_device(comm, device, f);
+  const auto run_one = [&](dist::Communicator& comm) {
+    const int own = run_on_device(comm, o.device, f);
     if (comm.rank() == 0) code = own;
-  });
+  };
+  dist::spawn(std::max(1, o.ranks), run_one, {.local = {.deadline = deadline}});
   return code;
 }
 

@@ -9,13 +9,17 @@
 
 namespace wt::tools {
 
+struct RankOptions {
+  int ranks = 0;  // threads; 0: as many as the launcher started, or one
+  std::string device = "auto";
+  double deadline = 120;  // seconds
+};
 // Calls f once for each rank, with its device, and returns what it returned on rank 0 (under a
-// launcher: of this process). `ranks` 0: as many as the launcher started, or one. Of several ranks
-// each has a GPU of its own where `device` is auto or cuda and there are any; they speak over NCCL
-// then. Rethrows what the first rank to fail threw. Throws UsageError for ranks beside a launcher
-// that started others, and what dist::init() and dist::device_for_rank() throw.
-int run_ranks(int ranks, const std::string& device,
-              const std::function<int(dist::Communicator&, Device)>& f);
+// launcher: of this process). Of several ranks each has a GPU of its own where `device` is auto or
+// cuda and there are any; they speak over NCCL then. Rethrows what the first rank to fail threw.
+// Throws UsageError for ranks beside a launcher that started others, and what dist::init() and
+// dist::device_for_rank() throw.
+int run_ranks(const RankOptions& o, const std::function<int(dist::Communicator&, Device)>& f);
 // "[rank 2] " in a process of a rank other than 0, before what it says; else empty.
 const std::string& rank_prefix();
 // Rank 0 of those that are threads, every one that is a process.

@@ -293,19 +293,20 @@ int Trainer::run() {
 }
 
 int train(const TrainOptions& options) {
-  return run_ranks(options.ranks, options.device, [&](dist::Communicator& comm, Device device) {
-    TrainOptions own = options;
-    own.device = to_string(device);
-    if (options.dry_run) {
-      if (comm.rank() == 0) dry_run(options);
-      return 0;
-    }
-    try {
-      return Trainer(own, comm).run();
-    } catch (const OutOfMemory& e) {
-      throw with_remedies(e, options);
-    }
-  });
+  return run_ranks({options.ranks, options.device, options.deadline},
+                   [&](dist::Communicator& comm, Device device) {
+                     TrainOptions own = options;
+                     own.device = to_string(device);
+                     if (options.dry_run) {
+                       if (comm.rank() == 0) dry_run(options);
+                       return 0;
+                     }
+                     try {
+                       return Trainer(own, comm).run();
+                     } catch (const OutOfMemory& e) {
+                       throw with_remedies(e, options);
+                     }
+                   });
 }
 
 }  // namespace wt::tools

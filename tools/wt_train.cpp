@@ -126,6 +126,10 @@ void add_train(CLI::App& app, int& code) {
                 "threads that share every batch, each with a copy of the model; processes of them, "
                 "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
       ->check(CLI::Range(1, 1024));
+  c->add_option("--deadline", o->deadline,
+                "seconds that a rank waits for the others, which then end with exit code 7")
+      ->check(positive())
+      ->capture_default_str();
   c->add_option("--workers", o->workers, "threads that make batches ahead")
       ->check(CLI::Range(0, 256))
       ->capture_default_str();
