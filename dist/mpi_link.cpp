@@ -3,6 +3,13 @@
 #include "warptape/config.h"
 
 #if WARPTAPE_HAS_MPI
+// Not the C++ interface that MPI 3 dropped, whose symbols nobody links.
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX 1
+#endif
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX 1
+#endif
 #include <mpi.h>
 #include <sched.h>
 #include <stdlib.h>
