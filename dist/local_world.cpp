@@ -115,6 +115,12 @@ void World::fail_missing(const Call& call) {
                        " in time: ", where, step_of(there[0])));
 }
 
+// All have come, so that nothing but links (or a machine with too much to do) makes them late.
+void World::fail_late(int from, int to) {
+  fail(from, str("what rank ", from, " sends to rank ", to, " in ", to_string(at(to).call.kind),
+                 " did not come in time, ", step_of(to)));
+}
+
 // --- collectives ---
 void World::open_meeting() {
   for (Rank& r : ranks_) {
@@ -176,9 +182,7 @@ void World::await(Lock& lock, int from, int to, Clock::time_point arrival,
                   Clock::time_point deadline) {
   if (arrival == Clock::time_point{}) return;
   for (Clock::time_point now; (now = Clock::now()) < arrival;) {
-    if (now >= deadline)
-      fail(from, str("what rank ", from, " sent to rank ", to, " did not come in time: the link ",
-                     "is that slow"));
+    if (now >= deadline) fail_late(from, to);
     if (failure_) throw Ended();
     at(to).bell.wait_until(lock, std::min(arrival, deadline));
   }
@@ -191,8 +195,7 @@ const void* World::receive(int from, int to) {
   while (l.chunks.empty()) {
     if (failure_) throw Ended();
     if (me.bell.wait_until(lock, me.deadline) == std::cv_status::timeout && l.chunks.empty())
-      fail(from, str("rank ", from, " sent nothing to rank ", to, " in time, in ",
-                     to_string(me.call.kind), ": it is ", place(from)));
+      fail_late(from, to);
   }
   const Chunk& c = l.chunks.front();
   await(lock, from, to, c.arrival, me.deadline);

@@ -97,6 +97,7 @@ class World {
   void fail(int rank, std::string reason);
   void fail_ended(const Call& call);
   void fail_missing(const Call& call);
+  void fail_late(int from, int to);
   void fail_unless_same();
   void open_meeting();
   std::string step_of(int rank) const;

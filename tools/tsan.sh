@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# tools/examples/threads.cpp under ThreadSanitizer: library and program built with it in build/tsan
-# (WT_TSAN_BUILD), cpu alone. Exit code 1 for a data race or a wrong answer; 77 where the compiler
-# has no ThreadSanitizer. docs/threads.md says what the program holds.
+# tools/examples/threads.cpp and the tests of ranks that are threads (tests/dist) under
+# ThreadSanitizer: library and programs built with it in build/tsan (WT_TSAN_BUILD), cpu alone. Exit
+# code 1 for a data race or a wrong answer; 77 where the compiler has no ThreadSanitizer.
+# docs/threads.md says what the first program holds. Without Catch2 the tests are left out.
 #
 #   tools/tsan.sh [--steps N] [--jobs N]      N steps of each model: 6
 set -euo pipefail
@@ -25,7 +26,21 @@ cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPTAPE_FLAVOURS=t
   -DWARPTAPE_BUILD_TESTS=OFF -DWARPTAPE_WITH_CUDA=OFF -DWARPTAPE_UNITY=ON >"$build/log" 2>&1 &&
   cmake --build "$build" --parallel "$jobs" --target example_threads >>"$build/log" 2>&1 ||
   { tail -20 "$build/log"; echo "tsan: the program cannot be built (all of it in $build/log)" >&2; exit 1; }
+tests=
+if cmake --build "$build" --target help | grep -q '^thread_tests:'; then
+  tests=$build/thread_tests
+  cmake --build "$build" --parallel "$jobs" --target thread_tests >>"$build/log" 2>&1 ||
+    { tail -20 "$build/log"; echo "tsan: the tests cannot be built (all of it in $build/log)" >&2; exit 1; }
+fi
 # Address randomisation with more bits than ThreadSanitizer's map has stops it at its start.
-TSAN_OPTIONS="halt_on_error=0 exitcode=66 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" OPENBLAS_NUM_THREADS=1 \
-  setarch "$(uname -m)" -R "$build/example_threads" --steps "$steps"
+watched() {
+  TSAN_OPTIONS="halt_on_error=0 exitcode=66 second_deadlock_stack=1 ${TSAN_OPTIONS:-}" \
+    OPENBLAS_NUM_THREADS=1 setarch "$(uname -m)" -R "$@"
+}
+watched "$build/example_threads" --steps "$steps"
+if [ -n "$tests" ]; then
+  watched "$tests"
+else
+  echo "the tests of ranks were left out: no Catch2"
+fi
 echo "no data race"
