@@ -105,6 +105,7 @@ class LocalCommunicator : public Communicator {
   Communicator& control() override { return *this; }
   void at_step(i64 step) override { world_->at_step(rank(), step); }
   void abort(const std::string& reason) noexcept override { world_->abort(rank(), reason); }
+  bool failed() const noexcept override { return world_->failure().has_value(); }
 
   Work start(const Call& call) override {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);

@@ -15,7 +15,7 @@
 namespace wt::dist {
 
 struct SpawnOptions {
-  LocalOptions local;
+  LocalOptions local = {};
   // Makes what fn gets in the place of the local communicator, on the rank's thread: one with
   // faults around it (dist/fault.h), or another backend that meets through it. Empty: that itself.
   std::function<std::unique_ptr<Communicator>(std::unique_ptr<Communicator> local)> wrap = {};
