@@ -121,6 +121,13 @@ class WT_API Pipeline {
   }
   template <class L>
   static Loss as_loss(L&& loss) {
+    static_assert(
+        requires {
+          loss.sum;
+          loss.weight;
+        },
+        "Pipeline: loss_of returns a Loss, or what has a sum and a weight (Loss{t, n} of a "
+        "tensor)");
     if constexpr (std::same_as<std::remove_cvref_t<L>, Loss>)
       return std::forward<L>(loss);
     else

@@ -274,6 +274,27 @@ TEST_CASE("Pipeline: what travels may be strided, of 16 bits, of no dimensions, 
   expect.report();
 }
 
+TEST_CASE("Pipeline: targets of several tensors, a loss that has a sum and a weight") {
+  const LeakGuard guard;
+  Expect expect;
+  const Tensor x = arange(5, {.dtype = f64}).reshape({5, 1});
+  const std::array<Tensor, 2> targets{x * 2.0, tensor({1.0, 0.0, 2.0, 1.0, 0.0}, {.dtype = f64})};
+  dist::spawn(2, [&](dist::Communicator& comm) {
+    const Tensor w = ones({1}, {.dtype = f64, .requires_grad = true});
+    dist::Pipeline pipe{[&](Tensor t) { return t * w; }, comm, {.micro_batches = 2}};
+    const Loss loss =
+        pipe.backward(x, targets, [](const Tensor& out, const std::array<Tensor, 2>& t) {
+          const Tensor each = square(out - t[0]).flatten() * t[1];
+          return SumAndWeight{sum(each), sum(t[1])};
+        });
+    // sum of weight (w w x - 2 x)^2 at w = 1, and its derivative by each w
+    expect(loss.sum.item() == 0 + 2 * 4 + 9 && loss.weight.item() == 4, "the sum and the weight");
+    expect(loss.item() == 17.0 / 4, "their mean");
+    expect(w.grad().item() == -2 * 17, "the derivative");
+  });
+  expect.report();
+}
+
 TEST_CASE("Pipeline: frozen stages get no gradients and ask for none") {
   const LeakGuard guard;
   const int frozen = GENERATE(0, 1, 2);
