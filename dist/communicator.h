@@ -122,9 +122,9 @@ class WT_API Communicator {
   // Gives up: the calls of all ranks, under way or to come, throw PeerFailure with this reason,
   // which names this rank. Any thread may call it.
   virtual void abort(const std::string& reason) noexcept = 0;
-  // Throws PeerFailure if one has been seen; asks and waits for nobody. Any thread may call it: how
-  // a backend on top of this one hears of a rank that died or gave up.
-  virtual void check() {}
+  // A failure has been seen: the next call throws it. Any thread may ask. False where the backend
+  // finds out by calls alone.
+  virtual bool failed() const noexcept { return false; }
 
   // The backend's side: begins a call that was checked. Throws PeerFailure if one has been seen,
   // DeviceError.

@@ -1,0 +1,46 @@
+// What was under way when, in a world of local ranks: which chunk went from whom to whom, who added
+// what up, which call it was for. Drawn as lanes, one a link and one a rank, it shows the rings and
+// trees, and how much of them a backward hides.
+#pragma once
+#include <mutex>
+#include <vector>
+
+#include "warptape/dist/communicator.h"
+
+namespace wt::dist {
+
+struct TimelineEvent {
+  enum class What : u8 {
+    call,    // of `rank`, from when its turn came to its end
+    wait,    // of `rank`, in the beginning of a call: until every other rank had come
+    send,    // a chunk, `rank` to `peer`: from when the link was free to when it was there
+    reduce,  // `rank` adds (or compares) a chunk
+  };
+  What what = What::call;
+  Call::Kind kind = Call::Kind::barrier;  // of the call
+  int rank = 0;
+  int peer = -1;  // of a send
+  i64 call = 0;   // the call's number, the same on all ranks; 0 the first
+  i64 chunk = 0;  // of the call's sends (or reductions) of this rank to this peer, from 0
+  i64 bytes = 0;  // of the chunk; of a call: of its tensor
+  i64 begin = 0;  // ns since the timeline was made
+  i64 end = 0;    // ns, at least `begin`
+};
+WT_API const char* to_string(TimelineEvent::What w);
+
+// Any thread may call it.
+class WT_API Timeline {
+ public:
+  using Clock = std::chrono::steady_clock;
+  void add(TimelineEvent e, Clock::time_point begin, Clock::time_point end);
+  // So far, by their beginning.
+  std::vector<TimelineEvent> events() const;
+  void clear();
+
+ private:
+  const Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::vector<TimelineEvent> events_;
+};
+
+}  // namespace wt::dist
