@@ -125,9 +125,6 @@ class WT_API Communicator {
   // A failure has been seen: the next call throws it. Any thread may ask. False where the backend
   // finds out by calls alone.
   virtual bool failed() const noexcept { return false; }
-  // Throws PeerFailure if one has been seen; asks and waits for nobody. Any thread may call it: how
-  // a backend on top of this one hears of a rank that died or gave up.
-  virtual void check() {}
 
   // The backend's side: begins a call that was checked. Throws PeerFailure if one has been seen,
   // DeviceError.

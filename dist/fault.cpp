@@ -56,7 +56,6 @@ class FaultyCommunicator : public Communicator {
     inner_->abort(reason);
   }
   bool failed() const noexcept override { return inner_->failed(); }
-  void check() override { inner_->check(); }
 
   Work start(const Call& call) override {
     inner_->set_deadline(deadline());

@@ -106,9 +106,6 @@ class LocalCommunicator : public Communicator {
   void at_step(i64 step) override { world_->at_step(rank(), step); }
   void abort(const std::string& reason) noexcept override { world_->abort(rank(), reason); }
   bool failed() const noexcept override { return world_->failure().has_value(); }
-  void check() override {
-    if (const auto f = world_->failure()) throw local::failure_of(*f, {});
-  }
 
   Work start(const Call& call) override {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);

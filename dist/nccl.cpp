@@ -135,15 +135,18 @@ class NcclCommunicator final : public Communicator {
   Communicator& control() override { return control_; }
   void at_step(i64 step) override { control_.at_step(step); }
   void abort(const std::string& reason) noexcept override { control_.abort(reason); }
-  void check() override {
-    if (engine_)
-      engine_->check();
-    else
-      control_.check();
+  bool failed() const noexcept override {
+    return control_.failed() || (engine_ && engine_->failed());
   }
   Work start(const Call& call) override;
 
  private:
+  void check() {
+    if (engine_)
+      engine_->check();
+    else
+      check_control(control_);
+  }
   void barrier();
   void compare(const Call& call);
 

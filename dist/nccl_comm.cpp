@@ -16,6 +16,14 @@ bool NcclFailure::set(const PeerFailure& e) {
 
 void NcclFailure::rethrow() const { throw PeerFailure(*what_); }
 
+void check_control(Communicator& control) {
+  if (!control.failed()) return;
+  Call none;
+  none.number = -1;
+  control.start(none);  // throws it, before anything else is done
+  throw PeerFailure("a rank has failed");
+}
+
 std::string seconds_text(std::chrono::milliseconds d) { return str(double(d.count()) / 1e3, " s"); }
 
 int NcclComm::begin(int size, const NcclUniqueId& id, int rank) {

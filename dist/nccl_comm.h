@@ -32,6 +32,9 @@ class NcclFailure {
   std::optional<PeerFailure> what_;  // set before seen_
 };
 
+// Throws what `control` has seen, if anything; waits for nobody. Any thread.
+void check_control(Communicator& control);
+
 // "120 s", "0.25 s".
 std::string seconds_text(std::chrono::milliseconds d);
 

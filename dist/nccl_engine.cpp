@@ -85,7 +85,7 @@ void NcclEngine::connect(const NcclUniqueId& id, std::chrono::milliseconds deadl
   {
     const std::lock_guard lock(comm_.mutex());
     result = comm_.settled(result, [&] {
-      control_.check();
+      check_control(control_);
       return Clock::now() < until;
     });
     text = comm_.describe("ncclCommInitRankConfig", result);
@@ -128,7 +128,7 @@ NcclEngine::~NcclEngine() {
 void NcclEngine::check() {
   failure_->check();
   try {
-    control_.check();
+    check_control(control_);
   } catch (const PeerFailure& e) {
     failure_->set(e);
     throw;

@@ -19,6 +19,7 @@ class NcclEngine {
   void wait();
   // Throws the failure that this rank or `control` has seen.
   void check();
+  bool failed() const { return failure_->seen(); }
   void fail(const char* operation, const std::string& reason, FrameId where) {
     watch_->fail(operation, reason, where);
   }

@@ -59,7 +59,7 @@ bool NcclWatch::wait_idle(std::chrono::milliseconds limit) {
 void NcclWatch::fail(const char* operation, const std::string& reason, FrameId where) {
   std::optional<PeerFailure> failure;
   try {
-    control_.check();
+    check_control(control_);
   } catch (const PeerFailure& e) {  // it knows who
     failure = e;
   } catch (const std::exception&) {}
@@ -75,7 +75,7 @@ void NcclWatch::fail(const char* operation, const std::string& reason, FrameId w
 }
 
 void NcclWatch::look() {
-  control_.check();
+  check_control(control_);
   if (comm_.mutex().try_lock()) {  // else a call is under way, which looks itself
     const int result = comm_.async_error();
     const bool failed = result != kNcclSuccess && result != kNcclInProgress;

@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "warptape/core/stream.h"
+#include "warptape/dist/spawn.h"
 #include "warptape/tests/dist/nccl_world.h"
 #include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
@@ -33,10 +34,8 @@ void until_failed(const Work& w) {
   }
 }
 void until_failed(Communicator& c) {
-  for (;;) {
-    c.check();
-    std::this_thread::yield();
-  }
+  while (!c.failed()) std::this_thread::yield();
+  c.barrier();
 }
 
 }  // namespace
@@ -66,7 +65,7 @@ TEST_CASE("nccl: every call throws the failure, from the first time on") {
     if (c.rank() == 1) return c.abort("lost its disk");
     for (const std::function<void()>& f : std::vector<std::function<void()>>{
              [&] { until_failed(work); }, [&] { work.wait(); }, [&] { c.all_reduce(t); },
-             [&] { c.start_send(t, 1); }, [&] { c.barrier(); }, [&] { c.check(); }})
+             [&] { c.start_send(t, 1); }, [&] { c.barrier(); }, [&] { c.broadcast(t); }})
       texts.push_back(message_of(f));
   });
   REQUIRE(texts.size() == 6);
@@ -85,7 +84,7 @@ TEST_CASE("nccl: the clock runs when the device has nothing else to wait for") {
   const Work work = comm->start_all_reduce(t);
   std::this_thread::sleep_for(milliseconds(120));  // four deadlines of work of this rank's own
   CHECK_FALSE(work.done());
-  comm->check();
+  CHECK_FALSE(comm->failed());
   stuck = false;
   comm->barrier();
   CHECK(work.done());
@@ -375,5 +374,29 @@ TEST_CASE("nccl: tensors of other devices are refused, and the log line says wha
     if (describe_transport(c) != "NCCL 2.28.9; NCCL_DEBUG=INFO shows the transport it takes")
       throw InternalError(describe_transport(c));
   }));
+  w.check_clean();
+}
+
+TEST_CASE("nccl: over local ranks, whose failures it hears of") {
+  NcclWorld w;
+  PerRank sums(2);
+  std::vector<std::string> texts(2);
+  spawn(2, [&](Communicator& control) {
+    const auto comm = nccl_communicator(control, Device::cuda(control.rank()));
+    const Tensor t = on_device(*comm, {double(control.rank() + 1)});
+    comm->all_reduce(t);
+    comm->barrier();
+    sums[size_t(control.rank())] = back(t);
+    comm->at_step(7);
+    texts[size_t(control.rank())] = message_of([&] {
+      if (control.rank() == 1) control.abort("its disk is full");
+      until_failed(comm->start_all_reduce(t));
+    });
+  });
+  CHECK(sums == PerRank{{3}, {3}});
+  for (const std::string& text : texts) {
+    CHECK(mentions(text, "PeerFailure"));
+    CHECK(mentions(text, "its disk is full"));
+  }
   w.check_clean();
 }

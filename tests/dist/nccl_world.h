@@ -44,11 +44,15 @@ class ThreadControl final : public wt::dist::Communicator {
   void abort(const std::string& reason) noexcept override {
     fail({wt::str("rank ", rank(), " gave up: ", reason), rank(), "here", step_, reason});
   }
-  void check() override {
+  bool failed() const noexcept override {
     const std::lock_guard lock(world_->mutex);
-    if (world_->failure) throw wt::PeerFailure(*world_->failure);
+    return world_->failure.has_value();
   }
   wt::dist::Work start(const Call& call) override {
+    {
+      const std::lock_guard lock(world_->mutex);
+      if (world_->failure) throw wt::PeerFailure(*world_->failure);
+    }
     meet(call.in);
     char* out =
         call.kind == Call::Kind::barrier ? nullptr : static_cast<char*>(call.out.impl()->data);
