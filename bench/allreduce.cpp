@@ -165,11 +165,15 @@ i64 sum_over_ranks(dist::Communicator& comm, i64 v) {
   return t.item<i64>();
 }
 
-std::vector<i64> sizes(const AllReduceOptions& o) {
+// The same on all ranks: processes on several hosts may have room for different ones.
+std::vector<i64> sizes(const AllReduceOptions& o, dist::Communicator& comm) {
+  const Tensor least = tensor(std::vector<i64>{o.to});
+  comm.control().all_reduce(least, dist::ReduceOp::min);
+  const i64 to = least.item<i64>();
   std::vector<i64> all;
-  for (i64 bytes = o.from; bytes <= o.to; bytes *= o.factor) {
+  for (i64 bytes = o.from; bytes <= to; bytes *= o.factor) {
     all.push_back(bytes);
-    if (bytes > o.to / o.factor) break;
+    if (bytes > to / o.factor) break;
   }
   return all;
 }
@@ -213,7 +217,7 @@ i64 measure_allreduce(const AllReduceOptions& o,
     world.algorithm = algorithm;
     on_each_rank(world, [&](dist::Communicator& comm) {
       const double copy = memcpy_gb_s(comm, std::min(o.samples, 5));
-      for (const i64 wanted : sizes(o)) {
+      for (const i64 wanted : sizes(o, comm)) {
         const i64 item = item_size(o.dtype), n = comm.size();
         AllReduceRow row;
         row.algorithm = algorithm, row.backend = comm.backend(), row.ranks = comm.size();

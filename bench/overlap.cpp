@@ -265,6 +265,8 @@ class OneStep {
 };
 
 void check(const OverlapOptions& o) {
+  if (ranks_are_processes())
+    throw UsageError("[wt bench overlap] its ranks are threads: start it without a launcher");
   if (o.world.ranks < 2) throw UsageError("[wt bench overlap] one rank has nobody to add up with");
   if (o.width < 1 || o.layers < 1 || o.batch < 1 || o.steps < 1 || o.bucket_bytes < 4)
     throw UsageError("[wt bench overlap] sizes and steps begin at 1, buckets at 4 bytes");

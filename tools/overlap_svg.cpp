@@ -83,8 +83,8 @@ class Picture {
     return text("title", 14, 24, t_.title) +
            text("note", 14, 44,
                 str("step ", ms(times_.step), ": computation ", ms(times_.computation),
-                    ", communication ", ms(times_.communication), ", of which ", ms(times_.exposed),
-                    " waited for; wires' model: ", t_.wires)) +
+                    ", communication ", ms(times_.communication), ", ", ms(times_.exposed),
+                    " of waiting; wires' model: ", t_.wires)) +
            legend();
   }
 
@@ -155,7 +155,9 @@ class Picture {
     const std::string name = s.kind == SpanKind::bucket ? str("bucket ", s.number)
                              : chunk ? str("chunk of bucket ", s.number, " to rank ", s.peer)
                                      : std::string(to_string(s.kind));
-    const std::string bytes = s.bytes > 0 ? ", " + bytes_text(s.bytes) : std::string();
+    const std::string bytes = s.bytes <= 0     ? std::string()
+                              : s.bytes < 1024 ? str(", ", s.bytes, " B")
+                                               : ", " + bytes_text(s.bytes);
     std::string out = rectangle(style_of(s), x, y, width, chunk ? kChunkLane : kLane,
                                 str(name, bytes, ": ", fixed_digits(s.us() * 1e-3, 3), " ms"));
     const std::string shown = s.kind == SpanKind::bucket ? str(s.number) : name;

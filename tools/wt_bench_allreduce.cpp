@@ -78,7 +78,18 @@ void print_json(const AllReduceCommand& c, const bench::AllReduceRow& r,
   std::printf("%s\n", to_json(row, machine).c_str());
 }
 
+// What only threads have a choice of.
+void refuse_for_processes(const AllReduceCommand& c) {
+  const bench::WorldOptions& w = c.measure.world;
+  const bool chosen = c.algorithms.size() != 1 || c.algorithms[0] != "automatic";
+  if (bench::ranks_are_processes() && (chosen || w.latency_us > 0 || w.gb_s > 0))
+    throw UsageError(
+        "[wt bench allreduce] --algorithm, --latency and --bandwidth are of ranks that are "
+        "threads, these are processes");
+}
+
 int measure(AllReduceCommand& c) {
+  refuse_for_processes(c);
   c.measure.collective = collective_named(c.collective);
   c.measure.dtype = dtype_named(c.dtype);
   c.measure.algorithms.clear();

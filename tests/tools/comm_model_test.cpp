@@ -92,7 +92,7 @@ TEST_CASE("comm_model: GPUs that are no whole nodes, switches that do not add up
   const Cluster c = small_cluster();
   REQUIRE_THROWS_AS(all_reduce_us(1, 0, c, A::ring), UsageError);
   REQUIRE(message_of([&] { all_reduce_us(1, 6, c, A::ring); }) ==
-          "[all_reduce_us] 6 GPUs in nodes of 4");
+          "UsageError: [all_reduce_us] 6 GPUs in nodes of 4");
   REQUIRE_THROWS_AS(all_reduce_us(1, 4, c, A::in_switch), UsageError);
   REQUIRE(all_reduce_us(0, 3, c, A::ring) == 3 + 4);  // a part of one node is one
 }
