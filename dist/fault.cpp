@@ -19,7 +19,7 @@ const char* to_string(Fault::What w) {
 
 namespace {
 
-using What = Fault::What;
+using FaultKind = Fault::What;
 
 void flip_lowest_bit(const Tensor& t) {
   if (!t.defined() || t.numel() == 0) return;
@@ -62,8 +62,8 @@ class FaultyCommunicator : public Communicator {
     bool corrupt = false;
     for (const Fault& f : faults_) {
       if ((f.rank >= 0 && f.rank != rank()) || (f.call >= 0 && f.call != call.number)) continue;
-      if (f.what == What::drop) return {};
-      if (f.what == What::corrupt)
+      if (f.what == FaultKind::drop) return {};
+      if (f.what == FaultKind::corrupt)
         corrupt = true;
       else
         suffer(f, call);
@@ -73,12 +73,12 @@ class FaultyCommunicator : public Communicator {
 
  private:
   void suffer(const Fault& f, const Call& call) {
-    if (f.what == What::kill) ::raise(SIGKILL);
-    if (f.what == What::die)
+    if (f.what == FaultKind::kill) ::raise(SIGKILL);
+    if (f.what == FaultKind::die)
       throw RankDied(str("[", to_string(call.kind), "] rank ", rank(), " dies at call ",
                          call.number, ", as it was told to"));
     std::unique_lock lock(mutex_);
-    if (f.what == What::delay)
+    if (f.what == FaultKind::delay)
       wake_.wait_for(lock, f.time, [&] { return given_up_; });
     else
       while (!given_up_ && !inner_->failed()) wake_.wait_for(lock, std::chrono::milliseconds(2));

@@ -42,7 +42,7 @@ struct TrainOptions {
   // started.
   int ranks = 0;
   double deadline = 120;  // seconds that a rank waits for the others
-  i64 exponents = 0;  // steps between two records of the gradients' exponents; 0: none
+  i64 exponents = 0;      // steps between two records of the gradients' exponents; 0: none
 };
 
 // Trains and prints the summary's JSON line last on stdout. Returns the process's exit code (0, 130
