@@ -11,7 +11,7 @@ bool ranks_are_processes() { return dist::launched_by_mpi(); }
 
 void on_each_rank(const WorldOptions& o, const std::function<void(dist::Communicator&)>& fn) {
   if (!ranks_are_processes()) return on_each_thread(o, fn);
-  tools::run_ranks(0, "cpu", [&](dist::Communicator& comm, Device) {
+  tools::run_ranks({.device = "cpu"}, [&](dist::Communicator& comm, Device) {
     fn(comm);
     return 0;
   });

@@ -130,26 +130,6 @@ TEST_CASE("Pipeline: the others hear who broke and when, while the broken rank s
   expect.report();
 }
 
-TEST_CASE("Pipeline: a label that is not there is found before anybody steps") {
-  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
-  NEEDS_OPERATORS(d);
-  Expect expect;
-  const std::string text = message_of([&] {
-    dist::spawn(2, [&](dist::Communicator& comm) {
-      nn::Sequential net = mlp();
-      net.to(d);
-      nn::Sequential stage = dist::partition(net, 2)[size_t(comm.rank())];
-      const Samples s = samples(4);
-      dist::Pipeline pipe{stage, comm, {.micro_batches = 2}};
-      (void)pipe.backward(s.x, full_like(s.y, 9), class_loss);
-      expect(false, "no rank gets a loss");
-    });
-  });
-  CHECK(mentions(text, "label 9"));
-  expect(true, "");
-  expect.report();
-}
-
 TEST_CASE("Pipeline: what is wrong with a batch is refused by every rank, and the next one goes") {
   const LeakGuard guard;
   Expect expect;
