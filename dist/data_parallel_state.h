@@ -42,7 +42,7 @@ struct DataParallel::State {
   bool is_frozen(size_t slot) const;
 
   // Loops of the user's own (data_parallel_loops.cpp).
-  enum class Kind : u8 { none, mean, weighted };
+  enum class Kind : u8 { none, mean, weighted, outside };
   i64 no_sync = 0;
   Kind kind = Kind::none;  // of the backwards since zero_grad()
   u64 seen = 0;            // backwards of all leaves when the last one of them ended

@@ -187,8 +187,7 @@ TEST_CASE("nccl: a call that NCCL refuses, or never takes, ends all ranks") {
           until_failed(got);
         },
         kLong);
-    all_failed(ended,
-               hangs ? "has not begun within 0.15 s" : "invalid usage (the fake says so)");
+    all_failed(ended, hangs ? "has not begun within 0.15 s" : "invalid usage (the fake says so)");
     w.check_clean();
   }
 }

@@ -126,7 +126,7 @@ struct NcclWorld {
   }
   // Each rank has its device.
   std::vector<Ended> run(int ranks, const std::function<void(wt::dist::Communicator&)>& f,
-                           wt::dist::NcclOptions options = {.deadline = std::chrono::seconds(60)}) {
+                         wt::dist::NcclOptions options = {.deadline = std::chrono::seconds(60)}) {
     return on_threads(ranks, [&](ThreadControl& control) {
       const auto comm =
           wt::dist::nccl_communicator(control, wt::Device::cuda(control.rank()), options);
