@@ -1,8 +1,6 @@
 // Groups of ranks: communicators of some, and pipelines in several replicas.
 #include "warptape/dist/data_parallel.h"
 #include "warptape/dist/fault.h"
-#include "warptape/dist/init.h"
-#include "warptape/tests/dist/nccl_world.h"
 #include "warptape/tests/dist/on_ranks.h"
 #include "warptape/tests/dist/pipeline_net.h"
 
@@ -116,34 +114,6 @@ TEST_CASE("split: through a wrapper") {
                 return dist::with_faults(std::move(c), {});
               }});
   expect.report();
-}
-
-TEST_CASE("split: NCCL's groups have controls of their own") {
-  NcclWorld w;
-  Expect expect;
-  dist::spawn(4, [&](Communicator& control) {
-    const int r = control.rank();
-    const auto comm = dist::nccl_communicator(control, Device::cuda(r));
-    const auto group = comm->split(r / 2, -r);
-    expect(std::string(group->backend()) == "nccl" && group->size() == 2, "size");
-    expect(group->rank() == 1 - r % 2 && group->control().size() == 2, "control");
-    const Tensor t = tensor(std::vector<double>{double(r)}).to(Device::cuda(r));
-    group->all_reduce(t);
-    expect(back(t)[0] == (r < 2 ? 1 : 5), "sum");
-  });
-  expect.report();
-  w.check_clean();
-}
-
-TEST_CASE("init: the backend nccl keeps its control") {
-  NcclWorld w(1);
-  const auto comm = dist::init({.backend = dist::Backend::nccl});
-  CHECK(std::string(comm->backend()) == "nccl");
-  CHECK(std::string(comm->control().backend()) == "local");
-  CHECK(comm->takes(Device::cuda(0)));
-  const Tensor t = tensor(std::vector<double>{3}).to(Device::cuda(0));
-  comm->all_reduce(t);
-  CHECK(back(t) == std::vector<double>{3});
 }
 
 // --- a grid: stages by replicas ---
