@@ -78,6 +78,7 @@ TEST_CASE("split: who gives up or ends is named in the group, and abort of all r
   SECTION("gives up as one of all") {
     const auto ends = ends_of(4, patient, [&](Communicator& comm) {
       const auto group = comm.split(comm.rank() / 2);
+      group->barrier();
       if (comm.rank() == 3) return comm.abort("lost its data");
       wait_in(*group);
     });
