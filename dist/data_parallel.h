@@ -147,6 +147,10 @@ class WT_API DataParallel : public optim::Reducer {
   std::vector<Bucket> buckets() const;
   // How many of them were begun inside the last step's backward, beside the rest of it.
   i64 launched_early() const;
+  // Seconds that this rank's host has waited in steps for what others send. The rank that waits
+  // least is the slowest one: the others wait for it. Of a device with queues (cuda) hardly any:
+  // there the device waits.
+  double waited() const;
   // Compares checksums of all parameters, on every rank at once. Throws PeerFailure.
   void check_replicas(Frame at = Frame::here());
   Communicator& comm() const;

@@ -1,5 +1,6 @@
 // What a DataParallel holds. Internal.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,15 @@ struct DataParallel::State {
   bool alike = false;  // the error that is thrown is every rank's: nobody waits
   // Counted here: what the optimizer attempted leaves out steps that threw on this rank alone.
   i64 step = 0;
+  double waited = 0;  // seconds
 
+  // f(), whose time is that of waiting for others.
+  template <class F>
+  void waiting(F&& f) {
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
   // In a scope all ranks throw, or none does.
   template <class F>
   void on_all_ranks(F&& f) {
