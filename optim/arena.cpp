@@ -98,6 +98,7 @@ Arenas::~Arenas() {
 void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) {
   const Device d = entries.front().tensor.device();
   for (const Entry& e : entries) check_entry(e, d);
+  check_gradients(entries);
 
   // Everything that can throw comes first: nothing has changed when it does.
   std::vector<Arena> made;
@@ -123,7 +124,8 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     const i64 bytes = a.elements * item_size(a.dtype);
     const size_t n = a.slots.size();
     CellStorage param = zeroed_with_cells(d, bytes, n, Category::parameter);
-    CellStorage grad = zeroed_with_cells(d, bytes, n, Category::gradient);
+    const i64 kept = a.parts_gradients ? a.state_elements() : a.elements;
+    CellStorage grad = zeroed_with_cells(d, kept * item_size(a.dtype), n, Category::gradient);
     a.param = std::move(param.storage);
     a.grad = std::move(grad.storage);
     for (int k = 0; k < states_of(a); ++k)
@@ -133,8 +135,10 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     for (size_t i = 0; i < n; ++i) {
       Slot& s = a.slots[i];
       const TensorImpl* p = s.entry.tensor.impl();
+      s.cell = &grad.cells[i];
+      if (a.parts_gradients) continue;
       s.grad = tensor_over(a.grad.get(), s.offset * item_size(a.dtype), p->geometry);
-      s.grad.impl()->cell = &grad.cells[i];
+      s.grad.impl()->cell = s.cell;
     }
     n_runs += n;
   }
@@ -149,17 +153,19 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
       const i64 bytes = p->geometry.numel * item_size(a.dtype);
       copy_if_real(a.at(a.param, s.offset), d, p->data, d, bytes);
       const Leaf* l = leaf_of(p);
-      if (l && l->grad && l->written) wt::detail::copy_into(s.grad.impl(), l->grad);
+      if (l && l->grad && l->written && s.grad.defined())
+        wt::detail::copy_into(s.grad.impl(), l->grad);
     }
     if (!old) continue;
     const auto b = std::find_if(old->begin(), old->end(), [&](const Arena& x) {
       return x.dtype == a.dtype && x.group == a.group;
     });
     WT_INTERNAL_ASSERT(b != old->end());
-    if (a.average)
-      copy_if_real(a.average->data, d, b->average->data, device_,
-                   std::min(a.elements, b->elements) * item_size(a.dtype));
-    for (int k = 0; k < states_of(a); ++k) copy_state(a, d, *b, device_, k);
+    if (a.average) copy_kept({a, a.average, whole(a), d}, {*b, b->average, whole(*b), device_});
+    for (int k = 0; k < states_of(a); ++k)
+      copy_kept({a, a.state[k], a.pieces, d}, {*b, b->state[k], b->pieces, device_});
+    if (a.parts_gradients && b->parts_gradients)
+      copy_kept({a, a.grad, a.pieces, d}, {*b, b->grad, b->pieces, device_});
   }
 
   // From here on nothing throws.
@@ -170,9 +176,10 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
       Tensor& t = s.entry.tensor;
       t.rebind(a.param.get(), s.offset * item_size(a.dtype), &cells[k][i]);
       if (Leaf* l = leaf_of(t.impl())) {
+        if (!l->grad && s.grad.defined()) l->written = false;  // there were pieces alone
         if (l->grad) release(l->grad);
         l->grad = s.grad.impl();
-        retain(l->grad);
+        if (l->grad) retain(l->grad);
         l->in_arena = true;
         l->holder = id_;
       }
@@ -184,6 +191,16 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
   arenas_ = std::move(made);
   runs_ = std::move(runs);
   steps_ = std::move(steps);
+}
+
+// Where they are to be kept in parts, all that is there must be sums of all ranks already.
+void Arenas::check_gradients(const std::vector<Entry>& entries) const {
+  if (!sharding_ || !sharding_->parts_gradients()) return;
+  for (const Entry& e : entries)
+    if (const Leaf* l = leaf_of(e.tensor.impl()); l && l->grad && l->written)
+      throw UsageError(str("[optimizer] parameter ", e.name, " has a gradient of this rank alone, ",
+                           "and gradients are kept in parts of all ranks' sums", at_line(),
+                           "\n  Try zero_grad(), and the DataParallel's backward()"));
 }
 
 bool Arenas::rebuild() {

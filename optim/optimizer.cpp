@@ -140,8 +140,7 @@ i64 Optimizer::add_norm() {
     n = room * shards->rank();
   }
   for (const Run& r : arenas_->steps()) {
-    const Arena& a = *r.arena;
-    wt::run(GradNormArgs{a.at(a.grad, r.begin), r.count, a.dtype, partials + n}, m.launch());
+    wt::run(GradNormArgs{r.grad(), r.count, r.arena->dtype, partials + n}, m.launch());
     n += norm_chunks(r.count);
   }
   if (!shards) return n;
@@ -155,8 +154,8 @@ i64 Optimizer::add_norm() {
 void Optimizer::gather_parameters() {
   Sharding* const shards = arenas_->sharding();
   for (const Arena& a : arenas_->all()) {
-    shards->gather(detail::Arenas::flat(a, a.param.get(), a.dtype));
-    if (a.half) shards->gather(detail::Arenas::flat(a, a.half.get(), a.half_dtype));
+    shards->gather(detail::Arenas::flat(a, a.param.get(), a.dtype), a.ranges);
+    if (a.half) shards->gather(detail::Arenas::flat(a, a.half.get(), a.half_dtype), a.ranges);
   }
 }
 

@@ -118,10 +118,11 @@ class WT_API Optimizer {
   // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
-  // From here on this rank keeps and steps a part of the state (optim/sharding.h); null: all of it
-  // again. state() then holds copies of the whole, and it, load_state() and every step are for all
-  // ranks to call together. Throws NotAvailable for rules that need whole matrices (Muon),
-  // OutOfMemory; then nothing has changed.
+  // From here on this rank keeps and steps a part of the state, and of the gradients where the
+  // sharding says so (optim/sharding.h); null: all of it again. state() then holds copies of the
+  // whole, and it, load_state() and every step are for all ranks to call together. Throws
+  // NotAvailable for rules that need whole matrices (Muon), UsageError for gradients in parts where
+  // some are there that are no sums yet, OutOfMemory; then nothing has changed.
   void shard(std::shared_ptr<Sharding> s, Frame at = Frame::here());
 
   // Names and tensors in order of registration.
