@@ -130,6 +130,12 @@ const std::vector<Run>& Optimizer::prepare() {
 }
 
 i64 Optimizer::add_norm() {
+  return add_norm([this](const Run& r, double* partials) {
+    wt::run(GradNormArgs{r.grad(), r.count, r.arena->dtype, partials}, memory_->launch());
+  });
+}
+
+i64 Optimizer::add_norm(const std::function<void(const Run&, double*)>& f) {
   const Memory& m = *memory_;
   auto* partials = static_cast<double*>(m.partials->data);
   Sharding* const shards = arenas_->sharding();
@@ -140,7 +146,7 @@ i64 Optimizer::add_norm() {
     n = room * shards->rank();
   }
   for (const Run& r : arenas_->steps()) {
-    wt::run(GradNormArgs{r.grad(), r.count, r.arena->dtype, partials + n}, m.launch());
+    f(r, partials + n);
     n += norm_chunks(r.count);
   }
   if (!shards) return n;
@@ -173,11 +179,11 @@ const double* Optimizer::partials() const {
 }
 
 void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
-                      i64 dropout_calls, LossScale* scaler) {
+                      i64 dropout_calls, LossScale* scaler, bool skipped) {
   Memory& m = *memory_;
   begin_update(grad_factor);
   for (const Run& r : arenas_->steps()) update(r, grad_factor, flags);
-  if (arenas_->sharding()) [[unlikely]]
+  if (arenas_->sharding() && !skipped) [[unlikely]]
     gather_parameters();
   if (arenas_->has_average()) update_average(flags);
   // Group 0 writes the record and counts the dropout calls.

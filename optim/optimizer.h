@@ -14,6 +14,7 @@
 //
 //   optim::AdamW opt{net, {.lr = 3e-4, .groups = {{.names = {"*.bias"}, .weight_decay = 0}}}};
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -132,13 +133,17 @@ class WT_API Optimizer {
   // --- internal: what TrainStep and clipping are made of ---
   // Follows moved parameters, then the ranges of written gradients. May throw; changes no value.
   const std::vector<detail::Run>& prepare();
-  // Enqueues the norm of those ranges' gradients as partial sums; returns how many.
+  // Enqueues the norm of those ranges' gradients as partial sums, of all ranks where the state is
+  // in parts; returns how many. f(range, where its sums go) may enqueue something else that gives
+  // them.
   i64 add_norm();
+  i64 add_norm(const std::function<void(const detail::Run&, double*)>& f);
   const double* partials() const;
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError, and
-  // OutOfMemory before anything was changed.
+  // OutOfMemory before anything was changed. `skipped`: the host knows on every rank that nothing
+  // is updated, and no rank waits for another one's pieces (one of them may throw instead).
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
-             i64 dropout_calls = 0, LossScale* scaler = nullptr);
+             i64 dropout_calls = 0, LossScale* scaler = nullptr, bool skipped = false);
   // After prepare(): throws UsageError unless there are written gradients, all of them of the
   // scaler with this number (0: none; Leaf::scaler). check_step(): and unless they are fit for a
   // step; it counts their backwards.

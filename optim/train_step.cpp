@@ -417,7 +417,7 @@ StepResult TrainStep::finish() {
   }
   const i64 dropout_calls = i64(generator_->calls(RandomStream::dropout));
   opt_.apply(field<double>(block_, offsetof(StepBlock, factor)), skip_flag(), step_block(block_),
-             dropout_calls, scaler_block());
+             dropout_calls, scaler_block(), skipped);
   restore_where_skipped();
   if (skipped) restore_snapshots();  // identities too
   leave_random(dropout_calls, skipped);

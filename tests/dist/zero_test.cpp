@@ -61,15 +61,18 @@ std::vector<Trained> train_ranks(int n, const Plan& plan) {
   return all;
 }
 
-void check_same_as_whole(int n, Plan plan) {
-  CAPTURE(n, plan.bucket_bytes, plan.micro_batches, plan.samples);
+// Stage 2 sums each micro-batch over the ranks, and stage 1 their sum: other roundings.
+void check_same_as_whole(int n, Plan plan, std::initializer_list<int> stages = {1, 2}) {
   plan.zero = 0;
   const std::vector<Trained> whole = train_ranks(n, plan);
-  plan.zero = 1;
-  for (const Trained& t : train_ranks(n, plan)) {
-    CHECK(t.weights == whole[0].weights);
-    CHECK(t.state == whole[0].state);
-    CHECK(t.applied == whole[0].applied);
+  for (const int stage : stages) {
+    CAPTURE(n, stage, plan.bucket_bytes, plan.micro_batches, plan.samples);
+    plan.zero = stage;
+    for (const Trained& t : train_ranks(n, plan)) {
+      CHECK(t.weights == whole[0].weights);
+      CHECK(t.state == whole[0].state);
+      CHECK(t.applied == whole[0].applied);
+    }
   }
 }
 
@@ -78,8 +81,9 @@ void check_same_as_whole(int n, Plan plan) {
 TEST_CASE("zero: the bits of ranks that keep all of the state", "[dist]") {
   for (const int n : {1, 2, 3, 4, 8})
     for (const i64 bucket : {1, 1000, 1 << 20}) check_same_as_whole(n, {.bucket_bytes = bucket});
-  check_same_as_whole(2, {.micro_batches = 3, .samples = 11});
+  check_same_as_whole(2, {.micro_batches = 3, .samples = 11}, {1});
   check_same_as_whole(2, {.compress = DType::bf16});
+  check_same_as_whole(2, {.compress = DType::f16});
   check_same_as_whole(2, {.precision = DType::f16});
   check_same_as_whole(3, {.precision = DType::f16, .inf_on_rank_1 = true});
   check_same_as_whole(2, {.inf_on_rank_1 = true});
@@ -92,6 +96,8 @@ TEST_CASE("zero: the norm is that of all ranks' pieces", "[dist]") {
   // The norm's f64 sum is made in other groups: a unit in the last place of f32 a step, five steps.
   CHECK(largest_difference(parts[0].weights, whole[0].weights) < 5 * 0x1p-23);
   CHECK(largest_difference(parts[0].weights, train_ranks(4, {.zero = 1})[0].weights) > 1e-3);
+  for (const Trained& t : train_ranks(4, {.zero = 2, .clip_norm = 0.1}))
+    CHECK(t.weights == parts[0].weights);
 }
 
 TEST_CASE("zero: each rank has its part of the state; buckets are begun within backward",
@@ -140,11 +146,14 @@ TEST_CASE("zero: a state goes on with another number of ranks", "[dist]") {
               {.algorithm = dist::Algorithm::chain});
     return kept;
   };
-  const Kept three = run(3, nullptr, 0, 3, 1);
-  const Kept two = run(2, &three, 3, 6, 1), two_whole = run(2, &three, 3, 6, 0);
-  REQUIRE(two.model.size() == two_whole.model.size());
-  for (size_t i = 0; i < two.model.size(); ++i)
-    CHECK(two.model[i].tensor.to_vector<double>() == two_whole.model[i].tensor.to_vector<double>());
-  for (size_t i = 0; i < two.state.size(); ++i)
-    CHECK(two.state[i].tensor.to_vector<double>() == two_whole.state[i].tensor.to_vector<double>());
+  for (const int stage : {1, 2}) {
+    const Kept three = run(3, nullptr, 0, 3, stage);
+    const Kept two = run(2, &three, 3, 6, stage), whole = run(2, &three, 3, 6, 0);
+    REQUIRE(two.model.size() == whole.model.size());
+    REQUIRE(two.state.size() == whole.state.size());
+    for (size_t i = 0; i < two.model.size(); ++i)
+      CHECK(two.model[i].tensor.to_vector<double>() == whole.model[i].tensor.to_vector<double>());
+    for (size_t i = 0; i < two.state.size(); ++i)
+      CHECK(two.state[i].tensor.to_vector<double>() == whole.state[i].tensor.to_vector<double>());
+  }
 }

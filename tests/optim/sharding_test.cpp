@@ -11,7 +11,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/clip.h"
-#include "warptape/optim/grad_scaler.h"
+#include "warptape/optim/gradient_exponents.h"
 #include "warptape/optim/muon.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/support/catch.h"
@@ -239,15 +239,14 @@ TEST_CASE("sharded state: takes its part of the memory, goes into a checkpoint w
 TEST_CASE("sharded state: what it is not for") {
   on_ranks([](i64, const std::shared_ptr<optim::Sharding>& shards) {
     manual_seed(1);
-    Net net, scaled;
+    Net net, other;
     optim::Muon muon{net};
     CHECK(mentions(message_of([&] { muon.shard(shards); }),
                    "[shard] Muon needs whole matrices on every rank"));
-    optim::Sgd opt{scaled};
+    optim::Sgd opt{other};
     opt.shard(shards);
-    optim::GradScaler scaler;
-    scaler.scale(scaled(rand({4, 7})).sum()).backward();
-    CHECK(mentions(message_of([&] { scaler.step(opt); }),
-                   "[GradScaler] the optimizer's state is sharded"));
+    other(rand({4, 7})).sum().backward();
+    CHECK(mentions(message_of([&] { optim::gradient_exponents(opt); }),
+                   "[gradient_exponents] the optimizer's state is in parts"));
   });
 }
