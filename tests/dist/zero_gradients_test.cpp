@@ -1,12 +1,7 @@
 // DataParallel whose ranks keep a part of the gradients each: stage 2 of ZeRO.
-#include <array>
-#include <stdexcept>
-
 #include "warptape/core/memory.h"
 #include "warptape/core/memory_trace.h"
-#include "warptape/nn/norms.h"
 #include "warptape/optim/arena.h"
-#include "warptape/optim/clip.h"
 #include "warptape/tests/dist/data_parallel_ranks.h"
 #include "warptape/tests/support/catch.h"
 
