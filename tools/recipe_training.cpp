@@ -185,7 +185,8 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
             .factor = 0.3,
             .patience = 1});
   if (ranks && ranks->size() > 1)
-    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks);
+    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks,
+                                                     dist::DataParallelOptions{.zero = o.zero});
   step_ = std::make_unique<TrainStep>(
       r.model(), *optimizer_,
       TrainStepOptions{.precision = precision_of(o.precision),

@@ -71,7 +71,8 @@ class RecipeTraining {
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }
 
-  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*.
+  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero both are for all ranks to call
+  // together.
   std::vector<nn::NamedTensor> state();
   // Throws DataError for random state, UsageError for a model or optimizer, that is not like ours.
   void load_state(const std::vector<nn::NamedTensor>& values);
