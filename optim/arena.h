@@ -171,8 +171,9 @@ class Arenas {
   void take_back_gradient(const Slot& s) noexcept;
   // Of the gradients that are kept here: the first one with inf or NaN. Waits for the device.
   std::string first_non_finite() const;
-  // The whole of state k, from all ranks: new memory.
-  StorageRef whole_state(const Arena& a, int k) const;
+  // The whole of state k, from all ranks, in the host's memory; null on ranks that do not want it
+  // here. Sharded state alone.
+  StorageRef gather_state(const Arena& a, int k, bool here) const;
   // This rank's pieces of it, from a whole one.
   void take_state(const Arena& a, int k, const Storage& whole);
   // A 1-d tensor over all of such memory.

@@ -96,12 +96,26 @@ Tensor Arenas::flat(const Arena& a, Storage* memory, DType t) {
   return tensor_over(memory, 0, g);
 }
 
-StorageRef Arenas::whole_state(const Arena& a, int k) const {
+// Range by range: the device needs room for one of them, and the host for all, where it is wanted.
+StorageRef Arenas::gather_state(const Arena& a, int k, bool here) const {
   const i64 size = item_size(a.dtype);
-  StorageRef all = zeroed(device_, a.elements * size, Category::optimizer);
-  for (const Piece& p : a.pieces)
-    copy_if_real(a.at(all, p.begin), device_, a.at(a.state[k], p.state), device_, p.count * size);
-  if (sharding_) sharding_->gather(flat(a, all.get(), a.dtype), a.ranges);
+  StorageRef all;
+  if (here) all = zeroed(Device::cpu(), a.elements * size, Category::optimizer);
+  i64 largest = 0;
+  for (const Sharding::Range& r : a.ranges) largest = std::max(largest, r.count);
+  const StorageRef room = zeroed(device_, largest * size, Category::optimizer);
+  for (size_t i = 0; i < a.ranges.size(); ++i) {
+    const Sharding::Range range{0, 0, 0, a.ranges[i].count};
+    const Piece& p = a.pieces[i];
+    copy_if_real(a.at(room, p.begin - a.ranges[i].begin), device_, a.at(a.state[k], p.state),
+                 device_, p.count * size);
+    Geometry g{};
+    set_contiguous(g, &range.count, 1, a.dtype);
+    sharding_->gather(tensor_over(room.get(), 0, g), {&range, 1});
+    if (here)
+      copy_if_real(a.at(all, a.ranges[i].begin), Device::cpu(), room->data, device_,
+                   range.count * size);
+  }
   return all;
 }
 
@@ -109,7 +123,8 @@ void Arenas::take_state(const Arena& a, int k, const Storage& whole) {
   const i64 size = item_size(a.dtype);
   for (const Piece& p : a.pieces)
     copy_if_real(a.at(a.state[k], p.state), device_,
-                 static_cast<const char*>(whole.data) + p.begin * size, device_, p.count * size);
+                 static_cast<const char*>(whole.data) + p.begin * size, whole.device,
+                 p.count * size);
 }
 
 }  // namespace wt::optim::detail

@@ -114,16 +114,19 @@ class WT_API Optimizer {
   // All state by name: optim.<slot>.<parameter>, ema.<parameter>, and 0-d scalars optim.lr,
   // optim.applied, ..., those of group k as optim.group<k>.lr; optim.kind.<optimizer> is its mark.
   // The tensors are the optimizer's own memory, not copies.
-  std::vector<nn::NamedTensor> state() const;
+  std::vector<nn::NamedTensor> state() const { return state(true); }
+  // here = false, of sharded state: other ranks want it. This one gives them its part, and gets the
+  // scalars and averages alone, which all have.
+  std::vector<nn::NamedTensor> state(bool here) const;
   // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
   // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
   // From here on this rank keeps and steps a part of the state, and of the gradients where the
   // sharding says so (optim/sharding.h); null: all of it again. state() then holds copies of the
-  // whole, and it, load_state() and every step are for all ranks to call together. Throws
-  // NotAvailable for rules that need whole matrices (Muon), UsageError for gradients in parts where
-  // some are there that are no sums yet, OutOfMemory; then nothing has changed.
+  // whole on the cpu, and it, load_state() and every step are for all ranks to call together.
+  // Throws NotAvailable for rules that need whole matrices (Muon), UsageError for gradients in
+  // parts where some are there that are no sums yet, OutOfMemory; then nothing has changed.
   void shard(std::shared_ptr<Sharding> s, Frame at = Frame::here());
 
   // Names and tensors in order of registration.
@@ -211,10 +214,11 @@ class WT_API Optimizer {
   Blocks read_blocks() const;
   static void check_decay(double v);
   void gather_parameters();
-  // By arena and slot, where the states that state() shows lie: in the arenas, or gathered.
-  std::vector<std::vector<detail::StorageRef>> whole_states() const;
-  std::vector<nn::NamedTensor> state_over(
-      const std::vector<std::vector<detail::StorageRef>>& gathered) const;
+  // By arena and slot, where the states that state() shows lie, if not in the arenas.
+  using States = std::vector<std::vector<detail::StorageRef>>;
+  template <class F>
+  States states_of(const F& memory) const;
+  std::vector<nn::NamedTensor> state_over(const States& elsewhere) const;
   void update_average(const StepFlags& flags);
 
   Kind kind_;

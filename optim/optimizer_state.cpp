@@ -35,26 +35,30 @@ std::vector<nn::NamedTensor> Optimizer::parameters() const {
   return all;
 }
 
-std::vector<std::vector<StorageRef>> Optimizer::whole_states() const {
-  std::vector<std::vector<StorageRef>> all;
+// memory(arena, k) for each of them, where the arenas have parts alone.
+template <class F>
+Optimizer::States Optimizer::states_of(const F& memory) const {
+  States all;
   if (!arenas_->sharding()) return all;
   for (const Arena& a : arenas_->all()) {
     std::vector<StorageRef>& states = all.emplace_back();
-    for (size_t k = 0; k < kind_.slots_of(a.group).size(); ++k)
-      states.push_back(arenas_->whole_state(a, int(k)));
+    for (size_t k = 0; k < kind_.slots_of(a.group).size(); ++k) states.push_back(memory(a, int(k)));
   }
   return all;
 }
 
-std::vector<nn::NamedTensor> Optimizer::state() const { return state_over(whole_states()); }
+std::vector<nn::NamedTensor> Optimizer::state(bool here) const {
+  return state_over(
+      states_of([&](const Arena& a, int k) { return arenas_->gather_state(a, k, here); }));
+}
 
-std::vector<nn::NamedTensor> Optimizer::state_over(
-    const std::vector<std::vector<StorageRef>>& gathered) const {
+std::vector<nn::NamedTensor> Optimizer::state_over(const States& elsewhere) const {
   std::vector<nn::NamedTensor> all;
   for (const auto& [a, s] : arenas_->in_order())
     for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k) {
       const StorageRef& memory =
-          gathered.empty() ? a->state[k] : gathered[size_t(a - arenas_->all().data())][k];
+          elsewhere.empty() ? a->state[k] : elsewhere[size_t(a - arenas_->all().data())][k];
+      if (!memory) continue;
       all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
                      detail::tensor_over(memory.get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
@@ -77,8 +81,11 @@ std::vector<nn::NamedTensor> Optimizer::state_over(
 void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
   const FrameScope frame(at);
   prepare();
-  const std::vector<std::vector<StorageRef>> gathered = whole_states();
-  const std::vector<nn::NamedTensor> mine = state_over(gathered);
+  // Sharded, it goes by the host's memory, of which each rank takes its part.
+  const States whole = states_of([](const Arena& a, int) {
+    return detail::zeroed(Device::cpu(), a.elements * item_size(a.dtype), Category::optimizer);
+  });
+  const std::vector<nn::NamedTensor> mine = state_over(whole);
   detail::check_state(kind_.name, mine, values);
   const auto find = [&](const std::string& name) {
     return std::find_if(values.begin(), values.end(),
@@ -103,10 +110,12 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at)
     converted.push_back(find(m.name)->tensor.to(m.tensor.dtype()).to(m.tensor.device()));
   for (size_t i = 0; i < mine.size(); ++i)
     wt::run(CopyArgs{view_of(mine[i].tensor.impl()), view_of(converted[i].impl())},
-            memory_->launch());
-  for (size_t i = 0; i < gathered.size(); ++i)
-    for (size_t k = 0; k < gathered[i].size(); ++k)
-      arenas_->take_state(arenas_->all()[i], int(k), *gathered[i][k].get());
+            mine[i].tensor.device() == memory_->device
+                ? memory_->launch()
+                : Launch{&info::step, nullptr, nullptr, mine[i].tensor.device()});
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (size_t k = 0; k < whole[i].size(); ++k)
+      arenas_->take_state(arenas_->all()[i], int(k), *whole[i][k].get());
   Blocks blocks = read_blocks();
   for (OptimBlock& b : blocks) {  // the counts are group 0's
     b.applied = blocks[0].applied;

@@ -71,9 +71,9 @@ class RecipeTraining {
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }
 
-  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero both are for all ranks to call
-  // together.
-  std::vector<nn::NamedTensor> state();
+  // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*. With --zero all ranks call it together, and
+  // load_state(); what is gathered of optim.* comes to those that want it `here`.
+  std::vector<nn::NamedTensor> state(bool here = true);
   // Throws DataError for random state, UsageError for a model or optimizer, that is not like ours.
   void load_state(const std::vector<nn::NamedTensor>& values);
 

@@ -74,6 +74,7 @@ class Trainer {
   void report_non_finite(const NumericError& e, const data::Batch* batch) noexcept;
   enum class End { alike, apart, no_output };
   void keep_what_there_is(End end) noexcept;
+  void wait_for_the_others() noexcept;
   ReportOptions report() const;
   std::string data_wait() const;
   void write_sample();

@@ -75,7 +75,7 @@ RunHeader Trainer::header() const {
 }
 
 std::vector<nn::NamedTensor> Trainer::state(const Counters& c) {
-  std::vector<nn::NamedTensor> all = training_->state();
+  std::vector<nn::NamedTensor> all = training_->state(out_.has_value());
   const data::LoaderState at = loader_->state();
   all.push_back(named_number("loader.epoch", at.epoch));
   all.push_back(named_number("loader.batch", at.batch));
@@ -212,6 +212,11 @@ void Trainer::report_non_finite(const NumericError& e, const data::Batch* batch)
   std::fprintf(stderr, "no nan-report.json: %s\n", printable_lines(problem.what()).c_str());
 }
 
+// A rank that leaves with an error ends the calls of those that have not got all of its part yet.
+void Trainer::wait_for_the_others() noexcept try {
+  ranks_.control().barrier();
+} catch (const PeerFailure&) {}  // they had it, and have left
+
 // A step that throws has changed nothing: what was trained before it is whole. Ranks whose state is
 // in parts must all have come here: alike. no_output: the run ends because it cannot write, which
 // its caller says.
@@ -231,6 +236,7 @@ void Trainer::keep_what_there_is(End end) noexcept try {
   }
   if (!gathers_state() && !out_) return;
   save();
+  if (gathers_state()) wait_for_the_others();
   if (!out_) return;
   out_->write_report(report());
   end_progress_line();

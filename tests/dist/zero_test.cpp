@@ -1,6 +1,9 @@
 // DataParallel whose ranks keep a part of the optimizer's state each.
 #include "warptape/dist/zero.h"
 
+#include <array>
+#include <stdexcept>
+
 #include "warptape/optim/arena.h"
 #include "warptape/tests/dist/data_parallel_ranks.h"
 #include "warptape/tests/support/catch.h"
@@ -155,5 +158,37 @@ TEST_CASE("zero: a state goes on with another number of ranks", "[dist]") {
       CHECK(two.model[i].tensor.to_vector<double>() == whole.model[i].tensor.to_vector<double>());
     for (size_t i = 0; i < two.state.size(); ++i)
       CHECK(two.state[i].tensor.to_vector<double>() == whole.state[i].tensor.to_vector<double>());
+  }
+}
+
+TEST_CASE("zero: the state is gathered where it is wanted, a bucket at a time", "[dist]") {
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    CAPTURE(to_string(d));
+    std::array<size_t, 3> states{};
+    std::vector<std::vector<double>> got, want;
+    all_ranks(3, [&](Communicator& comm) {
+      const auto r = size_t(comm.rank());
+      manual_seed(7);
+      Mlp net;
+      net.to(d);
+      optim::AdamW opt{net, {.lr = 0.01, .eps = 0.1}};
+      DataParallel ddp{net, opt, comm, {.bucket_bytes = 1024, .zero = 2}};
+      TrainStep step{net, opt, {.reducer = &ddp}};
+      step(part_of(Mlp::data(12, 0), comm.rank(), 3),
+           [&](const Batch& b) { return squares(net, b); });
+      const auto state = opt.state(comm.rank() == 1);
+      for (const nn::NamedTensor& t : state) {
+        const bool of_parameter = t.name.find("fc") != std::string::npos;
+        states[r] += of_parameter;
+        if (of_parameter && !(t.tensor.device() == Device::cpu()))
+          throw std::runtime_error(t.name + " is not on the cpu");
+        if (r == 1) got.push_back(t.tensor.to_vector<double>());
+      }
+      const auto all = opt.state();
+      if (r == 1)
+        for (const nn::NamedTensor& t : all) want.push_back(t.tensor.to_vector<double>());
+    });
+    CHECK(states == std::array<size_t, 3>{0, 12, 0});
+    CHECK(got == want);
   }
 }
