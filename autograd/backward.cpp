@@ -143,18 +143,21 @@ GradSlot Backward::converted_slot(u32 i) {
   return slot_of(i, key);
 }
 
+static void make_gradient(Leaf* l) {
+  if (l->provide) return l->provide(l, l->ready_context);
+  const CategoryScope scope(Category::gradient);
+  l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),
+                           device_of_key(l->output.key));
+  l->written = false;
+}
+
 GradSlot Backward::slot_of(u32 i, u32 key) {
   Node* d = node->edges[i].node;
   if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
   auto* l = static_cast<Leaf*>(d);
   // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
   if (!l->hooks.empty() || mode.anomaly || l->output.key != key) return {};
-  if (!l->grad) {
-    const CategoryScope scope(Category::gradient);
-    l->grad = new_contiguous(l->output.shape, l->output.ndim, DType(l->output.key & 0xff),
-                             device_of_key(l->output.key));
-    l->written = false;
-  }
+  if (!l->grad) make_gradient(l);
   const GradSlot s{l->grad, l->written};
   l->written = true;
   ++l->grad->cell->version;

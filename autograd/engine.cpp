@@ -179,6 +179,7 @@ static void accumulate_leaf(Leaf* l, Tensor t) {
   if (l->invalid)
     throw NumericError("the gradient is invalid after a backward that threw; call zero_grad()");
   const CategoryScope scope(Category::gradient);
+  if (!l->grad && l->provide) l->provide(l, l->ready_context);
   if (l->grad && l->written) {
     detail::add_into(l->grad, t.impl());
   } else if (l->grad) {

@@ -188,6 +188,9 @@ struct Leaf : Node {
   void (*ready)(Leaf*, void*) = nullptr;  // fires when the last use of a walk has arrived
   void* ready_context = nullptr;
   std::vector<HookEntry> hooks;
+  // Makes `grad`, zeroed, where a backward is about to write it and there is none: of gradients
+  // that have memory within a backward alone. Its context is ready_context.
+  void (*provide)(Leaf*, void*) = nullptr;
 };
 
 // Leaf::scaler: gradients that unscale_() has divided, and zeros, which fit any scale.

@@ -65,6 +65,14 @@ void Tensor::retain_grad(Frame at) const {
   n->spill->retained.push_back({p_->output_index, nullptr});
 }
 
+[[noreturn]] static void throw_in_parts(const char* caller, Frame at) {
+  throw UsageError(str("[", caller,
+                       "] no rank has the whole gradient: they are kept in parts, and ",
+                       "each rank has the sums of its own part alone\n  at ", describe(at),
+                       "\n  Try DataParallelOptions{.zero = 0}; to clip, TrainStep's clip_norm or ",
+                       "optim::clip_factor"));
+}
+
 Tensor Tensor::grad(Frame at) const {
   checked(at);
   const Leaf* l = leaf_of(p_);
@@ -72,6 +80,7 @@ Tensor Tensor::grad(Frame at) const {
     const RetainedGrad* r = retained_grad(p_);
     return r && r->grad ? Tensor(detail::retained(r->grad)) : Tensor();
   }
+  if (l->provide && l->written) throw_in_parts("grad", at);
   if (!l->grad || !l->written) return {};
   if (l->invalid)
     throw NumericError(
@@ -91,6 +100,7 @@ void Tensor::set_grad(const Tensor& g, Frame at) const {
     throw ShapeError(str("[set_grad] the gradient must look like the tensor\n  tensor ",
                          wt::describe(*this), "\n  gradient ", wt::describe(g), "\n  at ",
                          describe(at)));
+  if (l->provide) throw_in_parts("set_grad", at);
   if (!l->grad) {
     const CategoryScope scope(Category::gradient);
     l->grad = new_like(p_);

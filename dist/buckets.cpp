@@ -17,64 +17,42 @@ using optim::detail::Slot;
 
 // --- ranges ---
 
-// From the end of each arena: gradients of what was registered last come first.
-void Buckets::cut(const Arenas& arenas) {
-  i64 limit = options_.first_bytes;
-  for (size_t k = 0; k < arenas.all().size(); ++k) {
-    const Arena& a = arenas.all()[k];
-    const size_t first_seat = seats_.size();
-    seats_.resize(first_seat + a.slots.size());
-    for (size_t end = a.slots.size(); end > 0;) {
-      size_t begin = end;
-      i64 bytes = 0;
-      while (begin > 0) {
-        const i64 more = a.slots[begin - 1].padded * item_size(a.dtype);
-        if (begin < end && bytes + more > limit) break;
-        bytes += more;
-        --begin;
-      }
-      Bucket b{.arena = k,
-               .first_slot = begin,
-               .n_slots = end - begin,
-               .begin = 0,
-               .count = 0,
-               .grad = {}};
-      b.begin = a.slots[begin].offset;
-      b.count = bytes / item_size(a.dtype);
-      order_.push_back(buckets_.size());
-      for (size_t s = begin; s < end; ++s)
-        seats_[first_seat + s] = {.owner = this, .bucket = buckets_.size(), .slot = s};
-      buckets_.push_back(std::move(b));
-      limit = options_.bytes;
-      end = begin;
-    }
-  }
+static Tensor flat_over(Storage* memory, i64 begin, i64 count, DType t) {
+  Geometry g{};
+  set_contiguous(g, &count, 1, t);
+  return optim::detail::tensor_over(memory, begin * item_size(t), g);
 }
 
-// In ranges of equal size, from the end, wherever parameters begin in them.
-void Buckets::cut_shards(const Arenas& arenas) {
+void Buckets::add_bucket(size_t arena, const optim::Sharding::Range& r) {
+  order_.push_back(buckets_.size());
+  const size_t first_seat = seats_.size() - arenas_->all()[arena].slots.size();
+  for (size_t s = r.first_slot; s < r.first_slot + r.n_slots; ++s)
+    seats_[first_seat + s] = {.owner = this, .bucket = buckets_.size(), .slot = s};
+  buckets_.push_back({.arena = arena,
+                      .first_slot = r.first_slot,
+                      .n_slots = r.n_slots,
+                      .begin = r.begin,
+                      .count = r.count,
+                      .grad = {}});
+}
+
+// From the end of each arena: gradients of what was registered last come first.
+void Buckets::cut(const Arenas& arenas) {
   for (size_t k = 0; k < arenas.all().size(); ++k) {
     const Arena& a = arenas.all()[k];
-    const size_t first_seat = seats_.size();
-    for (size_t s = 0; s < a.slots.size(); ++s)
-      seats_.push_back({.owner = this, .bucket = 0, .n_buckets = 0, .slot = s});
-    const std::vector<ZeroShards::Piece> ranges = options_.shards->buckets(a.elements);
-    for (auto r = ranges.rbegin(); r != ranges.rend(); ++r) {
-      Bucket b{.arena = k,
-               .first_slot = 0,
-               .n_slots = 0,
-               .begin = r->begin,
-               .count = r->count,
-               .grad = {}};
-      for (size_t s = 0; s < a.slots.size(); ++s) {
-        const Slot& slot = a.slots[s];
-        if (slot.offset + slot.padded <= b.begin || slot.offset >= b.begin + b.count) continue;
-        if (b.n_slots++ == 0) b.first_slot = s;
-        Seat& seat = seats_[first_seat + s];
-        if (seat.n_buckets++ == 0) seat.bucket = buckets_.size();
-      }
-      order_.push_back(buckets_.size());
-      buckets_.push_back(std::move(b));
+    seats_.resize(seats_.size() + a.slots.size());
+    if (options_.shards) {
+      for (auto r = a.ranges.rbegin(); r != a.ranges.rend(); ++r) add_bucket(k, *r);
+      continue;
+    }
+    std::vector<i64> sizes;
+    for (const Slot& s : a.slots) sizes.push_back(s.padded);
+    for (const Group& g :
+         groups_from_end(sizes, item_size(a.dtype), k == 0 ? options_.first_bytes : options_.bytes,
+                         options_.bytes)) {
+      const Slot& last = a.slots[g.first + g.n - 1];
+      const i64 begin = a.slots[g.first].offset;
+      add_bucket(k, {g.first, g.n, begin, last.offset + last.padded - begin});
     }
   }
 }
@@ -82,21 +60,25 @@ void Buckets::cut_shards(const Arenas& arenas) {
 void Buckets::make_views() {
   for (Bucket& b : buckets_) {
     const Arena& a = arenas_->all()[b.arena];
-    Geometry g{};
-    set_contiguous(g, &b.count, 1, a.dtype);
-    b.grad = optim::detail::tensor_over(a.grad.get(), b.begin * item_size(a.dtype), g);
-    b.half = b.piece = Tensor();
+    b.grad = b.half = b.kept = Tensor();
     b.work = Work();
-    if (!options_.shards) continue;
-    const i64 piece = b.count / comm_.size();
-    b.piece = range_of(b.grad, {piece * comm_.rank(), piece});
+    if (in_parts()) {
+      const auto r = std::find_if(a.ranges.begin(), a.ranges.end(),
+                                  [&](const auto& x) { return x.begin == b.begin; });
+      b.kept = flat_over(a.grad.get(), a.pieces[size_t(r - a.ranges.begin())].state,
+                         b.count / comm_.size(), a.dtype);
+      continue;
+    }
+    b.grad = flat_over(a.grad.get(), b.begin, b.count, a.dtype);
+    b.kept = options_.shards ? own_piece(comm_, b.grad) : b.grad;
   }
 }
 
-void Buckets::follow(const Arenas& arenas) {
-  if (buckets_.empty()) options_.shards ? cut_shards(arenas) : cut(arenas);
-  if (arenas_ != &arenas || generation_ != arenas.generation()) {
-    arenas_ = &arenas;
+void Buckets::follow(Arenas& arenas) {
+  const bool same = arenas_ == &arenas && generation_ == arenas.generation();
+  arenas_ = &arenas;
+  if (buckets_.empty()) cut(arenas);
+  if (!same) {
     generation_ = arenas.generation();
     make_views();
   }
@@ -114,16 +96,21 @@ void Buckets::listen(Seat& seat, const Slot& slot) {
                          " belongs to another DataParallel already", at_line(),
                          "\n  Try ending that one first"));
   l->ready = &Buckets::ready;
+  if (in_parts()) l->provide = &Buckets::provide;
   l->ready_context = &seat;
 }
 
 void Buckets::let_go() noexcept {
   if (!arenas_) return;
+  drop();
   size_t i = 0;
   for (const Arena& a : arenas_->all())
     for (const Slot& s : a.slots) {
       Leaf* const l = leaf_of(s.entry.tensor.impl());
-      if (l && l->ready_context == &seats_[i]) l->ready = nullptr, l->ready_context = nullptr;
+      if (l && l->ready_context == &seats_[i]) {
+        l->ready = l->provide = nullptr;
+        l->ready_context = nullptr;
+      }
       ++i;
     }
 }
@@ -140,15 +127,16 @@ std::vector<Buckets::Range> Buckets::ranges() const {
 
 // --- a step ---
 
-void Buckets::arm(ReduceOp op) {
+void Buckets::arm(ReduceOp op, bool adds) {
   for (Bucket& b : buckets_) {
     b.arrived = 0;
     b.begun = b.elsewhere = false;
     b.work = Work();
+    if (in_parts()) b.adds = adds || keep_written(b);
   }
   for (Seat& s : seats_) s.arrived = false;
   complete_.clear();
-  next_ = 0;
+  next_ = finished_ = 0;
   early_ = 0;
   op_ = op;
   armed_ = true;
@@ -161,24 +149,25 @@ void Buckets::ready(Leaf* l, void* seat) {
 
 // A leaf is ready, too, where nothing came of its uses: its slot holds an earlier step's then.
 void Buckets::arrived(Seat& seat, const Leaf* l) {
-  const std::span mine(&buckets_[seat.bucket], seat.n_buckets);
-  for (const Bucket& b : mine)
-    if (b.begun)
-      throw UsageError(str("[DataParallel] a gradient of ",
-                           arenas_->all()[b.arena].slots[seat.slot].entry.name,
-                           " came after the sum over all ranks had begun: one backward() reached "
-                           "it twice",
-                           at_line(), "\n  Try no_sync() for all backwards but the last"));
+  Bucket& b = buckets_[seat.bucket];
+  if (b.begun) throw_twice(seat);
   if (!l->written || seat.arrived) return;
   seat.arrived = true;
-  for (Bucket& b : mine) {
-    if (b.arrived++ == 0)
-      b.stream = mode.stream;
-    else
-      b.elsewhere |= b.stream != mode.stream;
-    if (b.arrived == b.n_slots) complete_.push_back(size_t(&b - buckets_.data()));
-  }
+  if (b.arrived++ == 0)
+    b.stream = mode.stream;
+  else
+    b.elsewhere |= b.stream != mode.stream;
+  if (b.arrived == b.n_slots) complete_.push_back(seat.bucket);
   begin_complete();
+}
+
+void Buckets::throw_twice(const Seat& seat) const {
+  const Bucket& b = buckets_[seat.bucket];
+  throw UsageError(str("[DataParallel] a gradient of ",
+                       arenas_->all()[b.arena].slots[seat.slot].entry.name,
+                       " came after the sum over all ranks had begun: one backward() reached it "
+                       "twice",
+                       at_line(), "\n  Try no_sync() for all backwards but the last"));
 }
 
 // Those whose turn has come.
@@ -205,47 +194,50 @@ double Buckets::compress_factor() const {
 
 Work Buckets::reduce(const Tensor& t) {
   if (!options_.shards) return comm_.start_all_reduce(t, op_, Frame{});
-  const i64 piece = t.numel() / comm_.size();
-  return comm_.start_reduce_scatter(range_of(t, {piece * comm_.rank(), piece}), t, op_, Frame{});
+  return comm_.start_reduce_scatter(own_piece(comm_, t), t, op_, Frame{});
 }
 
 void Buckets::begin(Bucket& b) {
   b.begun = true;
   if (comm_.size() == 1) return;
   const NoGrad no_grad;
-  if (is_half(options_.compress) && b.grad.dtype() == DType::f32) {
-    const CategoryScope scope(Category::gradient);
-    if (!b.half.defined())
-      b.half = empty({b.count}, {.dtype = options_.compress, .device = b.grad.device()}, Frame{});
-    const double factor = compress_factor();
-    if (factor != 1) b.grad.mul_(1 / factor, Frame{});
-    b.half.copy_(b.grad, Frame{});
-    b.work = reduce(b.half);
-  } else {
-    b.work = reduce(b.grad);
-  }
+  if (in_parts()) return begin_sums(b);
+  compress(b);
+  b.work = reduce(b.half.defined() ? b.half : b.grad);
+}
+
+// The copy that travels, where one does.
+void Buckets::compress(Bucket& b) {
+  if (!is_half(options_.compress) || b.grad.dtype() != DType::f32) return;
+  const CategoryScope scope(Category::gradient);
+  if (!b.half.defined())
+    b.half = empty({b.count}, {.dtype = options_.compress, .device = b.grad.device()}, Frame{});
+  const double factor = compress_factor();
+  if (factor != 1) b.grad.mul_(1 / factor, Frame{});
+  b.half.copy_(b.grad, Frame{});
 }
 
 void Buckets::finish(Bucket& b) {
   b.work.wait();
   b.work = Work();
   if (!b.half.defined()) return;
-  Tensor to = b.piece.defined() ? b.piece : b.grad;
-  const i64 n = to.numel();
-  to.copy_(b.piece.defined() ? range_of(b.half, {n * comm_.rank(), n}) : b.half, Frame{});
+  b.kept.copy_(options_.shards ? own_piece(comm_, b.half) : b.half, Frame{});
   const double factor = compress_factor();
-  if (factor != 1) to.mul_(factor, Frame{});
+  if (factor != 1) b.kept.mul_(factor, Frame{});
 }
 
 void Buckets::wait() {
   const NoGrad no_grad;
-  if (comm_.size() > 1)
+  if (in_parts()) {
+    while (finished_ < next_) finish_oldest();
+  } else if (comm_.size() > 1) {
     for (const size_t k : order_) finish(buckets_[k]);
+  }
   disarm();
   for (const Bucket& b : buckets_) {
     const Arena& a = arenas_->all()[b.arena];
     for (size_t s = b.first_slot; s < b.first_slot + b.n_slots; ++s)
-      a.slots[s].grad.impl()->cell->wrote(mode.frame);
+      a.slots[s].cell->wrote(mode.frame);
   }
 }
 

@@ -28,8 +28,8 @@ void check_options(const DataParallelOptions& o) {
   if (o.compress != DType::f32 && !is_half(o.compress))
     throw UsageError(str("[DataParallel] compress must be f32 (not at all), f16 or bf16, got ",
                          dtype_name(o.compress), at_line()));
-  if (o.zero != 0 && o.zero != 1)
-    throw UsageError(str("[DataParallel] zero must be 0 or 1, got ", o.zero, at_line()));
+  if (o.zero < 0 || o.zero > 2)
+    throw UsageError(str("[DataParallel] zero must be 0, 1 or 2, got ", o.zero, at_line()));
   if (o.check_every < 0)
     throw UsageError(
         str("[DataParallel] check_every must be at least 0, got ", o.check_every, at_line()));
@@ -59,8 +59,10 @@ DataParallel::State::State(const nn::ModuleBase& module, optim::Optimizer& optim
       opt(optimizer),
       comm(c),
       options(o),
-      shards(o.zero == 1 && c.size() > 1
-                 ? std::make_shared<ZeroShards>(c, o.bucket_bytes / i64(sizeof(float)))
+      shards(o.zero > 0 && c.size() > 1
+                 ? std::make_shared<ZeroShards>(
+                       c, ZeroOptions{o.bucket_bytes,
+                                      std::min(o.first_bucket_bytes, o.bucket_bytes), o.zero == 2})
                  : nullptr),
       buckets(c, {o.bucket_bytes, std::min(o.first_bucket_bytes, o.bucket_bytes), o.compress,
                   shards.get()}) {}
@@ -108,18 +110,42 @@ void DataParallel::begin_backward(bool last) {
 }
 
 void DataParallel::State::begin_backward(bool last, ReduceOp op) {
+  if (buckets.in_parts() && buckets.armed()) end_rounds();
   buckets.disarm();
-  if (!last) return;
+  if (!last && !buckets.in_parts()) return;
   if (comm.size() == 1) return;
   comm.at_step(step);
   buckets.follow(opt.arenas());
-  buckets.arm(op);
+  buckets.arm(op, rounds > 0);
+  ++rounds;
+}
+
+// The backward before is summed, and what it was lent is free.
+void DataParallel::State::end_rounds() {
+  buckets.begin_rest();
+  buckets.wait();
+}
+
+void DataParallel::begin_step(i64 micro_batches) {
+  State& s = *s_;
+  if (!s.buckets.in_parts()) return;
+  s.rounds = 0;
+  s.rounds_of_step = micro_batches;
+  if (!s.first_step) return;
+  const SyncGuard counted(OnSync::allow);
+  const detail::Fact facts[] = {{"number of micro-batches", str(micro_batches)}};
+  s.on_all_ranks([&] { detail::check_agreement(s.comm, facts, s.step); });
 }
 
 void DataParallel::any(std::span<char> reached) {
   State& s = *s_;
   // Where control() is the communicator itself every rank has to have begun the same by now.
   if (s.comm.size() > 1) s.buckets.begin_rest();
+  if (s.buckets.in_parts()) {
+    s.buckets.wait();
+    for (; s.rounds < s.rounds_of_step; ++s.rounds) s.buckets.add_nothing();
+    s.rounds = s.rounds_of_step = 0;
+  }
   if (s.first_step) s.before_first_step();
   if (s.options.check_every > 0 && s.step % s.options.check_every == 0 && !s.first_step)
     s.on_all_ranks([&] { detail::check_replicas(s.comm, s.opt, s.step); });
@@ -146,11 +172,13 @@ void DataParallel::give_up() noexcept {
   State& s = *s_;
   s.buckets.disarm();
   if (s.comm.size() == 1) return;
+  s.rounds = s.rounds_of_step = 0;
   if (std::exchange(s.alike, false)) {
     try {
       s.buckets.wait();  // the next backward writes where these sums are made
     } catch (...) {      // it is thrown by that step
     }
+    s.buckets.drop();
     return;
   }
   std::string reason = "gave up its step";
@@ -161,6 +189,7 @@ void DataParallel::give_up() noexcept {
     reason += ": " + text.substr(0, text.find('\n'));
   } catch (...) {}
   s.comm.abort(reason);
+  s.buckets.drop();
 }
 
 // --- which parameters ---

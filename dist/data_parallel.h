@@ -80,7 +80,8 @@ struct DataParallelOptions {
   i64 check_every = 0;
   // 1: each rank keeps the optimizer's state for a part of the parameters and steps that alone
   // (dist/zero.h): gradients come by reduce_scatter, and parameters go out by all_gather after the
-  // step. 0: every rank does all of it.
+  // step. 2: it keeps the gradients of that part alone, too, and every backward sends. 0: every
+  // rank does all of it.
   int zero = 0;
 };
 
@@ -162,6 +163,7 @@ class WT_API DataParallel : public optim::Reducer {
   void begin_backward(bool last) override;
   bool sum_gradients() override;
   void give_up() noexcept override;
+  void begin_step(i64 micro_batches) override;
 
  private:
   struct State;

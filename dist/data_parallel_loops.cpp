@@ -46,6 +46,7 @@ void DataParallel::State::open_window(Kind k) {
     kind = Kind::none;
     summed = kept;
     weight = Tensor();
+    rounds = 0;
   } else if (seen != backwards_of(opt)) {
     kind = Kind::mean;  // as a backward() of a mean loss
   }
@@ -54,6 +55,11 @@ void DataParallel::State::open_window(Kind k) {
         str("[DataParallel] a Loss and a Tensor in one step, or a backward() of the loss itself: ",
             "what they are divided by differs", at_line(),
             "\n  Try ddp.backward() with a Loss for all backwards of a step"));
+  if (summed && shards && !buckets.in_parts())
+    throw UsageError(str("[DataParallel] gradients that are summed in this rank's pieces alone ",
+                         "cannot be added to: zero = 1", at_line(),
+                         "\n  Try zero_grad() before it, and no_sync() for all backwards of a step "
+                         "but the last"));
   if (k == Kind::weighted && summed)
     throw UsageError(str("[DataParallel] a Loss cannot be added to gradients that are a mean over ",
                          "the ranks already", at_line(),
@@ -70,6 +76,7 @@ void DataParallel::State::run_backward(DataParallel& self, Kind k, const Tensor&
   try {
     begin_backward(last, k == Kind::mean ? ReduceOp::mean : ReduceOp::sum);
     backward();
+    if (!last && buckets.in_parts()) end_rounds();
     if (k == Kind::weighted) {
       const NoGrad no_grad;
       const Tensor w = loss_weight.to(DType::f64, Frame{});
@@ -78,7 +85,7 @@ void DataParallel::State::run_backward(DataParallel& self, Kind k, const Tensor&
     if (last) finish_window(self);
     seen = backwards_of(opt);
   } catch (...) {
-    if (last) self.give_up();
+    if (last || buckets.in_parts()) self.give_up();
     throw;
   }
 }

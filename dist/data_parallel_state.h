@@ -17,7 +17,7 @@ struct DataParallel::State {
   optim::Optimizer& opt;
   Communicator& comm;
   DataParallelOptions options;
-  std::shared_ptr<ZeroShards> shards;  // of zero = 1
+  std::shared_ptr<ZeroShards> shards;  // of zero = 1 and 2
   detail::Buckets buckets;
   std::vector<Missing> missing;
   std::vector<char> first_reached;  // the first step's, of Unused::refuse and fixed
@@ -41,7 +41,11 @@ struct DataParallel::State {
     f();
     alike = false;
   }
+  // Of gradients in parts: backwards since the ranks agreed on what they have reached, and how many
+  // the present step has on every rank.
+  i64 rounds = 0, rounds_of_step = 0;
   void begin_backward(bool last, ReduceOp op);
+  void end_rounds();
   void before_first_step();
   // Reached by any rank; fills `missing`.
   void agree_on_reached(std::span<char> reached);

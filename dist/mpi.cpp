@@ -35,9 +35,9 @@ class Begun : public Work::Pending {
 // Nothing that is queued for the tensor's device, or copies it, is under way.
 void settle_tensor(const Tensor& t) {
   if (!t.defined()) return;
-  detail::wait_for_host_access(t.impl());
+  wt::detail::wait_for_host_access(t.impl());
   if (const StreamBackend* b = stream_backend(t.device()); b && b->stream_wait)
-    b->stream_wait(t.device(), detail::native_stream(t.device()));
+    b->stream_wait(t.device(), wt::detail::native_stream(t.device()));
 }
 
 class MpiCommunicator : public Communicator {

@@ -6,42 +6,63 @@
 
 namespace wt::dist {
 
-Tensor range_of(const Tensor& arena, const optim::Sharding::Piece& p) {
+Tensor range_of(const Tensor& arena, i64 begin, i64 count) {
   Geometry g{};
-  set_contiguous(g, &p.count, 1, arena.dtype());
+  set_contiguous(g, &count, 1, arena.dtype());
   const TensorImpl* whole = arena.impl();
   const i64 at = static_cast<const char*>(whole->data) -
-                 static_cast<const char*>(whole->storage->data) +
-                 p.begin * item_size(arena.dtype());
+                 static_cast<const char*>(whole->storage->data) + begin * item_size(arena.dtype());
   return optim::detail::tensor_over(whole->storage, at, g);
 }
 
-ZeroShards::ZeroShards(Communicator& comm, i64 bucket_elements)
-    : comm_(comm),
-      bucket_((std::max<i64>(1, bucket_elements) + multiple() - 1) / multiple() * multiple()) {}
-
-std::vector<ZeroShards::Piece> ZeroShards::buckets(i64 elements) const {
-  std::vector<Piece> all;
-  for (i64 at = 0; at < elements; at += bucket_)
-    all.push_back({at, std::min(bucket_, elements - at)});
-  return all;
+Tensor own_piece(const Communicator& comm, const Tensor& whole) {
+  const i64 count = whole.numel() / comm.size();
+  return range_of(whole, count * comm.rank(), count);
 }
 
-ZeroShards::Piece ZeroShards::piece_of(const Piece& bucket) const {
-  const i64 count = bucket.count / comm_.size();
-  return {bucket.begin + count * comm_.rank(), count};
+std::vector<Group> groups_from_end(std::span<const i64> sizes, i64 item_bytes, i64 first_limit,
+                                   i64 limit) {
+  std::vector<Group> groups;
+  for (size_t end = sizes.size(); end > 0;) {
+    const i64 room = groups.empty() ? first_limit : limit;
+    size_t begin = end;
+    i64 bytes = 0;
+    while (begin > 0) {
+      const i64 more = sizes[begin - 1] * item_bytes;
+      if (begin < end && bytes + more > room) break;
+      bytes += more;
+      --begin;
+    }
+    groups.push_back({begin, end - begin});
+    end = begin;
+  }
+  return groups;
 }
 
-std::vector<ZeroShards::Piece> ZeroShards::pieces(i64 elements) const {
-  std::vector<Piece> all;
-  for (const Piece& b : buckets(elements)) all.push_back(piece_of(b));
-  return all;
+std::vector<ZeroShards::Range> ZeroShards::cut(std::span<const i64> sizes, i64 item_bytes) const {
+  constexpr i64 kAlign = 64;  // elements: pieces begin where wide loads can
+  const i64 multiple = kAlign * comm_.size();
+  std::vector<Group> groups =
+      groups_from_end(sizes, item_bytes, options_.first_bucket_bytes, options_.bucket_bytes);
+  std::reverse(groups.begin(), groups.end());
+  std::vector<Range> ranges;
+  i64 at = 0;
+  for (const Group& g : groups) {
+    i64 count = 0;
+    for (size_t i = g.first; i < g.first + g.n; ++i) count += sizes[i];
+    count = (count + multiple - 1) / multiple * multiple;
+    ranges.push_back({g.first, g.n, at, count});
+    at += count;
+  }
+  return ranges;
 }
 
-void ZeroShards::gather(const Tensor& arena) {
+void ZeroShards::gather(const Tensor& arena, std::span<const Range> ranges) {
   std::vector<Work> under_way;
-  for (const Piece& b : buckets(arena.numel()))
-    under_way.push_back(comm_.start_all_gather(range_of(arena, b), range_of(arena, piece_of(b))));
+  for (const Range& r : ranges) {
+    const Tensor bucket = range_of(arena, r.begin, r.count);
+    under_way.push_back(comm_.start_all_gather(bucket, own_piece(comm_, bucket)));
+  }
   for (const Work& w : under_way) w.wait();
 }
 

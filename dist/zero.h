@@ -1,6 +1,6 @@
-// An optimizer's state in parts, one a rank: stage 1 of ZeRO (Rajbhandari et al. 2020). Each rank
-// steps 1 / size of the parameters and keeps state for these alone; the gradients of its part come
-// by reduce_scatter, and the parameters go out by all_gather: together as many bytes as an
+// An optimizer's state in parts, one a rank: stages 1 and 2 of ZeRO (Rajbhandari et al. 2020). Each
+// rank steps 1 / size of the parameters and keeps state for these alone; the gradients of its part
+// come by reduce_scatter, and the parameters go out by all_gather: together as many bytes as an
 // all_reduce of the gradients.
 //
 //   optim::AdamW opt{net, {.lr = 1e-3}};
@@ -10,7 +10,15 @@
 // Adam's 8 bytes a parameter become 8 / size. The optimizer's state(), load_state() and steps are
 // for all ranks to call together; a state is the whole one and loads at any number of ranks. .grad
 // holds sums in this rank's pieces alone.
+//
+// Stage 2, {.zero = 2}: the 4 bytes of gradients become 4 / size too. A bucket has memory of its
+// own from the first gradient that is written into it until its reduce_scatter is over, whose
+// result is added to what this rank keeps. So every backward sends: with k micro-batches, or under
+// no_sync(), k times as many bytes as stage 1, which adds up first and sends once. .grad of a
+// parameter throws UsageError, what needs a backward of one rank alone (TrainStep::verify and
+// explain) NotAvailable.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "warptape/dist/communicator.h"
@@ -18,32 +26,43 @@
 
 namespace wt::dist {
 
+struct ZeroOptions {
+  i64 bucket_bytes = i64(25) << 20;
+  i64 first_bucket_bytes = i64(1) << 20;
+  bool gradients = false;  // in parts too: stage 2
+};
+
 class WT_API ZeroShards final : public optim::Sharding {
  public:
-  // Arenas are cut into buckets of about so many elements, and each bucket into a piece a rank:
-  // what is reduced at once, while backward goes on. Keeps a reference to `comm`.
-  ZeroShards(Communicator& comm, i64 bucket_elements);
+  // Keeps a reference to `comm`.
+  ZeroShards(Communicator& comm, const ZeroOptions& options) : comm_(comm), options_(options) {}
 
-  // The buckets of an arena: ranges one after the other, each with equal pieces.
-  std::vector<Piece> buckets(i64 elements) const;
-  // This rank's piece of a bucket.
-  Piece piece_of(const Piece& bucket) const;
-
-  i64 multiple() const override { return kAlign * comm_.size(); }
-  std::vector<Piece> pieces(i64 elements) const override;
-  void gather(const Tensor& arena) override;
+  // Buckets: whole parameters, cut from the end, each filled up to equal pieces for the ranks.
+  std::vector<Range> cut(std::span<const i64> sizes, i64 item_bytes) const override;
+  void gather(const Tensor& arena, std::span<const Range> ranges) override;
   void sum(const Tensor& t) override { comm_.all_reduce(t); }
   i64 rank() const override { return comm_.rank(); }
   i64 world() const override { return comm_.size(); }
+  bool parts_gradients() const override { return options_.gradients; }
 
  private:
-  static constexpr i64 kAlign = 64;  // elements: pieces begin where wide loads can
-
   Communicator& comm_;
-  i64 bucket_;
+  ZeroOptions options_;
 };
 
-// Elements of a 1-d tensor over an arena, as collectives take them: not counted as a view.
-WT_API Tensor range_of(const Tensor& arena, const optim::Sharding::Piece& p);
+// Elements [begin, begin + count) of a 1-d tensor over an arena, as collectives take them: not
+// counted as a view.
+WT_API Tensor range_of(const Tensor& arena, i64 begin, i64 count);
+// Of such a tensor, which has as many for every rank, those of this one.
+WT_API Tensor own_piece(const Communicator& comm, const Tensor& whole);
+
+// Parameters that make a bucket together.
+struct Group {
+  size_t first, n;
+};
+// From the end: what was registered last comes first. Each group is as large as `limit` allows, the
+// first one as `first_limit`, and has a parameter at least. `sizes` in elements, limits in bytes.
+WT_API std::vector<Group> groups_from_end(std::span<const i64> sizes, i64 item_bytes,
+                                          i64 first_limit, i64 limit);
 
 }  // namespace wt::dist

@@ -6,46 +6,15 @@
 
 #include "warptape/autograd/backward.h"
 #include "warptape/core/at_line.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/optim/arena_memory.h"
 #include "warptape/optim/arena_state.h"
 
 namespace wt::optim::detail {
 namespace {
 
 constinit std::atomic<u64> arena_ids{0};
-
-// A block with a version cell for each slot: a parameter in an arena is a root of its own, and its
-// cell must live as long as any tensor over the block.
-struct CellBlock {
-  Storage* block;
-  std::unique_ptr<VersionCell[]> cells;
-};
-struct CellStorage {
-  StorageRef storage;
-  VersionCell* cells;
-};
-CellStorage zeroed_with_cells(Device d, i64 bytes, size_t n, Category c) {
-  StorageRef block = zeroed(d, bytes, c);
-  auto owner = std::make_unique<CellBlock>();
-  owner->cells = std::make_unique<VersionCell[]>(n);
-  owner->block = block.get();
-  CellStorage made;
-  made.cells = owner->cells.get();
-  // The bytes are counted with the block, so none here.
-  made.storage = StorageRef(adopt_memory(
-      d, block->data, 0,
-      [](void* p) {
-        auto* b = static_cast<CellBlock*>(p);
-        release(b->block);
-        delete b;
-      },
-      owner.get()));
-  owner.release();
-  retain(block.get());  // the adopted storage holds it from here on
-  return made;
-}
 
 // All elements lie side by side, in whatever order.
 bool fills_its_memory(const Geometry& g) {
@@ -84,31 +53,6 @@ i64 padded_elements(i64 numel, DType t) {
 }
 
 }  // namespace
-
-StorageRef zeroed(Device d, i64 bytes, Category c) {
-  const CategoryScope scope(c);
-  StorageRef s(allocate(d, bytes));
-  if (!d.is_meta) fill_zero(s->data, d, bytes);
-  return s;
-}
-
-Tensor tensor_over(Storage* s, i64 byte_offset, const Geometry& g) {
-  TensorImpl* p = new_impl();
-  p->key = tensor_key(g.dtype, s->device);
-  p->flags = kArena;
-  p->storage = s;
-  retain(s);
-  p->data = s->data ? static_cast<char*>(s->data) + byte_offset : nullptr;
-  p->cell = &s->cell;
-  p->geometry = g;
-  return Tensor(p);
-}
-
-Tensor scalar_over(Storage* s, i64 byte_offset, DType t) {
-  Geometry g{};
-  set_contiguous(g, nullptr, 0, t);
-  return tensor_over(s, byte_offset, g);
-}
 
 std::vector<Entry> trainable(const nn::ModuleBase& m) {
   std::vector<Entry> entries;
@@ -154,6 +98,7 @@ Arenas::~Arenas() {
 void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) {
   const Device d = entries.front().tensor.device();
   for (const Entry& e : entries) check_entry(e, d);
+  check_gradients(entries);
 
   // Everything that can throw comes first: nothing has changed when it does.
   std::vector<Arena> made;
@@ -179,7 +124,8 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     const i64 bytes = a.elements * item_size(a.dtype);
     const size_t n = a.slots.size();
     CellStorage param = zeroed_with_cells(d, bytes, n, Category::parameter);
-    CellStorage grad = zeroed_with_cells(d, bytes, n, Category::gradient);
+    const i64 kept = a.parts_gradients ? a.state_elements() : a.elements;
+    CellStorage grad = zeroed_with_cells(d, kept * item_size(a.dtype), n, Category::gradient);
     a.param = std::move(param.storage);
     a.grad = std::move(grad.storage);
     for (int k = 0; k < states_of(a); ++k)
@@ -189,8 +135,10 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
     for (size_t i = 0; i < n; ++i) {
       Slot& s = a.slots[i];
       const TensorImpl* p = s.entry.tensor.impl();
+      s.cell = &grad.cells[i];
+      if (a.parts_gradients) continue;
       s.grad = tensor_over(a.grad.get(), s.offset * item_size(a.dtype), p->geometry);
-      s.grad.impl()->cell = &grad.cells[i];
+      s.grad.impl()->cell = s.cell;
     }
     n_runs += n;
   }
@@ -205,17 +153,19 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
       const i64 bytes = p->geometry.numel * item_size(a.dtype);
       copy_if_real(a.at(a.param, s.offset), d, p->data, d, bytes);
       const Leaf* l = leaf_of(p);
-      if (l && l->grad && l->written) wt::detail::copy_into(s.grad.impl(), l->grad);
+      if (l && l->grad && l->written && s.grad.defined())
+        wt::detail::copy_into(s.grad.impl(), l->grad);
     }
     if (!old) continue;
     const auto b = std::find_if(old->begin(), old->end(), [&](const Arena& x) {
       return x.dtype == a.dtype && x.group == a.group;
     });
     WT_INTERNAL_ASSERT(b != old->end());
-    if (a.average)
-      copy_if_real(a.average->data, d, b->average->data, device_,
-                   std::min(a.elements, b->elements) * item_size(a.dtype));
-    for (int k = 0; k < states_of(a); ++k) copy_state(a, d, *b, device_, k);
+    if (a.average) copy_kept({a, a.average, whole(a), d}, {*b, b->average, whole(*b), device_});
+    for (int k = 0; k < states_of(a); ++k)
+      copy_kept({a, a.state[k], a.pieces, d}, {*b, b->state[k], b->pieces, device_});
+    if (a.parts_gradients && b->parts_gradients)
+      copy_kept({a, a.grad, a.pieces, d}, {*b, b->grad, b->pieces, device_});
   }
 
   // From here on nothing throws.
@@ -226,9 +176,10 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
       Tensor& t = s.entry.tensor;
       t.rebind(a.param.get(), s.offset * item_size(a.dtype), &cells[k][i]);
       if (Leaf* l = leaf_of(t.impl())) {
+        if (!l->grad && s.grad.defined()) l->written = false;  // there were pieces alone
         if (l->grad) release(l->grad);
         l->grad = s.grad.impl();
-        retain(l->grad);
+        if (l->grad) retain(l->grad);
         l->in_arena = true;
         l->holder = id_;
       }
@@ -240,6 +191,16 @@ void Arenas::lay_out(std::vector<Entry> entries, const std::vector<Arena>* old) 
   arenas_ = std::move(made);
   runs_ = std::move(runs);
   steps_ = std::move(steps);
+}
+
+// Where they are to be kept in parts, all that is there must be sums of all ranks already.
+void Arenas::check_gradients(const std::vector<Entry>& entries) const {
+  if (!sharding_ || !sharding_->parts_gradients()) return;
+  for (const Entry& e : entries)
+    if (const Leaf* l = leaf_of(e.tensor.impl()); l && l->grad && l->written)
+      throw UsageError(str("[optimizer] parameter ", e.name, " has a gradient of this rank alone, ",
+                           "and gradients are kept in parts of all ranks' sums", at_line(),
+                           "\n  Try zero_grad(), and the DataParallel's backward()"));
 }
 
 bool Arenas::rebuild() {
@@ -265,199 +226,11 @@ std::vector<std::pair<const Arena*, const Slot*>> Arenas::in_order() const {
   return all;
 }
 
-const std::vector<Run>& Arenas::collect() {
-  runs_.clear();
-  Written w;  // a local: members would be stored for every slot
-  u32 scaler = 0;
-  for (const Arena& a : arenas_) {
-    bool open = false;
-    for (const Slot& s : a.slots) {
-      const Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!l || !l->written) {
-        open = false;
-        continue;
-      }
-      if (l->invalid) [[unlikely]]
-        throw NumericError(str("[optimizer] the gradient of ", s.entry.name,
-                               " is invalid after a backward that threw", at_line(),
-                               "\n  Try zero_grad()"));
-      if (!w.first) {
-        w.first = &s;
-        scaler = l->scaler;
-      }
-      if (l->scaler != scaler) w.other = &s;
-      if (l->from_f16) w.from_f16 = &s;
-      w.fresh |= l->grad->cell->version != s.stepped;
-      w.backwards = std::max(w.backwards, l->backwards - s.backwards);
-      if (open)
-        runs_.back().count += s.padded;
-      else
-        runs_.push_back({&a, s.offset, s.padded, s.offset});
-      open = true;
-    }
-  }
-  written_ = w;
-  if (sharding_) [[unlikely]]
-    cut_steps();
-  return runs_;
-}
-
-void Arenas::zero_grad() noexcept {
-  for (Arena& a : arenas_)
-    for (Slot& s : a.slots) {
-      s.entry.tensor.zero_grad();
-      if (const Leaf* l = leaf_of(s.entry.tensor.impl())) s.backwards = l->backwards;
-    }
-}
-
-u32 Arenas::pending_backwards() const {
-  u32 n = 0;
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots)
-      if (const Leaf* l = leaf_of(s.entry.tensor.impl()); l && l->written)
-        n = std::max(n, l->backwards - s.backwards);
-  return n;
-}
-
-void Arenas::fill_grad_zero() {
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) {
-      Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!l || !l->written || !l->grad) continue;
-      const Geometry& g = l->grad->geometry;
-      if (!device_of(l->grad).is_meta)
-        fill_zero(l->grad->data, device_of(l->grad), g.numel * item_size(g.dtype));
-      l->grad->cell->wrote(mode.frame);
-      l->invalid = l->from_f16 = false;
-      l->scaler = kAnyScaler;
-    }
-}
-
-void Arenas::mark_unscaled() noexcept {
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots)
-      if (Leaf* l = leaf_of(s.entry.tensor.impl()); l && l->written) l->scaler |= kUnscaledBit;
-}
-
-void Arenas::add_average() {
-  std::vector<StorageRef> made;
-  for (const Arena& a : arenas_)
-    made.push_back(zeroed(device_, a.elements * item_size(a.dtype), Category::optimizer));
-  for (size_t i = 0; i < made.size(); ++i) {
-    Arena& a = arenas_[i];
-    copy_if_real(made[i]->data, device_, a.param->data, device_, a.elements * item_size(a.dtype));
-    a.average = std::move(made[i]);
-  }
-  ++generation_;
-}
-
-std::vector<char> Arenas::written_slots() const {
-  std::vector<char> slots;
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) {
-      const Leaf* l = leaf_of(s.entry.tensor.impl());
-      slots.push_back(l && l->written);
-    }
-  return slots;
-}
-
-void Arenas::wrote_slots(const std::vector<char>& slots, u32 scaler) noexcept {
-  size_t i = 0;
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) {
-      Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!slots[i++] || !l) continue;
-      l->written = true;
-      l->scaler = scaler;
-      ++l->backwards;
-      l->grad->cell->wrote(mode.frame);
-    }
-}
-
-void Arenas::also_reached(std::span<const char> reached) noexcept {
-  size_t i = 0;
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) {
-      Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!reached[i++] || !l || l->written) continue;
-      l->written = true;
-      l->scaler = kAnyScaler;
-      ++l->backwards;
-      l->grad->cell->wrote(mode.frame);
-    }
-}
-
-void Arenas::attach_half(Arena& a, StorageRef memory, VersionCell* cells, DType t) noexcept {
-  a.half = std::move(memory);
-  a.half_dtype = t;
-  for (size_t i = 0; i < a.slots.size(); ++i) {
-    Slot& s = a.slots[i];
-    Geometry g = s.entry.tensor.impl()->geometry;
-    g.dtype = t;
-    s.half = tensor_over(a.half.get(), s.offset * item_size(t), g);
-    s.half.impl()->cell = &cells[i];
-  }
-}
-
-void Arenas::keep_half(DType t) {
-  struct Made {
-    Arena* arena;
-    CellStorage memory;
-  };
-  std::vector<Made> made;
-  for (Arena& a : arenas_)
-    if (a.dtype == DType::f32 && !(a.half && a.half_dtype == t))
-      made.push_back({&a, zeroed_with_cells(device_, a.elements * item_size(t), a.slots.size(),
-                                            Category::parameter)});
-  for (Made& m : made) attach_half(*m.arena, std::move(m.memory.storage), m.memory.cells, t);
-  generation_ += !made.empty();
-  for (const Arena& a : arenas_) {
-    if (!a.half) continue;
-    for (const Slot& s : a.slots) {
-      const TensorImpl* p = s.entry.tensor.impl();
-      Leaf* l = leaf_of(p);
-      if (!l || (l->half == s.half.impl() && l->half_version == p->cell->version)) continue;
-      wt::detail::copy_into(s.half.impl(), p);
-      if (l->half != s.half.impl()) {
-        if (l->half) release(l->half);
-        l->half = wt::detail::retained(s.half.impl());
-      }
-      l->half_version = p->cell->version;
-    }
-  }
-}
-
-void Arenas::bump_versions() noexcept {
-  for (Arena& a : arenas_)
-    for (Slot& s : a.slots) {
-      TensorImpl* p = s.entry.tensor.impl();
-      Leaf* l = leaf_of(p);
-      if (!l || !l->written) continue;
-      const bool had_half = l->half && l->half_version == p->cell->version;
-      p->cell->wrote(mode.frame);
-      s.stepped = l->grad->cell->version;
-      s.backwards = l->backwards;
-      // The update wrote the copy too, or neither.
-      if (!had_half) continue;
-      l->half->cell->wrote(mode.frame);
-      l->half_version = p->cell->version;
-    }
-}
-
 i64 Arenas::partials() const {
   i64 n = 0;
   for (const Arena& a : arenas_)
     n += norm_chunks(a.state_elements()) + i64(a.slots.size() + a.pieces.size());
   return n;
-}
-
-void Arenas::zero_unwritten() {
-  for (const Arena& a : arenas_)
-    for (const Slot& s : a.slots) {
-      const Leaf* l = leaf_of(s.entry.tensor.impl());
-      if (!device_.is_meta && !(l && l->written))
-        fill_zero(a.at(a.grad, s.offset), device_, s.padded * item_size(a.dtype));
-    }
 }
 
 }  // namespace wt::optim::detail

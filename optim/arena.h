@@ -68,13 +68,16 @@ inline constexpr int kMaxStates = 3;
 
 struct Slot {
   Entry entry;
-  Tensor grad;        // over the arena: the leaf's own, unless somebody moved the parameter
-  i64 offset;         // in elements
-  i64 padded;         // elements up to the next slot
-  i64 order;          // of registration, over all arenas
-  Tensor half{};      // over Arena::half, if there is one
-  u32 stepped = ~0u;  // the gradient's version when a step last used it
-  u32 backwards = 0;  // Leaf::backwards then
+  // Over the arena: the leaf's own, unless somebody moved the parameter. Of gradients in parts
+  // undefined but while memory is lent.
+  Tensor grad;
+  i64 offset;                   // in elements
+  i64 padded;                   // elements up to the next slot
+  i64 order;                    // of registration, over all arenas
+  VersionCell* cell = nullptr;  // the gradient's
+  Tensor half{};                // over Arena::half, if there is one
+  u32 stepped = ~0u;            // the gradient's version when a step last used it
+  u32 backwards = 0;            // Leaf::backwards then
 };
 
 // Elements whose state is kept here, and where it begins in the state's memory.
@@ -91,11 +94,17 @@ struct Arena {
   StorageRef half;     // the weights in 16 bits, if operators are to find them so
   DType half_dtype = DType::f16;
   std::vector<Slot> slots;
-  std::vector<Piece> pieces;  // one, the whole arena, unless the state is sharded
+  std::vector<Piece> pieces;            // one, the whole arena, unless the state is sharded
+  std::vector<Sharding::Range> ranges;  // whose pieces these are, one each
+  bool parts_gradients = false;         // `grad` lies as the state does: pieces alone
 
   i64 state_elements() const { return pieces.back().state + pieces.back().count; }
   void* at(const StorageRef& s, i64 element) const {
     return s->data ? static_cast<char*>(s->data) + element * item_size(dtype) : nullptr;
+  }
+  // Of an element that lies at `state` in the state's memory.
+  void* grad_at(i64 element, i64 state) const {
+    return at(grad, parts_gradients ? state : element);
   }
 };
 
@@ -104,6 +113,8 @@ struct Run {
   const Arena* arena;
   i64 begin, count;  // in elements
   i64 state;         // where the range begins in the state's memory; of steps() alone
+
+  void* grad() const { return arena->grad_at(begin, state); }
 };
 
 // What is known of the written gradients together: which steps they allow.
@@ -149,11 +160,20 @@ class Arenas {
   // Zeros in every written slot, which stays written.
   void fill_grad_zero();
   // From here on state is kept for the pieces alone that `s` names; null: for all. What was there
-  // is kept, as far as it is still kept. Throws OutOfMemory; then nothing has changed.
+  // is kept, as far as it is still kept. Throws OutOfMemory, and UsageError for gradients of this
+  // rank alone where they are to be kept in parts; then nothing has changed.
   void shard(std::shared_ptr<Sharding> s);
   Sharding* sharding() const { return sharding_.get(); }
-  // The whole of state k, from all ranks: new memory.
-  StorageRef whole_state(const Arena& a, int k) const;
+  bool parts_gradients() const { return arenas_.front().parts_gradients; }
+  // Of such: a slot's gradient lies in `memory` until it is taken back. A leaf that has written it
+  // before adds to what is there.
+  void lend_gradient(const Slot& s, Storage* memory, i64 byte_offset);
+  void take_back_gradient(const Slot& s) noexcept;
+  // Of the gradients that are kept here: the first one with inf or NaN. Waits for the device.
+  std::string first_non_finite() const;
+  // The whole of state k, from all ranks, in the host's memory; null on ranks that do not want it
+  // here. Sharded state alone.
+  StorageRef gather_state(const Arena& a, int k, bool here) const;
   // This rank's pieces of it, from a whole one.
   void take_state(const Arena& a, int k, const Storage& whole);
   // A 1-d tensor over all of such memory.
@@ -181,7 +201,8 @@ class Arenas {
   std::vector<std::pair<const Arena*, const Slot*>> in_order() const;
   // Room that the norm of any set of ranges needs, in doubles: of one rank.
   i64 partials() const;
-  // Zero-fills what no backward wrote: before a reduction over whole arenas.
+  // Zero-fills what no backward wrote: before a reduction over whole arenas. Gradients in parts
+  // need it not: what is lent is zero.
   void zero_unwritten();
 
  private:
@@ -193,6 +214,7 @@ class Arenas {
   bool rebuild();
   void cut_steps();
   void lay_out(std::vector<Entry> entries, const std::vector<Arena>* old);
+  void check_gradients(const std::vector<Entry>& entries) const;
 
   int states_of(const Arena& a) const {
     return n_states_[n_states_.size() == 1 ? 0 : size_t(a.group)];

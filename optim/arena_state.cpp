@@ -11,20 +11,32 @@ void copy_if_real(void* to, Device to_device, const void* from, Device from_devi
     copy_bytes(to, to_device, from, from_device, bytes);
 }
 
-// How large it is, and of which part the state is kept.
+// How large it is, where its slots begin, and of which part the state is kept.
 void lay_out_state(Arena& a, const Sharding* s) {
   if (!s) {
-    a.pieces = {{0, a.elements, 0}};
+    a.pieces = whole(a);
     return;
   }
-  const i64 multiple = s->multiple();
-  a.elements = (a.elements + multiple - 1) / multiple * multiple;
+  std::vector<i64> sizes;
+  for (const Slot& slot : a.slots) sizes.push_back(slot.padded);
+  a.ranges = s->cut(sizes, item_size(a.dtype));
+  a.parts_gradients = s->parts_gradients();
   i64 state = 0;
-  for (const Sharding::Piece& p : s->pieces(a.elements)) {
-    a.pieces.push_back({p.begin, p.count, state});
-    state += p.count;
+  for (const Sharding::Range& r : a.ranges) {
+    i64 at = r.begin;
+    for (size_t i = r.first_slot; i < r.first_slot + r.n_slots; ++i) {
+      a.slots[i].offset = at;
+      at += a.slots[i].padded;
+    }
+    a.elements = r.begin + r.count;
+    a.slots[r.first_slot + r.n_slots - 1].padded += a.elements - at;
+    const i64 piece = r.count / s->world();
+    a.pieces.push_back({r.begin + piece * s->rank(), piece, state});
+    state += piece;
   }
 }
+
+std::vector<Piece> whole(const Arena& a) { return {{0, a.elements, 0}}; }
 
 namespace {
 
@@ -38,14 +50,23 @@ void for_common(i64 begin, i64 count, const Piece& p, const F& f) {
 
 }  // namespace
 
-void copy_state(const Arena& to, Device to_device, const Arena& from, Device from_device, int k) {
-  const i64 size = item_size(to.dtype);
-  for (const Piece& t : to.pieces)
-    for (const Piece& f : from.pieces)
-      for_common(t.begin, t.count, f, [&](i64 begin, i64 n) {
-        copy_if_real(to.at(to.state[k], t.state + begin - t.begin), to_device,
-                     from.at(from.state[k], f.state + begin - f.begin), from_device, n * size);
+void copy_kept(const Kept& to, const Kept& from) {
+  const i64 size = item_size(to.arena.dtype);
+  for (const Slot& t : to.arena.slots) {
+    const auto f = std::lower_bound(from.arena.slots.begin(), from.arena.slots.end(), t.order,
+                                    [](const Slot& s, i64 order) { return s.order < order; });
+    if (f == from.arena.slots.end() || f->order != t.order) continue;
+    const i64 moved = f->offset - t.offset;
+    for (const Piece& tp : to.pieces)
+      for_common(t.offset, t.entry.tensor.numel(), tp, [&](i64 begin, i64 n) {
+        for (const Piece& fp : from.pieces)
+          for_common(begin + moved, n, fp, [&](i64 at, i64 count) {
+            copy_if_real(to.arena.at(to.memory, tp.state + at - moved - tp.begin), to.device,
+                         from.arena.at(from.memory, fp.state + at - fp.begin), from.device,
+                         count * size);
+          });
       });
+  }
 }
 
 void Arenas::cut_steps() {
@@ -75,20 +96,35 @@ Tensor Arenas::flat(const Arena& a, Storage* memory, DType t) {
   return tensor_over(memory, 0, g);
 }
 
-StorageRef Arenas::whole_state(const Arena& a, int k) const {
+// Range by range: the device needs room for one of them, and the host for all, where it is wanted.
+StorageRef Arenas::gather_state(const Arena& a, int k, bool here) const {
   const i64 size = item_size(a.dtype);
-  StorageRef whole = zeroed(device_, a.elements * size, Category::optimizer);
-  for (const Piece& p : a.pieces)
-    copy_if_real(a.at(whole, p.begin), device_, a.at(a.state[k], p.state), device_, p.count * size);
-  if (sharding_) sharding_->gather(flat(a, whole.get(), a.dtype));
-  return whole;
+  StorageRef all;
+  if (here) all = zeroed(Device::cpu(), a.elements * size, Category::optimizer);
+  i64 largest = 0;
+  for (const Sharding::Range& r : a.ranges) largest = std::max(largest, r.count);
+  const StorageRef room = zeroed(device_, largest * size, Category::optimizer);
+  for (size_t i = 0; i < a.ranges.size(); ++i) {
+    const Sharding::Range range{0, 0, 0, a.ranges[i].count};
+    const Piece& p = a.pieces[i];
+    copy_if_real(a.at(room, p.begin - a.ranges[i].begin), device_, a.at(a.state[k], p.state),
+                 device_, p.count * size);
+    Geometry g{};
+    set_contiguous(g, &range.count, 1, a.dtype);
+    sharding_->gather(tensor_over(room.get(), 0, g), {&range, 1});
+    if (here)
+      copy_if_real(a.at(all, a.ranges[i].begin), Device::cpu(), room->data, device_,
+                   range.count * size);
+  }
+  return all;
 }
 
 void Arenas::take_state(const Arena& a, int k, const Storage& whole) {
   const i64 size = item_size(a.dtype);
   for (const Piece& p : a.pieces)
     copy_if_real(a.at(a.state[k], p.state), device_,
-                 static_cast<const char*>(whole.data) + p.begin * size, device_, p.count * size);
+                 static_cast<const char*>(whole.data) + p.begin * size, whole.device,
+                 p.count * size);
 }
 
 }  // namespace wt::optim::detail

@@ -109,7 +109,7 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
         str("[clip_grad_norm_] norm_type must be above 0, got ", options.norm_type, at_line()));
   std::vector<Tensor> grads;
   for (const Tensor& p : parameters) {
-    Tensor g = p.grad();
+    Tensor g = p.grad(at);
     if (!g.defined()) continue;
     check_unscaled("clip_grad_norm_", p);
     if (!grads.empty() && g.device() != grads[0].device())
@@ -143,7 +143,7 @@ void clip_grad_value_(std::span<const Tensor> parameters, double limit, Frame at
   const NoGrad no_grad;
   for (const Tensor& p : parameters) check_unscaled("clip_grad_value_", p);
   for (const Tensor& p : parameters) {
-    Tensor g = p.grad();
+    Tensor g = p.grad(at);
     if (g.defined()) g.clamp_(-limit, limit);  // takes no memory: all are limited, or none
   }
 }

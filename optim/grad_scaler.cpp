@@ -168,18 +168,10 @@ GradScaler::Stage* GradScaler::stage_of(const Optimizer& opt) {
   return nullptr;
 }
 
-static void check_whole(const Optimizer& opt) {
-  if (opt.arenas().sharding())
-    throw NotAvailable(str("[GradScaler] the optimizer's state is sharded, and of most gradients ",
-                           "this rank has no sum", at_line(), "\n  Try TrainStep with f16"));
-}
-
-// The norm of the written gradients, over partial sums that are there, and what it says.
-void GradScaler::decide(Optimizer& opt, bool unscaled) const {
-  i64 chunks = 0;
-  for (const detail::Run& r : opt.arenas().runs()) chunks += norm_chunks(r.count);
+// What n partial sums of the written gradients' norm say.
+void GradScaler::decide(Optimizer& opt, i64 n, bool unscaled) const {
   run(StepDecideArgs{.partials = opt.partials(),
-                     .count = chunks,
+                     .count = n,
                      .max_norm = 0,
                      .norm = opt.own_norm(),
                      .factor = static_cast<double*>(opt.own_factor().impl()->data),
@@ -201,17 +193,13 @@ void GradScaler::unscale_(Optimizer& opt, Frame at) {
             " since the last update()", at_line(),
             "\n  Try one unscale_() between the last backward() and step()"));
   opt.prepare();
-  check_whole(opt);
   opt.check_gradients("unscale_", id_);
   LossScale* const scaler = on_device(opt.device());
-  auto* partials = const_cast<double*>(opt.partials());
-  for (const detail::Run& r : opt.arenas().runs()) {
-    const detail::Arena& a = *r.arena;
-    run(GradUnscaleArgs{a.at(a.grad, r.begin), r.count, a.dtype, scaler, partials},
+  const i64 n = opt.add_norm([&](const detail::Run& r, double* partials) {
+    run(GradUnscaleArgs{r.grad(), r.count, r.arena->dtype, scaler, partials},
         launch_on(opt.device()));
-    partials += norm_chunks(r.count);
-  }
-  decide(opt, true);
+  });
+  decide(opt, n, true);
   opt.arenas().mark_unscaled();
   stages_.emplace_back(&opt, Stage::unscaled);
 }
@@ -228,12 +216,10 @@ void GradScaler::step(Optimizer& opt, const StepOptions& options, Frame at) {
     throw UsageError(str("[GradScaler] step() with a grad_factor, and the gradients are scaled",
                          at_line(), "\n  Try scaler.unscale_(opt) before the factor is computed"));
   opt.prepare();
-  check_whole(opt);
   opt.check_step("step", id_);
   const double* factor = nullptr;  // unscale_() has looked already
   if (!stage && options_.enabled) {
-    opt.add_norm();
-    decide(opt, false);
+    decide(opt, opt.add_norm(), false);
     factor = static_cast<const double*>(opt.own_factor().impl()->data);
   }
   opt.apply_step(options, factor, options_.enabled ? opt.own_found() : nullptr);

@@ -113,7 +113,7 @@ class WT_API GradScaler {
   LossScale read_checked() const;
   void write(const LossScale& values) const;
   Stage* stage_of(const Optimizer& opt);
-  void decide(Optimizer& opt, bool unscaled) const;
+  void decide(Optimizer& opt, i64 n, bool unscaled) const;
 
   GradScalerOptions options_;
   u32 id_;

@@ -146,6 +146,9 @@ GradientExponents gradient_exponents(Optimizer& opt, double divisor, Frame at) {
         str("[gradient_exponents] divisor must be finite and not 0, got ", divisor, at_line()));
   const detail::Arenas& arenas = opt.arenas();
   opt.arenas().sync();
+  if (arenas.sharding())
+    throw NotAvailable(str("[gradient_exponents] the optimizer's state is in parts, and of most ",
+                           "gradients this rank has no sum", at_line(), "\n  Try zero = 0"));
   const Device d = arenas.device();
   if (d.is_meta)
     throw PlacementError(str("[gradient_exponents] meta tensors have no values", at_line()));

@@ -14,6 +14,7 @@
 //
 //   optim::AdamW opt{net, {.lr = 3e-4, .groups = {{.names = {"*.bias"}, .weight_decay = 0}}}};
 #pragma once
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -113,15 +114,19 @@ class WT_API Optimizer {
   // All state by name: optim.<slot>.<parameter>, ema.<parameter>, and 0-d scalars optim.lr,
   // optim.applied, ..., those of group k as optim.group<k>.lr; optim.kind.<optimizer> is its mark.
   // The tensors are the optimizer's own memory, not copies.
-  std::vector<nn::NamedTensor> state() const;
+  std::vector<nn::NamedTensor> state() const { return state(true); }
+  // here = false, of sharded state: other ranks want it. This one gives them its part, and gets the
+  // scalars and averages alone, which all have.
+  std::vector<nn::NamedTensor> state(bool here) const;
   // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
   // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
-  // From here on this rank keeps and steps a part of the state (optim/sharding.h); null: all of it
-  // again. state() then holds copies of the whole, and it, load_state() and every step are for all
-  // ranks to call together. Throws NotAvailable for rules that need whole matrices (Muon),
-  // OutOfMemory; then nothing has changed.
+  // From here on this rank keeps and steps a part of the state, and of the gradients where the
+  // sharding says so (optim/sharding.h); null: all of it again. state() then holds copies of the
+  // whole on the cpu, and it, load_state() and every step are for all ranks to call together.
+  // Throws NotAvailable for rules that need whole matrices (Muon), UsageError for gradients in
+  // parts where some are there that are no sums yet, OutOfMemory; then nothing has changed.
   void shard(std::shared_ptr<Sharding> s, Frame at = Frame::here());
 
   // Names and tensors in order of registration.
@@ -131,13 +136,17 @@ class WT_API Optimizer {
   // --- internal: what TrainStep and clipping are made of ---
   // Follows moved parameters, then the ranges of written gradients. May throw; changes no value.
   const std::vector<detail::Run>& prepare();
-  // Enqueues the norm of those ranges' gradients as partial sums; returns how many.
+  // Enqueues the norm of those ranges' gradients as partial sums, of all ranks where the state is
+  // in parts; returns how many. f(range, where its sums go) may enqueue something else that gives
+  // them.
   i64 add_norm();
+  i64 add_norm(const std::function<void(const detail::Run&, double*)>& f);
   const double* partials() const;
   // Enqueues the update of those ranges and the count. Nothing throws but DeviceError, and
-  // OutOfMemory before anything was changed.
+  // OutOfMemory before anything was changed. `skipped`: the host knows on every rank that nothing
+  // is updated, and no rank waits for another one's pieces (one of them may throw instead).
   void apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
-             i64 dropout_calls = 0, LossScale* scaler = nullptr);
+             i64 dropout_calls = 0, LossScale* scaler = nullptr, bool skipped = false);
   // After prepare(): throws UsageError unless there are written gradients, all of them of the
   // scaler with this number (0: none; Leaf::scaler). check_step(): and unless they are fit for a
   // step; it counts their backwards.
@@ -205,10 +214,11 @@ class WT_API Optimizer {
   Blocks read_blocks() const;
   static void check_decay(double v);
   void gather_parameters();
-  // By arena and slot, where the states that state() shows lie: in the arenas, or gathered.
-  std::vector<std::vector<detail::StorageRef>> whole_states() const;
-  std::vector<nn::NamedTensor> state_over(
-      const std::vector<std::vector<detail::StorageRef>>& gathered) const;
+  // By arena and slot, where the states that state() shows lie, if not in the arenas.
+  using States = std::vector<std::vector<detail::StorageRef>>;
+  template <class F>
+  States states_of(const F& memory) const;
+  std::vector<nn::NamedTensor> state_over(const States& elsewhere) const;
   void update_average(const StepFlags& flags);
 
   Kind kind_;

@@ -28,6 +28,9 @@ class WT_API Reducer {
   virtual bool sum_gradients() { return false; }
   // The step throws before its last call here, which other ranks would wait for.
   virtual void give_up() noexcept {}
+  // A step begins whose batch is cut in at most so many parts, the same number on all ranks. A rank
+  // whose batch has fewer samples makes fewer backwards.
+  virtual void begin_step([[maybe_unused]] i64 micro_batches) {}
 };
 
 }  // namespace wt::optim

@@ -12,7 +12,7 @@ Args rule_args(const Run& r, const OptimBlock* block, const double* grad_factor,
   const Arena& a = *r.arena;
   Args args{};
   args.param = a.at(a.param, r.begin);
-  args.grad = a.at(a.grad, r.begin);
+  args.grad = r.grad();
   args.n = r.count;
   args.dtype = a.dtype;
   args.block = block;

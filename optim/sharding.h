@@ -1,6 +1,7 @@
-// Optimizer state of which every rank keeps a part (ZeRO: Rajbhandari et al. 2020, stage 1). dist
-// implements it (dist/zero.h); Optimizer::shard() takes it.
+// Optimizer state, and gradients, of which every rank keeps a part (ZeRO: Rajbhandari et al. 2020,
+// stages 1 and 2). dist implements it (dist/zero.h); Optimizer::shard() takes it.
 #pragma once
+#include <span>
 #include <vector>
 
 #include "warptape/core/tensor.h"
@@ -13,22 +14,25 @@ namespace wt::optim {
 // result is there.
 class WT_API Sharding {
  public:
-  // Elements [begin, begin + count) of an arena.
-  struct Piece {
+  // Whole parameters that lie side by side: elements [begin, begin + count) of an arena. Of
+  // world() equal pieces each rank keeps the one with its number.
+  struct Range {
+    size_t first_slot, n_slots;
     i64 begin, count;
   };
   virtual ~Sharding() = default;
-  // The sizes of arenas are multiples of so many elements.
-  virtual i64 multiple() const = 0;
-  // This rank's pieces of an arena, in ascending order. Every element is some rank's, and all ranks
-  // have equally many.
-  virtual std::vector<Piece> pieces(i64 elements) const = 0;
-  // The other ranks' pieces of a 1-d tensor over such an arena, from them.
-  virtual void gather(const Tensor& arena) = 0;
+  // Ranges of parameters of these sizes, in ascending order and without gaps between them: from 0,
+  // each as large as its parameters or larger. Sizes are in elements of `item_bytes`.
+  virtual std::vector<Range> cut(std::span<const i64> sizes, i64 item_bytes) const = 0;
+  // The other ranks' pieces of a 1-d tensor over an arena, from them.
+  virtual void gather(const Tensor& arena, std::span<const Range> ranges) = 0;
   // In place, over ranks: of f64.
   virtual void sum(const Tensor& t) = 0;
   virtual i64 rank() const = 0;
   virtual i64 world() const = 0;
+  // Gradients have memory in this rank's pieces alone. Who sums them lends each parameter memory
+  // for a backward (Leaf::provide).
+  virtual bool parts_gradients() const { return false; }
 };
 
 }  // namespace wt::optim

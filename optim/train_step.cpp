@@ -159,8 +159,16 @@ void TrainStep::begin_verify(i64 batch_size) {
     throw UsageError(
         "[TrainStep] verify() compares micro-batches with the whole batch: "
         "micro_batches is 1");
+  check_whole_gradients("verify");
   begin(batch_size);
   reduces_ = false;
+}
+
+// Of what makes backwards of this rank alone.
+void TrainStep::check_whole_gradients(const char* caller) const {
+  if (opt_.arenas().parts_gradients())
+    throw NotAvailable(str("[TrainStep] ", caller, "() makes a backward of this rank alone, and ",
+                           "gradients are kept in parts of all ranks' sums\n  Try zero = 1"));
 }
 
 // The gradients that are there, divided as an update would; then everything is as it was when the
@@ -306,7 +314,10 @@ void TrainStep::add(Tensor sum, const Tensor& weight, double weight_value, i64 p
 }
 
 void TrainStep::backward(const Tensor& sum, i64 part) {
-  if (options_.reducer) options_.reducer->begin_backward(reduces_ && part == parts_ - 1);
+  if (options_.reducer) {
+    if (reduces_ && part == 0) options_.reducer->begin_step(options_.micro_batches);
+    options_.reducer->begin_backward(reduces_ && part == parts_ - 1);
+  }
   if (!scaler_) return sum.backward({}, Frame{});
   if (part == 0) seed_loss();
   // A 16-bit seed would be the overflow that the scale is to find.
@@ -406,7 +417,7 @@ StepResult TrainStep::finish() {
   }
   const i64 dropout_calls = i64(generator_->calls(RandomStream::dropout));
   opt_.apply(field<double>(block_, offsetof(StepBlock, factor)), skip_flag(), step_block(block_),
-             dropout_calls, scaler_block());
+             dropout_calls, scaler_block(), skipped);
   restore_where_skipped();
   if (skipped) restore_snapshots();  // identities too
   leave_random(dropout_calls, skipped);
@@ -427,15 +438,7 @@ void TrainStep::report_found(i32 found) {
                           .skipped = 1,
                           .found = found,
                           .scale = scaler_ ? scaler_->get_scale() : 1});
-  std::string name;
-  for (const nn::NamedTensor& p : opt_.parameters()) {
-    const Tensor g = p.tensor.grad();
-    if (!g.defined() || !name.empty()) continue;
-    const std::vector<double> values = g.to_vector<double>();
-    if (!std::all_of(values.begin(), values.end(), [](double v) { return std::isfinite(v); }))
-      name = p.name;
-  }
-  throw_non_finite(found, name, scaler_ != nullptr);
+  throw_non_finite(found, opt_.arenas().first_non_finite(), scaler_ != nullptr);
 }
 
 // Enqueued on the device: buffers go back under the same flag that guards the parameters.

@@ -181,6 +181,7 @@ class WT_API TrainStep {
                          Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
+    check_whole_gradients("explain");
     begin(detail::batch_size(batch));
     reduces_ = false;
     const ScaleScope scaled(*this, scale);
@@ -253,6 +254,7 @@ class WT_API TrainStep {
 
   void begin(i64 batch_size);
   void begin_verify(i64 batch_size);
+  void check_whole_gradients(const char* caller) const;
   Gradients take_gradients();
   GradientAgreement compare(const Gradients& whole, const Gradients& parts) const;
   template <class Batch, class F>

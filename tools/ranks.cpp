@@ -78,6 +78,12 @@ bool first_of_process(const dist::Communicator& comm) {
   return comm.rank() == 0 || !are_threads(comm);
 }
 
+bool rank_0_says(dist::Communicator& comm, bool own) {
+  const Tensor said = tensor(own ? 1 : 0, {.dtype = DType::i32, .device = Device::cpu()});
+  comm.control().broadcast(said);
+  return said.item<i32>() != 0;
+}
+
 const std::string& rank_prefix() { return prefix; }
 
 std::string describe_ranks(const dist::Communicator& comm) {

@@ -24,6 +24,8 @@ int run_ranks(const RankOptions& o, const std::function<int(dist::Communicator&,
 const std::string& rank_prefix();
 // Rank 0 of those that are threads, every one that is a process.
 bool first_of_process(const dist::Communicator& comm);
+// What rank 0 says; every rank asks together.
+bool rank_0_says(dist::Communicator& comm, bool own);
 // "4 ranks, threads of this process"; empty for one.
 std::string describe_ranks(const dist::Communicator& comm);
 

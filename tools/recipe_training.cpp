@@ -185,7 +185,8 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
             .factor = 0.3,
             .patience = 1});
   if (ranks && ranks->size() > 1)
-    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks);
+    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks,
+                                                     dist::DataParallelOptions{.zero = o.zero});
   step_ = std::make_unique<TrainStep>(
       r.model(), *optimizer_,
       TrainStepOptions{.precision = precision_of(o.precision),
@@ -218,9 +219,9 @@ void RecipeTraining::evaluated(double monitored) {
   if (plateau_) plateau_->step(monitored);
 }
 
-std::vector<nn::NamedTensor> RecipeTraining::state() {
+std::vector<nn::NamedTensor> RecipeTraining::state(bool here) {
   std::vector<nn::NamedTensor> all = nn::add_prefix(recipe_.model().state_dict(), "model.");
-  for (nn::NamedTensor& t : optimizer_->state()) all.push_back(std::move(t));
+  for (nn::NamedTensor& t : optimizer_->state(here)) all.push_back(std::move(t));
   if (plateau_)
     for (nn::NamedTensor& t : plateau_->state()) all.push_back(std::move(t));
   if (scaled_)

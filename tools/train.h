@@ -41,6 +41,9 @@ struct TrainOptions {
   // Ranks as threads of this process, which share every batch; 0: one, or as many as mpirun
   // started.
   int ranks = 0;
+  // 1: each rank keeps the optimizer's state for its part of the parameters alone; 2: gradients
+  // too.
+  int zero = 0;
   double deadline = 120;  // seconds that a rank waits for the others
   i64 exponents = 0;      // steps between two records of the gradients' exponents; 0: none
 };

@@ -133,7 +133,8 @@ void Trainer::record_exponents(bool skipped) {
 void Trainer::explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar) {
   constexpr size_t kExplained = 20;
   if (skips_.size() == kExplained) return;
-  const std::string why = training_->explain(batch, r.scale).text();
+  const bool whole = o_.zero < 2 || ranks_.size() == 1;  // a rank's own gradients, once more
+  const std::string why = whole ? training_->explain(batch, r.scale).text() : "gradients in parts";
   skips_.emplace_back("skipped step " + std::to_string(c_.step), str("scale ", r.scale, ": ", why));
   if (!o_.quiet) bar.write(str("step ", c_.step, " was skipped at scale ", r.scale, ": ", why));
 }
@@ -178,7 +179,8 @@ void Trainer::judge() {
   // A model whose loss is no number is never the best, whatever it guesses right.
   const bool counts = std::isfinite(eval_->loss);
   const bool first = c_.best_step == 0 || std::isnan(c_.best);
-  const bool better = counts && (first || (o_.monitor == "loss" ? now < c_.best : now > c_.best));
+  const bool better =
+      agreed(counts && (first || (o_.monitor == "loss" ? now < c_.best : now > c_.best)));
   Counters next = c_;
   next.due = false;
   ++next.worse;
@@ -186,8 +188,11 @@ void Trainer::judge() {
     next.best = now;
     next.best_step = c_.step;
     next.worse = 0;
-    // It may be there without being synchronised.
-    if (out_ && !write([&] { out_->save_best(state(next)); }) && !best_is_of_this_step()) return;
+    if (agreed(out_.has_value())) {
+      const std::vector<nn::NamedTensor> kept = state(next);
+      // It may be there without being synchronised.
+      if (out_ && !write([&] { out_->save_best(kept); }) && !best_is_of_this_step()) return;
+    }
   }
   training_->evaluated(now);
   c_ = next;
@@ -262,14 +267,14 @@ int Trainer::run() {
   try {
     loop();
   } catch (const CheckpointError&) {
-    keep_what_there_is(true);
+    keep_what_there_is(End::no_output);
     throw;
   } catch (const NumericError& e) {
     report_non_finite(e, nullptr);  // of a device that told late
-    keep_what_there_is(false);
+    keep_what_there_is(End::alike);
     throw;
   } catch (...) {
-    keep_what_there_is(false);
+    keep_what_there_is(End::apart);
     throw;
   }
   not_training([&] {

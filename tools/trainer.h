@@ -54,7 +54,7 @@ class Trainer {
   void begin_weights();
   void begin();
   void resume(const nn::LoadedTensors& file);
-  void repair_best();
+  void repair_best(const nn::LoadedTensors& resumed);
   bool best_is_of_this_step() const;
   std::vector<nn::NamedTensor> state(const Counters& c);
   bool train_one(Progress& bar);
@@ -73,7 +73,9 @@ class Trainer {
   void could_not_write(const CheckpointError& e);
   void remember_refused(const wt::StepRecord& r);
   void report_non_finite(const NumericError& e, const data::Batch* batch) noexcept;
-  void keep_what_there_is(bool no_output) noexcept;
+  enum class End { alike, apart, no_output };
+  void keep_what_there_is(End end) noexcept;
+  void wait_for_the_others() noexcept;
   ReportOptions report() const;
   std::string data_wait() const;
   void write_sample();
@@ -115,6 +117,9 @@ class Trainer {
   }
 
   bool is_first() const { return ranks_.rank() == 0; }
+  // The state is in parts: all ranks make it together, where rank 0 wants it.
+  bool gathers_state() const { return o_.zero > 0 && ranks_.size() > 1; }
+  bool agreed(bool own) { return gathers_state() ? rank_0_says(ranks_, own) : own; }
   std::optional<ResumedCheckpoint> resumed_checkpoint();
 
   TrainOptions o_;

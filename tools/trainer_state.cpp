@@ -67,6 +67,7 @@ RunHeader Trainer::header() const {
                {"set", recipe_->settings()},
                {"ranks", ranks_.size()},
                {"parameters", recipe_->model().parameter_count()}};
+  if (gathers_state()) h.options.emplace_back("zero", o_.zero);
   if (o_.ema > 0) h.options.emplace_back("ema", o_.ema);
   if (!o_.data.empty()) h.options.emplace_back("data", o_.data);
   if (!o_.init_from.empty()) h.options.emplace_back("init_from", o_.init_from);
@@ -74,7 +75,7 @@ RunHeader Trainer::header() const {
 }
 
 std::vector<nn::NamedTensor> Trainer::state(const Counters& c) {
-  std::vector<nn::NamedTensor> all = training_->state();
+  std::vector<nn::NamedTensor> all = training_->state(out_.has_value());
   const data::LoaderState at = loader_->state();
   all.push_back(named_number("loader.epoch", at.epoch));
   all.push_back(named_number("loader.batch", at.batch));
@@ -109,7 +110,7 @@ void Trainer::resume(const nn::LoadedTensors& file) {
 }
 
 // best.safetensors must be what the state says: it may be gone or damaged, or was never written.
-void Trainer::repair_best() {
+void Trainer::repair_best(const nn::LoadedTensors& resumed) {
   if (c_.best_step == 0) return;
   const std::optional<nn::LoadedTensors> there = out_->best();
   const i64 step = step_of(there);
@@ -119,7 +120,7 @@ void Trainer::repair_best() {
   if (c_.best_step == c_.step || kept) {
     std::fprintf(stderr, "the best checkpoint, of step %lld, is written anew\n",
                  static_cast<long long>(c_.best_step));
-    if (write([&] { out_->save_best(kept ? kept->tensors : state(c_)); })) return;
+    if (write([&] { out_->save_best((kept ? *kept : resumed).tensors); })) return;
   }
   std::fprintf(stderr, "the best checkpoint, of step %lld, is gone\n",
                static_cast<long long>(c_.best_step));
@@ -159,12 +160,14 @@ void Trainer::begin() {
   if (!out_) return;
   const i64 after = file ? c_.step : -1;
   out_->begin(header(), o_.resume ? std::optional(after) : std::nullopt, !c_.due);
-  if (file) repair_best();
+  if (file) repair_best(*file);
 }
 
 void Trainer::save() {
-  if (!out_ || last_saved_ == c_.step) return;
-  out_->save(c_.step, state(c_), o_.keep);
+  if (!agreed(out_ && last_saved_ != c_.step)) return;
+  const std::vector<nn::NamedTensor> all = state(c_);
+  if (!out_) return;
+  out_->save(c_.step, all, o_.keep);
   last_saved_ = c_.step;
 }
 
@@ -179,6 +182,7 @@ void Trainer::could_not_write(const CheckpointError& e) {
 
 void Trainer::remember_refused(const wt::StepRecord& r) {
   refused_ = RefusedStep{.loss = r.loss, .grad_norm = r.grad_norm, .gradients = {}};
+  if (o_.zero == 2 && ranks_.size() > 1) return;  // no rank has them
   for (const nn::NamedTensor& p : training_->optimizer().parameters())
     if (const Tensor g = p.tensor.grad(); g.defined()) refused_->gradients.add(p.name, g);
 }
@@ -208,18 +212,41 @@ void Trainer::report_non_finite(const NumericError& e, const data::Batch* batch)
   std::fprintf(stderr, "no nan-report.json: %s\n", printable_lines(problem.what()).c_str());
 }
 
-// A step that throws has changed nothing: what was trained before it is whole. no_output: the run
-// ends because it cannot write, which its caller says.
-void Trainer::keep_what_there_is(bool no_output) noexcept try {
-  if (!out_ || c_.step == first_step_) return;
+// A rank that leaves with an error ends the calls of those that have not got all of its part yet.
+void Trainer::wait_for_the_others() noexcept try {
+  ranks_.control().barrier();
+} catch (const PeerFailure&) {}  // they had it, and have left
+
+// A step that throws has changed nothing: what was trained before it is whole. Ranks whose state is
+// in parts must all have come here: alike. no_output: the run ends because it cannot write, which
+// its caller says.
+void Trainer::keep_what_there_is(End end) noexcept try {
+  if (c_.step == first_step_) return;
+  if (gathers_state() && end != End::alike) {
+    if (!out_) return;
+    out_->write_report(report());
+    end_progress_line();
+    std::fprintf(
+        stderr,
+        "nothing was saved after step %lld: with --zero the optimizer's state is in parts, "
+        "of which this is one%s\n",
+        static_cast<long long>(c_.step),
+        last_saved_ > 0 ? str("; the checkpoint of step ", last_saved_, " is there").c_str() : "");
+    return;
+  }
+  if (!gathers_state() && !out_) return;
   save();
+  if (gathers_state()) wait_for_the_others();
+  if (!out_) return;
   out_->write_report(report());
   end_progress_line();
   std::fprintf(stderr, "after step %lld; its checkpoint and the report are written\n",
                static_cast<long long>(c_.step));
 } catch (const std::exception& e) {
+  if (!out_) return;
+  const bool said = end == End::no_output;
   std::fprintf(stderr, "nothing was saved after step %lld%s%s\n", static_cast<long long>(c_.step),
-               no_output ? "" : ": ", no_output ? "" : printable_lines(e.what()).c_str());
+               said ? "" : ": ", said ? "" : printable_lines(e.what()).c_str());
 }
 
 }  // namespace wt::tools

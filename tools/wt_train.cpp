@@ -21,6 +21,9 @@ void check_given(const CLI::App& c, const TrainOptions& o) {
     if (given(name) && o.out.empty())
       throw UsageError(
           str(name, " is about the run's folder, and there is none\n  Try --out FOLDER"));
+  if (o.zero > 0 && o.exponents > 0)
+    throw UsageError(
+        "--exponents looks at whole gradients, and with --zero each rank has the sums of a part");
   if (given("--kernel-from") && o.kernels.empty())
     throw UsageError("--kernel-from says when --kernel begins, and there is no --kernel");
   if (o.recipe == kOptimizerRace) return;  // it has its own optimizers and steps
@@ -126,6 +129,11 @@ void add_train(CLI::App& app, int& code) {
                 "threads that share every batch, each with a copy of the model; processes of them, "
                 "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
       ->check(CLI::Range(1, 1024));
+  c->add_option("--zero", o->zero,
+                "1: each rank keeps the optimizer's state for its part of the parameters alone; 2: "
+                "their gradients too; 0: all of both")
+      ->check(CLI::Range(0, 2))
+      ->capture_default_str();
   c->add_option("--deadline", o->deadline,
                 "seconds that a rank waits for the others, which then end with exit code 7")
       ->check(positive())

@@ -70,11 +70,14 @@ TEST_CASE("parameters that no rank reaches stay as they are, without decay", "[d
   manual_seed(7);
   Heads fresh;
   const Weights before = weights_of(fresh);
-  const Seen s = train_heads(3, [](int) { return false; }).front();
-  CHECK(s.weights[0] != before[0]);
-  for (const size_t k : {2, 3, 6, 7}) CHECK(s.weights[k] == before[k]);  // left, never
-  CHECK(missing_text(s.missing) ==
-        "left.weight:012 left.bias:012 never.weight:012 never.bias:012 ");
+  for (const int zero : {0, 1, 2}) {
+    CAPTURE(zero);
+    const Seen s = train_heads(3, [](int) { return false; }, {.zero = zero}).front();
+    CHECK(s.weights[0] != before[0]);
+    for (const size_t k : {2, 3, 6, 7}) CHECK(s.weights[k] == before[k]);  // left, never
+    CHECK(missing_text(s.missing) ==
+          "left.weight:012 left.bias:012 never.weight:012 never.bias:012 ");
+  }
 }
 
 TEST_CASE("parameters that some ranks reach are stepped on all of them", "[dist]") {
@@ -102,20 +105,30 @@ TEST_CASE("parameters that some ranks reach are stepped on all of them", "[dist]
     });
   }
   CHECK(largest_difference(weights_of(net), all.front().weights) < 1e-5);
+  for (const int zero : {1, 2}) {
+    CAPTURE(zero);
+    const Seen s = train_heads(4, [](int r) { return r == 2; }, {.zero = zero}).front();
+    CHECK(largest_difference(s.weights, all.front().weights) < 1e-5);
+    CHECK(missing_text(s.missing) == missing_text(all.front().missing));
+  }
 }
 
 TEST_CASE("small buckets with parameters that ranks reach differently do not hang", "[dist]") {
   for (const auto unused : {dist::Unused::agree, dist::Unused::fixed})
     for (const i64 bytes : {i64(1), i64(400)})
-      train_heads(4, [](int r) { return r % 2 == 0; },
-                  {.bucket_bytes = bytes, .first_bucket_bytes = bytes, .unused = unused});
+      for (const int zero : {0, 1, 2})
+        train_heads(
+            4, [](int r) { return r % 2 == 0; },
+            {.bucket_bytes = bytes, .first_bucket_bytes = bytes, .unused = unused, .zero = zero});
 }
 
 TEST_CASE("Unused::refuse names what the first step has not reached, on all ranks", "[dist]") {
-  const auto thrown = on_ranks(2, [](Communicator& c) {
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
+  const auto thrown = on_ranks(2, [&](Communicator& c) {
     Heads net;
     optim::Sgd opt{net, {.lr = 0.1}};
-    DataParallel ddp{net, opt, c, {.unused = dist::Unused::refuse}};
+    DataParallel ddp{net, opt, c, {.unused = dist::Unused::refuse, .zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     const Weights before = weights_of(net);
     const auto loss = [&](const Batch& b) {
@@ -140,10 +153,12 @@ TEST_CASE("Unused::refuse names what the first step has not reached, on all rank
 }
 
 TEST_CASE("Unused::fixed refuses what the first step did not reach", "[dist]") {
-  const auto thrown = on_ranks(2, [](Communicator& c) {
+  const int zero = GENERATE(0, 2);
+  CAPTURE(zero);
+  const auto thrown = on_ranks(2, [&](Communicator& c) {
     Heads net;
     optim::Sgd opt{net, {.lr = 0.1}};
-    DataParallel ddp{net, opt, c, {.unused = dist::Unused::fixed}};
+    DataParallel ddp{net, opt, c, {.unused = dist::Unused::fixed, .zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     for (i64 i = 0; i < 3; ++i)
       step(Mlp::data(4, i), [&](const Batch& b) {
@@ -164,12 +179,14 @@ TEST_CASE("an inf on one rank makes all skip, and the f16 scale falls on all", "
     bool skipped;
     Weights before, skipped_at, after;
   };
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
   std::vector<Found> all(4);
   all_ranks(4, [&](Communicator& c) {
     manual_seed(7);
     Mlp net;
     optim::Sgd opt{net, {.lr = 0.01}};
-    DataParallel ddp{net, opt, c};
+    DataParallel ddp{net, opt, c, {.zero = zero}};
     TrainStep step{
         net, opt, {.precision = DType::f16, .reducer = &ddp, .loss_scale = {.init_scale = 1024}}};
     bool poisoned = false;
@@ -201,11 +218,13 @@ TEST_CASE("an inf on one rank makes all skip, and the f16 scale falls on all", "
 }
 
 TEST_CASE("an overflow of the compressed copy is found on all ranks", "[dist]") {
-  const auto thrown = on_ranks(2, [](Communicator& c) {
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
+  const auto thrown = on_ranks(2, [&](Communicator& c) {
     manual_seed(7);
     Mlp net;
     optim::Sgd opt{net, {.lr = 0.01}};
-    DataParallel ddp{net, opt, c, {.compress = DType::f16}};
+    DataParallel ddp{net, opt, c, {.compress = DType::f16, .zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     const Weights before = weights_of(net);
     try {
@@ -221,6 +240,8 @@ TEST_CASE("an overflow of the compressed copy is found on all ranks", "[dist]") 
 
 TEST_CASE("a bad label on one rank throws there, skips on the others, and training goes on",
           "[dist]") {
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
   std::vector<Weights> first(2), last(2), fresh(2);
   std::vector<std::string> texts(2);
   std::vector<i64> applied(2);
@@ -229,7 +250,7 @@ TEST_CASE("a bad label on one rank throws there, skips on the others, and traini
     manual_seed(7);
     Mlp net;
     optim::Sgd opt{net, {.lr = 0.01}};
-    DataParallel ddp{net, opt, c};
+    DataParallel ddp{net, opt, c, {.zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     fresh[r] = weights_of(net);
     bool bad = true;
@@ -275,13 +296,15 @@ struct Breaks {
 
 TEST_CASE("a rank that throws inside backward ends the step of all, which changes nothing",
           "[dist]") {
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
   std::vector<Weights> before(4), after(4);
   const auto thrown = on_ranks(4, [&](Communicator& c) {
     const auto r = size_t(c.rank());
     manual_seed(7);
     Mlp net;
     optim::AdamW opt{net, {.lr = 0.1}};
-    DataParallel ddp{net, opt, c, {.bucket_bytes = 1}};
+    DataParallel ddp{net, opt, c, {.bucket_bytes = 1, .zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     const auto loss = [&](const Batch& b, bool breaks) {
       // fc3's and fc2's buckets are under way when it throws

@@ -137,7 +137,10 @@ TEST_CASE("means of several backwards add up as in PyTorch", "[dist]") {
 }
 
 TEST_CASE("a scaler's gradients are summed, found and skipped on all ranks", "[dist]") {
+  const int zero = GENERATE(0, 1, 2);
+  const bool unscales = GENERATE(false, true);  // before the step
   for (const bool weighted : {false, true}) {
+    CAPTURE(zero, unscales, weighted);
     std::vector<Weights> first(2), skipped(2), last(2);
     std::vector<double> scale(2);
     all_ranks(2, [&](Communicator& c) {
@@ -145,7 +148,7 @@ TEST_CASE("a scaler's gradients are summed, found and skipped on all ranks", "[d
       manual_seed(7);
       Mlp net;
       optim::Sgd opt{net, {.lr = 0.05}};
-      DataParallel ddp{net, opt, c};
+      DataParallel ddp{net, opt, c, {.zero = zero}};
       optim::GradScaler scaler({.init_scale = 256});
       for (i64 i = 0; i < 3; ++i) {
         opt.zero_grad();
@@ -155,6 +158,7 @@ TEST_CASE("a scaler's gradients are summed, found and skipped on all ranks", "[d
           ddp.backward(loss, scaler);
         else
           ddp.backward(loss.mean(), scaler);
+        if (unscales) scaler.unscale_(opt);
         scaler.step(opt);
         scaler.update();
         (i == 0 ? first : i == 1 ? skipped : last)[r] = weights_of(net);
@@ -208,12 +212,14 @@ TEST_CASE("what would be divided wrongly is refused", "[dist]") {
 }
 
 TEST_CASE("a TrainStep and loops of one's own take turns with one DataParallel", "[dist]") {
+  const int zero = GENERATE(0, 1, 2);
+  CAPTURE(zero);
   std::vector<Weights> all(2);
   all_ranks(2, [&](Communicator& c) {
     manual_seed(7);
     Mlp net;
     optim::Sgd opt{net, {.lr = 0.1}};
-    DataParallel ddp{net, opt, c};
+    DataParallel ddp{net, opt, c, {.zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
     for (i64 i = 0; i < 3; ++i) {
       opt.zero_grad();

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # mpi_train_test.sh WT HAS_MPI PART: wt train on ranks that are processes. PART:
-#   same    1, 2 and 4 ranks train the same, and write one run
+#   same    1, 2 and 4 ranks train the same, and write one run, whatever parts they keep (--zero)
 #   killed  20 times a random rank of a run is killed at a random step: every other one ends with 7
 #           and names it within 5 s, and the run goes on from its last checkpoint with fewer ranks
 #   hung    5 times one is stopped instead: the same, within the deadline and 5 s
@@ -59,14 +59,17 @@ number() { sed -nE "s/.*\"$1\":([-0-9.e+]+).*/\1/p" "$2" | tail -n 1; }
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
 same() {
-  local n r loss
+  local n r loss zero
   "$wt" train fashion --data "$here/data" --set model=mlp --batch 12 --optimizer sgd --threads 1 \
     --steps 18 --quiet >"$here/alone" || fail "one process: exit code $?"
   loss=$(number eval_loss "$here/alone")
-  for n in 1 2 4; do
+  for n in 1 2 4 2:1 2:2 4:2; do  # ranks, or ranks:stage of ZeRO
+    zero=${n#*:}
+    [ "$zero" = "$n" ] && zero=0
+    n=${n%:*}
     rm -rf "$here/run"
-    start $n --steps 18 --out "$here/run"
-    end || fail "$n ranks: exit code $?"
+    start $n --steps 18 --zero $zero --out "$here/run"
+    end || fail "$n ranks, --zero $zero: exit code $?"
     for ((r = 1; r < n; ++r)); do
       [ ! -s "$here/$r.out" ] && [ ! -s "$here/$r.err" ] || fail "rank $r of $n says something"
     done
@@ -92,18 +95,18 @@ wait_for_step() {
   fail "no step $1 in 30 s"
 }
 
-# lose SIGNAL LIMIT_MS DEADLINE N: a run of N ranks loses a random one some steps on.
+# lose SIGNAL LIMIT_MS DEADLINE N ZERO: a run of N ranks loses a random one some steps on.
 lose() {
-  local signal=$1 limit=$2 deadline=$3 n=$4 lost r begin missing step
+  local signal=$1 limit=$2 deadline=$3 n=$4 zero=$5 lost r begin missing step
   lost=$((RANDOM % n))
   step=$(number step "$here/run/metrics.jsonl" 2>/dev/null || true)
   step=$((${step:-0} + 3 + RANDOM % 40))
   start "$n" --steps 1000000 --log-every 1 --save-every 10 --eval-every 1000000 --out "$here/run" \
-    --resume auto --deadline "$deadline"
+    --resume auto --deadline "$deadline" --zero "$zero"
   wait_for_step $step
   begin=$(now_ms)
   kill -"$signal" "$(cat "$here/$lost.pid")"
-  what="rank $lost of $n after step $step"
+  what="rank $lost of $n, --zero $zero, after step $step"
   while :; do
     missing=0
     for ((r = 0; r < n; ++r)); do
@@ -128,7 +131,7 @@ go_on() {
   local step
   step=$(number step "$here/run/metrics.jsonl")
   start 3 --steps 1000000 --log-every 1 --save-every 10 --eval-every 1000000 --out "$here/run" \
-    --resume auto
+    --resume auto --zero 2
   wait_for_step $((step + 5))
   kill -TERM "$(cat "$here/1.pid")"  # the step is finished, the checkpoint written
   end
@@ -142,10 +145,10 @@ go_on() {
 case $part in
   same) same ;;
   killed)
-    for i in $(seq 20); do lose KILL 5000 60 $((2 + i % 3)); done
+    for i in $(seq 20); do lose KILL 5000 60 $((2 + i % 3)) $((i / 3 % 3)); done
     go_on ;;
   hung)
-    for i in $(seq 5); do lose STOP 7000 2 $((2 + i % 3)); done
+    for i in $(seq 5); do lose STOP 7000 2 $((2 + i % 3)) $(((i + 1) % 3)); done
     go_on ;;
   *) echo "mpi_train_test: there is no part '$part'"; exit 2 ;;
 esac

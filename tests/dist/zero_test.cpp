@@ -1,6 +1,9 @@
 // DataParallel whose ranks keep a part of the optimizer's state each.
 #include "warptape/dist/zero.h"
 
+#include <array>
+#include <stdexcept>
+
 #include "warptape/optim/arena.h"
 #include "warptape/tests/dist/data_parallel_ranks.h"
 #include "warptape/tests/support/catch.h"
@@ -61,15 +64,18 @@ std::vector<Trained> train_ranks(int n, const Plan& plan) {
   return all;
 }
 
-void check_same_as_whole(int n, Plan plan) {
-  CAPTURE(n, plan.bucket_bytes, plan.micro_batches, plan.samples);
+// Stage 2 sums each micro-batch over the ranks, and stage 1 their sum: other roundings.
+void check_same_as_whole(int n, Plan plan, std::initializer_list<int> stages = {1, 2}) {
   plan.zero = 0;
   const std::vector<Trained> whole = train_ranks(n, plan);
-  plan.zero = 1;
-  for (const Trained& t : train_ranks(n, plan)) {
-    CHECK(t.weights == whole[0].weights);
-    CHECK(t.state == whole[0].state);
-    CHECK(t.applied == whole[0].applied);
+  for (const int stage : stages) {
+    CAPTURE(n, stage, plan.bucket_bytes, plan.micro_batches, plan.samples);
+    plan.zero = stage;
+    for (const Trained& t : train_ranks(n, plan)) {
+      CHECK(t.weights == whole[0].weights);
+      CHECK(t.state == whole[0].state);
+      CHECK(t.applied == whole[0].applied);
+    }
   }
 }
 
@@ -78,8 +84,9 @@ void check_same_as_whole(int n, Plan plan) {
 TEST_CASE("zero: the bits of ranks that keep all of the state", "[dist]") {
   for (const int n : {1, 2, 3, 4, 8})
     for (const i64 bucket : {1, 1000, 1 << 20}) check_same_as_whole(n, {.bucket_bytes = bucket});
-  check_same_as_whole(2, {.micro_batches = 3, .samples = 11});
+  check_same_as_whole(2, {.micro_batches = 3, .samples = 11}, {1});
   check_same_as_whole(2, {.compress = DType::bf16});
+  check_same_as_whole(2, {.compress = DType::f16});
   check_same_as_whole(2, {.precision = DType::f16});
   check_same_as_whole(3, {.precision = DType::f16, .inf_on_rank_1 = true});
   check_same_as_whole(2, {.inf_on_rank_1 = true});
@@ -92,17 +99,21 @@ TEST_CASE("zero: the norm is that of all ranks' pieces", "[dist]") {
   // The norm's f64 sum is made in other groups: a unit in the last place of f32 a step, five steps.
   CHECK(largest_difference(parts[0].weights, whole[0].weights) < 5 * 0x1p-23);
   CHECK(largest_difference(parts[0].weights, train_ranks(4, {.zero = 1})[0].weights) > 1e-3);
+  for (const Trained& t : train_ranks(4, {.zero = 2, .clip_norm = 0.1}))
+    CHECK(t.weights == parts[0].weights);
 }
 
 TEST_CASE("zero: each rank has its part of the state; buckets are begun within backward",
           "[dist]") {
   const i64 whole = train_ranks(1, {})[0].state_bytes;
-  for (const int n : {2, 4})
-    for (const Trained& t : train_ranks(n, {.zero = 1, .bucket_bytes = 1024})) {
-      const i64 multiple = 64 * n * i64(sizeof(float));
-      CHECK(t.state_bytes == (whole + multiple - 1) / multiple * multiple / n);
-      CHECK(t.launched_early > 0);
-    }
+  for (const int zero : {1, 2})
+    for (const int n : {2, 4})
+      for (const Trained& t : train_ranks(n, {.zero = zero, .bucket_bytes = 1024})) {
+        // Each bucket is filled up to pieces of 64 elements: five of them have 1024 bytes or more.
+        CHECK(t.state_bytes >= whole / n);
+        CHECK(t.state_bytes < whole / n + 5 * 64 * i64(sizeof(float)));
+        CHECK(t.launched_early > 0);
+      }
 }
 
 TEST_CASE("zero: a state goes on with another number of ranks", "[dist]") {
@@ -138,11 +149,46 @@ TEST_CASE("zero: a state goes on with another number of ranks", "[dist]") {
               {.algorithm = dist::Algorithm::chain});
     return kept;
   };
-  const Kept three = run(3, nullptr, 0, 3, 1);
-  const Kept two = run(2, &three, 3, 6, 1), two_whole = run(2, &three, 3, 6, 0);
-  REQUIRE(two.model.size() == two_whole.model.size());
-  for (size_t i = 0; i < two.model.size(); ++i)
-    CHECK(two.model[i].tensor.to_vector<double>() == two_whole.model[i].tensor.to_vector<double>());
-  for (size_t i = 0; i < two.state.size(); ++i)
-    CHECK(two.state[i].tensor.to_vector<double>() == two_whole.state[i].tensor.to_vector<double>());
+  for (const int stage : {1, 2}) {
+    const Kept three = run(3, nullptr, 0, 3, stage);
+    const Kept two = run(2, &three, 3, 6, stage), whole = run(2, &three, 3, 6, 0);
+    REQUIRE(two.model.size() == whole.model.size());
+    REQUIRE(two.state.size() == whole.state.size());
+    for (size_t i = 0; i < two.model.size(); ++i)
+      CHECK(two.model[i].tensor.to_vector<double>() == whole.model[i].tensor.to_vector<double>());
+    for (size_t i = 0; i < two.state.size(); ++i)
+      CHECK(two.state[i].tensor.to_vector<double>() == whole.state[i].tensor.to_vector<double>());
+  }
+}
+
+TEST_CASE("zero: the state is gathered where it is wanted, a bucket at a time", "[dist]") {
+  for (const Device d : {Device::cpu(), Device::simt()}) {
+    CAPTURE(to_string(d));
+    std::array<size_t, 3> states{};
+    std::vector<std::vector<double>> got, want;
+    all_ranks(3, [&](Communicator& comm) {
+      const auto r = size_t(comm.rank());
+      manual_seed(7);
+      Mlp net;
+      net.to(d);
+      optim::AdamW opt{net, {.lr = 0.01, .eps = 0.1}};
+      DataParallel ddp{net, opt, comm, {.bucket_bytes = 1024, .zero = 2}};
+      TrainStep step{net, opt, {.reducer = &ddp}};
+      step(part_of(Mlp::data(12, 0), comm.rank(), 3),
+           [&](const Batch& b) { return squares(net, b); });
+      const auto state = opt.state(comm.rank() == 1);
+      for (const nn::NamedTensor& t : state) {
+        const bool of_parameter = t.name.find("fc") != std::string::npos;
+        states[r] += of_parameter;
+        if (of_parameter && !(t.tensor.device() == Device::cpu()))
+          throw std::runtime_error(t.name + " is not on the cpu");
+        if (r == 1) got.push_back(t.tensor.to_vector<double>());
+      }
+      const auto all = opt.state();
+      if (r == 1)
+        for (const nn::NamedTensor& t : all) want.push_back(t.tensor.to_vector<double>());
+    });
+    CHECK(states == std::array<size_t, 3>{0, 12, 0});
+    CHECK(got == want);
+  }
 }

@@ -1,0 +1,128 @@
+// An optimizer's state by name.
+#include <algorithm>
+#include <cstddef>
+
+#include "warptape/core/at_line.h"
+#include "warptape/kernels/copy.h"
+#include "warptape/kernels/run.h"
+#include "warptape/optim/optimizer_memory.h"
+
+namespace wt::optim {
+
+using detail::Arena;
+using detail::kBlock;
+using detail::kMarkAt;
+using detail::StorageRef;
+
+namespace {
+
+// Where a field lies in a block.
+size_t offset_of(double OptimBlock::*field) {
+  const OptimBlock b;
+  return size_t(reinterpret_cast<const char*>(&(b.*field)) - reinterpret_cast<const char*>(&b));
+}
+
+// The name of an option of a group in state(), after "optim.".
+std::string scalar_name(const char* name, i64 group) {
+  return group == 0 ? name : str("group", group, ".", name);
+}
+
+}  // namespace
+
+std::vector<nn::NamedTensor> Optimizer::parameters() const {
+  std::vector<nn::NamedTensor> all;
+  for (const auto& [a, s] : arenas_->in_order()) all.push_back({s->entry.name, s->entry.tensor});
+  return all;
+}
+
+// memory(arena, k) for each of them, where the arenas have parts alone.
+template <class F>
+Optimizer::States Optimizer::states_of(const F& memory) const {
+  States all;
+  if (!arenas_->sharding()) return all;
+  for (const Arena& a : arenas_->all()) {
+    std::vector<StorageRef>& states = all.emplace_back();
+    for (size_t k = 0; k < kind_.slots_of(a.group).size(); ++k) states.push_back(memory(a, int(k)));
+  }
+  return all;
+}
+
+std::vector<nn::NamedTensor> Optimizer::state(bool here) const {
+  return state_over(
+      states_of([&](const Arena& a, int k) { return arenas_->gather_state(a, k, here); }));
+}
+
+std::vector<nn::NamedTensor> Optimizer::state_over(const States& elsewhere) const {
+  std::vector<nn::NamedTensor> all;
+  for (const auto& [a, s] : arenas_->in_order())
+    for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k) {
+      const StorageRef& memory =
+          elsewhere.empty() ? a->state[k] : elsewhere[size_t(a - arenas_->all().data())][k];
+      if (!memory) continue;
+      all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
+                     detail::tensor_over(memory.get(), s->offset * item_size(a->dtype),
+                                         s->entry.tensor.impl()->geometry)});
+    }
+  for (nn::NamedTensor& t : ema()) all.push_back({"ema." + t.name, std::move(t.tensor)});
+  Storage* block = memory_->block.get();
+  const auto scalar = [&](const std::string& name, i64 at, DType t) {
+    all.push_back({"optim." + name, detail::scalar_over(block, at, t)});
+  };
+  for (i64 g = 0; g < group_count(); ++g)
+    for (const auto& [name, field] : kind_.scalars)
+      scalar(scalar_name(name, g), g * kBlock + i64(offset_of(field)), DType::f64);
+  if (has_ema()) scalar("ema_decay", i64(offset_of(&OptimBlock::ema_decay)), DType::f64);
+  scalar(str("kind.", kind_.name), memory_->tail(kMarkAt), DType::i64);
+  scalar("applied", offsetof(OptimBlock, applied), DType::i64);
+  scalar("attempted", offsetof(OptimBlock, attempted), DType::i64);
+  return all;
+}
+
+void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at) {
+  const FrameScope frame(at);
+  prepare();
+  // Sharded, it goes by the host's memory, of which each rank takes its part.
+  const States whole = states_of([](const Arena& a, int) {
+    return detail::zeroed(Device::cpu(), a.elements * item_size(a.dtype), Category::optimizer);
+  });
+  const std::vector<nn::NamedTensor> mine = state_over(whole);
+  detail::check_state(kind_.name, mine, values);
+  const auto find = [&](const std::string& name) {
+    return std::find_if(values.begin(), values.end(),
+                        [&](const auto& t) { return t.name == name; });
+  };
+  for (i64 g = 0; g < group_count(); ++g) {
+    OptimBlock loaded = hyper(g);
+    for (const auto& [name, field] : kind_.scalars)
+      loaded.*field = find("optim." + scalar_name(name, g))->tensor.item();
+    check(kind_, loaded);
+  }
+  if (has_ema()) check_decay(find("optim.ema_decay")->tensor.item());
+  const i64 applied = detail::count_of(values, "optim.applied");
+  const i64 attempted = detail::count_of(values, "optim.attempted");
+  if (applied > attempted)
+    throw UsageError(
+        str("[load_state] ", applied, " of ", attempted, " steps were applied", at_line()));
+
+  const NoGrad no_grad;
+  std::vector<Tensor> converted;  // all allocations before the first write
+  for (const nn::NamedTensor& m : mine)
+    converted.push_back(find(m.name)->tensor.to(m.tensor.dtype()).to(m.tensor.device()));
+  for (size_t i = 0; i < mine.size(); ++i)
+    wt::run(CopyArgs{view_of(mine[i].tensor.impl()), view_of(converted[i].impl())},
+            mine[i].tensor.device() == memory_->device
+                ? memory_->launch()
+                : Launch{&info::step, nullptr, nullptr, mine[i].tensor.device()});
+  for (size_t i = 0; i < whole.size(); ++i)
+    for (size_t k = 0; k < whole[i].size(); ++k)
+      arenas_->take_state(arenas_->all()[i], int(k), *whole[i][k].get());
+  Blocks blocks = read_blocks();
+  for (OptimBlock& b : blocks) {  // the counts are group 0's
+    b.applied = blocks[0].applied;
+    b.attempted = blocks[0].attempted;
+    b.ema_decay = blocks[0].ema_decay;
+  }
+  write_blocks(blocks);
+}
+
+}  // namespace wt::optim
