@@ -66,6 +66,7 @@ struct SavedGraph::State {
     // A byte where there is none: operands without elements have an address too.
     pool = empty({std::max<i64>(1, i64(program.pool_bytes))}, bytes);
     for (const ProgramCall& c : program.calls) bind(c);
+    report_to_thread();
   }
 
   void* address(const ProgramPlace& at) const {
@@ -90,11 +91,19 @@ struct SavedGraph::State {
     Binder binder(c, where);
     c.launch->operands(binder);
     ops.push_back(op_named(c.op));
-    c.launch->report_to(mailbox_of(device), mailbox_op_id(*ops.back()));
     c.launch->check(device, ops.back());
   }
   void copy(View to, View from) const {
     if (to.numel()) wt::run(CopyArgs{to, from}, launch(&info::saved_graph));
+  }
+  // What is bad goes to the mailbox of the thread that runs it.
+  void report_to_thread() {
+    MailboxRecord* const to = mailbox_of(device);
+    if (std::exchange(mailbox, to) == to) return;
+    for (size_t i = 0; i < ops.size(); ++i)
+      program.calls[i].launch->report_to(to, mailbox_op_id(*ops[i]));
+    graph.reset();  // it has the address of the other one
+    phase = Phase::first;
   }
   Launch launch(const OpInfo* op) const { return {op, mode.native_stream, nullptr, device}; }
   void launch_all() const {
@@ -108,7 +117,8 @@ struct SavedGraph::State {
   detail::SavedProgram program;
   std::vector<Tensor> constants;
   Tensor pool;
-  std::vector<const OpInfo*> ops;  // of the calls
+  std::vector<const OpInfo*> ops;    // of the calls
+  MailboxRecord* mailbox = nullptr;  // that the calls report to
   std::unique_ptr<Graph> graph;
   Phase phase = Phase::first;
   detail::AmbientKey ambient = detail::AmbientKey::now();  // of the graph
@@ -190,6 +200,7 @@ std::vector<Tensor> SavedGraph::run(const std::vector<Tensor>& inputs, Frame at)
         empty(shape_of(r.geometry), {.dtype = r.geometry.dtype, .device = s.device}, at));
   for (size_t i = 0; i < inputs.size(); ++i)
     s.copy(s.view(s.program.inputs[i]), view_of(inputs[i].impl()));
+  s.report_to_thread();
   s.compute();
   for (size_t i = 0; i < results.size(); ++i)
     s.copy(view_of(results[i].impl()), s.view(s.program.results[i]));

@@ -77,6 +77,14 @@ function(wt_fuzz_targets)
   add_custom_target(fuzz_targets DEPENDS ${programs})
 endfunction()
 
+# Catch2_FOUND and its targets, of either version.
+macro(wt_find_catch2)
+  find_package(Catch2 3 CONFIG QUIET)
+  if(NOT Catch2_FOUND)
+    find_package(Catch2 2.13 CONFIG QUIET)
+  endif()
+endmacro()
+
 # wt_tests(file options file options ...): all of tests/, with the options of the files that have
 # some: RACE, GPU, SHARDS n. Test files are compiled once, -O0 and uninstrumented, and linked with
 # each flavour of the library: 2.6 instead of 17 s a file. A file that is not called *_test.cpp
@@ -85,10 +93,7 @@ function(wt_tests)
   if(NOT WARPTAPE_BUILD_TESTS)
     return()
   endif()
-  find_package(Catch2 3 CONFIG QUIET)
-  if(NOT Catch2_FOUND)
-    find_package(Catch2 2.13 CONFIG QUIET)
-  endif()
+  wt_find_catch2()
   if(NOT Catch2_FOUND)
     set(WT_TABLE "${WT_TABLE}\n--   [ ] tests      left out: apt-get install catch2, or -DCatch2_ROOT=DIR says where it is" PARENT_SCOPE)
     return()
@@ -143,22 +148,19 @@ function(wt_tests)
   endforeach()
 endfunction()
 
-# wt_thread_tests(files...): thread_tests, these of tests/ as a program under ThreadSanitizer
-# (tools/tsan.sh): instrumented themselves, as what several threads do is in them.
+# wt_thread_tests(): thread_tests, the tests of ranks that are threads as a program under
+# ThreadSanitizer (tools/tsan.sh): instrumented themselves, as what several threads do is in them.
+# Not those of processes (pulse, mpi) and of NCCL, whose fake is part of the CUDA build.
 function(wt_thread_tests)
   if(NOT WT_PLAIN STREQUAL "thread")
     return()
   endif()
-  find_package(Catch2 3 CONFIG QUIET)
-  if(NOT Catch2_FOUND)
-    find_package(Catch2 2.13 CONFIG QUIET)
-  endif()
+  wt_find_catch2()
   if(NOT Catch2_FOUND)
     return()
   endif()
-  set(sources ${ARGN})
-  list(TRANSFORM sources PREPEND tests/)
-  add_executable(thread_tests EXCLUDE_FROM_ALL ${sources})
+  wt_files(files tests/dist/*_test.cpp EXCEPT "^tests/dist/(nccl|pulse)_")
+  add_executable(thread_tests EXCLUDE_FROM_ALL ${files})
   target_link_libraries(thread_tests PRIVATE wt_common warptape::warptape Catch2::Catch2WithMain)
   target_compile_options(thread_tests PRIVATE ${WT_LIBRARY_plain})
 endfunction()

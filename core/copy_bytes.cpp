@@ -1,7 +1,7 @@
 #include "warptape/core/copy_bytes.h"
 
+#include <atomic>
 #include <cstring>
-#include <utility>
 #include <vector>
 
 #include "warptape/core/device.h"
@@ -18,7 +18,8 @@ constexpr CopyBackend kCpu = {
     plain_copy, plain_copy,
     [](void* to, const void* from, Device, i64 bytes) { std::memmove(to, from, size_t(bytes)); },
     [](void* to, Device, i64 bytes) { std::memset(to, 0, size_t(bytes)); }, [](Device) {}};
-const CopyBackend* backends[kNumDeviceKinds] = {&kCpu, nullptr, nullptr};
+// Atomic, as all that starting a device sets: another thread may be about to start it too.
+std::atomic<const CopyBackend*> backends[kNumDeviceKinds] = {&kCpu, nullptr, nullptr};
 
 // A replay would copy again what lies at the host's address then.
 void check_graph(Device a, Device b) {
@@ -32,13 +33,13 @@ const CopyBackend& backend(Device d) {
     require_available(d);
     start_device(d.kind);
   }
-  return *backends[int(d.kind)];
+  return *backends[int(d.kind)].load();
 }
 
 }  // namespace
 
 const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b) {
-  return std::exchange(backends[int(k)], b);
+  return backends[int(k)].exchange(b);
 }
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {

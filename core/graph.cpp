@@ -1,6 +1,7 @@
 #include "warptape/core/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <exception>
 
 #include "warptape/core/error.h"
@@ -13,7 +14,7 @@
 namespace wt {
 namespace {
 
-const GraphBackend* graph_backends[kNumDeviceKinds] = {};
+std::atomic<const GraphBackend*> graph_backends[kNumDeviceKinds] = {};
 
 // Throws NotAvailable where there are no graphs.
 const GraphBackend& backend_of(Device d) {

@@ -12,6 +12,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/graph_capture.h"
 #include "warptape/core/in.h"
+#include "warptape/core/mailbox_lane.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/warning.h"
@@ -209,17 +210,19 @@ ModuleScope::ModuleScope(const ModulePath* path, Cache& cache)
   }
 }
 
+// rank_: ranks are ints, and the half above has the lane of the mailboxes.
 ModeCopy::ModeCopy() : copy_(mode) {
   const Generator child = generator().next_child();
   seed_ = child.seed();
   fork_ = child.fork();
-  rank_ = child.rank();
+  rank_ = u32(child.rank()) | u64(detail::mailbox_lane()) << 32;
 }
 
 void ModeCopy::adopt() const {
   static thread_local Generator adopted;
   adopted = Generator(seed_, fork_);
-  adopted.set_rank(rank_);
+  adopted.set_rank(u32(rank_));
+  detail::set_mailbox_lane(u32(rank_ >> 32));
   const u64 sequence = mode.sequence;
   mode = copy_;
   mode.generator = &adopted;

@@ -37,7 +37,7 @@ static constexpr u32 kSlowGuarded = 1u << 31, kSlowLimited = 1u << 30;
 
 namespace {
 
-const BlockAllocator* block_allocators[kNumDeviceKinds] = {};
+std::atomic<const BlockAllocator*> block_allocators[kNumDeviceKinds] = {};
 
 // Threads whose counters are summed; a thread that ends leaves its counts in `ended`.
 struct Registry {

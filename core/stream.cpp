@@ -1,5 +1,6 @@
 #include "warptape/core/stream.h"
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <utility>
@@ -17,7 +18,7 @@
 namespace wt {
 namespace {
 
-const StreamBackend* backends[kNumDeviceKinds] = {};
+std::atomic<const StreamBackend*> backends[kNumDeviceKinds] = {};
 
 struct Streams {
   std::mutex mutex;

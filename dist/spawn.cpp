@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "warptape/core/error.h"
+#include "warptape/core/mailbox_lane.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/random.h"
 
@@ -80,6 +81,7 @@ struct Spawned {
     try {
       if (options.wrap) comm = options.wrap(std::move(comm));
       fn(*comm);
+      wt::detail::check_all_mailboxes();  // a bad label that it has not waited for
     } catch (const PeerFailure&) {
       causes.note(rank, std::current_exception(), true);
     } catch (...) {
@@ -110,6 +112,7 @@ void spawn(int ranks, const std::function<void(Communicator&)>& fn, SpawnOptions
       threads.emplace_back([&, r, mine = std::move(world[size_t(r)])]() mutable {
         ::pthread_setname_np(::pthread_self(), str("rank ", r).c_str());
         mode_copy.adopt();
+        const wt::detail::MailboxLane lane;
         Generator& random = generator();
         random = before;
         random.set_rank(u64(r));

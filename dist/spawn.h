@@ -26,6 +26,10 @@ struct SpawnOptions {
 // with the caller's random state, dropout's rank beside it: they draw the same numbers, but for
 // dropout. The caller goes on with rank 0's random state, as if it had called fn itself.
 //
+// A bad label or index is met by one rank: each has a mailbox of its own (core/mailbox.h) on every
+// device, threads that it starts with a ModeCopy (a loader's) share it, and what it holds when fn
+// returns is thrown.
+//
 // What fn throws on one rank ends the calls of the others, and is thrown here when all have ended:
 // the first one, with its type, not the PeerFailure of those that waited for it; an error of the
 // library says which rank it was. Throws UsageError for ranks < 1.

@@ -151,7 +151,7 @@ StepResult TrainStep::run_captured(const std::vector<Tensor*>& tensors, i64 size
 // generator's.
 bool TrainStep::still_stands(const CapturedEntry& e) {
   if (e.generation != opt_.arenas().generation() || e.block != block_.impl()->data ||
-      !e.graph->is_current())
+      e.mailbox != opt_.mailbox() || !e.graph->is_current())
     return false;
   if (e.dropout_calls && (e.seed != generator().seed() || e.fork != generator().fork()))
     return false;
@@ -208,6 +208,7 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
   }
   e.generation = opt_.arenas().generation();
   e.block = block_.impl()->data;
+  e.mailbox = opt_.mailbox();
   e.seed = generator_->seed();
   e.fork = generator_->fork();
   e.written = opt_.arenas().written_slots();

@@ -49,6 +49,7 @@ struct TrainStep::CapturedEntry {
   // What the graph was captured with, and what a replay does on the host.
   u64 generation = 0, seed = 0, fork = 0;
   const void* block = nullptr;
+  const i32* mailbox = nullptr;
   std::vector<Snapshot> buffers{};         // all
   std::vector<char> changed{}, written{};  // which buffers and gradients it writes
   i64 dropout_calls = 0;

@@ -76,9 +76,8 @@ void Optimizer::make_memory(const Blocks& values) {
   made->partials = detail::zeroed(d, arenas_->partials() * (shards ? shards->world() : 1) * 8,
                                   Category::optimizer);
   if (schedule_) made->table = detail::zeroed(d, kTableSize * 8, Category::optimizer);
-  const i32* mailbox = mailbox_flag(d);
+  (void)mailbox_flag(d);  // whose first use may throw
   memory_ = std::move(made);
-  mailbox_ = mailbox;
   if (!d.is_meta)
     copy_bytes(static_cast<char*>(memory_->block->data) + memory_->tail(kMarkAt), d, &kMark,
                Device::cpu(), sizeof kMark);
@@ -124,6 +123,7 @@ const std::vector<Run>& Optimizer::prepare() {
   arenas_->sync();
   if (memory_->device != arenas_->device()) [[unlikely]]
     make_memory(read_blocks());
+  mailbox_ = mailbox_flag(memory_->device);  // of the thread that steps
   if (schedule_ && memory_->table_left == 0) [[unlikely]]
     refill_schedule(false);
   return arenas_->collect();

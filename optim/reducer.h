@@ -26,7 +26,7 @@ class WT_API Reducer {
   // After any(): sums the gradients that it has not summed yet. False: it does not know the
   // gradients, and sum() is called for each arena.
   virtual bool sum_gradients() { return false; }
-  // The step throws before its last call here, which other ranks would wait for.
+  // The step throws, at its begin or before its last call here, which other ranks would wait for.
   virtual void give_up() noexcept {}
   // A step begins whose batch is cut in at most so many parts, the same number on all ranks. A rank
   // whose batch has fewer samples makes fewer backwards.

@@ -140,10 +140,15 @@ void TrainStep::prepare_memory() {
 }
 
 void TrainStep::begin(i64 batch_size) {
+  or_give_up([&] { begin_alone(batch_size); });
+  reduces_ = options_.reducer != nullptr;
+}
+
+void TrainStep::begin_alone(i64 batch_size) {
+  reduces_ = false;
   if (batch_size < 1) throw UsageError("[TrainStep] the batch is empty");
   parts_ = std::min(options_.micro_batches, batch_size);
   samples_ = batch_size;
-  reduces_ = options_.reducer != nullptr;
   opt_.arenas().zero_grad();
   prepare_memory();
   // What an earlier operator left there is not this step's failure.
@@ -160,8 +165,7 @@ void TrainStep::begin_verify(i64 batch_size) {
         "[TrainStep] verify() compares micro-batches with the whole batch: "
         "micro_batches is 1");
   check_whole_gradients("verify");
-  begin(batch_size);
-  reduces_ = false;
+  begin_alone(batch_size);
 }
 
 // Of what makes backwards of this rank alone.
@@ -482,8 +486,12 @@ void TrainStep::roll_back() noexcept {
 
 // As long as other ranks' step waits for this one's part of it, it cannot end there either.
 void TrainStep::abandon() noexcept {
-  if (std::exchange(reduces_, false)) options_.reducer->give_up();
+  if (std::exchange(reduces_, false)) give_up();
   roll_back();
+}
+
+void TrainStep::give_up() const noexcept {
+  if (options_.reducer) options_.reducer->give_up();
 }
 
 // The error with what the step knows: which one it was, and what keeps its numbers.

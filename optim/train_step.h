@@ -129,7 +129,7 @@ class WT_API TrainStep {
   StepResult operator()(const Batch& batch, F&& loss_of, Frame at = Frame::here()) {
     check_batch_type<Batch>();
     const FrameScope frame(at);
-    const i64 size = detail::batch_size(batch);
+    const i64 size = or_give_up([&] { return detail::batch_size(batch); });
     if (captured_) return captured_step(batch, size, loss_of);
     begin(size);
     try {
@@ -182,8 +182,7 @@ class WT_API TrainStep {
     check_batch_type<Batch>();
     const FrameScope frame(at);
     check_whole_gradients("explain");
-    begin(detail::batch_size(batch));
-    reduces_ = false;
+    begin_alone(detail::batch_size(batch));
     const ScaleScope scaled(*this, scale);
     optim::detail::OverflowWatch watch(net_module_);
     try {
@@ -252,7 +251,8 @@ class WT_API TrainStep {
   void check_buffers(CapturedEntry& e);
   StepResult replay(CapturedEntry& e);
 
-  void begin(i64 batch_size);
+  void begin(i64 batch_size);        // a step
+  void begin_alone(i64 batch_size);  // what sums nothing over ranks
   void begin_verify(i64 batch_size);
   void check_whole_gradients(const char* caller) const;
   Gradients take_gradients();
@@ -271,6 +271,17 @@ class WT_API TrainStep {
   StepResult finish();
   void roll_back() noexcept;
   void abandon() noexcept;
+  void give_up() const noexcept;
+  // What throws before a step has begun. Other ranks may be in theirs already.
+  template <class F>
+  auto or_give_up(F f) const {
+    try {
+      return f();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+  }
   OutOfMemory told_of_step(const OutOfMemory& e) const;
   void prepare_memory();
   void take_snapshots();

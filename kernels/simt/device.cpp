@@ -152,8 +152,11 @@ constexpr StreamBackend kStreams = {
 }  // namespace
 
 void start_simt_device() {
+  static std::mutex* mutex = new std::mutex;
+  const std::lock_guard lock(*mutex);
   (void)simt_options();  // a value of the environment that is none is refused before anything else
   const bool queues = lazy();
+  (void)arena_base();  // made before other threads hear of it
   set_block_allocator(DeviceKind::simt, &kBlocks);
   set_copy_backend(DeviceKind::simt, queues ? &kLazyCopies : &kEagerCopies);
   set_stream_backend(DeviceKind::simt, queues ? &kStreams : &kNoQueues);

@@ -5,7 +5,9 @@
 #include "warptape/autograd/custom.h"
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/dist/spawn.h"
 #include "warptape/tests/dist/data_parallel_ranks.h"
+#include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt_test;
@@ -242,6 +244,9 @@ TEST_CASE("a bad label on one rank throws there, skips on the others, and traini
           "[dist]") {
   const int zero = GENERATE(0, 1, 2);
   CAPTURE(zero);
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  CAPTURE(to_string(d));
   std::vector<Weights> first(2), last(2), fresh(2);
   std::vector<std::string> texts(2);
   std::vector<i64> applied(2);
@@ -249,6 +254,7 @@ TEST_CASE("a bad label on one rank throws there, skips on the others, and traini
     const auto r = size_t(c.rank());
     manual_seed(7);
     Mlp net;
+    net.to(d);
     optim::Sgd opt{net, {.lr = 0.01}};
     DataParallel ddp{net, opt, c, {.zero = zero}};
     TrainStep step{net, opt, {.reducer = &ddp}};
@@ -262,21 +268,125 @@ TEST_CASE("a bad label on one rank throws there, skips on the others, and traini
       }
       return squares(net, b);
     };
-    texts[r] = message_of([&] { step(Mlp::data(8, 0), loss); });
+    texts[r] = message_of([&] {
+      if (!step(Mlp::data(8, 0), loss).skipped()) throw std::runtime_error("it stepped");
+    });
     first[r] = weights_of(net);
     bad = false;
     step(Mlp::data(8, 1), loss);
     last[r] = weights_of(net);
     applied[r] = step.applied();
   });
-  // Ranks that are threads of one process have one mailbox of the cpu: either may read it first.
-  CHECK(mentions(texts[0] + texts[1], "IndexError"));
+  CHECK(texts[0] == "");
+  CHECK(mentions(texts[1], "IndexError: "));
+  CHECK(mentions(texts[1], "label 17 at sample 3 is outside [0, 10)"));
   for (size_t r = 0; r < 2; ++r) {
     CHECK(first[r] == fresh[r]);
     CHECK(last[r] == last[0]);
     CHECK(last[r] != fresh[r]);
     CHECK(applied[r] == 1);
   }
+}
+
+TEST_CASE("a bad label on one rank ends the others, which hear whose it was", "[dist]") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  CAPTURE(to_string(d));
+  constexpr int kRanks = 3, kBad = 1;
+  std::vector<std::string> texts(kRanks);
+  std::vector<int> blamed(kRanks, -1);
+  std::vector<char> changed(kRanks);
+  const std::string text = message_of([&] {
+    dist::spawn(kRanks, [&](Communicator& c) {
+      const auto r = size_t(c.rank());
+      manual_seed(7);
+      Mlp net;
+      net.to(d);
+      optim::Sgd opt{net, {.lr = 0.01}};
+      const Weights before = weights_of(net);
+      std::vector<i64> labels{0, 1, 2, 3, 0, 1};
+      if (c.rank() == kBad) labels[5] = 40 + c.rank();
+      const Batch b{Mlp::data(6, 0).x, tensor(labels)};
+      try {  // the others may still be about to leave DataParallel's first calls
+        DataParallel ddp{net, opt, c};
+        TrainStep step{net, opt, {.reducer = &ddp}};
+        while (true)  // the others may skip the step, and wait in the next one
+          step(b, [&](const Batch& p) { return cross_entropy(net(p.x), p.y); }).loss();
+      } catch (const PeerFailure& e) {
+        texts[r] = e.what();
+        blamed[r] = e.rank;
+        changed[r] = weights_of(net) != before;
+        throw;
+      } catch (const std::exception& e) {
+        texts[r] = e.what();
+        changed[r] = weights_of(net) != before;
+        throw;
+      }
+    });
+  });
+  CHECK(mentions(text, "IndexError: "));
+  CHECK(mentions(text, "label 41 at sample 5 is outside [0, 4)"));
+  CHECK(mentions(text, "on rank 1"));
+  for (size_t r = 0; r < kRanks; ++r) {
+    CAPTURE(r, texts[r]);
+    CHECK(mentions(texts[r], "label 41 at sample 5"));
+    CHECK(mentions(texts[r], r == kBad ? "IndexError: " : "PeerFailure: "));
+    CHECK(blamed[r] == (r == kBad ? -1 : kBad));
+    CHECK(!changed[r]);
+  }
+}
+
+TEST_CASE("an empty batch on one rank ends the others at once", "[dist]") {
+  const auto steps = GENERATE(0, 2);  // before it: the first step agrees on more
+  const auto precision = GENERATE(DType::f32, DType::f16);
+  CAPTURE(steps, dtype_name(precision));
+  const auto thrown =
+      on_ranks(3,
+               [&](Communicator& c) {
+                 manual_seed(7);
+                 Mlp net;
+                 optim::AdamW opt{net, {.lr = 0.1}};
+                 DataParallel ddp{net, opt, c};
+                 TrainStep step{net, opt, {.precision = precision, .reducer = &ddp}};
+                 const auto loss = [&](const Batch& b) { return squares(net, b); };
+                 for (int i = 0; i < steps; ++i) step(Mlp::data(8, i), loss);
+                 const Weights before = weights_of(net);
+                 try {
+                   step(Mlp::data(c.rank() == 2 ? 0 : 8, 9), loss);
+                 } catch (...) {
+                   if (weights_of(net) != before) throw std::runtime_error("it stepped");
+                   throw;
+                 }
+               },
+               {.deadline = std::chrono::hours(1)});  // longer than any test may take
+  CHECK(mentions(text_of(thrown[2]), "UsageError: [TrainStep] the batch is empty"));
+  for (size_t r = 0; r < 2; ++r) {
+    CAPTURE(r, text_of(thrown[r]));
+    REQUIRE(thrown[r]);
+    try {
+      std::rethrow_exception(thrown[r]);
+    } catch (const PeerFailure& e) {
+      CHECK(e.rank == 2);
+      CHECK(mentions(e.reason, "the batch is empty"));
+    }
+  }
+}
+
+TEST_CASE("what verify() and explain() refuse ends nobody's step", "[dist]") {
+  all_ranks(2, [](Communicator& c) {
+    manual_seed(7);
+    Mlp net;
+    optim::Sgd opt{net, {.lr = 0.01}};
+    DataParallel ddp{net, opt, c};
+    TrainStep step{net, opt, {.micro_batches = 2, .reducer = &ddp}};
+    const auto loss = [&](const Batch& b) { return squares(net, b); };
+    const Batch none = Mlp::data(0, 0);
+    if (c.rank() == 0 && message_of([&] { step.verify(none, loss); }).empty())
+      throw std::runtime_error("verified nothing");
+    if (c.rank() == 1 && message_of([&] { step.explain(none, loss); }).empty())
+      throw std::runtime_error("explained nothing");
+    step(Mlp::data(8, 1), loss);
+  });
 }
 
 namespace {

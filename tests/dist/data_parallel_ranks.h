@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "warptape/autograd/ops.h"
+#include "warptape/core/mailbox_lane.h"
 #include "warptape/core/random.h"
 #include "warptape/dist/data_parallel.h"
 #include "warptape/dist/local.h"
@@ -22,7 +23,8 @@ using dist::Communicator;
 using dist::DataParallel;
 using dist::DataParallelOptions;
 
-// f(comm) on a thread a rank; what each threw. Nobody's end ends the others before their deadline.
+// f(comm) on a thread a rank, with a mailbox of its own as spawn gives it; what each threw. What
+// one throws does not end the others.
 template <class F>
 std::vector<std::exception_ptr> on_ranks(int n, F f, dist::LocalOptions options = {}) {
   const auto world = dist::local_world(n, options);
@@ -30,6 +32,7 @@ std::vector<std::exception_ptr> on_ranks(int n, F f, dist::LocalOptions options 
   std::vector<std::thread> threads;
   for (size_t r = 0; r < world.size(); ++r)
     threads.emplace_back([&, r] {
+      const wt::detail::MailboxLane lane;
       try {
         f(*world[r]);
       } catch (...) {

@@ -130,6 +130,42 @@ TEST_CASE("Pipeline: the others hear who broke and when, while the broken rank s
   expect.report();
 }
 
+TEST_CASE("Pipeline: a label that is not there is found before anybody steps") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  NEEDS_OPERATORS(d);
+  CAPTURE(to_string(d));
+  Expect expect;
+  const std::string text = message_of([&] {
+    dist::spawn(2, [&](dist::Communicator& comm) {
+      nn::Sequential net = mlp();
+      net.to(d);
+      nn::Sequential stage = dist::partition(net, 2)[size_t(comm.rank())];
+      optim::Sgd opt{stage, {.lr = 0.1}};
+      const Samples s = samples(4);
+      dist::Pipeline pipe{stage, comm, {.micro_batches = 2}};
+      try {
+        const Loss loss = pipe.backward(s.x, full_like(s.y, 9), class_loss);
+        opt.step(dist::agree_on_step(&opt, comm, loss).options);
+        expect(opt.applied() == 0, "nobody steps, where the device is behind the host");
+        (void)loss.item();
+        comm.barrier();
+        expect(false, "no rank goes on");
+      } catch (const PeerFailure& e) {
+        expect(comm.rank() == 0 && e.rank == 1, str("rank 0 hears of it: ", e.what()));
+        expect(mentions(e.what(), "label 9 at sample 0"), e.what());
+        throw;
+      } catch (const IndexError& e) {
+        expect(comm.rank() == 1, str("it is the last stage's error: ", e.what()));
+        throw;
+      }
+    });
+  });
+  CHECK(mentions(text, "IndexError: "));
+  CHECK(mentions(text, "label 9 at sample 0 is outside [0, 4)"));
+  CHECK(mentions(text, "on rank 1"));
+  expect.report();
+}
+
 TEST_CASE("Pipeline: what is wrong with a batch is refused by every rank, and the next one goes") {
   const LeakGuard guard;
   Expect expect;

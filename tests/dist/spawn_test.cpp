@@ -140,6 +140,23 @@ TEST_CASE("a rank's error counts, also where others heard of its end first") {
                   DataError);
 }
 
+TEST_CASE("a label that nobody has waited for is thrown when its rank ends") {
+  const Device d = Device::simt();
+  const auto use = [&](int bad) {
+    spawn(3, [&](Communicator& comm) {
+      const Tensor logits = zeros({2, 4}, {.device = d});
+      const i64 label = comm.rank() == bad ? 9 : 3;
+      (void)cross_entropy(logits, tensor(std::vector<i64>{0, label}).to(d));
+    });
+  };
+  for (const int bad : {2, 0}) {
+    const std::string text = message_of([&] { use(bad); });
+    CHECK(mentions(text, "label 9 at sample 1 is outside [0, 4)"));
+    CHECK(mentions(text, str("on rank ", bad)));
+  }
+  use(-1);  // of the runs before nothing is left
+}
+
 TEST_CASE("what wraps a communicator may throw") {
   CHECK_THROWS_AS(spawn(2, [](Communicator& comm) { comm.barrier(); },
                         {.wrap =
