@@ -114,7 +114,7 @@ class WT_API DataParallel : public optim::Reducer {
   // becomes their sum over all ranks, after and not beside the backward. Returns the sum of all
   // losses and weights; nothing is divided by it yet (agree_on_step() does). It is nan on all ranks
   // where the device of one has met a bad label or index, so that none steps. Throws UsageError
-  // when no backward came since the last call.
+  // when no backward came since the last call, NotAvailable with zero = 2.
   Loss reduce(const Loss& loss, Frame at = Frame::here());
 
   // In the scope backward() only adds up what this rank has.

@@ -136,6 +136,10 @@ Loss DataParallel::reduce(const Loss& loss, Frame at) {
   const NoGrad no_grad;
   State& s = *s_;
   s.opt.prepare();
+  if (s.buckets.in_parts())
+    throw NotAvailable(str("[DataParallel] reduce() takes gradients that are whole, and zero = 2 ",
+                           "has none outside of its own backward()", at_line(),
+                           "\n  Try zero = 1"));
   if (s.kind == State::Kind::outside && s.seen == backwards_of(s.opt))
     throw UsageError(
         str("[DataParallel] reduce() without a backward since the last one: the "

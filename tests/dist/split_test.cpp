@@ -173,6 +173,8 @@ Trained train_replicas_in_turn() {
 }  // namespace
 
 TEST_CASE("split: pipelines in replicas train as one process") {
+  const int zero = GENERATE(0, 1);
+  CAPTURE(zero);
   const Trained whole = train_replicas_in_turn();
   std::vector<Trained> replicas(kReplicas);
   std::mutex mutex;
@@ -182,7 +184,7 @@ TEST_CASE("split: pipelines in replicas train as one process") {
     const auto stages = world.split(replica), copies = world.split(world.rank() % kStages);
     nn::Sequential stage = dist::partition(mlp(), kStages)[size_t(stages->rank())];
     optim::AdamW opt{stage, {.lr = 0.05}};
-    dist::DataParallel ddp{stage, opt, *copies};
+    dist::DataParallel ddp{stage, opt, *copies, {.zero = zero}};
     dist::Pipeline pipe{stage, *stages, {.micro_batches = kMicroBatches}};
     const Samples s = part_of(samples(), replica);
     for (int i = 0; i < kSteps; ++i) {
@@ -230,6 +232,13 @@ TEST_CASE("DataParallel: reduce() adds up what is there, once a backward") {
            "twice");
   };
   dist::spawn(2, once);
+  dist::spawn(2, [&](Communicator& comm) {
+    nn::Sequential net = mlp();
+    optim::Sgd opt{net, {.lr = 0.1}};
+    dist::DataParallel ddp{net, opt, comm, {.zero = 2}};
+    const Loss any{zeros({}), 1};
+    expect(mentions(message_of([&] { std::ignore = ddp.reduce(any); }), "Try zero = 1"), "zero");
+  });
   dist::spawn(1, [&](Communicator& comm) {
     nn::Sequential net = mlp();
     optim::Sgd opt{net, {.lr = 0.1}};
