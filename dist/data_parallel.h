@@ -117,7 +117,8 @@ class WT_API DataParallel : public optim::Reducer {
   // when no backward came since the last call, NotAvailable with zero = 2.
   Loss reduce(const Loss& loss, Frame at = Frame::here());
 
-  // In the scope backward() only adds up what this rank has.
+  // In the scope backward() only adds up what this rank has. With zero = 2 it sums over the ranks
+  // as any other, and saves the agreement on what was reached alone: all ranks call it.
   class WT_GUARD NoSync {
    public:
     NoSync() = default;  // nothing

@@ -4,6 +4,9 @@
 // 256 bytes, gaps zero; gradients and each state under the same offsets. A step is then one kernel
 // over a flat range. Handles keep their identity: a tensor is rebound to its slot, a leaf's
 // gradient is its slot, each a root with a version of its own.
+//
+// Where ranks share the state (optim/sharding.h), it has memory for this rank's pieces alone, one
+// after the other; so have gradients in parts, whose slots are lent memory for a backward.
 #pragma once
 #include <memory>
 #include <span>

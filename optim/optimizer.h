@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "warptape/core/frame.h"
@@ -118,6 +119,18 @@ class WT_API Optimizer {
   // here = false, of sharded state: other ranks want it. This one gives them its part, and gets the
   // scalars and averages alone, which all have.
   std::vector<nn::NamedTensor> state(bool here) const;
+  // The same without other ranks: of sharded state what this one keeps, as flat ranges of the
+  // tensors' elements in row-major order (an empty tensor is on rank 0), and what all ranks have.
+  // Throws NotAvailable for parameters that lie in another order.
+  struct StatePiece {
+    std::string name;
+    Tensor values;  // 1-d, the optimizer's own memory
+    i64 begin;      // in the tensor
+  };
+  std::vector<StatePiece> state_pieces() const;
+  // Of all tensors that ranks keep parts of.
+  std::vector<std::pair<std::string, Shape>> state_shapes() const;
+  std::vector<nn::NamedTensor> shared_state() const;
   // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
   // another optimizer and listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());

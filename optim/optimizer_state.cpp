@@ -52,6 +52,42 @@ std::vector<nn::NamedTensor> Optimizer::state(bool here) const {
       states_of([&](const Arena& a, int k) { return arenas_->gather_state(a, k, here); }));
 }
 
+std::vector<Optimizer::StatePiece> Optimizer::state_pieces() const {
+  std::vector<StatePiece> all;
+  const detail::Piece nothing{0, 0, 0};
+  for (const auto& [a, s] : arenas_->in_order()) {
+    const Tensor& t = s->entry.tensor;
+    if (!t.is_contiguous())
+      throw NotAvailable(str("[state_pieces] ", s->entry.name, " is not contiguous: the ranges of ",
+                             "its elements that ranks keep are none of its rows", at_line()));
+    const auto add = [&](const detail::Piece& p, i64 from, i64 n) {
+      Geometry g{};
+      set_contiguous(g, &n, 1, a->dtype);
+      for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k)
+        all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
+                       detail::tensor_over(a->state[k].get(),
+                                           (p.state + from - p.begin) * item_size(a->dtype), g),
+                       n == 0 ? 0 : from - s->offset});
+    };
+    for (const detail::Piece& p : a->pieces) {
+      const i64 from = std::max(s->offset, p.begin);
+      const i64 n = std::min(s->offset + t.numel(), p.begin + p.count) - from;
+      if (n > 0) add(p, from, n);
+    }
+    const Sharding* const shards = arenas_->sharding();
+    if (t.numel() == 0 && (!shards || shards->rank() == 0)) add(nothing, 0, 0);
+  }
+  return all;
+}
+
+std::vector<std::pair<std::string, Shape>> Optimizer::state_shapes() const {
+  std::vector<std::pair<std::string, Shape>> all;
+  for (const auto& [a, s] : arenas_->in_order())
+    for (const char* slot : kind_.slots_of(a->group))
+      all.emplace_back(str("optim.", slot, ".", s->entry.name), s->entry.tensor.shape());
+  return all;
+}
+
 std::vector<nn::NamedTensor> Optimizer::state_over(const States& elsewhere) const {
   std::vector<nn::NamedTensor> all;
   for (const auto& [a, s] : arenas_->in_order())
@@ -63,6 +99,12 @@ std::vector<nn::NamedTensor> Optimizer::state_over(const States& elsewhere) cons
                      detail::tensor_over(memory.get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
     }
+  for (nn::NamedTensor& t : shared_state()) all.push_back(std::move(t));
+  return all;
+}
+
+std::vector<nn::NamedTensor> Optimizer::shared_state() const {
+  std::vector<nn::NamedTensor> all;
   for (nn::NamedTensor& t : ema()) all.push_back({"ema." + t.name, std::move(t.tensor)});
   Storage* block = memory_->block.get();
   const auto scalar = [&](const std::string& name, i64 at, DType t) {

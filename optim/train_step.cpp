@@ -111,6 +111,10 @@ TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStep
     scaler_ = std::make_unique<optim::GradScaler>(options_.loss_scale);
   }
   if (options_.graph) captured_ = std::make_unique<CapturedSteps>(options_);
+  if (options_.graph && opt_.arenas().parts_gradients())
+    throw NotAvailable(
+        "[TrainStep] graph = true with gradients in parts, which have memory within a backward "
+        "alone\n  Try zero = 1");
   if (options_.micro_batches < 1)
     throw UsageError(
         str("[TrainStep] micro_batches must be at least 1, got ", options_.micro_batches));

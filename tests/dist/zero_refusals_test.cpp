@@ -32,6 +32,7 @@ TEST_CASE("zero 2: nobody reads a whole gradient, and nobody makes one behind it
     opt.zero_grad();
     refused([&] { step.verify(Mlp::data(4, 0), loss); });
     refused([&] { step.explain(Mlp::data(4, 0), loss); });
+    refused([&] { TrainStep(net, opt, {.graph = true}); });
     if (weights_of(net) != before) throw std::runtime_error("the weights have changed");
     step(Mlp::data(4, 1), loss);  // and it goes on
     throw UsageError(all);
@@ -44,6 +45,7 @@ TEST_CASE("zero 2: nobody reads a whole gradient, and nobody makes one behind it
     CHECK(mentions(text, "UsageError: [DataParallel] a backward() of the loss itself reaches fc"));
     CHECK(mentions(text, "NotAvailable: [TrainStep] verify() makes a backward of this rank alone"));
     CHECK(mentions(text, "NotAvailable: [TrainStep] explain() makes a backward"));
+    CHECK(mentions(text, "NotAvailable: [TrainStep] graph = true with gradients in parts"));
   }
 }
 
