@@ -18,8 +18,7 @@ enum class MailboxCode : i32 {
   token_out_of_range = 3
 };
 
-// One a device, in its own memory; of ranks that are threads each has its own
-// (core/mailbox_lane.h).
+// One a device, in its own memory.
 struct MailboxRecord {
   i32 raised;    // MailboxCode; written by compare-and-swap from 0
   u32 op_id;     // which operator and line: mailbox_source()
@@ -35,7 +34,7 @@ u32 mailbox_op_id(const OpInfo& info);
 u32 mailbox_source(u32 op_id, u32 at);
 // Copies the record; true when it is raised. Does not clear it.
 bool read_mailbox(Device d, MailboxRecord& record);
-// The record of a device for this thread, allocated at first use; device memory on simt and cuda.
+// The record of a device, allocated at first use; device memory on simt and cuda.
 MailboxRecord* mailbox_of(Device d);
 // Throws IndexError for a raised record and clears it; waits for the device first. Called wherever
 // the host reads device memory, and by checkpoint and step waits.

@@ -99,7 +99,7 @@ check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
 check "machine code of the kernels" tools/sass_gate.sh --build "$build" --jobs "$jobs"
 run_ctest
-check "threads under ThreadSanitizer" tools/tsan.sh --jobs "$jobs"
+check "threads under ThreadSanitizer" tools/tsan.sh --ranks --jobs "$jobs"
 check "coverage" tools/coverage.sh --show
 check "faults that the tests must find" tools/mutate.sh --again 3 --build "$build"
 check "projects that use warptape" tests/consumers/run.sh "$build"
