@@ -265,7 +265,7 @@ TEST_CASE("captured ranks: one that fails in a replay ends it everywhere, and no
   NEEDS_OPERATORS(Device::simt());
   // Call 1 is what ranks agree on before; then gradients, buffers (the last ones of the step but
   // the sum of losses and the skip).
-  for (const int n : {1, 2, 3, 4, 5}) {
+  for (const int n : {1, 2, 3, 4, 5, 6}) {
     INFO("call " << n);
     const std::vector<Broken> all = break_at(n);
     CHECK(mentions(all[1].text, "UsageError: [test] it breaks"));
