@@ -25,6 +25,7 @@
 // A communicator belongs to one rank. Its calls come from one thread at a time.
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -138,6 +139,13 @@ class WT_API Communicator {
   // A failure has been seen: the next call throws it. Any thread may ask. False where the backend
   // finds out by calls alone.
   virtual bool failed() const noexcept { return false; }
+
+  // Whether its calls can be nodes of a graph (core/graph.h): begun and waited for inside of it,
+  // each replay does them again. All ranks capture the same calls, and replay alike.
+  virtual bool captures() const { return false; }
+  // Calls launch(), which replays a graph with calls of this communicator, on the current stream:
+  // what the device then does late counts against deadline(), from its turn to its end.
+  virtual void replay(const std::function<void()>& launch) { launch(); }
 
   // The backend's side: begins a call that was checked. Throws PeerFailure if one has been seen,
   // DeviceError.

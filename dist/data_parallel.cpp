@@ -9,6 +9,7 @@
 #include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/graph_capture.h"
 #include "warptape/core/random.h"
 #include "warptape/dist/agreement.h"
 #include "warptape/dist/data_parallel_state.h"
@@ -146,9 +147,11 @@ void DataParallel::any(std::span<char> reached) {
     for (; s.rounds < s.rounds_of_step; ++s.rounds) s.buckets.add_nothing();
     s.rounds = s.rounds_of_step = 0;
   }
+  const bool recorded = wt::detail::recording_graph();
+  if (recorded && s.first_step)
+    wt::detail::not_in_a_graph("DataParallel", "ranks compare the first step on the host");
   if (s.first_step) s.before_first_step();
-  if (s.options.check_every > 0 && s.step % s.options.check_every == 0 && !s.first_step)
-    s.on_all_ranks([&] { detail::check_replicas(s.comm, s.opt, s.step); });
+  if (!recorded) s.check_when_due();
   if (s.first_step || s.options.unused == Unused::agree) {
     s.waiting([&] { s.agree_on_reached(reached); });
     if (s.options.unused != Unused::agree) s.first_reached.assign(reached.begin(), reached.end());
@@ -157,7 +160,7 @@ void DataParallel::any(std::span<char> reached) {
     std::copy(s.first_reached.begin(), s.first_reached.end(), reached.begin());
   }
   s.first_step = false;
-  ++s.step;
+  if (!recorded) ++s.step;
 }
 
 bool DataParallel::sum_gradients() {
@@ -166,6 +169,46 @@ bool DataParallel::sum_gradients() {
   s.waiting([&] { s.buckets.wait(); });
   detail::share_buffers(s.comm, s.net, s.options.buffers);
   return true;
+}
+
+// --- captured steps ---
+
+void DataParallel::require_capture() const {
+  const State& s = *s_;
+  if (s.comm.size() == 1) return;
+  if (!s.comm.captures())
+    throw NotAvailable(str("[DataParallel] TrainStep{.graph = true}: calls of the backend ",
+                           s.comm.backend(), " cannot be nodes of a graph\n  Try graph = false"));
+  if (s.options.unused == Unused::agree)
+    throw UsageError(
+        "[DataParallel] TrainStep{.graph = true}: unused = dist::Unused::agree compares on the "
+        "host what each step reached, which a replay does not\n  Try dist::Unused::fixed, or "
+        "refuse");
+}
+
+std::vector<u64> DataParallel::gather(u64 mine) {
+  State& s = *s_;
+  if (s.comm.size() == 1) return {mine};
+  char bytes[sizeof mine];
+  std::memcpy(bytes, &mine, sizeof mine);
+  s.comm.at_step(s.step);
+  const SyncGuard counted(OnSync::allow);
+  const std::vector<char> all = detail::gather_bytes(s.comm, bytes);
+  std::vector<u64> words(all.size() / sizeof mine);
+  std::memcpy(words.data(), all.data(), all.size());
+  return words;
+}
+
+void DataParallel::replay(const std::function<void()>& launch) {
+  State& s = *s_;
+  if (s.comm.size() > 1) s.check_when_due();
+  s.comm.replay(launch);
+  ++s.step;
+}
+
+void DataParallel::State::check_when_due() {
+  if (options.check_every > 0 && step % options.check_every == 0 && !first_step)
+    on_all_ranks([&] { detail::check_replicas(comm, opt, step); });
 }
 
 void DataParallel::give_up() noexcept {

@@ -163,6 +163,9 @@ class WT_API DataParallel : public optim::Reducer {
   void any(std::span<char> reached) override;
   void begin_backward(bool last) override;
   bool sum_gradients() override;
+  void require_capture() const override;
+  std::vector<u64> gather(u64 mine) override;
+  void replay(const std::function<void()>& launch) override;
   void give_up() noexcept override;
   void begin_step(i64 micro_batches) override;
 

@@ -47,6 +47,7 @@ struct DataParallel::State {
   void begin_backward(bool last, ReduceOp op);
   void end_rounds();
   void before_first_step();
+  void check_when_due();
   // Reached by any rank; fills `missing`.
   void agree_on_reached(std::span<char> reached);
   void keep_to_first(std::span<const char> reached) const;

@@ -8,6 +8,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/dist/captured_call.h"
 #include "warptape/dist/local_algorithms.h"
 #include "warptape/dist/local_world.h"
 
@@ -35,6 +36,7 @@ class Item : public Work::Pending {
     return outcome_ != Outcome::open;
   }
   void wait() override {
+    refuse_wait_in_graph();
     std::unique_lock lock(mutex_);
     finished_.wait(lock, [&] { return outcome_ != Outcome::open; });
     if (outcome_ == Outcome::failed) throw local::failure_of(*world_->failure(), call);
@@ -106,9 +108,11 @@ class LocalCommunicator : public Communicator {
   void at_step(i64 step) override { world_->at_step(rank(), step); }
   void abort(const std::string& reason) noexcept override { world_->abort(rank(), reason); }
   bool failed() const noexcept override { return world_->failure().has_value(); }
+  bool captures() const override { return true; }
 
   Work start(const Call& call) override {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);
+    if (goes_into_graph(call)) return record_call(*this, call);
     if (size() == 1) return alone(call);
     settle(call);
     auto item = std::make_shared<Item>(call, world_, deadline());

@@ -13,6 +13,7 @@
 #include "warptape/core/async_copy.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/dist/captured_call.h"
 #include "warptape/dist/launcher.h"
 #include "warptape/dist/mpi_worker.h"
 
@@ -25,7 +26,10 @@ class Begun : public Work::Pending {
   Begun(std::shared_ptr<MpiWorker> w, std::shared_ptr<MpiJob> j)
       : worker_(std::move(w)), job_(std::move(j)) {}
   bool done() override { return worker_->done(*job_); }
-  void wait() override { worker_->wait(*job_); }
+  void wait() override {
+    refuse_wait_in_graph();
+    worker_->wait(*job_);
+  }
 
  private:
   std::shared_ptr<MpiWorker> worker_;
@@ -71,8 +75,10 @@ class MpiCommunicator : public Communicator {
     if (Pulse* p = worker_->pulse()) p->fail(rank(), -1, "gave up: " + reason);
   }
   bool failed() const noexcept override { return worker_->pulse() && worker_->pulse()->failed(); }
+  bool captures() const override { return true; }
   Work start(const Call& call) override {
     if (const auto f = worker_->failure()) throw failure_of(*f, call);
+    if (goes_into_graph(call)) return record_call(*this, call);
     settle_tensor(call.in);
     settle_tensor(call.out);
     return Work(std::make_shared<Begun>(worker_, worker_->begin(call, deadline())));

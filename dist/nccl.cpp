@@ -138,6 +138,11 @@ class NcclCommunicator final : public Communicator {
   bool failed() const noexcept override {
     return control_.failed() || (engine_ && engine_->failed());
   }
+  bool captures() const override { return true; }
+  void replay(const std::function<void()>& launch) override {
+    check();
+    engine_ ? engine_->replay(launch, deadline()) : launch();
+  }
   Work start(const Call& call) override;
   std::unique_ptr<Communicator> make_group(const Group& g) override {
     auto control = control_.make_group(g);

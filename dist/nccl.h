@@ -20,8 +20,10 @@
 // Values: sums of f16 and bf16 are NCCL's. The order of a sum is fixed for a topology, a size and a
 // version of NCCL; it is not that of the backend `local`.
 //
-// In a graph (core/graph.h) calls are nodes of it: each Work is waited for inside. Nobody watches
-// the clock of a replay; a rank that dies or gives up is heard of all the same.
+// In a graph (core/graph.h) calls are nodes of it: each Work is waited for inside. All ranks
+// capture the same calls, or none of them does. replay() watches the clock of a replay, what it
+// computes included; of one that is launched without it nobody does. A rank that dies or gives up
+// is heard of all the same.
 //
 // Environment: NCCL_* is NCCL's own and passed through. WT_NCCL=FILE takes that library,
 // WT_NCCL=off none.

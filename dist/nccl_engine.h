@@ -1,6 +1,8 @@
 // What a communicator of NCCL's does on the device: streams, events and groups around its calls.
 // Internal.
 #pragma once
+#include <functional>
+
 #include "warptape/dist/nccl.h"
 #include "warptape/dist/nccl_watch.h"
 
@@ -15,6 +17,8 @@ class NcclEngine {
 
   // Of tensors that have elements.
   Work start(const Call& call, std::chrono::milliseconds deadline);
+  // Calls `launch`, which queues graphs with calls of this communicator on the current stream.
+  void replay(const std::function<void()>& launch, std::chrono::milliseconds deadline);
   // The host waits for what was begun, and for the current stream.
   void wait();
   // Throws the failure that this rank or `control` has seen.

@@ -86,6 +86,11 @@ void NcclWatch::look() {
   const std::optional<NcclLaunched> late = scan();
   if (!late) return;
   const NcclCallNote& n = late->first;
+  if (late->calls == 0)
+    return fail("replay",
+                str("a graph's replay has not finished within ", seconds_text(late->deadline),
+                    ": another rank is late, hangs or replays something else"),
+                n.frame);
   fail(to_string(n.kind),
        str("call ", n.number, ", ", to_string(n),
            late->calls > 1 ? str(" and ", late->calls - 1, " more of its group") : "",

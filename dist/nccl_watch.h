@@ -36,7 +36,7 @@ class NcclEvent {
 // What was queued as one launch.
 struct NcclLaunched {
   NcclCallNote first;
-  size_t calls = 1;
+  size_t calls = 1;                                // 0: a graph with calls in it
   std::vector<std::shared_ptr<NcclEvent>> begins;  // of the current stream: then its turn may come
   std::shared_ptr<NcclEvent> end;
   std::chrono::milliseconds deadline{};

@@ -4,6 +4,7 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
+#include "warptape/core/graph_host_work.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
@@ -35,15 +36,47 @@ std::vector<char> modes_of(const std::shared_ptr<nn::detail::ModuleState>& net) 
 TrainStep::CapturedSteps::CapturedSteps(const TrainStepOptions& o) : limit(o.graph_shapes) {
   if (o.graph_shapes < 1)
     throw UsageError(str("[TrainStep] graph_shapes must be at least 1, got ", o.graph_shapes));
-  if (o.reducer)
-    throw NotAvailable(
-        "[TrainStep] graph = true with a reducer needs collectives inside the graph, which are not "
-        "there yet: use false");
+  if (o.reducer) o.reducer->require_capture();
 }
 
-TrainStep::CapturedEntry& TrainStep::CapturedSteps::entry_of(Key key) {
+u64 TrainStep::CapturedSteps::number_of(const Key& key) {
+  const auto at = std::find(kinds.begin(), kinds.end(), key);
+  const auto n = u64(at - kinds.begin());
+  if (at == kinds.end()) kinds.push_back(key);
+  return n;
+}
+
+TrainStep::CapturedSteps::Agreed TrainStep::CapturedSteps::agree(optim::Reducer& reducer, u64 kind,
+                                                                 bool restarts, bool stale,
+                                                                 bool eager) {
+  constexpr u64 kRestarts = u64(1) << 61, kStale = u64(1) << 62, kEager = u64(1) << 63,
+                kFlags = kRestarts | kStale | kEager;
+  Agreed a{reducer.gather(kind | (restarts ? kRestarts : 0) | (stale ? kStale : 0) |
+                          (eager ? kEager : 0)),
+           false};
+  u64 any = 0;
+  for (u64& k : a.kinds) any |= k, k &= ~kFlags;
+  if (any & kRestarts) entries.clear();
+  if (any & kStale)
+    for (const auto& e : entries)
+      if (e->phase == Phase::replay) e->phase = Phase::warm_up;
+  a.eager = (any & kEager) != 0;
+  return a;
+}
+
+TrainStep::CapturedEntry::Phase TrainStep::CapturedSteps::agree_on_capture(optim::Reducer& reducer,
+                                                                           const Entry& e) {
+  constexpr Phase kFromWorst[] = {Phase::eager, Phase::warm_up, Phase::replay};
+  const auto own = u64(std::find(kFromWorst, kFromWorst + 3, e.phase) - kFromWorst);
+  u64 worst = own;
+  for (const u64 other : reducer.gather(own)) worst = std::min(worst, other);
+  return kFromWorst[worst];
+}
+
+TrainStep::CapturedEntry& TrainStep::CapturedSteps::entry_of(const Key& key,
+                                                             const std::vector<u64>& numbers) {
   for (const auto& e : entries)
-    if (e->key == key) return *e;
+    if (e->key == key && e->kinds == numbers) return *e;
   if (i64(entries.size()) >= limit) {
     const auto text = [](const Key& k) {
       std::string s;
@@ -56,7 +89,7 @@ TrainStep::CapturedEntry& TrainStep::CapturedSteps::entry_of(Key key) {
             " other kinds, the last ", text(entries.back()->key), ", where graph_shapes is ", limit,
             at_line(), "\n  Try batches of fewer shapes, a larger graph_shapes, or graph = false"));
   }
-  entries.push_back(std::make_unique<Entry>(Entry{.key = std::move(key)}));
+  entries.push_back(std::make_unique<Entry>(Entry{.key = key, .kinds = numbers}));
   return *entries.back();
 }
 
@@ -99,12 +132,23 @@ StepResult TrainStep::run_eagerly(const std::vector<Tensor*>& tensors, i64 size,
     forward();
     return finish();
   } catch (...) {
-    roll_back();
+    abandon();
     throw;
   }
 }
 
 StepResult TrainStep::run_captured(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
+                                   const std::function<void()>& forward) {
+  reduces_ = options_.reducer != nullptr;  // others wait for what this rank is about to say
+  try {
+    return run_in_phase(tensors, size, kind, forward);
+  } catch (...) {
+    if (std::exchange(reduces_, false)) options_.reducer->give_up();
+    throw;
+  }
+}
+
+StepResult TrainStep::run_in_phase(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
                                    const std::function<void()>& forward) {
   using Phase = CapturedSteps::Phase;
   CapturedSteps& c = *captured_;
@@ -113,25 +157,41 @@ StepResult TrainStep::run_captured(const std::vector<Tensor*>& tensors, i64 size
   opt_.arenas().zero_grad();
   prepare_memory();
   const Device d = opt_.device();
-  if (!c.device || !(*c.device == d)) {
+  const bool restarts = !c.device || !(*c.device == d);
+  if (restarts) {
     c.entries.clear();
     c.device = d;
     c.off = d.is_meta || d.kind == DeviceKind::cpu;
     c.why_eager =
         c.off ? str("a graph needs a device that launches, and this is ", to_string(d)) : "";
   }
-  if (c.off || !std::exchange(c.has_run, true)) return run_eagerly(tensors, size, forward);
+  const bool eager = c.off || !std::exchange(c.has_run, true);
+  if (eager && !options_.reducer) return run_eagerly(tensors, size, forward);
 
   CapturedSteps::Key key{
       kind, std::min(options_.micro_batches, size), {}, modes_of(net_), detail::AmbientKey::now()};
   for (const Tensor* t : tensors)
     key.tensors.emplace_back(t->defined() ? std::pair{t->shape(), t->dtype()}
                                           : std::pair{Shape(), DType::f32});
-  CapturedEntry& e = c.entry_of(std::move(key));
+  std::vector<u64> kinds;
+  if (options_.reducer) {
+    const bool stale = std::any_of(c.entries.begin(), c.entries.end(), [&](const auto& e) {
+      return e->phase == Phase::replay && !still_stands(*e);
+    });
+    auto agreed = c.agree(*options_.reducer, c.number_of(key), restarts, stale, eager);
+    if (agreed.eager) return run_eagerly(tensors, size, forward);
+    kinds = std::move(agreed.kinds);
+    reduces_ = false;  // all ranks have as many entries: one too many is every rank's error
+  }
+  CapturedEntry& e = c.entry_of(key, kinds);
+  reduces_ = options_.reducer != nullptr;
   if (e.phase == Phase::eager || !c.prepare(e, d)) return run_eagerly(tensors, size, forward);
   if (e.phase == Phase::replay && !still_stands(e)) e.phase = Phase::warm_up;
   place_batch(tensors, e);
-  if (e.phase == Phase::capture && capture(e, size, forward)) e.phase = Phase::replay;
+  if (e.phase == Phase::capture) {
+    if (capture(e, size, forward)) e.phase = Phase::replay;
+    if (options_.reducer) agree_on_capture(e);
+  }
   switch (e.phase) {
     case Phase::replay:
       return replay(e);
@@ -145,6 +205,17 @@ StepResult TrainStep::run_captured(const std::vector<Tensor*>& tensors, i64 size
   for (const Snapshot& s : snapshots_) e.changed.push_back(!s.is_current());
   e.phase = Phase::capture;
   return r;
+}
+
+void TrainStep::agree_on_capture(CapturedEntry& e) {
+  using Phase = CapturedSteps::Phase;
+  const Phase all = captured_->agree_on_capture(*options_.reducer, e);
+  if (all == Phase::eager && e.phase != Phase::eager) {
+    captured_->runs_eagerly("another rank's step cannot be a graph");
+    e.graph.reset();
+  }
+  e.phase = all;
+  reduces_ = true;
 }
 
 // Whether what the graph has addresses of lies where it lay, and its random keys are the
@@ -189,15 +260,21 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
           run(CopyArgs{view_of(s.copy.impl()), view_of(s.tensor.impl())},
               {&info::captured_step, mode.native_stream, nullptr, opt_.device()});
       }
+      if (options_.reducer)
+        detail::record_host_work(opt_.device(), [copied = e.copied] { *copied = true; });
       forward();
       e.dropout_calls = i64(generator_->calls(RandomStream::dropout));
       finish();
       check_buffers(e);
     });
   } catch (...) {
-    roll_back();
     const std::string& why = e.graph->broken();
-    if (why.empty()) throw;
+    if (why.empty()) {
+      abandon();
+      throw;
+    }
+    reduces_ = false;  // nothing has been sent, and no rank goes on before it heard of this
+    roll_back();
     const bool again = e.graph->short_of_memory() || e.phase == Phase::warm_up;
     e.phase = again && ++e.tries < kMostTries ? Phase::warm_up : Phase::eager;
     if (e.phase == Phase::eager) {
@@ -233,9 +310,31 @@ void TrainStep::check_buffers(CapturedEntry& e) {
   }
 }
 
+// The step of all ranks. Where the host is not ahead (simt) a failure takes back what it did.
+void TrainStep::replay_with_others(CapturedEntry& e) {
+  *e.copied = false;
+  try {
+    options_.reducer->replay([&] { e.graph->replay(frame_of(mode.frame)); });
+    reduces_ = false;
+  } catch (...) {
+    if (std::exchange(reduces_, false)) options_.reducer->give_up();
+    for (size_t i = 0; i < e.buffers.size() && *e.copied; ++i)
+      if (e.changed[i]) {
+        const NoGrad no_grad;
+        e.buffers[i].tensor.copy_(e.buffers[i].copy);
+      }
+    *generator_ = generator_before_;
+    opt_.arenas().zero_grad();
+    throw;
+  }
+}
+
 StepResult TrainStep::replay(CapturedEntry& e) {
   enter_random();
-  e.graph->replay(frame_of(mode.frame));
+  if (options_.reducer)
+    replay_with_others(e);
+  else
+    e.graph->replay(frame_of(mode.frame));
   leave_random(e.dropout_calls, false);
   opt_.arenas().wrote_slots(e.written, scaler_ ? scaler_->id() : 0);
   for (size_t i = 0; i < e.buffers.size(); ++i)

@@ -28,7 +28,7 @@ struct TrainStep::Snapshot {
   }
 };
 
-// The steps with one kind of batch in one ambient state.
+// The steps with one kind of batch in one ambient state, on every rank.
 struct TrainStep::CapturedEntry {
   // What a graph stands for.
   struct Key {
@@ -42,6 +42,7 @@ struct TrainStep::CapturedEntry {
   enum class Phase { warm_up, capture, replay, eager };
 
   Key key;
+  std::vector<u64> kinds;  // of all ranks' batches, each rank's by its own numbers
   Phase phase = Phase::warm_up;
   int tries = 0;
   std::unique_ptr<Graph> graph{};
@@ -53,15 +54,30 @@ struct TrainStep::CapturedEntry {
   std::vector<Snapshot> buffers{};         // all
   std::vector<char> changed{}, written{};  // which buffers and gradients it writes
   i64 dropout_calls = 0;
+  // With a reducer: a replay has come past the copies of the buffers. Said by the graph itself,
+  // where it can; always false elsewhere.
+  std::shared_ptr<bool> copied = std::make_shared<bool>(false);
 };
 
+// Ranks are in one phase of one entry at a time: what a rank has captured, the others have captured
+// with it (NCCL asks for that), and nobody waits for a rank that went another way. They agree on
+// the host before each step, and once more after a capture.
 struct TrainStep::CapturedSteps {
   using Entry = CapturedEntry;
   using Phase = CapturedEntry::Phase;
   using Key = CapturedEntry::Key;
 
   explicit CapturedSteps(const TrainStepOptions& o);
-  Entry& entry_of(Key key);
+  // What this rank says of its step, and what follows from all ranks' words.
+  struct Agreed {
+    std::vector<u64> kinds;
+    bool eager = false;  // some rank's steps are
+  };
+  Agreed agree(optim::Reducer& reducer, u64 kind, bool restarts, bool stale, bool eager);
+  // A capture's outcome, of the rank that came off worst.
+  Phase agree_on_capture(optim::Reducer& reducer, const Entry& e);
+  u64 number_of(const Key& key);
+  Entry& entry_of(const Key& key, const std::vector<u64>& kinds);
   // Makes the entry's graph. False: the device has none, and steps are eager.
   bool prepare(Entry& e, Device d);
   void runs_eagerly(const std::string& why);
@@ -70,6 +86,7 @@ struct TrainStep::CapturedSteps {
   std::optional<Device> device{};  // of the last step
   bool has_run = false, off = false;
   std::string why_eager;
+  std::vector<Key> kinds;  // this rank's, by their numbers
   std::vector<std::unique_ptr<Entry>> entries;
 };
 

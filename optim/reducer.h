@@ -1,7 +1,10 @@
 // What a training step needs of other ranks. dist implements it (dist/data_parallel.h).
 #pragma once
+#include <functional>
 #include <span>
+#include <vector>
 
+#include "warptape/core/error.h"
 #include "warptape/core/tensor.h"
 
 namespace wt::optim {
@@ -26,6 +29,21 @@ class WT_API Reducer {
   // After any(): sums the gradients that it has not summed yet. False: it does not know the
   // gradients, and sum() is called for each arena.
   virtual bool sum_gradients() { return false; }
+  // --- captured steps, TrainStep{.graph = true} ---
+  // Throws where the calls above cannot be recorded into a graph, whose replay then does what they
+  // did: NotAvailable for good, UsageError for options that stand in the way.
+  virtual void require_capture() const {
+    throw NotAvailable(
+        "[TrainStep] graph = true with a reducer of your own, which does not say that its "
+        "collectives can be nodes of a graph\n  Try graph = false");
+  }
+  // What every rank gives, rank by rank. Hosts wait for each other, and for no device. All ranks
+  // call it at the same points of a step, none of which is inside of a capture.
+  virtual std::vector<u64> gather(u64 mine) { return {mine}; }
+  // A step that was captured on all ranks is replayed on all of them: calls launch(), once. On a
+  // device whose work the host does not wait for it returns before it has run.
+  virtual void replay(const std::function<void()>& launch) { launch(); }
+
   // The step throws, at its begin or before its last call here, which other ranks would wait for.
   virtual void give_up() noexcept {}
   // A step begins whose batch is cut in at most so many parts, the same number on all ranks. A rank

@@ -346,8 +346,14 @@ void TrainStep::seed_loss() {
   args.fix = options_.reducer == nullptr;
   run(args, launch_on(opt_.device()));
   if (!options_.reducer) return;
-  options_.reducer->max(optim::detail::scalar_over(block_.impl()->storage,
-                                                   offsetof(StepBlock, seed_power), DType::i32));
+  const Tensor power = optim::detail::scalar_over(block_.impl()->storage,
+                                                  offsetof(StepBlock, seed_power), DType::i32);
+  // The version is the whole block's, and backward is about to read another part of it: the count
+  // of calls that a dropout has saved.
+  u32& version = power.impl()->cell->version;
+  const u32 before = version;
+  options_.reducer->max(power);
+  version = before;
   args.propose = false, args.fix = true;
   run(args, launch_on(opt_.device()));
 }

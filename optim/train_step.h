@@ -111,8 +111,8 @@ class WT_API StepResult {
 
 class WT_API TrainStep {
  public:
-  // Keeps references to `opt` and to the module's state. Throws NotAvailable for what is not there
-  // yet (a graph with a reducer), UsageError for options out of range.
+  // Keeps references to `opt` and to the module's state. Throws UsageError for options out of
+  // range; with a graph what the reducer's require_capture() throws.
   TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options = {});
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
@@ -243,12 +243,16 @@ class WT_API TrainStep {
   // device, in the graph's own memory where there is one.
   StepResult run_captured(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
                           const std::function<void()>& forward);
+  StepResult run_in_phase(const std::vector<Tensor*>& tensors, i64 size, const void* kind,
+                          const std::function<void()>& forward);
   StepResult run_eagerly(const std::vector<Tensor*>& tensors, i64 size,
                          const std::function<void()>& forward);
   bool still_stands(const CapturedEntry& e);
   void place_batch(const std::vector<Tensor*>& tensors, CapturedEntry& e);
   bool capture(CapturedEntry& e, i64 size, const std::function<void()>& forward);
   void check_buffers(CapturedEntry& e);
+  void agree_on_capture(CapturedEntry& e);
+  void replay_with_others(CapturedEntry& e);
   StepResult replay(CapturedEntry& e);
 
   void begin(i64 batch_size);        // a step

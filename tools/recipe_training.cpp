@@ -185,8 +185,11 @@ RecipeTraining::RecipeTraining(const TrainOptions& o, const RecipeDefaults& d, R
             .factor = 0.3,
             .patience = 1});
   if (ranks && ranks->size() > 1)
-    parallel_ = std::make_unique<dist::DataParallel>(r.model(), *optimizer_, *ranks,
-                                                     dist::DataParallelOptions{.zero = o.zero});
+    parallel_ = std::make_unique<dist::DataParallel>(
+        r.model(), *optimizer_, *ranks,
+        // A graph reaches what it reached; which, cannot be compared in each replay.
+        dist::DataParallelOptions{.unused = o.graph ? dist::Unused::fixed : dist::Unused::agree,
+                                  .zero = o.zero});
   step_ = std::make_unique<TrainStep>(
       r.model(), *optimizer_,
       TrainStepOptions{.precision = precision_of(o.precision),

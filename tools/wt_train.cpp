@@ -161,7 +161,7 @@ void add_train(CLI::App& app, int& code) {
       ->check(one_of({"auto"}));
   c->add_flag("--offload", o->offload,
               "keep in host memory what backward needs: less of the device's, copies to and fro");
-  c->add_flag("--graph", o->graph, "capture the step as one CUDA graph; not there yet");
+  c->add_flag("--graph", o->graph, "capture the step as one graph and replay it; eager on the cpu");
   auto* quiet = c->add_flag("--quiet", o->quiet);
   c->add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
       ->excludes(quiet);

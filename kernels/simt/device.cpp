@@ -6,6 +6,7 @@
 
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/graph_capture.h"
+#include "warptape/core/graph_host_work.h"
 #include "warptape/core/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/stream.h"
@@ -161,6 +162,7 @@ void start_simt_device() {
   set_copy_backend(DeviceKind::simt, queues ? &kLazyCopies : &kEagerCopies);
   set_stream_backend(DeviceKind::simt, queues ? &kStreams : &kNoQueues);
   set_graph_backend(DeviceKind::simt, &simt_graphs);
+  wt::detail::set_graph_host_work(DeviceKind::simt, &record_host);
 }
 
 void set_simt_streams(SimtStreams mode, uint64_t seed) {

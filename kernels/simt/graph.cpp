@@ -1,4 +1,5 @@
 // Graphs on simt: the list of a capture's launches, copies and fills, run in their order each time.
+#include <functional>
 #include <utility>
 
 #include "warptape/core/graph_capture.h"
@@ -10,6 +11,7 @@ namespace {
 
 struct Recorded {
   std::vector<std::function<void()>> work;
+  bool of_host = false;  // some of it is the host's own, which may wait for other threads
   void run() const {
     for (const auto& w : work) w();
   }
@@ -46,6 +48,12 @@ void record(const Copy& c, void* stream) {
       [copy = std::make_shared<const QueuedCopy>(c)] { copy->run(); });
 }
 
+void record_host(std::function<void()> work, void* stream) {
+  check_stream(stream);
+  under_way.list->of_host = true;
+  under_way.list->work.push_back(std::move(work));
+}
+
 const GraphBackend simt_graphs = {
     .begin =
         [](Device, void* stream) {
@@ -62,10 +70,12 @@ const GraphBackend simt_graphs = {
     .launch =
         [](Device, void* graph, void* stream) {
           const RecordedRef& list = list_of(graph);
-          if (lazy())
-            queue_work([list] { list->run(); }, stream);
-          else
-            list->run();
+          // A queue's work may run on any thread that waits, which may be the one that the host's
+          // work waits for: that runs here, and what was queued before it too.
+          if (!lazy()) return list->run();
+          if (!list->of_host) return queue_work([list] { list->run(); }, stream);
+          wait_for(queue_mark(stream));
+          list->run();
         },
     .destroy = [](Device, void* graph) noexcept { delete &list_of(graph); },
     .size = [](void* graph) { return i64(list_of(graph)->work.size()); },

@@ -69,6 +69,7 @@ bool has_reached(const MarkRef& mark);
 bool recording();
 void record(const GridLaunch& g);
 void record(const Copy& c, void* stream);
+void record_host(std::function<void()> work, void* stream);
 extern const GraphBackend simt_graphs;
 
 }  // namespace wt::simt_runtime

@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops.h"
 #include "warptape/core/mailbox_lane.h"
 #include "warptape/core/random.h"
+#include "warptape/dist/captured_call.h"
 #include "warptape/dist/data_parallel.h"
 #include "warptape/dist/local.h"
 #include "warptape/nn/conv.h"
@@ -64,7 +65,10 @@ class Recorder : public Communicator {
   Communicator& control() override { return *this; }
   void at_step(i64 step) override { inner_.at_step(step); }
   void abort(const std::string& reason) noexcept override { inner_.abort(reason); }
+  bool captures() const override { return inner_.captures(); }
+  // Calls of a replay come by here too.
   dist::Work start(const dist::Call& call) override {
+    if (dist::goes_into_graph(call)) return dist::record_call(*this, call);
     events.push_back(std::string(to_string(call.kind)) + " " + std::to_string(call.in.numel()) +
                      " " + std::string(dtype_name(call.in.dtype())));
     const dist::Work work = inner_.start(call);

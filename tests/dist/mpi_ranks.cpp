@@ -15,6 +15,8 @@
 #include "warptape/core/mode.h"
 #include "warptape/core/tensor_impl.h"
 #include "warptape/dist/mpi.h"
+#include "warptape/tests/dist/data_parallel_ranks.h"
+#include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/values.h"
@@ -275,4 +277,33 @@ TEST_CASE("mpi ranks: arguments", "[.][mpi_values]") {
   CHECK_THROWS_AS(comm.set_deadline(0ms), UsageError);
   CHECK_THROWS_AS(dist::mpi_world({.deadline = 0ms}), UsageError);
   comm.barrier();  // no refused call was counted
+}
+
+TEST_CASE("mpi ranks: captured steps have the bits of eager ones", "[.][mpi_values]") {
+  NEEDS_OPERATORS(Device::simt());
+  const Device d = ready(Device::simt());
+  dist::Communicator& comm = world();
+  const auto train = [&](bool graph) {
+    manual_seed(7);
+    wt_test::Mlp net;
+    net.to(d);
+    optim::AdamW opt{net, {.lr = 0.02}};
+    dist::DataParallel ddp{
+        net,
+        opt,
+        comm,
+        {.bucket_bytes = 256, .first_bucket_bytes = 64, .unused = dist::Unused::fixed}};
+    TrainStep step{net, opt, {.clip_norm = 1, .graph = graph, .reducer = &ddp}};
+    for (int i = 0; i < 6; ++i) {
+      const wt_test::Batch b =
+          wt_test::part_of(wt_test::Mlp::data(3 * comm.size(), i), comm.rank(), comm.size());
+      step(wt_test::Batch{b.x.to(d), b.y.to(d)},
+           [&](const wt_test::Batch& p) { return wt_test::squares(net, p); });
+    }
+    CHECK(step.why_eager() == "");
+    CHECK(step.captures() == (graph ? 1 : 0));
+    return wt_test::weights_of(net);
+  };
+  const wt_test::Weights eager = train(false);
+  CHECK(train(true) == eager);
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # mpi_train_test.sh WT HAS_MPI PART: wt train on ranks that are processes. PART:
-#   same    1, 2 and 4 ranks train the same, and write one run, whatever parts they keep (--zero)
+#   same    1, 2 and 4 ranks train the same, and write one run, whatever parts they keep (--zero);
+#           steps that are graphs too
 #   killed  20 times a random rank of a run is killed at a random step: every other one ends with 7
 #           and names it within 5 s, and the run goes on from its last checkpoint with fewer ranks
 #   hung    5 times one is stopped instead: the same, within the deadline and 5 s
@@ -84,6 +85,24 @@ same() {
   done
 }
 
+# Steps that are graphs, of processes and of threads.
+captured() {
+  local flag losses=""
+  for flag in "" --graph; do
+    rm -rf "$here/run"
+    start 2 --steps 18 --device simt --out "$here/run" $flag
+    end || fail "2 ranks on simt $flag: exit code $?"
+    losses+=" $(number eval_loss "$here/0.out")"
+    "$wt" train fashion --data "$here/data" --set model=mlp --batch 12 --optimizer sgd --threads 1 \
+      --steps 18 --device simt --ranks 2 --quiet $flag >"$here/threads" 2>"$here/threads.err" ||
+      fail "2 threads on simt $flag: exit code $?"
+    [ ! -s "$here/threads.err" ] || fail "$(cat "$here/threads.err")"
+    losses+=" $(number eval_loss "$here/threads")"
+  done
+  set -- $losses
+  [ $# = 4 ] && [ "$1" = "$3" ] && [ "$2" = "$4" ] || fail "eager and captured steps differ:$losses"
+}
+
 # wait_for_step N: until the run has logged it. Rank 0 logs every step.
 wait_for_step() {
   local i
@@ -143,7 +162,9 @@ go_on() {
 }
 
 case $part in
-  same) same ;;
+  same)
+    same
+    captured ;;
   killed)
     for i in $(seq 20); do lose KILL 5000 60 $((2 + i % 3)) $((i / 3 % 3)); done
     go_on ;;
