@@ -1,6 +1,7 @@
 // TrainStep{.graph = true} with a reducer: the bits of eager steps on every rank, whatever one of
 // them does differently.
 #include <cstring>
+#include <latch>
 #include <limits>
 
 #include "warptape/core/graph_capture.h"
@@ -218,6 +219,26 @@ class Breaking : public Recorder {
   int countdown = 0;
 };
 
+// Where ranks meet without a call, which one could leave while another is in it. One that throws
+// before keeps nobody.
+class Meeting {
+ public:
+  explicit Meeting(std::latch& all) : all_(all) {}
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+  ~Meeting() {
+    if (!met_) all_.count_down();
+  }
+  void wait() {
+    met_ = true;
+    all_.arrive_and_wait();
+  }
+
+ private:
+  std::latch& all_;
+  bool met_ = false;
+};
+
 struct Broken {
   std::string text;
   Weights before, after;
@@ -227,7 +248,9 @@ struct Broken {
 // The rank 1 of two breaks at its n-th call of the sixth step, which is a replay.
 std::vector<Broken> break_at(int n) {
   std::vector<Broken> all(2);
+  std::latch five_steps(2);
   on_ranks(2, [&](Communicator& inner) {
+    Meeting meeting(five_steps);
     Breaking c(inner);
     Broken& b = all[size_t(c.rank())];
     const Device d = ready(Device::simt());
@@ -250,6 +273,7 @@ std::vector<Broken> break_at(int n) {
     for (int i = 0; i < 5; ++i) once(i);
     if (step.captures() != 1) throw InternalError("not captured: " + step.why_eager());
     b.before = values();
+    meeting.wait();  // else a rank that breaks at once ends the other's fifth step
     if (c.rank() == 1) c.countdown = n;
     b.text = message_of([&] { once(5); });
     b.after = values();
