@@ -55,7 +55,9 @@ std::vector<nn::NamedTensor> Optimizer::state(bool here) const {
 std::vector<Optimizer::StatePiece> Optimizer::state_pieces() const {
   std::vector<StatePiece> all;
   const detail::Piece nothing{0, 0, 0};
-  for (const auto& [a, s] : arenas_->in_order()) {
+  for (const auto& at : arenas_->in_order()) {
+    const Arena* const a = at.first;
+    const detail::Slot* const s = at.second;
     const Tensor& t = s->entry.tensor;
     if (!t.is_contiguous())
       throw NotAvailable(str("[state_pieces] ", s->entry.name, " is not contiguous: the ranges of ",
