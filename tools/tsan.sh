@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # tools/examples/threads.cpp and, with --ranks, the tests of ranks that are threads (tests/dist) under
-# ThreadSanitizer: library and programs built with it in build/tsan (WT_TSAN_BUILD), the kernels of simt
-# excepted, whose lanes have stacks of their own. Exit
-# code 1 for a data race or a wrong answer; 77 where the compiler has no ThreadSanitizer.
-# docs/threads.md says what the first program holds.
+# ThreadSanitizer: library and programs built with it in build/tsan (WT_TSAN_BUILD), but for the
+# kernels of simt, whose lanes have stacks of their own. Exit code 1 for a data race or a wrong
+# answer; 77 where the compiler has no ThreadSanitizer. docs/threads.md says what the first program
+# holds.
 #
 #   tools/tsan.sh [--ranks] [--steps N] [--jobs N]      N steps of each model: 6
 set -euo pipefail
