@@ -10,6 +10,7 @@
 #include "warptape/core/tensor_impl.h"
 #include "warptape/dist/local_algorithms.h"
 #include "warptape/dist/local_world.h"
+#include "warptape/dist/prompt_thread.h"
 
 namespace wt::dist {
 
@@ -40,10 +41,12 @@ class Item : public Work::Pending {
     if (outcome_ == Outcome::failed) throw local::failure_of(*world_->failure(), call);
   }
   void end(bool good) {
-    const std::lock_guard lock(mutex_);
-    call.in = call.out = Tensor();
-    outcome_ = good ? Outcome::done : Outcome::failed;
-    finished_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      call.in = call.out = Tensor();
+      outcome_ = good ? Outcome::done : Outcome::failed;
+    }
+    finished_.notify_all();  // with the lock in hand, who wakes up would go to sleep again
   }
 
   Call call;
@@ -89,8 +92,7 @@ class LocalCommunicator : public Communicator {
   ~LocalCommunicator() override {
     {
       const std::lock_guard lock(mutex_);
-      if (!items_.empty() && std::uncaught_exceptions() > exceptions_)
-        abort("an exception ended it");
+      if (!idle() && std::uncaught_exceptions() > exceptions_) abort("an exception ended it");
       ending_ = true;
       wake_.notify_all();
     }
@@ -111,9 +113,12 @@ class LocalCommunicator : public Communicator {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);
     if (size() == 1) return alone(call);
     settle(call);
+    if (call.waited && nothing_begun()) return here(call);
     auto item = std::make_shared<Item>(call, world_, deadline());
-    const std::lock_guard lock(mutex_);
-    items_.push_back(item);
+    {
+      const std::lock_guard lock(mutex_);
+      items_.push_back(item);
+    }
     wake_.notify_all();
     return Work(std::move(item));
   }
@@ -127,17 +132,36 @@ class LocalCommunicator : public Communicator {
     return {};
   }
 
+  bool idle() const { return items_.empty() && !busy_; }
+  bool nothing_begun() {
+    const std::lock_guard lock(mutex_);
+    return idle();
+  }
+  // In the caller's thread: two changes of threads less, which are most of a small call. Nothing
+  // else can be begun meanwhile.
+  Work here(const Call& call) {
+    if (!carry_out(call, Clock::now() + deadline()))
+      throw local::failure_of(*world_->failure(), call);
+    return {};
+  }
+
   // The communicator's own thread.
   void serve() {
+    be_prompt();
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [&] { return ending_ || !items_.empty(); });
       if (items_.empty()) return;
-      const std::shared_ptr<Item> item = items_.front();
-      lock.unlock();
-      item->end(carry_out(item->call, Clock::now() + item->deadline));
-      lock.lock();
+      const std::shared_ptr<Item> item = std::move(items_.front());
       items_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      const bool good = carry_out(item->call, Clock::now() + item->deadline);
+      lock.lock();
+      busy_ = false;
+      lock.unlock();
+      item->end(good);  // its caller finds this thread idle
+      lock.lock();
     }
   }
 
@@ -163,7 +187,7 @@ class LocalCommunicator : public Communicator {
   }
 
   void collective(const Call& c, Clock::time_point deadline, Clock::time_point begin) {
-    world_->enter(rank(), c, deadline);
+    if (world_->enter(rank(), c, deadline)) return;
     try {
       if (Timeline* const t = world_->options().timeline.get())
         t->add(event(What::wait, c), begin, Clock::now());
@@ -182,10 +206,11 @@ class LocalCommunicator : public Communicator {
 
   const std::shared_ptr<World> world_;
   const int exceptions_ = std::uncaught_exceptions();
-  std::vector<std::byte> scratch_;  // of the thread
+  std::vector<std::byte> scratch_;  // of whoever carries a call out
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Item>> items_;
+  bool busy_ = false;  // the thread, with one that is not in items_ any more
   bool ending_ = false;
   std::thread thread_;
 };

@@ -19,6 +19,7 @@
 
 #include "warptape/core/tensor_impl.h"
 #include "warptape/dist/combine.h"
+#include "warptape/dist/local_small.h"
 
 namespace wt::dist::local {
 
@@ -27,7 +28,6 @@ namespace {
 using Kind = Call::Kind;
 
 constexpr i64 kChunkBytes = i64{256} << 10;
-constexpr i64 kTreeBytes = i64{32} << 10;  // beyond this a ring is faster
 
 char* bytes_of(const Tensor& t) { return static_cast<char*>(t.impl()->data); }
 

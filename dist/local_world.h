@@ -40,8 +40,9 @@ class World {
   const LocalOptions& options() const { return options_; }
 
   // --- a collective, on every rank: enter, exchange chunks, leave ---
-  // Returns when all ranks have come, with the same call. Throws Ended.
-  void enter(int rank, const Call& call, Clock::time_point deadline);
+  // Returns when all ranks have come, with the same call. True: the last one to come carried it out
+  // for all of them, there is nothing to exchange and to leave. Throws Ended.
+  bool enter(int rank, const Call& call, Clock::time_point deadline);
   // `bytes` at `data`, which stay as they are until they were taken. Does not wait.
   void send(int from, int to, const void* data, i64 bytes);
   // The next chunk of that link; took() gives it back. Throws Ended.
@@ -65,7 +66,7 @@ class World {
   struct Rank {
     Call call;                       // the newest one; holds no tensors
     const Call* waits_in = nullptr;  // `call`, while it waits for others in it
-    std::string said;                // the call in words, where ranks must agree
+    const Call* asked = nullptr;     // the same with its tensors, while it is in enter()
     Clock::time_point deadline;
     bool here = false, ended = false;
     i64 step = -1;
@@ -92,6 +93,8 @@ class World {
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  bool for_all_at_once(const Call& call) const;
+  void all_have_come(Lock& lock, Rank& last);
   Rank& at(int rank) { return ranks_[size_t(rank)]; }
   Link& link(int from, int to) { return links_[size_t(from) * ranks_.size() + size_t(to)]; }
   void fail(int rank, std::string reason);
@@ -116,6 +119,7 @@ class World {
   std::optional<Failure> failure_;
   int arrived_ = 0, inside_ = 0;
   u64 meetings_ = 0;
+  std::vector<std::byte> rows_;  // scratch of small calls
 };
 
 }  // namespace wt::dist::local
