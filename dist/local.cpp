@@ -113,7 +113,7 @@ class LocalCommunicator : public Communicator {
     if (const auto f = world_->failure()) throw local::failure_of(*f, call);
     if (size() == 1) return alone(call);
     settle(call);
-    if (call.waited && nothing_begun()) return here(call);
+    if (call.waited && !world_->modelled() && nothing_begun()) return here(call);
     auto item = std::make_shared<Item>(call, world_, deadline());
     {
       const std::lock_guard lock(mutex_);
@@ -138,7 +138,7 @@ class LocalCommunicator : public Communicator {
     return idle();
   }
   // In the caller's thread: two changes of threads less, which are most of a small call. Nothing
-  // else can be begun meanwhile.
+  // else can be begun meanwhile. Not with modelled links, which are waited for by a prompt thread.
   Work here(const Call& call) {
     if (!carry_out(call, Clock::now() + deadline()))
       throw local::failure_of(*world_->failure(), call);

@@ -113,7 +113,10 @@ class Exchange {
 Algorithm Exchange::algorithm(i64 bytes) const {
   const Algorithm a = world_.options().algorithm;
   if (a != Algorithm::automatic) return a;
-  return bytes <= kTreeBytes || size_ == 2 ? Algorithm::tree : Algorithm::ring;
+  // Of two ranks a ring sends half of the bytes each way at once: for links, not for memory, where
+  // it is two messages more.
+  const bool in_memory = world_.options().bandwidth == 0;
+  return bytes <= kTreeBytes || (size_ == 2 && in_memory) ? Algorithm::tree : Algorithm::ring;
 }
 
 // --- reductions ---

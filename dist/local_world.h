@@ -38,6 +38,7 @@ class World {
   World(int n, const LocalOptions& options);
   int size() const { return int(ranks_.size()); }
   const LocalOptions& options() const { return options_; }
+  bool modelled() const { return modelled_; }
 
   // --- a collective, on every rank: enter, exchange chunks, leave ---
   // Returns when all ranks have come, with the same call. True: the last one to come carried it out
