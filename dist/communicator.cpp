@@ -1,6 +1,9 @@
 #include "warptape/dist/communicator.h"
 
+#include <algorithm>
+
 #include "warptape/core/error.h"
+#include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/tensor_impl.h"
@@ -70,6 +73,33 @@ void Communicator::set_deadline(std::chrono::milliseconds d) {
   if (d.count() < 1)
     throw UsageError(str("[set_deadline] must be at least 1 ms, got ", d.count(), " ms"));
   deadline_ = d;
+}
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key, Frame at) {
+  const FrameScope frame(at);
+  const NoGrad no_grad;
+  const TensorOptions words{.dtype = DType::i64, .device = Device::cpu()};
+  const Tensor all = empty({2 * i64(size_)}, words, Frame{});
+  const Tensor mine = all.narrow(0, 2 * i64(rank_), 2);
+  mine.mutable_data<i64>()[0] = color;
+  mine.mutable_data<i64>()[1] = key;
+  control().all_gather(all, mine, Frame{});
+  const i64* const said = all.data<i64>();
+  Group group{.members = {}, .place = 0, .number = splits_++, .color = color};
+  if (color < 0) return nullptr;
+  for (int r = 0; r < size_; ++r)
+    if (said[2 * r] == color) group.members.push_back(r);
+  std::stable_sort(group.members.begin(), group.members.end(),
+                   [&](int a, int b) { return said[2 * a + 1] < said[2 * b + 1]; });
+  group.place =
+      int(std::find(group.members.begin(), group.members.end(), rank_) - group.members.begin());
+  auto made = make_group(group);
+  made->set_deadline(deadline_);
+  return made;
+}
+
+std::unique_ptr<Communicator> Communicator::make_group(const Group&) {
+  throw NotAvailable(str("[split] the backend ", backend(), " has no groups"));
 }
 
 Work Communicator::begin(Call call, const char* name, Frame at) {

@@ -27,6 +27,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "warptape/core/tensor.h"
 
@@ -115,6 +116,18 @@ class WT_API Communicator {
   Work start_send(const Tensor& t, int to, Frame at = Frame::here());
   Work start_recv(const Tensor& t, int from, Frame at = Frame::here());
 
+  // Those ranks that give the same color, as ranks of a communicator of their own: in the order of
+  // their keys, of equal ones in that of rank(). Null for a color below 0. (MPI_Comm_split,
+  // ncclCommSplit; PyTorch's new_group.) A grid of 2 replicas with 2 pipeline stages each:
+  //
+  //   auto stages = world.split(world.rank() / 2), replicas = world.split(world.rank() % 2);
+  //
+  // Every rank calls it. The group has this one's deadline, sends the same tensors and ends before
+  // this one does; failures in it name its own ranks, and abort() here reaches it. No rank waits in
+  // calls of two communicators at once, so those of one group come in any order beside others'.
+  // Throws NotAvailable where the backend has no groups.
+  std::unique_ptr<Communicator> split(int color, int key = 0, Frame at = Frame::here());
+
   // How long a rank waits for the others in one call.
   std::chrono::milliseconds deadline() const { return deadline_; }
   void set_deadline(std::chrono::milliseconds d);
@@ -131,6 +144,16 @@ class WT_API Communicator {
   // DeviceError.
   virtual Work start(const Call& call) = 0;
 
+  // Some ranks of a communicator, in their new order. This one is members[place].
+  struct Group {
+    std::vector<int> members;
+    int place;
+    i64 number;  // of this split() among all of the communicator
+    int color;
+  };
+  // The backend's side of split(): every member calls it.
+  virtual std::unique_ptr<Communicator> make_group(const Group& group);
+
  protected:
   Communicator(int rank, int size) : rank_(rank), size_(size) {}
 
@@ -139,7 +162,7 @@ class WT_API Communicator {
   void run(Call call, const char* name, Frame at);
 
   int rank_, size_;
-  i64 calls_ = 0;
+  i64 calls_ = 0, splits_ = 0;
   std::chrono::milliseconds deadline_ = std::chrono::seconds(120);
 };
 

@@ -91,11 +91,11 @@ Communicator& DataParallel::comm() const { return s_->comm; }
 // --- optim::Reducer ---
 
 void DataParallel::sum(const Tensor& t) {
-  if (s_->comm.size() > 1) s_->comm.all_reduce(t, ReduceOp::sum, Frame{});
+  if (s_->comm.size() > 1) s_->waiting([&] { s_->comm.all_reduce(t, ReduceOp::sum, Frame{}); });
 }
 
 void DataParallel::max(const Tensor& t) {
-  if (s_->comm.size() > 1) s_->comm.all_reduce(t, ReduceOp::max, Frame{});
+  if (s_->comm.size() > 1) s_->waiting([&] { s_->comm.all_reduce(t, ReduceOp::max, Frame{}); });
 }
 
 void DataParallel::begin_backward(bool last) {
@@ -124,7 +124,7 @@ void DataParallel::any(std::span<char> reached) {
   if (s.options.check_every > 0 && s.step % s.options.check_every == 0 && !s.first_step)
     s.on_all_ranks([&] { detail::check_replicas(s.comm, s.opt, s.step); });
   if (s.first_step || s.options.unused == Unused::agree) {
-    s.agree_on_reached(reached);
+    s.waiting([&] { s.agree_on_reached(reached); });
     if (s.options.unused != Unused::agree) s.first_reached.assign(reached.begin(), reached.end());
   } else {
     s.keep_to_first(reached);
@@ -137,7 +137,7 @@ void DataParallel::any(std::span<char> reached) {
 bool DataParallel::sum_gradients() {
   State& s = *s_;
   if (s.comm.size() == 1) return true;
-  s.buckets.wait();
+  s.waiting([&] { s.buckets.wait(); });
   detail::share_buffers(s.comm, s.net, s.options.buffers);
   return true;
 }
@@ -268,6 +268,7 @@ void DataParallel::State::keep_to_first(std::span<const char> reached) const {
 // --- what it did ---
 
 const std::vector<DataParallel::Missing>& DataParallel::unused() const { return s_->missing; }
+double DataParallel::waited() const { return s_->waited; }
 i64 DataParallel::launched_early() const { return s_->buckets.launched_early(); }
 
 std::vector<DataParallel::Bucket> DataParallel::buckets() const {

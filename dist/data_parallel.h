@@ -109,6 +109,13 @@ class WT_API DataParallel : public optim::Reducer {
   void backward(const Tensor& loss, const optim::GradScaler& scaler, Frame at = Frame::here());
   void backward(const Loss& loss, const optim::GradScaler& scaler, Frame at = Frame::here());
 
+  // Of gradients of loss.sum that are there already, as Pipeline::backward() leaves them: .grad
+  // becomes their sum over all ranks, after and not beside the backward. Returns the sum of all
+  // losses and weights; nothing is divided by it yet (agree_on_step() does). It is nan on all ranks
+  // where the device of one has met a bad label or index, so that none steps. Throws UsageError
+  // when no backward came since the last call.
+  Loss reduce(const Loss& loss, Frame at = Frame::here());
+
   // In the scope backward() only adds up what this rank has.
   class WT_GUARD NoSync {
    public:
@@ -140,6 +147,10 @@ class WT_API DataParallel : public optim::Reducer {
   std::vector<Bucket> buckets() const;
   // How many of them were begun inside the last step's backward, beside the rest of it.
   i64 launched_early() const;
+  // Seconds that this rank's host has waited in steps for what others send. The rank that waits
+  // least is the slowest one: the others wait for it. Of a device with queues (cuda) hardly any:
+  // there the device waits.
+  double waited() const;
   // Compares checksums of all parameters, on every rank at once. Throws PeerFailure.
   void check_replicas(Frame at = Frame::here());
   Communicator& comm() const;

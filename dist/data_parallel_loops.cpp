@@ -1,9 +1,12 @@
 // Backwards of loops without TrainStep.
+#include <cmath>
+
 #include "warptape/autograd/ops.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/dist/data_parallel_state.h"
+#include "warptape/dist/stage_step.h"
 
 namespace wt::dist {
 
@@ -119,6 +122,33 @@ void DataParallel::backward(const Loss& loss, const optim::GradScaler& scaler, F
   const FrameScope frame(at);
   s_->run_backward(*this, State::Kind::weighted, loss.weight,
                    [&] { scaler.scale(loss.sum, Frame{}).backward({}, Frame{}); });
+}
+
+Loss DataParallel::reduce(const Loss& loss, Frame at) {
+  const FrameScope frame(at);
+  const NoGrad no_grad;
+  State& s = *s_;
+  s.opt.prepare();
+  if (s.kind == State::Kind::outside && s.seen == backwards_of(s.opt))
+    throw UsageError(
+        str("[DataParallel] reduce() without a backward since the last one: the "
+            "gradients are all ranks' already",
+            at_line()));
+  s.kind = State::Kind::outside;
+  const Tensor bad = detail::mailbox_raised(s.opt).to(loss.sum.device(), Frame{});
+  const auto number = [](const Tensor& t) { return reshape(t.to(DType::f64, Frame{}), {1}); };
+  const Tensor all = cat({number(loss.sum), number(loss.weight), bad});
+  try {
+    s.begin_backward(true, ReduceOp::sum);
+    s.finish_window(*this);
+    sum(all);
+  } catch (...) {
+    give_up();
+    throw;
+  }
+  s.seen = backwards_of(s.opt);
+  const Tensor nan = full({}, std::nan(""), {.dtype = DType::f64, .device = all.device()});
+  return Loss(where(gt(all[2], 0.0), nan, all[0]), all[1]);
 }
 
 }  // namespace wt::dist

@@ -1,5 +1,6 @@
 // What a DataParallel holds. Internal.
 #pragma once
+#include <chrono>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,15 @@ struct DataParallel::State {
   bool alike = false;  // the error that is thrown is every rank's: nobody waits
   // Counted here: what the optimizer attempted leaves out steps that threw on this rank alone.
   i64 step = 0;
+  double waited = 0;  // seconds
 
+  // f(), whose time is that of waiting for others.
+  template <class F>
+  void waiting(F&& f) {
+    const auto begin = std::chrono::steady_clock::now();
+    f();
+    waited += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
   // In a scope all ranks throw, or none does.
   template <class F>
   void on_all_ranks(F&& f) {
@@ -42,7 +51,7 @@ struct DataParallel::State {
   bool is_frozen(size_t slot) const;
 
   // Loops of the user's own (data_parallel_loops.cpp).
-  enum class Kind : u8 { none, mean, weighted };
+  enum class Kind : u8 { none, mean, weighted, outside };
   i64 no_sync = 0;
   Kind kind = Kind::none;  // of the backwards since zero_grad()
   u64 seen = 0;            // backwards of all leaves when the last one of them ended

@@ -71,6 +71,11 @@ class FaultyCommunicator : public Communicator {
     return corrupt ? corrupted(call) : inner_->start(call);
   }
 
+  // Without faults of its own.
+  std::unique_ptr<Communicator> make_group(const Group& g) override {
+    return inner_->make_group(g);
+  }
+
  private:
   void suffer(const Fault& f, const Call& call) {
     if (f.what == FaultKind::kill) ::raise(SIGKILL);

@@ -12,6 +12,7 @@
 #include "warptape/dist/launcher.h"
 #include "warptape/dist/local.h"
 #include "warptape/dist/mpi.h"
+#include "warptape/dist/nccl.h"
 
 namespace wt::dist {
 
@@ -22,9 +23,15 @@ const char* to_string(Backend b) {
 
 std::unique_ptr<Communicator> init(InitOptions options, Frame at) {
   const FrameScope frame(at);
-  if (options.backend == Backend::nccl)
-    throw NotAvailable(
-        "[init] this build has no backend nccl\n  Try Backend::automatic, and tensors of the cpu");
+  if (options.backend == Backend::nccl) {
+    options.backend = Backend::automatic;
+    std::unique_ptr<Communicator> control = init(options, at);
+    const Device d = device_for_rank(*control, at);
+    if (d.kind != DeviceKind::cuda)
+      throw NotAvailable(str("[init] the backend nccl needs a GPU a rank: ", cuda::why_not(),
+                             "\n  Try Backend::automatic, and tensors of the cpu"));
+    return nccl_communicator(std::move(control), d, {.deadline = options.deadline});
+  }
   const bool launched = launched_by_mpi();
   if (options.backend == Backend::mpi || (options.backend == Backend::automatic && launched))
     return mpi_world({.deadline = options.deadline, .interfaces = options.interfaces}, at);

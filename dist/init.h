@@ -18,7 +18,7 @@ enum class Backend : u8 {
   automatic,  // under mpirun or srun mpi, else local
   mpi,        // processes; tensors of cpu and simt (dist/mpi.h)
   local,      // a world of one
-  nccl,       // a GPU a rank, over the first that applies of those; not in this build
+  nccl,       // a GPU a rank, with the first that applies of those as control() (dist/nccl.h)
 };
 WT_API const char* to_string(Backend b);
 

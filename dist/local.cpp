@@ -123,6 +123,11 @@ class LocalCommunicator : public Communicator {
     return Work(std::move(item));
   }
 
+  std::unique_ptr<Communicator> make_group(const Group& g) override {
+    return std::make_unique<LocalCommunicator>(g.place,
+                                               world_->group(g.number, g.color, g.members));
+  }
+
  private:
   Work alone(const Call& c) {
     if (c.kind == Kind::reduce_scatter || c.kind == Kind::all_gather) {

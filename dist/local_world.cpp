@@ -328,6 +328,28 @@ void World::at_step(int rank, i64 step) {
 void World::abort(int rank, const std::string& reason) noexcept {
   const Lock lock(mutex_);
   fail(rank, str("rank ", rank, " gave up ", step_of(rank), ": ", reason));
+  for (const Group& g : groups_) {
+    const auto in_it = std::find(g.members.begin(), g.members.end(), rank);
+    if (const auto world = g.world.lock(); world && in_it != g.members.end())
+      world->abort(int(in_it - g.members.begin()), reason);
+  }
+}
+
+std::shared_ptr<World> World::group(i64 number, int color, const std::vector<int>& members) {
+  const Lock lock(mutex_);
+  auto g = std::find_if(groups_.begin(), groups_.end(),
+                        [&](const Group& o) { return o.number == number && o.color == color; });
+  if (g == groups_.end()) {
+    std::erase_if(groups_, [](const Group& o) { return o.world.expired(); });
+    LocalOptions options = options_;
+    options.timeline = nullptr;  // its ranks have other numbers
+    const auto world = std::make_shared<World>(int(members.size()), options);
+    groups_.push_back({number, color, members, world, world});
+    g = std::prev(groups_.end());
+  }
+  std::shared_ptr<World> world = g->held;
+  if (++g->joined == members.size()) g->held.reset();
+  return world;
 }
 
 void World::end(int rank) noexcept {

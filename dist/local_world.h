@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -63,7 +64,19 @@ class World {
   void end(int rank) noexcept;
   std::optional<Failure> failure() const;
 
+  // The world of a group of these ranks, the same for all members that ask with this number and
+  // color.
+  std::shared_ptr<World> group(i64 number, int color, const std::vector<int>& members);
+
  private:
+  struct Group {
+    i64 number;
+    int color;
+    std::vector<int> members;
+    std::weak_ptr<World> world;
+    std::shared_ptr<World> held;  // until all members have it: the first may end before the last
+    size_t joined = 0;
+  };
   struct Rank {
     Call call;                       // the newest one; holds no tensors
     const Call* waits_in = nullptr;  // `call`, while it waits for others in it
@@ -118,6 +131,7 @@ class World {
   std::vector<Rank> ranks_;
   std::vector<Link> links_;
   std::optional<Failure> failure_;
+  std::vector<Group> groups_;
   int arrived_ = 0, inside_ = 0;
   u64 meetings_ = 0;
   std::vector<std::byte> rows_;  // scratch of small calls

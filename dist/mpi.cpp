@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <functional>
 
 #include "warptape/core/async_copy.h"
 #include "warptape/core/stream.h"
@@ -41,8 +42,11 @@ void settle_tensor(const Tensor& t) {
 
 class MpiCommunicator : public Communicator {
  public:
-  explicit MpiCommunicator(std::shared_ptr<MpiWorker> worker)
-      : Communicator(worker->link().rank(), worker->link().size()), worker_(std::move(worker)) {
+  MpiCommunicator(std::unique_ptr<MpiLink> link, std::unique_ptr<Pulse> pulse, MpiOptions options)
+      : Communicator(link->rank(), link->size()),
+        options_(std::move(options)),
+        worker_(std::make_shared<MpiWorker>(std::move(link), std::move(pulse))) {
+    set_deadline(options_.deadline);
     if (worker_->pulse()) MpiWorker::start(worker_);
   }
   ~MpiCommunicator() override {
@@ -73,8 +77,10 @@ class MpiCommunicator : public Communicator {
     settle_tensor(call.out);
     return Work(std::make_shared<Begun>(worker_, worker_->begin(call, deadline())));
   }
+  std::unique_ptr<Communicator> make_group(const Group& g) override;
 
  private:
+  const MpiOptions options_;
   const std::shared_ptr<MpiWorker> worker_;
   const int unwinding_ = std::uncaught_exceptions();
 };
@@ -138,6 +144,33 @@ std::unique_ptr<Pulse> make_pulse(MpiLink& link, const MpiOptions& options,
   return std::make_unique<Pulse>(link.rank(), std::move(hosts), std::move(links), options.deadline);
 }
 
+// What `link` makes, with a pulse of its own.
+std::unique_ptr<Communicator> connect(
+    const char* name, const MpiOptions& options,
+    const std::function<std::unique_ptr<MpiLink>(PulseClock::time_point until)>& make_link) {
+  const auto until = PulseClock::now() + options.deadline;
+  try {
+    auto link = make_link(until);
+    std::unique_ptr<Pulse> pulse;
+    if (link->size() > 1) pulse = make_pulse(*link, options, until);
+    return std::make_unique<MpiCommunicator>(std::move(link), std::move(pulse), options);
+  } catch (const Stopped& s) {
+    abandon_mpi();
+    const std::string reason =
+        s.text.empty() ? str("ranks did not come within ", options.deadline.count(), " ms")
+                       : s.text;
+    throw PeerFailure(str("[", name, "] ", reason), -1, "", -1, reason);
+  }
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::make_group(const Group& g) {
+  MpiOptions options = options_;
+  options.deadline = deadline();
+  return connect("split", options, [&](PulseClock::time_point until) {
+    return std::make_unique<MpiLink>(worker_->link(), g.members, int(g.number), until);
+  });
+}
+
 }  // namespace
 
 std::unique_ptr<Communicator> mpi_world(MpiOptions options, Frame at) {
@@ -146,22 +179,8 @@ std::unique_ptr<Communicator> mpi_world(MpiOptions options, Frame at) {
     throw UsageError(str("[mpi_world] the deadline must be at least 1 ms, got ",
                          options.deadline.count(), " ms"));
   start_mpi();
-  const auto until = PulseClock::now() + options.deadline;
-  try {
-    auto link = std::make_unique<MpiLink>(until);
-    std::unique_ptr<Pulse> pulse;
-    if (link->size() > 1) pulse = make_pulse(*link, options, until);
-    auto comm = std::make_unique<MpiCommunicator>(
-        std::make_shared<MpiWorker>(std::move(link), std::move(pulse)));
-    comm->set_deadline(options.deadline);
-    return comm;
-  } catch (const Stopped& s) {
-    abandon_mpi();
-    const std::string reason =
-        s.text.empty() ? str("ranks did not come within ", options.deadline.count(), " ms")
-                       : s.text;
-    throw PeerFailure("[mpi_world] " + reason, -1, "", -1, reason);
-  }
+  return connect("mpi_world", options,
+                 [](PulseClock::time_point until) { return std::make_unique<MpiLink>(until); });
 }
 
 std::string mpi_library() { return mpi_words(); }

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <thread>
 
@@ -126,6 +127,45 @@ MpiLink::MpiLink(PulseClock::time_point deadline)
     wait(*lanes_, 0, 1);
     MPI_Comm_set_errhandler(lane, MPI_ERRORS_RETURN);
   }
+}
+
+// MPI has no call for this that does not wait, and a rank may die in it: so it waits on a thread of
+// its own, which is left there then.
+MpiLink::MpiLink(const MpiLink& all, const std::vector<int>& members, int label,
+                 PulseClock::time_point deadline)
+    : pulse_(all.pulse_), deadline_(deadline), lanes_(std::make_unique<Calls>()) {
+  struct Making {
+    std::vector<int> members;
+    MPI_Comm from[2], made[2] = {MPI_COMM_NULL, MPI_COMM_NULL};
+    int error = MPI_SUCCESS;
+    std::atomic<bool> done{false};
+  };
+  const auto making = std::make_shared<Making>();
+  making->members = members;
+  std::copy_n(all.lanes_->comm, 2, making->from);
+  std::thread([making, label] {
+    for (int lane = 0; lane < 2 && making->error == MPI_SUCCESS; ++lane) {
+      MPI_Group everyone = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+      MPI_Comm_group(making->from[lane], &everyone);
+      MPI_Group_incl(everyone, int(making->members.size()), making->members.data(), &some);
+      making->error = MPI_Comm_create_group(making->from[lane], some, label, &making->made[lane]);
+      MPI_Group_free(&some);
+      MPI_Group_free(&everyone);
+    }
+    making->done = true;
+  }).detach();
+  Pause pause;
+  while (!making->done) {
+    if (pulse_ && pulse_->failed()) throw Stopped{Stopped::failed, ""};
+    if (PulseClock::now() > deadline_) throw Stopped{Stopped::late, ""};
+    pause();
+  }
+  check(making->error);
+  std::copy_n(making->made, 2, lanes_->comm);
+  for (const MPI_Comm lane : making->made) MPI_Comm_set_errhandler(lane, MPI_ERRORS_RETURN);
+  check(MPI_Comm_rank(making->made[0], &rank_));
+  check(MPI_Comm_size(making->made[0], &size_));
+  pulse_ = nullptr;  // its own is set later
 }
 
 // The communicators stay until MPI_Finalize: freeing them is collective, and may wait.

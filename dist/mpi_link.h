@@ -34,6 +34,9 @@ class MpiLink {
 
   // Of all processes; collective.
   explicit MpiLink(PulseClock::time_point deadline);
+  // Of these ranks of `all`, in their order; they alone call it. label: none is under way twice.
+  MpiLink(const MpiLink& all, const std::vector<int>& members, int label,
+          PulseClock::time_point deadline);
   ~MpiLink();
   MpiLink(const MpiLink&) = delete;
   int rank() const { return rank_; }

@@ -108,7 +108,7 @@ class NcclCommunicator final : public Communicator {
       : Communicator(control.rank(), control.size()),
         control_(control),
         device_(device),
-        check_calls_(options.check_calls) {
+        options_(options) {
     set_deadline(options.deadline);
     const bool alone = size() == 1 && !options.always;
     control_.set_deadline(options.deadline);
@@ -139,6 +139,18 @@ class NcclCommunicator final : public Communicator {
     return control_.failed() || (engine_ && engine_->failed());
   }
   Work start(const Call& call) override;
+  std::unique_ptr<Communicator> make_group(const Group& g) override {
+    auto control = control_.make_group(g);
+    control->set_deadline(deadline());
+    return with_control(std::move(control), device_, options_);
+  }
+
+  static std::unique_ptr<Communicator> with_control(std::unique_ptr<Communicator> control,
+                                                    Device device, const NcclOptions& options) {
+    auto made = std::make_unique<NcclCommunicator>(*control, device, options);
+    made->own_control_ = std::move(control);
+    return made;
+  }
 
  private:
   void check() {
@@ -152,13 +164,15 @@ class NcclCommunicator final : public Communicator {
 
   Communicator& control_;
   const Device device_;
-  const bool check_calls_;
-  std::unique_ptr<NcclEngine> engine_;  // null: a world of one that asks nobody
+  const NcclOptions options_;
+  std::unique_ptr<Communicator> own_control_;  // control_, where nobody else keeps it
+  std::unique_ptr<NcclEngine> engine_;         // null: a world of one that asks nobody
 };
 
 Work NcclCommunicator::start(const Call& call) {
   check();
-  if (check_calls_ && call.kind != Call::Kind::send && call.kind != Call::Kind::recv) compare(call);
+  if (options_.check_calls && call.kind != Call::Kind::send && call.kind != Call::Kind::recv)
+    compare(call);
   if (call.kind == Call::Kind::barrier) {
     barrier();
     return {};
@@ -201,12 +215,24 @@ void NcclCommunicator::compare(const Call& call) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> nccl_communicator(Communicator& control, Device device,
-                                                const NcclOptions& options) {
+namespace {
+void check_cuda(Device device) {
   if (device.kind != DeviceKind::cuda || device.is_meta)
     throw PlacementError(
         str("[nccl_communicator] NCCL is for cuda devices, got ", to_string(device)));
+}
+}  // namespace
+
+std::unique_ptr<Communicator> nccl_communicator(Communicator& control, Device device,
+                                                const NcclOptions& options) {
+  check_cuda(device);
   return std::make_unique<NcclCommunicator>(control, device, options);
+}
+
+std::unique_ptr<Communicator> nccl_communicator(std::unique_ptr<Communicator> control,
+                                                Device device, const NcclOptions& options) {
+  check_cuda(device);
+  return NcclCommunicator::with_control(std::move(control), device, options);
 }
 
 std::string describe_transport(const Communicator& nccl) {

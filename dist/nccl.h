@@ -56,6 +56,11 @@ struct NcclOptions {
 WT_API std::unique_ptr<Communicator> nccl_communicator(Communicator& control, Device device,
                                                        const NcclOptions& options = {});
 
+// The same, with a control that it keeps.
+WT_API std::unique_ptr<Communicator> nccl_communicator(std::unique_ptr<Communicator> control,
+                                                       Device device,
+                                                       const NcclOptions& options = {});
+
 // One line for the log: NCCL's version and file. NCCL has no call that tells which transport it
 // took; it writes that to its own log under NCCL_DEBUG=INFO, and the line says so.
 WT_API std::string describe_transport(const Communicator& nccl);

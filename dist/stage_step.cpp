@@ -34,14 +34,13 @@ Tensor local_norm(optim::Optimizer& opt) {
   return norm;
 }
 
-// 1 where the device has met a bad label or index.
-Tensor raised(const optim::Optimizer& opt) {
+}  // namespace
+
+Tensor detail::mailbox_raised(const optim::Optimizer& opt) {
   const Tensor flag = from_blob(const_cast<i32*>(opt.mailbox()), {1}, borrow,
                                 {.dtype = DType::i32, .device = opt.device()});
   return flag.to(DType::boolean).to(DType::f64);
 }
-
-}  // namespace
 
 StageStep agree_on_step(optim::Optimizer* opt, Communicator& comm, const Loss& loss,
                         double max_norm, Frame at) {
@@ -52,7 +51,7 @@ StageStep agree_on_step(optim::Optimizer* opt, Communicator& comm, const Loss& l
   Tensor all = zeros({2}, {.dtype = DType::f64, .device = loss.sum.device()});
   if (opt) {
     const Tensor norm = local_norm(*opt);
-    all = cat({reshape(mul(norm, norm), {1}), raised(*opt)});
+    all = cat({reshape(mul(norm, norm), {1}), detail::mailbox_raised(*opt)});
   }
   comm.all_reduce(all);
   const Tensor per_item = div(1.0, loss.weight.to(DType::f64));

@@ -23,4 +23,10 @@ struct StageStep {
 WT_API StageStep agree_on_step(optim::Optimizer* opt, Communicator& comm, const Loss& loss,
                                double max_norm = 0, Frame at = Frame::here());
 
+// --- internal ---
+namespace detail {
+// [1], f64, on the parameters' device: 1 where that has met a bad label or index.
+Tensor mailbox_raised(const optim::Optimizer& opt);
+}  // namespace detail
+
 }  // namespace wt::dist

@@ -70,6 +70,7 @@ class RecipeTraining {
   // Given to a rate that waits for a plateau.
   void evaluated(double monitored);
   optim::Optimizer& optimizer() { return *optimizer_; }
+  double waited() const { return parallel_ ? parallel_->waited() : 0; }  // seconds, for other ranks
 
   // model.*, optim.*, ema.*, sched.*, scaler.*, rng.*.
   std::vector<nn::NamedTensor> state();

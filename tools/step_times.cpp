@@ -75,6 +75,7 @@ void StepTimes::add(const StepTime& t) {
   longest_ = std::max(longest_.value_or(0), t.total);
   if (count_ <= kFirstSteps) return;
   data_ += t.data;
+  others_ += t.others;
   stepping_ += std::max(t.data, t.total - t.evaluation - t.checkpoint - t.recording);
 }
 
@@ -89,6 +90,11 @@ double StepTimes::quantile(double q) const {
 std::optional<double> StepTimes::data_share() const {
   if (stepping_ <= 0) return {};
   return data_ / stepping_;
+}
+
+StepTimes::Shares StepTimes::per_step() const {
+  const double steps = double(std::max<i64>(1, count_ - kFirstSteps));
+  return {std::max(0.0, stepping_ - others_) / steps, others_ / steps};
 }
 
 std::string data_wait_text(double share, int workers, int cores, bool may_stay) {

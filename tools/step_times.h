@@ -10,9 +10,10 @@ namespace wt::tools {
 
 // One turn of the training loop, in seconds: the step and all that came with it.
 struct StepTime {
-  i64 step = 0;      // its number, from 1
-  double total = 0;  // of which
-  double data = 0;   // waiting for the batch
+  i64 step = 0;       // its number, from 1
+  double total = 0;   // of which
+  double data = 0;    // waiting for the batch
+  double others = 0;  // waiting for other ranks
   double evaluation = 0, checkpoint = 0;
   double recording = 0;  // exponents, and a skipped step that was made again to explain it
   bool skipped = false;
@@ -53,6 +54,11 @@ class StepTimes {
   // Of the steps behind the first three: the part of their time that the loop waited for batches,
   // where evaluations, checkpoints and recording do not count as time. Nothing where there is none.
   std::optional<double> data_share() const;
+  // Of the same steps, seconds each: what this rank did, and how long it waited for others.
+  struct Shares {
+    double own = 0, waited = 0;
+  };
+  Shares per_step() const;
   // The longest time since the last call; nothing where no step was added.
   std::optional<double> take_longest();
   // "p50 12.3 ms, p99 30.1 ms, slowest 250 ms (step 1: one of the first steps)".
@@ -63,7 +69,7 @@ class StepTimes {
 
   std::vector<i64> classes_;
   i64 count_ = 0, worst_turn_ = 0, later_turn_ = 0;
-  double least_ = 0, data_ = 0, stepping_ = 0;
+  double least_ = 0, data_ = 0, others_ = 0, stepping_ = 0;
   StepTime worst_{}, later_{};
   std::optional<double> longest_;
 };

@@ -82,6 +82,7 @@ bool Trainer::train_one(Progress& bar) {
   });
   use_kernels();
   StepResult r;
+  const double waited = training_->waited();
   try {
     r = training_->step(batch);
   } catch (const NumericError& e) {
@@ -94,6 +95,7 @@ bool Trainer::train_one(Progress& bar) {
   }
   ++c_.step;
   turn_.step = c_.step;
+  turn_.others = training_->waited() - waited;
   timed(&StepTime::recording, [&] { record(batch, r, bar); });
   c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
   peak_ = std::max(peak_, memory::stats(device_).peak);
@@ -271,6 +273,7 @@ int Trainer::run() {
     throw;
   }
   not_training([&] {
+    if (ranks_.size() > 1) shares_ = gather_shares(ranks_, times_.per_step());
     save();
     // A run that was over when it was resumed: its metrics have this, the report and summary not.
     if (!eval_ && !signals_.stop_requested()) measure_held_out();

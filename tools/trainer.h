@@ -16,6 +16,7 @@
 #include "warptape/tools/exponent_report.h"
 #include "warptape/tools/loss_curve.h"
 #include "warptape/tools/nan_report.h"
+#include "warptape/tools/rank_times.h"
 #include "warptape/tools/ranks.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_output.h"
@@ -144,6 +145,7 @@ class Trainer {
   Clock::time_point turn_begin_ = begin_;
   StepTime turn_;  // of the loop, so far
   StepTimes times_;
+  std::vector<StepTimes::Shares> shares_;  // of several ranks, at the end
   ExponentHistory exponents_;
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
   std::optional<LiveCurve> curve_;

@@ -46,6 +46,11 @@ ReportOptions Trainer::report() const {
     const size_t colon = waiting.find(": ");
     ro.summary.emplace_back(waiting.substr(0, colon), waiting.substr(colon + 2));
   }
+  if (!shares_.empty()) {
+    const std::string text = shares_text(shares_);
+    const size_t colon = text.find(": ");
+    ro.summary.emplace_back(text.substr(0, colon), text.substr(colon + 2));
+  }
   for (const auto& skip : skips_) ro.summary.push_back(skip);
   ro.exponents = exponents_.kept();
   return ro;
@@ -91,6 +96,7 @@ void Trainer::print_summary() const {
     std::fprintf(stderr, "step time: %s\n", times_.text().c_str());
   if (const std::string waiting = data_wait(); !waiting.empty() && !o_.quiet)
     std::fprintf(stderr, "%s\n", waiting.c_str());
+  if (!shares_.empty() && !o_.quiet) std::fprintf(stderr, "%s\n", shares_text(shares_).c_str());
   JsonObject j;
   const auto add = [&](const char* key, bool known, double v) {
     if (known)
@@ -123,6 +129,14 @@ void Trainer::print_summary() const {
   }
   const std::optional<double> waiting = times_.data_share();
   add("data_wait", waiting.has_value(), waiting.value_or(0));
+  if (!shares_.empty()) {
+    std::string own, waited;
+    for (const StepTimes::Shares& s : shares_) {
+      own += (own.empty() ? "[" : ",") + json_number(1e3 * s.own);
+      waited += (waited.empty() ? "[" : ",") + json_number(1e3 * s.waited);
+    }
+    j.add_raw("rank_own_ms", own + "]").add_raw("rank_waited_ms", waited + "]");
+  }
   j.add("peak_bytes", peak_);
   j.add("skipped_steps", training_->optimizer().attempted() - training_->optimizer().applied());
   if (out_)

@@ -238,6 +238,32 @@ TEST_CASE("mpi ranks: what was begun runs in its order", "[.][mpi_values]") {
   }
 }
 
+TEST_CASE("mpi ranks: groups", "[.][mpi_values]") {
+  dist::Communicator& comm = world();
+  const int n = comm.size(), rank = comm.rank();
+  for (int i = 0; i < 3; ++i) {
+    const auto half = comm.split(rank % 2, -rank);
+    const int size = (n + 1 - rank % 2) / 2;
+    CHECK(half->size() == size);
+    CHECK(half->rank() == size - 1 - rank / 2);
+    CHECK(half->deadline() == comm.deadline());
+    double sum = 0;
+    for (int r = rank % 2; r < n; r += 2) sum += r;
+    // Calls of a group beside those of all.
+    const Tensor own = full({70000}, double(rank)), all = full({5}, 1.0);
+    const dist::Work both[] = {half->start_all_reduce(own), comm.start_all_reduce(all)};
+    both[1].wait();
+    both[0].wait();
+    CHECK(wrong(own, [&](i64) { return sum; }) == 0);
+    CHECK(wrong(all, [&](i64) { return n; }) == 0);
+  }
+  CHECK((comm.split(rank == 0 ? -1 : 0) == nullptr) == (rank == 0));
+  const auto all = comm.split(0), alone = all->split(rank);
+  CHECK(all->rank() == rank);
+  CHECK(alone->size() == 1);
+  alone->barrier();
+}
+
 TEST_CASE("mpi ranks: arguments", "[.][mpi_values]") {
   dist::Communicator& comm = world();
   CHECK(std::string(comm.backend()) == "mpi");

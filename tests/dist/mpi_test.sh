@@ -114,6 +114,13 @@ failures() {
   survivors 3 - 1 5000 "called all_reduce (sum) of 101 f32 where rank 0 called all_reduce (sum) of 100 f32"
   fault letter 1 4 60000 3 --enable-recovery
   survivors 3 1 1 5000 "called send of 100 f32 where rank 2 called recv of 99 f32"
+  # In a group, of whose ranks rank 2 of the job is the first.
+  export WT_FAULT_GROUP=1
+  fault kill 2 $((RANDOM % 100)) 60000 3 --enable-recovery
+  survivors 3 2 0 5000 "died: its connection ended"
+  fault hang 0 $((RANDOM % 100)) 1000 3
+  survivors 3 0 2 6000 "hangs"
+  unset WT_FAULT_GROUP
   # Without a fault nobody fails.
   fault none 0 10 60000 3
   [ "$(grep -hc "^RANK [0-2] done" "$here"/[0-2].out | sort -u)" = 1 ] || fail "no fault, and not done"

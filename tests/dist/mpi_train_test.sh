@@ -71,6 +71,8 @@ same() {
       [ ! -s "$here/$r.out" ] && [ ! -s "$here/$r.err" ] || fail "rank $r of $n says something"
     done
     [ "$(number ranks "$here/0.out")" = $n ] || fail "$n ranks: the summary says otherwise"
+    [ $n = 1 ] || grep -q "\"rank_own_ms\":\[[^]]*,[^]]*\],\"rank_waited_ms\":\[" "$here/0.out" ||
+      fail "$n ranks: nobody says who waited"
     # Sums in another order: some units in the last place of f32 a step.
     awk -v a="$(number eval_loss "$here/0.out")" -v b="$loss" \
       'BEGIN { d = a - b; exit !(d < 1e-5 * b && -d < 1e-5 * b) }' ||

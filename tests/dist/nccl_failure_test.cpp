@@ -19,8 +19,8 @@ const NcclOptions kLong = {.deadline = seconds(60)};
 // From here on a rank waits for so long: connecting had the other limit.
 void hurry(Communicator& c) { c.set_deadline(milliseconds(150)); }
 
-void all_failed(const std::vector<Outcome>& outcomes, const std::string& text) {
-  for (const Outcome& o : outcomes) {
+void all_failed(const std::vector<Ended>& ended, const std::string& text) {
+  for (const Ended& o : ended) {
     CHECK(o.kind == "PeerFailure");
     CHECK(o.code == 7);
     CHECK(mentions(o.text, text));
@@ -42,13 +42,13 @@ void until_failed(Communicator& c) {
 
 TEST_CASE("nccl: a rank that never calls is a PeerFailure on all, and NCCL is aborted") {
   NcclWorld w;
-  const auto outcomes = w.run(3, [&](Communicator& c) {
+  const auto ended = w.run(3, [&](Communicator& c) {
     const Tensor t = on_device(c, {1, 2, 3});
     hurry(c);
     if (c.rank() == 1) until_failed(c);
     until_failed(c.start_all_reduce(t));
   });
-  all_failed(outcomes, "all_reduce (sum) of 3 f32, has not finished within 0.15 s");
+  all_failed(ended, "all_reduce (sum) of 3 f32, has not finished within 0.15 s");
   CHECK(w.nccl.calls("comm_abort") == 3);
   CHECK(w.nccl.calls("comm_finalize") == 0);
   w.check_clean();
@@ -94,7 +94,7 @@ TEST_CASE("nccl: an asynchronous error of one rank is heard by all") {
   NcclWorld w;
   w.nccl.async_error_at = 1;
   w.nccl.async_error_rank = 1;
-  const auto outcomes = w.run(
+  const auto ended = w.run(
       2,
       [&](Communicator& c) {
         const Tensor t = on_device(c, {1});
@@ -103,25 +103,25 @@ TEST_CASE("nccl: an asynchronous error of one rank is heard by all") {
         until_failed(c.start_all_reduce(t));
       },
       kLong);
-  all_failed(outcomes, "ncclCommGetAsyncError: remote process exited (the fake says so)");
+  all_failed(ended, "ncclCommGetAsyncError: remote process exited (the fake says so)");
   CHECK(w.nccl.calls("comm_abort") == 2);
   w.check_clean();
 }
 
 TEST_CASE("nccl: a barrier that a rank does not come to ends at the deadline") {
   NcclWorld w;
-  const auto outcomes = w.run(2, [&](Communicator& c) {
+  const auto ended = w.run(2, [&](Communicator& c) {
     hurry(c);
     if (c.rank() == 1) until_failed(c);
     c.barrier();
   });
-  all_failed(outcomes, "the control ranks did not meet");
+  all_failed(ended, "the control ranks did not meet");
   w.check_clean();
 }
 
 TEST_CASE("nccl: a host that waits for the device comes back when a rank is lost") {
   NcclWorld w;
-  const auto outcomes = w.run(2, [&](Communicator& c) {
+  const auto ended = w.run(2, [&](Communicator& c) {
     const Tensor t = on_device(c, {1});
     if (c.rank() == 0) c.all_reduce(t);
     c.control().barrier();
@@ -129,7 +129,7 @@ TEST_CASE("nccl: a host that waits for the device comes back when a rank is lost
     back(t);  // as item() does; what it reads is undefined
     c.all_reduce(t);
   });
-  CHECK(outcomes[0].text == "PeerFailure: rank 1 gave up: lost");
+  CHECK(ended[0].text == "PeerFailure: rank 1 gave up: lost");
   w.check_clean();
 }
 
@@ -139,9 +139,9 @@ TEST_CASE("nccl: a communicator that never connects, and one that NCCL refuses")
     NcclWorld w;
     w.nccl.init_hangs = hangs;
     if (!hangs) w.nccl.fail("comm_async_error", kNcclSystemError);
-    const auto outcomes = w.run(2, [](Communicator&) {}, {.deadline = seconds(1)});
+    const auto ended = w.run(2, [](Communicator&) {}, {.deadline = seconds(1)});
     bool first = false;
-    for (const Outcome& o : outcomes) {
+    for (const Ended& o : ended) {
       if (hangs) {
         CHECK(o.kind == "PeerFailure");
         CHECK(mentions(o.text, "NCCL has not connected 2 ranks within 1 s"));
@@ -160,10 +160,10 @@ TEST_CASE("nccl: a communicator that never connects, and one that NCCL refuses")
 TEST_CASE("nccl: without an id nobody connects") {
   NcclWorld w;
   w.nccl.fail("unique_id", kNcclInternalError);
-  const auto outcomes = w.run(2, [](Communicator&) {});
-  CHECK(outcomes[0].kind == "DeviceError");
-  CHECK(outcomes[1].kind == "PeerFailure");
-  for (const Outcome& o : outcomes) CHECK(mentions(o.text, "ncclGetUniqueId: internal error"));
+  const auto ended = w.run(2, [](Communicator&) {});
+  CHECK(ended[0].kind == "DeviceError");
+  CHECK(ended[1].kind == "PeerFailure");
+  for (const Ended& o : ended) CHECK(mentions(o.text, "ncclGetUniqueId: internal error"));
   w.check_clean();
 }
 
@@ -172,7 +172,7 @@ TEST_CASE("nccl: a call that NCCL refuses, or never takes, ends all ranks") {
     CAPTURE(call);
     NcclWorld w;
     const bool hangs = std::string(call) == "hang";
-    const auto outcomes = w.run(
+    const auto ended = w.run(
         2,
         [&](Communicator& c) {
           const Tensor t = on_device(c, {1}), u = on_device(c, {1});
@@ -187,8 +187,7 @@ TEST_CASE("nccl: a call that NCCL refuses, or never takes, ends all ranks") {
           until_failed(got);
         },
         kLong);
-    all_failed(outcomes,
-               hangs ? "has not begun within 0.15 s" : "invalid usage (the fake says so)");
+    all_failed(ended, hangs ? "has not begun within 0.15 s" : "invalid usage (the fake says so)");
     w.check_clean();
   }
 }
@@ -199,7 +198,7 @@ TEST_CASE("nccl: ranks that call different things") {
     NcclWorld w;
     NcclOptions options = kLong;
     options.check_calls = check;
-    const auto outcomes = w.run(
+    const auto ended = w.run(
         2,
         [&](Communicator& c) {
           const Tensor t = on_device(c, std::vector<double>(size_t(c.rank() + 4), 1.));
@@ -208,11 +207,11 @@ TEST_CASE("nccl: ranks that call different things") {
         },
         options);
     if (check)
-      all_failed(outcomes,
+      all_failed(ended,
                  "ranks call different things: rank 0 all_reduce (sum) of 4 f32, rank 1 "
                  "all_reduce (sum) of 5 f32");
     else
-      all_failed(outcomes, "another rank is late, hangs or called something else");
+      all_failed(ended, "another rank is late, hangs or called something else");
     CHECK((w.nccl.calls("all_reduce") == 0) == check);
     w.check_clean();
   }
@@ -261,15 +260,15 @@ TEST_CASE("nccl: a communicator finishes what it began, then finalizes and goes"
 
 TEST_CASE("nccl: an exception that leaves with calls under way aborts them") {
   NcclWorld w;
-  const auto outcomes = w.run(2, [&](Communicator& c) {
+  const auto ended = w.run(2, [&](Communicator& c) {
     const Tensor t = on_device(c, {1});
     if (c.rank() == 1) until_failed(c);
     const Work work = c.start_all_reduce(t);
     c.abort("threw");
     throw UsageError("mine");
   });
-  CHECK(outcomes[0].text == "UsageError: mine");
-  CHECK(outcomes[1].text == "PeerFailure: rank 0 gave up: threw");
+  CHECK(ended[0].text == "UsageError: mine");
+  CHECK(ended[1].text == "PeerFailure: rank 0 gave up: threw");
   CHECK(w.nccl.calls("comm_finalize") == 0);
   w.check_clean();
 }
@@ -333,7 +332,7 @@ TEST_CASE("nccl: two ranks on one GPU are refused, by the chip's number") {
   NcclWorld w;
   const std::string text =
       "UsageError: [nccl_communicator] ranks 0 and 1 are on one GPU, and each needs its own: cuda:";
-  for (const Outcome& o : run(false, true)) CHECK(mentions(o.text, text + "0 of "));
+  for (const Ended& o : run(false, true)) CHECK(mentions(o.text, text + "0 of "));
   check_quiet(run(true, true));
   check_quiet(run(false, false));
   {
@@ -342,7 +341,7 @@ TEST_CASE("nccl: two ranks on one GPU are refused, by the chip's number") {
   }
   // Two indices, and one chip behind both.
   w.cuda.driver_function = reinterpret_cast<void*>(+uuid);
-  for (const Outcome& o : run(false, false)) CHECK(mentions(o.text, text + "1 of "));
+  for (const Ended& o : run(false, false)) CHECK(mentions(o.text, text + "1 of "));
   w.check_clean();
 }
 
@@ -350,7 +349,7 @@ TEST_CASE("nccl: where it cannot be, every rank says why") {
   {
     NcclWorld w;
     replace_nccl(nullptr, "there is none");
-    for (const Outcome& o : w.run(2, [](Communicator&) {})) {
+    for (const Ended& o : w.run(2, [](Communicator&) {})) {
       CHECK(o.kind == "NotAvailable");
       CHECK(mentions(o.text, "NCCL is not there: there is none"));
     }

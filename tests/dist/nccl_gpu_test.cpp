@@ -99,7 +99,7 @@ TEST_CASE("nccl: two ranks on two GPUs") {
 
 TEST_CASE("nccl: a rank that does not come is a PeerFailure on real GPUs too") {
   NEED(2);
-  const auto outcomes = on_threads(2, [](ThreadControl& control) {
+  const auto ended = on_threads(2, [](ThreadControl& control) {
     const auto comm = nccl_communicator(control, Device::cuda(control.rank()));
     const Tensor t = on_device(*comm, {1});
     comm->all_reduce(t);  // connects
@@ -112,5 +112,5 @@ TEST_CASE("nccl: a rank that does not come is a PeerFailure on real GPUs too") {
     const Work work = comm->start_all_reduce(t);
     for (;;) work.done(), std::this_thread::yield();
   });
-  for (const Outcome& o : outcomes) CHECK(o.kind == "PeerFailure");
+  for (const Ended& o : ended) CHECK(o.kind == "PeerFailure");
 }

@@ -95,15 +95,15 @@ class ThreadControl final : public wt::dist::Communicator {
 };
 
 // What each rank's thread threw: kind and text, empty for nothing.
-struct Outcome {
+struct Ended {
   std::string kind, text;
   int code = 0;
 };
 
 // Runs f on `ranks` threads, each with a control rank of one world.
-inline std::vector<Outcome> on_threads(int ranks, const std::function<void(ThreadControl&)>& f) {
+inline std::vector<Ended> on_threads(int ranks, const std::function<void(ThreadControl&)>& f) {
   const auto world = std::make_shared<ThreadControl::World>(ranks);
-  std::vector<Outcome> outcomes(static_cast<size_t>(ranks));
+  std::vector<Ended> ended(static_cast<size_t>(ranks));
   std::vector<std::thread> threads;
   for (int r = 0; r < ranks; ++r)
     threads.emplace_back([&, r] {
@@ -112,11 +112,11 @@ inline std::vector<Outcome> on_threads(int ranks, const std::function<void(Threa
       try {
         f(control);
       } catch (const wt::Error& e) {
-        outcomes[size_t(r)] = {e.kind(), e.what(), e.exit_code()};
+        ended[size_t(r)] = {e.kind(), e.what(), e.exit_code()};
       }
     });
   for (std::thread& t : threads) t.join();
-  return outcomes;
+  return ended;
 }
 
 // A fake machine; ranks over it.
@@ -125,8 +125,8 @@ struct NcclWorld {
     std::ignore = wt::empty({1}, {.device = wt::Device::cuda(0)});  // starts what threads share
   }
   // Each rank has its device.
-  std::vector<Outcome> run(int ranks, const std::function<void(wt::dist::Communicator&)>& f,
-                           wt::dist::NcclOptions options = {.deadline = std::chrono::seconds(60)}) {
+  std::vector<Ended> run(int ranks, const std::function<void(wt::dist::Communicator&)>& f,
+                         wt::dist::NcclOptions options = {.deadline = std::chrono::seconds(60)}) {
     return on_threads(ranks, [&](ThreadControl& control) {
       const auto comm =
           wt::dist::nccl_communicator(control, wt::Device::cuda(control.rank()), options);
@@ -143,10 +143,10 @@ struct NcclWorld {
   FakeNccl nccl;
 };
 
-inline void check_quiet(const std::vector<Outcome>& outcomes) {
-  for (size_t r = 0; r < outcomes.size(); ++r) {
-    INFO("rank " << r << ": " << outcomes[r].text);
-    CHECK(outcomes[r].kind == "");
+inline void check_quiet(const std::vector<Ended>& ended) {
+  for (size_t r = 0; r < ended.size(); ++r) {
+    INFO("rank " << r << ": " << ended[r].text);
+    CHECK(ended[r].kind == "");
   }
 }
 
