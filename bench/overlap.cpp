@@ -4,15 +4,13 @@
 #include <chrono>
 #include <map>
 
-#include "warptape/autograd/ops.h"
+#include "warptape/bench/perceptron.h"
+#include "warptape/bench/turns.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/random.h"
-#include "warptape/data/dataset.h"
 #include "warptape/dist/data_parallel.h"
-#include "warptape/nn/linear.h"
-#include "warptape/nn/loss.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/train_step.h"
 
@@ -23,30 +21,8 @@ using tools::SpanKind;
 using tools::TimelineSpan;
 using Clock = dist::Timeline::Clock;
 
-constexpr int kWarmups = 3;
-
-struct Perceptron : nn::Module<Perceptron> {
-  std::vector<nn::Linear> hidden;
-  nn::Linear out;
-  Perceptron(i64 width, i64 layers) : hidden(make(*this, width, layers)), out(last(*this, width)) {}
-  Tensor forward(Tensor x) {
-    for (nn::Linear& l : hidden) x = relu(l(std::move(x)));
-    return out(std::move(x));
-  }
-
- private:
-  static std::vector<nn::Linear> make(Perceptron& p, i64 width, i64 layers) {
-    std::vector<nn::Linear> all;
-    for (i64 i = 0; i < layers; ++i)
-      all.push_back(p.add(str("hidden", i), nn::Linear{i ? width : 784, width}));
-    return all;
-  }
-  static nn::Linear last(Perceptron& p, i64 width) { return p.add("out", nn::Linear{width, 10}); }
-};
-
-auto loss_of(Perceptron& net) {
-  return [&net](const data::Batch& b) { return cross_entropy(net(b.x), b.y); };
-}
+// Long enough for OpenBLAS's threads to be asleep, which spin when a process begins.
+constexpr int kWarmups = 5;
 
 // When the parts of a rank's step began, and when it waited for other ranks.
 struct Moments {
@@ -89,10 +65,6 @@ class Watched : public optim::Reducer {
   optim::Reducer& r_;
 };
 
-double us_between(Clock::time_point a, Clock::time_point b) {
-  return std::chrono::duration<double, std::micro>(b - a).count();
-}
-
 double waited_us(const Moments& m) {
   double us = 0;
   for (const auto& [from, to] : m.waits) us += us_between(from, to);
@@ -101,7 +73,8 @@ double waited_us(const Moments& m) {
 
 // Of one rank, and later of all.
 struct Measured {
-  std::vector<double> alone, communication, step, exposed;
+  std::vector<Span> alone, communication, step;
+  std::vector<double> forward, last_bucket, exposed;
   std::vector<Moments> moments;  // a step
 };
 
@@ -112,55 +85,51 @@ class Rank {
     x_ = randn({o.batch, 784}), y_ = randint(0, 10, {o.batch});
   }
 
-  void measure_alone(Measured& m) const {
-    Perceptron net(o_.width, o_.layers);
-    optim::Sgd opt{net, {.lr = 0.01}};
-    TrainStep step{net, opt};
-    m.alone = times([&] { step(data::Batch{x_, y_}, loss_of(net)); });
-  }
-
-  void measure_both(Measured& m, OverlapResult& r) const {
-    Perceptron net(o_.width, o_.layers);
-    optim::Sgd opt{net, {.lr = 0.01}};
+  // The three in turns, so that what else the machine does is in all of them.
+  void measure(Measured& m, OverlapResult& r) const {
+    Perceptron net(o_.width, o_.layers), single(o_.width, o_.layers);
+    optim::Sgd opt{net, {.lr = 0.01}}, opt_alone{single, {.lr = 0.01}};
     dist::DataParallel ddp{net, opt, comm_, {.bucket_bytes = o_.bucket_bytes}};
     Watched watched(ddp);
-    TrainStep step{net, opt, {.reducer = &watched}};
-    m.step = times([&] {
+    TrainStep step{net, opt, {.reducer = &watched}}, alone{single, opt_alone};
+    std::vector<Tensor> tensors;
+    for (int i = 0; i < kWarmups + o_.steps; ++i) {
+      const Span alone_span = timed_with_others(comm_, [&] {
+        alone(data::Batch{x_, y_}, loss_of(single));
+      });
       watched.now = Moments();
-      watched.now.begin = Clock::now();
-      step(data::Batch{x_, y_}, loss_of(net));
-      watched.now.end = Clock::now();
+      const Span step_span = timed_with_others(comm_, [&] {
+        step(data::Batch{x_, y_}, loss_of(net));
+      });
+      watched.now.begin = step_span.begin, watched.now.end = step_span.end;
+      if (i == 0)  // their order was learnt
+        for (const auto& b : ddp.buckets()) tensors.push_back(zeros({b.bytes / 4}));
+      double last_us = 0;
+      const Span communication_span =
+          timed_with_others(comm_, [&] { last_us = reduce_all(tensors); });
+      if (i < kWarmups) continue;
+      m.alone.push_back(alone_span), m.step.push_back(step_span);
+      m.communication.push_back(communication_span), m.last_bucket.push_back(last_us);
       m.moments.push_back(watched.now);
-    });
-    m.moments.erase(m.moments.begin(), m.moments.begin() + kWarmups);
-    for (const Moments& t : m.moments) m.exposed.push_back(waited_us(t));
+      m.exposed.push_back(waited_us(watched.now));
+      m.forward.push_back(us_between(watched.now.begin, watched.now.backward));
+    }
     if (comm_.rank() != 0) return;
     for (const auto& b : ddp.buckets()) r.buckets.push_back(b.bytes);
     r.early = ddp.launched_early();
   }
 
-  void measure_communication(Measured& m, const std::vector<i64>& buckets) const {
-    std::vector<Tensor> tensors;
-    for (const i64 bytes : buckets) tensors.push_back(zeros({bytes / 4}));
-    m.communication = times([&] {
-      std::vector<dist::Work> works;
-      for (const Tensor& t : tensors) works.push_back(comm_.start_all_reduce(t));
-      for (const dist::Work& w : works) w.wait();
-    });
-  }
-
  private:
-  // All ranks begin at once.
-  template <class F>
-  std::vector<double> times(const F& work) const {
-    std::vector<double> us;
-    for (int i = 0; i < kWarmups + o_.steps; ++i) {
-      comm_.barrier();
-      const auto start = Clock::now();
-      work();
-      if (i >= kWarmups) us.push_back(us_between(start, Clock::now()));
+  // What the last one of them takes.
+  double reduce_all(const std::vector<Tensor>& tensors) const {
+    std::vector<dist::Work> works;
+    for (const Tensor& t : tensors) works.push_back(comm_.start_all_reduce(t));
+    Clock::time_point before = Clock::now();
+    for (size_t i = 0; i < works.size(); ++i) {
+      if (i + 1 == works.size()) before = Clock::now();
+      works[i].wait();
     }
-    return us;
+    return us_between(before, Clock::now());
   }
 
   const OverlapOptions& o_;
@@ -177,11 +146,11 @@ std::vector<double> slowest(const std::vector<Measured>& ranks,
   return most;
 }
 
-size_t place_of_median(const std::vector<double>& v) {
-  std::vector<size_t> order(v.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return v[a] < v[b]; });
-  return order[(order.size() - 1) / 2];
+std::vector<double> together(const std::vector<Measured>& ranks,
+                             std::vector<Span> Measured::*which) {
+  std::vector<std::vector<Span>> all;
+  for (const Measured& m : ranks) all.push_back(m.*which);
+  return together_us(all);
 }
 
 // What the ranks and their communicators did in one step.
@@ -274,11 +243,6 @@ void check(const OverlapOptions& o) {
 
 }  // namespace
 
-double OverlapResult::against_floor() const {
-  const double floor = std::max(alone.median_us, communication.median_us);
-  return floor > 0 ? step.median_us / floor : 0;
-}
-
 OverlapResult measure_overlap(const OverlapOptions& o) {
   check(o);
   const int threads = num_threads();
@@ -290,17 +254,26 @@ OverlapResult measure_overlap(const OverlapOptions& o) {
   const auto made = Clock::now();
   on_each_thread(world, [&](dist::Communicator& comm) {
     Measured& m = ranks[size_t(comm.rank())];
-    const Rank rank(o, comm);
-    rank.measure_alone(m);
-    rank.measure_both(m, r);
-    comm.barrier();  // r.buckets are there
-    rank.measure_communication(m, r.buckets);
+    Rank(o, comm).measure(m, r);
   });
   set_num_threads(threads);
-  const std::vector<double> steps = slowest(ranks, &Measured::step);
-  r.alone = summarize(slowest(ranks, &Measured::alone));
-  r.communication = summarize(slowest(ranks, &Measured::communication));
+  const std::vector<double> alone = together(ranks, &Measured::alone),
+                            communication = together(ranks, &Measured::communication),
+                            steps = together(ranks, &Measured::step),
+                            last = slowest(ranks, &Measured::last_bucket),
+                            forward = slowest(ranks, &Measured::forward);
+  std::vector<double> larger, possible, nothing_hidden;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    larger.push_back(std::max(alone[i], communication[i]));
+    possible.push_back(std::max(alone[i] + last[i], forward[i] + communication[i]));
+    nothing_hidden.push_back(alone[i] + communication[i]);
+  }
+  r.alone = summarize(alone);
+  r.communication = summarize(communication);
   r.step = summarize(steps);
+  r.against_floor = median(ratios(steps, larger));
+  r.against_possible = median(ratios(steps, possible));
+  r.against_serial = median(ratios(steps, nothing_hidden));
   r.exposed = summarize(slowest(ranks, &Measured::exposed));
   OneStep one(r, ranks, place_of_median(steps), made);
   r.timeline.spans = one.spans(world.timeline->events());

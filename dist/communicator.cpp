@@ -143,41 +143,66 @@ Work Communicator::begin(Call call, const char* name, Frame at) {
   return start(call);
 }
 
+void Communicator::run(Call call, const char* name, Frame at) {
+  call.waited = true;
+  begin(std::move(call), name, at).wait();
+}
+
+namespace {
+
+Call all_reduce_of(const Tensor& t, ReduceOp op) {
+  return {.kind = Kind::all_reduce, .op = op, .in = t, .out = t};
+}
+Call reduce_scatter_of(const Tensor& out, const Tensor& in, ReduceOp op) {
+  return {.kind = Kind::reduce_scatter, .op = op, .in = in, .out = out};
+}
+Call all_gather_of(const Tensor& out, const Tensor& in) {
+  return {.kind = Kind::all_gather, .in = in, .out = out};
+}
+Call call_with(Kind kind, int peer, const Tensor& t) {
+  return {.kind = kind, .peer = peer, .in = t, .out = t};
+}
+
+}  // namespace
+
 Work Communicator::start_all_reduce(const Tensor& t, ReduceOp op, Frame at) {
-  return begin({.kind = Kind::all_reduce, .op = op, .in = t, .out = t}, "all_reduce", at);
+  return begin(all_reduce_of(t, op), "all_reduce", at);
 }
 Work Communicator::start_reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op,
                                         Frame at) {
-  return begin({.kind = Kind::reduce_scatter, .op = op, .in = in, .out = out}, "reduce_scatter",
-               at);
+  return begin(reduce_scatter_of(out, in, op), "reduce_scatter", at);
 }
 Work Communicator::start_all_gather(const Tensor& out, const Tensor& in, Frame at) {
-  return begin({.kind = Kind::all_gather, .in = in, .out = out}, "all_gather", at);
+  return begin(all_gather_of(out, in), "all_gather", at);
 }
 Work Communicator::start_broadcast(const Tensor& t, int root, Frame at) {
-  return begin({.kind = Kind::broadcast, .peer = root, .in = t, .out = t}, "broadcast", at);
+  return begin(call_with(Kind::broadcast, root, t), "broadcast", at);
 }
 Work Communicator::start_send(const Tensor& t, int to, Frame at) {
-  return begin({.kind = Kind::send, .peer = to, .in = t, .out = t}, "send", at);
+  return begin(call_with(Kind::send, to, t), "send", at);
 }
 Work Communicator::start_recv(const Tensor& t, int from, Frame at) {
-  return begin({.kind = Kind::recv, .peer = from, .in = t, .out = t}, "recv", at);
+  return begin(call_with(Kind::recv, from, t), "recv", at);
 }
 
 void Communicator::all_reduce(const Tensor& t, ReduceOp op, Frame at) {
-  start_all_reduce(t, op, at).wait();
+  run(all_reduce_of(t, op), "all_reduce", at);
 }
 void Communicator::reduce_scatter(const Tensor& out, const Tensor& in, ReduceOp op, Frame at) {
-  start_reduce_scatter(out, in, op, at).wait();
+  run(reduce_scatter_of(out, in, op), "reduce_scatter", at);
 }
 void Communicator::all_gather(const Tensor& out, const Tensor& in, Frame at) {
-  start_all_gather(out, in, at).wait();
+  run(all_gather_of(out, in), "all_gather", at);
 }
 void Communicator::broadcast(const Tensor& t, int root, Frame at) {
-  start_broadcast(t, root, at).wait();
+  run(call_with(Kind::broadcast, root, t), "broadcast", at);
 }
-void Communicator::send(const Tensor& t, int to, Frame at) { start_send(t, to, at).wait(); }
-void Communicator::recv(const Tensor& t, int from, Frame at) { start_recv(t, from, at).wait(); }
-void Communicator::barrier(Frame at) { begin({}, "barrier", at).wait(); }
+void Communicator::send(const Tensor& t, int to, Frame at) {
+  run(call_with(Kind::send, to, t), "send", at);
+}
+void Communicator::recv(const Tensor& t, int from, Frame at) {
+  run(call_with(Kind::recv, from, t), "recv", at);
+}
+void Communicator::barrier(Frame at) { run({}, "barrier", at); }
 
 }  // namespace wt::dist

@@ -67,10 +67,11 @@ struct Call {
   enum class Kind : u8 { all_reduce, reduce_scatter, all_gather, broadcast, send, recv, barrier };
   Kind kind = Kind::barrier;
   ReduceOp op = ReduceOp::sum;
-  int peer = -1;      // the root, or the other side of send and recv
-  Tensor in, out;     // the same tensor where a collective works in place
-  i64 number = 0;     // of this communicator, from 0
-  FrameId frame = 0;  // the user's line
+  bool waited = false;  // the caller does nothing else until it has ended
+  int peer = -1;        // the root, or the other side of send and recv
+  Tensor in, out;       // the same tensor where a collective works in place
+  i64 number = 0;       // of this communicator, from 0
+  FrameId frame = 0;    // the user's line
 };
 WT_API const char* to_string(Call::Kind k);
 
@@ -166,6 +167,7 @@ class WT_API Communicator {
 
  private:
   Work begin(Call call, const char* name, Frame at);
+  void run(Call call, const char* name, Frame at);
 
   int rank_, size_;
   i64 calls_ = 0, splits_ = 0;

@@ -11,6 +11,7 @@
 #include "warptape/dist/captured_call.h"
 #include "warptape/dist/local_algorithms.h"
 #include "warptape/dist/local_world.h"
+#include "warptape/dist/prompt_thread.h"
 
 namespace wt::dist {
 
@@ -42,10 +43,12 @@ class Item : public Work::Pending {
     if (outcome_ == Outcome::failed) throw local::failure_of(*world_->failure(), call);
   }
   void end(bool good) {
-    const std::lock_guard lock(mutex_);
-    call.in = call.out = Tensor();
-    outcome_ = good ? Outcome::done : Outcome::failed;
-    finished_.notify_all();
+    {
+      const std::lock_guard lock(mutex_);
+      call.in = call.out = Tensor();
+      outcome_ = good ? Outcome::done : Outcome::failed;
+    }
+    finished_.notify_all();  // with the lock in hand, who wakes up would go to sleep again
   }
 
   Call call;
@@ -91,8 +94,7 @@ class LocalCommunicator : public Communicator {
   ~LocalCommunicator() override {
     {
       const std::lock_guard lock(mutex_);
-      if (!items_.empty() && std::uncaught_exceptions() > exceptions_)
-        abort("an exception ended it");
+      if (!idle() && std::uncaught_exceptions() > exceptions_) abort("an exception ended it");
       ending_ = true;
       wake_.notify_all();
     }
@@ -115,9 +117,12 @@ class LocalCommunicator : public Communicator {
     if (goes_into_graph(call)) return record_call(*this, call);
     if (size() == 1) return alone(call);
     settle(call);
+    if (call.waited && !world_->modelled() && nothing_begun()) return here(call);
     auto item = std::make_shared<Item>(call, world_, deadline());
-    const std::lock_guard lock(mutex_);
-    items_.push_back(item);
+    {
+      const std::lock_guard lock(mutex_);
+      items_.push_back(item);
+    }
     wake_.notify_all();
     return Work(std::move(item));
   }
@@ -136,17 +141,36 @@ class LocalCommunicator : public Communicator {
     return {};
   }
 
+  bool idle() const { return items_.empty() && !busy_; }
+  bool nothing_begun() {
+    const std::lock_guard lock(mutex_);
+    return idle();
+  }
+  // In the caller's thread: two changes of threads less, which are most of a small call. Nothing
+  // else can be begun meanwhile. Not with modelled links, which are waited for by a prompt thread.
+  Work here(const Call& call) {
+    if (!carry_out(call, Clock::now() + deadline()))
+      throw local::failure_of(*world_->failure(), call);
+    return {};
+  }
+
   // The communicator's own thread.
   void serve() {
+    be_prompt();
     std::unique_lock lock(mutex_);
     while (true) {
       wake_.wait(lock, [&] { return ending_ || !items_.empty(); });
       if (items_.empty()) return;
-      const std::shared_ptr<Item> item = items_.front();
-      lock.unlock();
-      item->end(carry_out(item->call, Clock::now() + item->deadline));
-      lock.lock();
+      const std::shared_ptr<Item> item = std::move(items_.front());
       items_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      const bool good = carry_out(item->call, Clock::now() + item->deadline);
+      lock.lock();
+      busy_ = false;
+      lock.unlock();
+      item->end(good);  // its caller finds this thread idle
+      lock.lock();
     }
   }
 
@@ -172,7 +196,7 @@ class LocalCommunicator : public Communicator {
   }
 
   void collective(const Call& c, Clock::time_point deadline, Clock::time_point begin) {
-    world_->enter(rank(), c, deadline);
+    if (world_->enter(rank(), c, deadline)) return;
     try {
       if (Timeline* const t = world_->options().timeline.get())
         t->add(event(What::wait, c), begin, Clock::now());
@@ -191,10 +215,11 @@ class LocalCommunicator : public Communicator {
 
   const std::shared_ptr<World> world_;
   const int exceptions_ = std::uncaught_exceptions();
-  std::vector<std::byte> scratch_;  // of the thread
+  std::vector<std::byte> scratch_;  // of whoever carries a call out
   std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<std::shared_ptr<Item>> items_;
+  bool busy_ = false;  // the thread, with one that is not in items_ any more
   bool ending_ = false;
   std::thread thread_;
 };

@@ -19,6 +19,7 @@
 
 #include "warptape/core/tensor_impl.h"
 #include "warptape/dist/combine.h"
+#include "warptape/dist/local_small.h"
 
 namespace wt::dist::local {
 
@@ -27,7 +28,6 @@ namespace {
 using Kind = Call::Kind;
 
 constexpr i64 kChunkBytes = i64{256} << 10;
-constexpr i64 kTreeBytes = i64{32} << 10;  // beyond this a ring is faster
 
 char* bytes_of(const Tensor& t) { return static_cast<char*>(t.impl()->data); }
 
@@ -113,7 +113,10 @@ class Exchange {
 Algorithm Exchange::algorithm(i64 bytes) const {
   const Algorithm a = world_.options().algorithm;
   if (a != Algorithm::automatic) return a;
-  return bytes <= kTreeBytes || size_ == 2 ? Algorithm::tree : Algorithm::ring;
+  // Of two ranks a ring sends half of the bytes each way at once: for links, not for memory, where
+  // it is two messages more.
+  const bool in_memory = world_.options().bandwidth == 0;
+  return bytes <= kTreeBytes || (size_ == 2 && in_memory) ? Algorithm::tree : Algorithm::ring;
 }
 
 // --- reductions ---

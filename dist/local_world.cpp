@@ -8,6 +8,7 @@
 
 #include "warptape/core/frame.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/dist/local_small.h"
 
 namespace wt::dist::local {
 
@@ -29,6 +30,15 @@ std::string in_words(const Call& c) {
   text += str(" of ", c.in.numel(), " ", dtype_name(c.in.dtype()));
   if (c.kind == Kind::broadcast) text += str(" from rank ", c.peer);
   return text;
+}
+
+// in_words(a) == in_words(b)
+bool same(const Call& a, const Call& b) {
+  if (a.kind != b.kind) return false;
+  if (a.kind == Kind::barrier) return true;
+  const bool reduces = a.kind == Kind::all_reduce || a.kind == Kind::reduce_scatter;
+  return a.in.numel() == b.in.numel() && a.in.dtype() == b.in.dtype() &&
+         (!reduces || a.op == b.op) && (a.kind != Kind::broadcast || a.peer == b.peer);
 }
 
 // Without its tensors, which are the rank's own.
@@ -85,17 +95,21 @@ std::string World::place(int rank) const {
 
 // The call that fewer ranks made is the wrong one; of as many, that without the lowest rank.
 void World::fail_unless_same() {
-  const auto votes = [&](const std::string& s) {
-    return std::count_if(ranks_.begin(), ranks_.end(), [&](const Rank& r) { return r.said == s; });
-  };
-  const auto most =
-      std::max_element(ranks_.begin(), ranks_.end(),
-                       [&](const Rank& a, const Rank& b) { return votes(a.said) < votes(b.said); });
+  const Call& first = *at(0).asked;
+  if (std::all_of(ranks_.begin(), ranks_.end(),
+                  [&](const Rank& r) { return same(*r.asked, first); }))
+    return;
+  std::vector<std::string> said;
+  for (const Rank& r : ranks_) said.push_back(in_words(*r.asked));
+  const auto votes = [&](const std::string& s) { return std::count(said.begin(), said.end(), s); };
+  const auto most = std::max_element(
+      said.begin(), said.end(),
+      [&](const std::string& a, const std::string& b) { return votes(a) < votes(b); });
+  const int right = int(most - said.begin());
   for (int r = 0; r < size(); ++r)
-    if (at(r).said != most->said)
-      return fail(r, str("rank ", r, " called ", at(r).said, " ", step_of(r), ", rank ",
-                         most - ranks_.begin(), " called ", most->said, " ",
-                         step_of(int(most - ranks_.begin()))));
+    if (said[size_t(r)] != *most)
+      return fail(r, str("rank ", r, " called ", said[size_t(r)], " ", step_of(r), ", rank ", right,
+                         " called ", *most, " ", step_of(right)));
 }
 
 void World::fail_ended(const Call& call) {
@@ -129,27 +143,46 @@ void World::open_meeting() {
   }
   for (Link& l : links_) l.number = 0;
   arrived_ = 0;
-  inside_ = size();
   ++meetings_;
 }
 
-void World::enter(int rank, const Call& call, Clock::time_point deadline) {
+// Where a message costs more than adding up what it brings, and nobody wants to see it sent.
+bool World::for_all_at_once(const Call& call) const {
+  return !modelled_ && !options_.timeline && options_.algorithm == Algorithm::automatic &&
+         is_small(call);
+}
+
+// Last of them, which finds the others waiting.
+void World::all_have_come(Lock& lock, Rank& last) {
+  fail_unless_same();
+  if (failure_) throw Ended();
+  if (for_all_at_once(*last.asked)) {
+    std::vector<const Call*> calls;
+    for (const Rank& r : ranks_) calls.push_back(r.asked);
+    carry_out_small(calls, rows_);
+  } else {
+    inside_ = size();
+  }
+  open_meeting();
+  lock.unlock();
+  for (Rank& r : ranks_)
+    if (&r != &last) r.bell.notify_all();
+}
+
+bool World::enter(int rank, const Call& call, Clock::time_point deadline) {
   Lock lock(mutex_);
   if (failure_) throw Ended();
   Rank& me = at(rank);
   me.call = bare(call);
   me.waits_in = &me.call;
-  me.said = in_words(call);
+  me.asked = &call;
   me.deadline = deadline;
   me.here = true;
   const u64 meeting = meetings_;
+  const bool at_once = for_all_at_once(call);
   if (++arrived_ == size()) {
-    fail_unless_same();
-    if (failure_) throw Ended();
-    open_meeting();
-    for (Rank& r : ranks_)
-      if (&r != &me) r.bell.notify_all();
-    return;
+    all_have_come(lock, me);
+    return at_once;
   }
   while (meetings_ == meeting) {
     fail_ended(call);
@@ -157,6 +190,7 @@ void World::enter(int rank, const Call& call, Clock::time_point deadline) {
     if (me.bell.wait_until(lock, deadline) == std::cv_status::timeout && meetings_ == meeting)
       fail_missing(call);
   }
+  return at_once;
 }
 
 // When a message that is sent now begins, and when it is there.
@@ -170,11 +204,12 @@ std::pair<Clock::time_point, Clock::time_point> World::carry(Link& l, i64 bytes)
 }
 
 void World::send(int from, int to, const void* data, i64 bytes) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   Link& l = link(from, to);
   const auto [begin, arrival] = carry(l, bytes);
   l.chunks.push_back({data, bytes, l.number++, begin, arrival});
   ++at(from).unread;
+  lock.unlock();
   at(to).bell.notify_all();
 }
 
@@ -184,7 +219,7 @@ void World::await(Lock& lock, int from, int to, Clock::time_point arrival,
   for (Clock::time_point now; (now = Clock::now()) < arrival;) {
     if (now >= deadline) fail_late(from, to);
     if (failure_) throw Ended();
-    at(to).bell.wait_until(lock, std::min(arrival, deadline));
+    at(to).bell.wait_until(lock, std::min(arrival, deadline));  // a timer, no processor
   }
 }
 
@@ -218,9 +253,11 @@ void World::note_send(const Call& call, int from, int to, i64 chunk, i64 bytes,
 }
 
 void World::took(int from, int to) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   link(from, to).chunks.pop_front();
-  if (--at(from).unread == 0) at(from).bell.notify_all();
+  const bool last = --at(from).unread == 0;
+  lock.unlock();
+  if (last) at(from).bell.notify_all();
 }
 
 void World::leave(int rank) {
@@ -240,11 +277,12 @@ void World::post(int from, const Call& call) {
   const i64 bytes = call.in.numel() * item_size(call.in.dtype());
   Letter letter{call.in.dtype(), call.in.numel(), std::vector<std::byte>(size_t(bytes)), {}, {}};
   if (bytes) std::memcpy(letter.bytes.data(), call.in.impl()->data, size_t(bytes));
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   if (failure_) throw Ended();
   Link& l = link(from, call.peer);
   std::tie(letter.begin, letter.arrival) = carry(l, bytes);
   l.letters.push_back(std::move(letter));
+  lock.unlock();
   at(call.peer).bell.notify_all();
 }
 

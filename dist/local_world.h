@@ -1,7 +1,7 @@
 // What the ranks of a local world share: who has come to which call, the links between them, and
 // how it ends. Internal.
 //
-// One mutex guards all of it: it is held for a few instructions a chunk. Chunks are read where they
+// One mutex guards all of it: it is held for a few instructions a chunk, or for a small collective. Chunks are read where they
 // lie, in the sender's memory, so that one copy or addition moves them: nobody leaves a call before
 // what it sent was taken, nor, once the world has failed, before every other rank has left.
 #pragma once
@@ -39,10 +39,12 @@ class World {
   World(int n, const LocalOptions& options);
   int size() const { return int(ranks_.size()); }
   const LocalOptions& options() const { return options_; }
+  bool modelled() const { return modelled_; }
 
   // --- a collective, on every rank: enter, exchange chunks, leave ---
-  // Returns when all ranks have come, with the same call. Throws Ended.
-  void enter(int rank, const Call& call, Clock::time_point deadline);
+  // Returns when all ranks have come, with the same call. True: the last one to come carried it out
+  // for all of them, there is nothing to exchange and to leave. Throws Ended.
+  bool enter(int rank, const Call& call, Clock::time_point deadline);
   // `bytes` at `data`, which stay as they are until they were taken. Does not wait.
   void send(int from, int to, const void* data, i64 bytes);
   // The next chunk of that link; took() gives it back. Throws Ended.
@@ -78,7 +80,7 @@ class World {
   struct Rank {
     Call call;                       // the newest one; holds no tensors
     const Call* waits_in = nullptr;  // `call`, while it waits for others in it
-    std::string said;                // the call in words, where ranks must agree
+    const Call* asked = nullptr;     // the same with its tensors, while it is in enter()
     Clock::time_point deadline;
     bool here = false, ended = false;
     i64 step = -1;
@@ -105,6 +107,8 @@ class World {
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  bool for_all_at_once(const Call& call) const;
+  void all_have_come(Lock& lock, Rank& last);
   Rank& at(int rank) { return ranks_[size_t(rank)]; }
   Link& link(int from, int to) { return links_[size_t(from) * ranks_.size() + size_t(to)]; }
   void fail(int rank, std::string reason);
@@ -130,6 +134,7 @@ class World {
   std::vector<Group> groups_;
   int arrived_ = 0, inside_ = 0;
   u64 meetings_ = 0;
+  std::vector<std::byte> rows_;  // scratch of small calls
 };
 
 }  // namespace wt::dist::local

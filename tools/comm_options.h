@@ -9,7 +9,9 @@ std::vector<std::string> algorithm_names();
 dist::Algorithm algorithm_named(const std::string& name);  // of algorithm_names()
 DType dtype_named(const std::string& name);                // any that computes
 
-// --ranks, --latency, --bandwidth; they exclude `other` where it is there.
+// --latency, --bandwidth; they exclude `other` where it is there.
+void add_link_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
+// The same and --ranks.
 void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
 
 }  // namespace wt::tools

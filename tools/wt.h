@@ -48,6 +48,7 @@ void add_data_verify(CLI::App& data, int& code);
 // Of `wt bench`:
 void add_bench_allreduce(CLI::App& bench, int& code);
 void add_bench_overlap(CLI::App& bench, int& code);
+void add_bench_scaling(CLI::App& bench, int& code);
 void add_bench_model(CLI::App& bench, int& code);
 void add_bench_counters(CLI::App& bench, int& code);
 void add_bench_compare(CLI::App& bench, int& code);

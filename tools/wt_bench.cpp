@@ -180,6 +180,7 @@ void add_bench(CLI::App& app, int& code) {
   add_bench_loader(*c, code);
   add_bench_allreduce(*c, code);
   add_bench_overlap(*c, code);
+  add_bench_scaling(*c, code);
   add_operators(*c, code);
   add_kernels(*c, code);
   add_bench_model(*c, code);

@@ -27,10 +27,8 @@ DType dtype_named(const std::string& name) {
   throw UsageError(str("no dtype \"", name, "\""));
 }
 
-void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
+void add_link_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
   CLI::Option* const options[] = {
-      c.add_option("--ranks", o.ranks, "threads of this process; of mpirun's processes it decides")
-          ->check(CLI::Range(1, 256)),
       c.add_option("--latency", o.latency_us,
                    "microseconds that each message between threads takes")
           ->check(not_negative()),
@@ -40,6 +38,15 @@ void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) 
     option->capture_default_str();
     if (other) option->excludes(other);
   }
+}
+
+void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
+  CLI::Option* const ranks =
+      c.add_option("--ranks", o.ranks, "threads of this process; of mpirun's processes it decides")
+          ->check(CLI::Range(1, 256))
+          ->capture_default_str();
+  if (other) ranks->excludes(other);
+  add_link_options(c, o, other);
 }
 
 }  // namespace wt::tools

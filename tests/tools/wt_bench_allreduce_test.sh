@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # wt bench allreduce: sizes, figures as nccl-tests counts them, a check that sees a wrong value; the
 # model of the wires is waited for; --paper says that it models, and its page has what it says.
-# wt bench overlap: times, picture and trace. Usage: wt_bench_allreduce_test.sh PATH_OF_WT
+# wt bench overlap: times, picture and trace. wt bench scaling: its rows. Usage: wt_bench_allreduce_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
 root=$(cd "${0%/*}/../.." && pwd)
@@ -89,11 +89,31 @@ for rank in range(3):
     assert all(a[1] <= b[0] + 1e-3 for a, b in zip(lane, lane[1:])), lane
 PY
 row=$("$wt" bench overlap --width 16 --layers 1 --batch 2 --steps 1 --json) || fail "overlap --json"
-for key in compute_us communication_us exposed_us against_floor; do
+for key in compute_us communication_us exposed_us against_floor against_possible against_serial; do
   [ -n "$(number "$row" $key)" ] || fail "overlap --json has no $key: $row"
 done
 "$wt" bench overlap --out "$here/step.png" >/dev/null 2>&1
 [ $? -eq 2 ] || fail "overlap --out step.png: exit code is not 2"
 "$wt" bench overlap --ranks 1 >/dev/null 2>&1
 [ $? -eq 2 ] || fail "overlap --ranks 1: exit code is not 2"
+# Every link takes 2 ms a message, and computation next to nothing: a step is as long as its messages
+# (buckets, and what ranks have to agree on), and is that beside the same computation without any.
+rows=$("$wt" bench scaling --ranks 1,3 --width 16 --layers 1 --batch 2 --turns 2 --latency 2000 --json) ||
+  fail "scaling: exit code $?: $rows"
+[ "$(number "$rows" ranks | tr '\n' ' ')" = "1 3 " ] || fail "scaling: ranks: $rows"
+one=$(head -1 <<<"$rows") three=$(tail -1 <<<"$rows")
+awk "BEGIN {exit !($(number "$three" min_us) >= 4000 && $(number "$three" replicated_us) >= 4000)}" ||
+  fail "scaling: the model of the links is not waited for: $three"
+awk "BEGIN {exit !($(number "$three" efficiency) < 0.75 && $(number "$three" of_compute) > 1.3)}" ||
+  fail "scaling: messages cost nothing: $three"
+[ -n "$(number "$one" efficiency)" ] && [ -z "$(number "$one" replicated_us)" ] ||
+  fail "scaling: one rank has nobody to copy its model to: $one"
+text=$("$wt" bench scaling --ranks 2 --width 16 --layers 1 --batch 2 --turns 1 --bandwidth 5) ||
+  fail "scaling as text: exit code $?"
+grep -q "^wires' model: 0 us a message, 5 GB/s a link" <<<"$text" || fail "scaling: the model: $text"
+grep -qE '^ +2 +[0-9.]+ +[0-9.]+ +[0-9.]+ % ' <<<"$text" || fail "scaling: no row: $text"
+for wrong in "--ranks 0" "--ranks 1,x" "--turns 0" "--bandwidth -1" "--bucket 1"; do
+  "$wt" bench scaling $wrong >/dev/null 2>&1
+  [ $? -eq 2 ] || fail "scaling $wrong: exit code is not 2"
+done
 exit $bad
