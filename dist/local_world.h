@@ -1,9 +1,10 @@
 // What the ranks of a local world share: who has come to which call, the links between them, and
 // how it ends. Internal.
 //
-// One mutex guards all of it: it is held for a few instructions a chunk, or for a small collective. Chunks are read where they
-// lie, in the sender's memory, so that one copy or addition moves them: nobody leaves a call before
-// what it sent was taken, nor, once the world has failed, before every other rank has left.
+// One mutex guards all of it: it is held for a few instructions a chunk, or for a small collective.
+// Chunks are read where they lie, in the sender's memory, so that one copy or addition moves them:
+// nobody leaves a call before what it sent was taken, nor, once the world has failed, before every
+// other rank has left.
 #pragma once
 #include <condition_variable>
 #include <cstddef>
