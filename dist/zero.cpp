@@ -20,19 +20,29 @@ Tensor own_piece(const Communicator& comm, const Tensor& whole) {
   return range_of(whole, count * comm.rank(), count);
 }
 
+namespace {
+
+// Beside a weight, its bias: where one goes, the other may go too.
+bool is_tiny(i64 bytes, i64 beside) { return bytes <= beside / 16; }
+
+}  // namespace
+
 std::vector<Group> groups_from_end(std::span<const i64> sizes, i64 item_bytes, i64 first_limit,
                                    i64 limit) {
   std::vector<Group> groups;
   for (size_t end = sizes.size(); end > 0;) {
     const i64 room = groups.empty() ? first_limit : limit;
     size_t begin = end;
-    i64 bytes = 0;
-    while (begin > 0) {
+    i64 bytes = 0, tail = 0;
+    for (; begin > 0; --begin) {
       const i64 more = sizes[begin - 1] * item_bytes;
-      if (begin < end && bytes + more > room) break;
+      if (begin < end && bytes + more > room && !is_tiny(bytes, more)) break;
       bytes += more;
-      --begin;
     }
+    // The bias of a weight that has no room here comes a layer later than the rest.
+    const i64 next = begin > 0 ? sizes[begin - 1] * item_bytes : 0;
+    while (begin + 1 < end && is_tiny(tail + sizes[begin] * item_bytes, next))
+      tail += sizes[begin++] * item_bytes;
     groups.push_back({begin, end - begin});
     end = begin;
   }

@@ -61,7 +61,9 @@ struct Group {
   size_t first, n;
 };
 // From the end: what was registered last comes first. Each group is as large as `limit` allows, the
-// first one as `first_limit`, and has a parameter at least. `sizes` in elements, limits in bytes.
+// first one as `first_limit`, and has a parameter at least. What is behind a weight and at most a
+// 16th of it (its bias) stays with it, beyond the limit too: gradients of both come together.
+// `sizes` in elements, limits in bytes.
 WT_API std::vector<Group> groups_from_end(std::span<const i64> sizes, i64 item_bytes,
                                           i64 first_limit, i64 limit);
 

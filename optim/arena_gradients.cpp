@@ -16,11 +16,11 @@ const std::vector<Run>& Arenas::collect() {
   Written w;  // a local: members would be stored for every slot
   u32 scaler = 0;
   for (const Arena& a : arenas_) {
-    bool open = false;
+    Run* open = nullptr;
     for (const Slot& s : a.slots) {
       const Leaf* l = leaf_of(s.entry.tensor.impl());
       if (!l || !l->written) {
-        open = false;
+        open = nullptr;
         continue;
       }
       if (l->invalid) [[unlikely]]
@@ -36,10 +36,9 @@ const std::vector<Run>& Arenas::collect() {
       w.fresh |= s.cell->version != s.stepped;
       w.backwards = std::max(w.backwards, l->backwards - s.backwards);
       if (open)
-        runs_.back().count += s.padded;
+        open->count += s.padded;
       else
-        runs_.push_back({&a, s.offset, s.padded, s.offset});
-      open = true;
+        open = &runs_.emplace_back(Run{&a, s.offset, s.padded, s.offset});
     }
   }
   written_ = w;

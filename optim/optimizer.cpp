@@ -4,6 +4,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/graph_capture.h"
+#include "warptape/core/mailbox_lane.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
@@ -123,7 +124,10 @@ const std::vector<Run>& Optimizer::prepare() {
   arenas_->sync();
   if (memory_->device != arenas_->device()) [[unlikely]]
     make_memory(read_blocks());
-  mailbox_ = mailbox_flag(memory_->device);  // of the thread that steps
+  if (const u32 lane = wt::detail::mailbox_lane(); memory_->mailbox_lane != lane) [[unlikely]] {
+    mailbox_ = mailbox_flag(memory_->device);  // of the thread that steps
+    memory_->mailbox_lane = lane;
+  }
   if (schedule_ && memory_->table_left == 0) [[unlikely]]
     refill_schedule(false);
   return arenas_->collect();

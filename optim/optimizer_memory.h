@@ -32,6 +32,7 @@ struct Optimizer::Memory {
   detail::StorageRef table, partials;
   std::vector<OptimBlock> host;  // what the host writes
   i64 table_left = 0;            // steps until the table must be looked at
+  u32 mailbox_lane = ~u32{0};    // whose mailbox mailbox() is; at first nobody's
   Tensor applied_then{};         // the count when the table was filled, on its way to the host
 
   OptimBlock* on_device(size_t group) const {

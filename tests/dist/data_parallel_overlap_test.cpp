@@ -88,6 +88,26 @@ TEST_CASE("buckets are cut from the end and cover every parameter once", "[dist]
   });
 }
 
+TEST_CASE("a bias is in the bucket of its weight", "[dist]") {
+  using dist::Group;
+  const auto starts = [](std::vector<i64> sizes, i64 limit) {
+    std::vector<size_t> all;
+    for (const Group& g : dist::groups_from_end(sizes, 1, limit, limit)) all.push_back(g.first);
+    return all;
+  };
+  using Starts = std::vector<size_t>;
+  // weight, bias, weight, bias, ...: without room for the bias, with room for it alone, for two.
+  CHECK(starts({1600, 100, 1600, 100, 1600, 100}, 1600) == Starts{4, 2, 0});
+  CHECK(starts({1600, 100, 1600, 100, 1600, 100}, 1800) == Starts{4, 2, 0});
+  CHECK(starts({1600, 100, 1600, 100, 1600, 100}, 3500) == Starts{2, 0});
+  // With the norm behind it, too; of parameters that are not small none goes back.
+  CHECK(starts({1600, 20, 20, 20, 1600, 20}, 1700) == Starts{4, 0});
+  CHECK(starts({1600, 800, 800}, 1600) == Starts{1, 0});
+  // Never an empty bucket.
+  CHECK(starts({1600, 10}, 5) == Starts{0});
+  CHECK(starts({10, 10, 10}, 10) == Starts{2, 1, 0});
+}
+
 namespace {
 
 // Registered in the order in which it is not used.

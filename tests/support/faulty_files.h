@@ -1,7 +1,8 @@
-// Makes the Nth system call of wt::detail::file_ops() fail, for its life.
+// Makes the Nth system call of wt::detail::file_ops() fail, for its life; of all threads together.
 #pragma once
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <utility>
 
@@ -14,7 +15,8 @@ class FaultyFiles {
   explicit FaultyFiles(int nth, int error, bool short_writes = false)
       : before_(wt::detail::file_ops()) {
     real() = before_;
-    state() = {nth, error, short_writes, 0};
+    state() = {nth, error, short_writes};
+    made() = 0;
     wt::detail::file_ops() = {
         [](const char* path, int flags, unsigned mode) {
           return hit() ? -1 : real().open(path, flags, mode);
@@ -37,14 +39,13 @@ class FaultyFiles {
   ~FaultyFiles() { wt::detail::file_ops() = before_; }
   FaultyFiles(const FaultyFiles&) = delete;
 
-  int calls() const { return state().calls; }
-  bool reached() const { return state().calls >= state().nth; }
+  int calls() const { return made(); }
+  bool reached() const { return made() >= state().nth; }
 
  private:
   struct State {
     int nth, error;
     bool short_writes;
-    int calls;
   };
   static State& state() {
     static State s{};
@@ -54,8 +55,12 @@ class FaultyFiles {
     static wt::detail::FileOps r{};
     return r;
   }
+  static std::atomic<int>& made() {
+    static std::atomic<int> calls{0};
+    return calls;
+  }
   static bool hit() {
-    if (++state().calls != state().nth) return false;
+    if (++made() != state().nth) return false;
     if (state().error == 0) ::_exit(0);
     errno = state().error;
     return true;
