@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "warptape/autograd/custom.h"
+#include "warptape/dist/zero.h"
 #include "warptape/tests/dist/data_parallel_ranks.h"
 #include "warptape/tests/support/catch.h"
 

@@ -57,7 +57,10 @@ bool fail_by(const std::string& how, dist::Communicator& comm, milliseconds dead
   if (how == "op") comm.all_reduce(t, dist::ReduceOp::max);
   if (how == "dtype") comm.all_reduce(zeros({100}, {.dtype = DType::i32}));
   if (how == "count") comm.all_reduce(zeros({101}));
-  if (how == "letter") comm.send(t, (comm.rank() + 1) % comm.size());
+  if (how == "letter") {
+    comm.send(t, (comm.rank() + 1) % comm.size());
+    while (!comm.failed()) std::this_thread::sleep_for(milliseconds(1));  // or it would have left
+  }
   if (how == "leave") return false;
   return how == "late" || how == "abort" || how == "hang";
 }
