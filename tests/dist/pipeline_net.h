@@ -63,20 +63,28 @@ struct Trained {
 };
 
 // Gradients of micro-batches added up by hand, with the whole net on this thread.
-template <class Net, class Opt>
-double plain_step(Net& net, Opt& opt, const Samples& s, i64 micro_batches) {
-  opt.zero_grad();
-  const i64 n = s.x.size(0), parts = std::min(micro_batches, n);
+struct PlainLoss {
   double sum = 0, weight = 0;
+};
+template <class Net>
+PlainLoss plain_backward(Net& net, const Samples& s, i64 micro_batches) {
+  const i64 n = s.x.size(0), parts = std::min(micro_batches, n);
+  PlainLoss all;
   for (i64 k = 0; k < parts; ++k) {
     const i64 begin = n * k / parts, count = n * (k + 1) / parts - begin;
     const Loss loss = class_loss(net(s.x.narrow(0, begin, count)), s.y.narrow(0, begin, count));
     loss.sum.backward();
-    sum += loss.sum.item();
-    weight += loss.weight.item();
+    all.sum += loss.sum.item();
+    all.weight += loss.weight.item();
   }
-  opt.step({.grad_factor = tensor(1 / weight, {.dtype = f64})});
-  return sum / weight;
+  return all;
+}
+template <class Net, class Opt>
+double plain_step(Net& net, Opt& opt, const Samples& s, i64 micro_batches) {
+  opt.zero_grad();
+  const PlainLoss loss = plain_backward(net, s, micro_batches);
+  opt.step({.grad_factor = tensor(1 / loss.weight, {.dtype = f64})});
+  return loss.sum / loss.weight;
 }
 
 // The stages in threads; `part` gives a rank's stage.

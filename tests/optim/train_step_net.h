@@ -1,7 +1,6 @@
 // What the tests of TrainStep train, and all that a step may change.
 #pragma once
 #include <array>
-#include <functional>
 #include <memory>
 
 #include "warptape/autograd/ops/dropout.h"
@@ -13,6 +12,7 @@
 #include "warptape/core/stream.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/errors.h"
 
 namespace wt_test {
 using namespace wt;
@@ -95,19 +95,6 @@ inline State known_late(Device d, State after, const State& before) {
   after.random = before.random;
   after.values.back() = before.values.back();  // optim.attempted
   return after;
-}
-
-inline std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
-inline bool mentions(const std::string& text, const std::string& part) {
-  INFO(text);
-  return text.find(part) != std::string::npos;
 }
 
 // An operator whose kernel met a bad label.

@@ -12,6 +12,7 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/tiny_data.h"
+#include "warptape/tests/tools/tiny_run.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/train.h"
 
@@ -22,22 +23,9 @@ namespace {
 
 // AdamW, whose state is as large as two models, and an average of the weights.
 TrainOptions tiny_text(const TempDir& dir, const std::string& out, int ranks, int zero) {
-  TrainOptions o;
-  o.recipe = "charlm";
-  o.set = {"layers=1", "heads=2", "channels=8", "context=8", "dropout=0"};
-  o.data = dir / "text";
-  o.sample = 0;
-  o.out = dir / out;
-  o.batch = 8;
-  o.steps = 8;
-  o.eval_every = 2;
-  o.save_every = 3;
-  o.log_every = 1;
-  o.schedule = "plateau";
-  o.lr = 0.01;
+  TrainOptions o = wt_test::tiny_run(dir, out, "0");
   o.ema = 0.5;
   o.threads = 1;
-  o.quiet = true;
   o.ranks = ranks;
   o.zero = zero;
   return o;

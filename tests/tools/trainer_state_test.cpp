@@ -12,32 +12,15 @@
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/faulty_files.h"
 #include "warptape/tests/support/tiny_data.h"
+#include "warptape/tests/tools/tiny_run.h"
 #include "warptape/tools/recipe_training.h"
 #include "warptape/tools/run_metrics.h"
 #include "warptape/tools/train.h"
 
 using namespace wt;
+using wt_test::tiny_run;
 
 namespace {
-
-// A rate that waits for a plateau sees every evaluation once, or the numbers part.
-tools::TrainOptions tiny_run(const TempDir& dir, const std::string& out) {
-  tools::TrainOptions o;
-  o.recipe = "charlm";
-  o.set = {"layers=1", "heads=2", "channels=8", "context=8", "dropout=0.1"};
-  o.data = dir / "text";
-  o.sample = 0;
-  o.out = dir / out;
-  o.batch = 8;
-  o.steps = 8;
-  o.eval_every = 2;
-  o.save_every = 3;
-  o.log_every = 1;
-  o.schedule = "plateau";
-  o.lr = 0.01;
-  o.quiet = true;
-  return o;
-}
 
 std::string checkpoint(const std::string& run, i64 step) {
   return run + "/ckpt/step-00000" + std::to_string(step) + ".safetensors";
