@@ -3,17 +3,15 @@
 #pragma once
 #include "warptape/bench/comm_world.h"
 #include "warptape/bench/gpu/measure.h"
+#include "warptape/bench/perceptron_options.h"
 #include "warptape/tools/overlap_timeline.h"
 
 namespace wt::bench {
 
-struct OverlapOptions {
+struct OverlapOptions : PerceptronOptions {
   WorldOptions world{.ranks = 2};
-  i64 width = 512, layers = 4;      // of hidden layers; 784 go in, 10 come out
-  i64 batch = 64;                   // of a rank
-  i64 bucket_bytes = i64{5} << 18;  // a hidden layer
-  int steps = 31;                   // measured, after 5 that are not
-  int threads = 1;                  // of kernels
+  int steps = 31;   // measured, after 5 that are not
+  int threads = 1;  // of kernels
 };
 
 // Of the slowest rank.

@@ -1,4 +1,4 @@
-// The network of `wt bench overlap` and `scaling`: 784 go in, 10 come out. Internal.
+// What `wt bench overlap` and `scaling` train: 784 go in, 10 come out. Internal.
 #pragma once
 #include <utility>
 #include <vector>

@@ -6,15 +6,13 @@
 
 #include "warptape/bench/comm_world.h"
 #include "warptape/bench/gpu/measure.h"
+#include "warptape/bench/perceptron_options.h"
 
 namespace wt::bench {
 
-struct ScalingOptions {
+struct ScalingOptions : PerceptronOptions {
   WorldOptions world;  // but its ranks
   std::vector<int> ranks{1, 2, 4, 8};
-  i64 width = 512, layers = 4;  // of hidden layers; 784 go in, 10 come out
-  i64 batch = 64;               // of a rank
-  i64 bucket_bytes = i64{5} << 18;
   int turns = 31;  // measured, after 5 that are not
 };
 

@@ -1,6 +1,7 @@
 // The options of `wt bench` that say on which ranks, and by which algorithm, it runs. Internal.
 #pragma once
 #include "warptape/bench/comm_world.h"
+#include "warptape/bench/perceptron_options.h"
 #include "warptape/tools/wt.h"
 
 namespace wt::tools {
@@ -13,5 +14,7 @@ DType dtype_named(const std::string& name);                // any that computes
 void add_link_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
 // The same and --ranks.
 void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
+// --width, --layers, --batch, --bucket.
+void add_perceptron_options(CLI::App& c, bench::PerceptronOptions& o);
 
 }  // namespace wt::tools

@@ -1,5 +1,6 @@
 #include "warptape/core/error.h"
 #include "warptape/tools/comm_options.h"
+#include "warptape/tools/number_text.h"
 
 namespace wt::tools {
 namespace {
@@ -47,6 +48,15 @@ void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) 
           ->capture_default_str();
   if (other) ranks->excludes(other);
   add_link_options(c, o, other);
+}
+
+void add_perceptron_options(CLI::App& c, bench::PerceptronOptions& o) {
+  c.add_option("--width", o.width, "of hidden layers")->check(at_least(1))->capture_default_str();
+  c.add_option("--layers", o.layers, "hidden ones")->check(at_least(1))->capture_default_str();
+  c.add_option("--batch", o.batch, "of a rank")->check(at_least(1))->capture_default_str();
+  c.add_option_function<std::string>(
+      "--bucket", [&o](const std::string& t) { o.bucket_bytes = bytes_of_text(t, "--bucket"); },
+      "bytes of gradients that are added up at once, as 1MiB; default: 1.25 MiB");
 }
 
 }  // namespace wt::tools

@@ -87,13 +87,7 @@ void add_bench_overlap(CLI::App& bench, int& code) {
   c->add_option("--algorithm", o->algorithm)
       ->check(one_of(algorithm_names()))
       ->capture_default_str();
-  c->add_option("--width", m.width, "of hidden layers")->check(at_least(1))->capture_default_str();
-  c->add_option("--layers", m.layers, "hidden ones")->check(at_least(1))->capture_default_str();
-  c->add_option("--batch", m.batch, "of a rank")->check(at_least(1))->capture_default_str();
-  c->add_option_function<std::string>(
-      "--bucket",
-      [o](const std::string& t) { o->measure.bucket_bytes = bytes_of_text(t, "--bucket"); },
-      "bytes of gradients that are added up at once, as 1MiB; default: 1.25 MiB");
+  add_perceptron_options(*c, m);
   c->add_option("--steps", m.steps, "measured")->check(at_least(1))->capture_default_str();
   c->add_option("--threads", m.threads, "of kernels")->check(at_least(1))->capture_default_str();
   c->add_option("--out", o->files,

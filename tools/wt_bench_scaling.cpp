@@ -102,13 +102,7 @@ void add_bench_scaling(CLI::App& bench, int& code) {
       ->check(at_least(1))
       ->capture_default_str();
   add_link_options(*c, m.world);
-  c->add_option("--width", m.width, "of hidden layers")->check(at_least(1))->capture_default_str();
-  c->add_option("--layers", m.layers, "hidden ones")->check(at_least(1))->capture_default_str();
-  c->add_option("--batch", m.batch, "of a rank")->check(at_least(1))->capture_default_str();
-  c->add_option_function<std::string>(
-      "--bucket",
-      [o](const std::string& t) { o->measure.bucket_bytes = bytes_of_text(t, "--bucket"); },
-      "bytes of gradients that are added up at once, as 1MiB; default: 1.25 MiB");
+  add_perceptron_options(*c, m);
   c->add_option("--turns", m.turns, "measured")->check(at_least(1))->capture_default_str();
   c->add_flag("--json", o->json, "one JSON object a line");
   c->callback([o, &code] {
