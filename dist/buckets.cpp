@@ -17,12 +17,6 @@ using optim::detail::Slot;
 
 // --- ranges ---
 
-static Tensor flat_over(Storage* memory, i64 begin, i64 count, DType t) {
-  Geometry g{};
-  set_contiguous(g, &count, 1, t);
-  return optim::detail::tensor_over(memory, begin * item_size(t), g);
-}
-
 void Buckets::add_bucket(size_t arena, const optim::Sharding::Range& r) {
   order_.push_back(buckets_.size());
   const size_t first_seat = seats_.size() - arenas_->all()[arena].slots.size();
@@ -65,11 +59,11 @@ void Buckets::make_views() {
     if (in_parts()) {
       const auto r = std::find_if(a.ranges.begin(), a.ranges.end(),
                                   [&](const auto& x) { return x.begin == b.begin; });
-      b.kept = flat_over(a.grad.get(), a.pieces[size_t(r - a.ranges.begin())].state,
-                         b.count / comm_.size(), a.dtype);
+      const i64 at = a.pieces[size_t(r - a.ranges.begin())].state * item_size(a.dtype);
+      b.kept = optim::detail::flat_over(a.grad.get(), at, b.count / comm_.size(), a.dtype);
       continue;
     }
-    b.grad = flat_over(a.grad.get(), b.begin, b.count, a.dtype);
+    b.grad = optim::detail::flat_over(a.grad.get(), b.begin * item_size(a.dtype), b.count, a.dtype);
     b.kept = options_.shards ? own_piece(comm_, b.grad) : b.grad;
   }
 }

@@ -43,9 +43,7 @@ void Buckets::make_room(Bucket& b) {
   const Arena& a = arenas_->all()[b.arena];
   const optim::detail::StorageRef memory =
       optim::detail::zeroed(arenas_->device(), b.count * item_size(a.dtype), Category::gradient);
-  Geometry g{};
-  set_contiguous(g, &b.count, 1, a.dtype);
-  b.grad = optim::detail::tensor_over(memory.get(), 0, g);
+  b.grad = optim::detail::flat_over(memory.get(), 0, b.count, a.dtype);
 }
 
 void Buckets::take_back(const Bucket& b) noexcept {

@@ -150,8 +150,8 @@ class WT_API DataParallel : public optim::Reducer {
   // How many of them were begun inside the last step's backward, beside the rest of it.
   i64 launched_early() const;
   // Seconds that this rank's host has waited in steps for what others send. The rank that waits
-  // least is the slowest one: the others wait for it. Of a device with queues (cuda) hardly any:
-  // there the device waits.
+  // least is the slowest one: the others wait for it. Of a device with queues (cuda) hardly any,
+  // for there the device waits; of captured steps none.
   double waited() const;
   // Compares checksums of all parameters, on every rank at once. Throws PeerFailure.
   void check_replicas(Frame at = Frame::here());

@@ -14,18 +14,8 @@
 namespace wt::dist::detail {
 
 using optim::detail::Arena;
+using optim::detail::Arenas;
 using optim::detail::Slot;
-using optim::detail::StorageRef;
-
-namespace {
-
-Tensor flat_over(const StorageRef& memory, i64 elements, DType t) {
-  Geometry g{};
-  set_contiguous(g, &elements, 1, t);
-  return optim::detail::tensor_over(memory.get(), 0, g);
-}
-
-}  // namespace
 
 // --- what a rank is ---
 
@@ -76,8 +66,8 @@ void broadcast_parameters(Communicator& comm, const nn::ModuleBase& net,
                           const optim::Optimizer& opt) {
   const NoGrad no_grad;
   for (const Arena& a : opt.arenas().all()) {
-    comm.broadcast(flat_over(a.param, a.elements, a.dtype), 0, Frame{});
-    if (a.average) comm.broadcast(flat_over(a.average, a.elements, a.dtype), 0, Frame{});
+    comm.broadcast(Arenas::flat(a, a.param.get(), a.dtype), 0, Frame{});
+    if (a.average) comm.broadcast(Arenas::flat(a, a.average.get(), a.dtype), 0, Frame{});
     // 16-bit copies are of an older version from here on: the next step makes them anew.
     for (const Slot& s : a.slots) s.entry.tensor.impl()->cell->wrote(mode.frame);
   }
@@ -139,7 +129,7 @@ namespace {
 std::vector<u32> checksums(const optim::Optimizer& opt) {
   std::vector<u32> sums;
   for (const Arena& a : opt.arenas().all()) {
-    const Tensor values = flat_over(a.param, a.elements, a.dtype).to(Device::cpu(), Frame{});
+    const Tensor values = Arenas::flat(a, a.param.get(), a.dtype).to(Device::cpu(), Frame{});
     const char* const begin = static_cast<const char*>(values.impl()->data);
     for (const Slot& s : a.slots)
       sums.push_back(crc32c(begin + s.offset * item_size(a.dtype),

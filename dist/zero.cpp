@@ -7,12 +7,10 @@
 namespace wt::dist {
 
 Tensor range_of(const Tensor& arena, i64 begin, i64 count) {
-  Geometry g{};
-  set_contiguous(g, &count, 1, arena.dtype());
   const TensorImpl* whole = arena.impl();
   const i64 at = static_cast<const char*>(whole->data) -
                  static_cast<const char*>(whole->storage->data) + begin * item_size(arena.dtype());
-  return optim::detail::tensor_over(whole->storage, at, g);
+  return optim::detail::flat_over(whole->storage, at, count, arena.dtype());
 }
 
 Tensor own_piece(const Communicator& comm, const Tensor& whole) {

@@ -44,6 +44,7 @@ StorageRef zeroed(Device d, i64 bytes, Category c);
 // A tensor over part of a storage, not counted as a view: for state and device scalars.
 Tensor tensor_over(Storage* s, i64 byte_offset, const Geometry& g);
 Tensor scalar_over(Storage* s, i64 byte_offset, DType t);
+Tensor flat_over(Storage* s, i64 byte_offset, i64 count, DType t);  // [count]
 
 // One parameter that an optimizer is given. `seats` are the module's slots it sits in (several if
 // it is tied); they are marked held.

@@ -181,10 +181,9 @@ std::string Arenas::first_non_finite() const {
       const i64 from = std::max(s->offset, p.begin);
       const i64 n = std::min(s->offset + s->entry.tensor.numel(), p.begin + p.count) - from;
       if (n <= 0) continue;
-      Geometry g{};
-      set_contiguous(g, &n, 1, a->dtype);
       const i64 at = a->parts_gradients ? p.state + from - p.begin : from;
-      if (!is_finite(tensor_over(a->grad.get(), at * item_size(a->dtype), g))) return s->entry.name;
+      if (!is_finite(flat_over(a->grad.get(), at * item_size(a->dtype), n, a->dtype)))
+        return s->entry.name;
     }
   }
   return "";

@@ -29,6 +29,12 @@ Tensor scalar_over(Storage* s, i64 byte_offset, DType t) {
   return tensor_over(s, byte_offset, g);
 }
 
+Tensor flat_over(Storage* s, i64 byte_offset, i64 count, DType t) {
+  Geometry g{};
+  set_contiguous(g, &count, 1, t);
+  return tensor_over(s, byte_offset, g);
+}
+
 namespace {
 
 // The block and its cells, behind the storage that shows it.

@@ -91,9 +91,7 @@ void Arenas::shard(std::shared_ptr<Sharding> s) {
 }
 
 Tensor Arenas::flat(const Arena& a, Storage* memory, DType t) {
-  Geometry g{};
-  set_contiguous(g, &a.elements, 1, t);
-  return tensor_over(memory, 0, g);
+  return flat_over(memory, 0, a.elements, t);
 }
 
 // Range by range: the device needs room for one of them, and the host for all, where it is wanted.
@@ -109,9 +107,7 @@ StorageRef Arenas::gather_state(const Arena& a, int k, bool here) const {
     const Piece& p = a.pieces[i];
     copy_if_real(a.at(room, p.begin - a.ranges[i].begin), device_, a.at(a.state[k], p.state),
                  device_, p.count * size);
-    Geometry g{};
-    set_contiguous(g, &range.count, 1, a.dtype);
-    sharding_->gather(tensor_over(room.get(), 0, g), {&range, 1});
+    sharding_->gather(flat_over(room.get(), 0, range.count, a.dtype), {&range, 1});
     if (here)
       copy_if_real(a.at(all, a.ranges[i].begin), Device::cpu(), room->data, device_,
                    range.count * size);

@@ -178,7 +178,7 @@ StepResult TrainStep::run_in_phase(const std::vector<Tensor*>& tensors, i64 size
     const bool stale = std::any_of(c.entries.begin(), c.entries.end(), [&](const auto& e) {
       return e->phase == Phase::replay && !still_stands(*e);
     });
-    auto agreed = c.agree(*options_.reducer, c.number_of(key), restarts, stale, eager);
+    auto agreed = c.agree(*options_.reducer, eager ? 0 : c.number_of(key), restarts, stale, eager);
     if (agreed.eager) return run_eagerly(tensors, size, forward);
     kinds = std::move(agreed.kinds);
     reduces_ = false;  // all ranks have as many entries: one too many is every rank's error

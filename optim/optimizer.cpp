@@ -154,9 +154,7 @@ i64 Optimizer::add_norm(const std::function<void(const Run&, double*)>& f) {
     n += norm_chunks(r.count);
   }
   if (!shards) return n;
-  Geometry g{};
-  set_contiguous(g, &all, 1, DType::f64);
-  shards->sum(detail::tensor_over(m.partials.get(), 0, g));
+  shards->sum(detail::flat_over(m.partials.get(), 0, all, DType::f64));
   return all;
 }
 

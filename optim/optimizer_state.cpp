@@ -63,13 +63,12 @@ std::vector<Optimizer::StatePiece> Optimizer::state_pieces() const {
       throw NotAvailable(str("[state_pieces] ", s->entry.name, " is not contiguous: the ranges of ",
                              "its elements that ranks keep are none of its rows", at_line()));
     const auto add = [&](const detail::Piece& p, i64 from, i64 n) {
-      Geometry g{};
-      set_contiguous(g, &n, 1, a->dtype);
       for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k)
-        all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
-                       detail::tensor_over(a->state[k].get(),
-                                           (p.state + from - p.begin) * item_size(a->dtype), g),
-                       n == 0 ? 0 : from - s->offset});
+        all.push_back(
+            {str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
+             detail::flat_over(a->state[k].get(), (p.state + from - p.begin) * item_size(a->dtype),
+                               n, a->dtype),
+             n == 0 ? 0 : from - s->offset});
     };
     for (const detail::Piece& p : a->pieces) {
       const i64 from = std::max(s->offset, p.begin);

@@ -385,17 +385,11 @@ void TrainStep::reduce_gradients() {
   options_.reducer->any(reached);
   arenas.also_reached(reached);
   if (!options_.reducer->sum_gradients()) {
-    for (const optim::detail::Arena& a : arenas.all()) {
-      Geometry g{};
-      set_contiguous(g, &a.elements, 1, a.dtype);
-      options_.reducer->sum(optim::detail::tensor_over(a.grad.get(), 0, g));
-    }
+    for (const optim::detail::Arena& a : arenas.all())
+      options_.reducer->sum(optim::detail::Arenas::flat(a, a.grad.get(), a.dtype));
   }
-  Geometry pair{};
-  const i64 two = 2;
-  set_contiguous(pair, &two, 1, DType::f64);
-  options_.reducer->sum(
-      optim::detail::tensor_over(block_.impl()->storage, i64(offsetof(StepBlock, loss_sum)), pair));
+  options_.reducer->sum(optim::detail::flat_over(
+      block_.impl()->storage, i64(offsetof(StepBlock, loss_sum)), 2, DType::f64));
 }
 
 StepResult TrainStep::finish() {
