@@ -145,7 +145,7 @@ auto apply_custom(const Op& op, const In* const* inputs, std::index_sequence<I..
 
 }  // namespace detail
 
-// Applies a custom operator to one to four tensors.
+// Applies a custom operator to one to eight tensors (nn/module.h has a list like this).
 template <class Op>
 auto apply(const Op& op, const In& a) {
   const In* in[] = {&a};
@@ -165,6 +165,26 @@ template <class Op>
 auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d) {
   const In* in[] = {&a, &b, &c, &d};
   return detail::apply_custom(op, in, std::make_index_sequence<4>());
+}
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e) {
+  const In* in[] = {&a, &b, &c, &d, &e};
+  return detail::apply_custom(op, in, std::make_index_sequence<5>());
+}
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) {
+  const In* in[] = {&a, &b, &c, &d, &e, &f};
+  return detail::apply_custom(op, in, std::make_index_sequence<6>());
+}
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g) {
+  const In* in[] = {&a, &b, &c, &d, &e, &f, &g};
+  return detail::apply_custom(op, in, std::make_index_sequence<7>());
+}
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h) {
+  const In* in[] = {&a, &b, &c, &d, &e, &f, &g, &h};
+  return detail::apply_custom(op, in, std::make_index_sequence<8>());
 }
 
 }  // namespace wt

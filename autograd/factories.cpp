@@ -21,10 +21,11 @@ static Tensor made(const Shape& shape, DType t, TensorOptions o, Frame at, Seque
   return out;
 }
 
-Tensor eye(i64 n, const TensorOptions& o, Frame at) {
-  if (n < 0) throw ShapeError(str("[eye] a negative size: ", n));
-  return made({n, n}, detail::dtype_or_default(o), o, at, {.kind = SequenceKind::identity});
+Tensor eye(i64 n, i64 m, const TensorOptions& o, Frame at) {
+  if (n < 0 || m < 0) throw ShapeError(str("[eye] a negative size: ", n < 0 ? n : m));
+  return made({n, m}, detail::dtype_or_default(o), o, at, {.kind = SequenceKind::identity});
 }
+Tensor eye(i64 n, const TensorOptions& o, Frame at) { return eye(n, n, o, at); }
 
 Tensor arange(Scalar begin, Scalar end, Scalar step, const TensorOptions& o, Frame at) {
   const bool integer = begin.kind != Scalar::Kind::floating && end.kind != Scalar::Kind::floating &&

@@ -18,7 +18,6 @@ const std::vector<const OpInfo*>& all_ops() {
 #define WT_OP_FAMILY(family) add(detail::family##_ops());
 #include "warptape/op_families.inc"
 #undef WT_OP_FAMILY
-    add(detail::writing_ops());
     return ops;
   }();
   return list;

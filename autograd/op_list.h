@@ -15,7 +15,6 @@ WT_API const std::vector<const OpInfo*>& all_ops();
 namespace detail {
 // A family's own list, at the end of its file: autograd/ops_<family>.cpp defines <family>_ops().
 using OpInfos = std::span<const OpInfo* const>;
-OpInfos writing_ops();  // the in-place members of Tensor
 }  // namespace detail
 
 }  // namespace wt

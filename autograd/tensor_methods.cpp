@@ -7,13 +7,12 @@
 #include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/in_place.h"
+#include "warptape/autograd/ops/internal/index_list.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/factories.h"
-#include "warptape/kernels/copy.h"
 
 namespace wt {
 
@@ -136,17 +135,29 @@ Tensor Tensor::detach(Frame at) const { return wt::detach(In(*this, at.file, at.
 
 Tensor Tensor::operator[](Position i) const& { return select(0, i.value, i.at); }
 Tensor Tensor::operator[](Position i) && { return std::move(*this).select(0, i.value, i.at); }
-Tensor Tensor::operator[](std::initializer_list<Index> at) const& { return Tensor(*this)[at]; }
-
+static std::span<const Index> list_of(std::initializer_list<Index> at) {
+  return {at.begin(), at.size()};
+}
+Tensor Tensor::operator[](std::initializer_list<Index> at) const& {
+  return Tensor(*this)[list_of(at)];
+}
 Tensor Tensor::operator[](std::initializer_list<Index> at) && {
-  checked(at.size() ? at.begin()->at : Frame{});
+  return std::move(*this)[list_of(at)];
+}
+Tensor Tensor::operator[](std::span<const Index> at) const& { return Tensor(*this)[at]; }
+Tensor Tensor::operator[](std::span<const Index> at) && {
+  checked(at.empty() ? Frame{} : at[0].at);
   for (const Index& i : at)
     if (i.kind == Index::Kind::tensor) return index(*this, at);
+  const int skipped = detail::axes_of_ellipsis(ndim(), at);
   Tensor t = std::move(*this);
   i64 axis = 0;
-  for (const Index& i : at)
-    t = i.kind == Index::Kind::integer ? std::move(t).select(axis, i.integer, i.at)
-                                       : std::move(t).slice(axis++, i.slice, i.at);
+  for (const Index& i : at) switch (i.kind) {
+      case Index::Kind::integer: t = std::move(t).select(axis, i.integer, i.at); break;
+      case Index::Kind::newaxis: t = std::move(t).unsqueeze(axis++, i.at); break;
+      case Index::Kind::ellipsis: axis += skipped; break;
+      default: t = std::move(t).slice(axis++, i.slice, i.at);
+    }
   return t;
 }
 
@@ -271,58 +282,6 @@ Tensor checked_hook_result(const Tensor& gradient, Tensor result) {
   return result;
 }
 
-}  // namespace detail
-
-namespace info {
-constexpr OpInfo copy_{.name = "copy_", .derivative = Derivative::linear, .in_place = true};
-constexpr OpInfo fill_{.name = "fill_", .derivative = Derivative::linear, .in_place = true};
-}  // namespace info
-
-namespace {
-// y = copy_(x, source): nothing of the old x is left.
-void copy_in_place_backward(Backward& g) {
-  if (g.wants(1)) g.put(1, sum_to(g.grad(), g.input_shape(1)));
-}
-void fill_in_place_backward(Backward&) {}
-}  // namespace
-
-Tensor& Tensor::copy_(const Tensor& source, Frame at) & {
-  checked(at);
-  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
-  const In self(*this, at.file, at.line);
-  const Tensor converted =
-      detail::readable_beside(*this, source.to(dtype(), at).to(device(), at), at);
-  const In from(converted, at.file, at.line);
-  OpScope s(info::copy_, self, from);
-  if (broadcast_operands(s, shape(), converted.shape()) != shape())
-    throw ShapeError(str("[copy_] shape ", converted.shape(), " does not broadcast to ", shape(),
-                         "\n  at ", describe(at)));
-  detail::check_writable(s);
-  s.begin_in_place();
-  s.record(copy_in_place_backward);
-  run(CopyArgs{s.view(0), s.view(1)}, s.launch());
-  s.finish_in_place();
-  return *this;
-}
-
-Tensor& Tensor::fill_(Scalar value, Frame at) & {
-  if (mode.recomputation && detail::leaves_alone(checked(at))) return *this;
-  const In self(*this, at.file, at.line);
-  OpScope s(info::fill_, self);
-  s.begin_in_place();
-  s.record(fill_in_place_backward);
-  run(FillArgs{s.view(0), value.f, value.to_int()}, s.launch());
-  s.finish_in_place();
-  return *this;
-}
-
-Tensor& Tensor::zero_(Frame at) & { return fill_(0, at); }
-
-namespace detail {
-OpInfos writing_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::copy_, &info::fill_};
-  return kOps;
-}
 }  // namespace detail
 
 }  // namespace wt

@@ -26,6 +26,10 @@ inline constexpr int kNumDTypes = 15;
 inline constexpr int kNumComputeDTypes = 8;
 
 inline constexpr DType f64 = DType::f64, f32 = DType::f32, f16 = DType::f16, bf16 = DType::bf16;
+// i64, i32 and u8 are the names of C++ types here (core/types.h): as dtypes they have PyTorch's
+// names, {.dtype = int64}.
+inline constexpr DType int64 = DType::i64, int32 = DType::i32, uint8 = DType::u8,
+                       boolean = DType::boolean;
 
 namespace detail {
 struct DTypeRow {

@@ -23,7 +23,9 @@ WT_API Tensor ones(const Shape& shape, const TensorOptions& o = {}, Frame at = F
 // dtype unset: i64 for an integer value, bool for a bool, else the default.
 WT_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& o = {},
                    Frame at = Frame::here());
+// Ones where row = column, else zeros: [n, n] and [n, m].
 WT_API Tensor eye(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor eye(i64 n, i64 m, const TensorOptions& o = {}, Frame at = Frame::here());
 // begin, begin + step, ... below end. dtype unset: i64 when all three are integers.
 WT_API Tensor arange(Scalar begin, Scalar end, Scalar step = 1, const TensorOptions& o = {},
                      Frame at = Frame::here());

@@ -1,5 +1,5 @@
-// a + b, a - b, a * b, a / b and -a for tensors, numbers and losses in any mixture. The operands
-// record the user's line. There is no operator== and no operator<: they would have to give a bool;
+// a + b, a - b, a * b, a / b and -a for tensors, numbers and losses in any mixture; a += b and its
+// like write into a (core/tensor.h: add_, ...). The operands record the user's line. There is no operator== and no operator<: they would have to give a bool;
 // use eq, lt, ... (autograd/ops.h).
 #pragma once
 #include "warptape/core/in.h"
@@ -17,5 +17,15 @@ WT_HOT Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); 
 WT_HOT Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
 WT_HOT Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
 WT_HOT Tensor operator-(const Operand& x) { return neg(x); }
+
+// Into a tensor, and into a part of one: buf[i] += x.
+WT_API Tensor& operator+=(Tensor& a, const Operand& b);
+WT_API Tensor& operator-=(Tensor& a, const Operand& b);
+WT_API Tensor& operator*=(Tensor& a, const Operand& b);
+WT_API Tensor& operator/=(Tensor& a, const Operand& b);
+inline void operator+=(Tensor&& a, const Operand& b) { a += b; }
+inline void operator-=(Tensor&& a, const Operand& b) { a -= b; }
+inline void operator*=(Tensor&& a, const Operand& b) { a *= b; }
+inline void operator/=(Tensor&& a, const Operand& b) { a /= b; }
 
 }  // namespace wt

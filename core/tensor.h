@@ -4,6 +4,7 @@
 #pragma once
 #include <initializer_list>
 #include <iosfwd>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,9 +35,16 @@ struct Position {
   template <Integer T>
   Position(T i, Frame where = Frame::here()) : value(Dim(i).value), at(where) {}  // NOLINT
 };
-// One entry of an index list: an integer (drops the axis), a Slice, or a tensor (i64 indices or a
-// bool mask).
+// In an index list: all the axes that no other entry takes, and a new axis of size 1.
+struct Ellipsis {};
+struct NewAxis {};
+inline constexpr Ellipsis ellipsis{};
+inline constexpr NewAxis newaxis{};
+// One entry of an index list: an integer (drops the axis), a Slice, a tensor (i64 indices or a bool
+// mask), `ellipsis` or `newaxis`.
 class Index;
+// What a write into a temporary, buf[i].copy_(x), gives back: the tensor, which may be left alone.
+class Written;
 
 struct BackwardOptions {
   bool retain_graph = false;
@@ -46,6 +54,9 @@ struct SumOptions {
 };
 struct IndexPutOptions {
   bool accumulate = false;
+};
+struct AddOptions {
+  Scalar alpha = 1;  // what the other operand is multiplied with
 };
 
 namespace detail {
@@ -154,10 +165,13 @@ class WT_GUARD Tensor {
   // --- views (no copy; `&&` forms keep one owner) ---
   WT_API Tensor operator[](Position i) const&;  // select(0, i)
   WT_API Tensor operator[](Position i) &&;
-  // x[{0, Slice{1, 3}, t}] reads. Integers and slices give a view; with a tensor among the entries
-  // the result is a copy (operator index() in autograd/ops.h says what comes out).
+  // x[{0, Slice{1, 3}, t}] reads; a list made at run time is a std::vector<Index>. Without a tensor
+  // among the entries the result is a view, with one it is a copy (operator index() in
+  // autograd/ops.h says what comes out).
   WT_API Tensor operator[](std::initializer_list<Index> at) const&;
   WT_API Tensor operator[](std::initializer_list<Index> at) &&;
+  WT_API Tensor operator[](std::span<const Index> at) const&;
+  WT_API Tensor operator[](std::span<const Index> at) &&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) const&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) &&;
   WT_API Tensor reshape(const Shape& shape, Frame at = Frame::here()) const&;
@@ -215,15 +229,32 @@ class WT_GUARD Tensor {
 
   // --- writing ---
   // Throw InplaceError while gradients are recorded on a view, on a tensor with live views, or on a
-  // leaf that requires grad.
-  WT_API Tensor& copy_(const Tensor& source, Frame at = Frame::here()) &;
-  WT_API Tensor& fill_(Scalar value, Frame at = Frame::here()) &;
-  WT_API Tensor& zero_(Frame at = Frame::here()) &;
+  // leaf that requires grad. A part is written through a view of it: buf[i].copy_(x).
+#define WT_WRITES(name, ...)         \
+  WT_API Tensor& name(__VA_ARGS__)&; \
+  WT_API Written name(__VA_ARGS__)&&
+  // The source's values, which broadcast, in this tensor's dtype and on its device.
+  WT_WRITES(copy_, const Tensor& source, Frame at = Frame::here());
+  WT_WRITES(fill_, Scalar value, Frame at = Frame::here());
+  WT_WRITES(zero_, Frame at = Frame::here());
+  // x = x + alpha * other, x - alpha * other, x * other, x / other; also as x += other and so on,
+  // where other may be a loss too. The other operand broadcasts to x's shape and takes its dtype;
+  // DtypeError where the result would be of a higher kind (bool, integer, floating), as quotients
+  // of integers are.
+  WT_WRITES(add_, const Tensor& other, AddOptions options = {}, Frame at = Frame::here());
+  WT_WRITES(add_, Scalar number, Frame at = Frame::here());
+  WT_WRITES(sub_, const Tensor& other, AddOptions options = {}, Frame at = Frame::here());
+  WT_WRITES(sub_, Scalar number, Frame at = Frame::here());
+  WT_WRITES(mul_, const Tensor& other, Frame at = Frame::here());
+  WT_WRITES(mul_, Scalar number, Frame at = Frame::here());
+  WT_WRITES(div_, const Tensor& other, Frame at = Frame::here());
+  WT_WRITES(div_, Scalar number, Frame at = Frame::here());
+  // x = x + weight * (end - x): lerp() in autograd/ops.h.
+  WT_WRITES(lerp_, const Tensor& end, const Tensor& weight, Frame at = Frame::here());
+  WT_WRITES(lerp_, const Tensor& end, Scalar weight, Frame at = Frame::here());
 #define WT_IN_PLACE(name, ...)       \
   WT_API Tensor& name(__VA_ARGS__)&; \
   WT_API Tensor name(__VA_ARGS__)&&
-  WT_IN_PLACE(add_, const Tensor& other, Frame at = Frame::here());
-  WT_IN_PLACE(mul_, Scalar factor, Frame at = Frame::here());
   // Activations, in the storage of what they are given (docs in autograd/ops/pointwise.h). Where
   // the result does not tell the gradient they keep a copy while recording, or less in a SaveScope.
   WT_IN_PLACE(clamp_, Scalar lo, Scalar hi, Frame at = Frame::here());
@@ -245,8 +276,13 @@ class WT_GUARD Tensor {
   // one counts; with accumulate (floats only) all are added, in an order that is fixed. Recorded as
   // index_put() if x or the value needs a gradient. Throws IndexError: on cpu before anything is
   // written; on other devices at the next wait, and what the bad index named is not written.
-  WT_API Tensor& index_put_(std::initializer_list<Index> at, const Tensor& value,
-                            IndexPutOptions options = {}, Frame where = Frame::here()) &;
+  WT_WRITES(index_put_, std::initializer_list<Index> at, const Tensor& value,
+            IndexPutOptions options = {}, Frame where = Frame::here());
+  WT_WRITES(index_put_, std::span<const Index> at, const Tensor& value,
+            IndexPutOptions options = {}, Frame where = Frame::here());
+  WT_WRITES(index_put_, std::initializer_list<Index> at, Scalar value, IndexPutOptions options = {},
+            Frame where = Frame::here());
+#undef WT_WRITES
 
   // --- internal ---
   WT_HOT explicit Tensor(TensorImpl* owned) : p_(owned) {}
@@ -274,9 +310,14 @@ class WT_GUARD Tensor {
 };
 static_assert(sizeof(Tensor) == sizeof(void*));
 
+class Written : public Tensor {
+ public:
+  explicit Written(Tensor&& t) : Tensor(std::move(t)) {}
+};
+
 class Index {
  public:
-  enum class Kind : u8 { integer, slice, tensor };
+  enum class Kind : u8 { integer, slice, tensor, ellipsis, newaxis };
   template <Integer T>
   Index(T i, Frame where = Frame::here())  // NOLINT
       : kind(Kind::integer), at(where), integer(Dim(i).value) {}
@@ -284,6 +325,8 @@ class Index {
       : kind(Kind::slice), at(where), slice(s) {}
   Index(Tensor t, Frame where = Frame::here())  // NOLINT
       : kind(Kind::tensor), at(where), tensor(std::move(t)) {}
+  Index(Ellipsis, Frame where = Frame::here()) : kind(Kind::ellipsis), at(where) {}  // NOLINT
+  Index(NewAxis, Frame where = Frame::here()) : kind(Kind::newaxis), at(where) {}    // NOLINT
   Kind kind;
   Frame at;
   i64 integer = 0;

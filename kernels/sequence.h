@@ -8,7 +8,7 @@ namespace wt {
 // Any dtype but the 8-bit floats. Reals are computed in f64 and rounded once; memory of integers
 // holds them cut towards zero, as modulo of its width what fits an i64 and the least i64 beyond.
 struct SequenceArgs {
-  View out{};  // contiguous; [n, n] for identity
+  View out{};  // contiguous; [n, m] for identity
   SequenceKind kind = SequenceKind::integers;
   i64 first = 0, step = 1;
   double begin = 0, end = 0, stride = 1;

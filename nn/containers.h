@@ -25,7 +25,7 @@ class WT_API SequentialStep : public ModuleBase {
   using Call = std::function<Tensor(Tensor)>;
   explicit SequentialStep(const ModuleBase* module);  // null: of a function
 
-  std::shared_ptr<Call> call_;
+  detail::Shared<Call> call_;
 };
 
 // Modules, or any callables from tensor to tensor, one after the other; children are named "0",
@@ -49,7 +49,7 @@ class WT_API Sequential : public Module<Sequential> {
       child = &module;
     }
     SequentialStep step(child);
-    step.call_ = std::make_shared<SequentialStep::Call>(
+    step.call_ = detail::Shared<SequentialStep::Call>(
         [call = std::move(module)](Tensor x) mutable { return call(std::move(x)); });
     steps_->push_back(std::move(step));
   }
@@ -59,8 +59,7 @@ class WT_API Sequential : public Module<Sequential> {
   SequentialStep operator[](Position i) const;
 
  private:
-  std::shared_ptr<std::vector<SequentialStep>> steps_ =
-      std::make_shared<std::vector<SequentialStep>>();
+  detail::Shared<std::vector<SequentialStep>> steps_;
 };
 
 // Modules of one type, registered as "0", "1"...; the caller says how they are called.
@@ -100,7 +99,7 @@ class ModuleList : public Module<ModuleList<M>> {
   auto end() const { return modules_->end(); }
 
  private:
-  std::shared_ptr<std::vector<M>> modules_ = std::make_shared<std::vector<M>>();
+  detail::Shared<std::vector<M>> modules_;
 };
 
 // Modules of one type by name, in the order in which they came.
@@ -144,7 +143,7 @@ class ModuleDict : public Module<ModuleDict<M>> {
     while (at != entries_->end() && at->first != name) ++at;
     return at;
   }
-  std::shared_ptr<std::vector<Entry>> entries_ = std::make_shared<std::vector<Entry>>();
+  detail::Shared<std::vector<Entry>> entries_;
 };
 
 }  // namespace wt::nn

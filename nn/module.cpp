@@ -231,7 +231,7 @@ static i64 count_below(const ModuleState& m, std::set<const TensorImpl*>& seen) 
 
 static std::string grouped(i64 n) {
   std::string digits = std::to_string(n);
-  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(size_t(i), ",");
+  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(size_t(i), 1, ',');
   return digits;
 }
 

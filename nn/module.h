@@ -6,8 +6,7 @@
 //     Tensor forward(Tensor x) { return fc2(relu(fc1(std::move(x)))); }
 //   };
 //
-// A module is a handle: a copy shares parameters. An independent copy comes from a factory and a
-// state dict. `net(x)` captures the caller's line, runs hooks and names the module in errors,
+// A module is a handle: a copy shares parameters; clone() makes an independent one. `net(x)` captures the caller's line, runs hooks and names the module in errors,
 // memory reports and profiles; `net.forward(x)` does none of this.
 #pragma once
 #include <concepts>
@@ -27,7 +26,7 @@
 
 namespace wt {
 
-// The call of a custom operator (autograd/custom.h).
+// The calls of custom operators (autograd/custom.h).
 template <class Op>
 auto apply(const Op& op, const In& a);
 template <class Op>
@@ -36,6 +35,14 @@ template <class Op>
 auto apply(const Op& op, const In& a, const In& b, const In& c);
 template <class Op>
 auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g);
+template <class Op>
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h);
 
 }  // namespace wt
 
@@ -45,7 +52,9 @@ namespace wt::nn {
 class WT_API Param {
  public:
   explicit Param(std::shared_ptr<detail::ParamSlot> slot) : slot_(std::move(slot)) {}
-  Param(const Param&) = default;
+  // The same slot; within clone() that of the copy.
+  Param(const Param& o);
+  Param(Param&&) = default;
   // Re-seats the slot for every copy of the module (this ties weights). A parameter stays one: what
   // takes its place wants a gradient too. Throws UsageError once an optimizer holds it or for the
   // result of an operator, ShapeError for another shape.
@@ -103,6 +112,11 @@ Tensor call_hook(F& f, const A&... a) {
 class WT_API ModuleBase {
  public:
   ModuleBase();
+  // The same module; within clone() its copy.
+  ModuleBase(const ModuleBase& o);
+  ModuleBase(ModuleBase&&) = default;
+  ModuleBase& operator=(const ModuleBase&) = default;
+  ModuleBase& operator=(ModuleBase&&) = default;
 
   // What summary() and errors call it: the name of its class ("Linear"), or what set_type() said.
   std::string_view type() const { return state_->type; }
@@ -144,6 +158,22 @@ class WT_API ModuleBase {
   template <class Op>
   static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d) {
     return wt::apply(op, a, b, c, d);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e) {
+    return wt::apply(op, a, b, c, d, e);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) {
+    return wt::apply(op, a, b, c, d, e, f);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g) {
+    return wt::apply(op, a, b, c, d, e, f, g);
+  }
+  template <class Op>
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h) {
+    return wt::apply(op, a, b, c, d, e, f, g, h);
   }
 
   // The parameter or buffer of a name, "weight" or "head.2.weight"; a tied one has all its names.
@@ -370,6 +400,14 @@ class Module : public ModuleBase {
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) const {
     return const_cast<Module*>(this)->operator()(x, std::forward<Rest>(rest)...);
+  }
+  // An independent copy: its parameters, buffers and modules are new, tied ones are tied again, and
+  // flags, frozen parameters and hooks are as here. Gradients are not copied, no optimizer holds
+  // the copy, and what a class of your own keeps beside registered tensors and modules is copied as
+  // its copy constructor says. Throws OutOfMemory.
+  Self clone() const {
+    const detail::CopyScope scope;
+    return Self(static_cast<const Self&>(*this));
   }
   // Anything else (no line).
   template <class First, class... Rest>

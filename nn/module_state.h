@@ -1,6 +1,9 @@
 // What the handles of a module share. Behind nn/module.h.
 #pragma once
+#include <any>
+#include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,11 +47,60 @@ struct ModuleState {
   std::vector<std::shared_ptr<ParamSlot>> slots;
   std::vector<std::pair<std::string, std::shared_ptr<ModuleState>>> children;
   std::vector<HookEntry> hooks;
-  std::shared_ptr<void> own;  // what the module's class keeps beside its tensors, for all handles
+  std::any own;  // what the module's class keeps beside its tensors, for all handles
   // Where it was called last: the interned path and mode id, so that a call looks nothing up. Many
   // threads may call one module.
   std::atomic<const ModulePath*> path{nullptr};
   ModuleScope::Cache cache;
+};
+
+// While one lives on this thread, copies of modules and parameters are independent of what they are
+// copied from: ModuleBase::clone(). What is met twice is copied once.
+class WT_API CopyScope {
+ public:
+  CopyScope();
+  ~CopyScope();
+  CopyScope(const CopyScope&) = delete;
+  CopyScope& operator=(const CopyScope&) = delete;
+  static CopyScope* current();
+
+  std::shared_ptr<ModuleState> copy(const std::shared_ptr<ModuleState>& m);
+  std::shared_ptr<ParamSlot> copy(const std::shared_ptr<ParamSlot>& slot);
+  // Any other object that handles share. The copy is made by its copy constructor.
+  template <class T>
+  std::shared_ptr<T> copy(const std::shared_ptr<T>& object) {
+    std::shared_ptr<void>& known = objects_[object.get()];
+    if (!known) {
+      auto made = std::make_shared<T>(*object);  // may come here again: not yet into `known`
+      objects_[object.get()] = made;
+      return made;
+    }
+    return std::static_pointer_cast<T>(known);
+  }
+
+ private:
+  std::map<const void*, std::shared_ptr<void>> objects_;
+  std::map<const TensorImpl*, Tensor> tensors_;  // tied ones are the same tensor in the copy too
+  CopyScope* const outer_;
+};
+
+// What the handles of a container share: as a shared_ptr, but a copy within clone() is independent.
+template <class T>
+class Shared {
+ public:
+  Shared() : object_(std::make_shared<T>()) {}
+  explicit Shared(T object) : object_(std::make_shared<T>(std::move(object))) {}
+  Shared(const Shared& o) : object_(o.object_) {
+    if (CopyScope* scope = CopyScope::current()) object_ = scope->copy(o.object_);
+  }
+  Shared(Shared&&) = default;
+  Shared& operator=(const Shared&) = default;
+  Shared& operator=(Shared&&) = default;
+  T* operator->() const { return object_.get(); }
+  T& operator*() const { return *object_; }
+
+ private:
+  std::shared_ptr<T> object_;
 };
 
 // "head.2.weight" of "head.2" and "weight"; nothing stands before the names of the root.

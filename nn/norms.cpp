@@ -67,7 +67,7 @@ BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormOptions& o, int lea
       options_(o),
       least_axes_(least_axes),
       most_axes_(most_axes) {
-  state_->own = std::make_shared<SumOverRanks>();
+  state_->own = SumOverRanks();
 }
 
 Tensor BatchNorm::forward(Tensor x) {
@@ -75,7 +75,7 @@ Tensor BatchNorm::forward(Tensor x) {
     throw ShapeError(str("[", state_->type, "] x must have ", least_axes_,
                          least_axes_ == most_axes_ ? std::string() : str(" or ", most_axes_),
                          " axes, got ", x.shape(), at_line()));
-  const auto& sum = *static_cast<const SumOverRanks*>(state_->own.get());
+  const auto& sum = std::any_cast<const SumOverRanks&>(state_->own);
   if (sum && (is_training() || !running_mean.defined())) return forward_over_ranks(x, sum);
   const wt::BatchNormOptions o{.weight = weight,
                                .bias = bias,

@@ -13,7 +13,7 @@ i64 BatchNorm::sum_over_ranks(const ModuleBase& net, const SumOverRanks& sum) {
   i64 n = 0;
   detail::visit_modules(net.state(), "", [&](const auto& m, const std::string&) {
     if (!m->type.starts_with("BatchNorm")) return;
-    *static_cast<SumOverRanks*>(m->own.get()) = sum;
+    std::any_cast<SumOverRanks&>(m->own) = sum;
     ++n;
   });
   return n;

@@ -150,7 +150,7 @@ Tensor detail::rows_of(const Tensor& table, const Tensor& rows) {
   return look_up(rows_in, table_in, std::nullopt, false, info::index);
 }
 
-Tensor index(const In& x, std::initializer_list<Index> at) {
+Tensor index(const In& x, std::span<const Index> at) {
   if (!x.impl()) detail::use_of_undefined(x.frame());
   const detail::IndexList p(Tensor(detail::retained(x.impl())), at);
   if (p.axes.empty()) return p.base;

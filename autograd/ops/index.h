@@ -1,6 +1,7 @@
 // Tensors as indices.
 #pragma once
 #include <optional>
+#include <span>
 
 #include "warptape/core/in.h"
 
@@ -8,19 +9,27 @@ namespace wt {
 
 // x[{...}], one entry an axis from the first on: an integer drops the axis, a Slice keeps part of
 // it, an i64 or i32 tensor picks along it (negative counts from the end), a bool tensor of k axes
-// stands for the k index tensors of its true elements (their number is read by the host). Tensors
+// stands for the k index tensors of its true elements (their number is read by the host);
+// `ellipsis` passes over the axes that the rest does not take, `newaxis` adds one of size 1. Tensors
 // broadcast together to a shape that takes the place of their axes if those are neighbours, else
 // comes first, as in PyTorch. Without a tensor the result is a view, else a copy. The gradient is
 // added up in a fixed order. Throws ShapeError, DtypeError, and IndexError for an index outside
 // [-size, size): at once on the cpu, at the next wait on other devices.
-WT_API Tensor index(const In& x, std::initializer_list<Index> at);
+WT_API Tensor index(const In& x, std::span<const Index> at);
+inline Tensor index(const In& x, std::initializer_list<Index> at) {
+  return index(x, std::span(at.begin(), at.size()));
+}
 // x with the elements that x[{...}] names replaced by `value`, or with accumulate (floats only)
 // added to, as a new tensor; x.index_put_() writes into x. The value broadcasts to the shape of
 // x[{...}] and takes x's dtype and device. Where tensors name an element twice the last one counts,
 // and has all of the gradient; with accumulate all are added, in an order that is fixed. Throws as
 // index() does, and ShapeError for a value that does not broadcast.
-WT_API Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
+WT_API Tensor index_put(const In& x, std::span<const Index> at, const In& value,
                         const IndexPutOptions& options = {});
+inline Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
+                        const IndexPutOptions& options = {}) {
+  return index_put(x, std::span(at.begin(), at.size()), value, options);
+}
 struct EmbeddingOptions {
   std::optional<i64> padding_idx{};
 };

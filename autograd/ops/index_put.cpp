@@ -109,13 +109,16 @@ Tensor as_rows(const Write& w, const Tensor& x, const detail::IndexTable& t, i64
 Tensor put_back(Tensor y, const std::vector<detail::IndexList::Cut>& cuts) {
   for (size_t i = cuts.size(); i-- > 0;) {
     const auto& [from, axis, entry] = cuts[i];
-    y = entry->kind == Index::Kind::integer ? select_scatter(from, y, axis, entry->integer)
-                                            : slice_scatter(from, y, axis, entry->slice);
+    switch (entry->kind) {
+      case Index::Kind::integer: y = select_scatter(from, y, axis, entry->integer); break;
+      case Index::Kind::newaxis: y = select(y, axis, 0); break;
+      default: y = slice_scatter(from, y, axis, entry->slice);
+    }
   }
   return y;
 }
 
-Tensor put(const Tensor& x, std::initializer_list<Index> at, const Write& w) {
+Tensor put(const Tensor& x, std::span<const Index> at, const Write& w) {
   const FrameScope frame(w.at);
   const detail::IndexList p(x, at);
   if (p.axes.empty()) {
@@ -138,19 +141,6 @@ void check_target(const Tensor& x, Frame at) {
   const In self(x, at.file, at.line);
   const OpScope s(info::index_put_, self);
   detail::check_writable(s);
-}
-
-// What is written into x has a gradient, and so has the rest of x.
-void assign_backward(Backward& g) {
-  if (g.wants(1)) g.put(1, g.take_grad());
-}
-void assign(Tensor& x, const Tensor& y, Frame where) {
-  const In self(x, where.file, where.line), from(y, where.file, where.line);
-  OpScope s(info::index_put_, self, from);
-  s.begin_in_place();
-  s.record(assign_backward);
-  run(CopyArgs{s.view(0), s.view(1)}, s.launch());
-  s.finish_in_place();
 }
 
 // Nobody wants a gradient: straight into x.
@@ -181,7 +171,7 @@ void write(Tensor& x, const detail::IndexList& p, const Write& w) {
 
 }  // namespace
 
-Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
+Tensor index_put(const In& x, std::span<const Index> at, const In& value,
                  const IndexPutOptions& options) {
   if (!x.impl() || !value.impl()) detail::use_of_undefined(x.frame());
   const Tensor own_value(detail::retained(value.impl()));
@@ -189,15 +179,15 @@ Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
              {info::index_put, own_value, options.accumulate, x.frame()});
 }
 
-Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
-                           IndexPutOptions options, Frame where) & {
+Tensor& Tensor::index_put_(std::span<const Index> at, const Tensor& value, IndexPutOptions options,
+                           Frame where) & {
   checked(where);
   value.checked(where);
   if (mode.recomputation && detail::leaves_alone(p_)) return *this;
   check_target(*this, where);
   const Write w{info::index_put_, value, options.accumulate, where};
   if (mode.grad && (requires_grad() || value.requires_grad())) {
-    assign(*this, put(*this, at, w), where);
+    detail::assign(info::index_put_, *this, put(*this, at, w), where);
     return *this;
   }
   const FrameScope frame(where);
@@ -208,10 +198,35 @@ Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
   }
   Tensor base = p.base;
   if (options.accumulate)
-    base.add_(value, where);
+    base.add_(value, {}, where);
   else
     base.copy_(value, where);
   return *this;
+}
+
+Tensor& Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
+                           IndexPutOptions options, Frame where) & {
+  return index_put_(std::span(at.begin(), at.size()), value, options, where);
+}
+Tensor& Tensor::index_put_(std::initializer_list<Index> at, Scalar value, IndexPutOptions options,
+                           Frame where) & {
+  const Tensor number = full({}, value, {.dtype = dtype(where), .device = device(where)});
+  return index_put_(std::span(at.begin(), at.size()), number, options, where);
+}
+Written Tensor::index_put_(std::span<const Index> at, const Tensor& value, IndexPutOptions options,
+                           Frame where) && {
+  index_put_(at, value, options, where);
+  return Written(std::move(*this));
+}
+Written Tensor::index_put_(std::initializer_list<Index> at, const Tensor& value,
+                           IndexPutOptions options, Frame where) && {
+  index_put_(at, value, options, where);
+  return Written(std::move(*this));
+}
+Written Tensor::index_put_(std::initializer_list<Index> at, Scalar value, IndexPutOptions options,
+                           Frame where) && {
+  index_put_(at, value, options, where);
+  return Written(std::move(*this));
 }
 
 namespace detail {

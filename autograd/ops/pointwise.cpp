@@ -145,75 +145,6 @@ WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )
 WT_POINTWISE_BINARY(WT_DEFINE_BINARY, )
 WT_POINTWISE_BINARY_PLAIN(WT_DEFINE_BINARY, )
 
-// --- in place ---
-
-namespace info {
-constexpr OpInfo add_{.name = "add_", .derivative = Derivative::linear, .in_place = true};
-constexpr OpInfo mul_{.name = "mul_", .in_place = true};
-}  // namespace info
-
-namespace {
-
-// x op= other must not change x's dtype or shape.
-void check_fits(const OpScope& s, DType t) {
-  if (promotion_category(t) > promotion_category(s.dtype()))
-    s.fail<DtypeError>(
-        str("the result would be ", dtype_name(t), ", the tensor is ", dtype_name(s.dtype())));
-}
-
-}  // namespace
-
-Tensor& Tensor::add_(const Tensor& other, Frame at) & {
-  checked(at);
-  other.checked(at);
-  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
-  const In self(*this, at.file, at.line);
-  const Tensor source = detail::readable_beside(*this, other, at);
-  const In from(source, at.file, at.line);
-  const In* const both[] = {&self, &from};
-  if (source.dtype() != dtype()) promoted_dtype(info::add_, both, 2);  // refuses what does not
-  if (promotion_category(source.dtype()) <= promotion_category(dtype()))
-    elementwise::convert(from, dtype());
-  OpScope s(info::add_, self, from, Types::any);
-  check_fits(s, s.dtype(1));
-  elementwise::check_domain(s, elementwise::kEntry<pw::Add>);
-  if (elementwise::common_shape(s, s.geometry(0), s.geometry(1)) != shape())
-    s.fail<ShapeError>(str("shape ", shape_of(s.geometry(1)), " does not broadcast to ", shape()));
-  detail::check_writable(s);
-  s.begin_in_place();
-  s.record(elementwise::binary_backward<pw::Add>);
-  const View in[] = {s.view(0), s.view(1)};
-  elementwise::kEntry<pw::Add>.launch(s.view(0), in, {}, nullptr, s.launch());
-  s.finish_in_place();
-  return *this;
-}
-
-Tensor& Tensor::mul_(Scalar factor, Frame at) & {
-  checked(at);
-  if (mode.recomputation && detail::leaves_alone(p_)) return *this;
-  const In self(*this, at.file, at.line);
-  OpScope s(info::mul_, self);
-  check_fits(s, elementwise::dtype_with_number(s.dtype(), factor));
-  elementwise::check_domain(s, elementwise::kEntry<pw::Mul>);
-  detail::check_writable(s);
-  s.begin_in_place();
-  s.record(elementwise::number_backward<pw::Mul, 1>);
-  s.set_attribute(factor);
-  const View in[] = {s.view(0), {}};
-  elementwise::kEntry<pw::Mul>.launch(s.view(0), in, factor, nullptr, s.launch());
-  s.finish_in_place();
-  return *this;
-}
-
-Tensor Tensor::add_(const Tensor& other, Frame at) && {
-  add_(other, at);
-  return std::move(*this);
-}
-Tensor Tensor::mul_(Scalar factor, Frame at) && {
-  mul_(factor, at);
-  return std::move(*this);
-}
-
 // --- what the engine needs ---
 namespace detail {
 
@@ -252,8 +183,7 @@ OpInfos pointwise_ops() {
       WT_POINTWISE_UNARY(WT_OP, )
       WT_POINTWISE_UNARY_PLAIN(WT_OP, )
       WT_POINTWISE_BINARY(WT_OP, )
-      WT_POINTWISE_BINARY_PLAIN(WT_OP, )
-      &info::add_, &info::mul_};
+      WT_POINTWISE_BINARY_PLAIN(WT_OP, )};
 #undef WT_OP
   // clang-format on
   return kOps;

@@ -9,5 +9,8 @@ void check_writable(const OpScope& s);
 // `other` where it lies, or a copy when writing x would change elements of it that are still to be
 // read.
 Tensor readable_beside(const Tensor& x, const Tensor& other, Frame at);
+// Writes y, of x's shape and dtype, into x, which then has y's gradient: a recorded write whose
+// result was computed beside x.
+void assign(const OpInfo& op, Tensor& x, const Tensor& y, Frame at);
 
 }  // namespace wt::detail

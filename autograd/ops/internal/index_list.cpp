@@ -42,6 +42,24 @@ template <class E>
 
 }  // namespace
 
+int axes_of_ellipsis(int ndim, std::span<const Index> at) {
+  const Index* ellipsis = nullptr;
+  int taken = 0;
+  for (const Index& i : at) {
+    if (i.kind == Index::Kind::ellipsis) {
+      if (ellipsis)
+        throw IndexError(str("[index] only one ellipsis in a list\n  at ", describe(i.at)));
+      ellipsis = &i;
+    } else if (i.kind == Index::Kind::tensor) {
+      if (!i.tensor.defined()) use_of_undefined(i.at);
+      taken += i.tensor.dtype() == DType::boolean ? i.tensor.ndim() : 1;
+    } else {
+      taken += i.kind != Index::Kind::newaxis;
+    }
+  }
+  return ellipsis && taken < ndim ? ndim - taken : 0;
+}
+
 void IndexList::cut(Tensor view, int axis, const Index& entry) {
   cuts.push_back({std::move(base), axis, &entry});
   base = std::move(view);
@@ -75,17 +93,19 @@ void IndexList::add_tensor(const Index& i, int& axis) {
   }
 }
 
-IndexList::IndexList(Tensor x, std::initializer_list<Index> list) : base(std::move(x)) {
+IndexList::IndexList(Tensor x, std::span<const Index> list) : base(std::move(x)) {
+  const int skipped = axes_of_ellipsis(base.ndim(), list);
   int axis = 0;
   for (const Index& i : list) {
     if (!at) at = i.at;
     const FrameScope frame(i.at);
-    if (i.kind == Index::Kind::integer)
-      cut(select(base, axis, i.integer), axis, i);
-    else if (i.kind == Index::Kind::slice)
-      cut(slice(base, axis, i.slice), axis, i), ++axis;
-    else
-      add_tensor(i, axis);
+    switch (i.kind) {
+      case Index::Kind::integer: cut(select(base, axis, i.integer), axis, i); break;
+      case Index::Kind::slice: cut(slice(base, axis, i.slice), axis, i), ++axis; break;
+      case Index::Kind::newaxis: cut(unsqueeze(base, axis), axis, i), ++axis; break;
+      case Index::Kind::ellipsis: axis += skipped; break;
+      case Index::Kind::tensor: add_tensor(i, axis); break;
+    }
   }
   if (axes.empty()) return;
   const FrameScope frame(at);

@@ -1,6 +1,7 @@
 // x[{...}] taken apart: views for integers and slices, and row numbers of a table for tensors. Read
 // by index() and written by index_put().
 #pragma once
+#include <span>
 #include <vector>
 
 #include "warptape/autograd/op_scope.h"
@@ -8,16 +9,20 @@
 
 namespace wt::detail {
 
+// How many of `ndim` axes the ellipsis of a list stands for (0 without one). Throws IndexError for a
+// second one.
+int axes_of_ellipsis(int ndim, std::span<const Index> at);
+
 // An index list, taken apart. Throws as index() says.
 struct IndexList {
-  // A view that an integer or a slice made: of `from`, along `axis`.
+  // A view that an integer, a slice or a new axis made: of `from`, along `axis`.
   struct Cut {
     Tensor from;
     int axis;
     const Index* entry;
   };
 
-  IndexList(Tensor x, std::initializer_list<Index> at);
+  IndexList(Tensor x, std::span<const Index> at);
 
   // Row numbers, i64 [rows], of the tuples of indices in the table of the indexed axes. A bad index
   // throws in the operator's name; on devices other than the cpu it becomes -1 and raises the
@@ -25,7 +30,7 @@ struct IndexList {
   Tensor row_numbers(const OpInfo& op) const;
 
   std::vector<Cut> cuts{};      // in order; the last one's view is `base`
-  Tensor base;                  // after the integers and slices: a view
+  Tensor base;                  // after all but the tensors: a view
   std::vector<int> axes{};      // of base that tensors index, ascending
   std::vector<Tensor> lists{};  // their indices, expanded to `broadcast`
   Shape broadcast{};
