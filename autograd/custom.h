@@ -172,17 +172,20 @@ auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, con
   return detail::apply_custom(op, in, std::make_index_sequence<5>());
 }
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) {
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f) {
   const In* in[] = {&a, &b, &c, &d, &e, &f};
   return detail::apply_custom(op, in, std::make_index_sequence<6>());
 }
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g) {
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f, const In& g) {
   const In* in[] = {&a, &b, &c, &d, &e, &f, &g};
   return detail::apply_custom(op, in, std::make_index_sequence<7>());
 }
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h) {
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f, const In& g, const In& h) {
   const In* in[] = {&a, &b, &c, &d, &e, &f, &g, &h};
   return detail::apply_custom(op, in, std::make_index_sequence<8>());
 }

@@ -153,10 +153,17 @@ Tensor Tensor::operator[](std::span<const Index> at) && {
   Tensor t = std::move(*this);
   i64 axis = 0;
   for (const Index& i : at) switch (i.kind) {
-      case Index::Kind::integer: t = std::move(t).select(axis, i.integer, i.at); break;
-      case Index::Kind::newaxis: t = std::move(t).unsqueeze(axis++, i.at); break;
-      case Index::Kind::ellipsis: axis += skipped; break;
-      default: t = std::move(t).slice(axis++, i.slice, i.at);
+      case Index::Kind::integer:
+        t = std::move(t).select(axis, i.integer, i.at);
+        break;
+      case Index::Kind::newaxis:
+        t = std::move(t).unsqueeze(axis++, i.at);
+        break;
+      case Index::Kind::ellipsis:
+        axis += skipped;
+        break;
+      default:
+        t = std::move(t).slice(axis++, i.slice, i.at);
     }
   return t;
 }

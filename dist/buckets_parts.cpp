@@ -79,7 +79,7 @@ void Buckets::keep_sums(Bucket& b) {
     if (factor != 1) sums.mul_(factor, Frame{});
   }
   if (b.adds)
-    b.kept.add_(sums, Frame{});
+    b.kept.add_(sums, {}, Frame{});
   else
     b.kept.copy_(sums, Frame{});
   b.adds = true;

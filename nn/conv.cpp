@@ -43,7 +43,7 @@ void fill(const Param& weight, const Param& bias) {
 }
 
 // What pad() takes, from the last axis on.
-std::vector<i64> pairs_of(int axes, const ConvOptions& o) {
+std::vector<i64> pairs_of(int axes, const ConvLayerOptions& o) {
   std::vector<i64> pairs;
   for (int i = axes - 1; i >= 0; --i) {
     const i64 all = o.padding.is_same() ? o.dilation[i] * (o.kernel[i] - 1) : 0;
@@ -55,7 +55,7 @@ std::vector<i64> pairs_of(int axes, const ConvOptions& o) {
 
 }  // namespace
 
-ConvNd::ConvNd(const char* type, int axes, i64 in, i64 out, const ConvOptions& o)
+ConvNd::ConvNd(const char* type, int axes, i64 in, i64 out, const ConvLayerOptions& o)
     : weight(add("weight",
                  detail::make_parameter(
                      weight_shape(type, axes, in, out, o.kernel, o.groups, false), o.dtype))),
@@ -95,7 +95,7 @@ Tensor ConvNd::forward(Tensor x) {
 }
 
 ConvTransposeNd::ConvTransposeNd(const char* type, int axes, i64 in, i64 out,
-                                 const ConvTransposeOptions& o)
+                                 const ConvTransposeLayerOptions& o)
     : weight(
           add("weight", detail::make_parameter(
                             weight_shape(type, axes, in, out, o.kernel, o.groups, true), o.dtype))),

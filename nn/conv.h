@@ -6,7 +6,7 @@
 
 namespace wt::nn {
 
-struct ConvOptions {
+struct ConvLayerOptions {
   PerAxis kernel = 0;  // must be given
   PerAxis stride = 1;
   ConvPadding padding = 0;  // numbers, or Padding::same
@@ -27,7 +27,7 @@ class WT_API ConvNd : public Module<ConvNd> {
   Param bias;
 
  protected:
-  ConvNd(const char* type, int axes, i64 in_channels, i64 out_channels, const ConvOptions& o);
+  ConvNd(const char* type, int axes, i64 in_channels, i64 out_channels, const ConvLayerOptions& o);
 
  private:
   int axes_;
@@ -37,21 +37,21 @@ class WT_API ConvNd : public Module<ConvNd> {
 };
 // x is [N, C, L] or [C, L].
 struct Conv1d : ConvNd {
-  Conv1d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
+  Conv1d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv1d", 1, in_channels, out_channels, o) {}
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Conv2d : ConvNd {
-  Conv2d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
+  Conv2d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv2d", 2, in_channels, out_channels, o) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Conv3d : ConvNd {
-  Conv3d(i64 in_channels, i64 out_channels, const ConvOptions& o, const CallLine& = {})
+  Conv3d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv3d", 3, in_channels, out_channels, o) {}
 };
 
-struct ConvTransposeOptions {
+struct ConvTransposeLayerOptions {
   PerAxis kernel = 0;  // must be given
   PerAxis stride = 1;
   PerAxis padding = 0;
@@ -72,24 +72,24 @@ class WT_API ConvTransposeNd : public Module<ConvTransposeNd> {
 
  protected:
   ConvTransposeNd(const char* type, int axes, i64 in_channels, i64 out_channels,
-                  const ConvTransposeOptions& o);
+                  const ConvTransposeLayerOptions& o);
 
  private:
   int axes_;
   wt::ConvTransposeOptions options_;
 };
 struct ConvTranspose1d : ConvTransposeNd {
-  ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+  ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose1d", 1, in_channels, out_channels, o) {}
 };
 struct ConvTranspose2d : ConvTransposeNd {
-  ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+  ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose2d", 2, in_channels, out_channels, o) {}
 };
 struct ConvTranspose3d : ConvTransposeNd {
-  ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeOptions& o,
+  ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose3d", 3, in_channels, out_channels, o) {}
 };

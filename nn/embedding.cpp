@@ -29,7 +29,7 @@ std::optional<i64> checked_padding(std::optional<i64> index, i64 count) {
 Embedding::Embedding(Tensor table, std::optional<i64> padding_idx, const CallLine&)
     : weight(add("weight", table)), padding_idx_(checked_padding(padding_idx, table.size(0))) {}
 
-Embedding::Embedding(i64 count, i64 features, const EmbeddingOptions& o, const CallLine&)
+Embedding::Embedding(i64 count, i64 features, const EmbeddingLayerOptions& o, const CallLine&)
     : Embedding(detail::make_parameter(table_shape(count, features), o.dtype), o.padding_idx) {
   init::normal_(weight.tensor());
   if (padding_idx_) {

@@ -6,7 +6,7 @@
 
 namespace wt::nn {
 
-struct EmbeddingOptions {
+struct EmbeddingLayerOptions {
   std::optional<i64> padding_idx{};  // this row starts at zero and gets no gradient; negative
                                      // counts from the end
   DType dtype = DType::f32;
@@ -16,7 +16,7 @@ struct EmbeddingOptions {
 // [-count, count) and for an index outside [0, count).
 class WT_API Embedding : public Module<Embedding> {
  public:
-  Embedding(i64 count, i64 features, const EmbeddingOptions& o = {}, const CallLine& = {});
+  Embedding(i64 count, i64 features, const EmbeddingLayerOptions& o = {}, const CallLine& = {});
   // A table that is there, not copied; frozen: without gradient. Throws ShapeError for other than
   // two axes, IndexError as above.
   static Embedding from_pretrained(const Tensor& weight, bool freeze = true,

@@ -6,8 +6,9 @@
 //     Tensor forward(Tensor x) { return fc2(relu(fc1(std::move(x)))); }
 //   };
 //
-// A module is a handle: a copy shares parameters; clone() makes an independent one. `net(x)` captures the caller's line, runs hooks and names the module in errors,
-// memory reports and profiles; `net.forward(x)` does none of this.
+// A module is a handle: a copy shares parameters; clone() makes an independent one. `net(x)`
+// captures the caller's line, runs hooks and names the module in errors, memory reports and
+// profiles; `net.forward(x)` does none of this.
 #pragma once
 #include <concepts>
 #include <memory>
@@ -38,11 +39,14 @@ auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d);
 template <class Op>
 auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e);
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f);
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f);
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g);
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f, const In& g);
 template <class Op>
-auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h);
+auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+           const In& f, const In& g, const In& h);
 
 }  // namespace wt
 
@@ -164,15 +168,18 @@ class WT_API ModuleBase {
     return wt::apply(op, a, b, c, d, e);
   }
   template <class Op>
-  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f) {
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+                    const In& f) {
     return wt::apply(op, a, b, c, d, e, f);
   }
   template <class Op>
-  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g) {
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+                    const In& f, const In& g) {
     return wt::apply(op, a, b, c, d, e, f, g);
   }
   template <class Op>
-  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e, const In& f, const In& g, const In& h) {
+  static auto apply(const Op& op, const In& a, const In& b, const In& c, const In& d, const In& e,
+                    const In& f, const In& g, const In& h) {
     return wt::apply(op, a, b, c, d, e, f, g, h);
   }
 

@@ -14,7 +14,7 @@ using detail::at_least_1;
 using detail::make_buffer;
 using detail::make_constant;
 
-LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o, const CallLine&)
+LayerNorm::LayerNorm(const Shape& normalized_shape, const LayerNormLayerOptions& o, const CallLine&)
     : weight(add("weight", make_constant(normalized_shape, o.dtype, 1, o.elementwise_affine))),
       bias(
           add("bias", make_constant(normalized_shape, o.dtype, 0, o.elementwise_affine && o.bias))),
@@ -61,7 +61,7 @@ detail::ChannelNorm<Self>::ChannelNorm(const char* type, i64 c, DType dtype, boo
   this->set_type(type);
 }
 
-BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormOptions& o, int least_axes,
+BatchNorm::BatchNorm(const char* type, i64 c, const BatchNormLayerOptions& o, int least_axes,
                      int most_axes)
     : ChannelNorm(type, c, o.dtype, o.affine, o.track_running_stats),
       options_(o),
@@ -89,7 +89,7 @@ Tensor BatchNorm::forward(Tensor x) {
   return fused_batch_norm(std::move(x), options_.activation, o);
 }
 
-InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormOptions& o, int axes)
+InstanceNorm::InstanceNorm(const char* type, i64 c, const InstanceNormLayerOptions& o, int axes)
     : ChannelNorm(type, c, o.dtype, o.affine, o.track_running_stats),
       options_(o),
       channels_(c),
@@ -135,7 +135,7 @@ Tensor LocalResponseNorm::forward(Tensor x) {
   return std::move(x) / pow(mean * options_.alpha + options_.k, options_.beta);
 }
 
-GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o, const CallLine&)
+GroupNorm::GroupNorm(i64 groups, i64 channels, const GroupNormLayerOptions& o, const CallLine&)
     : weight(add("weight", make_constant({at_least_1("GroupNorm", "channels", channels)}, o.dtype,
                                          1, o.affine))),
       bias(add("bias", make_constant({channels}, o.dtype, 0, o.affine))),

@@ -10,7 +10,7 @@ namespace wt::nn {
 
 // Over the last axes, which must be normalized_shape: (x - mean) / sqrt(var + eps) * weight + bias.
 // weight starts as ones, bias as zeros, both of normalized_shape.
-struct LayerNormOptions {
+struct LayerNormLayerOptions {
   double eps = 1e-5;
   bool elementwise_affine = true;  // false: neither weight nor bias
   bool bias = true;
@@ -18,9 +18,9 @@ struct LayerNormOptions {
 };
 class WT_API LayerNorm : public Module<LayerNorm> {
  public:
-  explicit LayerNorm(const Shape& normalized_shape, const LayerNormOptions& o = {},
+  explicit LayerNorm(const Shape& normalized_shape, const LayerNormLayerOptions& o = {},
                      const CallLine& = {});
-  explicit LayerNorm(i64 features, const LayerNormOptions& o = {}, const CallLine& = {})
+  explicit LayerNorm(i64 features, const LayerNormLayerOptions& o = {}, const CallLine& = {})
       : LayerNorm(Shape{features}, o) {}
   Tensor forward(Tensor x);
   // The norm of x + residual, and that sum, in one kernel (wt::add_layer_norm). Hooks are called as
@@ -54,7 +54,7 @@ class ChannelNorm : public Module<Self> {
 // The sum of a tensor over ranks that train one model, differentiable.
 using SumOverRanks = std::function<Tensor(const Tensor&)>;
 
-struct BatchNormOptions {
+struct BatchNormLayerOptions {
   double eps = 1e-5;
   std::optional<double> momentum = 0.1;  // none: running statistics average all batches
   bool affine = true;                    // false: neither weight nor bias
@@ -75,32 +75,32 @@ class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
   static i64 sum_over_ranks(const ModuleBase& net, const SumOverRanks& sum);
 
  protected:
-  BatchNorm(const char* type, i64 channels, const BatchNormOptions& o, int least_axes,
+  BatchNorm(const char* type, i64 channels, const BatchNormLayerOptions& o, int least_axes,
             int most_axes);
 
  private:
   Tensor forward_over_ranks(const Tensor& x, const SumOverRanks& sum);
 
-  BatchNormOptions options_;
+  BatchNormLayerOptions options_;
   int least_axes_, most_axes_;
 };
 // x is [N, C] or [N, C, L].
 struct BatchNorm1d : BatchNorm {
-  explicit BatchNorm1d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
+  explicit BatchNorm1d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm1d", channels, o, 2, 3) {}
 };
 // x is [N, C, H, W].
 struct BatchNorm2d : BatchNorm {
-  explicit BatchNorm2d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
+  explicit BatchNorm2d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm2d", channels, o, 4, 4) {}
 };
 // x is [N, C, D, H, W].
 struct BatchNorm3d : BatchNorm {
-  explicit BatchNorm3d(i64 channels, const BatchNormOptions& o = {}, const CallLine& = {})
+  explicit BatchNorm3d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm3d", channels, o, 5, 5) {}
 };
 
-struct GroupNormOptions {
+struct GroupNormLayerOptions {
   double eps = 1e-5;
   bool affine = true;  // false: neither weight nor bias
   DType dtype = DType::f32;
@@ -110,7 +110,7 @@ struct GroupNormOptions {
 // zeros. Throws ShapeError unless groups divides the channels.
 class WT_API GroupNorm : public Module<GroupNorm> {
  public:
-  GroupNorm(i64 groups, i64 channels, const GroupNormOptions& o = {}, const CallLine& = {});
+  GroupNorm(i64 groups, i64 channels, const GroupNormLayerOptions& o = {}, const CallLine& = {});
   Tensor forward(Tensor x);
   Param weight;
   Param bias;
@@ -121,7 +121,7 @@ class WT_API GroupNorm : public Module<GroupNorm> {
   Activation activation_;
 };
 
-struct InstanceNormOptions {
+struct InstanceNormLayerOptions {
   double eps = 1e-5;
   double momentum = 0.1;
   bool affine = false;               // true: weight and bias
@@ -136,26 +136,26 @@ class WT_API InstanceNorm : public detail::ChannelNorm<InstanceNorm> {
   Tensor forward(Tensor x);
 
  protected:
-  InstanceNorm(const char* type, i64 channels, const InstanceNormOptions& o, int axes);
+  InstanceNorm(const char* type, i64 channels, const InstanceNormLayerOptions& o, int axes);
 
  private:
-  InstanceNormOptions options_;
+  InstanceNormLayerOptions options_;
   i64 channels_;
   int axes_;  // without the samples'
 };
 // x is [N, C, L] or [C, L].
 struct InstanceNorm1d : InstanceNorm {
-  explicit InstanceNorm1d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm1d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm1d", channels, o, 2) {}
 };
 // x is [N, C, H, W] or [C, H, W].
 struct InstanceNorm2d : InstanceNorm {
-  explicit InstanceNorm2d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm2d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm2d", channels, o, 3) {}
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct InstanceNorm3d : InstanceNorm {
-  explicit InstanceNorm3d(i64 channels, const InstanceNormOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm3d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
       : InstanceNorm("InstanceNorm3d", channels, o, 4) {}
 };
 

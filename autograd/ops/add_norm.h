@@ -24,6 +24,12 @@ struct AddLayerNormOptions {
 // differ in shape.
 WT_API AddNormResult add_layer_norm(const In& x, const In& residual, const Shape& normalized_shape,
                                     const AddLayerNormOptions& options = {});
+inline AddNormResult add_layer_norm(const In& x, const In& residual, const Shape& normalized_shape,
+                                    const Tensor& weight, const Tensor& bias,
+                                    AddLayerNormOptions options = {}) {
+  options.weight = weight, options.bias = bias;
+  return add_layer_norm(x, residual, normalized_shape, options);
+}
 
 struct AddRmsNormOptions {
   Tensor weight{};              // normalized_shape, or none: 1
@@ -32,5 +38,10 @@ struct AddRmsNormOptions {
 // sum = x + residual and y = rms_norm(sum). What add_layer_norm says holds for it too.
 WT_API AddNormResult add_rms_norm(const In& x, const In& residual, const Shape& normalized_shape,
                                   const AddRmsNormOptions& options = {});
+inline AddNormResult add_rms_norm(const In& x, const In& residual, const Shape& normalized_shape,
+                                  const Tensor& weight, AddRmsNormOptions options = {}) {
+  options.weight = weight;
+  return add_rms_norm(x, residual, normalized_shape, options);
+}
 
 }  // namespace wt

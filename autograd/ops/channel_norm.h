@@ -28,6 +28,11 @@ struct BatchNormOptions {
 // with fewer than two values a channel; DtypeError; UsageError for one of the running statistics
 // without the other, none of them outside training, momentum outside [0, 1], eps below 0.
 WT_API Tensor batch_norm(const In& x, const BatchNormOptions& options = {});
+inline Tensor batch_norm(const In& x, const Tensor& weight, const Tensor& bias,
+                         BatchNormOptions options = {}) {
+  options.weight = weight, options.bias = bias;
+  return batch_norm(x, options);
+}
 
 struct GroupNormOptions {
   Tensor weight{}, bias{};  // [C] each, or none: 1 and 0
@@ -39,6 +44,11 @@ struct GroupNormOptions {
 // than two axes, for parameters that are not [C], and for one value a group in all (as PyTorch
 // does).
 WT_API Tensor group_norm(const In& x, i64 groups, const GroupNormOptions& options = {});
+inline Tensor group_norm(const In& x, i64 groups, const Tensor& weight, const Tensor& bias,
+                         GroupNormOptions options = {}) {
+  options.weight = weight, options.bias = bias;
+  return group_norm(x, groups, options);
+}
 
 struct InstanceNormOptions {
   Tensor weight{}, bias{};               // [C] each, or none: 1 and 0
@@ -53,6 +63,11 @@ struct InstanceNormOptions {
 // batch_norm's do. Throws what batch_norm throws, and ShapeError for fewer than two places a
 // channel.
 WT_API Tensor instance_norm(const In& x, const InstanceNormOptions& options = {});
+inline Tensor instance_norm(const In& x, const Tensor& weight, const Tensor& bias,
+                            InstanceNormOptions options = {}) {
+  options.weight = weight, options.bias = bias;
+  return instance_norm(x, options);
+}
 
 // f(batch_norm(x, options)), f the activation, in one kernel: behind a convolution x is all that is
 // saved, beside its statistics and the parameters, as backward makes the norm's result z again in

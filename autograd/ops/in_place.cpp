@@ -171,11 +171,11 @@ Tensor& Tensor::div_(const Tensor& other, Frame at) & {
   with_tensor<pw::Div>(info::div_, *this, other, at);
   return *this;
 }
-#define WT_WITH_NUMBER(name, F)                            \
-  Tensor& Tensor::name(Scalar number, Frame at)& {         \
-    checked(at);                                           \
-    with_number<pw::F>(info::name, *this, number, at);     \
-    return *this;                                          \
+#define WT_WITH_NUMBER(name, F)                        \
+  Tensor& Tensor::name(Scalar number, Frame at)& {     \
+    checked(at);                                       \
+    with_number<pw::F>(info::name, *this, number, at); \
+    return *this;                                      \
   }
 WT_WITH_NUMBER(add_, Add)
 WT_WITH_NUMBER(sub_, Sub)
@@ -191,8 +191,8 @@ void lerp_in_place(Tensor& x, const Tensor& end, const Operand& weight, Frame at
   const In self(x, at.file, at.line), end_in(end, at.file, at.line);
   const Tensor y = lerp(self, end_in, weight);
   if (y.shape() != x.shape())
-    throw ShapeError(str("[lerp_] the result would be ", y.shape(), ", the tensor is ",
-                         describe(x), "\n  at ", describe(at)));
+    throw ShapeError(str("[lerp_] the result would be ", y.shape(), ", the tensor is ", describe(x),
+                         "\n  at ", describe(at)));
   detail::assign(info::lerp_, x, y, at);
 }
 
@@ -233,12 +233,12 @@ WT_OF_TEMPORARY(lerp_, (const Tensor& end, Scalar weight, Frame at), end, weight
 
 // --- x += y ---
 
-#define WT_ASSIGNS(op, name)                                          \
-  Tensor& operator op(Tensor& a, const Operand& b) {                  \
-    if (b.is_scalar()) return a.name(b.scalar(), b.frame());          \
-    if (!b.impl()) detail::use_of_undefined(b.frame());               \
-    const Tensor other(detail::retained(b.impl()));                   \
-    return a.name(other, WT_OPTIONS b.frame());                       \
+#define WT_ASSIGNS(op, name)                                 \
+  Tensor& operator op(Tensor& a, const Operand& b) {         \
+    if (b.is_scalar()) return a.name(b.scalar(), b.frame()); \
+    if (!b.impl()) detail::use_of_undefined(b.frame());      \
+    const Tensor other(detail::retained(b.impl()));          \
+    return a.name(other, WT_OPTIONS b.frame());              \
   }
 #define WT_OPTIONS {},
 WT_ASSIGNS(+=, add_)

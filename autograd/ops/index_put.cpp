@@ -110,9 +110,14 @@ Tensor put_back(Tensor y, const std::vector<detail::IndexList::Cut>& cuts) {
   for (size_t i = cuts.size(); i-- > 0;) {
     const auto& [from, axis, entry] = cuts[i];
     switch (entry->kind) {
-      case Index::Kind::integer: y = select_scatter(from, y, axis, entry->integer); break;
-      case Index::Kind::newaxis: y = select(y, axis, 0); break;
-      default: y = slice_scatter(from, y, axis, entry->slice);
+      case Index::Kind::integer:
+        y = select_scatter(from, y, axis, entry->integer);
+        break;
+      case Index::Kind::newaxis:
+        y = select(y, axis, 0);
+        break;
+      default:
+        y = slice_scatter(from, y, axis, entry->slice);
     }
   }
   return y;

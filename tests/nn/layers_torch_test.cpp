@@ -24,8 +24,8 @@ TEST_CASE("PyTorch's modules: convolutions", "[layers][torch]") {
                                           .groups = 2,
                                           .bias = false,
                                           .dtype = f64}});
-  const nn::ConvOptions same{.kernel = {2, 3}, .padding = Padding::same, .dtype = f64};
-  nn::ConvOptions dilated = same, circular = same;
+  const nn::ConvLayerOptions same{.kernel = {2, 3}, .padding = Padding::same, .dtype = f64};
+  nn::ConvLayerOptions dilated = same, circular = same;
   dilated.dilation = {1, 2};
   check_torch("conv2d_same", nn::Conv2d{2, 2, dilated});
   circular.padding_mode = PadMode::circular;
@@ -66,7 +66,7 @@ TEST_CASE("PyTorch's modules: norms", "[layers][torch]") {
   check_torch("rms_norm", nn::RMSNorm{5, {.dtype = f64}});
   check_torch("instance_norm1d", nn::InstanceNorm1d{3, {.dtype = f64}});
   check_torch("instance_norm1d_alone", nn::InstanceNorm1d{3, {.affine = true, .dtype = f64}});
-  const nn::InstanceNormOptions tracked{.affine = true, .track_running_stats = true, .dtype = f64};
+  const nn::InstanceNormLayerOptions tracked{.affine = true, .track_running_stats = true, .dtype = f64};
   check_torch("instance_norm2d", nn::InstanceNorm2d{2, tracked});
   check_torch_eval("instance_norm2d_eval", nn::InstanceNorm2d{2, tracked});
   check_torch("instance_norm3d", nn::InstanceNorm3d{2, {.eps = 0.1, .dtype = f64}});

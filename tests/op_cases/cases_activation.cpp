@@ -1,10 +1,10 @@
-// Rows of the activations with parameters, and of the operators in place.
+// Rows of the activations with parameters, and of those in place.
 #include <algorithm>
 #include <cstring>
 
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/in_place_case.h"
 
 namespace wt_test {
 namespace {
@@ -117,73 +117,6 @@ void add_activation_cases(std::vector<OpCase>& rows) {
 // --- in place ---
 
 void add_in_place_cases(std::vector<OpCase>& rows) {
-  const auto in_use = [](const std::string& op, void (*write)(Tensor&)) {
-    return error_input<InplaceError>(
-        "leaf", "[" + op + "] in-place operation on a leaf that requires grad", [write](Device d) {
-          Tensor x = ones({2}, {.device = d, .requires_grad = true});
-          write(x);
-        });
-  };
-  const auto shared = [](const std::string& op, void (*write)(Tensor&)) {
-    return error_input<InplaceError>("expanded",
-                                     "[" + op + "] several elements of the tensor share one place",
-                                     [write](Device d) {
-                                       Tensor x = ones({1, 2}, {.device = d}).expand({3, 2});
-                                       write(x);
-                                     });
-  };
-  const auto row = [&](const char* name, void (*write)(Tensor&),
-                       std::vector<std::string> contracts) {
-    OpCase c{name, std::move(contracts), kNumbers};
-    c.errors = {in_use(name, write), shared(name, write)};
-    return c;
-  };
-
-  OpCase add = row("add_", [](Tensor& x) { x.add_(ones({2}, {.device = x.device()})); }, {"add"});
-  for (const auto& [a, b] :
-       {std::pair<Shape, Shape>{{3, 5}, {3, 5}}, {{2, 3, 4}, {3, 1}}, {{0, 2}, {2}}, {{}, {}}})
-    add.samples.push_back({"",
-                           {{a}, {b}},
-                           [](std::span<const Tensor> in) {
-                             Tensor y = clone(in[0]);
-                             y.add_(in[1]);
-                             return y;
-                           },
-                           [](const std::vector<Array>& in) {
-                             return filled(in[0].shape, [&](const std::vector<i64>& i) {
-                               return at(in[0], i) + at(in[1], i);
-                             });
-                           }});
-  add.errors.push_back(
-      error_input<ShapeError>("grows", "[add_] shape [3] does not broadcast to [1]", [](Device d) {
-        Tensor x = ones({1}, {.device = d});
-        x.add_(ones({3}, {.device = d}));
-      }));
-  rows.push_back(std::move(add));
-
-  OpCase mul = row("mul_", [](Tensor& x) { x.mul_(2); }, {"mul"});
-  mul.errors.push_back(error_input<DtypeError>(
-      "kind", "[mul_] the result would be f32, the tensor is i64", [](Device d) {
-        Tensor x = ones({2}, {.dtype = DType::i64, .device = d});
-        x.mul_(0.5);
-      }));
-  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{0}, Shape{}}) {
-    mul.samples.push_back({"by 3",
-                           {{s}},
-                           [](std::span<const Tensor> in) {
-                             Tensor y = clone(in[0]);
-                             y.mul_(3);
-                             return y;
-                           },
-                           [](const std::vector<Array>& in) {
-                             Array r = in[0];
-                             for (double& x : r.v) x *= 3;
-                             return r;
-                           }});
-    mul.samples.back().second_is_zero = true;  // by a number: linear
-  }
-  rows.push_back(std::move(mul));
-
   struct Activation {
     const char* name;
     void (*write)(Tensor&);
@@ -241,7 +174,7 @@ void add_in_place_cases(std::vector<OpCase>& rows) {
   };
   for (const Activation& a : activations) {
     const std::string functional = std::string(a.name, std::strlen(a.name) - 1);
-    OpCase c = row(a.name, a.write, {functional, functional + "_backward"});
+    OpCase c = in_place_case(a.name, a.write, {functional, functional + "_backward"});
     if (!a.numbers) {
       c.dtypes = kFloats;
       c.errors.push_back(error_input<DtypeError>(

@@ -60,7 +60,7 @@ std::string joined_until_semicolon(const std::vector<std::string>& lines, size_t
     text += (text.empty() ? "" : " ") + (at == std::string::npos ? "" : lines[i].substr(at));
     if (lines[i].find(';') != std::string::npos || lines[i].ends_with('{')) break;
   }
-  static const std::regex member(R"re(WT_IN_PLACE\((\w+), (.*)\);)re");
+  static const std::regex member(R"re(WT_(?:IN_PLACE|WRITES)\((\w+), (.*)\);)re");
   text = std::regex_replace(text, member, "Tensor& $1($2) &;\nTensor $1($2) &&;");
   return std::regex_replace(text, std::regex("WT_API |inline | \\{$"), "");
 }
@@ -69,7 +69,7 @@ std::string joined_until_semicolon(const std::vector<std::string>& lines, size_t
 // else's; a comment of its own, with a blank line below, is about the family. Of members
 // (`grouped`) it holds for all declarations up to the next blank line or comment.
 void read_header(const fs::path& file, const std::string& family, bool grouped, Docs& docs) {
-  static const std::regex declares(R"re((?:WT_API|inline|WT_IN_PLACE\().*?\b(\w+)(?:\(|, ))re");
+  static const std::regex declares(R"re((?:WT_API|inline|WT_IN_PLACE\(|WT_WRITES\().*?\b(\w+)(?:\(|, ))re");
   std::string doc;
   bool in_comment = false;
   const std::vector<std::string> lines = lines_of(file);
