@@ -78,6 +78,25 @@ function(wt_op_families)
   file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/op_families.inc" CONTENT "${lines}" @ONLY)
 endfunction()
 
+# What core/print.cpp has in it for gdb: the text of tools/gdb_printers.py as the assembler takes it.
+function(wt_gdb_printers)
+  set(script tools/gdb_printers.py)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${script})
+  file(READ ${script} text)
+  string(REPLACE "\\" "\\\\" text "${text}")
+  string(REPLACE "\"" "\\\"" text "${text}")
+  string(REGEX REPLACE "([^\n]*)\n" "  .ascii \"\\1\\\\n\"\n" text "${text}")
+  file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/warptape/gdb_printers.inc" @ONLY
+    CONTENT "asm(R\"asm(
+  .pushsection \".debug_gdb_scripts\", \"MS\", %progbits, 1
+  .byte 4
+  .ascii \"warptape\\n\"
+${text}  .byte 0
+  .popsection
+)asm\");
+")
+endfunction()
+
 # wt_kernel_units(family cu|cpp header code parts...): a generated source file for each part of a family
 # whose contracts are a list: they compile side by side, each within the budget. % in the code is
 # the part.

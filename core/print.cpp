@@ -5,6 +5,8 @@
 #include <ostream>
 
 #include "warptape/core/tensor.h"
+// How gdb prints them, in a section of its own that every program with this file in it carries.
+#include "warptape/gdb_printers.inc"
 
 namespace wt {
 namespace {

@@ -62,6 +62,7 @@ if [ $tests = 1 ]; then
   need header catch2 catch2
   want command clang-format-14 clang-format-14
   want command valgrind valgrind
+  want command gdb gdb
   want command pkg-config pkg-config
   want command python3 python3
   want command git git

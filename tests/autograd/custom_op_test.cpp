@@ -171,3 +171,39 @@ TEST_CASE("Custom operators: a gradient of the wrong shape is refused by name", 
   const Tensor y = apply(BadShape{}, x);
   CHECK(mentions(message_of([&] { y.backward(ones_like(y)); }), "[bad_shape.backward]"));
 }
+
+namespace {
+// a + 2 b + 3 c + ... of as many as apply() takes.
+struct WeightedSum {
+  static constexpr OpInfo info{.name = "weighted_sum"};
+  template <class... T>
+  Tensor forward(Save&, const Tensor& first, const T&... rest) const {
+    Tensor all = mul(first, 1);
+    double weight = 1;
+    ((all = all + rest * ++weight), ...);
+    return all;
+  }
+  Grads backward(const Saved&, const Tensor& gy) const {
+    std::vector<Tensor> g;
+    for (int i = 1; i <= count; ++i) g.push_back(gy * i);
+    return Grads(g);
+  }
+  int count;
+};
+}  // namespace
+
+TEST_CASE("Custom operators: up to eight operands, each with its gradient") {
+  const LeakGuard guard;
+  std::vector<Tensor> x;
+  for (int i = 0; i < 8; ++i) x.push_back(leaf({1, i}));
+  const Tensor five = apply(WeightedSum{5}, x[0], x[1], x[2], x[3], x[4]);
+  CHECK(values(five) == Values{15, 2 * 1 + 3 * 2 + 4 * 3 + 5 * 4});
+  const Tensor six = apply(WeightedSum{6}, x[0], x[1], x[2], x[3], x[4], x[5]);
+  CHECK(values(grad(sum(six), x[5])) == Values{6, 6});
+  const Tensor seven = apply(WeightedSum{7}, x[0], x[1], x[2], x[3], x[4], x[5], x[6]);
+  CHECK(values(grad(sum(seven), x[6])) == Values{7, 7});
+  const Tensor eight = apply(WeightedSum{8}, x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]);
+  CHECK(values(eight)[0] == 36);
+  const std::vector<Tensor> g = grads(sum(eight), x);
+  for (size_t i = 0; i < 8; ++i) CHECK(values(g[i]) == Values{double(i + 1), double(i + 1)});
+}

@@ -139,14 +139,25 @@ void add_in_place(Callers& to) {
   };
   to["mul_"] = [](Draw& d) {
     const Scalar v = d.scalar();
-    return in_place(d, [&](Tensor& x) { x.mul_(v); });
+    return in_place(d, [&](Tensor& x) { x.mul_(v).mul_(beside(d, x.shape())); });
   };
   to["fill_"] = [](Draw& d) {
     const Scalar v = d.scalar();
     return in_place(d, [&](Tensor& x) { x.fill_(v); });
   };
   to["add_"] = [](Draw& d) {
-    return in_place(d, [&](Tensor& x) { x.add_(beside(d, x.shape())); });
+    const Scalar alpha = d.scalar();
+    return in_place(d, [&](Tensor& x) { x.add_(beside(d, x.shape()), {.alpha = alpha}); });
+  };
+  to["sub_"] = [](Draw& d) {
+    return in_place(d, [&](Tensor& x) { x.sub_(beside(d, x.shape())); });
+  };
+  to["div_"] = [](Draw& d) {
+    return in_place(d, [&](Tensor& x) { x.div_(beside(d, x.shape())); });
+  };
+  to["lerp_"] = [](Draw& d) {
+    const Scalar weight = d.scalar();
+    return in_place(d, [&](Tensor& x) { x.lerp_(beside(d, x.shape()), weight); });
   };
   to["copy_"] = [](Draw& d) {
     return in_place(d, [&](Tensor& x) { x.copy_(beside(d, x.shape())); });
