@@ -216,21 +216,18 @@ Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o, Fram
   return generate({values.size()}, t, o, at, [&](i64 i) { return values.begin()[i]; });
 }
 
-Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows, const TensorOptions& o,
-              Frame at) {
-  std::vector<Scalar> flat;
-  const size_t width = rows.size() ? rows.begin()->size() : 0;
-  for (const auto& row : rows) {
-    if (row.size() != width)
+namespace detail {
+Tensor from_rows(std::span<const Scalar> values, std::span<const size_t> lengths,
+                 const TensorOptions& o, Frame at) {
+  const size_t width = lengths.empty() ? 0 : lengths[0];
+  for (const size_t length : lengths)
+    if (length != width)
       throw ShapeError(
-          str("[tensor] rows of ", width, " and ", row.size(), " values\n  at ", describe(at)));
-    flat.insert(flat.end(), row.begin(), row.end());
-  }
-  const DType t = o.dtype.value_or(dtype_of_values(flat.data(), flat.data() + flat.size()));
-  return generate({rows.size(), width}, t, o, at, [&](i64 i) { return flat[size_t(i)]; });
+          str("[tensor] rows of ", width, " and ", length, " values\n  at ", describe(at)));
+  const DType t = o.dtype.value_or(dtype_of_values(values.data(), values.data() + values.size()));
+  return generate({lengths.size(), width}, t, o, at, [&](i64 i) { return values[size_t(i)]; });
 }
 
-namespace detail {
 Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,
                    Frame at) {
   TensorOptions host;

@@ -147,7 +147,8 @@ class WT_GUARD Tensor {
   WT_API Tensor set_requires_grad(bool on = true, Frame at = Frame::here()) &&;
   WT_API bool is_leaf(Frame at = Frame::here()) const;
   // The gradient of a leaf (or after retain_grad()), a tensor of its own; undefined when there is
-  // none. Throws NumericError after a backward that threw and before zero_grad().
+  // none. After a TrainStep it is that of the sum of the losses, not of their mean. Throws
+  // NumericError after a backward that threw and before zero_grad().
   WT_API Tensor grad(Frame at = Frame::here()) const;
   WT_API void set_grad(const Tensor& g, Frame at = Frame::here()) const;
   WT_API void zero_grad(Frame at = Frame::here()) const;

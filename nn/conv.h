@@ -39,16 +39,19 @@ class WT_API ConvNd : public Module<ConvNd> {
 struct Conv1d : ConvNd {
   Conv1d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv1d", 1, in_channels, out_channels, o) {}
+  Conv1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Conv2d : ConvNd {
   Conv2d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv2d", 2, in_channels, out_channels, o) {}
+  Conv2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Conv3d : ConvNd {
   Conv3d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv3d", 3, in_channels, out_channels, o) {}
+  Conv3d clone() const { return detail::cloned(*this); }
 };
 
 struct ConvTransposeLayerOptions {
@@ -82,16 +85,19 @@ struct ConvTranspose1d : ConvTransposeNd {
   ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose1d", 1, in_channels, out_channels, o) {}
+  ConvTranspose1d clone() const { return detail::cloned(*this); }
 };
 struct ConvTranspose2d : ConvTransposeNd {
   ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose2d", 2, in_channels, out_channels, o) {}
+  ConvTranspose2d clone() const { return detail::cloned(*this); }
 };
 struct ConvTranspose3d : ConvTransposeNd {
   ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose3d", 3, in_channels, out_channels, o) {}
+  ConvTranspose3d clone() const { return detail::cloned(*this); }
 };
 
 }  // namespace wt::nn

@@ -32,14 +32,17 @@ class WT_API DropoutNd : public Module<DropoutNd> {
 // x is [N, C, L] or [C, L].
 struct Dropout1d : DropoutNd {
   explicit Dropout1d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout1d", 1, p) {}
+  Dropout1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Dropout2d : DropoutNd {
   explicit Dropout2d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout2d", 2, p) {}
+  Dropout2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Dropout3d : DropoutNd {
   explicit Dropout3d(double p = 0.5, const CallLine& = {}) : DropoutNd("Dropout3d", 3, p) {}
+  Dropout3d clone() const { return detail::cloned(*this); }
 };
 
 }  // namespace wt::nn

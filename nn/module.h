@@ -411,11 +411,9 @@ class Module : public ModuleBase {
   // An independent copy: its parameters, buffers and modules are new, tied ones are tied again, and
   // flags, frozen parameters and hooks are as here. Gradients are not copied, no optimizer holds
   // the copy, and what a class of your own keeps beside registered tensors and modules is copied as
-  // its copy constructor says. Throws OutOfMemory.
-  Self clone() const {
-    const detail::CopyScope scope;
-    return Self(static_cast<const Self&>(*this));
-  }
+  // its copy constructor says. A class derived from a class of modules hides this by one of its own
+  // type (nn/conv.h), or the copy is one of the base. Throws OutOfMemory.
+  Self clone() const { return detail::cloned(static_cast<const Self&>(*this)); }
   // Anything else (no line).
   template <class First, class... Rest>
   requires(!std::convertible_to<First, const Tensor&>) auto operator()(First&& first,

@@ -84,6 +84,12 @@ class WT_API CopyScope {
   CopyScope* const outer_;
 };
 
+template <class M>
+M cloned(const M& module) {
+  const CopyScope scope;
+  return M(module);
+}
+
 // What the handles of a container share: as a shared_ptr, but a copy within clone() is independent.
 template <class T>
 class Shared {

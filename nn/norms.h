@@ -88,16 +88,19 @@ class WT_API BatchNorm : public detail::ChannelNorm<BatchNorm> {
 struct BatchNorm1d : BatchNorm {
   explicit BatchNorm1d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm1d", channels, o, 2, 3) {}
+  BatchNorm1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W].
 struct BatchNorm2d : BatchNorm {
   explicit BatchNorm2d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm2d", channels, o, 4, 4) {}
+  BatchNorm2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W].
 struct BatchNorm3d : BatchNorm {
   explicit BatchNorm3d(i64 channels, const BatchNormLayerOptions& o = {}, const CallLine& = {})
       : BatchNorm("BatchNorm3d", channels, o, 5, 5) {}
+  BatchNorm3d clone() const { return detail::cloned(*this); }
 };
 
 struct GroupNormLayerOptions {
@@ -145,18 +148,24 @@ class WT_API InstanceNorm : public detail::ChannelNorm<InstanceNorm> {
 };
 // x is [N, C, L] or [C, L].
 struct InstanceNorm1d : InstanceNorm {
-  explicit InstanceNorm1d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm1d(i64 channels, const InstanceNormLayerOptions& o = {},
+                          const CallLine& = {})
       : InstanceNorm("InstanceNorm1d", channels, o, 2) {}
+  InstanceNorm1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W] or [C, H, W].
 struct InstanceNorm2d : InstanceNorm {
-  explicit InstanceNorm2d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm2d(i64 channels, const InstanceNormLayerOptions& o = {},
+                          const CallLine& = {})
       : InstanceNorm("InstanceNorm2d", channels, o, 3) {}
+  InstanceNorm2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct InstanceNorm3d : InstanceNorm {
-  explicit InstanceNorm3d(i64 channels, const InstanceNormLayerOptions& o = {}, const CallLine& = {})
+  explicit InstanceNorm3d(i64 channels, const InstanceNormLayerOptions& o = {},
+                          const CallLine& = {})
       : InstanceNorm("InstanceNorm3d", channels, o, 4) {}
+  InstanceNorm3d clone() const { return detail::cloned(*this); }
 };
 
 struct LocalResponseNormOptions {

@@ -1,6 +1,8 @@
 // jvp, vjp, hvp, jacobian and hessian against closed forms and finite differences.
 #include "warptape/autograd/functional.h"
 
+#include "warptape/autograd/compare.h"
+
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"

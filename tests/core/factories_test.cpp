@@ -17,6 +17,11 @@ TEST_CASE("factories: values and default dtypes are PyTorch's", "[wall][factorie
   CHECK(tensor({true, 3}).dtype() == DType::i64);
   CHECK(tensor(3.0).ndim() == 0);
   CHECK(tensor({{1, 2}, {3, 4}}).shape() == Shape{2, 2});
+  CHECK(tensor({{1}, {2}, {3}}).shape() == Shape{3, 1});  // a column, no list
+  CHECK(tensor({{1.0}, {2.0}}, {.dtype = f64}).shape() == Shape{2, 1});
+  CHECK(tensor({{1.0, 2.0}}).shape() == Shape{1, 2});
+  CHECK(tensor({{1, 2.5}}).dtype() == f32);
+  CHECK(tensor({{true}, {false}}).dtype() == DType::boolean);
   CHECK(tensor(std::vector<float>{1, 2}).dtype() == f32);
   CHECK(tensor(std::vector<u8>{1, 2}).dtype() == DType::u8);
   CHECK(tensor(std::vector<double>{1, 2}, {.dtype = f16}).dtype() == f16);

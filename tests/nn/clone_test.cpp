@@ -1,6 +1,7 @@
 // clone(): a copy of a module that shares nothing with it.
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/random.h"
 #include "warptape/nn/containers.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/optimizer.h"

@@ -19,7 +19,7 @@ int main() {
   const Tensor meta = zeros({4}, {.device = Device::meta()});
   const Tensor soft = x.to(Device::simt());
   const Shape shape{2, 3};
-  const Device device = Device::cuda(1);
+  [[maybe_unused]] const Device device = Device::cuda(1);
   const Printed net;
   const Tensor& reference = x;
   return int(reference.numel() + net.parameter_count());  // stop here
