@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gdb_printers_test.sh COMPILER LIBRARY PACKAGE_FILE INCLUDE_DIR...: a program with the library in it,
+# gdb_printers.sh COMPILER LIBRARY PACKAGE_FILE INCLUDE_DIR...: a program with the library in it,
 # under gdb: the printers are found in the program, and show what is there. Exit code 77: no gdb.
 set -euo pipefail
 compiler=$1 library=$2 package=$3
