@@ -8,6 +8,7 @@ PyTorch writes it: 20 steps in f64 from the parameters and data of tools/example
 same_start() and numbers() are here once more.
 """
 
+import copy
 import math
 import pathlib
 import sys
@@ -306,7 +307,7 @@ def second_derivatives():
         ddy, = torch.autograd.grad(dy.sum(), x, create_graph=True)
         return (ddy + y).square().mean()
 
-    opt = torch.optim.LBFGS(u.parameters(), max_iter=MAX_ITER, line_search_fn="strong_wolfe")
+    opt = torch.optim.LBFGS(u.parameters(), max_iter=2, line_search_fn="strong_wolfe")
 
     def closure():
         opt.zero_grad()
@@ -316,9 +317,6 @@ def second_derivatives():
 
     for _ in range(STEPS):
         yield opt.step(closure)
-
-
-MAX_ITER = 5
 
 
 class Quantize(torch.autograd.Function):
@@ -403,11 +401,6 @@ class CartPole:
 
 
 def dqn():
-    import copy
-
-    def clipped(x):
-        return F.smooth_l1_loss(*x)
-
     capacity, per_step, gamma = 256, 16, 0.95
     net = same_start(nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)))
     target = copy.deepcopy(net)

@@ -1,6 +1,7 @@
-// Two operators of one's own in a network that is trained: rounding to a grid, whose gradient is passed
-// straight through (Bengio et al., 2013, arXiv:1308.3432), for weights of few bits, and a swish whose
-// parameter is learned (Ramachandran et al., 2017, arXiv:1710.05941). custom_op.cpp is about one alone.
+// Two operators of one's own in a network that is trained: rounding to a grid, whose gradient is
+// passed straight through (Bengio et al., 2013, arXiv:1308.3432), for weights of few bits, and a
+// swish whose parameter is learned (Ramachandran et al., 2017, arXiv:1710.05941). custom_op.cpp is
+// about one alone.
 //
 //   example_custom_ops [--steps N]
 #include "same_start.h"

@@ -1,5 +1,5 @@
-// A generative adversarial network of convolutions (Radford et al., 2015, arXiv:1511.06434) on images
-// of bars: two networks, two optimizers, transposed convolutions and batch norms.
+// A generative adversarial network of convolutions (Radford et al., 2015, arXiv:1511.06434) on
+// images of bars: two networks, two optimizers, transposed convolutions and batch norms.
 //
 //   example_dcgan [--steps N]
 #include "same_start.h"
@@ -15,9 +15,8 @@ static nn::Conv2d down(i64 in, i64 out, i64 stride, i64 padding) {
 
 int main(int argc, char** argv) {
   Losses losses(torch_losses::dcgan, argc, argv);
-  nn::Sequential generator{up(8, 16, 1, 0), nn::BatchNorm2d{16}, nn::ReLU{},
-                           up(16, 8, 2, 1), nn::BatchNorm2d{8},  nn::ReLU{},
-                           up(8, 1, 2, 1),  nn::Tanh{}};
+  nn::Sequential generator{up(8, 16, 1, 0),    nn::BatchNorm2d{16}, nn::ReLU{},     up(16, 8, 2, 1),
+                           nn::BatchNorm2d{8}, nn::ReLU{},          up(8, 1, 2, 1), nn::Tanh{}};
   nn::Sequential discriminator{down(1, 8, 2, 1),    nn::LeakyReLU{0.2}, down(8, 16, 2, 1),
                                nn::BatchNorm2d{16}, nn::LeakyReLU{0.2}, down(16, 1, 1, 0),
                                nn::Flatten{0}};

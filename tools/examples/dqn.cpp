@@ -1,5 +1,5 @@
-// Deep Q-learning (Mnih et al., 2015) of balancing a pole on a cart: a replay buffer of tensors whose
-// rows are written, and a target network that follows slowly (Lillicrap et al., 2016,
+// Deep Q-learning (Mnih et al., 2015) of balancing a pole on a cart: a replay buffer of tensors
+// whose rows are written, a target network that follows slowly (Lillicrap et al., 2016,
 // arXiv:1509.02971).
 //
 //   example_dqn [--steps N]
@@ -51,11 +51,6 @@ struct Replay {
   i64 size() const { return std::min(written, capacity); }
 };
 
-static nn::Sequential q_network() {
-  return nn::Sequential{nn::Linear{4, 32}, nn::ReLU{}, nn::Linear{32, 32}, nn::ReLU{},
-                        nn::Linear{32, 2}};
-}
-
 // The best action, or half of the time any.
 static i64 choose(nn::Sequential& net, const Tensor& state, int played) {
   const std::vector<double> chance = numbers({2}, 1000 + played).to_vector<double>();
@@ -66,7 +61,8 @@ static i64 choose(nn::Sequential& net, const Tensor& state, int played) {
 
 int main(int argc, char** argv) {
   Losses losses(torch_losses::dqn, argc, argv);
-  nn::Sequential net = q_network();
+  nn::Sequential net{nn::Linear{4, 32}, nn::ReLU{}, nn::Linear{32, 32}, nn::ReLU{},
+                     nn::Linear{32, 2}};
   same_start(net);
   nn::Sequential target = net.clone();
   optim::Adam opt{net, {.lr = 3e-3}};
@@ -97,8 +93,8 @@ int main(int argc, char** argv) {
     losses.add(loss.item());
 
     const NoGrad no_grad;
-    const std::vector<Tensor> follower = target.parameters(), leader = net.parameters();
-    for (size_t k = 0; k < leader.size(); ++k) Tensor(follower[k]).lerp_(leader[k], 0.1);
+    std::vector<Tensor> follower = target.parameters(), leader = net.parameters();
+    for (size_t k = 0; k < leader.size(); ++k) follower[k].lerp_(leader[k], 0.1);
   }
   return losses.compare();
 }

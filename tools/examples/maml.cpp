@@ -1,5 +1,5 @@
-// Model-agnostic meta-learning (Finn et al., 2017, arXiv:1703.03400): parameters from which two steps
-// of gradient descent fit any sine wave. The outer gradient goes through the inner steps.
+// Model-agnostic meta-learning (Finn et al., 2017, arXiv:1703.03400): parameters from which two
+// steps of gradient descent fit any sine wave. The outer gradient goes through the inner steps.
 //
 //   example_maml [--steps N]
 #include <numbers>

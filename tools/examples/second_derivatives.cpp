@@ -27,16 +27,19 @@ int main(int argc, char** argv) {
     const Tensor ddy = grad(sum(dy), x, {.create_graph = true});
     return mean(square(ddy + y));
   };
-  optim::Lbfgs opt{u, {.max_iter = 5, .line_search = optim::LineSearch::strong_wolfe}};
-  for (int step = 0; step < losses.steps(); ++step) {
-    const double loss = opt.step([&] {
-      opt.zero_grad();
-      const Tensor r = residual();
-      r.backward();
-      return r;
-    });
-    losses.add(loss);
+  const auto closure = [&] {
+    u.zero_grad();
+    const Tensor r = residual();
+    r.backward();
+    return r;
+  };
+  {
+    // Two iterations a step: a rounding error grows by about a third with each, in PyTorch too.
+    optim::Lbfgs opt{u, {.max_iter = 2, .line_search = optim::LineSearch::strong_wolfe}};
+    for (int step = 0; step < losses.steps(); ++step) losses.add(opt.step(closure));
   }
+  optim::Lbfgs opt{u, {.line_search = optim::LineSearch::strong_wolfe}};
+  for (int step = 0; step < 5; ++step) std::printf("residual %.2e\n", opt.step(closure));
 
   // The Hessian of the loss times a vector, without the Hessian: the gradient of (gradient . v).
   const Tensor w = u.mid.weight, v = numbers(w.shape(), 100);
@@ -47,5 +50,5 @@ int main(int argc, char** argv) {
   const NoGrad no_grad;
   const double error = max(abs(u(x) - sin(x))).item();
   std::printf("largest difference to sin(x) on [0, 4]: %.2e\n", error);
-  return losses.compare();
+  return losses.compare() != 0 || !(error < 5e-3);
 }

@@ -7,29 +7,26 @@
 using namespace wt;
 
 struct Seq2Seq : nn::Module<Seq2Seq> {
-  nn::Embedding embed;
-  nn::GRU encoder, decoder;
-  nn::Linear query, key, score, head;
-  Seq2Seq(i64 tokens, i64 hidden)
-      : embed(add("embed", nn::Embedding{tokens, hidden})),
-        encoder(add("encoder", nn::GRU{hidden, hidden, {.batch_first = true}})),
-        decoder(add("decoder", nn::GRU{2 * hidden, hidden, {.batch_first = true}})),
-        query(add("query", nn::Linear{hidden, hidden})),
-        key(add("key", nn::Linear{hidden, hidden, {.bias = false}})),
-        score(add("score", nn::Linear{hidden, 1, {.bias = false}})),
-        head(add("head", nn::Linear{2 * hidden, tokens})) {}
+  i64 tokens, hidden;
+  nn::Embedding embed = add("embed", nn::Embedding{tokens, hidden});
+  nn::GRU encoder = add("encoder", nn::GRU{hidden, hidden, {.batch_first = true}});
+  nn::GRU decoder = add("decoder", nn::GRU{2 * hidden, hidden, {.batch_first = true}});
+  nn::Linear query = add("query", nn::Linear{hidden, hidden});
+  nn::Linear key = add("key", nn::Linear{hidden, hidden, {.bias = false}});
+  nn::Linear score = add("score", nn::Linear{hidden, 1, {.bias = false}});
+  nn::Linear head = add("head", nn::Linear{2 * hidden, tokens});
+  Seq2Seq(i64 of_tokens, i64 of_hidden) : tokens(of_tokens), hidden(of_hidden) {}
 
   // Tokens [N, S] and [N, T], the latter one late -> logits [N, T, tokens].
   Tensor forward(Tensor source, const Tensor& target) {
-    auto [memory, h] = encoder(embed(std::move(source)));
-    const Tensor keys = key(memory);
+    nn::GruResult now = encoder(embed(std::move(source)));
+    const Tensor memory = now.output, keys = key(memory);
     std::vector<Tensor> logits;
     for (const Tensor& token : split(target, 1, 1)) {
-      const Tensor scores = score(tanh(query(h[-1]).unsqueeze(1) + keys));
+      const Tensor scores = score(tanh(query(now.h[-1]).unsqueeze(1) + keys));
       const Tensor context = sum(softmax(scores, 1) * memory, 1, {.keep_dim = true});
-      const auto [output, next] = decoder(cat({embed(token), context}, -1), h);
-      logits.push_back(head(cat({output, context}, -1)));
-      h = next;
+      now = decoder(cat({embed(token), context}, -1), now.h);
+      logits.push_back(head(cat({now.output, context}, -1)));
     }
     return cat(logits, 1);
   }

@@ -1,5 +1,5 @@
-// A variational autoencoder (Kingma and Welling, 2014, arXiv:1312.6114): a Bernoulli decoder, a normal
-// posterior with the reparameterisation trick, trained on images of bars.
+// A variational autoencoder (Kingma and Welling, 2014, arXiv:1312.6114): a Bernoulli decoder, a
+// normal posterior with the reparameterisation trick, trained on images of bars.
 //
 //   example_vae [--steps N]
 #include "same_start.h"

@@ -1,5 +1,5 @@
-// A vision transformer (Dosovitskiy et al., 2021, arXiv:2010.11929): patches by a convolution, a class
-// token, learned places and pre-norm encoder layers, on four noisy patterns.
+// A vision transformer (Dosovitskiy et al., 2021, arXiv:2010.11929): patches by a convolution, a
+// class token, learned places and pre-norm encoder layers, on four noisy patterns.
 //
 //   example_vit [--steps N]
 #include "same_start.h"
@@ -7,23 +7,26 @@
 using namespace wt;
 
 struct VisionTransformer : nn::Module<VisionTransformer> {
-  nn::Conv2d patches;
-  nn::Param class_token, places;
-  nn::TransformerEncoder encoder;
-  nn::LayerNorm norm;
-  nn::Linear head;
-  VisionTransformer(i64 classes, i64 size, i64 patch, i64 channels)
-      : patches(add("patches", nn::Conv2d{1, channels, {.kernel = patch, .stride = patch}})),
-        class_token(add("class_token", zeros({1, 1, channels}))),
-        places(add("places", zeros({1, 1 + size / patch * (size / patch), channels}))),
-        encoder(add("encoder", nn::TransformerEncoder{channels, 4, 2,
-                                                      {.dim_feedforward = 2 * channels,
-                                                       .dropout = 0,
-                                                       .activation = nn::TransformerActivation::gelu,
-                                                       .batch_first = true,
-                                                       .norm_first = true}})),
-        norm(add("norm", nn::LayerNorm{channels})),
-        head(add("head", nn::Linear{channels, classes})) {}
+  i64 classes, channels, patch, count;
+  nn::Conv2d patches = add("patches", nn::Conv2d{1, channels, {.kernel = patch, .stride = patch}});
+  nn::Param class_token = add("class_token", zeros({1, 1, channels}));
+  nn::Param places = add("places", zeros({1, 1 + count, channels}));
+  nn::TransformerEncoder encoder =
+      add("encoder", nn::TransformerEncoder{channels,
+                                            4,
+                                            2,
+                                            {.dim_feedforward = 2 * channels,
+                                             .dropout = 0,
+                                             .activation = nn::TransformerActivation::gelu,
+                                             .batch_first = true,
+                                             .norm_first = true}});
+  nn::LayerNorm norm = add("norm", nn::LayerNorm{channels});
+  nn::Linear head = add("head", nn::Linear{channels, classes});
+  VisionTransformer(i64 of_classes, i64 of_channels, i64 size, i64 of_patch)
+      : classes(of_classes),
+        channels(of_channels),
+        patch(of_patch),
+        count(size / of_patch * (size / of_patch)) {}
 
   Tensor forward(Tensor x) {
     x = patches(std::move(x)).flatten(2).transpose(1, 2);
@@ -35,7 +38,7 @@ struct VisionTransformer : nn::Module<VisionTransformer> {
 int main(int argc, char** argv) {
   Losses losses(torch_losses::vit, argc, argv);
   const i64 classes = 4, n = 32, size = 16;
-  VisionTransformer net(classes, size, 4, 32);
+  VisionTransformer net(classes, 32, size, 4);
   same_start(net);
   const Tensor y = repeat(arange(classes), {n / classes});
   const Tensor patterns = numbers({classes, 1, size, size}, 100);

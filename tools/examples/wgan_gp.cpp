@@ -1,5 +1,6 @@
-// A Wasserstein GAN with a penalty on the critic's gradient (Gulrajani et al., 2017, arXiv:1704.00028):
-// points on a circle. The penalty is a function of a derivative, which is trained through.
+// A Wasserstein GAN with a penalty on the critic's gradient (Gulrajani et al., 2017,
+// arXiv:1704.00028): points on a circle. The penalty is a function of a derivative, which is
+// trained through.
 //
 //   example_wgan_gp [--steps N]
 #include <numbers>
