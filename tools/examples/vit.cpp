@@ -6,27 +6,29 @@
 
 using namespace wt;
 
+struct VisionTransformerOptions {
+  i64 classes, size, patch, channels;
+  i64 count() const { return size / patch * (size / patch); }
+  nn::TransformerLayerOptions layer() const {
+    return {.dim_feedforward = 2 * channels,
+            .dropout = 0,
+            .activation = nn::TransformerActivation::gelu,
+            .batch_first = true,
+            .norm_first = true};
+  }
+};
+
 struct VisionTransformer : nn::Module<VisionTransformer> {
-  i64 classes, channels, patch, count;
-  nn::Conv2d patches = add("patches", nn::Conv2d{1, channels, {.kernel = patch, .stride = patch}});
-  nn::Param class_token = add("class_token", zeros({1, 1, channels}));
-  nn::Param places = add("places", zeros({1, 1 + count, channels}));
+  VisionTransformerOptions o;
+  nn::Conv2d patches =
+      add("patches", nn::Conv2d{1, o.channels, {.kernel = o.patch, .stride = o.patch}});
+  nn::Param class_token = add("class_token", zeros({1, 1, o.channels}));
+  nn::Param places = add("places", zeros({1, 1 + o.count(), o.channels}));
   nn::TransformerEncoder encoder =
-      add("encoder", nn::TransformerEncoder{channels,
-                                            4,
-                                            2,
-                                            {.dim_feedforward = 2 * channels,
-                                             .dropout = 0,
-                                             .activation = nn::TransformerActivation::gelu,
-                                             .batch_first = true,
-                                             .norm_first = true}});
-  nn::LayerNorm norm = add("norm", nn::LayerNorm{channels});
-  nn::Linear head = add("head", nn::Linear{channels, classes});
-  VisionTransformer(i64 of_classes, i64 of_channels, i64 size, i64 of_patch)
-      : classes(of_classes),
-        channels(of_channels),
-        patch(of_patch),
-        count(size / of_patch * (size / of_patch)) {}
+      add("encoder", nn::TransformerEncoder{o.channels, 4, 2, o.layer()});
+  nn::LayerNorm norm = add("norm", nn::LayerNorm{o.channels});
+  nn::Linear head = add("head", nn::Linear{o.channels, o.classes});
+  explicit VisionTransformer(const VisionTransformerOptions& options) : o(options) {}
 
   Tensor forward(Tensor x) {
     x = patches(std::move(x)).flatten(2).transpose(1, 2);
@@ -38,7 +40,7 @@ struct VisionTransformer : nn::Module<VisionTransformer> {
 int main(int argc, char** argv) {
   Losses losses(torch_losses::vit, argc, argv);
   const i64 classes = 4, n = 32, size = 16;
-  VisionTransformer net(classes, 32, size, 4);
+  VisionTransformer net({.classes = classes, .size = size, .patch = 4, .channels = 32});
   same_start(net);
   const Tensor y = repeat(arange(classes), {n / classes});
   const Tensor patterns = numbers({classes, 1, size, size}, 100);
