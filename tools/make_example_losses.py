@@ -96,17 +96,18 @@ def dcgan():
     real, fake = torch.ones(n, dtype=F64), torch.zeros(n, dtype=F64)
     for step in range(STEPS):
         images = 2 * bars(n, 16, 100 + step).unsqueeze(1) - 1
-        made = generator(numbers((n, 8, 1, 1), 200 + step))
-        d_loss = F.binary_cross_entropy_with_logits(discriminator(images), real)
-        d_loss = d_loss + F.binary_cross_entropy_with_logits(discriminator(made.detach()), fake)
         d_opt.zero_grad()
-        d_loss.backward()
+        real_loss = F.binary_cross_entropy_with_logits(discriminator(images), real)
+        real_loss.backward()
+        made = generator(numbers((n, 8, 1, 1), 200 + step))
+        fake_loss = F.binary_cross_entropy_with_logits(discriminator(made.detach()), fake)
+        fake_loss.backward()
         d_opt.step()
-        g_loss = F.binary_cross_entropy_with_logits(discriminator(made), real)
         g_opt.zero_grad()
+        g_loss = F.binary_cross_entropy_with_logits(discriminator(made), real)
         g_loss.backward()
         g_opt.step()
-        yield d_loss + g_loss
+        yield real_loss + fake_loss + g_loss
 
 
 def wgan_gp():

@@ -29,19 +29,19 @@ int main(int argc, char** argv) {
 
   for (int step = 0; step < losses.steps(); ++step) {
     const Tensor images = 2 * bars(n, 16, 100 + step).unsqueeze(1) - 1;
-    const Tensor made = generator(numbers({n, 8, 1, 1}, 200 + step));
-
-    const Tensor d_loss = binary_cross_entropy_with_logits(discriminator(images), real) +
-                          binary_cross_entropy_with_logits(discriminator(made.detach()), fake);
     d_opt.zero_grad();
-    d_loss.backward();
+    const auto real_loss = binary_cross_entropy_with_logits(discriminator(images), real);
+    real_loss.backward();
+    const Tensor made = generator(numbers({n, 8, 1, 1}, 200 + step));
+    const auto fake_loss = binary_cross_entropy_with_logits(discriminator(made.detach()), fake);
+    fake_loss.backward();
     d_opt.step();
 
-    const auto g_loss = binary_cross_entropy_with_logits(discriminator(made), real);
     g_opt.zero_grad();
-    g_loss.backward();  // leaves gradients in the discriminator too: its zero_grad() drops them
+    const auto g_loss = binary_cross_entropy_with_logits(discriminator(made), real);
+    g_loss.backward();
     g_opt.step();
-    losses.add((d_loss + g_loss).item());
+    losses.add((real_loss + fake_loss + g_loss).item());
   }
   return losses.compare();
 }
