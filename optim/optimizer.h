@@ -246,7 +246,7 @@ class WT_API Optimizer {
   struct Windows {
     i64 steps = 0;
     u32 first = 0, length = 0;  // of the first one, and of the last `equal` ones
-    i64 equal = 0;
+    u32 equal = 0;
     bool stepped = false;  // since zero_grad()
   } windows_;
 };
