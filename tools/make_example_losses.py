@@ -3,9 +3,9 @@
 
     bench/peers/setup.sh && bench/peers/.venv/bin/python tools/make_example_losses.py [FILE]
 
-They are checked in, so no build needs Python. Each function is the model of the example of its name, as
-PyTorch writes it: 20 steps in f64 from the parameters and data of tools/examples/same_start.h, whose
-same_start() and numbers() are here once more.
+They are checked in, so no build needs Python. Each function is the model of the example of its
+name, as PyTorch writes it: 20 steps in f64 from the parameters and data of
+tools/examples/same_start.h, whose same_start() and numbers() are here once more.
 """
 
 import copy
@@ -47,6 +47,15 @@ def bars(n, size, seed):
     return torch.maximum(rows, columns)
 
 
+def train(opt, loss_of):
+    for step in range(STEPS):
+        loss = loss_of(step)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        yield loss
+
+
 class Vae(nn.Module):
     def __init__(self):
         super().__init__()
@@ -65,16 +74,14 @@ class Vae(nn.Module):
 def vae():
     net = same_start(Vae())
     x = bars(48, 8, 100).flatten(1)
-    opt = torch.optim.Adam(net.parameters(), lr=3e-3)
-    for step in range(STEPS):
+
+    def loss_of(step):
         logits, mean, log_var = net(x, numbers((48, 4), 200 + step))
         reconstruction = F.binary_cross_entropy_with_logits(logits, x, reduction="sum")
         divergence = -0.5 * torch.sum(1 + log_var - mean.square() - log_var.exp())
-        loss = (reconstruction + divergence) / x.shape[0]
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        yield loss
+        return (reconstruction + divergence) / x.shape[0]
+
+    return train(torch.optim.Adam(net.parameters(), lr=3e-3), loss_of)
 
 
 def dcgan():
@@ -85,11 +92,11 @@ def dcgan():
         return nn.Conv2d(i, o, 4, stride=stride, padding=padding, bias=False)
 
     generator = same_start(nn.Sequential(
-        up(8, 16, 1, 0), nn.BatchNorm2d(16), nn.ReLU(), up(16, 8, 2, 1), nn.BatchNorm2d(8), nn.ReLU(),
-        up(8, 1, 2, 1), nn.Tanh()))
+        up(8, 16, 1, 0), nn.BatchNorm2d(16), nn.ReLU(), up(16, 8, 2, 1), nn.BatchNorm2d(8),
+        nn.ReLU(), up(8, 1, 2, 1), nn.Tanh()))
     discriminator = same_start(nn.Sequential(
-        down(1, 8, 2, 1), nn.LeakyReLU(0.2), down(8, 16, 2, 1), nn.BatchNorm2d(16), nn.LeakyReLU(0.2),
-        down(16, 1, 1, 0), nn.Flatten(0)))
+        down(1, 8, 2, 1), nn.LeakyReLU(0.2), down(8, 16, 2, 1), nn.BatchNorm2d(16),
+        nn.LeakyReLU(0.2), down(16, 1, 1, 0), nn.Flatten(0)))
     g_opt = torch.optim.Adam(generator.parameters(), lr=2e-3, betas=(0.5, 0.999))
     d_opt = torch.optim.Adam(discriminator.parameters(), lr=2e-3, betas=(0.5, 0.999))
     n = 16
@@ -112,8 +119,9 @@ def dcgan():
 
 def wgan_gp():
     def perceptron(outputs):
-        return same_start(nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 32), nn.LeakyReLU(0.2),
-                                        nn.Linear(32, outputs)))
+        return same_start(nn.Sequential(
+            nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 32), nn.LeakyReLU(0.2),
+            nn.Linear(32, outputs)))
 
     def gradient_penalty(critic, real, fake, share):
         x = (share * real + (1 - share) * fake).requires_grad_()
@@ -145,15 +153,16 @@ def wgan_gp():
 
 
 def maml():
-    net = same_start(nn.Sequential(nn.Linear(1, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 1)))
-    opt = torch.optim.Adam(net.parameters(), lr=1e-3)
+    net = same_start(nn.Sequential(
+        nn.Linear(1, 40), nn.ReLU(), nn.Linear(40, 40), nn.ReLU(), nn.Linear(40, 1)))
     tasks = 4
-    for step in range(STEPS):
+
+    def loss_of(step):
         amplitude = 3 + 2 * numbers((tasks,), 100 + step)
         phase = math.pi / 2 * (1 + numbers((tasks,), 200 + step))
         outer = 0
         for t in range(tasks):
-            x = 5 * numbers((2, 10, 1), 300 + tasks * step + t)  # to adapt to, and to be judged by
+            x = 5 * numbers((2, 10, 1), 300 + tasks * step + t)  # to adapt to, to be judged by
             y = amplitude[t] * torch.sin(x + phase[t])
             fast = dict(net.named_parameters())
             for _ in range(2):
@@ -161,11 +170,9 @@ def maml():
                 grads = torch.autograd.grad(inner, list(fast.values()), create_graph=True)
                 fast = {name: p - 0.01 * g for (name, p), g in zip(fast.items(), grads)}
             outer = outer + F.mse_loss(torch.func.functional_call(net, fast, x[1]), y[1])
-        loss = outer / tasks
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        yield loss
+        return outer / tasks
+
+    return train(torch.optim.Adam(net.parameters(), lr=1e-3), loss_of)
 
 
 def double_conv(i, o):
@@ -203,12 +210,7 @@ def unet():
     mask = (squares < radius.square()).to(F64).unsqueeze(1)
     x = mask + numbers((n, 1, size, size), 102)
     opt = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
-    for _ in range(STEPS):
-        loss = F.binary_cross_entropy_with_logits(net(x), mask)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        yield loss
+    return train(opt, lambda _: F.binary_cross_entropy_with_logits(net(x), mask))
 
 
 class Seq2Seq(nn.Module):
@@ -259,8 +261,8 @@ class VisionTransformer(nn.Module):
         self.patches = nn.Conv2d(1, channels, patch, stride=patch)
         self.class_token = nn.Parameter(torch.zeros(1, 1, channels))
         self.places = nn.Parameter(torch.zeros(1, 1 + count, channels))
-        layer = nn.TransformerEncoderLayer(channels, 4, 2 * channels, dropout=0.0, activation="gelu",
-                                           batch_first=True, norm_first=True)
+        layer = nn.TransformerEncoderLayer(channels, 4, 2 * channels, dropout=0.0,
+                                           activation="gelu", batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(channels)
         self.head = nn.Linear(channels, classes)
@@ -361,17 +363,12 @@ class Swish(nn.Module):
 
 
 def custom_ops():
-    net = same_start(nn.Sequential(QuantizedLinear(2, 24), Swish(24), QuantizedLinear(24, 24), Swish(24),
-                                   nn.Linear(24, 1)))
+    net = same_start(nn.Sequential(
+        QuantizedLinear(2, 24), Swish(24), QuantizedLinear(24, 24), Swish(24), nn.Linear(24, 1)))
     x = numbers((64, 2), 100)
     y = (x[:, :1] * x[:, 1:] > 0).to(F64)
     opt = torch.optim.Adam(net.parameters(), lr=1e-2)
-    for _ in range(STEPS):
-        loss = F.binary_cross_entropy_with_logits(net(x), y)
-        opt.zero_grad()
-        loss.backward()
-        opt.step()
-        yield loss
+    return train(opt, lambda _: F.binary_cross_entropy_with_logits(net(x), y))
 
 
 class CartPole:
@@ -403,7 +400,8 @@ class CartPole:
 
 def dqn():
     capacity, per_step, gamma = 256, 16, 0.95
-    net = same_start(nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)))
+    net = same_start(nn.Sequential(
+        nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 2)))
     target = copy.deepcopy(net)
     opt = torch.optim.Adam(net.parameters(), lr=3e-3)
     states, next_states = torch.zeros(capacity, 4, dtype=F64), torch.zeros(capacity, 4, dtype=F64)
@@ -442,15 +440,16 @@ def dqn():
         yield loss
 
 
-MODELS = [vae, dcgan, wgan_gp, maml, unet, seq2seq_attention, vit, second_derivatives, custom_ops, dqn]
+MODELS = [vae, dcgan, wgan_gp, maml, unet, seq2seq_attention, vit, second_derivatives, custom_ops,
+          dqn]
 
 
 def main():
     folder = pathlib.Path(__file__).resolve().parent / "examples"
     file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else folder / "torch_losses.h"
     torch.set_num_threads(1)
-    lines = [f"// Made by tools/make_example_losses.py with PyTorch {torch.__version__}.", "#pragma once", "",
-             "// clang-format off", "namespace torch_losses {", ""]
+    lines = [f"// Made by tools/make_example_losses.py with PyTorch {torch.__version__}.",
+             "#pragma once", "", "// clang-format off", "namespace torch_losses {", ""]
     for model in MODELS:
         losses = [repr(loss.item()) for loss in model()]
         lines.append(f"constexpr double {model.__name__}[{STEPS}] = {{")
