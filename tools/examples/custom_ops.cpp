@@ -3,7 +3,7 @@
 // swish whose parameter is learned (Ramachandran et al., 2017, arXiv:1710.05941). custom_op.cpp is
 // about one alone.
 //
-//   example_custom_ops [--steps N]
+//   example_custom_ops [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

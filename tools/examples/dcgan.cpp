@@ -1,7 +1,7 @@
 // A generative adversarial network of convolutions (Radford et al., 2015, arXiv:1511.06434) on
 // images of bars: two networks, two optimizers, transposed convolutions and batch norms.
 //
-//   example_dcgan [--steps N]
+//   example_dcgan [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

@@ -2,7 +2,7 @@
 // whose rows are written, a target network that follows slowly (Lillicrap et al., 2016,
 // arXiv:1509.02971).
 //
-//   example_dqn [--steps N]
+//   example_dqn [--steps N] [--device cpu|simt|cuda]
 #include <numbers>
 
 #include "same_start.h"

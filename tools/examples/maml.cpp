@@ -1,7 +1,7 @@
 // Model-agnostic meta-learning (Finn et al., 2017, arXiv:1703.03400): parameters from which two
 // steps of gradient descent fit any sine wave. The outer gradient goes through the inner steps.
 //
-//   example_maml [--steps N]
+//   example_maml [--steps N] [--device cpu|simt|cuda]
 #include <numbers>
 
 #include "same_start.h"

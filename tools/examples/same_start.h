@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "torch_losses.h"
@@ -44,17 +43,18 @@ inline wt::Tensor bars(wt::i64 n, wt::i64 size, int seed) {
 // One loss a step, beside PyTorch's.
 class Losses {
  public:
-  // --steps N of the command line: fewer than 20.
-  Losses(const double (&torch)[20], int argc, char** argv) : torch_(torch) {
-    if (argc == 3 && std::strcmp(argv[1], "--steps") == 0)
-      steps_ = std::clamp(std::stoi(argv[2]), 1, 20);
+  // Of the command line: --steps N, fewer than 20; --device, where tensors and modules are made.
+  Losses(const double (&torch)[20], int argc, char** argv)
+      : torch_(torch), device_(device_of(argc, argv)) {
+    for (int i = 1; i + 1 < argc; i += 2)
+      if (std::string(argv[i]) == "--steps") steps_ = std::clamp(std::stoi(argv[i + 1]), 1, 20);
   }
   int steps() const { return steps_; }
 
   void add(double loss) {
     std::printf("step %2d  loss %.6f\n", step_ + 1, loss);
     const double difference = std::abs(loss - torch_[step_]) / std::abs(torch_[step_]);
-    if (!(difference <= largest_)) largest_ = difference;  // NaN stays
+    if (!std::isnan(largest_) && !(difference <= largest_)) largest_ = difference;  // NaN stays
     ++step_;
   }
   // The last line, and the program's exit code.
@@ -64,7 +64,17 @@ class Losses {
   }
 
  private:
+  static wt::Device device_of(int argc, char** argv) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+      if (std::string(argv[i]) != "--device") continue;
+      if (std::string(argv[i + 1]) == "simt") return wt::Device::simt();
+      if (std::string(argv[i + 1]) == "cuda") return wt::Device::cuda();
+    }
+    return wt::Device::cpu();
+  }
+
   const double (&torch_)[20];
+  wt::DefaultDevice device_;
   int steps_ = 20, step_ = 0;
   double largest_ = 0;
 };

@@ -2,7 +2,7 @@
 // u'(0) = 1 from the equation alone. The loss has second derivatives of the network, its gradient
 // third ones.
 //
-//   example_second_derivatives [--steps N]
+//   example_second_derivatives [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

@@ -1,7 +1,7 @@
 // A recurrent encoder and decoder with additive attention (Bahdanau et al., 2015, arXiv:1409.0473)
 // that learn to write a sequence backwards, with teacher forcing.
 //
-//   example_seq2seq_attention [--steps N]
+//   example_seq2seq_attention [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

@@ -1,7 +1,7 @@
 // A U-Net (Ronneberger et al., 2015, arXiv:1505.04597) that finds discs in noise: what the way down
 // saw is put beside what comes up again.
 //
-//   example_unet [--steps N]
+//   example_unet [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

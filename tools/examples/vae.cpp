@@ -1,7 +1,7 @@
 // A variational autoencoder (Kingma and Welling, 2014, arXiv:1312.6114): a Bernoulli decoder, a
 // normal posterior with the reparameterisation trick, trained on images of bars.
 //
-//   example_vae [--steps N]
+//   example_vae [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

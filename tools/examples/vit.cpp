@@ -1,7 +1,7 @@
 // A vision transformer (Dosovitskiy et al., 2021, arXiv:2010.11929): patches by a convolution, a
 // class token, learned places and pre-norm encoder layers, on four noisy patterns.
 //
-//   example_vit [--steps N]
+//   example_vit [--steps N] [--device cpu|simt|cuda]
 #include "same_start.h"
 
 using namespace wt;

@@ -2,7 +2,7 @@
 // arXiv:1704.00028): points on a circle. The penalty is a function of a derivative, which is
 // trained through.
 //
-//   example_wgan_gp [--steps N]
+//   example_wgan_gp [--steps N] [--device cpu|simt|cuda]
 #include <numbers>
 
 #include "same_start.h"
