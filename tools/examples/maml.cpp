@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "same_start.h"
-#include "warptape/nn/functional_call.h"
 
 using namespace wt;
 
