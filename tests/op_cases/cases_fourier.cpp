@@ -133,8 +133,7 @@ Sample sample_of(Kind kind, const Case& k) {
 // What all of them refuse. `shape`: of something that it takes.
 std::vector<ErrorInput> fourier_errors(const std::string& name, const Apply& call, bool pairs) {
   std::vector<ErrorInput> errors{
-      undefined_operand(name, call),
-      storage_dtype(name, str("[", name, "] expected f32 or f64"), call),
+      undefined_operand(name, call), storage_dtype(name, "expected f32 or f64", call),
       error_input<DtypeError>("integers", str("[", name, "] expected f32 or f64, got i64"),
                               [=](Device d) {
                                 const Tensor x = ones({3, 2}, {.dtype = DType::i64, .device = d});
