@@ -191,10 +191,9 @@ Tensor istft(const In& x, i64 n_fft, const IstftOptions& options) {
                               .narrow(0, begin, there);
   check_envelope(s, envelope);
 
-  Tensor t = transpose(s.operand(0), -3, -2);
-  const FftNorm norm = options.normalized ? FftNorm::ortho : FftNorm::backward;
-  t = options.onesided ? irfft(t, {.n = n_fft, .norm = norm})
-                       : ifft(t, {.norm = norm}).select(-1, 0);
+  // The signal is real: the other bins are the conjugates of these.
+  Tensor t = transpose(s.operand(0).narrow(-3, 0, n_fft / 2 + 1), -3, -2);
+  t = irfft(t, {.n = n_fft, .norm = options.normalized ? FftNorm::ortho : FftNorm::backward});
   if (w.defined()) t = mul(t, w);
   Shape shape = t.shape();
   shape.erase(shape.ndim() - 1);

@@ -66,7 +66,7 @@ struct IstftOptions {
   Tensor window{};
   bool center = true;
   bool normalized = false;
-  bool onesided = true;
+  bool onesided = true;  // false: x has n_fft bins, of which those above n_fft / 2 are not read
   std::optional<i64> length{};  // of the result, which is cut off or followed by zeros
 };
 // The signal [.., L] whose stft x [.., bins, frames, 2] is nearest to, by least squares (Griffin

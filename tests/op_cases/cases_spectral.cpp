@@ -161,10 +161,10 @@ Array signals(const std::vector<Array>& in, const Case& k) {
       if (j < 0 || j >= k.n_fft) continue;
       const double w = k.weight(in, j);
       envelope += w * w;
-      for (i64 bin = 0; bin < k.bins(); ++bin) {
+      for (i64 bin = 0; bin <= k.n_fft / 2; ++bin) {
         const size_t place = 2 * size_t((row * k.bins() + bin) * k.frames + t);
         const Number v{in[0].v[place], in[0].v[place + 1]};
-        const bool once = !k.onesided || bin == 0 || 2 * bin == k.n_fft;
+        const bool once = bin == 0 || 2 * bin == k.n_fft;
         const double f = w * (once ? 1 : 2) / (double(k.n_fft) * k.scale());
         sum += f * (v * k.root(bin * j, true)).real();
         size += std::fabs(f) * (std::fabs(v.real()) + std::fabs(v.imag()));
