@@ -606,11 +606,24 @@ def distributions():
         )
 
 
+def windows():
+    made = {}
+    for name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
+        for periodic in (True, False):
+            for n in (1, 2, 7, 8):
+                f = getattr(torch, f"{name}_window")
+                w = f(n, periodic=periodic, dtype=torch.float64)
+                made[f"{name}_{'periodic' if periodic else 'symmetric'}_{n}"] = w
+    made["hamming_others"] = torch.hamming_window(9, True, 0.6, 0.3, dtype=torch.float64)
+    made["kaiser_others"] = torch.kaiser_window(9, False, 2.5, dtype=torch.float64)
+    write("windows", **made)
+
+
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
     optimizing = optimizers, rules, muons, clip_norm, clip_p_norms, schedules
-    for group in (*optimizing, pointwise, softmaxes, layers, distributions):
+    for group in (*optimizing, pointwise, softmaxes, layers, distributions, windows):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")
