@@ -93,7 +93,7 @@ int fourier_axes(const OpScope& s, bool pairs) {
   if (pairs && (g.ndim < 1 || g.shape[g.ndim - 1] != 2))
     s.fail<ShapeError>(
         str("expected complex numbers as pairs, a last axis of size 2, got shape ", shape_of(g)),
-        "of real numbers: rfft(x), or stack({x, zeros_like(x)}, -1) first");
+        "rfft(x), or stack({x, zeros_like(x)}, -1), where x is real");
   const int axes = g.ndim - (pairs ? 1 : 0);
   if (axes < 1)
     s.fail<ShapeError>(str("needs at least one axis", pairs ? " beside that of the pairs" : ""));

@@ -1,8 +1,6 @@
 // What the kernels of Fourier transforms share on host and device: complex numbers, roots of unity,
 // rows as they lie in memory, butterflies.
 #pragma once
-#include <math.h>
-
 #include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/fft.h"
 
@@ -42,8 +40,17 @@ WT_HD Complex<C> swapped(Complex<C> a) {
   return {a.im, a.re};
 }
 
-// exp(-2 pi i t / n), 0 <= t < n, within a unit in the last place: the angle is brought to the
-// first eighth of the circle in integers, before anything is rounded.
+// The Taylor series of sin (Odd = 1) and cos (0) for |x| <= pi / 4, whose terms beyond the 17th and
+// 16th power are below the last place. A library's functions would bring their way for any angle
+// along, which takes a GPU local memory.
+template <int Odd>
+WT_HD double eighth_turn(double x) {
+  double sum = 1;
+  for (int k = 16 + Odd; k > Odd; k -= 2) sum = 1 - x * x * sum * (1.0 / (k * (k - 1)));
+  return Odd ? x * sum : sum;
+}
+// exp(-2 pi i t / n), 0 <= t < n, to a unit in the last place or two: the angle is brought to
+// the first eighth of the circle in integers, before anything is rounded.
 WT_HD inline Complex<double> root_of_unity(i64 t, i64 n) {
   i64 u = 4 * t;  // a turn is 4 n
   const bool lower = u > 2 * n;
@@ -53,7 +60,7 @@ WT_HD inline Complex<double> root_of_unity(i64 t, i64 n) {
   const bool steep = 2 * u > n;
   if (steep) u = n - u;
   const double angle = 1.5707963267948966 * (double(u) / double(n));
-  const double c = ::cos(angle), s = ::sin(angle);
+  const double c = eighth_turn<0>(angle), s = eighth_turn<1>(angle);
   const double re = steep ? s : c, im = steep ? c : s;
   return {left ? -re : re, lower ? im : -im};
 }
@@ -61,11 +68,12 @@ WT_HD inline Complex<double> root_of_unity(i64 t, i64 n) {
 // One side of a transform: its rows' elements, but for where a row begins.
 struct FftElements {
   i64 step;  // from one number to the next
-  i64 pair;  // from a real part to its imaginary one; 0: there are none
+  i64 pair;  // from a real part to its imaginary one
   i64 size;  // numbers a row
   i64 used;  // of these, what is part of the transform
   i64 n;
   bool twice;
+  bool real;  // there are no imaginary parts
 
   // What a row's number k <= n / 2 is multiplied by.
   WT_HD int weight(i64 k) const { return twice && k > 0 && 2 * k != n ? 2 : 1; }
@@ -74,14 +82,14 @@ struct FftElements {
     if (k >= used) return {0, 0};
     const T* const at = row + k * step;
     const C w = C(weight(k));
-    return {w * C(at[0]), pair ? w * C(at[pair]) : C(0)};
+    return {w * C(at[0]), real ? C(0) : w * C(at[pair])};
   }
   template <class C, class T>
   WT_HD void store(T* row, i64 k, Complex<C> v) const {
     T* const at = row + k * step;
     const C w = C(weight(k));
     at[0] = T(w * v.re);
-    if (pair) at[pair] = T(w * v.im);
+    if (!real) at[pair] = T(w * v.im);
   }
 };
 
@@ -106,7 +114,8 @@ inline FftElements elements_of(const FftArgs& a, const View& v, FftSide side) {
           .size = size,
           .used = size < held ? size : held,
           .n = a.n,
-          .twice = a.twice && side == FftSide::half};
+          .twice = a.twice && side == FftSide::half,
+          .real = side == FftSide::real};
 }
 }  // namespace detail
 inline FftRows fft_rows(const FftArgs& a) {

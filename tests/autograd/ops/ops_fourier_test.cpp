@@ -89,6 +89,16 @@ TEST_CASE("fft: a row of NaN leaves its neighbours alone, and threads change no 
   set_num_threads(before);
 }
 
+TEST_CASE("fft: pairs whose parts are one element") {
+  const Tensor same = tensor({1.0, 2.0, -4.0}, {.dtype = f64}).unsqueeze(-1).expand({3, 2});
+  for (const Device d : kernel_devices()) {
+    const Tensor y = fft(same.contiguous().to(d));
+    CHECK(values(fft(same.to(d).narrow(1, 0, 1).expand({3, 2}))) == values(y));
+    CHECK(values(irfft(same.to(d).narrow(1, 0, 1).expand({3, 2}))) ==
+          values(irfft(same.contiguous().to(d))));
+  }
+}
+
 TEST_CASE("irfft is the inverse of rfft, and reads no imaginary part of a bin that has none") {
   for (const i64 n : {1, 2, 7, 8, 30}) {
     const Tensor x = tensor(random_values(3 * n, 5)).reshape({3, n});
