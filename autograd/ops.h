@@ -33,4 +33,5 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/autograd/ops/sort.h"
+#include "warptape/autograd/ops/spectral.h"
 #include "warptape/autograd/ops/stats.h"

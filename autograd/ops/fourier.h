@@ -81,9 +81,11 @@ inline Tensor irfft2(const In& x, const FftnOptions& options = {}) {
 // for n < 1, DtypeError unless the dtype is floating.
 WT_API Tensor fftfreq(i64 n, double d = 1, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor rfftfreq(i64 n, double d = 1, const TensorOptions& o = {}, Frame at = Frame::here());
-// Frequency 0 moved from the front to the middle of the axes `dims`, and back. Here all of x's axes
-// count, and none is the default: of a complex tensor it would exchange real and imaginary parts.
+// Frequency 0 moved from the front to the middle of the axes `dims`: their second halves come
+// first. Here all of x's axes count, and none is the default: along that of the pairs real and
+// imaginary parts would change places. Throws ShapeError for an axis.
 WT_API Tensor fftshift(const In& x, const Dims& dims);
+// The inverse of fftshift, which differs from it where an axis is odd.
 WT_API Tensor ifftshift(const In& x, const Dims& dims);
 
 }  // namespace wt

@@ -1,8 +1,6 @@
 // Fourier transforms of one axis and of several, and of signals over time.
 #include <algorithm>
 
-#include "warptape/autograd/ops/fourier.h"
-#include "warptape/autograd/ops/spectral.h"
 #include "warptape/tests/fuzz/operators.h"
 
 namespace wt_test {

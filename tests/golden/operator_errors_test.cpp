@@ -3,8 +3,6 @@
 #include <limits>
 
 #include "warptape/autograd/ops.h"
-#include "warptape/autograd/ops/fourier.h"
-#include "warptape/autograd/ops/spectral.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/golden/golden.h"
 #include "warptape/tests/optim/devices.h"
