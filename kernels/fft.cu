@@ -1,6 +1,8 @@
 // Fourier transforms on simt and cuda. Roots of unity are made first, in f64, in a table in the
 // workspace. The ladder:
-//   naive   one thread a number of y, the sum as it is written, in f64
+//   naive   one thread a number of y, the sum as it is written, in f64: what the others are
+//   compared
+//           with, and transforms of 2^31 numbers and more
 //   stages  Stockham's order (kernels/cpu/fft_plan.h) in the workspace: a kernel a factor of n, one
 //           thread a butterfly, or a number where the factor has none; every length, at the price
 //           of reading and writing all numbers for every factor
@@ -92,6 +94,11 @@ __global__ void __launch_bounds__(kThreads) fft_naive(const __grid_constant__ Ff
   }
 }
 i64 naive_workspace(const FftArgs& a) { return a.y.numel() == 0 ? 0 : roots_bytes<double>(a.n); }
+// It is what first uses are compared with: not for minutes.
+const char* why_not_naive(const FftArgs& a) {
+  const double products = double(a.y.numel()) * double(a.n);
+  return products > 0x1p37 && a.n < i64{1} << 31 ? "is for at most 2^37 products" : nullptr;
+}
 void launch_naive(const FftArgs& a, const Launch& l) {
   if (a.y.numel() == 0) return;
   const Complex<double>* const roots = make_roots<double>(a, l);
@@ -373,6 +380,10 @@ WT_VARIANTS(WT_DEVICE_NS, fft, FftArgs,
              .why_not = why_not_stages,
              .workspace = stages_workspace,
              .launch = launch_stages},
-            {.name = "naive", .rank = 10, .workspace = naive_workspace, .launch = launch_naive});
+            {.name = "naive",
+             .rank = 10,
+             .why_not = why_not_naive,
+             .workspace = naive_workspace,
+             .launch = launch_naive});
 
 }  // namespace wt
