@@ -178,6 +178,11 @@ Tensor along_axes(CompositeScope& s, const FftnOptions& o, FftKind kind, FftKind
   return s.finish(std::move(y));
 }
 
+FftnOptions last_two_axes(FftnOptions o) {
+  if (!o.dim) o.dim = Dims{-2, -1};
+  return o;
+}
+
 // The bins 0, ..., count - 1 and -negative, ..., -1.
 Tensor frequencies(const char* name, i64 n, i64 count, i64 negative, double d,
                    const TensorOptions& o, Frame at) {
@@ -242,6 +247,11 @@ Tensor irfftn(const In& x, const FftnOptions& options) {
   CompositeScope s(info::irfftn, x);
   return along_axes(s, options, FftKind::ifft, FftKind::irfft);
 }
+
+Tensor fft2(const In& x, const FftnOptions& options) { return fftn(x, last_two_axes(options)); }
+Tensor ifft2(const In& x, const FftnOptions& options) { return ifftn(x, last_two_axes(options)); }
+Tensor rfft2(const In& x, const FftnOptions& options) { return rfftn(x, last_two_axes(options)); }
+Tensor irfft2(const In& x, const FftnOptions& options) { return irfftn(x, last_two_axes(options)); }
 
 Tensor fftfreq(i64 n, double d, const TensorOptions& o, Frame at) {
   return frequencies("fftfreq", n, n - n / 2, n / 2, d, o, at);

@@ -58,28 +58,20 @@ WT_API Tensor rfftn(const In& x, const FftnOptions& options = {});
 // ifft along the axes of `dim` but the last one, then irfft along that.
 WT_API Tensor irfftn(const In& x, const FftnOptions& options = {});
 
-// The same of the last two axes, unless `dim` says others.
-inline FftnOptions last_two_axes(FftnOptions o) {
-  if (!o.dim) o.dim = Dims{-2, -1};
-  return o;
-}
-inline Tensor fft2(const In& x, const FftnOptions& options = {}) {
-  return fftn(x, last_two_axes(options));
-}
-inline Tensor ifft2(const In& x, const FftnOptions& options = {}) {
-  return ifftn(x, last_two_axes(options));
-}
-inline Tensor rfft2(const In& x, const FftnOptions& options = {}) {
-  return rfftn(x, last_two_axes(options));
-}
-inline Tensor irfft2(const In& x, const FftnOptions& options = {}) {
-  return irfftn(x, last_two_axes(options));
-}
+// fftn of the last two axes, unless `dim` says others.
+WT_API Tensor fft2(const In& x, const FftnOptions& options = {});
+// ifftn of the last two axes, unless `dim` says others.
+WT_API Tensor ifft2(const In& x, const FftnOptions& options = {});
+// rfftn of the last two axes, unless `dim` says others.
+WT_API Tensor rfft2(const In& x, const FftnOptions& options = {});
+// irfftn of the last two axes, unless `dim` says others.
+WT_API Tensor irfft2(const In& x, const FftnOptions& options = {});
 
 // The frequencies of fft's bins, in cycles a unit of d, the distance of samples: 0, 1, ...,
-// (n - 1) / 2, -(n / 2), ..., -1, divided by n d; and of rfft's: 0, 1, ..., n / 2. Throw UsageError
-// for n < 1, DtypeError unless the dtype is floating.
+// (n - 1) / 2, -(n / 2), ..., -1, divided by n d. Throws UsageError for n < 1, DtypeError unless
+// the dtype is floating.
 WT_API Tensor fftfreq(i64 n, double d = 1, const TensorOptions& o = {}, Frame at = Frame::here());
+// The frequencies of rfft's bins: 0, 1, ..., n / 2, divided by n d. Throws as fftfreq.
 WT_API Tensor rfftfreq(i64 n, double d = 1, const TensorOptions& o = {}, Frame at = Frame::here());
 // Frequency 0 moved from the front to the middle of the axes `dims`: their second halves come
 // first. Here all of x's axes count, and none is the default: along that of the pairs real and
