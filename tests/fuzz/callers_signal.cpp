@@ -20,7 +20,7 @@ using OneAxis = Tensor (*)(const In&, const FftOptions&);
 Caller along_one(OneAxis f, bool pairs) {
   return [=](Draw& d) {
     const Tensor x = numbers(d, pairs);
-    FftOptions o{.dim = d.axis(x.ndim() - int(pairs)), .norm = norm_of(d)};
+    FftOptions o{.dim = d.axis(std::max(x.ndim() - int(pairs), 0)), .norm = norm_of(d)};
     if (d.flag()) o.n = d.number(1, 40);
     return f(x, o);
   };
@@ -30,7 +30,7 @@ Caller along_many(ManyAxes f, bool pairs) {
   return [=](Draw& d) {
     const Tensor x = numbers(d, pairs);
     FftnOptions o{.norm = norm_of(d)};
-    if (d.flag()) o.dim = d.axes(x.ndim() - int(pairs));
+    if (d.flag()) o.dim = d.axes(std::max(x.ndim() - int(pairs), 0));
     if (d.chance(0.3)) {
       Shape s;
       for (size_t i = o.dim ? o.dim->size() : 1; i > 0; --i) s.push_back(d.number(1, 9));
