@@ -46,7 +46,8 @@ Options over_time(Draw& d, i64 n_fft) {
   Options o;
   if (d.flag()) o.hop_length = d.number(1, n_fft);
   if (d.flag()) o.win_length = d.number(1, n_fft);
-  if (d.flag()) o.window = d.tensor(d.bent({o.win_length.value_or(n_fft)}), 0.5, 2);
+  if (d.flag())
+    o.window = d.tensor(d.bent({std::clamp<i64>(o.win_length.value_or(n_fft), 0, 9)}), 0.5, 2);
   o.center = d.flag(), o.normalized = d.flag(), o.onesided = d.flag();
   return o;
 }
