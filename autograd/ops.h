@@ -14,6 +14,7 @@
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/einsum.h"
 #include "warptape/autograd/ops/elementwise_loss.h"
+#include "warptape/autograd/ops/fourier.h"
 #include "warptape/autograd/ops/fused_conv.h"
 #include "warptape/autograd/ops/fused_linear.h"
 #include "warptape/autograd/ops/gather.h"
@@ -32,4 +33,5 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/autograd/ops/sort.h"
+#include "warptape/autograd/ops/spectral.h"
 #include "warptape/autograd/ops/stats.h"

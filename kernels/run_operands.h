@@ -22,6 +22,7 @@
 #include "warptape/kernels/dropout.h"
 #include "warptape/kernels/embedding.h"
 #include "warptape/kernels/exponent_counts.h"
+#include "warptape/kernels/fft.h"
 #include "warptape/kernels/gather.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/image_batch.h"
@@ -268,6 +269,7 @@ void list_operands(To& to) {
   to.template add<SoftmaxBackwardArgs>([](auto& a, auto& o) { o.out(a.gx).in(a.gy, a.y); });
   to.template add<ResizeArgs>([](auto& a, auto& o) { o.out(a.out).in(a.in); });
   to.template add<ResizeBackwardArgs>([](auto& a, auto& o) { o.out(a.gin).in(a.gout); });
+  to.template add<FftArgs>([](auto& a, auto& o) { o.out(a.y).in(a.x); });
   to.template add<UnfoldBackwardArgs>([](auto& a, auto& o) { o.out(a.gx).in(a.gout); });
   list_reductions(to);
   list_attention(to);

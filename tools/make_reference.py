@@ -539,11 +539,91 @@ def layers():
         operator(case, torch.matmul, {"input": numbers(left, 36), "other": numbers(right, 37)})
 
 
+def distribution(case, make, parameters, value, other):
+    """What a distribution says of `value` and of itself, and its divergence from one of `other`;
+    grad_*: of the sum of log_prob * weight, the entropy and the divergence."""
+    leaves = {name: t.clone().requires_grad_() for name, t in parameters.items()}
+    p = make(**leaves)
+    said = {"log_prob": p.log_prob(value), "entropy": p.entropy()}
+    if not isinstance(p, torch.distributions.Categorical):
+        said |= {"mean": p.mean, "variance": p.variance}
+    if hasattr(p, "cdf") and not value.dtype == torch.int64 and not hasattr(p, "probs"):
+        said["cdf"] = p.cdf(value)
+    total = said["entropy"].sum()
+    if other is not None:
+        said["kl"] = torch.distributions.kl_divergence(p, make(**other))
+        total = total + said["kl"].sum()
+    weight = numbers(tuple(said["log_prob"].shape), 77)
+    grads = torch.autograd.grad(total + (said["log_prob"] * weight).sum(), list(leaves.values()))
+    write(
+        case,
+        **parameters,
+        value=value,
+        weight=weight,
+        **{f"other_{name}": t for name, t in (other or {}).items()},
+        **said,
+        **{f"grad_{name}": grad for name, grad in zip(leaves, grads)},
+    )
+
+
+def distributions():
+    d = torch.distributions
+    positive = lambda shape, seed: numbers(shape, seed).abs() + 0.25
+    share = lambda shape, seed: numbers(shape, seed).abs() / 2.5 + 0.1
+    loc, scale, value = numbers((3, 1), 60), positive((4,), 61), numbers((2, 3, 4), 62)
+    other = {"loc": numbers((3, 1), 63), "scale": positive((4,), 64)}
+    distribution("distributions_normal", d.Normal, {"loc": loc, "scale": scale}, value, other)
+    distribution(
+        "distributions_log_normal", d.LogNormal, {"loc": loc, "scale": scale}, value.abs() + 0.1, None
+    )
+    low, high = numbers((3, 1), 65), numbers((4,), 66) + 5
+    distribution(
+        "distributions_uniform",
+        lambda low, high: d.Uniform(low, high, validate_args=False),
+        {"low": low, "high": high},
+        torch.stack([(low + high) / 2, low + 0.25 + 0 * high]),
+        {"low": low - 1, "high": high + 2},
+    )
+    rates = {"rate": positive((5,), 67)}
+    distribution(
+        "distributions_exponential", d.Exponential, rates, positive((3, 5), 68), {"rate": rates["rate"] + 1}
+    )
+    truths = (numbers((3, 5), 69) > 0).double()
+    for name, first, second in (
+        ("probs", share((5,), 70), share((5,), 71)),
+        ("logits", numbers((5,), 72, 6.0), numbers((5,), 73)),
+    ):
+        distribution(
+            f"distributions_bernoulli_{name}", d.Bernoulli, {name: first}, truths, {name: second}
+        )
+    classes = torch.tensor([[0, 3, 1], [2, 2, 0]])
+    for name, first, second in (
+        ("probs", positive((3, 4), 74), positive((4,), 75)),
+        ("logits", numbers((3, 4), 76, 6.0), numbers((3, 4), 77)),
+    ):
+        distribution(
+            f"distributions_categorical_{name}", d.Categorical, {name: first}, classes, {name: second}
+        )
+
+
+def windows():
+    made = {}
+    for name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
+        for periodic in (True, False):
+            for n in (1, 2, 7, 8):
+                f = getattr(torch, f"{name}_window")
+                w = f(n, periodic=periodic, dtype=torch.float64)
+                made[f"{name}_{'periodic' if periodic else 'symmetric'}_{n}"] = w
+    made["hamming_others"] = torch.hamming_window(9, True, 0.6, 0.3, dtype=torch.float64)
+    made["kaiser_others"] = torch.kaiser_window(9, False, 2.5, dtype=torch.float64)
+    write("windows", **made)
+
+
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
     optimizing = optimizers, rules, muons, clip_norm, clip_p_norms, schedules
-    for group in (*optimizing, pointwise, softmaxes, layers):
+    for group in (*optimizing, pointwise, softmaxes, layers, distributions, windows):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")

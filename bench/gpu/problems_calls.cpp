@@ -371,6 +371,10 @@ void add_windows(Rows to) {
          }));
   to.add({"unfold_backward"}, kTwo, kOdd, kPlane,
          one([](const T& x) { return unfold(x, 1, 8, 4); }));
+  // Rows, numbers of each: in shared memory, and beyond it.
+  to.add({"fft"}, kFloat, {{33, 30}}, {{16384, 1024}}, {{16, 1 << 20}}, [](const Shape& s) {
+    return Call{text(s), {{{s[0], s[1], 2}}}, [](const Ts& in) { return fft(in[0]); }};
+  });
 }
 Tensor definite(const Tensor& x) { return matmul(x, x.transpose(0, 1)); }
 void add_matrices(Rows to) {

@@ -28,6 +28,7 @@ using Callers = std::map<std::string, Caller>;
 
 void add_pointwise_callers(Callers& to);
 void add_shape_callers(Callers& to);
+void add_signal_callers(Callers& to);
 void add_structured_callers(Callers& to);
 
 }  // namespace wt_test

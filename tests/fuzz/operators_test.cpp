@@ -40,6 +40,7 @@ const Callers& callers() {
     Callers c;
     add_pointwise_callers(c);
     add_shape_callers(c);
+    add_signal_callers(c);
     add_structured_callers(c);
     return c;
   }();
