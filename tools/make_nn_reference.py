@@ -336,13 +336,56 @@ def recurrent():
     module("gru", nn.GRU(3, 2), (4, 2, 3))
     module("gru_two_both_ways", nn.GRU(3, 2, num_layers=2, bidirectional=True, batch_first=True), (2, 3, 3))
     module("gru_state", nn.GRU(2, 3, bias=False), (3, 2), state(1, 0, 3))
+    module("rnn", nn.RNN(3, 2), (4, 2, 3))
+    both_ways = {"num_layers": 2, "bidirectional": True, "batch_first": True}
+    module("rnn_two_both_ways", nn.RNN(3, 2, nonlinearity="relu", **both_ways), (2, 3, 3))
+    module("rnn_state", nn.RNN(2, 3, bias=False), (3, 2), state(1, 0, 3))
+    module("rnn_cell", nn.RNNCell(3, 2), (4, 3))
+    module("rnn_cell_relu", nn.RNNCell(3, 2, nonlinearity="relu"), (3,), (2,))
+    module("lstm_cell", nn.LSTMCell(3, 2), (4, 3), (4, 2), (4, 2), call=lambda m, x, h, c: m(x, (h, c)))
+    module("lstm_cell_alone", nn.LSTMCell(3, 2, bias=False), (3,))
+    module("gru_cell", nn.GRUCell(3, 2), (4, 3), (4, 2))
+    module("gru_cell_alone", nn.GRUCell(3, 2, bias=False), (3,))
+
+
+def packed():
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    def call(lengths, pad={}, **pack):
+        def run(m, x, *state):
+            p = pack_padded_sequence(x, torch.tensor(lengths), **pack)
+            y, last = m(p, state if len(state) == 2 else state[0]) if state else m(p)
+            return pad_packed_sequence(y, **pad)[0], last
+
+        return run
+
+    module("packed_lstm", nn.LSTM(3, 2), (4, 3, 3), call=call([4, 2, 2]))
+    module(
+        "packed_lstm_both_ways",
+        nn.LSTM(3, 2, num_layers=2, bidirectional=True),
+        (4, 3, 3),
+        (4, 3, 2),
+        (4, 3, 2),
+        call=call([2, 4, 1], enforce_sorted=False),
+    )
+    first = {"batch_first": True}
+    module(
+        "packed_gru",
+        nn.GRU(2, 3, bidirectional=True, **first),
+        (3, 5, 2),
+        (2, 3, 3),
+        call=call(
+            [1, 3, 4], {"padding_value": 0.5, "total_length": 6, **first}, enforce_sorted=False, **first
+        ),
+    )
+    module("packed_rnn", nn.RNN(2, 3, bidirectional=True), (3, 2, 2), call=call([3, 1]))
 
 
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
     groups = (convolutions, norms, poolings, activations, others, losses)
-    for group in groups + (attention, transformers, recurrent):
+    for group in groups + (attention, transformers, recurrent, packed):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")
