@@ -15,3 +15,4 @@
 #include "warptape/nn/recurrent_cells.h"
 #include "warptape/nn/transformer.h"
 #include "warptape/nn/upsample.h"
+#include "warptape/nn/weight_norm.h"
