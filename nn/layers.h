@@ -8,6 +8,7 @@
 #include "warptape/nn/embedding.h"
 #include "warptape/nn/linear.h"
 #include "warptape/nn/loss.h"
+#include "warptape/nn/named_parameters.h"
 #include "warptape/nn/norms.h"
 #include "warptape/nn/packed_sequence.h"
 #include "warptape/nn/pooling.h"
