@@ -6,9 +6,8 @@
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/class_labels.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
-#include "warptape/autograd/ops/gather.h"
-#include "warptape/autograd/ops/internal/loss_checks.h"
 #include "warptape/autograd/ops/internal/reduced_axes.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -165,8 +164,7 @@ Tensor gumbel_softmax(const In& logits, const GumbelSoftmaxOptions& options) {
   const Tensor noise = to_dtype(neg(log(neg(log(u)))), x.dtype());
   Tensor y = softmax(div(add(x, noise), options.tau), axis);
   if (options.hard && y.numel() > 0) {
-    const Tensor best = argmax(y, axis, {.keep_dim = true});
-    const Tensor one = scatter(zeros_like(y), axis, best, 1.0);
+    const Tensor one = to_dtype(hits(argmax(y, axis), y.size(axis), axis), y.dtype());
     y = add(sub(one, detach(y)), y);  // straight through: the value of one, the gradient of y
   }
   return call.drawn(s.finish(to_dtype(y, s.dtype())));

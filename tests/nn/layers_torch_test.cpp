@@ -153,6 +153,12 @@ TEST_CASE("PyTorch's modules: losses, and weights of their state", "[layers][tor
   check_torch<2>("bce_with_logits_loss",
                  nn::BCEWithLogitsLoss{{.weight = weight.clone(), .pos_weight = weight.clone()}});
   check_torch<2>("kl_div_loss", nn::KLDivLoss{});
+  check_torch<2>("poisson_nll_loss", nn::PoissonNLLLoss{{.full = true}});
+  check_torch<3>("gaussian_nll_loss", nn::GaussianNLLLoss{{.eps = 0.1}});
+  check_torch<3>("margin_ranking_loss", nn::MarginRankingLoss{{.margin = 0.5}});
+  check_torch<2>("hinge_embedding_loss", nn::HingeEmbeddingLoss{});
+  check_torch<2>("soft_margin_loss", nn::SoftMarginLoss{});
+  check_torch<2>("multi_margin_loss", nn::MultiMarginLoss{{.p = 2, .weight = weight.clone()}});
   check_torch<3>("cosine_embedding_loss", nn::CosineEmbeddingLoss{{.margin = 0.25}});
   check_torch<3>("triplet_margin_loss", nn::TripletMarginLoss{{.swap = true}});
   nn::CTCLoss ctc;

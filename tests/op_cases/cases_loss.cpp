@@ -187,6 +187,7 @@ void add_cross_entropy(std::vector<OpCase>& rows) {
            {"cross_entropy_forward", "cross_entropy_backward"},
            kFloats,
            ResultType::loss};
+  c.cancels = true;  // softmax(x) - target
   add_label_samples(c);
   add_probability_samples(c);
   const auto call = [](const Shape& x, const Shape& y, DType t, CrossEntropyOptions o, double label,
