@@ -11,6 +11,7 @@
 // the module itself has no such parameter of, for one that is computed already, and for one that an
 // optimizer holds.
 #pragma once
+#include <concepts>
 #include <optional>
 #include <string>
 #include <utility>

@@ -66,7 +66,8 @@ TEST_CASE("PyTorch's modules: norms", "[layers][torch]") {
   check_torch("rms_norm", nn::RMSNorm{5, {.dtype = f64}});
   check_torch("instance_norm1d", nn::InstanceNorm1d{3, {.dtype = f64}});
   check_torch("instance_norm1d_alone", nn::InstanceNorm1d{3, {.affine = true, .dtype = f64}});
-  const nn::InstanceNormLayerOptions tracked{.affine = true, .track_running_stats = true, .dtype = f64};
+  const nn::InstanceNormLayerOptions tracked{
+      .affine = true, .track_running_stats = true, .dtype = f64};
   check_torch("instance_norm2d", nn::InstanceNorm2d{2, tracked});
   check_torch_eval("instance_norm2d_eval", nn::InstanceNorm2d{2, tracked});
   check_torch("instance_norm3d", nn::InstanceNorm3d{2, {.eps = 0.1, .dtype = f64}});

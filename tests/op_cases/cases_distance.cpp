@@ -1,27 +1,16 @@
 // Rows of the distances and of the losses that compare them. What comes out of a loss is its mean.
 #include "warptape/autograd/ops/distance.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
 
-// A value, and what its roundings are relative to.
-struct Part {
-  double value, magnitude;
-};
+using Part = LossPart;
 // The elements of x, broadcast to `shape`, along `axis` through index i.
 std::vector<double> line(const Array& x, const Shape& shape, std::vector<i64> i, int axis) {
   std::vector<double> v;
   for (i[size_t(axis)] = 0; i[size_t(axis)] < shape[axis]; ++i[size_t(axis)]) v.push_back(at(x, i));
   return v;
-}
-
-// The mean of losses.
-Array mean_of(const Array& losses) {
-  const double n = double(losses.v.size());
-  double sum = 0, magnitude = 0;
-  for (size_t e = 0; e < losses.v.size(); ++e) sum += losses.v[e], magnitude += losses.magnitude[e];
-  return {{}, {sum / n}, losses.terms + n, {magnitude / n}};
 }
 
 // --- cosine ---
@@ -155,7 +144,7 @@ void add_cosine_embedding(std::vector<OpCase>& rows) {
              r.v.push_back(y == 1 ? 1 - p.value : y == -1 ? std::fmax(0, p.value - k.margin) : 0);
              r.magnitude.push_back(1 + p.magnitude + std::fabs(k.margin));
            }
-           return k.each ? r : mean_of(r);
+           return k.each ? r : mean_of_losses(r);
          }});
     c.samples.back().torch = k.torch;
     if (k.shape == Shape{3, 1}) c.samples.back().gradients = false;  // 1 or -1 whatever the numbers
@@ -308,7 +297,7 @@ void add_triplet_margin(std::vector<OpCase>& rows) {
                              r.v.push_back(std::fmax(0, near.value - far.value + o.margin));
                              r.magnitude.push_back(near.magnitude + far.magnitude + o.margin);
                            }
-                           return each ? r : mean_of(r);
+                           return each ? r : mean_of_losses(r);
                          }});
     c.samples.back().torch = k.torch;
     c.samples.back().second_is_zero = k.o.p == 1;

@@ -2,15 +2,12 @@
 #include <functional>
 
 #include "warptape/autograd/ops/elementwise_loss.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
 
-// One element's loss, and what its roundings are relative to.
-struct Part {
-  double value, magnitude;
-};
+using Part = LossPart;
 using Formula = std::function<Part(double x, double t, const std::vector<double>& weights)>;
 
 // The sum over elements over `weight(shape)`. Inputs after the first two are weights that
@@ -54,15 +51,6 @@ struct Options {
   CheckedFunction call, each;  // the mean, and the losses one by one
   Formula formula;
 };
-
-// The expression of the mean as that of the losses one by one.
-std::string without_reduction(std::string torch) {
-  const std::string batch = "reduction='batchmean'";
-  if (const size_t at = torch.find(batch); at != std::string::npos)
-    return torch.replace(at, batch.size(), "reduction='none'");
-  torch.pop_back();
-  return torch + ", reduction='none')";
-}
 
 const Shape kShapes[] = {{3, 5}, {2, 3, 4}, {}, {1}, {7, 1, 3}, {3, 257}, {0, 3}};
 

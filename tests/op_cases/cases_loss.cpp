@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "warptape/autograd/ops/loss.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
@@ -96,13 +96,6 @@ Array probability_oracle(const std::vector<Array>& in, double smoothing, bool ea
   const double terms = kTermsOfFormula + double(count(x.shape));
   return each ? each_of(losses, labels, terms) : mean_of(losses, terms);
 }
-// "F.f(a)" to "F.f(a, reduction='none')".
-std::string without_reduction(std::string torch) {
-  if (torch.empty()) return torch;
-  torch.pop_back();
-  return torch + ", reduction='none')";
-}
-
 void add_label_samples(OpCase& c) {
   struct Case {
     const char* label;

@@ -12,6 +12,17 @@ struct LossPart {
   double value, magnitude;
 };
 
+// The expression of a mean in PyTorch as that of the losses one by one: "F.f(a)" to "F.f(a,
+// reduction='none')".
+inline std::string without_reduction(std::string torch) {
+  const std::string batch = "reduction='batchmean'";
+  if (const size_t at = torch.find(batch); at != std::string::npos)
+    return torch.replace(at, batch.size(), "reduction='none'");
+  if (torch.empty()) return torch;
+  torch.pop_back();
+  return torch + ", reduction='none')";
+}
+
 // From the losses one by one, whose terms and magnitudes are set.
 inline Array mean_of_losses(const Array& losses) {
   const double n = double(losses.v.size());
@@ -32,14 +43,12 @@ struct LossWay {
 
 inline void add_loss_way(OpCase& c, const LossWay& way) {
   for (const bool each : {false, true}) {
-    std::string torch = way.torch;
-    if (each && !torch.empty()) torch.pop_back(), torch += ", reduction='none')";
     Sample s{way.label + (each ? " unreduced" : ""), way.inputs,
              [call = way.call, each](std::span<const Tensor> in) { return call(in, each); },
              [losses = way.losses, each](const std::vector<Array>& in) {
                return each ? losses(in) : mean_of_losses(losses(in));
              }};
-    s.torch = torch;
+    s.torch = each ? without_reduction(way.torch) : way.torch;
     s.second_is_zero = way.second_is_zero;
     s.gradients = way.gradients;
     c.samples.push_back(std::move(s));
