@@ -124,7 +124,7 @@ def param_text(param):
     if not int(pointer):
         return "no parameter"
     slot = pointer.dereference()
-    return "%s: %s" % (slot["name"].format_string().strip('"'), tensor_text(slot["tensor"]))
+    return "%s: %s" % (slot["name"]["_M_dataplus"]["_M_p"].string(), tensor_text(slot["tensor"]))
 
 
 PRINTERS = {

@@ -1,4 +1,4 @@
-// What tests/tools/gdb_printers_test.sh looks at with gdb.
+// What tests/consumers/gdb_printers.sh looks at with gdb.
 #include "warptape/core/factories.h"
 #include "warptape/nn/module.h"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gdb_printers_test.sh COMPILER LIBRARY PACKAGE_FILE INCLUDE_DIR...: a program with the library in it,
+# gdb_printers.sh COMPILER LIBRARY PACKAGE_FILE INCLUDE_DIR...: a program with the library in it,
 # under gdb: the printers are found in the program, and show what is there. Exit code 77: no gdb.
 set -euo pipefail
 compiler=$1 library=$2 package=$3
@@ -47,7 +47,8 @@ expect '$14 = gain: tensor [2] f32 cpu requires_grad = {0.5, 2}'
 expect 'tensor [2, 3] f32 cpu = {{1, 2.5, 3}, {4, 5, 6}}'
 expect '$16 = tensor [2, 3] f32 cpu = {{1, 2.5, 3}, {4, ...}}'
 # A program that gdb was not told to trust: gdb itself says how to.
+mv "$dir/out" "$dir/trusted"
 show /nowhere x >"$dir/out" || true
 expect 'add-auto-load-safe-path'
-[ $failed = 0 ] || { echo "gdb said:"; cat "$dir/out"; exit 1; }
+[ $failed = 0 ] || { echo "gdb said:"; cat "$dir/trusted" "$dir/out"; exit 1; }
 echo "gdb shows ${#names[@]} values as it should"
