@@ -116,7 +116,7 @@ ProductResult jvp(const TensorFunction& f, const Tensor& x, const Tensor& v,
   const Tensor y = called(f, in, at);
   if (!y.requires_grad()) return {y, zeros_like(y)};
   // u -> u^T J is linear: its derivative by u, applied to v, is J v, whatever u is.
-  const Tensor u = zeros_like(y).set_requires_grad();
+  const Tensor u = ones_like(y).set_requires_grad();
   const Tensor vector_product = in.derivatives(y, u, true, true)[0];
   Tensor product;
   if (vector_product.requires_grad())

@@ -286,7 +286,7 @@ void OpScope::begin_in_place() const {
     fail<InplaceError>(
         str("in-place operation on a view while gradients are recorded; the view was made at ",
             describe_frame(p->frame)),
-        "an operator that makes a new tensor, or cat() of the parts");
+        "x.index_put_({...}, value) of the whole, which is recorded, or cat() of the parts");
   if (p->cell->views.load(std::memory_order_relaxed) != 0)
     fail<InplaceError>(str("in-place operation on a tensor with live views while gradients are "
                            "recorded; a view was made at ",

@@ -45,6 +45,7 @@ class WT_API Sequential : public Module<Sequential> {
   void push_back(const std::string& name, M module) {
     const ModuleBase* child = nullptr;
     if constexpr (std::derived_from<M, ModuleBase>) {
+      detail::check_forward<M>();
       add_child(name, module);
       child = &module;
     }
@@ -84,6 +85,7 @@ class ModuleList : public Module<ModuleList<M>> {
     for (i64 i = 0; i < count; ++i) push_back(make());
   }
   void push_back(M module) {
+    detail::check_forward<M>();
     this->add_child(std::to_string(modules_->size()), module);
     modules_->push_back(std::move(module));
   }
@@ -117,6 +119,7 @@ class ModuleDict : public Module<ModuleDict<M>> {
   }
   // Throws UsageError for a name that is there already or is none (letters, digits, '_').
   void insert(const std::string& name, M module) {
+    detail::check_forward<M>();
     this->add_child(name, module);
     entries_->emplace_back(name, std::move(module));
   }

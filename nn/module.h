@@ -67,7 +67,8 @@ class WT_API Param {
 
   const Tensor& tensor() const { return slot_->tensor; }
   operator const Tensor&() const { return slot_->tensor; }  // NOLINT: implicit by design
-  const Tensor* operator->() const { return &slot_->tensor; }
+  // Methods of the tensor, those in place too: net.fc.weight->mul_(0.9) under NoGrad.
+  Tensor* operator->() const { return &slot_->tensor; }
   bool defined() const { return slot_->tensor.defined(); }
   const std::shared_ptr<detail::ParamSlot>& slot() const { return slot_; }
 
@@ -75,6 +76,36 @@ class WT_API Param {
   std::shared_ptr<detail::ParamSlot> slot_;
 };
 using Buffer = Param;
+
+template <class Self>
+class Module;
+
+namespace detail {
+template <class Self>
+std::type_identity<Self> self_of(const Module<Self>*);
+template <class C, class R, class... A>
+std::type_identity<C> owner_of(R (C::*)(A...));
+template <class C, class R, class... A>
+std::type_identity<C> owner_of(R (C::*)(A...) const);
+// Whether M, derived from a class of modules, has a forward of its own: calls would pass it by.
+template <class M>
+constexpr bool hides_forward() {
+  if constexpr (requires {
+                  owner_of(&M::forward);
+                  self_of(static_cast<M*>(nullptr));
+                })
+    return !std::derived_from<typename decltype(self_of(static_cast<M*>(nullptr)))::type,
+                              typename decltype(owner_of(&M::forward))::type>;
+  else
+    return false;
+}
+template <class M>
+constexpr void check_forward() {
+  static_assert(!hides_forward<M>(),
+                "calls of this module run the forward of the class it derives from, not its own: "
+                "derive from nn::Module<...> and hold the other module as a member");
+}
+}  // namespace detail
 
 struct NamedTensor {
   std::string name;  // "head.2.weight"
@@ -295,6 +326,7 @@ class WT_API ModuleBase {
   Buffer add_buffer(const char* name, Tensor buffer);
   template <class M>
   requires std::derived_from<M, ModuleBase> M add(const std::string& name, M module) {
+    detail::check_forward<M>();
     add_child(name, module);
     return module;
   }

@@ -98,7 +98,7 @@ void Optimizer::fill_state(size_t slot, double value) {
 // --- steps ---
 
 void Optimizer::zero_grad(const ZeroGradOptions& options, Frame at) {
-  if (windows_.equal > 1 && windows_.length > 1 && !options.discard) {
+  if (windows_.equal > 1 && windows_.length > 1 && !windows_.stepped && !options.discard) {
     const FrameScope frame(at);
     const u32 pending = arenas_->pending_backwards();
     if (pending > 0 && pending < windows_.length)
@@ -114,6 +114,7 @@ void Optimizer::zero_grad(const ZeroGradOptions& options, Frame at) {
     arenas_->zero_grad();
   else
     arenas_->fill_grad_zero();
+  windows_.stepped = false;
 }
 
 const std::vector<Run>& Optimizer::prepare() {
@@ -260,6 +261,7 @@ void Optimizer::check_step(const char* caller, u32 scaler) {
   if (next.steps++ == 0) next.first = w.backwards;
   next.equal = next.length == w.backwards ? next.equal + 1 : 1;
   next.length = w.backwards;
+  next.stepped = true;
   if (next.steps == 3 && next.first == 1 && next.length > 1 && next.equal == 2)
     refuse_step(kind_.name, caller,
                 str("after ", next.length,

@@ -73,6 +73,8 @@ class WT_API Optimizer {
   // Marks all gradients unwritten. A parameter that no backward reaches before the next step is
   // neither updated nor decayed, and counts in no norm. Throws UsageError where a loop that steps
   // after every k backwards (k > 1) would lose those of a shorter last window, unless `discard`.
+  // What a backward adds between a step and zero_grad() counts as no window: a GAN's generator does
+  // so in the discriminator.
   void zero_grad(const ZeroGradOptions& options = {}, Frame at = Frame::here());
 
   // One update from the gradients. While the device's mailbox holds a bad label or index, or `skip`
@@ -244,7 +246,8 @@ class WT_API Optimizer {
   struct Windows {
     i64 steps = 0;
     u32 first = 0, length = 0;  // of the first one, and of the last `equal` ones
-    i64 equal = 0;
+    u32 equal = 0;
+    bool stepped = false;  // since zero_grad()
   } windows_;
 };
 

@@ -6,7 +6,9 @@
 // (overflow, NaN, bad label) cannot move it. The optimizer uploads a table of the coming values and
 // the step kernel reads it by the device's own count, so no step waits for the host.
 #pragma once
+#include <concepts>
 #include <functional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,11 +17,17 @@
 
 namespace wt::optim {
 
+class Schedule;
+template <class F>
+concept ScheduleFunction = !std::same_as<std::remove_cvref_t<F>, Schedule> &&
+                           std::convertible_to<F, std::function<double(i64)>>;
+
 class Schedule {
  public:
   Schedule() = default;
-  // Any pure function of the applied count: optim::Schedule{[](wt::i64 k) { return ...; }}.
-  explicit Schedule(std::function<double(i64)> at) : at_(std::move(at)) {}
+  // Any pure function of the applied count: opt.set_schedule([](i64 k) { return ...; }).
+  template <ScheduleFunction F>
+  Schedule(F&& at) : at_(std::forward<F>(at)) {}  // NOLINT: implicit by design
   // The factor that the step after `applied` applied ones uses. 1 for an empty schedule.
   double at(i64 applied) const { return at_ ? at_(applied) : 1; }
   explicit operator bool() const { return at_ != nullptr; }

@@ -109,6 +109,7 @@ Tensor scaled(const Tensor& x, Scalar alpha, Frame at) {
 void detail::assign(const OpInfo& op, Tensor& x, const Tensor& y, Frame at) {
   const In self(x, at.file, at.line), from(y, at.file, at.line);
   OpScope s(op, self, from);
+  check_writable(s);
   s.begin_in_place();
   s.record(write_backward);
   run(CopyArgs{s.view(0), s.view(1)}, s.launch());
@@ -188,7 +189,10 @@ namespace {
 void lerp_in_place(Tensor& x, const Tensor& end, const Operand& weight, Frame at) {
   if (mode.recomputation && detail::leaves_alone(x.impl())) return;
   const FrameScope frame(at);
-  const In self(x, at.file, at.line), end_in(end, at.file, at.line);
+  // The weight's gradient reads x as it was.
+  const bool reads_x = mode.grad && !weight.is_scalar() && weight.impl()->node;
+  const Tensor old = reads_x ? x.clone(at) : x;
+  const In self(old, at.file, at.line), end_in(end, at.file, at.line);
   const Tensor y = lerp(self, end_in, weight);
   if (y.shape() != x.shape())
     throw ShapeError(str("[lerp_] the result would be ", y.shape(), ", the tensor is ", describe(x),

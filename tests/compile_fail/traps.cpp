@@ -94,7 +94,11 @@ void batches(Tensor x, TrainStep& step) {
 }
 
 // Options are aggregates beside their class; Sequential's template does not take over its copies.
+struct Renamed : nn::Linear {  // derived, but with no forward of its own
+  using nn::Linear::Linear;
+};
 void modules(Tensor x) {
+  (void)nn::Sequential{Renamed{2, 2}, nn::Conv2d{1, 1, {.kernel = 1}}, nn::BatchNorm1d{2}}(x);
   nn::Sequential net{nn::Flatten{}, nn::Linear{4, 2, {.bias = false}}, nn::ReLU{}};
   nn::Sequential copy{net}, same = copy, moved{std::move(same)};
   const nn::Sequential fixed{net};
@@ -114,6 +118,17 @@ void guards() {
   const EnableGrad grad;
   const InferenceMode inference;
 }
+
+// Its forward is not the one that calls run.
+struct Doubled : nn::Linear {
+  using nn::Linear::Linear;
+  Tensor forward(Tensor x) { return linear(x, weight, bias) * 2; }
+};
+template <class M>
+struct Holder : nn::Module<Holder<M>> {
+  M held = this->add("held", M{2, 2});
+  Tensor forward(Tensor x) { return held(x); }
+};
 
 void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_bool_as_axis
@@ -293,6 +308,18 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_copied_operand
   // error: deleted
   const In a(x), b(a);
+#endif
+#ifdef WT_TRAP_forward_of_derived_member
+  // error: run the forward of the class it derives from
+  (void)Holder<Doubled>()(x);
+#endif
+#ifdef WT_TRAP_forward_of_derived_step
+  // error: run the forward of the class it derives from
+  (void)nn::Sequential{Doubled{2, 2}}(x);
+#endif
+#ifdef WT_TRAP_forward_of_derived_list
+  // error: run the forward of the class it derives from
+  (void)nn::ModuleList<Doubled>(2, [] { return Doubled{2, 2}; });
 #endif
 #ifdef WT_TRAP_ragged_floats_as_shape
   // error: Shape

@@ -63,7 +63,9 @@ TEST_CASE("functional_call: an inner step of gradient descent is differentiated 
   const FunctionalNet net;
   const Tensor x = rand({4, 2}, {.dtype = f64}), y = rand({4, 1}, {.dtype = f64});
   const auto adapted_loss = [&](std::span<const Tensor> p) {
-    const std::vector<Tensor> own(p.begin(), p.end());
+    const EnableGrad recording;  // the differences are evaluated without
+    std::vector<Tensor> own;
+    for (const Tensor& t : p) own.push_back(t.requires_grad() ? t : t.detach().set_requires_grad());
     const std::vector<Tensor> g =
         grads(mse_loss(functional_call(net, own, x), y).mean(), own, {.create_graph = true});
     std::vector<Tensor> fast;

@@ -251,6 +251,22 @@ TEST_CASE("trap T11: the last, shorter window is dropped by zero_grad", "[trap]"
   CHECK_NOTHROW(l.opt.zero_grad());  // nothing is pending
 }
 
+// The discriminator steps after two backwards; then the generator's backward passes through it.
+TEST_CASE("trap T11: a GAN's discriminator has no shorter window", "[trap]") {
+  Loop l;
+  for (int i = 0; i < 5; ++i) {
+    CHECK_NOTHROW(l.opt.zero_grad());
+    l.loss().backward();
+    l.loss().backward();
+    l.opt.step();
+    l.loss().backward();  // of the other network's step
+  }
+  l.opt.zero_grad();
+  l.loss().backward();
+  const std::string text = l.refused([&] { l.opt.zero_grad(); });
+  CHECK(mentions(text, "the gradients of 1 backward() calls would be lost"));
+}
+
 TEST_CASE("trap T30: f16 without loss scaling", "[trap]") {
   Loop l;
   {

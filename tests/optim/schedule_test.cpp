@@ -51,6 +51,10 @@ TEST_CASE("Schedules: they compose", "[wall][schedules]") {
   CHECK(r.at(5) == 0.25);
   CHECK(r.at(6) == 1.0);
   CHECK(optim::restarts(3, optim::linear(3, 3, 0)).at(7) == 2.0);
+  const auto own = [](i64 k) { return 1.0 / double(k + 1); };
+  CHECK(optim::warmup(2, own).at(4) == 1.0 / 3);
+  CHECK(optim::Schedule(own).at(3) == 0.25);
+  CHECK(!optim::Schedule{});
   CHECK_THROWS_AS(optim::cosine(0), UsageError);
   CHECK_THROWS_AS(optim::chain({}), UsageError);
 }

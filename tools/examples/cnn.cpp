@@ -24,7 +24,7 @@ struct Cnn : nn::Module<Cnn> {
 // Any two data sets of images [1, 28, 28] and labels in [0, 10).
 template <class Train, class Test>
 static void train_on(const Train& images, const Test& unseen, int steps) {
-  Cnn net;  // on the cpu: convolutions and pooling have kernels on no other device yet
+  Cnn net;
   optim::Sgd opt{net, {.lr = 0.05, .momentum = 0.9, .weight_decay = 5e-4, .nesterov = true}};
   TrainStep step{net, opt, {.clip_norm = 5.0, .schedule = optim::one_cycle(steps + 1)}};
   data::Loader loader{images, {.batch = 64, .shuffle = true, .seed = 1, .drop_last = true}};

@@ -15,10 +15,10 @@ using namespace wt;
 constexpr i64 kContext = 64, kChannels = 64, kHeads = 4, kLayers = 2, kBytes = 256;
 
 struct Block : nn::Module<Block> {
-  nn::LayerNorm norm1 = add("norm1", nn::LayerNorm{{kChannels}});
+  nn::LayerNorm norm1 = add("norm1", nn::LayerNorm{kChannels});
   nn::Linear qkv = add("qkv", nn::Linear{kChannels, 3 * kChannels});
   nn::Linear out = add("out", nn::Linear{kChannels, kChannels});
-  nn::LayerNorm norm2 = add("norm2", nn::LayerNorm{{kChannels}});
+  nn::LayerNorm norm2 = add("norm2", nn::LayerNorm{kChannels});
   nn::Linear up = add("up", nn::Linear{kChannels, 4 * kChannels});
   nn::Linear down = add("down", nn::Linear{4 * kChannels, kChannels});
 
@@ -39,7 +39,7 @@ struct Gpt : nn::Module<Gpt> {
   nn::Embedding token = add("token", nn::Embedding{kBytes, kChannels});
   nn::Embedding place = add("place", nn::Embedding{kContext, kChannels});
   std::vector<Block> blocks;
-  nn::LayerNorm norm = add("norm", nn::LayerNorm{{kChannels}});
+  nn::LayerNorm norm = add("norm", nn::LayerNorm{kChannels});
   nn::Linear head = add("head", nn::Linear{kChannels, kBytes});
   Gpt() {
     for (i64 i = 0; i < kLayers; ++i) blocks.push_back(add("block" + std::to_string(i), Block{}));
