@@ -21,12 +21,13 @@ struct CrossEntropyOptions {
 // -weight target log_softmax(logits), whose weight is the number of samples whatever the class
 // weights; smoothing makes the target (1 - e) target + e / C. ignore_index must be negative then.
 //
+// With `unreduced` the loss of each sample: the shape of the labels, for probabilities that of the
+// logits without the axis of the classes.
+//
 // Throws ShapeError, DtypeError, UsageError (smoothing outside [0, 1]) and IndexError for a label
 // outside [0, C): at once on the cpu, at the next wait on other devices.
 WT_API Loss cross_entropy(const In& logits, const In& labels,
                           const CrossEntropyOptions& options = {});
-// Of each sample: the shape of the labels, for probabilities that of the logits without the axis of
-// the classes.
 WT_API Tensor cross_entropy(const In& logits, const In& labels, Unreduced,
                             const CrossEntropyOptions& options = {});
 
