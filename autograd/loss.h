@@ -27,6 +27,18 @@ struct WT_GUARD Loss {
   WT_API void backward(BackwardOptions options = {}, Frame at = Frame::here()) const;
 };
 
+// What a loss takes before its options to give the losses one by one, as a tensor that nothing has
+// added up yet: PyTorch's reduction="none".
+//
+//   Tensor losses = cross_entropy(net(x), y, unreduced, {.label_smoothing = 0.1});   // [N]
+//
+// They are f32 (f64 of f64 operands), weighted as in the sum, and 0 where nothing counts.
+struct Unreduced {
+  struct Token {};
+  explicit constexpr Unreduced(Token) {}  // `{}` stands for the options
+};
+inline constexpr Unreduced unreduced{Unreduced::Token{}};
+
 namespace detail {
 WT_API Loss scaled(const Loss& loss, Scalar factor);
 }

@@ -52,6 +52,7 @@
 #include "warptape/optim/clip.h"
 #include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/lbfgs.h"
+#include "warptape/optim/more_rules.h"
 #include "warptape/optim/muon.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/plateau.h"

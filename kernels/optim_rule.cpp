@@ -5,6 +5,7 @@
 
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/cpu/optim_rule.h"
+#include "warptape/kernels/optim_rule_more.h"
 
 namespace wt {
 
@@ -78,6 +79,18 @@ WT_VARIANTS(cpu, radam_step, RadamStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = radam_step_why_not,
                         .launch = radam_step_avx2)  //
             {.name = "reference", .why_not = refuse, .launch = reference<detail::RadamRule>});
+WT_VARIANTS(cpu, adamax_step, AdamaxStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = adamax_step_why_not,
+                        .launch = adamax_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::AdamaxRule>});
+WT_VARIANTS(cpu, adadelta_step, AdadeltaStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = adadelta_step_why_not,
+                        .launch = adadelta_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::AdadeltaRule>});
+WT_VARIANTS(cpu, rprop_step, RpropStepArgs,
+            WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = rprop_step_why_not,
+                        .launch = rprop_step_avx2)  //
+            {.name = "reference", .why_not = refuse, .launch = reference<detail::RpropRule>});
 WT_VARIANTS(cpu, muon_step, MuonStepArgs,
             WT_AVX2_ROW(.name = "avx2", .rank = 10, .why_not = muon_step_why_not,
                         .launch = muon_step_avx2)  //

@@ -5,6 +5,7 @@
 #include "warptape/kernels/optim_rule.h"
 
 #include "warptape/kernels/device/vector.cuh"
+#include "warptape/kernels/optim_rule_more.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
@@ -211,6 +212,24 @@ WT_VARIANTS(WT_DEVICE_NS, radam_step, RadamStepArgs,
              .why_not = not_packs,
              .launch = vectorized<detail::RadamRule>},
             {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RadamRule>});
+WT_VARIANTS(WT_DEVICE_NS, adamax_step, AdamaxStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::AdamaxRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::AdamaxRule>});
+WT_VARIANTS(WT_DEVICE_NS, adadelta_step, AdadeltaStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::AdadeltaRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::AdadeltaRule>});
+WT_VARIANTS(WT_DEVICE_NS, rprop_step, RpropStepArgs,
+            {.name = "vectorized",
+             .rank = 10,
+             .why_not = not_packs,
+             .launch = vectorized<detail::RpropRule>},
+            {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::RpropRule>});
 WT_VARIANTS(WT_DEVICE_NS, muon_step, MuonStepArgs,
             {.name = "vectorized",
              .rank = 10,

@@ -108,6 +108,34 @@ struct RadamStepArgs : RuleArgs {
 };
 WT_CONTRACT(radam_step, RadamStepArgs);
 
+// Adamax (Kingma and Ba 2015, section 7.1), states m and u:
+//   g = grad * grad_factor + weight_decay * param
+//   m += (1 - beta1) * (g - m); u = max(beta2 * u, |g| + eps); param -= rate / bias1 * m / u
+struct AdamaxStepArgs : RuleArgs {
+  i64 flops() const { return n * 10; }
+};
+WT_CONTRACT(adamax_step, AdamaxStepArgs);
+
+// Adadelta (Zeiler 2012), states square_avg and acc_delta:
+//   g = grad * grad_factor + weight_decay * param
+//   square_avg = alpha * square_avg + (1 - alpha) * g * g
+//   delta = sqrt(acc_delta + eps) / sqrt(square_avg + eps) * g
+//   acc_delta = alpha * acc_delta + (1 - alpha) * delta * delta; param -= rate * delta
+struct AdadeltaStepArgs : RuleArgs {
+  i64 flops() const { return n * 18; }
+};
+WT_CONTRACT(adadelta_step, AdadeltaStepArgs);
+
+// Rprop (Riedmiller and Braun 1993) without the step back, states prev and step_size:
+//   g = grad * grad_factor
+//   step_size *= eta_plus where g * prev > 0, eta_minus where it is below 0, within [least, most]
+//   g = 0 where g * prev < 0; param -= sign(g) * step_size; prev = g
+struct RpropStepArgs : RuleArgs {
+  double eta_minus = 0.5, eta_plus = 1.2, least = 1e-6, most = 50;
+  i64 flops() const { return n * 9; }
+};
+WT_CONTRACT(rprop_step, RpropStepArgs);
+
 // Muon's step (Jordan et al. 2024), states momentum and the direction, which is only read:
 //   g = grad * grad_factor; momentum += (1 - block.momentum) * (g - momentum)
 //   param = param * (1 - rate * weight_decay) - rate * direction

@@ -297,6 +297,9 @@ void list_optim_operands(To& to) {
   to.template add<LionStepArgs>(rule);
   to.template add<NadamStepArgs>(rule);
   to.template add<RadamStepArgs>(rule);
+  to.template add<AdamaxStepArgs>(rule);
+  to.template add<AdadeltaStepArgs>(rule);
+  to.template add<RpropStepArgs>(rule);
   to.template add<EmaStepArgs>(rule);
   to.template add<MuonStepArgs>([](auto& a, auto& o) {  // the direction is only read
     o.out(a.param, a.n, a.dtype).out(a.state[0], a.n, a.dtype);

@@ -27,6 +27,28 @@ Loss CosineEmbeddingLoss::forward(Tensor a, const Tensor& b, const Tensor& targe
 Loss TripletMarginLoss::forward(Tensor anchor, const Tensor& positive, const Tensor& negative) {
   return triplet_margin_loss(std::move(anchor), positive, negative, options_);
 }
+Loss PoissonNLLLoss::forward(Tensor input, const Tensor& target) {
+  return poisson_nll_loss(std::move(input), target, options_);
+}
+Loss GaussianNLLLoss::forward(Tensor input, const Tensor& target, const Tensor& var) {
+  return gaussian_nll_loss(std::move(input), target, var, options_);
+}
+Loss MarginRankingLoss::forward(Tensor a, const Tensor& b, const Tensor& target) {
+  return margin_ranking_loss(std::move(a), b, target, options_);
+}
+Loss HingeEmbeddingLoss::forward(Tensor input, const Tensor& target) {
+  return hinge_embedding_loss(std::move(input), target, options_);
+}
+Loss SoftMarginLoss::forward(Tensor input, const Tensor& target) {
+  return soft_margin_loss(std::move(input), target);
+}
+MultiMarginLoss::MultiMarginLoss(const MultiMarginOptions& o)
+    : weight(add_buffer("weight", o.weight)), options_(o) {}
+Loss MultiMarginLoss::forward(Tensor input, const Tensor& labels) {
+  MultiMarginOptions options = options_;
+  options.weight = weight;
+  return multi_margin_loss(std::move(input), labels, options);
+}
 CrossEntropyLoss::CrossEntropyLoss(const CrossEntropyOptions& o)
     : weight(add_buffer("weight", o.weight)), options_(o) {}
 Loss CrossEntropyLoss::forward(Tensor logits, const Tensor& labels) {

@@ -1,12 +1,15 @@
 // Losses as modules: around the operators, which have formulas, shapes and errors. What they return
-// stands for its mean (`loss.backward()`); its `sum` is what reduction="sum" is in PyTorch.
+// stands for its mean (`loss.backward()`); its `sum` is what reduction="sum" is in PyTorch, and
+// reduction="none" is a way of calling the operators (`unreduced`, autograd/loss.h).
 // Weights of options are buffers: they follow to(device).
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/autograd/ops/ctc.h"
 #include "warptape/autograd/ops/distance.h"
 #include "warptape/autograd/ops/elementwise_loss.h"
+#include "warptape/autograd/ops/likelihood_loss.h"
 #include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/margin_loss.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -69,6 +72,52 @@ struct TripletMarginLoss : Module<TripletMarginLoss> {
 
  private:
   TripletMarginOptions options_;
+};
+// wt::poisson_nll_loss.
+struct PoissonNLLLoss : Module<PoissonNLLLoss> {
+  explicit PoissonNLLLoss(const PoissonNllOptions& o = {}) : options_(o) {}
+  WT_API Loss forward(Tensor input, const Tensor& target);
+
+ private:
+  PoissonNllOptions options_;
+};
+// wt::gaussian_nll_loss.
+struct GaussianNLLLoss : Module<GaussianNLLLoss> {
+  explicit GaussianNLLLoss(const GaussianNllOptions& o = {}) : options_(o) {}
+  WT_API Loss forward(Tensor input, const Tensor& target, const Tensor& var);
+
+ private:
+  GaussianNllOptions options_;
+};
+// wt::margin_ranking_loss.
+struct MarginRankingLoss : Module<MarginRankingLoss> {
+  explicit MarginRankingLoss(const MarginRankingOptions& o = {}) : options_(o) {}
+  WT_API Loss forward(Tensor a, const Tensor& b, const Tensor& target);
+
+ private:
+  MarginRankingOptions options_;
+};
+// wt::hinge_embedding_loss.
+struct HingeEmbeddingLoss : Module<HingeEmbeddingLoss> {
+  explicit HingeEmbeddingLoss(const HingeEmbeddingOptions& o = {}) : options_(o) {}
+  WT_API Loss forward(Tensor input, const Tensor& target);
+
+ private:
+  HingeEmbeddingOptions options_;
+};
+// wt::soft_margin_loss.
+struct SoftMarginLoss : Module<SoftMarginLoss> {
+  WT_API Loss forward(Tensor input, const Tensor& target);
+};
+// wt::multi_margin_loss.
+class WT_API MultiMarginLoss : public Module<MultiMarginLoss> {
+ public:
+  explicit MultiMarginLoss(const MultiMarginOptions& o = {});
+  Loss forward(Tensor input, const Tensor& labels);
+  Buffer weight;
+
+ private:
+  MultiMarginOptions options_;
 };
 // wt::cross_entropy.
 class WT_API CrossEntropyLoss : public Module<CrossEntropyLoss> {

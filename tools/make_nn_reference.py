@@ -236,6 +236,12 @@ def losses():
         torch.tensor([2, 2]),
         call=lambda m, x, *rest: m(x.log_softmax(2), *rest),  # its gradient is meant for that alone
     )
+    module("poisson_nll_loss", nn.PoissonNLLLoss(full=True), logits, unit)
+    module("gaussian_nll_loss", nn.GaussianNLLLoss(eps=0.1), logits, other, unit)
+    module("margin_ranking_loss", nn.MarginRankingLoss(0.5), (4,), other[:, 0], signs.double())
+    module("hinge_embedding_loss", nn.HingeEmbeddingLoss(), (4,), signs)
+    module("soft_margin_loss", nn.SoftMarginLoss(), (4,), signs, call=lambda m, x, t: m(x, t.double()))
+    module("multi_margin_loss", nn.MultiMarginLoss(p=2, weight=weight), logits, labels)
     module("cosine_similarity", nn.CosineSimilarity(), logits, other)
     module("pairwise_distance", nn.PairwiseDistance(3.0, keepdim=True), logits, other)
 
@@ -336,13 +342,70 @@ def recurrent():
     module("gru", nn.GRU(3, 2), (4, 2, 3))
     module("gru_two_both_ways", nn.GRU(3, 2, num_layers=2, bidirectional=True, batch_first=True), (2, 3, 3))
     module("gru_state", nn.GRU(2, 3, bias=False), (3, 2), state(1, 0, 3))
+    module("rnn", nn.RNN(3, 2), (4, 2, 3))
+    both_ways = {"num_layers": 2, "bidirectional": True, "batch_first": True}
+    module("rnn_two_both_ways", nn.RNN(3, 2, nonlinearity="relu", **both_ways), (2, 3, 3))
+    module("rnn_state", nn.RNN(2, 3, bias=False), (3, 2), state(1, 0, 3))
+    module("rnn_cell", nn.RNNCell(3, 2), (4, 3))
+    module("rnn_cell_relu", nn.RNNCell(3, 2, nonlinearity="relu"), (3,), (2,))
+    module("lstm_cell", nn.LSTMCell(3, 2), (4, 3), (4, 2), (4, 2), call=lambda m, x, h, c: m(x, (h, c)))
+    module("lstm_cell_alone", nn.LSTMCell(3, 2, bias=False), (3,))
+    module("gru_cell", nn.GRUCell(3, 2), (4, 3), (4, 2))
+    module("gru_cell_alone", nn.GRUCell(3, 2, bias=False), (3,))
+
+
+def packed():
+    from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+    def call(lengths, pad={}, **pack):
+        def run(m, x, *state):
+            p = pack_padded_sequence(x, torch.tensor(lengths), **pack)
+            y, last = m(p, state if len(state) == 2 else state[0]) if state else m(p)
+            return pad_packed_sequence(y, **pad)[0], last
+
+        return run
+
+    module("packed_lstm", nn.LSTM(3, 2), (4, 3, 3), call=call([4, 2, 2]))
+    module(
+        "packed_lstm_both_ways",
+        nn.LSTM(3, 2, num_layers=2, bidirectional=True),
+        (4, 3, 3),
+        (4, 3, 2),
+        (4, 3, 2),
+        call=call([2, 4, 1], enforce_sorted=False),
+    )
+    first = {"batch_first": True}
+    module(
+        "packed_gru",
+        nn.GRU(2, 3, bidirectional=True, **first),
+        (3, 5, 2),
+        (2, 3, 3),
+        call=call(
+            [1, 3, 4], {"padding_value": 0.5, "total_length": 6, **first}, enforce_sorted=False, **first
+        ),
+    )
+    module("packed_rnn", nn.RNN(2, 3, bidirectional=True), (3, 2, 2), call=call([3, 1]))
+
+
+def computed_weights():
+    from torch.nn.utils import spectral_norm, weight_norm
+
+    torch.manual_seed(1)
+    module("weight_norm", weight_norm(nn.Linear(3, 2)), (4, 3))
+    module("weight_norm_dim", weight_norm(nn.Conv2d(2, 3, 2), dim=1), (2, 2, 3, 3))
+    module("weight_norm_whole", weight_norm(nn.Linear(3, 2), dim=None), (4, 3))
+    module("weight_norm_lstm", weight_norm(nn.LSTM(3, 2), "weight_hh_l0"), (4, 2, 3))
+    module("spectral_norm", spectral_norm(nn.Linear(3, 4)), (4, 3))
+    module("spectral_norm_conv", spectral_norm(nn.Conv2d(2, 3, 2), n_power_iterations=3), (2, 2, 3, 3))
+    module("spectral_norm_transposed", spectral_norm(nn.ConvTranspose2d(2, 3, 2)), (1, 2, 3, 3))
+    module("spectral_norm_eval", spectral_norm(nn.Linear(3, 4)), (4, 3), train=False)
 
 
 def main():
     torch.set_num_threads(1)
     FOLDER.mkdir(parents=True, exist_ok=True)
     groups = (convolutions, norms, poolings, activations, others, losses)
-    for group in groups + (attention, transformers, recurrent):
+    for group in groups + (attention, transformers, recurrent, packed, computed_weights):
         group()
     files = sorted(FOLDER.glob("*.txt"))
     print(f"{len(files)} files, {sum(f.stat().st_size for f in files)} bytes in {FOLDER}")

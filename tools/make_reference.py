@@ -104,7 +104,10 @@ def trajectory(case, make, options, dtypes=(torch.float32, torch.float64)):
         used = {k: float(group[k]) for k in ("lr", "momentum", "weight_decay", "eps") if k in group}
         if "betas" in group:
             used["beta1"], used["beta2"] = group["betas"]
-        used.update({k: float(v) for k, v in options.items() if k != "betas"})
+        if "etas" in group:
+            used["eta_minus"], used["eta_plus"] = group["etas"]
+            used["least_step"], used["largest_step"] = group["step_sizes"]
+        used.update({k: float(v) for k, v in options.items() if not isinstance(v, tuple)})
         write(f"{case}_{NAMES[dtype]}", **used, **values)
 
 
@@ -142,6 +145,12 @@ RULES = {
         "NAdam",
         {"lr": 0.02, "weight_decay": 0.1, "decoupled_weight_decay": True},
     ),
+    "adamax_default": ("Adamax", {"lr": 2e-3}),
+    "adamax_decay": ("Adamax", {"lr": 0.02, "betas": (0.8, 0.95), "eps": 1e-3, "weight_decay": 0.1}),
+    "adadelta_default": ("Adadelta", {"rho": 0.9}),
+    "adadelta_decay": ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-3, "weight_decay": 0.1}),
+    "rprop_default": ("Rprop", {}),
+    "rprop_steps": ("Rprop", {"lr": 0.02, "etas": (0.25, 1.5), "step_sizes": (1e-3, 0.05)}),
     "radam_default": ("RAdam", {"lr": 1e-3}),
     "radam_decay": (
         "RAdam",

@@ -6,6 +6,7 @@
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/internal/loss_ends.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/reduce.h"
 
@@ -62,12 +63,6 @@ void check_margin_shapes(const OpScope& s) {
                            pairs, ", got ", shape_of(y)));
 }
 
-Loss margin_loss(CompositeScope& s, const Tensor& losses) {
-  Loss loss(sum(losses), double(losses.numel()));
-  loss.sum = s.finish(std::move(loss.sum));
-  return loss;
-}
-
 }  // namespace
 
 Tensor cosine_similarity(const In& a, const In& b, const CosineSimilarityOptions& options) {
@@ -95,9 +90,8 @@ Tensor pairwise_distance(const In& a, const In& b, const PairwiseDistanceOptions
   return s.finish(to_dtype(d, s.dtype()));
 }
 
-Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
-                           const CosineEmbeddingOptions& options) {
-  CompositeScope s(info::cosine_embedding_loss, a, b, target, Types::any);
+static Tensor cosine_embedding_losses(const CompositeScope& s,
+                                      const CosineEmbeddingOptions& options) {
   detail::require_floating(s, 0);
   detail::require_floating(s, 1);
   require_one_shape(s, "a", "b");
@@ -107,12 +101,21 @@ Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
   const auto squares = [&](const Tensor& t) { return add(sum(square(t), -1), kLeastSquare); };
   const Tensor cosine = mul(sum(mul(x, y), -1), rsqrt(mul(squares(x), squares(y))));
   const Tensor apart = where_or_zero(eq(truth, -1), at_least(sub(cosine, options.margin), 0));
-  return margin_loss(s, where(eq(truth, 1), complement(cosine), apart));
+  return where(eq(truth, 1), complement(cosine), apart);
 }
 
-Loss triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
-                         const TripletMarginOptions& options) {
-  CompositeScope s(info::triplet_margin_loss, anchor, positive, negative, Types::promote);
+Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
+                           const CosineEmbeddingOptions& options) {
+  CompositeScope s(info::cosine_embedding_loss, a, b, target, Types::any);
+  return finish_loss(s, cosine_embedding_losses(s, options));
+}
+Tensor cosine_embedding_loss(const In& a, const In& b, const In& target, Unreduced,
+                             const CosineEmbeddingOptions& options) {
+  CompositeScope s(info::cosine_embedding_loss, a, b, target, Types::any);
+  return s.finish(cosine_embedding_losses(s, options));
+}
+
+static Tensor triplet_margin_losses(const CompositeScope& s, const TripletMarginOptions& options) {
   detail::require_floating(s, 0);
   require_one_shape(s, "anchor", "positive", 0, 1);
   require_one_shape(s, "anchor", "negative", 0, 2);
@@ -126,7 +129,18 @@ Loss triplet_margin_loss(const In& anchor, const In& positive, const In& negativ
   };
   Tensor apart = between(a, n);
   if (options.swap) apart = minimum(apart, between(p, n));
-  return margin_loss(s, at_least(add(sub(between(a, p), apart), options.margin), 0));
+  return at_least(add(sub(between(a, p), apart), options.margin), 0);
+}
+
+Loss triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
+                         const TripletMarginOptions& options) {
+  CompositeScope s(info::triplet_margin_loss, anchor, positive, negative, Types::promote);
+  return finish_loss(s, triplet_margin_losses(s, options));
+}
+Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative, Unreduced,
+                           const TripletMarginOptions& options) {
+  CompositeScope s(info::triplet_margin_loss, anchor, positive, negative, Types::promote);
+  return s.finish(triplet_margin_losses(s, options));
 }
 
 namespace detail {

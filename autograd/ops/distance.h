@@ -36,6 +36,8 @@ struct CosineEmbeddingOptions {
 // and b have one shape and target has it without the last axis.
 WT_API Loss cosine_embedding_loss(const In& a, const In& b, const In& target,
                                   const CosineEmbeddingOptions& options = {});
+WT_API Tensor cosine_embedding_loss(const In& a, const In& b, const In& target, Unreduced,
+                                    const CosineEmbeddingOptions& options = {});
 
 struct TripletMarginOptions {
   double margin = 1;
@@ -49,5 +51,7 @@ struct TripletMarginOptions {
 // p >= 0.
 WT_API Loss triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
                                 const TripletMarginOptions& options = {});
+WT_API Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negative,
+                                  Unreduced, const TripletMarginOptions& options = {});
 
 }  // namespace wt

@@ -11,6 +11,7 @@
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/internal/loss_ends.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
@@ -38,13 +39,6 @@ void check_pair(const OpScope& s) {
   require_one_shape(s, "input", "target");
 }
 
-// The sum of `losses`, its weight `count`: the end of a composite loss.
-Loss finish_loss(CompositeScope& s, const Tensor& losses, i64 count) {
-  Loss loss(sum(losses), double(count));
-  loss.sum = s.finish(std::move(loss.sum));
-  return loss;
-}
-
 // --- distances ---
 
 // 0.5 q^2 + width (|d| - |q|) with q = d cut to [-width, width]: no branch that is not taken can
@@ -56,30 +50,52 @@ Tensor rounded_distance(const Tensor& d, double width) {
 
 Tensor difference(const OpScope& s) { return sub(widened(s, 0), widened(s, 1)); }
 
-}  // namespace
-
-Loss l1_loss(const In& input, const In& target) {
-  CompositeScope s(info::l1_loss, input, target, Types::promote);
+Tensor l1_losses(const CompositeScope& s) {
   check_pair(s);
-  return finish_loss(s, abs(difference(s)), s.geometry(0).numel);
+  return abs(difference(s));
 }
-
-Loss smooth_l1_loss(const In& input, const In& target, const SmoothL1Options& options) {
-  CompositeScope s(info::smooth_l1_loss, input, target, Types::promote);
+Tensor smooth_l1_losses(const CompositeScope& s, const SmoothL1Options& options) {
   check_pair(s);
   const double beta = options.beta;
   if (!(beta >= 0)) s.fail<UsageError>(str("beta must be at least 0, got ", beta));
   const Tensor d = difference(s);
-  return finish_loss(s, beta == 0 ? abs(d) : div(rounded_distance(d, beta), beta), d.numel());
+  return beta == 0 ? abs(d) : div(rounded_distance(d, beta), beta);
+}
+Tensor huber_losses(const CompositeScope& s, const HuberOptions& options) {
+  check_pair(s);
+  if (!(options.delta > 0))
+    s.fail<UsageError>(str("delta must be greater than 0, got ", options.delta));
+  return rounded_distance(difference(s), options.delta);
+}
+
+}  // namespace
+
+Loss l1_loss(const In& input, const In& target) {
+  CompositeScope s(info::l1_loss, input, target, Types::promote);
+  return finish_loss(s, l1_losses(s), s.geometry(0).numel);
+}
+Tensor l1_loss(const In& input, const In& target, Unreduced) {
+  CompositeScope s(info::l1_loss, input, target, Types::promote);
+  return s.finish(l1_losses(s));
+}
+
+Loss smooth_l1_loss(const In& input, const In& target, const SmoothL1Options& options) {
+  CompositeScope s(info::smooth_l1_loss, input, target, Types::promote);
+  return finish_loss(s, smooth_l1_losses(s, options), s.geometry(0).numel);
+}
+Tensor smooth_l1_loss(const In& input, const In& target, Unreduced,
+                      const SmoothL1Options& options) {
+  CompositeScope s(info::smooth_l1_loss, input, target, Types::promote);
+  return s.finish(smooth_l1_losses(s, options));
 }
 
 Loss huber_loss(const In& input, const In& target, const HuberOptions& options) {
   CompositeScope s(info::huber_loss, input, target, Types::promote);
-  check_pair(s);
-  if (!(options.delta > 0))
-    s.fail<UsageError>(str("delta must be greater than 0, got ", options.delta));
-  const Tensor d = difference(s);
-  return finish_loss(s, rounded_distance(d, options.delta), d.numel());
+  return finish_loss(s, huber_losses(s, options), s.geometry(0).numel);
+}
+Tensor huber_loss(const In& input, const In& target, Unreduced, const HuberOptions& options) {
+  CompositeScope s(info::huber_loss, input, target, Types::promote);
+  return s.finish(huber_losses(s, options));
 }
 
 // --- binary cross-entropy ---
@@ -155,20 +171,31 @@ void with_logits_backward(Backward& g) {
   put_as_saved(g, kTarget, mul(gy, slope));
 }
 
-// The end of a loss that is a node of its own. `losses` are computed without recording.
-template <class Losses>
-Loss recorded_loss(OpScope& s, BackwardFn backward, const Losses& losses) {
-  Tensor total;
-  {
+// The two ends of a loss that is a node of its own. `losses` are computed without recording.
+struct Summed {
+  template <class Losses>
+  Loss operator()(OpScope& s, BackwardFn backward, const Losses& losses) const {
+    Tensor total = unrecorded(s, [&] { return sum(losses()); });
+    Tensor weight =
+        full({}, double(s.geometry(kInput).numel), {.dtype = total.dtype(), .device = s.device()});
+    s.record(backward);
+    return Loss(s.finish(OpScope::adopt(std::move(total))), std::move(weight));
+  }
+  template <class F>
+  static Tensor unrecorded(const OpScope& s, const F& f) {
     const FrameScope lines(s.frame());
     const NoGrad no_grad;
-    total = sum(losses());
+    return f();
   }
-  Tensor weight =
-      full({}, double(s.geometry(kInput).numel), {.dtype = total.dtype(), .device = s.device()});
-  s.record(backward);
-  return Loss(s.finish(OpScope::adopt(std::move(total))), std::move(weight));
-}
+};
+struct OneByOne {
+  template <class Losses>
+  Tensor operator()(OpScope& s, BackwardFn backward, const Losses& losses) const {
+    Tensor each = Summed::unrecorded(s, losses);
+    s.record(backward);
+    return s.finish(OpScope::adopt(std::move(each)));
+  }
+};
 
 // Input, target and those of two weights that are given: an optional one is no operand.
 struct Operands {
@@ -182,13 +209,9 @@ struct Operands {
   int size() const { return int(list.size()); }
 };
 
-}  // namespace
-
-Loss binary_cross_entropy(const In& input, const In& target,
-                          const BinaryCrossEntropyOptions& options) {
-  const Operands in(input, target, options.weight, {});
-  const In* const* const list = in.list.data();
-  OpScope s(info::binary_cross_entropy, list, in.size(), Types::promote);
+template <class End>
+auto binary_losses(const Operands& in, const End& end) {
+  OpScope s(info::binary_cross_entropy, in.list.data(), in.size(), Types::promote);
   check_pair(s);
   const bool weighted = s.size() > kEachWeight;
   if (weighted) check_weight(s, kEachWeight, "weight");
@@ -196,20 +219,17 @@ Loss binary_cross_entropy(const In& input, const In& target,
   s.save_input(kInput);
   s.save_input(kTarget);
   s.save_input_if(weighted, kEachWeight);
-  return recorded_loss(s, binary_cross_entropy_backward, [&] {
+  return end(s, binary_cross_entropy_backward, [&] {
     const Tensor x = widened(s, kInput), t = widened(s, kTarget);
     const Tensor loss = neg(add(mul(t, log_of(x)), mul(complement(t), log_of_rest(x))));
     return weighted ? mul(loss, widened(s, kEachWeight)) : loss;
   });
 }
 
-Loss binary_cross_entropy_with_logits(const In& input, const In& target,
-                                      const BinaryCrossEntropyWithLogitsOptions& options) {
-  const Operands in(input, target, options.weight, options.pos_weight);
-  const In* const* const list = in.list.data();
-  OpScope s(info::binary_cross_entropy_with_logits, list, in.size(), Types::promote);
+template <class End>
+auto with_logits_losses(const Operands& in, bool weighted, bool positive, const End& end) {
+  OpScope s(info::binary_cross_entropy_with_logits, in.list.data(), in.size(), Types::promote);
   check_pair(s);
-  const bool weighted = options.weight.defined(), positive = options.pos_weight.defined();
   const int pos_weight = weighted ? kPosWeight : kEachWeight;
   if (weighted) check_weight(s, kEachWeight, "weight");
   if (positive) check_weight(s, pos_weight, "pos_weight");
@@ -217,7 +237,7 @@ Loss binary_cross_entropy_with_logits(const In& input, const In& target,
   s.save_input(kTarget);
   s.save_input_if(weighted, kEachWeight);
   s.save_input_if(positive, pos_weight);
-  return recorded_loss(s, with_logits_backward, [&] {
+  return end(s, with_logits_backward, [&] {
     const Tensor x = widened(s, kInput), t = widened(s, kTarget);
     Tensor rest = minus_log_sigmoid(x);
     if (positive) rest = mul(rest, add(mul(sub(widened(s, pos_weight), 1.0), t), 1.0));
@@ -226,17 +246,47 @@ Loss binary_cross_entropy_with_logits(const In& input, const In& target,
   });
 }
 
+}  // namespace
+
+Loss binary_cross_entropy(const In& input, const In& target,
+                          const BinaryCrossEntropyOptions& options) {
+  return binary_losses(Operands(input, target, options.weight, {}), Summed());
+}
+Tensor binary_cross_entropy(const In& input, const In& target, Unreduced,
+                            const BinaryCrossEntropyOptions& options) {
+  return binary_losses(Operands(input, target, options.weight, {}), OneByOne());
+}
+
+Loss binary_cross_entropy_with_logits(const In& input, const In& target,
+                                      const BinaryCrossEntropyWithLogitsOptions& options) {
+  return with_logits_losses(Operands(input, target, options.weight, options.pos_weight),
+                            options.weight.defined(), options.pos_weight.defined(), Summed());
+}
+Tensor binary_cross_entropy_with_logits(const In& input, const In& target, Unreduced,
+                                        const BinaryCrossEntropyWithLogitsOptions& options) {
+  return with_logits_losses(Operands(input, target, options.weight, options.pos_weight),
+                            options.weight.defined(), options.pos_weight.defined(), OneByOne());
+}
+
 // --- Kullback-Leibler ---
+
+static Tensor kl_div_losses(const CompositeScope& s, const KlDivOptions& options) {
+  check_pair(s);
+  const Tensor x = widened(s, 0), t = widened(s, 1);
+  if (options.log_target) return mul(exp(t), sub(t, x));
+  // t log(t) is 0 at 0, where log(t) is not to be asked.
+  const Tensor entropy = mul(t, log(where(eq(t, 0.0), 1.0, t)));
+  return sub(entropy, mul(t, x));
+}
 
 Loss kl_div(const In& input, const In& target, const KlDivOptions& options) {
   CompositeScope s(info::kl_div, input, target, Types::promote);
-  check_pair(s);
-  const Tensor x = widened(s, 0), t = widened(s, 1);
-  const i64 batch = x.ndim() == 0 ? 1 : x.size(0);
-  if (options.log_target) return finish_loss(s, mul(exp(t), sub(t, x)), batch);
-  // t log(t) is 0 at 0, where log(t) is not to be asked.
-  const Tensor entropy = mul(t, log(where(eq(t, 0.0), 1.0, t)));
-  return finish_loss(s, sub(entropy, mul(t, x)), batch);
+  const Tensor losses = kl_div_losses(s, options);
+  return finish_loss(s, losses, losses.ndim() == 0 ? 1 : losses.size(0));
+}
+Tensor kl_div(const In& input, const In& target, Unreduced, const KlDivOptions& options) {
+  CompositeScope s(info::kl_div, input, target, Types::promote);
+  return s.finish(kl_div_losses(s, options));
 }
 
 namespace detail {

@@ -1,6 +1,7 @@
 // Losses of one number beside another. All return Loss{sum, weight}, whose mean is what PyTorch
-// returns by default, and refuse unequal shapes (ShapeError) instead of broadcasting. Operands
-// promote; 16-bit ones are computed and summed in f32.
+// returns by default, or with `unreduced` the loss of each element. They refuse unequal shapes
+// (ShapeError) instead of broadcasting. Operands promote; 16-bit ones are computed and summed in
+// f32.
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/core/in.h"
@@ -9,6 +10,7 @@ namespace wt {
 
 // sum(|input - target|), its weight the number of elements. The gradient is 0 where both are equal.
 WT_API Loss l1_loss(const In& input, const In& target);
+WT_API Tensor l1_loss(const In& input, const In& target, Unreduced);
 
 struct SmoothL1Options {
   double beta = 1;
@@ -17,6 +19,8 @@ struct SmoothL1Options {
 // target (Girshick 2015, arXiv:1504.08083); its weight is the number of elements. With beta 0 it is
 // l1_loss. Throws UsageError unless beta >= 0.
 WT_API Loss smooth_l1_loss(const In& input, const In& target, const SmoothL1Options& options = {});
+WT_API Tensor smooth_l1_loss(const In& input, const In& target, Unreduced,
+                             const SmoothL1Options& options = {});
 
 struct HuberOptions {
   double delta = 1;
@@ -24,6 +28,8 @@ struct HuberOptions {
 // The sum of 0.5 d^2 where |d| < delta and of delta (|d| - 0.5 delta) elsewhere, with d = input -
 // target (Huber 1964); its weight is the number of elements. Throws UsageError unless delta > 0.
 WT_API Loss huber_loss(const In& input, const In& target, const HuberOptions& options = {});
+WT_API Tensor huber_loss(const In& input, const In& target, Unreduced,
+                         const HuberOptions& options = {});
 
 struct BinaryCrossEntropyOptions {
   Tensor weight{};  // of each element: broadcasts to the input's shape; no gradient
@@ -34,6 +40,8 @@ struct BinaryCrossEntropyOptions {
 // throws UsageError; elsewhere it gives NaN.
 WT_API Loss binary_cross_entropy(const In& input, const In& target,
                                  const BinaryCrossEntropyOptions& options = {});
+WT_API Tensor binary_cross_entropy(const In& input, const In& target, Unreduced,
+                                   const BinaryCrossEntropyOptions& options = {});
 
 struct BinaryCrossEntropyWithLogitsOptions {
   Tensor weight{};      // of each element: broadcasts to the input's shape; no gradient
@@ -44,6 +52,9 @@ struct BinaryCrossEntropyWithLogitsOptions {
 // max(-x, 0))). Its weight is the number of elements, whatever the weights.
 WT_API Loss binary_cross_entropy_with_logits(
     const In& input, const In& target, const BinaryCrossEntropyWithLogitsOptions& options = {});
+WT_API Tensor
+binary_cross_entropy_with_logits(const In& input, const In& target, Unreduced,
+                                 const BinaryCrossEntropyWithLogitsOptions& options = {});
 
 struct KlDivOptions {
   bool log_target = false;  // the target holds logarithms too
@@ -52,5 +63,7 @@ struct KlDivOptions {
 // log-probabilities, 0 where the target is 0. Its weight is the size of the first axis (1 without
 // axes): the mean is PyTorch's reduction="batchmean".
 WT_API Loss kl_div(const In& input, const In& target, const KlDivOptions& options = {});
+WT_API Tensor kl_div(const In& input, const In& target, Unreduced,
+                     const KlDivOptions& options = {});
 
 }  // namespace wt

@@ -5,8 +5,11 @@
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/class_labels.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/internal/loss_ends.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
@@ -23,55 +26,6 @@ constexpr OpInfo mse_loss{.name = "mse_loss", .autocast = Autocast::promote};
 }  // namespace info
 
 namespace {
-
-// --- labels ---
-
-// `name` is the user's name for operand 0.
-void check_labels(const OpScope& s, int axis, const char* name) {
-  detail::require_floating(s, 0);
-  const Geometry &x = s.geometry(0), &labels = s.geometry(1);
-  if (x.ndim == 0)
-    s.fail<ShapeError>(str(name, " must be [N, C], [N, C, ...] or [C], got 0 dimensions"));
-  if (labels.dtype != DType::i64)
-    s.fail<DtypeError>(str("labels must be i64, got ", dtype_name(labels.dtype)),
-                       ".to(DType::i64)");
-  Shape want(x.shape, x.ndim);
-  want.erase(axis);
-  if (const Shape got(labels.shape, labels.ndim); got != want)
-    s.fail<ShapeError>(str("labels must have the shape of the ", name,
-                           " without the class axis: expected ", want, ", got ", got));
-  if (x.shape[axis] == 0 && labels.numel > 0)
-    s.fail<ShapeError>(str(labels.numel, " labels but no class"));
-}
-int class_axis(const Geometry& x) { return x.ndim == 1 ? 0 : 1; }
-
-// The class weights in the dtype that the loss adds up in, without gradient; undefined for none.
-Tensor class_weights(const OpScope& s, const Tensor& weight, int axis) {
-  if (!weight.defined()) return {};
-  const Geometry& x = s.geometry(0);
-  if (weight.shape() != Shape{x.shape[axis]})
-    s.fail<ShapeError>(
-        str("weight must be [", x.shape[axis], "], one a class, got ", weight.shape()));
-  if (!is_floating(weight.dtype()))
-    s.fail<DtypeError>(str("weight must be floating, got ", dtype_name(weight.dtype())));
-  if (weight.device() != s.device())
-    s.fail<PlacementError>(str("weight is on ", to_string(weight.device()), ", the operands on ",
-                               to_string(s.device())),
-                           ".to(Device) on it");
-  const NoGrad no_grad;
-  return to_dtype(weight, loss_dtype(x.dtype));
-}
-// [C] along `axis` of a tensor of `ndim` axes.
-Tensor along_axis(const Tensor& v, int axis, int ndim) {
-  Shape shape;
-  for (int d = 0; d < ndim; ++d) shape.push_back(d == axis ? v.numel() : 1);
-  return v.reshape(shape);
-}
-// 1 where the label of an element's sample is its class.
-Tensor hits(const Tensor& labels, i64 classes, int axis) {
-  const Tensor numbers = arange(0, classes, 1, {.dtype = DType::i64, .device = labels.device()});
-  return eq(labels.unsqueeze(axis), along_axis(numbers, axis, labels.ndim() + 1));
-}
 
 // --- negative log-likelihood ---
 
@@ -238,8 +192,8 @@ bool is_probabilities(const In& logits, const In& target) {
   return x && t && is_floating(dtype_of(t)) && same_shape(x->geometry, t->geometry);
 }
 
-Loss probability_cross_entropy(const In& logits, const In& target, const CrossEntropyOptions& o) {
-  CompositeScope s(info::cross_entropy, logits, target, Types::any);
+// Of each sample, for probabilities.
+Tensor probability_losses(CompositeScope& s, const CrossEntropyOptions& o) {
   detail::require_floating(s, 0);
   detail::require_floating(s, 1);
   const Geometry& x = s.geometry(0);
@@ -252,15 +206,43 @@ Loss probability_cross_entropy(const In& logits, const In& target, const CrossEn
   const int axis = class_axis(x);
   const Tensor weights = class_weights(s, o.weight, axis);
   const i64 classes = x.shape[axis];
-  i64 samples = 1;
-  for (int d = 0; d < x.ndim; ++d) samples *= d == axis ? 1 : x.shape[d];
   Tensor t = widened(s, 1);
   if (o.label_smoothing > 0)
     t = add(mul(t, 1 - o.label_smoothing), o.label_smoothing / double(classes));
   if (weights.defined()) t = mul(t, along_axis(weights, axis, x.ndim));
-  Loss loss(neg(sum(mul(t, log_softmax(widened(s, 0), axis)))), double(samples));
-  loss.sum = s.finish(std::move(loss.sum));
-  return loss;
+  return neg(sum(mul(t, log_softmax(widened(s, 0), axis)), axis));
+}
+
+Loss probability_cross_entropy(const In& logits, const In& target, const CrossEntropyOptions& o) {
+  CompositeScope s(info::cross_entropy, logits, target, Types::any);
+  return finish_loss(s, probability_losses(s, o));
+}
+
+// --- losses one by one ---
+
+// -w y[label] of log-probabilities y; 0 where the label is ignored. Operand 1: the labels.
+Tensor picked_losses(const CompositeScope& s, const Tensor& y, int axis, i64 ignore_index,
+                     const Tensor& weights) {
+  const Tensor labels = s.operand(1), counts = ne(labels, ignore_index);
+  const Tensor safe = where(counts, labels, 0);
+  Tensor losses = neg(squeeze(gather(y, axis, unsqueeze(safe, axis)), axis));
+  if (weights.defined())
+    losses = mul(losses, reshape(gather(weights, 0, flatten(safe)), labels.shape()));
+  return where_or_zero(counts, losses);
+}
+
+Tensor label_losses(CompositeScope& s, const CrossEntropyOptions& o) {
+  const int axis = class_axis(s.geometry(0));
+  check_labels(s, axis, "logits");
+  check_smoothing(s, o.label_smoothing);
+  const Tensor weights = class_weights(s, o.weight, axis);
+  const Tensor y = log_softmax(widened(s, 0), axis);
+  const Tensor picked = picked_losses(s, y, axis, o.ignore_index, weights);
+  if (o.label_smoothing == 0) return picked;
+  const Tensor each = weights.defined() ? mul(y, along_axis(weights, axis, y.ndim())) : y;
+  const Tensor all = where_or_zero(ne(s.operand(1), o.ignore_index), neg(sum(each, axis)));
+  return add(mul(picked, 1 - o.label_smoothing),
+             mul(all, o.label_smoothing / double(y.size(axis))));
 }
 
 }  // namespace
@@ -293,12 +275,27 @@ Loss cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions
   return Loss(s.finish(std::move(sum)), std::move(weight));
 }
 
+Tensor cross_entropy(const In& logits, const In& labels, Unreduced,
+                     const CrossEntropyOptions& options) {
+  const bool probabilities = is_probabilities(logits, labels);
+  CompositeScope s(info::cross_entropy, logits, labels, Types::any);
+  return s.finish(probabilities ? probability_losses(s, options) : label_losses(s, options));
+}
+
 Loss nll_loss(const In& log_probs, const In& labels, const NllOptions& options) {
   OpScope s(info::nll_loss, log_probs, labels, Types::any);
   const int axis = class_axis(s.geometry(0));
   check_labels(s, axis, "log_probs");
   static const u32 id = mailbox_op_id(info::nll_loss);
   return nll(s, id, axis, options.ignore_index, class_weights(s, options.weight, axis));
+}
+
+Tensor nll_loss(const In& log_probs, const In& labels, Unreduced, const NllOptions& options) {
+  CompositeScope s(info::nll_loss, log_probs, labels, Types::any);
+  const int axis = class_axis(s.geometry(0));
+  check_labels(s, axis, "log_probs");
+  return s.finish(picked_losses(s, widened(s, 0), axis, options.ignore_index,
+                                class_weights(s, options.weight, axis)));
 }
 
 Loss mse_loss(const In& input, const In& target) {
@@ -313,6 +310,13 @@ Loss mse_loss(const In& input, const In& target) {
   s.record(mse_backward);
   run(MseForwardArgs{sum.view(), view_of(weight.impl()), s.view(0), s.view(1)}, s.launch());
   return Loss(s.finish(std::move(sum)), std::move(weight));
+}
+
+Tensor mse_loss(const In& input, const In& target, Unreduced) {
+  CompositeScope s(info::mse_loss, input, target, Types::promote);
+  detail::require_floating(s, 0);
+  require_one_shape(s, "input", "target");
+  return s.finish(square(sub(widened(s, 0), widened(s, 1))));
 }
 
 // --- Loss ---

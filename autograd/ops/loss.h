@@ -1,4 +1,4 @@
-// Losses over samples: all return Loss{sum, weight}.
+// Losses over samples: all return Loss{sum, weight}, or with `unreduced` the loss of each.
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/core/in.h"
@@ -21,10 +21,15 @@ struct CrossEntropyOptions {
 // -weight target log_softmax(logits), whose weight is the number of samples whatever the class
 // weights; smoothing makes the target (1 - e) target + e / C. ignore_index must be negative then.
 //
+// With `unreduced` the loss of each sample: the shape of the labels, for probabilities that of the
+// logits without the axis of the classes.
+//
 // Throws ShapeError, DtypeError, UsageError (smoothing outside [0, 1]) and IndexError for a label
 // outside [0, C): at once on the cpu, at the next wait on other devices.
 WT_API Loss cross_entropy(const In& logits, const In& labels,
                           const CrossEntropyOptions& options = {});
+WT_API Tensor cross_entropy(const In& logits, const In& labels, Unreduced,
+                            const CrossEntropyOptions& options = {});
 
 struct NllOptions {
   i64 ignore_index = -100;
@@ -35,8 +40,11 @@ struct NllOptions {
 // the label's class weight or 1. Samples whose label is ignore_index do not count; the mean over no
 // sample is NaN. 16-bit operands are summed in f32. Throws as cross_entropy does.
 WT_API Loss nll_loss(const In& log_probs, const In& labels, const NllOptions& options = {});
+WT_API Tensor nll_loss(const In& log_probs, const In& labels, Unreduced,
+                       const NllOptions& options = {});
 // sum((input - target)^2), its weight the number of elements. Shapes must be equal (ShapeError):
 // nothing broadcasts. 16-bit operands are summed in f32.
 WT_API Loss mse_loss(const In& input, const In& target);
+WT_API Tensor mse_loss(const In& input, const In& target, Unreduced);
 
 }  // namespace wt

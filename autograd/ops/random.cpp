@@ -6,10 +6,14 @@
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/class_labels.h"
 #include "warptape/autograd/ops/internal/dropout_draw.h"
 #include "warptape/autograd/ops/internal/reduced_axes.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/softmax.h"
+#include "warptape/core/factories.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/graph_capture.h"
 #include "warptape/core/random.h"
@@ -21,6 +25,8 @@
 namespace wt {
 namespace info {
 constexpr OpInfo bernoulli{.name = "bernoulli", .derivative = Derivative::none, .composite = true};
+constexpr OpInfo gumbel_softmax{
+    .name = "gumbel_softmax", .autocast = Autocast::f32, .composite = true};
 }  // namespace info
 
 namespace {
@@ -147,9 +153,26 @@ Tensor bernoulli(double p, const Shape& shape, const TensorOptions& o, Frame at)
   return call.drawn(call.made(shape, t, o, at, {.kind = RandomKind::bernoulli, .p = p}));
 }
 
+Tensor gumbel_softmax(const In& logits, const GumbelSoftmaxOptions& options) {
+  CompositeScope s(info::gumbel_softmax, logits);
+  detail::require_floating(s);
+  if (!(options.tau > 0)) s.fail<UsageError>(str("tau must be greater than 0, got ", options.tau));
+  const Tensor x = widened(s, 0);
+  const int axis = s.axis(options.dim, x.ndim());
+  const UserCall call;
+  const Tensor u = call.made(x.shape(), f64, {.device = x.device()}, s.frame(), {});
+  const Tensor noise = to_dtype(neg(log(neg(log(u)))), x.dtype());
+  Tensor y = softmax(div(add(x, noise), options.tau), axis);
+  if (options.hard && y.numel() > 0) {
+    const Tensor one = to_dtype(hits(argmax(y, axis), y.size(axis), axis), y.dtype());
+    y = add(sub(one, detach(y)), y);  // straight through: the value of one, the gradient of y
+  }
+  return call.drawn(s.finish(to_dtype(y, s.dtype())));
+}
+
 namespace detail {
 OpInfos random_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::bernoulli};
+  static constexpr const OpInfo* kOps[] = {&info::bernoulli, &info::gumbel_softmax};
   return kOps;
 }
 }  // namespace detail

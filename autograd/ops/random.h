@@ -14,4 +14,16 @@ WT_API Tensor bernoulli(const In& p);
 WT_API Tensor bernoulli(double p, const Shape& shape, const TensorOptions& o = {},
                         Frame at = Frame::here());
 
+struct GumbelSoftmaxOptions {
+  double tau = 1;
+  bool hard = false;
+  i64 dim = -1;
+};
+// A differentiable draw from the categories along axis `dim` (Jang et al. 2017, arXiv:1611.01144):
+// softmax((logits + g) / tau) with g = -log(-log(u)), u uniform in [0, 1) of the generator's user
+// stream, 53 bits each. hard: 1 at the largest, the first one where several are, and 0 elsewhere;
+// the gradient is as without. Floating dtypes; 16-bit floats compute in f32. Throws UsageError
+// unless tau > 0, ShapeError for the axis.
+WT_API Tensor gumbel_softmax(const In& logits, const GumbelSoftmaxOptions& options = {});
+
 }  // namespace wt

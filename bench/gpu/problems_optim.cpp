@@ -212,6 +212,9 @@ void add_optim_rows(std::vector<ProblemRow>& rows) {
   rows.push_back({"lion_step", kFloat, 1, rule_problem<LionStepArgs, 1>});
   rows.push_back({"nadam_step", kFloat, 1, rule_problem<NadamStepArgs, 2>});
   rows.push_back({"radam_step", kFloat, 1, rule_problem<RadamStepArgs, 2>});
+  rows.push_back({"adamax_step", kFloat, 1, rule_problem<AdamaxStepArgs, 2>});
+  rows.push_back({"adadelta_step", kFloat, 1, rule_problem<AdadeltaStepArgs, 2>});
+  rows.push_back({"rprop_step", kFloat, 1, rule_problem<RpropStepArgs, 2>});
   rows.push_back({"muon_step", kFloat, 1, muon_step_problem});
   rows.push_back({"muon_direction", kFloat, 1, muon_direction_problem});
   rows.push_back({"muon_normalize", kFloat, 1, muon_normalize_problem});

@@ -7,6 +7,7 @@
 #include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/pieces.h"
 #include "warptape/kernels/cpu/vector.h"
+#include "warptape/kernels/optim_rule_more.h"
 
 namespace wt {
 
@@ -98,6 +99,14 @@ const char* nadam_step_why_not(const NadamStepArgs& a) { return optim_why_not(a)
 void nadam_step_avx2(const NadamStepArgs& a, const Launch&) { step_avx2<detail::NadamRule>(a); }
 const char* radam_step_why_not(const RadamStepArgs& a) { return optim_why_not(a); }
 void radam_step_avx2(const RadamStepArgs& a, const Launch&) { step_avx2<detail::RadamRule>(a); }
+const char* adamax_step_why_not(const AdamaxStepArgs& a) { return optim_why_not(a); }
+void adamax_step_avx2(const AdamaxStepArgs& a, const Launch&) { step_avx2<detail::AdamaxRule>(a); }
+const char* adadelta_step_why_not(const AdadeltaStepArgs& a) { return optim_why_not(a); }
+void adadelta_step_avx2(const AdadeltaStepArgs& a, const Launch&) {
+  step_avx2<detail::AdadeltaRule>(a);
+}
+const char* rprop_step_why_not(const RpropStepArgs& a) { return optim_why_not(a); }
+void rprop_step_avx2(const RpropStepArgs& a, const Launch&) { step_avx2<detail::RpropRule>(a); }
 const char* muon_step_why_not(const MuonStepArgs& a) { return optim_why_not(a); }
 void muon_step_avx2(const MuonStepArgs& a, const Launch&) { step_avx2<detail::MuonRule>(a); }
 const char* ema_step_why_not(const EmaStepArgs& a) { return optim_why_not(a); }

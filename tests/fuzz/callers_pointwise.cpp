@@ -252,6 +252,12 @@ void add_pointwise_callers(Callers& to) {
     const double p = d.real(0, 1);
     return bernoulli(p, d.as_argument(d.shape()));
   };
+  to["gumbel_softmax"] = [](Draw& d) {
+    d.floats();
+    const Shape s = d.shape(1, 3);
+    return gumbel_softmax(d.tensor(s),
+                          {.tau = d.real(0.1, 3), .hard = d.flag(), .dim = d.axis(s.ndim())});
+  };
   add_reductions(to);
   add_in_place(to);
   add_losses(to);

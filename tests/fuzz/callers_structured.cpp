@@ -482,6 +482,46 @@ void add_losses(Callers& to) {
     const Tensor sign = d.tensor(d.bent({n}), -1, 1);
     return cosine_embedding_loss(a, b, sign, {.margin = d.real(-0.5, 0.5)});
   };
+  to["poisson_nll_loss"] = [](Draw& d) {
+    d.floats();
+    const Tensor x = d.tensor(), t = d.tensor(d.bent(x.shape()), 0, 3);
+    return poisson_nll_loss(x, t,
+                            {.log_input = d.flag(), .full = d.flag(), .eps = d.real(1e-8, 0.1)});
+  };
+  to["gaussian_nll_loss"] = [](Draw& d) {
+    d.floats();
+    const Shape s = d.shape(1, 3);
+    Shape rows = s;
+    rows.erase(s.ndim() - 1);
+    const Tensor x = d.tensor(s), t = d.tensor(d.bent(s));
+    const Tensor var = d.tensor(d.bent(d.flag() ? s : rows), 0, 2);
+    return gaussian_nll_loss(x, t, var, {.full = d.flag(), .eps = d.real(1e-6, 0.1)});
+  };
+  to["margin_ranking_loss"] = [](Draw& d) {
+    d.floats();
+    const Shape s = d.shape(0, 3);
+    const Tensor a = d.tensor(s), b = d.tensor(d.bent(s)), t = d.tensor(s, -1, 1);
+    return margin_ranking_loss(a, b, t, {.margin = d.real(0, 1)});
+  };
+  to["hinge_embedding_loss"] = [](Draw& d) {
+    d.floats();
+    const Shape s = d.shape(0, 3);
+    const Tensor x = d.tensor(s), t = d.tensor(d.bent(s), -1, 1);
+    return hinge_embedding_loss(x, t, {.margin = d.real(0, 2)});
+  };
+  to["soft_margin_loss"] = [](Draw& d) {
+    d.floats();
+    const Tensor x = d.tensor(), t = d.tensor(d.bent(x.shape()), -1, 1);
+    return soft_margin_loss(x, t);
+  };
+  to["multi_margin_loss"] = [](Draw& d) {
+    d.floats();
+    const i64 n = d.size(), c = 1 + d.pick(5);
+    MultiMarginOptions o{.p = 1 + d.pick(2), .margin = d.real(0, 2)};
+    if (d.chance(0.3)) o.weight = d.tensor(d.bent({c}), 0, 2);
+    const Tensor x = d.tensor(d.bent({n, c}));
+    return multi_margin_loss(x, d.index(d.bent({n}), c), o);
+  };
   to["triplet_margin_loss"] = [](Draw& d) {
     d.floats();
     const Shape s = d.shape(1, 3);

@@ -361,6 +361,12 @@ const Examples kTraining{
        net.fc1.weight = ones({8, 4}, kGrad);
      }},
     {"a layer of no width", [](auto&) { nn::Linear(4, 0); }},
+    {"packed lengths that rise",
+     [](auto&) {
+       nn::pack_padded_sequence(ones({3, 2, 4}), {2, 3});
+     }},
+    {"a computed weight that is none",
+     [](auto&) { nn::utils::weight_norm(nn::Linear(4, 3), "wieght"); }},
     {"an optimizer of a module without parameters", [](auto&) { optim::Sgd opt{nn::ReLU()}; }},
     {"an option out of range",
      [](auto&) {

@@ -260,6 +260,11 @@ const golden::Examples kLosses = {
      [](auto&) {
        cross_entropy(ones({2, 3}), numbers({0, 1}), {.label_smoothing = 1.5});
      }},
+    {"a negative variance",
+     [](auto&) {
+       gaussian_nll_loss(ones({2}), ones({2}), numbers({1, -1}).to(f32));
+     }},
+    {"a temperature of 0", [](auto&) { gumbel_softmax(ones({2}), {.tau = 0}); }},
     {"a negative beta", [](auto&) { smooth_l1_loss(ones({2}), ones({2}), {.beta = -1}); }},
     {"a margin of zero",
      [](auto&) {

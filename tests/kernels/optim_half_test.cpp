@@ -62,6 +62,9 @@ TEST_CASE("rules write the rounded parameters beside them, unless the step is sk
   check_copies<EmaStepArgs>(0);
   check_copies<NadamStepArgs>(2);
   check_copies<RadamStepArgs>(2);
+  check_copies<AdamaxStepArgs>(2);
+  check_copies<AdadeltaStepArgs>(2);
+  check_copies<RpropStepArgs>(2);
   check_copies<MuonStepArgs>(2);
 }
 

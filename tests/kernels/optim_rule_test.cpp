@@ -208,6 +208,39 @@ TEST_CASE("radam_step: every variant, both kinds of decay, before and after rect
     }
 }
 
+TEST_CASE("adamax_step: every variant") {
+  check_rule<AdamaxStepArgs>(3, 2, [](double& p, double grad, double* s) {
+    const double g = grad + 0.25 * p;
+    s[0] += 0.25 * (g - s[0]);
+    s[1] = std::max(0.875 * s[1], std::fabs(g) + 0.01);
+    p -= 0.125 / 0.5 * s[0] / s[1];
+  });
+}
+
+TEST_CASE("adadelta_step: every variant") {
+  check_rule<AdadeltaStepArgs>(3, 3, [](double& p, double grad, double* s) {
+    const double g = grad + 0.25 * p;
+    s[0] = 0.875 * s[0] + 0.125 * g * g;
+    const double delta = std::sqrt(s[1] + 0.01) / std::sqrt(s[0] + 0.01) * g;
+    s[1] = 0.875 * s[1] + 0.125 * delta * delta;
+    p -= 0.125 * delta;
+  });
+}
+
+TEST_CASE("rprop_step: every variant") {
+  check_rule<RpropStepArgs>(
+      3, 2,
+      [](double& p, double g, double* s) {
+        const double agree = g * s[0];
+        s[1] *= agree > 0 ? 1.5 : agree < 0 ? 0.25 : 1;
+        s[1] = std::fmin(std::fmax(s[1], 0.5), 2.25);
+        if (agree < 0) g = 0;
+        p -= sign(g) * s[1];
+        s[0] = g;
+      },
+      [](RpropStepArgs& a) { a.eta_minus = 0.25, a.eta_plus = 1.5, a.least = 0.5, a.most = 2.25; });
+}
+
 TEST_CASE("adagrad_step: every variant") {
   check_rule<AdagradStepArgs>(1, 1, [](double& p, double grad, double* s) {
     const double g = grad + 0.25 * p;
@@ -299,6 +332,9 @@ TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]"
   check_flags<LionStepArgs>();
   check_flags<NadamStepArgs>();
   check_flags<RadamStepArgs>();
+  check_flags<AdamaxStepArgs>();
+  check_flags<AdadeltaStepArgs>();
+  check_flags<RpropStepArgs>();
   check_flags<MuonStepArgs>();
   check_flags<EmaStepArgs>();
 }

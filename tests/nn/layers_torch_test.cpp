@@ -66,7 +66,8 @@ TEST_CASE("PyTorch's modules: norms", "[layers][torch]") {
   check_torch("rms_norm", nn::RMSNorm{5, {.dtype = f64}});
   check_torch("instance_norm1d", nn::InstanceNorm1d{3, {.dtype = f64}});
   check_torch("instance_norm1d_alone", nn::InstanceNorm1d{3, {.affine = true, .dtype = f64}});
-  const nn::InstanceNormLayerOptions tracked{.affine = true, .track_running_stats = true, .dtype = f64};
+  const nn::InstanceNormLayerOptions tracked{
+      .affine = true, .track_running_stats = true, .dtype = f64};
   check_torch("instance_norm2d", nn::InstanceNorm2d{2, tracked});
   check_torch_eval("instance_norm2d_eval", nn::InstanceNorm2d{2, tracked});
   check_torch("instance_norm3d", nn::InstanceNorm3d{2, {.eps = 0.1, .dtype = f64}});
@@ -153,6 +154,12 @@ TEST_CASE("PyTorch's modules: losses, and weights of their state", "[layers][tor
   check_torch<2>("bce_with_logits_loss",
                  nn::BCEWithLogitsLoss{{.weight = weight.clone(), .pos_weight = weight.clone()}});
   check_torch<2>("kl_div_loss", nn::KLDivLoss{});
+  check_torch<2>("poisson_nll_loss", nn::PoissonNLLLoss{{.full = true}});
+  check_torch<3>("gaussian_nll_loss", nn::GaussianNLLLoss{{.eps = 0.1}});
+  check_torch<3>("margin_ranking_loss", nn::MarginRankingLoss{{.margin = 0.5}});
+  check_torch<2>("hinge_embedding_loss", nn::HingeEmbeddingLoss{});
+  check_torch<2>("soft_margin_loss", nn::SoftMarginLoss{});
+  check_torch<2>("multi_margin_loss", nn::MultiMarginLoss{{.p = 2, .weight = weight.clone()}});
   check_torch<3>("cosine_embedding_loss", nn::CosineEmbeddingLoss{{.margin = 0.25}});
   check_torch<3>("triplet_margin_loss", nn::TripletMarginLoss{{.swap = true}});
   nn::CTCLoss ctc;

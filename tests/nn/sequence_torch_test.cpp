@@ -13,6 +13,8 @@ Tensor mask(const Tensor& numbers) { return numbers.to(DType::boolean); }
 Tensors all(const nn::AttentionResult& r) { return {r.output, r.weights}; }
 Tensors all(const nn::LstmResult& r) { return {r.output, r.h, r.c}; }
 Tensors all(const nn::GruResult& r) { return {r.output, r.h}; }
+Tensors all(const Tensor& h) { return {h}; }
+Tensors all(const nn::LstmState& s) { return {s.h, s.c}; }
 
 }  // namespace
 
@@ -116,4 +118,64 @@ TEST_CASE("PyTorch's modules: LSTM and GRU", "[layers][torch][recurrent]") {
   gru("gru_two_both_ways",
       nn::GRU{3, 2, {.num_layers = 2, .batch_first = true, .bidirectional = true, .dtype = f64}});
   gru("gru_state", nn::GRU{2, 3, {.bias = false, .dtype = f64}});
+}
+
+TEST_CASE("PyTorch's modules: RNN and cells", "[layers][torch][recurrent]") {
+  const LeakGuard guard;
+  const auto with_state = [](const char* name, auto m) {
+    check_torch(name, m, [m](const Tensors& x) mutable {
+      return all(x.size() == 1 ? m(x[0]) : m(x[0], x[1]));
+    });
+  };
+  constexpr auto relu = nn::RnnNonlinearity::relu;
+  with_state("rnn", nn::RNN{3, 2, {.dtype = f64}});
+  with_state("rnn_two_both_ways", nn::RNN{3,
+                                          2,
+                                          {.num_layers = 2,
+                                           .nonlinearity = relu,
+                                           .batch_first = true,
+                                           .bidirectional = true,
+                                           .dtype = f64}});
+  with_state("rnn_state", nn::RNN{2, 3, {.bias = false, .dtype = f64}});
+  with_state("rnn_cell", nn::RNNCell{3, 2, {.dtype = f64}});
+  with_state("rnn_cell_relu", nn::RNNCell{3, 2, {.nonlinearity = relu, .dtype = f64}});
+  with_state("gru_cell", nn::GRUCell{3, 2, {.dtype = f64}});
+  with_state("gru_cell_alone", nn::GRUCell{3, 2, {.bias = false, .dtype = f64}});
+  const auto lstm = [](const char* name, nn::LSTMCell m) {
+    check_torch(name, m, [m](const Tensors& x) mutable {
+      return all(x.size() == 1 ? m(x[0]) : m(x[0], nn::LstmState{x[1], x[2]}));
+    });
+  };
+  lstm("lstm_cell", nn::LSTMCell{3, 2, {.dtype = f64}});
+  lstm("lstm_cell_alone", nn::LSTMCell{3, 2, {.bias = false, .dtype = f64}});
+}
+
+TEST_CASE("PyTorch's modules: packed sequences", "[layers][torch][recurrent][packed]") {
+  const LeakGuard guard;
+  const auto padded = [](const auto& r, const nn::PadOptions& o = {}) {
+    return nn::pad_packed_sequence(r.output, o).output;
+  };
+  nn::LSTM lstm{3, 2, {.dtype = f64}};
+  check_torch("packed_lstm", lstm, [&](const Tensors& x) -> Tensors {
+    const auto r = lstm(nn::pack_padded_sequence(x[0], {4, 2, 2}));
+    return {padded(r), r.h, r.c};
+  });
+  nn::LSTM both{3, 2, {.num_layers = 2, .bidirectional = true, .dtype = f64}};
+  check_torch("packed_lstm_both_ways", both, [&](const Tensors& x) -> Tensors {
+    const nn::PackOptions o{.enforce_sorted = false};
+    const auto r = both(nn::pack_padded_sequence(x[0], tensor({2, 4, 1}).to(DType::i64), o),
+                        nn::LstmState{x[1], x[2]});
+    return {padded(r), r.h, r.c};
+  });
+  nn::GRU gru{2, 3, {.batch_first = true, .bidirectional = true, .dtype = f64}};
+  check_torch("packed_gru", gru, [&](const Tensors& x) -> Tensors {
+    const nn::PackOptions o{.batch_first = true, .enforce_sorted = false};
+    const auto r = gru(nn::pack_padded_sequence(x[0], {1, 3, 4}, o), x[1]);
+    return {padded(r, {.batch_first = true, .padding_value = 0.5, .total_length = 6}), r.h};
+  });
+  nn::RNN rnn{2, 3, {.bidirectional = true, .dtype = f64}};
+  check_torch("packed_rnn", rnn, [&](const Tensors& x) -> Tensors {
+    const auto r = rnn(nn::pack_padded_sequence(x[0], {3, 1}));
+    return {padded(r), r.h};
+  });
 }

@@ -1,14 +1,11 @@
 // Rows of the distances and of the losses that compare them. What comes out of a loss is its mean.
 #include "warptape/autograd/ops/distance.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
 
-// A value, and what its roundings are relative to.
-struct Part {
-  double value, magnitude;
-};
+using Part = LossPart;
 // The elements of x, broadcast to `shape`, along `axis` through index i.
 std::vector<double> line(const Array& x, const Shape& shape, std::vector<i64> i, int axis) {
   std::vector<double> v;
@@ -106,6 +103,7 @@ void add_cosine_embedding(std::vector<OpCase>& rows) {
     double margin;
     std::vector<double> target;
     const char* torch;
+    bool each = false;
   };
   const Case cases[] = {
       {{4, 3}, 0, {1, -1, -1, 1}, "F.cosine_embedding_loss(a, b, c)"},
@@ -113,7 +111,14 @@ void add_cosine_embedding(std::vector<OpCase>& rows) {
       {{7}, 0.25, {1}, "F.cosine_embedding_loss(a, b, c, margin=0.25)"},
       {{3, 1}, 0.1, {1, -1, -1}, ""},
       {{3, 257}, 0, {-1, 1, 1}, ""},
-      {{3, 5}, -0.9, {-1, 0, 1}, ""}};
+      {{3, 5}, -0.9, {-1, 0, 1}, ""},
+      {{4, 3},
+       -0.5,
+       {1, -1, -1, 1},
+       "F.cosine_embedding_loss(a, b, c, margin=-0.5, reduction='none')",
+       true},
+      {{7}, 0.25, {1}, "", true},
+      {{31, 9}, -0.5, std::vector<double>(31, -1), "", true}};
   for (const Case& k : cases) {
     Shape pairs = k.shape;
     pairs.erase(k.shape.ndim() - 1);
@@ -123,22 +128,23 @@ void add_cosine_embedding(std::vector<OpCase>& rows) {
         {str("margin ", k.margin),
          {{k.shape}, {k.shape}, target},
          [=](std::span<const Tensor> in) {
-           return cosine_embedding_loss(in[0], in[1], in[2], {.margin = k.margin}).mean();
+           const CosineEmbeddingOptions o{.margin = k.margin};
+           if (k.each) return cosine_embedding_loss(in[0], in[1], in[2], unreduced, o);
+           return cosine_embedding_loss(in[0], in[1], in[2], o).mean();
          },
          [=](const std::vector<Array>& in) {
            const Shape s = in[0].shape;
            const int axis = s.ndim() - 1;
-           double sum = 0, magnitude = 0;
+           Array r{in[2].shape, {}, kTermsOfFormula + 2 * double(s[axis])};
            for (size_t e = 0; e < in[2].v.size(); ++e) {
              std::vector<i64> i = unravel(i64(e), in[2].shape);
              i.push_back(0);
              const Part p = cosine(line(in[0], s, i, axis), line(in[1], s, i, axis), 0, 1e-12);
              const double y = in[2].v[e];
-             sum += y == 1 ? 1 - p.value : y == -1 ? std::fmax(0, p.value - k.margin) : 0;
-             magnitude += 1 + p.magnitude + std::fabs(k.margin);
+             r.v.push_back(y == 1 ? 1 - p.value : y == -1 ? std::fmax(0, p.value - k.margin) : 0);
+             r.magnitude.push_back(1 + p.magnitude + std::fabs(k.margin));
            }
-           const double n = double(in[2].v.size());
-           return Array{{}, {sum / n}, kTermsOfFormula + 2 * double(s[axis]) + n, {magnitude / n}};
+           return k.each ? r : mean_of_losses(r);
          }});
     c.samples.back().torch = k.torch;
     if (k.shape == Shape{3, 1}) c.samples.back().gradients = false;  // 1 or -1 whatever the numbers
@@ -252,6 +258,7 @@ void add_triplet_margin(std::vector<OpCase>& rows) {
     Shape shape;
     TripletMarginOptions o;
     const char* torch;
+    bool each = false;
   };
   const Case cases[] = {
       {{4, 3}, {}, "F.triplet_margin_loss(a, b, c)"},
@@ -261,18 +268,23 @@ void add_triplet_margin(std::vector<OpCase>& rows) {
       {{2, 3, 2}, {.margin = 0.5, .p = 1}, "F.triplet_margin_loss(a, b, c, margin=0.5, p=1.0)"},
       {{7}, {.margin = 4}, ""},
       {{5, 1}, {.margin = 3}, ""},
-      {{7, 31}, {.swap = true}, ""}};
+      {{7, 31}, {.swap = true}, ""},
+      {{4, 3}, {.margin = 3}, "F.triplet_margin_loss(a, b, c, margin=3.0, reduction='none')", true},
+      {{2, 3, 2}, {.margin = 4, .swap = true}, "", true},
+      {{7, 31}, {.margin = 4}, "", true}};
   for (const Case& k : cases) {
     c.samples.push_back({str("margin ", k.o.margin, ", p ", k.o.p, k.o.swap ? ", swap" : ""),
                          {{k.shape}, {k.shape}, {k.shape}},
-                         [o = k.o](std::span<const Tensor> in) {
+                         [o = k.o, each = k.each](std::span<const Tensor> in) {
+                           if (each) return triplet_margin_loss(in[0], in[1], in[2], unreduced, o);
                            return triplet_margin_loss(in[0], in[1], in[2], o).mean();
                          },
-                         [o = k.o](const std::vector<Array>& in) {
+                         [o = k.o, each = k.each](const std::vector<Array>& in) {
                            const Shape s = in[0].shape;
                            const int axis = s.ndim() - 1;
                            const i64 n = count(s) / s[axis];
-                           double sum = 0, magnitude = 0;
+                           Array r{s, {}, kTermsOfFormula + 2 * double(s[axis])};
+                           r.shape.erase(axis);
                            for (i64 e = 0; e < n; ++e) {
                              const std::vector<i64> i = unravel(e * s[axis], s);
                              const auto between = [&](int u, int v) {
@@ -282,13 +294,10 @@ void add_triplet_margin(std::vector<OpCase>& rows) {
                              const Part near = between(0, 1), other = between(1, 2);
                              Part far = between(0, 2);
                              if (o.swap && other.value < far.value) far = other;
-                             sum += std::fmax(0, near.value - far.value + o.margin);
-                             magnitude += near.magnitude + far.magnitude + o.margin;
+                             r.v.push_back(std::fmax(0, near.value - far.value + o.margin));
+                             r.magnitude.push_back(near.magnitude + far.magnitude + o.margin);
                            }
-                           return Array{{},
-                                        {sum / double(n)},
-                                        kTermsOfFormula + 2 * double(s[axis]) + double(n),
-                                        {magnitude / double(n)}};
+                           return each ? r : mean_of_losses(r);
                          }});
     c.samples.back().torch = k.torch;
     c.samples.back().second_is_zero = k.o.p == 1;

@@ -2,15 +2,12 @@
 #include <functional>
 
 #include "warptape/autograd/ops/elementwise_loss.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
 
-// One element's loss, and what its roundings are relative to.
-struct Part {
-  double value, magnitude;
-};
+using Part = LossPart;
 using Formula = std::function<Part(double x, double t, const std::vector<double>& weights)>;
 
 // The sum over elements over `weight(shape)`. Inputs after the first two are weights that
@@ -32,12 +29,26 @@ Oracle mean_oracle(Formula f, bool by_first_axis = false) {
   };
 }
 
+// Each element's loss, one by one.
+Oracle each_oracle(Formula f) {
+  return [=](const std::vector<Array>& in) {
+    Array r{in[0].shape, {}, kTermsOfFormula};
+    for (i64 e = 0; e < count(in[0].shape); ++e) {
+      std::vector<double> weights;
+      for (size_t k = 2; k < in.size(); ++k) weights.push_back(at(in[k], unravel(e, in[0].shape)));
+      const Part p = f(in[0].v[size_t(e)], in[1].v[size_t(e)], weights);
+      r.v.push_back(p.value), r.magnitude.push_back(p.magnitude);
+    }
+    return r;
+  };
+}
+
 struct Range {
   double low, high;
 };
 struct Options {
   std::string label, torch;
-  CheckedFunction call;
+  CheckedFunction call, each;  // the mean, and the losses one by one
   Formula formula;
 };
 
@@ -58,6 +69,14 @@ void add_samples(OpCase& c, Range x, Range t, const std::vector<Options>& ways,
       if (count(kShapes[k]) > 1 || count(kShapes[k]) == 0) continue;
       s.inputs[0].values = {x.low + 0.45 * (x.high - x.low)};  // where it is curved
       s.inputs[1].values = {t.low + 0.6 * (t.high - t.low)};
+    }
+  for (const Options& way : ways)
+    for (const Shape& shape : {Shape{3, 4}, Shape{2, 3, 2}, Shape{0, 3}, Shape{5, 33}}) {
+      c.samples.push_back({way.label + " unreduced",
+                           {{shape, x.low, x.high}, {shape, t.low, t.high}},
+                           way.each,
+                           each_oracle(way.formula)});
+      if (shape == Shape{3, 4}) c.samples.back().torch = without_reduction(way.torch);
     }
 }
 template <class F>
@@ -88,7 +107,8 @@ void add_l1(std::vector<OpCase>& rows) {
   };
   add_samples(c, {-2, 2}, {-2, 2},
               {{"", "F.l1_loss(a, b)",
-                [=](std::span<const Tensor> in) { return loss(in[0], in[1]).mean(); }, f}});
+                [=](std::span<const Tensor> in) { return loss(in[0], in[1]).mean(); },
+                [](std::span<const Tensor> in) { return l1_loss(in[0], in[1], unreduced); }, f}});
 
   add_errors(c, loss);
   rows.push_back(std::move(c));
@@ -109,6 +129,9 @@ void add_smooth_l1(std::vector<OpCase>& rows) {
     return Options{str("beta ", beta), str("F.smooth_l1_loss(a, b, beta=", beta, ")"),
                    [=](std::span<const Tensor> in) {
                      return smooth_l1_loss(in[0], in[1], {.beta = beta}).mean();
+                   },
+                   [=](std::span<const Tensor> in) {
+                     return smooth_l1_loss(in[0], in[1], unreduced, {.beta = beta});
                    },
                    rounded(beta, beta, 1)};
   };
@@ -136,6 +159,9 @@ void add_huber(std::vector<OpCase>& rows) {
     return Options{str("delta ", delta), str("F.huber_loss(a, b, delta=", delta, ")"),
                    [=](std::span<const Tensor> in) {
                      return huber_loss(in[0], in[1], {.delta = delta}).mean();
+                   },
+                   [=](std::span<const Tensor> in) {
+                     return huber_loss(in[0], in[1], unreduced, {.delta = delta});
                    },
                    rounded(delta, 1, delta)};
   };
@@ -178,9 +204,12 @@ Sample weighted(const std::string& label, const Shape& shape, const std::vector<
 void add_binary(std::vector<OpCase>& rows) {
   OpCase c{"binary_cross_entropy", {}, kFloats, ResultType::loss};
   const auto loss = [](const Tensor& a, const Tensor& b) { return binary_cross_entropy(a, b); };
-  add_samples(c, {0.02, 0.98}, {0, 1},
-              {{"", "F.binary_cross_entropy(a, b)",
-                [=](std::span<const Tensor> in) { return loss(in[0], in[1]).mean(); }, binary}});
+  add_samples(
+      c, {0.02, 0.98}, {0, 1},
+      {{"", "F.binary_cross_entropy(a, b)",
+        [=](std::span<const Tensor> in) { return loss(in[0], in[1]).mean(); },
+        [](std::span<const Tensor> in) { return binary_cross_entropy(in[0], in[1], unreduced); },
+        binary}});
   const CheckedFunction call = [](std::span<const Tensor> in) {
     return binary_cross_entropy(in[0], in[1], {.weight = in[2]}).mean();
   };
@@ -188,6 +217,13 @@ void add_binary(std::vector<OpCase>& rows) {
   for (const Shape& w : {Shape{4, 3}, Shape{3}, Shape{4, 1}})
     c.samples.push_back(
         weighted("weight", {4, 3}, {w}, x, call, binary, "F.binary_cross_entropy(a, b, weight=c)"));
+  c.samples.push_back(weighted(
+      "weight, unreduced", {4, 3}, {{3}}, x,
+      [](std::span<const Tensor> in) {
+        return binary_cross_entropy(in[0], in[1], unreduced, {.weight = in[2]});
+      },
+      binary, "F.binary_cross_entropy(a, b, weight=c, reduction='none')"));
+  c.samples.back().oracle = each_oracle(binary);
   add_errors(c, loss);
   const std::string tag = "[binary_cross_entropy] ";
   c.errors.push_back(error_input<ShapeError>(
@@ -208,6 +244,9 @@ void add_with_logits(std::vector<OpCase>& rows) {
   add_samples(
       c, {-6, 6}, {0, 1},
       {{"", name + ")", [=](std::span<const Tensor> in) { return loss(in[0], in[1]).mean(); },
+        [](std::span<const Tensor> in) {
+          return binary_cross_entropy_with_logits(in[0], in[1], unreduced);
+        },
         [](double x, double t, auto&) { return with_logits(x, t, 1, 1); }}});
   const Input x{{}, -6, 6};
   c.samples.push_back(weighted(
@@ -232,6 +271,15 @@ void add_with_logits(std::vector<OpCase>& rows) {
       },
       [](double v, double t, auto& w) { return with_logits(v, t, w[0], w[1]); },
       "F.binary_cross_entropy_with_logits(a, b, weight=c, pos_weight=d)"));
+  const Formula both = [](double v, double t, auto& w) { return with_logits(v, t, w[0], w[1]); };
+  c.samples.push_back(weighted(
+      "both, unreduced", {4, 3}, {{4, 1}, {3}}, x,
+      [](std::span<const Tensor> in) {
+        const BinaryCrossEntropyWithLogitsOptions o{.weight = in[2], .pos_weight = in[3]};
+        return binary_cross_entropy_with_logits(in[0], in[1], unreduced, o);
+      },
+      both, "F.binary_cross_entropy_with_logits(a, b, weight=c, pos_weight=d, reduction='none')"));
+  c.samples.back().oracle = each_oracle(both);
   add_errors(c, loss);
   c.errors.push_back(error_input<ShapeError>(
       "pos_weight",
@@ -254,6 +302,9 @@ void add_kl_div(std::vector<OpCase>& rows) {
             ")"),
         [=](std::span<const Tensor> in) {
           return kl_div(in[0], in[1], {.log_target = log_target}).mean();
+        },
+        [=](std::span<const Tensor> in) {
+          return kl_div(in[0], in[1], unreduced, {.log_target = log_target});
         },
         [=](double x, double t, auto&) {
           if (log_target)

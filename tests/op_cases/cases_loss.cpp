@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "warptape/autograd/ops/loss.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
@@ -36,11 +36,28 @@ Input class_weights(i64 classes) {
 
 // --- cross-entropy ---
 
+// A sample's loss and what its roundings are relative to.
+struct SampleLoss {
+  double value = 0, magnitude = 0, weight = 0;
+};
+// The mean of them, or all of them.
+Array mean_of(const std::vector<SampleLoss>& all, double terms) {
+  SampleLoss sum;
+  for (const SampleLoss& l : all)
+    sum.value += l.value, sum.magnitude += l.magnitude, sum.weight += l.weight;
+  return {{}, {sum.value / sum.weight}, terms + sum.weight, {sum.magnitude / sum.weight}};
+}
+Array each_of(const std::vector<SampleLoss>& all, const Shape& shape, double terms) {
+  Array r{shape, {}, terms};
+  for (const SampleLoss& l : all) r.v.push_back(l.value), r.magnitude.push_back(l.magnitude);
+  return r;
+}
+
 // in: logits, labels, and class weights when the options' are used.
-Array cross_entropy_oracle(const std::vector<Array>& in, const CrossEntropyOptions& o) {
+Array cross_entropy_oracle(const std::vector<Array>& in, const CrossEntropyOptions& o, bool each) {
   const Array &x = in[0], &labels = in[1];
   const i64 classes = x.shape[class_axis(x)];
-  double sum = 0, magnitude = 0, weight = 0;
+  std::vector<SampleLoss> losses(labels.v.size());
   for (i64 e = 0; e < i64(labels.v.size()); ++e) {
     const i64 label = i64(labels.v[size_t(e)]);
     if (label == o.ignore_index) continue;
@@ -50,34 +67,35 @@ Array cross_entropy_oracle(const std::vector<Array>& in, const CrossEntropyOptio
     double all = 0;
     for (i64 c = 0; c < classes; ++c) all += w(c) * (l.value - row[size_t(c)]);
     const double picked = w(label) * (l.value - row[size_t(label)]);
-    sum += (1 - o.label_smoothing) * picked + o.label_smoothing / double(classes) * all;
-    magnitude += picked + all / double(classes) + 2 * (std::fabs(l.value) + std::fabs(l.largest));
-    weight += w(label);
+    losses[size_t(e)] = {
+        (1 - o.label_smoothing) * picked + o.label_smoothing / double(classes) * all,
+        picked + all / double(classes) + 2 * (std::fabs(l.value) + std::fabs(l.largest)), w(label)};
   }
-  return {{}, {sum / weight}, kTermsOfFormula + double(classes) + weight, {magnitude / weight}};
+  const double terms = kTermsOfFormula + double(classes);
+  return each ? each_of(losses, labels.shape, terms) : mean_of(losses, terms);
 }
 
 // in: logits, probabilities, and class weights.
-Array probability_oracle(const std::vector<Array>& in, double smoothing) {
+Array probability_oracle(const std::vector<Array>& in, double smoothing, bool each) {
   const Array& x = in[0];
   const i64 classes = x.shape[class_axis(x)], samples = count(x.shape) / classes;
   Shape labels = x.shape;
   labels.erase(class_axis(x));
-  double sum = 0, magnitude = 0;
+  std::vector<SampleLoss> losses(size_t(samples), {0, 0, 1});
   for (i64 e = 0; e < samples; ++e) {
     const std::vector<double> row = row_of(x, e, labels), p = row_of(in[1], e, labels);
     const LogSum l = log_sum_exp(row);
     for (size_t c = 0; c < row.size(); ++c) {
       const double w = in.size() > 2 ? in[2].v[c] : 1;
       const double t = w * ((1 - smoothing) * p[c] + smoothing / double(classes));
-      sum += t * (l.value - row[c]);
-      magnitude += t * (std::fabs(l.value) + std::fabs(l.largest) + std::fabs(row[c]));
+      losses[size_t(e)].value += t * (l.value - row[c]);
+      losses[size_t(e)].magnitude +=
+          t * (std::fabs(l.value) + std::fabs(l.largest) + std::fabs(row[c]));
     }
   }
-  const double n = double(samples);
-  return {{}, {sum / n}, kTermsOfFormula + double(count(x.shape)), {magnitude / n}};
+  const double terms = kTermsOfFormula + double(count(x.shape));
+  return each ? each_of(losses, labels, terms) : mean_of(losses, terms);
 }
-
 void add_label_samples(OpCase& c) {
   struct Case {
     const char* label;
@@ -108,20 +126,23 @@ void add_label_samples(OpCase& c) {
        "F.cross_entropy(a, b, weight=c, ignore_index=2, label_smoothing=0.2)",
        true},
       {"weights", {7, 31}, {7}, {.label_smoothing = 0.1}, "", true}};
-  for (const Case& k : cases) {
-    const i64 classes = k.logits[k.logits.ndim() == 1 ? 0 : 1];
-    std::vector<Input> inputs{{k.logits, -5, 5}, index_input(k.labels, classes)};
-    if (k.weights) inputs.push_back(class_weights(classes));
-    c.samples.push_back(
-        {k.label, inputs,
-         [o = k.options](std::span<const Tensor> in) {
-           CrossEntropyOptions options = o;
-           if (in.size() > 2) options.weight = in[2];
-           return cross_entropy(in[0], in[1], options).mean();
-         },
-         [o = k.options](const std::vector<Array>& in) { return cross_entropy_oracle(in, o); }});
-    c.samples.back().torch = k.torch;
-  }
+  for (const bool each : {false, true})
+    for (const Case& k : cases) {
+      const i64 classes = k.logits[k.logits.ndim() == 1 ? 0 : 1];
+      std::vector<Input> inputs{{k.logits, -5, 5}, index_input(k.labels, classes)};
+      if (k.weights) inputs.push_back(class_weights(classes));
+      c.samples.push_back({str(k.label, each ? " unreduced" : ""), inputs,
+                           [o = k.options, each](std::span<const Tensor> in) {
+                             CrossEntropyOptions options = o;
+                             if (in.size() > 2) options.weight = in[2];
+                             if (each) return cross_entropy(in[0], in[1], unreduced, options);
+                             return cross_entropy(in[0], in[1], options).mean();
+                           },
+                           [o = k.options, each](const std::vector<Array>& in) {
+                             return cross_entropy_oracle(in, o, each);
+                           }});
+      c.samples.back().torch = each ? without_reduction(k.torch) : k.torch;
+    }
 }
 
 void add_probability_samples(OpCase& c) {
@@ -136,19 +157,22 @@ void add_probability_samples(OpCase& c) {
                         {{5, 3}, 0.1, true, "F.cross_entropy(a, b, weight=c, label_smoothing=0.1)"},
                         {{5}, 0, false, ""},
                         {{7, 33}, 0, true, ""}};
-  for (const Case& k : cases) {
-    std::vector<Input> inputs{{k.shape, -5, 5}, {k.shape, 0.05, 1}};
-    if (k.weights) inputs.push_back(class_weights(k.shape[k.shape.ndim() == 1 ? 0 : 1]));
-    c.samples.push_back(
-        {"probabilities", inputs,
-         [e = k.smoothing](std::span<const Tensor> in) {
-           CrossEntropyOptions o{.label_smoothing = e};
-           if (in.size() > 2) o.weight = in[2];
-           return cross_entropy(in[0], in[1], o).mean();
-         },
-         [e = k.smoothing](const std::vector<Array>& in) { return probability_oracle(in, e); }});
-    c.samples.back().torch = k.torch;
-  }
+  for (const bool each : {false, true})
+    for (const Case& k : cases) {
+      std::vector<Input> inputs{{k.shape, -5, 5}, {k.shape, 0.05, 1}};
+      if (k.weights) inputs.push_back(class_weights(k.shape[k.shape.ndim() == 1 ? 0 : 1]));
+      c.samples.push_back({each ? "probabilities, unreduced" : "probabilities", inputs,
+                           [e = k.smoothing, each](std::span<const Tensor> in) {
+                             CrossEntropyOptions o{.label_smoothing = e};
+                             if (in.size() > 2) o.weight = in[2];
+                             if (each) return cross_entropy(in[0], in[1], unreduced, o);
+                             return cross_entropy(in[0], in[1], o).mean();
+                           },
+                           [e = k.smoothing, each](const std::vector<Array>& in) {
+                             return probability_oracle(in, e, each);
+                           }});
+      c.samples.back().torch = each ? without_reduction(k.torch) : k.torch;
+    }
 }
 
 void add_cross_entropy(std::vector<OpCase>& rows) {
@@ -156,6 +180,7 @@ void add_cross_entropy(std::vector<OpCase>& rows) {
            {"cross_entropy_forward", "cross_entropy_backward"},
            kFloats,
            ResultType::loss};
+  c.cancels = true;  // softmax(x) - target
   add_label_samples(c);
   add_probability_samples(c);
   const auto call = [](const Shape& x, const Shape& y, DType t, CrossEntropyOptions o, double label,
@@ -195,17 +220,20 @@ void add_cross_entropy(std::vector<OpCase>& rows) {
 // --- negative log-likelihood ---
 
 // in: log-probabilities, labels, and class weights.
-Array nll_oracle(const std::vector<Array>& in, i64 ignore_index) {
+Array nll_oracle(const std::vector<Array>& in, i64 ignore_index, bool each) {
   const Array& labels = in[1];
-  double sum = 0, magnitude = 0, weight = 0;
+  std::vector<SampleLoss> losses(labels.v.size());
   for (i64 e = 0; e < i64(labels.v.size()); ++e) {
     const i64 label = i64(labels.v[size_t(e)]);
     if (label == ignore_index) continue;
     const double w = in.size() > 2 ? in[2].v[size_t(label)] : 1;
     const double x = w * row_of(in[0], e, labels.shape)[size_t(label)];
-    sum -= x, magnitude += std::fabs(x), weight += w;
+    losses[size_t(e)] = {-x, std::fabs(x), w};
   }
-  return {{}, {sum / weight}, kTermsOfFormula + 2, {magnitude / weight}};
+  if (each) return each_of(losses, labels.shape, kTermsOfFormula);
+  Array r = mean_of(losses, 0);
+  r.terms = kTermsOfFormula + 2;
+  return r;
 }
 
 void add_nll(std::vector<OpCase>& rows) {
@@ -226,21 +254,23 @@ void add_nll(std::vector<OpCase>& rows) {
                         {{1, 1}, {1}, -100, false, ""},
                         {{0, 3}, {0}, -100, false, ""},
                         {{3, 4, 0}, {3, 0}, -100, true, ""}};
-  for (const Case& k : cases) {
-    const i64 classes = k.x[k.x.ndim() == 1 ? 0 : 1];
-    std::vector<Input> inputs{{k.x, -5, 0}, index_input(k.labels, classes)};
-    if (k.weights) inputs.push_back(class_weights(classes));
-    c.samples.push_back({str("ignore ", k.ignore_index), inputs,
-                         [ignore = k.ignore_index](std::span<const Tensor> in) {
-                           NllOptions o{.ignore_index = ignore};
-                           if (in.size() > 2) o.weight = in[2];
-                           return nll_loss(in[0], in[1], o).mean();
-                         },
-                         [ignore = k.ignore_index](const std::vector<Array>& in) {
-                           return nll_oracle(in, ignore);
-                         }});
-    c.samples.back().torch = k.torch;
-  }
+  for (const bool each : {false, true})
+    for (const Case& k : cases) {
+      const i64 classes = k.x[k.x.ndim() == 1 ? 0 : 1];
+      std::vector<Input> inputs{{k.x, -5, 0}, index_input(k.labels, classes)};
+      if (k.weights) inputs.push_back(class_weights(classes));
+      c.samples.push_back({str("ignore ", k.ignore_index, each ? ", unreduced" : ""), inputs,
+                           [ignore = k.ignore_index, each](std::span<const Tensor> in) {
+                             NllOptions o{.ignore_index = ignore};
+                             if (in.size() > 2) o.weight = in[2];
+                             if (each) return nll_loss(in[0], in[1], unreduced, o);
+                             return nll_loss(in[0], in[1], o).mean();
+                           },
+                           [ignore = k.ignore_index, each](const std::vector<Array>& in) {
+                             return nll_oracle(in, ignore, each);
+                           }});
+      c.samples.back().torch = each ? without_reduction(k.torch) : k.torch;
+    }
   const auto call = [](const Shape& x, const Shape& y, DType t, double label, i64 weights) {
     return [=](Device d) {
       NllOptions o;
@@ -281,6 +311,22 @@ void add_mse(std::vector<OpCase>& rows) {
                            return Array{{}, {sum / n}, kTermsOfFormula + n, {sum / n}};
                          }});
     if (s.ndim() > 1) c.samples.back().torch = "F.mse_loss(a, b)";
+  }
+  for (const Shape& s : {Shape{3, 5}, Shape{}, Shape{0, 2}, Shape{3, 257}}) {
+    c.samples.push_back(
+        {"unreduced",
+         {{s}, {s}},
+         [](std::span<const Tensor> in) { return mse_loss(in[0], in[1], unreduced); },
+         [](const std::vector<Array>& in) {
+           Array r{in[0].shape, {}, kTermsOfFormula};
+           for (size_t i = 0; i < in[0].v.size(); ++i) {
+             const double a = in[0].v[i], b = in[1].v[i], d = a - b;
+             r.v.push_back(d * d);
+             r.magnitude.push_back(std::fabs(d) * (std::fabs(a) + std::fabs(b)));
+           }
+           return r;
+         }});
+    if (s.ndim() > 1) c.samples.back().torch = "F.mse_loss(a, b, reduction='none')";
   }
   const Apply call = [](const Tensor& a, const Tensor& b) { (void)mse_loss(a, b); };
   c.errors = {undefined_operand("mse_loss", call), two_devices("mse_loss", call),

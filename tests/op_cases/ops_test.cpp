@@ -256,7 +256,7 @@ TEST_CASE("contracts: each belongs to an operator's row", "[ops]") {
       "muon_direction",    "muon_normalize",     "muon_polynomial", "loss_seed",    "grad_unscale",
       "loss_scale_update", "activation_inverse", "exponent_counts", "image_batch",  "image_color",
       "image_erase",       "image_mix",          "image_warp",      "row_batch",    "token_batch",
-      "batch_cursor"};
+      "batch_cursor",      "adamax_step",        "adadelta_step",   "rprop_step"};
   std::set<std::string> listed;
   for (const ContractInfo& c : all_contracts()) listed.insert(c.name);
   for (const OpCase& row : op_cases())

@@ -20,6 +20,7 @@
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/lbfgs.h"
+#include "warptape/optim/more_rules.h"
 #include "warptape/optim/muon.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tests/optim/devices.h"
@@ -95,6 +96,9 @@ const std::vector<std::pair<const char*, Setup::Make>>& optimizers() {
       {"lion", maker<optim::Lion>(optim::LionOptions{.lr = 0.01})},
       {"nadam", maker<optim::NAdam>(optim::NAdamOptions{})},
       {"radam", maker<optim::RAdam>(optim::RAdamOptions{})},
+      {"adamax", maker<optim::Adamax>(optim::AdamaxOptions{})},
+      {"adadelta", maker<optim::Adadelta>(optim::AdadeltaOptions{})},
+      {"rprop", maker<optim::Rprop>(optim::RpropOptions{})},
       {"amsgrad", maker<optim::AdamW>(optim::AdamWOptions{.amsgrad = true})},
       {"muon", maker<optim::Muon>(optim::MuonOptions{})}};
   return all;

@@ -4,6 +4,7 @@
 #include <limits>
 #include <memory>
 
+#include "warptape/optim/more_rules.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/train_step.h"
 #include "warptape/tests/optim/devices.h"
@@ -83,6 +84,29 @@ Made make_rmsprop(const Problem& p, const Arrays& r) {
                                             .centered = option(r, "centered", 0) != 0});
 }
 
+Made make_adamax(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::Adamax>(
+      p.parameters(), optim::AdamaxOptions{.lr = option(r, "lr", 2e-3),
+                                           .betas = betas_of(r),
+                                           .eps = option(r, "eps", 1e-8),
+                                           .weight_decay = option(r, "weight_decay", 0)});
+}
+Made make_adadelta(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::Adadelta>(
+      p.parameters(), optim::AdadeltaOptions{.lr = option(r, "lr", 1),
+                                             .rho = option(r, "rho", 0.9),
+                                             .eps = option(r, "eps", 1e-6),
+                                             .weight_decay = option(r, "weight_decay", 0)});
+}
+Made make_rprop(const Problem& p, const Arrays& r) {
+  return std::make_unique<optim::Rprop>(
+      p.parameters(), optim::RpropOptions{.lr = option(r, "lr", 1e-2),
+                                          .eta_minus = option(r, "eta_minus", 0.5),
+                                          .eta_plus = option(r, "eta_plus", 1.2),
+                                          .least_step = option(r, "least_step", 1e-6),
+                                          .largest_step = option(r, "largest_step", 50)});
+}
+
 struct Case {
   const char* name;
   Maker make;
@@ -96,7 +120,10 @@ const std::vector<Case> kCases{
     {"adamw_amsgrad", make_adamw},      {"nadam_default", make_nadam},
     {"nadam_decay", make_nadam},        {"nadam_decoupled", make_nadam},
     {"radam_default", make_radam},      {"radam_decay", make_radam},
-    {"radam_decoupled", make_radam},
+    {"radam_decoupled", make_radam},    {"adamax_default", make_adamax},
+    {"adamax_decay", make_adamax},      {"adadelta_default", make_adadelta},
+    {"adadelta_decay", make_adadelta},  {"rprop_default", make_rprop},
+    {"rprop_steps", make_rprop},
 };
 
 using State = std::vector<nn::NamedTensor>;
@@ -205,7 +232,9 @@ TEST_CASE("variants of a rule agree over steps") {
   for (const auto& [contract, name] :
        {std::pair{"adam_step", "adam_decay"}, std::pair{"adagrad_step", "adagrad_decay"},
         std::pair{"rmsprop_step", "rmsprop_centered"}, std::pair{"adamw_step", "adamw_amsgrad"},
-        std::pair{"nadam_step", "nadam_decay"}, std::pair{"radam_step", "radam_decay"}}) {
+        std::pair{"nadam_step", "nadam_decay"}, std::pair{"radam_step", "radam_decay"},
+        std::pair{"adamax_step", "adamax_decay"}, std::pair{"adadelta_step", "adadelta_decay"},
+        std::pair{"rprop_step", "rprop_steps"}}) {
     CAPTURE(to_string(d), name);
     const Arrays r = load_reference(reference_path(std::string(name) + "_f64"));
     for (const char* variant : {cpu ? "reference" : "naive", cpu ? "avx2" : "vectorized"}) {
@@ -374,6 +403,11 @@ TEST_CASE("options out of range are refused with their name") {
   CHECK_THROWS_AS((optim::NAdam{q, {.betas = {1, 0.5}}}), UsageError);
   CHECK_THROWS_AS((optim::RAdam{q, {.betas = {0.5, 1}}}), UsageError);
   CHECK_THROWS_AS((optim::RAdam{q, {.eps = INFINITY}}), UsageError);
+  CHECK_THROWS_AS((optim::Adamax{q, {.betas = {0.5, 1}}}), UsageError);
+  CHECK_THROWS_AS((optim::Adadelta{q, {.rho = 2}}), UsageError);
+  CHECK_THROWS_AS((optim::Rprop{q, {.eta_minus = 1}}), UsageError);
+  CHECK_THROWS_AS((optim::Rprop{q, {.eta_plus = 1}}), UsageError);
+  CHECK_THROWS_AS((optim::Rprop{q, {.least_step = 2, .largest_step = 1}}), UsageError);
   optim::Lion lion{q};
   CHECK_THROWS_AS(lion.set_betas({0.5, 1}), UsageError);
   CHECK(lion.betas().second == 0.99);

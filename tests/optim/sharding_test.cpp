@@ -12,6 +12,7 @@
 #include "warptape/optim/arena.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/gradient_exponents.h"
+#include "warptape/optim/more_rules.h"
 #include "warptape/optim/muon.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/support/catch.h"
@@ -166,6 +167,9 @@ TEST_CASE("sharded state: every elementwise rule makes the same steps, bit by bi
        of<optim::Adagrad>(optim::AdagradOptions{.lr = 0.1, .initial_accumulator_value = 0.5})},
       {"rmsprop",
        of<optim::RmsProp>(optim::RmsPropOptions{.lr = 0.01, .momentum = 0.9, .centered = true})},
+      {"adamax", of<optim::Adamax>(optim::AdamaxOptions{.lr = 0.01})},
+      {"adadelta", of<optim::Adadelta>(optim::AdadeltaOptions{})},
+      {"rprop", of<optim::Rprop>(optim::RpropOptions{.lr = 0.001})},
       {"lion", of<optim::Lion>(optim::LionOptions{.lr = 0.01})}};
   for (const auto& [name, make] : rules) {
     CAPTURE(name);

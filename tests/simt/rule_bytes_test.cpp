@@ -74,6 +74,9 @@ TEST_CASE("bytes a parameter: every rule reads and writes each value once") {
   check_rule_bytes<LionStepArgs>(1, 12, 8);
   check_rule_bytes<NadamStepArgs>(3, 16, 12);
   check_rule_bytes<RadamStepArgs>(3, 16, 12);
+  check_rule_bytes<AdamaxStepArgs>(3, 16, 12);
+  check_rule_bytes<AdadeltaStepArgs>(3, 16, 12);
+  check_rule_bytes<RpropStepArgs>(3, 16, 12);
   check_rule_bytes<EmaStepArgs>(0, 8, 4);
   check_rule_bytes<MuonStepArgs>(3, 16, 8);  // the direction is only read
 }

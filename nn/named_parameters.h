@@ -1,0 +1,25 @@
+// Lists of parameters for one optimizer over several modules, or over tensors without a module.
+//
+//   optim::AdamW opt{nn::named_parameters({{"encoder", encoder}, {"decoder", decoder}})};
+//   optim::Sgd sgd{nn::named_parameters({w, b}), {.lr = 0.1}};
+#pragma once
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "warptape/nn/module.h"
+
+namespace wt::nn {
+
+// "encoder.fc1.weight": those of each module in turn that want a gradient, behind its name; a
+// parameter that two of them share appears once, under its first name. Throws UsageError for a name
+// given twice.
+WT_API std::vector<NamedTensor> named_parameters(std::initializer_list<NamedModule> modules,
+                                                 Frame at = Frame::here());
+// "0", "1", ...: by their places.
+WT_API std::vector<NamedTensor> named_parameters(std::span<const Tensor> tensors);
+inline std::vector<NamedTensor> named_parameters(std::initializer_list<Tensor> tensors) {
+  return named_parameters(std::span(tensors.begin(), tensors.size()));
+}
+
+}  // namespace wt::nn
