@@ -44,7 +44,7 @@ struct QuantileOptions {
 // 1-d, of x's dtype) its quantiles come along a new first axis, none for 0-d. The gradient goes to
 // the elements beside it, and to q. Throws DtypeError unless x and q are floating and agree,
 // ShapeError for the axis, one without elements and another rank of q, UsageError for a number q
-// outside [0, 1], IndexError for one in a tensor.
+// outside [0, 1], IndexError where one in a tensor goes beyond the elements.
 WT_API Tensor quantile(const In& x, double q, Dim axis, QuantileOptions options = {});
 WT_API Tensor quantile(const In& x, const In& q, Dim axis, QuantileOptions options = {});
 
