@@ -173,6 +173,7 @@ void add_quantile(std::vector<OpCase>& rows) {
              }};
     s.torch = str("torch.quantile(a, ", q, ", dim=", axis, ", interpolation='", kNames[int(how)],
                   keep ? "', keepdim=True)" : "')");
+    if (count(shape) == 0) s.torch = {};  // which PyTorch refuses
     s.second_is_zero = true;
     c.samples.push_back(std::move(s));
   };
