@@ -18,6 +18,7 @@
 #include "warptape/autograd/ops/fused_linear.h"
 #include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/inverse.h"
 #include "warptape/autograd/ops/linalg.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/matmul.h"
