@@ -92,7 +92,10 @@ const golden::Examples kNumbers = {
        var(ones({2, 3}), {1, -1});
      }},
     {"more values than there are", [](auto&) { topk(ones({3}), 4); }},
-    {"a singular matrix of several", [](auto&) { inverse(zeros({3, 2, 2})); }},
+    {"a singular matrix of several",
+     [](auto&) {
+       inverse(zeros({3, 2, 2}));
+     }},
     {"a quantile beyond the last element", [](auto&) { quantile(ones({3}), 1.5, 0); }},
     {"the median of nothing",
      [](auto&) {
