@@ -34,6 +34,7 @@
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/kernels/linalg.h"
 #include "warptape/kernels/loss_scale.h"
+#include "warptape/kernels/lu.h"
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/mse.h"
 #include "warptape/kernels/muon.h"
@@ -254,6 +255,8 @@ void list_order_and_matrices(To& to) {
       [](auto& a, auto& o) { o.out(a.ga, a.gb).in(a.gy, a.y, a.a, a.b); });
   to.template add<SolveTriangularArgs>(
       [](auto& a, auto& o) { o.inout(a.out).in(a.a).sensitive(); });
+  to.template add<LuArgs>(
+      [](auto& a, auto& o) { o.out(a.out, a.rows, a.sign, a.info).in(a.in).sensitive(); });
   to.template add<QrArgs>([](auto& a, auto& o) { o.out(a.q, a.r).in(a.in).sensitive(); });
   to.template add<EighArgs>([](auto& a, auto& o) {
     o.out(a.values, a.info).in(a.vectors, a.in).sensitive();  // a vector's sign is free

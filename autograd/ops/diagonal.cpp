@@ -5,9 +5,11 @@
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/copy.h"
@@ -21,6 +23,7 @@ constexpr OpInfo diagonal_backward{.name = "diagonal_backward", .derivative = De
 constexpr OpInfo diag{.name = "diag", .derivative = Derivative::linear, .composite = true};
 constexpr OpInfo diag_embed{
     .name = "diag_embed", .derivative = Derivative::linear, .composite = true};
+constexpr OpInfo trace{.name = "trace", .derivative = Derivative::linear, .composite = true};
 }  // namespace info
 
 namespace {
@@ -160,11 +163,19 @@ Tensor diag_embed(const In& x, i64 offset, i64 axis1, i64 axis2) {
   return embed(s, offset, axis1, axis2);
 }
 
+Tensor trace(const In& x) {
+  CompositeScope s(info::trace, x);
+  detail::require_computing(s);
+  if (s.geometry(0).ndim != 2)
+    s.fail<ShapeError>(str("expected 2 dimensions, got ", int(s.geometry(0).ndim)));
+  return s.finish(sum(diagonal(s.operand(0))));
+}
+
 namespace detail {
 OpInfos diagonal_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::tril,     &info::triu,
-                                           &info::diagonal, &info::diagonal_backward,
-                                           &info::diag,     &info::diag_embed};
+  static constexpr const OpInfo* kOps[] = {
+      &info::tril, &info::triu,       &info::diagonal, &info::diagonal_backward,
+      &info::diag, &info::diag_embed, &info::trace};
   return kOps;
 }
 }  // namespace detail

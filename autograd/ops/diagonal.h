@@ -23,5 +23,8 @@ WT_API Tensor diag(const In& x, i64 offset = 0);
 // Matrices, whose rows and columns are axis1 and axis2 of the result, that are zero but for the
 // last axis of x on a diagonal. Throws ShapeError for a 0-d tensor and for equal axes.
 WT_API Tensor diag_embed(const In& x, i64 offset = 0, i64 axis1 = -2, i64 axis2 = -1);
+// The sum of the diagonal of a matrix (2-d): integers and bool give i64. Throws ShapeError for
+// other x, DtypeError for storage-only dtypes.
+WT_API Tensor trace(const In& x);
 
 }  // namespace wt

@@ -23,6 +23,13 @@ WT_API Tensor max(const In& x, const Dims& dims = Dims::all(), SumOptions option
 // The least element: NaN if there is one. Elements that share it share its gradient evenly. Throws
 // ShapeError when there is no element. PyTorch's name: amin.
 WT_API Tensor min(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
+// PyTorch's names of both.
+inline Tensor amax(const In& x, const Dims& dims = Dims::all(), SumOptions options = {}) {
+  return max(x, dims, options);
+}
+inline Tensor amin(const In& x, const Dims& dims = Dims::all(), SumOptions options = {}) {
+  return min(x, dims, options);
+}
 // The place (i64) of the largest element along one axis, or in the flattened tensor: the first of
 // equal ones, the first NaN if there is one. No gradient. Throws ShapeError when there is no
 // element.

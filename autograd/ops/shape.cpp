@@ -353,6 +353,29 @@ std::vector<Tensor> split(const In& x, i64 size, i64 axis) {
   return parts;
 }
 
+std::vector<Tensor> split(const In& x, const std::vector<i64>& sizes, i64 axis) {
+  if (!x.impl()) detail::use_of_undefined(x.frame());
+  const Tensor t(detail::retained(x.impl()));
+  const FrameScope frame(x.frame());
+  const i64 n = t.size(axis);
+  i64 total = 0;
+  for (const i64 size : sizes) {
+    if (size < 0) throw ShapeError(str("[split] a size must not be negative, got ", size));
+    total = checked_add(total, size, "the sizes of split");
+  }
+  if (total != n)
+    throw ShapeError(str("[split] the sizes add up to ", total, ", the axis has ", n));
+  std::vector<Tensor> parts;
+  parts.reserve(sizes.size());
+  i64 from = 0;
+  for (const i64 size : sizes) {
+    parts.push_back(slice(t, axis, {from, from + size}));
+    from += size;
+  }
+  x.take();
+  return parts;
+}
+
 Tensor detach(const In& x) {
   if (!x.impl()) detail::use_of_undefined(x.frame());
   TensorImpl* p = alias_of(x.impl());

@@ -35,6 +35,9 @@ WT_API Tensor select(const In& x, i64 axis, i64 index);
 WT_API Tensor slice(const In& x, i64 axis, Slice range);
 // Pieces of `size` along an axis (the last may be smaller), as views.
 WT_API std::vector<Tensor> split(const In& x, i64 size, i64 axis = 0);
+// Pieces of these sizes, one after the other, as views; a list of one number is a size. Throws
+// ShapeError unless the sizes are not negative and add up to the axis.
+WT_API std::vector<Tensor> split(const In& x, const std::vector<i64>& sizes, i64 axis = 0);
 // The same elements without gradient.
 WT_API Tensor detach(const In& x);
 

@@ -382,6 +382,7 @@ void add_matrices(Rows to) {
   to.add({"cholesky"}, kFloat, small, wide, one([](const T& x) { return cholesky(definite(x)); }));
   to.add({"solve_triangular"}, kFloat, small, wide,
          one([](const T& x) { return solve_triangular(cholesky(definite(x)), x); }));
+  to.add({"lu"}, kFloat, small, wide, one([](const T& x) { return inverse(definite(x)); }));
   to.add({"qr"}, kFloat, small, wide, one([](const T& x) { return qr(x).q; }));
   to.add({"eigh"}, kFloat, small, wide, one([](const T& x) { return eigh(definite(x)).values; }));
   // Points, others, coordinates.

@@ -96,7 +96,9 @@ void add_views(Callers& to) {
   to["split"] = [](Draw& d) {
     const Tensor x = d.tensor();
     const i64 a = d.axis(x.ndim());
-    return split(x, d.number(1, 4), a);
+    if (d.flag()) return split(x, d.number(1, 4), a);
+    const i64 n = size_at(x, a), first = d.number(0, n);
+    return split(x, std::vector<i64>{first, n - first}, a);
   };
   to["chunk"] = [](Draw& d) {
     const Tensor x = d.tensor();
@@ -380,6 +382,59 @@ void add_indices(Callers& to) {
     const Tensor w = d.tensor(d.bent({n}));
     return bincount(x, w, d.number(0, 8));
   };
+  to["max_with_indices"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    return max_with_indices(x, d.axis(x.ndim()), {.keep_dim = d.flag()});
+  };
+  to["min_with_indices"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    return min_with_indices(x, d.axis(x.ndim()), {.keep_dim = d.flag()});
+  };
+  to["median"] = [](Draw& d) -> Results {
+    const Tensor x = d.tensor();
+    if (d.chance(0.3)) return median(x);
+    return median(x, d.axis(x.ndim()), {.keep_dim = d.flag()});
+  };
+  to["nanmedian"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    return nanmedian(x, d.axis(x.ndim()), {.keep_dim = d.flag()});
+  };
+  to["kthvalue"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    const i64 a = d.axis(x.ndim());
+    return kthvalue(x, d.number(0, size_at(x, a)), a, {.keep_dim = d.flag()});
+  };
+  to["quantile"] = [](Draw& d) {
+    d.floats();
+    const Tensor x = d.tensor();
+    const i64 a = d.axis(x.ndim());
+    const QuantileOptions o{.keep_dim = d.flag(), .interpolation = Interpolation(d.pick(5))};
+    if (d.flag()) return quantile(x, d.real(0, 1), a, o);
+    return quantile(x, d.tensor(d.shape(0, 1), 0, 1), a, o);
+  };
+  to["count_nonzero"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    return count_nonzero(x, d.axes(x.ndim()));
+  };
+  to["unique"] = [](Draw& d) { return unique(d.tensor()); };
+  to["searchsorted"] = [](Draw& d) {
+    const Shape s = d.shape(1, 3);
+    const Tensor list = sort(d.tensor(s)).values;
+    return searchsorted(list, d.tensor(d.bent(s)), {.right = d.flag()});
+  };
+  to["bucketize"] = [](Draw& d) {
+    const Tensor list = sort(d.tensor(d.shape(1, 1))).values;
+    return bucketize(d.tensor(), list, {.right = d.flag()});
+  };
+  to["scatter_reduce"] = [](Draw& d) {
+    const Tensor x = d.tensor(d.shape(0, 4));
+    const i64 a = d.axis(x.ndim());
+    const Shape s = with_size(x.shape(), a, d.size());
+    const Tensor at = d.index(d.bent(s), size_at(x, a)), source = d.tensor(d.bent(s));
+    return scatter_reduce(x, a, at, source, ScatterReduction(d.pick(5)),
+                          {.include_self = d.flag()});
+  };
+  to["trace"] = [](Draw& d) { return trace(d.tensor(d.shape_of_rank(2))); };
   to["multinomial"] = [](Draw& d) {
     d.floats();
     const Tensor p = d.tensor(d.shape(1, 2), 0, 1);

@@ -285,6 +285,26 @@ void add_products(Callers& to) {
     return solve_triangular(a, b,
                             {.upper = d.flag(), .transposed = d.flag(), .unitriangular = d.flag()});
   };
+  // Far from singular, and nothing infinite.
+  const auto regular = [](Draw& d, i64 n) {
+    const Tensor a = clamp(d.tensor(d.bent({n, n}), -1, 1), -1, 1);
+    return where(eq(a, a), a, zeros_like(a)) +
+           diag_embed(full({n}, 9, {.dtype = a.dtype(), .device = a.device()}));
+  };
+  to["solve"] = [=](Draw& d) {
+    d.floats();
+    const i64 n = 1 + d.pick(4);
+    const Tensor a = regular(d, n);
+    return solve(a, d.tensor(d.bent({n, d.size()})));
+  };
+  to["inverse"] = [=](Draw& d) {
+    d.floats();
+    return inverse(regular(d, d.size()));
+  };
+  to["det"] = [=](Draw& d) {
+    d.floats();
+    return det(regular(d, d.size()));
+  };
   to["qr"] = [](Draw& d) {
     d.floats();
     const auto [q, r] = qr(d.tensor(d.bent({d.size(), d.size()})));

@@ -14,13 +14,15 @@ namespace wt_test {
 // What an operator gives, whatever it gives.
 struct Results {
   std::vector<Tensor> tensors;
-  Results(Tensor t) : tensors{std::move(t)} {}                     // NOLINT
-  Results(std::vector<Tensor> list) : tensors(std::move(list)) {}  // NOLINT
-  Results(const Loss& l) : tensors{l.sum, l.weight} {}             // NOLINT
-  Results(const SortResult& r) : tensors{r.values, r.indices} {}   // NOLINT
-  Results(const MaxPool& r) : tensors{r.values, r.indices} {}      // NOLINT
-  Results(const QrResult& r) : tensors{r.q, r.r} {}                // NOLINT
-  Results(const EighResult& r) : tensors{r.values, r.vectors} {}   // NOLINT
+  Results(Tensor t) : tensors{std::move(t)} {}                                // NOLINT
+  Results(std::vector<Tensor> list) : tensors(std::move(list)) {}             // NOLINT
+  Results(const Loss& l) : tensors{l.sum, l.weight} {}                        // NOLINT
+  Results(const SortResult& r) : tensors{r.values, r.indices} {}              // NOLINT
+  Results(const MaxPool& r) : tensors{r.values, r.indices} {}                 // NOLINT
+  Results(const QrResult& r) : tensors{r.q, r.r} {}                           // NOLINT
+  Results(const EighResult& r) : tensors{r.values, r.vectors} {}              // NOLINT
+  Results(const PlacedResult& r) : tensors{r.values, r.indices} {}            // NOLINT
+  Results(const UniqueResult& r) : tensors{r.values, r.inverse, r.counts} {}  // NOLINT
 };
 
 using Caller = std::function<Results(Draw&)>;

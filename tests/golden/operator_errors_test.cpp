@@ -92,6 +92,23 @@ const golden::Examples kNumbers = {
        var(ones({2, 3}), {1, -1});
      }},
     {"more values than there are", [](auto&) { topk(ones({3}), 4); }},
+    {"a singular matrix of several",
+     [](auto&) {
+       inverse(zeros({3, 2, 2}));
+     }},
+    {"a quantile beyond the last element", [](auto&) { quantile(ones({3}), 1.5, 0); }},
+    {"the median of nothing",
+     [](auto&) {
+       median(ones({2, 0}), 1);
+     }},
+    {"places in lists of other rows",
+     [](auto&) {
+       searchsorted(ones({2, 3}), ones({3}));
+     }},
+    {"pieces that are more than the axis",
+     [](auto&) {
+       split(ones({4}), {2, 3});
+     }},
     {"counts of a negative number",
      [](auto&) {
        bincount(numbers({1, -2}));

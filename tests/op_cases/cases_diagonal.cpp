@@ -160,11 +160,34 @@ void add_matrices(std::vector<OpCase>& rows) {
   rows.push_back(std::move(d));
 }
 
+void add_trace(std::vector<OpCase>& rows) {
+  OpCase c{"trace", {"sum"}, kAll, ResultType::sum};
+  for (const Shape& shape : {Shape{3, 4}, {4, 3}, {1, 1}, {0, 3}, {33, 31}})
+    c.samples.push_back(one_input(
+        "torch.trace(a)", shape, [](const Tensor& x) { return trace(x); },
+        [](const std::vector<Array>& x) {
+          Array y{{}, {0}, kTermsOfFormula, {0}};
+          for (i64 i = 0; i < std::min(x[0].shape[0], x[0].shape[1]); ++i) {
+            const double v = at(x[0], {i, i});
+            y.v[0] += v, y.magnitude[0] += std::fabs(v), ++y.terms;
+          }
+          return y;
+        }));
+  c.errors = {undefined_input("trace", [](const Tensor& x) { return trace(x); }),
+              fails<ShapeError>("rank", "[trace] expected 2 dimensions, got 3", {2, 2, 2},
+                                [](const Tensor& x) { return trace(x); }),
+              storage_dtype("trace", "i16 is for storage only", [](const Tensor& x, const Tensor&) {
+                (void)trace(x.view({1, -1}));
+              })};
+  rows.push_back(std::move(c));
+}
+
 void add_diagonal_cases(std::vector<OpCase>& rows) {
   rows.push_back(triangle("tril", tril, true));
   rows.push_back(triangle("triu", triu, false));
   add_diagonal(rows);
   add_matrices(rows);
+  add_trace(rows);
 }
 
 const CaseFile file{add_diagonal_cases};

@@ -427,9 +427,39 @@ void add_lists(std::vector<OpCase>& rows) {
         })));
     sp.samples.back().torch = str("torch.split(a, ", size, ", ", axis, ")[", piece, "]");
   }
+  for (const auto& [in, sizes, axis, piece] :
+       {std::tuple<Shape, std::vector<i64>, i64, i64>{{5, 3}, {2, 0, 3}, 0, 2},
+        {{3, 7}, {1, 4, 2}, -1, 1},
+        {{33}, {33}, 0, 0},
+        {{0, 3}, {0, 0}, 0, 1}}) {
+    const int a = int(axis < 0 ? axis + in.ndim() : axis);
+    Shape out = in;
+    out[a] = sizes[size_t(piece)];
+    i64 begin = 0;
+    for (i64 i = 0; i < piece; ++i) begin += sizes[size_t(i)];
+    sp.samples.push_back(one(
+        str("of a list along ", axis, ", piece ", piece), in,
+        [sizes = sizes, axis = axis, piece = piece](const Tensor& x) {
+          return split(x, sizes, axis)[size_t(piece)];
+        },
+        gather(out, [a, begin](auto i) {
+          i[size_t(a)] += begin;
+          return i;
+        })));
+    std::string list;
+    for (const i64 size : sizes) list += str(size, ", ");
+    sp.samples.back().torch = str("torch.split(a, [", list, "], ", axis, ")[", piece, "]");
+  }
   errors<ShapeError>(sp, "[split] the size must be at least 1, got 0",
                      [](const Tensor& x) { return split(x, 0)[0]; }, {4});
   sp.errors[0] = undefined_tensor([](const Tensor& a, const Tensor&) { (void)split(a, 1); });
+  const auto of_list = [](const std::vector<i64>& sizes) {
+    return [sizes](Device d) { (void)split(ones({4}, {.device = d}), sizes); };
+  };
+  sp.errors.push_back(error_input<ShapeError>(
+      "sum", "[split] the sizes add up to 5, the axis has 4", of_list({2, 3})));
+  sp.errors.push_back(error_input<ShapeError>(
+      "negative", "[split] a size must not be negative, got -1", of_list({5, -1})));
   rows.push_back(sp);
 
   OpCase st = row("stack", {"copy"});
