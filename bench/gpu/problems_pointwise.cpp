@@ -61,6 +61,7 @@ void add_pointwise_call_rows(std::vector<CallRow>& rows) {
   add("clamp", [](const Tensors& in) { return clamp(in[0], -1, 1); });
   add("elu", [](const Tensors& in) { return elu(in[0]); });
   add("leaky_relu", [](const Tensors& in) { return leaky_relu(in[0]); });
+  add("nan_to_num", [](const Tensors& in) { return nan_to_num(in[0]); });
   add("softplus", [](const Tensors& in) { return softplus(in[0]); });
   rows.push_back(pointwise_row({"lerp"}, {Fill::normal, Fill::normal, Fill::normal},
                                [](const Tensors& in) { return lerp(in[0], in[1], in[2]); }));
@@ -69,10 +70,7 @@ void add_pointwise_call_rows(std::vector<CallRow>& rows) {
 }
 
 void add_pointwise_launchers(Launchers& to) {
-  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
   add_pointwise_backward_launchers(to);
 }
 
