@@ -211,9 +211,16 @@ void add_pointwise_callers(Callers& to) {
 #undef WT_CALL_UNARY
 #undef WT_CALL_BINARY
   to["clamp"] = [](Draw& d) {
+    if (d.flag()) {
+      const Shape s = d.shape();
+      const Tensor x = d.tensor(s), lo = beside(d, s), hi = beside(d, s);
+      return clamp(x, lo, hi);
+    }
     const Scalar lo = d.scalar(), hi = d.scalar();
+    if (d.flag()) return clamp(d.tensor(), {.min = lo});
     return clamp(d.tensor(), lo, hi);
   };
+  to["nan_to_num"] = [](Draw& d) { return nan_to_num(d.tensor(), {.nan = d.real(-1, 1)}); };
   to["elu"] = [](Draw& d) { return elu(d.tensor(), d.real(-1, 2)); };
   to["leaky_relu"] = [](Draw& d) { return leaky_relu(d.tensor(), d.real(-1, 2)); };
   to["softplus"] = [](Draw& d) {
