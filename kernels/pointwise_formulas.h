@@ -205,22 +205,22 @@ struct DivTrunc : WholeQuotient {
   }
 };
 // One bound: a where it is inside and at it, else b; a NaN on either side is the result.
-#define WT_CLAMP(Name, beyond, inside)                                                 \
-  struct Name : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {      \
-    static constexpr int kArity = 2, kNeeds0 = kNeedsA | kNeedsB, kNeeds1 = kNeeds0;   \
-    static constexpr bool kFused = false;                                              \
-    template <class T>                                                                 \
-    WT_FORMULA static T value(T a, T b) {                                              \
-      return beyond(a, b) || b != b ? b : a;                                           \
-    }                                                                                  \
-    template <class T>                                                                 \
-    WT_FORMULA static T d0(T gy, const auto& a, const auto& b, const auto&) {          \
-      return where(inside(a, b), take(gy), 0);                                         \
-    }                                                                                  \
-    template <class T>                                                                 \
-    WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {          \
-      return where(beyond(a, b), take(gy), 0);                                         \
-    }                                                                                  \
+#define WT_CLAMP(Name, beyond, inside)                                               \
+  struct Name : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {    \
+    static constexpr int kArity = 2, kNeeds0 = kNeedsA | kNeedsB, kNeeds1 = kNeeds0; \
+    static constexpr bool kFused = false;                                            \
+    template <class T>                                                               \
+    WT_FORMULA static T value(T a, T b) {                                            \
+      return beyond(a, b) || b != b ? b : a;                                         \
+    }                                                                                \
+    template <class T>                                                               \
+    WT_FORMULA static T d0(T gy, const auto& a, const auto& b, const auto&) {        \
+      return where(inside(a, b), take(gy), 0);                                       \
+    }                                                                                \
+    template <class T>                                                               \
+    WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {        \
+      return where(beyond(a, b), take(gy), 0);                                       \
+    }                                                                                \
   }
 WT_CLAMP(ClampMin, lt, ge);
 WT_CLAMP(ClampMax, gt, le);
@@ -270,14 +270,14 @@ template <Domain D>
 struct Bits : Kind<D, Derivative::none> {
   static constexpr int kArity = 2;
 };
-#define WT_BITS(Name, D, value_of_ab)   \
-  struct Name : Bits<Domain::D> {       \
-    template <class T>                  \
+#define WT_BITS(Name, D, value_of_ab)     \
+  struct Name : Bits<Domain::D> {         \
+    template <class T>                    \
     WT_FORMULA static T value(T a, T b) { \
-      return value_of_ab;               \
-    }                                   \
+      return value_of_ab;                 \
+    }                                     \
   }
-WT_BITS(BitwiseAnd, bits, T(a & b));
+WT_BITS(BitwiseAnd, bits, T(a& b));
 WT_BITS(BitwiseOr, bits, T(a | b));
 WT_BITS(BitwiseXor, bits, T(a ^ b));
 WT_BITS(ShiftLeft, integers, shift_left(a, b));

@@ -69,9 +69,10 @@ WT_ANGLE_FUNCTION(cos)
 #undef WT_FUNCTION
 #undef WT_FLOAT_FUNCTION
 
-// CUDA documents tanf and acoshf to be off by up to 4 units in the last place, atan2f, sinhf, asinhf
-// and atanhf by 3 (CUDA C++ Programming Guide, mathematical functions), where the others keep 2: so these are the cpu's on
-// every device. Of a large angle the double function is right, and asked for rarely.
+// CUDA documents tanf and acoshf to be off by up to 4 units in the last place, atan2f, sinhf,
+// asinhf and atanhf by 3 (CUDA C++ Programming Guide, mathematical functions), where the others
+// keep 2: so these are the cpu's on every device. Of a large angle the double function is right,
+// and asked for rarely.
 WT_FORMULA float tan(float x) {
 #if WT_FORMULAS_BY_LIBM
   return float_math::is_moderate(x) ? float_math::tan_moderate(x) : float(::tan(double(x)));

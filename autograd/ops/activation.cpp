@@ -14,8 +14,7 @@ namespace {
 
 // One bound, an integer tensor's too: of the number with the tensor's name and line.
 Tensor one_bound(const In& x, Scalar bound, double other, i64 other_int, bool low) {
-  if (x.impl())
-    elementwise::convert(x, elementwise::dtype_with_number(dtype_of(x.impl()), bound));
+  if (x.impl()) elementwise::convert(x, elementwise::dtype_with_number(dtype_of(x.impl()), bound));
   const pw::Clamp f = low ? pw::Clamp{{}, bound.f, other, bound.i, other_int}
                           : pw::Clamp{{}, other, bound.f, other_int, bound.i};
   return elementwise::unary(kEntry<pw::Clamp>, x, f);
@@ -230,11 +229,14 @@ OpSavings activation_savings() {
 
 OpInfos activation_ops() {
   static constexpr const OpInfo* kOps[] = {
-      &kEntry<pw::NanToNum>.info, &kEntry<pw::Clamp>.info,    &kEntry<pw::Elu>.info,    &kEntry<pw::LeakyRelu>.info,
-      &kEntry<pw::Softplus>.info, &info::clamp_.info,       &info::elu_.info,
-      &info::gelu_.info,          &info::hardsigmoid_.info, &info::hardswish_.info,
-      &info::leaky_relu_.info,    &info::mish_.info,        &info::relu_.info,
-      &info::sigmoid_.info,       &info::silu_.info,        &info::softplus_.info,
+      &kEntry<pw::NanToNum>.info, &kEntry<pw::Clamp>.info,
+      &kEntry<pw::Elu>.info,      &kEntry<pw::LeakyRelu>.info,
+      &kEntry<pw::Softplus>.info, &info::clamp_.info,
+      &info::elu_.info,           &info::gelu_.info,
+      &info::hardsigmoid_.info,   &info::hardswish_.info,
+      &info::leaky_relu_.info,    &info::mish_.info,
+      &info::relu_.info,          &info::sigmoid_.info,
+      &info::silu_.info,          &info::softplus_.info,
       &info::tanh_.info,
   };
   return kOps;

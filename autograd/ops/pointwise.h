@@ -129,7 +129,7 @@ WT_API Tensor ne(const Operand& a, const Operand& b);
 // that is NaN is the result.
 WT_API Tensor clamp(const In& x, Scalar lo, Scalar hi);
 struct ClampOptions {
-  std::optional<Scalar> min, max;
+  std::optional<Scalar> min{}, max{};
 };
 // The same with one bound or both. Throws UsageError without any.
 WT_API Tensor clamp(const In& x, const ClampOptions& o);
@@ -138,7 +138,7 @@ WT_API Tensor clamp(const In& x, const ClampOptions& o);
 WT_API Tensor clamp(const In& x, const In& lo, const In& hi);
 struct NanToNumOptions {
   double nan = 0;
-  std::optional<double> posinf, neginf;  // else the largest and the least number of the dtype
+  std::optional<double> posinf{}, neginf{};  // else the largest and the least number of the dtype
 };
 // x where it is finite, else the number given for what it is; the gradient passes where x is
 // finite. Integers stay as they are.

@@ -46,10 +46,22 @@ CallRow entry_row(const std::string& name, Binary f, bool fused) {
                        [f](const Tensors& in) { return f(in[0], in[1]); });
 }
 
+// The same call of integers, which bit operations take alone.
+void take_integers(CallRow& row) {
+  row.dtypes = {DType::i64};
+  row.call = [floats = row.call](const Shape& s) {
+    Call c = floats(s);
+    for (Given& g : c.given) g = {g.shape, Fill::index, 60};
+    return c;
+  };
+}
+
 }  // namespace
 
 void add_pointwise_call_rows(std::vector<CallRow>& rows) {
-#define WT_ENTRY_ROW(fused, name, F) rows.push_back(entry_row(#name, wt::name, fused));
+#define WT_ENTRY_ROW(fused, name, F)                 \
+  rows.push_back(entry_row(#name, wt::name, fused)); \
+  if (!pw::has_floats(pw::F::kDomain)) take_integers(rows.back());
   WT_POINTWISE_UNARY(WT_ENTRY_ROW, true)
   WT_POINTWISE_UNARY_PLAIN(WT_ENTRY_ROW, false)
   WT_POINTWISE_BINARY(WT_ENTRY_ROW, true)

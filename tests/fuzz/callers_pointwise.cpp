@@ -109,8 +109,10 @@ void add_reductions(Callers& to) {
 
 void add_composite_activations(Callers& to) {
   using OfOne = Tensor (*)(const In&);
-  for (const auto& [name, f] : {std::pair<const char*, OfOne>{"relu6", relu6}, {"selu", selu},
-                                {"logsigmoid", logsigmoid}, {"tanhshrink", tanhshrink}})
+  for (const auto& [name, f] : {std::pair<const char*, OfOne>{"relu6", relu6},
+                                {"selu", selu},
+                                {"logsigmoid", logsigmoid},
+                                {"tanhshrink", tanhshrink}})
     to[name] = [f = f](Draw& d) { return f(d.tensor()); };
   to["hardtanh"] = [](Draw& d) { return hardtanh(d.tensor(), d.real(-2, 0), d.real(-1, 2)); };
   to["celu"] = [](Draw& d) { return celu(d.tensor(), d.real(-1, 2)); };

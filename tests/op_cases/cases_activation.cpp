@@ -68,10 +68,9 @@ void add_clamp(std::vector<OpCase>& rows) {
   const Apply apply = [](const Tensor& a, const Tensor&) { (void)clamp(a, 0, 1); };
   c.errors = {undefined_operand("clamp", apply),
               storage_dtype("clamp", "i16 is for storage only", apply),
-              error_input<UsageError>("bounds", "[clamp] needs a bound, min or max",
-                                      [](Device d) {
-                                        (void)clamp(ones({2}, {.device = d}), ClampOptions{});
-                                      }),
+              error_input<UsageError>(
+                  "bounds", "[clamp] needs a bound, min or max",
+                  [](Device d) { (void)clamp(ones({2}, {.device = d}), ClampOptions{}); }),
               error_input<ShapeError>("shapes", "[clamp] shapes [3] and [2] do not broadcast",
                                       [](Device d) {
                                         const Tensor x = ones({3}, {.device = d});
@@ -84,14 +83,13 @@ void add_nan_to_num(std::vector<OpCase>& rows) {
   OpCase c{"nan_to_num", {"nan_to_num", "nan_to_num_backward"}, kAll};
   const std::vector<double> special{1, NAN, INFINITY, -INFINITY, -2.5};
   const NanToNumOptions options{.nan = 3, .posinf = 4, .neginf = -5};
-  const auto value = [](double x) {
-    return x != x ? 3 : std::isinf(x) ? (x > 0 ? 4 : -5) : x;
-  };
+  const auto value = [](double x) { return x != x ? 3 : std::isinf(x) ? (x > 0 ? 4 : -5) : x; };
   const auto sample = [&](const Shape& s, std::vector<double> values) {
-    c.samples.push_back({"",
-                         {{s, -2, 2, Role::value, {}, std::move(values)}},
-                         [options](std::span<const Tensor> in) { return nan_to_num(in[0], options); },
-                         oracle_of(value, 4)});
+    c.samples.push_back(
+        {"",
+         {{s, -2, 2, Role::value, {}, std::move(values)}},
+         [options](std::span<const Tensor> in) { return nan_to_num(in[0], options); },
+         oracle_of(value, 4)});
     c.samples.back().torch = "torch.nan_to_num(a, nan=3, posinf=4, neginf=-5)";
   };
   for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{3, 257}})

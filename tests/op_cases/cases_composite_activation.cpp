@@ -42,14 +42,15 @@ OpCase row_of(const char* name, std::vector<std::string> contracts, const std::v
   c.cancels = true;
   for (const Way& w : ways)
     for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{3, 257}}) {
-      const std::vector<double> given = count(s) == 1 ? std::vector<double>{-0.7}
-                                                      : std::vector<double>{};
+      const std::vector<double> given =
+          count(s) == 1 ? std::vector<double>{-0.7} : std::vector<double>{};
       c.samples.push_back({w.arguments,
                            {{s, -4, 4, Role::value, w.kinks, given}},
                            [call = w.call](std::span<const Tensor> in) { return call(in[0]); },
                            oracle_of(w.value)});
       c.samples.back().second_is_zero = lines;
-      if (s.ndim() == 2) c.samples.back().torch = std::string("F.") + name + "(a" + w.arguments + ")";
+      if (s.ndim() == 2)
+        c.samples.back().torch = std::string("F.") + name + "(a" + w.arguments + ")";
     }
   const OfTensor call = ways[0].call;
   const Apply apply = [call](const Tensor& x, const Tensor&) { (void)call(x); };
@@ -65,46 +66,56 @@ void add_bent(std::vector<OpCase>& rows) {
     return [=](double x) { return std::min(std::max(x, low), high); };
   };
   rows.push_back(row_of("relu6", {"clamp", "where"},
-                        {{"", [](const Tensor& x) { return relu6(x * 2); },
+                        {{"",
+                          [](const Tensor& x) { return relu6(x * 2); },
                           [](double x) { return std::min(std::max(2 * x, 0.0), 6.0); },
                           {0, 3}}}));
   for (Sample& s : rows.back().samples) s.torch = s.torch.empty() ? "" : "F.relu6(a * 2)";
-  rows.push_back(row_of(
-      "hardtanh", {"clamp", "where"},
-      {{"", [](const Tensor& x) { return hardtanh(x); }, between(-1, 1), {-1, 1}},
-       {", -2.0, 0.5", [](const Tensor& x) { return hardtanh(x, -2, 0.5); }, between(-2, 0.5), {-2, 0.5}}}));
-  rows.back().errors.push_back(error_input<UsageError>(
-      "bounds", "[hardtanh] min_val must be below max_val, got 2 and 1",
-      [](Device d) { (void)hardtanh(ones({2}, {.device = d}), 2, 1); }));
+  rows.push_back(row_of("hardtanh", {"clamp", "where"},
+                        {{"", [](const Tensor& x) { return hardtanh(x); }, between(-1, 1), {-1, 1}},
+                         {", -2.0, 0.5",
+                          [](const Tensor& x) { return hardtanh(x, -2, 0.5); },
+                          between(-2, 0.5),
+                          {-2, 0.5}}}));
+  rows.back().errors.push_back(
+      error_input<UsageError>("bounds", "[hardtanh] min_val must be below max_val, got 2 and 1",
+                              [](Device d) { (void)hardtanh(ones({2}, {.device = d}), 2, 1); }));
   rows.push_back(row_of("softshrink", {"clamp", "sub"},
-                        {{"", [](const Tensor& x) { return softshrink(x); },
-                          [](double x) { return x > 0.5 ? x - 0.5 : x < -0.5 ? x + 0.5 : 0; },
+                        {{"",
+                          [](const Tensor& x) { return softshrink(x); },
+                          [](double x) { return x > 0.5    ? x - 0.5
+                                                : x < -0.5 ? x + 0.5
+                                                           : 0; },
                           {-0.5, 0.5}}}));
-  rows.back().errors.push_back(error_input<UsageError>(
-      "lambda", "[softshrink] lambda must be at least 0, got -1",
-      [](Device d) { (void)softshrink(ones({2}, {.device = d}), -1); }));
+  rows.back().errors.push_back(
+      error_input<UsageError>("lambda", "[softshrink] lambda must be at least 0, got -1",
+                              [](Device d) { (void)softshrink(ones({2}, {.device = d}), -1); }));
   rows.push_back(row_of("hardshrink", {"abs", "le", "where"},
-                        {{"", [](const Tensor& x) { return hardshrink(x); },
+                        {{"",
+                          [](const Tensor& x) { return hardshrink(x); },
                           [](double x) { return std::fabs(x) <= 0.5 ? 0 : x; },
                           {-0.5, 0.5}}}));
   rows.push_back(row_of("threshold", {"le", "where"},
-                        {{", 0.5, -3.0", [](const Tensor& x) { return threshold(x, 0.5, -3); },
+                        {{", 0.5, -3.0",
+                          [](const Tensor& x) { return threshold(x, 0.5, -3); },
                           [](double x) { return x <= 0.5 ? -3 : x; },
                           {0.5}}}));
 }
 
 void add_smooth(std::vector<OpCase>& rows) {
-  rows.push_back(row_of("selu", {"elu", "mul"},
-                        {{"", [](const Tensor& x) { return selu(x); },
-                          [](double x) {
-                            return 1.0507009873554804934 * elu_of(x, 1.6732632423543772848);
-                          },
-                          {0}}}));
+  rows.push_back(
+      row_of("selu", {"elu", "mul"},
+             {{"",
+               [](const Tensor& x) { return selu(x); },
+               [](double x) { return 1.0507009873554804934 * elu_of(x, 1.6732632423543772848); },
+               {0}}}));
   rows.push_back(row_of(
       "celu", {"elu", "mul", "div"},
       {{"", [](const Tensor& x) { return celu(x); }, [](double x) { return elu_of(x, 1); }, {0}},
-       {", 0.5", [](const Tensor& x) { return celu(x, 0.5); },
-        [](double x) { return 0.5 * elu_of(x / 0.5, 1); }, {0}}}));
+       {", 0.5",
+        [](const Tensor& x) { return celu(x, 0.5); },
+        [](double x) { return 0.5 * elu_of(x / 0.5, 1); },
+        {0}}}));
   rows.back().errors.push_back(
       error_input<UsageError>("alpha", "[celu] alpha must not be 0",
                               [](Device d) { (void)celu(ones({2}, {.device = d}), 0); }));
@@ -119,8 +130,12 @@ void add_smooth(std::vector<OpCase>& rows) {
 void add_glu(std::vector<OpCase>& rows) {
   OpCase c{"glu", {"sigmoid", "mul"}, kFloats};
   c.cancels = true;
-  for (const auto& [in, axis] : {std::pair<Shape, i64>{{3, 6}, -1}, {{2, 4, 3}, 1}, {{2}, 0},
-                                 {{0, 4}, 1}, {{4, 0}, 0}, {{3, 514}, -1}}) {
+  for (const auto& [in, axis] : {std::pair<Shape, i64>{{3, 6}, -1},
+                                 {{2, 4, 3}, 1},
+                                 {{2}, 0},
+                                 {{0, 4}, 1},
+                                 {{4, 0}, 0},
+                                 {{3, 514}, -1}}) {
     const int a = int(axis < 0 ? axis + in.ndim() : axis);
     Shape out = in;
     out[a] /= 2;
@@ -140,19 +155,30 @@ void add_glu(std::vector<OpCase>& rows) {
   }
   const OfTensor call = [](const Tensor& x) { return glu(x); };
   const Apply apply = [](const Tensor& x, const Tensor&) { (void)glu(x); };
-  c.errors = {undefined_operand("glu", apply), no_integers("glu", call),
-              error_input<ShapeError>("odd", "[glu] axis -1 of [2, 3] has an odd size, 3",
-                                      [](Device d) { (void)glu(ones({2, 3}, {.device = d})); })};
+  c.errors = {
+      undefined_operand("glu", apply), no_integers("glu", call),
+      error_input<ShapeError>("odd", "[glu] axis -1 of [2, 3] has an odd size, 3", [](Device d) {
+        (void)glu(ones({2, 3}, {.device = d}));
+      })};
   rows.push_back(std::move(c));
 }
 
 void add_prelu(std::vector<OpCase>& rows) {
   OpCase c{"prelu", {"gt", "mul", "where"}, kFloats};
-  for (const auto& [in, n] : {std::pair<Shape, i64>{{3, 5}, 5}, {{2, 3, 4}, 3}, {{4, 3}, 1},
-                              {{2, 3, 2, 2}, 3}, {{}, 1}, {{0, 3}, 3}, {{3, 257}, 257}})
+  for (const auto& [in, n] : {std::pair<Shape, i64>{{3, 5}, 5},
+                              {{2, 3, 4}, 3},
+                              {{4, 3}, 1},
+                              {{2, 3, 2, 2}, 3},
+                              {{}, 1},
+                              {{0, 3}, 3},
+                              {{3, 257}, 257}})
     c.samples.push_back({"",
-                         {{in, -2, 2, Role::value, {0}, count(in) == 1 ? std::vector<double>{-0.7}
-                                                                       : std::vector<double>{}},
+                         {{in,
+                           -2,
+                           2,
+                           Role::value,
+                           {0},
+                           count(in) == 1 ? std::vector<double>{-0.7} : std::vector<double>{}},
                           {{n}}},
                          [](std::span<const Tensor> x) { return prelu(x[0], x[1]); },
                          [in = in, n = n](const std::vector<Array>& x) {
@@ -163,12 +189,12 @@ void add_prelu(std::vector<OpCase>& rows) {
                          }});
   for (int i : {0, 1, 2}) c.samples[size_t(i)].torch = "F.prelu(a, b)";
   const Apply apply = [](const Tensor& x, const Tensor& w) { (void)prelu(x, w); };
-  c.errors = {undefined_operand("prelu", apply), two_devices("prelu", apply),
-              error_input<ShapeError>(
-                  "channels", "[prelu] x [2, 4] has 4 channels, weight has 3 parameters",
-                  [](Device d) {
-                    (void)prelu(ones({2, 4}, {.device = d}), ones({3}, {.device = d}));
-                  })};
+  c.errors = {
+      undefined_operand("prelu", apply), two_devices("prelu", apply),
+      error_input<ShapeError>(
+          "channels", "[prelu] x [2, 4] has 4 channels, weight has 3 parameters", [](Device d) {
+            (void)prelu(ones({2, 4}, {.device = d}), ones({3}, {.device = d}));
+          })};
   rows.push_back(std::move(c));
 }
 

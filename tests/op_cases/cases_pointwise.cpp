@@ -41,8 +41,7 @@ const std::map<std::string, Unary> kUnary{
     {"log10", {[](double x) { return std::log10(x); }, 0.1, 5}},
     {"log2", {[](double x) { return std::log2(x); }, 0.1, 5}},
     {"softsign", {[](double x) { return x / (1 + std::fabs(x)); }, -3, 3, 4, nullptr, {0}}},
-    {"bitwise_not",
-     {[](double x) { return double(~i64(x)); }, -20, 20, 4, nullptr, {}, false}},
+    {"bitwise_not", {[](double x) { return double(~i64(x)); }, -20, 20, 4, nullptr, {}, false}},
     {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
     {"cos", {[](double x) { return std::cos(x); }, -3, 3, 4, nullptr, {}, false}},
     {"ceil", {[](double x) { return std::ceil(x); }, -2.9, 2.9, 4, nullptr, {-2, -1, 0, 1, 2}}},
@@ -264,8 +263,7 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
       {{3, 257}, {3, 257}}, {{3, 1}, {1, 31}},   {{1}, {}},     {{33}, {33}}};
   for (const auto& [a, b] : shapes)
     c.samples.push_back({"", {input(a), input(b)}, call, oracle_of(f)});
-  for (size_t i : {size_t(0), size_t(1), size_t(2)})
-    c.samples[i].torch = torch_name_of_two(c.name);
+  for (size_t i : {size_t(0), size_t(1), size_t(2)}) c.samples[i].torch = torch_name_of_two(c.name);
   // Beside a number: halves, which every float has exactly.
   const double number = f.low > 0 ? 1.5 : -0.5;
   const auto with_number = [&](const std::string& label, bool first) {
@@ -293,11 +291,11 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
   c.errors = {
       undefined_operand(c.name, apply), two_devices(c.name, apply),
       storage_dtype(c.name, "i16 is for storage only", apply),
-      error_input<ShapeError>("shapes", "[" + c.name + "] shapes [2, 3] and [4] do not broadcast",
-                              [op, t = of_integers(c) ? DType::i64 : f32](Device d) {
-                                (void)op(ones({2, 3}, {.dtype = t, .device = d}),
-                                         ones({4}, {.dtype = t, .device = d}));
-                              })};
+      error_input<ShapeError>(
+          "shapes", "[" + c.name + "] shapes [2, 3] and [4] do not broadcast",
+          [op, t = of_integers(c) ? DType::i64 : f32](Device d) {
+            (void)op(ones({2, 3}, {.dtype = t, .device = d}), ones({4}, {.dtype = t, .device = d}));
+          })};
   if (of_integers(c)) c.errors.push_back(no_floats(c, apply));
   rows.push_back(std::move(c));
 }

@@ -100,9 +100,9 @@ WT_HOT void check_domain(const OpScope& s, const Entry& e) {
   const int first = pw::has_floats(e.domain) ? 0 : int(DType::i64);
   const DType t = s.dtype(s.size() - 1);
   if (unsigned(int(t) - first) > unsigned(last - first)) [[unlikely]]
-    s.fail<DtypeError>(refusal(e.domain, t), first
-                                                 ? ".to(dtype) with one of i64 i32 u8"
-                                                 : ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8");
+    s.fail<DtypeError>(refusal(e.domain, t),
+                       first ? ".to(dtype) with one of i64 i32 u8"
+                             : ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8");
 }
 
 // Scopes are not passed to what is not inlined: they live in registers.

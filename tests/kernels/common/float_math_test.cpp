@@ -157,19 +157,31 @@ TEST_CASE("float_math: an element's bits do not depend on where it lies") {
     const char* contract;
     Tensor (*op)(const In&);
   };
-  const Entry entries[] = {{"exp", wt::exp},         {"expm1", wt::expm1},
-                           {"log", wt::log},         {"log1p", wt::log1p},
-                           {"sinh", wt::sinh},       {"tanh", wt::tanh},
-                           {"erf", wt::erf},         {"sin", wt::sin},
-                           {"cos", wt::cos},         {"tan", wt::tan},
-                           {"asin", wt::asin},       {"acos", wt::acos},
-                           {"atan", wt::atan},       {"cosh", wt::cosh},
-                           {"asinh", wt::asinh},     {"acosh", wt::acosh},
-                           {"atanh", wt::atanh},     {"log2", wt::log2},
+  const Entry entries[] = {{"exp", wt::exp},
+                           {"expm1", wt::expm1},
+                           {"log", wt::log},
+                           {"log1p", wt::log1p},
+                           {"sinh", wt::sinh},
+                           {"tanh", wt::tanh},
+                           {"erf", wt::erf},
+                           {"sin", wt::sin},
+                           {"cos", wt::cos},
+                           {"tan", wt::tan},
+                           {"asin", wt::asin},
+                           {"acos", wt::acos},
+                           {"atan", wt::atan},
+                           {"cosh", wt::cosh},
+                           {"asinh", wt::asinh},
+                           {"acosh", wt::acosh},
+                           {"atanh", wt::atanh},
+                           {"log2", wt::log2},
                            {"log10", wt::log10},
-                           {"gelu", wt::gelu},       {"mish", wt::mish},
-                           {"silu", wt::silu},       {"gelu_tanh", wt::gelu_tanh},
-                           {"sigmoid", wt::sigmoid}, {"rsqrt", wt::rsqrt}};
+                           {"gelu", wt::gelu},
+                           {"mish", wt::mish},
+                           {"silu", wt::silu},
+                           {"gelu_tanh", wt::gelu_tanh},
+                           {"sigmoid", wt::sigmoid},
+                           {"rsqrt", wt::rsqrt}};
   Random random;
   std::vector<float> values(4111);
   for (size_t i = 0; i < values.size(); ++i) {
