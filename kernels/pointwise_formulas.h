@@ -204,7 +204,8 @@ struct DivTrunc : WholeQuotient {
     return trunc_quotient(a, b);
   }
 };
-// One bound: a where it is inside and at it, else b; a NaN on either side is the result.
+// One bound, which is a tensor or a number: ties give half the gradient to each side, as maximum's.
+// A NaN on either side is the result.
 #define WT_CLAMP(Name, beyond, inside)                                               \
   struct Name : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {    \
     static constexpr int kArity = 2, kNeeds0 = kNeedsA | kNeedsB, kNeeds1 = kNeeds0; \
@@ -215,15 +216,15 @@ struct DivTrunc : WholeQuotient {
     }                                                                                \
     template <class T>                                                               \
     WT_FORMULA static T d0(T gy, const auto& a, const auto& b, const auto&) {        \
-      return where(inside(a, b), take(gy), 0);                                       \
+      return where(beyond(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
     }                                                                                \
     template <class T>                                                               \
     WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {        \
-      return where(beyond(a, b), take(gy), 0);                                       \
+      return where(inside(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
     }                                                                                \
   }
-WT_CLAMP(ClampMin, lt, ge);
-WT_CLAMP(ClampMax, gt, le);
+WT_CLAMP(ClampMin, lt, gt);
+WT_CLAMP(ClampMax, gt, lt);
 #undef WT_CLAMP
 // min(max(x, lo), hi); the gradient passes where lo <= x <= hi.
 struct Clamp : Piecewise {

@@ -73,8 +73,8 @@ WT_API Tensor mul(const Operand& a, const Operand& b);
 WT_API Tensor pow(const Operand& a, const Operand& b);
 WT_API Tensor sub(const Operand& a, const Operand& b);
 
-// max(a, b) and min(a, b), of which ties give the whole gradient to a (maximum and minimum give
-// half of it to either). NaN on either side is the result.
+// max(a, b) and min(a, b): PyTorch's names of maximum and minimum where b is a bound. NaN on either
+// side is the result; ties give half the gradient to each side.
 WT_API Tensor clamp_max(const Operand& a, const Operand& b);
 WT_API Tensor clamp_min(const Operand& a, const Operand& b);
 
@@ -133,8 +133,8 @@ struct ClampOptions {
 };
 // The same with one bound or both. Throws UsageError without any.
 WT_API Tensor clamp(const In& x, const ClampOptions& o);
-// Bounds that broadcast: clamp_max(clamp_min(x, lo), hi). x has the gradient inside and at the
-// bounds, beyond them the bound that is the result.
+// Bounds that broadcast: clamp_max(clamp_min(x, lo), hi). x has the gradient inside, beyond a bound
+// that bound has it, at one either has half.
 WT_API Tensor clamp(const In& x, const In& lo, const In& hi);
 struct NanToNumOptions {
   double nan = 0;
