@@ -133,7 +133,7 @@ const std::map<std::string, Binary> kBinary{
     {"minimum", {[](double a, double b) { return a < b ? a : b; }, -2, 2}},
     {"logaddexp",
      {[](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }, 0.4, 3, 8}},
-    {"remainder", {[](double a, double b) { return a - b * std::floor(a / b); }, 1, 6, 8}},
+    {"remainder", {[](double a, double b) { return std::fmod(a, b); }, 1, 6}},
     {"fmod", {[](double a, double b) { return std::fmod(a, b); }, 1, 6}},
     {"floor_divide", {[](double a, double b) { return std::floor(a / b); }, 1, 6}},
     {"div_trunc", {[](double a, double b) { return std::trunc(a / b); }, 1, 6}},
@@ -266,7 +266,8 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
   for (size_t i : {size_t(0), size_t(1), size_t(2)}) c.samples[i].torch = torch_name_of_two(c.name);
   // Beside a number: halves, which every float has exactly.
   const double number = f.low > 0 ? 1.5 : -0.5;
-  const auto with_number = [&](const std::string& label, bool first) {
+  const double dividend = f.low >= 1 ? 7.5 : number;  // quotients beyond 0
+  const auto with_number = [&](const std::string& label, bool first, double number) {
     c.samples.push_back({label,
                          {input({3, 5})},
                          [op, number, first](std::span<const Tensor> in) {
@@ -284,8 +285,8 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
     c.samples.back().second_is_zero = c.name == "mul" || (c.name == "div" && !first);
   };
   if (!of_integers(c)) {
-    with_number("number first", true);
-    with_number("number second", false);
+    with_number("number first", true, dividend);
+    with_number("number second", false, number);
   }
   const Apply apply = [op](const Tensor& a, const Tensor& b) { (void)op(a, b); };
   c.errors = {
