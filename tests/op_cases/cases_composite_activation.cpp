@@ -98,10 +98,10 @@ void add_bent(std::vector<OpCase>& rows) {
                           [](double x) { return std::fabs(x) <= 0.5 ? 0 : x; },
                           {-0.5, 0.5}}}));
   rows.push_back(row_of("threshold", {"le", "where"},
-                        {{", 0.5, -3.0",
-                          [](const Tensor& x) { return threshold(x, 0.5, -3); },
-                          [](double x) { return x <= 0.5 ? -3 : x; },
-                          {0.5}}}));
+                        {{", -1.5, -3.0",
+                          [](const Tensor& x) { return threshold(x, -1.5, -3); },
+                          [](double x) { return x <= -1.5 ? -3 : x; },
+                          {-1.5}}}));
 }
 
 void add_smooth(std::vector<OpCase>& rows) {
