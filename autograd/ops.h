@@ -6,6 +6,7 @@
 #include "warptape/autograd/ops/arrange.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/channel_norm.h"
+#include "warptape/autograd/ops/composite_activation.h"
 #include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/ctc.h"
 #include "warptape/autograd/ops/decompose.h"

@@ -12,6 +12,8 @@ WT_UNARY(Silu, Long<Smooth>, kNeedsA, x / (num<T>(1) + exp(-x)),
 WT_UNARY(Gelu, Long<Smooth>, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
          gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)) +
              num<T>(kInvSqrtTwoPi) * x * exp(num<T>(-0.5) * x * x)));
+WT_UNARY(Softsign, Smooth, kNeedsA, x / (num<T>(1) + abs(x)),
+         gy / ((num<T>(1) + abs(x)) * (num<T>(1) + abs(x))));
 // The gradient is 0 at 0 and passes through NaN.
 struct Relu : Piecewise {
   static constexpr int kArity = 1, kNeeds0 = kNeedsOut;

@@ -14,8 +14,11 @@ enum PointwiseNeeds : int { kNeedsNone = 0, kNeedsA = 1, kNeedsB = 2, kNeedsOut 
 namespace pw {
 
 // The dtypes of the operands. floating: integers and bool are converted to the default dtype;
-// numeric: not bool.
-enum class Domain : u8 { floating, numeric, any };
+// numeric: not bool; integers: those alone; bits: integers and bool.
+enum class Domain : u8 { floating, numeric, any, integers, bits };
+constexpr bool has_floats(Domain d) { return d <= Domain::any; }
+constexpr bool has_integers(Domain d) { return d != Domain::floating; }
+constexpr bool has_bool(Domain d) { return d == Domain::any || d == Domain::bits; }
 
 // The facts of an entry beside its formulas.
 template <Domain D, Derivative V, Autocast A = Autocast::none>

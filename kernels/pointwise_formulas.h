@@ -67,6 +67,7 @@ struct Neg : Kind<Domain::numeric, Derivative::linear> {
 };
 WT_BINARY(Div, Binary, kNeedsB, kNeedsB | kNeedsOut, a / b, gy / b, -(gy* y / b));
 // d/da at b = 0 is 0 whatever a; d/db at a = 0 is 0 for b >= 0 (the limit), as in PyTorch.
+struct NumericWide : Kind<Domain::floating, Derivative::smooth, Autocast::f32> {};
 struct NumericBinary : Kind<Domain::numeric, Derivative::smooth, Autocast::f32> {};
 WT_BINARY(Pow, Long<NumericBinary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
           where(eq(b, 0), 0, gy*(b* pow(a, b - 1))),
@@ -74,6 +75,9 @@ WT_BINARY(Pow, Long<NumericBinary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeed
 // The angle of the point (b, a), in (-pi, pi]. At the origin the gradient is NaN.
 WT_BINARY(Atan2, Long<Binary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b),
           gy* b / (a * a + b * b), -(gy* a / (a * a + b * b)));
+// log(e^a + e^b), without overflow; of equal infinities it is that infinity, and the gradient NaN.
+WT_BINARY(LogAddExp, Long<NumericWide>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, log_add_exp(a, b),
+          gy* sigmoid(a - b), gy* sigmoid(b - a));
 // Ties give half the gradient to each side.
 struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
 WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),
@@ -109,6 +113,17 @@ struct Tangent : Long<Wide> {
 WT_UNARY(Sin, OfAngle, kNeedsA, sin(x), gy* cos(x));
 WT_UNARY(Cos, OfAngle, kNeedsA, cos(x), -(gy* sin(x)));
 WT_UNARY(Tan, Tangent, kNeedsOut, tan(x), gy*(num<T>(1) + y * y));
+constexpr double kLn2 = 0.69314718055994530942, kLn10 = 2.30258509299404568402;
+WT_UNARY(Log2, Long<Wide>, kNeedsA, log2(x), gy / (x * num<T>(kLn2)));
+WT_UNARY(Log10, Long<Wide>, kNeedsA, log10(x), gy / (x * num<T>(kLn10)));
+WT_UNARY(Cosh, Long<Wide>, kNeedsA, cosh(x), gy* sinh(x));
+// Of 1 - x^2 as a product: the difference would lose what x lacks of 1.
+WT_UNARY(Acos, Long<Wide>, kNeedsA, acos(x), -(gy* rsqrt((num<T>(1) - x) * (num<T>(1) + x))));
+WT_UNARY(Asin, Long<Wide>, kNeedsA, asin(x), gy* rsqrt((num<T>(1) - x) * (num<T>(1) + x)));
+WT_UNARY(Atan, Long<Wide>, kNeedsA, atan(x), gy / (num<T>(1) + x * x));
+WT_UNARY(Acosh, Long<Wide>, kNeedsA, acosh(x), gy* rsqrt((x - num<T>(1)) * (x + num<T>(1))));
+WT_UNARY(Asinh, Long<Wide>, kNeedsA, asinh(x), gy* rsqrt(x* x + num<T>(1)));
+WT_UNARY(Atanh, Long<Wide>, kNeedsA, atanh(x), gy / ((num<T>(1) - x) * (num<T>(1) + x)));
 struct Squares : Kind<Domain::any, Derivative::smooth, Autocast::f32> {};
 WT_UNARY(Square, Squares, kNeedsA, times(x, x), gy* num<T>(2) * x);
 WT_UNARY(Reciprocal, Wide, kNeedsOut, num<T>(1) / x, -(gy* y* y));
@@ -135,6 +150,82 @@ WT_STEP(Round, numeric, round_even(x));
 WT_STEP(Sign, any, sign(x));
 WT_STEP(Trunc, numeric, trunc(x));
 #undef WT_STEP
+// a - b * floor(a / b) and a - b * trunc(a / b): with the sign of b, and of a. d/db is minus the
+// quotient.
+template <class Derived>
+struct RemainderOf : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {
+  static constexpr int kArity = 2, kNeeds1 = kNeedsA | kNeedsB;
+  static constexpr bool kFused = false;
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
+    return gy;
+  }
+  template <class T>
+  WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {
+    return -(take(gy) * Derived::quotient(a, b));
+  }
+};
+struct Remainder : RemainderOf<Remainder> {
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return floor_remainder(a, b);
+  }
+  static auto quotient(const auto& a, const auto& b) { return floor_divide(a, b); }
+};
+struct Fmod : RemainderOf<Fmod> {
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return trunc_remainder(a, b);
+  }
+  static auto quotient(const auto& a, const auto& b) { return div_trunc(a, b); }
+};
+// Whole quotients: steps, as below.
+struct WholeQuotient : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {
+  static constexpr int kArity = 2;
+  static constexpr bool kFused = false;
+  template <class T>
+  WT_FORMULA static T d0(T gy, const auto&, const auto&, const auto&) {
+    return where(ne(gy, 0), 0, gy);
+  }
+  template <class T>
+  WT_FORMULA static T d1(T gy, const auto&, const auto&, const auto&) {
+    return where(ne(gy, 0), 0, gy);
+  }
+};
+struct FloorDivide : WholeQuotient {
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return floor_quotient(a, b);
+  }
+};
+struct DivTrunc : WholeQuotient {
+  template <class T>
+  WT_FORMULA static T value(T a, T b) {
+    return trunc_quotient(a, b);
+  }
+};
+// One bound, which is a tensor or a number: ties give half the gradient to each side, as maximum's.
+// A NaN on either side is the result.
+#define WT_CLAMP(Name, beyond, inside)                                               \
+  struct Name : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {    \
+    static constexpr int kArity = 2, kNeeds0 = kNeedsA | kNeedsB, kNeeds1 = kNeeds0; \
+    static constexpr bool kFused = false;                                            \
+    template <class T>                                                               \
+    WT_FORMULA static T value(T a, T b) {                                            \
+      return beyond(a, b) || b != b ? b : a;                                         \
+    }                                                                                \
+    template <class T>                                                               \
+    WT_FORMULA static T d0(T gy, const auto& a, const auto& b, const auto&) {        \
+      return where(beyond(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
+    }                                                                                \
+    template <class T>                                                               \
+    WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {        \
+      return where(inside(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
+    }                                                                                \
+  }
+WT_CLAMP(ClampMin, lt, gt);
+WT_CLAMP(ClampMax, gt, lt);
+#undef WT_CLAMP
 // min(max(x, lo), hi); the gradient passes where lo <= x <= hi.
 struct Clamp : Piecewise {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
@@ -146,13 +237,61 @@ struct Clamp : Piecewise {
       const i64 v = i64(x) < lo_int ? lo_int : i64(x);
       return T(v > hi_int ? hi_int : v);
     } else {
-      const T v = x < T(lo) ? T(lo) : x;
-      return v > T(hi) ? T(hi) : v;
+      const T v = x < T(lo) || lo != lo ? T(lo) : x;  // a bound that is NaN is the result
+      return v > T(hi) || hi != hi ? T(hi) : v;
     }
   }
   template <class T>
   WT_FORMULA T d0(T gy, const T& x, const T&) const {
     return where(logical_and(ge(x, num<T>(lo)), le(x, num<T>(hi))), gy, 0);
+  }
+};
+
+// x where it is finite; the gradient passes there.
+struct NanToNum : Kind<Domain::any, Derivative::piecewise> {
+  static constexpr int kArity = 1, kNeeds0 = kNeedsA;
+  double nan, posinf, neginf;
+  template <class T>
+  WT_FORMULA T value(T x) const {
+    if constexpr (std::is_integral_v<T>) {
+      return x;
+    } else {
+      const T v = is_infinite(x) ? (x > T(0) ? T(posinf) : T(neginf)) : x;
+      return x != x ? T(nan) : v;
+    }
+  }
+  template <class T>
+  WT_FORMULA T d0(T gy, const T& x, const T&) const {
+    return where(eq(x - x, 0), gy, 0);
+  }
+};
+
+// --- bits of integers; of bool the logical operations ---
+template <Domain D>
+struct Bits : Kind<D, Derivative::none> {
+  static constexpr int kArity = 2;
+};
+#define WT_BITS(Name, D, value_of_ab)     \
+  struct Name : Bits<Domain::D> {         \
+    template <class T>                    \
+    WT_FORMULA static T value(T a, T b) { \
+      return value_of_ab;                 \
+    }                                     \
+  }
+WT_BITS(BitwiseAnd, bits, T(a& b));
+WT_BITS(BitwiseOr, bits, T(a | b));
+WT_BITS(BitwiseXor, bits, T(a ^ b));
+WT_BITS(ShiftLeft, integers, shift_left(a, b));
+WT_BITS(ShiftRight, integers, shift_right(a, b));
+#undef WT_BITS
+struct BitwiseNot : Kind<Domain::bits, Derivative::none> {
+  static constexpr int kArity = 1;
+  template <class T>
+  WT_FORMULA static T value(T x) {
+    if constexpr (std::is_same_v<T, bool>)
+      return !x;
+    else
+      return T(~x);
   }
 };
 
@@ -165,6 +304,7 @@ WT_BINARY_PREDICATE(Gt, a > b);
 WT_BINARY_PREDICATE(Ge, a >= b);
 WT_BINARY_PREDICATE(LogicalAnd, a != T(0) && b != T(0));
 WT_BINARY_PREDICATE(LogicalOr, a != T(0) || b != T(0));
+WT_BINARY_PREDICATE(LogicalXor, (a != T(0)) != (b != T(0)));
 WT_UNARY_PREDICATE(LogicalNot, x == T(0));
 WT_UNARY_PREDICATE(IsNan, x != x);
 WT_UNARY_PREDICATE(IsInf, is_infinite(x));

@@ -56,6 +56,11 @@ WT_FUNCTION(log, float_math::log(x))
 WT_FUNCTION(sqrt, ::sqrtf(x))
 WT_FUNCTION(tanh, float_math::tanh(x))
 WT_FUNCTION(erf, float_math::erf(x))
+WT_FUNCTION(asin, float_math::asin(x))
+WT_FUNCTION(acos, float_math::acos(x))
+WT_FUNCTION(cosh, float_math::cosh(x))
+WT_FUNCTION(log2, float_math::log2(x))
+WT_FUNCTION(log10, float_math::log10(x))
 WT_FUNCTION(expm1, float_math::expm1(x))
 WT_FUNCTION(log1p, float_math::log1p(x))
 WT_ANGLE_FUNCTION(sin)
@@ -64,9 +69,10 @@ WT_ANGLE_FUNCTION(cos)
 #undef WT_FUNCTION
 #undef WT_FLOAT_FUNCTION
 
-// CUDA documents tanf to be off by up to 4 units in the last place, atan2f and sinhf by 3 (CUDA C++
-// Programming Guide, mathematical functions), where the others keep 2: so these are the cpu's on
-// every device. Of a large angle the double function is right, and asked for rarely.
+// CUDA documents tanf and acoshf to be off by up to 4 units in the last place, atan2f, sinhf,
+// asinhf and atanhf by 3 (CUDA C++ Programming Guide, mathematical functions), where the others
+// keep 2: so these are the cpu's on every device. Of a large angle the double function is right,
+// and asked for rarely.
 WT_FORMULA float tan(float x) {
 #if WT_FORMULAS_BY_LIBM
   return float_math::is_moderate(x) ? float_math::tan_moderate(x) : float(::tan(double(x)));
@@ -79,6 +85,14 @@ WT_FORMULA float sinh(float x) { return float_math::sinh(x); }
 WT_FORMULA double sinh(double x) { return ::sinh(x); }
 WT_FORMULA float atan2(float y, float x) { return float_math::atan2(y, x); }
 WT_FORMULA double atan2(double y, double x) { return ::atan2(y, x); }
+WT_FORMULA float atan(float x) { return float_math::atan2(x, 1.0f); }
+WT_FORMULA double atan(double x) { return ::atan(x); }
+WT_FORMULA float asinh(float x) { return float_math::asinh(x); }
+WT_FORMULA double asinh(double x) { return ::asinh(x); }
+WT_FORMULA float acosh(float x) { return float_math::acosh(x); }
+WT_FORMULA double acosh(double x) { return ::acosh(x); }
+WT_FORMULA float atanh(float x) { return float_math::atanh(x); }
+WT_FORMULA double atanh(double x) { return ::atanh(x); }
 
 #if !WT_FORMULAS_BY_LIBM
 // A float in a formula of angles, known to be moderate where the angle is asked for: the same bits
@@ -228,6 +242,76 @@ WT_FORMULA T pow(T a, std::type_identity_t<T> b) {
   } else {
     return b == T(2) ? a * a : power(a, b);
   }
+}
+
+// The larger plus log(1 + e^-difference); equal infinities have no difference.
+template <Floating T>
+WT_FORMULA T log_add_exp(T a, T b) {
+  const T high = maximum(a, b), low = minimum(a, b);
+  return high + log1p_exp(low == high ? T(0) : low - high);
+}
+
+// --- whole quotients and what they leave ---
+// Integers by 0 give 0, quotient and remainder, as in NumPy; the least integer by -1 wraps. Floats
+// by 0 give what IEEE 754 says of a / b, and NaN for the remainder.
+template <Plain T>
+WT_FORMULA constexpr bool is_minus_one(T b) {
+  return below_zero(b) && b == T(-1);
+}
+template <Plain T>
+WT_FORMULA T trunc_remainder(T a, T b) {
+  if constexpr (std::is_same_v<T, float>)
+    return ::fmodf(a, b);
+  else if constexpr (std::is_same_v<T, double>)
+    return ::fmod(a, b);
+  else
+    return b == T(0) || is_minus_one(b) ? T(0) : T(a % b);
+}
+// Whether a remainder that has the dividend's sign is to have the divisor's.
+template <Plain T>
+WT_FORMULA bool is_other_side(T remainder, T b) {
+  return remainder != T(0) && below_zero(remainder) != below_zero(b);
+}
+template <Plain T>
+WT_FORMULA T floor_remainder(T a, T b) {
+  const T r = trunc_remainder(a, b);
+  return is_other_side(r, b) ? plus(r, b) : r;
+}
+template <Plain T>
+WT_FORMULA T trunc_quotient(T a, T b) {
+  if constexpr (Floating<T>)
+    return trunc(a / b);
+  else
+    return b == T(0) ? T(0) : is_minus_one(b) ? negative(a) : T(a / b);
+}
+// Of floats by way of the exact remainder: a / b may be rounded up to the next whole number.
+template <Plain T>
+WT_FORMULA T floor_quotient(T a, T b) {
+  if constexpr (Floating<T>) {
+    const T r = trunc_remainder(a, b), ratio = a / b;
+    const T near = (a - r) / b - (is_other_side(r, b) ? T(1) : T(0)), below = floor(near);
+    const T whole = near - below > T(0.5) ? below + T(1) : below;
+    return b == T(0) ? ratio : near == T(0) ? ratio * T(0) : whole;
+  } else {
+    const T q = trunc_quotient(a, b);
+    return is_other_side(trunc_remainder(a, b), b) ? minus(q, T(1)) : q;
+  }
+}
+
+// --- bits ---
+// By a negative count, or by as many bits as there are and more, everything is shifted out: what
+// stays is 0, and to the right the sign.
+template <Plain T>
+WT_FORMULA constexpr bool is_shift(T n) {
+  return !below_zero(n) && u64(n) < 8 * sizeof(T);
+}
+template <Plain T>
+WT_FORMULA constexpr T shift_left(T a, T n) {
+  return is_shift(n) ? T(Wrapping<T>(a) << int(n)) : T(0);
+}
+template <Plain T>
+WT_FORMULA constexpr T shift_right(T a, T n) {
+  return is_shift(n) ? T(a >> int(n)) : below_zero(a) ? T(-1) : T(0);
 }
 
 // --- truth ---

@@ -10,6 +10,7 @@ using detail::LaunchFields;
 void saved_parameters(pw::Clamp& f, LaunchFields& to) { to(f.lo, f.hi, f.lo_int, f.hi_int); }
 void saved_parameters(pw::Elu& f, LaunchFields& to) { to(f.alpha); }
 void saved_parameters(pw::LeakyRelu& f, LaunchFields& to) { to(f.slope); }
+void saved_parameters(pw::NanToNum& f, LaunchFields& to) { to(f.nan, f.posinf, f.neginf); }
 void saved_parameters(pw::Softplus& f, LaunchFields& to) { to(f.beta, f.threshold); }
 
 struct SavedPointwise {
@@ -52,10 +53,7 @@ const char* saved_operands_wrong(const PointwiseArgs<F>& a) {
 
 void detail::add_saved_pointwise(SavedLists& to) {
 #define WT_POINTWISE_SAVED(contract, Args) to.add<Args>(SavedPointwise{});
-  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_SAVED)
-  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_SAVED)
-  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_SAVED)
-  WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_SAVED)
+  WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_SAVED)
 #undef WT_POINTWISE_SAVED
 }
 

@@ -1,6 +1,6 @@
 #include "warptape/nn/activations.h"
 
-#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/composite_activation.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/softmax.h"
@@ -10,15 +10,8 @@
 
 namespace wt::nn {
 
-// Where x is at a bound or beyond it there is no gradient: clamp's passes at the bounds.
-static Tensor hardtanh(Tensor x, double low, double high) {
-  const Tensor value = x.detach();
-  const Tensor inside = logical_and(gt(value, low), lt(value, high));
-  return where(inside, std::move(x), clamp(value, low, high));
-}
-
 Tensor ReLU::forward(Tensor x) { return relu(std::move(x)); }
-Tensor ReLU6::forward(Tensor x) { return hardtanh(std::move(x), 0, 6); }
+Tensor ReLU6::forward(Tensor x) { return relu6(std::move(x)); }
 Hardtanh::Hardtanh(double low, double high, const CallLine&) : low_(low), high_(high) {
   if (!(low_ < high_))
     throw UsageError(
@@ -41,10 +34,8 @@ Tensor ELU::forward(Tensor x) { return elu(std::move(x), alpha_); }
 CELU::CELU(double alpha, const CallLine&) : alpha_(alpha) {
   if (alpha_ == 0) throw UsageError(str("[CELU] alpha must not be 0", at_line()));
 }
-Tensor CELU::forward(Tensor x) { return alpha_ * elu(std::move(x) / alpha_); }
-Tensor SELU::forward(Tensor x) {
-  return 1.0507009873554804934193349852946 * elu(std::move(x), 1.6732632423543772848170429916717);
-}
+Tensor CELU::forward(Tensor x) { return celu(std::move(x), alpha_); }
+Tensor SELU::forward(Tensor x) { return selu(std::move(x)); }
 Tensor GELU::forward(Tensor x) {
   return approximate_ == Approximate::tanh ? gelu_tanh(std::move(x)) : gelu(std::move(x));
 }
@@ -60,41 +51,22 @@ Tensor Hardswish::forward(Tensor x) { return hardswish(std::move(x)); }
 Tensor Hardsigmoid::forward(Tensor x) { return hardsigmoid(std::move(x)); }
 Tensor Sigmoid::forward(Tensor x) { return sigmoid(std::move(x)); }
 Tensor Tanh::forward(Tensor x) { return tanh(std::move(x)); }
-Tensor LogSigmoid::forward(Tensor x) {
-  const Tensor tail = log1p(exp(neg(abs(x))));
-  return minimum(std::move(x), 0) - tail;
-}
-Tensor Softsign::forward(Tensor x) {
-  const Tensor size = abs(x) + 1;
-  return std::move(x) / size;
-}
-Tensor Tanhshrink::forward(Tensor x) {
-  const Tensor t = tanh(x);
-  return std::move(x) - t;
-}
-Tensor Hardshrink::forward(Tensor x) {
-  const Tensor small = le(abs(x.detach()), lambda_);
-  return masked_fill(std::move(x), small, 0);
-}
+Tensor LogSigmoid::forward(Tensor x) { return logsigmoid(std::move(x)); }
+Tensor Softsign::forward(Tensor x) { return softsign(std::move(x)); }
+Tensor Tanhshrink::forward(Tensor x) { return tanhshrink(std::move(x)); }
+Tensor Hardshrink::forward(Tensor x) { return hardshrink(std::move(x), lambda_); }
 Softshrink::Softshrink(double lambda, const CallLine&) : lambda_(lambda) {
   if (!(lambda_ >= 0))
     throw UsageError(str("[Softshrink] lambda must be at least 0, got ", lambda_, at_line()));
 }
-Tensor Softshrink::forward(Tensor x) {
-  const Tensor near = clamp(x, -lambda_, lambda_);
-  return std::move(x) - near;
-}
-Tensor Threshold::forward(Tensor x) {
-  const Tensor low = le(x.detach(), threshold_);
-  return masked_fill(std::move(x), low, value_);
-}
+Tensor Softshrink::forward(Tensor x) { return softshrink(std::move(x), lambda_); }
+Tensor Threshold::forward(Tensor x) { return threshold(std::move(x), threshold_, value_); }
 Tensor GLU::forward(Tensor x) {
   const i64 n = x.size(axis_);
   if (n % 2 != 0)
     throw ShapeError(
         str("[GLU] axis ", axis_, " of ", x.shape(), " has an odd size, ", n, at_line()));
-  const std::vector<Tensor> halves = split(x, n / 2, axis_);
-  return halves[0] * sigmoid(halves[1]);
+  return glu(std::move(x), axis_);
 }
 Tensor Softmax::forward(Tensor x) { return softmax(std::move(x), axis_); }
 Tensor LogSoftmax::forward(Tensor x) { return log_softmax(std::move(x), axis_); }
@@ -111,18 +83,11 @@ PReLU::PReLU(const PReLUOptions& o, const CallLine&)
                                o.dtype, o.init))) {}
 
 Tensor PReLU::forward(Tensor x) {
-  Tensor a = weight;
-  if (a.numel() > 1) {
-    const i64 channels = x.ndim() < 2 ? 1 : x.size(1);
-    if (channels != a.numel())
-      throw ShapeError(str("[PReLU] x ", x.shape(), " has ", channels, " channels, weight has ",
-                           a.numel(), " parameters", at_line()));
-    Shape shape{a.numel()};
-    for (int d = 2; d < x.ndim(); ++d) shape.push_back(1);
-    a = view(a, shape);
-  }
-  const Tensor positive = gt(x.detach(), 0);
-  return where(positive, x, x * a);
+  const i64 n = weight.tensor().numel(), channels = x.ndim() < 2 ? 1 : x.size(1);
+  if (n > 1 && channels != n)
+    throw ShapeError(str("[PReLU] x ", x.shape(), " has ", channels, " channels, weight has ", n,
+                         " parameters", at_line()));
+  return prelu(std::move(x), weight);
 }
 
 }  // namespace wt::nn

@@ -129,6 +129,8 @@ FITS = {
             0, 0.79**2, 6, floor(even(lambda r: r**3 / mp.tan(r), 0)), False),
     "atan": ("atan q = q + q s p(s)", even(lambda q: (mp.atan(q) / q - 1) / q**2, -THIRD),
              0, 1, 8, floor(even(lambda q: q**3 / mp.atan(q), 0)), True),
+    "asin": ("asin x = x + x s p(s), s = x^2", even(lambda x: (mp.asin(x) / x - 1) / x**2, THIRD / 2),
+             0, mp.mpf(1) / 4, 4, floor(even(lambda x: x**3 / mp.asin(x), 0)), True),
     "log2": ("log((1 + z) / (1 - z)) = z (2 + s p(s)), s = z^2, double",
              even(lambda z: (2 * mp.atanh(z) / z - 2) / z**2, 2 * THIRD),
              0, mp.mpf("0.1716") ** 2, 5, floor(lambda s: s), False),

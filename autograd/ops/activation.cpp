@@ -1,5 +1,7 @@
 // Activations with parameters, and those that write in place. The maths is in
 // kernels/pointwise_activations.h.
+#include <limits>
+
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
@@ -7,6 +9,20 @@
 namespace wt {
 
 using elementwise::kEntry;
+
+namespace {
+
+// One bound, an integer tensor's too: of the number with the tensor's name and line.
+Tensor one_bound(const In& x, Scalar bound, double other, i64 other_int, bool low) {
+  if (x.impl()) elementwise::convert(x, elementwise::dtype_with_number(dtype_of(x.impl()), bound));
+  const pw::Clamp f = low ? pw::Clamp{{}, bound.f, other, bound.i, other_int}
+                          : pw::Clamp{{}, other, bound.f, other_int, bound.i};
+  return elementwise::unary(kEntry<pw::Clamp>, x, f);
+}
+constexpr i64 kMost = std::numeric_limits<i64>::max();
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 // --- with parameters ---
 
@@ -16,6 +32,49 @@ Tensor clamp(const In& x, Scalar lo, Scalar hi) {
     elementwise::convert(x, elementwise::dtype_with_number(t, hi));
   }
   return elementwise::unary(kEntry<pw::Clamp>, x, pw::Clamp{{}, lo.f, hi.f, lo.i, hi.i});
+}
+
+Tensor clamp(const In& x, const ClampOptions& o) {
+  if (o.min && o.max) return clamp(x, *o.min, *o.max);
+  if (o.min) return one_bound(x, *o.min, kInf, kMost, true);
+  if (o.max) return one_bound(x, *o.max, -kInf, -kMost - 1, false);
+  throw UsageError(str("[clamp] needs a bound, min or max\n  at ", describe(x.frame())));
+}
+
+Tensor clamp(const In& x, const In& lo, const In& hi) {
+  const elementwise::Entry& e = kEntry<pw::Clamp>;
+  CompositeScope s(e.info, x, lo, hi, Types::promote);
+  elementwise::check_domain(s, e);
+  const Shape shape = elementwise::common_shape(s, s.geometry(0), s.geometry(1));
+  Geometry g = s.geometry(0);
+  set_contiguous(g, shape.data(), shape.ndim(), s.dtype());
+  (void)elementwise::common_shape(s, g, s.geometry(2));
+  return s.finish(clamp_max(clamp_min(s.operand(0), s.operand(1)), s.operand(2)));
+}
+
+namespace {
+
+// The least and the largest finite number.
+double largest(DType t) {
+  switch (t) {
+    case DType::f64:
+      return std::numeric_limits<double>::max();
+    case DType::f16:
+      return 65504;
+    case DType::bf16:
+      return 0x1.fep127;
+    default:
+      return std::numeric_limits<float>::max();
+  }
+}
+
+}  // namespace
+
+Tensor nan_to_num(const In& x, const NanToNumOptions& o) {
+  const double most = x.impl() ? largest(dtype_of(x.impl())) : 0;
+  return elementwise::unary(
+      kEntry<pw::NanToNum>, x,
+      pw::NanToNum{{}, o.nan, o.posinf.value_or(most), o.neginf.value_or(-most)});
 }
 
 // A negative slope or alpha turns the output's sign around, from which the fused gradient tells the
@@ -150,6 +209,7 @@ OpSavings activation_savings() {
       saving_of_entry<pw::Clamp>(),
       saving_of_entry<pw::Elu>(),
       saving_of_entry<pw::LeakyRelu>(),
+      saving_of_entry<pw::NanToNum>(),
       saving_of_entry<pw::Softplus>(),
       saving_of_entry<pw::Clamp>(info::clamp_.info),
       saving_of_entry<pw::Elu>(info::elu_.info),
@@ -169,11 +229,14 @@ OpSavings activation_savings() {
 
 OpInfos activation_ops() {
   static constexpr const OpInfo* kOps[] = {
-      &kEntry<pw::Clamp>.info,    &kEntry<pw::Elu>.info,    &kEntry<pw::LeakyRelu>.info,
-      &kEntry<pw::Softplus>.info, &info::clamp_.info,       &info::elu_.info,
-      &info::gelu_.info,          &info::hardsigmoid_.info, &info::hardswish_.info,
-      &info::leaky_relu_.info,    &info::mish_.info,        &info::relu_.info,
-      &info::sigmoid_.info,       &info::silu_.info,        &info::softplus_.info,
+      &kEntry<pw::NanToNum>.info, &kEntry<pw::Clamp>.info,
+      &kEntry<pw::Elu>.info,      &kEntry<pw::LeakyRelu>.info,
+      &kEntry<pw::Softplus>.info, &info::clamp_.info,
+      &info::elu_.info,           &info::gelu_.info,
+      &info::hardsigmoid_.info,   &info::hardswish_.info,
+      &info::leaky_relu_.info,    &info::mish_.info,
+      &info::relu_.info,          &info::sigmoid_.info,
+      &info::silu_.info,          &info::softplus_.info,
       &info::tanh_.info,
   };
   return kOps;

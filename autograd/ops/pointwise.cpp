@@ -8,7 +8,10 @@
 namespace wt {
 namespace elementwise {
 
-WT_COLD std::string refusal(DType t) {
+WT_COLD std::string refusal(pw::Domain domain, DType t) {
+  if (is_floating(t) && computes(t))
+    return str("expected integers", pw::has_bool(domain) ? " or bool" : "", ", got ",
+               dtype_name(t));
   return computes(t) ? "bool operands have no such operation"
                      : str(dtype_name(t), " is for storage only");
 }
@@ -144,6 +147,17 @@ WT_POINTWISE_UNARY(WT_DEFINE_UNARY, )
 WT_POINTWISE_UNARY_PLAIN(WT_DEFINE_UNARY, )
 WT_POINTWISE_BINARY(WT_DEFINE_BINARY, )
 WT_POINTWISE_BINARY_PLAIN(WT_DEFINE_BINARY, )
+
+Tensor div(const Operand& a, const Operand& b, const DivOptions& o) {
+  switch (o.rounding) {
+    case Rounding::trunc:
+      return div_trunc(a, b);
+    case Rounding::floor:
+      return floor_divide(a, b);
+    default:
+      return div(a, b);
+  }
+}
 
 // --- what the engine needs ---
 namespace detail {

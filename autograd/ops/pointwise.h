@@ -2,6 +2,8 @@
 // derivatives; what is declared here and what is in kernels/pointwise_list.h is the same
 // (tests/op_cases/ops_test.cpp).
 #pragma once
+#include <optional>
+
 #include "warptape/core/in.h"
 #include "warptape/core/operators.h"
 
@@ -11,7 +13,7 @@ namespace wt {
 // when their category (bool, integer, float) is higher. Integers wrap; bool + is or, bool * is and.
 // The storage-only dtypes are refused (DtypeError). Also as a + b, a - b, a * b, a / b, -x. Of
 // integers abs, ceil, floor, neg, relu, round, sign, square, trunc and what has two operands give
-// integers, but for div and atan2; these and the rest give the default dtype.
+// integers, but for div, atan2 and logaddexp; these and the rest give the default dtype.
 //
 // The activations clamp elu gelu hardsigmoid hardswish leaky_relu mish relu sigmoid silu softplus
 // tanh, and add and mul, have a form in place: x.relu_(), of floats (relu_ and clamp_ of integers).
@@ -28,7 +30,15 @@ WT_API Tensor square(const In& x);
 WT_API Tensor trunc(const In& x);
 
 // --- one operand; integers become the default dtype ---
+// The inverse functions are NaN outside their domains, as PyTorch's.
+WT_API Tensor acos(const In& x);
+WT_API Tensor acosh(const In& x);
+WT_API Tensor asin(const In& x);
+WT_API Tensor asinh(const In& x);
+WT_API Tensor atan(const In& x);
+WT_API Tensor atanh(const In& x);
 WT_API Tensor cos(const In& x);
+WT_API Tensor cosh(const In& x);
 WT_API Tensor erf(const In& x);
 WT_API Tensor exp(const In& x);
 WT_API Tensor expm1(const In& x);
@@ -37,7 +47,9 @@ WT_API Tensor gelu_tanh(const In& x);
 WT_API Tensor hardsigmoid(const In& x);
 WT_API Tensor hardswish(const In& x);
 WT_API Tensor log(const In& x);
+WT_API Tensor log10(const In& x);
 WT_API Tensor log1p(const In& x);
+WT_API Tensor log2(const In& x);
 WT_API Tensor mish(const In& x);
 WT_API Tensor reciprocal(const In& x);
 WT_API Tensor rsqrt(const In& x);
@@ -45,6 +57,7 @@ WT_API Tensor sigmoid(const In& x);
 WT_API Tensor silu(const In& x);
 WT_API Tensor sin(const In& x);
 WT_API Tensor sinh(const In& x);
+WT_API Tensor softsign(const In& x);  // x / (1 + |x|)
 WT_API Tensor sqrt(const In& x);
 WT_API Tensor tan(const In& x);
 WT_API Tensor tanh(const In& x);
@@ -53,11 +66,48 @@ WT_API Tensor tanh(const In& x);
 WT_API Tensor add(const Operand& a, const Operand& b);
 WT_API Tensor atan2(const Operand& a, const Operand& b);
 WT_API Tensor div(const Operand& a, const Operand& b);
+WT_API Tensor logaddexp(const Operand& a, const Operand& b);  // log(e^a + e^b), without overflow
 WT_API Tensor maximum(const Operand& a, const Operand& b);
 WT_API Tensor minimum(const Operand& a, const Operand& b);
 WT_API Tensor mul(const Operand& a, const Operand& b);
 WT_API Tensor pow(const Operand& a, const Operand& b);
 WT_API Tensor sub(const Operand& a, const Operand& b);
+
+// max(a, b) and min(a, b): PyTorch's names of maximum and minimum where b is a bound. NaN on either
+// side is the result; ties give half the gradient to each side.
+WT_API Tensor clamp_max(const Operand& a, const Operand& b);
+WT_API Tensor clamp_min(const Operand& a, const Operand& b);
+
+// --- whole quotients and remainders ---
+// Of integers they are integers: those by 0 give 0 (quotient and remainder, as in NumPy; PyTorch
+// throws on the CPU), and the least integer by -1 wraps. Of floats quotients by 0 are what a / b
+// is, remainders are exact, by 0 NaN. bool is refused (DtypeError).
+//
+// a - b floor(a / b), with the sign of b, as Python's %; d/db is -floor(a / b).
+WT_API Tensor remainder(const Operand& a, const Operand& b);
+// a - b trunc(a / b), with the sign of a, as C's fmod; d/db is -trunc(a / b).
+WT_API Tensor fmod(const Operand& a, const Operand& b);
+// floor(a / b) of the exact quotient, and trunc(a / b); the gradients are 0.
+WT_API Tensor floor_divide(const Operand& a, const Operand& b);
+WT_API Tensor div_trunc(const Operand& a, const Operand& b);
+
+// PyTorch's rounding_mode.
+enum class Rounding : u8 { none, trunc, floor };
+struct DivOptions {
+  Rounding rounding = Rounding::none;
+};
+// a / b, div_trunc(a, b) or floor_divide(a, b).
+WT_API Tensor div(const Operand& a, const Operand& b, const DivOptions& o);
+
+// --- bits of integers and bool, without gradient; floats are refused (DtypeError) ---
+WT_API Tensor bitwise_not(const In& x);  // of bool the other value
+WT_API Tensor bitwise_and(const Operand& a, const Operand& b);
+WT_API Tensor bitwise_or(const Operand& a, const Operand& b);
+WT_API Tensor bitwise_xor(const Operand& a, const Operand& b);
+// a shifted by b bits; bool is refused too. By a negative count, or by as many bits as a has and
+// more, the left one is 0 and the right one 0 or, of a negative number, -1, as in PyTorch.
+WT_API Tensor bitwise_left_shift(const Operand& a, const Operand& b);
+WT_API Tensor bitwise_right_shift(const Operand& a, const Operand& b);
 
 // --- to bool, without gradient ---
 WT_API Tensor isfinite(const In& x);
@@ -70,12 +120,29 @@ WT_API Tensor gt(const Operand& a, const Operand& b);
 WT_API Tensor le(const Operand& a, const Operand& b);
 WT_API Tensor logical_and(const Operand& a, const Operand& b);
 WT_API Tensor logical_or(const Operand& a, const Operand& b);
+WT_API Tensor logical_xor(const Operand& a, const Operand& b);
 WT_API Tensor lt(const Operand& a, const Operand& b);
 WT_API Tensor ne(const Operand& a, const Operand& b);
 
 // --- with parameters ---
-// min(max(x, lo), hi). An integer tensor with a floating bound becomes the default dtype.
+// min(max(x, lo), hi). An integer tensor with a floating bound becomes the default dtype; a bound
+// that is NaN is the result.
 WT_API Tensor clamp(const In& x, Scalar lo, Scalar hi);
+struct ClampOptions {
+  std::optional<Scalar> min{}, max{};
+};
+// The same with one bound or both. Throws UsageError without any.
+WT_API Tensor clamp(const In& x, const ClampOptions& o);
+// Bounds that broadcast: clamp_max(clamp_min(x, lo), hi). x has the gradient inside, beyond a bound
+// that bound has it, at one either has half.
+WT_API Tensor clamp(const In& x, const In& lo, const In& hi);
+struct NanToNumOptions {
+  double nan = 0;
+  std::optional<double> posinf{}, neginf{};  // else the largest and the least number of the dtype
+};
+// x where it is finite, else the number given for what it is; the gradient passes where x is
+// finite. Integers stay as they are.
+WT_API Tensor nan_to_num(const In& x, const NanToNumOptions& o = {});
 // x where x > 0, else slope * x (Maas et al. 2013). Integers become the default dtype. In place
 // slope must be at least 0 (UsageError).
 WT_API Tensor leaky_relu(const In& x, double slope = 0.01);

@@ -46,10 +46,22 @@ CallRow entry_row(const std::string& name, Binary f, bool fused) {
                        [f](const Tensors& in) { return f(in[0], in[1]); });
 }
 
+// The same call of integers, which bit operations take alone.
+void take_integers(CallRow& row) {
+  row.dtypes = {DType::i64};
+  row.call = [floats = row.call](const Shape& s) {
+    Call c = floats(s);
+    for (Given& g : c.given) g = {g.shape, Fill::index, 60};
+    return c;
+  };
+}
+
 }  // namespace
 
 void add_pointwise_call_rows(std::vector<CallRow>& rows) {
-#define WT_ENTRY_ROW(fused, name, F) rows.push_back(entry_row(#name, wt::name, fused));
+#define WT_ENTRY_ROW(fused, name, F)                 \
+  rows.push_back(entry_row(#name, wt::name, fused)); \
+  if (!pw::has_floats(pw::F::kDomain)) take_integers(rows.back());
   WT_POINTWISE_UNARY(WT_ENTRY_ROW, true)
   WT_POINTWISE_UNARY_PLAIN(WT_ENTRY_ROW, false)
   WT_POINTWISE_BINARY(WT_ENTRY_ROW, true)
@@ -61,6 +73,7 @@ void add_pointwise_call_rows(std::vector<CallRow>& rows) {
   add("clamp", [](const Tensors& in) { return clamp(in[0], -1, 1); });
   add("elu", [](const Tensors& in) { return elu(in[0]); });
   add("leaky_relu", [](const Tensors& in) { return leaky_relu(in[0]); });
+  add("nan_to_num", [](const Tensors& in) { return nan_to_num(in[0]); });
   add("softplus", [](const Tensors& in) { return softplus(in[0]); });
   rows.push_back(pointwise_row({"lerp"}, {Fill::normal, Fill::normal, Fill::normal},
                                [](const Tensors& in) { return lerp(in[0], in[1], in[2]); }));
@@ -69,10 +82,7 @@ void add_pointwise_call_rows(std::vector<CallRow>& rows) {
 }
 
 void add_pointwise_launchers(Launchers& to) {
-  WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_BINARY_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_BINARY_PLAIN_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
   add_pointwise_backward_launchers(to);
 }
 

@@ -6,8 +6,7 @@
 namespace wt::bench {
 
 void add_pointwise_backward_launchers(Launchers& to) {
-  WT_POINTWISE_BACKWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  WT_POINTWISE_BINARY_BACKWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
+  WT_POINTWISE_GRADIENT_CONTRACTS(WT_POINTWISE_LAUNCHER)
 }
 
 }  // namespace wt::bench

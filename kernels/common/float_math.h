@@ -30,6 +30,11 @@ WT_FLOAT_MATH_HD float with_sign(float x, float s) {
   return of_bits((bits_of(x) & 0x7fffffffu) | (bits_of(s) & 0x80000000u));
 }
 
+#if defined(__CUDA_ARCH__)
+WT_FLOAT_MATH_HD double square_root(double x) { return ::sqrt(x); }
+#else
+WT_FLOAT_MATH_HD double square_root(double x) { return __builtin_sqrt(x); }
+#endif
 // a * b + c rounded once: half the steps of a polynomial. Where the instruction set lacks it this
 // is a call of libm, right but slow.
 #if defined(__CUDA_ARCH__)
@@ -165,7 +170,7 @@ WT_FLOAT_MATH float log1p_exp(float x) {
   return y + (x > 0.0f ? x : 0.0f);
 }
 
-// --- sinh, tanh, erf ---
+// --- sinh, cosh, tanh, erf ---
 // x + x s p(s) up to 1; beyond, 2 (q - 1 / (16 q)) of q = e^|x| / 4, which is finite where sinh is.
 WT_FLOAT_MATH_HD float sinh(float x) {
   const float a = magnitude(x), s = a * a;
@@ -179,6 +184,13 @@ WT_FLOAT_MATH_HD float sinh(float x) {
   far = far + far;
   far = a > 90.0f ? kInf : far;
   return with_sign(a < 1.0f ? near : far, x);
+}
+// 2 (q + 1 / (16 q)), with the same q.
+WT_FLOAT_MATH float cosh(float x) {
+  const float a = magnitude(x);
+  const Reduced k = by_ln2<127 - 2>(a);
+  const float q = exp_near_0(k.r) * of_bits(k.bits << 23), y = q + 0.0625f / q;
+  return a > 90.0f ? kInf : y + y;
 }
 WT_FLOAT_MATH float tanh(float x) {
   const float a = magnitude(x), s = a * a;
@@ -298,13 +310,50 @@ WT_FLOAT_MATH_HD float atan2(float y, float x) {
   return x != x || y != y ? x + y : a;
 }
 
-// --- powers ---
-// 2^(b log2 |a|) in double, which leaves one rounding. C's cases.
-WT_FLOAT_MATH double log2_of(double a) {  // a > 0, normal
+// x + x s p(s), s = x^2, up to 1/2; beyond, asin x = pi/2 - 2 asin(sqrt((1 - x) / 2)).
+WT_FLOAT_MATH float asine_near_0(float x, float s) {
+  float p = fused(s, 0x1.595c96p-5f, 0x1.8c3e26p-6f);
+  p = fused(p, s, 0x1.747bbap-5f);
+  p = fused(p, s, 0x1.330204p-4f);
+  p = fused(p, s, 0x1.5555c8p-3f);
+  return fused(x * s, p, x);
+}
+struct Sine {
+  float angle;  // asin |x|, or asin sqrt((1 - |x|) / 2)
+  bool far;     // the latter
+};
+WT_FLOAT_MATH Sine asine_of(float a) {
+  const bool far = a > 0.5f;
+  const float half = fused(a, -0.5f, 0.5f);  // exact where it counts
+  const float s = far ? half : a * a;
+  return {asine_near_0(far ? __builtin_sqrtf(half) : a, s), far};
+}
+WT_FLOAT_MATH float asin(float x) {
+  const Sine k = asine_of(magnitude(x));
+  const float far = 0x1.921fb6p+0f - (fused(k.angle, 2.0f, 0x1.777a5cp-25f));
+  return with_sign(k.far ? far : k.angle, x);
+}
+WT_FLOAT_MATH float acos(float x) {
+  const Sine k = asine_of(magnitude(x));
+  const bool below = x < 0.0f;
+  const float twice = k.angle + k.angle;
+  const float far = below ? 0x1.921fb6p+1f - (twice + 0x1.777a5cp-24f) : twice;
+  const float near = 0x1.921fb6p+0f - (with_sign(k.angle, x) + 0x1.777a5cp-25f);
+  return k.far ? far : near;
+}
+
+// --- logarithms in double, which leave one rounding ---
+struct SplitDouble {
+  double m, e;  // a = 2^e m, sqrt(1/2) <= m < sqrt(2)
+};
+WT_FLOAT_MATH_HD SplitDouble split(double a) {  // a > 0, normal
   constexpr u64 kOne = 0x3ff0000000000000u, kSqrtHalf = 0x3fe6a09e667f3bcdu;
   const u64 b = bits_of(a) + (kOne - kSqrtHalf);
-  const double f = of_bits((b & 0xfffffffffffffu) + kSqrtHalf) - 1.0;
-  const double e = of_bits((b >> 52) | 0x4330000000000000u) - (0x1p52 + 1023.0);
+  return {of_bits((b & 0xfffffffffffffu) + kSqrtHalf),
+          of_bits((b >> 52) | 0x4330000000000000u) - (0x1p52 + 1023.0)};
+}
+// log2(1 + f) + e
+WT_FLOAT_MATH_HD double log2_near_1(double f, double e) {
   const double z = f / (f + 2.0), s = z * z;
   // In pairs again: the chain of these two functions is longer than what a core looks ahead.
   const double s2 = s * s;
@@ -314,6 +363,45 @@ WT_FLOAT_MATH double log2_of(double a) {  // a > 0, normal
   const double p = fused(fused(high, s2, middle), s2, low);
   return fused(z * 1.4426950408889634074, fused(s, p, 2.0), e);
 }
+WT_FLOAT_MATH_HD double log2_of(double a) {
+  const SplitDouble k = split(a);
+  return log2_near_1(k.m - 1.0, k.e);
+}
+// The logarithm whose base has this one as its own. C's cases.
+WT_FLOAT_MATH float log_by(float x, double factor) {
+  float y = float(log2_of(double(x)) * factor);
+  y = x < kInf ? y : x;
+  y = x > 0.0f ? y : kNan;
+  return x == 0.0f ? -kInf : y;
+}
+WT_FLOAT_MATH float log2(float x) { return log_by(x, 1.0); }
+WT_FLOAT_MATH float log10(float x) { return log_by(x, 0.30102999566398119521); }
+
+// log(1 + f), f >= 0: near 0 of f itself, as 1 + f is rounded.
+WT_FLOAT_MATH_HD double log1p_of(double f) {
+  const SplitDouble k = split(1.0 + f);
+  return log2_near_1(k.e == 0.0 ? f : k.m - 1.0, k.e) * 0.69314718055994530942;
+}
+WT_FLOAT_MATH_HD float asinh(float x) {
+  const double a = double(magnitude(x)), s = a * a;
+  const float y = float(log1p_of(a + s / (1.0 + square_root(1.0 + s))));
+  return magnitude(x) < kInf ? with_sign(y, x) : x;
+}
+WT_FLOAT_MATH_HD float acosh(float x) {
+  const double t = double(x) - 1.0;
+  float y = float(log1p_of(t + square_root(t * (double(x) + 1.0))));
+  y = x < kInf ? y : x;
+  return x >= 1.0f ? y : kNan;
+}
+WT_FLOAT_MATH_HD float atanh(float x) {
+  const double a = double(magnitude(x));
+  float y = float(0.5 * log1p_of((a + a) / (1.0 - a)));
+  y = a < 1.0 ? y : a == 1.0 ? kInf : kNan;
+  return with_sign(y, x);
+}
+
+// --- powers ---
+// 2^(b log2 |a|) in double, which leaves one rounding. C's cases.
 WT_FLOAT_MATH float exp2_of(double y) {  // |y| < 1000
   const double t = y + 0x1.8p52, r = y - (t - 0x1.8p52);
   const double s = r * r;

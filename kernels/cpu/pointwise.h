@@ -189,25 +189,30 @@ template <class F>
 void outside_domain(const PointwiseArgs<F>& k) {
   outside_domain(ContractTable<PointwiseArgs<F>>::kName, k.dtype());
 }
-#define WT_BODIES(name)                                                                        \
-  template <class F>                                                                           \
-  consteval Bodies<F> name##_bodies() {                                                        \
-    Bodies<F> b{{name##_body<F, double>, name##_body<F, float>, name##_body<F, Half>,          \
-                 name##_body<F, BFloat16>}};                                                   \
-    if constexpr (F::kDomain != Domain::floating) {                                            \
-      b.of[int(DType::i64)] = name##_body<F, i64>;                                             \
-      b.of[int(DType::i32)] = name##_body<F, i32>;                                             \
-      b.of[int(DType::u8)] = name##_body<F, u8>;                                               \
-    }                                                                                          \
-    if constexpr (F::kDomain == Domain::any) b.of[int(DType::boolean)] = name##_body<F, bool>; \
-    for (auto& body : b.of)                                                                    \
-      if (!body) body = outside_domain<F>;                                                     \
-    return b;                                                                                  \
-  }                                                                                            \
-  template <class F>                                                                           \
-  void name(const PointwiseArgs<F>& k, const Launch&) {                                        \
-    static constexpr Bodies<F> kBodies = name##_bodies<F>();                                   \
-    kBodies.of[int(k.dtype())](k);                                                             \
+#define WT_BODIES(name)                                                                   \
+  template <class F>                                                                      \
+  consteval Bodies<F> name##_bodies() {                                                   \
+    Bodies<F> b{};                                                                        \
+    if constexpr (has_floats(F::kDomain)) {                                               \
+      b.of[int(f64)] = name##_body<F, double>;                                            \
+      b.of[int(f32)] = name##_body<F, float>;                                             \
+      b.of[int(f16)] = name##_body<F, Half>;                                              \
+      b.of[int(bf16)] = name##_body<F, BFloat16>;                                         \
+    }                                                                                     \
+    if constexpr (has_integers(F::kDomain)) {                                             \
+      b.of[int(DType::i64)] = name##_body<F, i64>;                                        \
+      b.of[int(DType::i32)] = name##_body<F, i32>;                                        \
+      b.of[int(DType::u8)] = name##_body<F, u8>;                                          \
+    }                                                                                     \
+    if constexpr (has_bool(F::kDomain)) b.of[int(DType::boolean)] = name##_body<F, bool>; \
+    for (auto& body : b.of)                                                               \
+      if (!body) body = outside_domain<F>;                                                \
+    return b;                                                                             \
+  }                                                                                       \
+  template <class F>                                                                      \
+  void name(const PointwiseArgs<F>& k, const Launch&) {                                   \
+    static constexpr Bodies<F> kBodies = name##_bodies<F>();                              \
+    kBodies.of[int(k.dtype())](k);                                                        \
   }
 WT_BODIES(reference)
 WT_BODIES(vectorized)

@@ -231,15 +231,19 @@ constexpr PointwiseLaunch<F::kArity> how_to_launch() {
 template <class F, bool kNaive>
 struct PointwiseLaunches {
   PointwiseLaunch<F::kArity> of[kNumDTypes];
-  constexpr PointwiseLaunches()
-      : of{how_to_launch<F, double, kNaive>(), how_to_launch<F, float, kNaive>(),
-           how_to_launch<F, __half, kNaive>(), how_to_launch<F, __nv_bfloat16, kNaive>()} {
-    if constexpr (F::kDomain != pw::Domain::floating) {
+  constexpr PointwiseLaunches() : of{} {
+    if constexpr (pw::has_floats(F::kDomain)) {
+      of[int(f64)] = how_to_launch<F, double, kNaive>();
+      of[int(f32)] = how_to_launch<F, float, kNaive>();
+      of[int(f16)] = how_to_launch<F, __half, kNaive>();
+      of[int(bf16)] = how_to_launch<F, __nv_bfloat16, kNaive>();
+    }
+    if constexpr (pw::has_integers(F::kDomain)) {
       of[int(DType::i64)] = how_to_launch<F, i64, kNaive>();
       of[int(DType::i32)] = how_to_launch<F, i32, kNaive>();
       of[int(DType::u8)] = how_to_launch<F, u8, kNaive>();
     }
-    if constexpr (F::kDomain == pw::Domain::any)
+    if constexpr (pw::has_bool(F::kDomain))
       of[int(DType::boolean)] = how_to_launch<F, bool, kNaive>();
   }
 };

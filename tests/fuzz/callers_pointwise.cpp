@@ -107,6 +107,29 @@ void add_reductions(Callers& to) {
   };
 }
 
+void add_composite_activations(Callers& to) {
+  using OfOne = Tensor (*)(const In&);
+  for (const auto& [name, f] : {std::pair<const char*, OfOne>{"relu6", relu6},
+                                {"selu", selu},
+                                {"logsigmoid", logsigmoid},
+                                {"tanhshrink", tanhshrink}})
+    to[name] = [f = f](Draw& d) { return f(d.tensor()); };
+  to["hardtanh"] = [](Draw& d) { return hardtanh(d.tensor(), d.real(-2, 0), d.real(-1, 2)); };
+  to["celu"] = [](Draw& d) { return celu(d.tensor(), d.real(-1, 2)); };
+  to["softshrink"] = [](Draw& d) { return softshrink(d.tensor(), d.real(-0.5, 1)); };
+  to["hardshrink"] = [](Draw& d) { return hardshrink(d.tensor(), d.real(-0.5, 1)); };
+  to["threshold"] = [](Draw& d) { return threshold(d.tensor(), d.real(-1, 1), d.real(-1, 1)); };
+  to["glu"] = [](Draw& d) {
+    const Tensor x = d.tensor();
+    return glu(x, d.axis(x.ndim()));
+  };
+  to["prelu"] = [](Draw& d) {
+    const Shape s = d.shape();
+    const Tensor x = d.tensor(s);
+    return prelu(x, d.tensor(Shape{d.flag() || s.ndim() < 2 ? 1 : s[1]}));
+  };
+}
+
 void add_in_place(Callers& to) {
   to["clamp_"] = [](Draw& d) {
     const Scalar lo = d.scalar(), hi = d.scalar();
@@ -211,9 +234,16 @@ void add_pointwise_callers(Callers& to) {
 #undef WT_CALL_UNARY
 #undef WT_CALL_BINARY
   to["clamp"] = [](Draw& d) {
+    if (d.flag()) {
+      const Shape s = d.shape();
+      const Tensor x = d.tensor(s), lo = beside(d, s), hi = beside(d, s);
+      return clamp(x, lo, hi);
+    }
     const Scalar lo = d.scalar(), hi = d.scalar();
+    if (d.flag()) return clamp(d.tensor(), {.min = lo});
     return clamp(d.tensor(), lo, hi);
   };
+  to["nan_to_num"] = [](Draw& d) { return nan_to_num(d.tensor(), {.nan = d.real(-1, 1)}); };
   to["elu"] = [](Draw& d) { return elu(d.tensor(), d.real(-1, 2)); };
   to["leaky_relu"] = [](Draw& d) { return leaky_relu(d.tensor(), d.real(-1, 2)); };
   to["softplus"] = [](Draw& d) {
@@ -259,6 +289,7 @@ void add_pointwise_callers(Callers& to) {
                           {.tau = d.real(0.1, 3), .hard = d.flag(), .dim = d.axis(s.ndim())});
   };
   add_reductions(to);
+  add_composite_activations(to);
   add_in_place(to);
   add_losses(to);
 }

@@ -45,9 +45,60 @@ void add_clamp(std::vector<OpCase>& rows) {
                            for (double& x : r.v) x = x < -1 ? -1 : x > 1 ? 1 : x;
                            return r;
                          }});
+  c.samples.push_back({"min",
+                       {{{3, 5}, -3, 3, Role::value, {-1}}},
+                       [](std::span<const Tensor> in) { return clamp(in[0], {.min = -1}); },
+                       oracle_of([](double x) { return std::max(x, -1.0); }, 4)});
+  c.samples.push_back({"max",
+                       {{{3, 5}, -3, 3, Role::value, {1}}},
+                       [](std::span<const Tensor> in) { return clamp(in[0], {.max = 1}); },
+                       oracle_of([](double x) { return std::min(x, 1.0); }, 4)});
+  c.samples.push_back({"tensors",
+                       {{{2, 3, 4}, -3, 3}, {{3, 1}, -1.5, 0}, {{4}, 0.5, 2}},
+                       [](std::span<const Tensor> in) { return clamp(in[0], in[1], in[2]); },
+                       [](const std::vector<Array>& in) {
+                         return filled(in[0].shape, [&](const std::vector<i64>& i) {
+                           return std::min(std::max(at(in[0], i), at(in[1], i)), at(in[2], i));
+                         });
+                       },
+                       false});
+  c.samples.back().torch = "torch.clamp(a, b, c)";
+  c.samples[c.samples.size() - 2].torch = "torch.clamp(a, max=1)";
+  c.samples[c.samples.size() - 3].torch = "torch.clamp(a, min=-1)";
   const Apply apply = [](const Tensor& a, const Tensor&) { (void)clamp(a, 0, 1); };
   c.errors = {undefined_operand("clamp", apply),
-              storage_dtype("clamp", "i16 is for storage only", apply)};
+              storage_dtype("clamp", "i16 is for storage only", apply),
+              error_input<UsageError>(
+                  "bounds", "[clamp] needs a bound, min or max",
+                  [](Device d) { (void)clamp(ones({2}, {.device = d}), ClampOptions{}); }),
+              error_input<ShapeError>("shapes", "[clamp] shapes [3] and [2] do not broadcast",
+                                      [](Device d) {
+                                        const Tensor x = ones({3}, {.device = d});
+                                        (void)clamp(x, x, ones({2}, {.device = d}));
+                                      })};
+  rows.push_back(std::move(c));
+}
+
+void add_nan_to_num(std::vector<OpCase>& rows) {
+  OpCase c{"nan_to_num", {"nan_to_num", "nan_to_num_backward"}, kAll};
+  const std::vector<double> special{1, NAN, INFINITY, -INFINITY, -2.5};
+  const NanToNumOptions options{.nan = 3, .posinf = 4, .neginf = -5};
+  const auto value = [](double x) { return x != x ? 3 : std::isinf(x) ? (x > 0 ? 4 : -5) : x; };
+  const auto sample = [&](const Shape& s, std::vector<double> values) {
+    c.samples.push_back(
+        {"",
+         {{s, -2, 2, Role::value, {}, std::move(values)}},
+         [options](std::span<const Tensor> in) { return nan_to_num(in[0], options); },
+         oracle_of(value, 4)});
+    c.samples.back().torch = "torch.nan_to_num(a, nan=3, posinf=4, neginf=-5)";
+  };
+  for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{3, 257}})
+    sample(s, {});
+  sample({5}, special);
+  c.samples.back().layouts = c.samples.back().gradients = c.samples.back().integers = false;
+  const Apply apply = [](const Tensor& a, const Tensor&) { (void)nan_to_num(a); };
+  c.errors = {undefined_operand("nan_to_num", apply),
+              storage_dtype("nan_to_num", "i16 is for storage only", apply)};
   rows.push_back(std::move(c));
 }
 
@@ -79,6 +130,7 @@ void add_parametric(std::vector<OpCase>& rows, const char* name, const char* tor
 
 void add_activation_cases(std::vector<OpCase>& rows) {
   add_clamp(rows);
+  add_nan_to_num(rows);
   const auto leaky = [](double slope) {
     return [slope](double x) { return x > 0 ? x : slope * x; };
   };

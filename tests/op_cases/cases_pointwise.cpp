@@ -31,6 +31,17 @@ double absolute(double x) { return std::fabs(x); }
 
 // --- one line an operator ---
 const std::map<std::string, Unary> kUnary{
+    {"acos", {[](double x) { return std::acos(x); }, -0.9, 0.9}},
+    {"acosh", {[](double x) { return std::acosh(x); }, 1.2, 4}},
+    {"asin", {[](double x) { return std::asin(x); }, -0.9, 0.9}},
+    {"asinh", {[](double x) { return std::asinh(x); }, -3, 3}},
+    {"atan", {[](double x) { return std::atan(x); }, -3, 3}},
+    {"atanh", {[](double x) { return std::atanh(x); }, -0.8, 0.8}},
+    {"cosh", {[](double x) { return std::cosh(x); }, -3, 3}},
+    {"log10", {[](double x) { return std::log10(x); }, 0.1, 5}},
+    {"log2", {[](double x) { return std::log2(x); }, 0.1, 5}},
+    {"softsign", {[](double x) { return x / (1 + std::fabs(x)); }, -3, 3, 4, nullptr, {0}}},
+    {"bitwise_not", {[](double x) { return double(~i64(x)); }, -20, 20, 4, nullptr, {}, false}},
     {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
     {"cos", {[](double x) { return std::cos(x); }, -3, 3, 4, nullptr, {}, false}},
     {"ceil", {[](double x) { return std::ceil(x); }, -2.9, 2.9, 4, nullptr, {-2, -1, 0, 1, 2}}},
@@ -90,12 +101,20 @@ const std::map<std::string, Unary> kUnary{
 // Their derivatives are differences from 1.
 const std::set<std::string> kSaturating{"gelu", "gelu_tanh", "mish", "sigmoid", "silu", "tanh"};
 // PyTorch has these in torch.nn.functional, and one under another name.
-const std::set<std::string> kFunctional{"gelu", "hardswish", "mish", "silu"};
+const std::set<std::string> kFunctional{"gelu", "hardswish", "mish", "silu", "softsign"};
+// Of whole numbers in their range the result is a constant.
+const std::set<std::string> kFractions{"acos", "asin", "atanh"};
 std::string torch_name(const std::string& op) {
   // PyTorch's own gradient has 1 / 6 in single precision.
   if (op == "hardsigmoid") return "torch.clamp(a + 3, 0, 6) / 6";
   if (op == "gelu_tanh") return "F.gelu(a, approximate='tanh')";
   return (kFunctional.count(op) ? "F." : "torch.") + op + "(a)";
+}
+
+std::string torch_name_of_two(const std::string& op) {
+  if (op == "div_trunc") return "torch.div(a, b, rounding_mode='trunc')";
+  if (op == "floor_divide") return "torch.div(a, b, rounding_mode='floor')";
+  return "torch." + op + "(a, b)";
 }
 
 struct Binary {
@@ -112,6 +131,20 @@ const std::map<std::string, Binary> kBinary{
     {"pow", {[](double a, double b) { return std::pow(a, b); }, 0.4, 3, 8}},
     {"maximum", {[](double a, double b) { return a > b ? a : b; }, -2, 2}},
     {"minimum", {[](double a, double b) { return a < b ? a : b; }, -2, 2}},
+    {"logaddexp",
+     {[](double a, double b) { return std::log(std::exp(a) + std::exp(b)); }, 0.4, 3, 8}},
+    {"remainder", {[](double a, double b) { return std::fmod(a, b); }, 1, 6}},
+    {"fmod", {[](double a, double b) { return std::fmod(a, b); }, 1, 6}},
+    {"floor_divide", {[](double a, double b) { return std::floor(a / b); }, 1, 6}},
+    {"div_trunc", {[](double a, double b) { return std::trunc(a / b); }, 1, 6}},
+    {"clamp_min", {[](double a, double b) { return std::max(a, b); }, -2, 2}},
+    {"clamp_max", {[](double a, double b) { return std::min(a, b); }, -2, 2}},
+    {"bitwise_and", {[](double a, double b) { return double(i64(a) & i64(b)); }, -20, 20}},
+    {"bitwise_or", {[](double a, double b) { return double(i64(a) | i64(b)); }, -20, 20}},
+    {"bitwise_xor", {[](double a, double b) { return double(i64(a) ^ i64(b)); }, -20, 20}},
+    {"bitwise_left_shift", {[](double a, double b) { return a * std::exp2(b); }, 0, 3}},
+    {"bitwise_right_shift",
+     {[](double a, double b) { return std::floor(a / std::exp2(b)); }, 0, 3}},
     {"eq", {[](double a, double b) { return double(a == b); }, -2, 2}},
     {"ne", {[](double a, double b) { return double(a != b); }, -2, 2}},
     {"lt", {[](double a, double b) { return double(a < b); }, -2, 2}},
@@ -119,14 +152,27 @@ const std::map<std::string, Binary> kBinary{
     {"gt", {[](double a, double b) { return double(a > b); }, -2, 2}},
     {"ge", {[](double a, double b) { return double(a >= b); }, -2, 2}},
     {"logical_and", {[](double a, double b) { return double(a && b); }, 0, 2}},
+    {"logical_xor", {[](double a, double b) { return double((a != 0) != (b != 0)); }, 0, 2}},
     {"logical_or", {[](double a, double b) { return double(a || b); }, 0, 2}},
 };
 
 // --- what the entry itself says ---
+const std::vector<DType> kIntegers{DType::i64, DType::i32, DType::u8};
+const std::vector<DType> kBits{DType::i64, DType::i32, DType::u8, DType::boolean};
+bool of_integers(const OpCase& c) { return c.dtypes[0] == DType::i64; }
+ErrorInput no_floats(const OpCase& c, const Apply& apply) {
+  return error_input<DtypeError>("floats", "[" + c.name + "] expected integers", [apply](Device d) {
+    const Tensor x = ones({2}, {.device = d});
+    apply(x, x);
+  });
+}
 
 template <class F>
 void entry_facts(OpCase& c) {
-  c.dtypes = F::kDomain == pw::Domain::any ? kAll : kNumbers;
+  c.dtypes = F::kDomain == pw::Domain::any        ? kAll
+             : F::kDomain == pw::Domain::bits     ? kBits
+             : F::kDomain == pw::Domain::integers ? kIntegers
+                                                  : kNumbers;
   c.result = F::kPredicate                        ? ResultType::boolean
              : F::kDomain == pw::Domain::floating ? ResultType::floating
                                                   : ResultType::promoted;
@@ -164,6 +210,7 @@ void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), boo
   if (found == kUnary.end()) return;  // no row: the suite says so
   const Unary& u = found->second;
   if (fused) c.contracts.push_back(c.name + "_backward");
+  if (c.name == "bitwise_not") c.dtypes = {DType::i64, DType::i32};  // the oracle knows no sizes
   const CheckedFunction call = [op](std::span<const Tensor> in) { return op(in[0]); };
   for (const Shape& s : {Shape{3, 5}, Shape{2, 3, 4}, Shape{}, Shape{0}, Shape{1}, Shape{33},
                          Shape{3, 257}, Shape{0, 3}, Shape{1, 1, 7, 31}}) {
@@ -176,7 +223,7 @@ void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), boo
                          {{s, u.low, u.high, Role::value, u.kinks, given, true, c.mostly_constant}},
                          call,
                          oracle_of(u)});
-    c.samples.back().integers = !rare || count(s) == 0;
+    c.samples.back().integers = (!rare || count(s) == 0) && kFractions.count(c.name) == 0;
   }
   if (u.special) {
     const std::vector<double> v{0.0, 1, kInf, NAN, u.low < 0 ? -kInf : kInf};
@@ -192,6 +239,7 @@ void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), boo
     c.samples[i].torch = torch_name(c.name);
   c.errors = {undefined_operand(c.name, apply_first(op)),
               storage_dtype(c.name, "i16 is for storage only", apply_first(op))};
+  if (of_integers(c)) c.errors.push_back(no_floats(c, apply_first(op)));
   if (c.dtypes.size() == kNumbers.size() && c.result == ResultType::promoted)
     c.errors.push_back(error_input<DtypeError>(
         "bool", "[" + c.name + "] bool operands have no such operation",
@@ -215,11 +263,11 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
       {{3, 257}, {3, 257}}, {{3, 1}, {1, 31}},   {{1}, {}},     {{33}, {33}}};
   for (const auto& [a, b] : shapes)
     c.samples.push_back({"", {input(a), input(b)}, call, oracle_of(f)});
-  for (size_t i : {size_t(0), size_t(1), size_t(2)})
-    c.samples[i].torch = "torch." + c.name + "(a, b)";
+  for (size_t i : {size_t(0), size_t(1), size_t(2)}) c.samples[i].torch = torch_name_of_two(c.name);
   // Beside a number: halves, which every float has exactly.
   const double number = f.low > 0 ? 1.5 : -0.5;
-  const auto with_number = [&](const std::string& label, bool first) {
+  const double dividend = f.low >= 1 ? 7.5 : number;  // quotients beyond 0
+  const auto with_number = [&](const std::string& label, bool first, double number) {
     c.samples.push_back({label,
                          {input({3, 5})},
                          [op, number, first](std::span<const Tensor> in) {
@@ -236,16 +284,20 @@ void add_binary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const Operand&
                          false});
     c.samples.back().second_is_zero = c.name == "mul" || (c.name == "div" && !first);
   };
-  with_number("number first", true);
-  with_number("number second", false);
+  if (!of_integers(c)) {
+    with_number("number first", true, dividend);
+    with_number("number second", false, number);
+  }
   const Apply apply = [op](const Tensor& a, const Tensor& b) { (void)op(a, b); };
   c.errors = {
       undefined_operand(c.name, apply), two_devices(c.name, apply),
       storage_dtype(c.name, "i16 is for storage only", apply),
-      error_input<ShapeError>("shapes", "[" + c.name + "] shapes [2, 3] and [4] do not broadcast",
-                              [op](Device d) {
-                                (void)op(ones({2, 3}, {.device = d}), ones({4}, {.device = d}));
-                              })};
+      error_input<ShapeError>(
+          "shapes", "[" + c.name + "] shapes [2, 3] and [4] do not broadcast",
+          [op, t = of_integers(c) ? DType::i64 : f32](Device d) {
+            (void)op(ones({2, 3}, {.dtype = t, .device = d}), ones({4}, {.dtype = t, .device = d}));
+          })};
+  if (of_integers(c)) c.errors.push_back(no_floats(c, apply));
   rows.push_back(std::move(c));
 }
 

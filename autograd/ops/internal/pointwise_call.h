@@ -58,7 +58,8 @@ constexpr Entry entry_of() {
           nullptr,
           nullptr,
           nullptr};
-  if constexpr (requires { F::kAtOut; } || F::kPredicate || F::kArity > 2) {
+  if constexpr (requires { F::kAtOut; } || F::kPredicate || F::kArity > 2 ||
+                F::kDerivative == Derivative::none) {
     // a fused backward, no derivative, or one that is written by hand
   } else if constexpr (F::kArity == 1) {
     e.backward = unary_backward<F>;
@@ -93,12 +94,15 @@ inline void convert_integers(const In& x) {
     convert(x, mode.default_dtype);
 }
 
-WT_COLD std::string refusal(DType t);
+WT_COLD std::string refusal(pw::Domain domain, DType t);
 WT_HOT void check_domain(const OpScope& s, const Entry& e) {
-  const int last = e.domain == pw::Domain::any ? int(DType::boolean) : int(DType::u8);
+  const int last = pw::has_bool(e.domain) ? int(DType::boolean) : int(DType::u8);
+  const int first = pw::has_floats(e.domain) ? 0 : int(DType::i64);
   const DType t = s.dtype(s.size() - 1);
-  if (int(t) > last) [[unlikely]]
-    s.fail<DtypeError>(refusal(t), ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8");
+  if (unsigned(int(t) - first) > unsigned(last - first)) [[unlikely]]
+    s.fail<DtypeError>(refusal(e.domain, t),
+                       first ? ".to(dtype) with one of i64 i32 u8"
+                             : ".to(dtype) with one of f64 f32 f16 bf16 i64 i32 u8");
 }
 
 // Scopes are not passed to what is not inlined: they live in registers.

@@ -61,7 +61,7 @@ Worst worst_of(float (*f)(float), long double (*truth)(long double), u32 limit =
   for (u64 bits = 0; bits < u64{1} << 32; bits += kStep) see(u32(bits));
   for (u32 bits : kSpecial) see(bits), see(bits | 0x80000000);
   // Around the borders of the pieces: 0, the small ends, 1, the reductions' first steps.
-  for (float near : {0.34657359f, 0.625f, 0.75f, 0.70710678f, 0.41421356f, 1.0f, 1.0397207f,
+  for (float near : {0.5f, 0.34657359f, 0.625f, 0.75f, 0.70710678f, 0.41421356f, 1.0f, 1.0397207f,
                      1.4142135f, 3.9192059f, 87.33655f, 88.72284f, 103.27893f, 0.78539816f,
                      1.5707964f, 3.1415927f, 9.0109130f, 89.415985f}) {
     u32 bits = 0;
@@ -87,6 +87,15 @@ const Function kFunctions[] = {
     {"log1p_exp", [](float x) { return float_math::log1p_exp(x); },
      [](long double x) { return (x > 0 ? x : 0) + std::log1p(std::exp(x > 0 ? -x : x)); }, 2.0,
      kAll},
+    {"log2", [](float x) { return float_math::log2(x); }, std::log2, 0.6, kAll},
+    {"log10", [](float x) { return float_math::log10(x); }, std::log10, 0.6, kAll},
+    {"asin", [](float x) { return float_math::asin(x); }, std::asin, 2.0, kAll},
+    {"acos", [](float x) { return float_math::acos(x); }, std::acos, 2.0, kAll},
+    {"atan", [](float x) { return float_math::atan2(x, 1.0f); }, std::atan, 2.0, kAll},
+    {"asinh", [](float x) { return float_math::asinh(x); }, std::asinh, 0.6, kAll},
+    {"acosh", [](float x) { return float_math::acosh(x); }, std::acosh, 0.6, kAll},
+    {"atanh", [](float x) { return float_math::atanh(x); }, std::atanh, 0.6, kAll},
+    {"cosh", [](float x) { return float_math::cosh(x); }, std::cosh, 2.0, kAll},
     {"sinh", [](float x) { return float_math::sinh(x); }, std::sinh, 2.0, kAll},
     {"tanh", [](float x) { return float_math::tanh(x); }, std::tanh, 1.5, kAll},
     {"erf", [](float x) { return float_math::erf(x); }, std::erf, 1.5, kAll},
@@ -148,14 +157,31 @@ TEST_CASE("float_math: an element's bits do not depend on where it lies") {
     const char* contract;
     Tensor (*op)(const In&);
   };
-  const Entry entries[] = {{"exp", wt::exp},         {"expm1", wt::expm1},
-                           {"log", wt::log},         {"log1p", wt::log1p},
-                           {"sinh", wt::sinh},       {"tanh", wt::tanh},
-                           {"erf", wt::erf},         {"sin", wt::sin},
-                           {"cos", wt::cos},         {"tan", wt::tan},
-                           {"gelu", wt::gelu},       {"mish", wt::mish},
-                           {"silu", wt::silu},       {"gelu_tanh", wt::gelu_tanh},
-                           {"sigmoid", wt::sigmoid}, {"rsqrt", wt::rsqrt}};
+  const Entry entries[] = {{"exp", wt::exp},
+                           {"expm1", wt::expm1},
+                           {"log", wt::log},
+                           {"log1p", wt::log1p},
+                           {"sinh", wt::sinh},
+                           {"tanh", wt::tanh},
+                           {"erf", wt::erf},
+                           {"sin", wt::sin},
+                           {"cos", wt::cos},
+                           {"tan", wt::tan},
+                           {"asin", wt::asin},
+                           {"acos", wt::acos},
+                           {"atan", wt::atan},
+                           {"cosh", wt::cosh},
+                           {"asinh", wt::asinh},
+                           {"acosh", wt::acosh},
+                           {"atanh", wt::atanh},
+                           {"log2", wt::log2},
+                           {"log10", wt::log10},
+                           {"gelu", wt::gelu},
+                           {"mish", wt::mish},
+                           {"silu", wt::silu},
+                           {"gelu_tanh", wt::gelu_tanh},
+                           {"sigmoid", wt::sigmoid},
+                           {"rsqrt", wt::rsqrt}};
   Random random;
   std::vector<float> values(4111);
   for (size_t i = 0; i < values.size(); ++i) {
