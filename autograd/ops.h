@@ -14,6 +14,7 @@
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/einsum.h"
 #include "warptape/autograd/ops/elementwise_loss.h"
+#include "warptape/autograd/ops/fold.h"
 #include "warptape/autograd/ops/fused_conv.h"
 #include "warptape/autograd/ops/fused_linear.h"
 #include "warptape/autograd/ops/gather.h"
