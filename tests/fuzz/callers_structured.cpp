@@ -188,11 +188,16 @@ void add_spatial(Callers& to) {
     Shape s{1 + d.pick(2), 1 + d.pick(2)};
     for (int i = 0; i < axes; ++i) s.push_back(1 + d.pick(4));
     const Tensor x = d.tensor(d.bent(s));
-    constexpr UpsampleMode kModes[] = {UpsampleMode::nearest, UpsampleMode::linear,
-                                       UpsampleMode::bilinear, UpsampleMode::trilinear};
+    constexpr UpsampleMode kModes[] = {UpsampleMode::nearest,       UpsampleMode::linear,
+                                       UpsampleMode::bilinear,      UpsampleMode::trilinear,
+                                       UpsampleMode::nearest_exact, UpsampleMode::bicubic};
     UpsampleOptions o;
-    o.mode = d.chance(0.2) ? kModes[d.pick(4)] : d.flag() ? UpsampleMode::nearest : kModes[axes];
-    o.align_corners = o.mode != UpsampleMode::nearest && d.flag();
+    o.mode = d.chance(0.2) ? kModes[d.pick(6)] : d.flag() ? UpsampleMode::nearest : kModes[axes];
+    if (axes == 2 && d.chance(0.3)) o.mode = UpsampleMode::bicubic;
+    if (d.chance(0.1)) o.mode = UpsampleMode::nearest_exact;
+    o.align_corners =
+        o.mode != UpsampleMode::nearest && o.mode != UpsampleMode::nearest_exact && d.flag();
+    o.antialias = axes == 2 && !o.align_corners && d.chance(0.3);
     for (int i = 0, n = d.flag() ? 1 : axes; i < n; ++i) {
       if (n == 1) o.scale.push_back(d.real(0.5, 3));
       if (n != 1) o.size.push_back(d.number(1, 6));
