@@ -116,7 +116,7 @@ void add_windows(std::vector<OpCase>& rows) {
        {Windows{{2, 2, 3, 4}, {2, 3}}, Windows{{2, 5, 4}, {2, 2}, {2, 1}, {1, 0}, {1, 2}},
         Windows{{1, 1, 5, 5}, {3, 3}, {1, 1}, {1, 1}, {2, 2}},
         Windows{{1, 2, 4, 3}, {1, 1}, {1, 1}, {0, 0}, {3, 1}}, Windows{{1, 2, 3, 3}, {3, 3}},
-        Windows{{1, 1, 2, 3}, {2, 2}, {3, 2}, {1, 1}}, Windows{{0, 2, 3, 3}, {2, 2}},
+        Windows{{1, 2, 4, 5}, {2, 2}, {3, 2}, {1, 1}}, Windows{{0, 2, 3, 3}, {2, 2}},
         Windows{{2, 0, 3, 3}, {2, 2}}, Windows{{1, 2, 33, 17}, {5, 3}, {2, 3}, {2, 1}, {3, 2}}}) {
     const PerAxis kernel{k.kernel[0], k.kernel[1]};
     const PerAxis size{k.image[k.lead() + 1], k.image[k.lead() + 2]};

@@ -11,6 +11,7 @@ namespace {
 struct Part {
   i64 from;
   double weight;
+  double terms = 0;  // of a weight that is a sum: that of their absolute values
 };
 struct Axis {
   i64 n, m;  // old and new size
@@ -18,6 +19,13 @@ struct Axis {
   double scale = 0;
   bool cubic = false, antialias = false, exact = false;
 };
+// What is added up in it.
+double terms_at(double x, bool cubic, double a) {
+  x = std::fabs(x);
+  if (!cubic) return 1 + x;
+  if (x <= 1) return (a + 2) * x * x * x + (a + 3) * x * x + 1;
+  return x < 2 ? -a * (x * x * x + 5 * x * x + 8 * x + 4) : 0;
+}
 // Keys' kernel and the triangle at a distance.
 double filter_at(double x, bool cubic, double a) {
   x = std::fabs(x);
@@ -33,7 +41,8 @@ std::vector<Part> filter_parts(const Axis& a, i64 i) {
   if (!a.antialias) {
     const double at = a.corners ? double(i) * step : (double(i) + 0.5) * step - 0.5;
     for (i64 k = i64(std::floor(at)) - 1; k < i64(std::floor(at)) + 3; ++k)
-      all.push_back({std::clamp<i64>(k, 0, a.n - 1), filter_at(at - double(k), true, -0.75)});
+      all.push_back({std::clamp<i64>(k, 0, a.n - 1), filter_at(at - double(k), true, -0.75),
+                     terms_at(at - double(k), true, -0.75)});
     return all;
   }
   const double width = std::fmax(step, 1), center = (double(i) + 0.5) * step;
@@ -41,10 +50,11 @@ std::vector<Part> filter_parts(const Axis& a, i64 i) {
   double total = 0;
   for (i64 k = std::max<i64>(0, i64(center - support + 0.5));
        k < std::min<i64>(a.n, i64(center + support + 0.5)); ++k) {
-    all.push_back({k, filter_at((double(k) - center + 0.5) / width, a.cubic, -0.5)});
+    const double x = (double(k) - center + 0.5) / width;
+    all.push_back({k, filter_at(x, a.cubic, -0.5), terms_at(x, a.cubic, -0.5)});
     total += all.back().weight;
   }
-  for (Part& p : all) p.weight /= total;
+  for (Part& p : all) p.weight /= total, p.terms /= total;
   return all;
 }
 std::vector<Part> parts(const Axis& a, i64 i) {
@@ -85,7 +95,8 @@ Array resize(const Array& x, int d, const Axis& a) {
       from[size_t(d)] = p.from;
       const size_t at = size_t(ravel(from, x.shape));
       v += p.weight * x.v[at];
-      m += std::fabs(p.weight) * (x.magnitude.empty() ? std::fabs(x.v[at]) : x.magnitude[at]);
+      m += std::fmax(std::fabs(p.weight), p.terms) *
+           (x.magnitude.empty() ? std::fabs(x.v[at]) : x.magnitude[at]);
     }
     r.v.push_back(v);
     r.magnitude.push_back(m);
