@@ -18,6 +18,7 @@
 #include "warptape/autograd/ops/fused_conv.h"
 #include "warptape/autograd/ops/fused_linear.h"
 #include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/grid.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/linalg.h"
 #include "warptape/autograd/ops/loss.h"

@@ -182,6 +182,14 @@ void add_spatial(Callers& to) {
   };
   to["resize_axis"] = [=](Draw& d) { return resized(d, false); };
   to["resize_axis_backward"] = [=](Draw& d) { return resized(d, true); };
+  to["affine_grid"] = [](Draw& d) {
+    d.floats();
+    const i64 axes = 2 + d.pick(2);
+    Shape size{1 + d.pick(2), 1};
+    for (i64 i = 0; i < axes; ++i) size.push_back(1 + d.pick(4));
+    const Tensor theta = d.tensor(d.bent({size[0], axes, axes + 1}));
+    return affine_grid(theta, d.as_argument(size), {.align_corners = d.flag()});
+  };
   to["upsample"] = [](Draw& d) {
     d.floats();
     const int axes = 1 + int(d.pick(3));
