@@ -6,6 +6,7 @@
 #include "warptape/nn/conv.h"
 #include "warptape/nn/dropout.h"
 #include "warptape/nn/embedding.h"
+#include "warptape/nn/fold.h"
 #include "warptape/nn/linear.h"
 #include "warptape/nn/loss.h"
 #include "warptape/nn/named_parameters.h"

@@ -38,12 +38,6 @@ constexpr OpInfo select_scatter{
 
 namespace {
 
-bool shares_storage(const Tensor& a, const Tensor& b) {
-  return a.impl()->storage == b.impl()->storage;
-}
-// A result that the user may write to: never a view of the operand.
-Tensor own_copy(Tensor y, const Tensor& x) { return shares_storage(y, x) ? clone(y) : y; }
-
 // --- unfold ---
 struct Windows {
   int axis;

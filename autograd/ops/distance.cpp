@@ -1,4 +1,5 @@
-// Distances between vectors, and the losses that compare them. All are made of other operators.
+// Lengths of and distances between vectors, and the losses that compare them. All are made of other
+// operators.
 #include "warptape/autograd/ops/distance.h"
 
 #include <cmath>
@@ -16,6 +17,7 @@ constexpr OpInfo cosine_similarity{
     .name = "cosine_similarity", .autocast = Autocast::f32, .composite = true};
 constexpr OpInfo pairwise_distance{
     .name = "pairwise_distance", .autocast = Autocast::f32, .composite = true};
+constexpr OpInfo normalize{.name = "normalize", .autocast = Autocast::f32, .composite = true};
 constexpr OpInfo cosine_embedding_loss{
     .name = "cosine_embedding_loss", .autocast = Autocast::f32, .composite = true};
 constexpr OpInfo triplet_margin_loss{
@@ -31,22 +33,22 @@ Tensor root_or_zero(const Tensor& sums, const Root& root) {
   return where(none, 0.0, root(where(none, 1.0, sums)));
 }
 
-// The p-norm along the last axis.
-Tensor norm_of(const Tensor& d, double p, bool keep_dim) {
+// The p-norm along an axis.
+Tensor norm_of(const Tensor& d, double p, int axis, bool keep_dim) {
   const SumOptions keep{.keep_dim = keep_dim};
   if (p == 2)
-    return root_or_zero(sum(square(d), -1, keep), [](const Tensor& t) { return sqrt(t); });
+    return root_or_zero(sum(square(d), axis, keep), [](const Tensor& t) { return sqrt(t); });
   const Tensor size = abs(d);
-  if (p == 1) return sum(size, -1, keep);
-  if (std::isinf(p)) return max(size, -1, keep);
-  if (p == 0) return sum(to_dtype(ne(size, 0.0), d.dtype()), -1, keep);
+  if (p == 1) return sum(size, axis, keep);
+  if (std::isinf(p)) return max(size, axis, keep);
+  if (p == 0) return sum(to_dtype(ne(size, 0.0), d.dtype()), axis, keep);
   // |d|^p has no derivative at 0 for p < 1.
   const Tensor none = eq(size, 0.0);
   const Tensor powers = where(none, 0.0, pow(where(none, 1.0, size), p));
-  return root_or_zero(sum(powers, -1, keep), [p](const Tensor& t) { return pow(t, 1 / p); });
+  return root_or_zero(sum(powers, axis, keep), [p](const Tensor& t) { return pow(t, 1 / p); });
 }
 Tensor distance(const Tensor& a, const Tensor& b, double p, double eps, bool keep_dim = false) {
-  return norm_of(add(sub(a, b), eps), p, keep_dim);
+  return norm_of(add(sub(a, b), eps), p, -1, keep_dim);
 }
 
 void check_norm(const OpScope& s, double p, double eps) {
@@ -88,6 +90,20 @@ Tensor pairwise_distance(const In& a, const In& b, const PairwiseDistanceOptions
   if (shape.empty()) s.fail<ShapeError>("needs at least one axis, got 0 dimensions");
   const Tensor d = distance(widened(s, 0), widened(s, 1), options.p, options.eps, options.keep_dim);
   return s.finish(to_dtype(d, s.dtype()));
+}
+
+Tensor normalize(const In& x, const NormalizeOptions& options) {
+  CompositeScope s(info::normalize, x);
+  detail::require_floating(s);
+  if (s.geometry(0).ndim == 0) s.fail<ShapeError>("needs at least one axis, got 0 dimensions");
+  const int axis = s.axis(options.dim, s.geometry(0).ndim);
+  check_norm(s, options.p, options.eps);
+  if (options.eps < 0) s.fail<UsageError>(str("eps must be at least 0, got ", options.eps));
+  // The largest of nothing has no value: no vector has an element.
+  if (s.geometry(0).numel == 0) return s.finish(clone(s.operand(0)));
+  const Tensor t = widened(s, 0);
+  const Tensor length = at_least(norm_of(t, options.p, axis, true), options.eps);
+  return s.finish(to_dtype(div(t, length), s.dtype()));
 }
 
 static Tensor cosine_embedding_losses(const CompositeScope& s,
@@ -146,7 +162,7 @@ Tensor triplet_margin_loss(const In& anchor, const In& positive, const In& negat
 namespace detail {
 OpInfos distance_ops() {
   static constexpr const OpInfo* kOps[] = {&info::cosine_similarity, &info::pairwise_distance,
-                                           &info::cosine_embedding_loss,
+                                           &info::normalize, &info::cosine_embedding_loss,
                                            &info::triplet_margin_loss};
   return kOps;
 }

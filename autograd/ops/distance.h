@@ -1,4 +1,4 @@
-// Distances between vectors, and the losses that compare them.
+// Lengths of and distances between vectors, and the losses that compare them.
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/core/in.h"
@@ -26,6 +26,18 @@ struct PairwiseDistanceOptions {
 // 0. Throws ShapeError without an axis, UsageError unless p >= 0.
 WT_API Tensor pairwise_distance(const In& a, const In& b,
                                 const PairwiseDistanceOptions& options = {});
+
+struct NormalizeOptions {
+  double p = 2;
+  i64 dim = 1;
+  double eps = 1e-12;
+};
+// x / max(|x|, eps), with |x| the p-norm of the vectors along axis `dim`: sum(|x|^p)^(1 / p), the
+// largest |x| for p infinite, the number of elements that are not 0 for p = 0. 16-bit floats are
+// computed in f32. A vector shorter than eps gets no gradient through its length, so that of a
+// vector of zeros is finite. PyTorch: F.normalize. Throws ShapeError for the axis, UsageError
+// unless p and eps are at least 0.
+WT_API Tensor normalize(const In& x, const NormalizeOptions& options = {});
 
 struct CosineEmbeddingOptions {
   double margin = 0;

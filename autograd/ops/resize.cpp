@@ -7,6 +7,7 @@
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
+#include "warptape/autograd/ops/internal/resize_filter.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
@@ -82,6 +83,12 @@ Tensor resize_axis_backward(const In& gout, i64 axis, i64 size, const ResizeOpti
 // --- images ---
 namespace {
 
+bool is_nearest(UpsampleMode m) {
+  return m == UpsampleMode::nearest || m == UpsampleMode::nearest_exact;
+}
+// Made of other operators: more taps than the kernel of resize_axis has.
+bool is_filter(const UpsampleOptions& o) { return o.antialias || o.mode == UpsampleMode::bicubic; }
+
 void check_options(const OpScope& s, const UpsampleOptions& o) {
   const int ndim = s.geometry(0).ndim, axes = ndim - 2;
   detail::require_floating(s);
@@ -93,14 +100,16 @@ void check_options(const OpScope& s, const UpsampleOptions& o) {
   for (const size_t n : {o.size.size(), o.scale.size()})
     if (n > 1 && n != size_t(axes))
       s.fail<ShapeError>(str(n, " sizes or scales for ", axes, " axes"));
-  if (o.mode == UpsampleMode::nearest && o.align_corners)
-    s.fail<UsageError>("align_corners is for the linear modes");
-  const int wanted = o.mode == UpsampleMode::bilinear    ? 4
-                     : o.mode == UpsampleMode::trilinear ? 5
-                                                         : ndim;
+  if (is_nearest(o.mode) && o.align_corners)
+    s.fail<UsageError>("align_corners is for the linear modes and bicubic");
+  const bool planar = o.mode == UpsampleMode::bilinear || o.mode == UpsampleMode::bicubic;
+  if (o.antialias && !planar) s.fail<UsageError>("antialias is for bilinear and bicubic");
+  const int wanted = planar ? 4 : o.mode == UpsampleMode::trilinear ? 5 : ndim;
   if (wanted != ndim)
-    s.fail<ShapeError>(
-        str(wanted == 4 ? "bilinear" : "trilinear", " takes ", wanted, " dimensions, got ", ndim));
+    s.fail<ShapeError>(str(o.mode == UpsampleMode::bicubic ? "bicubic"
+                           : planar                        ? "bilinear"
+                                                           : "trilinear",
+                           " takes ", wanted, " dimensions, got ", ndim));
   for (int d = 2; d < ndim; ++d)
     if (s.geometry(0).shape[d] < 1) s.fail<ShapeError>(str("axis ", d, " has no elements"));
 }
@@ -129,23 +138,31 @@ Shape upsampled(const OpScope& s, const UpsampleOptions& o) {
 
 }  // namespace
 
+static Tensor upsampled_axis(Tensor t, int axis, i64 size, const UpsampleOptions& o) {
+  const double scale = scale_of(o, axis - 2);
+  if (is_filter(o))
+    return detail::filtered_axis(
+        t, axis, size, {o.mode == UpsampleMode::bicubic, o.antialias, o.align_corners, scale});
+  if (o.mode == UpsampleMode::nearest_exact)
+    return detail::nearest_exact_axis(t, axis, size, scale);
+  const ResizeMode mode = is_nearest(o.mode) ? ResizeMode::nearest : ResizeMode::linear;
+  return resize_axis(std::move(t), axis, size, {mode, o.align_corners, scale});
+}
+
 Tensor upsample(const In& x, const UpsampleOptions& options) {
   CompositeScope s(info::upsample, x);
   check_options(s, options);
   const Shape shape = upsampled(s, options);
-  const bool nearest = options.mode == UpsampleMode::nearest;
   Tensor t = s.operand(0);
   int axes = 0;
   for (int d = 2; d < shape.ndim(); ++d) axes += shape[d] != t.size(d);
   if (axes == 0) return s.finish(clone(t));
-  // Rounding once, not once an axis.
-  if (axes > 1 && !nearest && is_half(s.dtype())) t = to_dtype(std::move(t), f32);
+  // Rounding once, not once an axis or a tap.
+  if ((axes > 1 || is_filter(options)) && !is_nearest(options.mode) && is_half(s.dtype()))
+    t = to_dtype(std::move(t), f32);
   // The last axis first: the later passes, over more elements, have longer runs.
   for (int d = shape.ndim(); d-- > 2;)
-    if (shape[d] != t.size(d))
-      t = resize_axis(std::move(t), d, shape[d],
-                      {nearest ? ResizeMode::nearest : ResizeMode::linear, options.align_corners,
-                       scale_of(options, d - 2)});
+    if (shape[d] != t.size(d)) t = upsampled_axis(std::move(t), d, shape[d], options);
   return s.finish(to_dtype(std::move(t), s.dtype()));
 }
 

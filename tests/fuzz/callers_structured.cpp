@@ -151,6 +151,27 @@ void add_spatial(Callers& to) {
   to["adaptive_avg_pool2d"] = [](Draw& d) { return adapted(d, 2, adaptive_avg_pool2d); };
   to["adaptive_avg_pool3d"] = [](Draw& d) { return adapted(d, 3, adaptive_avg_pool3d); };
   to["adaptive_max_pool2d"] = [](Draw& d) { return adapted(d, 2, adaptive_max_pool2d); };
+  to["pixel_shuffle"] = [](Draw& d) {
+    const i64 r = 1 + d.pick(3);
+    return pixel_shuffle(d.tensor(image(d, 2, r * r * (1 + d.pick(2)))), d.number(r, r));
+  };
+  to["pixel_unshuffle"] = [](Draw& d) {
+    const i64 r = 1 + d.pick(3);
+    const Tensor x = d.tensor(d.bent({1 + d.pick(2), r * (1 + d.pick(3)), r * (1 + d.pick(3))}));
+    return pixel_unshuffle(x, d.number(r, r));
+  };
+  const auto folded = [](Draw& d, bool back) -> Results {
+    d.floats();
+    const FoldOptions o{d.flag() ? PerAxis(1) : per_axis(d, 2, 1, 2), per_axis(d, 2, 0, 1),
+                        per_axis(d, 2, 1, 2)};
+    const PerAxis kernel = per_axis(d, 2, 1, 3);
+    const Tensor x = d.tensor(image(d, 2, 1 + d.pick(2)));
+    const Tensor y = unfold2d(x, kernel, o);
+    if (!back) return y;
+    return fold(d.tensor(d.bent(y.shape())), {x.size(-2), x.size(-1)}, kernel, o);
+  };
+  to["unfold2d"] = [=](Draw& d) { return folded(d, false); };
+  to["fold"] = [=](Draw& d) { return folded(d, true); };
   const auto resized = [](Draw& d, bool back) -> Results {
     d.floats();
     const Tensor x = d.tensor(d.shape(0, 4));
@@ -161,17 +182,30 @@ void add_spatial(Callers& to) {
   };
   to["resize_axis"] = [=](Draw& d) { return resized(d, false); };
   to["resize_axis_backward"] = [=](Draw& d) { return resized(d, true); };
+  to["affine_grid"] = [](Draw& d) {
+    d.floats();
+    const i64 axes = 2 + d.pick(2);
+    Shape size{1 + d.pick(2), 1};
+    for (i64 i = 0; i < axes; ++i) size.push_back(1 + d.pick(4));
+    const Tensor theta = d.tensor(d.bent({size[0], axes, axes + 1}));
+    return affine_grid(theta, d.as_argument(size), {.align_corners = d.flag()});
+  };
   to["upsample"] = [](Draw& d) {
     d.floats();
     const int axes = 1 + int(d.pick(3));
     Shape s{1 + d.pick(2), 1 + d.pick(2)};
     for (int i = 0; i < axes; ++i) s.push_back(1 + d.pick(4));
     const Tensor x = d.tensor(d.bent(s));
-    constexpr UpsampleMode kModes[] = {UpsampleMode::nearest, UpsampleMode::linear,
-                                       UpsampleMode::bilinear, UpsampleMode::trilinear};
+    constexpr UpsampleMode kModes[] = {UpsampleMode::nearest,       UpsampleMode::linear,
+                                       UpsampleMode::bilinear,      UpsampleMode::trilinear,
+                                       UpsampleMode::nearest_exact, UpsampleMode::bicubic};
     UpsampleOptions o;
-    o.mode = d.chance(0.2) ? kModes[d.pick(4)] : d.flag() ? UpsampleMode::nearest : kModes[axes];
-    o.align_corners = o.mode != UpsampleMode::nearest && d.flag();
+    o.mode = d.chance(0.2) ? kModes[d.pick(6)] : d.flag() ? UpsampleMode::nearest : kModes[axes];
+    if (axes == 2 && d.chance(0.3)) o.mode = UpsampleMode::bicubic;
+    if (d.chance(0.1)) o.mode = UpsampleMode::nearest_exact;
+    o.align_corners =
+        o.mode != UpsampleMode::nearest && o.mode != UpsampleMode::nearest_exact && d.flag();
+    o.antialias = axes == 2 && !o.align_corners && d.chance(0.3);
     for (int i = 0, n = d.flag() ? 1 : axes; i < n; ++i) {
       if (n == 1) o.scale.push_back(d.real(0.5, 3));
       if (n != 1) o.size.push_back(d.number(1, 6));
@@ -487,6 +521,14 @@ void add_losses(Callers& to) {
     const Shape s = d.shape(1, 3);
     const Tensor a = d.tensor(s), b = d.tensor(d.narrower(s));
     return cosine_similarity(a, b, {.dim = d.axis(s.ndim()), .eps = d.real(1e-8, 0.1)});
+  };
+  to["normalize"] = [](Draw& d) {
+    d.floats();
+    const Tensor x = d.tensor(d.shape(0, 4));
+    constexpr double kNorms[] = {2, 1, HUGE_VAL, 0};
+    return normalize(x, {.p = d.flag() ? kNorms[d.pick(4)] : d.real(0.5, 3),
+                         .dim = d.axis(x.ndim()),
+                         .eps = d.real(1e-12, 0.1)});
   };
   to["pairwise_distance"] = [](Draw& d) {
     d.floats();

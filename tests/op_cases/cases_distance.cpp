@@ -323,11 +323,79 @@ void add_triplet_margin(std::vector<OpCase>& rows) {
   rows.push_back(std::move(c));
 }
 
+// x / max(|x|, eps). Its derivative is a difference of terms as large as the incoming gradient.
+double norm_of(const std::vector<double>& v, double p) {
+  double sum = 0, most = 0;
+  for (const double x : v) {
+    sum += p == 0 ? double(x != 0) : std::pow(std::fabs(x), p);
+    most = std::fmax(most, std::fabs(x));
+  }
+  return std::isinf(p) ? most : p == 0 ? sum : std::pow(sum, 1 / p);
+}
+
+void add_normalize(std::vector<OpCase>& rows) {
+  OpCase c{"normalize", {}, kFloats};
+  c.cancels = true;
+  struct Case {
+    Shape x;
+    NormalizeOptions o;
+    const char* torch;
+  };
+  const Case cases[] = {{{3, 5}, {}, "F.normalize(a)"},
+                        {{3, 4, 2}, {.p = 1, .dim = 0}, "F.normalize(a, p=1.0, dim=0)"},
+                        {{2, 3, 4}, {.p = 3, .dim = -1}, "F.normalize(a, p=3.0, dim=-1)"},
+                        {{4, 5}, {.p = HUGE_VAL}, "F.normalize(a, p=float('inf'))"},
+                        {{4, 5}, {.p = 0.5}, "F.normalize(a, p=0.5)"},
+                        {{4, 5}, {.p = 0}, ""},
+                        {{3, 4}, {.eps = 50}, "F.normalize(a, eps=50.0)"},
+                        {{7}, {.dim = 0}, "F.normalize(a, dim=0)"},
+                        {{3, 257}, {}, ""},
+                        {{33, 7}, {.dim = 0}, ""},
+                        {{0, 3}, {}, ""},
+                        {{3, 0}, {.p = HUGE_VAL}, ""}};
+  for (const Case& k : cases) {
+    c.samples.push_back({str("p ", k.o.p, ", dim ", k.o.dim, ", eps ", k.o.eps),
+                         {{k.x}},
+                         [o = k.o](std::span<const Tensor> in) { return normalize(in[0], o); },
+                         [o = k.o](const std::vector<Array>& in) {
+                           const Shape s = in[0].shape;
+                           const int axis = int(o.dim < 0 ? o.dim + s.ndim() : o.dim);
+                           Array r{s, {}, kTermsOfFormula + 2 * double(s[axis])};
+                           for (i64 e = 0; e < count(s); ++e) {
+                             const double n = norm_of(line(in[0], s, unravel(e, s), axis), o.p);
+                             r.v.push_back(in[0].v[size_t(e)] / std::fmax(n, o.eps));
+                           }
+                           return r;
+                         }});
+    c.samples.back().torch = k.torch;
+    c.samples.back().second_is_zero = k.o.eps > 1 || k.o.p == 0;
+  }
+  const auto of = [](NormalizeOptions o) {
+    return [o](Device d) { (void)normalize(ones({3}, {.device = d}), o); };
+  };
+  c.errors = {
+      undefined_operand("normalize", [](const Tensor& a, const Tensor&) { (void)normalize(a); }),
+      error_input<ShapeError>("axis", "[normalize] axis 1", of({})),
+      error_input<ShapeError>(
+          "0-d", "[normalize] needs at least one axis",
+          [](Device d) { (void)normalize(ones({}, {.device = d}), {.dim = 0}); }),
+      error_input<UsageError>("p", "[normalize] p must be at least 0, got -1",
+                              of({.p = -1, .dim = 0})),
+      error_input<UsageError>("eps", "[normalize] eps must be at least 0, got -1",
+                              of({.dim = 0, .eps = -1})),
+      error_input<DtypeError>("integers", "[normalize] expected a floating dtype that computes",
+                              [](Device d) {
+                                (void)normalize(ones({2, 3}, {.dtype = DType::i64, .device = d}));
+                              })};
+  rows.push_back(std::move(c));
+}
+
 void add_distance_cases(std::vector<OpCase>& rows) {
   add_cosine_similarity(rows);
   add_cosine_embedding(rows);
   add_pairwise_distance(rows);
   add_triplet_margin(rows);
+  add_normalize(rows);
 }
 
 const CaseFile file{add_distance_cases};

@@ -11,13 +11,58 @@ namespace {
 struct Part {
   i64 from;
   double weight;
+  double terms = 0;  // of a weight that is a sum: that of their absolute values
 };
 struct Axis {
   i64 n, m;  // old and new size
   bool linear = false, corners = false;
   double scale = 0;
+  bool cubic = false, antialias = false, exact = false;
 };
+// What is added up in it.
+double terms_at(double x, bool cubic, double a) {
+  x = std::fabs(x);
+  if (!cubic) return 1 + x;
+  if (x <= 1) return (a + 2) * x * x * x + (a + 3) * x * x + 1;
+  return x < 2 ? -a * (x * x * x + 5 * x * x + 8 * x + 4) : 0;
+}
+// Keys' kernel and the triangle at a distance.
+double filter_at(double x, bool cubic, double a) {
+  x = std::fabs(x);
+  if (!cubic) return std::fmax(0, 1 - x);
+  if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
+  return x < 2 ? a * (x * x * x - 5 * x * x + 8 * x - 4) : 0;
+}
+std::vector<Part> filter_parts(const Axis& a, i64 i) {
+  const double step = a.corners     ? (a.m > 1 ? double(a.n - 1) / double(a.m - 1) : 0)
+                      : a.scale > 0 ? 1 / a.scale
+                                    : double(a.n) / double(a.m);
+  std::vector<Part> all;
+  if (!a.antialias) {
+    const double at = a.corners ? double(i) * step : (double(i) + 0.5) * step - 0.5;
+    for (i64 k = i64(std::floor(at)) - 1; k < i64(std::floor(at)) + 3; ++k)
+      all.push_back({std::clamp<i64>(k, 0, a.n - 1), filter_at(at - double(k), true, -0.75),
+                     terms_at(at - double(k), true, -0.75)});
+    return all;
+  }
+  const double width = std::fmax(step, 1), center = (double(i) + 0.5) * step;
+  const double support = (a.cubic ? 2 : 1) * width;
+  double total = 0;
+  for (i64 k = std::max<i64>(0, i64(center - support + 0.5));
+       k < std::min<i64>(a.n, i64(center + support + 0.5)); ++k) {
+    const double x = (double(k) - center + 0.5) / width;
+    all.push_back({k, filter_at(x, a.cubic, -0.5), terms_at(x, a.cubic, -0.5)});
+    total += all.back().weight;
+  }
+  for (Part& p : all) p.weight /= total, p.terms /= total;
+  return all;
+}
 std::vector<Part> parts(const Axis& a, i64 i) {
+  if (a.cubic || a.antialias) return filter_parts(a, i);
+  if (a.exact) {
+    const double step = a.scale > 0 ? 1 / a.scale : double(a.n) / double(a.m);
+    return {{std::min(i64((double(i) + 0.5) * step), a.n - 1), 1.0}};
+  }
   if (!a.linear) {
     // The quotient exactly; the sizes here are such that rounding to f32 gives the same.
     const i64 k =
@@ -50,12 +95,14 @@ Array resize(const Array& x, int d, const Axis& a) {
       from[size_t(d)] = p.from;
       const size_t at = size_t(ravel(from, x.shape));
       v += p.weight * x.v[at];
-      m += p.weight * (x.magnitude.empty() ? std::fabs(x.v[at]) : x.magnitude[at]);
+      m += std::fmax(std::fabs(p.weight), p.terms) *
+           (x.magnitude.empty() ? std::fabs(x.v[at]) : x.magnitude[at]);
     }
     r.v.push_back(v);
     r.magnitude.push_back(m);
   }
-  r.terms = x.terms + kTermsOfFormula;
+  r.terms = x.terms + kTermsOfFormula +
+            (a.cubic || a.antialias ? 4 + 8.0 * double(a.n) / double(a.m) : 0);
   return r;
 }
 // From the gradient of the resized tensor to that of the old one.
@@ -136,39 +183,63 @@ struct Image {
   std::vector<double> scale{};
   UpsampleMode mode = UpsampleMode::nearest;
   bool corners = false;
+  bool antialias = false;
 };
+bool picks_one(UpsampleMode m) {
+  return m == UpsampleMode::nearest || m == UpsampleMode::nearest_exact;
+}
 std::string torch_of(const Image& k) {
-  const char* names[] = {"nearest", "linear", "bilinear", "trilinear"};
+  const char* names[] = {"nearest", "linear", "bilinear", "trilinear", "nearest-exact", "bicubic"};
   std::string list;
   for (const i64 s : k.size) list += str(s, ", ");
   for (const double s : k.scale) list += str(s, ", ");
   std::string text = str("F.interpolate(a, ", k.size.empty() ? "scale_factor=(" : "size=(", list,
                          "), mode='", names[int(k.mode)], "'");
-  if (k.mode != UpsampleMode::nearest)
-    text += str(", align_corners=", k.corners ? "True" : "False");
+  if (!picks_one(k.mode)) text += str(", align_corners=", k.corners ? "True" : "False");
+  if (k.antialias) text += ", antialias=True";
   return text + ")";
 }
 
 void add_upsample(std::vector<OpCase>& rows) {
   OpCase c{"upsample", {"resize", "resize_backward"}, kFloats};
   const auto nearest = UpsampleMode::nearest, linear = UpsampleMode::linear,
-             bilinear = UpsampleMode::bilinear, trilinear = UpsampleMode::trilinear;
-  for (const Image& k :
-       {Image{{1, 2, 3, 4}, {5, 7}, {}, bilinear}, Image{{2, 1, 4, 3}, {}, {2, 2}, nearest},
-        Image{{1, 2, 3, 4}, {6, 8}, {}, bilinear, true}, Image{{2, 3, 5}, {8}, {}, linear},
-        Image{{2, 2, 7}, {3}, {}, linear, true}, Image{{1, 2, 5}, {}, {1.5}, nearest},
-        Image{{1, 1, 2, 3, 2}, {3, 4, 5}, {}, trilinear},
-        Image{{1, 2, 2, 2, 3}, {}, {2, 1.5, 1}, trilinear, true},
-        Image{{1, 1, 3, 2, 4}, {2, 5, 4}, {}, nearest},
-        Image{{2, 1, 5, 4}, {}, {1.3, 0.6}, bilinear}, Image{{1, 3, 3, 5}, {3, 5}, {}, bilinear},
-        Image{{0, 2, 3, 4}, {6, 2}, {}, bilinear}, Image{{1, 1, 31, 33}, {17, 65}, {}, bilinear},
-        Image{{1, 2, 33, 7}, {99, 7}, {}, nearest}}) {
+             bilinear = UpsampleMode::bilinear, trilinear = UpsampleMode::trilinear,
+             exact = UpsampleMode::nearest_exact, bicubic = UpsampleMode::bicubic;
+  for (const Image& k : {Image{{1, 2, 4, 5}, {6, 3}, {}, bicubic},
+                         Image{{1, 2, 3, 4}, {5, 7}, {}, bilinear},
+                         Image{{2, 1, 4, 3}, {}, {2, 2}, nearest},
+                         Image{{1, 2, 3, 4}, {6, 8}, {}, bilinear, true},
+                         Image{{2, 3, 5}, {8}, {}, linear},
+                         Image{{2, 2, 7}, {3}, {}, linear, true},
+                         Image{{1, 2, 5}, {}, {1.5}, nearest},
+                         Image{{1, 1, 2, 3, 2}, {3, 4, 5}, {}, trilinear},
+                         Image{{1, 2, 2, 2, 3}, {}, {2, 1.5, 1}, trilinear, true},
+                         Image{{1, 1, 3, 2, 4}, {2, 5, 4}, {}, nearest},
+                         Image{{2, 1, 5, 4}, {}, {1.3, 0.6}, bilinear},
+                         Image{{1, 3, 3, 5}, {3, 5}, {}, bilinear},
+                         Image{{0, 2, 3, 4}, {6, 2}, {}, bilinear},
+                         Image{{1, 1, 31, 33}, {17, 65}, {}, bilinear},
+                         Image{{1, 2, 33, 7}, {99, 7}, {}, nearest},
+                         Image{{2, 1, 5, 4}, {3, 7}, {}, exact},
+                         Image{{1, 2, 7}, {4}, {}, exact},
+                         Image{{1, 1, 5, 3}, {}, {1.7, 0.6}, exact},
+                         Image{{1, 2, 4, 5}, {7, 3}, {}, bicubic, true},
+                         Image{{1, 1, 5, 4}, {}, {1.3, 0.6}, bicubic},
+                         Image{{1, 2, 3, 1}, {1, 4}, {}, bicubic},
+                         Image{{1, 2, 4, 3}, {1, 3}, {}, bicubic, true},
+                         Image{{1, 1, 31, 5}, {13, 5}, {}, bicubic},
+                         Image{{1, 2, 7, 4}, {3, 6}, {}, bilinear, false, true},
+                         Image{{1, 2, 7, 4}, {3, 6}, {}, bicubic, false, true},
+                         Image{{1, 1, 7, 6}, {3, 4}, {}, bilinear, true, true},
+                         Image{{1, 1, 7, 6}, {}, {0.4, 0.7}, bicubic, false, true},
+                         Image{{1, 1, 9, 5}, {1, 5}, {}, bilinear, false, true},
+                         Image{{1, 1, 65, 7}, {9, 7}, {}, bicubic, false, true}}) {
     const int axes = k.x.ndim() - 2;
-    const bool is_linear = k.mode != UpsampleMode::nearest;
+    const bool is_linear = !picks_one(k.mode);
     c.samples.push_back(one_input(
         torch_of(k), k.x,
         [k](const Tensor& x) {
-          return upsample(x, {Shape(k.size), k.scale, k.mode, k.corners});
+          return upsample(x, {Shape(k.size), k.scale, k.mode, k.corners, k.antialias});
         },
         [k, axes, is_linear](const std::vector<Array>& in) {
           Array r = in[0];
@@ -176,7 +247,10 @@ void add_upsample(std::vector<OpCase>& rows) {
             const i64 n = k.x[a + 2];
             const double scale = k.scale.empty() ? 0 : k.scale[k.scale.size() == 1 ? 0 : size_t(a)];
             const i64 m = k.scale.empty() ? k.size[size_t(a)] : i64(double(n) * scale);
-            r = resize(r, a + 2, {n, m, is_linear, k.corners, scale});
+            if (n == m) continue;
+            r = resize(r, a + 2,
+                       {n, m, is_linear, k.corners, scale, k.mode == UpsampleMode::bicubic,
+                        k.antialias, k.mode == UpsampleMode::nearest_exact});
           }
           return r;
         }));
@@ -194,8 +268,14 @@ void add_upsample(std::vector<OpCase>& rows) {
                         of({.size = {4}, .scale = {2}})),
       fails<ShapeError>("lists", "[upsample] 3 sizes or scales for 2 axes", image,
                         of({.size = {4, 4, 4}})),
-      fails<UsageError>("corners", "[upsample] align_corners is for the linear modes", image,
-                        of({.size = {4}, .align_corners = true})),
+      fails<UsageError>("corners", "[upsample] align_corners is for the linear modes and bicubic",
+                        image, of({.size = {4}, .align_corners = true})),
+      fails<UsageError>("exact corners", "[upsample] align_corners is for", image,
+                        of({.size = {4}, .mode = exact, .align_corners = true})),
+      fails<UsageError>("antialias", "[upsample] antialias is for bilinear and bicubic", image,
+                        of({.size = {4}, .antialias = true})),
+      fails<ShapeError>("bicubic", "[upsample] bicubic takes 4 dimensions, got 3", {1, 1, 2},
+                        of({.size = {4}, .mode = bicubic})),
       fails<ShapeError>("mode", "[upsample] trilinear takes 5 dimensions, got 4", image,
                         of({.size = {4}, .mode = trilinear})),
       fails<ShapeError>("size", "[upsample] axis 3 would have 0 elements", image,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "warptape/autograd/op_scope.h"
+#include "warptape/autograd/ops/shape.h"
 
 namespace wt {
 
@@ -71,5 +72,11 @@ inline Result result_ordered_like(const OpScope& s, int i, const Shape& shape) {
   finish_geometry(g);
   return y;
 }
+
+inline bool shares_storage(const Tensor& a, const Tensor& b) {
+  return a.impl()->storage == b.impl()->storage;
+}
+// A result that the user may write to: never a view of the operand.
+inline Tensor own_copy(Tensor y, const Tensor& x) { return shares_storage(y, x) ? clone(y) : y; }
 
 }  // namespace wt
