@@ -134,7 +134,7 @@ struct Step : Kind<D, Derivative::piecewise> {
   static constexpr bool kFused = false;
   template <class T>
   WT_FORMULA static T d0(T gy, const auto&, const auto&) {
-    return where(ne(gy, 0), 0, gy);  // not gy * 0: that is NaN for what is not finite
+    return where(lt(gy, gy), gy, 0);  // 0, linear in gy; not gy * 0, NaN for what is not finite
   }
 };
 #define WT_STEP(Name, D, value_of_x) \
