@@ -330,7 +330,7 @@ WT_FLOAT_MATH Sine asine_of(float a) {
 }
 WT_FLOAT_MATH float asin(float x) {
   const Sine k = asine_of(magnitude(x));
-  const float far = 0x1.921fb6p+0f - (fused(k.angle, 2.0f, 0x1.777a5cp-25f));
+  const float far = fused(k.angle, -2.0f, 0x1.921fb6p+0f) - 0x1.777a5cp-25f;
   return with_sign(k.far ? far : k.angle, x);
 }
 WT_FLOAT_MATH float acos(float x) {
