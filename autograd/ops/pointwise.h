@@ -73,9 +73,10 @@ WT_API Tensor mul(const Operand& a, const Operand& b);
 WT_API Tensor pow(const Operand& a, const Operand& b);
 WT_API Tensor sub(const Operand& a, const Operand& b);
 
-// max(a, b) and min(a, b): PyTorch's names of maximum and minimum where b is a bound. NaN on either
-// side is the result; ties give half the gradient to each side.
+// min(a, b): PyTorch's name of minimum where b is a bound. NaN on either side is the result; ties
+// give half the gradient to each side.
 WT_API Tensor clamp_max(const Operand& a, const Operand& b);
+// max(a, b): see clamp_max.
 WT_API Tensor clamp_min(const Operand& a, const Operand& b);
 
 // --- whole quotients and remainders ---
@@ -100,13 +101,18 @@ struct DivOptions {
 WT_API Tensor div(const Operand& a, const Operand& b, const DivOptions& o);
 
 // --- bits of integers and bool, without gradient; floats are refused (DtypeError) ---
-WT_API Tensor bitwise_not(const In& x);  // of bool the other value
+// Every bit turned over; of bool the other value.
+WT_API Tensor bitwise_not(const In& x);
+// The bits that both have; of bools whether both are true.
 WT_API Tensor bitwise_and(const Operand& a, const Operand& b);
+// The bits that either has; of bools whether one is true.
 WT_API Tensor bitwise_or(const Operand& a, const Operand& b);
+// The bits that one of them has; of bools whether they differ.
 WT_API Tensor bitwise_xor(const Operand& a, const Operand& b);
 // a shifted by b bits; bool is refused too. By a negative count, or by as many bits as a has and
 // more, the left one is 0 and the right one 0 or, of a negative number, -1, as in PyTorch.
 WT_API Tensor bitwise_left_shift(const Operand& a, const Operand& b);
+// See bitwise_left_shift; the sign stays.
 WT_API Tensor bitwise_right_shift(const Operand& a, const Operand& b);
 
 // --- to bool, without gradient ---

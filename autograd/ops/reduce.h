@@ -23,10 +23,11 @@ WT_API Tensor max(const In& x, const Dims& dims = Dims::all(), SumOptions option
 // The least element: NaN if there is one. Elements that share it share its gradient evenly. Throws
 // ShapeError when there is no element. PyTorch's name: amin.
 WT_API Tensor min(const In& x, const Dims& dims = Dims::all(), SumOptions options = {});
-// PyTorch's names of both.
+// PyTorch's name of max() over axes.
 inline Tensor amax(const In& x, const Dims& dims = Dims::all(), SumOptions options = {}) {
   return max(x, dims, options);
 }
+// PyTorch's name of min() over axes.
 inline Tensor amin(const In& x, const Dims& dims = Dims::all(), SumOptions options = {}) {
   return min(x, dims, options);
 }

@@ -113,7 +113,11 @@ void transform_to_real(const Group<T>& g, const FftPlan<T>& half, const SplitVal
     }
   }
   const SplitComplex<T> z = fft_run(half, x, other, g.count);
-  g.store([&](i64 k, i64 b) { return Complex<T>{(k % 2 ? z.re : z.im)[k / 2 * g.count + b], 0}; });
+  g.store([&](i64 k, i64 b) {
+    const T* const part = k % 2 ? z.re : z.im;
+    const i64 at = k / 2 * g.count + b;
+    return Complex<T>{part[at], 0};
+  });
 }
 bool takes_halves(const FftArgs& a) {
   const bool forward = !a.inverse && a.x_side == FftSide::real && a.y_side == FftSide::half;

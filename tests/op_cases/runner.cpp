@@ -356,8 +356,9 @@ std::string name_of_slot(const Node* n, const SavedSlot& s, const Inputs& in) {
     return n->info->sign_of_output ? "its result's sign"
            : n->n_outputs > 1      ? str("result ", int(s.output))
                                    : std::string("its result");
-  if (s.edge != kNoEdge)
-    return str(n->info->in_place && s.tensor->storage != in.tensors[s.edge].impl()->storage
+  if (s.edge != kNoEdge)  // x.mul_(x) has an operand more than the row has inputs
+    return str(n->info->in_place && (s.edge >= in.tensors.size() ||
+                                     s.tensor->storage != in.tensors[s.edge].impl()->storage)
                    ? "a copy of "
                    : "",
                "operand ", int(s.edge));
