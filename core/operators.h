@@ -1,6 +1,6 @@
 // a + b, a - b, a * b, a / b and -a for tensors, numbers and losses in any mixture; a += b and its
-// like write into a (core/tensor.h: add_, ...). The operands record the user's line. There is no operator== and no operator<: they would have to give a bool;
-// use eq, lt, ... (autograd/ops.h).
+// like write into a (core/tensor.h: add_, ...). The operands record the user's line. There is no
+// operator== and no operator<: they would have to give a bool; use eq, lt, ... (autograd/ops.h).
 #pragma once
 #include "warptape/core/in.h"
 

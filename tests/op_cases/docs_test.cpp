@@ -69,7 +69,8 @@ std::string joined_until_semicolon(const std::vector<std::string>& lines, size_t
 // else's; a comment of its own, with a blank line below, is about the family. Of members
 // (`grouped`) it holds for all declarations up to the next blank line or comment.
 void read_header(const fs::path& file, const std::string& family, bool grouped, Docs& docs) {
-  static const std::regex declares(R"re((?:WT_API|inline|WT_IN_PLACE\(|WT_WRITES\().*?\b(\w+)(?:\(|, ))re");
+  static const std::regex declares(
+      R"re((?:WT_API|inline|WT_IN_PLACE\(|WT_WRITES\().*?\b(\w+)(?:\(|, ))re");
   std::string doc;
   bool in_comment = false;
   const std::vector<std::string> lines = lines_of(file);

@@ -100,11 +100,21 @@ IndexList::IndexList(Tensor x, std::span<const Index> list) : base(std::move(x))
     if (!at) at = i.at;
     const FrameScope frame(i.at);
     switch (i.kind) {
-      case Index::Kind::integer: cut(select(base, axis, i.integer), axis, i); break;
-      case Index::Kind::slice: cut(slice(base, axis, i.slice), axis, i), ++axis; break;
-      case Index::Kind::newaxis: cut(unsqueeze(base, axis), axis, i), ++axis; break;
-      case Index::Kind::ellipsis: axis += skipped; break;
-      case Index::Kind::tensor: add_tensor(i, axis); break;
+      case Index::Kind::integer:
+        cut(select(base, axis, i.integer), axis, i);
+        break;
+      case Index::Kind::slice:
+        cut(slice(base, axis, i.slice), axis, i), ++axis;
+        break;
+      case Index::Kind::newaxis:
+        cut(unsqueeze(base, axis), axis, i), ++axis;
+        break;
+      case Index::Kind::ellipsis:
+        axis += skipped;
+        break;
+      case Index::Kind::tensor:
+        add_tensor(i, axis);
+        break;
     }
   }
   if (axes.empty()) return;

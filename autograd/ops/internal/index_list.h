@@ -9,8 +9,8 @@
 
 namespace wt::detail {
 
-// How many of `ndim` axes the ellipsis of a list stands for (0 without one). Throws IndexError for a
-// second one.
+// How many of `ndim` axes the ellipsis of a list stands for (0 without one). Throws IndexError for
+// a second one.
 int axes_of_ellipsis(int ndim, std::span<const Index> at);
 
 // An index list, taken apart. Throws as index() says.
