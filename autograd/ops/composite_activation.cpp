@@ -16,7 +16,7 @@ constexpr OpInfo relu6{.name = "relu6", .derivative = Derivative::piecewise, .co
 constexpr OpInfo selu{.name = "selu", .composite = true};
 constexpr OpInfo celu{.name = "celu", .composite = true};
 constexpr OpInfo prelu{.name = "prelu", .composite = true};
-constexpr OpInfo logsigmoid{.name = "logsigmoid", .composite = true};
+constexpr OpInfo logsigmoid{.name = "logsigmoid", .autocast = Autocast::f32, .composite = true};
 constexpr OpInfo tanhshrink{.name = "tanhshrink", .composite = true};
 constexpr OpInfo softshrink{
     .name = "softshrink", .derivative = Derivative::piecewise, .composite = true};

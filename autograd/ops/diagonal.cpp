@@ -23,7 +23,10 @@ constexpr OpInfo diagonal_backward{.name = "diagonal_backward", .derivative = De
 constexpr OpInfo diag{.name = "diag", .derivative = Derivative::linear, .composite = true};
 constexpr OpInfo diag_embed{
     .name = "diag_embed", .derivative = Derivative::linear, .composite = true};
-constexpr OpInfo trace{.name = "trace", .derivative = Derivative::linear, .composite = true};
+constexpr OpInfo trace{.name = "trace",
+                       .autocast = Autocast::f32,
+                       .derivative = Derivative::linear,
+                       .composite = true};
 }  // namespace info
 
 namespace {

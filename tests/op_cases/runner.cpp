@@ -371,6 +371,7 @@ std::string name_of_slot(const Node* n, const SavedSlot& s, const Inputs& in) {
 
 // Of all ways in which a row calls the operator.
 static std::string held_by(const OpCase& row, const OpInfo* op) {
+  if (op->derivative == Derivative::none) return "-";
   std::vector<std::string> names;
   bool recorded = false;
   for (size_t k = 0; k < row.samples.size(); ++k) {
@@ -387,7 +388,7 @@ static std::string held_by(const OpCase& row, const OpInfo* op) {
       if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
     }
   }
-  if (!recorded) return op->derivative == Derivative::none ? "-" : "as its parts";
+  if (!recorded) return "as its parts";
   std::sort(names.begin(), names.end());
   return names.empty() ? "nothing" : joined(names, ", ");
 }
