@@ -186,7 +186,7 @@ WT_FLOAT_MATH_HD float sinh(float x) {
   return with_sign(a < 1.0f ? near : far, x);
 }
 // 2 (q + 1 / (16 q)), with the same q.
-WT_FLOAT_MATH float cosh(float x) {
+WT_FLOAT_MATH_HD float cosh(float x) {
   const float a = magnitude(x);
   const Reduced k = by_ln2<127 - 2>(a);
   const float q = exp_near_0(k.r) * of_bits(k.bits << 23), y = q + 0.0625f / q;
