@@ -216,16 +216,28 @@ Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o, Fram
   return generate({values.size()}, t, o, at, [&](i64 i) { return values.begin()[i]; });
 }
 
+Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows, const TensorOptions& o,
+              Frame at) {
+  using Row = const std::initializer_list<Scalar>*;
+  return detail::from_rows(
+      {rows.begin(), rows.size(), [](const void* p, size_t r) { return Row(p)[r].size(); },
+       [](const void* p, size_t r, size_t i) { return Row(p)[r].begin()[i]; }},
+      o, at);
+}
+
 namespace detail {
-Tensor from_rows(std::span<const Scalar> values, std::span<const size_t> lengths,
-                 const TensorOptions& o, Frame at) {
-  const size_t width = lengths.empty() ? 0 : lengths[0];
-  for (const size_t length : lengths)
+Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at) {
+  std::vector<Scalar> flat;
+  const size_t width = rows.count ? rows.length(rows.rows, 0) : 0;
+  for (size_t r = 0; r < rows.count; ++r) {
+    const size_t length = rows.length(rows.rows, r);
     if (length != width)
       throw ShapeError(
           str("[tensor] rows of ", width, " and ", length, " values\n  at ", describe(at)));
-  const DType t = o.dtype.value_or(dtype_of_values(values.data(), values.data() + values.size()));
-  return generate({lengths.size(), width}, t, o, at, [&](i64 i) { return values[size_t(i)]; });
+    for (size_t i = 0; i < width; ++i) flat.push_back(rows.value(rows.rows, r, i));
+  }
+  const DType t = o.dtype.value_or(dtype_of_values(flat.data(), flat.data() + flat.size()));
+  return generate({rows.count, width}, t, o, at, [&](i64 i) { return flat[size_t(i)]; });
 }
 
 Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,

@@ -63,8 +63,8 @@ WT_API Tensor randn_like(const Tensor& like, Frame at = Frame::here());
 WT_API Tensor tensor(Scalar value, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o = {},
                      Frame at = Frame::here());
-Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows,
-              const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows,
+                     const TensorOptions& o = {}, Frame at = Frame::here());
 // Rows of numbers of one type: tells the column {{1}, {2}} from the list {1, 2}.
 template <Number T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o = {},
@@ -91,29 +91,24 @@ WT_API Tensor from_blob(void* data, const Shape& shape, Borrow, const TensorOpti
 namespace detail {
 WT_API Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,
                           Frame at);
-// Rows of the given lengths, one after the other in `values`.
-WT_API Tensor from_rows(std::span<const Scalar> values, std::span<const size_t> lengths,
-                        const TensorOptions& o, Frame at);
-template <class T>
-Tensor from_lists(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o,
-                  Frame at) {
-  std::vector<Scalar> values;
-  std::vector<size_t> lengths;
-  for (const auto& row : rows) {
-    values.insert(values.end(), row.begin(), row.end());
-    lengths.push_back(row.size());
-  }
-  return from_rows(values, lengths, o, at);
-}
+// Rows of numbers of any type, wherever they lie. Functions, not vectors: this header is
+// everywhere.
+struct NumberRows {
+  const void* rows;
+  size_t count;
+  size_t (*length)(const void* rows, size_t r);
+  Scalar (*value)(const void* rows, size_t r, size_t i);
+};
+WT_API Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at);
 }  // namespace detail
-inline Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows,
-                     const TensorOptions& o, Frame at) {
-  return detail::from_lists(rows, o, at);
-}
 template <Number T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o,
               Frame at) {
-  return detail::from_lists(rows, o, at);
+  using Row = const std::initializer_list<T>*;
+  return detail::from_rows(
+      {rows.begin(), rows.size(), [](const void* p, size_t r) { return Row(p)[r].size(); },
+       [](const void* p, size_t r, size_t i) { return Scalar(Row(p)[r].begin()[i]); }},
+      o, at);
 }
 template <class T>
 Tensor tensor(std::span<const T> values, TensorOptions o, Frame at) {

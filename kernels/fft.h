@@ -1,15 +1,9 @@
 // Discrete Fourier transforms along one axis, of any length.
 #pragma once
+#include "warptape/kernels/common/fft_side.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
-
-// What one side of a transform of length n holds along the axis.
-enum class FftSide : u8 {
-  complex,  // n numbers as pairs (real, imaginary), which are a further axis, the last, of size 2
-  half,     // pairs too, but of the bins 0 to n / 2 alone
-  real,     // n numbers; an imaginary part is not kept, or is 0
-};
 
 // y[k] = scale * weight * sum_j x[j] exp(s 2 pi i j k / n), s = 1 for the inverse, else -1,
 // for every row along an axis. Where x has fewer numbers than its side holds the others are zeros;

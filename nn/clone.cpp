@@ -1,4 +1,6 @@
 // Independent copies of modules: Module::clone().
+#include <map>
+
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -6,18 +8,32 @@ namespace detail {
 
 static thread_local CopyScope* current_scope = nullptr;
 
-CopyScope::CopyScope() : outer_(current_scope) { current_scope = this; }
+struct CopyScope::Copies {
+  std::map<const void*, std::shared_ptr<void>> objects;
+  std::map<const TensorImpl*, Tensor> tensors;  // tied ones are the same tensor in the copy too
+};
+
+CopyScope::CopyScope() : copies_(std::make_unique<Copies>()), outer_(current_scope) {
+  current_scope = this;
+}
 CopyScope::~CopyScope() { current_scope = outer_; }
 CopyScope* CopyScope::current() { return current_scope; }
 
+std::shared_ptr<void> CopyScope::find(const void* object) const {
+  const auto known = copies_->objects.find(object);
+  return known == copies_->objects.end() ? nullptr : known->second;
+}
+void CopyScope::remember(const void* object, std::shared_ptr<void> copy) {
+  copies_->objects[object] = std::move(copy);
+}
+
 std::shared_ptr<ParamSlot> CopyScope::copy(const std::shared_ptr<ParamSlot>& slot) {
   if (!slot) return nullptr;
-  std::shared_ptr<void>& known = objects_[slot.get()];
-  if (known) return std::static_pointer_cast<ParamSlot>(known);
+  if (const auto known = find(slot.get())) return std::static_pointer_cast<ParamSlot>(known);
   auto made = std::make_shared<ParamSlot>(ParamSlot{slot->name, {}, slot->is_buffer});
-  known = made;
+  remember(slot.get(), made);
   if (!slot->tensor.defined()) return made;
-  Tensor& t = tensors_[slot->tensor.impl()];
+  Tensor& t = copies_->tensors[slot->tensor.impl()];
   if (!t.defined()) {
     const NoGrad no_grad;
     t = slot->tensor.clone();
@@ -28,10 +44,9 @@ std::shared_ptr<ParamSlot> CopyScope::copy(const std::shared_ptr<ParamSlot>& slo
 }
 
 std::shared_ptr<ModuleState> CopyScope::copy(const std::shared_ptr<ModuleState>& m) {
-  std::shared_ptr<void>& known = objects_[m.get()];
-  if (known) return std::static_pointer_cast<ModuleState>(known);
+  if (const auto known = find(m.get())) return std::static_pointer_cast<ModuleState>(known);
   auto made = std::make_shared<ModuleState>();
-  known = made;
+  remember(m.get(), made);
   made->name = m->name;
   made->type = m->type;
   made->type_given = m->type_given;

@@ -3,7 +3,6 @@
 #include <any>
 #include <atomic>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -69,18 +68,17 @@ class WT_API CopyScope {
   // Any other object that handles share. The copy is made by its copy constructor.
   template <class T>
   std::shared_ptr<T> copy(const std::shared_ptr<T>& object) {
-    std::shared_ptr<void>& known = objects_[object.get()];
-    if (!known) {
-      auto made = std::make_shared<T>(*object);  // may come here again: not yet into `known`
-      objects_[object.get()] = made;
-      return made;
-    }
-    return std::static_pointer_cast<T>(known);
+    if (std::shared_ptr<void> known = find(object.get())) return std::static_pointer_cast<T>(known);
+    auto made = std::make_shared<T>(*object);
+    remember(object.get(), made);
+    return made;
   }
 
  private:
-  std::map<const void*, std::shared_ptr<void>> objects_;
-  std::map<const TensorImpl*, Tensor> tensors_;  // tied ones are the same tensor in the copy too
+  struct Copies;  // what has been copied, and to what
+  std::shared_ptr<void> find(const void* object) const;
+  void remember(const void* object, std::shared_ptr<void> copy);
+  std::unique_ptr<Copies> copies_;
   CopyScope* const outer_;
 };
 

@@ -1,8 +1,8 @@
 // What the kernels of Fourier transforms share on host and device: complex numbers, roots of unity,
 // rows as they lie in memory, butterflies.
 #pragma once
+#include "warptape/kernels/common/fft_side.h"
 #include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/fft.h"
 
 namespace wt {
 #ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
@@ -107,7 +107,8 @@ inline Geometry without_pairs(const View& v, FftSide side) {
   if (side != FftSide::real) g.ndim = u8(g.ndim - 1);
   return g;
 }
-inline FftElements elements_of(const FftArgs& a, const View& v, FftSide side) {
+template <class Args>  // FftArgs
+inline FftElements elements_of(const Args& a, const View& v, FftSide side) {
   const i64 held = side == FftSide::half ? a.n / 2 + 1 : a.n, size = v.size(a.axis);
   return {.step = v.stride(a.axis),
           .pair = side == FftSide::real ? 0 : v.stride(v.ndim() - 1),
@@ -118,7 +119,8 @@ inline FftElements elements_of(const FftArgs& a, const View& v, FftSide side) {
           .real = side == FftSide::real};
 }
 }  // namespace detail
-inline FftRows fft_rows(const FftArgs& a) {
+template <class Args>
+inline FftRows fft_rows(const Args& a) {
   const Geometry y = detail::without_pairs(a.y, a.y_side), x = detail::without_pairs(a.x, a.x_side);
   return {rows_along<2>(a.axis, {{{a.y.data, &y}}, {{a.x.data, &x}}}),
           detail::elements_of(a, a.y, a.y_side), detail::elements_of(a, a.x, a.x_side)};

@@ -12,7 +12,7 @@ LIBRARY = ["core", "kernels", "autograd", "nn", "optim", "data", "dist"]
 # What is linked together, beside the library.
 PROGRAMS = {"wt_tests": ["tests"], "wt": ["tools", "bench"]}
 # Programs of their own.
-ALONE = ["tools/examples/", "tests/consumers/", "tests/compile_fail/", "tests/fuzz/"]
+ALONE = ["tools/examples/", "tests/consumers/", "tests/compile_fail/", "tests/fuzz/", "bench/peers/"]
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 
 NOISE = re.compile(
