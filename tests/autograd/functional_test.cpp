@@ -134,3 +134,14 @@ TEST_CASE("functional: wrong inputs are refused with the user's line") {
   CHECK_THROWS_AS(hvp(f, x, x), ShapeError);
   CHECK_THROWS_AS(jacobian([](const Tensor&) { return Tensor(); }, x), UsageError);
 }
+
+// The gradient of a step is 0 for any incoming gradient, also for one of 0: so is its derivative.
+TEST_CASE("functional: the gradient of a step is constant in what comes in") {
+  const LeakGuard guard;
+  const Tensor x = leaf({1, -2, 3}), incoming = leaf({0, 0, 5});
+  for (const auto step : {sign, floor, round, ceil, trunc}) {
+    const Tensor g = grads(step(x), x, {.grad_outputs = {incoming}, .create_graph = true})[0];
+    CHECK(values(g) == Values{0, 0, 0});
+    CHECK(values(grad(sum(g), incoming)) == Values{0, 0, 0});
+  }
+}
