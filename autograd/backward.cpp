@@ -156,7 +156,8 @@ GradSlot Backward::slot_of(u32 i, u32 key) {
   if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
   auto* l = static_cast<Leaf*>(d);
   // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
-  if (!l->hooks.empty() || mode.anomaly || l->output.key != key) return {};
+  if (!l->hooks.empty() || mode.anomaly || l->output.key != key || (mode.slow & kSlowSliced))
+    return {};
   if (!l->grad) make_gradient(l);
   const GradSlot s{l->grad, l->written};
   l->written = true;
@@ -207,7 +208,8 @@ void Backward::put_broadcast(u32 i, Tensor t) {
 
 bool Backward::add_to_window(u32 i, int axis, const Slice& window, const Tensor& g) {
   const Edge& e = node->edges[i];
-  if (!e.node || e.node->is_leaf() || mode.grad || mode.anomaly) return false;
+  if (!e.node || e.node->is_leaf() || mode.grad || mode.anomaly || (mode.slow & kSlowSliced))
+    return false;
   TensorImpl* have = engine.gradient(engine.tasks_[e.node->task], e.output);
   if (!have || !have->refs.sole() || !have->storage->refs.sole() || have->storage->borrowed ||
       have->node || !is_permuted_dense(have->geometry) || have->key != g.impl()->key ||
