@@ -2,9 +2,12 @@
 // checks of what it hands over.
 #include "warptape/autograd/backward.h"
 
+#include <optional>
+
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/slices.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -31,7 +34,13 @@ WT_COLD void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, co
 
 WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
   const NoGrad no_grad;
-  for (double v : t.to_vector<double>())
+  std::optional<detail::Unsliced> all;
+  Tensor values = t;
+  if (detail::slices_of(t.impl())) {
+    all.emplace();
+    values = Tensor(detail::every_slice(t.impl()));
+  }
+  for (double v : values.to_vector<double>())
     if (!(v - v == 0))
       throw NumericError(str("[", n->info->name, ".backward] gradient of input ", i, " holds ",
                              v != v ? "NaN" : "inf", "\n  recorded by ", describe(n)));

@@ -18,7 +18,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "warptape/core/tensor.h"
+#include "warptape/core/in.h"
 
 namespace wt {
 
@@ -45,10 +45,15 @@ WT_API std::vector<Tensor> vmap_call(const SliceFunction& f, std::span<const Ten
 // The results of a function as a list, and back.
 template <class R>
 struct VmapResult {
-  static_assert(std::same_as<R, Tensor>,
-                "vmap: the function returns a Tensor, a std::vector<Tensor> or a std::tuple or "
-                "std::pair of Tensors");
-  static std::vector<Tensor> list(Tensor t) { return {std::move(t)}; }
+  static_assert(std::convertible_to<R, Tensor> || TensorMaker<R>,
+                "vmap: the function returns a Tensor, a loss, a std::vector<Tensor>, or a std::tuple "
+                "or std::pair of Tensors");
+  static std::vector<Tensor> list(R r) {
+    if constexpr (TensorMaker<R>)
+      return {r.mean(Frame{})};
+    else
+      return {Tensor(std::move(r))};
+  }
   static Tensor from(std::vector<Tensor> l) { return std::move(l[0]); }
 };
 template <>

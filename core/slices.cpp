@@ -167,11 +167,44 @@ VisibleLevel::VisibleLevel(u64 level) : before_(visible) { visible = level; }
 VisibleLevel::~VisibleLevel() { visible = before_; }
 u64 visible_level() { return visible; }
 
+TensorImpl* every_slice(const TensorImpl* p) {
+  const Block& b = *block_of(p->storage);
+  const i64 item = item_size(dtype_of(p));
+  if (b.axes.n + p->geometry.ndim > kMaxDims)
+    throw ShapeError(str("[vmap] the slices of ", Shape(p->geometry.shape, p->geometry.ndim),
+                         " have too many dimensions together", at_line()));
+  TensorImpl* all = new_impl();
+  all->key = p->key;
+  all->storage = b.memory;
+  retain(all->storage);
+  all->data = p->data;
+  all->cell = &b.memory->cell;
+  Geometry& g = all->geometry;
+  g.dtype = dtype_of(p);
+  g.ndim = u8(b.axes.n + p->geometry.ndim);
+  for (int k = 0; k < b.axes.n; ++k)
+    g.shape[k] = b.axes.axis[k].count, g.strides[k] = b.axes.axis[k].step / item;
+  for (int d = 0; d < p->geometry.ndim; ++d) {
+    g.shape[b.axes.n + d] = p->geometry.shape[d];
+    g.strides[b.axes.n + d] = p->geometry.strides[d];
+  }
+  finish_geometry(g);
+  return all;
+}
+Unsliced::Unsliced() : slow_before_(mode.slow) {
+  push_slices({});
+  mode.slow &= ~u32(kSlowSliced);
+}
+Unsliced::~Unsliced() {
+  mode.slow = slow_before_;
+  pop_slices();
+}
+
 void refuse_slices(const char* what, const TensorImpl* p, Frame at) {
   if (!slices_of(p)) return;
-  throw UsageError(str("[", what, "] inside of vmap() there is no single value to read: ",
+  throw UsageError(str("[", what, "] inside of vmap() values can be neither read nor moved: ",
                        Shape(p->geometry.shape, p->geometry.ndim), " ", dtype_name(dtype_of(p)),
-                       " is that of each slice\n  at ", describe_place(at),
+                       " has those of all slices\n  at ", describe_place(at),
                        "\n  Try where() instead of a branch on values"));
 }
 

@@ -102,7 +102,21 @@ class VisibleLevel {
 };
 u64 visible_level();  // 0: none
 
-// Throws UsageError: `what` would read or move values of one slice.
+// All slices of p, with an axis for each level in front: a view without a graph, for an `Unsliced`
+// scope, in which addresses in slices mean nothing.
+TensorImpl* every_slice(const TensorImpl* p);
+class Unsliced {
+ public:
+  Unsliced();
+  ~Unsliced();
+  Unsliced(const Unsliced&) = delete;
+  Unsliced& operator=(const Unsliced&) = delete;
+
+ private:
+  u32 slow_before_;
+};
+
+// Throws UsageError for a sliced tensor: `what` would read or move values of one slice.
 void refuse_slices(const char* what, const TensorImpl* p, Frame at);
 
 }  // namespace wt::detail
