@@ -1,5 +1,5 @@
 // vmap(): what it gives, how often it launches, and what it refuses. That every operator gives
-// under it what it gives one by one is tests/op_cases/vmap_test.cpp.
+// under it what it gives one by one is tests/op_cases/vmap_rows_test.cpp.
 #include "warptape/autograd/vmap.h"
 
 #include "warptape/autograd/compare.h"
