@@ -17,9 +17,11 @@ ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- devices: written by tests/docs/built.py -->\n", "<!-- end of devices -->\n"
 # Of the headers in autograd/ops and core/tensor.h, in which the operators are declared.
 GROUPS = {
-    "elementwise, comparisons": ["pointwise", "composite_activation", "tensor"],
+    "elementwise, comparisons": ["pointwise", "composite_activation",
+                                 "composite_pointwise", "tensor"],
     "reductions, statistics": ["reduce", "stats"],
-    "views, copies, rearranging, padding": ["shape", "arrange", "diagonal", "pad", "fold"],
+    "views, copies, rearranging, padding": ["shape", "arrange", "arrays", "diagonal", "pad",
+                                            "fold"],
     "matrix products, einsum": ["matmul", "fused_linear", "linalg", "einsum"],
     "softmax, layer and RMS norm, dropout": ["softmax", "norm", "add_norm", "dropout"],
     "losses": ["loss", "elementwise_loss", "margin_loss", "likelihood_loss", "distance", "ctc"],
