@@ -13,7 +13,9 @@ struct LuArgs {
   static constexpr int kSliceViews = 5;  // kernels/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   View out, rows, sign, info, in;
-  i64 bytes() const { return out.bytes() + in.bytes(); }
+  i64 bytes() const {
+    return out.bytes() + rows.bytes() + sign.bytes() + info.bytes() + in.bytes();
+  }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * in.size(in.ndim() - 1) * 2 / 3; }
 };
 WT_CONTRACT(lu, LuArgs);

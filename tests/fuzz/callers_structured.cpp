@@ -282,6 +282,24 @@ void add_products(Callers& to) {
     const Tensor a = d.tensor(d.bent({n})), b = d.tensor(d.bent({n}));
     return dot(a, b);
   };
+  to["tensordot"] = [](Draw& d) {
+    const Shape a = d.shape(1, 3);
+    if (d.flag()) {
+      Shape b;  // a's last axes, and some of its own
+      const i64 n = d.pick(a.ndim() + 1);
+      for (int i = a.ndim() - int(n); i < a.ndim(); ++i) b.push_back(a[i]);
+      for (i64 i = d.pick(3); i > 0; --i) b.push_back(d.size());
+      const Tensor x = d.tensor(a), y = d.tensor(d.bent(b));
+      return tensordot(x, y, d.number(n, n));
+    }
+    const Tensor x = d.tensor(a), y = d.tensor(d.bent(a));
+    const Dims dims = d.axes(a.ndim());
+    return tensordot(x, y, dims, dims);
+  };
+  to["kron"] = [](Draw& d) {
+    const Tensor a = d.tensor(d.shape(0, 3)), b = d.tensor(d.shape(0, 3));
+    return kron(a, b);
+  };
   to["cdist"] = [](Draw& d) {
     d.floats();
     const Shape lead = d.shape(0, 2);
