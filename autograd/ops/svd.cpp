@@ -61,7 +61,7 @@ SvdResult parts_of(const OpScope& s, Vectors vectors) {
   if (failure.matrix >= 0)
     s.fail<NumericError>(str("the iteration does not converge for matrix",
                              which_matrix(s, failure.matrix),
-                             ", which it does for all that are finite"));
+                             " (with NaN or infinities it never does)"));
   return y;
 }
 
