@@ -98,7 +98,7 @@ const golden::Examples kNumbers = {
      }},
     {"singular values of what is not finite",
      [](auto&) {
-       svd(full({2, 2}, NAN));
+       svd(full({2, 2}, std::numeric_limits<double>::quiet_NaN()));
      }},
     {"a quantile beyond the last element", [](auto&) { quantile(ones({3}), 1.5, 0); }},
     {"the median of nothing",
