@@ -173,6 +173,7 @@ __device__ void leave_block(const SvdRoom<T>& room, const Svd<T>& g, i64 b, T ba
   if (!g.shape.vectors) return;
   for (int j = count + t; j < wanted; j += threads) room.order[j] = j;
   found = block_reduce(found, Plus{});
+  __syncthreads();  // of one warp that was none
   for (int j = warp; j < found; j += warps) {
     const T size = sqrt(room.numbers[room.order[j]]);
     T* const x = room.vector(j);
