@@ -10,6 +10,8 @@ namespace wt {
 // singular; its column of l stays undivided), else 0. Dense, f32 or f64 as `in`; the last two axes
 // are the matrices. With n = 0 nothing is written.
 struct LuArgs {
+  static constexpr int kSliceViews = 5;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = false;
   View out, rows, sign, info, in;
   i64 bytes() const { return out.bytes() + in.bytes(); }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * in.size(in.ndim() - 1) * 2 / 3; }
