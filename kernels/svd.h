@@ -1,6 +1,7 @@
 // Matrices as products of orthonormal columns, lengths and orthonormal rows.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/dense_slices.h"
 
 namespace wt {
 
@@ -15,6 +16,10 @@ struct SvdArgs {
   bool vectors() const { return bool(u); }
   i64 bytes() const {
     return in.bytes() + s.bytes() + (vectors() ? u.bytes() + vh.bytes() : i64{0});
+  }
+  template <class Slices>
+  bool add_slices(const Slices& all) {
+    return lead_dense(all, u, s, vh, in, info);
   }
   i64 flops() const { return s.ndim() < 1 ? 0 : in.numel() * 14 * s.size(s.ndim() - 1); }
 };
