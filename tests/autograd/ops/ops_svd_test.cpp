@@ -5,6 +5,7 @@
 #include <string>
 
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/decompose.h"
 #include "warptape/autograd/ops/diagonal.h"
 #include "warptape/autograd/ops/inverse.h"
 #include "warptape/autograd/ops/matmul.h"
@@ -12,6 +13,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/svd.h"
+#include "warptape/autograd/vmap.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
@@ -229,4 +231,27 @@ TEST_CASE("slogdet: determinants that no float holds, singular matrices, signs",
   CHECK(grad(slogdet(x).sign.sum(), x).to_vector<double>() == Values(9, 0.0));
   const Tensor flat = ones({2, 2}).clone().set_requires_grad();
   CHECK(mentions(message_of([&] { (void)grad(slogdet(flat).logabsdet.sum(), flat); }), "singular"));
+}
+
+TEST_CASE("vmap of factors: of parts of slices, and which matrix failed", "[autograd][vmap]") {
+  const Tensor x = waves({3, 2, 4, 4}) + eye(4, {.dtype = f64});
+  const std::pair<const char*, std::function<Tensor(const Tensor&)>> functions[] = {
+      {"inverse", [](const Tensor& t) { return inverse(t[1]); }},
+      {"det", [](const Tensor& t) { return det(t[1]); }},
+      {"qr", [](const Tensor& t) { return qr(t[1]).r; }},
+      {"svdvals", [](const Tensor& t) { return svdvals(t[1]); }},
+      {"all", [](const Tensor& t) { return pinv(t); }},
+  };
+  for (const Device d : wt_test::kernel_devices())
+    for (const auto& [name, f] : functions) {
+      INFO(name << " on " << device_kind_name(d.kind));
+      const Tensor together = vmap(f)(x.to(d));
+      for (i64 i = 0; i < 3; ++i)
+        CHECK(distance(together[i], at_home(f(x[i].clone().to(d)))) < 1e-14);
+    }
+  Tensor bad = waves({3, 2, 2}).clone();
+  bad.mutable_data<double>()[9] = NAN;
+  const auto values = [](const Tensor& t) { return svdvals(t); };
+  CHECK(mentions(message_of([&] { (void)vmap(values)(bad); }),
+                 "[svdvals] the iteration does not converge"));
 }
