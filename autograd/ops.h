@@ -45,3 +45,4 @@
 #include "warptape/autograd/ops/sort.h"
 #include "warptape/autograd/ops/spectral.h"
 #include "warptape/autograd/ops/stats.h"
+#include "warptape/autograd/ops/svd.h"
