@@ -2,9 +2,12 @@
 // checks of what it hands over.
 #include "warptape/autograd/backward.h"
 
+#include <optional>
+
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/core/slices.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -31,7 +34,13 @@ WT_COLD void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, co
 
 WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
   const NoGrad no_grad;
-  for (double v : t.to_vector<double>())
+  std::optional<detail::Unsliced> all;
+  Tensor values = t;
+  if (detail::slices_of(t.impl())) {
+    all.emplace();
+    values = Tensor(detail::every_slice(t.impl()));
+  }
+  for (double v : values.to_vector<double>())
     if (!(v - v == 0))
       throw NumericError(str("[", n->info->name, ".backward] gradient of input ", i, " holds ",
                              v != v ? "NaN" : "inf", "\n  recorded by ", describe(n)));
@@ -156,7 +165,8 @@ GradSlot Backward::slot_of(u32 i, u32 key) {
   if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
   auto* l = static_cast<Leaf*>(d);
   // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
-  if (!l->hooks.empty() || mode.anomaly || l->output.key != key) return {};
+  if (!l->hooks.empty() || mode.anomaly || l->output.key != key || (mode.slow & kSlowSliced))
+    return {};
   if (!l->grad) make_gradient(l);
   const GradSlot s{l->grad, l->written};
   l->written = true;
@@ -207,7 +217,8 @@ void Backward::put_broadcast(u32 i, Tensor t) {
 
 bool Backward::add_to_window(u32 i, int axis, const Slice& window, const Tensor& g) {
   const Edge& e = node->edges[i];
-  if (!e.node || e.node->is_leaf() || mode.grad || mode.anomaly) return false;
+  if (!e.node || e.node->is_leaf() || mode.grad || mode.anomaly || (mode.slow & kSlowSliced))
+    return false;
   TensorImpl* have = engine.gradient(engine.tasks_[e.node->task], e.output);
   if (!have || !have->refs.sole() || !have->storage->refs.sole() || have->storage->borrowed ||
       have->node || !is_permuted_dense(have->geometry) || have->key != g.impl()->key ||

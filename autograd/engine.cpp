@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/slices.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/profiler.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/thread_object.h"
 
@@ -199,6 +201,12 @@ static void accumulate_leaf(Leaf* l, Tensor t) {
 }
 
 void Engine::leaf_arrived(Leaf* l, Tensor t) {
+  if (mode.slow & kSlowSliced) [[unlikely]] {
+    detail::sum_closed_slices(t, nullptr);
+    if (!capturing_ && detail::slices_of(t.impl()))
+      throw UsageError(str("[backward] inside of vmap() each slice has a gradient of its own, and ",
+                           shape_text(l), " has room for one\n  Try grad() or grads()"));
+  }
   if (capturing_) {
     if (l->capture != ~0u) capture(l->capture, l, 0, t);
   } else if (!l->hooks.empty()) {
@@ -235,9 +243,29 @@ static void retain_gradient(RetainedGrad& r, const TensorImpl* g) {
   r.grad = own.release_impl();
 }
 
+// Of a node's gradients and saved tensors.
+static detail::SliceAxes slices_around(const Node* n, TensorImpl* const* grads) {
+  detail::SliceAxes axes;
+  for (u32 k = 0; k < n->n_outputs; ++k)
+    if (grads[k])
+      if (const detail::SliceAxes* a = detail::slices_of(grads[k])) axes.merge(*a);
+  for (u32 k = 0; k < n->n_slots; ++k)
+    if (const TensorImpl* p = n->slots[k].tensor)
+      if (const detail::SliceAxes* a = detail::slices_of(p)) axes.merge(*a);
+  return axes;
+}
+
 template <bool Observed>
 WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
+  std::optional<detail::SliceScope> slices;
+  if constexpr (Observed)
+    if (mode.slow & kSlowSliced) {
+      for (u32 k = 0; k < n->n_outputs; ++k)
+        if (TensorImpl*& g = gradient(t, k))
+          detail::sum_closed_slices(reinterpret_cast<Tensor&>(g), n);
+      slices.emplace(slices_around(n, &gradient(t, 0)));
+    }
   if (n->spill) [[unlikely]] {
     for (const HookEntry& h : n->spill->hooks) {
       TensorImpl*& g = gradient(t, h.output);
@@ -260,7 +288,7 @@ WT_HOT void Engine::run_node(Task& t) {
   if (n->mode_id != mode.id) [[unlikely]]
     restore_mode(n->mode_id);
   std::optional<profiler::RangeScope> range;
-  if constexpr (Observed)
+  if (Observed && (process_slow.load(std::memory_order_relaxed) & kSlowObserved))
     range.emplace(profiler::Range{profiler::Kind::backward, n->info->name, nullptr, n->info,
                                   n->frame, n->mode_id, device_of_key(n->output.key),
                                   mode.native_stream});
@@ -421,7 +449,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   module_call = nullptr;  // nodes know their lines
   mode.slow &= ~u32(kSlowAutocast | kSlowSaving);
   e.seed(roots, seeds);
-  if (process_slow.load(std::memory_order_relaxed) & kSlowObserved) [[unlikely]]
+  if (process_slow.load(std::memory_order_relaxed) & (kSlowObserved | kSlowSlices)) [[unlikely]]
     e.visit_observed();
   else
     for (Task& t : e.tasks_) e.visit<false>(t);  // (a nested walk has vectors of its own)

@@ -56,7 +56,8 @@ class Engine {
   void mark(std::span<const Tensor> roots);
   void find_needed();
   void seed(std::span<const Tensor> roots, std::span<Tensor> seeds);
-  // Observed: profiler observers hear of each node; decided once a walk.
+  // Observed: profiler observers hear of each node, and gradients with slices (core/slices.h) are
+  // looked after; decided once a walk.
   template <bool Observed>
   void visit(Task& t);
   template <bool Observed>

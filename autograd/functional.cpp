@@ -2,6 +2,7 @@
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/vmap.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/mode.h"
@@ -75,10 +76,30 @@ TensorsFunction of_list(const TensorFunction& f) {
   return [&f](std::span<const Tensor> in) { return f(in[0]); };
 }
 
+// What rows_of() gives, with one backward for all elements: each slice has its own seed.
+std::vector<Tensor> vectorized_rows(const Tensor& y, const Inputs& in, bool create_graph,
+                                    Frame at) {
+  const i64 n = y.numel();
+  Shape shape = y.shape();
+  shape.insert(0, n);
+  const Tensor seeds = eye(n, {.dtype = y.dtype(), .device = y.device()}).view(shape);
+  std::vector<Tensor> all = detail::vmap_call(
+      [&](std::span<const Tensor> seed) { return in.derivatives(y, seed[0], create_graph, true); },
+      {&seeds, 1}, {}, at);
+  for (size_t i = 0; i < all.size(); ++i) {
+    shape = y.shape();
+    for (const i64 size : in[i].shape()) shape.push_back(size);
+    all[i] = all[i].reshape(shape);
+  }
+  return all;
+}
+
 // [shape of y..., shape of x...] from the derivative of each element of y.
-std::vector<Tensor> rows_of(const Tensor& y, const Inputs& in, bool create_graph, Frame at) {
+std::vector<Tensor> rows_of(const Tensor& y, const Inputs& in, FunctionalOptions o, Frame at) {
   const FrameScope frame(at);
   const i64 n = y.numel();
+  const bool create_graph = o.create_graph;
+  if (o.vectorize && n > 0) return vectorized_rows(y, in, create_graph, at);
   std::vector<std::vector<Tensor>> rows(in.list().size());
   for (i64 k = 0; k < n; ++k) {
     Tensor seed = zeros_like(y).detach();
@@ -145,7 +166,7 @@ std::vector<Tensor> jacobian(const TensorsFunction& f, std::span<const Tensor> i
   const Inputs in("jacobian", inputs, options.create_graph, at);
   const Tensor y = f(in.list());
   (void)y.shape(at);
-  return rows_of(y, in, options.create_graph, at);
+  return rows_of(y, in, options, at);
 }
 
 Tensor jacobian(const TensorFunction& f, const Tensor& x, FunctionalOptions options, Frame at) {
@@ -160,7 +181,7 @@ std::vector<std::vector<Tensor>> hessian(const TensorsFunction& f, std::span<con
   in.check_one_element(y);
   std::vector<std::vector<Tensor>> all;
   for (const Tensor& g : in.derivatives(y, ones_like(y), true, true))
-    all.push_back(rows_of(g, in, options.create_graph, at));
+    all.push_back(rows_of(g, in, options, at));
   return all;
 }
 

@@ -18,6 +18,9 @@ using TensorsFunction = std::function<Tensor(std::span<const Tensor>)>;
 
 struct FunctionalOptions {
   bool create_graph = false;
+  // jacobian and hessian: all backwards at once, by vmap() (autograd/vmap.h): faster, with as many
+  // times the memory. What vmap() refuses is refused then.
+  bool vectorize = false;
 };
 
 struct ProductResult {

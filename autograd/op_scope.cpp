@@ -5,6 +5,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/profiler.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/stream.h"
 
 namespace wt {
@@ -74,7 +75,7 @@ OpScope::OpScope(const OpInfo& info, const In* const* inputs, int n, Types types
   mode.operand = a_;
   for (int i = 0; i < n; ++i) inputs[i]->open();
   constant_ = open_slow(info_, outer_op_, inputs, n, types);
-  repeated_ = (mode.slow & kSlowNoReuse) != 0;
+  repeated_ = (mode.slow & (kSlowNoReuse | kSlowSliced)) != 0;
   bool any = false;
   for (int i = 0; i < n; ++i) any |= impl(i)->node != nullptr;
   recording_ = any && mode.grad;
@@ -126,7 +127,7 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
         {profiler::Kind::op, info.name, nullptr, &info, line, mode.id, d, mode.native_stream});
     restore.observed = true;
   }
-  if (process & ~u32(kSlowObserved))
+  if (process & ~u32(kSlowObserved | kSlowSlices))
     for (int i = 0; i < n; ++i) detail::prepare_operand(in[i]->impl());
   if (mode.recomputation) detail::note_operands(in, n);
   if (mode.slow & kSlowAutocast) detail::autocast_operands(info, in, n);
@@ -143,11 +144,23 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   if (detail::keeps_recipes())
     for (int i = 0; i < n; ++i) detail::check_recipe(in[i]->impl());
   mode.operand = in[0];  // conversions, operators themselves, have left none
+  if ((process & kSlowSlices) | (mode.slow & kSlowSliced)) open_slices(info, in, n);
   restore.ok = true;
   if (!(mode.slow & kSlowConstant && mode.grad)) return false;
   bool constant = false;
   for (int i = 0; i < n; ++i) constant |= (in[i]->impl()->flags & kConstantDerivative) != 0;
   return constant;
+}
+
+// What the operator allocates has the slices of all its operands.
+void OpScope::open_slices(const OpInfo& info, const In* const* in, int n) {
+  detail::SliceAxes axes;
+  for (int i = 0; i < n; ++i)
+    if (const detail::SliceAxes* a = detail::slices_of(in[i]->impl())) axes.merge(*a);
+  if (mode.slow & kSlowSliced) return detail::push_slices(axes);
+  if (axes.n)
+    throw UsageError(message(info, in, n, "an operand was made inside of a vmap() that has ended",
+                             "returning it from the function: vmap() joins its slices"));
 }
 
 // In operand i's order, or where that has none (expanded) in that of another one of its shape.
@@ -203,12 +216,17 @@ void OpScope::end_observed(const OpInfo& info) {
   if (mode.slow & kSlowProfile) profiler::end_op(info);
 }
 
+void OpScope::end_unfinished(const OpInfo& info) {
+  if (mode.slow & kSlowSliced) detail::pop_slices();
+  end_observed(info);
+}
+
 void OpScope::finish_slow(const OpInfo& info, TensorImpl* out, bool constant) {
   if (constant) out->flags |= kConstantDerivative;
   if (mode.slow & kSlowInference) out->flags |= kInference;
   if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf())
     detail::pack_slots(out->node, out);
-  end_observed(info);
+  end_unfinished(info);
 }
 
 // The same rvalue saved in two slots.
@@ -273,6 +291,16 @@ u32 OpScope::axes(const Dims& dims, int ndim) const {
 
 void OpScope::begin_in_place() const {
   const TensorImpl* p = impl(0);
+  if (mode.slow & kSlowSliced) [[unlikely]] {
+    const detail::SliceAxes* own = detail::slices_of(p);
+    for (int i = 1; i < n_; ++i)
+      if (const detail::SliceAxes* other = detail::slices_of(impl(i)))
+        for (const detail::SliceAxis& a : *other)
+          if (!own || !own->find(a.level))
+            fail<UsageError>("would write every slice of vmap() into one tensor",
+                             "the operator that makes a new tensor, or zeros_like() of what vmap() "
+                             "maps over");
+  }
   if (!recording_) return;
   if (p->node && p->node->is_leaf())
     fail<InplaceError>(str("in-place operation on a leaf that requires grad, made at ",

@@ -88,7 +88,7 @@ class OpScope {
     if (extra_) [[unlikely]]
       release_extras(extra_);
     if (unfinished_) [[unlikely]]
-      end_observed(info_);
+      end_unfinished(info_);
   }
 
   // --- facts ---
@@ -211,7 +211,7 @@ class OpScope {
   void finish_composite() {
     empty_rvalues(nullptr);
     unfinished_ = false;
-    end_observed(info_);
+    end_unfinished(info_);
   }
 
  private:
@@ -234,7 +234,7 @@ class OpScope {
         [[unlikely]] {
       const In* const in[] = {a_, b_, c_};
       constant_ = open_slow(info_, outer_op_, in, n_, types);
-      repeated_ = (mode.slow & kSlowNoReuse) != 0;
+      repeated_ = (mode.slow & (kSlowNoReuse | kSlowSliced)) != 0;
     }
     bool any = a_->opened()->node != nullptr;
     if (n_ > 1) any |= b_->opened()->node != nullptr;
@@ -292,6 +292,8 @@ class OpScope {
   static void release_extras(TensorImpl* newest);
   static void finish_slow(const OpInfo& info, TensorImpl* out, bool constant);
   WT_COLD static void end_observed(const OpInfo& info);
+  WT_COLD static void end_unfinished(const OpInfo& info);
+  static void open_slices(const OpInfo& info, const In* const* in, int n);
   static void share_slot(Node* n, SavedSlot& slot, u64 codes, u8 code);
   static void drop_stale_node(TensorImpl* out);
   static TensorImpl* new_view(const TensorImpl* base, const Geometry& g, i64 offset, Frame at);
@@ -436,7 +438,8 @@ WT_HOT Tensor OpScope::finish(Result y) {
   }
   empty_rvalues(y.from_);
   unfinished_ = false;
-  if (mode.slow & (kSlowInference | kSlowSaving | kSlowProfile | kSlowConstant)) [[unlikely]]
+  if (mode.slow & (kSlowInference | kSlowSaving | kSlowProfile | kSlowConstant | kSlowSliced))
+      [[unlikely]]
     finish_slow(info_, out, constant_);
   return Tensor(out);
 }

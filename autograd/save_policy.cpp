@@ -11,6 +11,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/async_copy.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/storage_companion.h"
 #include "warptape/kernels/bit_mask.h"
 #include "warptape/kernels/run.h"
@@ -77,8 +78,9 @@ struct MaskedSlot final : PackedSlot {
 
 std::unique_ptr<PackedSlot> offload(const TensorImpl* p) {
   const Device d = device_of(p);
-  // On cpu it is where it would go. What is not dense would come back with other strides.
-  if (d.kind == DeviceKind::cpu || !p->geometry.dense) return nullptr;
+  // On cpu it is where it would go. What is not dense would come back with other strides, and a
+  // slice of vmap() alone.
+  if (d.kind == DeviceKind::cpu || !p->geometry.dense || detail::slices_of(p)) return nullptr;
   const Device host_of = d.is_meta ? Device::meta() : Device::cpu();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);

@@ -14,6 +14,7 @@
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
 #include "warptape/autograd/saved_by_rule.h"
+#include "warptape/autograd/vmap.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"

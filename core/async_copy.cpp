@@ -6,6 +6,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/graph_capture.h"
 #include "warptape/core/pinned.h"
+#include "warptape/core/slices.h"
 
 namespace wt {
 namespace {
@@ -63,6 +64,7 @@ bool is_pinned(const Tensor& x) {
 Tensor pin(const Tensor& x, Device d, Frame at) {
   const NoGrad no_grad;
   const FrameScope frame(at);
+  if (x.defined()) detail::refuse_slices("pin", x.impl(), at);
   const Tensor dense = x.to(Device::cpu(), at).contiguous(MemoryFormat::contiguous, at);
   if (!has_queue(d) || dense.numel() == 0) return dense.clone();
   detail::wait_for_host_access(dense.impl());
@@ -76,6 +78,7 @@ Tensor copy_async(const Tensor& x, Device d, Frame at) {
   const FrameScope frame(at);
   const Device from = x.device();
   if (from == d) return x;
+  detail::refuse_slices("copy_async", x.impl(), at);
   const bool plain =
       from.is_meta || d.is_meta || x.numel() == 0 ||
       !((from == Device::cpu() && has_queue(d)) || (d == Device::cpu() && has_queue(from)));

@@ -10,6 +10,7 @@
 #include "warptape/core/graph_capture.h"
 #include "warptape/core/half.h"
 #include "warptape/core/random.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/thread_object.h"
 
 namespace wt {
@@ -117,6 +118,7 @@ Generator& own_generator() {
 Tensor detail::made_on_cpu(const Shape& shape, DType t, const TensorOptions& o, Frame at,
                            const std::function<void(void*, i64)>& write) {
   const FactoryScope scope(kFactory, at);
+  const SliceScope one({});  // what the host writes is no slice of anything
   if (o.device.is_meta) return finish(make_empty(shape, t, o.device), o, at);
   Tensor host = make_empty(shape, t, Device::cpu());
   write(host.impl()->data, host.numel());
@@ -137,6 +139,7 @@ void manual_seed(u64 seed) {
 }
 
 RandomCall next_random_call(RandomStream s) {
+  detail::check_slice_draws();
   for (const RandomLog* log = mode.random_log; log; log = log->outer) {
     if (!log->replaying) continue;
     if (log->next == log->calls.size())
@@ -242,6 +245,7 @@ Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at) {
 
 Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,
                    Frame at) {
+  const SliceScope one({});
   TensorOptions host;
   host.dtype = as;
   host.device = Device::cpu();

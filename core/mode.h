@@ -64,6 +64,7 @@ enum SlowPath : u32 {
   kSlowEnvironment = 16,  // WT_KERNEL is set, or this thread has not looked yet
   kSlowSaving = 32,       // a save policy or a checkpoint is in force; 128: autograd/autopilot.h
   kSlowConstant = 64,     // derivatives were taken without create_graph: operators hand the mark on
+  kSlowSliced = 256,      // operands may have slices: vmap() runs, or a backward through one
 };
 
 enum class Determinism : u8 { standard, strict };
@@ -120,6 +121,7 @@ enum ProcessSlow : u32 {
   kSlowDevices = 2,      // more than one cuda device is in use
   kSlowObserved = 4,     // a profiler observer is registered
   kSlowCapture = 8,      // some thread's work goes into a graph
+  kSlowSlices = 16,      // some tensor has slices (core/slices.h)
   kSlowHostCopies = 256  // counted: host tensors that a device reads or writes right now
 };
 extern constinit std::atomic<u32> process_slow;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <ostream>
 
+#include "warptape/core/slices.h"
 #include "warptape/core/tensor.h"
 // How gdb prints them, in a section of its own that every program with this file in it carries.
 #include "warptape/gdb_printers.inc"
@@ -150,6 +151,10 @@ struct Printer {
 
 std::string to_string(const Tensor& t) {
   if (!t.defined()) return "tensor(undefined)";
+  if (detail::slices_of(t.impl())) {
+    const detail::Unsliced all;
+    return "slices of vmap(): " + to_string(Tensor(detail::every_slice(t.impl())));
+  }
   const std::string tail = str(", ", dtype_name(t.dtype()), ", ", to_string(t.device()),
                                t.requires_grad() ? ", requires_grad" : "", ")");
   if (t.device().is_meta) return str("tensor(..., shape=", t.shape(), tail);

@@ -15,6 +15,7 @@
 #include "warptape/core/out_of_memory.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/returned_memory.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/storage_companion.h"
 #include "warptape/core/tensor_impl.h"
 
@@ -265,6 +266,7 @@ bool StorageLog::has(const Storage* s) const {
 }
 
 Storage* allocate_slow(Device d, i64 bytes) {
+  if (thread_memory.slow & kSlowInSlices) return allocate_sliced(d, bytes);
   register_thread();
   take_off_freed();
   ThreadMemory& t = thread_memory;

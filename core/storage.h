@@ -85,7 +85,12 @@ struct ThreadMemory {
 };
 extern constinit thread_local ThreadMemory thread_memory;
 // Why each allocation of this thread goes through allocate_slow().
-enum SlowAllocation : u32 { kSlowFailing = 1, kSlowLogged = 2, kSlowWatched = 4 };
+enum SlowAllocation : u32 {
+  kSlowFailing = 1,
+  kSlowLogged = 2,
+  kSlowWatched = 4,
+  kSlowInSlices = 8  // blocks have several slices (core/slices.h)
+};
 
 // 64-byte steps to 1 KiB, then four steps an octave: at most 25 % lost.
 constexpr u32 size_class(u64 bytes) {

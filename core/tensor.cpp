@@ -9,6 +9,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/mode.h"
+#include "warptape/core/slices.h"
 
 namespace wt {
 namespace detail {
@@ -45,8 +46,10 @@ void* Tensor::host_data(DType t, bool writing, Frame at) const {
             : d.kind == DeviceKind::simt ? ", whose memory stands for a GPU's: no host reads it"
                                          : ", where the host cannot read them",
             "\n  at ", describe_place(at), d.is_meta ? "" : "\n  Try .to(Device::cpu())"));
-  if (p->storage->special()) [[unlikely]]
+  if (p->storage->special()) [[unlikely]] {
+    detail::refuse_slices("data", p, at);
     detail::wait_for_host_access(p);
+  }
   if (writing) p->cell->wrote(mode.frame);
   return p->data;
 }
@@ -120,6 +123,7 @@ namespace detail {
 
 void copy_out(const Tensor& t, DType as, void* destination, Frame at) {
   if (!t.defined()) use_of_undefined();
+  refuse_slices("item", t.impl(), at);
   const Device d = t.device();
   if (d.is_meta)
     throw PlacementError(

@@ -11,6 +11,8 @@ namespace wt {
 // (to 16 and 8 bits by way of f32), overflow gives inf (e4m3: NaN). Float to integer: towards zero,
 // clamped to the type's range, NaN gives 0. Integer to integer: modulo 2^bits. To bool: v != 0.
 struct CopyArgs {
+  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = true;
   View out, in;
   i64 bytes() const { return out.bytes() + in.bytes(); }
   i64 flops() const { return 0; }
@@ -19,6 +21,8 @@ WT_CONTRACT(copy, CopyArgs);
 
 // out[i] = value: integers from `i`, floats and bool from `f` (both are set: Scalar has both).
 struct FillArgs {
+  static constexpr int kSliceViews = 1;
+  static constexpr bool kSliceBroadcast = true;
   View out;
   double f = 0;
   i64 i = 0;

@@ -57,6 +57,22 @@ struct MatmulArgs {
   };
   Batch batch[kMaxDims - 2];  // outermost first; only the first batch_ndim are set
 
+  // The slices of vmap() as batch dimensions (kernels/run_slices.h), where these are enough to
+  // describe them.
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    const int n = s.levels();
+    if (batch_ndim + n > kMaxDims - 2 || row_sum || epilogue.residual || epilogue.aux) return false;
+    for (int k = 0; k < n; ++k)
+      if (s.step(bias, k) != 0) return false;
+    for (int d = batch_ndim; d-- > 0;) batch[n + d] = batch[d];
+    const i64 item = item_size(dtype);
+    for (int k = 0; k < n; ++k)
+      batch[k] = {s.count(k), s.step(out, k) / item, s.step(a, k) / item, s.step(b, k) / item};
+    batch_ndim = u8(batch_ndim + n);
+    return true;
+  }
+
   // For the check that kernels get device memory only.
   template <class F>
   void visit_pointers(F&& f) const {

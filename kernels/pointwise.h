@@ -73,6 +73,8 @@ using Grad1 = Grad<F, 1>;
 // is out's too, except: predicates write bool, and operand 0 of `where` is bool.
 template <class F>
 struct PointwiseArgs {
+  static constexpr int kSliceViews = 1 + F::kArity;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = true;
   View out;
   View in[F::kArity];
   double scalar = 0;   // for floating tensors

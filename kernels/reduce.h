@@ -295,6 +295,9 @@ struct LogSumExp : Kind<Output::same, false> {
 // Floats f64, f32, f16, bf16, and integers i64, i32, u8 and bool where the entry takes them.
 template <class F>
 struct ReduceArgs {
+  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = false;
+  void shift_axes(int n) { mask <<= n; }
   View out, in;
   u32 mask = 0;
   F f{};

@@ -7,6 +7,7 @@
 #include "warptape/core/storage.h"
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/run_first_use.h"
+#include "warptape/kernels/run_slices.h"
 #include "warptape/kernels/run_tuned.h"
 
 namespace wt {
@@ -123,6 +124,7 @@ WT_COLD void launch_tried(const Args& a, const Launch& l, const Variant<Args>& v
 template <class Args>
 WT_COLD void launch_slowly(const Args& a, const Launch& given, const Variant<Args>& v) {
   if (given.device.is_meta) return;
+  if (v.launch == &launch_slices<Args>) return launch_slices(a, given);
   Launch l = given;
   if (process_slow.load(std::memory_order_relaxed) & (kSlowStreams | kSlowDevices))
     prepare_launch(&a, sizeof a, l);
@@ -145,7 +147,8 @@ WT_HOT const Variant<Args>& choose(const Args& a, const Device& d, const OpInfo*
   if (!list) [[unlikely]]
     detail::no_variant(ContractTable<Args>::kName, op, d.kind, detail::built_on<Args>(), nullptr);
   const Variant<Args>* v = nullptr;
-  if (mode.slow & (kSlowOverride | kSlowEnvironment)) [[unlikely]] {
+  if (mode.slow & (kSlowOverride | kSlowEnvironment | kSlowSliced)) [[unlikely]] {
+    if (detail::points_into_slices(&a, sizeof a)) return detail::kSlicesVariant<Args>;
     v = detail::overridden(a, *list, d);
     if (!v) v = detail::tuned_variant(a, *list, d);
   }
@@ -202,5 +205,21 @@ struct ContractList {
   const ContractInfo* end() const { return rows + count; }
 };
 ContractList all_contracts();
+
+namespace detail {
+template <class Args>
+void launch_slices(const Args& a, const Launch& l) {
+  SlicedLaunch s(&a, sizeof a, l.op, ContractTable<Args>::kName);
+  if constexpr (requires { a.out; }) s.check_written(a.out);
+  Args all = a;
+  if (lead_slices(all, s)) return run(all, Launch{l.op, l.stream, nullptr, l.device});
+  s.tell_of_loop();
+  for (bool more = s.first(); more; more = s.next()) {
+    Args one = a;
+    s.move(&one);
+    run(one, Launch{l.op, l.stream, nullptr, l.device});
+  }
+}
+}  // namespace detail
 
 }  // namespace wt

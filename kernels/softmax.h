@@ -11,6 +11,9 @@ namespace wt {
 // without a finite maximum (all -inf, a NaN, a +inf) gives NaN, as in PyTorch. Nothing is saved
 // beside y.
 struct SoftmaxForwardArgs {
+  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = false;
+  void shift_axes(int n) { axis += n; }
   View y, x;
   int axis;
   bool log = false;
@@ -23,6 +26,9 @@ WT_CONTRACT(softmax_forward, SoftmaxForwardArgs);
 // gx = gy - exp(y) * sum(gy)            log_softmax
 // gx, gy, y: one shape and dtype, any strides. gx may be gy. Reads the forward's output only.
 struct SoftmaxBackwardArgs {
+  static constexpr int kSliceViews = 3;
+  static constexpr bool kSliceBroadcast = false;
+  void shift_axes(int n) { axis += n; }
   View gx, gy, y;
   int axis;
   bool log = false;

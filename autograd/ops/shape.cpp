@@ -17,6 +17,7 @@
 #include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/graph_capture.h"
+#include "warptape/core/slices.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -475,6 +476,7 @@ Tensor to_device(const In& x, Device d) {
   if (!x.impl()) detail::use_of_undefined(x.frame());
   const Device from = device_of(x.impl());
   if (from == d) return in_place_of(x, Tensor(detail::retained(x.impl())));
+  detail::refuse_slices("to_device", x.impl(), x.frame());
   if (from.is_meta && !d.is_meta)
     throw PlacementError(str("[to_device] a meta tensor has no values to move to ", to_string(d),
                              "\n  at ", describe(x.frame()),
