@@ -190,6 +190,17 @@ void add_spatial(Callers& to) {
     const Tensor theta = d.tensor(d.bent({size[0], axes, axes + 1}));
     return affine_grid(theta, d.as_argument(size), {.align_corners = d.flag()});
   };
+  to["grid_sample"] = [](Draw& d) {
+    d.floats();
+    const int axes = 2 + int(d.pick(2));
+    Shape image{1 + d.pick(2), d.size()}, places{image[0]};
+    for (int i = 0; i < axes; ++i) image.push_back(1 + d.pick(4)), places.push_back(d.size());
+    places.push_back(axes);
+    const Tensor x = d.tensor(d.bent(image)), grid = d.tensor(d.bent(places), -2, 2);
+    GridSampleOptions o{GridSampleMode(d.pick(2)), GridSamplePadding(d.pick(3)), d.flag()};
+    if (axes == 2 ? d.chance(0.4) : d.chance(0.1)) o.mode = GridSampleMode::bicubic;
+    return grid_sample(x, grid, o);
+  };
   to["upsample"] = [](Draw& d) {
     d.floats();
     const int axes = 1 + int(d.pick(3));
