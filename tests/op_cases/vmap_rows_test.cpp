@@ -2,7 +2,6 @@
 // give one by one, values and gradients, taken inside (one of each slice) and outside (through it).
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 
 #include "warptape/autograd/compare.h"
@@ -154,7 +153,7 @@ bool small(const Sample& s) {
 
 TEST_CASE("operators: vmap() gives what the calls give one by one", "[ops][vmap]") {
   const WarningHandler before = set_warning_handler(nullptr);
-  std::set<std::string> refused;
+  std::map<std::string, std::string> refused;  // and what was said
   for (const OpCase& row : op_cases()) {
     if (!selection().fits("op", row.name)) continue;
     for (const Device& d : {Device::cpu(), Device::simt()}) {
@@ -175,14 +174,14 @@ TEST_CASE("operators: vmap() gives what the calls give one by one", "[ops][vmap]
           INFO(e.what());
           const bool known = std::string(e.what()).find("vmap()") != std::string::npos;
           CHECK(known);
-          refused.insert(row.name);
+          refused.emplace(row.name, std::string(e.what()) + "\n  " + c.call().label);
         }
       }
     }
   }
   set_warning_handler(before);
   std::string unexpected;
-  for (const std::string& name : refused)
-    if (!kRefused.count(name)) unexpected += " " + name;
+  for (const auto& [name, said] : refused)
+    if (!kRefused.count(name)) unexpected += "\n" + name + ": " + said;
   CHECK(unexpected == "");
 }
