@@ -17,6 +17,7 @@
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/einsum.h"
 #include "warptape/autograd/ops/elementwise_loss.h"
+#include "warptape/autograd/ops/embedding_bag.h"
 #include "warptape/autograd/ops/fold.h"
 #include "warptape/autograd/ops/fourier.h"
 #include "warptape/autograd/ops/fused_conv.h"
@@ -45,3 +46,4 @@
 #include "warptape/autograd/ops/sort.h"
 #include "warptape/autograd/ops/spectral.h"
 #include "warptape/autograd/ops/stats.h"
+#include "warptape/autograd/ops/svd.h"

@@ -1,6 +1,7 @@
 // Square matrices as products of a lower and an upper triangular one, with partial pivoting.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/dense_slices.h"
 
 namespace wt {
 
@@ -10,8 +11,10 @@ namespace wt {
 // singular; its column of l stays undivided), else 0. Dense, f32 or f64 as `in`; the last two axes
 // are the matrices. With n = 0 nothing is written.
 struct LuArgs {
-  static constexpr int kSliceViews = 5;  // kernels/run_slices.h
-  static constexpr bool kSliceBroadcast = false;
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    return lead_dense(s, out, rows, sign, info, in);
+  }
   View out, rows, sign, info, in;
   i64 bytes() const {
     return out.bytes() + rows.bytes() + sign.bytes() + info.bytes() + in.bytes();

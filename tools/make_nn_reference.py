@@ -194,6 +194,10 @@ def activations():
 def others():
     module("linear", nn.Linear(3, 2), (2, 4, 3))
     module("embedding", nn.Embedding(5, 3, padding_idx=-2), torch.tensor([[1, 4, 1], [3, 0, 3]]))
+    module("embedding_bag", nn.EmbeddingBag(5, 3, mode="max", padding_idx=2),
+           torch.tensor([[1, 4, 2], [2, 2, 2], [0, 3, 3]]))  # fmt: skip
+    module("embedding_bag_offsets", nn.EmbeddingBag(5, 3, mode="sum"), torch.tensor([1, 4, 1, 0, 2, 3]),
+           torch.tensor([0, 2, 2]), (6,))  # fmt: skip
     module("unflatten", nn.Unflatten(1, (2, -1)), (2, 6, 2))
     module("flatten", nn.Flatten(1, 2), (2, 3, 2, 2))
     module(

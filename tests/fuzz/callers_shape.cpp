@@ -378,6 +378,23 @@ void add_indices(Callers& to) {
     if (d.flag()) o.padding_idx = d.number(-rows, rows - 1);
     return embedding(at, w, o);
   };
+  to["embedding_bag"] = [](Draw& d) {
+    d.floats();
+    const i64 rows = 1 + d.pick(5), n = d.size();
+    const bool listed = d.flag();
+    const Shape s = listed ? Shape{n} : Shape{d.size(), n};
+    const Tensor at = d.index(d.bent(s), rows), w = d.tensor(d.bent({rows, d.size()}));
+    EmbeddingBagOptions o;
+    o.mode = EmbeddingBagMode(d.pick(3));
+    // Offsets that ascend from 0: other devices take what the cpu refuses.
+    if (listed)
+      o.offsets = cat(
+          {zeros({1}, {.dtype = DType::i64}), d.number(0, n) + zeros({1}, {.dtype = DType::i64})});
+    if (listed) o.include_last_offset = d.flag();
+    if (d.flag()) o.padding_idx = d.number(-rows, rows - 1);
+    if (o.mode == EmbeddingBagMode::sum && d.flag()) o.per_sample_weights = d.tensor(d.bent(s));
+    return embedding_bag(at, w, o);
+  };
   to["embedding_backward"] = [](Draw& d) {
     d.floats();
     Shape s = d.shape(0, 3);

@@ -190,6 +190,17 @@ void add_spatial(Callers& to) {
     const Tensor theta = d.tensor(d.bent({size[0], axes, axes + 1}));
     return affine_grid(theta, d.as_argument(size), {.align_corners = d.flag()});
   };
+  to["grid_sample"] = [](Draw& d) {
+    d.floats();
+    const int axes = 2 + int(d.pick(2));
+    Shape image{1 + d.pick(2), d.size()}, places{image[0]};
+    for (int i = 0; i < axes; ++i) image.push_back(1 + d.pick(4)), places.push_back(d.size());
+    places.push_back(axes);
+    const Tensor x = d.tensor(d.bent(image)), grid = d.tensor(d.bent(places), -2, 2);
+    GridSampleOptions o{GridSampleMode(d.pick(2)), GridSamplePadding(d.pick(3)), d.flag()};
+    if (axes == 2 ? d.chance(0.4) : d.chance(0.1)) o.mode = GridSampleMode::bicubic;
+    return grid_sample(x, grid, o);
+  };
   to["upsample"] = [](Draw& d) {
     d.floats();
     const int axes = 1 + int(d.pick(3));
@@ -356,6 +367,37 @@ void add_products(Callers& to) {
   to["det"] = [=](Draw& d) {
     d.floats();
     return det(regular(d, d.size()));
+  };
+  to["slogdet"] = [=](Draw& d) {
+    d.floats();
+    const auto [sign, logabsdet] = slogdet(regular(d, d.size()));
+    return std::vector<Tensor>{sign, logabsdet};
+  };
+  // Singular values that keep apart, and nothing infinite: elsewhere gradients are not unique.
+  const auto apart = [](Draw& d, i64 n) {
+    const Tensor a = clamp(d.tensor(d.bent({n, n}), -1, 1), -1, 1);
+    const Tensor values = arange(2, 2 * n + 2, 2).to(a.dtype()).to(a.device());
+    return mul(where(eq(a, a), a, zeros_like(a)), 0.1) + diag_embed(values);
+  };
+  to["svd"] = [=](Draw& d) {  // the signs of the vectors are free
+    d.floats();
+    Tensor a = clamp(d.tensor(d.bent({d.size(), d.size()})), -3, 3);
+    a = d.flag() ? apart(d, d.size()) : detach(where(eq(a, a), a, zeros_like(a)));
+    const auto [u, s, vh] = svd(a, {.full_matrices = d.flag()});
+    const i64 k = s.size(-1);
+    return matmul(mul(slice(u, -1, {0, k}), (s * s).unsqueeze(-2)), slice(vh, -2, {0, k}));
+  };
+  to["svdvals"] = [=](Draw& d) {
+    d.floats();
+    return svdvals(apart(d, d.size()));
+  };
+  to["pinv"] = [=](Draw& d) {
+    d.floats();
+    return pinv(regular(d, d.size()), {.rtol = d.real(0, 0.1)});
+  };
+  to["matrix_rank"] = [=](Draw& d) {
+    d.floats();
+    return matrix_rank(regular(d, d.size()), {.atol = d.real(0, 0.1)});
   };
   to["qr"] = [](Draw& d) {
     d.floats();

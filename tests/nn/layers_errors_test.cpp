@@ -97,6 +97,11 @@ TEST_CASE("other layers refuse numbers and shapes that do not fit", "[layers]") 
   REFUSES("[Embedding] padding_idx 4 is outside [-4, 4)",
           nn::Embedding::from_pretrained(ones({4, 2}), true, 4));
   REFUSES("use of an undefined tensor", nn::Embedding::from_pretrained(Tensor()));
+  REFUSES("[EmbeddingBag] sizes must be at least 1, got 0 and 2", nn::EmbeddingBag{0, 2});
+  REFUSES("[EmbeddingBag] padding_idx 4 is outside [-4, 4)",
+          nn::EmbeddingBag{4, 2, {.padding_idx = 4}});
+  REFUSES("[EmbeddingBag] a table has 2 axes, got [3]",
+          nn::EmbeddingBag::from_pretrained(ones({3})));
   REFUSES("[max_pool2d]", nn::MaxPool2d{2}(ones({3})));
 }
 

@@ -99,6 +99,27 @@ TEST_CASE("Embedding picks rows; the padding row gets no gradient", "[layers]") 
   CHECK_THROWS_AS((nn::Embedding{4, 2, {.padding_idx = 4}}), IndexError);
 }
 
+TEST_CASE("EmbeddingBag adds rows up; the padding row is passed over", "[layers]") {
+  const LeakGuard guard;
+  nn::EmbeddingBag table{4, 2, {.mode = EmbeddingBagMode::sum, .padding_idx = -3}};
+  CHECK(values(table.weight.tensor()[1]) == Values{0, 0});
+  const Tensor rows = table(tensor({0, 1, 3, 0, 2}), tensor({0, 3}));
+  CHECK(rows.shape() == Shape{2, 2});
+  sum(rows).backward();
+  CHECK(values(table.weight->grad()) == Values{2, 2, 0, 0, 1, 1, 1, 1});
+  CHECK(table(tensor({{0, 1, 3}})).shape() == Shape{1, 2});
+  const Tensor weighted = table(tensor({{0, 3}}), Tensor(), tensor({{2.0, -1.0}}, {.dtype = f32}));
+  const Tensor w = table.weight.tensor();
+  CHECK(values(weighted[0]) == values(2 * w[0] - w[3]));
+  CHECK_THROWS_AS((void)table(tensor({{4}})), IndexError);
+  CHECK(values(nn::EmbeddingBag{4, 2}.weight.tensor()).size() == 8);
+  // Offsets with the end of the last bag; the mean is PyTorch's default.
+  nn::EmbeddingBag ends = nn::EmbeddingBag::from_pretrained(tensor({{1.0}, {2.0}, {6.0}}), true,
+                                                            {.include_last_offset = true});
+  CHECK(values(ends(tensor({0, 1, 2}), tensor({0, 1, 3}))) == Values{1, 4});
+  CHECK_FALSE(ends.weight->requires_grad());
+}
+
 TEST_CASE("Dropout drops in training only", "[layers]") {
   const LeakGuard guard;
   nn::Dropout drop{0.5};

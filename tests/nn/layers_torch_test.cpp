@@ -131,6 +131,13 @@ TEST_CASE("PyTorch's modules: linear, embedding, shapes, a sequence of layers", 
   const LeakGuard guard;
   check_torch("linear", nn::Linear{3, 2, {.dtype = f64}});
   check_torch("embedding", nn::Embedding{5, 3, {.padding_idx = -2, .dtype = f64}});
+  check_torch(
+      "embedding_bag",
+      nn::EmbeddingBag{5, 3, {.mode = EmbeddingBagMode::max, .padding_idx = 2, .dtype = f64}});
+  const auto weighted = nn::EmbeddingBag{5, 3, {.mode = EmbeddingBagMode::sum, .dtype = f64}};
+  check_torch("embedding_bag_offsets", weighted, [weighted](const Tensors& x) mutable -> Tensors {
+    return {weighted(x[0], x[1], x[2])};
+  });
   check_torch("unflatten", nn::Unflatten{1, {2, -1}});
   check_torch("flatten", nn::Flatten{1, 2});
   check_torch("sequential",

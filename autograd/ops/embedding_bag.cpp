@@ -1,0 +1,237 @@
+// Bags of rows of a table, made of other operators. Sums of pieces of a list are what the gradient
+// of an embedding adds up: rows of one index. The largest of pieces is found by comparing
+// neighbours at distances 1, 2, 4, ...: the last of a piece then knows it.
+#include "warptape/autograd/ops/embedding_bag.h"
+
+#include "warptape/autograd/composite_scope.h"
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/index.h"
+#include "warptape/autograd/ops/internal/dtype_checks.h"
+#include "warptape/autograd/ops/internal/loss_checks.h"
+#include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/scan.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/sort.h"
+#include "warptape/core/factories.h"
+
+namespace wt {
+namespace info {
+constexpr OpInfo embedding_bag{.name = "embedding_bag", .composite = true};
+}
+
+namespace {
+
+TensorOptions whole_numbers_on(Device d) { return {.dtype = DType::i64, .device = d}; }
+
+// The rows of all bags, one after the other.
+struct Bags {
+  Tensor indices;  // [M]
+  Tensor weight;   // [V, D]
+  Tensor bag;      // [M], of each index: i64 of [0, count], count for what is in no bag
+  i64 count;       // of bags
+  i64 longest;     // no bag has more rows
+  bool regular;    // all have as many, before some are passed over
+  std::optional<i64> padding;
+};
+
+// --- checks ---
+
+bool indexes(DType t) { return t == DType::i64 || t == DType::i32; }
+
+// On other devices than the cpu the host does not wait for their values.
+void check_offsets(const OpScope& s, const Tensor& offsets, i64 n) {
+  if (s.device() != Device::cpu()) return;
+  i64 before = 0, k = 0;
+  for (const i64 at : offsets.to(DType::i64).to_vector<i64>()) {
+    if (k == 0 && at != 0) s.fail<IndexError>(str("offsets must begin with 0, got ", at));
+    if (at < before)
+      s.fail<IndexError>(str("offsets must ascend: ", at, " follows ", before, " at position ", k));
+    if (at > n)
+      s.fail<IndexError>(str("offset ", at, " at position ", k, " is outside [0, ", n, "]"));
+    before = at;
+    ++k;
+  }
+}
+
+void check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
+  const Geometry &list = s.geometry(0), &table = s.geometry(1);
+  if (!indexes(list.dtype))
+    s.fail<DtypeError>(str("indices must be i64 or i32, got ", dtype_name(list.dtype)),
+                       ".to(DType::i64)");
+  if (table.ndim != 2)
+    s.fail<ShapeError>(
+        str("the table must be [rows, width], got ", int(table.ndim), " dimensions"));
+  detail::require_floating(s, 1);
+  if (list.ndim != 1 && list.ndim != 2)
+    s.fail<ShapeError>(str("indices must be [bags, length], or 1-d with offsets, got ",
+                           int(list.ndim), " dimensions"));
+  if (list.ndim == 1 && !o.offsets.defined())
+    s.fail<UsageError>("1-d indices need offsets, which say where bags begin");
+  if (list.ndim == 2 && (o.offsets.defined() || o.include_last_offset))
+    s.fail<UsageError>("offsets are for 1-d indices: the rows of these are the bags");
+  if (o.offsets.defined()) {
+    if (!indexes(o.offsets.dtype()))
+      s.fail<DtypeError>(str("offsets must be i64 or i32, got ", dtype_name(o.offsets.dtype())),
+                         ".to(DType::i64)");
+    if (o.offsets.ndim() != 1)
+      s.fail<ShapeError>(str("offsets must be 1-d, got ", o.offsets.shape()));
+    if (o.include_last_offset && o.offsets.numel() == 0)
+      s.fail<ShapeError>("include_last_offset needs an offset");
+    check_offsets(s, o.offsets, list.numel);
+  }
+  if (o.per_sample_weights.defined()) {
+    if (o.mode != EmbeddingBagMode::sum)
+      s.fail<UsageError>("per_sample_weights are for EmbeddingBagMode::sum");
+    if (o.per_sample_weights.shape() != shape_of(list))
+      s.fail<ShapeError>(str("per_sample_weights must have the shape of the indices, ",
+                             shape_of(list), ", got ", o.per_sample_weights.shape()));
+    if (o.per_sample_weights.dtype() != table.dtype)
+      s.fail<DtypeError>(str("per_sample_weights are ", dtype_name(o.per_sample_weights.dtype()),
+                             ", the table ", dtype_name(table.dtype)));
+  }
+  const i64 rows = table.shape[0];
+  if (o.padding_idx && (*o.padding_idx < -rows || *o.padding_idx >= rows))
+    s.fail<IndexError>(
+        str("padding_idx ", *o.padding_idx, " is outside [", -rows, ", ", rows, ")"));
+}
+
+// --- which index is in which bag ---
+
+// Places of a list of n that come after k + 1 of the offsets: k. -1 before the first.
+Tensor bag_of_places(const Tensor& offsets, i64 n) {
+  const TensorOptions whole = whole_numbers_on(offsets.device());
+  const Tensor begins = index_add(zeros({n + 1}, whole), 0, offsets, ones(offsets.shape(), whole));
+  return sub(slice(cumsum(begins, 0), 0, {0, n}), 1);
+}
+
+Bags bags_of(const CompositeScope& s, const EmbeddingBagOptions& o) {
+  const NoGrad no_grad;
+  Bags b;
+  const Tensor given = s.operand(0);
+  b.weight = s.operand(1);
+  b.indices = reshape(given, {given.numel()});
+  const i64 n = b.indices.numel();
+  if (given.ndim() == 2) {
+    b.count = given.size(0), b.longest = given.size(1);
+    const Tensor number = arange(b.count, whole_numbers_on(s.device()));
+    b.bag = reshape(expand(unsqueeze(number, 1), given.shape()), {n});
+    b.regular = true;
+  } else {
+    b.count = o.offsets.numel() - (o.include_last_offset ? 1 : 0), b.longest = n;
+    b.bag = bag_of_places(o.offsets, n);
+    b.bag = where(lt(b.bag, 0), b.count, b.bag);
+    b.regular = false;
+  }
+  if (o.padding_idx) {
+    b.padding = *o.padding_idx < 0 ? *o.padding_idx + b.weight.size(0) : *o.padding_idx;
+    b.bag = where(eq(b.indices, *b.padding), b.count, b.bag);
+  }
+  return b;
+}
+
+// How many indices each bag has: [count, 1].
+Tensor bag_lengths(const Bags& b, DType t) {
+  const TensorOptions whole = whole_numbers_on(b.bag.device());
+  const Tensor n = index_add(zeros({b.count + 1}, whole), 0, b.bag, ones(b.bag.shape(), whole));
+  return unsqueeze(to_dtype(slice(n, 0, {0, b.count}), t), 1);
+}
+
+// --- sum and mean ---
+
+Tensor sum_of_bags(const Bags& b, const Tensor& sample_weights, bool mean) {
+  const DType t = loss_dtype(b.weight.dtype());
+  Tensor rows = to_dtype(embedding(b.indices, b.weight, {.padding_idx = b.padding}), t);
+  // What is passed over counts nothing, whatever is in its row.
+  if (b.padding && (b.regular || sample_weights.defined()))
+    rows = where(unsqueeze(eq(b.bag, b.count), 1), 0.0, rows);
+  if (sample_weights.defined())
+    rows = mul(rows, unsqueeze(to_dtype(reshape(sample_weights, {b.indices.numel()}), t), 1));
+  Tensor y;
+  if (b.regular)
+    y = sum(reshape(rows, {b.count, b.longest, b.weight.size(1)}), 1);
+  else
+    y = slice(embedding_backward(rows, b.bag, b.count + 1, {.padding_idx = b.count}), 0,
+              {0, b.count});
+  return mean ? div(y, maximum(bag_lengths(b, t), 1.0)) : y;
+}
+
+// --- max ---
+
+// Which of the rows has the largest element of each column of each bag: its index, i64 or i32
+// [count, D], and which bags have none, bool [count, 1].
+struct LargestRows {
+  Tensor index, none;
+};
+LargestRows largest_rows(const Bags& b) {
+  const NoGrad no_grad;
+  const TensorOptions whole = whole_numbers_on(b.bag.device());
+  const i64 n = b.indices.numel(), width = b.weight.size(1);
+  Tensor bag = b.bag, indices = b.indices, value = embedding(indices, b.weight.detach());
+  if (b.padding) {  // what is passed over does not stand between the rows of a bag
+    const Tensor order = argsort(bag);
+    bag = gather(bag, 0, order);
+    indices = gather(indices, 0, order);
+    value = index_select(value, 0, order);
+  } else if (b.regular && n > 0) {
+    const Tensor place = argmax(reshape(value, {b.count, b.longest, width}), 1);
+    return {gather(reshape(indices, {b.count, b.longest}), 1, place),
+            zeros({b.count, 1}, {.dtype = DType::boolean, .device = b.bag.device()})};
+  }
+  Tensor place = expand(unsqueeze(arange(n, whole), 1), {n, width});
+  for (i64 step = 1; step < n && step < b.longest; step *= 2) {
+    const Slice here{step, n}, before{0, n - step};
+    const Tensor same = unsqueeze(eq(slice(bag, 0, here), slice(bag, 0, before)), 1);
+    const Tensor own = slice(value, 0, here), other = slice(value, 0, before);
+    const Tensor earlier = logical_and(same, logical_or(ge(other, own), isnan(other)));
+    value = cat({slice(value, 0, {0, step}), where(earlier, other, own)}, 0);
+    place = cat({slice(place, 0, {0, step}),
+                 where(earlier, slice(place, 0, before), slice(place, 0, here))},
+                0);
+  }
+  Tensor last = scatter(full({b.count + 1}, -1, whole), 0, bag, arange(n, whole));
+  last = slice(last, 0, {0, b.count});
+  const Tensor none = unsqueeze(lt(last, 0), 1);
+  if (n == 0) return {zeros({b.count, width}, whole), none};
+  place = index_select(place, 0, clamp_min(last, 0));
+  return {gather(expand(unsqueeze(indices, 1), {n, width}), 0, place), none};
+}
+
+Tensor max_of_bags(const Bags& b) {
+  const LargestRows r = largest_rows(b);
+  if (b.weight.size(0) == 0)  // and so no index
+    return zeros({b.count, b.weight.size(1)},
+                 {.dtype = b.weight.dtype(), .device = b.weight.device()});
+  return where(r.none, 0.0, gather(b.weight, 0, r.index));
+}
+
+}  // namespace
+
+Tensor embedding_bag(const In& indices, const In& weight, const EmbeddingBagOptions& options) {
+  std::optional<In> more[2];
+  const In* in[4] = {&indices, &weight};
+  int n = 2;
+  if (options.offsets.defined()) in[n++] = &more[0].emplace(options.offsets);
+  if (options.per_sample_weights.defined()) in[n++] = &more[1].emplace(options.per_sample_weights);
+  const In* const* list = in;
+  CompositeScope s(info::embedding_bag, list, n, Types::any);
+  check_bags(s, options);
+  const Bags b = bags_of(s, options);
+  check_numel(s, {b.count + 1, b.weight.size(1)});
+  Tensor y =
+      options.mode == EmbeddingBagMode::max
+          ? max_of_bags(b)
+          : sum_of_bags(b, options.per_sample_weights, options.mode == EmbeddingBagMode::mean);
+  return s.finish(to_dtype(std::move(y), s.dtype(1)));
+}
+
+namespace detail {
+OpInfos embedding_bag_ops() {
+  static constexpr const OpInfo* kOps[] = {&info::embedding_bag};
+  return kOps;
+}
+}  // namespace detail
+
+}  // namespace wt
