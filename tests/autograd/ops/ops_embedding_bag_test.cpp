@@ -25,8 +25,7 @@ constexpr EmbeddingBagMode kModes[] = {EmbeddingBagMode::sum, EmbeddingBagMode::
 TEST_CASE("embedding_bag: offsets are checked by value on the cpu") {
   const Tensor at = whole({0, 1, 2}), w = ones({3, 2});
   const auto refusal = [&](const std::vector<i64>& offsets) {
-    return headline(
-        message_of([&] { (void)embedding_bag(at, w, {.offsets = whole(offsets)}); }));
+    return headline(message_of([&] { (void)embedding_bag(at, w, {.offsets = whole(offsets)}); }));
   };
   CHECK(refusal({1, 2}) == "IndexError: [embedding_bag] offsets must begin with 0, got 1");
   CHECK(refusal({0, 2, 1}) ==
