@@ -16,6 +16,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/sort.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/slices.h"
 
 namespace wt {
 namespace info {
@@ -41,9 +42,9 @@ struct Bags {
 
 bool indexes(DType t) { return t == DType::i64 || t == DType::i32; }
 
-// On other devices than the cpu the host does not wait for their values.
+// On other devices than the cpu the host does not wait for their values; inside vmap() it has none.
 void check_offsets(const OpScope& s, const Tensor& offsets, i64 n) {
-  if (s.device() != Device::cpu()) return;
+  if (s.device() != Device::cpu() || detail::slices_of(offsets.impl())) return;
   i64 before = 0, k = 0;
   for (const i64 at : offsets.to(DType::i64).to_vector<i64>()) {
     if (k == 0 && at != 0) s.fail<IndexError>(str("offsets must begin with 0, got ", at));

@@ -23,7 +23,8 @@ struct EmbeddingBagOptions {
 // PyTorch: F.embedding_bag, without max_norm, scale_grad_by_freq and sparse. Throws ShapeError,
 // DtypeError, UsageError for options that do not go together, IndexError for indices outside [0, V)
 // and for offsets that are not as said or lie outside the indices: at once on the cpu. On other
-// devices it is thrown at the next wait, and offsets that do not ascend from 0 are not found.
+// devices it is thrown at the next wait, and there and inside vmap() offsets that do not ascend
+// from 0 are not found.
 WT_API Tensor embedding_bag(const In& indices, const In& weight,
                             const EmbeddingBagOptions& options = {});
 
