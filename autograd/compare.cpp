@@ -25,12 +25,6 @@ Tensor computing(const Tensor& x) {
   return x.to(is_floating(x.dtype()) ? f32 : DType::i64);
 }
 
-// Differences of integers are exact up to 2^53; 16 bits would round the tolerance.
-Tensor widened(const Tensor& x) {
-  if (x.dtype() == f32 || x.dtype() == f64) return x;
-  return x.to(is_floating(x.dtype()) ? f32 : f64);
-}
-
 bool all_of(const OpScope& s, const Tensor& each) { return all(each).item(s.frame()) != 0; }
 
 }  // namespace
@@ -50,13 +44,7 @@ bool allclose(const In& a, const In& b, const AllcloseOptions& o) {
     s.fail<UsageError>(str("rtol and atol must be at least 0, got ", o.rtol, " and ", o.atol));
   broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   const NoGrad no_grad;
-  const Tensor x = widened(s.operand(0)), y = widened(s.operand(1));
-  const Tensor distance = abs(x - y);
-  // An infinite distance is within an infinite tolerance, which rtol makes of an infinite y.
-  const Tensor near = logical_and(isfinite(distance), le(distance, abs(y) * o.rtol + o.atol));
-  Tensor close = logical_or(near, eq(x, y));
-  if (o.equal_nan) close = logical_or(close, logical_and(isnan(x), isnan(y)));
-  return all_of(s, close);
+  return all_of(s, isclose(s.operand(0), s.operand(1), o));
 }
 
 }  // namespace wt

@@ -200,15 +200,9 @@ static void accumulate_leaf(Leaf* l, Tensor t) {
   l->written = true;
 }
 
-void Engine::leaf_arrived(Leaf* l, Tensor t) {
-  if (mode.slow & kSlowSliced) [[unlikely]] {
-    detail::sum_closed_slices(t, nullptr);
-    if (!capturing_ && detail::slices_of(t.impl()))
-      throw UsageError(str("[backward] inside of vmap() each slice has a gradient of its own, and ",
-                           shape_text(l), " has room for one\n  Try grad() or grads()"));
-  }
-  if (capturing_) {
-    if (l->capture != ~0u) capture(l->capture, l, 0, t);
+static void take_in(Engine& e, Leaf* l, Tensor t) {
+  if (e.capturing_) {
+    if (l->capture != ~0u) e.capture(l->capture, l, 0, t);
   } else if (!l->hooks.empty()) {
     if (!l->pending)
       l->pending = t.release_impl();
@@ -217,6 +211,17 @@ void Engine::leaf_arrived(Leaf* l, Tensor t) {
   } else {
     accumulate_leaf(l, std::move(t));
   }
+}
+
+void Engine::leaf_arrived(Leaf* l, Tensor t) {
+  if (!(mode.slow & kSlowSliced)) [[likely]]
+    return take_in(*this, l, std::move(t));
+  detail::sum_closed_slices(t, nullptr);
+  if (!capturing_ && detail::slices_of(t.impl()))
+    throw UsageError(str("[backward] inside of vmap() each slice has a gradient of its own, and ",
+                         shape_text(l), " has room for one\n  Try grad() or grads()"));
+  const detail::SliceScope plain({});
+  take_in(*this, l, std::move(t));
 }
 
 // The last use has arrived: hooks see the walk's sum, then it is accumulated, then buckets hear.
@@ -238,6 +243,8 @@ void Engine::leaf_done(Leaf* l) {
 static void retain_gradient(RetainedGrad& r, const TensorImpl* g) {
   const CategoryScope scope(Category::gradient);
   if (r.grad) return detail::add_into(r.grad, g);
+  const detail::SliceAxes* axes = detail::slices_of(g);
+  const detail::SliceScope as_g(axes ? *axes : detail::SliceAxes{});
   Tensor own(new_like(g));
   detail::copy_into(own.impl(), g);
   r.grad = own.release_impl();
@@ -258,14 +265,11 @@ static detail::SliceAxes slices_around(const Node* n, TensorImpl* const* grads) 
 template <bool Observed>
 WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
-  std::optional<detail::SliceScope> slices;
   if constexpr (Observed)
-    if (mode.slow & kSlowSliced) {
+    if (mode.slow & kSlowSliced)
       for (u32 k = 0; k < n->n_outputs; ++k)
         if (TensorImpl*& g = gradient(t, k))
           detail::sum_closed_slices(reinterpret_cast<Tensor&>(g), n);
-      slices.emplace(slices_around(n, &gradient(t, 0)));
-    }
   if (n->spill) [[unlikely]] {
     for (const HookEntry& h : n->spill->hooks) {
       TensorImpl*& g = gradient(t, h.output);
@@ -292,6 +296,8 @@ WT_HOT void Engine::run_node(Task& t) {
     range.emplace(profiler::Range{profiler::Kind::backward, n->info->name, nullptr, n->info,
                                   n->frame, n->mode_id, device_of_key(n->output.key),
                                   mode.native_stream});
+  std::optional<detail::SliceScope> slices;
+  if (Observed && (mode.slow & kSlowSliced)) slices.emplace(slices_around(n, &gradient(t, 0)));
   Backward b(*this, n, &gradient(t, 0), capturing_);
   n->backward(b);
 }

@@ -4,9 +4,11 @@
 #pragma once
 #include "warptape/autograd/ops/add_norm.h"
 #include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/arrays.h"
 #include "warptape/autograd/ops/attention.h"
 #include "warptape/autograd/ops/channel_norm.h"
 #include "warptape/autograd/ops/composite_activation.h"
+#include "warptape/autograd/ops/composite_pointwise.h"
 #include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/ctc.h"
 #include "warptape/autograd/ops/decompose.h"
@@ -44,3 +46,4 @@
 #include "warptape/autograd/ops/sort.h"
 #include "warptape/autograd/ops/spectral.h"
 #include "warptape/autograd/ops/stats.h"
+#include "warptape/autograd/ops/svd.h"

@@ -50,12 +50,31 @@ struct ConvTensor {
   i64 at[3] = {0, 0, 0};
 };
 
+// The slices of vmap() as more images (kernels/run_slices.h): true where images of all tensors
+// follow one another, slice after slice, or where each slice is one image.
+template <class Slices, class... Tensors>
+bool fold_slices(const Slices& s, ConvShape& shape, Tensors&... tensors) {
+  const i64 item = item_size(shape.dtype);
+  const auto follows = [&](const ConvTensor& t) {
+    return shape.batch == 1 || s.step(t.data, 0) == shape.batch * t.batch * item;
+  };
+  if (s.levels() != 1 || !(... && follows(tensors))) return false;
+  if (shape.batch == 1) (..., (tensors.batch = s.step(tensors.data, 0) / item));
+  shape.batch *= s.count(0);
+  return true;
+}
+
 // bias: [out_channels], contiguous, or null.
 struct ConvForwardArgs {
   ConvShape shape;
   ConvTensor y, x, w;
   const void* bias = nullptr;
   MatmulEpilogue epilogue{};
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    return !epilogue.residual && !epilogue.aux && !s.step(w.data, 0) && !s.step(bias, 0) &&
+           fold_slices(s, shape, y, x);
+  }
   i64 bytes() const {
     const i64 of_y = 1 + (epilogue.residual != nullptr) + (epilogue.aux != nullptr);
     return item_size(shape.dtype) * (shape.x_numel() + of_y * shape.y_numel() + shape.w_numel() +
@@ -70,6 +89,10 @@ struct ConvBackwardInputArgs {
   ConvShape shape;
   ConvTensor x, y, w;
   const void* bias = nullptr;
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    return !s.step(w.data, 0) && !s.step(bias, 0) && fold_slices(s, shape, x, y);
+  }
   i64 bytes() const {
     return item_size(shape.dtype) *
            (shape.x_numel() + shape.y_numel() + shape.w_numel() + (bias ? shape.in_channels : 0));

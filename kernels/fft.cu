@@ -1,8 +1,7 @@
 // Fourier transforms on simt and cuda. Roots of unity are made first, in f64, in a table in the
 // workspace. The ladder:
 //   naive   one thread a number of y, the sum as it is written, in f64: what the others are
-//   compared
-//           with, and transforms of 2^31 numbers and more
+//           compared with, and transforms of 2^31 numbers and more
 //   stages  Stockham's order (kernels/cpu/fft_plan.h) in the workspace: a kernel a factor of n, one
 //           thread a butterfly, or a number where the factor has none; every length, at the price
 //           of reading and writing all numbers for every factor
@@ -21,6 +20,16 @@ namespace {
 
 constexpr int kThreads = 256;
 
+// Both parts in one access: of two, each would meet every bank of shared memory twice.
+template <class C>
+__device__ __forceinline__ Complex<C> get(const Complex<C>* p) {
+  return vload<Complex<C>>(p);
+}
+template <class C>
+__device__ __forceinline__ void put(Complex<C>* p, Complex<C> v) {
+  vstore(p, v);
+}
+
 // --- roots ---
 
 template <class C>
@@ -28,7 +37,7 @@ __global__ void __launch_bounds__(kThreads) fft_roots(Complex<C>* roots, i64 n) 
   const i64 t = i64(blockIdx.x) * kThreads + threadIdx.x;
   if (t >= n) return;
   const Complex<double> w = root_of_unity(t, n);
-  roots[t].re = C(w.re), roots[t].im = C(w.im);
+  put(roots + t, Complex<C>{C(w.re), C(w.im)});
 }
 template <class C>
 i64 roots_bytes(i64 n) {
@@ -87,7 +96,7 @@ __global__ void __launch_bounds__(kThreads) fft_naive(const __grid_constant__ Ff
     Complex<double> sum{0, 0};
     const i64 terms = k < a.at.y.used ? a.at.x.used : 0;
     for (i64 j = 0, t = 0; j < terms; ++j) {
-      sum = sum + a.load(row, j) * Complex<double>{a.roots[t].re, a.roots[t].im};
+      sum = sum + a.load(row, j) * get(a.roots + t);
       t = t + k < a.n ? t + k : t + k - a.n;  // j k modulo n
     }
     a.store(row, k, sum);
@@ -125,15 +134,12 @@ __device__ __forceinline__ void fft_butterfly(const FftStage& g, const Complex<C
   const u32 slice = g.total / R, p = i / g.s, q = i - p * g.s, turn = p * (g.s / g.lanes);
   Complex<C> v[R];
 #pragma unroll
-  for (int j = 0; j < R; ++j) v[j].re = x[i + j * slice].re, v[j].im = x[i + j * slice].im;
+  for (int j = 0; j < R; ++j) v[j] = get(x + i + j * slice);
   butterfly(v);
   Complex<C>* const to = y + q + R * p * g.s;
-  to[0].re = v[0].re, to[0].im = v[0].im;
+  put(to, v[0]);
 #pragma unroll
-  for (int k = 1; k < R; ++k) {
-    const Complex<C> u = v[k] * Complex<C>{roots[k * turn].re, roots[k * turn].im};
-    to[k * g.s].re = u.re, to[k * g.s].im = u.im;
-  }
+  for (int k = 1; k < R; ++k) put(to + k * g.s, v[k] * get(roots + k * turn));
 }
 // Number k of butterfly i, of any radix r.
 template <class C>
@@ -144,12 +150,10 @@ __device__ __forceinline__ void fft_sum(const FftStage& g, u32 r, const Complex<
   u32 t = k * p * (g.s / g.lanes);  // the stage's twiddle, in the roots of the sum
   Complex<C> sum{0, 0};
   for (u32 j = 0; j < r; ++j) {
-    const Complex<C> v{x[i + j * slice].re, x[i + j * slice].im};
-    sum = sum + v * Complex<C>{roots[t].re, roots[t].im};
+    sum = sum + get(x + i + j * slice) * get(roots + t);
     t = t + step < g.n ? t + step : t + step - g.n;
   }
-  Complex<C>* const to = y + q + (r * p + k) * g.s;
-  to->re = sum.re, to->im = sum.im;
+  put(y + q + (r * p + k) * g.s, sum);
 }
 
 // --- stages ---
@@ -170,8 +174,7 @@ template <class T>
 __global__ void __launch_bounds__(kThreads) fft_load(const __grid_constant__ FftChunk<T> c) {
   const u32 i = blockIdx.x * kThreads + threadIdx.x, n = u32(c.a.n);
   if (i >= c.total) return;
-  const Complex<T> v = c.a.load(c.first + i / n, i % n);
-  c.work[i].re = v.re, c.work[i].im = v.im;
+  put(c.work + i, c.a.load(c.first + i / n, i % n));
 }
 template <class T>
 __global__ void __launch_bounds__(kThreads) fft_store(const __grid_constant__ FftChunk<T> c) {
@@ -179,9 +182,7 @@ __global__ void __launch_bounds__(kThreads) fft_store(const __grid_constant__ Ff
   const i64 size = c.a.at.y.size, total = c.total / n * size, stride = i64(gridDim.x) * kThreads;
   for (i64 i = i64(blockIdx.x) * kThreads + threadIdx.x; i < total; i += stride) {
     const i64 row = i / size, k = i % size;
-    Complex<T> v{0, 0};
-    if (k < c.a.at.y.used) v.re = c.work[row * n + k].re, v.im = c.work[row * n + k].im;
-    c.a.store(c.first + row, k, v);
+    c.a.store(c.first + row, k, k < c.a.at.y.used ? get(c.work + row * n + k) : Complex<T>{0, 0});
   }
 }
 // The stages' numbers of one row are beside each other, so a butterfly belongs to a row.
@@ -313,8 +314,7 @@ __global__ void __launch_bounds__(kThreads)
     const bool along_x = a.at.x.step <= 2, along_y = a.at.y.step <= 2;
     for (u32 i = threadIdx.x; i < g.total; i += kThreads) {
       const u32 b = along_x ? i / n : i % lanes, j = along_x ? i % n : i / lanes;
-      const Complex<float> v = b < rows ? a.load(first + b, j) : Complex<float>{0, 0};
-      x[j * lanes + b].re = v.re, x[j * lanes + b].im = v.im;
+      put(x + j * lanes + b, b < rows ? a.load(first + b, j) : Complex<float>{0, 0});
     }
     g.s = lanes;
     for (int k = 0; k < radices.count; ++k) {
@@ -339,9 +339,7 @@ __global__ void __launch_bounds__(kThreads)
     const u32 size = u32(a.at.y.size);
     for (u32 i = threadIdx.x; i < size * rows; i += kThreads) {
       const u32 b = along_y ? i / size : i % rows, k = along_y ? i % size : i / rows;
-      Complex<float> v{0, 0};
-      if (k < u32(a.at.y.used)) v.re = x[k * lanes + b].re, v.im = x[k * lanes + b].im;
-      a.store(first + b, k, v);
+      a.store(first + b, k, k < u32(a.at.y.used) ? get(x + k * lanes + b) : Complex<float>{0, 0});
     }
   }
 }

@@ -21,6 +21,9 @@ namespace wt {
 // expanded; y overlaps nothing. `axis` of y and of x, which agree in all axes but this and that of
 // the pairs. n >= 1.
 struct FftArgs {
+  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr bool kSliceBroadcast = false;
+  void shift_axes(int n) { axis += n; }
   View y, x;
   int axis = 0;
   i64 n = 1;

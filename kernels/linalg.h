@@ -8,6 +8,7 @@
 // use.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/dense_slices.h"
 
 namespace wt {
 
@@ -35,6 +36,10 @@ WT_CONTRACT(solve_triangular, SolveTriangularArgs);
 // in [.., m, n] = q r, with k = min(m, n): the columns of q [.., m, k] are orthonormal, r [.., k,
 // n] is upper triangular.
 struct QrArgs {
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    return lead_dense(s, q, r, in);
+  }
   View q, r, in;
   i64 bytes() const { return q.bytes() + r.bytes() + in.bytes(); }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * 4 * q.size(q.ndim() - 1); }

@@ -38,9 +38,6 @@ __global__ void __launch_bounds__(kMatrixThreads) eigh_naive(Eigh<T> a, i64 thre
 
 // --- a block a matrix ---
 
-// Rows of the matrix that is worked on: an even number of them, so that each has a partner. A row
-// of zeros meets the others without a rotation.
-WT_HD inline int even(i64 n) { return int(n + n % 2); }
 // Elements from one row to the next. In shared memory lanes that go down a column are in different
 // banks by the odd number.
 WT_HD inline int row_step(i64 n, bool shared) { return even(n) + shared; }
@@ -48,18 +45,6 @@ WT_HD inline int row_step(i64 n, bool shared) { return even(n) + shared; }
 WT_HD inline i64 block_elements(i64 n, bool shared) {
   return i64(even(n)) * (2 * row_step(n, shared) + 1);
 }
-
-// Pair k of a round: as players of a tournament sit down, the last one stays where it is while the
-// others move on by a place.
-struct Pair {
-  int p, q;
-  __device__ __forceinline__ Pair(int round, int k, int n) {
-    p = round + k, q = round - k;
-    if (p >= n - 1) p -= n - 1;
-    if (q < 0) q += n - 1;
-    if (k == 0) q = n - 1;
-  }
-};
 
 // Rows of v are the vectors, so that lanes go along them.
 template <class T, bool Shared>

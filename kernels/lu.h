@@ -1,6 +1,7 @@
 // Square matrices as products of a lower and an upper triangular one, with partial pivoting.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/dense_slices.h"
 
 namespace wt {
 
@@ -10,8 +11,14 @@ namespace wt {
 // singular; its column of l stays undivided), else 0. Dense, f32 or f64 as `in`; the last two axes
 // are the matrices. With n = 0 nothing is written.
 struct LuArgs {
+  template <class Slices>
+  bool add_slices(const Slices& s) {
+    return lead_dense(s, out, rows, sign, info, in);
+  }
   View out, rows, sign, info, in;
-  i64 bytes() const { return out.bytes() + in.bytes(); }
+  i64 bytes() const {
+    return out.bytes() + rows.bytes() + sign.bytes() + info.bytes() + in.bytes();
+  }
   i64 flops() const { return in.ndim() < 2 ? 0 : in.numel() * in.size(in.ndim() - 1) * 2 / 3; }
 };
 WT_CONTRACT(lu, LuArgs);

@@ -52,6 +52,7 @@
 #include "warptape/kernels/sequence.h"
 #include "warptape/kernels/softmax.h"
 #include "warptape/kernels/sort.h"
+#include "warptape/kernels/svd.h"
 #include "warptape/kernels/unfold.h"
 
 namespace wt::operands {
@@ -260,6 +261,9 @@ void list_order_and_matrices(To& to) {
   to.template add<QrArgs>([](auto& a, auto& o) { o.out(a.q, a.r).in(a.in).sensitive(); });
   to.template add<EighArgs>([](auto& a, auto& o) {
     o.out(a.values, a.info).in(a.vectors, a.in).sensitive();  // a vector's sign is free
+  });
+  to.template add<SvdArgs>([](auto& a, auto& o) {
+    o.out(a.s, a.info).in(a.u, a.vh, a.in).sensitive();  // here too
   });
 }
 

@@ -186,7 +186,7 @@ run_tests() {
 shared=sum,max,argmax,any,logsumexp,norm,prod,variance,matmul,softmax_forward,softmax_backward,cross_entropy_forward
 shared+=,cross_entropy_backward,mse_forward,embedding_backward,grad_norm,copy
 shared+=,layer_norm_forward,layer_norm_backward_input,layer_norm_backward_params
-shared+=,ctc_forward,ctc_backward,cholesky,solve_triangular,qr,eigh,lu
+shared+=,ctc_forward,ctc_backward,cholesky,solve_triangular,qr,eigh,svd,lu
 shared+=,nll_forward,scan,scatter,sort,bincount,multinomial,attention_forward,attention_backward,conv_backward_weight
 shared+=,image_batch,image_color,image_erase,image_mix,image_warp,fft
 run_sanitizer() {

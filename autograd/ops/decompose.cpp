@@ -5,6 +5,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/diagonal.h"
+#include "warptape/autograd/ops/internal/matrices.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -21,64 +22,17 @@ constexpr OpInfo eigh{.name = "eigh", .autocast = Autocast::f32, .derivative = D
 
 namespace {
 
-void require_matrices(const OpScope& s, int operand, const char* name, bool square) {
-  const Geometry& g = s.geometry(operand);
-  if (g.ndim < 2)
-    s.fail<ShapeError>(str(name, " must have at least 2 dimensions, got shape ", shape_of(g)));
-  if (square && g.shape[g.ndim - 2] != g.shape[g.ndim - 1])
-    s.fail<ShapeError>(str(name, " must be square, got ", g.shape[g.ndim - 2], " rows and ",
-                           g.shape[g.ndim - 1], " columns"));
-  if (s.dtype(operand) != DType::f32 && s.dtype(operand) != DType::f64)
-    s.fail<DtypeError>(str(name, " must be f32 or f64, got ", dtype_name(s.dtype(operand))),
-                       ".to(f32)");
-}
-// Operand i with dense matrices, broadcast to the batch.
-Tensor dense(const OpScope& s, int i, const Shape& shape) {
-  const NoGrad no_grad;
-  return contiguous(expand(Tensor(detail::retained(s.impl(i))), shape));
-}
-Tensor dense(const OpScope& s) { return dense(s, 0, shape_of(s.geometry(0))); }
-Tensor turned(const Tensor& t) { return transpose(t, -2, -1); }
-
-// "" or " 3", which matrix of a batch it is.
-std::string which(const OpScope& s, i64 matrix) {
-  return s.geometry(0).ndim > 2 ? str(" ", matrix) : "";
-}
-
-Shape batch_of(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
-
-// What the kernel finds out about each matrix, beside the matrices.
-Tensor new_info(const OpScope& s) {
-  const Shape batch = batch_of(s.geometry(0));
-  return Tensor(new_contiguous(batch.data(), batch.ndim(), DType::i32, s.device()));
-}
-struct Failure {
-  i64 matrix = -1;  // the first one that could not be taken apart; -1: none
-  i64 info = 0;
-};
-// Waits for the device: an error names the line that called the operator, and nobody goes on with
-// a factor that is none.
-Failure failure_of(const OpScope& s, const Tensor& info) {
-  // No kernel writes where there is nothing to take apart.
-  if (s.device().is_meta || s.geometry(0).numel == 0) return {};
-  const NoGrad no_grad;
-  const std::vector<i32> found = info.to_vector<i32>();
-  for (size_t i = 0; i < found.size(); ++i)
-    if (found[i] != 0) return {i64(i), found[i]};
-  return {};
-}
-
 // --- cholesky ---
 // ga = (s + s^T) / 2, s = L^-T phi(L^T gL) L^-1, phi being the lower triangle with half of the
 // diagonal.
 void cholesky_backward(Backward& g) {
   const Tensor& l = g.saved(0);
-  const Tensor p = matmul(turned(l), g.take_grad());
+  const Tensor p = matmul(transposed(l), g.take_grad());
   const Tensor phi = add(tril(p, -1), diag_embed(mul(diagonal(p, 0, -2, -1), 0.5)));
   const SolveTriangularOptions o{.transposed = true};
   const Tensor x = solve_triangular(l, phi, o);
-  const Tensor s = solve_triangular(l, turned(x), o);
-  g.put(0, mul(add(s, turned(s)), 0.5));
+  const Tensor s = solve_triangular(l, transposed(x), o);
+  g.put(0, mul(add(s, transposed(s)), 0.5));
 }
 
 // --- triangular systems ---
@@ -90,7 +44,7 @@ void solve_triangular_backward(Backward& g) {
   back.transposed = !o.transposed;
   const Tensor gb = solve_triangular(a, g.take_grad(), back);
   if (g.wants(0)) {
-    const Tensor full = neg(o.transposed ? matmul(x, turned(gb)) : matmul(gb, turned(x)));
+    const Tensor full = neg(o.transposed ? matmul(x, transposed(gb)) : matmul(gb, transposed(x)));
     const int k = o.unitriangular ? 1 : 0;
     g.put_broadcast(0, o.upper ? triu(full, k) : tril(full, -k));
   }
@@ -103,13 +57,13 @@ Tensor cholesky(const In& a) {
   OpScope s(info::cholesky, a);
   require_matrices(s, 0, "a", true);
   s.save_output();
-  const Tensor in = dense(s), info = new_info(s);
+  const Tensor in = dense_matrices(s), info = new_info(s);
   Result y = s.result(shape_of(s.geometry(0)), s.dtype());
   s.record(cholesky_backward);
   run(CholeskyArgs{y.view(), view_of(in.impl()), view_of(info.impl())}, s.launch());
-  const Failure failure = failure_of(s, info);
+  const MatrixFailure failure = failure_of(s, info);
   if (failure.matrix >= 0)
-    s.fail<NumericError>(str("matrix", which(s, failure.matrix),
+    s.fail<NumericError>(str("matrix", which_matrix(s, failure.matrix),
                              " is not positive definite: its leading minor of order ", failure.info,
                              " is not positive"));
   return s.finish(std::move(y));
@@ -127,7 +81,7 @@ Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options
   right.push_back(n), right.push_back(q.shape[q.ndim - 1]);
   s.save_input(0);
   s.save_output();
-  const Tensor matrix = dense(s, 0, left), sides = dense(s, 1, right);
+  const Tensor matrix = dense_matrices(s, 0, left), sides = dense_matrices(s, 1, right);
   Tensor x;
   {
     const NoGrad no_grad;
@@ -150,7 +104,7 @@ QrResult qr(const In& a) {
   const int n = left.ndim();
   const i64 k = std::min(left[n - 2], left[n - 1]);
   left[n - 1] = right[n - 2] = k;
-  const Tensor in = dense(s);
+  const Tensor in = dense_matrices(s);
   std::vector<Result> out;
   out.push_back(s.result(left, s.dtype()));
   out.push_back(s.result(right, s.dtype()));
@@ -163,15 +117,15 @@ EighResult eigh(const In& a) {
   OpScope s(info::eigh, a);
   require_matrices(s, 0, "a", true);
   const Shape shape = shape_of(s.geometry(0));
-  const Tensor in = dense(s), info = new_info(s);
+  const Tensor in = dense_matrices(s), info = new_info(s);
   std::vector<Result> out;
   out.push_back(s.result(Shape(shape.data(), shape.ndim() - 1), s.dtype()));
   out.push_back(s.result(shape, s.dtype()));
   run(EighArgs{out[0].view(), out[1].view(), view_of(in.impl()), view_of(info.impl())}, s.launch());
-  const Failure failure = failure_of(s, info);
+  const MatrixFailure failure = failure_of(s, info);
   if (failure.matrix >= 0)
     s.fail<NumericError>(
-        str("the iteration does not converge for matrix", which(s, failure.matrix)));
+        str("the iteration does not converge for matrix", which_matrix(s, failure.matrix)));
   std::vector<Tensor> t = s.finish(std::move(out));
   return {std::move(t[0]), std::move(t[1])};
 }

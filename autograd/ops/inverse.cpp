@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops/decompose.h"
 #include "warptape/autograd/ops/diagonal.h"
 #include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/internal/matrices.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -21,23 +22,10 @@ namespace info {
 constexpr OpInfo solve{.name = "solve", .autocast = Autocast::f32};
 constexpr OpInfo inverse{.name = "inverse", .autocast = Autocast::f32};
 constexpr OpInfo det{.name = "det", .autocast = Autocast::f32};
+constexpr OpInfo slogdet{.name = "slogdet", .autocast = Autocast::f32};
 }  // namespace info
 
 namespace {
-
-Tensor flipped(const Tensor& t) { return transpose(t, -2, -1); }
-Shape leading(const Geometry& g) { return Shape(g.shape, g.ndim - 2); }
-
-void require_square(const OpScope& s) {
-  const Geometry& g = s.geometry(0);
-  if (g.ndim < 2)
-    s.fail<ShapeError>(str("a must have at least 2 dimensions, got shape ", shape_of(g)));
-  if (g.shape[g.ndim - 2] != g.shape[g.ndim - 1])
-    s.fail<ShapeError>(str("a must be square, got ", g.shape[g.ndim - 2], " rows and ",
-                           g.shape[g.ndim - 1], " columns"));
-  if (s.dtype() != DType::f32 && s.dtype() != DType::f64)
-    s.fail<DtypeError>(str("a must be f32 or f64, got ", dtype_name(s.dtype())), ".to(f32)");
-}
 
 struct Factors {
   Tensor lu, rows, sign, info;
@@ -45,8 +33,8 @@ struct Factors {
 // Of operand 0; without recording.
 Factors factors_of(const OpScope& s) {
   const NoGrad no_grad;
-  const Tensor a = contiguous(detach(Tensor(detail::retained(s.impl(0)))));
-  const Shape batch = leading(s.geometry(0));
+  const Tensor a = detach(dense_matrices(s));
+  const Shape batch = batch_of(s.geometry(0));
   Shape rows = batch;
   rows.push_back(a.size(-1));
   const TensorOptions like{.dtype = a.dtype(), .device = a.device()};
@@ -60,13 +48,9 @@ Factors factors_of(const OpScope& s) {
 
 // Throws for the first singular matrix. Waits for the device.
 void require_regular(const OpScope& s, const Factors& f) {
-  if (s.device().is_meta || s.geometry(0).numel == 0) return;
-  const NoGrad no_grad;
-  const std::vector<i32> found = f.info.to_vector<i32>();
-  for (size_t i = 0; i < found.size(); ++i)
-    if (found[i] != 0)
-      s.fail<NumericError>(str("matrix", s.geometry(0).ndim > 2 ? str(" ", i) : "",
-                               " is singular: its pivot ", found[i], " is 0"));
+  if (const MatrixFailure failure = failure_of(s, f.info); failure.matrix >= 0)
+    s.fail<NumericError>(str("matrix", which_matrix(s, failure.matrix), " is singular: its pivot ",
+                             failure.info, " is 0"));
 }
 
 // b [.., n, k], whose batch is that of the factors broadcast.
@@ -79,30 +63,38 @@ Tensor substituted(const Factors& f, const Tensor& b) {
 
 void solve_backward(Backward& g) {
   const Tensor &a = g.saved(0), &x = g.saved(1);
-  const Tensor gb = solve(flipped(a), g.take_grad());
-  if (g.wants(0)) g.put_broadcast(0, neg(matmul(gb, flipped(x))));
+  const Tensor gb = solve(transposed(a), g.take_grad());
+  if (g.wants(0)) g.put_broadcast(0, neg(matmul(gb, transposed(x))));
   if (g.wants(1)) g.put_broadcast(1, gb);
 }
 void inverse_backward(Backward& g) {
-  const Tensor back = flipped(g.saved(0));
+  const Tensor back = transposed(g.saved(0));
   g.put(0, neg(matmul(matmul(back, g.take_grad()), back)));
+}
+// share a^-T, a number of `share` for each matrix.
+Tensor in_shares(const Tensor& share, const Tensor& a) {
+  return mul(unsqueeze(unsqueeze(share, -1), -1), transposed(inverse(a)));
 }
 void det_backward(Backward& g) {
   const Tensor share = mul(g.take_grad(), g.saved(1));
-  g.put(0, mul(unsqueeze(unsqueeze(share, -1), -1), flipped(inverse(g.saved(0)))));
+  g.put(0, in_shares(share, g.saved(0)));
+}
+void slogdet_backward(Backward& g) {  // the sign is constant wherever there is a derivative
+  const Tensor& a = g.saved(0);
+  g.put(0, g.has_grad(1) ? in_shares(g.take_grad(1), a) : zeros_like(a));
 }
 
 }  // namespace
 
 Tensor solve(const In& a, const In& b) {
   OpScope s(info::solve, a, b);
-  require_square(s);
+  require_matrices(s, 0, "a", true);
   const Geometry &p = s.geometry(0), &q = s.geometry(1);
   if (q.ndim < 2)
     s.fail<ShapeError>(str("b must have at least 2 dimensions, got shape ", shape_of(q)));
   const i64 n = p.shape[p.ndim - 1], rows = q.shape[q.ndim - 2];
   if (n != rows) s.fail<ShapeError>(str("a has ", n, " columns, b has ", rows, " rows"));
-  Shape right = broadcast_operands(s, leading(p), leading(q));
+  Shape right = broadcast_operands(s, batch_of(p), batch_of(q));
   right.push_back(n), right.push_back(q.shape[q.ndim - 1]);
   s.save_input(0);
   s.save_output();
@@ -120,7 +112,7 @@ Tensor solve(const In& a, const In& b) {
 
 Tensor inverse(const In& a) {
   OpScope s(info::inverse, a);
-  require_square(s);
+  require_matrices(s, 0, "a", true);
   s.save_output();
   const Factors f = factors_of(s);
   require_regular(s, f);
@@ -138,7 +130,7 @@ Tensor inverse(const In& a) {
 
 Tensor det(const In& a) {
   OpScope s(info::det, a);
-  require_square(s);
+  require_matrices(s, 0, "a", true);
   s.save_input(0);
   s.save_output();
   const Factors f = factors_of(s);
@@ -152,9 +144,27 @@ Tensor det(const In& a) {
   return s.finish(std::move(y));
 }
 
+SlogdetResult slogdet(const In& a) {
+  OpScope s(info::slogdet, a);
+  require_matrices(s, 0, "a", true);
+  s.save_input(0);
+  const Factors f = factors_of(s);
+  std::vector<Result> out;
+  {
+    const NoGrad no_grad;
+    const Tensor pivots = diagonal(f.lu, 0, -2, -1);
+    out.push_back(OpScope::adopt(mul(f.sign, prod(sign(pivots), -1))));
+    out.push_back(OpScope::adopt(sum(log(abs(pivots)), -1)));
+  }
+  s.record(slogdet_backward);
+  std::vector<Tensor> t = s.finish(std::move(out));
+  return {std::move(t[0]), std::move(t[1])};
+}
+
 namespace detail {
 OpInfos inverse_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::solve, &info::inverse, &info::det};
+  static constexpr const OpInfo* kOps[] = {&info::solve, &info::inverse, &info::det,
+                                           &info::slogdet};
   return kOps;
 }
 }  // namespace detail

@@ -2,7 +2,9 @@
 // differences elsewhere and for higher derivatives.
 #include "warptape/autograd/ops/linalg.h"
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
@@ -23,6 +25,8 @@ constexpr OpInfo bmm{.name = "bmm", .autocast = Autocast::lower, .composite = tr
 constexpr OpInfo addmm{.name = "addmm", .autocast = Autocast::lower, .composite = true};
 constexpr OpInfo outer{.name = "outer", .composite = true};
 constexpr OpInfo dot{.name = "dot", .autocast = Autocast::lower, .composite = true};
+constexpr OpInfo tensordot{.name = "tensordot", .autocast = Autocast::lower, .composite = true};
+constexpr OpInfo kron{.name = "kron", .composite = true};
 constexpr OpInfo cdist{.name = "cdist", .autocast = Autocast::f32};
 }  // namespace info
 
@@ -90,6 +94,99 @@ Tensor dot(const In& a, const In& b) {
   require_ndim(s, 1, "b", 1);
   require_equal(s, "the sizes of a and b", s.geometry(0).shape[0], s.geometry(1).shape[0]);
   return s.finish(matmul(s.operand(0), s.operand(1)));
+}
+
+// --- tensordot, kron ---
+
+namespace {
+
+struct Side {
+  std::vector<i64> order;  // of its axes: contracted ones last, or first
+  Shape free;
+  i64 rows = 1, inner = 1;
+};
+Side side_of(const OpScope& s, int operand, const std::vector<int>& contracted, bool last) {
+  const Shape shape = shape_of(s.geometry(operand));
+  Side side;
+  for (int d = 0; d < shape.ndim(); ++d) {
+    if (std::count(contracted.begin(), contracted.end(), d)) continue;
+    side.order.push_back(d);
+    side.free.push_back(shape[d]);
+    side.rows *= shape[d];
+  }
+  for (const int d : contracted) side.inner *= shape[d];
+  side.order.insert(last ? side.order.end() : side.order.begin(), contracted.begin(),
+                    contracted.end());
+  return side;
+}
+
+Tensor contracted(CompositeScope& s, const Dims& a_dims, const Dims& b_dims) {
+  std::vector<int> lists[2];
+  for (const int k : {0, 1}) {
+    const Dims& dims = k ? b_dims : a_dims;
+    const int n = s.geometry(k).ndim;
+    s.axes(dims, n);  // refuses repeats
+    for (int i = 0; i < (dims.is_all() ? n : int(dims.size())); ++i)
+      lists[k].push_back(dims.is_all() ? i : s.axis(dims[i], n));
+  }
+  require_equal(s, "the numbers of axes of a and b", i64(lists[0].size()), i64(lists[1].size()));
+  for (size_t i = 0; i < lists[0].size(); ++i) {
+    const int p = lists[0][i], q = lists[1][i];
+    const i64 m = s.geometry(0).shape[p], n = s.geometry(1).shape[q];
+    if (m != n)
+      s.fail<ShapeError>(str("axis ", p, " of a and axis ", q, " of b differ: ", m, " and ", n));
+  }
+  const Side a = side_of(s, 0, lists[0], true), b = side_of(s, 1, lists[1], false);
+  if (a.free.ndim() + b.free.ndim() > kMaxDims)
+    s.fail<ShapeError>(str("the result would have ", a.free.ndim() + b.free.ndim(),
+                           " dimensions, at most ", kMaxDims));
+  Shape result = a.free;
+  for (const i64 n : b.free) result.push_back(n);
+  check_numel(s, result);
+  const Tensor left = reshape(permute(s.operand(0), a.order), {a.rows, a.inner});
+  const Tensor right = reshape(permute(s.operand(1), b.order), {b.inner, b.rows});
+  return s.finish(reshape(matmul(left, right), result));
+}
+
+}  // namespace
+
+Tensor tensordot(const In& a, const In& b, const Dims& a_dims, const Dims& b_dims) {
+  CompositeScope s(info::tensordot, a, b, Types::same);
+  return contracted(s, a_dims, b_dims);
+}
+
+Tensor tensordot(const In& a, const In& b, i64 dims) {
+  CompositeScope s(info::tensordot, a, b, Types::same);
+  const int n = s.geometry(0).ndim, m = s.geometry(1).ndim;
+  if (dims < 0 || dims > n || dims > m)
+    s.fail<ShapeError>(
+        str("dims must be in [0, ", n < m ? n : m, "], the axes of both, got ", dims));
+  std::vector<int> last, first;
+  for (int d = 0; d < int(dims); ++d) last.push_back(n - int(dims) + d), first.push_back(d);
+  return contracted(s, last, first);
+}
+
+Tensor kron(const In& a, const In& b) {
+  CompositeScope s(info::kron, a, b);
+  const Geometry &g = s.geometry(0), &h = s.geometry(1);
+  const int n = g.ndim > h.ndim ? g.ndim : h.ndim;
+  if (2 * n > kMaxDims)
+    s.fail<ShapeError>(str("takes at most ", kMaxDims / 2, " dimensions, got ", n));
+  const auto size = [n](const Geometry& v, int d) {
+    return d < n - v.ndim ? 1 : v.shape[d - (n - v.ndim)];
+  };
+  Shape outside, inside, result;  // a's axes, each before one of size 1; b's, each behind one
+  for (int d = 0; d < n; ++d) {
+    const i64 p = size(g, d), q = size(h, d);
+    i64 both = 0;
+    if (!mul_fits(p, q, both)) s.fail<ShapeError>(str("the size of axis ", d, " overflows"));
+    outside.push_back(p), outside.push_back(1);
+    inside.push_back(1), inside.push_back(q);
+    result.push_back(both);
+  }
+  check_numel(s, result);
+  const Tensor x = reshape(s.operand(0), outside), y = reshape(s.operand(1), inside);
+  return s.finish(reshape(mul(x, y), result));
 }
 
 // --- cdist ---
@@ -211,8 +308,8 @@ Tensor cdist(const In& a, const In& b, double p) {
 
 namespace detail {
 OpInfos linalg_ops() {
-  static constexpr const OpInfo* kOps[] = {&info::bmm, &info::addmm, &info::outer, &info::dot,
-                                           &info::cdist};
+  static constexpr const OpInfo* kOps[] = {&info::bmm,       &info::addmm, &info::outer, &info::dot,
+                                           &info::tensordot, &info::kron,  &info::cdist};
   return kOps;
 }
 }  // namespace detail

@@ -9,8 +9,9 @@
 
 namespace wt::bench {
 
-// What an operator is given. Only normal and positive ones have the problem's dtype.
-enum class Fill { normal, positive, zeros, index, lengths, truth };
+// What an operator is given. Of the problem's dtype are normal ones, positive ones, those above 1
+// and those between -1 and 1.
+enum class Fill { normal, positive, above_one, within_one, zeros, index, lengths, truth };
 struct Given {
   Shape shape;
   Fill fill = Fill::normal;

@@ -5,11 +5,19 @@
 
 namespace wt::bench {
 
+// Of which numbers x is drawn, from n of N(0, 1).
+enum class Draw {
+  normal,      // n
+  positive,    // |n| + 0.01
+  above_one,   // |n| + 1.01
+  within_one,  // n / (1 + |n|)
+};
+
 class Maker {
  public:
   Maker(Device d, u64 seed, std::vector<Tensor>& keep) : device_(d), seed_(seed), keep_(keep) {}
-  // N(0, 1), or its absolute value + 0.01. The same numbers on every device.
-  Tensor normal(const Shape& s, DType t, bool positive = false);
+  // The same numbers on every device.
+  Tensor normal(const Shape& s, DType t, Draw draw = Draw::normal);
   // Integers in [0, n), i64.
   Tensor indices(const Shape& s, i64 n);
   // Bits of `bytes` host bytes in device memory, as u8.

@@ -22,6 +22,18 @@ u64 mix(u64 x) {
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
   return x ^ (x >> 31);
 }
+double drawn(double n, Draw draw) {
+  switch (draw) {
+    case Draw::positive:
+      return std::fabs(n) + 0.01;
+    case Draw::above_one:
+      return std::fabs(n) + 1.01;
+    case Draw::within_one:
+      return n / (1 + std::fabs(n));
+    default:
+      return n;
+  }
+}
 double uniform(u64 i) { return (double(mix(i) >> 11) + 0.5) / double(u64{1} << 53); }
 
 // The first `have` elements repeated over the whole of x.
@@ -40,26 +52,26 @@ constexpr i64 kTile = i64{1} << 18;
 }  // namespace
 
 // The first numbers of a seed, made once: drawing them costs more than most kernels.
-static const Tensor& normal_tile(u64 seed, DType t, bool positive) {
-  static std::map<std::tuple<u64, DType, bool>, Tensor> tiles;
-  Tensor& tile = tiles[{seed, t, positive}];
+static const Tensor& normal_tile(u64 seed, DType t, Draw draw) {
+  static std::map<std::tuple<u64, DType, Draw>, Tensor> tiles;
+  Tensor& tile = tiles[{seed, t, draw}];
   if (tile.defined()) return tile;
   std::vector<double> v(static_cast<size_t>(kTile));
   const u64 base = mix(seed) & ~u64{1};
   for (i64 i = 0; i < kTile; ++i) {
     const double x = std::sqrt(-2 * std::log(uniform(base + u64(2 * i)))) *
                      std::cos(6.283185307179586 * uniform(base + u64(2 * i) + 1));
-    v[size_t(i)] = positive ? std::fabs(x) + 0.01 : x;
+    v[size_t(i)] = drawn(x, draw);
   }
   return tile = tensor(v).to(t);
 }
 
-Tensor Maker::normal(const Shape& s, DType t, bool positive) {
+Tensor Maker::normal(const Shape& s, DType t, Draw draw) {
   const Tensor out = kept(empty(s, {.dtype = t, .device = device_}));
   const i64 n = std::min(out.numel(), kTile);
   ++seed_;
   if (n == 0) return out;
-  const Tensor& tile = normal_tile(seed_, t, positive);
+  const Tensor& tile = normal_tile(seed_, t, draw);
   copy_bytes(out.impl()->data, device_, tile.impl()->data, Device::cpu(), n * item_size(t));
   repeat(out, n, device_);
   return out;

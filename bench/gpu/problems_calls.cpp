@@ -385,6 +385,8 @@ void add_matrices(Rows to) {
   to.add({"lu"}, kFloat, small, wide, one([](const T& x) { return inverse(definite(x)); }));
   to.add({"qr"}, kFloat, small, wide, one([](const T& x) { return qr(x).q; }));
   to.add({"eigh"}, kFloat, small, wide, one([](const T& x) { return eigh(definite(x)).values; }));
+  to.add({"svd"}, kFloat, small, wide,
+         one([](const T& x) { return svd(x, {.full_matrices = false}).s; }));
   // Points, others, coordinates.
   to.add({"cdist_forward", "cdist_backward"}, kFloat, {{33, 65, 17}}, {{1000, 1000, 64}},
          {{4096, 4096, 128}}, [](const Shape& s) {

@@ -64,7 +64,7 @@ Problem image_color_problem(Device d, DType, Scale scale, int shape, int sets) {
   const BatchShape s = batch_shape(scale, shape);
   return in_place(
       problem_of(d, DType::f32, text_of(s), sets, [&](Maker& m, std::vector<Tensor>& out) {
-        out = {m.normal({s.batch, s.channels, s.side, s.side}, DType::f32, true)};
+        out = {m.normal({s.batch, s.channels, s.side, s.side}, DType::f32, Draw::positive)};
         ImageColorArgs a{.rule = {.ops = 15}, .seed = 3};
         for (int k = 0; k < 4; ++k)
           a.rule.least[k] = k == 3 ? -0.1 : 0.6, a.rule.most[k] = k == 3 ? 0.1 : 1.4;

@@ -56,6 +56,18 @@ class Recorder : public profiler::Observer {
   std::vector<Storage*> blocks_, held_;
 };
 
+Draw draw_of(Fill f) {
+  switch (f) {
+    case Fill::positive:
+      return Draw::positive;
+    case Fill::above_one:
+      return Draw::above_one;
+    case Fill::within_one:
+      return Draw::within_one;
+    default:
+      return Draw::normal;
+  }
+}
 Tensor made(Maker& m, const Given& g, DType t, Device d) {
   switch (g.fill) {
     case Fill::index:
@@ -67,7 +79,7 @@ Tensor made(Maker& m, const Given& g, DType t, Device d) {
     case Fill::zeros:
       return full(g.shape, -0.0, {.dtype = t, .device = d});
     default:
-      return m.normal(g.shape, t, g.fill == Fill::positive).set_requires_grad(is_floating(t));
+      return m.normal(g.shape, t, draw_of(g.fill)).set_requires_grad(is_floating(t));
   }
 }
 

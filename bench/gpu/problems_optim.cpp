@@ -54,7 +54,7 @@ Problem rule_problem(Device d, DType t, Scale scale, int shape, int sets) {
                                a.param = data(out[0]);
                                a.grad = data(m.normal({n}, t));
                                for (int k = 0; k < states; ++k) {
-                                 out.push_back(m.normal({n}, t, true));
+                                 out.push_back(m.normal({n}, t, Draw::positive));
                                  a.state[k] = data(out.back());
                                }
                                a.n = n, a.dtype = t;
@@ -93,7 +93,7 @@ Problem muon_normalize_problem(Device d, DType t, Scale scale, int, int sets) {
     a.out = data(out[0]), a.in = data(m.normal({n}, t));
     a.n = n, a.dtype = t;
     a.count = norm_chunks(n), a.eps = 1e-7;
-    a.partials = data<double>(m.normal({a.count}, DType::f64, true));
+    a.partials = data<double>(m.normal({a.count}, DType::f64, Draw::positive));
     return a;
   });
 }
@@ -175,7 +175,7 @@ Problem decide_problem(Device d, DType t, Scale, int, int sets) {
   return in_place(problem_of(d, t, "100", sets, [&](Maker& m, std::vector<Tensor>& out) {
     out = {m.out({1}, DType::f64), m.out({1}, DType::f64)};
     StepDecideArgs a{};
-    a.partials = data<double>(m.normal({100}, DType::f64, true));
+    a.partials = data<double>(m.normal({100}, DType::f64, Draw::positive));
     a.count = 100, a.max_norm = 1;
     a.norm = data<double>(out[0]), a.factor = data<double>(out[1]);
     return a;

@@ -12,14 +12,16 @@ namespace {
 using Tensors = std::vector<Tensor>;
 using Run = std::function<Tensor(const Tensors&)>;
 
-// Entries that are NaN for most negative numbers.
-bool wants_positive(const std::string& name) {
+// What an entry's operands are drawn from: of others it is NaN.
+Fill fill_of(const std::string& name) {
   for (const char* entry : {"log", "sqrt", "rsqrt", "pow"})
-    if (name.starts_with(entry) && !name.starts_with("logical")) return true;
-  return false;
+    if (name.starts_with(entry) && !name.starts_with("logical")) return Fill::positive;
+  for (const char* entry : {"acos", "asin", "atanh"})
+    if (name == entry) return Fill::within_one;
+  return name == "acosh" ? Fill::above_one : Fill::normal;
 }
 std::vector<Fill> same_fills(const std::string& name, size_t count) {
-  return std::vector<Fill>(count, wants_positive(name) ? Fill::positive : Fill::normal);
+  return std::vector<Fill>(count, fill_of(name));
 }
 
 CallRow pointwise_row(std::vector<std::string> contracts, std::vector<Fill> fills, Run run) {

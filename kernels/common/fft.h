@@ -10,7 +10,7 @@ inline namespace WT_DEVICE_NS {
 #endif
 
 template <class C>
-struct Complex {
+struct alignas(2 * sizeof(C)) Complex {  // of which a GPU reads or writes both parts at once
   C re, im;
 };
 template <class C>

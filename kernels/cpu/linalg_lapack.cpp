@@ -21,7 +21,10 @@ extern "C" {
                       const T* tau, T* work, const int* lwork, int* info);                       \
   void letter##syevd_(const char* jobz, const char* uplo, const int* n, T* a, const int* lda,    \
                       T* w, T* work, const int* lwork, int* iwork, const int* liwork, int* info, \
-                      size_t, size_t);
+                      size_t, size_t);                                                           \
+  void letter##gesdd_(const char* jobz, const int* m, const int* n, T* a, const int* lda, T* s,  \
+                      T* u, const int* ldu, T* vt, const int* ldvt, T* work, const int* lwork,   \
+                      int* iwork, int* info, size_t);
 WT_LAPACK(float, s)
 WT_LAPACK(double, d)
 #undef WT_LAPACK
@@ -41,24 +44,30 @@ const char* why_not_matrix(const View& v) {
   if (std::max(m.rows, m.columns) > 32000) return "takes at most 32000 rows and columns";
   return nullptr;
 }
-#define WT_ROUTINES(T, letter)                                                         \
-  [[maybe_unused]] int potrf(int n, T* a) {                                            \
-    int info = 0;                                                                      \
-    letter##potrf_("U", &n, a, &n, &info, 1);                                          \
-    return info;                                                                       \
-  }                                                                                    \
-  void geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                         \
-    int info = 0;                                                                      \
-    letter##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                           \
-  }                                                                                    \
-  void orgqr(int m, int k, T* a, const T* tau, T* work, int lwork) {                   \
-    int info = 0;                                                                      \
-    letter##orgqr_(&m, &k, &k, a, &m, tau, work, &lwork, &info);                       \
-  }                                                                                    \
-  int syevd(int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {           \
-    int info = 0;                                                                      \
-    letter##syevd_("V", "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1); \
-    return info;                                                                       \
+#define WT_ROUTINES(T, letter)                                                               \
+  [[maybe_unused]] int potrf(int n, T* a) {                                                  \
+    int info = 0;                                                                            \
+    letter##potrf_("U", &n, a, &n, &info, 1);                                                \
+    return info;                                                                             \
+  }                                                                                          \
+  void geqrf(int m, int n, T* a, T* tau, T* work, int lwork) {                               \
+    int info = 0;                                                                            \
+    letter##geqrf_(&m, &n, a, &m, tau, work, &lwork, &info);                                 \
+  }                                                                                          \
+  void orgqr(int m, int k, T* a, const T* tau, T* work, int lwork) {                         \
+    int info = 0;                                                                            \
+    letter##orgqr_(&m, &k, &k, a, &m, tau, work, &lwork, &info);                             \
+  }                                                                                          \
+  int syevd(int n, T* a, T* w, T* work, int lwork, int* iwork, int liwork) {                 \
+    int info = 0;                                                                            \
+    letter##syevd_("V", "U", &n, a, &n, w, work, &lwork, iwork, &liwork, &info, 1, 1);       \
+    return info;                                                                             \
+  }                                                                                          \
+  int gesdd(char job, int m, int n, T* a, T* s, T* u, T* vt, int ldvt, T* work, int lwork,   \
+            int* iwork) {                                                                    \
+    int info = 0;                                                                            \
+    letter##gesdd_(&job, &m, &n, a, &m, s, u, &m, vt, &ldvt, work, &lwork, iwork, &info, 1); \
+    return info;                                                                             \
   }
 WT_ROUTINES(float, s)
 WT_ROUTINES(double, d)
@@ -153,6 +162,41 @@ void eigh_of(const EighArgs& a, void* workspace) {
   }
 }
 
+// LAPACK sees the transpose, n x m: what it calls u [n, ..] is our vh, its vt [.., m] our u.
+struct SvdCall {
+  char job;  // no vectors, as many as values, or all
+  i64 m, n, k, columns;
+  explicit SvdCall(const SvdArgs& a) {
+    const MatrixBatch in(a.in);
+    m = in.rows, n = in.columns, k = std::min(m, n);
+    columns = a.vectors() ? MatrixBatch(a.u).columns : 1;
+    job = !a.vectors() ? 'N' : columns == m && MatrixBatch(a.vh).rows == n ? 'A' : 'S';
+  }
+  // The least that LAPACK asks for, and room for blocks of columns.
+  i64 floats() const { return 4 * k * k + 7 * k + std::max(m, n) + kBlock * (m + n); }
+  i64 ints() const { return 8 * k; }
+};
+
+template <class T>
+void svd_of(const SvdArgs& a, void* workspace) {
+  const MatrixBatch in(a.in);
+  const SvdCall c(a);
+  T *const matrix = static_cast<T*>(workspace), *const work = matrix + in.size();
+  int* const ints = reinterpret_cast<int*>(work + c.floats());
+  for (i64 b = 0; b < in.count; ++b) {
+    T sum = 0;
+    const T* const from = a.in.as<T>() + b * in.size();
+    for (i64 i = 0; i < in.size(); ++i) sum += (matrix[i] = from[i]) * T(0);
+    // Of NaN and infinities LAPACK's iterations may not end.
+    a.info.as<i32>()[b] = 1;
+    if (sum != 0) continue;
+    T *const u = a.vectors() ? a.u.as<T>() + b * c.m * c.columns : nullptr,
+             *const vh = a.vectors() ? a.vh.as<T>() + b * MatrixBatch(a.vh).size() : nullptr;
+    a.info.as<i32>()[b] = gesdd(c.job, int(c.n), int(c.m), matrix, a.s.as<T>() + b * c.k, vh, u,
+                                int(c.columns), work, int(c.floats()), ints);
+  }
+}
+
 }  // namespace
 
 const char* cholesky_lapack_why_not(const CholeskyArgs& a) { return why_not_matrix(a.in); }
@@ -201,6 +245,22 @@ void eigh_lapack(const EighArgs& a, const Launch& l) {
   with_type(a.in.dtype(), [&]<class T>() { eigh_of<T>(a, l.workspace); });
 }
 
+const char* svd_lapack_why_not(const SvdArgs& a) {
+  if (const char* why = why_not_matrix(a.in)) return why;
+  const SvdCall c(a);  // its work space is counted in an int
+  return c.floats() > INT_MAX ? "takes less than 2^31 elements of work space" : nullptr;
+}
+i64 svd_lapack_workspace(const SvdArgs& a) {
+  const SvdCall c(a);
+  return (c.m * c.n + c.floats()) * item_size(a.in.dtype()) + c.ints() * 4;
+}
+
+void svd_lapack(const SvdArgs& a, const Launch& l) {
+  if (a.in.numel() == 0) return;
+  use_one_thread();
+  with_type(a.in.dtype(), [&]<class T>() { svd_of<T>(a, l.workspace); });
+}
+
 #else
 
 static constexpr const char* kNone = "this build has no OpenBLAS, with which LAPACK comes";
@@ -214,6 +274,9 @@ const char* eigh_lapack_why_not(const EighArgs&) { return kNone; }
 void eigh_lapack(const EighArgs&, const Launch&) {}
 i64 qr_lapack_workspace(const QrArgs&) { return 0; }
 i64 eigh_lapack_workspace(const EighArgs&) { return 0; }
+const char* svd_lapack_why_not(const SvdArgs&) { return kNone; }
+i64 svd_lapack_workspace(const SvdArgs&) { return 0; }
+void svd_lapack(const SvdArgs&, const Launch&) {}
 
 #endif
 

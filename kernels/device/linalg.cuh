@@ -59,6 +59,24 @@ constexpr const char* kNotShared = "takes matrices that fit into a block's share
 // A warp for each of `columns`, but no more than eight.
 inline i64 block_threads(i64 columns) { return columns < 8 ? 32 * columns : kBlockThreads; }
 
+// --- rotations of which none touches what another one does ---
+
+// An even number of rows, so that each has a partner. A row of zeros, or none, meets the others
+// without a rotation.
+WT_HD inline int even(i64 n) { return int(n + n % 2); }
+
+// Pair k of a round, of which n - 1 let each row meet every other one: as players of a tournament
+// sit down, the last one stays where it is while the others move on by a place.
+struct Pair {
+  int p, q;
+  __device__ __forceinline__ Pair(int round, int k, int n) {
+    p = round + k, q = round - k;
+    if (p >= n - 1) p -= n - 1;
+    if (q < 0) q += n - 1;
+    if (k == 0) q = n - 1;
+  }
+};
+
 // Columns, counted from one end to the other, are addressed in an int.
 inline const char* why_not_dense(const View& in) {
   const MatrixBatch m(in);

@@ -17,17 +17,21 @@ ROOT = Path(__file__).parents[2]
 BEGIN, END = "<!-- devices: written by tests/docs/built.py -->\n", "<!-- end of devices -->\n"
 # Of the headers in autograd/ops and core/tensor.h, in which the operators are declared.
 GROUPS = {
-    "elementwise, comparisons": ["pointwise", "tensor"],
+    "elementwise, comparisons": ["pointwise", "composite_activation",
+                                 "composite_pointwise", "tensor"],
     "reductions, statistics": ["reduce", "stats"],
-    "views, copies, rearranging, padding": ["shape", "arrange", "diagonal", "pad"],
+    "views, copies, rearranging, padding": ["shape", "arrange", "arrays", "diagonal", "pad",
+                                            "fold"],
     "matrix products, einsum": ["matmul", "fused_linear", "linalg", "einsum"],
     "softmax, layer and RMS norm, dropout": ["softmax", "norm", "add_norm", "dropout"],
-    "losses": ["loss", "elementwise_loss", "distance", "ctc"],
-    "indexing, embedding": ["index", "gather"],
+    "losses": ["loss", "elementwise_loss", "margin_loss", "likelihood_loss", "distance", "ctc"],
+    "indexing, embedding": ["index", "gather", "scatter_reduce"],
     "attention": ["attention"],
     "convolution, pooling, resizing, batch norm": ["conv", "fused_conv", "pool", "resize",
-                                                   "channel_norm"],
-    "sorting, scans, random draws, decompositions": ["sort", "scan", "random", "decompose"],
+                                                   "grid", "channel_norm"],
+    "Fourier transforms": ["fourier", "spectral"],
+    "sorting, order, scans, random draws": ["sort", "order", "scan", "random"],
+    "decompositions, inverses": ["decompose", "inverse"],
 }
 MOST_NAMES = 6  # that a cell lists
 TRAININGS = {
@@ -51,7 +55,7 @@ def lines_of(*command, **options):
 def families():
     """{operator: name of the header that declares it}"""
     found = {}
-    declares = re.compile(r"^\s*(?:WT_API [\w:<>]+&? |WT_IN_PLACE\()(\w+)[(,]", re.M)
+    declares = re.compile(r"^\s*(?:WT_API [\w:<>]+&? |WT_(?:IN_PLACE|WRITES)\()(\w+)[(,]", re.M)
     for header in [ROOT / "core/tensor.h", *sorted((ROOT / "autograd/ops").glob("*.h"))]:
         for name in declares.findall(header.read_text()):
             found[name] = header.stem

@@ -1,7 +1,8 @@
 """Every file and folder of this tree that a page names is there.
 
-What looks like one: a word after a folder of the tree and a slash, and in backquotes what ends like
-a source file, which may leave out the folders before (`common/rows.h`). x, X, NAME, <family> and *
+What looks like one: a word after a folder of the tree and a slash, which may begin as an #include
+does (`warptape/core/shape.h`), and in backquotes what ends like a source file, which may leave out
+the folders before (`common/rows.h`). x, X, NAME, <family> and *
 stand for names; EXAMPLES are the reader's own files.
 """
 import re
@@ -11,6 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 SKIPPED = ("build", "runs", "shared", ".git")
 FOLDERS = [p.name for p in ROOT.iterdir() if p.is_dir() and not p.name.startswith((".", *SKIPPED))]
+INCLUDED = re.compile(r"(?<![\w./])warptape/(?=(?:" + "|".join(FOLDERS) + ")/)")
 WHOLE = re.compile(r"(?<![\w./<-])((?:" + "|".join(FOLDERS) + r")/[\w./{},*<>-]*[\w/*>}])")
 SOURCE = re.compile(r"`([\w./{},*<>-]+\.(?:h|inc|cpp|cu|cuh|sh|py|cmake|md))(?::\d+)?[`, ]")
 STANDS_FOR_A_NAME = re.compile(r"[*<>]|^[A-Z]+/|(?:^|/)(?:x|X|NAME)(?:_\w+)?(?:\.|$)")
@@ -40,6 +42,7 @@ def main():
         if page.name == "CHANGELOG.md":  # tells of files that are gone
             continue
         for number, line in enumerate(page.read_text().split("\n"), 1):
+            line = INCLUDED.sub("", line)
             named = [(p, there) for p in WHOLE.findall(line)]
             named += [(p, ends) for p in SOURCE.findall(line)]
             for path, among in ((p, a) for found, a in named for p in alternatives(found)):

@@ -130,6 +130,30 @@ void add_composite_activations(Callers& to) {
   };
 }
 
+void add_composites(Callers& to) {
+  to["exp2"] = [](Draw& d) { return exp2(d.tensor()); };
+  to["xlogy"] = [](Draw& d) {
+    const Shape s = d.shape();
+    const Tensor a = d.tensor(s), b = beside(d, s);
+    return d.flag() ? xlogy(a, b) : xlogy(b, a);
+  };
+  to["addcmul"] = [](Draw& d) {
+    const Shape s = d.shape();
+    const Tensor x = beside(d, s), a = d.tensor(s), b = beside(d, s);
+    return addcmul(x, a, b, {.value = d.scalar()});
+  };
+  to["addcdiv"] = [](Draw& d) {
+    const Shape s = d.shape();
+    const Tensor x = beside(d, s), a = d.tensor(s), b = beside(d, s);
+    return addcdiv(x, a, b, {.value = d.scalar()});
+  };
+  to["isclose"] = [](Draw& d) {
+    const Shape s = d.shape();
+    const Tensor a = d.tensor(s), b = beside(d, s);
+    return isclose(a, b, {d.real(-0.1, 1), d.real(-0.1, 1), d.flag()});
+  };
+}
+
 void add_in_place(Callers& to) {
   to["clamp_"] = [](Draw& d) {
     const Scalar lo = d.scalar(), hi = d.scalar();
@@ -290,6 +314,7 @@ void add_pointwise_callers(Callers& to) {
   };
   add_reductions(to);
   add_composite_activations(to);
+  add_composites(to);
   add_in_place(to);
   add_losses(to);
 }

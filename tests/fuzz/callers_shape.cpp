@@ -169,6 +169,26 @@ void add_copies(Callers& to) {
     for (i64 i = d.pick(3); i >= 0; --i) parts.push_back(d.tensor(d.bent(s)));
     return stack(parts, d.axis(s.ndim() + 1));
   };
+  to["hstack"] = [](Draw& d) {
+    const Shape s = d.shape(0, 4);
+    std::vector<Tensor> parts;
+    for (i64 i = d.pick(3); i >= 0; --i) parts.push_back(d.tensor(d.bent(s)));
+    return hstack(parts);
+  };
+  to["vstack"] = [](Draw& d) {
+    const Shape s = d.shape(0, 4);
+    std::vector<Tensor> parts;
+    for (i64 i = d.pick(3); i >= 0; --i) parts.push_back(d.tensor(d.bent(s)));
+    return vstack(parts);
+  };
+  to["diff"] = [](Draw& d) {
+    const Shape s = d.shape(1, 4);
+    const Tensor x = d.tensor(s);
+    DiffOptions o{.n = d.number(0, 3), .dim = d.axis(s.ndim())};
+    if (d.flag()) o.prepend = d.tensor(d.bent(with_size(s, o.dim, d.size())));
+    if (d.flag()) o.append = d.tensor(d.bent(with_size(s, o.dim, d.size())));
+    return diff(x, o);
+  };
   to["slice_backward"] = [](Draw& d) {
     const Shape s = d.shape(0, 4);
     const i64 a = d.axis(s.ndim());
@@ -197,6 +217,12 @@ void add_copies(Callers& to) {
     Shape repeats;
     for (int i = 0; i < x.ndim() + int(d.pick(2)); ++i) repeats.push_back(d.number(0, 3));
     return repeat(x, d.bent(repeats));
+  };
+  to["tile"] = [](Draw& d) {
+    const Tensor x = d.tensor(d.shape(0, 3));
+    Shape repeats;
+    for (i64 i = d.pick(4); i > 0; --i) repeats.push_back(d.number(0, 3));
+    return tile(x, d.bent(repeats));
   };
   to["repeat_interleave"] = [](Draw& d) {
     const Tensor x = d.tensor();

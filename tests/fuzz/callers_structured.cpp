@@ -293,6 +293,24 @@ void add_products(Callers& to) {
     const Tensor a = d.tensor(d.bent({n})), b = d.tensor(d.bent({n}));
     return dot(a, b);
   };
+  to["tensordot"] = [](Draw& d) {
+    const Shape a = d.shape(1, 3);
+    if (d.flag()) {
+      Shape b;  // a's last axes, and some of its own
+      const i64 n = d.pick(a.ndim() + 1);
+      for (int i = a.ndim() - int(n); i < a.ndim(); ++i) b.push_back(a[i]);
+      for (i64 i = d.pick(3); i > 0; --i) b.push_back(d.size());
+      const Tensor x = d.tensor(a), y = d.tensor(d.bent(b));
+      return tensordot(x, y, d.number(n, n));
+    }
+    const Tensor x = d.tensor(a), y = d.tensor(d.bent(a));
+    const Dims dims = d.axes(a.ndim());
+    return tensordot(x, y, dims, dims);
+  };
+  to["kron"] = [](Draw& d) {
+    const Tensor a = d.tensor(d.shape(0, 3)), b = d.tensor(d.shape(0, 3));
+    return kron(a, b);
+  };
   to["cdist"] = [](Draw& d) {
     d.floats();
     const Shape lead = d.shape(0, 2);
@@ -349,6 +367,37 @@ void add_products(Callers& to) {
   to["det"] = [=](Draw& d) {
     d.floats();
     return det(regular(d, d.size()));
+  };
+  to["slogdet"] = [=](Draw& d) {
+    d.floats();
+    const auto [sign, logabsdet] = slogdet(regular(d, d.size()));
+    return std::vector<Tensor>{sign, logabsdet};
+  };
+  // Singular values that keep apart, and nothing infinite: elsewhere gradients are not unique.
+  const auto apart = [](Draw& d, i64 n) {
+    const Tensor a = clamp(d.tensor(d.bent({n, n}), -1, 1), -1, 1);
+    const Tensor values = arange(2, 2 * n + 2, 2).to(a.dtype()).to(a.device());
+    return mul(where(eq(a, a), a, zeros_like(a)), 0.1) + diag_embed(values);
+  };
+  to["svd"] = [=](Draw& d) {  // the signs of the vectors are free
+    d.floats();
+    Tensor a = clamp(d.tensor(d.bent({d.size(), d.size()})), -3, 3);
+    a = d.flag() ? apart(d, d.size()) : detach(where(eq(a, a), a, zeros_like(a)));
+    const auto [u, s, vh] = svd(a, {.full_matrices = d.flag()});
+    const i64 k = s.size(-1);
+    return matmul(mul(slice(u, -1, {0, k}), (s * s).unsqueeze(-2)), slice(vh, -2, {0, k}));
+  };
+  to["svdvals"] = [=](Draw& d) {
+    d.floats();
+    return svdvals(apart(d, d.size()));
+  };
+  to["pinv"] = [=](Draw& d) {
+    d.floats();
+    return pinv(regular(d, d.size()), {.rtol = d.real(0, 0.1)});
+  };
+  to["matrix_rank"] = [=](Draw& d) {
+    d.floats();
+    return matrix_rank(regular(d, d.size()), {.atol = d.real(0, 0.1)});
   };
   to["qr"] = [](Draw& d) {
     d.floats();

@@ -96,6 +96,10 @@ const golden::Examples kNumbers = {
      [](auto&) {
        inverse(zeros({3, 2, 2}));
      }},
+    {"singular values of what is not finite",
+     [](auto&) {
+       svd(full({2, 2}, std::numeric_limits<double>::quiet_NaN()));
+     }},
     {"a quantile beyond the last element", [](auto&) { quantile(ones({3}), 1.5, 0); }},
     {"the median of nothing",
      [](auto&) {

@@ -115,6 +115,7 @@ void add_solves(std::vector<OpCase>& rows) {
 void add_inverses(std::vector<OpCase>& rows) {
   OpCase c{"inverse", {"lu", "solve_triangular", "gather"}, kTwo};
   OpCase d{"det", {"lu", "prod"}, kTwo};
+  OpCase l{"slogdet", {"lu", "prod", "sum"}, kTwo};
   for (const Shape& shape : {Shape{3, 3},
                              {2, 3, 3},
                              {1, 1},
@@ -155,15 +156,33 @@ void add_inverses(std::vector<OpCase>& rows) {
       return y;
     };
     s.torch = str("torch.linalg.det(", kShift, ")");
-    d.samples.push_back(std::move(s));
+    d.samples.push_back(s);
+    for (const bool sign : {true, false}) {
+      s.label = sign ? "sign" : "logabsdet";
+      s.call = [sign](std::span<const Tensor> x) {
+        const SlogdetResult y = slogdet(x[0] + shift_like(x[0]));
+        return sign ? y.sign : y.logabsdet;
+      };
+      s.oracle = [det = d.samples.back().oracle, sign](const std::vector<Array>& x) {
+        Array y = det(x);
+        for (double& v : y.v) v = sign ? (v < 0 ? -1 : 1) : std::log(std::fabs(v));
+        return y;
+      };
+      s.gradients = !sign;
+      s.constant = sign;
+      s.torch = str("torch.linalg.slogdet(", kShift, ")[", sign ? 0 : 1, "]");
+      l.samples.push_back(s);
+    }
   }
   c.errors = square_errors("inverse", [](const Tensor& x) { return inverse(x); });
   c.errors.push_back(fails<NumericError>("singular",
                                          "[inverse] matrix 0 is singular: its pivot 2 is 0",
                                          {3, 2, 2}, [](const Tensor& x) { return inverse(x); }));
   d.errors = square_errors("det", [](const Tensor& x) { return det(x); });
+  l.errors = square_errors("slogdet", [](const Tensor& x) { return slogdet(x).logabsdet; });
   rows.push_back(std::move(c));
   rows.push_back(std::move(d));
+  rows.push_back(std::move(l));
 }
 
 void add_inverse_cases(std::vector<OpCase>& rows) {
