@@ -3,6 +3,8 @@
 // neighbours at distances 1, 2, 4, ...: the last of a piece then knows it.
 #include "warptape/autograd/ops/embedding_bag.h"
 
+#include <algorithm>
+
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/gather.h"
@@ -42,22 +44,26 @@ struct Bags {
 
 bool indexes(DType t) { return t == DType::i64 || t == DType::i32; }
 
-// On other devices than the cpu the host does not wait for their values; inside vmap() it has none.
-void check_offsets(const OpScope& s, const Tensor& offsets, i64 n) {
-  if (s.device() != Device::cpu() || detail::slices_of(offsets.impl())) return;
-  i64 before = 0, k = 0;
+// The length of the longest bag, or n where the host does not look: on other devices than the cpu,
+// for whose values it would wait, and inside vmap(), where it has none.
+i64 check_offsets(const OpScope& s, const Tensor& offsets, i64 n) {
+  if (s.device() != Device::cpu() || detail::slices_of(offsets.impl())) return n;
+  i64 before = 0, k = 0, longest = 0;
   for (const i64 at : offsets.to(DType::i64).to_vector<i64>()) {
     if (k == 0 && at != 0) s.fail<IndexError>(str("offsets must begin with 0, got ", at));
     if (at < before)
       s.fail<IndexError>(str("offsets must ascend: ", at, " follows ", before, " at position ", k));
     if (at > n)
       s.fail<IndexError>(str("offset ", at, " at position ", k, " is outside [0, ", n, "]"));
+    longest = std::max(longest, at - before);
     before = at;
     ++k;
   }
+  return std::max(longest, n - before);
 }
 
-void check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
+// The length of the longest bag, or a larger number.
+i64 check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
   const Geometry &list = s.geometry(0), &table = s.geometry(1);
   if (!indexes(list.dtype))
     s.fail<DtypeError>(str("indices must be i64 or i32, got ", dtype_name(list.dtype)),
@@ -73,6 +79,7 @@ void check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
     s.fail<UsageError>("1-d indices need offsets, which say where bags begin");
   if (list.ndim == 2 && (o.offsets.defined() || o.include_last_offset))
     s.fail<UsageError>("offsets are for 1-d indices: the rows of these are the bags");
+  i64 longest = list.ndim == 2 ? list.shape[1] : list.numel;
   if (o.offsets.defined()) {
     if (!indexes(o.offsets.dtype()))
       s.fail<DtypeError>(str("offsets must be i64 or i32, got ", dtype_name(o.offsets.dtype())),
@@ -81,7 +88,7 @@ void check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
       s.fail<ShapeError>(str("offsets must be 1-d, got ", o.offsets.shape()));
     if (o.include_last_offset && o.offsets.numel() == 0)
       s.fail<ShapeError>("include_last_offset needs an offset");
-    check_offsets(s, o.offsets, list.numel);
+    longest = check_offsets(s, o.offsets, list.numel);
   }
   if (o.per_sample_weights.defined()) {
     if (o.mode != EmbeddingBagMode::sum)
@@ -97,6 +104,7 @@ void check_bags(const OpScope& s, const EmbeddingBagOptions& o) {
   if (o.padding_idx && (*o.padding_idx < -rows || *o.padding_idx >= rows))
     s.fail<IndexError>(
         str("padding_idx ", *o.padding_idx, " is outside [", -rows, ", ", rows, ")"));
+  return longest;
 }
 
 // --- which index is in which bag ---
@@ -109,6 +117,7 @@ Tensor bag_of_places(const Tensor& offsets, i64 n) {
 }
 
 Bags bags_of(const CompositeScope& s, const EmbeddingBagOptions& o) {
+  const i64 longest = check_bags(s, o);
   const NoGrad no_grad;
   Bags b;
   const Tensor given = s.operand(0);
@@ -116,12 +125,12 @@ Bags bags_of(const CompositeScope& s, const EmbeddingBagOptions& o) {
   b.indices = reshape(given, {given.numel()});
   const i64 n = b.indices.numel();
   if (given.ndim() == 2) {
-    b.count = given.size(0), b.longest = given.size(1);
+    b.count = given.size(0), b.longest = longest;
     const Tensor number = arange(b.count, whole_numbers_on(s.device()));
     b.bag = reshape(expand(unsqueeze(number, 1), given.shape()), {n});
     b.regular = true;
   } else {
-    b.count = o.offsets.numel() - (o.include_last_offset ? 1 : 0), b.longest = n;
+    b.count = o.offsets.numel() - (o.include_last_offset ? 1 : 0), b.longest = longest;
     b.bag = bag_of_places(o.offsets, n);
     b.bag = where(lt(b.bag, 0), b.count, b.bag);
     b.regular = false;
@@ -218,7 +227,6 @@ Tensor embedding_bag(const In& indices, const In& weight, const EmbeddingBagOpti
   if (options.per_sample_weights.defined()) in[n++] = &more[1].emplace(options.per_sample_weights);
   const In* const* list = in;
   CompositeScope s(info::embedding_bag, list, n, Types::any);
-  check_bags(s, options);
   const Bags b = bags_of(s, options);
   check_numel(s, {b.count + 1, b.weight.size(1)});
   Tensor y =
