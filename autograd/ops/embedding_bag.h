@@ -11,7 +11,9 @@ struct EmbeddingBagOptions {
   Tensor offsets{};  // i64 or i32, of 1-d indices: where each bag begins
   EmbeddingBagMode mode = EmbeddingBagMode::mean;
   Tensor per_sample_weights{};  // what rows are multiplied with, of the indices' shape; for sum
-  bool include_last_offset = false;  // the last offset is where the last bag ends
+  // The last offset is where the last bag ends, and what follows is in no bag. (PyTorch takes it
+  // into the last bag in f64, and in part in f32: let the last offset be the number of indices.)
+  bool include_last_offset = false;
   std::optional<i64> padding_idx{};
 };
 // Rows of weight [V, D] by i64 or i32 indices, those of a bag added up, averaged, or of each column
