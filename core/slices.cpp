@@ -1,5 +1,6 @@
 #include "warptape/core/slices.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -118,7 +119,7 @@ Storage* allocate_sliced(Device d, i64 bytes) {
   const SliceScope plain({});
   auto* b = new Block{axes, nullptr};
   try {
-    b->memory = allocate(d, total);
+    b->memory = allocate(d, std::max(total, bytes));  // of no slices too: pointers lead somewhere
     enter(b);
   } catch (...) {
     if (b->memory) release(b->memory);
