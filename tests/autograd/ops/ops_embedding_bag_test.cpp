@@ -25,15 +25,15 @@ constexpr EmbeddingBagMode kModes[] = {EmbeddingBagMode::sum, EmbeddingBagMode::
 TEST_CASE("embedding_bag: offsets are checked by value on the cpu") {
   const Tensor at = whole({0, 1, 2}), w = ones({3, 2});
   const auto refusal = [&](const std::vector<i64>& offsets) {
-    return headline(
-        message_of([&] { (void)embedding_bag(at, w, {.offsets = whole(offsets)}); }));
+    return headline(message_of([&] { (void)embedding_bag(at, w, {.offsets = whole(offsets)}); }));
   };
   CHECK(refusal({1, 2}) == "IndexError: [embedding_bag] offsets must begin with 0, got 1");
   CHECK(refusal({0, 2, 1}) ==
         "IndexError: [embedding_bag] offsets must ascend: 1 follows 2 at position 2");
   CHECK(refusal({0, 4}) == "IndexError: [embedding_bag] offset 4 at position 1 is outside [0, 3]");
   CHECK(embedding_bag(at, w, {.offsets = whole({0, 3, 3})}).shape() == Shape{3, 2});
-  CHECK(embedding_bag(at, w, {.offsets = whole({})}).shape() == Shape{0, 2});
+  for (const EmbeddingBagMode mode : kModes)
+    CHECK(embedding_bag(at, w, {.offsets = whole({}), .mode = mode}).shape() == Shape{0, 2});
 }
 
 TEST_CASE("embedding_bag: rows before the first and after the last offset are in no bag") {
