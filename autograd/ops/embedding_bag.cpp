@@ -49,7 +49,9 @@ bool indexes(DType t) { return t == DType::i64 || t == DType::i32; }
 // The length of the longest bag, or n where the host does not look: on other devices than the cpu,
 // for whose values it would wait, and inside vmap(), where it has none.
 i64 check_offsets(const OpScope& s, const Tensor& offsets, i64 n) {
-  if (s.device() != Device::cpu() || detail::slices_of(offsets.impl())) return n;
+  bool seen = s.device() == Device::cpu();
+  for (int i = 0; i < s.size(); ++i) seen &= !detail::slices_of(s.impl(i));
+  if (!seen) return n;
   i64 before = 0, k = 0, longest = 0;
   for (const i64 at : offsets.to(DType::i64).to_vector<i64>()) {
     if (k == 0 && at != 0) s.fail<IndexError>(str("offsets must begin with 0, got ", at));
