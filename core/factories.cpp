@@ -193,11 +193,24 @@ Tensor ones(const Shape& shape, const TensorOptions& o, Frame at) {
   return full(shape, 1, with, at);
 }
 
-Tensor empty_like(const Tensor& t, Frame at) { return empty(t.shape(at), options_of(t, at), at); }
-Tensor zeros_like(const Tensor& t, Frame at) { return zeros(t.shape(at), options_of(t, at), at); }
-Tensor ones_like(const Tensor& t, Frame at) { return ones(t.shape(at), options_of(t, at), at); }
+// With t's slices, so that they can be written (core/slices.h).
+template <class Make>
+static Tensor made_like(const Tensor& t, Frame at, Make make) {
+  const Shape shape = t.shape(at);
+  const TensorOptions o = options_of(t, at);
+  const detail::SliceAxes* axes = mode.slow & kSlowSliced ? detail::slices_of(t.impl()) : nullptr;
+  if (!axes) return make(shape, o);
+  const detail::SliceScope slices(*axes);
+  return make(shape, o);
+}
+Tensor empty_like(const Tensor& t, Frame at) {
+  return made_like(t, at, [&](const Shape& s, const TensorOptions& o) { return empty(s, o, at); });
+}
+Tensor zeros_like(const Tensor& t, Frame at) { return full_like(t, 0, at); }
+Tensor ones_like(const Tensor& t, Frame at) { return full_like(t, 1, at); }
 Tensor full_like(const Tensor& t, Scalar v, Frame at) {
-  return full(t.shape(at), v, options_of(t, at), at);
+  return made_like(t, at,
+                   [&](const Shape& s, const TensorOptions& o) { return full(s, v, o, at); });
 }
 
 Tensor tensor(Scalar value, const TensorOptions& o, Frame at) {

@@ -77,7 +77,9 @@ void SlicedLaunch::check_written(const void* out) const {
 }
 
 bool SlicedLaunch::lead(View& v, Geometry& g, int ndim) const {
-  const int n = axes_.n, missing = ndim - v.ndim();
+  const int n = axes_.n;
+  if (ndim == 0) ndim = 1;  // a scalar's axis 0, which a contract may name
+  const int missing = ndim - v.ndim();
   if (n + ndim > kMaxDims || missing < 0) return false;
   const Geometry& from = *v.geometry;
   const i64 item = item_size(from.dtype);
