@@ -23,7 +23,27 @@ namespace {
 constexpr i64 kSlices = 3;
 
 // Operators that vmap() refuses in some way of calling them, and why.
-const std::map<std::string, std::string> kRefused{};
+const std::map<std::string, std::string> kRefused{
+    {"batch_norm", "running statistics are not mapped"},
+    {"bernoulli", "draws"},
+    {"bincount", "the result's size is in the values"},
+    {"ctc_loss", "the host reads the lengths"},
+    {"dropout", "draws"},
+    {"dropout_", "draws"},
+    {"gumbel_softmax", "draws"},
+    {"index", "the result's size is in the mask"},
+    {"index_put", "the host reads the mask"},
+    {"index_put_", "the host reads the mask"},
+    {"instance_norm", "running statistics are not mapped"},
+    {"istft", "the host looks for gaps between the windows"},
+    {"masked_select", "the result's size is in the mask"},
+    {"multinomial", "draws"},
+    {"nonzero", "the result's size is in the values"},
+    {"one_hot", "the number of classes is in the values"},
+    {"scaled_dot_product_attention", "dropout draws"},
+    {"to_device", "leaves the device of the slices"},
+    {"unique", "the result's size is in the values"},
+};
 
 // Values of each slice, and all of them stacked.
 struct Stacked {
