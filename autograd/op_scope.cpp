@@ -119,16 +119,18 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
             str("operands are on ", to_string(d), " and ", to_string(device_of(in[i]->impl()))),
             ".to(Device) on one of them"));
   const u32 process = process_slow.load(std::memory_order_relaxed);
-  if (((process & kSlowObserved) != 0) != ((mode.slow & kSlowProfile) != 0))
-    profiler::follow_observers();
-  if (process & kSlowObserved) {
-    const FrameId line = mode.frame ? mode.frame : intern_frame(in[0]->frame());
-    profiler::begin(
-        {profiler::Kind::op, info.name, nullptr, &info, line, mode.id, d, mode.native_stream});
-    restore.observed = true;
+  if (process | (mode.slow & kSlowProfile)) [[unlikely]] {
+    if (((process & kSlowObserved) != 0) != ((mode.slow & kSlowProfile) != 0))
+      profiler::follow_observers();
+    if (process & kSlowObserved) {
+      const FrameId line = mode.frame ? mode.frame : intern_frame(in[0]->frame());
+      profiler::begin(
+          {profiler::Kind::op, info.name, nullptr, &info, line, mode.id, d, mode.native_stream});
+      restore.observed = true;
+    }
+    if (process & ~u32(kSlowObserved | kSlowSlices))
+      for (int i = 0; i < n; ++i) detail::prepare_operand(in[i]->impl());
   }
-  if (process & ~u32(kSlowObserved | kSlowSlices))
-    for (int i = 0; i < n; ++i) detail::prepare_operand(in[i]->impl());
   if (mode.recomputation) detail::note_operands(in, n);
   if (mode.slow & kSlowAutocast) detail::autocast_operands(info, in, n);
   bool differ = false;
@@ -144,6 +146,10 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
   if (detail::keeps_recipes())
     for (int i = 0; i < n; ++i) detail::check_recipe(in[i]->impl());
   mode.operand = in[0];  // conversions, operators themselves, have left none
+  if (!((process & kSlowSlices) | (mode.slow & (kSlowSliced | kSlowConstant)))) [[likely]] {
+    restore.ok = true;
+    return false;
+  }
   if ((process & kSlowSlices) | (mode.slow & kSlowSliced)) open_slices(info, in, n);
   restore.ok = true;
   if (!(mode.slow & kSlowConstant && mode.grad)) return false;

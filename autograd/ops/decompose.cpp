@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/kernels/copy.h"
 #include "warptape/kernels/linalg.h"
 
 namespace wt {
@@ -82,16 +83,11 @@ Tensor solve_triangular(const In& a, const In& b, SolveTriangularOptions options
   s.save_input(0);
   s.save_output();
   const Tensor matrix = dense_matrices(s, 0, left), sides = dense_matrices(s, 1, right);
-  Tensor x;
-  {
-    const NoGrad no_grad;
-    x = clone(sides);
-  }
-  const View out = view_of(x.impl());
-  Result y = OpScope::adopt(std::move(x));
+  Result y = s.result(right, s.dtype());
   s.record(solve_triangular_backward);
   s.set_attribute(options);
-  run(SolveTriangularArgs{out, view_of(matrix.impl()), options.upper, options.transposed,
+  run(CopyArgs{y.view(), view_of(sides.impl())}, s.launch());
+  run(SolveTriangularArgs{y.view(), view_of(matrix.impl()), options.upper, options.transposed,
                           options.unitriangular},
       s.launch());
   return s.finish(std::move(y));
