@@ -184,7 +184,7 @@ void add_diff(std::vector<OpCase>& rows) {
                         [](const Tensor& x) {
                           return diff(x, {.prepend = ones({3, 2}, {.device = x.device()})});
                         }),
-      storage_dtype("diff", "[diff] i16 is for storage only",
+      storage_dtype("diff", "i16 is for storage only",
                     [](const Tensor& x, const Tensor&) { (void)diff(x); })};
   rows.push_back(std::move(c));
 }
