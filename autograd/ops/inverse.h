@@ -23,9 +23,10 @@ struct SlogdetResult {
   Tensor sign, logabsdet;
 };
 // det(a) = sign exp(logabsdet) of a [.., n, n], both [..]: a determinant that no float holds has a
-// logarithm still. A singular matrix has 0 and -inf, n = 0 gives 1 and 0. ga = g a^-T, g being
-// logabsdet's; sign has gradient 0. The gradient of a singular matrix throws NumericError. Throws
-// ShapeError and DtypeError as det. PyTorch's name: torch.linalg.slogdet.
+// logarithm still. A singular matrix has 0 and -inf, one with NaN 0 and NaN, as in PyTorch; n = 0
+// gives 1 and 0. ga = g a^-T, g being logabsdet's; sign has gradient 0. The gradient of a singular
+// matrix throws NumericError. Throws ShapeError and DtypeError as det. PyTorch's name:
+// torch.linalg.slogdet.
 WT_API SlogdetResult slogdet(const In& a);
 
 }  // namespace wt

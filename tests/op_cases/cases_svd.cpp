@@ -113,18 +113,19 @@ Array each_matrix(const Array& x, const Shape& result, const OfMatrix& f) {
   return y;
 }
 
-// Singular values near 1, 2, 3, ..., whatever the layout: no two are near each other, none near 0.
-double spread(i64 i, i64 j) { return i == j ? double(i + 1) : 0; }
-Tensor spread_like(const Tensor& t) {
+// Added to small numbers it gives singular values near 1, 2, 3, ..., whatever the layout, none of
+// them near 0: no two near each other with step 1, all near 1 with step 0.
+double spread(i64 i, i64 j, i64 step) { return i == j ? double(1 + step * i) : 0; }
+Tensor spread_like(const Tensor& t, i64 step = 1) {
   const i64 m = t.size(-2), n = t.size(-1);
   std::vector<double> v;
-  for (i64 i = 0; i < m * n; ++i) v.push_back(spread(i / n, i % n));
+  for (i64 i = 0; i < m * n; ++i) v.push_back(spread(i / n, i % n, step));
   return tensor(v).view({m, n}).to(t.dtype()).to(t.device());
 }
 const char* const kSpread =
     "(a + torch.diag(torch.arange(1., max(a.shape[-2:]) + 1, dtype=a.dtype))[:a.shape[-2], "
     ":a.shape[-1]])";
-constexpr double kSpreadRange = 0.1;
+const char* const kNear = "(a + torch.eye(a.shape[-2], a.shape[-1], dtype=a.dtype))";
 
 struct Way {
   std::string label;
@@ -146,21 +147,23 @@ Sample plain(const Shape& shape, const Way& w) {
   s.gradients = false;
   return s;
 }
-// Of matrices whose singular values are well apart: with derivatives.
-Sample apart(const Shape& shape, const Way& w) {
-  const i64 n = columns_of(shape);
-  Sample s{w.label + ", apart",
-           {{shape, -kSpreadRange, kSpreadRange}},
-           [call = w.call](std::span<const Tensor> x) { return call(x[0] + spread_like(x[0])); },
-           [w, n](const std::vector<Array>& x) {
+// Of well conditioned matrices: with derivatives.
+Sample shifted(const Shape& shape, const Way& w, i64 step) {
+  Sample s{w.label + (step ? ", apart" : ", near 1"),
+           {{shape, -0.1, 0.1}},
+           [=, call = w.call](std::span<const Tensor> x) {
+             return call(x[0] + spread_like(x[0], step));
+           },
+           [=, n = columns_of(shape)](const std::vector<Array>& x) {
              return each_matrix(x[0], w.result, [&](Matrix m) {
-               for (size_t i = 0; i < m.size(); ++i) m[i] += spread(i64(i) / n, i64(i) % n);
+               for (size_t i = 0; i < m.size(); ++i) m[i] += spread(i64(i) / n, i64(i) % n, step);
                return w.oracle(m);
              });
            }};
-  s.torch = filled_in(w.torch, kSpread);
+  s.torch = filled_in(w.torch, step ? kSpread : kNear);
   return s;
 }
+Sample apart(const Shape& shape, const Way& w) { return shifted(shape, w, 1); }
 
 std::vector<ErrorInput> matrix_errors(const std::string& name, const OfOne& f) {
   return {undefined_input(name, f),
@@ -335,8 +338,10 @@ void add_pinv(std::vector<OpCase>& rows) {
        {Shape{4, 3}, {3, 4}, {2, 3, 3}, {1, 1}, {2, 1, 2, 3}, {5, 2}, {0, 3}, {2, 0, 2}}) {
     const i64 m = rows_of(s), n = columns_of(s);
     c.samples.push_back(
-        apart(s, {"full rank", with_sizes(s, n, m), [](const Tensor& x) { return pinv(x); },
-                  [=](const Matrix& a) { return pinv_of(a, m, n); }, "torch.linalg.pinv(%s)"}));
+        shifted(s,
+                {"full rank", with_sizes(s, n, m), [](const Tensor& x) { return pinv(x); },
+                 [=](const Matrix& a) { return pinv_of(a, m, n); }, "torch.linalg.pinv(%s)"},
+                0));
   }
   // Of rank 1, which it keeps.
   for (const auto& [m, n] : {std::pair<i64, i64>{3, 4}, {4, 2}}) {
