@@ -162,11 +162,10 @@ static void make_gradient(Leaf* l) {
 
 GradSlot Backward::slot_of(u32 i, u32 key) {
   Node* d = node->edges[i].node;
-  if (!d || !d->is_leaf() || engine.create_graph_ || engine.capturing_) return {};
+  if (!d || !d->is_leaf() || engine.indirect_) return {};
   auto* l = static_cast<Leaf*>(d);
   // Another dtype or device: the leaf was moved since (Module::to). put() refuses what is returned.
-  if (!l->hooks.empty() || mode.anomaly || l->output.key != key || (mode.slow & kSlowSliced))
-    return {};
+  if (!l->hooks.empty() || mode.anomaly || l->output.key != key) return {};
   if (!l->grad) make_gradient(l);
   const GradSlot s{l->grad, l->written};
   l->written = true;

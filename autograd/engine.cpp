@@ -200,10 +200,8 @@ static void accumulate_leaf(Leaf* l, Tensor t) {
   l->written = true;
 }
 
-static void take_in(Engine& e, Leaf* l, Tensor t) {
-  if (e.capturing_) {
-    if (l->capture != ~0u) e.capture(l->capture, l, 0, t);
-  } else if (!l->hooks.empty()) {
+static void take_in(Leaf* l, Tensor t) {
+  if (!l->hooks.empty()) {
     if (!l->pending)
       l->pending = t.release_impl();
     else
@@ -213,15 +211,26 @@ static void take_in(Engine& e, Leaf* l, Tensor t) {
   }
 }
 
-void Engine::leaf_arrived(Leaf* l, Tensor t) {
-  if (!(mode.slow & kSlowSliced)) [[likely]]
-    return take_in(*this, l, std::move(t));
-  detail::sum_closed_slices(t, nullptr);
-  if (!capturing_ && detail::slices_of(t.impl()))
+// Captured, recorded, or of slices.
+static void take_in_indirectly(Engine& e, Leaf* l, Tensor t) {
+  const bool sliced = mode.slow & kSlowSliced;
+  if (sliced) detail::sum_closed_slices(t, nullptr);
+  if (e.capturing_) {
+    if (l->capture != ~0u) e.capture(l->capture, l, 0, t);
+    return;
+  }
+  if (!sliced) return take_in(l, std::move(t));
+  if (detail::slices_of(t.impl()))
     throw UsageError(str("[backward] inside of vmap() each slice has a gradient of its own, and ",
                          shape_text(l), " has room for one\n  Try grad() or grads()"));
   const detail::SliceScope plain({});
-  take_in(*this, l, std::move(t));
+  take_in(l, std::move(t));
+}
+
+void Engine::leaf_arrived(Leaf* l, Tensor t) {
+  if (indirect_) [[unlikely]]
+    return take_in_indirectly(*this, l, std::move(t));
+  take_in(l, std::move(t));
 }
 
 // The last use has arrived: hooks see the walk's sum, then it is accumulated, then buckets hear.
@@ -426,6 +435,7 @@ void walk(std::span<const Tensor> roots, std::span<Tensor> seeds, WalkOptions op
   e.retain_ = options.retain || options.create_graph;
   e.scaler_ = options.scaler;
   e.capturing_ = captures != nullptr;
+  e.indirect_ = options.create_graph || e.capturing_ || (mode.slow & kSlowSliced);
   if (captures) e.captures_.swap(*captures);
   e.outer_ = current_engine;
   current_engine = &e;

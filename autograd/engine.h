@@ -49,6 +49,8 @@ class Engine {
   u32 walk_ = 0;
   u32 scaler_ = 0;  // whose scale the seeds carry (Leaf::scaler)
   bool create_graph_ = false, retain_ = false, capturing_ = false;
+  // Gradients do not go straight to leaves: they are recorded or captured, or have slices (vmap).
+  bool indirect_ = false;
   bool marked_ = false;  // pass 1 went through: gradients may have been touched
   Engine* outer_ = nullptr;
 

@@ -1,6 +1,6 @@
 #include "warptape/autograd/slices.h"
 
-#include "warptape/autograd/backward.h"
+#include "warptape/autograd/engine.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -26,6 +26,7 @@ void split_backward(Backward& g) {
 void join_backward(Backward& g) {
   const Along& a = g.attribute<Along>();
   mode.slow |= kSlowSliced;
+  g.engine.indirect_ = true;
   g.put(0, split_slices(g.grad(), a.axis, a.level));
 }
 

@@ -10,6 +10,7 @@
 #include "warptape/core/frame.h"
 #include "warptape/core/mailbox_lane.h"
 #include "warptape/core/op_info.h"
+#include "warptape/core/slices.h"
 #include "warptape/core/storage.h"
 
 namespace wt {
@@ -63,6 +64,7 @@ MailboxRecord* mailbox_of(Device d) {
   if (d.is_meta) return nullptr;
   if (MailboxRecord* r = existing(d)) return r;
   const CategoryScope scope(Category::other);
+  const detail::SliceScope one({});  // whatever operator is the first to ask
   Storage* s = allocate(d, kBoxBytes);
   fill_zero(s->data, d, kBoxBytes);
   synchronize(d);  // kernels of other streams may raise it next

@@ -22,7 +22,7 @@ struct Block {
 // Sliced storages by address, of all threads: a kernel's arguments are pointers.
 struct Registry {
   std::mutex mutex;
-  std::map<u64, Block*> blocks;  // without empty ones, which no pointer leads into
+  std::map<u64, Block*> blocks;  // but for those on meta devices, which have no address
   i64 live = 0;
 };
 Registry& registry() {
@@ -35,7 +35,7 @@ u64 address(const void* p) { return reinterpret_cast<u64>(p); }
 void enter(Block* b) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  if (b->memory->data && b->memory->bytes) r.blocks.emplace(address(b->memory->data), b);
+  if (b->memory->data) r.blocks.emplace(address(b->memory->data), b);
   ++r.live;
   process_slow.fetch_or(kSlowSlices, std::memory_order_relaxed);
 }
@@ -44,7 +44,7 @@ void free_block(void* argument) {
   Registry& r = registry();
   {
     const std::lock_guard lock(r.mutex);
-    if (b->memory->data && b->memory->bytes) r.blocks.erase(address(b->memory->data));
+    if (b->memory->data) r.blocks.erase(address(b->memory->data));
     if (--r.live == 0) process_slow.fetch_and(~u32(kSlowSlices), std::memory_order_relaxed);
   }
   release(b->memory);
@@ -119,7 +119,8 @@ Storage* allocate_sliced(Device d, i64 bytes) {
   const SliceScope plain({});
   auto* b = new Block{axes, nullptr};
   try {
-    b->memory = allocate(d, std::max(total, bytes));  // of no slices too: pointers lead somewhere
+    // Of no slices, or of slices without elements, too: pointers lead somewhere of their own.
+    b->memory = allocate(d, std::max({total, bytes, i64{1}}));
     enter(b);
   } catch (...) {
     if (b->memory) release(b->memory);

@@ -209,13 +209,15 @@ ContractList all_contracts();
 namespace detail {
 template <class Args>
 void launch_slices(const Args& a, const Launch& l) {
-  SlicedLaunch s(&a, sizeof a, l.op, ContractTable<Args>::kName);
+  Args clean = a;
+  clear_padding(clean);
+  SlicedLaunch s(&clean, sizeof clean, l.op, ContractTable<Args>::kName);
   if constexpr (requires { a.out; }) s.check_written(a.out);
   Args all = a;
   if (lead_slices(all, s)) return run(all, Launch{l.op, l.stream, nullptr, l.device});
   s.tell_of_loop();
   for (bool more = s.first(); more; more = s.next()) {
-    Args one = a;
+    Args one = clean;
     s.move(&one);
     run(one, Launch{l.op, l.stream, nullptr, l.device});
   }

@@ -15,6 +15,20 @@ namespace wt::detail {
 // of memory in the same way), not counting a level that is visible.
 WT_COLD bool points_into_slices(const void* args, size_t bytes);
 
+// Old addresses may lie in padding, and what flags leave of one may be another: with zeros there a
+// word that looks like an address in a sliced tensor is one.
+#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
+inline constexpr bool kClearsPadding = true;
+template <class Args>
+void clear_padding(Args& a) {
+  __builtin_clear_padding(&a);
+}
+#else
+inline constexpr bool kClearsPadding = false;  // vmap() throws: its launches could go wrong
+template <class Args>
+void clear_padding(Args&) {}
+#endif
+
 // The levels of what the arguments point into, and the loop over their slices. While it lives,
 // launches and allocations know nothing of slices.
 class SlicedLaunch {

@@ -10,6 +10,7 @@
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/count_true.h"
 #include "warptape/autograd/ops/internal/loss_checks.h"
 #include "warptape/autograd/ops/internal/loss_ends.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -125,7 +126,7 @@ void require_probabilities(const OpScope& s) {
   if (!(s.device() == Device::cpu())) return;
   const NoGrad no_grad;
   const Tensor x(detail::retained(s.impl(kInput)));
-  const auto outside = i64(sum(logical_or(lt(x, 0.0), gt(x, 1.0))).item());
+  const i64 outside = detail::count_true(logical_or(lt(x, 0.0), gt(x, 1.0)));
   if (outside > 0)
     s.fail<UsageError>(
         str("input must be in [0, 1]: ", outside, " of ", x.numel(), " elements are outside"),

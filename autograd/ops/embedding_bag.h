@@ -11,7 +11,9 @@ struct EmbeddingBagOptions {
   Tensor offsets{};  // i64 or i32, of 1-d indices: where each bag begins
   EmbeddingBagMode mode = EmbeddingBagMode::mean;
   Tensor per_sample_weights{};  // what rows are multiplied with, of the indices' shape; for sum
-  bool include_last_offset = false;  // the last offset is where the last bag ends
+  // The last offset is where the last bag ends, and what follows is in no bag. (PyTorch takes it
+  // into the last bag in f64, and in part in f32: let the last offset be the number of indices.)
+  bool include_last_offset = false;
   std::optional<i64> padding_idx{};
 };
 // Rows of weight [V, D] by i64 or i32 indices, those of a bag added up, averaged, or of each column
@@ -23,7 +25,8 @@ struct EmbeddingBagOptions {
 // PyTorch: F.embedding_bag, without max_norm, scale_grad_by_freq and sparse. Throws ShapeError,
 // DtypeError, UsageError for options that do not go together, IndexError for indices outside [0, V)
 // and for offsets that are not as said or lie outside the indices: at once on the cpu. On other
-// devices it is thrown at the next wait, and offsets that do not ascend from 0 are not found.
+// devices it is thrown at the next wait, and there and inside vmap() offsets that do not ascend
+// from 0 are not found.
 WT_API Tensor embedding_bag(const In& indices, const In& weight,
                             const EmbeddingBagOptions& options = {});
 

@@ -35,9 +35,9 @@ struct GridSampleOptions {
 // that puts u on the border the grid has no gradient. A place that is NaN gives NaN in bilinear
 // with zeros and in bicubic, 0 in nearest with zeros, else it is pixel 0; so does one that is
 // infinite, but that border takes it to its side. One floating dtype, 16-bit ones computed in f32;
-// a result of channels_last x is that. PyTorch: F.grid_sample, which here has second derivatives.
-// Throws ShapeError for other shapes, an image without pixels and bicubic of five dimensions,
-// DtypeError.
+// a result of channels_last x is that. PyTorch: F.grid_sample, without second derivatives and, of
+// five dimensions, with other pixels for NaN. Throws ShapeError for other shapes, an image without
+// pixels and bicubic of five dimensions, DtypeError.
 WT_API Tensor grid_sample(const In& x, const In& grid, const GridSampleOptions& options = {});
 
 }  // namespace wt

@@ -128,6 +128,16 @@ Tensor pixels_at(const Tensor& image, const PixelTaps& taps) {
   return embedding(where(taps.inside, number, pixels), table, {.padding_idx = pixels});
 }
 
+// Over the taps: [N, taps, P, C] to [N, C, P]. A weight for few channels is a short inner loop:
+// then the places are the inner one.
+Tensor weighted_sum(const Tensor& pixels, const Tensor& weight) {
+  constexpr i64 kFewChannels = 32;
+  if (pixels.size(3) >= kFewChannels)
+    return transpose(sum(mul(pixels, unsqueeze(weight, 3)), 1), 1, 2);
+  const Tensor planes = contiguous(permute(pixels, {0, 3, 1, 2}));
+  return sum(mul(planes, unsqueeze(weight, 1)), 2);
+}
+
 void check_sampled(const OpScope& s, const GridSampleOptions& o) {
   detail::require_floating(s);
   const Shape x = shape_of(s.geometry(0)), grid = shape_of(s.geometry(1));
@@ -162,15 +172,15 @@ Tensor grid_sample(const In& x, const In& grid, const GridSampleOptions& options
   const Tensor numbers = reshape(widened(s, 1), {given.size(0), places, axes});
   const PixelTaps taps = taps_around(numbers, given.shape(), options);
   Tensor y = pixels_at(nearest ? given : widened(s, 0), taps);
-  y = nearest ? squeeze(y, 1) : sum(mul(y, unsqueeze(taps.weight, 3)), 1);
+  y = nearest ? transpose(squeeze(y, 1), 1, 2) : weighted_sum(y, taps.weight);
   // The grid takes part, with gradient 0.
   if (nearest && s.wants(1))
     y = where(ones({}, {.dtype = DType::boolean, .device = y.device()}), y,
-              to_dtype(sum(numbers, 2, {.keep_dim = true}), y.dtype()));
-  y = reshape(transpose(y, 1, 2), result);
+              to_dtype(unsqueeze(sum(numbers, 2), 1), y.dtype()));
+  y = reshape(y, result);
   const bool nhwc =
       axes == 2 && given.is_contiguous(MemoryFormat::channels_last) && !given.is_contiguous();
-  if (!nhwc) y = contiguous(y);
+  y = contiguous(y, nhwc ? MemoryFormat::channels_last : MemoryFormat::contiguous);
   return s.finish(to_dtype(std::move(y), s.dtype()));
 }
 

@@ -1,5 +1,6 @@
 // Negative log-likelihoods. Both are made of other operators.
 #include "warptape/autograd/ops/likelihood_loss.h"
+#include "warptape/autograd/ops/internal/count_true.h"
 
 #include <numbers>
 
@@ -61,7 +62,7 @@ Tensor variances(const CompositeScope& s) {
 void require_no_negative(const CompositeScope& s, const Tensor& var) {
   if (!(s.device() == Device::cpu())) return;
   const NoGrad no_grad;
-  const auto negative = i64(sum(lt(var, 0.0)).item());
+  const i64 negative = detail::count_true(lt(var, 0.0));
   if (negative > 0)
     s.fail<UsageError>(
         str("var must be at least 0: ", negative, " of ", var.numel(), " elements are negative"));

@@ -25,7 +25,7 @@ GROUPS = {
     "matrix products, einsum": ["matmul", "fused_linear", "linalg", "einsum"],
     "softmax, layer and RMS norm, dropout": ["softmax", "norm", "add_norm", "dropout"],
     "losses": ["loss", "elementwise_loss", "margin_loss", "likelihood_loss", "distance", "ctc"],
-    "indexing, embedding": ["index", "gather", "scatter_reduce"],
+    "indexing, embedding": ["index", "embedding_bag", "gather", "scatter_reduce"],
     "attention": ["attention"],
     "convolution, pooling, resizing, batch norm": ["conv", "fused_conv", "pool", "resize",
                                                    "grid", "channel_norm"],

@@ -93,6 +93,10 @@ Sample sample_of(const BagCase& k) {
   if (k.padding) s.torch += str(", padding_idx=", *k.padding);
   s.torch += ")";
   s.label = s.torch;
+  // PyTorch refuses rows of length 0, and takes what is behind the last offset into the last bag in
+  // f64, not in f32.
+  const bool empty_rows = !k.has_offsets() && k.indices[1] == 0;
+  if (empty_rows || (k.last && k.offsets.back() < double(k.indices[0]))) s.torch = "";
   s.call = [k](std::span<const Tensor> in) {
     return embedding_bag(k.narrow ? in[0].to(DType::i32) : in[0], in[1], options_of(k, in));
   };
@@ -128,7 +132,8 @@ void add_embedding_bag_cases(std::vector<OpCase>& rows) {
     add({{7}, 5, 3, mode, pieces});
     add({{3, 4}, 5, 2, mode, {}, false, false, 1});
     add({{9}, 4, 2, mode, {0, 2, 3, 3, 5}, false, false, -2});
-    add({{7}, 5, 3, mode, {0, 3, 3, 5}, false, true});
+    add({{7}, 5, 3, mode, {0, 3, 3, 7}, false, true});
+    add({{7}, 5, 3, mode, {0, 3, 3, 5}, false, true});  // the last two are in no bag
     add({{6}, 3, 2, mode, {0, 1, 6}, false, true, 0, true});
     add({{2, 3}, 1, 4, mode, {}, false, false, 0});  // nothing but what is passed over
     add({{5}, 4, 1, mode, {0}});

@@ -98,7 +98,7 @@ double keys(double x) {
   x = std::fabs(x);
   constexpr double a = -0.75;
   if (x <= 1) return (a + 2) * x * x * x - (a + 3) * x * x + 1;
-  return x < 2 ? a * (x * x * x - 5 * x * x + 8 * x - 4) : 0;
+  return x >= 2 ? 0 : a * (x * x * x - 5 * x * x + 8 * x - 4);  // of NaN it is NaN
 }
 std::vector<Tap> taps_of(double g, i64 n, const GridSampleOptions& o) {
   const double size = double(n);
@@ -107,7 +107,7 @@ std::vector<Tap> taps_of(double g, i64 n, const GridSampleOptions& o) {
   const double u = cubic ? far : inside(far, n, o);
   const auto pixel = [n](double k) { return k >= 0 && k < double(n) ? i64(k) : -1; };
   if (o.mode == kNearest) return {{pixel(std::nearbyint(u)), 1, 1}};
-  const double k = std::floor(u), t = u - k, rounding = 2 + std::fabs(far);
+  const double k = std::floor(u), t = u - k, rounding = 2 + std::fabs(std::isnan(far) ? u : far);
   if (!cubic) return {{pixel(k), 1 - t, 1 + rounding}, {pixel(k + 1), t, 1 + rounding}};
   std::vector<Tap> taps;
   for (int d = -1; d < 3; ++d) {

@@ -32,7 +32,8 @@ TEST_CASE("embedding_bag: offsets are checked by value on the cpu") {
         "IndexError: [embedding_bag] offsets must ascend: 1 follows 2 at position 2");
   CHECK(refusal({0, 4}) == "IndexError: [embedding_bag] offset 4 at position 1 is outside [0, 3]");
   CHECK(embedding_bag(at, w, {.offsets = whole({0, 3, 3})}).shape() == Shape{3, 2});
-  CHECK(embedding_bag(at, w, {.offsets = whole({})}).shape() == Shape{0, 2});
+  for (const EmbeddingBagMode mode : kModes)
+    CHECK(embedding_bag(at, w, {.offsets = whole({}), .mode = mode}).shape() == Shape{0, 2});
 }
 
 TEST_CASE("embedding_bag: rows before the first and after the last offset are in no bag") {

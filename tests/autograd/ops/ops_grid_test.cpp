@@ -151,15 +151,20 @@ TEST_CASE("grid_sample: nearest has no gradient of the grid, and the image's is 
 }
 
 TEST_CASE("grid_sample: an image in channels_last gives one") {
-  const Tensor x = tensor(random_values(2 * 3 * 4 * 5, 1)).reshape({2, 3, 4, 5});
-  const Tensor grid = tensor(random_values(2 * 3 * 2 * 2, 2)).reshape({2, 3, 2, 2});
-  for (const Device d : operator_devices()) {
-    const Tensor plain = grid_sample(x.to(d), grid.to(d));
-    const Tensor nhwc = grid_sample(x.to(d).to(MemoryFormat::channels_last), grid.to(d));
-    CHECK(plain.is_contiguous());
-    CHECK(nhwc.is_contiguous(MemoryFormat::channels_last));
-    CHECK(values(nhwc) == values(plain));
-  }
+  for (const i64 channels : {3, 40})
+    for (const GridSampleMode mode : kModes) {
+      const Tensor x = tensor(random_values(2 * channels * 4 * 5, 1)).reshape({2, channels, 4, 5});
+      const Tensor grid = tensor(random_values(2 * 3 * 2 * 2, 2)).reshape({2, 3, 2, 2});
+      for (const Device d : operator_devices()) {
+        const Tensor plain = grid_sample(x.to(d), grid.to(d), {mode});
+        const Tensor nhwc =
+            grid_sample(x.to(d).to(MemoryFormat::channels_last), grid.to(d), {mode});
+        CAPTURE(to_string(d), channels, int(mode));
+        CHECK(plain.is_contiguous());
+        CHECK(nhwc.is_contiguous(MemoryFormat::channels_last));
+        CHECK(values(nhwc) == values(plain));
+      }
+    }
   const TensorOptions meta{.device = Device::meta()};
   CHECK(grid_sample(zeros({2, 3, 4, 5}, meta), zeros({2, 6, 7, 2}, meta)).shape() ==
         Shape{2, 3, 6, 7});
