@@ -31,7 +31,7 @@ GROUPS = {
                                                    "grid", "channel_norm"],
     "Fourier transforms": ["fourier", "spectral"],
     "sorting, order, scans, random draws": ["sort", "order", "scan", "random"],
-    "decompositions, inverses": ["decompose", "inverse"],
+    "decompositions, inverses": ["decompose", "inverse", "svd"],
 }
 MOST_NAMES = 6  # that a cell lists
 TRAININGS = {
