@@ -242,7 +242,7 @@ void add_gradients(OpCase& c, const Shape& s) {
                                   return composed(parts(a, m, n),
                                                   [](double v) { return v * v * v; });
                                 },
-                                torch_svd("(u * (s * s * s)) @ vh")}));
+                                torch_svd("(u * (s * s * s).unsqueeze(-2)) @ vh")}));
   c.samples.push_back(apart(
       s, {"u vh", s,
           [](const Tensor& x) {
