@@ -80,6 +80,10 @@ std::vector<Tensor> vmap_call(const SliceFunction& f, std::span<const Tensor> in
         str("[vmap] the compiler of this library has no __builtin_clear_padding, which "
             "launches for slices need (GCC 11 or newer has it)",
             at_line(at)));
+  // Its recomputation would be another level than the one that gradients come back to.
+  if (mode.recomputation)
+    throw UsageError(str("[vmap] inside of a checkpoint", at_line(at),
+                         "\n  Try checkpoint() inside of the function that is mapped"));
   const std::vector<std::optional<int>> axes = mapped_axes(inputs, o, at);
   const i64 count = slice_count(inputs, axes, at);
   if (o.chunk_size < 0)

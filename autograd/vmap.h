@@ -80,15 +80,16 @@ struct VmapResult<std::pair<A, B>> : VmapTuple<std::pair<A, B>> {};
 }  // namespace detail
 
 // The function over slices, to be called with as many tensors as f takes, or with a
-// std::span<const Tensor> (or vector) if f takes that. Each result gets an axis of the slices' number at
-// `out_dim`; a result that depends on no mapped input is expanded along it.
+// std::span<const Tensor> (or vector) if f takes that. Each result gets an axis of the slices'
+// number at `out_dim`; a result that depends on no mapped input is expanded along it.
 //
 // Inside of f: derivatives by grad(), grads(), jvp() and vmap() itself (four levels) are those of a
 // slice; outside, gradients flow through to the inputs and to what f refers to. Throws UsageError
 // for values that are read on the host (item(), data(), boolean masks as indices), for writes of
-// slices into a tensor that is not mapped, for random operators unless `randomness` allows them, and
-// for a number of in_dims that differs from the inputs', or none that maps; ShapeError for mapped
-// axes that differ in size or are not there.
+// slices into a tensor that is not mapped, inside of a checkpoint, for random operators unless
+// `randomness` allows them, and for a number of in_dims that differs from the inputs', or none that
+// maps; ShapeError for mapped axes that differ in size or are not there; NotAvailable where the
+// library's compiler lacks __builtin_clear_padding.
 template <class F>
 auto vmap(F f, VmapOptions options = {}, Frame at = Frame::here()) {
   if constexpr (std::is_invocable_v<F&, std::span<const Tensor>>) {

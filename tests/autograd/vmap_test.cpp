@@ -2,10 +2,14 @@
 // under it what it gives one by one is tests/op_cases/vmap_rows_test.cpp.
 #include "warptape/autograd/vmap.h"
 
+#include <thread>
+
+#include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/compare.h"
 #include "warptape/autograd/functional.h"
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
+#include "warptape/autograd/save_policy.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
 #include "warptape/core/profiler.h"
@@ -213,6 +217,52 @@ TEST_CASE("vmap: operators with a batching rule launch once, the others are name
       "[vmap] layer_norm has no batching rule: its kernel 'layer_norm_forward' runs once a slice"));
 }
 
+TEST_CASE("vmap: other ways of saving, hooks, anomaly checks, printing, threads") {
+  const Tensor x = rows(5, 3), m = rows(3, 3).set_requires_grad();
+  const auto f = [&](const Tensor& s) { return relu(matmul(gelu(matmul(s, m)), m)); };
+  const auto plain = [&](const Tensor& a) { return relu(matmul(gelu(matmul(a, m)), m)); };
+  const auto of = [&](const Tensor& y) { return grad(sum(y * y), m).detach(); };
+  const Tensor want = of(plain(x));
+  CHECK(near(of(vmap([&](const Tensor& s) { return checkpoint(f, s); })(x)), want));
+  for (const SavePolicy p : {SavePolicy::recompute, SavePolicy::offload, SavePolicy::bit_mask}) {
+    const SaveScope scope{p};
+    CHECK(near(of(vmap(f)(x)), want));
+  }
+  {
+    const AnomalyMode anomaly;
+    CHECK(near(of(vmap(f)(x)), want));
+    CHECK(mentions(message_of([&] {
+                     (void)of(vmap([&](const Tensor& s) { return log(matmul(s * 0, m)); })(x));
+                   }),
+                   "holds"));
+  }
+  const Tensor hooked = vmap([&](const Tensor& s) {
+    const Tensor h = matmul(s, m);
+    register_hook(h, [](const Tensor& g) { return g * 2; });
+    return tanh(h);
+  })(x);
+  CHECK(near(grad(sum(hooked), m).detach(), 2 * grad(sum(tanh(matmul(x, m))), m).detach()));
+  std::string text;
+  (void)vmap([&](const Tensor& s) {
+    text = to_string(s[{Slice{0, 1}}]);
+    return s;
+  })(x[{Slice{0, 2}}]);
+  CHECK(text == "slices of vmap(): " + to_string(x[{Slice{0, 2}, Slice{0, 1}}]));
+  // Gradients of two backwards add up, and levels of two threads are their own.
+  sum(vmap(f)(x) * 1.0).backward();
+  sum(vmap(f)(x) * 1.0).backward();
+  CHECK(near(m.grad(), 2 * grad(sum(plain(x)), m).detach()));
+  bool same[2] = {};
+  std::thread others[2];
+  for (int k = 0; k < 2; ++k)
+    others[k] = std::thread([&, k] {
+      const NoGrad no_grad;
+      same[k] = near(vmap(f)(x), plain(x));
+    });
+  for (std::thread& t : others) t.join();
+  CHECK((same[0] && same[1]));
+}
+
 TEST_CASE("vmap: what it refuses is named, and nothing is left behind") {
   const Tensor x = rows(4, 3), shared = zeros({3}, {.dtype = f64});
   Tensor leaked;
@@ -259,6 +309,9 @@ TEST_CASE("vmap: what it refuses is named, and nothing is left behind") {
   CHECK(mentions(
       says([&] { (void)vmap([](const Tensor& r) { return matmul(r, r.unsqueeze(0)); })(x); }),
       "[matmul]"));
+  CHECK(mentions(
+      says([&] { (void)checkpoint([](const Tensor& a) { return vmap(inner)(a, a); }, x); }),
+      "[vmap] inside of a checkpoint"));
   // After every error the mode is as before.
   CHECK(near(x + x, x * 2));
   CHECK(x[0][0].item() == -1.4);
