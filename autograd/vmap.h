@@ -5,9 +5,10 @@
 //   vmap(f, {.in_dims = {0, std::nullopt}})(x, w);        // w whole for every sample
 //   vmap([&](const Tensor& x) { return grad(loss(w, x), w); })(xs);   // a gradient per sample
 //
-// The function sees one slice: its operators check and differentiate what they would of one. Kernels
-// that have a batching rule (elementwise ones, copies, reductions, softmax, products of matrices)
-// run once for all slices; the others run once a slice, and a warning names the operator, once.
+// The function sees one slice: its operators check and differentiate what they would of one.
+// Kernels that have a batching rule (elementwise ones, copies, reductions, scans, sorting,
+// gathering, softmax, products of matrices, convolutions of mapped images, Fourier transforms) run
+// once for all slices; the others run once a slice, and a warning names the operator, once.
 // docs/functional.md shows it in use; torch.vmap in PyTorch.
 #pragma once
 #include <concepts>
@@ -46,8 +47,8 @@ WT_API std::vector<Tensor> vmap_call(const SliceFunction& f, std::span<const Ten
 template <class R>
 struct VmapResult {
   static_assert(std::convertible_to<R, Tensor> || TensorMaker<R>,
-                "vmap: the function returns a Tensor, a loss, a std::vector<Tensor>, or a std::tuple "
-                "or std::pair of Tensors");
+                "vmap: the function returns a Tensor, a loss, a std::vector<Tensor>, or a "
+                "std::tuple or std::pair of Tensors");
   static std::vector<Tensor> list(R r) {
     if constexpr (TensorMaker<R>)
       return {r.mean(Frame{})};
