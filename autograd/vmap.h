@@ -62,21 +62,28 @@ struct VmapResult<std::vector<Tensor>> {
   static std::vector<Tensor> list(std::vector<Tensor> l) { return l; }
   static std::vector<Tensor> from(std::vector<Tensor> l) { return l; }
 };
+template <class R, size_t... I>
+R tuple_of(std::vector<Tensor>& list, std::index_sequence<I...>) {
+  return R(std::move(list[I])...);
+}
 template <class R>
 struct VmapTuple {
   static std::vector<Tensor> list(R r) {
     return std::apply([](auto&... t) { return std::vector<Tensor>{std::move(t)...}; }, r);
   }
   static R from(std::vector<Tensor> l) {
-    return [&]<size_t... I>(std::index_sequence<I...>) {
-      return R{std::move(l[I])...};
-    }(std::make_index_sequence<std::tuple_size_v<R>>());
+    return tuple_of<R>(l, std::make_index_sequence<std::tuple_size_v<R>>());
   }
 };
 template <class... T>
 struct VmapResult<std::tuple<T...>> : VmapTuple<std::tuple<T...>> {};
 template <class A, class B>
 struct VmapResult<std::pair<A, B>> : VmapTuple<std::pair<A, B>> {};
+
+template <class F, size_t... I>
+auto call_with(const F& f, std::span<const Tensor> in, std::index_sequence<I...>) {
+  return f(in[I]...);
+}
 
 }  // namespace detail
 
@@ -93,25 +100,24 @@ struct VmapResult<std::pair<A, B>> : VmapTuple<std::pair<A, B>> {};
 // library's compiler lacks __builtin_clear_padding.
 template <class F>
 auto vmap(F f, VmapOptions options = {}, Frame at = Frame::here()) {
-  if constexpr (std::is_invocable_v<F&, std::span<const Tensor>>) {
-    using R = std::decay_t<std::invoke_result_t<F&, std::span<const Tensor>>>;
+  if constexpr (std::is_invocable_v<const F&, std::span<const Tensor>>) {
+    using Result = detail::VmapResult<std::decay_t<decltype(f(std::span<const Tensor>()))>>;
     return [f = std::move(f), options = std::move(options), at](std::span<const Tensor> inputs) {
-      return detail::VmapResult<R>::from(detail::vmap_call(
-          [&](std::span<const Tensor> in) { return detail::VmapResult<R>::list(f(in)); }, inputs,
-          options, at));
+      const detail::SliceFunction of_list = [&](std::span<const Tensor> in) {
+        return Result::list(f(in));
+      };
+      return Result::from(detail::vmap_call(of_list, inputs, options, at));
     };
   } else {
     return [f = std::move(f), options = std::move(options),
-            at]<std::same_as<Tensor>... T>(const T&... inputs) {
-      using R = std::decay_t<std::invoke_result_t<const F&, const T&...>>;
+            at](const std::same_as<Tensor> auto&... inputs) {
+      using Result = detail::VmapResult<std::decay_t<decltype(f(inputs...))>>;
       const Tensor list[] = {inputs...};
-      return detail::VmapResult<R>::from(detail::vmap_call(
-          [&](std::span<const Tensor> in) {
-            return [&]<size_t... I>(std::index_sequence<I...>) {
-              return detail::VmapResult<R>::list(f(in[I]...));
-            }(std::index_sequence_for<T...>());
-          },
-          list, options, at));
+      const detail::SliceFunction of_list = [&](std::span<const Tensor> in) {
+        return Result::list(
+            detail::call_with(f, in, std::make_index_sequence<sizeof...(inputs)>()));
+      };
+      return Result::from(detail::vmap_call(of_list, list, options, at));
     };
   }
 }

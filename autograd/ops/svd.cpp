@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "warptape/autograd/autocast.h"
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
@@ -167,6 +168,7 @@ Tensor pinv(const In& a, SingularOptions options) {
   {
     const SvdResult p = parts_of(s, Vectors::reduced);
     const NoGrad no_grad;
+    const AutocastScope as_computed(DType::f16, false);  // the product's dtype is the result's
     const Tensor nonzero = nonzero_of(s, p.s, p.u.size(-2), p.vh.size(-1), options);
     const Tensor inverses = where(nonzero, reciprocal(where(nonzero, p.s, 1)), 0);
     y = matmul(times_columns(transposed(p.vh), inverses), transposed(p.u));
