@@ -101,6 +101,7 @@ bool SlicedLaunch::lead(View& v, Geometry& g, int ndim) const {
 }
 
 void SlicedLaunch::tell_of_loop() const {
+  if (axes_.n == 0) return;  // what looked like an address was none
   const char* const name = op_ ? op_->name : contract_;
   warn_once(str("vmap ", name), str("[vmap] ", name, " has no batching rule: its kernel '",
                                     contract_, "' runs once a slice"));
