@@ -226,7 +226,7 @@ function(wt_link_library)
   # all_verify_interface_header_sets.
   wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h dist/*.h kernels/*.h
     kernels/common/augment_draws.h kernels/common/batch_order.h kernels/common/color_draws.h
-    kernels/common/erase_draws.h kernels/common/float_math.h kernels/common/image_draws.h
+    kernels/common/erase_draws.h kernels/common/fft_side.h kernels/common/float_math.h kernels/common/image_draws.h
     kernels/common/image_layout.h kernels/common/loss_scale.h kernels/common/metric.h
     kernels/common/mix_draws.h kernels/common/normal_math.h kernels/common/random_kind.h
     kernels/common/sequence_kind.h kernels/common/strided.h kernels/common/warp_draws.h)
