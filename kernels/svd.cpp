@@ -2,7 +2,7 @@
 #include "warptape/kernels/svd.h"
 
 #include "warptape/kernels/common/svd.h"
-#include "warptape/kernels/cpu/linalg.h"
+#include "warptape/kernels/cpu/svd.h"
 
 namespace wt {
 namespace {

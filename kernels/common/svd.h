@@ -5,7 +5,6 @@
 #pragma once
 #include "warptape/kernels/common/decompositions.h"
 #include "warptape/kernels/common/matrix_batch.h"
-#include "warptape/kernels/svd.h"
 
 namespace wt {
 #ifdef WT_DEVICE_NS  // a .cu file includes this: its own copy, apart from the other device's
@@ -26,7 +25,8 @@ struct SvdShape {
   WT_HD i64 out_short(i64 j, i64 i) const { return tall ? j * n + i : i * m + j; }
 };
 
-inline SvdShape svd_shape(const SvdArgs& a) {
+template <class Args>
+SvdShape svd_shape(const Args& a) {
   const MatrixBatch m(a.in);
   SvdShape s{m.rows, m.columns, 0, m.rows >= m.columns, a.vectors()};
   if (s.vectors) s.wanted = s.tall ? MatrixBatch(a.u).columns : MatrixBatch(a.vh).rows;

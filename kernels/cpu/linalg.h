@@ -1,8 +1,7 @@
-// The variants of kernels/linalg.cpp and svd.cpp through the LAPACK and BLAS of OpenBLAS
+// The variants of kernels/linalg.cpp through the LAPACK and BLAS of OpenBLAS
 // (cpu/linalg_lapack.cpp); without it their reason says so.
 #pragma once
 #include "warptape/kernels/linalg.h"
-#include "warptape/kernels/svd.h"
 
 namespace wt {
 
@@ -16,8 +15,5 @@ void qr_lapack(const QrArgs& a, const Launch& l);
 const char* eigh_lapack_why_not(const EighArgs& a);
 i64 eigh_lapack_workspace(const EighArgs& a);
 void eigh_lapack(const EighArgs& a, const Launch& l);
-const char* svd_lapack_why_not(const SvdArgs& a);
-i64 svd_lapack_workspace(const SvdArgs& a);
-void svd_lapack(const SvdArgs& a, const Launch& l);
 
 }  // namespace wt

@@ -7,6 +7,7 @@
 #include "warptape/config.h"
 #include "warptape/kernels/common/matrix_batch.h"
 #include "warptape/kernels/cpu/linalg.h"
+#include "warptape/kernels/cpu/svd.h"
 #if WARPTAPE_HAS_OPENBLAS
 #include <cblas.h>
 
