@@ -24,6 +24,7 @@ CONFLICTS = {
                 "different places",
     "conv_backward_weight": "tiles stored down their columns: every bank twice, 6 % of passes",
     "exponent_counts": "elements in some ten counters, of which there are eight copies a block",
+    "fft": "butterflies of a half warp cross from one row to the next where rows have odd factors",
     "logsumexp": "states of two words, merged once a block",
     # Stored by other runs, the 16-bit kernels spill.
     "matmul": "f32 tiles stored across their rows: every bank twice, 3 to 6 % of the passes; "
