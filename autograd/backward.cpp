@@ -2,12 +2,10 @@
 // checks of what it hands over.
 #include "warptape/autograd/backward.h"
 
-#include <optional>
-
 #include "warptape/autograd/engine.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/reduce.h"
-#include "warptape/core/slices.h"
+#include "warptape/autograd/slices.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt {
@@ -34,13 +32,7 @@ WT_COLD void throw_bad_gradient(const Node* n, u32 i, const OutputInfo& want, co
 
 WT_COLD void check_finite(const Node* n, u32 i, const Tensor& t) {
   const NoGrad no_grad;
-  std::optional<detail::Unsliced> all;
-  Tensor values = t;
-  if (detail::slices_of(t.impl())) {
-    all.emplace();
-    values = Tensor(detail::every_slice(t.impl()));
-  }
-  for (double v : values.to_vector<double>())
+  for (double v : detail::EverySlice(t).values().to_vector<double>())
     if (!(v - v == 0))
       throw NumericError(str("[", n->info->name, ".backward] gradient of input ", i, " holds ",
                              v != v ? "NaN" : "inf", "\n  recorded by ", describe(n)));

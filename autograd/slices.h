@@ -1,6 +1,8 @@
 // Into a level of vmap() and out of it, as operators with derivatives. Internal; core/slices.h says
 // what a sliced tensor is.
 #pragma once
+#include <optional>
+
 #include "warptape/core/slices.h"
 #include "warptape/core/tensor.h"
 
@@ -9,6 +11,21 @@ namespace wt {
 struct Node;
 
 namespace detail {
+
+// The values of a tensor, of all slices where it has some, for checks that look at them on the
+// host. While it lives, launches and allocations know nothing of slices.
+class EverySlice {
+ public:
+  explicit EverySlice(const Tensor& t) {
+    if (slices_of(t.impl())) unsliced_.emplace();
+    values_ = unsliced_ ? Tensor(every_slice(t.impl())) : t;
+  }
+  const Tensor& values() const { return values_; }
+
+ private:
+  std::optional<Unsliced> unsliced_{};
+  Tensor values_{};
+};
 
 // The slices of x along `axis` (in [0, ndim)), as a tensor of one slice's shape.
 Tensor split_slices(const Tensor& x, int axis, const SliceAxis& level);

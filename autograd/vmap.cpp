@@ -6,7 +6,6 @@
 #include "warptape/autograd/slices.h"
 #include "warptape/core/error.h"
 #include "warptape/core/str.h"
-#include "warptape/kernels/run_slices.h"
 
 namespace wt::detail {
 namespace {
@@ -75,11 +74,6 @@ std::vector<Tensor> call_at_once(const SliceFunction& f, std::span<const Tensor>
 
 std::vector<Tensor> vmap_call(const SliceFunction& f, std::span<const Tensor> inputs,
                               const VmapOptions& o, Frame at) {
-  if (!kClearsPadding)
-    throw NotAvailable(
-        str("[vmap] the compiler of this library has no __builtin_clear_padding, which "
-            "launches for slices need (GCC 11 or newer has it)",
-            at_line(at)));
   // Its recomputation would be another level than the one that gradients come back to.
   if (mode.recomputation)
     throw UsageError(str("[vmap] inside of a checkpoint", at_line(at),

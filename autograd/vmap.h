@@ -96,8 +96,7 @@ auto call_with(const F& f, std::span<const Tensor> in, std::index_sequence<I...>
 // for values that are read on the host (item(), data(), boolean masks as indices), for writes of
 // slices into a tensor that is not mapped, inside of a checkpoint, for random operators unless
 // `randomness` allows them, and for a number of in_dims that differs from the inputs', or none that
-// maps; ShapeError for mapped axes that differ in size or are not there; NotAvailable where the
-// library's compiler lacks __builtin_clear_padding.
+// maps; ShapeError for mapped axes that differ in size or are not there.
 template <class F>
 auto vmap(F f, VmapOptions options = {}, Frame at = Frame::here()) {
   if constexpr (std::is_invocable_v<const F&, std::span<const Tensor>>) {

@@ -84,8 +84,6 @@ const SliceAxes* slices_of(const Storage* s) {
   return b ? &b->axes : nullptr;
 }
 
-Storage* all_slices(const Storage* s) { return block_of(s)->memory; }
-
 const SliceAxes* slices_at(const void* p) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);

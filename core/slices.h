@@ -45,8 +45,6 @@ struct SliceAxes {
 // Null: an ordinary tensor.
 const SliceAxes* slices_of(const Storage* s);
 inline const SliceAxes* slices_of(const TensorImpl* p) { return slices_of(p->storage); }
-// The storage of all slices, for a sliced one.
-Storage* all_slices(const Storage* s);
 // Of the sliced storage whose first slice `p` points into; null: of none.
 const SliceAxes* slices_at(const void* p);
 

@@ -110,15 +110,6 @@ struct MatmulArgs {
   }
 };
 
-// For launches of slices, which look for addresses in all words (kernels/run_slices.h): batch
-// dimensions that are not set hold anything.
-inline void clear_padding(MatmulArgs& a) {
-  for (int d = a.batch_ndim; d < kMaxDims - 2; ++d) a.batch[d] = {};
-#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
-  __builtin_clear_padding(&a);
-#endif
-}
-
 WT_CONTRACT(matmul, MatmulArgs);
 
 // The matrices of batch `index`, counted in C order over the batch dimensions, as a product of its

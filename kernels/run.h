@@ -208,18 +208,16 @@ ContractList all_contracts();
 
 namespace detail {
 template <class Args>
-void launch_slices(const Args& a, const Launch& l) {
-  Args clean = a;
-  clear_padding(clean);
-  SlicedLaunch s(&clean, sizeof clean, l.op, ContractTable<Args>::kName);
-  if constexpr (requires { a.out; }) s.check_written(a.out);
+void launch_slices(const Args& a, const Launch& given) {
+  const Launch l{given.op, given.stream, nullptr, given.device};
   Args all = a;
-  if (lead_slices(all, s)) return run(all, Launch{l.op, l.stream, nullptr, l.device});
+  SlicedLaunch s(&all, sizeof all, l.op, ContractTable<Args>::kName);
+  if (s.levels() == 0 || lead_slices(all, s)) return run(all, l);
   s.tell_of_loop();
   for (bool more = s.first(); more; more = s.next()) {
-    Args one = clean;
+    Args one = a;
     s.move(&one);
-    run(one, Launch{l.op, l.stream, nullptr, l.device});
+    run(one, l);
   }
 }
 }  // namespace detail

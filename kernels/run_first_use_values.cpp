@@ -114,10 +114,10 @@ double largest_of(Device d, const Touched::Block& b) {
 
 }  // namespace
 
-Touched& Touched::add(std::vector<Block>& to, const View& v) {
-  if (!v || v.numel() == 0) return *this;
-  i64 last = 0;
-  for (int i = 0; i < v.ndim(); ++i) last += (v.size(i) - 1) * v.stride(i);
+Touched& Touched::add(std::vector<Block>& to, View& v) {
+  if (!v) return *this;
+  i64 last = v.numel() == 0 ? -1 : 0;
+  for (int i = 0; i < v.ndim() && last >= 0; ++i) last += (v.size(i) - 1) * v.stride(i);
   return add(to, v.data, last + 1, v.dtype());
 }
 

@@ -33,20 +33,30 @@ class Touched {
     is_sensitive = true;
     return *this;
   }
-  Touched& out(void*& data, i64 elements, DType t) { return add(outs, data, elements, t); }
-  Touched& in(const void* data, i64 elements, DType t) {
-    return add(ins, const_cast<void*>(data), elements, t);
+  template <class T>
+  Touched& out(T*& data, i64 elements, DType t) {
+    return add(outs, data, elements, t);
+  }
+  template <class T>
+  Touched& in(T*& data, i64 elements, DType t) {
+    return add(ins, data, elements, t);
   }
 
   std::vector<Block> outs, ins;
-  bool is_sensitive = false;  // right results may differ by more than rounding
+  std::vector<const void*> pointers;  // where those to the blocks stand: in the arguments
+  bool is_sensitive = false;          // right results may differ by more than rounding
 
  private:
-  Touched& add(std::vector<Block>& to, void* data, i64 elements, DType t) {
-    if (data && elements > 0) to.push_back({static_cast<char*>(data), elements, t});
+  template <class T>
+  Touched& add(std::vector<Block>& to, T*& data, i64 elements, DType t) {
+    if (!data) return *this;
+    pointers.push_back(&data);
+    if (elements > 0)
+      to.push_back(
+          {static_cast<char*>(const_cast<void*>(static_cast<const void*>(data))), elements, t});
     return *this;
   }
-  Touched& add(std::vector<Block>& to, const View& v);
+  Touched& add(std::vector<Block>& to, View& v);
 };
 
 // Bytes of blocks, one behind the other: the next one of eight bytes begins where it may.

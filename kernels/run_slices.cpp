@@ -6,6 +6,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/str.h"
 #include "warptape/core/warning.h"
+#include "warptape/kernels/run_first_use_lists.h"
 
 namespace wt::detail {
 namespace {
@@ -18,6 +19,16 @@ const SliceAxes* at_word(const void* args, size_t at) {
 
 bool loops_over(const SliceAxis& a) { return a.level != visible_level(); }
 
+// Bytes in the arguments at which the pointers to what the launch touches stand.
+std::vector<size_t> places_of(const Touched& t, const void* args, size_t bytes) {
+  std::vector<size_t> places;
+  for (const void* p : t.pointers) {
+    const u64 at = reinterpret_cast<u64>(p) - reinterpret_cast<u64>(args);
+    if (at < bytes) places.push_back(at);
+  }
+  return places;
+}
+
 }  // namespace
 
 bool points_into_slices(const void* args, size_t bytes) {
@@ -29,30 +40,28 @@ bool points_into_slices(const void* args, size_t bytes) {
   return false;
 }
 
-SlicedLaunch::SlicedLaunch(const void* args, size_t bytes, const OpInfo* op, const char* contract)
-    : op_(op), contract_(contract), slow_before_(mode.slow) {
-  for (size_t at = 0; at + sizeof(u64) <= bytes; at += sizeof(u64))
+SlicedLaunch::SlicedLaunch(void* args, size_t bytes, const OpInfo* op, const char* contract)
+    : op_(op), contract_(contract) {
+  const ListTouched list = touched_by(contract);
+  if (!list)
+    throw NotAvailable(str("[", name(), "] vmap() does not know what the kernel '", contract_,
+                           "' touches", at_line(),
+                           "\n  Try a line for it in kernels/run_operands.h"));
+  Touched touched;
+  list(args, touched);
+  const std::vector<size_t> places = places_of(touched, args, bytes);
+  for (const size_t at : places)
     if (const SliceAxes* axes = at_word(args, at))
       for (const SliceAxis& a : *axes)
         if (loops_over(a)) axes_.merge(a);
-  for (size_t at = 0; at + sizeof(u64) <= bytes; at += sizeof(u64)) {
+  for (const size_t at : places) {
     const SliceAxes* axes = at_word(args, at);
     if (!axes) continue;
-    WT_INTERNAL_ASSERT(n_pointers_ < kMost);
-    Pointer& p = pointers_[n_pointers_++];
-    p.at = u32(at);
-    for (int k = 0; k < axes_.n; ++k) {
-      const SliceAxis* a = axes->find(axes_.axis[k].level);
-      p.step[k] = a ? a->step : 0;
-    }
+    Pointer& p = pointers_.emplace_back(Pointer{at, {}});
+    for (int k = 0; k < axes_.n; ++k)
+      if (const SliceAxis* a = axes->find(axes_.axis[k].level)) p.step[k] = a->step;
   }
-  push_slices({});
-  mode.slow &= ~u32(kSlowSliced);
-}
-
-SlicedLaunch::~SlicedLaunch() {
-  mode.slow = slow_before_;
-  pop_slices();
+  for (const Touched::Block& b : touched.outs) check_written(b.data);
 }
 
 i64 SlicedLaunch::step(const void* data, int k) const {
@@ -61,19 +70,14 @@ i64 SlicedLaunch::step(const void* data, int k) const {
   return a ? a->step : 0;
 }
 
-void SlicedLaunch::check_written(const View& out) const {
-  if (out && out.numel() > 0) check_written(out.data);
-}
 void SlicedLaunch::check_written(const void* out) const {
-  if (!out) return;
   const SliceAxes* axes = slices_at(out);
   for (const SliceAxis& a : axes_)
     if (!axes || !axes->find(a.level))
-      throw UsageError(
-          str("[", op_ ? op_->name : contract_,
-              "] would write every slice of vmap() into one tensor", at_line(),
-              "\n  Try the operator that makes a new tensor, or a clone() of what vmap "
-              "maps over"));
+      throw UsageError(str("[", name(), "] would write every slice of vmap() into one tensor",
+                           at_line(),
+                           "\n  Try the operator that makes a new tensor, or a clone() of what "
+                           "vmap maps over"));
 }
 
 bool SlicedLaunch::lead(View& v, Geometry& g, int ndim) const {
@@ -101,10 +105,8 @@ bool SlicedLaunch::lead(View& v, Geometry& g, int ndim) const {
 }
 
 void SlicedLaunch::tell_of_loop() const {
-  if (axes_.n == 0) return;  // what looked like an address was none
-  const char* const name = op_ ? op_->name : contract_;
-  warn_once(str("vmap ", name), str("[vmap] ", name, " has no batching rule: its kernel '",
-                                    contract_, "' runs once a slice"));
+  warn_once(str("vmap ", name()), str("[vmap] ", name(), " has no batching rule: its kernel '",
+                                      contract_, "' runs once a slice"));
 }
 
 bool SlicedLaunch::first() {
@@ -122,8 +124,7 @@ bool SlicedLaunch::next() {
   return false;
 }
 void SlicedLaunch::move(void* copy) const {
-  for (int i = 0; i < n_pointers_; ++i) {
-    const Pointer& p = pointers_[i];
+  for (const Pointer& p : pointers_) {
     char* const word = static_cast<char*>(copy) + p.at;
     u64 address;
     std::memcpy(&address, word, sizeof address);

@@ -6,45 +6,30 @@
 //     moves the axes that it names; kSliceBroadcast says that views broadcast to the first one;
 //   - or add_slices(s) does it, and says whether it could.
 #pragma once
+#include <vector>
+
 #include "warptape/core/slices.h"
 #include "warptape/kernels/contract.h"
 
 namespace wt::detail {
 
-// Whether a word of the arguments is an address in a sliced tensor (prepare_launch looks for blocks
-// of memory in the same way), not counting a level that is visible.
+// Whether a word of the arguments looks like an address in a sliced tensor (prepare_launch looks
+// for blocks of memory in the same way), not counting a level that is visible. What an old address
+// has left in padding may look like one too: SlicedLaunch finds out.
 WT_COLD bool points_into_slices(const void* args, size_t bytes);
 
-// Old addresses may lie in padding, and what flags leave of one may be another: with zeros there a
-// word that looks like an address in a sliced tensor is one.
-#if defined(__has_builtin) && __has_builtin(__builtin_clear_padding)
-inline constexpr bool kClearsPadding = true;
-template <class Args>
-void clear_padding(Args& a) {
-  __builtin_clear_padding(&a);
-}
-#else
-inline constexpr bool kClearsPadding = false;  // vmap() throws: its launches could go wrong
-template <class Args>
-void clear_padding(Args&) {}
-#endif
-
-// The levels of what the arguments point into, and the loop over their slices. While it lives,
-// launches and allocations know nothing of slices.
+// The levels of what a launch touches (kernels/run_operands.h), and the loop over their slices.
+// While it lives, launches and allocations know nothing of slices.
 class SlicedLaunch {
  public:
-  SlicedLaunch(const void* args, size_t bytes, const OpInfo* op, const char* contract);
-  ~SlicedLaunch();
-  SlicedLaunch(const SlicedLaunch&) = delete;
-  SlicedLaunch& operator=(const SlicedLaunch&) = delete;
+  // `args` are read alone. Throws UsageError where a result has fewer slices than what it is made
+  // of, NotAvailable for a contract that nobody has said the operands of.
+  SlicedLaunch(void* args, size_t bytes, const OpInfo* op, const char* contract);
 
   int levels() const { return axes_.n; }
   i64 count(int k) const { return axes_.axis[k].count; }
   // Bytes from a slice of level k to the next one, of what `data` points to; 0: it has one slice.
   i64 step(const void* data, int k) const;
-  // Throws UsageError where the result has fewer slices than what it is made of.
-  void check_written(const View& out) const;
-  void check_written(const void* out) const;
   // v with an axis for each level in front of its own, which first become `ndim`; into `g`. False:
   // too many dimensions.
   bool lead(View& v, Geometry& g, int ndim) const;
@@ -57,18 +42,19 @@ class SlicedLaunch {
   void move(void* copy) const;
 
  private:
-  static constexpr int kMost = 32;
   struct Pointer {
-    u32 at;  // byte in the arguments
+    size_t at;  // byte in the arguments
     i64 step[kMaxSliceLevels];
   };
+  void check_written(const void* out) const;
+  const char* name() const { return op_ ? op_->name : contract_; }
+
   SliceAxes axes_;
-  Pointer pointers_[kMost];
-  int n_pointers_ = 0;
+  std::vector<Pointer> pointers_;
   i64 index_[kMaxSliceLevels] = {};
   const OpInfo* op_;
   const char* contract_;
-  u32 slow_before_;
+  Unsliced unsliced_;
 };
 
 template <class Args>

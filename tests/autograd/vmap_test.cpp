@@ -14,19 +14,16 @@
 #include "warptape/core/operators.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/warning.h"
-#include "warptape/kernels/run_slices.h"
+#include "warptape/kernels/run.h"
 #include "warptape/nn/functional_call.h"
 #include "warptape/nn/linear.h"
+#include "warptape/tests/simt/unit_rows.h"
 #include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 
 using namespace wt;
 using wt_test::kernel_devices;
-
-// docs/roadmap.md: clang.
-#define NEEDS_VMAP() \
-  if (!detail::kClearsPadding) SKIP_TEST("the compiler has no __builtin_clear_padding")
 
 namespace {
 
@@ -64,7 +61,6 @@ i64 launches(const std::function<void()>& f) {
 }  // namespace
 
 TEST_CASE("vmap: inputs that are mapped, inputs that are not, and where slices are joined") {
-  NEEDS_VMAP();
   for (const Device d : kernel_devices()) {
     CAPTURE(to_string(d));
     const Tensor x = rows(4, 3, d), y = rows(4, 3, d) + 1, w = rows(1, 3, d)[0];
@@ -90,7 +86,6 @@ TEST_CASE("vmap: inputs that are mapped, inputs that are not, and where slices a
 }
 
 TEST_CASE("vmap: levels within levels") {
-  NEEDS_VMAP();
   const Tensor x = rows(4, 3), y = rows(2, 3) - 1;
   const LeakGuard guard;
   const auto against_all = [&](const Tensor& a) {
@@ -114,7 +109,6 @@ TEST_CASE("vmap: levels within levels") {
 }
 
 TEST_CASE("vmap: a gradient of each sample, by parameters that all share") {
-  NEEDS_VMAP();
   for (const Device d : kernel_devices()) {
     CAPTURE(to_string(d));
     const Tensor x = rows(5, 3, d), w = rows(1, 3, d)[0].set_requires_grad();
@@ -127,7 +121,6 @@ TEST_CASE("vmap: a gradient of each sample, by parameters that all share") {
 }
 
 TEST_CASE("vmap: gradients flow through it, to what it maps and to what the function refers to") {
-  NEEDS_VMAP();
   for (const Device d : kernel_devices()) {
     CAPTURE(to_string(d));
     const Tensor x = rows(4, 3, d).set_requires_grad(), w = rows(1, 3, d)[0].set_requires_grad();
@@ -155,7 +148,6 @@ TEST_CASE("vmap: gradients flow through it, to what it maps and to what the func
 }
 
 TEST_CASE("vmap: the products and Jacobians of functional.h inside, and Jacobians by it") {
-  NEEDS_VMAP();
   const Tensor x = rows(4, 3), v = rows(4, 3) * x;
   const LeakGuard guard;
   const auto f = [](const Tensor& t) { return tanh(t) * sum(t * t); };
@@ -179,7 +171,6 @@ TEST_CASE("vmap: the products and Jacobians of functional.h inside, and Jacobian
 }
 
 TEST_CASE("vmap: an ensemble and the gradients of a module, by functional_call") {
-  NEEDS_VMAP();
   nn::Linear net{3, 2};
   const Tensor x = rows(5, 3).to(f32);
   const std::vector<Tensor> p = net.parameters();
@@ -203,7 +194,6 @@ TEST_CASE("vmap: an ensemble and the gradients of a module, by functional_call")
 }
 
 TEST_CASE("vmap: operators with a batching rule launch once, the others are named once") {
-  NEEDS_VMAP();
   const Tensor x = rows(50, 12), m = rows(12, 4);
   const Told warnings;
   const auto f = [&](const Tensor& r) {
@@ -230,7 +220,6 @@ TEST_CASE("vmap: operators with a batching rule launch once, the others are name
 }
 
 TEST_CASE("vmap: other ways of saving, hooks, anomaly checks, printing, threads") {
-  NEEDS_VMAP();
   const Tensor x = rows(5, 3), m = rows(3, 3).set_requires_grad();
   const auto f = [&](const Tensor& s) { return relu(matmul(gelu(matmul(s, m)), m)); };
   const auto plain = [&](const Tensor& a) { return relu(matmul(gelu(matmul(a, m)), m)); };
@@ -277,7 +266,6 @@ TEST_CASE("vmap: other ways of saving, hooks, anomaly checks, printing, threads"
 }
 
 TEST_CASE("vmap: what it refuses is named, and nothing is left behind") {
-  NEEDS_VMAP();
   const Tensor x = rows(4, 3), shared = zeros({3}, {.dtype = f64});
   Tensor leaked;
   const auto says = [](const std::function<void()>& f) { return message_of(f); };
@@ -326,6 +314,15 @@ TEST_CASE("vmap: what it refuses is named, and nothing is left behind") {
   CHECK(mentions(
       says([&] { (void)checkpoint([](const Tensor& a) { return vmap(inner)(a, a); }, x); }),
       "[vmap] inside of a checkpoint"));
+  // A kernel whose operands nobody has listed.
+  CHECK(mentions(says([&] {
+                   (void)vmap([](const Tensor& r) {
+                     const Tensor y = zeros_like(r);
+                     run(UnitRowsArgs{view_of(y.impl()), view_of(r.impl())}, Launch{});
+                     return y;
+                   })(zeros({2, 3, 4}));
+                 }),
+                 "vmap() does not know what the kernel 'unit_rows' touches"));
   // After every error the mode is as before.
   CHECK(near(x + x, x * 2));
   CHECK(x[0][0].item() == -1.4);

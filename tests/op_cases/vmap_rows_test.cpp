@@ -11,7 +11,6 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/vmap.h"
 #include "warptape/core/warning.h"
-#include "warptape/kernels/run_slices.h"
 #include "warptape/tests/op_cases/inputs.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -173,7 +172,6 @@ bool small(const Sample& s) {
 }  // namespace
 
 TEST_CASE("operators: vmap() gives what the calls give one by one", "[ops][vmap]") {
-  if (!detail::kClearsPadding) SKIP_TEST("the compiler has no __builtin_clear_padding");
   const WarningHandler before = set_warning_handler(nullptr);
   std::map<std::string, std::string> refused;  // and what was said
   for (const OpCase& row : op_cases()) {

@@ -1,12 +1,11 @@
 // What operators that take matrices apart ask of their operands, and of their kernels. Internal.
 #pragma once
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/slices.h"
+#include "warptape/autograd/slices.h"
 
 namespace wt {
 
@@ -55,14 +54,7 @@ inline MatrixFailure failure_of(const OpScope& s, const Tensor& info) {
   // No kernel writes where there is nothing to take apart.
   if (s.device().is_meta || s.geometry(0).numel == 0) return {};
   const NoGrad no_grad;
-  // Inside of vmap() the matrices of all slices count.
-  std::optional<detail::Unsliced> all;
-  Tensor of_all = info;
-  if (detail::slices_of(info.impl())) {
-    all.emplace();
-    of_all = Tensor(detail::every_slice(info.impl()));
-  }
-  const std::vector<i32> found = of_all.to_vector<i32>();
+  const std::vector<i32> found = detail::EverySlice(info).values().to_vector<i32>();
   for (size_t i = 0; i < found.size(); ++i)
     if (found[i] != 0) return {i64(i), found[i]};
   return {};
