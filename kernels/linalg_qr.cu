@@ -161,37 +161,10 @@ void launch_block(const QrArgs& a, const Launch& l) {
         qr_args<T>(a, l));
   });
 }
-const char* why_not_block(const QrArgs& a) { return why_not_dense(a.in); }
-const char* why_not_shared(const QrArgs& a, const DeviceLimits& limits) {
-  return fits_shared(block_bytes(a, true), limits) ? nullptr : kNotShared;
-}
-template <int Rank>
-int rank(const QrArgs& a) {
-  return rank_of_block(a.in, Rank);
-}
-
-const char* why_not(const QrArgs& a) { return why_not_matrix_type(a.in.dtype()); }
 
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
-WT_VARIANTS(WT_DEVICE_NS, qr, QrArgs,
-            {.name = "shared",
-             .rank = 30,
-             .why_not = why_not_block,
-             .why_not_on = why_not_shared,
-             .rank_of = rank<30>,
-             .launch = launch_block<true>},
-            {.name = "block",
-             .rank = 20,
-             .why_not = why_not_block,
-             .rank_of = rank<20>,
-             .workspace = block_workspace,
-             .launch = launch_block<false>},
-            {.name = "naive",
-             .rank = 10,
-             .why_not = why_not,
-             .workspace = naive_workspace,
-             .launch = launch_naive});
+WT_MATRIX_LADDER(qr, QrArgs);
 
 }  // namespace wt

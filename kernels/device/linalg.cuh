@@ -92,5 +92,44 @@ inline int rank_of_block(const View& in, int rank) {
   return side <= 8 && m.count >= 2048 ? 5 : rank;
 }
 
+template <class Args>
+const char* matrix_why_not(const Args& a) {
+  return why_not_matrix_type(a.in.dtype());
+}
+template <class Args>
+const char* block_why_not(const Args& a) {
+  return why_not_dense(a.in);
+}
+template <class Args, i64 (*Bytes)(const Args&, bool)>
+const char* shared_why_not(const Args& a, const DeviceLimits& limits) {
+  return fits_shared(Bytes(a, true), limits) ? nullptr : kNotShared;
+}
+template <class Args, int Rank>
+int block_rank(const Args& a) {
+  return rank_of_block(a.in, Rank);
+}
+
 }  // namespace WT_DEVICE_NS
 }  // namespace wt
+
+// The ladder of a decomposition of args.in. The file that has it says how many bytes a block works
+// in, block_bytes(args, shared), and has launch_block<Shared>, launch_naive and their workspaces.
+#define WT_MATRIX_LADDER(contract, Args)                        \
+  WT_VARIANTS(WT_DEVICE_NS, contract, Args,                     \
+              {.name = "shared",                                \
+               .rank = 30,                                      \
+               .why_not = block_why_not<Args>,                  \
+               .why_not_on = shared_why_not<Args, block_bytes>, \
+               .rank_of = block_rank<Args, 30>,                 \
+               .launch = launch_block<true>},                   \
+              {.name = "block",                                 \
+               .rank = 20,                                      \
+               .why_not = block_why_not<Args>,                  \
+               .rank_of = block_rank<Args, 20>,                 \
+               .workspace = block_workspace,                    \
+               .launch = launch_block<false>},                  \
+              {.name = "naive",                                 \
+               .rank = 10,                                      \
+               .why_not = matrix_why_not<Args>,                 \
+               .workspace = naive_workspace,                    \
+               .launch = launch_naive})
