@@ -46,6 +46,17 @@ Tensor joined(const CompositeScope& s, const std::vector<Tensor>& parts, int axi
   return cat(parts, axis);
 }
 
+// The operands with at least `ndim` axes, 1 or 2: what lacks them is one row.
+std::vector<Tensor> at_least(const CompositeScope& s, int ndim) {
+  std::vector<Tensor> parts;
+  for (int i = 0; i < s.size(); ++i) {
+    const Tensor t = s.operand(i);
+    const Shape row = ndim == 1 ? Shape{1} : Shape{1, t.numel()};
+    parts.push_back(t.ndim() < ndim ? reshape(t, row) : t);
+  }
+  return parts;
+}
+
 }  // namespace
 
 Tensor tile(const In& x, const Shape& repeats) {
@@ -62,23 +73,14 @@ Tensor tile(const In& x, const Shape& repeats) {
 Tensor hstack(std::span<const Tensor> parts, Frame at) {
   const Parts list(info::hstack, parts, at);
   CompositeScope s(info::hstack, list.data(), list.size(), Types::any);
-  std::vector<Tensor> rows;
-  for (int i = 0; i < s.size(); ++i) {
-    const Tensor t = s.operand(i);
-    rows.push_back(t.ndim() == 0 ? reshape(t, {1}) : t);
-  }
+  const std::vector<Tensor> rows = at_least(s, 1);
   return s.finish(joined(s, rows, rows[0].ndim() == 1 ? 0 : 1));
 }
 
 Tensor vstack(std::span<const Tensor> parts, Frame at) {
   const Parts list(info::vstack, parts, at);
   CompositeScope s(info::vstack, list.data(), list.size(), Types::any);
-  std::vector<Tensor> rows;
-  for (int i = 0; i < s.size(); ++i) {
-    const Tensor t = s.operand(i);
-    rows.push_back(t.ndim() < 2 ? reshape(t, {1, t.numel()}) : t);
-  }
-  return s.finish(joined(s, rows, 0));
+  return s.finish(joined(s, at_least(s, 2), 0));
 }
 
 Tensor diff(const In& x, const DiffOptions& o) {

@@ -41,6 +41,7 @@ const Callers& callers() {
     add_pointwise_callers(c);
     add_shape_callers(c);
     add_signal_callers(c);
+    add_product_callers(c);
     add_structured_callers(c);
     return c;
   }();

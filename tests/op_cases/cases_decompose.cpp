@@ -7,7 +7,7 @@
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/matrices.h"
 
 namespace wt_test {
 namespace {
@@ -22,24 +22,6 @@ Tensor identity_like(const Tensor& t) {
   for (i64 i = 0; i < n; ++i) v[size_t(i * n + i)] = 1;
   return tensor(v).view({n, n}).to(t.dtype()).to(t.device());
 }
-// The matrices of x, one after the other, rows x columns each, and what is made of them.
-using Matrix = std::vector<double>;
-Array each_matrix(const Array& x, i64 rows, i64 columns, const Shape& result,
-                  const std::function<Matrix(const Matrix&)>& f) {
-  Array y{result, {}};
-  y.terms = kTermsOfFormula + 4 * double(rows + columns);
-  const i64 size = rows * columns;
-  for (i64 b = 0; size && b < count(x.shape) / size; ++b) {
-    const Matrix m = f(Matrix(x.v.begin() + b * size, x.v.begin() + (b + 1) * size));
-    double largest = 0;
-    for (const double v : m) largest = std::max(largest, std::fabs(v));
-    y.v.insert(y.v.end(), m.begin(), m.end());
-    // Errors are relative to the matrix, not to its elements; the conditions here are small.
-    y.magnitude.insert(y.magnitude.end(), m.size(), 4 * largest);
-  }
-  return y;
-}
-
 // --- cholesky ---
 // m = x x^T + 2 I
 Tensor positive(const Tensor& x) { return matmul(x, turned(x)) + 2.0 * identity_like(x); }
@@ -98,7 +80,7 @@ void add_cholesky(std::vector<OpCase>& rows) {
              {{shape, -1, 1}},
              [](std::span<const Tensor> x) { return cholesky(positive(x[0])); },
              [n = side(shape), shape](const std::vector<Array>& x) {
-               return each_matrix(x[0], n, n, shape,
+               return each_matrix(x[0], shape,
                                   [n](const Matrix& m) { return cholesky_of(positive(m, n), n); });
              }};
     s.torch = "torch.linalg.cholesky(a @ a.mT + 2 * torch.eye(a.shape[-1], dtype=a.dtype))";
@@ -239,7 +221,7 @@ void add_qr(std::vector<OpCase>& rows) {
     const auto add = [&](const std::string& label, const Shape& result, CheckedFunction call,
                          const std::function<Matrix(const Matrix&)>& f, const std::string& torch) {
       c.samples.push_back({label, {{shape}}, std::move(call), [=](const std::vector<Array>& x) {
-                             return each_matrix(x[0], m, n, result, f);
+                             return each_matrix(x[0], result, f);
                            }});
       c.samples.back().torch = torch;
     };
@@ -308,7 +290,7 @@ void add_eigh(std::vector<OpCase>& rows) {
     const auto add = [&](const std::string& label, const Shape& result, CheckedFunction call,
                          const std::function<Matrix(const Matrix&)>& f, const std::string& torch) {
       c.samples.push_back({label, {{shape}}, std::move(call), [=](const std::vector<Array>& x) {
-                             return each_matrix(x[0], n, n, result, f);
+                             return each_matrix(x[0], result, f);
                            }});
       c.samples.back().torch = torch;
     };

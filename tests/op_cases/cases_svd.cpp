@@ -9,13 +9,13 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/ops/svd.h"
+#include "warptape/tests/op_cases/matrices.h"
 #include "warptape/tests/op_cases/moves.h"
 
 namespace wt_test {
 namespace {
 
 const std::vector<DType> kTwo{f64, f32};
-using Matrix = std::vector<double>;
 
 i64 rows_of(const Shape& s) { return s[s.ndim() - 2]; }
 i64 columns_of(const Shape& s) { return s[s.ndim() - 1]; }
@@ -92,24 +92,6 @@ Matrix composed(const Parts& p, const std::function<double(double)>& f) {
       for (i64 c = 0; c < p.k; ++c)
         y[size_t(i * p.n + j)] +=
             p.u[size_t(i * p.k + c)] * f(p.s[size_t(c)]) * p.v[size_t(j * p.k + c)];
-  return y;
-}
-
-using OfMatrix = std::function<Matrix(const Matrix&)>;
-// `f` of each matrix of x, one after the other.
-Array each_matrix(const Array& x, const Shape& result, const OfMatrix& f) {
-  Array y{result, {}};
-  const i64 size = rows_of(x.shape) * columns_of(x.shape);
-  y.terms = kTermsOfFormula + 4 * double(rows_of(x.shape) + columns_of(x.shape));
-  const Shape batch(x.shape.data(), x.shape.ndim() - 2);
-  for (i64 b = 0; b < count(batch); ++b) {
-    const Matrix m = f(Matrix(x.v.begin() + b * size, x.v.begin() + (b + 1) * size));
-    double largest = 0;
-    for (const double v : m) largest = std::max(largest, std::fabs(v));
-    y.v.insert(y.v.end(), m.begin(), m.end());
-    // Errors are relative to the matrix, not to its elements; the conditions here are small.
-    y.magnitude.insert(y.magnitude.end(), m.size(), 4 * largest);
-  }
   return y;
 }
 

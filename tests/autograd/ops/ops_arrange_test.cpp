@@ -13,6 +13,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt;
@@ -21,8 +22,6 @@ using wt_test::random_values;
 
 namespace {
 
-using Values = std::vector<double>;
-Values values(const Tensor& t) { return t.to_vector<double>(); }
 Tensor numbered(const Shape& s, DType t = f32) { return arange(0, numel_of(s)).reshape(s).to(t); }
 Tensor random_leaf(const Shape& s, u64 seed) {
   return tensor(random_values(numel_of(s), seed)).reshape(s).set_requires_grad();

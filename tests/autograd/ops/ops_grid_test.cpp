@@ -8,6 +8,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt;
@@ -16,8 +17,6 @@ using wt_test::random_values;
 
 namespace {
 
-using Values = std::vector<double>;
-Values values(const Tensor& t) { return t.to_vector<double>(); }
 constexpr auto kBilinear = GridSampleMode::bilinear, kNearest = GridSampleMode::nearest,
                kBicubic = GridSampleMode::bicubic;
 constexpr auto kZeros = GridSamplePadding::zeros, kBorder = GridSamplePadding::border,

@@ -8,6 +8,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
+#include "warptape/tests/support/values.h"
 #include "warptape/tests/support/variants.h"
 
 using namespace wt;
@@ -16,8 +17,6 @@ using wt_test::random_values;
 
 namespace {
 
-using Values = std::vector<double>;
-Values values(const Tensor& t) { return t.to_vector<double>(); }
 Tensor random_tensor(const Shape& s, u64 seed, DType t = f64) {
   return tensor(random_values(numel_of(s), seed)).reshape(s).to(t);
 }
