@@ -99,6 +99,8 @@ inline i64 y_span(const ConvTensor& t, const PoolShape& s) {
   return span(t, s.batch, s.channels, s.out);
 }
 
+inline DType tap_dtype(const PoolShape& s) { return s.taps() <= 256 ? DType::u8 : DType::i32; }
+
 // Of the matrix with these strides and of those that the batch has of it.
 inline i64 matrix_span(const MatmulArgs& a, i64 rows, i64 columns, i64 row, i64 column,
                        i64 MatmulArgs::Batch::*step) {
@@ -146,19 +148,23 @@ void list_shapes(To& to) {
   to.template add<MaxPoolForwardArgs>([](auto& a, auto& o) {
     const PoolShape& s = a.shape;
     o.out(a.y.data, y_span(a.y, s), s.dtype).in(a.x.data, x_span(a.x, s), s.dtype);
-    o.out(a.taps.data, y_span(a.taps, s), s.taps() <= 256 ? DType::u8 : DType::i32);
+    o.out(a.taps.data, y_span(a.taps, s), tap_dtype(s));
     o.out(a.indices.data, y_span(a.indices, s), DType::i64);
   });
   to.template add<MaxPoolGatherArgs>([](auto& a, auto& o) {
     o.out(a.y.data, y_span(a.y, a.shape), a.shape.dtype);
     o.in(a.x.data, x_span(a.x, a.shape), a.shape.dtype);
+    o.in(a.taps.data, y_span(a.taps, a.shape), tap_dtype(a.shape));
   });
-  const auto pools_gradient = [](auto& a, auto& o) {
+  to.template add<MaxPoolBackwardArgs>([](auto& a, auto& o) {
     o.out(a.gx.data, x_span(a.gx, a.shape), a.shape.dtype);
     o.in(a.gy.data, y_span(a.gy, a.shape), a.shape.dtype);
-  };
-  to.template add<MaxPoolBackwardArgs>(pools_gradient);
-  to.template add<AvgPoolBackwardArgs>(pools_gradient);
+    o.in(a.taps.data, y_span(a.taps, a.shape), tap_dtype(a.shape));
+  });
+  to.template add<AvgPoolBackwardArgs>([](auto& a, auto& o) {
+    o.out(a.gx.data, x_span(a.gx, a.shape), a.shape.dtype);
+    o.in(a.gy.data, y_span(a.gy, a.shape), a.shape.dtype);
+  });
   to.template add<AvgPoolForwardArgs>([](auto& a, auto& o) {
     o.out(a.y.data, y_span(a.y, a.shape), a.shape.dtype);
     o.in(a.x.data, x_span(a.x, a.shape), a.shape.dtype);
