@@ -209,6 +209,15 @@ TEST_CASE("vmap: operators with a batching rule launch once, the others are name
   CHECK(of_many < 12);
   CHECK(launches([&] { (void)vmap([](const Tensor& r) { return layer_norm(r, {12}); })(x); }) ==
         52);
+  // Images that are mapped are more images, for one slice of several and for slices of one alike.
+  const Tensor images = rows(24, 50).view({6, 2, 2, 5, 10}),
+               kernel = rows(3, 18).view({3, 2, 3, 3});
+  const auto convolved = [&](const Tensor& i) { return conv2d(i, kernel); };
+  const Tensor whole = conv2d(images.view({12, 2, 5, 10}), kernel).view({6, 2, 3, 3, 8});
+  CHECK(near(vmap(convolved)(images), whole));
+  CHECK(launches([&] { (void)vmap(convolved)(images); }) == 3);
+  const auto of_one = [&](const Tensor& i) { return conv2d(i.unsqueeze(0), kernel).squeeze(0); };
+  CHECK(near(vmap(of_one)(images.view({12, 2, 5, 10})), whole.view({12, 3, 3, 8})));
   told.clear();
   detail::forget_warnings();
   (void)vmap([](const Tensor& r) { return layer_norm(r, {12}); })(x);
@@ -284,6 +293,18 @@ TEST_CASE("vmap: what it refuses is named, and nothing is left behind") {
   const Tensor drawn = vmap([](const Tensor& r) { return r * 0 + rand({3}, {.dtype = f64}); },
                             {.randomness = Randomness::same})(x);
   CHECK(near(drawn[0], drawn[3]));
+  // The same mask in every slice, and in its gradient.
+  const Tensor many = ones({2, 64}, {.dtype = f64});
+  const auto dropped = [](const Tensor& r) { return dropout(r, 0.5); };
+  const auto [kept, gradient] = vmap(
+      [&](const Tensor& r) {
+        const Tensor leaf = r.detach().set_requires_grad(), y = dropped(leaf);
+        return std::pair{y.detach(), grad(sum(y), leaf)};
+      },
+      {.randomness = Randomness::same})(many);
+  CHECK(near(kept[0], kept[1]));
+  CHECK(near(kept, gradient));
+  CHECK(sum(ne(kept[0], 0.0)).item() < 64);
   (void)vmap([&](const Tensor& r) { return leaked = r * 2; })(x);
   CHECK(mentions(says([&] { (void)(leaked + 1); }), "made inside of a vmap() that has ended"));
   leaked = Tensor();
