@@ -11,7 +11,7 @@ OpSavings channel_norm_savings();
 OpSavings dropout_savings();
 OpSavings norm_savings();
 OpSavings pointwise_savings();
-OpSavings shape_savings();
+OpSavings shape_copies_savings();
 }  // namespace detail
 
 const OpSaving* saving_of(const OpInfo* op) {
@@ -20,7 +20,7 @@ const OpSaving* saving_of(const OpInfo* op) {
     for (const OpSavings family :
          {detail::activation_savings(), detail::add_norm_savings(), detail::channel_norm_savings(),
           detail::dropout_savings(), detail::norm_savings(), detail::pointwise_savings(),
-          detail::shape_savings()})
+          detail::shape_copies_savings()})
       for (const OpSaving& s : family) list.emplace(s.op, &s);
     return list;
   }());

@@ -5,7 +5,7 @@
 namespace wt::detail {
 
 // to_dtype() of an x whose converted values are `stored`, of the same shape: no kernel runs, and
-// the gradient comes back as a cast's does. Defined in autograd/ops/shape.cpp.
+// the gradient comes back as a cast's does. Defined in autograd/ops/shape_copies.cpp.
 Tensor to_dtype_stored(const In& x, const TensorImpl* stored);
 
 }  // namespace wt::detail

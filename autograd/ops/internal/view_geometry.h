@@ -7,6 +7,12 @@
 
 namespace wt {
 
+// y is what became of x: an rvalue x is emptied.
+inline Tensor in_place_of(const In& x, Tensor y) {
+  x.take();
+  return y;
+}
+
 inline Geometry geometry_with(const Geometry& g, const Shape& shape, const Shape& strides) {
   Geometry r = g;
   r.ndim = u8(shape.ndim());
