@@ -2,15 +2,16 @@
 
 #include "warptape/core/suggest.h"
 #include "warptape/nn/name_pattern.h"
+#include "warptape/optim/more_rules.h"
 #include "warptape/optim/muon.h"
 
 namespace wt::tools {
 
 const std::vector<OptimizerInfo>& optimizers() {
   static const std::vector<OptimizerInfo> kAll = {
-      {"sgd", 30, true},      {"adam", 1, false},   {"adamw", 1, false},
-      {"adagrad", 10, false}, {"rmsprop", 1, true}, {"lion", 0.2, false},
-      {"nadam", 1, false},    {"radam", 1, false},  {"muon", 20, true}};
+      {"sgd", 30, true},    {"adam", 1, false},        {"adamw", 1, false}, {"adagrad", 10, false},
+      {"rmsprop", 1, true}, {"lion", 0.2, false},      {"nadam", 1, false}, {"radam", 1, false},
+      {"adamax", 2, false}, {"adadelta", 1000, false}, {"muon", 20, true}};
   return kAll;
 }
 
@@ -80,6 +81,12 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const nn::ModuleBase& m,
     return std::make_unique<optim::NAdam>(m, optim::NAdamOptions{.lr = lr, .weight_decay = decay});
   if (c.name == "radam")
     return std::make_unique<optim::RAdam>(m, optim::RAdamOptions{.lr = lr, .weight_decay = decay});
+  if (c.name == "adamax")
+    return std::make_unique<optim::Adamax>(m,
+                                           optim::AdamaxOptions{.lr = lr, .weight_decay = decay});
+  if (c.name == "adadelta")
+    return std::make_unique<optim::Adadelta>(
+        m, optim::AdadeltaOptions{.lr = lr, .weight_decay = decay});
   return make_muon(m, c);
 }
 

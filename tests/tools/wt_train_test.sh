@@ -329,7 +329,7 @@ lost() {  # lost ARGS...: what cannot be printed is no success
 optimizers() {  # each one learns, with its own rate; each schedule runs
   local o
   tiny_fashion "$here/data" 64 32
-  for o in sgd adam adamw adagrad rmsprop lion nadam radam muon; do
+  for o in sgd adam adamw adagrad rmsprop lion nadam radam adamax adadelta muon; do
     "$wt" train fashion --data "$here/data" --set model=mlp --epochs 12 --batch 16 --quiet \
       --optimizer $o >"$here/out" 2>"$here/err" || fail "$o: $(cat "$here/err")"
     awk -v l="$(field eval_loss <"$here/out")" 'BEGIN { exit !(l < 2.2) }' ||
