@@ -13,7 +13,7 @@ from pathlib import Path
 SOURCES = [
     "kernels/*.cpp", "kernels/*.cu", "kernels/*.h", "kernels/common/*.*", "kernels/cpu/*.*",
     "kernels/device/*.*", "autograd/*.cpp", "autograd/*.h", "autograd/ops/*.*",
-    "autograd/ops/internal/*.*",
+    "autograd/ops/internal/*.*", "nn/*.cpp", "nn/*.h", "optim/*.cpp", "optim/*.h", "core/slices.*",
     "core/shape.*", "core/tensor.cpp", "core/storage.cpp", "core/factories.cpp", "core/frame.cpp",
     "core/copy_bytes.cpp", "core/geometry.h",
 ]
