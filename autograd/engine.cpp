@@ -265,9 +265,13 @@ static detail::SliceAxes slices_around(const Node* n, TensorImpl* const* grads) 
   for (u32 k = 0; k < n->n_outputs; ++k)
     if (grads[k])
       if (const detail::SliceAxes* a = detail::slices_of(grads[k])) axes.merge(*a);
-  for (u32 k = 0; k < n->n_slots; ++k)
-    if (const TensorImpl* p = n->slots[k].tensor)
-      if (const detail::SliceAxes* a = detail::slices_of(p)) axes.merge(*a);
+  for (u32 k = 0; k < n->n_slots; ++k) {
+    const SavedSlot& s = n->slots[k];
+    if (!s.tensor) continue;
+    const detail::SliceAxes* a =
+        s.kind == SlotKind::packed ? s.packed->slices.get() : detail::slices_of(s.tensor);
+    if (a) axes.merge(*a);
+  }
   return axes;
 }
 

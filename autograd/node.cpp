@@ -8,6 +8,7 @@
 #include "warptape/autograd/live_graph.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/returned_memory.h"
+#include "warptape/core/slices.h"
 
 namespace wt {
 namespace detail {
@@ -268,6 +269,7 @@ bool release_tensor_node(TensorImpl* p) {
 
 }  // namespace detail
 
+PackedSlot::PackedSlot() = default;
 PackedSlot::~PackedSlot() {
   if (value) release(value);
 }

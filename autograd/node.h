@@ -4,6 +4,7 @@
 // and owns no output: a graph that nobody differentiates dies with its tensors. "The tape" is the
 // order of the sequence numbers.
 #pragma once
+#include <memory>
 #include <new>
 #include <type_traits>
 #include <vector>
@@ -15,6 +16,9 @@
 namespace wt {
 
 struct Backward;
+namespace detail {
+struct SliceAxes;
+}
 using BackwardFn = void (*)(Backward&);
 
 // Where a gradient goes: output `output` of `node` (0 for leaves). Null node: nobody wants it.
@@ -43,8 +47,9 @@ struct SignBits {
 
 // A tensor held in another form (SavePolicy); autograd/save_policy.cpp has the forms.
 struct PackedSlot {
-  TensorImpl* value = nullptr;  // while its node's backward runs
-  PackedSlot() = default;
+  TensorImpl* value = nullptr;                      // while its node's backward runs
+  std::unique_ptr<const detail::SliceAxes> slices;  // of the tensor under vmap(); null: none
+  PackedSlot();
   PackedSlot(const PackedSlot&) = delete;
   PackedSlot& operator=(const PackedSlot&) = delete;
   virtual ~PackedSlot();

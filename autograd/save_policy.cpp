@@ -3,6 +3,7 @@
 #include "warptape/autograd/save_policy.h"
 
 #include <mutex>
+#include <optional>
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_saving.h"
@@ -80,7 +81,7 @@ std::unique_ptr<PackedSlot> offload(const TensorImpl* p) {
   const Device d = device_of(p);
   // On cpu it is where it would go. What is not dense would come back with other strides, and a
   // slice of vmap() alone.
-  if (d.kind == DeviceKind::cpu || !p->geometry.dense || detail::slices_of(p)) return nullptr;
+  if (d.kind == DeviceKind::cpu || !p->geometry.dense || slices_of(p)) return nullptr;
   const Device host_of = d.is_meta ? Device::meta() : Device::cpu();
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
@@ -135,10 +136,20 @@ Tensor copy_in_order(const TensorImpl* p, const Geometry& order) {
   return copy;
 }
 
+// The bits are no operand, whose slices the scope would know.
+SliceAxes slices_of_result(const TensorImpl* gy, const TensorImpl* bits) {
+  SliceAxes axes;
+  if (const SliceAxes* a = slices_of(gy)) axes.merge(*a);
+  if (const SliceAxes* a = slices_of(bits)) axes.merge(*a);
+  return axes;
+}
+
 }  // namespace
 
 Tensor bit_gate(const OpInfo& info, const In& gy, const SignBits& sign, const BitGate& gate) {
   OpScope s(info, gy);
+  std::optional<SliceScope> slices;
+  if (mode.slow & kSlowSliced) slices.emplace(slices_of_result(s.impl(0), sign.bits.impl()));
   if (s.recording()) s.save_extra(Tensor(alias_of(sign.bits.impl())));
   const bool there = same_order(s.geometry(0), sign.order);
   Tensor copy = there ? Tensor() : copy_in_order(s.impl(0), sign.order);
@@ -201,6 +212,8 @@ void pack(Node* n, SavedSlot& s, std::unique_ptr<PackedSlot> form, memory::Savin
 void replace_by(Node* n, SavedSlot& s, std::unique_ptr<PackedSlot> form) {
   TensorImpl* p = s.tensor;
   const bool output = s.kind == SlotKind::raw_output;
+  if (mode.slow & kSlowSliced)
+    if (const SliceAxes* axes = slices_of(p)) form->slices = std::make_unique<SliceAxes>(*axes);
   s.packed = form.release();
   s.kind = SlotKind::packed;
   if (!output) return release(p);

@@ -239,6 +239,14 @@ TEST_CASE("vmap: other ways of saving, hooks, anomaly checks, printing, threads"
     const SaveScope scope{p};
     CHECK(near(of(vmap(f)(x)), want));
   }
+  // A gradient without slices meets bits that have them.
+  const auto of_sample = [&](const Tensor& s) { return grad(sum(relu(matmul(s, m))), m).detach(); };
+  const Tensor each = vmap(of_sample)(x);
+  for (int i = 0; i < 5; ++i) CHECK(near(each[i], of_sample(x[i])));
+  for (const SavePolicy p : {SavePolicy::recompute, SavePolicy::bit_mask, SavePolicy::invert}) {
+    const SaveScope scope{p};
+    CHECK(near(vmap(of_sample)(x), each));
+  }
   {
     const AnomalyMode anomaly;
     CHECK(near(of(vmap(f)(x)), want));
