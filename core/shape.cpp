@@ -16,6 +16,7 @@ void Shape::insert(int at, i64 v) {
 }
 
 void Shape::erase(int at) {
+  WT_INTERNAL_ASSERT(at >= 0 && at < ndim());
   for (int i = at; i + 1 < ndim(); ++i) list_.values[i] = list_.values[i + 1];
   --list_.count;
 }

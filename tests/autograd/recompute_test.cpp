@@ -179,6 +179,36 @@ TEST_CASE("checkpoint: what was there before is written once") {
   CHECK_FALSE(recomputing());
 }
 
+TEST_CASE("checkpoint: every way of writing to what was there before writes once") {
+  using Write = void (*)(Tensor&, const Tensor&);
+  const Write all[] = {[](Tensor& t, const Tensor& x) { t.add_(x); },
+                       [](Tensor& t, const Tensor&) { t.sub_(1); },
+                       [](Tensor& t, const Tensor& x) { t.div_(x); },
+                       [](Tensor& t, const Tensor&) { t.mul_(3); },
+                       [](Tensor& t, const Tensor& x) { t.lerp_(x, 0.5); },
+                       [](Tensor& t, const Tensor& x) { t.lerp_(x, x); },
+                       [](Tensor& t, const Tensor& x) { t.copy_(add(t, x)); },
+                       [](Tensor& t, const Tensor&) { t.fill_(t.sum().item() + 1); },
+                       [](Tensor& t, const Tensor&) { t.tanh_(); },
+                       [](Tensor& t, const Tensor& x) { t.index_put_({0}, t[1] + x[0]); }};
+  for (const Write& write : all) {
+    CAPTURE(&write - all);
+    const Tensor x = tensor({1, 2, 4}, {.dtype = f64, .requires_grad = true});
+    Tensor running = full({3}, 0.5, {.dtype = f64}), once = running.clone();
+    const Tensor y = checkpoint(
+        [&](const Tensor& in) {
+          const NoGrad no_grad;
+          write(running, in);
+          const EnableGrad grad;
+          return mul(in, in);
+        },
+        x);
+    write(once, x.detach());
+    y.sum().backward();
+    CHECK(values(running) == values(once));
+  }
+}
+
 TEST_CASE("checkpoint: the second run has the first one's autocast") {
   const LeakGuard guard;
   const Tensor x = rand({8, 8}, {.requires_grad = true}), w = rand({8, 8}, {.requires_grad = true});

@@ -106,6 +106,11 @@ TEST_CASE("vmap: levels within levels") {
     })(m);
   });
   CHECK(near(all(cube), cube * cube[{Slice{}, Slice{}, Slice{0, 1}}] + cube[0][0][0]));
+  const auto along = [](auto f) { return [f](const Tensor& t) { return vmap(f)(t); }; };
+  const auto four = along(along(along([](const Tensor& r) { return r * 2; })));
+  const Tensor deep = rows(6, 4).view({2, 3, 2, 2});
+  CHECK(near(vmap(four)(deep), deep * 2));
+  CHECK_THROWS_AS(vmap(along(four))(deep.unsqueeze(0)), UsageError);
 }
 
 TEST_CASE("vmap: a gradient of each sample, by parameters that all share") {
@@ -162,6 +167,8 @@ TEST_CASE("vmap: the products and Jacobians of functional.h inside, and Jacobian
   CHECK(near(jacobian(f, x[1], {.vectorize = true}), jacobian(f, x[1])));
   const auto energy = [&](const Tensor& t) { return sum(f(t)); };
   CHECK(near(hessian(energy, x[2], {.vectorize = true}), hessian(energy, x[2])));
+  const auto rows_of_it = [](const Tensor& t) { return tanh(matmul(t, t.t())); };
+  CHECK(near(jacobian(rows_of_it, x, {.vectorize = true}), jacobian(rows_of_it, x)));
   CHECK(jacobian(
             [](const Tensor& t) {
               return t[{Slice{0, 0}}];
@@ -207,8 +214,9 @@ TEST_CASE("vmap: operators with a batching rule launch once, the others are name
   const i64 of_few = launches([&] { (void)vmap(f)(x[{Slice{0, 2}}]); });
   CHECK(of_many == of_few);
   CHECK(of_many < 12);
-  CHECK(launches([&] { (void)vmap([](const Tensor& r) { return layer_norm(r, {12}); })(x); }) ==
-        52);
+  const auto looped = [](const Tensor& r) { return layer_norm(r, {12}); };
+  CHECK(launches([&] { (void)vmap(looped)(x); }) == 52);
+  CHECK(vmap(looped)(x[{Slice{0, 0}}]).shape() == Shape{0, 12});
   // Images that are mapped are more images, for one slice of several and for slices of one alike.
   const Tensor images = rows(24, 50).view({6, 2, 2, 5, 10}),
                kernel = rows(3, 18).view({3, 2, 3, 3});

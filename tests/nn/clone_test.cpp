@@ -135,3 +135,16 @@ TEST_CASE("clone: batch norm over ranks of one copy leaves the other alone") {
   (void)copy(rand({3, 2}));
   CHECK(sums > 0);
 }
+
+TEST_CASE("clone: a parameter without a tensor has none in the copy, and may get one") {
+  struct Optional : nn::Module<Optional> {
+    nn::Param bias = add("bias", Tensor());
+    Tensor forward(const Tensor& x) { return bias.defined() ? x + bias : x; }
+  };
+  Optional net;
+  Optional copy = net.clone();
+  CHECK_FALSE(copy.bias.defined());
+  copy.bias = ones({2});
+  CHECK(values(copy(zeros({2}))) == Values{1, 1});
+  CHECK(values(net(zeros({2}))) == Values{0, 0});
+}

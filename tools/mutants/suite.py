@@ -150,9 +150,11 @@ class Near:
         self.root = Path(root)
         self.parts = parts_of(root)
         self.contracts = {}  # operator -> its contracts
-        for m in re.finditer(r'^\{"(\w+)", "[^"]*", \d, \d+, "([^"]*)"\}',
-                             (self.root / "tools/op_facts.inc").read_text(), re.M):
+        facts = (self.root / "tools/op_facts.inc").read_text()
+        for m in re.finditer(r'^\{"(\w+)", "[^"]*", \d, \d+, "([^"]*)",', facts, re.M):
             self.contracts[m[1]] = set(m[2].split())
+        if facts and not self.contracts:
+            raise SystemExit("mutate: tools/op_facts.inc looks otherwise than expected")
 
     def operators(self, file, line):
         text = (self.root / file).read_text()

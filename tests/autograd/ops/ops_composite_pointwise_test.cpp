@@ -60,6 +60,9 @@ TEST_CASE("isclose: equal integers are close beyond 2^53, others by their distan
   const i64 big = i64{1} << 60;
   const Tensor a = tensor(std::vector<i64>{big, 3, 5}), b = tensor(std::vector<i64>{big, 4, 7});
   CHECK(isclose(a, b, {.rtol = 0, .atol = 1}).to_vector<double>() == Doubles{1, 1, 0});
+  const Tensor one = tensor({1.0, 1.0}, {.dtype = f64}),
+               beside = tensor({1.0 + 1e-12, 1.0}, {.dtype = f64});
+  CHECK(isclose(one, beside, {.rtol = 0, .atol = 0}).to_vector<double>() == Doubles{0, 1});
   CHECK(isclose(tensor({1.0, 2.0}, {.requires_grad = true}), tensor({1.0, 2.5}))
             .to_vector<double>() == Doubles{1, 0});
 }

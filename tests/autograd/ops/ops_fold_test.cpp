@@ -82,3 +82,10 @@ TEST_CASE("upsample: bicubic and antialias keep constants, and NaN among their t
       values(upsample(x, {.size = {8, 8}, .mode = UpsampleMode::bicubic, .antialias = true}));
   CHECK((std::isnan(y[0]) && std::isfinite(y[63])));
 }
+
+TEST_CASE("fold: a size beyond 2^31 with its padding, of no images") {
+  const i64 far = i64{1} << 30;
+  const Tensor none = zeros({0, 4, 2}, {.dtype = f64});
+  const FoldOptions o{.padding = {far, 0}, .stride = {2 * far - 1, 1}};
+  CHECK(fold(none, 2, 2, o).shape() == Shape{0, 1, 2, 2});
+}
