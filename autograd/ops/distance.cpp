@@ -113,8 +113,9 @@ static Tensor cosine_embedding_losses(const CompositeScope& s,
   require_one_shape(s, "a", "b");
   check_margin_shapes(s);
   constexpr double kLeastSquare = 1e-12;  // PyTorch's
-  const DType t = promote(f32, promote(s.dtype(0), s.dtype(1)));  // 16 bits are too few
-  const Tensor x = to_dtype(s.operand(0), t), y = to_dtype(s.operand(1), t), truth = s.operand(2);
+  const DType wide = loss_dtype(promote(s.dtype(0), s.dtype(1)));
+  const Tensor x = to_dtype(s.operand(0), wide), y = to_dtype(s.operand(1), wide);
+  const Tensor truth = s.operand(2);
   const auto squares = [&](const Tensor& t) { return add(sum(square(t), -1), kLeastSquare); };
   const Tensor cosine = mul(sum(mul(x, y), -1), rsqrt(mul(squares(x), squares(y))));
   const Tensor apart = where_or_zero(eq(truth, -1), at_least(sub(cosine, options.margin), 0));

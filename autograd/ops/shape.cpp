@@ -1,12 +1,12 @@
 // Views. A view's node leads to the base; its backward puts the gradient back into the base's
 // shape. The copies that autograd/ops/shape.h declares are in shape_copies.cpp.
+#include "warptape/autograd/ops/shape.h"
 
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
-#include "warptape/autograd/ops/shape.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {

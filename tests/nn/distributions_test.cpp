@@ -190,6 +190,7 @@ TEST_CASE("distributions: edges", "[distributions]") {
       values(dist::kl_divergence(dist::Bernoulli({.probs = tensor({0.5, 0.5}, kF64)}), sure));
   CHECK((std::isinf(infinite[0]) && std::isinf(infinite[1])));
   const dist::Categorical one({.probs = tensor({0, 1, 0}, kF64)});
+  CHECK_THROWS_AS(one.log_prob(tensor(i64{1} << 32)), IndexError);  // no class 0
   CHECK(values(one.sample({3})) == Values{1, 1, 1});
   CHECK(std::fabs(values(one.entropy())[0]) < 1e-13);
   const dist::Categorical never({.logits = tensor({0.0, -INFINITY}, kF64)});
