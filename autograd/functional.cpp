@@ -99,7 +99,7 @@ std::vector<Tensor> rows_of(const Tensor& y, const Inputs& in, FunctionalOptions
   const FrameScope frame(at);
   const i64 n = y.numel();
   const bool create_graph = o.create_graph;
-  if (o.vectorize && n > 0) return vectorized_rows(y, in, create_graph, at);
+  if (o.vectorize) return vectorized_rows(y, in, create_graph, at);
   std::vector<std::vector<Tensor>> rows(in.list().size());
   for (i64 k = 0; k < n; ++k) {
     Tensor seed = zeros_like(y).detach();
