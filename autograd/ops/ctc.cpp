@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "warptape/autograd/backward.h"
+#include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
@@ -204,7 +205,9 @@ void ctc_composite(Backward& g, const CtcOptions& o) {
   const Tensor numbers = arange(0, classes, 1, {.dtype = DType::i64, .device = saved.device()});
   const Tensor hit = to_dtype(eq(x.classes.unsqueeze(2), numbers.reshape({1, 1, classes})), wide);
   const Tensor shares = matmul(stack(parts, 1), hit);  // [N, T, C]
-  const Tensor scale = mul(scales(g, o.divide_by_length, wide), neg(g.grad())).unsqueeze(2);
+  const Tensor& gy = g.grad();                         // [] or [N]
+  const Tensor of_loss = neg(gy.ndim() == 0 ? gy : gy.unsqueeze(1));
+  const Tensor scale = mul(scales(g, o.divide_by_length, wide), of_loss).unsqueeze(2);
   Tensor gx = permute(mul(shares, scale), {1, 0, 2});
   if (!o.zero_infinity) {
     const Tensor number =
@@ -222,46 +225,78 @@ void ctc_backward(Backward& g) {
   const auto o = g.attribute<CtcOptions>();
   const Tensor& x = g.saved(kLogProbs);
   if (g.recording()) return ctc_composite(g, o);
+  // The kernel makes the gradient of the sum; of single losses it is each one's, times its own.
+  const bool each = g.grad().ndim() == 1;
+  const Tensor of_sum =
+      each ? ones({}, {.dtype = g.grad().dtype(), .device = x.device()}) : g.grad();
   Tensor gx = empty_like(x);
   const auto saved = [&](int i) { return view_of(g.saved(u32(i)).impl()); };
-  run(CtcBackwardArgs{view_of(gx.impl()), view_of(g.grad().impl()), saved(kLosses), saved(kAlpha),
+  run(CtcBackwardArgs{view_of(gx.impl()), view_of(of_sum.impl()), saved(kLosses), saved(kAlpha),
                       view_of(x.impl()), saved(kTargets), saved(kInputLengths),
                       saved(kTargetLengths), o.blank, o.divide_by_length, o.zero_infinity},
       g.launch());
-  g.put(kLogProbs, std::move(gx));
+  g.put(kLogProbs, each ? mul(std::move(gx), g.grad().unsqueeze(1)) : std::move(gx));
 }
 
-}  // namespace
-
-Loss ctc_loss(const In& log_probs, const In& targets, const In& input_lengths,
-              const In& target_lengths, const CtcOptions& o) {
-  const In* const operands[] = {&log_probs, &targets, &input_lengths, &target_lengths};
-  const In* const* const list = operands;
-  OpScope s(info::ctc_loss, list, 4, Types::any);
+struct Losses {
+  Tensor y;  // their sum, 0-d, or with `each` they, [N]
+  i64 samples;
+};
+Losses losses_of(const In* const* operands, const CtcOptions& o, bool each) {
+  OpScope s(info::ctc_loss, operands, 4, Types::any);
   check_operands(s, o);
   const i64 width = 2 * checked_lengths(s) + 1;
   const Geometry& x = s.geometry(kLogProbs);
+  const i64 samples = x.shape[1];
   const DType t = loss_dtype(x.dtype);
   const TensorOptions made{.dtype = t, .device = s.device()};
-  const Tensor losses = empty({x.shape[1]}, made);
-  const Tensor alpha = empty({x.shape[1], x.shape[0], width}, made);
+  const Tensor losses = empty({samples}, made);
+  const Tensor alpha = empty({samples, x.shape[0], width}, made);
   if (s.recording()) {
     for (int i = kLogProbs; i <= kTargetLengths; ++i) s.save_input(i);
     s.save_extra(Tensor(alias_of(losses.impl())));
     s.save_extra(Tensor(alias_of(alpha.impl())));
   }
-  Tensor weight = full({}, double(x.shape[1]), made);
-  Result sum = s.result(nullptr, 0, t);
+  Result y = s.result(&samples, each ? 1 : 0, t);
+  const Tensor no_sum = each ? empty({}, made) : Tensor();
   s.record(ctc_backward);
   s.set_attribute(o);
   static const u32 id = mailbox_op_id(info::ctc_loss);
   BadIndexReport bad(s, id);
-  run(CtcForwardArgs{sum.view(), view_of(losses.impl()), view_of(alpha.impl()), s.view(kLogProbs),
-                     s.view(kTargets), s.view(kInputLengths), s.view(kTargetLengths), o.blank,
-                     o.divide_by_length, o.zero_infinity, bad.record(), bad.op_id()},
+  run(CtcForwardArgs{each ? view_of(no_sum.impl()) : y.view(), view_of(losses.impl()),
+                     view_of(alpha.impl()), s.view(kLogProbs), s.view(kTargets),
+                     s.view(kInputLengths), s.view(kTargetLengths), o.blank, o.divide_by_length,
+                     o.zero_infinity, bad.record(), bad.op_id()},
       s.launch());
   bad.throw_if_raised(s, "label", "place", kTargets);
-  return Loss(s.finish(std::move(sum)), std::move(weight));
+  if (each) {
+    const NoGrad no_grad;
+    detail::copy_into(y.impl(),
+                      (o.zero_infinity ? where(eq(losses, -kNone), 0.0, losses) : losses).impl());
+  }
+  return {s.finish(std::move(y)), samples};
+}
+
+}  // namespace
+
+Loss ctc_loss(const In& log_probs, const In& targets, const In& input_lengths,
+              const In& target_lengths, const CtcOptions& options) {
+  const In* const operands[] = {&log_probs, &targets, &input_lengths, &target_lengths};
+  Losses all = losses_of(operands, options, false);
+  return Loss(std::move(all.y), double(all.samples));
+}
+Tensor ctc_loss(const In& log_probs, const In& targets, const In& input_lengths,
+                const In& target_lengths, Unreduced, const CtcUnreducedOptions& options) {
+  const In* const operands[] = {&log_probs, &targets, &input_lengths, &target_lengths};
+  const In* const* const list = operands;
+  CompositeScope s(info::ctc_loss, list, 4);
+  detail::require_floating(s, kLogProbs);
+  // In 16 bits the gradient, whose factors come after it, would be rounded twice.
+  const Tensor wide = widened(s, kLogProbs);
+  const In x(wide, log_probs.frame().file, log_probs.frame().line);
+  const In* const wide_operands[] = {&x, &targets, &input_lengths, &target_lengths};
+  const CtcOptions o{options.blank, false, options.zero_infinity};
+  return s.finish(losses_of(wide_operands, o, true).y);
 }
 
 namespace detail {

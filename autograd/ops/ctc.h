@@ -26,4 +26,13 @@ struct CtcOptions {
 WT_API Loss ctc_loss(const In& log_probs, const In& targets, const In& input_lengths,
                      const In& target_lengths, const CtcOptions& options = {});
 
+struct CtcUnreducedOptions {
+  i64 blank = 0;               // the class between labels
+  bool zero_infinity = false;  // as in CtcOptions
+};
+// The losses of the samples, [N], undivided: PyTorch's reduction="none". Throws as the other form.
+WT_API Tensor ctc_loss(const In& log_probs, const In& targets, const In& input_lengths,
+                       const In& target_lengths, Unreduced,
+                       const CtcUnreducedOptions& options = {});
+
 }  // namespace wt

@@ -3,7 +3,7 @@
 
 #include "warptape/autograd/ops/ctc.h"
 #include "warptape/autograd/ops/softmax.h"
-#include "warptape/tests/op_cases/op_case.h"
+#include "warptape/tests/op_cases/loss_case.h"
 
 namespace wt_test {
 namespace {
@@ -60,12 +60,14 @@ Array normalised(Array x) {
   return x;
 }
 
-Oracle ctc_oracle(const CtcOptions& o, bool logits) {
+// The mean, or without divide_by_length the sum; with `each` one by one.
+Oracle ctc_oracle(const CtcOptions& o, bool logits, bool each = false) {
   return [=](const std::vector<Array>& in) {
     const Array x = logits ? normalised(in[0]) : in[0];
     const Array& targets = in[1];
     const i64 samples = x.shape[1], classes = x.shape[2];
     double sum = 0, magnitude = 0;
+    Array losses{{samples}, {}, kTermsOfFormula + 6 * double(x.shape[0])};
     i64 start = 0;
     for (i64 n = 0; n < samples; ++n) {
       const i64 steps = i64(in[2].v[size_t(n)]), count = i64(in[3].v[size_t(n)]);
@@ -83,10 +85,13 @@ Oracle ctc_oracle(const CtcOptions& o, bool logits) {
       }
       const double loss = -std::log(probability(y, labels, o.blank));
       const double scale = o.divide_by_length ? 1 / double(std::max<i64>(count, 1)) : 1;
-      if (std::isinf(loss) && o.zero_infinity) continue;
+      const bool fits = !(std::isinf(loss) && o.zero_infinity);
+      losses.v.push_back(fits ? loss : 0), losses.magnitude.push_back(std::fabs(loss) + size + 1);
+      if (!fits) continue;
       sum += scale * loss;
       magnitude += scale * (std::fabs(loss) + size + 1);
     }
+    if (each) return losses;
     const double over = o.divide_by_length ? double(samples) : 1;
     return Array{{}, {sum / over}, kTermsOfFormula + 6 * double(x.shape[0]), {magnitude / over}};
   };
@@ -170,6 +175,16 @@ void add_samples(OpCase& c) {
                          ctc_oracle(k.o, logits)});
     c.samples.back().torch = k.torch;
     c.samples.back().second_is_zero = k.x[0] == 1;  // one path
+    Sample each = c.samples.back();
+    each.label += " unreduced";
+    each.call = [o = k.o, logits, wide](std::span<const Tensor> in) {
+      const Tensor x = logits ? log_softmax(in[0].to(wide(in[0])), 2) : in[0];
+      return ctc_loss(x, in[1], in[2], in[3], unreduced,
+                      {.blank = o.blank, .zero_infinity = o.zero_infinity});
+    };
+    each.oracle = ctc_oracle(k.o, logits, true);
+    each.torch = without_reduction(k.torch);
+    c.samples.push_back(std::move(each));
   }
 }
 

@@ -15,9 +15,11 @@ struct LossPart {
 // The expression of a mean in PyTorch as that of the losses one by one: "F.f(a)" to "F.f(a,
 // reduction='none')".
 inline std::string without_reduction(std::string torch) {
-  const std::string batch = "reduction='batchmean'";
-  if (const size_t at = torch.find(batch); at != std::string::npos)
-    return torch.replace(at, batch.size(), "reduction='none'");
+  const std::string reduction = "reduction='";
+  if (const size_t at = torch.find(reduction); at != std::string::npos) {
+    const size_t word = at + reduction.size();
+    return torch.replace(word, torch.find('\'', word) - word, "none");
+  }
   if (torch.empty()) return torch;
   torch.pop_back();
   return torch + ", reduction='none')";
