@@ -149,11 +149,13 @@ void add_product_callers(Callers& to) {
     const auto [sign, logabsdet] = slogdet(regular(d, d.size()));
     return std::vector<Tensor>{sign, logabsdet};
   };
-  // Singular values that keep apart, and nothing infinite: elsewhere gradients are not unique.
+  // Singular values that keep apart, and nothing infinite: elsewhere gradients are not unique. Over
+  // another shape the diagonal broadcasts, and keeps nothing apart.
   const auto apart = [](Draw& d, i64 n) {
     const Tensor a = clamp(d.tensor(d.bent({n, n}), -1, 1), -1, 1);
     const Tensor values = arange(2, 2 * n + 2, 2).to(a.dtype()).to(a.device());
-    return mul(where(eq(a, a), a, zeros_like(a)), 0.1) + diag_embed(values);
+    const Tensor m = mul(where(eq(a, a), a, zeros_like(a)), 0.1) + diag_embed(values);
+    return a.shape() == Shape{n, n} ? m : detach(m);
   };
   to["svd"] = [=](Draw& d) {  // the signs of the vectors are free
     d.floats();
