@@ -71,17 +71,21 @@ void check_parts(const Tensor& x, double scale, bool full, DType t, Device d, do
 }  // namespace
 
 TEST_CASE("svd of more rows than a warp has lanes, large and small ones", "[autograd]") {
+  for (const Shape& shape : {Shape{2, 45, 34}, Shape{2, 34, 45}, Shape{40, 40}}) {
+    INFO("rows " << shape[shape.ndim() - 2]);
+    const Tensor x = waves(shape);
+    under_each_svd([&](Device d) {
+      for (const DType t : {f64, f32})
+        for (const bool full : {false, true})
+          check_parts(x, 1, full, t, d, t == f64 ? 2e-13 : 1e-4);
+    });
+  }
   // Squares of 1e25 are more than f32 can hold, those of 1e-25 less.
-  for (const double scale : {1.0, 1e25, 1e-25})
-    for (const Shape& shape : {Shape{2, 70, 41}, Shape{2, 41, 70}, Shape{40, 40}}) {
-      INFO("scale " << scale << ", rows " << shape[shape.ndim() - 2]);
-      const Tensor x = waves(shape);
-      under_each_svd([&](Device d) {
-        for (const DType t : {f64, f32})
-          for (const bool full : {false, true})
-            check_parts(x, scale, full, t, d, t == f64 ? 2e-13 : 1e-4);
-      });
-    }
+  for (const double scale : {1e25, 1e-25}) {
+    INFO("scale " << scale);
+    const Tensor x = waves({37, 34});
+    under_each_svd([&](Device d) { check_parts(x, scale, true, f32, d, 1e-4); });
+  }
 }
 
 TEST_CASE("svd: values of 0 and equal ones have orthonormal vectors all the same", "[autograd]") {
