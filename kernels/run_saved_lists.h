@@ -70,5 +70,6 @@ struct SavedLists {
   }
 };
 void add_saved_pointwise(SavedLists& to);
+void add_saved_pointwise_binary(SavedLists& to);  // a file each: the compiler takes long enough
 
 }  // namespace wt::detail
