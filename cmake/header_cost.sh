@@ -2,8 +2,9 @@
 # header_cost.sh BUILD: what a program pays for including warptape.h, as a multiple of what the
 # standard headers behind it cost alone; exit code 1 above WARPTAPE_HEADER_LIMIT. Both are
 # compiled by turns, and the median of seven ratios counts, so that a busy machine slows both alike.
-# That is a coarse net: one commit was measured at 2.12 to 2.47 times by the least of five. What includes and
-# templates cost to the per cent, tests/consumers/umbrella_cost.sh counts in the compiler's memory.
+# That is a coarse net: one commit was measured at 2.12 to 2.47 times by the least of five. What
+# includes and templates cost to the per cent, tests/consumers/umbrella_cost.sh counts in the
+# compiler's memory.
 set -euo pipefail
 build=${1:?} limit=${WARPTAPE_HEADER_LIMIT:-2.4}
 scratch=$(mktemp -d)

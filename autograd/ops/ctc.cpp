@@ -205,7 +205,8 @@ void ctc_composite(Backward& g, const CtcOptions& o) {
   const Tensor numbers = arange(0, classes, 1, {.dtype = DType::i64, .device = saved.device()});
   const Tensor hit = to_dtype(eq(x.classes.unsqueeze(2), numbers.reshape({1, 1, classes})), wide);
   const Tensor shares = matmul(stack(parts, 1), hit);  // [N, T, C]
-  const Tensor& gy = g.grad();                         // [] or [N]
+  // The gradient of the sum, or one of each loss.
+  const Tensor& gy = g.grad();
   const Tensor of_loss = neg(gy.ndim() == 0 ? gy : gy.unsqueeze(1));
   const Tensor scale = mul(scales(g, o.divide_by_length, wide), of_loss).unsqueeze(2);
   Tensor gx = permute(mul(shares, scale), {1, 0, 2});

@@ -1,6 +1,6 @@
 // Operands of two floating dtypes: every operator either gives what it gives of the wider one, and
-// gradients in the dtypes of its operands, or refuses them. Which refuse is a list here, as in
-// PyTorch: products, convolutions and what is built like them.
+// gradients in the dtypes of its operands, or refuses them. Which refuse is a list here: products,
+// convolutions, norms and what is built like them, where two dtypes are mostly a mistake.
 #include <iterator>
 #include <map>
 #include <set>
@@ -59,7 +59,10 @@ std::vector<Tensor> result_and_gradients(const Sample& s, std::vector<Tensor> in
       leaves.push_back(in[i] = in[i].detach().set_requires_grad());
   std::vector<Tensor> r{s.call(in)};
   if (!r[0].requires_grad()) return r;
-  for (const Tensor& g : grads(sum(r[0].to(f64)), leaves, {.allow_unused = true})) r.push_back(g);
+  for (const Tensor& g : grads(sum(r[0].to(f64)), leaves, {.allow_unused = true})) {
+    if (g.defined()) CHECK(g.dtype() == leaves[r.size() - 1].dtype());
+    r.push_back(g);
+  }
   r[0] = r[0].detach();
   return r;
 }
