@@ -41,10 +41,13 @@ struct Ceilings {
   double gemm_16_tflop_s = 0;  // bf16, f32 accumulation
   double gemm_32_tflop_s = 0;  // f32 without tf32
   double launch_us = 0;        // an empty kernel, back to back
-  double gemm(DType t) const {
-    return t == DType::f16 || t == DType::bf16 ? gemm_16_tflop_s
-           : t == DType::f32                   ? gemm_32_tflop_s
-                                               : 0;
+  double gemm_f16_tflop_s = 0;
+  double gemm_tf32_tflop_s = 0;
+  // Of f16 that of bf16 where its own was not measured. `tf32`: f32 may be rounded to it.
+  double gemm(DType t, bool tf32 = false) const {
+    if (t == DType::f32) return tf32 ? gemm_tf32_tflop_s : gemm_32_tflop_s;
+    if (t == DType::f16 && gemm_f16_tflop_s > 0) return gemm_f16_tflop_s;
+    return t == DType::f16 || t == DType::bf16 ? gemm_16_tflop_s : 0;
   }
 };
 

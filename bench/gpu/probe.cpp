@@ -1,0 +1,90 @@
+// wt_gpu_bench probe: what is there, before anything is measured.
+#include <dlfcn.h>
+
+#include <fstream>
+
+#include "warptape/bench/gpu/gpu_bench_jobs.h"
+#include "warptape/bench/gpu/nvml.h"
+#include "warptape/core/build_info.h"
+#include "warptape/dist/nccl_api.h"
+#include "warptape/kernels/cuda/cudnn_api.h"
+
+namespace wt::bench {
+namespace {
+
+// The file of a library that the process has loaded.
+std::string place_of(const std::string& library) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    const size_t path = line.find('/'), name = line.rfind('/');
+    if (path != std::string::npos && line.compare(name + 1, library.size(), library) == 0)
+      return line.substr(path);
+  }
+  return {};
+}
+std::string place_or_none(const std::string& library) {
+  const std::string place = place_of(library);
+  return place.empty() ? "not loaded" : place;
+}
+
+std::string cublaslt_text() {
+  using Version = size_t (*)();
+  const auto version = reinterpret_cast<Version>(::dlsym(RTLD_DEFAULT, "cublasLtGetVersion"));
+  if (!version) return "not loaded";
+  const size_t v = version();
+  return str(v / 10000, ".", v % 10000 / 100, ".", v % 100, ", ", place_of("libcublasLt.so"));
+}
+
+// What was found by its name alone is told with its place.
+std::string with_place(std::string text, const std::string& library) {
+  const std::string place = place_of(library);
+  const bool known = place.empty() || text.find('/') != std::string::npos;
+  return known ? text : str(text, " (", place, ")");
+}
+
+void add_libraries(Row& r) {
+  r.words.emplace_back("libcudart", place_or_none("libcudart.so"));
+  r.words.emplace_back("libcublasLt", cublaslt_text());
+  r.words.emplace_back("libcublas", place_or_none("libcublas.so"));
+  r.words.emplace_back("cudnn", with_place(describe_cudnn(), "libcudnn.so"));
+  r.words.emplace_back("nccl", with_place(dist::describe_nccl(), "libnccl.so"));
+}
+
+void add_device(Row& r, Device d) {
+  const cuda::Properties p = cuda::properties(d.index);
+  r.words.emplace_back("compute_capability", str(p.major, ".", p.minor));
+  r.more = {{"multiprocessors", double(p.multiprocessors)},
+            {"l2_mib", double(p.l2_bytes >> 20)},
+            {"memory_mib", double(p.memory_bytes >> 20)},
+            {"memory_free_mib", double(p.free_bytes >> 20)}};
+}
+
+void add_nvml(Row& r, Device d) {
+  const NvmlFacts n = ask_nvml(d);
+  for (const auto& figure : n.figures) r.more.push_back(figure);
+  if (!n.driver.empty()) r.words.emplace_back("nvidia_driver", n.driver);
+  if (!n.why_not.empty()) r.words.emplace_back("nvml", "no NVML: " + n.why_not);
+}
+
+}  // namespace
+
+int run_probe(const BenchOptions& o) {
+  RowFile rows(o);
+  const Machine m = describe_machine(o.device);
+  say(str(m.device_name, ", driver for CUDA ", m.driver, ", runtime ", m.runtime, ", ", m.host,
+          ", warptape ", build_info().version, " ", build_info().commit));
+  Row r{.bench = "probe", .impl = "-", .shape = "-", .dtype = "-"};
+  r.words = {{"host", m.host}, {"version", build_info().version}};
+  if (!m.runtime.empty()) r.words.emplace_back("runtime", m.runtime);
+  if (o.device.kind == DeviceKind::cuda) {
+    add_device(r, o.device);
+    add_nvml(r, o.device);
+    add_libraries(r);
+  }
+  for (const auto& [key, value] : r.words) say(str("  ", key, ": ", value));
+  for (const auto& [key, value] : r.more) say(str("  ", key, ": ", value));
+  rows.keep_silently(r);
+  return kBenchRight;
+}
+
+}  // namespace wt::bench

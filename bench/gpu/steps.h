@@ -1,0 +1,32 @@
+// Whole training steps of four networks, and what an operator costs to queue. PyTorch's side:
+// bench/peers/gpu_steps.py.
+#pragma once
+#include "warptape/bench/gpu/measure.h"
+#include "warptape/bench/gpu/problems.h"
+
+namespace wt::bench {
+
+struct StepOptions {
+  Device device;
+  std::string model;              // of step_bench_models()
+  std::string precision = "f32";  // f32, tf32, f16 (its loss scaled), bf16
+  bool captured = false;          // one graph a step
+  Scale scale = Scale::real;      // small: sizes for a test, of the same layers
+  double window_s = 2;            // wall time of a window, the device waited for at its end
+  int windows = 3;
+};
+
+// The most telling first: gpt, mlp_small, charlm, fashion.
+const std::vector<std::string>& step_bench_models();
+
+// The loss after 20 steps from the numbers that PyTorch's side begins with (`more`: check_loss),
+// then the time of a step in windows. flops: 2 for each multiplication and addition of the products
+// forward, three times that with backward; attention counts the pairs under the diagonal, and a
+// first layer's input needs no gradient. Throws UsageError for an unknown name, NotAvailable with
+// the reason where the device has no such precision or no graphs.
+Row training_step(const StepOptions& o);
+
+// add of one element: host time an operator, without and with a gradient recorded.
+std::vector<Row> dispatch_rows(Device d);
+
+}  // namespace wt::bench

@@ -1,0 +1,45 @@
+// The networks of steps.h with what they are trained with. Internal.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "warptape/autograd/loss.h"
+#include "warptape/bench/gpu/problems.h"
+#include "warptape/data/dataset.h"
+#include "warptape/nn/module.h"
+#include "warptape/optim/optimizer.h"
+
+namespace wt::bench {
+
+struct StepModel {
+  std::string shape;
+  double flops = 0;  // of one step
+  nn::ModuleBase net;
+  std::function<Tensor(const Tensor&)> logits;  // [samples, classes] of data::Batch::x
+  data::Batch batch;                            // y is flat or not; as many labels as logits' rows
+  double clip = 0;                              // of the gradients' norm; 0: none
+  std::unique_ptr<optim::Optimizer> optimizer;
+
+  Loss loss(const data::Batch& b) const;
+};
+
+// One of step_bench_models(), on the device, with the numbers of bench/peers.
+StepModel make_step_model(const std::string& name, Scale scale, Device d);
+
+// n floats in [-scale, scale), and indices below `count`: hashes of the index, as in
+// bench/peers/common.py.
+Tensor step_numbers(const Shape& shape, i64 seed, double scale);
+Tensor step_indices(const Shape& shape, i64 seed, i64 count);
+// A parameter's seed is its place in the network, from 1; it lies in [-s, s), s = 1 / sqrt(inputs),
+// a bias as the weight before it. Norms stay 1 and 0.
+void set_step_numbers(const nn::ModuleBase& net);
+
+// These are made on the default device, still without an optimizer.
+struct StepGptSizes {
+  i64 layers, heads, channels, context, vocabulary, batch;
+};
+StepModel make_step_gpt(const StepGptSizes& s);     // GPT-2's
+StepModel make_step_charlm(const StepGptSizes& s);  // of `wt train charlm`
+
+}  // namespace wt::bench
