@@ -264,7 +264,7 @@ function(wt_tool)
     return()
   endif()
   wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
-    bench/gpu/measure.cpp EXCEPT "^bench/kernels_cpu")
+    EXCEPT "^bench/kernels_cpu|_main[.]cpp$")
   # The table of machine code goes into the program, which may be installed anywhere.
   set(table "${PROJECT_BINARY_DIR}/sass_table_sm_90a.cpp")
   set(from "${PROJECT_SOURCE_DIR}/bench/sass/sm_90a.txt")
@@ -273,7 +273,7 @@ function(wt_tool)
       -P "${PROJECT_SOURCE_DIR}/cmake/embed.cmake"
     DEPENDS "${from}" "${PROJECT_SOURCE_DIR}/cmake/embed.cmake")
   list(APPEND sources "${table}")
-  set(parts tool_parts kernel_bench)
+  set(parts tool_parts measure kernel_bench)
   set(library warptape::warptape)
   if(WARPTAPE_SHARED)
     list(APPEND parts ${WT_PARTS})
@@ -286,44 +286,52 @@ function(wt_tool)
   target_compile_options(wt_command PRIVATE ${WT_LIBRARY_plain})
   set_target_properties(wt_command PROPERTIES UNITY_BUILD ${WARPTAPE_UNITY}
     UNITY_BUILD_BATCH_SIZE 4)
-  add_executable(wt $<TARGET_OBJECTS:wt_command> ${objects})
+  add_executable(wt tools/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
   set_target_properties(wt PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(wt PRIVATE wt_common ${library} ${packages})
   target_link_options(wt PRIVATE ${WT_LINK_plain})
   # The same command over kernels that say what they access, which `wt bench counters` goes on as.
   if("race" IN_LIST WT_FLAVOURS)
-    wt_objects(objects race tool_parts kernel_bench ${WT_PARTS})
-    add_executable(wt_race $<TARGET_OBJECTS:wt_command> ${objects})
+    wt_objects(objects race tool_parts measure kernel_bench ${WT_PARTS})
+    add_executable(wt_race tools/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
     set_target_properties(wt_race PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(wt_race PRIVATE wt_common wt_features ${packages})
     target_link_options(wt_race PRIVATE ${WT_LINK_race})
   endif()
 endfunction()
 
-# Programs that measure: wt_gpu_bench (tools/gpu_gate.sh: ceilings, kernels and a step on one device), of
-# .cpp and .cu files, the latter for simt and, with a CUDA toolkit, once more by nvcc; and
-# simt_bench, what the executor costs, built when named.
-function(wt_bench)
+# What measures: bench/gpu, of .cpp and .cu files, the latter for simt and, with a CUDA toolkit, once more by
+# nvcc. Tests are linked with it too.
+function(wt_bench_parts)
+  if(NOT WARPTAPE_BUILD_TOOLS AND NOT WARPTAPE_BUILD_TESTS)
+    return()
+  endif()
   wt_files(problems bench/gpu/problems*.cpp bench/kernels_cpu.cpp)
   wt_part(kernel_bench HOST ${problems} FLAVOURS plain)
   # They only set up what is measured.
   list(FILTER problems INCLUDE REGEX "/problems")
   set_source_files_properties(${problems} PROPERTIES COMPILE_OPTIONS -O1)
+  wt_part(measure HOST bench/gpu/measure.cpp FLAVOURS plain)
   wt_files(cu bench/gpu/*.cu)
   wt_device_part(bench FLAVOURS plain FILES ${cu})
-  set(left_out "/problems")
+  set(left_out "/problems|/measure[.]cpp$|_main[.]cpp$")
   if(NOT WARPTAPE_HAS_CUDA)
     string(APPEND left_out "|_cublas[.]cpp$")
   endif()
   wt_files(sources bench/gpu/*.cpp EXCEPT "${left_out}")
+  wt_part(device_bench HOST ${sources} FLAVOURS plain USES CUDA::cudart)
+  set(WT_BENCH_PARTS device_bench measure kernel_bench bench_simt bench_cuda PARENT_SCOPE)
+endfunction()
+
+# Programs that measure: wt_gpu_bench (ceilings, kernels and steps on one device), and simt_bench, what the
+# executor costs, built when named.
+function(wt_bench)
   # The library's objects, not the library: what is measured is not part of its interface.
-  wt_objects(objects plain bench_simt bench_cuda kernel_bench ${WT_PARTS})
-  add_executable(wt_gpu_bench ${sources} ${objects})
+  wt_objects(objects plain ${WT_BENCH_PARTS} ${WT_PARTS})
+  add_executable(wt_gpu_bench bench/gpu/gpu_bench_main.cpp ${objects})
   set_target_properties(wt_gpu_bench PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(wt_gpu_bench PRIVATE wt_common wt_features)
   target_link_options(wt_gpu_bench PRIVATE ${WT_LINK_plain})
-  target_compile_options(wt_gpu_bench PRIVATE ${WT_HOST_plain})
-  wt_uses(wt_gpu_bench CUDA::cudart)
   # Every variant against the cpu, and the harness itself, on simt.
   set(program "$<TARGET_FILE:wt_gpu_bench>")
   wt_command_test(bench/gpu_check kernels ${program} check --device simt)

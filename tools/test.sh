@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
-# the headers one by one, what nvcc made of the kernels (tools/sass_gate.sh), the tests, among them
-# those of cuda on the emulated device, threads under ThreadSanitizer, the build without CUDA, the
+# the headers one by one, what nvcc made of the kernels (tools/sass_gate.sh), what a machine with a GPU
+# is given, the tests, among them those of cuda on the emulated device, threads under ThreadSanitizer, the build without CUDA, the
 # compile-time budget. The last line is "N passed, N failed, N skipped": test cases and the other
 # checks together.
 #
@@ -98,6 +98,7 @@ rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
 check "machine code of the kernels" tools/sass_gate.sh --build "$build" --jobs "$jobs"
+check "pack for a machine with a GPU" tests/tools/gpu_pack_test.sh
 run_ctest
 check "threads under ThreadSanitizer" tools/tsan.sh --ranks --jobs "$jobs"
 check "coverage" tools/coverage.sh --show

@@ -1,5 +1,5 @@
 // The `wt` command: one file a subcommand; this one parses, dispatches and turns exceptions into
-// exit codes.
+// exit codes. wt_main.cpp is its main.
 #include "warptape/tools/wt.h"
 
 #include <algorithm>
@@ -124,10 +124,7 @@ CLI::Validator a_seed() {
   return number<u64>("an integer from 0 to 18446744073709551615", "", [](u64) { return true; });
 }
 
-}  // namespace wt::tools
-
-int main(int argc, char** argv) {
-  using namespace wt::tools;
+int run_command(int argc, char** argv) {
   wt::hold_standard_descriptors();
   CLI::App app{"warptape: train, inspect and measure"};
   app.set_version_flag("--version", WARPTAPE_VERSION_STRING);
@@ -160,3 +157,5 @@ int main(int argc, char** argv) {
   }
   return code;
 }
+
+}  // namespace wt::tools
