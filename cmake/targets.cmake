@@ -337,6 +337,7 @@ function(wt_bench)
   wt_command_test(bench/gpu_check kernels ${program} check --device simt)
   wt_command_test(bench/gpu_kernels kernels ${program} kernels --device simt --scale small
     --seconds 0.001)
+  wt_command_test(bench/gpu_bench kernels tests/bench/gpu_bench_test.sh ${program})
 
   wt_host_sources(host bench/simt_bench.cu)
   add_executable(simt_bench EXCLUDE_FROM_ALL ${host})

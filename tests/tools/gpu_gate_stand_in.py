@@ -101,7 +101,7 @@ def check(args):
     for n, name in enumerate(contracts(args)):
         if n and out_of_time(args, begin):
             say(f"LEFT: from {name}")
-            sys.exit(3)
+            sys.exit(1 if wrong else 3)
         say(f"BEGIN {name}")
         kind = work("check", name)
         fail(kind)

@@ -106,6 +106,8 @@ class Gate(unittest.TestCase):
         self.assertEqual(len(self.calls()), before)
         self.expect(0, "ceilings")
         self.assertEqual(len(self.calls("ceilings:")), 6)
+        self.assertEqual(len(self.rows(bench="ceiling_copy")), 1)
+        self.assertIn("ceiling_copy", self.read("out/gpu_gate_before.jsonl"))
         self.expect(0, "--fresh")
         self.assertEqual(len(self.rows(bench="check")), 4)
 
@@ -200,6 +202,18 @@ class Gate(unittest.TestCase):
                 self.fault(kind)
                 self.assertIn(f"- check: **softmax_forward**: {why}", self.page())
                 self.assertEqual(len(self.rows(bench="check")), 4)
+
+    def test_wrong_values_of_a_walk_that_is_cut_short(self):
+        many = [f"contract{i}" for i in range(30)]
+        self.plan(contracts=many, seconds={"check": 5, "step": 5, "torch": 5, "tune": 10},
+                  fault={"check:contract2": "nan"})  # fmt: skip
+        self.expect(1, seconds=200)
+        self.assertIn("| check | left", self.page())
+        self.assertIn("- check: **contract2**: WRONG", self.page())
+        while "left:" in self.said:
+            self.gate(seconds=200)
+        self.assertEqual(len(self.rows(bench="check")), 30)
+        self.assertIn("GPU gate FAILED: check (", self.said)
 
     def test_steps(self):
         for kind, why in (("crash", "exit code 6"), ("memory", "exit code 4: OutOfMemory"), ("hang", "longer than")):

@@ -22,11 +22,11 @@ def check(gate):
         lost = [n for n, e in done.items() if e.get("ended_process")]
         walk = Walk(gate, gate.journal.at("check"))
         ended = gate.run(walk.argv(lost), gate.left(), quiet=SILENCE, on_line=walk.heard)
-        if ended.code == 3:  # LEFT: from X
-            gate.goes_on_at("check", walk.left or walk.contract)
+        if walk.left:
+            gate.goes_on_at("check", walk.left)
             return None
         if ended.code in (0, 1) and walk.counted:
-            bad = walk.wrong_so_far()
+            bad = gate.journal.failed("check")
             return "FAILED: " + " ".join(bad) if bad else "passed"
         if walk.contract is None:
             return "FAILED: " + ended.why()
@@ -60,15 +60,11 @@ class Walk:
         elif line.startswith("LEFT: from "):
             self.left = line.split()[2]
         elif line.startswith(("WRONG: ", "FAILED: ", "OUT OF MEMORY: ")):
-            if self.contract not in self.wrong_so_far():  # its first words are enough
+            if self.contract not in self.gate.journal.failed("check"):  # its first words are enough
                 result = line if line.startswith("FAILED: ") else "FAILED: " + line
                 self.gate.item("check", self.contract, result[:200], 0)
         elif re.match(r"\d+ launches", line):
             self.counted = True
-
-    def wrong_so_far(self):
-        items = self.gate.journal.items("check")
-        return [n for n, e in items.items() if e["result"].startswith("FAILED")]
 
 
 def tests(gate):
@@ -85,7 +81,7 @@ def tests(gate):
         complete = one_test(gate, "gpu_fatal", ["[gpu_fatal]"])
     if not complete:
         return None
-    bad = [n for n, e in gate.journal.items("tests").items() if e["result"].startswith("FAILED")]
+    bad = gate.journal.failed("tests")
     return "FAILED: " + " ".join(bad) if bad else "passed"
 
 

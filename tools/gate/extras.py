@@ -80,10 +80,10 @@ def sanitizer(tool, *flags):
         if seen.contracts or ended.code not in (0, 3, None):
             name = " ".join(seen.contracts) or (seen.contract or "start")
             gate.item(tool, name, "FAILED: " + (seen.first or ended.why()), ended.seconds)
-        if ended.code == 3 or ended.stopped:
+        if seen.left or ended.stopped:
             gate.goes_on_at(tool, seen.left or seen.contract or at)
             return None
-        bad = [n for n, e in gate.journal.items(tool).items() if e["result"].startswith("FAILED")]
+        bad = gate.journal.failed(tool)
         return "FAILED: " + " ".join(bad) if bad else "passed"
 
     return part
@@ -136,8 +136,10 @@ def ncu(gate):
             return None
         ended = gate.run(
             [program, "--clock-control", "none", "--csv", "--page", "details", "--set", "detailed",
-             "--launch-count", str(NCU_LAUNCHES), *gate.bench("kernels", "--only", name, "--seconds", "0.001",
-                                                             "--ceilings", gate.rows)],
+             "--launch-count", str(NCU_LAUNCHES), "--kill", "yes",
+             # Not those that make the operands: a family's kernels begin as its contracts do.
+             "--kernel-name", f"regex:{name.split('_')[0]}",
+             *gate.bench("kernels", "--only", name, "--seconds", "0.001", "--ceilings", gate.rows)],
             30, quiet=30,
         )  # fmt: skip
         table = [line for line in ended.lines if line.startswith('"')]
@@ -148,7 +150,7 @@ def ncu(gate):
         if refused:
             return "SKIPPED: ncu may not read counters on this machine"
         gate.item("ncu", name, "passed" if table else "FAILED: " + ended.why(), ended.seconds)
-    bad = [n for n, e in gate.journal.items("ncu").items() if e["result"].startswith("FAILED")]
+    bad = gate.journal.failed("ncu")
     return "FAILED: " + " ".join(bad) if bad else "passed"
 
 

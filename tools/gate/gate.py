@@ -12,7 +12,7 @@ import pack
 import page
 import steps
 from clock import Clock
-from journal import Journal, mend
+from journal import Journal, mend, put_aside
 from parts import PARTS
 from process import run
 from programs import Programs
@@ -152,7 +152,7 @@ def one(gate, part):
 
 def finish(gate, parts):
     results = {p.name: gate.journal.result(p.name) for p in parts}
-    failed = [n for n, r in results.items() if r and r.startswith("FAILED")]
+    failed = [n for n, r in results.items() if str(r).startswith("FAILED") or gate.journal.failed(n)]
     waiting = [n for n, r in results.items() if r is None]
     took = f"{gate.clock.now():.0f} s"
     page.write(gate)
@@ -181,6 +181,7 @@ def call(options, programs):
     chosen = [p for p in PARTS if not options.parts or p.name in options.parts]
     for p in chosen:
         if options.parts and gate.journal.result(p.name) is not None:
+            put_aside(gate.rows, gate.path("gpu_gate_before.jsonl"), p.owns)
             gate.journal.add(part=p.name, anew=True)
     gate.warm = steps.Warm(gate)
     try:

@@ -40,6 +40,18 @@ def append(path, row):
         os.fsync(f.fileno())
 
 
+def put_aside(path, other, wanted):
+    """Rows for which wanted(row) is true move to the other file; both are whole at any time."""
+    rows = lines_of(path)
+    for row in rows:
+        if wanted(row):
+            append(other, row)
+    text = "".join(json.dumps(row) + "\n" for row in rows if not wanted(row))
+    with open(path + ".new", "w", encoding="utf-8") as f:
+        f.write(text)
+    os.replace(path + ".new", path)
+
+
 class Journal:
     """One line an event. A part consists of items, which are journaled as they end; "passed",
     "SKIPPED: why", "FAILED: why" are results."""
@@ -63,6 +75,9 @@ class Journal:
             if "item" in e:
                 ended[e["item"]] = e
         return ended
+
+    def failed(self, part):
+        return [n for n, e in self.items(part).items() if e["result"].startswith("FAILED")]
 
     def at(self, part, item=None):
         """Where the part, or this item of it, goes on; None: at its beginning."""

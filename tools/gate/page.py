@@ -5,8 +5,8 @@ import os
 import steps
 from journal import lines_of
 
-FILES = ("gpu_gate.md", "gpu_gate.jsonl", "gpu_gate.log", "gpu_gate_state.jsonl", "tune.tsv", "tune.html",
-         "ncu.csv")  # fmt: skip
+FILES = ("gpu_gate.md", "gpu_gate.jsonl", "gpu_gate_before.jsonl", "gpu_gate.log", "gpu_gate_state.jsonl",
+         "tune.tsv", "tune.html", "ncu.csv")  # fmt: skip
 MOST_ROWS = 400
 
 

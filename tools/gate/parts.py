@@ -21,17 +21,13 @@ class Part:
     run: Callable
     timed: bool = True  # the machine is to do nothing else
 
-
-def outcome(gate, part):
-    """Of the items that have ended."""
-    items = gate.journal.items(part)
-    failed = [n for n, e in items.items() if e["result"].startswith("FAILED")]
-    if failed:
-        return "FAILED: " + " ".join(failed)
-    skipped = {e["result"] for e in items.values() if e["result"].startswith("SKIPPED")}
-    if skipped and all(e["result"].startswith("SKIPPED") for e in items.values()):
-        return sorted(skipped)[0]
-    return "passed"
+    def owns(self, row):
+        """Whether it has measured the row, which it measures again when it is asked to."""
+        bench = str(row.get("bench", ""))
+        return {
+            "probe": bench == "probe", "check": bench == "check", "nccl": bench.startswith("nccl_"),
+            "ceilings": bench.startswith("ceiling_"), "steps": bench in steps.gpu_steps.MODELS,
+        }.get(self.name, False)  # fmt: skip
 
 
 def probe(gate):
