@@ -16,6 +16,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/warning.h"
+#include "warptape/kernels/run_shipped.h"
 #include "warptape/kernels/run_tune_file.h"
 
 namespace wt {
@@ -92,11 +93,33 @@ Tuning& tuning() {
   return *t;
 }
 
+// --- what warptape ships with ---
+
+const char* const*& planted() {
+  static const char* const* texts = nullptr;
+  return texts;
+}
+const char* const* shipped() { return planted() ? planted() : detail::kShippedTuning; }
+
+// Nothing that a user could mend: a text that cannot be read is a bug of ours, and thrown as it is.
+std::optional<TuneFile> shipped_file(Device d) {
+  if (d.kind != DeviceKind::cuda && !planted()) return std::nullopt;
+  const std::string name = tune_device_name(d);
+  for (const char* const* text = shipped(); *text; ++text) {
+    TuneFile file = TuneFile::parse(*text, "a tune file that warptape ships with");
+    if (file.device == name) return file;
+  }
+  return std::nullopt;
+}
+
 const Known* load(Device d) {
   const std::string asked = asked_for(), path = tune_path(d);
-  if (path.empty()) return nullptr;
+  if (asked == "off") return nullptr;
   std::error_code error;
-  if (asked.empty() && !std::filesystem::exists(path, error)) return nullptr;
+  if (asked.empty() && (path.empty() || !std::filesystem::exists(path, error))) {
+    std::optional<TuneFile> file = shipped_file(d);
+    return file ? new Known(known_of(*std::move(file))) : nullptr;
+  }
   try {
     return new Known(known_of(file_of(d, path)));
   } catch (const DataError& e) {
@@ -125,17 +148,24 @@ std::string tune_path(Device d) {
   return str(folder, "/tune-", name, ".tsv");
 }
 
+static std::string describe(const std::string& from, const TuneFile& f) {
+  i64 off = 0;
+  for (const TuneRow& r : f.rows) off += r.verdict != TuneVerdict::right;
+  return str(from, ", ", f.date, ", ", f.rows.size(), " rows", off ? str(", ", off, " off") : "",
+             f.complete ? "" : ", not complete");
+}
+
 std::string describe_tuning(Device d) {
   const std::string path = tune_path(d);
-  if (path.empty()) return asked_for() == "off" ? "off (WT_TUNE)" : "none";
+  if (asked_for() == "off") return "off (WT_TUNE)";
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return "none yet: wt tune makes it";
+  if (asked_for().empty() && (path.empty() || !std::filesystem::exists(path, error))) {
+    const std::optional<TuneFile> f = shipped_file(d);
+    if (f) return describe("shipped with warptape", *f);
+    return path.empty() ? "none" : "none yet: wt tune makes it";
+  }
   try {
-    const TuneFile f = file_of(d, path);
-    i64 off = 0;
-    for (const TuneRow& r : f.rows) off += r.verdict != TuneVerdict::right;
-    return str(path, ", ", f.date, ", ", f.rows.size(), " rows", off ? str(", ", off, " off") : "",
-               f.complete ? "" : ", not complete");
+    return describe(path, file_of(d, path));
   } catch (const DataError& e) {
     return str("not used: ", e.what());
   }
@@ -143,9 +173,20 @@ std::string describe_tuning(Device d) {
 
 namespace detail {
 
+// Whether a shipped file may be of a device of this machine. That is not asked of CUDA, for the
+// same reason as below: where the driver has put no device, there is none.
+static bool may_be_shipped_for() {
+  if (!*shipped()) return false;
+  if (planted()) return true;
+  std::error_code error;
+  return std::filesystem::exists("/dev/nvidiactl", error) ||
+         std::filesystem::exists("/dev/dxg", error);  // WSL
+}
+
 static bool look_for_files() {
   const std::string asked = asked_for();
   if (!asked.empty()) return asked != "off";
+  if (may_be_shipped_for()) return true;
   // The names of devices are not asked for here: a program for the cpu never starts CUDA.
   const std::string folder = user_cache_folder();
   if (folder.empty()) return false;
@@ -191,6 +232,11 @@ void all_variants_off(const char* contract, Device d) {
   throw NotAvailable(str("[", contract, "] wt tune found every variant on ", to_string(d),
                          " wrong that takes these arguments (", tune_path(d),
                          "); please report it. WT_TUNE=off runs them nevertheless"));
+}
+
+void ship_tuning(const char* const* texts) {
+  planted() = texts;
+  forget_tuning();
 }
 
 void forget_tuning() {

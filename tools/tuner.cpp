@@ -86,6 +86,8 @@ class Tuner {
   void one(const TuneTask& t) {
     const TuneSubject s = t.make();
     std::vector<TuneRow> rows = carried_[key_of(t.contract, t.dtype, t.size)];
+    if (o_.found)
+      for (const TuneRow& r : rows) o_.found(r);
     for (const TuneVariant& v : s.variants) {
       if (bad_.contains({t.contract, v.name})) continue;
       TuneRow r;
@@ -95,6 +97,7 @@ class Tuner {
       judge(s, v, r);
       note_.remove();
       if (r.verdict != TuneVerdict::right) bad_.insert({t.contract, v.name});
+      if (o_.found) o_.found(r);
       rows.push_back(r);
     }
     if (rows.empty()) return;
@@ -174,6 +177,51 @@ std::string microseconds(double us) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& tune_order() {
+  static const std::vector<std::string> kOrder{"matmul",
+                                               "attention_forward",
+                                               "attention_backward",
+                                               "layer_norm_forward",
+                                               "layer_norm_backward_input",
+                                               "layer_norm_backward_params",
+                                               "add_layer_norm_forward",
+                                               "add_layer_norm_backward_input",
+                                               "rms_norm_forward",
+                                               "rms_norm_backward_input",
+                                               "softmax_forward",
+                                               "softmax_backward",
+                                               "cross_entropy_forward",
+                                               "cross_entropy_backward",
+                                               "conv_forward",
+                                               "conv_backward_input",
+                                               "conv_backward_weight",
+                                               "channel_stats",
+                                               "channel_norm_forward",
+                                               "channel_norm_sums",
+                                               "channel_norm_backward",
+                                               "adamw_step",
+                                               "adam_step",
+                                               "sgd_step",
+                                               "grad_norm",
+                                               "gelu_tanh",
+                                               "gelu_tanh_backward",
+                                               "gelu",
+                                               "gelu_backward",
+                                               "relu",
+                                               "relu_backward",
+                                               "add",
+                                               "mul",
+                                               "copy",
+                                               "embedding_forward",
+                                               "embedding_backward",
+                                               "sum",
+                                               "dropout",
+                                               "max_pool_forward",
+                                               "max_pool_backward",
+                                               "image_batch"};
+  return kOrder;
+}
 
 double tune_error(const std::vector<double>& got, const std::vector<double>& want) {
   if (got.size() != want.size()) return std::numeric_limits<double>::infinity();

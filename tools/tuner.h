@@ -42,6 +42,7 @@ struct TuneOptions {
   std::string path;                       // of the file; what is done is in it after each task
   std::function<bool()> stopped = {};     // asks to stop after the task
   std::function<void(size_t)> done = {};  // tasks that have been done or need not be
+  std::function<void(const TuneRow&)> found = {};  // each row as it comes
 };
 
 // Does the tasks that `file` has no rows of and writes the file after each. A variant that was
@@ -49,6 +50,10 @@ struct TuneOptions {
 // the file: the next call puts the variant down as failed and goes on with the others. True when
 // all are done.
 bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o);
+
+// Contracts in the order of what training spends its time on; the others follow them. A measurement
+// that is cut short has the first of these.
+const std::vector<std::string>& tune_order();
 
 // |got - want| / |want|; infinite where the number of values differs or one is NaN that should not.
 double tune_error(const std::vector<double>& got, const std::vector<double>& want);

@@ -1,4 +1,7 @@
 // wt tune: proves and times every variant on a device, for `run` to choose by.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,11 +10,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <map>
+#include <optional>
 #include <sstream>
+#include <thread>
 
 #include "warptape/bench/gpu/measure.h"
-#include "warptape/bench/gpu/problems.h"
 #include "warptape/core/atomic_file.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/copy_bytes.h"
@@ -19,127 +22,21 @@
 #include "warptape/core/op_info.h"
 #include "warptape/core/progress.h"
 #include "warptape/core/suggest.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tools/append_file.h"
 #include "warptape/tools/exit_codes.h"
 #include "warptape/tools/run_signals.h"
 #include "warptape/tools/std_output.h"
 #include "warptape/tools/tuner.h"
 #include "warptape/tools/wt.h"
+#include "warptape/tools/wt_tune_tasks.h"
 
 namespace wt::tools {
 namespace {
 
-using bench::Problem;
-using bench::ProblemRow;
-using bench::Scale;
-
 constexpr int kMostRestarts = 64;
-
-struct Options {
-  std::string device = "cuda:0", output;
-  std::vector<std::string> only;
-  bool quick = false, fresh = false;
-};
-
-// --- what is proved and timed ---
-
-bool deterministic(const std::string& contract, DeviceKind d, const std::string& variant) {
-  for (const ContractInfo& c : all_contracts()) {
-    if (contract != c.name) continue;
-    for (int i = 0; i < c.count(d); ++i)
-      if (variant == c.variant(d, i).name) return c.variant(d, i).deterministic;
-  }
-  return true;
-}
-
-std::vector<double> launch_once(Problem& p, const bench::VariantRun& v) {
-  if (!p.in_place) bench::poison_outputs(p);
-  v.launch(0);
-  synchronize(p.device);
-  return bench::sample_outputs(p);
-}
-
-// Rates of products so far, in FLOP/us by dtype: the ceiling of those that follow. Products of
-// matrices come first.
-std::map<DType, double>& product_rates() {
-  static std::map<DType, double> rates;
-  return rates;
-}
-
-TuneTime time_of(const Problem& p, const bench::VariantRun& v, const TuneFile& file, bool quick) {
-  bench::TimingLimits limits{.seconds = quick ? 0.02 : 0.15};
-  limits.loaded = true;
-  bench::Row r{.bench = p.contract, .dtype = dtype_name(p.dtype)};
-  r.bytes = p.bytes, r.flops = p.flops;
-  r.time = bench::time_cold(p.device, v.launch, limits);
-  double& rate = product_rates()[p.dtype];
-  if (p.contract == "matmul") rate = std::max(rate, r.flops / r.time.median_us);
-  bench::Ceilings c;
-  c.copy_gb_s = file.copy_gb_s;
-  (p.dtype == DType::f32 ? c.gemm_32_tflop_s : c.gemm_16_tflop_s) = rate * 1e-6;
-  bench::compare_with_roof(r, p.dtype, c);
-  return {r.time.median_us, (r.time.p90_us - r.time.p10_us) / r.time.median_us, r.ratio, r.bound};
-}
-
-// At small sizes the cpu says what is right, at large ones the plainest variant of the device.
-TuneSubject subject_of(const ProblemRow& row, Device d, DType t, Scale scale, int shape,
-                       const TuneFile& file, bool quick) {
-  const bool small = scale == Scale::small;
-  const auto made = [&row, d, t, scale, shape] {
-    return std::make_shared<Problem>(row.make(d, t, scale, shape, 1));
-  };
-  TuneSubject s;
-  const std::shared_ptr<Problem> p = made();
-  s.shape = p->shape, s.bytes = i64(p->bytes), s.tolerance = bench::tolerance(t);
-  for (size_t i = p->variants.size(); i-- > 0;) {
-    const bench::VariantRun& v = p->variants[i];
-    if (v.why_not()) continue;
-    TuneVariant one{v.name, deterministic(row.contract, d.kind, v.name), {}, {}};
-    one.values = [p, i, small, made] {
-      // What works in place has to begin with the same operands each time.
-      const std::shared_ptr<Problem> own = p->in_place && small ? made() : p;
-      return p->in_place && !small ? std::vector<double>() : launch_once(*own, own->variants[i]);
-    };
-    if (!small)
-      one.time = [p, i, &file, quick] { return time_of(*p, p->variants[i], file, quick); };
-    s.variants.push_back(one);
-  }
-  if (s.variants.empty()) return s;
-  if (!small) {
-    s.want = s.variants[0].values();
-    return s;
-  }
-  Problem cpu = row.make(Device::cpu(), t, scale, shape, 1);
-  for (const bench::VariantRun& v : cpu.variants)
-    if (!v.why_not() && (v.name == "reference" || &v == &cpu.variants.back()))
-      s.want = launch_once(cpu, v);
-  return s;
-}
-
-std::string size_name(Scale scale, int shape) {
-  return str(scale == Scale::small ? "small " : scale == Scale::host ? "host " : "real ", shape);
-}
-
-std::vector<TuneTask> tasks_of(const Options& o, Device d, const TuneFile& file) {
-  std::vector<TuneTask> tasks;
-  std::vector<Scale> scales{Scale::small};
-  if (d.kind == DeviceKind::cuda) scales.push_back(Scale::host);
-  if (d.kind == DeviceKind::cuda && !o.quick) scales.push_back(Scale::real);
-  std::vector<ProblemRow> rows = bench::problem_rows();
-  std::stable_partition(rows.begin(), rows.end(),
-                        [](const ProblemRow& r) { return r.contract == "matmul"; });
-  for (const ProblemRow& row : rows) {
-    if (!o.only.empty() && std::find(o.only.begin(), o.only.end(), row.contract) == o.only.end())
-      continue;
-    for (const Scale scale : scales)
-      for (const DType t : row.dtypes)
-        for (int shape = 0; shape < (o.quick ? 1 : row.shapes); ++shape)
-          tasks.push_back({row.contract, dtype_name(t), size_name(scale, shape),
-                           [row, d, t, scale, shape, &file, quick = o.quick] {
-                             return subject_of(row, d, t, scale, shape, file, quick);
-                           }});
-  }
-  return tasks;
-}
+constexpr int kExitLeft = 3;          // the time of --for was over
+constexpr double kDeathSeconds = 20;  // that the driver may take to end a killed process
 
 // --- the file ---
 
@@ -161,7 +58,7 @@ double copy_rate(Device d) {
 
 // What is there already and was stopped halfway goes on; of a complete one only the kernels that
 // are asked for are measured again.
-TuneFile begin_file(const Options& o, Device d, const std::string& path) {
+TuneFile begin_file(const WtTuneOptions& o, Device d, const std::string& path) {
   const bench::Machine m = bench::describe_machine(d);
   TuneFile fresh{.device = tune_device_name(d),
                  .driver = m.driver,
@@ -188,13 +85,13 @@ TuneFile begin_file(const Options& o, Device d, const std::string& path) {
       std::fprintf(stderr, "written anew: %s\n", printable_lines(e.what()).c_str());
     }
   }
-  fresh.copy_gb_s = copy_rate(d);
+  if (!o.small) fresh.copy_gb_s = copy_rate(d);
   return fresh;
 }
 
 // --- running ---
 
-std::string path_of(const Options& o, Device d) {
+std::string path_of(const WtTuneOptions& o, Device d) {
   const std::string path = o.output.empty() ? tune_path(d) : o.output;
   if (path.empty()) throw UsageError("no HOME and no XDG_CACHE_HOME: --output FILE says where");
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
@@ -204,28 +101,67 @@ std::string path_of(const Options& o, Device d) {
   return path;
 }
 
-int work(const Options& o, Device d, const std::string& path) {
+bench::Row json_row(const TuneRow& t) {
+  bench::Row r{.bench = t.contract, .impl = t.variant, .shape = t.shape, .dtype = t.dtype};
+  r.time.median_us = t.median_us;
+  r.ratio = t.fraction, r.bound = t.bound;
+  r.bytes = t.median_us > 0 ? double(t.bytes) : 0;
+  r.check = tune_verdict_name(t.verdict);
+  r.words = {{"size", t.size}};
+  return r;
+}
+
+// Whoever ends the process, at any time, finds whole lines.
+class JsonRows {
+ public:
+  JsonRows(const std::string& path, Device d) {
+    if (path.empty()) return;
+    file_.emplace(path);
+    machine_ = bench::describe_machine(d);
+  }
+  void add(const TuneRow& r) {
+    if (file_) file_->append(to_json(json_row(r), machine_) + "\n");
+  }
+
+ private:
+  std::optional<AppendFile> file_;
+  bench::Machine machine_;
+};
+
+int work(const WtTuneOptions& o, Device d, const std::string& path) {
   const RunSignals signals;
   TuneFile file = begin_file(o, d, path);
-  const std::vector<TuneTask> tasks = tasks_of(o, d, file);
+  const std::vector<TuneTask> tasks = tune_tasks(o, d, file);
+  JsonRows rows(o.json, d);
   bool all;
+  size_t done = 0;
   {
     Progress bar({.desc = "tune", .total = i64(tasks.size()), .unit = "size"});
     all = tune(tasks, file,
                {.path = path,
-                .stopped = [&] { return signals.stop_requested(); },
-                .done = [&](size_t n) { bar.update(i64(n) - bar.count()); }});
+                .stopped = [&] { return signals.stop_requested() || o.time_is_over(); },
+                .done =
+                    [&](size_t n) {
+                      done = n;
+                      bar.update(i64(n) - bar.count());
+                    },
+                .found = [&](const TuneRow& r) { rows.add(r); }});
   }
   const std::string page = std::filesystem::path(path).replace_extension(".html").string();
   write_file_atomically(page, tune_page(file));
   std::printf("%s%s\n%s\n", tune_table(file).c_str(), path.c_str(), page.c_str());
-  if (!all) std::printf("stopped: the same command goes on\n");
+  const bool late = !all && !signals.stop_requested();
+  if (late)
+    std::printf("LEFT: %zu of %zu sizes; the same command goes on\n", tasks.size() - done,
+                tasks.size());
+  else if (!all)
+    std::printf("stopped: the same command goes on\n");
   flush_stdout();
-  return all ? int(kExitOk) : signals.exit_code();
+  return all ? int(kExitOk) : late ? kExitLeft : signals.exit_code();
 }
 
 // The child's part: nothing of the device is touched before it.
-int child_work(const Options& o, Device d, int path_to) {
+int child_work(const WtTuneOptions& o, Device d, int path_to) {
   try {
     require_available(d);
     const std::string path = path_of(o, d);
@@ -238,40 +174,80 @@ int child_work(const Options& o, Device d, int path_to) {
   }
 }
 
-// A kernel that faults takes the device away from its whole process: the work is done by a child,
-// and another one goes on behind the variant that ended it.
-int work_in_children(Options o, Device d) {
-  for (int restart = 0; restart < kMostRestarts; ++restart, o.fresh = false) {
-    int ends[2];
-    if (::pipe(ends) != 0) throw DeviceError("[tune] no pipe can be made");
-    std::fflush(nullptr);
-    const pid_t child = ::fork();
-    if (child < 0) throw DeviceError("[tune] no process can be made");
-    if (child == 0) {
-      ::close(ends[0]);
-      const int code = child_work(o, d, ends[1]);
-      std::fflush(nullptr);
-      ::_exit(code);
-    }
-    ::close(ends[1]);
-    const RunSignals held;  // Ctrl-C is the child's, which ends in order
-    std::string path;
-    char piece[256];
-    for (ssize_t n; (n = ::read(ends[0], piece, sizeof piece)) != 0;)
-      if (n > 0) path.append(piece, size_t(n));
+// What the parent knows of the child that works.
+struct Child {
+  pid_t pid;
+  int path_from;
+  std::string path = {};  // of the file, as the child said
+};
+
+Child begin_child(const WtTuneOptions& o, Device d) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw DeviceError("[tune] no pipe can be made");
+  std::fflush(nullptr);
+  Child child{.pid = ::fork(), .path_from = ends[0]};
+  if (child.pid < 0) throw DeviceError("[tune] no process can be made");
+  if (child.pid == 0) {
     ::close(ends[0]);
+    const int code = child_work(o, d, ends[1]);
+    std::fflush(nullptr);
+    ::_exit(code);
+  }
+  ::close(ends[1]);
+  return child;
+}
+
+// Seconds that the child has been trying the same variant; 0 where it tries none.
+double trying_for(const std::string& path) {
+  std::error_code error;
+  const auto begun = std::filesystem::last_write_time(path + ".trying", error);
+  if (path.empty() || error) return 0;
+  return std::chrono::duration<double>(decltype(begun)::clock::now() - begun).count();
+}
+
+// Waits for its end, which comes by force where it hangs. False: not even then.
+bool wait_for(Child& child, const WtTuneOptions& o, int& status) {
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> killed;
+  for (char piece[256];;) {
+    pollfd from{child.path_from, POLLIN, 0};
+    if (::poll(&from, 1, 100) > 0) {
+      const ssize_t n = ::read(child.path_from, piece, sizeof piece);
+      if (n > 0) child.path.append(piece, size_t(n));
+      if (n == 0) std::this_thread::sleep_for(std::chrono::milliseconds(10));  // it is ending
+    }
+    if (::waitpid(child.pid, &status, WNOHANG) == child.pid) return true;
+    if (killed) {
+      if (Clock::now() - *killed > std::chrono::duration<double>(kDeathSeconds)) return false;
+    } else if (trying_for(child.path) > o.patience) {
+      std::fprintf(stderr, "wt: nothing for %g s: the variant hangs, and its process is ended\n",
+                   o.patience);
+      ::kill(child.pid, SIGKILL);
+      killed = Clock::now();
+    }
+  }
+}
+
+// A kernel that faults takes the device away from its whole process, and one that hangs all of its
+// time: the work is done by a child, and another one goes on behind the variant that ended it.
+int work_in_children(WtTuneOptions o, Device d) {
+  for (int restart = 0; restart < kMostRestarts; ++restart, o.fresh = false) {
+    Child child = begin_child(o, d);
+    const RunSignals held;  // Ctrl-C is the child's, which ends in order
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0) {}
+    const bool ended = wait_for(child, o, status);
+    ::close(child.path_from);
+    if (!ended) throw DeviceError("[tune] a process that hangs on the device cannot be ended");
     const bool died = WIFSIGNALED(status) || WEXITSTATUS(status) == kExitDevice;
     std::error_code error;
-    if (!died || path.empty() || !std::filesystem::exists(path + ".trying", error))
+    if (!died || child.path.empty() || !std::filesystem::exists(child.path + ".trying", error))
       return WIFSIGNALED(status) ? int(kExitBug) : WEXITSTATUS(status);
   }
   std::fprintf(stderr, "wt: %d variants ended the process; no more are tried\n", kMostRestarts);
   return kExitDevice;
 }
 
-int tune_device(Options o) {
+int tune_device(WtTuneOptions o) {
   o.only = contracts_of(o.only);
   const Device d = Device::parse(o.device.c_str());
   if (d.kind == DeviceKind::cpu)
@@ -310,12 +286,24 @@ void add_tune(CLI::App& app, int& code) {
       "tune",
       "proves every kernel variant on a device against the cpu, times those that are right, and "
       "writes the file by which the library chooses from then on");
-  auto o = std::make_shared<Options>();
+  auto o = std::make_shared<WtTuneOptions>();
   c->add_option("--device", o->device, "cuda:N, or simt, where values are proved and nothing timed")
       ->capture_default_str();
   c->add_flag("--quick", o->quick, "one size a kernel, short measurements");
   c->add_option("--op", o->only, "this kernel or operator, and those of further --op");
   c->add_option("--output", o->output, "the file, if not the one in the cache folder");
+  c->add_flag("--small", o->small, "small sizes alone, which are proved and not timed");
+  c->add_option("--seconds", o->seconds, "time of one measurement")
+      ->capture_default_str()
+      ->check(positive());
+  c->add_option("--for", o->most,
+                "seconds after which nothing is begun: exit code 3, and the same command goes on")
+      ->check(positive());
+  c->add_option("--patience", o->patience,
+                "seconds after which a variant hangs: its process is ended, and it is off")
+      ->capture_default_str()
+      ->check(positive());
+  c->add_option("--json", o->json, "each result as a line of JSON at the end of this file");
   c->add_flag("--fresh", o->fresh, "nothing is taken over from the file that is there");
   c->callback([o, &code] { code = tune_device(*o); });
 }

@@ -8,6 +8,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/memory.h"
+#include "warptape/kernels/run_shipped.h"
 #include "warptape/kernels/run_tune_file.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -193,6 +194,38 @@ TEST_CASE("run: the fastest variant by the tune file, at the nearest size") {
     CHECK(runs(9, simt) == "N");
   }
   CHECK(runs(1, simt) == "S");
+}
+
+TEST_CASE("run: a ranking that warptape ships with holds until the user has one") {
+  const Device simt = Device::simt();
+  struct Shipped {
+    explicit Shipped(const char* const* texts) { detail::ship_tuning(texts); }
+    ~Shipped() { detail::ship_tuning(nullptr); }
+  };
+  const std::string other = tune_text({tuned("vectorized", 10, 1.0)}, "NVIDIA Other"),
+                    ours = tune_text({tuned("naive", 1, 2.0), tuned("vectorized", 1, 3.0),
+                                      tuned("strict", 1, 0, TuneVerdict::wrong)});
+  {
+    const char* const texts[] = {other.c_str(), nullptr};
+    const Shipped shipped(texts);
+    CHECK(runs(5, simt) == "S");  // of another device
+    CHECK(mentions(describe_tuning(simt), "none"));
+  }
+  const char* const texts[] = {other.c_str(), ours.c_str(), nullptr};
+  const Shipped shipped(texts);
+  CHECK(runs(1, simt) == "N");
+  CHECK(runs(5) == "v");  // the cpu is not tuned
+  CHECK(mentions(describe_tuning(simt), "shipped with warptape, "));
+  CHECK(mentions(describe_tuning(simt), "3 rows, 1 off"));
+  {
+    const TunedBy file(tune_text({tuned("vectorized", 1, 2.0)}));
+    CHECK(runs(1, simt) == "S");
+    CHECK(!mentions(describe_tuning(simt), "shipped"));
+  }
+  CHECK(runs(1, simt) == "N");
+  TunedBy::use("off");
+  CHECK(runs(1, simt) == "S");
+  ::unsetenv("WT_TUNE");
 }
 
 TEST_CASE("run: a variant that was found wrong is not chosen") {

@@ -73,4 +73,20 @@ for kind in fail crash nan memory; do
   expect "step with $kind: the others ran" page "| ceilings | passed"
 done
 
+# A variant that hangs: its process is ended, it is off, and the others are proved.
+tune() {
+  LD_LIBRARY_PATH=$build/emulator "$build/wt_gpu" tune --small --op matmul --output "$dir/hang.tsv" \
+    --json "$dir/hang.jsonl" --patience 1 >"$dir/said" 2>&1
+}
+tune &
+parent=$!
+until [ -e "$dir/hang.tsv.trying" ] || ! kill -0 $parent 2>/dev/null; do sleep 0.01; done
+pkill -STOP -f "tune --small --op matmul --output $dir/hang.tsv" --newest
+hung=$(cut -f4 "$dir/hang.tsv.trying")
+expect "tune ends" wait $parent
+expect "tune says that a variant hangs" grep -q "the variant hangs" "$dir/said"
+expect "it is off ($hung)" grep -q "^matmul	.*	$hung	failed	" "$dir/hang.tsv"
+expect "the others are right" [ "$(grep -c '	right	' "$dir/hang.tsv")" -gt 10 ]
+expect "its row is there too" grep -q '"check":"failed"' "$dir/hang.jsonl"
+
 [ "$failures" -eq 0 ] && echo "gpu_gate emulated: passed"

@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "warptape/core/error.h"
+#include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/temp_dir.h"
 
@@ -150,4 +151,16 @@ TEST_CASE("tuner: a file that cannot be written, or is none, is an error and sta
   CHECK_THROWS_AS(TuneFile::parse(with("end\t1", "end\t2"), "t"), DataError);
   CHECK_THROWS_AS(TuneFile::parse(with("\t64\t", "\t-64\t"), "t"), DataError);
   CHECK_THROWS_AS(TuneFile::parse(text + "more\n", "t"), DataError);
+}
+
+TEST_CASE("tuner: the order names contracts that there are, each once") {
+  std::vector<std::string> names = tune_order();
+  for (const std::string& name : names) {
+    CAPTURE(name);
+    int found = 0;
+    for (const ContractInfo& c : all_contracts()) found += name == c.name;
+    CHECK(found == 1);
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(std::adjacent_find(names.begin(), names.end()) == names.end());
 }

@@ -54,6 +54,17 @@ expect 0 "written anew" tune --device simt --quick --op sum --output "$file"
 
 expect 0 "results right" tune --device simt --quick --op conv2d --output "$here/conv.tsv"
 grep -q conv_backward_weight "$here/conv.tsv" || fail "--op conv2d: not the kernels that it runs"
+# Nothing is begun after --for; called again it goes on to the same rows, each of which is in --json.
+limited="tune --device simt --small --op softmax --op sum --op matmul --output $here/limited.tsv --json $here/rows.jsonl"
+expect 3 "LEFT: " $limited --for 0.000001
+grep -q "^state	partial" "$here/limited.tsv" || fail "called complete"
+expect 3 "LEFT: " $limited --for 0.3
+first=$(sed -n 10p "$here/limited.tsv" | cut -f1)
+[ "$first" = matmul ] || fail "begins with $first"
+expect 0 "0 variants off" $limited
+grep -q "^state	complete" "$here/limited.tsv" || fail "not complete"
+[ "$(grep -c '"check":"right"' "$here/rows.jsonl")" -eq "$(grep -c '	right	' "$here/limited.tsv")" ] ||
+  fail "rows are missing in --json"
 expect 2 "did you mean" tune --device simt --op softmax_forwrd --output "$here/x"
 expect 2 "--output FILE is needed on simt" tune --device simt
 expect 2 "the cpu is what the others are held against" tune --device cpu

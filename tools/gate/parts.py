@@ -46,10 +46,10 @@ def tune(gate):
     """Every variant at real sizes, the most important contracts first."""
     o = gate.options
     only = [a for name in o.only.split(",") if name for a in ("--op", name)]
-    quick = ["--quick"] if o.scale == "small" else []
+    how = ["--small"] if o.scale == "small" else ["--seconds", "0.05"]
     ended = gate.run(
         gate.programs.tune("--device", o.device, "--output", gate.path("tune.tsv"), "--json", gate.rows,
-                           "--for", f"{max(1, gate.left() - 15):.0f}", *only, *quick),
+                           "--for", f"{max(1, gate.left() - 15):.0f}", *only, *how),
         gate.left(), quiet=2 * QUIET,
     )  # fmt: skip
     if ended.code == 3 or ended.stopped:
