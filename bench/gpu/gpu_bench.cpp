@@ -194,6 +194,8 @@ BenchOptions parse_command(int argc, char** argv) {
 
 }  // namespace
 
+bool gpu_bench_has(const std::string& what) { return jobs().contains(what); }
+
 int gpu_bench(int argc, char** argv) {
   hold_standard_descriptors();
   try {

@@ -13,7 +13,7 @@ import sys
 import time
 
 HERE = os.environ["STAND_IN"]
-PROBE = "NVIDIA Stand-in, driver for CUDA 13.0, runtime 13.0, a cpu, warptape 0.1.0 abc"
+PROBE = "NVIDIA Stand-in H200, driver for CUDA 13.0, runtime 13.0, a cpu, warptape 0.1.0 abc"
 
 
 def plan(key, otherwise=None):
@@ -144,7 +144,11 @@ def bench(args):
     elif what == "nccl":
         fail(work("nccl", "ranks"))
         row(args, bench="nccl_all_reduce", median_us=5.0)
+    elif what == "model":
+        for name, ratio in (("sum", 0.5), ("adam_step", 0.9)):
+            say(json.dumps({"bench": name + "<f32>", "shape": "H200", "dtype": "f32", "ratio": ratio, "bound": "copy"}))
     elif what == "kernels":
+        note(f"ncu:{option(args, '--only')}")
         say('"ID","Kernel Name","Metric Name","Metric Value","Metric Unit"')
         say('"0","softmax","Duration","5","us"')
 
@@ -160,7 +164,8 @@ def tune(args):
             sys.exit(3)
         kind = work("tune", name)
         fail(kind)
-        row(args, bench=name, impl="warp", check="wrong" if kind == "nan" else "right", median_us=100.0, ratio=0.5)
+        row(args, bench=name, impl="warp", check="wrong" if kind == "nan" else "right", median_us=100.0, ratio=0.5,
+            bound="copy")  # fmt: skip
         with open(file, "a", encoding="utf-8") as f:
             f.write(name + "\n")
 
@@ -222,7 +227,7 @@ def main():
     elif name == "compute-sanitizer":
         checker(args)
     elif name == "ncu":
-        bench(["kernels"])
+        bench(args[args.index("kernels") :])
     else:
         torch(args)
 

@@ -98,6 +98,7 @@ class Gate(unittest.TestCase):
         self.assertEqual(turns, ["step"] * 2 + ["torch"] * 8 + ["step"] * 2)
         self.assertLessEqual(len(os.listdir(self.path("out"))), 8)
         self.assertIn('"softmax"', self.read("out/ncu.csv"))
+        self.assertEqual(self.calls("ncu:")[0], "ncu:adam_step")  # the farthest from its prediction
 
     def test_nothing_left_is_not_measured_again(self):
         self.expect(0)

@@ -1,13 +1,16 @@
 """What a call does as time is left: two ranks on one GPU, the checkers of CUDA's toolkit, counters."""
 
-import csv
-import io
+import json
 import os
 import shutil
+import sys
 import tempfile
 
 from journal import lines_of
 from process import Process, wait_any
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+import gpu_results  # noqa: E402
 
 NCCL_SECONDS = 40
 CHECKED_SECONDS = 120  # of one contract under a checker: their start alone takes seconds
@@ -111,22 +114,27 @@ class Findings:
                 self.contracts.append(self.contract)
 
 
-def farthest(rows, count=NCU_KERNELS):
-    """Contracts whose fastest right variant is farthest from its ceiling: they are worth a look."""
-    best = {}
-    for r in rows:
-        if r.get("check") == "right" and r.get("ratio") and r.get("median_us", 0) > 20:
-            old = best.get(r["bench"])
-            best[r["bench"]] = max(old, r["ratio"]) if old else r["ratio"]
-    return [name for name, _ in sorted(best.items(), key=lambda item: item[1])[:count]]
+def models(gate):
+    """What `wt bench model` predicts."""
+    rows = []
+
+    def heard(line):
+        try:
+            rows.append(json.loads(line))
+        except ValueError:
+            pass
+
+    gate.run([gate.programs.program, "bench", "model", "--json"], 10, on_line=heard)
+    return rows
 
 
 def ncu(gate):
-    """Counters of the kernels that are farthest from what the ceilings allow, a file for all."""
+    """Counters of the kernels that are farthest from their model, a file for all."""
     program = shutil.which("ncu")
     if not program:
         return "SKIPPED: no ncu"
-    names = farthest(lines_of(gate.rows))
+    measured = gpu_results.Measured(gate.probe, lines_of(gate.rows), models(gate))
+    names = gpu_results.farthest(measured, NCU_KERNELS)
     if not names:
         return "SKIPPED: no kernel has been timed"
     for name in names:
@@ -152,20 +160,3 @@ def ncu(gate):
         gate.item("ncu", name, "passed" if table else "FAILED: " + ended.why(), ended.seconds)
     bad = gate.journal.failed("ncu")
     return "FAILED: " + " ".join(bad) if bad else "passed"
-
-
-def ncu_rows(path):
-    """(kernel, metric, value, unit) of what ncu wrote."""
-    if not os.path.exists(path):
-        return []
-    with open(path, encoding="utf-8") as f:
-        text = f.read()
-    found = []
-    header = None
-    for line in csv.reader(io.StringIO(text)):
-        if "Kernel Name" in line:
-            header = line
-        elif header and len(line) == len(header):
-            row = dict(zip(header, line))
-            found.append((row["Kernel Name"], row["Metric Name"], row["Metric Value"], row["Metric Unit"]))
-    return found
