@@ -151,8 +151,12 @@ class Gate(unittest.TestCase):
 
     def test_another_device_is_refused(self):
         self.expect(0)
+        self.plan(probe="NVIDIA Stand-in H200, driver for CUDA 13.1, another cpu, warptape 0.1.0 abc")
+        self.expect(0)
         page = self.page()
-        self.plan(probe="NVIDIA Other, driver")
+        self.plan(probe="NVIDIA Stand-in H200, driver for CUDA 13.0, runtime 13.0, a cpu, warptape 0.1.0 abd")
+        self.expect(2)
+        self.plan(probe="NVIDIA Other, driver for CUDA 13.0, runtime 13.0, a cpu, warptape 0.1.0 abc")
         self.expect(2)
         self.assertIn("results of another device", self.said)
         self.assertEqual(self.page(), page)

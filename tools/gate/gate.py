@@ -88,11 +88,17 @@ def begin(gate):
     if ended.code != 0:
         return stop(gate, f"FAILED: probe: {ended.why()}", 1)
     probe = ended.lines[0]
-    if gate.probe and gate.probe != probe:
+    if gate.probe and identity(gate.probe) != identity(probe):
         return stop(gate, f"{gate.out} has results of another device or build: {gate.probe}\n"
                     f"this is: {probe}\nchoose another folder", 2)  # fmt: skip
-    gate.probe = probe
+    gate.probe = gate.probe or probe
     return None
+
+
+def identity(probe):
+    """Of device and build: the driver and the host may be others, on another machine of that kind."""
+    words = probe.split(", ")
+    return words[0], words[-1]
 
 
 def stop(gate, text, code):

@@ -32,6 +32,7 @@ class Part:
 
 def probe(gate):
     """Clocks, memory, what libraries were found."""
+    gate.deadline = max(gate.deadline, gate.clock.now() + 20)  # a cold disk has half a GB of libraries to read
     ended = gate.run(gate.bench("probe", "--json", gate.rows), 20)
     return "passed" if ended.code == 0 else "FAILED: " + ended.why()
 
@@ -50,7 +51,7 @@ def tune(gate):
     ended = gate.run(
         gate.programs.tune("--device", o.device, "--output", gate.path("tune.tsv"), "--json", gate.rows,
                            "--for", f"{max(1, gate.left() - 15):.0f}", *only, *how),
-        gate.left(), quiet=2 * QUIET,
+        gate.left(),  # hangs are its own to see: it may be silent for long
     )  # fmt: skip
     if ended.code == 3 or ended.stopped:
         return LEFT  # its file has what was done
