@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -20,13 +21,18 @@ namespace {
 
 constexpr int kRepeats = 3;  // launches whose values have to be equal to the last bit
 
-// What is tried right now, beside the file: whoever finds it knows what ended the process.
+// Turns of a variant that was under way each time when everything ended from outside.
+constexpr int kTurns = 3;
+
+// What is tried right now, beside the file: whoever finds it knows what was under way when the
+// process ended, and whether it ended because of that.
 class Note {
  public:
   explicit Note(const std::string& path) : path_(path + ".trying") {}
-  void write(const TuneRow& r) const {
+  void write(const TuneRow& r, int turn, bool ended = false) const {
     write_file_atomically(path_,
-                          str(r.contract, "\t", r.dtype, "\t", r.size, "\t", r.variant, "\t", "\n"),
+                          str(r.contract, "\t", r.dtype, "\t", r.size, "\t", r.variant, "\t", turn,
+                              "\t", ended ? "ended" : "trying", "\t\n"),
                           {.durable = false});
   }
   void remove() const {
@@ -34,11 +40,16 @@ class Note {
     std::filesystem::remove(path_, gone);
   }
   // The row of what a process before this one has tried last.
-  bool read(TuneRow& r) const {
+  bool read(TuneRow& r, int& turn, bool& ended) const {
     std::ifstream in(path_);
-    std::string end;
-    return std::getline(in, r.contract, '\t') && std::getline(in, r.dtype, '\t') &&
-           std::getline(in, r.size, '\t') && std::getline(in, r.variant, '\t');
+    std::string number, how;
+    if (!(std::getline(in, r.contract, '\t') && std::getline(in, r.dtype, '\t') &&
+          std::getline(in, r.size, '\t') && std::getline(in, r.variant, '\t') &&
+          std::getline(in, number, '\t') && std::getline(in, how, '\t')))
+      return false;
+    turn = std::atoi(number.c_str());
+    ended = how == "ended";
+    return true;
   }
 
  private:
@@ -58,7 +69,14 @@ class Tuner {
       if (r.verdict != TuneVerdict::right) bad_.insert({r.contract, r.variant});
     }
     TuneRow r;
-    if (!note_.read(r)) return;
+    int turn = 0;
+    bool ended = false;
+    if (!note_.read(r, turn, ended)) return;
+    if (!ended && turn < kTurns) {  // killed with all else: who knows whether it was this
+      cut_ = r;
+      turns_ = turn;
+      return;
+    }
     // The rows of a task are written together: this one's are not there.
     r.verdict = TuneVerdict::failed;
     r.shape = "ended the process";
@@ -93,7 +111,8 @@ class Tuner {
       TuneRow r;
       r.contract = t.contract, r.dtype = t.dtype, r.size = t.size, r.shape = s.shape;
       r.variant = v.name, r.bytes = s.bytes;
-      note_.write(r);
+      turn_ = same(r, cut_) ? turns_ + 1 : 1;
+      note_.write(r, turn_);
       judge(s, v, r);
       note_.remove();
       if (r.verdict != TuneVerdict::right) bad_.insert({t.contract, v.name});
@@ -119,12 +138,17 @@ class Tuner {
       const TuneTime t = v.time();
       r.median_us = t.median_us, r.spread = t.spread, r.fraction = t.fraction, r.bound = t.bound;
     } catch (const DeviceError&) {
-      throw;  // this process gets nothing more done on the device: the note stays
+      note_.write(r, turn_, true);  // this process gets nothing more done on the device
+      throw;
     } catch (const OutOfMemory&) {
       r.shape += ", out of memory";  // says nothing of the variant
     } catch (const Error&) {
       r.verdict = TuneVerdict::failed;
     }
+  }
+  static bool same(const TuneRow& a, const TuneRow& b) {
+    return a.contract == b.contract && a.dtype == b.dtype && a.size == b.size &&
+           a.variant == b.variant;
   }
   static bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
     return a.size() == b.size() &&
@@ -136,6 +160,8 @@ class Tuner {
   TuneFile& file_;
   const TuneOptions& o_;
   Note note_;
+  TuneRow cut_ = {};  // what was under way when an earlier call was cut, and its turns so far
+  int turns_ = 0, turn_ = 1;
   std::set<TaskKey> done_;
   std::set<std::pair<std::string, std::string>> bad_;  // contract, variant
   std::map<TaskKey, std::vector<TuneRow>> carried_;
@@ -234,6 +260,14 @@ double tune_error(const std::vector<double>& got, const std::vector<double>& wan
   }
   if (!(error >= 0)) return std::numeric_limits<double>::infinity();
   return error == 0 ? 0 : std::sqrt(error / std::max(norm, 1e-300));
+}
+
+void tune_ended(const std::string& path) {
+  const Note note(path);
+  TuneRow r;
+  int turn = 0;
+  bool ended = false;
+  if (note.read(r, turn, ended)) note.write(r, turn, true);
 }
 
 bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o) {

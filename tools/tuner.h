@@ -47,9 +47,14 @@ struct TuneOptions {
 
 // Does the tasks that `file` has no rows of and writes the file after each. A variant that was
 // wrong at one size is not tried again. A task during which this process ends leaves a note beside
-// the file: the next call puts the variant down as failed and goes on with the others. True when
-// all are done.
+// the file: the next call puts the variant down as failed and goes on with the others, if the
+// device was lost or tune_ended() was called; where everything was killed from outside, it tries
+// the variant once more. True when all are done.
 bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o);
+
+// Of the file at `path`: the process that did its tasks ended by itself or hung, so what it was
+// trying is at fault.
+void tune_ended(const std::string& path);
 
 // Contracts in the order of what training spends its time on; the others follow them. A measurement
 // that is cut short has the first of these.

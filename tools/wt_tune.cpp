@@ -242,6 +242,7 @@ int work_in_children(WtTuneOptions o, Device d) {
     std::error_code error;
     if (!died || child.path.empty() || !std::filesystem::exists(child.path + ".trying", error))
       return WIFSIGNALED(status) ? int(kExitBug) : WEXITSTATUS(status);
+    tune_ended(child.path);
   }
   std::fprintf(stderr, "wt: %d variants ended the process; no more are tried\n", kMostRestarts);
   return kExitDevice;

@@ -49,6 +49,23 @@ expect "tune wrote its file" grep -q "^softmax_forward	" "$dir/$out/tune.tsv"
 # A second call has nothing to do.
 expect "nothing is left" gate 0 $out
 
+# Cut at ten places: what was measured is kept, and a last call finishes.
+out=cut
+for after in 0.15 0.3 0.45 0.6 0.75 0.9 1.05 1.2 1.35 1.5; do
+  cp "$dir/$out/gpu_gate.jsonl" "$dir/kept" 2>/dev/null || : >"$dir/kept"
+  gate 0 $out &
+  sleep $after
+  pkill -KILL -f "gate.py $dir/$out"
+  wait $! 2>/dev/null
+  pkill -KILL -f "wt_gpu .* $dir/$out/"  # as when the whole machine goes
+  [ -s "$dir/kept" ] || continue
+  expect "cut after $after s: rows are kept" cmp -n "$(stat -c %s "$dir/kept")" "$dir/kept" "$dir/$out/gpu_gate.jsonl"
+done
+expect "cut: a last call finishes" gate 0 $out
+for part in probe check tests ceilings steps tune; do
+  expect "cut: $part passed" page "| $part | passed"
+done
+
 # While the gate waits for something that hangs, 40 seconds pass: longer than it waits.
 watch() {
   (

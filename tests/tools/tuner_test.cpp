@@ -153,6 +153,44 @@ TEST_CASE("tuner: a file that cannot be written, or is none, is an error and sta
   CHECK_THROWS_AS(TuneFile::parse(text + "more\n", "t"), DataError);
 }
 
+TEST_CASE(
+    "tuner: what was under way when everything was killed is tried again, three times in all") {
+  const TempDir dir;
+  const std::string path = dir / "tune.tsv";
+  const std::vector<TuneTask> tasks{task("k", "small 0", {planted("best", {1, 2})})};
+  const auto killed_at = [&](const char* turn) {
+    std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t" << turn << "\ttrying\t\n";
+    TuneFile file = of_device();
+    CHECK(tune(tasks, file, {.path = path}));
+    return verdict(file, "best");
+  };
+  CHECK(killed_at("1") == TuneVerdict::right);
+  CHECK(killed_at("2") == TuneVerdict::right);
+  CHECK(killed_at("3") == TuneVerdict::failed);
+  std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t1\ttrying\t\n";
+  tune_ended(path);  // its process alone had ended
+  TuneFile file = of_device();
+  CHECK(tune(tasks, file, {.path = path}));
+  CHECK(verdict(file, "best") == TuneVerdict::failed);
+
+  // The second turn is noted as such.
+  std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t1\ttrying\t\n";
+  std::string noted;
+  const std::vector<TuneTask> again{{"k", "f32", "small 0", [&] {
+                                       TuneVariant v{"best",
+                                                     true,
+                                                     [&]() -> std::vector<double> {
+                                                       noted = text_of(path + ".trying");
+                                                       return {1, 2};
+                                                     },
+                                                     {}};
+                                       return subject({v});
+                                     }}};
+  file = of_device();
+  CHECK(tune(again, file, {.path = path}));
+  CHECK(noted.find("\t2\ttrying") != noted.npos);
+}
+
 TEST_CASE("tuner: the order names contracts that there are, each once") {
   std::vector<std::string> names = tune_order();
   for (const std::string& name : names) {
