@@ -1,13 +1,14 @@
 #include "warptape/tools/tuner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -19,37 +20,29 @@
 namespace wt::tools {
 namespace {
 
-constexpr int kRepeats = 3;  // launches whose values have to be equal to the last bit
+constexpr int kRepeats = 3;             // launches whose values have to be equal to the last bit
+constexpr double kLongSeconds = 0.3;    // a launch that takes longer is not repeated for that
+constexpr const char* kOperands = "-";  // tried before the variants of a task
 
-// Turns of a variant that was under way each time when everything ended from outside.
-constexpr int kTurns = 3;
-
-// What is tried right now, beside the file: whoever finds it knows what was under way when the
-// process ended, and whether it ended because of that.
+// What is tried right now, beside the file: whoever finds it knows what was tried as a process
+// ended.
 class Note {
  public:
   explicit Note(const std::string& path) : path_(path + ".trying") {}
-  void write(const TuneRow& r, int turn, bool ended = false) const {
-    write_file_atomically(path_,
-                          str(r.contract, "\t", r.dtype, "\t", r.size, "\t", r.variant, "\t", turn,
-                              "\t", ended ? "ended" : "trying", "\t\n"),
-                          {.durable = false});
+  void write(const TuneRow& r, const std::string& fault = {}) const {
+    write_file_atomically(
+        path_, str(r.contract, "\t", r.dtype, "\t", r.size, "\t", r.variant, "\t", fault, "\n"),
+        {.durable = false});
   }
   void remove() const {
     std::error_code gone;
     std::filesystem::remove(path_, gone);
   }
-  // The row of what a process before this one has tried last.
-  bool read(TuneRow& r, int& turn, bool& ended) const {
+  bool read(TuneRow& r, std::string& fault) const {
     std::ifstream in(path_);
-    std::string number, how;
-    if (!(std::getline(in, r.contract, '\t') && std::getline(in, r.dtype, '\t') &&
-          std::getline(in, r.size, '\t') && std::getline(in, r.variant, '\t') &&
-          std::getline(in, number, '\t') && std::getline(in, how, '\t')))
-      return false;
-    turn = std::atoi(number.c_str());
-    ended = how == "ended";
-    return true;
+    return std::getline(in, r.contract, '\t') && std::getline(in, r.dtype, '\t') &&
+           std::getline(in, r.size, '\t') && std::getline(in, r.variant, '\t') &&
+           std::getline(in, fault);
   }
 
  private:
@@ -65,24 +58,10 @@ class Tuner {
  public:
   Tuner(TuneFile& file, const TuneOptions& o) : file_(file), o_(o), note_(o.path) {
     for (const TuneRow& r : file.rows) {
-      done_.insert(key_of(r.contract, r.dtype, r.size));
+      if (!ended_process(r)) done_.insert(key_of(r.contract, r.dtype, r.size));
       if (r.verdict != TuneVerdict::right) bad_.insert({r.contract, r.variant});
     }
-    TuneRow r;
-    int turn = 0;
-    bool ended = false;
-    if (!note_.read(r, turn, ended)) return;
-    if (!ended && turn < kTurns) {  // killed with all else: who knows whether it was this
-      cut_ = r;
-      turns_ = turn;
-      return;
-    }
-    // The rows of a task are written together: this one's are not there.
-    r.verdict = TuneVerdict::failed;
-    r.shape = "ended the process";
-    bad_.insert({r.contract, r.variant});
-    carried_[key_of(r.contract, r.dtype, r.size)].push_back(r);
-    note_.remove();
+    take_note();
   }
 
   bool run(const std::vector<TuneTask>& tasks) {
@@ -101,23 +80,54 @@ class Tuner {
  private:
   void write() const { write_file_atomically(o_.path, file_.text()); }
 
-  void one(const TuneTask& t) {
-    const TuneSubject s = t.make();
-    std::vector<TuneRow> rows = carried_[key_of(t.contract, t.dtype, t.size)];
-    if (o_.found)
-      for (const TuneRow& r : rows) o_.found(r);
-    for (const TuneVariant& v : s.variants) {
-      if (bad_.contains({t.contract, v.name})) continue;
-      TuneRow r;
-      r.contract = t.contract, r.dtype = t.dtype, r.size = t.size, r.shape = s.shape;
-      r.variant = v.name, r.bytes = s.bytes;
-      turn_ = same(r, cut_) ? turns_ + 1 : 1;
-      note_.write(r, turn_);
-      judge(s, v, r);
-      note_.remove();
-      if (r.verdict != TuneVerdict::right) bad_.insert({t.contract, v.name});
+  // Its row goes into the file at once: the task has none yet, and may end this process too.
+  void take_note() {
+    TuneRow r;
+    std::string fault;
+    if (!note_.read(r, fault)) return;
+    if (!fault.empty()) {
+      r.verdict = TuneVerdict::failed, r.shape = fault;
+      bad_.insert({r.contract, r.variant});
+      if (r.variant == kOperands) done_.insert(key_of(r.contract, r.dtype, r.size));
       if (o_.found) o_.found(r);
-      rows.push_back(r);
+      file_.rows.push_back(r);
+      write();
+    }
+    note_.remove();
+  }
+  // The other variants of such a row's task have still to be tried.
+  static bool ended_process(const TuneRow& r) {
+    return r.variant != kOperands && (r.shape == kTuneEnded || r.shape == kTuneHung);
+  }
+
+  void one(const TuneTask& t) {
+    TuneRow r;
+    r.contract = t.contract, r.dtype = t.dtype, r.size = t.size, r.variant = kOperands;
+    std::vector<TuneRow> rows;
+    try {
+      const auto noted = [&](const auto& work) {
+        note_.write(r);
+        with_blame(r, work);
+        note_.remove();
+      };
+      TuneSubject s;
+      noted([&] { s = t.make(); });
+      r.shape = s.shape, r.bytes = s.bytes;
+      std::optional<std::vector<double>> want;
+      if (!s.first_is_right) want = s.want;
+      for (const TuneVariant& v : s.variants) {
+        if (bad_.contains({t.contract, v.name})) continue;
+        TuneRow mine = r;
+        mine.variant = r.variant = v.name;
+        noted([&] { judge(s, v, want, mine); });
+        if (mine.verdict != TuneVerdict::right) bad_.insert({t.contract, v.name});
+        if (o_.found) o_.found(mine);
+        rows.push_back(mine);
+      }
+    } catch (const OutOfMemory& e) {  // of operands: a smaller device has the other sizes
+      note_.remove();
+      std::fprintf(stderr, "%s %s %s: out of memory\n", t.contract.c_str(), t.dtype.c_str(),
+                   t.size.c_str());
     }
     if (rows.empty()) return;
     file_.rows.insert(file_.rows.end(), rows.begin(), rows.end());
@@ -125,30 +135,41 @@ class Tuner {
     write();
   }
 
-  void judge(const TuneSubject& s, const TuneVariant& v, TuneRow& r) const {
+  // This process gets nothing more done on a device that is lost.
+  template <class Work>
+  void with_blame(const TuneRow& r, const Work& work) const {
     try {
+      work();
+    } catch (const DeviceError&) {
+      note_.write(r, kTuneEnded);
+      throw;
+    }
+  }
+
+  void judge(const TuneSubject& s, const TuneVariant& v, std::optional<std::vector<double>>& want,
+             TuneRow& r) const {
+    try {
+      const auto begin = std::chrono::steady_clock::now();
       const std::vector<double> first = v.values();
-      if (!(tune_error(first, s.want) <= s.tolerance)) {
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      if (!want) want = first;
+      if (!(tune_error(first, *want) <= s.tolerance)) {
         r.verdict = TuneVerdict::wrong;
         return;
       }
-      for (int i = 1; v.deterministic && i < kRepeats; ++i)
+      const int repeats = v.deterministic && took.count() < kLongSeconds ? kRepeats : 1;
+      for (int i = 1; i < repeats; ++i)
         if (!same_bits(v.values(), first)) r.verdict = TuneVerdict::unequal;
       if (r.verdict != TuneVerdict::right || !v.time) return;
       const TuneTime t = v.time();
       r.median_us = t.median_us, r.spread = t.spread, r.fraction = t.fraction, r.bound = t.bound;
     } catch (const DeviceError&) {
-      note_.write(r, turn_, true);  // this process gets nothing more done on the device
       throw;
     } catch (const OutOfMemory&) {
       r.shape += ", out of memory";  // says nothing of the variant
     } catch (const Error&) {
       r.verdict = TuneVerdict::failed;
     }
-  }
-  static bool same(const TuneRow& a, const TuneRow& b) {
-    return a.contract == b.contract && a.dtype == b.dtype && a.size == b.size &&
-           a.variant == b.variant;
   }
   static bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
     return a.size() == b.size() &&
@@ -160,11 +181,8 @@ class Tuner {
   TuneFile& file_;
   const TuneOptions& o_;
   Note note_;
-  TuneRow cut_ = {};  // what was under way when an earlier call was cut, and its turns so far
-  int turns_ = 0, turn_ = 1;
   std::set<TaskKey> done_;
   std::set<std::pair<std::string, std::string>> bad_;  // contract, variant
-  std::map<TaskKey, std::vector<TuneRow>> carried_;
 };
 
 // Rows of one task, the fastest first and what is wrong last.
@@ -262,12 +280,11 @@ double tune_error(const std::vector<double>& got, const std::vector<double>& wan
   return error == 0 ? 0 : std::sqrt(error / std::max(norm, 1e-300));
 }
 
-void tune_ended(const std::string& path) {
+void blame_noted(const std::string& path, const std::string& fault) {
   const Note note(path);
   TuneRow r;
-  int turn = 0;
-  bool ended = false;
-  if (note.read(r, turn, ended)) note.write(r, turn, true);
+  std::string old;
+  if (note.read(r, old)) note.write(r, fault);
 }
 
 bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o) {

@@ -23,13 +23,15 @@ struct TuneVariant {
   std::function<TuneTime()> time = {};          // null: it is only proved
 };
 
-// One contract at one size and dtype. Every variant is held against `want`.
+// One contract at one size and dtype. Every variant is held against `want`, or against the first of
+// them that runs.
 struct TuneSubject {
   std::string shape;
   i64 bytes = 0;
   double tolerance = 0;
   std::vector<double> want;
   std::vector<TuneVariant> variants;  // the plainest first
+  bool first_is_right = false;        // then there is no `want`
 };
 
 // How a subject is made, when it is its turn; one without variants has nothing to prove.
@@ -46,15 +48,17 @@ struct TuneOptions {
 };
 
 // Does the tasks that `file` has no rows of and writes the file after each. A variant that was
-// wrong at one size is not tried again. A task during which this process ends leaves a note beside
-// the file: the next call puts the variant down as failed and goes on with the others, if the
-// device was lost or tune_ended() was called; where everything was killed from outside, it tries
-// the variant once more. True when all are done.
+// wrong at one size is not tried again. While something is tried there is a note beside the file.
+// One that says what was at fault (blame_noted; a DeviceError says so itself) puts its variant down
+// as failed, and the others of its task are tried; one that does not, since somebody ended the
+// process from outside, says nothing. True when all tasks are done.
 bool tune(const std::vector<TuneTask>& tasks, TuneFile& file, const TuneOptions& o);
-
-// Of the file at `path`: the process that did its tasks ended by itself or hung, so what it was
-// trying is at fault.
-void tune_ended(const std::string& path);
+// What may be at fault.
+inline constexpr const char* kTuneEnded = "ended the process";
+inline constexpr const char* kTuneHung = "hung";
+// For who saw the process of tune() end, or ended it: what was tried is at fault. `path`: the
+// file's.
+void blame_noted(const std::string& path, const std::string& fault);
 
 // Contracts in the order of what training spends its time on; the others follow them. A measurement
 // that is cut short has the first of these.

@@ -85,7 +85,9 @@ TuneFile begin_file(const WtTuneOptions& o, Device d, const std::string& path) {
       std::fprintf(stderr, "written anew: %s\n", printable_lines(e.what()).c_str());
     }
   }
-  if (!o.small) fresh.copy_gb_s = copy_rate(d);
+  if (o.small) return fresh;
+  fresh.copy_gb_s = known_ceilings(o, d).copy_gb_s;
+  if (fresh.copy_gb_s == 0) fresh.copy_gb_s = copy_rate(d);
   return fresh;
 }
 
@@ -111,12 +113,20 @@ bench::Row json_row(const TuneRow& t) {
   return r;
 }
 
+// Whether the last line of a file was being written as its process ended.
+bool ends_within_a_line(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return in.seekg(-1, std::ios::end) && in.get() != '\n';
+}
+
 // Whoever ends the process, at any time, finds whole lines.
 class JsonRows {
  public:
   JsonRows(const std::string& path, Device d) {
     if (path.empty()) return;
+    const bool torn = ends_within_a_line(path);
     file_.emplace(path);
+    if (torn) file_->append("\n");
     machine_ = bench::describe_machine(d);
   }
   void add(const TuneRow& r) {
@@ -179,6 +189,7 @@ struct Child {
   pid_t pid;
   int path_from;
   std::string path = {};  // of the file, as the child said
+  bool hung = false;      // and was ended for that
 };
 
 Child begin_child(const WtTuneOptions& o, Device d) {
@@ -223,9 +234,17 @@ bool wait_for(Child& child, const WtTuneOptions& o, int& status) {
       std::fprintf(stderr, "wt: nothing for %g s: the variant hangs, and its process is ended\n",
                    o.patience);
       ::kill(child.pid, SIGKILL);
+      child.hung = true;
       killed = Clock::now();
     }
   }
+}
+
+// Whether what the child tried ended it, not somebody else: the system without memory, Ctrl-C.
+bool at_fault(const Child& child, int status) {
+  if (!WIFSIGNALED(status)) return WEXITSTATUS(status) == kExitDevice;
+  const int own[] = {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGFPE, SIGTRAP};
+  return child.hung || std::find(std::begin(own), std::end(own), WTERMSIG(status)) != std::end(own);
 }
 
 // A kernel that faults takes the device away from its whole process, and one that hangs all of its
@@ -238,11 +257,11 @@ int work_in_children(WtTuneOptions o, Device d) {
     const bool ended = wait_for(child, o, status);
     ::close(child.path_from);
     if (!ended) throw DeviceError("[tune] a process that hangs on the device cannot be ended");
-    const bool died = WIFSIGNALED(status) || WEXITSTATUS(status) == kExitDevice;
     std::error_code error;
-    if (!died || child.path.empty() || !std::filesystem::exists(child.path + ".trying", error))
+    const std::string note = child.path + ".trying";
+    if (!at_fault(child, status) || child.path.empty() || !std::filesystem::exists(note, error))
       return WIFSIGNALED(status) ? int(kExitBug) : WEXITSTATUS(status);
-    tune_ended(child.path);
+    blame_noted(child.path, child.hung ? kTuneHung : kTuneEnded);
   }
   std::fprintf(stderr, "wt: %d variants ended the process; no more are tried\n", kMostRestarts);
   return kExitDevice;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "warptape/bench/gpu/measure.h"
 #include "warptape/core/device.h"
 #include "warptape/tools/tuner.h"
 
@@ -25,7 +26,10 @@ struct WtTuneOptions {
   }
 };
 
-// In the order in which they are done. `file` outlives them: its rates are the ceilings.
+// What the file o.json has of them, as tools/gpu_gate.sh puts them there.
+bench::Ceilings known_ceilings(const WtTuneOptions& o, Device d);
+// In the order in which they are done. Without a known ceiling of products the best one so far is
+// it.
 std::vector<TuneTask> tune_tasks(const WtTuneOptions& o, Device d, const TuneFile& file);
 
 }  // namespace wt::tools

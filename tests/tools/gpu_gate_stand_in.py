@@ -145,7 +145,7 @@ def bench(args):
         fail(work("nccl", "ranks"))
         row(args, bench="nccl_all_reduce", median_us=5.0)
     elif what == "model":
-        for name, ratio in (("sum", 0.5), ("adam_step", 0.9)):
+        for name, ratio in (("softmax_warp", 0.5), ("adam_step_warp", 0.9)):
             say(json.dumps({"bench": name + "<f32>", "shape": "H200", "dtype": "f32", "ratio": ratio, "bound": "copy"}))
     elif what == "kernels":
         note(f"ncu:{option(args, '--only')}")

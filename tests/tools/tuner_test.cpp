@@ -3,11 +3,13 @@
 #include "warptape/tools/tuner.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <thread>
 
 #include "warptape/core/error.h"
 #include "warptape/kernels/run.h"
@@ -130,6 +132,82 @@ TEST_CASE("tuner: a stopped run goes on where it was, past a variant that ended 
     CHECK((r.verdict == TuneVerdict::failed) == (r.contract == "k2" && r.variant == "best"));
 }
 
+TEST_CASE("tuner: whoever ends the process from outside puts no variant down") {
+  const TempDir dir;
+  const std::string path = dir / "tune.tsv";
+  const auto try_twice = [&](const std::string& fault) {
+    TuneFile file = of_device();
+    // What is there as the process ends in the midst of "best".
+    std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t\n";
+    if (!fault.empty()) blame_noted(path, fault);
+    CHECK(tune({task("k", "small 0", {planted("naive", {1, 2}), planted("best", {1, 2})})}, file,
+               {.path = path}));
+    CHECK(!std::filesystem::exists(path + ".trying"));
+    CHECK(verdict(file, "naive") == TuneVerdict::right);
+    CHECK(count(file, "best") == 1);
+    return verdict(file, "best");
+  };
+  CHECK(try_twice("") == TuneVerdict::right);
+  CHECK(try_twice(kTuneEnded) == TuneVerdict::failed);
+  CHECK(try_twice(kTuneHung) == TuneVerdict::failed);
+}
+
+TEST_CASE("tuner: two variants of one task that end the process are both put down") {
+  const TempDir dir;
+  const std::string path = dir / "tune.tsv";
+  const auto lost = [](const std::string& name) {
+    return TuneVariant{name, true, []() -> std::vector<double> { throw DeviceError("lost"); }, {}};
+  };
+  const std::vector<TuneTask> tasks{
+      task("k", "small 0", {planted("naive", {1, 2}), lost("a"), lost("b")}),
+      {"k", "f32", "real 0", []() -> TuneSubject { throw DeviceError("operands"); }},
+      {"k", "f32", "real 1", []() -> TuneSubject { throw OutOfMemory("operands"); }},
+      task("k", "real 2", {planted("naive", {1, 2}), planted("good", {1, 2})})};
+  int died = 0;
+  for (bool all = false; !all && died < 9;) {
+    TuneFile file =
+        std::filesystem::exists(path) ? TuneFile::parse(text_of(path), path) : of_device();
+    try {
+      all = tune(tasks, file, {.path = path});
+    } catch (const DeviceError&) {
+      ++died;
+    }
+  }
+  CHECK(died == 3);
+  const TuneFile file = TuneFile::parse(text_of(path), path);
+  CHECK(verdict(file, "a") == TuneVerdict::failed);
+  CHECK(verdict(file, "b") == TuneVerdict::failed);
+  CHECK(verdict(file, "-") == TuneVerdict::failed);  // the operands of real 0
+  CHECK(count(file, "naive") == 2);
+  CHECK(verdict(file, "good") == TuneVerdict::right);
+}
+
+TEST_CASE("tuner: at full size the plainest that runs says what is right; long ones run once") {
+  const TempDir dir;
+  auto calls = std::make_shared<int>(0);
+  const TuneVariant slow{"slow",
+                         true,
+                         [calls] {
+                           ++*calls;
+                           std::this_thread::sleep_for(std::chrono::milliseconds(350));
+                           return std::vector<double>{1, 2};
+                         },
+                         {}};
+  TuneFile file = of_device();
+  const TuneTask full{
+      "k", "f32", "real 0", [=] {
+        TuneSubject s = subject({throwing("naive"), slow, planted("wrong", {1, 3})});
+        s.want.clear();
+        s.first_is_right = true;
+        return s;
+      }};
+  CHECK(tune({full}, file, {.path = dir / "tune.tsv"}));
+  CHECK(*calls == 1);
+  CHECK(verdict(file, "naive") == TuneVerdict::failed);
+  CHECK(verdict(file, "slow") == TuneVerdict::right);
+  CHECK(verdict(file, "wrong") == TuneVerdict::wrong);
+}
+
 TEST_CASE("tuner: a file that cannot be written, or is none, is an error and stays as it was") {
   const TempDir dir;
   TuneFile file = of_device();
@@ -151,44 +229,6 @@ TEST_CASE("tuner: a file that cannot be written, or is none, is an error and sta
   CHECK_THROWS_AS(TuneFile::parse(with("end\t1", "end\t2"), "t"), DataError);
   CHECK_THROWS_AS(TuneFile::parse(with("\t64\t", "\t-64\t"), "t"), DataError);
   CHECK_THROWS_AS(TuneFile::parse(text + "more\n", "t"), DataError);
-}
-
-TEST_CASE(
-    "tuner: what was under way when everything was killed is tried again, three times in all") {
-  const TempDir dir;
-  const std::string path = dir / "tune.tsv";
-  const std::vector<TuneTask> tasks{task("k", "small 0", {planted("best", {1, 2})})};
-  const auto killed_at = [&](const char* turn) {
-    std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t" << turn << "\ttrying\t\n";
-    TuneFile file = of_device();
-    CHECK(tune(tasks, file, {.path = path}));
-    return verdict(file, "best");
-  };
-  CHECK(killed_at("1") == TuneVerdict::right);
-  CHECK(killed_at("2") == TuneVerdict::right);
-  CHECK(killed_at("3") == TuneVerdict::failed);
-  std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t1\ttrying\t\n";
-  tune_ended(path);  // its process alone had ended
-  TuneFile file = of_device();
-  CHECK(tune(tasks, file, {.path = path}));
-  CHECK(verdict(file, "best") == TuneVerdict::failed);
-
-  // The second turn is noted as such.
-  std::ofstream(path + ".trying") << "k\tf32\tsmall 0\tbest\t1\ttrying\t\n";
-  std::string noted;
-  const std::vector<TuneTask> again{{"k", "f32", "small 0", [&] {
-                                       TuneVariant v{"best",
-                                                     true,
-                                                     [&]() -> std::vector<double> {
-                                                       noted = text_of(path + ".trying");
-                                                       return {1, 2};
-                                                     },
-                                                     {}};
-                                       return subject({v});
-                                     }}};
-  file = of_device();
-  CHECK(tune(again, file, {.path = path}));
-  CHECK(noted.find("\t2\ttrying") != noted.npos);
 }
 
 TEST_CASE("tuner: the order names contracts that there are, each once") {

@@ -9,8 +9,10 @@ import tempfile
 from journal import lines_of
 from process import Process, wait_any
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-import gpu_results  # noqa: E402
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+sys.path.append(os.path.join(ROOT, "tools", "results"))
+import prediction  # noqa: E402
+import results_page  # noqa: E402
 
 NCCL_SECONDS = 40
 CHECKED_SECONDS = 120  # of one contract under a checker: their start alone takes seconds
@@ -114,18 +116,33 @@ class Findings:
                 self.contracts.append(self.contract)
 
 
-def models(gate):
-    """What `wt bench model` predicts."""
-    rows = []
+def model_of(gate):
+    """What `wt bench model` predicts for this GPU."""
+    said = []
 
     def heard(line):
         try:
-            rows.append(json.loads(line))
+            said.append(json.loads(line))
         except ValueError:
             pass
 
-    gate.run([gate.programs.program, "bench", "model", "--json"], 10, on_line=heard)
-    return rows
+    gate.run([gate.programs.program, "bench", "model", "--json", "--all"], 10, on_line=heard)
+    with open(os.path.join(ROOT, "bench", "sass", "sm_90a.txt"), encoding="utf-8") as f:
+        kept = prediction.rows_to_keep(said, gate.probe.split(",")[0], f.read())
+    return prediction.Model(kept, lines_of(gate.rows))
+
+
+def farthest(rows, model):
+    """Contracts that are slowest beside their prediction; where none is predicted, beside their ceiling."""
+    behind, slow = {}, {}
+    for r in results_page.kernels(rows):
+        said = model.of(r)
+        if said:
+            behind[r["bench"]] = max(behind.get(r["bench"], 0), said[0]["fraction"] / said[1])
+        if r.get("ratio"):
+            slow[r["bench"]] = max(slow.get(r["bench"], 0), 1 / r["ratio"])
+    found = behind or slow
+    return sorted(found, key=lambda name: -found[name])[:NCU_KERNELS]
 
 
 def ncu(gate):
@@ -133,8 +150,7 @@ def ncu(gate):
     program = shutil.which("ncu")
     if not program:
         return "SKIPPED: no ncu"
-    measured = gpu_results.Measured(gate.probe, lines_of(gate.rows), models(gate))
-    names = gpu_results.farthest(measured, NCU_KERNELS)
+    names = farthest(lines_of(gate.rows), model_of(gate))
     if not names:
         return "SKIPPED: no kernel has been timed"
     for name in names:
