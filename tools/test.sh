@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Everything CI runs: set-up, formatting, the build with every test flavour (and nvcc where it is),
 # the headers one by one, what nvcc made of the kernels (tools/sass_gate.sh), what a machine with a GPU
-# is given, the tests, among them those of cuda on the emulated device, threads under ThreadSanitizer, the build without CUDA, the
-# compile-time budget. The last line is "N passed, N failed, N skipped": test cases and the other
-# checks together.
+# is given, the tests, among them those of cuda on the emulated device, threads under
+# ThreadSanitizer, the build without CUDA, the compile-time budget. The last line is "N passed, N
+# failed, N skipped": test cases and the other checks together.
 #
 #   tools/test.sh [--no-setup] [--only LABEL]     --only: the tests with this ctest label
 set -uo pipefail
