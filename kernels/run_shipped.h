@@ -1,6 +1,6 @@
 // The rankings that warptape ships with: tune files (kernels/run_tune_file.h) of GPUs that were
 // measured. They hold for a device of the same name while its user has no file, and WT_TUNE=off is
-// not set. Host code only.
+// not set. Host code only. Internal.
 #pragma once
 
 namespace wt::detail {
