@@ -65,8 +65,8 @@ class OpScope {
   WT_HOT OpScope(const OpInfo& info, const In& a, const In& b, const In& c,
                  Types types = Types::same)
       : info_(info), a_(&a), b_(&b), c_(&c), n_(3) {
-    a.open(), b.open(), c.open();
-    open(types, ~0u);
+    const TensorImpl *p = a.open(), *q = b.open(), *r = c.open();
+    open(types, p && q && r ? (p->key ^ q->key) | (p->key ^ r->key) : ~0u);
     repeated_ |= a.opened() == b.opened() || a.opened() == c.opened() || b.opened() == c.opened();
   }
   // Operands of a list (cat, custom operators).

@@ -13,7 +13,7 @@ function(wt_gpu_program)
     $<TARGET_OBJECTS:wt_gpu_test_files>)
   set_target_properties(wt_gpu PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(wt_gpu PRIVATE wt_common wt_features Catch2::Catch2)
-  target_compile_options(wt_gpu PRIVATE ${WT_WARNINGS} -O1)
+  target_compile_options(wt_gpu PRIVATE ${WT_TESTS})  # nearly all of it is Catch2
   target_link_options(wt_gpu PRIVATE ${WT_LINK_plain})
   if(TARGET wt_emulated_cudart)
     wt_command_test(tools/gpu_gate_emulated ptx tests/tools/gpu_gate_test.sh emulated
