@@ -7,7 +7,7 @@
 
 #include "warptape/autograd/live_graph.h"
 #include "warptape/core/memory.h"
-#include "warptape/core/returned_memory.h"
+#include "warptape/core/memory/returned_memory.h"
 #include "warptape/core/slices.h"
 
 namespace wt {

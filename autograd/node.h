@@ -45,7 +45,7 @@ struct SignBits {
   Geometry order;
 };
 
-// A tensor held in another form (SavePolicy); autograd/save_policy.cpp has the forms.
+// A tensor held in another form (SavePolicy); autograd/saving/save_policy.cpp has the forms.
 struct PackedSlot {
   TensorImpl* value = nullptr;                      // while its node's backward runs
   std::unique_ptr<const detail::SliceAxes> slices;  // of the tensor under vmap(); null: none

@@ -3,7 +3,7 @@
 #include "warptape/core/str.h"
 #include "warptape/dist/launcher.h"
 #include "warptape/dist/spawn.h"
-#include "warptape/tools/ranks.h"
+#include "warptape/tools/wt/training/ranks.h"
 
 namespace wt::bench {
 

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "warptape/core/copy_bytes.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 
 namespace wt::bench {

@@ -12,8 +12,8 @@
 
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/bench/copied_bytes.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/random.h"
 #include "warptape/data/loader.h"
@@ -21,7 +21,7 @@
 #include "warptape/data/shard.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/train_step.h"
-#include "warptape/tools/pack_source.h"
+#include "warptape/tools/wt/data/pack_source.h"
 
 namespace wt::bench {
 namespace {

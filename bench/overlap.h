@@ -4,7 +4,7 @@
 #include "warptape/bench/comm_world.h"
 #include "warptape/bench/gpu/measure.h"
 #include "warptape/bench/perceptron_options.h"
-#include "warptape/tools/overlap_timeline.h"
+#include "warptape/tools/wt/measure/overlap_timeline.h"
 
 namespace wt::bench {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "warptape/bench/overhead.h"
-#include "warptape/core/copy_bytes.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/profiler.h"
 #include "warptape/kernels/run.h"

@@ -92,7 +92,7 @@ function(wt_emulator_tests)
     wt_add_test(${file} ptx emulator_runtime_tests)
   endforeach()
   if(TARGET wt)
-    wt_command_test(tools/train_emulated ptx tests/tools/wt_train_test.sh "$<TARGET_FILE:wt>" emulated
+    wt_command_test(tools/train_emulated ptx tests/tools/wt/wt_train_test.sh "$<TARGET_FILE:wt>" emulated
       "${PROJECT_BINARY_DIR}")
   endif()
   wt_files(programs tests/emulator/textbook/*.cu)

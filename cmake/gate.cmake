@@ -16,7 +16,7 @@ function(wt_gpu_program)
   target_compile_options(wt_gpu PRIVATE ${WT_TESTS})  # nearly all of it is Catch2
   target_link_options(wt_gpu PRIVATE ${WT_LINK_plain})
   if(TARGET wt_emulated_cudart)
-    wt_command_test(tools/gpu_gate_emulated ptx tests/tools/gpu_gate_test.sh emulated
+    wt_command_test(tools/gpu_gate_emulated ptx tests/tools/gate/gpu_gate_test.sh emulated
       "${PROJECT_BINARY_DIR}")
   endif()
 endfunction()

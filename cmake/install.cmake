@@ -8,7 +8,8 @@ set(wt_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/warptape")
 
 set_target_properties(wt_features PROPERTIES EXPORT_NAME features)
 install(TARGETS warptape wt_features EXPORT warptape-targets
-  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILE_SET moved_headers DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT warptape-targets NAMESPACE warptape:: DESTINATION "${wt_package_dir}")
 if(TARGET wt)
   install(TARGETS wt)

@@ -61,10 +61,14 @@ endfunction()
 # Not of core's unity batches: it changes with every commit.
 wt_part(build_info HOST "${WARPTAPE_GENERATED_DIR}/build_info.cpp" FLAVOURS plain)
 
-# wt_library(FOLDER patterns... [USES targets...]): a part of the library, of FOLDER/*.cpp and more.
+# wt_library(FOLDER [EXCEPT ROOM] [USES targets...]): a part of the library, FOLDER/*.cpp and its rooms.
 function(wt_library folder)
-  cmake_parse_arguments(PARSE_ARGV 1 L "" "" "USES")
-  wt_files(sources ${folder}/*.cpp ${L_UNPARSED_ARGUMENTS})
+  cmake_parse_arguments(PARSE_ARGV 1 L "" "EXCEPT" "USES")
+  set(except "")
+  if(L_EXCEPT)
+    set(except EXCEPT "^${L_EXCEPT}")
+  endif()
+  wt_files(sources ${folder}/*.cpp ${folder}/*/*.cpp ${except})
   string(REPLACE "/" "_" name ${folder})
   wt_part(${name} LIBRARY ${sources} FLAVOURS plain asan USES ${L_USES})
   set(WT_PARTS ${WT_PARTS} ${name} PARENT_SCOPE)
@@ -113,15 +117,18 @@ function(wt_kernel_units family suffix header code)
   set(WT_FAMILIES_${suffix} ${WT_FAMILIES_${suffix}} ${family} PARENT_SCOPE)
 endfunction()
 
-# What kernels/all.cpp lists: the contracts of every x.h beside an x.cpp, and whether there is an x.cu.
+# What kernels/dispatch/all.cpp lists: the contracts of every kernels/x.h with an x.cpp in a room, and
+# whether there is an x.cu.
 function(wt_contracts)
-  wt_files(present kernels/*.h kernels/*.cpp kernels/*.cu EXCEPT "/run[._]")
+  wt_files(present kernels/*.h)
+  wt_files(sources kernels/*/*.cpp kernels/*/*.cu EXCEPT "^kernels/(dispatch|cpu|common|device|cuda|simt)/")
+  list(TRANSFORM sources REPLACE "^.*/" "")
   set(lines "")
   foreach(header IN LISTS present)
     get_filename_component(family "${header}" NAME_WE)
-    if(header MATCHES "[.]h$" AND "kernels/${family}.cpp" IN_LIST present)
+    if("${family}.cpp" IN_LIST sources)
       set(has_cu 0)
-      if("kernels/${family}.cu" IN_LIST present OR family IN_LIST WT_FAMILIES_cu)
+      if("${family}.cu" IN_LIST sources OR family IN_LIST WT_FAMILIES_cu)
         set(has_cu 1)
       endif()
       string(APPEND lines
@@ -174,22 +181,21 @@ endfunction()
 function(wt_kernels)
   cmake_parse_arguments(PARSE_ARGV 0 K "" "" "HOST")
   wt_contracts()
-  wt_files(cpp kernels/*.cpp kernels/common/*.cpp kernels/cpu/*.cpp kernels/cuda/*.cpp
-    kernels/device/*.cpp)
-  wt_files(cu kernels/*.cu)
+  wt_files(cpp kernels/*/*.cpp EXCEPT "^kernels/simt/")
+  wt_files(cu kernels/*/*.cu)
   # Hopper's own instructions are in machine code for 90a alone, and a GPU's properties do not say what
   # it was built for.
   if(CMAKE_CUDA_ARCHITECTURES MATCHES "90a")
-    set_property(SOURCE kernels/matmul_hopper.cu APPEND PROPERTY
+    set_property(SOURCE kernels/matmul/matmul_hopper.cu APPEND PROPERTY
       COMPILE_DEFINITIONS WARPTAPE_BUILT_FOR_90A)
   endif()
   # The only divisions in these kernels are those of the activations in their epilogues. Exact ones
   # are calls, and what lives across a call does not fit beside 128 sums; two units in the last place
   # of f32 are below what the result's rounding or the sum's order makes.
-  set_property(SOURCE kernels/matmul.cu kernels/matmul_pipelined.cu kernels/matmul_small_tiles.cu
-    kernels/matmul_tensor_core.cu APPEND PROPERTY
+  set_property(SOURCE kernels/matmul/matmul.cu kernels/matmul/matmul_pipelined.cu kernels/matmul/matmul_small_tiles.cu
+    kernels/matmul/matmul_tensor_core.cu APPEND PROPERTY
     COMPILE_OPTIONS $<$<COMPILE_LANGUAGE:CUDA>:-prec-div=false>)
-  wt_files(vendor kernels/*_cublas.cpp)
+  wt_files(vendor kernels/*/*_cublas.cpp)
   list(REMOVE_ITEM cpp ${K_HOST} ${vendor})
   wt_files(executor kernels/simt/*.cpp EXCEPT "/race_")
   wt_files(race kernels/simt/race_*.cpp)  # takes the place of libtsan
@@ -225,35 +231,34 @@ function(wt_link_library)
   # that call themselves internal in the comment at their head. Each is compiled alone by the target
   # all_verify_interface_header_sets.
   wt_files(present core/*.h autograd/*.h autograd/ops/*.h nn/*.h optim/*.h data/*.h dist/*.h kernels/*.h
-    kernels/common/augment_draws.h kernels/common/batch_order.h kernels/common/color_draws.h
-    kernels/common/erase_draws.h kernels/common/fft_side.h kernels/common/float_math.h kernels/common/image_draws.h
-    kernels/common/image_layout.h kernels/common/loss_scale.h kernels/common/metric.h
-    kernels/common/mix_draws.h kernels/common/normal_math.h kernels/common/random_kind.h
-    kernels/common/sequence_kind.h kernels/common/strided.h kernels/common/warp_draws.h)
+    kernels/common/float_math.h kernels/common/normal_math.h kernels/common/strided.h)
   set(headers "")
-  foreach(header IN LISTS present)
+  foreach(header IN LISTS present WT_MOVED_HEADERS)
     file(READ "${PROJECT_SOURCE_DIR}/${header}" text LIMIT 4000)
     string(REGEX REPLACE "#pragma once.*" "" text "${text}")
     if(NOT text MATCHES "Internal[^A-Za-z]")
       list(APPEND headers "${WARPTAPE_INCLUDE_DIR}/warptape/${header}")
     endif()
   endforeach()
-  set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL})
+  set_target_properties(warptape PROPERTIES VERIFY_INTERFACE_HEADER_SETS ${PROJECT_IS_TOP_LEVEL}
+    INTERFACE_HEADER_SETS_TO_VERIFY HEADERS)
   target_sources(warptape PUBLIC FILE_SET HEADERS
     BASE_DIRS "${WARPTAPE_INCLUDE_DIR}" "${WARPTAPE_GENERATED_DIR}"
     FILES ${headers} "${WARPTAPE_GENERATED_DIR}/warptape/version.h"
       "${WARPTAPE_GENERATED_DIR}/warptape/warptape.h")
+  target_sources(warptape PUBLIC FILE_SET moved_headers TYPE HEADERS
+    BASE_DIRS "${WARPTAPE_GENERATED_DIR}" FILES ${WT_FORWARDING_HEADERS})
 endfunction()
 
-# tools/*.cpp that the wt command and the tests share; they need none of the command's packages.
+# What the wt command and the tests share; they need none of the command's packages.
 function(wt_tool_library)
   if(WARPTAPE_BUILD_TOOLS OR WARPTAPE_BUILD_TESTS)
-    wt_files(sources tools/*.cpp EXCEPT "/(wt|wt_.*|model_options)[.]cpp$")
+    wt_files(sources tools/wt/*.cpp tools/wt/*/*.cpp EXCEPT "/(wt|wt_.*|model_options)[.]cpp$")
     wt_part(tool_parts LIBRARY ${sources} FLAVOURS plain asan)
   endif()
 endfunction()
 
-# The wt command: tools/wt.cpp, one file a subcommand, and bench/, the measuring code of `wt bench`.
+# The wt command: tools/wt/wt.cpp, one file a subcommand, and bench/, the measuring code of `wt bench`.
 # Beside a shared library it has the library's objects: what is measured and inspected is not exported.
 function(wt_tool)
   find_package(CLI11 CONFIG QUIET)
@@ -263,7 +268,7 @@ function(wt_tool)
     set(WT_TABLE "${WT_TABLE}\n--   [ ] wt         left out: apt-get install libcli11-dev nlohmann-json3-dev libfmt-dev" PARENT_SCOPE)
     return()
   endif()
-  wt_files(sources tools/wt.cpp tools/wt_*.cpp tools/model_options.cpp bench/*.cpp
+  wt_files(sources tools/wt/wt.cpp tools/wt/wt_*.cpp tools/wt/model_options.cpp bench/*.cpp
     EXCEPT "^bench/kernels_cpu|_main[.]cpp$")
   # The table of machine code goes into the program, which may be installed anywhere.
   set(table "${PROJECT_BINARY_DIR}/sass_table_sm_90a.cpp")
@@ -286,14 +291,14 @@ function(wt_tool)
   target_compile_options(wt_command PRIVATE ${WT_LIBRARY_plain})
   set_target_properties(wt_command PROPERTIES UNITY_BUILD ${WARPTAPE_UNITY}
     UNITY_BUILD_BATCH_SIZE 4)
-  add_executable(wt tools/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
+  add_executable(wt tools/wt/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
   set_target_properties(wt PROPERTIES LINKER_LANGUAGE CXX)
   target_link_libraries(wt PRIVATE wt_common ${library} ${packages})
   target_link_options(wt PRIVATE ${WT_LINK_plain})
   # The same command over kernels that say what they access, which `wt bench counters` goes on as.
   if("race" IN_LIST WT_FLAVOURS)
     wt_objects(objects race tool_parts measure kernel_bench ${WT_PARTS})
-    add_executable(wt_race tools/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
+    add_executable(wt_race tools/wt/wt_main.cpp $<TARGET_OBJECTS:wt_command> ${objects})
     set_target_properties(wt_race PROPERTIES LINKER_LANGUAGE CXX)
     target_link_libraries(wt_race PRIVATE wt_common wt_features ${packages})
     target_link_options(wt_race PRIVATE ${WT_LINK_race})

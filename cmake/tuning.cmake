@@ -1,5 +1,5 @@
 # The rankings that the library ships with: bench/results/<device>/tune.tsv, what `wt tune` has found on it, as
-# texts (kernels/run_shipped.h).
+# texts (kernels/dispatch/run_shipped.h).
 
 function(wt_shipped_tuning)
   wt_files(files bench/results/*/tune.tsv)
@@ -15,7 +15,7 @@ function(wt_shipped_tuning)
     string(APPEND texts "    // ${name}\n${text}    ,\n")
   endforeach()
   file(CONFIGURE OUTPUT "${WARPTAPE_GENERATED_DIR}/shipped_tuning.cpp" @ONLY CONTENT
-    "#include \"warptape/kernels/run_shipped.h\"
+    "#include \"warptape/kernels/dispatch/run_shipped.h\"
 
 namespace wt::detail {
 const char* const kShippedTuning[] = {

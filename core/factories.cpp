@@ -5,10 +5,10 @@
 #include <cstring>
 #include <thread>
 
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/factory.h"
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/half.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/random.h"
 #include "warptape/core/slices.h"
 #include "warptape/core/thread_object.h"

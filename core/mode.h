@@ -25,7 +25,7 @@ struct Recomputation;  // autograd/checkpoint.h
 class AutocastCache;   // autograd/autocast.h
 class SyncGuard;       // below
 namespace detail {
-struct Capture;  // core/graph_capture.h
+struct Capture;  // core/graph/graph_capture.h
 }
 
 // Who owns an allocation in memory reports.

@@ -3,8 +3,8 @@
 #include <mutex>
 #include <vector>
 
-#include "warptape/core/asker.h"
 #include "warptape/core/error.h"
+#include "warptape/core/memory/asker.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/thread_object.h"
 

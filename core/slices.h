@@ -5,7 +5,8 @@
 // it is mapped over, one after another, the outermost level first. So operators and their
 // derivatives need no second form:
 //   - what an operator allocates has as many slices as its operands together (SliceScope),
-//   - `run` launches for all slices of what the arguments point into (kernels/run_slices.h),
+//   - `run` launches for all slices of what the arguments point into
+//   (kernels/dispatch/run_slices.h),
 //   - what would read values on the host, or write slices into a tensor that has none, throws.
 // A level is open while its vmap() runs the user's function; backward walks meet closed ones.
 #pragma once

@@ -179,7 +179,7 @@ struct BlockAllocator {
 };
 void set_block_allocator(DeviceKind k, const BlockAllocator* a);
 // Registers allocator and copies of a device kind; called at its first use. Throws NotAvailable
-// with the reason. Defined in kernels/all.cpp, which knows what is built.
+// with the reason. Defined in kernels/dispatch/all.cpp, which knows what is built.
 void start_device(DeviceKind k);
 
 }  // namespace wt

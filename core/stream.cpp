@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/memory.h"
-#include "warptape/core/pinned.h"
+#include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/memory/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/tensor.h"
 

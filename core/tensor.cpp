@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "warptape/core/async_copy.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/slices.h"
 

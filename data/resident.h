@@ -17,7 +17,7 @@
 #include "warptape/kernels/image_batch.h"
 
 namespace wt {
-struct BatchOrder;  // kernels/common/batch_order.h
+struct BatchOrder;  // kernels/image/batch_order.h
 }
 
 namespace wt::data {

@@ -4,9 +4,9 @@
 #include <cstring>
 #include <sstream>
 
-#include "warptape/core/crc32c.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/files/crc32c.h"
 
 namespace wt::dist::detail {
 

@@ -2,8 +2,8 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/graph_capture.h"
-#include "warptape/core/graph_host_work.h"
+#include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/graph/graph_host_work.h"
 #include "warptape/core/tensor_impl.h"
 
 namespace wt::dist {

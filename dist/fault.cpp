@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "warptape/core/copy_bytes.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/mode.h"
 #include "warptape/core/tensor_impl.h"
 

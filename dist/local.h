@@ -24,7 +24,7 @@ namespace wt::dist {
 
 // Who adds what to what in a reduction, and who passes it on. The order is fixed by the algorithm,
 // the number of ranks and the size, so that the bits are the same in every run. n ranks, a message
-// being a chunk of at most 256 KiB; dist/local_algorithms.cpp has them in full.
+// being a chunk of at most 256 KiB; dist/local/local_algorithms.cpp has them in full.
 enum class Algorithm : u8 {
   automatic,  // tree up to 32 KiB, ring above; of two ranks in memory always tree
   ring,   // part by part: 2(n-1)/n of the bytes over each link, 2(n-1) messages one after another

@@ -1,9 +1,9 @@
 // The pulse between the processes of a job: who is alive, at which step, and in which call.
 // Internal.
 //
-// A star of TCP connections with rank 0 in the middle (dist/pulse_door.h makes them). Every rank
-// sends a frame of 32 bytes some times a second, from a thread of its own, so that a rank in a long
-// kernel is not silent. Rank 0 finds out which rank failed and tells all:
+// A star of TCP connections with rank 0 in the middle (dist/pulse_door.h makes them). Every
+// rank sends a frame of 32 bytes some times a second, from a thread of its own, so that a rank in a
+// long kernel is not silent. Rank 0 finds out which rank failed and tells all:
 //   died     its connection ended without a farewell; noticed at once
 //   silent   nothing came for the deadline: a stopped process, a cut network
 //   late     others have waited for it in a call for the deadline, and it is not in that call

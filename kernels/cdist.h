@@ -1,7 +1,7 @@
 // Distances of every point of one set to every point of another.
 #pragma once
-#include "warptape/kernels/common/metric.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/linalg/metric.h"
 
 namespace wt {
 

@@ -8,7 +8,7 @@
 //   x.h    struct XArgs {...};  WT_CONTRACT(x, XArgs);
 //   x.cpp  WT_VARIANTS(cpu, x, XArgs, {.name = "reference", .launch = x_reference});
 //   x.cu   WT_VARIANTS(WT_DEVICE_NS, x, XArgs, {.name = "good", ...}, {.name = "naive", ...});
-//   x is found by its name: the build and kernels/all.cpp list every x.h.
+//   x is found by its name: the build and kernels/dispatch/all.cpp list every x.h.
 #pragma once
 #include "warptape/core/device_type.h"
 #include "warptape/core/geometry.h"
@@ -70,7 +70,8 @@ inline const char* refusal(const Variant<Args>& v, const Args& a, Device d) {
   return v.why_not_on ? v.why_not_on(a, device_limits(d)) : nullptr;
 }
 
-// rows[DeviceKind]: defined by kernels/all.cpp, which alone knows what is built. Null: not built.
+// rows[DeviceKind]: defined by kernels/dispatch/all.cpp, which alone knows what is built. Null: not
+// built.
 template <class Args>
 struct ContractTable;
 
@@ -94,7 +95,7 @@ struct ContractTable;
 
 }  // namespace wt
 
-// kernels/all.cpp, which lists all contracts, gives it a further meaning.
+// kernels/dispatch/all.cpp, which lists all contracts, gives it a further meaning.
 #ifndef WT_CONTRACT
 #define WT_CONTRACT WT_DECLARE_CONTRACT
 #endif

@@ -50,8 +50,8 @@ struct ConvTensor {
   i64 at[3] = {0, 0, 0};
 };
 
-// The slices of vmap() as more images (kernels/run_slices.h): true where images of all tensors
-// follow one another, slice after slice, or where each slice is one image.
+// The slices of vmap() as more images (kernels/dispatch/run_slices.h): true where images of all
+// tensors follow one another, slice after slice, or where each slice is one image.
 template <class Slices, class... Tensors>
 bool fold_slices(const Slices& s, ConvShape& shape, Tensors&... tensors) {
   const i64 item = item_size(shape.dtype);

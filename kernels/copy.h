@@ -11,7 +11,7 @@ namespace wt {
 // (to 16 and 8 bits by way of f32), overflow gives inf (e4m3: NaN). Float to integer: towards zero,
 // clamped to the type's range, NaN gives 0. Integer to integer: modulo 2^bits. To bool: v != 0.
 struct CopyArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = true;
   View out, in;
   i64 bytes() const { return out.bytes() + in.bytes(); }

@@ -1,7 +1,7 @@
 // Discrete Fourier transforms along one axis, of any length.
 #pragma once
-#include "warptape/kernels/common/fft_side.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/fft/fft_side.h"
 
 namespace wt {
 
@@ -21,7 +21,7 @@ namespace wt {
 // expanded; y overlaps nothing. `axis` of y and of x, which agree in all axes but this and that of
 // the pairs. n >= 1.
 struct FftArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View y, x;

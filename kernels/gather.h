@@ -12,7 +12,7 @@ namespace wt {
 // An index outside [0, size) raises the mailbox with its position in `index`. On cpu, whose
 // operators throw, nothing is written then; elsewhere the first element of the axis stands in.
 struct GatherArgs {
-  static constexpr int kSliceViews = 3;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 3;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View out;
@@ -36,7 +36,7 @@ enum class ScatterMode : u8 { set, add };
 // f32 f16 bf16 i64 i32 u8. Bad indices as above: on cpu nothing is written, elsewhere they are
 // skipped. What no index names keeps its value.
 struct ScatterArgs {
-  static constexpr int kSliceViews = 3;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 3;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View out;

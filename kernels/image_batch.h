@@ -1,14 +1,14 @@
 // A training batch of images, out of a dataset that stays where it lies: gathered, cropped,
 // mirrored, with holes, standardised and cast in one launch, labels included.
 #pragma once
-#include "warptape/kernels/common/batch_order.h"
-#include "warptape/kernels/common/image_draws.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/batch_order.h"
+#include "warptape/kernels/image/image_draws.h"
 
 namespace wt {
 
 // Sample i of the batch, 0 <= i < n, is the row of the images that a BatchOrder of `order`,
-// `cursor`, `shuffle`, `seed`, `epoch` and `place` says (common/batch_order.h).
+// `cursor`, `shuffle`, `seed`, `epoch` and `place` says (image/batch_order.h).
 //
 // images: [N, C, H, W], u8 f16 bf16 or f32, any strides; out: [n, C, h, w], f32 f16 or bf16, C at
 // most kImageChannels, contiguous or channels_last. A sample's ImageView (image_draws.h) says which

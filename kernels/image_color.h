@@ -1,7 +1,7 @@
 // Brightness, contrast, saturation, hue and others of a batch of images, in place.
 #pragma once
-#include "warptape/kernels/common/color_draws.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/color_draws.h"
 
 namespace wt {
 

@@ -1,8 +1,8 @@
 // Random erasing: a rectangle of each image of a batch becomes a value or noise.
 #pragma once
-#include "warptape/kernels/common/erase_draws.h"
-#include "warptape/kernels/common/image_layout.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/erase_draws.h"
+#include "warptape/kernels/image/image_layout.h"
 
 namespace wt {
 

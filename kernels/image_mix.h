@@ -1,9 +1,9 @@
 // Mixup and cutmix of a batch of images, with the soft labels that belong to it, in one launch.
 #pragma once
 #include "warptape/core/mailbox.h"
-#include "warptape/kernels/common/image_layout.h"
-#include "warptape/kernels/common/mix_draws.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/image_layout.h"
+#include "warptape/kernels/image/mix_draws.h"
 
 namespace wt {
 

@@ -1,7 +1,7 @@
 // Rotated, moved, scaled and sheared images of a batch.
 #pragma once
-#include "warptape/kernels/common/warp_draws.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/warp_draws.h"
 
 namespace wt {
 

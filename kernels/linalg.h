@@ -8,7 +8,7 @@
 // use.
 #pragma once
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/dense_slices.h"
+#include "warptape/kernels/linalg/dense_slices.h"
 
 namespace wt {
 

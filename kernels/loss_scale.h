@@ -1,5 +1,5 @@
 // The kernels of dynamic loss scaling, beside those of grad_norm.h and optim_step.h, which take a
-// LossScale too. The rule by which a scale moves is in common/loss_scale.h.
+// LossScale too. The rule by which a scale moves is in optim/loss_scale_state.h.
 #pragma once
 #include "warptape/kernels/grad_norm.h"
 

@@ -1,7 +1,7 @@
 // Square matrices as products of a lower and an upper triangular one, with partial pivoting.
 #pragma once
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/dense_slices.h"
+#include "warptape/kernels/linalg/dense_slices.h"
 
 namespace wt {
 

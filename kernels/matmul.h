@@ -57,8 +57,8 @@ struct MatmulArgs {
   };
   Batch batch[kMaxDims - 2];  // outermost first; only the first batch_ndim are set
 
-  // The slices of vmap() as batch dimensions (kernels/run_slices.h), where these are enough to
-  // describe them.
+  // The slices of vmap() as batch dimensions (kernels/dispatch/run_slices.h), where these are
+  // enough to describe them.
   template <class Slices>
   bool add_slices(const Slices& s) {
     const int n = s.levels();

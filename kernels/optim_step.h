@@ -4,8 +4,8 @@
 // A training step never waits for the host: what changes from step to step (rate, step count, clip
 // factor, flags) lies on the device and kernels take pointers. No STL: .cu files include this.
 #pragma once
-#include "warptape/kernels/common/loss_scale.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/optim/loss_scale_state.h"
 
 namespace wt {
 

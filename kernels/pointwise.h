@@ -6,9 +6,9 @@
 // Declaration, definition, contracts, kernels and both derivatives follow.
 #pragma once
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/pointwise/pointwise_formulas.h"
+#include "warptape/kernels/pointwise/pointwise_list.h"
 #include "warptape/kernels/pointwise_activations.h"
-#include "warptape/kernels/pointwise_formulas.h"
-#include "warptape/kernels/pointwise_list.h"
 #undef WT_UNARY
 #undef WT_BINARY
 #undef WT_UNARY_PREDICATE
@@ -73,7 +73,7 @@ using Grad1 = Grad<F, 1>;
 // is out's too, except: predicates write bool, and operand 0 of `where` is bool.
 template <class F>
 struct PointwiseArgs {
-  static constexpr int kSliceViews = 1 + F::kArity;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 1 + F::kArity;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = true;
   View out;
   View in[F::kArity];

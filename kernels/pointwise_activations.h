@@ -1,6 +1,6 @@
 // Elementwise entries: activations. pointwise_entry.h says what an entry is.
 #pragma once
-#include "warptape/kernels/pointwise_formulas.h"
+#include "warptape/kernels/pointwise/pointwise_formulas.h"
 
 namespace wt::pw {
 

@@ -3,8 +3,8 @@
 // device.
 #pragma once
 #include "warptape/core/philox.h"
-#include "warptape/kernels/common/random_kind.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/random/random_kind.h"
 
 namespace wt {
 

@@ -1,9 +1,9 @@
 // Reductions over any axes: THE LIST, and what each of them computes.
 //
 // An entry is a struct that says what a state starts from, how it takes an element, how two states
-// merge and what is made of the last one. It is written once; reference (kernels/reduce.cpp), fast
-// loops (cpu/reduce.cpp) and the kernels of simt and cuda (device/reduce.cuh) follow.
-// No STL: device code includes this.
+// merge and what is made of the last one. It is written once; reference
+// (kernels/reduce/reduce.cpp), fast loops (reduce/reduce_cpu.cpp) and the kernels of simt and cuda
+// (reduce/reduce.cuh) follow. No STL: device code includes this.
 //
 // `mask` has bit i set where axis i of `in` is reduced. `out` has the axes of `in` that are left,
 // in order; axes of size 1 may be there or missing (keep_dim, or the shape of a broadcast operand).
@@ -295,7 +295,7 @@ struct LogSumExp : Kind<Output::same, false> {
 // Floats f64, f32, f16, bf16, and integers i64, i32, u8 and bool where the entry takes them.
 template <class F>
 struct ReduceArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { mask <<= n; }
   View out, in;

@@ -56,7 +56,7 @@ struct ResizeMap {
 // other axes agree; map.in >= 1. Any strides; f64 f32 f16 bf16, 16-bit types computed in f32. No
 // overlap.
 struct ResizeArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View out;
@@ -71,7 +71,7 @@ WT_CONTRACT(resize, ResizeArgs);
 // The transpose: gin[.., j, ..] = sum over i of gout[.., i, ..] times the weight that j has in
 // output i, in ascending order of i and in f32 (f64 for f64). What no output reads gets 0.
 struct ResizeBackwardArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View gin;

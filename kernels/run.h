@@ -6,9 +6,9 @@
 #include "warptape/core/profiler.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/run_first_use.h"
-#include "warptape/kernels/run_slices.h"
-#include "warptape/kernels/run_tuned.h"
+#include "warptape/kernels/dispatch/run_first_use.h"
+#include "warptape/kernels/dispatch/run_slices.h"
+#include "warptape/kernels/dispatch/run_tuned.h"
 
 namespace wt {
 

@@ -46,7 +46,7 @@ class LaunchFields {
   }
 };
 
-// Gets a contract's line of kernels/run_operands.h: looks at the operands, or sets them.
+// Gets a contract's line of kernels/dispatch/run_operands.h: looks at the operands, or sets them.
 class LaunchOperands {
  public:
   virtual ~LaunchOperands() = default;

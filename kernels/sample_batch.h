@@ -1,8 +1,8 @@
 // Training batches out of data that stays where it lies: rows of tensors, subsets of points,
 // windows of tokens. Images have kernels/image_batch.h.
 #pragma once
-#include "warptape/kernels/common/batch_order.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/image/batch_order.h"
 
 namespace wt {
 

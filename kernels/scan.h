@@ -10,7 +10,7 @@ namespace wt {
 // f32, f16, bf16 (all but f64 carried in f64, so roundings do not pile up) and i64, which wraps.
 // out may be one of the operands.
 struct ScanArgs {
-  static constexpr int kSliceViews = 3;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 3;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View out, factor, term;  // an absent operand is an empty view; one of the two is there

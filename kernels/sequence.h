@@ -1,7 +1,7 @@
 // Memory filled with a sequence of numbers: what arange, linspace and eye make, where it is wanted.
 #pragma once
-#include "warptape/kernels/common/sequence_kind.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/copy/sequence_kind.h"
 
 namespace wt {
 

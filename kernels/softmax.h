@@ -11,7 +11,7 @@ namespace wt {
 // without a finite maximum (all -inf, a NaN, a +inf) gives NaN, as in PyTorch. Nothing is saved
 // beside y.
 struct SoftmaxForwardArgs {
-  static constexpr int kSliceViews = 2;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View y, x;

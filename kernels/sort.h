@@ -9,7 +9,7 @@ namespace wt {
 // places (i64), and in `values`, where it is there, themselves. Equal elements keep their order;
 // -0 equals 0; NaN is larger than any number. Every computing dtype, any strides.
 struct SortArgs {
-  static constexpr int kSliceViews = 3;  // kernels/run_slices.h
+  static constexpr int kSliceViews = 3;  // kernels/dispatch/run_slices.h
   static constexpr bool kSliceBroadcast = false;
   void shift_axes(int n) { axis += n; }
   View values, indices, in;

@@ -1,7 +1,7 @@
 // Matrices as products of orthonormal columns, lengths and orthonormal rows.
 #pragma once
 #include "warptape/kernels/contract.h"
-#include "warptape/kernels/dense_slices.h"
+#include "warptape/kernels/linalg/dense_slices.h"
 
 namespace wt {
 

@@ -4,7 +4,7 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
-#include "warptape/core/graph_host_work.h"
+#include "warptape/core/graph/graph_host_work.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/optim/train_step.h"
 
 namespace wt {

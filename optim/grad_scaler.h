@@ -27,7 +27,7 @@
 #include "warptape/optim/optimizer.h"
 
 namespace wt {
-struct LossScale;  // kernels/common/loss_scale.h
+struct LossScale;  // kernels/optim/loss_scale_state.h
 }
 
 namespace wt::optim {

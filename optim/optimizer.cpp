@@ -1,10 +1,10 @@
 #include "warptape/optim/optimizer.h"
 
 #include "warptape/core/at_line.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/graph_capture.h"
-#include "warptape/core/mailbox_lane.h"
+#include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/memory/mailbox_lane.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"

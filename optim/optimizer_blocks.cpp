@@ -3,7 +3,7 @@
 
 #include "warptape/core/async_copy.h"
 #include "warptape/core/at_line.h"
-#include "warptape/core/copy_bytes.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/optimizer_memory.h"

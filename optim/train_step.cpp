@@ -8,9 +8,9 @@
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/copy_bytes.h"
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/mailbox.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/loss_scale.h"

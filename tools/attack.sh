@@ -92,7 +92,7 @@ runs() {
   for ((i = 0; i < rounds; ++i)); do
     for part in descriptors pipes signals full; do
       echo "wt_faults_test.sh $part"
-      tests/tools/wt_faults_test.sh "$build/wt" $part || return 1
+      tests/tools/wt/wt_faults_test.sh "$build/wt" $part || return 1
       n=$((n + 1))
     done
   done

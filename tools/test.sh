@@ -98,7 +98,7 @@ rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets
 check "machine code of the kernels" tools/sass_gate.sh --build "$build" --jobs "$jobs"
-check "pack for a machine with a GPU" tests/tools/gpu_pack_test.sh
+check "pack for a machine with a GPU" tests/tools/gate/gpu_pack_test.sh
 run_ctest
 check "threads under ThreadSanitizer" tools/tsan.sh --ranks --jobs "$jobs"
 check "coverage" tools/coverage.sh --show

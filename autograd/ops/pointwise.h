@@ -1,6 +1,6 @@
-// Elementwise operators. kernels/pointwise_formulas.h and pointwise_activations.h have formulas and
-// derivatives; what is declared here and what is in kernels/pointwise_list.h is the same
-// (tests/op_cases/ops_test.cpp).
+// Elementwise operators. kernels/pointwise/pointwise_formulas.h and pointwise_activations.h have
+// formulas and derivatives; what is declared here and what is in kernels/pointwise/pointwise_list.h
+// is the same (tests/op_cases/ops_test.cpp).
 #pragma once
 #include <optional>
 

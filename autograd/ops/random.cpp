@@ -15,7 +15,7 @@
 #include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/factory.h"
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/random.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/random_fill.h"

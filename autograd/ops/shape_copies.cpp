@@ -10,9 +10,9 @@
 #include "warptape/autograd/ops/internal/stored_cast.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/slices.h"
 #include "warptape/kernels/copy.h"
 

@@ -3,9 +3,9 @@
 #include <cstring>
 
 #include "warptape/bench/gpu/ceilings.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/cuda/api.h"
 

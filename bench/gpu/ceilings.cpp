@@ -3,8 +3,8 @@
 
 #include "warptape/bench/gpu/maker.h"
 #include "warptape/config.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/graph.h"
+#include "warptape/core/memory/copy_bytes.h"
 
 namespace wt {
 namespace simt {

@@ -3,8 +3,8 @@
 
 #include "warptape/bench/gpu/ceilings.h"
 #include "warptape/core/error.h"
+#include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
-#include "warptape/core/json.h"
 
 namespace wt::bench {
 namespace {

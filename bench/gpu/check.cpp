@@ -1,6 +1,6 @@
 // wt_gpu_bench check: variants at small odd sizes against the cpu.
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
-#include "warptape/core/copy_bytes.h"
+#include "warptape/core/memory/copy_bytes.h"
 
 namespace wt::bench {
 namespace {

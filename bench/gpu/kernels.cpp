@@ -1,8 +1,8 @@
 // wt_gpu_bench kernels: every variant's time at sizes that fill a GPU, divided by its ceiling.
 #include "warptape/bench/gpu/ceilings.h"
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/memory/copy_bytes.h"
 
 namespace wt::bench {
 namespace {

@@ -33,9 +33,9 @@ struct CallRow {
   std::function<Call(const Shape&)> call;
 };
 
-// What a launch reads and writes, as its contract's line says (kernels/run_operands.h). Views
-// borrow their geometry from the operator: copies take its place. Outputs get memory of their own,
-// which nobody has written yet.
+// What a launch reads and writes, as its contract's line says (kernels/dispatch/run_operands.h).
+// Views borrow their geometry from the operator: copies take its place. Outputs get memory of their
+// own, which nobody has written yet.
 class Operands {
  public:
   template <std::same_as<View>... V>

@@ -6,10 +6,10 @@
 
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/build_info.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/json.h"
+#include "warptape/core/files/json.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 
 namespace wt::bench {

@@ -10,12 +10,12 @@
 
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops.h"
-#include "warptape/core/atomic_file.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/files/atomic_file.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/dist/nccl.h"
-#include "warptape/dist/nccl_api.h"
+#include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/nn/layers.h"
 #include "warptape/nn/loss.h"
 

@@ -4,9 +4,9 @@
 #include <thread>
 
 #include "warptape/config.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/suggest.h"
 

@@ -6,7 +6,7 @@
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
 #include "warptape/bench/gpu/nvml.h"
 #include "warptape/core/build_info.h"
-#include "warptape/dist/nccl_api.h"
+#include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
 
 namespace wt::bench {

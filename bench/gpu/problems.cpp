@@ -10,8 +10,8 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/bench/gpu/maker.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
+#include "warptape/core/memory/copy_bytes.h"
 
 namespace wt::bench {
 namespace {

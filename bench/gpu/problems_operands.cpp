@@ -1,6 +1,7 @@
-// Of the contracts that operators launch: what they read and write, kernels/run_operands.h says.
+// Of the contracts that operators launch: what they read and write, kernels/dispatch/run_operands.h
+// says.
 #include "warptape/bench/gpu/launched.h"
-#include "warptape/kernels/run_operands.h"
+#include "warptape/kernels/dispatch/run_operands.h"
 
 namespace wt::bench {
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the peers (PyTorch, libtorch from the same wheel, JAX) into the ignored bench/peers/.venv
-# and builds the libtorch program there. Only gate.py and tools/make_reference.py need them. torchvision
+# and builds the libtorch program there. Only gate.py and tools/generators/make_reference.py need them. torchvision
 # and Pillow are for image_folder.py.
 # PyPI's PyTorch for Linux is a CUDA build that does not load without NVIDIA's wheels: about 2.5 GB
 # to fetch and 5 GB on disk. Where an index of CPU-only wheels is at hand,

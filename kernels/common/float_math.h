@@ -7,7 +7,7 @@
 //
 // Reductions of arguments are Cody and Waite's (Software Manual for the Elementary Functions,
 // 1980); the polynomials are minimax fits of our own, by Remez' exchange, their coefficients
-// rounded to float one after the other (tools/fit_float_math.py).
+// rounded to float one after the other (tools/generators/fit_float_math.py).
 #pragma once
 #include "warptape/core/macros.h"
 #include "warptape/core/types.h"

@@ -2,7 +2,7 @@
 // and quantiles of the normal distribution. Like common/float_math.h's functions these have no
 // branches, calls or tables, every step is one that IEEE 754 defines, so a number has the same bits
 // on every machine, in vector code and on a GPU. A few units in the last place from the truth
-// (tests/kernels/common/normal_math_test.cpp); polynomials by tools/fit_float_math.py.
+// (tests/kernels/common/normal_math_test.cpp); polynomials by tools/generators/fit_float_math.py.
 #pragma once
 #include "warptape/kernels/common/float_math.h"
 

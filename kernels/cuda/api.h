@@ -99,7 +99,7 @@ struct CudaApi {
 
 // The table in use: the toolkit's, a test's, or null in a build without cuda.
 const CudaApi* cuda_api();
-// kernels/all.cpp, which knows what is built. Null: no cuda.
+// kernels/dispatch/all.cpp, which knows what is built. Null: no cuda.
 const CudaApi* built_cuda_api();
 
 // Throws DeviceError for any code but success, naming the call, the operator and the device. An

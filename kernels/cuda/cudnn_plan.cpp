@@ -9,9 +9,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "warptape/core/atomic_file.h"
 #include "warptape/core/cache_folder.h"
 #include "warptape/core/error.h"
+#include "warptape/core/files/atomic_file.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/cuda/api.h"
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
-#include "warptape/core/graph_capture.h"
-#include "warptape/core/pinned.h"
+#include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/memory/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/cuda/device.h"
@@ -198,7 +198,7 @@ constexpr StreamBackend kStreams = {
 };
 
 // WT_ALLOC: "caching" (default), "direct" (one cudaMalloc a tensor, for memory checkers); "guard"
-// (core/guard_alloc.h) too finds most when tensors lie apart.
+// (core/memory/guard_alloc.h) too finds most when tensors lie apart.
 bool direct_allocation() {
   const char* text = std::getenv("WT_ALLOC");
   if (!text || !*text || !std::strcmp(text, "caching")) return false;

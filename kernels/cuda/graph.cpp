@@ -1,5 +1,5 @@
 // Graphs of the cuda device, connected to the core.
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/kernels/cuda/state.h"
 
 namespace wt {

@@ -12,7 +12,7 @@
 #include "warptape/kernels/cuda/api.h"
 
 namespace wt {
-struct GraphBackend;  // core/graph_capture.h
+struct GraphBackend;  // core/graph/graph_capture.h
 }
 
 namespace wt::detail {

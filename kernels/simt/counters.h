@@ -21,7 +21,7 @@ struct SimtAccess {
   // Device memory: sectors of 32 bytes. Shared memory: passes over its 32 banks (wavefronts).
   uint64_t units = 0;
   uint64_t least = 0;  // units for as many different bytes in the best arrangement
-  // "/path/kernels/softmax.cu:61", the innermost function first, the kernel last.
+  // "/path/kernels/softmax/softmax.cu:61", the innermost function first, the kernel last.
   std::vector<std::string> where;
 };
 

@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
-#include "warptape/core/copy_bytes.h"
-#include "warptape/core/graph_capture.h"
-#include "warptape/core/graph_host_work.h"
-#include "warptape/core/pinned.h"
+#include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/graph/graph_host_work.h"
+#include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/memory/pinned.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/simt/queued_work.h"

@@ -2,7 +2,7 @@
 #include <functional>
 #include <utility>
 
-#include "warptape/core/graph_capture.h"
+#include "warptape/core/graph/graph_capture.h"
 #include "warptape/kernels/simt/queued_work.h"
 
 namespace wt {

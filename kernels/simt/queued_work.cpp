@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "warptape/core/crc32c.h"
+#include "warptape/core/files/crc32c.h"
 
 namespace wt::simt_runtime {
 namespace {

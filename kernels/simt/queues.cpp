@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "warptape/core/crc32c.h"
+#include "warptape/core/files/crc32c.h"
 #include "warptape/core/philox.h"
 #include "warptape/kernels/simt/queued_work.h"
 

@@ -13,7 +13,7 @@
 #include "warptape/kernels/simt/runtime.h"
 
 namespace wt {
-struct GraphBackend;  // core/graph_capture.h
+struct GraphBackend;  // core/graph/graph_capture.h
 }
 
 namespace wt::simt_runtime {

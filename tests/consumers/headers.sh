@@ -24,9 +24,9 @@ for header in "${headers[@]}"; do
     [ -f "$root/$included" ] || fail "$header includes $included, which is not installed"
   done < <(sed -nE 's/^#include "(warptape\/[^"]+)".*/\1/p' "$root/$header")
 done
-for wanted in warptape core/tensor autograd/op_scope autograd/custom kernels/run kernels/softmax; do
-  [ -f "$root/warptape/$wanted.h" ] || fail "$wanted.h is not installed"
-done
+while read -r wanted; do
+  [ -f "$root/$wanted" ] || fail "$wanted is not installed"
+done < <(grep -v '^#' "$(dirname "$0")/public_headers.txt"; echo warptape/warptape.h)
 printf '#include "%s"\n' "${headers[@]}" >"$scratch/all.cpp"
 "${CXX:-g++}" -std=c++20 -Wall -Wextra -fsyntax-only -I"$root" "$scratch/all.cpp" || fail "they do not compile"
 [ $bad = 0 ] && echo "headers: ${#headers[@]} are installed"

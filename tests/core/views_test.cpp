@@ -1,5 +1,5 @@
 // Views and the copies that go with them: what is shared, in which order, and what is refused.
-// Values of every layout, device and derivative: tests/op_cases/cases_shape.cpp.
+// Values of every layout, device and derivative: tests/op_cases/cases/cases_shape.cpp.
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/dropout.h"
 #include "warptape/autograd/ops/pointwise.h"

@@ -183,7 +183,7 @@ def check_promises():
 # --- SECURITY.md: nothing is downloaded ---
 
 NETWORK = {"socket", "connect", "getaddrinfo", "gethostbyname", "socketpair"}
-PULSE = {"socket", "connect"}  # between the processes of a job, where there is MPI: dist/pulse_door.cpp
+PULSE = {"socket", "connect"}  # between the processes of a job, where there is MPI: dist/world/pulse_door.cpp
 DOWNLOADS = r"FetchContent|ExternalProject|CPMAddPackage|file\s*\(\s*DOWNLOAD|\b(curl|wget)\b"
 
 

@@ -1,5 +1,5 @@
 // Elementwise operators, reductions, losses of elements, and what works in place.
-#include "warptape/kernels/pointwise_list.h"
+#include "warptape/kernels/pointwise/pointwise_list.h"
 #include "warptape/tests/fuzz/operators.h"
 
 namespace wt_test {

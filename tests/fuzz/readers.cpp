@@ -9,18 +9,18 @@
 #include <string>
 #include <vector>
 
-#include "warptape/core/json.h"
+#include "warptape/core/files/json.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/data/bpe.h"
 #include "warptape/data/cifar.h"
 #include "warptape/data/csv.h"
+#include "warptape/data/formats/shard_parts.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/image.h"
 #include "warptape/data/lmdb.h"
 #include "warptape/data/mesh.h"
 #include "warptape/data/npz.h"
 #include "warptape/data/parallel_text.h"
-#include "warptape/data/shard_parts.h"
 #include "warptape/data/tfrecord.h"
 #include "warptape/data/tokens.h"
 #include "warptape/tests/support/temp_dir.h"

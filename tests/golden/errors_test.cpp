@@ -32,7 +32,7 @@
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/temp_dir.h"
-#include "warptape/tools/recipes.h"
+#include "warptape/tools/wt/recipes/recipes.h"
 
 using namespace wt;
 

@@ -1,4 +1,5 @@
-// A module beside PyTorch's numbers: tests/reference/nn, which tools/make_nn_reference.py writes.
+// A module beside PyTorch's numbers: tests/reference/nn, which
+// tools/generators/make_nn_reference.py writes.
 #pragma once
 #include <algorithm>
 #include <cmath>

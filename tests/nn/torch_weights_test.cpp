@@ -1,6 +1,7 @@
 // State dicts that PyTorch saved: a ResNet, a GPT by hand, a GPT of PyTorch's TransformerEncoder.
 // They load by PyTorch's names, the models give its outputs, and what is saved is what was read.
-// tools/make_weights_reference.py has the same models and writes tests/reference/weights.
+// tools/generators/make_weights_reference.py has the same models and writes
+// tests/reference/weights.
 #include <limits>
 #include <map>
 #include <optional>

@@ -192,7 +192,7 @@ std::map<std::string, Formula> read_formulas() {
 
 void add_pointwise(Docs& docs) {
   const std::map<std::string, Formula> formulas = read_formulas();
-  const std::string list = text_of(source_root() / "kernels/pointwise_list.h");
+  const std::string list = text_of(source_root() / "kernels/pointwise/pointwise_list.h");
   static const std::regex line(R"re(X\(M, (\w+), (\w+)\))re");
   for (std::sregex_iterator m(list.begin(), list.end(), line), end; m != end; ++m) {
     const auto f = formulas.find((*m)[2]);

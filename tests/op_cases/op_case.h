@@ -66,7 +66,7 @@ struct Sample {
   std::optional<DType> result{};  // another dtype than the row says
   bool second_is_zero = false;    // linear in this way of calling it, whatever the operator is
   // The same call in PyTorch, of its inputs a, b, c, ...: "torch.gather(a, 1, b)". Its numbers are
-  // in tests/reference/torch (tools/make_torch_cases.py).
+  // in tests/reference/torch (tools/generators/make_torch_cases.py).
   std::string torch{};
 };
 

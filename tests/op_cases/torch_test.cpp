@@ -1,6 +1,7 @@
 // Rows beside PyTorch's numbers: a sample with `torch` has its result and gradients in
-// tests/reference/torch/<operator>.txt, in f64. tools/make_torch_cases.py writes the files: it has
-// this program write the inputs (WT_WRITE_TORCH_INPUTS=FOLDER) and evaluates the expressions.
+// tests/reference/torch/<operator>.txt, in f64. tools/generators/make_torch_cases.py writes the
+// files: it has this program write the inputs (WT_WRITE_TORCH_INPUTS=FOLDER) and evaluates the
+// expressions.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -115,7 +116,7 @@ void check_sample(const OpCase& row, size_t k, const reference::Arrays& numbers,
   INFO(row.name << " sample " << k << ": " << s.torch << " on " << device_kind_name(d.kind));
   const auto out = numbers.find(prefix + fingerprint(s, in) + ".out");
   if (out == numbers.end()) {
-    FAIL_CHECK("no numbers of these inputs: run tools/make_torch_cases.py");
+    FAIL_CHECK("no numbers of these inputs: run tools/generators/make_torch_cases.py");
     return;
   }
   const Tensor y = s.call(in.tensors);
@@ -171,7 +172,7 @@ TEST_CASE("operators: PyTorch's numbers", "[ops][torch]") {
     try {
       numbers = reference::load_reference(reference::reference_path("torch/" + row.name));
     } catch (const std::exception& e) {
-      FAIL_CHECK(e.what() << "\nrun tools/make_torch_cases.py");
+      FAIL_CHECK(e.what() << "\nrun tools/generators/make_torch_cases.py");
       continue;
     }
     for (const Device& d : test_devices()) {

@@ -1,7 +1,7 @@
 // Deliberately wrong asynchronous copies, one mistake each; see broken_kernels.cu.
 #include "warptape/kernels/device/async_copy.cuh"
 //
-#include "warptape/kernels/device/attention_mma.cuh"
+#include "warptape/kernels/attention/attention_mma.cuh"
 #include "warptape/tests/simt/broken_kernels.h"
 
 namespace wt {

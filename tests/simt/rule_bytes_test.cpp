@@ -3,7 +3,7 @@
 #include "warptape/kernels/muon.h"
 #include "warptape/kernels/optim_rule.h"
 #include "warptape/kernels/simt/counters.h"
-#include "warptape/tests/kernels/optim_buffers.h"
+#include "warptape/tests/kernels/optim/optim_buffers.h"
 
 using namespace wt;
 using namespace wt_test;

@@ -4,28 +4,34 @@
 set -euo pipefail
 cd "${1:-$(dirname "$0")/../..}"
 
-# A room, and what it may include beside itself and core. The rooms in kernels/: contracts (*.h),
-# references (*.cpp), sources (*.cu), vendor (*_cublas.cpp, *_cudnn.cpp), lists (all.cpp, run.cpp),
-# and the folders. A path with a dot is that one file.
-rooms='
+# A kind of file, and what it may include beside its own kind and core. In kernels/: contracts (x.h),
+# the rooms that all share (common, cpu, device, cuda, simt, dispatch; kernels/run*.h are dispatch's
+# face), and in the room of a family: shared (x.h), references (x.cpp), fast (x_cpu.*), sources (x.cu,
+# x.cuh), vendor (x_cublas.cpp, x_cudnn.cpp). A path with a dot is that one file.
+kinds='
 core
 common      contract.h
 contracts   common
-references  common contracts
+shared      common contracts
 cpu         common contracts
 device      common contracts simt/simt.h
-sources     common contracts device simt/simt.h
 simt        device/launch.cuh
 cuda        contract.h
-vendor      common contracts cuda
-lists       common contracts cuda simt
-autograd    contracts
-nn          contracts autograd
-data        contracts
-optim       contracts autograd nn
-dist        contracts autograd nn optim cuda
+dispatch    common contracts cuda simt
+references  common contracts shared dispatch
+fast        common contracts shared dispatch cpu
+sources     common contracts shared dispatch device simt/simt.h
+vendor      common contracts shared dispatch cuda
+autograd    contracts dispatch
+nn          contracts dispatch autograd
+data        contracts dispatch
+optim       contracts dispatch autograd nn
+dist        contracts dispatch autograd nn optim cuda
 '
-# A reference names its variants in its table: kernels/x.cpp may include kernels/cpu/x.h too.
+# What lies in a room is the room's own, so that a header for others lies in the layer's folder; but
+# core's rooms and those that all kernels share are for everybody whom the kinds let in. A contract
+# may include what its room shares; a reference names its variants in its table: x.cpp may include
+# x_cpu.h too.
 # Beside that: the host side of launches and of tensor maps knows both devices, and kernels that copy
 # asynchronously take the executor's side of it (in simt.h it would be in all kernels), which reads
 # tensor maps. cuDNN's graphs have the images of convolution and pooling.
@@ -47,25 +53,44 @@ for folder in core kernels autograd nn optim data dist; do
 done
 grep -rnE '^[[:space:]]*#[[:space:]]*include "warptape/' --include='*.h' --include='*.cpp' \
   --include='*.cu' --include='*.cuh' --include='*.inc' "${folders[@]}" |
-  awk -F: -v rooms="$rooms" -v exceptions="$exceptions" '
+  awk -F: -v kinds="$kinds" -v exceptions="$exceptions" '
+    # The room that a file is in, "" for one of its layer and in rooms for all.
     function room_of(path, parts, n) {
+      n = split(path, parts, "/")
+      if (n < 3 || parts[1] == "core" || parts[2] == "ops") return ""
+      if (parts[1] == "kernels" && parts[2] ~ /^(common|cpu|device|cuda|simt|dispatch)$/) return ""
+      return parts[1] "/" parts[2]
+    }
+    function kind_of(path, parts, n) {
       n = split(path, parts, "/")
       if (n == 1) return "generated"
       if (parts[1] != "kernels") return parts[1]
-      if (n > 2) return parts[2]
-      if (path ~ /\.cu$/) return "sources"
+      if (path ~ /^kernels\/run[._]/) return "dispatch"
+      if (n == 2) return "contracts"
+      if (room_of(path) == "") return parts[2]
+      if (path ~ /_cpu\.[a-z]+$/) return "fast"
+      if (path ~ /\.cuh?$/) return "sources"
       if (path ~ /_(cublas|cudnn)\.cpp$/) return "vendor"
-      if (path ~ /\/(all|run)\.cpp$/) return "lists"
-      return path ~ /\.cpp$/ ? "references" : "contracts"
+      return path ~ /\.cpp$/ ? "references" : "shared"
     }
-    function is_own_table(from, to, stem) {  # kernels/pointwise_plain.cpp: kernels/cpu/pointwise.h
-      if (to !~ /^kernels\/cpu\/[^\/]*\.h$/) return 0
-      stem = substr(to, length("kernels/cpu/") + 1)
+    function is_own_room(from, to, stem, line) {  # kernels/fft_x.h: kernels/fft/side.h, beside fft.cpp
+      if (kind_of(from) != "contracts" || kind_of(to) != "shared") return 0
+      stem = from
+      sub(/^kernels\//, "", stem)
       sub(/\.h$/, "", stem)
-      return from == "kernels/" stem ".cpp" || index(from, "kernels/" stem "_") == 1
+      do {
+        if ((getline line < (room_of(to) "/" stem ".cpp")) >= 0) return 1
+      } while (sub(/_[^_]*$/, "", stem))
+      return 0
+    }
+    function is_own_table(from, to, stem) {  # pointwise_plain.cpp: pointwise_cpu.h
+      if (kind_of(from) != "references" || room_of(from) != room_of(to)) return 0
+      stem = to
+      if (!sub(/_cpu\.h$/, "", stem)) return 0
+      return from == stem ".cpp" || index(from, stem "_") == 1
     }
     BEGIN {
-      n = split(rooms, lines, "\n")
+      n = split(kinds, lines, "\n")
       for (i = 1; i <= n; ++i) {
         m = split(lines[i], words, " ")
         if (m == 0) continue
@@ -82,13 +107,18 @@ grep -rnE '^[[:space:]]*#[[:space:]]*include "warptape/' --include='*.h' --inclu
       to = $0
       sub(/^[^"]*"warptape\//, "", to)
       sub(/".*/, "", to)
-      here = room_of(from)
-      there = room_of(to)
-      if (((here, there) in allowed) || ((here, to) in allowed)) next
-      if (here == "references" && is_own_table(from, to)) next
-      if ((from " " to) in excepted) next
-      if (!(here in known)) here = here " (a room that arrows.sh does not know)"
-      printf "%s:%s: includes %s: %s must not use %s\n", from, $2, to, here, there
+      here = kind_of(from)
+      there = kind_of(to)
+      room = room_of(to)
+      if ((from " " to) in excepted || is_own_table(from, to) || is_own_room(from, to)) next
+      if (((here, there) in allowed) || ((here, to) in allowed)) {
+        if (room == "" || room == room_of(from)) next
+        what = "it is inside of " room
+      } else {
+        if (!(here in known)) here = here " (a kind that arrows.sh does not know)"
+        what = here " must not use " there
+      }
+      printf "%s:%s: includes %s: %s\n", from, $2, to, what
       wrong = 1
     }
     END { exit wrong }'

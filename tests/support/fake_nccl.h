@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "warptape/dist/nccl_api.h"
+#include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/tests/support/fake_cuda.h"
 
 namespace wt_test {

@@ -5,7 +5,7 @@
 
 #include "warptape/core/half.h"
 #include "warptape/core/str.h"
-#include "warptape/dist/nccl_api.h"
+#include "warptape/dist/nccl/nccl_api.h"
 
 namespace wt_test {
 namespace {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "warptape/core/atomic_file.h"
+#include "warptape/core/files/atomic_file.h"
 
 class FaultyFiles {
  public:

@@ -16,7 +16,7 @@ script tools/fuzz.sh 'case $* in
 esac'
 script tools/kill_harness.sh 'echo "passed memory, 1 s: 9, of which 4 left a temporary file; 0 unreadable"
 echo "passed disk (ext2/ext3), 1 s: 8, of which 4 left a temporary file; 0 unreadable"'
-script tests/tools/wt_faults_test.sh 'exit 0'
+script tests/tools/wt/wt_faults_test.sh 'exit 0'
 script build/wt 'exit 0'
 script build/wt_tests 'echo "All tests passed (70 assertions in 3 test cases)"'
 attack() { "$here/tools/attack.sh" --build build "$@" >"$here/out" 2>&1; }
@@ -54,7 +54,7 @@ broken() { # NAME OF_PART SCRIPT TEXT: a part that fails is a failure of all, an
 broken kills tools/kill_harness.sh 'echo what it said; exit 1'
 broken faults build/wt_tests 'echo what it said; exit 3'
 broken faults build/wt_tests 'echo what it said; echo "No tests ran"'
-broken runs tests/tools/wt_faults_test.sh 'echo what it said; exit 1'
+broken runs tests/tools/wt/wt_faults_test.sh 'echo what it said; exit 1'
 broken threads tools/tsan.sh 'echo what it said; exit 66'
 attack nothing
 [ $? -eq 2 ] || fail "an unknown part"

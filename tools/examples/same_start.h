@@ -1,6 +1,7 @@
 // What the examples that are compared with PyTorch have in common: parameters and data from
 // formulas, so that any framework starts from the same numbers, and the comparison of the losses.
-// PyTorch's are in torch_losses.h, which tools/make_example_losses.py writes by the same formulas.
+// PyTorch's are in torch_losses.h, which tools/generators/make_example_losses.py writes by the same
+// formulas.
 #pragma once
 #include <algorithm>
 #include <cmath>

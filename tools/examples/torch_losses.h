@@ -1,4 +1,4 @@
-// Made by tools/make_example_losses.py with PyTorch 2.15.0+cu132.
+// Made by tools/generators/make_example_losses.py with PyTorch 2.15.0+cu132.
 #pragma once
 
 // clang-format off

@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCES = [
-    "kernels/*.cpp", "kernels/*.cu", "kernels/*.h", "kernels/common/*.*", "kernels/cpu/*.*",
-    "kernels/device/*.*", "autograd/*.cpp", "autograd/*.h", "autograd/ops/*.*",
-    "autograd/ops/internal/*.*", "nn/*.cpp", "nn/*.h", "optim/*.cpp", "optim/*.h", "core/slices.*",
-    "core/shape.*", "core/tensor.cpp", "core/storage.cpp", "core/factories.cpp", "core/frame.cpp",
-    "core/copy_bytes.cpp", "core/geometry.h",
+    "kernels/*.h", "kernels/*/*.*", "autograd/*.cpp", "autograd/*.h", "autograd/*/*.*",
+    "autograd/ops/internal/*.*", "nn/*.h", "nn/*/*.*", "optim/*.cpp", "optim/*.h", "optim/*/*.*", "core/slices.*",
+    "core/shape.*", "core/tensor.cpp", "core/memory/storage.cpp", "core/factories.cpp", "core/frame.cpp",
+    "core/memory/copy_bytes.cpp", "core/geometry.h",
 ]
 # Without a GPU nothing runs these; or they hold declarations only.
 NOT_SOURCES = re.compile(
-    r"kernels/(all\.cpp|cpu/isa|contract\.h|run\.|device/launch\.cpp)|_cublas"
+    r"kernels/(cuda/|simt/|dispatch/(all|run)\.cpp|cpu/isa|contract\.h|run\.h|device/launch\.cpp)|_cublas"
     r"|autograd/(ops\.h|op_list|grad_check)")
 SKIPPED_LINE = re.compile(
     r"^\s*(#|//|template\b|using\b|namespace\b|static_assert\b|struct\b|class\b|friend\b|enum\b"

@@ -131,10 +131,10 @@ def parts_of(root):
     """Every part of the suite: the test files, with the options that CMakeLists.txt gives some."""
     text = (Path(root) / "CMakeLists.txt").read_text()
     body = re.search(r"^wt_tests\((.*?)\)", text, re.M | re.S)[1]
-    options = dict(re.findall(r"^\s+(?:\w+/)*(\w+)\.cpp(.*)", body, re.M))
+    options = dict(re.findall(r"^\s+(\w+)(.*)", body, re.M))
     parts = []
     for file in sorted((Path(root) / "tests").rglob("*_test.cpp")):
-        given = options.get(file.stem, "")
+        given = options.get(file.stem.removesuffix("_test"), "")
         if "LABELS gpu" in given:
             continue
         shards = re.search(r"SHARDS (\d+)", given)

@@ -84,7 +84,7 @@ class Page:
 
 
 class Tune:
-    """The text of a tune file: kernels/run_tune_file.h."""
+    """The text of a tune file: kernels/dispatch/run_tune_file.h."""
 
     def __init__(self, text, source):
         lines = text.split("\n")

@@ -10,7 +10,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/norms.h"
-#include "warptape/tests/op_cases/activation_case.h"
+#include "warptape/tests/op_cases/cases/activation_case.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"

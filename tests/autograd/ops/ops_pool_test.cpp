@@ -8,9 +8,9 @@
 #include "warptape/core/device.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/random.h"
-#include "warptape/kernels/common/pool_windows.h"
 #include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/pool.h"
+#include "warptape/kernels/pool/pool_windows.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/variants.h"
 

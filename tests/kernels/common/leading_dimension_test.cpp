@@ -1,5 +1,5 @@
 // A leading dimension describes the same elements as the strides did, and is never below a line.
-#include "warptape/kernels/common/leading_dimension.h"
+#include "warptape/kernels/matmul/leading_dimension.h"
 
 #include "warptape/tests/support/catch.h"
 

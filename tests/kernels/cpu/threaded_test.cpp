@@ -1,4 +1,4 @@
-// The variants that divide the reference's loops among threads (kernels/cpu/threaded.cpp).
+// The variants that divide the reference's loops among threads (kernels/*/*_cpu.cpp).
 #include <functional>
 
 #include "warptape/autograd/grads.h"

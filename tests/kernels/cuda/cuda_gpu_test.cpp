@@ -4,10 +4,10 @@
 
 #include "warptape/autograd/ops/index.h"
 #include "warptape/core/async_copy.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/cuda/device.h"

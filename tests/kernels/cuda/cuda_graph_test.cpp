@@ -2,12 +2,12 @@
 #include <cstring>
 
 #include "warptape/core/async_copy.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/graph.h"
 #include "warptape/core/mailbox.h"
 #include "warptape/core/memory.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/cuda/device.h"
 #include "warptape/tests/support/ambient.h"

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "warptape/core/async_copy.h"
-#include "warptape/core/copy_bytes.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"

@@ -1,0 +1,31 @@
+// The variants of kernels/matmul/matmul.cpp that are fast on the cpu.
+#pragma once
+#include "warptape/kernels/matmul.h"
+
+namespace wt {
+
+// matmul_vector_cpu.cpp: vector code without packing or threads. Takes every f32 and f64
+// product, ranks first for those of up to kTinyWork multiplications.
+inline constexpr i64 kTinyWork = 48 * 48 * 48;
+const char* matmul_tiny_why_not(const MatmulArgs& g);
+int matmul_tiny_rank(const MatmulArgs& g);
+void matmul_tiny(const MatmulArgs& g, const Launch& l);
+// row_sum of one f32 or f64 product, for the variants that multiply elsewhere. No batch.
+void matmul_row_sum(const MatmulArgs& g);
+
+// matmul_packed_cpu.cpp: large products on our own, with threads.
+const char* matmul_packed_why_not(const MatmulArgs& g);
+int matmul_packed_rank(const MatmulArgs& g);
+i64 matmul_packed_workspace(const MatmulArgs& g);
+void matmul_packed(const MatmulArgs& g, const Launch& l);
+
+// matmul_widened_cpu.cpp: f16 and bf16 by way of f32 copies.
+const char* matmul_widened_why_not(const MatmulArgs& g);
+i64 matmul_widened_workspace(const MatmulArgs& g);
+void matmul_widened(const MatmulArgs& g, const Launch& l);
+
+// matmul_blas_cpu.cpp: OpenBLAS, where the build has it.
+const char* matmul_blas_why_not(const MatmulArgs& g);
+void matmul_blas(const MatmulArgs& g, const Launch& l);
+
+}  // namespace wt

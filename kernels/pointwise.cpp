@@ -1,6 +1,0 @@
-// One-operand entries with fused backwards, and where and lerp, on the cpu.
-#include "warptape/kernels/cpu/pointwise.h"
-
-namespace wt {
-WT_POINTWISE_UNARY_CONTRACTS(WT_POINTWISE_CPU_ROWS)
-}  // namespace wt

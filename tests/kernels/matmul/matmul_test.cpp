@@ -1,0 +1,77 @@
+// Every variant of the matrix product on every device against a triple loop in double: odd sizes,
+// strides, transposes, batches, bias, accumulation and row sums.
+#include "warptape/tests/kernels/matmul/matmul_problems.h"
+
+using namespace wt;
+using namespace matmul_test;
+
+TEST_CASE("matmul: every cpu variant against a triple loop in double") {
+  Tally tally(Device::cpu());
+  for (DType t : kAll) {
+    tally.check_all(shapes(t, kCpuSizes));
+    tally.check_all(empty_problems(t));
+    tally.check_all(batched_problems(t));
+    if (is_floating(t)) tally.check_all(epilogue_problems(t));
+  }
+  tally.everyone_ran();
+}
+
+TEST_CASE("matmul: the cpu's vector kernels in the copies for older machines") {
+  const Setting before;
+  Tally tally(Device::cpu());
+  tally.settings.clear();
+  for (int isa = 0; isa <= before.isa; ++isa) tally.settings.push_back({isa, 1});
+  for (DType t : {DType::f64, DType::f32}) {
+    tally.check_all(shapes(t, kCpuSizes));
+    tally.check_all(empty_problems(t));
+  }
+  apply(before);
+}
+
+TEST_CASE("matmul: blocks, cache conflicts and threads of the packed kernel") {
+  const Setting before;
+  Tally tally(Device::cpu());
+  tally.settings.clear();
+  for (int isa = 0; isa <= before.isa; ++isa)
+    for (int threads : {1, 3}) tally.settings.push_back({isa, threads});
+  // Longer than a block; rows a multiple of 4 KiB apart, either way round; few rows.
+  std::vector<Problem> all;
+  const std::vector<std::vector<i64>> sizes = {{15, 150, 1030}, {29, 140, 1024}, {140, 15, 1024}};
+  for (const auto& size : sizes)
+    for (int flags = 0; flags < 4; ++flags)
+      all.push_back({.m = size[0],
+                     .n = size[1],
+                     .k = size[2],
+                     .ta = (flags & 1) != 0,
+                     .tb = (flags & 2) != 0,
+                     .pad = flags == 1 ? 3 : 0,
+                     .bias = flags > 1,
+                     .accumulate = flags == 2});
+  all.push_back({.m = 15, .n = 70, .k = 1030, .dtype = DType::f64});
+  all.push_back({.m = 70, .n = 15, .k = 1030, .dtype = DType::f64, .ta = true, .tb = true});
+  tally.check_all(all);
+  apply(before);
+}
+
+TEST_CASE("matmul: every variant of simt and cuda against a triple loop in double") {
+  for (const Device d : wt_test::kernel_devices()) {
+    if (d == Device::cpu()) continue;  // above, with more shapes
+    INFO(to_string(d));
+    if (!ContractTable<MatmulArgs>::rows[int(d.kind)]) SKIP_TEST("no kernels there");
+    Tally tally(d);
+    for (DType t : kAll) {
+      tally.check_all(shapes(t, kDeviceSizes));
+      tally.check_all(shapes(t, kAlignedSizes, true));
+      tally.check_all(empty_problems(t));
+      tally.check_all(batched_problems(t));
+      if (is_floating(t)) tally.check_all(epilogue_problems(t));
+    }
+    for (DType t : {DType::f32, DType::bf16}) tally.check_all(large_epilogue_problems(t));
+    tally.check_all(large_problems(DType::f32, {0, 3}));
+    tally.check_all(large_problems(DType::f16, {0, 1, 2, 3}));
+    tally.check_all(large_problems(DType::bf16, {2}));
+    tally.check_all(long_problems());
+    for (DType t : {DType::f32, DType::f16, DType::bf16}) tally.check_all(split_problems(t));
+    tally.everyone_ran();
+  }
+}

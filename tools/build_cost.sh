@@ -1,0 +1,104 @@
+#!/usr/bin/env bash
+# What it costs to build warptape, now and at an older commit, side by side: writes docs/build_cost.md.
+# CPU seconds, without the compiler cache: they hardly depend on what else runs on the machine.
+#
+#   tools/build_cost.sh [--base COMMIT] [--all] [--cold LOG] [--warm LOG]
+#
+# Of each commit: the quickstart's build (wt for the cpu alone) and a user's program. --all: what
+# tools/test.sh builds too, 45 CPU minutes a commit. --cold and --warm: what tools/test.sh printed
+# with an empty and with a full compiler cache; the page then has the seconds of its parts.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+base=c3dc1df3 all=0 cold='' warm=''
+while [ $# -gt 0 ]; do
+  case $1 in
+    --base) base=${2:?--base needs a commit}; shift ;;
+    --all) all=1 ;;
+    --cold | --warm) printf -v "${1#--}" %s "${2:?$1 needs what tools/test.sh printed}"; shift ;;
+    -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' tools/build_cost.sh; exit 0 ;;
+    *) echo "build_cost: unknown option $1 (there are --base, --all, --cold, --warm, --help)" >&2; exit 2 ;;
+  esac
+  shift
+done
+for log in "$cold" "$warm"; do
+  [ -z "$log" ] || [ -r "$log" ] || { echo "build_cost: cannot read $log" >&2; exit 2; }
+done
+before=$(git rev-parse --short=8 --verify --quiet "$base^{commit}") ||
+  { echo "build_cost: there is no commit $base here" >&2; exit 2; }
+[ -z "$(git status --porcelain)" ] || { echo "build_cost: the tree has changes: commit them first" >&2; exit 2; }
+now=$(git rev-parse --short=8 HEAD)
+scratch=$(mktemp -d)
+clean_up() {
+  for commit in "$before" "$now"; do git worktree remove --force "$scratch/$commit" 2>/dev/null || true; done
+  rm -rf "$scratch"
+}
+trap clean_up EXIT
+export CCACHE_DISABLE=1
+TIMEFORMAT='%U %S'
+
+# cpu COMMAND...: its CPU seconds; what it prints, only where it fails.
+cpu() {
+  local spent
+  spent=$({ time "$@" >"$scratch/log" 2>&1 || { tail -20 "$scratch/log" >&3; exit 1; }; } 2>&1)
+  awk '{ printf "%.1f", $1 + $2 }' <<<"${spent##*$'\n'}"
+}
+exec 3>&2
+megabytes() { awk -v b="$(stat -c %s "$1")" 'BEGIN { printf "%.0f", b / 1e6 }'; }
+
+# measure COMMIT: lines "name value" in $scratch/COMMIT.txt.
+measure() {
+  local tree=$scratch/$1 build=$scratch/$1/build/cost
+  git worktree add --quiet --detach "$tree" "$1"
+  compile() { c++ -std=c++20 -I "$build/include" -I "$build/generated" "$@"; }
+  cmake -S "$tree" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DWARPTAPE_WITH_CUDA=OFF \
+    -DWARPTAPE_WITH_SIMT=OFF -DWARPTAPE_UNITY=ON -DWARPTAPE_BUILD_TESTS=OFF >/dev/null
+  {
+    echo "quickstart $(cpu cmake --build "$build" --target wt --parallel "$(nproc)")"
+    echo "library $(megabytes "$build/libwarptape.a")"
+    echo "wt $(megabytes "$build/wt")"
+    echo '#include <warptape/warptape.h>' >"$scratch/umbrella.cpp"
+    echo "umbrella $(for _ in 1 2 3 4 5; do cpu compile -fsyntax-only "$scratch/umbrella.cpp"; echo; done | sort -n | sed -n 3p)"
+    echo "program $(cpu compile -O2 -c "$tree/tools/examples/mlp.cpp" -o "$scratch/mlp.o")"
+    if [ $all = 1 ]; then
+      (cd "$tree" && cmake --preset ci >/dev/null)
+      echo "ci $(cpu cmake --build "$tree/build/ci" --parallel "$(nproc)")"
+    fi
+  } >"$scratch/$1.txt"
+}
+measure "$before"
+measure "$now"
+
+# parts LOG: "part|seconds" of tools/test.sh.
+parts() { sed -nE 's/^(> )?== (.*): ([0-9]+) s$/\2|\3/p' "$1"; }
+row() {  # NAME WORDS
+  join "$scratch/$before.txt" "$scratch/$now.txt" | awk -v name="$1" -v words="$2" \
+    '$1 == name { printf "| %s | %s | %s | %.2f |\n", words, $2, $3, $3 / $2 }'
+}
+for commit in "$before" "$now"; do sort -o "$scratch/$commit.txt" "$scratch/$commit.txt"; done
+{
+  echo "# What a build costs"
+  echo
+  echo "Written by \`tools/build_cost.sh\` on $(date +%F), on $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1),"
+  echo "$(nproc) processors, $(c++ --version | head -1); no compiler cache."
+  echo
+  echo "| | $before | $now | ratio |"
+  echo "|---|---:|---:|---:|"
+  row quickstart "\`tools/quickstart.sh\`: wt for the cpu, CPU seconds"
+  row ci "\`build/ci\`: everything that \`tools/test.sh\` compiles first, CPU seconds"
+  row umbrella "parsing \`warptape/warptape.h\`, CPU seconds"
+  row program "\`tools/examples/mlp.cpp\` with -O2, CPU seconds"
+  row library "\`libwarptape.a\`, MB"
+  row wt "\`wt\`, MB"
+  if [ -n "$cold$warm" ]; then
+    echo
+    echo "Seconds of each part of \`tools/test.sh\`, by the compiler's cache:"
+    echo
+    echo "| part | cold | warm |"
+    echo "|---|---:|---:|"
+    awk -F'|' 'NR == FNR { cold[$1] = $2; order[++n] = $1; next }
+      !($1 in cold) { order[++n] = $1 } { warm[$1] = $2 }
+      END { for (i = 1; i <= n; ++i) printf "| %s | %s | %s |\n", order[i], cold[order[i]], warm[order[i]] }' \
+      <([ -z "$cold" ] || parts "$cold") <([ -z "$warm" ] || parts "$warm")
+  fi
+} >docs/build_cost.md
+cat docs/build_cost.md

@@ -1,0 +1,24 @@
+// Pictures side by side, as one PNG or as a page that opens offline.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "warptape/tools/wt/data/pictures.h"
+
+namespace wt::tools {
+
+struct SheetCell {
+  std::string label;
+  // u8 [C, H, W], C = 1 or 3: as it is, then as it becomes.
+  std::vector<Tensor> pixels;
+};
+
+// A grid, u8 [H, W, 3]: what belongs to one cell side by side, small pictures enlarged by whole
+// numbers, large ones resized to at most `side` pixels. Without labels.
+Tensor contact_sheet(const std::vector<SheetCell>& cells, i64 side);
+
+// A page with the title, the notes and all cells with their labels.
+std::string contact_page(const std::string& title, const std::vector<std::string>& notes,
+                         const std::vector<SheetCell>& cells, i64 side);
+
+}  // namespace wt::tools

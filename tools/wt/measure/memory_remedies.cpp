@@ -1,0 +1,119 @@
+#include "warptape/tools/wt/measure/memory_remedies.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "warptape/core/memory_fit.h"
+#include "warptape/core/memory_limit.h"
+#include "warptape/tools/wt/measure/memory_use.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
+#include "warptape/tools/wt/recipes/recipe_training.h"
+
+namespace wt::tools {
+namespace {
+
+// The largest of the jobs that the options stand for.
+i64 peak_of(const TrainOptions& o) {
+  i64 most = 0;
+  for (const MemoryJob& job : memory_jobs(o, !o.data.empty()))
+    most = std::max(most, predicted_peak(job));
+  return most;
+}
+
+struct Facts {
+  i64 batch;
+  bool can_checkpoint;  // a setting that is still off
+};
+Facts facts_of(const TrainOptions& o) {
+  const DefaultDevice nothing(Device::meta());
+  const std::unique_ptr<Recipe> r = memory_jobs(o, false).front().make();
+  return {resolve(o, *r).batch, r->settings().find("checkpoint=false") != std::string::npos};
+}
+
+// The options with the smallest power of two of parts that is enough.
+std::optional<Remedy> in_parts(TrainOptions o, i64 batch, i64 bytes) {
+  for (i64 parts = 2 * o.micro_batches; parts <= batch; parts *= 2) {
+    o.micro_batches = parts;
+    if (const i64 peak = peak_of(o); peak <= bytes)
+      return Remedy{str("--micro-batches ", parts), peak, "the same batch in parts"};
+  }
+  return {};
+}
+
+// Not with checkpoints: what they keep, their inputs, is not offloaded.
+std::optional<Remedy> in_host_memory(TrainOptions o, i64 bytes) {
+  if (o.offload || device_for(o.device).kind == DeviceKind::cpu) return {};
+  o.offload = true;
+  if (const i64 peak = peak_of(o); peak <= bytes)
+    return Remedy{"--offload", peak, "the same numbers, activations wait in host memory"};
+  return {};
+}
+
+std::optional<Remedy> in_16_bits(TrainOptions o, i64 bytes) {
+  if (o.precision != "f32") return {};
+  o.precision = "bf16";
+  try {
+    if (const i64 peak = peak_of(o); peak <= bytes)
+      return Remedy{"--precision bf16", peak, "activations of 16 bits"};
+  } catch (const NotAvailable&) {  // of a build or model without it
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies(const TrainOptions& o, i64 bytes) {
+  std::vector<Remedy> found;
+  if (bytes < 1) return found;
+  const Facts facts = facts_of(o);
+  if (auto r = in_parts(o, facts.batch, bytes)) found.push_back(*r);
+  if (facts.can_checkpoint) {
+    TrainOptions c = o;
+    std::erase(c.set, "checkpoint=false");
+    c.set.push_back("checkpoint=true");
+    if (const i64 peak = peak_of(c); peak <= bytes)
+      found.push_back(
+          {"--set checkpoint=true", peak, "the same numbers, each block computed twice"});
+    else if (auto r = in_parts(c, facts.batch, bytes); r && found.empty())
+      found.push_back({"--set checkpoint=true " + r->change, r->peak, r->meaning});
+  }
+  if (auto r = in_host_memory(o, bytes)) found.push_back(*r);
+  if (auto r = in_16_bits(o, bytes)) found.push_back(*r);
+  const memory::BatchFit fit = memory::fit_batch_by(
+      [&](i64 n) {
+        TrainOptions smaller = o;
+        smaller.batch = n;
+        return peak_of(smaller);
+      },
+      bytes, facts.batch);
+  if (fit.batch > 0 && fit.batch < facts.batch)
+    found.push_back({str("--batch ", fit.batch), fit.bytes, "the largest that fits"});
+  return found;
+}
+
+static std::string advice(const TrainOptions& o, i64 bytes) {
+  std::string text;
+  for (const Remedy& r : remedies(o, bytes))
+    text += str(text.empty() ? "\n  Try " : " \xc2\xb7 ", r.change, " (predicted peak ",
+                memory::bytes_text(r.peak), ", ", r.meaning, ")");
+  if (!text.empty()) return text;
+  TrainOptions one = o;
+  one.batch = one.micro_batches = 1;
+  return str("\n  Try a smaller model: a batch of one sample is predicted to take ",
+             memory::bytes_text(peak_of(one)), ", and there are ", memory::bytes_text(bytes));
+}
+
+OutOfMemory with_remedies(const OutOfMemory& e, const TrainOptions& o) noexcept {
+  try {
+    const memory::Failure f = memory::last_failure();
+    if (f.asked == 0 || !(f.device == device_for(o.device))) return e;
+    std::string text = e.what() + std::strlen(e.kind()) + 2;
+    text = text.substr(0, text.find("\n  Try "));
+    return OutOfMemory(text + advice(o, f.held + f.room));
+  } catch (...) {  // of the advice: what has failed is said
+    return e;
+  }
+}
+
+}  // namespace wt::tools

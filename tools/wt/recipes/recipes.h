@@ -1,0 +1,104 @@
+// Recipes: what `wt train` can train. A recipe is a model that gives a logit for each class, and
+// where its data comes from; training, evaluation and the commands that use a trained model are the
+// same for all.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/data/combine.h"
+#include "warptape/data/loader.h"
+#include "warptape/nn/loss.h"
+#include "warptape/nn/module.h"
+#include "warptape/tools/wt/training/settings.h"
+
+namespace wt::tools {
+
+// A loss that a model must fall below before it has learnt anything from its input.
+struct Baseline {
+  std::string label;
+  double loss = 0;  // nats
+};
+
+struct RecipeData {
+  data::AnyDataset train, held_out;
+  std::optional<Baseline> baseline = {};
+  // `train` on a device, with the same batches; empty where the recipe has no such data. Throws
+  // OutOfMemory.
+  std::function<data::AnyDataset(Device)> resident = {};
+};
+
+// A --data of this name is made and not read, in the shapes of the recipe's own (./synthetic is a
+// folder of that name).
+inline constexpr const char* kSyntheticData = "synthetic";
+
+struct RecipeDefaults {
+  i64 batch = 64, eval_batch = 500;
+  i64 epochs = 0, steps = 0;  // one of them
+  double lr = 1e-3;           // of AdamW; optimizers.h has what others make of it
+  double weight_decay = 0.01, clip = 1.0;
+  i64 warmup = 0;
+  i64 evals = 10;  // evaluations over the run, beside the one before step 1
+  bool drop_last = false;
+};
+
+class Recipe {
+ public:
+  virtual ~Recipe() = default;
+
+  virtual nn::ModuleBase& model() = 0;
+  // Of a batch's x: [N, ..., classes]; its y has the shape [N, ...].
+  virtual Tensor logits(const Tensor& x) = 0;
+  // Cross entropy. It takes a batch on the model's device.
+  Loss loss(const data::Batch& b);
+
+  // Reads the data. Throws UsageError where the recipe needs a --data, DataError for what is wrong
+  // with it.
+  virtual RecipeData load(const std::string& data) const = 0;
+  // Bytes that load(data) will hold on the cpu, from headers and sizes alone.
+  virtual i64 dataset_bytes(const std::string& data) const = 0;
+  // Bytes that RecipeData::resident of load(data) holds on its device; 0 where there is none.
+  virtual i64 resident_bytes(const std::string&) const { return 0; }
+  // A batch of the right shapes on the meta device.
+  virtual data::Batch shape_batch(i64 batch) const = 0;
+
+  virtual RecipeDefaults defaults() const = 0;
+  virtual const char* item() const = 0;  // what items_per_second counts
+  virtual i64 items_per_sample() const { return 1; }
+
+  // Names of the classes; empty where they have none that a table could show.
+  virtual std::vector<std::string> class_names() const { return {}; }
+  // The shape of one image, [channels, height, width], for recipes about images; else empty.
+  virtual Shape image_shape() const { return {}; }
+  // What a dataset makes of images u8 [N, channels, height, width].
+  virtual Tensor prepare(const Tensor& images) const;
+  // Bytes that a model of text looks back at; 0 for others.
+  virtual i64 context() const { return 0; }
+
+  // All settings with their values; a recipe made from them has a model of the same shape.
+  const std::string& settings() const { return settings_; }
+
+ protected:
+  // To be called once all settings were asked for.
+  void set_settings(const Settings& s, const char* recipe);
+
+ private:
+  std::string settings_;
+};
+
+struct RecipeInfo {
+  const char* name;
+  const char* summary;
+  std::unique_ptr<Recipe> (*make)(Settings settings);
+};
+const std::vector<RecipeInfo>& recipes();
+// Throws UsageError with the near name.
+const RecipeInfo& find_recipe(const std::string& name);
+
+std::unique_ptr<Recipe> make_charlm(Settings s);
+std::unique_ptr<Recipe> make_fashion(Settings s);
+std::unique_ptr<Recipe> make_cifar(Settings s);
+
+}  // namespace wt::tools

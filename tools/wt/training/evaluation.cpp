@@ -1,0 +1,75 @@
+#include "warptape/tools/wt/training/evaluation.h"
+
+#include <numeric>
+
+#include "warptape/autograd/ops/loss.h"
+#include "warptape/autograd/ops/shape.h"
+#include "warptape/dist/metrics.h"
+#include "warptape/nn/evaluate.h"
+
+namespace wt::tools {
+
+namespace {
+
+// The samples [begin, begin + count).
+data::Sampler part_of(dist::Share part) {
+  return [part](i64) {
+    std::vector<i64> samples(size_t(part.count));
+    std::iota(samples.begin(), samples.end(), part.begin);
+    return samples;
+  };
+}
+
+void evaluate_part(Recipe& r, const data::AnyDataset& set, const data::LoaderOptions& o,
+                   const std::vector<metrics::Metric*>& list) {
+  const nn::EvalScope eval(r.model());
+  const NoGrad no_grad;
+  const std::optional<Device> device = wt::detail::device_of_model(r.model());
+  for (const data::Batch& b : data::Loader<data::AnyDataset>{set, o}) {
+    const data::Batch here = device ? b.to(*device) : b;
+    const Tensor logits = r.logits(here.x);
+    const Tensor rows = reshape(logits, {-1, logits.size(-1)}), labels = reshape(here.y, {-1});
+    for (metrics::Metric* m : list) m->update(rows, labels);
+  }
+}
+
+// `count` feeds what it is given.
+template <class F>
+EvalResult evaluate_by(Recipe& r, const F& count) {
+  metrics::MeanLoss loss("loss",
+                         [](const Tensor& out, const Tensor& y) { return cross_entropy(out, y); });
+  metrics::Accuracy accuracy;
+  EvalResult result;
+  std::vector<metrics::Metric*> list{&loss, &accuracy};
+  if (const size_t classes = r.class_names().size()) {
+    result.confusion = std::make_shared<metrics::ConfusionMatrix>(i64(classes));
+    list.push_back(result.confusion.get());
+  }
+  count(list);
+  result.loss = loss.value();
+  result.accuracy = accuracy.value();
+  return result;
+}
+
+}  // namespace
+
+void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
+              const std::vector<metrics::Metric*>& list) {
+  evaluate_part(r, set, {.batch = batch}, list);
+}
+
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set) {
+  return evaluate_by(r, [&](const auto& list) { evaluate(r, set, r.defaults().eval_batch, list); });
+}
+
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks) {
+  if (ranks.size() == 1) return evaluate(r, set);
+  return evaluate_by(r, [&](const auto& list) {
+    const dist::Share part = dist::share_of(ranks, set.size());
+    if (part.count > 0)
+      evaluate_part(r, set, {.batch = r.defaults().eval_batch, .sampler = part_of(part)}, list);
+    dist::sum_metrics(ranks, list);
+  });
+}
+
+}  // namespace wt::tools

@@ -1,0 +1,27 @@
+// A recipe's model over held-out data.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "warptape/dist/communicator.h"
+#include "warptape/nn/metrics.h"
+#include "warptape/tools/wt/recipes/recipes.h"
+
+namespace wt::tools {
+
+// Every sample once, in eval mode and without gradients, on the model's device.
+void evaluate(Recipe& r, const data::AnyDataset& set, i64 batch,
+              const std::vector<metrics::Metric*>& list);
+
+struct EvalResult {
+  double loss = 0;                                        // mean over the items, nats
+  double accuracy = 0;                                    // in [0, 1]
+  std::shared_ptr<metrics::ConfusionMatrix> confusion{};  // where the recipe names its classes
+};
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set);
+// Each rank its part of the samples; the result is the same on all of them.
+EvalResult evaluate(Recipe& r, const data::AnyDataset& set, dist::Communicator& ranks);
+
+}  // namespace wt::tools

@@ -1,0 +1,48 @@
+// Scalars for TensorBoard: event files as its own writer makes them, without its libraries.
+#pragma once
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "warptape/tools/wt/append_file.h"
+#include "warptape/tools/wt/training/run_metrics.h"
+
+namespace wt::tools {
+
+struct TensorBoardScalar {
+  std::string_view tag;  // "train/loss": the part before '/' is the group of charts
+  double value = 0;      // kept as f32
+};
+
+// One file of a run: "events.out.tfevents.<seconds>.<host>" in `directory`, records in TFRecord
+// framing. Each start of a run has a file of its own; TensorBoard reads them in the order of their
+// names. In tags, what is neither letter, digit, space nor one of "-_./" becomes '_'.
+class TensorBoardWriter {
+ public:
+  // Creates the folder if it is missing. first_step: what older files of the folder say of it and
+  // of later steps does not count, which is k + 1 for a run resumed after step k. CheckpointError
+  // if the file cannot be written; then none is left.
+  explicit TensorBoardWriter(const std::string& directory, i64 first_step = 0);
+
+  // One record; it is in the file on return. CheckpointError if it cannot be written: whole records
+  // stay. UsageError for an empty tag.
+  void add(i64 step, std::span<const TensorBoardScalar> scalars);
+  void add(i64 step, std::string_view tag, double value) {
+    const TensorBoardScalar one{tag, value};
+    add(step, {&one, 1});
+  }
+  // train/loss, opt/lr, opt/grad_norm, amp/scale, sys/items_per_second, sys/mem_gib, sys/step_ms.
+  void log(const StepRecord& record, std::optional<double> step_ms = {});
+  // val/loss, val/acc.
+  void log(const EvalRecord& record);
+  void flush() { file_.flush(); }  // what was added survives a power loss
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+  AppendFile file_;
+};
+
+}  // namespace wt::tools

@@ -1,0 +1,320 @@
+// The run of `wt train`.
+#include "warptape/tools/wt/training/train.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "warptape/core/files/json.h"
+#include "warptape/core/input_file.h"
+#include "warptape/core/memory.h"
+#include "warptape/core/random.h"
+#include "warptape/core/stream.h"
+#include "warptape/tools/wt/measure/memory_remedies.h"
+#include "warptape/tools/wt/number_text.h"
+#include "warptape/tools/wt/recipes/recipe_device.h"
+#include "warptape/tools/wt/training/dry_run.h"
+#include "warptape/tools/wt/training/trainer.h"
+
+namespace wt::tools {
+
+namespace {
+
+// Where the run is kept, its checkpoints name these, in safetensors' metadata, which has no other
+// texts: said now and not by the first save.
+void check_kept(const char* option, const std::string& value) {
+  if (is_utf8(value)) return;
+  throw UsageError(str(option, " ", printable_path(value), " is not UTF-8, as what the run's ",
+                       "checkpoints keep of it must be\n  Try another name, or a symbolic link"));
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainOptions& o, dist::Communicator& ranks)
+    : o_(o), ranks_(ranks), signals_(ranks) {
+  if (!is_first()) o_.quiet = true, o_.curve = false;
+  if (!o.out.empty()) check_kept("--data", o.data), check_kept("--init-from", o.init_from);
+  o_.precision = dtype_name(precision_of(o.precision));
+  if (o.threads > 0) set_num_threads(o.threads);
+  manual_seed(o.seed);
+  generator().set_rank(u64(ranks.rank()));
+  recipe_ = find_recipe(o.recipe).make(Settings(o.set));
+  device_ = device_for(o.device);
+  if (o.memory_limit && first_of_process(ranks)) limit_.emplace(device_, o.memory_limit);
+  d_ = resolve(o, *recipe_);
+}
+
+// Where --resident says so, the training data moves to the device.
+void Trainer::make_resident() {
+  if (!keeps_data_on_device(o_, *recipe_, device_)) return;
+  data_->train = data_->resident(device_);
+  data_->resident = {};  // which held the copy on the host
+}
+
+void Trainer::load_data() {
+  data_.emplace(recipe_->load(o_.data));
+  check_samples(o_.data, "training", data_->train.size());
+  check_samples(o_.data, "held-out", data_->held_out.size());
+  make_resident();
+  loader_.emplace(d_, *data_, o_.seed, o_.workers, ranks_.rank(), ranks_.size());
+  total_ = o_.steps    ? o_.steps
+           : o_.epochs ? steps_of_epochs(o_.epochs, loader_->size())
+           : d_.steps  ? d_.steps
+                       : d_.epochs * loader_->size();
+  eval_every_ = o_.eval_every ? o_.eval_every : std::max<i64>(1, total_ / d_.evals);
+}
+
+// --- one step ---
+
+void Trainer::use_kernels() {
+  if (o_.kernels.empty() || c_.step < o_.kernels_from || kernels_) return;
+  const size_t colon = o_.kernels.find(':');
+  if (colon == std::string::npos)
+    throw UsageError(str("--kernel ", printable(o_.kernels), " is not CONTRACT:VARIANT"));
+  kernels_.emplace(o_.kernels.substr(0, colon), o_.kernels.substr(colon + 1));
+}
+
+bool Trainer::train_one(Progress& bar) {
+  const data::LoaderState before = loader_->state();
+  data::Batch batch;
+  timed(&StepTime::data, [&] {
+    if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
+  });
+  use_kernels();
+  StepResult r;
+  const double waited = training_->waited();
+  try {
+    r = training_->step(batch);
+  } catch (const NumericError& e) {
+    loader_->set_state(before);  // the step has not been: its batch is still to come
+    report_non_finite(e, &batch);
+    throw;
+  } catch (...) {
+    loader_->set_state(before);
+    throw;
+  }
+  ++c_.step;
+  turn_.step = c_.step;
+  turn_.others = training_->waited() - waited;
+  timed(&StepTime::recording, [&] { record(batch, r, bar); });
+  c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
+  peak_ = std::max(peak_, memory::stats(device_).peak);
+  const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
+  if (c_.step % every == 0 || c_.step == total_ || c_.step == first_step_ + 1) {
+    const double seconds = std::max(seconds_since(logged_at_), 1e-9);
+    const wt::StepRecord done = r.read();  // once: it waits for the device
+    log_step(done, double(c_.step - logged_step_) / seconds);
+    logged_at_ = Clock::now();
+    logged_step_ = c_.step;
+    bar.set_postfix(str("loss ", fixed_digits(loss_, 4), " lr ", three_digits(done.lr), " |g| ",
+                        three_digits(done.grad_norm), is_scaled() ? str(" scale ", done.scale) : "",
+                        " mem ", bytes_text(memory::stats(device_).live)));
+    if (curve_) curve_->add(c_.step, loss_);
+  }
+  bar.update();
+  return c_.step < total_;
+}
+
+// What is kept of a step beside its numbers. Where work has finished when it is queued, asking
+// whether it was skipped costs nothing.
+void Trainer::record(const data::Batch& batch, const StepResult& r, Progress& bar) {
+  turn_.skipped = !stream_backend(device_) && r.skipped();
+  record_exponents(turn_.skipped);
+  if (is_scaled() && turn_.skipped) explain_skip(r.read(), batch, bar);
+}
+
+void Trainer::record_exponents(bool skipped) {
+  if (o_.exponents == 0 || !(skipped || c_.step % o_.exponents == 0 || c_.step == total_)) return;
+  exponents_.add({c_.step, skipped, training_->exponents()});
+}
+
+// A scale that is too large is tried every 2000 steps, and a run has some skips of which nobody
+// need know more; but a model that overflows by itself shows in the first ones.
+void Trainer::explain_skip(const wt::StepRecord& r, const data::Batch& batch, Progress& bar) {
+  constexpr size_t kExplained = 20;
+  if (skips_.size() == kExplained) return;
+  const bool whole = o_.zero < 2 || ranks_.size() == 1;  // a rank's own gradients, once more
+  const std::string why = whole ? training_->explain(batch, r.scale).text() : "gradients in parts";
+  skips_.emplace_back("skipped step " + std::to_string(c_.step), str("scale ", r.scale, ": ", why));
+  if (!o_.quiet) bar.write(str("step ", c_.step, " was skipped at scale ", r.scale, ": ", why));
+}
+
+// rate: steps a second
+void Trainer::log_step(const wt::StepRecord& r, double rate) {
+  loss_ = r.loss;
+  if (!out_) return;
+  StepRecord record{.step = c_.step, .epoch = epoch_now(), .loss = loss_, .lr = r.lr};
+  if (!std::isnan(r.grad_norm)) record.grad_norm = r.grad_norm;
+  if (is_scaled()) record.scale = r.scale;
+  record.items_per_second = rate * double(d_.batch * recipe_->items_per_sample());
+  record.bytes = u64(memory::stats(device_).live);
+  record.slowest_ms = 1e3 * std::max(times_.take_longest().value_or(0), seconds_since(turn_begin_));
+  write([&] { out_->log(record, 1e3 / rate); });
+}
+
+// --- evaluation ---
+
+// By the average of the weights, where there is one.
+void Trainer::measure_held_out() {
+  std::optional<optim::EmaScope> averaged;
+  if (o_.ema > 0) averaged.emplace(training_->optimizer());
+  eval_ = tools::evaluate(*recipe_, data_->held_out, ranks_);
+}
+
+void Trainer::evaluate() {
+  if (last_eval_ == c_.step) return;
+  measure_held_out();
+  last_eval_ = c_.step;
+  memory::reset_peak(device_);
+  if (!out_) return;
+  const EvalRecord record{
+      .step = c_.step, .epoch = epoch_now(), .eval_loss = eval_->loss, .accuracy = eval_->accuracy};
+  write([&] { out_->log(record); });
+}
+
+// What follows from an evaluation. The counters say what is on the disk, so they change once the
+// best model is there; until then the evaluation stays due, and a checkpoint of this step says so.
+void Trainer::judge() {
+  const double now = monitored();
+  // A model whose loss is no number is never the best, whatever it guesses right.
+  const bool counts = std::isfinite(eval_->loss);
+  const bool first = c_.best_step == 0 || std::isnan(c_.best);
+  const bool better =
+      agreed(counts && (first || (o_.monitor == "loss" ? now < c_.best : now > c_.best)));
+  Counters next = c_;
+  next.due = false;
+  ++next.worse;
+  if (better) {
+    next.best = now;
+    next.best_step = c_.step;
+    next.worse = 0;
+    if (agreed(out_.has_value())) {
+      const std::vector<nn::NamedTensor> kept = state(next);
+      // It may be there without being synchronised.
+      if (out_ && !write([&] { out_->save_best(kept); }) && !best_is_of_this_step()) return;
+    }
+  }
+  training_->evaluated(now);
+  c_ = next;
+}
+
+// Of an evaluation whose best model could not be written: training changes that model now. It was
+// better, so patience begins anew; what is best remains what the disk has.
+void Trainer::go_on_without_best() {
+  training_->evaluated(monitored());
+  c_.worse = 0;
+  c_.due = false;
+}
+
+// --- the run ---
+
+void Trainer::finish_evaluation(Progress& bar) {
+  not_training([&] {
+    evaluate();
+    judge();
+  });
+  if (o_.quiet) return;
+  bar.write(str("step ", c_.step, "  train loss ", fixed_digits(loss_, 4), "  held-out loss ",
+                fixed_digits(eval_->loss, 4), "  accuracy ", percent_text(eval_->accuracy),
+                c_.best_step == c_.step ? "  best" : ""));
+}
+
+void Trainer::loop() {
+  const i64 save_every = o_.save_every ? o_.save_every : std::max<i64>(1, total_ / 10);
+  Progress bar({.desc = o_.recipe,
+                .total = total_,
+                .unit = "step",
+                .disable = o_.quiet,
+                .initial = c_.step});
+  if (o_.curve) curve_.emplace();
+  begin_ = start_ = logged_at_ = Clock::now();
+  if (c_.due) finish_evaluation(bar);  // of a run that ended in it
+  bool more = c_.step < total_ && !out_of_patience();
+  while (more && !signals_.stop_requested()) {
+    turn_ = {};
+    turn_begin_ = Clock::now();
+    more = train_one(bar);
+    if (c_.due) {
+      timed(&StepTime::evaluation, [&] { finish_evaluation(bar); });
+    }
+    signals_.agree(out_of_patience());
+    more = more && !signals_.done();
+    if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
+      timed(&StepTime::checkpoint, [&] { not_training([&] { write([&] { save(); }); }); });
+    if (c_.due && more) go_on_without_best();
+    turn_.total = seconds_since(turn_begin_);
+    times_.add(turn_);
+  }
+  if (curve_) curve_->draw();
+}
+
+int Trainer::run() {
+  load_data();
+  if (!o_.out.empty() && is_first()) out_.emplace(o_.out, metadata());
+  begin();
+  if (!o_.quiet) std::fputs(recipe_->model().summary().c_str(), stderr);
+  if (const std::string text = describe_ranks(ranks_); !o_.quiet && !text.empty())
+    std::fprintf(stderr, "%s: each has its part of every batch of %lld\n", text.c_str(),
+                 static_cast<long long>(d_.batch));
+  first_step_ = logged_step_ = c_.step;
+  if (c_.step == 0)
+    evaluate();
+  else if (is_first())
+    std::fprintf(stderr, "going on at step %lld of %lld\n", static_cast<long long>(c_.step),
+                 static_cast<long long>(total_));
+  if (!o_.quiet && c_.step == 0)
+    std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
+  try {
+    loop();
+  } catch (const CheckpointError&) {
+    keep_what_there_is(End::no_output);
+    throw;
+  } catch (const NumericError& e) {
+    report_non_finite(e, nullptr);  // of a device that told late
+    keep_what_there_is(End::alike);
+    throw;
+  } catch (...) {
+    keep_what_there_is(End::apart);
+    throw;
+  }
+  not_training([&] {
+    if (ranks_.size() > 1) shares_ = gather_shares(ranks_, times_.per_step());
+    save();
+    // A run that was over when it was resumed: its metrics have this, the report and summary not.
+    if (!eval_ && !signals_.stop_requested()) measure_held_out();
+    write_sample();
+    if (out_ && !exponents_.kept().empty()) out_->write_exponents(exponents_.kept());
+    if (out_) out_->write_report(report());
+  });
+  if (!is_first()) return signals_.exit_code();
+  print_exponents();
+  print_doubts();
+  print_summary();
+  if (signals_.stop_requested())
+    std::fprintf(stderr, "interrupted after step %lld; %s\n", static_cast<long long>(c_.step),
+                 out_ ? "the checkpoint is written, go on with --resume auto" : "nothing was kept");
+  else if (out_of_patience() && !o_.quiet)
+    std::fprintf(stderr, "stopped after step %lld: no better %s for %lld evaluations\n",
+                 static_cast<long long>(c_.step), o_.monitor.c_str(),
+                 static_cast<long long>(c_.worse));
+  return signals_.exit_code();
+}
+
+int train(const TrainOptions& options) {
+  return run_ranks({options.ranks, options.device, options.deadline},
+                   [&](dist::Communicator& comm, Device device) {
+                     TrainOptions own = options;
+                     own.device = to_string(device);
+                     if (options.dry_run) {
+                       if (comm.rank() == 0) dry_run(options);
+                       return 0;
+                     }
+                     try {
+                       return Trainer(own, comm).run();
+                     } catch (const OutOfMemory& e) {
+                       throw with_remedies(e, options);
+                     }
+                   });
+}
+
+}  // namespace wt::tools

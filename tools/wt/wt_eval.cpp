@@ -1,0 +1,78 @@
+// wt eval CKPT: a trained model over held-out data.
+#include <cmath>
+#include <cstdio>
+
+#include "warptape/core/files/json.h"
+#include "warptape/core/input_file.h"
+#include "warptape/tools/wt/model_options.h"
+#include "warptape/tools/wt/recipes/recipe_training.h"
+#include "warptape/tools/wt/training/evaluation.h"
+#include "warptape/tools/wt/wt.h"
+
+namespace wt::tools {
+namespace {
+
+struct EvalOptions : ModelOptions {
+  std::string data{};
+  std::vector<std::string> metrics = {"loss", "accuracy"};
+  i64 batch = 0;
+};
+
+void print_json(const TrainedModel& t, i64 samples,
+                const std::vector<std::unique_ptr<metrics::Metric>>& list) {
+  JsonObject j;
+  j.add("recipe", t.name).add("checkpoint", t.path).add("step", t.step).add("samples", samples);
+  for (const auto& m : list) j.add(m->name(), m->value());
+  std::printf("%s\n", j.str().c_str());
+}
+
+void print_table(const TrainedModel& t, i64 samples,
+                 const std::vector<std::unique_ptr<metrics::Metric>>& list,
+                 const metrics::ConfusionMatrix* confusion) {
+  std::printf("%s, step %lld%s, %lld samples\n\n", printable_path(t.path).c_str(),
+              static_cast<long long>(t.step), t.averaged ? " (averaged weights)" : "",
+              static_cast<long long>(samples));
+  for (const auto& m : list) std::printf("  %-12s %.4f\n", m->name().c_str(), m->value());
+  if (!confusion) return;
+  const std::vector<std::string> names = t.recipe->class_names();
+  std::printf("\n%s\n%s", confusion->report({.target_names = names}).text().c_str(),
+              confusion->text(names).c_str());
+}
+
+int eval(const EvalOptions& o) {
+  std::vector<std::unique_ptr<metrics::Metric>> list;
+  for (const std::string& name : o.metrics) list.push_back(metrics::make_metric(name));
+  const TrainedModel t = load_model(o);
+  const std::string& path = o.data.empty() ? t.data : o.data;
+  const RecipeData data = t.recipe->load(path);
+  check_samples(path, "held-out", data.held_out.size());
+  std::vector<metrics::Metric*> all;
+  for (const auto& m : list) all.push_back(m.get());
+  std::optional<metrics::ConfusionMatrix> confusion;
+  const std::vector<std::string> names = t.recipe->class_names();
+  if (!names.empty()) {
+    confusion.emplace(i64(names.size()));
+    all.push_back(&*confusion);
+  }
+  evaluate(*t.recipe, data.held_out, o.batch ? o.batch : t.recipe->defaults().eval_batch, all);
+  if (o.json)
+    print_json(t, data.held_out.size(), list);
+  else
+    print_table(t, data.held_out.size(), list, confusion ? &*confusion : nullptr);
+  return 0;
+}
+
+}  // namespace
+
+void add_eval(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("eval", "judge a trained model on held-out data");
+  auto o = std::make_shared<EvalOptions>();
+  add_model_options(*c, *o, "one JSON line instead of tables");
+  c->add_option("--data", o->data, "default: what the model was trained on");
+  c->add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
+      ->delimiter(',');
+  c->add_option("--batch", o->batch)->check(at_least(1));
+  c->callback([o, &code] { code = eval(*o); });
+}
+
+}  // namespace wt::tools

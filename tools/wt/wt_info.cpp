@@ -1,0 +1,82 @@
+// wt info: what this build and this machine have.
+#include <cstdio>
+#include <thread>
+
+#include "warptape/config.h"
+#include "warptape/core/build_info.h"
+#include "warptape/core/device.h"
+#include "warptape/core/files/json.h"
+#include "warptape/dist/mpi.h"
+#include "warptape/dist/nccl/nccl_api.h"
+#include "warptape/kernels/cuda/cudnn_api.h"
+#include "warptape/kernels/dispatch/run_first_use.h"
+#include "warptape/kernels/dispatch/run_tune_file.h"
+#include "warptape/tools/wt/wt.h"
+
+namespace wt::tools {
+namespace {
+
+void print_json() {
+  const BuildInfo& b = build_info();
+  JsonObject features;
+  for (const Feature& f : b.features)
+    features.add(f.name, f.on() ? (f.version[0] ? f.version : "on") : f.state);
+  JsonObject j;
+  j.add("version", b.version).add("commit", b.commit).add("compiler", b.compiler);
+  j.add("build_type", b.build_type).add("cuda_archs", b.cuda_archs);
+  j.add("cuda_devices", cuda::device_count());
+  j.add("cuda_why_not", cuda::is_available() ? std::string() : cuda::why_not());
+  j.add("threads", num_threads());
+  j.add("cudnn", cudnn_api() ? cudnn_version_text(cudnn_api()->version()) : std::string());
+  j.add("cudnn_why_not", std::string(cudnn_why_not() ? cudnn_why_not() : ""));
+  j.add("nccl", dist::nccl_api() ? dist::describe_nccl() : std::string());
+  j.add("nccl_why_not", std::string(dist::nccl_why_not() ? dist::nccl_why_not() : ""));
+  j.add("mpi_library", dist::mpi_library());
+  j.add_raw("features", features.str());
+  std::printf("%s\n", j.str().c_str());
+}
+
+void print_table() {
+  const BuildInfo& b = build_info();
+  std::printf("warptape %s%s%s  (%s, %s%s%s)\n", b.version, b.commit[0] ? " " : "", b.commit,
+              b.compiler, b.build_type, b.sanitizers[0] ? ", " : "", b.sanitizers);
+  std::printf("\ndevices\n");
+  std::printf("  cpu     %u threads of the machine, %d used\n", std::thread::hardware_concurrency(),
+              num_threads());
+  std::printf("  simt    %s\n", WARPTAPE_HAS_SIMT
+                                    ? "the CUDA kernels, run by the executor on the cpu"
+                                    : "not here: configure with -DWARPTAPE_WITH_SIMT=ON");
+  if (cuda::is_available())
+    std::printf("  cuda    %d device%s\n", cuda::device_count(),
+                cuda::device_count() > 1 ? "s" : "");
+  else
+    std::printf("  cuda    not here: %s\n", cuda::why_not().c_str());
+  for (int i = 0; i < cuda::device_count(); ++i)
+    std::printf("  cuda:%d  %s; wt tune: %s; first uses of kernels: %s\n", i,
+                cuda::properties(i).name.c_str(), describe_tuning(Device::cuda(i)).c_str(),
+                describe_first_uses(Device::cuda(i)).c_str());
+  std::printf("\nparts\n");
+  for (const Feature& f : b.features) {
+    std::printf("  %-12s %-8s %s%s%s\n", f.name, f.state, f.version, f.on() ? "" : "  ",
+                f.on() ? "" : f.how_to_get);
+    if (f.on() && f.name == std::string("mpi"))
+      std::printf("  %-12s %-8s %s\n", "", "", dist::mpi_library().c_str());
+  }
+  std::printf("\nfound when they are asked for\n  cudnn        %s\n", describe_cudnn().c_str());
+  std::printf("  nccl         %s\n", dist::describe_nccl().c_str());
+  std::printf("\nlimits\n  %d dimensions, 64-bit sizes\n", kMaxDims);
+}
+
+}  // namespace
+
+void add_info(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("info", "version, features, devices, limits");
+  auto json = std::make_shared<bool>(false);
+  c->add_flag("--json", *json, "one JSON object");
+  c->callback([json, &code] {
+    *json ? print_json() : print_table();
+    code = 0;
+  });
+}
+
+}  // namespace wt::tools

@@ -1,0 +1,235 @@
+// wt ops: one row an operator, and one a factory.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "warptape/autograd/op_list.h"
+#include "warptape/autograd/op_saving.h"
+#include "warptape/core/error.h"
+#include "warptape/kernels/run.h"
+#include "warptape/tools/wt/training/factories.h"
+#include "warptape/tools/wt/wt.h"
+
+namespace wt::tools {
+namespace {
+
+// What the operator tests proved; they write the file and compare it.
+struct OpFacts {
+  const char *name, *dtypes;
+  int derivatives, cases;
+  const char* contracts;  // forward first
+  // What has kernels on simt, of values and gradients: "all", "part" or "none"; cuda has the same
+  // sources. Where it is part: what is lacking, "; " between.
+  const char *on_simt, *lacking;
+  // For a backward of all operands: "operand 0, its result", "nothing", "as its parts" of operators
+  // made of others, "-" of those without a gradient. "its own": statistics, a mask.
+  const char* held;
+};
+constexpr OpFacts kFacts[] = {
+#include "warptape/tools/op_facts.inc"
+};
+
+std::vector<std::string> words(const char* text) {
+  std::istringstream in(text);
+  std::vector<std::string> r;
+  for (std::string word; in >> word;) r.push_back(word);
+  return r;
+}
+
+const char* autocast_name(Autocast a) {
+  switch (a) {
+    case Autocast::lower:
+      return "lower";
+    case Autocast::f32:
+      return "f32";
+    case Autocast::promote:
+      return "promote";
+    case Autocast::none:
+      break;
+  }
+  return "-";
+}
+
+bool is_built(DeviceKind d) {
+  for (const ContractInfo& c : all_contracts())
+    if (c.count(d) > 0) return true;
+  return false;
+}
+
+const char* support(const OpFacts& f, DeviceKind d) {
+  return d == DeviceKind::cpu ? "all" : is_built(d) ? f.on_simt : "none";
+}
+
+// Of all these contracts, in the order in which the device lists them.
+std::vector<std::string> variants_of(const std::vector<std::string>& contracts, DeviceKind d) {
+  std::vector<std::string> names;
+  for (const std::string& contract : contracts)
+    for (const ContractInfo& c : all_contracts()) {
+      if (contract != c.name) continue;
+      for (int i = 0; i < c.count(d); ++i) {
+        const std::string name = c.variant(d, i).name;
+        if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      }
+    }
+  return names;
+}
+
+// None where the operator does not run, although a part that it is made of may.
+std::vector<std::string> variants(const OpFacts& f, DeviceKind d) {
+  if (support(f, d) == std::string_view("none")) return {};
+  return variants_of(words(f.contracts), d);
+}
+
+std::vector<std::string> lacking(const OpFacts& f) {
+  std::vector<std::string> list;
+  std::string rest = f.lacking;
+  for (size_t end; !rest.empty(); rest.erase(0, end == rest.npos ? end : end + 2)) {
+    end = rest.find("; ");
+    list.push_back(rest.substr(0, end));
+  }
+  return list;
+}
+
+const OpInfo& info_of(const OpFacts& f) {
+  for (const OpInfo* i : all_ops())
+    if (std::string_view(i->name) == f.name) return *i;
+  throw InternalError(std::string("tools/op_facts.inc names ") + f.name + ", which is no operator");
+}
+
+// view: the result lies in the operand's memory. composite: made of other operators. host: computed
+// on the cpu by no kernel, and copied to the device.
+const char* kind_of(const OpFacts& f) {
+  const OpInfo& info = info_of(f);
+  return info.view ? "view" : !*f.contracts ? "host" : info.composite ? "composite" : "kernel";
+}
+
+// The policies of SaveScope under which less is held, but for offload, which takes everything:
+// bit_mask, a bit an element; recompute, the result is made again; invert, from the result.
+std::vector<std::string> policies_of(const OpInfo& op) {
+  std::vector<std::string> names;
+  const OpSaving* saving = saving_of(&op);
+  if (op.sign_of_output) names.push_back("bit_mask");
+  if (saving && saving->again) names.push_back("recompute");
+  if (saving && saving->inverse) names.push_back("invert");
+  return names;
+}
+
+void print_ops_as_json() {
+  for (const OpFacts& f : kFacts) {
+    nlohmann::ordered_json row;
+    row["name"] = f.name;
+    row["dtypes"] = words(f.dtypes);
+    row["derivatives"] = f.derivatives;
+    row["autocast"] = autocast_name(info_of(f).autocast);
+    row["cases"] = f.cases;
+    for (int d = 0; d < kNumDeviceKinds; ++d)
+      row["variants"][device_kind_name(DeviceKind(d))] = variants(f, DeviceKind(d));
+    row["kind"] = kind_of(f);
+    for (int d = 0; d < kNumDeviceKinds; ++d)
+      row["devices"][device_kind_name(DeviceKind(d))] = support(f, DeviceKind(d));
+    row["lacking_on_simt"] = lacking(f);
+    row["held"] = f.held;
+    row["policies"] = policies_of(info_of(f));
+    fmt::print("{}\n", row.dump());
+  }
+}
+
+std::vector<std::string> variants(const Factory& f, DeviceKind d) {
+  return f.contract ? variants_of(words(f.contract), d) : std::vector<std::string>{};
+}
+
+void print_factories_as_json() {
+  for (const Factory& f : kFactories) {
+    nlohmann::ordered_json row;
+    row["name"] = f.name;
+    row["kind"] = f.contract ? "factory" : "host";
+    for (int d = 0; d < kNumDeviceKinds; ++d) {
+      const DeviceKind kind = DeviceKind(d);
+      row["variants"][device_kind_name(kind)] = variants(f, kind);
+      row["devices"][device_kind_name(kind)] =
+          kind == DeviceKind::cpu || is_built(kind) ? "all" : "none";
+    }
+    fmt::print("{}\n", row.dump());
+  }
+}
+
+// "  cpu: a,b  simt: c"
+template <class F>
+std::string listed_variants(const F& f) {
+  std::string text;
+  for (int d = 0; d < kNumDeviceKinds; ++d) {
+    const std::vector<std::string> names = variants(f, DeviceKind(d));
+    if (!names.empty())
+      text += fmt::format("  {}: {}", device_kind_name(DeviceKind(d)), joined(names));
+  }
+  return text;
+}
+
+void print_factories_as_table() {
+  fmt::print("\n{:<20}{}\n", "factory", "made by, and variants");
+  for (const Factory& f : kFactories)
+    fmt::print("{:<20}{}{}\n", f.name,
+               !f.contract    ? "the host, and copied"
+               : !*f.contract ? "nothing: no element is written"
+                              : f.contract,
+               listed_variants(f));
+}
+
+void print_ops_as_table() {
+  fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<24}{:<20}{}\n", "operator", "dtypes", "deriv.",
+             "autocast", "cases", "held for backward", "less under", "variants");
+  for (const OpFacts& f : kFacts) {
+    const std::string kind = kind_of(f);
+    std::string devices = kind == "kernel" ? "" : kind;
+    for (int d = 0; d < kNumDeviceKinds; ++d) {
+      const std::vector<std::string> names = variants(f, DeviceKind(d));
+      if (names.empty()) continue;
+      const bool part = support(f, DeviceKind(d)) == std::string_view("part");
+      devices +=
+          fmt::format("{}{}{}: {}", devices.empty() ? "" : "  ", device_kind_name(DeviceKind(d)),
+                      part ? " (in part)" : "", joined(names));
+    }
+    fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<22}  {:<18}  {}\n", f.name, f.dtypes,
+               f.derivatives, autocast_name(info_of(f).autocast), f.cases, f.held,
+               joined(policies_of(info_of(f))), devices);
+  }
+}
+
+}  // namespace
+
+std::string joined(const std::vector<std::string>& list) {
+  std::string text;
+  for (const std::string& s : list) text += (text.empty() ? "" : ",") + s;
+  return text.empty() ? "-" : text;
+}
+
+std::vector<std::string> contracts_of_operator(const std::string& name) {
+  for (const OpFacts& f : kFacts)
+    if (name == f.name) return words(f.contracts);
+  return {};
+}
+
+void add_ops(CLI::App& app, int& code) {
+  CLI::App* c = app.add_subcommand("ops",
+                                   "operators: dtypes, derivatives, autocast class, test cases, "
+                                   "what backward holds and which save "
+                                   "policies make that less, kernel variants; factories");
+  auto json = std::make_shared<bool>(false);
+  c->add_flag("--json", *json, "one JSON object a line");
+  c->callback([json, &code] {
+    if (*json) {
+      print_ops_as_json();
+      print_factories_as_json();
+    } else {
+      print_ops_as_table();
+      print_factories_as_table();
+    }
+    code = 0;
+  });
+}
+
+}  // namespace wt::tools
