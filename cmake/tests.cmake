@@ -162,8 +162,8 @@ function(wt_tests)
     foreach(file IN LISTS files)
       string(REGEX REPLACE "^(.*/)?([^/]+)_test[.]cpp$" "\\2" stem "${file}")
       if(flavour STREQUAL "plain" OR
-         flavour STREQUAL "asan" AND NOT "PLAIN" IN_LIST options_${stem} OR
-         flavour STREQUAL "race" AND "RACE" IN_LIST options_${stem})
+         (flavour STREQUAL "asan" AND NOT "PLAIN" IN_LIST options_${stem}) OR
+         (flavour STREQUAL "race" AND "RACE" IN_LIST options_${stem}))
         wt_add_test(${file} ${flavour} ${program} ${options_${stem}})
       endif()
       if(flavour STREQUAL "plain" AND "GPU" IN_LIST options_${stem} AND WARPTAPE_HAS_CUDA)

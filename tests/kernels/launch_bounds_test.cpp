@@ -12,20 +12,19 @@
 TEST_CASE("kernels: every one has launch bounds") {
   namespace fs = std::filesystem;
   int kernels = 0;
-  for (const fs::path folder : {WT_SOURCE_DIR "/kernels", WT_SOURCE_DIR "/kernels/device"})
-    for (const auto& entry : fs::directory_iterator(folder)) {
-      const std::string extension = entry.path().extension().string();
-      if (extension != ".cu" && extension != ".cuh") continue;
-      std::stringstream text;
-      text << std::ifstream(entry.path()).rdbuf();
-      // Outside comments: a definition begins a line.
-      const std::string source = "\n" + text.str();
-      const std::regex kernel("\n__global__ void(\\s+)(\\w+)");
-      for (std::sregex_iterator it(source.begin(), source.end(), kernel), end; it != end; ++it) {
-        ++kernels;
-        INFO(entry.path().filename().string() << ": " << (*it)[2].str());
-        CHECK((*it)[2].str() == "__launch_bounds__");
-      }
+  for (const auto& entry : fs::recursive_directory_iterator(WT_SOURCE_DIR "/kernels")) {
+    const std::string extension = entry.path().extension().string();
+    if (extension != ".cu" && extension != ".cuh") continue;
+    std::stringstream text;
+    text << std::ifstream(entry.path()).rdbuf();
+    // Outside comments: a definition begins a line.
+    const std::string source = "\n" + text.str();
+    const std::regex kernel("\n__global__ void(\\s+)(\\w+)");
+    for (std::sregex_iterator it(source.begin(), source.end(), kernel), end; it != end; ++it) {
+      ++kernels;
+      INFO(entry.path().filename().string() << ": " << (*it)[2].str());
+      CHECK((*it)[2].str() == "__launch_bounds__");
     }
+  }
   CHECK(kernels > 60);
 }

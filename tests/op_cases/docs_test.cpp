@@ -164,7 +164,7 @@ struct Formula {
 };
 std::map<std::string, Formula> read_formulas() {
   std::string text;
-  for (const char* file : {"pointwise_formulas.h", "pointwise_activations.h"})
+  for (const char* file : {"pointwise/pointwise_formulas.h", "pointwise_activations.h"})
     text += text_of(source_root() / "kernels" / file);
   std::map<std::string, Formula> found;
   static const std::regex entry(R"re(\n(?:(WT_\w+)\((\w+)|struct (\w+) :))re");

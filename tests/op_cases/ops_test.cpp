@@ -68,11 +68,11 @@ std::string text_of(const std::filesystem::path& file) {
   out << in.rdbuf();
   return out.str();
 }
-// Every first group of `pattern` in the files of a folder that end with `ending`.
+// Every first group of `pattern` in the files of a folder and its rooms that end with `ending`.
 std::set<std::string> matches(const char* folder, const std::string& ending, const char* pattern) {
   std::set<std::string> found;
   const std::regex regex(pattern);
-  for (const auto& f : std::filesystem::directory_iterator(source_root() / folder)) {
+  for (const auto& f : std::filesystem::recursive_directory_iterator(source_root() / folder)) {
     if (!f.path().string().ends_with(ending)) continue;
     const std::string text = text_of(f.path());
     for (std::sregex_iterator m(text.begin(), text.end(), regex), end; m != end; ++m)

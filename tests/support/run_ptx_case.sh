@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# run_ptx_case.sh BUILD PROGRAM ARGS...: a ctest entry that walks the emulated cuda device, with two seeds
+# run_ptx_case.sh BUILD PROGRAM ARGS...: a ctest entry that walks the emulated cuda device, the cpu beside it
+# where results are compared (not for the operators' matrix and whole steps), with two seeds
 # of interleaving, and where limits matter with the shared memory of smaller GPUs. Each ends with the
 # emulator's count of what ran.
 set -u
 here=$(dirname "${BASH_SOURCE[0]}")
 build=$1
 shift
-export WT_TEST_DEVICES=cuda WT_EMU_SUMMARY=1 WT_EMU_DEVICES=2
+export WT_TEST_DEVICES=cpu,cuda WT_EMU_SUMMARY=1 WT_EMU_DEVICES=2
+case $* in *ops_test* | *torch_test* | *steps_test*) WT_TEST_DEVICES=cuda ;; esac
 # Whole training steps: values. Each of their kernels has tests with both seeds.
 case $* in *steps_test*) WT_EMU_SEEDS=${WT_EMU_SEEDS:-1} ;; esac
 export LD_LIBRARY_PATH="$build/emulator${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"

@@ -3,6 +3,7 @@
 #pragma once
 #include <cmath>
 #include <functional>
+#include <initializer_list>
 #include <set>
 #include <string>
 #include <vector>
@@ -47,6 +48,18 @@ void for_each_variant(Device d, const Args& args, const std::function<void()>& c
     check();
     if (ran) ran->insert(name);
   }
+}
+
+// That these variants ran, "cpu:reference" or "simt:warp", where this run walks their device; what
+// simt has cuda has too.
+inline void check_ran(const std::set<std::string>& ran, std::initializer_list<const char*> names) {
+  for (const std::string name : names)
+    for (const Device& d : kernel_devices()) {
+      const std::string kind = device_kind_name(d.kind), variant = name.substr(name.find(':') + 1);
+      if ((kind == "cpu") != name.starts_with("cpu:")) continue;
+      INFO(kind << ":" << variant);
+      CHECK(ran.count(kind + ":" + variant) == 1);
+    }
 }
 
 // Values in [-scale, scale), the same everywhere.

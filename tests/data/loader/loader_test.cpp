@@ -267,7 +267,9 @@ TEST_CASE("loader: one an epoch leaves no memory behind, read to the end or not"
     };
     CAPTURE(batches);
     const i64 before = after(5);
-    CHECK(after(40) - before < 200'000);  // a batch has 64 KiB
+    // A batch has 64 KiB. How many of them two workers have under way at once differs from loader to
+    // loader, by up to six; one left behind by each loader would be 2.5 MB.
+    CHECK(after(40) - before < 6 * 64 * 1024);
   }
 }
 
