@@ -85,8 +85,8 @@ bool give_to_graph(Device d, void* data, i64 bytes) noexcept;
 // Blocks of graphs that tensors hold: while there are any, give_to_graph() must be asked.
 extern constinit std::atomic<i64> graph_blocks;
 
-// core/memory/storage.cpp: the device's allocator, past all graphs. Null: the device has no memory
-// left.
+// core/memory/caching_allocator.cpp: the device's allocator, past all graphs. Null: the device has
+// no memory left.
 void* take_device_block(Device d, i64 bytes);
 void give_device_block(Device d, void* data, i64 bytes) noexcept;
 

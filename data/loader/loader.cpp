@@ -5,8 +5,8 @@
 #include <numeric>
 
 #include "warptape/core/permutation.h"
-#include "warptape/data/loader/batch_pool.h"
 #include "warptape/data/loader/loader_parts.h"
+#include "warptape/data/loader/loader_threads.h"
 #include "warptape/data/loader/prefetch.h"
 
 namespace wt::data {

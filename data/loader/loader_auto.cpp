@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "warptape/core/error.h"
-#include "warptape/data/loader/batch_pool.h"
 #include "warptape/data/loader/loader_parts.h"
+#include "warptape/data/loader/loader_threads.h"
 #include "warptape/data/loader/type_name.h"
 
 namespace wt::data::detail {

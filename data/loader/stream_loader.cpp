@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "warptape/core/error.h"
-#include "warptape/data/loader/batch_pool.h"
 #include "warptape/data/loader/draws.h"
 #include "warptape/data/loader/loader_parts.h"
+#include "warptape/data/loader/loader_threads.h"
 #include "warptape/data/loader/prefetch.h"
 #include "warptape/data/loader/stream_parts.h"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 SOURCES = [
     "kernels/*.h", "kernels/*/*.*", "autograd/*.cpp", "autograd/*.h", "autograd/*/*.*",
     "autograd/ops/internal/*.*", "nn/*.h", "nn/*/*.*", "optim/*.cpp", "optim/*.h", "optim/*/*.*", "core/slices.*",
-    "core/shape.*", "core/tensor.cpp", "core/memory/storage.cpp", "core/factories.cpp", "core/frame.cpp",
+    "core/shape.*", "core/tensor.cpp", "core/memory/caching_allocator.cpp", "core/factories.cpp", "core/frame.cpp",
     "core/memory/copy_bytes.cpp", "core/geometry.h",
 ]
 # Without a GPU nothing runs these; or they hold declarations only.

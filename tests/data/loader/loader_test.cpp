@@ -267,8 +267,8 @@ TEST_CASE("loader: one an epoch leaves no memory behind, read to the end or not"
     };
     CAPTURE(batches);
     const i64 before = after(5);
-    // A batch has 64 KiB. How many of them two workers have under way at once differs from loader to
-    // loader, by up to six; one left behind by each loader would be 2.5 MB.
+    // A batch has 64 KiB. How many of them two workers have under way at once differs from loader
+    // to loader, by up to six; one left behind by each loader would be 2.5 MB.
     CHECK(after(40) - before < 6 * 64 * 1024);
   }
 }

@@ -1,4 +1,4 @@
-#include "warptape/data/loader/batch_pool.h"
+#include "warptape/data/loader/loader_threads.h"
 
 #include <unistd.h>
 
