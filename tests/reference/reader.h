@@ -1,4 +1,4 @@
-// Numbers from PyTorch that tests compare with: tools/make_reference.py writes them and describes
+// Numbers from PyTorch that tests compare with: tools/generators/make_reference.py writes them and describes
 // the format. Standard library only.
 #pragma once
 #include <algorithm>

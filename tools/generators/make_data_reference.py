@@ -30,7 +30,7 @@ import numpy
 import sklearn
 from sklearn.metrics import classification_report
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "reference" / "data"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "data"
 
 
 def npz():

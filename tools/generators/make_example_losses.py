@@ -445,7 +445,7 @@ MODELS = [vae, dcgan, wgan_gp, maml, unet, seq2seq_attention, vit, second_deriva
 
 
 def main():
-    folder = pathlib.Path(__file__).resolve().parent / "examples"
+    folder = pathlib.Path(__file__).resolve().parents[1] / "examples"
     file = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else folder / "torch_losses.h"
     torch.set_num_threads(1)
     lines = [f"// Made by tools/generators/make_example_losses.py with PyTorch {torch.__version__}.",

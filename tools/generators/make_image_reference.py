@@ -21,7 +21,7 @@ from torchvision.transforms.v2 import functional as F
 FOLDER = pathlib.Path(
     sys.argv[1]
     if len(sys.argv) > 1
-    else pathlib.Path(__file__).resolve().parent.parent / "tests" / "reference" / "images"
+    else pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "images"
 )
 NEAREST, BILINEAR = InterpolationMode.NEAREST, InterpolationMode.BILINEAR
 

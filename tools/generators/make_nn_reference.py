@@ -19,7 +19,7 @@ from torch import nn
 FOLDER = pathlib.Path(
     sys.argv[1]
     if len(sys.argv) > 1
-    else pathlib.Path(__file__).resolve().parent.parent / "tests" / "reference" / "nn"
+    else pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "nn"
 )
 
 

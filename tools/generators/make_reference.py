@@ -40,7 +40,7 @@ STEPS = 50
 FOLDER = pathlib.Path(
     sys.argv[1]
     if len(sys.argv) > 1
-    else pathlib.Path(__file__).resolve().parent.parent / "tests" / "reference"
+    else pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference"
 )
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "i64"}
 FORMATS = {"f64": "%.17g", "f32": "%.9g", "i64": "%d"}

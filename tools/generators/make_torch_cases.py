@@ -18,7 +18,7 @@ import tempfile
 import torch
 from torch.nn import functional as F
 
-FOLDER = pathlib.Path(__file__).resolve().parent.parent / "tests" / "reference" / "torch"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "torch"
 DTYPES = {"f64": torch.float64, "i64": torch.int64, "bool": torch.bool}
 
 

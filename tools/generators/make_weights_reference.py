@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests" / "reference" / "weights")
 
 

@@ -24,7 +24,7 @@ wt=$1 has_mpi=$2 part=$3
 command -v mpirun >/dev/null || { echo "SKIPPED: no mpirun"; exit 77; }
 self=$(readlink -f "$0")
 . "${self%/*}/mpi_env.sh"
-. "${self%/*}/../support/tiny_fashion.sh"
+. "${self%/*}/../../support/tiny_fashion.sh"
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-mpi-train-XXXXXX")
 export WT_RANKS=$here
 mpirun_pid=""

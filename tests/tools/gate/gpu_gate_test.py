@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.dirname(os.path.dirname(HERE))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 STAND_IN = os.path.join(HERE, "gpu_gate_stand_in.py")
 CONTRACTS = ["matmul", "softmax_forward", "sum", "adam_step"]
 PARTS = ["probe", "check", "tests", "ceilings", "steps", "tune", "nccl", "memcheck", "initcheck",

@@ -5,7 +5,7 @@
 #               kernels, each kind of fault, planted
 set -u
 part=$1 build=$2
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
 command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 [ "$part" = stand_ins ] && exec python3 "$root/tests/tools/gate/gpu_gate_test.py"
 dir=$(mktemp -d)

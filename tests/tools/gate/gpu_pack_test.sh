@@ -2,7 +2,7 @@
 # gpu_pack_test.sh: the pack of tools/gpu_gate.sh, built as docs/gpu_gate.md says: its size, what it is made of,
 # and how long unpacking and starting take. Compiles nothing that the compiler cache has from preset ci.
 set -u
-cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 1
+cd "$(dirname "${BASH_SOURCE[0]}")/../../.." || exit 1
 command -v python3 >/dev/null || { echo "SKIPPED: no python3"; exit 77; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

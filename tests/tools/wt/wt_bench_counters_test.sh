@@ -4,7 +4,7 @@
 # Usage: wt_bench_counters_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
-root=$(cd "${0%/*}/../.." && pwd)
+root=$(cd "${0%/*}/../../.." && pwd)
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 bad=0

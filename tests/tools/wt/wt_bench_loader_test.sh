@@ -8,7 +8,7 @@ bad=0
 here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 fail() { echo "FAILED: $*"; bad=1; }
-. "$(dirname "$0")/../support/tiny_fashion.sh"
+. "$(dirname "$0")/../../support/tiny_fashion.sh"
 tiny_fashion "$here/data" 100 20
 mkdir "$here/tmp"
 export TMPDIR=$here/tmp

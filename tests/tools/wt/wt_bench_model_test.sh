@@ -3,7 +3,7 @@
 # table. Usage: wt_bench_model_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
-table=$(cd "${0%/*}/../.." && pwd)/bench/sass/sm_90a.txt
+table=$(cd "${0%/*}/../../.." && pwd)/bench/sass/sm_90a.txt
 bad=0
 fail() { echo "FAILED: $*"; bad=1; }
 

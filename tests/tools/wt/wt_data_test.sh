@@ -3,7 +3,7 @@
 # full, and that a pack is there whole or not at all. Usage: wt_data_test.sh PATH_OF_WT
 set -uo pipefail
 wt=$1
-root=$(cd "${0%/*}/../.." && pwd)
+root=$(cd "${0%/*}/../../.." && pwd)
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-data-XXXXXX")
 trap 'rm -rf "$here"' EXIT
 . "$root/tests/support/tiny_fashion.sh"

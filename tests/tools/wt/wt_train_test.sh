@@ -13,7 +13,7 @@ field() { sed -n "s/.*\"$1\":\([-0-9.e+]*\).*/\1/p" | tail -n 1; }
 # metrics without what depends on time and memory
 history() { sed -E 's/,"items_per_second":[^,}]*,"bytes":[^,}]*,"slowest_ms":[^,}]*//' "$1"; }
 
-. "${0%/*}/../support/tiny_fashion.sh"
+. "${0%/*}/../../support/tiny_fashion.sh"
 
 # A GPT that is small enough for many runs.
 tiny="--set layers=1 --set heads=2 --set channels=16 --set context=16 --set dropout=0.1"
