@@ -1,5 +1,5 @@
-// Numbers from PyTorch that tests compare with: tools/generators/make_reference.py writes them and describes
-// the format. Standard library only.
+// Numbers from PyTorch that tests compare with: tools/generators/make_reference.py writes them and
+// describes the format. Standard library only.
 #pragma once
 #include <algorithm>
 #include <cstdint>
