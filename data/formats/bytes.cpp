@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #if WARPTAPE_HAS_ZLIB
 #include <zlib.h>
 #endif
@@ -30,10 +31,9 @@ Packing packing_of(const InputFile& file) {
 
 #if !WARPTAPE_HAS_ZLIB || !WARPTAPE_HAS_LZMA
 [[noreturn]] void no_library(const InputFile& file, const char* format, const char* library,
-                             const char* command, const char* package) {
+                             const char* part, const char* command) {
   throw NotAvailable(str(printable(file.path(), 400), " is ", format, " and this build has no ",
-                         library, "\n  Try ", command, ", or install ", package,
-                         " and configure again"));
+                         library, ": ", why_without(part), "\n  Try ", command));
 }
 #endif
 
@@ -125,7 +125,7 @@ class Content::Gzip final : public Unpacker {
 class Content::Gzip final : public Unpacker {
  public:
   Gzip(const InputFile& file, u64) : Unpacker(file, 0, "", "") {
-    no_library(file, "gzip", "zlib", "gunzip", "zlib1g-dev");
+    no_library(file, "gzip", "zlib", "zlib", "gunzip");
   }
 
  private:
@@ -185,7 +185,7 @@ class Content::Xz final : public Unpacker {
 class Content::Xz final : public Unpacker {
  public:
   Xz(const InputFile& file, u64) : Unpacker(file, 0, "", "") {
-    no_library(file, "xz", "liblzma", "unxz", "liblzma-dev");
+    no_library(file, "xz", "liblzma", "lzma", "unxz");
   }
 
  private:

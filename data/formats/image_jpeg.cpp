@@ -2,6 +2,7 @@
 // Through libjpeg's own interface, as TurboJPEG's keeps the first warning only: a harmless one
 // would hide damage.
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
@@ -222,9 +223,8 @@ Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const Image
 #else
 
 Tensor read_jpeg(const std::string& path, std::span<const u8>, const ImageOptions&) {
-  throw NotAvailable(str(printable(path, 400),
-                         " is JPEG and this build has no libjpeg-turbo\n  Try convert FILE.jpg "
-                         "FILE.ppm, or install libjpeg-dev and configure again"));
+  throw NotAvailable(str(printable(path, 400), " is JPEG and this build has no libjpeg-turbo: ",
+                         why_without("jpeg"), "\n  Try convert FILE.jpg FILE.ppm"));
 }
 
 #endif

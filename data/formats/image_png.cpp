@@ -1,5 +1,6 @@
 // PNG by libspng (https://libspng.org/docs/api/), which reads untrusted files and is fuzzed.
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_SPNG
@@ -243,9 +244,8 @@ Tensor read_png(const std::string& path, std::span<const u8> bytes, const ImageO
 #else
 
 Tensor read_png(const std::string& path, std::span<const u8>, const ImageOptions&) {
-  throw NotAvailable(str(printable(path, 400),
-                         " is PNG and this build has no libspng\n  Try convert FILE.png FILE.ppm, "
-                         "or install libspng-dev and configure again"));
+  throw NotAvailable(str(printable(path, 400), " is PNG and this build has no libspng: ",
+                         why_without("spng"), "\n  Try convert FILE.png FILE.ppm"));
 }
 
 #endif

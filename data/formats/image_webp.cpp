@@ -1,5 +1,6 @@
 // WebP by libwebp (https://developers.google.com/speed/webp/docs/api).
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_WEBP
@@ -52,9 +53,8 @@ Tensor read_webp(const std::string& path, std::span<const u8> bytes, const Image
 #else
 
 Tensor read_webp(const std::string& path, std::span<const u8>, const ImageOptions&) {
-  throw NotAvailable(str(printable(path, 400),
-                         " is WebP and this build has no libwebp\n  Try convert FILE.webp "
-                         "FILE.png, or install libwebp-dev and configure again"));
+  throw NotAvailable(str(printable(path, 400), " is WebP and this build has no libwebp: ",
+                         why_without("webp"), "\n  Try convert FILE.webp FILE.png"));
 }
 
 #endif

@@ -1,5 +1,6 @@
 // PNG by libspng, written whole or not at all.
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/data/image.h"
@@ -44,8 +45,7 @@ std::string png_of(const Tensor& image) {
   check(status);
   return {static_cast<const char*>(png.get()), size};
 #else
-  throw NotAvailable(
-      "[png_of] this build has no libspng\n  Try installing libspng-dev and configure again");
+  throw NotAvailable(str("[png_of] this build has no libspng: ", why_without("spng")));
 #endif
 }
 

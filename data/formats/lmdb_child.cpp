@@ -1,6 +1,7 @@
 #include "warptape/data/formats/lmdb_child.h"
 
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/hold_write_signals.h"
 #include "warptape/core/input_file.h"
@@ -404,9 +405,9 @@ bool detail::LmdbChild::ask(LmdbAsk what, std::string_view with, std::string& ke
 namespace wt::data::detail {
 
 LmdbChild::LmdbChild(const std::string& file, double, u64) : file_(file) {
-  throw NotAvailable(str(printable_path(file),
-                         " is an LMDB database and this build has no liblmdb\n  Try installing "
-                         "liblmdb-dev and configure again"));
+  throw NotAvailable(
+      str(printable_path(file),
+          " is an LMDB database and this build has no liblmdb: ", why_without("lmdb")));
 }
 LmdbChild::~LmdbChild() = default;
 bool LmdbChild::ask(LmdbAsk, std::string_view, std::string&, std::string&) { return false; }

@@ -1,4 +1,5 @@
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/files/hold_write_signals.h"
 #include "warptape/data/formats/lmdb_parts.h"
@@ -171,8 +172,7 @@ u64 LmdbWriter::map_bytes() const { return impl_->map_bytes; }
 namespace wt::data {
 struct LmdbWriter::Impl {};
 LmdbWriter::LmdbWriter(const std::string&, std::vector<ShardField>, const LmdbWriterOptions&) {
-  throw NotAvailable(
-      "[LmdbWriter] this build has no liblmdb\n  Try installing liblmdb-dev and configure again");
+  throw NotAvailable(str("[LmdbWriter] this build has no liblmdb: ", why_without("lmdb")));
 }
 void LmdbWriter::add(const ShardRecord&) {}
 void LmdbWriter::finish() {}

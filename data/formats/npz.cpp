@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/files/file_shape.h"
 #include "warptape/core/npy.h"
@@ -61,8 +62,8 @@ class NpzFile::Stream {
 #else
     if (m.method == kDeflated)
       throw NotAvailable(str(label_,
-                             " is deflated and this build has no zlib\n  Try np.savez instead of "
-                             "np.savez_compressed, or install zlib1g-dev and configure again"));
+                             " is deflated and this build has no zlib: ", why_without("zlib"),
+                             "\n  Try np.savez instead of np.savez_compressed"));
 #endif
   }
   ~Stream() {

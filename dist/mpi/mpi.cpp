@@ -1,6 +1,7 @@
 #include "warptape/dist/mpi.h"
 
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/frame.h"
 
@@ -198,10 +199,7 @@ std::string mpi_library() { return mpi_words(); }
 namespace wt::dist {
 
 std::unique_ptr<Communicator> mpi_world(MpiOptions, Frame) {
-  throw NotAvailable(
-      "[mpi_world] this build has no MPI: it was not found when warptape was configured, or "
-      "WARPTAPE_WITH_MPI is OFF\n  Try apt-get install libopenmpi-dev openmpi-bin, and build "
-      "again");
+  throw NotAvailable(str("[mpi_world] this build has no MPI: ", why_without("mpi")));
 }
 
 std::string mpi_library() { return {}; }

@@ -17,8 +17,7 @@ CudaState* make_state(const CudaApi* api) {
   auto* s = new CudaState;
   s->api = api;
   if (!api) {
-    s->why_not =
-        "this build has no cuda (configure found no CUDA toolkit; `wt info` says how to get it)";
+    s->why_not = str("this build has no cuda: ", why_without("cuda"));
     return s;
   }
   int count = 0;  // an error leaves it as it is

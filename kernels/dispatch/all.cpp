@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "warptape/config.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/cuda/api.h"
@@ -78,8 +79,7 @@ static void start_memory(DeviceKind k) {
   if (k == DeviceKind::simt) return start_simt_device();
 #else
   if (k == DeviceKind::simt)
-    throw NotAvailable(
-        str("this build has no kernels for simt: configure it with ", "-DWARPTAPE_WITH_SIMT=ON"));
+    throw NotAvailable(str("this build has no simt: ", why_without("simt")));
 #endif
   throw InternalError(str(device_kind_name(k), " has nothing to start"));
 }

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "warptape/core/at_line.h"
+#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/suggest.h"
@@ -167,6 +168,10 @@ void no_variant(const char* contract, const OpInfo* op, DeviceKind d, u32 built,
   if (built >> int(d) & 1)
     throw NotAvailable(str(name, "the kernel '", contract, "' has no variant on ", device,
                            " that takes these arguments", why ? ": " : "", why ? why : "", at));
+  // Nobody is to write a kernel that was only left out of this build.
+  if (const std::string lacks = why_without(device); !lacks.empty())
+    throw NotAvailable(str(name, "has no kernel for ", device, ": this build has no ", device, ": ",
+                           lacks, at, built & 1 ? "\n  Try .to(Device::cpu())" : ""));
   std::string others;
   for (int k = 0; k < kNumDeviceKinds; ++k)
     if (built >> k & 1) others += str(others.empty() ? "" : ", ", device_kind_name(DeviceKind(k)));

@@ -2,7 +2,6 @@
 #include <cstdio>
 #include <thread>
 
-#include "warptape/config.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
 #include "warptape/core/files/json.h"
@@ -43,9 +42,11 @@ void print_table() {
   std::printf("\ndevices\n");
   std::printf("  cpu     %u threads of the machine, %d used\n", std::thread::hardware_concurrency(),
               num_threads());
-  std::printf("  simt    %s\n", WARPTAPE_HAS_SIMT
-                                    ? "the CUDA kernels, run by the executor on the cpu"
-                                    : "not here: configure with -DWARPTAPE_WITH_SIMT=ON");
+  const std::string no_simt = why_without("simt");
+  std::printf("  simt    %s%s\n",
+              no_simt.empty() ? "the CUDA kernels, run by the executor on the cpu"
+                              : "not here: this build has no simt: ",
+              no_simt.c_str());
   if (cuda::is_available())
     std::printf("  cuda    %d device%s\n", cuda::device_count(),
                 cuda::device_count() > 1 ? "s" : "");
