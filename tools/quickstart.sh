@@ -18,6 +18,19 @@ for option in "$@"; do
   if [ "$option" = --with-cuda ]; then cuda=ON; else options+=("$option"); fi
   case $option in *simt*) simt=ON ;; esac
 done
+program=quickstart build=build/quickstart run=runs/quickstart
+# shellcheck source=tools/checks.sh
+source tools/checks.sh
+# All that can be known before anything is installed, built or removed.
+can_write $build 600
+can_write $run 50
+of_this_tree $build
+resumed=0
+case " ${options[*]} " in *" --resume"*) resumed=1 ;; esac
+if [ $resumed = 0 ] && [ -e $run ] && [ ! -e $run/.quickstart ]; then
+  stop "$run is not of this script: move it away (mv $run runs/mine), it would be replaced"
+fi
+alone $build
 tools/setup.sh
 if [ $cuda = ON ]; then
   echo "quickstart: building with the cuda device, as asked (a quarter of an hour on two cores)"
@@ -27,21 +40,21 @@ elif nvidia-smi -L 2>/dev/null | grep -q '^GPU '; then
 else
   echo "quickstart: building without the cuda device, since no NVIDIA driver answers (--with-cuda: all the same)"
 fi
-build=build/quickstart
-cmake --preset release -B $build -DWARPTAPE_WITH_CUDA=$cuda -DWARPTAPE_WITH_SIMT=$simt \
+explained cmake --preset release -B $build -DWARPTAPE_WITH_CUDA=$cuda -DWARPTAPE_WITH_SIMT=$simt \
   -DWARPTAPE_UNITY=ON -DWARPTAPE_BUILD_TESTS=OFF
-cmake --build $build --target wt --parallel "$(nproc)"
-echo "quickstart: training; the model and its report go to runs/quickstart"
+explained cmake --build $build --target wt --parallel "$(nproc)"
+echo "quickstart: training; the model and its report go to $run"
 set -- "${options[@]}"
-case " $* " in
-  *" --resume"*) ;;
-  *) rm -rf runs/quickstart ;;  # begin anew, so that the command does the same every time
-esac
+if [ $resumed = 0 ]; then  # begin anew, so that the command does the same every time
+  rm -rf $run
+  mkdir -p $run
+  touch $run/.quickstart
+fi
 case " $* " in
   *" --steps"* | *" --epochs"*) ;;
   *) set -- --steps 400 "$@" ;;
 esac
 # A third of the recipe's own size: it is there within a minute.
-$build/wt train charlm --out runs/quickstart \
+$build/wt train charlm --out $run \
   --set layers=2 --set channels=64 --set context=64 "$@"
-echo "quickstart: done. Open runs/quickstart/report.html in a browser; next: $build/wt --help"
+echo "quickstart: done. Open $run/report.html in a browser; next: $build/wt --help"

@@ -22,6 +22,9 @@ for arg in "$@"; do
     *) echo "setup: unknown option $arg (there are --tests, --nightly, --check, --help)" >&2; exit 2 ;;
   esac
 done
+program=setup
+# shellcheck source=tools/checks.sh
+source "$(dirname "$0")/checks.sh"
 say() { echo "setup: $*"; }
 
 # need KIND WHAT PACKAGE: KIND is command or header; PACKAGE is Debian's and Ubuntu's name.
@@ -99,31 +102,18 @@ report_optional() {
   fi
 }
 
-# CMake 3.25 is in Debian 12 and newer, g++ 12 too; older systems need them from elsewhere.
-check_versions() {
-  local version
-  version=$(cmake --version | sed -nE '1s/[^0-9]*([0-9]+\.[0-9]+).*/\1/p')
-  if [ "$(printf '%s\n3.25\n' "$version" | sort -V | head -1)" != 3.25 ]; then
-    say "cmake is $version, 3.25 or newer is needed. Try: pip install cmake, with its folder first in PATH"
-    return 1
-  fi
-  version=$(g++ -dumpversion)
-  if [ "${version%%.*}" -lt 12 ]; then
-    say "g++ is $version, 12 or newer is needed. Try: apt-get install g++-12 and CXX=g++-12"
-    [ -n "${CXX:-}" ] || return 1
-  fi
-}
-
+[ $check = 1 ] || new_enough  # before anything is installed
 if [ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ]; then
   say "nothing is missing"
   report_optional
-  check_versions
-  exit $?
+  new_enough
+  exit
 fi
 [ ${#missing[@]} -eq 0 ] || say "needed and missing: ${missing[*]}"
 [ ${#wanted[@]} -eq 0 ] || say "useful and missing: ${wanted[*]}"
 if [ $check = 1 ]; then
   report_optional
+  new_enough
   [ ${#missing[@]} -eq 0 ]
   exit $?
 fi
@@ -136,7 +126,7 @@ fi
 root=()
 if [ "$(id -u)" -ne 0 ]; then
   if ! command -v sudo >/dev/null 2>&1; then
-    say "not root and no sudo. As root: apt-get install ${missing[*]} ${wanted[*]}"
+    say "not root and no sudo. As root: apt-get install ${missing[*]} ${wanted[*]}" >&2
     [ ${#missing[@]} -eq 0 ]
     exit $?
   fi
@@ -146,23 +136,19 @@ apt() {
   "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=300 \
     -o Dpkg::Use-Pty=0 "$@" </dev/null
 }
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+# install PACKAGE...: all or none. What apt-get said is in $said.
 install() {
   say "running ${root[*]:+${root[*]} }apt-get install --no-install-recommends $*"
-  apt install -y --no-install-recommends "$@" >"$log" 2>&1 && return 0
-  tail -20 "$log" >&2
-  return 1
+  said=$(apt install -y --no-install-recommends "$@" 2>&1)
 }
 say "running ${root[*]:+${root[*]} }apt-get update"
-apt update >"$log" 2>&1 || { tail -5 "$log" >&2; say "apt-get update failed; trying with the old lists"; }
+said=$(apt update 2>&1) || say "apt-get update failed, so with the old lists: $(cause "$said")"
 if [ ${#missing[@]} -gt 0 ]; then
-  install "${missing[@]}" ||
-    { say "could not install what is needed: ${missing[*]}"; exit 1; }
+  install "${missing[@]}" || stop "could not install ${missing[*]}: $(cause "$said")"
 fi
 # One by one: what one distribution lacks must not cost the others.
 for package in "${wanted[@]}"; do
-  install "$package" || say "going on without $package"
+  install "$package" || say "going on without $package: $(cause "$said")"
 done
 report_optional
-check_versions
+new_enough

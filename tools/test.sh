@@ -18,6 +18,13 @@ while [ $# -gt 0 ]; do
   esac
   shift
 done
+program=test build=build/ci
+# shellcheck source=tools/checks.sh
+source tools/checks.sh
+can_write $build 4000
+of_this_tree $build
+[ $setup = 1 ] || new_enough
+alone $build
 
 passed=0 failed=0 skipped=0 bad=()
 begin=$SECONDS
@@ -47,10 +54,9 @@ check() {
 }
 
 jobs=$(nproc)
-build=build/ci
 export CTEST_OUTPUT_ON_FAILURE=1
 
-compile() { cmake --build "$build" --parallel "$jobs" --target "${@:-all}"; }
+compile() { explained cmake --build "$build" --parallel "$jobs" --target "${@:-all}"; }
 # What ran on the emulated cuda device, summed over the lines with which its runs end.
 emulated() {
   awk '/^emulator: [0-9]+ launches of / {
@@ -62,7 +68,7 @@ run_ctest() {
   local rc at=$SECONDS p f s sums
   echo
   echo "== tests"
-  ctest --test-dir "$build" --parallel "$jobs" --no-tests=error "${only[@]}"
+  ctest --test-dir "$build" --parallel "$jobs" --no-tests=error "${only[@]}" 9>&-  # tests count descriptors
   rc=$?
   # Cases, not entries: every entry's log ends in "cases: N passed, N failed, N skipped".
   sums=$(awk '/^cases: [0-9]+ passed/ {p += $2; f += $4; s += $6} END {print p + 0, f + 0, s + 0}' \
@@ -93,7 +99,7 @@ without_cuda() {
 
 if [ $setup = 1 ]; then check "set-up" tools/setup.sh --tests || finish; fi
 check "format" tools/format.sh --check
-check "configure" cmake --preset ci || finish
+check "configure" explained cmake --preset ci || finish
 rm -f "$build/compile_times.log"
 check "build" compile || finish
 check "headers compile alone" compile all_verify_interface_header_sets

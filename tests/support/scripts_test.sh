@@ -134,7 +134,7 @@ fi
 # quickstart SMI CUDA SIMT OPTIONS...: quickstart.sh with stand-ins for all it calls. SMI: what
 # nvidia-smi prints; CUDA and SIMT: what the build is told.
 mkdir -p "$scratch/build/quickstart"
-cp "$here/../../tools/quickstart.sh" "$scratch/tools/"
+cp "$here/../../tools/quickstart.sh" "$here/../../tools/checks.sh" "$scratch/tools/"
 printf '#!/bin/sh\n' >"$scratch/tools/setup.sh"
 printf '#!/bin/sh\necho "cmake $*"\n' >"$scratch/bin/cmake"
 printf '#!/bin/sh\necho "wt $*"\n' >"$scratch/build/quickstart/wt"
