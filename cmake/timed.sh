@@ -2,7 +2,8 @@
 # timed.sh LOG COMMAND...: runs a compiler, appends "user+system seconds, object, slowness" to LOG
 # and returns what the compiler returned. A compilation of 10 s and more (WARPTAPE_SLOW_FILE)
 # is followed by three of yardstick.cpp: slowness says how many times longer they took than on the
-# machine for which budget.sh has its limits; one machine differs from itself by half within minutes.
+# machine for which budget.sh has its limits (slowness.sh): one machine differs from itself by half
+# within minutes.
 # When ccache answers from its cache nothing is measured: the figures of the compilation that filled
 # the cache are looked up instead, so a warm cache hides no slow file. (A statistic "..._storage_hit"
 # is no answer: it may be the list of what was compiled before.)
@@ -18,14 +19,6 @@ memory=${CCACHE_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/ccache}/warptape-compile-ti
 stats=$(mktemp)
 TIMEFORMAT='%U %S'
 
-# At least 1: a fast machine does not narrow a budget.
-slowness() {
-  local spent
-  spent=$({ time for _ in 1 2 3; do c++ -std=c++20 -O2 -c "$here/yardstick.cpp" -o "$stats.o"; done; } 2>&1)
-  rm -f "$stats.o"
-  awk '{x = ($1 + $2) / (3 * 0.95)} END {printf "%.2f", (x > 1 ? x : 1)}' <<<"${spent##*$'\n'}"
-}
-
 exec 3>&1 4>&2
 export CCACHE_STATSLOG=$stats
 spent=$({ time "$@" >&3 2>&4; } 2>&1)
@@ -35,7 +28,7 @@ slow=1
 if grep -qE '^(direct|preprocessed)_cache_hit' "$stats" 2>/dev/null; then
   [ -r "$memory" ] && read -r seconds slow <"$memory"
 else
-  if [ "${seconds%.*}" -ge "${WARPTAPE_SLOW_FILE:-10}" ]; then slow=$(slowness); fi
+  if [ "${seconds%.*}" -ge "${WARPTAPE_SLOW_FILE:-10}" ]; then slow=$("$here/slowness.sh" 3); fi
   if [ -s "$stats" ] && [ $rc -eq 0 ]; then
     mkdir -p "${memory%/*}" && echo "$seconds $slow" >"$memory"
   fi

@@ -30,6 +30,7 @@ of_this_tree() {
   local cache=$1/CMakeCache.txt home at with
   [ -e "$cache" ] || return 0
   home=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$cache")
+  [ -n "$home" ] || return 0  # of a configure that was cut short: cmake writes it anew
   at=$(sed -n 's/^CMAKE_CACHEFILE_DIR:INTERNAL=//p' "$cache")
   with=$(sed -n 's/^CMAKE_GENERATOR:INTERNAL=//p' "$cache")
   if [ ! "$home" -ef . ] || [ ! "$at" -ef "$1" ] || [ "$with" != Ninja ]; then
