@@ -129,7 +129,7 @@ without_cuda() {
     return 0
   fi
   cmake --preset cpu-only -DWARPTAPE_UNITY=ON -DWARPTAPE_WERROR=ON >/dev/null &&
-    cmake --build build/cpu-only --parallel "$jobs" &&
+    cmake --build build/cpu-only --parallel "$jobs" --target wt wt_tests &&
     ctest --test-dir build/cpu-only -L core --parallel "$jobs" --no-tests=error | tail -3
 }
 
