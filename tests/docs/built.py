@@ -143,7 +143,7 @@ def check_readers():
     listed = set(re.findall(r"^\|[^|]*\| `(\w+)", text.split("## Readers")[1], re.M))
     there = set()
     for folder in ("core", "data", "nn", "autograd"):
-        for header in (ROOT / folder).glob("*.h"):
+        for header in (ROOT / folder).rglob("*.h"):
             source = header.read_text()
             there |= set(re.findall(r"WT_API [\w:<>]+ ((?:read|load)_\w+)\(const std::string& path", source))
             there |= set(re.findall(r"explicit (\w+File)\(const std::string& path, const", source))

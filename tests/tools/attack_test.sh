@@ -7,7 +7,7 @@ here=$(mktemp -d)
 trap 'rm -rf "$here"' EXIT
 bad=0
 fail() { echo "FAILED: $*"; bad=1; }
-mkdir -p "$here/tools" "$here/tests/tools" "$here/build"
+mkdir -p "$here/tools" "$here/tests/tools/wt" "$here/build"
 cp "$tools/attack.sh" "$here/tools/"
 script() { printf '#!/usr/bin/env bash\n%s\n' "$2" >"$here/$1"; chmod +x "$here/$1"; }
 script tools/fuzz.sh 'case $* in
