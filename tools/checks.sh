@@ -87,11 +87,16 @@ cause() {
   fi
 }
 
-# explained COMMAND...: runs it, and says why in one line where it fails.
+# explained COMMAND...: runs it, and says why in one line where it fails. `build` is where it works: CMake
+# does not say that a disk was full, only what it then misses.
 explained() {
   local said rc=0
   { said=$("$@" 2>&1 | while IFS= read -r line; do printf '%s\n' "$line" >&3; printf '%s\n' "$line"; done
     exit "${PIPESTATUS[0]}") || rc=$?; } 3>&1
-  [ $rc -eq 0 ] || echo "${program:?}: $1 failed: $(cause "$said")" >&2
+  [ $rc -ne 0 ] || return 0
+  if df -Pm "${build:?}" "${TMPDIR:-/tmp}" | awk 'NR > 1 && $4 < 16 { n++ } END { exit !n }'; then
+    said="no space left on device"
+  fi
+  echo "${program:?}: $1 failed: $(cause "$said")" >&2
   return $rc
 }

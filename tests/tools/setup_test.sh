@@ -97,6 +97,8 @@ echo "fatal error: error writing to /tmp/x.s: No space left on device" >"$here/c
 refused "full disk" "cmake failed: the disk is full" quickstart
 echo "x.cpp:1:2: error: expected ';'" >"$here/cmake_says"
 refused "a build that fails" "cmake failed: it said first: x.cpp:1:2: error: expected ';'" quickstart
+stand_in df 'printf "head\nx 9 9 7 9%% /\n"'
+refused "full disk of which CMake says nothing" "cmake failed: the disk is full" quickstart
 for script in quickstart test; do
   build=build/quickstart
   [ $script = quickstart ] || build=build/ci
