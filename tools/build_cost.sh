@@ -68,8 +68,8 @@ measure() {
 measure "$before"
 measure "$now"
 
-# parts LOG: "part|seconds" of tools/test.sh.
-parts() { sed -nE 's/^(> )?== (.*): ([0-9]+) s$/\2|\3/p' "$1"; }
+# parts LOG: "part|seconds" of tools/test.sh, but for those that took none (nor is what a test prints).
+parts() { sed -nE 's/^(> )?== (.*): ([1-9][0-9]*) s$/\2|\3/p' "$1"; }
 row() {  # NAME WORDS
   join "$scratch/$before.txt" "$scratch/$now.txt" | awk -v name="$1" -v words="$2" \
     '$1 == name { printf "| %s | %s | %s | %.2f |\n", words, $2, $3, $3 / $2 }'

@@ -140,8 +140,8 @@ struct Results {
   Tensor y, weights;
   std::vector<Tensor> fused, composite;  // gradients without and with create_graph
 };
-// Operators of the composite backward are none of the contract's: a variant needs no other run of
-// them.
+// The composite backward once a device: what it is made of are operators, and each has a row that
+// runs all variants.
 Results run_operator(const Case& c, const Place& p, const Inputs& in) {
   std::optional<VariantScope> scope;
   if (const size_t colon = p.variant.find(':'); colon != std::string::npos)
