@@ -127,4 +127,22 @@ wait $pid
 rc=$?
 [ $rc = 130 ] || fail "exit code $rc of a run that was stopped"
 ls "$TMPDIR"/wt-mutants-* >/dev/null 2>&1 && fail "a stopped run leaves its folder"
+
+# Stopped in the moment in which it starts a program.
+timeout -s KILL 60 python3 - "$root/tools/mutants" "$scratch/tiny" >"$out" 2>&1 <<'END'
+import os, pathlib, signal, subprocess, sys
+sys.path.insert(0, sys.argv[1])
+import main
+main.ROOT = pathlib.Path(sys.argv[2])
+start = subprocess.Popen
+def stopped_while_starting(command, *args, **options):
+    if options.get("start_new_session"):
+        os.kill(os.getpid(), signal.SIGTERM)
+    return start(command, *args, **options)
+subprocess.Popen = stopped_while_starting
+sys.argv[1:] = ["--count", "4"]
+sys.exit(main.main())
+END
+rc=$?
+[ $rc = 130 ] || fail "exit code $rc of a run that was stopped while it started a program"
 exit $bad

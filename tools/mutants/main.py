@@ -216,7 +216,7 @@ def run(options, scratch, runner):
         try:
             list(pool.map(judged, range(len(slots))))
         except BaseException:
-            runner.stop()
+            runner.stopped = True
             raise
         finally:
             if options.output and result.outcomes:
@@ -313,17 +313,13 @@ def main():
     runner = Runner()
 
     def stop(*_):
-        for s in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(s, signal.SIG_IGN)
-        runner.stop()
-        raise KeyboardInterrupt
+        runner.stopped = True
     signal.signal(signal.SIGINT, stop)
     signal.signal(signal.SIGTERM, stop)
     with tempfile.TemporaryDirectory(prefix="wt-mutants-", ignore_cleanup_errors=True) as scratch:
         try:
             return (again if options.again else run)(options, scratch, runner)
         except KeyboardInterrupt:
-            runner.stop()
             say("mutate: interrupted")
             return 130
 

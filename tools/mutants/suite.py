@@ -4,7 +4,6 @@ import re
 import resource
 import signal
 import subprocess
-import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,41 +45,30 @@ class Part:
 
 
 class Runner:
-    """Runs programs in groups of their own, so that stopping leaves none behind."""
+    """Runs programs in groups of their own, so that stopping leaves none behind. Whoever waits for
+    one looks whether it is to stop: a signal handler sets `stopped` and no more, as the thread that
+    it interrupts may hold any lock and may be between starting a process and noting it."""
 
     def __init__(self):
-        self.groups, self.lock, self.stopped = set(), threading.Lock(), False
-        self.cpu = 0.0
-
-    def stop(self):
-        with self.lock:
-            self.stopped = True
-            for group in self.groups:
-                try:
-                    os.killpg(group, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+        self.stopped = False
 
     def run(self, command, cwd, env=None, seconds=600, shell=False, limited=True):
         """Exit code (None: out of time) and output. Time is CPU time, and 4 times that by the
         clock: a loaded machine makes nothing a hang."""
-        def limits():
-            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-            resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
-            if limited:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
-
-        with self.lock:
-            if self.stopped:
-                raise KeyboardInterrupt
-            p = subprocess.Popen(command, cwd=cwd, env={**os.environ, **(env or {})}, shell=shell,
-                                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, start_new_session=True,
-                                 preexec_fn=limits)
-            self.groups.add(p.pid)
+        if self.stopped:
+            raise KeyboardInterrupt
+        p = subprocess.Popen(command, cwd=cwd, env={**os.environ, **(env or {})}, shell=shell,
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, start_new_session=True)
+        # From outside: Python code between fork and exec may wait for ever where threads are.
+        resource.prlimit(p.pid, resource.RLIMIT_CORE, (0, 0))
+        resource.prlimit(p.pid, resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 2))
+        if limited:
+            resource.prlimit(p.pid, resource.RLIMIT_FSIZE, (2 << 30, 2 << 30))
         code, out, end = None, b"", now() + seconds * 4 + 30
         try:
-            while now() < end and (not limited or resident(p.pid) < MEMORY):
+            while (now() < end and not self.stopped
+                   and (not limited or resident(p.pid) < MEMORY)):
                 try:
                     out, _ = p.communicate(timeout=0.5)
                 except subprocess.TimeoutExpired:
@@ -96,8 +84,6 @@ class Runner:
                 pass
             if p.returncode is None:
                 p.communicate()
-            with self.lock:
-                self.groups.discard(p.pid)
         if self.stopped:
             raise KeyboardInterrupt
         return code, out.decode(errors="replace")
