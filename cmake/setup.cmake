@@ -125,9 +125,11 @@ elseif(WT_PLAIN STREQUAL "coverage")
   set(WT_LINK_plain --coverage)
 endif()
 # What compiling CUDA source as C++ needs; the executor's stack overflow report needs the probes of
-# -fstack-clash-protection above. Line numbers are part of the executor's messages; DWARF 4, because
-# addr2line up to binutils 2.40 names x.host.cpp instead of x.cu when it reads DWARF 5.
-set(simt -g1 -gdwarf-4 -fno-strict-aliasing -Wno-unknown-pragmas)
+# -fstack-clash-protection above. Line numbers are part of the executor's messages, those of the
+# calls that were inlined too, which -g1 has not; where variables live, which is half of it, nobody
+# asks. DWARF 4, because addr2line up to binutils 2.40 names x.host.cpp instead of x.cu when it reads
+# DWARF 5.
+set(simt -g -gdwarf-4 -fno-var-tracking -fno-strict-aliasing -Wno-unknown-pragmas)
 foreach(flavour plain asan race)
   list(APPEND WT_SIMT_${flavour} ${simt})
   set(WT_EXECUTOR_${flavour} -O2 -g1 ${simt})

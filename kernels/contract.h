@@ -70,6 +70,9 @@ inline const char* refusal(const Variant<Args>& v, const Args& a, Device d) {
   return v.why_not_on ? v.why_not_on(a, device_limits(d)) : nullptr;
 }
 
+namespace detail {
+struct ErasedContract;  // kernels/dispatch/run_erased.h
+}
 // rows[DeviceKind]: defined by kernels/dispatch/all.cpp, which alone knows what is built. Null: not
 // built.
 template <class Args>
@@ -83,6 +86,7 @@ struct ContractTable;
   struct ContractTable<Args> {                                            \
     static constexpr const char* kName = #contract;                       \
     static const ::wt::Variants<Args>* const rows[::wt::kNumDeviceKinds]; \
+    static const ::wt::detail::ErasedContract erased;                     \
   }
 
 #define WT_JOIN_(a, b) a##_on_##b

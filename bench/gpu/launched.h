@@ -85,51 +85,30 @@ class Operands {
 using ListOperands = void (*)(void* args, Operands& o);
 void take_launch(Problem& p, const Call& call, int set, void* args, size_t size, ListOperands list);
 
-using Launcher = Problem (*)(Problem p, const Call& call, int sets);
-
-// One contract's: `List`, a lambda without captures, names the operands of Args.
-template <class Args, class List>
-Problem launched_problem(Problem p, const Call& call, int sets) {
-  const ListOperands list = [](void* memory, Operands& o) {
-    Args& args = *static_cast<Args*>(memory);
-    List{}(args, o);
-    // It lies on the operator's stack; the indices are good.
-    if constexpr (requires { args.mailbox; }) args.mailbox = nullptr;
-  };
-  std::vector<Args> all;
-  if (!ContractTable<Args>::rows[int(p.device.kind)]) return p;
-  for (int k = 0; k < sets; ++k) {
-    Args a;
-    take_launch(p, call, k, &a, sizeof a, list);
-    all.push_back(a);
-  }
-  add_variants(p, all);
-  return p;
-}
 struct Launchers {
-  std::map<std::string, Launcher> by_contract;
+  struct Row {
+    const detail::ErasedContract* contract;
+    ListOperands list;
+  };
+  std::map<std::string_view, Row> by_contract;
+  // `List`, a lambda without captures, names the operands of Args.
   template <class Args, class List>
   void add(List) {
     static_assert(std::is_trivially_copyable_v<Args>);
-    by_contract[ContractTable<Args>::kName] = launched_problem<Args, List>;
+    add({&ContractTable<Args>::erased, [](void* memory, Operands& o) {
+           Args& args = *static_cast<Args*>(memory);
+           List{}(args, o);
+           // It lies on the operator's stack; the indices are good.
+           if constexpr (requires { args.mailbox; }) args.mailbox = nullptr;
+         }});
   }
+  void add(const Row& row);
 };
-
-// Of every contract of the pointwise list.
-struct PointwiseOperands {
-  template <class Args>
-  void operator()(Args& a, Operands& o) const {
-    o.out(a.out);
-    for (View& v : a.in) o.in(v);
-  }
-};
-#define WT_POINTWISE_LAUNCHER(contract, Args) to.add<Args>(PointwiseOperands{});
 
 Problem launched(const std::string& contract, const Call& call, Device d, DType t, int sets);
 
 void add_launchers(Launchers& to);
 void add_pointwise_launchers(Launchers& to);
-void add_pointwise_backward_launchers(Launchers& to);
 
 void add_call_rows(std::vector<CallRow>& rows);
 void add_pointwise_call_rows(std::vector<CallRow>& rows);

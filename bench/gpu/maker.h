@@ -1,7 +1,12 @@
 // Operands of a problem.
 #pragma once
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "warptape/bench/gpu/problems.h"
 #include "warptape/core/factories.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 
 namespace wt::bench {
 
@@ -42,31 +47,10 @@ inline Problem in_place(Problem p) {
   return p;
 }
 
-// The variants of a contract on the problem's device over one Args a set.
-template <class Args>
-void add_variants(Problem& p, const std::vector<Args>& sets) {
-  p.contract = ContractTable<Args>::kName;
-  p.bytes = double(sets[0].bytes());
-  p.flops = double(sets[0].flops());
-  const Variants<Args>* list = ContractTable<Args>::rows[int(p.device.kind)];
-  if (const Variant<Args>* best = list ? detail::best_variant(sets[0], *list, p.device) : nullptr)
-    p.chosen = best->name;
-  for (int i = 0; list && i < list->count; ++i) {
-    const Variant<Args>* v = &list->rows[i];
-    const Device d = p.device;
-    p.variants.push_back({v->name, [v, a = sets[0], d] { return refusal(*v, a, d); },
-                          [v, sets, d](int k) {
-                            const Args& a = sets[size_t(k) % sets.size()];
-                            Launch l;
-                            l.device = d;
-                            const i64 bytes = v->workspace ? v->workspace(a) : 0;
-                            Storage* workspace = bytes ? allocate(d, bytes) : nullptr;
-                            if (workspace) l.workspace = workspace->data;
-                            v->launch(a, l);
-                            if (workspace) release(workspace);
-                          }});
-  }
-}
+// The variants of a contract on the problem's device over the arguments of each set, of which these
+// are the bytes.
+using ArgsBytes = std::vector<char>;
+void add_variants(Problem& p, const detail::ErasedContract& c, std::vector<ArgsBytes> sets);
 
 // Problems that differ from set to set only in their operands: `one(maker, outputs)` returns Args.
 template <class F>
@@ -75,14 +59,18 @@ Problem problem_of(Device d, DType t, const std::string& shape, int sets, F one)
   p.device = d;
   p.dtype = t;
   p.shape = shape;
-  std::vector<decltype(one(std::declval<Maker&>(), p.outputs))> args;
+  using Args = decltype(one(std::declval<Maker&>(), p.outputs));
+  static_assert(std::is_trivially_copyable_v<Args>);
+  std::vector<ArgsBytes> args;
   for (int k = 0; k < sets; ++k) {
     Maker m(d, u64(k) * 1000 + 1, p.keep);
     std::vector<Tensor> outputs;
-    args.push_back(one(m, outputs));
+    const Args a = one(m, outputs);
+    const char* const bytes = reinterpret_cast<const char*>(&a);
+    args.emplace_back(bytes, bytes + sizeof a);
     if (k == 0) p.outputs = outputs;
   }
-  add_variants(p, args);
+  add_variants(p, ContractTable<Args>::erased, std::move(args));
   return p;
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <memory>
 #include <tuple>
 
 #include "warptape/autograd/ops/pointwise.h"
@@ -50,6 +51,37 @@ void repeat(const Tensor& x, i64 have, Device d) {
 constexpr i64 kTile = i64{1} << 18;
 
 }  // namespace
+
+void add_variants(Problem& p, const detail::ErasedContract& c, std::vector<ArgsBytes> given) {
+  const auto sets = std::make_shared<const std::vector<ArgsBytes>>(std::move(given));
+  const void* const first = sets->front().data();
+  const detail::ErasedContract::Facts facts = c.facts(first);
+  const Device d = p.device;
+  p.contract = c.name;
+  p.bytes = double(facts.bytes);
+  p.flops = facts.flops;
+  const void* const best = detail::best_erased(c, first, d);
+  for (int i = 0; i < c.count(d.kind); ++i) {
+    const void* const v = c.variant(d.kind, i);
+    const char* const name = c.described(v).name;
+    if (v == best) p.chosen = name;
+    const auto why_not = [&c, v, sets, d] {
+      int rank;
+      return c.refusal(v, sets->front().data(), d, rank);
+    };
+    const auto launch = [&c, v, sets, d](int k) {
+      const void* const args = (*sets)[size_t(k) % sets->size()].data();
+      Launch l;
+      l.device = d;
+      const i64 bytes = c.workspace(v, args);
+      Storage* workspace = bytes ? allocate(d, bytes) : nullptr;
+      if (workspace) l.workspace = workspace->data;
+      c.launch(v, args, l);
+      if (workspace) release(workspace);
+    };
+    p.variants.push_back({name, why_not, launch});
+  }
+}
 
 // The first numbers of a seed, made once: drawing them costs more than most kernels.
 static const Tensor& normal_tile(u64 seed, DType t, Draw draw) {

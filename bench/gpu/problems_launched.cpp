@@ -139,6 +139,8 @@ void take_launch(Problem& p, const Call& call, int set, void* args, size_t size,
   p.operands.push_back(r.operands);
 }
 
+void Launchers::add(const Row& row) { by_contract[row.contract->name] = row; }
+
 Problem launched(const std::string& contract, const Call& call, Device d, DType t, int sets) {
   static const Launchers all = [] {
     Launchers l;
@@ -147,7 +149,15 @@ Problem launched(const std::string& contract, const Call& call, Device d, DType 
   }();
   Problem p;
   p.contract = contract, p.shape = call.text, p.dtype = t, p.device = d;
-  return all.by_contract.at(contract)(std::move(p), call, sets);
+  const Launchers::Row& row = all.by_contract.at(contract);
+  if (!row.contract->count(d.kind)) return p;
+  std::vector<ArgsBytes> args;
+  for (int k = 0; k < sets; ++k) {
+    ArgsBytes& a = args.emplace_back(row.contract->args_size);
+    take_launch(p, call, k, a.data(), a.size(), row.list);
+  }
+  add_variants(p, *row.contract, std::move(args));
+  return p;
 }
 
 void add_launched_rows(std::vector<ProblemRow>& rows) {

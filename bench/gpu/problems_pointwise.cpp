@@ -1,4 +1,5 @@
 // Every entry of the pointwise list: how it is called, and what it reads and writes.
+#include <cstddef>
 #include <cstring>
 
 #include "warptape/autograd/ops/pointwise.h"
@@ -83,9 +84,25 @@ void add_pointwise_call_rows(std::vector<CallRow>& rows) {
                                [](const Tensors& in) { return where(in[0], in[1], in[2]); }));
 }
 
+// Their arguments begin with the views; behind these are numbers.
+template <int kArity>
+static void list_pointwise(void* args, Operands& o) {
+  View* const views = static_cast<View*>(args);
+  o.out(views[0]);
+  for (int i = 1; i <= kArity; ++i) o.in(views[i]);
+}
+template <class F>
+static constexpr ListOperands list_of(const PointwiseArgs<F>*) {
+  static_assert(offsetof(PointwiseArgs<F>, scalar) == (1 + F::kArity) * sizeof(View));
+  return list_pointwise<F::kArity>;
+}
+
 void add_pointwise_launchers(Launchers& to) {
-  WT_POINTWISE_FORWARD_CONTRACTS(WT_POINTWISE_LAUNCHER)
-  add_pointwise_backward_launchers(to);
+#define WT_POINTWISE_LAUNCHER(contract, Args) \
+  {&ContractTable<Args>::erased, list_of(static_cast<const Args*>(nullptr))},
+  static constexpr Launchers::Row kRows[] = {WT_POINTWISE_CONTRACTS(WT_POINTWISE_LAUNCHER)};
+#undef WT_POINTWISE_LAUNCHER
+  for (const Launchers::Row& row : kRows) to.add(row);
 }
 
 }  // namespace wt::bench

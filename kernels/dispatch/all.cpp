@@ -7,9 +7,11 @@
   WT_DECLARE_CONTRACT(contract, Args);                                                 \
   constinit const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = { \
       &contract##_on_cpu, WT_ON_SIMT(contract), WT_ON_CUDA(contract)};                 \
+  constinit const detail::ErasedContract ContractTable<Args>::erased =                 \
+      detail::erased_contract<Args>();                                                 \
   template <>                                                                          \
-  constexpr ContractInfo kListed<__COUNTER__ - kBefore> = {#contract, &count<Args>,    \
-                                                           &variant<Args>}
+  constexpr ContractInfo kListed<__COUNTER__ - kBefore> = {#contract,                  \
+                                                           &ContractTable<Args>::erased}
 
 #include <utility>
 
@@ -18,7 +20,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/storage.h"
 #include "warptape/kernels/cuda/api.h"
-#include "warptape/kernels/run.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 
 #define WT_IF_0(pointer) nullptr
 #define WT_IF_1(pointer) pointer
@@ -36,17 +38,6 @@
 #endif
 
 namespace wt {
-
-template <class Args>
-static int count(DeviceKind d) {
-  const Variants<Args>* v = ContractTable<Args>::rows[int(d)];
-  return v ? v->count : 0;
-}
-template <class Args>
-static VariantRow variant(DeviceKind d, int i) {
-  const Variant<Args>& v = ContractTable<Args>::rows[int(d)]->rows[i];
-  return {v.name, v.rank, v.deterministic};
-}
 
 template <int N>
 static constexpr ContractInfo kListed{};

@@ -1,16 +1,17 @@
 #include "warptape/kernels/run.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
 
 #include "warptape/core/at_line.h"
-#include "warptape/core/build_info.h"
 #include "warptape/core/error.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/cuda/api.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 
 namespace wt {
 namespace {
@@ -155,30 +156,6 @@ const char* overriding_variant(const char* contract) {
 }
 
 bool same_name(const char* a, const char* b) { return !std::strcmp(a, b); }
-
-void refuse_override(const char* contract, const char* variant, DeviceKind d, const char* why) {
-  throw UsageError(str("[", contract, "] variant \"", variant, "\" on ", device_kind_name(d),
-                       " does not take these arguments: ", why));
-}
-
-void no_variant(const char* contract, const OpInfo* op, DeviceKind d, u32 built, const char* why) {
-  const std::string name = str("[", op ? op->name : contract, "] ");
-  const char* const device = device_kind_name(d);
-  const std::string at = at_line();
-  if (built >> int(d) & 1)
-    throw NotAvailable(str(name, "the kernel '", contract, "' has no variant on ", device,
-                           " that takes these arguments", why ? ": " : "", why ? why : "", at));
-  // Nobody is to write a kernel that was only left out of this build.
-  if (const std::string lacks = why_without(device); !lacks.empty())
-    throw NotAvailable(str(name, "has no kernel for ", device, ": this build has no ", device, ": ",
-                           lacks, at, built & 1 ? "\n  Try .to(Device::cpu())" : ""));
-  std::string others;
-  for (int k = 0; k < kNumDeviceKinds; ++k)
-    if (built >> k & 1) others += str(others.empty() ? "" : ", ", device_kind_name(DeviceKind(k)));
-  throw NotAvailable(str(name, "has no kernel for ", device, " yet: '", contract,
-                         "' is written for ", others.empty() ? "nothing" : others, " only", at,
-                         built & 1 ? "\n  Try .to(Device::cpu())" : ""));
-}
 
 }  // namespace detail
 }  // namespace wt

@@ -16,9 +16,9 @@
 #include "warptape/core/mode.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/warning.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/kernels/dispatch/run_first_use_file.h"
 #include "warptape/kernels/dispatch/run_first_use_lists.h"
-#include "warptape/kernels/run.h"
 
 namespace wt {
 namespace detail {
@@ -75,31 +75,41 @@ bool is_verbose() {
   return text && *text && std::strcmp(text, "0") != 0;
 }
 
+const void* variant(const FirstUse& u, int row) {
+  return u.contract.variant(u.launch.device.kind, row);
+}
+int count(const FirstUse& u) { return u.contract.count(u.launch.device.kind); }
+const char* name(const FirstUse& u, int row) { return u.contract.described(variant(u, row)).name; }
+// Below 0: it does not take the arguments.
+int rank(const FirstUse& u, int row) {
+  return rank_for(u.contract, variant(u, row), u.args, u.launch.device);
+}
+
 // A launch of one of the variants, with workspace of its own but for the chosen one.
 void launch(const FirstUse& u, int row) {
   Launch l = u.launch;
   std::unique_ptr<Storage, void (*)(Storage*)> workspace(nullptr, release);
   if (row != u.row) {
     l.workspace = nullptr;
-    if (const i64 bytes = u.variants.workspace(u.args, row)) {
+    if (const i64 bytes = u.contract.workspace(variant(u, row), u.args)) {
       const CategoryScope scope(Category::workspace);
       workspace.reset(allocate(l.device, bytes));
       l.workspace = workspace->data;
     }
   }
-  u.variants.launch(u.args, l, row);
+  u.contract.launch(variant(u, row), u.args, l);
 }
 
 bool is_off(const FirstUse& u, const FirstUseFile& file, int row) {
-  return !file.off(u.variants.contract, u.variants.name(row)).empty();
+  return !file.off(u.contract.name, name(u, row)).empty();
 }
 
 void warn_off(const FirstUse& u, const FirstUseFile& file, int row) {
-  const char *contract = u.variants.contract, *name = u.variants.name(row);
+  const char *contract = u.contract.name, *off = name(u, row);
   const std::string d = to_string(u.launch.device);
   warn_once(
-      str(contract, " ", name, " ", d),
-      str("variant ", name, " of ", contract, " is not used on ", d, ": ", file.off(contract, name),
+      str(contract, " ", off, " ", d),
+      str("variant ", off, " of ", contract, " is not used on ", d, ": ", file.off(contract, off),
           file.path().empty() ? "" : str(". Please report ", file.path())));
 }
 
@@ -107,9 +117,9 @@ void warn_off(const FirstUse& u, const FirstUseFile& file, int row) {
 // arguments. -1: there is none.
 int plainest(const FirstUse& u, const FirstUseFile& file) {
   int found = -1;
-  for (int i = u.variants.count - 1; i >= 0; --i) {
-    if (u.variants.rank(u.args, u.launch.device, i) < 0 || is_off(u, file, i)) continue;
-    if (same_name(u.variants.name(i), "naive")) return i;
+  for (int i = count(u) - 1; i >= 0; --i) {
+    if (rank(u, i) < 0 || is_off(u, file, i)) continue;
+    if (same_name(name(u, i), "naive")) return i;
     if (found < 0) found = i;
   }
   return found;
@@ -120,19 +130,19 @@ int not_off(const FirstUse& u, const FirstUseFile& file) {
   if (!is_off(u, file, u.row)) return u.row;
   warn_off(u, file, u.row);
   int best = -1, score = -1;
-  for (int i = 0; i < u.variants.count; ++i) {
-    const int rank = u.variants.rank(u.args, u.launch.device, i);
-    if (rank <= score) continue;
+  for (int i = 0; i < count(u); ++i) {
+    const int r = rank(u, i);
+    if (r <= score) continue;
     if (is_off(u, file, i))
       warn_off(u, file, i);
     else
-      best = i, score = rank;
+      best = i, score = r;
   }
   return best;
 }
 
 bool is_tuned(const FirstUse& u, const char* name) {
-  const TunedSize* known = tuned_size(u.variants.contract, u.launch.device, u.dtype, u.bytes);
+  const TunedSize* known = tuned_size(u.contract.name, u.launch.device, u.dtype, u.bytes);
   return known &&
          std::find(known->fastest.begin(), known->fastest.end(), name) != known->fastest.end();
 }
@@ -144,9 +154,8 @@ class Trial {
         file_(file),
         row_(row),
         plain_(plain),
-        kind_{u.variants.contract, u.variants.name(row), u.dtype, size_class(i64(u.bytes)),
-              u.layout} {
-    args_.resize(u.variants.args_size);
+        kind_{u.contract.name, name(u, row), u.dtype, size_class(i64(u.bytes)), u.layout} {
+    args_.resize(u.contract.args_size);
     std::memcpy(args_.data(), u.args, args_.size());
     list(args_.data(), touched_);  // may change its copy
   }
@@ -215,7 +224,7 @@ class Trial {
     if (c.verdict == Verdict::differs)  // reading the operands is only now worth its while
       c = compare_blocks(touched_.outs, before, got, want, terms,
                          largest_summand(u_.launch.device, touched_.ins, terms));
-    const char* plain = u_.variants.name(plain_);
+    const char* plain = name(u_, plain_);
     if (c.verdict == Verdict::differs && !touched_.is_sensitive)
       put_off(str("its first results differ from those of ", plain, " (", dtype_name(kind_.dtype),
                   ", ", i64(u_.bytes), " bytes, by up to ", c.error, " of their size)"));
@@ -245,24 +254,35 @@ void launch_first_use(const FirstUse& u) {
   FirstUseFile& file = file_of(u.launch.device);
   const int row = not_off(u, file);
   if (row < 0)
-    throw NotAvailable(str("[", u.variants.contract, "] every variant that takes these arguments ",
+    throw NotAvailable(str("[", u.contract.name, "] every variant that takes these arguments ",
                            "is off on ", to_string(u.launch.device), "; please report ",
                            file.path(), ". WT_FIRST_USE=off runs them nevertheless"));
-  const char* name = u.variants.name(row);
+  const char* chosen = name(u, row);
   const int plain = plainest(u, file);
-  const TriedKind kind{u.variants.contract, name, u.dtype, size_class(i64(u.bytes)), u.layout};
-  const ListTouched list = touched_by(u.variants.contract);
+  const TriedKind kind{u.contract.name, chosen, u.dtype, size_class(i64(u.bytes)), u.layout};
+  const ListTouched list = touched_by(u.contract.name);
   bool agreed = true;
   if (recording_graph() && row != plain && plain >= 0 && list && !file.agreed(kind) &&
-      !is_tuned(u, name)) {
+      !is_tuned(u, chosen)) {
     launch(u, plain);  // comparing would wait
     return;
   }
-  if (row == plain || plain < 0 || !list || file.agreed(kind) || is_tuned(u, name))
+  if (row == plain || plain < 0 || !list || file.agreed(kind) || is_tuned(u, chosen))
     launch(u, row);
   else
     agreed = Trial(u, file, row, plain, list).run();
   if (agreed && row == u.row) first_uses().agreed.add(u.agreed, u.kind);
+}
+
+bool launched_as_first_use(const ErasedContract& c, const void* args, const Launch& l,
+                           const void* variant) {
+  AgreedKinds& agreed = c.agreed[int(l.device.kind)];
+  const int row = c.row(l.device.kind, variant);
+  const ErasedContract::Facts f = c.facts(args);
+  const u64 kind = kind_of_arguments(row, f.dtype, f.bytes, f.layout, l.device.index);
+  if (agreed.has(kind)) return false;
+  launch_first_use({c, args, l, row, f.dtype, f.layout, double(f.bytes), f.flops, agreed, kind});
+  return true;
 }
 
 void start_first_uses(DeviceKind k) {

@@ -79,43 +79,9 @@ u32 layout_of(const Args& a) {
     return 0;
 }
 
-// A contract's variants on one device, their types erased; `row` counts them.
-struct ErasedVariants {
-  const char* contract;
-  int count;
-  size_t args_size;
-  const char* (*name)(int row);
-  int (*rank)(const void* args, Device d, int row);  // below 0: it does not take the arguments
-  i64 (*workspace)(const void* args, int row);
-  void (*launch)(const void* args, const Launch& l, int row);
-};
-template <class Args, DeviceKind kind>
-const ErasedVariants& erased_variants() {
-  static constexpr auto row = [](int i) -> const Variant<Args>& {
-    return ContractTable<Args>::rows[int(kind)]->rows[i];
-  };
-  static const ErasedVariants all{
-      ContractTable<Args>::kName,
-      ContractTable<Args>::rows[int(kind)]->count,
-      sizeof(Args),
-      [](int i) { return row(i).name; },
-      [](const void* given, Device d, int i) {
-        const Args& a = *static_cast<const Args*>(given);
-        if (!takes(row(i), a, d)) return -1;
-        return row(i).rank_of ? row(i).rank_of(a) : row(i).rank;
-      },
-      [](const void* a, int i) {
-        return row(i).workspace ? row(i).workspace(*static_cast<const Args*>(a)) : i64{0};
-      },
-      [](const void* a, const Launch& l, int i) {
-        row(i).launch(*static_cast<const Args*>(a), l);
-      }};
-  return all;
-}
-
 // A launch that nobody has tried: `row` is the chosen variant, for which `launch` has workspace.
 struct FirstUse {
-  const ErasedVariants& variants;
+  const ErasedContract& contract;
   const void* args;
   const Launch& launch;
   int row;
@@ -136,18 +102,8 @@ inline u64 kind_of_arguments(int row, DType t, i64 bytes, u32 layout, u8 device)
 }
 
 // Whether the launch was made here.
-template <class Args, DeviceKind kind>
-WT_COLD bool launched_as_first_use(const Args& a, const Launch& l, const Variant<Args>& v) {
-  static constinit AgreedKinds agreed;
-  const int row = int(&v - ContractTable<Args>::rows[int(kind)]->rows);
-  const DType t = args_dtype(a);
-  const u32 layout = layout_of(a);
-  const u64 of_a = kind_of_arguments(row, t, i64(a.bytes()), layout, l.device.index);
-  if (agreed.has(of_a)) return false;
-  launch_first_use({erased_variants<Args, kind>(), &a, l, row, t, layout, double(a.bytes()),
-                    double(a.flops()), agreed, of_a});
-  return true;
-}
+bool launched_as_first_use(const ErasedContract& c, const void* args, const Launch& l,
+                           const void* variant);
 
 }  // namespace detail
 }  // namespace wt

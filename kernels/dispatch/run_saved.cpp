@@ -1,5 +1,7 @@
 #include "warptape/kernels/run_saved.h"
 
+#include <algorithm>
+
 #include "warptape/core/checked.h"
 #include "warptape/kernels/dispatch/run_operands.h"
 #include "warptape/kernels/dispatch/run_saved_lists.h"
@@ -409,7 +411,7 @@ std::unique_ptr<AnyLaunch> any_launch(std::string_view contract, const void* arg
     return lists;
   }();
   const auto found = all->by_contract.find(contract);
-  return found == all->by_contract.end() ? nullptr : found->second(args);
+  return found == all->by_contract.end() ? nullptr : found->second.make(found->second.row, args);
 }
 
 bool sound_geometry(const Geometry& g) {

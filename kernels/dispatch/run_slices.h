@@ -78,9 +78,4 @@ bool lead_slices(Args& a, const SlicedLaunch& s) {
   }
 }
 
-template <class Args>
-WT_COLD void launch_slices(const Args& a, const Launch& l);  // kernels/run.h
-template <class Args>
-inline constexpr Variant<Args> kSlicesVariant{.name = "slices", .launch = &launch_slices<Args>};
-
 }  // namespace wt::detail

@@ -28,12 +28,6 @@ const TunedSize* tuned_size(const char* contract, Device d, DType t, double byte
 // For tests: forgets what was read; this thread looks again.
 void forget_tuning();
 
-// Whether a variant may be launched for the arguments, whatever its rank.
-template <class Args>
-bool takes(const Variant<Args>& v, const Args& a, Device d) {
-  return !refusal(v, a, d) && (v.deterministic || mode.determinism != Determinism::strict);
-}
-
 // An operand that is a number is an empty view.
 template <int N>
 DType first_dtype(const View (&views)[N]) {

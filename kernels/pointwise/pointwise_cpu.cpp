@@ -207,6 +207,39 @@ void run_large(const LargeCall& call, i64 n) {
   in_pieces(n, [&](i64 begin, i64 end) { run_piece(call, begin, end - begin, stream); });
 }
 
+void large_of(const void* f, Span span, const View& out, const void* const* in, const bool* advance,
+              int arity, Sizes sizes) {
+  LargeCall call{f, span, out.data, {}, {}, {}, arity, sizes.out};
+  for (int n = 0; n < arity; ++n) {
+    call.in[n] = in[n], call.advance[n] = advance[n];
+    call.sizes[n] = n == 0 ? sizes.first : sizes.other;
+  }
+  run_large(call, out.numel());
+}
+void rows_of(const void* f, Span span, const View& out, const View* in, int arity, DType dtype,
+             double scalar, i64 scalar_int) {
+  SpanCall call{f, span, out, {}, arity, dtype, scalar, scalar_int};
+  for (int n = 0; n < arity; ++n) call.in[n] = in[n];
+  run_spans(call);
+}
+
+void run_reference(const ReferenceCall& c) {
+  View views[5];
+  for (int k = 0; k < 5; ++k) views[k] = k > 0 && k <= c.arity && c.in[k - 1] ? c.in[k - 1] : c.out;
+  const LoopNest<5> nest = loop_nest(views, LoopOrder::logical);
+  ReferenceRow row{c.f, nullptr,      {},       nest.inner_stride(0),
+                   {},  nest.inner(), c.scalar, c.scalar_int};
+  for (int n = 0; n < c.arity; ++n) row.in_step[n] = nest.inner_stride(n + 1);
+  for_each_row(nest, [&](const i64(&at)[5]) {
+    const auto element = [&](int k) -> void* {
+      return static_cast<char*>(views[k].data) + at[k] * item_size(views[k].dtype());
+    };
+    row.out = element(0);
+    for (int n = 0; n < c.arity; ++n) row.in[n] = c.in[n] ? element(n + 1) : nullptr;
+    c.row(row);
+  });
+}
+
 void run_spans(const SpanCall& call) {
   View views[5];
   for (int k = 0; k < 5; ++k)

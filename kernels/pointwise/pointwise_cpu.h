@@ -114,6 +114,16 @@ struct LargeCall {
 constexpr i64 kLarge = 1 << 15;  // elements
 void run_large(const LargeCall& call, i64 n);
 
+// The two, from what vectorized_body has in its hands: each entry and dtype has its copy of the
+// call.
+void rows_of(const void* f, Span span, const View& out, const View* in, int arity, DType dtype,
+             double scalar, i64 scalar_int);
+struct Sizes {
+  int first, other, out;  // bytes an element of operand 0, of the others, of the output
+};
+void large_of(const void* f, Span span, const View& out, const void* const* in, const bool* advance,
+              int arity, Sizes sizes);
+
 template <class F, class T>
 WT_HOT Span span_of() {
 #if WT_X86
@@ -122,15 +132,6 @@ WT_HOT Span span_of() {
   if (cpu_isa() >= kAvx2) return span_avx2<F, T>;
 #endif
   return span_plain<F, T>;
-}
-
-// 16-bit floats, and whatever is not simply dense.
-template <class F, class S>
-__attribute__((noinline)) void vectorized_rows(const PointwiseArgs<F>& k) {
-  using T = ComputeType<S>;
-  SpanCall call{&k.f, span_of<F, T>(), k.out, {}, F::kArity, k.dtype(), k.scalar, k.scalar_int};
-  for (int n = 0; n < F::kArity; ++n) call.in[n] = k.in[n];
-  run_spans(call);
 }
 
 template <class F, class S>
@@ -166,58 +167,68 @@ void vectorized_body(const PointwiseArgs<F>& k) {
     }
     if (simple) {
       if (numel >= kLarge) [[unlikely]] {
-        LargeCall call{&k.f, span_of<F, T>(), k.out.data, {}, {}, {}, N, int(sizeof(Output<F, T>))};
-        for (int n = 0; n < N; ++n) {
-          call.in[n] = in[n], call.advance[n] = advance[n];
-          call.sizes[n] = F::kSelects && n == 0 ? 1 : int(sizeof(T));
-        }
-        return run_large(call, numel);
+        constexpr Sizes kSizes{F::kSelects ? 1 : sizeof(T), sizeof(T), sizeof(Output<F, T>)};
+        return large_of(&k.f, span_of<F, T>(), k.out, in, advance, N, kSizes);
       }
       return span_of<F, T>()(&k.f, k.out.data, in, advance, numel);
     }
   }
-  vectorized_rows<F, S>(k);
+  // 16-bit floats, and whatever is not simply dense.
+  rows_of(&k.f, span_of<F, T>(), k.out, k.in, N, k.dtype(), k.scalar, k.scalar_int);
 }
 
 // --- rows ---
-// One function a dtype, in the order of DType. No table has a hole: operators refuse what is
-// outside the entry's domain, and one that forgets to is told so.
-template <class F>
+// One function a dtype, in the order of DType; null outside the entry's domain: operators refuse
+// what is there, and one that forgets to is told so.
+template <class Fn>
 struct Bodies {
-  void (*of[kNumDTypes])(const PointwiseArgs<F>&);
+  Fn of[kNumDTypes];
 };
 template <class F>
-void outside_domain(const PointwiseArgs<F>& k) {
+[[noreturn]] void outside_domain(const PointwiseArgs<F>& k) {
   outside_domain(ContractTable<PointwiseArgs<F>>::kName, k.dtype());
 }
-#define WT_BODIES(name)                                                                   \
-  template <class F>                                                                      \
-  consteval Bodies<F> name##_bodies() {                                                   \
-    Bodies<F> b{};                                                                        \
-    if constexpr (has_floats(F::kDomain)) {                                               \
-      b.of[int(f64)] = name##_body<F, double>;                                            \
-      b.of[int(f32)] = name##_body<F, float>;                                             \
-      b.of[int(f16)] = name##_body<F, Half>;                                              \
-      b.of[int(bf16)] = name##_body<F, BFloat16>;                                         \
-    }                                                                                     \
-    if constexpr (has_integers(F::kDomain)) {                                             \
-      b.of[int(DType::i64)] = name##_body<F, i64>;                                        \
-      b.of[int(DType::i32)] = name##_body<F, i32>;                                        \
-      b.of[int(DType::u8)] = name##_body<F, u8>;                                          \
-    }                                                                                     \
-    if constexpr (has_bool(F::kDomain)) b.of[int(DType::boolean)] = name##_body<F, bool>; \
-    for (auto& body : b.of)                                                               \
-      if (!body) body = outside_domain<F>;                                                \
-    return b;                                                                             \
-  }                                                                                       \
-  template <class F>                                                                      \
-  void name(const PointwiseArgs<F>& k, const Launch&) {                                   \
-    static constexpr Bodies<F> kBodies = name##_bodies<F>();                              \
-    kBodies.of[int(k.dtype())](k);                                                        \
+#define WT_BODIES(name, Fn, body)                                                  \
+  template <class F>                                                               \
+  consteval Bodies<Fn> name##_bodies() {                                           \
+    Bodies<Fn> b{};                                                                \
+    if constexpr (has_floats(F::kDomain)) {                                        \
+      b.of[int(f64)] = body<F, double>;                                            \
+      b.of[int(f32)] = body<F, float>;                                             \
+      b.of[int(f16)] = body<F, Half>;                                              \
+      b.of[int(bf16)] = body<F, BFloat16>;                                         \
+    }                                                                              \
+    if constexpr (has_integers(F::kDomain)) {                                      \
+      b.of[int(DType::i64)] = body<F, i64>;                                        \
+      b.of[int(DType::i32)] = body<F, i32>;                                        \
+      b.of[int(DType::u8)] = body<F, u8>;                                          \
+    }                                                                              \
+    if constexpr (has_bool(F::kDomain)) b.of[int(DType::boolean)] = body<F, bool>; \
+    return b;                                                                      \
   }
-WT_BODIES(reference)
-WT_BODIES(vectorized)
+template <class F>
+using Body = void (*)(const PointwiseArgs<F>&);
+WT_BODIES(reference, void (*)(const ReferenceRow&), reference_row)
+WT_BODIES(vectorized, Body<F>, vectorized_body)
 #undef WT_BODIES
+
+template <class F>
+void reference(const PointwiseArgs<F>& k, const Launch&) {
+  static constexpr auto kBodies = reference_bodies<F>();
+  const auto row = kBodies.of[int(k.dtype())];
+  if (!row) outside_domain<F>(k);
+  run_reference({row, &k.f, k.out, k.in, F::kArity, k.scalar, k.scalar_int});
+}
+template <class F>
+void vectorized(const PointwiseArgs<F>& k, const Launch&) {
+  static constexpr auto kBodies = [] {
+    auto b = vectorized_bodies<F>();
+    for (auto& body : b.of)
+      if (!body) body = outside_domain<F>;
+    return b;
+  }();
+  kBodies.of[int(k.dtype())](k);
+}
 
 #define WT_POINTWISE_CPU_ROWS(contract, Args)                                                    \
   WT_VARIANTS(cpu, contract, Args, {.name = "vectorized", .rank = 20, .launch = pw::vectorized}, \

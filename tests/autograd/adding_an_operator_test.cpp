@@ -6,7 +6,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/operators.h"
-#include "warptape/kernels/run.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/values.h"
 
@@ -35,7 +35,10 @@ template <>
 struct ContractTable<page::XArgs> {
   static constexpr const char* kName = "x";
   static constexpr const Variants<page::XArgs>* rows[kNumDeviceKinds] = {&page::kOnCpu};
+  static const detail::ErasedContract erased;
 };
+constinit const detail::ErasedContract ContractTable<page::XArgs>::erased =
+    detail::erased_contract<page::XArgs>();
 
 namespace page {
 

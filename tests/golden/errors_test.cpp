@@ -23,7 +23,7 @@
 #include "warptape/core/safetensors.h"
 #include "warptape/data/idx.h"
 #include "warptape/data/loader.h"
-#include "warptape/kernels/run.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/nn/checkpoint_file.h"
 #include "warptape/nn/layers.h"
 #include "warptape/optim/clip.h"
@@ -49,7 +49,10 @@ struct ContractTable<CpuAloneArgs> {
       .name = "reference", .launch = [](const CpuAloneArgs&, const Launch&) {}};
   static constexpr Variants<CpuAloneArgs> kOnCpu{&kReference, 1};
   static constexpr const Variants<CpuAloneArgs>* rows[kNumDeviceKinds] = {&kOnCpu};
+  static const detail::ErasedContract erased;
 };
+constinit const detail::ErasedContract ContractTable<CpuAloneArgs>::erased =
+    detail::erased_contract<CpuAloneArgs>();
 }  // namespace wt
 
 // Nothing here has a result: it throws.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "warptape/config.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 
 namespace wt {
 
@@ -20,12 +21,14 @@ static void unit_rows_reference(const UnitRowsArgs& args, const Launch&) {
 
 WT_VARIANTS(cpu, unit_rows, UnitRowsArgs, {.name = "reference", .launch = unit_rows_reference});
 
-// A family of kernels/ has this line from the build.
+// A family of kernels/ has these lines from the build.
 constinit const Variants<UnitRowsArgs>* const ContractTable<UnitRowsArgs>::rows[kNumDeviceKinds] = {
     &unit_rows_on_cpu,
 #if WARPTAPE_HAS_SIMT
     &unit_rows_on_simt
 #endif
 };
+constinit const detail::ErasedContract ContractTable<UnitRowsArgs>::erased =
+    detail::erased_contract<UnitRowsArgs>();
 
 }  // namespace wt

@@ -7,7 +7,7 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
-#include "warptape/kernels/run.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/fake_cuda.h"
@@ -65,8 +65,11 @@ template <>
 struct ContractTable<Args> {
   static constexpr const char* kName = "a_launch_test";
   static const Variants<Args>* rows[kNumDeviceKinds];
+  static const detail::ErasedContract erased;
 };
 const Variants<Args>* ContractTable<Args>::rows[kNumDeviceKinds] = {nullptr, &::rows, &::rows};
+constinit const detail::ErasedContract ContractTable<Args>::erased =
+    detail::erased_contract<Args>();
 }  // namespace wt
 
 using namespace wt;

@@ -14,9 +14,9 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
 #include "warptape/core/memory/copy_bytes.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/kernels/dispatch/run_first_use_file.h"
 #include "warptape/kernels/dispatch/run_first_use_lists.h"
-#include "warptape/kernels/run.h"
 #include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -90,7 +90,10 @@ template <>
 struct ContractTable<AddArgs> {
   static constexpr const char* kName = "a_first_use_test";
   static const Variants<AddArgs>* const rows[kNumDeviceKinds];
+  static const detail::ErasedContract erased;
 };
+constinit const detail::ErasedContract ContractTable<AddArgs>::erased =
+    detail::erased_contract<AddArgs>();
 const Variants<AddArgs>* const ContractTable<AddArgs>::rows[kNumDeviceKinds] = {nullptr, &simt_rows,
                                                                                 nullptr};
 }  // namespace wt

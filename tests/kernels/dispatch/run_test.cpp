@@ -1,6 +1,6 @@
 // run: which variant launches, what an override may do, where the workspace comes from. On a
 // contract of the test's own, whose rows only write down that they ran.
-#include "warptape/kernels/run.h"
+#include "warptape/kernels/dispatch/run_erased.h"
 
 #include <cstdlib>
 #include <fstream>
@@ -51,7 +51,10 @@ template <>
 struct ContractTable<Args> {
   static constexpr const char* kName = "a_test";
   static const Variants<Args>* const rows[kNumDeviceKinds];
+  static const detail::ErasedContract erased;
 };
+constinit const detail::ErasedContract ContractTable<Args>::erased =
+    detail::erased_contract<Args>();
 const Variants<Args>* const ContractTable<Args>::rows[kNumDeviceKinds] = {&cpu_rows, &simt_rows,
                                                                           nullptr};
 }  // namespace wt
