@@ -176,6 +176,21 @@ function(wt_tests)
   endforeach()
 endfunction()
 
+# wt_test_costs(): ctest begins with the tests that took longest, so that no core waits at the end.
+function(wt_test_costs)
+  set(figures "${PROJECT_SOURCE_DIR}/bench/results/test_cost.txt")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${figures}")
+  file(STRINGS "${figures}" entries REGEX "^entry ")
+  foreach(entry IN LISTS entries)
+    string(REPLACE " " ";" entry "${entry}")
+    list(GET entry 1 seconds)
+    list(GET entry 2 name)
+    if(TEST "${name}")
+      set_tests_properties("${name}" PROPERTIES COST ${seconds})
+    endif()
+  endforeach()
+endfunction()
+
 # wt_thread_tests(): thread_tests, the tests of ranks that are threads as a program under
 # ThreadSanitizer (tools/tsan.sh): instrumented themselves, as what several threads do is in them.
 # Not those of processes (pulse, mpi) and of NCCL, whose fake is part of the CUDA build.
