@@ -6,8 +6,17 @@
 
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
+#include "warptape/kernels/simt/executor.h"
 
 namespace wt_test {
+
+// Whether a walk over many cases is taken whole. An instrumented flavour and the emulated device, ten
+// to a hundred times as slow, are there for accesses, races and PTX: they take cases that differ in
+// those, and numbers are left to the plain flavour.
+inline bool whole_walk() {
+  static const bool emulated = std::getenv("WT_EMU_SUMMARY") != nullptr;
+  return !emulated && wt::simt_flavour() == std::string("plain");
+}
 
 // Throws for a name that is no device, and NotAvailable for one that is named and not there: a gate
 // that asks for cuda must not pass without it.

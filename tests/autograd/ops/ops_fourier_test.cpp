@@ -20,13 +20,14 @@ namespace {
 // The transform by its sum, in long double.
 std::vector<double> exact(const std::vector<double>& x, i64 n) {
   std::vector<double> y(x.size());
-  const long double turn = 2 * std::acos(-1.0L) / (long double)(n);
+  std::vector<std::complex<long double>> root(size_t(n), 1);
+  for (i64 k = 1; k < n; ++k) root[size_t(k)] = std::polar(1.0L, -2 * std::acos(-1.0L) * k / n);
   for (size_t first = 0; first < x.size(); first += size_t(2 * n))
     for (i64 k = 0; k < n; ++k) {
       std::complex<long double> sum = 0;
       for (i64 j = 0; j < n; ++j)
         sum += std::complex<long double>(x[first + size_t(2 * j)], x[first + size_t(2 * j + 1)]) *
-               std::polar(1.0L, -turn * (long double)(j * k % n));
+               root[size_t(j * k % n)];
       y[first + size_t(2 * k)] = double(sum.real());
       y[first + size_t(2 * k + 1)] = double(sum.imag());
     }

@@ -19,6 +19,7 @@
 #include "warptape/data/loader.h"
 #include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
+#include "warptape/tests/support/devices.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
@@ -293,7 +294,8 @@ TEST_CASE("lmdb: cut at any page, or a bit flipped anywhere, it is refused or ri
       return true;
     }
   };
-  for (size_t page = 0; page <= good.size() / 4096; ++page)
+  const size_t stride = wt_test::whole_walk() ? 1 : 5;
+  for (size_t page = 0; page <= good.size() / 4096; page += stride)
     for (const i64 off : {-1, 0, 1}) {
       const i64 n = i64(page * 4096) + off;
       if (n < 0 || n >= i64(good.size())) continue;
@@ -308,13 +310,13 @@ TEST_CASE("lmdb: cut at any page, or a bit flipped anywhere, it is refused or ri
     for (const size_t i : {0, 10, 12, 14, 16, 17, 40, 300, 4090}) places.push_back(page * 4096 + i);
   std::mt19937 random(3);
   int refused = 0;
-  for (const size_t at : places) {
+  for (size_t place = 0; place < places.size(); place += stride) {
     std::string bad = good;
-    bad[at] ^= char(1 << random() % 8);
+    bad[places[place]] ^= char(1 << random() % 8);
     spit(path, bad);
     refused += refused_or_right();
   }
-  CHECK(refused > 100);
+  CHECK(refused > 100 / int(stride));
 }
 
 TEST_CASE("lmdb: whatever is done to a file, the reader refuses it or reads what is there") {

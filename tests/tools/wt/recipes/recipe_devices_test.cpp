@@ -1,5 +1,6 @@
 // The recipes' training on simt beside the cpu: equal seeds, every step's loss within 1e-3
-// relative. 50 steps; 10 under the sanitizers and the race checker. `wt train` itself, with
+// relative. 50 steps, 16 where each rung has a run of its own; 10 under the sanitizers and the race
+// checker. `wt train` itself, with
 // WT_KERNEL, is in wt_train_test.sh.
 #include <array>
 #include <cmath>
@@ -197,12 +198,12 @@ TEST_CASE("charlm and fashion on simt follow the cpu with each other rung") {
   const TempDir dir;
   wt_test::write_tiny_text(dir / "text", 60);
   wt_test::write_tiny_fashion(dir, 64, 8);
-  check_rungs({"charlm", kTinyGpt, dir / "text", 8},
+  check_rungs({"charlm", kTinyGpt, dir / "text", 8, 16},
               {"matmul", "cross_entropy_forward", "cross_entropy_backward", "dropout",
                "embedding_forward", "embedding_backward", "adamw_step", "grad_norm", "step_decide",
                "gelu", "gelu_backward", "layer_norm_forward", "layer_norm_backward_input",
                "attention_forward", "attention_backward"});
-  check_rungs({"fashion", kMlp, dir.path, 8}, {"matmul", "relu", "relu_backward"});
+  check_rungs({"fashion", kMlp, dir.path, 8, 16}, {"matmul", "relu", "relu_backward"});
 }
 
 TEST_CASE("cifar on simt follows the cpu with each other rung") {
