@@ -13,7 +13,7 @@
 namespace wt::bench {
 namespace {
 
-const std::vector<DType> kFloat{DType::f32};
+const std::vector<DType> kF32{DType::f32};
 
 i64 elements(Scale scale) {
   return scale == Scale::small ? 10'007 : i64{1} << (scale == Scale::host ? 24 : 26);
@@ -204,32 +204,32 @@ Problem scale_update_problem(Device d, DType t, Scale, int, int sets) {
 }  // namespace
 
 void add_optim_rows(std::vector<ProblemRow>& rows) {
-  rows.push_back({"sgd_step", kFloat, 2, rule_problem<SgdStepArgs, 1>});
-  rows.push_back({"adamw_step", kFloat, 1, rule_problem<AdamwStepArgs, 2>});
-  rows.push_back({"adam_step", kFloat, 1, rule_problem<AdamStepArgs, 2>});
-  rows.push_back({"adagrad_step", kFloat, 1, rule_problem<AdagradStepArgs, 1>});
-  rows.push_back({"rmsprop_step", kFloat, 1, rule_problem<RmspropStepArgs, 2>});
-  rows.push_back({"lion_step", kFloat, 1, rule_problem<LionStepArgs, 1>});
-  rows.push_back({"nadam_step", kFloat, 1, rule_problem<NadamStepArgs, 2>});
-  rows.push_back({"radam_step", kFloat, 1, rule_problem<RadamStepArgs, 2>});
-  rows.push_back({"adamax_step", kFloat, 1, rule_problem<AdamaxStepArgs, 2>});
-  rows.push_back({"adadelta_step", kFloat, 1, rule_problem<AdadeltaStepArgs, 2>});
-  rows.push_back({"rprop_step", kFloat, 1, rule_problem<RpropStepArgs, 2>});
-  rows.push_back({"muon_step", kFloat, 1, muon_step_problem});
-  rows.push_back({"muon_direction", kFloat, 1, muon_direction_problem});
-  rows.push_back({"muon_normalize", kFloat, 1, muon_normalize_problem});
-  rows.push_back({"muon_polynomial", kFloat, 1, muon_polynomial_problem});
-  rows.push_back({"ema_step", kFloat, 1, rule_problem<EmaStepArgs, 0>});
-  rows.push_back({"step_advance", kFloat, 1, advance_problem});
-  rows.push_back({"step_restore", kFloat, 1, restore_problem});
-  rows.push_back({"grad_norm", kFloat, 1, grad_norm_problem});
-  rows.push_back({"exponent_counts", kFloat, 1, exponent_counts_problem});
-  rows.push_back({"grad_scale", kFloat, 1, grad_scale_problem});
-  rows.push_back({"step_decide", kFloat, 1, decide_problem});
-  rows.push_back({"loss_add", kFloat, 1, loss_add_problem});
-  rows.push_back({"loss_seed", kFloat, 1, loss_seed_problem});
-  rows.push_back({"loss_scale_update", kFloat, 1, scale_update_problem});
-  rows.push_back({"grad_unscale", kFloat, 1, grad_unscale_problem});
+  rows.push_back({"sgd_step", kF32, 2, rule_problem<SgdStepArgs, 1>});
+  rows.push_back({"adamw_step", kF32, 1, rule_problem<AdamwStepArgs, 2>});
+  rows.push_back({"adam_step", kF32, 1, rule_problem<AdamStepArgs, 2>});
+  rows.push_back({"adagrad_step", kF32, 1, rule_problem<AdagradStepArgs, 1>});
+  rows.push_back({"rmsprop_step", kF32, 1, rule_problem<RmspropStepArgs, 2>});
+  rows.push_back({"lion_step", kF32, 1, rule_problem<LionStepArgs, 1>});
+  rows.push_back({"nadam_step", kF32, 1, rule_problem<NadamStepArgs, 2>});
+  rows.push_back({"radam_step", kF32, 1, rule_problem<RadamStepArgs, 2>});
+  rows.push_back({"adamax_step", kF32, 1, rule_problem<AdamaxStepArgs, 2>});
+  rows.push_back({"adadelta_step", kF32, 1, rule_problem<AdadeltaStepArgs, 2>});
+  rows.push_back({"rprop_step", kF32, 1, rule_problem<RpropStepArgs, 2>});
+  rows.push_back({"muon_step", kF32, 1, muon_step_problem});
+  rows.push_back({"muon_direction", kF32, 1, muon_direction_problem});
+  rows.push_back({"muon_normalize", kF32, 1, muon_normalize_problem});
+  rows.push_back({"muon_polynomial", kF32, 1, muon_polynomial_problem});
+  rows.push_back({"ema_step", kF32, 1, rule_problem<EmaStepArgs, 0>});
+  rows.push_back({"step_advance", kF32, 1, advance_problem});
+  rows.push_back({"step_restore", kF32, 1, restore_problem});
+  rows.push_back({"grad_norm", kF32, 1, grad_norm_problem});
+  rows.push_back({"exponent_counts", kF32, 1, exponent_counts_problem});
+  rows.push_back({"grad_scale", kF32, 1, grad_scale_problem});
+  rows.push_back({"step_decide", kF32, 1, decide_problem});
+  rows.push_back({"loss_add", kF32, 1, loss_add_problem});
+  rows.push_back({"loss_seed", kF32, 1, loss_seed_problem});
+  rows.push_back({"loss_scale_update", kF32, 1, scale_update_problem});
+  rows.push_back({"grad_unscale", kF32, 1, grad_unscale_problem});
 }
 
 }  // namespace wt::bench

@@ -7,7 +7,7 @@ namespace wt {
 namespace {
 
 template <class Args>
-const char* not_f32_or_f64(const Args& a) {
+const char* matrices_wrong(const Args& a) {
   return a.dtype == DType::f32 || a.dtype == DType::f64 ? nullptr : "matrices must be f32 or f64";
 }
 
@@ -50,10 +50,10 @@ void polynomial_reference(const MuonPolynomialArgs& a, const Launch&) {
 }  // namespace
 
 WT_VARIANTS(cpu, muon_direction, MuonDirectionArgs,
-            {.name = "reference", .why_not = not_f32_or_f64, .launch = direction_reference});
+            {.name = "reference", .why_not = matrices_wrong, .launch = direction_reference});
 WT_VARIANTS(cpu, muon_normalize, MuonNormalizeArgs,
-            {.name = "reference", .why_not = not_f32_or_f64, .launch = normalize_reference});
+            {.name = "reference", .why_not = matrices_wrong, .launch = normalize_reference});
 WT_VARIANTS(cpu, muon_polynomial, MuonPolynomialArgs,
-            {.name = "reference", .why_not = not_f32_or_f64, .launch = polynomial_reference});
+            {.name = "reference", .why_not = matrices_wrong, .launch = polynomial_reference});
 
 }  // namespace wt

@@ -7,9 +7,9 @@
 namespace wt {
 namespace {
 
-constexpr auto square_root = [](const auto& x, auto& y) { y = std::sqrt(x); };
-
-void advance_reference(const StepAdvanceArgs& a, const Launch&) { detail::advance(a, square_root); }
+void advance_reference(const StepAdvanceArgs& a, const Launch&) {
+  detail::advance(a, [](const auto& x, auto& y) { y = std::sqrt(x); });
+}
 void restore_reference(const StepRestoreArgs& a, const Launch&) {
   if (a.flags.skip()) std::memcpy(a.to, a.from, size_t(a.size));
 }

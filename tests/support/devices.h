@@ -10,9 +10,9 @@
 
 namespace wt_test {
 
-// Whether a walk over many cases is taken whole. An instrumented flavour and the emulated device, ten
-// to a hundred times as slow, are there for accesses, races and PTX: they take cases that differ in
-// those, and numbers are left to the plain flavour.
+// Whether a walk over many cases is taken whole. An instrumented flavour and the emulated device,
+// ten to a hundred times as slow, are there for accesses, races and PTX: they take cases that
+// differ in those, and numbers are left to the plain flavour.
 inline bool whole_walk() {
   static const bool emulated = std::getenv("WT_EMU_SUMMARY") != nullptr;
   return !emulated && wt::simt_flavour() == std::string("plain");

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "warptape/bench/gpu/gpu_bench.h"
-#include "warptape/tools/wt/wt.h"
+#include "warptape/tools/wt/run_command.h"
 
 int main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";

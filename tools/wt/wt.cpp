@@ -1,6 +1,7 @@
 // The `wt` command: one file a subcommand; this one parses, dispatches and turns exceptions into
 // exit codes. wt_main.cpp is its main.
 #include "warptape/tools/wt/wt.h"
+#include "warptape/tools/wt/run_command.h"
 
 #include <algorithm>
 #include <charconv>

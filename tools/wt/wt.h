@@ -8,9 +8,6 @@
 
 namespace wt::tools {
 
-// The whole command, as main() has it; what it returns is the exit code.
-int run_command(int argc, char** argv);
-
 // Checks that an option's value is one of these; else the near name is part of the error.
 CLI::Validator one_of(std::vector<std::string> allowed);
 // Finite numbers.
