@@ -32,6 +32,16 @@ void check_stream(void* stream) {
 
 RecordedRef& list_of(void* graph) { return *static_cast<RecordedRef*>(graph); }
 
+void launch_graph(Device, void* graph, void* stream) {
+  const RecordedRef& list = list_of(graph);
+  // A queue's work may run on any thread that waits, which may be the one that the host's
+  // work waits for: that runs here, and what was queued before it too.
+  if (!lazy()) return list->run();
+  if (!list->of_host) return queue_work([list] { list->run(); }, stream);
+  wait_for(queue_mark(stream));
+  list->run();
+}
+
 }  // namespace
 
 bool recording() { return under_way.list != nullptr; }
@@ -67,16 +77,7 @@ const GraphBackend simt_graphs = {
           under_way = {};
           return true;
         },
-    .launch =
-        [](Device, void* graph, void* stream) {
-          const RecordedRef& list = list_of(graph);
-          // A queue's work may run on any thread that waits, which may be the one that the host's
-          // work waits for: that runs here, and what was queued before it too.
-          if (!lazy()) return list->run();
-          if (!list->of_host) return queue_work([list] { list->run(); }, stream);
-          wait_for(queue_mark(stream));
-          list->run();
-        },
+    .launch = launch_graph,
     .destroy = [](Device, void* graph) noexcept { delete &list_of(graph); },
     .size = [](void* graph) { return i64(list_of(graph)->work.size()); },
 };
