@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # budget.sh LOG: CPU seconds each target took to compile, and exit code 1 if one file is above its
 # budget: 20 s for a host file, 30 s for a kernel file under the sanitizers (they double its time),
-# twice 20 s for a unity batch of four, 45 s for one compiled by nvcc. (header_cost.sh: the headers.)
+# twice 20 s for a unity batch, 45 s for one compiled by nvcc. (header_cost.sh: the headers.)
 # On a machine that was x times slower while it compiled the file (timed.sh), x times as much.
 # Splitting a file or declaring a template elsewhere is the cure, a higher budget is not.
 set -euo pipefail

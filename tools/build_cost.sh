@@ -4,9 +4,9 @@
 #
 #   tools/build_cost.sh [--base COMMIT] [--all] [--cold LOG] [--warm LOG]
 #
-# Of each commit: the quickstart's build (wt for the cpu alone) and a user's program. --all: what
-# tools/test.sh builds too, 45 CPU minutes a commit. --cold and --warm: what tools/test.sh printed
-# with an empty and with a full compiler cache; the page then has the seconds of its parts.
+# Of each commit: the quickstart's build (wt for the cpu alone), simt besides, and a user's program.
+# --all: what tools/test.sh builds too, 45 CPU minutes a commit. --cold and --warm: what tools/test.sh
+# printed with an empty and with a full compiler cache; the page then has the seconds of its parts.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 base=c3dc1df3 all=0 cold='' warm=''
@@ -54,11 +54,13 @@ measure() {
     -DWARPTAPE_WITH_SIMT=OFF -DWARPTAPE_UNITY=ON -DWARPTAPE_BUILD_TESTS=OFF >/dev/null
   {
     echo "quickstart $(cpu cmake --build "$build" --target wt --parallel "$(nproc)")"
-    echo "library $(megabytes "$build/libwarptape.a")"
-    echo "wt $(megabytes "$build/wt")"
     echo '#include <warptape/warptape.h>' >"$scratch/umbrella.cpp"
     echo "umbrella $(for _ in 1 2 3 4 5; do cpu compile -fsyntax-only "$scratch/umbrella.cpp"; echo; done | sort -n | sed -n 3p)"
     echo "program $(cpu compile -O2 -c "$tree/tools/examples/mlp.cpp" -o "$scratch/mlp.o")"
+    cmake -B "$build" -DWARPTAPE_WITH_SIMT=ON >/dev/null
+    echo "simt $(cpu cmake --build "$build" --target wt --parallel "$(nproc)")"
+    echo "library $(megabytes "$build/libwarptape.a")"
+    echo "wt $(megabytes "$build/wt")"
     if [ $all = 1 ]; then
       (cd "$tree" && cmake --preset ci >/dev/null)
       echo "ci $(cpu cmake --build "$tree/build/ci" --parallel "$(nproc)")"
@@ -84,11 +86,12 @@ for commit in "$before" "$now"; do sort -o "$scratch/$commit.txt" "$scratch/$com
   echo "| | $before | $now | ratio |"
   echo "|---|---:|---:|---:|"
   row quickstart "\`tools/quickstart.sh\`: wt for the cpu, CPU seconds"
+  row simt "the simt device besides, CPU seconds"
   row ci "\`build/ci\`: everything that \`tools/test.sh\` compiles first, CPU seconds"
   row umbrella "parsing \`warptape/warptape.h\`, CPU seconds"
   row program "\`tools/examples/mlp.cpp\` with -O2, CPU seconds"
-  row library "\`libwarptape.a\`, MB"
-  row wt "\`wt\`, MB"
+  row library "\`libwarptape.a\` of a release build with simt, MB"
+  row wt "\`wt\` of the same build, MB"
   if [ -n "$cold$warm" ]; then
     echo
     echo "Seconds of each part of \`tools/test.sh\`, by the compiler's cache:"

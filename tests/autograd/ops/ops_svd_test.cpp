@@ -136,6 +136,7 @@ TEST_CASE("svd of what is not finite throws, whoever computes", "[autograd]") {
   under_each_svd([](Device d) {
     for (const double bad : {double(NAN), double(INFINITY), -double(INFINITY)})
       for (const DType t : {f64, f32}) {
+        if (!wt_test::whole_walk() && std::isnan(bad) != (t == f32)) continue;
         Tensor x = waves({3, 34, 33}).clone();
         x.mutable_data<double>()[34 * 33 * 2 + 40] = bad;
         const std::string text = message_of([&] { (void)svd(x.to(t).to(d)); });
@@ -166,6 +167,7 @@ TEST_CASE("svd: equal bits run after run, for 1 and 2 threads", "[autograd]") {
   under_each_svd([&](Device d) {
     Values first;
     for (const int threads : {1, 2, 2}) {
+      if (!first.empty() && threads == num_threads() && !wt_test::whole_walk()) continue;
       set_num_threads(threads);
       const Values now = svd(x.to(d)).u.to_vector<double>();
       if (first.empty()) first = now;
