@@ -57,7 +57,7 @@ measure() {
     echo '#include <warptape/warptape.h>' >"$scratch/umbrella.cpp"
     echo "umbrella $(for _ in 1 2 3 4 5; do cpu compile -fsyntax-only "$scratch/umbrella.cpp"; echo; done | sort -n | sed -n 3p)"
     echo "program $(cpu compile -O2 -c "$tree/tools/examples/mlp.cpp" -o "$scratch/mlp.o")"
-    cmake -B "$build" -DWARPTAPE_WITH_SIMT=ON >/dev/null
+    cmake "$build" -DWARPTAPE_WITH_SIMT=ON >/dev/null
     echo "simt $(cpu cmake --build "$build" --target wt --parallel "$(nproc)")"
     echo "library $(megabytes "$build/libwarptape.a")"
     echo "wt $(megabytes "$build/wt")"
