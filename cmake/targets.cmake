@@ -213,6 +213,12 @@ function(wt_kernels)
   # Never instrumented: its fiber switches tell the sanitizers where they are, and instrumentation
   # would only slow it down.
   wt_part(simt EXECUTOR ${executor} FLAVOURS plain)
+  # What several threads of the host share; no lane's stack reaches it. ThreadSanitizer must see the
+  # counts of shared_ptr on both sides.
+  if(WT_PLAIN STREQUAL "thread")
+    set_source_files_properties(kernels/simt/device.cpp kernels/simt/graph.cpp kernels/simt/queued_work.cpp
+      kernels/simt/queues.cpp PROPERTIES COMPILE_OPTIONS -fsanitize=thread)
+  endif()
   wt_part(race_checker EXECUTOR ${race} FLAVOURS race)
   if(WARPTAPE_HAS_CUDA)
     wt_part(cuda_host HOST ${K_HOST} FLAVOURS plain USES CUDA::cudart)

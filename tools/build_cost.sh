@@ -88,7 +88,7 @@ for commit in "$before" "$now"; do sort -o "$scratch/$commit.txt" "$scratch/$com
   row quickstart "\`tools/quickstart.sh\`: wt for the cpu, CPU seconds"
   row simt "the simt device besides, CPU seconds"
   row ci "\`build/ci\`: everything that \`tools/test.sh\` compiles first, CPU seconds"
-  row umbrella "parsing \`warptape/warptape.h\`, CPU seconds"
+  row umbrella "parsing \`<warptape/warptape.h>\`, CPU seconds"
   row program "\`tools/examples/mlp.cpp\` with -O2, CPU seconds"
   row library "\`libwarptape.a\` of a release build with simt, MB"
   row wt "\`wt\` of the same build, MB"

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <mutex>
 #include <utility>
 
 #include "warptape/core/files/hold_write_signals.h"
@@ -29,9 +30,11 @@ struct LiveTemp {
   char path[PATH_MAX] = {};
 };
 constinit LiveTemp live_temps[8];
+constinit std::mutex live_paths;  // between threads; a signal handler reads what is set
 
 int publish_temp(const std::string& path) noexcept {
   if (path.size() >= PATH_MAX) return -1;
+  const std::lock_guard lock(live_paths);
   for (int i = 0; i < 8; ++i) {
     int expected = 0;
     if (!live_temps[i].state.compare_exchange_strong(expected, 1)) continue;
@@ -43,6 +46,7 @@ int publish_temp(const std::string& path) noexcept {
 }
 
 bool is_live_temp(const std::string& path) noexcept {
+  const std::lock_guard lock(live_paths);
   for (const LiveTemp& live : live_temps) {
     if (live.state.load() == 2 && path == live.path) return true;
   }

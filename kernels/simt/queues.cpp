@@ -239,9 +239,9 @@ void queue_wait(void* stream, MarkRef mark) {
 void queue_free(void* block) {
   std::vector<void*> streams;
   arena_begin_free(block, streams);
-  const auto left = std::make_shared<int>(int(streams.size()));
   Queues& q = queues();
   const std::lock_guard lock(q.mutex);
+  const auto left = std::make_shared<int>(int(streams.size()));
   for (void* s : streams) q.push(s, {.work = nullptr, .streams_left = left, .freed = block});
 }
 
