@@ -1,7 +1,6 @@
 // The recipes' training on simt beside the cpu: equal seeds, every step's loss within 1e-3
 // relative. 50 steps, 16 where each rung has a run of its own; 10 under the sanitizers and the race
-// checker. `wt train` itself, with
-// WT_KERNEL, is in wt_train_test.sh.
+// checker. `wt train` itself, with WT_KERNEL, is in wt_train_test.sh.
 #include <array>
 #include <cmath>
 #include <cstdio>
