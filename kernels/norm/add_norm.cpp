@@ -93,7 +93,7 @@ void add_rms_norm_backward_input_reference(const AddRmsNormBackwardInputArgs& a,
 
 #define WT_ADD_NORM_VARIANTS(contract, Args)                                         \
   WT_VARIANTS(cpu, contract, Args,                                                   \
-              WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = contract##_why_not, \
+              WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = norm_why_not<Args>, \
                           .launch = contract##_avx2){                                \
                   .name = "reference", .rank = 10, .launch = contract##_reference})
 WT_ADD_NORM_VARIANTS(add_layer_norm_forward, AddLayerNormForwardArgs);

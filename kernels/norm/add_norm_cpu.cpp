@@ -2,7 +2,6 @@
 // a time are added and then normalised, while they are in the first level cache.
 #include "warptape/kernels/norm/add_norm_cpu.h"
 
-#include "warptape/kernels/cpu/pieces.h"
 #include "warptape/kernels/norm/layer_norm_cpu.h"
 #include "warptape/kernels/norm/norm_rows_cpu.h"
 #include "warptape/kernels/norm/rms_norm_cpu.h"
@@ -10,15 +9,6 @@
 namespace wt {
 #if WT_X86
 namespace {
-
-template <class Args>
-Rows<4> forward_rows_of(const Args& a) {
-  return rows_along<4>(a.x.ndim() - 1, {{a.y}, {a.x}, {a.residual}, {a.sum}});
-}
-template <class Args>
-Rows<4> gradient_rows_of(const Args& a) {
-  return rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.gsum}, {a.x}});
-}
 
 // out = a + b, a row of each; out may be either.
 WT_TARGET_AVX2 void add_row(float* out, const float* a, const float* b, i64 n) {
@@ -29,10 +19,10 @@ WT_TARGET_AVX2 void add_row(float* out, const float* a, const float* b, i64 n) {
 template <class Args, class Norm>
 void forward(const Args& a, const Norm& norm) {
   enum { Y, X, Residual, Sum };  // the operands of `rows`
-  const Rows<4> rows = forward_rows_of(a);
+  const auto rows = norm_rows(a);
   constexpr i64 kFloats = 2048;  // of each of four operands: together the first level cache
   const i64 most = rows.length < kFloats / 2 ? kFloats / (rows.length + 1) : 1;  // rows at a time
-  in_row_pieces(rows.count, rows.length, [&](i64 first, i64 last) {
+  in_norm_pieces(a, [&](i64 first, i64 last) {
     for (i64 begin = first; begin < last; begin += most) {
       const i64 end = begin + most < last ? begin + most : last;
       for (i64 row = begin; row < end; ++row)
@@ -45,29 +35,14 @@ void forward(const Args& a, const Norm& norm) {
 }
 }  // namespace
 
-const char* add_layer_norm_forward_why_not(const AddLayerNormForwardArgs& a) {
-  return norm_rows_why_not(a.x, forward_rows_of(a));
-}
-const char* add_layer_norm_backward_input_why_not(const AddLayerNormBackwardInputArgs& a) {
-  return norm_rows_why_not(a.x, gradient_rows_of(a));
-}
-const char* add_rms_norm_forward_why_not(const AddRmsNormForwardArgs& a) {
-  return norm_rows_why_not(a.x, forward_rows_of(a));
-}
-const char* add_rms_norm_backward_input_why_not(const AddRmsNormBackwardInputArgs& a) {
-  return norm_rows_why_not(a.x, gradient_rows_of(a));
-}
-
 void add_layer_norm_forward_avx2(const AddLayerNormForwardArgs& a, const Launch&) {
   const LayerNormForwardArgs norm{a.y, a.stats, a.sum, a.weight, a.bias, a.eps};
   forward(a, [&](i64 begin, i64 end) { layer_norm_forward_rows(norm, begin, end); });
 }
 void add_layer_norm_backward_input_avx2(const AddLayerNormBackwardInputArgs& a, const Launch&) {
   const LayerNormBackwardInputArgs norm{a.gx, a.gy, a.x, a.stats, a.weight};
-  const Rows<4> rows = gradient_rows_of(a);
-  in_row_pieces(rows.count, rows.length, [&](i64 begin, i64 end) {
-    layer_norm_backward_input_rows(norm, a.gsum, begin, end);
-  });
+  in_norm_pieces(
+      a, [&](i64 begin, i64 end) { layer_norm_backward_input_rows(norm, a.gsum, begin, end); });
 }
 void add_rms_norm_forward_avx2(const AddRmsNormForwardArgs& a, const Launch&) {
   const RmsNormForwardArgs norm{a.y, a.stats, a.sum, a.weight, a.eps};
@@ -75,10 +50,8 @@ void add_rms_norm_forward_avx2(const AddRmsNormForwardArgs& a, const Launch&) {
 }
 void add_rms_norm_backward_input_avx2(const AddRmsNormBackwardInputArgs& a, const Launch&) {
   const RmsNormBackwardInputArgs norm{a.gx, a.gy, a.x, a.stats, a.weight};
-  const Rows<4> rows = gradient_rows_of(a);
-  in_row_pieces(rows.count, rows.length, [&](i64 begin, i64 end) {
-    rms_norm_backward_input_rows(norm, a.gsum, begin, end);
-  });
+  in_norm_pieces(
+      a, [&](i64 begin, i64 end) { rms_norm_backward_input_rows(norm, a.gsum, begin, end); });
 }
 #endif
 }  // namespace wt

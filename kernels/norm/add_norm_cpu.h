@@ -2,17 +2,13 @@
 // with AVX2.
 #pragma once
 #include "warptape/kernels/add_norm.h"
-#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/norm/norm_why_not_cpu.h"
 
 namespace wt {
 
-const char* add_layer_norm_forward_why_not(const AddLayerNormForwardArgs& a);
 void add_layer_norm_forward_avx2(const AddLayerNormForwardArgs& a, const Launch& l);
-const char* add_layer_norm_backward_input_why_not(const AddLayerNormBackwardInputArgs& a);
 void add_layer_norm_backward_input_avx2(const AddLayerNormBackwardInputArgs& a, const Launch& l);
-const char* add_rms_norm_forward_why_not(const AddRmsNormForwardArgs& a);
 void add_rms_norm_forward_avx2(const AddRmsNormForwardArgs& a, const Launch& l);
-const char* add_rms_norm_backward_input_why_not(const AddRmsNormBackwardInputArgs& a);
 void add_rms_norm_backward_input_avx2(const AddRmsNormBackwardInputArgs& a, const Launch& l);
 
 }  // namespace wt

@@ -90,15 +90,17 @@ void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launc
 }  // namespace
 
 WT_VARIANTS(cpu, layer_norm_forward, LayerNormForwardArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = layer_norm_forward_why_not,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = norm_why_not<LayerNormForwardArgs>,
                         .launch = layer_norm_forward_avx2){
                 .name = "reference", .rank = 10, .launch = forward_reference});
 WT_VARIANTS(cpu, layer_norm_backward_input, LayerNormBackwardInputArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = layer_norm_backward_input_why_not,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20,
+                        .why_not = norm_why_not<LayerNormBackwardInputArgs>,
                         .launch = layer_norm_backward_input_avx2){
                 .name = "reference", .rank = 10, .launch = backward_input_reference});
 WT_VARIANTS(cpu, layer_norm_backward_params, LayerNormBackwardParamsArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = layer_norm_backward_params_why_not,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20,
+                        .why_not = norm_why_not<LayerNormBackwardParamsArgs>,
                         .workspace = layer_norm_backward_params_workspace,
                         .launch = layer_norm_backward_params_avx2){
                 .name = "reference", .rank = 10, .launch = backward_params_reference});

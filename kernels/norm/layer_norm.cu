@@ -8,19 +8,7 @@ inline namespace WT_DEVICE_NS {
 namespace {
 
 template <class T>
-struct NormForward : NormForwardRows<T, false> {
-  static Rows<2> rows_of(const LayerNormForwardArgs& a) {
-    return rows_along<2>(a.x.ndim() - 1, {{a.y}, {a.x}});
-  }
-  static bool packs_fit(const LayerNormForwardArgs& a, i64 pack) {
-    return rows_aligned(rows_of(a), {a.y.data, a.x.data}, pack) && aligned_16(a.weight.data) &&
-           aligned_16(a.bias.data);
-  }
-  static NormForward of(const LayerNormForwardArgs& a) {
-    return {{rows_of(a), a.y.as<T>(), a.x.as<const T>(), a.weight.as<const T>(),
-             a.bias.as<const T>(), a.stats.as<ComputeType<T>>(), ComputeType<T>(a.eps)}};
-  }
-};
+struct NormForward : NormForwardRows<T, LayerNormScale, false> {};
 
 }  // namespace
 }  // namespace WT_DEVICE_NS

@@ -1,24 +1,23 @@
-// What layer normalisation's forward and its gradient of the input share: the ladder's kernels, of
-// which each finds `naive_row`, `warp_row` or `block_row` by the type of its arguments, and their
-// launch.
+// What the forwards of layer_norm, rms_norm and add_norm and their gradients of the input share:
+// the ladder's kernels, of which each finds `naive_row`, `warp_row` or `block_row` by the type of
+// its arguments (norm/norm_forward.cuh, norm_gradient.cuh), and their launch.
 //   naive  one thread a row, several passes over it; neighbouring threads read far apart
 //   block  one block a row of any length and strides; the forward keeps the row in shared memory if
 //          it fits, else reads it again
 //   warp   one warp a row of at most 1024, which stays in registers: one read, one write, 16 bytes
 //          at a time
 #pragma once
-#include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/device/block_reduce.cuh"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
+#include "warptape/kernels/norm/norm_operands.h"
 
 namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
 // --- the kernels ---
-// Kernel: the arguments, with Element, rows, and functions of the host: rows_of, packs_fit, of and
-// cache_bytes.
+// Kernel: the arguments, with Element, rows, and functions of the host: of and cache_bytes.
 
 // One block a processor at least: of 64 threads alone ptxas aims at so many blocks that it spills.
 template <class Kernel>
@@ -77,79 +76,8 @@ __device__ __forceinline__ const T* at_or_null(const T* p, i64 i) {
   return p ? p + i : nullptr;
 }
 
-// --- Add: x + residual is normalised, its gradient comes by two ways ---
-// Kernel: has the operands X, Residual and Sum, or GSum, and whether they are there.
-
 __device__ __forceinline__ bool equally_far(const void* a, const void* b) {  // from a boundary
   return ((reinterpret_cast<uintptr_t>(a) ^ reinterpret_cast<uintptr_t>(b)) & 15) == 0;
-}
-
-// How a row is read for the first time: with Add the sum is made, rounded as it is written. The
-// places are found once a row: that can take 64-bit divisions.
-template <class T, bool Add>
-struct FirstRead {
-  RowOf<const T> x, residual;
-  RowOf<T> sum;
-
-  // What is normalised: x, or the sum once it is written.
-  __device__ __forceinline__ RowOf<const T> normalised() const {
-    if constexpr (Add)
-      return {sum.data, sum.step};
-    else
-      return x;
-  }
-  __device__ __forceinline__ T one(i64 i) const {
-    if constexpr (Add) {
-      using A = ComputeType<T>;
-      return sum[i] = T(A(x[i]) + A(residual[i]));
-    } else {
-      return x[i];
-    }
-  }
-  __device__ __forceinline__ Pack16<T> pack(i64 i) const {
-    auto v = vload<Pack16<T>>(x.data + i);
-    if constexpr (Add) {
-      const auto r = vload<Pack16<T>>(residual.data + i);
-#pragma unroll
-      for (int j = 0; j < kPerPack<T>; ++j) v.v[j] = T(float(v.v[j]) + float(r.v[j]));
-      vstore(sum.data + i, v);
-    }
-    return v;
-  }
-  // Neighbours, and with Add as far from a boundary as each other.
-  __device__ __forceinline__ bool packs() const {
-    if constexpr (Add)
-      return x.step == 1 && residual.step == 1 && sum.step == 1 && equally_far(x.data, sum.data) &&
-             equally_far(residual.data, sum.data);
-    else
-      return x.step == 1;
-  }
-};
-template <class T, bool Add, template <class, bool> class Kernel>
-__device__ __forceinline__ FirstRead<T, Add> first_read(const Kernel<T, Add>& a, i64 row) {
-  if constexpr (Add)
-    return {a.rows.row(a.X, a.x, row), a.rows.row(a.Residual, a.residual, row),
-            a.rows.row(a.Sum, a.sum, row)};
-  else
-    return {a.rows.row(a.X, a.x, row), {}, {}};
-}
-// A lane's part: x, in v, becomes the sum. `residual`: registers that are free.
-template <int PerLane, class T, template <class, bool> class Kernel>
-__device__ __forceinline__ void add_residual_lane(const Kernel<T, true>& a, float (&v)[PerLane],
-                                                  float (&residual)[PerLane], i64 row, int lane) {
-  constexpr int Vec = kPerPack<T>;
-  const int n = int(a.rows.length);
-  load_lane<Vec>(residual, a.residual + a.rows.start(a.Residual, row), n, lane, 0);
-#pragma unroll
-  for (int k = 0; k < PerLane; ++k) v[k] = float(T(v[k] + residual[k]));
-  store_lane<Vec>(a.sum + a.rows.start(a.Sum, row), v, n, lane);
-}
-
-// The row of what has reached the sum by the way beside the norm; without Add of no use.
-template <class T, bool Add, template <class, bool> class Kernel>
-__device__ __forceinline__ RowOf<const T> row_beside(const Kernel<T, Add>& a, i64 row) {
-  if constexpr (Add) return a.rows.row(a.GSum, a.gsum, row);
-  return {nullptr, 1};
 }
 
 // --- choice and launch ---
@@ -160,12 +88,24 @@ template <class Args>
 const char* not_double(const Args& a) {
   return a.x.dtype() == DType::f64 ? "f64 has the naive rung only" : nullptr;
 }
-template <template <class> class Kernel, class Args>
+template <int N>
+bool packs_fit(const NormOperands<N>& operands, const Rows<N>& rows, i64 pack) {
+  const void* base[N];
+  for (int k = 0; k < N; ++k) base[k] = operands.at[k].view.data;
+  return rows_aligned(rows, base, pack);
+}
+template <class Args>
+bool parameters_aligned(const Args& a) {
+  if constexpr (requires { a.bias; })
+    if (!aligned_16(a.bias.data)) return false;
+  return aligned_16(a.weight.data);
+}
+template <class Args>
 const char* why_not_warp(const Args& a) {
-  const auto rows = Kernel<float>::rows_of(a);
+  const auto rows = norm_rows(a);
   if (rows.length > kWarpLongest) return "rows of at most 1024 elements";
   if (!unit_steps(rows)) return "the elements of a row must be neighbours";
-  if (!Kernel<float>::packs_fit(a, 16 / item_size(a.x.dtype())))
+  if (!packs_fit(norm_operands(a), rows, 16 / item_size(a.x.dtype())) || !parameters_aligned(a))
     return "every row, weight and bias must begin at a 16-byte boundary";
   return not_double(a);
 }
@@ -176,33 +116,34 @@ inline i64 blocks_for(i64 rows, i64 length, i64 per_block) {
 template <template <class> class Kernel, class Args>
 void launch_naive(const Args& a, const Launch& l) {
   with_float_or_double(a.x.dtype(), [&](auto tag) {
-    auto k = Kernel<typename decltype(tag)::type>::of(a);
-    launch<layer_norm_naive<decltype(k)>>(
-        grid_of(l, blocks_for(k.rows.count, k.rows.length, 64), 64), k);
+    using K = Kernel<typename decltype(tag)::type>;
+    const K k{K::of(a)};
+    launch<layer_norm_naive<K>>(grid_of(l, blocks_for(k.rows.count, k.rows.length, 64), 64), k);
   });
 }
 template <template <class> class Kernel, class Args>
 void launch_warp(const Args& a, const Launch& l) {
   with_float(a.x.dtype(), [&](auto tag) {
-    auto k = Kernel<typename decltype(tag)::type>::of(a);
+    using K = Kernel<typename decltype(tag)::type>;
+    const K k{K::of(a)};
     const Config c =
         grid_of(l, blocks_for(k.rows.count, k.rows.length, kTeamWarps), kTeamWarps * 32);
     // The loops are unrolled to the end, whatever the row's length: 32 steps for a row of 64 would
     // be 30 steps over padding, in registers that keep other warps from the processor.
     if (k.rows.length <= 256)
-      launch<layer_norm_warp<decltype(k), 8>>(c, k);
+      launch<layer_norm_warp<K, 8>>(c, k);
     else
-      launch<layer_norm_warp<decltype(k), 32>>(c, k);
+      launch<layer_norm_warp<K, 32>>(c, k);
   });
 }
 template <template <class> class Kernel, class Args>
 void launch_block(const Args& a, const Launch& l) {
   with_float(a.x.dtype(), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    auto k = Kernel<T>::of(a);
+    Kernel<T> k{Kernel<T>::of(a)};
     const i64 packs = ceil_div(k.rows.length, kPerPack<T>);
     const i64 shared = k.cache_bytes(packs, row_cache_limit(l));
-    launch<layer_norm_block<decltype(k)>>(
+    launch<layer_norm_block<Kernel<T>>>(
         grid_of(l, blocks_for(k.rows.count, packs, 1), row_threads(packs), shared), k);
   });
 }
@@ -211,10 +152,7 @@ void launch_block(const Args& a, const Launch& l) {
 }  // namespace WT_DEVICE_NS
 
 #define WT_LAYER_NORM_LADDER(Kernel, Args)                                                        \
-  {.name = "warp",                                                                                \
-   .rank = 30,                                                                                    \
-   .why_not = why_not_warp<Kernel, Args>,                                                         \
-   .launch = launch_warp<Kernel>},                                                                \
+  {.name = "warp", .rank = 30, .why_not = why_not_warp<Args>, .launch = launch_warp<Kernel>},     \
       {.name = "block", .rank = 20, .why_not = not_double<Args>, .launch = launch_block<Kernel>}, \
   {                                                                                               \
     .name = "naive", .rank = 10, .launch = launch_naive<Kernel>                                   \

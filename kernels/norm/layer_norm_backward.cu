@@ -12,19 +12,7 @@ inline namespace WT_DEVICE_NS {
 namespace {
 
 template <class T>
-struct NormBackwardInput : NormBackwardInputRows<T, false> {
-  static Rows<3> rows_of(const LayerNormBackwardInputArgs& a) {
-    return rows_along<3>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}});
-  }
-  static bool packs_fit(const LayerNormBackwardInputArgs& a, i64 pack) {
-    return rows_aligned(rows_of(a), {a.gx.data, a.gy.data, a.x.data}, pack) &&
-           aligned_16(a.weight.data);
-  }
-  static NormBackwardInput of(const LayerNormBackwardInputArgs& a) {
-    return {{rows_of(a), a.gx.as<T>(), a.gy.as<const T>(), a.x.as<const T>(),
-             a.weight.as<const T>(), a.stats.as<const ComputeType<T>>()}};
-  }
-};
+struct NormBackwardInput : NormGradientRows<T, LayerNormGradient, false> {};
 
 // --- gradients of the parameters: naive ---
 
@@ -151,12 +139,9 @@ __global__ void __launch_bounds__(kRowWarps * 32)
 constexpr i64 kBlocksWanted = 528;  // of the columns rung: four for each processor of an H100
 constexpr i64 kPartsMax = 256, kPartRows = 4 * kRowWarps;
 
-inline Rows<2> rows_of(const LayerNormBackwardParamsArgs& a) {
-  return rows_along<2>(a.x.ndim() - 1, {{a.gy}, {a.x}});
-}
 template <class T>
 NormBackwardParams<T> kernel_args(const LayerNormBackwardParamsArgs& a) {
-  return {rows_of(a),          a.gweight.as<T>(), a.gbias.as<T>(),
+  return {norm_rows(a),        a.gweight.as<T>(), a.gbias.as<T>(),
           a.gy.as<const T>(),  a.x.as<const T>(), a.stats.as<const ComputeType<T>>(),
           a.accumulate_weight, a.accumulate_bias};
 }
@@ -174,7 +159,7 @@ struct ColumnPlan {
   int vec, parts;
 };
 ColumnPlan plan_columns(const LayerNormBackwardParamsArgs& a) {
-  const auto rows = rows_of(a);
+  const auto rows = norm_rows(a);
   const int pack = 16 / int(item_size(a.x.dtype()));
   const bool packs = unit_steps(rows) && rows_aligned(rows, {a.gy.data, a.x.data}, pack);
   const int vec = packs ? pack : 1;
@@ -186,7 +171,7 @@ ColumnPlan plan_columns(const LayerNormBackwardParamsArgs& a) {
   return {vec, int(parts < 1 ? 1 : parts > kPartsMax ? kPartsMax : parts)};
 }
 i64 columns_workspace(const LayerNormBackwardParamsArgs& a) {
-  return plan_columns(a).parts * 2 * rows_of(a).length * i64(sizeof(float));
+  return plan_columns(a).parts * 2 * norm_rows(a).length * i64(sizeof(float));
 }
 void launch_columns(const LayerNormBackwardParamsArgs& a, const Launch& l) {
   const ColumnPlan plan = plan_columns(a);

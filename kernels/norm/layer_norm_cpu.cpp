@@ -3,24 +3,12 @@
 
 #include <cmath>
 
-#include "warptape/kernels/common/rows.h"
-#include "warptape/kernels/cpu/pieces.h"
 #include "warptape/kernels/norm/moments_cpu.h"
 #include "warptape/kernels/norm/norm_rows_cpu.h"
 
 namespace wt {
 #if WT_X86
 namespace {
-
-Rows<2> rows_of(const LayerNormForwardArgs& a) {
-  return rows_along<2>(a.x.ndim() - 1, {{a.y}, {a.x}});
-}
-Rows<3> rows_of(const LayerNormBackwardInputArgs& a) {
-  return rows_along<3>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}});
-}
-Rows<2> rows_of(const LayerNormBackwardParamsArgs& a) {
-  return rows_along<2>(a.x.ndim() - 1, {{a.gy}, {a.x}});
-}
 
 struct Scale {
   float first, mean, rstd;  // the row's mean is first + mean
@@ -104,70 +92,34 @@ WT_TARGET_AVX2 void add_rows(float* weight_sum, float* bias_sum, const ParamRow*
 
 }  // namespace
 
-const char* layer_norm_forward_why_not(const LayerNormForwardArgs& a) {
-  return norm_rows_why_not(a.x, rows_of(a));
-}
-const char* layer_norm_backward_input_why_not(const LayerNormBackwardInputArgs& a) {
-  return norm_rows_why_not(a.x, rows_of(a));
-}
-const char* layer_norm_backward_params_why_not(const LayerNormBackwardParamsArgs& a) {
-  return norm_rows_why_not(a.x, rows_of(a));
-}
-
 void layer_norm_forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) {
-  enum { Y, X };  // the operands of `rows`
-  const auto rows = rows_of(a);
   const float *weight = a.weight.as<const float>(), *bias = a.bias.as<const float>();
-  float* stats = a.stats.as<float>();
-  if (rows.length == 0) return;
-  for (i64 row = begin; row < end; ++row) {
-    const float* x = rows.row(X, a.x.as<const float>(), row).data;
-    const Moments m = moments_of(x, rows.length);
-    const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(rows.length) + float(a.eps))};
-    float* y = rows.row(Y, a.y.as<float>(), row).data;
-    (streams_row(a.y, y, rows.length) ? forward_row<true> : forward_row<false>)(y, x, weight, bias,
-                                                                                rows.length, s);
-    if (stats) stats[row] = s.first + s.mean, stats[rows.count + row] = s.rstd;
-  }
-  _mm_sfence();  // what went past the caches is there before anything that follows
+  normalise_rows(a, begin, end, [&](float* y, const float* x, i64 n, bool streams) {
+    const Moments m = moments_of(x, n);
+    const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(n) + float(a.eps))};
+    (streams ? forward_row<true> : forward_row<false>)(y, x, weight, bias, n, s);
+    return SavedStats{s.first + s.mean, s.rstd};
+  });
 }
-
 void layer_norm_backward_input_rows(const LayerNormBackwardInputArgs& a, const View& gsum,
                                     i64 begin, i64 end) {
-  enum { GX, GY, X, GSum };  // the operands of `rows`
-  const auto rows = rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}, {gsum ? gsum : a.gy}});
-  const float *weight = a.weight.as<const float>(), *stats = a.stats.as<const float>();
-  for (i64 row = begin; row < end; ++row) {
-    float* gx = rows.row(GX, a.gx.as<float>(), row).data;
-    const float* gy = rows.row(GY, a.gy.as<const float>(), row).data;
-    const float* x = rows.row(X, a.x.as<const float>(), row).data;
-    const float* more = gsum ? rows.row(GSum, gsum.as<const float>(), row).data : nullptr;
-    (streams_row(a.gx, gx, rows.length) ? backward_input_row<true>
-                                        : backward_input_row<false>)(gx, gy, x, weight, more,
-                                                                     rows.length, stats[row],
-                                                                     stats[rows.count + row]);
-  }
-  _mm_sfence();
+  norm_gradient_rows(a, gsum, begin, end, backward_input_row<false>, backward_input_row<true>);
 }
 
 void layer_norm_forward_avx2(const LayerNormForwardArgs& a, const Launch&) {
-  const auto rows = rows_of(a);
-  in_row_pieces(rows.count, rows.length, [&](i64 b, i64 e) { layer_norm_forward_rows(a, b, e); });
+  in_norm_pieces(a, [&](i64 b, i64 e) { layer_norm_forward_rows(a, b, e); });
 }
-
 void layer_norm_backward_input_avx2(const LayerNormBackwardInputArgs& a, const Launch&) {
-  const auto rows = rows_of(a);
-  in_row_pieces(rows.count, rows.length,
-                [&](i64 b, i64 e) { layer_norm_backward_input_rows(a, {}, b, e); });
+  in_norm_pieces(a, [&](i64 b, i64 e) { layer_norm_backward_input_rows(a, {}, b, e); });
 }
 
 i64 layer_norm_backward_params_workspace(const LayerNormBackwardParamsArgs& a) {
-  return 4 * rows_of(a).length * i64(sizeof(float));
+  return 4 * norm_rows(a).length * i64(sizeof(float));
 }
 
 void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const Launch& l) {
   enum { GY, X };  // the operands of `rows`
-  const auto rows = rows_of(a);
+  const auto rows = norm_rows(a);
   const i64 n = rows.length, width = 2 * n;
   const float* stats = a.stats.as<const float>();
   float *totals = static_cast<float*>(l.workspace), *sums = totals + width;

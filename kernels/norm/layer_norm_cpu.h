@@ -1,16 +1,13 @@
 // The fast variants of kernels/norm/layer_norm.cpp (norm/layer_norm_cpu.cpp): f32 rows of
 // neighbours, with AVX2.
 #pragma once
-#include "warptape/kernels/cpu/isa.h"
 #include "warptape/kernels/layer_norm.h"
+#include "warptape/kernels/norm/norm_why_not_cpu.h"
 
 namespace wt {
 
-const char* layer_norm_forward_why_not(const LayerNormForwardArgs& a);
 void layer_norm_forward_avx2(const LayerNormForwardArgs& a, const Launch& l);
-const char* layer_norm_backward_input_why_not(const LayerNormBackwardInputArgs& a);
 void layer_norm_backward_input_avx2(const LayerNormBackwardInputArgs& a, const Launch& l);
-const char* layer_norm_backward_params_why_not(const LayerNormBackwardParamsArgs& a);
 i64 layer_norm_backward_params_workspace(const LayerNormBackwardParamsArgs& a);
 void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const Launch& l);
 

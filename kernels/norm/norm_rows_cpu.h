@@ -1,7 +1,9 @@
-// What the vector variants of normalisations share: eight floats of a row, wherever it ends.
+// What the vector variants of normalisations share: eight floats of a row, wherever it ends, and
+// the walk over rows.
 #pragma once
-#include "warptape/kernels/common/rows.h"
+#include "warptape/kernels/cpu/pieces.h"
 #include "warptape/kernels/cpu/vector.h"
+#include "warptape/kernels/norm/norm_operands.h"
 
 namespace wt {
 #if WT_X86
@@ -28,13 +30,52 @@ inline bool streams_row(const View& out, const float* row, i64 n) {
   return n >= 1024 && out.bytes() >= (i64(64) << 20) && reinterpret_cast<uintptr_t>(row) % 32 == 0;
 }
 
-template <int N>
-const char* norm_rows_why_not(const View& x, const Rows<N>& rows) {
-  if (cpu_isa() < kAvx2) return kNoAvx2;
-  if (x.dtype() != DType::f32) return "f32 only";
-  for (i64 step : rows.step)
-    if (step != 1 && rows.length > 1) return "the elements of a row must be neighbours";
-  return nullptr;
+// f(begin, end) for pieces of the rows, by several threads.
+template <class Args, class F>
+void in_norm_pieces(const Args& a, const F& f) {
+  const auto rows = norm_rows(a);
+  in_row_pieces(rows.count, rows.length, f);
+}
+
+// Rows [begin, end) of a forward. norm(y, x, n, streams) normalises one, and returns what is saved.
+struct SavedStats {
+  float mean, rstd;
+};
+template <class Args, class Norm>
+void normalise_rows(const Args& a, i64 begin, i64 end, const Norm& norm) {
+  enum { Y, X };  // the operands of `rows`
+  const auto rows = norm_rows(a);
+  float* stats = a.stats.template as<float>();
+  if (rows.length == 0) return;
+  for (i64 row = begin; row < end; ++row) {
+    float* y = rows.row(Y, a.y.template as<float>(), row).data;
+    const float* x = rows.row(X, a.x.template as<const float>(), row).data;
+    const SavedStats s = norm(y, x, rows.length, streams_row(a.y, y, rows.length));
+    if (stats) stats[row] = s.mean, stats[rows.count + row] = s.rstd;
+  }
+  _mm_sfence();  // what went past the caches is there before anything that follows
+}
+
+// Rows [begin, end) of a gradient of the input, by either of two functions: the second is for what
+// goes past the caches. gsum, of gx's shape, may be absent.
+using NormGradientRow = void (*)(float* gx, const float* gy, const float* x, const float* weight,
+                                 const float* gsum, i64 n, float mean, float rstd);
+template <class Args>
+void norm_gradient_rows(const Args& a, const View& gsum, i64 begin, i64 end, NormGradientRow plain,
+                        NormGradientRow streaming) {
+  enum { GX, GY, X, GSum };  // the operands of `rows`
+  const auto rows = rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}, {gsum ? gsum : a.gy}});
+  const float* weight = a.weight.template as<const float>();
+  const float* stats = a.stats.template as<const float>();
+  for (i64 row = begin; row < end; ++row) {
+    float* gx = rows.row(GX, a.gx.template as<float>(), row).data;
+    const float* gy = rows.row(GY, a.gy.template as<const float>(), row).data;
+    const float* x = rows.row(X, a.x.template as<const float>(), row).data;
+    const float* more = gsum ? rows.row(GSum, gsum.as<const float>(), row).data : nullptr;
+    (streams_row(a.gx, gx, rows.length) ? streaming : plain)(gx, gy, x, weight, more, rows.length,
+                                                             stats[row], stats[rows.count + row]);
+  }
+  _mm_sfence();
 }
 
 #endif

@@ -55,11 +55,12 @@ void backward_input_reference(const RmsNormBackwardInputArgs& a, const Launch&) 
 }  // namespace
 
 WT_VARIANTS(cpu, rms_norm_forward, RmsNormForwardArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = rms_norm_forward_why_not,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = norm_why_not<RmsNormForwardArgs>,
                         .launch = rms_norm_forward_avx2){
                 .name = "reference", .rank = 10, .launch = forward_reference});
 WT_VARIANTS(cpu, rms_norm_backward_input, RmsNormBackwardInputArgs,
-            WT_AVX2_ROW(.name = "avx2", .rank = 20, .why_not = rms_norm_backward_input_why_not,
+            WT_AVX2_ROW(.name = "avx2", .rank = 20,
+                        .why_not = norm_why_not<RmsNormBackwardInputArgs>,
                         .launch = rms_norm_backward_input_avx2){
                 .name = "reference", .rank = 10, .launch = backward_input_reference});
 

@@ -1,14 +1,12 @@
 // The fast variants of kernels/norm/rms_norm.cpp (norm/rms_norm_cpu.cpp): f32 rows of neighbours,
 // with AVX2.
 #pragma once
-#include "warptape/kernels/cpu/isa.h"
+#include "warptape/kernels/norm/norm_why_not_cpu.h"
 #include "warptape/kernels/rms_norm.h"
 
 namespace wt {
 
-const char* rms_norm_forward_why_not(const RmsNormForwardArgs& a);
 void rms_norm_forward_avx2(const RmsNormForwardArgs& a, const Launch& l);
-const char* rms_norm_backward_input_why_not(const RmsNormBackwardInputArgs& a);
 void rms_norm_backward_input_avx2(const RmsNormBackwardInputArgs& a, const Launch& l);
 
 // Rows [begin, end), by the calling thread. gsum, of gx's shape, is added where it is given.
