@@ -200,17 +200,17 @@ __device__ __forceinline__ void block_row(const NormForwardRows<T, Scale, Add>& 
         for (int j = 0; j < kPerPack<T>; ++j) sum += Scale<float>::term(float(v.v[j]));
         // x leaves memory in this walk. Those that follow find it in shared memory, in the place
         // that this thread alone writes and reads.
-        if (a.cached) cache[p] = v;
+        if (a.cached) vstore(cache + p, v);
       });
   const auto again = [&](i64 p, i64 i) WT_INLINE_LAMBDA {
-    return a.cached ? cache[p] : vload<Pack16<T>>(x.data + i);
+    return a.cached ? vload<Pack16<T>>(cache + p) : vload<Pack16<T>>(x.data + i);
   };
   // add(x) for the elements of this thread.
   const auto each = [&](const auto& add) WT_INLINE_LAMBDA {
     walk_row<T>(
         split, n, [&](i64 i) WT_INLINE_LAMBDA { add(float(x[i])); },
         [&](i64 p, i64 i) WT_INLINE_LAMBDA {
-          const auto v = again(p, i);
+          const Pack16<T> v = again(p, i);
 #pragma unroll
           for (int j = 0; j < kPerPack<T>; ++j) add(float(v.v[j]));
         });
