@@ -4,15 +4,11 @@
 #include <optional>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 
 namespace wt {
 namespace {
-
-// The line of the call: backward() and grads() hold a FrameScope.
-std::string at_line() {
-  return mode.frame ? "\n  at " + describe_frame(mode.frame) : std::string();
-}
 
 void check_root(const char* op, const Tensor& t) {
   if (!t.defined())

@@ -27,18 +27,18 @@ namespace {
 
 // What an interned id stands for.
 using Snapshot = std::tuple<StreamState*, Determinism, const VariantOverride*, const ModulePath*>;
-constexpr u32 kChunk = 1024, kChunks = 4096;
+constexpr u32 kModeChunk = 1024, kModeChunks = 4096;
 
-struct Table {
+struct ModeTable {
   std::mutex mutex;
   std::map<Snapshot, u32> ids;
-  std::atomic<Snapshot*> chunks[kChunks]{};
+  std::atomic<Snapshot*> chunks[kModeChunks]{};
   u32 count = 1;  // id 0: the default state
   std::set<std::pair<const ModulePath*, std::string>> names;
   std::map<std::pair<const ModulePath*, std::string>, ModulePath*> paths;
 };
-Table& table() {
-  static Table* t = new Table;  // outlives static destructors
+ModeTable& mode_table() {
+  static ModeTable* t = new ModeTable;  // outlives static destructors
   return *t;
 }
 
@@ -57,24 +57,24 @@ void intern_mode() {
     mode.id = 0;
     return;
   }
-  Table& t = table();
+  ModeTable& t = mode_table();
   const std::lock_guard lock(t.mutex);
   auto [it, fresh] = t.ids.try_emplace(s, 0);
   if (fresh) {
-    if (t.count == kChunk * kChunks) throw InternalError("more than 2^22 distinct modes");
-    std::atomic<Snapshot*>& chunk = t.chunks[t.count / kChunk];
+    if (t.count == kModeChunk * kModeChunks) throw InternalError("more than 2^22 distinct modes");
+    std::atomic<Snapshot*>& chunk = t.chunks[t.count / kModeChunk];
     if (!chunk.load(std::memory_order_relaxed))
-      chunk.store(new Snapshot[kChunk], std::memory_order_release);
-    chunk.load(std::memory_order_relaxed)[t.count % kChunk] = s;
+      chunk.store(new Snapshot[kModeChunk], std::memory_order_release);
+    chunk.load(std::memory_order_relaxed)[t.count % kModeChunk] = s;
     it->second = t.count++;
   }
   mode.id = it->second;
 }
 
 static Snapshot snapshot_of(u32 id) {
-  static Table& t = table();
+  static ModeTable& t = mode_table();
   if (id == 0) return {};
-  return t.chunks[id / kChunk].load(std::memory_order_acquire)[id % kChunk];
+  return t.chunks[id / kModeChunk].load(std::memory_order_acquire)[id % kModeChunk];
 }
 
 void restore_mode(u32 id) {
@@ -116,7 +116,7 @@ std::string at_line() {
 std::string module_path_of(u32 id) { return to_string(std::get<3>(snapshot_of(id))); }
 
 const ModulePath* intern_module_path(const ModulePath* parent, std::string_view name) {
-  Table& t = table();
+  ModeTable& t = mode_table();
   const std::lock_guard lock(t.mutex);
   auto [it, fresh] = t.paths.try_emplace({parent, std::string(name)}, nullptr);
   if (fresh) it->second = new ModulePath{parent, it->first.second.c_str()};

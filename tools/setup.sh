@@ -49,8 +49,6 @@ need command g++ g++
 need command cmake cmake
 need command ninja ninja-build
 need header CLI/CLI.hpp libcli11-dev
-need header nlohmann/json.hpp nlohmann-json3-dev
-need header fmt/format.h libfmt-dev
 want header openblas-pthread/cblas.h libopenblas-pthread-dev
 want header lmdb.h liblmdb-dev
 want header lzma.h liblzma-dev

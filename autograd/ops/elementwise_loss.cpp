@@ -199,10 +199,10 @@ struct OneByOne {
 };
 
 // Input, target and those of two weights that are given: an optional one is no operand.
-struct Operands {
+struct LossOperands {
   std::deque<In> weights{};
   std::vector<const In*> list;
-  Operands(const In& input, const In& target, const Tensor& weight, const Tensor& pos_weight)
+  LossOperands(const In& input, const In& target, const Tensor& weight, const Tensor& pos_weight)
       : list{&input, &target} {
     for (const Tensor* t : {&weight, &pos_weight})
       if (t->defined()) list.push_back(&weights.emplace_back(*t));
@@ -211,7 +211,7 @@ struct Operands {
 };
 
 template <class End>
-auto binary_losses(const Operands& in, const End& end) {
+auto binary_losses(const LossOperands& in, const End& end) {
   OpScope s(info::binary_cross_entropy, in.list.data(), in.size(), Types::promote);
   check_pair(s);
   const bool weighted = s.size() > kEachWeight;
@@ -228,7 +228,7 @@ auto binary_losses(const Operands& in, const End& end) {
 }
 
 template <class End>
-auto with_logits_losses(const Operands& in, bool weighted, bool positive, const End& end) {
+auto with_logits_losses(const LossOperands& in, bool weighted, bool positive, const End& end) {
   OpScope s(info::binary_cross_entropy_with_logits, in.list.data(), in.size(), Types::promote);
   check_pair(s);
   const int pos_weight = weighted ? kPosWeight : kEachWeight;
@@ -251,21 +251,21 @@ auto with_logits_losses(const Operands& in, bool weighted, bool positive, const 
 
 Loss binary_cross_entropy(const In& input, const In& target,
                           const BinaryCrossEntropyOptions& options) {
-  return binary_losses(Operands(input, target, options.weight, {}), Summed());
+  return binary_losses(LossOperands(input, target, options.weight, {}), Summed());
 }
 Tensor binary_cross_entropy(const In& input, const In& target, Unreduced,
                             const BinaryCrossEntropyOptions& options) {
-  return binary_losses(Operands(input, target, options.weight, {}), OneByOne());
+  return binary_losses(LossOperands(input, target, options.weight, {}), OneByOne());
 }
 
 Loss binary_cross_entropy_with_logits(const In& input, const In& target,
                                       const BinaryCrossEntropyWithLogitsOptions& options) {
-  return with_logits_losses(Operands(input, target, options.weight, options.pos_weight),
+  return with_logits_losses(LossOperands(input, target, options.weight, options.pos_weight),
                             options.weight.defined(), options.pos_weight.defined(), Summed());
 }
 Tensor binary_cross_entropy_with_logits(const In& input, const In& target, Unreduced,
                                         const BinaryCrossEntropyWithLogitsOptions& options) {
-  return with_logits_losses(Operands(input, target, options.weight, options.pos_weight),
+  return with_logits_losses(LossOperands(input, target, options.weight, options.pos_weight),
                             options.weight.defined(), options.pos_weight.defined(), OneByOne());
 }
 

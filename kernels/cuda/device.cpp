@@ -19,9 +19,9 @@ extern bool launches_wait;  // kernels/device/launch.cpp
 
 namespace {
 
+using detail::api;
 using detail::cuda_state;
 
-const CudaApi& api() { return *cuda_state().api; }
 CudaPool& pool(Device d) { return *cuda_state().devices[d.index].pool; }
 
 void* current_stream(Device d) { return detail::native_stream(d); }

@@ -5,7 +5,7 @@
 namespace wt {
 namespace {
 
-const CudaApi& api() { return *detail::cuda_state().api; }
+using detail::api;
 
 struct CudaGraph {
   void* exec = nullptr;

@@ -41,6 +41,8 @@ struct CudaState {
 };
 // Asks the driver at the first call.
 CudaState& cuda_state();
+// Of a call that comes from a device: there is one.
+inline const CudaApi& api() { return *cuda_state().api; }
 
 // What this thread last made current; -1: nothing yet. CUDA is not asked: whoever calls
 // cudaSetDevice() beside the library restores what was.

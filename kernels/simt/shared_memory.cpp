@@ -7,14 +7,15 @@ namespace wt {
 namespace simt_runtime {
 namespace {
 
-constexpr size_t kRedZone = 64, kStaticLimit = 48 * 1024, kSharedLimit = 227 * 1024;
+constexpr size_t kSharedRedZone = 64, kStaticLimit = 48 * 1024, kSharedLimit = 227 * 1024;
 
 // Lays an array between two red zones. What lies before it is the red zone of its predecessor.
 char* carve(Exec& x, size_t bytes, size_t align, const SharedSite* site) {
   if (align < 16) align = 16;
-  const size_t offset = (x.shared_used + kRedZone + align - 1) / align * align;
+  const size_t offset = (x.shared_used + kSharedRedZone + align - 1) / align * align;
   const size_t end = (offset + bytes + 15) / 16 * 16;
-  if (end + kRedZone > kSharedArena) WT_FAIL(x, "%zu bytes of shared memory do not fit", bytes);
+  if (end + kSharedRedZone > kSharedArena)
+    WT_FAIL(x, "%zu bytes of shared memory do not fit", bytes);
   unpoison(x.shared + offset, bytes);
   x.shared_used = end;
   x.arrays.push_back({site, x.shared + offset, bytes});
@@ -55,7 +56,7 @@ void begin_shared(Exec& x, size_t dynamic_bytes) {
 // After a block: red zones must be untouched. Then everything used is 0xff again, because arrays
 // may lie elsewhere in the next block.
 void finish_shared(Exec& x) {
-  const size_t used = x.shared_used + kRedZone;
+  const size_t used = x.shared_used + kSharedRedZone;
   unpoison(x.shared, used);
   char* from = x.shared;
   for (size_t i = 0; i <= x.arrays.size() && !x.failed; ++i) {

@@ -11,10 +11,10 @@ dist::Algorithm algorithm_named(const std::string& name);  // of algorithm_names
 DType dtype_named(const std::string& name);                // any that computes
 
 // --latency, --bandwidth; they exclude `other` where it is there.
-void add_link_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
+void add_link_options(Command c, bench::WorldOptions& o, Option other = Option());
 // The same and --ranks.
-void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other = nullptr);
+void add_world_options(Command c, bench::WorldOptions& o, Option other = Option());
 // --width, --layers, --batch, --bucket.
-void add_perceptron_options(CLI::App& c, bench::PerceptronOptions& o);
+void add_perceptron_options(Command c, bench::PerceptronOptions& o);
 
 }  // namespace wt::tools

@@ -1,8 +1,8 @@
 // The options that every command on a trained model has.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
 
+#include "warptape/tools/wt/command_line.h"
 #include "warptape/tools/wt/training/trained_model.h"
 
 namespace wt::tools {
@@ -13,7 +13,7 @@ struct ModelOptions {
   bool json = false;
 };
 // The checkpoint comes before the command's own positionals. `json_help`: what --json prints.
-void add_model_options(CLI::App& command, ModelOptions& o, const char* json_help);
+void add_model_options(Command command, ModelOptions& o, const char* json_help);
 // The model that they name, on their device.
 TrainedModel load_model(const ModelOptions& o);
 

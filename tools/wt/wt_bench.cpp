@@ -93,8 +93,8 @@ void print_kernels(const bench::CpuKernelOptions& o, bool json) {
     if (o.only.empty()) std::printf("not measured, no row in bench/gpu: %s\n", name.c_str());
 }
 
-void add_kernels(CLI::App& bench, int& code) {
-  CLI::App* c =
+void add_kernels(Command bench, int& code) {
+  const Command c =
       bench.add_subcommand("kernels",
                            "the cpu's kernels at sizes beyond its caches: time, rate, and the "
                            "fraction of what a copy or "
@@ -102,13 +102,12 @@ void add_kernels(CLI::App& bench, int& code) {
   auto o = std::make_shared<bench::CpuKernelOptions>();
   auto json = std::make_shared<bool>(false);
   auto device = std::make_shared<std::string>("cpu");
-  c->add_option("--device", *device, "cpu; wt_gpu_bench measures the others")
-      ->check(one_of({"cpu"}));
-  c->add_flag("--json", *json, "one JSON object a line");
-  c->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
-  c->add_option("--only", o->only, "this contract, and those of further --only")
-      ->check(one_of(bench::cpu_kernel_names()));
-  c->callback([o, json, device, &code] {
+  c.add_option("--device", *device, "cpu; wt_gpu_bench measures the others").check(one_of({"cpu"}));
+  c.add_flag("--json", *json, "one JSON object a line");
+  c.add_option("--windows", o->windows).check(at_least(1)).show_default();
+  c.add_option("--only", o->only, "this contract, and those of further --only")
+      .check(one_of(bench::cpu_kernel_names()));
+  c.callback([o, json, device, &code] {
     print_kernels(*o, *json);
     code = 0;
   });
@@ -129,19 +128,20 @@ void print_operator(const bench::OperatorRow& r, const bench::OperatorOptions& o
   flush_stdout();
 }
 
-void add_operators(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand("operators",
-                                     "operators of the cpu as a user calls them, forward and with "
-                                     "gradients, at sizes where a missing fast kernel would show; "
-                                     "bench/peers/operators.py sets PyTorch beside them");
+void add_operators(Command bench, int& code) {
+  const Command c =
+      bench.add_subcommand("operators",
+                           "operators of the cpu as a user calls them, forward and with "
+                           "gradients, at sizes where a missing fast kernel would show; "
+                           "bench/peers/operators.py sets PyTorch beside them");
   auto o = std::make_shared<bench::OperatorOptions>();
   auto json = std::make_shared<bool>(false);
-  c->add_flag("--json", *json, "one JSON object a line");
-  c->add_option("--threads", o->threads)->check(at_least(1))->capture_default_str();
-  c->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
-  c->add_option("--only", o->only, "this operator, and those of further --only")
-      ->check(one_of(bench::operator_names()));
-  c->callback([o, json, &code] {
+  c.add_flag("--json", *json, "one JSON object a line");
+  c.add_option("--threads", o->threads).check(at_least(1)).show_default();
+  c.add_option("--windows", o->windows).check(at_least(1)).show_default();
+  c.add_option("--only", o->only, "this operator, and those of further --only")
+      .check(one_of(bench::operator_names()));
+  c.callback([o, json, &code] {
     if (!*json)
       std::printf("%-18s %-48s %-5s %-9s %10s %10s\n", "operator", "shape", "dtype", "", "min us",
                   "median us");
@@ -154,42 +154,42 @@ void add_operators(CLI::App& bench, int& code) {
 
 }  // namespace
 
-void add_bench(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("bench", "measure");
-  c->require_subcommand(1);
-  CLI::App* overhead =
-      c->add_subcommand("overhead",
-                        "cost of the framework itself: tape_add (us an operator), "
-                        "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small and "
-                        "adam_step (us a step)");
+void add_bench(Command app, int& code) {
+  const Command c = app.add_subcommand("bench", "measure");
+  c.require_subcommand();
+  const Command overhead =
+      c.add_subcommand("overhead",
+                       "cost of the framework itself: tape_add (us an operator), "
+                       "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small and "
+                       "adam_step (us a step)");
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
-  overhead->add_flag("--json", *json, "one JSON object a line");
-  overhead->add_option("--threads", o->threads)->check(at_least(1))->capture_default_str();
-  overhead->add_option("--windows", o->windows)->check(at_least(1))->capture_default_str();
-  overhead->add_option("--window-s", o->window_s)->check(positive())->capture_default_str();
-  overhead->add_option("--calls", o->fixed_calls, "one window of exactly this many calls")
-      ->check(at_least(0));
-  overhead->add_option("--only", o->only, "this row, and those of further --only")
-      ->check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
-                      "adam_step"}));
-  overhead->callback([o, json, &code] {
+  overhead.add_flag("--json", *json, "one JSON object a line");
+  overhead.add_option("--threads", o->threads).check(at_least(1)).show_default();
+  overhead.add_option("--windows", o->windows).check(at_least(1)).show_default();
+  overhead.add_option("--window-s", o->window_s).check(positive()).show_default();
+  overhead.add_option("--calls", o->fixed_calls, "one window of exactly this many calls")
+      .check(at_least(0));
+  overhead.add_option("--only", o->only, "this row, and those of further --only")
+      .check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
+                     "adam_step"}));
+  overhead.callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;
   });
-  add_bench_loader(*c, code);
-  add_bench_allreduce(*c, code);
-  add_bench_overlap(*c, code);
-  add_bench_scaling(*c, code);
-  add_operators(*c, code);
-  add_kernels(*c, code);
-  add_bench_model(*c, code);
-  add_bench_counters(*c, code);
-  add_bench_compare(*c, code);
-  add_bench_ladder(*c, code);
-  add_bench_gemm(*c, code);
-  add_bench_roofline(*c, code);
-  add_bench_throughput(*c, code);
+  add_bench_loader(c, code);
+  add_bench_allreduce(c, code);
+  add_bench_overlap(c, code);
+  add_bench_scaling(c, code);
+  add_operators(c, code);
+  add_kernels(c, code);
+  add_bench_model(c, code);
+  add_bench_counters(c, code);
+  add_bench_compare(c, code);
+  add_bench_ladder(c, code);
+  add_bench_gemm(c, code);
+  add_bench_roofline(c, code);
+  add_bench_throughput(c, code);
 }
 
 }  // namespace wt::tools

@@ -121,52 +121,52 @@ int show_paper(bool json) {
 
 }  // namespace
 
-void add_bench_allreduce(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_allreduce(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "allreduce",
       "collectives over sizes as nccl-tests counts them: each result checked, then the slowest "
       "rank's time, bytes / time and the rate of a link, beside memcpy; exit code 1 if a result "
       "is wrong. Ranks are threads, or the processes of mpirun");
   auto o = std::make_shared<AllReduceCommand>();
-  CLI::Option* paper =
-      c->add_flag("--paper", o->paper,
-                  "measure nothing: a model of 8, 64 and 1,024 GPUs (docs/distributed_model.md)");
-  add_world_options(*c, o->measure.world, paper);
+  const Option paper =
+      c.add_flag("--paper", o->paper,
+                 "measure nothing: a model of 8, 64 and 1,024 GPUs (docs/distributed_model.md)");
+  add_world_options(c, o->measure.world, paper);
   const auto size = [&](const char* name, i64& bytes, const char* what) {
-    c->add_option_function<std::string>(
+    c.add_option_function(
          name, [name, &bytes](const std::string& t) { bytes = bytes_of_text(t, name); }, what)
-        ->excludes(paper);
+        .excludes(paper);
   };
   size("--from", o->measure.from, "the smallest size, as 1KiB; default: 1 KiB");
-  c->add_option_function<std::string>(
+  c.add_option_function(
        "--to",
        [o](const std::string& t) { o->measure.to = bytes_of_text(t, "--to"), o->to_given = true; },
        "the largest size, as 1GiB; default: 64 MiB, or less where memory is short")
-      ->excludes(paper);
-  c->add_option("--factor", o->measure.factor, "from one size to the next")
-      ->check(at_least(2))
-      ->excludes(paper)
-      ->capture_default_str();
-  c->add_option("--dtype", o->dtype)
-      ->check(one_of({"f32", "f64", "f16", "bf16", "i64", "i32", "u8"}))
-      ->excludes(paper)
-      ->capture_default_str();
-  c->add_option("--collective", o->collective)
-      ->check(one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}))
-      ->excludes(paper)
-      ->capture_default_str();
-  c->add_option("--algorithm", o->algorithms, "of threads; several, with commas, are compared")
-      ->delimiter(',')
-      ->check(one_of(algorithm_names()))
-      ->excludes(paper)
-      ->capture_default_str();
-  c->add_option("--samples", o->measure.samples, "measurements a size")
-      ->check(at_least(1))
-      ->excludes(paper)
-      ->capture_default_str();
-  c->add_flag("--plant-error", o->measure.plant_error)->group("");  // for a test of the check
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] { code = o->paper ? show_paper(o->json) : measure(*o); });
+      .excludes(paper);
+  c.add_option("--factor", o->measure.factor, "from one size to the next")
+      .check(at_least(2))
+      .excludes(paper)
+      .show_default();
+  c.add_option("--dtype", o->dtype)
+      .check(one_of({"f32", "f64", "f16", "bf16", "i64", "i32", "u8"}))
+      .excludes(paper)
+      .show_default();
+  c.add_option("--collective", o->collective)
+      .check(one_of({"all_reduce", "reduce_scatter", "all_gather", "broadcast"}))
+      .excludes(paper)
+      .show_default();
+  c.add_option("--algorithm", o->algorithms, "of threads; several, with commas, are compared")
+      .delimiter(',')
+      .check(one_of(algorithm_names()))
+      .excludes(paper)
+      .show_default();
+  c.add_option("--samples", o->measure.samples, "measurements a size")
+      .check(at_least(1))
+      .excludes(paper)
+      .show_default();
+  c.add_flag("--plant-error", o->measure.plant_error).hidden();  // for a test of the check
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] { code = o->paper ? show_paper(o->json) : measure(*o); });
 }
 
 }  // namespace wt::tools

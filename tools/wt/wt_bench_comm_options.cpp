@@ -28,33 +28,33 @@ DType dtype_named(const std::string& name) {
   throw UsageError(str("no dtype \"", name, "\""));
 }
 
-void add_link_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
-  CLI::Option* const options[] = {
+void add_link_options(Command c, bench::WorldOptions& o, Option other) {
+  const Option options[] = {
       c.add_option("--latency", o.latency_us,
                    "microseconds that each message between threads takes")
-          ->check(not_negative()),
+          .check(not_negative()),
       c.add_option("--bandwidth", o.gb_s, "GB/s that each link between threads has; 0: no limit")
-          ->check(not_negative())};
-  for (CLI::Option* option : options) {
-    option->capture_default_str();
-    if (other) option->excludes(other);
+          .check(not_negative())};
+  for (const Option& option : options) {
+    option.show_default();
+    if (other) option.excludes(other);
   }
 }
 
-void add_world_options(CLI::App& c, bench::WorldOptions& o, CLI::Option* other) {
-  CLI::Option* const ranks =
+void add_world_options(Command c, bench::WorldOptions& o, Option other) {
+  const Option ranks =
       c.add_option("--ranks", o.ranks, "threads of this process; of mpirun's processes it decides")
-          ->check(CLI::Range(1, 256))
-          ->capture_default_str();
-  if (other) ranks->excludes(other);
+          .check(from_to(1, 256))
+          .show_default();
+  if (other) ranks.excludes(other);
   add_link_options(c, o, other);
 }
 
-void add_perceptron_options(CLI::App& c, bench::PerceptronOptions& o) {
-  c.add_option("--width", o.width, "of hidden layers")->check(at_least(1))->capture_default_str();
-  c.add_option("--layers", o.layers, "hidden ones")->check(at_least(1))->capture_default_str();
-  c.add_option("--batch", o.batch, "of a rank")->check(at_least(1))->capture_default_str();
-  c.add_option_function<std::string>(
+void add_perceptron_options(Command c, bench::PerceptronOptions& o) {
+  c.add_option("--width", o.width, "of hidden layers").check(at_least(1)).show_default();
+  c.add_option("--layers", o.layers, "hidden ones").check(at_least(1)).show_default();
+  c.add_option("--batch", o.batch, "of a rank").check(at_least(1)).show_default();
+  c.add_option_function(
       "--bucket", [&o](const std::string& t) { o.bucket_bytes = bytes_of_text(t, "--bucket"); },
       "bytes of gradients that are added up at once, as 1MiB; default: 1.25 MiB");
 }

@@ -112,43 +112,40 @@ std::vector<std::string> contract_names() {
 
 }  // namespace
 
-void add_bench_compare(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_compare(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "compare",
       "ratios of two sets of measurements with a confidence interval, and whether they differ: "
       "two files of `wt bench ... --json`, or two variants of a kernel, timed in turns");
   auto o = std::make_shared<CompareCommand>();
-  c->add_option("A", o->a, "file, or with --kernel a variant")->required();
-  c->add_option("B", o->b, "file, or with --kernel a variant")->required();
-  c->add_option("--of", o->of, "of each run's times the median or the min (files)")
-      ->check(one_of({"median", "min"}))
-      ->capture_default_str();
-  c->add_option("--margin", o->compare.margin, "differences up to this part are none")
-      ->check(not_negative())
-      ->capture_default_str();
-  c->add_option("--confidence", o->compare.confidence)
-      ->check(from_0_to(0.9999))
-      ->capture_default_str();
-  CLI::Option* kernel =
-      c->add_option("--kernel", o->contract, "A and B are variants of this contract")
-          ->check([](const std::string& given) { return one_of(contract_names())(given); });
-  c->add_option("--device", o->device, "cpu, on one thread, or cuda:N")
-      ->needs(kernel)
-      ->capture_default_str();
-  c->add_option("--dtype", o->dtype)
-      ->needs(kernel)
-      ->check(one_of({"f32", "f16", "bf16", "f64"}))
-      ->capture_default_str();
-  c->add_option("--scale", o->scale, "small: odd sizes; host: 64 MiB an operand")
-      ->needs(kernel)
-      ->check(one_of({"small", "host"}))
-      ->capture_default_str();
-  c->add_option("--rounds", o->rounds, "of A B B A, a pair each")
-      ->needs(kernel)
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] {
+  c.add_option("A", o->a, "file, or with --kernel a variant").required();
+  c.add_option("B", o->b, "file, or with --kernel a variant").required();
+  c.add_option("--of", o->of, "of each run's times the median or the min (files)")
+      .check(one_of({"median", "min"}))
+      .show_default();
+  c.add_option("--margin", o->compare.margin, "differences up to this part are none")
+      .check(not_negative())
+      .show_default();
+  c.add_option("--confidence", o->compare.confidence).check(from_0_to(0.9999)).show_default();
+  const Option kernel =
+      c.add_option("--kernel", o->contract, "A and B are variants of this contract")
+          .check(
+              {[](const std::string& given) { return one_of(contract_names()).fault(given); }, ""});
+  c.add_option("--device", o->device, "cpu, on one thread, or cuda:N").needs(kernel).show_default();
+  c.add_option("--dtype", o->dtype)
+      .needs(kernel)
+      .check(one_of({"f32", "f16", "bf16", "f64"}))
+      .show_default();
+  c.add_option("--scale", o->scale, "small: odd sizes; host: 64 MiB an operand")
+      .needs(kernel)
+      .check(one_of({"small", "host"}))
+      .show_default();
+  c.add_option("--rounds", o->rounds, "of A B B A, a pair each")
+      .needs(kernel)
+      .check(at_least(1))
+      .show_default();
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] {
     if (o->contract.empty())
       compare_two_files(*o);
     else

@@ -148,31 +148,28 @@ int print_counters(const std::vector<std::string>& contracts, const std::string&
   return count(c);
 }
 
-void add_bench_counters(CLI::App& bench, int& code) {
-  CLI::App* c =
+void add_bench_counters(Command bench, int& code) {
+  const Command c =
       bench.add_subcommand("counters",
                            "no time: sectors and active lanes of each access to device memory, "
                            "bank conflicts, and bytes "
                            "beside what the contract has to move, of every variant on simt");
   auto o = std::make_shared<CountersCommand>();
-  c->add_option("--only", o->count.only, "this contract, and those of further --only")
-      ->check([](const std::string& given) { return one_of(contracts())(given); });
-  c->add_option("--variant", o->count.variant, "this one alone");
-  c->add_flag("--defaults", o->count.defaults,
-              "only the variants that an operator takes by default");
-  c->add_option("--dtype", o->dtype)
-      ->check(one_of({"f32", "f16", "bf16", "f64"}))
-      ->capture_default_str();
-  c->add_option("--scale", o->scale,
-                "small: odd sizes, seconds; host: 64 MiB an operand, minutes a variant")
-      ->check(one_of({"small", "host"}))
-      ->capture_default_str();
-  c->add_option("--shape", o->count.shape, "the n-th shape alone, from 0")->check(at_least(0));
-  c->add_flag("--lines", o->lines, "the accesses beside the lines of the source that make them");
-  c->add_option("--source", o->source, "folder of warptape's sources, for --lines")
-      ->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] {
+  c.add_option("--only", o->count.only, "this contract, and those of further --only")
+      .check({[](const std::string& given) { return one_of(contracts()).fault(given); }, ""});
+  c.add_option("--variant", o->count.variant, "this one alone");
+  c.add_flag("--defaults", o->count.defaults,
+             "only the variants that an operator takes by default");
+  c.add_option("--dtype", o->dtype).check(one_of({"f32", "f16", "bf16", "f64"})).show_default();
+  c.add_option("--scale", o->scale,
+               "small: odd sizes, seconds; host: 64 MiB an operand, minutes a variant")
+      .check(one_of({"small", "host"}))
+      .show_default();
+  c.add_option("--shape", o->count.shape, "the n-th shape alone, from 0").check(at_least(0));
+  c.add_flag("--lines", o->lines, "the accesses beside the lines of the source that make them");
+  c.add_option("--source", o->source, "folder of warptape's sources, for --lines").show_default();
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] {
     o->count.dtype = float_named(o->dtype);
     o->count.scale = o->scale == "small" ? bench::Scale::small : bench::Scale::host;
     code = count(*o);

@@ -16,7 +16,7 @@ namespace {
 constexpr double kLongestUs = 2e6;  // what a variant would take at the next size, and is left out
 
 struct GemmCommand {
-  std::vector<long long> sizes;
+  std::vector<i64> sizes;
   std::vector<std::string> layouts{"nn", "nt", "tn"}, dtypes{"f32"};
   std::string device = "cpu";
   int windows = 5;
@@ -107,8 +107,8 @@ int measure_products(GemmCommand c) {
     throw UsageError("simt's time says nothing; wt bench counters --only matmul has its counts");
   require_available(d);
   if (c.sizes.empty())
-    c.sizes = d.kind == DeviceKind::cpu ? std::vector<long long>{128, 256, 512, 1024}
-                                        : std::vector<long long>{512, 1024, 2048, 4096, 8192};
+    c.sizes = d.kind == DeviceKind::cpu ? std::vector<i64>{128, 256, 512, 1024}
+                                        : std::vector<i64>{512, 1024, 2048, 4096, 8192};
   std::sort(c.sizes.begin(), c.sizes.end());
   const bench::OneThread one_thread(d);
   const bench::Machine machine = bench::describe_machine(d);
@@ -123,27 +123,28 @@ int measure_products(GemmCommand c) {
 
 }  // namespace
 
-void add_bench_gemm(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand("gemm",
-                                     "products of square matrices: every variant of matmul beside "
-                                     "the vendor's library, size by size");
+void add_bench_gemm(Command bench, int& code) {
+  const Command c =
+      bench.add_subcommand("gemm",
+                           "products of square matrices: every variant of matmul beside "
+                           "the vendor's library, size by size");
   auto o = std::make_shared<GemmCommand>();
-  c->add_option("--device", o->device, "cpu, on one thread, or cuda:N")->capture_default_str();
-  c->add_option("--size", o->sizes,
-                "n of n x n x n, and those of further --size; else 128 to 1024 on cpu, 512 to 8192 "
-                "on cuda")
-      ->check(at_least(1));
-  c->add_option("--layout", o->layouts, "nn, nt (second transposed), tn (first transposed)")
-      ->check(one_of({"nn", "nt", "tn"}))
-      ->capture_default_str();
-  c->add_option("--dtype", o->dtypes, "this one, and those of further --dtype")
-      ->check(one_of({"f32", "f16", "bf16"}))
-      ->capture_default_str();
-  c->add_option("--windows", o->windows, "times of each; one of what takes over a second")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] { code = measure_products(*o); });
+  c.add_option("--device", o->device, "cpu, on one thread, or cuda:N").show_default();
+  c.add_option("--size", o->sizes,
+               "n of n x n x n, and those of further --size; else 128 to 1024 on cpu, 512 to 8192 "
+               "on cuda")
+      .check(at_least(1));
+  c.add_option("--layout", o->layouts, "nn, nt (second transposed), tn (first transposed)")
+      .check(one_of({"nn", "nt", "tn"}))
+      .show_default();
+  c.add_option("--dtype", o->dtypes, "this one, and those of further --dtype")
+      .check(one_of({"f32", "f16", "bf16"}))
+      .show_default();
+  c.add_option("--windows", o->windows, "times of each; one of what takes over a second")
+      .check(at_least(1))
+      .show_default();
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] { code = measure_products(*o); });
 }
 
 }  // namespace wt::tools

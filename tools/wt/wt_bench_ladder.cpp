@@ -117,34 +117,34 @@ int climb(const LadderCommand& c) {
 
 }  // namespace
 
-void add_bench_ladder(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand("ladder",
-                                     "the variants of a kernel beside each other, from the "
-                                     "plainest to the best: their times on cpu "
-                                     "and cuda, what they ask of memory on simt");
+void add_bench_ladder(Command bench, int& code) {
+  const Command c = bench.add_subcommand("ladder",
+                                         "the variants of a kernel beside each other, from the "
+                                         "plainest to the best: their times on cpu "
+                                         "and cuda, what they ask of memory on simt");
   auto o = std::make_shared<LadderCommand>();
-  c->add_option("--op", o->ops, "this kernel or operator, and those of further --op")->required();
-  c->add_option("--device", o->device, "cpu, on one thread, cuda:N or simt")->capture_default_str();
-  CLI::Option* model = c->add_option(
+  c.add_option("--op", o->ops, "this kernel or operator, and those of further --op").required();
+  c.add_option("--device", o->device, "cpu, on one thread, cuda:N or simt").show_default();
+  const Option model = c.add_option(
       "--model", o->model,
       "whole training steps (f32) of this model of wt bench overhead, in which each variant takes "
       "every launch of its kernel");
-  model->check(one_of(bench::step_models()));
-  c->add_option("--dtype", o->dtype)
-      ->check(one_of({"f32", "f16", "bf16", "f64"}))
-      ->excludes(model)
-      ->capture_default_str();
-  c->add_option(
+  model.check(one_of(bench::step_models()));
+  c.add_option("--dtype", o->dtype)
+      .check(one_of({"f32", "f16", "bf16", "f64"}))
+      .excludes(model)
+      .show_default();
+  c.add_option(
        "--scale", o->scale,
        "small: odd sizes, and what simt counts at; host: 64 MiB an operand; real: fills a GPU")
-      ->check(one_of({"small", "host", "real"}))
-      ->excludes(model)
-      ->capture_default_str();
-  c->add_option("--windows", o->windows, "times of each; one of what takes over a second")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] { code = climb(*o); });
+      .check(one_of({"small", "host", "real"}))
+      .excludes(model)
+      .show_default();
+  c.add_option("--windows", o->windows, "times of each; one of what takes over a second")
+      .check(at_least(1))
+      .show_default();
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] { code = climb(*o); });
 }
 
 }  // namespace wt::tools

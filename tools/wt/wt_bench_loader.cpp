@@ -74,38 +74,36 @@ void print_tiers(const LoaderCommand& c) {
 
 }  // namespace
 
-void add_bench_loader(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_loader(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "loader",
       "an epoch of Fashion-MNIST in shuffled batches, nothing done with them, by workers; then the "
       "same batches from each tier that data can be kept in: files, mapped files, host memory, the "
       "device");
   auto o = std::make_shared<LoaderCommand>();
-  auto* data = c->add_option("--data", o->epochs.root, "folder of Fashion-MNIST's IDX files");
-  c->add_option("--images", o->images.root,
-                "a folder of classes of images instead, by workers: decoded, resized, u8 batches")
-      ->excludes(data);
-  c->add_option("--side", o->images.size, "height and width that images are cut and resized to")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--fast-downscale", o->images.fast_downscale,
-              "JPEG decoded at 1/2, 1/4 or 1/8 first");
-  c->add_option("--batch", o->epochs.batch)->check(at_least(1))->capture_default_str();
-  c->add_option("--workers", o->epochs.workers, "a row for each of these numbers")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--epochs", o->epochs.epochs)->check(at_least(1))->capture_default_str();
-  c->add_option("--device", o->device, "of the tiers' batches: cpu, cuda:N or simt")
-      ->capture_default_str();
-  c->add_option("--batches", o->tiers.batches, "of a tier, at most; 0: an epoch")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--rounds", o->tiers.rounds, "of each tier, of which the best one counts")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--no-tiers", o->no_tiers, "only the epochs by workers");
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] {
+  const Option data = c.add_option("--data", o->epochs.root, "folder of Fashion-MNIST's IDX files");
+  c.add_option("--images", o->images.root,
+               "a folder of classes of images instead, by workers: decoded, resized, u8 batches")
+      .excludes(data);
+  c.add_option("--side", o->images.size, "height and width that images are cut and resized to")
+      .check(at_least(1))
+      .show_default();
+  c.add_flag("--fast-downscale", o->images.fast_downscale, "JPEG decoded at 1/2, 1/4 or 1/8 first");
+  c.add_option("--batch", o->epochs.batch).check(at_least(1)).show_default();
+  c.add_option("--workers", o->epochs.workers, "a row for each of these numbers")
+      .check(at_least(0))
+      .show_default();
+  c.add_option("--epochs", o->epochs.epochs).check(at_least(1)).show_default();
+  c.add_option("--device", o->device, "of the tiers' batches: cpu, cuda:N or simt").show_default();
+  c.add_option("--batches", o->tiers.batches, "of a tier, at most; 0: an epoch")
+      .check(at_least(0))
+      .show_default();
+  c.add_option("--rounds", o->tiers.rounds, "of each tier, of which the best one counts")
+      .check(at_least(1))
+      .show_default();
+  c.add_flag("--no-tiers", o->no_tiers, "only the epochs by workers");
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] {
     if (o->epochs.root.empty() && o->images.root.empty())
       throw UsageError("wt bench loader: --data or --images");
     o->tiers.device = Device::parse(o->device.c_str());

@@ -173,23 +173,23 @@ void print_model(const PredictionOptions& o) {
 
 }  // namespace
 
-void add_bench_model(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_model(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "model",
       "no measurement: what fraction of a copy, or of the peak for products, the machine code of "
       "each cuda kernel allows on an H100 and an H200, and what bounds it");
   auto o = std::make_shared<PredictionOptions>();
-  CLI::Option* json = c->add_flag("--json", o->json, "one JSON object a line");
-  c->add_flag("--all", o->all, "every kernel, not one a family for f32 and bf16");
-  c->add_option("--dtype", o->dtype, "kernels of this dtype")
-      ->check(one_of({"f32", "f16", "bf16", "f64"}));
+  const Option json = c.add_flag("--json", o->json, "one JSON object a line");
+  c.add_flag("--all", o->all, "every kernel, not one a family for f32 and bf16");
+  c.add_option("--dtype", o->dtype, "kernels of this dtype")
+      .check(one_of({"f32", "f16", "bf16", "f64"}));
   // Asked for when it is given: reading the table would cost every start of wt.
-  c->add_option("--only", o->only, "this family (softmax_warp, add), and those of further --only")
-      ->check([](const std::string& given) { return one_of(families())(given); });
-  c->add_option("--before", o->before,
-                "an earlier bench/sass/sm_90a.txt: its fractions beside those of today")
-      ->excludes(json);
-  c->callback([o, &code] {
+  c.add_option("--only", o->only, "this family (softmax_warp, add), and those of further --only")
+      .check({[](const std::string& given) { return one_of(families()).fault(given); }, ""});
+  c.add_option("--before", o->before,
+               "an earlier bench/sass/sm_90a.txt: its fractions beside those of today")
+      .excludes(json);
+  c.callback([o, &code] {
     print_model(*o);
     flush_stdout();
     code = 0;

@@ -75,26 +75,24 @@ void show(OverlapCommand& c) {
 
 }  // namespace
 
-void add_bench_overlap(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_overlap(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "overlap",
       "a training step over ranks that are threads, whose gradients are added up by buckets while "
       "backward goes on: what computation and communication take alone and together, and the step "
       "as a picture");
   auto o = std::make_shared<OverlapCommand>();
   bench::OverlapOptions& m = o->measure;
-  add_world_options(*c, m.world);
-  c->add_option("--algorithm", o->algorithm)
-      ->check(one_of(algorithm_names()))
-      ->capture_default_str();
-  add_perceptron_options(*c, m);
-  c->add_option("--steps", m.steps, "measured")->check(at_least(1))->capture_default_str();
-  c->add_option("--threads", m.threads, "of kernels")->check(at_least(1))->capture_default_str();
-  c->add_option("--out", o->files,
-                "FILE.svg for a browser, FILE.json for ui.perfetto.dev; may be repeated")
-      ->allow_extra_args(false);
-  c->add_flag("--json", o->json, "one JSON object");
-  c->callback([o, &code] {
+  add_world_options(c, m.world);
+  c.add_option("--algorithm", o->algorithm).check(one_of(algorithm_names())).show_default();
+  add_perceptron_options(c, m);
+  c.add_option("--steps", m.steps, "measured").check(at_least(1)).show_default();
+  c.add_option("--threads", m.threads, "of kernels").check(at_least(1)).show_default();
+  c.add_option("--out", o->files,
+               "FILE.svg for a browser, FILE.json for ui.perfetto.dev; may be repeated")
+      .one_value_each_time();
+  c.add_flag("--json", o->json, "one JSON object");
+  c.callback([o, &code] {
     show(*o);
     code = 0;
   });

@@ -66,25 +66,22 @@ void show(const RooflineCommand& c) {
 
 }  // namespace
 
-void add_bench_roofline(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_roofline(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "roofline",
       "the kernels under what memory and products allow at their arithmetic intensity: a chart "
       "and a table, of the cpu as wt bench kernels measures it (one thread, f32) or of a file");
   auto o = std::make_shared<RooflineCommand>();
-  CLI::Option* from =
-      c->add_option("--from", o->from,
-                    "lines of wt bench roofline --json, or of wt_gpu_bench kernels --json FILE, "
-                    "which measures cuda");
-  c->add_option("--only", o->measure.only, "this contract, and those of further --only")
-      ->check(one_of(bench::cpu_kernel_names()))
-      ->excludes(from);
-  c->add_option("--windows", o->measure.windows)
-      ->check(at_least(1))
-      ->excludes(from)
-      ->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line")->excludes(from);
-  c->callback([o, &code] {
+  const Option from =
+      c.add_option("--from", o->from,
+                   "lines of wt bench roofline --json, or of wt_gpu_bench kernels --json FILE, "
+                   "which measures cuda");
+  c.add_option("--only", o->measure.only, "this contract, and those of further --only")
+      .check(one_of(bench::cpu_kernel_names()))
+      .excludes(from);
+  c.add_option("--windows", o->measure.windows).check(at_least(1)).excludes(from).show_default();
+  c.add_flag("--json", o->json, "one JSON object a line").excludes(from);
+  c.callback([o, &code] {
     show(*o);
     code = 0;
   });

@@ -88,24 +88,25 @@ void show_scaling(const ScalingCommand& c) {
 
 }  // namespace
 
-void add_bench_scaling(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand("scaling",
-                                     "data parallelism over 1, 2, 4, 8 ranks that are threads, "
-                                     "each with as many samples: how much "
-                                     "of a step is left for computation, and what PyTorch's older "
-                                     "way, one process that copies the "
-                                     "model to all, would cost");
+void add_bench_scaling(Command bench, int& code) {
+  const Command c =
+      bench.add_subcommand("scaling",
+                           "data parallelism over 1, 2, 4, 8 ranks that are threads, "
+                           "each with as many samples: how much "
+                           "of a step is left for computation, and what PyTorch's older "
+                           "way, one process that copies the "
+                           "model to all, would cost");
   auto o = std::make_shared<ScalingCommand>();
   bench::ScalingOptions& m = o->measure;
-  c->add_option("--ranks", m.ranks, "several, with commas")
-      ->delimiter(',')
-      ->check(at_least(1))
-      ->capture_default_str();
-  add_link_options(*c, m.world);
-  add_perceptron_options(*c, m);
-  c->add_option("--turns", m.turns, "measured")->check(at_least(1))->capture_default_str();
-  c->add_flag("--json", o->json, "one JSON object a line");
-  c->callback([o, &code] {
+  c.add_option("--ranks", m.ranks, "several, with commas")
+      .delimiter(',')
+      .check(at_least(1))
+      .show_default();
+  add_link_options(c, m.world);
+  add_perceptron_options(c, m);
+  c.add_option("--turns", m.turns, "measured").check(at_least(1)).show_default();
+  c.add_flag("--json", o->json, "one JSON object a line");
+  c.callback([o, &code] {
     show_scaling(*o);
     code = 0;
   });

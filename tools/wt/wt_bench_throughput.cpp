@@ -30,43 +30,39 @@ void show(const ThroughputCommand& c) {
 
 }  // namespace
 
-void add_bench_throughput(CLI::App& bench, int& code) {
-  CLI::App* c = bench.add_subcommand(
+void add_bench_throughput(Command bench, int& code) {
+  const Command c = bench.add_subcommand(
       "throughput",
       "samples a second of a recipe's training steps for batches of 1, 2, 4, ... and the knee: the "
       "smallest batch that is about as fast as the fastest");
   auto o = std::make_shared<ThroughputCommand>();
   TrainOptions& t = o->measure.train;
   t.on_nan = "skip";  // made-up data need not converge
-  c->add_option("recipe", t.recipe, "as of wt train")->required();
-  c->add_option("--device", t.device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--set", t.set, "KEY=VALUE of the recipe's settings; may be repeated")
-      ->allow_extra_args(false);
-  c->add_option("--precision", t.precision)
-      ->check(one_of({"f32", "f16", "bf16"}))
-      ->capture_default_str();
-  c->add_option("--optimizer", t.optimizer)
-      ->check(one_of(optimizer_names()))
-      ->capture_default_str();
-  c->add_option("--max-batch", o->measure.max_batch,
-                "the last one; default: until memory ends or three doublings gain nothing")
-      ->check(at_least(1));
-  c->add_option_function<std::string>(
+  c.add_option("recipe", t.recipe, "as of wt train").required();
+  c.add_option("--device", t.device, "auto, cpu, simt, cuda:N").show_default();
+  c.add_option("--set", t.set, "KEY=VALUE of the recipe's settings; may be repeated")
+      .one_value_each_time();
+  c.add_option("--precision", t.precision).check(one_of({"f32", "f16", "bf16"})).show_default();
+  c.add_option("--optimizer", t.optimizer).check(one_of(optimizer_names())).show_default();
+  c.add_option("--max-batch", o->measure.max_batch,
+               "the last one; default: until memory ends or three doublings gain nothing")
+      .check(at_least(1));
+  c.add_option_function(
       "--memory-limit",
       [o](const std::string& text) {
         o->measure.train.memory_limit = bytes_of_text(text, "--memory-limit");
       },
       "of the device for tensors, as 16GiB or 500MB; default: what is free, of the host half");
-  c->add_option("--seconds", o->measure.seconds, "of measurements a batch")
-      ->check(positive())
-      ->capture_default_str();
-  c->add_option("--share", o->measure.share, "of the best rate, from which on a batch is the knee")
-      ->check(CLI::Range(0.01, 1.0))
-      ->capture_default_str();
-  c->add_option("--threads", t.threads, "default: all of the machine's")->check(at_least(1));
-  c->add_option("--html", o->html, "file for a page with the curve");
-  c->add_flag("--json", o->json, "one JSON object");
-  c->callback([o, &code] {
+  c.add_option("--seconds", o->measure.seconds, "of measurements a batch")
+      .check(positive())
+      .show_default();
+  c.add_option("--share", o->measure.share, "of the best rate, from which on a batch is the knee")
+      .check(from_to(0.01, 1.0))
+      .show_default();
+  c.add_option("--threads", t.threads, "default: all of the machine's").check(at_least(1));
+  c.add_option("--html", o->html, "file for a page with the curve");
+  c.add_flag("--json", o->json, "one JSON object");
+  c.callback([o, &code] {
     show(*o);
     code = 0;
   });

@@ -3,13 +3,13 @@
 
 namespace wt::tools {
 
-void add_data(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("data", "look at, check and pack data sets");
-  c->require_subcommand(1);
-  add_data_info(*c, code);
-  add_data_pack(*c, code);
-  add_data_show(*c, code);
-  add_data_verify(*c, code);
+void add_data(Command app, int& code) {
+  const Command c = app.add_subcommand("data", "look at, check and pack data sets");
+  c.require_subcommand();
+  add_data_info(c, code);
+  add_data_pack(c, code);
+  add_data_show(c, code);
+  add_data_verify(c, code);
 }
 
 }  // namespace wt::tools

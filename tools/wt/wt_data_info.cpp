@@ -31,13 +31,13 @@ int info(const InfoOptions& o) {
 
 }  // namespace
 
-void add_data_info(CLI::App& data, int& code) {
-  CLI::App* c = data.add_subcommand("info", "what files and folders are, and what is in them");
+void add_data_info(Command data, int& code) {
+  const Command c = data.add_subcommand("info", "what files and folders are, and what is in them");
   auto o = std::make_shared<InfoOptions>();
-  c->add_option("paths", o->paths, "files or folders; what they are is told by their content")
-      ->required();
-  c->add_flag("--json", o->json, "an object a path");
-  c->callback([o, &code] { code = info(*o); });
+  c.add_option("paths", o->paths, "files or folders; what they are is told by their content")
+      .required();
+  c.add_flag("--json", o->json, "an object a path");
+  c.callback([o, &code] { code = info(*o); });
 }
 
 }  // namespace wt::tools

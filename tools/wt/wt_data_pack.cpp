@@ -148,30 +148,26 @@ int pack(const PackCommand& o) {
 
 }  // namespace
 
-void add_data_pack(CLI::App& data, int& code) {
-  CLI::App* c = data.add_subcommand("pack", "data sets as typed records with check sums");
+void add_data_pack(Command data, int& code) {
+  const Command c = data.add_subcommand("pack", "data sets as typed records with check sums");
   auto o = std::make_shared<PackCommand>();
-  c->add_option("sources", o->sources,
-                "IDX, CIFAR, folders of images, npz, npy, tokens, text, TFRecord, packs; several "
-                "with the same fields make one pack")
-      ->required();
-  c->add_option("--out", o->out, "the pack's folder")->required();
-  c->add_option("--to", o->to, "what is written")
-      ->check(one_of({"shards", "lmdb"}))
-      ->capture_default_str();
-  c->add_option("--shard-bytes", o->shard_bytes, "size of a file, at most")->capture_default_str();
-  c->add_option("--split", o->how.split, "of MNIST's and CIFAR's folders")
-      ->check(one_of({"train", "test", "all"}))
-      ->capture_default_str();
-  c->add_option("--block", o->how.block, "tokens of a record")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_flag("--raw", o->how.raw,
-              "TFRecord: records as their bytes; LMDB: keys and values of any database");
-  c->add_option("--database", o->how.database, "a named one of LMDB, with --raw");
-  c->add_flag("--force", o->force, "replace a pack that is there");
-  c->add_flag("--json", o->json, "the result as an object");
-  c->callback([o, &code] { code = pack(*o); });
+  c.add_option("sources", o->sources,
+               "IDX, CIFAR, folders of images, npz, npy, tokens, text, TFRecord, packs; several "
+               "with the same fields make one pack")
+      .required();
+  c.add_option("--out", o->out, "the pack's folder").required();
+  c.add_option("--to", o->to, "what is written").check(one_of({"shards", "lmdb"})).show_default();
+  c.add_option("--shard-bytes", o->shard_bytes, "size of a file, at most").show_default();
+  c.add_option("--split", o->how.split, "of MNIST's and CIFAR's folders")
+      .check(one_of({"train", "test", "all"}))
+      .show_default();
+  c.add_option("--block", o->how.block, "tokens of a record").check(at_least(1)).show_default();
+  c.add_flag("--raw", o->how.raw,
+             "TFRecord: records as their bytes; LMDB: keys and values of any database");
+  c.add_option("--database", o->how.database, "a named one of LMDB, with --raw");
+  c.add_flag("--force", o->force, "replace a pack that is there");
+  c.add_flag("--json", o->json, "the result as an object");
+  c.callback([o, &code] { code = pack(*o); });
 }
 
 }  // namespace wt::tools

@@ -64,31 +64,31 @@ int show(const ShowOptions& o) {
 
 }  // namespace
 
-void add_data_show(CLI::App& data, int& code) {
-  CLI::App* c = data.add_subcommand("show", "pictures side by side, as a page or a PNG");
+void add_data_show(Command data, int& code) {
+  const Command c = data.add_subcommand("show", "pictures side by side, as a page or a PNG");
   auto o = std::make_shared<ShowOptions>();
-  c->add_option("path", o->path,
-                "a folder of Fashion-MNIST, MNIST, CIFAR-10 or image files, or one file: IDX, "
-                "CIFAR-10, .npy, PNG, JPEG, WebP, PPM")
-      ->required();
-  c->add_option("--out", o->out, "the page (.html) or picture (.png)")->capture_default_str();
-  c->add_option("--count", o->count, "pictures")->check(at_least(1))->capture_default_str();
-  c->add_option("--side", o->side, "pixels of a picture on the sheet, at most")
-      ->check(CLI::Range(8, 1024))
-      ->capture_default_str();
-  c->add_flag("--first", o->first, "the first ones, instead of some by --seed");
-  c->add_option("--seed", o->seed, "which ones, and what is drawn for them")
-      ->check(a_seed())
-      ->capture_default_str();
-  c->add_option("--classes", o->classes, "digits: the files with Fashion-MNIST's names are MNIST's")
-      ->check(one_of({"fashion", "digits"}))
-      ->capture_default_str();
-  c->add_option("--augment", o->augment,
-                "also show what becomes of them, \"RandomCrop(32, 4), RandomHorizontalFlip\"");
-  c->add_option("--epoch", o->epoch, "of the augmentation's draws")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->callback([o, &code] { code = show(*o); });
+  c.add_option("path", o->path,
+               "a folder of Fashion-MNIST, MNIST, CIFAR-10 or image files, or one file: IDX, "
+               "CIFAR-10, .npy, PNG, JPEG, WebP, PPM")
+      .required();
+  c.add_option("--out", o->out, "the page (.html) or picture (.png)").show_default();
+  c.add_option("--count", o->count, "pictures").check(at_least(1)).show_default();
+  c.add_option("--side", o->side, "pixels of a picture on the sheet, at most")
+      .check(from_to(8, 1024))
+      .show_default();
+  c.add_flag("--first", o->first, "the first ones, instead of some by --seed");
+  c.add_option("--seed", o->seed, "which ones, and what is drawn for them")
+      .check(a_seed())
+      .show_default();
+  c.add_option("--classes", o->classes, "digits: the files with Fashion-MNIST's names are MNIST's")
+      .check(one_of({"fashion", "digits"}))
+      .show_default();
+  c.add_option("--augment", o->augment,
+               "also show what becomes of them, \"RandomCrop(32, 4), RandomHorizontalFlip\"");
+  c.add_option("--epoch", o->epoch, "of the augmentation's draws")
+      .check(at_least(0))
+      .show_default();
+  c.callback([o, &code] { code = show(*o); });
 }
 
 }  // namespace wt::tools

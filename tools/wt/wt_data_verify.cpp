@@ -192,13 +192,14 @@ int verify_all(const VerifyOptions& o) {
 
 }  // namespace
 
-void add_data_verify(CLI::App& data, int& code) {
-  CLI::App* c = data.add_subcommand("verify", "check every record; whole packs are mapped then");
+void add_data_verify(Command data, int& code) {
+  const Command c =
+      data.add_subcommand("verify", "check every record; whole packs are mapped then");
   auto o = std::make_shared<VerifyOptions>();
-  c->add_option("paths", o->paths, "packs or their files, TFRecord files or folders of them, LMDB")
-      ->required();
-  c->add_flag("--json", o->json, "an object a path");
-  c->callback([o, &code] { code = verify_all(*o); });
+  c.add_option("paths", o->paths, "packs or their files, TFRecord files or folders of them, LMDB")
+      .required();
+  c.add_flag("--json", o->json, "an object a path");
+  c.callback([o, &code] { code = verify_all(*o); });
 }
 
 }  // namespace wt::tools

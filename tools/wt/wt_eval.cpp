@@ -64,15 +64,15 @@ int eval(const EvalOptions& o) {
 
 }  // namespace
 
-void add_eval(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("eval", "judge a trained model on held-out data");
+void add_eval(Command app, int& code) {
+  const Command c = app.add_subcommand("eval", "judge a trained model on held-out data");
   auto o = std::make_shared<EvalOptions>();
-  add_model_options(*c, *o, "one JSON line instead of tables");
-  c->add_option("--data", o->data, "default: what the model was trained on");
-  c->add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
-      ->delimiter(',');
-  c->add_option("--batch", o->batch)->check(at_least(1));
-  c->callback([o, &code] { code = eval(*o); });
+  add_model_options(c, *o, "one JSON line instead of tables");
+  c.add_option("--data", o->data, "default: what the model was trained on");
+  c.add_option("--metrics", o->metrics, "loss, accuracy, top5 (any number), comma between")
+      .delimiter(',');
+  c.add_option("--batch", o->batch).check(at_least(1));
+  c.callback([o, &code] { code = eval(*o); });
 }
 
 }  // namespace wt::tools

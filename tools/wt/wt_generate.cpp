@@ -49,22 +49,20 @@ int run(const WriteOptions& o) {
 
 }  // namespace
 
-void add_generate(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("generate", "write text with a trained model (charlm)");
+void add_generate(Command app, int& code) {
+  const Command c = app.add_subcommand("generate", "write text with a trained model (charlm)");
   auto o = std::make_shared<WriteOptions>();
-  add_model_options(*c, *o, "one JSON line with the text");
-  c->add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
-  c->add_option("--bytes", o->generate.bytes, "how many to write")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--temperature", o->generate.temperature, "0: always the likeliest byte")
-      ->check(not_negative())
-      ->capture_default_str();
-  c->add_option("--top-k", o->generate.top_k, "draw among the k likeliest bytes; 0: among all")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--seed", o->generate.seed)->check(a_seed())->capture_default_str();
-  c->callback([o, &code] { code = run(*o); });
+  add_model_options(c, *o, "one JSON line with the text");
+  c.add_option("--prompt", o->generate.prompt, "what the text begins with; default: a new line");
+  c.add_option("--bytes", o->generate.bytes, "how many to write").check(at_least(0)).show_default();
+  c.add_option("--temperature", o->generate.temperature, "0: always the likeliest byte")
+      .check(not_negative())
+      .show_default();
+  c.add_option("--top-k", o->generate.top_k, "draw among the k likeliest bytes; 0: among all")
+      .check(at_least(0))
+      .show_default();
+  c.add_option("--seed", o->generate.seed).check(a_seed()).show_default();
+  c.callback([o, &code] { code = run(*o); });
 }
 
 }  // namespace wt::tools

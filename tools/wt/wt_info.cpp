@@ -70,11 +70,11 @@ void print_table() {
 
 }  // namespace
 
-void add_info(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("info", "version, features, devices, limits");
+void add_info(Command app, int& code) {
+  const Command c = app.add_subcommand("info", "version, features, devices, limits");
   auto json = std::make_shared<bool>(false);
-  c->add_flag("--json", *json, "one JSON object");
-  c->callback([json, &code] {
+  c.add_flag("--json", *json, "one JSON object");
+  c.callback([json, &code] {
     *json ? print_json() : print_table();
     code = 0;
   });

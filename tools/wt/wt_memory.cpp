@@ -94,52 +94,48 @@ void show(const MemoryCommand& c) {
   flush_stdout();
 }
 
-void add_options(CLI::App& c, MemoryCommand& o) {
+void add_options(Command c, MemoryCommand& o) {
   TrainOptions& t = o.train;
-  c.add_option("recipe", t.recipe, "as of wt train")->required();
-  c.add_option("--device", t.device, "auto, cpu, simt, cuda:N")->capture_default_str();
+  c.add_option("recipe", t.recipe, "as of wt train").required();
+  c.add_option("--device", t.device, "auto, cpu, simt, cuda:N").show_default();
   c.add_option(
       "--data", t.data,
       "file or folder with the data, which then counts and is trained on; default: made-up "
       "batches");
   c.add_option("--set", t.set, "KEY=VALUE of the recipe's settings; may be repeated")
-      ->allow_extra_args(false);
-  c.add_option("--batch", t.batch, "samples a step; default: the recipe's")->check(at_least(1));
+      .one_value_each_time();
+  c.add_option("--batch", t.batch, "samples a step; default: the recipe's").check(at_least(1));
   c.add_option("--micro-batches", t.micro_batches, "parts of a batch, one after another")
-      ->check(at_least(1))
-      ->capture_default_str();
+      .check(at_least(1))
+      .show_default();
   c.add_flag("--offload", t.offload,
              "keep in host memory what backward needs: less of the device's, copies to and fro");
-  c.add_option("--precision", t.precision)
-      ->check(one_of({"f32", "f16", "bf16"}))
-      ->capture_default_str();
-  c.add_option("--optimizer", t.optimizer)->check(one_of(optimizer_names()))->capture_default_str();
-  c.add_option("--ema", t.ema, "decay of an average of the weights")->check(from_0_to(0.999999));
+  c.add_option("--precision", t.precision).check(one_of({"f32", "f16", "bf16"})).show_default();
+  c.add_option("--optimizer", t.optimizer).check(one_of(optimizer_names())).show_default();
+  c.add_option("--ema", t.ema, "decay of an average of the weights").check(from_0_to(0.999999));
   const auto bytes = [&c](const char* name, i64& to, const char* help) {
-    return c.add_option_function<std::string>(
+    return c.add_option_function(
         name, [name, &to](const std::string& text) { to = bytes_of_text(text, name); }, help);
   };
   bytes("--memory-limit", t.memory_limit, "of the device for tensors, as 16GiB or 500MB")
-      ->excludes(bytes("--fit", o.fit,
-                       "BYTES: predict the largest batch that fits into so many, and its memory"));
+      .excludes(bytes("--fit", o.fit,
+                      "BYTES: predict the largest batch that fits into so many, and its memory"));
   c.add_flag("--dry-run", t.dry_run, "predict only, train nothing");
-  c.add_option("--rows", o.rows, "of the tables of activations")
-      ->check(at_least(1))
-      ->capture_default_str();
+  c.add_option("--rows", o.rows, "of the tables of activations").check(at_least(1)).show_default();
   c.add_option("--svg", o.svg, "file for the timeline as a picture");
   c.add_flag("--json", o.json, "one JSON object");
 }
 
 }  // namespace
 
-void add_memory(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand(
+void add_memory(Command app, int& code) {
+  const Command c = app.add_subcommand(
       "memory",
       "what training a recipe takes: predicted before anything runs, measured over three steps, by "
       "category, operator and place, over time");
   auto o = std::make_shared<MemoryCommand>();
-  add_options(*c, *o);
-  c->callback([o, &code] {
+  add_options(c, *o);
+  c.callback([o, &code] {
     if (o->train.dry_run && o->train.memory_limit)
       throw UsageError("--memory-limit is for a run, and --dry-run makes none\n  Try --fit");
     show(*o);

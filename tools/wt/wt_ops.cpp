@@ -1,8 +1,6 @@
 // wt ops: one row an operator, and one a factory.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <cstdio>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_saving.h"
 #include "warptape/core/error.h"
+#include "warptape/core/files/json.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/wt/training/factories.h"
 #include "warptape/tools/wt/wt.h"
@@ -118,23 +117,34 @@ std::vector<std::string> policies_of(const OpInfo& op) {
   return names;
 }
 
+std::string json_list(const std::vector<std::string>& texts) {
+  std::string list;
+  for (const std::string& t : texts) list += (list.empty() ? "" : ",") + json_quote(t);
+  return "[" + list + "]";
+}
+
+// An object with value(kind), which is JSON, of each kind of device.
+template <class F>
+std::string json_by_device(const F& value) {
+  JsonObject row;
+  for (int d = 0; d < kNumDeviceKinds; ++d)
+    row.add_raw(device_kind_name(DeviceKind(d)), value(DeviceKind(d)));
+  return row.str();
+}
+
 void print_ops_as_json() {
   for (const OpFacts& f : kFacts) {
-    nlohmann::ordered_json row;
-    row["name"] = f.name;
-    row["dtypes"] = words(f.dtypes);
-    row["derivatives"] = f.derivatives;
-    row["autocast"] = autocast_name(info_of(f).autocast);
-    row["cases"] = f.cases;
-    for (int d = 0; d < kNumDeviceKinds; ++d)
-      row["variants"][device_kind_name(DeviceKind(d))] = variants(f, DeviceKind(d));
-    row["kind"] = kind_of(f);
-    for (int d = 0; d < kNumDeviceKinds; ++d)
-      row["devices"][device_kind_name(DeviceKind(d))] = support(f, DeviceKind(d));
-    row["lacking_on_simt"] = lacking(f);
-    row["held"] = f.held;
-    row["policies"] = policies_of(info_of(f));
-    fmt::print("{}\n", row.dump());
+    JsonObject row;
+    row.add("name", f.name).add_raw("dtypes", json_list(words(f.dtypes)));
+    row.add("derivatives", f.derivatives).add("autocast", autocast_name(info_of(f).autocast));
+    row.add("cases", f.cases);
+    row.add_raw("variants",
+                json_by_device([&](DeviceKind d) { return json_list(variants(f, d)); }));
+    row.add("kind", kind_of(f));
+    row.add_raw("devices", json_by_device([&](DeviceKind d) { return json_quote(support(f, d)); }));
+    row.add_raw("lacking_on_simt", json_list(lacking(f))).add("held", f.held);
+    row.add_raw("policies", json_list(policies_of(info_of(f))));
+    std::printf("%s\n", row.str().c_str());
   }
 }
 
@@ -144,16 +154,14 @@ std::vector<std::string> variants(const Factory& f, DeviceKind d) {
 
 void print_factories_as_json() {
   for (const Factory& f : kFactories) {
-    nlohmann::ordered_json row;
-    row["name"] = f.name;
-    row["kind"] = f.contract ? "factory" : "host";
-    for (int d = 0; d < kNumDeviceKinds; ++d) {
-      const DeviceKind kind = DeviceKind(d);
-      row["variants"][device_kind_name(kind)] = variants(f, kind);
-      row["devices"][device_kind_name(kind)] =
-          kind == DeviceKind::cpu || is_built(kind) ? "all" : "none";
-    }
-    fmt::print("{}\n", row.dump());
+    JsonObject row;
+    row.add("name", f.name).add("kind", f.contract ? "factory" : "host");
+    row.add_raw("variants",
+                json_by_device([&](DeviceKind d) { return json_list(variants(f, d)); }));
+    row.add_raw("devices", json_by_device([](DeviceKind d) {
+                  return json_quote(d == DeviceKind::cpu || is_built(d) ? "all" : "none");
+                }));
+    std::printf("%s\n", row.str().c_str());
   }
 }
 
@@ -163,25 +171,24 @@ std::string listed_variants(const F& f) {
   std::string text;
   for (int d = 0; d < kNumDeviceKinds; ++d) {
     const std::vector<std::string> names = variants(f, DeviceKind(d));
-    if (!names.empty())
-      text += fmt::format("  {}: {}", device_kind_name(DeviceKind(d)), joined(names));
+    if (!names.empty()) text += str("  ", device_kind_name(DeviceKind(d)), ": ", joined(names));
   }
   return text;
 }
 
 void print_factories_as_table() {
-  fmt::print("\n{:<20}{}\n", "factory", "made by, and variants");
+  std::printf("\n%-20s%s\n", "factory", "made by, and variants");
   for (const Factory& f : kFactories)
-    fmt::print("{:<20}{}{}\n", f.name,
-               !f.contract    ? "the host, and copied"
-               : !*f.contract ? "nothing: no element is written"
-                              : f.contract,
-               listed_variants(f));
+    std::printf("%-20s%s%s\n", f.name,
+                !f.contract    ? "the host, and copied"
+                : !*f.contract ? "nothing: no element is written"
+                               : f.contract,
+                listed_variants(f).c_str());
 }
 
 void print_ops_as_table() {
-  fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<24}{:<20}{}\n", "operator", "dtypes", "deriv.",
-             "autocast", "cases", "held for backward", "less under", "variants");
+  std::printf("%-20s%-36s%6s  %-9s%5s  %-24s%-20s%s\n", "operator", "dtypes", "deriv.", "autocast",
+              "cases", "held for backward", "less under", "variants");
   for (const OpFacts& f : kFacts) {
     const std::string kind = kind_of(f);
     std::string devices = kind == "kernel" ? "" : kind;
@@ -189,13 +196,12 @@ void print_ops_as_table() {
       const std::vector<std::string> names = variants(f, DeviceKind(d));
       if (names.empty()) continue;
       const bool part = support(f, DeviceKind(d)) == std::string_view("part");
-      devices +=
-          fmt::format("{}{}{}: {}", devices.empty() ? "" : "  ", device_kind_name(DeviceKind(d)),
-                      part ? " (in part)" : "", joined(names));
+      devices += str(devices.empty() ? "" : "  ", device_kind_name(DeviceKind(d)),
+                     part ? " (in part)" : "", ": ", joined(names));
     }
-    fmt::print("{:<20}{:<36}{:>6}  {:<9}{:>5}  {:<22}  {:<18}  {}\n", f.name, f.dtypes,
-               f.derivatives, autocast_name(info_of(f).autocast), f.cases, f.held,
-               joined(policies_of(info_of(f))), devices);
+    std::printf("%-20s%-36s%6d  %-9s%5d  %-22s  %-18s  %s\n", f.name, f.dtypes, f.derivatives,
+                autocast_name(info_of(f).autocast), f.cases, f.held,
+                joined(policies_of(info_of(f))).c_str(), devices.c_str());
   }
 }
 
@@ -213,14 +219,15 @@ std::vector<std::string> contracts_of_operator(const std::string& name) {
   return {};
 }
 
-void add_ops(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("ops",
-                                   "operators: dtypes, derivatives, autocast class, test cases, "
-                                   "what backward holds and which save "
-                                   "policies make that less, kernel variants; factories");
+void add_ops(Command app, int& code) {
+  const Command c =
+      app.add_subcommand("ops",
+                         "operators: dtypes, derivatives, autocast class, test cases, "
+                         "what backward holds and which save "
+                         "policies make that less, kernel variants; factories");
   auto json = std::make_shared<bool>(false);
-  c->add_flag("--json", *json, "one JSON object a line");
-  c->callback([json, &code] {
+  c.add_flag("--json", *json, "one JSON object a line");
+  c.callback([json, &code] {
     if (*json) {
       print_ops_as_json();
       print_factories_as_json();

@@ -95,14 +95,14 @@ int predict(const PredictOptions& o) {
 
 }  // namespace
 
-void add_predict(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("predict", "classify images with a trained model");
+void add_predict(Command app, int& code) {
+  const Command c = app.add_subcommand("predict", "classify images with a trained model");
   auto o = std::make_shared<PredictOptions>();
-  add_model_options(*c, *o, "one JSON object an image");
-  c->add_option("files", o->files, "IDX, .npy (u8), PNG, JPEG, WebP, PPM or PGM")->required();
-  c->add_option("--top", o->top, "classes shown")->check(at_least(1))->capture_default_str();
-  c->add_flag("--resize", o->resize, "bring images to the model's size");
-  c->callback([o, &code] { code = predict(*o); });
+  add_model_options(c, *o, "one JSON object an image");
+  c.add_option("files", o->files, "IDX, .npy (u8), PNG, JPEG, WebP, PPM or PGM").required();
+  c.add_option("--top", o->top, "classes shown").check(at_least(1)).show_default();
+  c.add_flag("--resize", o->resize, "bring images to the model's size");
+  c.callback([o, &code] { code = predict(*o); });
 }
 
 }  // namespace wt::tools

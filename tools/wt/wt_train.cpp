@@ -12,8 +12,8 @@ namespace wt::tools {
 namespace {
 
 // Options that would have no effect as they are given.
-void check_given(const CLI::App& c, const TrainOptions& o) {
-  const auto given = [&](const char* name) { return c.count(name) > 0; };
+void check_given(Command c, const TrainOptions& o) {
+  const auto given = [&](const char* name) { return c.given(name); };
   for (const auto& [name, value] : {std::pair("--out", &o.out), {"--init-from", &o.init_from}})
     if (given(name) && value->empty())
       throw UsageError(str(name, " is empty\n  Try ", name, " FOLDER"));
@@ -36,8 +36,8 @@ void check_given(const CLI::App& c, const TrainOptions& o) {
 
 }  // namespace
 
-void add_train(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
+void add_train(Command app, int& code) {
+  const Command c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
   auto o = std::make_shared<TrainOptions>();
   std::string text = "Recipes:\n";
   for (const RecipeInfo& r : recipes()) {
@@ -51,123 +51,120 @@ void add_train(CLI::App& app, int& code) {
           " and what the recipe has\n  ", kPrecisionRace,
           "  f32, f16 and bf16 over equal seeds, and how far they end from f32\n",
           "      --set recipe=", "synthetic seeds=3 held_out=2000 and what the recipe has\n");
-  c->footer(text);
-  c->add_option("recipe", o->recipe, "what to train")->required();
-  c->add_option("--device", o->device, "auto, cpu, simt, cuda:N")->capture_default_str();
-  c->add_option("--data", o->data,
-                "file or folder with the data; synthetic: made up, of the same shapes");
-  c->add_option("--out", o->out,
-                "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
-  c->add_option("--init-from", o->init_from,
-                "weights to begin with: a run's folder, a checkpoint or a safetensors file");
-  c->add_option("--set", o->set, "KEY=VALUE of the recipe's settings; may be repeated")
-      ->allow_extra_args(false);
-  auto* epochs = c->add_option("--epochs", o->epochs, "default: the recipe's epochs or steps")
-                     ->check(at_least(1));
-  c->add_option("--steps", o->steps, "default: the recipe's epochs or steps")
-      ->check(at_least(1))
-      ->excludes(epochs);
-  c->add_option("--batch", o->batch, "samples a step; default: the recipe's")->check(at_least(1));
-  c->add_option("--micro-batches", o->micro_batches, "parts of a batch, one after another")
-      ->check(at_least(1))
-      ->capture_default_str();
-  c->add_option(
+  c.footer(text);
+  c.add_option("recipe", o->recipe, "what to train").required();
+  c.add_option("--device", o->device, "auto, cpu, simt, cuda:N").show_default();
+  c.add_option("--data", o->data,
+               "file or folder with the data; synthetic: made up, of the same shapes");
+  c.add_option("--out", o->out,
+               "run folder: metrics.jsonl, TensorBoard events, checkpoints, report.html");
+  c.add_option("--init-from", o->init_from,
+               "weights to begin with: a run's folder, a checkpoint or a safetensors file");
+  c.add_option("--set", o->set, "KEY=VALUE of the recipe's settings; may be repeated")
+      .one_value_each_time();
+  const Option epochs = c.add_option("--epochs", o->epochs, "default: the recipe's epochs or steps")
+                            .check(at_least(1));
+  c.add_option("--steps", o->steps, "default: the recipe's epochs or steps")
+      .check(at_least(1))
+      .excludes(epochs);
+  c.add_option("--batch", o->batch, "samples a step; default: the recipe's").check(at_least(1));
+  c.add_option("--micro-batches", o->micro_batches, "parts of a batch, one after another")
+      .check(at_least(1))
+      .show_default();
+  c.add_option(
        "--precision", o->precision,
        "f16 (with loss scaling) or bf16: products in 16 bits, weights in f32; O0 is f32, O1 to "
        "O3 are f16")
-      ->check(one_of({"f32", "f16", "bf16", "O0", "O1", "O2", "O3"}))
-      ->capture_default_str();
-  c->add_option("--optimizer", o->optimizer)
-      ->check(one_of(optimizer_names()))
-      ->capture_default_str();
-  c->add_option("--lr", o->lr,
-                "default: the recipe's for adamw; sgd 30, adagrad 10, muon 20, lion 0.2 times")
-      ->check(positive());
-  c->add_option("--schedule", o->schedule, "of the rate, over all steps")
-      ->check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
-      ->capture_default_str();
-  c->add_option("--warmup", o->warmup, "steps; default: the recipe's, at most half of all")
-      ->check(at_least(0));
-  c->add_option("--momentum", o->momentum, "of sgd, rmsprop and muon")
-      ->check(from_0_to(0.9999))
-      ->capture_default_str();
-  c->add_option("--weight-decay", o->weight_decay, "default: the recipe's")->check(not_negative());
-  c->add_option("--clip-norm", o->clip, "0: no clipping; default: the recipe's")
-      ->check(not_negative());
-  c->add_option("--ema", o->ema, "decay of an average of the weights, which evaluations use")
-      ->check(from_0_to(0.999999));
-  c->add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
-      ->check(one_of({"stop", "skip", "ignore"}))
-      ->capture_default_str();
-  c->add_option("--on-write-error", o->on_write_error,
-                "metrics or a checkpoint that cannot be written before the end")
-      ->check(one_of({"stop", "warn"}))
-      ->capture_default_str();
-  c->add_option("--monitor", o->monitor, "what best, patience and plateau look at")
-      ->check(one_of({"loss", "accuracy"}))
-      ->capture_default_str();
-  c->add_option("--patience", o->patience, "stop after so many evaluations without a better one")
-      ->check(at_least(1));
-  c->add_option("--eval-every", o->eval_every, "steps; default: ten evaluations a run")
-      ->check(at_least(1));
-  c->add_option("--save-every", o->save_every, "steps; default: a tenth of the run")
-      ->check(at_least(1));
-  c->add_option("--log-every", o->log_every, "steps; default: a 500th of the run")
-      ->check(at_least(1));
-  c->add_option("--exponents", o->exponents,
-                "every so many steps, and of skipped ones: what 16 bits keep of each parameter's "
-                "gradient, in the terminal and the report")
-      ->check(at_least(1));
-  c->add_option("--sample", o->sample, "bytes of text in the report of a text model")
-      ->check(at_least(0))
-      ->capture_default_str();
-  c->add_option("--keep", o->keep, "checkpoints kept beside the best, at least 2")
-      ->check(CLI::Range(2, 1000))
-      ->capture_default_str();
-  c->add_option("--threads", o->threads, "default: all of the machine's")->check(at_least(1));
-  c->add_option("--ranks", o->ranks,
-                "threads that share every batch, each with a copy of the model; processes of them, "
-                "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
-      ->check(CLI::Range(1, 1024));
-  c->add_option("--zero", o->zero,
-                "1: each rank keeps the optimizer's state for its part of the parameters alone; 2: "
-                "their gradients too; 0: all of both")
-      ->check(CLI::Range(0, 2))
-      ->capture_default_str();
-  c->add_option("--deadline", o->deadline,
-                "seconds that a rank waits for the others, which then end with exit code 7")
-      ->check(positive())
-      ->capture_default_str();
-  c->add_option("--workers", o->workers, "threads that make batches ahead")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
-  c->add_option(
-       "--resident", o->resident,
-       "the training data on the device, from where no step copies any of it: auto does so "
-       "on simt and cuda, where it is at most a tenth of the free memory")
-      ->check(one_of({"auto", "on", "off"}))
-      ->capture_default_str();
-  c->add_option_function<std::string>(
+      .check(one_of({"f32", "f16", "bf16", "O0", "O1", "O2", "O3"}))
+      .show_default();
+  c.add_option("--optimizer", o->optimizer).check(one_of(optimizer_names())).show_default();
+  c.add_option("--lr", o->lr,
+               "default: the recipe's for adamw; sgd 30, adagrad 10, muon 20, lion 0.2 times")
+      .check(positive());
+  c.add_option("--schedule", o->schedule, "of the rate, over all steps")
+      .check(one_of({"cosine", "linear", "constant", "one-cycle", "plateau"}))
+      .show_default();
+  c.add_option("--warmup", o->warmup, "steps; default: the recipe's, at most half of all")
+      .check(at_least(0));
+  c.add_option("--momentum", o->momentum, "of sgd, rmsprop and muon")
+      .check(from_0_to(0.9999))
+      .show_default();
+  c.add_option("--weight-decay", o->weight_decay, "default: the recipe's").check(not_negative());
+  c.add_option("--clip-norm", o->clip, "0: no clipping; default: the recipe's")
+      .check(not_negative());
+  c.add_option("--ema", o->ema, "decay of an average of the weights, which evaluations use")
+      .check(from_0_to(0.999999));
+  c.add_option("--on-nan", o->on_nan, "a loss or gradient that is not finite")
+      .check(one_of({"stop", "skip", "ignore"}))
+      .show_default();
+  c.add_option("--on-write-error", o->on_write_error,
+               "metrics or a checkpoint that cannot be written before the end")
+      .check(one_of({"stop", "warn"}))
+      .show_default();
+  c.add_option("--monitor", o->monitor, "what best, patience and plateau look at")
+      .check(one_of({"loss", "accuracy"}))
+      .show_default();
+  c.add_option("--patience", o->patience, "stop after so many evaluations without a better one")
+      .check(at_least(1));
+  c.add_option("--eval-every", o->eval_every, "steps; default: ten evaluations a run")
+      .check(at_least(1));
+  c.add_option("--save-every", o->save_every, "steps; default: a tenth of the run")
+      .check(at_least(1));
+  c.add_option("--log-every", o->log_every, "steps; default: a 500th of the run")
+      .check(at_least(1));
+  c.add_option("--exponents", o->exponents,
+               "every so many steps, and of skipped ones: what 16 bits keep of each parameter's "
+               "gradient, in the terminal and the report")
+      .check(at_least(1));
+  c.add_option("--sample", o->sample, "bytes of text in the report of a text model")
+      .check(at_least(0))
+      .show_default();
+  c.add_option("--keep", o->keep, "checkpoints kept beside the best, at least 2")
+      .check(from_to(2, 1000))
+      .show_default();
+  c.add_option("--threads", o->threads, "default: all of the machine's").check(at_least(1));
+  c.add_option("--ranks", o->ranks,
+               "threads that share every batch, each with a copy of the model; processes of them, "
+               "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
+      .check(from_to(1, 1024));
+  c.add_option("--zero", o->zero,
+               "1: each rank keeps the optimizer's state for its part of the parameters alone; 2: "
+               "their gradients too; 0: all of both")
+      .check(from_to(0, 2))
+      .show_default();
+  c.add_option("--deadline", o->deadline,
+               "seconds that a rank waits for the others, which then end with exit code 7")
+      .check(positive())
+      .show_default();
+  c.add_option("--workers", o->workers, "threads that make batches ahead")
+      .check(from_to(0, 256))
+      .show_default();
+  c.add_option("--resident", o->resident,
+               "the training data on the device, from where no step copies any of it: auto does so "
+               "on simt and cuda, where it is at most a tenth of the free memory")
+      .check(one_of({"auto", "on", "off"}))
+      .show_default();
+  c.add_option_function(
       "--memory-limit",
       [o](const std::string& text) { o->memory_limit = bytes_of_text(text, "--memory-limit"); },
       "of the device for tensors, as 16GiB or 500MB; more is out of memory, with advice");
-  c->add_option("--seed", o->seed)->check(a_seed())->capture_default_str();
-  c->add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
-  c->add_option("--kernel-from", o->kernels_from, "first step that uses --kernel")
-      ->check(at_least(0));
-  c->add_option_function<std::string>(
+  c.add_option("--seed", o->seed).check(a_seed()).show_default();
+  c.add_option("--kernel", o->kernels, "CONTRACT:VARIANT for the run (* names every contract)");
+  c.add_option("--kernel-from", o->kernels_from, "first step that uses --kernel")
+      .check(at_least(0));
+  c.add_option_function(
        "--resume", [o](const std::string&) { o->resume = true; },
        "auto: go on from the newest valid checkpoint in --out, if there is one")
-      ->check(one_of({"auto"}));
-  c->add_flag("--offload", o->offload,
-              "keep in host memory what backward needs: less of the device's, copies to and fro");
-  c->add_flag("--graph", o->graph, "capture the step as one graph and replay it; eager on the cpu");
-  auto* quiet = c->add_flag("--quiet", o->quiet);
-  c->add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
-      ->excludes(quiet);
-  c->add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
-  c->callback([c, o, &code] {
-    check_given(*c, *o);
+      .check(one_of({"auto"}));
+  c.add_flag("--offload", o->offload,
+             "keep in host memory what backward needs: less of the device's, copies to and fro");
+  c.add_flag("--graph", o->graph, "capture the step as one graph and replay it; eager on the cpu");
+  const Option quiet = c.add_flag("--quiet", o->quiet);
+  c.add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
+      .excludes(quiet);
+  c.add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
+  c.callback([c, o, &code] {
+    check_given(c, *o);
     code = is_race(o->recipe) ? run_race(*o) : train(*o);
   });
 }

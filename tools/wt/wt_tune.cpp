@@ -301,31 +301,29 @@ std::vector<std::string> contracts_of(const std::vector<std::string>& names) {
   return wanted;
 }
 
-void add_tune(CLI::App& app, int& code) {
-  CLI::App* c = app.add_subcommand(
+void add_tune(Command app, int& code) {
+  const Command c = app.add_subcommand(
       "tune",
       "proves every kernel variant on a device against the cpu, times those that are right, and "
       "writes the file by which the library chooses from then on");
   auto o = std::make_shared<WtTuneOptions>();
-  c->add_option("--device", o->device, "cuda:N, or simt, where values are proved and nothing timed")
-      ->capture_default_str();
-  c->add_flag("--quick", o->quick, "one size a kernel, short measurements");
-  c->add_option("--op", o->only, "this kernel or operator, and those of further --op");
-  c->add_option("--output", o->output, "the file, if not the one in the cache folder");
-  c->add_flag("--small", o->small, "small sizes alone, which are proved and not timed");
-  c->add_option("--seconds", o->seconds, "time of one measurement")
-      ->capture_default_str()
-      ->check(positive());
-  c->add_option("--for", o->most,
-                "seconds after which nothing is begun: exit code 3, and the same command goes on")
-      ->check(positive());
-  c->add_option("--patience", o->patience,
-                "seconds after which a variant hangs: its process is ended, and it is off")
-      ->capture_default_str()
-      ->check(positive());
-  c->add_option("--json", o->json, "each result as a line of JSON at the end of this file");
-  c->add_flag("--fresh", o->fresh, "nothing is taken over from the file that is there");
-  c->callback([o, &code] { code = tune_device(*o); });
+  c.add_option("--device", o->device, "cuda:N, or simt, where values are proved and nothing timed")
+      .show_default();
+  c.add_flag("--quick", o->quick, "one size a kernel, short measurements");
+  c.add_option("--op", o->only, "this kernel or operator, and those of further --op");
+  c.add_option("--output", o->output, "the file, if not the one in the cache folder");
+  c.add_flag("--small", o->small, "small sizes alone, which are proved and not timed");
+  c.add_option("--seconds", o->seconds, "time of one measurement").show_default().check(positive());
+  c.add_option("--for", o->most,
+               "seconds after which nothing is begun: exit code 3, and the same command goes on")
+      .check(positive());
+  c.add_option("--patience", o->patience,
+               "seconds after which a variant hangs: its process is ended, and it is off")
+      .show_default()
+      .check(positive());
+  c.add_option("--json", o->json, "each result as a line of JSON at the end of this file");
+  c.add_flag("--fresh", o->fresh, "nothing is taken over from the file that is there");
+  c.callback([o, &code] { code = tune_device(*o); });
 }
 
 }  // namespace wt::tools
