@@ -87,12 +87,12 @@ WT_AVX2 void multiply_avx2(const Fragments& f, bool bf16, float (*d)[8]) {
   }
 }
 
+}  // namespace
+
 bool cpu_has_avx2() {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");  // AVX2 CPUs have F16C
 }
-
-}  // namespace
 
 void mma_m16n8k16_warp(const MmaLane* const* lanes, bool bf16) {
   static const bool avx2 = cpu_has_avx2();

@@ -14,6 +14,7 @@ struct LdmatrixLane {
   const void* row;
 };
 
+bool cpu_has_avx2();  // and FMA
 // d += a * b for the 32 lanes; products and sums in float, k ascending.
 void mma_m16n8k16_warp(const MmaLane* const* lanes, bool bf16);
 void ldmatrix_warp(const LdmatrixLane* const* lanes, unsigned count, bool transposed);

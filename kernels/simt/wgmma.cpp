@@ -4,6 +4,7 @@
 
 #include "warptape/core/half.h"
 #include "warptape/kernels/simt/async_units.h"
+#include "warptape/kernels/simt/mma.h"
 
 namespace wt {
 namespace simt_runtime {
@@ -92,8 +93,8 @@ void widen(const char* piece, bool bf16, float* to, int step) {
 // sum[i][j] = the sum over k, ascending, of a[k][i] b[k][j]. Products of 11-bit mantissas are exact
 // in float: with FMA or without, the bits are the same. 32 columns at a time are what the host's
 // compiler makes vectors of.
-WT_FN void multiply(const float (*a)[kRows], const float (*b)[kMaxColumns], int columns,
-                    float (*sum)[kMaxColumns]) {
+WT_FN void multiply_tiles(const float (*a)[kRows], const float (*b)[kMaxColumns], int columns,
+                          float (*sum)[kMaxColumns]) {
   for (int i = 0; i < kRows; ++i)
     for (int j = 0; j < columns; j += 32) {
       float part[32] = {};
@@ -102,19 +103,15 @@ WT_FN void multiply(const float (*a)[kRows], const float (*b)[kMaxColumns], int 
       std::memcpy(&sum[i][j], part, sizeof part);
     }
 }
-void multiply_plain(const float (*a)[kRows], const float (*b)[kMaxColumns], int columns,
-                    float (*sum)[kMaxColumns]) {
-  multiply(a, b, columns, sum);
+void multiply_tiles_plain(const float (*a)[kRows], const float (*b)[kMaxColumns], int columns,
+                          float (*sum)[kMaxColumns]) {
+  multiply_tiles(a, b, columns, sum);
 }
-__attribute__((target("avx2,fma"))) void multiply_avx2(const float (*a)[kRows],
-                                                       const float (*b)[kMaxColumns], int columns,
-                                                       float (*sum)[kMaxColumns]) {
-  multiply(a, b, columns, sum);
-}
-
-bool cpu_has_avx2() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+__attribute__((target("avx2,fma"))) void multiply_tiles_avx2(const float (*a)[kRows],
+                                                             const float (*b)[kMaxColumns],
+                                                             int columns,
+                                                             float (*sum)[kMaxColumns]) {
+  multiply_tiles(a, b, columns, sum);
 }
 
 void compute(const Exec& x, Warpgroup& g, Wgmma& m) {
@@ -129,7 +126,7 @@ void compute(const Exec& x, Warpgroup& g, Wgmma& m) {
   };
   read(operand_of(x, m.a, m.shape.a_across), kRows, a[0], kRows);
   read(operand_of(x, m.b, m.shape.b_across), m.shape.n, b[0], kMaxColumns);
-  (avx2 ? multiply_avx2 : multiply_plain)(a, b, m.shape.n, sum);
+  (avx2 ? multiply_tiles_avx2 : multiply_tiles_plain)(a, b, m.shape.n, sum);
   Accumulators& acc = g.accumulators[m.accumulators];
   for (unsigned t = 0; t < kWarpgroup; ++t) {
     float* const v = &acc.value[t * acc.count];

@@ -99,20 +99,26 @@ class Session:
             program, why = over.build(fault.file, self.compile)
             if not program:
                 return why
-            killer, case = None, ""
+            killer, case, ran = None, "", False
             folder = self.run_folder(program.parent)
-            for part in only_parts or self.near.order(fault.file, fault.line, self.seconds):
+            # What killed it once may be another case's by now: of its file, if it is still there.
+            tries = [(part, c) for c in dict.fromkeys((only_case, "")) for part in only_parts]
+            for part, name in tries or ((p, "") for p in self.near.order(
+                    fault.file, fault.line, self.seconds)):
                 if not only_parts and not self.passes(part):
                     continue
-                case, row = self.runner.test(program, part, folder, self.limit(part), only_case)
+                case, row = self.runner.test(program, part, folder, self.limit(part), name)
+                if case == NO_CASE:
+                    continue
+                ran = True
                 # Twice, so that a test that fails now and then kills nothing.
                 if case and (case == "time" or self.runner.test(program, part, folder,
-                                                                self.limit(part), only_case)[0]):
+                                                                self.limit(part), name)[0]):
                     killer = Part(f"ops:{row}") if row else part
                     break
             outcome = Outcome(fault, "killed" if killer else "survived", objects=len(users),
                               seconds=cpu_seconds() - spent)
-            if case == NO_CASE:
+            if not ran:
                 return "its test has another name now"
             if killer:
                 outcome.part, outcome.case = killer.name, case
@@ -283,7 +289,7 @@ def again(options, scratch, runner):
         bad += verdict.outcome != "killed"
         say(f"  {f.file}:{line} {f.words()}",
             f"    {'killed again' if verdict.outcome == 'killed' else 'SURVIVED'}"
-            f" ({verdict.part or old.part}: {old.case}), {verdict.seconds:.0f} CPU s")
+            f" ({verdict.part or old.part}: {verdict.case or old.case}), {verdict.seconds:.0f} CPU s")
     if bad:
         say(f"FAILED: {bad} faults survive that the suite killed at {result.commit[:12]}")
     return 1 if bad else 0
