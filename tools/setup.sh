@@ -144,9 +144,11 @@ said=$(apt update 2>&1) || say "apt-get update failed, so with the old lists: $(
 if [ ${#missing[@]} -gt 0 ]; then
   install "${missing[@]}" || stop "could not install ${missing[*]}: $(cause "$said")"
 fi
-# One by one: what one distribution lacks must not cost the others.
-for package in "${wanted[@]}"; do
-  install "$package" || say "going on without $package: $(cause "$said")"
-done
+# Together, which is quicker; else one by one: what one distribution lacks must not cost the others.
+if [ ${#wanted[@]} -gt 0 ] && ! install "${wanted[@]}"; then
+  for package in "${wanted[@]}"; do
+    install "$package" || say "going on without $package: $(cause "$said")"
+  done
+fi
 report_optional
 new_enough

@@ -63,6 +63,19 @@ rm "$bin/ninja"
 echo "E: Failed to fetch http://x/ninja.deb  Temporary failure resolving 'x'" >"$here/apt_says"
 refused "no network" "could not install ninja-build: there is no network" setup
 reset
+rm "$bin/ninja" "$bin/ccache" "$bin/mpirun"
+stand_in apt-get 'echo "apt-get $*" >>"$HERE/calls"
+  case $* in *openmpi-bin*) echo "E: Unable to locate package openmpi-bin"; exit 100 ;; esac'
+if run setup; then
+  grep -q 'going on without openmpi-bin: ' "$here/out" || fail "unknown package: $(cat "$here/out")"
+  [ "$(grep -c 'install.* ccache$' "$here/calls")" = 2 ] || fail "not together, then alone: $(cat "$here/calls")"
+  grep 'install' "$here/calls" | grep -q -- '--no-install-recommends ccache$' || fail "ccache is lost: $(cat "$here/calls")"
+else
+  fail "unknown package: exit code: $(cat "$here/out" "$here/err")"
+fi
+stand_in ccache 'exit 1'
+stand_in mpirun 'exit 1'
+reset
 rm "$bin/ninja"
 echo "E: You don't have enough free space in /var/cache/apt/archives/." >"$here/apt_says"
 refused "no room for packages" "could not install ninja-build: the disk is full" setup
