@@ -105,6 +105,16 @@ sed -i '1i // moved' core/shape.cpp && cmake --build build/here >/dev/null
 tools/mutate.sh --again 1 --build build/here >"$out" 2>&1 || fail "a killed fault survives"
 has 'killed again (file:shape_test: area of a square)' "$out"
 has '0 commits ago' "$out"
+# The case that killed it no longer does, another one of its file does.
+cp main.cpp "$scratch/main.cpp"
+sed -i 's/int main() {/int main(int argc, char** argv) {/
+  s/  if (area/  for (int i = 1; i < argc; ++i)\n    if (std::strstr(argv[i], "area of a square")) std::exit(std::puts("All tests passed (1)") < 0);\n&/
+  s/#include <cstdio>/&\n#include <cstdlib>\n#include <cstring>/
+  s/narea of a square/narea of a wall/' main.cpp
+cmake --build build/here >/dev/null || fail "no build"
+tools/mutate.sh --again 1 --build build/here >"$out" 2>&1 || fail "only the old case is asked"
+has 'killed again (file:shape_test: area of a wall)' "$out"
+cp "$scratch/main.cpp" main.cpp
 sed -i 's/area(3, 3) == 9/area(3, 3) > 0/; s/forever(3) == 2/forever(3)/' main.cpp
 cmake --build build/here >/dev/null
 tools/mutate.sh --again 1 --build build/here >"$out" 2>&1 && fail "a weak test is not noticed"
