@@ -15,8 +15,8 @@ namespace wt::tools {
 
 // What an option's value has to be.
 struct Check {
-  std::function<std::string(const std::string&)>
-      fault;         // what is wrong with a value; empty: nothing
+  // What is wrong with a value; empty: nothing.
+  std::function<std::string(const std::string&)> fault;
   std::string kind;  // for the help: "AT LEAST 1"
 };
 

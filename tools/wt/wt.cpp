@@ -56,6 +56,10 @@ Check one_of(std::vector<std::string> allowed) {
           "{" + list + "}"};
 }
 
+Check one_of(std::vector<std::string> (*allowed)()) {
+  return {[allowed](const std::string& value) { return one_of(allowed()).fault(value); }, ""};
+}
+
 Check positive() {
   return number<double>("a finite number above 0", "ABOVE 0",
                         [](double v) { return std::isfinite(v) && v > 0; });

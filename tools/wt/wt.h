@@ -10,6 +10,8 @@ namespace wt::tools {
 
 // Checks that an option's value is one of these; else the near name is part of the error.
 Check one_of(std::vector<std::string> allowed);
+// The same of a list that is made when a value is there, not at every start of wt.
+Check one_of(std::vector<std::string> (*allowed)());
 // Finite numbers.
 Check positive();
 Check not_negative();
@@ -59,6 +61,8 @@ void add_bench_gemm(Command bench, int& code);
 void add_bench_loader(Command bench, int& code);
 void add_bench_roofline(Command bench, int& code);
 void add_bench_throughput(Command bench, int& code);
+// The contracts that have problems to measure.
+std::vector<std::string> benched_contracts();
 // The table of `wt bench counters` of these contracts, f32 if no other is named.
 int print_counters(const std::vector<std::string>& contracts, const std::string& dtype);
 

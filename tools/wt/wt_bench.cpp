@@ -154,6 +154,12 @@ void add_operators(Command bench, int& code) {
 
 }  // namespace
 
+std::vector<std::string> benched_contracts() {
+  std::vector<std::string> names;
+  for (const bench::ProblemRow& row : bench::problem_rows()) names.push_back(row.contract);
+  return names;
+}
+
 void add_bench(Command app, int& code) {
   const Command c = app.add_subcommand("bench", "measure");
   c.require_subcommand();

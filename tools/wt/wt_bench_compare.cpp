@@ -104,12 +104,6 @@ void compare_two_variants(const CompareCommand& c) {
   print_comparisons(all, c);
 }
 
-std::vector<std::string> contract_names() {
-  std::vector<std::string> names;
-  for (const bench::ProblemRow& row : bench::problem_rows()) names.push_back(row.contract);
-  return names;
-}
-
 }  // namespace
 
 void add_bench_compare(Command bench, int& code) {
@@ -129,8 +123,7 @@ void add_bench_compare(Command bench, int& code) {
   c.add_option("--confidence", o->compare.confidence).check(from_0_to(0.9999)).show_default();
   const Option kernel =
       c.add_option("--kernel", o->contract, "A and B are variants of this contract")
-          .check(
-              {[](const std::string& given) { return one_of(contract_names()).fault(given); }, ""});
+          .check(one_of(benched_contracts));
   c.add_option("--device", o->device, "cpu, on one thread, or cuda:N").needs(kernel).show_default();
   c.add_option("--dtype", o->dtype)
       .needs(kernel)

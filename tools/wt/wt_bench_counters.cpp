@@ -133,12 +133,6 @@ int count(const CountersCommand& c) {
   return 0;
 }
 
-std::vector<std::string> contracts() {
-  std::vector<std::string> names;
-  for (const bench::ProblemRow& row : bench::problem_rows()) names.push_back(row.contract);
-  return names;
-}
-
 }  // namespace
 
 int print_counters(const std::vector<std::string>& contracts, const std::string& dtype) {
@@ -156,7 +150,7 @@ void add_bench_counters(Command bench, int& code) {
                            "beside what the contract has to move, of every variant on simt");
   auto o = std::make_shared<CountersCommand>();
   c.add_option("--only", o->count.only, "this contract, and those of further --only")
-      .check({[](const std::string& given) { return one_of(contracts()).fault(given); }, ""});
+      .check(one_of(benched_contracts));
   c.add_option("--variant", o->count.variant, "this one alone");
   c.add_flag("--defaults", o->count.defaults,
              "only the variants that an operator takes by default");

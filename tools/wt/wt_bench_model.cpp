@@ -185,7 +185,7 @@ void add_bench_model(Command bench, int& code) {
       .check(one_of({"f32", "f16", "bf16", "f64"}));
   // Asked for when it is given: reading the table would cost every start of wt.
   c.add_option("--only", o->only, "this family (softmax_warp, add), and those of further --only")
-      .check({[](const std::string& given) { return one_of(families()).fault(given); }, ""});
+      .check(one_of(families));
   c.add_option("--before", o->before,
                "an earlier bench/sass/sm_90a.txt: its fractions beside those of today")
       .excludes(json);

@@ -117,6 +117,10 @@ values() {  # numbers that are none, not finite or out of range
   done
   expect 2 "--lr: must be a finite number above 0, got 0" train charlm --lr 0
   expect 2 "--steps: must be an integer of at least 1, got 0" train charlm --steps 0
+  for bad in 1 1001 2.5; do
+    expect 2 "--keep: must be an integer from 2 to 1000, got $bad" train charlm --keep $bad
+  done
+  expect 2 "--share: must be a number from 0.01 to 1, got 0" bench throughput charlm --share 0
   expect 2 "got 99999999999999999999" train charlm --steps 99999999999999999999
   expect 2 "got nan" train charlm --warmup nan
   expect 2 "got -1" train charlm --kernel '*:naive' --kernel-from -1
