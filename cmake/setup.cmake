@@ -91,7 +91,7 @@ endforeach()
 foreach(kind LIBRARY CPU SIMT)
   set(WT_${kind}_plain "$<IF:$<CONFIG:Debug>,-Og,-O2>")
 endforeach()
-# What calls kernels: with eight of -O2's passes it runs 1 % more instructions than with all of them
+# What calls kernels: with eight of -O2's passes it runs 1 to 2 % more instructions than with all of them
 # (bench/instructions.txt), for a third of its compile time less.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(WT_LIBRARY_plain "$<IF:$<CONFIG:Debug>,-Og,-O1>")
