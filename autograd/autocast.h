@@ -13,10 +13,9 @@
 // Backward never casts, whether it runs in the scope or not; a checkpoint's second run casts as its
 // first did.
 #pragma once
-#include <memory>
-
 #include "warptape/core/in.h"
 #include "warptape/core/mode.h"
+#include "warptape/core/owned.h"
 
 namespace wt {
 
@@ -29,7 +28,7 @@ class WT_GUARD AutocastScope {
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
-  std::unique_ptr<AutocastCache> cache_;  // of the outermost scope
+  Owned<AutocastCache> cache_;  // of the outermost scope
   DType before_;
   bool on_before_;
 };

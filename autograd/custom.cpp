@@ -8,6 +8,17 @@
 
 namespace wt {
 
+Save::Save() = default;
+Save::~Save() = default;
+Save::Save(const Save&) = default;
+Save& Save::operator=(const Save&) = default;
+void Save::operator()(const Tensor& t) { tensors_.push_back(t); }
+
+Grads::Grads(std::initializer_list<Tensor> g) : tensors_(g) {}
+Grads::Grads(std::vector<Tensor> g) : tensors_(std::move(g)) {}
+size_t Grads::size() const { return tensors_.size(); }
+Tensor Grads::take(size_t i) { return std::move(tensors_[i]); }
+
 const Tensor& Saved::operator[](int i) const {
   if (i < 0 || i >= int(g_.node->n_slots))
     throw IndexError(

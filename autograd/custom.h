@@ -35,9 +35,13 @@ namespace wt {
 struct Backward;
 
 // What forward keeps: its inputs, its outputs (call before returning them) or tensors of its own.
-class Save {
+class WT_API Save {
  public:
-  void operator()(const Tensor& t) { tensors_.push_back(t); }
+  Save();
+  ~Save();
+  Save(const Save&);
+  Save& operator=(const Save&);
+  void operator()(const Tensor& t);
   const std::vector<Tensor>& tensors() const { return tensors_; }
 
  private:
@@ -55,12 +59,12 @@ class WT_API Saved {
 };
 
 // One gradient an input.
-class Grads {
+class WT_API Grads {
  public:
-  Grads(std::initializer_list<Tensor> g) : tensors_(g) {}
-  explicit Grads(std::vector<Tensor> g) : tensors_(std::move(g)) {}
-  size_t size() const { return tensors_.size(); }
-  Tensor take(size_t i) { return std::move(tensors_[i]); }
+  Grads(std::initializer_list<Tensor> g);
+  explicit Grads(std::vector<Tensor> g);
+  size_t size() const;
+  Tensor take(size_t i);
 
  private:
   std::vector<Tensor> tensors_;

@@ -72,6 +72,8 @@ void detail::backward_scaled(const Tensor& root, const Tensor& seed, u32 scaler,
   walk_from(root, seed.detach(), options, scaler);
 }
 
+std::span<const Tensor> TensorList::span() const { return {first_, count_}; }
+
 std::vector<Tensor> grads(const TensorList& outputs, const TensorList& inputs,
                           const GradOptions& options, Frame at) {
   const FrameScope frame(at);

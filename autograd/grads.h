@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "warptape/autograd/node.h"
 #include "warptape/core/in.h"
 
 namespace wt {
@@ -20,26 +19,33 @@ struct GradOptions {
 // type: make one only by passing an argument, to which it refers.
 class TensorList {
  public:
-  TensorList(const Tensor& t) : tensors_(&t, 1) {}                                         // NOLINT
-  TensorList(std::initializer_list<Tensor> list) : tensors_(list.begin(), list.size()) {}  // NOLINT
-  TensorList(const Tensor* first, size_t count) : tensors_(first, count) {}
+  TensorList(const Tensor& t) : first_(&t), count_(1) {}  // NOLINT
+  TensorList(std::initializer_list<Tensor> list)
+      : TensorList(list.begin(), list.size()) {}  // NOLINT
+  TensorList(const Tensor* first, size_t count) : first_(first), count_(count) {}
   template <std::convertible_to<std::span<const Tensor>> R>
-  TensorList(const R& range) : tensors_(range) {}  // NOLINT
+  TensorList(const R& range) {  // NOLINT
+    const std::span<const Tensor> tensors(range);
+    first_ = tensors.data();
+    count_ = tensors.size();
+  }
   template <TensorHolder P>
   TensorList(const P& p) : TensorList(p.tensor()) {}  // NOLINT
   template <TensorMaker L>
   TensorList(const L& loss, Frame at = Frame::here())  // NOLINT
-      : made_(loss.mean(at)), tensors_(&made_, 1) {}
+      : made_(loss.mean(at)), first_(&made_), count_(1) {}
   TensorList(const TensorList&) = delete;
   TensorList& operator=(const TensorList&) = delete;
 
-  size_t size() const { return tensors_.size(); }
-  const Tensor& operator[](size_t i) const { return tensors_[i]; }
-  std::span<const Tensor> span() const { return tensors_; }
+  size_t size() const { return count_; }
+  const Tensor& operator[](size_t i) const { return first_[i]; }
+  WT_API std::span<const Tensor> span() const;
 
  private:
   Tensor made_{};
-  std::span<const Tensor> tensors_;
+  // A span here would be instantiated wherever this header is.
+  const Tensor* first_;
+  size_t count_;
 };
 
 // A result without create_graph is a constant to the graphs it enters: backward() of a loss that
@@ -77,6 +83,7 @@ void grad(const Output&, const detail::SeveralInputsAreForGrads&, const GradOpti
 template <class F>
 u64 register_hook(const Tensor& t, F hook);
 WT_API void remove_hook(const Tensor& t, u64 id);
+using TensorHook = Tensor (*)(void* context, const Tensor& gradient);
 namespace detail {
 WT_API u64 add_hook(const Tensor& t, TensorHook call, void* context, void (*deleter)(void*));
 // `result`, if it may take the gradient's place. Throws ShapeError.

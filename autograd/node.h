@@ -4,13 +4,14 @@
 // and owns no output: a graph that nobody differentiates dies with its tensors. "The tape" is the
 // order of the sequence numbers.
 #pragma once
-#include <memory>
 #include <new>
 #include <type_traits>
 #include <vector>
 
+#include "warptape/autograd/grads.h"
 #include "warptape/core/frame.h"
 #include "warptape/core/op_info.h"
+#include "warptape/core/owned.h"
 #include "warptape/core/tensor.h"
 
 namespace wt {
@@ -47,8 +48,8 @@ struct SignBits {
 
 // A tensor held in another form (SavePolicy); autograd/saving/save_policy.cpp has the forms.
 struct PackedSlot {
-  TensorImpl* value = nullptr;                      // while its node's backward runs
-  std::unique_ptr<const detail::SliceAxes> slices;  // of the tensor under vmap(); null: none
+  TensorImpl* value = nullptr;            // while its node's backward runs
+  Owned<const detail::SliceAxes> slices;  // of the tensor under vmap(); null: none
   PackedSlot();
   PackedSlot(const PackedSlot&) = delete;
   PackedSlot& operator=(const PackedSlot&) = delete;
@@ -94,7 +95,6 @@ enum NodePolicy : u8 {
 
 constexpr int kInlineEdges = 3, kInlineSlots = 3, kAttributeBytes = 48;
 
-using TensorHook = Tensor (*)(void* context, const Tensor& gradient);
 struct HookEntry {
   u64 id;
   u32 output;

@@ -57,10 +57,10 @@ struct VmapResult {
   }
   static Tensor from(std::vector<Tensor> l) { return std::move(l[0]); }
 };
-template <>
-struct VmapResult<std::vector<Tensor>> {
-  static std::vector<Tensor> list(std::vector<Tensor> l) { return l; }
-  static std::vector<Tensor> from(std::vector<Tensor> l) { return l; }
+template <std::same_as<std::vector<Tensor>> R>  // no class: only programs that use it compile it
+struct VmapResult<R> {
+  static R list(R l) { return l; }
+  static R from(R l) { return l; }
 };
 template <class R, size_t... I>
 R tuple_of(std::vector<Tensor>& list, std::index_sequence<I...>) {

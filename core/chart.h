@@ -27,7 +27,7 @@ struct Line {  // horizontal, for a baseline
 struct Chart {
   std::string title, unit = {};
   std::vector<Series> series;
-  std::vector<Line> lines = {};
+  std::vector<Line> lines{};
   bool from_zero = false;  // the y axis begins at 0
   bool wide = false;       // two columns of the report's page
   std::string x = "step";  // what the x axis counts

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "warptape/core/checkpoint_logs.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/half.h"

@@ -131,25 +131,37 @@ std::string wait_text(const SyncGuard::Wait& w) {
 }
 }  // namespace
 
+SyncGuard::SyncGuard(OnSync on)
+    : on_before_(mode.on_sync),
+      guard_before_(mode.sync_guard),
+      waits_(std::make_unique<std::vector<Wait>>()) {
+  mode.on_sync = on;
+  mode.sync_guard = this;
+}
+SyncGuard::~SyncGuard() {
+  mode.on_sync = on_before_;
+  mode.sync_guard = guard_before_;
+}
+const std::vector<SyncGuard::Wait>& SyncGuard::waits() const { return *waits_; }
 void SyncGuard::note(const char* what, Device d, Frame at) {
   const FrameId line = intern_frame(at);
-  for (Wait& w : waits_)
+  for (Wait& w : *waits_)
     if (intern_frame(w.at) == line && w.device == d && w.what == what) {
       ++w.count;
       return;
     }
-  waits_.push_back({what, d, at, 1});
+  waits_->push_back({what, d, at, 1});
 }
 
 i64 SyncGuard::count() const {
   i64 n = 0;
-  for (const Wait& w : waits_) n += w.count;
+  for (const Wait& w : *waits_) n += w.count;
   return n;
 }
 
 std::string SyncGuard::describe() const {
   std::string text;
-  for (const Wait& w : waits_)
+  for (const Wait& w : *waits_)
     text += str(text.empty() ? "" : "\n", wait_text(w), ", ", w.count,
                 w.count == 1 ? " time" : " times");
   return text;

@@ -14,13 +14,14 @@
 #include "warptape/core/frame.h"
 #include "warptape/core/macros.h"
 #include "warptape/core/op_info.h"
+#include "warptape/core/owned.h"
 
 namespace wt {
 
 class Generator;
 class In;              // core/in.h
 struct StreamState;    // core/stream.h
-struct RandomLog;      // core/random.h
+struct RandomLog;      // core/checkpoint_logs.h
 struct Recomputation;  // autograd/checkpoint.h
 class AutocastCache;   // autograd/autocast.h
 class SyncGuard;       // below
@@ -200,24 +201,17 @@ class WT_GUARD SyncGuard {
     Frame at;
     i64 count;
   };
-  [[nodiscard]] explicit SyncGuard(OnSync on)
-      : on_before_(mode.on_sync), guard_before_(mode.sync_guard) {
-    mode.on_sync = on;
-    mode.sync_guard = this;
-  }
+  [[nodiscard]] explicit SyncGuard(OnSync on);
   [[nodiscard]] explicit SyncGuard(bool on = true)
       : SyncGuard(on ? OnSync::error : OnSync::allow) {}
-  ~SyncGuard() {
-    mode.on_sync = on_before_;
-    mode.sync_guard = guard_before_;
-  }
+  ~SyncGuard();
   SyncGuard(const SyncGuard&) = delete;
   SyncGuard& operator=(const SyncGuard&) = delete;
 
   // So far, with those that an error prevented.
   i64 count() const;
   // In the order of each line's first wait.
-  const std::vector<Wait>& waits() const { return waits_; }
+  const std::vector<Wait>& waits() const;
   // One line for each: "item waits for cuda at train.cpp:57, 20 times".
   std::string describe() const;
   void note(const char* what, Device d, Frame at);  // for the library
@@ -225,7 +219,7 @@ class WT_GUARD SyncGuard {
  private:
   OnSync on_before_;
   SyncGuard* guard_before_;
-  std::vector<Wait> waits_;
+  Owned<std::vector<Wait>> waits_;
 };
 namespace detail {
 // The host is about to wait for `d` in `what`: does what the innermost SyncGuard says. Under a

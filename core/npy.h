@@ -49,14 +49,14 @@ class WT_API NpyFile {
   const std::vector<i64>& shape() const noexcept { return header_.shape; }
   bool fortran_order() const noexcept { return header_.fortran; }
   // Element strides of shape() over what read() delivers: column-major for Fortran order.
-  std::vector<i64> strides() const { return header_.strides(); }
+  std::vector<i64> strides() const;
   u64 bytes() const noexcept { return header_.bytes; }
 
   // Copies the bytes() bytes to `dst` in the file's element order and this machine's byte order.
   void read(void* dst) const;
 
  private:
-  explicit NpyFile(const std::string& path) : file_(path) {}
+  explicit NpyFile(const std::string& path);
   detail::NpyBytes content() const;
 
   InputFile file_;

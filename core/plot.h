@@ -8,17 +8,21 @@
 #include <utility>
 #include <vector>
 
-#include "warptape/core/chart.h"
+#include "warptape/core/macros.h"
 #include "warptape/core/scalar.h"
 
 namespace wt {
+
+namespace chart {
+using Points = std::vector<std::pair<double, double>>;  // as in core/chart.h
+}
 
 // A label and points: values in order (x counts from 0), or pairs (x, y).
 struct PlotSeries {
   std::string label;
   chart::Points points;
 
-  PlotSeries(std::string name, chart::Points xy) : label(std::move(name)), points(std::move(xy)) {}
+  WT_API PlotSeries(std::string name, chart::Points xy);
   template <Number T>
   PlotSeries(std::string name, const std::vector<T>& y) : label(std::move(name)) {
     for (size_t i = 0; i < y.size(); ++i) points.emplace_back(double(i), double(y[i]));

@@ -13,13 +13,13 @@
 #pragma once
 #include <functional>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
 
 #include "warptape/core/macros.h"
+#include "warptape/core/owned.h"
 #include "warptape/core/types.h"
 
 namespace wt {
@@ -136,7 +136,7 @@ class ProgressRange {
     if constexpr (requires { static_cast<i64>(range_.state().batch); }) {
       if (options.initial == 0) options.initial = static_cast<i64>(range_.state().batch);
     }
-    bar_ = std::make_unique<Progress>(std::move(options));
+    bar_.reset(new Progress(std::move(options)));
     return {std::begin(range_), bar_.get()};
   }
   End end() { return std::end(range_); }
@@ -148,7 +148,7 @@ class ProgressRange {
  private:
   Range range_;
   ProgressOptions options_;
-  std::unique_ptr<Progress> bar_;
+  Owned<Progress> bar_;
 };
 
 template <class Range>

@@ -61,14 +61,6 @@ struct RandomCall {
   u64 call;
   Tensor base{};  // a 0-d i64 on the device that is added to `call`; undefined: 0
 };
-// The draws of a checkpoint: written down by the first run, given again by the others, so that a
-// recomputation gets the same numbers and advances no generator.
-struct RandomLog {
-  std::vector<RandomCall> calls{};
-  u64 next = 0;
-  bool replaying = false;
-  RandomLog* outer = nullptr;
-};
 // Key and index of the next call on a stream; not counted yet. Throws UsageError when a
 // recomputation draws more than the forward did.
 WT_API RandomCall next_random_call(RandomStream s);

@@ -13,6 +13,7 @@
 
 #include "warptape/core/dtype.h"
 #include "warptape/core/input_file.h"
+#include "warptape/core/owned.h"
 #include "warptape/core/parse_limits.h"
 
 namespace wt {
@@ -31,18 +32,22 @@ using StringPairs = std::vector<std::pair<std::string, std::string>>;
 
 class WT_API SafetensorsFile {
  public:
+  // One that was moved from may be assigned to or destroyed, and nothing else.
+  ~SafetensorsFile();
+  SafetensorsFile(SafetensorsFile&&) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) noexcept;
   // Reads and checks the header; no tensor data yet. DataError with file and byte offset if
   // anything is not exactly as the format says or beyond `limits`.
   static SafetensorsFile open(const std::string& path, const ParseLimits& limits = {});
 
   // In file order.
-  const std::vector<TensorEntry>& entries() const noexcept { return entries_; }
+  const std::vector<TensorEntry>& entries() const noexcept;
   const TensorEntry* find(std::string_view name) const noexcept;  // null if absent
   // Without the checksums; in file order.
-  const StringPairs& metadata() const noexcept { return metadata_; }
+  const StringPairs& metadata() const noexcept;
   const std::string* find_metadata(std::string_view key) const noexcept;
-  bool has_checksums() const noexcept { return !checksums_.empty(); }
-  const std::string& path() const noexcept { return file_.path(); }
+  bool has_checksums() const noexcept;
+  const std::string& path() const noexcept;
 
   // Copies the `entry.bytes()` bytes of one of entries() to `dst`. DataError if the checksum
   // differs, if a bool is neither 0 nor 1, or if the bytes read so far would pass
@@ -52,27 +57,17 @@ class WT_API SafetensorsFile {
   void verify() const;
 
  private:
-  struct Checksum {
-    std::string name;  // of the tensor; empty for the header
-    u32 crc;
-  };
+  struct Contents;
   class HeaderParser;
 
-  SafetensorsFile(const std::string& path, const ParseLimits& limits)
-      : file_(path), limits_(limits) {}
+  SafetensorsFile(const std::string& path, const ParseLimits& limits);
   void check_names();
   void check_layout() const;
   void check_checksums(u32 header_crc) const;
   // Passes the tensor's bytes through `dst`, or through scratch memory if it is null.
   void transfer(const TensorEntry& entry, char* dst) const;
 
-  InputFile file_;
-  ParseLimits limits_;
-  std::vector<TensorEntry> entries_;
-  std::vector<u32> by_name_;  // indices into entries_
-  StringPairs metadata_;
-  std::vector<Checksum> checksums_;  // by name
-  u64 data_start_ = 0, handed_out_ = 0;
+  Owned<Contents> in_;
 };
 
 // A tensor to write: dense, row-major, on the host.
@@ -84,7 +79,7 @@ struct SafetensorsItem {
 };
 
 struct SafetensorsOptions {
-  StringPairs metadata = {};
+  StringPairs metadata{};
   bool checksums = false;           // two passes over the data instead of one
   bool durable = true;              // survives a power loss
   u64 verify_up_to = u64{1} << 30;  // files up to this size are read back before they count

@@ -5,7 +5,6 @@
 // is a pop. Other devices take the header from a free list and the block from their allocator.
 #pragma once
 #include <bit>
-#include <vector>
 
 #include "warptape/core/device.h"
 #include "warptape/core/macros.h"
@@ -63,13 +62,7 @@ struct MemoryCounters {
 };
 inline constexpr int kSizeClasses = 233;  // every number of bytes has one; fits Storage::size_class
 inline constexpr int kCounterRows = 8;    // real devices, then their meta stand-ins
-// Storages that this thread made while the log was its innermost one or an outer one of that. A
-// block that was released and handed out again was made inside both times.
-struct StorageLog {
-  std::vector<const Storage*> made{};
-  StorageLog* outer = nullptr;
-  bool has(const Storage* s) const;
-};
+struct StorageLog;                        // core/checkpoint_logs.h
 struct ThreadMemory {
   Storage* free_blocks[kSizeClasses];     // cpu blocks by class
   MemoryCounters counters[kCounterRows];  // by counter_row()

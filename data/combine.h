@@ -116,7 +116,7 @@ class WT_API Concat {
            (Dataset<Rest> && ...)) explicit Concat(First first, Rest... rest)
       : Concat(std::vector<AnyDataset>{AnyDataset(std::move(first)),
                                        AnyDataset(std::move(rest))...}) {}
-  i64 size() const { return ends().back(); }
+  i64 size() const;
   bool in_memory() const;  // all parts are
   u64 version() const;
   Batch batch(std::span<const i64> samples, i64 epoch = 0) const;

@@ -24,13 +24,13 @@ struct CsvColumn {
 };
 
 struct CsvOptions {
-  char separator = ',';                    // ';', '\t', ... ; ' ' stands for any run of spaces
-  bool header = true;                      // the first line has the columns' names
-  std::vector<CsvColumn> columns = {};     // which, in which order; empty: all
-  std::vector<CsvColumn> categories = {};  // columns of words, which become numbers
-  DType dtype = DType::f64;                // of the values; integers must be whole and fit
-  std::optional<double> missing = {};      // what an empty field is; unset: an error
-  char comment = 0;                        // lines that begin with it are left out
+  char separator = ',';                 // ';', '\t', ... ; ' ' stands for any run of spaces
+  bool header = true;                   // the first line has the columns' names
+  std::vector<CsvColumn> columns{};     // which, in which order; empty: all
+  std::vector<CsvColumn> categories{};  // columns of words, which become numbers
+  DType dtype = DType::f64;             // of the values; integers must be whole and fit
+  std::optional<double> missing{};      // what an empty field is; unset: an error
+  char comment = 0;                     // lines that begin with it are left out
 };
 
 class WT_API CsvTable {

@@ -21,6 +21,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "warptape/core/owned.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/loader_stats.h"
 #include "warptape/data/sampler.h"
@@ -45,7 +46,7 @@ struct LoaderOptions {
   Sampler sampler = {};
   // Where batches are to be: the next one is copied there while this one is used, on a stream of
   // its own. Batches need tensors() (core/batch.h).
-  std::optional<Device> device = {};
+  std::optional<Device> device{};
   // Through page-locked memory: a device's copy runs beside other work from there alone.
   bool pin_memory = true;
   // Of several ranks that share each batch: rank's part of the samples of the whole batch, parts
@@ -110,7 +111,7 @@ struct AnySet : BatchMaker {
   const InMemory in_memory;
   virtual i64 size() const = 0;
   virtual u64 version() const = 0;
-  virtual std::unique_ptr<AnyBatch> batch(std::span<const i64> samples, i64 epoch) const = 0;
+  virtual Owned<AnyBatch> batch(std::span<const i64> samples, i64 epoch) const = 0;
 
  protected:
   AnySet(const std::type_info& set, const std::type_info& of_batch, bool tells, InMemory memory)
@@ -160,11 +161,11 @@ class WT_API LoaderCore {
 
  protected:
   LoaderCore(std::shared_ptr<const AnySet> set, const LoaderOptions& o);
-  std::unique_ptr<AnyBatch> take();  // null at the end of the epoch
+  Owned<AnyBatch> take();  // null at the end of the epoch
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Owned<Impl> impl_;
 };
 
 }  // namespace detail
@@ -207,9 +208,8 @@ class Loader : public detail::LoaderCore {
           dataset(std::move(d)) {}
     i64 size() const override { return i64(dataset.size()); }
     u64 version() const override { return detail::version_of(dataset); }
-    std::unique_ptr<detail::AnyBatch> batch(std::span<const i64> samples,
-                                            i64 epoch) const override {
-      return std::make_unique<Made>(detail::batch_of(dataset, samples, epoch));
+    Owned<detail::AnyBatch> batch(std::span<const i64> samples, i64 epoch) const override {
+      return Owned<detail::AnyBatch>(new Made(detail::batch_of(dataset, samples, epoch)));
     }
     void tensors(detail::AnyBatch& made, std::vector<Tensor*>& to) const override {
       detail::tensors_in<Item>(made, to);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "warptape/core/input_file.h"
+#include "warptape/core/owned.h"
 #include "warptape/core/parse_limits.h"
 #include "warptape/core/tensor.h"
 
@@ -30,9 +31,13 @@ class WT_API NpzFile {
  public:
   // Reads the directory. DataError with path and byte offset.
   explicit NpzFile(const std::string& path, const ParseLimits& limits = {});
+  // One that was moved from may be assigned to or destroyed, and nothing else.
+  ~NpzFile();
+  NpzFile(NpzFile&&) noexcept;
+  NpzFile& operator=(NpzFile&&) noexcept;
 
   // Without ".npy", in the archive's order.
-  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::string>& names() const;
   bool contains(const std::string& name) const;
   // The array, checked against its CRC-32. Throws UsageError for a name that is not there (with the
   // near one), DataError for damaged content, NotAvailable for a deflated member in a build without
@@ -40,14 +45,8 @@ class WT_API NpzFile {
   Tensor read(const std::string& name) const;
 
  private:
-  struct Member {
-    u64 at = 0;                // of the local header
-    u64 packed = 0, size = 0;  // bytes in the file, bytes of content
-    u64 entry = 0;             // of its row in the directory
-    u32 crc = 0;
-    u16 flags = 0, method = 0;
-    std::string file_name{};
-  };
+  struct Member;
+  struct Directory;
   class Stream;
 
   void read_directory();
@@ -60,9 +59,7 @@ class WT_API NpzFile {
 
   InputFile file_;
   ParseLimits limits_;
-  std::vector<std::string> names_;
-  std::vector<Member> members_;
-  std::vector<size_t> by_name_;  // places in names_ and members_
+  Owned<Directory> in_;
 };
 
 // Arrays by name into an archive of stored members, as np.savez writes them. Names are letters,

@@ -20,10 +20,10 @@
 // get() may take the epoch as well, `get(i64 i, i64 epoch)`. Tensors that are to be stacked lie on
 // the cpu and have equal shapes (ShapeError) and dtypes (DtypeError).
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "warptape/core/batch.h"
+#include "warptape/core/owned.h"
 #include "warptape/data/dataset.h"
 
 namespace wt::data {
@@ -49,7 +49,7 @@ class WT_API SampleStack {
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  Owned<Impl> impl_;
 };
 
 // Adds the time of its scope to the loader's `collate`, from whose `dataset` it is taken.

@@ -88,8 +88,7 @@ struct AnyStream : BatchMaker {
   virtual std::string part_name(i64 part) const = 0;
   virtual std::unique_ptr<AnyReader> open(i64 part, i64 epoch) const = 0;
   // `place` of the first record in the epoch; `at` counts the records that are decoded.
-  virtual std::unique_ptr<AnyBatch> batch(AnyRecords records, i64 epoch, i64 place,
-                                          size_t& at) const = 0;
+  virtual Owned<AnyBatch> batch(AnyRecords records, i64 epoch, i64 place, size_t& at) const = 0;
 
  protected:
   AnyStream(const std::type_info& source, const std::type_info& of_batch, bool tells, bool skip)
@@ -114,7 +113,7 @@ class WT_API StreamCore {
 
  protected:
   StreamCore(std::shared_ptr<const AnyStream> stream, const StreamOptions& o);
-  std::unique_ptr<AnyBatch> take();  // null at the end of the epoch
+  Owned<AnyBatch> take();  // null at the end of the epoch
 
  private:
   struct Impl;
@@ -218,8 +217,8 @@ class StreamLoader : public detail::StreamCore {
     std::unique_ptr<detail::AnyReader> open(i64 part, i64 epoch) const override {
       return std::make_unique<Reader>(source, part, epoch);
     }
-    std::unique_ptr<detail::AnyBatch> batch(detail::AnyRecords records, i64 epoch, i64 place,
-                                            size_t& at) const override {
+    Owned<detail::AnyBatch> batch(detail::AnyRecords records, i64 epoch, i64 place,
+                                  size_t& at) const override {
       std::vector<detail::StreamSample<S>> samples;
       samples.reserve(records.size());
       for (at = 0; at < records.size(); ++at) {

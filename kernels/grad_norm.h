@@ -20,8 +20,6 @@ struct GradNormArgs {
 };
 WT_CONTRACT(grad_norm, GradNormArgs);
 
-enum class NonFinite : u8 { ignore, skip, stop };
-
 // norm = sqrt(sum of partials), clip = min(1, max_norm / (norm + 1e-6)), 1 for max_norm 0; NaN
 // stays NaN. Without `step`: *norm and *factor = clip; with a scaler the gradients are scaled:
 // both are divided by its scale, *found = the norm is not finite, and scaler->found is raised too.

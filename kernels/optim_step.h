@@ -6,6 +6,7 @@
 #pragma once
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/optim/loss_scale_state.h"
+#include "warptape/kernels/step_record.h"
 
 namespace wt {
 
@@ -71,16 +72,6 @@ struct StepFlags {
     return any != 0;
   }
 };
-
-// What the host learns of a step, whenever it looks.
-struct StepRecord {
-  double loss, grad_norm, lr;
-  i64 attempt;  // its number, from 0
-  i64 applied;  // applied count after it
-  i32 skipped, found;
-  double scale;  // of the loss; 1: none
-};
-inline constexpr i64 kStepRing = 256;  // records kept
 
 // No weight: 0 items, whose mean is 0 / 0. That is the batch's matter and no overflow.
 enum StepFound : i32 {

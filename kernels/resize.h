@@ -2,10 +2,9 @@
 #pragma once
 #include "warptape/kernels/common/float_math.h"
 #include "warptape/kernels/contract.h"
+#include "warptape/kernels/resize_mode.h"
 
 namespace wt {
-
-enum class ResizeMode : u8 { nearest, linear };
 
 // What an output element is made of: input element `low`, and `weight` of the one after it, as
 // PyTorch places them. For host and device.

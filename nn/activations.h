@@ -26,7 +26,7 @@ struct Hardtanh : Module<Hardtanh> {
 };
 // x where x > 0, else slope x.
 struct LeakyReLU : Module<LeakyReLU> {
-  explicit LeakyReLU(double slope = 0.01) : slope_(slope) {}
+  WT_API explicit LeakyReLU(double slope = 0.01);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -44,7 +44,7 @@ struct RReLU : Module<RReLU> {
 };
 // x where x > 0, else alpha (e^x - 1).
 struct ELU : Module<ELU> {
-  explicit ELU(double alpha = 1) : alpha_(alpha) {}
+  WT_API explicit ELU(double alpha = 1);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -65,7 +65,7 @@ struct SELU : Module<SELU> {
 };
 // x Phi(x), or its form with tanh.
 struct GELU : Module<GELU> {
-  explicit GELU(Approximate approximate = Approximate::none) : approximate_(approximate) {}
+  WT_API explicit GELU(Approximate approximate = Approximate::none);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -117,7 +117,7 @@ struct Tanhshrink : Module<Tanhshrink> {
 };
 // 0 where |x| <= lambda, else x.
 struct Hardshrink : Module<Hardshrink> {
-  explicit Hardshrink(double lambda = 0.5) : lambda_(lambda) {}
+  WT_API explicit Hardshrink(double lambda = 0.5);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -133,7 +133,7 @@ struct Softshrink : Module<Softshrink> {
 };
 // x where x > threshold, else value.
 struct Threshold : Module<Threshold> {
-  Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
+  WT_API Threshold(double threshold, double value);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -142,7 +142,7 @@ struct Threshold : Module<Threshold> {
 // a sigmoid(b), a and b the halves of an axis (Dauphin et al. 2016, arXiv:1612.08083). Throws
 // ShapeError for an axis of odd size.
 struct GLU : Module<GLU> {
-  explicit GLU(i64 axis = -1) : axis_(axis) {}
+  WT_API explicit GLU(i64 axis = -1);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -150,7 +150,7 @@ struct GLU : Module<GLU> {
 };
 // e^x / sum(e^x) along an axis.
 struct Softmax : Module<Softmax> {
-  explicit Softmax(i64 axis) : axis_(axis) {}
+  WT_API explicit Softmax(i64 axis);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -158,7 +158,7 @@ struct Softmax : Module<Softmax> {
 };
 // log(softmax(x)) along an axis.
 struct LogSoftmax : Module<LogSoftmax> {
-  explicit LogSoftmax(i64 axis) : axis_(axis) {}
+  WT_API explicit LogSoftmax(i64 axis);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -166,7 +166,7 @@ struct LogSoftmax : Module<LogSoftmax> {
 };
 // softmax(-x) along an axis.
 struct Softmin : Module<Softmin> {
-  explicit Softmin(i64 axis) : axis_(axis) {}
+  WT_API explicit Softmin(i64 axis);
   WT_API Tensor forward(Tensor x);
 
  private:

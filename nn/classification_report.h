@@ -8,8 +8,8 @@
 namespace wt::metrics {
 
 struct ReportOptions {
-  std::vector<i64> labels = {};                // which, in which order; empty: all that occur
-  std::vector<std::string> target_names = {};  // of the labels
+  std::vector<i64> labels{};                // which, in which order; empty: all that occur
+  std::vector<std::string> target_names{};  // of the labels
   int digits = 2;
   double zero_division = 0;  // what 0 / 0 is; NaN: left out of the averages
 };

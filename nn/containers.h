@@ -39,7 +39,7 @@ class WT_API Sequential : public Module<Sequential> {
   }
   template <Step M>
   void push_back(M module) {
-    push_back(std::to_string(steps_->size()), std::move(module));
+    push_back(std::to_string(size()), std::move(module));
   }
   template <Step M>
   void push_back(const std::string& name, M module) {
@@ -49,17 +49,16 @@ class WT_API Sequential : public Module<Sequential> {
       add_child(name, module);
       child = &module;
     }
-    SequentialStep step(child);
-    step.call_ = detail::Shared<SequentialStep::Call>(
-        [call = std::move(module)](Tensor x) mutable { return call(std::move(x)); });
-    steps_->push_back(std::move(step));
+    // A copy, which a handle is made for: `child` is read after it was made.
+    add_step(child, [call = module](Tensor x) mutable { return call(std::move(x)); });
   }
   Tensor forward(Tensor x);
-  size_t size() const { return steps_->size(); }
+  size_t size() const;
   // Step i, a function too; negative counts from the end. Throws IndexError.
   SequentialStep operator[](Position i) const;
 
  private:
+  void add_step(const ModuleBase* child, SequentialStep::Call call);
   detail::Shared<std::vector<SequentialStep>> steps_;
 };
 
@@ -74,7 +73,7 @@ class ModuleList : public Module<ModuleList<M>> {
   static_assert(std::derived_from<M, ModuleBase>, "a ModuleList holds modules");
   ModuleList() {
     this->set_type("ModuleList");  // of any M
-    this->state_->is_list = true;
+    this->set_list();
   }
   ModuleList(std::initializer_list<M> modules) : ModuleList() {
     for (const M& m : modules) push_back(m);
@@ -112,7 +111,7 @@ class ModuleDict : public Module<ModuleDict<M>> {
   using Entry = std::pair<std::string, M>;
   ModuleDict() {
     this->set_type("ModuleDict");
-    this->state_->is_list = true;
+    this->set_list();
   }
   ModuleDict(std::initializer_list<Entry> entries) : ModuleDict() {
     for (const auto& [name, m] : entries) insert(name, m);

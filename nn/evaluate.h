@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "warptape/core/owned.h"
 #include "warptape/nn/metrics.h"
 #include "warptape/nn/module.h"
 
@@ -51,9 +52,17 @@ class Rewound {
   std::remove_cvref_t<decltype(std::declval<Loader&>().state())> before_;
 };
 
+// Those of an evaluation; no vector of them, which each program would instantiate.
+struct MetricList {
+  metrics::Metric* const* first;
+  size_t count;
+  metrics::Metric* const* begin() const { return first; }
+  metrics::Metric* const* end() const { return first + count; }
+};
+WT_API Evaluation read(const MetricList& list);
+
 template <class Model, class Range>
-void evaluate_batches(Model& model, Range& batches, const std::vector<metrics::Metric*>& list,
-                      Frame at) {
+void evaluate_batches(Model& model, Range& batches, const MetricList& list, Frame at) {
   std::optional<Device> device;
   if constexpr (std::derived_from<std::remove_cv_t<Model>, nn::ModuleBase>)
     device = device_of_model(model);
@@ -65,13 +74,20 @@ void evaluate_batches(Model& model, Range& batches, const std::vector<metrics::M
   }
 }
 
+template <class Model>
+struct EvalScopeOf {
+  explicit EvalScopeOf(const Model&) {}
+};
+template <std::derived_from<nn::ModuleBase> Model>
+struct EvalScopeOf<Model> : nn::EvalScope {
+  using EvalScope::EvalScope;
+};
+
 template <class Model, class Range>
-Evaluation evaluate(Model& model, Range& batches, const std::vector<metrics::Metric*>& list,
-                    Frame at) {
+Evaluation evaluate(Model& model, Range& batches, const MetricList& list, Frame at) {
   const FrameScope frame(at);
   const NoGrad no_grad;
-  std::optional<nn::EvalScope> eval;
-  if constexpr (std::derived_from<std::remove_cv_t<Model>, nn::ModuleBase>) eval.emplace(model);
+  const EvalScopeOf<std::remove_cv_t<Model>> eval(model);
   for (metrics::Metric* m : list) m->reset();
   if constexpr (requires { batches.set_state(batches.state()); }) {
     const Rewound rewound(batches);
@@ -79,13 +95,22 @@ Evaluation evaluate(Model& model, Range& batches, const std::vector<metrics::Met
   } else {
     evaluate_batches(model, batches, list, at);
   }
-  return Evaluation(list);
+  return read(list);
 }
 
-WT_API std::vector<std::unique_ptr<metrics::Metric>> make_metrics(
-    std::initializer_list<std::string_view> names);
-WT_API std::vector<metrics::Metric*> pointers(
-    const std::vector<std::unique_ptr<metrics::Metric>>& list);
+// make_metric() for each name.
+class WT_API NamedMetrics {
+ public:
+  explicit NamedMetrics(std::initializer_list<std::string_view> names);
+  ~NamedMetrics();
+  NamedMetrics(const NamedMetrics&) = delete;
+  NamedMetrics& operator=(const NamedMetrics&) = delete;
+  MetricList list() const;
+
+ private:
+  struct Metrics;
+  Owned<Metrics> metrics_;
+};
 
 }  // namespace detail
 
@@ -95,14 +120,15 @@ WT_API std::vector<metrics::Metric*> pointers(
 // mode and the loader's position are put back, also when something throws.
 template <class Model, class Range, std::derived_from<metrics::Metric>... M>
 requires(sizeof...(M) > 0) Evaluation evaluate(Model&& model, Range&& batches, M&... metrics) {
-  return detail::evaluate(model, batches, {&metrics...}, Frame{});
+  metrics::Metric* const list[] = {&metrics...};
+  return detail::evaluate(model, batches, {list, sizeof...(M)}, Frame{});
 }
 // The same with metrics by name (make_metric).
 template <class Model, class Range>
 Evaluation evaluate(Model&& model, Range&& batches, std::initializer_list<std::string_view> names,
                     Frame at = Frame::here()) {
-  const auto list = detail::make_metrics(names);
-  return detail::evaluate(model, batches, detail::pointers(list), at);
+  const detail::NamedMetrics metrics(names);
+  return detail::evaluate(model, batches, metrics.list(), at);
 }
 
 }  // namespace wt

@@ -8,7 +8,7 @@ namespace wt::nn {
 
 // From [.., C * r^2, H, W] to [.., C, H * r, W * r] with r the upscale_factor.
 struct PixelShuffle : Module<PixelShuffle> {
-  explicit PixelShuffle(i64 upscale_factor) : factor_(upscale_factor) {}
+  WT_API explicit PixelShuffle(i64 upscale_factor);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -16,7 +16,7 @@ struct PixelShuffle : Module<PixelShuffle> {
 };
 // From [.., C, H * r, W * r] to [.., C * r^2, H, W] with r the downscale_factor.
 struct PixelUnshuffle : Module<PixelUnshuffle> {
-  explicit PixelUnshuffle(i64 downscale_factor) : factor_(downscale_factor) {}
+  WT_API explicit PixelUnshuffle(i64 downscale_factor);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -24,8 +24,7 @@ struct PixelUnshuffle : Module<PixelUnshuffle> {
 };
 // The patches of an image [N, C, H, W] as columns [N, C * KH * KW, L] (wt::unfold2d).
 struct Unfold : Module<Unfold> {
-  explicit Unfold(const PerAxis& kernel_size, const FoldOptions& o = {})
-      : kernel_(kernel_size), options_(o) {}
+  WT_API explicit Unfold(const PerAxis& kernel_size, const FoldOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -34,8 +33,7 @@ struct Unfold : Module<Unfold> {
 };
 // Columns [N, C * KH * KW, L] added up to an image [N, C, H, W] of output_size {H, W} (wt::fold).
 struct Fold : Module<Fold> {
-  Fold(const PerAxis& output_size, const PerAxis& kernel_size, const FoldOptions& o = {})
-      : size_(output_size), kernel_(kernel_size), options_(o) {}
+  WT_API Fold(const PerAxis& output_size, const PerAxis& kernel_size, const FoldOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "warptape/core/owned.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
@@ -30,8 +31,12 @@ class WT_API SwappedTensors {
 
  private:
   void put(const std::shared_ptr<ModuleState>& root, const Tensor& own, const Tensor& other);
-  std::vector<std::pair<std::shared_ptr<ParamSlot>, Tensor>> own_;
+  struct Swapped;
+  Owned<Swapped> own_;
 };
+// std::span<T>, whose class no program instantiates that does not call with it: M makes it depend.
+template <class T, class M>
+using SpanFor = std::span<std::enable_if_t<std::is_class_v<M>, T>>;
 }  // namespace detail
 
 // net(x, rest...) with `tensors` in the places of its parameters: either all of them in the order
@@ -41,12 +46,13 @@ class WT_API SwappedTensors {
 // again afterwards, also when the call throws. While the call lasts other threads that use the
 // module see the others too. PyTorch's name: torch.func.functional_call, with strict = true.
 template <class M, class... Rest>
-auto functional_call(const M& net, std::span<const Tensor> tensors, const In& x, Rest&&... rest) {
+auto functional_call(const M& net, detail::SpanFor<const Tensor, M> tensors, const In& x,
+                     Rest&&... rest) {
   const detail::SwappedTensors swapped(net, tensors, x.frame());
   return net(x, std::forward<Rest>(rest)...);
 }
 template <class M, class... Rest>
-auto functional_call(const M& net, std::span<const NamedTensor> tensors, const In& x,
+auto functional_call(const M& net, detail::SpanFor<const NamedTensor, M> tensors, const In& x,
                      Rest&&... rest) {
   const detail::SwappedTensors swapped(net, tensors, x.frame());
   return net(x, std::forward<Rest>(rest)...);

@@ -25,7 +25,7 @@ struct Identity : Module<Identity> {
 
 // The axes from `first` to `last` become one, in logical order.
 struct Flatten : Module<Flatten> {
-  explicit Flatten(i64 first = 1, i64 last = -1) : first_(first), last_(last) {}
+  WT_API explicit Flatten(i64 first = 1, i64 last = -1);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -35,7 +35,7 @@ struct Flatten : Module<Flatten> {
 // Axis `axis` becomes several, of the given sizes, one of which may be -1. Throws ShapeError where
 // their product is not the axis's size.
 struct Unflatten : Module<Unflatten> {
-  Unflatten(i64 axis, const Shape& sizes) : axis_(axis), sizes_(sizes) {}
+  WT_API Unflatten(i64 axis, const Shape& sizes);
   WT_API Tensor forward(Tensor x);
 
  private:

@@ -26,7 +26,7 @@ struct MSELoss : Module<MSELoss> {
 };
 // wt::smooth_l1_loss.
 struct SmoothL1Loss : Module<SmoothL1Loss> {
-  explicit SmoothL1Loss(const SmoothL1Options& o = {}) : options_(o) {}
+  WT_API explicit SmoothL1Loss(const SmoothL1Options& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -34,7 +34,7 @@ struct SmoothL1Loss : Module<SmoothL1Loss> {
 };
 // wt::huber_loss.
 struct HuberLoss : Module<HuberLoss> {
-  explicit HuberLoss(const HuberOptions& o = {}) : options_(o) {}
+  WT_API explicit HuberLoss(const HuberOptions& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -42,7 +42,7 @@ struct HuberLoss : Module<HuberLoss> {
 };
 // wt::kl_div: its mean is PyTorch's reduction="batchmean".
 struct KLDivLoss : Module<KLDivLoss> {
-  explicit KLDivLoss(const KlDivOptions& o = {}) : options_(o) {}
+  WT_API explicit KLDivLoss(const KlDivOptions& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -50,7 +50,7 @@ struct KLDivLoss : Module<KLDivLoss> {
 };
 // wt::ctc_loss.
 struct CTCLoss : Module<CTCLoss> {
-  explicit CTCLoss(const CtcOptions& o = {}) : options_(o) {}
+  WT_API explicit CTCLoss(const CtcOptions& o = {});
   WT_API Loss forward(Tensor log_probs, const Tensor& targets, const Tensor& input_lengths,
                       const Tensor& target_lengths);
 
@@ -59,7 +59,7 @@ struct CTCLoss : Module<CTCLoss> {
 };
 // wt::cosine_embedding_loss.
 struct CosineEmbeddingLoss : Module<CosineEmbeddingLoss> {
-  explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& o = {}) : options_(o) {}
+  WT_API explicit CosineEmbeddingLoss(const CosineEmbeddingOptions& o = {});
   WT_API Loss forward(Tensor a, const Tensor& b, const Tensor& target);
 
  private:
@@ -67,7 +67,7 @@ struct CosineEmbeddingLoss : Module<CosineEmbeddingLoss> {
 };
 // wt::triplet_margin_loss.
 struct TripletMarginLoss : Module<TripletMarginLoss> {
-  explicit TripletMarginLoss(const TripletMarginOptions& o = {}) : options_(o) {}
+  WT_API explicit TripletMarginLoss(const TripletMarginOptions& o = {});
   WT_API Loss forward(Tensor anchor, const Tensor& positive, const Tensor& negative);
 
  private:
@@ -75,7 +75,7 @@ struct TripletMarginLoss : Module<TripletMarginLoss> {
 };
 // wt::poisson_nll_loss.
 struct PoissonNLLLoss : Module<PoissonNLLLoss> {
-  explicit PoissonNLLLoss(const PoissonNllOptions& o = {}) : options_(o) {}
+  WT_API explicit PoissonNLLLoss(const PoissonNllOptions& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -83,7 +83,7 @@ struct PoissonNLLLoss : Module<PoissonNLLLoss> {
 };
 // wt::gaussian_nll_loss.
 struct GaussianNLLLoss : Module<GaussianNLLLoss> {
-  explicit GaussianNLLLoss(const GaussianNllOptions& o = {}) : options_(o) {}
+  WT_API explicit GaussianNLLLoss(const GaussianNllOptions& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target, const Tensor& var);
 
  private:
@@ -91,7 +91,7 @@ struct GaussianNLLLoss : Module<GaussianNLLLoss> {
 };
 // wt::margin_ranking_loss.
 struct MarginRankingLoss : Module<MarginRankingLoss> {
-  explicit MarginRankingLoss(const MarginRankingOptions& o = {}) : options_(o) {}
+  WT_API explicit MarginRankingLoss(const MarginRankingOptions& o = {});
   WT_API Loss forward(Tensor a, const Tensor& b, const Tensor& target);
 
  private:
@@ -99,7 +99,7 @@ struct MarginRankingLoss : Module<MarginRankingLoss> {
 };
 // wt::hinge_embedding_loss.
 struct HingeEmbeddingLoss : Module<HingeEmbeddingLoss> {
-  explicit HingeEmbeddingLoss(const HingeEmbeddingOptions& o = {}) : options_(o) {}
+  WT_API explicit HingeEmbeddingLoss(const HingeEmbeddingOptions& o = {});
   WT_API Loss forward(Tensor input, const Tensor& target);
 
  private:
@@ -163,14 +163,14 @@ class WT_API BCEWithLogitsLoss : public Module<BCEWithLogitsLoss> {
 
 // Distances, which are no losses: wt::cosine_similarity and wt::pairwise_distance.
 struct CosineSimilarity : Module<CosineSimilarity> {
-  explicit CosineSimilarity(const CosineSimilarityOptions& o = {}) : options_(o) {}
+  WT_API explicit CosineSimilarity(const CosineSimilarityOptions& o = {});
   WT_API Tensor forward(Tensor a, const Tensor& b);
 
  private:
   CosineSimilarityOptions options_;
 };
 struct PairwiseDistance : Module<PairwiseDistance> {
-  explicit PairwiseDistance(const PairwiseDistanceOptions& o = {}) : options_(o) {}
+  WT_API explicit PairwiseDistance(const PairwiseDistanceOptions& o = {});
   WT_API Tensor forward(Tensor a, const Tensor& b);
 
  private:

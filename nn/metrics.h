@@ -19,7 +19,7 @@ namespace wt::metrics {
 
 class WT_API Metric {
  public:
-  explicit Metric(std::string name) : name_(std::move(name)) {}
+  explicit Metric(std::string name);
   virtual ~Metric() = default;
   const std::string& name() const { return name_; }
   // Counts one batch: what the model gave, and what was wanted. Records nothing.
@@ -69,7 +69,7 @@ struct AccuracyOptions {
 // taken.
 class WT_API Accuracy : public Metric {
  public:
-  explicit Accuracy(const AccuracyOptions& o = {}) : Metric("accuracy"), o_(o) {}
+  explicit Accuracy(const AccuracyOptions& o = {});
   double value() const override;
   void reset() override;
   std::vector<double> sums() const override;
@@ -140,16 +140,14 @@ class WT_API ConfusionMatrix : public Metric {
 class WT_API MeanLoss : public Metric {
  public:
   using Function = std::function<Loss(const Tensor& output, const Tensor& target)>;
-  MeanLoss(std::string name, Function loss) : Metric(std::move(name)), loss_(std::move(loss)) {}
-  double value() const override { return mean_.value(); }
-  void reset() override { mean_.reset(); }
-  std::vector<double> sums() const override { return mean_.sums(); }
-  void set_sums(const std::vector<double>& sums) override { mean_.set_sums(sums); }
+  MeanLoss(std::string name, Function loss);
+  double value() const override;
+  void reset() override;
+  std::vector<double> sums() const override;
+  void set_sums(const std::vector<double>& sums) override;
 
  protected:
-  void add(const Tensor& output, const Tensor& target) override {
-    mean_.add(loss_(output, target));
-  }
+  void add(const Tensor& output, const Tensor& target) override;
 
  private:
   Function loss_;

@@ -22,8 +22,8 @@
 #include "warptape/core/call_lines.h"
 #include "warptape/core/in.h"
 #include "warptape/core/mode.h"
-#include "warptape/nn/module_state.h"
-#include "warptape/nn/type_name.h"
+#include "warptape/core/owned.h"
+#include "warptape/nn/handle.h"
 
 namespace wt {
 
@@ -126,7 +126,7 @@ struct LoadStateResult {
   std::vector<std::string> missing;     // the module's names without a value
   std::vector<std::string> unexpected;  // names that the module does not have
   std::vector<Misshapen> misshapen;
-  bool complete() const { return missing.empty() && unexpected.empty() && misshapen.empty(); }
+  WT_API bool complete() const;
 };
 
 namespace detail {
@@ -154,10 +154,10 @@ class WT_API ModuleBase {
   ModuleBase& operator=(ModuleBase&&) = default;
 
   // What summary() and errors call it: the name of its class ("Linear"), or what set_type() said.
-  std::string_view type() const { return state_->type; }
+  std::string_view type() const;
   // Under which its parent has it, in a list or dict with that one's: "blocks.0". Empty at the
   // root.
-  const std::string& name() const { return state_->name; }
+  const std::string& name() const;
 
   // The modules below it, as handles, in the order of registration; one that is registered twice
   // appears once, under its first name. children(): one level; modules(): this one, named "", then
@@ -239,7 +239,7 @@ class WT_API ModuleBase {
   // Training mode of this module and all below.
   void train(bool on = true) const;
   void eval() const { train(false); }
-  bool is_training() const { return state_->training; }
+  bool is_training() const;
 
   // Moves parameters and buffers in place; handles keep their identity, pending backwards throw.
   // Throws before anything moved when the device is not there or has no room.
@@ -332,17 +332,17 @@ class WT_API ModuleBase {
   }
   void add_child(const std::string& name, const ModuleBase& child);
   // Another name than that of the class. A literal: it is not copied.
-  void set_type(const char* type) {
-    state_->type = type;
-    state_->type_given = true;
-  }
+  void set_type(const char* type);
+  // --- internal ---
+  void set_class(const char* signature);  // the class's name in signature_of()
+  void set_list();                        // ModuleState::is_list
 
   std::shared_ptr<detail::ModuleState> state_;
 
  private:
   u64 add_hook(detail::HookKind kind, detail::HookFunction call) const;
   i64 set_requires_grad(std::string_view pattern, bool on) const;
-  explicit ModuleBase(std::shared_ptr<detail::ModuleState> state) : state_(std::move(state)) {}
+  explicit ModuleBase(std::shared_ptr<detail::ModuleState> state);
   std::vector<ModuleBase> children_first() const;
 };
 
@@ -360,6 +360,7 @@ class WT_API CallScope {
   ~CallScope();
   CallScope(const CallScope&) = delete;
   CallScope& operator=(const CallScope&) = delete;
+  bool hooked() const { return hooked_; }
 
  private:
   // The module that makes this call; null at top level and when a module calls itself.
@@ -368,6 +369,7 @@ class WT_API CallScope {
   const CallScope* const outer_;
   const ModuleCall call_;
   ModuleState& module_state_;
+  const bool hooked_;
   FrameScope frame_;
   ModuleScope module_;
 };
@@ -416,16 +418,25 @@ inline Tensor argument(const In& x) {
 
 }  // namespace detail
 
+namespace detail {
+// "... [with Self = a::Net]" from g++, "... [Self = a::Net]" from clang: what nn/type_name.h reads
+// the class's name from. Not here, where each class of modules would have the search compiled.
+template <class Self>
+constexpr const char* signature_of() {
+  return __PRETTY_FUNCTION__;
+}
+}  // namespace detail
+
 // The base of every module: CRTP, so that forward may have any signature.
 template <class Self>
 class Module : public ModuleBase {
  public:
-  Module() { state_->type = detail::kTypeName<Self>; }
+  Module() { set_class(detail::signature_of<Self>()); }
   // The first argument is a tensor: its line is the user's line.
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) {
     const detail::CallScope scope(*this, x.frame());
-    if (!state_->hooks.empty()) [[unlikely]]
+    if (scope.hooked()) [[unlikely]]
       return hooked(detail::argument(x), std::forward<Rest>(rest)...);
     if constexpr (sizeof...(Rest) == 0) {
       return self().forward(detail::argument(x));
@@ -451,7 +462,7 @@ class Module : public ModuleBase {
   requires(!std::convertible_to<First, const Tensor&>) auto operator()(First&& first,
                                                                        Rest&&... rest) {
     const detail::CallScope scope(*this, Frame{});
-    if (state_->hooks.empty()) [[likely]]
+    if (!scope.hooked()) [[likely]]
       return self().forward(std::forward<First>(first), std::forward<Rest>(rest)...);
     Tensor none;
     const detail::HookedCall call(*this, none);
@@ -480,7 +491,8 @@ class WT_API EvalScope {
   EvalScope& operator=(const EvalScope&) = delete;
 
  private:
-  std::vector<std::pair<std::shared_ptr<detail::ModuleState>, bool>> before_;
+  struct Flags;
+  Owned<Flags> before_;
 };
 
 }  // namespace wt::nn

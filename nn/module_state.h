@@ -1,8 +1,7 @@
-// What the handles of a module share. Behind nn/module.h.
+// What the handles of a module share.
 #pragma once
 #include <any>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -10,26 +9,12 @@
 #include <vector>
 
 #include "warptape/core/mode.h"
-#include "warptape/core/tensor.h"
+#include "warptape/nn/handle.h"
 
 namespace wt::nn {
 
-class ModuleBase;
-
 namespace detail {
 
-// The place of one tensor in a module. Handles (Param) and optimizers refer to the slot.
-struct ParamSlot {
-  std::string name;  // within its module
-  Tensor tensor;
-  bool is_buffer = false;
-  bool held = false;  // an optimizer has laid it out: re-seating throws
-};
-
-// What a hook is called with, and what its result takes the place of: forward_pre(x), forward(x, y)
-// for y, backward_pre(gy), backward(gx, gy) for gx. An undefined result changes nothing.
-enum class HookKind : u8 { forward_pre, forward, backward_pre, backward };
-using HookFunction = std::function<Tensor(const ModuleBase&, const Tensor&, const Tensor&)>;
 struct HookEntry {
   u64 id;
   HookKind kind;
@@ -51,60 +36,6 @@ struct ModuleState {
   // threads may call one module.
   std::atomic<const ModulePath*> path{nullptr};
   ModuleScope::Cache cache;
-};
-
-// While one lives on this thread, copies of modules and parameters are independent of what they are
-// copied from: ModuleBase::clone(). What is met twice is copied once.
-class WT_API CopyScope {
- public:
-  CopyScope();
-  ~CopyScope();
-  CopyScope(const CopyScope&) = delete;
-  CopyScope& operator=(const CopyScope&) = delete;
-  static CopyScope* current();
-
-  std::shared_ptr<ModuleState> copy(const std::shared_ptr<ModuleState>& m);
-  std::shared_ptr<ParamSlot> copy(const std::shared_ptr<ParamSlot>& slot);
-  // Any other object that handles share. The copy is made by its copy constructor.
-  template <class T>
-  std::shared_ptr<T> copy(const std::shared_ptr<T>& object) {
-    if (std::shared_ptr<void> known = find(object.get())) return std::static_pointer_cast<T>(known);
-    auto made = std::make_shared<T>(*object);
-    remember(object.get(), made);
-    return made;
-  }
-
- private:
-  struct Copies;  // what has been copied, and to what
-  std::shared_ptr<void> find(const void* object) const;
-  void remember(const void* object, std::shared_ptr<void> copy);
-  std::unique_ptr<Copies> copies_;
-  CopyScope* const outer_;
-};
-
-template <class M>
-M cloned(const M& module) {
-  const CopyScope scope;
-  return M(module);
-}
-
-// What the handles of a container share: as a shared_ptr, but a copy within clone() is independent.
-template <class T>
-class Shared {
- public:
-  Shared() : object_(std::make_shared<T>()) {}
-  explicit Shared(T object) : object_(std::make_shared<T>(std::move(object))) {}
-  Shared(const Shared& o) : object_(o.object_) {
-    if (CopyScope* scope = CopyScope::current()) object_ = scope->copy(o.object_);
-  }
-  Shared(Shared&&) = default;
-  Shared& operator=(const Shared&) = default;
-  Shared& operator=(Shared&&) = default;
-  T* operator->() const { return object_.get(); }
-  T& operator*() const { return *object_; }
-
- private:
-  std::shared_ptr<T> object_;
 };
 
 // "head.2.weight" of "head.2" and "weight"; nothing stands before the names of the root.

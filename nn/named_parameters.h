@@ -18,8 +18,6 @@ WT_API std::vector<NamedTensor> named_parameters(std::initializer_list<NamedModu
                                                  Frame at = Frame::here());
 // "0", "1", ...: by their places.
 WT_API std::vector<NamedTensor> named_parameters(std::span<const Tensor> tensors);
-inline std::vector<NamedTensor> named_parameters(std::initializer_list<Tensor> tensors) {
-  return named_parameters(std::span(tensors.begin(), tensors.size()));
-}
+WT_API std::vector<NamedTensor> named_parameters(std::initializer_list<Tensor> tensors);
 
 }  // namespace wt::nn

@@ -8,8 +8,7 @@ namespace wt::nn {
 
 // The largest element of each window; x is [N, C, L] or [C, L].
 struct MaxPool1d : Module<MaxPool1d> {
-  explicit MaxPool1d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit MaxPool1d(const PerAxis& kernel, const MaxPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -18,8 +17,7 @@ struct MaxPool1d : Module<MaxPool1d> {
 };
 // The mean of each window; x is [N, C, L] or [C, L].
 struct AvgPool1d : Module<AvgPool1d> {
-  explicit AvgPool1d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit AvgPool1d(const PerAxis& kernel, const AvgPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -28,8 +26,7 @@ struct AvgPool1d : Module<AvgPool1d> {
 };
 // The largest element of each window; x is [N, C, H, W] or [C, H, W].
 struct MaxPool2d : Module<MaxPool2d> {
-  explicit MaxPool2d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit MaxPool2d(const PerAxis& kernel, const MaxPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -38,8 +35,7 @@ struct MaxPool2d : Module<MaxPool2d> {
 };
 // The mean of each window; x is [N, C, H, W] or [C, H, W].
 struct AvgPool2d : Module<AvgPool2d> {
-  explicit AvgPool2d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit AvgPool2d(const PerAxis& kernel, const AvgPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -48,8 +44,7 @@ struct AvgPool2d : Module<AvgPool2d> {
 };
 // The largest element of each window; x is [N, C, D, H, W] or [C, D, H, W].
 struct MaxPool3d : Module<MaxPool3d> {
-  explicit MaxPool3d(const PerAxis& kernel, const MaxPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit MaxPool3d(const PerAxis& kernel, const MaxPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -58,8 +53,7 @@ struct MaxPool3d : Module<MaxPool3d> {
 };
 // The mean of each window; x is [N, C, D, H, W] or [C, D, H, W].
 struct AvgPool3d : Module<AvgPool3d> {
-  explicit AvgPool3d(const PerAxis& kernel, const AvgPoolOptions& o = {})
-      : kernel_(kernel), options_(o) {}
+  WT_API explicit AvgPool3d(const PerAxis& kernel, const AvgPoolOptions& o = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -71,7 +65,7 @@ struct AvgPool3d : Module<AvgPool3d> {
 // all spatial axes or one for each.
 // x is [N, C, L] or [C, L].
 struct AdaptiveAvgPool1d : Module<AdaptiveAvgPool1d> {
-  explicit AdaptiveAvgPool1d(const PerAxis& sizes) : sizes_(sizes) {}
+  WT_API explicit AdaptiveAvgPool1d(const PerAxis& sizes);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -79,7 +73,7 @@ struct AdaptiveAvgPool1d : Module<AdaptiveAvgPool1d> {
 };
 // x is [N, C, H, W] or [C, H, W].
 struct AdaptiveAvgPool2d : Module<AdaptiveAvgPool2d> {
-  explicit AdaptiveAvgPool2d(const PerAxis& sizes) : sizes_(sizes) {}
+  WT_API explicit AdaptiveAvgPool2d(const PerAxis& sizes);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -87,7 +81,7 @@ struct AdaptiveAvgPool2d : Module<AdaptiveAvgPool2d> {
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct AdaptiveAvgPool3d : Module<AdaptiveAvgPool3d> {
-  explicit AdaptiveAvgPool3d(const PerAxis& sizes) : sizes_(sizes) {}
+  WT_API explicit AdaptiveAvgPool3d(const PerAxis& sizes);
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -95,7 +89,7 @@ struct AdaptiveAvgPool3d : Module<AdaptiveAvgPool3d> {
 };
 // x is [N, C, L] or [C, L].
 struct AdaptiveMaxPool1d : Module<AdaptiveMaxPool1d> {
-  explicit AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine& = {}) : sizes_(sizes) {}
+  WT_API explicit AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine& = {});
   WT_API Tensor forward(Tensor x);
 
  private:
@@ -103,7 +97,7 @@ struct AdaptiveMaxPool1d : Module<AdaptiveMaxPool1d> {
 };
 // x is [N, C, H, W] or [C, H, W].
 struct AdaptiveMaxPool2d : Module<AdaptiveMaxPool2d> {
-  explicit AdaptiveMaxPool2d(const PerAxis& sizes) : sizes_(sizes) {}
+  WT_API explicit AdaptiveMaxPool2d(const PerAxis& sizes);
   WT_API Tensor forward(Tensor x);
 
  private:

@@ -1,4 +1,4 @@
-// The name of a module's class, read at compile time from a function's signature: no RTTI.
+// The name of a module's class, read from a function's signature: no RTTI.
 #pragma once
 #include <string_view>
 
@@ -23,21 +23,12 @@ constexpr std::string_view bare_type_name(std::string_view name) {
   return name.substr(begin, end - begin);
 }
 
-// "... [with Self = a::Net]" from g++, "... [Self = a::Net]" from clang.
-template <class Self>
-constexpr const char* signature_of() {
-  return __PRETTY_FUNCTION__;
-}
-template <class Self>
-constexpr std::string_view find_type_name() {
-  std::string_view text = signature_of<Self>();
-  text.remove_prefix(text.find("Self = ") + 7);
-  text.remove_suffix(1);
-  const std::string_view name = bare_type_name(text);
+// The name in what signature_of() of nn/module.h gives.
+constexpr std::string_view find_type_name(std::string_view signature) {
+  signature.remove_prefix(signature.find("Self = ") + 7);
+  signature.remove_suffix(1);
+  const std::string_view name = bare_type_name(signature);
   return name.empty() ? "Module" : name;
 }
-// A constant, so that unoptimised code does not search at each construction.
-template <class Self>
-inline constexpr std::string_view kTypeName = find_type_name<Self>();
 
 }  // namespace wt::nn::detail

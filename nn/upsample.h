@@ -8,7 +8,7 @@ namespace wt::nn {
 // Resizes the axes after the second (wt::upsample has modes and errors):
 // nn::Upsample{{.scale = {2}, .mode = UpsampleMode::bilinear}}.
 struct Upsample : Module<Upsample> {
-  explicit Upsample(const UpsampleOptions& o) : options_(o) {}
+  WT_API explicit Upsample(const UpsampleOptions& o);
   WT_API Tensor forward(Tensor x);
 
  private:

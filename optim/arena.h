@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "warptape/autograd/node.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/nn/module.h"
 #include "warptape/optim/sharding.h"
 

@@ -7,7 +7,9 @@
 #include "warptape/core/graph/graph_host_work.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/run.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/optim/arena.h"
 
 namespace wt {
@@ -32,6 +34,8 @@ std::vector<char> modes_of(const std::shared_ptr<nn::detail::ModuleState>& net) 
 }
 
 }  // namespace
+
+std::vector<u64> optim::Reducer::gather(u64 mine) { return {mine}; }
 
 TrainStep::CapturedSteps::CapturedSteps(const TrainStepOptions& o) : limit(o.graph_shapes) {
   if (o.graph_shapes < 1)
@@ -202,7 +206,7 @@ StepResult TrainStep::run_in_phase(const std::vector<Tensor*>& tensors, i64 size
   }
   StepResult r = e.graph->warm_up([&] { return run_eagerly(tensors, size, forward); });
   e.changed.clear();
-  for (const Snapshot& s : snapshots_) e.changed.push_back(!s.is_current());
+  for (const Snapshot& s : snapshots_->list) e.changed.push_back(!s.is_current());
   e.phase = Phase::capture;
   return r;
 }
@@ -254,8 +258,8 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
   begin(size);
   try {
     e.graph->capture([&] {
-      for (size_t i = 0; i < snapshots_.size(); ++i) {
-        const Snapshot& s = snapshots_[i];
+      for (size_t i = 0; i < snapshots_->list.size(); ++i) {
+        const Snapshot& s = snapshots_->list[i];
         if (i < e.changed.size() && e.changed[i])
           run(CopyArgs{view_of(s.copy.impl()), view_of(s.tensor.impl())},
               {&info::captured_step, mode.native_stream, nullptr, opt_.device()});
@@ -289,15 +293,15 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
   e.seed = generator_->seed();
   e.fork = generator_->fork();
   e.written = opt_.arenas().written_slots();
-  e.buffers = snapshots_;
+  e.buffers = snapshots_->list;
   generator_left_ = *generator_ = generator_before_;  // nothing has run
   return true;
 }
 
 // At the end of a capture: the buffers that the step wrote are those that it has copied first.
 void TrainStep::check_buffers(CapturedEntry& e) {
-  for (size_t i = 0; i < snapshots_.size(); ++i) {
-    const Snapshot& s = snapshots_[i];
+  for (size_t i = 0; i < snapshots_->list.size(); ++i) {
+    const Snapshot& s = snapshots_->list[i];
     if (s.is_current()) continue;
     if (!s.slot->tensor.same_as(s.tensor))
       detail::not_in_a_graph(

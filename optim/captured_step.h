@@ -27,6 +27,9 @@ struct TrainStep::Snapshot {
     data = tensor.impl()->data;
   }
 };
+struct TrainStep::Snapshots {
+  std::vector<Snapshot> list{};
+};
 
 // The steps with one kind of batch in one ambient state, on every rank.
 struct TrainStep::CapturedEntry {

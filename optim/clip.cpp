@@ -6,6 +6,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
 

@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "warptape/autograd/loss.h"
+#include "warptape/core/owned.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt {
@@ -118,8 +119,9 @@ class WT_API GradScaler {
   GradScalerOptions options_;
   u32 id_;
   // A scaler works on the device of the first loss it is given, and follows later ones.
-  mutable std::unique_ptr<Memory> memory_;
-  std::vector<std::pair<const Optimizer*, Stage>> stages_;  // since the last update()
+  mutable Owned<Memory> memory_;
+  struct Stages;
+  Owned<Stages> stages_;  // since the last update()
 };
 
 }  // namespace wt::optim

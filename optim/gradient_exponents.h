@@ -9,7 +9,6 @@
 
 #include "warptape/core/dtype.h"
 #include "warptape/core/frame.h"
-#include "warptape/kernels/exponent_counts.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt {
@@ -31,9 +30,9 @@ struct ExponentRow {
   std::vector<i64> counts;  // kExponentBins (kernels/exponent_counts.h)
 
   WT_API i64 elements() const;
-  i64 zeros() const { return counts[kZeroBin]; }
-  i64 infinite() const { return counts[kInfBin]; }
-  i64 nans() const { return counts[kNanBin]; }
+  WT_API i64 zeros() const;
+  WT_API i64 infinite() const;
+  WT_API i64 nans() const;
   // With exponents from `low` to `high`, both included.
   WT_API i64 between(int low, int high) const;
   // Of the elements times `scale`, of which the power of two counts that is not above it. Throws

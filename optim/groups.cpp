@@ -6,6 +6,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/nn/name_pattern.h"
 #include "warptape/optim/arena.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt::optim {

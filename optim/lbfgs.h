@@ -12,11 +12,11 @@
 // the same data must be seen by every evaluation of a step. For full batches.
 #pragma once
 #include <functional>
-#include <memory>
 #include <span>
 #include <vector>
 
 #include "warptape/core/frame.h"
+#include "warptape/core/owned.h"
 #include "warptape/nn/module.h"
 #include "warptape/optim/optimizer.h"
 
@@ -86,7 +86,7 @@ class WT_API Lbfgs {
   struct Impl;
   Lbfgs(std::vector<detail::Entry> entries, const LbfgsOptions& o);
   double step_with(const std::function<double()>& closure);
-  std::unique_ptr<Impl> impl_;
+  Owned<Impl> impl_;
 };
 
 }  // namespace wt::optim

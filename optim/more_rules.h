@@ -18,7 +18,7 @@ class WT_API Adamax : public Optimizer {
   explicit Adamax(const nn::ModuleBase& m, const AdamaxOptions& o = {}, const CallLine& = {});
   explicit Adamax(std::span<const nn::NamedTensor> parameters, const AdamaxOptions& o = {},
                   const CallLine& = {});
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  Betas betas(i64 group = 0) const;
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  private:

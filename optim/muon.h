@@ -55,7 +55,7 @@ class WT_API Muon : public Optimizer {
                 const CallLine& = {});
   // Whether a group's parameters are Muon's.
   bool is_muon(i64 group) const;
-  double momentum(i64 group = 0) const { return hyper(group).momentum; }
+  double momentum(i64 group = 0) const;
   void set_momentum(double v, i64 group = 0);
 
  private:

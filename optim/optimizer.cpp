@@ -7,7 +7,9 @@
 #include "warptape/core/memory/mailbox_lane.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer_memory.h"
 
 namespace wt::optim {
@@ -50,7 +52,7 @@ Optimizer::Optimizer(std::vector<Entry> entries, const Kind& kind, const OptimBl
                      const std::vector<ParamGroup>& groups)
     : Optimizer(std::move(entries), kind, blocks_of(kind, hyper, groups, entries)) {}
 Optimizer::Optimizer(std::vector<Entry>&& entries, const Kind& kind, const Blocks& blocks)
-    : kind_(kind),
+    : kind_(new Kind(kind)),
       arenas_(std::make_unique<detail::Arenas>(std::move(entries), state_counts(kind))) {
   make_memory(blocks);
 }
@@ -119,7 +121,7 @@ void Optimizer::zero_grad(const ZeroGradOptions& options, Frame at) {
 
 const std::vector<Run>& Optimizer::prepare() {
   if (averaged_) [[unlikely]]
-    throw UsageError(str("[", kind_.name,
+    throw UsageError(str("[", kind_->name,
                          "] a step inside an EmaScope: the parameters are their averages there",
                          at_line()));
   arenas_->sync();
@@ -171,7 +173,7 @@ void Optimizer::gather_parameters() {
 void Optimizer::shard(std::shared_ptr<Sharding> s, Frame at) {
   const FrameScope frame(at);
   if (s && !is_elementwise())
-    throw NotAvailable(str("[shard] ", kind_.name, " needs whole matrices on every rank, and its ",
+    throw NotAvailable(str("[shard] ", kind_->name, " needs whole matrices on every rank, and its ",
                            "state cannot be kept in parts", at_line()));
   prepare();
   arenas_->shard(std::move(s));
@@ -230,16 +232,16 @@ void Optimizer::apply_step(const StepOptions& options, const double* factor, con
 void Optimizer::check_gradients(const char* caller, u32 scaler) const {
   const detail::Written& w = arenas_->written();
   if (!w.first)
-    refuse_step(kind_.name, caller, "without a gradient: no backward() came since zero_grad()",
+    refuse_step(kind_->name, caller, "without a gradient: no backward() came since zero_grad()",
                 "loss.backward() before it");
   for (const Slot* s : {w.first, w.other}) {
     const u32 of = s ? leaf_of(s->entry.tensor.impl())->scaler : kAnyScaler;
     if (of == kAnyScaler || (of & ~kUnscaledBit) == scaler) continue;
     if (scaler == 0)
-      refuse_step(kind_.name, caller,
+      refuse_step(kind_->name, caller,
                   "with gradients that a GradScaler has scaled: that of " + s->entry.name,
                   "scaler.step(opt), which divides by the scale and skips inf");
-    refuse_step(kind_.name, caller,
+    refuse_step(kind_->name, caller,
                 "of a GradScaler that has not scaled the gradient of " + s->entry.name,
                 "scaler.scale(loss).backward() for every loss");
   }
@@ -249,12 +251,12 @@ void Optimizer::check_step(const char* caller, u32 scaler) {
   check_gradients(caller, scaler);
   const detail::Written& w = arenas_->written();
   if (w.from_f16 && scaler == 0)
-    refuse_step(kind_.name, caller,
+    refuse_step(kind_->name, caller,
                 str("with gradients that went through f16 without loss scaling: that of ",
                     w.from_f16->entry.name, "; what is below 6e-8 has become zero"),
                 "optim::GradScaler, TrainStep's {.precision = f16}, or bf16");
   if (!w.fresh)
-    refuse_step(kind_.name, caller,
+    refuse_step(kind_->name, caller,
                 "a second time with the same gradients: no backward() came since the last step",
                 "zero_grad() and loss.backward() between two steps");
   Windows next = windows_;
@@ -263,7 +265,7 @@ void Optimizer::check_step(const char* caller, u32 scaler) {
   next.length = w.backwards;
   next.stepped = true;
   if (next.steps == 3 && next.first == 1 && next.length > 1 && next.equal == 2)
-    refuse_step(kind_.name, caller,
+    refuse_step(kind_->name, caller,
                 str("after ", next.length,
                     " backward() calls, while the first one came after a "
                     "single one: batch 0 was stepped on alone"),

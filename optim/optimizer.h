@@ -23,9 +23,17 @@
 #include <vector>
 
 #include "warptape/core/frame.h"
-#include "warptape/kernels/grad_norm.h"
+#include "warptape/core/owned.h"
 #include "warptape/nn/module.h"
 #include "warptape/optim/schedule.h"
+
+namespace wt {
+struct Launch;  // kernels/contract.h
+struct LossScale;
+struct OptimBlock;  // kernels/optim_step.h, with these
+struct StepBlock;
+struct StepFlags;
+}  // namespace wt
 
 namespace wt::optim {
 
@@ -89,12 +97,12 @@ class WT_API Optimizer {
 
   // Group 0 has the parameters that no pattern names, 1 is the first of the options' groups.
   i64 group_count() const;
-  double lr(i64 group = 0) const { return hyper(group).lr; }
+  double lr(i64 group = 0) const;
   void set_lr(double lr, i64 group = 0);
-  double weight_decay(i64 group = 0) const { return hyper(group).weight_decay; }
+  double weight_decay(i64 group = 0) const;
   void set_weight_decay(double v, i64 group = 0);
   // A factor of lr for rules that watch the loss (ReduceLROnPlateau); 1 at first.
-  double lr_factor(i64 group = 0) const { return hyper(group).lr_factor; }
+  double lr_factor(i64 group = 0) const;
   void set_lr_factor(double factor);  // of all groups
   void set_lr_factor(double factor, i64 group);
   // Factor of lr by applied steps, for all groups; an empty one ends it.
@@ -117,7 +125,7 @@ class WT_API Optimizer {
   // All state by name: optim.<slot>.<parameter>, ema.<parameter>, and 0-d scalars optim.lr,
   // optim.applied, ..., those of group k as optim.group<k>.lr; optim.kind.<optimizer> is its mark.
   // The tensors are the optimizer's own memory, not copies.
-  std::vector<nn::NamedTensor> state() const { return state(true); }
+  std::vector<nn::NamedTensor> state() const;
   // here = false, of sharded state: other ranks want it. This one gives them its part, and gets the
   // scalars and averages alone, which all have.
   std::vector<nn::NamedTensor> state(bool here) const;
@@ -182,16 +190,7 @@ class WT_API Optimizer {
   const i32* mailbox() const { return mailbox_; }
 
  protected:
-  struct Kind {
-    const char* name;                                                   // "Sgd"
-    std::vector<const char*> slots;                                     // state slots: "momentum"
-    std::vector<std::pair<const char*, double OptimBlock::*>> scalars;  // saved options: "lr"
-    std::vector<std::vector<const char*>> group_slots{};  // of each group, where they differ
-
-    const std::vector<const char*>& slots_of(int group) const {
-      return group_slots.empty() ? slots : group_slots[size_t(group)];
-    }
-  };
+  struct Kind;  // optim/kind.h
   Optimizer(std::vector<detail::Entry> entries, const Kind& kind, const OptimBlock& hyper,
             const std::vector<ParamGroup>& groups = {});
   // Before the updates of a step: what may throw. It may write nothing that outlives the step.
@@ -236,9 +235,9 @@ class WT_API Optimizer {
   std::vector<nn::NamedTensor> state_over(const States& elsewhere) const;
   void update_average(const StepFlags& flags);
 
-  Kind kind_;
-  std::unique_ptr<detail::Arenas> arenas_;
-  std::unique_ptr<Memory> memory_;
+  Owned<const Kind> kind_;
+  Owned<detail::Arenas> arenas_;
+  Owned<Memory> memory_;
   Schedule schedule_;
   const i32* mailbox_ = nullptr;
   bool averaged_ = false;  // an EmaScope is open
@@ -284,7 +283,7 @@ class WT_API Sgd : public Optimizer {
   explicit Sgd(const nn::ModuleBase& m, const SgdOptions& o = {}, const CallLine& = {});
   explicit Sgd(std::span<const nn::NamedTensor> parameters, const SgdOptions& o = {},
                const CallLine& = {});
-  double momentum(i64 group = 0) const { return hyper(group).momentum; }
+  double momentum(i64 group = 0) const;
   // Throws UsageError for an optimizer made without momentum: it has no buffers.
   void set_momentum(double v, i64 group = 0);
 
@@ -310,7 +309,7 @@ class WT_API Adam : public Optimizer {
   explicit Adam(const nn::ModuleBase& m, const AdamOptions& o = {}, const CallLine& = {});
   explicit Adam(std::span<const nn::NamedTensor> parameters, const AdamOptions& o = {},
                 const CallLine& = {});
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  Betas betas(i64 group = 0) const;
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  protected:
@@ -360,7 +359,7 @@ class WT_API NAdam : public Optimizer {
   explicit NAdam(const nn::ModuleBase& m, const NAdamOptions& o = {}, const CallLine& = {});
   explicit NAdam(std::span<const nn::NamedTensor> parameters, const NAdamOptions& o = {},
                  const CallLine& = {});
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  Betas betas(i64 group = 0) const;
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  private:
@@ -384,7 +383,7 @@ class WT_API RAdam : public Optimizer {
   explicit RAdam(const nn::ModuleBase& m, const RAdamOptions& o = {}, const CallLine& = {});
   explicit RAdam(std::span<const nn::NamedTensor> parameters, const RAdamOptions& o = {},
                  const CallLine& = {});
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  Betas betas(i64 group = 0) const;
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  private:
@@ -451,7 +450,7 @@ class WT_API Lion : public Optimizer {
   explicit Lion(const nn::ModuleBase& m, const LionOptions& o = {}, const CallLine& = {});
   explicit Lion(std::span<const nn::NamedTensor> parameters, const LionOptions& o = {},
                 const CallLine& = {});
-  Betas betas(i64 group = 0) const { return {hyper(group).beta1, hyper(group).beta2}; }
+  Betas betas(i64 group = 0) const;
   void set_betas(Betas v, i64 group = 0) { write_betas(v, group); }
 
  private:

@@ -6,6 +6,7 @@
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer_memory.h"
 
 namespace wt::optim {
@@ -17,9 +18,12 @@ using detail::Run;
 using detail::StorageRef;
 
 i64 Optimizer::group_count() const { return i64(memory_->host.size()); }
+double Optimizer::lr(i64 group) const { return hyper(group).lr; }
+double Optimizer::weight_decay(i64 group) const { return hyper(group).weight_decay; }
+double Optimizer::lr_factor(i64 group) const { return hyper(group).lr_factor; }
 const OptimBlock& Optimizer::hyper(i64 group) const {
   if (group < 0 || group >= group_count())
-    throw IndexError(str("[", kind_.name, "] group ", group, " of ", group_count(),
+    throw IndexError(str("[", kind_->name, "] group ", group, " of ", group_count(),
                          " (group 0 included)", at_line()));
   return memory_->host[size_t(group)];
 }
@@ -66,7 +70,7 @@ void Optimizer::check(const Kind& kind, const OptimBlock& b) {
 }
 
 void Optimizer::set_hyper(const OptimBlock& values, i64 group) {
-  check(kind_, values);
+  check(*kind_, values);
   Memory& m = *memory_;
   OptimBlock& host = m.host[size_t(group)];
   host = values;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/optimizer.h"
 

@@ -5,6 +5,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer_memory.h"
 
 namespace wt::optim {
@@ -42,11 +43,13 @@ Optimizer::States Optimizer::states_of(const F& memory) const {
   if (!arenas_->sharding()) return all;
   for (const Arena& a : arenas_->all()) {
     std::vector<StorageRef>& states = all.emplace_back();
-    for (size_t k = 0; k < kind_.slots_of(a.group).size(); ++k) states.push_back(memory(a, int(k)));
+    for (size_t k = 0; k < kind_->slots_of(a.group).size(); ++k)
+      states.push_back(memory(a, int(k)));
   }
   return all;
 }
 
+std::vector<nn::NamedTensor> Optimizer::state() const { return state(true); }
 std::vector<nn::NamedTensor> Optimizer::state(bool here) const {
   return state_over(
       states_of([&](const Arena& a, int k) { return arenas_->gather_state(a, k, here); }));
@@ -63,9 +66,9 @@ std::vector<Optimizer::StatePiece> Optimizer::state_pieces() const {
       throw NotAvailable(str("[state_pieces] ", s->entry.name, " is not contiguous: the ranges of ",
                              "its elements that ranks keep are none of its rows", at_line()));
     const auto add = [&](const detail::Piece& p, i64 from, i64 n) {
-      for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k)
+      for (size_t k = 0; k < kind_->slots_of(a->group).size(); ++k)
         all.push_back(
-            {str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
+            {str("optim.", kind_->slots_of(a->group)[k], ".", s->entry.name),
              detail::flat_over(a->state[k].get(), (p.state + from - p.begin) * item_size(a->dtype),
                                n, a->dtype),
              n == 0 ? 0 : from - s->offset});
@@ -84,7 +87,7 @@ std::vector<Optimizer::StatePiece> Optimizer::state_pieces() const {
 std::vector<std::pair<std::string, Shape>> Optimizer::state_shapes() const {
   std::vector<std::pair<std::string, Shape>> all;
   for (const auto& [a, s] : arenas_->in_order())
-    for (const char* slot : kind_.slots_of(a->group))
+    for (const char* slot : kind_->slots_of(a->group))
       all.emplace_back(str("optim.", slot, ".", s->entry.name), s->entry.tensor.shape());
   return all;
 }
@@ -92,11 +95,11 @@ std::vector<std::pair<std::string, Shape>> Optimizer::state_shapes() const {
 std::vector<nn::NamedTensor> Optimizer::state_over(const States& elsewhere) const {
   std::vector<nn::NamedTensor> all;
   for (const auto& [a, s] : arenas_->in_order())
-    for (size_t k = 0; k < kind_.slots_of(a->group).size(); ++k) {
+    for (size_t k = 0; k < kind_->slots_of(a->group).size(); ++k) {
       const StorageRef& memory =
           elsewhere.empty() ? a->state[k] : elsewhere[size_t(a - arenas_->all().data())][k];
       if (!memory) continue;
-      all.push_back({str("optim.", kind_.slots_of(a->group)[k], ".", s->entry.name),
+      all.push_back({str("optim.", kind_->slots_of(a->group)[k], ".", s->entry.name),
                      detail::tensor_over(memory.get(), s->offset * item_size(a->dtype),
                                          s->entry.tensor.impl()->geometry)});
     }
@@ -112,10 +115,10 @@ std::vector<nn::NamedTensor> Optimizer::shared_state() const {
     all.push_back({"optim." + name, detail::scalar_over(block, at, t)});
   };
   for (i64 g = 0; g < group_count(); ++g)
-    for (const auto& [name, field] : kind_.scalars)
+    for (const auto& [name, field] : kind_->scalars)
       scalar(scalar_name(name, g), g * kBlock + i64(offset_of(field)), DType::f64);
   if (has_ema()) scalar("ema_decay", i64(offset_of(&OptimBlock::ema_decay)), DType::f64);
-  scalar(str("kind.", kind_.name), memory_->tail(kMarkAt), DType::i64);
+  scalar(str("kind.", kind_->name), memory_->tail(kMarkAt), DType::i64);
   scalar("applied", offsetof(OptimBlock, applied), DType::i64);
   scalar("attempted", offsetof(OptimBlock, attempted), DType::i64);
   return all;
@@ -129,16 +132,16 @@ void Optimizer::load_state(const std::vector<nn::NamedTensor>& values, Frame at)
     return detail::zeroed(Device::cpu(), a.elements * item_size(a.dtype), Category::optimizer);
   });
   const std::vector<nn::NamedTensor> mine = state_over(whole);
-  detail::check_state(kind_.name, mine, values);
+  detail::check_state(kind_->name, mine, values);
   const auto find = [&](const std::string& name) {
     return std::find_if(values.begin(), values.end(),
                         [&](const auto& t) { return t.name == name; });
   };
   for (i64 g = 0; g < group_count(); ++g) {
     OptimBlock loaded = hyper(g);
-    for (const auto& [name, field] : kind_.scalars)
+    for (const auto& [name, field] : kind_->scalars)
       loaded.*field = find("optim." + scalar_name(name, g))->tensor.item();
-    check(kind_, loaded);
+    check(*kind_, loaded);
   }
   if (has_ema()) check_decay(find("optim.ema_decay")->tensor.item());
   const i64 applied = detail::count_of(values, "optim.applied");

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "warptape/core/error.h"
+#include "warptape/core/owned.h"
 #include "warptape/nn/module.h"
 
 namespace wt {
@@ -39,7 +40,8 @@ class OverflowWatch {
   void look(const std::string& module, const Tensor& y);
 
   OverflowReport report_;
-  std::vector<std::pair<nn::ModuleBase, u64>> hooks_;
+  struct Hooks;
+  Owned<Hooks> hooks_;
 };
 
 }  // namespace optim::detail

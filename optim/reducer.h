@@ -39,7 +39,7 @@ class WT_API Reducer {
   }
   // What every rank gives, rank by rank. Hosts wait for each other, and for no device. All ranks
   // call it at the same points of a step, none of which is inside of a capture.
-  virtual std::vector<u64> gather(u64 mine) { return {mine}; }
+  virtual std::vector<u64> gather(u64 mine);
   // A step that was captured on all ranks is replayed on all of them: calls launch(), once. On a
   // device whose work the host does not wait for it returns before it has run.
   virtual void replay(const std::function<void()>& launch) { launch(); }

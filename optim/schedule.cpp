@@ -24,6 +24,8 @@ double half_cosine(double from, double to, double at) {
 
 }  // namespace
 
+double Schedule::at(i64 applied) const { return at_ ? at_(applied) : 1; }
+
 Schedule constant(double factor) {
   return Schedule([factor](i64) { return factor; });
 }

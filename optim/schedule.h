@@ -29,7 +29,7 @@ class Schedule {
   template <ScheduleFunction F>
   Schedule(F&& at) : at_(std::forward<F>(at)) {}  // NOLINT: implicit by design
   // The factor that the step after `applied` applied ones uses. 1 for an empty schedule.
-  double at(i64 applied) const { return at_ ? at_(applied) : 1; }
+  WT_API double at(i64 applied) const;
   explicit operator bool() const { return at_ != nullptr; }
 
  private:

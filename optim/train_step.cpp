@@ -13,8 +13,10 @@
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 #include "warptape/kernels/copy.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/loss_scale.h"
 #include "warptape/kernels/run.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/captured_step.h"
 
@@ -99,7 +101,11 @@ StepRecord StepResult::read() const {
 // --- the step ---
 
 TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStepOptions options)
-    : net_module_(net), net_(net.state()), opt_(opt), options_(std::move(options)) {
+    : net_module_(net),
+      net_(net.state()),
+      opt_(opt),
+      options_(std::move(options)),
+      snapshots_(std::make_unique<Snapshots>()) {
   if (options_.precision != DType::f32 && !is_half(options_.precision))
     throw UsageError(str("[TrainStep] precision must be f32, f16 or bf16, got ",
                          dtype_name(options_.precision)));
@@ -179,6 +185,10 @@ void TrainStep::check_whole_gradients(const char* caller) const {
                            "gradients are kept in parts of all ranks' sums\n  Try zero = 1"));
 }
 
+struct TrainStep::Gradients {
+  std::vector<std::vector<double>> list{};  // a parameter each
+};
+
 // The gradients that are there, divided as an update would; then everything is as it was when the
 // verification began.
 TrainStep::Gradients TrainStep::take_gradients() {
@@ -187,9 +197,9 @@ TrainStep::Gradients TrainStep::take_gradients() {
   const double factor = 1 / (block.weight * (scaler_ ? block.seed : 1));
   Gradients all;
   for (const nn::NamedTensor& p : opt_.parameters()) {
-    all.emplace_back();
-    if (const Tensor g = p.tensor.grad(); g.defined()) all.back() = g.to_vector<double>();
-    for (double& v : all.back()) v *= factor;
+    all.list.emplace_back();
+    if (const Tensor g = p.tensor.grad(); g.defined()) all.list.back() = g.to_vector<double>();
+    for (double& v : all.list.back()) v *= factor;
   }
   restore_snapshots();
   *generator_ = generator_before_;
@@ -198,7 +208,12 @@ TrainStep::Gradients TrainStep::take_gradients() {
   return all;
 }
 
-GradientAgreement TrainStep::compare(const Gradients& whole, const Gradients& parts) const {
+void TrainStep::keep_gradients() { kept_.reset(new Gradients(take_gradients())); }
+
+GradientAgreement TrainStep::compare_gradients() {
+  const std::vector<std::vector<double>> parts = take_gradients().list,
+                                         whole = std::move(kept_->list);
+  kept_.reset();
   // A wrong weight is off by several per cent; sums in another order by far less than these.
   const DType t = options_.precision;
   const double bound = t == DType::bf16 ? 0.1 : t == DType::f16 ? 0.02 : 1e-4;
@@ -264,8 +279,8 @@ void TrainStep::sync_random() {
 void TrainStep::take_snapshots() {
   size_t i = 0;
   for_each_buffer(*net_, [&](const std::shared_ptr<nn::detail::ParamSlot>& slot) {
-    if (i == snapshots_.size()) snapshots_.emplace_back();
-    Snapshot& s = snapshots_[i];
+    if (i == snapshots_->list.size()) snapshots_->list.emplace_back();
+    Snapshot& s = snapshots_->list[i];
     ++i;
     if (s.slot == slot && s.is_current()) return;
     const Tensor& t = slot->tensor;
@@ -282,7 +297,7 @@ void TrainStep::take_snapshots() {
     run(CopyArgs{view_of(s.copy.impl()), view_of(t.impl())}, launch_on(opt_.device()));
     s.remember();
   });
-  snapshots_.resize(i);
+  snapshots_->list.resize(i);
 }
 
 void TrainStep::move_to_device(Tensor& t) const {
@@ -446,12 +461,12 @@ void TrainStep::report_found(i32 found) {
                           .skipped = 1,
                           .found = found,
                           .scale = scaler_ ? scaler_->get_scale() : 1});
-  throw_non_finite(found, opt_.arenas().first_non_finite(), scaler_ != nullptr);
+  throw_non_finite(found, opt_.arenas().first_non_finite(), bool(scaler_));
 }
 
 // Enqueued on the device: buffers go back under the same flag that guards the parameters.
 void TrainStep::restore_where_skipped() {
-  for (Snapshot& s : snapshots_) {
+  for (Snapshot& s : snapshots_->list) {
     if (s.is_current()) continue;
     const Tensor& now = s.slot->tensor;
     if (!now.defined() || now.impl()->key != s.copy.impl()->key || now.shape() != s.copy.shape() ||
@@ -467,7 +482,7 @@ void TrainStep::restore_where_skipped() {
 
 // By the host, identities included.
 void TrainStep::restore_snapshots() noexcept {
-  for (Snapshot& s : snapshots_) {
+  for (Snapshot& s : snapshots_->list) {
     if (s.is_current()) continue;
     s.slot->tensor = s.tensor;
     TensorImpl* p = s.tensor.impl();

@@ -39,7 +39,9 @@
 #include "warptape/core/batch.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/owned.h"
 #include "warptape/core/random.h"
+#include "warptape/kernels/step_record.h"
 #include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/gradient_exponents.h"
 #include "warptape/optim/optimizer.h"
@@ -159,10 +161,10 @@ class WT_API TrainStep {
       const i64 parts = parts_;
       parts_ = 1;
       run_parts(batch, loss_of);
-      const Gradients whole = take_gradients();
+      keep_gradients();
       parts_ = parts;
       run_parts(batch, loss_of);
-      const GradientAgreement found = compare(whole, take_gradients());
+      const GradientAgreement found = compare_gradients();
       roll_back();
       return found;
     } catch (...) {
@@ -219,7 +221,7 @@ class WT_API TrainStep {
   optim::GradScaler& scaler();
 
   // Whether TrainStepOptions::graph was set.
-  bool graph() const { return captured_ != nullptr; }
+  bool graph() const { return bool(captured_); }
   // With graph = true: how many graphs there are, and why steps run eagerly where they do (naming
   // operator and line; empty if none does).
   i64 captures() const;
@@ -227,7 +229,8 @@ class WT_API TrainStep {
 
  private:
   struct Snapshot;
-  using Gradients = std::vector<std::vector<double>>;  // of the mean loss, a parameter each
+  struct Snapshots;
+  struct Gradients;  // of the mean loss
   struct CapturedSteps;
   struct CapturedEntry;
 
@@ -260,7 +263,8 @@ class WT_API TrainStep {
   void begin_verify(i64 batch_size);
   void check_whole_gradients(const char* caller) const;
   Gradients take_gradients();
-  GradientAgreement compare(const Gradients& whole, const Gradients& parts) const;
+  void keep_gradients();
+  GradientAgreement compare_gradients();  // with those that were kept
   template <class Batch, class F>
   void run_parts(const Batch& batch, F& loss_of) {
     const i64 size = detail::batch_size(batch);
@@ -358,21 +362,22 @@ class WT_API TrainStep {
     double scale = 1, before = 0;
   };
 
-  std::unique_ptr<optim::GradScaler> scaler_;  // of f16
+  Owned<optim::GradScaler> scaler_;  // of f16
   nn::ModuleBase net_module_;
   std::shared_ptr<nn::detail::ModuleState> net_;
   optim::Optimizer& opt_;
   TrainStepOptions options_;
   Tensor block_;  // a StepBlock on the model's device, as bytes
-  std::vector<Snapshot> snapshots_;
+  Owned<Snapshots> snapshots_;
+  Owned<Gradients> kept_;
   Generator* generator_ = nullptr;
   Generator generator_before_;
   Tensor call_base_;          // StepBlock::call_base
   Generator generator_left_;  // as the last step left it
   bool base_known_ = false;   // the device's count goes with generator_left_
   i64 parts_ = 1, samples_ = 0;
-  bool reduces_ = false;  // a step with a reducer, whose last call has not returned
-  std::unique_ptr<CapturedSteps> captured_;  // graph = true
+  bool reduces_ = false;           // a step with a reducer, whose last call has not returned
+  Owned<CapturedSteps> captured_;  // graph = true
 };
 
 }  // namespace wt

@@ -189,6 +189,10 @@ std::vector<Tensor> meshgrid(std::span<const Tensor> lists, MeshgridOptions opti
   }
   return s.finish(std::move(grids));
 }
+std::vector<Tensor> meshgrid(std::initializer_list<Tensor> lists, MeshgridOptions options,
+                             Frame at) {
+  return meshgrid(std::span(lists.begin(), lists.size()), options, at);
+}
 
 // --- repetition ---
 namespace {

@@ -33,10 +33,8 @@ struct MeshgridOptions {
 // differ, UsageError for no list at all.
 WT_API std::vector<Tensor> meshgrid(std::span<const Tensor> lists, MeshgridOptions options = {},
                                     Frame at = Frame::here());
-inline std::vector<Tensor> meshgrid(std::initializer_list<Tensor> lists,
-                                    MeshgridOptions options = {}, Frame at = Frame::here()) {
-  return meshgrid(std::span(lists.begin(), lists.size()), options, at);
-}
+WT_API std::vector<Tensor> meshgrid(std::initializer_list<Tensor> lists,
+                                    MeshgridOptions options = {}, Frame at = Frame::here());
 
 // --- copies ---
 // The sum over all windows that show an element: the gradient of unfold(x, axis, size, step) for x

@@ -76,11 +76,17 @@ Tensor hstack(std::span<const Tensor> parts, Frame at) {
   const std::vector<Tensor> rows = at_least(s, 1);
   return s.finish(joined(s, rows, rows[0].ndim() == 1 ? 0 : 1));
 }
+Tensor hstack(std::initializer_list<Tensor> parts, Frame at) {
+  return hstack(std::span(parts.begin(), parts.size()), at);
+}
 
 Tensor vstack(std::span<const Tensor> parts, Frame at) {
   const Parts list(info::vstack, parts, at);
   CompositeScope s(info::vstack, list.data(), list.size(), Types::any);
   return s.finish(joined(s, at_least(s, 2), 0));
+}
+Tensor vstack(std::initializer_list<Tensor> parts, Frame at) {
+  return vstack(std::span(parts.begin(), parts.size()), at);
 }
 
 Tensor diff(const In& x, const DiffOptions& o) {

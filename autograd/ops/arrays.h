@@ -18,15 +18,11 @@ WT_API Tensor tile(const In& x, const Shape& repeats);
 // The parts side by side: along axis 1, or of a 1-d first one along axis 0; 0-d ones count as [1].
 // Dtypes promote. Throws UsageError for no parts, ShapeError for shapes that differ elsewhere.
 WT_API Tensor hstack(std::span<const Tensor> parts, Frame at = Frame::here());
-inline Tensor hstack(std::initializer_list<Tensor> parts, Frame at = Frame::here()) {
-  return hstack(std::span(parts.begin(), parts.size()), at);
-}
+WT_API Tensor hstack(std::initializer_list<Tensor> parts, Frame at = Frame::here());
 // The parts below each other, along axis 0; 1-d ones count as rows [1, n], 0-d ones as [1, 1].
 // Dtypes promote. Throws UsageError for no parts, ShapeError for shapes that differ elsewhere.
 WT_API Tensor vstack(std::span<const Tensor> parts, Frame at = Frame::here());
-inline Tensor vstack(std::initializer_list<Tensor> parts, Frame at = Frame::here()) {
-  return vstack(std::span(parts.begin(), parts.size()), at);
-}
+WT_API Tensor vstack(std::initializer_list<Tensor> parts, Frame at = Frame::here());
 
 struct DiffOptions {
   i64 n = 1;  // how often

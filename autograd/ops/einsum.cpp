@@ -292,6 +292,9 @@ Tensor einsum(std::string_view equation, std::span<const Tensor> operands, Frame
     }
   return s.finish(std::move(y));
 }
+Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands, Frame at) {
+  return einsum(equation, std::span(operands.begin(), operands.size()), at);
+}
 
 namespace detail {
 OpInfos einsum_ops() {

@@ -19,9 +19,7 @@ namespace wt {
 // cannot be read, ShapeError for axes and sizes that do not fit, naming the label.
 WT_API Tensor einsum(std::string_view equation, std::span<const Tensor> operands,
                      Frame at = Frame::here());
-inline Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands,
-                     Frame at = Frame::here()) {
-  return einsum(equation, std::span(operands.begin(), operands.size()), at);
-}
+WT_API Tensor einsum(std::string_view equation, std::initializer_list<Tensor> operands,
+                     Frame at = Frame::here());
 
 }  // namespace wt

@@ -159,6 +159,9 @@ Tensor index(const In& x, std::span<const Index> at) {
   const Tensor y = detail::rows_of(t.table(), p.row_numbers(info::index));
   return permute(y.reshape(t.picked), t.result_order);
 }
+Tensor index(const In& x, std::initializer_list<Index> at) {
+  return index(x, std::span(at.begin(), at.size()));
+}
 
 namespace detail {
 OpInfos index_ops() {

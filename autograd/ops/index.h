@@ -16,9 +16,7 @@ namespace wt {
 // is added up in a fixed order. Throws ShapeError, DtypeError, and IndexError for an index outside
 // [-size, size): at once on the cpu, at the next wait on other devices.
 WT_API Tensor index(const In& x, std::span<const Index> at);
-inline Tensor index(const In& x, std::initializer_list<Index> at) {
-  return index(x, std::span(at.begin(), at.size()));
-}
+WT_API Tensor index(const In& x, std::initializer_list<Index> at);
 // x with the elements that x[{...}] names replaced by `value`, or with accumulate (floats only)
 // added to, as a new tensor; x.index_put_() writes into x. The value broadcasts to the shape of
 // x[{...}] and takes x's dtype and device. Where tensors name an element twice the last one counts,
@@ -26,10 +24,8 @@ inline Tensor index(const In& x, std::initializer_list<Index> at) {
 // index() does, and ShapeError for a value that does not broadcast.
 WT_API Tensor index_put(const In& x, std::span<const Index> at, const In& value,
                         const IndexPutOptions& options = {});
-inline Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
-                        const IndexPutOptions& options = {}) {
-  return index_put(x, std::span(at.begin(), at.size()), value, options);
-}
+WT_API Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
+                        const IndexPutOptions& options = {});
 struct EmbeddingOptions {
   std::optional<i64> padding_idx{};
 };

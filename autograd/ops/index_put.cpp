@@ -183,6 +183,10 @@ Tensor index_put(const In& x, std::span<const Index> at, const In& value,
   return put(Tensor(detail::retained(x.impl())), at,
              {info::index_put, own_value, options.accumulate, x.frame()});
 }
+Tensor index_put(const In& x, std::initializer_list<Index> at, const In& value,
+                 const IndexPutOptions& options) {
+  return index_put(x, std::span(at.begin(), at.size()), value, options);
+}
 
 Tensor& Tensor::index_put_(std::span<const Index> at, const Tensor& value, IndexPutOptions options,
                            Frame where) & {

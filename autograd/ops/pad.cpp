@@ -147,6 +147,11 @@ Tensor pad(const In& x, std::span<const i64> pairs, const PadOptions& options) {
   if (options.mode == PadMode::constant) return pad_constant(x, pairs, options.value);
   return pad_by_pieces(x, pairs, options.mode);
 }
+Tensor pad(const In& x, std::initializer_list<Dim> pairs, const PadOptions& options) {
+  std::vector<i64> list;
+  for (const Dim& d : pairs) list.push_back(d.value);
+  return pad(x, std::span<const i64>(list), options);
+}
 
 namespace detail {
 OpInfos pad_ops() {

@@ -22,10 +22,6 @@ struct PadOptions {
 // there is, and in the other modes for negative numbers and for a border wider than the axis gives:
 // reflect at most n - 1, circular at most n.
 WT_API Tensor pad(const In& x, std::span<const i64> pairs, const PadOptions& options = {});
-inline Tensor pad(const In& x, std::initializer_list<Dim> pairs, const PadOptions& options = {}) {
-  std::vector<i64> list;
-  for (const Dim& d : pairs) list.push_back(d.value);
-  return pad(x, std::span<const i64>(list), options);
-}
+WT_API Tensor pad(const In& x, std::initializer_list<Dim> pairs, const PadOptions& options = {});
 
 }  // namespace wt

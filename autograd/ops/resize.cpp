@@ -11,6 +11,7 @@
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/kernels/resize.h"
 
 namespace wt {
 namespace info {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "warptape/core/in.h"
-#include "warptape/kernels/resize.h"
+#include "warptape/kernels/resize_mode.h"
 
 namespace wt {
 

@@ -49,15 +49,11 @@ WT_API Tensor clone(const In& x);
 // The parts one after the other along an axis, in which alone they may differ. Dtypes promote.
 // Throws UsageError for no parts, ShapeError for other shapes and for 0-d tensors.
 WT_API Tensor cat(std::span<const Tensor> parts, i64 axis = 0, Frame at = Frame::here());
-inline Tensor cat(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = Frame::here()) {
-  return cat(std::span(parts.begin(), parts.size()), axis, at);
-}
+WT_API Tensor cat(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = Frame::here());
 // The parts, all of one shape, side by side along a new axis. Dtypes promote. Throws UsageError for
 // no parts, ShapeError when shapes differ.
 WT_API Tensor stack(std::span<const Tensor> parts, i64 axis = 0, Frame at = Frame::here());
-inline Tensor stack(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = Frame::here()) {
-  return stack(std::span(parts.begin(), parts.size()), axis, at);
-}
+WT_API Tensor stack(std::initializer_list<Tensor> parts, i64 axis = 0, Frame at = Frame::here());
 // The same values as another dtype, itself when it is that already. The gradient comes back in the
 // original's dtype; of integers there is none.
 WT_API Tensor to_dtype(const In& x, DType t);

@@ -197,6 +197,9 @@ Tensor cat(std::span<const Tensor> parts, i64 axis, Frame at) {
   s.set_attribute(std::move(a));
   return s.finish(std::move(y));
 }
+Tensor cat(std::initializer_list<Tensor> parts, i64 axis, Frame at) {
+  return cat(std::span(parts.begin(), parts.size()), axis, at);
+}
 
 Tensor stack(std::span<const Tensor> parts, i64 axis, Frame at) {
   if (parts.empty()) throw UsageError(str("[stack] no tensors given\n  at ", describe(at)));
@@ -209,6 +212,9 @@ Tensor stack(std::span<const Tensor> parts, i64 axis, Frame at) {
     rows.push_back(unsqueeze(t, axis));
   }
   return cat(rows, normalize_axis("stack", axis, parts[0].ndim() + 1), at);
+}
+Tensor stack(std::initializer_list<Tensor> parts, i64 axis, Frame at) {
+  return stack(std::span(parts.begin(), parts.size()), axis, at);
 }
 
 namespace detail {

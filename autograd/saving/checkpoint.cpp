@@ -4,6 +4,7 @@
 #include "warptape/autograd/live_graph.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/save_policy.h"
+#include "warptape/core/checkpoint_logs.h"
 #include "warptape/core/random.h"
 #include "warptape/core/stream.h"
 

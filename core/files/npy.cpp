@@ -228,6 +228,8 @@ detail::NpyBytes NpyFile::content() const {
           }};
 }
 
+NpyFile::NpyFile(const std::string& path) : file_(path) {}
+std::vector<i64> NpyFile::strides() const { return header_.strides(); }
 NpyFile NpyFile::open(const std::string& path, const ParseLimits& limits) {
   NpyFile out(path);
   out.header_ = detail::read_npy_header(out.content(), limits);

@@ -12,6 +12,7 @@
 #include "warptape/core/files/file_kind.h"
 #include "warptape/core/files/file_shape.h"
 #include "warptape/core/files/json.h"
+#include "warptape/core/input_file.h"
 
 namespace wt {
 namespace {
@@ -44,11 +45,36 @@ u32 header_checksum(std::string& header, std::size_t digits_at) {
 
 }  // namespace
 
+struct SafetensorsFile::Contents {
+  struct Checksum {
+    std::string name;  // of the tensor; empty for the header
+    u32 crc;
+  };
+
+  InputFile file;
+  ParseLimits limits;
+  std::vector<TensorEntry> entries{};
+  std::vector<u32> by_name{};  // indices into entries
+  StringPairs metadata{};
+  std::vector<Checksum> checksums{};  // by name
+  u64 data_start = 0, handed_out = 0;
+};
+
+SafetensorsFile::SafetensorsFile(const std::string& path, const ParseLimits& limits)
+    : in_(new Contents{.file = InputFile(path), .limits = limits}) {}
+SafetensorsFile::~SafetensorsFile() = default;
+SafetensorsFile::SafetensorsFile(SafetensorsFile&&) noexcept = default;
+SafetensorsFile& SafetensorsFile::operator=(SafetensorsFile&&) noexcept = default;
+const std::vector<TensorEntry>& SafetensorsFile::entries() const noexcept { return in_->entries; }
+const StringPairs& SafetensorsFile::metadata() const noexcept { return in_->metadata; }
+const std::string& SafetensorsFile::path() const noexcept { return in_->file.path(); }
+bool SafetensorsFile::has_checksums() const noexcept { return !in_->checksums.empty(); }
+
 // Fills a SafetensorsFile's entries, metadata and checksums from the header's text.
 class SafetensorsFile::HeaderParser {
  public:
   HeaderParser(SafetensorsFile& out, std::string& header)
-      : out_(out), header_(header), json_(header, out.path(), 8, out.limits_) {}
+      : out_(out), header_(header), json_(header, out.path(), 8, out.in_->limits) {}
 
   // The header's own checksum as computed; 0 if it carries none.
   u32 parse() {
@@ -56,7 +82,7 @@ class SafetensorsFile::HeaderParser {
     // twice the header whatever the text is.
     const auto braces = std::count(header_.begin(), header_.end(), '{');
     max_entries_ = std::min<std::size_t>(static_cast<std::size_t>(braces), header_.size() / 40);
-    out_.entries_.reserve(max_entries_);
+    out_.in_->entries.reserve(max_entries_);
     json_.expect('{');
     if (!json_.accept('}')) {
       do {
@@ -80,8 +106,8 @@ class SafetensorsFile::HeaderParser {
   }
 
   void entry(std::string name) {
-    if (out_.entries_.size() >= out_.limits_.max_items) {
-      json_.fail(str("more tensors than the limit of ", out_.limits_.max_items));
+    if (out_.in_->entries.size() >= out_.in_->limits.max_items) {
+      json_.fail(str("more tensors than the limit of ", out_.in_->limits.max_items));
     }
     TensorEntry e;
     e.name = std::move(name);
@@ -103,7 +129,7 @@ class SafetensorsFile::HeaderParser {
     json_.expect('}');
     if (seen != 7) data_error(out_.path(), at, where(e) + "needs dtype, shape and data_offsets");
     check_size(e, at);
-    out_.entries_.push_back(std::move(e));
+    out_.in_->entries.push_back(std::move(e));
   }
 
   static std::string where(const TensorEntry& e) { return "tensor '" + printable(e.name) + "' "; }
@@ -175,10 +201,10 @@ class SafetensorsFile::HeaderParser {
       if (key.starts_with(kSumKey) &&
           (key.size() == kSumKey.size() || key[kSumKey.size()] == ':')) {
         checksum(key, value);
-      } else if (out_.metadata_.size() == kMaxMetadata) {
+      } else if (out_.in_->metadata.size() == kMaxMetadata) {
         json_.fail(str("'__metadata__' has more than ", kMaxMetadata, " entries"));
       } else {
-        out_.metadata_.emplace_back(std::move(key), std::move(value));
+        out_.in_->metadata.emplace_back(std::move(key), std::move(value));
       }
     } while (json_.accept(','));
     json_.expect('}');
@@ -188,16 +214,16 @@ class SafetensorsFile::HeaderParser {
     if (value.size() != 8 || value.find_first_not_of("0123456789abcdef") != value.npos) {
       json_.fail("the checksum '" + printable(key) + "' is not eight hexadecimal digits");
     }
-    if (out_.checksums_.empty()) out_.checksums_.reserve(max_entries_ + 1);
-    if (out_.checksums_.size() > max_entries_) json_.fail("more checksums than tensors");
+    if (out_.in_->checksums.empty()) out_.in_->checksums.reserve(max_entries_ + 1);
+    if (out_.in_->checksums.size() > max_entries_) json_.fail("more checksums than tensors");
     const u32 crc = static_cast<u32>(std::stoul(value, nullptr, 16));
     if (key.size() == kSumKey.size()) {
       digits_at_ = static_cast<std::size_t>(json_.offset()) - 8 - 9;  // before the closing quote
       if (header_.compare(digits_at_, 8, value) != 0) json_.fail("a checksum with escapes");
-      out_.checksums_.push_back({"", crc});
+      out_.in_->checksums.push_back({"", crc});
     } else {
       // A tensor with an empty name would look like the header: its key ends in ':'.
-      out_.checksums_.push_back({key.substr(kSumKey.size()), crc});
+      out_.in_->checksums.push_back({key.substr(kSumKey.size()), crc});
     }
   }
 
@@ -218,7 +244,7 @@ class SafetensorsFile::HeaderParser {
 
 SafetensorsFile SafetensorsFile::open(const std::string& path, const ParseLimits& limits) {
   SafetensorsFile out(path, limits);
-  const InputFile& file = out.file_;
+  const InputFile& file = out.in_->file;
   u64 header_size = 0;
   if (file.size() < 8)
     refuse_header(file, file.size(),
@@ -238,9 +264,9 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, const ParseLimits
   std::string header(header_size, '\0');
   file.read(8, header.data(), header_size, "the header");
   if (!header.starts_with('{')) refuse_header(file, 8, "the header does not start with '{'");
-  out.data_start_ = 8 + header_size;
+  out.in_->data_start = 8 + header_size;
   const u32 header_crc = HeaderParser(out, header).parse();
-  std::sort(out.entries_.begin(), out.entries_.end(),
+  std::sort(out.in_->entries.begin(), out.in_->entries.end(),
             [](const TensorEntry& a, const TensorEntry& b) {
               return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
             });
@@ -253,108 +279,111 @@ SafetensorsFile SafetensorsFile::open(const std::string& path, const ParseLimits
 // The polyglot rule: sorted by offset, the tensors cover the rest of the file exactly.
 void SafetensorsFile::check_layout() const {
   u64 next = 0;
-  for (const TensorEntry& e : entries_) {
+  for (const TensorEntry& e : in_->entries) {
     if (e.begin != next) {
       data_error(
-          path(), data_start_ + next,
+          path(), in_->data_start + next,
           str("tensor '", printable(e.name), "' begins at ", e.begin, ", ",
               e.begin < next ? "overlapping data that ends at " : "leaving a hole after ", next));
     }
     next = e.end;
   }
-  const u64 present = file_.size() - data_start_;
+  const u64 present = in_->file.size() - in_->data_start;
   if (next != present) {
-    data_error(path(), data_start_ + std::min(next, present),
+    data_error(path(), in_->data_start + std::min(next, present),
                str("the tensors need ", next, " bytes, the file has ", present,
                    next > present ? " (truncated download?)" : ": there is data after the end"));
   }
 }
 
 void SafetensorsFile::check_names() {
-  by_name_.resize(entries_.size());
-  std::iota(by_name_.begin(), by_name_.end(), 0u);
-  std::sort(by_name_.begin(), by_name_.end(),
-            [&](u32 a, u32 b) { return entries_[a].name < entries_[b].name; });
-  const auto twice = std::adjacent_find(by_name_.begin(), by_name_.end(), [&](u32 a, u32 b) {
-    return entries_[a].name == entries_[b].name;
-  });
-  if (twice != by_name_.end()) {
+  in_->by_name.resize(in_->entries.size());
+  std::iota(in_->by_name.begin(), in_->by_name.end(), 0u);
+  std::sort(in_->by_name.begin(), in_->by_name.end(),
+            [&](u32 a, u32 b) { return in_->entries[a].name < in_->entries[b].name; });
+  const auto twice = std::adjacent_find(
+      in_->by_name.begin(), in_->by_name.end(),
+      [&](u32 a, u32 b) { return in_->entries[a].name == in_->entries[b].name; });
+  if (twice != in_->by_name.end()) {
     data_error(path(), 8,
-               "the tensor name '" + printable(entries_[*twice].name) + "' appears twice");
+               "the tensor name '" + printable(in_->entries[*twice].name) + "' appears twice");
   }
   std::vector<const std::string*> keys;
-  for (const auto& pair : metadata_) keys.push_back(&pair.first);
+  for (const auto& pair : in_->metadata) keys.push_back(&pair.first);
   std::sort(keys.begin(), keys.end(), [](auto* a, auto* b) { return *a < *b; });
   const auto same =
       std::adjacent_find(keys.begin(), keys.end(), [](auto* a, auto* b) { return *a == *b; });
   if (same != keys.end()) {
     data_error(path(), 8, "the metadata key '" + printable(**same) + "' appears twice");
   }
-  std::sort(checksums_.begin(), checksums_.end(),
-            [](const Checksum& a, const Checksum& b) { return a.name < b.name; });
+  std::sort(
+      in_->checksums.begin(), in_->checksums.end(),
+      [](const Contents::Checksum& a, const Contents::Checksum& b) { return a.name < b.name; });
 }
 
 // All or nothing: one sum for the header and one for each tensor, so that a damaged key cannot
 // switch the verification off.
 void SafetensorsFile::check_checksums(u32 header_crc) const {
-  if (checksums_.empty()) return;
-  if (!checksums_[0].name.empty()) data_error(path(), 8, "the header's own checksum is missing");
-  if (checksums_[0].crc != header_crc) {
+  if (in_->checksums.empty()) return;
+  if (!in_->checksums[0].name.empty())
+    data_error(path(), 8, "the header's own checksum is missing");
+  if (in_->checksums[0].crc != header_crc) {
     data_error(path(), 8,
                str("the header is damaged: its checksum is ", hex8(header_crc), ", not ",
-                   hex8(checksums_[0].crc)));
+                   hex8(in_->checksums[0].crc)));
   }
-  bool match = checksums_.size() == entries_.size() + 1;
-  for (std::size_t i = 0; match && i < entries_.size(); ++i) {
-    match = checksums_[i + 1].name.substr(1) == entries_[by_name_[i]].name;
+  bool match = in_->checksums.size() == in_->entries.size() + 1;
+  for (std::size_t i = 0; match && i < in_->entries.size(); ++i) {
+    match = in_->checksums[i + 1].name.substr(1) == in_->entries[in_->by_name[i]].name;
   }
   if (!match) data_error(path(), 8, "the checksums do not belong to these tensors");
 }
 
 const TensorEntry* SafetensorsFile::find(std::string_view name) const noexcept {
-  const auto at = std::lower_bound(by_name_.begin(), by_name_.end(), name,
-                                   [&](u32 i, std::string_view n) { return entries_[i].name < n; });
-  return at != by_name_.end() && entries_[*at].name == name ? &entries_[*at] : nullptr;
+  const auto at =
+      std::lower_bound(in_->by_name.begin(), in_->by_name.end(), name,
+                       [&](u32 i, std::string_view n) { return in_->entries[i].name < n; });
+  return at != in_->by_name.end() && in_->entries[*at].name == name ? &in_->entries[*at] : nullptr;
 }
 
 const std::string* SafetensorsFile::find_metadata(std::string_view key) const noexcept {
-  for (const auto& [name, value] : metadata_) {
+  for (const auto& [name, value] : in_->metadata) {
     if (name == key) return &value;
   }
   return nullptr;
 }
 
 void SafetensorsFile::read(const TensorEntry& entry, void* dst) {
-  if (entry.bytes() > limits_.max_bytes - handed_out_) {
-    data_error(path(), data_start_ + entry.begin,
+  if (entry.bytes() > in_->limits.max_bytes - in_->handed_out) {
+    data_error(path(), in_->data_start + entry.begin,
                str("tensor '", printable(entry.name), "' of ", entry.bytes(),
-                   " bytes passes the reader's limit of ", limits_.max_bytes, " bytes a file"));
+                   " bytes passes the reader's limit of ", in_->limits.max_bytes, " bytes a file"));
   }
   transfer(entry, static_cast<char*>(dst));
-  handed_out_ += entry.bytes();
+  in_->handed_out += entry.bytes();
 }
 
 void SafetensorsFile::verify() const {
-  for (const TensorEntry& entry : entries_) transfer(entry, nullptr);
+  for (const TensorEntry& entry : in_->entries) transfer(entry, nullptr);
 }
 
 void SafetensorsFile::transfer(const TensorEntry& entry, char* dst) const {
   const u32* expected = nullptr;
-  if (!checksums_.empty()) {
-    const auto at = std::lower_bound(checksums_.begin() + 1, checksums_.end(), entry.name,
-                                     [](const Checksum& c, std::string_view n) {
+  if (!in_->checksums.empty()) {
+    const auto at = std::lower_bound(in_->checksums.begin() + 1, in_->checksums.end(), entry.name,
+                                     [](const Contents::Checksum& c, std::string_view n) {
                                        return std::string_view(c.name).substr(1) < n;
                                      });
-    if (at != checksums_.end()) expected = &at->crc;
+    if (at != in_->checksums.end()) expected = &at->crc;
   }
-  const u64 start = data_start_ + entry.begin;
+  const u64 start = in_->data_start + entry.begin;
   std::string scratch(dst ? 0 : std::min(kReadChunk, entry.bytes()), '\0');
   u32 crc = 0;
   // In pieces that stay in the cache between the copy and the checks.
   for (u64 done = 0; done < entry.bytes(); done += kReadChunk) {
     const u64 count = std::min(kReadChunk, entry.bytes() - done);
     char* const to = dst ? dst + done : scratch.data();
-    file_.read(start + done, to, count, "a tensor");
+    in_->file.read(start + done, to, count, "a tensor");
     if (expected) crc = crc32c(to, count, crc);
     if (entry.dtype != DType::boolean) continue;
     const auto odd = std::find_if(to, to + count, [](char c) { return c != 0 && c != 1; });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "warptape/core/at_line.h"
+#include "warptape/core/checkpoint_logs.h"
 #include "warptape/core/error.h"
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/memory.h"

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "warptape/core/chart.h"
 #include "warptape/core/files/atomic_file.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
@@ -99,6 +100,9 @@ std::string csv_number(double v) {
 Plot plot(std::vector<PlotSeries> series, PlotOptions options) {
   return Plot(std::move(series), std::move(options));
 }
+
+PlotSeries::PlotSeries(std::string name, chart::Points xy)
+    : label(std::move(name)), points(std::move(xy)) {}
 
 Plot::Plot(std::vector<PlotSeries> series, PlotOptions options)
     : series_(std::move(series)), options_(std::move(options)) {

@@ -50,6 +50,20 @@ Tensor read_npy(const std::string& path, const ParseLimits& limits) {
                    limits);
 }
 
+struct NpzFile::Member {
+  u64 at = 0;                // of the local header
+  u64 packed = 0, size = 0;  // bytes in the file, bytes of content
+  u64 entry = 0;             // of its row in the directory
+  u32 crc = 0;
+  u16 flags = 0, method = 0;
+  std::string file_name{};
+};
+struct NpzFile::Directory {
+  std::vector<std::string> names{};
+  std::vector<Member> members{};
+  std::vector<size_t> by_name{};  // places in names and members
+};
+
 // The content of one member, in order, counted and summed up.
 class NpzFile::Stream {
  public:
@@ -159,8 +173,12 @@ class NpzFile::Stream {
   u32 crc_ = 0;
 };
 
+NpzFile::~NpzFile() = default;
+NpzFile::NpzFile(NpzFile&&) noexcept = default;
+NpzFile& NpzFile::operator=(NpzFile&&) noexcept = default;
+const std::vector<std::string>& NpzFile::names() const { return in_->names; }
 NpzFile::NpzFile(const std::string& path, const ParseLimits& limits)
-    : file_(path), limits_(limits) {
+    : file_(path), limits_(limits), in_(new Directory) {
   read_directory();
 }
 
@@ -206,8 +224,8 @@ void NpzFile::read_directory() {
     Member m = parse_entry(directory, at, start);
     std::string name = m.file_name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
-    names_.push_back(std::move(name));
-    members_.push_back(std::move(m));
+    in_->names.push_back(std::move(name));
+    in_->members.push_back(std::move(m));
   }
   if (at != bytes) data_error(path, start + at, "bytes after the last entry of the zip directory");
   sort_names();
@@ -259,7 +277,7 @@ NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, 
 // seen by programs that read from the front, and by none that reads the directory.
 void NpzFile::check_layout(u64 directory) const {
   std::vector<const Member*> by_place;
-  for (const Member& m : members_) by_place.push_back(&m);
+  for (const Member& m : in_->members) by_place.push_back(&m);
   std::sort(by_place.begin(), by_place.end(),
             [](const Member* a, const Member* b) { return a->at < b->at; });
   for (size_t i = 0; i < by_place.size(); ++i) {
@@ -313,19 +331,21 @@ u64 NpzFile::content_start(const Member& m) const {
 }
 
 void NpzFile::sort_names() {
-  for (size_t i = 0; i < names_.size(); ++i) by_name_.push_back(i);
-  std::ranges::stable_sort(by_name_, {}, [&](size_t i) -> const std::string& { return names_[i]; });
-  for (size_t i = 1; i < by_name_.size(); ++i)
-    if (const std::string& name = names_[by_name_[i]]; name == names_[by_name_[i - 1]])
-      data_error(file_.path(), members_[by_name_[i]].entry,
+  for (size_t i = 0; i < in_->names.size(); ++i) in_->by_name.push_back(i);
+  std::ranges::stable_sort(in_->by_name, {},
+                           [&](size_t i) -> const std::string& { return in_->names[i]; });
+  for (size_t i = 1; i < in_->by_name.size(); ++i)
+    if (const std::string& name = in_->names[in_->by_name[i]];
+        name == in_->names[in_->by_name[i - 1]])
+      data_error(file_.path(), in_->members[in_->by_name[i]].entry,
                  "the archive has '" + printable(name) + "' twice");
 }
 
-// The place in members_, or -1.
+// The place in Directory::members, or -1.
 i64 NpzFile::find(const std::string& name) const {
   const auto found = std::ranges::lower_bound(
-      by_name_, name, {}, [&](size_t i) -> const std::string& { return names_[i]; });
-  return found != by_name_.end() && names_[*found] == name ? i64(*found) : -1;
+      in_->by_name, name, {}, [&](size_t i) -> const std::string& { return in_->names[i]; });
+  return found != in_->by_name.end() && in_->names[*found] == name ? i64(*found) : -1;
 }
 
 bool NpzFile::contains(const std::string& name) const { return find(name) >= 0; }
@@ -334,8 +354,8 @@ Tensor NpzFile::read(const std::string& name) const {
   const i64 found = find(name);
   if (found < 0)
     throw UsageError(str("[NpzFile] ", printable(file_.path(), 400), " has no array '",
-                         printable(name), "'", did_you_mean(name, names_)));
-  const Member& m = members_[size_t(found)];
+                         printable(name), "'", did_you_mean(name, in_->names)));
+  const Member& m = in_->members[size_t(found)];
   const std::string label =
       printable(file_.path(), 400) + ": member '" + printable(m.file_name) + "'";
   Stream stream(*this, m, label);

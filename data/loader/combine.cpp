@@ -22,6 +22,7 @@ std::vector<i64> Concat::ends() const {
   return ends;
 }
 
+i64 Concat::size() const { return ends().back(); }
 bool Concat::in_memory() const {
   return std::all_of(parts_.begin(), parts_.end(),
                      [](const AnyDataset& d) { return d.in_memory(); });

@@ -111,10 +111,10 @@ struct LoaderCore::Impl {
     std::shared_ptr<DevicePrefetch> to_device;
     std::shared_ptr<LoaderTimes> times;
 
-    std::unique_ptr<AnyBatch> make(i64 k) const {
+    Owned<AnyBatch> make(i64 k) const {
       const BatchPart part = batch_part(options, i64(order->size()), k);
       const auto samples = std::span(*order).subspan(size_t(part.begin), size_t(part.count));
-      std::unique_ptr<AnyBatch> item;
+      Owned<AnyBatch> item;
       try {
         const StageTimer timer(*times, LoaderStage::dataset);
         item = set->batch(samples, epoch);
@@ -163,7 +163,7 @@ struct LoaderCore::Impl {
     if (pool) pool->cancel();
   }
   // Batch k of the running epoch, for which this is called in order; null behind the last.
-  std::unique_ptr<AnyBatch> fetch(i64 k) {
+  Owned<AnyBatch> fetch(i64 k) {
     const i64 end = batches_of_epoch(state);
     if (k >= end) return nullptr;
     if (!pool) return recipe().make(k);
@@ -171,7 +171,7 @@ struct LoaderCore::Impl {
     const StageTimer timer(*times, LoaderStage::worker_wait);
     return pool->take();
   }
-  std::unique_ptr<AnyBatch> fetch_on_device() {
+  Owned<AnyBatch> fetch_on_device() {
     return next_on_device(
         *to_device, *set, state.batch, ahead, [this](i64 k) { return fetch(k); },
         [this] {
@@ -220,7 +220,7 @@ void LoaderCore::set_state(const LoaderState& s) {
   i.ahead = {};
 }
 
-std::unique_ptr<AnyBatch> LoaderCore::take() {
+Owned<AnyBatch> LoaderCore::take() {
   Impl& i = *impl_;
   const StageTimer timer(*i.times, LoaderStage::next);
   LoaderState& at = i.state;
@@ -235,7 +235,7 @@ std::unique_ptr<AnyBatch> LoaderCore::take() {
       version_changed(at);
     i.begin_epoch(now);
   }
-  std::unique_ptr<AnyBatch> item = i.to_device ? i.fetch_on_device() : i.fetch(at.batch);
+  Owned<AnyBatch> item = i.to_device ? i.fetch_on_device() : i.fetch(at.batch);
   i.times->add_batch();
   i.begun = true;
   at = {at.epoch, at.batch + 1, now.samples};

@@ -19,14 +19,14 @@ int worker_number() { return of_this_thread; }
 struct BatchPool::Shared {
   struct Slot {
     bool ready = false;
-    std::unique_ptr<AnyBatch> batch{};
+    Owned<AnyBatch> batch{};
     std::exception_ptr error{};
   };
 
   std::mutex mutex;
   std::condition_variable work, result;
   std::vector<Slot> slots;  // batch k waits in slot k % ahead
-  std::shared_ptr<const std::function<std::unique_ptr<AnyBatch>(i64)>> make;
+  std::shared_ptr<const std::function<Owned<AnyBatch>(i64)>> make;
   u64 job = 0;  // counts start() and cancel(): results of an older one are dropped
   i64 next = 0, taken = 0, end = 0;
   bool stop = false;
@@ -113,7 +113,7 @@ void BatchPool::join() noexcept {
   s.slots.clear();
 }
 
-void BatchPool::start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 first, i64 end) {
+void BatchPool::start(std::function<Owned<AnyBatch>(i64)> make, i64 first, i64 end) {
   check_process();
   auto shared_make = std::make_shared<const decltype(make)>(std::move(make));
   std::vector<Shared::Slot> old;
@@ -140,7 +140,7 @@ bool BatchPool::running() const {
   return shared_->taken < shared_->end;
 }
 
-std::unique_ptr<AnyBatch> BatchPool::take() {
+Owned<AnyBatch> BatchPool::take() {
   check_process();
   Shared& s = *shared_;
   Shared::Slot slot;

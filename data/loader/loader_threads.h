@@ -24,9 +24,9 @@ class BatchPool {
 
   // From now on take() gives make(first), make(first + 1), ... make(end - 1). What is being made
   // for an earlier call is thrown away when it is done.
-  void start(std::function<std::unique_ptr<AnyBatch>(i64)> make, i64 first, i64 end);
+  void start(std::function<Owned<AnyBatch>(i64)> make, i64 first, i64 end);
   // Waits for the next one. Rethrows what its make() threw; then the pool is idle until start().
-  std::unique_ptr<AnyBatch> take();
+  Owned<AnyBatch> take();
   bool running() const;
   void cancel();
 

@@ -68,12 +68,11 @@ std::vector<Tensor*> tensors_of(const BatchMaker& set, AnyBatch& item) {
   return tensors;
 }
 
-std::unique_ptr<AnyBatch> next_on_device(DevicePrefetch& to, const BatchMaker& set, i64 k,
-                                         BatchAhead& ahead,
-                                         const std::function<std::unique_ptr<AnyBatch>(i64)>& fetch,
-                                         const std::function<void()>& refetch) {
+Owned<AnyBatch> next_on_device(DevicePrefetch& to, const BatchMaker& set, i64 k, BatchAhead& ahead,
+                               const std::function<Owned<AnyBatch>(i64)>& fetch,
+                               const std::function<void()>& refetch) {
   const auto upload = [&](i64 number) {
-    std::unique_ptr<AnyBatch> item = fetch(number);
+    Owned<AnyBatch> item = fetch(number);
     try {
       if (item) to.upload(tensors_of(set, *item));
     } catch (...) {

@@ -44,16 +44,15 @@ class DevicePrefetch {
 // The batch behind the caller's, on its way to the device.
 struct BatchAhead {
   i64 number = -1;  // -1: none
-  std::unique_ptr<AnyBatch> item{};
+  Owned<AnyBatch> item{};
   std::exception_ptr error{};
 };
 // Batch k on the device, with the copy of batch k + 1 queued behind it; what that one throws is for
 // the call that asks for it. fetch(k) gives the batches in order, null behind the last; `refetch`
 // is called where it has to give one again.
-std::unique_ptr<AnyBatch> next_on_device(DevicePrefetch& to, const BatchMaker& set, i64 k,
-                                         BatchAhead& ahead,
-                                         const std::function<std::unique_ptr<AnyBatch>(i64)>& fetch,
-                                         const std::function<void()>& refetch);
+Owned<AnyBatch> next_on_device(DevicePrefetch& to, const BatchMaker& set, i64 k, BatchAhead& ahead,
+                               const std::function<Owned<AnyBatch>(i64)>& fetch,
+                               const std::function<void()>& refetch);
 
 std::vector<Tensor*> tensors_of(const BatchMaker& set, AnyBatch& item);
 

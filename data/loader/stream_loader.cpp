@@ -210,12 +210,12 @@ std::vector<Piece> RecordFeed::read(i64 k) {
   return pieces;
 }
 
-std::unique_ptr<AnyBatch> RecordFeed::make(i64 k, const DevicePrefetch* to_device) {
+Owned<AnyBatch> RecordFeed::make(i64 k, const DevicePrefetch* to_device) {
   std::vector<Piece> pieces = read(k);
   if (pieces.empty()) return nullptr;
   AnyRecords records;
   for (Piece& p : pieces) records.push_back(std::move(p.record));
-  std::unique_ptr<AnyBatch> item;
+  Owned<AnyBatch> item;
   size_t at = 0;
   try {
     const StageTimer timer(*times_, LoaderStage::dataset);
@@ -249,7 +249,7 @@ struct StreamCore::Impl {
     if (pool) pool->cancel();
   }
   // Batch k of the running epoch, for which this is called in order; null behind the last.
-  std::unique_ptr<AnyBatch> fetch(i64 k) {
+  Owned<AnyBatch> fetch(i64 k) {
     try {
       if (!feed)
         feed = std::make_shared<RecordFeed>(stream, options, StreamPosition{state.epoch, k}, times);
@@ -298,14 +298,13 @@ void StreamCore::set_state(const StreamPosition& s) {
   i.state = s;
 }
 
-std::unique_ptr<AnyBatch> StreamCore::take() {
+Owned<AnyBatch> StreamCore::take() {
   Impl& i = *impl_;
   const StageTimer timer(*i.times, LoaderStage::next);
-  std::unique_ptr<AnyBatch> item = i.to_device
-                                       ? next_on_device(
-                                             *i.to_device, *i.stream, i.state.batch, i.ahead,
-                                             [&i](i64 k) { return i.fetch(k); }, [&i] { i.drop(); })
-                                       : i.fetch(i.state.batch);
+  Owned<AnyBatch> item = i.to_device ? next_on_device(
+                                           *i.to_device, *i.stream, i.state.batch, i.ahead,
+                                           [&i](i64 k) { return i.fetch(k); }, [&i] { i.drop(); })
+                                     : i.fetch(i.state.batch);
   if (item) {
     i.times->add_batch();
     ++i.state.batch;

@@ -74,7 +74,7 @@ class RecordFeed {
   RecordFeed(std::shared_ptr<const AnyStream> stream, const StreamOptions& o,
              const StreamPosition& from, std::shared_ptr<LoaderTimes> times);
   // Null behind the last one, and after one whose reading threw.
-  std::unique_ptr<AnyBatch> make(i64 k, const DevicePrefetch* to_device);
+  Owned<AnyBatch> make(i64 k, const DevicePrefetch* to_device);
 
   std::atomic<bool> abandoned = false;  // nobody wants what is read
 

@@ -6,6 +6,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::dist {
 namespace {

@@ -6,6 +6,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/tensor_impl.h"
+#include "warptape/kernels/grad_norm.h"
 #include "warptape/kernels/run.h"
 
 namespace wt::dist {

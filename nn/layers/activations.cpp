@@ -90,4 +90,14 @@ Tensor PReLU::forward(Tensor x) {
   return prelu(std::move(x), weight);
 }
 
+LeakyReLU::LeakyReLU(double slope) : slope_(slope) {}
+ELU::ELU(double alpha) : alpha_(alpha) {}
+GELU::GELU(Approximate approximate) : approximate_(approximate) {}
+Hardshrink::Hardshrink(double lambda) : lambda_(lambda) {}
+Threshold::Threshold(double threshold, double value) : threshold_(threshold), value_(value) {}
+GLU::GLU(i64 axis) : axis_(axis) {}
+Softmax::Softmax(i64 axis) : axis_(axis) {}
+LogSoftmax::LogSoftmax(i64 axis) : axis_(axis) {}
+Softmin::Softmin(i64 axis) : axis_(axis) {}
+
 }  // namespace wt::nn

@@ -5,6 +5,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/make_parameter.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 namespace {

@@ -52,4 +52,7 @@ Tensor Unflatten::forward(Tensor x) {
   return reshape(std::move(x), shape);
 }
 
+Flatten::Flatten(i64 first, i64 last) : first_(first), last_(last) {}
+Unflatten::Unflatten(i64 axis, const Shape& sizes) : axis_(axis), sizes_(sizes) {}
+
 }  // namespace wt::nn

@@ -87,4 +87,17 @@ Tensor PairwiseDistance::forward(Tensor a, const Tensor& b) {
   return pairwise_distance(std::move(a), b, options_);
 }
 
+SmoothL1Loss::SmoothL1Loss(const SmoothL1Options& o) : options_(o) {}
+HuberLoss::HuberLoss(const HuberOptions& o) : options_(o) {}
+KLDivLoss::KLDivLoss(const KlDivOptions& o) : options_(o) {}
+CTCLoss::CTCLoss(const CtcOptions& o) : options_(o) {}
+CosineEmbeddingLoss::CosineEmbeddingLoss(const CosineEmbeddingOptions& o) : options_(o) {}
+TripletMarginLoss::TripletMarginLoss(const TripletMarginOptions& o) : options_(o) {}
+PoissonNLLLoss::PoissonNLLLoss(const PoissonNllOptions& o) : options_(o) {}
+GaussianNLLLoss::GaussianNLLLoss(const GaussianNllOptions& o) : options_(o) {}
+MarginRankingLoss::MarginRankingLoss(const MarginRankingOptions& o) : options_(o) {}
+HingeEmbeddingLoss::HingeEmbeddingLoss(const HingeEmbeddingOptions& o) : options_(o) {}
+CosineSimilarity::CosineSimilarity(const CosineSimilarityOptions& o) : options_(o) {}
+PairwiseDistance::PairwiseDistance(const PairwiseDistanceOptions& o) : options_(o) {}
+
 }  // namespace wt::nn

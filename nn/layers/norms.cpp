@@ -8,6 +8,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/at_line.h"
 #include "warptape/nn/make_parameter.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 using detail::at_least_1;

@@ -26,4 +26,22 @@ Tensor AdaptiveMaxPool1d::forward(Tensor x) {
   return squeeze(adaptive_max_pool2d(unsqueeze(std::move(x), -2), {1, sizes_[0]}), -2);
 }
 
+MaxPool1d::MaxPool1d(const PerAxis& kernel, const MaxPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+AvgPool1d::AvgPool1d(const PerAxis& kernel, const AvgPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+MaxPool2d::MaxPool2d(const PerAxis& kernel, const MaxPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+AvgPool2d::AvgPool2d(const PerAxis& kernel, const AvgPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+MaxPool3d::MaxPool3d(const PerAxis& kernel, const MaxPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+AvgPool3d::AvgPool3d(const PerAxis& kernel, const AvgPoolOptions& o)
+    : kernel_(kernel), options_(o) {}
+AdaptiveAvgPool1d::AdaptiveAvgPool1d(const PerAxis& sizes) : sizes_(sizes) {}
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(const PerAxis& sizes) : sizes_(sizes) {}
+AdaptiveAvgPool3d::AdaptiveAvgPool3d(const PerAxis& sizes) : sizes_(sizes) {}
+AdaptiveMaxPool1d::AdaptiveMaxPool1d(const PerAxis& sizes, const CallLine&) : sizes_(sizes) {}
+AdaptiveMaxPool2d::AdaptiveMaxPool2d(const PerAxis& sizes) : sizes_(sizes) {}
+
 }  // namespace wt::nn

@@ -5,6 +5,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/nn/norms.h"
 
 namespace wt::nn {

@@ -4,4 +4,6 @@ namespace wt::nn {
 
 Tensor Upsample::forward(Tensor x) { return upsample(std::move(x), options_); }
 
+Upsample::Upsample(const UpsampleOptions& o) : options_(o) {}
+
 }  // namespace wt::nn

@@ -34,18 +34,24 @@ std::optional<Device> detail::device_of_model(const nn::ModuleBase& m) {
   return std::nullopt;
 }
 
-std::vector<std::unique_ptr<metrics::Metric>> detail::make_metrics(
-    std::initializer_list<std::string_view> names) {
-  std::vector<std::unique_ptr<metrics::Metric>> list;
-  for (const std::string_view name : names) list.push_back(metrics::make_metric(name));
-  return list;
+struct detail::NamedMetrics::Metrics {
+  std::vector<std::unique_ptr<metrics::Metric>> owned{};
+  std::vector<metrics::Metric*> list{};
+};
+detail::NamedMetrics::NamedMetrics(std::initializer_list<std::string_view> names)
+    : metrics_(new Metrics) {
+  for (const std::string_view name : names) {
+    metrics_->owned.push_back(metrics::make_metric(name));
+    metrics_->list.push_back(metrics_->owned.back().get());
+  }
+}
+detail::NamedMetrics::~NamedMetrics() = default;
+detail::MetricList detail::NamedMetrics::list() const {
+  return {metrics_->list.data(), metrics_->list.size()};
 }
 
-std::vector<metrics::Metric*> detail::pointers(
-    const std::vector<std::unique_ptr<metrics::Metric>>& list) {
-  std::vector<metrics::Metric*> out;
-  for (const auto& m : list) out.push_back(m.get());
-  return out;
+Evaluation detail::read(const MetricList& list) {
+  return Evaluation(std::vector<metrics::Metric*>(list.begin(), list.end()));
 }
 
 }  // namespace wt

@@ -76,6 +76,7 @@ void check_classes(const char* metric, i64& classes, const Tensor& output) {
 
 }  // namespace
 
+Metric::Metric(std::string name) : name_(std::move(name)) {}
 void Metric::update(const Tensor& output, const Tensor& target, Frame at) {
   const FrameScope frame(at);
   const NoGrad no_grad;
@@ -106,6 +107,7 @@ void detail::LabelRange::check(const char* metric, const char* what, i64 classes
 
 // --- accuracy ---
 
+Accuracy::Accuracy(const AccuracyOptions& o) : Metric("accuracy"), o_(o) {}
 void Accuracy::add(const Tensor& output, const Tensor& target) {
   check_operands("Accuracy", output, target);
   check_classes("Accuracy", classes_, output);
@@ -288,6 +290,14 @@ void ConfusionMatrix::reset() {
   labels_.reset();
   predicted_.reset();
 }
+
+MeanLoss::MeanLoss(std::string name, Function loss)
+    : Metric(std::move(name)), loss_(std::move(loss)) {}
+double MeanLoss::value() const { return mean_.value(); }
+void MeanLoss::reset() { mean_.reset(); }
+std::vector<double> MeanLoss::sums() const { return mean_.sums(); }
+void MeanLoss::set_sums(const std::vector<double>& sums) { mean_.set_sums(sums); }
+void MeanLoss::add(const Tensor& output, const Tensor& target) { mean_.add(loss_(output, target)); }
 
 std::unique_ptr<Metric> make_metric(std::string_view name) {
   if (name == "accuracy") return std::make_unique<Accuracy>();

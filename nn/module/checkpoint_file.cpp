@@ -12,6 +12,7 @@
 #include "warptape/core/files/file_shape.h"
 #include "warptape/core/safetensors.h"
 #include "warptape/nn/module/load_state.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 

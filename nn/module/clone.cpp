@@ -3,6 +3,8 @@
 
 #include "warptape/nn/module.h"
 
+#include "warptape/nn/module_state.h"
+
 namespace wt::nn {
 namespace detail {
 

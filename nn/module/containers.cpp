@@ -1,6 +1,7 @@
 #include "warptape/nn/containers.h"
 
 #include "warptape/core/suggest.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 
@@ -12,6 +13,14 @@ SequentialStep::SequentialStep(const ModuleBase* module)
 Tensor SequentialStep::operator()(const In& x) const {
   const FrameScope at(x.frame());
   return (*call_)(detail::argument(x));
+}
+
+size_t Sequential::size() const { return steps_->size(); }
+
+void Sequential::add_step(const ModuleBase* child, SequentialStep::Call call) {
+  SequentialStep step(child);
+  step.call_ = detail::Shared<SequentialStep::Call>(std::move(call));
+  steps_->push_back(std::move(step));
 }
 
 Tensor Sequential::forward(Tensor x) {

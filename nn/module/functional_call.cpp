@@ -5,6 +5,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/str.h"
 #include "warptape/core/suggest.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn::detail {
 namespace {
@@ -46,16 +47,20 @@ class Complaints {
 
 }  // namespace
 
+struct SwappedTensors::Swapped {
+  std::vector<std::pair<std::shared_ptr<ParamSlot>, Tensor>> list{};
+};
+
 void SwappedTensors::put(const std::shared_ptr<ModuleState>& root, const Tensor& own,
                          const Tensor& other) {
   visit_modules(root, "", [&](const std::shared_ptr<ModuleState>& m, const std::string&) {
     for (const auto& slot : m->slots)
-      if (slot->tensor.same_as(own)) own_.emplace_back(slot, other);
+      if (slot->tensor.same_as(own)) own_->list.emplace_back(slot, other);
   });
 }
 
-SwappedTensors::SwappedTensors(const ModuleBase& net, std::span<const Tensor> parameters,
-                               Frame at) {
+SwappedTensors::SwappedTensors(const ModuleBase& net, std::span<const Tensor> parameters, Frame at)
+    : own_(new Swapped) {
   const std::vector<NamedTensor> here = net.named_parameters();
   if (here.size() != parameters.size())
     throw UsageError(str("[functional_call] ", net.type(), " has ", here.size(),
@@ -69,11 +74,12 @@ SwappedTensors::SwappedTensors(const ModuleBase& net, std::span<const Tensor> pa
   }
   wrong.throw_if_any(net, at);
   for (size_t i = 0; i < here.size(); ++i) put(net.state(), here[i].tensor, parameters[i]);
-  for (auto& [slot, t] : own_) std::swap(slot->tensor, t);
+  for (auto& [slot, t] : own_->list) std::swap(slot->tensor, t);
 }
 
 SwappedTensors::SwappedTensors(const ModuleBase& net, std::span<const NamedTensor> tensors,
-                               Frame at) {
+                               Frame at)
+    : own_(new Swapped) {
   const std::vector<NamedTensor> parameters = net.named_parameters(), all = net.state_dict();
   Complaints wrong;
   for (const NamedTensor& p : parameters)
@@ -88,11 +94,12 @@ SwappedTensors::SwappedTensors(const ModuleBase& net, std::span<const NamedTenso
   }
   wrong.throw_if_any(net, at);
   for (const NamedTensor& t : tensors) put(net.state(), *named(all, t.name), t.tensor);
-  for (auto& [slot, t] : own_) std::swap(slot->tensor, t);
+  for (auto& [slot, t] : own_->list) std::swap(slot->tensor, t);
 }
 
 SwappedTensors::~SwappedTensors() {
-  for (auto it = own_.rbegin(); it != own_.rend(); ++it) std::swap(it->first->tensor, it->second);
+  auto& list = own_->list;
+  for (auto it = list.rbegin(); it != list.rend(); ++it) std::swap(it->first->tensor, it->second);
 }
 
 }  // namespace wt::nn::detail

@@ -6,6 +6,7 @@
 #include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/nn/module.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 

@@ -8,6 +8,8 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/memory/copy_bytes.h"
+#include "warptape/nn/module_state.h"
+#include "warptape/nn/type_name.h"
 
 namespace wt::nn {
 namespace {
@@ -89,6 +91,22 @@ Param& Param::operator=(const Tensor& t) {
   return *this;
 }
 
+bool LoadStateResult::complete() const {
+  return missing.empty() && unexpected.empty() && misshapen.empty();
+}
+
+ModuleBase::ModuleBase(std::shared_ptr<detail::ModuleState> state) : state_(std::move(state)) {}
+std::string_view ModuleBase::type() const { return state_->type; }
+const std::string& ModuleBase::name() const { return state_->name; }
+void ModuleBase::set_type(const char* type) {
+  state_->type = type;
+  state_->type_given = true;
+}
+void ModuleBase::set_class(const char* signature) {
+  state_->type = detail::find_type_name(signature);
+}
+bool ModuleBase::is_training() const { return state_->training; }
+void ModuleBase::set_list() { state_->is_list = true; }
 ModuleBase::ModuleBase() : state_(std::make_shared<ModuleState>()) {}
 
 Param ModuleBase::add(const char* name, Tensor parameter) {
@@ -290,6 +308,7 @@ CallScope::CallScope(const ModuleBase& m, Frame at)
     : outer_(innermost_call),
       call_{at, module_call},
       module_state_(*m.state()),
+      hooked_(!module_state_.hooks.empty()),
       frame_(at),
       module_(path_for_call(module_state_, caller()), module_state_.cache) {
   innermost_call = this;
@@ -308,14 +327,17 @@ const ModuleState* CallScope::caller() const {
 
 }  // namespace detail
 
-EvalScope::EvalScope(const ModuleBase& m) {
+struct EvalScope::Flags {
+  std::vector<std::pair<std::shared_ptr<detail::ModuleState>, bool>> list{};
+};
+EvalScope::EvalScope(const ModuleBase& m) : before_(new Flags) {
   visit_modules(m.state(), "", [this](const auto& s, const std::string&) {
-    before_.emplace_back(s, s->training);
+    before_->list.emplace_back(s, s->training);
     s->training = false;
   });
 }
 EvalScope::~EvalScope() {
-  for (auto& [m, training] : before_) m->training = training;
+  for (auto& [m, training] : before_->list) m->training = training;
 }
 
 }  // namespace wt::nn

@@ -3,6 +3,7 @@
 
 #include "warptape/core/suggest.h"
 #include "warptape/nn/module.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 namespace {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "warptape/core/at_line.h"
+#include "warptape/nn/module_state.h"
 
 namespace wt::nn {
 
@@ -25,6 +26,9 @@ std::vector<NamedTensor> named_parameters(std::span<const Tensor> tensors) {
   std::vector<NamedTensor> all;
   for (const Tensor& t : tensors) all.push_back({std::to_string(all.size()), t});
   return all;
+}
+std::vector<NamedTensor> named_parameters(std::initializer_list<Tensor> tensors) {
+  return named_parameters(std::span(tensors.begin(), tensors.size()));
 }
 
 }  // namespace wt::nn

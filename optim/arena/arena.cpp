@@ -8,6 +8,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/kernels/grad_norm.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/optim/arena/arena_memory.h"
 #include "warptape/optim/arena/arena_state.h"
 

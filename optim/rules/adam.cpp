@@ -1,6 +1,8 @@
 // Adam, AdamW, which differs in where the decay goes, NAdam and RAdam.
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/rules/rule_args.h"
 
@@ -125,5 +127,9 @@ void RAdam::update(const Run& r, const double* grad_factor, const StepFlags& fla
   args.decoupled = decoupled_;
   run(args, launch());
 }
+
+Betas Adam::betas(i64 group) const { return {hyper(group).beta1, hyper(group).beta2}; }
+Betas NAdam::betas(i64 group) const { return {hyper(group).beta1, hyper(group).beta2}; }
+Betas RAdam::betas(i64 group) const { return {hyper(group).beta1, hyper(group).beta2}; }
 
 }  // namespace wt::optim

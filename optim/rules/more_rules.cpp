@@ -2,7 +2,9 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/rules/rule_args.h"
 
 namespace wt::optim {
@@ -105,5 +107,7 @@ void Rprop::update(const Run& r, const double* grad_factor, const StepFlags& fla
   args.most = options_.largest_step;
   run(args, launch());
 }
+
+Betas Adamax::betas(i64 group) const { return {hyper(group).beta1, hyper(group).beta2}; }
 
 }  // namespace wt::optim

@@ -10,8 +10,10 @@
 #include "warptape/kernels/matmul.h"
 #include "warptape/kernels/muon.h"
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
 #include "warptape/nn/name_pattern.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/rules/rule_args.h"
 
 namespace wt::optim {
@@ -314,5 +316,7 @@ void Muon::update(const Run& r, const double* grad_factor, const StepFlags& flag
   args.state[1] = data_of(direction);
   run(args, launch());
 }
+
+double Muon::momentum(i64 group) const { return hyper(group).momentum; }
 
 }  // namespace wt::optim

@@ -1,7 +1,9 @@
 // Adagrad, RMSprop and Lion.
 #include "warptape/core/at_line.h"
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/rules/rule_args.h"
 
@@ -122,5 +124,7 @@ void Lion::update(const Run& r, const double* grad_factor, const StepFlags& flag
   args.state[0] = state_at(r, 0);
   run(args, launch());
 }
+
+Betas Lion::betas(i64 group) const { return {hyper(group).beta1, hyper(group).beta2}; }
 
 }  // namespace wt::optim

@@ -1,5 +1,7 @@
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
+#include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/optim/rules/rule_args.h"
 
@@ -56,5 +58,7 @@ void Sgd::update(const Run& r, const double* grad_factor, const StepFlags& flags
   args.nesterov = nesterov_;
   run(args, launch());
 }
+
+double Sgd::momentum(i64 group) const { return hyper(group).momentum; }
 
 }  // namespace wt::optim

@@ -80,8 +80,15 @@ struct GradScaler::Memory {
   LossScale* data() const { return static_cast<LossScale*>(block->data); }
 };
 
+struct GradScaler::Stages {
+  std::vector<std::pair<const Optimizer*, Stage>> list{};
+};
+
 GradScaler::GradScaler(const GradScalerOptions& options, const CallLine&)
-    : options_(options), id_(++scaler_ids), memory_(std::make_unique<Memory>()) {
+    : options_(options),
+      id_(++scaler_ids),
+      memory_(std::make_unique<Memory>()),
+      stages_(std::make_unique<Stages>()) {
   memory_->host = from_options(options);
 }
 GradScaler::~GradScaler() = default;
@@ -163,7 +170,7 @@ void ScaledLoss::backward(BackwardOptions options, Frame at) const {
 }
 
 GradScaler::Stage* GradScaler::stage_of(const Optimizer& opt) {
-  for (auto& [o, stage] : stages_)
+  for (auto& [o, stage] : stages_->list)
     if (o == &opt) return &stage;
   return nullptr;
 }
@@ -201,7 +208,7 @@ void GradScaler::unscale_(Optimizer& opt, Frame at) {
   });
   decide(opt, n, true);
   opt.arenas().mark_unscaled();
-  stages_.emplace_back(&opt, Stage::unscaled);
+  stages_->list.emplace_back(&opt, Stage::unscaled);
 }
 
 void GradScaler::step(Optimizer& opt, const StepOptions& options, Frame at) {
@@ -226,17 +233,17 @@ void GradScaler::step(Optimizer& opt, const StepOptions& options, Frame at) {
   if (stage)
     *stage = Stage::stepped;
   else
-    stages_.emplace_back(&opt, Stage::stepped);
+    stages_->list.emplace_back(&opt, Stage::stepped);
 }
 
 void GradScaler::update(Frame at) {
   const FrameScope frame(at);
-  const bool stepped = std::any_of(stages_.begin(), stages_.end(),
+  const bool stepped = std::any_of(stages_->list.begin(), stages_->list.end(),
                                    [](const auto& s) { return s.second == Stage::stepped; });
   if (!stepped)
     throw UsageError(str("[GradScaler] update() without a step() since the last one", at_line(),
                          "\n  Try scaler.step(opt) before it"));
-  stages_.clear();
+  stages_->list.clear();
   if (!options_.enabled) return;
   Memory& m = *memory_;
   const Device d = m.block->device;
@@ -283,7 +290,7 @@ void GradScaler::load_state_dict(const std::vector<nn::NamedTensor>& values, Fra
   check(loaded);
   wt::detail::set_scale(loaded, loaded.scale);
   write(loaded);
-  stages_.clear();
+  stages_->list.clear();
 }
 
 }  // namespace wt::optim

@@ -6,6 +6,7 @@
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory/copy_bytes.h"
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/train_step.h"
@@ -45,6 +46,9 @@ int exponent_of_scale(double scale) {
 
 }  // namespace
 
+i64 ExponentRow::zeros() const { return counts[kZeroBin]; }
+i64 ExponentRow::infinite() const { return counts[kInfBin]; }
+i64 ExponentRow::nans() const { return counts[kNanBin]; }
 i64 ExponentRow::elements() const {
   i64 n = 0;
   for (const i64 c : counts) n += c;

@@ -5,6 +5,8 @@
 
 #include "warptape/optim/gradient_exponents.h"
 
+#include "warptape/kernels/exponent_counts.h"
+
 namespace wt {
 namespace optim::detail {
 

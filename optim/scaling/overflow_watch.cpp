@@ -32,17 +32,20 @@ bool is_finite(const Tensor& t) {
 
 }  // namespace
 
-OverflowWatch::OverflowWatch(const nn::ModuleBase& net) {
+struct OverflowWatch::Hooks {
+  std::vector<std::pair<nn::ModuleBase, u64>> list{};
+};
+OverflowWatch::OverflowWatch(const nn::ModuleBase& net) : hooks_(new Hooks) {
   for (const nn::NamedModule& m : net.named_modules()) {
     const std::string name =
         str(m.name.empty() ? std::string("the model") : m.name, " (", m.module.type(), ")");
     const u64 id = m.module.register_forward_hook(
         [this, name](const nn::ModuleBase&, const Tensor& y) { look(name, y); });
-    hooks_.emplace_back(m.module, id);
+    hooks_->list.emplace_back(m.module, id);
   }
 }
 OverflowWatch::~OverflowWatch() {
-  for (const auto& [module, id] : hooks_) module.remove_hook(id);
+  for (const auto& [module, id] : hooks_->list) module.remove_hook(id);
 }
 
 // Modules return in the order of computing, inner ones before outer ones: the first is the place.

@@ -6,6 +6,7 @@
 
 #include "warptape/autograd/custom.h"
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/node.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"

@@ -6,6 +6,7 @@
 #include "warptape/core/operators.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/layers.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/nn/torch_module.h"
 #include "warptape/tests/support/errors.h"

@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/core/memory.h"
 #include "warptape/nn/layers.h"
+#include "warptape/nn/module_state.h"
 #include "warptape/optim/optimizer.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"

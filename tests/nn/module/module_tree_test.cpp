@@ -4,6 +4,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/nn/init.h"
 #include "warptape/nn/layers.h"
+#include "warptape/nn/type_name.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"

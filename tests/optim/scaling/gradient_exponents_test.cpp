@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "warptape/core/profiler.h"
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/tests/optim/devices.h"
 #include "warptape/tests/optim/scaled_net.h"
 #include "warptape/tests/support/errors.h"

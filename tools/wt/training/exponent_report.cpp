@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "warptape/core/files/json.h"
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/tools/wt/reports/svg_chart.h"
 
 namespace wt::tools {

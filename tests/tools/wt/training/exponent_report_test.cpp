@@ -1,6 +1,7 @@
 // Exponents in the report: which snapshots are kept, the section, the JSON.
 #include "warptape/tools/wt/training/exponent_report.h"
 
+#include "warptape/kernels/exponent_counts.h"
 #include "warptape/tests/support/catch.h"
 
 using namespace wt;

@@ -1,0 +1,9 @@
+// How resizing reads between elements.
+#pragma once
+#include "warptape/core/types.h"
+
+namespace wt {
+
+enum class ResizeMode : u8 { nearest, linear };
+
+}  // namespace wt
