@@ -2,21 +2,23 @@
 # What it costs to build warptape, now and at an older commit, side by side: writes docs/build_cost.md.
 # CPU seconds, without the compiler cache: they hardly depend on what else runs on the machine.
 #
-#   tools/build_cost.sh [--base COMMIT] [--all] [--cold LOG] [--warm LOG]
+#   tools/build_cost.sh [--base COMMIT] [--all] [--keep FOLDER | --from FOLDER] [--cold LOG] [--warm LOG]
 #
 # Of each commit: the quickstart's build (wt for the cpu alone), simt besides, and a user's program.
 # --all: what tools/test.sh builds too, 45 CPU minutes a commit. --cold and --warm: what tools/test.sh
 # printed with an empty and with a full compiler cache; the page then has the seconds of its parts.
+# --keep: the measurements are left in a folder, as COMMIT.txt, from which --from writes the page again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-base=c3dc1df3 all=0 cold='' warm=''
+base=c3dc1df3 all=0 cold='' warm='' keep='' from=''
 while [ $# -gt 0 ]; do
   case $1 in
     --base) base=${2:?--base needs a commit}; shift ;;
     --all) all=1 ;;
     --cold | --warm) printf -v "${1#--}" %s "${2:?$1 needs what tools/test.sh printed}"; shift ;;
+    --keep | --from) printf -v "${1#--}" %s "${2:?$1 needs a folder}"; shift ;;
     -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' tools/build_cost.sh; exit 0 ;;
-    *) echo "build_cost: unknown option $1 (there are --base, --all, --cold, --warm, --help)" >&2; exit 2 ;;
+    *) echo "build_cost: unknown option $1 (there are --base, --all, --keep, --from, --cold, --warm, --help)" >&2; exit 2 ;;
   esac
   shift
 done
@@ -25,8 +27,12 @@ for log in "$cold" "$warm"; do
 done
 before=$(git rev-parse --short=8 --verify --quiet "$base^{commit}") ||
   { echo "build_cost: there is no commit $base here" >&2; exit 2; }
-[ -z "$(git status --porcelain)" ] || { echo "build_cost: the tree has changes: commit them first" >&2; exit 2; }
+[ -n "$from" ] || [ -z "$(git status --porcelain)" ] || { echo "build_cost: the tree has changes: commit them first" >&2; exit 2; }
 now=$(git rev-parse --short=8 HEAD)
+if [ -n "$from" ]; then
+  now=$(basename "$(ls -t "$from"/*.txt 2>/dev/null | grep -v "/$before.txt" | head -1)" .txt)
+  [ -n "$now" ] && [ -r "$from/$before.txt" ] || { echo "build_cost: $from has no measurements of $before and another commit" >&2; exit 2; }
+fi
 scratch=$(mktemp -d)
 clean_up() {
   for commit in "$before" "$now"; do git worktree remove --force "$scratch/$commit" 2>/dev/null || true; done
@@ -67,14 +73,20 @@ measure() {
     fi
   } >"$scratch/$1.txt"
 }
-measure "$before"
-measure "$now"
+if [ -n "$from" ]; then
+  cp "$from/$before.txt" "$from/$now.txt" "$scratch"
+else
+  measure "$before"
+  measure "$now"
+  [ -z "$keep" ] || { mkdir -p "$keep" && cp "$scratch/$before.txt" "$scratch/$now.txt" "$keep"; }
+fi
 
 # parts LOG: "part|seconds" of tools/test.sh, but for those that took none (nor is what a test prints).
 parts() { sed -nE 's/^(> )?== (.*): ([1-9][0-9]*) s$/\2|\3/p' "$1"; }
-row() {  # NAME WORDS
-  join "$scratch/$before.txt" "$scratch/$now.txt" | awk -v name="$1" -v words="$2" \
-    '$1 == name { printf "| %s | %s | %s | %.2f |\n", words, $2, $3, $3 / $2 }'
+row() {  # NAME GOAL WORDS WHY: what is in the way, where the ratio is above the goal
+  join "$scratch/$before.txt" "$scratch/$now.txt" | awk -v name="$1" -v goal="$2" -v words="$3" -v why="$4" \
+    '$1 == name { ratio = $3 / $2
+       printf "| %s | %s | %s | %.2f | %s | %s |\n", words, $2, $3, ratio, goal, (goal != "" && ratio > goal + 0 ? why : "") }'
 }
 for commit in "$before" "$now"; do sort -o "$scratch/$commit.txt" "$scratch/$commit.txt"; done
 {
@@ -83,15 +95,17 @@ for commit in "$before" "$now"; do sort -o "$scratch/$commit.txt" "$scratch/$com
   echo "Written by \`tools/build_cost.sh\` on $(date +%F), on $(sed -nE 's/^model name\s*: //p' /proc/cpuinfo | head -1),"
   echo "$(nproc) processors, $(c++ --version | head -1); no compiler cache."
   echo
-  echo "| | $before | $now | ratio |"
-  echo "|---|---:|---:|---:|"
-  row quickstart "\`tools/quickstart.sh\`: wt for the cpu, CPU seconds"
-  row simt "the simt device besides, CPU seconds"
-  row ci "\`build/ci\`: everything that \`tools/test.sh\` compiles first, CPU seconds"
-  row umbrella "parsing \`<warptape/warptape.h>\`, CPU seconds"
-  row program "\`tools/examples/mlp.cpp\` with -O2, CPU seconds"
-  row library "\`libwarptape.a\` of a release build with simt, MB"
-  row wt "\`wt\` of the same build, MB"
+  echo "| | $before | $now | ratio | goal | in the way |"
+  echo "|---|---:|---:|---:|---:|---|"
+  row quickstart 0.5 "\`tools/quickstart.sh\`: wt for the cpu, CPU seconds" \
+    "each contract's reference, its fast variant and its run are compiled for every dtype; the executor of simt and the host side of cuda are linked for the public functions that name them"
+  row simt "" "the simt device besides, CPU seconds" ""
+  row ci 0.6 "\`build/ci\`: everything that \`tools/test.sh\` compiles first, CPU seconds" \
+    "what is left, by size: simt's kernels (plain, with AddressSanitizer, for the race detector), the test files, nvcc's kernels, the cpu's kernels twice"
+  row umbrella 0.75 "parsing \`<warptape/warptape.h>\`, CPU seconds" "see tests/consumers/umbrella_cost.sh, which measures its memory"
+  row program "" "\`tools/examples/mlp.cpp\` with -O2, CPU seconds" ""
+  row library "" "\`libwarptape.a\` of a release build with simt, MB" ""
+  row wt "" "\`wt\` of the same build, MB" ""
   if [ -n "$cold$warm" ]; then
     echo
     echo "Seconds of each part of \`tools/test.sh\`, by the compiler's cache:"
