@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rooms.sh [TREE]: folders that have grown too full, and answers to "where is X?" (where_is.txt) that
-# are no longer where their names say; exit code 1 if there are some.
+# rooms.sh [TREE]: folders that have grown too full, names of files that are none, and answers to
+# "where is X?" (where_is.txt) that are no longer where their names say; exit code 1 if there are some.
 #
 # No folder has more than 45 files of its own. The public headers of a layer do not count: they are
 # its table of contents, and users include them by these paths.
@@ -12,7 +12,7 @@ limit=45
 exempt='^(autograd/ops|tests/op_cases/cases|tests/reference(/.*)?|tools/examples|bench/results(/.*)?)$'
 
 files() {
-  if [ -e .git ]; then git ls-files --cached --others --exclude-standard; else find . -type f | sed 's#^\./##'; fi
+  if [ -e .git ]; then git -c core.quotePath=false ls-files --cached --others --exclude-standard; else find . -type f | sed 's#^\./##'; fi
 }
 is_public() {  # core/tensor.h
   [[ $1 =~ ^(core|kernels|autograd|nn|optim|data|dist)/[^/]+\.h$ ]] &&
@@ -22,6 +22,10 @@ is_public() {  # core/tensor.h
 bad=0
 declare -A count=()
 while read -r file; do
+  if [[ $file =~ [^A-Za-z0-9_./+-] ]]; then
+    echo "$file is no name for a file: letters, digits and _ . + - (did a script redirect into it?)"
+    bad=1
+  fi
   folder=$(dirname "$file")
   if [ ! -e "$file" ] || [[ $folder =~ $exempt ]] || is_public "$file"; then continue; fi
   count[$folder]=$((${count[$folder]:-0} + 1))

@@ -32,6 +32,10 @@ expect 0 ''
 : >"$tree/core/one_more.cpp"
 expect 1 'core has 46 files, at most 45: a room by subject is missing'
 rm "$tree/core/one_more.cpp"
+: >"$tree/core/so what"
+expect 1 'core/so what is no name for a file: letters, digits and _ . + - (did a script redirect into it?)
+core has 46 files, at most 45: a room by subject is missing'
+rm "$tree/core/so what"
 echo '__device__' >"$tree/kernels/softmax/softmax.cu"
 sed -i '2,$d' "$tree/tests/support/where_is.txt"
 expect 1 'where is kernel 0? kernels/softmax/softmax.cu does not have: __GLOBAL__
