@@ -9,6 +9,8 @@
 #include "warptape/bench/overhead_rows.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/storage.h"
 #include "warptape/optim/clip.h"
 #include "warptape/optim/optimizer.h"
 
@@ -55,7 +57,11 @@ OverheadRow adam_step(const OverheadOptions& o) {
     std::memcpy(leaves.back()->grad->data, g.impl()->data, size_t(g.numel()) * 4);
   }
   const auto step = [&] {
-    for (Leaf* l : leaves) l->written = true;  // as a backward leaves them
+    for (Leaf* l : leaves) {  // as a backward leaves them
+      l->written = true;
+      ++l->backwards;
+      l->grad->cell->wrote(mode.frame);
+    }
     opt.step({.grad_factor = optim::clip_factor(opt, 1.0)});
     opt.zero_grad();
   };
