@@ -64,7 +64,7 @@ function(wt_add_test file flavour program)
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${limit}
       SKIP_RETURN_CODE 77
-      ENVIRONMENT "${environment}WT_FIRST_USE=off;WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;OMP_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
+      ENVIRONMENT "${environment}WT_FIRST_USE=off;WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
       file(APPEND "${PROJECT_BINARY_DIR}/gpu_tests.txt" "${name} ${shard}/${T_SHARDS}\n")
     endif()

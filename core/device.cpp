@@ -1,11 +1,13 @@
 #include "warptape/core/device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <ostream>
 #include <thread>
 #include <vector>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
 #include "warptape/core/suggest.h"
 
@@ -72,10 +74,20 @@ void set_num_threads(int n) {
 int num_threads() {
   int n = thread_count.load(std::memory_order_relaxed);
   if (n > 0) return n;
-  const unsigned cores = std::thread::hardware_concurrency();
-  n = cores ? int(cores) : 1;
-  thread_count = n;
-  return n;
+  n = detail::threads_of_environment();
+  if (n == 0) n = std::max(1, int(std::thread::hardware_concurrency()));
+  int none = 0;  // what another thread has set meanwhile counts
+  return thread_count.compare_exchange_strong(none, n) ? n : none;
+}
+
+int detail::threads_of_environment() {
+  constexpr long kMost = 4096;  // more is a mistake
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (!text) return 0;
+  char* end = nullptr;
+  const long n = std::strtol(text, &end, 10);
+  while (*end == ' ') ++end;
+  return (*end == 0 || *end == ',') && n >= 1 && n <= kMost ? int(n) : 0;
 }
 
 }  // namespace wt

@@ -34,7 +34,7 @@ WT_API Properties properties(int index = 0);
 // the reason; returns quietly for a device that can be used.
 WT_API void require_available(Device d);
 
-// Threads of the cpu device's loops and BLAS. At least 1; default: 1 thread per physical core.
+// Threads of the cpu's loops and BLAS, at least 1. Default: OMP_NUM_THREADS, else one a processor.
 WT_API void set_num_threads(int n);
 WT_API int num_threads();
 

@@ -1,6 +1,9 @@
 // Devices by name, and what is said of one that is not there.
 #include "warptape/core/device.h"
 
+#include <cstdlib>
+
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/factories.h"
 #include "warptape/tests/support/errors.h"
 
@@ -45,4 +48,22 @@ TEST_CASE("devices: the number of threads", "[wall][devices]") {
   CHECK_THROWS_AS(set_num_threads(0), UsageError);
   CHECK(num_threads() == 3);
   set_num_threads(before);
+}
+
+TEST_CASE("devices: how many threads OMP_NUM_THREADS asks for", "[devices]") {
+  const char* const before = std::getenv("OMP_NUM_THREADS");
+  const std::string kept = before ? before : "";
+  const auto asked = [](const char* text) {
+    ::setenv("OMP_NUM_THREADS", text, 1);
+    return detail::threads_of_environment();
+  };
+  for (const auto& [text, n] : {std::pair{"1", 1}, {" 3 ", 3}, {"4,2", 4}, {"64", 64}}) {
+    CAPTURE(text);
+    CHECK(asked(text) == n);
+  }
+  for (const char* text : {"", "0", "-2", "two", "3x", ",2", "1.5", "99999999999999999999"}) {
+    CAPTURE(text);
+    CHECK(asked(text) == 0);
+  }
+  before ? ::setenv("OMP_NUM_THREADS", kept.c_str(), 1) : ::unsetenv("OMP_NUM_THREADS");
 }

@@ -93,8 +93,7 @@ class Runner:
         operator whose row failed, where the matrix names one."""
         command, env = part.command(program, case)
         # One folder for whatever a faulty program writes.
-        env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", TMPDIR=str(folder),
-                   HOME=str(folder))
+        env.update(OPENBLAS_NUM_THREADS="1", TMPDIR=str(folder), HOME=str(folder))
         code, out = self.run(command + (["-a"] if stop_early else []), folder, env, seconds)
         if code is None:
             return "time", ""

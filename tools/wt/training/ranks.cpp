@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
@@ -26,9 +27,11 @@ void warn_with_rank(std::string_view line) noexcept {
   std::fprintf(stderr, "%s%.*s\n", prefix.c_str(), int(line.size()), line.data());
 }
 
-// One of several processes: they share the machine's cores, and it is told whose words are whose.
+// One of several processes: they share the machine's processors, unless OMP_NUM_THREADS says how
+// many each has, and it is told whose words are whose.
 void begin_process(const dist::Communicator& comm) {
-  set_num_threads(std::max(1, num_threads() / dist::local_size()));
+  if (wt::detail::threads_of_environment() == 0)
+    set_num_threads(std::max(1, num_threads() / dist::local_size()));
   if (comm.rank() == 0) return;
   prefix = str("[rank ", comm.rank(), "] ");
   set_warning_handler(warn_with_rank);
