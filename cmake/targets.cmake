@@ -242,6 +242,11 @@ function(wt_link_library)
   target_compile_features(warptape PUBLIC cxx_std_20)
   target_link_libraries(warptape PRIVATE wt_features)
   target_link_options(warptape INTERFACE ${WT_LINK_plain})
+  if(WARPTAPE_SHARED)
+    target_link_options(warptape PRIVATE ${WT_LINK_SMALL})
+  else()  # a user's program too: half of it would be lines of simt's kernels
+    target_link_options(warptape INTERFACE ${WT_LINK_SMALL})
+  endif()
   # Public headers: of kernels/ the contracts and what these include, of the other folders all but those
   # that call themselves internal in the comment at their head. Each is compiled alone by the target
   # all_verify_interface_header_sets.
