@@ -68,7 +68,7 @@ enum SlowPath : u32 {
   kSlowSliced = 256,      // operands may have slices: vmap() runs, or a backward through one
 };
 
-enum class Determinism : u8 { standard, strict };
+enum class Determinism : u8 { standard, strict };  // strict: for any number of cpu threads, too
 
 // How operators hold what their backward will read; architecture.md, "Saved". Whatever the policy,
 // a slot is given back with its place in the graph, so derivatives of any order are right. What a

@@ -9,6 +9,7 @@
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/device.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/mode.h"
 #include "warptape/core/random.h"
 #include "warptape/nn/init.h"
 #include "warptape/optim/clip.h"
@@ -73,6 +74,19 @@ TEST_CASE("threads: layer norm and the sums of a bias have the same bits on any 
       return bias.grad();
     });
   }
+}
+
+TEST_CASE("threads: products have the same bits on any number, large ones where that is asked for") {
+  const auto product = [](i64 m, i64 k, i64 n, DType t) {
+    const Tensor a = filled({m, k}, 11).to(t), b = filled({k, n}, 12).to(t);
+    same_bits([&] { return matmul(a, b); });
+    same_bits([&] { return matmul(a, b.t().contiguous().t()); });
+  };
+  for (const DType t : {f32, f64, f16, bf16})
+    for (const i64 n : {1, 65, 400}) product(257, 300, n, t);
+  // OpenBLAS has these otherwise, and sums them in an order that its threads make.
+  const DeterminismScope strict(Determinism::strict);
+  for (const DType t : {f32, f64}) product(1024, 1024, 1024, t);
 }
 
 TEST_CASE("threads: the norm of gradients has the same bits on any number") {
