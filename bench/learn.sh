@@ -8,10 +8,9 @@
 #
 # Prints a table; the exit code says whether everything was reached.
 set -euo pipefail
-if [ $# -ne 3 ]; then
-  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"
-  exit 2
-fi
+usage() { sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; }
+case ${1:-} in -h | --help) usage; exit 0 ;; esac
+[ $# -eq 3 ] || { usage >&2; exit 2; }
 wt=$1 fashion=$2 text=$3
 here=$(mktemp -d "${TMPDIR:-/tmp}/wt-learn-XXXXXX")
 trap 'rm -rf "$here"' EXIT

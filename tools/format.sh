@@ -1,7 +1,14 @@
 #!/usr/bin/env bash
 # Formats the C++ and CUDA files of the tree; --check only tells, exit code 1 if one would change.
 # Version 14 (Debian 12's): other versions break lines elsewhere. Exit code 77: not installed.
+#
+#   tools/format.sh [--check]
 set -euo pipefail
+case ${1:-} in
+  '' | --check) ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+  *) echo "format: unknown option $1 (there are --check, --help)" >&2; exit 2 ;;
+esac
 cd "$(dirname "$0")/.."
 tool=$(command -v clang-format-14 || true)
 if [ -z "$tool" ] && clang-format --version 2>/dev/null | grep -q 'version 14\.'; then

@@ -17,7 +17,10 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 all=(ubsan plain consumers shared makefiles clang cold emulator sass coverage mutants soak kills fuzz guided attack)
 commit=0
-if [ "${1:-}" = --commit ]; then commit=1; shift; fi
+case ${1:-} in
+  --commit) commit=1; shift ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' tools/nightly.sh; exit 0 ;;
+esac
 [ $# -gt 0 ] || set -- "${all[@]}"
 for name in "$@"; do
   case " ${all[*]} " in

@@ -20,6 +20,7 @@ case ${1:-} in
       gsub(/[.+]/, "[&]", $3); printf "%s^%s$", n++ ? "|" : "", $3 }' "$figures"
     exit ;;
   --update) update=1; shift ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
 esac
 [ $# = 4 ] || { echo "test_cost: give PARTS, LOG, MISSES and HITS, or --slow" >&2; exit 2; }
 parts=$1 log=$2 misses=$3 hits=$4

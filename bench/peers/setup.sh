@@ -5,7 +5,14 @@
 # PyPI's PyTorch for Linux is a CUDA build that does not load without NVIDIA's wheels: about 2.5 GB
 # to fetch and 5 GB on disk. Where an index of CPU-only wheels is at hand,
 # PEERS_PIP_ARGS="--index-url URL" makes it a fraction of that.
+#
+#   bench/peers/setup.sh      PYTHON=python3.12 names another Python
 set -euo pipefail
+case ${1:-} in
+  '') ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+  *) echo "setup.sh: unknown option $1 (there is --help)" >&2; exit 2 ;;
+esac
 here=$(cd "$(dirname "$0")" && pwd)
 venv=$here/.venv
 python=${PYTHON:-python3}

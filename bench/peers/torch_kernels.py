@@ -3,11 +3,14 @@ the same count of bytes, the best and the median of 15 calls into outputs that e
 
     bench/peers/.venv/bin/python bench/peers/torch_kernels.py
 """
+import argparse
 import statistics
 import time
 
-import torch
-import torch.nn.functional as F
+argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter).parse_args()
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
 
 torch.set_num_threads(1)
 torch.manual_seed(1)

@@ -8,7 +8,12 @@ Needs mpmath. Usage: fit_float_math.py [NAME...]. Prints the coefficients, const
 the error in units of 2^-24."""
 import struct
 import sys
-import mpmath as mp
+
+import usage
+
+usage.answer(__doc__)
+
+import mpmath as mp  # noqa: E402
 
 mp.mp.dps = 40
 

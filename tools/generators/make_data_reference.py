@@ -26,9 +26,13 @@ import io
 import pathlib
 import warnings
 
-import numpy
-import sklearn
-from sklearn.metrics import classification_report
+import usage
+
+usage.answer(__doc__)
+
+import numpy  # noqa: E402
+import sklearn  # noqa: E402
+from sklearn.metrics import classification_report  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "data"
 

@@ -13,9 +13,13 @@ import math
 import pathlib
 import sys
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+import usage
+
+usage.answer(__doc__)
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
 
 STEPS = 20
 F64 = torch.float64

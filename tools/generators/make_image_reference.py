@@ -13,10 +13,14 @@ and image_color_test.cpp have the parameters too.
 import pathlib
 import sys
 
-import torch
-import torchvision
-from torchvision.transforms import InterpolationMode, v2
-from torchvision.transforms.v2 import functional as F
+import usage
+
+usage.answer(__doc__)
+
+import torch  # noqa: E402
+import torchvision  # noqa: E402
+from torchvision.transforms import InterpolationMode, v2  # noqa: E402
+from torchvision.transforms.v2 import functional as F  # noqa: E402
 
 FOLDER = pathlib.Path(
     sys.argv[1]

@@ -13,8 +13,12 @@ parameters (`grad.NAME`); `after.NAME`, the buffers afterwards. An output of a l
 import pathlib
 import sys
 
-import torch
-from torch import nn
+import usage
+
+usage.answer(__doc__)
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 FOLDER = pathlib.Path(
     sys.argv[1]

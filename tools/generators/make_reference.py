@@ -33,8 +33,12 @@ What the files hold:
 import pathlib
 import sys
 
-import torch
-from torch.nn import functional as F
+import usage
+
+usage.answer(__doc__)
+
+import torch  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 STEPS = 50
 FOLDER = pathlib.Path(

@@ -15,8 +15,12 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-from torch.nn import functional as F
+import usage
+
+usage.answer(__doc__, least=1)
+
+import torch  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "reference" / "torch"
 DTYPES = {"f64": torch.float64, "i64": torch.int64, "bool": torch.bool}

@@ -17,9 +17,13 @@ import subprocess
 import sys
 import tempfile
 
-import torch
-import torch.nn.functional as F
-from torch import nn
+import usage
+
+usage.answer(__doc__)
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "tests" / "reference" / "weights")

@@ -296,7 +296,7 @@ def again(options, scratch, runner):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="mutate", add_help=False)
+    parser = argparse.ArgumentParser(prog="mutate", description="tools/mutate.sh --help says what they do")
     parser.add_argument("--count", type=int, default=84)
     parser.add_argument("--seed", default="1")
     parser.add_argument("--only", default="")

@@ -38,6 +38,10 @@ def _has(program):
 
 
 def main():
+    if len(sys.argv) != 5:
+        asked = sys.argv[1:] in (["-h"], ["--help"])
+        print(__doc__.strip(), file=sys.stdout if asked else sys.stderr)
+        return 0 if asked else 2
     commands, arch, folder, jobs = sys.argv[1:]
     entries = [e for e in json.loads(Path(commands).read_text())
                if "wt_kernels_cuda.dir" in e["command"]]

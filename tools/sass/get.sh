@@ -3,6 +3,11 @@
 # of 5 MB in the ignored build/tools/sass. Without network it says what to do and fails nothing.
 # get.sh --where: prints the folder that holds nvdisasm and cuobjdump; exit code 1 if there is none.
 set -uo pipefail
+case ${1:-} in
+  '' | --where) ;;
+  -h | --help) sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
+  *) echo "get: unknown option $1 (there are --where, --help)" >&2; exit 2 ;;
+esac
 root=$(cd "$(dirname "$0")/../.." && pwd)
 venv=$root/build/tools/sass
 # A newer disassembler reads the cubins of older compilers, not the other way round.
