@@ -32,9 +32,10 @@ void check_entry(const Entry& e, Device device) {
   const TensorImpl* p = e.tensor.impl();
   const DType t = dtype_of(p);
   if (t != DType::f32 && t != DType::f64)
-    throw NotAvailable(str("[optimizer] parameter ", e.name, " is ", dtype_name(t),
-                           "; parameters are f32 or f64 until mixed precision is there",
-                           at_line()));
+    throw DtypeError(str("[optimizer] parameter ", e.name, " is ", dtype_name(t),
+                         ", of an optimizer it is f32 or f64", at_line(),
+                         "\n  Try net.to(f32) and TrainStep's {.precision = ",
+                         t == DType::f16 ? "f16" : "bf16", "}, which computes in 16 bits"));
   if (device_of(p) != device)
     throw UsageError(str("[optimizer] parameters lie on several devices: ", e.name, " on ",
                          to_string(device_of(p)), ", others on ", to_string(device), at_line(),

@@ -298,3 +298,14 @@ TEST_CASE("trap T30: f16 without loss scaling", "[trap]") {
     }));
   }
 }
+
+TEST_CASE("trap T30: an optimizer of 16-bit parameters", "[trap]") {
+  for (const DType t : {f16, bf16}) {
+    nn::Linear net{2, 2};
+    net.to(t);
+    const std::string text = message_of([&] { optim::Sgd{net, {.lr = 0.1}}; });
+    CHECK(mentions(text, str("DtypeError: [optimizer] parameter weight is ", dtype_name(t),
+                             ", of an optimizer it is f32 or f64")));
+    CHECK(mentions(text, str("Try net.to(f32) and TrainStep's {.precision = ", dtype_name(t))));
+  }
+}
