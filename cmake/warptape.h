@@ -1,7 +1,7 @@
-// All of warptape that programs use: tensors, operators, modules, optimizers, data. The headers
-// behind it can be included one by one. What few programs need is not in it and has headers of its
-// own: capture() and save_graph() (autograd/capture.h, saved_graph.h), core/memory_trace.h,
-// memory_fit.h and memory_limit.h, autograd/why_alive.h and leak_watch.h.
+// Tensors, operators, modules, optimizers, data. With headers of their own: distributions
+// (nn/distributions.h), image transforms and mixes (data/transforms.h, mixes.h), autograd/capture.h
+// and saved_graph.h, why_alive.h, leak_watch.h, core/memory_trace.h, memory_fit.h, memory_limit.h,
+// and what docs/from_pytorch.md lists under "Headers". All may be included one by one.
 #pragma once
 
 #include "warptape/autograd/autocast.h"
