@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Every script of tools/ and bench/: each is found in the tree, answers --help with what its head says, and
 # does something small, or is what a test of its own is about. A script without a row in the table
-# fails, and so does a row without a script. Usage: every_script_test.sh BUILD (its wt and wt_tests)
+# fails, and so does a row without a script. Usage: every_script_test.sh BUILD (its wt)
 set -uo pipefail
 root=$(cd "${0%/*}/../.." && pwd)
 build=${1:?}
@@ -31,7 +31,7 @@ chmod +x "$here/wt"
 
 # script | codes | arguments: the small form and how it may end; 77 is a skip that it says itself.
 # script | tested | FILE: the test that runs it, which has its name.
-# script | of | FILE: a part of that one, which starts it.
+# script | of | FILE: a part of that one, which starts it (ctest runs tools/attack.sh as a whole).
 # script | needs MODULES: nothing small is to be had without them; compiled, and asked for its --help.
 table="
 tools/attack.sh            | tested | tests/tools/attack_test.sh
@@ -41,9 +41,9 @@ tools/coverage.sh          | 0 77   | --show
 tools/emulate              | 2      | --build $here no-such-program
 tools/fetch_data.sh        | tested | tests/tools/fetch_data_test.sh
 tools/format.sh            | 2      | --no-such-option
-tools/fuzz.sh              | 0      | --build $build --cases 20 --jobs 1 --only npy
+tools/fuzz.sh              | of     | tools/attack.sh
 tools/gpu_gate.sh          | tested | tests/tools/gate/gpu_gate_test.sh
-tools/kill_harness.sh      | 0      | --build $build --kills 1 --disk $here
+tools/kill_harness.sh      | of     | tools/attack.sh
 tools/mutate.sh            | tested | tests/mutants/mutate_test.sh
 tools/nightly.sh           | 2      | no-such-part
 tools/quickstart.sh        | tested | tests/tools/setup_test.sh
@@ -52,7 +52,7 @@ tools/setup.sh             | tested | tests/tools/setup_test.sh
 tools/soak.sh              | 2      | --build $here
 tools/test.sh              | tested | tests/tools/setup_test.sh
 tools/test_cost.sh         | tested | tests/tools/test_cost_test.sh
-tools/tsan.sh              | 2      | --no-such-option
+tools/tsan.sh              | of     | tools/attack.sh
 tools/sass/get.sh          | 0 1    | --where
 bench/learn.sh             | 1      | $here/wt $here/FOLDER $here/book.txt
 bench/peers/setup.sh       | 2      | --no-such-option
