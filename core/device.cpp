@@ -1,5 +1,7 @@
 #include "warptape/core/device.h"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -75,9 +77,17 @@ int num_threads() {
   int n = thread_count.load(std::memory_order_relaxed);
   if (n > 0) return n;
   n = detail::threads_of_environment();
-  if (n == 0) n = std::max(1, int(std::thread::hardware_concurrency()));
+  if (n == 0) n = detail::processors();
   int none = 0;  // what another thread has set meanwhile counts
   return thread_count.compare_exchange_strong(none, n) ? n : none;
+}
+
+int detail::processors() {
+#if defined(__linux__)
+  cpu_set_t set;  // of 1,024: where there are more, the call below fails
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+  return std::max(1, int(std::thread::hardware_concurrency()));
 }
 
 int detail::threads_of_environment() {

@@ -30,7 +30,7 @@
 namespace wt::data {
 
 // For LoaderOptions::workers: none for datasets that say they are in memory, where workers only
-// cost; else as many as the machine has cores and an epoch batches. Loader::why_workers() says it.
+// cost; else as many as there are processors and an epoch has batches. Loader::why_workers() says.
 inline constexpr int kAuto = -1;
 
 struct LoaderOptions {

@@ -50,7 +50,7 @@ struct StreamOptions {
   // fewer parts than processes every world-th record, which all of them read. Shares of parts may
   // have different numbers of batches, of records they differ by one record.
   i64 rank = 0, world = 1;
-  int workers = 0;  // threads that read (one at a time) and decode; kAuto: one a core
+  int workers = 0;  // threads that read (one at a time) and decode; kAuto: one a processor
   int prefetch = 2;
   std::optional<Device> device = {};  // as LoaderOptions have it
   bool pin_memory = true;

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
-#include <thread>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
 #include "warptape/data/loader/loader_parts.h"
 #include "warptape/data/loader/loader_threads.h"
@@ -100,12 +100,13 @@ WorkerChoice choose_workers(int asked, InMemory memory, i64 batches) {
     return {0,
             "0: the dataset is in memory, where a batch is one copy: handing it from thread to "
             "thread costs more than making it"};
-  const i64 cores = std::max(1u, std::thread::hardware_concurrency());
-  const i64 n = std::clamp<i64>(batches, 1, std::min<i64>(cores, 1024));
-  return {int(n), str(n, ": the dataset ",
-                      memory == InMemory::no ? "says that it is not in memory"
-                                             : "does not say that it is in memory",
-                      "; the machine has ", cores, " cores, an epoch ", batches, " batches")};
+  const i64 processors = wt::detail::processors();
+  const i64 n = std::clamp<i64>(batches, 1, std::min<i64>(processors, 1024));
+  return {int(n),
+          str(n, ": the dataset ",
+              memory == InMemory::no ? "says that it is not in memory"
+                                     : "does not say that it is in memory",
+              "; there are ", processors, " processors, an epoch has ", batches, " batches")};
 }
 
 }  // namespace wt::data::detail

@@ -5,9 +5,9 @@
 #include <condition_variable>
 #include <limits>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
 #include "warptape/data/loader/draws.h"
 #include "warptape/data/loader/loader_parts.h"
@@ -274,8 +274,7 @@ StreamCore::StreamCore(std::shared_ptr<const AnyStream> stream, const StreamOpti
     if (!i.stream->tells_tensors) no_tensors_to_move(i.stream->batch_type);
     i.to_device = std::make_shared<DevicePrefetch>(*o.device, o.pin_memory, i.times);
   }
-  const int cores = int(std::clamp(std::thread::hardware_concurrency(), 1u, 1024u));
-  if (o.workers == kAuto) i.options.workers = cores;
+  if (o.workers == kAuto) i.options.workers = std::min(wt::detail::processors(), 1024);
   if (const int n = i.options.workers; n > 0)
     i.pool = std::make_unique<BatchPool>(n, n * o.prefetch);
 }

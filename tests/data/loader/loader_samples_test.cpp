@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/factories.h"
 #include "warptape/data/cache.h"
 #include "warptape/data/combine.h"
@@ -179,7 +180,7 @@ TEST_CASE("trap T25: workers = kAuto takes none for data in memory and says why"
   CHECK(Loader(AnyDataset(Subset(tensors, {1, 2})), o).workers() == 0);
   CHECK(Loader(Concat(tensors, tensors), o).workers() == 0);
 
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = wt::detail::processors();
   Loader unknown{Counted{}, {.batch = 1, .workers = kAuto}};
   CHECK(unknown.workers() == std::min(cores, 12));
   CHECK(unknown.why_workers().find("does not say that it is in memory") != std::string::npos);

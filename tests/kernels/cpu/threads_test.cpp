@@ -76,7 +76,8 @@ TEST_CASE("threads: layer norm and the sums of a bias have the same bits on any 
   }
 }
 
-TEST_CASE("threads: products have the same bits on any number, large ones where that is asked for") {
+TEST_CASE(
+    "threads: products have the same bits on any number, large ones where that is asked for") {
   const auto product = [](i64 m, i64 k, i64 n, DType t) {
     const Tensor a = filled({m, k}, 11).to(t), b = filled({k, n}, 12).to(t);
     same_bits([&] { return matmul(a, b); });

@@ -58,4 +58,9 @@ echo "$ran commands run, $shown shown on pages"
 threads() { env "$@" "$wt" info --json | sed -n 's/.*"threads":\([0-9]*\).*/\1/p'; }
 [ "$(threads OMP_NUM_THREADS=3)" = 3 ] || fail "OMP_NUM_THREADS=3 is not 3 threads"
 [ "$(threads OMP_NUM_THREADS=none)" = "$(threads -u OMP_NUM_THREADS)" ] || fail "OMP_NUM_THREADS=none is not the default"
+if command -v taskset >/dev/null; then
+  first=$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')
+  [ "$(taskset -c "$first" env -u OMP_NUM_THREADS "$wt" info --json | sed -n 's/.*"threads":\([0-9]*\).*/\1/p')" = 1 ] ||
+    fail "on one processor (taskset) there is more than one thread"
+fi
 exit $bad

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <thread>
 
 #include "warptape/core/cpu_threads.h"
 #include "warptape/core/device.h"
@@ -27,11 +28,12 @@ void warn_with_rank(std::string_view line) noexcept {
   std::fprintf(stderr, "%s%.*s\n", prefix.c_str(), int(line.size()), line.data());
 }
 
-// One of several processes: they share the machine's processors, unless OMP_NUM_THREADS says how
-// many each has, and it is told whose words are whose.
+// One of several processes: they share the machine's processors, unless the launcher has given each
+// its own or OMP_NUM_THREADS says how many each has; and it is told whose words are whose.
 void begin_process(const dist::Communicator& comm) {
+  const int share = int(std::thread::hardware_concurrency()) / dist::local_size();
   if (wt::detail::threads_of_environment() == 0)
-    set_num_threads(std::max(1, num_threads() / dist::local_size()));
+    set_num_threads(std::clamp(share, 1, wt::detail::processors()));
   if (comm.rank() == 0) return;
   prefix = str("[rank ", comm.rank(), "] ");
   set_warning_handler(warn_with_rank);

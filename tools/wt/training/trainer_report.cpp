@@ -1,8 +1,8 @@
 // What a run says about itself: the report's summary, a sample of text, doubts, the last JSON line.
 #include <cmath>
 #include <cstdio>
-#include <thread>
 
+#include "warptape/core/cpu_threads.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/memory.h"
@@ -17,9 +17,8 @@ namespace wt::tools {
 std::string Trainer::data_wait() const {
   const std::optional<double> share = times_.data_share();
   if (!share) return {};
-  const int cores = int(std::max(1u, std::thread::hardware_concurrency()));
   // What could stay on the device still has its copy on the host.
-  return data_wait_text(*share, o_.workers, cores,
+  return data_wait_text(*share, o_.workers, wt::detail::processors(),
                         device_.kind != DeviceKind::cpu && bool(data_->resident));
 }
 
