@@ -8,7 +8,8 @@ void add_model_options(Command command, ModelOptions& o, const char* json_help) 
   command.add_option("checkpoint", o.checkpoint, "a checkpoint, or a run folder: its best one")
       .required();
   command.add_option("--device", o.device, "auto, cpu, simt, cuda:N").show_default();
-  command.add_option("--threads", o.threads).check(at_least(1));
+  command.add_option("--threads", o.threads, "default: OMP_NUM_THREADS, else one a processor")
+      .check(at_least(1));
   command.add_flag("--json", o.json, json_help);
 }
 

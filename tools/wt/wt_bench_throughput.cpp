@@ -59,7 +59,8 @@ void add_bench_throughput(Command bench, int& code) {
   c.add_option("--share", o->measure.share, "of the best rate, from which on a batch is the knee")
       .check(from_to(0.01, 1.0))
       .show_default();
-  c.add_option("--threads", t.threads, "default: all of the machine's").check(at_least(1));
+  c.add_option("--threads", t.threads, "default: OMP_NUM_THREADS, else one a processor")
+      .check(at_least(1));
   c.add_option("--html", o->html, "file for a page with the curve");
   c.add_flag("--json", o->json, "one JSON object");
   c.callback([o, &code] {

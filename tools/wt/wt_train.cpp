@@ -122,7 +122,8 @@ void add_train(Command app, int& code) {
   c.add_option("--keep", o->keep, "checkpoints kept beside the best, at least 2")
       .check(from_to(2, 1000))
       .show_default();
-  c.add_option("--threads", o->threads, "default: all of the machine's").check(at_least(1));
+  c.add_option("--threads", o->threads, "default: OMP_NUM_THREADS, else one a processor")
+      .check(at_least(1));
   c.add_option("--ranks", o->ranks,
                "threads that share every batch, each with a copy of the model; processes of them, "
                "on one machine or many: mpirun -n N wt train ... (docs/distributed.md)")
