@@ -18,7 +18,7 @@ WT_API const char* image_format_name(ImageFormat f);  // "PPM", "PNG", "JPEG", "
 WT_API std::optional<ImageFormat> image_format(std::string_view head);
 
 struct ImageOptions {
-  // Turned and mirrored as EXIF's orientation says; false: as the pixels are stored.
+  // false: as the pixels are stored.
   bool apply_orientation = true;
   // Both positive: a JPEG file that is at least twice as high and as wide is decoded at 1/2, 1/4 or
   // 1/8 of its size (rounded up), the least that is not below fast_height x fast_width. Several
@@ -27,17 +27,19 @@ struct ImageOptions {
   ParseLimits limits = {};
 };
 
-// The pixels of `path` as u8 [H, W, C], row by row from the top, on the cpu. The format is told by
-// the content, not by the name:
+// The pixels of `path` as u8 [H, W, C], row by row from the top, on the cpu, turned and mirrored as
+// EXIF's orientation says (in JPEG, in PNG's eXIf, in WebP; a whole number of any size and count,
+// of which the first counts; XMP's is not looked at). The format is told by the content, not by the
+// name:
 //   PGM and PPM  plain and raw (P2, P3, P5, P6), C = 1 or 3; samples are scaled from the file's
 //                maxval, at most 255, to 255 (https://netpbm.sourceforge.net/doc/pnm.html)
 //   PNG          every kind: grey, grey and alpha, RGB, RGBA, palettes (as RGB), C = 1 to 4.
 //                Transparency of a colour or of palette entries becomes an alpha channel; 16 bits
 //                are rounded to 8; gamma is left alone. Needs libspng: else NotAvailable.
 //   JPEG         baseline and progressive; grey: C = 1, colours: C = 3. CMYK and YCCK, Adobe's
-//                inverted ones too, become RGB without colour management. Turned and mirrored as
-//                its EXIF orientation says. Bytes behind the image and between its markers are
-//                ignored, as cameras write them. Needs libjpeg-turbo: else NotAvailable.
+//                inverted ones too, become RGB without colour management. Bytes behind the image
+//                and between its markers are ignored, as cameras write them. Needs libjpeg-turbo:
+//                else NotAvailable.
 //   WebP         lossy and lossless, C = 3, or 4 with alpha; no animation. Needs libwebp: else
 //                NotAvailable.
 // Throws DataError with path and byte for other and damaged files, for bytes that belong to no
@@ -60,7 +62,7 @@ struct ImageInfo {
   friend bool operator==(const ImageInfo&, const ImageInfo&) = default;
 };
 // Needs none of the libraries that decode. Throws DataError where the header is damaged or cut; of
-// what follows it nothing is known.
+// what follows it nothing is known, but for an orientation that stands behind the pixels.
 WT_API ImageInfo image_info(const std::string& path, const ImageOptions& o = {});
 WT_API ImageInfo image_info(std::span<const u8> bytes, const std::string& name,
                             const ImageOptions& o = {});

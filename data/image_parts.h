@@ -20,10 +20,13 @@ ImageFormat require_image_format(const std::string& path, std::string_view head)
 // Of a regular file that is no longer than an image file may be.
 std::vector<u8> read_image_file(const std::string& path, const ParseLimits& limits);
 
+// How the camera was held, 1 to 8, of as much as there is; 1 where the file does not say.
+int image_orientation(std::span<const u8> bytes, ImageFormat format);
+
 // Height, width and channels of a Netpbm file's header.
 ImageInfo pnm_info(const std::string& path, std::span<const u8> bytes);
 
-// `bytes` begin with the format's signature; `path` is for messages.
+// `bytes` begin with the format's signature; `path` is for messages. The pixels as they are stored.
 Tensor read_png(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
 Tensor read_jpeg(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);
 Tensor read_webp(const std::string& path, std::span<const u8> bytes, const ImageOptions& o);

@@ -7,6 +7,7 @@
 
 #include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
+#include "warptape/data/formats/exif.h"
 #include "warptape/data/image_parts.h"
 
 namespace wt::data {
@@ -175,8 +176,6 @@ ImageInfo detail::pnm_info(const std::string& path, std::span<const u8> bytes) {
   return PnmReader(path, bytes).header();
 }
 
-namespace {}  // namespace
-
 std::optional<ImageFormat> image_format(std::string_view head) {
   if (head.starts_with("\x89PNG\r\n\x1a\n")) return ImageFormat::png;
   if (head.starts_with("\xff\xd8\xff")) return ImageFormat::jpeg;
@@ -189,8 +188,8 @@ std::optional<ImageFormat> image_format(std::string_view head) {
 
 namespace {
 
-Tensor decode(const std::string& path, ImageFormat format, std::span<const u8> bytes,
-              const ImageOptions& o) {
+Tensor stored_pixels(const std::string& path, ImageFormat format, std::span<const u8> bytes,
+                     const ImageOptions& o) {
   switch (format) {
     case ImageFormat::png:
       return detail::read_png(path, bytes, o);
@@ -247,7 +246,9 @@ Tensor read_image(const std::string& path, const ParseLimits& limits) {
 Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ImageOptions& o) {
   const ImageFormat format = detail::require_image_format(name, head_of(bytes));
   check_file_size(name, bytes.size(), o.limits);
-  return decode(name, format, bytes, o);
+  const Tensor image = stored_pixels(name, format, bytes, o);
+  return o.apply_orientation ? detail::turned(image, detail::image_orientation(bytes, format))
+                             : image;
 }
 Tensor decode_image(std::span<const u8> bytes, const std::string& name, const ParseLimits& limits) {
   return decode_image(bytes, name, ImageOptions{.limits = limits});

@@ -3,20 +3,17 @@
 // would hide damage.
 #include "warptape/config.h"
 #include "warptape/core/build_info.h"
-#include "warptape/core/factories.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/image_parts.h"
 #if WARPTAPE_HAS_JPEG
 #include <csetjmp>
 #include <cstdio>  // before jpeglib.h
-#include <cstring>
 #include <vector>
 
 #include <jpeglib.h>
 // What follows jpeglib.h:
 #include <jerror.h>
 
-#include "warptape/core/factories.h"
 #include "warptape/data/formats/jpeg_markers.h"
 #endif
 
@@ -33,24 +30,6 @@ void rgb_of_cmyk(const u8* inks, u8* out, i64 n, bool inverted) {
     };
     for (int c = 0; c < 3; ++c) out[3 * i + c] = u8((light(c) * light(3) + 127) / 255);
   }
-}
-
-// As a camera that was turned meant it: 2 mirrored, 3 upside down, 4 both, 5 to 8 the same of the
-// transposed image.
-Tensor turned(const Tensor& image, int orientation) {
-  Tensor t = orientation >= 5 ? image.permute({1, 0, 2}) : image;
-  const i64 h = t.size(0), w = t.size(1), c = t.size(2);
-  const bool down = orientation == 3 || orientation == 4 || orientation == 7 || orientation == 8,
-             along = orientation == 2 || orientation == 3 || orientation == 6 || orientation == 7;
-  t = t.contiguous();
-  Tensor out = empty_like(t);
-  const u8* const from = t.data<u8>();
-  u8* const to = out.mutable_data<u8>();
-  for (i64 y = 0; y < h; ++y)
-    for (i64 x = 0; x < w; ++x)
-      std::memcpy(to + (y * w + x) * c,
-                  from + ((down ? h - 1 - y : y) * w + (along ? w - 1 - x : x)) * c, size_t(c));
-  return out;
 }
 
 // --- the decoder ---
@@ -178,8 +157,7 @@ class JpegReader {
     } else {
       check(attempt(d_, read_rows, to, size_t(c.output_width) * (grey ? 1 : 3)));
     }
-    return o.apply_orientation && markers_.orientation != 1 ? turned(image, markers_.orientation)
-                                                            : image;
+    return image;
   }
 
  private:
