@@ -1,5 +1,6 @@
 // Brightness, contrast, saturation, hue and others of a batch of images, in place.
 #pragma once
+#include "warptape/core/memory/mailbox_pixel.h"
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/image/color_draws.h"
 
@@ -8,13 +9,16 @@ namespace wt {
 // images: f32 [n, C, H, W] in [0, 1], contiguous, C 1 or 3, in place; values outside are first cut
 // to [0, 1], NaN to 0. A ColorProgram (color_draws.h) says what is done to sample i, which is drawn
 // as number ids[i] (i64 [n]), i without a list; one without operations is not touched. Means of
-// greys are sums of integers: the same bits on all devices.
+// greys are sums of integers: the same bits on all devices. With a mailbox every pixel is looked at
+// first, whatever is drawn, and one that is no colour goes there (is_color()).
 struct ImageColorArgs {
   View images{};
   const i64* ids = nullptr;
   ColorRule rule{};
   u64 seed = 0;
   i64 epoch = 0;
+  MailboxRecord* mailbox = nullptr;
+  u32 op_id = 0;
 
   i64 count() const { return images.size(0); }
   i64 bytes() const { return 2 * images.bytes() + (ids ? count() * 8 : 0); }
@@ -32,6 +36,13 @@ inline const char* bad_image_color(const ImageColorArgs& a) {
   if (!v.dense()) return "images must be contiguous";
   if (v.size(2) * v.size(3) > (i64{1} << 30)) return "images of more than 2^30 pixels";
   return nullptr;
+}
+
+// Within [0, 1] but for half a level of 8 bits: sums of weights round, standardised images are far
+// outside. Not so NaN.
+WT_HD inline bool is_color(float v) {
+  constexpr float kHalfLevel = 0.5f / 255;
+  return v >= -kHalfLevel && v <= 1 + kHalfLevel;
 }
 
 // Where the next operation that has to see the image stands, from `k` on.

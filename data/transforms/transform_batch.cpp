@@ -1,5 +1,10 @@
 // A batch through a Compose: its launches.
+#include <algorithm>
+#include <utility>
+
 #include "warptape/core/factories.h"
+#include "warptape/core/half.h"
+#include "warptape/core/memory/mailbox_pixel.h"
 #include "warptape/core/str.h"
 #include "warptape/data/launch_parts.h"
 #include "warptape/data/transforms/transform_parts.h"
@@ -51,10 +56,27 @@ void Compose::check(i64 channels, ImageSize image, DType from) const {
       throw ShapeError(
           str("[Compose] ", c->name, " is for images of 1 or 3 channels, got ", channels));
   }
+  check_fills(from);
   const ImageSize to = output(image);
   if (const char* why = bad_image_augment(augment_, image.height, image.width, to.height, to.width))
     throw ShapeError(
         str("[Compose] ", text(), " of images of ", image.height, " x ", image.width, ": ", why));
+}
+
+// Colours come in [0, 1], also where an earlier step has filled something in.
+void Compose::check_fills(DType from) const {
+  const double most = from == DType::u8 ? 255 : 1;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const auto* w = std::get_if<WarpStep>(&steps_[i]);
+    const auto color = std::find_if(steps_.begin() + i64(i), steps_.end(), [](const auto& step) {
+      return std::holds_alternative<ColorStep>(step);
+    });
+    if (!w || color == steps_.end()) continue;
+    for (const double f : w->fill)
+      if (f < 0 || f > most)
+        refuse_transform(str(w->name, " fills with ", f, ", and ", std::get<ColorStep>(*color).name,
+                             " after it takes ", dtype_name(from), " images in [0, ", most, "]"));
+  }
 }
 
 // The launches of one batch, on its device.
@@ -131,17 +153,31 @@ class Compose::Batch {
       gather(a, seen, planes);
       seen = std::move(planes), unit = 1;
     }
+    bool checked = unit_ != 1;  // u8 images are in their range, and what was colour once stays so
     for (const auto& step : all_.steps_) {
-      if (const auto* w = std::get_if<WarpStep>(&step)) {
+      if (const auto* w = std::get_if<WarpStep>(&step))
         seen = warped(*w, seen, unit), unit = 1;
-        continue;
-      }
-      ImageColorArgs a{};
-      a.images = view_of(seen.impl()), a.ids = ids_;
-      a.rule = std::get<ColorStep>(step).rule, a.seed = call_.seed, a.epoch = call_.epoch;
-      launch(a);
+      else
+        color(std::get<ColorStep>(step), seen, !std::exchange(checked, true));
     }
     return seen;
+  }
+  void color(const ColorStep& step, const Tensor& images, bool check) const {
+    ImageColorArgs a{};
+    a.images = view_of(images.impl()), a.ids = ids_;
+    a.rule = step.rule, a.seed = call_.seed, a.epoch = call_.epoch;
+    MailboxRecord own{};
+    if (check) {
+      a.mailbox = images.device() == Device::cpu() ? &own : mailbox_of(images.device());
+      a.op_id = mailbox_op_id(kComposeInfo);
+    }
+    launch(a);
+    if (own.raised)
+      refuse_transform(
+          str(step.name, " is for images in [0, 1], image ",
+              own.position / std::max<i64>(1, images.numel() / images.size(0)), " has ",
+              wt::detail::bits_float(u32(own.value))),
+          "u8 images, or x * std + mean where x was standardised, as FashionMnist and Cifar10 are");
   }
   Tensor warped(const WarpStep& step, const Tensor& from, double unit) const {
     Tensor out = planes();

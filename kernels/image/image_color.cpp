@@ -2,7 +2,9 @@
 #include "warptape/kernels/image_color.h"
 
 #include <algorithm>
+#include <atomic>
 
+#include "warptape/core/half.h"
 #include "warptape/kernels/image/image_color_cpu.h"
 
 namespace wt {
@@ -40,6 +42,20 @@ void color_sample(float* image, i64 pixels, bool grey, const ColorProgram& progr
   }
 }
 
+// The first one of the launch that is no colour goes to the mailbox.
+void check_colors(const ImageColorArgs& a, i64 begin, i64 end) {
+  const float* const images = a.images.as<const float>();
+  for (i64 k = begin; k < end; ++k) {
+    if (detail::is_color(images[k])) continue;
+    i32 none = 0;  // threads look at parts of a batch
+    if (std::atomic_ref<i32>(a.mailbox->raised)
+            .compare_exchange_strong(none, i32(kPixelOutOfRange)))
+      a.mailbox->op_id = a.op_id, a.mailbox->position = k,
+      a.mailbox->value = i64(detail::float_bits(images[k])), a.mailbox->limit = 1;
+    return;
+  }
+}
+
 void image_color_reference(const ImageColorArgs& a, const Launch&) {
   image_color_samples(a, 0, a.count());
 }
@@ -49,6 +65,7 @@ void image_color_reference(const ImageColorArgs& a, const Launch&) {
 void image_color_samples(const ImageColorArgs& a, i64 begin, i64 end) {
   const i64 channels = a.images.size(1), pixels = a.images.size(2) * a.images.size(3);
   if (pixels == 0) return;
+  if (a.mailbox) check_colors(a, begin * channels * pixels, end * channels * pixels);
   for (i64 i = begin; i < end; ++i) {
     ColorProgram program;
     draw_colors(a.rule, a.seed, a.epoch, a.ids ? a.ids[i] : i, program);

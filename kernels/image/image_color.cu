@@ -3,6 +3,7 @@
 // that one needs, the rest another.
 #include "warptape/kernels/image_color.h"
 
+#include "warptape/kernels/device/bad_index.cuh"
 #include "warptape/kernels/device/block_reduce.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
 
@@ -18,10 +19,12 @@ struct ImageColor {
   const i64* ids = nullptr;
   u64 seed = 0;
   i64 epoch = 0, count = 0, pixels = 0;
+  MailboxRecord* mailbox = nullptr;
+  u32 op_id = 0;
 
   template <class F>
   void visit_pointers(F&& f) const {
-    f(images), f(ids);
+    f(images), f(ids), f(mailbox);
   }
 };
 
@@ -55,6 +58,16 @@ __device__ __forceinline__ ColorStats stats_of(const Gathered& own, ColorOp op, 
   return s;
 }
 
+// A thread's first pixel of a sample that is no colour goes to the mailbox.
+__device__ __forceinline__ void check_colors(const ImageColor& a, i64 first, i64 each) {
+  for (i64 k = threadIdx.x; k < each; k += blockDim.x) {
+    const float v = a.images[first + k];
+    if (detail::is_color(v)) continue;
+    report_bad_index(a.mailbox, kPixelOutOfRange, a.op_id, first + k, i64(__float_as_uint(v)), 1);
+    return;
+  }
+}
+
 template <bool Grey>
 __global__ void __launch_bounds__(kThreads, 2) image_color_kernel(ImageColor a) {
   WT_SHARED(ColorProgram, drawn, [1]);
@@ -62,7 +75,12 @@ __global__ void __launch_bounds__(kThreads, 2) image_color_kernel(ImageColor a) 
     if (threadIdx.x == 0)
       draw_colors(a.rule, a.seed, a.epoch, a.ids ? a.ids[sample] : sample, drawn[0]);
     __syncthreads();
-    float* const image = a.images + sample * (Grey ? 1 : 3) * a.pixels;
+    const i64 each = (Grey ? 1 : 3) * a.pixels;
+    float* const image = a.images + sample * each;
+    if (a.mailbox) {
+      check_colors(a, sample * each, each);
+      __syncthreads();  // before another thread writes what this one has looked at
+    }
     const i32 count = drawn[0].count;
     ColorStats stats;
     i32 begin = 0, end = detail::next_stats(drawn[0], 0);
@@ -88,6 +106,7 @@ void launch_images(const ImageColorArgs& b, const Launch& l) {
   ImageColor a{b.rule};
   a.images = b.images.as<float>(), a.ids = b.ids, a.seed = b.seed, a.epoch = b.epoch;
   a.count = b.count(), a.pixels = b.images.size(2) * b.images.size(3);
+  a.mailbox = b.mailbox, a.op_id = b.op_id;
   if (a.pixels == 0 || a.count == 0) return;
   // Some four pixels a thread.
   i64 threads = 32 * ceil_div(a.pixels, 128);

@@ -123,6 +123,59 @@ TEST_CASE("Compose: colours of u8 images, raw and in [0, 1]", "[data]") {
   }
 }
 
+TEST_CASE("Compose: colours of floats that are not in [0, 1] are refused, not cut", "[data]") {
+  using namespace wt::data;
+  // The mean of FashionMnist's standardised images was 0.1 and became 0.3.
+  const std::vector<std::vector<Transform>> lists{
+      {ColorJitter{0.4, 0.4, 0.4, 0.1}},
+      {RandomGrayscale{0}},  // whatever is drawn
+      {RandAugment{.num_ops = 1}},
+      {RandomHorizontalFlip{0}, ColorJitter{0.4}, RandAugment{}},
+      {RandomRotation{{0, 0}, Interpolation::bilinear}, RandomGrayscale{1}}};
+  for (const Device d : kernel_devices())
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+      for (const std::vector<Transform>& list : lists) {
+        const Compose colors(list);
+        CAPTURE(to_string(d), dtype_name(dtype), colors.text());
+        const auto refusal = [&](const std::vector<float>& pixels) {
+          const Tensor x = tensor(pixels).view({i64(pixels.size()) / 12, 3, 2, 2}).to(dtype).to(d);
+          return message_of([&] { (void)colors(x).to_vector<float>(); });
+        };
+        std::vector<float> pixels(24, 0.25f);
+        pixels[0] = 0, pixels[13] = 1;
+        CHECK(refusal(pixels) == "");
+        pixels[2] = 1.001f;  // what a sum of weights may round to, and far less than a level
+        CHECK(refusal(pixels) == "");
+        for (const float outside : {-0.8125f, 1.5f, 255.0f, NAN, INFINITY}) {
+          pixels[17] = outside;
+          const std::string why = refusal(pixels);
+          CHECK(mentions(why, "[Compose]"));
+          CHECK(mentions(why, "[0, 1]"));
+          if (std::isfinite(outside)) CHECK(mentions(why, str(outside)));
+          if (d != Device::cpu()) continue;
+          CHECK(mentions(why, "image 1 has"));
+          CHECK(mentions(why, "Try u8 images, or x * std + mean"));
+        }
+      }
+  // Of u8 images nothing can be outside but what a step fills in.
+  const Tensor images = some_pictures(1, 5, 5);
+  const auto filled = [&](double fill, const Tensor& x) {
+    return message_of([&] {
+      (void)Compose{RandomRotation{9, Interpolation::nearest, {fill}}, ColorJitter{0.1}}(x);
+    });
+  };
+  CHECK(filled(255, images) == "");
+  CHECK(mentions(filled(256, images),
+                 "fills with 256, and ColorJitter(brightness=[0.9, 1.1]) "
+                 "after it takes u8 images in [0, 255]"));
+  CHECK(mentions(filled(-1, images), "fills with -1"));
+  CHECK(filled(1, zeros({1, 3, 5, 5})) == "");
+  CHECK(mentions(filled(128, zeros({1, 3, 5, 5})), "takes f32 images in [0, 1]"));
+  CHECK(
+      Compose{ColorJitter{0.1}, RandomRotation{9, Interpolation::nearest, {300}}}(images).shape() ==
+      Shape{1, 3, 5, 5});
+}
+
 TEST_CASE("Compose: RandomErasing changes a rectangle of what is there without it", "[data]") {
   const Compose plain{data::ToTensor{}, data::Normalize{{0.5}, {0.25}}},
       erased{data::ToTensor{}, data::Normalize{{0.5}, {0.25}},
