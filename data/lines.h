@@ -2,11 +2,11 @@
 // this folder.
 #pragma once
 #include <algorithm>
-#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/parse_limits.h"
 
@@ -49,7 +49,7 @@ class Lines {
     data_error(path_, line.byte, str("line ", line.number, ": ", message));
   }
 
-  // A whole number or a finite or infinite decimal one, with nothing behind it.
+  // A whole number or a finite or infinite decimal one, with nothing behind it; 1e-400 is 0.
   template <class T>
   T number(const Line& line, std::string_view word, std::string_view what) const {
     T value{};
@@ -57,7 +57,7 @@ class Lines {
     // from_chars knows no plus; "+-1" stays wrong.
     const char* begin = word.data();
     if (word.size() > 1 && word[0] == '+' && word[1] != '-') ++begin;
-    const auto r = std::from_chars(begin, end, value);
+    const auto r = wt::detail::decimal_from_chars(begin, end, value);
     if (r.ec == std::errc::result_out_of_range)
       fail(line, str(what, " '", printable(word, 40), "' is beyond its type"));
     if (r.ec != std::errc{} || r.ptr != end)

@@ -17,19 +17,27 @@ struct Mesh {
   i64 degenerate = 0;  // faces of no area; they are kept, and sample_surface() never draws one
 };
 
-// All of them: plain, gzip or xz; text is ASCII with spaces or tabs. A polygon becomes a fan of
-// triangles around its first vertex. Coordinates must be finite and fit into f32. What a format can
-// say beyond vertices and faces (normals, colours, groups) is checked in its form and left out.
-// Throws DataError with path and byte, in text also the line.
+// All of them: plain, gzip or xz; text is ASCII with spaces or tabs, also behind a byte order mark
+// of UTF-8. A polygon becomes a fan of triangles around its first vertex; one of two vertices is no
+// face and is refused, since it cannot be told from one that has lost some. Coordinates must be
+// finite and fit into f32. What a format can say beyond vertices and faces (normals, colours,
+// groups) is checked in its form and left out. Throws DataError with path and byte, in text also
+// the line.
 
-// Wavefront OBJ: v, f with v, v/vt, v//vn and v/vt/vn, negative ones counted from the last vertex
-// before the face. What a face names must come before it. No line continuation, no free-form curves
-// and surfaces.
+// Wavefront OBJ: v, f with v, v/vt, v//vn and v/vt/vn (and v/, v//, v/vt/), negative ones counted
+// from the last vertex before the face. What a face names must come before it. No line
+// continuation, no free-form curves and surfaces: their points (vp) are left out, they themselves
+// refused.
 WT_API Mesh read_obj(const std::string& path, const ParseLimits& limits = {});
-// Object File Format, ASCII, three coordinates a vertex.
+// Object File Format, ASCII, three coordinates a vertex; its header word may be joined to the first
+// count (OFF490 518 0), and have ST, C and N before it. Further numbers of a vertex or face
+// (normals, colours, texture coordinates) are left out. 4OFF, nOFF and binary OFF are refused.
 WT_API Mesh read_off(const std::string& path, const ParseLimits& limits = {});
 // Polygon File Format 1.0: ascii, binary_little_endian and binary_big_endian. `vertex` must have x,
-// y and z, `face` a list vertex_indices or vertex_index; other elements and properties are skipped.
+// y and z, `face` a list vertex_indices or vertex_index, unless there are none of it; of
+// `tristrips` such lists are strips of triangles, which -1 ends, and triangles that name a vertex
+// twice only join parts of a strip. Other elements and properties are skipped, and line ends behind
+// binary data.
 WT_API Mesh read_ply(const std::string& path, const ParseLimits& limits = {});
 // Lines of x, y, z and as many further numbers in each; '#' begins a comment.
 WT_API Mesh read_xyz(const std::string& path, const ParseLimits& limits = {});

@@ -1,9 +1,9 @@
 #include "warptape/core/files/json.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/input_file.h"
 
 namespace wt {
@@ -101,7 +101,10 @@ double JsonScalar::number() const {
   if (kind == Kind::string && text == "Infinity") return inf;
   if (kind == Kind::string && text == "-Infinity") return -inf;
   double value = std::numeric_limits<double>::quiet_NaN();
-  if (kind == Kind::number) std::from_chars(text.data(), text.data() + text.size(), value);
+  if (kind == Kind::number) {
+    const auto r = detail::decimal_from_chars(text.data(), text.data() + text.size(), value);
+    if (r.ec == std::errc::result_out_of_range) value = text[0] == '-' ? -inf : inf;
+  }
   return value;
 }
 

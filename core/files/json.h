@@ -52,7 +52,7 @@ struct JsonScalar {
   Kind kind = Kind::null;
   std::string text;
 
-  // The number, also of "NaN" and "Infinity"; NaN for anything else.
+  // The number, also of "NaN" and "Infinity"; NaN for anything else. 1e-400 is 0, 1e400 infinity.
   WT_API double number() const;
 };
 

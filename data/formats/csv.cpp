@@ -1,13 +1,13 @@
 #include "warptape/data/csv.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "warptape/core/factories.h"
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/suggest.h"
 #include "warptape/data/bytes.h"
@@ -270,7 +270,7 @@ class Builder {
       return;
     }
     double x = 0;
-    const auto r = std::from_chars(s.data(), end, x);
+    const auto r = wt::detail::decimal_from_chars(s.data(), end, x);
     if (r.ec == std::errc::result_out_of_range) fail(k, f, shown(f) + " is beyond f64");
     if (r.ec != std::errc{} || r.ptr != end) fail(k, f, shown(f) + " is not a number");
     push(k, f, x, 0);

@@ -29,12 +29,15 @@ class MeshBuilder {
   void face(std::span<const i64> polygon, u64 byte, const std::string& where) {
     if (polygon.size() < 3)
       data_error(path_, byte, str(where, "a face of ", polygon.size(), " vertices, 3 are needed"));
-    for (const i64 i : polygon)
+    check_vertices(polygon, byte, where);
+    for (size_t k = 2; k < polygon.size(); ++k)
+      triangles_.insert(triangles_.end(), {polygon[0], polygon[k - 1], polygon[k]});
+  }
+  void check_vertices(std::span<const i64> some, u64 byte, const std::string& where) const {
+    for (const i64 i : some)
       if (i < 0 || i >= vertices())
         data_error(path_, byte,
                    str(where, "vertex ", i, " of a face is outside [0, ", vertices(), ")"));
-    for (size_t k = 2; k < polygon.size(); ++k)
-      triangles_.insert(triangles_.end(), {polygon[0], polygon[k - 1], polygon[k]});
   }
   Mesh finish() const;
 

@@ -150,7 +150,8 @@ class PlyBody {
   }
   void finish() {
     if (format_ != PlyFormat::ascii) {
-      if (at_ != bytes_.size())
+      const auto rest = bytes_.begin() + i64(at_);
+      if (std::any_of(rest, bytes_.end(), [](u8 c) { return c != '\n' && c != '\r'; }))
         data_error(path_, at_, str(bytes_.size() - at_, " bytes behind the last element"));
       return;
     }
@@ -217,12 +218,13 @@ class PlyReader {
       if (e.properties.empty() && e.count > 0)
         data_error(path_, 0, str("element '", printable(e.name, 40), "' has no properties"));
       if (e.name == "vertex") {
-        require_scalars(e, {"x", "y", "z"});
+        if (e.count > 0) require_scalars(e, {"x", "y", "z"});
         vertices = true;
-      } else if (e.name == "face") {
+      } else if (e.count > 0 && (e.name == "face" || e.name == "tristrips")) {
         if (!vertices) data_error(path_, 0, "faces before the vertices");
         if (std::none_of(e.properties.begin(), e.properties.end(), is_polygon))
-          data_error(path_, 0, "element 'face' has no list vertex_indices of whole numbers");
+          data_error(path_, 0,
+                     str("element '", e.name, "' has no list vertex_indices of whole numbers"));
       }
       for (u64 i = 0; i < e.count; ++i) row(e);
     }
@@ -245,7 +247,7 @@ class PlyReader {
   void row(const Element& e) {
     body_.begin_row();
     const u64 byte = body_.byte();
-    const bool vertex = e.name == "vertex", face = e.name == "face";
+    const bool vertex = e.name == "vertex", face = e.name == "face", strips = e.name == "tristrips";
     double xyz[3] = {};
     for (const Property& p : e.properties) {
       if (!p.count) {
@@ -256,7 +258,7 @@ class PlyReader {
       }
       const double n = body_.number(*p.count);
       if (n < 0) data_error(path_, byte, str(body_.where(), "a list of ", n, " numbers"));
-      const bool polygon = face && is_polygon(p);
+      const bool polygon = (face || strips) && is_polygon(p);
       if (polygon) polygon_.clear();
       for (double k = 0; k < n; ++k) {
         const double x = body_.number(p.type);
@@ -266,6 +268,31 @@ class PlyReader {
     body_.end_row();
     if (vertex) mesh_.vertex(xyz, byte, body_.where());
     if (face) mesh_.face(polygon_, byte, body_.where());
+    if (strips) add_strips(byte);
+  }
+
+  // Each vertex makes a triangle with the two before it, which are exchanged in every other one so
+  // that all have one side in front.
+  void add_strips(u64 byte) {
+    size_t length = 0;
+    for (size_t k = 0; k <= polygon_.size(); ++k) {
+      if (k == polygon_.size() || polygon_[k] == -1) {
+        if (length == 1 || length == 2)
+          data_error(path_, byte,
+                     str(body_.where(), "a strip of ", length, " vertices, 3 are needed"));
+        length = 0;
+        continue;
+      }
+      if (++length < 3) continue;
+      i64 corners[3] = {polygon_[k - 2], polygon_[k - 1], polygon_[k]};
+      if (length % 2 == 0) std::swap(corners[0], corners[1]);
+      const bool joins =
+          corners[0] == corners[1] || corners[1] == corners[2] || corners[2] == corners[0];
+      if (joins)
+        mesh_.check_vertices(corners, byte, body_.where());
+      else
+        mesh_.face(corners, byte, body_.where());
+    }
   }
 
   const std::string& path_;

@@ -4,11 +4,11 @@
 #include "warptape/tools/wt/run_command.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/progress.h"
 #include "warptape/core/std_descriptors.h"
 #include "warptape/core/suggest.h"
@@ -24,7 +24,7 @@ namespace {
 template <class T>
 bool read_number(const std::string& text, T& out) {
   const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, out);
+  const auto [at, error] = wt::detail::decimal_from_chars(text.data(), end, out);
   return error == std::errc() && at == end;
 }
 

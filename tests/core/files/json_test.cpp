@@ -62,6 +62,31 @@ TEST_CASE("JSON numbers read back as the same double") {
   CHECK(std::isnan(json.scalar().number()));
 }
 
+TEST_CASE("JSON numbers beyond a double are 0 or infinity, as other readers have them") {
+  const double inf = std::numeric_limits<double>::infinity();
+  const std::pair<const char*, double> cases[] = {
+      {"1e-400", 0.0},          {"-1e-400", -0.0},
+      {"0.0000001e-330", 0.0},  {"1e-99999999999999999999", 0.0},
+      {"0.0e400", 0.0},         {"1e400", inf},
+      {"-123E+400", -inf},      {"1e99999999999999999999", inf},
+      {"4567e-327", 5e-324}};
+  for (const auto& [text, want] : cases) {
+    CAPTURE(text);
+    JsonReader json(text, "f");
+    const double got = json.scalar().number();
+    CHECK(got == want);
+    CHECK(std::signbit(got) == std::signbit(want));
+  }
+  // Their neighbours without an exponent.
+  const std::string zeros(400, '0');
+  for (const auto& [text, want] : {std::pair{"0." + zeros + "1", 0.0},
+                                   {"1" + zeros + ".5", inf},
+                                   {"0." + zeros + "1e401", 1.0}}) {
+    JsonReader json(text, "f");
+    CHECK(json.scalar().number() == want);
+  }
+}
+
 TEST_CASE("JSON integers are digits within the bound") {
   const auto read = [](std::string_view text) {
     JsonReader json(text, "f");

@@ -81,6 +81,13 @@ TEST_CASE("csv: numbers of every kind, missing ones only where that is said") {
   CHECK(mentions(refusal("a\n3000000000\n", {.dtype = DType::i32}), "does not fit into i32"));
   CHECK(mentions(refusal("a\n99999999999999999999\n", {.dtype = DType::i64}), "into i64"));
   CHECK(mentions(refusal("a\n1e999\n"), "'1e999' is beyond f64"));
+  CHECK(mentions(refusal("a\n-0.1e+999999999999999999999\n"), "is beyond f64"));
+  CHECK(mentions(refusal("a\n1" + std::string(400, '0') + "\n"), "is beyond f64"));
+  // What is too small is 0, with its sign.
+  const D tiny = values(parse("a\n1e-400\n-1e-400\n+1e-99999999999999999999\n0." +
+                              std::string(400, '0') + "1e5\n5e-324\n0e999\n"));
+  CHECK(tiny == D{0, 0, 0, 0, 5e-324, 0});
+  CHECK(std::signbit(tiny[1]));
   CHECK(parse("a\n1.5\n", {.dtype = DType::f32}).values.dtype() == DType::f32);
   const CsvOptions f32{.dtype = DType::f32};
   CHECK(refusal("a,b\n1,1e300\n", f32) ==

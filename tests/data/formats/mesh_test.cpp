@@ -67,13 +67,10 @@ TEST_CASE("mesh: OBJ in its forms") {
   const std::string vt = "vt 0 0\nvt 1\nvn 0 0 1\n";
   for (const std::string f :
        {"f 1 2 3 4", "f -4 -3 -2 -1", "f 1/1 2/2 3/1 4/-1", "f 1//1 2//1 3//1 4//-1",
-        "f 1/1/1 2/2/1 3/1/1 4/2/1", "f 1/ 2/ 3/ 4/"}) {
-    if (f.find("1/ ") != f.npos) {
-      CHECK(mentions(refusal("m.obj", v + vt + f), "texture vertex '' is not a number"));
-      continue;
-    }
-    const Mesh m =
-        parse("m.obj", "# x\nmtllib a\no b\n" + v + vt + "g\ns off\nusemtl c\n" + f + "\r\n");
+        "f 1/1/1 2/2/1 3/1/1 4/2/1", "f 1/ 2/ 3/ 4/", "f 1// 2// 3// 4//", "f 1/1/ 2/2/ 3/1/ 4/2/",
+        "vp 0.5\nvp 0.5 0.25\nvp 0 0 1\nlod 3\nf 1 2 3 4"}) {
+    const Mesh m = parse(
+        "m.obj", "\xef\xbb\xbf# x\nmtllib a\no b\n" + v + vt + "g\ns off\nusemtl c\n" + f + "\r\n");
     CAPTURE(f);
     CHECK(points(m) == kSquarePoints);
     CHECK(faces(m) == kFan);
@@ -99,16 +96,39 @@ TEST_CASE("mesh: OBJ in its forms") {
       mentions(refusal("m.obj", v + vt + "f 1//2 2//1 3//1\n"), "normal 2 of a face, there are 1"));
   CHECK(mentions(refusal("m.obj", v + vt + "f 1/1/1/1 2 3\n"), "normal '1/1' is not a number"));
   CHECK(mentions(refusal("m.obj", v + "f 1 2 \\\n3\n"), "line 5: a line that goes on"));
+  CHECK(mentions(refusal("m.obj", v + "f 1 2 /3\n"), "vertex '' is not a number"));
+  CHECK(mentions(refusal("m.obj", "vp 1 2 3 4\n"), "4 numbers, expected 1 to 3"));
   CHECK(mentions(refusal("m.obj", "curv 1\n"), "'curv' is not read"));
+  CHECK(refusal("m.obj", "\xef\xbb\xbfv 1 2\n") == "at byte 3: line 1: 2 numbers, expected 3 to 7");
+  CHECK(points(parse("m.obj", "v 1e-400 -1e-400 -2.5e-4000\n")) == Floats{0, -0.f, -0.f});
 }
 
 TEST_CASE("mesh: OFF and XYZ") {
-  for (const std::string head : {"OFF\n4 1 0\n", "OFF 4 1\n", "# a\nOFF # b\n\n4 1 4 # c\n"}) {
+  for (const std::string head :
+       {"OFF\n4 1 0\n", "OFF 4 1\n", "# a\nOFF # b\n\n4 1 4 # c\n", "OFF4 1 0\n", "OFF4 1\n",
+        "\xef\xbb\xbfOFF\n4 1 0\n", "COFF\n4 1 0\n", "STCNOFF4 1 0\n"}) {
     const Mesh m = parse("m.off", head + kSquare + "4 0 1 2 3 0.5 0.5 0.5\n\n# end\n");
     CHECK(points(m) == kSquarePoints);
     CHECK(faces(m) == kFan);
   }
-  CHECK(mentions(refusal("m.off", "COFF\n"), "begins with 'COFF', only 'OFF' is read"));
+  // Colours (whole or parts), normals, texture coordinates behind the coordinates.
+  for (const std::string head : {"COFF", "NOFF", "STOFF", "CNOFF", "NCOFF", "STCNOFF", "OFF"})
+    for (const std::string more :
+         {" 255 0 0 255", " 0 0 1", " 0.5 0.25", " 0 0 1 0.1 0.2 0.3 1 0 1"}) {
+      std::string text;
+      for (const char* p : {"0 0 0", "1 0 0", "1 1 0", "0 1 0"}) text += p + more + "\n";
+      const Mesh m = parse("m.off", head + "\n4 1 0\n" + text + "4 0 1 2 3 9\n");
+      CHECK(points(m) == kSquarePoints);
+      CHECK(faces(m) == kFan);
+    }
+  CHECK(mentions(refusal("m.off", "COFF\n1 0 0\n0 0 0 red\n"), "value 'red' is not a number"));
+  CHECK(mentions(refusal("m.off", "COFF\n1 0 0\n0 0\n"), "2 numbers, a vertex has 3"));
+  CHECK(mentions(refusal("m.off", "4OFF\n"), "only vertices of three coordinates are read"));
+  CHECK(mentions(refusal("m.off", "CnOFF\n5\n"), "only vertices of three coordinates are read"));
+  CHECK(mentions(refusal("m.off", "OFF BINARY\n"), "binary OFF is not read"));
+  for (const char* head : {"off", "OFFICE", "XOFF", "OFF-1"})
+    CHECK(mentions(refusal("m.off", head + std::string(" 1 0\n")),
+                   "OFF is read, also with ST, C and N"));
   CHECK(mentions(refusal("m.off", "OFF\n4\n"), "1 numbers, expected 2 to 3"));
   CHECK(
       mentions(refusal("m.off", "OFF\n5 0 0\n" + kSquare), "the file ends before the last vertex"));
@@ -165,6 +185,56 @@ TEST_CASE("mesh: PLY in text and both byte orders, other elements and properties
   CHECK(mentions(edited("4 0 1 2 3", "3 0 1 2 3"), "line 20: 5 numbers, expected 4"));
   CHECK(mentions(edited("3 -1 2 3 7", "-1 7"), "line 19: a list of -1 numbers"));
   CHECK(mentions(edited("vertex 4", "vertex 4000000000000"), "line 19: 5 numbers, expected 4"));
+}
+
+TEST_CASE("mesh: PLY's strips of triangles, elements without rows, line ends behind binary data") {
+  const std::string vertices =
+      "element vertex 6\nproperty float x\nproperty float y\nproperty float z\n";
+  const auto header = [&](const char* format, const std::string& more) {
+    return std::string("ply\nformat ") + format + " 1.0\n" + vertices + more + "end_header\n";
+  };
+  const std::string strips = "element tristrips 1\nproperty list int int vertex_indices\n",
+                    text = "0 0 0\n1 0 0\n0 1 0\n1 1 0\n0 2 0\n1 2 0\n";
+  const auto of_strip = [&](const std::string& row) {
+    return faces(parse("m.ply", header("ascii", strips) + text + row + "\n"));
+  };
+  CHECK(of_strip("4 0 1 2 3") == Ids{0, 1, 2, 2, 1, 3});
+  CHECK(of_strip("6 0 1 2 3 4 5") == Ids{0, 1, 2, 2, 1, 3, 2, 3, 4, 4, 3, 5});
+  // -1 begins a new one, also at the end; a vertex that is named twice joins two.
+  CHECK(of_strip("8 0 1 2 -1 3 2 5 -1") == Ids{0, 1, 2, 3, 2, 5});
+  CHECK(of_strip("8 0 1 2 2 3 3 4 5") == Ids{0, 1, 2, 4, 3, 5});
+  CHECK(of_strip("0").empty());
+  // All have their normal along z.
+  const Mesh m = parse("m.ply", header("ascii", strips) + text + "6 0 1 2 3 4 5\n");
+  const SurfacePoints p = sample_surface(m, 50);
+  for (i64 i = 0; i < 50; ++i) CHECK(p.normals.data<float>()[3 * i + 2] == 1);
+  const auto refused = [&](const std::string& row) {
+    return refusal("m.ply", header("ascii", strips) + text + row + "\n");
+  };
+  CHECK(mentions(refused("5 0 1 2 -1 3"), "line 16: a strip of 1 vertices, 3 are needed"));
+  CHECK(mentions(refused("3 0 1 6"), "vertex 6 of a face is outside [0, 6)"));
+  CHECK(mentions(refused("3 0 0 -2"), "vertex -2 of a face is outside [0, 6)"));
+  CHECK(mentions(
+      refusal("m.ply",
+              header("ascii", "element tristrips 1\nproperty int vertex_indices\n") + text + "1\n"),
+      "element 'tristrips' has no list vertex_indices"));
+  for (const bool big : {false, true}) {
+    std::string binary = header(big ? "binary_big_endian" : "binary_little_endian", strips);
+    for (const float x : {0, 0, 0, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0, 2, 0, 1, 2, 0})
+      binary += raw(x, big);
+    for (const i32 i : {4, 0, 1, 2, 3}) binary += raw(i, big);
+    for (const char* end : {"", "\n", "\r\n"})
+      CHECK(faces(parse("m.ply", binary + end)) == Ids{0, 1, 2, 2, 1, 3});
+    CHECK(mentions(refusal("m.ply", binary + "\n "), "2 bytes behind the last element"));
+  }
+  // A cloud of points of a program that always names faces.
+  const Mesh cloud = parse("m.ply", header("ascii", "element face 0\n") + text);
+  CHECK(cloud.vertices.shape() == Shape{6, 3});
+  CHECK(cloud.faces.shape() == Shape{0, 3});
+  CHECK(mentions(refusal("m.ply", header("ascii", "element face 1\n") + text),
+                 "element 'face' has no properties"));
+  CHECK(parse("m.ply", "ply\nformat ascii 1.0\nelement vertex 0\nend_header\n").vertices.shape() ==
+        Shape{0, 3});
 }
 
 TEST_CASE("mesh: the seven real ones") {

@@ -1,9 +1,9 @@
 #include "warptape/tools/wt/data/transform_text.h"
 
-#include <charconv>
 #include <cmath>
 
 #include "warptape/core/error.h"
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/suggest.h"
 
 namespace wt::tools {
@@ -72,7 +72,8 @@ class CallReader {
   double number() {
     skip();
     double v = 0;
-    const auto [end, why] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), v);
+    const auto [end, why] =
+        wt::detail::decimal_from_chars(text_.data() + at_, text_.data() + text_.size(), v);
     if (why != std::errc() || !std::isfinite(v)) fail("a number");
     at_ = size_t(end - text_.data());
     return v;

@@ -1,12 +1,12 @@
 #include "warptape/tools/wt/training/settings.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <set>
 #include <sstream>
 
 #include "warptape/core/error.h"
+#include "warptape/core/files/decimal.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/core/suggest.h"
@@ -22,7 +22,7 @@ namespace {
 template <class T>
 bool read_number(const std::string& text, T& out) {
   const char* end = text.data() + text.size();
-  const auto [at, error] = std::from_chars(text.data(), end, out);
+  const auto [at, error] = wt::detail::decimal_from_chars(text.data(), end, out);
   return error == std::errc() && at == end;
 }
 

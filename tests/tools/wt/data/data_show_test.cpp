@@ -54,6 +54,7 @@ TEST_CASE("transforms as text become those of data/transforms.h", "[data]") {
   CHECK(augment_text("ColorJitter(0.5, 0, 0, 0.1), RandomGrayscale, RandAugment(3, 5)") ==
         "Compose(ColorJitter(brightness=[0.5, 1.5], hue=[-0.1, 0.1]), RandomGrayscale(0.1), "
         "RandAugment(3, 5))");
+  CHECK(augment_text("RandomGrayscale(1e-400)") == "Compose(RandomGrayscale(0))");
   CHECK(augment_text("RandAugment, RandomErasing(1)") ==
         "Compose(RandAugment(2, 9), RandomErasing(1))");
   CHECK(augment_text("RandomCrop(32, padding=4), ColorJitter(0.5, contrast = 0, saturation=0)") ==
