@@ -1,5 +1,6 @@
 // The safetensors format, read strictly and written strictly: what this reader accepts has exactly
-// one meaning (no holes, no overlaps, no duplicate names, nothing after the end).
+// one meaning (no holes, no overlaps, no duplicate names, nothing after the end). Further keys of a
+// tensor's entry and white space behind the header are passed over.
 //
 // Files written with checksums (checkpoints) carry CRC-32C sums in "__metadata__": "wt.crc32c" over
 // the header and "wt.crc32c:<name>" over each tensor. A reader that finds them verifies them; other

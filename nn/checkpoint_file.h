@@ -46,8 +46,11 @@ WT_API void save_model(const ModuleBase& m, const std::string& architecture,
 }  // namespace detail
 
 // Writes a model's state under PyTorch's names, and what kind of module it is ("architecture" in
-// the metadata, beside the caller's own). safetensors.torch.load_file reads it. Throws as
-// save_tensors.
+// the metadata, beside the caller's own). Tied weights are written once, under the first of their
+// names in alphabetical order, and the metadata have the other names with that one: what
+// safetensors.torch.save_model does, so that its load_model reads the file. (A state with every
+// name, for load_state_dict(load_file(...)) there, is save_tensors(path, model.state_dict()).)
+// Throws as save_tensors.
 template <std::derived_from<ModuleBase> M>
 void save_model(const M& model, const std::string& path, const Metadata& metadata = {}) {
   detail::save_model(model, detail::architecture_of(model, typeid(M)), path, metadata);
@@ -65,9 +68,10 @@ WT_API LoadStateResult load_model(const ModuleBase& m, const std::string& archit
 }  // namespace detail
 
 // Loads a model's state from what save_model or PyTorch wrote (safetensors), or from a checkpoint
-// of a training run. Throws UsageError for weights of another architecture: where the file says
-// that they are of another type, or a name or shape does not fit, which the file's header tells: of
-// the tensors only those that fit are read, and no more memory is taken than the model has. With
+// of a training run. A name that the metadata say to be tied to another one has that one's values.
+// Throws UsageError for weights of another architecture: where the file says that they are of
+// another type, or a name or shape does not fit, which the file's header tells: of the tensors only
+// those that fit are read, and no more memory is taken than the model has. With
 // {.strict = false} it loads what fits and returns the rest. Throws DataError as load_tensors. When
 // it throws, nothing was loaded.
 template <std::derived_from<ModuleBase> M>

@@ -5,7 +5,9 @@
 
 warptape never reads pickles: they can run code. This program needs torch and numpy, reads with
 weights_only=True, so that nothing but tensors and plain values is made, and writes what
-nn::load_model, nn::load_tensors and safetensors.torch.load_file read.
+nn::load_model, nn::load_tensors and safetensors.torch.load_file read. Of the dtypes that the format
+has, warptape lacks complex64, float4_e2m1fn_x2 (whose last axis the format counts in halves of a
+byte), float8_e8m0fnu, float8_e4m3fnuz and float8_e5m2fnuz: those are written, and named on stderr.
 
 The state dict is the file itself, or its member "state_dict", "model_state_dict", "model", ... (or
 what --key says, with dots for members of members). "module." and "_orig_mod." before every name
@@ -32,7 +34,11 @@ FORMAT = {
     "int64": "I64", "int32": "I32", "int16": "I16", "int8": "I8",
     "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8",
     "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2",
+    "complex64": "C64", "float4_e2m1fn_x2": "F4", "float8_e8m0fnu": "F8_E8M0",
+    "float8_e4m3fnuz": "F8_E4M3FNUZ", "float8_e5m2fnuz": "F8_E5M2FNUZ",
 }  # fmt: skip
+# Of these, those that warptape has no dtype for.
+OTHERS = ("C64", "F4", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ")
 
 
 class Refused(Exception):
@@ -127,6 +133,8 @@ def check(torch, name, t, path):
         why = "has no values (meta)"
     elif kind not in FORMAT:
         why = f"is {kind}, which the format does not have"
+    elif FORMAT[kind] == "F4" and t.dim() == 0:
+        why = f"is {kind} without an axis, of which the format cannot say that it has two values"
     if why:
         raise Refused(DATA, f"{path}: tensor '{name}' {why}")
     return FORMAT[kind]
@@ -139,6 +147,9 @@ def tensors_of(torch, state, path):
     if others:
         print(f"convert_pt: left out, no tensors: {', '.join(others[:20])}", file=sys.stderr)
     rows = [(n, check(torch, n, t, path), t) for n, t in tensors.items()]
+    unread = [f"{n} ({kind})" for n, kind, _ in rows if kind in OTHERS]
+    if unread:
+        print(f"convert_pt: warptape does not read: {', '.join(unread[:20])}", file=sys.stderr)
     prefix = without_prefixes([n for n, _, _ in rows])
     if prefix:
         print(f"convert_pt: '{prefix}' is taken from every name", file=sys.stderr)
@@ -148,14 +159,17 @@ def tensors_of(torch, state, path):
 
 
 def bytes_of(torch, t):
-    return t.detach().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8).numpy()
 
 
 def header(rows):
     entries, at = {"__metadata__": {"format": "pt"}}, 0
     for name, kind, t in rows:
         size = t.numel() * t.element_size()
-        entries[name] = {"dtype": kind, "shape": list(t.shape), "data_offsets": [at, at + size]}
+        shape = list(t.shape)
+        if kind == "F4":  # two in a byte
+            shape[-1] *= 2
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [at, at + size]}
         at += size
     text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
     return text + b" " * (-len(text) % 8)

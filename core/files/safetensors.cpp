@@ -99,9 +99,9 @@ class SafetensorsFile::HeaderParser {
  private:
   void finish() {
     const std::size_t end = json_.offset() - 8;
-    const std::size_t odd = header_.find_first_not_of(' ', end);
+    const std::size_t odd = header_.find_first_not_of(" \t\r\n", end);
     if (odd != header_.npos) {
-      data_error(out_.path(), 8 + odd, "only spaces may follow the header's closing brace");
+      data_error(out_.path(), 8 + odd, "only white space may follow the header's closing brace");
     }
   }
 
@@ -120,11 +120,13 @@ class SafetensorsFile::HeaderParser {
                            : key == "shape"        ? 2u
                            : key == "data_offsets" ? 4u
                                                    : 0u;
-      if (bit == 0) json_.fail(where(e) + "has the unknown key '" + printable(key) + "'");
       if (seen & bit) json_.fail(where(e) + "has '" + key + "' twice");
       seen |= bit;
       json_.expect(':');
-      bit == 1 ? dtype(e) : bit == 2 ? shape(e) : offsets(e);
+      if (bit == 0)
+        json_.skip_value();  // of another program: the format's own reader passes it over, too
+      else
+        bit == 1 ? dtype(e) : bit == 2 ? shape(e) : offsets(e);
     } while (json_.accept(','));
     json_.expect('}');
     if (seen != 7) data_error(out_.path(), at, where(e) + "needs dtype, shape and data_offsets");

@@ -162,6 +162,39 @@ std::vector<NamedTensor> model_part(const ModuleBase& m, const SafetensorsFile& 
   return averaged(m, with_prefix(tensors, "model."), std::move(averages));
 }
 
+// Of names for one tensor the first in order is kept, the others are told in the metadata: as
+// safetensors.torch.save_model writes them, and as its load_model expects them.
+std::vector<NamedTensor> without_tied(std::vector<NamedTensor> state, Metadata& metadata) {
+  std::map<const TensorImpl*, std::string> kept;
+  for (const NamedTensor& t : state) {
+    const auto [at, first] = kept.emplace(t.tensor.impl(), t.name);
+    if (!first) at->second = std::min(at->second, t.name);
+  }
+  for (const NamedTensor& t : state)
+    if (const std::string& name = kept.at(t.tensor.impl());
+        name != t.name && !find(metadata, t.name))
+      metadata.emplace_back(t.name, name);
+  std::erase_if(state, [&](const NamedTensor& t) { return kept.at(t.tensor.impl()) != t.name; });
+  return state;
+}
+
+// The other way round, for tensors of the module that the file has in its metadata alone: where it
+// does not tie what the file ties.
+void add_tied(const ModuleBase& m, const SafetensorsFile& file, std::vector<NamedTensor>& state) {
+  std::map<std::string, Tensor> there;
+  for (const NamedTensor& t : state) there.emplace(t.name, t.tensor);
+  const std::vector<NamedTensor> mine = m.state_dict();
+  std::set<const TensorImpl*> given;
+  for (const NamedTensor& t : mine)
+    if (there.contains(t.name)) given.insert(t.tensor.impl());
+  std::set<std::string> wanted;
+  for (const NamedTensor& t : mine)
+    if (!given.contains(t.tensor.impl())) wanted.insert(t.name);
+  for (const auto& [name, kept] : file.metadata())
+    if (const auto at = there.find(kept); wanted.contains(name) && at != there.end())
+      state.push_back({name, at->second});
+}
+
 // Reads those that the module takes; the others stay as they are.
 void read_wanted(const ModuleBase& m, SafetensorsFile& file, const Outline& outline,
                  const ParseLimits& limits, std::vector<NamedTensor>& state) {
@@ -199,7 +232,8 @@ void detail::save_model(const ModuleBase& m, const std::string& architecture,
           str("[save_model] the metadata key '", printable(key), "' is taken or there twice"));
     all.emplace_back(key, value);
   }
-  save_tensors(path, m.state_dict(), all);
+  const std::vector<NamedTensor> state = without_tied(m.state_dict(), all);
+  save_tensors(path, state, all);
 }
 
 LoadStateResult detail::load_model(const ModuleBase& m, const std::string& architecture,
@@ -217,6 +251,7 @@ LoadStateResult detail::load_model(const ModuleBase& m, const std::string& archi
                      "\n  Try {.strict = false}, which loads the names and shapes that fit");
   const Outline outline(file);
   std::vector<NamedTensor> state = model_part(m, file, outline.tensors, options.ema);
+  add_tied(m, file, state);
   if (options.strict) check_state(m, state, headline);
   read_wanted(m, file, outline, options.limits, state);
   return load_state(m, state, options.strict, headline);

@@ -170,6 +170,60 @@ TEST_CASE("load_model: the weights of a run's checkpoint, and their average", "[
   CHECK_THROWS_AS(nn::load_model(averaged, file, {.ema = true}), UsageError);
 }
 
+namespace {
+
+struct Reversed : nn::Module<Reversed> {  // the second name is the first in alphabetical order
+  nn::Linear z = add("z", nn::Linear{2, 2, {.bias = false}});
+  nn::Linear b = add("b", nn::Linear{2, 2, {.bias = false}});
+  nn::Linear c = add("c", nn::Linear{2, 2, {.bias = false}});
+  Reversed() { z.weight = c.weight, b.weight = c.weight; }
+};
+
+std::vector<std::string> names_in(const SafetensorsFile& file) {
+  std::vector<std::string> names;
+  for (const TensorEntry& e : file.entries()) names.push_back(e.name);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("tied weights are saved once, in the way of safetensors' save_model", "[load_model]") {
+  const TempDir dir;
+  const std::string file = dir / "tied.safetensors";
+  const Tied net;
+  nn::save_model(net, file, {{"note", "x"}});
+  const auto saved = SafetensorsFile::open(file);
+  CHECK(names_in(saved) == std::vector<std::string>{"one.bias", "one.weight"});
+  CHECK(*saved.find_metadata("two.weight") == "one.weight");
+  CHECK(*saved.find_metadata("note") == "x");
+  CHECK(all_of(nn::load_model<Tied>(file)) == all_of(net));
+  // As much memory as the model has is enough.
+  CHECK(nn::load_model(Tied{}, file, {.limits = {.max_bytes = 24}}).complete());
+
+  const Reversed three;
+  nn::save_model(three, file, {{"c.weight", "the caller's own"}});
+  const auto reversed = SafetensorsFile::open(file);
+  CHECK(names_in(reversed) == std::vector<std::string>{"b.weight"});
+  CHECK(*reversed.find_metadata("z.weight") == "b.weight");
+  CHECK(*reversed.find_metadata("c.weight") == "the caller's own");
+  CHECK(all_of(nn::load_model<Reversed>(file)) == all_of(three));
+
+  // A module that does not tie them has the values under both names.
+  nn::save_tensors(file, {{"one.weight", net.one.weight}, {"one.bias", net.one.bias}},
+                   {{"two.weight", "one.weight"}, {"other", "one.weight"}, {"a", "b"}});
+  const Same untied;
+  CHECK(nn::load_model(untied, file).complete());
+  CHECK(all_of(untied) == all_of(net));
+  nn::save_tensors(file, {{"one.weight", net.one.weight}, {"one.bias", net.one.bias}},
+                   {{"two.weight", "nothing"}});
+  CHECK(mentions(message_of([&] { nn::load_model(untied, file); }), "missing two.weight"));
+
+  // A state as such keeps every name.
+  nn::save_tensors(file, net.state_dict());
+  CHECK(names_in(SafetensorsFile::open(file)).size() == 3);
+  CHECK(all_of(nn::load_model<Tied>(file)) == all_of(net));
+}
+
 TEST_CASE("PyTorch's own files are refused by their content, with what to do", "[load_model]") {
   const TempDir dir;
   Tied net;

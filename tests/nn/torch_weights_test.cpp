@@ -176,7 +176,7 @@ void check_weights(const std::string& name) {
     const nn::EvalScope eval(net);
     CHECK(largest_difference(net(x), *io.find("y")) < 1e-5);
   }
-  nn::save_model(net, dir / "back.safetensors");
+  nn::save_tensors(dir / "back.safetensors", net.state_dict());  // save_model has tied ones once
   const auto was = content_of(weights(name)), is = content_of(dir / "back.safetensors");
   CHECK(was.size() == is.size());
   for (const auto& [key, content] : was) {

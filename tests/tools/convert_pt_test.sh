@@ -75,7 +75,14 @@ save(nn.Linear(2, 2), "whole.pt")
 torch.jit.script(nn.Linear(2, 2)).save("script.pt")
 save([torch.ones(2)], "list.pt")
 save({"optimizer": {"lr": 0.1}}, "none.pt")
-save({"c": torch.ones(2, dtype=torch.complex64)}, "complex.pt")
+save({"c": torch.ones(2, dtype=torch.complex128)}, "complex.pt")
+byte = torch.arange(12, dtype=torch.uint8).reshape(3, 4)
+rare = {"c": torch.complex(torch.randn(3, 2), torch.randn(3, 2)),
+        "conj": torch.complex(torch.randn(3), torch.randn(3)).conj(),
+        **{n: byte.view(getattr(torch, d)) for n, d in
+           (("f4", "float4_e2m1fn_x2"), ("e8m0", "float8_e8m0fnu"), ("e4m3fnuz", "float8_e4m3fnuz"),
+            ("e5m2fnuz", "float8_e5m2fnuz")) if hasattr(torch, d)}}
+save(rare, "rare.pt")
 save({"s": torch.eye(3).to_sparse()}, "sparse.pt")
 save({1: torch.ones(2)}, "number.pt")
 END
@@ -104,6 +111,23 @@ for name, e in header.items():
     assert begin % t.element_size() == 0, name
 assert at == len(data)
 END
+cat >compare_rare.py <<'END'
+import json, struct, sys
+import torch
+
+want = torch.load("rare.pt", weights_only=True)
+raw = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", raw[:8])[0]
+header, data = json.loads(raw[8 : 8 + size]), raw[8 + size :]
+header.pop("__metadata__")
+assert set(header) == set(want), set(header) ^ set(want)
+names = {"c": "C64", "conj": "C64", "f4": "F4", "e8m0": "F8_E8M0", "e4m3fnuz": "F8_E4M3FNUZ", "e5m2fnuz": "F8_E5M2FNUZ"}
+for name, e in header.items():
+    t = want[name].resolve_conj()
+    assert e["dtype"] == names[name], name
+    assert e["shape"] == ([3, 8] if name == "f4" else list(t.shape)), name
+    assert data[slice(*e["data_offsets"])] == t.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes(), name
+END
 "$python" make.py 2>/dev/null || { echo "FAILED torch cannot make the files"; exit 1; }
 
 for file in plain.pt nested.pt wrapped.pth; do
@@ -119,6 +143,9 @@ cmp -s legacy.safetensors legacy_new.safetensors || fail "equal content gives ot
 "$python" "$convert" extra.pt 2>err >out || fail "extra.pt"
 grep -qF "left out, no tensors: _extra_state, count" err || fail "what is left out is not named"
 [ "$(stat -c %a extra.safetensors)" = "$(printf %o $((0666 & ~0$(umask))))" ] || fail "the mode is not the umask's"
+"$python" "$convert" rare.pt 2>err >out || fail "rare.pt: $(cat err)"
+grep -qF "warptape does not read: c (C64), conj (C64)" err || fail "what warptape does not read is not named: $(cat err)"
+"$python" compare_rare.py rare.safetensors || fail "rare.pt: not what torch has"
 rm -f out err
 
 echo old >kept.safetensors
@@ -134,7 +161,7 @@ refused 3 "it holds more than tensors and plain values" whole.pt
 refused 3 "is a TorchScript archive" script.pt
 refused 3 "is a list, no state dict" list.pt
 refused 3 "no state dict is found in it; it has optimizer" none.pt
-refused 3 "tensor 'c' is complex64" complex.pt
+refused 3 "tensor 'c' is complex128, which the format does not have" complex.pt
 refused 3 "tensor 's' is sparse_coo" sparse.pt
 refused 3 "a tensor is named 1, which is no text" number.pt
 head -c 900 plain.pt >cut.pt
