@@ -21,7 +21,9 @@ inline constexpr u64 kDeflateRatio =
 // be unpacked, NotAvailable for gzip in a build without zlib and xz in one without liblzma.
 class Content {
  public:
-  explicit Content(const std::string& path, const ParseLimits& limits = {});
+  // `zlib`: the file is a zlib stream. Only its first two bytes would tell, with which text and
+  // numbers may begin too: the caller has to know.
+  explicit Content(const std::string& path, const ParseLimits& limits = {}, bool zlib = false);
   ~Content();
   Content(const Content&) = delete;
   Content& operator=(const Content&) = delete;
@@ -56,7 +58,7 @@ inline std::string_view text_of(const std::vector<u8>& bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 // At most its first `n` bytes (inflated), reading little more than these from the disk.
-std::vector<u8> read_first_bytes(const std::string& path, size_t n);
+std::vector<u8> read_first_bytes(const std::string& path, size_t n, bool zlib = false);
 // How many bytes read_bytes() would give; a packed file must be inflated for that.
 u64 content_size(const std::string& path);
 

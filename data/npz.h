@@ -24,7 +24,7 @@ WT_API Tensor read_npy(const std::string& path, const ParseLimits& limits = {});
 WT_API void write_npy(const std::string& path, const Tensor& t);
 
 // A zip archive of .npy files, stored or deflated. Only what the central directory lists is looked
-// at, and it must fill the file: encryption, zip64, archives in parts, members that overlap, bytes
+// at, and it must fill the file: encryption, archives in parts, members that overlap, bytes
 // between them, a comment that hides something and declared sizes that deflate cannot reach or that
 // ParseLimits::most_inflated() does not allow are refused. A member's name is never used as a path.
 class WT_API NpzFile {

@@ -22,10 +22,10 @@ struct TfRecordOptions {
   // A plain file that ends within a record ends before it: what a writer that was killed, or is
   // still at work, leaves. Wrong check sums stay errors.
   bool allow_partial_tail = false;
-  ParseLimits limits = {};  // max_bytes: one record, and what one gzip file may become
+  ParseLimits limits = {};  // max_bytes: one record, and what one packed file may become
 };
 
-// The records of one file, plain or gzip (by its content), in order. For one thread.
+// The records of one file, plain, gzip or zlib (by its content), in order. For one thread.
 class WT_API TfRecordReader {
  public:
   explicit TfRecordReader(const std::string& path, const TfRecordOptions& o = {});
@@ -34,7 +34,7 @@ class WT_API TfRecordReader {
   TfRecordReader& operator=(const TfRecordReader&) = delete;
 
   // False at the end. Both check sums are checked, that of the length before its bytes are asked
-  // for. DataError with path and byte (of a gzip file: of its content).
+  // for. DataError with path and byte (of a packed file: of its content).
   bool next(std::string& record);
   u64 offset() const;  // of the next record
 
@@ -82,7 +82,7 @@ struct TfRecordsOptions {
 
 // The tf.Examples of all files that `pattern` names ('*', '?', '[]' in the last part of the path),
 // in the order of their names. Plain files are read by an index of 8 bytes a record, made when they
-// are opened (which reads 12 bytes a record); gzip files have none and are held inflated, within
+// are opened (which reads 12 bytes a record); packed files have none and are held inflated, within
 // ParseLimits: pack large ones. Copies share these; any thread may read.
 class WT_API TfRecords {
  public:

@@ -13,8 +13,9 @@ std::string bytes_of(const InputFile& file, u64 offset, u64 most) {
   return bytes;
 }
 
-std::string pytorch(const InputFile& file, const std::string& how) {
-  return str("a PyTorch file", how, ", not safetensors; pickles are never read, for they can run ",
+std::string pytorch(const InputFile& file, const std::string& how,
+                    std::string_view wanted = "safetensors") {
+  return str("a PyTorch file", how, ", not ", wanted, "; pickles are never read, for they can run ",
              "code\n  Try tools/convert_pt.py ", printable(file.path(), 400));
 }
 
@@ -23,7 +24,7 @@ std::string zip(const InputFile& file, const std::string& head) {
   const u64 size = file.size();
   const std::string tail = bytes_of(file, size > kZipTail ? size - kZipTail : 0, kZipTail);
   for (const std::string& part : {head, tail})
-    if (part.find("data.pkl") != part.npos) return pytorch(file, " (a zip archive with a pickle)");
+    if (part.find("data.pkl") != part.npos) return pytorch_archive(file, "safetensors");
   if (tail.find(".npy") != tail.npos)
     return "an npz archive, not safetensors\n  Try data::NpzFile, or save the arrays as "
            "safetensors";
@@ -41,6 +42,14 @@ bool named_as_pytorch(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_pytorch_member(std::string_view name) {
+  return name == "data.pkl" || name.ends_with("/data.pkl");
+}
+
+std::string pytorch_archive(const InputFile& file, std::string_view wanted) {
+  return pytorch(file, " (a zip archive with a pickle)", wanted);
+}
 
 std::string kind_of_file(const InputFile& file) {
   using namespace std::string_view_literals;

@@ -14,6 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kNpyMagic = "\x93NUMPY";
+constexpr std::string_view kNpySpace = " \t\r\n";
 constexpr u64 kMaxNpyHeader = 65536;
 constexpr std::size_t kMaxNpyDims = 32;
 
@@ -31,7 +32,7 @@ void swap_bytes(char* p, u64 bytes, std::size_t item) {
 }
 
 // The header is a Python dictionary literal; this reads exactly the one that NumPy writes, with
-// its keys in any order.
+// its keys in any order, and white space and Python 2's long integers (3L) as NumPy reads them.
 class HeaderParser {
  public:
   HeaderParser(detail::NpyHeader& out, const std::string& label, std::string_view text, u64 base)
@@ -57,7 +58,7 @@ class HeaderParser {
       }
     }
     if (seen != 7) fail("the header needs descr, fortran_order and shape");
-    const std::size_t odd = text_.find_first_not_of(" \n", pos_);
+    const std::size_t odd = text_.find_first_not_of(kNpySpace, pos_);
     if (odd != text_.npos) pos_ = odd, fail("text after the header's closing brace");
   }
 
@@ -66,7 +67,7 @@ class HeaderParser {
     data_error(label_, base_ + pos_, message);
   }
   char peek() {
-    while (pos_ < text_.size() && text_[pos_] == ' ') ++pos_;
+    while (pos_ < text_.size() && kNpySpace.find(text_[pos_]) != kNpySpace.npos) ++pos_;
     return pos_ < text_.size() ? text_[pos_] : '\0';
   }
   bool accept(char c) {
@@ -137,6 +138,7 @@ class HeaderParser {
         fail("a size in the shape is not an integer from 0 to 2^63-1");
       }
       pos_ = static_cast<std::size_t>(result.ptr - text_.data());
+      if (pos_ < text_.size() && text_[pos_] == 'L') ++pos_;
       out_.shape.push_back(size);
       comma = accept(',');
     }

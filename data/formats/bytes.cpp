@@ -20,7 +20,7 @@ constexpr u64 kPiece = u64{1} << 20;
 constexpr u64 kXzMemory = u64{128} << 20;
 #endif
 
-enum class Packing { none, gzip, xz };
+enum class Packing { none, gzip, zlib, xz };
 Packing packing_of(const InputFile& file) {
   static constexpr u8 kXz[6] = {0xfd, '7', 'z', 'X', 'Z', 0};
   u8 magic[sizeof kXz] = {};
@@ -68,6 +68,7 @@ class Content::Unpacker {
   [[noreturn]] void fail(const std::string& message) const {
     data_error(file_.path(), at_ - left_, message);
   }
+  const char* format() const { return format_; }
 
   const u8* next_ = nullptr;
   size_t left_ = 0;
@@ -90,11 +91,12 @@ class Content::Unpacker {
 };
 
 #if WARPTAPE_HAS_ZLIB
-// One or more gzip members. The size in the trailer is not believed.
+// One or more gzip members, or zlib streams. The size in the trailer is not believed.
 class Content::Gzip final : public Unpacker {
  public:
-  Gzip(const InputFile& file, u64 most) : Unpacker(file, most, "gzip", "gunzip") {
-    if (inflateInit2(&z_, 15 + 16) != Z_OK) throw OutOfMemory("zlib has no memory");
+  Gzip(const InputFile& file, u64 most, bool zlib)
+      : Unpacker(file, most, zlib ? "zlib" : "gzip", zlib ? "zlib-flate -uncompress" : "gunzip") {
+    if (inflateInit2(&z_, zlib ? 15 : 15 + 16) != Z_OK) throw OutOfMemory("zlib has no memory");
   }
   ~Gzip() override { inflateEnd(&z_); }
 
@@ -110,11 +112,11 @@ class Content::Gzip final : public Unpacker {
     left_ = z_.avail_in;
     if (status == Z_STREAM_END) {
       ended_ = empty();
-      if (!ended_ && inflateReset(&z_) != Z_OK) fail("gzip member cannot be read");
+      if (!ended_ && inflateReset(&z_) != Z_OK) fail(str(format(), " data cannot be read"));
     } else if (status != Z_OK && status != Z_BUF_ERROR) {
-      fail(str("damaged gzip data: ", z_.msg ? z_.msg : "?"));
+      fail(str("damaged ", format(), " data: ", z_.msg ? z_.msg : "?"));
     } else if (empty() && z_.avail_out != 0) {
-      fail("the gzip data ends early (truncated download?)");
+      fail(str("the ", format(), " data ends early (truncated download?)"));
     }
     return room - z_.avail_out;
   }
@@ -124,8 +126,9 @@ class Content::Gzip final : public Unpacker {
 #else
 class Content::Gzip final : public Unpacker {
  public:
-  Gzip(const InputFile& file, u64) : Unpacker(file, 0, "", "") {
-    no_library(file, "gzip", "zlib", "zlib", "gunzip");
+  Gzip(const InputFile& file, u64, bool zlib) : Unpacker(file, 0, "", "") {
+    no_library(file, zlib ? "zlib data" : "gzip", "zlib", "zlib",
+               zlib ? "zlib-flate -uncompress" : "gunzip");
   }
 
  private:
@@ -193,19 +196,19 @@ class Content::Xz final : public Unpacker {
 };
 #endif
 
-Content::Content(const std::string& path, const ParseLimits& limits) : file_(path) {
+Content::Content(const std::string& path, const ParseLimits& limits, bool zlib) : file_(path) {
   if (file_.size() > limits.max_bytes)
     data_error(path, 0,
                str("the file has ", file_.size(), " bytes, the limit is ", limits.max_bytes));
   most_ = file_.size();
-  const Packing packing = packing_of(file_);
+  const Packing packing = zlib ? Packing::zlib : packing_of(file_);
   if (packing == Packing::none) return;
   most_ = limits.most_inflated(file_.size());
-  if (packing == Packing::gzip) {
-    unpacker_ = std::make_unique<Gzip>(file_, most_);
-    most_ = std::min(file_.size() * kDeflateRatio, most_);
-  } else {
+  if (packing == Packing::xz) {
     unpacker_ = std::make_unique<Xz>(file_, most_);
+  } else {
+    unpacker_ = std::make_unique<Gzip>(file_, most_, zlib);
+    most_ = std::min(file_.size() * kDeflateRatio, most_);
   }
 }
 
@@ -256,8 +259,8 @@ std::vector<u8> read_text(const std::string& path, const ParseLimits& limits) {
   }
 }
 
-std::vector<u8> read_first_bytes(const std::string& path, size_t n) {
-  Content file(path, {.max_bytes = ~u64{0}});
+std::vector<u8> read_first_bytes(const std::string& path, size_t n, bool zlib) {
+  Content file(path, {.max_bytes = ~u64{0}}, zlib);
   std::vector<u8> bytes;
   file.append(bytes, n);
   return bytes;

@@ -32,6 +32,7 @@ namespace {
 constexpr u64 kLmdbMagicAt = 16, kLmdbVersionAt = 20, kLmdbPageSizeAt = 40, kLmdbLastPageAt = 136,
               kLmdbMeta = 152;
 constexpr u32 kLmdbMagic = 0xBEEFC0DE;
+constexpr u64 kLmdbOneMagicAt = 24;  // of LMDB 1.0, whose pages have eight bytes more before it
 
 template <class T>
 T meta_number(const char* page, u64 at) {
@@ -45,7 +46,12 @@ void check_lmdb_meta(const InputFile& file, u64 at, u32 page_size) {
   char meta[kLmdbMeta];
   file.read(at, meta, sizeof meta, "a meta page");
   const std::string& path = file.path();
-  if (const u32 magic = meta_number<u32>(meta, kLmdbMagicAt); magic != kLmdbMagic)
+  const u32 magic = meta_number<u32>(meta, kLmdbMagicAt);
+  if (magic != kLmdbMagic && meta_number<u32>(meta, kLmdbOneMagicAt) == kLmdbMagic)
+    data_error(path, at + kLmdbOneMagicAt,
+               str("a file of LMDB 1.0 (format ", meta_number<u32>(meta, kLmdbOneMagicAt + 4),
+                   "); those of 0.9 are read\n  Try mdb_dump of LMDB 1.0, and mdb_load of 0.9"));
+  if (magic != kLmdbMagic)
     data_error(path, at + kLmdbMagicAt, str("no LMDB file: its magic is ", magic));
   if (const u32 version = meta_number<u32>(meta, kLmdbVersionAt); version != 1)
     data_error(path, at + kLmdbVersionAt, str("version ", version, ", only 1 is read"));

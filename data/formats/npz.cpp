@@ -6,6 +6,7 @@
 #include "warptape/config.h"
 #include "warptape/core/build_info.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/files/file_kind.h"
 #include "warptape/core/files/file_shape.h"
 #include "warptape/core/npy.h"
 #include "warptape/core/suggest.h"
@@ -184,43 +185,22 @@ NpzFile::NpzFile(const std::string& path, const ParseLimits& limits)
 
 void NpzFile::read_directory() {
   const std::string& path = file_.path();
-  const u64 size = file_.size();
   u8 magic[4] = {};
   file_.read(0, magic, 4, "the magic number");
   if (little<u32>(magic) != kLocalMagic && little<u32>(magic) != kEndMagic)
     data_error(path, 0, "not an .npz file: it does not start as a zip archive does");
-  // np.savez writes no comment, so the end record is the last 22 bytes; one with a comment could
-  // hide a second directory in it.
-  u8 end[kEndSize] = {};
-  if (size < kEndSize)
-    data_error(path, size, "no room for the zip directory (truncated download?)");
-  const u64 end_at = size - kEndSize;
-  file_.read(end_at, end, kEndSize, "the end of the zip directory");
-  if (little<u32>(end) != kEndMagic)
-    data_error(path, end_at, "the zip directory does not end here (truncated download?)");
-  const u16 disk = little<u16>(end + 4), first_disk = little<u16>(end + 6);
-  const u16 here = little<u16>(end + 8), total = little<u16>(end + 10);
-  const u64 bytes = little<u32>(end + 12), start = little<u32>(end + 16);
-  if (disk || first_disk || here != total) data_error(path, end_at, "a zip archive in parts");
-  if (total == 0xffff || bytes == 0xffffffff || start == 0xffffffff)
-    data_error(path, end_at, "zip64 is not read (an archive of 4 GiB or 65535 members and more)");
-  if (little<u16>(end + 20) != 0)
-    data_error(path, end_at + 20, "the zip archive claims a comment, which is not there");
-  if (start + bytes != end_at)
-    data_error(path, end_at + 12,
-               str("the zip directory of ", bytes, " bytes at byte ", start,
-                   " does not reach byte ", end_at));
+  const auto [start, bytes, total] = find_zip_directory(file_);
   if (bytes > limits_.max_header || total > limits_.max_items)
-    data_error(path, end_at + 10,
+    data_error(path, start,
                str("a zip directory of ", total, " members and ", bytes,
                    " bytes passes the limits of ", limits_.max_items, " and ", limits_.max_header));
   if (bytes < total * kEntrySize)
-    data_error(path, end_at + 10,
+    data_error(path, start,
                str("the zip directory claims ", total, " members in ", bytes, " bytes"));
   std::vector<u8> directory(static_cast<size_t>(bytes));
   file_.read(start, directory.data(), bytes, "the zip directory");
   u64 at = 0;
-  for (u16 i = 0; i < total; ++i) {
+  for (u64 i = 0; i < total; ++i) {
     Member m = parse_entry(directory, at, start);
     std::string name = m.file_name;
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
@@ -254,10 +234,16 @@ NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, 
   const auto refuse = [&](const std::string& why) {
     data_error(path, entry, "member '" + printable(m.file_name) + "' " + why);
   };
+  if (is_pytorch_member(m.file_name))
+    data_error(path, 0, "this is " + pytorch_archive(file_, "an npz archive"));
+  if ((m.size == 0xffffffff || m.packed == 0xffffffff || m.at == 0xffffffff) &&
+      !widen_zip_entry(p + kEntrySize + name, extra, {&m.size, &m.packed, &m.at}))
+    refuse("is zip64 and does not say how large it is");
+  if (m.at > base || m.packed > base - m.at)
+    refuse(str("of ", m.packed, " bytes at byte ", m.at, " reaches into the directory"));
   if (m.flags & kEncrypted) refuse("is encrypted");
   if (m.method != kStored && m.method != kDeflated)
     refuse(str("is packed by method ", m.method, "; stored (0) and deflated (8) are read"));
-  if (m.packed == 0xffffffff || m.size == 0xffffffff || m.at == 0xffffffff) refuse("is zip64");
   if (little<u16>(p + 34) != 0) refuse("is in another part of the archive");
   if (m.method == kStored && m.packed != m.size)
     refuse(str("is stored, yet has ", m.packed, " bytes for ", m.size));
@@ -268,7 +254,7 @@ NpzFile::Member NpzFile::parse_entry(const std::vector<u8>& directory, u64& at, 
   if (const u64 most = limits_.most_inflated(m.packed); m.method == kDeflated && m.size > most)
     refuse(str("of ", m.packed, " bytes claims ", m.size, " inflated, the limit is ", most,
                " (ParseLimits::max_inflated)"));
-  if (m.at > base || kLocalSize + m.packed > base - m.at)
+  if (kLocalSize + m.packed > base - m.at)
     refuse(str("of ", m.packed, " bytes at byte ", m.at, " reaches into the directory"));
   return m;
 }

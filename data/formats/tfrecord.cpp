@@ -19,13 +19,17 @@ namespace {
 
 constexpr u64 kTfHead = 12, kTfFoot = 4;
 
+u32 tf_crc_of_length(const char* head) {
+  u32 crc;
+  std::memcpy(&crc, head + 8, 4);
+  return crc;
+}
+
 // The length that a record's head says. DataError for a wrong check sum.
 u64 tf_length(const char* head, const std::string& path, u64 at) {
   u64 length;
-  u32 crc;
   std::memcpy(&length, head, 8);
-  std::memcpy(&crc, head + 8, 4);
-  if (crc != masked_crc32c(head, 8))
+  if (tf_crc_of_length(head) != masked_crc32c(head, 8))
     data_error(path, at, "not a TFRecord: the check sum of a record's length is wrong");
   return length;
 }
@@ -52,6 +56,21 @@ void check_tf_bytes(std::string_view record, const char* foot, const std::string
 
 }  // namespace
 
+bool begins_with_tfrecord(std::string_view head) {
+  return head.size() >= kTfHead && tf_crc_of_length(head.data()) == masked_crc32c(head.data(), 8);
+}
+
+// RFC 1950, 2.2: deflate with a window of 32 KiB, no dictionary, and check bits.
+bool is_zlib_tfrecord(const std::string& path) {
+  const InputFile file(path);
+  char head[kTfHead] = {};
+  const u64 n = std::min<u64>(file.size(), kTfHead);
+  file.read(0, head, n, "a record's length");
+  const unsigned first = u8(head[0]), second = u8(head[1]);
+  return n > 1 && first == 0x78 && !(second & 0x20) && (first << 8 | second) % 31 == 0 &&
+         !begins_with_tfrecord({head, n});
+}
+
 std::vector<std::string> files_of_pattern(const std::string& pattern) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -75,7 +94,7 @@ struct TfRecordReader::Impl {
   std::vector<u8> bytes{};
 
   Impl(const std::string& path, const TfRecordOptions& options)
-      : file(path, options.limits), o(options) {}
+      : file(path, options.limits, is_zlib_tfrecord(path)), o(options) {}
 
   bool end() {
     done = true;
@@ -149,7 +168,7 @@ void TfRecordWriter::finish() {
 }
 
 struct TfRecords::Impl {
-  // A plain file's offsets, the end behind the last; or a gzip file's records.
+  // A plain file's offsets, the end behind the last; or a packed file's records.
   struct File {
     std::optional<InputFile> file{};
     std::string path{};
@@ -194,7 +213,7 @@ struct TfRecords::Impl {
   }
   File open(const std::string& path) const {
     File f{.file = InputFile(path), .path = path};
-    if (Content(path, o.limits).size()) {
+    if (Content(path, o.limits, is_zlib_tfrecord(path)).size()) {
       index(f);
       return f;
     }

@@ -1,6 +1,8 @@
 // What reading and writing of npz archives share. Internal.
 #pragma once
-#include "warptape/core/types.h"
+#include <initializer_list>
+
+#include "warptape/core/input_file.h"
 
 namespace wt::data {
 
@@ -12,5 +14,15 @@ inline constexpr u16 kStored = 0, kDeflated = 8;
 inline constexpr u16 kEncrypted = 1, kDescribed = 8;  // flags
 
 u32 crc32_of(u32 crc, const void* data, u64 bytes);
+
+// Bytes [start, start + bytes) of the file; nothing but the records of the end may follow.
+struct ZipDirectory {
+  u64 start = 0, bytes = 0, members = 0;
+};
+// DataError for what does not end as an archive does, also with zip64's records.
+ZipDirectory find_zip_directory(const InputFile& file);
+// Those of an entry's `numbers` (size, packed size, place) that are all ones become what zip64 says
+// in the entry's extra fields; false where it does not.
+bool widen_zip_entry(const u8* extra, u64 bytes, std::initializer_list<u64*> numbers);
 
 }  // namespace wt::data

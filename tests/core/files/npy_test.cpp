@@ -68,6 +68,20 @@ TEST_CASE("npy: big-endian elements are swapped, Fortran order shows in the stri
   CHECK(npy.strides() == std::vector<wt::i64>{1, 2});
 }
 
+TEST_CASE("npy: Python 2's long integers, tabs and line ends, as NumPy reads them") {
+  const TempDir dir;
+  for (const char* header :
+       {"{'descr': '<i2', 'fortran_order': False, 'shape': (2L, 3L), }",
+        "{'descr':\t'<i2',\t'fortran_order': False, 'shape':\t(2,\t3L)\t}\t",
+        "{\n'descr': '<i2',\r\n'fortran_order': False, 'shape': (2 ,\n3)}\n \n"}) {
+    spit(dir / "f", npy_file(header, std::string(12, 'x')));
+    CHECK(NpyFile::open(dir / "f").shape() == std::vector<wt::i64>{2, 3});
+  }
+  spit(dir / "f", npy_file("{'descr': '<i2', 'fortran_order': False, 'shape': (6L,), }",
+                           std::string(12, 'x')));
+  CHECK(NpyFile::open(dir / "f").shape() == std::vector<wt::i64>{6});
+}
+
 TEST_CASE("npy: versions 2 and 3 have a longer header length") {
   for (const char version : {'\2', '\3'}) {
     std::string file = std::string("\x93NUMPY") + version + '\0';
@@ -169,6 +183,8 @@ TEST_CASE("npy: every foreign or damaged header has its refusal") {
       {"{'descr': '<i2', 'fortran_order': False, }", "needs descr"},
       {"{'descr': '<i2', 'descr': '<i2', 'shape': (1,), }", "'descr' twice"},
       {"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), 'x': 1}", "unknown key 'x'"},
+      {"{'descr': '<i2', 'fortran_order': False, 'shape': (1LL,)}", "expected ',' in the shape"},
+      {"{'descr': '<i2', 'fortran_order': False, 'shape': (L,)}", "not an integer"},
       {"{'descr': '<i2', 'fortran_order': False, 'shape': (1,), } x", "after the header"},
       {"__import__('os')", "expected '{'"},
       {"", "expected '{'"},

@@ -198,7 +198,10 @@ TEST_CASE("npz: every trick of a zip archive has its refusal") {
       {patched<char>(good, 30, 'y'), "differs from its entry"},
       {patched<u16>(good, 28, 60000), "is cut short"},
       {patched<u16>(good, end + 4, 1), "in parts"},
-      {patched<u16>(patched<u16>(good, end + 8, 0xffff), end + 10, 0xffff), "zip64 is not read"},
+      {patched<u16>(patched<u16>(good, end + 8, 0xffff), end + 10, 0xffff),
+       "zip64, and its record is not there"},
+      {patched<u32>(good, end + 12, 0xffffffff), "zip64, and its record is not there"},
+      {patched<u32>(good, end + 16, 0xffffffff), "zip64, and its record is not there"},
       {patched<u16>(patched<u16>(good, end + 8, 2), end + 10, 2), "claims 2 members in 51 bytes"},
       {patched<u16>(patched<u16>(good, end + 8, 0), end + 10, 0), "after the last entry"},
       {patched<u32>(good, end + 16, 3), "does not reach byte"},
@@ -245,6 +248,95 @@ TEST_CASE("npz: every trick of a zip archive has its refusal") {
   twice = patched<u16>(patched<u16>(twice, twice.size() - 14, 2), twice.size() - 12, 2);
   twice = patched<u32>(twice, twice.size() - 10, 102);
   CHECK(mentions(refusal(twice), "the archive has 'x' twice"));
+}
+
+namespace {
+
+// The archive as a writer of zip64 leaves it: wide numbers of the entry in its extra field where
+// `entry`, and of the directory always, as some write them, the narrow ones also where `narrow`.
+std::string wide_archive(const std::string& good, bool wide_entry, bool narrow) {
+  const auto word = [](u64 v, size_t n) {
+    return std::string(reinterpret_cast<const char*>(&v), n);
+  };
+  const size_t at = good.size() - kEntry, end = good.size() - kEnd;
+  const u64 bytes = at - 30 - 5;
+  std::string entry = good.substr(at, end - at);
+  if (wide_entry) {
+    for (const size_t field : {20, 24, 42}) entry = patched<u32>(entry, field, 0xffffffff);
+    entry = patched<u16>(entry, 30, 6 + 28);  // an extra field of another kind before it
+    entry += std::string("ux\2\0ab", 6) + word(1, 2) + word(24, 2) + word(bytes, 8) +
+             word(bytes, 8) + word(0, 8);
+  }
+  const std::string record = std::string("PK\6\6", 4) + word(44, 8) + word(45, 2) + word(45, 2) +
+                             word(0, 8) + word(1, 8) + word(1, 8) + word(entry.size(), 8) +
+                             word(at, 8),
+                    locator = std::string("PK\6\7", 4) + word(0, 4) + word(at + entry.size(), 8) +
+                              word(1, 4),
+                    ones(12, '\xff');
+  const std::string last =
+      std::string("PK\5\6\0\0\0\0", 8) +
+      (narrow ? word(1, 2) + word(1, 2) + word(entry.size(), 4) + word(at, 4) : ones) + word(0, 2);
+  return good.substr(0, at) + entry + record + locator + last;
+}
+
+}  // namespace
+
+TEST_CASE("npz: zip64, which holds 4 GiB and 65535 members and more") {
+  const std::string good = small_archive();
+  std::string want;
+  REQUIRE(refusal(good, {}, &want) == "");
+  for (const bool wide_entry : {false, true})
+    for (const bool narrow : {false, true}) {
+      const std::string wide = wide_archive(good, wide_entry, narrow);
+      std::string got;
+      CHECK(refusal(wide, {}, &got) == "");
+      CHECK(got == want);
+      for (size_t n = 0; n < wide.size(); ++n) REQUIRE(refusal(wide.substr(0, n)) != "");
+      for (size_t bit = 0; bit < 8 * wide.size(); ++bit) {
+        std::string flipped = wide, content;
+        flipped[bit / 8] ^= char(1 << bit % 8);
+        if (refusal(flipped, {}, &content) == "") REQUIRE(content.size() == want.size());
+      }
+    }
+  const std::string wide = wide_archive(good, true, false);
+  const size_t end = wide.size() - kEnd, locator = end - 20, record = locator - 56,
+               entry = good.size() - kEntry, extra = entry + 46 + 5 + 6;
+  const std::pair<std::string, std::string> cases[] = {
+      {patched<u32>(wide, locator, 0), "its record is not there"},
+      {patched<u64>(wide, locator + 8, record - 1), "its record is not there"},
+      {patched<u64>(wide, record + 4, 45), "its record is not there"},
+      {patched<u64>(wide, record + 24, 2), "in parts"},
+      {patched<u32>(wide, locator + 16, 2), "in parts"},
+      {patched<u64>(wide, record + 40, ~u64{0}), "does not reach byte"},
+      {patched<u64>(wide, record + 48, ~u64{0}), "does not reach byte"},
+      {patched<u64>(patched<u64>(wide, record + 24, ~u64{0}), record + 32, ~u64{0}),
+       "passes the limits"},
+      {patched<u16>(wide, extra, 2), "is zip64 and does not say how large it is"},
+      {patched<u16>(wide, extra + 2, 16), "is zip64 and does not say how large it is"},
+      {patched<u64>(wide, extra + 4, ~u64{0}), "is stored, yet has"},
+      {patched<u64>(wide, extra + 12, ~u64{0}), "reaches into the directory"},
+      {patched<u64>(wide, extra + 20, ~u64{0}), "reaches into the directory"},
+      {patched<u32>(wide_archive(good, true, true), end + 12, 7), "differ"},
+  };
+  for (const auto& [file, message] : cases) {
+    CAPTURE(message);
+    CHECK(mentions(refusal(file), message));
+  }
+}
+
+TEST_CASE("npz: an archive of torch.save is told by its member, and what to do") {
+  std::string file = small_archive();
+  // The array's name becomes that of the pickle, in both places.
+  for (size_t at; (at = file.find("x.npy")) != file.npos;) file.replace(at, 5, "f/data.pkl");
+  for (const size_t header : {size_t{26}, file.size() - kEnd - 56 + 28})
+    file = patched<u16>(file, header, 10);
+  file = patched<u32>(patched<u32>(file, file.size() - 10, 56), file.size() - 6,
+                      u32(file.size() - kEnd - 56));
+  for (const std::string& f : {file, patched<u32>(file, file.size() - kEnd - 56 + 16, 0)}) {
+    const std::string why = refusal(f);
+    CHECK(mentions(why, "a PyTorch file (a zip archive with a pickle), not an npz archive"));
+    CHECK(mentions(why, "Try tools/convert_pt.py"));
+  }
 }
 
 TEST_CASE("npz: a deflated member may become what a gzip file may") {

@@ -152,6 +152,47 @@ TEST_CASE("tfrecord: cut at any byte or one bit flipped, a file is refused") {
   }
 }
 
+#if WARPTAPE_HAS_ZLIB
+// RFC 1950: a head of two bytes, stored blocks, Adler-32.
+static std::string zlib_stored(const std::string& head, std::string_view content) {
+  const auto n = u16(content.size()), other = u16(~n);
+  u32 a = 1, b = 0;
+  for (const char c : content) a = (a + u8(c)) % 65521, b = (b + a) % 65521;
+  return head + '\x01' + char(n) + char(n >> 8) + char(other) + char(other >> 8) +
+         std::string(content) + char(b >> 8) + char(b) + char(a >> 8) + char(a);
+}
+
+TEST_CASE("tfrecord: TensorFlow's ZLIB is read, and told from a plain file that begins like it") {
+  const TempDir dir;
+  const std::string plain = slurp(tf_file(dir, 4));
+  const std::vector<std::string> want = records_of(dir / "f");
+  for (const std::string head : {"\x78\x01", "\x78\x5e", "\x78\x9c", "\x78\xda"}) {
+    const std::string packed = zlib_stored(head, plain);
+    spit(dir / "z", packed);
+    CHECK(records_of(dir / "z") == want);
+    const data::TfRecords set(dir / "z");
+    CHECK(set.size() == 4);
+    CHECK(set.bytes(2) == want[2]);
+    for (size_t n = 1; n < packed.size(); ++n) {
+      spit(dir / "z", packed.substr(0, n));
+      REQUIRE_THROWS_AS(records_of(dir / "z"), DataError);
+    }
+    std::string bad = packed;
+    bad.back() ^= 1;
+    spit(dir / "z", bad);
+    CHECK(mentions(message_of([&] { records_of(dir / "z"); }), "damaged zlib data"));
+  }
+  // A plain file whose first record has 0x9c78 bytes.
+  data::TfRecordWriter w(dir / "like");
+  const std::string record(0x9c78, 'x');
+  w.add(record);
+  w.finish();
+  REQUIRE(slurp(dir / "like").starts_with("\x78\x9c"));
+  CHECK(records_of(dir / "like") == std::vector<std::string>{record});
+  CHECK(data::TfRecords(dir / "like").bytes(0) == record);
+}
+#endif
+
 TEST_CASE("tfrecord: limits, and a file that shrinks or changes while it is open") {
   const TempDir dir;
   const std::string path = tf_file(dir, 5);

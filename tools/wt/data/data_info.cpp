@@ -213,13 +213,13 @@ void image_folder(DataInfo& info) {
 }
 
 void mesh(DataInfo& info) {
-  const std::vector<u8> head = data::read_first_bytes(info.path, 4);
+  const std::vector<u8> head = data::read_first_bytes(info.path, 16);
   const std::string_view first = data::text_of(head);
   info.packed = packing_of(info.path);
   data::Mesh m;
   if (first.starts_with("ply"))
     m = data::read_ply(info.path);
-  else if (first.starts_with("OFF"))
+  else if (begins_as_off(first))
     m = data::read_off(info.path);
   else
     m = data::read_mesh(info.path);

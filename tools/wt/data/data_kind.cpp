@@ -5,11 +5,11 @@
 #include <filesystem>
 
 #include "warptape/core/error.h"
-#include "warptape/core/files/crc32c.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
 #include "warptape/data/bytes.h"
 #include "warptape/data/image.h"
+#include "warptape/data/tfrecord_parts.h"
 
 namespace wt::tools {
 namespace {
@@ -40,9 +40,13 @@ bool is_idx(std::string_view h) {
   return h.size() >= 8 && h[0] == 0 && h[1] == 0 && u8(h[2]) >= 8 && u8(h[2]) <= 14 && h[3] >= 1 &&
          h[3] <= 8;
 }
-// A record's length and its own check sum (data/tfrecord.h).
-bool is_tfrecord(std::string_view h) {
-  return h.size() >= 12 && number32(h, 8) == masked_crc32c(h.data(), 8);
+bool is_tfrecord(const std::string& path) {
+  try {
+    const bool zlib = data::is_zlib_tfrecord(path);
+    return data::begins_with_tfrecord(data::text_of(data::read_first_bytes(path, 12, zlib)));
+  } catch (const DataError&) {
+    return false;  // two bytes of another file that zlib's begin with
+  }
 }
 bool is_safetensors(std::string_view h) {
   return h.size() >= 9 && number32(h, 4) == 0 && number32(h, 0) >= 2 && h[8] == '{';
@@ -79,18 +83,19 @@ std::string first_of(const std::vector<u8>& head) {
 
 DataKind file_kind(const std::string& path) {
   const std::string raw = raw_head(path, 32);
-  if (number32(raw, 16) == 0xBEEFC0DE) return DataKind::lmdb;
+  for (const size_t magic_at : {16, 24})  // of LMDB 0.9 and 1.0
+    if (number32(raw, magic_at) == 0xBEEFC0DE) return DataKind::lmdb;
   const std::vector<u8> bytes = data::read_first_bytes(path, kHead);
   const std::string_view head = data::text_of(bytes);
   if (head.starts_with("\x93NUMPY")) return DataKind::npy;
   if (head.starts_with("PK\x03\x04") || head.starts_with("PK\x05\x06")) return DataKind::npz;
   if (head.starts_with(std::string_view("\x89WTS\r\n\x1a\n", 8))) return DataKind::shards;
   if (!image_format_of(head).empty()) return DataKind::image;
-  if (is_tfrecord(head)) return DataKind::tfrecord;
+  if (is_tfrecord(path)) return DataKind::tfrecord;
   if (is_idx(head)) return DataKind::idx;
   if (number32(head, 0) == 20240520) return DataKind::tokens;  // llm.c
   if (is_safetensors(head)) return DataKind::safetensors;
-  if (head.starts_with("ply\n") || head.starts_with("ply\r") || head.starts_with("OFF"))
+  if (head.starts_with("ply\n") || head.starts_with("ply\r") || begins_as_off(head))
     return DataKind::mesh;
   if (is_text(head, bytes.size() < kHead)) {
     if (ends_with(path, {".obj", ".off", ".xyz"})) return DataKind::mesh;
@@ -130,8 +135,7 @@ DataKind folder_kind(const std::string& path) {
   bool records = false;
   for (const fs::path& p : all)
     if (fs::is_regular_file(p, ignored)) {
-      const std::vector<u8> head = data::read_first_bytes(p.string(), 12);
-      if (!is_tfrecord(data::text_of(head)))
+      if (!is_tfrecord(p.string()))
         throw DataError(str(printable_path(path), ": a folder in which nothing is known, ",
                             printable(p.filename().string()), " for example; ", kKnown,
                             "\n  Try its files one by one"));
@@ -156,6 +160,13 @@ DataKind data_kind_of(const std::string& path) {
   return fs::is_directory(path, ignored) ? folder_kind(path) : file_kind(path);
 }
 
+bool begins_as_off(std::string_view head) {
+  for (const std::string_view has : {"ST", "C", "N"})
+    if (head.starts_with(has)) head.remove_prefix(has.size());
+  return head.starts_with("OFF") && head.size() > 3 &&
+         (std::isspace(u8(head[3])) || std::isdigit(u8(head[3])));
+}
+
 std::string_view image_format_of(std::string_view head) {
   const auto format = data::image_format(head);
   // Text may begin with P5, too.
@@ -175,6 +186,7 @@ std::string raw_head(const std::string& path, u64 n) {
 std::string packing_of(const std::string& path) {
   const std::string head = raw_head(path, 6);
   if (head.starts_with("\x1f\x8b")) return "gzip";
+  if (data::is_zlib_tfrecord(path)) return "zlib";
   return head == std::string_view(
                      "\xfd"
                      "7zXZ\0",

@@ -37,9 +37,12 @@ const char* kind_name(DataKind kind);
 // the list of what is.
 DataKind data_kind_of(const std::string& path);
 
+// Whether a file that begins so is an OFF mesh: also with letters for what a vertex has beside its
+// place before the word, and a count joined to it.
+bool begins_as_off(std::string_view head);
 // An image's format by its first bytes: "JPEG", "PNG", "WebP", "PPM"; empty for another.
 std::string_view image_format_of(std::string_view head);
-// The first bytes as they lie, and "gzip", "xz" or "" by them.
+// The first bytes as they lie, and "gzip", "zlib" (of TFRecord files), "xz" or "" by them.
 std::string raw_head(const std::string& path, u64 n);
 std::string packing_of(const std::string& path);
 
