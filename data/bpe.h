@@ -33,7 +33,8 @@ struct BpeOptions {
 };
 
 // Byte-pair encoding over bytes (Sennrich et al. 2016; Radford et al. 2019, "GPT-2"): any bytes can
-// be encoded, and decode() gives them back.
+// be encoded (unless load_gpt2() has read a vocabulary that lacks some), and decode() gives them
+// back.
 //
 // Merges do not cross the pieces that text is cut into first: GPT-2's, 's|'t|'re|'ve|'m|'ll|'d,
 // ` ?letters`, ` ?digits`, ` ?others`, white space without its last character before a word, white
@@ -53,15 +54,17 @@ class WT_API BpeTokenizer {
                                   const ParseLimits& limits = {});
   // What save() wrote. Throws DataError with path, byte and line: strict, nothing may follow.
   static BpeTokenizer load(const std::string& path, const ParseLimits& limits = {});
-  // GPT-2's merges.txt and vocab.json (encoder.json). Tokens that no merge makes are specials.
-  // Throws DataError as load() does.
+  // GPT-2's merges.txt and vocab.json (encoder.json). Tokens that no merge makes are specials. A
+  // vocabulary may lack some of the 256 bytes, as the tokenizers library trains it without
+  // initial_alphabet: encode() throws where it meets one. Throws DataError as load() does.
   static BpeTokenizer load_gpt2(const std::string& merges, const std::string& vocab,
                                 const ParseLimits& limits = {});
   // A text file, written whole or not at all. Throws CheckpointError.
   void save(const std::string& path) const;
 
   i64 vocab_size() const { return i64(tokens_.size()); }
-  // Special tokens in the text are text like any other: it may come from a stranger.
+  // Special tokens in the text are text like any other: it may come from a stranger. Throws
+  // UsageError for a byte that has no token, with its place.
   std::vector<i64> encode(std::string_view text) const;
   // Special tokens become their ids; the longest of those that begin at one place.
   std::vector<i64> encode_with_specials(std::string_view text) const;
@@ -87,9 +90,11 @@ class WT_API BpeTokenizer {
   BpeTokenizer() = default;
   void add_merge(const Merge& m);
   void add_special(std::string text, i64 id);
+  // Throws for a byte without a token, of text that begins at `begin` of a larger one.
+  void check_bytes(std::string_view text, size_t begin) const;
   void encode_piece(std::string_view piece, std::vector<i64>& ids) const;
 
-  std::array<i64, 256> byte_ids_{};
+  std::array<i64, 256> byte_ids_{};  // -1: there is no token for it
   std::vector<Merge> merges_;
   std::unordered_map<u64, i64> ranks_;  // of the merges, by left id << 32 | right id
   std::vector<std::string> tokens_;     // by id

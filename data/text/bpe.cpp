@@ -143,7 +143,17 @@ void BpeTokenizer::encode_piece(std::string_view piece, std::vector<i64>& ids) c
     ids.push_back(symbols[size_t(i)].id);
 }
 
+void BpeTokenizer::check_bytes(std::string_view text, size_t begin) const {
+  if (std::find(byte_ids_.begin(), byte_ids_.end(), -1) == byte_ids_.end()) return;
+  for (size_t i = 0; i < text.size(); ++i)
+    if (byte_ids_[u8(text[i])] < 0)
+      throw UsageError(str("[BpeTokenizer] byte ", int(u8(text[i])), " at ", begin + i,
+                           " has no token: the vocabulary was trained on text without it, and not "
+                           "with all bytes (the tokenizers library's initial_alphabet)"));
+}
+
 std::vector<i64> BpeTokenizer::encode(std::string_view text) const {
+  check_bytes(text, 0);
   std::vector<i64> ids;
   // Words come again and again: where each was first encoded to.
   std::unordered_map<std::string_view, std::pair<size_t, size_t>> known;
@@ -167,6 +177,7 @@ std::vector<i64> BpeTokenizer::encode(std::string_view text) const {
 std::vector<i64> BpeTokenizer::encode_with_specials(std::string_view text) const {
   std::vector<i64> ids;
   const auto append = [&](std::string_view part) {
+    check_bytes(part, size_t(part.data() - text.data()));
     const std::vector<i64> more = encode(part);
     ids.insert(ids.end(), more.begin(), more.end());
   };

@@ -1,14 +1,14 @@
 // Tokenizers in files: our own text format, and GPT-2's pair.
 //
 //   warptape bpe 1
-//   bytes ID ID ...             256 of them, of the bytes 0 to 255
+//   bytes ID ID ...             256 of them, of the bytes 0 to 255; - for one without a token
 //   merges N
 //   LEFT RIGHT ID               N lines; both sides are known before
 //   specials M
 //   ID "text"                   M lines, JSON strings
 //   end
 //
-// Every id in [0, 256 + N + M) is there once.
+// Every id below the number of tokens is there once.
 #include <algorithm>
 #include <map>
 
@@ -76,7 +76,7 @@ std::unordered_map<std::string, i64> read_vocab(const std::string& path, const P
 
 void BpeTokenizer::save(const std::string& path) const {
   std::string text = str(kFirstLine, "\nbytes");
-  for (const i64 id : byte_ids_) text += str(" ", id);
+  for (const i64 id : byte_ids_) text += id < 0 ? std::string(" -") : str(" ", id);
   text += str("\nmerges ", merges_.size(), "\n");
   for (const Merge& m : merges_) text += str(m.left, " ", m.right, " ", m.id, "\n");
   text += str("specials ", specials_.size(), "\n");
@@ -115,8 +115,8 @@ BpeTokenizer BpeTokenizer::load(const std::string& path, const ParseLimits& limi
   if (words.size() != 257 || words[0] != "bytes")
     lines.fail(line, str("expected 'bytes' and 256 ids, got ", words.size(), " words"));
   for (size_t b = 0; b < 256; ++b) {
-    t.byte_ids_[b] = read_id(words[b + 1]);
-    t.tokens_[size_t(t.byte_ids_[b])] = char(b);
+    t.byte_ids_[b] = words[b + 1] == "-" ? -1 : read_id(words[b + 1]);
+    if (t.byte_ids_[b] >= 0) t.tokens_[size_t(t.byte_ids_[b])] = char(b);
   }
   line = lines.require("the merges");
   const u64 most = std::min(limits.max_items, u64(bytes.size()));
@@ -168,12 +168,13 @@ BpeTokenizer BpeTokenizer::load_gpt2(const std::string& merges, const std::strin
                                   ? std::string(1, char(seen))
                                   : std::string{char(0xC0 | seen >> 6), char(0x80 | (seen & 63))};
     const auto found = ids.find(token);
-    if (found == ids.end())
-      data_error(vocab, 0, str("no token for byte ", int(byte), ", '", printable(token), "'"));
-    t.byte_ids_[byte] = found->second;
+    t.byte_ids_[byte] = found == ids.end() ? -1 : found->second;
+    if (found == ids.end()) continue;
     t.tokens_[size_t(found->second)] = char(byte);
     made[size_t(found->second)] = true;
   }
+  if (std::none_of(t.byte_ids_.begin(), t.byte_ids_.end(), [](i64 id) { return id >= 0; }))
+    data_error(vocab, 0, "no token for any byte: this is no vocabulary in the form of GPT-2's");
   const std::vector<u8> bytes = read_text(merges, limits);
   Lines lines(merges, text_of(bytes));
   std::vector<std::string_view> words;

@@ -253,7 +253,36 @@ TEST_CASE("bpe: GPT-2's pair of files") {
   spit(dir / "vocab.json", "{\"a\": 0, \"b\": 2}");
   CHECK(mentions(message_of(load), "token 'b' has 2"));
   spit(dir / "vocab.json", "{\"a\": 0}");
-  CHECK(mentions(message_of(load), "no token for byte"));
+  CHECK(mentions(message_of(load), "token '\\xc4\\xa0' is not in"));
+}
+
+TEST_CASE("bpe: a vocabulary without all bytes is read until one of the others is met") {
+  // As the tokenizers library trains it without initial_alphabet: the bytes of its text alone.
+  const TempDir dir;
+  spit(
+      dir / "vocab.json",
+      "{\"<|endoftext|>\": 0, \"a\": 1, \"b\": 2, \"\u0120\": 3, \"\u0120a\": 4, \"\u0120ab\": 5}");
+  spit(dir / "merges.txt", "#version: 0.2\n\u0120 a\n\u0120a b\n");
+  const BpeTokenizer t = BpeTokenizer::load_gpt2(dir / "merges.txt", dir / "vocab.json");
+  t.save(dir / "own");
+  CHECK(slurp(dir / "own").find(" - - - ") != std::string::npos);
+  const BpeTokenizer own = BpeTokenizer::load(dir / "own");
+  for (const BpeTokenizer& u : {t, own}) {
+    CHECK(u.vocab_size() == 6);
+    CHECK(u.encode("ba ab a") == Ids{2, 1, 5, 4});
+    CHECK(u.decode(u.encode("ba ab a")) == "ba ab a");
+    CHECK(u.encode_with_specials("ab<|endoftext|> a") == Ids{1, 2, 0, 4});
+    CHECK(mentions(message_of([&] { (void)u.encode("ab cab"); }),
+                   "[BpeTokenizer] byte 99 at 3 has no token: the vocabulary was trained on text "
+                   "without it"));
+    CHECK(mentions(message_of([&] { (void)u.encode_with_specials("ab<|endoftext|>\xff"); }),
+                   "byte 255 at 15 has no token"));
+    CHECK_THROWS_AS(u.encode("<|endoftext|>"), UsageError);
+  }
+  spit(dir / "vocab.json", "{\"<pad>\": 0}");
+  CHECK(mentions(
+      message_of([&] { (void)BpeTokenizer::load_gpt2(dir / "merges.txt", dir / "vocab.json"); }),
+      "no token for any byte"));
 }
 
 TEST_CASE("bpe: whatever is done to a file, it is read or refused with its place") {
