@@ -12,6 +12,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/files/crc32c.h"
 #include "warptape/core/files/json.h"
+#include "warptape/tools/wt/training/tensorboard_history.h"
 
 namespace wt::tools {
 namespace {
@@ -40,17 +41,30 @@ void put_bytes(std::string& out, u32 field, std::string_view bytes) {
 
 // tensorboard.Event (tensorflow/core/util/event.proto): wall_time = 1, step = 2, and one of
 // file_version = 3, summary = 5, session_log = 7.
-std::string event(i64 step, u32 field, std::string_view content) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
+std::string event_at(double wall_time, i64 step, u32 field, std::string_view content) {
   std::string out;
   put_key(out, 1, kFixed64);
-  put_little(out, std::bit_cast<u64>(std::chrono::duration<double>(now).count()));
+  put_little(out, std::bit_cast<u64>(wall_time));
   if (step != 0) {
     put_key(out, 2, kVarint);
     put_varint(out, static_cast<u64>(step));
   }
   put_bytes(out, field, content);
   return out;
+}
+
+std::string event(i64 step, u32 field, std::string_view content) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return event_at(std::chrono::duration<double>(now).count(), step, field, content);
+}
+
+// tensorboard.Summary: value = 1 {tag = 1, simple_value = 2}.
+void put_scalar(std::string& summary, std::string_view tag, float v) {
+  std::string value;
+  put_bytes(value, 1, tag);
+  put_key(value, 2, kFixed32);
+  put_little(value, std::bit_cast<u32>(v));
+  put_bytes(summary, 1, value);
 }
 
 // TFRecord: length, its checksum, data, its checksum.
@@ -78,8 +92,6 @@ std::string clean_tag(std::string_view tag) {
   return out;
 }
 
-constexpr std::string_view kPrefix = "events.out.tfevents.";
-
 // Names sort in the order of the starts, also when the clock was set back or a run starts twice
 // within a second.
 std::string new_name(const std::string& directory) {
@@ -89,13 +101,13 @@ std::string new_name(const std::string& directory) {
   std::error_code none;
   for (const fs::directory_entry& entry : fs::directory_iterator(directory, none)) {
     const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    const long long taken = std::strtoll(name.c_str() + kPrefix.size(), nullptr, 10);
+    if (!name.starts_with(kEventFilePrefix)) continue;
+    const long long taken = std::strtoll(name.c_str() + kEventFilePrefix.size(), nullptr, 10);
     if (taken >= seconds && taken < 99'999'999'999) seconds = taken + 1;
   }
   char host[256] = "host";
   ::gethostname(host, sizeof host - 1);
-  std::string name = std::string(kPrefix) + std::to_string(seconds) + "." + host;
+  std::string name = std::string(kEventFilePrefix) + std::to_string(seconds) + "." + host;
   std::replace(name.begin(), name.end(), '/', '_');
   return name;
 }
@@ -114,7 +126,14 @@ TensorBoardWriter::TensorBoardWriter(const std::string& directory, i64 first_ste
   put_key(start, 1, kVarint);
   put_varint(start, 1);
   try {
-    file_.append(record(event(0, 3, "brain.Event:2")) + record(event(first_step, 7, start)));
+    std::string head = record(event(0, 3, "brain.Event:2")) + record(event(first_step, 7, start));
+    if (first_step > 0)
+      for (const TensorBoardPoint& p : last_points_before(directory, first_step)) {
+        std::string summary;
+        put_scalar(summary, p.tag, p.value);
+        head += record(event_at(p.wall_time, p.step, 5, summary));
+      }
+    file_.append(head);
   } catch (...) {
     ::unlink(path_.c_str());
     throw;
@@ -123,14 +142,9 @@ TensorBoardWriter::TensorBoardWriter(const std::string& directory, i64 first_ste
 
 void TensorBoardWriter::add(i64 step, std::span<const TensorBoardScalar> scalars) {
   if (scalars.empty()) return;
-  std::string summary;  // tensorboard.Summary: value = 1 {tag = 1, simple_value = 2}
-  for (const TensorBoardScalar& s : scalars) {
-    std::string value;
-    put_bytes(value, 1, clean_tag(s.tag));
-    put_key(value, 2, kFixed32);
-    put_little(value, std::bit_cast<u32>(static_cast<float>(s.value)));
-    put_bytes(summary, 1, value);
-  }
+  std::string summary;
+  for (const TensorBoardScalar& s : scalars)
+    put_scalar(summary, clean_tag(s.tag), static_cast<float>(s.value));
   file_.append(record(event(step, 5, summary)));
 }
 

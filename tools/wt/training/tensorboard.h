@@ -21,8 +21,15 @@ struct TensorBoardScalar {
 class TensorBoardWriter {
  public:
   // Creates the folder if it is missing. first_step: what older files of the folder say of it and
-  // of later steps does not count, which is k + 1 for a run resumed after step k. CheckpointError
-  // if the file cannot be written; then none is left.
+  // of later steps does not count, which is k + 1 for a run resumed after step k. Two things say
+  // so:
+  //   a START event, of which TensorBoard's classic server (--load_fast=false) takes notice; its
+  //     default one does not;
+  //   the last point before first_step of each scalar that has later ones, once more: of a point at
+  //     an old step the default server drops what it had from that step on. The classic one shows
+  //     it twice, with one value. A scalar without an earlier point keeps its old points in the
+  //     default server until it gets a new one at or before them.
+  // CheckpointError if the file cannot be written; then none is left.
   explicit TensorBoardWriter(const std::string& directory, i64 first_step = 0);
 
   // One record; it is in the file on return. CheckpointError if it cannot be written: whole records

@@ -232,6 +232,41 @@ TEST_CASE("tensorboard: a resumed run begins a file that sorts last and takes ba
   CHECK(events[1].step == 11);
 }
 
+// The default server of TensorBoard takes no notice of a start: what drops old points of a scalar
+// is a point of it at or before their step.
+TEST_CASE("tensorboard: a resumed run says the last points before its first step once more") {
+  using Scalars = std::vector<std::pair<std::string, float>>;
+  const TempDir dir;
+  TensorBoardWriter first(dir.path);
+  for (const int step : {1, 3, 5, 6}) first.add(step, "train/loss", 10 + step);
+  first.add(2, "val/loss", 2);  // has nothing to drop
+  first.add(6, "val/acc", 6);   // has nothing to say before
+  spit(dir / "events.out.tfevents.1.torn", slurp(first.path()).substr(0, 70));
+  spit(dir / "events.out.tfevents.2.other", "no events");
+  TensorBoardWriter resumed(dir.path, 4);
+  const auto before = decode(slurp(first.path())), events = decode(slurp(resumed.path()));
+  REQUIRE(events.size() == 3);
+  CHECK(events[1].session == 1);
+  CHECK(events[1].step == 4);
+  CHECK(events[2].step == 3);
+  CHECK(events[2].scalars == Scalars{{"train/loss", 13}});
+  CHECK(events[2].time == before[3].time);
+
+  // What the second one took back does not come again.
+  resumed.add(4, "train/loss", 24);
+  const TensorBoardWriter third(dir.path, 4);
+  const auto again = decode(slurp(third.path()));
+  REQUIRE(again.size() == 3);
+  CHECK(again[2].step == 3);
+  const TensorBoardWriter fourth(dir.path, 3);
+  const auto earlier = decode(slurp(fourth.path()));
+  REQUIRE(earlier.size() == 3);
+  CHECK(earlier[2].step == 1);
+  CHECK(earlier[2].scalars == Scalars{{"train/loss", 11}});
+  CHECK(decode(slurp(TensorBoardWriter(dir.path, 3).path())).size() == 2);  // nothing is later now
+  CHECK(decode(slurp(TensorBoardWriter(dir.path, 0).path())).size() == 2);
+}
+
 TEST_CASE("tensorboard: when the Nth system call fails, whole records stay and go on, for all N") {
   for (const int error : {ENOSPC, EIO, EDQUOT}) {
     int failures = 0;
