@@ -1,7 +1,7 @@
 """Folders of JPEG files beside PyTorch, in one run: `wt bench loader --images` and PyTorch's program
 take turns (A B B A) over the same files, and the median epoch of each counts.
 
-    bench/peers/.venv/bin/python bench/peers/image_folder.py build/bin/wt FILE.jpg ... [--copies 60]
+    bench/peers/.venv/bin/python bench/peers/image_folder.py build/release/wt FILE.jpg ... [--copies 60]
         [--side 224] [--epochs 3] [--workers 0 1 2] [--output FILE]
 
 Every file becomes a class of `copies` links. What both do with an image: decode it, resize its shorter

@@ -2,7 +2,7 @@
 the minimum of each counts, so that what else the machine does falls out. One thread is measured by
 its processor time, more by the clock on the wall.
 
-    bench/peers/.venv/bin/python bench/peers/operators.py build/bin/wt [--rounds 3] [--only NAME]
+    bench/peers/.venv/bin/python bench/peers/operators.py build/release/wt [--rounds 3] [--only NAME]
 
 PyTorch's best mode is the faster of contiguous and channels_last operands; ours are contiguous.
 """

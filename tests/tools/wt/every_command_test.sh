@@ -19,8 +19,6 @@ info: --json
 ops: --json
 bench overhead: --calls 1 --json
 bench loader: --data FOLDER --json
-bench operators: --only cdist --windows 1 --json
-bench kernels: --only mse_forward --windows 1 --json
 '
 pages=$(sed -nE 's/^    (wt [^#]*).*/\1/p' "$root"/{README,docs/wt,docs/memory}.md)
 
