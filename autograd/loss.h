@@ -1,6 +1,7 @@
 // What losses return: a sum and the weight it stands for.
 #pragma once
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -40,8 +41,14 @@ struct Unreduced {
 inline constexpr Unreduced unreduced{Unreduced::Token{}};
 
 namespace detail {
+// Of the options of losses.
+struct LossNames {
+  WT_MISNAMED_SAYS(reduction,
+                   "a loss is a sum and a weight: reduction=\"sum\" is loss.sum, \"none\" is "
+                   "`unreduced` before the options, \"mean\" is the loss itself");
+};
 WT_API Loss scaled(const Loss& loss, Scalar factor);
-}
+}  // namespace detail
 // The sum scaled, the weight kept.
 template <Number T>
 Loss operator*(T factor, const Loss& loss) {

@@ -4,14 +4,11 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/arrange.h"
-#include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/in_place.h"
 #include "warptape/autograd/ops/internal/index_list.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
-#include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
-#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 
 namespace wt {
@@ -41,6 +38,11 @@ Tensor& Tensor::set_requires_grad(bool on, Frame at) & {
 Tensor Tensor::set_requires_grad(bool on, Frame at) && {
   set_requires_grad(on, at);
   return std::move(*this);
+}
+
+Tensor& Tensor::requires_grad_(bool on, Frame at) & { return set_requires_grad(on, at); }
+Tensor Tensor::requires_grad_(bool on, Frame at) && {
+  return std::move(*this).set_requires_grad(on, at);
 }
 
 bool Tensor::is_leaf(Frame at) const { return !checked(at)->node || p_->node->is_leaf(); }
@@ -167,6 +169,12 @@ Tensor Tensor::operator[](std::span<const Index> at) && {
     }
   return t;
 }
+Tensor Tensor::operator[](const LoneIndex& at) const& {
+  return Tensor(*this)[std::span(&at.index, 1)];
+}
+Tensor Tensor::operator[](const LoneIndex& at) && {
+  return std::move(*this)[std::span(&at.index, 1)];
+}
 
 #define WT_VIEW_METHOD(name, params, ...)                                               \
   Tensor Tensor::name params const& {                                                   \
@@ -212,31 +220,15 @@ Tensor Tensor::to(Device d, Frame at) const {
   return wt::to_device(In(*this, at.file, at.line), d);
 }
 Tensor Tensor::to(DType t, Frame at) const { return wt::to_dtype(In(*this, at.file, at.line), t); }
+Tensor Tensor::to(Device d, DType t, Frame at) const {
+  const bool there = device(at) == d;  // what is narrower travels
+  return item_size(t) < item_size(dtype(at)) && !there ? to(t, at).to(d, at) : to(d, at).to(t, at);
+}
+Tensor Tensor::cuda(int index, Frame at) const { return to(Device::cuda(index), at); }
+Tensor Tensor::cpu(Frame at) const { return to(Device::cpu(), at); }
 Tensor Tensor::to(MemoryFormat format, Frame at) const {
   return wt::contiguous(In(*this, at.file, at.line), format);
 }
-
-Tensor Tensor::flip(const Dims& dims, Frame at) const {
-  return wt::flip(In(*this, at.file, at.line), dims);
-}
-Tensor Tensor::masked_fill(const Tensor& mask, Scalar value, Frame at) const {
-  return wt::masked_fill(In(*this, at.file, at.line), In(mask, at.file, at.line),
-                         Operand(value, at.file, at.line));
-}
-
-// --- reductions ---
-
-#define WT_REDUCTION_METHOD(name)                                             \
-  Tensor Tensor::name(const Dims& dims, SumOptions options, Frame at) const { \
-    return wt::name(In(*this, at.file, at.line), dims, options);              \
-  }
-WT_REDUCTION_METHOD(sum)
-WT_REDUCTION_METHOD(mean)
-WT_REDUCTION_METHOD(max)
-WT_REDUCTION_METHOD(min)
-WT_REDUCTION_METHOD(argmax)
-WT_REDUCTION_METHOD(argmin)
-#undef WT_REDUCTION_METHOD
 
 // --- writing ---
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -35,6 +36,7 @@ struct VmapOptions {
   Randomness randomness = Randomness::error;
   // Slices at a time, for functions that need much memory; 0: all.
   i64 chunk_size = 0;
+  WT_MISNAMED(out_dims, out_dim);
 };
 
 namespace detail {

@@ -235,17 +235,16 @@ Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o, Fram
 
 Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows, const TensorOptions& o,
               Frame at) {
-  using Row = const std::initializer_list<Scalar>*;
-  return detail::from_rows(
-      {rows.begin(), rows.size(), [](const void* p, size_t r) { return Row(p)[r].size(); },
-       [](const void* p, size_t r, size_t i) { return Row(p)[r].begin()[i]; }},
-      o, at);
+  return detail::from_rows(detail::rows_of_numbers(rows), o, at);
+}
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<Scalar>>> matrices,
+              const TensorOptions& o, Frame at) {
+  return detail::from_matrices(detail::matrices_of_numbers(matrices), o, at);
 }
 
 namespace detail {
-Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at) {
-  std::vector<Scalar> flat;
-  const size_t width = rows.count ? rows.length(rows.rows, 0) : 0;
+// Appends the rows' numbers. Throws ShapeError unless each has `width` of them.
+static void append_rows(const NumberRows& rows, size_t width, std::vector<Scalar>& flat, Frame at) {
   for (size_t r = 0; r < rows.count; ++r) {
     const size_t length = rows.length(rows.rows, r);
     if (length != width)
@@ -253,8 +252,31 @@ Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at) {
           str("[tensor] rows of ", width, " and ", length, " values\n  at ", describe(at)));
     for (size_t i = 0; i < width; ++i) flat.push_back(rows.value(rows.rows, r, i));
   }
+}
+static size_t width_of(const NumberRows& rows) {
+  return rows.count ? rows.length(rows.rows, 0) : 0;
+}
+static Tensor from_scalars(const Shape& shape, const std::vector<Scalar>& flat,
+                           const TensorOptions& o, Frame at) {
   const DType t = o.dtype.value_or(dtype_of_values(flat.data(), flat.data() + flat.size()));
-  return generate({rows.count, width}, t, o, at, [&](i64 i) { return flat[size_t(i)]; });
+  return generate(shape, t, o, at, [&](i64 i) { return flat[size_t(i)]; });
+}
+Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at) {
+  std::vector<Scalar> flat;
+  append_rows(rows, width_of(rows), flat, at);
+  return from_scalars({rows.count, width_of(rows)}, flat, o, at);
+}
+Tensor from_matrices(const NumberMatrices& m, const TensorOptions& o, Frame at) {
+  std::vector<Scalar> flat;
+  const NumberRows first = m.count ? m.matrix(m.matrices, 0) : NumberRows{};
+  for (size_t i = 0; i < m.count; ++i) {
+    const NumberRows rows = m.matrix(m.matrices, i);
+    if (rows.count != first.count)
+      throw ShapeError(str("[tensor] matrices of ", first.count, " and ", rows.count,
+                           " rows\n  at ", describe(at)));
+    append_rows(rows, width_of(first), flat, at);
+  }
+  return from_scalars({m.count, first.count, width_of(first)}, flat, o, at);
 }
 
 Tensor from_values(const void* values, DType as, const Shape& shape, const TensorOptions& o,

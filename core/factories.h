@@ -58,8 +58,9 @@ WT_API Tensor randperm(i64 n, const TensorOptions& o = {}, Frame at = Frame::her
 WT_API Tensor rand_like(const Tensor& like, Frame at = Frame::here());
 WT_API Tensor randn_like(const Tensor& like, Frame at = Frame::here());
 
-// From values: tensor({1, 2.5}), tensor({{1, 2}, {3, 4}}), tensor(3.0). dtype unset: bool or i64
-// when all values are, else the default dtype. Rows must have equal lengths (ShapeError).
+// From values: tensor({1, 2.5}), tensor({{1, 2}, {3, 4}}), tensor(3.0), and lists of matrices; what
+// has more axes is reshaped. dtype unset: bool or i64 when all values are, else the default dtype.
+// Rows must have equal lengths, matrices equal numbers of rows (ShapeError).
 WT_API Tensor tensor(Scalar value, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor tensor(std::initializer_list<Scalar> values, const TensorOptions& o = {},
                      Frame at = Frame::here());
@@ -69,6 +70,12 @@ WT_API Tensor tensor(std::initializer_list<std::initializer_list<Scalar>> rows,
 template <Number T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o = {},
               Frame at = Frame::here());
+template <Number T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
+              const TensorOptions& o = {}, Frame at = Frame::here());
+WT_API Tensor
+tensor(std::initializer_list<std::initializer_list<std::initializer_list<Scalar>>> matrices,
+       const TensorOptions& o = {}, Frame at = Frame::here());
 // A copy of a vector or span; dtype unset: T's own.
 template <class T>
 Tensor tensor(std::span<const T> values, TensorOptions o = {}, Frame at = Frame::here());
@@ -100,15 +107,35 @@ struct NumberRows {
   Scalar (*value)(const void* rows, size_t r, size_t i);
 };
 WT_API Tensor from_rows(const NumberRows& rows, const TensorOptions& o, Frame at);
+// The same for matrices: `rows` of each.
+struct NumberMatrices {
+  const void* matrices;
+  size_t count;
+  NumberRows (*matrix)(const void* matrices, size_t m);
+};
+WT_API Tensor from_matrices(const NumberMatrices& matrices, const TensorOptions& o, Frame at);
+template <class T>
+NumberRows rows_of_numbers(const std::initializer_list<std::initializer_list<T>>& rows) {
+  using Row = const std::initializer_list<T>*;
+  return {rows.begin(), rows.size(), [](const void* p, size_t r) { return Row(p)[r].size(); },
+          [](const void* p, size_t r, size_t i) { return Scalar(Row(p)[r].begin()[i]); }};
+}
+template <class T>
+NumberMatrices matrices_of_numbers(
+    const std::initializer_list<std::initializer_list<std::initializer_list<T>>>& m) {
+  using Rows = const std::initializer_list<std::initializer_list<T>>*;
+  return {m.begin(), m.size(), [](const void* p, size_t i) { return rows_of_numbers(Rows(p)[i]); }};
+}
 }  // namespace detail
 template <Number T>
 Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, const TensorOptions& o,
               Frame at) {
-  using Row = const std::initializer_list<T>*;
-  return detail::from_rows(
-      {rows.begin(), rows.size(), [](const void* p, size_t r) { return Row(p)[r].size(); },
-       [](const void* p, size_t r, size_t i) { return Scalar(Row(p)[r].begin()[i]); }},
-      o, at);
+  return detail::from_rows(detail::rows_of_numbers(rows), o, at);
+}
+template <Number T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> matrices,
+              const TensorOptions& o, Frame at) {
+  return detail::from_matrices(detail::matrices_of_numbers(matrices), o, at);
 }
 template <class T>
 Tensor tensor(std::span<const T> values, TensorOptions o, Frame at) {

@@ -11,6 +11,7 @@
 // several threads stand below each other; a finished one goes above them. A dead stderr ends
 // nothing.
 #pragma once
+#include <concepts>
 #include <functional>
 #include <iterator>
 #include <string>
@@ -19,6 +20,7 @@
 #include <utility>
 
 #include "warptape/core/macros.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/core/owned.h"
 #include "warptape/core/types.h"
 
@@ -37,6 +39,7 @@ struct ProgressOptions {
   std::function<double()> clock = {};               // seconds; instead of the monotonic clock
   i64 initial = 0;    // steps that were done before: counted, but not in the rate
   bool leave = true;  // false: the line is wiped when it is closed
+  WT_MISNAMED(ncols, columns);
 };
 
 // For one thread. A call that does not redraw costs one look at the clock.
@@ -152,8 +155,31 @@ class ProgressRange {
 };
 
 template <class Range>
-ProgressRange<Range> progress(Range&& range, ProgressOptions options = {}) {
+requires(!std::integral<std::remove_cvref_t<Range>>)
+    ProgressRange<Range> progress(Range&& range, ProgressOptions options = {}) {
   return {std::forward<Range>(range), std::move(options)};
+}
+
+// progress(10): the numbers 0 to n - 1, none for a negative n. tqdm's trange.
+struct CountRange {
+  struct Iterator {
+    i64 value;
+    i64 operator*() const { return value; }
+    Iterator& operator++() {
+      ++value;
+      return *this;
+    }
+    bool operator==(const Iterator&) const = default;
+  };
+  i64 n;
+  Iterator begin() const { return {0}; }
+  Iterator end() const { return {size()}; }
+  i64 size() const { return n < 0 ? 0 : n; }
+};
+template <std::integral N>
+requires(!std::same_as<N, bool>) ProgressRange<CountRange> progress(N n,
+                                                                    ProgressOptions options = {}) {
+  return {CountRange{static_cast<i64>(n)}, std::move(options)};
 }
 
 }  // namespace wt

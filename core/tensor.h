@@ -12,52 +12,47 @@
 #include "warptape/core/device.h"
 #include "warptape/core/dtype.h"
 #include "warptape/core/frame.h"
+#include "warptape/core/method_list.h"
 #include "warptape/core/scalar.h"
 #include "warptape/core/shape.h"
+#include "warptape/core/tensor_arguments.h"
 #include "warptape/core/tensor_impl.h"
 
 namespace wt {
 
 class Tensor;
 
-// contiguous: C order. channels_last: NHWC in memory under NCHW shapes. preserve: as the input is.
-enum class MemoryFormat : u8 { contiguous, channels_last, preserve };
-
-// A half-open range of an axis with a positive step; negative bounds count from the end and bounds
-// are clipped, as in Python.
-struct Slice {
-  i64 begin = 0, end = INT64_MAX, step = 1;
-};
-// An integer index, with the line where it was written (operators take no default arguments).
-struct Position {
-  i64 value;
-  Frame at;
-  template <Integer T>
-  Position(T i, Frame where = Frame::here()) : value(Dim(i).value), at(where) {}  // NOLINT
-};
-// In an index list: all the axes that no other entry takes, and a new axis of size 1.
-struct Ellipsis {};
-struct NewAxis {};
-inline constexpr Ellipsis ellipsis{};
-inline constexpr NewAxis newaxis{};
 // One entry of an index list: an integer (drops the axis), a Slice, a tensor (i64 indices or a bool
 // mask), `ellipsis` or `newaxis`.
 class Index;
 // What a write into a temporary, buf[i].copy_(x), gives back: the tensor, which may be left alone.
 class Written;
 
-struct BackwardOptions {
-  bool retain_graph = false;
-};
-struct SumOptions {
-  bool keep_dim = false;
-};
-struct IndexPutOptions {
-  bool accumulate = false;
-};
-struct AddOptions {
-  Scalar alpha = 1;  // what the other operand is multiplied with
-};
+// One entry by itself: x[mask].
+class LoneIndex;
+
+// Of operators that have a method form; their headers have what they are (autograd/ops.h).
+class In;
+class Operand;
+struct AddcOptions;
+struct AddmmOptions;
+struct ClampOptions;
+struct DiffOptions;
+struct DivOptions;
+struct IndexAddOptions;
+struct IscloseOptions;
+struct IstftOptions;
+struct MultinomialOptions;
+struct NanToNumOptions;
+struct PlacedResult;
+struct QrResult;
+struct QuantileOptions;
+struct ScatterReduceOptions;
+struct SlogdetResult;
+struct SortResult;
+struct StftOptions;
+struct UniqueResult;
+enum class ScatterReduction : u8;
 
 namespace detail {
 [[noreturn]] WT_COLD WT_API void use_of_undefined(Frame at = {});
@@ -104,6 +99,9 @@ class WT_GUARD Tensor {
   }
   int ndim(Frame at = Frame::here()) const { return geometry(at).ndim; }
   i64 numel(Frame at = Frame::here()) const { return geometry(at).numel; }
+  // PyTorch's names of shape() and ndim().
+  Shape size(Frame at = Frame::here()) const { return shape(at); }
+  int dim(Frame at = Frame::here()) const { return ndim(at); }
   // Size of an axis; negative counts from the end. Throws ShapeError.
   WT_API i64 size(i64 axis, Frame at = Frame::here()) const;
   DType dtype(Frame at = Frame::here()) const { return geometry(at).dtype; }
@@ -145,6 +143,9 @@ class WT_GUARD Tensor {
   // non-leaf tensors.
   WT_API Tensor& set_requires_grad(bool on = true, Frame at = Frame::here()) &;
   WT_API Tensor set_requires_grad(bool on = true, Frame at = Frame::here()) &&;
+  // PyTorch's name of set_requires_grad().
+  WT_API Tensor& requires_grad_(bool on = true, Frame at = Frame::here()) &;
+  WT_API Tensor requires_grad_(bool on = true, Frame at = Frame::here()) &&;
   WT_API bool is_leaf(Frame at = Frame::here()) const;
   // The gradient of a leaf (or after retain_grad()), a tensor of its own; undefined when there is
   // none. After a TrainStep it is that of the sum of the losses, not of their mean. Throws
@@ -173,6 +174,9 @@ class WT_GUARD Tensor {
   WT_API Tensor operator[](std::initializer_list<Index> at) &&;
   WT_API Tensor operator[](std::span<const Index> at) const&;
   WT_API Tensor operator[](std::span<const Index> at) &&;
+  // One entry that is no integer: x[mask], x[rows], x[Slice{0, 2}].
+  WT_API Tensor operator[](const LoneIndex& at) const&;
+  WT_API Tensor operator[](const LoneIndex& at) &&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) const&;
   WT_API Tensor view(const Shape& shape, Frame at = Frame::here()) &&;
   WT_API Tensor reshape(const Shape& shape, Frame at = Frame::here()) const&;
@@ -209,24 +213,128 @@ class WT_GUARD Tensor {
   WT_API Tensor clone(Frame at = Frame::here()) const;
   WT_API Tensor to(Device d, Frame at = Frame::here()) const;
   WT_API Tensor to(DType t, Frame at = Frame::here()) const;
+  WT_API Tensor to(Device d, DType t, Frame at = Frame::here()) const;
   WT_API Tensor to(MemoryFormat format, Frame at = Frame::here()) const;
+  // to() a device: cuda:`index`, and the cpu.
+  WT_API Tensor cuda(int index = 0, Frame at = Frame::here()) const;
+  WT_API Tensor cpu(Frame at = Frame::here()) const;
 
-  // --- method form of common operators (docs in autograd/ops.h) ---
-  WT_API Tensor sum(const Dims& dims = Dims::all(), SumOptions options = {},
-                    Frame at = Frame::here()) const;
-  WT_API Tensor mean(const Dims& dims = Dims::all(), SumOptions options = {},
+  // --- method form of operators: what PyTorch has as methods (docs in autograd/ops.h) ---
+  // x.exp() is exp(x); docs/methods.md lists them all. They read x: exp(std::move(x)) may work in
+  // its storage, a method does not.
+#define WT_METHOD(name) WT_API Tensor name(Frame at = Frame::here()) const;
+  WT_UNARY_METHODS(WT_METHOD)
+#undef WT_METHOD
+#define WT_METHOD(name) WT_API Tensor name(const Operand& other) const;
+  WT_BINARY_METHODS(WT_METHOD)
+#undef WT_METHOD
+#define WT_METHOD(name) WT_API Tensor name(const In& other) const;
+  WT_PAIR_METHODS(WT_METHOD)
+#undef WT_METHOD
+#define WT_METHOD(name) WT_API Tensor name(Dim axis, Frame at = Frame::here()) const;
+  WT_AXIS_METHODS(WT_METHOD)
+#undef WT_METHOD
+#define WT_METHOD(name)                                                       \
+  WT_API Tensor name(const Dims& dims = Dims::all(), SumOptions options = {}, \
                      Frame at = Frame::here()) const;
-  WT_API Tensor max(const Dims& dims = Dims::all(), SumOptions options = {},
-                    Frame at = Frame::here()) const;
-  WT_API Tensor min(const Dims& dims = Dims::all(), SumOptions options = {},
-                    Frame at = Frame::here()) const;
-  WT_API Tensor argmax(const Dims& dims = Dims::all(), SumOptions options = {},
-                       Frame at = Frame::here()) const;
-  WT_API Tensor argmin(const Dims& dims = Dims::all(), SumOptions options = {},
-                       Frame at = Frame::here()) const;
-  WT_API Tensor matmul(const Tensor& other, Frame at = Frame::here()) const;
+  WT_REDUCTION_METHODS(WT_METHOD)
+#undef WT_METHOD
+  WT_API Tensor addcdiv(const In& a, const In& b) const;
+  WT_API Tensor addcdiv(const In& a, const In& b, const AddcOptions& options) const;
+  WT_API Tensor addcmul(const In& a, const In& b) const;
+  WT_API Tensor addcmul(const In& a, const In& b, const AddcOptions& options) const;
+  WT_API Tensor addmm(const In& a, const In& b) const;
+  WT_API Tensor addmm(const In& a, const In& b, const AddmmOptions& options) const;
+  WT_API bool allclose(const In& other) const;
+  WT_API bool allclose(const In& other, const IscloseOptions& options) const;
+  WT_API Tensor argsort(Dim axis = -1, SortOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor bincount(i64 minlength = 0, Frame at = Frame::here()) const;
+  WT_API Tensor broadcast_to(const Shape& shape, Frame at = Frame::here()) const;
+  WT_API std::vector<Tensor> chunk(i64 chunks, i64 axis = 0, Frame at = Frame::here()) const;
+  WT_API Tensor clamp(Scalar lo, Scalar hi, Frame at = Frame::here()) const;
+  WT_API Tensor clamp(const ClampOptions& options, Frame at = Frame::here()) const;
+  WT_API Tensor clamp(const In& lo, const In& hi) const;
+  WT_API Tensor count_nonzero(const Dims& dims = Dims::all(), Frame at = Frame::here()) const;
+  WT_API Tensor diag(i64 offset = 0, Frame at = Frame::here()) const;
+  WT_API Tensor diag_embed(i64 offset = 0, i64 axis1 = -2, i64 axis2 = -1,
+                           Frame at = Frame::here()) const;
+  WT_API Tensor diagonal(i64 offset = 0, i64 axis1 = 0, i64 axis2 = 1,
+                         Frame at = Frame::here()) const;
+  WT_API Tensor diff(Frame at = Frame::here()) const;
+  WT_API Tensor diff(const DiffOptions& options, Frame at = Frame::here()) const;
+  WT_API Tensor div(const Operand& other, const DivOptions& options) const;
+  WT_API bool equal(const In& other) const;
+  WT_API Tensor expand_as(const Tensor& other, Frame at = Frame::here()) const;
   WT_API Tensor flip(const Dims& dims, Frame at = Frame::here()) const;
-  WT_API Tensor masked_fill(const Tensor& mask, Scalar value, Frame at = Frame::here()) const;
+  WT_API Tensor gather(i64 axis, const In& index) const;
+  WT_API Tensor hardshrink(double lambda = 0.5, Frame at = Frame::here()) const;
+  WT_API Tensor index_add(i64 axis, const In& index, const In& source) const;
+  WT_API Tensor index_add(i64 axis, const In& index, const In& source,
+                          const IndexAddOptions& options) const;
+  WT_API Tensor index_put(std::initializer_list<Index> at, const In& value,
+                          IndexPutOptions options = {}) const;
+  WT_API Tensor index_select(i64 axis, const In& index) const;
+  WT_API Tensor isclose(const In& other, const IscloseOptions& options) const;
+  WT_API Tensor istft(i64 n_fft, const IstftOptions& options, Frame at = Frame::here()) const;
+  WT_API PlacedResult kthvalue(i64 k, Dim axis = -1, SumOptions options = {},
+                               Frame at = Frame::here()) const;
+  WT_API Tensor lerp(const In& end, const Operand& weight) const;
+  WT_API Tensor masked_fill(const In& mask, const Operand& value) const;
+  WT_API PlacedResult max_with_indices(Dim axis, SumOptions options = {},
+                                       Frame at = Frame::here()) const;
+  WT_API PlacedResult median(Dim axis, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API PlacedResult min_with_indices(Dim axis, SumOptions options = {},
+                                       Frame at = Frame::here()) const;
+  WT_API Tensor movedim(const Dims& source, const Dims& destination,
+                        Frame at = Frame::here()) const;
+  WT_API Tensor multinomial(i64 draws, Frame at = Frame::here()) const;
+  WT_API Tensor multinomial(i64 draws, const MultinomialOptions& options,
+                            Frame at = Frame::here()) const;
+  WT_API Tensor nan_to_num(const NanToNumOptions& options, Frame at = Frame::here()) const;
+  WT_API PlacedResult nanmedian(Dim axis, SumOptions options = {}, Frame at = Frame::here()) const;
+  WT_API Tensor norm(double p = 2, const Dims& dims = Dims::all(), SumOptions options = {},
+                     Frame at = Frame::here()) const;
+  WT_API QrResult qr(Frame at = Frame::here()) const;
+  WT_API Tensor quantile(double q, Dim axis, Frame at = Frame::here()) const;
+  WT_API Tensor quantile(double q, Dim axis, const QuantileOptions& options,
+                         Frame at = Frame::here()) const;
+  WT_API Tensor repeat(const Shape& repeats, Frame at = Frame::here()) const;
+  WT_API Tensor repeat_interleave(i64 repeats, Frame at = Frame::here()) const;
+  WT_API Tensor repeat_interleave(i64 repeats, i64 axis, Frame at = Frame::here()) const;
+  WT_API Tensor reshape_as(const Tensor& other, Frame at = Frame::here()) const;
+  WT_API Tensor roll(const Dims& shifts, const Dims& dims = Dims::all(),
+                     Frame at = Frame::here()) const;
+  WT_API Tensor scatter(i64 axis, const In& index, const Operand& source) const;
+  WT_API Tensor scatter_add(i64 axis, const In& index, const In& source) const;
+  WT_API Tensor scatter_reduce(i64 axis, const In& index, const In& source,
+                               ScatterReduction reduce) const;
+  WT_API Tensor scatter_reduce(i64 axis, const In& index, const In& source, ScatterReduction reduce,
+                               const ScatterReduceOptions& options) const;
+  WT_API Tensor select_scatter(const In& source, i64 axis, i64 index) const;
+  WT_API Tensor slice_scatter(const In& source, i64 axis, Slice range) const;
+  WT_API SlogdetResult slogdet(Frame at = Frame::here()) const;
+  WT_API SortResult sort(Dim axis = -1, SortOptions options = {}, Frame at = Frame::here()) const;
+  WT_API SortResult sort(SortOptions options, Frame at = Frame::here()) const;
+  WT_API std::vector<Tensor> split(i64 size, i64 axis = 0, Frame at = Frame::here()) const;
+  WT_API std::vector<Tensor> split(const std::vector<i64>& sizes, i64 axis = 0,
+                                   Frame at = Frame::here()) const;
+  WT_API Tensor std(const Dims& dims = Dims::all(), VarOptions options = {},
+                    Frame at = Frame::here()) const;
+  WT_API Tensor stft(i64 n_fft, const StftOptions& options, Frame at = Frame::here()) const;
+  WT_API Tensor sum_to_size(const Shape& shape, Frame at = Frame::here()) const;  // sum_to()
+  WT_API Tensor tile(const Shape& repeats, Frame at = Frame::here()) const;
+  WT_API SortResult topk(i64 k, Dim axis = -1, TopkOptions options = {},
+                         Frame at = Frame::here()) const;
+  WT_API SortResult topk(i64 k, TopkOptions options, Frame at = Frame::here()) const;
+  WT_API Tensor tril(i64 k = 0, Frame at = Frame::here()) const;
+  WT_API Tensor triu(i64 k = 0, Frame at = Frame::here()) const;
+  WT_API std::vector<Tensor> unbind(i64 axis = 0, Frame at = Frame::here()) const;
+  WT_API UniqueResult unique(Frame at = Frame::here()) const;
+  WT_API Tensor var(const Dims& dims = Dims::all(), VarOptions options = {},
+                    Frame at = Frame::here()) const;
+  WT_API Tensor view_as(const Tensor& other, Frame at = Frame::here()) const;
+  // where(condition, x, other).
+  WT_API Tensor where(const In& condition, const Operand& other) const;
 
   // --- writing ---
   // Throw InplaceError while gradients are recorded on a view, on a tensor with live views, or on a
@@ -335,6 +443,15 @@ class Index {
   Tensor tensor{};
 };
 
+class LoneIndex {
+ public:
+  LoneIndex(Tensor t, Frame where = Frame::here()) : index(std::move(t), where) {}  // NOLINT
+  LoneIndex(Slice s, Frame where = Frame::here()) : index(s, where) {}              // NOLINT
+  LoneIndex(Ellipsis e, Frame where = Frame::here()) : index(e, where) {}           // NOLINT
+  LoneIndex(NewAxis n, Frame where = Frame::here()) : index(n, where) {}            // NOLINT
+  Index index;
+};
+
 // PyTorch's layout: nested brackets, 4 digits, summarised beyond 1000 elements, then dtype and
 // device.
 WT_API std::ostream& operator<<(std::ostream& out, const Tensor& t);
@@ -395,3 +512,14 @@ std::vector<T> Tensor::to_vector(Frame at) const {
 }
 
 }  // namespace wt
+
+// `auto [values, places] = max(x, 1)`: a tensor is one thing, and the error says what to write.
+template <>
+struct std::tuple_size<wt::Tensor> : std::integral_constant<std::size_t, 2> {};
+template <std::size_t I>
+struct std::tuple_element<I, wt::Tensor> {
+  static_assert(I == std::size_t(-1),
+                "this is one tensor: the largest elements with their places are "
+                "max_with_indices(x, axis), the least ones min_with_indices(x, axis)");
+  using type = wt::Tensor;
+};

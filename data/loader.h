@@ -21,6 +21,7 @@
 #include <typeinfo>
 #include <vector>
 
+#include "warptape/core/misnamed.h"
 #include "warptape/core/owned.h"
 #include "warptape/data/dataset.h"
 #include "warptape/data/loader_stats.h"
@@ -54,6 +55,11 @@ struct LoaderOptions {
   // batch has in it does not depend on the number of ranks, and a position holds for any. An
   // epoch's last batch is left out where it has fewer samples than there are ranks.
   i64 rank = 0, world = 1;
+  WT_MISNAMED(batch_size, batch);
+  WT_MISNAMED(num_workers, workers);
+  WT_MISNAMED(prefetch_factor, prefetch);
+  WT_MISNAMED_SAYS(collate_fn, "write Loader{data::collate(set, function), {...}}");
+  WT_MISNAMED_SAYS(batch_sampler, "write .sampler and .batch");
 };
 
 // Where a loader is: the checkpoint keeps it.

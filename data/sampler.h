@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "warptape/core/macros.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/core/types.h"
 
 namespace wt::data {
@@ -31,6 +32,7 @@ struct RandomSamplerOptions {
   bool replacement = false;
   i64 samples = 0;  // of an epoch; 0: n. More than n without replacement: one order after another
   u64 seed = 0;
+  WT_MISNAMED(num_samples, samples);
 };
 // PyTorch's RandomSampler: samples of [0, n) in an order that depends on (seed, epoch) alone; with
 // replacement each is drawn for itself. Without, and with n samples, the order is the one that a
@@ -44,6 +46,7 @@ struct DistributedSamplerOptions {
   // All ranks have equally many samples: with drop_last those that are left over are in no rank's
   // part, else the first samples of the order are there twice.
   bool drop_last = false;
+  WT_MISNAMED(num_replicas, world);
 };
 // PyTorch's DistributedSampler without its set_epoch(): the part of rank `rank` of `world`, every
 // world-th sample of the epoch's order from its own number on. Parts do not overlap, but for what

@@ -35,6 +35,7 @@
 #include <optional>
 #include <vector>
 
+#include "warptape/core/misnamed.h"
 #include "warptape/data/loader.h"
 
 namespace wt::data {
@@ -54,6 +55,9 @@ struct StreamOptions {
   int prefetch = 2;
   std::optional<Device> device = {};  // as LoaderOptions have it
   bool pin_memory = true;
+  WT_MISNAMED(batch_size, batch);
+  WT_MISNAMED(num_workers, workers);
+  WT_MISNAMED(prefetch_factor, prefetch);
 };
 
 struct StreamPosition {

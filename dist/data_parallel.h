@@ -38,6 +38,7 @@
 #include <vector>
 
 #include "warptape/autograd/loss.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/dist/communicator.h"
 #include "warptape/optim/grad_scaler.h"
 #include "warptape/optim/optimizer.h"
@@ -83,6 +84,9 @@ struct DataParallelOptions {
   // step. 2: it keeps the gradients of that part alone, too, and every backward sends. 0: every
   // rank does all of it.
   int zero = 0;
+  WT_MISNAMED_SAYS(bucket_cap_mb, "it is .bucket_bytes, in bytes");
+  WT_MISNAMED_SAYS(find_unused_parameters, "always so: see .unused");
+  WT_MISNAMED(broadcast_buffers, buffers);
 };
 
 class WT_API DataParallel : public optim::Reducer {

@@ -2,11 +2,14 @@
 #pragma once
 #include "warptape/autograd/ops/conv.h"
 #include "warptape/autograd/ops/pad.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/nn/module.h"
 
 namespace wt::nn {
 
 struct ConvLayerOptions {
+  // First, so that {3, 5} is not a kernel of 3 with a stride of 5.
+  WT_MISNAMED_SAYS(kernel_size, "the kernel is called .kernel here: {.kernel = {3, 5}}");
   PerAxis kernel = 0;  // must be given
   PerAxis stride = 1;
   ConvPadding padding = 0;  // numbers, or Padding::same
@@ -28,6 +31,7 @@ class WT_API ConvNd : public Module<ConvNd> {
 
  protected:
   ConvNd(const char* type, int axes, i64 in_channels, i64 out_channels, const ConvLayerOptions& o);
+  static ConvLayerOptions with_kernel(i64 kernel, ConvLayerOptions o);
 
  private:
   int axes_;
@@ -39,22 +43,36 @@ class WT_API ConvNd : public Module<ConvNd> {
 struct Conv1d : ConvNd {
   Conv1d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv1d", 1, in_channels, out_channels, o) {}
+  template <Integer T>
+  Conv1d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
+         const CallLine& line = {})
+      : Conv1d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   Conv1d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, H, W] or [C, H, W].
 struct Conv2d : ConvNd {
   Conv2d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv2d", 2, in_channels, out_channels, o) {}
+  template <Integer T>
+  Conv2d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
+         const CallLine& line = {})
+      : Conv2d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   Conv2d clone() const { return detail::cloned(*this); }
 };
 // x is [N, C, D, H, W] or [C, D, H, W].
 struct Conv3d : ConvNd {
   Conv3d(i64 in_channels, i64 out_channels, const ConvLayerOptions& o, const CallLine& = {})
       : ConvNd("Conv3d", 3, in_channels, out_channels, o) {}
+  template <Integer T>
+  Conv3d(i64 in_channels, i64 out_channels, T kernel, const ConvLayerOptions& o = {},
+         const CallLine& line = {})
+      : Conv3d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   Conv3d clone() const { return detail::cloned(*this); }
 };
 
 struct ConvTransposeLayerOptions {
+  // First, so that {3, 5} is not a kernel of 3 with a stride of 5.
+  WT_MISNAMED_SAYS(kernel_size, "the kernel is called .kernel here: {.kernel = {3, 5}}");
   PerAxis kernel = 0;  // must be given
   PerAxis stride = 1;
   PerAxis padding = 0;
@@ -76,6 +94,7 @@ class WT_API ConvTransposeNd : public Module<ConvTransposeNd> {
  protected:
   ConvTransposeNd(const char* type, int axes, i64 in_channels, i64 out_channels,
                   const ConvTransposeLayerOptions& o);
+  static ConvTransposeLayerOptions with_kernel(i64 kernel, ConvTransposeLayerOptions o);
 
  private:
   int axes_;
@@ -85,18 +104,30 @@ struct ConvTranspose1d : ConvTransposeNd {
   ConvTranspose1d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose1d", 1, in_channels, out_channels, o) {}
+  template <Integer T>
+  ConvTranspose1d(i64 in_channels, i64 out_channels, T kernel,
+                  const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
+      : ConvTranspose1d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   ConvTranspose1d clone() const { return detail::cloned(*this); }
 };
 struct ConvTranspose2d : ConvTransposeNd {
   ConvTranspose2d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose2d", 2, in_channels, out_channels, o) {}
+  template <Integer T>
+  ConvTranspose2d(i64 in_channels, i64 out_channels, T kernel,
+                  const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
+      : ConvTranspose2d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   ConvTranspose2d clone() const { return detail::cloned(*this); }
 };
 struct ConvTranspose3d : ConvTransposeNd {
   ConvTranspose3d(i64 in_channels, i64 out_channels, const ConvTransposeLayerOptions& o,
                   const CallLine& = {})
       : ConvTransposeNd("ConvTranspose3d", 3, in_channels, out_channels, o) {}
+  template <Integer T>
+  ConvTranspose3d(i64 in_channels, i64 out_channels, T kernel,
+                  const ConvTransposeLayerOptions& o = {}, const CallLine& line = {})
+      : ConvTranspose3d(in_channels, out_channels, with_kernel(kernel, o), line) {}
   ConvTranspose3d clone() const { return detail::cloned(*this); }
 };
 

@@ -27,7 +27,8 @@ struct ParamSlot {
 
 // What a hook is called with, and what its result takes the place of: forward_pre(x), forward(x, y)
 // for y, backward_pre(gy), backward(gx, gy) for gx. An undefined result changes nothing.
-enum class HookKind : u8 { forward_pre, forward, backward_pre, backward };
+// watch(x, y) changes nothing, and y may be undefined: where the result is no tensor.
+enum class HookKind : u8 { forward_pre, forward, backward_pre, backward, watch };
 using HookFunction = std::function<Tensor(const ModuleBase&, const Tensor&, const Tensor&)>;
 
 // While one lives on this thread, copies of modules and parameters are independent of what they are

@@ -131,6 +131,8 @@ struct LoadStateResult {
 
 namespace detail {
 
+class OutputShapes;
+
 // A user's hook may return a tensor or nothing.
 template <class F, class... A>
 Tensor call_hook(F& f, const A&... a) {
@@ -249,7 +251,8 @@ class WT_API ModuleBase {
   // dtype would change while an optimizer holds it, OutOfMemory; then nothing was converted.
   void to(DType t, Frame at = Frame::here()) const;
   void to(Device d, DType t, Frame at = Frame::here()) const;
-  // A tree of modules with output shapes unknown: names, types, parameter shapes and counts.
+  // A tree of modules: names, types, parameter shapes and counts. With an input, net.summary(x),
+  // output shapes too (Module).
   std::string summary() const;
   void zero_grad() const;
   // Whether the parameters of this module and all below want gradients. Without, they are frozen:
@@ -340,6 +343,7 @@ class WT_API ModuleBase {
   std::shared_ptr<detail::ModuleState> state_;
 
  private:
+  friend detail::OutputShapes;
   u64 add_hook(detail::HookKind kind, detail::HookFunction call) const;
   i64 set_requires_grad(std::string_view pattern, bool on) const;
   explicit ModuleBase(std::shared_ptr<detail::ModuleState> state);
@@ -427,6 +431,38 @@ constexpr const char* signature_of() {
 }
 }  // namespace detail
 
+// Puts the training flags back as they were: { nn::EvalScope eval(net); ... }.
+class WT_API EvalScope {
+ public:
+  [[nodiscard]] explicit EvalScope(const ModuleBase& m);
+  ~EvalScope();
+  EvalScope(const EvalScope&) = delete;
+  EvalScope& operator=(const EvalScope&) = delete;
+
+ private:
+  struct Flags;
+  Owned<Flags> before_;
+};
+
+// The summary of a module and all below, as text.
+WT_API std::ostream& operator<<(std::ostream& out, const ModuleBase& m);
+
+namespace detail {
+// Behind Module::summary(x): sees what the modules give while it lives.
+class WT_API OutputShapes {
+ public:
+  explicit OutputShapes(const ModuleBase& root);
+  ~OutputShapes();
+  OutputShapes(const OutputShapes&) = delete;
+  OutputShapes& operator=(const OutputShapes&) = delete;
+  std::string summary() const;
+
+ private:
+  struct Seen;
+  Owned<Seen> seen_;
+};
+}  // namespace detail
+
 // The base of every module: CRTP, so that forward may have any signature.
 template <class Self>
 class Module : public ModuleBase {
@@ -446,6 +482,17 @@ class Module : public ModuleBase {
       Tensor first = detail::argument(x);
       return self().forward(std::move(first), std::forward<Rest>(rest)...);
     }
+  }
+  // summary() with the shape of what each module gave where it was first called, and how many
+  // parameters are trained and how many frozen. Calls the module with these arguments, without
+  // gradients and in eval mode, so that no statistics are taken and nothing is dropped; flags and
+  // hooks are then as they were.
+  using ModuleBase::summary;
+  template <class... Rest>
+  std::string summary(const In& x, Rest&&... rest) const {
+    const detail::OutputShapes shapes(*this);
+    (void)(*this)(x, std::forward<Rest>(rest)...);
+    return shapes.summary();
   }
   template <class... Rest>
   auto operator()(const In& x, Rest&&... rest) const {
@@ -480,19 +527,6 @@ class Module : public ModuleBase {
     call.finish(detail::output_of(y));
     return y;
   }
-};
-
-// Puts the training flags back as they were: { nn::EvalScope eval(net); ... }.
-class WT_API EvalScope {
- public:
-  [[nodiscard]] explicit EvalScope(const ModuleBase& m);
-  ~EvalScope();
-  EvalScope(const EvalScope&) = delete;
-  EvalScope& operator=(const EvalScope&) = delete;
-
- private:
-  struct Flags;
-  Owned<Flags> before_;
 };
 
 }  // namespace wt::nn

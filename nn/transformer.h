@@ -2,6 +2,7 @@
 #pragma once
 #include <optional>
 
+#include "warptape/core/misnamed.h"
 #include "warptape/nn/attention.h"
 #include "warptape/nn/containers.h"
 #include "warptape/nn/dropout.h"
@@ -97,6 +98,10 @@ struct TransformerOptions {
   i64 d_model = 512, nhead = 8;
   i64 num_encoder_layers = 6, num_decoder_layers = 6;
   TransformerLayerOptions layer{};
+  WT_MISNAMED_SAYS(dim_feedforward,
+                   "it is a field of .layer: {.layer = {.dim_feedforward = 2048}}");
+  WT_MISNAMED_SAYS(dropout, "it is a field of .layer: {.layer = {.dropout = 0.1}}");
+  WT_MISNAMED_SAYS(batch_first, "it is a field of .layer: {.layer = {.batch_first = true}}");
 };
 struct TransformerMasks {
   EncoderMasks encoder{};

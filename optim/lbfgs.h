@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "warptape/core/frame.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/core/owned.h"
 #include "warptape/nn/module.h"
 #include "warptape/optim/optimizer.h"
@@ -33,6 +34,7 @@ struct LbfgsOptions {
   double tolerance_change = 1e-9;  // of the loss and the largest parameter
   i64 history_size = 100;
   LineSearch line_search = LineSearch::none;
+  WT_MISNAMED(line_search_fn, line_search);
 };
 
 // Nocedal and Wright, Numerical Optimization, algorithms 7.5, 3.5 and 3.6, as torch.optim.LBFGS
@@ -88,5 +90,6 @@ class WT_API Lbfgs {
   double step_with(const std::function<double()>& closure);
   Owned<Impl> impl_;
 };
+using LBFGS = Lbfgs;  // PyTorch's name
 
 }  // namespace wt::optim

@@ -1,5 +1,6 @@
 // Adamax, Adadelta and Rprop. Options and formulas are PyTorch's.
 #pragma once
+#include "warptape/core/misnamed.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt::optim {
@@ -50,6 +51,8 @@ struct RpropOptions {
   double lr = 1e-2;  // the first step of each element: rates and schedules change nothing later
   double eta_minus = 0.5, eta_plus = 1.2;       // PyTorch's etas
   double least_step = 1e-6, largest_step = 50;  // PyTorch's step_sizes
+  WT_MISNAMED_SAYS(etas, "they are .eta_minus and .eta_plus");
+  WT_MISNAMED_SAYS(step_sizes, "they are .least_step and .largest_step");
 };
 // Steps of an element's own size against the sign of its gradient (Riedmiller and Braun 1993): the
 // size grows while the sign stays and shrinks when it changes, which skips the element once. For

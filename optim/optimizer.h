@@ -292,6 +292,7 @@ class WT_API Sgd : public Optimizer {
   void update(const detail::Run&, const double*, const StepFlags&) override;
   bool nesterov_;
 };
+using SGD = Sgd;  // PyTorch's name
 
 struct AdamOptions {
   double lr = 1e-3;
@@ -436,6 +437,7 @@ class WT_API RmsProp : public Optimizer {
   void update(const detail::Run&, const double*, const StepFlags&) override;
   bool has_momentum_, centered_;
 };
+using RMSprop = RmsProp;  // PyTorch's name
 
 struct LionOptions {
   double lr = 1e-4;

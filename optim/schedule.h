@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "warptape/core/macros.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/core/types.h"
 
 namespace wt::optim {
@@ -72,6 +73,7 @@ struct OneCycleOptions {
   double final_div_factor = 1e4;
   bool three_phase = false;
   bool linear = false;  // anneal_strategy: straight lines instead of cosines
+  WT_MISNAMED_SAYS(anneal_strategy, "the linear one is {.linear = true}");
 };
 WT_API Schedule one_cycle(i64 total_steps, const OneCycleOptions& options = {});
 // The factors of all, multiplied: ChainedScheduler.

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -11,6 +12,8 @@ struct AttentionOptions {
   double dropout_p = 0;           // of the weights; whether to train is the caller's business
   std::optional<double> scale{};  // 1 / sqrt(E) when not given
   bool enable_gqa = false;        // fewer heads of keys and values than of queries are allowed
+  WT_MISNAMED(is_causal, causal);
+  WT_MISNAMED_SAYS(attn_mask, "the mask is an argument before the options");
 };
 // softmax(query key^T * scale + mask) value over the keys. query [.., L, E], key [.., S, E], value
 // [.., S, Ev] with equal leading axes (none, heads, or batch and heads) give [.., L, Ev]. With

@@ -9,6 +9,7 @@ struct CtcOptions {
   i64 blank = 0;                 // the class between labels
   bool divide_by_length = true;  // each sample's loss by the number of its labels (at least 1)
   bool zero_infinity = false;    // samples whose labels do not fit count as 0, without gradient
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Connectionist temporal classification (Graves, Fernandez, Gomez, Schmidhuber 2006): minus the
 // logarithm of the probability of all paths of classes, one a step, that become the labels when

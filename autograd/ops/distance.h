@@ -2,6 +2,7 @@
 #pragma once
 #include "warptape/autograd/loss.h"
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -19,6 +20,7 @@ struct PairwiseDistanceOptions {
   double p = 2;
   double eps = 1e-6;  // added to each difference
   bool keep_dim = false;
+  WT_MISNAMED(keepdim, keep_dim);
 };
 // The p-norm of a - b + eps along the last axis, which disappears unless keep_dim: sum(|d|^p)^(1 /
 // p), the largest |d| for p infinite, the number of differences that are not 0 for p = 0. a and b
@@ -41,6 +43,7 @@ WT_API Tensor normalize(const In& x, const NormalizeOptions& options = {});
 
 struct CosineEmbeddingOptions {
   double margin = 0;
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Pairs of vectors a and b, [N, D] or [D], that target [N] or [] says to be alike (1) or not (-1):
 // the sum of 1 - cos(a, b) over the former and of max(0, cos(a, b) - margin) over the latter; pairs
@@ -56,6 +59,7 @@ struct TripletMarginOptions {
   double p = 2;
   double eps = 1e-6;
   bool swap = false;  // the negative's distance is the smaller of those from anchor and positive
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of max(0, d(anchor, positive) - d(anchor, negative) + margin), with d the
 // pairwise_distance of the last axis (Balntas et al. 2016 for `swap`); its weight is the number of

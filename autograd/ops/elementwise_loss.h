@@ -14,6 +14,7 @@ WT_API Tensor l1_loss(const In& input, const In& target, Unreduced);
 
 struct SmoothL1Options {
   double beta = 1;
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of 0.5 d^2 / beta where |d| < beta and of |d| - 0.5 beta elsewhere, with d = input -
 // target (Girshick 2015, arXiv:1504.08083); its weight is the number of elements. With beta 0 it is
@@ -24,6 +25,7 @@ WT_API Tensor smooth_l1_loss(const In& input, const In& target, Unreduced,
 
 struct HuberOptions {
   double delta = 1;
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of 0.5 d^2 where |d| < delta and of delta (|d| - 0.5 delta) elsewhere, with d = input -
 // target (Huber 1964); its weight is the number of elements. Throws UsageError unless delta > 0.
@@ -33,6 +35,7 @@ WT_API Tensor huber_loss(const In& input, const In& target, Unreduced,
 
 struct BinaryCrossEntropyOptions {
   Tensor weight{};  // of each element: broadcasts to the input's shape; no gradient
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of -weight (target log(input) + (1 - target) log(1 - input)) of probabilities; its weight
 // is the number of elements, whatever the weights. Logarithms are at least -100, and the gradient's
@@ -46,6 +49,7 @@ WT_API Tensor binary_cross_entropy(const In& input, const In& target, Unreduced,
 struct BinaryCrossEntropyWithLogitsOptions {
   Tensor weight{};      // of each element: broadcasts to the input's shape; no gradient
   Tensor pos_weight{};  // of the positive answers, broadcasts likewise: mostly [classes]
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // binary_cross_entropy of sigmoid(input), computed without the sigmoid, so that large logits lose
 // nothing: the sum of weight ((1 - target) x + (1 + (pos_weight - 1) target) (log(1 + exp(-|x|)) +
@@ -58,6 +62,7 @@ binary_cross_entropy_with_logits(const In& input, const In& target, Unreduced,
 
 struct KlDivOptions {
   bool log_target = false;  // the target holds logarithms too
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Kullback-Leibler divergence: the sum of target (log(target) - input) for an input of
 // log-probabilities, 0 where the target is 0. Its weight is the size of the first axis (1 without

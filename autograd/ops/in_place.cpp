@@ -254,6 +254,15 @@ WT_ASSIGNS(/=, div_)
 #undef WT_OPTIONS
 #undef WT_ASSIGNS
 
+Tensor& detail::kept(Tensor& a, const Operand& b) {
+  const TensorImpl* p = a.impl();
+  if (p && !(p->flags & kIsView) && p->refs.sole() && p->storage->refs.sole())
+    throw UsageError(str("[in place] writes into a copy that nobody keeps\n  operand 0: ",
+                         wt::describe(a), "\n  at ", describe(b.frame()),
+                         "\n  Try x.index_put_({...}, value, {.accumulate = true})"));
+  return a;
+}
+
 namespace detail {
 OpInfos in_place_ops() {
   static constexpr const OpInfo* kOps[] = {&info::copy_, &info::fill_, &info::add_, &info::sub_,

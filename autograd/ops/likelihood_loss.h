@@ -12,6 +12,7 @@ struct PoissonNllOptions {
   bool log_input = true;  // the input is the logarithm of the rate
   bool full = false;      // with Stirling's term t log(t) - t + log(2 pi t) / 2 of targets above 1
   double eps = 1e-8;      // added to a rate before its logarithm
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of exp(input) - target input, or of input - target log(input + eps) for rates. Its weight
 // is the number of elements. Throws UsageError unless eps > 0.
@@ -23,6 +24,7 @@ WT_API Tensor poisson_nll_loss(const In& input, const In& target, Unreduced,
 struct GaussianNllOptions {
   bool full = false;  // with log(2 pi) / 2
   double eps = 1e-6;  // least variance
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), which the gradient
 // passes through as if v were var. var has the input's shape, or 1 in place of its last axis, or

@@ -9,6 +9,7 @@ struct CrossEntropyOptions {
   i64 ignore_index = -100;
   double label_smoothing = 0;
   Tensor weight{};  // of each class, [C]; no gradient
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Cross-entropy of unnormalised logits [N, C], [N, C, d...] or [C] and i64 labels [N], [N, d...]
 // or []. Samples whose label is ignore_index count neither in sum nor in weight. With smoothing e
@@ -34,6 +35,7 @@ WT_API Tensor cross_entropy(const In& logits, const In& labels, Unreduced,
 struct NllOptions {
   i64 ignore_index = -100;
   Tensor weight{};  // of each class, [C]; no gradient
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Negative log-likelihood of log-probabilities [N, C], [N, C, d...] or [C] (log_softmax's) and i64
 // labels [N], [N, d...] or []: the sum of -w log_probs[label], whose weight is the sum of w, with w

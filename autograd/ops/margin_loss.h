@@ -9,6 +9,7 @@ namespace wt {
 
 struct MarginRankingOptions {
   double margin = 0;
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of max(0, -target (a - b) + margin): a target of 1 wants a above b, one of -1 below. Its
 // weight is the number of elements.
@@ -19,6 +20,7 @@ WT_API Tensor margin_ranking_loss(const In& a, const In& b, const In& target, Un
 
 struct HingeEmbeddingOptions {
   double margin = 1;
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // The sum of input where the target is 1 and of max(0, margin - input) where it is -1 (of both
 // elsewhere, as PyTorch does). Its weight is the number of elements.
@@ -36,6 +38,7 @@ struct MultiMarginOptions {
   i64 p = 1;  // or 2
   double margin = 1;
   Tensor weight{};  // of each class, [C]; no gradient
+  [[no_unique_address]] detail::LossNames::No_reduction reduction{};
 };
 // Of scores [N, C] or [C] and i64 labels [N] or []: the sum of w max(0, margin - x[label] + x[c])^p
 // / C over the other classes c, with w the label's class weight or 1. Its weight is the number of

@@ -2,6 +2,7 @@
 // elements, places in a sorted list.
 #pragma once
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -31,6 +32,9 @@ WT_API PlacedResult nanmedian(const In& x, Dim axis, SumOptions options = {});
 // they count in their order, NaN is larger than any number. The gradient goes to the place. Throws
 // ShapeError for the axis and unless 1 <= k <= its size.
 WT_API PlacedResult kthvalue(const In& x, i64 k, Dim axis = -1, SumOptions options = {});
+inline PlacedResult kthvalue(const In& x, i64 k, SumOptions options) {
+  return kthvalue(x, k, -1, options);
+}
 
 // Where a quantile lies between two elements: on the line between them, the lower, the higher, the
 // middle, or the nearer one (the even one of the order when both are as near).
@@ -38,6 +42,7 @@ enum class Interpolation : u8 { linear, lower, higher, midpoint, nearest };
 struct QuantileOptions {
   bool keep_dim = false;
   Interpolation interpolation = Interpolation::linear;
+  WT_MISNAMED(keepdim, keep_dim);
 };
 // The q quantile along an axis, 0 <= q <= 1: of n elements in ascending order the one at q (n - 1),
 // computed in x's dtype, of 16-bit floats in f32. NaN where there is one. With a tensor q (0-d or

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/core/operators.h"
 
 namespace wt {
@@ -96,6 +97,7 @@ WT_API Tensor div_trunc(const Operand& a, const Operand& b);
 enum class Rounding : u8 { none, trunc, floor };
 struct DivOptions {
   Rounding rounding = Rounding::none;
+  WT_MISNAMED(rounding_mode, rounding);
 };
 // a / b, div_trunc(a, b) or floor_divide(a, b).
 WT_API Tensor div(const Operand& a, const Operand& b, const DivOptions& o);

@@ -4,6 +4,7 @@
 
 #include "warptape/autograd/ops/per_axis.h"
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 
 namespace wt {
 
@@ -12,6 +13,8 @@ struct MaxPoolOptions {
   PerAxis padding = 0;              // at most half the kernel; what lies there is never chosen
   PerAxis dilation = 1;
   bool ceil_mode = false;  // one more window where the last one would leave elements over
+  WT_MISNAMED_SAYS(return_indices, "places too: max_pool2d_with_indices(x, kernel)");
+  WT_MISNAMED_SAYS(kernel_size, "the kernel is an argument before the options: max_pool2d(x, 2)");
 };
 // The largest element of each window of `kernel` elements, `dilation` apart, that begins at a
 // multiple of the stride less the padding; NaN where a window has one. x is [N, C, L] or [C, L] in
@@ -45,6 +48,7 @@ struct AvgPoolOptions {
   bool ceil_mode = false;
   bool count_include_pad = true;          // the padding's zeros count as elements
   std::optional<i64> divisor_override{};  // divides the sum instead of the number of elements
+  WT_MISNAMED_SAYS(kernel_size, "the kernel is an argument before the options: avg_pool2d(x, 2)");
 };
 // The mean of each window. Shapes, strides, dtypes and errors as for max_pool1d; 16-bit types are
 // summed in f32. What a window with ceil_mode has beyond the padding never counts. Nothing is

@@ -4,12 +4,6 @@
 
 namespace wt {
 
-struct SortOptions {
-  bool descending = false;
-};
-struct TopkOptions {
-  bool largest = true;
-};
 // What sort and topk give: elements and where they were (i64).
 struct SortResult {
   Tensor values, indices;
@@ -19,13 +13,16 @@ struct SortResult {
 // dtype. The gradient goes back to the places. Throws ShapeError for the axis,
 // DtypeError for dtypes that are for storage only.
 WT_API SortResult sort(const In& x, Dim axis = -1, SortOptions options = {});
+inline SortResult sort(const In& x, SortOptions options) { return sort(x, -1, options); }
 // The places of sort alone (i64). No gradient.
 WT_API Tensor argsort(const In& x, Dim axis = -1, SortOptions options = {});
+inline Tensor argsort(const In& x, SortOptions options) { return argsort(x, -1, options); }
 // The k largest (or least) elements along an axis, the first of them first, and their places; of
 // equal ones those that come first are taken. The result is always sorted. The gradient goes back
 // to the places. Throws ShapeError for the axis and when k is negative or more than the
 // axis has, DtypeError for dtypes that are for storage only.
 WT_API SortResult topk(const In& x, i64 k, Dim axis = -1, TopkOptions options = {});
+inline SortResult topk(const In& x, i64 k, TopkOptions options) { return topk(x, k, -1, options); }
 // How often each of 0, 1, ..., max(x) occurs in x (1-d, of integers): i64, of max(minlength,
 // 1 + largest) elements; with weights the sum of those of its occurrences, of their dtype, added in
 // f64 in the order of the list. The shape depends on values, which the host reads. No gradient. On

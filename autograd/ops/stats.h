@@ -4,10 +4,6 @@
 
 namespace wt {
 
-struct VarOptions {
-  double correction = 1;  // 1: the unbiased estimate; 0: the mean of the squared distances
-  bool keep_dim = false;
-};
 // sum((x - mean)^2) / max(0, n - correction) over the given axes (all when omitted), n elements
 // each. In one pass by Welford's update, so large offsets do not cancel; 16-bit floats compute in
 // f32. One element with correction 1 gives NaN, and so does none. Throws ShapeError for bad axes,

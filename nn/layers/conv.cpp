@@ -54,7 +54,22 @@ std::vector<i64> pairs_of(int axes, const ConvLayerOptions& o) {
   return pairs;
 }
 
+template <class Options>
+Options given_kernel(const char* layer, i64 kernel, Options o) {
+  if (o.kernel.size() != 1 || o.kernel[0] != 0)
+    throw UsageError(str("[", layer, "] kernel is given twice", at_line()));
+  o.kernel = kernel;
+  return o;
+}
+
 }  // namespace
+
+ConvLayerOptions ConvNd::with_kernel(i64 kernel, ConvLayerOptions o) {
+  return given_kernel("Conv", kernel, std::move(o));
+}
+ConvTransposeLayerOptions ConvTransposeNd::with_kernel(i64 kernel, ConvTransposeLayerOptions o) {
+  return given_kernel("ConvTranspose", kernel, std::move(o));
+}
 
 ConvNd::ConvNd(const char* type, int axes, i64 in, i64 out, const ConvLayerOptions& o)
     : weight(add("weight",

@@ -89,6 +89,12 @@ HookedCall::HookedCall(const ModuleBase& m, Tensor& x) : module_(m) {
 }
 
 void HookedCall::finish(Tensor* y) const {
+  Tensor seen = y ? *y : Tensor();
+  run_hooks(module_, HookKind::watch, seen,
+            [this](const HookFunction& f, const Tensor& t) { return f(module_, input_, t); });
+  const auto& hooks = module_.state()->hooks;
+  const auto watches = [](const HookEntry& h) { return h.kind == HookKind::watch; };
+  if (!y && std::all_of(hooks.begin(), hooks.end(), watches)) return;
   if (!y)
     throw UsageError(str("[", module_.state()->type,
                          "] has hooks, but forward returns neither a tensor nor a struct with a "

@@ -236,48 +236,6 @@ void ModuleBase::zero_grad() const {
   for (const Tensor& p : parameters()) p.zero_grad();
 }
 
-// --- summary ---
-
-static i64 count_below(const ModuleState& m, std::set<const TensorImpl*>& seen) {
-  i64 n = 0;
-  for (const auto& s : m.slots)
-    if (!s->is_buffer && s->tensor.defined() && seen.insert(s->tensor.impl()).second)
-      n += s->tensor.numel();
-  for (const auto& c : m.children) n += count_below(*c.second, seen);
-  return n;
-}
-
-static std::string grouped(i64 n) {
-  std::string digits = std::to_string(n);
-  for (int i = int(digits.size()) - 3; i > 0; i -= 3) digits.insert(size_t(i), 1, ',');
-  return digits;
-}
-
-static void print_tree(const ModuleState& m, const std::string& indent, std::string& out) {
-  for (const auto& s : m.slots)
-    if (s->tensor.defined())
-      out += str(indent, s->name, "  ", s->tensor.shape(), " ", dtype_name(s->tensor.dtype()),
-                 s->tensor.is_contiguous() || !s->tensor.is_contiguous(MemoryFormat::channels_last)
-                     ? ""
-                     : " channels_last",
-                 s->is_buffer ? "  (buffer)" : "", "\n");
-  for (const auto& [name, child] : m.children) {
-    std::set<const TensorImpl*> seen;
-    const i64 n = count_below(*child, seen);
-    out += str(indent, name, ": ", child->type);
-    if (n) out += str("  ", grouped(n));
-    out += "\n";
-    print_tree(*child, indent + "  ", out);
-  }
-}
-
-std::string ModuleBase::summary() const {
-  std::set<const TensorImpl*> seen;
-  std::string out = str(state_->type, "\n");
-  print_tree(*state_, "  ", out);
-  return out + str("parameters: ", grouped(count_below(*state_, seen)), "\n");
-}
-
 // --- calls ---
 
 namespace detail {
