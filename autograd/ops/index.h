@@ -10,10 +10,11 @@ namespace wt {
 // x[{...}], one entry an axis from the first on: an integer drops the axis, a Slice keeps part of
 // it, an i64 or i32 tensor picks along it (negative counts from the end), a bool tensor of k axes
 // stands for the k index tensors of its true elements (their number is read by the host);
-// `ellipsis` passes over the axes that the rest does not take, `newaxis` adds one of size 1.
-// Tensors broadcast together to a shape that takes the place of their axes if those are neighbours,
-// else comes first, as in PyTorch. Without a tensor the result is a view, else a copy. The gradient
-// is added up in a fixed order. Throws ShapeError, DtypeError, and IndexError for an index outside
+// `ellipsis` passes over the axes that the rest does not take, `newaxis` adds one of size 1. A 0-d
+// tensor of integers counts as an integer, whose value the host does not read. Tensors broadcast
+// together to a shape that takes the place of their axes if those are neighbours, else comes first,
+// as in PyTorch. Without a tensor the result is a view, else a copy. The gradient is added up in a
+// fixed order. Throws ShapeError, DtypeError, and IndexError for an index outside
 // [-size, size): at once on the cpu, at the next wait on other devices.
 WT_API Tensor index(const In& x, std::span<const Index> at);
 WT_API Tensor index(const In& x, std::initializer_list<Index> at);

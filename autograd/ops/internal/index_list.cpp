@@ -133,9 +133,22 @@ IndexList::IndexList(Tensor x, std::span<const Index> list) : base(std::move(x))
   if (dims > kMaxDims)
     throw ShapeError(str("[index] the result would have ", dims, " dimensions, at most ", kMaxDims,
                          "\n  at ", describe(at)));
+  position = place_of_broadcast();
   for (Tensor& t : lists) t = expand(t, broadcast);
-  const bool neighbours = axes.back() - axes.front() == int(axes.size()) - 1;
-  position = neighbours ? axes.front() : 0;
+}
+
+int IndexList::place_of_broadcast() const {
+  int integers = 0;  // 0-d lists up to here
+  std::vector<int> among;
+  for (size_t k = 0; k < axes.size(); ++k) {
+    if (lists[k].ndim() == 0)
+      ++integers;
+    else
+      among.push_back(axes[k] - integers);
+  }
+  if (among.empty()) return 0;
+  const bool neighbours = among.back() - among.front() == int(among.size()) - 1;
+  return neighbours ? among.front() : 0;
 }
 
 Tensor IndexList::row_numbers(const OpInfo& op) const {

@@ -39,6 +39,8 @@ struct IndexList {
 
  private:
   void add_tensor(const Index& i, int& axis);
+  // A 0-d list drops its axis as an integer does: what is beside it on both sides are neighbours.
+  int place_of_broadcast() const;
   void cut(Tensor view, int axis, const Index& entry);
 };
 
