@@ -6,6 +6,35 @@
 
 namespace wt {
 
+// floor(a b / c) for a, b >= 0 and 0 < c < 2^63, exactly, where the quotient fits: one division of
+// 32 bits where those do. For host and device.
+WT_HD inline i64 floor_of_product(i64 a, i64 b, i64 c) {
+  if (((a | b) >> 31) == 0) {  // the product fits
+    const u64 product = u64(a) * u64(b);
+    return (product | u64(c)) >> 32 ? i64(product / u64(c)) : i64(u32(product) / u32(c));
+  }
+  // Bit by bit of a: quotient and remainder of (the bits so far) b / c.
+  const u64 whole = u64(b) / u64(c), part = u64(b) % u64(c);
+  u64 quotient = 0, rest = 0;
+  for (int bit = 63; bit-- > 0;) {
+    quotient *= 2, rest *= 2;
+    if (u64(a) >> bit & 1) {
+      quotient += whole, rest += part;
+      if (rest >= u64(c) && rest - u64(c) >= u64(c)) rest -= u64(c), ++quotient;
+    }
+    if (rest >= u64(c)) rest -= u64(c), ++quotient;
+  }
+  return i64(quotient);
+}
+// floor(a / b) of the exact quotient of two doubles above 0, which rounding may make a whole number
+// too large; what is beyond `most` gives that.
+WT_HD inline i64 floor_of_quotient(double a, double b, i64 most) {
+  const double quotient = a / b;
+  if (!(quotient < double(most))) return most;  // NaN too: 0 / 0 cannot be, infinity can
+  const i64 k = i64(quotient);
+  return k > 0 && float_math::fused(double(k), b, -a) > 0 ? k - 1 : k;
+}
+
 // What an output element is made of: input element `low`, and `weight` of the one after it, as
 // PyTorch places them. For host and device.
 struct ResizeMap {
@@ -20,20 +49,17 @@ struct ResizeMap {
   };
   WT_HD Tap operator()(i64 i) const {
     if (out == in) return {i, 0};
-    return mode == ResizeMode::nearest ? nearest(i) : linear(i);
+    return mode == ResizeMode::linear ? linear(i) : Tap{nearest(i), 0};
   }
 
  private:
-  WT_HD Tap nearest(i64 i) const {
-    if (out == 2 * in) return {i / 2, 0};
-    double at;
-    // In f32, whose roundings decide which neighbour it is; where f32 has no integers left, in f64.
-    if (out < (i64(1) << 24) && in < (i64(1) << 24))
-      at = float(i) * (scale > 0 ? float(1 / scale) : float(in) / float(out));
-    else
-      at = double(i) * (scale > 0 ? 1 / scale : double(in) / double(out));
-    return {at < double(in - 1) ? i64(at) : in - 1,
-            0};  // NaN too: 0 times what 1 / scale overflows to
+  // floor(i n / size), floor((i + 1/2) n / size), in integers: no rounding decides which neighbour
+  // it is.
+  WT_HD i64 nearest(i64 i) const {
+    const bool exact = mode == ResizeMode::nearest_exact;
+    if (scale > 0 && !(out == 2 * in && !exact))
+      return floor_of_quotient(double(i) + (exact ? 0.5 : 0), scale, in - 1);
+    return exact ? floor_of_product(2 * i + 1, in, 2 * out) : floor_of_product(i, in, out);
   }
   WT_HD Tap linear(i64 i) const {
     double at;

@@ -4,6 +4,6 @@
 
 namespace wt {
 
-enum class ResizeMode : u8 { nearest, linear };
+enum class ResizeMode : u8 { nearest, linear, nearest_exact };
 
 }  // namespace wt

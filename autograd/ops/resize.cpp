@@ -144,9 +144,9 @@ static Tensor upsampled_axis(Tensor t, int axis, i64 size, const UpsampleOptions
   if (is_filter(o))
     return detail::filtered_axis(
         t, axis, size, {o.mode == UpsampleMode::bicubic, o.antialias, o.align_corners, scale});
-  if (o.mode == UpsampleMode::nearest_exact)
-    return detail::nearest_exact_axis(t, axis, size, scale);
-  const ResizeMode mode = is_nearest(o.mode) ? ResizeMode::nearest : ResizeMode::linear;
+  const ResizeMode mode = o.mode == UpsampleMode::nearest         ? ResizeMode::nearest
+                          : o.mode == UpsampleMode::nearest_exact ? ResizeMode::nearest_exact
+                                                                  : ResizeMode::linear;
   return resize_axis(std::move(t), axis, size, {mode, o.align_corners, scale});
 }
 

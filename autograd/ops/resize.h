@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "warptape/core/in.h"
+#include "warptape/core/misnamed.h"
 #include "warptape/kernels/resize_mode.h"
 
 namespace wt {
@@ -12,11 +13,12 @@ struct ResizeOptions {
   bool align_corners = false;
   double scale = 0;  // new size / old size where it is not the quotient of the two; 0: it is
 };
-// One axis of x with `size` elements instead of n. nearest: y[i] = x[floor(i * n / size)]; linear:
-// between its two neighbours, y[i] = (1 - w) x[k] + w x[k + 1] with k + w = (i + 1/2) * n / size -
-// 1/2, not below 0, or with align_corners i * (n - 1) / (size - 1); beyond the last element it is
-// the last one. With `scale`, 1 / scale takes the place of n / size. Floating dtypes; the order of
-// the axes in memory is kept. Throws ShapeError for sizes below 1 and for a 0-d tensor.
+// One axis of x with `size` elements instead of n. nearest: y[i] = x[floor(i * n / size)],
+// nearest_exact: y[i] = x[floor((i + 1/2) * n / size)], both in whole numbers; linear: between its
+// two neighbours, y[i] = (1 - w) x[k] + w x[k + 1] with k + w = (i + 1/2) * n / size - 1/2, not
+// below 0, or with align_corners i * (n - 1) / (size - 1); beyond the last element it is the last
+// one. With `scale`, 1 / scale takes the place of n / size. Floating dtypes; the order of the axes
+// in memory is kept. Throws ShapeError for sizes below 1 and for a 0-d tensor.
 WT_API Tensor resize_axis(const In& x, i64 axis, i64 size, const ResizeOptions& options = {});
 // The transpose of resize_axis, and its gradient: from gout, the gradient of the resized tensor, to
 // that of the tensor whose axis had `size` elements. Sums have one order.
@@ -38,6 +40,7 @@ struct UpsampleOptions {
   // element counts: a triangle, or Keys' kernel with a = -0.5, over elements inside the axis and
   // divided by the sum of its weights, as in Pillow.
   bool antialias = false;
+  WT_MISNAMED(scale_factor, scale);
 };
 // x [N, C, L], [N, C, H, W] or [N, C, D, H, W] with its axes after the second resized one after the
 // other (see resize_axis) to `size`, or to floor(n * scale), 1 / scale then being the step between

@@ -77,7 +77,7 @@ static const char* saved_operands_wrong(const SoftmaxForwardArgs& a) {
 
 static void saved_fields(ResizeArgs& a, LaunchFields& f) {
   f(a.axis, a.map.in, a.map.out, a.map.align_corners, a.map.scale);
-  f.choice(a.map.mode, int(ResizeMode::linear) + 1);
+  f.choice(a.map.mode, int(ResizeMode::nearest_exact) + 1);
 }
 static const char* saved_operands_wrong(const ResizeArgs& a) {
   if (!a.out || !a.in || a.out.dtype() != a.in.dtype() || a.out.ndim() != a.in.ndim() ||

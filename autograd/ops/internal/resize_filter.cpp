@@ -85,12 +85,4 @@ Tensor filtered_axis(const Tensor& x, int axis, i64 size, const ResizeFilter& f)
   return y;
 }
 
-Tensor nearest_exact_axis(const Tensor& x, int axis, i64 size, double scale) {
-  const i64 from = x.size(axis);
-  const double step = scale > 0 ? 1 / scale : double(float(from) / float(size));
-  const Tensor i = counted(size, DType::f32, x.device());
-  const Tensor place = clamp(floor(mul(add(i, 0.5), double(float(step)))), 0.0, double(from - 1));
-  return index_select(x, axis, to_dtype(place, DType::i64));
-}
-
 }  // namespace wt::detail

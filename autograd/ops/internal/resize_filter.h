@@ -1,5 +1,4 @@
-// Resizing one axis by a filter of several taps, or by picking elements. Internal to
-// ops/resize.cpp.
+// Resizing one axis by a filter of several taps. Internal to ops/resize.cpp.
 #pragma once
 #include "warptape/core/tensor.h"
 
@@ -13,7 +12,5 @@ struct ResizeFilter {
 };
 // `axis` of x with `size` elements, each the sum of its taps. f64 and f32.
 Tensor filtered_axis(const Tensor& x, int axis, i64 size, const ResizeFilter& f);
-// y[i] = x[floor((i + 1/2) * n / size)], computed in f32 as PyTorch does. Any dtype.
-Tensor nearest_exact_axis(const Tensor& x, int axis, i64 size, double scale);
 
 }  // namespace wt::detail

@@ -1,11 +1,15 @@
 // What the rows of resizing cannot say: memory order, threads, NaN, roundings of 16-bit floats,
 // sizes beyond 2^31, that forward and backward are each other's transpose.
+#include <cmath>
+
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/resize.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/memory.h"
+#include "warptape/kernels/resize.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
 #include "warptape/tests/support/values.h"
@@ -41,13 +45,56 @@ TEST_CASE("resize: known numbers") {
     CHECK(to(5, {.scale = 1.7}) == Values{1, 1, 2, 2, 4});
     // f32 cannot tell 22 * 26 / 44 from 13, PyTorch's neighbour is the one before.
     const Tensor line = arange(26, {.dtype = f64, .device = d});
-    CHECK(values(resize_axis(line, 0, 44))[22] == 12);
+    CHECK(values(resize_axis(line, 0, 44))[22] == 13);
   }
+}
+
+TEST_CASE("resize: nearest and nearest_exact in whole numbers, and their gradients") {
+  for (const Device d : operator_devices())
+    for (const auto& [n, m] :
+         {std::pair<i64, i64>{2, 82}, {2, 55}, {128, 160}, {3, 41}, {82, 2}, {100, 49}, {7, 7}}) {
+      CAPTURE(to_string(d), n, m);
+      const Tensor x = arange(n, {.dtype = f32, .device = d, .requires_grad = true});
+      for (const bool exact : {false, true}) {
+        CAPTURE(exact);
+        Values want;
+        Values counts(size_t(n), 0.0);
+        for (i64 i = 0; i < m; ++i) {
+          want.push_back(double(exact ? (2 * i + 1) * n / (2 * m) : i * n / m));
+          ++counts[size_t(want.back())];
+        }
+        const UpsampleOptions o{
+            .size = {m}, .mode = exact ? UpsampleMode::nearest_exact : UpsampleMode::nearest};
+        const Tensor y = upsample(x.reshape({1, 1, n}), o);
+        CHECK(values(y) == want);
+        CHECK(values(grad(sum(y), x)) == counts);
+        // A scale that is the quotient says the same.
+        UpsampleOptions by_scale = o;
+        by_scale.size = {}, by_scale.scale = {double(m) / double(n)};
+        if (n == 2 || n == 7) CHECK(values(upsample(x.reshape({1, 1, n}), by_scale)) == want);
+      }
+    }
+}
+
+TEST_CASE("resize: a floor of products and of quotients that no double holds") {
+  const i64 big = (i64(1) << 62) - 1;
+  CHECK(floor_of_product(big - 1, big, big) == big - 1);
+  CHECK(floor_of_product(big / 2, 4, big) == 1);
+  CHECK(floor_of_product((i64(1) << 40) + 1, i64(1) << 40, (i64(1) << 40) + 3) ==
+        (i64(1) << 40) - 2);
+  CHECK(floor_of_product(0, big, big) == 0);
+  for (const i64 k : {1, 2, 3, 41, 999'999})
+    for (const double scale : {0.1, 0.3, 1.1, 3.7}) {
+      const double at = std::nextafter(double(k) * scale, 0.0);
+      CHECK(floor_of_quotient(at, scale, 1'000'000) == k - (std::fma(double(k), scale, -at) > 0));
+    }
+  CHECK(floor_of_quotient(1, 1e-320, 9) == 9);  // an infinite quotient
 }
 
 TEST_CASE("resize: one axis and its transpose, <A x, y> = <x, A' y>") {
   for (const Device d : operator_devices())
-    for (const ResizeMode mode : {ResizeMode::nearest, ResizeMode::linear})
+    for (const ResizeMode mode :
+         {ResizeMode::nearest, ResizeMode::linear, ResizeMode::nearest_exact})
       for (const bool corners : {false, true})
         for (const auto& [n, m] : {std::pair<i64, i64>{5, 9},
                                    {9, 5},

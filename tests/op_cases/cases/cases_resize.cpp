@@ -60,11 +60,10 @@ std::vector<Part> filter_parts(const Axis& a, i64 i) {
 std::vector<Part> parts(const Axis& a, i64 i) {
   if (a.cubic || a.antialias) return filter_parts(a, i);
   if (a.exact) {
-    const double step = a.scale > 0 ? 1 / a.scale : double(a.n) / double(a.m);
-    return {{std::min(i64((double(i) + 0.5) * step), a.n - 1), 1.0}};
+    const i64 k = a.scale > 0 ? i64((double(i) + 0.5) / a.scale) : (2 * i + 1) * a.n / (2 * a.m);
+    return {{std::min(k, a.n - 1), 1.0}};
   }
   if (!a.linear) {
-    // The quotient exactly; the sizes here are such that rounding to f32 gives the same.
     const i64 k =
         a.scale > 0 && a.n != a.m && a.m != 2 * a.n ? i64(double(i) / a.scale) : i * a.n / a.m;
     return {{std::min(k, a.n - 1), 1.0}};
