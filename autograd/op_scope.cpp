@@ -2,6 +2,7 @@
 
 #include "warptape/autograd/autocast.h"
 #include "warptape/autograd/checkpoint.h"
+#include "warptape/autograd/ops/internal/stored_cast.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/profiler.h"
@@ -91,6 +92,29 @@ static std::string dtype_hint(const In* const* in, int n) {
   return str(".to(", dtype_name(dtype_of(in[0]->impl())), ") on the other one");
 }
 
+// A 0-d tensor of the cpu may be beside a device's: its value goes along.
+static bool may_follow(const TensorImpl* p) {
+  return p->geometry.ndim == 0 && device_of(p) == Device::cpu() && !detail::slices_of(p);
+}
+
+void OpScope::bring_together(const OpInfo& info, const In* const* in, int n) {
+  bool differ = false;
+  for (int i = 1; i < n; ++i) differ |= !(device_of(in[i]->impl()) == device_of(in[0]->impl()));
+  if (!differ) return;
+  const int fixed = info.in_place;  // what is written stays where it is
+  int first = 0;
+  while (!fixed && first < n - 1 && may_follow(in[first]->impl())) ++first;
+  const Device d = device_of(in[first]->impl());
+  for (int i = 0; i < n; ++i)
+    if (!(device_of(in[i]->impl()) == d) && (i < fixed || !may_follow(in[i]->impl())))
+      throw PlacementError(message(
+          info, in, n,
+          str("operands are on ", to_string(d), " and ", to_string(device_of(in[i]->impl()))),
+          ".to(Device) on one of them"));
+  for (int i = 0; i < n; ++i)
+    if (!(device_of(in[i]->impl()) == d)) in[i]->replace(detail::value_on(*in[i], d));
+}
+
 bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types) {
   // A throw from a constructor runs no destructor: the owner tag is put back here.
@@ -110,14 +134,8 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
     if (!in[i]->impl())
       throw UsageError(message(
           info, in, n, str("operand ", i, " is undefined (never assigned, or moved from)"), ""));
+  if (!info.mixed_devices) bring_together(info, in, n);
   const Device d = device_of(in[0]->impl());
-  if (!info.mixed_devices)
-    for (int i = 1; i < n; ++i)
-      if (!(device_of(in[i]->impl()) == d))
-        throw PlacementError(message(
-            info, in, n,
-            str("operands are on ", to_string(d), " and ", to_string(device_of(in[i]->impl()))),
-            ".to(Device) on one of them"));
   const u32 process = process_slow.load(std::memory_order_relaxed);
   if (process | (mode.slow & kSlowProfile)) [[unlikely]] {
     if (((process & kSlowObserved) != 0) != ((mode.slow & kSlowProfile) != 0))

@@ -283,6 +283,9 @@ class OpScope {
   // True where the result bears the mark kConstantDerivative.
   static bool open_slow(const OpInfo& info, const OpInfo* outer, const In* const* in, int n,
                         Types types);
+  // One device for all operands: 0-d ones of the cpu go to the others' device (not operand 0 of an
+  // operator in place). Throws PlacementError.
+  static void bring_together(const OpInfo& info, const In* const* in, int n);
   static TensorImpl* in_some_order(const In* const* in, int n, int i, DType t);
   static void abandon(Node* n);
   static void spill(Node* n, int edges, int slots);

@@ -137,6 +137,26 @@ Tensor to_device(const In& x, Device d) {
   return in_place_of(x, s.finish(std::move(y)));
 }
 
+Tensor detail::value_on(const In& x, Device d) {
+  const DType t = dtype_of(x.impl());
+  const Tensor value(retained(x.impl()));
+  if (!computes(t)) return to_device(In(value, x.frame().file, x.frame().line), d);
+  if (recording_graph()) [[unlikely]]
+    not_in_a_graph("to_device", "a graph would keep the value that a cpu tensor has now",
+                   x.frame());
+  const Scalar number = is_floating(t)        ? Scalar(value.item(x.frame()))
+                        : t == DType::boolean ? Scalar(value.item<bool>(x.frame()))
+                                              : Scalar(value.item<i64>(x.frame()));
+  const In in(value, x.frame().file, x.frame().line);
+  OpScope s(info::to_device, in);
+  Result y(new_contiguous(nullptr, 0, t, d));
+  s.record(to_device_backward);
+  if (!d.is_meta)
+    run(FillArgs{y.view(), number.f, number.to_int()},
+        Launch{&info::to_device, mode.native_stream, nullptr, d});
+  return s.finish(std::move(y));
+}
+
 namespace {
 struct CatOf {
   int axis;

@@ -1,5 +1,9 @@
 // One prologue: what every operator checks before it does anything, and how it says so.
+#include "warptape/autograd/compare.h"
+#include "warptape/autograd/grads.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/composite_pointwise.h"
+#include "warptape/autograd/ops/gather.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -24,6 +28,46 @@ TEST_CASE("Prologue: operands must be defined, and the message shows all of them
   CHECK(mentions(text, "\n  at prologue_test.cpp:" + std::to_string(line)));
 }
 
+TEST_CASE("Prologue: a 0-d tensor of the cpu may be beside a device's", "[wall][prologue]") {
+  const Device d = Device::simt();
+  const Tensor x = tensor({{1.0, 2.0}, {3.0, 4.0}}), there = x.to(d);
+  for (const DType t : {f64, f32, f16, bf16, DType::i64, DType::i32, DType::u8, DType::boolean}) {
+    CAPTURE(dtype_name(t));
+    const Tensor two = tensor(2.0).to(t);
+    const SyncGuard guard(OnSync::error);
+    const std::vector<Tensor> here{x * two, two - x, where(gt(x, two), x, two), maximum(two, x),
+                                   masked_fill(x, gt(x, two), two.to(f32))};
+    const std::vector<Tensor> mixed{there * two, two - there, where(gt(there, two), there, two),
+                                    maximum(two, there),
+                                    masked_fill(there, gt(there, two), two.to(f32))};
+    for (size_t k = 0; k < here.size(); ++k) {
+      CAPTURE(k);
+      CHECK(mixed[k].device() == d);
+      CHECK(mixed[k].dtype() == here[k].dtype());
+    }
+    const SyncGuard look(OnSync::allow);
+    for (size_t k = 0; k < here.size(); ++k) CHECK(values(mixed[k]) == values(here[k]));
+  }
+  const Tensor half = tensor(0.5);
+  CHECK(values(lerp(there, there + 2, half)) == values(x + 1));
+  CHECK(values(addcmul(there, there, half)) == values(x + x * 0.5));
+  CHECK((there[0][0] * half).device() == d);  // both 0-d: the device's
+  CHECK((half * there[0][0]).device() == d);
+  CHECK(values(there.clone().mul_(half)) == values(x * 0.5));
+  CHECK_THROWS_AS(half.clone().mul_(there[0][0]), PlacementError);  // what is written stays
+  CHECK((ones({2}, {.device = Device::meta()}) + half).shape() == Shape{2});
+
+  // Its gradient comes back to the cpu, and so do second ones.
+  Tensor a = tensor(2.0, {.requires_grad = true}), w = there.clone().requires_grad_();
+  sum(w * a * a).backward();
+  CHECK(a.grad().device() == Device::cpu());
+  CHECK(values(a.grad()) == Values{40});
+  CHECK(values(w.grad()) == Values{4, 4, 4, 4});
+  const Tensor ga = grad(sum(w * exp(a)), a, {.create_graph = true});
+  CHECK(ga.device() == Device::cpu());
+  CHECK(allclose(grad(ga, a), ga));
+}
+
 TEST_CASE("Prologue: operands must be on one device", "[wall][prologue]") {
   const Tensor x = ones({2}), y = ones({2}, {.device = Device::simt()}),
                m = empty({2}, {.device = Device::meta()});
@@ -32,6 +76,7 @@ TEST_CASE("Prologue: operands must be on one device", "[wall][prologue]") {
   CHECK(mentions(text, "Try .to(Device)"));
   const std::vector<std::function<void()>> calls{
       [&] { (void)(x + m); },
+      [&] { (void)(x + y[0]); },  // a 0-d tensor of another device does not come along
       [&] { (void)where(gt(x, 0), x, y); },
       [&] {
         (void)cat({x, y});

@@ -237,3 +237,24 @@ TEST_CASE("distributions: what they refuse", "[distributions]") {
           [] { dist::Normal(ones({2}), ones({2}, {.device = Device::simt()})); });
   refuses("[Normal]", [] { dist::Normal(ones({2}), ones({3})); });
 }
+
+TEST_CASE("distributions: parameters that are numbers go with any device") {
+  const Tensor x = tensor({-1.0, 0.5, 2.0}), there = x.to(Device::simt());
+  const auto agree = [&](const char* name, const auto& d, const Tensor& at) {
+    INFO(name);
+    const Tensor got = d.log_prob(at.to(Device::simt()));
+    CHECK(got.device() == Device::simt());
+    const Values v = values(got), want = values(d.log_prob(at));
+    for (size_t i = 0; i < v.size(); ++i)
+      CHECK(std::fabs(v[i] - want[i]) <= 1e-6 * std::fabs(want[i]));
+  };
+  const Tensor positive = x * x + 0.25;
+  agree("Normal", dist::Normal(0.0, 1.0), x);
+  agree("LogNormal", dist::LogNormal(0.0, 1.0), positive);
+  agree("Uniform", dist::Uniform(-2.0, 3.0), x);
+  agree("Exponential", dist::Exponential(1.5), positive);
+  agree("Bernoulli", dist::Bernoulli({.probs = 0.25}), ones({3}));
+  const Tensor scale = tensor(2.0, {.requires_grad = true});
+  sum(dist::Normal(0.0, scale).log_prob(there)).backward();
+  CHECK(scale.grad().device() == Device::cpu());
+}
