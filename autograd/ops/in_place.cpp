@@ -256,7 +256,7 @@ WT_ASSIGNS(/=, div_)
 
 Tensor& detail::kept(Tensor& a, const Operand& b) {
   const TensorImpl* p = a.impl();
-  if (p && !(p->flags & kIsView) && p->refs.sole() && p->storage->refs.sole())
+  if (p && p->refs.sole() && p->storage->refs.sole())  // a view shares its storage
     throw UsageError(str("[in place] writes into a copy that nobody keeps\n  operand 0: ",
                          wt::describe(a), "\n  at ", describe(b.frame()),
                          "\n  Try x.index_put_({...}, value, {.accumulate = true})"));

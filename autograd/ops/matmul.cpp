@@ -241,10 +241,6 @@ Tensor matmul(const In& a, const In& b) {
   return reshape(product(unsqueeze(a, 0), unsqueeze(b, 1), {}), {});
 }
 
-Tensor Tensor::matmul(const Tensor& other, Frame at) const {
-  return wt::matmul(In(*this, at.file, at.line), In(other, at.file, at.line));
-}
-
 // --- linear ---
 
 namespace {

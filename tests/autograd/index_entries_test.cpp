@@ -85,3 +85,89 @@ TEST_CASE("eye: a matrix that is not square, and names of dtypes") {
   CHECK(zeros({1}, {.dtype = uint8}).dtype() == DType::u8);
   CHECK(zeros({1}, {.dtype = boolean}).dtype() == DType::boolean);
 }
+
+TEST_CASE("index: a 0-d tensor of integers counts as an integer") {
+  for (const Device d : kernel_devices())
+    for (const DType t : {DType::i64, DType::i32}) {
+      CAPTURE(to_string(d), dtype_name(t));
+      const Tensor x = counted({3, 4, 5}).to(d), one = tensor(i64(-2)).to(t).to(d);
+      const Tensor two = tensor({2, 0}).to(t).to(d);
+      const auto same = [](const Tensor& a, const Tensor& b) {
+        return a.shape() == b.shape() && values(a) == values(b);
+      };
+      CHECK(same(x[{one, Slice{}, two}], x[{1, Slice{}, two}]));
+      CHECK(x[{one, Slice{}, two}].shape() == Shape{4, 2});
+      CHECK(same(x[{two, Slice{}, one}], x[{two, Slice{}, 3}]));
+      CHECK(same(x[{Slice{}, one, two}], x[{Slice{}, 2, two}]));
+      CHECK(same(x[{two.flip(0) - 1, one, two}], x[{two.flip(0) - 1, 2, two}]));
+      CHECK(same(x[{one}], x[1]));
+      CHECK(same(x[{one, one, one}], x[{1, 2, 3}]));
+      CHECK(same(x[{ellipsis, one}], x[{ellipsis, 3}]));
+      // With an axis between them the others come first still.
+      const Tensor y = counted({2, 3, 4, 5}).to(d), row = tensor({0, 1}).to(t).to(d);
+      CHECK(same(y[{one, row, Slice{}, two}], y[{0, row, Slice{}, two}]));
+      CHECK(same(y[{row, Slice{}, one, two}], y[{row, Slice{}, 2, two}]));
+      // Writing, and both gradients.
+      const Tensor value = counted({4, 2}).to(d) + 100;
+      Tensor by_tensor = x.clone(), by_number = x.clone();
+      by_tensor.index_put_({one, Slice{}, two}, value);
+      by_number.index_put_({1, Slice{}, two}, value);
+      CHECK(same(by_tensor, by_number));
+      by_tensor.index_put_({one, Slice{}, two}, value, {.accumulate = true});
+      by_number.index_put_({1, Slice{}, two}, value, {.accumulate = true});
+      CHECK(same(by_tensor, by_number));
+      CHECK(same(index_put(x, {one, Slice{}, two}, value), index_put(x, {1, Slice{}, two}, value)));
+      const Tensor leaf = x.clone().requires_grad_(), given = value.clone().requires_grad_();
+      const Tensor factors = counted({4, 2}).to(d), all = counted({3, 4, 5}).to(d);
+      CHECK(same(grad(sum(leaf[{one, Slice{}, two}] * factors), leaf),
+                 grad(sum(leaf[{1, Slice{}, two}] * factors), leaf)));
+      const auto put = [&](const Index& first) {
+        return grads(sum(index_put(leaf, {first, Slice{}, two}, given) * all), {leaf, given});
+      };
+      CHECK(same(put(one)[0], put(1)[0]));
+      CHECK(same(put(one)[1], put(1)[1]));
+    }
+  const Tensor x = counted({3, 4});
+  CHECK_THROWS_AS((x[{tensor(i64(3))}]), IndexError);
+}
+
+TEST_CASE("index: one entry needs no list") {
+  const Tensor x = counted({3, 4}), rows = tensor({2, 0});
+  CHECK(values(x[rows]) == values(x[{rows}]));
+  CHECK(values(x[gt(x, 8)]) == Values{9, 10, 11});
+  CHECK(x[Slice{0, 2}].is_view());
+  CHECK(x[Slice{0, 2}].shape() == Shape{2, 4});
+  CHECK(x[newaxis].shape() == Shape{1, 3, 4});
+  CHECK(x[ellipsis].same_as(x));
+  CHECK(x[tensor(i64(1))].shape() == Shape{4});
+  CHECK((x + 1)[rows].shape() == Shape{2, 4});
+  const int line = __LINE__ + 1;
+  const std::string text = message_of([&] { (void)x[tensor({7})]; });
+  CHECK(mentions(text, "index 7"));
+  CHECK(mentions(text, "index_entries_test.cpp:" + std::to_string(line)));
+}
+
+TEST_CASE("index: a write into what tensors picked is refused, where nobody would see it") {
+  Tensor x = counted({3, 4});
+  const Tensor mask = gt(x, 8);
+  const std::string text = message_of([&] { x[mask] += 1; });
+  CHECK(text.starts_with("UsageError: "));
+  CHECK(mentions(text, "writes into a copy that nobody keeps"));
+  CHECK(mentions(text, "Try x.index_put_({...}, value"));
+  CHECK_THROWS_AS((x[{mask}] *= 2), UsageError);
+  x[1] += 1;
+  x[Slice{0, 1}] -= 1;
+  CHECK(values(x) == Values{-1, 0, 1, 2, 5, 6, 7, 8, 8, 9, 10, 11});
+}
+
+TEST_CASE("masks and integers: &, |, ^ and ~") {
+  for (const Device d : kernel_devices()) {
+    const Tensor x = arange(6, {.device = d}), low = lt(x, 3), odd = eq(x & 1, 1);
+    CHECK(values(low & odd) == Values{0, 1, 0, 0, 0, 0});
+    CHECK(values(low | odd) == Values{1, 1, 1, 1, 0, 1});
+    CHECK(values(low ^ odd) == Values{1, 0, 1, 1, 0, 1});
+    CHECK(values(~low) == Values{0, 0, 0, 1, 1, 1});
+    CHECK(values(x | 8) == Values{8, 9, 10, 11, 12, 13});
+    CHECK(values(x[low & odd]) == Values{1});
+  }
+}

@@ -61,6 +61,24 @@ void views(Tensor x, Tensor y, size_t i) {
   a = std::move(x).reshape({2, -1})[0].t();
 }
 
+// What a PyTorch user writes first.
+void from_pytorch(Tensor x, Tensor mask, const nn::Sequential& net, std::ostream& out) {
+  Tensor a = x[mask];
+  a = x[Slice{0, 2}];
+  a = x[ellipsis];
+  a = x[newaxis];
+  a = (x + 1)[mask];
+  a = ~mask & (gt(x, 1) | lt(x, 0)) ^ mask;
+  auto [values, places] = topk(x, 2, {.largest = false});
+  auto [sorted, order] = x.sort({.descending = true});
+  a = tensor({{{0.0, 1.0}}});
+  a = x.exp().pow(2).std(0, {.correction = 0, .keep_dim = true}).requires_grad_();
+  const nn::Conv2d conv{3, 8, 3}, padded{3, 8, 3, {.padding = 1}}, option{3, 8, {.kernel = 3}};
+  for (const i64 i : progress(10)) out << i;
+  out << net << net.summary(x);
+  (void)kthvalue(x, 2, {.keep_dim = true});
+}
+
 // A Loader's element has exactly two members and the iterator returns an lvalue of it; the dataset
 // given as an rvalue is owned.
 void loaders(Tensor x, Tensor y) {
@@ -108,6 +126,9 @@ void modules(Tensor x) {
   optim::Sgd opt{net, {.lr = 0.1, .momentum = 0.9}};
   opt.step({.grad_factor = y});
   const nn::EvalScope eval(net);
+  static_assert(sizeof(SumOptions) == 1 && sizeof(VarOptions) == 16 &&
+                std::is_trivially_copyable_v<VarOptions>);  // names that are refused take no room
+  static_assert(std::is_aggregate_v<nn::ConvLayerOptions> && std::is_aggregate_v<VarOptions>);
   static_assert(std::is_aggregate_v<nn::LinearOptions> && std::is_aggregate_v<optim::SgdOptions> &&
                 std::is_aggregate_v<optim::AdamWOptions> && std::is_aggregate_v<GradOptions> &&
                 std::is_aggregate_v<data::LoaderOptions> && std::is_aggregate_v<SumOptions>);
@@ -151,6 +172,62 @@ void must_not_compile(Tensor x, Tensor y, TrainStep& step) {
 #ifdef WT_TRAP_assign_number_to_element
   // error: operator=
   x[0] = 1.0;
+#endif
+#ifdef WT_TRAP_places_of_max
+  // error: max_with_indices(x, axis)
+  auto [values, places] = max(x, 1);
+#endif
+#ifdef WT_TRAP_keepdim
+  // error: .keepdim is called .keep_dim here
+  (void)sum(x, 0, {.keepdim = true});
+#endif
+#ifdef WT_TRAP_keepdim_of_a_method
+  // error: .keepdim is called .keep_dim here
+  (void)x.quantile(0.5, 0, {.keepdim = true});
+#endif
+#ifdef WT_TRAP_unbiased
+  // error: unbiased=False is {.correction = 0}
+  (void)var(x, 0, {.unbiased = false});
+#endif
+#ifdef WT_TRAP_is_causal
+  // error: .is_causal is called .causal here
+  (void)scaled_dot_product_attention(x, x, x, {.is_causal = true});
+#endif
+#ifdef WT_TRAP_scale_factor
+  // error: .scale_factor is called .scale here
+  (void)upsample(x, {.scale_factor = 2.0});
+#endif
+#ifdef WT_TRAP_reduction
+  // error: is loss.sum
+  (void)cross_entropy(x, y, {.reduction = "sum"});
+#endif
+#ifdef WT_TRAP_kernel_size
+  // error: the kernel is called .kernel here
+  const nn::Conv2d conv{3, 8, {.kernel_size = 3, .padding = 1}};
+#endif
+#ifdef WT_TRAP_kernel_size_of_two
+  // error: the kernel is called .kernel here
+  const nn::Conv2d conv{3, 8, {.kernel_size = {3, 5}}};
+#endif
+#ifdef WT_TRAP_kernel_without_its_name
+  // error: the kernel is called .kernel here
+  const nn::Conv2d conv{3, 8, {3, 5}};
+#endif
+#ifdef WT_TRAP_return_indices
+  // error: max_pool2d_with_indices(x, kernel)
+  (void)max_pool2d(x, 2, {.return_indices = true});
+#endif
+#ifdef WT_TRAP_batch_size
+  // error: .batch_size is called .batch here
+  const data::Loader loader{data::TensorDataset{x, y}, {.batch_size = 4}};
+#endif
+#ifdef WT_TRAP_num_workers
+  // error: .num_workers is called .workers here
+  const data::LoaderOptions o{.num_workers = 4};
+#endif
+#ifdef WT_TRAP_create_graph_of_backward
+  // error: write grad(y, x, {.create_graph = true})
+  x.backward({.create_graph = true});
 #endif
 #ifdef WT_TRAP_function_of_number
   // error: In

@@ -8,6 +8,7 @@
 #include <warptape/core/async_copy.h>
 #include <warptape/core/factories.h>
 #include <warptape/core/mode.h>
+#include <warptape/core/progress.h>
 #include <warptape/data/combine.h>
 #include <warptape/data/lmdb.h>
 #include <warptape/data/loader.h>
@@ -15,6 +16,7 @@
 #include <warptape/optim/optimizer.h>
 #include <warptape/optim/train_step.h>
 
+#include <ostream>
 #include <vector>
 
 #endif

@@ -22,6 +22,16 @@ TEST_CASE("factories: values and default dtypes are PyTorch's", "[wall][factorie
   CHECK(tensor({{1.0, 2.0}}).shape() == Shape{1, 2});
   CHECK(tensor({{1, 2.5}}).dtype() == f32);
   CHECK(tensor({{true}, {false}}).dtype() == DType::boolean);
+  CHECK(tensor({{{0.0, 1.0}}}).shape() == Shape{1, 1, 2});
+  CHECK(tensor({{{1}, {2}}, {{3}, {4}}}).shape() == Shape{2, 2, 1});  // columns, no rows
+  CHECK(values(tensor({{{1, 2.5}, {3, 4}}})) == Values{1, 2.5, 3, 4});
+  CHECK(tensor({{{1, 2.5}}}).dtype() == f32);
+  CHECK(tensor({{{true}}}).dtype() == DType::boolean);
+  CHECK(mentions(message_of([] {
+                   (void)tensor({{{1, 2}}, {{3, 4}, {5, 6}}});
+                 }),
+                 "matrices of 1 and 2 rows"));
+  CHECK(mentions(message_of([] { (void)tensor({{{1, 2}, {3}}}); }), "rows of 2 and 1 values"));
   CHECK(tensor(std::vector<float>{1, 2}).dtype() == f32);
   CHECK(tensor(std::vector<u8>{1, 2}).dtype() == DType::u8);
   CHECK(tensor(std::vector<double>{1, 2}, {.dtype = f16}).dtype() == f16);

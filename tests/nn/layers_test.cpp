@@ -161,3 +161,15 @@ TEST_CASE("Modules: a copy of a Sequential is the same steps, not a Sequential o
   CHECK(nested.named_parameters()[0].name == "0.0.weight");
   CHECK(nn::Sequential{}.size() == 0);
 }
+
+TEST_CASE("A convolution's kernel may come before the options, once", "[layers]") {
+  const Tensor x = ones({1, 3, 9, 9});
+  CHECK(nn::Conv2d{3, 8, 3}.weight->shape() == Shape{8, 3, 3, 3});
+  CHECK(nn::Conv2d{3, 8, 3, {.padding = 1}}(x).shape() == Shape{1, 8, 9, 9});
+  CHECK(nn::Conv1d{3, 8, 5, {.bias = false}}.weight->shape() == Shape{8, 3, 5});
+  CHECK(nn::ConvTranspose2d{3, 8, 2, {.stride = 2}}(x).shape() == Shape{1, 8, 18, 18});
+  CHECK(mentions(message_of([] {
+                   (void)nn::Conv2d{3, 8, 3, {.kernel = 3}};
+                 }),
+                 "kernel is given twice"));
+}

@@ -445,3 +445,14 @@ TEST_CASE("progress: where there is no terminal, bars at once are plain lines") 
   CHECK(bars.lines() == Screen{"a:  50% 5/10 [00:22<00:21,  4.40s/it]",
                                "b:  60% 6/10 [00:22<00:14,  3.67s/it]", "said", ""});
 }
+
+TEST_CASE("progress: a number stands for the numbers below it") {
+  std::vector<wt::i64> seen;
+  std::string text;
+  for (const wt::i64 i : wt::progress(4, {.style = wt::ProgressStyle::lines,
+                                         .sink = [&](std::string_view line) { text += line; }}))
+    seen.push_back(i);
+  CHECK(seen == std::vector<wt::i64>{0, 1, 2, 3});
+  CHECK(text.find("4/4") != std::string::npos);
+  for (const wt::i64 i : wt::progress(-1, {.disable = true})) FAIL(i);
+}

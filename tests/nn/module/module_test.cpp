@@ -1,6 +1,9 @@
 // Modules are handles: registration, names, tying, modes, moves, state, calls.
 #include "warptape/nn/module.h"
 
+#include <sstream>
+#include <tuple>
+
 #include "warptape/autograd/node.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -323,4 +326,42 @@ TEST_CASE("Modules: summary is a tree of names, types, shapes and counts", "[wal
     nn::Param w = add("w", ones({8, 3, 2, 2}).to(MemoryFormat::channels_last).clone());
   } image;
   CHECK(mentions(image.summary(), "w  [8, 3, 2, 2] f32 channels_last"));
+}
+
+TEST_CASE("Modules: a summary with an input has output shapes, what is trained and what is frozen",
+          "[modules]") {
+  Net net;
+  net.requires_grad_("fc1.*", false);
+  const std::string text = net.summary(ones({5, 4}));
+  CHECK(text ==
+        "Net  -> [5, 2] f32\n"
+        "  scale  [1] f32\n"
+        "  seen  [] f32  (buffer)\n"
+        "  fc1: Linear  15  -> [5, 3] f32\n"
+        "    weight  [3, 4] f32  (frozen)\n"
+        "    bias  [3] f32  (frozen)\n"
+        "  head: Sequential  8  -> [5, 2] f32\n"
+        "    0: ReLU  -> [5, 3] f32\n"
+        "    1: Dropout  -> [5, 3] f32\n"
+        "    2: Linear  8  -> [5, 2] f32\n"
+        "      weight  [2, 3] f32\n"
+        "      bias  [2] f32\n"
+        "parameters: 24 (9 trainable, 15 frozen)\n");
+  CHECK(net.is_training());  // as it was
+  std::ostringstream out;
+  out << net;
+  CHECK(out.str() == net.summary());
+
+  // Statistics are not taken, and a result that is no tensor has no shape.
+  nn::Sequential norm{nn::BatchNorm1d{2}};
+  const std::vector<double> before = values(norm.buffer("0.running_mean"));
+  (void)norm.summary(ones({3, 2}));
+  CHECK(values(norm.buffer("0.running_mean")) == before);
+  struct Pair : nn::Module<Pair> {
+    nn::Linear fc = add("fc", nn::Linear{2, 2});
+    std::tuple<Tensor, int> forward(Tensor x) { return {fc(x), 1}; }
+  } pair;
+  CHECK(pair.summary(ones({1, 2})).starts_with("Pair\n  fc: Linear  6  -> [1, 2] f32\n"));
+  CHECK_THROWS_AS(net.summary(ones({5, 7})), ShapeError);
+  CHECK(std::get<1>(pair(ones({1, 2}))) == 1);  // no hook is left
 }
