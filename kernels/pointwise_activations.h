@@ -4,15 +4,35 @@
 
 namespace wt::pw {
 
+// Where x is multiplied by a gate that is 0 or 1 far out, an infinite x, or a slope that overflows,
+// would make NaN of a 0. These take it as far as every gate is 0 or 1 to the last bit of an f64, so
+// that values and derivatives of all orders are the limits; NaN stays. Tensors of f16 are computed
+// in f16, which must hold the square.
+inline constexpr double kFar = 1e4, kFarHalf = 240;
+template <Plain T>
+WT_FORMULA T not_below(T x) {
+  return x < T(-kFar) ? T(-kFar) : x;
+}
+template <class T>
+WT_FORMULA T within(const T& x) {
+  if constexpr (Plain<T>) {
+    return x > T(kFar) ? T(kFar) : not_below(x);
+  } else {
+    const double far = x.dtype() == decltype(x.dtype())::f16 ? kFarHalf : kFar;
+    return clamp(x, -far, far);
+  }
+}
+
 WT_UNARY(Sigmoid, Long<Smooth>, kNeedsOut, sigmoid(x), gy*(num<T>(1) - y) * y);
 // x * sigmoid(x)
-WT_UNARY(Silu, Long<Smooth>, kNeedsA, x / (num<T>(1) + exp(-x)),
-         gy* sigmoid(x) * (num<T>(1) + x * (num<T>(1) - sigmoid(x))));
+WT_UNARY(Silu, Long<Smooth>, kNeedsA, not_below(x) / (num<T>(1) + exp(-x)),
+         gy* sigmoid(x) * (num<T>(1) + within(x) * (num<T>(1) - sigmoid(x))));
 // x * Phi(x), Phi the normal distribution: exact, by erf.
-WT_UNARY(Gelu, Long<Smooth>, kNeedsA, num<T>(0.5) * x * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
-         gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)) +
-             num<T>(kInvSqrtTwoPi) * x * exp(num<T>(-0.5) * x * x)));
-WT_UNARY(Softsign, Smooth, kNeedsA, x / (num<T>(1) + abs(x)),
+WT_UNARY(Gelu, Long<Smooth>, kNeedsA,
+         num<T>(0.5) * not_below(x) * (num<T>(1) + erf(num<T>(kSqrtHalf) * x)),
+         gy*(num<T>(0.5) * (num<T>(1) + erf(num<T>(kSqrtHalf) * within(x))) +
+             num<T>(kInvSqrtTwoPi) * within(x) * exp(num<T>(-0.5) * within(x) * within(x))));
+WT_UNARY(Softsign, Smooth, kNeedsA, where(is_infinite(x), sign(x), x / (num<T>(1) + abs(x))),
          gy / ((num<T>(1) + abs(x)) * (num<T>(1) + abs(x))));
 // The gradient is 0 at 0 and passes through NaN.
 struct Relu : Piecewise {
@@ -38,11 +58,11 @@ struct GeluTanh : Long<Smooth> {
   }
   template <class T>
   WT_FORMULA static T value(T x) {
-    return x / (num<T>(1) + exp(-twice_inner(x)));
+    return not_below(x) / (num<T>(1) + exp(-twice_inner(x)));
   }
   template <class T>
-  WT_FORMULA static T d0(T gy, const T& x, const T&) {
-    const T s = sigmoid(twice_inner(x));
+  WT_FORMULA static T d0(T gy, const T& any, const T&) {
+    const T x = within(any), s = sigmoid(twice_inner(x));
     const T slope = num<T>(2 * kSqrtTwoOverPi) * (num<T>(1) + num<T>(3 * kCubic) * x * x);
     return gy * (s + x * (s * (num<T>(1) - s)) * slope);
   }
@@ -63,10 +83,11 @@ struct Mish : Long<Smooth> {
   static constexpr int kArity = 1, kNeeds0 = kNeedsA;
   template <class T>
   WT_FORMULA static T value(T x) {
-    return x * tanh_softplus(x);
+    return not_below(x) * tanh_softplus(x);
   }
   template <class T>
-  WT_FORMULA static T d0(T gy, const T& x, const T&) {
+  WT_FORMULA static T d0(T gy, const T& any, const T&) {
+    const T x = within(any);
     if constexpr (Plain<T>) {  // one exponential for both
       const T e = exp(x), n = e * (e + T(2)), t = n / (n + T(2));
       const T slope = t + x * (e / (T(1) + e)) * (T(1) - t * t);
@@ -80,7 +101,7 @@ struct Mish : Long<Smooth> {
 // x * clamp(x + 3, 0, 6) / 6 and clamp(x + 3, 0, 6) / 6 (Howard et al. 2019, arXiv:1905.02244). At
 // the bends the slope is that of outside, as in PyTorch 2.15.
 WT_UNARY(Hardswish, Smooth, kNeedsA,
-         x* minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
+         not_below(x) * minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
          where(le(x, -3), 0, where(lt(x, 3), gy*(x / num<T>(3) + num<T>(0.5)), gy)));
 struct Bends : Kind<Domain::floating, Derivative::piecewise> {};
 WT_UNARY(Hardsigmoid, Bends, kNeedsA,

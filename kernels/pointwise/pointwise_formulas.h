@@ -75,9 +75,12 @@ WT_BINARY(Pow, Long<NumericBinary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeed
 // The angle of the point (b, a), in (-pi, pi]. At the origin the gradient is NaN.
 WT_BINARY(Atan2, Long<Binary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b),
           gy* b / (a * a + b * b), -(gy* a / (a * a + b * b)));
-// log(e^a + e^b), without overflow; of equal infinities it is that infinity, and the gradient NaN.
+constexpr double kInfinite = __builtin_inf();
+// log(e^a + e^b), without overflow; of equal infinities it is that infinity. The gradient of two
+// -inf is 0, as logsumexp's, and that of two inf NaN.
 WT_BINARY(LogAddExp, Long<NumericWide>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, log_add_exp(a, b),
-          gy* sigmoid(a - b), gy* sigmoid(b - a));
+          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), -kInfinite, a - b)),
+          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), -kInfinite, b - a)));
 // Ties give half the gradient to each side.
 struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
 WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),
@@ -121,8 +124,12 @@ WT_UNARY(Cosh, Long<Wide>, kNeedsA, cosh(x), gy* sinh(x));
 WT_UNARY(Acos, Long<Wide>, kNeedsA, acos(x), -(gy* rsqrt((num<T>(1) - x) * (num<T>(1) + x))));
 WT_UNARY(Asin, Long<Wide>, kNeedsA, asin(x), gy* rsqrt((num<T>(1) - x) * (num<T>(1) + x)));
 WT_UNARY(Atan, Long<Wide>, kNeedsA, atan(x), gy / (num<T>(1) + x * x));
-WT_UNARY(Acosh, Long<Wide>, kNeedsA, acosh(x), gy* rsqrt((x - num<T>(1)) * (x + num<T>(1))));
-WT_UNARY(Asinh, Long<Wide>, kNeedsA, asinh(x), gy* rsqrt(x* x + num<T>(1)));
+// The slope of large x is 1 / x: of x^2 - 1 in two roots, and of x^2 + 1 without the square where
+// adding 1 changes nothing, as the squares would overflow.
+WT_UNARY(Acosh, Long<Wide>, kNeedsA, acosh(x), gy* rsqrt(x - num<T>(1)) * rsqrt(x + num<T>(1)));
+WT_UNARY(Asinh, Long<Wide>, kNeedsA, asinh(x),
+         gy* where(gt(abs(x), 1e15), num<T>(1) / maximum(abs(x), num<T>(1)),
+                   rsqrt(x* x + num<T>(1))));
 WT_UNARY(Atanh, Long<Wide>, kNeedsA, atanh(x), gy / ((num<T>(1) - x) * (num<T>(1) + x)));
 struct Squares : Kind<Domain::any, Derivative::smooth, Autocast::f32> {};
 WT_UNARY(Square, Squares, kNeedsA, times(x, x), gy* num<T>(2) * x);

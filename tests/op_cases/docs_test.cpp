@@ -112,10 +112,12 @@ std::string readable(std::string f) {
                                                        {R"(\btimes\((\w), (\w)\))", "$1 * $2"},
                                                        {R"(\bnegative\((\w)\))", "-$1"},
                                                        {R"(\btake\(gy\))", "gy"},
+                                                       {R"(\b(?:not_below|within)\(x\))", "x"},
                                                        {"kSqrtHalf", "sqrt(1 / 2)"},
                                                        {"kInvSqrtTwoPi", "1 / sqrt(2 pi)"},
                                                        {"kTwoOverSqrtPi", "2 / sqrt(pi)"},
                                                        {"kSqrtTwoOverPi", "sqrt(2 / pi)"},
+                                                       {"kInfinite", "inf"},
                                                        {"round_even", "round"}};
   for (const auto& [pattern, by] : names) f = replaced(f, pattern, by);
   return replaced(f, R"(^ | $)", "");
