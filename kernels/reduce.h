@@ -229,29 +229,53 @@ struct Moments : Kind<Output::same, false> {
   }
 };
 
-// The root of the sum of squares, or the sum of absolute values.
+// The root of the sum of squares, or the sum of absolute values. No square overflows or vanishes
+// (Blue 1978, doi:10.1145/355769.355771): elements beyond `kLarge`, and those below 1 / kLarge, are
+// added up apart, in units in which their squares lie about 1.
+template <class C>
+struct SquareSums {
+  static constexpr C kLarge = C(sizeof(C) == 4 ? 0x1p50 : 0x1p500);
+  static constexpr C kUnit = C(sizeof(C) == 4 ? 0x1p100 : 0x1p600);
+  C usual, large, small;
+};
 struct Norm : Kind<Output::same, false> {
   bool absolute = false;
   constexpr Norm(bool of_absolutes = false) : absolute(of_absolutes) {}
 
   template <class C>
-  using State = C;
+  using State = SquareSums<C>;
   template <class C>
-  WT_FORMULA static C identity() {
-    return C(0);
+  WT_FORMULA static SquareSums<C> identity() {
+    return {C(0), C(0), C(0)};
   }
   template <class C>
-  WT_FORMULA void take(C& s, C v, i64) const {
-    s += absolute ? (v > C(0) ? v : C(0) - v) : v * v;
+  WT_FORMULA void take(SquareSums<C>& s, C v, i64) const {
+    using S = SquareSums<C>;
+    const C size = v > C(0) ? v : C(0) - v;
+    if (absolute) {
+      s.usual += size;
+      return;
+    }
+    const bool large = size > S::kLarge, small = size < C(1) / S::kLarge;
+    const C t = size * (large ? C(1) / S::kUnit : small ? S::kUnit : C(1)), square = t * t;
+    s.large += large ? square : C(0);
+    s.small += small ? square : C(0);
+    s.usual += large || small ? C(0) : square;  // NaN is here
   }
   template <class C>
-  WT_FORMULA static C merge(C a, C b) {
-    return a + b;
+  WT_FORMULA static SquareSums<C> merge(SquareSums<C> a, SquareSums<C> b) {
+    return {a.usual + b.usual, a.large + b.large, a.small + b.small};
   }
   template <class C>
-  WT_FORMULA C finish(C s) const {
-    return absolute ? s : pw::sqrt(s);
+  WT_FORMULA C finish(SquareSums<C> s) const {
+    constexpr C unit = SquareSums<C>::kUnit;
+    if (absolute) return s.usual;
+    if (s.large != C(0)) return pw::sqrt(s.large + s.usual / unit / unit) * unit;
+    if (s.usual != C(0)) return pw::sqrt(s.usual + s.small / unit / unit);
+    return pw::sqrt(s.small) / unit;
   }
+  // Of a sum in doubles, where the elements are floats.
+  WT_FORMULA double finish_wide(double sum) const { return absolute ? sum : pw::sqrt(sum); }
 };
 
 // log(sum(exp(x))): the largest element so far and the sum of exp(x - largest). Equal elements add

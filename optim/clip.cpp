@@ -55,6 +55,18 @@ struct Norm {
   Tensor norm, factor;  // f64, 0-d
 };
 
+// Powers of large gradients overflow, and those of small ones vanish: there the norm is taken of
+// the gradients in units of the largest one. From 1 / usual to `usual` the unit is 1, and no bit is
+// changed.
+Tensor unit_of(const std::vector<Tensor>& grads, double usual, const TensorOptions& like) {
+  Tensor largest = zeros({}, like);
+  for (const Tensor& g : grads)
+    if (g.numel() != 0) largest = maximum(largest, max(abs(g)).to(DType::f64));
+  const Tensor far = logical_or(gt(largest, usual), lt(largest, 1 / usual));
+  const Tensor counts = logical_and(far, logical_and(isfinite(largest), gt(largest, 0)));
+  return where(counts, largest, 1);
+}
+
 // The 2-norm: one pass of the kernel that steps use.
 Norm two_norm(const std::vector<Tensor>& grads, double max_norm, const Launch& launch) {
   i64 chunks = 0;
@@ -79,17 +91,45 @@ Norm two_norm(const std::vector<Tensor>& grads, double max_norm, const Launch& l
   return n;
 }
 
+bool any_f64(const std::vector<Tensor>& grads) {
+  for (const Tensor& g : grads)
+    if (g.dtype() == DType::f64) return true;
+  return false;
+}
+Tensor factor_of(const Tensor& norm, double max_norm) {
+  return minimum(div(max_norm, add(norm, 1e-6)), 1.0);
+}
+
+Norm two_norm_f64(const std::vector<Tensor>& grads, double max_norm, const Launch& launch) {
+  const Tensor unit = unit_of(grads, 1e140, {.dtype = DType::f64, .device = launch.device});
+  std::vector<Tensor> in_units;
+  for (const Tensor& g : grads) in_units.push_back(div(g.to(DType::f64), unit));
+  Norm n = two_norm(in_units, max_norm, launch);
+  n.norm = mul(n.norm, unit);
+  n.factor = factor_of(n.norm, max_norm);
+  return n;
+}
+
+// 16-bit gradients in f32, in memory of their own: their squares would overflow from 256 on.
+std::vector<Tensor> widened(const std::vector<Tensor>& grads) {
+  std::vector<Tensor> wide;
+  for (const Tensor& g : grads) wide.push_back(item_size(g.dtype()) < 4 ? g.to(DType::f32) : g);
+  return wide;
+}
+
 // Any other p, made of operators.
 Norm p_norm(const std::vector<Tensor>& grads, double max_norm, double p, Device d) {
   const bool largest = std::isinf(p);
-  Norm n{zeros({}, {.dtype = DType::f64, .device = d}), {}};
+  const TensorOptions like{.dtype = DType::f64, .device = d};
+  Norm n{zeros({}, like), {}};
+  const Tensor unit = largest ? ones({}, like) : unit_of(grads, std::pow(1e140, 1 / p), like);
   for (const Tensor& g : grads) {
     if (g.numel() == 0) continue;
     const Tensor a = abs(g.to(DType::f64));
-    n.norm = largest ? maximum(n.norm, max(a)) : add(n.norm, sum(pow(a, p)));
+    n.norm = largest ? maximum(n.norm, max(a)) : add(n.norm, sum(pow(div(a, unit), p)));
   }
-  if (!largest) n.norm = pow(n.norm, 1 / p);
-  n.factor = minimum(div(max_norm, add(n.norm, 1e-6)), 1.0);
+  if (!largest) n.norm = mul(pow(n.norm, 1 / p), unit);
+  n.factor = factor_of(n.norm, max_norm);
   return n;
 }
 
@@ -119,16 +159,22 @@ Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,
   }
   const Device d = grads.empty() ? Device::cpu() : grads[0].device();
   const Launch launch{&info::clip, mode.native_stream, nullptr, d};
-  const Norm n = options.norm_type == 2 ? two_norm(grads, max_norm, launch)
-                                        : p_norm(grads, max_norm, options.norm_type, d);
+  const std::vector<Tensor> wide = widened(grads);
+  const Norm n = options.norm_type != 2 ? p_norm(wide, max_norm, options.norm_type, d)
+                 : any_f64(wide)        ? two_norm_f64(wide, max_norm, launch)
+                                        : two_norm(wide, max_norm, launch);
   if (options.error_if_nonfinite && !std::isfinite(n.norm.item()))
     throw NumericError(str("[clip_grad_norm_] the norm of the gradients is ", n.norm.item(),
                            ": none was changed", at_line()));
-  for (const Tensor& g : grads) {
-    run(GradScaleArgs{g.impl()->data, g.numel(), g.dtype(),
+  for (size_t i = 0; i < grads.size(); ++i) {
+    const Tensor& w = wide[i];
+    run(GradScaleArgs{w.impl()->data, w.numel(), w.dtype(),
                       static_cast<double*>(n.factor.impl()->data)},
         launch);
-    g.impl()->cell->wrote(mode.frame);
+    if (w.same_as(grads[i]))
+      w.impl()->cell->wrote(mode.frame);
+    else
+      grads[i].copy_(w);
   }
   return n.norm;
 }

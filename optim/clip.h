@@ -14,8 +14,9 @@ struct ClipNormOptions {
   bool error_if_nonfinite = false;  // throw NumericError, nothing changed; waits for the device
 };
 // The global norm of all gradients, and every .grad multiplied by the clip factor in place. Returns
-// the norm before clipping, an f64 0-d tensor on the parameters' device. Throws UsageError unless
-// max_norm and norm_type are above 0.
+// the norm before clipping, an f64 0-d tensor on the parameters' device. 16-bit gradients are
+// computed in f32, and no square overflows. Throws UsageError unless max_norm and norm_type are
+// above 0.
 WT_API Tensor clip_grad_norm_(const nn::ModuleBase& m, double max_norm,
                               const ClipNormOptions& options = {}, Frame at = Frame::here());
 WT_API Tensor clip_grad_norm_(std::span<const Tensor> parameters, double max_norm,

@@ -10,6 +10,7 @@
 #include "warptape/autograd/ops/internal/loss_ends.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/stats.h"
 
 namespace wt {
 namespace info {
@@ -36,8 +37,7 @@ Tensor root_or_zero(const Tensor& sums, const Root& root) {
 // The p-norm along an axis.
 Tensor norm_of(const Tensor& d, double p, int axis, bool keep_dim) {
   const SumOptions keep{.keep_dim = keep_dim};
-  if (p == 2)
-    return root_or_zero(sum(square(d), axis, keep), [](const Tensor& t) { return sqrt(t); });
+  if (p == 2) return norm(d, 2, axis, keep);  // no square overflows
   const Tensor size = abs(d);
   if (p == 1) return sum(size, axis, keep);
   if (std::isinf(p)) return max(size, axis, keep);
@@ -74,10 +74,8 @@ Tensor cosine_similarity(const In& a, const In& b, const CosineSimilarityOptions
   const Shape shape = broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   const int axis = s.axis(options.dim, shape.ndim());
   const Tensor x = expand(widened(s, 0), shape), y = expand(widened(s, 1), shape);
-  // max(|x|, eps) is the root of max(|x|^2, eps^2): nothing is divided by a length of 0.
   const auto unit = [&](const Tensor& t) {
-    const Tensor squares = sum(square(t), axis, {.keep_dim = true});
-    return div(t, sqrt(at_least(squares, options.eps * options.eps)));
+    return div(t, at_least(norm_of(t, 2, axis, true), options.eps));
   };
   return s.finish(to_dtype(sum(mul(unit(x), unit(y)), axis), s.dtype()));
 }

@@ -130,6 +130,8 @@ WT_HOT auto start_of() {
   using Total = typename Op::template Total<C>;
   if constexpr (std::is_same_v<Total, C> || std::is_same_v<Total, red::Candidate<C>>)
     return F::template identity<C>();
+  else if constexpr (std::is_same_v<F, red::Norm>)
+    return 0.0;  // squares of floats need no units in doubles
   else
     return F::template identity<double>();
 }
@@ -141,7 +143,11 @@ WT_HOT void store(const ReduceArgs<F>& a, i64 at, const Total& total) {
   } else {
     using Finished = std::conditional_t<std::is_same_v<Total, C>, C, double>;
     T& out = a.out.template as<T>()[at];
-    Finished y = a.f.template finish<Finished>(total);
+    Finished y;
+    if constexpr (std::is_same_v<F, red::Norm>)
+      y = a.f.finish_wide(total);
+    else
+      y = a.f.template finish<Finished>(total);
     if constexpr (F::kAccumulates)
       if (a.f.accumulate) y += Finished(C(out));
     out = T(C(y));

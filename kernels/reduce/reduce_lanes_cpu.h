@@ -94,18 +94,50 @@ struct SumLanes : Simple {
   }
 };
 
-struct NormLanes : SumLanes {
+// The lanes are twice as wide as the elements, whose squares may be far outside f32.
+struct NormLanes : Simple {
+  template <class C>
+  using Total = double;
   template <class V>
-  WT_HOT static void first(Acc<V>& acc, const V& v) {
-    acc.v = v * v;
+  struct Acc {
+    Doubles low, high;
+  };
+  template <class A, class V>
+  WT_HOT static void first(A& acc, const V& v) {
+    widen_half<0>(acc.low, v);
+    widen_half<1>(acc.high, v);
+    acc.low *= acc.low;
+    acc.high *= acc.high;
   }
-  template <class V>
-  WT_HOT static void step(Acc<V>& acc, const V& v, i64) {
-    acc.v += v * v;
+  template <class A, class V>
+  WT_HOT static void step(A& acc, const V& v, i64) {
+    A squares;
+    first(squares, v);
+    join(acc, squares);
+  }
+  template <class A>
+  WT_HOT static void join(A& a, const A& b) {
+    a.low += b.low;
+    a.high += b.high;
+  }
+  template <class C, class A>
+  WT_HOT static void fold(double& total, const A& acc, int lane, i64, Where) {
+    total += lane < 4 ? acc.low[lane & 3] : acc.high[lane & 3];
   }
   template <class C>
   WT_HOT static void one(double& total, C v, i64) {
     total += double(v) * double(v);
+  }
+  template <class C, int N, class A>
+  WT_HOT static void fold_tile(double* totals, const A* acc) {
+    WT_UNROLL
+    for (int k = 0; k < N; ++k) {
+      Doubles to[2];
+      std::memcpy(to, totals + k * Lanes<C>::kCount, sizeof to);
+      to[0] += acc[k].low;
+      to[1] += acc[k].high;
+      std::memcpy(totals + k * Lanes<C>::kCount, to, sizeof to);
+    }
   }
 };
 
@@ -124,7 +156,7 @@ struct AbsoluteLanes : SumLanes {
   }
   template <class C>
   WT_HOT static void one(double& total, C v, i64) {
-    red::Norm(true).take<double>(total, double(v), 0);
+    total += double(v > C(0) ? v : C(0) - v);
   }
 };
 

@@ -16,6 +16,11 @@ static __device__ __forceinline__ Candidate<C> shuffle_xor(Candidate<C> c, int l
   return {wt::shuffle_xor(c.value, lanes), wt::shuffle_xor(c.place, lanes)};
 }
 template <class C>
+static __device__ __forceinline__ SquareSums<C> shuffle_xor(SquareSums<C> s, int lanes) {
+  return {wt::shuffle_xor(s.usual, lanes), wt::shuffle_xor(s.large, lanes),
+          wt::shuffle_xor(s.small, lanes)};
+}
+template <class C>
 static __device__ __forceinline__ Spread<C> shuffle_xor(Spread<C> s, int lanes) {
   return {wt::shuffle_xor(s.count, lanes), wt::shuffle_xor(s.mean, lanes),
           wt::shuffle_xor(s.squares, lanes)};
