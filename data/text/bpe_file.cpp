@@ -133,8 +133,11 @@ BpeTokenizer BpeTokenizer::load(const std::string& path, const ParseLimits& limi
     if (token_bytes > limits.max_inflated)
       lines.fail(line, str("tokens of more than ", limits.max_inflated,
                            " bytes (ParseLimits::max_inflated)"));
-    const i64 id = read_id(words[2]);
-    t.add_merge({left, right, id});
+    // Another way to a token that is there is no new token.
+    const u64 told = lines.number<u64>(line, words[2], "id");
+    const bool there = told < known.size() && known[told] &&
+                       t.tokens_[told] == t.tokens_[size_t(left)] + t.tokens_[size_t(right)];
+    t.add_merge({left, right, there ? i64(told) : read_id(words[2])});
   }
   line = lines.require("the specials");
   for (i64 n = counted(lines, line, "specials", most); n > 0; --n) {
@@ -192,8 +195,11 @@ BpeTokenizer BpeTokenizer::load_gpt2(const std::string& merges, const std::strin
     const i64 id = id_of(std::string(words[0]) + std::string(words[1]));
     if (!made[size_t(left)] || !made[size_t(right)])
       lines.fail(line, "a token is merged before it is made");
-    if (made[size_t(id)] || t.ranks_.contains(detail::pair_key(left, right)))
-      lines.fail(line, "a token is made twice");
+    // Two pairs may make one token, as in lists that were made of a vocabulary's ranks. Of a pair
+    // with two ranks GPT-2's own encoder takes the last one, others the first.
+    if (t.ranks_.contains(detail::pair_key(left, right)))
+      lines.fail(line, str("'", printable(words[0]), "' and '", printable(words[1]),
+                           "' are merged twice"));
     made[size_t(id)] = true;
     t.add_merge({left, right, id});
   }

@@ -249,7 +249,7 @@ TEST_CASE("bpe: GPT-2's pair of files") {
   spit(dir / "merges.txt", "\u0120 a\n\u0120 b\n");
   CHECK(mentions(message_of(load), "line 2: token '\\xc4\\xa0b' is not in"));
   spit(dir / "merges.txt", "\u0120 a\n\u0120 a\n");
-  CHECK(mentions(message_of(load), "line 2: a token is made twice"));
+  CHECK(mentions(message_of(load), "line 2: '\\xc4\\xa0' and 'a' are merged twice"));
   spit(dir / "vocab.json", "{\"a\": 0, \"b\": 2}");
   CHECK(mentions(message_of(load), "token 'b' has 2"));
   spit(dir / "vocab.json", "{\"a\": 0}");
@@ -283,6 +283,31 @@ TEST_CASE("bpe: a vocabulary without all bytes is read until one of the others i
   CHECK(mentions(
       message_of([&] { (void)BpeTokenizer::load_gpt2(dir / "merges.txt", dir / "vocab.json"); }),
       "no token for any byte"));
+}
+
+// Lists of merges that were made of a vocabulary's ranks have every pair that gives a token.
+TEST_CASE("bpe: a token that two pairs make") {
+  const TempDir dir;
+  write_gpt2(dir, "a b\n\u0120 ab\n\u0120 a\n\u0120a b\n");
+  std::string vocab = slurp(dir / "vocab.json");
+  vocab.replace(vocab.find("<|endoftext|>"), 13, "ab");
+  spit(dir / "vocab.json", vocab);
+  const BpeTokenizer t = BpeTokenizer::load_gpt2(dir / "merges.txt", dir / "vocab.json");
+  t.save(dir / "own");
+  const BpeTokenizer own = BpeTokenizer::load(dir / "own");
+  for (const BpeTokenizer& each : {t, own}) {
+    CHECK(each.vocab_size() == 259);
+    CHECK(each.merges().size() == 4);
+    CHECK(each.encode("x ab") == Ids{'x', 257});
+    CHECK(each.encode("xab a") == Ids{'x', 258, 256});
+    CHECK(each.decode(Ids{257, 258, 256}) == " abab a");
+  }
+  // Another token under its number is none.
+  std::string wrong = slurp(dir / "own");
+  const size_t at = wrong.find(" 257\n");
+  wrong.replace(at, 5, " 256\n");
+  spit(dir / "own", wrong);
+  CHECK(mentions(message_of([&] { (void)BpeTokenizer::load(dir / "own"); }), "is there twice"));
 }
 
 TEST_CASE("bpe: whatever is done to a file, it is read or refused with its place") {
