@@ -27,7 +27,8 @@ struct MuonDirectionArgs {
 WT_CONTRACT(muon_direction, MuonDirectionArgs);
 
 // out = in / max(sqrt(sum of partials), eps): n elements, f32 or f64, no overlap.
-// partials: `count` sums of squares, of grad_norm.
+// partials: `count` sums of squares, of grad_norm. bf16: the norm and the result have bf16's
+// values.
 struct MuonNormalizeArgs {
   void* out = nullptr;
   const void* in = nullptr;
@@ -36,20 +37,26 @@ struct MuonNormalizeArgs {
   const double* partials = nullptr;
   i64 count = 0;
   double eps = 0;
+  bool bf16 = false;
   i64 bytes() const { return 2 * n * item_size(dtype) + 8 * count; }
   i64 flops() const { return n + count; }
 };
 WT_CONTRACT(muon_normalize, MuonNormalizeArgs);
 
-// square = a * identity + b * gram + c * square: both [rows, rows], contiguous, f32 or f64.
+// square = a * identity + b * gram + c * square: both [rows, columns], contiguous, f32 or f64; gram
+// may be square. bf16: the sum is rounded to bf16's values, and then multiplied by `scale`.
 struct MuonPolynomialArgs {
   void* square = nullptr;
   const void* gram = nullptr;
   i64 rows = 0;
   DType dtype = DType::f32;
   double a = 0, b = 0, c = 0;
-  i64 bytes() const { return 3 * rows * rows * item_size(dtype); }
-  i64 flops() const { return 3 * rows * rows; }
+  i64 columns = 0;  // 0: as many as rows
+  bool bf16 = false;
+  double scale = 1;
+  WT_HD WT_HOT i64 row_size() const { return columns ? columns : rows; }
+  i64 bytes() const { return 3 * rows * row_size() * item_size(dtype); }
+  i64 flops() const { return 3 * rows * row_size(); }
 };
 WT_CONTRACT(muon_polynomial, MuonPolynomialArgs);
 
@@ -71,12 +78,30 @@ struct MuonDirection {
   }
 };
 
-// A norm that is NaN stays.
-WT_HD WT_HOT double muon_scale(double norm, double eps) { return 1 / (norm < eps ? eps : norm); }
+// The nearest value of bf16, ties to even.
+template <class T>
+WT_HD WT_HOT T in_bf16(T x) {
+  const float v = float(x);
+  if (v != v) return x;
+  const u32 bits = __builtin_bit_cast(u32, v), up = bits + 0x7fffu + (bits >> 16 & 1u);
+  return T(__builtin_bit_cast(float, up & 0xffff0000u));
+}
+
+// What elements are multiplied by; of bf16 what they are divided by. A norm that is NaN stays.
+WT_HD WT_HOT double muon_scale(const MuonNormalizeArgs& a, double norm) {
+  if (a.bf16) norm = in_bf16(norm);
+  if (norm < a.eps) norm = a.eps;
+  return a.bf16 ? norm : 1 / norm;
+}
+template <class T>
+WT_HD WT_HOT T muon_normalized(const MuonNormalizeArgs& a, T x, T scale) {
+  return a.bf16 ? in_bf16(x / scale) : x * scale;
+}
 
 template <class T>
 WT_HD WT_HOT T muon_term(const MuonPolynomialArgs& p, bool diagonal, T gram, T square) {
-  return (diagonal ? T(p.a) : T(0)) + T(p.b) * gram + T(p.c) * square;
+  const T sum = (diagonal ? T(p.a) : T(0)) + T(p.b) * gram + T(p.c) * square;
+  return p.bf16 ? in_bf16(sum) * T(p.scale) : sum;
 }
 
 }  // namespace detail

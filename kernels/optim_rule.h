@@ -22,6 +22,11 @@ struct RuleArgs {
   // are in registers, instead of by a cast that reads them again. f32 parameters only; null: none.
   void* half = nullptr;
   DType half_dtype = DType::f16;
+  // Where parameters have missed steps: the cohorts of the elements, which have the scalars in the
+  // block's place. Element 0 is their arena's element `begin`. Cohorts begin and end at parameters,
+  // which lie at multiples of 256 bytes. Null: all are the block's.
+  const Cohort* cohorts = nullptr;
+  i64 n_cohorts = 0, begin = 0;
 
   int states() const {
     return (state[0] != nullptr) + (state[1] != nullptr) + (state[2] != nullptr);
@@ -165,6 +170,33 @@ constexpr int written_states() {
     return Rule::kWritten;
   else
     return Rule::kStates;
+}
+
+// Which of the cohorts element i is in.
+WT_HD WT_HOT i64 cohort_of(const RuleArgs& a, i64 i) {
+  i64 low = 0, high = a.n_cohorts - 1;
+  while (low < high) {
+    const i64 middle = (low + high) / 2;
+    if (a.begin + i < a.cohorts[middle].end)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+template <class T>
+WT_HD WT_HOT const RuleScalars<T>& scalars_at(const RuleArgs& a, i64 i) {
+  return a.cohorts ? scalars_of<T>(a.cohorts[cohort_of(a, i)]) : scalars_of<T>(*a.block);
+}
+// f(begin, end, scalars) for the parts of [begin, end) that have the same ones.
+template <class T, class F>
+WT_HOT void for_scalars(const RuleArgs& a, i64 begin, i64 end, const F& f) {
+  if (!a.cohorts) return f(begin, end, scalars_of<T>(*a.block));
+  for (i64 k = cohort_of(a, begin); begin < end; ++k) {
+    const i64 last = a.cohorts[k].end - a.begin, next = last < end ? last : end;
+    f(begin, next, scalars_of<T>(a.cohorts[k]));
+    begin = next;
+  }
 }
 
 template <class T>

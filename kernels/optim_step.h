@@ -34,6 +34,9 @@ struct alignas(16) RuleScalars {
   T one_minus_ema_decay = 0;
 };
 
+// In place of a count of steps.
+inline constexpr i64 kEmaNeverCopies = -1, kEmaHasCopied = -2;
+
 // One a group of an optimizer, in the memory of its parameters' device. Fields above `applied` are
 // written by the host only, those from it on by kernels only.
 struct OptimBlock {
@@ -48,8 +51,12 @@ struct OptimBlock {
   double ema_decay = 0;              // of the average of the weights
   const double* schedule = nullptr;  // factors of lr for applied counts from schedule_begin on
   i64 schedule_begin = 0, schedule_size = 0;
-  i64 applied = 0;    // steps that changed the parameters: schedule and bias correction count these
-  i64 attempted = 0;  // all steps: data and logs count these
+  // The applied count whose step copies the weights into their average.
+  i64 ema_copies_at = kEmaNeverCopies;
+  // Steps that changed parameters: schedules count these, and so do the corrections of parameters
+  // that have taken part in all of them; those of others are in a Cohort.
+  i64 applied = 0;
+  i64 attempted = 0;      // all steps: data and logs count these
   double mu_product = 1;  // nadam: of the mu of all applied steps
   // What the next step uses, derived from the above.
   double rate = 0;        // lr * lr_factor * schedule
@@ -58,6 +65,19 @@ struct OptimBlock {
   double mu = 0;          // nadam: beta1 * (1 - mu_base^(applied + 1) / 2)
   double mu_next = 0;     // of the step after
   double rectify = 0;     // radam: see detail::rectification()
+  RuleScalars<float> f32{};
+  RuleScalars<double> f64{};
+};
+
+// Parameters of an arena that lie side by side and have taken part in the same steps, which were
+// not all of the optimizer's (frozen for a while, not in the loss): what counts steps counts
+// theirs. A table of them lies beside the block of their group.
+struct Cohort {
+  i64 end = 0;     // the arena's element behind the last one, written by the host
+  i64 source = 0;  // where a new table finds the counts: in the earlier one, -1: in the block
+  i64 applied = 0;
+  double mu_product = 1;
+  double mu = 0;
   RuleScalars<float> f32{};
   RuleScalars<double> f64{};
 };
@@ -100,9 +120,15 @@ struct StepBlock {
   StepRecord ring[kStepRing];  // [attempt % kStepRing]
 };
 
+// Some of a table's cohorts.
+struct CohortRange {
+  i32 begin, end;
+};
+inline constexpr int kCohortRanges = 4;
+
 // The last kernel of a step: counts it (applied and dropout calls only unless flags.skip()), writes
-// its record, and derives what the next one uses. count = false: only derives, after the host wrote
-// to the block.
+// its record, and derives what the next one uses, of the cohorts too. count = false: only derives,
+// after the host wrote to the block.
 struct StepAdvanceArgs {
   OptimBlock* block;
   StepBlock* step;  // null: a bare optimizer step, no record
@@ -110,7 +136,18 @@ struct StepAdvanceArgs {
   StepFlags flags;
   i64 dropout_calls = 0;        // that this step made
   LossScale* scaler = nullptr;  // moves with `step`, unless the step was refused
-  i64 bytes() const { return sizeof(OptimBlock) + (step ? i64(sizeof(StepRecord)) : 0); }
+  Cohort* cohorts = nullptr;    // the group's, all of them; null: there are none
+  i64 n_cohorts = 0;
+  CohortRange stepped[kCohortRanges] = {};  // those that took part in the step
+  // Nothing but the cohorts in `stepped`: where these are more ranges than fit.
+  bool cohorts_alone = false;
+  // The table is new: its counts are those of Cohort::source.
+  bool lays_out = false;
+  const Cohort* earlier = nullptr;  // the table before
+  i64 bytes() const {
+    return sizeof(OptimBlock) + (step ? i64(sizeof(StepRecord)) : 0) +
+           n_cohorts * i64(sizeof(Cohort));
+  }
   i64 flops() const { return 0; }
 };
 WT_CONTRACT(step_advance, StepAdvanceArgs);
@@ -158,35 +195,69 @@ WT_HD WT_HOT const RuleScalars<T>& scalars_of(const OptimBlock& b) {
     return b.f64;
 }
 
-// The scalars that rules load, of the fields above them.
-WT_HD WT_HOT void pack(OptimBlock& b) {
-  RuleScalars<double>& s = b.f64;
+template <class T>
+WT_HD WT_HOT const RuleScalars<T>& scalars_of(const Cohort& c) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return c.f32;
+  else
+    return c.f64;
+}
+
+// What follows from a number of applied steps.
+struct StepPowers {
+  i64 applied;
+  double mu_product;
+  double bias1 = 1, bias2_sqrt = 1, mu = 0, mu_next = 0, rectify = 0;
+};
+
+template <class Root>
+WT_HD WT_HOT StepPowers powers_of(const OptimBlock& b, i64 applied, double mu_product, Root root) {
+  StepPowers p{.applied = applied, .mu_product = mu_product};
+  if (b.beta1 == 0 && b.beta2 == 0) return p;
+  const i64 t = applied + 1;
+  const double beta2_power = integer_power(b.beta2, t), mu_power = integer_power(b.mu_base, t);
+  p.bias1 = 1 - integer_power(b.beta1, t);
+  root(1 - beta2_power, p.bias2_sqrt);
+  p.mu = b.beta1 * (1 - 0.5 * mu_power);
+  p.mu_next = b.beta1 * (1 - 0.5 * mu_power * b.mu_base);
+  p.rectify = rectification(b.beta2, beta2_power, t, p.bias2_sqrt, root);
+  return p;
+}
+
+// The scalars that rules load, of a block's options and rate.
+WT_HD WT_HOT void pack(const OptimBlock& b, const StepPowers& p, RuleScalars<double>& s,
+                       RuleScalars<float>& rounded) {
   s.decay = 1 - b.rate * b.weight_decay;
   s.eps = b.eps;
   s.one_minus_beta1 = 1 - b.beta1;
   s.one_minus_beta2 = 1 - b.beta2;
   s.beta2 = b.beta2;
-  s.step_size = b.rate / b.bias1;
-  s.bias2_scale = 1 / b.bias2_sqrt;
+  s.step_size = b.rate / p.bias1;
+  s.bias2_scale = 1 / p.bias2_sqrt;
   s.rate = b.rate;
   s.weight_decay = b.weight_decay;
   s.momentum = b.momentum;
   s.one_minus_momentum = 1 - b.momentum;
-  s.keep = b.applied > 0 ? 1 - b.dampening : 1;
+  s.keep = p.applied > 0 ? 1 - b.dampening : 1;
   s.beta1 = b.beta1;
   s.alpha = b.alpha;
   s.one_minus_alpha = 1 - b.alpha;
-  s.adagrad_rate = b.rate / (1 + double(b.applied) * b.lr_decay);
-  const double product = b.mu_product * b.mu;
-  s.gradient_rate = b.rate * (1 - b.mu) / (1 - product);
-  s.mean_rate = b.rate * b.mu_next / (1 - product * b.mu_next);
-  s.rectify = b.rectify;
-  s.one_minus_ema_decay = 1 - b.ema_decay;
+  s.adagrad_rate = b.rate / (1 + double(p.applied) * b.lr_decay);
+  const double product = p.mu_product * p.mu;
+  s.gradient_rate = b.rate * (1 - p.mu) / (1 - product);
+  s.mean_rate = b.rate * p.mu_next / (1 - product * p.mu_next);
+  s.rectify = p.rectify;
+  s.one_minus_ema_decay = b.applied == b.ema_copies_at ? 1 : 1 - b.ema_decay;
   constexpr int kScalars = sizeof(RuleScalars<double>) / sizeof(double);
   static_assert(sizeof(RuleScalars<float>) == kScalars * sizeof(float));
-  const double* const from = reinterpret_cast<const double*>(&b.f64);
-  float* const to = reinterpret_cast<float*>(&b.f32);
+  const double* const from = reinterpret_cast<const double*>(&s);
+  float* const to = reinterpret_cast<float*>(&rounded);
   for (int k = 0; k < kScalars; ++k) to[k] = float(from[k]);
+}
+// Of the block's own fields.
+WT_HD WT_HOT void pack(OptimBlock& b) {
+  pack(b, {b.applied, b.mu_product, b.bias1, b.bias2_sqrt, b.mu, b.mu_next, b.rectify}, b.f64,
+       b.f32);
 }
 
 template <class Root>
@@ -198,13 +269,12 @@ WT_HD WT_HOT void derive(OptimBlock& b, Root root) {
   }
   b.rate = b.lr * factor;
   if (b.beta1 != 0 || b.beta2 != 0) {
-    const i64 t = b.applied + 1;
-    const double beta2_power = integer_power(b.beta2, t), mu_power = integer_power(b.mu_base, t);
-    b.bias1 = 1 - integer_power(b.beta1, t);
-    root(1 - beta2_power, b.bias2_sqrt);
-    b.mu = b.beta1 * (1 - 0.5 * mu_power);
-    b.mu_next = b.beta1 * (1 - 0.5 * mu_power * b.mu_base);
-    b.rectify = rectification(b.beta2, beta2_power, t, b.bias2_sqrt, root);
+    const StepPowers p = powers_of(b, b.applied, b.mu_product, root);
+    b.bias1 = p.bias1;
+    b.bias2_sqrt = p.bias2_sqrt;
+    b.mu = p.mu;
+    b.mu_next = p.mu_next;
+    b.rectify = p.rectify;
   }
   pack(b);
 }
@@ -233,6 +303,27 @@ WT_HD WT_HOT void advance(const StepAdvanceArgs& a, Root root) {
       next_scale(*a.scaler, a.step->skip == kSkipFound);
   }
   derive(b, root);
+}
+
+// Behind advance(), for each of the table's cohorts.
+template <class Root>
+WT_HD WT_HOT void advance_cohort(const StepAdvanceArgs& a, i64 k, Root root) {
+  const OptimBlock& b = *a.block;
+  Cohort& c = a.cohorts[k];
+  bool stepped = false;
+  for (const CohortRange& r : a.stepped) stepped |= r.begin <= k && k < r.end;
+  if (a.cohorts_alone && !stepped) return;
+  if (a.lays_out) {
+    c.applied = c.source < 0 ? b.applied : a.earlier[c.source].applied;
+    c.mu_product = c.source < 0 ? b.mu_product : a.earlier[c.source].mu_product;
+  }
+  if (a.count && stepped && !a.flags.skip()) {
+    ++c.applied;
+    c.mu_product *= c.mu;
+  }
+  const StepPowers p = powers_of(b, c.applied, c.mu_product, root);
+  c.mu = p.mu;
+  pack(b, p, c.f64, c.f32);
 }
 
 }  // namespace detail

@@ -18,6 +18,10 @@
 #include "warptape/nn/module.h"
 #include "warptape/optim/sharding.h"
 
+namespace wt {
+struct Cohort;  // kernels/optim_step.h
+}
+
 namespace wt::optim::detail {
 
 // A reference to a storage.
@@ -118,6 +122,10 @@ struct Run {
   const Arena* arena;
   i64 begin, count;  // in elements
   i64 state;         // where the range begins in the state's memory; of steps() alone
+  // What its parameters' steps are counted by, where some have missed steps: while they are
+  // applied.
+  const Cohort* cohorts = nullptr;
+  i64 n_cohorts = 0;
 
   void* grad() const { return arena->grad_at(begin, state); }
 };

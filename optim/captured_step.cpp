@@ -225,7 +225,7 @@ void TrainStep::agree_on_capture(CapturedEntry& e) {
 // Whether what the graph has addresses of lies where it lay, and its random keys are the
 // generator's.
 bool TrainStep::still_stands(const CapturedEntry& e) {
-  if (e.generation != opt_.arenas().generation() || e.block != block_.impl()->data ||
+  if (e.generation != opt_.generation() || e.block != block_.impl()->data ||
       e.mailbox != opt_.mailbox() || !e.graph->is_current())
     return false;
   if (e.dropout_calls && (e.seed != generator().seed() || e.fork != generator().fork()))
@@ -279,7 +279,8 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
     }
     reduces_ = false;  // nothing has been sent, and no rank goes on before it heard of this
     roll_back();
-    const bool again = e.graph->short_of_memory() || e.phase == Phase::warm_up;
+    const bool again =
+        e.graph->short_of_memory() || e.phase == Phase::warm_up || opt_.needs_cohorts();
     e.phase = again && ++e.tries < kMostTries ? Phase::warm_up : Phase::eager;
     if (e.phase == Phase::eager) {
       captured_->runs_eagerly(why);
@@ -287,7 +288,7 @@ bool TrainStep::capture(CapturedEntry& e, i64 size, const std::function<void()>&
     }
     return false;
   }
-  e.generation = opt_.arenas().generation();
+  e.generation = opt_.generation();
   e.block = block_.impl()->data;
   e.mailbox = opt_.mailbox();
   e.seed = generator_->seed();

@@ -1,6 +1,7 @@
 // The average of the weights.
 #include "warptape/core/at_line.h"
 #include "warptape/kernels/optim_rule.h"
+#include "warptape/kernels/optim_step.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/arena.h"
 #include "warptape/optim/optimizer.h"
@@ -14,14 +15,22 @@ void Optimizer::check_decay(double v) {
     throw UsageError(str("[track_ema] decay must be in [0, 1), got ", v, at_line()));
 }
 
-void Optimizer::track_ema(double decay, Frame at) {
+void Optimizer::track_ema(double decay, Frame at) { track_ema({.decay = decay}, at); }
+void Optimizer::track_ema(const EmaOptions& options, Frame at) {
   const FrameScope frame(at);
-  check_decay(decay);
-  if (!has_ema()) {
+  check_decay(options.decay);
+  const bool begins = !has_ema();
+  if (begins) {
     prepare();
     arenas_->add_average();
   }
-  for (i64 g = 0; g < group_count(); ++g) set(&OptimBlock::ema_decay, decay, g);
+  const i64 copies_at = begins && options.copy_first ? applied() : kEmaNeverCopies;
+  for (i64 g = 0; g < group_count(); ++g) {
+    OptimBlock b = hyper(g);
+    b.ema_decay = options.decay;
+    if (begins) b.ema_copies_at = copies_at;
+    set_hyper(b, g);
+  }
 }
 bool Optimizer::has_ema() const { return arenas_->has_average(); }
 

@@ -29,7 +29,16 @@ struct MuonOptions {
   MuonAdamWOptions adamw{};
   // All parameters of a group are Muon's, or all are AdamW's; it sets only what its rule has.
   std::vector<ParamGroup> groups{};
+  // Matrices and products of the Newton-Schulz steps have bf16's values (summed in f32), as in
+  // PyTorch, where directions differ by some per cent from those of wider products.
+  bool bf16_products = false;
+  // Steps have the size of AdamW's: 0.2 sqrt(max(rows, columns)) in place of
+  // max(1, rows / columns)^0.5 (PyTorch's adjust_lr_fn; Liu et al. 2025, arXiv:2502.16982).
+  bool match_rms_adamw = false;
 };
+// The defaults of torch.optim.Muon: lr 1e-3, weight_decay 0.1, products in bf16. What is no matrix
+// is AdamW's as above, which torch.optim.Muon does not take.
+WT_API MuonOptions torch_muon();
 
 // A parameter of at least two dimensions is a matrix [shape[0], the rest] and Muon's, unless
 // adamw.names name it:
@@ -37,8 +46,9 @@ struct MuonOptions {
 //   x = d / max(|d|, eps) (Frobenius norm); ns_steps times: A = x x^T,
 //     x = 3.4445 x - 4.7750 A x + 2.0315 A A x
 //   p -= lr (weight_decay p + max(1, rows / columns)^0.5 x)
-// torch.optim.Muon's formulas, whose products are in bf16; here they are of the parameter's dtype
-// (matmul; f32 in TF32 after set_matmul_precision(MatmulPrecision::high)).
+// torch.optim.Muon's formulas. Its products are in bf16 and its defaults others (torch_muon());
+// here products are of the parameter's dtype (matmul; f32 in TF32 after
+// set_matmul_precision(MatmulPrecision::high)), unless bf16_products.
 //
 // A step has three products a Newton-Schulz step and matrix, and needs memory for one more copy of
 // the matrices for its duration. State: momentum_buffer, of AdamW's parameters exp_avg and
@@ -75,6 +85,7 @@ class WT_API Muon : public Optimizer {
   bool nesterov_;
   int ns_steps_;
   double eps_;
+  bool bf16_products_, match_rms_adamw_;
   std::vector<Tensor> directions_;  // of this step's runs of Muon's, until they are used
   size_t next_ = 0;
 };

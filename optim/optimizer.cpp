@@ -1,5 +1,8 @@
 #include "warptape/optim/optimizer.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "warptape/core/at_line.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/graph/graph_capture.h"
@@ -75,6 +78,7 @@ void Optimizer::make_memory(const Blocks& values) {
   made->device = d;
   made->host = values;
   made->block = detail::zeroed(d, made->tail(kTailBytes), Category::optimizer);
+  if (memory_) made->cohorts = memory_->cohorts.moved(*arenas_);
   const Sharding* const shards = arenas_->sharding();
   made->partials = detail::zeroed(d, arenas_->partials() * (shards ? shards->world() : 1) * 8,
                                   Category::optimizer);
@@ -183,19 +187,59 @@ const double* Optimizer::partials() const {
   return static_cast<const double*>(memory_->partials->data);
 }
 
+// A step of other parameters than ever before: their counts part from now on. The device fills the
+// new table from the one before; the host waits for nothing.
+void Optimizer::follow_cohorts() {
+  Memory& m = *memory_;
+  if (m.cohorts.fit(*arenas_)) [[likely]]
+    return;
+  if (wt::detail::recording_graph())
+    wt::detail::not_in_a_graph(kind_->name, "its first step of just these parameters");
+  detail::Cohorts next = m.cohorts.cut(*arenas_);
+  for (i64 g = 0; g < group_count() && !next.same_table(m.cohorts); ++g) {
+    StepAdvanceArgs args{m.on_device(size_t(g)), nullptr, false, {}};
+    next.attach(args, g);
+    args.lays_out = true;
+    args.earlier = m.cohorts.table();
+    wt::run(args, m.launch());
+  }
+  layouts_ += !next.same_table(m.cohorts);
+  m.cohorts = std::move(next);
+}
+u64 Optimizer::generation() const { return arenas_->generation() + layouts_; }
+bool Optimizer::needs_cohorts() const { return !memory_->cohorts.fit(*arenas_); }
+
+// Counts a step of a group: of what all have in common, and of the parameters that took part.
+void Optimizer::count_group(i64 group, StepAdvanceArgs args) {
+  const Memory& m = *memory_;
+  m.cohorts.attach(args, group);
+  const std::vector<CohortRange> stepped = m.cohorts.stepped(*arenas_, group);
+  size_t done = 0;
+  do {
+    std::fill(std::begin(args.stepped), std::end(args.stepped), CohortRange{0, 0});
+    for (CohortRange& r : args.stepped)
+      if (done < stepped.size()) r = stepped[done++];
+    wt::run(args, m.launch());
+    args.cohorts_alone = true;
+  } while (done < stepped.size());
+}
+
 void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlock* record,
                       i64 dropout_calls, LossScale* scaler, bool skipped) {
   Memory& m = *memory_;
+  follow_cohorts();
   begin_update(grad_factor);
-  for (const Run& r : arenas_->steps()) update(r, grad_factor, flags);
+  for (Run r : arenas_->steps()) {
+    m.cohorts.attach(*arenas_, r);
+    update(r, grad_factor, flags);
+  }
   if (arenas_->sharding() && !skipped) [[unlikely]]
     gather_parameters();
   if (arenas_->has_average()) update_average(flags);
   // Group 0 writes the record and counts the dropout calls.
   for (size_t g = 0; g < m.host.size(); ++g)
-    wt::run(StepAdvanceArgs{m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls,
-                            g == 0 ? scaler : nullptr},
-            m.launch());
+    count_group(i64(g), {m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls,
+                         g == 0 ? scaler : nullptr});
   if (!wt::detail::recording_graph()) count_step();
 }
 

@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,7 @@ namespace wt {
 struct Launch;  // kernels/contract.h
 struct LossScale;
 struct OptimBlock;  // kernels/optim_step.h, with these
+struct StepAdvanceArgs;
 struct StepBlock;
 struct StepFlags;
 }  // namespace wt
@@ -72,6 +74,13 @@ struct ParamGroup {
   std::optional<double> momentum_decay{};
 };
 
+struct EmaOptions {
+  double decay = 0.999;
+  // The first applied step makes the average a copy of the new weights, and only then it follows
+  // them: AveragedModel's. Else it follows from the weights that track_ema() found.
+  bool copy_first = false;
+};
+
 class WT_API Optimizer {
  public:
   virtual ~Optimizer();
@@ -109,8 +118,11 @@ class WT_API Optimizer {
   void set_schedule(Schedule schedule);
   // The rate that the next step uses: lr * lr_factor * schedule. Waits for the device.
   double rate(i64 group = 0) const;
-  // Steps that changed parameters (waits for the device), and all steps.
+  // Steps that changed parameters (waits for the device), and all steps. Of one parameter those
+  // that it took part in, which is what bias corrections and first steps count by: a step without
+  // its gradient is none of them. Throws UsageError for a name that no parameter has.
   i64 applied() const;
+  i64 applied(std::string_view parameter) const;
   i64 attempted() const;
 
   // An average of the weights that follows each applied step, average += (1 - decay) * (weights -
@@ -118,12 +130,14 @@ class WT_API Optimizer {
   // of the step's transaction and of state(), as ema.<parameter>. Buffers are not averaged. Throws
   // UsageError for a decay outside [0, 1); with an average there it only changes the decay.
   void track_ema(double decay = 0.999, Frame at = Frame::here());
+  void track_ema(const EmaOptions& options, Frame at = Frame::here());
   bool has_ema() const;
   // The averages, by the parameters' names: the optimizer's own memory.
   std::vector<nn::NamedTensor> ema() const;
 
   // All state by name: optim.<slot>.<parameter>, ema.<parameter>, and 0-d scalars optim.lr,
   // optim.applied, ..., those of group k as optim.group<k>.lr; optim.kind.<optimizer> is its mark.
+  // Of a parameter that has missed steps optim.step.<parameter> (NAdam: and optim.mu_product...).
   // The tensors are the optimizer's own memory, not copies.
   std::vector<nn::NamedTensor> state() const;
   // here = false, of sharded state: other ranks want it. This one gives them its part, and gets the
@@ -141,8 +155,9 @@ class WT_API Optimizer {
   // Of all tensors that ranks keep parts of.
   std::vector<std::pair<std::string, Shape>> state_shapes() const;
   std::vector<nn::NamedTensor> shared_state() const;
-  // Copies values in. Names and shapes must match exactly; throws UsageError for the state of
-  // another optimizer and listing what does not fit, and then nothing was loaded.
+  // Copies values in. Names and shapes must match exactly, but that a parameter without a step
+  // count of its own has the optimizer's; throws UsageError for the state of another optimizer and
+  // listing what does not fit, and then nothing was loaded.
   void load_state(const std::vector<nn::NamedTensor>& values, Frame at = Frame::here());
 
   // From here on this rank keeps and steps a part of the state, and of the gradients where the
@@ -188,6 +203,10 @@ class WT_API Optimizer {
   Tensor own_factor() const;
   detail::Arenas& arenas() const { return *arenas_; }
   const i32* mailbox() const { return mailbox_; }
+  // Goes up when what a recorded step has addresses of is of the past.
+  u64 generation() const;
+  // After prepare(): whether a step of these parameters cannot be recorded before it was made once.
+  bool needs_cohorts() const;
 
  protected:
   struct Kind;  // optim/kind.h
@@ -234,6 +253,9 @@ class WT_API Optimizer {
   States states_of(const F& memory) const;
   std::vector<nn::NamedTensor> state_over(const States& elsewhere) const;
   void update_average(const StepFlags& flags);
+  void follow_cohorts();
+  void count_group(i64 group, StepAdvanceArgs args);
+  std::vector<nn::NamedTensor> count_state() const;
 
   Owned<const Kind> kind_;
   Owned<detail::Arenas> arenas_;
@@ -241,6 +263,7 @@ class WT_API Optimizer {
   Schedule schedule_;
   const i32* mailbox_ = nullptr;
   bool averaged_ = false;  // an EmaScope is open
+  u64 layouts_ = 0;        // how often parameters began to count apart
   // How many backwards came before each step of a raw loop.
   struct Windows {
     i64 steps = 0;
@@ -271,7 +294,7 @@ class WT_API EmaScope {
 struct SgdOptions {
   double lr = 1e-3;
   double momentum = 0;
-  double dampening = 0;  // not on the first applied step
+  double dampening = 0;  // not on a parameter's first step
   double weight_decay = 0;
   bool nesterov = false;  // needs momentum and no dampening
   std::vector<ParamGroup> groups{};

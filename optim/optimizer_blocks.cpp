@@ -1,10 +1,12 @@
 // The numbers of a step that lie on the device: an OptimBlock a group, and the schedule's table.
 #include <cmath>
+#include <cstddef>
 
 #include "warptape/core/async_copy.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
+#include "warptape/core/suggest.h"
 #include "warptape/kernels/run.h"
 #include "warptape/optim/kind.h"
 #include "warptape/optim/optimizer_memory.h"
@@ -44,6 +46,19 @@ double Optimizer::rate(i64 group) const {
   return read_blocks()[size_t(group)].rate;
 }
 i64 Optimizer::applied() const { return read_blocks()[0].applied; }
+i64 Optimizer::applied(std::string_view parameter) const {
+  for (const auto& [a, s] : arenas_->in_order()) {
+    if (s->entry.name != parameter) continue;
+    const Tensor own =
+        memory_->cohorts.field(*arenas_, *a, *s, offsetof(Cohort, applied), DType::i64);
+    return own.defined() ? own.item<i64>() : applied();
+  }
+  std::vector<std::string_view> names;
+  const auto all = arenas_->in_order();
+  for (const auto& at : all) names.push_back(at.second->entry.name);
+  throw UsageError(str("[", kind_->name, "] no parameter is named '", parameter, "'",
+                       did_you_mean(parameter, names), at_line()));
+}
 i64 Optimizer::attempted() const { return memory_->host[0].attempted; }
 
 // Everything, counts included.
@@ -79,7 +94,9 @@ void Optimizer::set_hyper(const OptimBlock& values, i64 group) {
   host.schedule_size = m.table ? kTableSize : 0;
   OptimBlock* const to = m.on_device(size_t(group));
   if (!m.device.is_meta) copy_bytes(to, m.device, &host, Device::cpu(), i64(kHostBytes));
-  run(StepAdvanceArgs{to, nullptr, false, {}}, m.launch());
+  StepAdvanceArgs args{to, nullptr, false, {}};
+  m.cohorts.attach(args, group);
+  run(args, m.launch());
 }
 
 void Optimizer::set(double OptimBlock::*field, double v, i64 group) {

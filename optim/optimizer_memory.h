@@ -4,6 +4,7 @@
 
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/optim/arena.h"
+#include "warptape/optim/cohorts.h"
 #include "warptape/optim/optimizer.h"
 
 namespace wt::optim {
@@ -35,6 +36,7 @@ struct Optimizer::Memory {
   i64 table_left = 0;            // steps until the table must be looked at
   u32 mailbox_lane = ~u32{0};    // whose mailbox mailbox() is; at first nobody's
   Tensor applied_then{};         // the count when the table was filled, on its way to the host
+  detail::Cohorts cohorts{};     // of parameters that have missed steps
 
   OptimBlock* on_device(size_t group) const {
     return block->data ? static_cast<OptimBlock*>(block->data) + group : nullptr;

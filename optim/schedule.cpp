@@ -44,6 +44,14 @@ Schedule cosine(i64 steps, double floor) {
   });
 }
 
+Schedule cosine_annealing(i64 steps, double floor) {
+  check_steps("cosine_annealing", steps);
+  return Schedule([=](i64 k) {
+    const i64 at = k % (2 * steps);  // the way down and up again have the same values
+    return half_cosine(1, floor, double(at <= steps ? at : 2 * steps - at) / double(steps));
+  });
+}
+
 Schedule step_lr(i64 step_size, double gamma) {
   check_steps("step_lr", step_size);
   check_gamma("step_lr", gamma);

@@ -42,6 +42,9 @@ WT_API Schedule constant(double factor = 1);
 WT_API Schedule linear(i64 steps, double from, double to);
 // Half a cosine from 1 at 0 down to `floor` at `steps`, then `floor`.
 WT_API Schedule cosine(i64 steps, double floor = 0);
+// CosineAnnealingLR: the whole cosine, which rises again after `steps`, is 1 at 2 * steps, and so
+// on.
+WT_API Schedule cosine_annealing(i64 steps, double floor = 0);
 // StepLR: times gamma every step_size steps. MultiStepLR: times gamma at each milestone (ascending;
 // one named twice counts twice). ExponentialLR: times gamma every step.
 WT_API Schedule step_lr(i64 step_size, double gamma = 0.1);

@@ -129,7 +129,8 @@ TrainStep::TrainStep(const nn::ModuleBase& net, optim::Optimizer& opt, TrainStep
   if (!(options_.ema_decay >= 0 && options_.ema_decay < 1))
     throw UsageError(str("[TrainStep] ema_decay must be in [0, 1), got ", options_.ema_decay));
   if (options_.schedule) opt_.set_schedule(options_.schedule);
-  if (options_.ema_decay > 0) opt_.track_ema(options_.ema_decay);
+  if (options_.ema_decay > 0)
+    opt_.track_ema({.decay = options_.ema_decay, .copy_first = options_.ema_copy_first});
   prepare_memory();
 }
 

@@ -81,6 +81,7 @@ struct TrainStepOptions {
   double ema_decay = 0;                   // above 0: opt.track_ema(ema_decay)
   i64 graph_shapes = 8;                   // batches of so many shapes get a graph each
   optim::GradScalerOptions loss_scale{};  // of precision f16
+  bool ema_copy_first = false;            // EmaOptions::copy_first, with ema_decay
 };
 
 // How far the gradients of micro-batches are from those of the whole batch.

@@ -26,10 +26,10 @@ template <class T>
 void normalize(const MuonNormalizeArgs& a) {
   double sum = 0;
   for (i64 i = 0; i < a.count; ++i) sum += a.partials[i];
-  const T scale = T(detail::muon_scale(std::sqrt(sum), a.eps));
+  const T scale = T(detail::muon_scale(a, std::sqrt(sum)));
   T* out = static_cast<T*>(a.out);
   const T* in = static_cast<const T*>(a.in);
-  for (i64 i = 0; i < a.n; ++i) out[i] = in[i] * scale;
+  for (i64 i = 0; i < a.n; ++i) out[i] = detail::muon_normalized(a, in[i], scale);
 }
 void normalize_reference(const MuonNormalizeArgs& a, const Launch&) {
   a.dtype == DType::f32 ? normalize<float>(a) : normalize<double>(a);
@@ -39,8 +39,9 @@ template <class T>
 void polynomial(const MuonPolynomialArgs& a) {
   T* square = static_cast<T*>(a.square);
   const T* gram = static_cast<const T*>(a.gram);
+  const i64 columns = a.row_size();
   for (i64 row = 0; row < a.rows; ++row)
-    for (i64 i = row * a.rows, j = 0; j < a.rows; ++i, ++j)
+    for (i64 i = row * columns, j = 0; j < columns; ++i, ++j)
       square[i] = detail::muon_term(a, row == j, gram[i], square[i]);
 }
 void polynomial_reference(const MuonPolynomialArgs& a, const Launch&) {

@@ -81,7 +81,7 @@ __device__ __forceinline__ void normalize_pack(const MuonNormalizeArgs& a, T sca
   T x[V];
   load_vector(x, static_cast<const T*>(a.in) + i);
 #pragma unroll
-  for (int k = 0; k < V; ++k) x[k] *= scale;
+  for (int k = 0; k < V; ++k) x[k] = detail::muon_normalized(a, x[k], scale);
   store_vector(static_cast<T*>(a.out) + i, x);
 }
 template <class T, int V>
@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads) normalize_kernel(NormalizePointers a
   // more.
   double sum = 0;
   for (i64 i = threadIdx.x; i < a.count; i += kThreads) sum += a.partials[i];
-  const T scale = T(detail::muon_scale(sqrt(block_reduce(sum, Plus{})), a.eps));
+  const T scale = T(detail::muon_scale(a, sqrt(block_reduce(sum, Plus{}))));
   for (i64 i = global_thread() * V; i < a.n; i += i64(gridDim.x) * kThreads * V) {
     if (i + V <= a.n) {
       normalize_pack<T, V>(a, scale, i);
@@ -114,13 +114,13 @@ void normalize_vectorized(const MuonNormalizeArgs& a, const Launch& l) {
 }
 
 // --- polynomial ---
-// A block a row, which knows its place on the diagonal without a division. V divides the rows.
+// A block a row, which knows its place on the diagonal without a division. V divides a row.
 template <class T, int V>
 __global__ void __launch_bounds__(kThreads) polynomial_kernel(PolynomialPointers a) {
-  const i64 row = blockIdx.x;
-  T* const squares = static_cast<T*>(a.square) + row * a.rows;
-  const T* const grams = static_cast<const T*>(a.gram) + row * a.rows;
-  for (i64 j = i64(threadIdx.x) * V; j < a.rows; j += i64(blockDim.x) * V) {
+  const i64 row = blockIdx.x, columns = a.row_size();
+  T* const squares = static_cast<T*>(a.square) + row * columns;
+  const T* const grams = static_cast<const T*>(a.gram) + row * columns;
+  for (i64 j = i64(threadIdx.x) * V; j < columns; j += i64(blockDim.x) * V) {
     T square[V], gram[V];
     load_vector(square, squares + j);
     load_vector(gram, grams + j);
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kThreads) polynomial_kernel(PolynomialPointers
 }
 template <class T, int V>
 void launch_polynomial(const MuonPolynomialArgs& a, const Launch& l) {
-  const i64 threads = (a.rows / V + 31) / 32 * 32;  // whole warps
+  const i64 threads = (a.row_size() / V + 31) / 32 * 32;  // whole warps
   launch<polynomial_kernel<T, V>>(
       {.grid = unsigned(a.rows),
        .block = unsigned(threads < kThreads ? (threads > 0 ? threads : 32) : kThreads),
@@ -162,7 +162,7 @@ const char* normalize_unaligned(const MuonNormalizeArgs& a) {
 }
 const char* polynomial_unaligned(const MuonPolynomialArgs& a) {
   if (const char* why = not_f32_or_f64(a)) return why;
-  if (a.rows * item_size(a.dtype) % 16 != 0) return "rows must be of whole 16 bytes";
+  if (a.row_size() * item_size(a.dtype) % 16 != 0) return "rows must be of whole 16 bytes";
   return aligned_16(a.square) && aligned_16(a.gram) ? nullptr : kUnaligned;
 }
 

@@ -24,17 +24,19 @@ const char* refuse(const Args& a) {
 
 template <template <class> class Rule, class T>
 void loop(const typename Rule<T>::Args& a) {
-  const Rule<T> rule(a, detail::scalars_of<T>(*a.block));
   T* p = static_cast<T*>(a.param);
   const T* g = static_cast<const T*>(a.grad);
-  for (i64 i = 0; i < a.n; ++i) {
-    T state[kRuleStates] = {};
-    for (int k = 0; k < rule.kStates; ++k)
-      if (a.state[k]) state[k] = static_cast<const T*>(a.state[k])[i];
-    rule.update(p[i], g[i], state, square_root);
-    for (int k = 0; k < detail::written_states<Rule<T>>(); ++k)
-      if (a.state[k]) static_cast<T*>(a.state[k])[i] = state[k];
-  }
+  detail::for_scalars<T>(a, 0, a.n, [&](i64 begin, i64 end, const RuleScalars<T>& scalars) {
+    const Rule<T> rule(a, scalars);
+    for (i64 i = begin; i < end; ++i) {
+      T state[kRuleStates] = {};
+      for (int k = 0; k < rule.kStates; ++k)
+        if (a.state[k]) state[k] = static_cast<const T*>(a.state[k])[i];
+      rule.update(p[i], g[i], state, square_root);
+      for (int k = 0; k < detail::written_states<Rule<T>>(); ++k)
+        if (a.state[k]) static_cast<T*>(a.state[k])[i] = state[k];
+    }
+  });
 }
 
 template <template <class> class Rule>

@@ -28,7 +28,7 @@ struct RulePointers : Args {
     f(this->param), f(this->grad), f(this->block), f(this->grad_factor);
     for (int k = 0; k < kRuleStates; ++k) f(this->state[k]);
     for (int k = 0; k < 3; ++k) f(this->flags.flag[k]);
-    f(this->half);
+    f(this->half), f(this->cohorts);
   }
 };
 
@@ -41,11 +41,11 @@ constexpr bool kWritesHalf<NoHalf> = false;
 
 // As a few loads of 16 bytes that wait for nothing.
 template <class T>
-__device__ __forceinline__ RuleScalars<T> load_scalars(const OptimBlock* block) {
+__device__ __forceinline__ RuleScalars<T> load_scalars(const RuleScalars<T>& there) {
   constexpr int kGroup = 16 / sizeof(T), kScalars = sizeof(RuleScalars<T>) / sizeof(T);
   static_assert(kScalars % kGroup == 0);
   RuleScalars<T> s;
-  const T* const from = reinterpret_cast<const T*>(&detail::scalars_of<T>(*block));
+  const T* const from = reinterpret_cast<const T*>(&there);
   T* const to = reinterpret_cast<T*>(&s);
 #pragma unroll
   for (int k = 0; k < kScalars; k += kGroup) {
@@ -82,9 +82,10 @@ __device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
     if (a.state[k]) load_vector(s[k], static_cast<T*>(a.state[k]) + i);
   // Learning rate and counts come from the device as well, so that a captured graph can be replayed
   // with another rate; they and the flags are asked for while the data are on their way. What a
-  // rule does not take is not loaded.
-  const Rule rule =
-      Grouped ? Rule(a, load_scalars<T>(a.block)) : Rule(a, detail::scalars_of<T>(*a.block));
+  // rule does not take is not loaded. A pack lies within one parameter, so in one cohort; which one
+  // is looked up only where parameters have missed steps, which all threads see alike.
+  const RuleScalars<T>& scalars = detail::scalars_at<T>(a, i);
+  const Rule rule = Grouped ? Rule(a, load_scalars<T>(scalars)) : Rule(a, scalars);
   // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
   // flags are a few bytes in device memory, read by all threads from the same address; one that is
   // set makes the launch a kernel that writes nothing.

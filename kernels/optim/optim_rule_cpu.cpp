@@ -38,8 +38,9 @@ struct SquareRoot {
 };
 
 template <template <class> class Rule>
-WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end) {
-  const Rule<float> rule(a, a.block->f32);
+WT_TARGET_AVX2 void step_piece(const typename Rule<float>::Args& a, i64 begin, i64 end,
+                               const RuleScalars<float>& scalars) {
+  const Rule<float> rule(a, scalars);
   float* p = static_cast<float*>(a.param);
   const float* g = static_cast<const float*>(a.grad);
   float* s[kRuleStates];
@@ -71,7 +72,9 @@ void step_avx2(const typename Rule<float>::Args& a) {
   in_pieces(a.n, [&](i64 begin, i64 end) {
     for (i64 i = begin, next; i < end; i = next) {
       next = std::min(end, i + block);
-      step_piece<Rule>(a, i, next);
+      detail::for_scalars<float>(a, i, next, [&](i64 from, i64 to, const auto& scalars) {
+        step_piece<Rule>(a, from, to, scalars);
+      });
       write_half(a, i, next);
     }
   });

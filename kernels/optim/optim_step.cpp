@@ -8,7 +8,9 @@ namespace wt {
 namespace {
 
 void advance_reference(const StepAdvanceArgs& a, const Launch&) {
-  detail::advance(a, [](const auto& x, auto& y) { y = std::sqrt(x); });
+  const auto root = [](const auto& x, auto& y) { y = std::sqrt(x); };
+  if (!a.cohorts_alone) detail::advance(a, root);
+  for (i64 k = 0; k < a.n_cohorts; ++k) detail::advance_cohort(a, k, root);
 }
 void restore_reference(const StepRestoreArgs& a, const Launch&) {
   if (a.flags.skip()) std::memcpy(a.to, a.from, size_t(a.size));

@@ -1,5 +1,5 @@
 // What moves a training step's scalars on, on simt and cuda.
-//   naive       a thread (step_restore: a byte)
+//   naive       a thread (step_restore: a byte; step_advance: a cohort)
 //   vectorized  step_restore: 16-byte accesses
 #include "warptape/kernels/optim_step.h"
 
@@ -24,6 +24,7 @@ struct AdvancePointers : StepAdvanceArgs {
   template <class F>
   void visit_pointers(F&& f) const {
     f(block), f(step), f(scaler), f(flags.flag[0]), f(flags.flag[1]), f(flags.flag[2]);
+    f(cohorts), f(earlier);
   }
 };
 struct RestorePointers : StepRestoreArgs {
@@ -47,10 +48,23 @@ inline Config threads_for(i64 n, const Launch& l) {
 __global__ void __launch_bounds__(1) advance_kernel(AdvancePointers a) {
   detail::advance(a, SquareRoot{});
 }
-void advance_one_thread(const StepAdvanceArgs& a, const Launch& l) {
-  launch<advance_kernel>(
-      {.grid = 1, .block = 1, .stream = l.stream, .op_name = l.op ? l.op->name : nullptr},
-      AdvancePointers{a});
+// Where parameters have missed steps: thread 0 does the same, and then each has cohorts to follow
+// the block, whose powers are of its own count.
+__global__ void __launch_bounds__(kThreads) advance_cohorts_kernel(AdvancePointers a) {
+  if (threadIdx.x == 0 && !a.cohorts_alone) detail::advance(a, SquareRoot{});
+  __syncthreads();
+  for (i64 k = threadIdx.x; k < a.n_cohorts; k += blockDim.x)
+    detail::advance_cohort(a, k, SquareRoot{});
+}
+void advance_one_block(const StepAdvanceArgs& a, const Launch& l) {
+  const auto config = [&](unsigned block) {
+    return Config{
+        .grid = 1, .block = block, .stream = l.stream, .op_name = l.op ? l.op->name : nullptr};
+  };
+  if (a.n_cohorts == 0)
+    launch<advance_kernel>(config(1), AdvancePointers{a});
+  else
+    launch<advance_cohorts_kernel>(config(kThreads), AdvancePointers{a});
 }
 
 // Words of W; the last thread of the words also copies the bytes after them.
@@ -84,7 +98,7 @@ const char* restore_unaligned(const StepRestoreArgs& a) {
 }  // namespace WT_DEVICE_NS
 
 WT_VARIANTS(WT_DEVICE_NS, step_advance, StepAdvanceArgs,
-            {.name = "naive", .launch = advance_one_thread});
+            {.name = "naive", .launch = advance_one_block});
 WT_VARIANTS(
     WT_DEVICE_NS, step_restore, StepRestoreArgs,
     {.name = "vectorized", .rank = 10, .why_not = restore_unaligned, .launch = restore_vectorized},

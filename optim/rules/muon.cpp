@@ -32,7 +32,7 @@ constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 // the transposed direction.
 struct Matrix {
   i64 rows = 0, columns = 0;
-  double scale = 1;  // of the step, by the shape that the user sees
+  i64 shown_rows = 0;  // of the shape that the user sees
   i64 least() const { return std::min(rows, columns); }
 };
 bool is_matrix(const Entry& e) { return e.tensor.ndim() >= 2; }
@@ -40,9 +40,8 @@ bool is_matrix(const Entry& e) { return e.tensor.ndim() >= 2; }
 Matrix matrix_of(const Geometry& g) {
   const i64 rows = g.shape[0], columns = rows == 0 ? 0 : g.numel / rows;
   if (g.numel == 0) return {};
-  const double scale = std::sqrt(std::max(1.0, double(rows) / double(columns)));
   const bool transposed = rows > 1 && columns > 1 && g.strides[0] == 1;
-  return transposed ? Matrix{columns, rows, scale} : Matrix{rows, columns, scale};
+  return transposed ? Matrix{columns, rows, rows} : Matrix{rows, columns, rows};
 }
 
 void check_layout(const Entry& e) {
@@ -179,11 +178,15 @@ Muon::Muon(std::vector<Entry>&& entries, const MuonOptions& o, Plan&& p)
       muon_(std::move(p.muon)),
       nesterov_(o.nesterov),
       ns_steps_(o.ns_steps),
-      eps_(o.eps) {}
+      eps_(o.eps),
+      bf16_products_(o.bf16_products),
+      match_rms_adamw_(o.match_rms_adamw) {}
 Muon::Muon(const nn::ModuleBase& m, const MuonOptions& o, const CallLine&)
     : Muon(entries_of(m), o) {}
 Muon::Muon(std::span<const nn::NamedTensor> p, const MuonOptions& o, const CallLine&)
     : Muon(entries_of(p), o) {}
+
+MuonOptions torch_muon() { return {.lr = 1e-3, .weight_decay = 0.1, .bf16_products = true}; }
 
 bool Muon::is_muon(i64 group) const {
   hyper(group);  // throws for a group that is not there
@@ -249,6 +252,12 @@ Muon::Buffers Muon::buffers() const {
           empty({norm_chunks(elements / 4)}, {.dtype = DType::f64, .device = device()})};
 }
 
+// What the step of such a matrix is multiplied by.
+static double scale_of(double rows, double columns, bool match_rms_adamw) {
+  return match_rms_adamw ? 0.2 * std::sqrt(std::max(rows, columns))
+                         : std::sqrt(std::max(1.0, rows / columns));
+}
+
 // The directions of a run's matrices, each where its parameter is in the run; zeros in the gaps.
 Tensor Muon::directions(const Run& r, const double* grad_factor, Buffers& b) const {
   const DType t = r.arena->dtype;
@@ -269,9 +278,14 @@ Tensor Muon::directions(const Run& r, const double* grad_factor, Buffers& b) con
         data_of(all) ? static_cast<char*>(data_of(all)) + (s.offset - r.begin) * item_size(t)
                      : nullptr;
     auto* const partials = static_cast<double*>(data_of(b.partials));
+    const bool bf16 = bf16_products_;
+    const auto rounded = [&](void* values, i64 rows, i64 columns) {  // to bf16
+      if (bf16) run(MuonPolynomialArgs{values, values, rows, t, 0, 0, 1, columns, true}, l);
+    };
+    rounded(place, m.rows, m.columns);
     run(GradNormArgs{place, n, t, partials}, l);
     void* x = data_of(b.other);
-    run(MuonNormalizeArgs{x, place, n, t, partials, norm_chunks(n), eps_}, l);
+    run(MuonNormalizeArgs{x, place, n, t, partials, norm_chunks(n), eps_, bf16}, l);
     for (int step = 0; step < ns_steps_; ++step) {
       void *const gram = data_of(b.gram), *const square = data_of(b.square);
       // By turns, so that the last step ends in `place`.
@@ -279,11 +293,19 @@ Tensor Muon::directions(const Run& r, const double* grad_factor, Buffers& b) con
                          : x == place                    ? data_of(b.other)
                                                          : place;
       run(gram_of(gram, x, m, t), l);
+      rounded(gram, least, least);
       run(product(square, gram, gram, least, least, least, t), l);
-      const double scale = step + 1 == ns_steps_ ? m.scale : 1;
-      run(MuonPolynomialArgs{square, gram, least, t, kA * scale, kB * scale, kC * scale}, l);
+      const double scale =
+          step + 1 == ns_steps_
+              ? scale_of(double(m.shown_rows), double(n) / double(m.shown_rows), match_rms_adamw_)
+              : 1;
+      // In bf16 x stays outside, where a * x is not rounded: x = a x + (b gram + c square) x.
+      run(bf16 ? MuonPolynomialArgs{square, gram, least, t, 0, kB, kC, least, true}
+               : MuonPolynomialArgs{square, gram, least, t, kA * scale, kB * scale, kC * scale},
+          l);
       const bool wide = m.rows <= m.columns;
       run(product(next, wide ? square : x, wide ? x : square, m.rows, m.columns, least, t), l);
+      if (bf16) run(MuonPolynomialArgs{next, x, m.rows, t, 0, kA, 1, m.columns, true, scale}, l);
       x = next;
     }
   });

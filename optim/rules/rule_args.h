@@ -18,6 +18,9 @@ Args rule_args(const Run& r, const OptimBlock* block, const double* grad_factor,
   args.block = block;
   args.grad_factor = grad_factor;
   args.flags = flags;
+  args.cohorts = r.cohorts;
+  args.n_cohorts = r.n_cohorts;
+  args.begin = r.begin;
   if (a.half && a.half->data) {
     args.half = static_cast<char*>(a.half->data) + r.begin * item_size(a.half_dtype);
     args.half_dtype = a.half_dtype;

@@ -40,6 +40,13 @@ TEST_CASE("Schedules: they compose", "[wall][schedules]") {
   CHECK(w.at(7) == 0.0);
   CHECK(w.at(1000) == 0.0);
   CHECK(optim::warmup(1).at(5) == 1.0);
+  // PyTorch's CosineAnnealingLR(opt, 4) with eta_min of a tenth: down, up, and down again.
+  const optim::Schedule whole = optim::cosine_annealing(4, 0.1);
+  for (i64 k = 0; k <= 20; ++k)
+    CHECK(std::abs(whole.at(k) - (0.1 + 0.9 * (1 + std::cos(M_PI * double(k) / 4)) / 2)) <= 1e-15);
+  CHECK(whole.at(4) == 0.1);
+  CHECK(whole.at(8) == 1.0);
+  CHECK_THROWS_AS(optim::cosine_annealing(0), UsageError);
   const optim::Schedule c = optim::chain({{2, optim::constant(0.5)}, {1, optim::linear(2, 1, 0)}});
   CHECK(c.at(1) == 0.5);
   CHECK(c.at(2) == 1.0);

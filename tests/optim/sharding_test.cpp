@@ -240,6 +240,46 @@ TEST_CASE("sharded state: takes its part of the memory, goes into a checkpoint w
   });
 }
 
+TEST_CASE("sharded state: a parameter that joins late counts its own steps, bit by bit") {
+  const auto train_late = [](Meeting* meeting, i64 rank) {
+    manual_seed(1);
+    Net net;
+    optim::NAdam opt{net, {.lr = 0.01, .groups = {{.names = {"*.bias"}, .lr = 0.02}}}};
+    if (meeting) opt.shard(std::make_shared<Pieces>(*meeting, rank));
+    for (int k = 0; k < 9; ++k) {
+      manual_seed(u64(100 + k));
+      opt.zero_grad();
+      Tensor loss = square(net(rand({4, 7}))).sum();
+      if (k >= 4 && k != 6) loss = loss + square(net.unused(rand({4, 2}))).sum();
+      loss.backward();
+      opt.step({.skip = tensor(k == 5 ? 1 : 0, {.dtype = DType::i32})});
+      if (k == 7 && meeting) {  // all of it, and in parts again
+        opt.shard(nullptr);
+        opt.shard(std::make_shared<Pieces>(*meeting, rank));
+      }
+    }
+    CHECK(opt.applied("unused.weight") == 3);
+    Trained t{values_of(net.named_parameters()), {}};
+    const std::vector<nn::NamedTensor> state = opt.state();
+    t.state = values_of(state);
+    opt.load_state(state);
+    CHECK(values_of(opt.state()) == t.state);
+    CHECK(opt.applied("unused.bias") == 3);
+    return t;
+  };
+  const Trained whole = train_late(nullptr, 0);
+  Meeting meeting;
+  std::vector<Trained> got(kWorld);
+  std::vector<std::thread> ranks;
+  for (i64 r = 0; r < kWorld; ++r)
+    ranks.emplace_back([&, r] { got[size_t(r)] = train_late(&meeting, r); });
+  for (std::thread& t : ranks) t.join();
+  for (const Trained& rank : got) {
+    CHECK(rank.parameters == whole.parameters);
+    CHECK(rank.state == whole.state);
+  }
+}
+
 TEST_CASE("sharded state: what it is not for") {
   on_ranks([](i64, const std::shared_ptr<optim::Sharding>& shards) {
     manual_seed(1);

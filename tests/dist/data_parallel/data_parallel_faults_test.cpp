@@ -115,6 +115,45 @@ TEST_CASE("parameters that some ranks reach are stepped on all of them", "[dist]
   }
 }
 
+TEST_CASE("a head that one rank reaches from the fourth step on counts its own steps on all",
+          "[dist]") {
+  constexpr int kRanks = 2;
+  const auto uses_left = [](i64 step, i64 part) { return step >= 3 && part == 1; };
+  const auto loss = [](Heads& net, const Batch& b, bool left) {
+    const Tensor e = net(b.x, left, !left) - b.y;
+    return Loss{sum(e * e), double(b.size())};
+  };
+  manual_seed(7);
+  Heads alone;
+  optim::Adam opt{alone, {.lr = 0.01}};
+  TrainStep whole{alone, opt, {.micro_batches = kRanks}};
+  for (i64 i = 0; i < 6; ++i) {
+    i64 part = 0;
+    whole(Mlp::data(8, i), [&](const Batch& b) { return loss(alone, b, uses_left(i, part++)); });
+  }
+  CHECK(opt.applied("left.weight") == 3);
+  for (const int zero : {0, 1, 2}) {
+    CAPTURE(zero);
+    std::vector<Weights> all(kRanks);
+    std::vector<i64> counts(kRanks);
+    all_ranks(kRanks, [&](Communicator& c) {
+      manual_seed(7);
+      Heads net;
+      optim::Adam mine{net, {.lr = 0.01}};
+      DataParallel ddp{net, mine, c, {.zero = zero}};
+      TrainStep step{net, mine, {.reducer = &ddp}};
+      for (i64 i = 0; i < 6; ++i)
+        step(part_of(Mlp::data(8, i), c.rank(), kRanks),
+             [&](const Batch& b) { return loss(net, b, uses_left(i, c.rank())); });
+      all[size_t(c.rank())] = weights_of(net);
+      counts[size_t(c.rank())] = mine.applied("left.weight");
+    });
+    CHECK(all[0] == all[1]);
+    CHECK(counts == std::vector<i64>{3, 3});
+    CHECK(largest_difference(weights_of(alone), all[0]) < 1e-5);
+  }
+}
+
 TEST_CASE("small buckets with parameters that ranks reach differently do not hang", "[dist]") {
   for (const auto unused : {dist::Unused::agree, dist::Unused::fixed})
     for (const i64 bytes : {i64(1), i64(400)})

@@ -2,6 +2,7 @@
 // sizes, offsets that break 16-byte alignment.
 #include "warptape/kernels/muon.h"
 
+#include "warptape/core/half.h"
 #include "warptape/kernels/grad_norm.h"
 #include "warptape/tests/kernels/optim/optim_buffers.h"
 
@@ -54,6 +55,13 @@ TEST_CASE("muon_normalize: every variant, norms of many parts, tiny ones and NaN
             check_near(out.values(), want, t);
           });
         }
+  for_each_variant<MuonNormalizeArgs>([&](Device d, auto launch) {  // a norm of sqrt(2) in bf16
+    const Buffer out(Values(9, 1.0), f32, d, 0), in(Values(9, 1.0), f32, d, 0);
+    const OnDevice<double> partial(2, d);
+    launch({out.data(), in.data(), 9, f32, partial.get(), 1, 1e-7, true});
+    const float norm(BFloat16(std::sqrt(2.0f)));
+    CHECK(out.values() == Values(9, double(float(BFloat16(1 / norm)))));
+  });
   for_each_variant<MuonNormalizeArgs>([&](Device d, auto launch) {
     const Buffer out(Values(5, 1.0), f32, d, 0), in(Values(5, 1.0), f32, d, 0);
     const OnDevice<double> partial(NAN, d);
@@ -81,6 +89,19 @@ TEST_CASE("muon_polynomial: every variant, every remainder of a row") {
           CHECK(gram.values() == other);
         });
       }
+  // Not square, of bf16's values, scaled; the other matrix may be the same.
+  for (const DType t : {f32, f64})
+    for (const i64 columns : {1, 3, 4, 130})
+      for_each_variant<MuonPolynomialArgs>([&](Device d, auto launch) {
+        CAPTURE(dtype_name(t), columns);
+        const i64 rows = 5;
+        const Buffer square(numbers(rows * columns, 1), t, d, 0);
+        Values want = square.values();
+        if (!launch({square.data(), square.data(), rows, t, 0, 0.5, 2, columns, true, 0.75}))
+          return;
+        for (double& v : want) v = 0.75 * double(float(BFloat16(float(2.5 * v))));
+        check_near(square.values(), want, t);
+      });
   // More rows than a block has threads, vectors included.
   for_each_variant<MuonPolynomialArgs>([&](Device d, auto launch) {
     const i64 rows = 1100;

@@ -2,6 +2,8 @@
 // sizes, offsets that break 16-byte alignment, absent states, flags.
 #include "warptape/kernels/optim_rule.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
 
 #include "warptape/tests/kernels/optim/optim_buffers.h"
@@ -100,6 +102,64 @@ void check_flags() {
       launch(a);
       CHECK(p.values() == x);
       for (const Buffer& b : state) CHECK(b.values() == x);
+    });
+}
+
+// Three cohorts in one launch, which begins and ends within the outer ones, have the bits of a
+// launch for each with a block of its own.
+template <class Args>
+void check_cohorts(unsigned states) {
+  constexpr i64 kN = 64 * 9, kBegin = 128;  // element 0 is number 128 of its arena
+  const std::array<i64, 3> ends{kBegin + 64 * 2, kBegin + 64 * 3, kBegin + 64 * 20};
+  for (const DType t : {f32, f64})
+    for_each_variant<Args>([&](Device d, auto launch) {
+      std::array<OptimBlock, 3> blocks{kBlock, kBlock, kBlock};
+      std::array<Cohort, 3> cohorts;
+      for (size_t k = 0; k < 3; ++k) {
+        blocks[k].bias1 = 0.5 + 0.125 * double(k);
+        blocks[k].rectify = double(k) / 2;
+        blocks[k].applied = i64(k);
+        blocks[k].mu = 0.25 * double(k + 1);
+        wt::detail::pack(blocks[k]);
+        cohorts[k].end = ends[k];
+        cohorts[k].f32 = blocks[k].f32;
+        cohorts[k].f64 = blocks[k].f64;
+      }
+      const OnDevice<std::array<OptimBlock, 3>> there(blocks, d);
+      const OnDevice<std::array<Cohort, 3>> table(cohorts, d);
+      const auto run_parts = [&](bool at_once) {
+        Values squares = numbers(kN, 3);
+        for (double& x : squares) x = 2 + x * x;
+        const Buffer p(numbers(kN, 1), t, d, 0), g(numbers(kN, 2), t, d, 0);
+        std::vector<Buffer> state;
+        for (unsigned k = 0; k < kRuleStates; ++k) state.emplace_back(squares, t, d, 0);
+        bool launched = true;
+        for (size_t k = 0; k < (at_once ? 1 : 3); ++k) {
+          const i64 from = at_once || k == 0 ? 0 : ends[k - 1] - kBegin;
+          const i64 to = at_once ? kN : std::min(kN, ends[k] - kBegin);
+          const auto at = [&](const Buffer& b) {
+            return static_cast<char*>(b.data()) + from * item_size(t);
+          };
+          Args a;
+          a.param = at(p), a.grad = at(g);
+          for (unsigned s = 0; s < kRuleStates; ++s)
+            if (states >> s & 1) a.state[s] = at(state[s]);
+          a.n = to - from;
+          a.dtype = t;
+          a.block = there.get()->data() + k;
+          if (at_once) {
+            a.cohorts = table.get()->data();
+            a.n_cohorts = 3;
+            a.begin = kBegin;
+          }
+          launched &= launch(a);
+        }
+        std::vector<Values> all{p.values()};
+        for (const Buffer& b : state) all.push_back(b.values());
+        if (!launched) all.clear();
+        return all;
+      };
+      CHECK(run_parts(true) == run_parts(false));
     });
 }
 
@@ -337,6 +397,22 @@ TEST_CASE("any raised flag stops every variant of a rule", "[wall][transaction]"
   check_flags<RpropStepArgs>();
   check_flags<MuonStepArgs>();
   check_flags<EmaStepArgs>();
+}
+
+TEST_CASE("cohorts: every variant of every rule finds the scalars of an element") {
+  check_cohorts<SgdStepArgs>(1);
+  check_cohorts<AdamwStepArgs>(3);
+  check_cohorts<AdamStepArgs>(7);
+  check_cohorts<AdagradStepArgs>(1);
+  check_cohorts<RmspropStepArgs>(7);
+  check_cohorts<LionStepArgs>(1);
+  check_cohorts<NadamStepArgs>(3);
+  check_cohorts<RadamStepArgs>(3);
+  check_cohorts<AdamaxStepArgs>(3);
+  check_cohorts<AdadeltaStepArgs>(3);
+  check_cohorts<RpropStepArgs>(3);
+  check_cohorts<MuonStepArgs>(3);
+  check_cohorts<EmaStepArgs>(0);
 }
 
 TEST_CASE("cpu steps: as many threads as one likes, the same bits") {

@@ -2,6 +2,8 @@
 // offsets that break 16-byte alignment, flags. Optimizers are in optim_rule_test.cpp.
 #include "warptape/kernels/optim_step.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -165,6 +167,76 @@ TEST_CASE("step_advance leaves what rules load, in both precisions", "[wall][dev
         CHECK(rounded[k] == float(is[k]));
       }
     }
+  });
+}
+
+TEST_CASE("step_advance counts cohorts for themselves", "[wall][device_scalars]") {
+  constexpr size_t kCohorts = 300;  // more than a block has threads
+  using Table = std::array<Cohort, kCohorts>;
+  for_each_variant<StepAdvanceArgs>([&](Device d, auto launch) {
+    const OptimBlock start{
+        .lr = 0.3, .dampening = 0.2, .beta1 = 0.9, .beta2 = 0.99, .lr_decay = 0.4, .mu_base = 0.75};
+    const OnDevice<OptimBlock> block(start, d);
+    Table empty{};
+    for (size_t k = 0; k < kCohorts; ++k) empty[k].source = k < 2 ? 1 - i64(k) : -1;
+    Table before{};
+    before[0].applied = 5, before[0].mu_product = 0.5;
+    before[1].applied = 7, before[1].mu_product = 0.25;
+    const OnDevice<Table> table(empty, d), earlier(before, d);
+    const OnDevice<i32> skip(1, d);
+    StepAdvanceArgs a{block.get(), nullptr, false, {}};
+    a.cohorts = table.get()->data();
+    a.n_cohorts = kCohorts;
+    const auto advance = [&](bool count, std::vector<CohortRange> ranges, bool alone = false,
+                             bool skipped = false) {
+      StepAdvanceArgs now = a;
+      now.count = count;
+      now.flags = {{skipped ? skip.get() : nullptr, nullptr, nullptr}};
+      now.cohorts_alone = alone;
+      std::copy(ranges.begin(), ranges.end(), now.stepped);
+      launch(now);
+    };
+    StepAdvanceArgs first = a;
+    first.lays_out = true;
+    first.earlier = earlier.get()->data();
+    launch(first);
+    advance(true, {{1, 3}, {290, 300}});
+    advance(true, {{1, 2}}, false, true);
+    advance(true, {{0, 1}}, true);  // of this one alone
+    CHECK(block.read().applied == 1);
+    CHECK(block.read().attempted == 2);
+    const Table got = table.read();
+    const auto check = [&](size_t k, i64 applied, double product) {
+      CAPTURE(k);
+      OptimBlock want = start;
+      want.rate = 0.3;
+      want.applied = applied;
+      const double mu = 0.9 * (1 - 0.5 * std::pow(0.75, applied + 1));
+      want.mu_product = product;
+      want.mu = mu;
+      want.mu_next = 0.9 * (1 - 0.5 * std::pow(0.75, applied + 2));
+      want.bias1 = 1 - std::pow(0.9, applied + 1);
+      want.bias2_sqrt = std::sqrt(1 - std::pow(0.99, applied + 1));
+      want.rectify = got[k].f64.rectify;
+      wt::detail::pack(want);
+      CHECK(got[k].applied == applied);
+      CHECK(std::abs(got[k].mu_product - product) <= 1e-15);
+      const auto* const is = reinterpret_cast<const double*>(&got[k].f64);
+      const auto* const wanted = reinterpret_cast<const double*>(&want.f64);
+      const auto* const rounded = reinterpret_cast<const float*>(&got[k].f32);
+      for (size_t i = 0; i < sizeof want.f64 / sizeof(double); ++i) {
+        CAPTURE(i);
+        CHECK(std::abs(is[i] - wanted[i]) <= 1e-13 * std::abs(wanted[i]));
+        CHECK(rounded[i] == float(is[i]));
+      }
+    };
+    const auto mu = [](i64 applied) { return 0.9 * (1 - 0.5 * std::pow(0.75, applied + 1)); };
+    check(0, 8, 0.25 * mu(7));
+    check(1, 6, 0.5 * mu(5));
+    check(2, 1, mu(0));
+    check(3, 0, 1);
+    check(289, 0, 1);
+    check(299, 1, mu(0));
   });
 }
 

@@ -296,6 +296,40 @@ TEST_CASE("the average of the weights follows PyTorch inside the step's transact
   CHECK(opt->applied() == 51);
 }
 
+// AveragedModel(m, multi_avg_fn=get_ema_multi_avg_fn(0.9)) of torch 2.x gives 1.0 and 1.1 here.
+TEST_CASE("track_ema: from the weights it found, or from those of the first step") {
+  const Device d = ready(GENERATE(Device::cpu(), Device::simt()));
+  const LeakGuard guard;
+  const auto weight = [&] { return zeros({1}, {.dtype = f64, .device = d}).set_requires_grad(); };
+  const Tensor x = weight(), y = weight(), down = full({1}, -1, {.dtype = f64, .device = d});
+  optim::Sgd opt{State{{"x", x}}, {.lr = 1}};
+  const auto step = [&](optim::Optimizer& o, const Tensor& t, int skip = 0) {
+    t.set_grad(down);
+    o.step({.skip = tensor(skip, {.dtype = DType::i32}).to(d)});
+    return o.ema()[0].tensor.item();
+  };
+  const bool copies = GENERATE(false, true);
+  opt.track_ema({.decay = 0.9, .copy_first = copies});
+  CHECK(step(opt, x, 1) == 0);
+  const State unstepped = copy_of(opt.state());
+  CHECK(std::abs(step(opt, x) - (copies ? 1.0 : 0.1)) <= 1e-15);
+  CHECK(std::abs(step(opt, x) - (copies ? 1.1 : 0.29)) <= 1e-15);
+  opt.track_ema(0.5);  // the decay alone
+  const double before = opt.ema()[0].tensor.item();
+  CHECK(std::abs(step(opt, x) - (before + 3) / 2) <= 1e-15);
+  // Loaded, an average that has begun goes on.
+  optim::Sgd other{State{{"x", y}}, {.lr = 1}};
+  other.track_ema({.decay = 0.5, .copy_first = copies});
+  other.load_state(copy_of(opt.state()));
+  {
+    const NoGrad no_grad;
+    Tensor(y).copy_(x);
+  }
+  CHECK(step(other, y) == step(opt, x));
+  other.load_state(unstepped);
+  CHECK(std::abs(step(other, y) - (copies ? 5.0 : 0.5)) <= 1e-15);
+}
+
 TEST_CASE("a parameter without a gradient stays, its average comes nearer") {
   const LeakGuard guard;
   Problem p(f64, Device::cpu());
