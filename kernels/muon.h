@@ -27,8 +27,7 @@ struct MuonDirectionArgs {
 WT_CONTRACT(muon_direction, MuonDirectionArgs);
 
 // out = in / max(sqrt(sum of partials), eps): n elements, f32 or f64, no overlap.
-// partials: `count` sums of squares, of grad_norm. bf16: the norm and the result have bf16's
-// values.
+// partials: `count` sums of squares, of grad_norm. bf16: the norm has a value of bf16's.
 struct MuonNormalizeArgs {
   void* out = nullptr;
   const void* in = nullptr;
@@ -43,18 +42,19 @@ struct MuonNormalizeArgs {
 };
 WT_CONTRACT(muon_normalize, MuonNormalizeArgs);
 
-// square = a * identity + b * gram + c * square: both [rows, columns], contiguous, f32 or f64; gram
-// may be square. bf16: the sum is rounded to bf16's values, and then multiplied by `scale`.
+// square = a * identity + b * gram + c * square: both [rows, rows], contiguous, f32 or f64; gram
+// may be square. bf16: the sum is rounded to bf16's values and then multiplied by `scale`, and
+// there both may be [rows, columns].
 struct MuonPolynomialArgs {
   void* square = nullptr;
   const void* gram = nullptr;
   i64 rows = 0;
   DType dtype = DType::f32;
   double a = 0, b = 0, c = 0;
-  i64 columns = 0;  // 0: as many as rows
+  i64 columns = 0;  // 0: as many as rows; with bf16 alone
   bool bf16 = false;
   double scale = 1;
-  WT_HD WT_HOT i64 row_size() const { return columns ? columns : rows; }
+  WT_HD WT_HOT i64 row_size() const { return bf16 && columns ? columns : rows; }
   i64 bytes() const { return 3 * rows * row_size() * item_size(dtype); }
   i64 flops() const { return 3 * rows * row_size(); }
 };
@@ -87,21 +87,19 @@ WT_HD WT_HOT T in_bf16(T x) {
   return T(__builtin_bit_cast(float, up & 0xffff0000u));
 }
 
-// What elements are multiplied by; of bf16 what they are divided by. A norm that is NaN stays.
+// A norm that is NaN stays.
 WT_HD WT_HOT double muon_scale(const MuonNormalizeArgs& a, double norm) {
   if (a.bf16) norm = in_bf16(norm);
-  if (norm < a.eps) norm = a.eps;
-  return a.bf16 ? norm : 1 / norm;
-}
-template <class T>
-WT_HD WT_HOT T muon_normalized(const MuonNormalizeArgs& a, T x, T scale) {
-  return a.bf16 ? in_bf16(x / scale) : x * scale;
+  return 1 / (norm < a.eps ? a.eps : norm);
 }
 
 template <class T>
 WT_HD WT_HOT T muon_term(const MuonPolynomialArgs& p, bool diagonal, T gram, T square) {
-  const T sum = (diagonal ? T(p.a) : T(0)) + T(p.b) * gram + T(p.c) * square;
-  return p.bf16 ? in_bf16(sum) * T(p.scale) : sum;
+  return (diagonal ? T(p.a) : T(0)) + T(p.b) * gram + T(p.c) * square;
+}
+template <class T>
+WT_HD WT_HOT T muon_term_in_bf16(const MuonPolynomialArgs& p, bool diagonal, T gram, T square) {
+  return in_bf16(muon_term(p, diagonal, gram, square)) * T(p.scale);
 }
 
 }  // namespace detail

@@ -15,6 +15,7 @@ struct RuleArgs {
   void* state[kRuleStates] = {};  // in the order that the rule's comment lists; null: none
   i64 n = 0;
   DType dtype = DType::f32;
+  i32 n_cohorts = 0;
   const OptimBlock* block = nullptr;
   const double* grad_factor = nullptr;  // null: 1
   StepFlags flags{};
@@ -22,12 +23,20 @@ struct RuleArgs {
   // are in registers, instead of by a cast that reads them again. f32 parameters only; null: none.
   void* half = nullptr;
   DType half_dtype = DType::f16;
-  // Where parameters have missed steps: the cohorts of the elements, which have the scalars in the
-  // block's place. Element 0 is their arena's element `begin`. Cohorts begin and end at parameters,
-  // which lie at multiples of 256 bytes. Null: all are the block's.
+  u16 begin_high = 0;  // of begin()
+  u32 begin_low = 0;
+  // Where parameters have missed steps: the n_cohorts cohorts of the elements, which have the
+  // scalars in the block's place. They begin and end at parameters, which lie at multiples of 256
+  // bytes. Null: all are the block's. The numbers above lie where they take no room: above 128
+  // bytes of arguments nvcc 13 makes other code of the kernels, with up to 15 % more instructions.
   const Cohort* cohorts = nullptr;
-  i64 n_cohorts = 0, begin = 0;
 
+  // Where element 0 is in its arena, in elements.
+  WT_HD WT_HOT i64 begin() const { return i64(begin_high) << 32 | i64(begin_low); }
+  void set_begin(i64 element) {
+    begin_high = u16(element >> 32);
+    begin_low = u32(element);
+  }
   int states() const {
     return (state[0] != nullptr) + (state[1] != nullptr) + (state[2] != nullptr);
   }
@@ -43,6 +52,7 @@ struct SgdStepArgs : RuleArgs {
   bool nesterov = false;
   i64 flops() const { return n * (states() ? 6 : 4); }
 };
+static_assert(sizeof(SgdStepArgs) <= 128);
 WT_CONTRACT(sgd_step, SgdStepArgs);
 
 // Adam with decoupled weight decay, states m, v and, for amsgrad, the largest v so far (or null),
@@ -177,23 +187,19 @@ WT_HD WT_HOT i64 cohort_of(const RuleArgs& a, i64 i) {
   i64 low = 0, high = a.n_cohorts - 1;
   while (low < high) {
     const i64 middle = (low + high) / 2;
-    if (a.begin + i < a.cohorts[middle].end)
+    if (a.begin() + i < a.cohorts[middle].end)
       high = middle;
     else
       low = middle + 1;
   }
   return low;
 }
-template <class T>
-WT_HD WT_HOT const RuleScalars<T>& scalars_at(const RuleArgs& a, i64 i) {
-  return a.cohorts ? scalars_of<T>(a.cohorts[cohort_of(a, i)]) : scalars_of<T>(*a.block);
-}
 // f(begin, end, scalars) for the parts of [begin, end) that have the same ones.
 template <class T, class F>
 WT_HOT void for_scalars(const RuleArgs& a, i64 begin, i64 end, const F& f) {
   if (!a.cohorts) return f(begin, end, scalars_of<T>(*a.block));
   for (i64 k = cohort_of(a, begin); begin < end; ++k) {
-    const i64 last = a.cohorts[k].end - a.begin, next = last < end ? last : end;
+    const i64 last = a.cohorts[k].end - a.begin(), next = last < end ? last : end;
     f(begin, next, scalars_of<T>(a.cohorts[k]));
     begin = next;
   }

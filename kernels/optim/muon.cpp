@@ -29,7 +29,7 @@ void normalize(const MuonNormalizeArgs& a) {
   const T scale = T(detail::muon_scale(a, std::sqrt(sum)));
   T* out = static_cast<T*>(a.out);
   const T* in = static_cast<const T*>(a.in);
-  for (i64 i = 0; i < a.n; ++i) out[i] = detail::muon_normalized(a, in[i], scale);
+  for (i64 i = 0; i < a.n; ++i) out[i] = in[i] * scale;
 }
 void normalize_reference(const MuonNormalizeArgs& a, const Launch&) {
   a.dtype == DType::f32 ? normalize<float>(a) : normalize<double>(a);
@@ -42,7 +42,8 @@ void polynomial(const MuonPolynomialArgs& a) {
   const i64 columns = a.row_size();
   for (i64 row = 0; row < a.rows; ++row)
     for (i64 i = row * columns, j = 0; j < columns; ++i, ++j)
-      square[i] = detail::muon_term(a, row == j, gram[i], square[i]);
+      square[i] = a.bf16 ? detail::muon_term_in_bf16(a, row == j, gram[i], square[i])
+                         : detail::muon_term(a, row == j, gram[i], square[i]);
 }
 void polynomial_reference(const MuonPolynomialArgs& a, const Launch&) {
   a.dtype == DType::f32 ? polynomial<float>(a) : polynomial<double>(a);

@@ -81,7 +81,7 @@ __device__ __forceinline__ void normalize_pack(const MuonNormalizeArgs& a, T sca
   T x[V];
   load_vector(x, static_cast<const T*>(a.in) + i);
 #pragma unroll
-  for (int k = 0; k < V; ++k) x[k] = detail::muon_normalized(a, x[k], scale);
+  for (int k = 0; k < V; ++k) x[k] *= scale;
   store_vector(static_cast<T*>(a.out) + i, x);
 }
 template <class T, int V>
@@ -115,9 +115,10 @@ void normalize_vectorized(const MuonNormalizeArgs& a, const Launch& l) {
 
 // --- polynomial ---
 // A block a row, which knows its place on the diagonal without a division. V divides a row.
-template <class T, int V>
-__global__ void __launch_bounds__(kThreads) polynomial_kernel(PolynomialPointers a) {
-  const i64 row = blockIdx.x, columns = a.row_size();
+template <class T, int V, class Term>
+__device__ __forceinline__ void polynomial_row(const MuonPolynomialArgs& a, i64 columns,
+                                               Term term) {
+  const i64 row = blockIdx.x;
   T* const squares = static_cast<T*>(a.square) + row * columns;
   const T* const grams = static_cast<const T*>(a.gram) + row * columns;
   for (i64 j = i64(threadIdx.x) * V; j < columns; j += i64(blockDim.x) * V) {
@@ -125,19 +126,34 @@ __global__ void __launch_bounds__(kThreads) polynomial_kernel(PolynomialPointers
     load_vector(square, squares + j);
     load_vector(gram, grams + j);
 #pragma unroll
-    for (int k = 0; k < V; ++k) square[k] = detail::muon_term(a, row == j + k, gram[k], square[k]);
+    for (int k = 0; k < V; ++k) square[k] = term(row == j + k, gram[k], square[k]);
     store_vector(squares + j, square);
   }
 }
 template <class T, int V>
+__global__ void __launch_bounds__(kThreads) polynomial_kernel(PolynomialPointers a) {
+  polynomial_row<T, V>(a, a.rows, [&](bool diagonal, T gram, T square) {
+    return detail::muon_term(a, diagonal, gram, square);
+  });
+}
+template <class T, int V>
+__global__ void __launch_bounds__(kThreads) polynomial_bf16_kernel(PolynomialPointers a) {
+  polynomial_row<T, V>(a, a.row_size(), [&](bool diagonal, T gram, T square) {
+    return detail::muon_term_in_bf16(a, diagonal, gram, square);
+  });
+}
+template <class T, int V>
 void launch_polynomial(const MuonPolynomialArgs& a, const Launch& l) {
   const i64 threads = (a.row_size() / V + 31) / 32 * 32;  // whole warps
-  launch<polynomial_kernel<T, V>>(
-      {.grid = unsigned(a.rows),
-       .block = unsigned(threads < kThreads ? (threads > 0 ? threads : 32) : kThreads),
-       .stream = l.stream,
-       .op_name = l.op ? l.op->name : nullptr},
-      PolynomialPointers{a});
+  const Config config{
+      .grid = unsigned(a.rows),
+      .block = unsigned(threads < kThreads ? (threads > 0 ? threads : 32) : kThreads),
+      .stream = l.stream,
+      .op_name = l.op ? l.op->name : nullptr};
+  if (a.bf16)
+    launch<polynomial_bf16_kernel<T, V>>(config, PolynomialPointers{a});
+  else
+    launch<polynomial_kernel<T, V>>(config, PolynomialPointers{a});
 }
 void polynomial_naive(const MuonPolynomialArgs& a, const Launch& l) {
   a.dtype == DType::f32 ? launch_polynomial<float, 1>(a, l) : launch_polynomial<double, 1>(a, l);

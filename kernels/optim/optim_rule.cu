@@ -1,7 +1,8 @@
 // The rules of optim_rule.h on simt and cuda.
 //   naive       a thread an element
 //   vectorized  f32, 16-byte accesses, two of each array in flight where there are few arrays
-// Kernels that also write the 16-bit copy are instances of their own: the others are as without.
+// Kernels that also write the 16-bit copy are instances of their own, and so are those that look up
+// an element's cohort: the others are as without.
 #include "warptape/kernels/optim_rule.h"
 
 #include "warptape/kernels/device/vector.cuh"
@@ -67,7 +68,8 @@ __device__ __forceinline__ void nothing_sinks() {
 // Elements [i, i + V), V consecutive ones; a V of 1 needs no alignment. Grouped: scalars come as
 // groups; the loop over the last elements asks for each that it needs.
 template <class Rule, class T, class H, int V, bool Grouped = true>
-__device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
+__device__ __forceinline__ void rule_pack(const typename Rule::Args& a,
+                                          const RuleScalars<T>& scalars, i64 i) {
   // Registers, as every index below is known at compile time. Unused states cost nothing: the
   // compiler sees that nobody reads them.
   T p[V], g[V], s[kRuleStates][V] = {};
@@ -82,9 +84,7 @@ __device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
     if (a.state[k]) load_vector(s[k], static_cast<T*>(a.state[k]) + i);
   // Learning rate and counts come from the device as well, so that a captured graph can be replayed
   // with another rate; they and the flags are asked for while the data are on their way. What a
-  // rule does not take is not loaded. A pack lies within one parameter, so in one cohort; which one
-  // is looked up only where parameters have missed steps, which all threads see alike.
-  const RuleScalars<T>& scalars = detail::scalars_at<T>(a, i);
+  // rule does not take is not loaded.
   const Rule rule = Grouped ? Rule(a, load_scalars<T>(scalars)) : Rule(a, scalars);
   // The host does not know yet whether the step is bad (an overflow in f16, a raised mailbox). The
   // flags are a few bytes in device memory, read by all threads from the same address; one that is
@@ -119,19 +119,35 @@ __device__ __forceinline__ void rule_pack(const typename Rule::Args& a, i64 i) {
 template <template <class> class Rule, class T, class H, int V>
 __global__ void __launch_bounds__(kThreads) rule_kernel(RulePointers<typename Rule<T>::Args> a) {
   const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
-  if (i + V <= a.n) return rule_pack<Rule<T>, T, H, V>(a, i);
+  if (i + V <= a.n) return rule_pack<Rule<T>, T, H, V>(a, detail::scalars_of<T>(*a.block), i);
   // The last thread, where V does not divide n.
-  for (i64 k = i; k < a.n; ++k) rule_pack<Rule<T>, T, H, 1, false>(a, k);
+  for (i64 k = i; k < a.n; ++k)
+    rule_pack<Rule<T>, T, H, 1, false>(a, detail::scalars_of<T>(*a.block), k);
+}
+// Where parameters have missed steps. A pack lies within one parameter, so in one cohort; finding
+// it takes a few loads that wait for each other, of a table that all threads read.
+template <template <class> class Rule, class T, class H, int V>
+__global__ void __launch_bounds__(kThreads)
+    rule_cohorts_kernel(RulePointers<typename Rule<T>::Args> a) {
+  const i64 i = (i64(blockIdx.x) * blockDim.x + threadIdx.x) * V;
+  if (i >= a.n) return;
+  const RuleScalars<T>& scalars = detail::scalars_of<T>(a.cohorts[detail::cohort_of(a, i)]);
+  if (i + V <= a.n) return rule_pack<Rule<T>, T, H, V>(a, scalars, i);
+  for (i64 k = i; k < a.n; ++k) rule_pack<Rule<T>, T, H, 1, false>(a, scalars, k);
 }
 
 template <template <class> class Rule, class T, class H, int V>
 void launch_rule(const typename Rule<T>::Args& a, const Launch& l) {
   const i64 threads = (a.n + V - 1) / V;
-  launch<rule_kernel<Rule, T, H, V>>({.grid = unsigned((threads + kThreads - 1) / kThreads),
-                                      .block = kThreads,
-                                      .stream = l.stream,
-                                      .op_name = l.op ? l.op->name : nullptr},
-                                     RulePointers<typename Rule<T>::Args>{a});
+  const Config config{.grid = unsigned((threads + kThreads - 1) / kThreads),
+                      .block = kThreads,
+                      .stream = l.stream,
+                      .op_name = l.op ? l.op->name : nullptr};
+  const RulePointers<typename Rule<T>::Args> args{a};
+  if (a.cohorts)
+    launch<rule_cohorts_kernel<Rule, T, H, V>>(config, args);
+  else
+    launch<rule_kernel<Rule, T, H, V>>(config, args);
 }
 template <template <class> class Rule, int V>
 void launch_f32(const typename Rule<float>::Args& a, const Launch& l) {

@@ -286,6 +286,9 @@ Tensor Muon::directions(const Run& r, const double* grad_factor, Buffers& b) con
     run(GradNormArgs{place, n, t, partials}, l);
     void* x = data_of(b.other);
     run(MuonNormalizeArgs{x, place, n, t, partials, norm_chunks(n), eps_, bf16}, l);
+    // A value of bf16 times 1 / norm rounds to what the quotient rounds to: that of two numbers of
+    // 8 bits is a tie, and then exact here too, or further than 2^-18 from one.
+    rounded(x, m.rows, m.columns);
     for (int step = 0; step < ns_steps_; ++step) {
       void *const gram = data_of(b.gram), *const square = data_of(b.square);
       // By turns, so that the last step ends in `place`.

@@ -19,8 +19,8 @@ Args rule_args(const Run& r, const OptimBlock* block, const double* grad_factor,
   args.grad_factor = grad_factor;
   args.flags = flags;
   args.cohorts = r.cohorts;
-  args.n_cohorts = r.n_cohorts;
-  args.begin = r.begin;
+  args.n_cohorts = i32(r.n_cohorts);
+  args.set_begin(r.begin);
   if (a.half && a.half->data) {
     args.half = static_cast<char*>(a.half->data) + r.begin * item_size(a.half_dtype);
     args.half_dtype = a.half_dtype;

@@ -94,6 +94,8 @@ class Names(unittest.TestCase):
                 "gelu_tanh_backward<f32>",
             f"{scope}pointwise_naive<wt::pw::IsNan, float>({part})": "isnan_naive<f32>",
             f"{scope}rule_kernel<wt::detail::AdamwRule, float, 4>(int)": "adamw_step<f32,4>",
+            f"{scope}rule_cohorts_kernel<wt::detail::SgdRule, float, 8>(int)":
+                "sgd_step_cohorts<f32,8>",
             "wt::cuda::(anonymous namespace)::fill_words(unsigned char*, unsigned long, long)":
                 "fill_words",
             f"{scope}reduce_rows<wt::red::LogSumExp, Typed<__half> >(Target)":

@@ -63,6 +63,8 @@ def short(demangled):
         head, arguments = name + head.removeprefix("pointwise"), arguments[1:]
     elif head == "rule_kernel":
         head, arguments = snake(arguments[0].removesuffix("Rule")) + "_step", arguments[1:]
+    elif head == "rule_cohorts_kernel":
+        head, arguments = snake(arguments[0].removesuffix("Rule")) + "_step_cohorts", arguments[1:]
     elif head.startswith("reduce_"):
         arguments = [snake(arguments[0])] + arguments[1:]
     return head + (f"<{','.join(arguments)}>" if arguments else "")

@@ -109,7 +109,7 @@ void check_flags() {
 // launch for each with a block of its own.
 template <class Args>
 void check_cohorts(unsigned states) {
-  constexpr i64 kN = 64 * 9, kBegin = 128;  // element 0 is number 128 of its arena
+  constexpr i64 kN = 64 * 9, kBegin = (i64{5} << 32) + 128;  // of an arena of 20 GiB or more
   const std::array<i64, 3> ends{kBegin + 64 * 2, kBegin + 64 * 3, kBegin + 64 * 20};
   for (const DType t : {f32, f64})
     for_each_variant<Args>([&](Device d, auto launch) {
@@ -150,7 +150,7 @@ void check_cohorts(unsigned states) {
           if (at_once) {
             a.cohorts = table.get()->data();
             a.n_cohorts = 3;
-            a.begin = kBegin;
+            a.set_begin(kBegin);
           }
           launched &= launch(a);
         }
