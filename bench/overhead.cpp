@@ -215,6 +215,8 @@ std::vector<OverheadRow> overhead(const OverheadOptions& o) {
   if (wanted("fashion_cnn")) rows.push_back(fashion_cnn(o));
   if (wanted("gpt_small")) rows.push_back(gpt_small(o));
   if (wanted("adam_step")) rows.push_back(adam_step(o));
+  if (wanted("adam_launches"))
+    for (OverheadRow& row : adam_launches(o)) rows.push_back(std::move(row));
   return rows;
 }
 

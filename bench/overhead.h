@@ -9,13 +9,15 @@
 namespace wt::bench {
 
 struct OverheadRow {
-  std::string bench;  // tape_add, mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, adam_step
+  // tape_add, mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, adam_step, adam_launches
+  std::string bench;
   std::string shape;
   double median_us = 0, p10_us = 0, p90_us = 0, min_us = 0;  // over the windows
   double mallocs = 0;  // heap allocations a step (tape_add: an operator) after warm-up; -1: unknown
   i64 calls = 0;       // a window
   i64 peak_bytes = 0;
   double check_loss = -1;  // after 20 steps, of a row that begins with the peers' numbers; -1: none
+  double launches = -1;    // of kernels, a step; -1: not counted
   double bytes = 0;        // that a step must move; 0: not counted
   double roof_gb_s = 0, roof_best_gb_s = 0;  // memcpy in the same windows, median and best
 };
@@ -37,7 +39,9 @@ struct OverheadOptions {
 // of `wt train fashion` without dropout (batch norm after each convolution), batch 64, AdamW;
 // gpt_small: 4 layers, 4 heads, 128 channels, context 64, batch 12, bytes, AdamW with decay,
 // clipped at norm 1: us a whole step. adam_step: 16.8 M parameters in 64 tensors, the norm of their
-// gradients, clipping, AdamW with decay, zero_grad.
+// gradients, clipping, AdamW with decay, zero_grad. adam_launches, two rows: AdamW with decay of 64
+// tensors of 64 x 64 by the optimizer, which launches once for all, and as a loop of operators over
+// the tensors, with the same result.
 std::vector<OverheadRow> overhead(const OverheadOptions& o);
 
 // Calls of malloc and its kin in this process so far; -1 where they are not counted.

@@ -31,5 +31,7 @@ OverheadRow fashion_cnn(const OverheadOptions& o);
 OverheadRow gpt_small(const OverheadOptions& o);
 // adam_step.cpp
 OverheadRow adam_step(const OverheadOptions& o);
+// adam_launches.cpp
+std::vector<OverheadRow> adam_launches(const OverheadOptions& o);
 
 }  // namespace wt::bench

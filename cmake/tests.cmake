@@ -64,7 +64,7 @@ function(wt_add_test file flavour program)
       "$<TARGET_FILE:${program}>" "-#" "[#${name}]")
     set_tests_properties(${test} PROPERTIES LABELS "${labels}" TIMEOUT ${limit}
       SKIP_RETURN_CODE 77
-      ENVIRONMENT "${environment}WT_FIRST_USE=off;WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
+      ENVIRONMENT "${environment}WT_FIRST_USE=off;WT_MACHINE=off;WT_SHARD=${shard}/${T_SHARDS};WT_SIMT_STREAMS=${streams};OPENBLAS_NUM_THREADS=1;ASAN_OPTIONS=protect_shadow_gap=0:detect_leaks=1;LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tests/support/lsan.supp:print_suppressions=0")
     if(flavour STREQUAL "gpu")  # for tools/gpu_gate.sh, which must do without ctest
       file(APPEND "${PROJECT_BINARY_DIR}/gpu_tests.txt" "${name} ${shard}/${T_SHARDS}\n")
     endif()
@@ -112,7 +112,7 @@ function(wt_tests)
   wt_files(cu RECURSE tests/*.cu EXCEPT "^tests/emulator/")
   wt_device_part(test FLAVOURS plain asan race FILES ${cu})
 
-  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|emulator/|fuzz/target)")
+  wt_files(files RECURSE tests/*.cpp EXCEPT "^tests/(compile_fail/|consumers/|emulator/|fuzz/target|support/fake_nvml/)")
   list(TRANSFORM files REPLACE "^tests/" "")
   set(stems ${files})
   list(FILTER stems INCLUDE REGEX "_test[.]cpp$")
@@ -146,6 +146,12 @@ function(wt_tests)
     target_link_libraries(wt_${part} PRIVATE wt_common Catch2::Catch2)
     target_compile_options(wt_${part} PRIVATE ${WT_TESTS})
   endforeach()
+  # A library that WT_NVML names: no driver is needed to see what is said of GPUs.
+  add_library(fake_nvml MODULE tests/support/fake_nvml/fake_nvml.cpp)
+  target_link_libraries(fake_nvml PRIVATE wt_common)
+  add_dependencies(wt_test_files fake_nvml)
+  set_property(SOURCE tests/core/machine/machine_state_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+    "WT_FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
   # What every oracle counts with, an element at a time: without optimisation a third of the matrix's time.
   set_source_files_properties(tests/op_cases/op_case.cpp PROPERTIES COMPILE_OPTIONS -O2)
 

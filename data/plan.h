@@ -32,7 +32,9 @@ struct PlanOptions {
 };
 struct Plan {
   Tier tier;
-  std::string why;  // a sentence with both numbers
+  // A sentence with both numbers; where `wt bench machine` has measured the disk or the way to the
+  // device, also how long an epoch's bytes take at least (core/machine.h).
+  std::string why;
 };
 // The nearest tier that has room for `bytes`. Throws UsageError for negative bytes and parts
 // outside (0, 1].

@@ -9,6 +9,7 @@
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
 #include "warptape/core/files/json.h"
+#include "warptape/core/machine_state.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/stream.h"
 
@@ -159,26 +160,10 @@ void compare_with_roof(Row& row, DType t, const Ceilings& c) {
 
 namespace {
 std::string version_text(int v) { return v ? str(v / 1000, ".", v % 1000 / 10) : std::string(); }
-
-std::string processor_name() {
-  std::FILE* f = std::fopen("/proc/cpuinfo", "r");
-  if (!f) return "unknown";
-  char line[256];
-  std::string name = "unknown";
-  while (std::fgets(line, sizeof line, f)) {
-    const std::string text(line);
-    if (!text.starts_with("model name") || text.find(':') + 2 >= text.size()) continue;
-    name = text.substr(text.find(':') + 2);
-    name.erase(name.find_last_not_of(" \n") + 1);
-    break;
-  }
-  std::fclose(f);
-  return name;
-}
 }  // namespace
 
 Machine describe_machine(Device d) {
-  Machine m{d, device_kind_name(d.kind), processor_name(), {}, {}};
+  Machine m{d, device_kind_name(d.kind), machine::processor_name(), {}, {}};
   if (d.kind == DeviceKind::cuda) {
     const cuda::Properties p = cuda::properties(d.index);
     m.device_name = p.name;

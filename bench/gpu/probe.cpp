@@ -4,10 +4,11 @@
 #include <fstream>
 
 #include "warptape/bench/gpu/gpu_bench_jobs.h"
-#include "warptape/bench/gpu/nvml.h"
 #include "warptape/core/build_info.h"
+#include "warptape/core/machine_state.h"
 #include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
+#include "warptape/kernels/cuda/device.h"
 
 namespace wt::bench {
 namespace {
@@ -60,10 +61,26 @@ void add_device(Row& r, Device d) {
 }
 
 void add_nvml(Row& r, Device d) {
-  const NvmlFacts n = ask_nvml(d);
-  for (const auto& figure : n.figures) r.more.push_back(figure);
-  if (!n.driver.empty()) r.words.emplace_back("nvidia_driver", n.driver);
-  if (!n.why_not.empty()) r.words.emplace_back("nvml", "no NVML: " + n.why_not);
+  const machine::State now = machine::state();
+  if (!now.driver.empty()) r.words.emplace_back("nvidia_driver", now.driver);
+  if (now.gpus.empty()) return void(r.words.emplace_back("nvml", "no NVML: " + now.why_no_gpu));
+  const std::string bus = cuda_bus(d);
+  for (const machine::Gpu& g : now.gpus) {
+    if (bus.empty() ? g.number != d.index : g.bus != bus) continue;
+    for (const auto& [name, value] :
+         std::initializer_list<std::pair<const char*, double>>{{"sm_clock_mhz", g.sm_mhz},
+                                                               {"sm_clock_max_mhz", g.most_sm_mhz},
+                                                               {"memory_clock_mhz", g.memory_mhz},
+                                                               {"power_w", g.watts},
+                                                               {"power_limit_w", g.most_watts},
+                                                               {"temperature_c", g.celsius}})
+      if (value >= 0) r.more.emplace_back(name, value);
+    std::string held;
+    for (const std::string& why : g.throttle) held += (held.empty() ? "" : ", ") + why;
+    if (!held.empty()) r.words.emplace_back("clock_held_by", held);
+    return;
+  }
+  r.words.emplace_back("nvml", "no NVML: the device is not found on the bus: " + bus);
 }
 
 }  // namespace

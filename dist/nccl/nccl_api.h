@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "warptape/core/machine/load_library.h"
 #include "warptape/core/types.h"
-#include "warptape/kernels/cuda/load_library.h"
 
 namespace wt::dist {
 

@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/memory_footprint.h"
 #include "warptape/core/tensor_impl.h"
 
 namespace wt::dist {
@@ -79,6 +80,7 @@ NcclEngine::NcclEngine(const NcclApi& api, Communicator& control, Device device,
 
 void NcclEngine::connect(const NcclUniqueId& id, std::chrono::milliseconds deadline) {
   backend_->use(device_, nullptr, nullptr);  // NCCL takes the thread's current device
+  const memory::ExternalScope outside(device_, "NCCL");
   const auto until = Clock::now() + deadline;
   int result = comm_.begin(control_.size(), id, control_.rank());
   std::string text;

@@ -384,4 +384,15 @@ CudaPoolStats CudaPool::stats() const {
   return stats_;
 }
 
+memory::PoolShape CudaPool::shape() const {
+  const std::lock_guard lock(mutex_);
+  memory::PoolShape all;
+  for (const Block* b : table_) {
+    if (!b || !b->free) continue;
+    all.free += b->bytes;
+    all.largest_free = std::max(all.largest_free, b->bytes);
+  }
+  return all;
+}
+
 }  // namespace wt

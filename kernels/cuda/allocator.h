@@ -18,6 +18,7 @@
 #include <mutex>
 #include <vector>
 
+#include "warptape/core/memory_footprint.h"
 #include "warptape/core/types.h"
 #include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/cuda/handle.h"
@@ -52,6 +53,8 @@ class CudaPool {
   // Waits for other streams' uses of given blocks, and gives whole free segments back.
   void trim();
   CudaPoolStats stats() const;
+  // Of the blocks that are free now. Walks over all blocks.
+  memory::PoolShape shape() const;
 
  private:
   static constexpr i64 kUnit = 512;

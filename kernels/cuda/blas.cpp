@@ -1,6 +1,7 @@
 #include "warptape/kernels/cuda/blas.h"
 
 #include "warptape/core/error.h"
+#include "warptape/core/memory_footprint.h"
 #include "warptape/kernels/cuda/api.h"
 #include "warptape/kernels/cuda/handle.h"
 
@@ -32,6 +33,7 @@ cublasLtHandle_t cublaslt_handle(Device d) {
   enter_cuda(d.index);
   CudaHandle<LtTraits>& h = handles[d.index];
   if (!h) {
+    const memory::ExternalScope outside(d, "cuBLASLt");
     cublasLtHandle_t made = nullptr;
     cublas_check(cublasLtCreate(&made), "cublasLtCreate", d);
     h = CudaHandle<LtTraits>(made);

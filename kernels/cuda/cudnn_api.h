@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "warptape/core/device.h"
-#include "warptape/kernels/cuda/load_library.h"
+#include "warptape/core/machine/load_library.h"
 
 namespace wt {
 

@@ -12,6 +12,7 @@
 #include "warptape/core/cache_folder.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/memory_footprint.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/cuda/api.h"
 
@@ -79,6 +80,7 @@ Library& library(Device d) {
       return l;
     }
     try {
+      const memory::ExternalScope outside(d, "cuDNN");
       cudnn_check(*api, api->create(&l.handle), "cudnnCreate");
     } catch (const CudnnFailure& f) {
       l.handle = nullptr;

@@ -8,6 +8,7 @@
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/memory/pinned.h"
+#include "warptape/core/memory_footprint.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/cuda/device.h"
@@ -225,6 +226,9 @@ void connect_cuda(CudaState& s) {
   }();
   (void)watched;
   set_block_allocator(DeviceKind::cuda, &kBlocks);
+  memory::set_pool_shape(DeviceKind::cuda, [](Device d) {
+    return d.index < cuda_state().count ? pool(d).shape() : memory::PoolShape{};
+  });
   set_copy_backend(DeviceKind::cuda, &kCopies);
   set_stream_backend(DeviceKind::cuda, &kStreams);
   // A launch that waits cannot be captured.
@@ -234,6 +238,7 @@ void connect_cuda(CudaState& s) {
 void disconnect_cuda() {
   trim_pinned();
   set_block_allocator(DeviceKind::cuda, nullptr);
+  memory::set_pool_shape(DeviceKind::cuda, nullptr);
   set_copy_backend(DeviceKind::cuda, nullptr);
   set_stream_backend(DeviceKind::cuda, nullptr);
   set_graph_backend(DeviceKind::cuda, nullptr);
@@ -250,6 +255,18 @@ void start_cuda_device() {
   detail::CudaState& s = cuda_state();
   if (s.count == 0) throw NotAvailable(s.why_not);
   detail::connect_cuda(s);
+}
+
+std::string cuda_bus(Device d) {
+  require_available(d);
+  using GetDevice = int (*)(int* device, int index);
+  using GetBus = int (*)(char* text, int room, int device);
+  const auto get = reinterpret_cast<GetDevice>(api().driver_function("cuDeviceGet"));
+  const auto bus = reinterpret_cast<GetBus>(api().driver_function("cuDeviceGetPCIBusId"));
+  int handle = 0;
+  char text[32] = "";
+  const bool told = get && bus && get(&handle, d.index) == 0 && bus(text, sizeof text, handle) == 0;
+  return told ? text : "";
 }
 
 CudaPoolStats cuda_pool_stats(Device d) {

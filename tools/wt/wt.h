@@ -59,6 +59,7 @@ void add_bench_compare(Command bench, int& code);
 void add_bench_ladder(Command bench, int& code);
 void add_bench_gemm(Command bench, int& code);
 void add_bench_loader(Command bench, int& code);
+void add_bench_machine(Command bench, int& code);
 void add_bench_roofline(Command bench, int& code);
 void add_bench_throughput(Command bench, int& code);
 // The contracts that have problems to measure.

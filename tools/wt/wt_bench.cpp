@@ -28,12 +28,14 @@ void print_overhead(const bench::OverheadOptions& o, bool json) {
                     "", r.bytes / r.median_us * 1e-3, r.roof_gb_s,
                     r.bytes / r.median_us * 1e-3 / r.roof_gb_s, r.bytes / r.min_us * 1e-3,
                     r.roof_best_gb_s, r.bytes / r.min_us * 1e-3 / r.roof_best_gb_s);
+      if (r.launches >= 0) std::printf("%-10s %.0f launches a step\n", "", r.launches);
       continue;
     }
     bench::Row row{.bench = r.bench, .impl = "warptape", .shape = r.shape, .dtype = "f32"};
     row.time = {r.median_us, r.p10_us, r.p90_us, r.min_us, o.fixed_calls ? 1 : o.windows};
     row.peak_bytes = r.peak_bytes;
     row.more = {{"threads", o.threads}, {"mallocs", r.mallocs}, {"calls", double(r.calls)}};
+    if (r.launches >= 0) row.more.push_back({"launches", r.launches});
     if (r.check_loss >= 0) row.more.push_back({"check_loss", r.check_loss});
     row.bytes = r.bytes;
     row.roof = r.roof_gb_s;
@@ -166,8 +168,9 @@ void add_bench(Command app, int& code) {
   const Command overhead =
       c.add_subcommand("overhead",
                        "cost of the framework itself: tape_add (us an operator), "
-                       "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small and "
-                       "adam_step (us a step)");
+                       "mlp_tiny, mlp_small, mnist_cnn, fashion_cnn, gpt_small, "
+                       "adam_step (us a step) and adam_launches (one launch for all "
+                       "parameters beside a loop over tensors)");
   auto o = std::make_shared<bench::OverheadOptions>();
   auto json = std::make_shared<bool>(false);
   overhead.add_flag("--json", *json, "one JSON object a line");
@@ -178,11 +181,12 @@ void add_bench(Command app, int& code) {
       .check(at_least(0));
   overhead.add_option("--only", o->only, "this row, and those of further --only")
       .check(one_of({"tape_add", "mlp_tiny", "mlp_small", "mnist_cnn", "fashion_cnn", "gpt_small",
-                     "adam_step"}));
+                     "adam_step", "adam_launches"}));
   overhead.callback([o, json, &code] {
     print_overhead(*o, *json);
     code = 0;
   });
+  add_bench_machine(c, code);
   add_bench_loader(c, code);
   add_bench_allreduce(c, code);
   add_bench_overlap(c, code);

@@ -13,7 +13,7 @@
 #include "warptape/core/input_file.h"
 #include "warptape/data/lmdb.h"
 #include "warptape/data/shard.h"
-#include "warptape/tools/wt/byte_progress.h"
+#include "warptape/tools/wt/data/byte_progress.h"
 #include "warptape/tools/wt/data/pack_source.h"
 #include "warptape/tools/wt/number_text.h"
 #include "warptape/tools/wt/wt.h"

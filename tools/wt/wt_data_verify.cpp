@@ -10,7 +10,7 @@
 #include "warptape/data/lmdb.h"
 #include "warptape/data/shard.h"
 #include "warptape/data/tfrecord.h"
-#include "warptape/tools/wt/byte_progress.h"
+#include "warptape/tools/wt/data/byte_progress.h"
 #include "warptape/tools/wt/data/data_kind.h"
 #include "warptape/tools/wt/exit_codes.h"
 #include "warptape/tools/wt/number_text.h"

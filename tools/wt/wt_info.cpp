@@ -1,15 +1,28 @@
-// wt info: what this build and this machine have.
+// wt info: what this build and this machine have, and with --watch what the machine does.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 
 #include "warptape/core/build_info.h"
 #include "warptape/core/device.h"
+#include "warptape/core/error.h"
 #include "warptape/core/files/json.h"
+#include "warptape/core/input_file.h"
+#include "warptape/core/machine.h"
+#include "warptape/core/machine_state.h"
 #include "warptape/dist/mpi.h"
 #include "warptape/dist/nccl/nccl_api.h"
 #include "warptape/kernels/cuda/cudnn_api.h"
 #include "warptape/kernels/dispatch/run_first_use.h"
 #include "warptape/kernels/dispatch/run_tune_file.h"
+#include "warptape/tools/wt/measure/machine_view.h"
+#include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/wt.h"
 
 namespace wt::tools {
@@ -31,6 +44,9 @@ void print_json() {
   j.add("nccl", dist::nccl_api() ? dist::describe_nccl() : std::string());
   j.add("nccl_why_not", std::string(dist::nccl_why_not() ? dist::nccl_why_not() : ""));
   j.add("mpi_library", dist::mpi_library());
+  const machine::Known known = machine::measured();
+  j.add("machine_file", known.there() ? known.path : std::string());
+  j.add("machine_why_not", known.why_not);
   j.add_raw("features", features.str());
   std::printf("%s\n", j.str().c_str());
 }
@@ -65,17 +81,67 @@ void print_table() {
   }
   std::printf("\nfound when they are asked for\n  cudnn        %s\n", describe_cudnn().c_str());
   std::printf("  nccl         %s\n", dist::describe_nccl().c_str());
+  const machine::Known known = machine::measured();
+  std::printf("\nmeasured (wt bench machine)\n  %s\n",
+              printable_lines(known.there() ? str(known.path, ", ", known.figures.date, ", ",
+                                                  known.figures.figures.size(), " figures")
+                                            : known.why_not)
+                  .c_str());
   std::printf("\nlimits\n  %d dimensions, 64-bit sizes\n", kMaxDims);
+}
+
+struct InfoCommand {
+  bool json = false, watch = false;
+  double every = 1;  // seconds
+  i64 count = 0;     // looks; 0: until it is ended
+};
+
+// A table can be drawn again over the one before.
+bool stdout_redraws() {
+  const char* const term = std::getenv("TERM");
+  return ::isatty(STDOUT_FILENO) != 0 && term && std::strcmp(term, "dumb") != 0;
+}
+
+void watch_machine(const InfoCommand& o) {
+  machine::Watcher watcher;
+  const bool redraws = !o.json && stdout_redraws();
+  (void)watcher.look();  // rates are those since a look
+  const auto every = std::chrono::duration<double>(o.every);
+  std::this_thread::sleep_for(std::min(every, std::chrono::duration<double>(0.2)));
+  for (i64 i = 0; o.count == 0 || i < o.count; ++i) {
+    if (i > 0) std::this_thread::sleep_for(every);
+    const machine::State now = watcher.look();
+    const std::string text = redraws  ? machine_table(now)
+                             : o.json ? machine_json(now) + "\n"
+                                      : machine_line(now) + "\n";
+    if (redraws) std::fputs("\033[H\033[2J", stdout);  // over the table before
+    std::fputs(text.c_str(), stdout);
+    if (std::fflush(stdout) != 0 && errno == EPIPE) return;  // nobody reads any more
+    flush_stdout();
+  }
 }
 
 }  // namespace
 
 void add_info(Command app, int& code) {
-  const Command c = app.add_subcommand("info", "version, features, devices, limits");
-  auto json = std::make_shared<bool>(false);
-  c.add_flag("--json", *json, "one JSON object");
-  c.callback([json, &code] {
-    *json ? print_json() : print_table();
+  const Command c = app.add_subcommand(
+      "info", "version, features, devices, limits; with --watch what the machine does now");
+  auto o = std::make_shared<InfoCommand>();
+  c.add_flag("--json", o->json, "one JSON object; with --watch one a look");
+  const Option watch = c.add_flag(
+      "--watch", o->watch,
+      "processor, memory and GPUs (by NVML, where there is a driver), a line a second or "
+      "a table that is drawn again; until Ctrl-C");
+  c.add_option("--every", o->every, "seconds from one look to the next")
+      .check(from_to(0.01, 86400.0))
+      .needs(watch)
+      .show_default();
+  c.add_option("--count", o->count, "looks; 0: no end").check(at_least(0)).needs(watch);
+  c.callback([o, &code] {
+    if (o->watch)
+      watch_machine(*o);
+    else
+      o->json ? print_json() : print_table();
     code = 0;
   });
 }

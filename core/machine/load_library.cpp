@@ -1,4 +1,4 @@
-#include "warptape/kernels/cuda/load_library.h"
+#include "warptape/core/machine/load_library.h"
 
 #include <dlfcn.h>
 
