@@ -17,7 +17,6 @@ macro(wt_moved_headers from to)
   endforeach()
 endmacro()
 
-wt_moved_headers(kernels/cuda core/machine load_library)
 wt_moved_headers(kernels/common kernels/copy sequence_kind)
 wt_moved_headers(kernels kernels/dispatch
   run_first_use run_first_use_file run_first_use_lists run_first_use_values run_inner

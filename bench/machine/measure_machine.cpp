@@ -32,9 +32,13 @@ const char* stand_in_note(Device d) {
 }
 bool is_real_gpu(Device d) { return d.kind == DeviceKind::cuda && !*stand_in_note(d); }
 
-Figure failed_figure(Figure f, const std::exception& e) {
-  std::string why = e.what();
-  why = why.substr(0, why.find('\n'));
+// An error's first line without its kind.
+std::string words_of(const Error& e) {
+  const std::string text = std::string(e.what()).substr(std::strlen(e.kind()) + 2);
+  return text.substr(0, text.find('\n'));
+}
+
+Figure failed_figure(Figure f, const std::string& why) {
   f.value = f.spread = 0;
   f.note = str("not measured: ", why);
   return f;
@@ -47,7 +51,7 @@ void try_figure(const EachFigure& each, Figure f, const std::function<void(Figur
   } catch (const DeviceError&) {
     throw;
   } catch (const Error& e) {
-    f = failed_figure(f, e);
+    f = failed_figure(f, words_of(e));
   }
   each(std::move(f));
 }
@@ -108,7 +112,7 @@ void measure_disk_of(const MachineOptions& o, const EachFigure& each) {
     f.value = disk_rate([&] { return file.read(written); });
     each(f);
   } catch (const NotAvailable& e) {
-    each(failed_figure(f, NotAvailable(str(printable_path(o.disk), ": ", e.what()))));
+    each(failed_figure(f, str(printable_path(o.disk), ": ", words_of(e))));
   }
 }
 

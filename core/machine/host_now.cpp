@@ -1,5 +1,4 @@
 // What Linux tells of processor, memory and processes, in files of text.
-#include <pwd.h>
 #include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -96,6 +95,19 @@ int usable_processors() {
   return int(std::max(1u, std::thread::hardware_concurrency()));
 }
 
+// The number itself where /etc/passwd has no name for it. The system's own function would ask other
+// machines where users are kept on them.
+std::string user_named(const std::string& id) {
+  std::ifstream in("/etc/passwd");
+  for (std::string line; std::getline(in, line);) {
+    const size_t name = line.find(':');
+    const size_t password = name == line.npos ? name : line.find(':', name + 1);
+    if (password != line.npos && line.compare(password + 1, id.size() + 1, id + ":") == 0)
+      return line.substr(0, name);
+  }
+  return id;
+}
+
 std::string processor_of(const std::string& proc) {
   const std::string name = text_behind(proc + "/cpuinfo", "model name");
   return name.empty() ? "unknown" : name;
@@ -158,11 +170,7 @@ void name_process(GpuProcess& p, const Sources& from) {
   std::getline(comm, p.name);
   const double id = number_behind(folder + "/status", "Uid:");
   if (id < 0) return;
-  p.user = str(i64(id));
-  char text[1024];
-  passwd entry{}, *found = nullptr;
-  if (::getpwuid_r(uid_t(id), &entry, text, sizeof text, &found) == 0 && found)
-    p.user = found->pw_name;
+  p.user = user_named(str(i64(id)));
 }
 
 }  // namespace wt::machine

@@ -1,6 +1,7 @@
 // wt bench machine
 #include <cstdio>
 
+#include "warptape/bench/kernels_cpu.h"
 #include "warptape/bench/machine/measure_machine.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/json.h"
@@ -77,12 +78,18 @@ int measure(MachineCommand& c) {
     require_available(d);
     head.devices.push_back(bench::describe_measured(d));
   }
+  const double load = bench::load_average();
   std::vector<machine::Figure> figures;
   const bool first = bench::measure_machine(c.measure, [&](machine::Figure f) {
     if (figures.empty() && !c.json) print_titles(head);
     print_figure(f, c.json);
     figures.push_back(std::move(f));
   });
+  if (first && !c.json && load > 0.5 * head.processors)
+    std::printf(
+        "\nThe load was %.1f on %d processors at the beginning: other work makes rates lower "
+        "and times longer.\n",
+        load, head.processors);
   if (!first || c.no_file || (before.path.empty() && c.json)) return 0;
   if (before.path.empty()) {
     std::printf("\nnot kept: %s\n", before.why_not.c_str());

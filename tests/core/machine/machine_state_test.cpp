@@ -9,8 +9,10 @@
 #include "warptape/core/factories.h"
 #include "warptape/core/machine/nvml.h"
 #include "warptape/core/machine/sources.h"
+#include "warptape/kernels/cuda/device.h"
 #include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
+#include "warptape/tests/support/fake_cuda.h"
 #include "warptape/tests/support/temp_dir.h"
 #include "warptape/tools/wt/measure/machine_view.h"
 
@@ -102,6 +104,21 @@ TEST_CASE("row 38: what NVML tells of GPUs and their processes") {
   CHECK(shy.celsius == -1);
   CHECK(shy.memory_used == i64{20} << 30);
   CHECK(shy.processes.empty());
+}
+
+TEST_CASE("row 38: which of NVML's GPUs a cuda device is") {
+  wt_test::FakeCuda fake;
+  CHECK(cuda_bus(Device::cuda()).empty());  // a driver that does not tell
+  // cuDeviceGet and cuDeviceGetPCIBusId in one: the second has room for a text.
+  fake.driver_function = reinterpret_cast<void*>(+[](void* to, int index_or_room, int) {
+    if (index_or_room < 13)
+      *static_cast<int*>(to) = index_or_room;
+    else
+      std::snprintf(static_cast<char*>(to), size_t(index_or_room), "0000:01:00.0");
+    return 0;
+  });
+  const Environment library("WT_NVML", WT_FAKE_NVML), pretend("FAKE_NVML", "");
+  CHECK(cuda_bus(Device::cuda()) == machine::state().gpus.at(0).bus);
 }
 
 TEST_CASE("row 115: heat and power that hold the clock down are told in words") {
