@@ -146,11 +146,12 @@ class Header {
     constexpr u64 kLossless = four_letters("VP8L"), kLossy = four_letters("VP8 ");
     const u64 kind = big(12, 4);
     if (kind == kWebpExtended) {
-      const u64 flags = big(20, 1);
-      return {.height = i64(little(27, 3) + 1),
-              .width = i64(little(24, 3) + 1),
-              .channels = flags & 0x10 ? 4 : 3,
-              .orientation = webp_orientation()};
+      const i64 height = i64(little(27, 3) + 1), width = i64(little(24, 3) + 1);
+      const WebpChunks chunks = webp_chunks();
+      return {.height = height,
+              .width = width,
+              .channels = chunks.alpha ? 4 : 3,
+              .orientation = chunks.orientation};
     }
     if (kind == kLossless) {
       if (big(20, 1) != 0x2f) data_error(path_, 20, "damaged WebP");
@@ -164,19 +165,35 @@ class Header {
         .height = i64(little(28, 2) & 0x3fff), .width = i64(little(26, 2) & 0x3fff), .channels = 3};
   }
 
-  // The chunk EXIF of the extended format, if its flags announce one; it comes behind the pixels.
-  int webp_orientation() const {
-    constexpr u64 kExif = four_letters("EXIF"), kHasExif = 8;
-    if (size() < 30 || big(12, 4) != kWebpExtended || !(big(20, 1) & kHasExif)) return 1;
-    const u64 end = std::min(size(), 8 + little(4, 4));
+  struct WebpChunks {
+    bool alpha = false;
+    int orientation = 1;
+  };
+  // Of the extended format. Whether there is alpha a lossless frame says itself, of a lossy one the
+  // flags or a chunk before it. EXIF comes behind the pixels, if the flags announce it.
+  WebpChunks webp_chunks() const {
+    constexpr u64 kExif = four_letters("EXIF"), kAlpha = four_letters("ALPH"),
+                  kLossless = four_letters("VP8L"), kLossy = four_letters("VP8 ");
+    const u64 flags = big(20, 1), end = std::min(size(), 8 + little(4, 4));
+    WebpChunks found{.alpha = (flags & 0x10) != 0};
+    bool pixels = false;
     int n = 0;
     for (u64 at = 12; at + 8 <= end;) {
       count_chunk(++n, at);
-      const u64 bytes = little(at + 4, 4);
-      if (big(at, 4) == kExif) return exif_at(at + 8, bytes);
+      const u64 bytes = little(at + 4, 4), type = big(at, 4);
+      if (type == kAlpha && !pixels) found.alpha = true;
+      if (type == kLossless && !pixels && at + 13 <= end) found.alpha = little(at + 9, 4) >> 28 & 1;
+      pixels |= type == kLossless || type == kLossy;
+      if (type == kExif && flags & 8) {
+        found.orientation = exif_at(at + 8, bytes);
+        break;
+      }
       at += 8 + bytes + bytes % 2;
     }
-    return 1;
+    return found;
+  }
+  int webp_orientation() const {
+    return size() >= 30 && big(12, 4) == kWebpExtended ? webp_chunks().orientation : 1;
   }
   static constexpr u64 kWebpExtended = four_letters("VP8X");
 

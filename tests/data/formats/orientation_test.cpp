@@ -7,8 +7,10 @@
 #include "warptape/core/factories.h"
 #include "warptape/data/image.h"
 #include "warptape/data/image_folder.h"
+#include "warptape/tests/fuzz/readers.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/jpeg_file.h"
+#include "warptape/tests/support/mutate.h"
 #include "warptape/tests/support/temp_dir.h"
 #if WARPTAPE_HAS_WEBP
 #include <webp/encode.h>
@@ -211,4 +213,44 @@ TEST_CASE("orientation: a folder of images turns them, or not", "[data]") {
 #else
   SKIP_TEST("this build has no libspng");
 #endif
+}
+
+#if WARPTAPE_HAS_WEBP
+TEST_CASE("orientation: image_info of a WebP whose flags and frame say otherwise of alpha",
+          "[data]") {
+  std::vector<u8> rgba;
+  for (const u8 v : quarters(1)) rgba.insert(rgba.end(), {v, v, v, 128});
+  u8* out = nullptr;
+  const size_t n = WebPEncodeLosslessRGBA(rgba.data(), 4, 2, 16, &out);
+  const std::string simple(reinterpret_cast<const char*>(out), n);
+  WebPFree(out);
+  for (const int flags : {0, 0x10}) {
+    const std::string all = "WEBP" +
+                            webp_chunk("VP8X", number(u64(flags), 4, false) + number(3, 3, false) +
+                                                   number(1, 3, false)) +
+                            simple.substr(12);
+    const std::string file = "RIFF" + number(all.size(), 4, false) + all;
+    CHECK(data::decode_image(bytes_in(file), "x", data::ImageOptions{}).shape() == Shape{2, 4, 4});
+    CHECK(data::image_info(bytes_in(file), "x").channels == 4);
+  }
+}
+#endif
+
+TEST_CASE("orientation: whatever is done to a file, image_info and read_image agree", "[data]") {
+  std::vector<std::string> golden;
+#if WARPTAPE_HAS_WEBP
+  golden.push_back(webp(tiff_of({6})));
+  golden.push_back(webp(tiff_of({8, true, 4, 3})));
+#endif
+#if WARPTAPE_HAS_JPEG
+  golden.push_back(jpeg(tiff_of({7, true, 4})));
+#endif
+  if (golden.empty()) SKIP_TEST("this build has neither libwebp nor libjpeg-turbo");
+  FuzzPlan plan(2'000, 37);
+  const std::vector<std::string_view> words{
+      "EXIF",     "VP8X",     "Exif", "II*",     "MM", std::string_view("\0\0\0\x08", 4),
+      "\x12\x01", "\x01\x12", "\x03", "\xff\xff"};
+  const long long accepted = taken_of(plan, golden, words, wt_test::takes_image);
+  CHECK(accepted > 0);
+  CHECK(accepted < plan.cases);
 }
