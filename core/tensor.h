@@ -511,6 +511,10 @@ std::vector<T> Tensor::to_vector(Frame at) const {
   }
 }
 
+// Behind the error below; never defined.
+template <std::size_t I>
+Tensor get(const Tensor& t);
+
 }  // namespace wt
 
 // `auto [values, places] = max(x, 1)`: a tensor is one thing, and the error says what to write.

@@ -68,7 +68,7 @@ void from_pytorch(Tensor x, Tensor mask, const nn::Sequential& net, std::ostream
   a = x[ellipsis];
   a = x[newaxis];
   a = (x + 1)[mask];
-  a = ~mask & (gt(x, 1) | lt(x, 0)) ^ mask;
+  a = (~mask & (gt(x, 1) | lt(x, 0))) ^ mask;
   auto [values, places] = topk(x, 2, {.largest = false});
   auto [sorted, order] = x.sort({.descending = true});
   a = tensor({{{0.0, 1.0}}});
