@@ -9,11 +9,13 @@ namespace wt {
 //   y    = (x - mean) * rstd * weight + bias
 // The variance is taken around the mean, and the mean is corrected by what is left over there, so
 // that a large offset does not cancel (Chan, Golub, LeVeque 1983, corrected two-pass); sums of one
-// long chain are taken from the row's first element on.
+// long chain are taken from the row's first element on. x - mean is taken in two steps, forward and
+// backward: the mean, then what its rounding left of it.
 // x, y: one shape, any strides, f64 f32 f16 bf16 (16-bit types compute in f32). y may be x,
 // and of a single row weight or bias.
-// weight, bias: [C], contiguous, x's dtype; absent: 1 and 0. stats: [2, rows], contiguous, f64 for
-// f64, else f32; the mean of every row, then its rstd, saved for the backwards; may be absent.
+// weight, bias: [C], contiguous, x's dtype; absent: 1 and 0. stats: [3, rows], contiguous, f64 for
+// f64, else f32; the mean of every row, what its rounding left of it, then rstd, saved for the
+// backwards; may be absent.
 struct LayerNormForwardArgs {
   View y, stats;
   View x, weight, bias;

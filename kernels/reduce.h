@@ -31,6 +31,8 @@ struct Kind {
   static constexpr bool kPlaces = false;
   static constexpr bool kAccumulates = false;  // has a flag `accumulate`: out += the result
   static constexpr bool kLongF64 = false;      // f64 has the faster kernels on simt and cuda too
+  // An offset does not matter: elements are taken less the output's first one, see RelativeTo.
+  static constexpr bool kFromFirst = false;
 };
 
 // The sum, divided by divide_by (1 for integers, which wrap); 16-bit floats add in f32 or better.
@@ -191,12 +193,15 @@ struct Truth : Kind<Output::truth, true> {
 };
 
 // The sum of the squares of x - mean, divided by max(0, n - correction), or the root of that.
-// Welford's update and the merge of Chan, Golub and LeVeque (1983): large offsets do not cancel.
+// Welford's update and the merge of Chan, Golub and LeVeque (1983), of the distances from the first
+// element, as a mean that is large beside them would be rounded at every update: large offsets do
+// not cancel.
 template <class C>
 struct Spread {
   C count, mean, squares;
 };
 struct Moments : Kind<Output::same, false> {
+  static constexpr bool kFromFirst = true;
   double correction = 1;
   bool root = false;
   constexpr Moments(double c = 1, bool r = false) : correction(c), root(r) {}
@@ -311,6 +316,20 @@ struct LogSumExp : Kind<Output::same, false> {
   template <class C>
   WT_FORMULA C finish(Scaled<C> s) const {
     return pw::log(s.sum) + s.largest;
+  }
+};
+
+// How an output takes its elements: `first`, of which it is made, is the element that the output
+// starts from.
+template <class F, class C>
+struct RelativeTo {
+  const F& f;
+  C first;
+  WT_FORMULA void take(typename F::template State<C>& s, C v, i64 place) const {
+    if constexpr (F::kFromFirst)
+      f.template take<C>(s, v - first, place);
+    else
+      f.template take<C>(s, v, place);
   }
 };
 

@@ -7,8 +7,9 @@ namespace wt {
 // A row is the last axis, of C elements:
 //   rstd = 1 / sqrt(sum(x^2) / C + eps)    y = x * rstd * weight
 // x, y: one shape, any strides, f64 f32 f16 bf16 (16-bit types compute in f32). y may be x. weight:
-// [C], contiguous, x's dtype; absent: 1. stats: [2, rows], contiguous, f64 for f64, else f32:
-// zeros, then every row's rstd, as layer_norm's backward of weight reads them; may be absent.
+// [C], contiguous, x's dtype; absent: 1. stats: [3, rows], contiguous, f64 for f64, else f32:
+// two times zeros, then every row's rstd, as layer_norm's backward of weight reads them; may be
+// absent.
 struct RmsNormForwardArgs {
   View y, stats;
   View x, weight;

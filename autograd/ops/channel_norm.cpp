@@ -11,6 +11,7 @@
 #include "warptape/autograd/ops/internal/channels.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/internal/fused.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
 #include "warptape/autograd/ops/internal/running_statistics.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
@@ -191,15 +192,15 @@ void channel_norm_composite(Backward& g, const ChannelNormAttributes& a) {
   const auto mean_of = [&](const Tensor& v) { return mean(v, axes, {.keep_dim = true}); };
   const Tensor x = reshape(to_dtype(saved, wide), seen);
   Tensor gy = reshape(to_dtype(g.grad(), wide), cells);
-  Tensor centre, rstd;
+  Tensor distance, rstd;
   if (a.constant) {
     const Tensor stats = g.saved(kNormStats).reshape({3, 1, c, 1});
-    centre = stats.select(0, 0), rstd = stats.select(0, 2);
+    distance = sub(x, stats.select(0, 0)), rstd = stats.select(0, 2);
   } else {
-    centre = mean_of(x);
-    rstd = rsqrt(add(mean_of(square(sub(x, centre))), a.eps));
+    distance = detail::centred(x, axes);
+    rstd = rsqrt(add(mean_of(square(distance)), a.eps));
   }
-  const Tensor h = mul(sub(x, centre), rstd);
+  const Tensor h = mul(distance, rstd);
   const auto parameter = [&](int slot) { return to_dtype(g.saved(slot), wide).reshape({1, c, 1}); };
   if (a.activation != Activation::none) {
     Tensor z = reshape(h, cells);

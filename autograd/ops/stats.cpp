@@ -52,7 +52,7 @@ void spread_backward(Backward& g, bool root) {
   } else {
     factor = mul(std::move(factor), 2 / freedom);
   }
-  Tensor gx = mul(sub(x, mean(x, axes_of(mask), {.keep_dim = true})), std::move(factor));
+  Tensor gx = mul(detail::centred(x, axes_of(mask)), std::move(factor));
   g.put(0, to_dtype(std::move(gx), g.saved(0).dtype()));
 }
 void var_backward(Backward& g) { spread_backward(g, false); }

@@ -248,7 +248,7 @@ static const char* rows_wrong(const A& a) {
   if (!like(a.y, a.x) || a.x.ndim() < 1) return kShapes;
   const i64 columns = a.x.size(a.x.ndim() - 1), rows = columns ? a.x.numel() / columns : 0;
   if (columns == 0) return a.stats ? kShapes : nullptr;
-  return weights_of(a.weight, columns, a.x) && statistics_of(a.stats, 2 * rows, a.x) ? nullptr
+  return weights_of(a.weight, columns, a.x) && statistics_of(a.stats, 3 * rows, a.x) ? nullptr
                                                                                      : kShapes;
 }
 static const char* saved_operands_wrong(const RmsNormForwardArgs& a) { return rows_wrong(a); }

@@ -6,6 +6,7 @@
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/norm/add_norm_cpu.h"
+#include "warptape/kernels/norm/norm_operands.h"
 
 namespace wt {
 namespace {
@@ -36,16 +37,19 @@ void forward(const Args& a, const View& bias_or_none) {
       const auto residual = rows.row(Residual, a.residual.template as<const T>(), row);
       for (i64 i = 0; i < n; ++i) sum[i] = T(A(x[i]) + A(residual[i]));
       const double mean = Centred ? mean_of(n, [&](i64 i) { return A(sum[i]); }) : 0;
-      const double variance = mean_of(n, [&](i64 i) {
-        const double d = double(A(sum[i])) - mean;
-        return d * d;
-      });
+      const auto near = [&](i64 i) { return double(A(sum[i])) - mean; };
+      const double rest = Centred ? mean_of(n, near) : 0;
+      const double variance =
+          mean_of(n, [&](i64 i) { return (near(i) - rest) * (near(i) - rest); });
       const double rstd = 1 / std::sqrt(variance + a.eps);
       for (i64 i = 0; i < n; ++i) {
-        const A h = A((double(A(sum[i])) - mean) * rstd);
+        const A h = A((near(i) - rest) * rstd);
         y[i] = T(h * (weight ? A(weight[i]) : A(1)) + (bias ? A(bias[i]) : A(0)));
       }
-      if (stats) stats[row] = A(mean), stats[rows.count + row] = A(rstd);
+      if (!stats) continue;
+      stats[row] = A(mean + rest);
+      stats[rows.count + row] = A(left_of_sum(mean, rest, double(stats[row])));
+      stats[2 * rows.count + row] = A(rstd);
     }
   });
 }
@@ -65,9 +69,10 @@ void backward_input(const Args& a) {
       const auto gy = rows.row(GY, a.gy.template as<const T>(), row);
       const auto gsum = rows.row(GSum, a.gsum.template as<const T>(), row);
       const auto x = rows.row(X, a.x.template as<const T>(), row);
-      const A mean = stats[row], rstd = stats[rows.count + row];
+      const A mean = stats[row], rest = stats[rows.count + row];
+      const A rstd = stats[2 * rows.count + row];
       const auto g = [&](i64 i) { return A(gy[i]) * (weight ? A(weight[i]) : A(1)); };
-      const auto h = [&](i64 i) { return (A(x[i]) - mean) * rstd; };
+      const auto h = [&](i64 i) { return (A(x[i]) - mean - rest) * rstd; };
       const A sum = Centred ? A(mean_of(n, g)) : A(0);
       const A product = A(mean_of(n, [&](i64 i) { return g(i) * h(i); }));
       for (i64 i = 0; i < n; ++i) gx[i] = T(rstd * (g(i) - sum - h(i) * product) + A(gsum[i]));

@@ -6,6 +6,7 @@
 #include "warptape/kernels/common/dtypes.h"
 #include "warptape/kernels/common/rows.h"
 #include "warptape/kernels/norm/layer_norm_cpu.h"
+#include "warptape/kernels/norm/norm_operands.h"
 
 namespace wt {
 namespace {
@@ -36,7 +37,10 @@ void forward_reference(const LayerNormForwardArgs& a, const Launch&) {
         const A h = (A(x[i]) - mean - rest) * rstd;
         y[i] = T(h * (weight ? A(weight[i]) : A(1)) + (bias ? A(bias[i]) : A(0)));
       }
-      if (stats) stats[row] = mean + rest, stats[rows.count + row] = rstd;
+      if (!stats) continue;
+      stats[row] = mean + rest;
+      stats[rows.count + row] = left_of_sum(mean, rest, stats[row]);
+      stats[2 * rows.count + row] = rstd;
     }
   });
 }
@@ -53,9 +57,10 @@ void backward_input_reference(const LayerNormBackwardInputArgs& a, const Launch&
       const auto gx = rows.row(GX, a.gx.as<T>(), row);
       const auto gy = rows.row(GY, a.gy.as<const T>(), row);
       const auto x = rows.row(X, a.x.as<const T>(), row);
-      const A mean = stats[row], rstd = stats[rows.count + row];
+      const A mean = stats[row], rest = stats[rows.count + row];
+      const A rstd = stats[2 * rows.count + row];
       const auto g = [&](i64 i) { return A(gy[i]) * (weight ? A(weight[i]) : A(1)); };
-      const auto h = [&](i64 i) { return (A(x[i]) - mean) * rstd; };
+      const auto h = [&](i64 i) { return (A(x[i]) - mean - rest) * rstd; };
       A sum = 0, product = 0;
       for (i64 i = 0; i < n; ++i) {
         sum += g(i);
@@ -78,7 +83,8 @@ void backward_params_reference(const LayerNormBackwardParamsArgs& a, const Launc
       for (i64 row = 0; row < rows.count; ++row) {
         const A gy = A(rows.row(GY, a.gy.as<const T>(), row)[i]);
         const A x = A(rows.row(X, a.x.as<const T>(), row)[i]);
-        weight_sum += double(gy * ((x - stats[row]) * stats[rows.count + row]));
+        const A distance = x - stats[row] - stats[rows.count + row];
+        weight_sum += double(gy * (distance * stats[2 * rows.count + row]));
         bias_sum += double(gy);
       }
       if (gweight) gweight[i] = T(A(weight_sum) + (a.accumulate_weight ? A(gweight[i]) : A(0)));

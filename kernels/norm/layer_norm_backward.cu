@@ -41,7 +41,8 @@ __global__ void __launch_bounds__(64) layer_norm_backward_params_naive(NormBackw
     // (f32). But rows follow one another, and a layer of 768 columns is only 12 blocks.
     const A gy = A(a.rows.row(a.GY, a.gy, row)[i]);
     const A x = A(a.rows.row(a.X, a.x, row)[i]);
-    weight_sum += gy * ((x - a.stats[row]) * a.stats[a.rows.count + row]);
+    weight_sum +=
+        gy * ((x - a.stats[row] - a.stats[a.rows.count + row]) * a.stats[2 * a.rows.count + row]);
     bias_sum += gy;
   }
   if (a.gweight) a.gweight[i] = T(a.accumulate_weight ? A(a.gweight[i]) + weight_sum : weight_sum);
@@ -74,9 +75,10 @@ __global__ void __launch_bounds__(kRowWarps * 32)
     const auto gy = a.rows.row(a.GY, a.gy, row);
     const auto x = a.rows.row(a.X, a.x, row);
     // One address for all lanes: a transaction of 32 bytes, not 32 of them.
-    const float mean = a.stats[row], rstd = a.stats[a.rows.count + row];
+    const float mean = a.stats[row], rest = a.stats[a.rows.count + row];
+    const float rstd = a.stats[2 * a.rows.count + row];
     const auto add = [&](int j, float g, float v) WT_INLINE_LAMBDA {
-      weight_sum[j] += g * ((v - mean) * rstd);
+      weight_sum[j] += g * ((v - mean - rest) * rstd);
       bias_sum[j] += g;
     };
     if (Vec > 1 && column + Vec <= n) {

@@ -32,25 +32,25 @@ WT_TARGET_AVX2 void forward_row(float* y, const float* x, const float* weight, c
 
 template <bool Stream>
 WT_TARGET_AVX2 void backward_input_row(float* gx, const float* gy, const float* x,
-                                       const float* weight, const float* gsum, i64 n, float mean,
-                                       float rstd) {
+                                       const float* weight, const float* gsum, i64 n,
+                                       const SavedStats& s) {
   f32x8 s0 = splat8(0), s1 = s0, p0 = s0, p1 = s0;
   i64 i = 0;
   for (; i + 16 <= n; i += 16) {
     const f32x8 g = load8(gy + i) * eight_or_ones(weight, i, n);
     const f32x8 k = load8(gy + i + 8) * eight_or_ones(weight, i + 8, n);
     s0 += g, s1 += k;
-    p0 += g * (load8(x + i) - mean), p1 += k * (load8(x + i + 8) - mean);
+    p0 += g * s.distance(load8(x + i)), p1 += k * s.distance(load8(x + i + 8));
   }
   for (; i < n; i += 8) {
     const f32x8 g = eight(gy, i, n) * eight_or_ones(weight, i, n);
-    s0 += g, p0 += g * (eight(x, i, n) - mean);
+    s0 += g, p0 += g * s.distance(eight(x, i, n));
   }
-  const float sum = sum_of8(s0 + s1) / float(n), product = sum_of8(p0 + p1) * rstd / float(n);
+  const float sum = sum_of8(s0 + s1) / float(n), product = sum_of8(p0 + p1) * s.rstd / float(n);
   for (i = 0; i < n; i += 8) {
     if constexpr (Stream) expect8(gy + n + i), expect8(x + n + i);
     const f32x8 g = eight(gy, i, n) * eight_or_ones(weight, i, n);
-    const f32x8 h = (eight(x, i, n) - mean) * rstd, v = rstd * (g - sum - h * product);
+    const f32x8 h = s.distance(eight(x, i, n)) * s.rstd, v = s.rstd * (g - sum - h * product);
     put_eight<Stream>(gx, i, n, gsum ? v + eight(gsum, i, n) : v);
   }
 }
@@ -63,21 +63,19 @@ constexpr i64 kBlockRows = 128;
 
 struct ParamRow {
   const float *gy, *x;
-  float mean, rstd;
+  SavedStats stats;
 };
 template <int Count>
 WT_TARGET_AVX2 void add_rows(float* weight_sum, float* bias_sum, const ParamRow* at, i64 n) {
   ParamRow rows[Count];
-  f32x8 mean[Count], rstd[Count];
-  for (int k = 0; k < Count; ++k)
-    rows[k] = at[k], mean[k] = splat8(at[k].mean), rstd[k] = splat8(at[k].rstd);
+  for (int k = 0; k < Count; ++k) rows[k] = at[k];
   i64 i = 0;
   for (; i + 8 <= n; i += 8) {
     f32x8 w = load8(weight_sum + i), b = load8(bias_sum + i);
 #pragma GCC unroll 4
     for (int k = 0; k < Count; ++k) {
       const f32x8 gy = load8(rows[k].gy + i);
-      w += gy * ((load8(rows[k].x + i) - mean[k]) * rstd[k]);
+      w += gy * (rows[k].stats.distance(load8(rows[k].x + i)) * rows[k].stats.rstd);
       b += gy;
     }
     store8(weight_sum + i, w);
@@ -85,7 +83,8 @@ WT_TARGET_AVX2 void add_rows(float* weight_sum, float* bias_sum, const ParamRow*
   }
   for (; i < n; ++i)
     for (int k = 0; k < Count; ++k) {
-      weight_sum[i] += rows[k].gy[i] * ((rows[k].x[i] - rows[k].mean) * rows[k].rstd);
+      const SavedStats& s = rows[k].stats;
+      weight_sum[i] += rows[k].gy[i] * ((rows[k].x[i] - s.mean - s.rest) * s.rstd);
       bias_sum[i] += rows[k].gy[i];
     }
 }
@@ -98,7 +97,8 @@ void layer_norm_forward_rows(const LayerNormForwardArgs& a, i64 begin, i64 end) 
     const Moments m = moments_of(x, n);
     const Scale s{x[0], m.mean, 1 / std::sqrt(m.squares / float(n) + float(a.eps))};
     (streams ? forward_row<true> : forward_row<false>)(y, x, weight, bias, n, s);
-    return SavedStats{s.first + s.mean, s.rstd};
+    const float mean = s.first + s.mean;
+    return SavedStats{mean, left_of_sum(s.first, s.mean, mean), s.rstd};
   });
 }
 void layer_norm_backward_input_rows(const LayerNormBackwardInputArgs& a, const View& gsum,
@@ -121,15 +121,14 @@ void layer_norm_backward_params_avx2(const LayerNormBackwardParamsArgs& a, const
   enum { GY, X };  // the operands of `rows`
   const auto rows = norm_rows(a);
   const i64 n = rows.length, width = 2 * n;
-  const float* stats = a.stats.as<const float>();
   float *totals = static_cast<float*>(l.workspace), *sums = totals + width;
   for (i64 i = 0; i < 2 * width; ++i) totals[i] = 0;
   for (i64 row = 0; row < rows.count;) {
     const i64 end = row + kBlockRows < rows.count ? row + kBlockRows : rows.count;
     const auto next = [&] {
       const ParamRow r{rows.row(GY, a.gy.as<const float>(), row).data,
-                       rows.row(X, a.x.as<const float>(), row).data, stats[row],
-                       stats[rows.count + row]};
+                       rows.row(X, a.x.as<const float>(), row).data,
+                       SavedStats::of(a.stats, rows.count, row)};
       ++row;
       return r;
     };

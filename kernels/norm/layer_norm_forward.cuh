@@ -23,6 +23,7 @@ struct LayerNormScale {
         rest(distances.first / A(n)),
         rstd(reciprocal_root(distances.second / A(n) - rest * rest + eps)) {}
   __device__ __forceinline__ A mean() const { return centre + rest; }
+  __device__ __forceinline__ A left_of_mean() const { return left_of_sum(centre, rest, mean()); }
   __device__ __forceinline__ A h(A x) const { return (x - centre - rest) * rstd; }
 
   // --- naive ---

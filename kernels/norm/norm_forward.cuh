@@ -12,7 +12,7 @@ namespace {
 //   h(x)              x normalised by them: y = h * weight + bias
 //   kBias             false: no bias
 //   term(x)           what the block's first walk adds up
-//   mean() and rstd   what is saved
+//   mean(), left_of_mean() and rstd: what is saved
 template <class T, template <class> class Scale, bool Add>
 struct NormForwardRows {
   using Element = T;
@@ -60,12 +60,13 @@ struct NormForwardRows {
     if constexpr (kBias) h += bias ? A(bias[i]) : A(0);
     return h;
   }
-  __device__ __forceinline__ void save_stats(i64 row, A mean, A rstd) const {
+  __device__ __forceinline__ void save_stats(i64 row, const Scale<A>& s) const {
     if (!stats) return;
-    // All means first, then all rstd: 32 threads with a row each (naive) write 128 bytes in a row
-    // twice, where pairs would be 32 places 8 bytes apart twice.
-    stats[row] = mean;
-    stats[rows.count + row] = rstd;
+    // All means first, all rstd last: 32 threads with a row each (naive) write 128 bytes in a row
+    // three times, where triples would be 32 places 12 bytes apart three times.
+    stats[row] = s.mean();
+    stats[rows.count + row] = s.left_of_mean();
+    stats[2 * rows.count + row] = s.rstd;
   }
 };
 
@@ -134,7 +135,7 @@ __device__ __forceinline__ void naive_row(const NormForwardRows<T, Scale, Add>& 
   const auto s = Scale<A>::of_row(x, n, a.eps);
   // The last walk finds x in L2 or L1 only if the rows of all threads in flight fit in there.
   for (i64 i = 0; i < n; ++i) y[i] = T(a.weighted(s.h(A(x[i])), i));
-  a.save_stats(row, s.mean(), s.rstd);
+  a.save_stats(row, s);
 }
 
 // --- warp: the row stays in registers, memory is read once and written once ---
@@ -176,7 +177,7 @@ __device__ __forceinline__ void warp_row(const NormForwardRows<T, Scale, Add>& a
   }
   store_lane<Vec>(a.y + a.rows.start(a.Y, row), v, n, lane);
   // One lane writes what all of them know.
-  if (lane == 0) a.save_stats(row, s.mean(), s.rstd);
+  if (lane == 0) a.save_stats(row, s);
 }
 
 // --- block: rows of any length, strides and alignment ---
@@ -232,7 +233,7 @@ __device__ __forceinline__ void block_row(const NormForwardRows<T, Scale, Add>& 
         }
         vstore(y.data + i, v);
       });
-  if (threadIdx.x == 0) a.save_stats(row, s.mean(), s.rstd);
+  if (threadIdx.x == 0) a.save_stats(row, s);
 }
 
 }  // namespace

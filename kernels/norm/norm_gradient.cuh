@@ -8,11 +8,11 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
-// Norm<A>: made of a row's statistics; with g = gy * weight
-//   h(x)             x normalised
+// Norm<A>: made of a row's statistics, (stats, rows, row); with g = gy * weight
+//   h(x)             x normalised, or off by what means() makes good
 //   padding()        the x whose h is 0
 //   add(sums, g, h)  the sums over a row, which reduce by Plus
-//   means(sums, n)   these by n
+//   means(sums, n, rest)  these by n, and what the mean's rounding left in them put right
 //   gx(g, h, means)  the gradient
 template <class T, template <class> class Norm, bool Add>
 struct NormGradientRows {
@@ -44,11 +44,13 @@ struct NormGradientRows {
   // half as long on.
   i64 cache_bytes(i64, i64) { return 0; }
 
-  // The mean that the forward saved, not one taken again: 8 bytes a row from memory for a pass over
-  // the row, and y's h and this one agree to the bit.
+  // The mean that the forward saved, not one taken again: 12 bytes a row from memory for a pass
+  // over the row.
   __device__ __forceinline__ Norm<A> norm_of(i64 row) const {
-    return Norm<A>(stats[row], stats[rows.count + row]);
+    return Norm<A>(stats, rows.count, row);
   }
+  // What the mean's rounding left, read where it is wanted: a barrier holds loads back.
+  __device__ __forceinline__ A rest_of(i64 row) const { return stats[rows.count + row]; }
   // The row of what has reached the sum by the way beside the norm; without Add of no use.
   __device__ __forceinline__ RowOf<const T> row_beside(i64 row) const {
     if constexpr (Add) return rows.row(GSum, gsum, row);
@@ -73,7 +75,7 @@ __device__ __forceinline__ void naive_row(const NormGradientRows<T, Norm, Add>& 
                         WT_INLINE_LAMBDA { return A(gy[i]) * (a.weight ? A(a.weight[i]) : A(1)); };
   typename Norm<A>::Sums sums{};
   for (i64 i = 0; i < n; ++i) sums = norm.add(sums, g_at(i), norm.h(A(x[i])));
-  const auto means = norm.means(sums, A(n));
+  const auto means = norm.means(sums, A(n), a.rest_of(row));
   for (i64 i = 0; i < n; ++i) {
     const A to_x = norm.gx(g_at(i), norm.h(A(x[i])), means);
     gx[i] = T(Add ? to_x + A(more[i]) : to_x);
@@ -110,7 +112,8 @@ __device__ __forceinline__ void warp_row(const NormGradientRows<T, Norm, Add>& a
   }
   // Two sums go through one butterfly: ten shuffles, of which each pair is independent, where one
   // after the other would wait twice as often.
-  const auto means = norm.means(warp_reduce(sums, typename Norm<float>::Plus()), float(n));
+  const auto means =
+      norm.means(warp_reduce(sums, typename Norm<float>::Plus()), float(n), a.rest_of(row));
 #pragma unroll
   for (int k = 0; k < PerLane; ++k) {
     g[k] = norm.gx(g[k], h[k], means);
@@ -153,7 +156,8 @@ __device__ __forceinline__ void block_row(const NormGradientRows<T, Norm, Add>& 
       });
   // gx at any place depends on sums over all of the row, so gy and x are read once more: from L2,
   // where a row in flight a block is little enough to still be.
-  const auto means = norm.means(block_reduce(sums, typename Norm<float>::Plus()), float(n));
+  const auto means =
+      norm.means(block_reduce(sums, typename Norm<float>::Plus()), float(n), a.rest_of(row));
   walk_row<T>(
       split, n,
       [&](i64 i) WT_INLINE_LAMBDA {

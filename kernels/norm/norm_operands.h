@@ -33,6 +33,13 @@ auto norm_rows(const Args& a) {
   return rows_along(a.x.ndim() - 1, norm_operands(a).at);
 }
 
+// What rounding left of sum = a + b, where b is small beside a (Dekker 1971): a mean is saved as
+// the two of them, as it may be much larger than the distances from it.
+template <class A>
+WT_HD A left_of_sum(A a, A b, A sum) {
+  return (a - sum) + b;
+}
+
 #ifdef WT_DEVICE_NS
 }  // namespace WT_DEVICE_NS
 #endif

@@ -37,10 +37,20 @@ void in_norm_pieces(const Args& a, const F& f) {
   in_row_pieces(rows.count, rows.length, f);
 }
 
-// Rows [begin, end) of a forward. norm(y, x, n, streams) normalises one, and returns what is saved.
+// What is saved of a row: its mean, what rounding left of that, and rstd.
 struct SavedStats {
-  float mean, rstd;
+  float mean, rest, rstd;
+
+  static SavedStats of(const View& stats, i64 rows, i64 row) {
+    const float* p = stats.as<const float>();
+    return {p[row], p[rows + row], p[2 * rows + row]};
+  }
+  WT_AVX2_HOT f32x8 distance(f32x8 x) const { return x - mean - rest; }
+  void save(float* stats, i64 rows, i64 row) const {
+    stats[row] = mean, stats[rows + row] = rest, stats[2 * rows + row] = rstd;
+  }
 };
+// Rows [begin, end) of a forward. norm(y, x, n, streams) normalises one, and returns what is saved.
 template <class Args, class Norm>
 void normalise_rows(const Args& a, i64 begin, i64 end, const Norm& norm) {
   enum { Y, X };  // the operands of `rows`
@@ -51,7 +61,7 @@ void normalise_rows(const Args& a, i64 begin, i64 end, const Norm& norm) {
     float* y = rows.row(Y, a.y.template as<float>(), row).data;
     const float* x = rows.row(X, a.x.template as<const float>(), row).data;
     const SavedStats s = norm(y, x, rows.length, streams_row(a.y, y, rows.length));
-    if (stats) stats[row] = s.mean, stats[rows.count + row] = s.rstd;
+    if (stats) s.save(stats, rows.count, row);
   }
   _mm_sfence();  // what went past the caches is there before anything that follows
 }
@@ -59,21 +69,20 @@ void normalise_rows(const Args& a, i64 begin, i64 end, const Norm& norm) {
 // Rows [begin, end) of a gradient of the input, by either of two functions: the second is for what
 // goes past the caches. gsum, of gx's shape, may be absent.
 using NormGradientRow = void (*)(float* gx, const float* gy, const float* x, const float* weight,
-                                 const float* gsum, i64 n, float mean, float rstd);
+                                 const float* gsum, i64 n, const SavedStats& s);
 template <class Args>
 void norm_gradient_rows(const Args& a, const View& gsum, i64 begin, i64 end, NormGradientRow plain,
                         NormGradientRow streaming) {
   enum { GX, GY, X, GSum };  // the operands of `rows`
   const auto rows = rows_along<4>(a.x.ndim() - 1, {{a.gx}, {a.gy}, {a.x}, {gsum ? gsum : a.gy}});
   const float* weight = a.weight.template as<const float>();
-  const float* stats = a.stats.template as<const float>();
   for (i64 row = begin; row < end; ++row) {
     float* gx = rows.row(GX, a.gx.template as<float>(), row).data;
     const float* gy = rows.row(GY, a.gy.template as<const float>(), row).data;
     const float* x = rows.row(X, a.x.template as<const float>(), row).data;
     const float* more = gsum ? rows.row(GSum, gsum.as<const float>(), row).data : nullptr;
-    (streams_row(a.gx, gx, rows.length) ? streaming : plain)(gx, gy, x, weight, more, rows.length,
-                                                             stats[row], stats[rows.count + row]);
+    (streams_row(a.gx, gx, rows.length) ? streaming : plain)(
+        gx, gy, x, weight, more, rows.length, SavedStats::of(a.stats, rows.count, row));
   }
   _mm_sfence();
 }

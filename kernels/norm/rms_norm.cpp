@@ -26,7 +26,7 @@ void forward_reference(const RmsNormForwardArgs& a, const Launch&) {
       for (i64 i = 0; i < n; ++i) squares += double(A(x[i])) * double(A(x[i]));
       const A rstd = A(1 / std::sqrt(squares / double(n) + a.eps));
       for (i64 i = 0; i < n; ++i) y[i] = T(A(x[i]) * rstd * (weight ? A(weight[i]) : A(1)));
-      if (stats) stats[row] = 0, stats[rows.count + row] = rstd;
+      if (stats) stats[row] = stats[rows.count + row] = 0, stats[2 * rows.count + row] = rstd;
     }
   });
 }
@@ -42,7 +42,7 @@ void backward_input_reference(const RmsNormBackwardInputArgs& a, const Launch&) 
       const auto gx = rows.row(GX, a.gx.as<T>(), row);
       const auto gy = rows.row(GY, a.gy.as<const T>(), row);
       const auto x = rows.row(X, a.x.as<const T>(), row);
-      const A rstd = a.stats.as<const A>()[rows.count + row];
+      const A rstd = a.stats.as<const A>()[2 * rows.count + row];
       const auto g = [&](i64 i) { return A(gy[i]) * (weight ? A(weight[i]) : A(1)); };
       double product = 0;
       for (i64 i = 0; i < n; ++i) product += double(g(i)) * double(A(x[i]) * rstd);

@@ -18,6 +18,7 @@ struct RmsScale {
   __device__ __forceinline__ RmsScale(A squares, i64 n, A eps)
       : rstd(A(1) / sqrt(squares / A(n) + eps)) {}
   __device__ __forceinline__ A mean() const { return 0; }  // for layer_norm's gradient of weight
+  __device__ __forceinline__ A left_of_mean() const { return 0; }
   __device__ __forceinline__ A h(A x) const { return x * rstd; }
 
   // --- naive ---
@@ -61,11 +62,12 @@ struct RmsGradient {
   using Plus = WT_DEVICE_NS::Plus;
   A rstd;
 
-  __device__ __forceinline__ RmsGradient(A, A row_rstd) : rstd(row_rstd) {}
+  __device__ __forceinline__ RmsGradient(const A* stats, i64 rows, i64 row)
+      : rstd(stats[2 * rows + row]) {}
   __device__ __forceinline__ A h(A x) const { return x * rstd; }
   __device__ __forceinline__ A padding() const { return 0; }
   __device__ __forceinline__ A add(A sum, A g, A h) const { return sum + g * h; }
-  __device__ __forceinline__ A means(A sum, A n) const { return sum / n; }
+  __device__ __forceinline__ A means(A sum, A n, A) const { return sum / n; }
   __device__ __forceinline__ A gx(A g, A h, A mean) const { return rstd * (g - h * mean); }
 };
 

@@ -46,8 +46,9 @@ WT_TARGET_AVX2 double rms_squares(const float* x, i64 n) {
 
 template <bool Stream>
 WT_TARGET_AVX2 void rms_backward_row(float* gx, const float* gy, const float* x,
-                                     const float* weight, const float* gsum, i64 n, float,
-                                     float rstd) {
+                                     const float* weight, const float* gsum, i64 n,
+                                     const SavedStats& s) {
+  const float rstd = s.rstd;
   const double product = sum_in_parts(n, [&](i64 i) WT_TARGET_AVX2 {
     return weighted(eight(gy, i, n), weight, i, n) * eight(x, i, n);
   });
@@ -67,7 +68,7 @@ void rms_norm_forward_rows(const RmsNormForwardArgs& a, i64 begin, i64 end) {
   normalise_rows(a, begin, end, [&](float* y, const float* x, i64 n, bool streams) {
     const float rstd = float(1 / std::sqrt(rms_squares(x, n) / double(n) + a.eps));
     (streams ? rms_scale_row<true> : rms_scale_row<false>)(y, x, weight, n, rstd);
-    return SavedStats{0, rstd};
+    return SavedStats{0, 0, rstd};
   });
 }
 void rms_norm_backward_input_rows(const RmsNormBackwardInputArgs& a, const View& gsum, i64 begin,

@@ -110,8 +110,9 @@ void reduce_elements(const ReduceArgs<F>& a) {
   Out* out = a.out.template as<Out>();
   for_each_output(plan, [&](i64 start, i64 o) {
     auto state = F::template identity<C>();
-    for_each_element(plan, start,
-                     [&](i64 at, i64 place) { a.f.template take<C>(state, widen(in[at]), place); });
+    const red::RelativeTo<F, C> f{a.f,
+                                  F::kFromFirst && plan.reduced.numel ? widen(in[start]) : C(0)};
+    for_each_element(plan, start, [&](i64 at, i64 place) { f.take(state, widen(in[at]), place); });
     auto y = a.f.template finish<C>(state);
     if constexpr (F::kAccumulates)
       if (a.f.accumulate) y = pw::plus(y, widen(out[o]));

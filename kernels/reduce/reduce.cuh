@@ -9,6 +9,18 @@ namespace wt {
 inline namespace WT_DEVICE_NS {
 namespace {
 
+// How an output takes its elements, of which the one at `start` is the first. A load a thread,
+// which all threads of an output share, where the entry wants it.
+template <class F, class Source>
+__device__ __forceinline__ auto relative_to_first(const F& f, const Source& in, i64 start,
+                                                  i64 length) {
+  using C = typename Source::ComputeType;
+  C first = C(0);
+  if constexpr (F::kFromFirst)
+    if (length > 0) first = in.load(start);
+  return red::RelativeTo<F, C>{f, first};
+}
+
 // --- naive ---
 constexpr int kThreads = 256;
 
@@ -24,8 +36,8 @@ __global__ void __launch_bounds__(kThreads)
   // axis innermost neighbouring threads read a row apart. With few elements an output both do not
   // matter.
   auto state = F::template identity<C>();
-  for (i64 i = 0; i < places.length; ++i)
-    f.template take<C>(state, in.load(at[0] + places.element(i)), i);
+  const auto from = relative_to_first(f, in, at[0], places.length);
+  for (i64 i = 0; i < places.length; ++i) from.take(state, in.load(at[0] + places.element(i)), i);
   finish<C>(out, at[1], f, state);
 }
 
@@ -35,6 +47,7 @@ template <class F, class Source, class State>
 __device__ void reduce_strip(State& state, const Source& in, i64 start, const F& f,
                              const Places& places, i64 begin, i64 end, int lane, int group) {
   using C = typename Source::ComputeType;
+  const auto from = relative_to_first(f, in, start, places.length);
   if constexpr (!std::is_void_v<typename Source::Element>) {
     using T = typename Source::Element;
     // A single state would make every addition wait for the one before, some four cycles each. Four
@@ -52,8 +65,7 @@ __device__ void reduce_strip(State& state, const Source& in, i64 start, const F&
         T v[kEach];
         load_vector(v, p + i);
 #pragma unroll
-        for (int k = 0; k < kEach; ++k)
-          f.template take<C>(states[k % kChains], static_cast<C>(v[k]), i + k);
+        for (int k = 0; k < kEach; ++k) from.take(states[k % kChains], static_cast<C>(v[k]), i + k);
       }
       for (int k = 0; k < kChains; ++k) state = F::template merge<C>(state, states[k]);
       // What is left is less than a pack; it goes through the loop below.
@@ -62,7 +74,7 @@ __device__ void reduce_strip(State& state, const Source& in, i64 start, const F&
   }
 #pragma unroll 4
   for (i64 i = begin + lane; i < end; i += group)
-    f.template take<C>(state, in.load(start + places.element(i)), i);
+    from.take(state, in.load(start + places.element(i)), i);
 }
 
 // The part of a reduction that block row blockIdx.y of gridDim.y does; parts begin at multiples of
@@ -146,10 +158,15 @@ __device__ __forceinline__ void reduce_column_strip(State (&states)[V], const So
                                                     i64 end) {
   using C = typename Source::ComputeType;
   constexpr int kRows = ColumnTile<V>::kRows, kAhead = ColumnTile<V>::kAhead;
-  ColumnElements<V, Source> row[kAhead];
+  ColumnElements<V, Source> row[kAhead], first;
+  if constexpr (F::kFromFirst)
+    if (begin < end) first.load(in, start);
   const auto take = [&](const ColumnElements<V, Source>& r, i64 i) WT_INLINE_LAMBDA {
 #pragma unroll
-    for (int j = 0; j < V; ++j) f.template take<C>(states[j], static_cast<C>(r.v[j]), i);
+    for (int j = 0; j < V; ++j) {
+      const C from = F::kFromFirst ? static_cast<C>(first.v[j]) : C(0);
+      red::RelativeTo<F, C>{f, from}.take(states[j], static_cast<C>(r.v[j]), i);
+    }
   };
   i64 i = begin;
   // All loads of a turn are asked for before the first is used. Left to the compiler they were not:

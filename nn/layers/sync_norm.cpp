@@ -30,8 +30,8 @@ void move_to(Tensor running, const Tensor& now, const Tensor& momentum) {
 
 }  // namespace
 
-// Two sums over ranks: of the values, then of the squares of what is left without their mean, which
-// loses no digits where the mean is large.
+// Two sums over ranks: of the values, then of what is left without their mean and of its squares,
+// which loses no digits where the mean is large.
 Tensor BatchNorm::forward_over_ranks(const Tensor& x, const SumOverRanks& sum) {
   const i64 channels = x.size(1);
   if (const Tensor& w = running_mean.defined() ? running_mean : weight;
@@ -50,10 +50,13 @@ Tensor BatchNorm::forward_over_ranks(const Tensor& x, const SumOverRanks& sum) {
   const Tensor sums = sum(cat({wt::sum(wide, Dims(all_but_channels)), mine}));
   const Tensor count = sums.narrow(0, channels, 1).detach();
   const Tensor mean = sums.narrow(0, 0, channels) / count;
-  const Tensor centred = wide - by_channel(mean);
-  const Tensor var = sum(wt::sum(square(centred), Dims(all_but_channels))) / count;
+  const Tensor near = wide - by_channel(mean);
+  const Dims rows(all_but_channels);
+  const Tensor means = sum(cat({wt::sum(near, rows), wt::sum(square(near), rows)})) / count;
+  const Tensor rest = means.narrow(0, 0, channels);  // what rounding left of the mean
+  const Tensor var = means.narrow(0, channels, channels) - square(rest);
 
-  Tensor y = centred * by_channel(rsqrt(var + options_.eps));
+  Tensor y = (near - by_channel(rest)) * by_channel(rsqrt(var + options_.eps));
   if (weight.defined()) y = y * by_channel(weight);
   if (bias.defined()) y = y + by_channel(bias);
   if (is_training() && running_mean.defined()) {
@@ -62,7 +65,7 @@ Tensor BatchNorm::forward_over_ranks(const Tensor& x, const SumOverRanks& sum) {
     batches.copy_(batches + 1);
     const Tensor momentum =
         options_.momentum ? full({}, *options_.momentum, like) : 1.0 / batches.to(wide.dtype());
-    move_to(running_mean, mean, momentum);
+    move_to(running_mean, mean + rest, momentum);
     move_to(running_var, var * (count / (count - 1.0)), momentum);
   }
   if (y.dtype() != x.dtype()) y = y.to(x.dtype());

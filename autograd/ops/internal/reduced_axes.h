@@ -4,6 +4,8 @@
 
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/internal/dtype_checks.h"
+#include "warptape/autograd/ops/pointwise.h"
+#include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 
 namespace wt::detail {
@@ -27,6 +29,13 @@ inline Tensor with_axes(Tensor t, const Shape& shape, u32 mask) {
   // Missing leading axes are broadcasting's own business.
   if (left == shape.ndim() || mask == (1u << (shape.ndim() - left)) - 1) return t;
   return reshape(std::move(t), reduced_shape(shape, mask, true));
+}
+
+// x - mean(x) along `axes`, in two steps: beside a large mean its rounding would be most of what is
+// left.
+inline Tensor centred(const Tensor& x, const Dims& axes) {
+  const Tensor near = sub(x, mean(x, axes, {.keep_dim = true}));
+  return sub(near, mean(near, axes, {.keep_dim = true}));
 }
 
 }  // namespace wt::detail

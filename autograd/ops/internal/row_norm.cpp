@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "warptape/autograd/ops/internal/dtype_checks.h"
+#include "warptape/autograd/ops/internal/reduced_axes.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/kernels/layer_norm.h"
@@ -35,7 +36,7 @@ double rms_eps(const OpScope& s, const std::optional<double>& given) {
 }
 
 Tensor new_row_stats(const OpScope& s, const View& rows) {
-  i64 shape[2] = {2, 1};
+  i64 shape[2] = {3, 1};
   for (int k = 0; k + 1 < rows.ndim(); ++k) shape[1] *= rows.size(k);
   const DType t = s.dtype() == DType::f64 ? DType::f64 : DType::f32;
   return Tensor(new_contiguous(shape, 2, t, s.device()));
@@ -80,7 +81,7 @@ Tensor recorded_row_norm(Backward& g, const RowNorm& norm, const Tensor& normali
   std::vector<i64> axes;
   for (int d = x.ndim() - norm.axes; d < x.ndim(); ++d) axes.push_back(d);
   const auto mean_of = [&](const Tensor& v) { return mean(v, axes, {.keep_dim = true}); };
-  const Tensor centred = norm.centred ? sub(x, mean_of(x)) : x;
+  const Tensor centred = norm.centred ? detail::centred(x, axes) : x;
   const Tensor rstd = rsqrt(add(mean_of(square(centred)), norm.eps));
   const Tensor h = mul(centred, rstd);
   if (wanted(g, norm.weight))

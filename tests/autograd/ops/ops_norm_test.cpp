@@ -5,6 +5,7 @@
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/kernels/add_norm.h"
 #include "warptape/kernels/layer_norm.h"
 #include "warptape/tests/reference/reader.h"
 #include "warptape/tests/support/variants.h"
@@ -101,6 +102,61 @@ TEST_CASE("layer_norm: a large offset does not cancel") {
   check_ran(ran, {"cpu:reference", "simt:naive", "simt:warp", "simt:block"});
 }
 
+// What the mean's rounding took is as large as the distances from it.
+TEST_CASE("layer_norm: gradients at a large mean lose nothing") {
+  std::set<std::string> ran;
+  const i64 rows = 3;
+  for (Device d : kernel_devices())
+    for (double offset : {1e3, -1e5})
+      for (i64 n : {16, 300, 1100}) {
+        CAPTURE(n, offset);
+        std::vector<double> xs;
+        for (i64 i = 0; i < rows * n; ++i)
+          xs.push_back(double(float(offset + double(i % n * 7 % n) / 16 + double(i / n))));
+        const std::vector<double> gs = random_values(rows * n, 1), ws = random_values(n, 2, 2);
+        const Tensor x64 = leaf(xs, {rows, n}), w64 = leaf(ws, {n}), b64 = leaf(ws, {n});
+        const Tensor y64 = layer_norm(x64, {n}, w64, b64);
+        const auto want = grads({&y64, 1}, {x64, w64}, {.grad_outputs = {leaf(gs, {rows, n})}});
+        const Tensor x = to_tensor(xs, {rows, n}, f32, d), gy = to_tensor(gs, {rows, n}, f32, d);
+        const Tensor w = to_tensor(ws, {n}, f32, d), y = empty_like(x), gx = empty_like(x);
+        const Tensor sum = empty_like(x), none = zeros_like(x), gw = empty_like(w);
+        const Tensor gb = empty_like(w), stats = empty({3, rows}, {.device = d});
+        const auto right = [&](const Tensor& got, size_t k) {
+          const std::vector<double> a = to_doubles(got), b = to_doubles(want[k]);
+          double largest = 0;
+          for (double v : b) largest = std::fmax(largest, std::fabs(v));
+          size_t wrong = 0;
+          for (size_t i = 0; i < b.size(); ++i)
+            wrong += !close(a[i], b[i], gradient_bound(f32, double(n + rows), b[i], largest));
+          CHECK(wrong == 0);
+        };
+        const auto backward = [&] {
+          for_each_variant(
+              d, LayerNormBackwardInputArgs{view(gx), view(gy), view(x), view(stats), view(w)},
+              [&] { right(gx, 0); }, &ran);
+          for_each_variant(
+              d, LayerNormBackwardParamsArgs{view(gw), view(gb), view(gy), view(x), view(stats)},
+              [&] { right(gw, 1); });
+          for_each_variant(d,
+                           AddLayerNormBackwardInputArgs{view(gx), view(gy), view(none), view(x),
+                                                         view(stats), view(w)},
+                           [&] { right(gx, 0); });
+        };
+        for_each_variant(d, LayerNormForwardArgs{view(y), view(stats), view(x), view(w), {}, 1e-5},
+                         backward);
+        for_each_variant(
+            d,
+            AddLayerNormForwardArgs{
+                view(y), view(sum), view(stats), view(x), view(none), view(w), {}, 1e-5},
+            backward);
+        // Under create_graph the gradient is a chain of operators.
+        const Tensor leaf32 = to_tensor(xs, {rows, n}, f32, d).set_requires_grad();
+        const Tensor out = layer_norm(leaf32, {n}, w);
+        right(grads({&out, 1}, {leaf32}, {.grad_outputs = {gy}, .create_graph = true})[0], 0);
+      }
+  check_ran(ran, {"cpu:avx2", "cpu:reference", "simt:naive", "simt:warp", "simt:block"});
+}
+
 TEST_CASE("layer_norm: rows that begin anywhere, infinities and NaN stay in their row") {
   for (Device d : kernel_devices())
     for (DType t : {f32, bf16})
@@ -132,11 +188,11 @@ TEST_CASE("layer_norm: tensors beyond the caches have the bits of small ones") {
   const Launch launch{nullptr, nullptr, nullptr, Device::cpu()};
   const Tensor x = to_tensor(random_values(n, 1), {1, n}, f32, {});
   const Tensor gy = to_tensor(random_values(n, 2), {1, n}, f32, {});
-  const Tensor y = empty({1, n}), gx = empty({1, n}), stats = empty({2, 1});
+  const Tensor y = empty({1, n}), gx = empty({1, n}), stats = empty({3, 1});
   run(LayerNormForwardArgs{view(y), view(stats), view(x), {}, {}, 1e-5}, launch);
   run(LayerNormBackwardInputArgs{view(gx), view(gy), view(x), view(stats), {}}, launch);
   const Tensor many = x.expand({rows, n}), many_gy = gy.expand({rows, n});
-  const Tensor out = zeros({rows, n}), all = empty({2, rows});
+  const Tensor out = zeros({rows, n}), all = empty({3, rows});
   run(LayerNormForwardArgs{view(out), view(all), view(many), {}, {}, 1e-5}, launch);
   for (i64 row : {i64(0), i64(8), rows - 1}) CHECK(to_doubles(out[row]) == to_doubles(y[0]));
   run(LayerNormBackwardInputArgs{view(out), view(many_gy), view(many), view(all), {}}, launch);
@@ -149,7 +205,7 @@ TEST_CASE("layer_norm: a row beyond a small chip's shared memory is read again")
   const i64 n = 100 * 1024 / 4;
   const std::vector<double> xs = random_values(n, 4, 2);
   const Tensor x = to_tensor(xs, {1, n}, f32, Device::simt());
-  const Tensor y = empty_like(x), stats = empty({2, 1}, {.device = Device::simt()});
+  const Tensor y = empty_like(x), stats = empty({3, 1}, {.device = Device::simt()});
   std::set<std::string> ran;
   for_each_variant(
       Device::simt(), LayerNormForwardArgs{view(y), view(stats), view(x), {}, {}, 1e-5},
@@ -172,7 +228,7 @@ TEST_CASE("layer_norm: parameter gradients of many rows, equal bits run after ru
     }
     for (Device d : kernel_devices()) {
       const Tensor x = to_tensor(xs, {rows, n}, f32, d), gy = to_tensor(gs, {rows, n}, f32, d);
-      Tensor stats = empty({2, rows}, {.device = d}), y = empty_like(x);
+      Tensor stats = empty({3, rows}, {.device = d}), y = empty_like(x);
       run(LayerNormForwardArgs{view(y), view(stats), view(x), {}, {}, 1e-5},
           Launch{nullptr, nullptr, nullptr, d});
       const Tensor gw = empty({n}, {.device = d}), gb = empty({n}, {.device = d});

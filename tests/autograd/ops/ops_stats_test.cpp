@@ -40,6 +40,30 @@ TEST_CASE("var and std of one element and of equal ones, as in PyTorch", "[autog
   CHECK(gradient(wt::std(equal, 1), equal) == Values(6, 0.0));
 }
 
+TEST_CASE("var and std: gradients at a large mean lose nothing", "[autograd]") {
+  const Device d = GENERATE(Device::cpu(), Device::simt());
+  for (const DType t : {f32, f64}) {
+    const double step = t == f32 ? 0x1p-10 : 0x1p-39;  // units of 10,000
+    Values v;
+    double mean = 0, square = 0;
+    for (int i = 0; i < 24; ++i) v.push_back(i * 5 % 16), mean += v.back() / 24;
+    for (const double x : v) square += (x - mean) * (x - mean) / 23;
+    for (const bool root : {false, true})
+      for (const bool again : {false, true}) {
+        Values far = v;
+        for (double& one : far) one = 10000 + step * one;
+        const Tensor x = tensor(far).to(t).to(d).set_requires_grad();
+        const Tensor y = root ? wt::std(x) : var(x);
+        const Values g = grad(y, x, {.create_graph = again}).to_vector<double>();
+        for (size_t i = 0; i < v.size(); ++i) {
+          const double slope = (v[i] - mean) / 23 / (root ? std::sqrt(square) : 0.5);
+          const double want = slope * (root ? 1 : step);
+          CHECK(std::abs(g[i] - want) <= 32 * (t == f32 ? 0x1p-24 : 0x1p-53) * (root ? 1 : step));
+        }
+      }
+  }
+}
+
 TEST_CASE("NaN and infinities through variance, norm and logsumexp", "[autograd]") {
   const Device d = GENERATE(Device::cpu(), Device::simt());
   const Tensor x = tensor({{1.0, kNan, 2.0}, {1.0, kInf, 2.0}, {-kInf, 1.0, 2.0}}).to(d);

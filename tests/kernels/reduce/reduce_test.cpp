@@ -418,6 +418,38 @@ TEST_CASE("logsumexp: infinities and NaN in rows and columns", "[kernels]") {
   }
 }
 
+TEST_CASE("variance: numbers that differ in the last bits of a large mean", "[kernels]") {
+  const Device d = GENERATE(from_range(wt_test::kernel_devices()));
+  const i64 n = GENERATE(16, 40, 1200, 9001);
+  for (const DType t : {DType::f64, DType::f32}) {
+    const double step = t == DType::f32 ? 0x1p-10 : 0x1p-39, mean = 10000;  // units there
+    std::vector<double> v;
+    double square = 0;
+    for (i64 i = 0; i < n; ++i) v.push_back(mean + step * double(i % 16));
+    for (i64 i = 0; i < n; ++i)
+      for (i64 k = 0; k < 16; ++k)  // of pairs, exactly
+        square += double((i % 16 - k) * (i % 16 - k)) * double(n / 16 + (k < n % 16));
+    const double want = square / 2 / double(n) / double(n - 1) * step * step;
+    const double bound = (t == DType::f32 ? 0x1p-24 : 0x1p-53) * (8 + 4 * std::sqrt(double(n)));
+    std::vector<double> wide;
+    for (const double x : v)
+      for (int c = 0; c < 20; ++c) wide.push_back(x);
+    const Tensor row = tensor(v).to(t).to(d), columns = tensor(wide).to(t).view({n, 20}).to(d);
+    for (const char* variant : variants<VarianceArgs>(d)) {
+      INFO(variant << " on " << d << " n " << n << " " << dtype_name(t));
+      const TensorOptions like{.dtype = t, .device = d};
+      const Tensor one = empty({}, like), many = empty({20}, like);
+      const VarianceArgs of_row{view_of(one), view_of(row), 1};
+      if (refuses(variant, of_row, d)) continue;
+      const VariantScope scope("variance", variant);
+      run(of_row, launch_on(d));
+      run(VarianceArgs{view_of(many), view_of(columns), 1}, launch_on(d));
+      CHECK(std::abs(one.to_vector<double>()[0] - want) <= bound * want);
+      for (const double y : many.to_vector<double>()) CHECK(std::abs(y - want) <= bound * want);
+    }
+  }
+}
+
 TEST_CASE("variance: a large offset does not cancel", "[kernels]") {
   const Device d = GENERATE(from_range(wt_test::kernel_devices()));
   const i64 n = GENERATE(40, 1200, 9001);
