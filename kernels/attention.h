@@ -8,11 +8,13 @@ namespace wt {
 // What both directions share. For batch b, head h, query i and key j, with g = h / (H / Hk):
 //   s(i, j) = scale * sum_e q[b, h, i, e] k[b, g, j, e] + mask[b, h, i, j]
 //   p(i, j) = exp(s(i, j) - lse(i)),  lse(i) = log sum_j exp(s(i, j))
-// Pairs that may not attend (mask false, or j > i under `causal`) have p = 0; a query without any
-// key gives zeros. q [B, H, L, E], k [B, Hk, S, E], v [B, Hk, S, Ev], one dtype of f64 f32 f16 bf16
-// (16 bits compute in f32, but p~ and its gradient may be rounded to 16 bits before they are
-// multiplied by v, k or q: tensor cores want them so), any strides; H is a multiple of Hk. mask:
-// [B, H, L, S], bool or of q's dtype, any strides (expanded ones too), or absent.
+// Pairs that may not attend (mask false or -inf, or j > i under `causal`) have p = 0, and nothing
+// of what they read goes into a result, NaN and infinities neither (f32 and f64; the tensor cores'
+// and cuDNN's kernels multiply by that 0); a query without any key gives zeros. q [B, H, L, E], k
+// [B, Hk, S, E], v [B, Hk, S, Ev], one dtype of f64 f32 f16 bf16 (16 bits compute in f32, but p~
+// and its gradient may be rounded to 16 bits before they are multiplied by v, k or q: tensor cores
+// want them so), any strides; H is a multiple of Hk. mask: [B, H, L, S], bool or of q's dtype, any
+// strides (expanded ones too), or absent.
 //
 // Dropout: p~(i, j) = keep ? p(i, j) * keep_scale : 0 with the draw of kernels/dropout.h for the
 // element [b, h, i, j] of [B, H, L, S]; threshold 0 drops nothing.

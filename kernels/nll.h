@@ -6,6 +6,7 @@ namespace wt {
 
 // Per row (all axes but `axis`) whose label is not ignore_index:
 //   loss_sum += -w * x[label]    weight += w    w = class_weights[label], 1 without them
+// where w is 0 x is not read.
 // loss_sum, weight: 0-d, in the dtype that x accumulates in (f64 for f64, else f32; summed in
 // double). log_probs (x): any strides, f64 f32 f16 bf16. labels: i64, the shape of x without
 // `axis`, any strides. class_weights: [C], loss_sum's dtype, any stride; may be absent.

@@ -128,32 +128,53 @@ Tensor gather_heads(Tensor g, const Shape& shape) {
 struct Operands {
   Tensor query, key, value, mask;  // mask may be undefined
 };
+// The same in the dtype that kernels compute in, with a head for every head of query.
+struct Chain {
+  Tensor query, key, value;
+  Tensor added;  // to the scores; may be undefined
+  Tensor seen;   // which pairs may attend: bool [.., L, S]; undefined: all
+};
 
-// The softmax of the scores, in the dtype that kernels compute in. No key, no weight: rows of only
-// -inf would be NaN, so they take the scores as they are and are zeroed afterwards.
-Tensor weights_of(const Operands& in, const Attributes& a) {
-  const DType t = in.query.dtype(), wide = t == DType::f64 ? t : DType::f32;
-  const Tensor key = spread_heads(to_dtype(in.key, wide), in.query);
-  Tensor scores = mul(matmul(to_dtype(in.query, wide), key.t()), a.scale);
-  const i64 queries = scores.size(-2), keys = scores.size(-1);
-  Tensor seen;  // bool; undefined: all
+// Which pairs may attend; undefined: all.
+Tensor seen_pairs(const Operands& in, const Attributes& a) {
+  const i64 queries = in.query.size(-2), keys = in.key.size(-2);
+  Tensor seen;
   if (a.causal) {
-    const TensorOptions o{.dtype = DType::i64, .device = scores.device()};
+    const TensorOptions o{.dtype = DType::i64, .device = in.query.device()};
     seen = ge(unsqueeze(arange(queries, o), 1), arange(keys, o));
   }
-  if (in.mask.defined()) {
-    Tensor visible = in.mask;
-    if (in.mask.dtype() != DType::boolean) {
-      scores = add(std::move(scores), to_dtype(in.mask, wide));
-      visible = ne(detach(in.mask), -INFINITY);
-    }
-    seen = seen.defined() ? logical_and(seen, visible) : visible;
-  }
-  if (!seen.defined() || keys == 0) return softmax(scores, -1);
-  const Tensor none = logical_not(max(seen, {-1}, {.keep_dim = true}));
-  const Tensor finite = where(seen, scores, -INFINITY);
+  if (!in.mask.defined()) return seen;
+  const Tensor visible =
+      in.mask.dtype() == DType::boolean ? in.mask : ne(detach(in.mask), -INFINITY);
+  if (seen.defined()) return logical_and(seen, visible);
+  return visible.ndim() < 2 ? reshape(visible, {1, visible.numel()}) : visible;
+}
+
+// Queries that see no key and keys that no query sees are 0: their products with a weight or a
+// gradient of 0 would be NaN where they are.
+Chain chain_of(const Operands& in, const Attributes& a) {
+  const DType t = in.query.dtype(), wide = t == DType::f64 ? t : DType::f32;
+  Chain c{to_dtype(in.query, wide), spread_heads(to_dtype(in.key, wide), in.query),
+          spread_heads(to_dtype(in.value, wide), in.query), Tensor(), seen_pairs(in, a)};
+  if (in.mask.defined() && in.mask.dtype() != DType::boolean) c.added = to_dtype(in.mask, wide);
+  if (!c.seen.defined() || c.key.size(-2) == 0 || c.query.size(-2) == 0) return c;
+  c.query = where(max(c.seen, {-1}, {.keep_dim = true}), c.query, 0.0);
+  const Tensor by_any = transpose(max(c.seen, {-2}, {.keep_dim = true}), -2, -1);
+  c.key = where(by_any, c.key, 0.0);
+  c.value = where(by_any, c.value, 0.0);
+  return c;
+}
+
+// The softmax of the scores. No key, no weight: rows of only -inf would be NaN, so they take zeros
+// and are zeroed afterwards.
+Tensor weights_of(const Chain& c, const Attributes& a) {
+  Tensor scores = mul(matmul(c.query, c.key.t()), a.scale);
+  if (c.added.defined()) scores = add(std::move(scores), c.added);
+  if (!c.seen.defined() || scores.size(-1) == 0) return softmax(scores, -1);
+  const Tensor none = logical_not(max(c.seen, {-1}, {.keep_dim = true}));
+  const Tensor finite = where(c.seen, scores, -INFINITY);
   const Tensor weights = softmax(where(none, 0.0, finite), -1);
-  return where(seen, weights, 0.0);
+  return where(c.seen, weights, 0.0);
 }
 
 Tensor drop(Tensor weights, const Attributes& a, const Tensor& base) {
@@ -161,9 +182,9 @@ Tensor drop(Tensor weights, const Attributes& a, const Tensor& base) {
 }
 
 Tensor attention_chain(const Operands& in, const Attributes& a, const Tensor& base) {
-  const Tensor weights = drop(weights_of(in, a), a, base);
-  const Tensor value = spread_heads(to_dtype(in.value, weights.dtype()), in.query);
-  return to_dtype(matmul(weights, value), in.query.dtype());
+  const Chain c = chain_of(in, a);
+  const Tensor weights = drop(weights_of(c, a), a, base);
+  return to_dtype(matmul(weights, c.value), in.query.dtype());
 }
 
 Tensor base_of(Backward& g) {
@@ -176,22 +197,21 @@ void attention_chain_backward(Backward& g, const Attributes& a) {
   const Operands in{g.saved(kQuery), g.saved(kKey), g.saved(kValue),
                     g.has_saved(kMask) ? g.saved(kMask) : Tensor()};
   const Tensor base = base_of(g);
-  const Tensor weights = weights_of(in, a);
-  const DType t = in.query.dtype(), wide = weights.dtype();
-  const Tensor gy = to_dtype(g.grad(), wide);
+  const Chain c = chain_of(in, a);
+  const Tensor weights = weights_of(c, a);
+  const DType t = in.query.dtype();
+  const Tensor gy = to_dtype(g.grad(), weights.dtype());
   if (g.wants(kValue)) {
     const Tensor gv = matmul(drop(weights, a, base).t(), gy);
     g.put(kValue, to_dtype(gather_heads(gv, in.value.shape()), t));
   }
-  const Tensor value = spread_heads(to_dtype(in.value, wide), in.query);
-  const Tensor d = drop(matmul(gy, value.t()), a, base);
+  const Tensor d = drop(matmul(gy, c.value.t()), a, base);
   const Tensor ds = mul(weights, sub(d, sum(mul(d, weights), -1, {.keep_dim = true})));
   if (masked && g.wants(kMask)) g.put_broadcast(kMask, to_dtype(ds, t));
   const Tensor scaled = mul(ds, a.scale);
-  const Tensor key = spread_heads(to_dtype(in.key, wide), in.query);
-  if (g.wants(kQuery)) g.put(kQuery, to_dtype(matmul(scaled, key), t));
+  if (g.wants(kQuery)) g.put(kQuery, to_dtype(matmul(scaled, c.key), t));
   if (g.wants(kKey)) {
-    const Tensor gk = matmul(scaled.t(), to_dtype(in.query, wide));
+    const Tensor gk = matmul(scaled.t(), c.query);
     g.put(kKey, to_dtype(gather_heads(gk, in.key.shape()), t));
   }
 }

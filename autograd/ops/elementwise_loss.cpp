@@ -42,11 +42,18 @@ void check_pair(const OpScope& s) {
 
 // --- distances ---
 
-// 0.5 q^2 + width (|d| - |q|) with q = d cut to [-width, width]: no branch that is not taken can
-// make NaN of an infinite distance, and the second derivative is right at 0 too.
+// 0.5 q^2 + width |d - q| with q = d cut to [-width, width]: no branch that is not taken can make
+// NaN of an infinite distance, and the second derivative is right at 0 too. (|d| - |q| would be the
+// same with slopes of 1 that cancel, by which a small distance's own is lost.)
 Tensor rounded_distance(const Tensor& d, double width) {
   const Tensor q = clamp(d, -width, width);
-  return add(mul(square(q), 0.5), mul(sub(abs(d), abs(q)), width));
+  return add(mul(square(q), 0.5), mul(abs(sub(d, q)), width));
+}
+// The same by `width`, which may be so small that its products lose their digits; in d's dtype it
+// is not 0.
+Tensor relative_distance(const Tensor& d, double width) {
+  const Tensor q = clamp(d, -width, width);
+  return add(mul(mul(q, 0.5), div(q, width)), abs(sub(d, q)));
 }
 
 Tensor difference(const OpScope& s) { return sub(widened(s, 0), widened(s, 1)); }
@@ -60,7 +67,8 @@ Tensor smooth_l1_losses(const CompositeScope& s, const SmoothL1Options& options)
   const double beta = options.beta;
   if (!(beta >= 0)) s.fail<UsageError>(str("beta must be at least 0, got ", beta));
   const Tensor d = difference(s);
-  return beta == 0 ? abs(d) : div(rounded_distance(d, beta), beta);
+  const bool none = d.dtype() == DType::f64 ? beta == 0 : float(beta) == 0;
+  return none ? abs(d) : relative_distance(d, beta);
 }
 Tensor huber_losses(const CompositeScope& s, const HuberOptions& options) {
   check_pair(s);
@@ -141,35 +149,37 @@ Tensor saved_wide(Backward& g, u32 i) {
 void put_as_saved(Backward& g, u32 i, const Tensor& gradient) {
   g.put(i, to_dtype(gradient, g.saved(i).dtype()));
 }
-// The gradient of every element's loss.
-Tensor weighted_gradient(Backward& g) {
-  return g.has_saved(kEachWeight) ? mul(g.grad(), saved_wide(g, kEachWeight)) : g.grad();
+// Slopes times the gradient of every element's loss.
+Tensor weighted_slopes(Backward& g, const Tensor& slope) {
+  if (!g.has_saved(kEachWeight)) return mul(g.grad(), slope);
+  return mul(g.grad(), weighted_or_zero(saved_wide(g, kEachWeight), slope));
 }
 
 void binary_cross_entropy_backward(Backward& g) {
-  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget), gy = weighted_gradient(g);
+  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget);
   if (g.wants(kInput)) {
     const Tensor slope = at_least(mul(complement(x), x), kLeastSlope);
-    put_as_saved(g, kInput, mul(gy, div(sub(x, t), slope)));
+    put_as_saved(g, kInput, weighted_slopes(g, div(sub(x, t), slope)));
   }
-  if (g.wants(kTarget)) put_as_saved(g, kTarget, mul(gy, sub(log_of_rest(x), log_of(x))));
+  if (g.wants(kTarget))
+    put_as_saved(g, kTarget, weighted_slopes(g, sub(log_of_rest(x), log_of(x))));
 }
 
 // log(1 + exp(-|x|)) + max(-x, 0). Beyond 40 even an f64 is the same without the logarithm.
 Tensor minus_log_sigmoid(const Tensor& x) { return softplus(neg(x), 1, 40); }
 
 void with_logits_backward(Backward& g) {
-  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget), gy = weighted_gradient(g);
+  const Tensor x = saved_wide(g, kInput), t = saved_wide(g, kTarget);
   const Tensor p = g.has_saved(kPosWeight) ? saved_wide(g, kPosWeight) : Tensor();
   if (g.wants(kInput)) {
     const Tensor y = sigmoid(x), pt = p.defined() ? mul(p, t) : t;
     const Tensor slope = p.defined() ? sub(mul(sub(add(pt, 1.0), t), y), pt) : sub(y, t);
-    put_as_saved(g, kInput, mul(gy, slope));
+    put_as_saved(g, kInput, weighted_slopes(g, slope));
   }
   if (!g.wants(kTarget)) return;
   Tensor slope = neg(x);
   if (p.defined()) slope = add(slope, mul(sub(p, 1.0), minus_log_sigmoid(x)));
-  put_as_saved(g, kTarget, mul(gy, slope));
+  put_as_saved(g, kTarget, weighted_slopes(g, slope));
 }
 
 // The two ends of a loss that is a node of its own. `losses` are computed without recording.
@@ -223,7 +233,7 @@ auto binary_losses(const LossOperands& in, const End& end) {
   return end(s, binary_cross_entropy_backward, [&] {
     const Tensor x = widened(s, kInput), t = widened(s, kTarget);
     const Tensor loss = neg(add(mul(t, log_of(x)), mul(complement(t), log_of_rest(x))));
-    return weighted ? mul(loss, widened(s, kEachWeight)) : loss;
+    return weighted ? weighted_or_zero(widened(s, kEachWeight), loss) : loss;
   });
 }
 
@@ -243,7 +253,7 @@ auto with_logits_losses(const LossOperands& in, bool weighted, bool positive, co
     Tensor rest = minus_log_sigmoid(x);
     if (positive) rest = mul(rest, add(mul(sub(widened(s, pos_weight), 1.0), t), 1.0));
     const Tensor loss = add(mul(complement(t), x), rest);
-    return weighted ? mul(loss, widened(s, kEachWeight)) : loss;
+    return weighted ? weighted_or_zero(widened(s, kEachWeight), loss) : loss;
   });
 }
 
@@ -274,10 +284,13 @@ Tensor binary_cross_entropy_with_logits(const In& input, const In& target, Unred
 static Tensor kl_div_losses(const CompositeScope& s, const KlDivOptions& options) {
   check_pair(s);
   const Tensor x = widened(s, 0), t = widened(s, 1);
-  if (options.log_target) return mul(exp(t), sub(t, x));
-  // t log(t) is 0 at 0, where log(t) is not to be asked.
+  if (options.log_target) {
+    const Tensor p = exp(t);
+    return mul(p, where_or_zero(ne(p, 0.0), sub(t, x)));
+  }
+  // t log(t) is 0 at 0, where log(t) is not to be asked, nor x if it is not finite.
   const Tensor entropy = mul(t, log(where(eq(t, 0.0), 1.0, t)));
-  return sub(entropy, mul(t, x));
+  return sub(entropy, weighted_or_zero(t, x));
 }
 
 Loss kl_div(const In& input, const In& target, const KlDivOptions& options) {

@@ -162,7 +162,8 @@ Tensor sum_of_bags(const Bags& b, const Tensor& sample_weights, bool mean) {
   if (b.padding && (b.regular || sample_weights.defined()))
     rows = where(unsqueeze(eq(b.bag, b.count), 1), 0.0, rows);
   if (sample_weights.defined())
-    rows = mul(rows, unsqueeze(to_dtype(reshape(sample_weights, {b.indices.numel()}), t), 1));
+    rows = weighted_or_zero(unsqueeze(to_dtype(reshape(sample_weights, {b.indices.numel()}), t), 1),
+                            rows);
   Tensor y;
   if (b.regular)
     y = sum(reshape(rows, {b.count, b.longest, b.weight.size(1)}), 1);

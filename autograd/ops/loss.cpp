@@ -95,21 +95,20 @@ void check_smoothing(const OpScope& s, double smoothing) {
     s.fail<UsageError>(str("label_smoothing must be in [0, 1], got ", smoothing));
 }
 
-// 1 at the label, with smoothing; 0 for ignored rows. `like` has the shape and dtype of the logits.
-Tensor smoothed_target(const Tensor& labels, const Tensor& valid, const Tensor& like,
-                       const CrossEntropyAttributes& a) {
+// 1 at the label, with smoothing. `like` has the shape and dtype of the logits.
+Tensor smoothed_target(const Tensor& labels, const Tensor& like, const CrossEntropyAttributes& a) {
   const i64 classes = like.size(a.axis);
   const Tensor hit = to_dtype(hits(labels, classes, a.axis), like.dtype());
-  return mul(valid, add(mul(hit, 1 - a.smoothing), a.smoothing / double(classes)));
+  return add(mul(hit, 1 - a.smoothing), a.smoothing / double(classes));
 }
 
 // The same gradient as the kernel's, from operators that record.
 Tensor cross_entropy_gradient(const Tensor& gsum, const Tensor& logits, const Tensor& labels,
                               const CrossEntropyAttributes& a) {
   const Tensor x = to_dtype(logits, loss_dtype(logits.dtype()));
-  const Tensor valid = to_dtype(ne(labels.unsqueeze(a.axis), a.ignore_index), x.dtype());
-  const Tensor target = smoothed_target(labels, valid, x, a);
-  const Tensor gx = mul(gsum, sub(mul(valid, softmax(x, a.axis)), target));
+  const Tensor valid = ne(labels.unsqueeze(a.axis), a.ignore_index);
+  const Tensor p = softmax(where_or_zero(valid, x), a.axis);
+  const Tensor gx = mul(gsum, where_or_zero(valid, sub(p, smoothed_target(labels, x, a))));
   return to_dtype(gx, logits.dtype());
 }
 
@@ -164,6 +163,23 @@ u32 cross_entropy_id() {
   return id;
 }
 
+// Which labels count: not those that are ignored, nor (`weights`) those of a class without weight.
+Tensor counting_labels(const Tensor& labels, i64 ignore_index, const Tensor& weights) {
+  const Tensor counts = ne(labels, ignore_index);
+  if (!weights.defined()) return counts;
+  // A label that is none is told where it picks.
+  const Tensor safe = flatten(clamp(where(counts, labels, 0), 0, weights.numel() - 1));
+  return logical_and(counts, ne(reshape(gather(weights, 0, safe), labels.shape()), 0.0));
+}
+// The logits in the dtype of the loss, 0 in rows that do not count: log_softmax would spread a NaN
+// that stands there into the gradient. With smoothing a row counts whatever its label's weight.
+Tensor read_logits(const CompositeScope& s, int axis, const CrossEntropyOptions& o,
+                   const Tensor& weights) {
+  const Tensor counts =
+      counting_labels(s.operand(1), o.ignore_index, o.label_smoothing > 0 ? Tensor() : weights);
+  return where_or_zero(unsqueeze(counts, axis), widened(s, 0));
+}
+
 // With class weights: nll_loss of log_softmax, and with smoothing e / C times the weighted sum over
 // all classes.
 Loss weighted_cross_entropy(const In& logits, const In& labels, const CrossEntropyOptions& o) {
@@ -171,13 +187,13 @@ Loss weighted_cross_entropy(const In& logits, const In& labels, const CrossEntro
   const int axis = class_axis(s.geometry(0));
   check_labels(s, axis, "logits");
   check_smoothing(s, o.label_smoothing);
-  const Tensor weights = class_weights(s, o.weight, axis);
-  const Tensor y = log_softmax(widened(s, 0), axis), truth = s.operand(1);
+  const Tensor weights = class_weights(s, o.weight, axis), truth = s.operand(1);
+  const Tensor y = log_softmax(read_logits(s, axis, o, weights), axis);
   const In y_in(y), truth_in(truth);
   OpScope picked(info::cross_entropy, y_in, truth_in, Types::any);
   Loss loss = nll(picked, cross_entropy_id(), axis, o.ignore_index, weights);
   if (o.label_smoothing > 0) {
-    const Tensor all = neg(sum(mul(y, along_axis(weights, axis, y.ndim())), axis));
+    const Tensor all = neg(sum(weighted_or_zero(along_axis(weights, axis, y.ndim()), y), axis));
     const Tensor rest = sum(where_or_zero(ne(truth, o.ignore_index), all));
     loss.sum = add(mul(loss.sum, 1 - o.label_smoothing),
                    mul(rest, o.label_smoothing / double(y.size(axis))));
@@ -210,7 +226,10 @@ Tensor probability_losses(CompositeScope& s, const CrossEntropyOptions& o) {
   if (o.label_smoothing > 0)
     t = add(mul(t, 1 - o.label_smoothing), o.label_smoothing / double(classes));
   if (weights.defined()) t = mul(t, along_axis(weights, axis, x.ndim));
-  return neg(sum(mul(t, log_softmax(widened(s, 0), axis)), axis));
+  // A sample without any weight is not read: log_softmax would spread its NaN.
+  const Tensor counts = any(t.detach(), {axis}, {.keep_dim = true});
+  const Tensor y = log_softmax(where_or_zero(counts, widened(s, 0)), axis);
+  return neg(sum(weighted_or_zero(t, y), axis));
 }
 
 Loss probability_cross_entropy(const In& logits, const In& target, const CrossEntropyOptions& o) {
@@ -223,8 +242,8 @@ Loss probability_cross_entropy(const In& logits, const In& target, const CrossEn
 // -w y[label] of log-probabilities y; 0 where the label is ignored. Operand 1: the labels.
 Tensor picked_losses(const CompositeScope& s, const Tensor& y, int axis, i64 ignore_index,
                      const Tensor& weights) {
-  const Tensor labels = s.operand(1), counts = ne(labels, ignore_index);
-  const Tensor safe = where(counts, labels, 0);
+  const Tensor labels = s.operand(1), counts = counting_labels(labels, ignore_index, weights);
+  const Tensor safe = where(ne(labels, ignore_index), labels, 0);
   Tensor losses = neg(squeeze(gather(y, axis, unsqueeze(safe, axis)), axis));
   if (weights.defined())
     losses = mul(losses, reshape(gather(weights, 0, flatten(safe)), labels.shape()));
@@ -236,10 +255,11 @@ Tensor label_losses(CompositeScope& s, const CrossEntropyOptions& o) {
   check_labels(s, axis, "logits");
   check_smoothing(s, o.label_smoothing);
   const Tensor weights = class_weights(s, o.weight, axis);
-  const Tensor y = log_softmax(widened(s, 0), axis);
+  const Tensor y = log_softmax(read_logits(s, axis, o, weights), axis);
   const Tensor picked = picked_losses(s, y, axis, o.ignore_index, weights);
   if (o.label_smoothing == 0) return picked;
-  const Tensor each = weights.defined() ? mul(y, along_axis(weights, axis, y.ndim())) : y;
+  const Tensor each =
+      weights.defined() ? weighted_or_zero(along_axis(weights, axis, y.ndim()), y) : y;
   const Tensor all = where_or_zero(ne(s.operand(1), o.ignore_index), neg(sum(each, axis)));
   return add(mul(picked, 1 - o.label_smoothing),
              mul(all, o.label_smoothing / double(y.size(axis))));

@@ -57,7 +57,7 @@ Tensor multi_margin_losses(const CompositeScope& s, const MultiMarginOptions& o)
   const Tensor others = where(hits(labels, classes, axis), 0.0, o.p == 2 ? square(hinge) : hinge);
   const Tensor losses = div(sum(others, axis), double(classes));
   if (!weights.defined()) return losses;
-  return mul(losses, reshape(gather(weights, 0, flatten(labels)), labels.shape()));
+  return weighted_or_zero(reshape(gather(weights, 0, flatten(labels)), labels.shape()), losses);
 }
 
 }  // namespace

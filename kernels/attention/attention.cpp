@@ -58,7 +58,8 @@ void forward_reference(const AttentionForwardArgs& a, const Launch& l) {
         T* out = a.out.as<T>() + at(a.out, head.b, head.h) + i * a.out.stride(2);
         for (i64 e = 0; e < width; ++e) {
           A y = 0;
-          for (i64 j = 0; j < keys; ++j) y += row[j] * A(v[j * a.v.stride(2) + e * a.v.stride(3)]);
+          for (i64 j = 0; j < keys; ++j)
+            if (row[j] != 0) y += row[j] * A(v[j * a.v.stride(2) + e * a.v.stride(3)]);
           out[e * a.out.stride(3)] = T(none ? A(0) : y / sum);
         }
       }
@@ -93,20 +94,23 @@ struct BackwardOfHead {
       whole += A(gout[e * a.gout.stride(3)]) * A(out[e * a.out.stride(3)]);
     for (i64 j = 0; j < keys; ++j) {
       p[j] = std::exp(p[j] - lse);
+      ds[j] = 0;
+      if (p[j] == 0) continue;
       const A keep = !s.threshold ? A(1) : draw.keeps(i, j) ? A(s.keep_scale) : A(0);
       A d = 0;
       for (i64 e = 0; e < width; ++e) {
         const A g = A(gout[e * a.gout.stride(3)]);
         d += g * A(v[j * a.v.stride(2) + e * a.v.stride(3)]);
-        gv[j * width + e] += keep * p[j] * g;
+        if (keep != 0) gv[j * width + e] += keep * p[j] * g;
       }
-      ds[j] = p[j] * (keep * d - whole) * A(s.scale);
+      ds[j] = p[j] * ((keep == 0 ? A(0) : keep * d) - whole) * A(s.scale);
       for (i64 e = 0; e < depth; ++e) gk[j * depth + e] += ds[j] * A(q[e * s.q.stride(3)]);
     }
     T* gq = a.gq.as<T>() + at(a.gq, head.b, head.h) + i * a.gq.stride(2);
     for (i64 e = 0; e < depth; ++e) {
       A sum = 0;
-      for (i64 j = 0; j < keys; ++j) sum += ds[j] * A(k[j * s.k.stride(2) + e * s.k.stride(3)]);
+      for (i64 j = 0; j < keys; ++j)
+        if (ds[j] != 0) sum += ds[j] * A(k[j * s.k.stride(2) + e * s.k.stride(3)]);
       gq[e * a.gq.stride(3)] = T(sum);
     }
   }

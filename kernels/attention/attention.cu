@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_naive(AttentionFo
         const A p = exp(score(j) - most) * s.keep(b, h, i, j);
 #pragma unroll
         for (int e = 0; e < kChunk; ++e)
-          if (e0 + e < a.width) y[e] += p * A(v[j * a.v.row + (e0 + e) * a.v.step]);
+          if (p != 0 && e0 + e < a.width) y[e] += p * A(v[j * a.v.row + (e0 + e) * a.v.step]);
       }
     const A factor = most == -A(INFINITY) ? A(0) : 1 / sum;
 #pragma unroll

@@ -86,7 +86,8 @@ struct Scores {
     const i64 at =
         b * mask_stride[0] + h * mask_stride[1] + i * mask_stride[2] + j * mask_stride[3];
     if (mask_is_bool) return static_cast<const bool*>(mask)[at] ? s : -A(INFINITY);
-    return s + A(static_cast<const T*>(mask)[at]);
+    const A m = A(static_cast<const T*>(mask)[at]);
+    return m == -A(INFINITY) ? m : s + m;  // of a NaN, too: it is not seen
   }
   // What dropout makes of p(i, j).
   __device__ __forceinline__ A keep(i64 b, i64 h, i64 i, i64 j) const {
@@ -99,6 +100,8 @@ struct Scores {
     const u32 word = lane == 0 ? r.v[0] : lane == 1 ? r.v[1] : lane == 2 ? r.v[2] : r.v[3];
     return DropoutArgs::keeps(word, threshold) ? keep_scale : A(0);
   }
+  // May a pair have weight 0? Then nothing is read that it multiplies.
+  __device__ __forceinline__ bool hides() const { return mask || causal || threshold; }
   // Keys that query i may see, under `causal`.
   __device__ __forceinline__ i64 keys_of(i64 i) const {
     return causal && i + 1 < keys ? i + 1 : keys;

@@ -30,7 +30,7 @@ struct Pair {
     ds = 0;
     if (!with_ds) return;
     const A d = product_of<A>(a.gout.at(b, h, i), a.gout.step, a.v.at(b, g, j), a.v.step, a.width);
-    ds = p * (keep * d - a.whole[row]) * s.scale;
+    if (p != 0) ds = p * ((keep == 0 ? A(0) : keep * d) - a.whole[row]) * s.scale;
   }
 };
 
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
       const A ds = Pair<T>(a, b, h, i, j, true).ds;
 #pragma unroll
       for (int e = 0; e < kChunk; ++e)
-        if (e0 + e < s.depth) sum[e] += ds * A(k[j * s.k.row + (e0 + e) * s.k.step]);
+        if (ds != 0 && e0 + e < s.depth) sum[e] += ds * A(k[j * s.k.row + (e0 + e) * s.k.step]);
     }
 #pragma unroll
     for (int e = 0; e < kChunk; ++e)
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kAttentionThreads)
         const T* x = from.at(b, h, i);
 #pragma unroll
         for (int e = 0; e < kChunk; ++e)
-          if (e0 + e < width) sum[e] += factor * A(x[(e0 + e) * from.step]);
+          if (factor != 0 && e0 + e < width) sum[e] += factor * A(x[(e0 + e) * from.step]);
       }
 #pragma unroll
     for (int e = 0; e < kChunk; ++e)

@@ -80,6 +80,34 @@ void multiply(const Product<T>& g) {
   for (i64 i = 0; i < g.m && g.k == 0 && !g.add; ++i) std::fill_n(g.out + i * g.out_row, g.n, T(0));
 }
 
+// Is an element of the rows infinite or NaN? Then 0 times it is not 0, and pairs that must not be
+// seen have to be left out of a sum.
+template <class T>
+WT_TARGET_AVX2 bool has_odd(const T* rows, i64 step, i64 m, i64 n) {
+  using Bits = std::conditional_t<sizeof(T) == 4, u32, u64>;
+  constexpr Bits kExponent = sizeof(T) == 4 ? Bits(0x7f800000) : Bits(0x7ff0000000000000);
+  Bits odd = 0;
+  for (i64 r = 0; r < m; ++r)
+    for (i64 c = 0; c < n; ++c) {
+      Bits bits;
+      std::memcpy(&bits, rows + r * step + c, sizeof bits);
+      odd |= Bits((bits & kExponent) == kExponent);
+    }
+  return odd != 0;
+}
+// out[m, n] += a[m, k] b[k, n] without the products by a 0 in a.
+template <class T>
+void add_without_zeros(const Product<T>& g) {
+  for (i64 i = 0; i < g.m; ++i) {
+    T* const out = g.out + i * g.out_row;
+    if (!g.add) std::fill_n(out, g.n, T(0));
+    for (i64 p = 0; p < g.k; ++p) {
+      const T factor = g.a[i * g.a_row + p * g.a_column];
+      for (i64 j = 0; j < g.n && factor != 0; ++j) out[j] += factor * g.b[p * g.b_row + j];
+    }
+  }
+}
+
 // Rows of a head, from row `first` on.
 template <class T>
 const T* rows_of(const View& v, i64 b, i64 h, i64 first) {
@@ -90,16 +118,25 @@ template <class T>
 void times_transposed(T* out, const T* a, i64 a_row, const T* b, i64 b_row, i64 m, i64 n, i64 k) {
   multiply<T>({out, kKeys, a, a_row, 1, b, 1, b_row, m, n, k, false});
 }
+// A block of scores, of which the masked ones are 0, times rows of b.
+template <class T>
+void times_rows_of(const Product<T>& g, bool masked) {
+  if (masked && has_odd(g.b, g.b_row, g.k, g.n))
+    add_without_zeros(g);
+  else
+    multiply(g);
+}
 // out[m, n] (+)= a[m, k] b[k, n], a a block of scores
 template <class T>
 void times_rows(T* out, i64 out_row, const T* a, const T* b, i64 b_row, i64 m, i64 n, i64 k,
-                bool add) {
-  multiply<T>({out, out_row, a, kKeys, 1, b, b_row, 1, m, n, k, add});
+                bool add, bool masked) {
+  times_rows_of<T>({out, out_row, a, kKeys, 1, b, b_row, 1, m, n, k, add}, masked);
 }
 // out[m, n] += (a[k, m])^T b[k, n], a a block of scores
 template <class T>
-void transposed_times(T* out, i64 out_row, const T* a, const T* b, i64 b_row, i64 m, i64 n, i64 k) {
-  multiply<T>({out, out_row, a, 1, kKeys, b, b_row, 1, m, n, k, true});
+void transposed_times(T* out, i64 out_row, const T* a, const T* b, i64 b_row, i64 m, i64 n, i64 k,
+                      bool masked) {
+  times_rows_of<T>({out, out_row, a, 1, kKeys, b, b_row, 1, m, n, k, true}, masked);
 }
 
 // The pairs of a block.
@@ -108,6 +145,11 @@ struct Pairs {
   i64 i, j;           // the first query and key
   i64 queries, keys;  // how many
 };
+
+// Is there a pair that must not be seen?
+bool has_masked(const AttentionScores& s, const Pairs& at) {
+  return s.mask || s.threshold || (s.causal && at.j + at.keys - 1 > at.i);
+}
 
 // Queries of a block: where a block of keys holds all, a smaller one skips more of what `causal`
 // hides.
@@ -137,7 +179,8 @@ void drop(const AttentionScores& s, const Pairs& at, T* block) {
   const Draw draw(s, at.head);
   for (i64 r = 0; r < at.queries; ++r)
     for (i64 c = 0; c < at.keys; ++c)
-      block[r * kKeys + c] *= draw.keeps(at.i + r, at.j + c) ? T(s.keep_scale) : T(0);
+      block[r * kKeys + c] =
+          draw.keeps(at.i + r, at.j + c) ? block[r * kKeys + c] * T(s.keep_scale) : T(0);
 }
 
 // --- rows of scores ---
@@ -281,7 +324,7 @@ void forward_block(const AttentionForwardArgs& a, const Pairs& at, T* scores,
   }
   if (s.threshold) drop(s, at, scores);
   times_rows(out, out_row, scores, rows_of<T>(a.v, at.head.b, at.head.g, at.j), a.v.stride(2),
-             at.queries, width, at.keys, at.j > 0);
+             at.queries, width, at.keys, at.j > 0, has_masked(s, at));
 }
 
 template <class T>
@@ -333,11 +376,14 @@ void blocked_forward(const AttentionForwardArgs& a, const Launch& l) {
 // --- backward ---
 namespace {
 
-// p = exp(score - lse); ds = p (d - D) scale, where ds holds d.
+// p = exp(score - lse); ds = p (d - D) scale, where ds holds d, and 0 where p is.
 template <class T>
 WT_TARGET_AVX2 void weights_row(T* p, T* ds, i64 n, T lse, T whole, T scale) {
   exponentials(p, n, lse);
-  for (i64 c = 0; c < n; ++c) ds[c] = p[c] * (ds[c] - whole) * scale;
+  for (i64 c = 0; c < n; ++c) {
+    const T slope = p[c] * (ds[c] - whole) * scale;
+    ds[c] = p[c] == T(0) ? T(0) : slope;
+  }
 }
 template <class T>
 T* rows_to(const View& v, i64 b, i64 h, i64 first) {
@@ -381,13 +427,14 @@ void backward_block(const AttentionBackwardArgs& a, const Pairs& at, T* scores, 
     const T whole = dot(gout.data + r * gout.step, rows_of<T>(a.out, b, h, at.i + r), width);
     weights_row(scores + r * kKeys, products + r * kKeys, at.keys, lse[r], whole, T(s.scale));
   }
+  const bool masked = has_masked(s, at);
   times_rows(rows_to<T>(a.gq, b, h, at.i), a.gq.stride(2), products, k, s.k.stride(2), at.queries,
-             depth, at.keys, at.j > 0);
+             depth, at.keys, at.j > 0, masked);
   transposed_times(rows_to<T>(a.gk, b, group, at.j), a.gk.stride(2), products, q, s.q.stride(2),
-                   at.keys, depth, at.queries);
+                   at.keys, depth, at.queries, masked);
   if (s.threshold) drop(s, at, scores);
   transposed_times(rows_to<T>(a.gv, b, group, at.j), a.gv.stride(2), scores, gout.data, gout.step,
-                   at.keys, width, at.queries);
+                   at.keys, width, at.queries, masked);
 }
 
 template <class T>

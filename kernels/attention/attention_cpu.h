@@ -44,7 +44,8 @@ A masked_score(const AttentionScores& s, const Head& at, i64 i, i64 j, A score) 
   const i64 place = attention::at(s.mask, at.b, at.h) + i * s.mask.stride(2) + j * s.mask.stride(3);
   if (s.mask.dtype() == DType::boolean)
     return s.mask.as<const bool>()[place] ? score : -A(INFINITY);
-  return score + A(s.mask.as<const T>()[place]);
+  const A m = A(s.mask.as<const T>()[place]);
+  return m == -A(INFINITY) ? m : score + m;
 }
 
 // attention/attention_blocked_cpu.cpp: f32 and f64, blocks of queries and keys.

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(kAttentionThreads, 3) attention_flash(Attentio
   for (i64 j0 = 0; j0 < keys; j0 += kTile) {
     __syncthreads();  // everybody is done with the tiles before
     k_tile.load(s.k.at(b, h / s.shared), s.k.row, s.k.step, j0, s.keys, s.depth);
-    v_tile.load(a.v.at(b, h / s.shared), a.v.row, a.v.step, j0, s.keys, a.width);
-    __syncthreads();
+    const bool seen = v_tile.load(a.v.at(b, h / s.shared), a.v.row, a.v.step, j0, s.keys, a.width);
+    const bool odd = __syncthreads_or(s.hides() && seen);
 #pragma unroll 1
     for (int t = 0; t < kTile; t += kStep) {
       float p[kStep], largest = -INFINITY;
@@ -61,8 +61,7 @@ __global__ void __launch_bounds__(kAttentionThreads, 3) attention_flash(Attentio
         if (s.threshold && mine + r < own_keys) p[r] *= s.keep(b, h, i, mine + r);
       }
       share_over_lanes<L, kStep>(p);
-#pragma unroll
-      for (int r = 0; r < kStep; ++r) y.add(p[r], v_tile.v[t + r]);
+      add_step(y, p, v_tile.v + t, odd);
     }
   }
 #pragma unroll

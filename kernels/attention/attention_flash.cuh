@@ -33,22 +33,24 @@ template <int W>
 struct VectorTile {
   alignas(16) float v[kTile][W];
 
+  // Returns whether this thread has seen an infinity or a NaN, by which a weight of 0 must not be
+  // multiplied.
   template <class T>
-  __device__ __forceinline__ void load(const T* head, i64 row, i64 step, i64 first, i64 rows,
+  __device__ __forceinline__ bool load(const T* head, i64 row, i64 step, i64 first, i64 rows,
                                        int width) {
     const T* from = head + first * row;
     const int there = rows - first < kTile ? int(rows - first) : kTile;
     // By fours, for 16-bit types too: what a lane stores are then 16 bytes beside its neighbour's,
     // in eight different banks; eights would be two stores of 16 bytes, 32 apart.
     if (step == 1 && (row | width) % 4 == 0 && uintptr_t(from) % (4 * sizeof(T)) == 0)
-      load_by<4>(from, row, step, there, width);
-    else
-      load_by<1>(from, row, step, there, width);
+      return load_by<4>(from, row, step, there, width);
+    return load_by<1>(from, row, step, there, width);
   }
 
  private:
   template <int V, class T>
-  __device__ __forceinline__ void load_by(const T* from, i64 row, i64 step, int rows, int width) {
+  __device__ __forceinline__ bool load_by(const T* from, i64 row, i64 step, int rows, int width) {
+    bool odd = false;
 #pragma unroll 4
     for (int i = int(threadIdx.x) * V; i < kTile * W; i += kAttentionThreads * V) {
       const int r = i / W, e = i % W;
@@ -56,9 +58,13 @@ struct VectorTile {
       if (r < rows && e < width) x = vload<Pack<T, V>>(from + r * row + e * step);
       Pack<float, V> y;
 #pragma unroll
-      for (int c = 0; c < V; ++c) y.v[c] = float(x.v[c]);
+      for (int c = 0; c < V; ++c) {
+        y.v[c] = float(x.v[c]);
+        odd |= !(fabsf(y.v[c]) < INFINITY);
+      }
       vstore(&v[r][e], y);
     }
+    return odd;
   }
 };
 
@@ -117,6 +123,21 @@ struct OwnVector {
     }
   }
 };
+
+// sum += x[0] vectors[0] + x[1] vectors[1] + ...; of a tile with an infinity or a NaN (`odd`, the
+// same for the block) only what has a weight.
+template <int W, int L>
+__device__ __forceinline__ void add_step(OwnVector<W, L>& sum, const float (&x)[kStep],
+                                         const float (*vectors)[W], bool odd) {
+  if (!odd) {
+#pragma unroll
+    for (int r = 0; r < kStep; ++r) sum.add(x[r], vectors[r]);
+    return;
+  }
+#pragma unroll
+  for (int r = 0; r < kStep; ++r)
+    if (x[r] != 0) sum.add(x[r], vectors[r]);
+}
 
 // The L lanes that share a query hold parts of N sums each. Afterwards x[0 .. N / L) of lane l are
 // the whole sums l N / L, l N / L + 1, ...: in each round a lane gives half of its sums away and

@@ -27,14 +27,15 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(Attent
     // Under `causal` no query before the block's first key sees any of its keys.
     for (i64 i0 = s.causal ? first / kTile * kTile : 0; i0 < s.queries; i0 += kTile) {
       __syncthreads();
-      q_tile.load(s.q.at(b, h), s.q.row, s.q.step, i0, s.queries, s.depth);
-      g_tile.load(a.gout.at(b, h), a.gout.row, a.gout.step, i0, s.queries, a.width);
+      const bool q_seen = q_tile.load(s.q.at(b, h), s.q.row, s.q.step, i0, s.queries, s.depth);
+      const bool g_seen =
+          g_tile.load(a.gout.at(b, h), a.gout.row, a.gout.step, i0, s.queries, a.width);
       if (threadIdx.x < kTile && i0 + threadIdx.x < s.queries) {
         const i64 row = (b * s.heads + h) * s.queries + i0 + threadIdx.x;
         lse_tile[threadIdx.x] = a.lse[row];
         whole_tile[threadIdx.x] = a.whole[row];
       }
-      __syncthreads();
+      const bool odd = __syncthreads_or(s.hides() && (OfValues ? g_seen : q_seen));
 #pragma unroll 1
       for (int t = 0; t < kTile; t += kStep) {
         float x[kStep], d[kStep];
@@ -55,15 +56,14 @@ __global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(Attent
             const float keep = s.keep(b, h, i, j);
             if constexpr (OfValues)
               factor = keep * p;
-            else
-              factor = p * (keep * d[r] - whole_tile[at]) * s.scale;
+            else if (p != 0)
+              factor = p * ((keep == 0 ? 0 : keep * d[r]) - whole_tile[at]) * s.scale;
           }
           x[r] = factor;
         }
         share_over_lanes<L, kStep>(x);
         __syncwarp();  // see attention_flash_queries.cu
-#pragma unroll
-        for (int r = 0; r < kStep; ++r) sum.add(x[r], OfValues ? g_tile.v[t + r] : q_tile.v[t + r]);
+        add_step(sum, x, (OfValues ? g_tile.v : q_tile.v) + t, odd);
       }
     }
   if (!live) return;

@@ -26,9 +26,9 @@ __global__ void __launch_bounds__(kAttentionThreads, W == 32 ? 3 : 2)
   const i64 keys = s.keys_of(first + kQueries - 1), own_keys = live ? s.keys_of(i) : 0;
   for (i64 j0 = 0; j0 < keys; j0 += kTile) {
     __syncthreads();
-    k_tile.load(s.k.at(b, h / s.shared), s.k.row, s.k.step, j0, s.keys, s.depth);
+    const bool seen = k_tile.load(s.k.at(b, h / s.shared), s.k.row, s.k.step, j0, s.keys, s.depth);
     v_tile.load(a.v.at(b, h / s.shared), a.v.row, a.v.step, j0, s.keys, a.width);
-    __syncthreads();
+    const bool odd = __syncthreads_or(s.hides() && seen);
 #pragma unroll 1
     for (int t = 0; t < kTile; t += kStep) {
       float x[kStep], d[kStep];
@@ -46,7 +46,8 @@ __global__ void __launch_bounds__(kAttentionThreads, W == 32 ? 3 : 2)
         if (j < own_keys) {
           // p is made anew from lse, one exponential instead of a matrix in memory.
           const float p = expf(s.score(b, h, i, j, x[r]) - lse);
-          ds = p * (s.keep(b, h, i, j) * d[r] - whole) * s.scale;
+          const float keep = s.keep(b, h, i, j);
+          if (p != 0) ds = p * ((keep == 0 ? 0 : keep * d[r]) - whole) * s.scale;
         }
         x[r] = ds;
       }
@@ -54,8 +55,7 @@ __global__ void __launch_bounds__(kAttentionThreads, W == 32 ? 3 : 2)
       // Nothing is waited for. Without it the compiler keeps the vectors that the products read
       // for the sums, in more registers than there are.
       __syncwarp();
-#pragma unroll
-      for (int r = 0; r < kStep; ++r) sum.add(x[r], k_tile.v[t + r]);
+      add_step(sum, x, k_tile.v + t, odd);
     }
   }
   if (live) sum.store(a.gq.at(b, h, i), a.gq.step, s.depth, 1);

@@ -20,6 +20,7 @@ void forward_reference(const NllForwardArgs& a, const Launch&) {
       if (label == a.ignore_index) continue;
       const i64 c = class_of_label(a, row, label, rows.length);
       const double w = weights ? double(weights[c * a.class_weights.stride(0)]) : 1;
+      if (w == 0) continue;
       loss_sum -= w * double(A(rows.row(LogProbs, a.log_probs.as<const T>(), row)[c]));
       weight += w;
     }

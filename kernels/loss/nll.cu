@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(kThreads) nll_sum(NllForward<T> a) {
       label = 0;
     }
     const double w = double(a.weights[label]);
+    if (w == 0) continue;
     // Doubles are exact for a product of two floats, and keep the digits of a million rows. On an
     // H100 they cost nothing here, where a thread waits for two loads in a chain.
     sum -= w * double(A(a.rows.row(a.LogProbs, a.log_probs, row)[label]));

@@ -73,6 +73,20 @@ Tensor mask_of(const AttentionCall& call, const Shape& scores, DType t, Device d
   return sum;
 }
 
+// The heads' softmax of the scores. Keys that no query sees and queries that see no key become 0,
+// so that nothing of them is read, and a query that sees no key has no weights; `mask`, undefined:
+// none, is added.
+Tensor weights_of(const Tensor& q, Tensor& k, Tensor& v, const Tensor& mask, double scale) {
+  if (!mask.defined() || mask.numel() == 0)
+    return softmax(matmul(q * scale, transpose(k, 2, 3)), -1);
+  const Tensor seen = ne(mask.detach(), -INFINITY);
+  const Tensor by_any = transpose(max(seen, -2, {.keep_dim = true}), -2, -1);
+  const Tensor any = max(seen, -1, {.keep_dim = true});
+  k = where(by_any, k, 0.0), v = where(by_any, v, 0.0);
+  const Tensor scores = matmul(where(any, q, 0.0) * scale, transpose(k, 2, 3)) + mask;
+  return where(seen, softmax(where(any, where(seen, scores, -INFINITY), 0.0), -1), 0.0);
+}
+
 }  // namespace
 
 MultiheadAttention::MultiheadAttention(i64 e, i64 heads, const MultiheadAttentionOptions& o,
@@ -166,14 +180,12 @@ AttentionResult MultiheadAttention::forward(Tensor query, const Tensor& key, con
   if (!only_causal)
     mask = mask_of(call, {q_in.size(0), heads_, q_in.size(1), k_in.size(1)}, q_in.dtype(),
                    q_in.device());
-  const auto [q, k, v] = project(q_in, k_in, v_in);
+  auto [q, k, v] = project(q_in, k_in, v_in);
   AttentionResult r;
   Tensor y;
   if (call.need_weights) {
     const double scale = std::sqrt(1.0 / double(embed_dim_ / heads_));
-    Tensor scores = matmul(q * scale, transpose(k, 2, 3));
-    if (mask.defined()) scores = std::move(scores) + mask;
-    const Tensor weights = dropout(softmax(std::move(scores), -1), p, p > 0);
+    const Tensor weights = dropout(weights_of(q, k, v, mask, scale), p, p > 0);
     y = matmul(weights, v);
     r.weights = call.average_attn_weights ? mean(weights, 1) : weights;
     if (alone) r.weights = squeeze(std::move(r.weights), 0);

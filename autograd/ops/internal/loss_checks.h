@@ -7,6 +7,7 @@
 #include "warptape/autograd/ops/internal/dtype_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/mode.h"
 
 namespace wt {
 
@@ -35,5 +36,13 @@ inline Tensor complement(const Tensor& x) { return sub(1.0, x); }
 
 // `x` where `keep`, else 0 without a gradient, whatever x is there.
 inline Tensor where_or_zero(const Tensor& keep, const Tensor& x) { return where(keep, x, 0.0); }
+
+// w x, and 0 where w is 0, whatever x is there: what has no weight is not read, forward or
+// backward. A weight that has a gradient of its own gets x for it, where that is finite.
+inline Tensor weighted_or_zero(const Tensor& w, const Tensor& x) {
+  Tensor counts = ne(w, 0.0);
+  if (mode.grad && w.requires_grad()) counts = logical_or(counts, isfinite(x));
+  return mul(w, where_or_zero(counts, x));
+}
 
 }  // namespace wt
