@@ -63,8 +63,10 @@ Tensor xlogy(const In& a, const In& b) {
   CompositeScope s(info::xlogy, a, b, Types::promote);
   check_numbers(s);
   const Tensor x = widened_operand(s, 0), y = widened_operand(s, 1), values = y.detach();
-  // Where the result is 0 the logarithm is that of 1: the gradient of another one could be NaN.
-  const Tensor zero = logical_and(eq(x.detach(), 0), eq(values, values));
+  // Where a is 0 and the logarithm not finite it is that of 1: the product would be NaN. So both
+  // gradients are 0 there; where it is finite a's is the logarithm.
+  const Tensor endless = logical_or(le(values, 0), eq(values, INFINITY));
+  const Tensor zero = logical_and(eq(x.detach(), 0), endless);
   return s.finish(narrowed(s, mul(x, log(where(zero, 1, y)))));
 }
 

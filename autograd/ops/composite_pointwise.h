@@ -8,8 +8,8 @@ namespace wt {
 // default dtype.
 WT_API Tensor exp2(const In& x);
 // a log(b), and 0 where a is 0 and b is not NaN, whatever b is otherwise. Operands broadcast and
-// promote; integers become the default dtype, 16-bit floats compute in f32. Where a is 0 both
-// gradients are 0. Throws ShapeError.
+// promote; integers become the default dtype, 16-bit floats compute in f32. a's gradient is log(b);
+// both are 0 where a is 0 and log(b) is not finite. Throws ShapeError.
 WT_API Tensor xlogy(const In& a, const In& b);
 
 struct AddcOptions {

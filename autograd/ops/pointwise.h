@@ -74,8 +74,8 @@ WT_API Tensor mul(const Operand& a, const Operand& b);
 WT_API Tensor pow(const Operand& a, const Operand& b);
 WT_API Tensor sub(const Operand& a, const Operand& b);
 
-// min(a, b): PyTorch's name of minimum where b is a bound. NaN on either side is the result; ties
-// give half the gradient to each side.
+// min(a, b): PyTorch's name of minimum where b is a bound. NaN on either side is the result. Ties
+// give half the gradient to each side; beside a number b, all of it to a.
 WT_API Tensor clamp_max(const Operand& a, const Operand& b);
 // max(a, b): see clamp_max.
 WT_API Tensor clamp_min(const Operand& a, const Operand& b);

@@ -72,9 +72,20 @@ struct NumericBinary : Kind<Domain::numeric, Derivative::smooth, Autocast::f32> 
 WT_BINARY(Pow, Long<NumericBinary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB | kNeedsOut, pow(a, b),
           where(eq(b, 0), 0, gy*(b* pow(a, b - 1))),
           gy* where(logical_and(eq(a, 0), ge(b, 0)), 0, y* log(a)));
-// The angle of the point (b, a), in (-pi, pi]. At the origin the gradient is NaN.
+// The derivatives of the angle of the point (b, a), b / (a^2 + b^2) and -a / (a^2 + b^2), from the
+// larger of the two and the quotient, whose square neither overflows nor vanishes where it counts.
+// At the origin, where there is none, they are 0.
+template <class T>
+WT_FORMULA T angle_slope(const T& gy, const T& a, const T& b, bool of_a) {
+  const auto upright = gt(abs(a), abs(b)), origin = logical_and(eq(a, 0), eq(b, 0));
+  const T far = where(origin, num<T>(1), where(upright, a, b)), q = where(upright, b, a) / far;
+  const T e = gy / (far * (q * q + num<T>(1)));
+  const T slope = of_a ? where(upright, q * e, e) : -where(upright, e, q * e);
+  return where(origin, num<T>(0), slope);
+}
+// The angle itself is in (-pi, pi].
 WT_BINARY(Atan2, Long<Binary>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, atan2(a, b),
-          gy* b / (a * a + b * b), -(gy* a / (a * a + b * b)));
+          angle_slope(gy, a, b, true), angle_slope(gy, a, b, false));
 constexpr double kInfinite = __builtin_inf();
 // log(e^a + e^b), without overflow; of equal infinities it is that infinity. The gradient of two
 // -inf is 0, as logsumexp's, and that of two inf NaN.
@@ -103,8 +114,7 @@ WT_UNARY(Log, Long<Wide>, kNeedsA, log(x), gy / x);
 WT_UNARY(Log1p, Long<Wide>, kNeedsA, log1p(x), gy / (x + num<T>(1)));
 WT_UNARY(Sqrt, Smooth, kNeedsOut, sqrt(x), gy / (num<T>(2) * y));
 WT_UNARY(Rsqrt, Wide, kNeedsOut, rsqrt(x), num<T>(-0.5) * gy * y * y * y);
-// The derivative is cosh x.
-WT_UNARY(Sinh, Long<Wide>, kNeedsA, sinh(x), gy* num<T>(0.5) * (exp(x) + exp(-x)));
+WT_UNARY(Sinh, Long<Wide>, kNeedsA, sinh(x), gy* cosh(x));
 WT_UNARY(Tanh, Long<Smooth>, kNeedsOut, tanh(x), gy*(num<T>(1) - y * y));
 WT_UNARY(Erf, Long<Wide>, kNeedsA, erf(x), gy* num<T>(kTwoOverSqrtPi) * exp(-(x * x)));
 struct OfAngle : Long<Smooth> {
@@ -211,9 +221,9 @@ struct DivTrunc : WholeQuotient {
     return trunc_quotient(a, b);
   }
 };
-// One bound, which is a tensor or a number: ties give half the gradient to each side, as maximum's.
-// A NaN on either side is the result.
-#define WT_CLAMP(Name, beyond, inside)                                               \
+// One bound. Where it is a tensor ties give half the gradient to each side, as maximum's; where it
+// is a number x has it all, as clamp's. A NaN on either side is the result.
+#define WT_CLAMP(Name, beyond, inside, within)                                       \
   struct Name : Kind<Domain::numeric, Derivative::piecewise, Autocast::promote> {    \
     static constexpr int kArity = 2, kNeeds0 = kNeedsA | kNeedsB, kNeeds1 = kNeeds0; \
     static constexpr bool kFused = false;                                            \
@@ -223,15 +233,18 @@ struct DivTrunc : WholeQuotient {
     }                                                                                \
     template <class T>                                                               \
     WT_FORMULA static T d0(T gy, const auto& a, const auto& b, const auto&) {        \
-      return where(beyond(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
+      if constexpr (std::is_same_v<decltype(a), decltype(b)>)                        \
+        return where(beyond(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));        \
+      else                                                                           \
+        return where(within(a, b), gy, 0);                                           \
     }                                                                                \
     template <class T>                                                               \
     WT_FORMULA static T d1(T gy, const auto& a, const auto& b, const auto&) {        \
       return where(inside(a, b), 0, where(eq(a, b), gy * num<T>(0.5), gy));          \
     }                                                                                \
   }
-WT_CLAMP(ClampMin, lt, gt);
-WT_CLAMP(ClampMax, gt, lt);
+WT_CLAMP(ClampMin, lt, gt, ge);
+WT_CLAMP(ClampMax, gt, lt, le);
 #undef WT_CLAMP
 // min(max(x, lo), hi); the gradient passes where lo <= x <= hi.
 struct Clamp : Piecewise {
