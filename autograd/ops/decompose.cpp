@@ -120,8 +120,9 @@ EighResult eigh(const In& a) {
   run(EighArgs{out[0].view(), out[1].view(), view_of(in.impl()), view_of(info.impl())}, s.launch());
   const MatrixFailure failure = failure_of(s, info);
   if (failure.matrix >= 0)
-    s.fail<NumericError>(
-        str("the iteration does not converge for matrix", which_matrix(s, failure.matrix)));
+    s.fail<NumericError>(str("the iteration does not converge for matrix",
+                             which_matrix(s, failure.matrix),
+                             " (with NaN or infinities it never does)"));
   std::vector<Tensor> t = s.finish(std::move(out));
   return {std::move(t[0]), std::move(t[1])};
 }

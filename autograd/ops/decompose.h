@@ -1,7 +1,7 @@
 // Matrices taken apart, and triangular systems. f32 and f64; the last two axes are the matrices,
 // the others count them. On the cpu through LAPACK where the build has OpenBLAS, with which it
 // comes; else slowly, by the textbook. On devices cholesky and eigh wait for the result, because
-// the host reads whether they failed.
+// the host reads whether they failed: of a matrix with NaN they do, where the others carry it on.
 #pragma once
 #include "warptape/core/in.h"
 
@@ -38,8 +38,8 @@ struct EighResult {
 };
 // a = vectors diag(values) vectors^T of a symmetric a [.., n, n], whose lower triangle is read:
 // values [.., n] ascend, the columns of vectors [.., n, n] are orthonormal. No derivative. Throws
-// ShapeError, DtypeError unless a is f32 or f64, NumericError when the iteration does not converge.
-// PyTorch's name: torch.linalg.eigh.
+// ShapeError, DtypeError unless a is f32 or f64, NumericError when the iteration does not converge,
+// as of NaN and infinities. PyTorch's name: torch.linalg.eigh.
 WT_API EighResult eigh(const In& a);
 
 }  // namespace wt

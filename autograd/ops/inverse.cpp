@@ -2,18 +2,24 @@
 // written in the same operators.
 #include "warptape/autograd/ops/inverse.h"
 
+#include <cmath>
+#include <vector>
+
 #include "warptape/autograd/backward.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/op_scope.h"
 #include "warptape/autograd/ops/decompose.h"
 #include "warptape/autograd/ops/diagonal.h"
 #include "warptape/autograd/ops/gather.h"
+#include "warptape/autograd/ops/internal/count_true.h"
 #include "warptape/autograd/ops/internal/matrices.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/matmul.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/ops/stats.h"
+#include "warptape/autograd/ops/svd.h"
 #include "warptape/core/factories.h"
 #include "warptape/kernels/lu.h"
 
@@ -71,17 +77,80 @@ void inverse_backward(Backward& g) {
   const Tensor back = transposed(g.saved(0));
   g.put(0, neg(matmul(matmul(back, g.take_grad()), back)));
 }
-// share a^-T, a number of `share` for each matrix.
-Tensor in_shares(const Tensor& share, const Tensor& a) {
-  return mul(unsqueeze(unsqueeze(share, -1), -1), transposed(inverse(a)));
+
+// --- what a determinant is without a row and a column ---
+
+// The cofactors of a [.., n, n], each the determinant of what is left: for second derivatives.
+Tensor minors_with_sign(const Tensor& a) {
+  const i64 n = a.size(-1), batch = a.numel() / (n * n);
+  std::vector<i64> rest, signs;
+  for (i64 k = 0; k < n; ++k)
+    for (i64 i = 0; i < n; ++i) {
+      signs.push_back((i + k) % 2 ? -1 : 1);
+      if (i != k) rest.push_back(i);
+    }
+  const Tensor others = tensor(rest, {.dtype = DType::i64, .device = a.device()});
+  const Tensor rows = index_select(reshape(a, {batch, n, n}), 1, others);
+  const Tensor both = index_select(reshape(rows, {batch, n, n - 1, n}), 3, others);
+  const Tensor left = transpose(reshape(both, {batch, n, n - 1, n, n - 1}), 2, 3);
+  const Tensor sign = to_dtype(tensor(signs, {.device = a.device()}), a.dtype());
+  return reshape(mul(det(left), reshape(sign, {n, n})), a.shape());
 }
+// The same, det(u) det(vh) u diag(products of the other values) vh, from a = u diag(s) vh.
+Tensor cofactors_by_svd(const Tensor& a) {
+  const SvdResult p = svd(a);
+  const i64 n = a.size(-1);
+  const Tensor own = ne(eye(n, {.dtype = a.dtype(), .device = a.device()}), 0);
+  const Tensor others = prod(where(own, 1.0, unsqueeze(p.s, -2)), -1);
+  const Tensor sign = mul(detach(det(p.u)), detach(det(p.vh)));
+  return mul(matmul(mul(p.u, unsqueeze(others, -2)), p.vh), unsqueeze(unsqueeze(sign, -1), -1));
+}
+constexpr i64 kMostMinors = 16;  // n^2 matrices of (n - 1)^2 elements
+
+// Which matrices are singular by their determinants y; for second derivatives also those that are
+// nearly so beside what their rows allow (Hadamard): of y a^-1 a^-1 no digit would be left.
+Tensor singular_ones(const Backward& g, const Tensor& a, const Tensor& y) {
+  if (!g.recording() || a.size(-1) > kMostMinors) return eq(y, 0);
+  const NoGrad no_grad;
+  const double least = std::log(a.dtype() == DType::f64 ? 0x1p-26 : 0x1p-12);
+  return le(log(abs(y)), add(sum(log(norm(a, 2, -1)), -1), least));
+}
+Tensor cofactors(const Backward& g, const Tensor& a) {
+  if (a.size(-1) == 1) return ones_like(a);
+  return g.recording() && a.size(-1) <= kMostMinors ? minors_with_sign(a) : cofactors_by_svd(a);
+}
+
+// share a^-T, a number of `share` for each matrix; where `singular` is set, which may be nowhere,
+// instead of_cofactors(share, c), c being the cofactors. Waits for the device, as inverse() does.
+template <class F>
+Tensor in_shares(const Backward& g, const Tensor& share, const Tensor& a, const Tensor& singular,
+                 const F& of_cofactors) {
+  const auto each = [](const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); };
+  if (a.device().is_meta || detail::count_true(singular) == 0)
+    return mul(each(share), transposed(inverse(a)));
+  const Tensor one = eye(a.size(-1), {.dtype = a.dtype(), .device = a.device()});
+  const Tensor where_singular = each(singular);
+  const Tensor regular = mul(each(share), transposed(inverse(where(where_singular, one, a))));
+  const Tensor c = cofactors(g, where(where_singular, a, one));
+  return where(where_singular, of_cofactors(each(share), c), regular);
+}
+
+// gy times the cofactors, which are y a^-T where there is an inverse.
 void det_backward(Backward& g) {
-  const Tensor share = mul(g.take_grad(), g.saved(1));
-  g.put(0, in_shares(share, g.saved(0)));
+  const Tensor &a = g.saved(0), &y = g.saved(1);
+  const Tensor gy = g.take_grad(), singular = singular_ones(g, a, y);
+  const Tensor share = mul(gy, where(singular, 1.0, y));
+  g.put(0, in_shares(g, share, a, singular,
+                     [](const Tensor& s, const Tensor& c) { return mul(s, c); }));
 }
-void slogdet_backward(Backward& g) {  // the sign is constant wherever there is a derivative
-  const Tensor& a = g.saved(0);
-  g.put(0, g.has_grad(1) ? in_shares(g.take_grad(1), a) : zeros_like(a));
+// The sign is constant wherever there is a derivative. A singular matrix has the cofactors by 0.
+void slogdet_backward(Backward& g) {
+  const Tensor &a = g.saved(0), &y = g.saved(1);
+  if (!g.has_grad(1)) return g.put(0, zeros_like(a));
+  g.put(0, in_shares(g, g.take_grad(1), a, eq(y, -INFINITY), [](const Tensor& s, const Tensor& c) {
+          const Tensor along = mul(s, c);
+          return where(eq(along, 0), 0.0, mul(sign(along), INFINITY));
+        }));
 }
 
 }  // namespace
@@ -148,6 +217,7 @@ SlogdetResult slogdet(const In& a) {
   OpScope s(info::slogdet, a);
   require_matrices(s, 0, "a", true);
   s.save_input(0);
+  s.save_output(1);
   const Factors f = factors_of(s);
   std::vector<Result> out;
   {

@@ -14,9 +14,9 @@ WT_API Tensor solve(const In& a, const In& b);
 // a^-1 of a [.., n, n]: ga = -y^T gy y^T, y being the inverse. Throws as solve. PyTorch's name:
 // torch.linalg.inv.
 WT_API Tensor inverse(const In& a);
-// The determinants [..] of a [.., n, n]; 1 with n = 0. ga = gy y a^-T: the gradient of a singular
-// matrix, whose determinant is 0, throws NumericError. Throws ShapeError unless the matrices are
-// square, DtypeError unless they are f32 or f64.
+// The determinants [..] of a [.., n, n]; 1 with n = 0. ga = gy y a^-T; of a singular matrix, whose
+// determinant is 0, gy times the cofactors (the adjugate, transposed). Throws ShapeError unless the
+// matrices are square, DtypeError unless they are f32 or f64.
 WT_API Tensor det(const In& a);
 
 struct SlogdetResult {
@@ -25,8 +25,8 @@ struct SlogdetResult {
 // det(a) = sign exp(logabsdet) of a [.., n, n], both [..]: a determinant that no float holds has a
 // logarithm still. A singular matrix has 0 and -inf, one with NaN 0 and NaN, as in PyTorch; n = 0
 // gives 1 and 0. ga = g a^-T, g being logabsdet's; sign has gradient 0. The gradient of a singular
-// matrix throws NumericError. Throws ShapeError and DtypeError as det. PyTorch's name:
-// torch.linalg.slogdet.
+// matrix, g times the cofactors by 0, is infinite with their sign, and 0 where they are. Throws
+// ShapeError and DtypeError as det. PyTorch's name: torch.linalg.slogdet.
 WT_API SlogdetResult slogdet(const In& a);
 
 }  // namespace wt

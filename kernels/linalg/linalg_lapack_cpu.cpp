@@ -147,6 +147,15 @@ void qr_of(const QrArgs& a, T* work) {
 i64 eigh_floats(i64 n) { return 1 + 6 * n + 2 * n * n; }
 i64 eigh_ints(i64 n) { return 3 + 5 * n; }
 
+// Is all of a row of n numbers finite? Of NaN and infinities LAPACK's iterations may not end, or
+// end with numbers.
+template <class T>
+bool all_finite(const T* row, i64 n) {
+  T sum = 0;
+  for (i64 i = 0; i < n; ++i) sum += row[i] * T(0);
+  return sum == 0;
+}
+
 template <class T>
 void eigh_of(const EighArgs& a, void* workspace) {
   const MatrixBatch m(a.in);
@@ -155,6 +164,10 @@ void eigh_of(const EighArgs& a, void* workspace) {
   int* const ints = reinterpret_cast<int*>(work + eigh_floats(n));
   for (i64 b = 0; b < m.count; ++b) {
     std::memcpy(matrix, a.in.as<T>() + b * m.size(), size_t(m.size()) * sizeof(T));
+    bool finite = true;
+    for (i64 i = 0; i < n && finite; ++i) finite = all_finite(matrix + i * n, i + 1);
+    a.info.as<i32>()[b] = 1;
+    if (!finite) continue;
     a.info.as<i32>()[b] = syevd(int(n), matrix, a.values.as<T>() + b * n, work, int(eigh_floats(n)),
                                 ints, int(eigh_ints(n)));
     T* const out = a.vectors.as<T>() + b * m.size();
@@ -185,12 +198,9 @@ void svd_of(const SvdArgs& a, void* workspace) {
   T *const matrix = static_cast<T*>(workspace), *const work = matrix + in.size();
   int* const ints = reinterpret_cast<int*>(work + c.floats());
   for (i64 b = 0; b < in.count; ++b) {
-    T sum = 0;
-    const T* const from = a.in.as<T>() + b * in.size();
-    for (i64 i = 0; i < in.size(); ++i) sum += (matrix[i] = from[i]) * T(0);
-    // Of NaN and infinities LAPACK's iterations may not end.
+    std::memcpy(matrix, a.in.as<T>() + b * in.size(), size_t(in.size()) * sizeof(T));
     a.info.as<i32>()[b] = 1;
-    if (sum != 0) continue;
+    if (!all_finite(matrix, in.size())) continue;
     T *const u = a.vectors() ? a.u.as<T>() + b * c.m * c.columns : nullptr,
              *const vh = a.vectors() ? a.vh.as<T>() + b * MatrixBatch(a.vh).size() : nullptr;
     a.info.as<i32>()[b] = gesdd(c.job, int(c.n), int(c.m), matrix, a.s.as<T>() + b * c.k, vh, u,

@@ -237,8 +237,6 @@ TEST_CASE("slogdet: determinants that no float holds, singular matrices, signs",
   }
   const Tensor x = (waves({3, 3}) + eye(3, {.dtype = f64})).clone().set_requires_grad();
   CHECK(grad(slogdet(x).sign.sum(), x).to_vector<double>() == Values(9, 0.0));
-  const Tensor flat = ones({2, 2}).clone().set_requires_grad();
-  CHECK(mentions(message_of([&] { (void)grad(slogdet(flat).logabsdet.sum(), flat); }), "singular"));
 }
 
 TEST_CASE("vmap of factors: of parts of slices, and which matrix failed", "[autograd][vmap]") {
