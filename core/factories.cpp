@@ -8,9 +8,9 @@
 #include "warptape/core/checkpoint_logs.h"
 #include "warptape/core/factory.h"
 #include "warptape/core/graph/graph_capture.h"
-#include "warptape/core/half.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/random.h"
+#include "warptape/core/scalar_as.h"
 #include "warptape/core/slices.h"
 #include "warptape/core/thread_object.h"
 
@@ -57,34 +57,31 @@ void store(void* at, i64 i, T v) {
 }
 
 // Writes v as element i of a host array of dtype t.
-void store_as(void* at, DType t, i64 i, double f, i64 n) {
+void store_as(void* at, DType t, i64 i, Scalar v) {
+  const i64 n = detail::whole_of(t, v);
   switch (t) {
     case DType::f64:
-      return store<double>(at, i, f);
+      return store<double>(at, i, v.f);
     case DType::f32:
-      return store<float>(at, i, float(f));
+      return store<float>(at, i, float(detail::rounded_to(t, v)));
     case DType::f16:
-      return store<Half>(at, i, Half(float(f)));
+      return store<Half>(at, i, Half(float(detail::rounded_to(t, v))));
     case DType::bf16:
-      return store<BFloat16>(at, i, BFloat16(float(f)));
+      return store<BFloat16>(at, i, BFloat16(float(detail::rounded_to(t, v))));
     case DType::i64:
-      return store<i64>(at, i, n);
     case DType::u64:
-      return store<u64>(at, i, u64(n));
+      return store<i64>(at, i, n);
     case DType::i32:
-      return store<i32>(at, i, i32(n));
     case DType::u32:
-      return store<u32>(at, i, u32(n));
+      return store<i32>(at, i, i32(n));
     case DType::i16:
-      return store<i16>(at, i, i16(n));
     case DType::u16:
-      return store<u16>(at, i, u16(n));
+      return store<i16>(at, i, i16(n));
     case DType::i8:
-      return store<i8>(at, i, i8(n));
     case DType::u8:
-      return store<u8>(at, i, u8(n));
+      return store<i8>(at, i, i8(n));
     case DType::boolean:
-      return store<bool>(at, i, f != 0);
+      return store<bool>(at, i, v.f != 0);
     default:
       throw DtypeError(str("[factory] ", dtype_name(t), " is for storage only"));
   }
@@ -96,7 +93,8 @@ Tensor generate(const Shape& shape, DType t, const TensorOptions& o, Frame at, F
   return detail::made_on_cpu(shape, t, o, at, [&](void* to, i64 n) {
     for (i64 i = 0; i < n; ++i) {
       const Scalar v = value(i);
-      store_as(to, t, i, v.f, v.to_int());
+      detail::require_held("tensor", t, v, at);
+      store_as(to, t, i, v);
     }
   });
 }

@@ -1,5 +1,6 @@
 // Making tensors. Shapes throw ShapeError on negative sizes and overflow, OutOfMemory when there is
-// no room.
+// no room. A number that no element of the dtype can be (300 of u8, 1e9 of f16, NaN of integers)
+// throws DtypeError; fractions of integers are cut, and floats rounded once.
 #pragma once
 #include <initializer_list>
 #include <optional>
@@ -26,12 +27,14 @@ WT_API Tensor full(const Shape& shape, Scalar value, const TensorOptions& o = {}
 // Ones where row = column, else zeros: [n, n] and [n, m].
 WT_API Tensor eye(i64 n, const TensorOptions& o = {}, Frame at = Frame::here());
 WT_API Tensor eye(i64 n, i64 m, const TensorOptions& o = {}, Frame at = Frame::here());
-// begin, begin + step, ... below end. dtype unset: i64 when all three are integers.
+// begin, begin + step, ... below end. dtype unset: i64 when all three are integers, which are
+// counted as such, exactly.
 WT_API Tensor arange(Scalar begin, Scalar end, Scalar step = 1, const TensorOptions& o = {},
                      Frame at = Frame::here());
 WT_API Tensor arange(Scalar end, const TensorOptions& o = {}, Frame at = Frame::here());
-// n evenly spaced values, both ends included.
-WT_API Tensor linspace(double begin, double end, i64 n, const TensorOptions& o = {},
+// n evenly spaced values, both ends included. Between whole ends within 2^62 integers are exact,
+// cut towards zero.
+WT_API Tensor linspace(Scalar begin, Scalar end, i64 n, const TensorOptions& o = {},
                        Frame at = Frame::here());
 
 // Shape, dtype and device of `like`.

@@ -7,8 +7,8 @@ namespace wt {
 // out[i] = convert(in[i]), `in` broadcast to the shape of `out`.
 //
 // Any dtype to any dtype, storage-only ones included, any strides; out and in do not overlap unless
-// they are the same elements. Equal dtypes keep every bit. To a float: rounded to nearest even
-// (to 16 and 8 bits by way of f32), overflow gives inf (e4m3: NaN). Float to integer: towards zero,
+// they are the same elements. Equal dtypes keep every bit. To a float: rounded once to nearest
+// even, overflow gives inf (e4m3: NaN). Float to integer: towards zero,
 // clamped to the type's range, NaN gives 0. Integer to integer: modulo 2^bits. To bool: v != 0.
 struct CopyArgs {
   static constexpr int kSliceViews = 2;  // kernels/dispatch/run_slices.h

@@ -125,12 +125,13 @@ WT_FORMULA float power(float a, float b) { return ::powf(a, b); }
 WT_FORMULA float power(float a, float b) { return float_math::pow(a, b); }
 #endif
 WT_FORMULA double power(double a, double b) { return ::pow(a, b); }
+// Of the smaller exponential, which is finite.
 #if WT_FORMULAS_BY_LIBM
-WT_FORMULA float log1p_exp(float x) { return ::log1pf(::expf(x)); }
+WT_FORMULA float log1p_exp(float x) { return (x > 0 ? x : 0) + ::log1pf(::expf(-::fabsf(x))); }
 #else
 WT_FORMULA float log1p_exp(float x) { return float_math::log1p_exp(x); }
 #endif
-WT_FORMULA double log1p_exp(double x) { return ::log1p(::exp(x)); }
+WT_FORMULA double log1p_exp(double x) { return (x > 0 ? x : 0) + ::log1p(::exp(-::fabs(x))); }
 template <Floating T>
 WT_FORMULA T sigmoid(T x) {
   const T y = T(1) / (T(1) + exp(-x));

@@ -7,6 +7,7 @@ namespace wt {
 
 // Any dtype but the 8-bit floats. Reals are computed in f64 and rounded once; memory of integers
 // holds them cut towards zero, as modulo of its width what fits an i64 and the least i64 beyond.
+// `whole` takes first and step within 2^62, and less than 2^31 elements.
 struct SequenceArgs {
   View out{};  // contiguous; [n, m] for identity
   SequenceKind kind = SequenceKind::integers;

@@ -4,7 +4,9 @@
 
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
+#include "warptape/core/scalar_as.h"
 
 namespace wt {
 
@@ -12,32 +14,59 @@ using elementwise::kEntry;
 
 namespace {
 
-// One bound, an integer tensor's too: of the number with the tensor's name and line.
-Tensor one_bound(const In& x, Scalar bound, double other, i64 other_int, bool low) {
-  if (x.impl()) elementwise::convert(x, elementwise::dtype_with_number(dtype_of(x.impl()), bound));
-  const pw::Clamp f = low ? pw::Clamp{{}, bound.f, other, bound.i, other_int}
-                          : pw::Clamp{{}, other, bound.f, other_int, bound.i};
-  return elementwise::unary(kEntry<pw::Clamp>, x, f);
+// A bound beyond all values of an integer dtype is none, unless it is on the side where it would be
+// the result.
+void check_bound(const char* op, DType t, Scalar bound, bool low, Frame at) {
+  if (is_integral(t) && computes(t) && (low ? bound.f > 0 : bound.f < 0))
+    detail::require_held(op, t, bound, at);
 }
+
+// The bounds as elements of dtype t: at one of them x equals it.
+pw::Clamp bounds_in(DType t, Scalar lo, Scalar hi) {
+  if (computes(t)) lo = detail::compared(t, lo), hi = detail::compared(t, hi);
+  return {{}, lo.f, hi.f, lo.i, hi.i};
+}
+
 constexpr i64 kMost = std::numeric_limits<i64>::max();
 constexpr double kInf = std::numeric_limits<double>::infinity();
+constexpr Scalar unbounded(bool low) {
+  Scalar v(low ? -kInf : kInf);
+  v.i = low ? -kMost - 1 : kMost;
+  return v;
+}
+// One bound, an integer tensor's too: of the number with the tensor's name and line.
+Tensor one_bound(const In& x, Scalar bound, bool low) {
+  DType t{};
+  if (x.impl()) {
+    t = elementwise::dtype_with_number(dtype_of(x.impl()), bound);
+    check_bound("clamp", t, bound, low, x.frame());
+    elementwise::convert(x, t);
+  }
+  const Scalar other = unbounded(!low);
+  return elementwise::unary(kEntry<pw::Clamp>, x,
+                            low ? bounds_in(t, bound, other) : bounds_in(t, other, bound));
+}
 
 }  // namespace
 
 // --- with parameters ---
 
 Tensor clamp(const In& x, Scalar lo, Scalar hi) {
+  DType t{};
   if (x.impl()) {
-    const DType t = elementwise::dtype_with_number(dtype_of(x.impl()), lo);
-    elementwise::convert(x, elementwise::dtype_with_number(t, hi));
+    t = elementwise::dtype_with_number(dtype_of(x.impl()), lo);
+    t = elementwise::dtype_with_number(t, hi);
+    check_bound("clamp", t, lo, true, x.frame());
+    check_bound("clamp", t, hi, false, x.frame());
+    elementwise::convert(x, t);
   }
-  return elementwise::unary(kEntry<pw::Clamp>, x, pw::Clamp{{}, lo.f, hi.f, lo.i, hi.i});
+  return elementwise::unary(kEntry<pw::Clamp>, x, bounds_in(t, lo, hi));
 }
 
 Tensor clamp(const In& x, const ClampOptions& o) {
   if (o.min && o.max) return clamp(x, *o.min, *o.max);
-  if (o.min) return one_bound(x, *o.min, kInf, kMost, true);
-  if (o.max) return one_bound(x, *o.max, -kInf, -kMost - 1, false);
+  if (o.min) return one_bound(x, *o.min, true);
+  if (o.max) return one_bound(x, *o.max, false);
   throw UsageError(str("[clamp] needs a bound, min or max\n  at ", describe(x.frame())));
 }
 
@@ -151,7 +180,9 @@ Tensor& Tensor::clamp_(Scalar lo, Scalar hi, Frame at) & {
   if (t != dtype())
     throw DtypeError(str("[clamp_] the result would be ", dtype_name(t), ", the tensor is ",
                          wt::describe(*this), "\n  at ", describe(at)));
-  write_in_place(info::clamp_, *this, pw::Clamp{{}, lo.f, hi.f, lo.i, hi.i}, at);
+  check_bound("clamp_", t, lo, true, at);
+  check_bound("clamp_", t, hi, false, at);
+  write_in_place(info::clamp_, *this, bounds_in(t, lo, hi), at);
   return *this;
 }
 

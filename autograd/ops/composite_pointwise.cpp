@@ -1,8 +1,12 @@
 // Elementwise operators made of others. 16-bit floats are widened first: the parts are not rounded.
 #include "warptape/autograd/ops/composite_pointwise.h"
 
+#include <limits>
+#include <optional>
+
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/shape.h"
@@ -23,7 +27,9 @@ Tensor widened_operand(const CompositeScope& s, int i) {
   const Tensor x = s.operand(i);
   return has_16_bits(x.dtype()) ? to_dtype(x, f32) : x;
 }
-Tensor narrowed(const CompositeScope& s, Tensor y) {
+// To the operands' dtype, or to the one that a wider 0-d operand must not change.
+Tensor narrowed(const CompositeScope& s, Tensor y, std::optional<DType> beside) {
+  if (beside) return to_dtype(std::move(y), *beside);
   return has_16_bits(s.dtype()) ? to_dtype(std::move(y), s.dtype()) : y;
 }
 
@@ -44,10 +50,25 @@ Tensor computing(const Tensor& x) {
   if (computes(x.dtype())) return x;
   return x.to(is_floating(x.dtype()) ? f32 : DType::i64);
 }
-// Differences of integers are exact up to 2^53; 16 bits would round the tolerance.
-Tensor for_distance(const Tensor& x) {
+// 16 bits would round the tolerance.
+Tensor widened_float(const Tensor& x) {
   if (x.dtype() == f32 || x.dtype() == f64) return x;
   return x.to(is_floating(x.dtype()) ? f32 : f64);
+}
+// |x - y| of integers in f64, rounded after the subtraction and not before: as 64 bits, which hold
+// it modulo 2^64.
+Tensor distance_of_integers(const Tensor& x, const Tensor& y) {
+  const auto ordered = [](const Tensor& t) {
+    const Tensor whole = t.to(DType::i64);  // of u64 the bits
+    return t.dtype() == DType::u64 ? bitwise_xor(whole, std::numeric_limits<i64>::min()) : whole;
+  };
+  const Tensor a = ordered(x), b = ordered(y), apart = sub(maximum(a, b), minimum(a, b));
+  const Tensor wide = apart.to(f64);
+  return where(lt(apart, 0), wide + 0x1p64, wide);
+}
+Tensor distance_of(const Tensor& x, const Tensor& y) {
+  if (!is_floating(x.dtype())) return distance_of_integers(x, y);
+  return abs(widened_float(x) - widened_float(y));
 }
 
 }  // namespace
@@ -60,6 +81,8 @@ Tensor exp2(const In& x) {
 }
 
 Tensor xlogy(const In& a, const In& b) {
+  const In* const both[] = {&a, &b};
+  const std::optional<DType> beside = detail::widen_beside(info::xlogy, both, 2);
   CompositeScope s(info::xlogy, a, b, Types::promote);
   check_numbers(s);
   const Tensor x = widened_operand(s, 0), y = widened_operand(s, 1), values = y.detach();
@@ -67,21 +90,25 @@ Tensor xlogy(const In& a, const In& b) {
   // gradients are 0 there; where it is finite a's is the logarithm.
   const Tensor endless = logical_or(le(values, 0), eq(values, INFINITY));
   const Tensor zero = logical_and(eq(x.detach(), 0), endless);
-  return s.finish(narrowed(s, mul(x, log(where(zero, 1, y)))));
+  return s.finish(narrowed(s, mul(x, log(where(zero, 1, y))), beside));
 }
 
 Tensor addcmul(const In& x, const In& a, const In& b, const AddcOptions& options) {
+  const In* const all[] = {&x, &a, &b};
+  const std::optional<DType> beside = detail::widen_beside(info::addcmul, all, 3);
   CompositeScope s(info::addcmul, x, a, b, Types::promote);
   check_numbers(s);
   Tensor y = times_value(mul(widened_operand(s, 1), widened_operand(s, 2)), options.value);
-  return s.finish(narrowed(s, add(widened_operand(s, 0), std::move(y))));
+  return s.finish(narrowed(s, add(widened_operand(s, 0), std::move(y)), beside));
 }
 
 Tensor addcdiv(const In& x, const In& a, const In& b, const AddcOptions& options) {
+  const In* const all[] = {&x, &a, &b};
+  const std::optional<DType> beside = detail::widen_beside(info::addcdiv, all, 3);
   CompositeScope s(info::addcdiv, x, a, b, Types::promote);
   check_numbers(s);
   Tensor y = div(times_value(widened_operand(s, 1), options.value), widened_operand(s, 2));
-  return s.finish(narrowed(s, add(widened_operand(s, 0), std::move(y))));
+  return s.finish(narrowed(s, add(widened_operand(s, 0), std::move(y)), beside));
 }
 
 Tensor isclose(const In& a, const In& b, const IscloseOptions& o) {
@@ -91,7 +118,7 @@ Tensor isclose(const In& a, const In& b, const IscloseOptions& o) {
   broadcast_operands(s, shape_of(s.geometry(0)), shape_of(s.geometry(1)));
   const NoGrad no_grad;
   const Tensor p = s.operand(0), q = s.operand(1);
-  const Tensor x = for_distance(p), y = for_distance(q), distance = abs(x - y);
+  const Tensor x = widened_float(p), y = widened_float(q), distance = distance_of(p, q);
   // An infinite distance is within an infinite tolerance, which rtol makes of an infinite y.
   const Tensor near = logical_and(isfinite(distance), le(distance, abs(y) * o.rtol + o.atol));
   Tensor close = logical_or(near, eq(computing(p), computing(q)));

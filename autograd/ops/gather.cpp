@@ -7,6 +7,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/index.h"
 #include "warptape/autograd/ops/internal/bad_index.h"
+#include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/pointwise.h"
@@ -340,7 +341,7 @@ Shape masked_shape(const OpScope& s) {
 // 0 for bool, 1 for integers, 2 for floats.
 int category_of(DType t) { return is_floating(t) ? 2 : t == DType::boolean ? 0 : 1; }
 
-void check_holds(const OpScope& s, int category) {
+void check_category(const OpScope& s, int category) {
   if (category > category_of(s.dtype(0)))
     s.fail<DtypeError>(str(dtype_name(s.dtype(0)), " cannot hold the value"),
                        "x.to(...) of a wider dtype first");
@@ -355,13 +356,14 @@ Tensor masked_fill(const In& x, const In& mask, const Operand& value) {
     if (s.geometry(2).numel != 1 || s.geometry(2).ndim != 0)
       s.fail<ShapeError>(
           str("the value must be a number or a 0-d tensor, got ", shape_of(s.geometry(2))));
-    check_holds(s, category_of(s.dtype(2)));
+    check_category(s, category_of(s.dtype(2)));
     masked_shape(s);
     return s.finish(where(s.operand(1), to_dtype(s.operand(2), s.dtype(0)), s.operand(0)));
   }
   CompositeScope s(info::masked_fill, x, mask);
   check_mask(s);
-  check_holds(s, value.scalar().category());
+  check_category(s, value.scalar().category());
+  detail::check_holds(s, value.scalar());
   masked_shape(s);
   return s.finish(where(s.operand(1), value.scalar(), s.operand(0)));
 }

@@ -2,9 +2,12 @@
 // ops/activation.cpp, writing by index in ops/index_put.cpp.
 #include "warptape/autograd/ops/internal/in_place.h"
 
+#include "warptape/autograd/autocast.h"
 #include "warptape/autograd/op_list.h"
+#include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
+#include "warptape/core/scalar_as.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -46,11 +49,25 @@ Tensor readable(const Tensor& x, const Tensor& other, bool saved, Frame at) {
   return detail::readable_beside(x, other, at);
 }
 
+// By a 0-d tensor that x's 16 bits may not hold: as the operator that makes a new tensor does it.
+bool written_wide(const OpInfo& op, const elementwise::Entry& e, Tensor x, const Tensor& other,
+                  Frame at) {
+  const Operand self(x, at.file, at.line), from(other, at.file, at.line);
+  if (x.dtype() == other.dtype() || x.ndim() == 0 || other.ndim() > 0 || !is_half(x.dtype()))
+    return false;
+  const FrameScope frame(at);
+  const AutocastScope off(x.dtype(), false);
+  const Tensor y = elementwise::with_wide_number(e, self, from);
+  if (y.defined()) detail::assign(op, x, y, at);
+  return y.defined();
+}
+
 template <class F>
 void with_tensor(const OpInfo& op, const Tensor& x, const Tensor& other, Frame at) {
   constexpr const elementwise::Entry& e = elementwise::kEntry<F>;
   constexpr int kSaved = F::kNeeds0 | F::kNeeds1;
   if (mode.recomputation && detail::leaves_alone(x.impl())) return;
+  if (written_wide(op, e, x, other, at)) return;
   const In self(x, at.file, at.line);
   const Tensor source = readable(x, other, kSaved & kNeedsB, at);
   const In from(source, at.file, at.line);
@@ -141,9 +158,11 @@ Tensor& Tensor::fill_(Scalar value, Frame at) & {
   if (mode.recomputation && detail::leaves_alone(checked(at))) return *this;
   const In self(*this, at.file, at.line);
   OpScope s(info::fill_, self);
+  detail::check_holds(s, value);
   s.begin_in_place();
   s.record(fill_backward);
-  run(FillArgs{s.view(0), value.f, value.to_int()}, s.launch());
+  const DType t = s.dtype();
+  run(FillArgs{s.view(0), detail::rounded_to(t, value), detail::whole_of(t, value)}, s.launch());
   s.finish_in_place();
   return *this;
 }

@@ -100,13 +100,22 @@ Tensor rows_at(const Tensor& sorted, const Tensor& places) {
   return index_select(sorted, 0, to_dtype(places, DType::i64));
 }
 
-// q: 0-d or 1-d, of x's dtype or f32.
+// q (n - 1) for each q, in f64: f32 has no odd numbers beyond 2^24. While it resolves a sixteenth
+// of an element, a q that is f32 has its rank in f32: 0.1f is to be a tenth, where it is a whole
+// rank.
+Tensor ranks_of(const Tensor& q, i64 n) {
+  constexpr i64 kSixteenths = 1 << 20;
+  const Tensor rank = mul(reshape(to_dtype(q, DType::f64), {-1}), double(n - 1));
+  if (q.dtype() == DType::f64 || n > kSixteenths) return rank;
+  return to_dtype(to_dtype(rank, DType::f32), DType::f64);
+}
+
+// q: 0-d or 1-d, of any float.
 Tensor quantiles(CompositeScope& s, const Tensor& q, Dim axis, QuantileOptions options) {
   const Line l = line_of(s, axis);
   const DType t = l.x.dtype(), wide = item_size(t) == 2 ? DType::f32 : t;
   const Tensor sorted = to_dtype(transpose(sort(l.x, l.axis).values, 0, l.axis), wide);
-  const Tensor rank = mul(reshape(to_dtype(q, wide), {-1}), double(l.n - 1));
-  const Tensor low = floor(detach(rank));
+  const Tensor rank = ranks_of(q, l.n), low = floor(detach(rank));
   Tensor y;
   switch (options.interpolation) {
     case Interpolation::lower:
@@ -126,7 +135,7 @@ Tensor quantiles(CompositeScope& s, const Tensor& q, Dim axis, QuantileOptions o
       if (options.interpolation == Interpolation::midpoint)
         y = lerp(rows_at(sorted, low), high, 0.5);
       else
-        y = lerp(rows_at(sorted, low), high, reshape(sub(rank, low), along));
+        y = lerp(rows_at(sorted, low), high, reshape(to_dtype(sub(rank, low), wide), along));
     }
   }
   // A NaN is the last of its row.
@@ -203,8 +212,7 @@ Tensor quantile(const In& x, double q, Dim axis, QuantileOptions options) {
   CompositeScope s(info::quantile, x);
   detail::require_floating(s);
   if (!(q >= 0 && q <= 1)) s.fail<UsageError>(str("q must lie in [0, 1], got ", q));
-  const DType t = item_size(s.dtype()) == 2 ? DType::f32 : s.dtype();
-  return quantiles(s, full({}, q, {.dtype = t, .device = s.device()}), axis, options);
+  return quantiles(s, full({}, q, {.dtype = DType::f64, .device = s.device()}), axis, options);
 }
 Tensor quantile(const In& x, const In& q, Dim axis, QuantileOptions options) {
   CompositeScope s(info::quantile, x, q);

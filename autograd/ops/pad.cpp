@@ -6,9 +6,11 @@
 #include "warptape/autograd/composite_scope.h"
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/arrange.h"
+#include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/core/scalar_as.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {
@@ -65,13 +67,15 @@ void pad_backward(Backward& g) {
 void fill_border(const OpScope& s, const View& y, const Border& b, const Shape& inner,
                  Scalar value) {
   Window rest(y);
+  const double f = detail::rounded_to(y.dtype(), value);
+  const i64 whole = detail::whole_of(y.dtype(), value);
   for (int d = 0; d < inner.ndim(); ++d) {
     const i64 n = rest.geometry.shape[d], before = std::max<i64>(b.before[d], 0);
     for (const bool behind : {false, true}) {
       Window slab(rest.view());
       const i64 begin = behind ? before + inner[d] : 0;
       slab.narrow(d, begin, behind ? n - begin : before);
-      if (slab.geometry.numel > 0) run(FillArgs{slab.view(), value.f, value.to_int()}, s.launch());
+      if (slab.geometry.numel > 0) run(FillArgs{slab.view(), f, whole}, s.launch());
     }
     rest.narrow(d, before, inner[d]);
   }
@@ -80,6 +84,7 @@ void fill_border(const OpScope& s, const View& y, const Border& b, const Shape& 
 Tensor pad_constant(const In& x, std::span<const i64> pairs, Scalar value) {
   OpScope s(info::pad, x);
   const Border b = border_of(s, pairs);
+  detail::check_holds(s, value);
   Result y = result_ordered_like(s, 0, padded_shape(s, b));
   s.record(pad_backward);
   s.set_attribute(b);

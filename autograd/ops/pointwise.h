@@ -11,7 +11,12 @@
 namespace wt {
 
 // Operands broadcast. Types promote as in PyTorch: 0-d tensors and numbers change the dtype only
-// when their category (bool, integer, float) is higher. Integers wrap; bool + is or, bool * is and.
+// when their category (bool, integer, float) is higher. They are not cast to it before: beside f16
+// and bf16 the result is computed in f32, or f64 beside a 0-d f64, and rounded. Comparisons, and
+// what chooses (maximum, clamp, ...), take them as elements of the tensor's dtype: eq(x, 0.1) holds
+// for an f16 of 0.1. With integers any number is compared exactly; one that their dtype cannot hold
+// is refused (DtypeError) but in sums, products and bits, where it wraps.
+// Integers wrap; bool + is or, bool * is and.
 // The storage-only dtypes are refused (DtypeError). Also as a + b, a - b, a * b, a / b, -x. Of
 // integers abs, ceil, floor, neg, relu, round, sign, square, trunc and what has two operands give
 // integers, but for div, atan2 and logaddexp; these and the rest give the default dtype.

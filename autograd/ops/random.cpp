@@ -17,6 +17,7 @@
 #include "warptape/core/factory.h"
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/random.h"
+#include "warptape/core/scalar_as.h"
 #include "warptape/kernels/copy.h"
 #include "warptape/kernels/random_fill.h"
 #include "warptape/kernels/run.h"
@@ -109,6 +110,7 @@ Tensor randn_like(const Tensor& t, Frame at) { return randn(t.shape(at), options
 Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Frame at) {
   if (low >= high) throw UsageError(str("[randint] the range [", low, ", ", high, ") is empty"));
   const DType t = require_stored(o.dtype.value_or(DType::i64), "randint");
+  for (const i64 end : {low, high - 1}) detail::require_held("randint", t, end, at);
   const UserCall call;
   return call.drawn(
       call.made(shape, t, o, at, {.kind = RandomKind::integers, .least = low, .limit = high}));
@@ -117,6 +119,7 @@ Tensor randint(i64 low, i64 high, const Shape& shape, const TensorOptions& o, Fr
 Tensor randperm(i64 n, const TensorOptions& o, Frame at) {
   if (n < 0) throw ShapeError(str("[randperm] a negative size: ", n));
   const DType t = require_stored(o.dtype.value_or(DType::i64), "randperm");
+  if (n > 0) detail::require_held("randperm", t, n - 1, at);
   const UserCall call;
   TensorOptions made = o;
   made.dtype = t;

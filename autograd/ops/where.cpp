@@ -1,6 +1,7 @@
 // where and lerp: elementwise operators of three operands, of which some may be numbers.
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
+#include "warptape/core/scalar_as.h"
 
 namespace wt {
 
@@ -43,6 +44,9 @@ Tensor where_tensors(const In& c, const Operand& a, const Operand& b) {
     s.fail<DtypeError>(str("the condition must be bool, got ", dtype_name(s.dtype(0))),
                        "ne(condition, 0)");
   elementwise::check_domain(s, e);
+  const Scalar v = has.a ? b.scalar() : a.scalar();
+  if (n == 2 && is_integral(s.dtype(1)) && !detail::holds(s.dtype(1), v))
+    s.fail<DtypeError>(str(dtype_name(s.dtype(1)), " cannot hold ", detail::text_of(v)));
   Shape shape = elementwise::common_shape(s, s.geometry(0), s.geometry(1));
   if (n == 3) {
     Geometry g = s.geometry(0);
@@ -54,7 +58,7 @@ Tensor where_tensors(const In& c, const Operand& a, const Operand& b) {
   s.record(where_backward);
   s.set_attribute(has);
   const View views[] = {s.view(0), has.a ? s.view(1) : View{}, has.b ? s.view(n - 1) : View{}};
-  e.launch(y.view(), views, has.a ? b.scalar() : a.scalar(), nullptr, s.launch());
+  e.launch(y.view(), views, v, nullptr, s.launch());
   return s.finish(std::move(y));
 }
 
@@ -85,8 +89,10 @@ void lerp_backward(Backward& g) {
   };
   if (g.wants(0)) g.put_broadcast(0, times_weight(g.grad(), false));
   if (g.wants(1)) g.put_broadcast(1, times_weight(g.grad(), true));
-  if (weight.is_tensor && g.wants(2))
-    g.put_broadcast(2, mul(g.take_grad(), g.saved(1) - g.saved(0)));
+  if (!weight.is_tensor || !g.wants(2)) return;
+  // Equal ends are 0 apart, also where both are infinite.
+  const Tensor &a = g.saved(0), &b = g.saved(1);
+  g.put_broadcast(2, mul(g.take_grad(), where(eq(a, b), 0, b - a)));
 }
 
 }  // namespace

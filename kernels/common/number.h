@@ -2,6 +2,7 @@
 // threads have the same one, the branch costs less than a kernel for each.
 #pragma once
 #include "warptape/core/dtype.h"
+#include "warptape/core/narrow.h"
 #ifndef WT_DEVICE_NS
 #include "warptape/core/half.h"
 #endif
@@ -34,9 +35,9 @@ struct Numbers {
       case DType::f32:
         return put_as<float>(out, i, v);
       case DType::f16:
-        return put_as<F16>(out, i, float(v));
+        return put_as<F16>(out, i, detail::before_narrowing(v));
       case DType::bf16:
-        return put_as<BF16>(out, i, float(v));
+        return put_as<BF16>(out, i, detail::before_narrowing(v));
       case DType::boolean:
         return put_as<u8>(out, i, v != V(0));
       case DType::i64:

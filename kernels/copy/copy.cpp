@@ -6,6 +6,7 @@
 
 #include "warptape/core/float8.h"
 #include "warptape/core/half.h"
+#include "warptape/core/narrow.h"
 #include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/copy/copy_cpu.h"
 
@@ -81,13 +82,13 @@ void store_value(DType t, void* p, i64 i, long double v, bool from_float) {
     case DType::f32:
       return put(p, i, float(v));
     case DType::f16:
-      return put(p, i, Half(float(v)));
+      return put(p, i, Half(detail::float_to_odd(v)));
     case DType::bf16:
-      return put(p, i, BFloat16(float(v)));
+      return put(p, i, BFloat16(detail::float_to_odd(v)));
     case DType::f8_e4m3:
-      return put(p, i, detail::float_to_e4m3(float(v)));
+      return put(p, i, detail::float_to_e4m3(detail::float_to_odd(v)));
     case DType::f8_e5m2:
-      return put(p, i, detail::float_to_e5m2(float(v)));
+      return put(p, i, detail::float_to_e5m2(detail::float_to_odd(v)));
     case DType::boolean:
       return put(p, i, u8(v != 0));
     case DType::i8:

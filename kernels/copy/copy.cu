@@ -2,6 +2,7 @@
 #include "warptape/kernels/copy.h"
 
 #include "warptape/core/float8.h"
+#include "warptape/core/narrow.h"
 #include "warptape/kernels/copy/copy.cuh"
 
 namespace wt {
@@ -70,6 +71,11 @@ template <class T>
 __device__ __forceinline__ T as_float(const Carried& c) {
   return c.is_float ? T(c.f) : c.is_signed ? T(i64(c.i)) : T(c.i);
 }
+__device__ __forceinline__ float as_narrow(const Carried& c) {
+  return c.is_float    ? detail::before_narrowing(c.f)
+         : c.is_signed ? detail::before_narrowing(i64(c.i))
+                       : detail::before_narrowing(c.i);
+}
 // Towards zero, clamped to T; `over` is the first power of two beyond T.
 template <class T>
 __device__ __forceinline__ T as_integer(const Carried& c, double over) {
@@ -96,13 +102,13 @@ __device__ void store_any(DType t, void* p, i64 i, const Carried& c) {
     case DType::f32:
       return put(p, i, as_float<float>(c));
     case DType::f16:
-      return put(p, i, __half(as_float<float>(c)));
+      return put(p, i, __half(as_narrow(c)));
     case DType::bf16:
-      return put(p, i, __nv_bfloat16(as_float<float>(c)));
+      return put(p, i, __nv_bfloat16(as_narrow(c)));
     case DType::f8_e4m3:
-      return put(p, i, detail::float_to_e4m3(as_float<float>(c)));
+      return put(p, i, detail::float_to_e4m3(as_narrow(c)));
     case DType::f8_e5m2:
-      return put(p, i, detail::float_to_e5m2(as_float<float>(c)));
+      return put(p, i, detail::float_to_e5m2(as_narrow(c)));
     case DType::i64:
       return put(p, i, as_integer<i64>(c, 0x1p63));
     case DType::i32:

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "warptape/core/half.h"
+#include "warptape/core/narrow.h"
 #include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/copy/copy_rows_cpu.h"
 #include "warptape/kernels/cpu/half_rows.h"
@@ -74,7 +75,7 @@ WT_HOT To convert(From value) {
   if constexpr (std::is_same_v<To, Bool>) {
     return Bool{u8(v != 0)};
   } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
-    return To(float(v));
+    return To(detail::before_narrowing(v));
   } else if constexpr (kFloating<From> && !kFloating<To>) {
     using Limits = std::numeric_limits<To>;
     const double d = double(v);  // 2^63 is the first value beyond i64; the other limits are exact

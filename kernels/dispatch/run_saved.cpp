@@ -62,12 +62,16 @@ static void saved_fields(FillArgs& a, LaunchFields& f) { f(a.f, a.i); }
 static const char* saved_operands_wrong(const FillArgs& a) { return a.out ? nullptr : kShapes; }
 
 static void saved_fields(SequenceArgs& a, LaunchFields& f) {
-  f.choice(a.kind, int(SequenceKind::identity) + 1);
+  f.choice(a.kind, int(SequenceKind::whole) + 1);
   f(a.first, a.step, a.begin, a.end, a.stride);
 }
 static const char* saved_operands_wrong(const SequenceArgs& a) {
   const bool square = a.out && a.out.ndim() == 2 && a.out.size(0) == a.out.size(1);
-  return a.out && a.out.dense() && (square || a.kind != SequenceKind::identity) ? nullptr : kShapes;
+  if (!a.out || !a.out.dense() || (!square && a.kind == SequenceKind::identity)) return kShapes;
+  constexpr i64 kMost = i64{1} << 62;
+  const auto fits = [](i64 v) { return -kMost < v && v < kMost; };
+  const bool whole = fits(a.first) && fits(a.step) && a.out.numel() < i64{1} << 31;
+  return whole || a.kind != SequenceKind::whole ? nullptr : "a sequence of integers is too long";
 }
 
 static void saved_fields(SoftmaxForwardArgs& a, LaunchFields& f) { f(a.axis, a.log); }

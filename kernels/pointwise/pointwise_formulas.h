@@ -339,13 +339,18 @@ struct Where : Kind<Domain::any, Derivative::linear, Autocast::promote> {
   }
 };
 
-// a + w (b - a), from the nearer end, so that w = 0 and w = 1 give a and b.
+// a + w (b - a), from the nearer end, so that w = 0 and w = 1 give a and b. An infinite end is the
+// result unless w is at the other one, or that one is the other infinity; ends that are further
+// apart than the largest number are weighted one by one.
 struct Lerp : Kind<Domain::floating, Derivative::smooth, Autocast::promote> {
   static constexpr int kArity = 3;
   static constexpr bool kFused = false;
   template <class T>
   WT_FORMULA static T value(T a, T b, T w) {
-    return abs(w) < T(0.5) ? a + w * (b - a) : b - (b - a) * (T(1) - w);
+    const T d = b - a, rest = T(1) - w;
+    const T near = abs(w) < T(0.5) ? a + w * d : b - d * rest;
+    const T far = w == T(0) ? a : rest == T(0) ? b : a * rest + b * w;
+    return is_infinite(d) ? far : d != d && a == b && w == w ? a : near;
   }
 };
 

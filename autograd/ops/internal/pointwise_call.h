@@ -23,6 +23,8 @@ struct Entry {
   OpInfo info;
   pw::Domain domain;
   bool predicate;
+  bool compares;  // a number beside a tensor is first rounded to the tensor's dtype
+  bool wraps;     // modulo 2^bits of integers, so that bits of a number beyond them mean nothing
   int needs[2];
   LaunchFn launch;
   BackwardFn backward;
@@ -45,6 +47,16 @@ void binary_backward(Backward& g);
 template <class F, int kNumber>
 void number_backward(Backward& g);
 
+template <class F, class... Of>
+constexpr bool kIsOneOf = (std::is_same_v<F, Of> || ...);
+// What says how two values compare, or gives one of them.
+template <class F>
+constexpr bool kCompares = kIsOneOf<F, pw::Eq, pw::Ne, pw::Lt, pw::Le, pw::Gt, pw::Ge, pw::Maximum,
+                                    pw::Minimum, pw::ClampMin, pw::ClampMax>;
+template <class F>
+constexpr bool kWraps =
+    kIsOneOf<F, pw::Add, pw::Sub, pw::Mul, pw::BitwiseAnd, pw::BitwiseOr, pw::BitwiseXor>;
+
 template <class F>
 constexpr Entry entry_of() {
   Entry e{{.name = ContractTable<PointwiseArgs<F>>::kName,
@@ -53,6 +65,8 @@ constexpr Entry entry_of() {
            .sign_of_output = F::kSignOfOutput},
           F::kDomain,
           F::kPredicate,
+          kCompares<F>,
+          kWraps<F>,
           {F::kNeeds0, F::kNeeds1},
           launch_entry<F>,
           nullptr,
@@ -254,7 +268,9 @@ void number_backward(Backward& g) {
     else
       g.put(0, chain<F, I>(std::move(gy), v, x, y));
   } else if (g.recording()) {
-    const Tensor number = full({}, v, {.dtype = gy.dtype(), .device = gy.device()});
+    // 16 bits may not hold it; a 0-d tensor changes no dtype.
+    const DType t = is_half(gy.dtype()) ? DType::f32 : gy.dtype();
+    const Tensor number = full({}, v, {.dtype = t, .device = gy.device()});
     g.put(0, chain<F, I>(std::move(gy), I == 0 ? x : number, I == 0 ? number : x, y));
   } else {
     g.put(0, fused_binary<F, I>(std::move(gy), I == 0 ? &x : nullptr, I == 0 ? nullptr : &x, y, v));
@@ -303,11 +319,17 @@ constexpr OpSaving saving_of_entry(const OpInfo& info = kEntry<F>.info) {
 
 // tensor op number, number op tensor
 Tensor with_number(const Entry& e, const Operand& a, const Operand& b);
+// A 0-d tensor that the other operand's dtype may not hold, computed in a wider one. Undefined:
+// there is none.
+WT_COLD Tensor with_wide_number(const Entry& e, const Operand& a, const Operand& b);
 
 template <class L>
 WT_HOT Tensor binary_inline(const Entry& e, L launch, const Operand& a, const Operand& b) {
-  if (a.is_scalar() || b.is_scalar()) [[unlikely]]
-    return with_number(e, a, b);
+  const TensorImpl *p = a.impl(), *q = b.impl();  // null: a number too
+  if (!p || !q || p->key != q->key) [[unlikely]] {
+    if (a.is_scalar() || b.is_scalar()) return with_number(e, a, b);
+    if (Tensor y = with_wide_number(e, a, b); y.defined()) return y;
+  }
   if (e.domain == pw::Domain::floating && a.impl() && b.impl() &&
       !is_floating(dtype_of(a.impl())) && !is_floating(dtype_of(b.impl())) &&
       promotes(dtype_of(a.impl()), dtype_of(b.impl()))) {

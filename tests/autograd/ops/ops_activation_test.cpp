@@ -117,3 +117,17 @@ TEST_CASE("dropout_: the draw of dropout, and of the next call") {
   c.dropout_(0.5, false);
   CHECK(to_doubles(c) == to_doubles(x));
 }
+
+TEST_CASE("softplus: finite wherever x is, however far the threshold") {
+  for (const Device d : wt_test::kernel_devices())
+    for (const DType t : {f64, f32, f16, bf16})
+      for (const double x : {-1000.0, -20.0, 0.0, 20.0, 1000.0}) {
+        INFO(dtype_name(t) << " " << x);
+        const Tensor in = full({17}, x, {.dtype = t, .device = d}).set_requires_grad();
+        const Tensor y = softplus(in, 5, 1e5);
+        const double right = x == 0 ? std::log(2.0) / 5 : x > 0 ? x : std::exp(5 * x) / 5;
+        CHECK(std::abs(y.to_vector<double>()[0] - right) <= 4e-3 * right + 1e-40);
+        const double slope = grad(sum(y), in).to_vector<double>()[16];
+        CHECK(std::abs(slope - (x == 0 ? 0.5 : x > 0 ? 1 : 0)) < 1e-40);
+      }
+}

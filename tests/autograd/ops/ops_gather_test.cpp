@@ -206,6 +206,14 @@ TEST_CASE("masks: values of a wider kind are refused, NaN stays outside of the g
   CHECK(masked_fill(ones({2}, {.dtype = f16}), tensor({true, false}), tensor(7.0)).dtype() == f16);
   CHECK(masked_fill(ones({2}, {.dtype = DType::i32}), tensor({true, false}), true).dtype() ==
         DType::i32);
+  // What would be infinite or wrap is refused; infinities are what was meant.
+  const Tensor mask = tensor({true, false});
+  CHECK(mentions(message_of([&] { (void)masked_fill(ones({2}, {.dtype = f16}), mask, -1e9); }),
+                 "[masked_fill] f16 cannot hold -1e+09"));
+  CHECK_THROWS_AS(masked_fill(ones({2}, {.dtype = DType::u8}), mask, 300), DtypeError);
+  CHECK_THROWS_AS(ones({2}, {.dtype = DType::i32}).masked_fill(mask, i64{1} << 31), DtypeError);
+  CHECK(values(masked_fill(ones({2}, {.dtype = f16}), mask, -INFINITY)) == Values{-INFINITY, 1});
+  CHECK(values(masked_fill(ones({2}, {.dtype = bf16}), mask, -1e9))[0] < -0.99e9);
   CHECK(values(nonzero(tensor({{0.0, NAN}, {-0.0, 1.0}}))) == Values{0, 1, 1, 1});
   CHECK(nonzero(zeros({3, 2})).shape() == Shape{0, 2});
   CHECK(nonzero(ones({})).shape() == Shape{1, 0});

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "warptape/autograd/grads.h"
+#include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/scatter_reduce.h"
 #include "warptape/core/device.h"
@@ -112,4 +113,34 @@ TEST_CASE("scatter_reduce: NaN wins, zeros have the other factors' gradient", "[
   const Tensor alone =
       scatter_reduce(y, 0, tensor(Places{0, 0, 0}), many, amax, {.include_self = false});
   CHECK(grad(alone.sum(), many).to_vector<double>() == Values{0.5, 0, 0.5});
+}
+
+TEST_CASE("quantile: infinities that nothing is interpolated with, and their gradients",
+          "[autograd]") {
+  const std::vector<Interpolation> all{Interpolation::linear, Interpolation::midpoint,
+                                       Interpolation::lower, Interpolation::higher,
+                                       Interpolation::nearest};
+  for (const Device d : wt_test::kernel_devices())
+    for (const DType t : {f64, f32, DType::f16, DType::bf16})
+      for (const Interpolation i : all) {
+        const QuantileOptions o{.interpolation = i};
+        CHECK(value(quantile(tensor({kInf, 5.0, 4.0}).to(t).to(d), 1.0, 0, o)) == kInf);
+        CHECK(value(quantile(tensor({-kInf, -kInf, 3.0, 4.0, 5.0}).to(t).to(d), 0, 0, o)) == -kInf);
+        CHECK(value(quantile(tensor({-kInf, -kInf, 3.0}).to(t).to(d), 0.25, 0, o)) == -kInf);
+        CHECK(value(quantile(tensor({-kInf, 3.0, kInf}).to(t).to(d), 0.5, 0, o)) == 3);
+      }
+  const Tensor x = leaf(tensor({kInf, 5.0, kInf, 4.0})), q = leaf(tensor({1.0, 0.875}));
+  CHECK(value(quantile(x, 0.5, 0)) == kInf);  // half-way from 5
+  const std::vector<Tensor> g = grads(quantile(x, q, 0).select(0, 0), {x, q});
+  CHECK(g[0].to_vector<double>() == Values{0, 0, 1, 0});
+  CHECK(g[1].to_vector<double>() == Values{0, 0});
+  CHECK(sum(grad(sum(quantile(x, q, 0)), x)).item() == 2);
+}
+
+TEST_CASE("quantile: ranks of long rows keep their fractions", "[autograd]") {
+  // Zeros, and ones from place k + 1 on: the value is the fraction of a rank between k and k + 1.
+  const i64 n = 300001, k = 209999;
+  const Tensor x = gt(arange(n), k).to(f32);
+  CHECK(std::abs(quantile(x, 0.69999877, 0).item() - (0.69999877 * double(n - 1) - double(k))) <
+        1e-6);
 }

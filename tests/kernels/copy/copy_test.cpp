@@ -36,62 +36,17 @@ std::vector<u8> bytes_of(const Tensor& t) {
 
 // Values that are hard for somebody: limits, halves, beyond the ranges, NaN and infinities.
 std::vector<double> hard_values() {
-  std::vector<double> v = {0,
-                           -0.0,
-                           1,
-                           -1,
-                           0.5,
-                           -0.5,
-                           1.5,
-                           2.5,
-                           127,
-                           128,
-                           -128,
-                           -129,
-                           255,
-                           256,
-                           32767,
-                           32768,
-                           -32768,
-                           65504,
-                           65520,
-                           65519,
-                           65535,
-                           65536,
-                           448,
-                           464,
-                           465,
-                           480,
-                           57344,
-                           61439,
-                           61440,
-                           1e-3,
-                           1e-8,
-                           6e-8,
-                           3e-8,
-                           0.0019,
-                           0.00098,
-                           1.0e10,
-                           -1.0e10,
-                           2147483647.0,
-                           2147483648.0,
-                           -2147483648.0,
-                           4294967295.0,
-                           4294967296.0,
-                           9.3e18,
-                           -9.3e18,
-                           1.9e19,
-                           1e30,
-                           1e300,
-                           -1e300,
-                           0.1,
-                           1.0 / 3,
-                           100.7,
-                           -100.7,
-                           16777217.0,
-                           NAN,
-                           INFINITY,
-                           -INFINITY};
+  std::vector<double> v = {
+      0, -0.0, 1, -1, 0.5, -0.5, 1.5, 2.5, 127, 128, -128, -129, 255, 256, 32767, 32768, -32768,
+      65504, 65520, 65519, 65535, 65536, 448, 464, 465, 480, 57344, 61439, 61440, 1e-3, 1e-8, 6e-8,
+      3e-8, 0.0019, 0.00098, 1.0e10, -1.0e10, 2147483647.0, 2147483648.0, -2147483648.0,
+      4294967295.0, 4294967296.0, 9.3e18, -9.3e18, 1.9e19, 1e30, 1e300, -1e300, 0.1, 1.0 / 3, 100.7,
+      -100.7, 16777217.0,
+      // Beside the middle of two 16- or 8-bit floats, by less than f32 sees.
+      1 + 0x1p-11 + 0x1p-40, -1 - 0x1p-11 - 0x1p-40, 1 + 3 * 0x1p-11 - 0x1p-40, 0x1p-25 + 0x1p-70,
+      65520 - 0x1p-30, 1 + 0x1p-8 + 0x1p-40, 1 + 3 * 0x1p-8 - 0x1p-40, 0x1p-134 + 0x1p-180,
+      0x1.ffp127 - 0x1p80, 1 + 0x1p-4 + 0x1p-40, 0x1p-10 + 0x1p-50, 464 + 0x1p-40,
+      1 + 0x1p-3 + 0x1p-40, 0x1p-17 + 0x1p-60, 61440 - 0x1p-30, NAN, INFINITY, -INFINITY};
   return v;
 }
 
@@ -151,29 +106,36 @@ template <class F>
 F real_of(const Exact& n) {
   return !n.integer ? F(n.f) : n.negative ? F(i64(n.bits)) : F(n.bits);
 }
+// The nearest number of so many binary digits, the last one of which is worth 2^least or more; of
+// two the even one. Beyond `most`: `beyond`.
+float nearest(long double v, int digits, int least, float most, float beyond) {
+  if (v == 0 || v != v) return float(v);
+  int exponent = 0;
+  (void)std::frexp(v, &exponent);
+  const int step = std::max(exponent - digits, least);
+  const float r = float(std::ldexp(std::nearbyint(std::ldexp(v, -step)), step));
+  return std::abs(r) <= most ? r : v < 0 ? -beyond : beyond;
+}
+
 // Element `i` of `p`, of dtype t, is the conversion of n.
 bool holds(DType t, const void* p, size_t i, const Exact& n) {
   const auto same = [](auto got, auto right) {
     return got == right ? std::signbit(got) == std::signbit(right) : got != got && right != right;
   };
-  const float f = real_of<float>(n);
+  const auto v = real_of<long double>(n);
   switch (t) {
     case DType::f64:
       return same(at<double>(p, i), real_of<double>(n));
     case DType::f32:
-      return same(at<float>(p, i), f);
+      return same(at<float>(p, i), real_of<float>(n));
     case DType::f16:
-      return same(float(at<Half>(p, i)), float(Half(f)));
+      return same(float(at<Half>(p, i)), nearest(v, 11, -24, 65504, INFINITY));
     case DType::bf16:
-      return same(float(at<BFloat16>(p, i)), float(BFloat16(f)));
-    case DType::f8_e4m3: {
-      const float got = detail::e4m3_to_float(at<u8>(p, i));
-      return same(got, detail::e4m3_to_float(detail::float_to_e4m3(f)));
-    }
-    case DType::f8_e5m2: {
-      const float got = detail::e5m2_to_float(at<u8>(p, i));
-      return same(got, detail::e5m2_to_float(detail::float_to_e5m2(f)));
-    }
+      return same(float(at<BFloat16>(p, i)), nearest(v, 8, -133, 0x1.fep127f, INFINITY));
+    case DType::f8_e4m3:
+      return same(detail::e4m3_to_float(at<u8>(p, i)), nearest(v, 4, -9, 448, NAN));
+    case DType::f8_e5m2:
+      return same(detail::e5m2_to_float(at<u8>(p, i)), nearest(v, 3, -16, 57344, INFINITY));
     case DType::boolean:
       return at<u8>(p, i) == (n.integer ? n.bits != 0 : n.f != 0);
     default:
@@ -216,6 +178,8 @@ std::vector<u8> hard_elements(DType t, size_t count) {
       if (t == DType::f16) bits = Half(float(v)).bits;
       if (t == DType::bf16) bits = BFloat16(float(v)).bits;
     }
+    // One more than the middle of two bfloat16: as f32 it is the middle.
+    if (i < 8 && !is_floating(t)) bits = (u64(257 + 4 * i) << 16) + 1;
     if (t == DType::boolean) bits &= 1;
     std::memcpy(bytes.data() + i * size, &bits, size);
   }
@@ -298,7 +262,8 @@ TEST_CASE("copy: any strides and broadcast sources, every variant and width", "[
         const std::vector<double> in = sources[k].expand(shape).to_vector<double>();
         REQUIRE(got.size() == in.size());
         for (size_t i = 0; i < in.size(); ++i) {
-          const double right = to == DType::f32 ? double(float(in[i])) : float(Half(float(in[i])));
+          const double right =
+              to == DType::f32 ? double(float(in[i])) : nearest(in[i], 11, -24, 65504, INFINITY);
           const bool same = got[i] == right || (got[i] != got[i] && right != right);
           CHECK(same);
         }

@@ -48,7 +48,8 @@ TEST_CASE("sequences: the same bits by every variant", "[kernels][factories]") {
       {"integers that wrap", {.kind = K::integers, .first = INT64_MAX - 3, .step = INT64_MAX}},
       {"reals", {.kind = K::reals, .begin = 0.1, .stride = 1.0 / 3}},
       {"reals beyond i64", {.kind = K::reals, .begin = -2e19, .stride = 1e18}},
-      {"between", {.kind = K::between, .begin = -1, .end = 2, .stride = 3.0 / 1028}}};
+      {"between", {.kind = K::between, .begin = -1, .end = 2, .stride = 3.0 / 1028}},
+      {"whole", {.kind = K::whole, .first = -7, .step = i64{1} << 61}}};
   std::set<std::string> ran;
   for (const auto& k : kinds)
     for (const std::vector<DType>& dtypes : {kFloating, kWhole})
