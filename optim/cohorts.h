@@ -31,6 +31,7 @@ class Cohorts {
   static Cohorts of_counts(const Arenas& arenas, const std::vector<std::vector<StepCount>>& counts,
                            const std::vector<StepCount>& all);
 
+  bool none() const { return !table_.defined(); }
   bool same_table(const Cohorts& o) const { return table_.same_as(o.table_); }
   Cohort* table() const;
   // The cohorts that a range of steps() lies in.

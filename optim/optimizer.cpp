@@ -210,8 +210,10 @@ u64 Optimizer::generation() const { return arenas_->generation() + layouts_; }
 bool Optimizer::needs_cohorts() const { return !memory_->cohorts.fit(*arenas_); }
 
 // Counts a step of a group: of what all have in common, and of the parameters that took part.
-void Optimizer::count_group(i64 group, StepAdvanceArgs args) {
+void Optimizer::count_group(i64 group, StepAdvanceArgs& args) {
   const Memory& m = *memory_;
+  if (m.cohorts.none()) [[likely]]
+    return wt::run(args, m.launch());
   m.cohorts.attach(args, group);
   const std::vector<CohortRange> stepped = m.cohorts.stepped(*arenas_, group);
   size_t done = 0;
@@ -237,9 +239,11 @@ void Optimizer::apply(const double* grad_factor, const StepFlags& flags, StepBlo
     gather_parameters();
   if (arenas_->has_average()) update_average(flags);
   // Group 0 writes the record and counts the dropout calls.
-  for (size_t g = 0; g < m.host.size(); ++g)
-    count_group(i64(g), {m.on_device(g), g == 0 ? record : nullptr, true, flags, dropout_calls,
-                         g == 0 ? scaler : nullptr});
+  for (size_t g = 0; g < m.host.size(); ++g) {
+    StepAdvanceArgs args{m.on_device(g), g == 0 ? record : nullptr, true, flags,
+                         dropout_calls,  g == 0 ? scaler : nullptr};
+    count_group(i64(g), args);
+  }
   if (!wt::detail::recording_graph()) count_step();
 }
 

@@ -254,7 +254,7 @@ class WT_API Optimizer {
   std::vector<nn::NamedTensor> state_over(const States& elsewhere) const;
   void update_average(const StepFlags& flags);
   void follow_cohorts();
-  void count_group(i64 group, StepAdvanceArgs args);
+  void count_group(i64 group, StepAdvanceArgs& args);
   std::vector<nn::NamedTensor> count_state() const;
 
   Owned<const Kind> kind_;
