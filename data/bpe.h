@@ -55,9 +55,9 @@ class WT_API BpeTokenizer {
   // What save() wrote. Throws DataError with path, byte and line: strict, nothing may follow.
   static BpeTokenizer load(const std::string& path, const ParseLimits& limits = {});
   // GPT-2's merges.txt and vocab.json (encoder.json). Tokens that no merge makes are specials, and
-  // several pairs may make one token. A vocabulary may lack some of the 256 bytes, as the tokenizers
-  // library trains it without initial_alphabet: encode() throws where it meets one. Throws DataError
-  // as load() does, and for a pair that is there twice.
+  // several pairs may make one token. A vocabulary may lack some of the 256 bytes, as the
+  // tokenizers library trains it without initial_alphabet: encode() throws where it meets one.
+  // Throws DataError as load() does, and for a pair that is there twice.
   static BpeTokenizer load_gpt2(const std::string& merges, const std::string& vocab,
                                 const ParseLimits& limits = {});
   // A text file, written whole or not at all. Throws CheckpointError.
