@@ -20,7 +20,8 @@ ops: --json
 bench overhead: --calls 1 --json
 bench loader: --data FOLDER --json
 '
-pages=$(sed -nE 's/^    (wt [^#]*).*/\1/p' "$root"/{README,docs/wt,docs/memory}.md)
+pages=$(sed -nE 's/^    (wt [^#]*).*/\1/p' "$root"/{README,docs/wt,docs/memory}.md
+  sed -n 's/^"$wt" /wt /p' "$root/tests/docs/commands_test.sh")
 
 # commands PREFIX...: the leaves below it.
 commands() {
