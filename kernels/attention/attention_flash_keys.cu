@@ -7,8 +7,10 @@ inline namespace WT_DEVICE_NS {
 namespace {
 
 // OfValues: gv, which needs no values; else gk.
+// Blocks a processor: of so many nvcc does not spill.
 template <class T, int W, bool OfValues>
-__global__ void __launch_bounds__(kAttentionThreads) attention_keys_flash(AttentionBackward<T> a) {
+__global__ void __launch_bounds__(kAttentionThreads, OfValues ? 3 : 2)
+    attention_keys_flash(AttentionBackward<T> a) {
   constexpr int L = kLanes<W>, kKeys = kAttentionThreads / L, kMine = kStep / L;
   WT_SHARED(VectorTile<W>, q_tile, );
   WT_SHARED(VectorTile<W>, g_tile, );
