@@ -34,7 +34,7 @@ WT_API Tensor index_add(const In& x, i64 axis, const In& index, const In& source
 // x where mask (bool) is false, `value` (a number or a 0-d tensor) where it is true; both
 // broadcast. The result has x's dtype. Throws DtypeError for a mask that is not bool and for a
 // value that x's dtype cannot hold: a float for integers, or a number that would wrap or become
-// infinite (-1e9 of f16; -INFINITY is what masks mean). ShapeError for a value of more than one
+// infinite (-1e9 of f16; -INFINITY is what masks mean); ShapeError for a value of more than one
 // element.
 WT_API Tensor masked_fill(const In& x, const In& mask, const Operand& value);
 // The elements of x where mask (bool) is true, in logical order: 1-d. Both broadcast. Their number

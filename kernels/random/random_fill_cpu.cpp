@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "warptape/core/narrow.h"
 #include "warptape/kernels/common/normal_math.h"
 #include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/isa.h"
@@ -129,7 +130,7 @@ constexpr bool kHalf = std::is_same_v<S, Half> || std::is_same_v<S, BFloat16>;
 template <class S, class V>
 WT_HOT S stored(V v) {
   if constexpr (kHalf<S>)
-    return S(float(v));
+    return S(detail::before_narrowing(v));
   else
     return S(v);
 }
@@ -175,7 +176,7 @@ WT_HOT void store(void* to, i64 at, const V* values, i64 n) {
   S out[kBatch];
   if constexpr (kHalf<S>) {
     float row[kBatch];
-    for (int i = 0; i < kBatch; ++i) row[i] = stored<float>(values[i]);
+    for (int i = 0; i < kBatch; ++i) row[i] = detail::before_narrowing(values[i]);
     detail::convert_row(out, row, kBatch);
   } else {
     for (int i = 0; i < kBatch; ++i) out[i] = stored<S>(values[i]);

@@ -268,10 +268,11 @@ void number_backward(Backward& g) {
     else
       g.put(0, chain<F, I>(std::move(gy), v, x, y));
   } else if (g.recording()) {
-    // 16 bits may not hold it; a 0-d tensor changes no dtype.
-    const DType t = is_half(gy.dtype()) ? DType::f32 : gy.dtype();
-    const Tensor number = full({}, v, {.dtype = t, .device = gy.device()});
-    g.put(0, chain<F, I>(std::move(gy), I == 0 ? x : number, I == 0 ? number : x, y));
+    const DType t = gy.dtype();  // 16 bits may not hold the number
+    const Tensor number =
+        full({}, v, {.dtype = is_half(t) ? DType::f32 : t, .device = gy.device()});
+    Tensor gx = chain<F, I>(std::move(gy), I == 0 ? x : number, I == 0 ? number : x, y);
+    g.put(0, to_dtype(std::move(gx), t));
   } else {
     g.put(0, fused_binary<F, I>(std::move(gy), I == 0 ? &x : nullptr, I == 0 ? nullptr : &x, y, v));
   }

@@ -30,6 +30,10 @@ struct Unary {
 double absolute(double x) { return std::fabs(x); }
 
 // --- one line an operator ---
+double softsign_of(double x) {
+  return std::isinf(x) ? std::copysign(1, x) : x / (1 + std::fabs(x));
+}
+
 const std::map<std::string, Unary> kUnary{
     {"acos", {[](double x) { return std::acos(x); }, -0.9, 0.9}},
     {"acosh", {[](double x) { return std::acosh(x); }, 1.2, 4}},
@@ -40,7 +44,7 @@ const std::map<std::string, Unary> kUnary{
     {"cosh", {[](double x) { return std::cosh(x); }, -3, 3}},
     {"log10", {[](double x) { return std::log10(x); }, 0.1, 5}},
     {"log2", {[](double x) { return std::log2(x); }, 0.1, 5}},
-    {"softsign", {[](double x) { return x / (1 + std::fabs(x)); }, -3, 3, 4, nullptr, {0}}},
+    {"softsign", {softsign_of, -3, 3, 4, nullptr, {0}}},
     {"bitwise_not", {[](double x) { return double(~i64(x)); }, -20, 20, 4, nullptr, {}, false}},
     {"abs", {[](double x) { return std::fabs(x); }, -2, 2, 4, nullptr, {0}}},
     {"cos", {[](double x) { return std::cos(x); }, -3, 3, 4, nullptr, {}, false}},
@@ -237,6 +241,7 @@ void add_unary(std::vector<OpCase>& rows, OpCase c, Tensor (*op)(const In&), boo
   }
   for (size_t i : {size_t(0), size_t(1), c.samples.size() - 1})
     c.samples[i].torch = torch_name(c.name);
+  if (c.name == "softsign") c.samples.back().torch = "";  // PyTorch's of infinity is NaN
   c.errors = {undefined_operand(c.name, apply_first(op)),
               storage_dtype(c.name, "i16 is for storage only", apply_first(op))};
   if (of_integers(c)) c.errors.push_back(no_floats(c, apply_first(op)));
