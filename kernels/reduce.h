@@ -261,11 +261,15 @@ struct Norm : Kind<Output::same, false> {
       s.usual += size;
       return;
     }
-    const bool large = size > S::kLarge, small = size < C(1) / S::kLarge;
-    const C t = size * (large ? C(1) / S::kUnit : small ? S::kUnit : C(1)), square = t * t;
-    s.large += large ? square : C(0);
-    s.small += small ? square : C(0);
-    s.usual += large || small ? C(0) : square;  // NaN is here
+    if (size <= S::kLarge && size >= C(1) / S::kLarge) {  // nearly always
+      s.usual += size * size;
+    } else if (size > S::kLarge) {
+      s.large += (size / S::kUnit) * (size / S::kUnit);
+    } else if (size < C(1) / S::kLarge) {
+      s.small += (size * S::kUnit) * (size * S::kUnit);
+    } else {
+      s.usual += size;  // NaN
+    }
   }
   template <class C>
   WT_FORMULA static SquareSums<C> merge(SquareSums<C> a, SquareSums<C> b) {
