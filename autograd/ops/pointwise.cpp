@@ -133,7 +133,11 @@ static std::optional<DType> widen_integers(const Entry& e, const In& a, const In
 
 Tensor with_wide_number(const Entry& e, const Operand& a, const Operand& b) {
   const In* const both[] = {&a, &b};
-  if (!a.impl() || !b.impl() || !(device_of(a.impl()) == device_of(b.impl()))) return {};
+  if (!a.impl() || !b.impl()) return {};
+  const auto goes_along = [](const In& x) {  // a 0-d tensor of the cpu, beside any device's
+    return x.impl()->geometry.ndim == 0 && device_of(x.impl()) == Device::cpu();
+  };
+  if (!(device_of(a.impl()) == device_of(b.impl())) && !goes_along(a) && !goes_along(b)) return {};
   std::optional<DType> t = widen_integers(e, a, b);
   if (!t && !e.compares) t = detail::widen_beside(e.info, both, 2);
   if (!t) return {};

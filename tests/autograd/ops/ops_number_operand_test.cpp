@@ -206,6 +206,9 @@ TEST_CASE("0-d tensors: loss scaling by hand, its gradients, in place") {
     const Tensor y = x * scale;
     CHECK(std::abs(first(y) - 655.5) < 0.5);
     CHECK(y.to_vector<double>()[1] == 32768);
+    const Tensor home = tensor(65536.0).set_requires_grad();  // stays on the cpu
+    CHECK(values(home * x) == values(y));
+    CHECK(std::abs(grad(sum((x * home).to(f32)) * 1e-4, home).item() - 0.51e-4) < 1e-6);
     const std::vector<Tensor> g = grads(sum(y.to(f32)) * 1e-4, {x, scale}, {.create_graph = true});
     CHECK(g[0].dtype() == f16);
     CHECK(std::abs(first(g[0]) - 6.5536) < 0.01);
