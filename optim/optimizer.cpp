@@ -207,7 +207,9 @@ void Optimizer::follow_cohorts() {
   m.cohorts = std::move(next);
 }
 u64 Optimizer::generation() const { return arenas_->generation() + layouts_; }
-bool Optimizer::needs_cohorts() const { return !memory_->cohorts.fit(*arenas_); }
+bool Optimizer::needs_cohorts() const {
+  return !arenas_->runs().empty() && !memory_->cohorts.fit(*arenas_);
+}
 
 // Counts a step of a group: of what all have in common, and of the parameters that took part.
 void Optimizer::count_group(i64 group, StepAdvanceArgs& args) {

@@ -206,6 +206,7 @@ class WT_API Optimizer {
   // Goes up when what a recorded step has addresses of is of the past.
   u64 generation() const;
   // After prepare(): whether a step of these parameters cannot be recorded before it was made once.
+  // Without a gradient there is none to record.
   bool needs_cohorts() const;
 
  protected:

@@ -325,7 +325,8 @@ void list_optim_operands(To& to) {
     o.out(a.out, a.n, a.dtype).in(a.in, a.n, a.dtype).in(a.partials, a.count, DType::f64);
   });
   to.template add<MuonPolynomialArgs>([](auto& a, auto& o) {
-    o.out(a.square, a.rows * a.rows, a.dtype).in(a.gram, a.rows * a.rows, a.dtype);
+    const i64 n = a.rows * a.row_size();
+    o.out(a.square, n, a.dtype).in(a.gram, n, a.dtype);
   });
   to.template add<StepRestoreArgs>([](auto& a, auto& o) { o.out(a.to, a.size, DType::u8); });
   to.template add<GradScaleArgs>([](auto& a, auto& o) { o.out(a.x, a.n, a.dtype); });

@@ -237,10 +237,13 @@ TEST_CASE("captured step: what a graph cannot hold is named, and the steps run e
     check_same(steps(false, loss), captured);
   };
   SECTION("a value on the host") {
-    const int line = __LINE__ + 2;
-    check("[item] a graph cannot hold this: the host waits", line, [](Mixed& net, const Pair& p) {
+    int calls = 0;
+    const int line = __LINE__ + 3;
+    check("[item] a graph cannot hold this: the host waits", line, [&](Mixed& net, const Pair& p) {
+      ++calls;
       return mul(plain_loss(net, p), 1 + 0 * sum(p.y).item());
     });
+    CHECK(calls == 6 + 1 + 6);  // one capture was tried
     REQUIRE(warnings().size() == 1);
     CHECK(mentions(warnings()[0], "TrainStep{.graph = true} runs such steps eagerly: [item]"));
   }

@@ -17,6 +17,7 @@
 #include "warptape/kernels/dispatch/run_erased.h"
 #include "warptape/kernels/dispatch/run_first_use_file.h"
 #include "warptape/kernels/dispatch/run_first_use_lists.h"
+#include "warptape/kernels/muon.h"
 #include "warptape/tests/support/ambient.h"
 #include "warptape/tests/support/errors.h"
 #include "warptape/tests/support/leak_guard.h"
@@ -262,6 +263,24 @@ TEST_CASE("first use: results that are added to what is there are added once", "
   CHECK(out.to_vector<float>() == std::vector<float>(100, 12.0f));
   CHECK(runs(100, "", out, true) == "b");
   CHECK(out.to_vector<float>() == std::vector<float>(100, 14.0f));
+}
+
+TEST_CASE("first use: of Muon's matrices that are not square all is put back, and no more",
+          "[first_use]") {
+  for (const i64 rows : {i64{4}, i64{64}}) {
+    const FirstUses tried;
+    const Tensor x = full({rows, 256 / rows}, 1.0f).to(Device::simt()),
+                 y = full({rows, 256 / rows}, 2.0f).to(Device::simt());
+    const MuonPolynomialArgs a{.square = x.impl()->data,
+                               .gram = y.impl()->data,
+                               .rows = rows,
+                               .b = 1,
+                               .c = 1,
+                               .columns = 256 / rows,
+                               .bf16 = true};
+    run(a, Launch{nullptr, nullptr, nullptr, Device::simt()});
+    CHECK(x.to_vector<float>() == std::vector<float>(256, 3.0f));
+  }
 }
 
 TEST_CASE("first use: what a variant writes between strided results is found and undone",
