@@ -275,7 +275,8 @@ WT_ASSIGNS(/=, div_)
 
 Tensor& detail::kept(Tensor& a, const Operand& b) {
   const TensorImpl* p = a.impl();
-  if (p && p->refs.sole() && p->storage->refs.sole())  // a view shares its storage
+  // A view shares its storage; what from_blob() lies over is the caller's.
+  if (p && p->refs.sole() && p->storage->refs.sole() && !p->storage->borrowed)
     throw UsageError(str("[in place] writes into a copy that nobody keeps\n  operand 0: ",
                          wt::describe(a), "\n  at ", describe(b.frame()),
                          "\n  Try x.index_put_({...}, value, {.accumulate = true})"));

@@ -48,13 +48,27 @@ i64 DiskFile::each_chunk(i64 most, F move) {
   for (; at < most; at += kChunk) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (spent.count() > kMostSeconds) break;
-    if (move(buffer_.get(), at) != kChunk) disk_failed("moving 4 MiB");
+    const i64 moved = move(buffer_.get(), at);
+    if (moved >= 0 && moved < kChunk) errno = ENOSPC;  // less than asked for is no error by itself
+    if (moved != kChunk) disk_failed("moving 4 MiB");
   }
   return at;
 }
 
 i64 DiskFile::write(i64 most) {
-  size_ = each_chunk(most, [&](void* p, i64 at) { return ::pwrite(fd_, p, kChunk, at); });
+  // The system's memory takes what it gets as fast as it can be copied: the disk has to keep up, or
+  // three seconds of writing are followed by minutes of fsync().
+  constexpr i64 kAhead = 16 * kChunk;
+  size_ = each_chunk(most, [&](void* p, i64 at) {
+    const i64 moved = ::pwrite(fd_, p, kChunk, at);
+    if (moved != kChunk) return moved;
+    ::sync_file_range(fd_, at, kChunk, SYNC_FILE_RANGE_WRITE);
+    if (at >= kAhead)
+      ::sync_file_range(
+          fd_, at - kAhead, kChunk,
+          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    return moved;
+  });
   if (::fsync(fd_) != 0) disk_failed("fsync");
   return size_;
 }

@@ -22,7 +22,8 @@ inline bool is_tiny(const char* begin, const char* end) {
   const bool minus = ++at != end && *at == '-';
   if (at != end && (*at == '-' || *at == '+')) ++at;
   long long exponent = 0;
-  if (std::from_chars(at, end, exponent).ec != std::errc()) return minus;
+  constexpr long long kMost = 1LL << 60;  // more than any text has digits: the sum below fits
+  if (std::from_chars(at, end, exponent).ec != std::errc() || exponent > kMost) return minus;
   return power + (minus ? -exponent : exponent) < 0;
 }
 

@@ -57,6 +57,7 @@ class Header {
   }
   u64 size() const { return rest_ ? rest_->size() : bytes_.size(); }
   void copy(u64 at, u8* to, u64 n) const {
+    if (n == 0) return;  // an empty chunk: `to` may be null
     if (at + n <= bytes_.size())
       std::memcpy(to, bytes_.data() + at, n);
     else if (rest_ && at + n <= rest_->size())

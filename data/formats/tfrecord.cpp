@@ -67,7 +67,11 @@ bool is_zlib_tfrecord(const std::string& path) {
   const u64 n = std::min<u64>(file.size(), kTfHead);
   file.read(0, head, n, "a record's length");
   const unsigned first = u8(head[0]), second = u8(head[1]);
-  return n > 1 && first == 0x78 && !(second & 0x20) && (first << 8 | second) % 31 == 0 &&
+  // A plain file that ends within its first length has zeros there; the shortest stream, of
+  // nothing, has 8 bytes and ends with a check sum that is not 0.
+  if (n < kTfHead && (n < 8 || std::all_of(head + 4, head + 8, [](char c) { return c == 0; })))
+    return false;
+  return first == 0x78 && !(second & 0x20) && (first << 8 | second) % 31 == 0 &&
          !begins_with_tfrecord({head, n});
 }
 

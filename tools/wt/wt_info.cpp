@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -116,8 +115,7 @@ void watch_machine(const InfoCommand& o) {
                                       : machine_line(now) + "\n";
     if (redraws) std::fputs("\033[H\033[2J", stdout);  // over the table before
     std::fputs(text.c_str(), stdout);
-    if (std::fflush(stdout) != 0 && errno == EPIPE) return;  // nobody reads any more
-    flush_stdout();
+    if (!flush_to_reader()) return;  // nobody reads any more
   }
 }
 

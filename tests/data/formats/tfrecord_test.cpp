@@ -190,6 +190,17 @@ TEST_CASE("tfrecord: TensorFlow's ZLIB is read, and told from a plain file that 
   REQUIRE(slurp(dir / "like").starts_with("\x78\x9c"));
   CHECK(records_of(dir / "like") == std::vector<std::string>{record});
   CHECK(data::TfRecords(dir / "like").bytes(0) == record);
+  // Its writer was killed within the first length.
+  const std::string like = slurp(dir / "like");
+  for (size_t n = 1; n < 12; ++n) {
+    spit(dir / "cut", like.substr(0, n));
+    data::TfRecordReader reader(dir / "cut", {.allow_partial_tail = true});
+    std::string none;
+    CHECK_FALSE(reader.next(none));
+  }
+  // A stream of nothing is one.
+  spit(dir / "empty", std::string("\x78\x9c\x03\0\0\0\0\x01", 8));
+  CHECK(records_of(dir / "empty").empty());
 }
 #endif
 

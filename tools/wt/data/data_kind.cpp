@@ -41,11 +41,15 @@ bool is_idx(std::string_view h) {
          h[3] <= 8;
 }
 bool is_tfrecord(const std::string& path) {
+  bool zlib = false;
   try {
-    const bool zlib = data::is_zlib_tfrecord(path);
+    zlib = data::is_zlib_tfrecord(path);
     return data::begins_with_tfrecord(data::text_of(data::read_first_bytes(path, 12, zlib)));
   } catch (const DataError&) {
     return false;  // two bytes of another file that zlib's begin with
+  } catch (const NotAvailable&) {
+    if (!zlib) throw;
+    return false;  // the same bytes, and no zlib to tell
   }
 }
 bool is_safetensors(std::string_view h) {
@@ -186,7 +190,7 @@ std::string raw_head(const std::string& path, u64 n) {
 std::string packing_of(const std::string& path) {
   const std::string head = raw_head(path, 6);
   if (head.starts_with("\x1f\x8b")) return "gzip";
-  if (data::is_zlib_tfrecord(path)) return "zlib";
+  if (data::is_zlib_tfrecord(path) && is_tfrecord(path)) return "zlib";
   return head == std::string_view(
                      "\xfd"
                      "7zXZ\0",

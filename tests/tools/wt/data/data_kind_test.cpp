@@ -81,6 +81,8 @@ TEST_CASE("data kind: TFRecord files in zlib, and other files that begin like on
   CHECK(data_info(dir / "plain").packed.empty());
   // "x^" and zlib's second level have the same bytes.
   CHECK(kind_of_content("x^2 + y^2 = 1\n") == DataKind::text);
+  spit(dir / "formula.txt", "x^2 + y^2 = 1\n");
+  CHECK(data_info(dir / "formula.txt").packed.empty());
   CHECK(kind_of_content("x\xda\x80 and more\n") == DataKind::text);
 }
 #endif
