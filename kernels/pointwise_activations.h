@@ -102,7 +102,7 @@ struct Mish : Long<Smooth> {
 // the bends the slope is that of outside, as in PyTorch 2.15.
 WT_UNARY(Hardswish, Smooth, kNeedsA,
          not_below(x) * minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),
-         where(le(x, -3), 0, where(lt(x, 3), gy*(x / num<T>(3) + num<T>(0.5)), gy)));
+         where(le(x, -3), 0, where(lt(x, 3), gy*(within(x) / num<T>(3) + num<T>(0.5)), gy)));
 struct Bends : Kind<Domain::floating, Derivative::piecewise> {};
 WT_UNARY(Hardsigmoid, Bends, kNeedsA,
          minimum(maximum(x + num<T>(3), num<T>(0)), num<T>(6)) / num<T>(6),

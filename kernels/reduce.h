@@ -236,11 +236,11 @@ struct Moments : Kind<Output::same, false> {
 
 // The root of the sum of squares, or the sum of absolute values. No square overflows or vanishes
 // (Blue 1978, doi:10.1145/355769.355771): elements beyond `kLarge`, and those below 1 / kLarge, are
-// added up apart, in units in which their squares lie about 1.
+// added up apart, in units in which their squares lie about 1. Of each 2^37 elements have room.
 template <class C>
 struct SquareSums {
-  static constexpr C kLarge = C(sizeof(C) == 4 ? 0x1p50 : 0x1p500);
-  static constexpr C kUnit = C(sizeof(C) == 4 ? 0x1p100 : 0x1p600);
+  static constexpr C kLarge = C(sizeof(C) == 4 ? 0x1p45 : 0x1p480);
+  static constexpr C kUnit = C(sizeof(C) == 4 ? 0x1p90 : 0x1p600);
   C usual, large, small;
 };
 struct Norm : Kind<Output::same, false> {

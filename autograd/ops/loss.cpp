@@ -227,8 +227,12 @@ Tensor probability_losses(CompositeScope& s, const CrossEntropyOptions& o) {
     t = add(mul(t, 1 - o.label_smoothing), o.label_smoothing / double(classes));
   if (weights.defined()) t = mul(t, along_axis(weights, axis, x.ndim));
   // A sample without any weight is not read: log_softmax would spread its NaN.
-  const Tensor counts = any(t.detach(), {axis}, {.keep_dim = true});
-  const Tensor y = log_softmax(where_or_zero(counts, widened(s, 0)), axis);
+  // Where the target has a gradient, which is the logarithm, one that can be is.
+  const Tensor logits = widened(s, 0);
+  Tensor counts = any(t.detach(), {axis}, {.keep_dim = true});
+  if (mode.grad && t.requires_grad() && classes > 0)
+    counts = logical_or(counts, isfinite(max(logits.detach(), {axis}, {.keep_dim = true})));
+  const Tensor y = log_softmax(where_or_zero(counts, logits), axis);
   return neg(sum(weighted_or_zero(t, y), axis));
 }
 

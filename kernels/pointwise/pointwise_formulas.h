@@ -90,8 +90,8 @@ constexpr double kInfinite = __builtin_inf();
 // log(e^a + e^b), without overflow; of equal infinities it is that infinity. The gradient of two
 // -inf is 0, as logsumexp's, and that of two inf NaN.
 WT_BINARY(LogAddExp, Long<NumericWide>, kNeedsA | kNeedsB, kNeedsA | kNeedsB, log_add_exp(a, b),
-          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), -kInfinite, a - b)),
-          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), -kInfinite, b - a)));
+          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), num<T>(-kInfinite), a - b)),
+          gy* sigmoid(where(logical_and(eq(a, b), eq(a, -kInfinite)), num<T>(-kInfinite), b - a)));
 // Ties give half the gradient to each side.
 struct AnyBinary : Kind<Domain::any, Derivative::piecewise, Autocast::promote> {};
 WT_BINARY(Maximum, AnyBinary, kNeedsA | kNeedsB, kNeedsA | kNeedsB, maximum(a, b),

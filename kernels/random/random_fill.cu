@@ -4,6 +4,7 @@
 //   counters  one thread a counter of Philox, whose two or four elements it writes at once
 #include "warptape/kernels/random_fill.h"
 
+#include "warptape/core/narrow.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/number.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"
@@ -49,7 +50,13 @@ __device__ __forceinline__ void put_counter(const RandomMemory& m, const PhiloxB
   T v[Each];
   // Of a pair of normal numbers the radius and the angle are computed once.
 #pragma unroll
-  for (int k = 0; k < Each; ++k) v[k] = T(ComputeType<T>(m.values.number(b, k)));
+  for (int k = 0; k < Each; ++k) {
+    const double x = m.values.number(b, k);
+    if constexpr (sizeof(T) == 2 && Each == 2)
+      v[k] = T(detail::before_narrowing(x));  // one rounding, as elsewhere
+    else
+      v[k] = T(ComputeType<T>(x));  // of four, the words' bits, all are exact
+  }
   T* const out = static_cast<T*>(m.out) + i;
   if (i + Each <= m.n) return store_vector(out, v);
 #pragma unroll

@@ -11,6 +11,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/scalar_as.h"
 #include "warptape/kernels/pointwise.h"
 
 namespace wt::elementwise {
@@ -268,10 +269,14 @@ void number_backward(Backward& g) {
     else
       g.put(0, chain<F, I>(std::move(gy), v, x, y));
   } else if (g.recording()) {
-    const DType t = gy.dtype();  // 16 bits may not hold the number
+    // In f32 as kernels do it: 16 bits may hold neither the number nor what is chosen from it. What
+    // f32 cannot hold is infinite, as it was for the kernel, which full() would refuse.
+    const DType t = gy.dtype(), wide = is_half(t) ? DType::f32 : t;
+    const auto widened = [&](const Tensor& s) { return s.defined() ? to_dtype(s, wide) : s; };
     const Tensor number =
-        full({}, v, {.dtype = is_half(t) ? DType::f32 : t, .device = gy.device()});
-    Tensor gx = chain<F, I>(std::move(gy), I == 0 ? x : number, I == 0 ? number : x, y);
+        full({}, detail::rounded_to(wide, v), {.dtype = wide, .device = gy.device()});
+    const Tensor in = widened(x), out = widened(y);
+    Tensor gx = chain<F, I>(widened(gy), I == 0 ? in : number, I == 0 ? number : in, out);
     g.put(0, to_dtype(std::move(gx), t));
   } else {
     g.put(0, fused_binary<F, I>(std::move(gy), I == 0 ? &x : nullptr, I == 0 ? nullptr : &x, y, v));

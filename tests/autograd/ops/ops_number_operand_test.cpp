@@ -70,6 +70,21 @@ TEST_CASE("numbers: gradients at a bound that 16 bits round") {
     }
 }
 
+TEST_CASE("numbers: beyond a dtype's largest they have gradients that record") {
+  for (const Device d : operator_devices())
+    for (const DType t : {f32, f16, bf16}) {
+      INFO(dtype_name(t));
+      const Tensor x = full({2}, 3, {.dtype = t, .device = d}).set_requires_grad();
+      const auto slope = [&](const Tensor& y) {
+        return first(grad(sum(y), x, {.create_graph = true}));
+      };
+      CHECK(slope(minimum(x, 1e39)) == 1);
+      CHECK(slope(maximum(-1e39, x)) == 1);
+      CHECK(slope(x / 1e39) == 0);
+      if (t == f16) CHECK(std::abs(slope(atan2(x, 1e5)) - 1e-5) < 1e-7);
+    }
+}
+
 TEST_CASE("numbers: integers are compared with any number exactly") {
   constexpr i64 kFar = i64{1} << 53;
   const double nan = std::nan("");

@@ -120,6 +120,11 @@ TEST_CASE("losses: 0 times an infinite logarithm is 0", "[unread]") {
                {to_tensor({1, 2, 3}, {1, 3}, f64, d), target.slice(0, {1, 2})}, false);
     const double most = std::log(std::exp(1.0) + std::exp(2.0) + std::exp(3.0));
     for (int i = 0; i < 3; ++i) CHECK(std::abs(both[2][size_t(i)] - (most - 1 - i)) < 1e-14);
+    // And so where nothing of it has a weight.
+    const auto none =
+        run_of([](auto in) { return cross_entropy(in[0], in[1], unreduced); },
+               {to_tensor({1, 2, 3}, {1, 3}, f64, d), zeros_like(x.slice(0, {0, 1}))}, false);
+    for (int i = 0; i < 3; ++i) CHECK(std::abs(none[2][size_t(i)] - (most - 1 - i)) < 1e-14);
     // A sample without any weight.
     const Tensor part = to_tensor({0, 0, 0, 0.5, 0.5, 0}, {2, 3}, f64, d);
     const auto of_part = [&](auto in) { return cross_entropy(in[0], part, unreduced); };
