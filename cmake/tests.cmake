@@ -149,7 +149,6 @@ function(wt_tests)
   # A library that WT_NVML names: no driver is needed to see what is said of GPUs.
   add_library(fake_nvml MODULE tests/support/fake_nvml/fake_nvml.cpp)
   target_link_libraries(fake_nvml PRIVATE wt_common)
-  add_dependencies(wt_test_files fake_nvml)
   set_property(SOURCE tests/core/machine/machine_state_test.cpp APPEND PROPERTY COMPILE_DEFINITIONS
     "WT_FAKE_NVML=\"$<TARGET_FILE:fake_nvml>\"")
   # What every oracle counts with, an element at a time: without optimisation a third of the matrix's time.
@@ -163,6 +162,7 @@ function(wt_tests)
     add_executable(${program} ${objects} $<TARGET_OBJECTS:wt_test_files>
       $<TARGET_OBJECTS:wt_gpu_test_files>)
     set_target_properties(${program} PROPERTIES LINKER_LANGUAGE CXX)
+    add_dependencies(${program} fake_nvml)
     target_link_libraries(${program} PRIVATE wt_features Catch2::Catch2WithMain)
     target_link_options(${program} PRIVATE ${WT_LINK_${flavour}})
     foreach(file IN LISTS files)
