@@ -2,6 +2,7 @@
 // state. Copies are the same tensor. Operators on tensors are free functions in autograd/ops.h;
 // the members here that compute are the same operators in method form.
 #pragma once
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <span>
@@ -511,9 +512,10 @@ std::vector<T> Tensor::to_vector(Frame at) const {
   }
 }
 
-// Behind the error below; never defined.
-template <std::size_t I>
-Tensor get(const Tensor& t);
+// Behind the error below; never defined. Of a Tensor alone: nothing is to be converted to one for
+// it, least of all a std::ranges::subrange of tensors, which would come upon the error.
+template <std::size_t I, std::same_as<Tensor> T>
+T get(const T& t);
 
 }  // namespace wt
 

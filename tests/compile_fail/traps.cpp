@@ -4,6 +4,8 @@
 // what the compiler says.
 #include "traps.h"
 
+#include <algorithm>
+
 using namespace wt;
 
 void must_compile(Tensor x, Tensor y, const std::vector<int>& v) {
@@ -30,6 +32,15 @@ void must_compile(Tensor x, Tensor y, const std::vector<int>& v) {
   const Loss scaled = 0.5 * loss;
   scaled.backward();
 }
+
+// A range of tensors comes apart in two as any other does, though a tensor does not.
+#ifndef __clang__  // version 14 cannot read subranges of libstdc++ 12
+void parts_of_a_range(std::vector<Tensor> all) {
+  const auto [first, last] =
+      std::ranges::remove_if(all, [](const Tensor& t) { return !t.defined(); });
+  all.erase(first, last);
+}
+#endif
 
 // grad() is of one input and gives a tensor, grads() of several and gives a vector: what they are
 // given may be a tensor, a parameter, a loss, a list or a range.
