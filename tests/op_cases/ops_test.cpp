@@ -257,8 +257,8 @@ TEST_CASE("factories: wt ops lists those of the header", "[ops]") {
     CHECK(listed.insert(f.name).second);
     if (f.contract && *f.contract) contracts.insert(f.contract);
   }
-  CHECK(listed ==
-        matches("core", "factories.h", R"re(\nWT_API Tensor (?!from_values|from_rows|from_matrices)(\w+)\()re"));
+  CHECK(listed == matches("core", "factories.h",
+                          R"re(\nWT_API Tensor (?!from_values|from_rows|from_matrices)(\w+)\()re"));
   for (const ContractInfo& c : all_contracts()) contracts.erase(c.name);
   CHECK(contracts.empty());  // each is one
 }
