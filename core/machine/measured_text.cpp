@@ -8,19 +8,16 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/files/crc32c.h"
+#include "warptape/core/files/tab_fields.h"
 #include "warptape/core/machine.h"
 
 namespace wt::machine {
 namespace {
 
+using detail::as_field, detail::fields_of, detail::reads_as;
+
 constexpr const char* kFirstLine = "warptape machine 1";
 constexpr const char* kNames = "place\twhat\thow\tdtype\tvalue\tunit\tspread\tsize\tnote";
-
-std::string as_field(std::string text) {
-  for (char& c : text)
-    if (u8(c) < ' ') c = ' ';
-  return text;
-}
 
 // The shortest text that reads back as the same number.
 std::string as_number(double v) {
@@ -29,26 +26,10 @@ std::string as_number(double v) {
   return std::string(text, end);
 }
 
-std::vector<std::string> fields_of(std::string_view line) {
-  std::vector<std::string> all(1);
-  for (const char c : line)
-    if (c == '\t')
-      all.emplace_back();
-    else
-      all.back() += c;
-  return all;
-}
-
-template <class T>
-bool reads(const std::string& text, T& v) {
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  return error == std::errc() && at == text.data() + text.size();
-}
-
-bool reads_figure(const std::vector<std::string>& f, Figure& to) {
+bool reads_figure(const std::vector<std::string_view>& f, Figure& to) {
   if (f.size() != 9) return false;
   to.place = f[0], to.what = f[1], to.how = f[2], to.dtype = f[3], to.unit = f[5], to.note = f[8];
-  return reads(f[4], to.value) && reads(f[6], to.spread) && reads(f[7], to.size) &&
+  return reads_as(f[4], to.value) && reads_as(f[6], to.spread) && reads_as(f[7], to.size) &&
          std::isfinite(to.value) && to.value >= 0 && std::isfinite(to.spread) && to.size >= 0;
 }
 
@@ -66,9 +47,9 @@ class Lines {
     return line;
   }
   std::string value(const char* key) {
-    const std::vector<std::string> f = fields_of(next());
+    const std::vector<std::string_view> f = fields_of(next());
     if (f.size() != 2 || f[0] != key) fail("is another than expected");
-    return f[1];
+    return std::string(f[1]);
   }
   [[noreturn]] void fail(const char* what) const {
     throw DataError(str(source_, ": line ", number_, " of a file of wt bench machine ", what));
@@ -82,8 +63,8 @@ class Lines {
 
 void read_head(Lines& lines, Measured& m) {
   m.processor = lines.value("processor");
-  if (!reads(lines.value("processors"), m.processors)) lines.fail("has no number");
-  if (!reads(lines.value("memory bytes"), m.memory_bytes)) lines.fail("has no number");
+  if (!reads_as(lines.value("processors"), m.processors)) lines.fail("has no number");
+  if (!reads_as(lines.value("memory bytes"), m.memory_bytes)) lines.fail("has no number");
   m.version = lines.value("warptape");
   m.date = lines.value("date");
 }
@@ -115,23 +96,23 @@ Measured Measured::parse(const std::string& text, const std::string& source) {
   read_head(lines, m);
   std::string_view line;
   while ((line = lines.next()) != kNames) {
-    const std::vector<std::string> f = fields_of(line);
+    const std::vector<std::string_view> f = fields_of(line);
     if (f.size() != 4 || f[0] != "device") lines.fail("is another than expected");
-    m.devices.push_back({f[1], f[2], f[3] == "stands in"});
+    m.devices.push_back({std::string(f[1]), std::string(f[2]), f[3] == "stands in"});
   }
   while (!(line = lines.next()).starts_with("end\t")) {
     Figure f;
     if (!reads_figure(fields_of(line), f)) lines.fail("is no figure");
     m.figures.push_back(std::move(f));
   }
-  const std::vector<std::string> end = fields_of(line);
+  const std::vector<std::string_view> end = fields_of(line);
   size_t count = 0;
   u32 crc = 0;
-  if (end.size() != 3 || !reads(end[1], count) || count != m.figures.size())
+  if (end.size() != 3 || !reads_as(end[1], count) || count != m.figures.size())
     lines.fail("counts other figures");
   const size_t before = text.size() - end[2].size() - 1;
   if (!lines.at_end()) lines.fail("is not the last one");
-  if (!reads(end[2], crc) || crc != crc32c(text.data(), before))
+  if (!reads_as(end[2], crc) || crc != crc32c(text.data(), before))
     lines.fail("has another check sum: the file was damaged or edited");
   return m;
 }

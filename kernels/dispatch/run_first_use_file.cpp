@@ -10,6 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "warptape/core/build_info.h"
@@ -17,6 +19,7 @@
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/files/atomic_file.h"
+#include "warptape/core/files/tab_fields.h"
 #include "warptape/core/warning.h"
 #include "warptape/kernels/dispatch/run_tune_file.h"
 
@@ -25,19 +28,13 @@ namespace {
 
 constexpr const char* kMagic = "warptape first uses 1";
 
-std::string one_line(std::string text) {
-  for (char& c : text)
-    if (c == '\t' || c == '\n' || c == '\r') c = ' ';
-  return text;
-}
-
 // Results of one build on one device under one driver.
 std::string header_of(Device d) {
   const BuildInfo& b = build_info();
   std::string driver;
   if (d.kind == DeviceKind::cuda) driver = str(cuda::properties(d.index).driver);
-  return one_line(str(kMagic)) + "\t" + one_line(str(b.version, " ", b.commit)) + "\t" +
-         one_line(tune_device_name(d)) + "\t" + one_line(driver);
+  return as_field(str(kMagic)) + "\t" + as_field(str(b.version, " ", b.commit)) + "\t" +
+         as_field(tune_device_name(d)) + "\t" + as_field(driver);
 }
 
 std::string default_path(Device d) {
@@ -52,21 +49,11 @@ std::string default_path(Device d) {
 std::string host_name() {
   char name[256] = {};
   if (::gethostname(name, sizeof name - 1) != 0) return "unknown";
-  return one_line(name);
+  return as_field(name);
 }
 bool is_alive(const std::string& pid) {
   const long id = std::strtol(pid.c_str(), nullptr, 10);
   return id > 0 && (::kill(pid_t(id), 0) == 0 || errno == EPERM);
-}
-
-std::vector<std::string> fields(const std::string& line) {
-  std::vector<std::string> all(1);
-  for (const char c : line)
-    if (c == '\t')
-      all.emplace_back();
-    else
-      all.back() += c;
-  return all;
 }
 
 }  // namespace
@@ -109,21 +96,22 @@ bool FirstUseFile::read() {
   if (line != header_) return false;
   // A line that was cut off, or is not one, says nothing. What was being tried when its process
   // ended is off; that of a process which lives, or of another machine, may be on its way.
-  std::map<std::string, std::vector<std::string>> trying;
+  std::map<std::string, std::pair<std::string, std::string>> trying;
   const std::string host = host_name();
   while (std::getline(in, line) && !in.eof()) {
-    const std::vector<std::string> f = fields(line);
+    const std::vector<std::string_view> f = fields_of(line);
     if (f.size() < 6) continue;
     const std::string kind = str(f[1], "\t", f[2], "\t", f[3], "\t", f[4], "\t", f[5]);
     if (f[0] == "trying" && f.size() == 8) {
-      if (f[6] == host && !is_alive(f[7])) trying[kind] = f;
+      if (f[6] == host && !is_alive(std::string(f[7])))
+        trying[kind] = {std::string(f[1]), std::string(f[2])};
       continue;
     }
     trying.erase(kind);
     if (f[0] == "agreed") agreed_.insert(kind);
-    if (f[0] == "off" && f.size() == 7) off_[{f[1], f[2]}] = f[6];
+    if (f[0] == "off" && f.size() == 7) off_[{std::string(f[1]), std::string(f[2])}] = f[6];
   }
-  for (const auto& [kind, f] : trying) off_[{f[1], f[2]}] = "the process ended while it ran";
+  for (const auto& [kind, variant] : trying) off_[variant] = "the process ended while it ran";
   return true;
 }
 
@@ -165,8 +153,8 @@ void FirstUseFile::put_agreed(const TriedKind& k) {
   append("agreed\t" + text_of(k));
 }
 void FirstUseFile::put_off(const TriedKind& k, const std::string& why) {
-  off_[{k.contract, k.variant}] = one_line(why);
-  append(str("off\t", text_of(k), "\t", one_line(why)));
+  off_[{k.contract, k.variant}] = as_field(why);
+  append(str("off\t", text_of(k), "\t", as_field(why)));
 }
 
 }  // namespace wt::detail

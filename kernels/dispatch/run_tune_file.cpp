@@ -1,12 +1,12 @@
 #include "warptape/kernels/dispatch/run_tune_file.h"
 
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <string_view>
 #include <utility>
 
 #include "warptape/core/error.h"
+#include "warptape/core/files/tab_fields.h"
 
 namespace wt {
 namespace {
@@ -15,19 +15,7 @@ constexpr const char* kFirstLine = "warptape tune 1";
 constexpr const char* kColumns =
     "contract\tdtype\tsize\tshape\tbytes\tvariant\tverdict\tmedian us\tspread\tfraction\tof";
 
-std::vector<std::string_view> split(std::string_view line, char at) {
-  std::vector<std::string_view> parts;
-  for (size_t end; (end = line.find(at)) != line.npos; line.remove_prefix(end + 1))
-    parts.push_back(line.substr(0, end));
-  parts.push_back(line);
-  return parts;
-}
-
-template <class T>
-bool read(std::string_view text, T& value) {
-  const auto [at, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && at == text.data() + text.size();
-}
+using detail::as_field, detail::fields_of, detail::reads_as;
 
 bool read_verdict(std::string_view text, TuneVerdict& v) {
   for (int i = 0; i < 4; ++i)
@@ -38,13 +26,6 @@ bool read_verdict(std::string_view text, TuneVerdict& v) {
   return false;
 }
 
-// A field's text has neither tabs nor ends of lines.
-std::string field(std::string text) {
-  for (char& c : text)
-    if (u8(c) < ' ') c = ' ';
-  return text;
-}
-
 std::string number(double v) {
   char text[32];
   std::snprintf(text, sizeof text, "%.4g", v);
@@ -52,12 +33,12 @@ std::string number(double v) {
 }
 
 bool read_row(std::string_view line, TuneRow& r) {
-  const std::vector<std::string_view> f = split(line, '\t');
+  const std::vector<std::string_view> f = fields_of(line);
   if (f.size() != 11) return false;
   r.contract = f[0], r.dtype = f[1], r.size = f[2], r.shape = f[3], r.variant = f[5];
   r.bound = f[10];
-  return read(f[4], r.bytes) && r.bytes >= 0 && read_verdict(f[6], r.verdict) &&
-         read(f[7], r.median_us) && read(f[8], r.spread) && read(f[9], r.fraction) &&
+  return reads_as(f[4], r.bytes) && r.bytes >= 0 && read_verdict(f[6], r.verdict) &&
+         reads_as(f[7], r.median_us) && reads_as(f[8], r.spread) && reads_as(f[9], r.fraction) &&
          std::isfinite(r.median_us) && r.median_us >= 0;
 }
 
@@ -69,15 +50,15 @@ const char* tune_verdict_name(TuneVerdict v) {
 }
 
 std::string TuneFile::text() const {
-  std::string out =
-      str(kFirstLine, "\ndevice\t", field(device), "\ndriver\t", field(driver), "\nruntime\t",
-          field(runtime), "\nwarptape\t", field(version), "\ndate\t", field(date), "\ncopy GB/s\t",
-          number(copy_gb_s), "\nstate\t", complete ? "complete" : "partial", "\n", kColumns, "\n");
+  std::string out = str(kFirstLine, "\ndevice\t", as_field(device), "\ndriver\t", as_field(driver),
+                        "\nruntime\t", as_field(runtime), "\nwarptape\t", as_field(version),
+                        "\ndate\t", as_field(date), "\ncopy GB/s\t", number(copy_gb_s), "\nstate\t",
+                        complete ? "complete" : "partial", "\n", kColumns, "\n");
   for (const TuneRow& r : rows)
-    out += str(field(r.contract), "\t", field(r.dtype), "\t", field(r.size), "\t", field(r.shape),
-               "\t", r.bytes, "\t", field(r.variant), "\t", tune_verdict_name(r.verdict), "\t",
-               number(r.median_us), "\t", number(r.spread), "\t", number(r.fraction), "\t",
-               field(r.bound), "\n");
+    out += str(as_field(r.contract), "\t", as_field(r.dtype), "\t", as_field(r.size), "\t",
+               as_field(r.shape), "\t", r.bytes, "\t", as_field(r.variant), "\t",
+               tune_verdict_name(r.verdict), "\t", number(r.median_us), "\t", number(r.spread),
+               "\t", number(r.fraction), "\t", as_field(r.bound), "\n");
   return out + str("end\t", rows.size(), "\n");
 }
 
@@ -89,7 +70,7 @@ TuneFile TuneFile::parse(const std::string& text, const std::string& source) {
   if (!text.ends_with('\n'))
     throw DataError(str(source, " is no tune file, or its end is missing"));
   const std::vector<std::string_view> lines =
-      split(std::string_view(text).substr(0, text.size() - 1), '\n');
+      fields_of(std::string_view(text).substr(0, text.size() - 1), '\n');
   const auto next = [&]() -> std::string_view {
     if (size_t(at) == lines.size()) damaged("is missing");
     return lines[size_t(at++)];
@@ -103,11 +84,11 @@ TuneFile TuneFile::parse(const std::string& text, const std::string& source) {
       {"date", &file.date},       {"copy GB/s", &copy},
       {"state", &state}};
   for (const auto& [key, value] : head) {
-    const std::vector<std::string_view> f = split(next(), '\t');
+    const std::vector<std::string_view> f = fields_of(next());
     if (f.size() != 2 || f[0] != key) damaged("is another than expected");
     *value = f[1];
   }
-  if (!read(copy, file.copy_gb_s)) damaged("has no number");
+  if (!reads_as(copy, file.copy_gb_s)) damaged("has no number");
   if (state != "complete" && state != "partial") damaged("has no such state");
   file.complete = state == "complete";
   if (next() != kColumns) damaged("has other columns");
@@ -115,7 +96,7 @@ TuneFile TuneFile::parse(const std::string& text, const std::string& source) {
     const std::string_view line = next();
     if (line.starts_with("end\t")) {
       size_t rows = 0;
-      if (!read(line.substr(4), rows) || rows != file.rows.size()) damaged("counts other rows");
+      if (!reads_as(line.substr(4), rows) || rows != file.rows.size()) damaged("counts other rows");
       break;
     }
     TuneRow r;

@@ -94,53 +94,6 @@ struct SumLanes : Simple {
   }
 };
 
-// The lanes are twice as wide as the elements, whose squares may be far outside f32.
-struct NormLanes : Simple {
-  template <class C>
-  using Total = double;
-  template <class V>
-  struct Acc {
-    Doubles low, high;
-  };
-  template <class A, class V>
-  WT_HOT static void first(A& acc, const V& v) {
-    widen_half<0>(acc.low, v);
-    widen_half<1>(acc.high, v);
-    acc.low *= acc.low;
-    acc.high *= acc.high;
-  }
-  template <class A, class V>
-  WT_HOT static void step(A& acc, const V& v, i64) {
-    A squares;
-    first(squares, v);
-    join(acc, squares);
-  }
-  template <class A>
-  WT_HOT static void join(A& a, const A& b) {
-    a.low += b.low;
-    a.high += b.high;
-  }
-  template <class C, class A>
-  WT_HOT static void fold(double& total, const A& acc, int lane, i64, Where) {
-    total += lane < 4 ? acc.low[lane & 3] : acc.high[lane & 3];
-  }
-  template <class C>
-  WT_HOT static void one(double& total, C v, i64) {
-    total += double(v) * double(v);
-  }
-  template <class C, int N, class A>
-  WT_HOT static void fold_tile(double* totals, const A* acc) {
-    WT_UNROLL
-    for (int k = 0; k < N; ++k) {
-      Doubles to[2];
-      std::memcpy(to, totals + k * Lanes<C>::kCount, sizeof to);
-      to[0] += acc[k].low;
-      to[1] += acc[k].high;
-      std::memcpy(totals + k * Lanes<C>::kCount, to, sizeof to);
-    }
-  }
-};
-
 struct AbsoluteLanes : SumLanes {
   // |v|; of -0: 0; NaN stays.
   template <class V>
@@ -160,11 +113,8 @@ struct AbsoluteLanes : SumLanes {
   }
 };
 
-// The lanes are twice as wide as the elements: the product of 64 f32 may be far outside f32 though
-// the whole product is not.
-struct ProductLanes {
-  static constexpr bool kJoins = true;
-  static constexpr i64 kRows = 8, kMostRows = kEndless;
+// Lanes twice as wide as the elements.
+struct WideLanes : Simple {
   template <class C>
   using Total = double;
   template <class V>
@@ -172,9 +122,21 @@ struct ProductLanes {
     Doubles low, high;
   };
   template <class A, class V>
-  WT_HOT static void first(A& acc, const V& v) {
+  WT_HOT static void widen(A& acc, const V& v) {
     widen_half<0>(acc.low, v);
     widen_half<1>(acc.high, v);
+  }
+  template <class A>
+  WT_HOT static double lane_of(const A& acc, int lane) {
+    return lane < 4 ? acc.low[lane & 3] : acc.high[lane & 3];
+  }
+};
+
+// The product of 64 f32 may be far outside f32 though the whole product is not.
+struct ProductLanes : WideLanes {
+  template <class A, class V>
+  WT_HOT static void first(A& acc, const V& v) {
+    widen(acc, v);
   }
   template <class A, class V>
   WT_HOT static void step(A& acc, const V& v, i64) {
@@ -189,11 +151,51 @@ struct ProductLanes {
   }
   template <class C, class A>
   WT_HOT static void fold(double& total, const A& acc, int lane, i64, Where) {
-    total *= lane < 4 ? acc.low[lane & 3] : acc.high[lane & 3];
+    total *= lane_of(acc, lane);
   }
   template <class C>
   WT_HOT static void one(double& total, C v, i64) {
     total *= double(v);
+  }
+};
+
+// So may squares be though the root is not.
+struct NormLanes : WideLanes {
+  template <class A, class V>
+  WT_HOT static void first(A& acc, const V& v) {
+    widen(acc, v);
+    acc.low *= acc.low;
+    acc.high *= acc.high;
+  }
+  template <class A, class V>
+  WT_HOT static void step(A& acc, const V& v, i64) {
+    A squares;
+    first(squares, v);
+    join(acc, squares);
+  }
+  template <class A>
+  WT_HOT static void join(A& a, const A& b) {
+    a.low += b.low;
+    a.high += b.high;
+  }
+  template <class C, class A>
+  WT_HOT static void fold(double& total, const A& acc, int lane, i64, Where) {
+    total += lane_of(acc, lane);
+  }
+  template <class C>
+  WT_HOT static void one(double& total, C v, i64) {
+    total += double(v) * double(v);
+  }
+  template <class C, int N, class A>
+  WT_HOT static void fold_tile(double* totals, const A* acc) {
+    WT_UNROLL
+    for (int k = 0; k < N; ++k) {
+      Doubles to[2];
+      std::memcpy(to, totals + k * Lanes<C>::kCount, sizeof to);
+      to[0] += acc[k].low;
+      to[1] += acc[k].high;
+      std::memcpy(totals + k * Lanes<C>::kCount, to, sizeof to);
+    }
   }
 };
 
