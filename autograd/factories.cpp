@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "warptape/core/factory.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 #include "warptape/kernels/run.h"
 
 namespace wt {

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/core/suggest.h"
 
 namespace wt {

@@ -9,8 +9,8 @@
 #include "warptape/core/factory.h"
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/memory/copy_bytes.h"
+#include "warptape/core/numbers/scalar_as.h"
 #include "warptape/core/random.h"
-#include "warptape/core/scalar_as.h"
 #include "warptape/core/slices.h"
 #include "warptape/core/thread_object.h"
 

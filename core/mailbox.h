@@ -15,7 +15,8 @@ enum class MailboxCode : i32 {
   none = 0,
   index_out_of_range = 1,
   label_out_of_range = 2,
-  token_out_of_range = 3
+  token_out_of_range = 3,
+  pixel_out_of_range = 4  // outside [0, 1]: `value` has the bits of the float, `limit` is 1
 };
 
 // One a device, in its own memory.
@@ -36,8 +37,8 @@ u32 mailbox_source(u32 op_id, u32 at);
 bool read_mailbox(Device d, MailboxRecord& record);
 // The record of a device, allocated at first use; device memory on simt and cuda.
 MailboxRecord* mailbox_of(Device d);
-// Throws IndexError for a raised record and clears it; waits for the device first. Called wherever
-// the host reads device memory, and by checkpoint and step waits.
+// Throws IndexError (UsageError: a pixel) for a raised record and clears it; waits for the device
+// first. Called wherever the host reads device memory, and by checkpoint and step waits.
 WT_API void check_mailbox(Device d);
 // Lowers the flag without throwing (after a failed step was handled).
 void clear_mailbox(Device d);

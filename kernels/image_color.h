@@ -1,6 +1,6 @@
 // Brightness, contrast, saturation, hue and others of a batch of images, in place.
 #pragma once
-#include "warptape/core/memory/mailbox_pixel.h"
+#include "warptape/core/mailbox.h"
 #include "warptape/kernels/contract.h"
 #include "warptape/kernels/image/color_draws.h"
 

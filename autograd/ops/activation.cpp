@@ -6,7 +6,7 @@
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 
 namespace wt {
 

@@ -7,7 +7,7 @@
 #include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
 #include "warptape/autograd/ops/internal/shape_checks.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {

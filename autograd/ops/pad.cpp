@@ -10,7 +10,7 @@
 #include "warptape/autograd/ops/internal/shape_checks.h"
 #include "warptape/autograd/ops/internal/view_geometry.h"
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 #include "warptape/kernels/copy.h"
 
 namespace wt {

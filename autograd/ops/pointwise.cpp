@@ -8,7 +8,7 @@
 #include "warptape/autograd/ops/internal/number_operand.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
 #include "warptape/autograd/save_policy.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 
 namespace wt {
 namespace elementwise {

@@ -1,7 +1,7 @@
 // where and lerp: elementwise operators of three operands, of which some may be numbers.
 #include "warptape/autograd/op_list.h"
 #include "warptape/autograd/ops/internal/pointwise_call.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 
 namespace wt {
 

@@ -10,7 +10,6 @@
 #include "warptape/core/half.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/memory/mailbox_lane.h"
-#include "warptape/core/memory/mailbox_pixel.h"
 #include "warptape/core/op_info.h"
 #include "warptape/core/slices.h"
 #include "warptape/core/storage.h"
@@ -136,7 +135,7 @@ void check_mailbox(Device d) {
   const FrameId at = r.op_id >> kOpBits;
   const MailboxCode code = MailboxCode(r.raised);
   const std::string where = at ? "\n  at " + describe_frame(at) : std::string();
-  if (code == kPixelOutOfRange)
+  if (code == MailboxCode::pixel_out_of_range)
     throw UsageError(str("[", op, "] pixel ", detail::bits_float(u32(r.value)), " at position ",
                          r.position, " is outside [0, 1]", where));
   const char* what = code == MailboxCode::label_out_of_range   ? "label"

@@ -6,8 +6,8 @@
 #include <new>
 #include <stdexcept>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/data/loader/loader_parts.h"
 #include "warptape/data/loader/loader_threads.h"
 #include "warptape/data/loader/type_name.h"

@@ -7,8 +7,8 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/error.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/data/loader/draws.h"
 #include "warptape/data/loader/loader_parts.h"
 #include "warptape/data/loader/loader_threads.h"

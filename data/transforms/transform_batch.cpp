@@ -4,7 +4,7 @@
 
 #include "warptape/core/factories.h"
 #include "warptape/core/half.h"
-#include "warptape/core/memory/mailbox_pixel.h"
+#include "warptape/core/mailbox.h"
 #include "warptape/core/str.h"
 #include "warptape/data/launch_parts.h"
 #include "warptape/data/transforms/transform_parts.h"

@@ -2,7 +2,7 @@
 // threads have the same one, the branch costs less than a kernel for each.
 #pragma once
 #include "warptape/core/dtype.h"
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #ifndef WT_DEVICE_NS
 #include "warptape/core/half.h"
 #endif

@@ -6,7 +6,7 @@
 
 #include "warptape/core/float8.h"
 #include "warptape/core/half.h"
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/copy/copy_cpu.h"
 

@@ -2,7 +2,7 @@
 #include "warptape/kernels/copy.h"
 
 #include "warptape/core/float8.h"
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/kernels/copy/copy.cuh"
 
 namespace wt {

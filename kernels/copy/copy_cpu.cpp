@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "warptape/core/half.h"
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/kernels/common/strided.h"
 #include "warptape/kernels/copy/copy_rows_cpu.h"
 #include "warptape/kernels/cpu/half_rows.h"

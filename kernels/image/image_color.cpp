@@ -49,7 +49,7 @@ void check_colors(const ImageColorArgs& a, i64 begin, i64 end) {
     if (detail::is_color(images[k])) continue;
     i32 none = 0;  // threads look at parts of a batch
     if (std::atomic_ref<i32>(a.mailbox->raised)
-            .compare_exchange_strong(none, i32(kPixelOutOfRange)))
+            .compare_exchange_strong(none, i32(MailboxCode::pixel_out_of_range)))
       a.mailbox->op_id = a.op_id, a.mailbox->position = k,
       a.mailbox->value = i64(detail::float_bits(images[k])), a.mailbox->limit = 1;
     return;

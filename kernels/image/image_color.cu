@@ -63,7 +63,8 @@ __device__ __forceinline__ void check_colors(const ImageColor& a, i64 first, i64
   for (i64 k = threadIdx.x; k < each; k += blockDim.x) {
     const float v = a.images[first + k];
     if (detail::is_color(v)) continue;
-    report_bad_index(a.mailbox, kPixelOutOfRange, a.op_id, first + k, i64(__float_as_uint(v)), 1);
+    report_bad_index(a.mailbox, MailboxCode::pixel_out_of_range, a.op_id, first + k,
+                     i64(__float_as_uint(v)), 1);
     return;
   }
 }

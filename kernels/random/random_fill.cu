@@ -4,7 +4,7 @@
 //   counters  one thread a counter of Philox, whose two or four elements it writes at once
 #include "warptape/kernels/random_fill.h"
 
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/kernels/device/float_types.cuh"
 #include "warptape/kernels/device/number.cuh"
 #include "warptape/kernels/device/row_kernels.cuh"

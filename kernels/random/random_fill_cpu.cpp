@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/kernels/common/normal_math.h"
 #include "warptape/kernels/cpu/half_rows.h"
 #include "warptape/kernels/cpu/isa.h"

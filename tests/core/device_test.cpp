@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/tests/support/errors.h"
 
 using namespace wt;

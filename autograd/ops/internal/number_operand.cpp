@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "warptape/autograd/ops/shape.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 
 namespace wt::detail {
 

@@ -7,7 +7,7 @@
 namespace wt::detail {
 
 // Throws DtypeError, "[op] u8 cannot hold 300", where an element of operand 0 cannot be v
-// (core/scalar_as.h says what that means).
+// (core/numbers/scalar_as.h says what that means).
 void check_holds(const OpScope& s, Scalar v);
 
 // v as elements of dtype t are compared with it: rounded to one of them, so that tensor({0.1}, f16)

@@ -11,7 +11,7 @@
 #include "warptape/autograd/ops/reduce.h"
 #include "warptape/autograd/ops/shape.h"
 #include "warptape/core/factories.h"
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 #include "warptape/kernels/pointwise.h"
 
 namespace wt::elementwise {

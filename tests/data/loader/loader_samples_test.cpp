@@ -6,8 +6,8 @@
 #include <set>
 #include <thread>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/data/cache.h"
 #include "warptape/data/combine.h"
 #include "warptape/data/loader.h"

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <thread>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/device.h"
 #include "warptape/core/error.h"
 #include "warptape/core/factories.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/core/warning.h"
 #include "warptape/dist/init.h"
 #include "warptape/dist/launcher.h"

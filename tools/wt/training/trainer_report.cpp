@@ -2,9 +2,9 @@
 #include <cmath>
 #include <cstdio>
 
-#include "warptape/core/cpu_threads.h"
 #include "warptape/core/files/json.h"
 #include "warptape/core/input_file.h"
+#include "warptape/core/machine/cpu_threads.h"
 #include "warptape/core/memory.h"
 #include "warptape/tools/wt/number_text.h"
 #include "warptape/tools/wt/recipes/generate.h"

@@ -1,10 +1,10 @@
-#include "warptape/core/scalar_as.h"
+#include "warptape/core/numbers/scalar_as.h"
 
 #include <cmath>
 
 #include "warptape/core/error.h"
 #include "warptape/core/float8.h"
-#include "warptape/core/narrow.h"
+#include "warptape/core/numbers/narrow.h"
 #include "warptape/core/str.h"
 
 namespace wt::detail {
