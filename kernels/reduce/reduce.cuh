@@ -159,8 +159,10 @@ __device__ __forceinline__ void reduce_column_strip(State (&states)[V], const So
   using C = typename Source::ComputeType;
   constexpr int kRows = ColumnTile<V>::kRows, kAhead = ColumnTile<V>::kAhead;
   ColumnElements<V, Source> row[kAhead], first;
-  if constexpr (F::kFromFirst)
-    if (begin < end) first.load(in, start);
+  if constexpr (F::kFromFirst) {
+    if (begin >= end) return;
+    first.load(in, start);
+  }
   const auto take = [&](const ColumnElements<V, Source>& r, i64 i) WT_INLINE_LAMBDA {
 #pragma unroll
     for (int j = 0; j < V; ++j) {
