@@ -249,8 +249,9 @@ void add_in_place_cases(std::vector<OpCase>& rows) {
                              Array r = in[0];
                              r.terms = 12;
                              for (double& x : r.v) {
-                               r.magnitude.push_back(std::fabs(x));
-                               x = value(x);
+                               const double y = value(x);
+                               r.magnitude.push_back(std::max(std::fabs(x), std::fabs(y)));
+                               x = y;
                              }
                              return r;
                            }});
