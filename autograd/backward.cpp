@@ -126,7 +126,8 @@ void Backward::unbind() {
 bool Backward::may_overwrite_saved(u32 i) const {
   const SavedSlot& s = node->slots[i];
   return !mode.grad && !engine.retain_ && s.tensor && s.kind == SlotKind::owned &&
-         s.tensor->refs.sole() && s.tensor->storage->refs.sole() && !s.tensor->storage->borrowed;
+         s.tensor->refs.sole() && s.tensor->storage->refs.sole() && !s.tensor->storage->borrowed &&
+         !(s.tensor->flags & kSavedOutput);  // the node that made it reads it next, uncounted
 }
 
 Shape Backward::input_shape(u32 i) const {

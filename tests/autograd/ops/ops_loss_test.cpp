@@ -5,6 +5,7 @@
 #include "warptape/autograd/ops/loss.h"
 #include "warptape/autograd/ops/pointwise.h"
 #include "warptape/autograd/ops/reduce.h"
+#include "warptape/autograd/ops/softmax.h"
 #include "warptape/core/memory.h"
 #include "warptape/tests/support/variants.h"
 
@@ -131,6 +132,23 @@ TEST_CASE("cross_entropy: repeated logits are never written over", "[wall][saved
   const Tensor copied = grad(cross_entropy(mul(w, 2).expand({3, 4}).contiguous(), labels).sum, w);
   const std::vector<double> a = to_doubles(wide), b = to_doubles(copied);
   for (size_t i = 0; i < a.size(); ++i) CHECK(close(a[i], b[i], 1e-6));
+}
+
+TEST_CASE("cross_entropy: logits whose own operator reads them are not written over",
+          "[wall][saved]") {
+  for (Device d : operator_devices()) {
+    Tensor x = leaf({3, 4}, 1, f32, d);
+    const Tensor labels = zeros({3}, {.dtype = DType::i64, .device = d});
+    for (Tensor (*f)(const In&) :
+         {+[](const In& a) { return relu(a); }, +[](const In& a) { return exp(a); },
+          +[](const In& a) { return sigmoid(a); }, +[](const In& a) { return tanh(a); },
+          +[](const In& a) { return softmax(a, 1); }}) {
+      const Tensor held = f(x);
+      const Tensor beside = grad(cross_entropy(held, labels).sum, x);
+      const Tensor given_up = grad(cross_entropy(f(x), labels).sum, x);
+      CHECK(to_doubles(given_up) == to_doubles(beside));
+    }
+  }
 }
 
 TEST_CASE("cross_entropy: a bad label on the cpu throws before anything is attached") {
