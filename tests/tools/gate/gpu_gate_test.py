@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -66,6 +67,19 @@ class Gate(unittest.TestCase):
         )  # fmt: skip
         self.said = p.stdout
         return p.returncode
+
+    def wait_for_what_was_left(self):
+        """Until the program that a cut gate was running has written its last row."""
+        path = f"/proc/{self.read('left')}/stat"
+        for _ in range(1200):
+            try:
+                with open(path, encoding="utf-8") as f:
+                    if f.read().rpartition(")")[2].split()[0] == "Z":
+                        return
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            time.sleep(0.05)
+        self.fail("what a cut gate left goes on for a minute")
 
     def page(self):
         return self.read("out/gpu_gate.md")
@@ -292,6 +306,7 @@ class Gate(unittest.TestCase):
         """What a cut left half is no row, and what follows it is one."""
         self.plan(cut=3)
         self.gate()
+        self.wait_for_what_was_left()
         for name in ("out/gpu_gate.jsonl", "out/gpu_gate_state.jsonl"):
             with open(self.path(name), "a", encoding="utf-8") as f:
                 f.write('{"bench": "half')
