@@ -113,7 +113,9 @@ struct AbsoluteLanes : SumLanes {
   }
 };
 
-// Lanes twice as wide as the elements.
+// Lanes twice as wide as the elements. Self says what an element counts for (first) and what two
+// make (join).
+template <class Self>
 struct WideLanes : Simple {
   template <class C>
   using Total = double;
@@ -126,6 +128,12 @@ struct WideLanes : Simple {
     widen_half<0>(acc.low, v);
     widen_half<1>(acc.high, v);
   }
+  template <class A, class V>
+  WT_HOT static void step(A& acc, const V& v, i64) {
+    A one;
+    Self::first(one, v);
+    Self::join(acc, one);
+  }
   template <class A>
   WT_HOT static double lane_of(const A& acc, int lane) {
     return lane < 4 ? acc.low[lane & 3] : acc.high[lane & 3];
@@ -133,16 +141,10 @@ struct WideLanes : Simple {
 };
 
 // The product of 64 f32 may be far outside f32 though the whole product is not.
-struct ProductLanes : WideLanes {
+struct ProductLanes : WideLanes<ProductLanes> {
   template <class A, class V>
   WT_HOT static void first(A& acc, const V& v) {
     widen(acc, v);
-  }
-  template <class A, class V>
-  WT_HOT static void step(A& acc, const V& v, i64) {
-    A factors;
-    first(factors, v);
-    join(acc, factors);
   }
   template <class A>
   WT_HOT static void join(A& a, const A& b) {
@@ -160,18 +162,12 @@ struct ProductLanes : WideLanes {
 };
 
 // So may squares be though the root is not.
-struct NormLanes : WideLanes {
+struct NormLanes : WideLanes<NormLanes> {
   template <class A, class V>
   WT_HOT static void first(A& acc, const V& v) {
     widen(acc, v);
     acc.low *= acc.low;
     acc.high *= acc.high;
-  }
-  template <class A, class V>
-  WT_HOT static void step(A& acc, const V& v, i64) {
-    A squares;
-    first(squares, v);
-    join(acc, squares);
   }
   template <class A>
   WT_HOT static void join(A& a, const A& b) {
