@@ -41,15 +41,16 @@ bool DiskFile::direct(bool on) {
   return flags >= 0 && ::fcntl(fd_, F_SETFL, on ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
 }
 
+// Moving less than asked for is no error by itself: `if_less` is.
 template <class F>
-i64 DiskFile::each_chunk(i64 most, F move) {
+i64 DiskFile::each_chunk(i64 most, int if_less, F move) {
   const auto start = std::chrono::steady_clock::now();
   i64 at = 0;
   for (; at < most; at += kChunk) {
     const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
     if (spent.count() > kMostSeconds) break;
     const i64 moved = move(buffer_.get(), at);
-    if (moved >= 0 && moved < kChunk) errno = ENOSPC;  // less than asked for is no error by itself
+    if (moved >= 0 && moved < kChunk) errno = if_less;
     if (moved != kChunk) disk_failed("moving 4 MiB");
   }
   return at;
@@ -59,7 +60,7 @@ i64 DiskFile::write(i64 most) {
   // The system's memory takes what it gets as fast as it can be copied: the disk has to keep up, or
   // three seconds of writing are followed by minutes of fsync().
   constexpr i64 kAhead = 16 * kChunk;
-  size_ = each_chunk(most, [&](void* p, i64 at) {
+  size_ = each_chunk(most, ENOSPC, [&](void* p, i64 at) {
     const i64 moved = ::pwrite(fd_, p, kChunk, at);
     if (moved != kChunk) return moved;
     ::sync_file_range(fd_, at, kChunk, SYNC_FILE_RANGE_WRITE);
@@ -73,7 +74,7 @@ i64 DiskFile::write(i64 most) {
   return size_;
 }
 i64 DiskFile::read(i64 most) {
-  return each_chunk(most, [&](void* p, i64 at) { return ::pread(fd_, p, kChunk, at); });
+  return each_chunk(most, EIO, [&](void* p, i64 at) { return ::pread(fd_, p, kChunk, at); });
 }
 
 double DiskFile::forget() {

@@ -32,7 +32,7 @@ class DiskFile {
 
  private:
   template <class F>
-  i64 each_chunk(i64 most, F move);
+  i64 each_chunk(i64 most, int if_less, F move);
   struct Free {
     void operator()(void* p) const;
   };
