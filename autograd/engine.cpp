@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "warptape/autograd/engine.h"
+#include "warptape/autograd/result_watch.h"
 #include "warptape/autograd/slices.h"
 #include "warptape/core/call_lines.h"
 #include "warptape/core/profiler.h"
@@ -275,6 +276,41 @@ static detail::SliceAxes slices_around(const Node* n, TensorImpl* const* grads) 
   return axes;
 }
 
+// What has reached an edge's target in this walk; null: nothing.
+static const TensorImpl* arrived(Engine& e, const Edge& edge) {
+  if (!edge.node->is_leaf()) return e.gradient(e.tasks_[edge.node->task], edge.output);
+  const auto* l = static_cast<const Leaf*>(edge.node);
+  if (!e.capturing_) return l->pending ? l->pending : l->written ? l->grad : nullptr;
+  for (size_t k = l->capture; k < e.captures_.size(); ++k)
+    if (e.captures_[k].node == l) return e.captures_[k].result->impl();
+  return nullptr;
+}
+
+// For who records gradients: a bit for each input of n that has some before n's backward.
+static u64 gradients_before(Engine& e, const Node* n) {
+  u64 some = 0;
+  if (!detail::result_watch) return some;
+  for (u32 i = 0; i < n->n_edges && i < 64; ++i)
+    if (n->edges[i].node && arrived(e, n->edges[i])) some |= u64{1} << i;
+  return some;
+}
+
+// The gradients that n's backward has handed on.
+static void show_gradients(Engine& e, const Node* n, u64 before) {
+  detail::ResultWatch* const w = detail::result_watch;
+  if (!w) return;
+  for (u32 i = 0; i < n->n_edges; ++i) {
+    const Edge& edge = n->edges[i];
+    if (!edge.node) continue;
+    bool again = false;  // x * x
+    for (u32 k = 0; k < i; ++k)
+      again |= n->edges[k].node == edge.node && n->edges[k].output == edge.output;
+    if (again) continue;
+    if (const TensorImpl* g = arrived(e, edge))
+      w->gradient(n, int(i), g, i < 64 && before >> i & 1);
+  }
+}
+
 template <bool Observed>
 WT_HOT void Engine::run_node(Task& t) {
   Node* n = t.node;
@@ -306,13 +342,22 @@ WT_HOT void Engine::run_node(Task& t) {
     restore_mode(n->mode_id);
   std::optional<profiler::RangeScope> range;
   if (Observed && (process_slow.load(std::memory_order_relaxed) & kSlowObserved))
-    range.emplace(profiler::Range{profiler::Kind::backward, n->info->name, nullptr, n->info,
-                                  n->frame, n->mode_id, device_of_key(n->output.key),
-                                  mode.native_stream});
+    range.emplace(profiler::Range{.kind = profiler::Kind::backward,
+                                  .name = n->info->name,
+                                  .variant = nullptr,
+                                  .op = n->info,
+                                  .frame = n->frame,
+                                  .mode_id = n->mode_id,
+                                  .device = device_of_key(n->output.key),
+                                  .stream = mode.native_stream,
+                                  .node = n->sequence});
   std::optional<detail::SliceScope> slices;
   if (Observed && (mode.slow & kSlowSliced)) slices.emplace(slices_around(n, &gradient(t, 0)));
+  u64 before = 0;
+  if constexpr (Observed) before = gradients_before(*this, n);
   Backward b(*this, n, &gradient(t, 0), capturing_);
   n->backward(b);
+  if constexpr (Observed) show_gradients(*this, n, before);
 }
 
 // Frees what only this walk still needs. A node whose sole owner is the walk hands its edges to the

@@ -4,6 +4,7 @@
 #include "warptape/autograd/checkpoint.h"
 #include "warptape/autograd/ops/internal/stored_cast.h"
 #include "warptape/autograd/ops/shape.h"
+#include "warptape/autograd/result_watch.h"
 #include "warptape/autograd/save_policy.h"
 #include "warptape/core/profiler.h"
 #include "warptape/core/slices.h"
@@ -142,8 +143,16 @@ bool OpScope::open_slow(const OpInfo& info, const OpInfo* outer, const In* const
       profiler::follow_observers();
     if (process & kSlowObserved) {
       const FrameId line = mode.frame ? mode.frame : intern_frame(in[0]->frame());
-      profiler::begin(
-          {profiler::Kind::op, info.name, nullptr, &info, line, mode.id, d, mode.native_stream});
+      profiler::begin({.kind = profiler::Kind::op,
+                       .name = info.name,
+                       .variant = nullptr,
+                       .op = &info,
+                       .frame = line,
+                       .mode_id = mode.id,
+                       .device = d,
+                       .stream = mode.native_stream,
+                       .operands = in,
+                       .n_operands = n});
       restore.observed = true;
     }
     if (process & ~u32(kSlowObserved | kSlowSlices))
@@ -236,6 +245,12 @@ void OpScope::release_extras(TensorImpl* newest) {
   }
 }
 
+// Before the operator's range ends, which says what it is that made this.
+static void show_result(const OpInfo& info, const TensorImpl* out, int k = 0) {
+  if (!(mode.slow & kSlowProfile)) return;
+  if (detail::ResultWatch* w = detail::result_watch) w->result(info, out, k);
+}
+
 void OpScope::end_observed(const OpInfo& info) {
   if (mode.slow & kSlowProfile) profiler::end_op(info);
 }
@@ -250,6 +265,7 @@ void OpScope::finish_slow(const OpInfo& info, TensorImpl* out, bool constant) {
   if (mode.slow & kSlowInference) out->flags |= kInference;
   if (mode.slow & kSlowSaving && out->node && !out->node->is_leaf())
     detail::pack_slots(out->node, out);
+  show_result(info, out);
   end_unfinished(info);
 }
 
@@ -387,6 +403,7 @@ void OpScope::finish_in_place() {
     out->output_index = 0;
   }
   for (int i = 1; i < n_; ++i) empty_rvalue(input(i), nullptr);
+  show_result(info_, out);
 }
 
 std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
@@ -428,6 +445,7 @@ std::vector<Tensor> OpScope::finish(std::vector<Result> outputs) {
     tensors.push_back(Tensor(impls[k]));
   }
   empty_rvalues(reused);
+  for (size_t k = 0; k < tensors.size(); ++k) show_result(info_, tensors[k].impl(), int(k));
   return tensors;
 }
 

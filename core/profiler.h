@@ -28,20 +28,27 @@ namespace profiler {
 enum class Kind : u8 {
   op,        // from the prologue to the end of the operator
   backward,  // a node's backward
-  kernel     // the launch of a variant (on cpu and simt: its run)
+  kernel,    // the launch of a variant (on cpu and simt: its run)
+  user       // range("name") of core/profile.h
 };
 
 struct Range {
   Kind kind;
-  const char* name;             // the operator's, or the contract's
+  const char* name;             // the operator's, the contract's, or the user's
   const char* variant;          // kernels: the variant's name; else null
-  const OpInfo* op;             // null for kernels outside operators
+  const OpInfo* op;             // null for kernels outside operators and for users' ranges
   FrameId frame;                // the user's line; 0: unknown
   u32 mode_id;                  // module_path_of(mode_id)
   Device device;                // meta for operators that make shapes only
   void* stream;                 // a cudaStream_t; null: the default stream
   double bytes = 0, flops = 0;  // kernels: of the contract
   const void* args = nullptr;   // kernels: the contract's arguments, while begin() looks at them
+  // The tape's: an operator that recorded a node (known to end() alone) and that node's backward
+  // have one number. 0: none.
+  u64 node = 0;
+  const In* const* operands = nullptr;  // operators: what they were given, while begin() looks
+  int n_operands = 0;
+  bool left_open = false;  // users' ranges, at end(): what was around it ended first
   // "conv2.matmul.backward <- net.cpp:57"; kernels: "matmul:tiled <- net.cpp:57".
   WT_API std::string title() const;
 };
@@ -86,8 +93,13 @@ void follow_observers();
 void allocated(const Storage* s, Device d, i64 bytes);
 void freed(const Storage* s);
 void begin(const Range& r);
-void end();                            // of the thread's innermost range
-void end_op(const OpInfo& operation);  // if the innermost range is this operator's
+// Of the thread's innermost range that is the library's; users' ranges inside of it end with it.
+void end();
+void end_op(const OpInfo& operation);  // if that one is this operator's
+// Of a user's range, which may be left open and ends with all that was begun inside of it. Its
+// number is unique; 0: nobody watches. Ending one that has ended does nothing.
+u64 begin_user(const char* name, FrameId at);
+WT_API void end_user(u64 number);
 
 class RangeScope {
  public:

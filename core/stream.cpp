@@ -12,6 +12,7 @@
 #include "warptape/core/memory.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/memory/pinned.h"
+#include "warptape/core/profile/transfers.h"
 #include "warptape/core/storage.h"
 #include "warptape/core/tensor.h"
 
@@ -133,7 +134,9 @@ bool Event::done() const {
 
 void Event::synchronize() const {
   detail::before_wait("Event::synchronize", device_);
-  if (native_) stream_backend(device_)->event_wait(device_, native_);
+  if (!native_) return;
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::wait, device_, 0);
+  stream_backend(device_)->event_wait(device_, native_);
 }
 
 double Event::milliseconds_since(const Event& start) const {
@@ -167,7 +170,10 @@ bool Stream::done() const {
 void Stream::synchronize() const {
   detail::before_wait("Stream::synchronize", device());
   const SyncGuard counted(OnSync::allow);
-  if (const StreamBackend* b = stream_backend(device())) b->stream_wait(device(), native());
+  if (const StreamBackend* b = stream_backend(device())) {
+    const profiler::TransferWatch watch(profiler::Transfer::Kind::wait, device(), 0);
+    b->stream_wait(device(), native());
+  }
   check_mailbox(device());
 }
 

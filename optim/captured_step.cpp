@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "warptape/autograd/recorder.h"
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
 #include "warptape/core/graph/graph_host_work.h"
@@ -169,7 +170,8 @@ StepResult TrainStep::run_in_phase(const std::vector<Tensor*>& tensors, i64 size
     c.why_eager =
         c.off ? str("a graph needs a device that launches, and this is ", to_string(d)) : "";
   }
-  const bool eager = c.off || !std::exchange(c.has_run, true);
+  // A replay shows nobody what it computes.
+  const bool eager = c.off || !std::exchange(c.has_run, true) || record::recording();
   if (eager && !options_.reducer) return run_eagerly(tensors, size, forward);
 
   CapturedSteps::Key key{

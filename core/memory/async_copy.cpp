@@ -6,6 +6,7 @@
 #include "warptape/core/graph/graph_capture.h"
 #include "warptape/core/memory/copy_bytes.h"
 #include "warptape/core/memory/pinned.h"
+#include "warptape/core/profile/transfers.h"
 #include "warptape/core/slices.h"
 
 namespace wt {
@@ -90,6 +91,7 @@ Tensor copy_async(const Tensor& x, Device d, Frame at) {
   if (d == Device::cpu()) {
     Tensor y = empty_pinned(g, from);
     const Stream stream = Stream::current(from);
+    const profiler::TransferWatch watch(profiler::Transfer::Kind::to_host, from, bytes);
     stream_backend(from)->to_host(y.impl()->data, from, dense.impl()->data, bytes, stream.native());
     block_of(y.impl())->mark_busy(from, stream);
     return y;
@@ -104,6 +106,7 @@ Tensor copy_async(const Tensor& x, Device d, Frame at) {
   // A host tensor that is still being written by another copy is read after it, on the device.
   const Stream stream = Stream::current(d);
   if (block->busy.load(std::memory_order_acquire)) stream.wait(block->event);
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::to_device, d, bytes);
   stream_backend(d)->from_host(y.impl()->data, d, dense.impl()->data, bytes, stream.native());
   block->mark_busy(d, stream);
   return y;

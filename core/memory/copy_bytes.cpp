@@ -6,6 +6,7 @@
 
 #include "warptape/core/device.h"
 #include "warptape/core/graph/graph_capture.h"
+#include "warptape/core/profile/transfers.h"
 #include "warptape/core/storage.h"
 
 namespace wt {
@@ -36,6 +37,23 @@ const CopyBackend& backend(Device d) {
   return *backends[int(d.kind)].load();
 }
 
+// The host waits for these copies, whatever memory of its own they are from.
+constexpr bool kPageable = true;
+
+void to_host(void* to, Device d, const void* from, i64 bytes) {
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::to_host, d, bytes, kPageable);
+  backend(d).to_host(to, d, from, bytes);
+}
+void from_host(void* to, Device d, const void* from, i64 bytes) {
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::to_device, d, bytes, kPageable);
+  backend(d).from_host(to, d, from, bytes);
+}
+void within(void* to, const void* from, Device d, i64 bytes) {
+  if (d == Device::cpu()) return backend(d).within(to, from, d, bytes);
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::within_device, d, bytes);
+  backend(d).within(to, from, d, bytes);
+}
+
 }  // namespace
 
 const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b) {
@@ -44,13 +62,13 @@ const CopyBackend* set_copy_backend(DeviceKind k, const CopyBackend* b) {
 
 void copy_bytes(void* to, Device to_device, const void* from, Device from_device, i64 bytes) {
   if (bytes == 0 || to_device.is_meta || from_device.is_meta) return;
-  if (to_device == from_device) return backend(to_device).within(to, from, to_device, bytes);
+  if (to_device == from_device) return within(to, from, to_device, bytes);
   check_graph(to_device, from_device);
-  if (from_device == Device::cpu()) return backend(to_device).from_host(to, to_device, from, bytes);
-  if (to_device == Device::cpu()) return backend(from_device).to_host(to, from_device, from, bytes);
+  if (from_device == Device::cpu()) return from_host(to, to_device, from, bytes);
+  if (to_device == Device::cpu()) return to_host(to, from_device, from, bytes);
   std::vector<char> bounce(static_cast<size_t>(bytes));
-  backend(from_device).to_host(bounce.data(), from_device, from, bytes);
-  backend(to_device).from_host(to, to_device, bounce.data(), bytes);
+  to_host(bounce.data(), from_device, from, bytes);
+  from_host(to, to_device, bounce.data(), bytes);
 }
 
 void fill_zero(void* to, Device d, i64 bytes) {
@@ -60,7 +78,9 @@ void fill_zero(void* to, Device d, i64 bytes) {
 void synchronize(Device d) {
   if (detail::recording_graph() && d == mode.capture->device)
     detail::not_in_a_graph("synchronize", "the host waits for the device");
-  if (!d.is_meta && d.kind != DeviceKind::cpu) backend(d).wait(d);
+  if (d.is_meta || d.kind == DeviceKind::cpu) return;
+  const profiler::TransferWatch watch(profiler::Transfer::Kind::wait, d, 0);
+  backend(d).wait(d);
 }
 
 }  // namespace wt

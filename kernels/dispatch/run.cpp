@@ -8,6 +8,7 @@
 
 #include "warptape/core/at_line.h"
 #include "warptape/core/error.h"
+#include "warptape/core/nvtx.h"
 #include "warptape/core/stream.h"
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/cuda/api.h"
@@ -66,6 +67,7 @@ std::string check_override(std::string_view contract, std::string_view variant) 
 
 const Environment& environment() {
   static const Environment* e = [] {
+    nvtx::follow_environment();  // this is looked at once, at the first launch
     auto* env = new Environment;
     const char* text = std::getenv("WT_KERNEL");
     if (!text) return env;

@@ -19,6 +19,7 @@ while IFS= read -r command; do
   case $command in
     "wt bench counters "*) [ -x "${wt%/*}/wt_race" ] || continue ;;
     "wt train "*) command="$(sed -E 's/ --steps [0-9]+//' <<<"$command") --steps 2" ;;
+    "wt doctor "*) command="$command || [ \$? -eq 10 ]" ;;  # findings: this machine is slow or hot
     "wt tune "*) command="$command --device simt --output tune.tsv" ;;  # there is no GPU
   esac
   ran=$((ran + 1))

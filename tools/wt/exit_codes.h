@@ -17,6 +17,8 @@ enum ExitCode : int {
   kExitDevice = 6,   // hardware or driver
   kExitPeer = 7,     // another rank
   kExitOutput = 8,   // an output or checkpoint that cannot be written
+  kExitDiffer = 9,   // wt diff: two runs differ beyond the bounds of their dtypes
+  kExitFound = 10,   // wt doctor: there are some
   kExitInterrupted = 130,
   kExitTerminated = 143,
 };

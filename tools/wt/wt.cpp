@@ -101,7 +101,8 @@ int run_command(int argc, char** argv) {
   app.footer(
       "Exit codes: 0 ok, 1 our bug, 2 usage, 3 data, 4 out of memory, 5 numeric failure, 6 "
       "device,\n"
-      "7 peer, 8 output or checkpoint cannot be written, 130 interrupted, 143 terminated.");
+      "7 peer, 8 output or checkpoint cannot be written, 9 runs differ (wt diff), 10 findings (wt "
+      "doctor),\n130 interrupted, 143 terminated.");
   int code = 0;
   add_info(app, code);
   add_ops(app, code);
@@ -111,8 +112,11 @@ int run_command(int argc, char** argv) {
   add_generate(app, code);
   add_data(app, code);
   add_memory(app, code);
+  add_profile(app, code);
+  add_doctor(app, code);
   add_tune(app, code);
   add_bench(app, code);
+  add_diff(app, code);
   try {
     if (!line.run(argc, argv)) return kExitUsage;
     flush_stdout();

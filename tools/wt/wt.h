@@ -1,5 +1,6 @@
 // The subcommands of `wt`. Each adds itself to the parser; what it returns goes into `code`.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,12 @@ std::string joined(const std::vector<std::string>& list);
 std::vector<std::string> contracts_of(const std::vector<std::string>& names);
 std::vector<std::string> contracts_of_operator(const std::string& name);  // none: no such operator
 
+struct TrainOptions;
+// The options of `wt train`, and its recipes in words.
+// Gives the recipe's own, which a command may require.
+Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& o);
+std::string recipes_text();
+
 void add_info(Command app, int& code);
 void add_ops(Command app, int& code);
 void add_train(Command app, int& code);
@@ -42,8 +49,11 @@ void add_predict(Command app, int& code);
 void add_generate(Command app, int& code);
 void add_tune(Command app, int& code);
 void add_memory(Command app, int& code);
+void add_profile(Command app, int& code);
+void add_doctor(Command app, int& code);
 void add_data(Command app, int& code);
 void add_bench(Command app, int& code);
+void add_diff(Command app, int& code);
 // Of `wt data`:
 void add_data_info(Command data, int& code);
 void add_data_pack(Command data, int& code);

@@ -17,7 +17,7 @@ void check_given(Command c, const TrainOptions& o) {
   for (const auto& [name, value] : {std::pair("--out", &o.out), {"--init-from", &o.init_from}})
     if (given(name) && value->empty())
       throw UsageError(str(name, " is empty\n  Try ", name, " FOLDER"));
-  for (const char* name : {"--resume", "--save-every", "--on-write-error"})
+  for (const char* name : {"--resume", "--save-every", "--on-write-error", "--log-tensors"})
     if (given(name) && o.out.empty())
       throw UsageError(
           str(name, " is about the run's folder, and there is none\n  Try --out FOLDER"));
@@ -36,9 +36,7 @@ void check_given(Command c, const TrainOptions& o) {
 
 }  // namespace
 
-void add_train(Command app, int& code) {
-  const Command c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
-  auto o = std::make_shared<TrainOptions>();
+std::string recipes_text() {
   std::string text = "Recipes:\n";
   for (const RecipeInfo& r : recipes()) {
     const DefaultDevice nothing(Device::meta());
@@ -51,8 +49,11 @@ void add_train(Command app, int& code) {
           " and what the recipe has\n  ", kPrecisionRace,
           "  f32, f16 and bf16 over equal seeds, and how far they end from f32\n",
           "      --set recipe=", "synthetic seeds=3 held_out=2000 and what the recipe has\n");
-  c.footer(text);
-  c.add_option("recipe", o->recipe, "what to train").required();
+  return text;
+}
+
+Option add_train_options(const Command& c, const std::shared_ptr<TrainOptions>& o) {
+  const Option recipe = c.add_option("recipe", o->recipe, "what to train");
   c.add_option("--device", o->device, "auto, cpu, simt, cuda:N").show_default();
   c.add_option("--data", o->data,
                "file or folder with the data; synthetic: made up, of the same shapes");
@@ -116,6 +117,10 @@ void add_train(Command app, int& code) {
                "every so many steps, and of skipped ones: what 16 bits keep of each parameter's "
                "gradient, in the terminal and the report")
       .check(at_least(1));
+  c.add_option("--log-tensors", o->log_tensors,
+               "every so many steps: hash, shape, mean, largest magnitude and a sketch of every "
+               "operator's result and gradient, for wt diff")
+      .check(at_least(1));
   c.add_option("--sample", o->sample, "bytes of text in the report of a text model")
       .check(at_least(0))
       .show_default();
@@ -164,8 +169,24 @@ void add_train(Command app, int& code) {
   c.add_flag("--curve", o->curve, "draw the loss above the progress line, on a terminal")
       .excludes(quiet);
   c.add_flag("--dry-run", o->dry_run, "print shapes and predicted memory, train nothing");
+  return recipe;
+}
+
+void add_train(Command app, int& code) {
+  const Command c = app.add_subcommand("train", "train a recipe; the last line on stdout is JSON");
+  auto o = std::make_shared<TrainOptions>();
+  c.footer(recipes_text());
+  add_train_options(c, o).required();
+  c.add_option("--profile", o->profile.steps,
+               "so many steps, from the third on: a table by operator before the last line, also "
+               "in --out (docs/profiling.md)")
+      .check(at_least(1));
   c.callback([c, o, &code] {
     check_given(c, *o);
+    if (o->profile.steps > 0 && is_race(o->recipe))
+      throw UsageError(str("--profile is of one training, and ", o->recipe,
+                           " is many\n  Try it on the recipe that races"));
+    o->profile.out = o->out;
     code = is_race(o->recipe) ? run_race(*o) : train(*o);
   });
 }

@@ -7,7 +7,7 @@
 #include <variant>
 #include <vector>
 
-#include "warptape/tools/wt/append_file.h"
+#include "warptape/tools/wt/training/append_file.h"
 
 namespace wt::tools {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "warptape/tools/wt/append_file.h"
+#include "warptape/tools/wt/training/append_file.h"
 #include "warptape/tools/wt/training/run_metrics.h"
 
 namespace wt::tools {

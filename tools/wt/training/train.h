@@ -8,6 +8,17 @@
 
 namespace wt::tools {
 
+// Steps of a training that are profiled, and the table of them (core/profile.h).
+struct ProfileRequest {
+  i64 steps = 0;      // 0: none
+  bool only = false;  // no evaluation, no checkpoint: `wt profile`
+  std::string out{};  // folder for table, JSON, CSV, trace and timeline; empty: none
+  std::string sort_by{};
+  std::string group_by = "operator";
+  int rows = 0;
+  bool shapes = false, nested = false;
+};
+
 struct TrainOptions {
   std::string recipe;
   std::string device = "auto";
@@ -47,6 +58,8 @@ struct TrainOptions {
   int zero = 0;
   double deadline = 120;  // seconds that a rank waits for the others
   i64 exponents = 0;      // steps between two records of the gradients' exponents; 0: none
+  ProfileRequest profile{};
+  i64 log_tensors = 0;  // steps between two whose results are recorded (wt diff); 0: none
 };
 
 // Trains and prints the summary's JSON line last on stdout. Returns the process's exit code (0, 130

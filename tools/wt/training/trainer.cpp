@@ -74,17 +74,48 @@ void Trainer::use_kernels() {
   kernels_.emplace(o_.kernels.substr(0, colon), o_.kernels.substr(colon + 1));
 }
 
+// The folder is there by now, and every rank writes a file of its own.
+void Trainer::begin_recording() {
+  if (o_.log_tensors == 0 || o_.out.empty()) return;
+  const std::string name =
+      is_first() ? "/tensors.wtd" : str("/tensors.rank", ranks_.rank(), ".wtd");
+  std::string label = str(o_.recipe, " on ", to_string(device_), ", ", o_.precision);
+  if (!o_.kernels.empty()) label += ", " + o_.kernels;
+  recorder_.emplace(o_.out + name,
+                    record::RecorderOptions{.every = o_.log_tensors,
+                                            .rank = ranks_.rank(),
+                                            .ranks = ranks_.size(),
+                                            .keep_before = o_.resume ? c_.step + 1 : 0,
+                                            .label = std::move(label)});
+}
+
+// Recorded where --log-tensors says so, with the parameters as they are before.
+StepResult Trainer::step(const data::Batch& batch) {
+  if (!recorder_) return training_->step(batch);
+  recorder_->begin(c_.step + 1);
+  if (recorder_->recording())
+    for (const nn::NamedTensor& p : recipe_->model().named_parameters())
+      recorder_->note(p.name, p.tensor);
+  try {
+    return training_->step(batch);
+  } catch (...) {
+    recorder_->abandon();  // what led there is worth the most
+    throw;
+  }
+}
+
 bool Trainer::train_one(Progress& bar) {
   const data::LoaderState before = loader_->state();
   data::Batch batch;
   timed(&StepTime::data, [&] {
+    const auto range = profiler::range("data");
     if (!loader_->next(batch) && !loader_->next(batch)) throw DataError("the data has no batch");
   });
   use_kernels();
   StepResult r;
   const double waited = training_->waited();
   try {
-    r = training_->step(batch);
+    r = step(batch);
   } catch (const NumericError& e) {
     loader_->set_state(before);  // the step has not been: its batch is still to come
     report_non_finite(e, &batch);
@@ -97,7 +128,7 @@ bool Trainer::train_one(Progress& bar) {
   turn_.step = c_.step;
   turn_.others = training_->waited() - waited;
   timed(&StepTime::recording, [&] { record(batch, r, bar); });
-  c_.due = c_.step % eval_every_ == 0 || c_.step == total_;
+  c_.due = !o_.profile.only && (c_.step % eval_every_ == 0 || c_.step == total_);
   peak_ = std::max(peak_, memory::stats(device_).peak);
   const i64 every = o_.log_every ? o_.log_every : std::max<i64>(1, total_ / 500);
   if (c_.step % every == 0 || c_.step == total_ || c_.step == first_step_ + 1) {
@@ -119,6 +150,7 @@ bool Trainer::train_one(Progress& bar) {
 // whether it was skipped costs nothing.
 void Trainer::record(const data::Batch& batch, const StepResult& r, Progress& bar) {
   turn_.skipped = !stream_backend(device_) && r.skipped();
+  if (recorder_) write([&] { recorder_->end(); });
   record_exponents(turn_.skipped);
   if (is_scaled() && turn_.skipped) explain_skip(r.read(), batch, bar);
 }
@@ -210,6 +242,7 @@ void Trainer::go_on_without_best() {
 
 void Trainer::finish_evaluation(Progress& bar) {
   not_training([&] {
+    const auto range = profiler::range("evaluation");
     evaluate();
     judge();
   });
@@ -227,20 +260,26 @@ void Trainer::loop() {
                 .disable = o_.quiet,
                 .initial = c_.step});
   if (o_.curve) curve_.emplace();
+  begin_recording();
   begin_ = start_ = logged_at_ = Clock::now();
   if (c_.due) finish_evaluation(bar);  // of a run that ended in it
   bool more = c_.step < total_ && !out_of_patience();
   while (more && !signals_.stop_requested()) {
     turn_ = {};
     turn_begin_ = Clock::now();
+    if (profile_) profile_->begin_step();
     more = train_one(bar);
+    if (profile_) profile_->end_step();
     if (c_.due) {
       timed(&StepTime::evaluation, [&] { finish_evaluation(bar); });
     }
     signals_.agree(out_of_patience());
     more = more && !signals_.done();
     if (c_.step % save_every == 0 || !more || signals_.take_checkpoint_request())
-      timed(&StepTime::checkpoint, [&] { not_training([&] { write([&] { save(); }); }); });
+      timed(&StepTime::checkpoint, [&] {
+        const auto range = profiler::range("checkpoint");
+        not_training([&] { write([&] { save(); }); });
+      });
     if (c_.due && more) go_on_without_best();
     turn_.total = seconds_since(turn_begin_);
     times_.add(turn_);
@@ -257,12 +296,15 @@ int Trainer::run() {
     std::fprintf(stderr, "%s: each has its part of every batch of %lld\n", text.c_str(),
                  static_cast<long long>(d_.batch));
   first_step_ = logged_step_ = c_.step;
-  if (c_.step == 0)
-    evaluate();
-  else if (is_first())
+  if (o_.profile.steps > 0 && is_first())
+    profile_.emplace(o_.profile, str(o_.recipe, " on ", device_), total_ - c_.step);
+  if (c_.step == 0) {
+    if (!o_.profile.only) evaluate();
+  } else if (is_first()) {
     std::fprintf(stderr, "going on at step %lld of %lld\n", static_cast<long long>(c_.step),
                  static_cast<long long>(total_));
-  if (!o_.quiet && c_.step == 0)
+  }
+  if (!o_.quiet && c_.step == 0 && eval_)
     std::fprintf(stderr, "before step 1: held-out loss %.4f\n", eval_->loss);
   try {
     loop();
@@ -277,6 +319,8 @@ int Trainer::run() {
     keep_what_there_is(End::apart);
     throw;
   }
+  if (profile_) profile_->finish();
+  if (o_.profile.only) return signals_.exit_code();
   not_training([&] {
     if (ranks_.size() > 1) shares_ = gather_shares(ranks_, times_.per_step());
     save();

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "warptape/autograd/recorder.h"
 #include "warptape/core/memory_limit.h"
 #include "warptape/core/progress.h"
 #include "warptape/kernels/run.h"
+#include "warptape/tools/wt/measure/profile_steps.h"
 #include "warptape/tools/wt/recipes/recipe_training.h"
 #include "warptape/tools/wt/reports/loss_curve.h"
 #include "warptape/tools/wt/reports/run_output.h"
@@ -58,6 +60,8 @@ class Trainer {
   bool best_is_of_this_step() const;
   std::vector<nn::NamedTensor> state(const Counters& c);
   bool train_one(Progress& bar);
+  void begin_recording();
+  StepResult step(const data::Batch& batch);
   void use_kernels();
   void log_step(const wt::StepRecord& r, double rate);
   void record(const data::Batch& batch, const StepResult& r, Progress& bar);
@@ -152,8 +156,10 @@ class Trainer {
   StepTimes times_;
   std::vector<StepTimes::Shares> shares_;  // of several ranks, at the end
   ExponentHistory exponents_;
+  std::optional<record::Recorder> recorder_;  // --log-tensors
   i64 peak_ = 0;  // bytes during training steps (evaluations use larger batches)
   std::optional<LiveCurve> curve_;
+  std::optional<StepProfiler> profile_;
   SharedSignals signals_;
 };
 

@@ -1,4 +1,4 @@
-#include "warptape/tools/wt/append_file.h"
+#include "warptape/tools/wt/training/append_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

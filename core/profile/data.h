@@ -1,0 +1,29 @@
+// What a Profile holds. Internal.
+#pragma once
+#include "warptape/core/profile.h"
+
+namespace wt::profiler {
+
+struct Profile::Data {
+  std::vector<Event> events{};  // by id
+  std::vector<u32> parents{};   // of each event the place of the one around it; kNone
+  std::vector<u32> forwards{};  // of backward events the place of the forward; kNone
+  std::vector<std::string> shapes{{}};
+  std::vector<std::string> threads{};
+  std::vector<std::string> notes{};
+  std::vector<Transfer> transfers{};
+  ProfileOptions options{};
+  i64 begin_ns = 0, length_ns = 0, steps = 0, dropped = 0;
+  // Of the profiling thread: the time of its outermost ranges, and of that what was lost.
+  i64 in_ranges_ns = 0, lost_ns = 0;
+  i64 allocated = 0, released = 0;  // outside of all ranges
+
+  static constexpr u32 kNone = ~u32{0};
+  // Sorts the events and fills in parents and forwards.
+  void tie();
+};
+
+// Lines of advice about what was profiled; `earlier` profiles were made by the same line.
+void advise(Profile::Data& d, i64 earlier, Frame at);
+
+}  // namespace wt::profiler

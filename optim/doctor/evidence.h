@@ -1,0 +1,133 @@
+// What the doctor has seen of a program: plain numbers, which rules look at. A test makes its own.
+#pragma once
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "warptape/core/device.h"
+#include "warptape/core/dtype.h"
+#include "warptape/core/mode.h"
+#include "warptape/core/types.h"
+
+namespace wt::doctor {
+
+struct StepSeen {
+  double us = 0, data_us = 0;  // the whole turn, and its wait for the batch
+  i64 launches = 0;
+  double launched_bytes = 0;           // that the kernels read and write
+  i64 recorded = 0, walked = 0;        // nodes of the tape, and those that a backward came to
+  i64 updates = 0;                     // of optimizers
+  i64 live_bytes = 0, live_nodes = 0;  // behind the step
+  i64 new_shapes = 0;                  // of convolutions
+  double loss = NAN, scale = NAN, rate = NAN;
+  bool told_loss = false;  // the step said what its loss was
+  bool skipped = false;
+};
+
+struct BatchesSeen {
+  i64 count = 0, samples = 0;  // batches; samples of the last one
+  i64 repeated = 0;            // batches that are the one before, byte by byte
+  i64 pageable_bytes = 0;      // of a batch, in memory that a device cannot copy from directly
+  // Of floating inputs, over all batches.
+  bool floating = false;
+  i64 elements = 0, not_finite = 0;
+  double mean = 0, deviation = 0;
+  bool rows_alike = false;  // every sample is the first one
+  // Of integer labels.
+  bool labels = false;
+  i64 label_count = 0, distinct = 0, least = 0, most = 0, ignored = 0;
+  i64 of_one_class = 0;  // batches of several samples that have one label alone
+};
+
+// A parameter and its last gradient.
+struct ParameterSeen {
+  std::string name;
+  i64 elements = 0, axes = 0;
+  DType dtype = DType::f32;
+  bool wants_gradient = true;
+  bool reached = false;       // a gradient was there in one of the steps
+  double gradient_rms = NAN;  // of the last step
+  int optimizers = 0;         // that hold it
+  bool of_net = true;
+};
+
+// What went through one relu.
+struct ReluSeen {
+  std::string place;
+  std::vector<char> alive;  // by unit: it was above 0 once
+  i64 units() const { return i64(alive.size()); }
+  i64 dead() const {
+    i64 n = 0;
+    for (const char a : alive) n += !a;
+    return n;
+  }
+};
+
+// FLOPs of matrix products and convolutions, a step.
+struct ProductsSeen {
+  double f64 = 0, f32 = 0, half = 0;
+  double odd = 0;             // of the 16-bit ones: with a size that is no multiple of 8
+  std::string odd_example{};  // "128 x 10 x 51 at net.cpp:12"
+  double all() const { return f64 + f32 + half; }
+};
+
+struct EvaluationSeen {
+  bool there = false;
+  i64 recorded = 0;                  // nodes
+  i64 dropouts = 0, statistics = 0;  // launches that draw masks, that move running statistics
+};
+
+struct MachineSeen {
+  int processors = 0;
+  i64 threads = 0;  // of kernels: OMP_NUM_THREADS, --threads
+  double swapped_bytes_s = -1;
+  i64 slowed = -1;  // how often heat held the processor down meanwhile
+  struct Slowed {
+    std::string name, why;
+    int mhz = -1, most_mhz = -1;
+  };
+  std::vector<Slowed> gpus{};
+  bool cuda = false;  // there is a device
+};
+
+struct Evidence {
+  std::string failure{};  // where and what was thrown: "step 3: ShapeError: ..."
+  Device device{};
+  DType precision = DType::f32;
+  bool tf32 = false;
+  std::vector<StepSeen> steps{};  // measured ones
+  BatchesSeen batches{};
+  i64 micro_batches = 1;
+  int workers = -1;
+  i64 planned_steps = 0;
+  bool captures = false;
+  double captured_us = NAN;              // of a step as a graph, measured
+  std::vector<SyncGuard::Wait> waits{};  // over all measured steps
+  std::vector<double> waited_us{};       // for other ranks, by rank, a step
+  ProductsSeen products{};
+  double upscaled = 1;  // the largest resize of the forward: pixels out a pixel in
+  std::string upscaled_at{};
+  i64 classes = 0;             // of the loss; 0: none that was seen
+  i64 class_items = 0;         // rows that the loss had
+  bool probabilities = false;  // the loss got probabilities in place of logits
+  bool has_net = false, net_training = true;
+  i64 dropout_modules = 0, batch_norm_modules = 0;
+  i64 not_zeroed = 0;  // steps of an optimizer whose gradients hold those of the step before
+  i64 walks = 0, updates = 0;  // backwards, and optimizer steps, over all measured steps
+  i64 scaled_walks = 0;        // backwards that begin with a factor
+  bool factor = false;         // updates multiply by a factor of the gradient
+  bool anomaly = false, forced_kernels = false;
+  std::vector<ParameterSeen> parameters{};
+  std::vector<ReluSeen> relus{};
+  double underflow = 0,
+         scaled_underflow = 0;     // share of gradients below f16's normal numbers; with the scale
+  std::vector<double> schedule{};  // factors of the steps that were measured, as they should be
+  std::vector<double> plan{};      // 64 factors over the planned steps
+  double first_loss = NAN, first_loss_again = NAN;  // of the first batch
+  double steepest_rate = NAN, steepest_loss = NAN;  // what the search for a rate found
+  EvaluationSeen evaluation{};
+  MachineSeen machine{};
+};
+
+}  // namespace wt::doctor

@@ -1,0 +1,73 @@
+// Hears what runs in the steps: kernels and their arguments, backwards, updates.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "warptape/core/geometry.h"
+#include "warptape/core/profiler.h"
+#include "warptape/optim/doctor.h"
+#include "warptape/optim/doctor/evidence.h"
+
+namespace wt::doctor {
+
+// Of the thread that made it; others are not heard.
+class Listener final : public profiler::Observer {
+ public:
+  Listener(const Subject& s, Evidence& e);
+
+  void begin(const profiler::Range& r) noexcept override;
+  void end(const profiler::Range& r) noexcept override;
+
+  void begin_step();
+  StepSeen end_step();  // what it counted; times are the caller's
+  void measure() { measuring_ = true; }
+  void evaluate(bool on) { evaluating_ = on; }
+  // Puts what it kept aside into the evidence.
+  void finish();
+  // Notes which parameters have a gradient now.
+  void look_at_gradients();
+  const std::vector<Tensor>& parameters() const { return parameters_; }  // as Evidence has them
+
+ private:
+  struct Owner {
+    optim::Optimizer* optimizer;
+    std::vector<Tensor> parameters;
+    i64 steps = 0;        // attempted ones, when it was last looked at
+    bool zeroed = false;  // a backward has begun without old gradients since the last step
+    bool seen_step = false;
+  };
+
+  void hear(const profiler::Range& r);
+  void hear_kernel(const profiler::Range& r);
+  void hear_evaluation(const profiler::Range& r);
+  void begin_walk(const profiler::Range& r);
+  void look_at_updates();
+  void product(const profiler::Range& r);
+  void logits(const View& x, int axis, i64 rows, Device d);
+  void look_at_relu();
+
+  const Subject& subject_;
+  Evidence& e_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::vector<Owner> owners_;
+  std::vector<Tensor> parameters_;  // of e_.parameters, in their order
+  StepSeen step_;
+  u64 sequence_ = 0;
+  int depth_ = 0;
+  bool in_walk_ = false, measuring_ = false, evaluating_ = false;
+  bool step_looked_ = false;  // at the gradients, before this step's update
+  i64 advances_ = 0;          // updates of optimizers that nobody named
+  std::set<std::vector<i64>> shapes_;
+  std::map<std::pair<u32, u32>, ReluSeen> relus_;  // by line and mode
+  View relu_out_{};
+  std::pair<u32, u32> relu_key_{};
+  i64 probability_calls_ = 0, logit_calls_ = 0;
+};
+
+// The host can read this tensor's memory as it is.
+bool is_readable(Device d);
+
+}  // namespace wt::doctor
