@@ -33,7 +33,6 @@ std::string joined(const std::vector<std::string>& list);
 // The contracts of --op: those called so, all whose names begin so, or those that an operator of
 // this name runs. UsageError.
 std::vector<std::string> contracts_of(const std::vector<std::string>& names);
-std::vector<std::string> contracts_of_operator(const std::string& name);  // none: no such operator
 
 struct TrainOptions;
 // The options of `wt train`, and its recipes in words.

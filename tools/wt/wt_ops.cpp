@@ -1,7 +1,6 @@
 // wt ops: one row an operator, and one a factory.
 #include <algorithm>
 #include <cstdio>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,34 +9,12 @@
 #include "warptape/core/error.h"
 #include "warptape/core/files/json.h"
 #include "warptape/kernels/run.h"
+#include "warptape/tools/wt/measure/op_facts.h"
 #include "warptape/tools/wt/training/factories.h"
 #include "warptape/tools/wt/wt.h"
 
 namespace wt::tools {
 namespace {
-
-// What the operator tests proved; they write the file and compare it.
-struct OpFacts {
-  const char *name, *dtypes;
-  int derivatives, cases;
-  const char* contracts;  // forward first
-  // What has kernels on simt, of values and gradients: "all", "part" or "none"; cuda has the same
-  // sources. Where it is part: what is lacking, "; " between.
-  const char *on_simt, *lacking;
-  // For a backward of all operands: "operand 0, its result", "nothing", "as its parts" of operators
-  // made of others, "-" of those without a gradient. "its own": statistics, a mask.
-  const char* held;
-};
-constexpr OpFacts kFacts[] = {
-#include "warptape/tools/op_facts.inc"
-};
-
-std::vector<std::string> words(const char* text) {
-  std::istringstream in(text);
-  std::vector<std::string> r;
-  for (std::string word; in >> word;) r.push_back(word);
-  return r;
-}
 
 const char* autocast_name(Autocast a) {
   switch (a) {
@@ -133,7 +110,7 @@ std::string json_by_device(const F& value) {
 }
 
 void print_ops_as_json() {
-  for (const OpFacts& f : kFacts) {
+  for (const OpFacts& f : op_facts()) {
     JsonObject row;
     row.add("name", f.name).add_raw("dtypes", json_list(words(f.dtypes)));
     row.add("derivatives", f.derivatives).add("autocast", autocast_name(info_of(f).autocast));
@@ -189,7 +166,7 @@ void print_factories_as_table() {
 void print_ops_as_table() {
   std::printf("%-20s%-36s%6s  %-9s%5s  %-24s%-20s%s\n", "operator", "dtypes", "deriv.", "autocast",
               "cases", "held for backward", "less under", "variants");
-  for (const OpFacts& f : kFacts) {
+  for (const OpFacts& f : op_facts()) {
     const std::string kind = kind_of(f);
     std::string devices = kind == "kernel" ? "" : kind;
     for (int d = 0; d < kNumDeviceKinds; ++d) {
@@ -211,12 +188,6 @@ std::string joined(const std::vector<std::string>& list) {
   std::string text;
   for (const std::string& s : list) text += (text.empty() ? "" : ",") + s;
   return text.empty() ? "-" : text;
-}
-
-std::vector<std::string> contracts_of_operator(const std::string& name) {
-  for (const OpFacts& f : kFacts)
-    if (name == f.name) return words(f.contracts);
-  return {};
 }
 
 void add_ops(Command app, int& code) {

@@ -24,6 +24,7 @@
 #include "warptape/core/suggest.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tools/wt/exit_codes.h"
+#include "warptape/tools/wt/measure/op_facts.h"
 #include "warptape/tools/wt/measure/tuner.h"
 #include "warptape/tools/wt/std_output.h"
 #include "warptape/tools/wt/training/append_file.h"

@@ -13,7 +13,7 @@
 #include "warptape/kernels/pointwise.h"
 #include "warptape/kernels/reduce.h"
 #include "warptape/kernels/run.h"
-#include "warptape/tools/wt/wt.h"
+#include "warptape/tools/wt/measure/op_facts.h"
 
 namespace wt::tools {
 namespace {

@@ -7,7 +7,6 @@
 #include <iterator>
 #include <regex>
 
-#include "warptape/bench/model.h"
 #include "warptape/kernels/run.h"
 #include "warptape/tests/support/catch.h"
 #include "warptape/tests/support/errors.h"
@@ -57,8 +56,10 @@ TEST_CASE("row 110: every kernel of the committed machine code is some contract'
     formulas += bare(regex) + " ";
   }
   int kernels = 0;
-  for (const bench::MachineCode& code : bench::committed_machine_code()) {
-    const std::string family = code.family();
+  std::ifstream table(WT_SOURCE_DIR "/bench/sass/sm_90a.txt");
+  for (std::string line; std::getline(table, line);) {
+    const std::string family = line.substr(0, line.find_first_of("< "));
+    if (family.empty() || family[0] == '#' || family == "kernel") continue;
     INFO(family);
     const std::string name =
         printed(family.starts_with("reduce_") ? family + "<wt::red::Sum, 1>" : family + "<float>");
