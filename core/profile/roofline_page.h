@@ -188,7 +188,7 @@ function table(){
  paint()}
 function look(){const q=$('search').value.trim().toLowerCase();let n=0;
  for(const r of group.rows){r.on=[r.name,r.module,r.line,r.bound].some(t=>t.toLowerCase().includes(q));n+=r.on}
- $('hits').textContent=q?n+' of '+group.rows.length:'';paint()}
+ $('hits').textContent=q?(n?n+' of '+group.rows.length:'no hit'):'';paint()}
 function choose(g){group=g;selected=hovered=null;
  for(const b of $('pick').children)b.setAttribute('aria-pressed',b.textContent===g.name+'s');
  for(const r of g.rows)r.mark=r.label=null;

@@ -160,8 +160,12 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def type(self, selector, text):
-        self.get(f"document.querySelector({json.dumps(selector)}).select()")
-        self.call("Input.insertText", text=text)
+        """Puts a text into a field, in place of what it has; "" empties it."""
+        self.get(f"(e=>{{e.focus();e.select()}})(document.querySelector({json.dumps(selector)}))")
+        if text:
+            self.call("Input.insertText", text=text)
+        else:
+            self.key("Backspace", 8)
 
     def screenshot(self, path, whole=False):
         picture = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **(
