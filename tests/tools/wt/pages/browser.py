@@ -125,14 +125,13 @@ class Page:
         return answer["result"].get("value")
 
     def wait(self, expression):
-        """Until an expression holds; its value."""
+        """Until an expression holds."""
         until = time.monotonic() + PATIENCE
         while True:
-            value = self.get(expression)
-            if value:
-                return value
+            if self.get(f"!!({expression})"):
+                return
             if time.monotonic() > until:
-                raise AssertionError(f"{self.url}: never: {expression}")
+                raise AssertionError(f"{self.url}: never: {expression}; {self.faults()}")
             self.browser.receive(time.monotonic() + 0.02)
 
     def mouse(self, kind, x, y, **more):
