@@ -59,7 +59,7 @@ tr:hover .meter,tr.at .meter{background:var(--card)}
 .tip dl{display:grid;grid-template-columns:auto auto;gap:0 12px;margin:3px 0 0}
 .tip dt{color:var(--soft)}.tip dd{margin:0;font-variant-numeric:tabular-nums}
 @media (max-width:560px){main{padding:16px 10px 32px}.card{padding:10px}.scroll{margin:0 -10px;padding:0 10px}
-.bar input{flex:1 1 100%}}
+.bar input{flex:1 1 100%}td.text{white-space:normal;min-width:110px}}
 )css";
 
 inline constexpr char kRooflineBody[] = R"html(

@@ -97,7 +97,10 @@ function clamp(){
  if(!(span>0))span=full[1]-full[0];
  view[0]=Math.min(Math.max(view[0],full[0]),full[1]-span);view[1]=view[0]+span;
  top=Math.max(0,Math.min(top,height-(H-TOP)))}
-function zoom(f,t=(view[0]+view[1])/2){view=[t-(t-view[0])*f,t+(view[1]-t)*f];clamp();redraw()}
+// By keys and buttons what is selected stays where it is, if it can be seen.
+function middle(){if(selected>=0){const a=at(selected),t=(a.b+a.e)/2;if(t>view[0]&&t<view[1])return t}
+ return(view[0]+view[1])/2}
+function zoom(f,t=middle()){view=[t-(t-view[0])*f,t+(view[1]-t)*f];clamp();redraw()}
 function pan(part){const s=(view[1]-view[0])*part;view=[view[0]+s,view[1]+s];clamp();redraw()}
 function all(){view=full.slice();top=0;clamp();redraw()}
 const X=t=>LEFT+(t-view[0])/(view[1]-view[0])*(W-LEFT),T=x=>view[0]+(x-LEFT)/(W-LEFT)*(view[1]-view[0]);
@@ -132,7 +135,7 @@ function label(text,y){let t=text,room=LEFT-16;
 function box(s,c){const a=at(s),row=a.l.rows.findIndex(r=>{const n=firstAfter(a.l,r,a.b);
   for(let k=n;k<r.length&&a.l.b[r[k]]<=a.b;k++)if(r[k]===a.i)return true;return false}),
  x0=X(a.b),x1=X(a.e),yy=TOP+a.l.y-top+row*ROW;
- if(c){g.strokeStyle=c;g.lineWidth=2;g.strokeRect(Math.max(LEFT,x0)-.5,yy+.5,Math.max(2,Math.min(W,x1)-Math.max(LEFT,x0)),ROW-2)}
+ if(c&&x1>=LEFT&&x0<=W){g.strokeStyle=c;g.lineWidth=2;g.strokeRect(Math.max(LEFT,x0)-.5,yy+.5,Math.max(2,Math.min(W,x1)-Math.max(LEFT,x0)),ROW-2)}
  return[Math.max(x0,LEFT-9),yy+ROW/2,x1]}
 function arrows(s){for(const[o,,back]of partners.get(s)||[]){
  const a=back?o:s,b=back?s:o,[ax,ay]=box(a),[bx,by]=box(b,color.mark),m=Math.max(24,Math.abs(bx-ax)/3);

@@ -22,7 +22,7 @@ align-items:start;gap:16px}
 padding:12px 14px 6px}
 .wide{grid-column:1/-1}
 @media (max-width:720px){.cards{grid-template-columns:minmax(0,1fr)}
-.wide{overflow-x:auto}.wide .chart{min-width:760px}}
+.card{overflow-x:auto}.wide .chart{min-width:760px}.grown{min-width:640px}}
 figcaption{display:flex;flex-wrap:wrap;justify-content:space-between;align-items:baseline;gap:4px 16px}
 h2{font-size:15px;margin:0;font-weight:600}
 small{color:var(--soft);font-weight:400;font-size:13px}
@@ -53,8 +53,9 @@ td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
 tr:first-child th,tr:first-child td{border-top:0}
 .numbers th,.numbers td{width:auto;text-align:right;padding:3px 0 3px 12px}
 .numbers th:first-child{text-align:left;padding-left:0;overflow-wrap:anywhere}
+.numbers td{overflow-wrap:normal;white-space:nowrap}
 .numbers td:first-child{text-align:left;padding-left:0}
-.numbers thead th{border-top:0}
+.numbers thead th{border-top:0}.numbers thead th:first-child{overflow-wrap:normal}
 .grown th,.grown td{width:auto;padding-right:16px}.grown td:first-child,.grown td:nth-child(2){white-space:nowrap}
 .numbers tbody tr:first-child th,.numbers tbody tr:first-child td{border-top:1px solid var(--edge)}
 .numbers .averages tr:first-child th,.numbers .averages tr:first-child td{border-top-color:var(--soft)}
@@ -82,6 +83,7 @@ white-space:pre-wrap;overflow-wrap:anywhere;max-height:480px;overflow-y:auto}
 .code{color:var(--eval);font-size:.85em}
 .seek{display:flex;flex-wrap:wrap;align-items:center;gap:8px 12px;margin:0 0 12px}
 .seek input{flex:0 1 300px;min-width:0}
+.card .seek{margin:8px 0 4px}
 @media (max-width:560px){main{padding:18px 10px 32px}.seek input{flex:1 1 100%}}
 )css";
 
