@@ -159,7 +159,7 @@ TEST_CASE("plot: a logarithmic x axis has a decade everywhere as wide, and no pl
   for (size_t at = 0; (at = svg.find("cx=\"", at)) != svg.npos; at += 4)
     x.push_back(std::stod(svg.substr(at + 4)));
   REQUIRE(x.size() == 3);
-  CHECK(x[2] - x[1] == Approx(x[1] - x[0]).margin(0.2));  // of coordinates with one digit
+  CHECK(std::fabs((x[2] - x[1]) - (x[1] - x[0])) < 0.2);  // of coordinates with one digit
   // One rate alone, and none that has a place.
   CHECK(well_formed(plot({{"", chart::Points{{1e-3, 1}}}}, {.log_x = true}).svg()));
   CHECK(well_formed(plot({{"", chart::Points{{0, 1}, {-1, 2}}}}, {.log_x = true}).svg()));

@@ -54,8 +54,7 @@ std::string sheet_style(i64 side) {
       "p{margin:0 0 4px;color:var(--soft)}"
       "ul{display:flex;flex-wrap:wrap;gap:12px;list-style:none;margin:16px 0 0;padding:0}"
       "li{text-align:center;max-width:",
-      side * 2 + 8,
-      "px;overflow-wrap:anywhere}img{image-rendering:pixelated;margin:0 1px}");
+      side * 2 + 8, "px;overflow-wrap:anywhere}img{image-rendering:pixelated;margin:0 1px}");
 }
 
 }  // namespace
