@@ -12,6 +12,7 @@ struct Profile::Data {
   std::vector<std::string> threads{};
   std::vector<std::string> notes{};
   std::vector<Transfer> transfers{};
+  std::vector<Accesses> accesses{{}};
   ProfileOptions options{};
   i64 begin_ns = 0, length_ns = 0, steps = 0, dropped = 0;
   // Of the profiling thread: the time of its outermost ranges, and of that what was lost.

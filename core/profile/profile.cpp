@@ -47,6 +47,7 @@ const std::vector<Event>& Profile::events() const { return data_->events; }
 const std::vector<std::string>& Profile::shapes() const { return data_->shapes; }
 const std::vector<std::string>& Profile::threads() const { return data_->threads; }
 const std::vector<Transfer>& Profile::transfers() const { return data_->transfers; }
+const std::vector<Accesses>& Profile::accesses() const { return data_->accesses; }
 double Profile::seconds() const { return double(data_->length_ns) * 1e-9; }
 i64 Profile::begin_ns() const { return data_->begin_ns; }
 i64 Profile::steps() const { return data_->steps; }

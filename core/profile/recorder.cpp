@@ -7,6 +7,7 @@
 
 #include "warptape/core/error.h"
 #include "warptape/core/in.h"
+#include "warptape/core/profile/accesses.h"
 #include "warptape/core/profile/transfers.h"
 #include "warptape/core/shape.h"
 #include "warptape/core/tensor_impl.h"
@@ -68,6 +69,7 @@ Recorder& Recorder::take(const ProfileOptions& o) {
   if (o.max_events < 1)
     throw UsageError(str("[profiler] ProfileOptions.max_events is ", o.max_events,
                          ": a profile keeps at least one range"));
+  if (o.counters) access_counter().start();
   Recorder* r = nullptr;
   {
     const std::lock_guard lock(pool().mutex);
@@ -85,6 +87,7 @@ void Recorder::start(const ProfileOptions& o) {
   options_ = o;
   memory_ = o.memory;
   shapes_ = o.shapes;
+  counts_ = o.counters;
   most_ = o.max_events;
   next_id_ = 1;
   step_ = 0;
@@ -93,6 +96,7 @@ void Recorder::start(const ProfileOptions& o) {
   process_ = getpid();
   shape_texts_.assign(1, "");
   shape_numbers_.clear();
+  accesses_.assign(1, {});
   device_times_.start(o.device_times);
   transfers_.clear();
   hear_transfers(*this);
@@ -164,6 +168,7 @@ void Recorder::begin(const Range& r) noexcept {
     l.open.push_back(e);
     if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
       device_times_.before(e.id, r.device, r.stream);
+    if (counted(r)) l.before = access_counter().so_far();
     l.open.back().begin_ns = steady_ns();
   });
 }
@@ -176,8 +181,24 @@ void Recorder::end(const Range& r) noexcept {
     l.open.back().left_open = r.left_open;
     if (r.kind == Kind::kernel && r.device.kind != DeviceKind::cpu)
       device_times_.after(l.open.back().id);
+    if (counted(r)) l.open.back().accesses = accesses_since(l.before);
     close(l, now);
   });
+}
+
+bool Recorder::counted(const Range& r) const {
+  return r.kind == Kind::kernel && r.device.kind == DeviceKind::simt &&
+         counts_.load(std::memory_order_relaxed);
+}
+
+u32 Recorder::accesses_since(const Accesses& before) {
+  Accesses made = access_counter().so_far();
+  made.requests -= before.requests, made.lanes -= before.lanes;
+  made.sectors -= before.sectors, made.least_sectors -= before.least_sectors;
+  made.passes -= before.passes, made.least_passes -= before.least_passes;
+  const std::lock_guard lock(mutex_);
+  accesses_.push_back(made);
+  return u32(accesses_.size() - 1);
 }
 
 // The innermost range of `l`.
@@ -221,6 +242,10 @@ void Recorder::released(const Memory& m) noexcept {
 }
 
 void Recorder::transferred(const Transfer& t) noexcept {
+  if (t.kind == Transfer::Kind::wait || t.pageable)
+    with_log([&](ThreadLog& l) {
+      if (!l.open.empty()) l.open.back().waited_ns += t.host_ns;
+    });
   try {
     const std::lock_guard lock(transfers_mutex_);
     Transfer& sum = transfers_[{t.kind, t.pageable, t.device.bits(), t.frame}];
@@ -280,6 +305,7 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
     const size_t logs = process_ == getpid() ? used_ : 1;
     for (size_t i = 0; i < logs; ++i) collect(logs_[i], d, now);
     d.shapes = shape_texts_;
+    d.accesses = accesses_;
   }
   d.dropped += no_memory_.load();
   device_times_.fill_in(d.events);
@@ -299,6 +325,7 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
 void Recorder::drop() {
   hear_no_transfers(*this);
   run_.store(0, std::memory_order_release);
+  if (counts_.exchange(false)) access_counter().stop();
   const bool own_process = process_ == getpid();
   device_times_.stop();
   {

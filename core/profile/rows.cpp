@@ -99,6 +99,8 @@ class Gatherer {
     r.released += e.released;
     r.bytes += e.bytes;
     r.flops += e.flops;
+    r.waited_ns += e.waited_ns;
+    if (e.accesses) r.accesses += d_.accesses[e.accesses];
     lines_[to].add(e.frame);
     if (e.kind != Kind::kernel) {
       modules_[to].add(e.mode_id);
@@ -138,8 +140,6 @@ class Gatherer {
 
  private:
   void count_load(const Event& e, Row& r, Load& load) {
-    load.on_device |= e.device.kind != DeviceKind::cpu && !e.device.is_meta;
-    load.waits |= e.op && (e.op->data_dependent || e.op->mixed_devices);
     if (e.kind != Kind::kernel) return;
     r.kernel_ns += e.host_ns();
     r.device_self_ns += time_on_device(e);

@@ -108,6 +108,8 @@ void add_total(Sheet& s, const std::vector<Row>& rows) {
     t.released += r.released;
     t.bytes += r.bytes;
     t.flops += r.flops;
+    t.waited_ns += r.waited_ns;
+    t.accesses += r.accesses;
   }
   t.total_ns = t.self_ns;
   t.device_total_ns = t.device_self_ns;
