@@ -20,6 +20,8 @@ struct StepSeen {
   i64 updates = 0;                     // of optimizers
   i64 live_bytes = 0, live_nodes = 0;  // behind the step
   i64 new_shapes = 0;                  // of convolutions
+  i64 lookups = 0;                     // of parameters by name, and lists of them
+  double lookup_us = 0;                // that these took
   double loss = NAN, scale = NAN, rate = NAN;
   bool told_loss = false;  // the step said what its loss was
   bool skipped = false;

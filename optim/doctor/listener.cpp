@@ -96,12 +96,16 @@ void Listener::begin_step() {
   step_looked_ = false;
   in_walk_ = false;
   sequence_ = mode.sequence;
+  lookups_ = nn::detail::name_lookups();
 }
 
 StepSeen Listener::end_step() {
   look_at_updates();
   look_at_gradients();
   step_.recorded = i64(mode.sequence - sequence_);
+  const nn::detail::NameLookups& lookups = nn::detail::name_lookups();
+  step_.lookups = lookups.count - lookups_.count;
+  step_.lookup_us = 1e-3 * double(lookups.ns - lookups_.ns);
   if (measuring_ && owners_.empty()) step_.updates = advances_;
   advances_ = 0;
   if (measuring_) e_.updates += step_.updates;

@@ -8,6 +8,7 @@
 
 #include "warptape/core/geometry.h"
 #include "warptape/core/profiler.h"
+#include "warptape/nn/name_lookups.h"
 #include "warptape/optim/doctor.h"
 #include "warptape/optim/doctor/evidence.h"
 
@@ -56,6 +57,7 @@ class Listener final : public profiler::Observer {
   std::vector<Tensor> parameters_;  // of e_.parameters, in their order
   StepSeen step_;
   u64 sequence_ = 0;
+  nn::detail::NameLookups lookups_{};  // at the step's begin
   int depth_ = 0;
   bool in_walk_ = false, measuring_ = false, evaluating_ = false;
   bool step_looked_ = false;  // at the gradients, before this step's update

@@ -94,6 +94,19 @@ Found kernels_forced(const Evidence& e) {
                  .fix = "unset WT_KERNEL"};
 }
 
+Found names_looked_up(const Evidence& e) {
+  const double us = mean_of(e, [](const StepSeen& s) { return s.lookup_us; });
+  if (us < 0.01 * step_us(e) || us <= 0) return {};
+  const double count = mean_of(e, [](const StepSeen& s) { return s.lookups; });
+  return Finding{.severity = Severity::waste,
+                 .title = "parameters are looked up by name in each step",
+                 .evidence = str(figure(count), " look-ups and lists of names a step take ",
+                                 time_text(us), ", ", percent(us / step_us(e)), " of it"),
+                 .cost_us = us,
+                 .gain = "their time: a handle is found once",
+                 .fix = "const nn::Param w = net.parameter(\"head.weight\");  // before the loop"};
+}
+
 constexpr Rule kLoopRules[] = {
     {{"zero-grad-missing", "loop", "updates from gradients that hold the last update's"},
      zero_grad_missing},
@@ -108,6 +121,8 @@ constexpr Rule kLoopRules[] = {
     {{"eval-in-train-mode", "loop", "an evaluation that drops, or moves running statistics"},
      eval_in_train_mode},
     {{"anomaly-mode", "loop", "AnomalyMode around all steps"}, anomaly_mode},
+    {{"names-looked-up", "loop", "parameters looked up by name for a hundredth of a step or more"},
+     names_looked_up},
     {{"kernels-forced", "loop", "WT_KERNEL or a VariantScope around all steps"}, kernels_forced}};
 
 }  // namespace

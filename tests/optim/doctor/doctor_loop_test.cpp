@@ -152,6 +152,21 @@ TEST_CASE("trap T4: a train-mode forward that nothing back-propagates", "[trap]"
   CHECK(ids(well).empty());
 }
 
+TEST_CASE("the doctor finds look-ups by name in the step", "[doctor]") {
+  Ward ward;
+  const auto look_up = [&](int times) {
+    Patient p;
+    const std::string last = p.net.named_parameters().back().name;
+    return ids(examine(p, ward, [&](const Labelled& b) {
+      ward.us += 1000;
+      for (int i = 0; i < times; ++i) (void)p.net.parameter(last);
+      return p.raw_step(b).item();
+    }));
+  };
+  CHECK(look_up(1000) == only("names-looked-up"));
+  CHECK(look_up(0).empty());
+}
+
 TEST_CASE("trap T9: the doctor finds gradients that are added up and not divided", "[trap]") {
   Ward ward;
   const auto accumulate = [&](double factor, bool clip) {

@@ -143,6 +143,14 @@ const Case kCases[] = {
      "2 dropouts drop, 3 running statistics move",
      [](Evidence& e) { e.evaluation.there = true, e.dropout_modules = 2; }},
     {"anomaly-mode", [](Evidence& e) { e.anomaly = true; }, "every gradient", [](Evidence&) {}},
+    {"names-looked-up",
+     [](Evidence& e) {
+       for (auto& s : e.steps) s.lookups = 3, s.lookup_us = 300;
+     },
+     "3 look-ups and lists of names a step take 300 us, 3 %",
+     [](Evidence& e) {
+       for (auto& s : e.steps) s.lookups = 1, s.lookup_us = 20;
+     }},
     {"kernels-forced", [](Evidence& e) { e.forced_kernels = true; }, "WT_KERNEL", [](Evidence&) {}},
     {"parameters-unreached", [](Evidence& e) { e.parameters[1].reached = false; },
      "no backward reached 1 of 3: fc2.weight",
