@@ -89,10 +89,12 @@ struct ProfileOptions {
   // Sectors and bank conflicts of kernels on simt, where they are compiled to count (flavour race;
   // UsageError elsewhere, and while something else counts). Times say nothing of the program then.
   bool counters = false;
-  // The profile keeps the newest so many ranges, of sizeof(Event) bytes each; dropped() says how
-  // many it lost. What was lost is still in the totals.
+  // The profile keeps so many ranges, of sizeof(Event) bytes each; then each thread's newest ones
+  // take the place of its oldest, and one that comes later has room for a sixteenth. dropped() says
+  // how many were lost. What was lost is still in the totals.
   i64 max_events = 1'000'000;
-  // profile(): gets what there is when the function throws, before the exception goes on.
+  // Gets what there is when profile()'s function throws, or when a device turns out at the end to
+  // have failed, before the exception goes on. What it throws itself is dropped in the first case.
   std::function<void(const Profile&)> on_throw{};
 };
 
@@ -195,11 +197,13 @@ class WT_GUARD Scope {
   Scope& operator=(const Scope&) = delete;
   // The next step begins: Event::step, Profile::steps().
   WT_API void step();
-  // Waits for the devices that were used. UsageError the second time. Call it on the thread that
-  // made the scope, when no other thread runs operators.
+  // Waits for the devices that were used, and throws what they did wrong. UsageError the second
+  // time. Call it on the thread that made the scope, when no other thread runs operators.
   WT_API Profile stop();
 
  private:
+  friend Profile profile(const std::function<void()>& f, ProfileOptions o, Frame at);
+  void leave() noexcept;  // on_throw(stop())
   struct Recording;
   std::unique_ptr<Recording> recording_;
   std::unique_ptr<ObserverScope> watch_;
@@ -222,6 +226,7 @@ class WT_API ScheduleRun {
 
  private:
   void enter();
+  void end_cycle(Scope& scope);
   const Schedule& schedule_;
   i64 at_step_ = 0;  // of the cycle
   std::unique_ptr<Scope> scope_;
@@ -262,6 +267,7 @@ class WT_GUARD UserRange {
  private:
   u64 number_;
 };
+// The process keeps each different name that was watched: no numbers in it, where there are many.
 [[nodiscard]] inline UserRange range(std::string_view name, Frame at = Frame::here()) {
   return UserRange(name, at);
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "warptape/core/error.h"
 #include "warptape/core/in.h"
@@ -32,6 +33,8 @@ struct SeenLog {
   ThreadLog* log = nullptr;
 };
 constexpr size_t kSeen = 8;
+// A thread that comes when all room is taken has this part of it all the same.
+constexpr i64 kLateShare = 16;
 constinit thread_local SeenLog seen_logs[kSeen] = {};
 
 u64 mixed(u64 hash, u64 value) { return (hash ^ value) * 0x9E3779B97F4A7C15u + (hash >> 29); }
@@ -97,7 +100,8 @@ void Recorder::start(const ProfileOptions& o) {
   shape_texts_.assign(1, "");
   shape_numbers_.clear();
   accesses_.assign(1, {});
-  device_times_.start(o.device_times);
+  free_accesses_.clear();
+  device_times_.start(o.device_times, o.max_events);
   transfers_.clear();
   hear_transfers(*this);
   run_.store(runs.fetch_add(1) + 1, std::memory_order_release);
@@ -197,6 +201,12 @@ u32 Recorder::accesses_since(const Accesses& before) {
   made.sectors -= before.sectors, made.least_sectors -= before.least_sectors;
   made.passes -= before.passes, made.least_passes -= before.least_passes;
   const std::lock_guard lock(mutex_);
+  if (!free_accesses_.empty()) {
+    const u32 at = free_accesses_.back();
+    free_accesses_.pop_back();
+    accesses_[at] = made;
+    return at;
+  }
   accesses_.push_back(made);
   return u32(accesses_.size() - 1);
 }
@@ -214,19 +224,19 @@ void Recorder::close(ThreadLog& l, i64 now) {
 }
 
 void Recorder::keep(ThreadLog& l, const Event& e) {
-  if (kept_.load(std::memory_order_relaxed) < most_.load(std::memory_order_relaxed)) {
+  const i64 most = most_.load(std::memory_order_relaxed);
+  if (kept_.load(std::memory_order_relaxed) < most || i64(l.ended.size()) < most / kLateShare) {
     kept_.fetch_add(1, std::memory_order_relaxed);
     l.ended.push_back(e);
     return;
   }
   ++l.lost;
-  if (l.ended.empty()) {
-    l.lost_ns += e.self_ns();
-    return;
-  }
-  Event& oldest = l.ended[l.oldest++ % l.ended.size()];
-  l.lost_ns += oldest.self_ns();
-  oldest = e;
+  Event lost = e;
+  if (!l.ended.empty()) std::swap(lost, l.ended[l.oldest++ % l.ended.size()]);
+  l.lost_ns += lost.self_ns();
+  if (!lost.accesses) return;
+  const std::lock_guard lock(mutex_);
+  free_accesses_.push_back(lost.accesses);
 }
 
 void Recorder::allocated(const Memory& m) noexcept {
@@ -288,7 +298,12 @@ void Recorder::collect(ThreadLog& l, Profile::Data& d, i64 now) {
 }
 
 Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
-  device_times_.wait();
+  std::exception_ptr failed;
+  try {
+    device_times_.wait();
+  } catch (...) {
+    failed = std::current_exception();
+  }
   const i64 now = steady_ns();
   watch.reset();
   hear_no_transfers(*this);
@@ -308,11 +323,12 @@ Profile::Data Recorder::finish(std::unique_ptr<ObserverScope>& watch) {
     d.accesses = accesses_;
   }
   d.dropped += no_memory_.load();
-  device_times_.fill_in(d.events);
+  if (!failed) device_times_.fill_in(d.events);
+  d.failed = failed;
   for (Event& e : d.events) {
     e.begin_ns -= begin_ns_;
     e.end_ns -= begin_ns_;
-    if (e.device_ns() > 0) {
+    if (e.device_end_ns != 0) {
       e.device_begin_ns -= begin_ns_;
       e.device_end_ns -= begin_ns_;
     }

@@ -40,6 +40,7 @@ class Recorder final : public Observer {
   Profile::Data finish(std::unique_ptr<ObserverScope>& watch);
   void drop();
 
+  const ProfileOptions& options() const { return options_; }
   void step() { step_.fetch_add(1, std::memory_order_relaxed); }
   void transferred(const Transfer& t) noexcept;
   i64 steps() const { return step_.load(std::memory_order_relaxed); }
@@ -81,6 +82,7 @@ class Recorder final : public Observer {
   std::vector<std::string> shape_texts_{};
   std::unordered_map<u64, u32> shape_numbers_{};
   std::vector<Accesses> accesses_{};
+  std::vector<u32> free_accesses_{};  // of ranges that were lost
   DeviceTimes device_times_{};
   std::mutex transfers_mutex_{};
   std::map<std::tuple<Transfer::Kind, bool, u32, FrameId>, Transfer> transfers_{};

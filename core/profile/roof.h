@@ -29,6 +29,7 @@ class Roofs {
 // What the ranges of a row have in common while it is added up.
 struct Load {
   bool queued = false;             // its kernels' times are the device's own
+  bool untimed = false;            // kernels of a device whose times were not taken
   i64 kernels = 0, kernel_ns = 0;  // of the device where it has its own times
   double memory_ns = 0, arithmetic_ns = 0;
 };

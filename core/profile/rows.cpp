@@ -146,6 +146,7 @@ class Gatherer {
     const Roofs::Least least = roofs_.least(e);
     ++load.kernels;
     load.queued |= has_device_times(e);
+    load.untimed |= e.device.kind == DeviceKind::cuda && !has_device_times(e);
     load.kernel_ns += time_on_device(e);
     load.memory_ns += least.memory_ns;
     load.arithmetic_ns += least.arithmetic_ns;

@@ -137,7 +137,8 @@ void look_at_devices(Sheet& s, const Profile::Data& d) {
 
 // A module has no time of its own, so rows that are nested are sorted by the whole.
 std::string usual_key(const Sheet& s, const TableOptions& o) {
-  return str(o.nested ? "" : "self_", s.device == "CUDA" ? "cuda" : "cpu", "_time_total");
+  return str(o.nested ? "" : "self_", s.device == "CUDA" && s.queued ? "cuda" : "cpu",
+             "_time_total");
 }
 
 }  // namespace

@@ -185,13 +185,13 @@ const char* not_packs(const Args& a) {
 }  // namespace
 }  // namespace WT_DEVICE_NS
 
-// A contract's variants, of the formula detail::Rule##Rule.
-#define WT_RULE_VARIANTS(contract, Rule)                  \
-  WT_VARIANTS(WT_DEVICE_NS, contract, Rule##StepArgs,     \
+// A contract's variants, of the formula detail::Name##Rule.
+#define WT_RULE_VARIANTS(contract, Name)                  \
+  WT_VARIANTS(WT_DEVICE_NS, contract, Name##StepArgs,     \
               {.name = "vectorized",                      \
                .rank = 10,                                \
                .why_not = not_packs,                      \
-               .launch = vectorized<detail::Rule##Rule>}, \
-              {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::Rule##Rule>})
+               .launch = vectorized<detail::Name##Rule>}, \
+              {.name = "naive", .why_not = not_f32_or_f64, .launch = naive<detail::Name##Rule>})
 
 }  // namespace wt

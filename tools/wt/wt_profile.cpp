@@ -18,7 +18,7 @@ constexpr i64 kSteps = 10, kWarmup = 2;
 void check_profiled(const Command& c, const TrainOptions& o) {
   for (const char* name :
        {"--epochs", "--resume", "--save-every", "--eval-every", "--log-every", "--on-write-error",
-        "--patience", "--keep", "--sample", "--exponents", "--curve"})
+        "--patience", "--keep", "--sample", "--exponents", "--curve", "--log-tensors"})
     if (c.given(name))
       throw UsageError(str(name, " is about a training that is kept, and a profile's is not",
                            "\n  Try wt train --profile STEPS"));
@@ -76,6 +76,7 @@ void add_profile(Command app, int& code) {
     if (c.given("--ncu")) return print_ncu(*op, *o);
     if (o->recipe.empty()) throw UsageError("recipe is required\n  Try wt profile fashion");
     check_profiled(c, *o);
+    check_given(c, *o);
     ProfileRequest& request = o->profile;
     if (request.counters) {
       if (o->device != "simt") throw UsageError("--counters counts on simt\n  Try --device simt");
